@@ -1,0 +1,1 @@
+//! Fails the build with one clear line when LLVM 22 is not installed.

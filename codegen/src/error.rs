@@ -1,0 +1,53 @@
+//! What a user of the engine can do wrong, as types whose text says what to do.
+
+use crate::expr::Name;
+use thiserror::Error;
+
+/// An error of building, scheduling, compiling or running a pipeline.
+#[derive(Error, Debug, Clone, PartialEq)]
+pub enum Error {
+    /// The algorithm itself is wrong.
+    #[error("pipeline {pipeline}: {message}")]
+    Pipeline {
+        /// Which pipeline.
+        pipeline: String,
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// A directive is illegal.
+    #[error("{func}: {directive}: {rule}")]
+    Schedule {
+        /// The Func (or `f.update(k)`).
+        func: String,
+        /// The directive as text.
+        directive: String,
+        /// The rule it breaks.
+        rule: String,
+    },
+    /// LLVM refused the module, or code could not be loaded.
+    #[error("{pipeline}: back end: {message}")]
+    Backend {
+        /// Which pipeline.
+        pipeline: String,
+        /// LLVM's words.
+        message: String,
+    },
+    /// A buffer or parameter given at run time does not fit.
+    #[error("{pipeline}: {name}: {message}")]
+    Bind {
+        /// Which pipeline.
+        pipeline: String,
+        /// Which buffer or parameter.
+        name: Name,
+        /// Expected and came.
+        message: String,
+    },
+    /// An assertion of the compiled code failed.
+    #[error("{pipeline}: {message}")]
+    Run {
+        /// Which pipeline.
+        pipeline: String,
+        /// The assertion's text with its values.
+        message: String,
+    },
+}

@@ -1,0 +1,266 @@
+//! The algorithm: Funcs over infinite integer grids, reduction domains, inputs, pipelines.
+//!
+//! Nothing here says where or in which order anything is computed: that is [`crate::schedule`].
+//!
+//! A [`Func`] has a pure definition (one [`Expr`] per tuple element, over its [`Var`]s) and any number of
+//! update definitions. An update sets the values at `args` for every point of its reduction domain, in
+//! lexicographic order (the *last* reduction variable of the [`RDom`] is outermost, as the first is the
+//! fastest). All values of an update are computed before any is stored.
+//!
+//! An [`Input`] is memory given at run time, called like a Func. A [`Pipeline`] owns Funcs and inputs and
+//! names its outputs; calls refer to them by name.
+
+use crate::expr::{Expr, ExprKind, Name};
+use crate::types::{ScalarType, Type};
+use indexmap::IndexMap;
+
+/// A pure variable: a dimension of a Func.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Var(pub Name);
+
+impl Var {
+    /// A variable called `name`.
+    pub fn new(name: impl Into<Name>) -> Var {
+        Var(name.into())
+    }
+    /// The variable as an i32 expression.
+    pub fn expr(&self) -> Expr {
+        Expr::var(self.0.clone())
+    }
+}
+impl From<&Var> for Expr {
+    fn from(v: &Var) -> Expr {
+        v.expr()
+    }
+}
+
+/// One dimension of a reduction domain: `name` in `[min, min + extent)`. The bounds may use pure variables of
+/// the update, parameters, and calls to *inputs* (a ragged domain: the degree of a vertex).
+#[derive(Clone, PartialEq, Debug)]
+pub struct RVar {
+    /// Name of the loop variable.
+    pub name: Name,
+    /// First value, i32.
+    pub min: Expr,
+    /// Number of values, i32; zero or negative means none.
+    pub extent: Expr,
+}
+
+/// A reduction domain: the product of its dimensions (first is fastest), where `predicate` holds.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RDom {
+    /// Dimensions, fastest first.
+    pub vars: Vec<RVar>,
+    /// Points where this is false are skipped.
+    pub predicate: Option<Expr>,
+}
+
+impl RDom {
+    /// A domain over `(name, min, extent)` triples, fastest first.
+    pub fn new<N: Into<Name>>(vars: impl IntoIterator<Item = (N, Expr, Expr)>) -> RDom {
+        let vars = vars.into_iter().map(|(n, min, extent)| RVar { name: n.into(), min, extent }).collect();
+        RDom { vars, predicate: None }
+    }
+    /// Reduction variable `i` as an expression.
+    pub fn var(&self, i: usize) -> Expr {
+        Expr::var(self.vars[i].name.clone())
+    }
+    /// The same domain restricted to points where `cond` holds.
+    pub fn filter(mut self, cond: Expr) -> RDom {
+        self.predicate = Some(match self.predicate {
+            None => cond,
+            Some(p) => p.and(cond),
+        });
+        self
+    }
+}
+
+/// An update definition: `f(args) = values` over `rdom`. `args` may use pure variables (each only as itself, in
+/// its own place, for the update to stay parallel in it) and reduction variables.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Update {
+    /// Left-hand side coordinates, one per dimension.
+    pub args: Vec<Expr>,
+    /// One value per tuple element; may call the Func itself.
+    pub values: Vec<Expr>,
+    /// Reduction domain; empty for a plain update.
+    pub rdom: RDom,
+}
+
+/// A function over an infinite grid; a tuple if it has several values.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Func {
+    /// Unique in its pipeline.
+    pub name: Name,
+    /// Dimensions, fastest first. May be empty (a scalar).
+    pub vars: Vec<Var>,
+    /// Pure definition, one scalar expression per tuple element.
+    pub values: Vec<Expr>,
+    /// Update definitions, in order.
+    pub updates: Vec<Update>,
+}
+
+impl Func {
+    /// A Func with a pure definition.
+    pub fn new(name: impl Into<Name>, vars: &[Var], values: Vec<Expr>) -> Func {
+        Func { name: name.into(), vars: vars.to_vec(), values, updates: vec![] }
+    }
+
+    /// Element types of the tuple.
+    pub fn types(&self) -> Vec<ScalarType> {
+        self.values.iter().map(|v| v.ty().scalar).collect()
+    }
+
+    /// Tuple element `value` at `args`.
+    pub fn at(&self, args: &[Expr], value: usize) -> Expr {
+        Expr::call(self.name.clone(), self.values[value].ty().scalar, args.to_vec(), value)
+    }
+
+    /// Adds an update definition.
+    pub fn update(mut self, args: Vec<Expr>, values: Vec<Expr>, rdom: RDom) -> Func {
+        self.updates.push(Update { args, values, rdom });
+        self
+    }
+
+    /// The Func whose every element is `sum over rdom of terms` (over no pure variable if `vars` is empty),
+    /// accumulated in the terms' own types from zero.
+    pub fn sum(name: impl Into<Name>, vars: &[Var], rdom: RDom, terms: Vec<Expr>) -> Func {
+        let zero = terms.iter().map(|t| Expr::constant(t.ty(), 0.0)).collect();
+        let f = Func::new(name, vars, zero);
+        let args: Vec<Expr> = vars.iter().map(Var::expr).collect();
+        let values = terms.into_iter().enumerate().map(|(i, t)| f.at(&args, i) + t).collect();
+        f.update(args, values, rdom)
+    }
+}
+
+/// How the elements of a Func or input lie in memory. Coordinates `(c0, c1, ...)` of tuple element `k` are at
+/// `origin + c0*stride0 + c1*stride1 + ...`; dimension 0 is the fastest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Layout {
+    /// One buffer per tuple element; stride0 = 1.
+    #[default]
+    Planar,
+    /// One buffer; each element is a record of this many slots (>= tuple size, 4, 8 or 16), channels innermost:
+    /// stride0 = the slots, element k adds k. All tuple elements have one type.
+    Record(u8),
+}
+
+/// Memory given at run time. Its domain is `[0, extent_d)` in each dimension; around it lies a halo that may be
+/// read (and holds zeros unless the owner says otherwise): `halo[d]` elements on either side of dimension d.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Input {
+    /// Unique in its pipeline.
+    pub name: Name,
+    /// Element type of each tuple element.
+    pub types: Vec<ScalarType>,
+    /// Number of dimensions.
+    pub dims: usize,
+    /// Layout in memory.
+    pub layout: Layout,
+    /// Readable elements beyond the domain, on both sides, per dimension.
+    pub halo: Vec<u32>,
+    /// Inclusive bounds of the (integer) values, promised by whoever binds the buffer: makes data-dependent
+    /// coordinates bounded.
+    pub value_range: Option<(Expr, Expr)>,
+}
+
+impl Input {
+    /// A planar input without halo.
+    pub fn new(name: impl Into<Name>, types: &[ScalarType], dims: usize) -> Input {
+        Input {
+            name: name.into(),
+            types: types.to_vec(),
+            dims,
+            layout: Layout::Planar,
+            halo: vec![0; dims],
+            value_range: None,
+        }
+    }
+    /// Tuple element `value` at `args`.
+    pub fn at(&self, args: &[Expr], value: usize) -> Expr {
+        Expr::call(self.name.clone(), self.types[value], args.to_vec(), value)
+    }
+    /// Extent of dimension `d` at run time.
+    pub fn extent(&self, d: usize) -> Expr {
+        extent_param(&self.name, d)
+    }
+}
+
+/// The run-time extent of dimension `d` of an input or output buffer, as an i32 parameter.
+pub fn extent_param(name: &str, d: usize) -> Expr {
+    Expr::param(format!("{name}.extent.{d}"), Type::I32)
+}
+
+/// An output: Func `func` is computed over the domain `[0, extent_d)` of the buffer bound to it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Output {
+    /// Which Func.
+    pub func: Name,
+    /// Layout of the buffer.
+    pub layout: Layout,
+    /// Halo of the buffer, as in [`Input`]; never written.
+    pub halo: Vec<u32>,
+}
+
+/// A closed set of definitions: what is computed, nothing about how.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Pipeline {
+    /// Name of the compiled function.
+    pub name: String,
+    /// Funcs by name, producers in any order.
+    pub funcs: IndexMap<Name, Func>,
+    /// Inputs by name.
+    pub inputs: IndexMap<Name, Input>,
+    /// Outputs, in the order of their buffers.
+    pub outputs: Vec<Output>,
+    /// Scalar parameters by name (extents of buffers are implicit: [`extent_param`]).
+    pub params: IndexMap<Name, ScalarType>,
+}
+
+impl Pipeline {
+    /// An empty pipeline.
+    pub fn new(name: impl Into<String>) -> Pipeline {
+        Pipeline { name: name.into(), ..Pipeline::default() }
+    }
+    /// Adds a Func and returns it for calls.
+    pub fn func(&mut self, f: Func) -> Func {
+        self.funcs.insert(f.name.clone(), f.clone());
+        f
+    }
+    /// Adds an input and returns it for calls.
+    pub fn input(&mut self, i: Input) -> Input {
+        self.inputs.insert(i.name.clone(), i.clone());
+        i
+    }
+    /// Adds a scalar parameter and returns it.
+    pub fn param(&mut self, name: impl Into<Name>, ty: ScalarType) -> Expr {
+        let name = name.into();
+        self.params.insert(name.clone(), ty);
+        Expr::param(name, ty)
+    }
+    /// Makes a Func an output with a planar buffer without halo.
+    pub fn output(&mut self, func: &Func) {
+        self.output_with(func, Layout::Planar, vec![0; func.vars.len()]);
+    }
+    /// Makes a Func an output with the given buffer layout.
+    pub fn output_with(&mut self, func: &Func, layout: Layout, halo: Vec<u32>) {
+        self.outputs.push(Output { func: func.name.clone(), layout, halo });
+    }
+}
+
+/// All calls in an expression, each distinct node once.
+pub fn calls(e: &Expr) -> Vec<Expr> {
+    let mut seen = rustc_hash::FxHashSet::default();
+    let mut out = vec![];
+    let mut stack = vec![e];
+    while let Some(e) = stack.pop() {
+        if !seen.insert(e.id()) {
+            continue;
+        }
+        if matches!(e.kind(), ExprKind::Call { .. }) {
+            out.push(e.clone());
+        }
+        e.for_each_child(|c| stack.push(c));
+    }
+    out
+}

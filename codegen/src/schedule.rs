@@ -1,0 +1,261 @@
+//! The schedule: where and in which order the stages of a pipeline run.
+//!
+//! A schedule is data apart from the algorithm: a list of directives per stage, applied in order by
+//! [`crate::lower`]. It prints as text, one directive a line, and is read back from it:
+//!
+//! ```text
+//! pq: rfactor(s -> pq_s); ...
+//! pq_s.update(0): split(y, yo, yi, 32, guard) parallel(yo) vectorize(x, 16)
+//! p: store_at(pq_s.update(0), yo) compute_at(pq_s.update(0), yi) fold_storage(y, 4) sink
+//! ```
+//!
+//! Stage 0 of a Func is its pure definition, stage k its k-th update (`f.update(k-1)` in text). Legality is
+//! checked when the pipeline is lowered; an illegal directive is a [`crate::error::ScheduleError`] naming Func,
+//! directive and rule.
+
+use crate::expr::{Expr, Name};
+use indexmap::IndexMap;
+
+/// A stage of a Func: 0 is the pure definition, k >= 1 is update k - 1.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct StageId {
+    /// The Func.
+    pub func: Name,
+    /// Which definition.
+    pub stage: usize,
+}
+
+/// What happens in the last iteration of a split whose factor does not divide the extent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Tail {
+    /// The body runs under `if (v <= max)`. Always legal; the default for updates.
+    GuardWithIf,
+    /// Like `GuardWithIf`, but loads and stores of the vectorised body become masked ones. The default.
+    #[default]
+    Predicate,
+    /// The extent is rounded up; the stage's region grows. Pure definitions only; on outputs only into pads.
+    RoundUp,
+}
+
+/// How the iterations of a loop run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ForKind {
+    /// One after the other.
+    Serial,
+    /// On the worker pool; iterations are independent.
+    Parallel,
+    /// As lanes of vectors; the extent must be constant.
+    Vectorized,
+    /// Copied; the extent must be constant.
+    Unrolled,
+}
+
+/// A loop of a stage: the place where a producer is computed or stored.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct LoopLevel {
+    /// Stage whose loop it is.
+    pub stage: StageId,
+    /// Loop variable of that stage.
+    pub var: Name,
+}
+
+/// Where the values of an intermediate Func are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Memory {
+    /// From the allocator, 64-byte aligned.
+    #[default]
+    Heap,
+    /// In the frame; the size must be a constant.
+    Stack,
+    /// In registers: constant size and constant indices after unrolling and vectorising.
+    Register,
+}
+
+/// One directive on a stage (loop structure) or on a Func (placement, storage).
+#[derive(Clone, PartialEq, Debug)]
+pub enum Directive {
+    /// `old = outer * factor + inner` (+ min); `factor` is a constant or a parameter >= 1.
+    Split { old: Name, outer: Name, inner: Name, factor: Expr, tail: Tail },
+    /// The given loops, innermost first, in the places they occupied; others keep theirs.
+    Reorder(Vec<Name>),
+    /// How loop `var` runs. `Vectorized` and `Unrolled` need a constant extent: split first.
+    Kind { var: Name, kind: ForKind },
+    /// Moves the reduction over the kept variables `(rvar, pure name)` to an intermediate Func `into`, whose
+    /// pure dimensions they become; this stage then reduces over them. On an update whose operator is
+    /// associative. Splits of reduction variables made before are taken along. (Suriana et al. 2017)
+    Rfactor { keep: Vec<(Name, Name)>, into: Name },
+    /// The stage is skipped where `cond` (an i32/bool expression over its loop variables, uniform over vector lanes) is false.
+    /// The author promises that the value there is 0 (maps: 0 is stored if the storage is intermediate) or the
+    /// identity (reductions).
+    SkipUnless { var: Name, cond: Expr },
+    /// Float reassociation, contraction and signed-zero freedom inside this stage.
+    Relaxed,
+
+    /// Substituted into its consumers (the default for intermediate Funcs without updates).
+    Inline,
+    /// Its own loop nest before all consumers.
+    ComputeRoot,
+    /// Computed inside this loop of a consumer, over the region the consumer needs there.
+    ComputeAt(LoopLevel),
+    /// Storage allocated (and reused by sliding) at this loop, at or outside `ComputeAt`.
+    StoreAt(LoopLevel),
+    /// Circular storage in dimension `var`: coordinate modulo `factor`, a constant power of two.
+    FoldStorage { var: Name, factor: u32 },
+    /// The required minimum is rounded down and the extent up to a multiple of this constant in dimension `var`.
+    AlignBounds { var: Name, modulus: u32 },
+    /// Where and how intermediate values lie.
+    StoreIn(Memory),
+    /// An output that is computed inside a consumer's nest: every point of the domain is also stored to the output
+    /// buffer, once, by the iteration of the store level whose own tile holds it (design B2).
+    Sink,
+    /// Stores to the output buffer (of a root output or a sink) bypass the cache where the run-time parameter is non-zero.
+    NonTemporal(Expr),
+    /// The output overwrites input `input`: legal iff every read of it is in this Func's definition at its own
+    /// coordinates, every point is computed once, and layouts agree (rules A1 to A3).
+    InPlaceOf(Name),
+}
+
+/// Directives per stage, in order.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Schedule {
+    /// In order of first mention.
+    pub stages: IndexMap<StageId, Vec<Directive>>,
+}
+
+/// Fluent access to the directives of one stage. Directives about placement and storage go on stage 0.
+pub struct StageHandle<'a>(&'a mut Vec<Directive>);
+
+impl Schedule {
+    /// No directives: outputs at root, everything else inlined or, with updates, at root.
+    pub fn new() -> Schedule {
+        Schedule::default()
+    }
+    /// The pure definition of `func`, and its placement and storage.
+    pub fn func(&mut self, func: &str) -> StageHandle<'_> {
+        self.stage(func, 0)
+    }
+    /// Update `k` of `func`.
+    pub fn update(&mut self, func: &str, k: usize) -> StageHandle<'_> {
+        self.stage(func, k + 1)
+    }
+    fn stage(&mut self, func: &str, stage: usize) -> StageHandle<'_> {
+        StageHandle(self.stages.entry(StageId { func: func.into(), stage }).or_default())
+    }
+}
+
+impl LoopLevel {
+    /// Loop `var` of the pure definition of `func`.
+    pub fn pure(func: &str, var: &str) -> LoopLevel {
+        LoopLevel { stage: StageId { func: func.into(), stage: 0 }, var: var.into() }
+    }
+    /// Loop `var` of update `k` of `func`.
+    pub fn update(func: &str, k: usize, var: &str) -> LoopLevel {
+        LoopLevel { stage: StageId { func: func.into(), stage: k + 1 }, var: var.into() }
+    }
+}
+
+impl StageHandle<'_> {
+    /// Appends any directive.
+    pub fn push(self, d: Directive) -> Self {
+        self.0.push(d);
+        self
+    }
+    /// See [`Directive::Split`].
+    pub fn split(self, old: &str, outer: &str, inner: &str, factor: impl Into<Expr>, tail: Tail) -> Self {
+        let (old, outer, inner) = (old.into(), outer.into(), inner.into());
+        self.push(Directive::Split { old, outer, inner, factor: factor.into(), tail })
+    }
+    /// Loops, innermost first.
+    pub fn reorder(self, vars: &[&str]) -> Self {
+        self.push(Directive::Reorder(vars.iter().map(|&v| v.into()).collect()))
+    }
+    /// Splits both dimensions and makes the inner ones innermost: `x y -> xi yi xo yo`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn tile(
+        self,
+        x: &str,
+        y: &str,
+        xo: &str,
+        yo: &str,
+        xi: &str,
+        yi: &str,
+        fx: i32,
+        fy: i32,
+        tail: Tail,
+    ) -> Self {
+        self.split(x, xo, xi, fx, tail).split(y, yo, yi, fy, tail).reorder(&[xi, yi, xo, yo])
+    }
+    fn kind(self, var: &str, kind: ForKind) -> Self {
+        self.push(Directive::Kind { var: var.into(), kind })
+    }
+    /// Runs loop `var` on the worker pool.
+    pub fn parallel(self, var: &str) -> Self {
+        self.kind(var, ForKind::Parallel)
+    }
+    /// Makes loop `var`, of constant extent, the lanes of a vector.
+    pub fn vectorize_loop(self, var: &str) -> Self {
+        self.kind(var, ForKind::Vectorized)
+    }
+    /// Splits `var` by `lanes` (into `<var>o`, `<var>i`) and vectorises the inner loop.
+    pub fn vectorize(self, var: &str, lanes: i32, tail: Tail) -> Self {
+        let (o, i) = (format!("{var}o"), format!("{var}i"));
+        self.split(var, &o, &i, lanes, tail).vectorize_loop(&i)
+    }
+    /// Copies the body of loop `var`, of constant extent.
+    pub fn unroll(self, var: &str) -> Self {
+        self.kind(var, ForKind::Unrolled)
+    }
+    /// See [`Directive::Rfactor`].
+    pub fn rfactor(self, keep: &[(&str, &str)], into: &str) -> Self {
+        let keep = keep.iter().map(|&(r, v)| (r.into(), v.into())).collect();
+        self.push(Directive::Rfactor { keep, into: into.into() })
+    }
+    /// See [`Directive::SkipUnless`].
+    pub fn skip_unless(self, var: &str, cond: Expr) -> Self {
+        self.push(Directive::SkipUnless { var: var.into(), cond })
+    }
+    /// See [`Directive::Relaxed`].
+    pub fn relaxed(self) -> Self {
+        self.push(Directive::Relaxed)
+    }
+    /// See [`Directive::Inline`].
+    pub fn inline(self) -> Self {
+        self.push(Directive::Inline)
+    }
+    /// See [`Directive::ComputeRoot`].
+    pub fn compute_root(self) -> Self {
+        self.push(Directive::ComputeRoot)
+    }
+    /// See [`Directive::ComputeAt`].
+    pub fn compute_at(self, level: LoopLevel) -> Self {
+        self.push(Directive::ComputeAt(level))
+    }
+    /// See [`Directive::StoreAt`].
+    pub fn store_at(self, level: LoopLevel) -> Self {
+        self.push(Directive::StoreAt(level))
+    }
+    /// See [`Directive::FoldStorage`].
+    pub fn fold_storage(self, var: &str, factor: u32) -> Self {
+        self.push(Directive::FoldStorage { var: var.into(), factor })
+    }
+    /// See [`Directive::AlignBounds`].
+    pub fn align_bounds(self, var: &str, modulus: u32) -> Self {
+        self.push(Directive::AlignBounds { var: var.into(), modulus })
+    }
+    /// See [`Directive::StoreIn`].
+    pub fn store_in(self, memory: Memory) -> Self {
+        self.push(Directive::StoreIn(memory))
+    }
+    /// See [`Directive::Sink`].
+    pub fn sink(self) -> Self {
+        self.push(Directive::Sink)
+    }
+    /// See [`Directive::NonTemporal`].
+    pub fn non_temporal(self, when: Expr) -> Self {
+        self.push(Directive::NonTemporal(when))
+    }
+    /// See [`Directive::InPlaceOf`].
+    pub fn in_place_of(self, input: &str) -> Self {
+        self.push(Directive::InPlaceOf(input.into()))
+    }
+}

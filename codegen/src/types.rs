@@ -1,0 +1,135 @@
+//! Scalar and vector types of expressions.
+
+use std::fmt;
+
+/// The element type of an expression or buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum ScalarType {
+    /// One byte in memory, 0 or 1.
+    Bool,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F16,
+    F32,
+    F64,
+}
+
+impl ScalarType {
+    /// Size of one element in memory, in bytes.
+    pub const fn bytes(self) -> usize {
+        use ScalarType::*;
+        match self {
+            Bool | I8 | U8 => 1,
+            I16 | U16 | F16 => 2,
+            I32 | U32 | F32 => 4,
+            I64 | U64 | F64 => 8,
+        }
+    }
+
+    /// True for f16, f32 and f64.
+    pub const fn is_float(self) -> bool {
+        matches!(self, ScalarType::F16 | ScalarType::F32 | ScalarType::F64)
+    }
+
+    /// True for signed and unsigned integers, not for bool.
+    pub const fn is_int(self) -> bool {
+        !self.is_float() && !matches!(self, ScalarType::Bool)
+    }
+
+    /// True for i8 to i64.
+    pub const fn is_signed(self) -> bool {
+        matches!(self, ScalarType::I8 | ScalarType::I16 | ScalarType::I32 | ScalarType::I64)
+    }
+
+    /// Wraps an integer to this type's range (two's complement); bool keeps whether it is non-zero.
+    pub const fn wrap(self, v: i64) -> i64 {
+        use ScalarType::*;
+        match self {
+            Bool => (v != 0) as i64,
+            I8 => v as i8 as i64,
+            I16 => v as i16 as i64,
+            I32 => v as i32 as i64,
+            U8 => v as u8 as i64,
+            U16 => v as u16 as i64,
+            U32 => v as u32 as i64,
+            _ => v,
+        }
+    }
+
+    /// The name in text: `i32`, `f64`, `bool`.
+    pub const fn name(self) -> &'static str {
+        use ScalarType::*;
+        match self {
+            Bool => "bool",
+            I8 => "i8",
+            I16 => "i16",
+            I32 => "i32",
+            I64 => "i64",
+            U8 => "u8",
+            U16 => "u16",
+            U32 => "u32",
+            U64 => "u64",
+            F16 => "f16",
+            F32 => "f32",
+            F64 => "f64",
+        }
+    }
+}
+
+/// The type of an expression: an element type and a number of lanes (1 for a scalar).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Type {
+    /// Element type.
+    pub scalar: ScalarType,
+    /// Number of lanes; 1 is a scalar.
+    pub lanes: u16,
+}
+
+impl Type {
+    /// `bool`
+    pub const BOOL: Type = Type::of(ScalarType::Bool);
+    /// `i32`, the type of coordinates.
+    pub const I32: Type = Type::of(ScalarType::I32);
+    /// `i64`, the type of flat offsets.
+    pub const I64: Type = Type::of(ScalarType::I64);
+    /// `f32`
+    pub const F32: Type = Type::of(ScalarType::F32);
+    /// `f64`
+    pub const F64: Type = Type::of(ScalarType::F64);
+
+    /// The scalar type with one lane.
+    pub const fn of(scalar: ScalarType) -> Type {
+        Type { scalar, lanes: 1 }
+    }
+
+    /// The same element type with `lanes` lanes.
+    pub const fn with_lanes(self, lanes: u16) -> Type {
+        Type { scalar: self.scalar, lanes }
+    }
+
+    /// `bool` with this type's lanes.
+    pub const fn as_bool(self) -> Type {
+        Type { scalar: ScalarType::Bool, lanes: self.lanes }
+    }
+}
+
+impl From<ScalarType> for Type {
+    fn from(s: ScalarType) -> Type {
+        Type::of(s)
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.lanes {
+            1 => f.write_str(self.scalar.name()),
+            n => write!(f, "{}x{n}", self.scalar.name()),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The nodes of the symbolic DAG.
+
+use crate::model::{ArrayId, GraphId, ParamId, SpaceId, UnknownId};
+use smallvec::SmallVec;
+
+/// Index of a node in its [`crate::dag::Dag`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ExprId(pub u32);
+
+/// A finite or non-finite f64 constant, compared and hashed by its bits (-0 is stored as 0).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Const(u64);
+
+impl Const {
+    /// The constant `v`.
+    pub fn new(v: f64) -> Const {
+        Const(if v == 0.0 { 0 } else { v.to_bits() })
+    }
+    /// Its value.
+    pub fn get(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
+/// A stencil offset or box corner, one entry per dim of the index space, fastest-varying first.
+pub type Offset = SmallVec<[i32; 3]>;
+
+/// What an access reads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Source {
+    /// The unknown itself.
+    Unknown(UnknownId),
+    /// A given array.
+    Array(ArrayId),
+    /// The vector that J is applied to: shaped like the unknown (`p` in J p).
+    Direction(UnknownId),
+}
+
+/// Where an access reads.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum At {
+    /// At the element plus a constant offset; 0 outside the domain.
+    Offset(Offset),
+    /// At vertex `slot` of the hyperedge.
+    Vertex(GraphId, u16),
+}
+
+/// One scalar read.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Access {
+    /// From where.
+    pub source: Source,
+    /// Which channel.
+    pub channel: u16,
+    /// At which element.
+    pub at: At,
+}
+
+/// Elementwise functions. `Pow` is real power of two operands; integer powers are [`Node::Prod`] exponents.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum Function {
+    Abs,
+    Acos,
+    Acosh,
+    Asin,
+    Asinh,
+    Atan,
+    Atan2,
+    Atanh,
+    Cos,
+    Cosh,
+    Exp,
+    Log,
+    Log10,
+    Pow,
+    Sin,
+    Sinh,
+    Sqrt,
+    Tan,
+    Tanh,
+}
+
+/// Comparisons; the others are these with swapped operands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum Compare {
+    Eq,
+    Less,
+    LessEq,
+}
+
+/// A node. Boolean nodes (`InBounds`, `Free`, `Compare`, `NonZero`, `And`, `Or`, `Not`) are also the numbers 1 and 0.
+///
+/// A product never has a boolean factor: `b * x` is built as `Select(b, x, 0)`, which is a selection of *values* when
+/// emitted (the guard rule: no masked multiplication, no non-finite factor out of its guard).
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Node {
+    /// A number.
+    Const(Const),
+    /// A scalar read.
+    Access(Access),
+    /// Channel of a parameter.
+    Param(ParamId, u16),
+    /// The element's coordinate along a dim (0 is fastest-varying).
+    Index(u16),
+    /// Whether the whole box `[lo, hi]` (inclusive offsets) around the element lies in the domain.
+    InBounds {
+        /// Lower corner.
+        lo: Offset,
+        /// Upper corner.
+        hi: Offset,
+    },
+    /// Whether the element there is in the domain and not excluded.
+    Free(SpaceId, At),
+    /// `constant + sum coefficient * term`; terms sorted, distinct, coefficients non-zero, at least one term.
+    Sum {
+        /// Added constant.
+        constant: Const,
+        /// `(coefficient, term)`.
+        terms: Box<[(Const, ExprId)]>,
+    },
+    /// `product factor^exponent`; factors sorted, distinct, non-boolean, exponents non-zero. A lone factor has an exponent
+    /// other than 1 (a coefficient lives in the Sum above).
+    Prod(Box<[(ExprId, i32)]>),
+    /// A function of one operand, or two for `Atan2` (y, x) and `Pow` (base, exponent).
+    Call(Function, SmallVec<[ExprId; 2]>),
+    /// `a op b`.
+    Compare(Compare, ExprId, ExprId),
+    /// `x ~= 0` of a non-boolean (NaN is true).
+    NonZero(ExprId),
+    /// Conjunction; operands sorted, distinct, boolean, at least two.
+    And(Box<[ExprId]>),
+    /// Disjunction, likewise.
+    Or(Box<[ExprId]>),
+    /// Negation of a boolean.
+    Not(ExprId),
+    /// `cond ? a : b` with a boolean `cond`, on values.
+    Select(ExprId, ExprId, ExprId),
+}
