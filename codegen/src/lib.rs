@@ -5,10 +5,18 @@
 //! ```
 //! `reference` evaluates the definitions directly and slowly: it is the oracle of every schedule.
 
+pub mod backend;
+pub mod compile;
 pub mod error;
 pub mod expr;
 pub mod func;
+pub mod lower;
+pub mod print;
+pub mod program;
+pub mod reference;
+pub mod runtime;
 pub mod schedule;
+pub mod schedule_text;
 pub mod stmt;
 pub mod types;
 

@@ -1,1 +1,12 @@
-//! See the crate description in Cargo.toml.
+//! Non-linear least squares over images, volumes, meshes and graphs.
+
+pub mod data;
+pub mod explicit;
+pub mod options;
+pub mod report;
+
+pub use data::{ArrayData, GraphData, NamedArray, ProblemData};
+pub use options::{Backend, Method, Options, Precision, Preconditioner};
+pub use report::{Iteration, LinearStop, Report, Seconds, Termination};
+pub use sumsq_codegen as codegen;
+pub use sumsq_energy as energy;

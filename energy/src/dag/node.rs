@@ -34,6 +34,8 @@ pub enum Source {
     Array(ArrayId),
     /// The vector that J is applied to: shaped like the unknown (`p` in J p).
     Direction(UnknownId),
+    /// Value k of the hoisted parts of an index space: functions of the unknowns at one element, stored once per linearisation.
+    Hoisted(SpaceId),
 }
 
 /// Where an access reads.
@@ -129,6 +131,8 @@ pub enum Node {
     Compare(Compare, ExprId, ExprId),
     /// `x ~= 0` of a non-boolean (NaN is true).
     NonZero(ExprId),
+    /// Whether two vertices of the hyperedge (slots, in the same index space) are the same element.
+    SameVertex(GraphId, u16, u16),
     /// Conjunction; operands sorted, distinct, boolean, at least two.
     And(Box<[ExprId]>),
     /// Disjunction, likewise.

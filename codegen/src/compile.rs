@@ -1,0 +1,1 @@
+//! From a pipeline and a schedule to a compiled function.

@@ -1,0 +1,1 @@
+//! Linear forms over integer atoms, and the one decision procedure.

@@ -1,0 +1,1 @@
+//! Loop structure of each stage from its directives.

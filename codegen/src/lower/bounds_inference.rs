@@ -1,0 +1,1 @@
+//! Gives every produced region its bounds.

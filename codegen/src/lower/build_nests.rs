@@ -1,0 +1,1 @@
+//! Loop nests, with producers injected at their levels.

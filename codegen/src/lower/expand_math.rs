@@ -1,0 +1,1 @@
+//! Polynomials for sin, cos, exp and log.

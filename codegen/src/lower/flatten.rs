@@ -1,0 +1,1 @@
+//! From coordinates to flat buffers.

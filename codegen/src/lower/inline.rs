@@ -1,0 +1,1 @@
+//! Substitutes inlined Funcs.

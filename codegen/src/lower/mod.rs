@@ -1,0 +1,20 @@
+//! Lowering: a straight list of passes, one file each.
+
+pub mod algebra;
+pub mod allocation_bounds;
+pub mod apply_schedule;
+pub mod bounds_inference;
+pub mod build_nests;
+pub mod expand_math;
+pub mod flatten;
+pub mod inline;
+pub mod partition;
+pub mod realization_order;
+pub mod rfactor;
+pub mod simplify;
+pub mod sinks;
+pub mod sliding_window;
+pub mod storage_folding;
+pub mod unroll;
+pub mod vectorize;
+pub mod verify;

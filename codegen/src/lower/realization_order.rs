@@ -1,0 +1,1 @@
+//! Producers before consumers.

@@ -1,0 +1,1 @@
+//! Splits an associative reduction in two.

@@ -1,0 +1,1 @@
+//! Simplification of expressions and statements.

@@ -1,0 +1,1 @@
+//! Outputs inside a nest, and in-place outputs.

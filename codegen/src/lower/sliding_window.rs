@@ -1,0 +1,1 @@
+//! Computes each value of a sliding region once.

@@ -1,0 +1,1 @@
+//! Copies unrolled loops.

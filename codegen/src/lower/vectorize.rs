@@ -1,0 +1,1 @@
+//! Turns vector loops into vector expressions.

@@ -1,0 +1,1 @@
+//! Programs: control flow over pipelines, as data.

@@ -1,0 +1,1 @@
+//! Schedules read back from their text.

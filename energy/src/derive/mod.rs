@@ -1,0 +1,1 @@
+//! Derivatives and the routines built from them.

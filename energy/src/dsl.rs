@@ -1,0 +1,1 @@
+//! The Rust front end.

@@ -1,0 +1,1 @@
+//! Routines as codegen Funcs.

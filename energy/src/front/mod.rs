@@ -1,0 +1,1 @@
+//! Energy files: the Opt language in Lua.

@@ -1,0 +1,1 @@
+//! The explicit path: a sparse Jacobian, assembled.

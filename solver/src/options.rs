@@ -1,0 +1,114 @@
+//! What a solve may be told.
+
+use std::time::Duration;
+
+/// Outer method.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Method {
+    /// Levenberg-Marquardt with a trust-region radius.
+    #[default]
+    LevenbergMarquardt,
+    /// Gauss-Newton: every finite step is taken.
+    GaussNewton,
+}
+
+/// Arithmetic of the solve (design section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Precision {
+    /// float64 master copy, energy and gradient; float32 PCG.
+    #[default]
+    Mixed,
+    /// float32, sums in float64.
+    F32,
+    /// float64.
+    F64,
+}
+
+/// M in PCG.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Preconditioner {
+    /// None if the energy says so, else block Jacobi where an element has several unknowns, else Jacobi.
+    #[default]
+    Auto,
+    /// M = I on free, constrained unknowns.
+    None,
+    /// The diagonal of A.
+    Jacobi,
+    /// The diagonal blocks of A, one per element.
+    BlockJacobi,
+}
+
+/// Where the generated code runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Backend {
+    /// CUDA where there is one, else CPU.
+    #[default]
+    Auto,
+    /// This machine's cores.
+    Cpu,
+    /// A CUDA device.
+    Cuda,
+}
+
+/// Options of a solve; the defaults are those of the command line.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Outer method.
+    pub method: Method,
+    /// Steps at most, rejected ones included.
+    pub iterations: usize,
+    /// PCG iterations at most per step; `None`: 500, or ten times the free unknowns if `linear_tolerance` is given.
+    pub linear_iterations: Option<usize>,
+    /// tau: stop PCG at |r| <= tau |b|.
+    pub linear_tolerance: Option<f64>,
+    /// zeta of the model stopping rule.
+    pub forcing: f64,
+    /// First trust-region radius.
+    pub radius: f64,
+    /// Largest radius.
+    pub max_radius: f64,
+    /// The solve ends below this radius.
+    pub min_radius: f64,
+    /// Least gain ratio of an accepted step.
+    pub min_relative_decrease: f64,
+    /// LM ends when an accepted step changes E by at most this times E; 0 turns it off.
+    pub function_tolerance: f64,
+    /// LM ends when max|g| is at most this.
+    pub gradient_tolerance: f64,
+    /// LM ends when max|g| is at most this times max|g| at the start.
+    pub gradient_rtol: f64,
+    /// Wall-clock limit.
+    pub max_time: Option<Duration>,
+    /// Arithmetic.
+    pub precision: Precision,
+    /// M.
+    pub preconditioner: Preconditioner,
+    /// Where to run.
+    pub backend: Backend,
+    /// Worker threads; `None`: all cores.
+    pub threads: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            method: Method::default(),
+            iterations: 50,
+            linear_iterations: None,
+            linear_tolerance: None,
+            forcing: 1e-2,
+            radius: 1e4,
+            max_radius: 1e16,
+            min_radius: 1e-32,
+            min_relative_decrease: 1e-3,
+            function_tolerance: 1e-6,
+            gradient_tolerance: 1e-10,
+            gradient_rtol: 0.0,
+            max_time: None,
+            precision: Precision::default(),
+            preconditioner: Preconditioner::default(),
+            backend: Backend::default(),
+            threads: None,
+        }
+    }
+}
