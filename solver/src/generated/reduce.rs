@@ -92,3 +92,18 @@ fn schedule(s: &mut Schedule, name: &str, points: &Points) -> Loops {
     let row = if vars.len() == 1 { strip.clone() } else { LoopLevel::update(&lanes, 0, "row") };
     Loops { vector: LoopLevel::update(&lanes, 0, "vec"), row, strip }
 }
+
+/// Schedules an output over a space at root: strips in parallel, vectors along dim 0. Returns the loop outside of the vector.
+pub fn map_root(s: &mut Schedule, f: &Func, strip: &Expr) -> LoopLevel {
+    let vars: Vec<&str> = f.vars.iter().map(|v| &*v.0).collect();
+    let last = vars[vars.len() - 1];
+    let first = if vars.len() == 1 { "row" } else { vars[0] };
+    s.func(&f.name)
+        .compute_root()
+        .relaxed()
+        .split(last, "strip", "row", strip.clone(), Tail::Predicate)
+        .split(first, "vec", "lane", LANES, Tail::Predicate)
+        .parallel("strip")
+        .vectorize_loop("lane");
+    LoopLevel::pure(&f.name, "vec")
+}
