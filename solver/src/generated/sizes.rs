@@ -18,26 +18,21 @@ pub fn integers(k: &Skeleton, data: &ProblemData) -> BTreeMap<String, i64> {
         for (d, &n) in extents.iter().enumerate() {
             out.insert(names::extent_name(s, d), n as i64);
         }
-        let reach = k.halos[s.index()].last().copied().unwrap_or(0) as usize;
-        let reach = if extents.len() > 1 { reach } else { 0 };
-        out.insert(strip_name(Domain::Space(s)), strip(&extents, reach) as i64);
+        out.insert(strip_name(Domain::Space(s)), strip(&extents) as i64);
     }
     for (g, graph) in data.graphs.iter().enumerate() {
         out.insert(format!("edges{g}"), graph.edges as i64);
-        out.insert(strip_name(Domain::Graph(GraphId(g as u32))), strip(&[graph.edges], 0) as i64);
+        out.insert(strip_name(Domain::Graph(GraphId(g as u32))), strip(&[graph.edges]) as i64);
     }
     out
 }
 
-/// Height of a strip along the last dim, from sizes alone (design B5): the rows that neighbouring strips recompute are at most 3 %
-/// where that leaves 32 strips, and no strip is so small that a barrier would cost more than its work.
-pub fn strip(extents: &[usize], reach: usize) -> usize {
+/// Height of a strip along the last dim, from sizes alone (design B5): 32 strips, fewer where a strip would be so small
+/// that a barrier costs more than its work. Neighbouring strips of a ring recompute `2 reach` rows each.
+pub fn strip(extents: &[usize]) -> usize {
     let Some((&rows, inner)) = extents.split_last() else { return 1 };
     let row: usize = inner.iter().product::<usize>().max(1);
-    let by_overlap = (2 * reach * 100).div_ceil(3);
-    let by_count = rows.div_ceil(32);
-    let by_work = STRIP_SCALARS.div_ceil(row);
-    let strip = by_overlap.min(by_count.max(1)).max(by_count).max(by_work).clamp(1, rows.max(1));
+    let strip = rows.div_ceil(32).max(STRIP_SCALARS.div_ceil(row)).clamp(1, rows.max(1));
     // In one dim strips hold whole vectors.
     if inner.is_empty() { strip.next_multiple_of(LANES as usize) } else { strip }
 }
@@ -48,10 +43,10 @@ mod tests {
 
     #[test]
     fn strips_come_from_sizes() {
-        assert_eq!(strip(&[4096, 4096], 1), 128);
-        assert_eq!(strip(&[64, 64], 1), 64);
-        assert_eq!(strip(&[10], 0), 16);
-        assert_eq!(strip(&[1_000_000], 0), 31_264);
-        assert_eq!(strip(&[7, 0], 1), 1);
+        assert_eq!(strip(&[4096, 4096]), 128);
+        assert_eq!(strip(&[64, 64]), 64);
+        assert_eq!(strip(&[10]), 16);
+        assert_eq!(strip(&[1_000_000]), 31_264);
+        assert_eq!(strip(&[7, 0]), 1);
     }
 }
