@@ -18,82 +18,27 @@
 //!
 //! The sign of a zero is not kept by sin. In a relaxed stage exp may overflow one binade early.
 
+use super::rewrite::{Memo, map_children, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::RefCell;
 
 /// Expands in every expression of a statement.
 pub fn expand_math(stmt: &Stmt) -> Stmt {
-    let mut expander = Expander::default();
-    map_exprs(stmt, &mut |e| expander.expand(e))
+    Expander::default().stmt(stmt)
 }
 
 /// Expands in one expression.
 pub fn expand_math_expr(e: &Expr) -> Expr {
-    Expander::default().expand(e)
-}
-
-/// Rebuilds a statement with every expression replaced.
-fn map_exprs(stmt: &Stmt, f: &mut impl FnMut(&Expr) -> Expr) -> Stmt {
-    match stmt {
-        Stmt::Block(stmts) => Stmt::Block(stmts.iter().map(|s| map_exprs(s, f)).collect()),
-        Stmt::Let { name, value, body } => {
-            Stmt::Let { name: name.clone(), value: f(value), body: map_exprs(body, f).into() }
-        }
-        Stmt::For { var, min, extent, kind, body } => Stmt::For {
-            var: var.clone(),
-            min: f(min),
-            extent: f(extent),
-            kind: *kind,
-            body: map_exprs(body, f).into(),
-        },
-        Stmt::If { cond, then, otherwise } => Stmt::If {
-            cond: f(cond),
-            then: map_exprs(then, f).into(),
-            otherwise: otherwise.as_ref().map(|s| map_exprs(s, f).into()),
-        },
-        Stmt::Assert { cond, message, args } => {
-            Stmt::Assert { cond: f(cond), message: message.clone(), args: args.iter().map(f).collect() }
-        }
-        Stmt::Realize { func, region, body } => Stmt::Realize {
-            func: func.clone(),
-            region: region.iter().map(|(min, extent)| (f(min), f(extent))).collect(),
-            body: map_exprs(body, f).into(),
-        },
-        Stmt::Produce { stage, body } => {
-            Stmt::Produce { stage: stage.clone(), body: map_exprs(body, f).into() }
-        }
-        Stmt::Provide { func, args, values, to } => Stmt::Provide {
-            func: func.clone(),
-            args: args.iter().map(&mut *f).collect(),
-            values: values.iter().map(&mut *f).collect(),
-            to: to.clone(),
-        },
-        Stmt::Allocate { buffer, ty, extent, memory, zeroed, body } => Stmt::Allocate {
-            buffer: buffer.clone(),
-            ty: *ty,
-            extent: f(extent),
-            memory: *memory,
-            zeroed: *zeroed,
-            body: map_exprs(body, f).into(),
-        },
-        Stmt::Store { buffer, index, value, predicate, aligned, non_temporal } => Stmt::Store {
-            buffer: buffer.clone(),
-            index: f(index),
-            value: f(value),
-            predicate: predicate.as_ref().map(f),
-            aligned: *aligned,
-            non_temporal: *non_temporal,
-        },
-    }
+    Expander::default().expr(e)
 }
 
 /// The pass's memory: what became of each node, and the reductions made so far.
 #[derive(Default)]
 struct Expander {
-    /// Result by identity of the original, which is kept alive beside it.
-    done: FxHashMap<usize, (Expr, Expr)>,
+    done: Memo,
     /// One representative of each structurally equal node. Children are representatives themselves, so that a
     /// comparison never goes deeper than one level.
     representatives: FxHashSet<Expr>,
@@ -110,32 +55,21 @@ struct Quadrant {
 }
 
 impl Expander {
-    /// Post-order over the distinct nodes, with an explicit stack.
-    fn expand(&mut self, root: &Expr) -> Expr {
-        let mut stack = vec![root.clone()];
-        while let Some(e) = stack.last().cloned() {
-            if self.done.contains_key(&e.id()) {
-                stack.pop();
-                continue;
-            }
-            let before = stack.len();
-            let mut children = vec![];
-            e.for_each_child(|c| match self.done.get(&c.id()) {
-                Some((_, result)) => children.push(result.clone()),
-                None => stack.push(c.clone()),
-            });
-            if stack.len() == before {
-                let result = self.node(&e, children);
-                self.done.insert(e.id(), (e, result));
-                stack.pop();
-            }
-        }
-        self.done[&root.id()].1.clone()
+    fn stmt(&mut self, s: &Stmt) -> Stmt {
+        // Both closures need the pass's memory, one after the other.
+        let this = RefCell::new(self);
+        map_children(s, &mut |e| this.borrow_mut().expr(e), &mut |s| this.borrow_mut().stmt(s))
+    }
+
+    fn expr(&mut self, e: &Expr) -> Expr {
+        let mut done = std::mem::take(&mut self.done);
+        let result = rewrite(e, &mut done, &mut |_, over_results| self.node(over_results));
+        self.done = done;
+        result
     }
 
     /// A node over expanded children.
-    fn node(&mut self, e: &Expr, children: Vec<Expr>) -> Expr {
-        let e = e.with_children(children);
+    fn node(&mut self, e: Expr) -> Expr {
         let e = match self.representatives.get(&e) {
             Some(representative) => representative.clone(),
             None => {

@@ -196,3 +196,28 @@ fn other_functions_stay() {
     let tan = Expr::from(0.5f32).tan();
     assert_eq!(expand_math_expr(&tan), tan);
 }
+
+#[test]
+fn statements_are_expanded_throughout() {
+    let x = Expr::param("t", ScalarType::F32);
+    let provide = |value: Expr| Stmt::Provide {
+        func: "f".into(),
+        args: vec![],
+        values: vec![value],
+        to: crate::stmt::Target::Intermediate,
+    };
+    let body = Stmt::Block(vec![provide(x.sin()), provide(x.cos())]).into();
+    let s = Stmt::Let { name: "unused".into(), value: x.exp(), body };
+    let Stmt::Let { value, body, .. } = expand_math(&s) else { panic!("a let") };
+    assert_eq!(operations(&value), 24);
+    let Stmt::Block(stmts) = *body else { panic!("a block") };
+    let values: Vec<Expr> = stmts
+        .into_iter()
+        .map(|s| match s {
+            Stmt::Provide { values, .. } => values[0].clone(),
+            other => panic!("a provide, not {other}"),
+        })
+        .collect();
+    let both = Expr::call("pair", ScalarType::F32, values, 0);
+    assert_eq!(operations(&both), 26 + 7 + 1, "beside the call: the sine, and the quadrant of the cosine");
+}
