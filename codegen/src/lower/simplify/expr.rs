@@ -64,6 +64,8 @@ impl Simplifier {
             let mut children = vec![];
             e.for_each_child(|c| children.push(self.memo[&(c.id(), below)].1.clone()));
             let result = self.fixed_point(e.with_children(children), mode);
+            // Results are in normal form themselves.
+            self.memo.insert((result.id(), mode), (result.clone(), result.clone()));
             self.memo.insert((e.id(), mode), (e, result));
         }
         self.memo[&(e.id(), mode)].1.clone()
@@ -99,11 +101,19 @@ impl Simplifier {
     fn fixed_point(&mut self, mut e: Expr, mode: Mode) -> Expr {
         for _ in 0..ROUNDS {
             match self.step(&e, mode) {
-                Some(next) if next != e => e = next,
+                Some(next) if next != e => e = self.with_simple_children(&next, mode),
                 _ => break,
             }
         }
         e
+    }
+
+    /// A rewrite may have made new nodes below the root; those that were there before are answered from the memo.
+    fn with_simple_children(&mut self, e: &Expr, mode: Mode) -> Expr {
+        let below = self.child_mode(e, mode);
+        let mut old = vec![];
+        e.for_each_child(|c| old.push(c.clone()));
+        e.with_children(old.iter().map(|c| self.expr(c, below)).collect())
     }
 
     /// One rewrite at the root; none if `e` is in normal form.
