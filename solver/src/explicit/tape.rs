@@ -6,9 +6,8 @@
 
 use super::ExplicitError;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use std::ops::Range;
-use sumsq_energy::dag::{Access, At, Compare, ExprId, Function, Node, Source};
+use sumsq_energy::dag::{Access, At, Compare, ExprId, Function, Node, Offset, Source};
 use sumsq_energy::model::{Domain, Energy, SpaceId};
 
 /// Position of an operation on its tape.
@@ -21,7 +20,7 @@ pub(super) type Slot = u16;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// At the element plus an offset, in the index space of the domain.
-    Stencil(SmallVec<[i32; 3]>),
+    Stencil(Offset),
     /// At the only element of a space without dims.
     Global,
     /// At vertex `slot` of the hyperedge.
@@ -47,8 +46,8 @@ pub(super) enum Op {
     Read(u32),
     Index(u16),
     InBounds {
-        lo: SmallVec<[i32; 3]>,
-        hi: SmallVec<[i32; 3]>,
+        lo: Offset,
+        hi: Offset,
     },
     Free(SpaceId, Place),
     Sum {
@@ -118,6 +117,16 @@ impl Tape {
     /// The slots of an operation's partials, ascending.
     pub fn slots_of(&self, op: usize) -> &[Slot] {
         &self.depends[self.partials_of(op)]
+    }
+
+    /// The slots of the result.
+    pub fn result_slots(&self) -> &[Slot] {
+        self.slots_of(self.ops.len() - 1)
+    }
+
+    /// The unknown read of a slot.
+    pub fn slot_read(&self, slot: Slot) -> &Read {
+        &self.reads[self.slots[usize::from(slot)] as usize]
     }
 
     fn translate(
@@ -210,7 +219,7 @@ pub(super) fn place(
 }
 
 /// The operands of a node.
-fn operands(node: &Node) -> SmallVec<[ExprId; 4]> {
+fn operands(node: &Node) -> Vec<ExprId> {
     match node {
         Node::Const(_)
         | Node::Access(_)
@@ -218,14 +227,14 @@ fn operands(node: &Node) -> SmallVec<[ExprId; 4]> {
         | Node::Index(_)
         | Node::InBounds { .. }
         | Node::Free(..)
-        | Node::SameVertex(..) => SmallVec::new(),
+        | Node::SameVertex(..) => Vec::new(),
         Node::Sum { terms, .. } => terms.iter().map(|t| t.1).collect(),
         Node::Prod(factors) => factors.iter().map(|f| f.0).collect(),
         Node::Call(_, ids) => ids.iter().copied().collect(),
         Node::And(ids) | Node::Or(ids) => ids.iter().copied().collect(),
-        Node::Compare(_, a, b) => SmallVec::from_slice(&[*a, *b]),
-        Node::NonZero(a) | Node::Not(a) => SmallVec::from_slice(&[*a]),
-        Node::Select(c, a, b) => SmallVec::from_slice(&[*c, *a, *b]),
+        Node::Compare(_, a, b) => vec![*a, *b],
+        Node::NonZero(a) | Node::Not(a) => vec![*a],
+        Node::Select(c, a, b) => vec![*c, *a, *b],
     }
 }
 
