@@ -21,9 +21,12 @@ pub mod gather;
 pub mod gradient;
 pub mod incidence;
 pub mod linearise;
+pub mod mask;
 pub mod pcg;
 pub mod reduce;
+pub mod sizes;
 pub mod trial;
+
 
 use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::{At, ExprId, Source};
