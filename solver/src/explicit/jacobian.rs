@@ -45,7 +45,7 @@ impl Jacobian {
 
     /// Overwrites the values: `fill` gets the row starts, the column of each entry and the values to set.
     pub(super) fn refill(&mut self, fill: impl FnOnce(&[usize], &[u32], &mut [f64])) {
-        let (indptr, indices, values) = self.rows.view_mut().into_raw_storage_parts();
+        let (indptr, indices, values) = self.rows.view_mut().into_raw_storage();
         fill(indptr, indices, values);
         let values: &[f64] = self.rows.data();
         let copies = self.columns.data_mut().par_iter_mut().zip(&self.position_in_rows);
