@@ -118,7 +118,8 @@ impl<'a> Binder<'a> {
 
     fn bind_fields(&mut self, data: &mut ProblemData, complete: bool) -> Result<(), DataError> {
         for (i, field) in self.energy.unknowns.iter().enumerate() {
-            let Some(array) = self.find("unknown", &field.name, complete, |b| b.expected_shape(field))? else {
+            let Some(array) = self.find("unknown", &field.name, complete, |b| b.expected_shape(field))?
+            else {
                 continue;
             };
             self.check_field_shape("unknown", field, array)?;
@@ -142,7 +143,9 @@ impl<'a> Binder<'a> {
         for (i, param) in self.energy.params.iter().enumerate() {
             let n = usize::from(param.channels);
             let expected = if n == 1 { "()".to_string() } else { tuple(&[n]) };
-            let Some(array) = self.find("param", &param.name, complete, |_| expected.clone())? else { continue };
+            let Some(array) = self.find("param", &param.name, complete, |_| expected.clone())? else {
+                continue;
+            };
             if !(array.shape == [n] || (n == 1 && array.shape.is_empty())) {
                 let (name, came) = (param.name.clone(), tuple(&array.shape));
                 return Err(DataError::Shape { kind: "param", name, expected, came });
@@ -355,11 +358,7 @@ fn check_index_shape(
 }
 
 /// The numbers of `array` in float64; integers must survive that. Notes in `integers` what came as integers.
-fn convert(
-    array: &NamedArray,
-    what: Declared,
-    integers: &mut Vec<Declared>,
-) -> Result<Vec<f64>, DataError> {
+fn convert(array: &NamedArray, what: Declared, integers: &mut Vec<Declared>) -> Result<Vec<f64>, DataError> {
     integers.retain(|&w| w != what);
     match &array.data {
         ArrayData::F32(v) => Ok(v.iter().map(|&x| f64::from(x)).collect()),

@@ -24,22 +24,30 @@ pub enum DataError {
     #[error("`{name}` of shape {shape}: expected {expected} elements, came {came}")]
     Length { name: String, shape: String, expected: String, came: usize },
 
-    #[error("dim `{dim}` is {first_value} by {first}, but {second_value} by {second}: expected the same extent")]
+    #[error(
+        "dim `{dim}` is {first_value} by {first}, but {second_value} by {second}: expected the same extent"
+    )]
     DimConflict { dim: String, first: String, first_value: usize, second: String, second_value: usize },
 
     #[error("dim `{dim}`: expected an extent from 1 to 2147483647, came {value} (by {by})")]
     DimRange { dim: String, value: i128, by: String },
 
-    #[error("index space {space} is too large: expected fewer than 2^31 scalars in `{field}`, came {extents}")]
+    #[error(
+        "index space {space} is too large: expected fewer than 2^31 scalars in `{field}`, came {extents}"
+    )]
     SpaceTooLarge { space: String, field: String, extents: String },
 
     #[error("{kind} `{name}`, element {element}: expected a finite number, came {value}")]
     NotFinite { kind: &'static str, name: String, element: String, value: f64 },
 
-    #[error("`{name}`, element {element} in C order: expected an integer that {precision} holds exactly, came {value}")]
+    #[error(
+        "`{name}`, element {element} in C order: expected an integer that {precision} holds exactly, came {value}"
+    )]
     Inexact { name: String, element: usize, value: String, precision: &'static str },
 
-    #[error("array `{name}`, element {element}: expected a value of its declared type {declared}, came {value}")]
+    #[error(
+        "array `{name}`, element {element}: expected a value of its declared type {declared}, came {value}"
+    )]
     DeclaredType { name: String, element: String, declared: &'static str, value: f64 },
 
     #[error("graph `{graph}` has no edges: expected at least one, came `{vertex}` of shape {shape}")]

@@ -43,7 +43,8 @@ pub(super) fn value_and_branches(
 ) -> (f64, u64) {
     let result = value(tape, at, point, work);
     let mut branches = 0xcbf2_9ce4_8422_2325_u64;
-    let mut note = |decision: bool| branches = (branches ^ u64::from(decision)).wrapping_mul(0x0100_0000_01b3);
+    let mut note =
+        |decision: bool| branches = (branches ^ u64::from(decision)).wrapping_mul(0x0100_0000_01b3);
     for (k, op) in tape.ops.iter().enumerate() {
         match op {
             Op::Unary(Function::Abs, a) => note(work.values[*a as usize] >= 0.0),

@@ -73,10 +73,7 @@ fn product(matrix: &CsMatI<f64, u32, usize>, v: &[f64]) -> Vec<f64> {
 }
 
 /// `f` of each row of a matrix.
-fn per_row(
-    matrix: &CsMatI<f64, u32, usize>,
-    f: impl Fn(&[u32], &[f64]) -> f64 + Sync,
-) -> Vec<f64> {
+fn per_row(matrix: &CsMatI<f64, u32, usize>, f: impl Fn(&[u32], &[f64]) -> f64 + Sync) -> Vec<f64> {
     let (indptr, indices, values) = (matrix.indptr(), matrix.indices(), matrix.data());
     let indptr = indptr.raw_storage();
     let row = |r: usize| {

@@ -117,4 +117,3 @@ impl Explicit<'_> {
         Some(ValueRead { name: field.name.clone(), element: coordinates, channel: read.channel, value })
     }
 }
-

@@ -6,14 +6,20 @@
 //! Rows of J are the residual instances that count, templates in order, instances ascending; columns are the free unknown
 //! scalars. An instance counts iff one of its unknown reads lies in the domain at a free element.
 
+mod cholesky;
 mod domain;
 mod eval;
 mod jacobian;
 mod locate;
+mod pcg;
+mod preconditioner;
+mod solve;
 mod tape;
 
 pub use jacobian::Jacobian;
 pub use locate::{NonFinite, ValueRead};
+pub use preconditioner::resolve as resolve_preconditioner;
+pub use solve::{LinearSolver, SolveError, solve, solve_with};
 
 use crate::data::ProblemData;
 use crate::lm::Energies;
@@ -34,7 +40,9 @@ const CHUNK: usize = 2048;
 pub enum ExplicitError {
     #[error("the explicit path cannot evaluate {what}")]
     Unsupported { what: String },
-    #[error("the Jacobian is too large for the explicit path: expected fewer than 2^32 entries, came {entries}")]
+    #[error(
+        "the Jacobian is too large for the explicit path: expected fewer than 2^32 entries, came {entries}"
+    )]
     TooLarge { entries: usize },
 }
 
@@ -335,17 +343,15 @@ fn chunks(templates: &[Template]) -> Vec<Chunk> {
     let of_template = |(template, t): (usize, &Template)| {
         let n = t.counted.len();
         let starts = (0..n).step_by(CHUNK);
-        starts.map(move |start| Chunk { template, instances: start..(start + CHUNK).min(n) }).collect::<Vec<_>>()
+        starts
+            .map(move |start| Chunk { template, instances: start..(start + CHUNK).min(n) })
+            .collect::<Vec<_>>()
     };
     templates.iter().enumerate().flat_map(of_template).collect()
 }
 
 /// The pattern of J: per row, the distinct columns of the unknowns it reads.
-fn pattern(
-    layout: &Layout<'_>,
-    templates: &[Template],
-    chunks: &[Chunk],
-) -> Result<Jacobian, ExplicitError> {
+fn pattern(layout: &Layout<'_>, templates: &[Template], chunks: &[Chunk]) -> Result<Jacobian, ExplicitError> {
     let of_chunk = |chunk: &Chunk| {
         let template = &templates[chunk.template];
         let (mut lengths, mut all) = (Vec::new(), Vec::new());

@@ -84,7 +84,8 @@ pub(super) struct Tape {
 impl Tape {
     /// Compiles `root`, to be evaluated over `domain`.
     pub fn compile(energy: &Energy, domain: Domain, root: ExprId) -> Result<Tape, ExplicitError> {
-        let order = topological_order(energy, root);
+        // Operands before users; the root comes last.
+        let order = energy.dag.reachable(&[root]);
         let registers: FxHashMap<ExprId, Reg> =
             order.iter().enumerate().map(|(k, &id)| (id, k as Reg)).collect();
         let mut tape = Tape {
@@ -216,40 +217,4 @@ pub(super) fn place(
         (At::Vertex(g, slot), Domain::Graph(graph)) if *g == graph => Ok(Place::Vertex(*slot)),
         _ => Err(ExplicitError::Unsupported { what: format!("a read at {at:?} from {domain:?}") }),
     }
-}
-
-/// The operands of a node.
-fn operands(node: &Node) -> Vec<ExprId> {
-    match node {
-        Node::Const(_)
-        | Node::Access(_)
-        | Node::Param(..)
-        | Node::Index(_)
-        | Node::InBounds { .. }
-        | Node::Free(..)
-        | Node::SameVertex(..) => Vec::new(),
-        Node::Sum { terms, .. } => terms.iter().map(|t| t.1).collect(),
-        Node::Prod(factors) => factors.iter().map(|f| f.0).collect(),
-        Node::Call(_, ids) => ids.iter().copied().collect(),
-        Node::And(ids) | Node::Or(ids) => ids.iter().copied().collect(),
-        Node::Compare(_, a, b) => vec![*a, *b],
-        Node::NonZero(a) | Node::Not(a) => vec![*a],
-        Node::Select(c, a, b) => vec![*c, *a, *b],
-    }
-}
-
-/// What `root` is made of, operands before their users, each once. Iterative: expressions may be deep.
-fn topological_order(energy: &Energy, root: ExprId) -> Vec<ExprId> {
-    let mut order = Vec::new();
-    let mut seen = rustc_hash::FxHashSet::default();
-    let mut stack = vec![(root, false)];
-    while let Some((id, operands_done)) = stack.pop() {
-        if operands_done {
-            order.push(id);
-        } else if seen.insert(id) {
-            stack.push((id, true));
-            stack.extend(operands(energy.dag.node(id)).into_iter().map(|o| (o, false)));
-        }
-    }
-    order
 }
