@@ -41,13 +41,22 @@ pub fn hoist(energy: &Energy, dag: &mut Dag, roots: &[ExprId]) -> Hoisted {
         let inherited = dag.children(n).iter().any(|c| costly[c]);
         costly.insert(n, inherited || division || count_own_call(dag, n));
     }
-    let mut values: Vec<(SpaceId, Vec<ExprId>)> = Vec::new();
-    let replaced = dag.substitute_ids(roots, &mut |dag, n| match &reads[&n] {
-        Reads::Element(space, at) if costly[&n] && !dag.is_boolean(n) => {
-            Some(read_hoisted(energy, dag, n, (*space, at), &mut values))
-        }
+    let candidate = |n: ExprId| match &reads[&n] {
+        Reads::Element(space, at) if costly[&n] && !dag.is_boolean(n) => Some((*space, at)),
         _ => None,
+    };
+    let mut maximal = Vec::new();
+    dag.reachable_while(roots, |n| {
+        maximal.extend(candidate(n).map(|(space, at)| (n, space, at)));
+        candidate(n).is_none()
     });
+    maximal.sort_by_key(|m| m.0);
+    let mut values: Vec<(SpaceId, Vec<ExprId>)> = Vec::new();
+    let mut stored: FxHashMap<ExprId, ExprId> = FxHashMap::default();
+    for (n, space, at) in maximal {
+        stored.insert(n, read_hoisted(energy, dag, n, (space, at), &mut values));
+    }
+    let replaced = dag.substitute_ids(roots, &mut |_, n| stored.get(&n).copied());
     let roots = assume_guards(dag, &replaced);
     Hoisted { values, roots }
 }

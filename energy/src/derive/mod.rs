@@ -155,3 +155,6 @@ fn component_of(access: &Access) -> Option<Component> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
