@@ -10,6 +10,7 @@ pub mod flatten;
 pub mod inline;
 pub mod partition;
 pub mod realization_order;
+pub mod rewrite;
 pub mod rfactor;
 pub mod simplify;
 pub mod sinks;
