@@ -44,16 +44,17 @@ impl Definitions {
     }
 
     /// Replaces let-bound names made after `since` (all if none) by their definitions. `alias` is consulted first.
-    pub fn expand(&self, e: &Expr, since: Option<&Name>, alias: &FxHashMap<Name, Name>) -> Expr {
+    pub fn expand(&self, e: &Expr, since: Option<&Name>, alias: &FxHashMap<Name, Expr>) -> Expr {
         let from = since.and_then(|n| self.table.get(n)).map_or(0, |d| d.0);
         let mut e = e.clone();
         loop {
             let next = Rewriter::default().rewrite(&e, &mut |n| {
                 let ExprKind::Var(v) = n.kind() else { return n };
-                let v = alias.get(v).unwrap_or(v);
+                if let Some(e) = alias.get(v) {
+                    return e.clone();
+                }
                 match self.table.get(v) {
                     Some((k, Definition::Let(d))) if *k >= from => d.clone(),
-                    _ if matches!(n.kind(), ExprKind::Var(w) if w != v) => Expr::var(v.clone()),
                     _ => n,
                 }
             });
