@@ -533,10 +533,8 @@ impl<'p> Nests<'p> {
         let item = cx.slots[j + 1].iter().position(|i| matches!(i, Item::Tail(v, m) if v == value && m == old_max));
         let Some(item) = item else { return unchanged };
         let last = sub(old_max, &self.base_expr(s, t));
-        match self.facts.proves_le(&offset(min, t.factor.as_int().unwrap_or(i64::MAX / 4) - 1), &last) {
-            true => (max.clone(), Some(item)),
-            false => (linear::min(max, &last), Some(item)),
-        }
+        let never_short = self.facts.proves_le(&add(min, &offset(&t.factor, -1)), &last);
+        (if never_short { max.clone() } else { linear::min(max, &last) }, Some(item))
     }
 
     /// The innermost statement.

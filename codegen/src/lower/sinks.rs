@@ -115,7 +115,7 @@ impl Nests<'_> {
                 let ranges = self.ranges(&l.stage, &f.store, name)?;
                 consumer.coords.iter().map(|c| ranges[c].clone()).collect()
             }
-            _ if f.output.is_some() => (0..f.func.vars.len()).map(|d| self.domain(name, d)).collect(),
+            _ if f.output.is_some() && self.has_storage(f)? => (0..f.func.vars.len()).map(|d| self.domain(name, d)).collect(),
             _ => return Ok(()),
         };
         let own: Vec<Interval> = own;
