@@ -2,6 +2,7 @@
 
 pub mod data;
 pub mod explicit;
+pub mod lm;
 pub mod options;
 pub mod report;
 

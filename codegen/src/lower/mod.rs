@@ -13,6 +13,7 @@ pub mod intervals;
 pub mod linear;
 pub mod partition;
 pub mod realization_order;
+pub mod rewrite;
 pub mod rfactor;
 pub mod simplify;
 pub mod sinks;

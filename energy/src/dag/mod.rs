@@ -1,8 +1,125 @@
 //! The symbolic DAG: hash-consed nodes in an arena.
+//!
+//! Every constructor normalises (see [`arith`] and [`boolean`]), so that equal expressions mostly have equal ids. A child's
+//! id is always smaller than its parent's: ascending ids are a topological order, and every traversal here is a loop over
+//! sorted ids instead of a recursion.
+//!
+//! Normalising is algebra over the reals. It may turn a NaN or an Inf into a finite value (`0*x = 0`, `x - x = 0`,
+//! `x/x = 1`), never the reverse, over- and underflow aside. In particular a factor never leaves the guard of a
+//! [`Node::Select`]; it may enter one.
 
+mod arith;
+mod boolean;
+mod derivative;
+mod display;
+mod eval;
+mod function;
 mod node;
+mod traverse;
+
+pub use display::{Ids, Names};
+pub use eval::{Env, Evaluator};
+pub use function::apply as apply_function;
 pub use node::*;
+
+use crate::model::{GraphId, ParamId, SpaceId};
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 /// An arena of hash-consed nodes: equal expressions have equal ids.
 #[derive(Clone, Debug, Default)]
-pub struct Dag {}
+pub struct Dag {
+    nodes: IndexSet<Node, FxBuildHasher>,
+    /// `(node, access node) -> derivative`.
+    derivatives: FxHashMap<(ExprId, ExprId), ExprId>,
+    /// How many normalising constructors are active inside each other; bounds recursion on adversarial nests.
+    nesting: u32,
+}
+
+impl Dag {
+    /// An empty arena.
+    pub fn new() -> Dag {
+        Dag::default()
+    }
+
+    /// Number of nodes ever built.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether nothing has been built yet.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The node with this id.
+    pub fn node(&self, id: ExprId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    /// The id of exactly this node, whose normal form is the caller's business.
+    fn intern(&mut self, node: Node) -> ExprId {
+        let (index, _) = self.nodes.insert_full(node);
+        ExprId(u32::try_from(index).expect("an energy has fewer than 2^32 nodes"))
+    }
+
+    /// A number.
+    pub fn constant(&mut self, v: f64) -> ExprId {
+        self.intern(Node::Const(Const::new(v)))
+    }
+
+    /// A scalar read.
+    pub fn access(&mut self, access: Access) -> ExprId {
+        self.intern(Node::Access(access))
+    }
+
+    /// Channel of a parameter.
+    pub fn param(&mut self, param: ParamId, channel: u16) -> ExprId {
+        self.intern(Node::Param(param, channel))
+    }
+
+    /// The element's coordinate along `dim`.
+    pub fn index(&mut self, dim: u16) -> ExprId {
+        self.intern(Node::Index(dim))
+    }
+
+    /// Whether the box `[lo, hi]` around the element lies in the domain. The element itself always does, so the box is
+    /// extended to hold offset 0: equal conditions get equal nodes, and the box that is only offset 0 is the constant 1.
+    pub fn in_bounds(&mut self, lo: &Offset, hi: &Offset) -> ExprId {
+        let lo: Offset = lo.iter().map(|&v| v.min(0)).collect();
+        let hi: Offset = hi.iter().map(|&v| v.max(0)).collect();
+        if lo.iter().chain(&hi).all(|&v| v == 0) {
+            return self.constant(1.0);
+        }
+        self.intern(Node::InBounds { lo, hi })
+    }
+
+    /// Whether the element at `at` is in the domain and not excluded.
+    pub fn free(&mut self, space: SpaceId, at: At) -> ExprId {
+        self.intern(Node::Free(space, at))
+    }
+
+    /// Whether two vertices of the hyperedge are the same element.
+    pub fn same_vertex(&mut self, graph: GraphId, a: u16, b: u16) -> ExprId {
+        if a == b {
+            return self.constant(1.0);
+        }
+        self.intern(Node::SameVertex(graph, a.min(b), a.max(b)))
+    }
+
+    /// The value of a constant node.
+    pub fn as_constant(&self, id: ExprId) -> Option<f64> {
+        match self.node(id) {
+            Node::Const(c) => Some(c.get()),
+            _ => None,
+        }
+    }
+
+    /// Whether `id` is the constant `v`.
+    pub fn is_constant(&self, id: ExprId, v: f64) -> bool {
+        self.as_constant(id) == Some(v)
+    }
+}
+
+#[cfg(test)]
+mod tests;

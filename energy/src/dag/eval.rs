@@ -1,0 +1,84 @@
+//! Evaluation in f64: the slow, obvious meaning of a DAG.
+
+use super::{Access, At, Compare, Dag, ExprId, Node, Offset, arith::powi, function::apply};
+use crate::model::{GraphId, ParamId, SpaceId};
+use rustc_hash::FxHashMap;
+
+/// What an expression reads at one element or hyperedge.
+pub trait Env {
+    /// A scalar read; 0 outside the domain.
+    fn access(&self, access: &Access) -> f64;
+    /// Channel of a parameter.
+    fn param(&self, param: ParamId, channel: u16) -> f64;
+    /// The element's coordinate along a dim.
+    fn index(&self, dim: u16) -> f64;
+    /// Whether the box around the element lies in the domain.
+    fn in_bounds(&self, lo: &Offset, hi: &Offset) -> bool;
+    /// Whether the element there is in the domain and not excluded.
+    fn free(&self, space: SpaceId, at: &At) -> bool;
+    /// Whether two vertices of the hyperedge are the same element.
+    fn same_vertex(&self, graph: GraphId, a: u16, b: u16) -> bool;
+}
+
+/// Evaluates the same roots again and again: the nodes they need, in order.
+pub struct Evaluator<'a> {
+    dag: &'a Dag,
+    order: Vec<ExprId>,
+    position: FxHashMap<ExprId, usize>,
+    roots: Vec<ExprId>,
+}
+
+impl<'a> Evaluator<'a> {
+    /// An evaluator of `roots`.
+    pub fn new(dag: &'a Dag, roots: &[ExprId]) -> Evaluator<'a> {
+        let order = dag.reachable(roots);
+        let position = order.iter().enumerate().map(|(i, &n)| (n, i)).collect();
+        Evaluator { dag, order, position, roots: roots.to_vec() }
+    }
+
+    /// The values of the roots.
+    pub fn eval(&self, env: &dyn Env) -> Vec<f64> {
+        let mut values = vec![0.0; self.order.len()];
+        for (i, &n) in self.order.iter().enumerate() {
+            values[i] = self.eval_node(n, env, &values);
+        }
+        self.roots.iter().map(|r| values[self.position[r]]).collect()
+    }
+
+    fn eval_node(&self, id: ExprId, env: &dyn Env, values: &[f64]) -> f64 {
+        let value = |n: &ExprId| values[self.position[n]];
+        let truth = |b: bool| f64::from(u8::from(b));
+        match self.dag.node(id) {
+            Node::Const(c) => c.get(),
+            Node::Access(a) => env.access(a),
+            Node::Param(p, c) => env.param(*p, *c),
+            Node::Index(d) => env.index(*d),
+            Node::InBounds { lo, hi } => truth(env.in_bounds(lo, hi)),
+            Node::Free(s, at) => truth(env.free(*s, at)),
+            Node::SameVertex(g, a, b) => truth(env.same_vertex(*g, *a, *b)),
+            Node::Sum { constant, terms } => {
+                terms.iter().fold(constant.get(), |sum, (c, t)| sum + c.get() * value(t))
+            }
+            Node::Prod(factors) => factors.iter().fold(1.0, |product, (f, e)| match *e < 0 {
+                true => product / powi(value(f), -i64::from(*e)),
+                false => product * powi(value(f), i64::from(*e)),
+            }),
+            Node::Call(f, args) => apply(*f, value(&args[0]), args.get(1).map_or(0.0, value)),
+            Node::Compare(Compare::Eq, a, b) => truth(value(a) == value(b)),
+            Node::Compare(Compare::Less, a, b) => truth(value(a) < value(b)),
+            Node::Compare(Compare::LessEq, a, b) => truth(value(a) <= value(b)),
+            Node::NonZero(a) => truth(value(a) != 0.0),
+            Node::And(ops) => truth(ops.iter().all(|o| value(o) != 0.0)),
+            Node::Or(ops) => truth(ops.iter().any(|o| value(o) != 0.0)),
+            Node::Not(a) => truth(value(a) == 0.0),
+            Node::Select(c, a, b) => value(if value(c) != 0.0 { a } else { b }),
+        }
+    }
+}
+
+impl Dag {
+    /// The value of `id` in f64.
+    pub fn eval(&self, id: ExprId, env: &dyn Env) -> f64 {
+        Evaluator::new(self, &[id]).eval(env)[0]
+    }
+}
