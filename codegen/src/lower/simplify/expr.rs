@@ -3,7 +3,7 @@
 use super::exact::{boolean, exact};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::lower::algebra::Facts;
-use crate::lower::algebra::poly::{Poly, Polys, is_index, rebuild};
+use crate::lower::algebra::poly::{Mono, Poly, Polys, as_lane, is_index, rebuild};
 use crate::lower::rewrite::any;
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
@@ -206,7 +206,11 @@ impl Simplifier {
     /// A widening cast of a sum is the sum of casts; that of an atom stays.
     fn widened(&mut self, e: &Expr, a: &Expr) -> Option<Expr> {
         let p = self.polys.of(a);
-        if p.as_atom().is_some_and(|x| x == a) { None } else { Some(rebuild(&p, e.ty())) }
+        if p.as_atom().is_some_and(|x| x == a && as_lane(a).is_none()) {
+            None
+        } else {
+            Some(rebuild(&p, e.ty()))
+        }
     }
 
     /// `(c a + r) / c` and `mod c`, where the facts confine r to one multiple of c.
@@ -273,8 +277,36 @@ impl Simplifier {
                 let x = self.reduced(op, x);
                 Some(x.likely())
             }
+            (BinaryOp::And | BinaryOp::Or, ExprKind::Unary(UnaryOp::Not, x)) => {
+                let dual = if op == BinaryOp::And { BinaryOp::Or } else { BinaryOp::And };
+                Some(self.reduced(dual, x).not_())
+            }
+            (BinaryOp::And | BinaryOp::Or, ExprKind::Binary(cmp, x, y)) if is_index(x.ty()) => {
+                if self.reads_memory(a) { None } else { self.decisive_lane(op, *cmp, x, y) }
+            }
             _ => None,
         }
+    }
+
+    /// `x cmp y` for all (And) or some (Or) lanes, where `x - y` is affine in the lane number: it is decided by the first or the
+    /// last lane.
+    fn decisive_lane(&mut self, op: BinaryOp, cmp: BinaryOp, x: &Expr, y: &Expr) -> Option<Expr> {
+        let (cmp, x, y) = match cmp {
+            BinaryOp::Le | BinaryOp::Lt => (cmp, x, y),
+            BinaryOp::Ge => (BinaryOp::Le, y, x),
+            BinaryOp::Gt => (BinaryOp::Lt, y, x),
+            _ => return None,
+        };
+        let mut d = self.polys.of(x).add_scaled(&self.polys.of(y), -1)?;
+        let uniform = |m: &Mono| m.iter().all(|e| e.ty().lanes == 1);
+        if let Some(i) = d.terms.iter().position(|(m, _)| !uniform(m)) {
+            let (m, k) = d.terms.remove(i);
+            let [atom] = &m[..] else { return None };
+            let last = as_lane(atom)? as i64 - 1;
+            let lane = if (op == BinaryOp::And) == (k > 0) { last } else { 0 };
+            d.constant = d.constant.checked_add(k.checked_mul(lane)?)?;
+        }
+        d.terms.iter().all(|(m, _)| uniform(m)).then(|| balanced(cmp, &d, Type::of(x.ty().scalar)))
     }
 
     fn reduced(&mut self, op: BinaryOp, a: &Expr) -> Expr {
