@@ -3,7 +3,7 @@
 use super::exact::{boolean, exact};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::lower::algebra::Facts;
-use crate::lower::algebra::poly::{Poly, Polys, is_index, rebuild};
+use crate::lower::algebra::poly::{Mono, Poly, Polys, as_lane, is_index, rebuild};
 use crate::lower::rewrite::any;
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
@@ -24,7 +24,7 @@ pub(super) struct Simplifier {
     pub known: FxHashMap<Name, Expr>,
     memo: FxHashMap<(usize, Mode), (Expr, Expr)>,
     polys: Polys,
-    /// Whether a node's subtree reads memory.
+    /// Whether a node's subtree holds data.
     reads: FxHashMap<usize, (Expr, bool)>,
 }
 
@@ -76,24 +76,31 @@ impl Simplifier {
         match e.kind() {
             ExprKind::Call { .. } | ExprKind::Load { .. } => Mode::Index,
             ExprKind::Binary(op, a, _) if op.is_comparison() => {
-                if is_index(a.ty()) && (mode == Mode::Index || !self.reads_memory(e)) {
+                if is_index(a.ty()) && (mode == Mode::Index || !self.holds_data(e)) {
                     Mode::Index
                 } else {
                     Mode::Data
                 }
             }
+            ExprKind::Reinterpret(_) => Mode::Data,
             ExprKind::Cast(a) if !is_index(a.ty()) => Mode::Data,
             ExprKind::Cast(_) if !is_index(e.ty()) => Mode::Data,
             _ => mode,
         }
     }
 
-    /// True if a load or call is among the operands.
-    pub fn reads_memory(&mut self, e: &Expr) -> bool {
+    /// True if loaded values, floats or bit patterns are among the operands: integer arithmetic there is data.
+    pub fn holds_data(&mut self, e: &Expr) -> bool {
         if let Some((_, r)) = self.reads.get(&e.id()) {
             return *r;
         }
-        let r = any(e, |n| matches!(n.kind(), ExprKind::Load { .. } | ExprKind::Call { .. }));
+        let r = any(e, |n| {
+            n.ty().scalar.is_float()
+                || matches!(
+                    n.kind(),
+                    ExprKind::Load { .. } | ExprKind::Call { .. } | ExprKind::Reinterpret(_)
+                )
+        });
         self.reads.insert(e.id(), (e.clone(), r));
         r
     }
@@ -206,7 +213,11 @@ impl Simplifier {
     /// A widening cast of a sum is the sum of casts; that of an atom stays.
     fn widened(&mut self, e: &Expr, a: &Expr) -> Option<Expr> {
         let p = self.polys.of(a);
-        if p.as_atom().is_some_and(|x| x == a) { None } else { Some(rebuild(&p, e.ty())) }
+        if p.as_atom().is_some_and(|x| x == a && as_lane(a).is_none()) {
+            None
+        } else {
+            Some(rebuild(&p, e.ty()))
+        }
     }
 
     /// `(c a + r) / c` and `mod c`, where the facts confine r to one multiple of c.
@@ -273,8 +284,36 @@ impl Simplifier {
                 let x = self.reduced(op, x);
                 Some(x.likely())
             }
+            (BinaryOp::And | BinaryOp::Or, ExprKind::Unary(UnaryOp::Not, x)) => {
+                let dual = if op == BinaryOp::And { BinaryOp::Or } else { BinaryOp::And };
+                Some(self.reduced(dual, x).not_())
+            }
+            (BinaryOp::And | BinaryOp::Or, ExprKind::Binary(cmp, x, y)) if is_index(x.ty()) => {
+                if self.holds_data(a) { None } else { self.decisive_lane(op, *cmp, x, y) }
+            }
             _ => None,
         }
+    }
+
+    /// `x cmp y` for all (And) or some (Or) lanes, where `x - y` is affine in the lane number: it is decided by the first or the
+    /// last lane.
+    fn decisive_lane(&mut self, op: BinaryOp, cmp: BinaryOp, x: &Expr, y: &Expr) -> Option<Expr> {
+        let (cmp, x, y) = match cmp {
+            BinaryOp::Le | BinaryOp::Lt => (cmp, x, y),
+            BinaryOp::Ge => (BinaryOp::Le, y, x),
+            BinaryOp::Gt => (BinaryOp::Lt, y, x),
+            _ => return None,
+        };
+        let mut d = self.polys.of(x).add_scaled(&self.polys.of(y), -1)?;
+        let uniform = |m: &Mono| m.iter().all(|e| e.ty().lanes == 1);
+        if let Some(i) = d.terms.iter().position(|(m, _)| !uniform(m)) {
+            let (m, k) = d.terms.remove(i);
+            let [atom] = &m[..] else { return None };
+            let last = as_lane(atom)? as i64 - 1;
+            let lane = if (op == BinaryOp::And) == (k > 0) { last } else { 0 };
+            d.constant = d.constant.checked_add(k.checked_mul(lane)?)?;
+        }
+        d.terms.iter().all(|(m, _)| uniform(m)).then(|| balanced(cmp, &d, Type::of(x.ty().scalar)))
     }
 
     fn reduced(&mut self, op: BinaryOp, a: &Expr) -> Expr {
