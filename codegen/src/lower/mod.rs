@@ -19,3 +19,8 @@ pub mod storage_folding;
 pub mod unroll;
 pub mod vectorize;
 pub mod verify;
+
+#[cfg(test)]
+mod flat_tests;
+#[cfg(test)]
+pub(crate) mod interpret;
