@@ -24,3 +24,8 @@ pub mod unroll;
 pub mod validate;
 pub mod vectorize;
 pub mod verify;
+
+#[cfg(test)]
+mod flat_tests;
+#[cfg(test)]
+pub(crate) mod interpret;
