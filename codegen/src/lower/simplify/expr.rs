@@ -24,7 +24,7 @@ pub(super) struct Simplifier {
     pub known: FxHashMap<Name, Expr>,
     memo: FxHashMap<(usize, Mode), (Expr, Expr)>,
     polys: Polys,
-    /// Whether a node's subtree reads memory.
+    /// Whether a node's subtree holds data.
     reads: FxHashMap<usize, (Expr, bool)>,
 }
 
@@ -76,24 +76,31 @@ impl Simplifier {
         match e.kind() {
             ExprKind::Call { .. } | ExprKind::Load { .. } => Mode::Index,
             ExprKind::Binary(op, a, _) if op.is_comparison() => {
-                if is_index(a.ty()) && (mode == Mode::Index || !self.reads_memory(e)) {
+                if is_index(a.ty()) && (mode == Mode::Index || !self.holds_data(e)) {
                     Mode::Index
                 } else {
                     Mode::Data
                 }
             }
+            ExprKind::Reinterpret(_) => Mode::Data,
             ExprKind::Cast(a) if !is_index(a.ty()) => Mode::Data,
             ExprKind::Cast(_) if !is_index(e.ty()) => Mode::Data,
             _ => mode,
         }
     }
 
-    /// True if a load or call is among the operands.
-    pub fn reads_memory(&mut self, e: &Expr) -> bool {
+    /// True if loaded values, floats or bit patterns are among the operands: integer arithmetic there is data.
+    pub fn holds_data(&mut self, e: &Expr) -> bool {
         if let Some((_, r)) = self.reads.get(&e.id()) {
             return *r;
         }
-        let r = any(e, |n| matches!(n.kind(), ExprKind::Load { .. } | ExprKind::Call { .. }));
+        let r = any(e, |n| {
+            n.ty().scalar.is_float()
+                || matches!(
+                    n.kind(),
+                    ExprKind::Load { .. } | ExprKind::Call { .. } | ExprKind::Reinterpret(_)
+                )
+        });
         self.reads.insert(e.id(), (e.clone(), r));
         r
     }
@@ -282,7 +289,7 @@ impl Simplifier {
                 Some(self.reduced(dual, x).not_())
             }
             (BinaryOp::And | BinaryOp::Or, ExprKind::Binary(cmp, x, y)) if is_index(x.ty()) => {
-                if self.reads_memory(a) { None } else { self.decisive_lane(op, *cmp, x, y) }
+                if self.holds_data(a) { None } else { self.decisive_lane(op, *cmp, x, y) }
             }
             _ => None,
         }

@@ -111,7 +111,7 @@ impl Simplifier {
 
     fn let_(&mut self, name: &Name, value: &Expr, body: &Stmt, used: &mut Used) -> Stmt {
         // Lets of integers are coordinates, except values that were loaded for a tuple's stores.
-        let mode = if is_index(value.ty()) && !self.reads_memory(value) { Mode::Index } else { Mode::Data };
+        let mode = if is_index(value.ty()) && !self.holds_data(value) { Mode::Index } else { Mode::Data };
         let value = self.expr(value, mode);
         let mut inner = self.inner();
         inner.known.remove(name);
