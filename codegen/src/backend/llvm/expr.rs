@@ -8,6 +8,8 @@ use super::arith::Arith;
 use super::ir::{Ir, Ty, Val};
 use super::memory::Access;
 use super::scope::{GroupSet, Scopes};
+use inkwell::llvm_sys::LLVMOpcode;
+
 use crate::expr::{BinaryOp, Expr, ExprKind};
 use crate::types::{ScalarType, Type};
 
@@ -65,6 +67,7 @@ impl<'f> ExprEmitter<'f> {
                 self.scopes.name(n).ok_or_else(|| format!("{n} is not defined here"))?
             }
             ExprKind::Cast(a) => Arith(ir).cast(self.done(a)?, a.ty(), ty.scalar),
+            ExprKind::Reinterpret(a) => ir.cast(LLVMOpcode::LLVMBitCast, self.done(a)?, self.ty(ty)),
             ExprKind::Unary(op, a) => Arith(ir).unary(*op, self.done(a)?, a.ty())?,
             ExprKind::Binary(op, a, b) => {
                 let (x, y) = (self.done(a)?, self.done(b)?);
