@@ -88,6 +88,8 @@ pub enum Fault {
     UnknownExponent(String),
     #[error("expressions of two different energies are mixed")]
     Foreign,
+    #[error("the energy is finished already")]
+    Finished,
 
     // Residuals and the whole.
     #[error("a residual mixes domains: `{first}` is read over {first_domain}, `{second}` over {second_domain}")]
@@ -159,7 +161,7 @@ impl Fault {
             UnreadUnknown(_) => "use it in an Energy(...), or remove its declaration",
             NoUnknowns => "declare what is solved for with Unknown(name, type, {dims}, position)",
             Syntax(_) | Lua(_) | NoMember(..) | EmptyName | Arity { .. } | Argument { .. } | NotAnExpression(_)
-            | VectorSize { .. } | Foreign => return self.help_by_message(),
+            | VectorSize { .. } | Foreign | Finished => return self.help_by_message(),
         };
         Some(text.to_owned())
     }
@@ -177,7 +179,7 @@ impl Fault {
     }
 
     /// The name that the caret goes under, if it is found in the line.
-    fn culprit(&self) -> Option<&str> {
+    pub(crate) fn culprit(&self) -> Option<&str> {
         use Fault::*;
         match self {
             UnknownName { name, .. } | Duplicate { name } | SamePosition { name, .. } | ConstantView { name, .. }
