@@ -1,1 +1,3 @@
 //! See the crate description in Cargo.toml.
+
+pub mod energies;

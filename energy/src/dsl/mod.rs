@@ -258,14 +258,24 @@ impl Field {
     /// Reads all channels at an offset (`x.at([1, 0])`) or at a graph vertex (`x.at(&v0)`).
     #[track_caller]
     pub fn at<'a>(&self, place: impl Into<Place<'a>>) -> Expr {
-        let place = place.into();
+        self.read(place.into(), None)
+    }
+
+    /// Reads one channel there.
+    #[track_caller]
+    pub fn at_channel<'a>(&self, place: impl Into<Place<'a>>, channel: u16) -> Expr {
+        self.read(place.into(), Some(i64::from(channel)))
+    }
+
+    #[track_caller]
+    fn read(&self, place: Place, channel: Option<i64>) -> Expr {
         self.energy.expr(|b, _| {
             // No field: its declaration was a mistake, so that this is not run.
             let field = self.field.ok_or(Fault::Foreign)?;
             match place {
-                Place::Offset(offset) => b.read_offset(field, &wide(&offset), None),
+                Place::Offset(offset) => b.read_offset(field, &wide(&offset), channel),
                 Place::Vertex(v) if !Rc::ptr_eq(&v.energy.state, &self.energy.state) => Err(Fault::Foreign),
-                Place::Vertex(v) => b.read_vertex(field, v.graph, v.slot, None),
+                Place::Vertex(v) => b.read_vertex(field, v.graph, v.slot, channel),
             }
         })
     }
