@@ -68,11 +68,12 @@ pub enum Fault {
     LuaComparison,
     #[error("`{0}` is an array; an expression is expected")]
     BareField(String),
-    #[error("{0} has {1} channels and {2} has {3}")]
-    Channels(String, usize, String, usize),
-    #[error("`{function}` takes a Vector with {expected} entries, got {got}")]
+    #[error("operand {} has {} and operand {} has {}", first.0, count(first.1, "channel"), second.0, second.1)]
+    /// Two operands: which (from 1), and their channels.
+    Channels { first: (usize, usize), second: (usize, usize) },
+    #[error("`{function}` takes {} there, got {got}", entries(*.expected))]
     VectorSize { function: String, expected: usize, got: usize },
-    #[error("`{function}` takes a scalar as argument {position}, got a Vector with {got} entries")]
+    #[error("`{function}` takes a scalar as argument {position}, got {}", entries(*.got))]
     NotScalar { function: String, position: usize, got: usize },
     #[error("channel {channel} of `{name}`, which has {channels}")]
     ChannelRange { name: String, channel: i64, channels: usize },
@@ -80,7 +81,7 @@ pub enum Fault {
     SliceRange { name: String, start: i64, end: i64, channels: usize },
     #[error("{what} of `{name}` is not a constant whole number: {got}")]
     NotConstant { name: String, what: &'static str, got: String },
-    #[error("`{name}` has {dims} dims but is read with {got} numbers")]
+    #[error("`{name}` has {} but is read with {}", count(*.dims, "dim"), count(*.got, "number"))]
     OffsetCount { name: String, dims: usize, got: usize },
     #[error("`{field}` lives over {field_space} but `{vertex}` points into {vertex_space}")]
     VertexSpace { field: String, field_space: String, vertex: String, vertex_space: String },
@@ -96,7 +97,7 @@ pub enum Fault {
     MixedDomains { first: String, first_domain: String, second: String, second_domain: String },
     #[error("`{function}` in a residual over the graph `{graph}`")]
     NotInGraphs { function: String, graph: String },
-    #[error("`{function}` is for {got} dims, but this is over {domain}, which has {dims}")]
+    #[error("`{function}` is for {}, but this is over {domain}, which has {dims}", count(*.got, "dim"))]
     DimCount { function: String, got: usize, domain: String, dims: usize },
     #[error("`Exclude` reads the unknown `{0}`")]
     ExcludeReadsUnknown(String),
@@ -108,6 +109,16 @@ pub enum Fault {
     UnreadUnknown(String),
     #[error("the energy declares no unknown")]
     NoUnknowns,
+}
+
+/// `1 dim`, `2 dims`.
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// A scalar or Vector by its size.
+fn entries(n: usize) -> String {
+    if n == 1 { "a scalar".into() } else { format!("a Vector with {n} entries") }
 }
 
 impl Fault {
@@ -128,7 +139,7 @@ impl Fault {
             Duplicate { .. } => {
                 "dims, unknowns, arrays, params, graphs and vertices share one set of names, by which inputs are bound"
             }
-            NoDims(_) => "list its dims, fastest-varying first, as in {W,H}",
+            NoDims(_) => "list its dims, fastest-varying first, as in {W,H}; unknowns without dims are not supported yet",
             SamePosition { .. } => {
                 "unknowns, arrays, params, graphs and their vertices share one numbering; dims have their own"
             }
@@ -141,14 +152,15 @@ impl Fault {
             }
             LuaComparison => "use eq(a,b), less(a,b), lesseq(a,b), greater(a,b) or greatereq(a,b), which give 1 or 0",
             BareField(name) => return Some(format!("read it at an offset, `{name}(0,0)`, or at a vertex, `{name}(G.v0)`")),
-            Channels(..) => "operands have the same number of channels, or one of them is a scalar",
+            Channels { .. } => "operands have the same number of channels, or one of them is a scalar",
             NotScalar { .. } => "pick a channel with v(i) or v[i], counted from 0",
             ChannelRange { .. } | SliceRange { .. } => "channels count from 0",
             NotConstant { .. } => {
                 "offsets and channels are constants; reading at computed coordinates needs SampledImage, which is not supported yet"
             }
             OffsetCount { dims, .. } => {
-                return Some(format!("give {dims} offsets, or {dims} offsets and a channel, or a graph vertex"));
+                let offsets = count(*dims, "offset");
+                return Some(format!("give {offsets}, or {offsets} and a channel, or a graph vertex"));
             }
             VertexSpace { .. } => "read it through a vertex that points into its index space",
             UnknownExponent(_) => "`^` takes constants, Params and arrays as exponent; pow(x,y) differentiates both, for x > 0",

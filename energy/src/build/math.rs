@@ -268,14 +268,8 @@ fn common_channels(operands: &[&Value]) -> Result<usize, Fault> {
         None => Ok(widest),
         Some(odd) => {
             let (a, b) = (at(widest), odd + 1);
-            let (first, second) = (a.min(b), a.max(b));
-            let channels = |i: usize| operands[i - 1].len();
-            Err(Fault::Channels(
-                format!("operand {first}"),
-                channels(first),
-                format!("operand {second}"),
-                channels(second),
-            ))
+            let operand = |i: usize| (i, operands[i - 1].len());
+            Err(Fault::Channels { first: operand(a.min(b)), second: operand(a.max(b)) })
         }
     }
 }

@@ -71,7 +71,7 @@ impl Expr {
     pub fn channel(&self, i: usize) -> Expr {
         self.with([], |_, v, []| {
             v.channel(i).ok_or_else(|| Fault::ChannelRange {
-                name: "a Vector".into(),
+                name: "Vector".into(),
                 channel: i as i64,
                 channels: v.len(),
             })
