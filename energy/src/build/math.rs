@@ -1,7 +1,7 @@
 //! Operators and functions, scalarised: applied channel by channel, scalars broadcast.
 
-use super::value::{Scalar, Value};
 use super::Builder;
+use super::value::{Scalar, Value};
 use crate::dag::{At, Compare, Dag, ExprId, Function, Source};
 use crate::error::Fault;
 use smallvec::SmallVec;
@@ -125,9 +125,7 @@ impl Builder {
     pub(crate) fn vector(&mut self, entries: &[&Value]) -> Result<Value, Fault> {
         let entry = |(i, v): (usize, &&Value)| match v.scalars() {
             [s] => Ok(*s),
-            more => {
-                Err(Fault::NotScalar { function: "Vector".into(), position: i + 1, got: more.len() })
-            }
+            more => Err(Fault::NotScalar { function: "Vector".into(), position: i + 1, got: more.len() }),
         };
         entries.iter().enumerate().map(entry).collect::<Result<Value, Fault>>()
     }

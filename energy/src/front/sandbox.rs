@@ -16,13 +16,40 @@ pub(super) const MEMORY_LIMIT: usize = 64 << 20;
 
 /// Names of Lua that a file may not use. With protected calls a loop would outlive any limit.
 const FORBIDDEN: [&str; 21] = [
-    "require", "module", "package", "load", "loadstring", "loadfile", "dofile", "io", "os", "debug",
-    "collectgarbage", "gcinfo", "getfenv", "setfenv", "newproxy", "pcall", "xpcall", "coroutine", "ffi", "jit",
+    "require",
+    "module",
+    "package",
+    "load",
+    "loadstring",
+    "loadfile",
+    "dofile",
+    "io",
+    "os",
+    "debug",
+    "collectgarbage",
+    "gcinfo",
+    "getfenv",
+    "setfenv",
+    "newproxy",
+    "pcall",
+    "xpcall",
+    "coroutine",
+    "ffi",
+    "jit",
     "arg",
 ];
 /// Names of the language that are to come.
-const NOT_YET: [&str; 9] =
-    ["ComputedArray", "SampledImage", "L_p", "Residual", "Bounds", "Huber", "Cauchy", "Tukey", "GemanMcClure"];
+const NOT_YET: [&str; 9] = [
+    "ComputedArray",
+    "SampledImage",
+    "L_p",
+    "Residual",
+    "Bounds",
+    "Huber",
+    "Cauchy",
+    "Tukey",
+    "GemanMcClure",
+];
 /// Names of the published language that will not come.
 const NEVER: [&str; 1] = ["Stage"];
 
