@@ -99,6 +99,8 @@ pub enum ExprKind {
     Param(Name),
     /// Conversion to the node's type. Float to integer truncates and saturates (NaN to 0).
     Cast(Expr),
+    /// The same bits as the node's type, which has the operand's width (f32 with i32, f64 with i64, both ways).
+    Reinterpret(Expr),
     /// See [`UnaryOp`].
     Unary(UnaryOp, Expr),
     /// See [`BinaryOp`].
@@ -182,6 +184,7 @@ fn take_children(node: &mut Arc<ExprNode>, out: &mut Vec<Expr>) {
         match std::mem::replace(&mut n.kind, ExprKind::Int(0)) {
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_) => {}
             ExprKind::Cast(a)
+            | ExprKind::Reinterpret(a)
             | ExprKind::Unary(_, a)
             | ExprKind::Likely(a)
             | ExprKind::Broadcast(a)
@@ -250,6 +253,7 @@ impl Expr {
         match self.kind() {
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_) => {}
             ExprKind::Cast(a)
+            | ExprKind::Reinterpret(a)
             | ExprKind::Unary(_, a)
             | ExprKind::Likely(a)
             | ExprKind::Broadcast(a)
@@ -295,6 +299,7 @@ impl Expr {
         let kind = match self.kind() {
             k @ (ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_)) => k.clone(),
             ExprKind::Cast(_) => ExprKind::Cast(next()),
+            ExprKind::Reinterpret(_) => ExprKind::Reinterpret(next()),
             ExprKind::Unary(op, _) => ExprKind::Unary(*op, next()),
             ExprKind::Likely(_) => ExprKind::Likely(next()),
             ExprKind::Broadcast(_) => ExprKind::Broadcast(next()),
@@ -357,6 +362,12 @@ impl Expr {
             return self.clone();
         }
         Expr::new(ExprKind::Cast(self.clone()), Type { scalar, lanes: self.ty().lanes })
+    }
+
+    /// The bits of `self` as `scalar`, a type of the same width.
+    pub fn reinterpret(&self, scalar: ScalarType) -> Expr {
+        debug_assert_eq!(self.ty().scalar.bytes(), scalar.bytes(), "width of a reinterpreted value");
+        Expr::new(ExprKind::Reinterpret(self.clone()), Type { scalar, lanes: self.ty().lanes })
     }
 
     /// `op self`.

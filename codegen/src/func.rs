@@ -162,6 +162,9 @@ pub struct Input {
     /// Inclusive bounds of the (integer) values, promised by whoever binds the buffer: makes data-dependent
     /// coordinates bounded.
     pub value_range: Option<(Expr, Expr)>,
+    /// Coordinates at which it is read are promised to lie in its domain (incidence lists, checked when they are built):
+    /// its required region is not checked at run time.
+    pub trusted: bool,
 }
 
 impl Input {
@@ -174,6 +177,7 @@ impl Input {
             layout: Layout::Planar,
             halo: vec![0; dims],
             value_range: None,
+            trusted: false,
         }
     }
     /// Tuple element `value` at `args`.

@@ -1,7 +1,10 @@
 //! Non-linear least squares over images, volumes, meshes and graphs.
 
 pub mod data;
+pub mod error;
 pub mod explicit;
+pub mod generated;
+pub mod lm;
 pub mod options;
 pub mod report;
 

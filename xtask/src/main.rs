@@ -1,1 +1,87 @@
-fn main() {}
+//! Development tasks: `cargo xtask TASK`. Depends on nothing, LLVM least of all, so that it runs on a bare machine.
+
+mod llvm;
+mod process;
+
+use process::{Failure, cargo, root};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  setup           find LLVM 22, or install it (Debian, Ubuntu)
+  demo            setup, a release build, and both demos into out/
+  test [--full]   setup, then all tests; --full adds the hour-long ones
+  bench [NAME]    setup, then the benchmarks (all, or those whose name contains NAME) into benches/results/
+  lint            formatting, clippy and docs, warnings as errors
+  ci              lint, then test";
+
+/// Demos that `cargo xtask demo` runs.
+const DEMOS: [&str; 2] = ["image_warping", "arap_mesh_deformation"];
+
+/// Set by `test --full`; slow tests look for it.
+const FULL_TESTS: &str = "SUMSQ_FULL_TESTS";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args[..] {
+        ["setup"] => llvm::setup(),
+        ["demo"] => demo(),
+        ["test"] => test(false),
+        ["test", "--full"] => test(true),
+        ["bench"] => bench(None),
+        ["bench", name] if !name.starts_with('-') => bench(Some(name)),
+        ["lint"] => llvm::setup().and_then(|()| lint()),
+        ["ci"] => llvm::setup().and_then(|()| lint()).and_then(|()| test(false)),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn demo() -> Result<(), Failure> {
+    llvm::setup()?;
+    let out = root().join("out");
+    let out = out.to_string_lossy();
+    for name in DEMOS {
+        cargo(&["run", "--release", "--package", "sumsq-cli", "--", "demo", name, "--out", &out]).run()?;
+    }
+    println!("the demos' pictures are in {out}");
+    Ok(())
+}
+
+/// `cargo test` runs the doc tests too; cargo-nextest would not.
+fn test(full: bool) -> Result<(), Failure> {
+    llvm::setup()?;
+    let mut tests = cargo(&["test", "--workspace"]);
+    if full {
+        tests = tests.env(FULL_TESTS, "1");
+    }
+    tests.run()
+}
+
+fn bench(name: Option<&str>) -> Result<(), Failure> {
+    llvm::setup()?;
+    let mut args = vec!["run", "--release", "--package", "sumsq-benches", "--"];
+    args.extend(name);
+    cargo(&args).run()
+}
+
+fn lint() -> Result<(), Failure> {
+    cargo(&["fmt", "--all", "--check"]).run()?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
+    cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()
+}

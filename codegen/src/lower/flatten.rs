@@ -1,1 +1,312 @@
 //! From coordinates to flat buffers.
+//!
+//! Before: `Realize`, `Produce`, `Provide` and `Call`. After: `Allocate`, `Store` and `Load`, and none of those.
+//! Follows storage folding and allocation bounds (regions are final); precedes unrolling and vectorising, so that those
+//! see one-dimensional indices only.
+//!
+//! The address of `(c0, c1, ...)` is `sum c_d * stride_d`, in i64 elements:
+//! - input or output `f`, planar: buffer `f.k` per tuple element, stride_0 = 1; records of n slots: one buffer `f`,
+//!   stride_0 = n, element k adds k. The strides of the other dimensions are the i64 parameters `f.stride.d`. *The
+//!   origin is 64-byte aligned and these strides are multiples of 16 elements* ([`PITCH`]): whoever binds a
+//!   buffer guarantees it, and vectorising relies on it.
+//! - intermediate `f`: buffer `f.k` per tuple element over the region of its `Realize`, addressed from its minimum, or
+//!   modulo the fold factor in a folded dimension. The pitches are let-bound as `f.pitch.d` and obey the same rule;
+//!   a heap pitch is never a multiple of 4096 bytes, so that rows do not compete for one cache set.
+//!
+//! A `Call` reads the intermediate storage where one is in scope, else the output buffer, else the input.
+
+use super::rewrite::{Memo, block, map_children, rewrite};
+use super::simplify::simplify_index;
+use crate::expr::{Expr, ExprKind, Name};
+use crate::func::Layout;
+use crate::schedule::Memory;
+use crate::stmt::{Stmt, Target};
+use crate::types::{ScalarType, Type};
+use rustc_hash::FxHashMap;
+
+/// Rows of every buffer start at multiples of this many elements.
+pub const PITCH: i64 = 16;
+
+/// Storage of an intermediate Func.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Intermediate {
+    /// Element type of each tuple element.
+    pub types: Vec<ScalarType>,
+    /// Where it is kept; not `Heap` only with a constant region.
+    pub memory: Memory,
+    /// Circular storage per dimension: the coordinate modulo this.
+    pub fold: Vec<Option<u32>>,
+    /// The storage starts as zeros.
+    pub zeroed: bool,
+}
+
+/// An input or output buffer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct External {
+    /// Prefix of its flat buffers: the name of the Func or input, or `f.out` for the output of a Func with
+    /// intermediate storage of its own.
+    pub buffer: Name,
+    /// Element type of each tuple element.
+    pub types: Vec<ScalarType>,
+    /// Layout.
+    pub layout: Layout,
+    /// Stores bypass the cache where this i32 (or bool) is non-zero.
+    pub non_temporal: Option<Expr>,
+    /// Outputs: the input whose memory this is (`in_place_of`).
+    pub alias: Option<Name>,
+}
+
+/// How everything that a pipeline reads and writes lies in memory.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct FlattenEnv {
+    /// Funcs that are realised.
+    pub funcs: FxHashMap<Name, Intermediate>,
+    /// Inputs by name.
+    pub inputs: FxHashMap<Name, External>,
+    /// Outputs by the name of their Func.
+    pub outputs: FxHashMap<Name, External>,
+}
+
+impl External {
+    /// A buffer with the prefix `name`.
+    pub fn new(name: impl Into<Name>, types: &[ScalarType], layout: Layout) -> External {
+        External { buffer: name.into(), types: types.to_vec(), layout, non_temporal: None, alias: None }
+    }
+
+    /// Flat buffer of tuple element `k`.
+    pub fn flat(&self, k: usize) -> Name {
+        match self.layout {
+            Layout::Planar => format!("{}.{k}", self.buffer).into(),
+            Layout::Record(_) => self.buffer.clone(),
+        }
+    }
+}
+
+/// The i64 parameter that holds the stride of dimension `d` >= 1 of input or output `name`, in elements.
+pub fn stride_param(name: &str, d: usize) -> Expr {
+    Expr::param(format!("{name}.stride.{d}"), Type::I64)
+}
+
+/// See the module's description. Names that `env` does not know are left alone (the verifier reports them).
+pub fn flatten(s: &Stmt, env: &FlattenEnv) -> Stmt {
+    Flatten { env, scope: FxHashMap::default(), memo: Memo::default() }.stmt(s)
+}
+
+/// One dimension of the storage of a realised Func.
+#[derive(Clone)]
+struct Dim {
+    /// Subtracted from the coordinate; none if folded.
+    min: Option<Expr>,
+    fold: Option<u32>,
+    /// i64 elements.
+    pitch: Expr,
+}
+
+struct Flatten<'a> {
+    env: &'a FlattenEnv,
+    /// Realised Funcs around the current statement.
+    scope: FxHashMap<Name, Vec<Dim>>,
+    memo: Memo,
+}
+
+impl Flatten<'_> {
+    fn stmt(&mut self, s: &Stmt) -> Stmt {
+        match s {
+            Stmt::Realize { func, region, body } if self.env.funcs.contains_key(func) => {
+                self.realize(func, region, body)
+            }
+            Stmt::Produce { body, .. } => self.stmt(body),
+            Stmt::Provide { func, args, values, to } => self.provide(func, args, values, to),
+            s => {
+                // Expressions first: the two closures cannot share `self`.
+                let own = map_children(s, &mut |e| self.expr(e), &mut |s| s.clone());
+                map_children(&own, &mut Expr::clone, &mut |s| self.stmt(s))
+            }
+        }
+    }
+
+    fn realize(&mut self, func: &Name, region: &[(Expr, Expr)], body: &Stmt) -> Stmt {
+        let store = &self.env.funcs[func];
+        let mut lets: Vec<(Name, Expr)> = vec![];
+        let mut bind = |name: String, e: Expr| -> Expr {
+            if matches!(e.kind(), ExprKind::Int(_) | ExprKind::Var(_) | ExprKind::Param(_)) {
+                return e;
+            }
+            let name: Name = name.into();
+            let var = Expr::new(ExprKind::Var(name.clone()), e.ty());
+            lets.push((name, e));
+            var
+        };
+        let mut dims = vec![];
+        let mut pitch = Expr::int(Type::I64, 1);
+        for (d, (min, extent)) in region.iter().enumerate() {
+            let fold = store.fold.get(d).copied().flatten();
+            let min = bind(format!("{func}.min.{d}"), simplify_index(&self.expr(min)));
+            dims.push(Dim { min: fold.is_none().then_some(min), fold, pitch: pitch.clone() });
+            let extent = match fold {
+                Some(n) => Expr::int(Type::I64, n as i64),
+                None => self.expr(extent).cast(ScalarType::I64),
+            };
+            pitch = if d == 0 && region.len() > 1 {
+                bind(format!("{func}.pitch.1"), first_pitch(&extent, store))
+            } else {
+                let total = simplify_index(&(pitch * extent));
+                let what = if d + 1 == region.len() { "size".into() } else { format!("pitch.{}", d + 1) };
+                bind(format!("{func}.{what}"), total)
+            };
+        }
+        let outer = self.scope.insert(func.clone(), dims);
+        self.memo.clear();
+        let mut s = self.stmt(body);
+        self.memo.clear();
+        match outer {
+            Some(o) => self.scope.insert(func.clone(), o),
+            None => self.scope.remove(func),
+        };
+        for (k, ty) in store.types.iter().enumerate().rev() {
+            s = Stmt::Allocate {
+                buffer: format!("{func}.{k}").into(),
+                ty: *ty,
+                extent: pitch.clone(),
+                memory: store.memory,
+                zeroed: store.zeroed,
+                body: Box::new(s),
+            };
+        }
+        lets.into_iter().rev().fold(s, |body, (name, value)| Stmt::Let { name, value, body: Box::new(body) })
+    }
+
+    fn provide(&mut self, func: &Name, args: &[Expr], values: &[Expr], to: &Target) -> Stmt {
+        let mut values: Vec<Expr> = values.iter().map(|v| self.expr(v)).collect();
+        let args: Vec<Expr> = args.iter().map(|a| self.expr(a)).collect();
+        let external = match to {
+            Target::Intermediate if self.scope.contains_key(func) => None,
+            _ => self.env.outputs.get(func),
+        };
+        let alias = external.and_then(|x| x.alias.as_ref());
+        let mut lets = vec![];
+        if values.len() > 1 {
+            // A store must not change what a later value of the same tuple reads.
+            let own: Vec<Name> =
+                [Some(func), alias].into_iter().flatten().flat_map(|n| self.buffers_of(n)).collect();
+            let reads = |e: &Expr| {
+                super::rewrite::any(
+                    e,
+                    |n| matches!(n.kind(), ExprKind::Load { buffer, .. } if own.contains(buffer)),
+                )
+            };
+            if values.iter().skip(1).any(reads) {
+                for (k, v) in values.iter_mut().enumerate() {
+                    let name: Name = format!("{func}.value.{k}").into();
+                    let var = Expr::new(ExprKind::Var(name.clone()), v.ty());
+                    lets.push((name, std::mem::replace(v, var)));
+                }
+            }
+        }
+        let mut stores = vec![];
+        for (k, value) in values.into_iter().enumerate() {
+            let (buffer, index) = match external {
+                Some(x) => (x.flat(k), external_index(func, x, &args, k)),
+                None => (format!("{func}.{k}").into(), self.scoped_index(func, &args)),
+            };
+            stores.push(store(buffer, index, value, external.and_then(|x| x.non_temporal.as_ref())));
+        }
+        lets.into_iter().rev().fold(block(stores), |body, (name, value)| Stmt::Let {
+            name,
+            value,
+            body: Box::new(body),
+        })
+    }
+
+    /// All flat buffers that a name can mean.
+    fn buffers_of(&self, name: &Name) -> Vec<Name> {
+        let mut out = vec![];
+        if let Some(f) = self.env.funcs.get(name) {
+            out.extend((0..f.types.len()).map(|k| Name::from(format!("{name}.{k}"))));
+        }
+        for x in [self.env.inputs.get(name), self.env.outputs.get(name)].into_iter().flatten() {
+            out.extend((0..x.types.len()).map(|k| x.flat(k)));
+        }
+        out
+    }
+
+    fn expr(&mut self, e: &Expr) -> Expr {
+        let mut memo = std::mem::take(&mut self.memo);
+        let out = rewrite(e, &mut memo, &mut |_, new| {
+            let ExprKind::Call { name, args, value } = new.kind() else { return new };
+            let (buffer, index) = if self.scope.contains_key(name) {
+                (format!("{name}.{value}").into(), self.scoped_index(name, args))
+            } else if let Some(x) = self.env.outputs.get(name).or_else(|| self.env.inputs.get(name)) {
+                (x.flat(*value), external_index(name, x, args, *value))
+            } else {
+                return new;
+            };
+            let ty = new.ty().with_lanes(index.ty().lanes);
+            Expr::new(ExprKind::Load { buffer, index, predicate: None }, ty)
+        });
+        self.memo = memo;
+        out
+    }
+
+    /// Index into the intermediate storage of `func`.
+    fn scoped_index(&self, func: &Name, args: &[Expr]) -> Expr {
+        let Some(dims) = self.scope.get(func) else { return Expr::int(Type::I64, 0) };
+        sum(args.iter().zip(dims).map(|(a, d)| {
+            let c = match (&d.min, d.fold) {
+                (_, Some(n)) => a % n as i64,
+                (Some(min), None) => a - min,
+                (None, None) => a.clone(),
+            };
+            c.cast(ScalarType::I64) * &d.pitch
+        }))
+    }
+}
+
+/// `extent` elements rounded up to [`PITCH`], and on the heap away from multiples of 4096 bytes.
+fn first_pitch(extent: &Expr, store: &Intermediate) -> Expr {
+    let rounded = simplify_index(&((extent.clone() + (PITCH - 1)) / PITCH * PITCH));
+    let page = 4096 / store.types.iter().map(|t| t.bytes()).max().unwrap_or(1) as i64;
+    if store.memory != Memory::Heap {
+        return rounded;
+    }
+    let conflict = (&rounded % page).eq_(Expr::int(Type::I64, 0));
+    let skew = Expr::select(conflict, Expr::int(Type::I64, PITCH), Expr::int(Type::I64, 0));
+    simplify_index(&(rounded + skew))
+}
+
+/// Index of tuple element `k` of an input or output.
+fn external_index(name: &Name, x: &External, args: &[Expr], k: usize) -> Expr {
+    let (slots, offset) = match x.layout {
+        Layout::Planar => (1, 0),
+        Layout::Record(n) => (n as i64, k as i64),
+    };
+    let strides = (0..).map(|d| if d == 0 { Expr::int(Type::I64, slots) } else { stride_param(name, d) });
+    let terms = args.iter().zip(strides).map(|(a, s)| a.cast(ScalarType::I64) * s);
+    sum(terms.chain((offset != 0).then(|| Expr::int(Type::I64, offset))))
+}
+
+/// The simplified sum of i64 terms.
+fn sum(terms: impl Iterator<Item = Expr>) -> Expr {
+    let total = terms.reduce(|a, b| a + b).unwrap_or_else(|| Expr::int(Type::I64, 0));
+    simplify_index(&total)
+}
+
+fn store(buffer: Name, index: Expr, value: Expr, non_temporal: Option<&Expr>) -> Stmt {
+    let make = |non_temporal| Stmt::Store {
+        buffer: buffer.clone(),
+        index: index.clone(),
+        value: value.clone(),
+        predicate: None,
+        aligned: false,
+        non_temporal,
+    };
+    match non_temporal {
+        None => make(false),
+        Some(c) if c.as_int().is_some() => make(c.as_int() != Some(0)),
+        Some(c) => Stmt::If {
+            cond: c.ne_(Expr::int(c.ty(), 0)),
+            then: Box::new(make(true)),
+            otherwise: Some(Box::new(make(false))),
+        },
+    }
+}

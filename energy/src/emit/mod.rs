@@ -1,1 +1,290 @@
-//! Routines as codegen Funcs.
+//! Symbolic expressions as engine expressions.
+//!
+//! [`Emitter`] turns DAG nodes into [`codegen`](sumsq_codegen) expressions at a [`Place`]: an element of an
+//! index space, or a hyperedge. It knows the *naming* of the inputs that a generated pipeline reads ([`names`]) and
+//! nothing of solvers or schedules.
+//!
+//! Booleans stay booleans until a number is wanted. A `Select` becomes the engine's select, on values: nothing is ever
+//! multiplied by a mask. Conditions on coordinates are marked likely, so that the interior of a domain runs without them.
+
+pub mod names;
+
+use crate::dag::{At, Compare, Dag, ExprId, Function, Node, Offset, Source};
+use crate::derive::Routines;
+use crate::model::{Energy, GraphId, SpaceId, UnknownId};
+use rustc_hash::FxHashMap;
+use sumsq_codegen::{BinaryOp, Expr, ScalarType, Type, UnaryOp};
+
+/// Where an expression is evaluated.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// At an element of an index space: one coordinate per dim, fastest first.
+    Element(SpaceId, Vec<Expr>),
+    /// At a hyperedge; `own` is a vertex slot whose coordinates are known without reading its index array.
+    Edge {
+        /// The graph.
+        graph: GraphId,
+        /// The hyperedge, i32.
+        edge: Expr,
+        /// A slot and its coordinates.
+        own: Option<(u16, Vec<Expr>)>,
+    },
+}
+
+/// How a field is read: given the source, the component within the field's tuple and coordinates.
+pub type ReadField<'a> = &'a dyn Fn(Source, usize, &[Expr]) -> Expr;
+
+/// Number of a scalar component within the tuple of its index space: every channel of every unknown of that space in
+/// order of declaration.
+pub fn component_index(energy: &Energy, unknown: UnknownId, channel: u16) -> usize {
+    let space = energy.unknowns[unknown.index()].space;
+    let before = energy.unknowns[..unknown.index()].iter().filter(|u| u.space == space);
+    before.map(|u| u.channels as usize).sum::<usize>() + channel as usize
+}
+
+/// Number of scalar components of an index space.
+pub fn component_count(energy: &Energy, space: SpaceId) -> usize {
+    energy.unknowns.iter().filter(|u| u.space == space).map(|u| u.channels as usize).sum()
+}
+
+/// Emits nodes of one DAG at one place, in one float type.
+pub struct Emitter<'a> {
+    energy: &'a Energy,
+    dag: &'a Dag,
+    ty: ScalarType,
+    place: Place,
+    read: ReadField<'a>,
+    memo: FxHashMap<ExprId, Expr>,
+}
+
+impl<'a> Emitter<'a> {
+    /// An emitter of arithmetic in `ty`.
+    pub fn new(
+        energy: &'a Energy,
+        routines: &'a Routines,
+        ty: ScalarType,
+        place: Place,
+        read: ReadField<'a>,
+    ) -> Emitter<'a> {
+        Emitter { energy, dag: &routines.dag, ty, place, read, memo: FxHashMap::default() }
+    }
+
+    /// The expressions of `roots` as numbers of the emitter's type; common parts are shared.
+    pub fn numbers(&mut self, roots: &[ExprId]) -> Vec<Expr> {
+        self.prepare(roots);
+        roots.iter().map(|&r| self.number(r)).collect()
+    }
+
+    /// The expression of `root` as a bool.
+    pub fn boolean(&mut self, root: ExprId) -> Expr {
+        self.prepare(&[root]);
+        self.truth(root)
+    }
+
+    /// Emits everything below `roots`, children first, without recursion.
+    fn prepare(&mut self, roots: &[ExprId]) {
+        for id in self.dag.reachable(roots) {
+            if !self.memo.contains_key(&id) {
+                let e = self.emit(id);
+                self.memo.insert(id, e);
+            }
+        }
+    }
+
+    fn constant(&self, v: f64) -> Expr {
+        Expr::float(self.ty, v)
+    }
+
+    fn number(&self, id: ExprId) -> Expr {
+        let e = self.memo[&id].clone();
+        if e.ty() == Type::BOOL { Expr::select(e, self.constant(1.0), self.constant(0.0)) } else { e }
+    }
+
+    fn truth(&self, id: ExprId) -> Expr {
+        let e = self.memo[&id].clone();
+        if e.ty() == Type::BOOL { e } else { e.ne_(self.constant(0.0)) }
+    }
+
+    fn emit(&self, id: ExprId) -> Expr {
+        match self.dag.node(id) {
+            Node::Const(c) => self.constant(c.get()),
+            Node::Access(a) => {
+                let component = match a.source {
+                    Source::Unknown(u) | Source::Direction(u) => component_index(self.energy, u, a.channel),
+                    Source::Array(_) | Source::Hoisted(_) => a.channel as usize,
+                };
+                (self.read)(a.source, component, &self.coordinates(&a.at))
+            }
+            Node::Param(p, channel) => Expr::param(names::param(*p, *channel), self.ty),
+            Node::Index(d) => self.element()[*d as usize].cast(self.ty),
+            Node::InBounds { lo, hi } => self.in_bounds(lo, hi),
+            Node::Free(space, at) => self.free(*space, at),
+            Node::SameVertex(_, a, b) => {
+                let (a, b) = (self.vertex(*a), self.vertex(*b));
+                conjunction(a.into_iter().zip(b).map(|(a, b)| a.eq_(b)))
+            }
+            Node::Sum { constant, terms } => self.sum(constant.get(), terms),
+            Node::Prod(factors) => self.product(factors),
+            Node::Call(f, args) => self.call(*f, args),
+            Node::Compare(op, a, b) => {
+                let op = match op {
+                    Compare::Eq => BinaryOp::Eq,
+                    Compare::Less => BinaryOp::Lt,
+                    Compare::LessEq => BinaryOp::Le,
+                };
+                Expr::binary(op, self.number(*a), self.number(*b))
+            }
+            Node::NonZero(a) => self.truth(*a),
+            Node::And(xs) => conjunction(xs.iter().map(|x| self.truth(*x))),
+            Node::Or(xs) => {
+                let mut xs = xs.iter().map(|x| self.truth(*x));
+                let first = xs.next().unwrap_or_else(|| Expr::bool(false));
+                xs.fold(first, |a, b| a.or(b))
+            }
+            Node::Not(a) => self.truth(*a).not_(),
+            Node::Select(c, a, b) => {
+                let boolean = self.memo[a].ty() == Type::BOOL && self.memo[b].ty() == Type::BOOL;
+                let arm = |x: &ExprId| if boolean { self.truth(*x) } else { self.number(*x) };
+                Expr::select(self.truth(*c), arm(a), arm(b))
+            }
+        }
+    }
+
+    /// The element's coordinates; a graph's residual cannot ask for them.
+    fn element(&self) -> &[Expr] {
+        match &self.place {
+            Place::Element(_, c) => c,
+            Place::Edge { .. } => unreachable!("stencil node in a graph residual: rejected when the energy is built"),
+        }
+    }
+
+    fn coordinates(&self, at: &At) -> Vec<Expr> {
+        match at {
+            At::Offset(o) => self.element().iter().zip(o).map(|(x, &o)| plus(x, o)).collect(),
+            At::Vertex(_, slot) => self.vertex(*slot),
+        }
+    }
+
+    /// Coordinates of a vertex of the hyperedge. Index arrays hold one coordinate per dim; in spaces of several dims they are
+    /// clamped, which changes nothing (they are checked when bound) and bounds them for the engine.
+    fn vertex(&self, slot: u16) -> Vec<Expr> {
+        let Place::Edge { graph, edge, own } = &self.place else {
+            unreachable!("graph node in a stencil residual: rejected when the energy is built")
+        };
+        if let Some((s, coordinates)) = own
+            && *s == slot
+        {
+            return coordinates.clone();
+        }
+        let space = self.energy.graphs[graph.index()].vertices[slot as usize].space;
+        let dims = self.energy.spaces[space.index()].len();
+        names::vertex_coordinates(*graph, slot, dims, space, edge)
+    }
+
+    fn in_bounds(&self, lo: &Offset, hi: &Offset) -> Expr {
+        let Place::Element(space, coordinates) = &self.place else {
+            unreachable!("InBounds in a graph residual: rejected when the energy is built")
+        };
+        let mut parts = vec![];
+        for (d, x) in coordinates.iter().enumerate() {
+            let extent = names::extent(*space, d);
+            if lo[d] < 0 {
+                parts.push(plus(x, lo[d]).ge(0).likely());
+            }
+            if lo[d] > 0 {
+                parts.push(plus(x, lo[d]).lt(extent.clone()).likely());
+            }
+            if hi[d] > 0 && hi[d] != lo[d] {
+                parts.push(plus(x, hi[d]).lt(extent).likely());
+            } else if hi[d] < 0 && hi[d] != lo[d] {
+                parts.push(plus(x, hi[d]).ge(0).likely());
+            }
+        }
+        conjunction(parts)
+    }
+
+    fn free(&self, space: SpaceId, at: &At) -> Expr {
+        let mask = Expr::call(names::free(space), ScalarType::U8, self.coordinates(at), 0);
+        mask.ne_(Expr::int(ScalarType::U8, 0))
+    }
+
+    fn sum(&self, constant: f64, terms: &[(crate::dag::Const, ExprId)]) -> Expr {
+        let mut sum: Option<Expr> = (constant != 0.0).then(|| self.constant(constant));
+        // Positive terms first, so that a difference needs no negation.
+        let ordered = terms.iter().filter(|t| t.0.get() > 0.0).chain(terms.iter().filter(|t| t.0.get() <= 0.0));
+        for (c, x) in ordered {
+            let (c, x) = (c.get(), self.number(*x));
+            sum = Some(match (sum, c) {
+                (None, 1.0) => x,
+                (None, -1.0) => -x,
+                (None, c) => self.constant(c) * x,
+                (Some(s), 1.0) => s + x,
+                (Some(s), -1.0) => s - x,
+                (Some(s), c) if c < 0.0 => s - self.constant(-c) * x,
+                (Some(s), c) => s + self.constant(c) * x,
+            });
+        }
+        sum.unwrap_or_else(|| self.constant(0.0))
+    }
+
+    fn product(&self, factors: &[(ExprId, i32)]) -> Expr {
+        let side = |positive: bool| {
+            let powers = factors.iter().filter(|(_, n)| (*n > 0) == positive);
+            powers.map(|(x, n)| power(self.number(*x), n.unsigned_abs())).reduce(|a, b| a * b)
+        };
+        match (side(true), side(false)) {
+            (Some(a), None) => a,
+            (Some(a), Some(b)) => a / b,
+            (None, Some(b)) => self.constant(1.0) / b,
+            (None, None) => self.constant(1.0),
+        }
+    }
+
+    fn call(&self, f: Function, args: &[ExprId]) -> Expr {
+        use UnaryOp as U;
+        let a = self.number(args[0]);
+        let op = match f {
+            Function::Atan2 => return a.atan2(self.number(args[1])),
+            Function::Pow => return a.pow(self.number(args[1])),
+            Function::Abs => U::Abs,
+            Function::Acos => U::Acos,
+            Function::Acosh => U::Acosh,
+            Function::Asin => U::Asin,
+            Function::Asinh => U::Asinh,
+            Function::Atan => U::Atan,
+            Function::Atanh => U::Atanh,
+            Function::Cos => U::Cos,
+            Function::Cosh => U::Cosh,
+            Function::Exp => U::Exp,
+            Function::Log => U::Log,
+            Function::Log10 => U::Log10,
+            Function::Sin => U::Sin,
+            Function::Sinh => U::Sinh,
+            Function::Sqrt => U::Sqrt,
+            Function::Tan => U::Tan,
+            Function::Tanh => U::Tanh,
+        };
+        a.unary(op)
+    }
+}
+
+fn plus(x: &Expr, o: i32) -> Expr {
+    if o == 0 { x.clone() } else { x + o as i64 }
+}
+
+fn conjunction(parts: impl IntoIterator<Item = Expr>) -> Expr {
+    parts.into_iter().reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::bool(true))
+}
+
+/// `x^n` for n >= 1 by repeated squaring.
+fn power(x: Expr, n: u32) -> Expr {
+    let half = |n| power(x.clone(), n);
+    match n {
+        0 | 1 => x,
+        n if n % 2 == 0 => {
+            let h = half(n / 2);
+            &h * &h
+        }
+        n => half(n - 1) * x,
+    }
+}

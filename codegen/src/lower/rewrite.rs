@@ -1,0 +1,203 @@
+//! Walking and rebuilding expressions and statements, for all passes.
+//!
+//! Expressions are DAGs: every walk here visits a distinct node once, without recursion, and rebuilding keeps
+//! sharing.
+
+use crate::expr::{Expr, ExprKind, Name};
+use crate::stmt::Stmt;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Results by node. Holds the keys alive, so that an id is never reused.
+#[derive(Default)]
+pub struct Memo(FxHashMap<usize, (Expr, Expr)>);
+
+impl Memo {
+    /// The result for `e`.
+    pub fn get(&self, e: &Expr) -> Option<Expr> {
+        self.0.get(&e.id()).map(|(_, r)| r.clone())
+    }
+    /// Records the result for `e`.
+    pub fn insert(&mut self, e: &Expr, result: Expr) {
+        self.0.insert(e.id(), (e.clone(), result));
+    }
+    /// Forgets everything, when what `f` does has changed.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Rebuilds `e` from its leaves: `f(old, rebuilt)` is called once per distinct node, where `rebuilt` is `old` over
+/// the results for its children (with the lanes of those), and returns what replaces it.
+pub fn rewrite(e: &Expr, memo: &mut Memo, f: &mut impl FnMut(&Expr, Expr) -> Expr) -> Expr {
+    let mut stack = vec![(e, false)];
+    while let Some((e, ready)) = stack.pop() {
+        if memo.0.contains_key(&e.id()) {
+            continue;
+        }
+        if !ready {
+            stack.push((e, true));
+            let at = stack.len();
+            e.for_each_child(|c| stack.push((c, false)));
+            stack[at..].reverse();
+            continue;
+        }
+        let mut children = vec![];
+        e.for_each_child(|c| children.push(memo.0[&c.id()].1.clone()));
+        let result = f(e, e.with_children(children));
+        memo.insert(e, result);
+    }
+    memo.0[&e.id()].1.clone()
+}
+
+/// Replaces variables.
+pub fn substitute(e: &Expr, by: &FxHashMap<Name, Expr>) -> Expr {
+    substitute_with(e, by, &mut Memo::default())
+}
+
+/// As [`substitute`], sharing results between calls with the same `by`.
+pub fn substitute_with(e: &Expr, by: &FxHashMap<Name, Expr>, memo: &mut Memo) -> Expr {
+    rewrite(e, memo, &mut |old, new| match old.kind() {
+        ExprKind::Var(n) => by.get(n).cloned().unwrap_or(new),
+        _ => new,
+    })
+}
+
+/// Calls `f` on every distinct node under `e`, in no particular order; does not go below nodes where it returns false.
+pub fn visit<'a>(e: &'a Expr, f: &mut impl FnMut(&'a Expr) -> bool) {
+    let mut seen = FxHashSet::default();
+    let mut stack = vec![e];
+    while let Some(e) = stack.pop() {
+        if seen.insert(e.id()) && f(e) {
+            e.for_each_child(|c| stack.push(c));
+        }
+    }
+}
+
+/// True if some node under `e` satisfies `p`.
+pub fn any(e: &Expr, p: impl Fn(&Expr) -> bool) -> bool {
+    let mut found = false;
+    visit(e, &mut |n| {
+        found |= p(n);
+        !found
+    });
+    found
+}
+
+/// True if `e` mentions variable `name`.
+pub fn uses_var(e: &Expr, name: &str) -> bool {
+    any(e, |n| matches!(n.kind(), ExprKind::Var(v) if &**v == name))
+}
+
+/// The statement with its own expressions (not those of nested statements) mapped by `f`, and its direct nested
+/// statements by `g`.
+pub fn map_children(s: &Stmt, f: &mut impl FnMut(&Expr) -> Expr, g: &mut impl FnMut(&Stmt) -> Stmt) -> Stmt {
+    match s {
+        Stmt::Block(v) => Stmt::Block(v.iter().map(g).collect()),
+        Stmt::Let { name, value, body } => {
+            Stmt::Let { name: name.clone(), value: f(value), body: Box::new(g(body)) }
+        }
+        Stmt::For { var, min, extent, kind, body } => Stmt::For {
+            var: var.clone(),
+            min: f(min),
+            extent: f(extent),
+            kind: *kind,
+            body: Box::new(g(body)),
+        },
+        Stmt::If { cond, then, otherwise } => Stmt::If {
+            cond: f(cond),
+            then: Box::new(g(then)),
+            otherwise: otherwise.as_ref().map(|o| Box::new(g(o))),
+        },
+        Stmt::Assert { cond, message, args } => {
+            Stmt::Assert { cond: f(cond), message: message.clone(), args: args.iter().map(f).collect() }
+        }
+        Stmt::Realize { func, region, body } => Stmt::Realize {
+            func: func.clone(),
+            region: region.iter().map(|(a, b)| (f(a), f(b))).collect(),
+            body: Box::new(g(body)),
+        },
+        Stmt::Produce { stage, body } => Stmt::Produce { stage: stage.clone(), body: Box::new(g(body)) },
+        Stmt::Provide { func, args, values, to } => Stmt::Provide {
+            func: func.clone(),
+            args: args.iter().map(&mut *f).collect(),
+            values: values.iter().map(f).collect(),
+            to: to.clone(),
+        },
+        Stmt::Allocate { buffer, ty, extent, memory, zeroed, body } => Stmt::Allocate {
+            buffer: buffer.clone(),
+            ty: *ty,
+            extent: f(extent),
+            memory: *memory,
+            zeroed: *zeroed,
+            body: Box::new(g(body)),
+        },
+        Stmt::Store { buffer, index, value, predicate, aligned, non_temporal } => Stmt::Store {
+            buffer: buffer.clone(),
+            index: f(index),
+            value: f(value),
+            predicate: predicate.as_ref().map(f),
+            aligned: *aligned,
+            non_temporal: *non_temporal,
+        },
+    }
+}
+
+/// Calls `f` on every statement under `s` (itself included), outermost first.
+pub fn visit_stmts<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Stmt)) {
+    f(s);
+    match s {
+        Stmt::Block(v) => v.iter().for_each(|s| visit_stmts(s, f)),
+        Stmt::Let { body, .. }
+        | Stmt::For { body, .. }
+        | Stmt::Realize { body, .. }
+        | Stmt::Produce { body, .. }
+        | Stmt::Allocate { body, .. } => visit_stmts(body, f),
+        Stmt::If { then, otherwise, .. } => {
+            visit_stmts(then, f);
+            if let Some(o) = otherwise {
+                visit_stmts(o, f);
+            }
+        }
+        Stmt::Assert { .. } | Stmt::Provide { .. } | Stmt::Store { .. } => {}
+    }
+}
+
+/// Calls `f` on every expression that `s` itself holds, not those of nested statements.
+pub fn own_exprs<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Expr)) {
+    match s {
+        Stmt::Block(_) | Stmt::Produce { .. } => {}
+        Stmt::Let { value, .. } => f(value),
+        Stmt::For { min, extent, .. } => {
+            f(min);
+            f(extent);
+        }
+        Stmt::If { cond, .. } => f(cond),
+        Stmt::Assert { cond, args, .. } => {
+            f(cond);
+            args.iter().for_each(f);
+        }
+        Stmt::Realize { region, .. } => region.iter().for_each(|(a, b)| {
+            f(a);
+            f(b);
+        }),
+        Stmt::Provide { args, values, .. } => args.iter().chain(values).for_each(f),
+        Stmt::Allocate { extent, .. } => f(extent),
+        Stmt::Store { index, value, predicate, .. } => {
+            f(index);
+            f(value);
+            predicate.iter().for_each(f);
+        }
+    }
+}
+
+/// A block without nested or empty blocks; a single statement stands for itself.
+pub fn block(stmts: Vec<Stmt>) -> Stmt {
+    let mut out = vec![];
+    for s in stmts {
+        match s {
+            Stmt::Block(v) => out.extend(v),
+            s => out.push(s),
+        }
+    }
+    if out.len() == 1 { out.remove(0) } else { Stmt::Block(out) }
+}

@@ -1,1 +1,0 @@
-//! The slow reference evaluator.

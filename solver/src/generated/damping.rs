@@ -1,0 +1,229 @@
+//! From g and the blocks of J^T J to the linear system: scales, D, M^-1, b and the norms at the start of PCG.
+//!
+//! s_i = 1/(1 + sqrt(diag_i)), fixed at the first iterate; D_i = clamp(s_i^2 diag_i, 1e-6, 1e32) / (s_i^2 R), and 0 for
+//! Gauss-Newton (`inv_radius` = 0). M^-1 is the inverse of the diagonal, or of the blocks, of A = J^T J + D; 0 at excluded elements and where diag_i = 0
+//! (design section 5).
+
+use super::fields::{all, over, vars};
+use super::gradient::kept_entries;
+use super::reduce::{Op, map_root, reduce, strip_name};
+use super::{Scheduled, Skeleton, Space, packed};
+use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule, Var};
+use sumsq_energy::emit::names;
+use sumsq_energy::model::Domain;
+
+/// g and the packed blocks as read by both pipelines, at one element.
+struct System {
+    gradient: Vec<Expr>,
+    /// Entry (i, j) of the block; off-diagonal entries are absent where only the diagonal is kept.
+    block: Vec<Vec<Option<Expr>>>,
+    free: Expr,
+}
+
+impl Skeleton<'_> {
+    fn system(&self, p: &mut Pipeline, space: &Space, at: &[Expr]) -> System {
+        let kept = kept_entries(self, space);
+        let c = space.components;
+        let gb = p.input(self.field(over("gb", space.id), &vec![self.master; c + kept.len()], space.id));
+        let free = p.input(self.field(names::free(space.id), &[ScalarType::U8], space.id));
+        let entry = |i, j| kept.iter().position(|&e| e == packed(i, j)).map(|e| gb.at(at, c + e));
+        System {
+            gradient: (0..c).map(|i| gb.at(at, i)).collect(),
+            block: (0..c).map(|i| (0..c).map(|j| entry(i, j)).collect()).collect(),
+            free: free.at(at, 0).ne_(Expr::int(ScalarType::U8, 0)),
+        }
+    }
+}
+
+impl System {
+    fn diagonal(&self, i: usize) -> Expr {
+        self.block[i][i].clone().expect("the diagonal is always kept")
+    }
+    /// Whether scalar i is free and constrained by some residual.
+    fn active(&self, i: usize) -> Expr {
+        let d = self.diagonal(i);
+        self.free.and(d.gt(Expr::float(d.ty(), 0.0)))
+    }
+}
+
+/// `sc<s>` = 1/(1 + sqrt(diag)), run once per solve.
+pub fn scales(k: &Skeleton) -> Scheduled {
+    let (mut p, mut s) = (Pipeline::new("scales"), Schedule::new());
+    for space in &k.spaces {
+        let vars = vars(space.dims);
+        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+        let system = k.system(&mut p, space, &at);
+        let one = || Expr::float(k.master, 1.0);
+        let values = (0..space.components).map(|i| one() / (one() + system.diagonal(i).sqrt())).collect();
+        let f = p.func(Func::new(over("sc", space.id), &vars, values));
+        map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
+        p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+    }
+    k.declare_inputs(&mut p, k.master);
+    (p, s)
+}
+
+/// Element of the output `start`: |b|^2.
+pub const BB: usize = 0;
+/// Element of the output `start`: r0 . M^-1 r0.
+pub const RZ: usize = 1;
+/// Element of the output `start`: max|g| over free scalars.
+pub const GMAX: usize = 2;
+/// Element of the output `start`: number of free scalars with a zero column.
+pub const UNCONSTRAINED: usize = 3;
+/// Element of the output `start`: number of free scalars.
+pub const FREE: usize = 4;
+
+/// Per space the outputs `dr<s>` (0, then b), `minv<s>`, `damp<s>` (D) in the linear precision, and the scalar tuple `start` in float64.
+pub fn pipeline(k: &Skeleton) -> Scheduled {
+    let (mut p, mut s) = (Pipeline::new("damping"), Schedule::new());
+    let mut totals: Option<Vec<Expr>> = None;
+    for space in &k.spaces {
+        damp_space(k, &mut p, &mut s, space);
+        let e = start(k, &mut p, &mut s, space);
+        totals = Some(match totals {
+            None => e,
+            Some(t) => {
+                let combine = |(i, (a, b)): (usize, (Expr, Expr))| if i == GMAX { a.max(b) } else { a + b };
+                t.into_iter().zip(e).enumerate().map(combine).collect()
+            }
+        });
+    }
+    let start = p.func(Func::new("start", &[], totals.unwrap_or_default()));
+    p.output(&start);
+    k.declare_inputs(&mut p, k.master);
+    (p, s)
+}
+
+fn damp_space(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) {
+    let vars = vars(space.dims);
+    let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+    let strip = Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32);
+    let system = k.system(p, space, &at);
+    let scale = p.input(k.field(over("sc", space.id), &vec![k.master; space.components], space.id));
+    let constant = |v| Expr::float(k.master, v);
+    let c = space.components;
+    let damp: Vec<Expr> = (0..c)
+        .map(|i| {
+            let s2 = scale.at(&at, i) * scale.at(&at, i);
+            let d = (&s2 * &system.diagonal(i)).max(constant(1e-6)).min(constant(1e32)) / s2;
+            Expr::select(system.active(i), d * Expr::param("inv_radius", k.master), constant(0.0))
+        })
+        .collect();
+    let b = (0..c).map(|i| Expr::select(system.active(i), -system.gradient[i].clone(), constant(0.0)));
+    let dr = (0..c).map(|_| constant(0.0)).chain(b).collect::<Vec<_>>();
+    let mut roots = vec![("dr", dr), ("damp", damp.clone())];
+    roots.push(("minv", inverse(k, &system, &damp)));
+    for (name, values) in roots {
+        let values = values.into_iter().map(|v| v.cast(k.linear)).collect();
+        let f = p.func(Func::new(over(name, space.id), &vars, values));
+        map_root(s, &f, &strip);
+        p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+    }
+}
+
+/// The packed inverse of the block of A, or the inverses of its diagonal, 0 where inactive.
+fn inverse(k: &Skeleton, system: &System, damp: &[Expr]) -> Vec<Expr> {
+    let c = damp.len();
+    let (zero, one) = (Expr::float(k.master, 0.0), Expr::float(k.master, 1.0));
+    let diagonal = |i: usize| system.diagonal(i) + &damp[i];
+    if k.identity {
+        return (0..c).map(|i| Expr::select(system.active(i), one.clone(), zero.clone())).collect();
+    }
+    if !k.block {
+        return (0..c).map(|i| Expr::select(system.active(i), &one / &diagonal(i), zero.clone())).collect();
+    }
+    // An inactive scalar becomes an identity row, so that the others' block is inverted alone.
+    let shift = Expr::float(k.master, 1.0 + 1e-12);
+    let entry = |i: usize, j: usize| {
+        if i == j {
+            return Expr::select(system.active(i), diagonal(i) * &shift, one.clone());
+        }
+        let e = system.block[i][j].clone().unwrap_or_else(|| zero.clone());
+        Expr::select(system.active(i).and(system.active(j)), e, zero.clone())
+    };
+    let a: Vec<Expr> = (0..c).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| entry(i, j)).collect();
+    let inv = spd_inverse(&a, c);
+    let masked = (0..c).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| {
+        let active = if i == j { system.active(i) } else { system.active(i).and(system.active(j)) };
+        Expr::select(active, inv[packed(i, j)].clone(), zero.clone())
+    });
+    masked.collect()
+}
+
+/// The packed inverse of a packed symmetric positive definite matrix, by Cholesky: A = L L^T, A^-1 = L^-T L^-1. A pivot that rounding
+/// made non-positive counts as 1e-30 of the diagonal entry.
+pub fn spd_inverse(a: &[Expr], n: usize) -> Vec<Expr> {
+    let ty = a[0].ty();
+    let mut l: Vec<Expr> = a.to_vec();
+    let mut inv_diagonal = Vec::with_capacity(n);
+    for j in 0..n {
+        let mut d = a[packed(j, j)].clone();
+        for m in 0..j {
+            d = d - &l[packed(j, m)] * &l[packed(j, m)];
+        }
+        let d = d.max(&a[packed(j, j)] * &Expr::float(ty, 1e-30));
+        inv_diagonal.push(Expr::float(ty, 1.0) / d.sqrt());
+        for i in j + 1..n {
+            let mut v = a[packed(i, j)].clone();
+            for m in 0..j {
+                v = v - &l[packed(i, m)] * &l[packed(j, m)];
+            }
+            l[packed(i, j)] = v * &inv_diagonal[j];
+        }
+    }
+    // W = L^-1, lower triangular.
+    let mut w: Vec<Expr> = a.to_vec();
+    for j in 0..n {
+        w[packed(j, j)] = inv_diagonal[j].clone();
+        for i in j + 1..n {
+            let sum = (j..i).map(|m| &l[packed(i, m)] * &w[packed(m, j)]).reduce(|x, y| x + y);
+            w[packed(i, j)] = -(sum.expect("i > j") * &inv_diagonal[i]);
+        }
+    }
+    let entry = |i: usize, j: usize| {
+        let products = (i.max(j)..n).map(|m| &w[packed(m, i)] * &w[packed(m, j)]);
+        products.reduce(|x, y| x + y).expect("at least one term")
+    };
+    (0..n).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| entry(i, j)).collect()
+}
+
+/// (M^-1 v)_i of a packed block or diagonal.
+pub fn apply_inverse(k: &Skeleton, minv: &[Expr], v: &[Expr], i: usize) -> Expr {
+    if !k.block {
+        return &minv[i] * &v[i];
+    }
+    let products = (0..v.len()).map(|j| &minv[packed(i, j)] * &v[j]);
+    products.reduce(|a, b| a + b).expect("at least one component")
+}
+
+/// The diagonal entry of M^-1 for scalar i.
+pub fn inverse_diagonal<'a>(k: &Skeleton, minv: &'a [Expr], i: usize) -> &'a Expr {
+    if k.block { &minv[packed(i, i)] } else { &minv[i] }
+}
+
+fn start(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Vec<Expr> {
+    let points = k.points(Domain::Space(space.id));
+    let at = &points.coordinates;
+    let system = k.system(p, space, at);
+    let (dr, minv) = (p.funcs[&*over("dr", space.id)].clone(), p.funcs[&*over("minv", space.id)].clone());
+    let (r, minv) = (all(&dr, at).split_off(space.components), all(&minv, at));
+    let f64 = |e: Expr| e.cast(ScalarType::F64);
+    let sum = |e: Vec<Expr>| e.into_iter().reduce(|a, b| a + b).expect("at least one component");
+    let c = space.components;
+    let count = |on: Expr| Expr::select(on, Expr::from(1.0f64), Expr::from(0.0f64));
+    let bb = sum(r.iter().map(|e| f64(e.clone()) * f64(e.clone())).collect());
+    let rz = sum((0..c).map(|i| f64(r[i].clone()) * f64(apply_inverse(k, &minv, &r, i))).collect());
+    let gmax = (0..c).map(|i| {
+        let g = system.gradient[i].clone();
+        // The larger of two numbers drops a NaN: let it through as infinity.
+        let g = Expr::select(g.is_nan(), Expr::float(g.ty(), f64::INFINITY), g.abs());
+        Expr::select(system.free.clone(), f64(g), Expr::from(0.0f64))
+    });
+    let gmax = gmax.reduce(|a, b| a.max(b)).expect("at least one component");
+    let loose = (0..c).map(|i| count(system.free.and(system.active(i).not_())));
+    let free = count(system.free.clone()) * c as f64;
+    let terms = vec![(Op::Add, bb), (Op::Add, rz), (Op::Max, gmax), (Op::Add, sum(loose.collect())), (Op::Add, free)];
+    let (f, _) = reduce(p, s, &over("start", space.id), &points, terms);
+    all(&f, &[])
+}

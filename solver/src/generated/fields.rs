@@ -1,0 +1,153 @@
+//! Inputs of generated pipelines: declared once an expression that calls them exists.
+
+use super::{LANES, Skeleton};
+use rustc_hash::{FxHashMap, FxHashSet};
+use sumsq_codegen::{Expr, ExprKind, Func, Input, Pipeline, ScalarType};
+use sumsq_energy::dag::{ExprId, Source};
+use sumsq_energy::emit::{Emitter, Place, names};
+use sumsq_energy::model::{ArrayId, Domain, GraphId, SpaceId};
+
+/// Name of a vector over a space: `p0`, `minv1`.
+pub fn over(prefix: &str, space: SpaceId) -> String {
+    format!("{prefix}{}", space.0)
+}
+
+/// Names of the loop variables of an element.
+pub const DIMS: [&str; 8] = ["x", "y", "z", "t", "u", "v", "w", "s"];
+
+/// Variables of an element of a space of `dims` dims.
+pub fn vars(dims: usize) -> Vec<sumsq_codegen::Var> {
+    DIMS[..dims].iter().map(|&n| sumsq_codegen::Var::new(n)).collect()
+}
+
+impl Skeleton<'_> {
+    /// An input over a space with the space's halo.
+    pub fn field(&self, name: impl Into<sumsq_codegen::Name>, types: &[ScalarType], space: SpaceId) -> Input {
+        let halo = self.halos[space.index()].clone();
+        Input { halo: halo.clone(), ..Input::new(name, types, halo.len()) }
+    }
+
+    /// Every input that emitted expressions may call, floats in `ty`.
+    fn known_inputs(&self, ty: ScalarType) -> FxHashMap<String, Input> {
+        let mut known = FxHashMap::default();
+        let mut add = |i: Input| known.insert(i.name.to_string(), i);
+        for s in &self.spaces {
+            add(self.field(names::unknowns(s.id), &vec![ty; s.components], s.id));
+            add(self.field(over("h", s.id), &vec![ty; self.hoisted(s.id).len()], s.id));
+            add(self.field(names::free(s.id), &[ScalarType::U8], s.id));
+        }
+        for (k, a) in self.energy.arrays.iter().enumerate() {
+            add(self.field(names::array(ArrayId(k as u32)), &vec![ty; a.channels as usize], a.space));
+        }
+        for (k, g) in self.energy.graphs.iter().enumerate() {
+            for (slot, v) in g.vertices.iter().enumerate() {
+                add(self.vertex_input(names::vertex(GraphId(k as u32), slot as u16), v.space));
+            }
+        }
+        known
+    }
+
+    /// An input of element coordinates over a list (hyperedges, rows), bounded by the space they point into.
+    pub fn vertex_input(&self, name: String, space: SpaceId) -> Input {
+        let dims = self.energy.spaces[space.index()].len();
+        let mut i = list(name, &vec![ScalarType::I32; dims]);
+        if dims == 1 {
+            i.value_range = Some((0.into(), names::extent(space, 0) - 1));
+        }
+        i
+    }
+
+    /// Declares every known input and every parameter that the pipeline's Funcs use and that is not there yet.
+    pub fn declare_inputs(&self, p: &mut Pipeline, ty: ScalarType) {
+        let known = self.known_inputs(ty);
+        let mut roots: Vec<Expr> = vec![];
+        for f in p.funcs.values() {
+            roots.extend(f.values.iter().cloned());
+            for u in &f.updates {
+                roots.extend(u.args.iter().chain(&u.values).chain(&u.rdom.predicate).cloned());
+                roots.extend(u.rdom.vars.iter().flat_map(|v| [v.min.clone(), v.extent.clone()]));
+            }
+        }
+        let ranges = known.values().filter_map(|i| i.value_range.clone());
+        let ranges = ranges.chain(p.inputs.values().filter_map(|i| i.value_range.clone()));
+        roots.extend(ranges.flat_map(|(a, b)| [a, b]).collect::<Vec<_>>());
+        let mut seen = FxHashSet::default();
+        while let Some(e) = roots.pop() {
+            if !seen.insert(e.id()) {
+                continue;
+            }
+            match e.kind() {
+                ExprKind::Call { name, .. } if !p.funcs.contains_key(name) && !p.inputs.contains_key(name) => {
+                    if let Some(i) = known.get(&**name) {
+                        p.input(i.clone());
+                    }
+                }
+                ExprKind::Param(name) => {
+                    p.params.insert(name.clone(), e.ty().scalar);
+                }
+                _ => {}
+            }
+            e.for_each_child(|c| roots.push(c.clone()));
+            std::mem::drop(e);
+        }
+    }
+
+    /// Emits `roots` at `place` in type `ty`; directions are read through `direction`.
+    pub fn emit(
+        &self,
+        roots: &[ExprId],
+        ty: ScalarType,
+        place: Place,
+        direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr,
+    ) -> Vec<Expr> {
+        let read = |source: Source, component: usize, coordinates: &[Expr]| {
+            let at = coordinates.to_vec();
+            match source {
+                Source::Unknown(u) => {
+                    let space = self.energy.unknowns[u.index()].space;
+                    Expr::call(names::unknowns(space), ty, at, component)
+                }
+                Source::Direction(u) => {
+                    direction(self.energy.unknowns[u.index()].space, component, coordinates)
+                }
+                Source::Array(a) => Expr::call(names::array(a), ty, at, component),
+                Source::Hoisted(s) => Expr::call(over("h", s), ty, at, component),
+            }
+        };
+        Emitter::new(self.energy, self.routines, ty, place, &read).numbers(roots)
+    }
+
+    /// Variables and extents of a domain: an index space's dims, or `e` over a graph's hyperedges.
+    pub fn domain_vars(&self, domain: Domain) -> (Vec<&'static str>, Vec<Expr>) {
+        match domain {
+            Domain::Space(s) => {
+                let dims = self.energy.spaces[s.index()].len();
+                (DIMS[..dims].to_vec(), (0..dims).map(|d| names::extent(s, d)).collect())
+            }
+            Domain::Graph(g) => (vec!["e"], vec![edge_count(g)]),
+        }
+    }
+
+    /// The place of an instance of a domain, at the given coordinates.
+    pub fn place(&self, domain: Domain, coordinates: Vec<Expr>) -> Place {
+        match domain {
+            Domain::Space(s) => Place::Element(s, coordinates),
+            Domain::Graph(graph) => Place::Edge { graph, edge: coordinates[0].clone(), own: None },
+        }
+    }
+}
+
+/// Number of hyperedges of a graph, an i32 parameter.
+pub fn edge_count(g: GraphId) -> Expr {
+    Expr::param(format!("edges{}", g.0), ScalarType::I32)
+}
+
+/// A one-dimensional input with a vector's pad.
+pub fn list(name: String, types: &[ScalarType]) -> Input {
+    Input { halo: vec![LANES as u32], ..Input::new(name, types, 1) }
+}
+
+/// The calls of all elements of a Func at `args`.
+pub fn all(f: &Func, args: &[Expr]) -> Vec<Expr> {
+    (0..f.values.len()).map(|i| f.at(args, i)).collect()
+}

@@ -1,0 +1,111 @@
+//! Graph gathers: sums over the hyperedges at a vertex (design B4).
+//!
+//! The hyperedges at the vertices of one slot are laid out as *rows* of at most 64 incidences: a vertex of degree 0 has none, one of
+//! degree 100,000 has many. Rows are sorted by length and packed in blocks of [`LANES`], columns contiguous per
+//! lane. `part` computes one sum per row; the vertex adds up its rows in order. See [`super::incidence`] for the lists.
+
+use super::{LANES, Skeleton, Space, fields::all, fields::list};
+use sumsq_codegen::{Expr, Func, LoopLevel, Memory, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
+use sumsq_energy::dag::ExprId;
+use sumsq_energy::emit::Place;
+use sumsq_energy::model::{GraphId, SpaceId};
+
+/// Prefix of the lists of a slot: `r0s1`.
+pub fn rows(g: GraphId, slot: u16) -> String {
+    format!("r{}s{slot}", g.0)
+}
+
+/// A direction as the gather reads it.
+pub type Direction<'a> = &'a dyn Fn(SpaceId, usize, &[Expr]) -> Expr;
+
+/// Adds Func `part` = per row of (graph, slot) the sum of `contributions` (expressions over the hyperedge).
+pub fn parts(
+    k: &Skeleton,
+    p: &mut Pipeline,
+    s: &mut Schedule,
+    name: &str,
+    (graph, slot): (GraphId, u16),
+    contributions: &[ExprId],
+    ty: ScalarType,
+    direction: Direction,
+) -> Func {
+    let prefix = rows(graph, slot);
+    let space = k.energy.graphs[graph.index()].vertices[slot as usize].space;
+    let block = p.input(list(format!("{prefix}.block"), &[ScalarType::I32]));
+    let length = p.input(list(format!("{prefix}.length"), &[ScalarType::I32]));
+    let mut edges = list(format!("{prefix}.edge"), &[ScalarType::I32]);
+    edges.value_range = Some((0.into(), super::fields::edge_count(graph) - 1));
+    edges.trusted = true;
+    let edges = p.input(edges);
+    let own = p.input(k.vertex_input(format!("{prefix}.own"), space));
+
+    let row = Var::new("row");
+    let at = row.expr();
+    let rdom = RDom::new([("i", Expr::from(0), length.at(&[at.clone()], 0))]);
+    let entry = block.at(&[&at / LANES as i64], 0) + &at % LANES as i64 + rdom.var(0) * LANES as i64;
+    let coordinates = (0..k.energy.spaces[space.index()].len()).map(|d| own.at(&[at.clone()], d)).collect();
+    let place = Place::Edge { graph, edge: edges.at(&[entry], 0), own: Some((slot, coordinates)) };
+    let terms = k.emit(contributions, ty, place, direction);
+    let sum = p.func(Func::sum(format!("{name}_sum"), &[row.clone()], rdom, terms));
+    let part = p.func(Func::new(name, &[row], all(&sum, &[at])));
+
+    s.func(name).compute_root().relaxed().split("row", "block", "lane", LANES, Tail::Predicate).split(
+        "block",
+        "strip",
+        "b",
+        16,
+        Tail::Predicate,
+    );
+    s.func(name).parallel("strip").vectorize_loop("lane");
+    s.func(&sum.name).compute_at(LoopLevel::pure(name, "b")).store_in(Memory::Register);
+    s.func(&sum.name).vectorize("row", LANES, Tail::Predicate);
+    s.update(&sum.name, 0).split("row", "rowo", "rowi", LANES, Tail::Predicate).reorder(&["rowi", "i", "rowo"]);
+    s.update(&sum.name, 0).vectorize_loop("rowi");
+    part
+}
+
+/// The sum over all rows of the vertices at `vars`: Func `name` = `start` + sum of `parts` of every slot into `space`.
+/// Inlined if no graph reads the space.
+pub fn gather(p: &mut Pipeline, name: &str, space: &Space, vars: &[Var], start: Vec<Expr>, parts: &[Func]) -> Func {
+    let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+    let mut f = Func::new(name, vars, start);
+    for (&(graph, slot), part) in space.slots.iter().zip(parts) {
+        let prefix = rows(graph, slot);
+        let field = |suffix: &str| p_input_over(space, format!("{prefix}.{suffix}"));
+        let (first, count) = (p.input(field("first")), p.input(field("count")));
+        let mut of = list(format!("{prefix}.of"), &[ScalarType::I32]);
+        of.value_range = Some((0.into(), Expr::param(format!("{prefix}.rows"), ScalarType::I32) - 1));
+        of.trusted = true;
+        let of = p.input(of);
+        let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), count.at(&at, 0))]);
+        let row = of.at(&[first.at(&at, 0) + rdom.var(0)], 0);
+        let values = (0..f.values.len()).map(|c| f.at(&at, c) + part.at(&[row.clone()], c)).collect();
+        f = f.update(at.clone(), values, rdom);
+    }
+    p.func(f)
+}
+
+/// A list over the elements of a space; halo filled in by the caller's storage.
+fn p_input_over(space: &Space, name: String) -> sumsq_codegen::Input {
+    let mut i = sumsq_codegen::Input::new(name, &[ScalarType::I32], space.dims);
+    i.halo[0] = LANES as u32;
+    i
+}
+
+/// Schedules a gather Func to be computed one vector at a time at `level`, over the variables `vars`.
+pub fn at_vector(s: &mut Schedule, f: &Func, level: LoopLevel) {
+    if f.updates.is_empty() {
+        s.func(&f.name).inline();
+        return;
+    }
+    let x = f.vars[0].0.clone();
+    let (o, i) = (format!("{x}o"), format!("{x}i"));
+    s.func(&f.name).compute_at(level).store_in(Memory::Register).vectorize(&x, LANES, Tail::Predicate);
+    for u in 0..f.updates.len() {
+        let r = f.updates[u].rdom.vars[0].name.clone();
+        let mut order = vec![i.as_str(), &r, o.as_str()];
+        let rest: Vec<String> = f.vars[1..].iter().map(|v| v.0.to_string()).collect();
+        order.extend(rest.iter().map(String::as_str));
+        s.update(&f.name, u).split(&x, &o, &i, LANES, Tail::Predicate).reorder(&order).vectorize_loop(&i);
+    }
+}

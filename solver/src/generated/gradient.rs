@@ -1,0 +1,64 @@
+//! g = J^T r and the diagonal blocks of J^T J.
+//!
+//! Output `gb<s>`, a tuple over space s: C entries of g, then the packed lower triangle of the block (only its diagonal
+//! where M needs no blocks). Meaningless at excluded elements.
+
+use super::fields::{over, vars};
+use super::gather::{at_vector, gather, parts};
+use super::reduce::{map_root, strip_name};
+use super::{Scheduled, Skeleton, Space, packed};
+use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
+use sumsq_energy::dag::ExprId;
+use sumsq_energy::emit::Place;
+use sumsq_energy::model::Domain;
+
+/// The pipeline.
+pub fn pipeline(k: &Skeleton) -> Scheduled {
+    let (mut p, mut s) = (Pipeline::new("gradient"), Schedule::new());
+    for space in &k.spaces {
+        let f = space_gradient(k, &mut p, &mut s, space);
+        p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+    }
+    k.declare_inputs(&mut p, k.master);
+    (p, s)
+}
+
+/// The entries of a packed block that are kept.
+pub fn kept_entries(k: &Skeleton, space: &Space) -> Vec<usize> {
+    let c = space.components;
+    if k.block { (0..c * (c + 1) / 2).collect() } else { (0..c).map(|i| packed(i, i)).collect() }
+}
+
+fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Func {
+    let kept = kept_entries(k, space);
+    let roots = |gradient: &[ExprId], blocks: &[ExprId]| -> Vec<ExprId> {
+        gradient.iter().copied().chain(kept.iter().map(|&i| blocks[i])).collect()
+    };
+    let none = |_, _: usize, _: &[Expr]| unreachable!("the gradient reads no direction");
+    let name = over("gb", space.id);
+    let mut partials = vec![];
+    for &(graph, slot) in &space.slots {
+        let r = k.slot(graph, slot);
+        let roots = roots(&r.gradient, &r.blocks);
+        partials.push(parts(k, p, s, &format!("{name}_g{}s{slot}", graph.0), (graph, slot), &roots, k.master, &none));
+    }
+    let vars = vars(space.dims);
+    let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
+    let start = match k.stencil(space.id) {
+        Some(r) => k.emit(&roots(&r.gradient, &r.blocks), k.master, Place::Element(space.id, at.clone()), &none),
+        None => vec![Expr::float(k.master, 0.0); space.components + kept.len()],
+    };
+    let sum = gather(p, &format!("{name}_sum"), space, &vars, start, &partials);
+    let f = p.func(Func::new(name, &vars, super::fields::all(&sum, &at)));
+    let level = map_root(s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
+    at_vector(s, &sum, level);
+    f
+}
+
+impl<'a> Skeleton<'a> {
+    /// The routines of a graph's vertex slot.
+    pub fn slot(&self, graph: sumsq_energy::model::GraphId, slot: u16) -> &'a sumsq_energy::derive::SlotRoutines {
+        let g = self.routines.graphs.iter().find(|g| g.graph == graph).expect("slots come from the routines");
+        g.slots.iter().find(|s| s.slot == slot).expect("slots come from the routines")
+    }
+}

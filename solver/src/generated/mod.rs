@@ -1,0 +1,198 @@
+//! The generated path: the solver's skeleton as engine pipelines around an energy's routines.
+//!
+//! Each file holds one pipeline: its algorithm (Funcs that call the routines) and its default schedule.
+//!
+//! | pipeline | from | to |
+//! |---|---|---|
+//! | [`cost`] | x | E per group, number of counted instances |
+//! | [`gradient`] | x | g = J^T r and diag or blocks of J^T J |
+//! | [`damping`] | g, blocks, radius | D, M^-1, b = -g, r.z, norms |
+//! | [`linearise`] | x | x and the hoisted parts in the linear solver's precision |
+//! | [`pcg`] | r, p, ... | sweeps A and B of one PCG iteration |
+//! | [`trial`] | x, d | x + d, predicted decrease, norms |
+//!
+//! Invariants: every field has a halo of zeros; M^-1 = 0, p = 0, r = 0 and d = 0 at excluded and unconstrained elements,
+//! in halos and in pads.
+
+pub mod cost;
+pub mod damping;
+pub mod fields;
+pub mod gather;
+pub mod gradient;
+pub mod incidence;
+pub mod linearise;
+pub mod mask;
+pub mod pcg;
+pub mod reduce;
+pub mod sizes;
+pub mod trial;
+
+
+use sumsq_codegen::ScalarType;
+use sumsq_energy::dag::{At, ExprId, Node, Source};
+use sumsq_energy::derive::{Routines, hoist};
+use sumsq_energy::emit::component_count;
+use sumsq_energy::model::{Energy, GraphId, SpaceId};
+
+/// Lanes that schedules vectorise by: a 512-bit vector of float32. Wider types take several registers.
+pub const LANES: i32 = 16;
+
+/// A compiled pipeline's algorithm and schedule.
+pub type Scheduled = (sumsq_codegen::Pipeline, sumsq_codegen::Schedule);
+
+/// An index space that holds unknowns.
+#[derive(Clone, Debug)]
+pub struct Space {
+    /// Which one.
+    pub id: SpaceId,
+    /// Number of dims.
+    pub dims: usize,
+    /// Scalars per element.
+    pub components: usize,
+    /// Graph vertices that point into it.
+    pub slots: Vec<(GraphId, u16)>,
+}
+
+/// An energy's routines with the parts of applyJTJ that only a linearisation changes hoisted out.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The routines; `jtjp` reads [`Source::Hoisted`].
+    pub routines: Routines,
+    /// What is hoisted, per index space, written at offset 0.
+    pub hoisted: Vec<(SpaceId, Vec<ExprId>)>,
+}
+
+impl Prepared {
+    /// Derives, simplifies and hoists.
+    pub fn new(energy: &Energy) -> Prepared {
+        let mut routines = Routines::build(energy);
+        let mut lists: Vec<&mut Vec<ExprId>> = routines.spaces.iter_mut().map(|s| &mut s.jtjp).collect();
+        lists.extend(routines.graphs.iter_mut().flat_map(|g| g.slots.iter_mut().map(|s| &mut s.jtjp)));
+        let roots: Vec<ExprId> = lists.iter().flat_map(|l| l.iter().copied()).collect();
+        let hoisted = hoist(energy, &mut routines.dag, &roots);
+        let mut new = hoisted.roots.iter().copied();
+        for list in lists {
+            list.iter_mut().zip(&mut new).for_each(|(old, new)| *old = new);
+        }
+        Prepared { routines, hoisted: hoisted.values }
+    }
+}
+
+/// What all pipelines of an energy share.
+pub struct Skeleton<'a> {
+    /// The energy.
+    pub energy: &'a Energy,
+    /// Its routines.
+    pub routines: &'a Routines,
+    hoisted: &'a [(SpaceId, Vec<ExprId>)],
+    /// Type of the master copy of x, E, g.
+    pub master: ScalarType,
+    /// Type of PCG vectors and applyJTJ.
+    pub linear: ScalarType,
+    /// Whether M holds whole blocks.
+    pub block: bool,
+    /// Whether M = I.
+    pub identity: bool,
+    /// Index spaces with unknowns.
+    pub spaces: Vec<Space>,
+    /// Halo of every index space, elements per dim.
+    pub halos: Vec<Vec<u32>>,
+}
+
+impl<'a> Skeleton<'a> {
+    /// The skeleton of an energy.
+    pub fn new(
+        energy: &'a Energy,
+        prepared: &'a Prepared,
+        master: ScalarType,
+        linear: ScalarType,
+        block: bool,
+        identity: bool,
+    ) -> Skeleton<'a> {
+        let routines = &prepared.routines;
+        let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
+        let spaces = spaces.filter(|&s| component_count(energy, s) > 0).map(|id| Space {
+            id,
+            dims: energy.spaces[id.index()].len(),
+            components: component_count(energy, id),
+            slots: slots_into(energy, routines, id),
+        });
+        let spaces = spaces.collect();
+        let halos = halos(energy, prepared);
+        Skeleton { energy, routines, hoisted: &prepared.hoisted, master, linear, block, identity, spaces, halos }
+    }
+
+    /// What is hoisted over a space.
+    pub fn hoisted(&self, space: SpaceId) -> &'a [ExprId] {
+        self.hoisted.iter().find(|(s, _)| *s == space).map_or(&[], |(_, v)| v)
+    }
+
+    /// When elements of a space are excluded.
+    pub fn excluded(&self, space: SpaceId) -> Option<ExprId> {
+        self.stencil(space).and_then(|r| r.excluded)
+    }
+
+    /// The routines of a space's stencils, if any stencil residual reads it.
+    pub fn stencil(&self, space: SpaceId) -> Option<&'a sumsq_energy::derive::SpaceRoutines> {
+        self.routines.spaces.iter().find(|r| r.space == space)
+    }
+
+    /// Number of entries of M^-1 per element: the packed lower triangle, or the diagonal.
+    pub fn block_entries(&self, space: &Space) -> usize {
+        let c = space.components;
+        if self.block { c * (c + 1) / 2 } else { c }
+    }
+}
+
+/// Position of entry (i, j) in the packed lower triangle, row-major.
+pub fn packed(i: usize, j: usize) -> usize {
+    let (i, j) = (i.max(j), i.min(j));
+    i * (i + 1) / 2 + j
+}
+
+/// Graph vertices that point into a space and through which some residual reads its unknowns.
+fn slots_into(energy: &Energy, routines: &Routines, space: SpaceId) -> Vec<(GraphId, u16)> {
+    let mut slots = vec![];
+    for g in &routines.graphs {
+        for s in &g.slots {
+            if energy.graphs[g.graph.index()].vertices[s.slot as usize].space == space {
+                slots.push((g.graph, s.slot));
+            }
+        }
+    }
+    slots
+}
+
+/// The reach of every stencil read, per index space and dim; dim 0 at least a vector, so that whole vectors around
+/// the domain may be read.
+fn halos(energy: &Energy, prepared: &Prepared) -> Vec<Vec<u32>> {
+    let mut halos: Vec<Vec<u32>> = energy.spaces.iter().map(|dims| vec![0; dims.len()]).collect();
+    let dag = &prepared.routines.dag;
+    for id in dag.reachable(&roots(prepared)) {
+        let Node::Access(access) = dag.node(id) else { continue };
+        let At::Offset(offset) = &access.at else { continue };
+        let space = match access.source {
+            Source::Unknown(u) | Source::Direction(u) => energy.unknowns[u.index()].space,
+            Source::Array(a) => energy.arrays[a.index()].space,
+            Source::Hoisted(s) => s,
+        };
+        for (h, o) in halos[space.index()].iter_mut().zip(offset) {
+            *h = (*h).max(o.unsigned_abs());
+        }
+    }
+    for h in halos.iter_mut().filter(|h| !h.is_empty()) {
+        h[0] = (h[0].max(1)).next_multiple_of(LANES as u32);
+    }
+    halos
+}
+
+/// Every expression that some pipeline emits.
+fn roots(prepared: &Prepared) -> Vec<ExprId> {
+    let r = &prepared.routines;
+    let spaces = r.spaces.iter().flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
+    let slots = r.graphs.iter().flat_map(|g| &g.slots).flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
+    let lists = spaces.chain(slots).chain(prepared.hoisted.iter().map(|(_, v)| v));
+    let costs = r.costs.iter().flat_map(|c| [c.cost, c.guard, c.model]);
+    let excludes = r.spaces.iter().filter_map(|s| s.excluded);
+    lists.flatten().copied().chain(costs).chain(excludes).collect()
+}

@@ -1,0 +1,319 @@
+//! One PCG iteration as two sweeps (design B5).
+//!
+//! ```text
+//! A: z = M^-1 r;  p = z + beta p_old;  q = (J^T J + D) p;  pq = sum p.q;  alpha = rz / pq
+//! B: d' = d + alpha p;  r' = r - alpha q;  rz' = sum r'.M^-1 r';  beta = rz' / rz;  stop?
+//! ```
+//! `p_old` and `p` are two buffers, swapped after each iteration; d and r are one tuple `dr`, updated in place. Over a grid without graphs p is computed row by row inside the
+//! reduction of A, in a ring of rows, and stored to memory once; elsewhere it is computed at root. q is recomputed in B from p, or,
+//! where a graph contributes, from the rows' partial sums that A stored.
+//!
+//! Scalars live in two tuples of float64, `state` (carried, ping-ponged) and `alpha` (from A to B). The model value Q = d.(b + r)/2 is carried by
+//! Q' = Q + alpha rz / 2, which equals it in exact arithmetic and needs no sweep over b.
+
+use super::damping::{apply_inverse, inverse_diagonal};
+use super::fields::{all, over, vars};
+use super::gather::{at_vector, gather, parts};
+use super::reduce::{Loops, Op, Points, reduce};
+use super::{LANES, Scheduled, Skeleton, Space};
+use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
+use sumsq_energy::emit::Place;
+use sumsq_energy::model::{Domain, SpaceId};
+
+/// Elements of the tuple `state`.
+pub mod state {
+    /// r . M^-1 r.
+    pub const RZ: usize = 0;
+    /// Factor of the old direction.
+    pub const BETA: usize = 1;
+    /// |r|^2.
+    pub const RR: usize = 2;
+    /// d.(b + r)/2.
+    pub const Q: usize = 3;
+    /// Iterations done.
+    pub const K: usize = 4;
+    /// 0 while running, else one of the stop codes.
+    pub const STOP: usize = 5;
+    /// Number of elements.
+    pub const LEN: usize = 6;
+}
+
+/// Stop codes in `state`.
+pub mod stop {
+    /// |r| <= tau |b|.
+    pub const TOLERANCE: f64 = 1.0;
+    /// k (Q_k - Q_{k-1}) <= zeta Q_k.
+    pub const MODEL: f64 = 2.0;
+    /// The iteration limit.
+    pub const LIMIT: f64 = 3.0;
+    /// p.Ap <= 0.
+    pub const INDEFINITE: f64 = 4.0;
+    /// A scalar is not finite.
+    pub const NOT_FINITE: f64 = 5.0;
+}
+
+fn scalar(name: &str, i: usize) -> Expr {
+    Expr::call(name, ScalarType::F64, vec![], i)
+}
+
+fn number(v: f64) -> Expr {
+    Expr::float(ScalarType::F64, v)
+}
+
+fn is_finite(e: &Expr) -> Expr {
+    (e - e).eq_(number(0.0))
+}
+
+impl Skeleton<'_> {
+    fn vector(&self, prefix: &str, space: &Space, at: &[Expr]) -> Vec<Expr> {
+        let (name, first) = match prefix {
+            "d" => ("dr", 0),
+            "r" => ("dr", space.components),
+            name => (name, 0),
+        };
+        let element = |c| Expr::call(over(name, space.id), self.linear, at.to_vec(), first + c);
+        (0..space.components).map(element).collect()
+    }
+
+    fn inverse_at(&self, space: &Space, at: &[Expr]) -> Vec<Expr> {
+        let entries = self.block_entries(space);
+        (0..entries).map(|c| Expr::call(over("minv", space.id), self.linear, at.to_vec(), c)).collect()
+    }
+
+    fn declare_vectors(&self, p: &mut Pipeline, names: &[&str]) {
+        for space in &self.spaces {
+            for &name in names {
+                let n = match name {
+                    "minv" => self.block_entries(space),
+                    "dr" => 2 * space.components,
+                    _ => space.components,
+                };
+                p.input(self.field(over(name, space.id), &vec![self.linear; n], space.id));
+            }
+        }
+    }
+
+    /// (J^T J + D) p at `at`: the stencils' share.
+    fn apply(&self, space: &Space, at: &[Expr], direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr) -> Vec<Expr> {
+        let damp = (0..space.components).map(|c| Expr::call(over("damp", space.id), self.linear, at.to_vec(), c));
+        let damped = damp.enumerate().map(|(c, d)| d * direction(space.id, c, at));
+        match self.stencil(space.id) {
+            None => damped.collect(),
+            Some(r) => {
+                let q = self.emit(&r.jtjp, self.linear, Place::Element(space.id, at.to_vec()), direction);
+                q.into_iter().zip(damped).map(|(q, d)| q + d).collect()
+            }
+        }
+    }
+
+    /// Whether p may be computed inside A's reduction: one grid of two dims, read by stencils alone.
+    fn rolls(&self) -> bool {
+        matches!(&self.spaces[..], [s] if s.dims == 2 && s.slots.is_empty())
+    }
+}
+
+/// Name of the partial sums of a slot in J^T J p.
+pub fn part_name(graph: sumsq_energy::model::GraphId, slot: u16) -> String {
+    format!("part_g{}s{slot}", graph.0)
+}
+
+/// Sweep A. Outputs: `pn<s>`, the parts of every graph slot, `alpha` = (alpha, p.q, 1 if p.q > 0 and finite).
+pub fn sweep_a(k: &Skeleton) -> Scheduled {
+    let (mut p, mut s) = (Pipeline::new("pcg_a"), Schedule::new());
+    k.declare_vectors(&mut p, &["dr", "p", "minv", "damp"]);
+    state_input(&mut p, "state", state::LEN);
+    let beta = scalar("state", state::BETA).cast(k.linear);
+    for space in &k.spaces {
+        let vars = vars(space.dims);
+        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+        let (r, old, minv) = (k.vector("r", space, &at), k.vector("p", space, &at), k.inverse_at(space, &at));
+        let values = (0..space.components).map(|c| apply_inverse(k, &minv, &r, c) + &beta * &old[c]).collect();
+        let f = p.func(Func::new(over("pn", space.id), &vars, values));
+        p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+    }
+    let direction = |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
+    let parts = all_parts(k, &mut p, &mut s, &direction);
+    let mut pq = number(0.0);
+    for space in &k.spaces {
+        let vars = vars(space.dims);
+        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+        let start = k.apply(space, &at, &direction);
+        let q = gather(&mut p, &over("q", space.id), space, &vars, start, &parts_of(space, &parts));
+        let points = k.points(Domain::Space(space.id));
+        let at = &points.coordinates;
+        let minv = k.inverse_at(space, at);
+        let terms = (0..space.components).map(|c| {
+            let product = direction(space.id, c, at) * q.at(at, c);
+            // q is meaningless where M^-1 = 0, possibly NaN.
+            let active = inverse_diagonal(k, &minv, c).ne_(Expr::float(k.linear, 0.0));
+            Expr::select(active, product, Expr::float(k.linear, 0.0)).cast(ScalarType::F64)
+        });
+        let term = terms.reduce(|a, b| a + b).expect("at least one component");
+        let (f, loops) = reduce(&mut p, &mut s, &over("pq", space.id), &points, vec![(Op::Add, term)]);
+        pq = pq + f.at(&[], 0);
+        schedule_direction(k, &mut s, space, &points, &loops);
+        at_vector(&mut s, &q, loops.vector.clone());
+    }
+    let ok = pq.gt(number(0.0)).and(is_finite(&pq));
+    let alpha = Expr::select(ok.clone(), scalar("state", state::RZ) / &pq, number(0.0));
+    let ok = Expr::select(ok, number(1.0), number(0.0));
+    let f = p.func(Func::new("alpha", &[], vec![alpha, pq, ok]));
+    p.output(&f);
+    k.declare_inputs(&mut p, k.linear);
+    (p, s)
+}
+
+fn state_input(p: &mut Pipeline, name: &str, n: usize) {
+    p.input(sumsq_codegen::Input::new(name, &vec![ScalarType::F64; n], 0));
+}
+
+/// The partial sums of J^T J p of every graph slot, as outputs.
+fn all_parts(
+    k: &Skeleton,
+    p: &mut Pipeline,
+    s: &mut Schedule,
+    direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr,
+) -> Vec<Func> {
+    let slots = k.spaces.iter().flat_map(|space| space.slots.iter().copied()).collect::<Vec<_>>();
+    let mut out = vec![];
+    for (graph, slot) in slots {
+        let roots = &k.slot(graph, slot).jtjp;
+        let f = parts(k, p, s, &part_name(graph, slot), (graph, slot), roots, k.linear, direction);
+        p.output_with(&f, Layout::Planar, vec![LANES as u32]);
+        out.push(f);
+    }
+    out
+}
+
+fn parts_of(space: &Space, parts: &[Func]) -> Vec<Func> {
+    let names: Vec<String> = space.slots.iter().map(|&(g, slot)| part_name(g, slot)).collect();
+    names.iter().map(|n| parts.iter().find(|f| *f.name == **n).expect("one part per slot").clone()).collect()
+}
+
+fn schedule_direction(k: &Skeleton, s: &mut Schedule, space: &Space, points: &Points, loops: &Loops) {
+    let name = over("pn", space.id);
+    if !k.rolls() {
+        let f = Func::new(name, &vars(space.dims), vec![]);
+        super::reduce::map_root(s, &f, &points.strip);
+        return;
+    }
+    let reach = k.halos[space.id.index()][1];
+    s.func(&name)
+        .relaxed()
+        .store_at(loops.strip.clone())
+        .compute_at(loops.row.clone())
+        .fold_storage("y", (2 * reach + 1).next_power_of_two())
+        .align_bounds("x", LANES as u32)
+        .vectorize("x", LANES, Tail::Predicate)
+        .sink()
+        .non_temporal(Expr::param("streaming", ScalarType::I32));
+}
+
+/// Sweep B. In place: `drn<s>` over `dr<s>`. Outputs `next` (the new state) and `done`.
+pub fn sweep_b(k: &Skeleton) -> Scheduled {
+    let (mut p, mut s) = (Pipeline::new("pcg_b"), Schedule::new());
+    k.declare_vectors(&mut p, &["dr", "p", "minv", "damp"]);
+    state_input(&mut p, "state", state::LEN);
+    state_input(&mut p, "alpha", 3);
+    let direction = |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("p", space), k.linear, at.to_vec(), c);
+    let parts = stored_parts(k, &mut p);
+    let mut sums = [number(0.0), number(0.0)];
+    for space in &k.spaces {
+        let f = update_space(k, &mut p, &mut s, space, &parts, &direction);
+        for (i, sum) in sums.iter_mut().enumerate() {
+            *sum = sum.clone() + f.at(&[], i);
+        }
+    }
+    let [rz, rr] = sums;
+    decide(&mut p, rz, rr);
+    k.declare_inputs(&mut p, k.linear);
+    (p, s)
+}
+
+/// The partial sums that A stored, as inputs; the Funcs only carry their names and types.
+fn stored_parts(k: &Skeleton, p: &mut Pipeline) -> Vec<Func> {
+    let mut out = vec![];
+    for space in &k.spaces {
+        for &(graph, slot) in &space.slots {
+            let mut i = super::fields::list(part_name(graph, slot), &vec![k.linear; space.components]);
+            i.trusted = true;
+            let i = p.input(i);
+            out.push(Func::new(i.name, &[Var::new("row")], vec![Expr::float(k.linear, 0.0); space.components]));
+        }
+    }
+    out
+}
+
+/// d', r' and the sums (r'.M^-1 r', |r'|^2) of one space, in one nest.
+fn update_space(
+    k: &Skeleton,
+    p: &mut Pipeline,
+    s: &mut Schedule,
+    space: &Space,
+    parts: &[Func],
+    direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr,
+) -> Func {
+    let vars = vars(space.dims);
+    let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+    let start = k.apply(space, &at, direction);
+    let q = gather(p, &over("q", space.id), space, &vars, start, &parts_of(space, parts));
+    let alpha = scalar("alpha", 0).cast(k.linear);
+    let ok = scalar("alpha", 2).ne_(number(0.0));
+    let (d, r, minv) = (k.vector("d", space, &at), k.vector("r", space, &at), k.inverse_at(space, &at));
+    let step = |c: usize| Expr::select(ok.clone(), &d[c] + &(&alpha * &direction(space.id, c, &at)), d[c].clone());
+    let zero = || Expr::float(k.linear, 0.0);
+    let rest = |c: usize| {
+        let active = inverse_diagonal(k, &minv, c).ne_(zero());
+        Expr::select(active, &r[c] - &(&alpha * &q.at(&at, c)), zero())
+    };
+    let values = (0..space.components).map(step).chain((0..space.components).map(rest)).collect();
+    let drn = p.func(Func::new(over("drn", space.id), &vars, values));
+
+    let points = k.points(Domain::Space(space.id));
+    let rc = all(&drn, &points.coordinates).split_off(space.components);
+    let minv = k.inverse_at(space, &points.coordinates);
+    let f64 = |e: &Expr| e.cast(ScalarType::F64);
+    let sum = |terms: &mut dyn Iterator<Item = Expr>| terms.reduce(|a, b| a + b).expect("at least one component");
+    let z = |c: usize| apply_inverse(k, &minv, &rc, c);
+    let rz = sum(&mut (0..space.components).map(|c| f64(&(&rc[c] * &z(c)))));
+    let rr = sum(&mut rc.iter().map(|r| f64(&(r * r))));
+    let (f, loops) = reduce(p, s, &over("acc", space.id), &points, vec![(Op::Add, rz), (Op::Add, rr)]);
+    p.output_with(&drn, Layout::Planar, k.halos[space.id.index()].clone());
+    s.func(&drn.name)
+        .relaxed()
+        .compute_at(loops.vector.clone())
+        .vectorize("x", LANES, Tail::Predicate)
+        .sink()
+        .in_place_of(&over("dr", space.id));
+    at_vector(s, &q, loops.vector);
+    f
+}
+
+/// The scalars at the end of an iteration.
+fn decide(p: &mut Pipeline, rz: Expr, rr: Expr) {
+    let old = |i| scalar("state", i);
+    let option = |name: &str| Expr::param(name, ScalarType::F64);
+    let gain = number(0.5) * scalar("alpha", 0) * old(state::RZ);
+    let q = old(state::Q) + &gain;
+    let count = old(state::K) + number(1.0);
+    let beta = Expr::select(old(state::RZ).gt(number(0.0)), &rz / &old(state::RZ), number(0.0));
+    let enough = (&count * &gain).le(option("zeta") * q.clone()).and(count.ge(number(2.0)));
+    let rules = [
+        (scalar("alpha", 2).eq_(number(0.0)), {
+            let finite = is_finite(&scalar("alpha", 1));
+            Expr::select(finite, number(stop::INDEFINITE), number(stop::NOT_FINITE))
+        }),
+        (is_finite(&rz).and(is_finite(&rr)).not_(), number(stop::NOT_FINITE)),
+        (rr.le(option("tolerance")), number(stop::TOLERANCE)),
+        (rr.eq_(number(0.0)).or(rz.eq_(number(0.0))), number(stop::TOLERANCE)),
+        (enough, number(stop::MODEL)),
+        (count.ge(option("limit")), number(stop::LIMIT)),
+    ];
+    let running = number(0.0);
+    let code = rules.into_iter().rev().fold(running, |code, (rule, value)| Expr::select(rule, value, code));
+    let next = p.func(Func::new("next", &[], vec![rz, beta, rr, q, count, code]));
+    p.output(&next);
+    let done = Expr::select(next.at(&[], state::STOP).ne_(number(0.0)), Expr::from(1), Expr::from(0));
+    let done = p.func(Func::new("done", &[], vec![done]));
+    p.output(&done);
+}

@@ -1,0 +1,68 @@
+//! Commands run in the workspace root, with errors that name the command.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Why a task ended early; shown as it is.
+#[derive(Debug)]
+pub struct Failure(pub String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The workspace root.
+pub fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_path_buf()
+}
+
+/// A command line in the workspace root.
+pub struct Task {
+    command: Command,
+    line: String,
+}
+
+/// A command line: program, then arguments.
+pub fn task(line: &[&str]) -> Task {
+    let mut command = Command::new(line[0]);
+    command.args(&line[1..]).current_dir(root());
+    Task { command, line: line.join(" ") }
+}
+
+/// A cargo command, of the same cargo that runs xtask.
+pub fn cargo(args: &[&str]) -> Task {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
+    let mut line = vec![cargo.as_str()];
+    line.extend(args);
+    let mut task = task(&line);
+    task.line = format!("cargo {}", args.join(" "));
+    task
+}
+
+impl Task {
+    /// With an environment variable.
+    pub fn env(mut self, name: &str, value: &str) -> Task {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Echoes the command and runs it on this terminal; an error unless it succeeds.
+    pub fn run(mut self) -> Result<(), Failure> {
+        eprintln!("$ {}", self.line);
+        match self.command.status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(Failure(format!("`{}` failed ({status})", self.line))),
+            Err(error) => Err(Failure(format!("cannot run `{}`: {error}", self.line))),
+        }
+    }
+
+    /// Standard output of a quiet run; `None` if the program is missing or fails.
+    pub fn output(mut self) -> Option<String> {
+        let output = self.command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+    }
+}
