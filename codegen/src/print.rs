@@ -188,6 +188,7 @@ fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt::Result {
         ExprKind::Int(_) | ExprKind::Float(_) => literal(f, e),
         ExprKind::Var(n) | ExprKind::Param(n) => f.write_str(n),
         ExprKind::Cast(a) => call(f, ty.scalar.name(), &[a], names),
+        ExprKind::Reinterpret(a) => call(f, &format!("bits_as_{}", ty.scalar.name()), &[a], names),
         ExprKind::Unary(UnaryOp::Neg, a) => {
             f.write_char('-')?;
             child(f, a, names, 8)

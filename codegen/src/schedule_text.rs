@@ -1,1 +1,190 @@
-//! Schedules read back from their text.
+//! Schedules from text: the inverse of their `Display` in [`crate::print`].
+//!
+//! ```text
+//! schedule  = { stage ":" { directive } }
+//! stage     = NAME [ ".update(" INT ")" ]
+//! directive = WORD [ "(" arguments ")" ]              the names and arguments that printing shows
+//! level     = stage "," NAME
+//! expr      = infix operators with their usual strengths | select, min, max, abs, likely "(" expr, ... ")"
+//!           | TYPE "(" expr ")" | NAME "(" expr, ... ")" [ "." INT ] | INT [ ":" TYPE ] | true | false | NAME
+//! ```
+//! Line breaks are white space; `//` starts a comment. A name in an expression is a parameter, but a loop variable in the
+//! condition of `skip_unless` unless it holds a dot (`in.extent.0`). Names and calls take the type of what they
+//! are combined with, and are i32 where nothing says otherwise. Expressions too large to print as trees are not read.
+
+mod expr;
+mod lexer;
+
+use crate::error::Error;
+use crate::expr::{Expr, Name};
+use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Schedule, StageId, Tail};
+use crate::types::ScalarType;
+use expr::NamesAre;
+use lexer::{Lexer, Token};
+
+impl Schedule {
+    /// Reads a schedule as printed. The error names the stage, the text of the directive and what is wrong with it.
+    pub fn parse(text: &str) -> Result<Schedule, Error> {
+        let mut lexer = Lexer::new(text);
+        let mut schedule = Schedule::new();
+        let mut stage: Option<StageId> = None;
+        while lexer.peek() != &Token::End {
+            let start = lexer.position();
+            let outcome = item(&mut lexer, stage.as_ref());
+            match (outcome, &mut stage) {
+                (Ok(Item::Stage(id)), stage) => {
+                    schedule.stages.entry(id.clone()).or_default();
+                    *stage = Some(id);
+                }
+                (Ok(Item::Directive(d)), Some(id)) => schedule.stages.entry(id.clone()).or_default().push(d),
+                (Ok(Item::Directive(_)), None) => {
+                    return Err(located(&lexer, None, start, "a stage and a colon come first".into()));
+                }
+                (Err(message), stage) => return Err(located(&lexer, stage.as_ref(), start, message)),
+            }
+        }
+        Ok(schedule)
+    }
+}
+
+/// An error in the item that started at `start`.
+fn located(lexer: &Lexer, stage: Option<&StageId>, start: usize, message: String) -> Error {
+    let line = lexer.line_of(start);
+    Error::Schedule {
+        func: stage.map_or_else(|| format!("line {line}"), |s| s.to_string()),
+        directive: lexer.text_from(start).to_string(),
+        rule: format!("line {line}: {message}"),
+    }
+}
+
+/// What a schedule is made of.
+enum Item {
+    Stage(StageId),
+    Directive(Directive),
+}
+
+/// A stage header, or a directive of the stage before.
+fn item(lexer: &mut Lexer, stage: Option<&StageId>) -> Result<Item, String> {
+    let word = lexer.name()?;
+    if lexer.accept(":") {
+        return Ok(Item::Stage(StageId { func: word, stage: 0 }));
+    }
+    if let Some(id) = update_suffix(lexer, &word)? {
+        lexer.expect(":")?;
+        return Ok(Item::Stage(id));
+    }
+    if stage.is_none() {
+        return Err(format!("expected `:` after the stage `{word}`"));
+    }
+    directive(lexer, &word).map(Item::Directive)
+}
+
+/// Reads `(k)` after a word that ends in `.update`.
+fn update_suffix(lexer: &mut Lexer, word: &str) -> Result<Option<StageId>, String> {
+    let Some(func) = word.strip_suffix(".update") else { return Ok(None) };
+    lexer.expect("(")?;
+    let k = lexer.unsigned()?;
+    lexer.expect(")")?;
+    Ok(Some(StageId { func: func.into(), stage: k as usize + 1 }))
+}
+
+fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
+    match word {
+        "relaxed" => return Ok(Directive::Relaxed),
+        "inline" => return Ok(Directive::Inline),
+        "compute_root" => return Ok(Directive::ComputeRoot),
+        "sink" => return Ok(Directive::Sink),
+        _ => lexer.expect("(")?,
+    }
+    let directive = match word {
+        "split" => split(lexer)?,
+        "reorder" => Directive::Reorder(names(lexer)?),
+        "serial" => Directive::Kind { var: lexer.name()?, kind: ForKind::Serial },
+        "parallel" => Directive::Kind { var: lexer.name()?, kind: ForKind::Parallel },
+        "vectorize" => Directive::Kind { var: lexer.name()?, kind: ForKind::Vectorized },
+        "unroll" => Directive::Kind { var: lexer.name()?, kind: ForKind::Unrolled },
+        "rfactor" => rfactor(lexer)?,
+        "skip_unless" => {
+            let var = before_comma(lexer)?;
+            let cond = expr::parse(lexer, NamesAre::Variables, None)?;
+            Directive::SkipUnless { var, cond }
+        }
+        "compute_at" => Directive::ComputeAt(level(lexer)?),
+        "store_at" => Directive::StoreAt(level(lexer)?),
+        "fold_storage" => Directive::FoldStorage { var: before_comma(lexer)?, factor: lexer.unsigned()? },
+        "align_bounds" => Directive::AlignBounds { var: before_comma(lexer)?, modulus: lexer.unsigned()? },
+        "store_in" => Directive::StoreIn(memory(lexer)?),
+        "non_temporal" => Directive::NonTemporal(expr::parse(lexer, NamesAre::Parameters, None)?),
+        "in_place_of" => Directive::InPlaceOf(lexer.name()?),
+        _ => return Err(format!("there is no directive `{word}`")),
+    };
+    lexer.expect(")")?;
+    Ok(directive)
+}
+
+fn before_comma(lexer: &mut Lexer) -> Result<Name, String> {
+    let name = lexer.name()?;
+    lexer.expect(",")?;
+    Ok(name)
+}
+
+fn names(lexer: &mut Lexer) -> Result<Vec<Name>, String> {
+    let mut names = vec![];
+    if lexer.peek() == &Token::Symbol(")") {
+        return Ok(names);
+    }
+    loop {
+        names.push(lexer.name()?);
+        if !lexer.accept(",") {
+            return Ok(names);
+        }
+    }
+}
+
+fn split(lexer: &mut Lexer) -> Result<Directive, String> {
+    let (old, outer, inner) = (before_comma(lexer)?, before_comma(lexer)?, before_comma(lexer)?);
+    let factor: Expr = expr::parse(lexer, NamesAre::Parameters, Some(ScalarType::I32))?;
+    lexer.expect(",")?;
+    let tail = match &*lexer.name()? {
+        "guard" => Tail::GuardWithIf,
+        "predicate" => Tail::Predicate,
+        "round_up" => Tail::RoundUp,
+        other => return Err(format!("`{other}` is not a tail: guard, predicate or round_up")),
+    };
+    Ok(Directive::Split { old, outer, inner, factor, tail })
+}
+
+/// `r as v, s as w, into f`
+fn rfactor(lexer: &mut Lexer) -> Result<Directive, String> {
+    let mut keep = vec![];
+    loop {
+        let name = lexer.name()?;
+        if &*name == "into" && matches!(lexer.peek(), Token::Name(_)) {
+            return Ok(Directive::Rfactor { keep, into: lexer.name()? });
+        }
+        if &*lexer.name()? != "as" {
+            return Err(format!("expected `{name} as NAME`, or `into FUNC`"));
+        }
+        keep.push((name, lexer.name()?));
+        lexer.expect(",")?;
+    }
+}
+
+fn level(lexer: &mut Lexer) -> Result<LoopLevel, String> {
+    let func = lexer.name()?;
+    let stage = update_suffix(lexer, &func)?.unwrap_or(StageId { func, stage: 0 });
+    lexer.expect(",")?;
+    Ok(LoopLevel { stage, var: lexer.name()? })
+}
+
+fn memory(lexer: &mut Lexer) -> Result<Memory, String> {
+    match &*lexer.name()? {
+        "heap" => Ok(Memory::Heap),
+        "stack" => Ok(Memory::Stack),
+        "register" => Ok(Memory::Register),
+        other => Err(format!("`{other}` is not a memory: heap, stack or register")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

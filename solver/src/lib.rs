@@ -2,7 +2,9 @@
 
 pub mod check;
 pub mod data;
+pub mod error;
 pub mod explicit;
+pub mod generated;
 pub mod lm;
 pub mod options;
 pub mod report;

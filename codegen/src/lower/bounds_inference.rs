@@ -1,1 +1,422 @@
 //! Gives every produced region its bounds.
+//!
+//! The region of a Func at a level is the union, over all stages that call it, of the interval of each coordinate
+//! while the loops around the level are fixed and all others range over their own bounds. At its compute level it is
+//! let-bound as `f.<dim>.min/.max`, at its store level as `f.store.<dim>.min/.max`, at any other level where a
+//! producer further out needs it as `f.in.<level>.<dim>.min/.max`. A consumer's coordinates range over *names*
+//! of its region, never over what these stand for.
+//!
+//! Works level by level from outside in, during the walk of [`super::build_nests`]: a level's lets come before
+//! everything that is stored or computed there, consumers first.
+
+use super::apply_schedule::{Level, Stage, illegal};
+use super::build_nests::Nests;
+use super::intervals::{Interval, Intervals};
+use super::linear::{self, add, mul, offset};
+use super::rfactor::blocks;
+use super::substitute::{nodes, variables};
+use super::validate::{error, is_var};
+use crate::error::Error;
+use crate::expr::{Expr, ExprKind, Name};
+use crate::func::extent_param;
+use crate::schedule::{StageId, Tail};
+use crate::stmt::Stmt;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Calls of one Func or input: the stages that call it, with the distinct coordinates.
+pub type Uses = FxHashMap<Name, Vec<(StageId, Vec<Vec<Expr>>)>>;
+
+/// All expressions of a stage.
+pub fn stage_exprs(s: &Stage) -> impl Iterator<Item = &Expr> {
+    let bounds = s.rvars.iter().flat_map(|r| [&r.min, &r.max]);
+    s.args.iter().chain(&s.values).chain(&s.predicate).chain(bounds).chain(s.skips.iter().map(|x| &x.1))
+}
+
+/// Collects the calls of all stages.
+pub fn uses<'a>(stages: impl Iterator<Item = &'a Stage>) -> Uses {
+    let mut out = Uses::default();
+    for s in stages {
+        let mut seen: FxHashSet<(Name, Vec<Expr>)> = FxHashSet::default();
+        for e in nodes(stage_exprs(s)) {
+            let ExprKind::Call { name, args, .. } = e.kind() else { continue };
+            if !seen.insert((name.clone(), args.clone())) {
+                continue;
+            }
+            let list = out.entry(name.clone()).or_default();
+            match list.last_mut().filter(|l| l.0 == s.id) {
+                Some(l) => l.1.push(args.clone()),
+                None => list.push((s.id.clone(), vec![args.clone()])),
+            }
+        }
+    }
+    out
+}
+
+impl Nests<'_> {
+    /// The region of `func` at `level`, which is the level being opened or one that was opened before.
+    pub fn region(&mut self, func: &Name, level: &Level) -> Result<Vec<Interval>, Error> {
+        let key = (func.clone(), level.clone());
+        if let Some(r) = self.regions.get(&key) {
+            return Ok(r.clone());
+        }
+        let mut dims = self.required(func, level)?;
+        self.regions.insert(key.clone(), dims.clone());
+        self.cover_updates(func, level, &mut dims)?;
+        self.round(func, level, &mut dims);
+        let f = &self.plan.funcs[func];
+        let prefix = match level {
+            l if *l == f.compute => format!("{func}"),
+            l if *l == f.store => format!("{func}.store"),
+            Level::Root => format!("{func}.in"),
+            Level::At(l) => format!("{func}.in.{}.s{}.{}", l.stage.func, l.stage.stage, l.var),
+        };
+        let names: Vec<Name> = f.func.vars.iter().map(|v| v.0.clone()).collect();
+        for (d, v) in dims.iter_mut().zip(names) {
+            d.min = self.name(format!("{prefix}.{v}.min"), &d.min);
+            d.max = self.name(format!("{prefix}.{v}.max"), &d.max);
+        }
+        self.regions.insert(key, dims.clone());
+        Ok(dims)
+    }
+
+    /// What the callers of `func`, and the output buffer, need.
+    fn required(&mut self, func: &Name, level: &Level) -> Result<Vec<Interval>, Error> {
+        let f = &self.plan.funcs[func];
+        let mut dims: Vec<Option<Interval>> = vec![None; f.func.vars.len()];
+        if f.output.is_some() && !f.sink {
+            let domain = |d: usize| Interval { min: Expr::from(0), max: offset(&extent_param(func, d), -1) };
+            dims = (0..dims.len()).map(|d| Some(domain(d))).collect();
+        }
+        for (stage, calls) in self.uses.get(func).cloned().unwrap_or_default() {
+            if stage.func == *func || self.reads_output(func, &stage) {
+                continue;
+            }
+            let scope = self.ranges(&stage, level, func)?;
+            let mut intervals = Intervals::new(self.plan, &scope);
+            for args in &calls {
+                for (d, a) in args.iter().enumerate() {
+                    let i = intervals.of(a).map_err(|why| self.unbounded(func, &stage, d, &why))?;
+                    dims[d] = Some(dims[d].as_ref().map_or(i.clone(), |u| u.union(&i)));
+                }
+            }
+        }
+        let empty = || Interval { min: Expr::from(0), max: Expr::from(-1) };
+        Ok(dims.into_iter().map(|d| d.unwrap_or_else(empty)).collect())
+    }
+
+    /// Everything that updates write and read of the Func itself.
+    fn cover_updates(&mut self, func: &Name, level: &Level, dims: &mut [Interval]) -> Result<(), Error> {
+        let f = &self.plan.funcs[func];
+        for s in &f.stages[1..] {
+            let own = self.uses.get(func).into_iter().flatten().filter(|u| u.0 == s.id).flat_map(|u| u.1.clone());
+            let accesses: Vec<Vec<Expr>> = own.chain([s.args.clone()]).collect();
+            let scope = self.ranges_inside(s, level)?;
+            let mut intervals = Intervals::new(self.plan, &scope);
+            for args in accesses {
+                for (d, a) in args.iter().enumerate().filter(|(d, a)| !is_var(a, &f.func.vars[*d].0)) {
+                    let i = intervals.of(a).map_err(|why| self.unbounded(func, &s.id, d, &why))?;
+                    dims[d] = dims[d].union(&i);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies align_bounds, and the RoundUp splits of the pure definition.
+    fn round(&self, func: &Name, level: &Level, dims: &mut [Interval]) {
+        let f = &self.plan.funcs[func];
+        for (d, i) in dims.iter_mut().enumerate() {
+            if let Some(m) = f.align[d] {
+                let m = Expr::from(m as i32);
+                i.min = mul(&linear::div(&i.min, &m), &m);
+                i.max = offset(&add(&mul(&linear::div(&i.max, &m), &m), &m), -1);
+            }
+            let Some(unit) = round_up_unit(&f.stages[0], &f.func.vars[d].0) else { continue };
+            i.max = match *level == f.compute {
+                true => offset(&add(&i.min, &mul(&blocks(&i.min, &i.max, &unit), &unit)), -1),
+                // Blocks of an inner region start anywhere: the last one may stick out by all but one element.
+                false => offset(&add(&i.max, &unit), -1),
+            };
+        }
+    }
+
+    fn unbounded(&self, func: &Name, stage: &StageId, dim: usize, why: &str) -> Error {
+        let message = format!(
+            "{} reads {func} at coordinate {dim}, which has no bounds because of {why}; clamp the coordinate",
+            stage_text(stage)
+        );
+        error(&self.plan.pipeline, message)
+    }
+
+    /// Intervals of the local variables of `stage`, a caller of `func`, while the loops around `level` are fixed.
+    pub fn ranges(
+        &mut self,
+        stage: &StageId,
+        level: &Level,
+        func: &Name,
+    ) -> Result<FxHashMap<Name, Interval>, Error> {
+        let plan = self.plan;
+        let s = &plan.funcs[&stage.func].stages[stage.stage];
+        let here = matches!(level, Level::At(l) if l.stage == *stage);
+        if !here && !self.is_inside(&stage.func, level) {
+            let id = StageId { func: func.clone(), stage: 0 };
+            let rule = format!("{} reads it outside that loop", stage_text(stage));
+            return Err(illegal(&id, format!("compute_at/store_at({})", level_text(level)), rule));
+        }
+        self.ranges_inside(s, level)
+    }
+
+    /// As [`Nests::ranges`] for a stage at or inside `level`.
+    pub fn ranges_inside(&mut self, s: &Stage, level: &Level) -> Result<FxHashMap<Name, Interval>, Error> {
+        let fixed_from = match level {
+            Level::At(l) if l.stage == s.id => s.dims.iter().position(|d| d.name == l.var).unwrap_or(0),
+            _ => s.dims.len(),
+        };
+        let pure = self.pure_region(&s.id.func, level)?;
+        let mut r = Ranges { nests: self, stage: s, fixed_from, pure, scope: FxHashMap::default() };
+        let vars = r.nests.plan.funcs[&s.id.func].func.vars.clone();
+        let names = vars.iter().map(|v| &v.0).chain(s.rvars.iter().map(|v| &v.name));
+        for n in names.chain(s.dims.iter().map(|d| &d.name)) {
+            r.range(n)?;
+        }
+        Ok(r.scope)
+    }
+
+    /// What the pure loops of `func` cover, seen from `level`.
+    fn pure_region(&mut self, func: &Name, level: &Level) -> Result<Vec<Interval>, Error> {
+        let f = &self.plan.funcs[func];
+        let inside_own_nest = match level {
+            Level::At(l) => *l.stage.func == **func,
+            Level::Root => false,
+        };
+        if inside_own_nest || f.compute == *level {
+            if let Some(r) = self.produced.get(func) {
+                return Ok(r.clone());
+            }
+        }
+        let at = if inside_own_nest { f.compute.clone() } else { level.clone() };
+        self.region(func, &at)
+    }
+
+    /// Is all of `func` computed inside `level`?
+    pub fn is_inside(&self, func: &Name, level: &Level) -> bool {
+        let Level::At(target) = level else { return true };
+        let mut at = &self.plan.funcs[func].compute;
+        while let Level::At(l) = at {
+            if l.stage == target.stage {
+                let dims = &self.plan.funcs[&l.stage.func].stages[l.stage.stage].dims;
+                let depth = |v: &Name| dims.iter().position(|d| d.name == *v);
+                return depth(&l.var) <= depth(&target.var);
+            }
+            at = &self.plan.funcs[&l.stage.func].compute;
+        }
+        false
+    }
+
+    /// Assertions that what the pipeline reads lies in the bound buffers, and that these are not empty.
+    pub fn input_checks(&mut self) -> Result<Vec<Stmt>, Error> {
+        let mut checks = vec![];
+        let plan = self.plan;
+        let mut buffers: Vec<(Name, Vec<u32>)> = vec![];
+        for i in plan.pipeline.inputs.values() {
+            buffers.push((i.name.clone(), i.halo.clone()));
+        }
+        for o in &plan.pipeline.outputs {
+            buffers.push((o.func.clone(), o.halo.clone()));
+        }
+        for (name, halo) in buffers {
+            for d in 0..halo.len() {
+                let extent = extent_param(&name, d);
+                checks.push(self.check(
+                    &[Expr::from(1).le(&extent)],
+                    format!("{name}: extent of dimension {d} must be at least 1, it is"),
+                    &[extent],
+                ));
+            }
+            checks.extend(self.region_checks(&name, &halo)?);
+        }
+        for (f, s) in plan.funcs.values().flat_map(|f| f.stages.iter().map(move |s| (f, s))) {
+            for t in s.splits.iter().filter(|t| t.factor.as_int().is_none()) {
+                let message = format!("{}: split factor of {} must be at least 1, it is", f.func.name, t.old);
+                checks.push(self.check(&[Expr::from(1).le(&t.factor)], message, &[t.factor.clone()]));
+            }
+        }
+        Ok(checks.into_iter().flatten().collect())
+    }
+
+    /// The reads of one buffer stay in its domain and halo.
+    fn region_checks(&mut self, name: &Name, halo: &[u32]) -> Result<Vec<Option<Stmt>>, Error> {
+        let mut dims: Vec<Option<Interval>> = vec![None; halo.len()];
+        for (stage, calls) in self.uses.get(name).cloned().unwrap_or_default() {
+            if self.plan.funcs.contains_key(name) && !self.reads_output(name, &stage) {
+                continue;
+            }
+            let scope = self.ranges(&stage, &Level::Root, name)?;
+            let mut intervals = Intervals::new(self.plan, &scope);
+            for args in &calls {
+                for (d, a) in args.iter().enumerate() {
+                    let i = intervals.of(a).map_err(|why| self.unbounded(name, &stage, d, &why))?;
+                    dims[d] = Some(dims[d].as_ref().map_or(i.clone(), |u| u.union(&i)));
+                }
+            }
+        }
+        let mut checks = vec![];
+        for (d, i) in dims.into_iter().enumerate() {
+            let Some(i) = i else { continue };
+            let first = Expr::from(-(halo[d] as i32));
+            let last = offset(&extent_param(name, d), halo[d] as i64 - 1);
+            let conds = [linear::le(&first, &i.min), linear::le(&i.max, &last)];
+            let message = format!("{name} is read beyond dimension {d}: from, to, first readable, last readable");
+            checks.push(self.check(&conds, message, &[i.min, i.max, first, last]));
+        }
+        Ok(checks)
+    }
+
+    /// An assertion, unless it is known to hold.
+    pub fn check(&self, conds: &[Expr], message: String, args: &[Expr]) -> Option<Stmt> {
+        let proved = |c: &Expr| match c.kind() {
+            ExprKind::Binary(crate::expr::BinaryOp::Le, a, b) => {
+                self.facts.proves_le(a, b) && !matches!(b.kind(), ExprKind::Param(_))
+            }
+            _ => c.as_int() == Some(1),
+        };
+        let open: Vec<&Expr> = conds.iter().filter(|c| !proved(c)).collect();
+        let cond = open.iter().fold(Expr::bool(true), |a, c| linear::and(&a, c));
+        let args = args.iter().map(|a| a.cast(crate::types::ScalarType::I64)).collect();
+        (!open.is_empty()).then_some(Stmt::Assert { cond, message, args })
+    }
+}
+
+/// Intervals of the variables of one stage.
+struct Ranges<'n, 'p, 's> {
+    nests: &'n mut Nests<'p>,
+    stage: &'s Stage,
+    /// Loops at this position and further out are fixed.
+    fixed_from: usize,
+    pure: Vec<Interval>,
+    scope: FxHashMap<Name, Interval>,
+}
+
+impl Ranges<'_, '_, '_> {
+    /// The interval of a local name, recorded in the scope; true if it is fixed.
+    fn range(&mut self, name: &Name) -> Result<bool, Error> {
+        let s = self.stage;
+        let (interval, fixed) = match s.splits.iter().find(|t| t.old == *name) {
+            None => {
+                let at = s.dims.iter().position(|d| d.name == *name);
+                match at.is_some_and(|i| i >= self.fixed_from) {
+                    true => (Interval::point(&Expr::var(self.nests.full_name(s, name))), true),
+                    false => (self.bounds(name)?, false),
+                }
+            }
+            Some(t) => {
+                let outer_fixed = self.range(&t.outer)?;
+                let inner_fixed = self.range(&t.inner)?;
+                if outer_fixed && inner_fixed {
+                    (Interval::point(&self.nests.local_expr(s, name)), true)
+                } else {
+                    (self.composed(t.clone(), name, outer_fixed, inner_fixed)?, false)
+                }
+            }
+        };
+        self.scope.insert(name.clone(), interval);
+        Ok(fixed)
+    }
+
+    /// `outer * factor + min + inner`, at most the maximum of the split variable: what lies beyond is guarded.
+    fn composed(
+        &mut self,
+        t: super::apply_schedule::Split,
+        name: &Name,
+        outer_fixed: bool,
+        inner_fixed: bool,
+    ) -> Result<Interval, Error> {
+        let bounds = self.bounds(name)?;
+        let own = |n: &Name| self.pure_dim(n).is_none();
+        if !outer_fixed && !inner_fixed && own(&t.outer) && own(&t.inner) {
+            return Ok(bounds);
+        }
+        let (outer, inner) = (self.scope[&t.outer].clone(), self.scope[&t.inner].clone());
+        let base = |o: &Expr| match outer_fixed {
+            true => self.nests.base_expr(self.stage, &t),
+            false => add(&mul(o, &t.factor), &bounds.min),
+        };
+        let min = add(&base(&outer.min), &inner.min);
+        let max = add(&base(&outer.max), &inner.max);
+        Ok(Interval { min, max: linear::min(&max, &bounds.max) })
+    }
+
+    fn pure_dim(&self, name: &Name) -> Option<usize> {
+        self.nests.plan.funcs[&self.stage.id.func].func.vars.iter().position(|v| v.0 == *name)
+    }
+
+    /// The bounds of a name, loop or not.
+    fn bounds(&mut self, name: &Name) -> Result<Interval, Error> {
+        let s = self.stage;
+        if let Some(d) = self.pure_dim(name) {
+            return Ok(self.pure[d].clone());
+        }
+        if let Some(r) = s.rvars.iter().find(|r| r.name == *name) {
+            let mut pure = FxHashMap::default();
+            for v in variables(&r.min).into_iter().chain(variables(&r.max)) {
+                if !self.scope.contains_key(&v) {
+                    self.range(&v)?;
+                }
+                pure.insert(v.clone(), self.scope[&v].clone());
+            }
+            if let Some((min, max)) = self.nests.rvar_names.get(&(s.id.clone(), name.clone()))
+                && pure.values().all(|i| i.min == i.max)
+                && self.fixed_from < s.dims.len()
+            {
+                return Ok(Interval { min: min.clone(), max: max.clone() });
+            }
+            let mut intervals = Intervals::new(self.nests.plan, &pure);
+            let fail = |why: String| {
+                error(
+                    &self.nests.plan.pipeline,
+                    format!("{}: the bounds of {name} have no bounds because of {why}", stage_text(&s.id)),
+                )
+            };
+            return Ok(Interval {
+                min: intervals.of(&r.min).map_err(fail)?.min,
+                max: intervals.of(&r.max).map_err(fail)?.max,
+            });
+        }
+        let zero = Expr::from(0);
+        for t in &s.splits {
+            if t.inner == *name {
+                return Ok(Interval { min: zero, max: offset(&t.factor, -1) });
+            }
+            if t.outer == *name {
+                let old = self.bounds(&t.old)?;
+                return Ok(Interval { min: zero, max: offset(&blocks(&old.min, &old.max, &t.factor), -1) });
+            }
+        }
+        unreachable!("bounds: {name} is no variable of {}", stage_text(&s.id))
+    }
+}
+
+/// The multiple to which RoundUp splits round the extent of `var`.
+pub fn round_up_unit(s: &Stage, var: &Name) -> Option<Expr> {
+    let t = s.splits.iter().find(|t| t.old == *var)?;
+    (t.tail == Tail::RoundUp).then(|| match round_up_unit(s, &t.outer) {
+        Some(u) => mul(&u, &t.factor),
+        None => t.factor.clone(),
+    })
+}
+
+/// `f` or `f.update(k)`.
+pub fn stage_text(id: &StageId) -> String {
+    match id.stage {
+        0 => id.func.to_string(),
+        k => format!("{}.update({})", id.func, k - 1),
+    }
+}
+
+/// `root` or `f.update(k), var`.
+pub fn level_text(level: &Level) -> String {
+    match level {
+        Level::Root => "root".into(),
+        Level::At(l) => format!("{}, {}", stage_text(&l.stage), l.var),
+    }
+}

@@ -1,1 +1,299 @@
 //! Interior and general body.
+//!
+//! Before: vectorised statements; conditions that hold in the interior are marked `likely`. After: no `Likely` node. Follows
+//! vectorising (conditions of all lanes are known) and precedes nothing but a last simplification.
+//!
+//! Each innermost loop body (and code outside loops) that holds likely conditions becomes
+//! `if all of them hold in all lanes { body without them } else { general body }`. Two bodies only, and nothing is
+//! split inside the general body; the order of iterations does not change. The test is scalar: a vector condition on an
+//! affine function of the lane is that of its first or last lane, others are reduced. A condition that reads memory takes
+//! part only if it is scalar and is evaluated whenever the body runs; one that needs a name bound deeper in the body only if
+//! that name's value can be computed up front.
+
+use super::algebra::Facts;
+use super::rewrite::{Memo, any, block, map_children, own_exprs, rewrite, substitute, visit, visit_stmts};
+use super::simplify::{simplify_expr_with, simplify_with};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::stmt::Stmt;
+use crate::types::{ScalarType, Type};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// See the module's description.
+pub fn partition(s: &Stmt) -> Stmt {
+    partition_with(s, &Facts::new())
+}
+
+/// As [`partition`], where `facts` (bounds of parameters) hold.
+pub fn partition_with(s: &Stmt, facts: &Facts) -> Stmt {
+    if has_loop(s) { walk(s, facts) } else { two_bodies(s, facts) }
+}
+
+/// Goes down to the innermost loops.
+fn walk(s: &Stmt, facts: &Facts) -> Stmt {
+    match s {
+        Stmt::Let { name, value, body } => {
+            let mut inner = facts.clone();
+            inner.enter_let(name, value);
+            let body = Box::new(walk(body, &inner));
+            Stmt::Let { name: name.clone(), value: strip_expr(value), body }
+        }
+        Stmt::For { var, min, extent, kind, body } => {
+            let mut inner = facts.clone();
+            inner.enter_for(var, min, extent);
+            let new = if has_loop(body) { walk(body, &inner) } else { two_bodies(body, &inner) };
+            let (min, extent) = (strip_expr(min), strip_expr(extent));
+            Stmt::For { var: var.clone(), min, extent, kind: *kind, body: Box::new(new) }
+        }
+        Stmt::If { cond, then, otherwise } => {
+            let (mut yes, mut no) = (facts.clone(), facts.clone());
+            yes.assume(cond);
+            no.assume_not(cond);
+            Stmt::If {
+                cond: strip_expr(cond),
+                then: Box::new(walk(then, &yes)),
+                otherwise: otherwise.as_ref().map(|o| Box::new(walk(o, &no))),
+            }
+        }
+        s => map_children(s, &mut strip_expr, &mut |s| walk(s, facts)),
+    }
+}
+
+fn has_loop(s: &Stmt) -> bool {
+    let mut found = false;
+    visit_stmts(s, &mut |s| found |= matches!(s, Stmt::For { .. }));
+    found
+}
+
+/// Splits a body without loops. Lets at its top stay in front of the split.
+fn two_bodies(s: &Stmt, facts: &Facts) -> Stmt {
+    if let Stmt::Let { name, value, body } = s {
+        let mut inner = facts.clone();
+        inner.enter_let(name, value);
+        // A top let with a likely condition in its value keeps it in both bodies' common part.
+        let body = Box::new(two_bodies(body, &inner));
+        return Stmt::Let { name: name.clone(), value: strip_expr(value), body };
+    }
+    let mut found = Conditions::default();
+    found.collect(s, &FxHashMap::default(), true);
+    let general = || strip(s);
+    let Some((test, taken)) = found.test(facts) else { return general() };
+    let mut inside = facts.clone();
+    inside.assume(&test);
+    let interior = simplify_with(&strip(&assume_true(s, &taken)), &inside);
+    match test.as_int() {
+        Some(0) => general(),
+        Some(_) => interior,
+        None => Stmt::If { cond: test, then: Box::new(interior), otherwise: Some(Box::new(general())) },
+    }
+}
+
+/// Likely conditions of a body.
+#[derive(Default)]
+struct Conditions {
+    /// The condition below the `Likely`, and the scalar test that implies it in all lanes.
+    found: Vec<(Expr, Expr)>,
+    seen: FxHashSet<usize>,
+    /// Keeps seen nodes alive.
+    alive: Vec<Expr>,
+}
+
+impl Conditions {
+    /// `values`: what names bound inside stand for, none if that cannot be computed up front. `always`: the statement
+    /// runs whenever the body does.
+    fn collect(&mut self, s: &Stmt, values: &FxHashMap<Name, Option<Expr>>, always: bool) {
+        own_exprs(s, &mut |e| {
+            visit(e, &mut |n| {
+                if let ExprKind::Likely(c) = n.kind()
+                    && self.seen.insert(n.id())
+                {
+                    self.alive.push(n.clone());
+                    if let Some(test) = scalar_test(c, values, always) {
+                        self.found.push((c.clone(), test));
+                    }
+                }
+                true
+            });
+        });
+        match s {
+            Stmt::Block(v) => v.iter().for_each(|s| self.collect(s, values, always)),
+            Stmt::Let { name, value, body } => {
+                let mut inner = values.clone();
+                inner.insert(name.clone(), up_front(value, values));
+                self.collect(body, &inner, always);
+            }
+            Stmt::If { then, otherwise, .. } => {
+                self.collect(then, values, false);
+                otherwise.iter().for_each(|o| self.collect(o, values, false));
+            }
+            Stmt::Allocate { body, .. } => self.collect(body, values, always),
+            _ => {}
+        }
+    }
+
+    /// The conjunction of the tests, without those that the others imply, and the conditions it makes true.
+    fn test(self, facts: &Facts) -> Option<(Expr, Vec<Expr>)> {
+        let mut tests: Vec<Expr> = vec![];
+        let mut taken = vec![];
+        for (cond, test) in self.found {
+            let test = simplify_expr_with(&test, facts);
+            if test.as_int() == Some(0) {
+                continue; // Never true: not a reason to have no interior.
+            }
+            conjuncts(&test, &mut tests);
+            taken.push(cond);
+        }
+        if taken.is_empty() {
+            return None;
+        }
+        for i in (0..tests.len()).rev() {
+            let mut others = facts.clone();
+            tests.iter().enumerate().filter(|(j, _)| *j != i).for_each(|(_, t)| others.assume(t));
+            if others.decide(&tests[i]) == Some(true) {
+                tests.remove(i);
+            }
+        }
+        let all = tests.into_iter().reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::bool(true));
+        Some((all, taken))
+    }
+}
+
+/// Appends the parts of a conjunction that are not there yet.
+fn conjuncts(e: &Expr, out: &mut Vec<Expr>) {
+    match e.kind() {
+        ExprKind::Binary(BinaryOp::And, a, b) if e.ty().scalar == ScalarType::Bool => {
+            conjuncts(a, out);
+            conjuncts(b, out);
+        }
+        _ if e.as_int() == Some(1) || out.contains(e) => {}
+        _ => out.push(e.clone()),
+    }
+}
+
+/// `e` in terms of names from outside the body; none if it reads memory or cannot be expressed.
+fn up_front(e: &Expr, values: &FxHashMap<Name, Option<Expr>>) -> Option<Expr> {
+    let blocked = |n: &Expr| match n.kind() {
+        ExprKind::Load { .. } => true,
+        ExprKind::Var(v) => matches!(values.get(v), Some(None)),
+        _ => false,
+    };
+    (!any(e, blocked)).then(|| substituted(e, values))
+}
+
+fn substituted(e: &Expr, values: &FxHashMap<Name, Option<Expr>>) -> Expr {
+    let by = values.iter().filter_map(|(n, v)| v.clone().map(|v| (n.clone(), v))).collect();
+    substitute(e, &by)
+}
+
+/// A scalar condition, computable before the body, under which `c` holds in all lanes.
+fn scalar_test(c: &Expr, values: &FxHashMap<Name, Option<Expr>>, always: bool) -> Option<Expr> {
+    let reads = any(c, |n| matches!(n.kind(), ExprKind::Load { .. }));
+    let unknown = any(c, |n| matches!(n.kind(), ExprKind::Var(v) if matches!(values.get(v), Some(None))));
+    if unknown || (reads && (c.ty().lanes > 1 || !always)) {
+        return None;
+    }
+    let c = strip_expr(&substituted(c, values));
+    Some(if c.ty().lanes == 1 { c } else { Expr::new(ExprKind::VectorReduce(BinaryOp::And, c), Type::BOOL) })
+}
+
+/// Makes the likely conditions in `taken` true.
+fn assume_true(s: &Stmt, taken: &[Expr]) -> Stmt {
+    let taken: FxHashSet<usize> = taken.iter().map(Expr::id).collect();
+    let mut memo = Memo::default();
+    map_exprs(s, &mut |e| {
+        rewrite(e, &mut memo, &mut |old, new| match old.kind() {
+            ExprKind::Likely(c) if taken.contains(&c.id()) => {
+                super::algebra::poly::splat(Expr::bool(true), new.ty().lanes)
+            }
+            _ => new,
+        })
+    })
+}
+
+/// Without `Likely` marks.
+fn strip(s: &Stmt) -> Stmt {
+    let mut memo = Memo::default();
+    map_exprs(s, &mut |e| strip_with(e, &mut memo))
+}
+
+fn strip_expr(e: &Expr) -> Expr {
+    strip_with(e, &mut Memo::default())
+}
+
+fn strip_with(e: &Expr, memo: &mut Memo) -> Expr {
+    rewrite(e, memo, &mut |_, new| match new.kind() {
+        ExprKind::Likely(c) => c.clone(),
+        _ => new,
+    })
+}
+
+/// Maps all expressions of a statement.
+fn map_exprs(s: &Stmt, f: &mut impl FnMut(&Expr) -> Expr) -> Stmt {
+    match s {
+        Stmt::Block(v) => block(v.iter().map(|s| map_exprs(s, f)).collect()),
+        s => {
+            let own = map_children(s, f, &mut Stmt::clone);
+            map_children(&own, &mut Expr::clone, &mut |s| map_exprs(s, f))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lower::simplify::simplify;
+    use crate::lower::vectorize::vectorize;
+    use crate::schedule::ForKind;
+
+    fn v(n: &str) -> Expr {
+        Expr::var(n)
+    }
+    fn load(index: Expr) -> Expr {
+        let index = index.cast(ScalarType::I64);
+        Expr::new(ExprKind::Load { buffer: "f.0".into(), index, predicate: None }, Type::F32)
+    }
+    fn store(index: Expr, value: Expr) -> Stmt {
+        let index = index.cast(ScalarType::I64);
+        let buffer = "g.0".into();
+        Stmt::Store { buffer, index, value, predicate: None, aligned: false, non_temporal: false }
+    }
+    fn for_(var: &str, extent: Expr, kind: ForKind, body: Stmt) -> Stmt {
+        Stmt::For { var: var.into(), min: Expr::from(0), extent, kind, body: Box::new(body) }
+    }
+
+    #[test]
+    fn a_guarded_stencil_has_two_bodies() {
+        let x = v("xo") * 8 + v("xi");
+        let inside = x.clone().gt(0).likely();
+        let value = Expr::select(inside, load(x.clone() - 1), Expr::from(0.0f32));
+        let guarded = Stmt::If {
+            cond: x.clone().lt(v("w")).likely(),
+            then: Box::new(store(x, value)),
+            otherwise: None,
+        };
+        let inner = for_("xi", Expr::from(8), ForKind::Vectorized, guarded);
+        let s = for_("xo", (v("w") + 7) / 8, ForKind::Serial, inner);
+        let s = partition(&simplify(&vectorize(&s).unwrap()));
+        let text = s.to_string();
+        let expected = "\
+for xo in [0, (w + 7) / 8) {
+  if xo * 8 + 7 < w && 0 < xo * 8 {
+    g.0[ramp(i64(xo) * 8:i64, 1:i64, 8)] = f.0[ramp(i64(xo) * 8:i64 - 1:i64, 1:i64, 8)] aligned
+  } else {
+";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(!text.contains("likely"), "{text}");
+        assert_eq!(text.matches("g.0[").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn conditions_on_memory_count_only_where_they_always_run() {
+        let flag = load(v("x")).gt(Expr::from(0.0f32)).likely();
+        let body =
+            Stmt::If { cond: flag, then: Box::new(store(v("x"), Expr::from(1.0f32))), otherwise: None };
+        let top = partition(&for_("x", v("n"), ForKind::Serial, body.clone())).to_string();
+        assert!(top.contains("} else {"), "{top}");
+        let below = Stmt::If { cond: v("x").lt(v("m")), then: Box::new(body), otherwise: None };
+        let text = partition(&for_("x", v("n"), ForKind::Serial, below)).to_string();
+        assert!(!text.contains("else") && !text.contains("likely"), "{text}");
+    }
+}

@@ -1,1 +1,228 @@
-//! Splits an associative reduction in two.
+//! Splits an associative reduction in two (Suriana, Adams, Kamil: Parallel associative reductions in Halide, 2017).
+//!
+//! `f(a) = f(a) op e(r, k)` over reduction variables r and k becomes
+//! ```text
+//! into(a, v)  = identity
+//! into(a, v)  = into(a, v) op e(r, v)        over r
+//! f(x)        = f(x) op into(x, k)           over k
+//! ```
+//! The intermediate keeps the splits of its reduction variables, with `v` in the place of `k`, so that tails are
+//! guarded where they are known.
+
+use super::apply_schedule::{Bounded, Dim, FuncPlan, Level, Stage, illegal, pure_stage};
+use super::linear;
+use super::substitute::{Substitution, nodes};
+use super::validate::is_var;
+use crate::error::Error;
+use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::func::{Func, Var};
+use crate::schedule::{ForKind, StageId};
+use crate::types::ScalarType;
+use rustc_hash::FxHashMap;
+
+/// The operator per tuple element, if `f(args) = values` has the form `f(args) op e` with `e` free of `f`, in
+/// either operand order, and `op` is associative and commutative with an identity.
+pub fn associative_ops(f: &Name, args: &[Expr], values: &[Expr]) -> Option<Vec<BinaryOp>> {
+    values.iter().enumerate().map(|(k, v)| split_op(f, args, k, v).map(|x| x.0)).collect()
+}
+
+/// `(op, e)` of tuple element `k`.
+fn split_op(f: &Name, args: &[Expr], k: usize, v: &Expr) -> Option<(BinaryOp, Expr)> {
+    use BinaryOp::*;
+    let ExprKind::Binary(op, a, b) = v.kind() else { return None };
+    let bitwise = matches!(op, And | Or) && !v.ty().scalar.is_float();
+    if !matches!(op, Add | Mul | Min | Max) && !bitwise {
+        return None;
+    }
+    let is_self = |e: &Expr| match e.kind() {
+        ExprKind::Call { name, args: at, value } => name == f && at == args && *value == k,
+        _ => false,
+    };
+    let calls_f = |e: &Expr| {
+        nodes([e]).iter().any(|n| matches!(n.kind(), ExprKind::Call { name, .. } if name == f))
+    };
+    // The running value may sit anywhere in a chain of one operator: (f + a) + b is f + (a + b) only with
+    // reassociation, so only the two operands of the root count.
+    match (is_self(a), is_self(b)) {
+        (true, false) if !calls_f(b) => Some((*op, b.clone())),
+        (false, true) if !calls_f(a) => Some((*op, a.clone())),
+        _ => None,
+    }
+}
+
+/// `e` with `op identity = e`.
+pub fn identity(op: BinaryOp, ty: ScalarType) -> Expr {
+    let (min, max) = range(ty);
+    match op {
+        BinaryOp::Add | BinaryOp::Or => Expr::constant(ty, 0.0),
+        BinaryOp::Mul => Expr::constant(ty, 1.0),
+        BinaryOp::And => Expr::int(ty, -1),
+        BinaryOp::Min if ty.is_float() => Expr::float(ty, f64::INFINITY),
+        BinaryOp::Max if ty.is_float() => Expr::float(ty, f64::NEG_INFINITY),
+        BinaryOp::Min => Expr::int(ty, max),
+        BinaryOp::Max => Expr::int(ty, min),
+        _ => unreachable!("identity: {op:?} is not an associative operator"),
+    }
+}
+
+/// Smallest and largest value, as the bits an integer constant keeps.
+fn range(ty: ScalarType) -> (i64, i64) {
+    let bits = 8 * ty.bytes() as u32;
+    match (ty, bits) {
+        (ScalarType::Bool, _) => (0, 1),
+        (t, 64) if t.is_signed() => (i64::MIN, i64::MAX),
+        (_, 64) => (0, -1),
+        (t, b) if t.is_signed() => (-(1 << (b - 1)), (1 << (b - 1)) - 1),
+        (_, b) => (0, (1 << b) - 1),
+    }
+}
+
+/// Factors stage `k` of `plan`; the stage then reduces over the kept variables. Returns the intermediate.
+pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name) -> Result<FuncPlan, Error> {
+    let stage = &plan.stages[k];
+    let text = format!("rfactor({}, {into})", keep.iter().map(|(r, v)| format!("{r} -> {v}")).collect::<Vec<_>>().join(", "));
+    let fail = |rule: String| Err(illegal(&stage.id, text.clone(), rule));
+    let Some(ops) = &stage.ops else {
+        return fail("the update is not an associative reduction (f(a) = f(a) op e, op in + * min max and or)".into());
+    };
+    if keep.is_empty() {
+        return fail("keeps no variable".into());
+    }
+    for (i, (r, v)) in keep.iter().enumerate() {
+        if !stage.dims.iter().any(|d| d.name == *r && d.reduction) {
+            return fail(format!("{r} is not a reduction loop of this update"));
+        }
+        if keep[..i].iter().any(|(q, w)| q == r || w == v) || plan.func.vars.iter().any(|w| w.0 == *v) {
+            return fail(format!("{r} -> {v} repeats a variable"));
+        }
+        let clash = stage.dims.iter().any(|d| d.name == *v && d.name != *r) || stage.splits.iter().any(|s| s.old == *v);
+        if clash || stage.rvars.iter().any(|b| b.name == *v && b.name != *r) {
+            return fail(format!("{v} already names a variable of this update"));
+        }
+    }
+    let kept: Vec<Bounded> = keep.iter().map(|(r, _)| bounds_of(stage, r)).collect::<Option<_>>().ok_or_else(|| {
+        illegal(&stage.id, text.clone(), "the bounds of a kept variable depend on a reduction variable")
+    })?;
+    let partial = intermediate(plan, k, ops, keep, into)?;
+    plan.stages[k] = merge(plan, k, ops, kept, into);
+    Ok(partial)
+}
+
+/// Bounds of a reduction loop in terms of pure variables and parameters.
+fn bounds_of(s: &Stage, name: &Name) -> Option<Bounded> {
+    let bounded = |min: Expr, max: Expr| Some(Bounded { name: name.clone(), min, max });
+    let zero = Expr::from(0);
+    for t in &s.splits {
+        if t.inner == *name {
+            return bounded(zero, linear::offset(&t.factor, -1));
+        }
+        if t.outer == *name {
+            let old = bounds_of(s, &t.old)?;
+            return bounded(zero, linear::offset(&blocks(&old.min, &old.max, &t.factor), -1));
+        }
+    }
+    s.rvars.iter().find(|r| r.name == *name).cloned()
+}
+
+/// Number of blocks of `factor` that cover `[min, max]`: `ceil((max - min + 1) / factor)`.
+pub fn blocks(min: &Expr, max: &Expr, factor: &Expr) -> Expr {
+    let extent = linear::offset(&linear::sub(max, min), 1);
+    linear::div(&linear::offset(&linear::add(&extent, factor), -1), factor)
+}
+
+/// `into(a, v) = identity; into(a, v) = into(a, v) op e`.
+fn intermediate(
+    plan: &FuncPlan,
+    k: usize,
+    ops: &[BinaryOp],
+    keep: &[(Name, Name)],
+    into: &Name,
+) -> Result<FuncPlan, Error> {
+    let stage = &plan.stages[k];
+    let f = &plan.func;
+    let vars: Vec<Var> = f.vars.iter().cloned().chain(keep.iter().map(|(_, v)| Var(v.clone()))).collect();
+    let init = ops.iter().zip(f.types()).map(|(op, ty)| identity(*op, ty)).collect();
+    let func = Func::new(into.clone(), &vars, init);
+
+    let rename: FxHashMap<Name, Name> = keep.iter().cloned().collect();
+    let new_name = |n: &Name| rename.get(n).unwrap_or(n).clone();
+    let by: FxHashMap<Name, Expr> = keep.iter().map(|(r, v)| (r.clone(), Expr::var(v.clone()))).collect();
+    let mut subst = Substitution::new(&by);
+    let args: Vec<Expr> =
+        stage.args.iter().map(|a| subst.apply(a)).chain(keep.iter().map(|(_, v)| Expr::var(v.clone()))).collect();
+    let mut values = vec![];
+    for (i, v) in stage.values.iter().enumerate() {
+        let Some((op, e)) = split_op(&f.name, &stage.args, i, v) else {
+            return Err(illegal(&stage.id, format!("rfactor into {into}"), "the update is not associative"));
+        };
+        let running = Expr::call(into.clone(), v.ty().scalar, args.clone(), i);
+        values.push(Expr::binary(op, running, subst.apply(&e)));
+    }
+    let mut update = Stage {
+        id: StageId { func: into.clone(), stage: 1 },
+        args,
+        values,
+        predicate: stage.predicate.as_ref().map(|e| subst.apply(e)),
+        rvars: stage.rvars.iter().filter(|r| !rename.contains_key(&r.name)).cloned().collect(),
+        splits: stage.splits.clone(),
+        dims: stage.dims.iter().filter(|d| d.reduction && !rename.contains_key(&d.name)).cloned().collect(),
+        skips: vec![],
+        relaxed: stage.relaxed,
+        coords: stage.coords.iter().map(new_name).collect(),
+        ops: Some(ops.to_vec()),
+    };
+    for t in &mut update.splits {
+        (t.old, t.outer, t.inner) = (new_name(&t.old), new_name(&t.outer), new_name(&t.inner));
+    }
+    update.dims.iter_mut().for_each(|d| d.kind = ForKind::Serial);
+    for (v, a) in vars.iter().zip(&update.args) {
+        if is_var(a, &v.0) {
+            update.dims.push(Dim { name: v.0.clone(), kind: ForKind::Serial, reduction: false });
+        }
+    }
+    // Splits of pure variables of the original belong to its loops, not to those of the intermediate.
+    let pure_split = |old: &Name| f.vars.iter().any(|v| super::apply_schedule::origin(stage, old) == v.0);
+    update.splits.retain(|t| !pure_split(&t.old));
+    let n = vars.len();
+    Ok(FuncPlan {
+        stages: vec![pure_stage(&func), update],
+        func,
+        compute: Level::Root,
+        store: Level::Root,
+        fold: vec![None; n],
+        align: vec![None; n],
+        memory: None,
+        output: None,
+        sink: false,
+        non_temporal: None,
+        in_place_of: None,
+        partial_of: Some(f.name.clone()),
+    })
+}
+
+/// `f(x) = f(x) op into(x, k)` over the kept variables.
+fn merge(plan: &FuncPlan, k: usize, ops: &[BinaryOp], kept: Vec<Bounded>, into: &Name) -> Stage {
+    let f = &plan.func;
+    let old = &plan.stages[k];
+    let args: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
+    let at: Vec<Expr> = args.iter().cloned().chain(kept.iter().map(|r| Expr::var(r.name.clone()))).collect();
+    let value = |(i, (op, ty)): (usize, (&BinaryOp, ScalarType))| {
+        let partial = Expr::call(into.clone(), ty, at.clone(), i);
+        Expr::binary(*op, Expr::call(f.name.clone(), ty, args.clone(), i), partial)
+    };
+    let rdim = |r: &Bounded| Dim { name: r.name.clone(), kind: ForKind::Serial, reduction: true };
+    let pure = f.vars.iter().map(|v| Dim { name: v.0.clone(), kind: ForKind::Serial, reduction: false });
+    Stage {
+        id: old.id.clone(),
+        values: ops.iter().zip(f.types()).enumerate().map(value).collect(),
+        args,
+        predicate: None,
+        dims: kept.iter().map(rdim).chain(pure).collect(),
+        coords: kept.iter().map(|r| r.name.clone()).collect(),
+        rvars: kept,
+        splits: vec![],
+        skips: vec![],
+        relaxed: old.relaxed,
+        ops: Some(ops.to_vec()),
+    }
+}

@@ -46,7 +46,7 @@ fn histogram_and_its_scan() {
     let c = Func::new("c", std::slice::from_ref(&b), vec![h.at(&[b.expr()], 0)]);
     let r = RDom::new([("r", Expr::from(1), Expr::from(3))]);
     let at = r.var(0);
-    let sum = c.at(&[at.clone()], 0) + c.at(&[at.clone() - 1], 0);
+    let sum = c.at(std::slice::from_ref(&at), 0) + c.at(&[at.clone() - 1], 0);
     let c = p.func(c.clone().update(vec![at], vec![sum], r));
     p.output(&h);
     p.output(&c);

@@ -33,7 +33,7 @@ impl Skeleton<'_> {
         let mut add = |i: Input| known.insert(i.name.to_string(), i);
         for s in &self.spaces {
             add(self.field(names::unknowns(s.id), &vec![ty; s.components], s.id));
-            add(self.field(over("h", s.id), &vec![ty; self.routines.hoisted_count(s.id)], s.id));
+            add(self.field(over("h", s.id), &vec![ty; self.hoisted(s.id).len()], s.id));
             add(self.field(names::free(s.id), &[ScalarType::U8], s.id));
         }
         for (k, a) in self.energy.arrays.iter().enumerate() {

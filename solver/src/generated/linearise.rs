@@ -26,10 +26,10 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
             let x = |c| Expr::call(names::unknowns(space.id), k.master, at.clone(), c);
             root(&mut p, over("xl", space.id), (0..space.components).map(x).collect());
         }
-        let hoisted = k.routines.hoisted(space.id);
+        let hoisted = k.hoisted(space.id);
         if !hoisted.is_empty() {
             let none = |_, _: usize, _: &[Expr]| unreachable!("hoisted parts read no direction");
-            let h = k.emit(&hoisted, k.master, Place::Element(space.id, at.clone()), &none);
+            let h = k.emit(hoisted, k.master, Place::Element(space.id, at.clone()), &none);
             root(&mut p, over("h", space.id), h);
         }
     }

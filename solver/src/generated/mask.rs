@@ -11,7 +11,7 @@ use sumsq_energy::model::Domain;
 pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
     let (mut p, mut s) = (Pipeline::new("mask"), Schedule::new());
     for space in &k.spaces {
-        let Some(excluded) = k.routines.excluded(space.id) else { continue };
+        let Some(excluded) = k.excluded(space.id) else { continue };
         let vars = vars(space.dims);
         let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
         let none = |_, _: usize, _: &[Expr]| unreachable!("Exclude reads no direction");

@@ -29,8 +29,8 @@ pub mod trial;
 
 
 use sumsq_codegen::ScalarType;
-use sumsq_energy::dag::{At, ExprId, Source};
-use sumsq_energy::derive::Routines;
+use sumsq_energy::dag::{At, ExprId, Node, Source};
+use sumsq_energy::derive::{Routines, hoist};
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, GraphId, SpaceId};
 
@@ -53,12 +53,38 @@ pub struct Space {
     pub slots: Vec<(GraphId, u16)>,
 }
 
+/// An energy's routines with the parts of applyJTJ that only a linearisation changes hoisted out.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The routines; `jtjp` reads [`Source::Hoisted`].
+    pub routines: Routines,
+    /// What is hoisted, per index space, written at offset 0.
+    pub hoisted: Vec<(SpaceId, Vec<ExprId>)>,
+}
+
+impl Prepared {
+    /// Derives, simplifies and hoists.
+    pub fn new(energy: &Energy) -> Prepared {
+        let mut routines = Routines::build(energy);
+        let mut lists: Vec<&mut Vec<ExprId>> = routines.spaces.iter_mut().map(|s| &mut s.jtjp).collect();
+        lists.extend(routines.graphs.iter_mut().flat_map(|g| g.slots.iter_mut().map(|s| &mut s.jtjp)));
+        let roots: Vec<ExprId> = lists.iter().flat_map(|l| l.iter().copied()).collect();
+        let hoisted = hoist(energy, &mut routines.dag, &roots);
+        let mut new = hoisted.roots.iter().copied();
+        for list in lists {
+            list.iter_mut().zip(&mut new).for_each(|(old, new)| *old = new);
+        }
+        Prepared { routines, hoisted: hoisted.values }
+    }
+}
+
 /// What all pipelines of an energy share.
 pub struct Skeleton<'a> {
     /// The energy.
     pub energy: &'a Energy,
     /// Its routines.
     pub routines: &'a Routines,
+    hoisted: &'a [(SpaceId, Vec<ExprId>)],
     /// Type of the master copy of x, E, g.
     pub master: ScalarType,
     /// Type of PCG vectors and applyJTJ.
@@ -77,12 +103,13 @@ impl<'a> Skeleton<'a> {
     /// The skeleton of an energy.
     pub fn new(
         energy: &'a Energy,
-        routines: &'a Routines,
+        prepared: &'a Prepared,
         master: ScalarType,
         linear: ScalarType,
         block: bool,
         identity: bool,
     ) -> Skeleton<'a> {
+        let routines = &prepared.routines;
         let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
         let spaces = spaces.filter(|&s| component_count(energy, s) > 0).map(|id| Space {
             id,
@@ -91,7 +118,18 @@ impl<'a> Skeleton<'a> {
             slots: slots_into(energy, routines, id),
         });
         let spaces = spaces.collect();
-        Skeleton { energy, routines, master, linear, block, identity, spaces, halos: halos(energy, routines) }
+        let halos = halos(energy, prepared);
+        Skeleton { energy, routines, hoisted: &prepared.hoisted, master, linear, block, identity, spaces, halos }
+    }
+
+    /// What is hoisted over a space.
+    pub fn hoisted(&self, space: SpaceId) -> &'a [ExprId] {
+        self.hoisted.iter().find(|(s, _)| *s == space).map_or(&[], |(_, v)| v)
+    }
+
+    /// When elements of a space are excluded.
+    pub fn excluded(&self, space: SpaceId) -> Option<ExprId> {
+        self.stencil(space).and_then(|r| r.excluded)
     }
 
     /// The routines of a space's stencils, if any stencil residual reads it.
@@ -127,9 +165,11 @@ fn slots_into(energy: &Energy, routines: &Routines, space: SpaceId) -> Vec<(Grap
 
 /// The reach of every stencil read, per index space and dim; dim 0 at least a vector, so that whole vectors around
 /// the domain may be read.
-fn halos(energy: &Energy, routines: &Routines) -> Vec<Vec<u32>> {
+fn halos(energy: &Energy, prepared: &Prepared) -> Vec<Vec<u32>> {
     let mut halos: Vec<Vec<u32>> = energy.spaces.iter().map(|dims| vec![0; dims.len()]).collect();
-    for access in routines.dag.accesses_of(&routines.roots()) {
+    let dag = &prepared.routines.dag;
+    for id in dag.reachable(&roots(prepared)) {
+        let Node::Access(access) = dag.node(id) else { continue };
         let At::Offset(offset) = &access.at else { continue };
         let space = match access.source {
             Source::Unknown(u) | Source::Direction(u) => energy.unknowns[u.index()].space,
@@ -146,7 +186,13 @@ fn halos(energy: &Energy, routines: &Routines) -> Vec<Vec<u32>> {
     halos
 }
 
-/// The expressions of every routine, for passes that look at all of them.
-pub fn roots_of(lists: &[&[ExprId]]) -> Vec<ExprId> {
-    lists.iter().flat_map(|l| l.iter().copied()).collect()
+/// Every expression that some pipeline emits.
+fn roots(prepared: &Prepared) -> Vec<ExprId> {
+    let r = &prepared.routines;
+    let spaces = r.spaces.iter().flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
+    let slots = r.graphs.iter().flat_map(|g| &g.slots).flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
+    let lists = spaces.chain(slots).chain(prepared.hoisted.iter().map(|(_, v)| v));
+    let costs = r.costs.iter().flat_map(|c| [c.cost, c.guard, c.model]);
+    let excludes = r.spaces.iter().filter_map(|s| s.excluded);
+    lists.flatten().copied().chain(costs).chain(excludes).collect()
 }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::hash::{Hash, Hasher};
 
-/// A product of atoms, ordered by hash.
+/// A product of atoms, ordered by hash, parameters last.
 pub type Mono = SmallVec<[Expr; 2]>;
 
 /// `constant + sum coef * mono`; no coefficient is 0, no monomial occurs twice. The order of the terms is that of first
@@ -122,7 +122,7 @@ impl Poly {
             for (n, d) in &o.terms {
                 let mut mn = m.clone();
                 mn.extend(n.iter().cloned());
-                mn.sort_by_key(hash_of);
+                mn.sort_by_key(|e| (matches!(e.kind(), ExprKind::Param(_)), hash_of(e)));
                 out.add_term(mn, c.checked_mul(*d)?)?;
             }
         }

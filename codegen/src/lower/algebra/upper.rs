@@ -1,0 +1,279 @@
+//! `upper`: a constant above an index expression.
+//!
+//! A step replaces one monomial by something that is not smaller and asks again:
+//! - a min or max in the "must" position (max with a positive, min with a negative coefficient), and a select: the largest
+//!   answer over the arms, which loses nothing;
+//! - in the "may" position: the smallest answer over the arms;
+//! - `m (x / c)`, m > 0: `m x / c`; m < 0: `m (x - c + 1) / c`; two quotients of opposite sign by the same c:
+//!   `floor(a / c) - floor(b / c) <= floor((a - b + c - 1) / c)`;
+//! - `m (x mod c)`: `m (c - 1)` or, if x is not negative, `m x`; 0 for m < 0;
+//! - a known inequality `f <= 0` times a positive number is subtracted;
+//! - the latest declared variable: its end, by the sign of its coefficient.
+//!
+//! All ways are tried within a budget, and answers are memoised. More budget never makes an answer wrong, and
+//! the budget counts steps, so answers do not depend on the machine.
+
+use super::facts::{Facts, Range};
+use super::poly::{Mono, Poly, Polys, as_lane, quotient};
+use crate::expr::{BinaryOp, Expr, ExprKind};
+use rustc_hash::FxHashMap;
+
+/// Steps of one query.
+const BUDGET: usize = 600;
+/// Replacements on one path.
+const DEPTH: usize = 24;
+/// Uses of known inequalities on one path.
+const INEQUALITIES: usize = 3;
+
+/// One query.
+pub(super) struct Search<'a> {
+    facts: &'a Facts,
+    pub polys: Polys,
+    budget: usize,
+    memo: FxHashMap<Poly, Option<i64>>,
+}
+
+/// Where a query stands on its path.
+#[derive(Clone, Copy)]
+struct Left {
+    depth: usize,
+    inequalities: usize,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(facts: &'a Facts) -> Search<'a> {
+        Search { facts, polys: Polys::default(), budget: BUDGET, memo: FxHashMap::default() }
+    }
+
+    /// A constant that `p` never exceeds.
+    pub fn upper(&mut self, p: &Poly) -> Option<i64> {
+        self.go(p, Left { depth: DEPTH, inequalities: INEQUALITIES })
+    }
+
+    fn go(&mut self, p: &Poly, left: Left) -> Option<i64> {
+        if p.terms.is_empty() {
+            return Some(p.constant);
+        }
+        // The answer for p is that for its terms plus the constant.
+        let terms = Poly { terms: p.terms.clone(), constant: 0 };
+        let bound = match self.memo.get(&terms) {
+            Some(r) => *r,
+            None if self.budget == 0 || left.depth == 0 => return None,
+            None => {
+                self.budget -= 1;
+                // A path that comes back to the same question learns nothing from it.
+                self.memo.insert(terms.clone(), None);
+                let left = Left { depth: left.depth - 1, ..left };
+                let r = self.steps(&terms, left);
+                self.memo.insert(terms, r);
+                r
+            }
+        };
+        bound?.checked_add(p.constant)
+    }
+
+    fn steps(&mut self, p: &Poly, left: Left) -> Option<i64> {
+        if let Some(r) = self.must(p, left) {
+            return r;
+        }
+        let mut best = self.latest_variable(p, left);
+        for i in 0..p.terms.len() {
+            let (m, k) = p.terms[i].clone();
+            let next = match &m[..] {
+                [atom] => self.atom_step(p, atom, k, left),
+                _ => self.product_step(p, &m, k, left),
+            };
+            best = smaller(best, next);
+        }
+        if left.inequalities > 0 {
+            let left = Left { inequalities: left.inequalities - 1, ..left };
+            let facts = self.facts;
+            for f in facts.inequalities() {
+                best = smaller(best, self.subtract(p, f, left));
+            }
+        }
+        best
+    }
+
+    /// Splits on an atom whose arms must all be bounded; the outer option says whether there is one.
+    fn must(&mut self, p: &Poly, left: Left) -> Option<Option<i64>> {
+        for (m, k) in &p.terms {
+            let [atom] = &m[..] else { continue };
+            let (a, b) = match atom.kind() {
+                ExprKind::Select(_, a, b) => (a, b),
+                ExprKind::Binary(BinaryOp::Max, a, b) if *k > 0 => (a, b),
+                ExprKind::Binary(BinaryOp::Min, a, b) if *k < 0 => (a, b),
+                _ => continue,
+            };
+            let mut arm = |e: &Expr| {
+                let e = self.polys.of(e);
+                self.replaced(p, m, *k, &e, left)
+            };
+            let (a, b) = (arm(a), arm(b));
+            return Some(a.zip(b).map(|(a, b)| a.max(b)));
+        }
+        None
+    }
+
+    /// `upper(p - k m + k by)`.
+    fn replaced(&mut self, p: &Poly, m: &Mono, k: i64, by: &Poly, left: Left) -> Option<i64> {
+        let mono = Poly { terms: vec![(m.clone(), 1)], constant: 0 };
+        let q = p.add_scaled(&mono, -k)?.add_scaled(by, k)?;
+        self.go(&q, left)
+    }
+
+    /// Replaces the variable declared last by its end. Only a variable that no other atom mentions is worth it first; but
+    /// replacing it alone is right in any case, since the sum of bounds bounds the sum.
+    fn latest_variable(&mut self, p: &Poly, left: Left) -> Option<i64> {
+        let facts = self.facts;
+        let ranged = p.terms.iter().filter_map(|(m, k)| match &m[..] {
+            [atom] => facts.range_of(atom).map(|r| (m, *k, r)),
+            _ => None,
+        });
+        let usable = ranged.filter(|(_, k, r)| end(r, *k).is_some());
+        let (m, k, range) = usable.max_by_key(|(_, _, r)| r.depth)?;
+        let end = self.polys.of(end(range, k)?);
+        self.replaced(p, m, k, &end, left)
+    }
+
+    /// Ways to get rid of one atom other than by its declared range.
+    fn atom_step(&mut self, p: &Poly, atom: &Expr, k: i64, left: Left) -> Option<i64> {
+        let m: Mono = smallvec::smallvec![atom.clone()];
+        if let Some(lanes) = as_lane(atom) {
+            let end = if k > 0 { lanes as i64 - 1 } else { 0 };
+            return self.replaced(p, &m, k, &Poly::constant(end), left);
+        }
+        match atom.kind() {
+            ExprKind::Binary(BinaryOp::Min | BinaryOp::Max, a, b) => {
+                let mut arm = |e: &Expr| {
+                    let e = self.polys.of(e);
+                    self.replaced(p, &m, k, &e, left)
+                };
+                let a = arm(a);
+                smaller(a, arm(b))
+            }
+            ExprKind::Binary(BinaryOp::Div, ..) => self.quotient_step(p, atom, k, left),
+            ExprKind::Binary(BinaryOp::Mod, x, c) => {
+                let c = c.as_int().filter(|&c| c > 0)?;
+                let whole = self.replaced(p, &m, k, &Poly::constant(if k > 0 { c - 1 } else { 0 }), left);
+                if k < 0 {
+                    return whole;
+                }
+                let x = self.polys.of(x);
+                let positive = x.scaled(-1).and_then(|x| self.go(&x, left)).is_some_and(|u| u <= 0);
+                if positive { smaller(whole, self.replaced(p, &m, k, &x, left)) } else { whole }
+            }
+            ExprKind::Cast(x) if x.ty().scalar == crate::types::ScalarType::Bool => {
+                self.replaced(p, &m, k, &Poly::constant((k > 0) as i64), left)
+            }
+            ExprKind::Cast(x) if x.ty().scalar.is_int() && x.ty().scalar.bytes() < 4 => {
+                let ty = x.ty().scalar;
+                let all = 1i64 << (8 * ty.bytes());
+                let (lo, hi) = if ty.is_signed() { (-all / 2, all / 2 - 1) } else { (0, all - 1) };
+                self.replaced(p, &m, k, &Poly::constant(if k > 0 { hi } else { lo }), left)
+            }
+            _ => None,
+        }
+    }
+
+    fn quotient_step(&mut self, p: &Poly, atom: &Expr, k: i64, left: Left) -> Option<i64> {
+        let (x, c) = quotient(atom)?;
+        let m: Mono = smallvec::smallvec![atom.clone()];
+        let x = self.polys.of(&x);
+        let mut best = None;
+        // A partner of opposite sign.
+        for (n, l) in &p.terms {
+            let [other] = &n[..] else { continue };
+            let Some((y, d)) = quotient(other) else { continue };
+            if k > 0 && d == c && *l < 0 {
+                let pairs = k.min(l.checked_neg()?);
+                let y = self.polys.of(&y);
+                let difference = x.add_scaled(&y, -1)?;
+                if let Some(u) = self.go(&difference, left) {
+                    let bound = u.checked_add(c - 1)?.div_euclid(c).checked_mul(pairs)?;
+                    let rest = p
+                        .add_scaled(&Poly::atom(atom.clone()), -pairs)?
+                        .add_scaled(&Poly::atom(other.clone()), pairs)?
+                        .add_scaled(&Poly::constant(bound), 1)?;
+                    best = smaller(best, self.go(&rest, left));
+                }
+            }
+        }
+        // Bounded by itself, where x has a constant bound.
+        let signed = x.scaled(k.signum())?;
+        if let Some(u) = self.go(&signed, left) {
+            let u = (if k > 0 { u } else { u.checked_neg()? }).div_euclid(c);
+            best = smaller(best, self.replaced(p, &m, k, &Poly::constant(u), left));
+        }
+        // Over the rationals: c p <= ... , then divided by c and floored.
+        let x = if k > 0 { x } else { x.add_scaled(&Poly::constant(1 - c), 1)? };
+        let mono = Poly::atom(atom.clone());
+        let rest = p.add_scaled(&mono, -k)?;
+        let relaxed = if k % c == 0 {
+            self.relaxed(&rest, 1, &x, k / c, left)
+        } else {
+            self.relaxed(&rest, c, &x, k, left)
+        };
+        smaller(best, relaxed)
+    }
+
+    /// `floor(upper(scale * rest + k x) / scale)`.
+    fn relaxed(&mut self, rest: &Poly, scale: i64, x: &Poly, k: i64, left: Left) -> Option<i64> {
+        let q = rest.scaled(scale)?.add_scaled(x, k)?;
+        Some(self.go(&q, left)?.div_euclid(scale))
+    }
+
+    /// A product of atoms: each factor by its end where the others are not negative; 0 from above where all are
+    /// not negative and the coefficient is negative.
+    fn product_step(&mut self, p: &Poly, m: &Mono, k: i64, left: Left) -> Option<i64> {
+        let mut best = None;
+        let mut positive = vec![];
+        for a in m {
+            let negated = Poly::atom(a.clone()).scaled(-1)?;
+            positive.push(self.go(&negated, left).is_some_and(|u| u <= 0));
+        }
+        if k < 0 && positive.iter().all(|&b| b) {
+            best = self.replaced(p, m, k, &Poly::constant(0), left);
+        }
+        let facts = self.facts;
+        for i in 0..m.len() {
+            if !(0..m.len()).all(|j| i == j || positive[j]) {
+                continue;
+            }
+            let Some(end) = facts.range_of(&m[i]).and_then(|r| end(r, k)) else { continue };
+            let others = Mono::from_iter((0..m.len()).filter(|&j| j != i).map(|j| m[j].clone()));
+            let others = Poly { terms: vec![(others, 1)], constant: 0 };
+            if let Some(by) = self.polys.of(end).times(&others) {
+                best = smaller(best, self.replaced(p, m, k, &by, left));
+            }
+        }
+        best
+    }
+
+    /// Uses `f <= 0` to cancel a term of `p`, each term in turn: `a p - b f` with a, b > 0.
+    fn subtract(&mut self, p: &Poly, f: &Poly, left: Left) -> Option<i64> {
+        let mut best = None;
+        for (m, c) in &f.terms {
+            let k = p.coef(m);
+            if k == 0 || k.signum() != c.signum() {
+                continue;
+            }
+            let (a, b) = if k % c == 0 { (1, k / c) } else { (c.checked_abs()?, k.checked_abs()?) };
+            let Some(q) = p.scaled(a).and_then(|q| q.add_scaled(f, -b)) else { continue };
+            best = smaller(best, self.go(&q, left).map(|u| u.div_euclid(a)));
+        }
+        best
+    }
+}
+
+/// The end of a range that bounds `k * x` from above.
+fn end(r: &Range, k: i64) -> Option<&Expr> {
+    if k > 0 { r.hi.as_ref() } else { r.lo.as_ref() }
+}
+
+fn smaller(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,76 @@
+//! Marks dense stores that start at a multiple of the vector's size.
+
+use crate::expr::{Expr, ExprKind, Name};
+use crate::lower::algebra::poly::{Poly, Polys, is_index};
+use crate::lower::flatten::PITCH;
+use crate::lower::rewrite::map_children;
+use crate::stmt::Stmt;
+use rustc_hash::FxHashMap;
+
+/// Sets `aligned` where it is provable: every buffer starts 64-byte aligned and every stride of a dimension >= 1 is a
+/// multiple of [`PITCH`] elements.
+pub(super) fn mark_aligned(s: &Stmt) -> Stmt {
+    walk(s, &mut FxHashMap::default())
+}
+
+/// `known`: a divisor of each let-bound integer.
+fn walk(s: &Stmt, known: &mut FxHashMap<Name, i64>) -> Stmt {
+    match s {
+        Stmt::Let { name, value, body } => {
+            let divisor = if is_index(value.ty()) && value.ty().lanes == 1 {
+                divisor(&Polys::default().of(value), known)
+            } else {
+                1
+            };
+            let outer = known.insert(name.clone(), divisor.max(pitch(name)));
+            let body = walk(body, known);
+            restore(known, name, outer);
+            Stmt::Let { name: name.clone(), value: value.clone(), body: Box::new(body) }
+        }
+        Stmt::For { var, min, extent, kind, body } => {
+            let outer = known.insert(var.clone(), 1);
+            let body = Box::new(walk(body, known));
+            restore(known, var, outer);
+            Stmt::For { var: var.clone(), min: min.clone(), extent: extent.clone(), kind: *kind, body }
+        }
+        Stmt::Store { index, value, .. } if value.ty().lanes > 1 => {
+            let ExprKind::Ramp(base, stride) = index.kind() else { return s.clone() };
+            let lanes = value.ty().lanes as i64;
+            let multiple = divisor(&Polys::default().of(base), known) % lanes == 0;
+            let mut s = s.clone();
+            if let Stmt::Store { aligned, .. } = &mut s {
+                *aligned |= multiple && stride.as_int() == Some(1);
+            }
+            s
+        }
+        _ => map_children(s, &mut Expr::clone, &mut |s| walk(s, known)),
+    }
+}
+
+fn restore(known: &mut FxHashMap<Name, i64>, name: &Name, outer: Option<i64>) {
+    match outer {
+        Some(d) => known.insert(name.clone(), d),
+        None => known.remove(name),
+    };
+}
+
+/// [`PITCH`] for names of strides of dimensions >= 1, else 1.
+fn pitch(name: &str) -> i64 {
+    let dimension = |mark: &str| name.rsplit_once(mark).and_then(|(_, d)| d.parse::<usize>().ok());
+    match dimension(".stride.").or_else(|| dimension(".pitch.")) {
+        Some(d) if d >= 1 => PITCH,
+        _ => 1,
+    }
+}
+
+/// A constant that divides the polynomial (a power of two, capped).
+fn divisor(p: &Poly, known: &FxHashMap<Name, i64>) -> i64 {
+    let power = |v: i64| 1i64 << v.trailing_zeros().min(20);
+    let of_atom = |e: &Expr| match e.kind() {
+        ExprKind::Var(n) => known.get(n).map_or_else(|| pitch(n), |d| power(*d)),
+        ExprKind::Param(n) => pitch(n),
+        _ => 1,
+    };
+    let terms = p.terms.iter().map(|(m, c)| m.iter().fold(power(*c), |d, e| (d * of_atom(e)).min(1 << 20)));
+    terms.fold(power(p.constant), i64::min)
+}

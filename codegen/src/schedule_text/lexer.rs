@@ -1,0 +1,155 @@
+//! Tokens of schedule text.
+
+use crate::expr::Name;
+
+/// A token. Names may hold letters, digits, `_`, `$` and, inside, dots.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Token {
+    Name(Name),
+    /// An integer, its sign included where the minus cannot be an operator.
+    Int(i64),
+    Symbol(&'static str),
+    /// A character that starts no token.
+    Unknown(char),
+    End,
+}
+
+/// Symbols, longest first.
+const SYMBOLS: [&str; 25] = [
+    "||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "(", ")", ",", ":", "<", ">", "+", "-", "*", "/", "%",
+    "|", "^", "&", "!", ".", ";",
+];
+
+/// A text with one token of look-ahead.
+pub struct Lexer<'a> {
+    text: &'a str,
+    /// Where the look-ahead starts and ends, and where the token before it ended.
+    start: usize,
+    end: usize,
+    previous_end: usize,
+    token: Token,
+}
+
+impl<'a> Lexer<'a> {
+    pub fn new(text: &'a str) -> Lexer<'a> {
+        let mut lexer = Lexer { text, start: 0, end: 0, previous_end: 0, token: Token::End };
+        lexer.advance();
+        lexer
+    }
+
+    /// The next token.
+    pub fn peek(&self) -> &Token {
+        &self.token
+    }
+
+    /// Byte offset of the next token.
+    pub fn position(&self) -> usize {
+        self.start
+    }
+
+    /// The text from `start` to the last token taken (at least the one at `start`).
+    pub fn text_from(&self, start: usize) -> &'a str {
+        &self.text[start..self.previous_end.max(if start == self.start { self.end } else { start })]
+    }
+
+    /// Line number of an offset, from 1.
+    pub fn line_of(&self, offset: usize) -> usize {
+        self.text[..offset].matches('\n').count() + 1
+    }
+
+    /// Takes the next token.
+    pub fn advance(&mut self) -> Token {
+        self.previous_end = self.end;
+        let rest = &self.text[self.end..];
+        let skipped = blank(rest);
+        self.start = self.end + skipped;
+        let (token, len) = token(&rest[skipped..]);
+        self.end = self.start + len;
+        std::mem::replace(&mut self.token, token)
+    }
+
+    /// Takes the next token if it is `symbol`.
+    pub fn accept(&mut self, symbol: &str) -> bool {
+        let is = matches!(&self.token, Token::Symbol(s) if *s == symbol);
+        if is {
+            self.advance();
+        }
+        is
+    }
+
+    /// Takes `symbol` or says what is there instead.
+    pub fn expect(&mut self, symbol: &str) -> Result<(), String> {
+        if self.accept(symbol) {
+            Ok(())
+        } else {
+            Err(format!("expected `{symbol}`, not {}", self.describe()))
+        }
+    }
+
+    /// Takes a name.
+    pub fn name(&mut self) -> Result<Name, String> {
+        match &self.token {
+            Token::Name(n) => {
+                let n = n.clone();
+                self.advance();
+                Ok(n)
+            }
+            _ => Err(format!("expected a name, not {}", self.describe())),
+        }
+    }
+
+    /// Takes an integer from 0 to 2^32 - 1.
+    pub fn unsigned(&mut self) -> Result<u32, String> {
+        match self.token {
+            Token::Int(v) if u32::try_from(v).is_ok() => {
+                self.advance();
+                Ok(v as u32)
+            }
+            _ => Err(format!("expected a number, not {}", self.describe())),
+        }
+    }
+
+    /// The next token for a message.
+    pub fn describe(&self) -> String {
+        match self.token {
+            Token::End => "the end".into(),
+            _ => format!("`{}`", &self.text[self.start..self.end]),
+        }
+    }
+}
+
+/// Length of the white space and comments that a text starts with.
+fn blank(text: &str) -> usize {
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start();
+        match rest.strip_prefix("//") {
+            Some(comment) => rest = &comment[comment.find('\n').unwrap_or(comment.len())..],
+            None => return text.len() - rest.len(),
+        }
+    }
+}
+
+/// The token that a text starts with, and its length.
+fn token(text: &str) -> (Token, usize) {
+    let Some(first) = text.chars().next() else { return (Token::End, 0) };
+    if first.is_ascii_digit() {
+        let len = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        return match text[..len].parse() {
+            Ok(v) => (Token::Int(v), len),
+            Err(_) => (Token::Unknown(first), len),
+        };
+    }
+    if is_name_char(first) {
+        let len = text.find(|c: char| !is_name_char(c) && c != '.').unwrap_or(text.len());
+        return (Token::Name(text[..len].into()), len);
+    }
+    match SYMBOLS.iter().find(|s| text.starts_with(**s)) {
+        Some(symbol) => (Token::Symbol(symbol), symbol.len()),
+        None => (Token::Unknown(first), first.len_utf8()),
+    }
+}
+
+fn is_name_char(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '$'
+}

@@ -1,0 +1,154 @@
+//! Printing and reading are inverse; errors say where.
+
+use super::*;
+use crate::expr::{BinaryOp, UnaryOp};
+use crate::types::Type;
+use proptest::prelude::*;
+
+fn name() -> impl Strategy<Value = String> {
+    "[a-z][a-z0-9_]{0,4}".prop_filter("words with a meaning of their own", |s| {
+        !["true", "false", "min", "max", "abs", "into", "select", "likely", "as", "bool"]
+            .contains(&s.as_str())
+            && !["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64"]
+                .contains(&s.as_str())
+    })
+}
+
+fn leaf(variables: bool) -> impl Strategy<Value = Expr> {
+    let named = move |n: String| if variables { Expr::var(n) } else { Expr::param(n, Type::I32) };
+    prop_oneof![
+        any::<i32>().prop_map(Expr::from),
+        name().prop_map(named),
+        name().prop_map(|n| Expr::param(format!("{n}.extent.0"), Type::I32)),
+    ]
+}
+
+/// i32 expressions that print as trees.
+fn integer(variables: bool) -> impl Strategy<Value = Expr> {
+    leaf(variables).prop_recursive(3, 12, 3, |inner| {
+        use BinaryOp::*;
+        let op = prop::sample::select(vec![Add, Sub, Mul, Div, Mod, Min, Max, And, Or, Xor, Shl, Shr]);
+        prop_oneof![
+            (op, inner.clone(), inner.clone()).prop_map(|(op, a, b)| Expr::binary(op, a, b)),
+            inner.clone().prop_map(|a| a.unary(UnaryOp::Abs)),
+            (inner.clone(), inner.clone(), inner.clone()).prop_map(|(c, a, b)| Expr::select(c.gt(0), a, b)),
+            (name(), inner, 0usize..3).prop_map(|(f, a, k)| Expr::call(f, ScalarType::I32, vec![a], k)),
+        ]
+    })
+}
+
+fn condition() -> impl Strategy<Value = Expr> {
+    use BinaryOp::*;
+    let op = prop::sample::select(vec![Eq, Ne, Lt, Le, Gt, Ge]);
+    let comparison = (op, integer(true), integer(true)).prop_map(|(op, a, b)| Expr::binary(op, a, b));
+    let byte = (name(), integer(true))
+        .prop_map(|(f, a)| Expr::call(f, ScalarType::U8, vec![a], 0).ne_(Expr::int(ScalarType::U8, 0)));
+    prop_oneof![comparison, byte].prop_recursive(2, 4, 2, |inner| {
+        prop_oneof![
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| a.and(b)),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| a.or(b)),
+            inner.prop_map(|a| a.not_()),
+        ]
+    })
+}
+
+fn stage() -> impl Strategy<Value = StageId> {
+    (name(), 0usize..3).prop_map(|(func, stage)| StageId { func: func.into(), stage })
+}
+
+fn level() -> impl Strategy<Value = LoopLevel> {
+    (stage(), name()).prop_map(|(stage, var)| LoopLevel { stage, var: var.into() })
+}
+
+fn directive() -> impl Strategy<Value = Directive> {
+    use Directive::*;
+    let n = || name().prop_map(Name::from);
+    let tail = prop::sample::select(vec![Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp]);
+    let kind = prop::sample::select(vec![
+        ForKind::Serial,
+        ForKind::Parallel,
+        ForKind::Vectorized,
+        ForKind::Unrolled,
+    ]);
+    prop_oneof![
+        (n(), n(), n(), integer(false), tail).prop_map(|(old, outer, inner, factor, tail)| Split {
+            old,
+            outer,
+            inner,
+            factor,
+            tail
+        }),
+        prop::collection::vec(n(), 0..4).prop_map(Reorder),
+        (n(), kind).prop_map(|(var, kind)| Kind { var, kind }),
+        (prop::collection::vec((n(), n()), 0..3), n()).prop_map(|(keep, into)| Rfactor { keep, into }),
+        (n(), condition()).prop_map(|(var, cond)| SkipUnless { var, cond }),
+        prop::sample::select(vec![Relaxed, Inline, ComputeRoot, Sink]),
+        level().prop_map(ComputeAt),
+        level().prop_map(StoreAt),
+        (n(), any::<u32>()).prop_map(|(var, factor)| FoldStorage { var, factor }),
+        (n(), any::<u32>()).prop_map(|(var, modulus)| AlignBounds { var, modulus }),
+        prop::sample::select(vec![Memory::Heap, Memory::Stack, Memory::Register]).prop_map(StoreIn),
+        integer(false).prop_map(NonTemporal),
+        n().prop_map(InPlaceOf),
+    ]
+}
+
+fn schedule() -> impl Strategy<Value = Schedule> {
+    prop::collection::vec((stage(), prop::collection::vec(directive(), 0..5)), 0..4)
+        .prop_map(|stages| Schedule { stages: stages.into_iter().collect() })
+}
+
+proptest! {
+    #[test]
+    fn reading_inverts_printing(s in schedule()) {
+        let text = s.to_string();
+        let read = Schedule::parse(&text).map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
+        prop_assert_eq!(read, s, "{}", text);
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "[a-z0-9 :(),.+*<!|&\\-\n]{0,60}") {
+        let _ = Schedule::parse(&text);
+    }
+}
+
+#[test]
+fn the_two_sweeps() {
+    let mut s = Schedule::new();
+    s.update("pq", 0).split("y", "strip", "row", 32, Tail::GuardWithIf).rfactor(&[("strip", "s")], "pq_s");
+    s.update("pq_s", 0).parallel("s").vectorize("x", 16, Tail::Predicate);
+    let row = || LoopLevel::update("pq_s", 0, "row");
+    s.func("p").store_at(LoopLevel::update("pq_s", 0, "s")).compute_at(row()).fold_storage("y", 4).sink();
+    let text = "
+        // a comment
+        pq.update(0): split(y, strip, row, 32, guard) rfactor(strip as s, into pq_s)
+        pq_s.update(0): parallel(s)
+            split(x, xo, xi, 16, predicate) vectorize(xi)
+        p: store_at(pq_s.update(0), s) compute_at(pq_s.update(0), row) fold_storage(y, 4) sink";
+    assert_eq!(Schedule::parse(text).unwrap(), s);
+}
+
+#[test]
+fn errors_name_stage_directive_and_cause() {
+    for (text, message) in [
+        ("f: splat(x)", "f: splat(: line 1: there is no directive `splat`"),
+        ("f:\n\n split(x, xo xi", "f: split(x, xo: line 3: expected `,`, not `xi`"),
+        (
+            "f: split(x, xo, xi, 8, shift)",
+            "f: split(x, xo, xi, 8, shift: line 1: `shift` is not a tail: guard, predicate or round_up",
+        ),
+        ("inline", "line 1: inline: line 1: expected `:` after the stage `inline`"),
+        ("f.update(x): inline", "line 1: f.update(: line 1: expected a number, not `x`"),
+        ("f: fold_storage(x, -4)", "f: fold_storage(x,: line 1: expected a number, not `-`"),
+        (
+            "f: skip_unless(x, x + true > 1)",
+            "f: skip_unless(x, x + true > 1: line 1: `1` is i32, but bool is needed",
+        ),
+        ("f: non_temporal(", "f: non_temporal(: line 1: expected an expression, not the end"),
+        ("f: inline ?", "f: ?: line 1: expected a name, not `?`"),
+    ] {
+        assert_eq!(Schedule::parse(text).unwrap_err().to_string(), message, "{text}");
+    }
+    let deep = format!("f: non_temporal({}1)", "(".repeat(100_000));
+    assert!(Schedule::parse(&deep).unwrap_err().to_string().contains("nested deeper than 200"));
+}

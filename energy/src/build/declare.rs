@@ -1,0 +1,179 @@
+//! Declarations: names are unique, positions too, channel counts in range.
+
+use super::{Builder, FieldRef, Value};
+use crate::dag::Source;
+use crate::error::Fault;
+use crate::model::{
+    ArrayId, Dim, DimId, ElementType, Field, Graph, GraphId, Param, ParamId, SpaceId, UnknownId, Vertex,
+};
+
+/// Most channels an unknown, array or param can have.
+const MAX_CHANNELS: i64 = 64;
+
+/// An element type with a channel count that is yet to be checked: `opt_float2`, `uint8`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ValueType {
+    pub element: ElementType,
+    pub channels: i64,
+}
+
+impl Builder {
+    /// `Dim(name, position)`.
+    pub(crate) fn dim(&mut self, name: &str, position: i64) -> Result<DimId, Fault> {
+        self.declare_name(name)?;
+        self.check_position(position)?;
+        if let Some(other) = self.dim_positions.get(&position) {
+            return Err(Fault::SamePosition { name: name.into(), other: other.clone(), position });
+        }
+        self.dim_positions.insert(position, name.into());
+        self.energy.dims.push(Dim { name: name.into(), position });
+        Ok(DimId(self.energy.dims.len() as u32 - 1))
+    }
+
+    /// `Unknown(name, type, dims, position)`.
+    pub(crate) fn unknown(
+        &mut self,
+        name: &str,
+        ty: ValueType,
+        dims: &[DimId],
+        position: i64,
+    ) -> Result<FieldRef, Fault> {
+        if matches!(ty.element, ElementType::Uint8 | ElementType::Int) {
+            return Err(Fault::IntegerUnknown(name.into()));
+        }
+        let field = self.field(name, ty, dims, position)?;
+        let channels = field.channels;
+        self.energy.unknowns.push(field);
+        let id = UnknownId(self.energy.unknowns.len() as u32 - 1);
+        Ok(FieldRef { source: Source::Unknown(id), first: 0, channels })
+    }
+
+    /// `Array(name, type, dims, position)`.
+    pub(crate) fn array(
+        &mut self,
+        name: &str,
+        ty: ValueType,
+        dims: &[DimId],
+        position: i64,
+    ) -> Result<FieldRef, Fault> {
+        if let Some(unknown) = self.energy.unknowns.iter().find(|u| u.position == position) {
+            return Err(Fault::ConstantView { name: name.into(), unknown: unknown.name.clone() });
+        }
+        let field = self.field(name, ty, dims, position)?;
+        let channels = field.channels;
+        self.energy.arrays.push(field);
+        let id = ArrayId(self.energy.arrays.len() as u32 - 1);
+        Ok(FieldRef { source: Source::Array(id), first: 0, channels })
+    }
+
+    /// `Param(name, type, position)`: its value.
+    pub(crate) fn param(&mut self, name: &str, ty: ValueType, position: i64) -> Result<Value, Fault> {
+        let channels = check_channels(name, ty.channels)?;
+        self.declare_name(name)?;
+        self.take_position(name, position)?;
+        let id = ParamId(self.energy.params.len() as u32);
+        self.energy.params.push(Param { name: name.into(), channels, position });
+        Ok((0..channels).map(|c| self.energy.dag.param(id, c)).collect())
+    }
+
+    /// `Graph(name, position, vertex, dims, position, ...)`.
+    pub(crate) fn graph(
+        &mut self,
+        name: &str,
+        position: i64,
+        vertices: &[(String, Vec<DimId>, i64)],
+    ) -> Result<GraphId, Fault> {
+        if vertices.is_empty() {
+            return Err(Fault::NoVertices(name.into()));
+        }
+        self.declare_name(name)?;
+        self.take_position(name, position)?;
+        let mut slots = Vec::with_capacity(vertices.len());
+        for (vertex, dims, position) in vertices {
+            let key = format!("{name}.{vertex}");
+            if vertex.is_empty() {
+                return Err(Fault::EmptyName);
+            }
+            self.declare_name(&key)?;
+            self.take_position(&key, *position)?;
+            let space = self.space(&key, dims)?;
+            slots.push(Vertex { name: vertex.clone(), space, position: *position });
+        }
+        self.energy.graphs.push(Graph { name: name.into(), position, vertices: slots });
+        Ok(GraphId(self.energy.graphs.len() as u32 - 1))
+    }
+
+    /// The vertex `G.name`, as its slot.
+    pub(crate) fn vertex(&self, graph: GraphId, name: &str) -> Result<u16, Fault> {
+        let g = &self.energy.graphs[graph.index()];
+        let slot = g.vertices.iter().position(|v| v.name == name);
+        slot.map(|s| s as u16).ok_or_else(|| Fault::NoMember(g.name.clone(), name.into()))
+    }
+
+    /// `G.v0`.
+    pub(crate) fn vertex_name(&self, graph: GraphId, slot: u16) -> String {
+        let g = &self.energy.graphs[graph.index()];
+        format!("{}.{}", g.name, g.vertices[usize::from(slot)].name)
+    }
+
+    /// `UsePreconditioner(flag)`.
+    pub(crate) fn use_preconditioner(&mut self, flag: bool) {
+        self.energy.use_preconditioner = Some(flag);
+    }
+
+    fn field(&mut self, name: &str, ty: ValueType, dims: &[DimId], position: i64) -> Result<Field, Fault> {
+        let channels = check_channels(name, ty.channels)?;
+        self.declare_name(name)?;
+        self.take_position(name, position)?;
+        let space = self.space(name, dims)?;
+        Ok(Field { name: name.into(), channels, space, element: ty.element, position, line: self.line })
+    }
+
+    /// The index space with these dims; `name` is what is declared over it.
+    fn space(&mut self, name: &str, dims: &[DimId]) -> Result<SpaceId, Fault> {
+        if dims.is_empty() {
+            return Err(Fault::NoDims(name.into()));
+        }
+        let spaces = &mut self.energy.spaces;
+        let known = spaces.iter().position(|s| s == dims);
+        let index = known.unwrap_or_else(|| {
+            spaces.push(dims.to_vec());
+            spaces.len() - 1
+        });
+        Ok(SpaceId(index as u32))
+    }
+
+    fn declare_name(&mut self, name: &str) -> Result<(), Fault> {
+        if name.is_empty() {
+            return Err(Fault::EmptyName);
+        }
+        if let Some(&first) = self.names.get(name) {
+            let line = self.line;
+            self.note(line, name, "declared again here".into());
+            self.note(first, name, "first declared here".into());
+            return Err(Fault::Duplicate { name: name.into() });
+        }
+        self.names.insert(name.into(), self.line);
+        Ok(())
+    }
+
+    fn take_position(&mut self, name: &str, position: i64) -> Result<(), Fault> {
+        self.check_position(position)?;
+        if let Some(other) = self.positions.get(&position) {
+            return Err(Fault::SamePosition { name: name.into(), other: other.clone(), position });
+        }
+        self.positions.insert(position, name.into());
+        Ok(())
+    }
+
+    fn check_position(&self, position: i64) -> Result<(), Fault> {
+        if position < 0 { Err(Fault::BadPosition(position.to_string())) } else { Ok(()) }
+    }
+}
+
+fn check_channels(name: &str, channels: i64) -> Result<u16, Fault> {
+    if !(1..=MAX_CHANNELS).contains(&channels) {
+        return Err(Fault::ChannelCount { name: name.into(), channels });
+    }
+    Ok(channels as u16)
+}

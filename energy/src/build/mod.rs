@@ -1,0 +1,107 @@
+//! The builder that both front ends drive: declarations, values and residuals, checked as they are made.
+//!
+//! A front end calls [`Builder::set_line`] before each operation and turns a [`Fault`] into an error with a place.
+
+mod declare;
+mod finish;
+mod math;
+mod read;
+mod residual;
+mod value;
+
+pub(crate) use declare::ValueType;
+pub(crate) use finish::Failure;
+pub(crate) use math::{Arithmetic, Comparison};
+pub(crate) use read::FieldRef;
+pub(crate) use value::Value;
+
+use crate::dag::{Access, At, ExprId, Source};
+use crate::error::{Fault, Note};
+use crate::model::{Domain, Energy};
+use indexmap::IndexMap;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// An energy under construction.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    energy: Energy,
+    /// Every declared name (vertices as `G.v0`), with the line of its declaration.
+    names: IndexMap<String, Option<u32>>,
+    /// Positions among unknowns, arrays, params, graphs and vertices.
+    positions: BTreeMap<i64, String>,
+    /// Positions among dims.
+    dim_positions: BTreeMap<i64, String>,
+    /// Where each read was first written.
+    access_lines: FxHashMap<Access, u32>,
+    /// Line of the operation under way.
+    line: Option<u32>,
+    /// Lines to show with the next fault, beside (or instead of) the line under way.
+    notes: Vec<Note>,
+}
+
+impl Builder {
+    /// Says which line the following operations come from.
+    pub(crate) fn set_line(&mut self, line: Option<u32>) {
+        self.line = line;
+        self.notes.clear();
+    }
+
+    /// The lines to show with the fault that was just returned.
+    pub(crate) fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Names declared so far, for "did you mean".
+    pub(crate) fn declared_names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
+    }
+
+    /// A scalar as readable text.
+    pub(crate) fn display(&self, id: ExprId) -> String {
+        self.energy.dag.display_with(id, &self.energy)
+    }
+
+    fn note(&mut self, line: Option<u32>, name: &str, text: String) {
+        if let Some(line) = line {
+            self.notes.push(Note { line, name: Some(name.to_owned()), text: Some(text) });
+        }
+    }
+
+    fn source_name(&self, source: Source) -> &str {
+        match source {
+            Source::Unknown(u) | Source::Direction(u) => &self.energy.unknowns[u.index()].name,
+            Source::Array(a) => &self.energy.arrays[a.index()].name,
+            Source::Hoisted(_) => "",
+        }
+    }
+
+    /// `X(1,0)` or `X(G.v0)`: an access as written, without its channel.
+    fn access_name(&self, access: &Access) -> String {
+        let place = match &access.at {
+            At::Offset(o) => o.iter().map(i32::to_string).collect::<Vec<_>>().join(","),
+            At::Vertex(g, slot) => self.vertex_name(*g, *slot),
+        };
+        format!("{}({place})", self.source_name(access.source))
+    }
+
+    /// `the index space {W,H}` or `the graph G`.
+    fn domain_name(&self, domain: Domain) -> String {
+        match domain {
+            Domain::Space(s) => format!("the index space {}", self.energy.space_name(s)),
+            Domain::Graph(g) => format!("the graph {}", self.energy.graphs[g.index()].name),
+        }
+    }
+
+    /// The domain that an access belongs to.
+    fn domain_of(&self, access: &Access) -> Domain {
+        match (&access.at, access.source) {
+            (At::Vertex(g, _), _) => Domain::Graph(*g),
+            (_, Source::Unknown(u) | Source::Direction(u)) => {
+                Domain::Space(self.energy.unknowns[u.index()].space)
+            }
+            (_, Source::Array(a)) => Domain::Space(self.energy.arrays[a.index()].space),
+            (_, Source::Hoisted(s)) => Domain::Space(s),
+        }
+    }
+}

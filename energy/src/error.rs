@@ -1,0 +1,345 @@
+//! What can be wrong with an energy: a typed fault, and where in the text it is.
+
+use crate::model::SourceFile;
+use miette::{Diagnostic, LabeledSpan, SourceCode};
+use std::fmt;
+use std::sync::Arc;
+
+/// What is wrong. Names are as the user wrote them.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Fault {
+    // The text.
+    #[error("{0}")]
+    Syntax(String),
+    #[error("{0}")]
+    Lua(String),
+    #[error("cannot read `{path}`: {reason}")]
+    Unreadable { path: String, reason: String },
+    #[error("the energy file ran for more than {0} instructions")]
+    Runaway(u64),
+    #[error("the energy file used more than {0} MiB of memory")]
+    OutOfMemory(usize),
+    #[error("the energy file nests its calls too deeply")]
+    TooDeep,
+
+    // Names.
+    #[error("`{name}` is neither declared here nor part of the energy language")]
+    UnknownName { name: String, similar: Option<String> },
+    #[error("`{0}` is not available in energy files")]
+    Forbidden(String),
+    #[error("`{0}` is not supported")]
+    NotSupported(String),
+    #[error("`{0}` is not supported yet")]
+    NotSupportedYet(String),
+    #[error("`{0}` has no member `{1}`")]
+    NoMember(String, String),
+
+    // Declarations.
+    #[error("`{name}` is declared twice")]
+    Duplicate { name: String },
+    #[error("a name cannot be empty")]
+    EmptyName,
+    #[error("`{0}` has no dims")]
+    NoDims(String),
+    #[error("`{name}` and `{other}` are both at position {position}")]
+    SamePosition { name: String, other: String, position: i64 },
+    #[error("`{name}` has the position of the unknown `{unknown}`: a constant view of an unknown is not supported yet")]
+    ConstantView { name: String, unknown: String },
+    #[error("a position is a whole number from 0, got {0}")]
+    BadPosition(String),
+    #[error("`{name}` has {channels} channels; 1 to 64 are possible")]
+    ChannelCount { name: String, channels: i64 },
+    #[error("the unknown `{0}` has an integer type")]
+    IntegerUnknown(String),
+    #[error("the graph `{0}` has no vertices")]
+    NoVertices(String),
+
+    // Use of values.
+    #[error("`{function}` takes {expected}, got {got}")]
+    Arity { function: String, expected: String, got: usize },
+    #[error("`{function}` expects {expected} as argument {position}, got {got}")]
+    Argument { function: String, position: usize, expected: String, got: String },
+    #[error("an expression is expected, got {0}")]
+    NotAnExpression(String),
+    #[error("an expression is expected, got the boolean {0}")]
+    Boolean(bool),
+    #[error("Lua's own comparison on expressions")]
+    LuaComparison,
+    #[error("`{0}` is an array; an expression is expected")]
+    BareField(String),
+    #[error("{0} has {1} channels and {2} has {3}")]
+    Channels(String, usize, String, usize),
+    #[error("`{function}` takes a Vector with {expected} entries, got {got}")]
+    VectorSize { function: String, expected: usize, got: usize },
+    #[error("`{function}` takes a scalar as argument {position}, got a Vector with {got} entries")]
+    NotScalar { function: String, position: usize, got: usize },
+    #[error("channel {channel} of `{name}`, which has {channels}")]
+    ChannelRange { name: String, channel: i64, channels: usize },
+    #[error("channels {start} to {end} (exclusive) of `{name}`, which has {channels}")]
+    SliceRange { name: String, start: i64, end: i64, channels: usize },
+    #[error("{what} of `{name}` is not a constant whole number: {got}")]
+    NotConstant { name: String, what: &'static str, got: String },
+    #[error("`{name}` has {dims} dims but is read with {got} numbers")]
+    OffsetCount { name: String, dims: usize, got: usize },
+    #[error("`{field}` lives over {field_space} but `{vertex}` points into {vertex_space}")]
+    VertexSpace { field: String, field_space: String, vertex: String, vertex_space: String },
+    #[error("the exponent of `^` reads the unknown `{0}`")]
+    UnknownExponent(String),
+    #[error("expressions of two different energies are mixed")]
+    Foreign,
+
+    // Residuals and the whole.
+    #[error("a residual mixes domains: `{first}` is read over {first_domain}, `{second}` over {second_domain}")]
+    MixedDomains { first: String, first_domain: String, second: String, second_domain: String },
+    #[error("`{function}` in a residual over the graph `{graph}`")]
+    NotInGraphs { function: String, graph: String },
+    #[error("`{function}` is for {got} dims, but this is over {domain}, which has {dims}")]
+    DimCount { function: String, got: usize, domain: String, dims: usize },
+    #[error("`Exclude` reads the unknown `{0}`")]
+    ExcludeReadsUnknown(String),
+    #[error("`Exclude` reads `{0}` through a graph")]
+    ExcludeReadsGraph(String),
+    #[error("`Exclude` reads no array, so its index space is not known")]
+    ExcludeReadsNothing,
+    #[error("no residual reads the unknown `{0}`")]
+    UnreadUnknown(String),
+    #[error("the energy declares no unknown")]
+    NoUnknowns,
+}
+
+impl Fault {
+    /// What to do about it.
+    pub fn help(&self) -> Option<String> {
+        use Fault::*;
+        let text = match self {
+            Runaway(_) => "is there a loop that does not end?",
+            OutOfMemory(_) => "is there a table or string that grows without end?",
+            TooDeep => "is there a function that calls itself without end?",
+            Unreadable { .. } => "check the path and its permissions",
+            UnknownName { similar: Some(s), .. } => return Some(format!("did you mean `{s}`?")),
+            UnknownName { .. } => "declare it (`Unknown`, `Array`, `Param`, ... or a Lua variable) before this line",
+            Forbidden(_) => {
+                "energy files describe a problem only: no files, no processes, no code loading, no protected calls"
+            }
+            NotSupported(_) | NotSupportedYet(_) | ConstantView { .. } => return None,
+            Duplicate { .. } => {
+                "dims, unknowns, arrays, params, graphs and vertices share one set of names, by which inputs are bound"
+            }
+            NoDims(_) => "list its dims, fastest-varying first, as in {W,H}",
+            SamePosition { .. } => {
+                "unknowns, arrays, params, graphs and their vertices share one numbering; dims have their own"
+            }
+            BadPosition(_) => "the last argument of a declaration is its position in the parameter list",
+            ChannelCount { .. } => "types are opt_float, float and double, or these with 1 to 64 appended",
+            IntegerUnknown(_) => "unknowns are opt_float, float or double, or vectors of these; integers are for arrays",
+            NoVertices(_) => "give at least one vertex: a name, its dims and its position, as in \"v0\", {N}, 7",
+            Boolean(_) => {
+                "`==` and `~=` between an expression and a number are plain booleans in Lua; use eq(a,b), Not(x), And(...), Or(...)"
+            }
+            LuaComparison => "use eq(a,b), less(a,b), lesseq(a,b), greater(a,b) or greatereq(a,b), which give 1 or 0",
+            BareField(name) => return Some(format!("read it at an offset, `{name}(0,0)`, or at a vertex, `{name}(G.v0)`")),
+            Channels(..) => "operands have the same number of channels, or one of them is a scalar",
+            NotScalar { .. } => "pick a channel with v(i) or v[i], counted from 0",
+            ChannelRange { .. } | SliceRange { .. } => "channels count from 0",
+            NotConstant { .. } => {
+                "offsets and channels are constants; reading at computed coordinates needs SampledImage, which is not supported yet"
+            }
+            OffsetCount { dims, .. } => {
+                return Some(format!("give {dims} offsets, or {dims} offsets and a channel, or a graph vertex"));
+            }
+            VertexSpace { .. } => "read it through a vertex that points into its index space",
+            UnknownExponent(_) => "`^` takes constants, Params and arrays as exponent; pow(x,y) differentiates both, for x > 0",
+            MixedDomains { .. } => "one residual has one domain; write a separate Energy(...) for each",
+            NotInGraphs { .. } => "in graph residuals arrays are read through vertices, and there are no neighbours",
+            DimCount { .. } => "give one offset per dim of the index space; Index counts dims from 0",
+            ExcludeReadsUnknown(_) => "what is held fixed is decided before the solve, from arrays, Params and Index",
+            ExcludeReadsGraph(_) => "exclude elements of an index space, reading its arrays at offsets",
+            ExcludeReadsNothing => "read an array of the index space whose unknowns are to be held",
+            UnreadUnknown(_) => "use it in an Energy(...), or remove its declaration",
+            NoUnknowns => "declare what is solved for with Unknown(name, type, {dims}, position)",
+            Syntax(_) | Lua(_) | NoMember(..) | EmptyName | Arity { .. } | Argument { .. } | NotAnExpression(_)
+            | VectorSize { .. } | Foreign => return self.help_by_message(),
+        };
+        Some(text.to_owned())
+    }
+
+    /// Lua's own errors are text; the hint follows from it.
+    fn help_by_message(&self) -> Option<String> {
+        let Fault::Lua(message) = self else { return None };
+        if message.contains("number expected, got userdata") {
+            return Some("Lua's math functions take numbers; on expressions use sqrt, sin, pow, ... without `math.`".into());
+        }
+        if message.contains("attempt to perform arithmetic on") && message.contains("(a function value)") {
+            return Some("a function of the energy language is called with its arguments, as in sin(x)".into());
+        }
+        None
+    }
+
+    /// The name that the caret goes under, if it is found in the line.
+    fn culprit(&self) -> Option<&str> {
+        use Fault::*;
+        match self {
+            UnknownName { name, .. } | Duplicate { name } | SamePosition { name, .. } | ConstantView { name, .. }
+            | ChannelCount { name, .. } | ChannelRange { name, .. } | SliceRange { name, .. }
+            | NotConstant { name, .. } | OffsetCount { name, .. } => Some(name),
+            Forbidden(n) | NotSupported(n) | NotSupportedYet(n) | NoDims(n) | IntegerUnknown(n) | NoVertices(n)
+            | BareField(n) | UnknownExponent(n) | ExcludeReadsUnknown(n) | ExcludeReadsGraph(n) | UnreadUnknown(n) => {
+                Some(n)
+            }
+            NoMember(_, member) => Some(member),
+            VertexSpace { field, .. } => Some(field),
+            Arity { function, .. } | Argument { function, .. } | VectorSize { function, .. }
+            | NotScalar { function, .. } | NotInGraphs { function, .. } | DimCount { function, .. } => Some(function),
+            ExcludeReadsNothing => Some("Exclude"),
+            _ => None,
+        }
+    }
+}
+
+/// A line of the energy with what is to be said about it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Note {
+    /// 1-based line.
+    pub line: u32,
+    /// Text to underline, where it occurs once in that line; else the line is.
+    pub name: Option<String>,
+    /// What is said there.
+    pub text: Option<String>,
+}
+
+/// An error in an energy, with its place in the energy file or in the Rust program that builds it.
+#[derive(Clone, Debug)]
+pub struct EnergyError {
+    fault: Box<Fault>,
+    notes: Vec<Note>,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Nowhere,
+    /// An energy file.
+    File(Arc<SourceFile>),
+    /// The Rust call at fault.
+    Rust { file: String, line: u32 },
+}
+
+impl EnergyError {
+    /// `fault` at `line` of `source`; `notes` point at more lines.
+    pub(crate) fn in_file(
+        fault: Fault,
+        line: Option<u32>,
+        mut notes: Vec<Note>,
+        source: &Arc<SourceFile>,
+    ) -> EnergyError {
+        if let (Some(line), true) = (line, notes.is_empty()) {
+            notes.push(Note { line, name: fault.culprit().map(str::to_owned), text: None });
+        }
+        EnergyError { fault: Box::new(fault), notes, place: Place::File(source.clone()) }
+    }
+
+    /// `fault` in a call of the Rust front end.
+    pub(crate) fn in_rust(fault: Fault, at: Option<(String, u32)>) -> EnergyError {
+        let place = at.map_or(Place::Nowhere, |(file, line)| Place::Rust { file, line });
+        EnergyError { fault: Box::new(fault), notes: Vec::new(), place }
+    }
+
+    /// What is wrong.
+    pub fn fault(&self) -> &Fault {
+        &self.fault
+    }
+
+    /// File (or name) and line, as far as known.
+    pub fn location(&self) -> Option<(&str, Option<u32>)> {
+        match &self.place {
+            Place::Nowhere => None,
+            Place::File(source) => Some((&source.name, self.notes.first().map(|n| n.line))),
+            Place::Rust { file, line } => Some((file, Some(*line))),
+        }
+    }
+}
+
+impl fmt::Display for EnergyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            // With a file, the place is shown by the source snippet (or prefixed by whoever prints a single line).
+            Place::Rust { file, line } => write!(f, "{} (at {file}:{line})", self.fault),
+            _ => self.fault.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for EnergyError {}
+
+impl Diagnostic for EnergyError {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.fault.help().map(|h| Box::new(h) as _)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        match &self.place {
+            Place::File(source) => Some(&**source),
+            _ => None,
+        }
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let Place::File(source) = &self.place else { return None };
+        if self.notes.is_empty() {
+            return None;
+        }
+        Some(Box::new(self.notes.iter().map(|n| {
+            let (start, len) = span_of(&source.text, n.line, n.name.as_deref());
+            LabeledSpan::new(n.text.clone(), start, len)
+        })))
+    }
+}
+
+impl SourceCode for SourceFile {
+    fn read_span<'a>(
+        &'a self,
+        span: &miette::SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn miette::SpanContents<'a> + 'a>, miette::MietteError> {
+        let inner = self.text.read_span(span, before, after)?;
+        Ok(Box::new(miette::MietteSpanContents::new_named(
+            self.name.clone(),
+            inner.data(),
+            *inner.span(),
+            inner.line(),
+            inner.column(),
+            inner.line_count(),
+        )))
+    }
+}
+
+/// Byte offset and length of `name` in line `line` if it is there once as a whole word, else of the line's text.
+fn span_of(text: &str, line: u32, name: Option<&str>) -> (usize, usize) {
+    let mut start = 0;
+    for (i, full) in text.split_inclusive('\n').enumerate() {
+        if i + 1 < line as usize {
+            start += full.len();
+            continue;
+        }
+        if let Some(at) = name.and_then(|n| sole_word(full, n)) {
+            return (start + at, name.map_or(0, str::len));
+        }
+        let trimmed = full.trim_start();
+        let indent = full.len() - trimmed.len();
+        return (start + indent, trimmed.trim_end().len());
+    }
+    (text.len(), 0)
+}
+
+/// Where `word` occurs in `line`, if exactly once and not inside a longer name.
+fn sole_word(line: &str, word: &str) -> Option<usize> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut hits = line.match_indices(word).filter(|&(at, _)| {
+        !line[..at].chars().next_back().is_some_and(is_word)
+            && !line[at + word.len()..].chars().next().is_some_and(is_word)
+    });
+    let first = hits.next()?.0;
+    (!word.is_empty() && hits.next().is_none()).then_some(first)
+}
