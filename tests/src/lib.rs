@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use sumsq::energy::{front, model::Energy};
+use sumsq::energy::model::Energy;
 use sumsq::{ArrayData, NamedArray, ProblemData};
 use sumsq_examples::io::npz::Archive;
 
@@ -27,7 +27,7 @@ pub fn shared() -> Option<PathBuf> {
 /// The energy file of an example.
 pub fn example_energy(name: &str) -> Energy {
     let path = workspace_root().join("examples/energies").join(format!("{name}.t"));
-    front::from_file(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    Energy::from_file(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 /// A reference case: inputs, energy, expected figures.
