@@ -27,7 +27,6 @@ pub mod reduce;
 pub mod sizes;
 pub mod trial;
 
-
 use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::{At, ExprId, Node, Source};
 use sumsq_energy::derive::{Routines, hoist};
@@ -119,7 +118,17 @@ impl<'a> Skeleton<'a> {
         });
         let spaces = spaces.collect();
         let halos = halos(energy, prepared);
-        Skeleton { energy, routines, hoisted: &prepared.hoisted, master, linear, block, identity, spaces, halos }
+        Skeleton {
+            energy,
+            routines,
+            hoisted: &prepared.hoisted,
+            master,
+            linear,
+            block,
+            identity,
+            spaces,
+            halos,
+        }
     }
 
     /// What is hoisted over a space.
