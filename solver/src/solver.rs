@@ -13,6 +13,7 @@ use crate::generated::steps::Run;
 use crate::lm::{Callback, minimise};
 use crate::options::{Backend, Method, Options, Precision, Preconditioner};
 use crate::report::{Report, Seconds, Termination};
+use std::sync::Arc;
 use std::time::Instant;
 use sumsq_codegen::ScalarType;
 use sumsq_codegen::backend::HostTarget;
@@ -30,7 +31,7 @@ pub struct Solver {
     settings: Settings,
     modules: Modules,
     target: HostTarget,
-    pool: Pool,
+    pool: Arc<Pool>,
     compile_seconds: f64,
 }
 
@@ -46,7 +47,7 @@ impl Solver {
         let prepared = Prepared::new(&energy);
         let target = HostTarget::host();
         let modules = Modules::new(&settings.skeleton(&energy, &prepared), &target)?;
-        let pool = options.threads.map_or_else(Pool::with_all_cores, Pool::new);
+        let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
         let compile_seconds = started.elapsed().as_secs_f64();
         Ok(Solver { energy, prepared, settings, modules, target, pool, compile_seconds })
     }

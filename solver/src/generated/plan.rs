@@ -8,6 +8,7 @@ use super::{Skeleton, gather, sizes};
 use crate::data::ProblemData;
 use crate::error::SolveError;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::program::{BufferId, Flow, ParamId, PipelineId, Program, Step, Table, Value};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
@@ -42,12 +43,12 @@ pub struct Phases {
 
 /// Buffers, parameters and programs of a problem of given sizes.
 pub struct Plan<'k> {
-    pub(super) k: Skeleton<'k>,
-    pub(super) table: Table,
+    pub(crate) k: Skeleton<'k>,
+    pub(crate) table: Table,
     ids: BTreeMap<String, BufferId>,
     params: BTreeMap<String, ParamId>,
-    pub(super) phases: Phases,
-    pub(super) pool: Pool,
+    pub(crate) phases: Phases,
+    pub(crate) pool: Arc<Pool>,
 }
 
 impl<'k> Plan<'k> {
@@ -56,7 +57,7 @@ impl<'k> Plan<'k> {
         k: Skeleton<'k>,
         modules: &Modules,
         data: &ProblemData,
-        pool: Pool,
+        pool: Arc<Pool>,
         streaming: bool,
     ) -> Result<Plan<'k>, SolveError> {
         let mut b = Builder { k, table: Table::new(), ids: BTreeMap::new(), params: BTreeMap::new() };
@@ -75,17 +76,17 @@ impl<'k> Plan<'k> {
         Ok(plan)
     }
 
-    pub(super) fn buffer(&self, name: &str) -> Option<&Buffer> {
+    pub(crate) fn buffer(&self, name: &str) -> Option<&Buffer> {
         self.ids.get(name).map(|&id| self.table.buffer(id))
     }
 
     /// A scalar of the tuple `name`; NaN if there is none.
-    pub(super) fn scalar(&self, name: &str, i: usize) -> f64 {
+    pub(crate) fn scalar(&self, name: &str, i: usize) -> f64 {
         self.buffer(name).and_then(|b| b.get(&[], i)).unwrap_or(f64::NAN)
     }
 
     /// Sets a float parameter in every precision it is declared in.
-    pub(super) fn set_param(&mut self, name: &str, value: f64) -> Result<(), SolveError> {
+    pub(crate) fn set_param(&mut self, name: &str, value: f64) -> Result<(), SolveError> {
         for (ty, scalar) in [("f32", Scalar::F32(value as f32)), ("f64", Scalar::F64(value))] {
             if let Some(&id) = self.params.get(&format!("{name}:{ty}")) {
                 self.table.set_param(id, scalar)?;
@@ -120,7 +121,7 @@ impl<'k> Plan<'k> {
     }
 
     /// Unpacks the components `first..` of a vector over every space into one list per unknown.
-    pub(super) fn download(
+    pub(crate) fn download(
         &self,
         name: impl Fn(sumsq_energy::model::SpaceId) -> String,
         first: usize,
@@ -157,7 +158,7 @@ impl<'k> Plan<'k> {
         }
         for s in &self.k.spaces {
             if let Some(&id) = self.ids.get(&names::free(s.id)) {
-                self.table.buffer_mut(id).fill(1u8);
+                self.table.buffer(id).fill(1u8);
             }
         }
         self.run(Phase::Mask)
@@ -187,13 +188,13 @@ impl<'k> Plan<'k> {
     }
 
     /// Copies into a buffer, if any pipeline reads it.
-    fn copy<T: sumsq_codegen::runtime::Element>(&mut self, name: &str, values: &[T]) -> Result<(), SolveError> {
+    fn copy<T: sumsq_codegen::runtime::Element>(&self, name: &str, values: &[T]) -> Result<(), SolveError> {
         let Some(&id) = self.ids.get(name) else { return Ok(()) };
-        self.table.buffer_mut(id).copy_from(values).map_err(|e| SolveError::Data(format!("{name}: {e}")))
+        self.table.buffer(id).copy_from(values).map_err(|e| SolveError::Data(format!("{name}: {e}")))
     }
 
     /// Exchanges x and x + d.
-    pub(super) fn swap_trial(&mut self) -> Result<(), SolveError> {
+    pub(crate) fn swap_trial(&mut self) -> Result<(), SolveError> {
         for s in &self.k.spaces {
             let (x, xt) = (self.ids[&names::unknowns(s.id)], self.ids[&over("xt", s.id)]);
             self.table.swap(x, xt)?;
@@ -202,22 +203,22 @@ impl<'k> Plan<'k> {
     }
 
     /// Sets the carried scalars of PCG for a solve from d = 0 with old direction 0.
-    pub(super) fn start_pcg(&mut self, rz: f64, rr: f64) {
+    pub(crate) fn start_pcg(&mut self, rz: f64, rr: f64) {
         let mut values = [0.0; state::LEN];
         values[state::RZ] = rz;
         values[state::RR] = rr;
         let id = self.ids["state"];
         for (i, v) in values.into_iter().enumerate() {
-            self.table.buffer_mut(id).set(&[], i, v);
+            self.table.buffer(id).set(&[], i, v);
         }
         for s in &self.k.spaces {
             let id = self.ids[&over("p", s.id)];
-            self.table.buffer_mut(id).clear();
+            self.table.buffer(id).clear();
         }
     }
 
     /// Runs a phase.
-    pub(super) fn run(&mut self, phase: Phase) -> Result<(), SolveError> {
+    pub(crate) fn run(&mut self, phase: Phase) -> Result<(), SolveError> {
         let p = &mut self.phases;
         let program = match phase {
             Phase::Mask => p.mask.as_mut(),
