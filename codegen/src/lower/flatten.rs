@@ -147,7 +147,10 @@ impl Flatten<'_> {
                 Some(n) => Expr::int(Type::I64, n as i64),
                 None => self.expr(extent).cast(ScalarType::I64),
             };
-            pitch = if d == 0 && region.len() > 1 {
+            pitch = if extent.as_int() == Some(1) || matches!(extent.kind(), ExprKind::Cast(n) if n.as_int() == Some(1)) {
+                // One element takes no room: what follows stays dense.
+                pitch
+            } else if d == 0 && region.len() > 1 {
                 bind(format!("{func}.pitch.1"), first_pitch(&extent, store))
             } else {
                 let total = simplify_index(&(pitch * extent));
@@ -187,15 +190,17 @@ impl Flatten<'_> {
         let mut lets = vec![];
         if values.len() > 1 {
             // A store must not change what a later value of the same tuple reads.
-            let own: Vec<Name> =
-                [Some(func), alias].into_iter().flatten().flat_map(|n| self.buffers_of(n)).collect();
-            let reads = |e: &Expr| {
+            let clobbered = |k: usize| -> Vec<Name> {
+                [Some(func), alias].into_iter().flatten().flat_map(|n| self.buffers_of(n, k)).collect()
+            };
+            let reads = |(k, e): (usize, &Expr)| {
+                let stored = clobbered(k);
                 super::rewrite::any(
                     e,
-                    |n| matches!(n.kind(), ExprKind::Load { buffer, .. } if own.contains(buffer)),
+                    |n| matches!(n.kind(), ExprKind::Load { buffer, .. } if stored.contains(buffer)),
                 )
             };
-            if values.iter().skip(1).any(reads) {
+            if values.iter().enumerate().skip(1).any(reads) {
                 for (k, v) in values.iter_mut().enumerate() {
                     let name: Name = format!("{func}.value.{k}").into();
                     let var = Expr::new(ExprKind::Var(name.clone()), v.ty());
@@ -218,14 +223,14 @@ impl Flatten<'_> {
         })
     }
 
-    /// All flat buffers that a name can mean.
-    fn buffers_of(&self, name: &Name) -> Vec<Name> {
+    /// The flat buffers of the first `n` tuple elements of whatever a name can mean.
+    fn buffers_of(&self, name: &Name, n: usize) -> Vec<Name> {
         let mut out = vec![];
         if let Some(f) = self.env.funcs.get(name) {
-            out.extend((0..f.types.len()).map(|k| Name::from(format!("{name}.{k}"))));
+            out.extend((0..f.types.len().min(n)).map(|k| Name::from(format!("{name}.{k}"))));
         }
         for x in [self.env.inputs.get(name), self.env.outputs.get(name)].into_iter().flatten() {
-            out.extend((0..x.types.len()).map(|k| x.flat(k)));
+            out.extend((0..x.types.len().min(n)).map(|k| x.flat(k)));
         }
         out
     }

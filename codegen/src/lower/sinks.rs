@@ -143,18 +143,12 @@ impl Nests<'_> {
         Interval { min: Expr::from(0), max: offset(&extent_param(name, d), -1) }
     }
 
-    /// Conditions `value <= max` under which a point of dimension d goes to the output buffer.
-    pub fn own_conditions(&self, f: &FuncPlan, s: &Stage, to: Destination) -> Vec<(usize, Expr, Expr)> {
+    /// Where a point that also has intermediate storage goes to the output buffer, per dimension.
+    pub fn own_intervals(&self, f: &FuncPlan, to: Destination) -> Vec<Interval> {
         if !to.output || !to.intermediate {
             return vec![];
         }
-        let mut out = vec![];
-        for (d, own) in self.own.get(&f.func.name).into_iter().flatten().enumerate() {
-            let x = self.local_expr(s, &f.func.vars[d].0);
-            out.push((d, own.min.clone(), x.clone()));
-            out.push((d, x, own.max.clone()));
-        }
-        out
+        self.own.get(&f.func.name).cloned().unwrap_or_default()
     }
 
     /// Copies the own tile of an output with update definitions from its storage to its buffer.

@@ -7,7 +7,7 @@ mod machine;
 
 use machine::{Buffer, Machine};
 use sumsq_codegen::expr::Name;
-use sumsq_codegen::func::{Layout, Pipeline};
+use sumsq_codegen::func::Pipeline;
 use sumsq_codegen::lower::{self, LowerOptions, build_nests::build_nests};
 use sumsq_codegen::reference::{Bindings, Realization, Value, evaluate};
 use sumsq_codegen::schedule::Schedule;
@@ -125,6 +125,3 @@ pub fn bindings(inputs: Vec<(&str, Realization)>, params: Vec<(&str, Value)>) ->
         params: params.into_iter().map(|(n, v)| (n.into(), v)).collect(),
     }
 }
-
-/// The layout of plain arrays.
-pub const PLANAR: Layout = Layout::Planar;
