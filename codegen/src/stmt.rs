@@ -93,4 +93,6 @@ pub struct LoweredFunction {
     pub body: Stmt,
     /// Float reassociation and contraction allowed everywhere in the body.
     pub relaxed: bool,
+    /// Pairs of argument buffers that may be the same memory (an output in place of an input). All others are distinct.
+    pub aliases: Vec<(Name, Name)>,
 }

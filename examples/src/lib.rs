@@ -1,1 +1,9 @@
-//! See the crate description in Cargo.toml.
+//! The demos, and what they need: file formats ([`io`]), pictures ([`render`], [`warp`], [`plot`]).
+
+// pub mod demos;
+pub mod energies;
+pub mod io;
+pub mod plot;
+mod raster;
+pub mod render;
+pub mod warp;

@@ -37,6 +37,11 @@ pub mod validate;
 pub mod vectorize;
 pub mod verify;
 
+#[cfg(test)]
+mod flat_tests;
+#[cfg(test)]
+pub(crate) mod interpret;
+
 use crate::error::Error;
 use crate::expr::Name;
 use crate::func::{Layout, Pipeline, extent_param};
@@ -89,6 +94,8 @@ pub fn lower_timed(
     log.after("simplify", &body, verify::Level::Multi)?;
     body = flatten::flatten(&body, &flatten_env(&plan, &storage));
     log.after("flatten", &body, verify::Level::Flat)?;
+    body = expand_math::expand_math(&body);
+    log.after("expand_math", &body, verify::Level::Flat)?;
     body = unroll::unroll(&body).map_err(|e| in_pipeline(p, e))?;
     log.after("unroll", &body, verify::Level::Flat)?;
     body = vectorize::vectorize(&body).map_err(|e| in_pipeline(p, e))?;
@@ -99,8 +106,9 @@ pub fn lower_timed(
     log.after("partition", &body, verify::Level::Vector)?;
     body = simplify::simplify(&body);
     log.after("simplify", &body, verify::Level::Vector)?;
-    let relaxed = plan.funcs.values().all(|f| f.stages[f.stages.len() - 1].relaxed);
-    let f = LoweredFunction { name: p.name.clone(), args: args(&plan, &storage), body, relaxed };
+    let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
+    let (args, aliases) = (args(&plan, &storage), aliases(&plan, &storage));
+    let f = LoweredFunction { name: p.name.clone(), args, body, relaxed, aliases };
     Ok((f, log.passes))
 }
 
@@ -155,6 +163,19 @@ fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> 
 /// Prefix of the flat output buffers of a Func.
 fn output_buffer(func: &Name, storage: &FxHashMap<Name, build_nests::Storage>) -> Name {
     if storage.contains_key(func) { format!("{func}.out").into() } else { func.clone() }
+}
+
+/// Flat buffers of in-place outputs with those of the inputs they overwrite.
+fn aliases(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<(Name, Name)> {
+    let mut pairs = vec![];
+    for f in plan.funcs.values() {
+        let (Some(o), Some(input)) = (&f.output, &f.in_place_of) else { continue };
+        let types = f.func.types();
+        let out = External::new(output_buffer(&f.func.name, storage), &types, o.layout);
+        let input = External::new(input.clone(), &types, o.layout);
+        pairs.extend((0..types.len()).map(|k| (out.flat(k), input.flat(k))));
+    }
+    pairs
 }
 
 /// Buffers of inputs, then of outputs, each in declaration order; then extents (i32) and strides (i64, dimensions

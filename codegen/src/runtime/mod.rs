@@ -1,1 +1,11 @@
 //! Buffers and the worker pool.
+
+mod buffer;
+mod copy;
+mod element;
+mod memory;
+mod pool;
+
+pub use buffer::{Buffer, BufferSpec};
+pub use element::{Element, Scalar, Wide};
+pub use pool::Pool;

@@ -127,6 +127,19 @@ impl Dag {
         self.intern(Node::Sum { constant: Const::new(constant), terms })
     }
 
+    /// `constant + sum coefficient * term` with terms kept as they are: a term that is itself a sum is not multiplied out. For
+    /// factored forms; any constructor that meets such a sum again may expand it.
+    pub fn sum_unexpanded(&mut self, constant: f64, terms: &[(f64, ExprId)]) -> ExprId {
+        let mut terms = terms.to_vec();
+        terms.sort_by_key(|&(_, t)| t);
+        let distinct = terms.windows(2).all(|w| w[0].1 != w[1].1);
+        let plain = |&(c, t): &(f64, ExprId)| c != 0.0 && self.as_constant(t).is_none();
+        match distinct && terms.iter().all(plain) {
+            true => self.finish_sum(constant, &terms),
+            false => self.sum(constant, &terms),
+        }
+    }
+
     /// A product of `factors^exponents` times `coefficient`.
     pub fn product(&mut self, coefficient: f64, factors: &[(ExprId, i32)]) -> ExprId {
         let mut p = Product { coefficient, factors: Factors::new(), guards: Vec::new() };
@@ -307,10 +320,12 @@ struct Branches {
     is_select: bool,
 }
 
-/// Whether multiplying a sum out by `c` keeps finite coefficients finite and non-zero.
+/// Whether multiplying a sum out by `c` keeps coefficients finite and non-zero. An infinite `c` (from a division by 0) may only
+/// go to a lone term: `inf * (a + 0)` is not `inf*a + inf*0`.
 fn scales_safely(c: f64, constant: f64, terms: &[(Const, ExprId)]) -> bool {
-    let safe = |k: f64| !k.is_finite() || !c.is_finite() || ((c * k).is_finite() && c * k != 0.0);
-    (constant == 0.0 || safe(constant)) && terms.iter().all(|&(k, _)| safe(k.get()))
+    let safe = |k: f64| !k.is_finite() || ((c * k).is_finite() && c * k != 0.0);
+    let lone = constant == 0.0 && terms.len() == 1;
+    lone && !c.is_finite() || (constant == 0.0 || safe(constant)) && terms.iter().all(|&(k, _)| safe(k.get()))
 }
 
 /// `x^e` by multiplication.

@@ -68,6 +68,18 @@ impl Dag {
         roots: &[ExprId],
         replace: &mut dyn FnMut(&mut Dag, &Node) -> Option<ExprId>,
     ) -> Vec<ExprId> {
+        self.substitute_ids(roots, &mut |dag, id| {
+            let node = dag.node(id).clone();
+            replace(dag, &node)
+        })
+    }
+
+    /// [`Dag::substitute_all`] with the decision made by id.
+    pub fn substitute_ids(
+        &mut self,
+        roots: &[ExprId],
+        replace: &mut dyn FnMut(&mut Dag, ExprId) -> Option<ExprId>,
+    ) -> Vec<ExprId> {
         let mut done: FxHashMap<ExprId, ExprId> = FxHashMap::default();
         let mut seen = FxHashSet::default();
         let mut stack: Vec<ExprId> = roots.to_vec();
@@ -76,8 +88,7 @@ impl Dag {
             if !seen.insert(n) {
                 continue;
             }
-            let node = self.node(n).clone();
-            match replace(self, &node) {
+            match replace(self, n) {
                 Some(r) => {
                     done.insert(n, r);
                 }

@@ -1,1 +1,160 @@
 //! Derivatives and the routines built from them.
+//!
+//! For a residual template r with partials J, every routine is an expression at one element (stencils: gathered by shifting
+//! the template so that each use of an unknown lands on the element) or at one slot of a hyperedge (graphs: gathered over
+//! the incidence list by the consumer):
+//!
+//! | routine    | meaning                                                                          |
+//! |------------|----------------------------------------------------------------------------------|
+//! | `gradient` | J^T r                                                                            |
+//! | `blocks`   | the element's diagonal block of J^T J, lower triangle packed (0,0),(1,0),(1,1).. |
+//! | `jtjp`     | J^T (J p), p read as [`Source::Direction`]                                       |
+//! | `cost`     | r^2 of a counted instance                                                        |
+//! | `model`    | (J d)(2 r + J d) of a counted instance, d read as [`Source::Direction`]          |
+//!
+//! A column of an excluded or out-of-domain element does not exist; p is 0 there, so J p needs no mask, and what the
+//! routines give at excluded elements is meaningless.
+
+mod cost;
+mod count;
+mod factor;
+mod graph;
+mod hoist;
+mod simplify;
+mod stencil;
+
+pub use cost::ResidualCost;
+pub use count::{OpCount, count_ops};
+pub use graph::{GraphRoutines, SlotRoutines};
+pub use hoist::{Hoisted, hoist};
+pub use simplify::{PassReport, assume_guards, factor_sums, simplify};
+pub use stencil::SpaceRoutines;
+
+use crate::dag::{Access, Dag, ExprId, Source};
+use crate::model::{Domain, Energy, SpaceId, UnknownId};
+
+/// One scalar per element of an index space: a channel of an unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Component {
+    /// The unknown.
+    pub unknown: UnknownId,
+    /// Its channel.
+    pub channel: u16,
+}
+
+/// The routines of an energy.
+#[derive(Clone, Debug)]
+pub struct Routines {
+    /// Holds every expression below (and the energy's own: it starts as a copy of the energy's DAG).
+    pub dag: Dag,
+    /// One per index space that has unknowns.
+    pub spaces: Vec<SpaceRoutines>,
+    /// One per graph that has residuals.
+    pub graphs: Vec<GraphRoutines>,
+    /// One per residual template that reads an unknown.
+    pub costs: Vec<ResidualCost>,
+    /// Operation counts of each routine before and after each pass.
+    pub passes: Vec<PassReport>,
+}
+
+impl Routines {
+    /// Differentiates, assembles and simplifies the routines of `energy`.
+    pub fn build(energy: &Energy) -> Routines {
+        let mut routines = Routines::assemble(energy);
+        routines.simplify();
+        routines
+    }
+
+    /// The routines as assembled, simplified by the DAG's constructors only.
+    pub fn assemble(energy: &Energy) -> Routines {
+        let mut dag = energy.dag.clone();
+        let templates = templates(energy, &mut dag);
+        let spaces = (0..energy.spaces.len())
+            .map(|s| SpaceId(s as u32))
+            .filter(|&s| !components(energy, s).is_empty())
+            .map(|s| stencil::space_routines(energy, &mut dag, s, &templates))
+            .collect();
+        let graphs = graph::graph_routines(energy, &mut dag, &templates);
+        let costs = templates.iter().map(|t| cost::residual_cost(energy, &mut dag, t)).collect();
+        Routines { dag, spaces, graphs, costs, passes: Vec::new() }
+    }
+}
+
+/// The scalars per element of a space: every channel of every unknown, in order of declaration.
+pub fn components(energy: &Energy, space: SpaceId) -> Vec<Component> {
+    let unknowns = energy.unknowns.iter().enumerate().filter(|(_, u)| u.space == space);
+    unknowns
+        .flat_map(|(i, u)| {
+            (0..u.channels).map(move |channel| Component { unknown: UnknownId(i as u32), channel })
+        })
+        .collect()
+}
+
+/// A residual template with its partials.
+struct Template {
+    /// Index among the energy's residuals.
+    residual: usize,
+    domain: Domain,
+    /// The residual as written.
+    value: ExprId,
+    /// The boundary rule's condition, 1 where it is lifted.
+    boundary: ExprId,
+    /// Non-zero partials by unknown access.
+    partials: Vec<(Access, ExprId)>,
+    /// J p: the sum of partial times direction.
+    jp: ExprId,
+}
+
+/// The templates that read an unknown.
+fn templates(energy: &Energy, dag: &mut Dag) -> Vec<Template> {
+    let mut out = Vec::new();
+    for (residual, r) in energy.residuals.iter().enumerate() {
+        if r.unknown_reads.is_empty() {
+            continue;
+        }
+        let mut partials = Vec::new();
+        for access in dag.accesses(r.value) {
+            if !matches!(access.source, Source::Unknown(_)) {
+                continue;
+            }
+            let d = dag.derivative(r.value, &access);
+            if !dag.is_constant(d, 0.0) {
+                partials.push((access, d));
+            }
+        }
+        let boundary = match &r.guard {
+            Some((lo, hi)) => dag.in_bounds(lo, hi),
+            None => dag.constant(1.0),
+        };
+        let jp = directional(dag, &partials);
+        out.push(Template { residual, domain: r.domain, value: r.value, boundary, partials, jp });
+    }
+    out
+}
+
+/// `sum partial * direction`.
+fn directional(dag: &mut Dag, partials: &[(Access, ExprId)]) -> ExprId {
+    let mut terms = Vec::with_capacity(partials.len());
+    for (access, partial) in partials {
+        let p = direction(dag, access);
+        terms.push((1.0, dag.mul(*partial, p)));
+    }
+    dag.sum(0.0, &terms)
+}
+
+/// The direction's read beside an unknown's.
+fn direction(dag: &mut Dag, access: &Access) -> ExprId {
+    let Source::Unknown(u) = access.source else { unreachable!("partials are with respect to unknowns") };
+    dag.access(Access { source: Source::Direction(u), ..access.clone() })
+}
+
+/// The component that an access reads, if it reads an unknown.
+fn component_of(access: &Access) -> Option<Component> {
+    match access.source {
+        Source::Unknown(unknown) => Some(Component { unknown, channel: access.channel }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -83,8 +83,11 @@ impl Incidence {
         for r in rows {
             self.count[r.0 as usize] += 1;
         }
-        let mut at = 0;
-        self.first = self.count.iter().map(|c| std::mem::replace(&mut at, at + c)).collect();
+        let mut at = 0i32;
+        for c in &self.count {
+            self.first.push(at);
+            at += c;
+        }
         self.of = order.into_iter().map(|r| r as i32).collect();
         if self.of.is_empty() {
             self.of.push(0);

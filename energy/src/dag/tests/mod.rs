@@ -2,6 +2,7 @@
 
 mod guards;
 mod identities;
+mod random;
 
 use super::*;
 use crate::model::{GraphId, ParamId, SpaceId, UnknownId};

@@ -1,0 +1,107 @@
+//! What a benchmark found: on the terminal, and as JSON and a text table in `benches/results/`.
+
+use crate::harness::Ratio;
+use serde_json::{Value, json};
+use std::fmt::{self, Display};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The findings of one benchmark.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Name of the benchmark and of its files.
+    pub name: String,
+    /// What was run, sizes included.
+    pub setting: String,
+    /// Where.
+    pub machine: String,
+    /// Ratios, in the order measured.
+    pub ratios: Vec<Ratio>,
+    /// Further numbers: name, value, unit.
+    pub facts: Vec<(String, f64, String)>,
+}
+
+impl Report {
+    /// An empty report of this machine.
+    pub fn new(name: &str, setting: impl Into<String>) -> Report {
+        let (name, setting) = (name.to_string(), setting.into());
+        Report { name, setting, machine: machine(), ratios: vec![], facts: vec![] }
+    }
+
+    /// Adds a ratio, which is also printed at once.
+    pub fn ratio(&mut self, ratio: Ratio) {
+        println!("{}", line(&ratio));
+        self.ratios.push(ratio);
+    }
+
+    /// Adds a number, which is also printed at once.
+    pub fn fact(&mut self, name: &str, value: f64, unit: &str) {
+        println!("{name}: {value:.6} {unit}");
+        self.facts.push((name.into(), value, unit.into()));
+    }
+
+    /// The report as JSON.
+    pub fn json(&self) -> Value {
+        let ratios: Vec<Value> = self
+            .ratios
+            .iter()
+            .map(|r| {
+                json!({
+                    "name": r.name, "median": r.median, "quartiles": [r.quartiles.0, r.quartiles.1],
+                    "seconds": [r.seconds.0, r.seconds.1], "pairs": r.pairs,
+                })
+            })
+            .collect();
+        let facts: Vec<Value> =
+            self.facts.iter().map(|(n, v, u)| json!({"name": n, "value": v, "unit": u})).collect();
+        json!({
+            "benchmark": self.name, "setting": self.setting, "machine": self.machine,
+            "ratios": ratios, "facts": facts,
+        })
+    }
+
+    /// Writes `<name>.json` and `<name>.txt` to `folder`.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        std::fs::write(folder.join(format!("{}.json", self.name)), format!("{:#}\n", self.json()))?;
+        std::fs::write(folder.join(format!("{}.txt", self.name)), self.to_string())
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}\n{}\n", self.name, self.setting, self.machine)?;
+        for r in &self.ratios {
+            writeln!(f, "{}", line(r))?;
+        }
+        for (name, value, unit) in &self.facts {
+            writeln!(f, "{name:<48} {value:>12.4} {unit}")?;
+        }
+        Ok(())
+    }
+}
+
+fn line(r: &Ratio) -> String {
+    let (low, high) = r.quartiles;
+    let (a, b) = (r.seconds.0 * 1e3, r.seconds.1 * 1e3);
+    format!(
+        "{:<48} {:>6.3}x [{low:.3}, {high:.3}]  {a:.3} ms / {b:.3} ms  {} pairs",
+        r.name, r.median, r.pairs
+    )
+}
+
+/// `benches/results/` of this checkout.
+pub fn results_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("results")
+}
+
+/// The processor's name and number of threads, as far as the system says.
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info
+        .lines()
+        .find_map(|l| l.strip_prefix("model name"))
+        .map(|l| l.trim_start_matches([' ', '\t', ':']));
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    format!("{}, {threads} threads", model.unwrap_or("unknown processor"))
+}

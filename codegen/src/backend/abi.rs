@@ -1,0 +1,249 @@
+//! What generated code and its host agree on.
+//!
+//! An entry point is an [`EntryFn`], described in [`crate::stmt::LoweredFunction`]. It may call the functions of
+//! [`symbols`], with the [`Context`] it was given. Nothing of that panics or unwinds: a failure is recorded in the
+//! context and makes the entry point return non-zero.
+
+use std::alloc::Layout;
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use crate::runtime::Pool;
+
+/// The type of a compiled function: context, buffer pointers, scalar slots; see [`crate::stmt::LoweredFunction`].
+pub type EntryFn = unsafe extern "C" fn(*const Context, *const *mut c_void, *const u64) -> i32;
+
+/// The type of an outlined parallel body: context, captured values, loop variable.
+pub type BodyFn = unsafe extern "C" fn(*const Context, *const c_void, i32);
+
+/// The code of a failed allocation, in the place of an assertion's number.
+pub const OUT_OF_MEMORY: i32 = i32::MAX;
+
+/// State of one call of an entry point. `failed` is read by generated code and stays the first field.
+#[repr(C)]
+pub struct Context<'a> {
+    /// 0, or non-zero once an assertion failed or memory ran out.
+    failed: AtomicI32,
+    failure: Mutex<Option<Failure>>,
+    pool: &'a Pool,
+}
+
+/// What failed: assertion `code - 1`, or [`OUT_OF_MEMORY`], with the values of its arguments.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Failure {
+    /// 1 + the number of the assertion in the function, in program order.
+    pub code: i32,
+    /// Values of the assertion's arguments.
+    pub args: smallvec::SmallVec<[i64; 4]>,
+}
+
+impl<'a> Context<'a> {
+    /// A context whose parallel loops run on `pool`.
+    pub fn new(pool: &'a Pool) -> Context<'a> {
+        Context { failed: AtomicI32::new(0), failure: Mutex::new(None), pool }
+    }
+
+    /// What failed, if anything did.
+    pub fn into_failure(self) -> Option<Failure> {
+        self.failure.into_inner().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Records a failure. Iterations of a parallel loop all run, and of their failures the least is kept, so that the
+    /// report does not depend on the thread count.
+    fn fail(&self, failure: Failure) {
+        let mut kept = self.failure.lock().unwrap_or_else(|e| e.into_inner());
+        if kept.as_ref().is_none_or(|k| failure < *k) {
+            *kept = Some(failure);
+        }
+        self.failed.store(1, Ordering::Release);
+    }
+}
+
+/// Records the failure of assertion `code - 1`.
+///
+/// # Safety
+/// Called by generated code: `context` is that of the running call, `args` points to `n` values.
+unsafe extern "C" fn fail(context: *const Context, code: i32, args: *const i64, n: i32) {
+    // SAFETY: by this function's contract.
+    let (context, args) = unsafe { (&*context, std::slice::from_raw_parts(args, n as usize)) };
+    context.fail(Failure { code, args: args.into() });
+}
+
+/// Runs `body(context, closure, i)` for every `i` in `[min, min + extent)` on the pool.
+///
+/// # Safety
+/// Called by generated code: `context` is that of the running call, `body` takes `closure`.
+unsafe extern "C" fn parallel_for(
+    context: *const Context,
+    body: BodyFn,
+    closure: *const c_void,
+    min: i32,
+    extent: i32,
+) {
+    // SAFETY: the context outlives the call; generated iterations are independent and do not unwind.
+    unsafe { (*context).pool.run_body(context, body, closure, min, extent) }
+}
+
+/// Alignment of every allocation: a cache line, and the widest vector.
+const ALIGN: usize = 64;
+/// Bytes that may be touched before and behind what was asked for, by vectors that stick out.
+const SLACK: usize = 128;
+/// Blocks kept per thread for the next allocation, and the largest block kept.
+const CACHED_BLOCKS: usize = 8;
+const CACHED_BYTES: usize = 16 << 20;
+
+/// A block's layout stands in front of its first usable byte (at -SLACK).
+#[derive(Clone, Copy)]
+struct Block {
+    base: *mut u8,
+    bytes: usize,
+}
+
+/// Free blocks of this thread. A loop body allocates and frees the same sizes in every iteration: keeping them saves
+/// the system calls and page faults of large blocks.
+struct Cache(Vec<Block>);
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        for b in self.0.drain(..) {
+            release(b);
+        }
+    }
+}
+
+thread_local! {
+    static CACHE: RefCell<Cache> = RefCell::new(Cache(Vec::with_capacity(CACHED_BLOCKS)));
+}
+
+fn layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes, ALIGN).ok()
+}
+
+fn release(b: Block) {
+    if let Some(layout) = layout(b.bytes) {
+        // SAFETY: `b` was allocated with this layout and is released once.
+        unsafe { std::alloc::dealloc(b.base, layout) }
+    }
+}
+
+fn obtain(bytes: usize) -> Option<Block> {
+    let cached = CACHE.try_with(|c| {
+        let blocks = &mut c.borrow_mut().0;
+        let i = blocks.iter().position(|b| b.bytes >= bytes && b.bytes <= bytes.saturating_mul(2))?;
+        Some(blocks.swap_remove(i))
+    });
+    if let Ok(Some(b)) = cached {
+        return Some(b);
+    }
+    // SAFETY: the size is not zero, as it includes the slack.
+    let base = unsafe { std::alloc::alloc(layout(bytes)?) };
+    (!base.is_null()).then_some(Block { base, bytes })
+}
+
+/// `bytes` bytes, 64-byte aligned, with [`SLACK`] around them; null, and a recorded failure, if there are none.
+///
+/// # Safety
+/// Called by generated code: `context` is that of the running call.
+unsafe extern "C" fn alloc(context: *const Context, bytes: i64) -> *mut u8 {
+    let total = usize::try_from(bytes.max(0)).ok().and_then(|b| b.checked_add(2 * SLACK));
+    match total.map(|b| b.next_multiple_of(ALIGN)).and_then(obtain) {
+        Some(b) => {
+            // SAFETY: the block has at least 2 * SLACK bytes; its header lies in the first SLACK.
+            unsafe {
+                b.base.cast::<usize>().write(b.bytes);
+                b.base.add(SLACK)
+            }
+        }
+        None => {
+            // SAFETY: by this function's contract.
+            unsafe { &*context }.fail(Failure { code: OUT_OF_MEMORY, args: smallvec::smallvec![bytes] });
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// Frees what [`alloc`] gave.
+///
+/// # Safety
+/// `p` came from [`alloc`] and is not used afterwards.
+unsafe extern "C" fn free(p: *mut u8) {
+    // SAFETY: by this function's contract the header is in front of `p`. Vectors that stick out by less than SLACK
+    // read, and never write, there.
+    let b = unsafe {
+        let base = p.sub(SLACK);
+        Block { base, bytes: base.cast::<usize>().read() }
+    };
+    let kept = b.bytes <= CACHED_BYTES
+        && CACHE
+            .try_with(|c| {
+                let blocks = &mut c.borrow_mut().0;
+                let room = blocks.len() < CACHED_BLOCKS;
+                if room {
+                    blocks.push(b);
+                }
+                room
+            })
+            .unwrap_or(false);
+    if !kept {
+        release(b);
+    }
+}
+
+/// Name of the function that records a failure.
+pub const FAIL: &str = "sumsq_fail";
+/// Name of the function that runs a parallel loop.
+pub const PARALLEL_FOR: &str = "sumsq_parallel_for";
+/// Name of the allocator.
+pub const ALLOC: &str = "sumsq_alloc";
+/// Name of its counterpart.
+pub const FREE: &str = "sumsq_free";
+/// Prefix of the maths functions: LLVM must not take them for the C library's and fold calls its own way.
+pub const MATH_PREFIX: &str = "sumsq_";
+
+unsafe extern "C" {
+    // What LLVM itself may call for memory intrinsics and, on CPUs without the instructions, for f16 and rounding.
+    fn memcpy(d: *mut c_void, s: *const c_void, n: usize) -> *mut c_void;
+    fn memmove(d: *mut c_void, s: *const c_void, n: usize) -> *mut c_void;
+    fn memset(d: *mut c_void, c: i32, n: usize) -> *mut c_void;
+}
+
+macro_rules! math {
+    ($table:ident: $($name:literal $f:ident($($a:ident),*)),* $(,)?) => { $({
+        extern "C" fn single($($a: f32),*) -> f32 { f32::$f($($a),*) }
+        extern "C" fn double($($a: f64),*) -> f64 { f64::$f($($a),*) }
+        $table.push((concat!("sumsq_", $name, "f").into(), single as *const () as usize));
+        $table.push((concat!("sumsq_", $name).into(), double as *const () as usize));
+    })* };
+}
+
+macro_rules! libm {
+    ($table:ident: $($name:literal $f:ident($($a:ident),*)),* $(,)?) => { $({
+        extern "C" fn single($($a: f32),*) -> f32 { f32::$f($($a),*) }
+        extern "C" fn double($($a: f64),*) -> f64 { f64::$f($($a),*) }
+        $table.push((concat!($name, "f").into(), single as *const () as usize));
+        $table.push(($name.into(), double as *const () as usize));
+    })* };
+}
+
+/// Every symbol that generated code may refer to, with its address. The maths functions are the standard library's,
+/// the same that the reference evaluator calls.
+pub fn symbols() -> Vec<(String, usize)> {
+    let mut table: Vec<(String, usize)> = vec![
+        (FAIL.into(), fail as *const () as usize),
+        (PARALLEL_FOR.into(), parallel_for as *const () as usize),
+        (ALLOC.into(), alloc as *const () as usize),
+        (FREE.into(), free as *const () as usize),
+        ("memcpy".into(), memcpy as *const () as usize),
+        ("memmove".into(), memmove as *const () as usize),
+        ("memset".into(), memset as *const () as usize),
+    ];
+    math!(table: "sin" sin(x), "cos" cos(x), "tan" tan(x), "asin" asin(x), "acos" acos(x), "atan" atan(x),
+        "sinh" sinh(x), "cosh" cosh(x), "tanh" tanh(x), "asinh" asinh(x), "acosh" acosh(x), "atanh" atanh(x),
+        "exp" exp(x), "log" ln(x), "log10" log10(x), "pow" powf(x, y), "atan2" atan2(x, y));
+    // Targets of intrinsics on CPUs without the instruction.
+    libm!(table: "floor" floor(x), "ceil" ceil(x), "trunc" trunc(x), "rint" round_ties_even(x),
+        "roundeven" round_ties_even(x), "fma" mul_add(x, y, z));
+    table
+}

@@ -1,0 +1,117 @@
+//! Which buffers may share memory, told to LLVM as `alias.scope` and `noalias` metadata.
+//!
+//! Every flat buffer (argument or allocation) is its own group, except that declared in-place pairs share one. An
+//! access to group g is in scope g and aliases no other scope. The same groups tell the emitter which memoised loads
+//! a store makes stale.
+
+use rustc_hash::FxHashMap;
+
+use super::ir::{Ir, Meta, Val};
+use crate::expr::Name;
+use crate::stmt::{LoweredFunction, Stmt};
+
+/// Index of a group of buffers that may share memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Group(pub u32);
+
+/// Groups of all buffers of a function.
+pub(super) struct Aliasing {
+    groups: FxHashMap<Name, Group>,
+    /// Per group: the scope list and the no-alias list. Empty where there is only one group.
+    scopes: Vec<(Meta, Meta)>,
+    /// Groups that some store of the function writes to.
+    written: Vec<bool>,
+}
+
+impl Aliasing {
+    /// Groups the buffers of `f`.
+    pub fn new(ir: &Ir, f: &LoweredFunction) -> Aliasing {
+        let mut names: Vec<Name> = f
+            .args
+            .iter()
+            .filter(|a| a.kind != crate::stmt::ArgKind::Scalar)
+            .map(|a| a.name.clone())
+            .collect();
+        let mut stored = vec![];
+        for_each_stmt(&f.body, &mut |s| match s {
+            Stmt::Allocate { buffer, .. } => names.push(buffer.clone()),
+            Stmt::Store { buffer, .. } => stored.push(buffer.clone()),
+            _ => {}
+        });
+        let mut groups: FxHashMap<Name, Group> = FxHashMap::default();
+        let mut n = 0;
+        for name in names {
+            groups.entry(name).or_insert_with(|| {
+                n += 1;
+                Group(n - 1)
+            });
+        }
+        for (a, b) in &f.aliases {
+            if let (Some(&a), Some(&b)) = (groups.get(a), groups.get(b)) {
+                groups.values_mut().filter(|g| **g == b).for_each(|g| *g = a);
+            }
+        }
+        let mut written = vec![false; n as usize];
+        for s in &stored {
+            if let Some(g) = groups.get(s) {
+                written[g.0 as usize] = true;
+            }
+        }
+        let scopes = scopes(ir, n);
+        Aliasing { groups, scopes, written }
+    }
+
+    /// The group of a buffer; `None` if the function has no such buffer.
+    pub fn group(&self, buffer: &str) -> Option<Group> {
+        self.groups.get(buffer).copied()
+    }
+
+    /// Marks a load or store of group `g`.
+    pub fn annotate(&self, ir: &Ir, access: Val, g: Group) {
+        if let Some((scope, others)) = self.scopes.get(g.0 as usize) {
+            ir.annotate(access, "alias.scope", *scope);
+            ir.annotate(access, "noalias", *others);
+        }
+    }
+
+    /// True if nothing in the function writes to `g`: its loads may move anywhere.
+    pub fn is_read_only(&self, g: Group) -> bool {
+        !self.written[g.0 as usize]
+    }
+}
+
+/// Scope and no-alias list for each of `n` groups, none if there are fewer than two.
+fn scopes(ir: &Ir, n: u32) -> Vec<(Meta, Meta)> {
+    if n < 2 {
+        return vec![];
+    }
+    let domain = ir.meta(&[ir.meta_string("sumsq")]);
+    let all: Vec<Meta> = (0..n).map(|i| ir.meta(&[ir.meta_string(&format!("sumsq.{i}")), domain])).collect();
+    (0..n as usize)
+        .map(|i| {
+            let others: Vec<Meta> = (0..n as usize).filter(|&j| j != i).map(|j| all[j]).collect();
+            (ir.meta(&[all[i]]), ir.meta(&others))
+        })
+        .collect()
+}
+
+/// Calls `f` on `s` and every statement in it, outermost first.
+pub(super) fn for_each_stmt<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Stmt)) {
+    let mut stack = vec![s];
+    while let Some(s) = stack.pop() {
+        f(s);
+        match s {
+            Stmt::Block(b) => stack.extend(b.iter().rev()),
+            Stmt::Let { body, .. }
+            | Stmt::For { body, .. }
+            | Stmt::Realize { body, .. }
+            | Stmt::Produce { body, .. }
+            | Stmt::Allocate { body, .. } => stack.push(body),
+            Stmt::If { then, otherwise, .. } => {
+                stack.extend(otherwise.as_deref());
+                stack.push(then);
+            }
+            Stmt::Assert { .. } | Stmt::Provide { .. } | Stmt::Store { .. } => {}
+        }
+    }
+}

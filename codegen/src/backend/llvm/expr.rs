@@ -1,0 +1,133 @@
+//! Expressions: from nodes to values.
+//!
+//! Nodes are emitted operands first, each shared node once per scope (see [`super::scope`]), with a work list instead of
+//! recursion.
+
+use inkwell::llvm_sys::LLVMOpcode;
+
+use super::alias::Aliasing;
+use super::arith::Arith;
+use super::ir::{Ir, Val};
+use super::memory::Access;
+use super::scope::{GroupSet, Scopes};
+use crate::expr::{BinaryOp, Expr, ExprKind};
+use crate::types::{ScalarType, Type};
+
+/// Emits expressions at the builder's position. Expressions live for `'f`, as long as the memo that knows them by
+/// their address.
+pub(super) struct ExprEmitter<'f> {
+    /// Module and builder.
+    pub ir: &'f Ir,
+    /// Which buffers may share memory.
+    pub aliasing: &'f Aliasing,
+    /// Names and memo of the LLVM function being emitted.
+    pub scopes: Scopes,
+}
+
+impl<'f> ExprEmitter<'f> {
+    /// The value of `e` here.
+    pub fn emit(&mut self, e: &'f Expr) -> Result<Val, String> {
+        let mut work = vec![(e, false)];
+        while let Some((node, operands_done)) = work.pop() {
+            if self.scopes.recall(node).is_some() {
+                continue;
+            }
+            if operands_done {
+                let (value, loads) = self.node(node)?;
+                self.scopes.remember(node, value, loads);
+            } else {
+                work.push((node, true));
+                let first = work.len();
+                for_each_operand(node, |c| work.push((c, false)));
+                work[first..].reverse();
+            }
+        }
+        self.done(e)
+    }
+
+    /// The value of an expression that was emitted before.
+    pub fn done(&self, e: &Expr) -> Result<Val, String> {
+        self.scopes.recall(e).map(|m| m.value).ok_or_else(|| "an operand was not emitted".into())
+    }
+
+    /// Emits a node whose operands are done; also gives the groups that its value was loaded from.
+    fn node(&mut self, e: &'f Expr) -> Result<(Val, GroupSet), String> {
+        let mut loads = GroupSet::default();
+        for_each_operand(e, |c| {
+            if let Some(m) = self.scopes.recall(c) {
+                loads = loads.union(m.loads);
+            }
+        });
+        let (ir, ty) = (self.ir, e.ty());
+        let value = match e.kind() {
+            ExprKind::Int(v) if ty.scalar.is_float() => ir.float(ty, *v as f64),
+            ExprKind::Int(v) => ir.int(ty, *v),
+            ExprKind::Float(v) => ir.float(ty, *v),
+            ExprKind::Var(n) | ExprKind::Param(n) => {
+                self.scopes.name(n).ok_or_else(|| format!("{n} is not defined here"))?
+            }
+            ExprKind::Cast(a) => Arith(ir).cast(self.done(a)?, a.ty(), ty.scalar),
+            ExprKind::Reinterpret(a) => ir.cast(LLVMOpcode::LLVMBitCast, self.done(a)?, ir.ty(ty)),
+            ExprKind::Unary(op, a) => Arith(ir).unary(*op, self.done(a)?, a.ty())?,
+            ExprKind::Binary(op, a, b) => {
+                let (x, y) = (self.done(a)?, self.done(b)?);
+                match (op, b.as_int()) {
+                    (BinaryOp::Div, Some(c)) if a.ty().scalar.is_int() => Arith(ir).div_by(x, c, a.ty()),
+                    (BinaryOp::Mod, Some(c)) if a.ty().scalar.is_int() => Arith(ir).mod_by(x, c, a.ty()),
+                    (BinaryOp::Min | BinaryOp::Max, _) if a.ty().scalar.is_float() => Arith(ir)
+                        .float_min_max(*op == BinaryOp::Min, x, y, b.as_float().is_some_and(|c| !c.is_nan())),
+                    _ => Arith(ir).binary(*op, x, y, a.ty())?,
+                }
+            }
+            ExprKind::Fma(a, b, c) => Arith(ir).fma(self.done(a)?, self.done(b)?, self.done(c)?, ty),
+            ExprKind::Select(c, a, b) => ir.select(self.done(c)?, self.done(a)?, self.done(b)?),
+            ExprKind::Likely(a) => self.done(a)?,
+            ExprKind::Ramp(base, stride) => self.ramp(self.done(base)?, self.done(stride)?, ty),
+            ExprKind::Broadcast(a) => ir.splat(self.done(a)?, ty.lanes),
+            ExprKind::VectorReduce(op, a) => Arith(ir).reduce(*op, self.done(a)?, a.ty())?,
+            ExprKind::Load { buffer, index, predicate } => {
+                let (value, group) = self.load(buffer, index, predicate.as_ref(), ty)?;
+                loads = loads.union(GroupSet::of(group));
+                value
+            }
+            ExprKind::Call { name, .. } => return Err(format!("a call of {name} was left by lowering")),
+        };
+        Ok((value, loads))
+    }
+
+    /// `base, base + stride, ...`
+    fn ramp(&self, base: Val, stride: Val, ty: Type) -> Val {
+        let ir = self.ir;
+        let (base, stride) = (ir.splat(base, ty.lanes), ir.splat(stride, ty.lanes));
+        let element = Type::of(ty.scalar);
+        let constant = |i: u16| {
+            if ty.scalar.is_float() { ir.float(element, i as f64) } else { ir.int(element, i as i64) }
+        };
+        let steps: Vec<Val> = (0..ty.lanes).map(constant).collect();
+        let steps = if ty.lanes == 1 { constant(0) } else { ir.const_vector(&steps) };
+        let a = Arith(ir);
+        a.add(base, a.mul(steps, stride, ty), ty)
+    }
+
+    /// The pointer bound to a buffer.
+    pub fn buffer(&self, name: &str) -> Result<Val, String> {
+        self.scopes.name(name).ok_or_else(|| format!("buffer {name} is not defined here"))
+    }
+
+    /// An i32 or i64 index as i64.
+    pub fn index(&self, v: Val, ty: Type) -> Val {
+        Arith(self.ir).cast(v, ty, ScalarType::I64)
+    }
+}
+
+/// Operands whose values a node needs. They are its children, except that the index of a dense or strided access is
+/// represented by its first lane.
+fn for_each_operand<'f>(e: &'f Expr, mut f: impl FnMut(&'f Expr)) {
+    match e.kind() {
+        ExprKind::Load { index, predicate, .. } => {
+            f(Access::of(index).operand());
+            predicate.iter().for_each(f);
+        }
+        _ => e.for_each_child(f),
+    }
+}

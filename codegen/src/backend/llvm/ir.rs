@@ -1,0 +1,556 @@
+//! A thin layer over LLVM's C interface: the instructions that the emitter uses, scalar or vector alike.
+//!
+//! [`Ir`] owns one context, one module and one builder; the handles [`Val`], [`Ty`] and [`Block`] are plain
+//! pointers into them. They carry no lifetime: they must not be used with another `Ir` nor after it is gone.
+//! The emitter, which is the only user, creates them from the one `Ir` that it borrows.
+
+use std::ffi::CString;
+use std::ptr;
+
+use inkwell::llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
+use inkwell::llvm_sys::{LLVMFastMathFlags, LLVMIntPredicate, LLVMLinkage, LLVMOpcode, LLVMRealPredicate};
+
+use crate::backend::target::take_message;
+use crate::types::{ScalarType, Type};
+
+/// An SSA value or function.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Val(LLVMValueRef);
+
+/// A first-class type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Ty(LLVMTypeRef);
+
+/// A basic block.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Block(LLVMBasicBlockRef);
+
+/// A metadata node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Meta(LLVMMetadataRef);
+
+/// A function and its type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Fun {
+    /// The function as a pointer.
+    pub val: Val,
+    /// Its signature.
+    pub ty: Ty,
+}
+
+/// Context, module and builder. Dropped in the order builder, module, context.
+pub(super) struct Ir {
+    context: LLVMContextRef,
+    module: LLVMModuleRef,
+    builder: LLVMBuilderRef,
+    /// Flags put on every float operation.
+    pub fast_flags: LLVMFastMathFlags,
+}
+
+impl Drop for Ir {
+    fn drop(&mut self) {
+        // SAFETY: all three are alive, ours alone, and disposed of once, users before what they use.
+        unsafe {
+            LLVMDisposeBuilder(self.builder);
+            LLVMDisposeModule(self.module);
+            LLVMContextDispose(self.context);
+        }
+    }
+}
+
+/// Calls into LLVM with handles of one `Ir`.
+macro_rules! llvm {
+    ($call:expr) => {{
+        // SAFETY: every handle comes from this `Ir` (module doc), which is borrowed and thus alive; the types of the
+        // operands fit because the verifier of lowered code has checked the expression that is being emitted.
+        unsafe { $call }
+    }};
+}
+
+const NO_NAME: *const libc::c_char = c"".as_ptr();
+
+impl Ir {
+    /// An empty module called `name`.
+    pub fn new(name: &str) -> Ir {
+        let name = c_string(name);
+        // SAFETY: the context is fresh and outlives module and builder, see `drop`.
+        unsafe {
+            let context = LLVMContextCreate();
+            let module = LLVMModuleCreateWithNameInContext(name.as_ptr(), context);
+            Ir { context, module, builder: LLVMCreateBuilderInContext(context), fast_flags: 0 }
+        }
+    }
+
+    /// The module, for passes and code generation.
+    pub fn module(&self) -> LLVMModuleRef {
+        self.module
+    }
+
+    /// The module as text.
+    pub fn text(&self) -> String {
+        // SAFETY: the module is alive; the message is ours.
+        unsafe { take_message(LLVMPrintModuleToString(self.module)) }
+    }
+
+    /// LLVM's own opinion of the module.
+    pub fn verify(&self) -> Result<(), String> {
+        let mut message = ptr::null_mut();
+        let action = LLVMVerifierFailureAction::LLVMReturnStatusAction;
+        // SAFETY: the module is alive; the message is set in either case and is ours.
+        unsafe {
+            let failed = LLVMVerifyModule(self.module, action, &mut message) != 0;
+            let message = take_message(message);
+            if failed { Err(message) } else { Ok(()) }
+        }
+    }
+
+    /// Sets triple and data layout.
+    pub fn set_target(&self, triple: &str, data_layout: &str) {
+        let (triple, layout) = (c_string(triple), c_string(data_layout));
+        llvm!(LLVMSetTarget(self.module, triple.as_ptr()));
+        llvm!(LLVMSetDataLayout(self.module, layout.as_ptr()));
+    }
+
+    // ---- types
+
+    /// The register type of `ty`: bool is i1.
+    pub fn ty(&self, ty: Type) -> Ty {
+        use ScalarType::*;
+        let c = self.context;
+        let element = llvm!(match ty.scalar {
+            Bool => LLVMInt1TypeInContext(c),
+            I8 | U8 => LLVMInt8TypeInContext(c),
+            I16 | U16 => LLVMInt16TypeInContext(c),
+            I32 | U32 => LLVMInt32TypeInContext(c),
+            I64 | U64 => LLVMInt64TypeInContext(c),
+            F16 => LLVMHalfTypeInContext(c),
+            F32 => LLVMFloatTypeInContext(c),
+            F64 => LLVMDoubleTypeInContext(c),
+        });
+        self.vector_of(Ty(element), ty.lanes)
+    }
+
+    /// The memory type of `ty`: bool is i8.
+    pub fn memory_ty(&self, ty: Type) -> Ty {
+        match ty.scalar {
+            ScalarType::Bool => self.ty(Type { scalar: ScalarType::U8, ..ty }),
+            _ => self.ty(ty),
+        }
+    }
+
+    /// `lanes` of `element`, or `element` itself for one lane.
+    pub fn vector_of(&self, element: Ty, lanes: u16) -> Ty {
+        if lanes == 1 { element } else { Ty(llvm!(LLVMVectorType(element.0, lanes as u32))) }
+    }
+
+    /// An opaque pointer.
+    pub fn ptr_ty(&self) -> Ty {
+        Ty(llvm!(LLVMPointerTypeInContext(self.context, 0)))
+    }
+
+    /// `void`.
+    pub fn void_ty(&self) -> Ty {
+        Ty(llvm!(LLVMVoidTypeInContext(self.context)))
+    }
+
+    /// `[n x element]`.
+    pub fn array_ty(&self, element: Ty, n: u64) -> Ty {
+        Ty(llvm!(LLVMArrayType2(element.0, n)))
+    }
+
+    /// A struct with natural alignment.
+    pub fn struct_ty(&self, fields: &[Ty]) -> Ty {
+        let mut f: Vec<_> = fields.iter().map(|t| t.0).collect();
+        Ty(llvm!(LLVMStructTypeInContext(self.context, f.as_mut_ptr(), f.len() as u32, 0)))
+    }
+
+    /// A function type.
+    pub fn fn_ty(&self, ret: Ty, params: &[Ty]) -> Ty {
+        let mut p: Vec<_> = params.iter().map(|t| t.0).collect();
+        Ty(llvm!(LLVMFunctionType(ret.0, p.as_mut_ptr(), p.len() as u32, 0)))
+    }
+
+    /// The type of a value.
+    pub fn type_of(&self, v: Val) -> Ty {
+        Ty(llvm!(LLVMTypeOf(v.0)))
+    }
+
+    // ---- constants
+
+    /// An integer or bool constant in every lane.
+    pub fn int(&self, ty: Type, v: i64) -> Val {
+        let element = self.ty(Type::of(ty.scalar));
+        self.splat_const(Val(llvm!(LLVMConstInt(element.0, v as u64, 1))), ty.lanes)
+    }
+
+    /// A float constant in every lane.
+    pub fn float(&self, ty: Type, v: f64) -> Val {
+        let element = self.ty(Type::of(ty.scalar));
+        self.splat_const(Val(llvm!(LLVMConstReal(element.0, v))), ty.lanes)
+    }
+
+    fn splat_const(&self, v: Val, lanes: u16) -> Val {
+        if lanes == 1 { v } else { self.const_vector(&vec![v; lanes as usize]) }
+    }
+
+    /// A vector of constants.
+    pub fn const_vector(&self, vs: &[Val]) -> Val {
+        let mut vs: Vec<_> = vs.iter().map(|v| v.0).collect();
+        Val(llvm!(LLVMConstVector(vs.as_mut_ptr(), vs.len() as u32)))
+    }
+
+    /// Zero of any type.
+    pub fn zero(&self, ty: Ty) -> Val {
+        Val(llvm!(LLVMConstNull(ty.0)))
+    }
+
+    /// A value that is never looked at.
+    pub fn poison(&self, ty: Ty) -> Val {
+        Val(llvm!(LLVMGetPoison(ty.0)))
+    }
+
+    // ---- functions and blocks
+
+    /// Declares or defines function `name`.
+    pub fn add_function(&self, name: &str, ty: Ty) -> Fun {
+        let name = c_string(name);
+        // SAFETY: as in `llvm!`; the name is a NUL-terminated string.
+        let existing = unsafe { LLVMGetNamedFunction(self.module, name.as_ptr()) };
+        if !existing.is_null() {
+            return Fun { val: Val(existing), ty };
+        }
+        Fun { val: Val(llvm!(LLVMAddFunction(self.module, name.as_ptr(), ty.0))), ty }
+    }
+
+    /// Gives a function another name.
+    pub fn rename(&self, f: Fun, name: &str) {
+        llvm!(LLVMSetValueName2(f.val.0, name.as_ptr().cast(), name.len()));
+    }
+
+    /// Hides a function from the linker.
+    pub fn make_internal(&self, f: Fun) {
+        llvm!(LLVMSetLinkage(f.val.0, LLVMLinkage::LLVMInternalLinkage));
+    }
+
+    /// Parameter `i`.
+    pub fn param(&self, f: Fun, i: u32) -> Val {
+        Val(llvm!(LLVMGetParam(f.val.0, i)))
+    }
+
+    /// Attribute `"key"="value"` on a function.
+    pub fn function_attribute(&self, f: Fun, key: &str, value: &str) {
+        let a = llvm!(LLVMCreateStringAttribute(
+            self.context,
+            key.as_ptr().cast(),
+            key.len() as u32,
+            value.as_ptr().cast(),
+            value.len() as u32
+        ));
+        llvm!(LLVMAddAttributeAtIndex(f.val.0, inkwell::llvm_sys::LLVMAttributeFunctionIndex, a));
+    }
+
+    fn enum_attribute(&self, name: &str, value: u64) -> LLVMAttributeRef {
+        let kind = llvm!(LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()));
+        debug_assert_ne!(kind, 0, "LLVM has no attribute {name}");
+        llvm!(LLVMCreateEnumAttribute(self.context, kind, value))
+    }
+
+    /// An attribute without value on a function (`nounwind`).
+    pub fn function_flag(&self, f: Fun, name: &str) {
+        let a = self.enum_attribute(name, 0);
+        llvm!(LLVMAddAttributeAtIndex(f.val.0, inkwell::llvm_sys::LLVMAttributeFunctionIndex, a));
+    }
+
+    /// `memory(none)` on a function.
+    pub fn touches_no_memory(&self, f: Fun) {
+        let a = self.enum_attribute("memory", 0);
+        llvm!(LLVMAddAttributeAtIndex(f.val.0, inkwell::llvm_sys::LLVMAttributeFunctionIndex, a));
+    }
+
+    /// `align` on argument `i` of a call (of a pointer or a vector of pointers).
+    pub fn call_align(&self, call: Val, i: u32, bytes: u64) {
+        let a = self.enum_attribute("align", bytes);
+        llvm!(LLVMAddCallSiteAttribute(call.0, i + 1, a));
+    }
+
+    /// A new block at the end of `f`.
+    pub fn block(&self, f: Fun, name: &str) -> Block {
+        let name = c_string(name);
+        Block(llvm!(LLVMAppendBasicBlockInContext(self.context, f.val.0, name.as_ptr())))
+    }
+
+    /// Continues at the end of `b`.
+    pub fn at_end(&self, b: Block) {
+        llvm!(LLVMPositionBuilderAtEnd(self.builder, b.0));
+    }
+
+    /// Continues before the terminator of `b`.
+    pub fn before_terminator(&self, b: Block) {
+        llvm!({
+            let t = LLVMGetBasicBlockTerminator(b.0);
+            if t.is_null() {
+                LLVMPositionBuilderAtEnd(self.builder, b.0);
+            } else {
+                LLVMPositionBuilderBefore(self.builder, t);
+            }
+        });
+    }
+
+    /// The block being filled.
+    pub fn current_block(&self) -> Block {
+        Block(llvm!(LLVMGetInsertBlock(self.builder)))
+    }
+
+    // ---- control flow
+
+    /// Jump.
+    pub fn br(&self, to: Block) {
+        llvm!(LLVMBuildBr(self.builder, to.0));
+    }
+
+    /// Conditional jump.
+    pub fn cond_br(&self, cond: Val, then: Block, otherwise: Block) {
+        llvm!(LLVMBuildCondBr(self.builder, cond.0, then.0, otherwise.0));
+    }
+
+    /// `ret v` or `ret void`.
+    pub fn ret(&self, v: Option<Val>) {
+        llvm!(match v {
+            Some(v) => LLVMBuildRet(self.builder, v.0),
+            None => LLVMBuildRetVoid(self.builder),
+        });
+    }
+
+    /// An empty phi.
+    pub fn phi(&self, ty: Ty) -> Val {
+        Val(llvm!(LLVMBuildPhi(self.builder, ty.0, NO_NAME)))
+    }
+
+    /// `v` where control comes from `from`.
+    pub fn add_incoming(&self, phi: Val, v: Val, from: Block) {
+        let (mut v, mut b) = (v.0, from.0);
+        llvm!(LLVMAddIncoming(phi.0, &mut v, &mut b, 1));
+    }
+
+    /// Calls `f`.
+    pub fn call(&self, f: Fun, args: &[Val]) -> Val {
+        let mut args: Vec<_> = args.iter().map(|a| a.0).collect();
+        Val(llvm!(LLVMBuildCall2(
+            self.builder,
+            f.ty.0,
+            f.val.0,
+            args.as_mut_ptr(),
+            args.len() as u32,
+            NO_NAME
+        )))
+    }
+
+    /// Calls intrinsic `name`, overloaded on `types`.
+    pub fn intrinsic(&self, name: &str, types: &[Ty], args: &[Val]) -> Val {
+        let mut types: Vec<_> = types.iter().map(|t| t.0).collect();
+        let id = llvm!(LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len()));
+        debug_assert_ne!(id, 0, "LLVM has no intrinsic {name}");
+        let (p, n) = (types.as_mut_ptr(), types.len());
+        let val = Val(llvm!(LLVMGetIntrinsicDeclaration(self.module, id, p, n)));
+        let ty = Ty(llvm!(LLVMIntrinsicGetType(self.context, id, p, n)));
+        self.call(Fun { val, ty }, args)
+    }
+
+    /// Like [`Ir::intrinsic`], for one that computes floats: carries the fast flags.
+    pub fn float_intrinsic(&self, name: &str, types: &[Ty], args: &[Val]) -> Val {
+        self.with_fast_flags(self.intrinsic(name, types, args))
+    }
+
+    // ---- arithmetic
+
+    /// A two-operand instruction without flags.
+    pub fn binary(&self, op: LLVMOpcode, a: Val, b: Val) -> Val {
+        Val(llvm!(LLVMBuildBinOp(self.builder, op, a.0, b.0, NO_NAME)))
+    }
+
+    /// A two-operand float instruction, with the fast flags.
+    pub fn float_binary(&self, op: LLVMOpcode, a: Val, b: Val) -> Val {
+        self.with_fast_flags(self.binary(op, a, b))
+    }
+
+    /// `a + b` that does not overflow.
+    pub fn add_nsw(&self, a: Val, b: Val) -> Val {
+        Val(llvm!(LLVMBuildNSWAdd(self.builder, a.0, b.0, NO_NAME)))
+    }
+
+    /// `a * b` that does not overflow.
+    pub fn mul_nsw(&self, a: Val, b: Val) -> Val {
+        Val(llvm!(LLVMBuildNSWMul(self.builder, a.0, b.0, NO_NAME)))
+    }
+
+    /// Float negation.
+    pub fn fneg(&self, a: Val) -> Val {
+        self.with_fast_flags(Val(llvm!(LLVMBuildFNeg(self.builder, a.0, NO_NAME))))
+    }
+
+    fn with_fast_flags(&self, v: Val) -> Val {
+        if self.fast_flags != 0 {
+            // Constant folding may have made `v` something other than an instruction.
+            llvm!({
+                if !LLVMIsAInstruction(v.0).is_null() && LLVMCanValueUseFastMathFlags(v.0) != 0 {
+                    LLVMSetFastMathFlags(v.0, self.fast_flags);
+                }
+            });
+        }
+        v
+    }
+
+    /// Integer comparison.
+    pub fn icmp(&self, p: LLVMIntPredicate, a: Val, b: Val) -> Val {
+        Val(llvm!(LLVMBuildICmp(self.builder, p, a.0, b.0, NO_NAME)))
+    }
+
+    /// Float comparison.
+    pub fn fcmp(&self, p: LLVMRealPredicate, a: Val, b: Val) -> Val {
+        Val(llvm!(LLVMBuildFCmp(self.builder, p, a.0, b.0, NO_NAME)))
+    }
+
+    /// `c ? a : b`; `c` is i1, or i1 in every lane.
+    pub fn select(&self, c: Val, a: Val, b: Val) -> Val {
+        Val(llvm!(LLVMBuildSelect(self.builder, c.0, a.0, b.0, NO_NAME)))
+    }
+
+    /// Conversion.
+    pub fn cast(&self, op: LLVMOpcode, v: Val, to: Ty) -> Val {
+        Val(llvm!(LLVMBuildCast(self.builder, op, v.0, to.0, NO_NAME)))
+    }
+
+    // ---- vectors
+
+    /// Lane `i`.
+    pub fn extract(&self, v: Val, i: u16) -> Val {
+        let i = self.int(Type::I32, i as i64);
+        Val(llvm!(LLVMBuildExtractElement(self.builder, v.0, i.0, NO_NAME)))
+    }
+
+    /// `v` with lane `i` replaced.
+    pub fn insert(&self, v: Val, x: Val, i: u16) -> Val {
+        let i = self.int(Type::I32, i as i64);
+        Val(llvm!(LLVMBuildInsertElement(self.builder, v.0, x.0, i.0, NO_NAME)))
+    }
+
+    /// Lanes `mask` of the concatenation of `a` and `b`.
+    pub fn shuffle(&self, a: Val, b: Val, mask: &[u16]) -> Val {
+        let mask: Vec<_> = mask.iter().map(|&i| self.int(Type::I32, i as i64)).collect();
+        let mask = self.const_vector(&mask);
+        Val(llvm!(LLVMBuildShuffleVector(self.builder, a.0, b.0, mask.0, NO_NAME)))
+    }
+
+    /// Lanes `mask` of `a`.
+    pub fn pick(&self, a: Val, mask: &[u16]) -> Val {
+        let b = self.poison(self.type_of(a));
+        self.shuffle(a, b, mask)
+    }
+
+    /// A scalar in every lane.
+    pub fn splat(&self, v: Val, lanes: u16) -> Val {
+        if lanes == 1 {
+            return v;
+        }
+        let undefined = self.poison(self.vector_of(self.type_of(v), lanes));
+        let first = self.insert(undefined, v, 0);
+        self.pick(first, &vec![0; lanes as usize])
+    }
+
+    /// `<1 x ty>`, which [`Ir::vector_of`] does not make.
+    pub fn vector_type_of_one(&self, ty: Ty) -> Ty {
+        Ty(llvm!(LLVMVectorType(ty.0, 1)))
+    }
+
+    /// A scalar as a vector of one lane.
+    pub fn vector_of_one(&self, v: Val) -> Val {
+        let undefined = self.poison(self.vector_type_of_one(self.type_of(v)));
+        self.insert(undefined, v, 0)
+    }
+
+    // ---- memory
+
+    /// `base + index` elements of type `element`; `index` an integer or a vector of them.
+    pub fn element_ptr(&self, element: Ty, base: Val, index: Val) -> Val {
+        let mut i = index.0;
+        Val(llvm!(LLVMBuildInBoundsGEP2(self.builder, element.0, base.0, &mut i, 1, NO_NAME)))
+    }
+
+    /// Field `i` of the struct at `p`.
+    pub fn field_ptr(&self, ty: Ty, p: Val, i: u32) -> Val {
+        Val(llvm!(LLVMBuildStructGEP2(self.builder, ty.0, p.0, i, NO_NAME)))
+    }
+
+    /// A load with known alignment.
+    pub fn load(&self, ty: Ty, p: Val, align: u32) -> Val {
+        let v = llvm!(LLVMBuildLoad2(self.builder, ty.0, p.0, NO_NAME));
+        llvm!(LLVMSetAlignment(v, align));
+        Val(v)
+    }
+
+    /// A store with known alignment.
+    pub fn store(&self, v: Val, p: Val, align: u32) -> Val {
+        let s = llvm!(LLVMBuildStore(self.builder, v.0, p.0));
+        llvm!(LLVMSetAlignment(s, align));
+        Val(s)
+    }
+
+    /// `llvm.masked.store` or `llvm.masked.scatter` of `v`, a `ty`, to `p`, a `ptrs`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn masked_store(&self, name: &str, ty: Ty, ptrs: Ty, v: Val, p: Val, mask: Val, align: u32) -> Val {
+        let s = self.intrinsic(name, &[ty, ptrs], &[v, p, mask]);
+        self.call_align(s, 1, align as u64);
+        s
+    }
+
+    /// Marks an aligned store as bypassing the caches.
+    pub fn mark_non_temporal(&self, store: Val) {
+        let one = self.int(Type::I32, 1);
+        let one = Meta(llvm!(LLVMValueAsMetadata(one.0)));
+        self.annotate(store, "nontemporal", self.meta(&[one]));
+    }
+
+    /// Stack space with known alignment, at the current position.
+    pub fn alloca(&self, ty: Ty, align: u32) -> Val {
+        let v = llvm!(LLVMBuildAlloca(self.builder, ty.0, NO_NAME));
+        llvm!(LLVMSetAlignment(v, align));
+        Val(v)
+    }
+
+    /// Sets `bytes` (i64) bytes at `p` to zero.
+    pub fn memset_zero(&self, p: Val, bytes: Val, align: u32) -> Val {
+        let zero = self.int(Type::of(ScalarType::U8), 0);
+        Val(llvm!(LLVMBuildMemSet(self.builder, p.0, zero.0, bytes.0, align)))
+    }
+
+    // ---- metadata
+
+    /// A metadata node over `parts`.
+    pub fn meta(&self, parts: &[Meta]) -> Meta {
+        let mut p: Vec<_> = parts.iter().map(|m| m.0).collect();
+        Meta(llvm!(LLVMMDNodeInContext2(self.context, p.as_mut_ptr(), p.len())))
+    }
+
+    /// A metadata string.
+    pub fn meta_string(&self, s: &str) -> Meta {
+        Meta(llvm!(LLVMMDStringInContext2(self.context, s.as_ptr().cast(), s.len())))
+    }
+
+    /// Attaches `!kind node` to an instruction.
+    pub fn annotate(&self, instruction: Val, kind: &str, node: Meta) {
+        llvm!({
+            if LLVMIsAInstruction(instruction.0).is_null() {
+                return;
+            }
+            let kind = LLVMGetMDKindIDInContext(self.context, kind.as_ptr().cast(), kind.len() as u32);
+            LLVMSetMetadata(instruction.0, kind, LLVMMetadataAsValue(self.context, node.0));
+        });
+    }
+}
+
+/// A C string; NUL bytes, which no name has, are dropped.
+pub(super) fn c_string(s: &str) -> CString {
+    CString::new(s.replace('\0', "")).unwrap_or_default()
+}

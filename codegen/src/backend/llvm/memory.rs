@@ -1,0 +1,203 @@
+//! Loads and stores.
+//!
+//! A dense access is one vector load or store; lanes a constant stride apart, or anywhere, are `llvm.masked.gather`
+//! and `scatter`, which LLVM turns into scalar accesses where the CPU has no such instruction (bytes, for one). A masked
+//! access touches only the elements of its true lanes. Bool is a byte in memory, and anything but 0 is true.
+//!
+//! Loads are marked with the element's alignment only: on x86 a vector load costs the same either way, and only the
+//! address decides. Stores that are known to be aligned say so, since non-temporal ones need it.
+
+use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
+
+use super::alias::Group;
+use super::expr::ExprEmitter;
+use super::ir::Val;
+use crate::expr::{Expr, ExprKind};
+use crate::types::{ScalarType, Type};
+
+/// How the lanes of an index lie.
+pub(super) enum Access<'f> {
+    /// One element.
+    Scalar(&'f Expr),
+    /// Consecutive elements from this one.
+    Dense(&'f Expr),
+    /// Elements a constant number apart, from this one.
+    Strided(&'f Expr, i64),
+    /// Any elements.
+    Gather(&'f Expr),
+}
+
+impl<'f> Access<'f> {
+    /// Classifies an index.
+    pub fn of(index: &'f Expr) -> Access<'f> {
+        if index.ty().lanes == 1 {
+            return Access::Scalar(index);
+        }
+        match index.kind() {
+            ExprKind::Ramp(base, stride) => match stride.as_int() {
+                Some(1) => Access::Dense(base),
+                Some(s) => Access::Strided(base, s),
+                None => Access::Gather(index),
+            },
+            _ => Access::Gather(index),
+        }
+    }
+
+    /// The expression whose value the access needs: the first lane's index, or all.
+    pub fn operand(&self) -> &'f Expr {
+        match self {
+            Access::Scalar(e) | Access::Dense(e) | Access::Strided(e, _) | Access::Gather(e) => e,
+        }
+    }
+}
+
+/// What a store may assume and do.
+#[derive(Clone, Copy)]
+pub(super) struct StoreFlags {
+    /// The address is a multiple of the vector's size.
+    pub aligned: bool,
+    /// Around the caches, if aligned, dense and unmasked.
+    pub non_temporal: bool,
+}
+
+impl<'f> ExprEmitter<'f> {
+    /// Address(es) of an access whose operand is done: a pointer, or a vector of pointers.
+    fn address(&self, buffer: &str, access: &Access, ty: Type) -> Result<Val, String> {
+        let ir = self.ir;
+        let operand = access.operand();
+        let index = self.index(self.done(operand)?, operand.ty());
+        let element = ir.memory_ty(Type::of(ty.scalar));
+        let p = ir.element_ptr(element, self.buffer(buffer)?, index);
+        Ok(match access {
+            Access::Strided(_, stride) => {
+                let steps: Vec<Val> = (0..ty.lanes).map(|i| ir.int(Type::I64, i as i64 * stride)).collect();
+                ir.element_ptr(element, p, ir.const_vector(&steps))
+            }
+            _ => p,
+        })
+    }
+
+    /// A load whose operands are done, and its group. Lanes with a false predicate give 0.
+    pub fn load(
+        &self,
+        buffer: &str,
+        index: &'f Expr,
+        predicate: Option<&'f Expr>,
+        ty: Type,
+    ) -> Result<(Val, Group), String> {
+        let ir = self.ir;
+        let group = self.group(buffer)?;
+        let access = Access::of(index);
+        let p = self.address(buffer, &access, ty)?;
+        let (memory, align) = (ir.memory_ty(ty), ty.scalar.bytes() as u32);
+        let mask = predicate.map(|e| self.done(e)).transpose()?;
+        let value = match (&access, mask) {
+            (Access::Scalar(_) | Access::Dense(_), None) => ir.load(memory, p, align),
+            // One lane: a vector of one, which becomes a branch.
+            (Access::Scalar(_), Some(m)) => {
+                let one = ir.vector_type_of_one(memory);
+                let m = ir.vector_of_one(m);
+                let v = ir.intrinsic("llvm.masked.load", &[one, ir.ptr_ty()], &[p, m, ir.zero(one)]);
+                ir.call_align(v, 0, align as u64);
+                self.mark_load(v, group);
+                ir.extract(v, 0)
+            }
+            (Access::Dense(_), Some(m)) => {
+                let v = ir.intrinsic("llvm.masked.load", &[memory, ir.ptr_ty()], &[p, m, ir.zero(memory)]);
+                ir.call_align(v, 0, align as u64);
+                v
+            }
+            (Access::Strided(..) | Access::Gather(_), m) => {
+                let m = m.unwrap_or_else(|| ir.int(ty.as_bool(), 1));
+                let ptrs = ir.type_of(p);
+                let v = ir.intrinsic("llvm.masked.gather", &[memory, ptrs], &[p, m, ir.zero(memory)]);
+                ir.call_align(v, 0, align as u64);
+                v
+            }
+        };
+        self.mark_load(value, group);
+        Ok((self.to_register(value, ty), group))
+    }
+
+    /// A store whose operands (index operand, value, predicate) are done.
+    pub fn store(
+        &mut self,
+        buffer: &str,
+        index: &'f Expr,
+        value: &'f Expr,
+        predicate: Option<&'f Expr>,
+        flags: StoreFlags,
+    ) -> Result<(), String> {
+        let (ir, ty) = (self.ir, value.ty());
+        if index.ty().lanes != ty.lanes {
+            return Err(format!("a store to {buffer} of {ty} has an index of {} lanes", index.ty().lanes));
+        }
+        let group = self.group(buffer)?;
+        let access = Access::of(index);
+        let p = self.address(buffer, &access, ty)?;
+        let v = self.to_memory(self.done(value)?, ty);
+        let bytes = ty.scalar.bytes() as u32;
+        let whole = bytes * ty.lanes as u32;
+        let known_aligned = flags.aligned && matches!(access, Access::Dense(_)) && whole.is_power_of_two();
+        let align = if known_aligned { whole.min(64) } else { bytes };
+        let mask = predicate.map(|e| self.done(e)).transpose()?;
+        let memory = ir.memory_ty(ty);
+        let s = match (&access, mask) {
+            (Access::Scalar(_) | Access::Dense(_), None) => {
+                let s = ir.store(v, p, align);
+                if flags.non_temporal && known_aligned {
+                    ir.mark_non_temporal(s);
+                }
+                s
+            }
+            (Access::Scalar(_), Some(m)) => {
+                let (v, m) = (ir.vector_of_one(v), ir.vector_of_one(m));
+                ir.masked_store(
+                    "llvm.masked.store",
+                    ir.vector_type_of_one(memory),
+                    ir.ptr_ty(),
+                    v,
+                    p,
+                    m,
+                    align,
+                )
+            }
+            (Access::Dense(_), Some(m)) => {
+                ir.masked_store("llvm.masked.store", memory, ir.ptr_ty(), v, p, m, align)
+            }
+            (Access::Strided(..) | Access::Gather(_), m) => {
+                let m = m.unwrap_or_else(|| ir.int(ty.as_bool(), 1));
+                ir.masked_store("llvm.masked.scatter", memory, ir.type_of(p), v, p, m, align)
+            }
+        };
+        self.aliasing.annotate(ir, s, group);
+        Ok(())
+    }
+
+    fn group(&self, buffer: &str) -> Result<Group, String> {
+        self.aliasing.group(buffer).ok_or_else(|| format!("buffer {buffer} is not declared"))
+    }
+
+    fn mark_load(&self, v: Val, group: Group) {
+        self.aliasing.annotate(self.ir, v, group);
+        if self.aliasing.is_read_only(group) {
+            self.ir.annotate(v, "invariant.load", self.ir.meta(&[]));
+        }
+    }
+
+    fn to_register(&self, v: Val, ty: Type) -> Val {
+        match ty.scalar {
+            ScalarType::Bool => {
+                self.ir.icmp(LLVMIntPredicate::LLVMIntNE, v, self.ir.zero(self.ir.memory_ty(ty)))
+            }
+            _ => v,
+        }
+    }
+
+    fn to_memory(&self, v: Val, ty: Type) -> Val {
+        match ty.scalar {
+            ScalarType::Bool => self.ir.cast(LLVMOpcode::LLVMZExt, v, self.ir.memory_ty(ty)),
+            _ => v,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The LLVM back end.
+//!
+//! ```text
+//! LoweredFunction -> emit (expr, arith, memory, stmt) -> Ir -> optimize -> object file -> jit -> entry point
+//! ```
+//! | file | what |
+//! |---|---|
+//! | `ir.rs` | a thin layer over LLVM's C interface |
+//! | `alias.rs` | which buffers may share memory |
+//! | `scope.rs` | values of names and of expressions already emitted |
+//! | `expr.rs` | expressions; `arith.rs` their operators, `memory.rs` loads and stores |
+//! | `stmt.rs` | statements; `parallel.rs` outlined loop bodies |
+//! | `optimize.rs` | target machine, pass list, object and assembly |
+//! | `jit.rs` | linking into this process |
+//!
+//! Vectors are explicit in our IR, so LLVM's vectorisers do not run. Floats are strict: no flag is set, unless the
+//! whole function is `relaxed` (`reassoc nsz contract`).
+
+mod alias;
+mod arith;
+mod expr;
+mod ir;
+mod jit;
+mod memory;
+mod optimize;
+mod parallel;
+mod scope;
+mod stmt;
+
+use std::path::PathBuf;
+
+use crate::backend::abi::EntryFn;
+use crate::backend::target::HostTarget;
+use crate::error::Error;
+use crate::stmt::LoweredFunction;
+
+pub use jit::Code;
+use optimize::Machine;
+
+/// Machine code of one function, loaded into this process.
+pub struct Kernel {
+    /// Name of the function.
+    pub name: String,
+    /// Its assertions in program order: assertion k fails with code k + 1.
+    pub assertions: Vec<String>,
+    code: Code,
+}
+
+/// A function as text at the stages of the back end.
+pub struct Listing {
+    /// LLVM IR as emitted.
+    pub llvm: String,
+    /// LLVM IR after the passes.
+    pub optimized: String,
+    /// Assembly.
+    pub asm: String,
+}
+
+impl Kernel {
+    /// Compiles `f` for `target` and loads it. Writes `kernel.ll`, `kernel.opt.ll` and `kernel.s` to
+    /// `$SUMSQ_DUMP/<name>/` if that variable is set.
+    pub fn compile(f: &LoweredFunction, target: &HostTarget) -> Result<Kernel, Error> {
+        let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
+        let machine = Machine::new(target).map_err(fail)?;
+        let mut module = emit(f, target, &machine).map_err(fail)?;
+        let dump = dump_dir(&f.name);
+        if let Some(dir) = &dump {
+            write(dir, "kernel.ll", &module.ir.text()).map_err(fail)?;
+        }
+        machine.optimize(&module.ir).map_err(fail)?;
+        if let Some(dir) = &dump {
+            write(dir, "kernel.opt.ll", &module.ir.text()).map_err(fail)?;
+            write(dir, "kernel.s", &machine.assembly(&module.ir).map_err(fail)?).map_err(fail)?;
+        }
+        let symbol = jit::unique_symbol(&f.name);
+        module.ir.rename(module.entry, &symbol);
+        let object = machine.object(&module.ir).map_err(fail)?;
+        let code = Code::load(object, &symbol).map_err(fail)?;
+        Ok(Kernel { name: f.name.clone(), assertions: std::mem::take(&mut module.assertions), code })
+    }
+
+    /// The entry point; good as long as the kernel lives.
+    pub fn entry(&self) -> EntryFn {
+        self.code.entry()
+    }
+}
+
+/// The stages of `f` as text, without loading it.
+pub fn listing(f: &LoweredFunction, target: &HostTarget) -> Result<Listing, Error> {
+    let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
+    let machine = Machine::new(target).map_err(fail)?;
+    let module = emit(f, target, &machine).map_err(fail)?;
+    let llvm = module.ir.text();
+    machine.optimize(&module.ir).map_err(fail)?;
+    let optimized = module.ir.text();
+    let asm = machine.assembly(&module.ir).map_err(fail)?;
+    Ok(Listing { llvm, optimized, asm })
+}
+
+fn emit(f: &LoweredFunction, target: &HostTarget, machine: &Machine) -> Result<stmt::Module, String> {
+    let module = stmt::emit_function(f, target)?;
+    machine.prepare(&module.ir);
+    module.ir.verify().map_err(|e| format!("LLVM refused the module: {e}"))?;
+    Ok(module)
+}
+
+fn dump_dir(name: &str) -> Option<PathBuf> {
+    let dir = std::env::var_os("SUMSQ_DUMP").filter(|d| !d.is_empty())?;
+    Some(PathBuf::from(dir).join(name))
+}
+
+fn write(dir: &std::path::Path, file: &str, text: &str) -> Result<(), String> {
+    let path = dir.join(file);
+    std::fs::create_dir_all(dir)
+        .and_then(|()| std::fs::write(&path, text))
+        .map_err(|e| format!("SUMSQ_DUMP: cannot write {}: {e}", path.display()))
+}

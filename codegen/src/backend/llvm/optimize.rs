@@ -1,0 +1,153 @@
+//! Target machine and pass list: from a module to an object file.
+
+use std::ffi::CStr;
+use std::ptr;
+use std::sync::Once;
+
+use inkwell::llvm_sys::core::{LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferStart};
+use inkwell::llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
+use inkwell::llvm_sys::prelude::LLVMMemoryBufferRef;
+use inkwell::llvm_sys::target::*;
+use inkwell::llvm_sys::target_machine::*;
+use inkwell::llvm_sys::transforms::pass_builder::*;
+
+use super::ir::{Ir, c_string};
+use crate::backend::target::{HostTarget, take_message};
+
+/// The passes, in order. Expressions come shared and vectorised, so what is left is: frame slots to registers, common
+/// values across statements, peepholes, loop invariants out of loops, dead stores. Vectorisers and unrolling do not run.
+const PASSES: &str = "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,\
+    simplifycfg,loop-mssa(licm),gvn,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
+
+/// A target machine.
+pub(super) struct Machine(LLVMTargetMachineRef);
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // SAFETY: the machine is ours and disposed of once.
+        unsafe { LLVMDisposeTargetMachine(self.0) }
+    }
+}
+
+impl Machine {
+    /// A machine that generates code for `target`.
+    pub fn new(target: &HostTarget) -> Result<Machine, String> {
+        static INIT: Once = Once::new();
+        // SAFETY: initialisation takes nothing and runs once.
+        INIT.call_once(|| unsafe {
+            LLVMInitializeX86TargetInfo();
+            LLVMInitializeX86Target();
+            LLVMInitializeX86TargetMC();
+            LLVMInitializeX86AsmPrinter();
+        });
+        let (triple, cpu, features) =
+            (c_string(&target.triple), c_string(&target.cpu), c_string(&target.features));
+        let (mut t, mut message) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: all strings are NUL-terminated and outlive the calls; the message is ours.
+        unsafe {
+            if LLVMGetTargetFromTriple(triple.as_ptr(), &mut t, &mut message) != 0 {
+                return Err(take_message(message));
+            }
+            let machine = LLVMCreateTargetMachine(
+                t,
+                triple.as_ptr(),
+                cpu.as_ptr(),
+                features.as_ptr(),
+                LLVMCodeGenOptLevel::LLVMCodeGenLevelDefault,
+                LLVMRelocMode::LLVMRelocPIC,
+                LLVMCodeModel::LLVMCodeModelSmall,
+            );
+            if machine.is_null() {
+                return Err(format!("no target machine for {}", target.triple));
+            }
+            Ok(Machine(machine))
+        }
+    }
+
+    /// Gives the module this machine's triple and data layout.
+    pub fn prepare(&self, ir: &Ir) {
+        // SAFETY: the machine is alive; layout and strings are ours and disposed of here.
+        let (triple, layout) = unsafe {
+            let data = LLVMCreateTargetDataLayout(self.0);
+            let layout = take_message(LLVMCopyStringRepOfTargetData(data));
+            LLVMDisposeTargetData(data);
+            (take_message(LLVMGetTargetMachineTriple(self.0)), layout)
+        };
+        ir.set_target(&triple, &layout);
+    }
+
+    /// Runs the pass list.
+    pub fn optimize(&self, ir: &Ir) -> Result<(), String> {
+        let passes = c_string(PASSES);
+        // SAFETY: module, machine and strings are alive; the options are ours.
+        unsafe {
+            let options = LLVMCreatePassBuilderOptions();
+            let error = LLVMRunPasses(ir.module(), passes.as_ptr(), self.0, options);
+            LLVMDisposePassBuilderOptions(options);
+            check(error)
+        }
+    }
+
+    /// The module as assembly text.
+    pub fn assembly(&self, ir: &Ir) -> Result<String, String> {
+        let buffer = self.generate(ir, LLVMCodeGenFileType::LLVMAssemblyFile)?;
+        Ok(String::from_utf8_lossy(buffer.bytes()).into_owned())
+    }
+
+    /// The module as an object file.
+    pub fn object(&self, ir: &Ir) -> Result<Object, String> {
+        self.generate(ir, LLVMCodeGenFileType::LLVMObjectFile)
+    }
+
+    fn generate(&self, ir: &Ir, kind: LLVMCodeGenFileType) -> Result<Object, String> {
+        let (mut message, mut buffer) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: module and machine are alive; message and buffer are ours.
+        unsafe {
+            if LLVMTargetMachineEmitToMemoryBuffer(self.0, ir.module(), kind, &mut message, &mut buffer) != 0
+            {
+                return Err(take_message(message));
+            }
+        }
+        Ok(Object(buffer))
+    }
+}
+
+/// A buffer of generated code.
+pub(super) struct Object(LLVMMemoryBufferRef);
+
+impl Object {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the buffer is alive as long as `self`, and is not written to.
+        unsafe { std::slice::from_raw_parts(LLVMGetBufferStart(self.0).cast(), LLVMGetBufferSize(self.0)) }
+    }
+
+    /// Gives the buffer away.
+    pub fn into_raw(self) -> LLVMMemoryBufferRef {
+        std::mem::ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        // SAFETY: the buffer is ours and disposed of once.
+        unsafe { LLVMDisposeMemoryBuffer(self.0) }
+    }
+}
+
+/// An LLVM error as a result.
+///
+/// # Safety
+/// `error` is null (success) or an error that is ours.
+pub(super) unsafe fn check(error: LLVMErrorRef) -> Result<(), String> {
+    if error.is_null() {
+        return Ok(());
+    }
+    // SAFETY: by this function's contract; the message consumes the error.
+    unsafe {
+        let message = LLVMGetErrorMessage(error);
+        let text = CStr::from_ptr(message).to_string_lossy().into_owned();
+        LLVMDisposeErrorMessage(message);
+        Err(text)
+    }
+}

@@ -1,0 +1,180 @@
+//! What is known at the point being emitted: values of names, and values of expressions already emitted.
+//!
+//! Scopes follow the control flow: a loop body, a branch or a parallel body is a scope, and what was emitted in it is
+//! forgotten behind it, as it does not dominate what follows.
+//!
+//! **Staleness rule.** Every memoised value remembers the groups of buffers that it was (transitively) loaded from and
+//! when. It is used again only if no store to any of these groups was emitted since. A loop counts as storing to
+//! everything that its body stores to at its entry, since the stores of one iteration come before the loads of the
+//! next; a branch may not have run, which errs on the safe side. A parallel body is emitted in a function of its own,
+//! whose memo starts empty, and its stores count for the code behind the loop as well.
+
+use rustc_hash::FxHashMap;
+
+use super::alias::Group;
+use super::ir::Val;
+use crate::expr::{Expr, Name};
+
+/// A set of groups; groups beyond 126 share the last bit.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct GroupSet(u128);
+
+impl GroupSet {
+    /// The set of `g` alone.
+    pub fn of(g: Group) -> GroupSet {
+        GroupSet(1 << g.0.min(127))
+    }
+
+    /// Union.
+    pub fn union(self, o: GroupSet) -> GroupSet {
+        GroupSet(self.0 | o.0)
+    }
+
+    /// Members, as bit numbers.
+    fn bits(self) -> impl Iterator<Item = usize> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            (rest != 0).then(|| {
+                let i = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                i
+            })
+        })
+    }
+}
+
+/// An emitted expression.
+#[derive(Clone, Copy)]
+pub(super) struct Memo {
+    /// Its value.
+    pub value: Val,
+    /// Groups that it depends on.
+    pub loads: GroupSet,
+    time: u64,
+}
+
+#[derive(Default)]
+struct Scope {
+    names: FxHashMap<Name, Val>,
+    memo: FxHashMap<usize, Memo>,
+    /// True if memoised values of enclosing scopes must not be used: a name of theirs has another meaning here.
+    shadows: bool,
+}
+
+/// The stack of scopes of one LLVM function, and the clock of its stores.
+pub(super) struct Scopes {
+    stack: Vec<Scope>,
+    now: u64,
+    last_store: [u64; 128],
+}
+
+impl Scopes {
+    /// One empty scope.
+    pub fn new() -> Scopes {
+        Scopes { stack: vec![Scope::default()], now: 1, last_store: [0; 128] }
+    }
+
+    /// Enters a scope.
+    pub fn push(&mut self) {
+        self.stack.push(Scope::default());
+    }
+
+    /// Leaves it.
+    pub fn pop(&mut self) {
+        self.stack.pop();
+    }
+
+    /// Gives `name` a value in the current scope.
+    pub fn bind(&mut self, name: &Name, value: Val) {
+        let shadows = self.name(name).is_some();
+        if let Some(top) = self.stack.last_mut() {
+            if shadows {
+                top.shadows = true;
+                top.memo.clear();
+            }
+            top.names.insert(name.clone(), value);
+        }
+    }
+
+    /// The value of a name.
+    pub fn name(&self, name: &str) -> Option<Val> {
+        self.stack.iter().rev().find_map(|s| s.names.get(name).copied())
+    }
+
+    /// A value of `e` emitted earlier that is still good here.
+    pub fn recall(&self, e: &Expr) -> Option<Memo> {
+        for s in self.stack.iter().rev() {
+            if let Some(m) = s.memo.get(&e.id()).filter(|m| self.is_fresh(m)) {
+                return Some(*m);
+            }
+            if s.shadows {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Remembers the value of `e`, which must live as long as these scopes (its address is the key).
+    pub fn remember(&mut self, e: &Expr, value: Val, loads: GroupSet) {
+        let memo = Memo { value, loads, time: self.now };
+        if let Some(top) = self.stack.last_mut() {
+            top.memo.insert(e.id(), memo);
+        }
+    }
+
+    /// A store to `groups` was, or may have been, executed.
+    pub fn stored(&mut self, groups: GroupSet) {
+        for i in groups.bits() {
+            self.last_store[i] = self.now;
+        }
+        self.now += 1;
+    }
+
+    fn is_fresh(&self, m: &Memo) -> bool {
+        m.loads.bits().all(|i| self.last_store[i] < m.time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ir::Ir;
+    use super::*;
+    use crate::types::Type;
+
+    #[test]
+    fn memo_ends_with_its_scope_and_with_stores() {
+        let ir = Ir::new("t");
+        let (v, a, b) = (ir.int(Type::I32, 1), GroupSet::of(Group(0)), GroupSet::of(Group(200)));
+        let (e, f) = (Expr::var("e"), Expr::var("f"));
+        let mut s = Scopes::new();
+        s.remember(&e, v, a);
+        s.push();
+        s.remember(&f, v, a.union(b));
+        assert!(s.recall(&e).is_some() && s.recall(&f).is_some());
+        s.stored(b);
+        assert!(s.recall(&e).is_some() && s.recall(&f).is_none());
+        s.remember(&f, v, b);
+        assert!(s.recall(&f).is_some());
+        s.pop();
+        assert!(s.recall(&f).is_none());
+        s.stored(a);
+        assert!(s.recall(&e).is_none());
+    }
+
+    #[test]
+    fn shadowing_hides_values_of_the_outer_name() {
+        let ir = Ir::new("t");
+        let (one, two) = (ir.int(Type::I32, 1), ir.int(Type::I32, 2));
+        let (x, e) = (Name::from("x"), Expr::var("x"));
+        let mut s = Scopes::new();
+        s.bind(&x, one);
+        s.remember(&e, one, GroupSet::default());
+        s.push();
+        s.bind(&x, two);
+        assert!(s.recall(&e).is_none());
+        assert_eq!(s.name("x"), Some(two));
+        s.pop();
+        assert!(s.recall(&e).is_some());
+        assert_eq!(s.name("x"), Some(one));
+    }
+}

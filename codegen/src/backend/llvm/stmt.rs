@@ -1,0 +1,410 @@
+//! Statements: from a lowered function to an LLVM module.
+
+use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op};
+
+use super::alias::{Aliasing, Group, for_each_stmt};
+use super::arith::Arith;
+use super::expr::ExprEmitter;
+use super::ir::{Block, Fun, Ir, Val};
+use super::memory::{Access, StoreFlags};
+use super::scope::{GroupSet, Scopes};
+use crate::backend::abi::{ALLOC, FAIL, FREE};
+use crate::backend::target::HostTarget;
+use crate::expr::{Expr, Name};
+use crate::schedule::{ForKind, Memory};
+use crate::stmt::{ArgKind, LoweredFunction, Stmt};
+use crate::types::{ScalarType, Type};
+
+/// An emitted function.
+pub(super) struct Module {
+    /// The LLVM module.
+    pub ir: Ir,
+    /// Its entry point.
+    pub entry: Fun,
+    /// Messages of the assertions, in program order.
+    pub assertions: Vec<String>,
+}
+
+/// Emits `f` for `target`.
+pub(super) fn emit_function(f: &LoweredFunction, target: &HostTarget) -> Result<Module, String> {
+    let mut ir = Ir::new(&f.name);
+    if f.relaxed {
+        use inkwell::llvm_sys::*;
+        // No arcp: a division by a common divisor becomes a product with its reciprocal, which is less accurate than
+        // the bound that relaxed stages promise. No nnan, ninf: arrays hold NaN and inf as "no data".
+        ir.fast_flags = LLVMFastMathAllowReassoc | LLVMFastMathNoSignedZeros | LLVMFastMathAllowContract;
+    }
+    let aliasing = Aliasing::new(&ir, f);
+    let mut emitter = StmtEmitter {
+        exprs: ExprEmitter { ir: &ir, aliasing: &aliasing, scopes: Scopes::new() },
+        target,
+        frame: Frame::entry(&ir, target, &f.name),
+        assertions: vec![],
+        bodies: 0,
+    };
+    emitter.bind_arguments(f);
+    emitter.stmt(&f.body)?;
+    emitter.frame_exit();
+    let (entry, assertions) = (emitter.frame.fun, emitter.assertions);
+    Ok(Module { ir, entry, assertions })
+}
+
+/// The LLVM function being filled.
+pub(super) struct Frame {
+    /// The function.
+    pub fun: Fun,
+    /// Holds the allocas; ends in a jump to the first real block.
+    pub entry: Block,
+    /// The call's [`crate::backend::abi::Context`].
+    pub context: Val,
+    /// Heap blocks to free on the way out, innermost last.
+    pub heap: Vec<Val>,
+    /// True for an outlined body, which returns nothing.
+    pub is_body: bool,
+    /// True once a non-temporal store was emitted.
+    pub non_temporal: bool,
+}
+
+impl Frame {
+    fn entry(ir: &Ir, target: &HostTarget, name: &str) -> Frame {
+        let (ptr, i32_ty) = (ir.ptr_ty(), ir.ty(Type::I32));
+        let fun = ir.add_function(name, ir.fn_ty(i32_ty, &[ptr, ptr, ptr]));
+        Frame::new(ir, target, fun, false)
+    }
+
+    /// Starts to fill `fun`, whose first parameter is the context.
+    pub fn new(ir: &Ir, target: &HostTarget, fun: Fun, is_body: bool) -> Frame {
+        ir.function_flag(fun, "nounwind");
+        ir.function_attribute(fun, "target-cpu", &target.cpu);
+        ir.function_attribute(fun, "target-features", &target.features);
+        ir.function_attribute(fun, "prefer-vector-width", &(8 * target.vector_bytes).to_string());
+        let (entry, start) = (ir.block(fun, "entry"), ir.block(fun, "start"));
+        ir.at_end(entry);
+        ir.br(start);
+        ir.at_end(start);
+        Frame { fun, entry, context: ir.param(fun, 0), heap: vec![], is_body, non_temporal: false }
+    }
+}
+
+/// Emits statements at the builder's position.
+pub(super) struct StmtEmitter<'f> {
+    /// Emits expressions.
+    pub exprs: ExprEmitter<'f>,
+    /// For attributes of outlined functions.
+    pub target: &'f HostTarget,
+    /// The function being filled.
+    pub frame: Frame,
+    /// Messages so far.
+    pub assertions: Vec<String>,
+    /// Outlined bodies so far.
+    pub bodies: usize,
+}
+
+impl<'f> StmtEmitter<'f> {
+    fn ir(&self) -> &'f Ir {
+        self.exprs.ir
+    }
+
+    /// Binds buffers and scalars to what the entry point's argument arrays hold.
+    fn bind_arguments(&mut self, f: &'f LoweredFunction) {
+        let ir = self.ir();
+        let (buffers, scalars) = (ir.param(self.frame.fun, 1), ir.param(self.frame.fun, 2));
+        let (mut n_buffers, mut n_scalars) = (0, 0);
+        for a in &f.args {
+            let value = match a.kind {
+                ArgKind::Input | ArgKind::Output => {
+                    let p = ir.element_ptr(ir.ptr_ty(), buffers, ir.int(Type::I64, n_buffers));
+                    n_buffers += 1;
+                    ir.load(ir.ptr_ty(), p, 8)
+                }
+                ArgKind::Scalar => {
+                    let p = ir.element_ptr(ir.ty(Type::I64), scalars, ir.int(Type::I64, n_scalars));
+                    n_scalars += 1;
+                    let ty = Type::of(a.ty);
+                    let v = ir.load(ir.memory_ty(ty), p, 8);
+                    if a.ty == ScalarType::Bool {
+                        Arith(ir).cast(v, Type::of(ScalarType::U8), ScalarType::Bool)
+                    } else {
+                        v
+                    }
+                }
+            };
+            self.exprs.scopes.bind(&a.name, value);
+        }
+    }
+
+    /// Emits `s`.
+    pub fn stmt(&mut self, s: &'f Stmt) -> Result<(), String> {
+        let mut s = s;
+        // Long chains of lets would nest as deep as they are long.
+        while let Stmt::Let { name, value, body } = s {
+            let v = self.exprs.emit(value)?;
+            self.exprs.scopes.bind(name, v);
+            s = body;
+        }
+        match s {
+            Stmt::Block(list) => list.iter().try_for_each(|s| self.stmt(s)),
+            Stmt::For { var, min, extent, kind, body } => match kind {
+                ForKind::Parallel => self.parallel(var, min, extent, body),
+                ForKind::Serial => self.serial(var, min, extent, body),
+                other => Err(format!("a {other:?} loop over {var} was left by lowering")),
+            },
+            Stmt::If { cond, then, otherwise } => self.branch(cond, then, otherwise.as_deref()),
+            Stmt::Assert { cond, message, args } => self.assertion(cond, message, args),
+            Stmt::Allocate { buffer, ty, extent, memory, zeroed, body } => {
+                self.allocate(buffer, *ty, extent, *memory, *zeroed, body)
+            }
+            Stmt::Store { buffer, index, value, predicate, aligned, non_temporal } => {
+                let flags = StoreFlags { aligned: *aligned, non_temporal: *non_temporal };
+                self.store(buffer, index, value, predicate.as_ref(), flags)
+            }
+            Stmt::Let { .. } => Err("lets are handled above".into()),
+            Stmt::Realize { func, .. } | Stmt::Provide { func, .. } => {
+                Err(format!("a multi-dimensional statement of {func} was left by lowering"))
+            }
+            Stmt::Produce { body, .. } => self.stmt(body),
+        }
+    }
+
+    fn store(
+        &mut self,
+        buffer: &'f Name,
+        index: &'f Expr,
+        value: &'f Expr,
+        predicate: Option<&'f Expr>,
+        flags: StoreFlags,
+    ) -> Result<(), String> {
+        self.exprs.emit(Access::of(index).operand())?;
+        self.exprs.emit(value)?;
+        if let Some(p) = predicate {
+            self.exprs.emit(p)?;
+        }
+        self.exprs.store(buffer, index, value, predicate, flags)?;
+        self.frame.non_temporal |= flags.non_temporal;
+        let group = self.exprs.aliasing.group(buffer);
+        self.exprs.scopes.stored(group.map(GroupSet::of).unwrap_or_default());
+        Ok(())
+    }
+
+    /// `if extent > 0 { i = min; do { body } while (++i < min + extent) }`
+    fn serial(
+        &mut self,
+        var: &'f Name,
+        min: &'f Expr,
+        extent: &'f Expr,
+        body: &'f Stmt,
+    ) -> Result<(), String> {
+        let ir = self.ir();
+        let ty = ir.ty(min.ty());
+        let first = self.exprs.emit(min)?;
+        match extent.as_int() {
+            Some(n) if n <= 0 => return Ok(()),
+            Some(1) => {
+                return self.scoped(|e| {
+                    e.exprs.scopes.bind(var, first);
+                    e.stmt(body)
+                });
+            }
+            _ => {}
+        }
+        let n = self.exprs.emit(extent)?;
+        let end = ir.add_nsw(first, n);
+        let (head, exit) = (self.block("loop"), self.block("after"));
+        let before = ir.current_block();
+        if extent.as_int().is_some() {
+            ir.br(head);
+        } else {
+            ir.cond_br(ir.icmp(IntCmp::LLVMIntSGT, n, ir.zero(ty)), head, exit);
+        }
+        ir.at_end(head);
+        let i = ir.phi(ty);
+        ir.add_incoming(i, first, before);
+        self.exprs.scopes.stored(self.stores_in(body));
+        self.scoped(|e| {
+            e.exprs.scopes.bind(var, i);
+            e.stmt(body)
+        })?;
+        let next = ir.add_nsw(i, ir.int(min.ty(), 1));
+        ir.add_incoming(i, next, ir.current_block());
+        ir.cond_br(ir.icmp(IntCmp::LLVMIntSLT, next, end), head, exit);
+        ir.at_end(exit);
+        Ok(())
+    }
+
+    fn branch(&mut self, cond: &'f Expr, then: &'f Stmt, otherwise: Option<&'f Stmt>) -> Result<(), String> {
+        if cond.ty().lanes != 1 {
+            return Err("an `if` on a vector was left by lowering".into());
+        }
+        let ir = self.ir();
+        let c = self.exprs.emit(cond)?;
+        let (yes, end) = (self.block("then"), self.block("end"));
+        let no = if otherwise.is_some() { self.block("else") } else { end };
+        ir.cond_br(c, yes, no);
+        for (block, s) in [(yes, Some(then)), (no, otherwise)] {
+            if let Some(s) = s {
+                ir.at_end(block);
+                self.scoped(|e| e.stmt(s))?;
+                ir.br(end);
+            }
+        }
+        ir.at_end(end);
+        Ok(())
+    }
+
+    fn assertion(&mut self, cond: &'f Expr, message: &str, args: &'f [Expr]) -> Result<(), String> {
+        let ir = self.ir();
+        self.assertions.push(message.to_string());
+        let code = ir.int(Type::I32, self.assertions.len() as i64);
+        let c = self.exprs.emit(cond)?;
+        let (failed, fine) = (self.block("failed"), self.block("fine"));
+        ir.cond_br(c, fine, failed);
+        ir.at_end(failed);
+        self.scoped(|e| {
+            let slots = e.alloca(ir.array_ty(ir.ty(Type::I64), args.len() as u64), 8);
+            for (i, a) in args.iter().enumerate() {
+                let v = e.exprs.emit(a)?;
+                let p = ir.element_ptr(ir.ty(Type::I64), slots, ir.int(Type::I64, i as i64));
+                ir.store(Arith(ir).cast(v, a.ty(), ScalarType::I64), p, 8);
+            }
+            let (ptr, i32_ty) = (ir.ptr_ty(), ir.ty(Type::I32));
+            let fail = ir.add_function(FAIL, ir.fn_ty(ir.void_ty(), &[ptr, i32_ty, ptr, i32_ty]));
+            ir.call(fail, &[e.frame.context, code, slots, ir.int(Type::I32, args.len() as i64)]);
+            Ok(())
+        })?;
+        self.leave(code);
+        ir.at_end(fine);
+        Ok(())
+    }
+
+    fn allocate(
+        &mut self,
+        buffer: &'f Name,
+        ty: ScalarType,
+        extent: &'f Expr,
+        memory: Memory,
+        zeroed: bool,
+        body: &'f Stmt,
+    ) -> Result<(), String> {
+        let ir = self.ir();
+        let size = ty.bytes() as i64;
+        let (p, bytes) = match memory {
+            Memory::Heap => self.heap_block(extent, size)?,
+            Memory::Stack | Memory::Register => {
+                let n = extent.as_int().filter(|n| (0..1 << 20).contains(n)).ok_or_else(|| {
+                    format!("{buffer} lies in the frame, but its size is not a constant (below 2^20)")
+                })?;
+                let p = self.alloca(ir.array_ty(ir.memory_ty(Type::of(ty)), n as u64), 64);
+                (p, ir.int(Type::I64, n * size))
+            }
+        };
+        if zeroed {
+            let m = ir.memset_zero(p, bytes, 64);
+            if let Some(g) = self.exprs.aliasing.group(buffer) {
+                self.exprs.aliasing.annotate(ir, m, g);
+            }
+        }
+        self.exprs.scopes.push();
+        self.exprs.scopes.bind(buffer, p);
+        let done = self.stmt(body);
+        self.exprs.scopes.pop();
+        if memory == Memory::Heap {
+            self.frame.heap.pop();
+            self.free(p);
+        }
+        done
+    }
+
+    /// Allocates `extent * size` bytes and leaves the function if there are none.
+    fn heap_block(&mut self, extent: &'f Expr, size: i64) -> Result<(Val, Val), String> {
+        let ir = self.ir();
+        let n = self.exprs.emit(extent)?;
+        let n = Arith(ir).cast(n, extent.ty(), ScalarType::I64);
+        let n = ir.intrinsic("llvm.smax", &[ir.ty(Type::I64)], &[n, ir.int(Type::I64, 0)]);
+        let bytes = ir.mul_nsw(n, ir.int(Type::I64, size));
+        let (ptr, i64_ty) = (ir.ptr_ty(), ir.ty(Type::I64));
+        let alloc = ir.add_function(ALLOC, ir.fn_ty(ptr, &[ptr, i64_ty]));
+        let p = ir.call(alloc, &[self.frame.context, bytes]);
+        let (none, some) = (self.block("no_memory"), self.block("memory"));
+        ir.cond_br(ir.icmp(IntCmp::LLVMIntEQ, p, ir.zero(ptr)), none, some);
+        ir.at_end(none);
+        self.leave(ir.int(Type::I32, crate::backend::abi::OUT_OF_MEMORY as i64));
+        ir.at_end(some);
+        self.frame.heap.push(p);
+        Ok((p, bytes))
+    }
+
+    fn free(&self, p: Val) {
+        let ir = self.ir();
+        let free = ir.add_function(FREE, ir.fn_ty(ir.void_ty(), &[ir.ptr_ty()]));
+        ir.call(free, &[p]);
+    }
+
+    /// Leaves the function for good with `code`, freeing what is allocated.
+    pub fn leave(&self, code: Val) {
+        self.frame.heap.iter().rev().for_each(|&p| self.free(p));
+        self.ir().ret((!self.frame.is_body).then_some(code));
+    }
+
+    /// The normal end of the function being filled.
+    pub fn frame_exit(&self) {
+        let ir = self.ir();
+        if self.frame.non_temporal {
+            // Non-temporal stores are not ordered by the release that ends a parallel loop.
+            ir.intrinsic("llvm.x86.sse.sfence", &[], &[]);
+        }
+        self.leave(ir.int(Type::I32, 0));
+    }
+
+    /// Frame space, allocated once per call of the function.
+    pub fn alloca(&self, ty: super::ir::Ty, align: u32) -> Val {
+        let ir = self.ir();
+        let here = ir.current_block();
+        ir.before_terminator(self.frame.entry);
+        let p = ir.alloca(ty, align);
+        ir.at_end(here);
+        p
+    }
+
+    /// A new block of the function being filled.
+    pub fn block(&self, name: &str) -> Block {
+        self.ir().block(self.frame.fun, name)
+    }
+
+    /// Emits with a scope of its own.
+    pub fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
+        self.exprs.scopes.push();
+        let r = f(self);
+        self.exprs.scopes.pop();
+        r
+    }
+
+    /// Groups that `s` stores to.
+    pub fn stores_in(&self, s: &Stmt) -> GroupSet {
+        let mut set = GroupSet::default();
+        for_each_stmt(s, &mut |s| {
+            if let Stmt::Store { buffer, .. } = s {
+                let g: Option<Group> = self.exprs.aliasing.group(buffer);
+                set = set.union(g.map(GroupSet::of).unwrap_or_default());
+            }
+        });
+        set
+    }
+
+    /// Continues behind a parallel loop only if nothing failed in it.
+    pub fn leave_if_failed(&self) {
+        let ir = self.ir();
+        let i32_ty = ir.ty(Type::I32);
+        // `failed` is the context's first field.
+        let code = ir.load(i32_ty, self.frame.context, 4);
+        let (failed, fine) = (self.block("failed"), self.block("fine"));
+        ir.cond_br(ir.icmp(IntCmp::LLVMIntNE, code, ir.zero(i32_ty)), failed, fine);
+        ir.at_end(failed);
+        self.leave(code);
+        ir.at_end(fine);
+    }
+
+    /// A scalar index or count as i32.
+    pub fn as_i32(&self, v: Val, ty: Type) -> Val {
+        if ty == Type::I64 { self.ir().cast(Op::LLVMTrunc, v, self.ir().ty(Type::I32)) } else { v }
+    }
+}

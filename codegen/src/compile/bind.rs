@@ -1,0 +1,255 @@
+//! How the buffers and parameters of a call become the argument arrays of an entry point.
+
+use std::ffi::c_void;
+
+use super::bind_error;
+use super::signature::{BufferSlot, Signature};
+use crate::error::Error;
+use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::func::Layout;
+use crate::runtime::{Buffer, BufferSpec, Scalar};
+use crate::stmt::{ArgKind, LoweredFunction};
+use crate::types::ScalarType;
+
+/// Where each entry of the argument arrays comes from.
+pub(super) struct Plan {
+    pipeline: String,
+    signature: Signature,
+    /// Per pointer: slot of the signature and plane.
+    pointers: Vec<(usize, usize)>,
+    scalars: Vec<Source>,
+    ranged: Vec<usize>,
+}
+
+/// Where a scalar argument comes from.
+enum Source {
+    /// Extent of dimension `.1` of slot `.0`.
+    Extent(usize, usize, ScalarType),
+    /// Stride of dimension `.1` of slot `.0`.
+    Stride(usize, usize, ScalarType),
+    /// A parameter, by its index in the signature.
+    Param(usize),
+}
+
+impl Plan {
+    /// Matches the arguments of `f` with the signature, by the names of [`crate::stmt`].
+    pub fn new(f: &LoweredFunction, signature: &Signature) -> Result<Plan, Error> {
+        let with_range = |(i, b): (usize, &BufferSlot)| b.value_range.is_some().then_some(i);
+        let mut plan = Plan {
+            pipeline: f.name.clone(),
+            signature: signature.clone(),
+            pointers: vec![],
+            scalars: vec![],
+            ranged: signature.buffers.iter().enumerate().filter_map(with_range).collect(),
+        };
+        for a in &f.args {
+            let unknown =
+                || plan.error(&a.name, "the code asks for it, but it is neither a buffer nor a parameter");
+            match a.kind {
+                ArgKind::Input | ArgKind::Output => {
+                    let p = pointer_source(&a.name, signature).ok_or_else(unknown)?;
+                    plan.pointers.push(p);
+                }
+                ArgKind::Scalar => {
+                    let s = scalar_source(&a.name, a.ty, signature).ok_or_else(unknown)?;
+                    plan.scalars.push(s);
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    fn error(&self, name: &str, message: impl Into<String>) -> Error {
+        bind_error(&self.pipeline, name, message)
+    }
+
+    /// Length of the array of pointers.
+    pub fn pointer_count(&self) -> usize {
+        self.pointers.len()
+    }
+
+    /// Length of the array of scalars.
+    pub fn scalar_count(&self) -> usize {
+        self.scalars.len()
+    }
+
+    /// One buffer per slot, from named buffers.
+    pub fn match_buffers<'b>(&self, given: &[(&str, &'b Buffer)]) -> Result<Vec<&'b Buffer>, Error> {
+        let mut slots: Vec<Option<&Buffer>> = vec![None; self.signature.buffers.len()];
+        for (name, b) in given {
+            let i = self
+                .signature
+                .slot(name)
+                .ok_or_else(|| self.error(name, "the pipeline has no such buffer"))?;
+            if slots[i].replace(b).is_some() {
+                return Err(self.error(name, "bound twice"));
+            }
+        }
+        let slots: Vec<&Buffer> = slots
+            .into_iter()
+            .zip(&self.signature.buffers)
+            .map(|(b, slot)| b.ok_or_else(|| self.error(&slot.name, "no buffer is bound to it")))
+            .collect::<Result<_, _>>()?;
+        self.check_slots(&slots)?;
+        Ok(slots)
+    }
+
+    /// Checks that each buffer fits its slot, and that what is written is not also something else.
+    pub fn check_slots(&self, slots: &[&Buffer]) -> Result<(), Error> {
+        for (slot, b) in self.signature.buffers.iter().zip(slots) {
+            slot.check(b).map_err(|m| self.error(&slot.name, m))?;
+        }
+        for (i, a) in self.signature.buffers.iter().enumerate().filter(|(_, a)| a.written) {
+            for (j, b) in self.signature.buffers.iter().enumerate() {
+                let allowed = i == j || a.in_place_of.as_ref() == Some(&b.name) || (b.written && j < i);
+                if !allowed && std::ptr::eq(slots[i], slots[j]) {
+                    return Err(self.error(
+                        &a.name,
+                        format!("shares its buffer with {}, but is not in place of it", b.name),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills in extents and strides.
+    pub fn fill_sizes(&self, scalars: &mut [u64], slots: &[&Buffer]) {
+        for (to, source) in scalars.iter_mut().zip(&self.scalars) {
+            match *source {
+                Source::Extent(slot, d, ty) => *to = integer_slot(slots[slot].spec().extents[d] as i64, ty),
+                Source::Stride(slot, d, ty) => *to = integer_slot(slots[slot].strides()[d], ty),
+                Source::Param(_) => {}
+            }
+        }
+    }
+
+    /// Fills in all parameters.
+    pub fn fill_params(&self, scalars: &mut [u64], given: &[(&str, Scalar)]) -> Result<(), Error> {
+        for (name, value) in given {
+            self.set_param(scalars, name, *value)?;
+        }
+        match self.signature.params.keys().find(|p| !given.iter().any(|g| *g.0 == ***p)) {
+            Some(missing) => Err(self.error(missing, "no value is given for this parameter")),
+            None => Ok(()),
+        }
+    }
+
+    /// Fills in one parameter.
+    pub fn set_param(&self, scalars: &mut [u64], name: &str, value: Scalar) -> Result<(), Error> {
+        let Some((i, _, ty)) = self.signature.params.get_full(name) else {
+            return Err(self.error(name, "the pipeline has no such parameter"));
+        };
+        if value.ty() != *ty {
+            return Err(self.error(name, format!("expected a {}, got a {}", ty.name(), value.ty().name())));
+        }
+        for (to, source) in scalars.iter_mut().zip(&self.scalars) {
+            if matches!(source, Source::Param(p) if *p == i) {
+                *to = value.slot();
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills in addresses.
+    pub fn fill_pointers<'b>(&self, pointers: &mut [*mut c_void], slot: impl Fn(usize) -> &'b Buffer) {
+        for (to, &(s, plane)) in pointers.iter_mut().zip(&self.pointers) {
+            *to = slot(s).plane_ptr(plane);
+        }
+    }
+
+    /// Slots whose values keep a promised range.
+    pub fn ranged_slots(&self) -> impl Iterator<Item = usize> {
+        self.ranged.iter().copied()
+    }
+
+    /// The range that the values of a slot keep, for buffers of the given sizes.
+    pub fn range(&self, slot: usize, specs: &[BufferSpec], scalars: &[u64]) -> Result<(i64, i64), Error> {
+        let s = &self.signature.buffers[slot];
+        let range = s.value_range.as_ref().and_then(|(low, high)| {
+            Some((self.evaluate(low, specs, scalars)?, self.evaluate(high, specs, scalars)?))
+        });
+        range.ok_or_else(|| self.error(&s.name, "the bounds of its values cannot be computed before the run"))
+    }
+
+    /// Checks the values of a slot's buffer.
+    pub fn check_range(&self, slot: usize, b: &Buffer, low: i64, high: i64) -> Result<(), Error> {
+        match b.value_outside(low, high) {
+            None => Ok(()),
+            Some(v) => {
+                let name = &self.signature.buffers[slot].name;
+                Err(self.error(name, format!("value {v} is not in [{low}, {high}]")))
+            }
+        }
+    }
+
+    /// The value of an integer expression over parameters and extents.
+    fn evaluate(&self, e: &Expr, specs: &[BufferSpec], scalars: &[u64]) -> Option<i64> {
+        Some(match e.kind() {
+            ExprKind::Int(v) => *v,
+            ExprKind::Cast(a) if e.ty().scalar.is_int() => {
+                e.ty().scalar.wrap(self.evaluate(a, specs, scalars)?)
+            }
+            ExprKind::Param(n) => self.param_value(n, e.ty().scalar, specs, scalars)?,
+            ExprKind::Binary(op, a, b) => {
+                let (a, b) = (self.evaluate(a, specs, scalars)?, self.evaluate(b, specs, scalars)?);
+                match op {
+                    BinaryOp::Add => a.checked_add(b)?,
+                    BinaryOp::Sub => a.checked_sub(b)?,
+                    BinaryOp::Mul => a.checked_mul(b)?,
+                    BinaryOp::Min => a.min(b),
+                    BinaryOp::Max => a.max(b),
+                    BinaryOp::Div => a.checked_div_euclid(b).unwrap_or(0),
+                    BinaryOp::Mod => a.checked_rem_euclid(b).unwrap_or(0),
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    fn param_value(&self, name: &Name, ty: ScalarType, specs: &[BufferSpec], scalars: &[u64]) -> Option<i64> {
+        match scalar_source(name, ty, &self.signature)? {
+            Source::Extent(slot, d, _) => Some(specs[slot].extents[d] as i64),
+            Source::Stride(..) => None,
+            Source::Param(p) => {
+                let i = self.scalars.iter().position(|s| matches!(s, Source::Param(q) if *q == p))?;
+                Some(ty.wrap(scalars[i] as i64))
+            }
+        }
+    }
+}
+
+/// An integer in the low bytes of a scalar slot.
+fn integer_slot(v: i64, ty: ScalarType) -> u64 {
+    if ty.bytes() == 4 { v as u32 as u64 } else { v as u64 }
+}
+
+/// `f`, `f.k`, `f.out` or `f.out.k`: slot of `f` and plane `k`.
+fn pointer_source(name: &str, signature: &Signature) -> Option<(usize, usize)> {
+    let find = |name: &str| signature.slot(name).or_else(|| signature.slot(name.strip_suffix(".out")?));
+    if let Some(slot) = find(name) {
+        // Records are one buffer; so is a planar one that is asked for as a whole.
+        return Some((slot, 0));
+    }
+    let (base, k) = name.rsplit_once('.')?;
+    let (slot, plane) = (find(base)?, k.parse().ok()?);
+    let b = &signature.buffers[slot];
+    (b.layout == Layout::Planar && plane < b.channels).then_some((slot, plane))
+}
+
+/// A parameter, `f.extent.d` or `f.stride.d`.
+fn scalar_source(name: &str, ty: ScalarType, signature: &Signature) -> Option<Source> {
+    if let Some((i, _, declared)) = signature.params.get_full(name) {
+        return (*declared == ty).then_some(Source::Param(i));
+    }
+    let (rest, d) = name.rsplit_once('.')?;
+    let (base, what) = rest.rsplit_once('.')?;
+    let slot = signature.slot(base).or_else(|| signature.slot(base.strip_suffix(".out")?))?;
+    let d: usize = d.parse().ok().filter(|&d| d < signature.buffers[slot].dims)?;
+    match what {
+        "extent" => Some(Source::Extent(slot, d, ty)),
+        "stride" => Some(Source::Stride(slot, d, ty)),
+        _ => None,
+    }
+}

@@ -1,0 +1,129 @@
+//! What a compiled pipeline takes: buffers and parameters, by name.
+
+use indexmap::IndexMap;
+
+use crate::error::Error;
+use crate::expr::{Expr, Name};
+use crate::func::{Layout, Pipeline};
+use crate::runtime::Buffer;
+use crate::schedule::{Directive, Schedule};
+use crate::types::ScalarType;
+
+/// A buffer that a pipeline takes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BufferSlot {
+    /// Name of the input or of the output's Func.
+    pub name: Name,
+    /// Element type.
+    pub ty: ScalarType,
+    /// Tuple elements.
+    pub channels: usize,
+    /// Number of dimensions.
+    pub dims: usize,
+    /// How elements lie.
+    pub layout: Layout,
+    /// Least halo, per dimension.
+    pub halo: Vec<u32>,
+    /// True for outputs.
+    pub written: bool,
+    /// The input that this output may share its buffer with.
+    pub in_place_of: Option<Name>,
+    /// Inclusive bounds that the values keep, checked when bound.
+    pub value_range: Option<(Expr, Expr)>,
+}
+
+/// Buffers and parameters of a compiled pipeline.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Signature {
+    /// Inputs, then outputs.
+    pub buffers: Vec<BufferSlot>,
+    /// Parameters with their types.
+    pub params: IndexMap<Name, ScalarType>,
+}
+
+impl Signature {
+    /// The signature of a pipeline under a schedule, which says what runs in place.
+    pub fn of(pipeline: &Pipeline, schedule: &Schedule) -> Result<Signature, Error> {
+        let one_type = |name: &Name, types: &[ScalarType]| match types {
+            [first, rest @ ..] if rest.iter().all(|t| t == first) => Ok(*first),
+            _ => Err(Error::Pipeline {
+                pipeline: pipeline.name.clone(),
+                message: format!(
+                    "{name} has values of several types, but a buffer holds one: split it into several"
+                ),
+            }),
+        };
+        let mut buffers = vec![];
+        for input in pipeline.inputs.values() {
+            buffers.push(BufferSlot {
+                name: input.name.clone(),
+                ty: one_type(&input.name, &input.types)?,
+                channels: input.types.len(),
+                dims: input.dims,
+                layout: input.layout,
+                halo: input.halo.clone(),
+                written: false,
+                in_place_of: None,
+                value_range: input.value_range.clone(),
+            });
+        }
+        for output in &pipeline.outputs {
+            let func = pipeline.funcs.get(&output.func).ok_or_else(|| Error::Pipeline {
+                pipeline: pipeline.name.clone(),
+                message: format!("output {} is no Func", output.func),
+            })?;
+            buffers.push(BufferSlot {
+                name: func.name.clone(),
+                ty: one_type(&func.name, &func.types())?,
+                channels: func.values.len(),
+                dims: func.vars.len(),
+                layout: output.layout,
+                halo: output.halo.clone(),
+                written: true,
+                in_place_of: in_place_of(schedule, &func.name),
+                value_range: None,
+            });
+        }
+        Ok(Signature { buffers, params: pipeline.params.clone() })
+    }
+
+    /// Index of the buffer called `name`.
+    pub fn slot(&self, name: &str) -> Option<usize> {
+        self.buffers.iter().position(|b| &*b.name == name)
+    }
+}
+
+fn in_place_of(schedule: &Schedule, func: &Name) -> Option<Name> {
+    schedule
+        .stages
+        .iter()
+        .filter(|(stage, _)| stage.func == *func)
+        .flat_map(|(_, directives)| directives)
+        .find_map(|d| match d {
+            Directive::InPlaceOf(input) => Some(input.clone()),
+            _ => None,
+        })
+}
+
+impl BufferSlot {
+    /// Says what is wrong with `b` in this place, if anything.
+    pub fn check(&self, b: &Buffer) -> Result<(), String> {
+        let s = b.spec();
+        if s.ty != self.ty {
+            return Err(format!("expected elements of type {}, got {}", self.ty.name(), s.ty.name()));
+        }
+        if s.extents.len() != self.dims {
+            return Err(format!("expected {} dimensions, got {}", self.dims, s.extents.len()));
+        }
+        if s.channels != self.channels {
+            return Err(format!("expected {} channels, got {}", self.channels, s.channels));
+        }
+        if s.layout != self.layout {
+            return Err(format!("expected layout {:?}, got {:?}", self.layout, s.layout));
+        }
+        if self.halo.iter().zip(&s.halo).any(|(need, has)| has < need) {
+            return Err(format!("expected a halo of at least {:?}, got {:?}", self.halo, s.halo));
+        }
+        Ok(())
+    }
+}

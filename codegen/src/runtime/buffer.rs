@@ -1,0 +1,309 @@
+//! Buffers: the memory of inputs and outputs.
+//!
+//! A buffer holds, per element of its domain, a tuple of `channels` values of one type. Coordinates run over
+//! `[-halo_d, extent_d + halo_d)`; dimension 0 is the fastest.
+//!
+//! # Layout
+//! Planar: one plane per channel, stride 1 in dimension 0. Record(s): one plane whose elements are records of s slots,
+//! channels innermost, stride s in dimension 0. Guaranteed of every plane:
+//! - The address of the origin (coordinate 0) is a multiple of 64 bytes.
+//! - The strides of dimensions 1 and up are multiples of 16 elements and of 64 bytes. The pitch (stride 1) is no
+//!   multiple of 4096 bytes, nor is the distance of planes: rows below each other would compete for the same cache sets.
+//! - Rows do not share their halos: from `-halo_0` to the extent, rounded up to 16, and beyond to `extent + halo_0`.
+//! - 64 elements before the first and behind the last halo element may be touched by vectors.
+//!
+//! All is zero at first, pads and halos included.
+//!
+//! # Sharing
+//! Compiled code writes to buffers through shared references, as if the elements were `Cell`s. So a buffer may move to
+//! another thread but not be shared between threads (it is not `Sync`), and no reference to its elements leaves it.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::element::{BoolByte, Element, Wide, with_element};
+use super::memory::Memory;
+use crate::func::Layout;
+use crate::types::ScalarType;
+
+/// Elements that vectors may touch outside the halo.
+const SLACK: i64 = 64;
+/// Bytes of a cache line, and of the widest vector.
+const LINE: i64 = 64;
+/// Lanes to which rows are padded, at least.
+const LANES: i64 = 16;
+/// Rows or planes at multiples of this many bytes compete for the same cache sets.
+const PAGE: i64 = 4096;
+
+/// What a buffer looks like.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BufferSpec {
+    /// Type of every value.
+    pub ty: ScalarType,
+    /// Values per element.
+    pub channels: usize,
+    /// How elements lie.
+    pub layout: Layout,
+    /// Size of the domain per dimension, fastest first; empty for a scalar.
+    pub extents: Vec<i32>,
+    /// Readable elements on both sides, per dimension.
+    pub halo: Vec<u32>,
+}
+
+impl BufferSpec {
+    /// Planar, one channel, no halo.
+    pub fn new(ty: ScalarType, extents: &[i32]) -> BufferSpec {
+        let halo = vec![0; extents.len()];
+        BufferSpec { ty, channels: 1, layout: Layout::Planar, extents: extents.to_vec(), halo }
+    }
+    /// With so many values per element.
+    pub fn channels(mut self, channels: usize) -> BufferSpec {
+        self.channels = channels;
+        self
+    }
+    /// With another layout.
+    pub fn layout(mut self, layout: Layout) -> BufferSpec {
+        self.layout = layout;
+        self
+    }
+    /// With a halo, one width per dimension.
+    pub fn halo(mut self, halo: &[u32]) -> BufferSpec {
+        self.halo = halo.to_vec();
+        self
+    }
+    /// Number of elements of the domain.
+    pub fn len(&self) -> usize {
+        self.extents.iter().map(|&e| e.max(0) as usize).product()
+    }
+    /// True if the domain has no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Memory with the layout of the module's description.
+pub struct Buffer {
+    spec: BufferSpec,
+    /// In elements of `ty`, per dimension.
+    strides: Vec<i64>,
+    /// In elements, between the planes of a planar buffer (0 for records: channel k is slot k).
+    plane: i64,
+    /// In elements, from the start of the memory to the origin of plane 0.
+    origin: i64,
+    memory: Memory,
+    /// Differs from all earlier values, of any buffer, whenever the contents may have changed.
+    version: Cell<u64>,
+}
+
+impl Buffer {
+    /// A zeroed buffer. Errors name what is wrong: negative extents, more channels than slots, too much memory.
+    pub fn new(spec: BufferSpec) -> Result<Buffer, String> {
+        let shape = Shape::of(&spec)?;
+        let stagger = stagger(&spec);
+        let bytes = (shape.elements as i128 + stagger as i128) * spec.ty.bytes() as i128;
+        let memory = usize::try_from(bytes)
+            .ok()
+            .filter(|&b| b <= isize::MAX as usize)
+            .and_then(Memory::zeroed)
+            .ok_or_else(|| format!("not enough memory for {} elements {:?}", spec.ty.name(), spec.extents))?;
+        let Shape { strides, plane, origin, .. } = shape;
+        Ok(Buffer {
+            spec,
+            strides,
+            plane,
+            origin: origin + stagger,
+            memory,
+            version: Cell::new(next_version()),
+        })
+    }
+
+    /// A scalar holding `v`.
+    pub fn scalar<T: Element>(v: T) -> Result<Buffer, String> {
+        let b = Buffer::new(BufferSpec::new(T::TYPE, &[]))?;
+        b.set(&[], 0, v);
+        Ok(b)
+    }
+
+    /// What it looks like.
+    pub fn spec(&self) -> &BufferSpec {
+        &self.spec
+    }
+
+    /// Distance of neighbours in each dimension, in elements.
+    pub fn strides(&self) -> &[i64] {
+        &self.strides
+    }
+
+    /// A number that no other contents, of this or any other buffer, have had.
+    pub fn version(&self) -> u64 {
+        self.version.get()
+    }
+
+    /// Notes that the contents may have changed.
+    pub(crate) fn touch(&self) {
+        self.version.set(next_version());
+    }
+
+    /// Bytes that the buffer takes, pads included.
+    pub fn bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// Address of the origin of a plane (planar), or of the records (plane 0).
+    pub fn plane_ptr(&self, plane: usize) -> *mut c_void {
+        let offset = (self.origin + self.plane * plane as i64) * self.spec.ty.bytes() as i64;
+        self.memory.base().wrapping_offset(offset as isize).cast()
+    }
+
+    /// Offset in elements, from the start of the memory, of a value; `None` outside domain and halo.
+    fn offset(&self, at: &[i32], channel: usize) -> Option<i64> {
+        let s = &self.spec;
+        if at.len() != s.extents.len() || channel >= s.channels {
+            return None;
+        }
+        let mut offset = self.origin + self.channel_step() * channel as i64;
+        for (d, &c) in at.iter().enumerate() {
+            let (c, halo, extent) = (c as i64, s.halo[d] as i64, s.extents[d] as i64);
+            if c < -halo || c >= extent + halo {
+                return None;
+            }
+            offset += c * self.strides[d];
+        }
+        Some(offset)
+    }
+
+    /// Distance of the channels of one element, in elements.
+    pub(super) fn channel_step(&self) -> i64 {
+        match self.spec.layout {
+            Layout::Planar => self.plane,
+            Layout::Record(_) => 1,
+        }
+    }
+
+    /// All of the memory.
+    pub(super) fn whole(&self) -> (*mut u8, usize) {
+        (self.memory.base(), self.memory.bytes())
+    }
+
+    /// Address of the value at the origin, channel 0, as `T`s.
+    pub(super) fn origin_ptr<T>(&self) -> *mut T {
+        self.plane_ptr(0).cast()
+    }
+
+    /// The value at coordinates `at` (halo included), converted; `None` outside or if there is no such channel.
+    pub fn get<T: Element>(&self, at: &[i32], channel: usize) -> Option<T> {
+        let offset = self.offset(at, channel)?;
+        let wide = with_element!(self.spec.ty, E => {
+            // SAFETY: the offset is inside the memory, which holds elements of this type, initialised since allocation.
+            unsafe { self.memory.base().cast::<E>().offset(offset as isize).read() }.widen()
+        });
+        Some(T::narrow(wide))
+    }
+
+    /// Sets the value at coordinates `at`, converted; false (and nothing done) outside.
+    pub fn set<T: Element>(&self, at: &[i32], channel: usize, v: T) -> bool {
+        let Some(offset) = self.offset(at, channel) else { return false };
+        self.write(offset, v.widen());
+        true
+    }
+
+    fn write(&self, offset: i64, v: Wide) {
+        self.touch();
+        with_element!(self.spec.ty, E => {
+            // SAFETY: as in `get`; there are no references into the memory, and no other thread (module doc).
+            unsafe { self.memory.base().cast::<E>().offset(offset as isize).write(E::narrow(v)) }
+        })
+    }
+
+    /// Exchanges the memory of two buffers that look alike.
+    pub fn swap(&mut self, other: &mut Buffer) -> Result<(), String> {
+        if self.spec != other.spec {
+            return Err(format!(
+                "buffers that are swapped must look alike: {:?} and {:?}",
+                self.spec, other.spec
+            ));
+        }
+        std::mem::swap(self, other);
+        Ok(())
+    }
+}
+
+/// Where things lie in a buffer, in elements.
+struct Shape {
+    strides: Vec<i64>,
+    plane: i64,
+    origin: i64,
+    elements: i64,
+}
+
+impl Shape {
+    fn of(spec: &BufferSpec) -> Result<Shape, String> {
+        let slots = match spec.layout {
+            Layout::Planar => 1,
+            Layout::Record(s) if spec.channels <= s as usize => s as i64,
+            Layout::Record(s) => {
+                return Err(format!("{} channels do not fit in a record of {s}", spec.channels));
+            }
+        };
+        if spec.halo.len() != spec.extents.len() {
+            return Err(format!("{} halo widths for {} dimensions", spec.halo.len(), spec.extents.len()));
+        }
+        if let Some(e) = spec.extents.iter().find(|&&e| e < 0) {
+            return Err(format!("negative extent {e}"));
+        }
+        if spec.channels == 0 {
+            return Err("a buffer needs at least one channel".into());
+        }
+        Shape::checked(spec, slots).ok_or_else(|| format!("extents {:?} are too large", spec.extents))
+    }
+
+    /// `None` on overflow.
+    fn checked(spec: &BufferSpec, slots: i64) -> Option<Shape> {
+        let size = spec.ty.bytes() as i64;
+        let unit = LANES.max(LINE / size);
+        let page = PAGE / size;
+        let (mut strides, mut before, mut step) = (vec![], 0i64, slots);
+        for (d, (&e, &h)) in spec.extents.iter().zip(&spec.halo).enumerate() {
+            let (e, h) = (e as i64, h as i64);
+            strides.push(step);
+            let lead = if d == 0 { round_up(h, unit)? } else { h };
+            before = before.checked_add(lead.checked_mul(step)?)?;
+            let mut next = step.checked_mul(lead.checked_add(e)?.checked_add(h)?)?;
+            next = round_up(next, unit)?;
+            if d == 0 && next % page == 0 && next > 0 {
+                next += unit;
+            }
+            step = next;
+        }
+        let slack = round_up(SLACK, unit)?;
+        let mut plane = round_up(step.checked_add(slack)?, unit)?;
+        if plane % page == 0 {
+            plane += 3 * unit;
+        }
+        let planes = if slots == 1 { spec.channels as i64 } else { 1 };
+        let elements = plane.checked_mul(planes)?.checked_add(2 * slack)?;
+        let plane = if spec.layout == Layout::Planar { plane } else { 0 };
+        Some(Shape { strides, plane, origin: slack + before, elements })
+    }
+}
+
+fn next_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn round_up(n: i64, unit: i64) -> Option<i64> {
+    Some(n.checked_add(unit - 1)? / unit * unit)
+}
+
+/// Elements by which the origin is moved, a multiple of 64 bytes, differing from buffer to buffer: large blocks all
+/// start at the same place in a page, and the same row of several arrays would compete for the same cache sets.
+fn stagger(spec: &BufferSpec) -> i64 {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    if spec.len() * spec.ty.bytes() < PAGE as usize {
+        return 0;
+    }
+    let n = COUNT.fetch_add(1, Ordering::Relaxed) as i64;
+    n * 5 * LINE % PAGE / spec.ty.bytes() as i64
+}

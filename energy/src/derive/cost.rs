@@ -1,0 +1,66 @@
+//! Routines per residual instance: cost, model and their parts.
+
+use super::Template;
+use crate::dag::{Access, At, Dag, ExprId, Source};
+use crate::model::Energy;
+
+/// The per-instance routines of one residual template.
+#[derive(Clone, Debug)]
+pub struct ResidualCost {
+    /// Index among the energy's residuals.
+    pub residual: usize,
+    /// The boundary rule holds (1 where it is lifted).
+    pub boundary: ExprId,
+    /// Some unknown read is in the domain at a free element.
+    pub counts: ExprId,
+    /// Both: the instance is part of E.
+    pub guard: ExprId,
+    /// The residual of a counted instance, else 0.
+    pub value: ExprId,
+    /// Its square, else 0.
+    pub cost: ExprId,
+    /// Its part of the model's change, (J d)(2 r + J d), else 0; d is the direction.
+    pub model: ExprId,
+    /// (J d) of a counted instance, else 0.
+    pub jp: ExprId,
+    /// Partials by unknown access, without any guard.
+    pub partials: Vec<(Access, ExprId)>,
+}
+
+pub(super) fn residual_cost(energy: &Energy, dag: &mut Dag, t: &Template) -> ResidualCost {
+    let counts = counts(energy, dag, t.residual);
+    let guard = dag.and(&[t.boundary, counts]);
+    let zero = dag.constant(0.0);
+    let square = dag.powi(t.value, 2);
+    let twice = dag.sum(0.0, &[(2.0, t.value), (1.0, t.jp)]);
+    let model = dag.mul(t.jp, twice);
+    let mut guarded = |e: ExprId| dag.select(guard, e, zero);
+    ResidualCost {
+        residual: t.residual,
+        boundary: t.boundary,
+        counts,
+        guard,
+        value: guarded(t.value),
+        cost: guarded(square),
+        model: guarded(model),
+        jp: guarded(t.jp),
+        partials: t.partials.clone(),
+    }
+}
+
+/// Whether an instance counts: one of the unknowns it reads, as constructed, is in the domain and free. In a space without
+/// Exclude every element of the domain is free.
+fn counts(energy: &Energy, dag: &mut Dag, residual: usize) -> ExprId {
+    let mut any = Vec::new();
+    for read in &energy.residuals[residual].unknown_reads {
+        let Source::Unknown(u) = read.source else { continue };
+        let space = energy.unknowns[u.index()].space;
+        let excludes = energy.excludes.iter().any(|&(s, _)| s == space);
+        any.push(match &read.at {
+            at if excludes => dag.free(space, at.clone()),
+            At::Offset(o) => dag.in_bounds(o, o),
+            At::Vertex(..) => dag.constant(1.0),
+        });
+    }
+    dag.or(&any)
+}

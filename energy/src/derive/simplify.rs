@@ -1,0 +1,143 @@
+//! The passes over assembled routines, in order: guards, factoring. Each keeps its result only where it needs no more
+//! operations than before, and reports the counts.
+
+use super::{OpCount, Routines, count_ops, factor::factor};
+use crate::dag::{Dag, ExprId, Node};
+use rustc_hash::FxHashMap;
+
+/// What the passes did to one routine.
+#[derive(Clone, Debug)]
+pub struct PassReport {
+    /// As in `jtjp {W,H}`, by index space or graph number.
+    pub routine: String,
+    /// Operation count after each stage; the first is `assembled`.
+    pub stages: Vec<(&'static str, OpCount)>,
+}
+
+/// Nodes that [`assume_guards`] may visit below guards, in all; a cap against quadratic work on deep nests.
+const ASSUME_BUDGET: usize = 1 << 20;
+
+/// Runs every pass on one routine.
+pub fn simplify(dag: &mut Dag, roots: &[ExprId]) -> (Vec<ExprId>, Vec<(&'static str, OpCount)>) {
+    type Pass = fn(&mut Dag, &[ExprId]) -> Vec<ExprId>;
+    let passes: [(&'static str, Pass); 2] = [("guards", assume_guards), ("factored", factor_sums)];
+    let mut current = roots.to_vec();
+    let mut count = count_ops(dag, &current);
+    let mut stages = vec![("assembled", count)];
+    for (name, pass) in passes {
+        let next = pass(dag, &current);
+        let next_count = count_ops(dag, &next);
+        if next_count.weight() <= count.weight() {
+            (current, count) = (next, next_count);
+        }
+        stages.push((name, count));
+    }
+    (current, stages)
+}
+
+impl Routines {
+    /// Simplifies every routine in place; appends to [`Routines::passes`].
+    pub fn simplify(&mut self) {
+        let Routines { dag, spaces, graphs, costs, passes } = self;
+        let mut run = |routine: String, roots: &mut [&mut ExprId]| {
+            let before: Vec<ExprId> = roots.iter().map(|r| **r).collect();
+            let (after, stages) = simplify(dag, &before);
+            roots.iter_mut().zip(after).for_each(|(r, a)| **r = a);
+            passes.push(PassReport { routine, stages });
+        };
+        for s in spaces {
+            for (name, list) in
+                [("gradient", &mut s.gradient), ("blocks", &mut s.blocks), ("jtjp", &mut s.jtjp)]
+            {
+                run(format!("{name} space {}", s.space.0), &mut list.iter_mut().collect::<Vec<_>>());
+            }
+        }
+        for g in graphs {
+            for s in &mut g.slots {
+                for (name, list) in
+                    [("gradient", &mut s.gradient), ("blocks", &mut s.blocks), ("jtjp", &mut s.jtjp)]
+                {
+                    let routine = format!("{name} graph {} slot {}", g.graph.0, s.slot);
+                    run(routine, &mut list.iter_mut().collect::<Vec<_>>());
+                }
+            }
+        }
+        for c in costs {
+            let n = c.residual;
+            run(format!("cost residual {n}"), &mut [&mut c.value, &mut c.cost]);
+            run(format!("model residual {n}"), &mut [&mut c.jp, &mut c.model]);
+        }
+    }
+}
+
+/// Resolves conditions, however deep, under the guards that decide them: below `Select(c, a, b)`, a condition that c implies
+/// is 1 in a, one that c excludes is 0, and the reverse in b.
+pub fn assume_guards(dag: &mut Dag, roots: &[ExprId]) -> Vec<ExprId> {
+    let mut done: FxHashMap<ExprId, ExprId> = FxHashMap::default();
+    let mut conditional = Conditional::default();
+    let mut budget = ASSUME_BUDGET;
+    for n in dag.reachable(roots) {
+        let mut r = dag.with_children(n, &mut |c| done[&c]);
+        if let Node::Select(cond, a, b) = *dag.node(r) {
+            let negated = dag.not(cond);
+            let a = assume(dag, cond, a, &mut conditional, &mut budget);
+            let b = assume(dag, negated, b, &mut conditional, &mut budget);
+            r = dag.select(cond, a, b);
+        }
+        done.insert(n, r);
+    }
+    roots.iter().map(|r| done[r]).collect()
+}
+
+fn assume(
+    dag: &mut Dag,
+    cond: ExprId,
+    e: ExprId,
+    conditional: &mut Conditional,
+    budget: &mut usize,
+) -> ExprId {
+    if *budget == 0 || !conditional.get(dag, e) {
+        return e;
+    }
+    dag.substitute_ids(&[e], &mut |dag, n| {
+        *budget = budget.saturating_sub(1);
+        if *budget == 0 || !conditional.get(dag, n) {
+            return Some(n);
+        }
+        if !dag.is_boolean(n) {
+            return None;
+        }
+        let known = match (dag.implies(cond, n), dag.excludes(cond, n)) {
+            (true, _) => 1.0,
+            (_, true) => 0.0,
+            _ => return None,
+        };
+        Some(dag.constant(known))
+    })[0]
+}
+
+/// Whether an expression holds a condition that could be resolved.
+#[derive(Default)]
+struct Conditional(FxHashMap<ExprId, bool>);
+
+impl Conditional {
+    fn get(&mut self, dag: &Dag, id: ExprId) -> bool {
+        for n in dag.reachable_while(&[id], |n| !self.0.contains_key(&n)) {
+            let own = dag.is_boolean(n) && dag.as_constant(n).is_none();
+            let value = own || dag.children(n).iter().any(|c| self.0[c]);
+            self.0.insert(n, value);
+        }
+        self.0[&id]
+    }
+}
+
+/// Factors every sum ([`factor`]), operands first.
+pub fn factor_sums(dag: &mut Dag, roots: &[ExprId]) -> Vec<ExprId> {
+    let mut done: FxHashMap<ExprId, ExprId> = FxHashMap::default();
+    for n in dag.reachable(roots) {
+        let r = dag.with_children(n, &mut |c| done[&c]);
+        let r = factor(dag, r);
+        done.insert(n, r);
+    }
+    roots.iter().map(|r| done[r]).collect()
+}

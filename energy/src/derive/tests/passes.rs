@@ -1,0 +1,50 @@
+//! What the passes find in known energies.
+
+use super::problems;
+use crate::dag::{Node, Source};
+use crate::derive::{Routines, count_ops, hoist};
+use crate::model::SpaceId;
+
+#[test]
+fn passes_never_cost_operations() {
+    for p in [problems::laplacian(), problems::arap_image(), problems::graph(), problems::lifted()] {
+        let routines = Routines::build(&p.energy);
+        assert!(!routines.passes.is_empty());
+        for pass in &routines.passes {
+            for pair in pass.stages.windows(2) {
+                assert!(pair[1].1.weight() <= pair[0].1.weight(), "{}: {pair:?}", pass.routine);
+            }
+        }
+    }
+}
+
+#[test]
+fn arap_keeps_a_cosine_and_a_sine_per_pixel() {
+    let p = problems::arap_image();
+    let routines = Routines::build(&p.energy);
+    let mut dag = routines.dag.clone();
+    let hoisted = hoist(&p.energy, &mut dag, &routines.spaces[0].jtjp);
+    assert_eq!(hoisted.values.len(), 1);
+    let text: Vec<String> = hoisted.values[0].1.iter().map(|&v| dag.display_with(v, &p.energy)).collect();
+    assert_eq!(text, ["cos(Angle(0,0))", "sin(Angle(0,0))"]);
+    let ops = count_ops(&dag, &hoisted.roots);
+    assert_eq!((ops.transcendental, ops.div), (0, 0));
+    // The stored values are read under guards that imply their own bounds: no more conditions than before.
+    let before = count_ops(&routines.dag, &routines.spaces[0].jtjp);
+    assert!(ops.compare <= before.compare && ops.select <= before.select);
+    let reads = hoisted.roots.iter().flat_map(|&r| dag.accesses(r));
+    assert!(reads.into_iter().any(|a| a.source == Source::Hoisted(SpaceId(0))));
+}
+
+#[test]
+fn laplacian_is_as_small_as_by_hand() {
+    let p = problems::laplacian();
+    let routines = Routines::build(&p.energy);
+    let jtjp = routines.spaces[0].jtjp[0];
+    // By hand: w^2 p + four guarded differences: w*w, *p, 4 subtractions, 4 additions.
+    let ops = count_ops(&routines.dag, &[jtjp]);
+    assert_eq!((ops.add, ops.mul, ops.div, ops.select, ops.loads), (8, 2, 0, 4, 5));
+    let block = routines.spaces[0].blocks[0];
+    assert!(routines.dag.accesses(block).is_empty());
+    assert!(!matches!(routines.dag.node(block), Node::Const(_)));
+}

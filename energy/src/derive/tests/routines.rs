@@ -1,0 +1,185 @@
+//! Every routine equals its dense counterpart.
+
+use super::oracle::{Place, Problem, View};
+use super::problems;
+use crate::dag::{Evaluator, ExprId};
+use crate::derive::{Routines, hoist};
+use crate::model::{Domain, SpaceId};
+use std::collections::BTreeMap;
+
+/// Per component of a space, per element.
+type Table = BTreeMap<(SpaceId, usize), Vec<f64>>;
+
+/// The dense oracle's J^T r, J^T J p, blocks, and the sums over instances.
+struct Dense {
+    gradient: Table,
+    jtjp: Table,
+    blocks: Table,
+    energy: f64,
+    model: f64,
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+fn dense(p: &mut Problem) -> Dense {
+    let j = p.jacobian();
+    let r = p.residuals();
+    let jp: Vec<f64> = (0..r.len())
+        .map(|row| {
+            let per_unknown = j.iter().zip(&p.directions);
+            per_unknown.flat_map(|(columns, d)| columns.iter().zip(d)).map(|(c, d)| c[row] * d).sum()
+        })
+        .collect();
+    let mut out = Dense {
+        gradient: Table::new(),
+        jtjp: Table::new(),
+        blocks: Table::new(),
+        energy: dot(&r, &r),
+        model: jp.iter().zip(&r).map(|(jp, r)| jp * (2.0 * r + jp)).sum(),
+    };
+    for s in 0..p.energy.spaces.len() {
+        let space = SpaceId(s as u32);
+        for element in 0..p.elements(space) {
+            let mut columns: Vec<&Vec<f64>> = Vec::new();
+            for (u, field) in p.energy.unknowns.iter().enumerate().filter(|(_, f)| f.space == space) {
+                let n = usize::from(field.channels);
+                columns.extend(&j[u][element * n..(element + 1) * n]);
+            }
+            for (c, column) in columns.iter().enumerate() {
+                out.gradient.entry((space, c)).or_default().push(dot(column, &r));
+                out.jtjp.entry((space, c)).or_default().push(dot(column, &jp));
+                for (d, other) in columns[..=c].iter().enumerate() {
+                    let k = c * (c + 1) / 2 + d;
+                    out.blocks.entry((space, k)).or_default().push(dot(column, other));
+                }
+            }
+        }
+    }
+    out
+}
+
+fn evaluate(p: &Problem, routines: &Routines, roots: &[ExprId], place: Place) -> Vec<f64> {
+    Evaluator::new(&routines.dag, roots).eval(&View { problem: p, place })
+}
+
+/// Evaluates the routines at every element and hyperedge and gathers them.
+fn generated(p: &Problem, routines: &Routines) -> [Table; 3] {
+    let mut out = [Table::new(), Table::new(), Table::new()];
+    for s in &routines.spaces {
+        for (table, roots) in out.iter_mut().zip([&s.gradient, &s.jtjp, &s.blocks]) {
+            for element in 0..p.elements(s.space) {
+                let values = evaluate(p, routines, roots, Place::Element(s.space, element));
+                for (c, v) in values.into_iter().enumerate() {
+                    table.entry((s.space, c)).or_default().push(v);
+                }
+            }
+        }
+    }
+    for g in &routines.graphs {
+        for s in &g.slots {
+            for (table, roots) in out.iter_mut().zip([&s.gradient, &s.jtjp, &s.blocks]) {
+                for (e, edge) in p.edges[g.graph.index()].iter().enumerate() {
+                    let values = evaluate(p, routines, roots, Place::Edge(g.graph, e));
+                    for (c, v) in values.into_iter().enumerate() {
+                        table.get_mut(&(s.space, c)).expect("a component")[edge[usize::from(s.slot)]] += v;
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Same at every element that is not excluded.
+fn assert_same(p: &Problem, what: &str, ours: &Table, theirs: &Table, tolerance: f64) {
+    assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>(), "{what}");
+    for (key, list) in ours {
+        for (element, (a, b)) in list.iter().zip(&theirs[key]).enumerate() {
+            if !p.excluded(key.0, element) {
+                let close = (a - b).abs() <= tolerance * (1.0 + b.abs());
+                assert!(close, "{what} {key:?} at {element}: {a} but {b}");
+            }
+        }
+    }
+}
+
+fn check(mut p: Problem) {
+    let oracle = dense(&mut p);
+    let assembled = Routines::assemble(&p.energy);
+    let simplified = Routines::build(&p.energy);
+    for routines in [&assembled, &simplified] {
+        let [gradient, jtjp, blocks] = generated(&p, routines);
+        assert_same(&p, "gradient", &gradient, &oracle.gradient, 1e-9);
+        assert_same(&p, "jtjp", &jtjp, &oracle.jtjp, 1e-9);
+        assert_same(&p, "blocks", &blocks, &oracle.blocks, 1e-9);
+        let (mut energy, mut model, mut counted) = (0.0, 0.0, 0);
+        for c in &routines.costs {
+            for place in p.domain(p.energy.residuals[c.residual].domain) {
+                let v = evaluate(&p, routines, &[c.cost, c.model, c.guard, c.value, c.jp], place);
+                energy += v[0];
+                model += v[1];
+                counted += v[2] as usize;
+                assert!((v[0] - v[3] * v[3]).abs() <= 1e-12 * (1.0 + v[0]));
+                assert!((v[1] - v[4] * (2.0 * v[3] + v[4])).abs() <= 1e-12 * (1.0 + v[1].abs()));
+            }
+        }
+        assert_eq!(counted, p.instances().len());
+        assert!((energy - oracle.energy).abs() <= 1e-12 * oracle.energy);
+        assert!((model - oracle.model).abs() <= 1e-9 * (1.0 + oracle.model.abs()));
+    }
+    check_hoisting(&mut p, &simplified);
+}
+
+/// Hoisted parts computed per element and read back give the same J^T J p.
+fn check_hoisting(p: &mut Problem, routines: &Routines) {
+    for s in &routines.spaces {
+        check_hoisted_roots(p, routines, &s.jtjp, Domain::Space(s.space));
+    }
+    for g in &routines.graphs {
+        for s in &g.slots {
+            check_hoisted_roots(p, routines, &s.jtjp, Domain::Graph(g.graph));
+        }
+    }
+}
+
+fn check_hoisted_roots(p: &mut Problem, routines: &Routines, roots: &[ExprId], domain: Domain) {
+    let mut dag = routines.dag.clone();
+    let hoisted = hoist(&p.energy, &mut dag, roots);
+    p.hoisted.clear();
+    for (space, values) in &hoisted.values {
+        let evaluator = Evaluator::new(&dag, values);
+        let data = (0..p.elements(*space))
+            .flat_map(|e| evaluator.eval(&View { problem: p, place: Place::Element(*space, e) }))
+            .collect();
+        p.hoisted.insert(*space, (values.len(), data));
+    }
+    let (before, after) = (Evaluator::new(&dag, roots), Evaluator::new(&dag, &hoisted.roots));
+    for place in p.domain(domain) {
+        let view = View { problem: p, place };
+        for (a, b) in before.eval(&view).into_iter().zip(after.eval(&view)) {
+            assert!((a - b).abs() <= 1e-12 * (1.0 + b.abs()), "{a} but {b} at {place:?}");
+        }
+    }
+}
+
+#[test]
+fn laplacian() {
+    check(problems::laplacian());
+}
+
+#[test]
+fn arap_image_with_exclude() {
+    check(problems::arap_image());
+}
+
+#[test]
+fn graph_with_coinciding_vertices_and_duplicates() {
+    check(problems::graph());
+}
+
+#[test]
+fn residuals_that_lift_the_boundary_rule() {
+    check(problems::lifted());
+}

@@ -1,0 +1,136 @@
+//! Triangle meshes.
+
+use super::{FileError, obj, ply, save};
+use std::path::Path;
+
+/// A triangle mesh; every index is in range.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Mesh {
+    /// Vertex positions.
+    pub positions: Vec<[f32; 3]>,
+    /// Vertices of each triangle, counter-clockwise seen from outside.
+    pub triangles: Vec<[u32; 3]>,
+}
+
+impl Mesh {
+    /// Reads a `.ply` or `.obj` file; polygons become fans.
+    pub fn read(path: &Path) -> Result<Mesh, FileError> {
+        let bytes = std::fs::read(path).map_err(|source| FileError::read(path, source))?;
+        let extension = path.extension().map(|e| e.to_string_lossy().to_lowercase());
+        let mesh = match extension.as_deref() {
+            Some("ply") => Mesh::from_ply(&bytes),
+            Some("obj") => Mesh::from_obj(&bytes),
+            _ => Err("not a mesh format that is read here: give .ply or .obj".to_string()),
+        };
+        mesh.map_err(|problem| FileError::format(path, problem))
+    }
+
+    /// From the bytes of a PLY file.
+    pub fn from_ply(bytes: &[u8]) -> Result<Mesh, String> {
+        ply::decode(bytes)?.checked()
+    }
+
+    /// From the bytes of a Wavefront OBJ file.
+    pub fn from_obj(bytes: &[u8]) -> Result<Mesh, String> {
+        obj::decode(bytes)?.checked()
+    }
+
+    /// Writes a binary little-endian PLY file.
+    pub fn write_ply(&self, path: &Path) -> Result<(), FileError> {
+        let bytes = ply::encode(self).map_err(|source| FileError::write(path, source))?;
+        save(path, &bytes)
+    }
+
+    fn checked(self) -> Result<Mesh, String> {
+        let vertices = self.positions.len();
+        match self.triangles.iter().flatten().find(|&&v| v as usize >= vertices) {
+            Some(v) => Err(format!("a face names vertex {v}, but there are {vertices} vertices")),
+            None => Ok(self),
+        }
+    }
+
+    /// Adds a polygon as a fan around its first corner.
+    pub(super) fn push_polygon(&mut self, corners: &[u32]) {
+        for pair in corners.windows(2).skip(1) {
+            self.triangles.push([corners[0], pair[0], pair[1]]);
+        }
+    }
+
+    /// Each edge once in each direction, sorted.
+    pub fn directed_edges(&self) -> Vec<[u32; 2]> {
+        let mut edges: Vec<[u32; 2]> = self
+            .triangles
+            .iter()
+            .flat_map(|&[a, b, c]| [[a, b], [b, a], [b, c], [c, b], [c, a], [a, c]])
+            .collect();
+        edges.retain(|[a, b]| a != b);
+        edges.sort_unstable();
+        edges.dedup();
+        edges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A unit square of two triangles and a spare vertex.
+    fn square() -> Mesh {
+        Mesh {
+            positions: vec![[0., 0., 0.], [1., 0., 0.], [1., 1., 0.], [0., 1., 0.25], [1e-7, -3e8, 1. / 3.]],
+            triangles: vec![[0, 1, 2], [0, 2, 3]],
+        }
+    }
+
+    #[test]
+    fn ply_round_trip_is_exact() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("square.ply");
+        square().write_ply(&path).unwrap();
+        assert_eq!(Mesh::read(&path).unwrap(), square());
+    }
+
+    #[test]
+    fn ply_text_with_either_name_of_the_face_list() {
+        for (name, index) in [("vertex_index", "uint"), ("vertex_indices", "short")] {
+            let text = format!(
+                "ply\nformat ascii 1.0\ncomment by hand\nelement vertex 4\nproperty double x\nproperty double y\n\
+                 property double z\nproperty uchar red\nelement face 1\nproperty list uchar {index} {name}\nend_header\n\
+                 0 0 0 9\n1 0 0 9\n1 1 0 9\n0 1 0.25 9\n4 0 1 2 3\n"
+            );
+            let mesh = Mesh::from_ply(text.as_bytes()).unwrap();
+            assert_eq!(mesh.positions, square().positions[..4]);
+            assert_eq!(mesh.triangles, square().triangles);
+        }
+    }
+
+    #[test]
+    fn obj_quads_relative_indices_and_normals() {
+        let text = "mtllib absent.mtl\nv 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0.25\nvn 0 0 1\nf 1//1 2//1 3//1 4//1\nf -4 -3 -2\n";
+        let mesh = Mesh::from_obj(text.as_bytes()).unwrap();
+        assert_eq!(mesh.positions, square().positions[..4]);
+        assert_eq!(mesh.triangles, [[0, 1, 2], [0, 2, 3], [0, 1, 2]]);
+    }
+
+    #[test]
+    fn bad_meshes_are_errors() {
+        let beyond = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\n\
+                      element face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n3 0 0 7\n";
+        assert!(Mesh::from_ply(beyond.as_bytes()).unwrap_err().contains("vertex 7"));
+        let negative = beyond.replace("0 0 7", "0 0 -7");
+        assert!(Mesh::from_ply(negative.as_bytes()).unwrap_err().contains("-7"));
+        let no_z = beyond.replace("property float z\n", "").replace("0 0 0\n3", "0 0\n3");
+        assert!(Mesh::from_ply(no_z.as_bytes()).unwrap_err().contains("z"));
+        assert!(Mesh::from_ply(b"solid").is_err());
+        assert!(Mesh::from_ply(&beyond.as_bytes()[..beyond.len() - 9]).is_err(), "cut short");
+        assert!(Mesh::from_obj(b"v 0 0 0\nf 1 2 3\n").is_err());
+        let said = Mesh::read(Path::new("Cargo.toml")).unwrap_err().to_string();
+        assert!(said.contains("Cargo.toml") && said.contains(".obj"), "{said}");
+    }
+
+    #[test]
+    fn edges_go_both_ways_once() {
+        let edges = square().directed_edges();
+        assert_eq!(edges, [[0, 1], [0, 2], [0, 3], [1, 0], [1, 2], [2, 0], [2, 1], [2, 3], [3, 0], [3, 2]]);
+    }
+}

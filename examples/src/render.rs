@@ -1,0 +1,222 @@
+//! Shaded pictures of meshes: an orthographic z-buffer with 2 x 2 supersampling.
+
+use crate::io::Mesh;
+use crate::raster;
+use image::{Rgb, RgbImage};
+
+/// A vector or colour of three numbers.
+type Vec3 = [f32; 3];
+
+/// Samples per pixel along each axis.
+const SUPERSAMPLING: u32 = 2;
+/// Background, linear light, at the top and at the bottom.
+const BACKGROUND: [Vec3; 2] = [[0.92, 0.94, 0.97], [0.62, 0.66, 0.72]];
+/// Directions to the lights in camera axes (right, up, towards the viewer), and their strengths.
+const LIGHTS: [(Vec3, f32); 3] =
+    [([-0.45, 0.75, 0.6], 0.85), ([0.8, 0.1, 0.5], 0.28), ([0.0, -1.0, 0.2], 0.10)];
+/// Light from everywhere.
+const AMBIENT: f32 = 0.10;
+
+/// The colour of a plain surface, linear light.
+pub const CLAY: Vec3 = [0.62, 0.57, 0.51];
+
+/// An orthographic camera.
+#[derive(Clone, Debug)]
+pub struct View {
+    right: Vec3,
+    up: Vec3,
+    towards: Vec3,
+    /// Middle of the picture in `right` and `up` coordinates.
+    middle: [f32; 2],
+    /// Half the width and half the height of what is seen.
+    half: [f32; 2],
+}
+
+impl View {
+    /// A camera that looks from direction `towards`, with `up` upright, and sees all the meshes.
+    pub fn of(meshes: &[&Mesh], towards: Vec3, up: Vec3) -> View {
+        let towards = normalize(towards);
+        let right = normalize(cross(up, towards));
+        let up = cross(towards, right);
+        let points = || meshes.iter().flat_map(|mesh| &mesh.positions);
+        let range = |axis: Vec3| {
+            let along = points().map(|&p| dot(p, axis)).filter(|t| t.is_finite());
+            along.fold([f32::INFINITY, f32::NEG_INFINITY], |[low, high], t| [low.min(t), high.max(t)])
+        };
+        let (x, y) = (range(right), range(up));
+        let half = |[low, high]: [f32; 2]| if high > low { 0.54 * (high - low) } else { 1.0 };
+        let middle = |[low, high]: [f32; 2]| if high >= low { 0.5 * (low + high) } else { 0.0 };
+        View { right, up, towards, middle: [middle(x), middle(y)], half: [half(x), half(y)] }
+    }
+
+    /// Position in a picture of that size, and depth (larger is nearer).
+    fn project(&self, p: Vec3, width: u32, height: u32) -> ([f32; 2], f32) {
+        let scale = (width as f32 / (2.0 * self.half[0])).min(height as f32 / (2.0 * self.half[1]));
+        let x = 0.5 * width as f32 + scale * (dot(p, self.right) - self.middle[0]);
+        let y = 0.5 * height as f32 - scale * (dot(p, self.up) - self.middle[1]);
+        ([x, y], dot(p, self.towards))
+    }
+}
+
+/// Renders a mesh; `colours` are per vertex, in linear light ([`CLAY`] where there are none).
+pub fn render(mesh: &Mesh, colours: &[Vec3], view: &View, width: u32, height: u32) -> RgbImage {
+    let (w, h) = (width * SUPERSAMPLING, height * SUPERSAMPLING);
+    let mut depth = vec![f32::NEG_INFINITY; (w * h) as usize];
+    let mut light: Vec<Vec3> = (0..w * h).map(|i| background((i / w) as f32 / h as f32)).collect();
+    let normals = normals(mesh);
+    let projected: Vec<_> = mesh.positions.iter().map(|&p| view.project(p, w, h)).collect();
+    for corners in &mesh.triangles {
+        let [a, b, c] = corners.map(|v| projected[v as usize]);
+        raster::triangle([a.0, b.0, c.0], w, h, |x, y, k| {
+            let at = (y * w + x) as usize;
+            let z = k[0] * a.1 + k[1] * b.1 + k[2] * c.1;
+            if z > depth[at] {
+                depth[at] = z;
+                let normal = blend(k, corners.map(|v| normals[v as usize]));
+                let colour = blend(k, corners.map(|v| colours.get(v as usize).copied().unwrap_or(CLAY)));
+                light[at] = shade(normal, colour, view);
+            }
+        });
+    }
+    downsample(&light, width, height)
+}
+
+/// Vertex normals: the sum of the adjacent triangles' normals weighted by their areas, unit length.
+fn normals(mesh: &Mesh) -> Vec<Vec3> {
+    let mut normals = vec![[0.0; 3]; mesh.positions.len()];
+    for corners in &mesh.triangles {
+        let [a, b, c] = corners.map(|v| mesh.positions[v as usize]);
+        let weighted = cross(sub(b, a), sub(c, a));
+        for v in corners {
+            let normal = &mut normals[*v as usize];
+            *normal = [0, 1, 2].map(|i| normal[i] + weighted[i]);
+        }
+    }
+    normals.into_iter().map(normalize).collect()
+}
+
+/// Diffuse light, the same on both sides of a surface.
+fn shade(normal: Vec3, colour: Vec3, view: &View) -> Vec3 {
+    let normal = normalize(normal);
+    let facing = if dot(normal, view.towards) < 0.0 { -1.0 } else { 1.0 };
+    let camera =
+        [dot(normal, view.right), dot(normal, view.up), dot(normal, view.towards)].map(|n| facing * n);
+    let diffuse: f32 =
+        LIGHTS.iter().map(|&(to, strength)| strength * dot(camera, normalize(to)).max(0.0)).sum();
+    let rim = 0.12 * (1.0 - camera[2].clamp(0.0, 1.0)).powi(3);
+    colour.map(|c| c * (AMBIENT + diffuse) + rim)
+}
+
+fn background(t: f32) -> Vec3 {
+    [0, 1, 2].map(|i| BACKGROUND[0][i] + t * (BACKGROUND[1][i] - BACKGROUND[0][i]))
+}
+
+/// Averages the samples of each pixel in linear light and encodes as sRGB.
+fn downsample(light: &[Vec3], width: u32, height: u32) -> RgbImage {
+    let samples = (SUPERSAMPLING * SUPERSAMPLING) as f32;
+    RgbImage::from_fn(width, height, |x, y| {
+        let mut sum = [0.0; 3];
+        for sy in 0..SUPERSAMPLING {
+            for sx in 0..SUPERSAMPLING {
+                let row = (y * SUPERSAMPLING + sy) * width * SUPERSAMPLING;
+                let sample = light[(row + x * SUPERSAMPLING + sx) as usize];
+                sum = [0, 1, 2].map(|i| sum[i] + sample[i]);
+            }
+        }
+        Rgb(sum.map(|s| srgb(s / samples)))
+    })
+}
+
+/// The sRGB transfer function, IEC 61966-2-1.
+fn srgb(linear: f32) -> u8 {
+    let linear = linear.clamp(0.0, 1.0);
+    let encoded = if linear <= 0.003_130_8 { 12.92 * linear } else { 1.055 * linear.powf(1.0 / 2.4) - 0.055 };
+    (255.0 * encoded).round() as u8
+}
+
+fn blend(k: [f32; 3], of: [Vec3; 3]) -> Vec3 {
+    [0, 1, 2].map(|i| k[0] * of[0][i] + k[1] * of[1][i] + k[2] * of[2][i])
+}
+
+fn dot(a: Vec3, b: Vec3) -> f32 {
+    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+}
+
+fn sub(a: Vec3, b: Vec3) -> Vec3 {
+    [0, 1, 2].map(|i| a[i] - b[i])
+}
+
+fn cross(a: Vec3, b: Vec3) -> Vec3 {
+    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+}
+
+/// Unit length; zero stays zero.
+fn normalize(a: Vec3) -> Vec3 {
+    let length = dot(a, a).sqrt();
+    if length > 0.0 { a.map(|x| x / length) } else { a }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two squares facing +z, the nearer one smaller and drawn first.
+    fn squares() -> (Mesh, Vec<Vec3>) {
+        let mut mesh = Mesh::default();
+        let mut colours = Vec::new();
+        for (size, z, colour) in [(0.5, 1.0, [1.0, 0.0, 0.0]), (1.0, 0.0, [0.0, 0.0, 1.0])] {
+            let first = mesh.positions.len() as u32;
+            for [x, y] in [[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0f32]] {
+                mesh.positions.push([size * x, size * y, z]);
+                colours.push(colour);
+            }
+            mesh.triangles.push([first, first + 1, first + 2]);
+            mesh.triangles.push([first, first + 2, first + 3]);
+        }
+        (mesh, colours)
+    }
+
+    #[test]
+    fn the_nearer_surface_hides_the_farther_one() {
+        let (mesh, colours) = squares();
+        let view = View::of(&[&mesh], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]);
+        let picture = render(&mesh, &colours, &view, 64, 64);
+        let (middle, side) = (picture.get_pixel(32, 32).0, picture.get_pixel(8, 32).0);
+        assert!(middle[0] > 100 && middle[2] < 60, "red in the middle: {middle:?}");
+        assert!(side[2] > 100 && side[0] < 60, "blue around it: {side:?}");
+        let behind = View::of(&[&mesh], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]);
+        let middle = render(&mesh, &colours, &behind, 64, 64).get_pixel(32, 32).0;
+        assert!(middle[2] > 100 && middle[0] < 60, "blue from behind: {middle:?}");
+    }
+
+    #[test]
+    fn everything_fits() {
+        let (mesh, _) = squares();
+        let view = View::of(&[&mesh], [0.3, -1.0, 0.4], [0.0, 0.0, 1.0]);
+        for &p in &mesh.positions {
+            let ([x, y], _) = view.project(p, 80, 30);
+            assert!((0.0..=80.0).contains(&x) && (0.0..=30.0).contains(&y), "({x}, {y})");
+        }
+    }
+
+    #[test]
+    fn normals_are_weighted_by_area() {
+        // A corner of a large triangle facing +z and of a small one facing +x.
+        let mesh = Mesh {
+            positions: vec![[0.0; 3], [2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+            triangles: vec![[0, 1, 2], [0, 3, 4]],
+        };
+        let expected = normalize([1.0, 0.0, 4.0]);
+        let normal = normals(&mesh)[0];
+        assert!(sub(normal, expected).iter().all(|d| d.abs() < 1e-6), "{normal:?}");
+    }
+
+    #[test]
+    fn an_empty_mesh_leaves_the_background() {
+        let mesh = Mesh::default();
+        let view = View::of(&[&mesh], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]);
+        let picture = render(&mesh, &[], &view, 8, 256);
+        assert_eq!(picture.get_pixel(0, 0).0, BACKGROUND[0].map(srgb));
+        assert!(picture.rows().all(|mut row| row.clone().all(|p| p == row.next().unwrap())));
+    }
+}
