@@ -64,7 +64,9 @@ fn tiles_vectors_and_parallel_strips() {
         let (p, ..) = blur();
         let b = bindings(vec![("in", with_halo(&pattern(&[I32], &[17, 9], 3), &[1, 1]))], vec![]);
         let e = try_check(&p, &s, &b, &[vec![17, 9]], 0.0);
-        assert!(matches!(&e, Err(Error::Run { message, .. }) if message.contains("in is read beyond dimension 0")));
+        assert!(
+            matches!(&e, Err(Error::Run { message, .. }) if message.contains("in is read beyond dimension 0"))
+        );
     }
 }
 
@@ -72,7 +74,11 @@ fn tiles_vectors_and_parallel_strips() {
 fn compute_at_the_vector() {
     let mut s = Schedule::new();
     s.func("out").vectorize("x", 16, Tail::Predicate);
-    s.func("bx").compute_at(LoopLevel::pure("out", "xo")).store_in(Memory::Register).vectorize("x", 16, Tail::Predicate);
+    s.func("bx").compute_at(LoopLevel::pure("out", "xo")).store_in(Memory::Register).vectorize(
+        "x",
+        16,
+        Tail::Predicate,
+    );
     let r = run_blur(&s);
     assert!(!r.nests.contains("for bx.s0.xo"), "a vector at a time needs no loop:\n{}", r.nests);
 }
@@ -90,7 +96,10 @@ fn sliding_computes_each_row_once() {
     let (p, ..) = blur();
     let b = bindings(vec![("in", with_halo(&pattern(&[I32], &[5, 3], 3), &[1, 1]))], vec![]);
     let e = try_check(&p, &s, &b, &[vec![5, 3]], 0.0).err();
-    assert!(matches!(&e, Some(Error::Schedule { rule, .. }) if rule.contains("3 coordinates are live")), "{e:?}");
+    assert!(
+        matches!(&e, Some(Error::Schedule { rule, .. }) if rule.contains("3 coordinates are live")),
+        "{e:?}"
+    );
 }
 
 fn total() -> Pipeline {
@@ -114,7 +123,10 @@ fn sums_by_strips_rows_and_lanes() {
         .split("rx", "rxo", "rxi", 16, Tail::Predicate)
         .rfactor(&[("strip", "s")], "sum_s");
     s.update("sum_s", 0).parallel("s").rfactor(&[("rxi", "l")], "sum_l").vectorize_loop("rxi");
-    s.func("sum_l").compute_at(LoopLevel::update("sum_s", 0, "s")).store_in(Memory::Register).vectorize_loop("l");
+    s.func("sum_l")
+        .compute_at(LoopLevel::update("sum_s", 0, "s"))
+        .store_in(Memory::Register)
+        .vectorize_loop("l");
     s.update("sum_l", 0).reorder(&["l", "rxo", "row", "s"]).vectorize_loop("l");
     for (w, h, strip) in [(1, 1, 1), (16, 4, 2), (37, 11, 4), (15, 3, 7)] {
         let b = bindings(vec![("in", pattern(&[F32], &[w, h], 5))], vec![("S", Value::Int(strip))]);
@@ -138,7 +150,8 @@ fn sweep() -> (Pipeline, Schedule) {
     let pf = p.func(Func::new("p", &[vx.clone(), vy.clone()], vec![value]));
     let (w, h) = (r.extent(0), r.extent(1));
     let zero = Expr::from(0.0f32);
-    let inside = |c: Expr, dx: i64, dy: i64| Expr::select(c.likely(), pf.at(&[&x + dx, &y + dy], 0), zero.clone());
+    let inside =
+        |c: Expr, dx: i64, dy: i64| Expr::select(c.likely(), pf.at(&[&x + dx, &y + dy], 0), zero.clone());
     let q = pf.at(&at, 0) * 4.0
         - inside((&x + 1).lt(&w), 1, 0)
         - inside((&x - 1).ge(0), -1, 0)
@@ -159,7 +172,10 @@ fn sweep() -> (Pipeline, Schedule) {
         .split("rx", "rxo", "rxi", 16, Tail::Predicate)
         .rfactor(&[("strip", "s")], "pq_s");
     s.update("pq_s", 0).parallel("s").rfactor(&[("rxi", "l")], "pq_sl").vectorize_loop("rxi");
-    s.func("pq_sl").compute_at(LoopLevel::update("pq_s", 0, "s")).store_in(Memory::Register).vectorize_loop("l");
+    s.func("pq_sl")
+        .compute_at(LoopLevel::update("pq_s", 0, "s"))
+        .store_in(Memory::Register)
+        .vectorize_loop("l");
     s.update("pq_sl", 0).reorder(&["l", "rxo", "row", "s"]).vectorize_loop("l");
     s.func("p")
         .store_at(LoopLevel::update("pq_s", 0, "s"))
@@ -196,8 +212,11 @@ fn sweep_with_a_sink_in_a_ring() {
 fn maps_in_place_below_a_reduction() {
     let (vx, vy, x, y) = xy();
     let mut p = Pipeline::new("sweep_b");
-    let (xi, ri, q) =
-        (p.input(Input::new("x", &[F32], 2)), p.input(Input::new("r", &[F32], 2)), p.input(Input::new("q", &[F32], 2)));
+    let (xi, ri, q) = (
+        p.input(Input::new("x", &[F32], 2)),
+        p.input(Input::new("r", &[F32], 2)),
+        p.input(Input::new("q", &[F32], 2)),
+    );
     let at = [x, y];
     let xn = p.func(Func::new("xn", &[vx.clone(), vy.clone()], vec![xi.at(&at, 0) + q.at(&at, 0) * 2.0]));
     let rn = p.func(Func::new("rn", &[vx, vy], vec![ri.at(&at, 0) - q.at(&at, 0)]));
@@ -214,7 +233,10 @@ fn maps_in_place_below_a_reduction() {
         .split("rx", "rxo", "rxi", 8, Tail::Predicate)
         .rfactor(&[("strip", "s")], "acc_s");
     s.update("acc_s", 0).parallel("s").rfactor(&[("rxi", "l")], "acc_l").vectorize_loop("rxi");
-    s.func("acc_l").compute_at(LoopLevel::update("acc_s", 0, "s")).store_in(Memory::Register).vectorize_loop("l");
+    s.func("acc_l")
+        .compute_at(LoopLevel::update("acc_s", 0, "s"))
+        .store_in(Memory::Register)
+        .vectorize_loop("l");
     s.update("acc_l", 0).reorder(&["l", "rxo", "row", "s"]).vectorize_loop("l");
     for (f, input) in [("xn", "x"), ("rn", "r")] {
         let level = LoopLevel::update("acc_l", 0, "rxo");
@@ -271,8 +293,18 @@ fn ragged_sums() {
     let starts: Vec<i32> = (0..=degrees.len()).map(|i| degrees[..i].iter().sum()).collect();
     let b = bindings(
         vec![
-            ("offsets", sumsq_codegen::reference::Realization::from_fn(&[I32], &[8], |c, _| starts[c[0] as usize] as f64)),
-            ("ids", sumsq_codegen::reference::Realization::from_fn(&[I32], &[total as usize], |c, _| (c[0] * 5 % 7) as f64)),
+            (
+                "offsets",
+                sumsq_codegen::reference::Realization::from_fn(&[I32], &[8], |c, _| {
+                    starts[c[0] as usize] as f64
+                }),
+            ),
+            (
+                "ids",
+                sumsq_codegen::reference::Realization::from_fn(&[I32], &[total as usize], |c, _| {
+                    (c[0] * 5 % 7) as f64
+                }),
+            ),
             ("x", pattern(&[F32], &[7], 1)),
         ],
         vec![],
@@ -314,7 +346,9 @@ fn histogram_and_scan() {
     let scan = p.func(scan);
     p.output(&scan);
     for (n, bins) in [(1, 64), (100, 64), (100, 10), (100, 70)] {
-        let input = sumsq_codegen::reference::Realization::from_fn(&[ScalarType::U8], &[n], |c, _| (c[0] * 37 % 256) as f64);
+        let input = sumsq_codegen::reference::Realization::from_fn(&[ScalarType::U8], &[n], |c, _| {
+            (c[0] * 37 % 256) as f64
+        });
         let b = bindings(vec![("in", input)], vec![]);
         check(&p, &Schedule::new(), &b, &[vec![bins]], 0.0);
         let mut s = Schedule::new();
@@ -338,30 +372,45 @@ fn illegal_directives_are_errors() {
     let (p, ..) = blur();
     let cases: Vec<(&str, Box<dyn Fn(&mut Schedule)>)> = vec![
         ("is not a loop here", Box::new(|s| drop(s.func("out").parallel("z")))),
-        ("the new names must be new", Box::new(|s| drop(s.func("out").split("x", "y", "xi", 4, Tail::Predicate)))),
+        (
+            "the new names must be new",
+            Box::new(|s| drop(s.func("out").split("x", "y", "xi", 4, Tail::Predicate))),
+        ),
         ("at least 1", Box::new(|s| drop(s.func("out").split("x", "xo", "xi", 0, Tail::Predicate)))),
         ("RoundUp writes beyond", Box::new(|s| drop(s.func("out").vectorize("x", 4, Tail::RoundUp)))),
         ("no small constant bound", Box::new(|s| drop(s.func("out").vectorize_loop("x")))),
         ("an output must be computed", Box::new(|s| drop(s.func("out").inline()))),
         ("there is no such Func", Box::new(|s| drop(s.func("nobody").parallel("x")))),
-        ("there is no such stage", Box::new(|s| drop(s.func("bx").compute_at(LoopLevel::update("out", 0, "x"))))),
+        (
+            "there is no such stage",
+            Box::new(|s| drop(s.func("bx").compute_at(LoopLevel::update("out", 0, "x")))),
+        ),
         ("is not a loop here", Box::new(|s| drop(s.func("bx").compute_at(LoopLevel::pure("out", "xo"))))),
         ("power of two", Box::new(|s| drop(s.func("bx").compute_root().fold_storage("y", 3)))),
         ("coordinates are live", Box::new(|s| drop(s.func("bx").compute_root().fold_storage("y", 4)))),
         ("has no constant bound", Box::new(|s| drop(s.func("bx").compute_root().store_in(Memory::Stack)))),
         ("not an associative", Box::new(|s| drop(s.func("out").rfactor(&[("x", "u")], "part")))),
         ("only an output", Box::new(|s| drop(s.func("bx").compute_root().sink()))),
-        ("would share the storage", Box::new(|s| {
-            s.func("out").split("y", "yo", "yi", 4, Tail::Predicate).parallel("yi");
-            s.func("bx").store_at(LoopLevel::pure("out", "yo")).compute_at(LoopLevel::pure("out", "yi"));
-        })),
-        ("inside a vectorised loop", Box::new(|s| {
-            s.func("out").vectorize("x", 4, Tail::Predicate);
-            s.func("bx").compute_at(LoopLevel::pure("out", "xi"));
-        })),
-        ("is not at or outside", Box::new(|s| {
-            s.func("bx").compute_at(LoopLevel::pure("out", "y")).store_at(LoopLevel::pure("out", "x"));
-        })),
+        (
+            "would share the storage",
+            Box::new(|s| {
+                s.func("out").split("y", "yo", "yi", 4, Tail::Predicate).parallel("yi");
+                s.func("bx").store_at(LoopLevel::pure("out", "yo")).compute_at(LoopLevel::pure("out", "yi"));
+            }),
+        ),
+        (
+            "inside a vectorised loop",
+            Box::new(|s| {
+                s.func("out").vectorize("x", 4, Tail::Predicate);
+                s.func("bx").compute_at(LoopLevel::pure("out", "xi"));
+            }),
+        ),
+        (
+            "is not at or outside",
+            Box::new(|s| {
+                s.func("bx").compute_at(LoopLevel::pure("out", "y")).store_at(LoopLevel::pure("out", "x"));
+            }),
+        ),
     ];
     for (rule, build) in cases {
         let mut s = Schedule::new();
@@ -378,14 +427,22 @@ fn skipped_tiles_hold_zeros() {
     let on = p.input(Input::new("on", &[I32], 2));
     // The promise: the value is zero where the tile is off.
     let tile_on = |x: &Expr, y: &Expr| on.at(&[x / 4, y / 2], 0).ne_(Expr::from(0));
-    let f = Func::new("f", &[vx.clone(), vy.clone()], vec![Expr::select(tile_on(&x, &y), i.at(&[x.clone(), y.clone()], 0), Expr::from(0))]);
+    let f = Func::new(
+        "f",
+        &[vx.clone(), vy.clone()],
+        vec![Expr::select(tile_on(&x, &y), i.at(&[x.clone(), y.clone()], 0), Expr::from(0))],
+    );
     let f = p.func(f);
     let g = p.func(Func::new("g", &[vx, vy], vec![f.at(&[x, y], 0) + 1]));
     p.output(&g);
     let mut s = Schedule::new();
-    s.func("f").compute_root().tile("x", "y", "xo", "yo", "xi", "yi", 4, 2, Tail::Predicate).vectorize_loop("xi");
+    s.func("f")
+        .compute_root()
+        .tile("x", "y", "xo", "yo", "xi", "yi", 4, 2, Tail::Predicate)
+        .vectorize_loop("xi");
     s.func("f").skip_unless("xo", on.at(&[Expr::var("xo"), Expr::var("yo")], 0).ne_(Expr::from(0)));
-    let tiles = sumsq_codegen::reference::Realization::from_fn(&[I32], &[3, 3], |c, _| ((c[0] + c[1]) % 2) as f64);
+    let tiles =
+        sumsq_codegen::reference::Realization::from_fn(&[I32], &[3, 3], |c, _| ((c[0] + c[1]) % 2) as f64);
     let b = bindings(vec![("in", pattern(&[I32], &[10, 5], 3)), ("on", tiles)], vec![]);
     check(&p, &s, &b, &[vec![10, 5]], 0.0);
 }

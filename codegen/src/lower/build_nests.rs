@@ -168,7 +168,8 @@ impl<'p> Nests<'p> {
     /// in plain sight, and do not grow along a chain. Returns what stands for the value.
     pub fn name(&mut self, name: String, value: &Expr) -> Expr {
         let l = Linear::of(value);
-        let plain = |(a, c): &(Expr, i64)| *c == 1 && matches!(a.kind(), ExprKind::Var(_) | ExprKind::Param(_));
+        let plain =
+            |(a, c): &(Expr, i64)| *c == 1 && matches!(a.kind(), ExprKind::Var(_) | ExprKind::Param(_));
         if l.terms.len() <= 2 && l.terms.iter().all(plain) {
             return l.to_expr();
         }
@@ -182,7 +183,11 @@ impl<'p> Nests<'p> {
     }
 
     /// Everything at `level`: what is stored and computed there, then `rest`.
-    fn level(&mut self, level: &Level, rest: &mut dyn FnMut(&mut Self) -> Result<Stmt, Error>) -> Result<Stmt, Error> {
+    fn level(
+        &mut self,
+        level: &Level,
+        rest: &mut dyn FnMut(&mut Self) -> Result<Stmt, Error>,
+    ) -> Result<Stmt, Error> {
         let plan = self.plan;
         let here: Vec<&FuncPlan> =
             plan.funcs.values().filter(|f| f.compute == *level || f.store == *level).collect();
@@ -343,7 +348,11 @@ impl<'p> Nests<'p> {
             let at = s.dims.iter().position(|d| d.name == *v).map_or(0, |i| s.dims.len() - i);
             let needs = variables(c).iter().map(|v| self.slot_of(cx, v)).max().unwrap_or(0);
             if needs > at {
-                return Err(illegal(&s.id, format!("skip_unless({v})"), "the condition uses a loop further in"));
+                return Err(illegal(
+                    &s.id,
+                    format!("skip_unless({v})"),
+                    "the condition uses a loop further in",
+                ));
             }
             conds.push((at, Item::Skip(subst.apply(c))));
         }
@@ -380,7 +389,10 @@ impl<'p> Nests<'p> {
     fn slot_of(&self, cx: &Emit, name: &Name) -> usize {
         let s = cx.s;
         if let Some(t) = s.splits.iter().find(|t| t.old == *name) {
-            return self.slot_of(cx, &t.outer).max(self.slot_of(cx, &t.inner)).max(self.bounds_slot(cx, name));
+            return self
+                .slot_of(cx, &t.outer)
+                .max(self.slot_of(cx, &t.inner))
+                .max(self.bounds_slot(cx, name));
         }
         s.dims.iter().position(|d| d.name == *name).map_or(0, |i| s.dims.len() - i)
     }
@@ -462,7 +474,8 @@ impl<'p> Nests<'p> {
     ) -> Result<Stmt, Error> {
         let Mode::Store(mut lanes) = mode else { return self.item(cx, j, i + 1, mode) };
         let ends = [(&own.min, x), (x, &own.max)];
-        let open = ends.into_iter().filter(|(a, b)| !self.facts.proves_le(a, b)).map(|(a, b)| a.le(b).likely());
+        let open =
+            ends.into_iter().filter(|(a, b)| !self.facts.proves_le(a, b)).map(|(a, b)| a.le(b).likely());
         let Some(cond) = open.reduce(|a, b| a.and(b)) else {
             return self.item(cx, j, i + 1, Mode::Store(lanes));
         };
@@ -557,7 +570,9 @@ impl<'p> Nests<'p> {
         let s = cx.s;
         let dim = &s.dims[s.dims.len() - 1 - j];
         let unchanged = (max.clone(), None);
-        if !matches!(dim.kind, ForKind::Serial | ForKind::Parallel) || cx.f.func.vars.iter().any(|v| v.0 == dim.name) {
+        if !matches!(dim.kind, ForKind::Serial | ForKind::Parallel)
+            || cx.f.func.vars.iter().any(|v| v.0 == dim.name)
+        {
             return unchanged;
         }
         let Some(t) = s.splits.iter().find(|t| t.inner == dim.name && t.tail != Tail::RoundUp) else {
@@ -568,7 +583,8 @@ impl<'p> Nests<'p> {
         }
         let old_max = &cx.bounds[&t.old].1;
         let value = &cx.locals[&t.old];
-        let item = cx.slots[j + 1].iter().position(|i| matches!(i, Item::Tail(v, m) if v == value && m == old_max));
+        let item =
+            cx.slots[j + 1].iter().position(|i| matches!(i, Item::Tail(v, m) if v == value && m == old_max));
         let Some(item) = item else { return unchanged };
         let last = sub(old_max, &self.base_expr(s, t));
         let never_short = self.facts.proves_le(&add(min, &offset(&t.factor, -1)), &last);

@@ -147,7 +147,9 @@ impl Flatten<'_> {
                 Some(n) => Expr::int(Type::I64, n as i64),
                 None => self.expr(extent).cast(ScalarType::I64),
             };
-            pitch = if extent.as_int() == Some(1) || matches!(extent.kind(), ExprKind::Cast(n) if n.as_int() == Some(1)) {
+            pitch = if extent.as_int() == Some(1)
+                || matches!(extent.kind(), ExprKind::Cast(n) if n.as_int() == Some(1))
+            {
                 // One element takes no room: what follows stays dense.
                 pitch
             } else if d == 0 && region.len() > 1 {
