@@ -16,6 +16,9 @@ use crate::backend::abi::{Context, Failure, OUT_OF_MEMORY};
 use crate::backend::llvm::Kernel;
 use crate::error::Error;
 use crate::expr::Name;
+use crate::func::Pipeline;
+use crate::schedule::Schedule;
+use crate::lower::{LowerOptions, lower};
 use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use crate::stmt::LoweredFunction;
 
@@ -36,6 +39,23 @@ struct Inner {
 }
 
 impl Compiled {
+    /// Lowers and compiles a pipeline under a schedule.
+    pub fn new(pipeline: &Pipeline, schedule: &Schedule, target: &HostTarget) -> Result<Compiled, Error> {
+        let job = (pipeline.clone(), schedule.clone());
+        let mut all = Compiled::all(vec![job], target)?;
+        all.pop().ok_or_else(|| Error::Backend { pipeline: pipeline.name.clone(), message: "not compiled".into() })
+    }
+
+    /// Lowers and compiles several pipelines on all cores, each in an LLVM context of its own. Results come in the order of
+    /// the jobs; of several errors the first is given.
+    pub fn all(jobs: Vec<(Pipeline, Schedule)>, target: &HostTarget) -> Result<Vec<Compiled>, Error> {
+        let options = LowerOptions::default();
+        in_parallel(jobs, |(pipeline, schedule)| {
+            let signature = Signature::of(&pipeline, &schedule)?;
+            Compiled::from_lowered(&lower(&pipeline, &schedule, &options)?, signature, target)
+        })
+    }
+
     /// Compiles a lowered function, to be called with the buffers and parameters of `signature`.
     pub fn from_lowered(
         f: &LoweredFunction,

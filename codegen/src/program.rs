@@ -1,6 +1,6 @@
 //! Programs: control flow as data over compiled pipelines.
 //!
-//! A [`Program`] owns a table of buffers and a list of [`Step`]s. Scalars that steer it (step lengths, norms, "done")
+//! A [`Program`] is a list of [`Step`]s over a [`Table`] of buffers, which several programs may share. Scalars that steer it (step lengths, norms, "done")
 //! are 0-d buffers that pipelines write. The host looks at buffers only in `Host` steps and at a `Repeat`'s
 //! condition. [`Program::new`] checks the program once ([`verify`]); running it then allocates nothing.
 
@@ -145,8 +145,6 @@ impl Table {
 
 /// A checked program.
 pub struct Program {
-    /// Its buffers and parameters.
-    pub table: Table,
     steps: Vec<Prepared>,
 }
 
@@ -170,19 +168,19 @@ enum Prepared {
 
 impl Program {
     /// Checks `steps` (see [`verify`]) and looks everything up.
-    pub fn new(pipelines: &[Compiled], table: Table, steps: &[Step]) -> Result<Program, Error> {
-        verify::verify(pipelines, &table, steps)?;
-        let steps = prepare(pipelines, &table, steps)?;
-        Ok(Program { table, steps })
+    pub fn new(pipelines: &[Compiled], table: &Table, steps: &[Step]) -> Result<Program, Error> {
+        verify::verify(pipelines, table, steps)?;
+        Ok(Program { steps: prepare(pipelines, table, steps)? })
     }
 
-    /// Runs the program. `host` is asked at every `Host` step, by the step's name.
+    /// Runs the program on the table that it was checked with. `host` is asked at every `Host` step, by the step's name.
     pub fn run(
         &mut self,
+        table: &mut Table,
         pool: &Pool,
         host: &mut dyn FnMut(&str, &mut Table) -> Result<Flow, Error>,
     ) -> Result<(), Error> {
-        execute(&mut self.steps, &mut self.table, pool, host).map(|_| ())
+        execute(&mut self.steps, table, pool, host).map(|_| ())
     }
 }
 

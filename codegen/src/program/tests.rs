@@ -91,7 +91,7 @@ impl Newton {
         ]
     }
     fn refused(self, steps: &[Step]) -> String {
-        Program::new(&self.pipelines, self.table, steps).err().unwrap().to_string()
+        Program::new(&self.pipelines, &self.table, steps).err().unwrap().to_string()
     }
 }
 
@@ -99,13 +99,12 @@ impl Newton {
 fn repeats_swaps_and_parameters() {
     let n = newton();
     let (x, a, steps) = (n.x, n.a, n.steps());
-    let mut program = Program::new(&n.pipelines, n.table, &steps).unwrap();
+    let mut program = Program::new(&n.pipelines, &n.table, &steps).unwrap();
     let pool = Pool::new(1);
     for value in [2.0f64, 9.0, 1e-4] {
-        program.table.set_param(a, Scalar::F64(value)).unwrap();
+        n.table.set_param(a, Scalar::F64(value)).unwrap();
         let (mut iterations, mut ended) = (0, false);
-        program
-            .run(&pool, &mut |name, _| {
+        program.run(&mut n.table, &pool, &mut |name, _| {
                 if name == "seen" {
                     iterations += 1
                 } else {
@@ -114,7 +113,7 @@ fn repeats_swaps_and_parameters() {
                 Ok(Flow::Continue)
             })
             .unwrap();
-        assert!((program.table.scalar(x) - value.sqrt()).abs() < 1e-8);
+        assert!((n.table.scalar(x) - value.sqrt()).abs() < 1e-8);
         assert!(ended && iterations > 2 && iterations < 50, "{iterations}");
     }
 }
@@ -124,10 +123,9 @@ fn the_host_can_break_and_stop() {
     for (flow, reaches_end) in [(Flow::Break, true), (Flow::Stop, false)] {
         let n = newton();
         let steps = n.steps();
-        let mut program = Program::new(&n.pipelines, n.table, &steps).unwrap();
+        let mut program = Program::new(&n.pipelines, &n.table, &steps).unwrap();
         let mut calls = vec![];
-        program
-            .run(&Pool::new(1), &mut |name, _| {
+        program.run(&mut n.table, &Pool::new(1), &mut |name, _| {
                 calls.push(name.to_string());
                 Ok(if calls.len() == 3 { flow } else { Flow::Continue })
             })
