@@ -108,7 +108,8 @@ impl Nests<'_> {
     fn cover_updates(&mut self, func: &Name, level: &Level, dims: &mut [Interval]) -> Result<(), Error> {
         let f = &self.plan.funcs[func];
         for s in &f.stages[1..] {
-            let own = self.uses.get(func).into_iter().flatten().filter(|u| u.0 == s.id).flat_map(|u| u.1.clone());
+            let own =
+                self.uses.get(func).into_iter().flatten().filter(|u| u.0 == s.id).flat_map(|u| u.1.clone());
             let accesses: Vec<Vec<Expr>> = own.chain([s.args.clone()]).collect();
             let scope = self.ranges_inside(s, level)?;
             let mut intervals = Intervals::new(self.plan, &scope);
@@ -266,7 +267,8 @@ impl Nests<'_> {
             let first = Expr::from(-(halo[d] as i32));
             let last = offset(&extent_param(name, d), halo[d] as i64 - 1);
             let conds = [linear::le(&first, &i.min), linear::le(&i.max, &last)];
-            let message = format!("{name} is read beyond dimension {d}: from, to, first readable, last readable");
+            let message =
+                format!("{name} is read beyond dimension {d}: from, to, first readable, last readable");
             checks.push(self.check(&conds, message, &[i.min, i.max, first, last]));
         }
         Ok(checks)

@@ -175,7 +175,11 @@ impl<'p> Nests<'p> {
     }
 
     /// Everything at `level`: what is stored and computed there, then `rest`.
-    fn level(&mut self, level: &Level, rest: &mut dyn FnMut(&mut Self) -> Result<Stmt, Error>) -> Result<Stmt, Error> {
+    fn level(
+        &mut self,
+        level: &Level,
+        rest: &mut dyn FnMut(&mut Self) -> Result<Stmt, Error>,
+    ) -> Result<Stmt, Error> {
         let plan = self.plan;
         let here: Vec<&FuncPlan> =
             plan.funcs.values().filter(|f| f.compute == *level || f.store == *level).collect();
@@ -307,7 +311,9 @@ impl<'p> Nests<'p> {
             if let Some(i) = s.dims.iter().position(|d| super::apply_schedule::origin(s, &d.name) == r.name)
                 && slot > 0
             {
-                let first = (i..s.dims.len()).rev().find(|&i| super::apply_schedule::origin(s, &s.dims[i].name) == r.name);
+                let first = (i..s.dims.len())
+                    .rev()
+                    .find(|&i| super::apply_schedule::origin(s, &s.dims[i].name) == r.name);
                 if s.dims.len() - first.unwrap_or(i) - 1 < slot {
                     let rule = format!("the bounds of {} use a loop further in", r.name);
                     return Err(illegal(&s.id, "reorder", rule));
@@ -340,7 +346,11 @@ impl<'p> Nests<'p> {
             let at = s.dims.iter().position(|d| d.name == *v).map_or(0, |i| s.dims.len() - i);
             let needs = variables(c).iter().map(|v| self.slot_of(cx, v)).max().unwrap_or(0);
             if needs > at {
-                return Err(illegal(&s.id, format!("skip_unless({v})"), "the condition uses a loop further in"));
+                return Err(illegal(
+                    &s.id,
+                    format!("skip_unless({v})"),
+                    "the condition uses a loop further in",
+                ));
             }
             conds.push((at, Item::Skip(subst.apply(c))));
         }
@@ -358,7 +368,10 @@ impl<'p> Nests<'p> {
     fn slot_of(&self, cx: &Emit, name: &Name) -> usize {
         let s = cx.s;
         if let Some(t) = s.splits.iter().find(|t| t.old == *name) {
-            return self.slot_of(cx, &t.outer).max(self.slot_of(cx, &t.inner)).max(self.bounds_slot(cx, name));
+            return self
+                .slot_of(cx, &t.outer)
+                .max(self.slot_of(cx, &t.inner))
+                .max(self.bounds_slot(cx, name));
         }
         s.dims.iter().position(|d| d.name == *name).map_or(0, |i| s.dims.len() - i)
     }
@@ -519,7 +532,9 @@ impl<'p> Nests<'p> {
         let s = cx.s;
         let dim = &s.dims[s.dims.len() - 1 - j];
         let unchanged = (max.clone(), None);
-        if !matches!(dim.kind, ForKind::Serial | ForKind::Parallel) || cx.f.func.vars.iter().any(|v| v.0 == dim.name) {
+        if !matches!(dim.kind, ForKind::Serial | ForKind::Parallel)
+            || cx.f.func.vars.iter().any(|v| v.0 == dim.name)
+        {
             return unchanged;
         }
         let Some(t) = s.splits.iter().find(|t| t.inner == dim.name && t.tail != Tail::RoundUp) else {
@@ -530,7 +545,8 @@ impl<'p> Nests<'p> {
         }
         let old_max = &cx.bounds[&t.old].1;
         let value = &cx.locals[&t.old];
-        let item = cx.slots[j + 1].iter().position(|i| matches!(i, Item::Tail(v, m) if v == value && m == old_max));
+        let item =
+            cx.slots[j + 1].iter().position(|i| matches!(i, Item::Tail(v, m) if v == value && m == old_max));
         let Some(item) = item else { return unchanged };
         let last = sub(old_max, &self.base_expr(s, t));
         let never_short = self.facts.proves_le(&add(min, &offset(&t.factor, -1)), &last);

@@ -14,7 +14,8 @@ pub fn inline(p: &Pipeline, order: &[Name], inlined: &dyn Fn(&Name) -> bool) -> 
     let mut bodies: FxHashMap<Name, Func> = FxHashMap::default();
     for name in order {
         let mut f = p.funcs[name].clone();
-        let mut calls = Inliner { bodies: &bodies, rewriter: Rewriter::default(), sites: FxHashMap::default() };
+        let mut calls =
+            Inliner { bodies: &bodies, rewriter: Rewriter::default(), sites: FxHashMap::default() };
         f.values.iter_mut().for_each(|e| *e = calls.apply(e));
         for u in &mut f.updates {
             u.args.iter_mut().chain(&mut u.values).for_each(|e| *e = calls.apply(e));
