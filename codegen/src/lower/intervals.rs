@@ -6,7 +6,8 @@
 
 use super::apply_schedule::Plan;
 use super::linear::{self, Linear, add, offset};
-use super::substitute::{nodes, substitute_vars};
+use super::rewrite::substitute;
+use super::substitute::nodes;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
@@ -67,15 +68,14 @@ impl<'a> Intervals<'a> {
     /// `scope` gives the variables: those whose interval is a point are fixed, the others range.
     pub fn new(plan: &'a Plan, scope: &FxHashMap<Name, Interval>) -> Self {
         let span = |(n, i): (&Name, &Interval)| (n.clone(), Span::new(i.min.clone(), i.max.clone()));
-        let fixed =
-            scope.iter().filter(|s| s.1.min == s.1.max).map(|(n, i)| (n.clone(), i.min.clone())).collect();
+        let fixed = scope.iter().filter(|s| s.1.min == s.1.max).map(|(n, i)| (n.clone(), i.min.clone())).collect();
         let scope = scope.iter().filter(|s| s.1.min != s.1.max).map(span).collect();
         Intervals { plan, fixed, scope, memo: FxHashMap::default(), culprit: None, depth: 0 }
     }
 
     /// The interval of `e`, or what makes it unbounded.
     pub fn of(&mut self, e: &Expr) -> Result<Interval, String> {
-        match self.span(&substitute_vars(e, &self.fixed)) {
+        match self.span(&substitute(e, &self.fixed)) {
             Span { min: Some(min), max: Some(max) } => Ok(Interval { min, max }),
             _ => Err(self.culprit.clone().unwrap_or_else(|| "an expression that is not affine".into())),
         }
@@ -201,8 +201,7 @@ impl<'a> Intervals<'a> {
         if let Some(i) = self.plan.pipeline.inputs.get(name) {
             return match &i.value_range {
                 Some((lo, hi)) => Span::new(lo.cast(ty), hi.cast(ty)),
-                None => self
-                    .unknown(ty, || format!("the value of input {name} (clamp it, or give its value range)")),
+                None => self.unknown(ty, || format!("the value of input {name} (clamp it, or give its value range)")),
             };
         }
         let f = &self.plan.funcs[name];

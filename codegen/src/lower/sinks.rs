@@ -84,19 +84,11 @@ impl Nests<'_> {
                     f.func.name
                 ));
             }
-            if stage.splits.iter().any(|t| t.tail == Tail::RoundUp)
-                || stage.id.stage == 0 && consumer.align.iter().any(Option::is_some)
-            {
-                return fail(format!(
-                    "S2: the loops of {} cover more than its domain",
-                    stage_text(&stage.id)
-                ));
+            if stage.splits.iter().any(|t| t.tail == Tail::RoundUp) || stage.id.stage == 0 && consumer.align.iter().any(Option::is_some) {
+                return fail(format!("S2: the loops of {} cover more than its domain", stage_text(&stage.id)));
             }
             if !self.partitions(consumer) {
-                return fail(format!(
-                    "S2: {} is itself computed in a nest, which may visit a point twice",
-                    consumer.func.name
-                ));
+                return fail(format!("S2: {} is itself computed in a nest, which may visit a point twice", consumer.func.name));
             }
             if f.stages.len() > 1 && f.store != f.compute {
                 return fail("S2: a sink with update definitions must be stored where it is computed".into());
@@ -123,9 +115,7 @@ impl Nests<'_> {
                 let ranges = self.ranges(&l.stage, &f.store, name)?;
                 consumer.coords.iter().map(|c| ranges[c].clone()).collect()
             }
-            _ if f.output.is_some() && self.has_storage(f)? => {
-                (0..f.func.vars.len()).map(|d| self.domain(name, d)).collect()
-            }
+            _ if f.output.is_some() && self.has_storage(f)? => (0..f.func.vars.len()).map(|d| self.domain(name, d)).collect(),
             _ => return Ok(()),
         };
         let own: Vec<Interval> = own;
@@ -140,8 +130,7 @@ impl Nests<'_> {
             let footprint = self.region(name, &f.store)?;
             for (d, (foot, own)) in footprint.iter().zip(&named).enumerate() {
                 if !self.facts.proves_le(&foot.min, &own.min) || !self.facts.proves_le(&own.max, &foot.max) {
-                    let rule =
-                        format!("S3: the footprint in {} may not contain the own tile", f.func.vars[d].0);
+                    let rule = format!("S3: the footprint in {} may not contain the own tile", f.func.vars[d].0);
                     return Err(illegal(&f.stages[0].id, "sink", rule));
                 }
             }
@@ -177,13 +166,8 @@ impl Nests<'_> {
         let own = self.own[name].clone();
         let var = |d: usize| -> Name { format!("{name}.copy.{}", f.func.vars[d].0).into() };
         let args: Vec<Expr> = (0..own.len()).map(|d| Expr::var(var(d))).collect();
-        let values = f
-            .func
-            .types()
-            .into_iter()
-            .enumerate()
-            .map(|(k, t)| Expr::call(name.clone(), t, args.clone(), k))
-            .collect();
+        let values =
+            f.func.types().into_iter().enumerate().map(|(k, t)| Expr::call(name.clone(), t, args.clone(), k)).collect();
         let mut body = Stmt::Provide { func: name.clone(), args, values, to: Target::Output };
         for (d, i) in own.iter().enumerate() {
             body = Stmt::For {
@@ -230,10 +214,7 @@ impl Nests<'_> {
             let Some(i) = plan.pipeline.inputs.get(input) else {
                 return fail("there is no such input".into());
             };
-            let shared = plan
-                .funcs
-                .values()
-                .any(|g| g.func.name != f.func.name && g.in_place_of.as_ref() == Some(input));
+            let shared = plan.funcs.values().any(|g| g.func.name != f.func.name && g.in_place_of.as_ref() == Some(input));
             if shared {
                 return fail("A1: two outputs overwrite it".into());
             }
@@ -251,25 +232,25 @@ impl Nests<'_> {
             if o.layout != i.layout || o.halo != i.halo || types != i.types || own.len() != i.dims {
                 return fail("A3: layout, halo, types or dimensions differ".into());
             }
-            if self.storage.contains_key(&f.func.name) && !self.computed_once(f) {
+            if self.storage.contains_key(&f.func.name) && !self.once.contains(&f.func.name) {
                 return fail("A2: some points are computed more than once".into());
             }
         }
         Ok(())
     }
 
-    /// Is the footprint the own tile, so that tiles do not overlap?
-    fn computed_once(&mut self, f: &FuncPlan) -> bool {
-        let Some(own) = self.own.get(&f.func.name) else { return false };
-        let Some(foot) = self.regions.get(&(f.func.name.clone(), f.store.clone())) else { return false };
-        let slides = f.store == f.compute
-            || f.func
-                .vars
-                .iter()
-                .any(|v| self.unslid.contains_key(&*format!("{}.s0.{}.min", f.func.name, v.0)));
-        slides
-            && foot.iter().zip(own).all(|(foot, own)| {
-                self.facts.proves_le(&own.min, &foot.min) && self.facts.proves_le(&foot.max, &own.max)
-            })
+    /// Records whether every point of `f` is computed once: tiles do not overlap, and within a tile a value is kept.
+    pub fn note_once(&mut self, f: &FuncPlan, slid: bool) {
+        let (Some(own), Some(foot)) =
+            (self.own.get(&f.func.name), self.regions.get(&(f.func.name.clone(), f.store.clone())))
+        else {
+            return;
+        };
+        let inside = |(foot, own): (&Interval, &Interval)| {
+            self.facts.proves_le(&own.min, &foot.min) && self.facts.proves_le(&foot.max, &own.max)
+        };
+        if (slid || f.store == f.compute) && foot.iter().zip(own).all(inside) {
+            self.once.insert(f.func.name.clone());
+        }
     }
 }
