@@ -307,3 +307,6 @@ fn worse(a: f64, b: f64) -> f64 {
 fn lower(a: f64, b: f64) -> f64 {
     if a.is_nan() || a < b { a } else { b }
 }
+
+#[cfg(test)]
+mod tests;
