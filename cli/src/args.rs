@@ -1,0 +1,358 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+use sumsq::{Backend, Method, Options, Precision, Preconditioner};
+
+/// Minimises sums of squares over images, volumes, meshes and graphs.
+#[derive(Parser, Debug)]
+#[command(name = "sumsq", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Solve a problem
+    Solve(SolveArgs),
+    /// Check the derivatives of an energy on a problem
+    Check(CheckArgs),
+    /// Show what an energy is compiled to
+    Show(ShowArgs),
+    /// Run a demo and write its pictures
+    Demo(DemoArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct SolveArgs {
+    /// The energy file
+    pub energy: PathBuf,
+    /// Unknowns, arrays, params, dims and graphs, by their names
+    #[arg(long, value_name = "F.npz")]
+    pub inputs: PathBuf,
+    /// Where the unknowns go
+    #[arg(long, value_name = "O.npz")]
+    pub output: Option<PathBuf>,
+    /// Where the report goes
+    #[arg(long, value_name = "R.json")]
+    pub report: Option<PathBuf>,
+    /// Where the plot of energy against iteration goes
+    #[arg(long, value_name = "P.png")]
+    pub plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub options: SolverArgs,
+}
+
+/// What the solver is told; the defaults are those of [`Options`].
+#[derive(Args, Debug)]
+pub struct SolverArgs {
+    /// Levenberg-Marquardt or Gauss-Newton
+    #[arg(long, value_enum, default_value_t = MethodArg::Lm)]
+    method: MethodArg,
+    /// Steps at most, rejected ones included
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    iterations: usize,
+    /// PCG iterations at most per step [default: 500; with only a linear tolerance, ten times the free unknowns]
+    #[arg(long, value_name = "M", value_parser = at_least_one)]
+    linear_iterations: Option<usize>,
+    /// Stop PCG at |r| <= T |b|
+    #[arg(long, value_name = "T", value_parser = positive)]
+    linear_tolerance: Option<f64>,
+    /// Stop PCG when its model stalls at this rate
+    #[arg(long, value_name = "Z", default_value_t = 1e-2, value_parser = positive)]
+    forcing: f64,
+    /// First trust-region radius
+    #[arg(long, value_name = "R0", default_value_t = 1e4, value_parser = positive)]
+    radius: f64,
+    /// Arithmetic
+    #[arg(long, value_enum, default_value_t = PrecisionArg::Mixed)]
+    precision: PrecisionArg,
+    /// Preconditioner of PCG
+    #[arg(long, value_enum, default_value_t = PreconditionerArg::Auto)]
+    preconditioner: PreconditionerArg,
+    /// Wall-clock limit
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    max_seconds: Option<Duration>,
+    /// Stop when an accepted step changes E by at most F times E; 0 turns it off
+    #[arg(long, value_name = "F", default_value_t = 1e-6, value_parser = not_negative)]
+    function_tolerance: f64,
+    /// Where to run
+    #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
+    backend: BackendArg,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    threads: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The energy file
+    pub energy: PathBuf,
+    /// Unknowns, arrays, params, dims and graphs, by their names
+    #[arg(long, value_name = "F.npz")]
+    pub inputs: PathBuf,
+    /// The direction v, by unknown [default: seeded random numbers]
+    #[arg(long, value_name = "V.npz")]
+    pub direction: Option<PathBuf>,
+    /// Where to evaluate, by unknown [default: the inputs' unknowns]
+    #[arg(long, value_name = "X.npz")]
+    pub at: Option<PathBuf>,
+    /// Where `JTF.<unknown>`, `diag.<unknown>` and `JTJv.<unknown>` go
+    #[arg(long, value_name = "O.npz")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct ShowArgs {
+    /// The energy file
+    pub energy: PathBuf,
+    /// How far to compile
+    #[arg(long, value_enum, default_value_t = Stage::Declarations)]
+    pub stage: Stage,
+    /// Print operation counts as well
+    #[arg(long)]
+    pub stats: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct DemoArgs {
+    /// Which one
+    #[arg(value_enum)]
+    pub name: DemoName,
+    /// Folder for pictures and results, made if need be
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    pub out: PathBuf,
+}
+
+/// Stages of compilation, in their order.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    Declarations,
+    Dag,
+    Derivatives,
+    Routines,
+    Loops,
+    Llvm,
+    Asm,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+#[value(rename_all = "snake_case")]
+pub enum DemoName {
+    ImageWarping,
+    ArapMeshDeformation,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum MethodArg {
+    Lm,
+    Gn,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum PrecisionArg {
+    Mixed,
+    F32,
+    F64,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+#[value(rename_all = "snake_case")]
+enum PreconditionerArg {
+    Auto,
+    None,
+    Jacobi,
+    BlockJacobi,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum BackendArg {
+    Auto,
+    Cpu,
+    Cuda,
+}
+
+impl SolverArgs {
+    /// As the solver takes them.
+    pub fn options(&self) -> Options {
+        Options {
+            method: match self.method {
+                MethodArg::Lm => Method::LevenbergMarquardt,
+                MethodArg::Gn => Method::GaussNewton,
+            },
+            iterations: self.iterations,
+            linear_iterations: self.linear_iterations,
+            linear_tolerance: self.linear_tolerance,
+            forcing: self.forcing,
+            radius: self.radius,
+            precision: match self.precision {
+                PrecisionArg::Mixed => Precision::Mixed,
+                PrecisionArg::F32 => Precision::F32,
+                PrecisionArg::F64 => Precision::F64,
+            },
+            preconditioner: match self.preconditioner {
+                PreconditionerArg::Auto => Preconditioner::Auto,
+                PreconditionerArg::None => Preconditioner::None,
+                PreconditionerArg::Jacobi => Preconditioner::Jacobi,
+                PreconditionerArg::BlockJacobi => Preconditioner::BlockJacobi,
+            },
+            max_time: self.max_seconds,
+            function_tolerance: self.function_tolerance,
+            backend: match self.backend {
+                BackendArg::Auto => Backend::Auto,
+                BackendArg::Cpu => Backend::Cpu,
+                BackendArg::Cuda => Backend::Cuda,
+            },
+            threads: self.threads,
+            ..Options::default()
+        }
+    }
+}
+
+fn finite(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "expected a number".to_string())?;
+    if value.is_finite() { Ok(value) } else { Err("expected a finite number".to_string()) }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    finite(text).and_then(|v| if v > 0.0 { Ok(v) } else { Err("expected a number above 0".to_string()) })
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    finite(text).and_then(|v| if v >= 0.0 { Ok(v) } else { Err("expected 0 or more".to_string()) })
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    not_negative(text).and_then(|s| Duration::try_from_secs_f64(s).map_err(|error| error.to_string()))
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("expected 1 or more".to_string()),
+        Ok(n) => Ok(n),
+        Err(_) => Err("expected a whole number".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn solve(extra: &[&str]) -> Result<Options, clap::Error> {
+        let line = ["sumsq", "solve", "e.t", "--inputs", "f.npz"].iter().chain(extra);
+        Cli::try_parse_from(line).map(|cli| match cli.command {
+            Command::Solve(args) => args.options.options(),
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_defaults_are_the_librarys() {
+        let (given, library) = (solve(&[]).unwrap(), Options::default());
+        assert_eq!(format!("{given:?}"), format!("{library:?}"));
+        assert_eq!((library.iterations, library.precision), (50, Precision::Mixed));
+    }
+
+    #[test]
+    fn every_option_arrives() {
+        let options = solve(&[
+            "--method",
+            "gn",
+            "--iterations",
+            "7",
+            "--linear-iterations",
+            "9",
+            "--linear-tolerance",
+            "1e-9",
+            "--forcing",
+            "1e-3",
+            "--radius",
+            "10",
+            "--precision",
+            "f64",
+            "--preconditioner",
+            "block_jacobi",
+            "--max-seconds",
+            "2.5",
+            "--function-tolerance",
+            "0",
+            "--backend",
+            "cuda",
+            "--threads",
+            "3",
+        ])
+        .unwrap();
+        assert_eq!(options.method, Method::GaussNewton);
+        assert_eq!((options.iterations, options.linear_iterations, options.threads), (7, Some(9), Some(3)));
+        assert_eq!((options.linear_tolerance, options.forcing, options.radius), (Some(1e-9), 1e-3, 10.0));
+        assert_eq!(
+            (options.precision, options.preconditioner),
+            (Precision::F64, Preconditioner::BlockJacobi)
+        );
+        assert_eq!((options.max_time, options.function_tolerance), (Some(Duration::from_millis(2500)), 0.0));
+        assert_eq!(options.backend, Backend::Cuda);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for bad in [
+            ["--threads", "0"],
+            ["--threads", "-1"],
+            ["--iterations", "x"],
+            ["--linear-tolerance", "nan"],
+            ["--linear-tolerance", "0"],
+            ["--forcing", "-1"],
+            ["--radius", "inf"],
+            ["--max-seconds", "-3"],
+            ["--max-seconds", "1e300"],
+            ["--function-tolerance", "-1e-9"],
+            ["--method", "newton"],
+            ["--precision", "f16"],
+            ["--preconditioner", "block-jacobi"],
+            ["--backend", "tpu"],
+            ["--nope", "1"],
+        ] {
+            assert_eq!(solve(&bad).unwrap_err().exit_code(), 2, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_other_commands() {
+        let parse = |line: &[&str]| Cli::try_parse_from(line).map(|cli| cli.command);
+        let Ok(Command::Check(args)) = parse(&[
+            "sumsq",
+            "check",
+            "e.t",
+            "--inputs",
+            "f.npz",
+            "--direction",
+            "v.npz",
+            "--output",
+            "o.npz",
+            "--at",
+            "x.npz",
+        ]) else {
+            panic!()
+        };
+        assert!(args.direction.is_some() && args.output.is_some() && args.at.is_some());
+        let Ok(Command::Show(args)) = parse(&["sumsq", "show", "e.t"]) else { panic!() };
+        assert_eq!((args.stage, args.stats), (Stage::Declarations, false));
+        for stage in ["declarations", "dag", "derivatives", "routines", "loops", "llvm", "asm"] {
+            assert!(parse(&["sumsq", "show", "e.t", "--stage", stage, "--stats"]).is_ok(), "{stage}");
+        }
+        let Ok(Command::Demo(args)) = parse(&["sumsq", "demo", "arap_mesh_deformation", "--out", "d"]) else {
+            panic!()
+        };
+        assert_eq!((args.name, args.out), (DemoName::ArapMeshDeformation, PathBuf::from("d")));
+        assert!(parse(&["sumsq", "demo", "image_warping"]).is_ok());
+        assert!(parse(&["sumsq", "demo", "nothing"]).is_err());
+    }
+}

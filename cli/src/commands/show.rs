@@ -1,0 +1,166 @@
+//! `sumsq show`.
+
+use crate::args::{ShowArgs, Stage};
+use crate::engine;
+use crate::failure::Failure;
+use std::fmt::Write;
+use std::process::ExitCode;
+use sumsq::energy::dag::{Dag, ExprId, Source};
+use sumsq::energy::derive::{OpCount, Routines, count_ops};
+use sumsq::energy::model::{Domain, Energy, Field};
+
+/// Prints one stage of what an energy is compiled to.
+pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
+    let energy = engine::load(&args.energy)?;
+    let text = match args.stage {
+        Stage::Declarations => declarations(&energy),
+        Stage::Dag => residuals(&energy, args.stats),
+        Stage::Derivatives => derivatives(&energy, args.stats),
+        Stage::Routines => routines(&Routines::build(&energy), &energy, args.stats),
+        Stage::Loops | Stage::Llvm | Stage::Asm => engine::compiled_text(&energy, args.stage)?,
+    };
+    print!("{text}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn declarations(energy: &Energy) -> String {
+    let mut text = String::new();
+    let mut line = |what: &str, rest: String| {
+        let _ = writeln!(text, "{what:<9} {rest}");
+    };
+    let field = |f: &Field| {
+        format!("{} over {}, {:?} x {}", f.name, energy.space_name(f.space), f.element, f.channels)
+    };
+    energy.dims.iter().for_each(|d| line("dim", d.name.clone()));
+    energy.unknowns.iter().for_each(|f| line("unknown", field(f)));
+    energy.arrays.iter().for_each(|f| line("array", field(f)));
+    energy.params.iter().for_each(|p| line("param", format!("{} x {}", p.name, p.channels)));
+    for graph in &energy.graphs {
+        let vertex =
+            |v: &sumsq::energy::model::Vertex| format!("{} in {}", v.name, energy.space_name(v.space));
+        let vertices: Vec<String> = graph.vertices.iter().map(vertex).collect();
+        line("graph", format!("{}: {}", graph.name, vertices.join(", ")));
+    }
+    for (space, condition) in &energy.excludes {
+        line(
+            "exclude",
+            format!("{} where {}", energy.space_name(*space), print(&energy.dag, *condition, energy)),
+        );
+    }
+    for (number, group) in energy.groups.iter().enumerate() {
+        let residuals = energy.residuals.iter().filter(|r| r.group.index() == number).count();
+        line("group", format!("{group}: {residuals} residuals"));
+    }
+    if let Some(use_it) = energy.use_preconditioner {
+        line("option", format!("UsePreconditioner({use_it})"));
+    }
+    text
+}
+
+/// An expression; where it takes several lines, on lines of its own.
+fn print(dag: &Dag, expr: ExprId, energy: &Energy) -> String {
+    let text = dag.display_with(expr, energy);
+    if text.contains('\n') { format!("\n{}", indent(&text)) } else { text }
+}
+
+fn indent(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn domain(energy: &Energy, domain: Domain) -> String {
+    match domain {
+        Domain::Space(space) => energy.space_name(space),
+        Domain::Graph(graph) => energy.graphs[graph.index()].name.clone(),
+    }
+}
+
+fn residuals(energy: &Energy, stats: bool) -> String {
+    let mut text = String::new();
+    for (number, residual) in energy.residuals.iter().enumerate() {
+        let _ = write!(
+            text,
+            "r{number} ({}, over {}",
+            energy.groups[residual.group.index()],
+            domain(energy, residual.domain)
+        );
+        if let Some((lo, hi)) = &residual.guard {
+            let _ = write!(text, ", where {lo:?}..{hi:?} is in the domain");
+        }
+        if let Some(at) = residual.line {
+            let _ = write!(text, ", line {at}");
+        }
+        let _ = writeln!(text, ") = {}", print(&energy.dag, residual.value, energy));
+        if stats {
+            let _ = writeln!(text, "    {}", count_ops(&energy.dag, &[residual.value]));
+        }
+    }
+    text
+}
+
+fn derivatives(energy: &Energy, stats: bool) -> String {
+    let mut dag = energy.dag.clone();
+    let mut text = String::new();
+    for (number, residual) in energy.residuals.iter().enumerate() {
+        for access in dag.accesses(residual.value) {
+            if !matches!(access.source, Source::Unknown(_)) {
+                continue;
+            }
+            let partial = dag.derivative(residual.value, &access);
+            let read = dag.access(access);
+            let _ = writeln!(
+                text,
+                "dr{number} / d{} = {}",
+                dag.display_with(read, energy),
+                print(&dag, partial, energy)
+            );
+            if stats {
+                let _ = writeln!(text, "    {}", count_ops(&dag, &[partial]));
+            }
+        }
+    }
+    text
+}
+
+fn routines(routines: &Routines, energy: &Energy, stats: bool) -> String {
+    let mut text = String::new();
+    let mut put = |name: &str, parts: &[ExprId]| {
+        for (number, &part) in parts.iter().enumerate() {
+            let _ = writeln!(text, "{name}[{number}] = {}", print(&routines.dag, part, energy));
+        }
+    };
+    for space in &routines.spaces {
+        let over = energy.space_name(space.space);
+        put(&format!("gradient {over}"), &space.gradient);
+        put(&format!("blocks {over}"), &space.blocks);
+        put(&format!("jtjp {over}"), &space.jtjp);
+    }
+    for graph in &routines.graphs {
+        let declared = &energy.graphs[graph.graph.index()];
+        for slot in &graph.slots {
+            let over = format!("{}.{}", declared.name, declared.vertices[usize::from(slot.slot)].name);
+            put(&format!("gradient {over}"), &slot.gradient);
+            put(&format!("blocks {over}"), &slot.blocks);
+            put(&format!("jtjp {over}"), &slot.jtjp);
+        }
+    }
+    for cost in &routines.costs {
+        put(&format!("cost r{}", cost.residual), &[cost.cost]);
+        put(&format!("model r{}", cost.residual), &[cost.model]);
+    }
+    if stats {
+        text.push_str(&passes(routines));
+    }
+    text
+}
+
+/// Operation counts of each routine, pass by pass.
+fn passes(routines: &Routines) -> String {
+    let mut text = String::new();
+    for report in &routines.passes {
+        let _ = writeln!(text, "{}", report.routine);
+        for (stage, count) in &report.stages {
+            let _ = writeln!(text, "    {stage:<10} weight {:>6}: {count}", OpCount::weight(count));
+        }
+    }
+    text
+}

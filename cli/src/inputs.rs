@@ -1,0 +1,40 @@
+//! Which arrays of an archive an energy needs.
+
+use crate::failure::{Failure, warn};
+use std::collections::BTreeSet;
+use std::path::Path;
+use sumsq::NamedArray;
+use sumsq::energy::Energy;
+use sumsq_examples::io::npz::Archive;
+
+/// Reads the arrays that the energy declares; warns of the others without reading them.
+pub fn read(path: &Path, energy: &Energy) -> Result<Vec<NamedArray>, Failure> {
+    read_declared(path, &declared(energy))
+}
+
+/// Reads arrays keyed by unknown.
+pub fn read_unknowns(path: &Path, energy: &Energy) -> Result<Vec<NamedArray>, Failure> {
+    read_declared(path, &energy.unknowns.iter().map(|field| field.name.clone()).collect())
+}
+
+fn read_declared(path: &Path, wanted: &BTreeSet<String>) -> Result<Vec<NamedArray>, Failure> {
+    let mut archive = Archive::open(path).map_err(Failure::input)?;
+    let (found, unused): (Vec<String>, Vec<String>) =
+        archive.names().into_iter().partition(|name| wanted.contains(name));
+    for name in unused {
+        warn(&format!("{}: `{name}` is not declared by the energy and is not used", path.display()));
+    }
+    found.iter().map(|name| archive.read(name).map_err(Failure::input)).collect()
+}
+
+/// Every key that can mean something: dims, unknowns, arrays, params, and the index array of each vertex, as in `G.v0`.
+fn declared(energy: &Energy) -> BTreeSet<String> {
+    let fields = energy.unknowns.iter().chain(&energy.arrays).map(|field| field.name.clone());
+    let dims = energy.dims.iter().map(|dim| dim.name.clone());
+    let params = energy.params.iter().map(|param| param.name.clone());
+    let vertices = energy
+        .graphs
+        .iter()
+        .flat_map(|graph| graph.vertices.iter().map(move |vertex| format!("{}.{}", graph.name, vertex.name)));
+    fields.chain(dims).chain(params).chain(vertices).collect()
+}

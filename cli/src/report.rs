@@ -1,0 +1,215 @@
+//! Reports: a table for people, JSON for programs, a plot.
+
+use crate::failure::Failure;
+use std::fmt::Write;
+use std::path::Path;
+use sumsq::{Iteration, LinearStop, Report, Termination};
+use sumsq_examples::io::{picture, save};
+use sumsq_examples::plot;
+
+/// Writes the report as JSON; serde_json writes numbers that are not finite as null.
+pub fn write_json(path: &Path, report: &Report) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(report).map_err(Failure::input)?;
+    text.push('\n');
+    save(path, text.as_bytes()).map_err(Failure::input)
+}
+
+/// Writes the plot of energy against iteration.
+pub fn write_plot(path: &Path, title: &str, report: &Report) -> Result<(), Failure> {
+    let picture = plot::energies(title, &energies(report)).map_err(Failure::input)?;
+    picture::write_png(path, &picture).map_err(Failure::input)
+}
+
+/// E at the start and after each step.
+pub fn energies(report: &Report) -> Vec<f64> {
+    std::iter::once(report.energy_initial).chain(report.iterations.iter().map(|step| step.energy)).collect()
+}
+
+/// Whether the solve ended because energies were not finite.
+pub fn ended_non_finite(report: &Report) -> bool {
+    match report.termination {
+        Termination::Diverged => true,
+        // A finite trial energy gives a finite ratio, or a model without decrease, which is not the energy's fault.
+        Termination::InvalidSteps => {
+            report.iterations.last().is_some_and(|step| !step.gain_ratio.is_finite())
+        }
+        _ => false,
+    }
+}
+
+/// One line a step, and what is true of the whole.
+pub fn table(report: &Report) -> String {
+    let mut text = format!(
+        "{} unknowns, {} residuals; {} with {} on {} ({}), {}, {} threads\n\n{}\n",
+        report.unknowns,
+        report.residuals,
+        report.method,
+        report.preconditioner,
+        report.backend,
+        report.device,
+        report.precision,
+        report.threads,
+        HEADER
+    );
+    let _ = writeln!(text, "{:>4}  {:>13.6e}", 0, report.energy_initial);
+    for step in &report.iterations {
+        text.push_str(&line(step));
+    }
+    let _ = writeln!(
+        text,
+        "\n{}: E = {:.9e} after {} steps, {} PCG iterations; compile {:.2} s, plan {:.2} s, solve {:.2} s",
+        report.termination.name(),
+        report.energy_final,
+        report.iterations.len(),
+        report.linear_iterations_total,
+        report.seconds.compile,
+        report.seconds.plan,
+        report.seconds.solve
+    );
+    if report.unconstrained > 0 {
+        let _ = writeln!(
+            text,
+            "{} unknowns are in no residual's reach and stayed where they were",
+            report.unconstrained
+        );
+    }
+    text
+}
+
+const HEADER: &str = "iter         energy     max|g|       |s|      gain     radius  ok    pcg  stop                 |r|/|b|  seconds";
+
+fn line(step: &Iteration) -> String {
+    format!(
+        "{:>4}  {:>13.6e}  {:>9.2e} {:>9.2e} {:>9.2e} {:>10.2e} {:>3} {:>6}  {:<18} {:>9.1e} {:>8.3}\n",
+        step.iteration,
+        step.energy,
+        step.gradient_max_norm,
+        step.step_norm,
+        step.gain_ratio,
+        step.radius,
+        if step.accepted { "yes" } else { "no" },
+        step.linear_iterations,
+        stop_name(step.linear_stop),
+        step.linear_residual,
+        step.seconds
+    )
+}
+
+fn stop_name(stop: LinearStop) -> &'static str {
+    match stop {
+        LinearStop::Tolerance => "tolerance",
+        LinearStop::Model => "model",
+        LinearStop::PreconditionedNorm => "preconditioned_norm",
+        LinearStop::Limit => "limit",
+        LinearStop::Indefinite => "indefinite",
+        LinearStop::NotFinite => "not_finite",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sumsq::Seconds;
+
+    fn report() -> Report {
+        let step = Iteration {
+            iteration: 1,
+            energy: 2.0,
+            energy_by_group: vec![1.5, 0.5],
+            gradient_max_norm: 0.25,
+            step_norm: f64::NAN,
+            gain_ratio: 0.9,
+            radius: f64::INFINITY,
+            accepted: true,
+            linear_iterations: 12,
+            linear_stop: LinearStop::PreconditionedNorm,
+            linear_residual: 1e-3,
+            seconds: 0.5,
+        };
+        Report {
+            energy_initial: 8.0,
+            energy_final: 2.0,
+            termination: Termination::FunctionTolerance,
+            iterations: vec![step],
+            unknowns: 3,
+            residuals: 4,
+            unconstrained: 0,
+            linear_iterations_total: 12,
+            method: "lm",
+            preconditioner: "jacobi",
+            backend: "cpu",
+            device: "some processor".to_string(),
+            precision: "mixed",
+            threads: 2,
+            seconds: Seconds::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn json_has_the_agreed_keys_and_null_for_what_is_not_finite() {
+        let json: serde_json::Value =
+            serde_json::from_str(&serde_json::to_string(&report()).unwrap()).unwrap();
+        for key in [
+            "energy_initial",
+            "energy_final",
+            "termination",
+            "iterations",
+            "unknowns",
+            "residuals",
+            "unconstrained",
+            "linear_iterations_total",
+            "method",
+            "preconditioner",
+            "backend",
+            "device",
+            "precision",
+            "threads",
+        ] {
+            assert!(!json[key].is_null(), "{key}");
+        }
+        assert_eq!(json["termination"], "function_tolerance");
+        for key in ["compile", "plan", "solve"] {
+            assert!(json["seconds"][key].is_number(), "{key}");
+        }
+        let step = &json["iterations"][0];
+        assert_eq!((&step["linear_stop"], &step["accepted"]), (&"preconditioned_norm".into(), &true.into()));
+        assert!(step["radius"].is_null() && step["step_norm"].is_null());
+        for key in [
+            "iteration",
+            "energy",
+            "energy_by_group",
+            "gradient_max_norm",
+            "gain_ratio",
+            "linear_iterations",
+            "linear_residual",
+            "seconds",
+        ] {
+            assert!(!step[key].is_null(), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_table_shows_start_steps_and_end() {
+        let text = table(&report());
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows[2], HEADER);
+        assert!(rows[3].contains("8.000000e0") && rows[4].contains("preconditioned_norm"), "{text}");
+        assert!(rows[4].len() <= HEADER.len(), "columns line up\n{text}");
+        assert!(text.contains("function_tolerance: E = 2.000000000e0 after 1 steps"), "{text}");
+    }
+
+    #[test]
+    fn which_ends_are_failures() {
+        let end = |termination, gain_ratio| {
+            let mut report = report();
+            report.termination = termination;
+            report.iterations[0].gain_ratio = gain_ratio;
+            ended_non_finite(&report)
+        };
+        assert!(end(Termination::Diverged, f64::NAN));
+        assert!(end(Termination::InvalidSteps, f64::NAN));
+        assert!(!end(Termination::InvalidSteps, -1.0));
+        assert!(!end(Termination::MaxIterations, f64::NAN));
+    }
+}
