@@ -3,7 +3,7 @@
 use crate::args::Stage;
 use crate::failure::{Failure, warn};
 use std::path::Path;
-use sumsq::energy::Energy;
+use sumsq::energy::{Energy, EnergyError};
 use sumsq::lm::Control;
 use sumsq::{Iteration, NamedArray, Options, ProblemData, Report};
 
@@ -17,7 +17,16 @@ pub struct Solved {
 
 /// Loads an energy file.
 pub fn load(path: &Path) -> Result<Energy, Failure> {
-    let energy = Energy::from_file(path).map_err(Failure::diagnostic)?;
+    warned(Energy::from_file(path))
+}
+
+/// Builds an energy from the text of an energy file.
+pub fn from_text(name: &str, text: &str) -> Result<Energy, Failure> {
+    warned(Energy::from_text(name, text))
+}
+
+fn warned(built: Result<Energy, EnergyError>) -> Result<Energy, Failure> {
+    let energy = built.map_err(Failure::diagnostic)?;
     energy.warnings.iter().for_each(|warning| warn(warning));
     Ok(energy)
 }
