@@ -9,7 +9,6 @@ mod bind;
 mod signature;
 
 use std::ffi::c_void;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::backend::HostTarget;
@@ -17,7 +16,10 @@ use crate::backend::abi::{Context, Failure, OUT_OF_MEMORY};
 use crate::backend::llvm::Kernel;
 use crate::error::Error;
 use crate::expr::Name;
-use crate::runtime::{Buffer, Pool, Scalar};
+use crate::func::Pipeline;
+use crate::schedule::Schedule;
+use crate::lower::{LowerOptions, lower};
+use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use crate::stmt::LoweredFunction;
 
 use bind::Plan;
@@ -37,6 +39,23 @@ struct Inner {
 }
 
 impl Compiled {
+    /// Lowers and compiles a pipeline under a schedule.
+    pub fn new(pipeline: &Pipeline, schedule: &Schedule, target: &HostTarget) -> Result<Compiled, Error> {
+        let job = (pipeline.clone(), schedule.clone());
+        let mut all = Compiled::all(vec![job], target)?;
+        all.pop().ok_or_else(|| Error::Backend { pipeline: pipeline.name.clone(), message: "not compiled".into() })
+    }
+
+    /// Lowers and compiles several pipelines on all cores, each in an LLVM context of its own. Results come in the order of
+    /// the jobs; of several errors the first is given.
+    pub fn all(jobs: Vec<(Pipeline, Schedule)>, target: &HostTarget) -> Result<Vec<Compiled>, Error> {
+        let options = LowerOptions::default();
+        in_parallel(jobs, |(pipeline, schedule)| {
+            let signature = Signature::of(&pipeline, &schedule)?;
+            Compiled::from_lowered(&lower(&pipeline, &schedule, &options)?, signature, target)
+        })
+    }
+
     /// Compiles a lowered function, to be called with the buffers and parameters of `signature`.
     pub fn from_lowered(
         f: &LoweredFunction,
@@ -74,14 +93,17 @@ impl Compiled {
         buffers: &[(&str, &'b Buffer)],
         params: &[(&str, Scalar)],
     ) -> Result<Bound<'b>, Error> {
-        let inner = &self.0;
-        let slots = inner.plan.match_buffers(buffers)?;
+        let plan = &self.0.plan;
+        let slots = plan.match_buffers(buffers)?;
         let mut call = Call::new(self.clone());
-        inner.plan.fill_sizes(&mut call.scalars, &slots);
-        inner.plan.fill_params(&mut call.scalars, params)?;
-        inner.plan.fill_pointers(&mut call.pointers, |slot| slots[slot]);
-        inner.plan.check_values(&slots, &call.scalars)?;
-        Ok(Bound { call, buffers: PhantomData })
+        plan.fill_params(&mut call.scalars, params)?;
+        call.set_buffers(|slot| slots[slot])?;
+        Ok(Bound { call, slots })
+    }
+
+    /// Checks named buffers as [`Compiled::bind`] does, their values apart.
+    pub fn check_buffers(&self, buffers: &[(&str, &Buffer)]) -> Result<(), Error> {
+        self.0.plan.match_buffers(buffers).map(|_| ())
     }
 
     /// Binds and runs once.
@@ -98,21 +120,24 @@ impl Compiled {
 /// A compiled pipeline with the arguments of its next call. The buffers stay borrowed.
 pub struct Bound<'b> {
     call: Call,
-    buffers: PhantomData<&'b Buffer>,
+    slots: Vec<&'b Buffer>,
 }
 
 impl Bound<'_> {
     /// Runs the pipeline.
-    pub fn run(&self, pool: &Pool) -> Result<(), Error> {
+    pub fn run(&mut self, pool: &Pool) -> Result<(), Error> {
+        let slots = &self.slots;
+        self.call.check_values(|slot| slots[slot])?;
         // SAFETY: the pointers are those of buffers that were checked by `bind` and are borrowed since; they are written to
         // as cells, by this thread and by workers that it waits for (see `runtime::buffer`).
-        unsafe { self.call.run(pool) }
+        let done = unsafe { self.call.run(pool) };
+        self.call.touch_written(|slot| slots[slot]);
+        done
     }
 
     /// Changes a parameter for the following runs.
     pub fn set_param(&mut self, name: &str, value: Scalar) -> Result<(), Error> {
-        let plan = &self.call.compiled.0.plan;
-        plan.set_param(&mut self.call.scalars, name, value)
+        self.call.set_param(name, value)
     }
 }
 
@@ -121,6 +146,10 @@ pub(crate) struct Call {
     compiled: Compiled,
     pointers: Vec<*mut c_void>,
     scalars: Vec<u64>,
+    /// Descriptions of the buffers that sizes and pointers were taken from.
+    specs: Vec<BufferSpec>,
+    /// Per slot: version of the values that were last found to keep their range, and that range.
+    in_range: Vec<Option<(u64, i64, i64)>>,
 }
 
 impl Call {
@@ -128,20 +157,52 @@ impl Call {
     pub(crate) fn new(compiled: Compiled) -> Call {
         let plan = &compiled.0.plan;
         let (n, m) = (plan.pointer_count(), plan.scalar_count());
-        Call { compiled, pointers: vec![std::ptr::null_mut(); n], scalars: vec![0; m] }
+        let in_range = vec![None; compiled.0.signature.buffers.len()];
+        let (pointers, scalars) = (vec![std::ptr::null_mut(); n], vec![0; m]);
+        Call { compiled, pointers, scalars, specs: vec![], in_range }
     }
 
     /// Takes sizes and pointers from the given buffers, one per slot of the signature, after checking that they fit.
-    pub(crate) fn set_buffers(&mut self, slots: &[&Buffer]) -> Result<(), Error> {
+    fn set_buffers<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
         let inner = &self.compiled.0;
-        inner.plan.check_slots(slots)?;
-        inner.plan.fill_sizes(&mut self.scalars, slots);
-        inner.plan.check_values(slots, &self.scalars)
+        let slots: Vec<&Buffer> = (0..inner.signature.buffers.len()).map(&slot).collect();
+        inner.plan.check_slots(&slots)?;
+        inner.plan.fill_sizes(&mut self.scalars, &slots);
+        inner.plan.fill_pointers(&mut self.pointers, |i| slots[i]);
+        self.specs = slots.iter().map(|b| b.spec().clone()).collect();
+        self.check_values(|i| slots[i])
     }
 
-    /// Takes the addresses of buffers that look like those of [`Call::set_buffers`].
-    pub(crate) fn set_pointers<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) {
-        self.compiled.0.plan.fill_pointers(&mut self.pointers, slot);
+    /// Makes the call fit these buffers: usually those of the last time, or others that look alike.
+    pub(crate) fn refresh<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
+        let n = self.compiled.0.signature.buffers.len();
+        let alike = self.specs.len() == n && self.specs.iter().enumerate().all(|(i, s)| slot(i).spec() == s);
+        if !alike {
+            return self.set_buffers(slot);
+        }
+        self.compiled.0.plan.fill_pointers(&mut self.pointers, &slot);
+        self.check_values(slot)
+    }
+
+    /// Checks the promised ranges of integer inputs, which the code relies on to stay inside other buffers. Costs a pass
+    /// over those whose values changed.
+    fn check_values<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
+        let plan = &self.compiled.0.plan;
+        for i in plan.ranged_slots() {
+            let (low, high) = plan.range(i, &self.specs, &self.scalars)?;
+            let now = Some((slot(i).version(), low, high));
+            if self.in_range[i] != now {
+                plan.check_range(i, slot(i), low, high)?;
+                self.in_range[i] = now;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that the outputs have other values now.
+    pub(crate) fn touch_written<'a>(&self, slot: impl Fn(usize) -> &'a Buffer) {
+        let slots = &self.compiled.0.signature.buffers;
+        slots.iter().enumerate().filter(|(_, s)| s.written).for_each(|(i, _)| slot(i).touch());
     }
 
     /// Sets one parameter.

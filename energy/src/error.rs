@@ -44,7 +44,9 @@ pub enum Fault {
     NoDims(String),
     #[error("`{name}` and `{other}` are both at position {position}")]
     SamePosition { name: String, other: String, position: i64 },
-    #[error("`{name}` has the position of the unknown `{unknown}`: a constant view of an unknown is not supported yet")]
+    #[error(
+        "`{name}` has the position of the unknown `{unknown}`: a constant view of an unknown is not supported yet"
+    )]
     ConstantView { name: String, unknown: String },
     #[error("a position is a whole number from 0, got {0}")]
     BadPosition(String),
@@ -68,11 +70,12 @@ pub enum Fault {
     LuaComparison,
     #[error("`{0}` is an array; an expression is expected")]
     BareField(String),
-    #[error("{0} has {1} channels and {2} has {3}")]
-    Channels(String, usize, String, usize),
-    #[error("`{function}` takes a Vector with {expected} entries, got {got}")]
+    #[error("operand {} has {} and operand {} has {}", first.0, count(first.1, "channel"), second.0, second.1)]
+    /// Two operands: which (from 1), and their channels.
+    Channels { first: (usize, usize), second: (usize, usize) },
+    #[error("`{function}` takes {} there, got {got}", entries(*.expected))]
     VectorSize { function: String, expected: usize, got: usize },
-    #[error("`{function}` takes a scalar as argument {position}, got a Vector with {got} entries")]
+    #[error("`{function}` takes a scalar as argument {position}, got {}", entries(*.got))]
     NotScalar { function: String, position: usize, got: usize },
     #[error("channel {channel} of `{name}`, which has {channels}")]
     ChannelRange { name: String, channel: i64, channels: usize },
@@ -80,7 +83,7 @@ pub enum Fault {
     SliceRange { name: String, start: i64, end: i64, channels: usize },
     #[error("{what} of `{name}` is not a constant whole number: {got}")]
     NotConstant { name: String, what: &'static str, got: String },
-    #[error("`{name}` has {dims} dims but is read with {got} numbers")]
+    #[error("`{name}` has {} but is read with {}", count(*.dims, "dim"), count(*.got, "number"))]
     OffsetCount { name: String, dims: usize, got: usize },
     #[error("`{field}` lives over {field_space} but `{vertex}` points into {vertex_space}")]
     VertexSpace { field: String, field_space: String, vertex: String, vertex_space: String },
@@ -88,13 +91,17 @@ pub enum Fault {
     UnknownExponent(String),
     #[error("expressions of two different energies are mixed")]
     Foreign,
+    #[error("the energy is finished already")]
+    Finished,
 
     // Residuals and the whole.
-    #[error("a residual mixes domains: `{first}` is read over {first_domain}, `{second}` over {second_domain}")]
+    #[error(
+        "a residual mixes domains: `{first}` is read over {first_domain}, `{second}` over {second_domain}"
+    )]
     MixedDomains { first: String, first_domain: String, second: String, second_domain: String },
     #[error("`{function}` in a residual over the graph `{graph}`")]
     NotInGraphs { function: String, graph: String },
-    #[error("`{function}` is for {got} dims, but this is over {domain}, which has {dims}")]
+    #[error("`{function}` is for {}, but this is over {domain}, which has {dims}", count(*.got, "dim"))]
     DimCount { function: String, got: usize, domain: String, dims: usize },
     #[error("`Exclude` reads the unknown `{0}`")]
     ExcludeReadsUnknown(String),
@@ -108,6 +115,16 @@ pub enum Fault {
     NoUnknowns,
 }
 
+/// `1 dim`, `2 dims`.
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// A scalar or Vector by its size.
+fn entries(n: usize) -> String {
+    if n == 1 { "a scalar".into() } else { format!("a Vector with {n} entries") }
+}
+
 impl Fault {
     /// What to do about it.
     pub fn help(&self) -> Option<String> {
@@ -118,7 +135,9 @@ impl Fault {
             TooDeep => "is there a function that calls itself without end?",
             Unreadable { .. } => "check the path and its permissions",
             UnknownName { similar: Some(s), .. } => return Some(format!("did you mean `{s}`?")),
-            UnknownName { .. } => "declare it (`Unknown`, `Array`, `Param`, ... or a Lua variable) before this line",
+            UnknownName { .. } => {
+                "declare it (`Unknown`, `Array`, `Param`, ... or a Lua variable) before this line"
+            }
             Forbidden(_) => {
                 "energy files describe a problem only: no files, no processes, no code loading, no protected calls"
             }
@@ -126,40 +145,65 @@ impl Fault {
             Duplicate { .. } => {
                 "dims, unknowns, arrays, params, graphs and vertices share one set of names, by which inputs are bound"
             }
-            NoDims(_) => "list its dims, fastest-varying first, as in {W,H}",
+            NoDims(_) => {
+                "list its dims, fastest-varying first, as in {W,H}; unknowns without dims are not supported yet"
+            }
             SamePosition { .. } => {
                 "unknowns, arrays, params, graphs and their vertices share one numbering; dims have their own"
             }
             BadPosition(_) => "the last argument of a declaration is its position in the parameter list",
             ChannelCount { .. } => "types are opt_float, float and double, or these with 1 to 64 appended",
-            IntegerUnknown(_) => "unknowns are opt_float, float or double, or vectors of these; integers are for arrays",
-            NoVertices(_) => "give at least one vertex: a name, its dims and its position, as in \"v0\", {N}, 7",
+            IntegerUnknown(_) => {
+                "unknowns are opt_float, float or double, or vectors of these; integers are for arrays"
+            }
+            NoVertices(_) => {
+                "give at least one vertex: a name, its dims and its position, as in \"v0\", {N}, 7"
+            }
             Boolean(_) => {
                 "`==` and `~=` between an expression and a number are plain booleans in Lua; use eq(a,b), Not(x), And(...), Or(...)"
             }
-            LuaComparison => "use eq(a,b), less(a,b), lesseq(a,b), greater(a,b) or greatereq(a,b), which give 1 or 0",
-            BareField(name) => return Some(format!("read it at an offset, `{name}(0,0)`, or at a vertex, `{name}(G.v0)`")),
-            Channels(..) => "operands have the same number of channels, or one of them is a scalar",
+            LuaComparison => {
+                "use eq(a,b), less(a,b), lesseq(a,b), greater(a,b) or greatereq(a,b), which give 1 or 0"
+            }
+            BareField(name) => {
+                return Some(format!("read it at an offset, `{name}(0,0)`, or at a vertex, `{name}(G.v0)`"));
+            }
+            Channels { .. } => "operands have the same number of channels, or one of them is a scalar",
             NotScalar { .. } => "pick a channel with v(i) or v[i], counted from 0",
             ChannelRange { .. } | SliceRange { .. } => "channels count from 0",
             NotConstant { .. } => {
                 "offsets and channels are constants; reading at computed coordinates needs SampledImage, which is not supported yet"
             }
             OffsetCount { dims, .. } => {
-                return Some(format!("give {dims} offsets, or {dims} offsets and a channel, or a graph vertex"));
+                let offsets = count(*dims, "offset");
+                return Some(format!("give {offsets}, or {offsets} and a channel, or a graph vertex"));
             }
             VertexSpace { .. } => "read it through a vertex that points into its index space",
-            UnknownExponent(_) => "`^` takes constants, Params and arrays as exponent; pow(x,y) differentiates both, for x > 0",
+            UnknownExponent(_) => {
+                "`^` takes constants, Params and arrays as exponent; pow(x,y) differentiates both, for x > 0"
+            }
             MixedDomains { .. } => "one residual has one domain; write a separate Energy(...) for each",
-            NotInGraphs { .. } => "in graph residuals arrays are read through vertices, and there are no neighbours",
+            NotInGraphs { .. } => {
+                "in graph residuals arrays are read through vertices, and there are no neighbours"
+            }
             DimCount { .. } => "give one offset per dim of the index space; Index counts dims from 0",
-            ExcludeReadsUnknown(_) => "what is held fixed is decided before the solve, from arrays, Params and Index",
+            ExcludeReadsUnknown(_) => {
+                "what is held fixed is decided before the solve, from arrays, Params and Index"
+            }
             ExcludeReadsGraph(_) => "exclude elements of an index space, reading its arrays at offsets",
             ExcludeReadsNothing => "read an array of the index space whose unknowns are to be held",
             UnreadUnknown(_) => "use it in an Energy(...), or remove its declaration",
             NoUnknowns => "declare what is solved for with Unknown(name, type, {dims}, position)",
-            Syntax(_) | Lua(_) | NoMember(..) | EmptyName | Arity { .. } | Argument { .. } | NotAnExpression(_)
-            | VectorSize { .. } | Foreign => return self.help_by_message(),
+            Syntax(_)
+            | Lua(_)
+            | NoMember(..)
+            | EmptyName
+            | Arity { .. }
+            | Argument { .. }
+            | NotAnExpression(_)
+            | VectorSize { .. }
+            | Foreign
+            | Finished => return self.help_by_message(),
         };
         Some(text.to_owned())
     }
@@ -168,29 +212,51 @@ impl Fault {
     fn help_by_message(&self) -> Option<String> {
         let Fault::Lua(message) = self else { return None };
         if message.contains("number expected, got userdata") {
-            return Some("Lua's math functions take numbers; on expressions use sqrt, sin, pow, ... without `math.`".into());
+            return Some(
+                "Lua's math functions take numbers; on expressions use sqrt, sin, pow, ... without `math.`"
+                    .into(),
+            );
         }
         if message.contains("attempt to perform arithmetic on") && message.contains("(a function value)") {
-            return Some("a function of the energy language is called with its arguments, as in sin(x)".into());
+            return Some(
+                "a function of the energy language is called with its arguments, as in sin(x)".into(),
+            );
         }
         None
     }
 
     /// The name that the caret goes under, if it is found in the line.
-    fn culprit(&self) -> Option<&str> {
+    pub(crate) fn culprit(&self) -> Option<&str> {
         use Fault::*;
         match self {
-            UnknownName { name, .. } | Duplicate { name } | SamePosition { name, .. } | ConstantView { name, .. }
-            | ChannelCount { name, .. } | ChannelRange { name, .. } | SliceRange { name, .. }
-            | NotConstant { name, .. } | OffsetCount { name, .. } => Some(name),
-            Forbidden(n) | NotSupported(n) | NotSupportedYet(n) | NoDims(n) | IntegerUnknown(n) | NoVertices(n)
-            | BareField(n) | UnknownExponent(n) | ExcludeReadsUnknown(n) | ExcludeReadsGraph(n) | UnreadUnknown(n) => {
-                Some(n)
-            }
+            UnknownName { name, .. }
+            | Duplicate { name }
+            | SamePosition { name, .. }
+            | ConstantView { name, .. }
+            | ChannelCount { name, .. }
+            | ChannelRange { name, .. }
+            | SliceRange { name, .. }
+            | NotConstant { name, .. }
+            | OffsetCount { name, .. } => Some(name),
+            Forbidden(n)
+            | NotSupported(n)
+            | NotSupportedYet(n)
+            | NoDims(n)
+            | IntegerUnknown(n)
+            | NoVertices(n)
+            | BareField(n)
+            | UnknownExponent(n)
+            | ExcludeReadsUnknown(n)
+            | ExcludeReadsGraph(n)
+            | UnreadUnknown(n) => Some(n),
             NoMember(_, member) => Some(member),
             VertexSpace { field, .. } => Some(field),
-            Arity { function, .. } | Argument { function, .. } | VectorSize { function, .. }
-            | NotScalar { function, .. } | NotInGraphs { function, .. } | DimCount { function, .. } => Some(function),
+            Arity { function, .. }
+            | Argument { function, .. }
+            | VectorSize { function, .. }
+            | NotScalar { function, .. }
+            | NotInGraphs { function, .. }
+            | DimCount { function, .. } => Some(function),
             ExcludeReadsNothing => Some("Exclude"),
             _ => None,
         }
@@ -222,7 +288,10 @@ enum Place {
     /// An energy file.
     File(Arc<SourceFile>),
     /// The Rust call at fault.
-    Rust { file: String, line: u32 },
+    Rust {
+        file: String,
+        line: u32,
+    },
 }
 
 impl EnergyError {

@@ -1,5 +1,6 @@
 //! Non-linear least squares over images, volumes, meshes and graphs.
 
+pub mod check;
 pub mod data;
 pub mod error;
 pub mod explicit;
@@ -7,9 +8,12 @@ pub mod generated;
 pub mod lm;
 pub mod options;
 pub mod report;
+pub mod solver;
 
 pub use data::{ArrayData, GraphData, NamedArray, ProblemData};
 pub use options::{Backend, Method, Options, Precision, Preconditioner};
+pub use error::SolveError;
 pub use report::{Iteration, LinearStop, Report, Seconds, Termination};
+pub use solver::{Problem, Solver};
 pub use sumsq_codegen as codegen;
 pub use sumsq_energy as energy;

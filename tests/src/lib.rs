@@ -1,1 +1,110 @@
-//! See the crate description in Cargo.toml.
+//! What end-to-end tests share: the reference cases, found beside the checkout.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use sumsq::energy::model::Energy;
+use sumsq::{ArrayData, NamedArray, ProblemData};
+use sumsq_examples::io::npz::Archive;
+
+/// Root of the workspace.
+pub fn workspace_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The folder of reference material: `$SUMSQ_SHARED`, or `shared` next to the checkout. `None`, with a notice, if absent.
+pub fn shared() -> Option<PathBuf> {
+    let folder = match std::env::var_os("SUMSQ_SHARED") {
+        Some(folder) => PathBuf::from(folder),
+        None => workspace_root().join("../shared"),
+    };
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    eprintln!("skipped: no reference cases at {} (set SUMSQ_SHARED)", folder.display());
+    None
+}
+
+/// The energy file of an example.
+pub fn example_energy(name: &str) -> Energy {
+    let path = workspace_root().join("examples/energies").join(format!("{name}.t"));
+    Energy::from_file(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// A reference case: inputs, energy, expected figures.
+pub struct Case {
+    /// Its name.
+    pub name: String,
+    /// From `examples/energies`; small cases share the file of the large one.
+    pub energy: Energy,
+    /// Its inputs.
+    pub arrays: Vec<NamedArray>,
+    /// Its entry in `expected.json`.
+    pub expected: Value,
+    folder: PathBuf,
+}
+
+impl Case {
+    /// The case `name`; `None` where the reference material is absent.
+    pub fn open(name: &str) -> Option<Case> {
+        let folder = shared()?.join("cases");
+        let text = std::fs::read_to_string(folder.join("expected.json")).expect("expected.json");
+        let mut all: Value = serde_json::from_str(&text).expect("expected.json is JSON");
+        let energy = example_energy(name.strip_suffix("_small").unwrap_or(name));
+        let arrays = read_npz(&folder.join(format!("{name}.npz")));
+        Some(Case { name: name.to_string(), energy, arrays, expected: all[name].take(), folder })
+    }
+
+    /// The inputs, bound.
+    pub fn data(&self) -> ProblemData {
+        ProblemData::bind(&self.energy, &self.arrays).unwrap_or_else(|e| panic!("{}: {e}", self.name))
+    }
+
+    /// A number of the expected figures, by path.
+    pub fn number(&self, pointer: &str) -> f64 {
+        let value = self.expected.pointer(pointer).and_then(Value::as_f64);
+        value.unwrap_or_else(|| panic!("{} has no number at {pointer}", self.name))
+    }
+
+    /// A list of numbers of the expected figures.
+    pub fn numbers(&self, key: &str) -> Vec<f64> {
+        let list = self.expected[key].as_array();
+        let list = list.unwrap_or_else(|| panic!("{} has no list {key}", self.name));
+        list.iter().map(|v| v.as_f64().expect("a number")).collect()
+    }
+
+    /// The vectors of a small case, in float64, each over all unknown scalars.
+    pub fn vectors(&self) -> impl Fn(&str) -> Vec<f64> + use<> {
+        let arrays = read_npz(&self.folder.join(format!("vectors_{}.npz", self.name)));
+        move |name| {
+            let array = arrays.iter().find(|a| a.name == name);
+            match &array.unwrap_or_else(|| panic!("no vector {name}")).data {
+                ArrayData::F64(v) => v.clone(),
+                ArrayData::F32(v) => v.iter().map(|&v| f64::from(v)).collect(),
+                ArrayData::Int(v, _) => v.iter().map(|&v| v as f64).collect(),
+                ArrayData::Bool(v) => v.iter().map(|&v| f64::from(u8::from(v))).collect(),
+            }
+        }
+    }
+}
+
+fn read_npz(path: &Path) -> Vec<NamedArray> {
+    let arrays = Archive::open(path).and_then(|mut a| a.read_all());
+    arrays.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// |a - b| <= tolerance * |b|, for numbers.
+#[track_caller]
+pub fn assert_close(what: &str, came: f64, expected: f64, tolerance: f64) {
+    let off = (came - expected).abs();
+    assert!(off <= tolerance * expected.abs(), "{what}: came {came}, expected {expected} (off by {off:e})");
+}
+
+/// |a - b|_2 <= tolerance * |b|_2, for vectors.
+#[track_caller]
+pub fn assert_vectors_close(what: &str, came: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(came.len(), expected.len(), "{what}: lengths");
+    let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
+    let off = norm(&mut came.iter().zip(expected).map(|(a, b)| a - b));
+    let size = norm(&mut expected.iter().copied());
+    assert!(off <= tolerance * size, "{what}: off by {off:e} of {size:e}");
+}

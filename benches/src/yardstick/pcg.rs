@@ -13,8 +13,12 @@ use super::isa::{Isa, multiversion};
 use super::team::Team;
 use std::ops::Range;
 
-/// Independent partial sums of a row: enough for two vectors of 512 bits.
-const LANES: usize = 32;
+/// Independent partial sums of a row: a vector of 512 bits.
+const LANES: usize = 16;
+/// Elements before the first and after the last column of each row. Rows start at cache lines; in p, the pads next
+/// to the row repeat its first and last element, which makes the stencil uniform: a free border is a neighbour
+/// equal to oneself.
+const PAD: usize = 16;
 
 /// The state of the iteration.
 pub struct Pcg {
@@ -25,13 +29,42 @@ pub struct Pcg {
     /// Weight of the fit term, the diagonal beside the Laplacian's.
     w: f32,
     b: Vec<f32>,
-    p: Vec<f32>,
-    x: Vec<f32>,
-    r: Vec<f32>,
+    p: Grid,
+    x: Grid,
+    r: Grid,
     /// New rows of p just below and above each strip.
-    halos: Vec<[Vec<f32>; 2]>,
+    halos: Vec<[Grid; 2]>,
     rz: f64,
     beta: f64,
+}
+
+/// Rows of `n` elements with pads, each starting at a cache line.
+struct Grid {
+    data: Vec<f32>,
+    /// Where row 0 starts, its pad included.
+    start: usize,
+}
+
+impl Grid {
+    fn zeros(n: usize, rows: usize) -> Grid {
+        let data = vec![0.0f32; rows * pitch(n) + PAD];
+        // On a machine that cannot say, rows are merely unaligned.
+        let start = data.as_ptr().align_offset(64).min(PAD);
+        Grid { data, start }
+    }
+
+    fn rows(&self) -> &[f32] {
+        &self.data[self.start..]
+    }
+
+    fn rows_mut(&mut self) -> &mut [f32] {
+        &mut self.data[self.start..]
+    }
+}
+
+/// Elements from row to row.
+fn pitch(n: usize) -> usize {
+    n.next_multiple_of(16) + 2 * PAD
 }
 
 /// The right-hand side: smooth waves with some noise.
@@ -49,8 +82,8 @@ impl Pcg {
     pub fn new(n: usize, w: f32, threads: usize) -> Pcg {
         assert!(n >= 2, "a border on either side");
         let threads = threads.clamp(1, n / 2);
-        let zeros = || vec![0.0; n * n];
-        let halos = (0..threads).map(|_| [vec![0.0; n], vec![0.0; n]]).collect();
+        let zeros = || Grid::zeros(n, n);
+        let halos = (0..threads).map(|_| [Grid::zeros(n, 1), Grid::zeros(n, 1)]).collect();
         let mut pcg = Pcg {
             team: Team::new(threads),
             isa: Isa::host(),
@@ -70,15 +103,15 @@ impl Pcg {
 
     /// Back to x = 0.
     pub fn restart(&mut self) {
-        self.x.fill(0.0);
-        self.p.fill(0.0);
-        self.r.copy_from_slice(&self.b);
-        let rows = Rows { n: self.n, w: self.w };
-        let squares = self
-            .r
-            .iter()
-            .enumerate()
-            .map(|(i, &r)| r as f64 * r as f64 / rows.diagonal(i % self.n, i / self.n) as f64);
+        let n = self.n;
+        self.x.data.fill(0.0);
+        self.p.data.fill(0.0);
+        for (row, b) in self.r.rows_mut().chunks_mut(pitch(n)).zip(self.b.chunks(n)) {
+            row[PAD..PAD + n].copy_from_slice(b);
+        }
+        let rows = Rows { n, w: self.w };
+        let squares =
+            self.b.iter().enumerate().map(|(i, &b)| b as f64 * b as f64 / rows.diagonal(i % n, i / n) as f64);
         (self.rz, self.beta) = (squares.sum(), 0.0);
     }
 
@@ -87,9 +120,9 @@ impl Pcg {
         self.rz
     }
 
-    /// The solution so far.
-    pub fn x(&self) -> &[f32] {
-        &self.x
+    /// The solution so far, at a point.
+    pub fn x(&self, column: usize, y: usize) -> f32 {
+        row(self.x.rows(), self.n, y)[PAD + column]
     }
 
     /// One iteration.
@@ -110,10 +143,11 @@ impl Pcg {
     fn recompute_halos(&mut self, beta: f32) {
         let (isa, rows) = (self.isa, Rows { n: self.n, w: self.w });
         let parts = self.strips().into_iter().zip(&mut self.halos).collect();
-        let (r, p) = (&self.r[..], &self.p[..]);
-        self.team.each(parts, |_, (strip, [below, above]): (Range<usize>, &mut [Vec<f32>; 2])| {
+        let (r, p) = (self.r.rows(), self.p.rows());
+        self.team.each(parts, |_, (strip, [below, above]): (Range<usize>, &mut [Grid; 2])| {
             for (y, out) in [(strip.start.wrapping_sub(1), below), (strip.end, above)] {
                 if y < rows.n {
+                    let out = &mut out.rows_mut()[..pitch(rows.n)];
                     out.copy_from_slice(row(p, rows.n, y));
                     direction_row(isa, rows, beta, y, row(r, rows.n, y), out);
                 }
@@ -125,12 +159,12 @@ impl Pcg {
         let (isa, rows) = (self.isa, Rows { n: self.n, w: self.w });
         let strips = self.strips();
         let mut partials = vec![0.0; strips.len()];
-        let p = split(&mut self.p, self.n, &strips);
+        let p = split(self.p.rows_mut(), self.n, &strips);
         let parts = strips.into_iter().zip(p).zip(&self.halos).zip(&mut partials).collect();
-        let r = &self.r[..];
+        let r = self.r.rows();
         self.team.each(
             parts,
-            |_, (((strip, p), halo), partial): (((_, &mut [f32]), &[Vec<f32>; 2]), &mut f64)| {
+            |_, (((strip, p), halo), partial): (((_, &mut [f32]), &[Grid; 2]), &mut f64)| {
                 *partial = strip_a(isa, rows, beta, strip, r, p, halo);
             },
         );
@@ -141,10 +175,10 @@ impl Pcg {
         let (isa, rows) = (self.isa, Rows { n: self.n, w: self.w });
         let strips = self.strips();
         let mut partials = vec![0.0; strips.len()];
-        let x = split(&mut self.x, self.n, &strips);
-        let r = split(&mut self.r, self.n, &strips);
+        let x = split(self.x.rows_mut(), self.n, &strips);
+        let r = split(self.r.rows_mut(), self.n, &strips);
         let parts = strips.into_iter().zip(x.into_iter().zip(r)).zip(&mut partials).collect();
-        let p = &self.p[..];
+        let p = self.p.rows();
         self.team.each(parts, |_, ((strip, (x, r)), partial): ((_, (&mut [f32], &mut [f32])), &mut f64)| {
             *partial = strip_b(isa, rows, alpha, strip, p, x, r);
         });
@@ -152,17 +186,17 @@ impl Pcg {
     }
 }
 
-/// Row `y` of an array.
+/// Row `y` of an array, with its pads.
 #[inline(always)]
 fn row(a: &[f32], n: usize, y: usize) -> &[f32] {
-    &a[y * n..][..n]
+    &a[y * pitch(n)..][..pitch(n)]
 }
 
 /// The rows of each strip.
 fn split<'a>(mut a: &'a mut [f32], n: usize, strips: &[Range<usize>]) -> Vec<&'a mut [f32]> {
     let mut parts = vec![];
     for s in strips {
-        let (part, rest) = a.split_at_mut(s.len() * n);
+        let (part, rest) = a.split_at_mut(s.len() * pitch(n));
         parts.push(part);
         a = rest;
     }
@@ -186,13 +220,6 @@ impl Rows {
     fn diagonal(self, x: usize, y: usize) -> f32 {
         self.inner_diagonal(y) - (x == 0) as u32 as f32 - (x == self.n - 1) as u32 as f32
     }
-
-    /// A u at column `x` of a row, by its neighbour rows (beyond the border: the row itself).
-    #[inline(always)]
-    fn apply(self, x: usize, below: &[f32], u: &[f32], above: &[f32]) -> f32 {
-        let (left, right) = (u[x.saturating_sub(1)], u[(x + 1).min(self.n - 1)]);
-        (self.w + 4.0) * u[x] - left - right - below[x] - above[x]
-    }
 }
 
 multiversion!(
@@ -207,7 +234,7 @@ multiversion!(
         strip: Range<usize>,
         r: &[f32],
         p: &mut [f32],
-        halo: &[Vec<f32>; 2],
+        halo: &[Grid; 2],
     ) -> f64 = strip_a_body
 );
 multiversion!(
@@ -227,10 +254,12 @@ fn direction_row_body(rows: Rows, beta: f32, y: usize, r: &[f32], p: &mut [f32])
     let n = rows.n;
     let inverse = 1.0 / rows.inner_diagonal(y);
     let border = 1.0 / (rows.inner_diagonal(y) - 1.0);
-    let (first, last) = (p[0], p[n - 1]);
-    p.iter_mut().zip(r).for_each(|(p, r)| *p = r * inverse + beta * *p);
-    p[0] = r[0] * border + beta * first;
-    p[n - 1] = r[n - 1] * border + beta * last;
+    let (first, last) = (p[PAD], p[PAD + n - 1]);
+    p[PAD..PAD + n].iter_mut().zip(&r[PAD..PAD + n]).for_each(|(p, r)| *p = r * inverse + beta * *p);
+    p[PAD] = r[PAD] * border + beta * first;
+    p[PAD + n - 1] = r[PAD + n - 1] * border + beta * last;
+    p[PAD - 1] = p[PAD];
+    p[PAD + n] = p[PAD + n - 1];
 }
 
 /// Row y + 1 of p becomes new just before row y needs it, while both are in cache.
@@ -241,63 +270,81 @@ fn strip_a_body(
     strip: Range<usize>,
     r: &[f32],
     p: &mut [f32],
-    halo: &[Vec<f32>; 2],
+    halo: &[Grid; 2],
 ) -> f64 {
-    let n = rows.n;
+    let (n, pitch) = (rows.n, pitch(rows.n));
     let mut sum = 0.0;
-    direction_row_body(rows, beta, strip.start, row(r, n, strip.start), &mut p[..n]);
+    direction_row_body(rows, beta, strip.start, row(r, n, strip.start), &mut p[..pitch]);
     for y in strip.clone() {
-        let at = (y - strip.start) * n;
+        let own = y - strip.start;
         if y + 1 < strip.end {
-            direction_row_body(rows, beta, y + 1, row(r, n, y + 1), &mut p[at + n..at + 2 * n]);
+            direction_row_body(rows, beta, y + 1, row(r, n, y + 1), &mut p[(own + 1) * pitch..][..pitch]);
         }
-        let u = &p[at..at + n];
+        let u = row(p, n, own);
         let below = match y {
             0 => u,
-            _ if y == strip.start => &halo[0],
-            _ => &p[at - n..at],
+            _ if y == strip.start => row(halo[0].rows(), n, 0),
+            _ => row(p, n, own - 1),
         };
         let above = match y {
             _ if y == n - 1 => u,
-            _ if y == strip.end - 1 => &halo[1],
-            _ => &p[at + n..at + 2 * n],
+            _ if y == strip.end - 1 => row(halo[1].rows(), n, 0),
+            _ => row(p, n, own + 1),
         };
-        sum += dot_row(rows, below, u, above);
+        sum += dot_row(n, rows.w + 4.0, [below, u, above]);
     }
     sum
 }
 
+/// The columns of a row of p and of its four neighbours: itself, left, right, below, above.
+#[inline(always)]
+fn stencil(n: usize, [below, u, above]: [&[f32]; 3]) -> [&[f32]; 5] {
+    let inner = PAD..PAD + n;
+    [&u[inner.clone()], &u[PAD - 1..][..n], &u[PAD + 1..][..n], &below[inner.clone()], &above[inner]]
+}
+
 /// u . A u of a row.
 #[inline(always)]
-fn dot_row(rows: Rows, below: &[f32], u: &[f32], above: &[f32]) -> f64 {
-    let n = rows.n;
-    let centre = rows.w + 4.0;
+fn dot_row(n: usize, centre: f32, p: [&[f32]; 3]) -> f64 {
+    let [u, left, right, below, above] = stencil(n, p);
     let mut sums = [0.0f32; LANES];
-    let inner = 1..n - 1;
-    let (chunks, _) = u[inner.clone()].as_chunks::<LANES>();
-    let (left, right) = (u[..n - 2].as_chunks::<LANES>().0, u[2..].as_chunks::<LANES>().0);
-    let (below_chunks, above_chunks) =
-        (below[inner.clone()].as_chunks::<LANES>().0, above[inner].as_chunks::<LANES>().0);
-    for ((((u, l), r), b), a) in chunks.iter().zip(left).zip(right).zip(below_chunks).zip(above_chunks) {
+    let (us, ls, rs) = (u.as_chunks::<LANES>().0, left.as_chunks::<LANES>().0, right.as_chunks::<LANES>().0);
+    let (bs, os) = (below.as_chunks::<LANES>().0, above.as_chunks::<LANES>().0);
+    for ((((u, l), r), b), o) in us.iter().zip(ls).zip(rs).zip(bs).zip(os) {
         for i in 0..LANES {
-            sums[i] += u[i] * (centre * u[i] - l[i] - r[i] - b[i] - a[i]);
+            sums[i] += u[i] * (centre * u[i] - l[i] - r[i] - b[i] - o[i]);
         }
     }
-    let rest = 1 + chunks.len() * LANES..n;
-    let tail: f32 = rest.chain([0]).map(|x| u[x] * rows.apply(x, below, u, above)).sum();
-    (sums.iter().sum::<f32>() + tail) as f64
+    let mut sum = tree_sum(sums);
+    for i in us.len() * LANES..n {
+        sum += u[i] * (centre * u[i] - left[i] - right[i] - below[i] - above[i]);
+    }
+    sum as f64
+}
+
+/// Sum of the lanes by halves: vector additions, where one lane after the other would cost as much as a short row.
+#[inline(always)]
+fn tree_sum(mut lanes: [f32; LANES]) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] += lanes[i + half];
+        }
+        half /= 2;
+    }
+    lanes[0]
 }
 
 #[inline(always)]
 fn strip_b_body(rows: Rows, alpha: f32, strip: Range<usize>, p: &[f32], x: &mut [f32], r: &mut [f32]) -> f64 {
-    let n = rows.n;
+    let (n, pitch) = (rows.n, pitch(rows.n));
     let mut sum = 0.0;
     for y in strip.clone() {
-        let at = (y - strip.start) * n;
         let u = row(p, n, y);
         let below = if y == 0 { u } else { row(p, n, y - 1) };
         let above = if y == n - 1 { u } else { row(p, n, y + 1) };
-        sum += update_row(rows, alpha, y, [below, u, above], &mut x[at..at + n], &mut r[at..at + n]);
+        let own = (y - strip.start) * pitch + PAD;
+        sum += update_row(rows, alpha, y, [below, u, above], &mut x[own..own + n], &mut r[own..own + n]);
     }
     sum
 }
@@ -306,32 +353,31 @@ fn strip_b_body(rows: Rows, alpha: f32, strip: Range<usize>, p: &[f32], x: &mut 
 #[inline(always)]
 fn update_row(rows: Rows, alpha: f32, y: usize, p: [&[f32]; 3], x: &mut [f32], r: &mut [f32]) -> f64 {
     let n = rows.n;
-    let [below, u, above] = p;
+    let [u, left, right, below, above] = stencil(n, p);
     let centre = rows.w + 4.0;
     let mut sums = [0.0f32; LANES];
-    let inner = 1..n - 1;
-    let (chunks, _) = u[inner.clone()].as_chunks::<LANES>();
-    let (left, right) = (u[..n - 2].as_chunks::<LANES>().0, u[2..].as_chunks::<LANES>().0);
-    let (below_chunks, above_chunks) =
-        (below[inner.clone()].as_chunks::<LANES>().0, above[inner.clone()].as_chunks::<LANES>().0);
-    let (x_chunks, r_chunks) =
-        (x[inner.clone()].as_chunks_mut::<LANES>().0, r[inner].as_chunks_mut::<LANES>().0);
-    let neighbours = chunks.iter().zip(left).zip(right).zip(below_chunks).zip(above_chunks);
-    for (((((u, lf), rt), b), a), (x, r)) in neighbours.zip(x_chunks.iter_mut().zip(r_chunks)) {
+    let (us, ls, rs) = (u.as_chunks::<LANES>().0, left.as_chunks::<LANES>().0, right.as_chunks::<LANES>().0);
+    let (bs, os) = (below.as_chunks::<LANES>().0, above.as_chunks::<LANES>().0);
+    let (xs, vs) = (x.as_chunks_mut::<LANES>().0, r.as_chunks_mut::<LANES>().0);
+    let neighbours = us.iter().zip(ls).zip(rs).zip(bs).zip(os);
+    for (((((u, l), r), b), o), (x, v)) in neighbours.zip(xs.iter_mut().zip(vs)) {
         for i in 0..LANES {
             x[i] += alpha * u[i];
-            let v = r[i] - alpha * (centre * u[i] - lf[i] - rt[i] - b[i] - a[i]);
-            r[i] = v;
-            sums[i] += v * v;
+            let new = v[i] - alpha * (centre * u[i] - l[i] - r[i] - b[i] - o[i]);
+            v[i] = new;
+            sums[i] += new * new;
         }
     }
-    let mut total = sums.iter().sum::<f32>() / rows.inner_diagonal(y);
-    for i in (1 + chunks.len() * LANES..n).chain([0]) {
+    let mut sum = tree_sum(sums);
+    for i in us.len() * LANES..n {
         x[i] += alpha * u[i];
-        r[i] -= alpha * rows.apply(i, below, u, above);
-        total += r[i] * r[i] / rows.diagonal(i, y);
+        r[i] -= alpha * (centre * u[i] - left[i] - right[i] - below[i] - above[i]);
+        sum += r[i] * r[i];
     }
-    total as f64
+    // The first and last columns have one neighbour less, and so a smaller diagonal.
+    let inner = 1.0 / rows.inner_diagonal(y);
+    let border = 1.0 / (rows.inner_diagonal(y) - 1.0);
+    (sum * inner + (r[0] * r[0] + r[n - 1] * r[n - 1]) * (border - inner)) as f64
 }
 
 #[cfg(test)]
@@ -340,7 +386,8 @@ mod tests {
 
     /// The residual b - A x, in f64 and from the definition.
     fn residual(pcg: &Pcg) -> f64 {
-        let (n, x) = (pcg.n, |i: usize| pcg.x[i] as f64);
+        let n = pcg.n;
+        let x = |i: usize| pcg.x(i % n, i / n) as f64;
         let mut worst: f64 = 0.0;
         for i in 0..n * n {
             let (cx, cy) = (i % n, i / n);

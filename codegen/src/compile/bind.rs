@@ -3,11 +3,11 @@
 use std::ffi::c_void;
 
 use super::bind_error;
-use super::signature::Signature;
+use super::signature::{BufferSlot, Signature};
 use crate::error::Error;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::func::Layout;
-use crate::runtime::{Buffer, Scalar};
+use crate::runtime::{Buffer, BufferSpec, Scalar};
 use crate::stmt::{ArgKind, LoweredFunction};
 use crate::types::ScalarType;
 
@@ -18,6 +18,7 @@ pub(super) struct Plan {
     /// Per pointer: slot of the signature and plane.
     pointers: Vec<(usize, usize)>,
     scalars: Vec<Source>,
+    ranged: Vec<usize>,
 }
 
 /// Where a scalar argument comes from.
@@ -33,11 +34,13 @@ enum Source {
 impl Plan {
     /// Matches the arguments of `f` with the signature, by the names of [`crate::stmt`].
     pub fn new(f: &LoweredFunction, signature: &Signature) -> Result<Plan, Error> {
+        let with_range = |(i, b): (usize, &BufferSlot)| b.value_range.is_some().then_some(i);
         let mut plan = Plan {
             pipeline: f.name.clone(),
             signature: signature.clone(),
             pointers: vec![],
             scalars: vec![],
+            ranged: signature.buffers.iter().enumerate().filter_map(with_range).collect(),
         };
         for a in &f.args {
             let unknown =
@@ -155,33 +158,41 @@ impl Plan {
         }
     }
 
-    /// Checks the promised ranges of integer inputs, which the code relies on to stay inside other buffers.
-    pub fn check_values(&self, slots: &[&Buffer], scalars: &[u64]) -> Result<(), Error> {
-        for (slot, b) in self.signature.buffers.iter().zip(slots) {
-            let Some((low, high)) = &slot.value_range else { continue };
-            let value = |e: &Expr| {
-                self.evaluate(e, slots, scalars).ok_or_else(|| {
-                    self.error(&slot.name, "the bounds of its values cannot be computed before the run")
-                })
-            };
-            let (low, high) = (value(low)?, value(high)?);
-            if let Some(v) = b.to_vec::<i64>().into_iter().find(|v| !(low..=high).contains(v)) {
-                return Err(self.error(&slot.name, format!("value {v} is not in [{low}, {high}]")));
+    /// Slots whose values keep a promised range.
+    pub fn ranged_slots(&self) -> impl Iterator<Item = usize> {
+        self.ranged.iter().copied()
+    }
+
+    /// The range that the values of a slot keep, for buffers of the given sizes.
+    pub fn range(&self, slot: usize, specs: &[BufferSpec], scalars: &[u64]) -> Result<(i64, i64), Error> {
+        let s = &self.signature.buffers[slot];
+        let range = s.value_range.as_ref().and_then(|(low, high)| {
+            Some((self.evaluate(low, specs, scalars)?, self.evaluate(high, specs, scalars)?))
+        });
+        range.ok_or_else(|| self.error(&s.name, "the bounds of its values cannot be computed before the run"))
+    }
+
+    /// Checks the values of a slot's buffer.
+    pub fn check_range(&self, slot: usize, b: &Buffer, low: i64, high: i64) -> Result<(), Error> {
+        match b.value_outside(low, high) {
+            None => Ok(()),
+            Some(v) => {
+                let name = &self.signature.buffers[slot].name;
+                Err(self.error(name, format!("value {v} is not in [{low}, {high}]")))
             }
         }
-        Ok(())
     }
 
     /// The value of an integer expression over parameters and extents.
-    fn evaluate(&self, e: &Expr, slots: &[&Buffer], scalars: &[u64]) -> Option<i64> {
+    fn evaluate(&self, e: &Expr, specs: &[BufferSpec], scalars: &[u64]) -> Option<i64> {
         Some(match e.kind() {
             ExprKind::Int(v) => *v,
             ExprKind::Cast(a) if e.ty().scalar.is_int() => {
-                e.ty().scalar.wrap(self.evaluate(a, slots, scalars)?)
+                e.ty().scalar.wrap(self.evaluate(a, specs, scalars)?)
             }
-            ExprKind::Param(n) => self.param_value(n, e.ty().scalar, slots, scalars)?,
+            ExprKind::Param(n) => self.param_value(n, e.ty().scalar, specs, scalars)?,
             ExprKind::Binary(op, a, b) => {
-                let (a, b) = (self.evaluate(a, slots, scalars)?, self.evaluate(b, slots, scalars)?);
+                let (a, b) = (self.evaluate(a, specs, scalars)?, self.evaluate(b, specs, scalars)?);
                 match op {
                     BinaryOp::Add => a.checked_add(b)?,
                     BinaryOp::Sub => a.checked_sub(b)?,
@@ -197,10 +208,10 @@ impl Plan {
         })
     }
 
-    fn param_value(&self, name: &Name, ty: ScalarType, slots: &[&Buffer], scalars: &[u64]) -> Option<i64> {
+    fn param_value(&self, name: &Name, ty: ScalarType, specs: &[BufferSpec], scalars: &[u64]) -> Option<i64> {
         match scalar_source(name, ty, &self.signature)? {
-            Source::Extent(slot, d, _) => Some(slots[slot].spec().extents[d] as i64),
-            Source::Stride(slot, d, _) => Some(slots[slot].strides()[d]),
+            Source::Extent(slot, d, _) => Some(specs[slot].extents[d] as i64),
+            Source::Stride(..) => None,
             Source::Param(p) => {
                 let i = self.scalars.iter().position(|s| matches!(s, Source::Param(q) if *q == p))?;
                 Some(ty.wrap(scalars[i] as i64))

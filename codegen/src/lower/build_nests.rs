@@ -9,11 +9,12 @@
 //! as `f.s<k>.<x>.base` and stays opaque, so that it cancels. Lets, guards and conditions are placed as far out as
 //! the variables they use allow; what concerns rows is thus decided outside of the vector loop.
 
-use super::apply_schedule::{FuncPlan, Level, Plan, Split, Stage, illegal};
+use super::apply_schedule::{FuncPlan, Level, Plan, Split, Stage, illegal, origin};
 use super::bounds_inference::{Uses, uses};
 use super::facts::{Definition, Definitions};
 use super::intervals::Interval;
 use super::linear::{self, add, mul, offset, sub};
+use super::rewrite::block;
 use super::rfactor::blocks;
 use super::sinks::Destination;
 use super::substitute::{Substitution, variables};
@@ -21,7 +22,7 @@ use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::schedule::{ForKind, LoopLevel, Memory, StageId, Tail};
 use crate::stmt::{Stmt, Target};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A loop or condition around the place where the walk is.
 #[derive(Clone, Debug)]
@@ -63,6 +64,8 @@ pub struct Nests<'p> {
     pub storage: FxHashMap<Name, Storage>,
     /// Own tile of each sink.
     pub own: FxHashMap<Name, Vec<Interval>>,
+    /// Outputs each of whose points is computed once.
+    pub once: FxHashSet<Name>,
     /// Loops and gates, outermost first.
     pub around: Vec<Around>,
     /// Lets of the levels being opened.
@@ -91,6 +94,7 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
         rvar_names: FxHashMap::default(),
         storage: FxHashMap::default(),
         own: FxHashMap::default(),
+        once: FxHashSet::default(),
         around: vec![],
         pending: vec![],
         opened: FxHashMap::default(),
@@ -194,6 +198,9 @@ impl<'p> Nests<'p> {
             }
             let lets = self.pending.pop().unwrap_or_default();
             self.opened.insert(level.clone(), lets);
+        } else {
+            let lets = self.opened[level].clone();
+            lets.iter().for_each(|(n, v)| self.facts.bind(n, v));
         }
         let mut body = self.realize(&here, level, rest)?;
         if !checks.is_empty() {
@@ -214,12 +221,15 @@ impl<'p> Nests<'p> {
             let required = self.region(name, level)?;
             self.check_store_races(f)?;
             self.check_folds(f, &required)?;
-            let produced = self.slide(f, &required)?;
-            self.produced.insert(name.clone(), produced);
         }
         if f.store == *level {
             self.own_tile(f)?;
             self.allocate(f)?;
+        }
+        if f.compute == *level {
+            let required = self.region(name, level)?;
+            let produced = self.slide(f, &required)?;
+            self.produced.insert(name.clone(), produced);
         }
         Ok(())
     }
@@ -304,10 +314,10 @@ impl<'p> Nests<'p> {
         for r in &s.rvars {
             let deps = variables(&r.min).into_iter().chain(variables(&r.max));
             let slot = deps.map(|v| self.slot_of(cx, &v)).max().unwrap_or(0);
-            if let Some(i) = s.dims.iter().position(|d| super::apply_schedule::origin(s, &d.name) == r.name)
+            if let Some(i) = s.dims.iter().position(|d| origin(s, &d.name) == r.name)
                 && slot > 0
             {
-                let first = (i..s.dims.len()).rev().find(|&i| super::apply_schedule::origin(s, &s.dims[i].name) == r.name);
+                let first = (i..s.dims.len()).rev().find(|&i| origin(s, &s.dims[i].name) == r.name);
                 if s.dims.len() - first.unwrap_or(i) - 1 < slot {
                     let rule = format!("the bounds of {} use a loop further in", r.name);
                     return Err(illegal(&s.id, "reorder", rule));
@@ -365,7 +375,7 @@ impl<'p> Nests<'p> {
 
     /// The first slot in which the bounds of a local name have values.
     fn bounds_slot(&self, cx: &Emit, name: &Name) -> usize {
-        let r = super::apply_schedule::origin(cx.s, name);
+        let r = origin(cx.s, name);
         let Some(r) = cx.s.rvars.iter().find(|v| v.name == r) else { return 0 };
         let deps = variables(&r.min).into_iter().chain(variables(&r.max));
         deps.map(|v| self.slot_of(cx, &v)).max().unwrap_or(0)
@@ -399,18 +409,15 @@ impl<'p> Nests<'p> {
             Item::Tail(value, max) if self.facts.proves_le(value, max) => self.item(cx, j, i + 1, mode),
             Item::Tail(value, max) => {
                 let cond = value.le(max).likely();
-                Ok(branch(cond, self.item(cx, j, i + 1, mode)?, None))
+                let scope = self.facts.enter();
+                self.facts.assume(&cond);
+                let body = self.item(cx, j, i + 1, mode)?;
+                self.facts.leave(scope);
+                Ok(branch(cond, body, None))
             }
-            Item::Predicate(cond) => {
-                self.around.push(Around::Gate);
-                let body = self.item(cx, j, i + 1, mode);
-                self.around.pop();
-                Ok(branch(cond.clone(), body?, None))
-            }
+            Item::Predicate(cond) => Ok(branch(cond.clone(), self.gated(cx, j, i, cond, mode)?, None)),
             Item::Skip(cond) => {
-                self.around.push(Around::Gate);
-                let body = self.item(cx, j, i + 1, mode);
-                self.around.pop();
+                let body = self.gated(cx, j, i, cond, mode);
                 let zero = match cx.destination.intermediate && cx.s.id.stage == 0 {
                     true => Some(self.item(cx, j, i + 1, Mode::Zero)?),
                     false => None,
@@ -419,6 +426,17 @@ impl<'p> Nests<'p> {
             }
             Item::Own(value, max) => self.own_item(cx, j, i, (value, max), mode),
         }
+    }
+
+    /// What follows item `i` of slot `j`, where `cond` holds and may hold again after it did not.
+    fn gated(&mut self, cx: &Emit<'p>, j: usize, i: usize, cond: &Expr, mode: Mode) -> Result<Stmt, Error> {
+        let scope = self.facts.enter();
+        self.facts.assume(cond);
+        self.around.push(Around::Gate);
+        let body = self.item(cx, j, i + 1, mode);
+        self.around.pop();
+        self.facts.leave(scope);
+        body
     }
 
     /// A condition on the output store: outside of the vector loop the body is emitted for both cases.
@@ -466,6 +484,13 @@ impl<'p> Nests<'p> {
 
     /// Loop `j`, counted from outside.
     fn one_loop(&mut self, cx: &Emit<'p>, j: usize, mode: &Mode) -> Result<Stmt, Error> {
+        let scope = self.facts.enter();
+        let s = self.loop_body(cx, j, mode);
+        self.facts.leave(scope);
+        s
+    }
+
+    fn loop_body(&mut self, cx: &Emit<'p>, j: usize, mode: &Mode) -> Result<Stmt, Error> {
         let s = cx.s;
         let dim = &s.dims[s.dims.len() - 1 - j];
         let (min, max) = cx.bounds[&dim.name].clone();
@@ -595,12 +620,4 @@ pub fn bind(name: Name, value: Expr, body: Stmt) -> Stmt {
 
 fn branch(cond: Expr, then: Stmt, otherwise: Option<Stmt>) -> Stmt {
     Stmt::If { cond, then: Box::new(then), otherwise: otherwise.map(Box::new) }
-}
-
-/// A block, flattened where it has one part.
-pub fn block(mut parts: Vec<Stmt>) -> Stmt {
-    match parts.len() {
-        1 => parts.remove(0),
-        _ => Stmt::Block(parts),
-    }
 }

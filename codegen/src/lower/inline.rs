@@ -1,6 +1,7 @@
 //! Substitutes inlined Funcs.
 
-use super::substitute::{Rewriter, Substitution};
+use super::rewrite::{Memo, rewrite};
+use super::substitute::Substitution;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Func, Pipeline};
 use rustc_hash::FxHashMap;
@@ -14,7 +15,7 @@ pub fn inline(p: &Pipeline, order: &[Name], inlined: &dyn Fn(&Name) -> bool) -> 
     let mut bodies: FxHashMap<Name, Func> = FxHashMap::default();
     for name in order {
         let mut f = p.funcs[name].clone();
-        let mut calls = Inliner { bodies: &bodies, rewriter: Rewriter::default(), sites: FxHashMap::default() };
+        let mut calls = Inliner { bodies: &bodies, memo: Memo::default(), sites: FxHashMap::default() };
         f.values.iter_mut().for_each(|e| *e = calls.apply(e));
         for u in &mut f.updates {
             u.args.iter_mut().chain(&mut u.values).for_each(|e| *e = calls.apply(e));
@@ -36,14 +37,14 @@ pub fn inline(p: &Pipeline, order: &[Name], inlined: &dyn Fn(&Name) -> bool) -> 
 /// substitution, so that what they share stays shared.
 struct Inliner<'a> {
     bodies: &'a FxHashMap<Name, Func>,
-    rewriter: Rewriter,
+    memo: Memo,
     sites: FxHashMap<(Name, Vec<Expr>), Vec<Expr>>,
 }
 
 impl Inliner<'_> {
     fn apply(&mut self, e: &Expr) -> Expr {
         let (bodies, sites) = (self.bodies, &mut self.sites);
-        self.rewriter.rewrite(e, &mut |n| {
+        rewrite(e, &mut self.memo, &mut |_, n| {
             let ExprKind::Call { name, args, value } = n.kind() else { return n };
             let Some(f) = bodies.get(name) else { return n };
             let values = sites.entry((name.clone(), args.clone())).or_insert_with(|| {

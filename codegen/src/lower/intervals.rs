@@ -6,7 +6,8 @@
 
 use super::apply_schedule::Plan;
 use super::linear::{self, Linear, add, offset};
-use super::substitute::{nodes, substitute_vars};
+use super::rewrite::substitute;
+use super::substitute::nodes;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
@@ -74,7 +75,7 @@ impl<'a> Intervals<'a> {
 
     /// The interval of `e`, or what makes it unbounded.
     pub fn of(&mut self, e: &Expr) -> Result<Interval, String> {
-        match self.span(&substitute_vars(e, &self.fixed)) {
+        match self.span(&substitute(e, &self.fixed)) {
             Span { min: Some(min), max: Some(max) } => Ok(Interval { min, max }),
             _ => Err(self.culprit.clone().unwrap_or_else(|| "an expression that is not affine".into())),
         }

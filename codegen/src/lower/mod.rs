@@ -1,4 +1,16 @@
 //! Lowering: a straight list of passes, one file each.
+//!
+//! ```text
+//! Pipeline + Schedule
+//!   validate, inline, apply_schedule (rfactor)         what is computed, and the loops of each stage
+//!   build_nests (bounds_inference, sliding_window,      Realize / Produce / Provide / Call
+//!     storage_folding, allocation_bounds, sinks)
+//!   simplify, flatten, unroll, vectorize, simplify,     Allocate / Store / Load, vectors
+//!   partition, simplify
+//! LoweredFunction
+//! ```
+//! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the statement after each pass is written to
+//! `dir/<pipeline>/NN_after_<pass>.ir`.
 
 pub mod algebra;
 pub mod allocation_bounds;
@@ -24,3 +36,211 @@ pub mod unroll;
 pub mod validate;
 pub mod vectorize;
 pub mod verify;
+
+#[cfg(test)]
+mod flat_tests;
+#[cfg(test)]
+pub(crate) mod interpret;
+
+use crate::error::Error;
+use crate::expr::Name;
+use crate::func::{Layout, Pipeline, extent_param};
+use crate::schedule::Schedule;
+use crate::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
+use crate::types::ScalarType;
+use apply_schedule::Plan;
+use build_nests::Built;
+use flatten::{External, FlattenEnv, Intermediate};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How to lower.
+#[derive(Clone, Debug)]
+pub struct LowerOptions {
+    /// Write the statement after each pass below this folder.
+    pub dump: Option<PathBuf>,
+    /// Check the invariants of statements after each pass.
+    pub verify: bool,
+}
+
+impl Default for LowerOptions {
+    /// `SUMSQ_DUMP` names the folder; debug builds verify.
+    fn default() -> Self {
+        LowerOptions { dump: std::env::var_os("SUMSQ_DUMP").map(PathBuf::from), verify: cfg!(debug_assertions) }
+    }
+}
+
+/// Time spent in a pass.
+pub type PassTime = (&'static str, Duration);
+
+/// Lowers `p` under `schedule`.
+pub fn lower(p: &Pipeline, schedule: &Schedule, options: &LowerOptions) -> Result<LoweredFunction, Error> {
+    lower_timed(p, schedule, options).map(|r| r.0)
+}
+
+/// [`lower`], with the time that each pass took.
+pub fn lower_timed(
+    p: &Pipeline,
+    schedule: &Schedule,
+    options: &LowerOptions,
+) -> Result<(LoweredFunction, Vec<PassTime>), Error> {
+    let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
+    let plan = plan(p, schedule)?;
+    log.time("apply_schedule");
+    let Built { mut body, storage } = build_nests::build_nests(&plan)?;
+    log.after("build_nests", &body, verify::Level::Multi)?;
+    body = simplify::simplify(&body);
+    log.after("simplify", &body, verify::Level::Multi)?;
+    body = flatten::flatten(&body, &flatten_env(&plan, &storage));
+    log.after("flatten", &body, verify::Level::Flat)?;
+    body = expand_math::expand_math(&body);
+    log.after("expand_math", &body, verify::Level::Flat)?;
+    body = unroll::unroll(&body).map_err(|e| in_pipeline(p, e))?;
+    log.after("unroll", &body, verify::Level::Flat)?;
+    body = vectorize::vectorize(&body).map_err(|e| in_pipeline(p, e))?;
+    log.after("vectorize", &body, verify::Level::Vector)?;
+    body = simplify::simplify(&body);
+    log.after("simplify", &body, verify::Level::Vector)?;
+    body = partition::partition(&body);
+    log.after("partition", &body, verify::Level::Vector)?;
+    body = simplify::simplify(&body);
+    log.after("simplify", &body, verify::Level::Vector)?;
+    let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
+    let (args, aliases) = (args(&plan, &storage), aliases(&plan, &storage));
+    let f = LoweredFunction { name: p.name.clone(), args, body, relaxed, aliases };
+    Ok((f, log.passes))
+}
+
+/// The passes over definitions: what is computed, and the loops of each stage.
+pub fn plan(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
+    validate::validate(p)?;
+    let order = realization_order::realization_order(p)?;
+    let mut gone = FxHashSet::default();
+    for name in &order {
+        if apply_schedule::inlined(p, schedule, name)? {
+            gone.insert(name.clone());
+        }
+    }
+    let inlined = inline::inline(p, &order, &|n| gone.contains(n));
+    // Funcs that no output needs are not computed; directives about them have no effect.
+    let absent = |n: &Name| p.funcs.contains_key(n) && !inlined.funcs.contains_key(n);
+    apply_schedule::apply_schedule(&inlined, schedule, &absent)
+}
+
+/// An error of a pass that does not know the pipeline's name.
+fn in_pipeline(p: &Pipeline, e: Error) -> Error {
+    match e {
+        Error::Pipeline { message, .. } => Error::Pipeline { pipeline: p.name.clone(), message },
+        e => e,
+    }
+}
+
+/// How everything lies in memory.
+fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> FlattenEnv {
+    let mut env = FlattenEnv::default();
+    for i in plan.pipeline.inputs.values() {
+        env.inputs.insert(i.name.clone(), External::new(i.name.clone(), &i.types, i.layout));
+    }
+    for f in plan.funcs.values() {
+        let name = &f.func.name;
+        let types = f.func.types();
+        if let Some(s) = storage.get(name) {
+            let intermediate =
+                Intermediate { types: types.clone(), memory: s.memory, fold: f.fold.clone(), zeroed: false };
+            env.funcs.insert(name.clone(), intermediate);
+        }
+        if let Some(o) = &f.output {
+            let mut x = External::new(output_buffer(name, storage), &types, o.layout);
+            x.non_temporal = f.non_temporal.clone();
+            x.alias = f.in_place_of.clone();
+            env.outputs.insert(name.clone(), x);
+        }
+    }
+    env
+}
+
+/// Prefix of the flat output buffers of a Func.
+fn output_buffer(func: &Name, storage: &FxHashMap<Name, build_nests::Storage>) -> Name {
+    if storage.contains_key(func) { format!("{func}.out").into() } else { func.clone() }
+}
+
+/// Flat buffers of in-place outputs with those of the inputs they overwrite.
+fn aliases(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<(Name, Name)> {
+    let mut pairs = vec![];
+    for f in plan.funcs.values() {
+        let (Some(o), Some(input)) = (&f.output, &f.in_place_of) else { continue };
+        let types = f.func.types();
+        let out = External::new(output_buffer(&f.func.name, storage), &types, o.layout);
+        let input = External::new(input.clone(), &types, o.layout);
+        pairs.extend((0..types.len()).map(|k| (out.flat(k), input.flat(k))));
+    }
+    pairs
+}
+
+/// Buffers of inputs, then of outputs, each in declaration order; then extents (i32) and strides (i64, dimensions
+/// from 1) of each in the same order; then parameters.
+fn args(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<Arg> {
+    let p = &plan.pipeline;
+    let mut args = vec![];
+    let mut scalars = vec![];
+    let mut add = |name: &Name, buffer: Name, types: &[ScalarType], layout: Layout, dims: usize, kind: ArgKind| {
+        let x = External::new(buffer, types, layout);
+        let flat = if let Layout::Record(_) = layout { 1 } else { types.len() };
+        args.extend((0..flat).map(|k| Arg { name: x.flat(k), ty: types[k], kind: kind.clone() }));
+        for d in 0..dims {
+            scalars.push((extent_param(name, d), ScalarType::I32));
+        }
+        for d in 1..dims {
+            scalars.push((flatten::stride_param(name, d), ScalarType::I64));
+        }
+    };
+    for i in p.inputs.values() {
+        add(&i.name, i.name.clone(), &i.types, i.layout, i.dims, ArgKind::Input);
+    }
+    for o in &p.outputs {
+        let f = &plan.funcs[&o.func].func;
+        add(&o.func, output_buffer(&o.func, storage), &f.types(), o.layout, f.vars.len(), ArgKind::Output);
+    }
+    for (e, ty) in scalars {
+        if let crate::expr::ExprKind::Param(name) = e.kind() {
+            args.push(Arg { name: name.clone(), ty, kind: ArgKind::Scalar });
+        }
+    }
+    args.extend(p.params.iter().map(|(n, ty)| Arg { name: n.clone(), ty: *ty, kind: ArgKind::Scalar }));
+    args
+}
+
+/// Names, times, dumps and checks passes.
+struct Log<'a> {
+    pipeline: String,
+    options: &'a LowerOptions,
+    passes: Vec<PassTime>,
+    start: Instant,
+}
+
+impl Log<'_> {
+    fn time(&mut self, pass: &'static str) {
+        self.passes.push((pass, self.start.elapsed()));
+        self.start = Instant::now();
+    }
+
+    fn after(&mut self, pass: &'static str, s: &Stmt, level: verify::Level) -> Result<(), Error> {
+        self.time(pass);
+        let error = |message: String| Error::Pipeline { pipeline: self.pipeline.clone(), message };
+        if let Some(dir) = &self.options.dump {
+            let dir = dir.join(&self.pipeline);
+            let file = dir.join(format!("{:02}_after_{pass}.ir", self.passes.len()));
+            std::fs::create_dir_all(&dir)
+                .and_then(|()| std::fs::write(&file, s.to_string()))
+                .map_err(|e| error(format!("cannot write {}: {e}", file.display())))?;
+        }
+        if self.options.verify {
+            // A violated invariant is a defect of the pass; the statement helps whoever looks for it.
+            verify::verify(s, level).map_err(|e| error(format!("internal error: after {pass}: {e}\n{s}")))?;
+        }
+        self.start = Instant::now();
+        Ok(())
+    }
+}
+

@@ -87,14 +87,12 @@ fn two_bodies(s: &Stmt, facts: &Facts) -> Stmt {
     }
 }
 
-/// Likely conditions of a body.
+/// Likely conditions of a body. One node may occur under several bindings of its names (in unrolled copies): then it is
+/// taken only if there is a test for every one.
 #[derive(Default)]
 struct Conditions {
-    /// The condition below the `Likely`, and the scalar test that implies it in all lanes.
-    found: Vec<(Expr, Expr)>,
-    seen: FxHashSet<usize>,
-    /// Keeps seen nodes alive.
-    alive: Vec<Expr>,
+    /// The condition below the `Likely`, and the scalar test that implies it in all lanes; none if it has no test.
+    found: Vec<(Expr, Option<Expr>)>,
 }
 
 impl Conditions {
@@ -103,13 +101,8 @@ impl Conditions {
     fn collect(&mut self, s: &Stmt, values: &FxHashMap<Name, Option<Expr>>, always: bool) {
         own_exprs(s, &mut |e| {
             visit(e, &mut |n| {
-                if let ExprKind::Likely(c) = n.kind()
-                    && self.seen.insert(n.id())
-                {
-                    self.alive.push(n.clone());
-                    if let Some(test) = scalar_test(c, values, always) {
-                        self.found.push((c.clone(), test));
-                    }
+                if let ExprKind::Likely(c) = n.kind() {
+                    self.found.push((c.clone(), scalar_test(c, values, always)));
                 }
                 true
             });
@@ -132,14 +125,15 @@ impl Conditions {
 
     /// The conjunction of the tests, without those that the others imply, and the conditions it makes true.
     fn test(self, facts: &Facts) -> Option<(Expr, Vec<Expr>)> {
-        let mut tests: Vec<Expr> = vec![];
-        let mut taken = vec![];
-        for (cond, test) in self.found {
-            let test = simplify_expr_with(&test, facts);
-            if test.as_int() == Some(0) {
-                continue; // Never true: not a reason to have no interior.
-            }
-            conjuncts(&test, &mut tests);
+        let mut memo = Simplified { facts, memo: FxHashMap::default() };
+        let found: Vec<(Expr, Option<Expr>)> =
+            self.found.into_iter().map(|(c, t)| (c, t.map(|t| memo.test(t)))).collect();
+        // No test, or one that never holds, is no reason to have no interior: such a condition stays.
+        let stays = |t: &Option<Expr>| t.as_ref().is_none_or(|t| t.as_int() == Some(0));
+        let out: FxHashSet<usize> = found.iter().filter(|(_, t)| stays(t)).map(|(c, _)| c.id()).collect();
+        let (mut tests, mut taken) = (vec![], vec![]);
+        for (cond, test) in found.into_iter().filter(|(c, _)| !out.contains(&c.id())) {
+            test.iter().for_each(|t| conjuncts(t, &mut tests));
             taken.push(cond);
         }
         if taken.is_empty() {
@@ -154,6 +148,19 @@ impl Conditions {
         }
         let all = tests.into_iter().reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::bool(true));
         Some((all, taken))
+    }
+}
+
+/// Tests are simplified once each.
+struct Simplified<'a> {
+    facts: &'a Facts,
+    memo: FxHashMap<Expr, Expr>,
+}
+
+impl Simplified<'_> {
+    fn test(&mut self, test: Expr) -> Expr {
+        let facts = self.facts;
+        self.memo.entry(test.clone()).or_insert_with(|| simplify_expr_with(&test, facts)).clone()
     }
 }
 

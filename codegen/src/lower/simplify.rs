@@ -13,6 +13,8 @@ mod exact;
 mod expr;
 mod stmt;
 
+pub use exact::fold_int;
+
 use crate::expr::Expr;
 use crate::lower::algebra::Facts;
 use crate::stmt::Stmt;

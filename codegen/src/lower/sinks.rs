@@ -232,22 +232,25 @@ impl Nests<'_> {
             if o.layout != i.layout || o.halo != i.halo || types != i.types || own.len() != i.dims {
                 return fail("A3: layout, halo, types or dimensions differ".into());
             }
-            if self.storage.contains_key(&f.func.name) && !self.computed_once(f) {
+            if self.storage.contains_key(&f.func.name) && !self.once.contains(&f.func.name) {
                 return fail("A2: some points are computed more than once".into());
             }
         }
         Ok(())
     }
 
-    /// Is the footprint the own tile, so that tiles do not overlap?
-    fn computed_once(&mut self, f: &FuncPlan) -> bool {
-        let Some(own) = self.own.get(&f.func.name) else { return false };
-        let Some(foot) = self.regions.get(&(f.func.name.clone(), f.store.clone())) else { return false };
-        let slides = f.store == f.compute || f.func.vars.iter().any(|v| {
-            self.unslid.contains_key(&*format!("{}.s0.{}.min", f.func.name, v.0))
-        });
-        slides && foot.iter().zip(own).all(|(foot, own)| {
+    /// Records whether every point of `f` is computed once: tiles do not overlap, and within a tile a value is kept.
+    pub fn note_once(&mut self, f: &FuncPlan, slid: bool) {
+        let (Some(own), Some(foot)) =
+            (self.own.get(&f.func.name), self.regions.get(&(f.func.name.clone(), f.store.clone())))
+        else {
+            return;
+        };
+        let inside = |(foot, own): (&Interval, &Interval)| {
             self.facts.proves_le(&own.min, &foot.min) && self.facts.proves_le(&foot.max, &own.max)
-        })
+        };
+        if (slid || f.store == f.compute) && foot.iter().zip(own).all(inside) {
+            self.once.insert(f.func.name.clone());
+        }
     }
 }

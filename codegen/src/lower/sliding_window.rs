@@ -10,7 +10,8 @@ use super::bounds_inference::round_up_unit;
 use super::build_nests::{Around, Nests};
 use super::intervals::Interval;
 use super::linear::{max, offset};
-use super::substitute::{substitute_vars, variables};
+use super::rewrite::substitute;
+use super::substitute::variables;
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::schedule::ForKind;
@@ -45,6 +46,7 @@ impl Nests<'_> {
     /// What the loops of `f` have to cover, given the region `required` at its compute level.
     pub fn slide(&mut self, f: &FuncPlan, required: &[Interval]) -> Result<Vec<Interval>, Error> {
         let mut produced = required.to_vec();
+        let mut slid = false;
         if let Some((d, first, last_before)) = self.find_slide(f, required) {
             let name: Name = format!("{}.s0.{}.min", f.func.name, f.func.vars[d].0).into();
             let next = offset(&last_before, 1);
@@ -56,7 +58,9 @@ impl Nests<'_> {
             let min = self.name(name.to_string(), &Expr::select(first, &required[d].min, next));
             self.unslid.insert(name, required[d].min.clone());
             produced[d].min = min;
+            slid = true;
         }
+        self.note_once(f, slid);
         Ok(produced)
     }
 
@@ -78,7 +82,7 @@ impl Nests<'_> {
             if !variables(&min).contains(v) && !variables(&max).contains(v) {
                 continue;
             }
-            let (min_before, max_before) = (substitute_vars(&min, &back), substitute_vars(&max, &back));
+            let (min_before, max_before) = (substitute(&min, &back), substitute(&max, &back));
             let monotone = self.facts.proves_le(&min_before, &min) && self.facts.proves_le(&max_before, &max);
             if found.is_some() || !monotone || round_up_unit(&f.stages[0], &f.func.vars[d].0).is_some() {
                 return None;

@@ -18,8 +18,9 @@
 //! Compiled code writes to buffers through shared references, as if the elements were `Cell`s. So a buffer may move to
 //! another thread but not be shared between threads (it is not `Sync`), and no reference to its elements leaves it.
 
+use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::element::{BoolByte, Element, Wide, with_element};
 use super::memory::Memory;
@@ -91,6 +92,8 @@ pub struct Buffer {
     /// In elements, from the start of the memory to the origin of plane 0.
     origin: i64,
     memory: Memory,
+    /// Differs from all earlier values, of any buffer, whenever the contents may have changed.
+    version: Cell<u64>,
 }
 
 impl Buffer {
@@ -105,7 +108,14 @@ impl Buffer {
             .and_then(Memory::zeroed)
             .ok_or_else(|| format!("not enough memory for {} elements {:?}", spec.ty.name(), spec.extents))?;
         let Shape { strides, plane, origin, .. } = shape;
-        Ok(Buffer { spec, strides, plane, origin: origin + stagger, memory })
+        Ok(Buffer {
+            spec,
+            strides,
+            plane,
+            origin: origin + stagger,
+            memory,
+            version: Cell::new(next_version()),
+        })
     }
 
     /// A scalar holding `v`.
@@ -123,6 +133,16 @@ impl Buffer {
     /// Distance of neighbours in each dimension, in elements.
     pub fn strides(&self) -> &[i64] {
         &self.strides
+    }
+
+    /// A number that no other contents, of this or any other buffer, have had.
+    pub fn version(&self) -> u64 {
+        self.version.get()
+    }
+
+    /// Notes that the contents may have changed.
+    pub(crate) fn touch(&self) {
+        self.version.set(next_version());
     }
 
     /// Bytes that the buffer takes, pads included.
@@ -189,6 +209,7 @@ impl Buffer {
     }
 
     fn write(&self, offset: i64, v: Wide) {
+        self.touch();
         with_element!(self.spec.ty, E => {
             // SAFETY: as in `get`; there are no references into the memory, and no other thread (module doc).
             unsafe { self.memory.base().cast::<E>().offset(offset as isize).write(E::narrow(v)) }
@@ -265,6 +286,11 @@ impl Shape {
         let plane = if spec.layout == Layout::Planar { plane } else { 0 };
         Some(Shape { strides, plane, origin: slack + before, elements })
     }
+}
+
+fn next_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 fn round_up(n: i64, unit: i64) -> Option<i64> {

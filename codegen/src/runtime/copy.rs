@@ -14,7 +14,7 @@ const PARALLEL: usize = 1 << 16;
 /// A raw pointer that may be sent: to disjoint rows of one buffer.
 struct Rows<E>(*mut E);
 
-// SAFETY: every thread touches rows of its own, while the buffer is borrowed by the thread that waits for all.
+// SAFETY: every thread touches rows of its own, while the buffer's own thread waits for all.
 unsafe impl<E> Send for Rows<E> {}
 // SAFETY: as above.
 unsafe impl<E> Sync for Rows<E> {}
@@ -22,11 +22,12 @@ unsafe impl<E> Sync for Rows<E> {}
 impl Buffer {
     /// Copies the domain from a slice, converting the element type. The slice must have one value per element and
     /// channel.
-    pub fn copy_from<T: Element>(&mut self, from: &[T]) -> Result<(), String> {
+    pub fn copy_from<T: Element>(&self, from: &[T]) -> Result<(), String> {
         let row = self.row_values(from.len())?;
         if row == 0 {
             return Ok(());
         }
+        self.touch();
         with_element!(self.spec().ty, E => {
             let origin = Rows(self.origin_ptr::<E>());
             let this = RowLayout::of(self);
@@ -81,16 +82,17 @@ impl Buffer {
     }
 
     /// Sets every value of the domain; halos and pads keep what they hold.
-    pub fn fill<T: Element>(&mut self, v: T) {
+    pub fn fill<T: Element>(&self, v: T) {
+        self.touch();
         let row = self.row_length();
         let values = vec![v; row];
-        let rows = if row == 0 { 0 } else { self.spec().len() * self.spec().channels / row };
+        let rows = self.rows();
         with_element!(self.spec().ty, E => {
             let origin = self.origin_ptr::<E>();
             let this = RowLayout::of(self);
             for r in 0..rows {
                 this.for_each_value(r, |i, offset| {
-                    // SAFETY: the offset is inside the domain, and the buffer is borrowed mutably.
+                    // SAFETY: the offset is inside the domain; elements are cells of this thread.
                     unsafe { origin.offset(offset as isize).write(E::narrow(values[i].widen())) }
                 });
             }
@@ -98,10 +100,35 @@ impl Buffer {
     }
 
     /// Sets everything to zero, pads and halos included.
-    pub fn clear(&mut self) {
+    pub fn clear(&self) {
+        self.touch();
         let (p, n) = self.whole();
-        // SAFETY: the whole memory, borrowed mutably; zero bytes are valid elements of every type.
+        // SAFETY: the whole memory, cells of this thread; zero bytes are valid elements of every type.
         unsafe { std::ptr::write_bytes(p, 0, n) }
+    }
+
+    /// Some value of the domain outside `[low, high]`, if there is one. Floats are truncated.
+    pub fn value_outside(&self, low: i64, high: i64) -> Option<i64> {
+        let mut found = None;
+        with_element!(self.spec().ty, E => {
+            let origin = self.origin_ptr::<E>();
+            let this = RowLayout::of(self);
+            for r in 0..self.rows() {
+                this.for_each_value(r, |_, offset| {
+                    // SAFETY: the offset is inside the domain; elements are cells of this thread.
+                    let v = i64::narrow(unsafe { origin.offset(offset as isize).read() }.widen());
+                    if v < low || v > high {
+                        found = Some(v);
+                    }
+                });
+            }
+        });
+        found
+    }
+
+    /// Rows of the domain.
+    fn rows(&self) -> usize {
+        (self.spec().len() * self.spec().channels).checked_div(self.row_length()).unwrap_or(0)
     }
 
     /// Values in a row: channels times the first extent.

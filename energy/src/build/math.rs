@@ -1,7 +1,7 @@
 //! Operators and functions, scalarised: applied channel by channel, scalars broadcast.
 
-use super::value::{Scalar, Value};
 use super::Builder;
+use super::value::{Scalar, Value};
 use crate::dag::{At, Compare, Dag, ExprId, Function, Source};
 use crate::error::Fault;
 use smallvec::SmallVec;
@@ -125,9 +125,7 @@ impl Builder {
     pub(crate) fn vector(&mut self, entries: &[&Value]) -> Result<Value, Fault> {
         let entry = |(i, v): (usize, &&Value)| match v.scalars() {
             [s] => Ok(*s),
-            more => {
-                Err(Fault::NotScalar { function: "Vector".into(), position: i + 1, got: more.len() })
-            }
+            more => Err(Fault::NotScalar { function: "Vector".into(), position: i + 1, got: more.len() }),
         };
         entries.iter().enumerate().map(entry).collect::<Result<Value, Fault>>()
     }
@@ -268,14 +266,8 @@ fn common_channels(operands: &[&Value]) -> Result<usize, Fault> {
         None => Ok(widest),
         Some(odd) => {
             let (a, b) = (at(widest), odd + 1);
-            let (first, second) = (a.min(b), a.max(b));
-            let channels = |i: usize| operands[i - 1].len();
-            Err(Fault::Channels(
-                format!("operand {first}"),
-                channels(first),
-                format!("operand {second}"),
-                channels(second),
-            ))
+            let operand = |i: usize| (i, operands[i - 1].len());
+            Err(Fault::Channels { first: operand(a.min(b)), second: operand(a.max(b)) })
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The builder that both front ends drive: declarations, values and residuals, checked as they are made.
 //!
-//! A front end calls [`Builder::set_line`] before each operation and turns a [`Fault`] into an error with a place.
+//! A front end calls [`Builder::set_line`] before each operation and turns a [`Fault`](crate::Fault) into an error with a place.
 
 mod declare;
 mod finish;
@@ -10,13 +10,12 @@ mod residual;
 mod value;
 
 pub(crate) use declare::ValueType;
-pub(crate) use finish::Failure;
 pub(crate) use math::{Arithmetic, Comparison};
 pub(crate) use read::FieldRef;
 pub(crate) use value::Value;
 
 use crate::dag::{Access, At, ExprId, Source};
-use crate::error::{Fault, Note};
+use crate::error::Note;
 use crate::model::{Domain, Energy};
 use indexmap::IndexMap;
 use rustc_hash::FxHashMap;

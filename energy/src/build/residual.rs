@@ -1,8 +1,8 @@
 //! Residuals: domain inference, the boundary rule, which unknowns are read; and `Exclude`.
 
+use super::Builder;
 use super::math::{is_unknown, is_vertex};
 use super::value::{Scalar, Value};
-use super::Builder;
 use crate::dag::{Access, At, ExprId, Node, Offset, Source};
 use crate::error::Fault;
 use crate::model::{Domain, GroupId, Residual, SpaceId};

@@ -320,10 +320,12 @@ struct Branches {
     is_select: bool,
 }
 
-/// Whether multiplying a sum out by `c` keeps finite coefficients finite and non-zero.
+/// Whether multiplying a sum out by `c` keeps coefficients finite and non-zero. An infinite `c` (from a division by 0) may only
+/// go to a lone term: `inf * (a + 0)` is not `inf*a + inf*0`.
 fn scales_safely(c: f64, constant: f64, terms: &[(Const, ExprId)]) -> bool {
-    let safe = |k: f64| !k.is_finite() || !c.is_finite() || ((c * k).is_finite() && c * k != 0.0);
-    (constant == 0.0 || safe(constant)) && terms.iter().all(|&(k, _)| safe(k.get()))
+    let safe = |k: f64| !k.is_finite() || ((c * k).is_finite() && c * k != 0.0);
+    let lone = constant == 0.0 && terms.len() == 1;
+    lone && !c.is_finite() || (constant == 0.0 || safe(constant)) && terms.iter().all(|&(k, _)| safe(k.get()))
 }
 
 /// `x^e` by multiplication.

@@ -61,7 +61,9 @@ impl Arity {
         let plural = |n: usize| format!("{n} argument{}", if n == 1 { "" } else { "s" });
         match self {
             Arity::Exactly(n) if got != n => Err(arity_fault(function, &plural(n), got)),
-            Arity::AtLeast(n) if got < n => Err(arity_fault(function, &format!("at least {}", plural(n)), got)),
+            Arity::AtLeast(n) if got < n => {
+                Err(arity_fault(function, &format!("at least {}", plural(n)), got))
+            }
             _ => Ok(()),
         }
     }
@@ -174,7 +176,12 @@ fn add_places(scope: &Scope) -> mlua::Result<()> {
             let numbers = offsets(b, NAME, &args)?;
             let (half_width, offset) = numbers.split_last().expect("two arguments at least");
             if *half_width < 0 {
-                return Err(argument_fault(NAME, args.len() - 1, "a half-width from 0", half_width.to_string()));
+                return Err(argument_fault(
+                    NAME,
+                    args.len() - 1,
+                    "a half-width from 0",
+                    half_width.to_string(),
+                ));
             }
             b.in_bounds_expanded(offset, *half_width).map(Expression)
         })

@@ -68,14 +68,15 @@ fn operate<R>(lua: &Lua, f: impl FnOnce(&mut Builder) -> Result<R, Fault>) -> ml
 
 /// The innermost line of the file that is running.
 fn current_line(lua: &Lua) -> Option<u32> {
-    // Level 0 is the callback itself. Frames of C functions have no line.
-    let mut level = 1;
-    loop {
-        // `None`: past the outermost frame.
-        let line = lua.inspect_stack(level, |frame| frame.current_line())?;
+    for level in 0.. {
+        // The binding has Lua helpers of its own; only lines of the file count. `None`: past the outermost frame.
+        let line = lua.inspect_stack(level, |frame| {
+            let ours = frame.source().source.is_some_and(|s| s.strip_prefix('@') == Some(diagnose::CHUNK));
+            frame.current_line().filter(|_| ours)
+        })?;
         if let Some(line) = line {
             return u32::try_from(line).ok();
         }
-        level += 1;
     }
+    None
 }

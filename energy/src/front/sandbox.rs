@@ -16,13 +16,40 @@ pub(super) const MEMORY_LIMIT: usize = 64 << 20;
 
 /// Names of Lua that a file may not use. With protected calls a loop would outlive any limit.
 const FORBIDDEN: [&str; 21] = [
-    "require", "module", "package", "load", "loadstring", "loadfile", "dofile", "io", "os", "debug",
-    "collectgarbage", "gcinfo", "getfenv", "setfenv", "newproxy", "pcall", "xpcall", "coroutine", "ffi", "jit",
+    "require",
+    "module",
+    "package",
+    "load",
+    "loadstring",
+    "loadfile",
+    "dofile",
+    "io",
+    "os",
+    "debug",
+    "collectgarbage",
+    "gcinfo",
+    "getfenv",
+    "setfenv",
+    "newproxy",
+    "pcall",
+    "xpcall",
+    "coroutine",
+    "ffi",
+    "jit",
     "arg",
 ];
 /// Names of the language that are to come.
-const NOT_YET: [&str; 9] =
-    ["ComputedArray", "SampledImage", "L_p", "Residual", "Bounds", "Huber", "Cauchy", "Tukey", "GemanMcClure"];
+const NOT_YET: [&str; 9] = [
+    "ComputedArray",
+    "SampledImage",
+    "L_p",
+    "Residual",
+    "Bounds",
+    "Huber",
+    "Cauchy",
+    "Tukey",
+    "GemanMcClure",
+];
 /// Names of the published language that will not come.
 const NEVER: [&str; 1] = ["Stage"];
 
@@ -61,13 +88,12 @@ fn limit(lua: &Lua) -> mlua::Result<()> {
     lua.set_memory_limit(MEMORY_LIMIT)?;
     let run = Cell::new(0);
     let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTION_STEP);
-    lua.set_hook(triggers, move |lua, frame| {
+    lua.set_hook(triggers, move |lua, _| {
         run.set(run.get() + u64::from(INSTRUCTION_STEP));
         if run.get() <= INSTRUCTION_LIMIT {
             return Ok(VmState::Continue);
         }
-        let line = frame.current_line().and_then(|l| u32::try_from(l).ok()).or_else(|| current_line(lua));
-        let fault = Fault::Runaway(INSTRUCTION_LIMIT);
+        let (fault, line) = (Fault::Runaway(INSTRUCTION_LIMIT), current_line(lua));
         Err(mlua::Error::external(diagnose::Located { fault, line, notes: Vec::new() }))
     })
 }
@@ -111,7 +137,12 @@ fn unknown_name<'a>(
     if let Some(owner) = owner {
         return Fault::NoMember(owner.into(), name.into());
     }
-    let limit = if name.chars().count() < 4 { 1 } else { 2 };
+    // Short names differ by their case at most, or everything is similar.
+    let limit = match name.chars().count() {
+        0..3 => 0,
+        3..5 => 1,
+        _ => 2,
+    };
     let similar = candidates
         .map(|c| (edit_distance(&name.to_lowercase(), &c.to_lowercase()), c))
         .filter(|(d, _)| *d <= limit)

@@ -41,7 +41,7 @@ impl UserData for Expression {
         methods.add_meta_method(MetaMethod::Index, |lua, this, key: LuaValue| channel(lua, this, &key));
         methods.add_meta_method(MetaMethod::Call, |lua, this, keys: Variadic<LuaValue>| match &keys[..] {
             [key] => channel(lua, this, key),
-            _ => operate(lua, |_| Err(arity_fault("a Vector", "1 argument, the channel", keys.len()))),
+            _ => operate(lua, |_| Err(arity_fault("Vector", "1 argument, the channel", keys.len()))),
         });
         for comparison in [MetaMethod::Eq, MetaMethod::Lt, MetaMethod::Le] {
             methods.add_meta_function(comparison, |lua, _: (LuaValue, LuaValue)| -> mlua::Result<bool> {
@@ -119,7 +119,7 @@ fn add_operators<T, M: UserDataMethods<T>>(methods: &mut M) {
 /// `v(i)` and `v[i]`, counted from 0.
 fn channel(lua: &Lua, this: &Expression, key: &LuaValue) -> mlua::Result<Expression> {
     operate(lua, |b| {
-        let name = || "a Vector".to_owned();
+        let name = || "Vector".to_owned();
         if let LuaValue::String(member) = key {
             return Err(Fault::NoMember(name(), member.to_string_lossy()));
         }

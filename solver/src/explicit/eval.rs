@@ -56,6 +56,34 @@ pub(super) fn value_and_branches(
     (result, branches)
 }
 
+/// How large the numbers are that the value is made of: sums with all signs made equal. A function passes on the error of its
+/// operand, to first order.
+pub(super) fn magnitude(tape: &Tape, at: &Instance<'_>, point: &Point<'_>, work: &mut Workspace) -> f64 {
+    value(tape, at, point, work);
+    let mut sizes: Vec<f64> = Vec::with_capacity(tape.ops.len());
+    for (k, op) in tape.ops.iter().enumerate() {
+        let here = work.values[k].abs();
+        let value = |r: &Reg| work.values[*r as usize];
+        let size = |r: &Reg| sizes[*r as usize];
+        // Relative growth of an operand's size over its value, for what is multiplied.
+        let growth = |r: &Reg| if value(r) == 0.0 { 1.0 } else { size(r) / value(r).abs() };
+        sizes.push(match op {
+            Op::Sum { constant, terms } => {
+                constant.abs() + terms.iter().map(|(c, r)| c.abs() * size(r)).sum::<f64>()
+            }
+            Op::Prod(factors) if here == 0.0 => {
+                factors.iter().map(|(r, e)| size(r).powi(e.abs())).product::<f64>()
+            }
+            Op::Prod(factors) => here * factors.iter().map(|(r, e)| growth(r).powi(e.abs())).product::<f64>(),
+            Op::Unary(f, a) => here + unary_slope(*f, value(a), work.values[k]).abs() * size(a),
+            Op::Binary(_, a, b) => here * growth(a) * growth(b),
+            Op::Select(c, a, b) => size(if truth(value(c)) { a } else { b }),
+            _ => here,
+        });
+    }
+    sizes.last().copied().unwrap_or(0.0)
+}
+
 /// The value of `tape`, leaving its partials in `work` (see [`Workspace::result_partials`]). A read out of the domain or of
 /// an excluded unknown is a constant.
 pub(super) fn value_and_partials(

@@ -52,6 +52,13 @@ impl Jacobian {
         copies.with_min_len(GRAIN).for_each(|(copy, &p)| *copy = values[p as usize]);
     }
 
+    /// The same pattern with `f` of every value.
+    pub(crate) fn map(&self, f: impl Fn(f64) -> f64) -> Jacobian {
+        let mut mapped = self.clone();
+        mapped.refill(|_, _, values| values.iter_mut().for_each(|v| *v = f(*v)));
+        mapped
+    }
+
     /// J v.
     pub fn apply(&self, v: &[f64]) -> Vec<f64> {
         product(&self.rows, v)

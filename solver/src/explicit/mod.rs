@@ -7,6 +7,7 @@
 //! scalars. An instance counts iff one of its unknown reads lies in the domain at a free element.
 
 mod cholesky;
+mod differences;
 mod domain;
 mod eval;
 mod jacobian;

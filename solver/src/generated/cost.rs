@@ -26,7 +26,8 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
         }
     }
     let zero = || Expr::float(ScalarType::F64, 0.0);
-    let energy = p.func(Func::new("energy", &[], totals.into_iter().map(|t| t.unwrap_or_else(zero)).collect()));
+    let energy =
+        p.func(Func::new("energy", &[], totals.into_iter().map(|t| t.unwrap_or_else(zero)).collect()));
     p.output(&energy);
     k.declare_inputs(&mut p, k.master);
     (p, s)
@@ -35,7 +36,8 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
 /// Per group the sum of the costs of its residuals in one domain, then the count, at one point.
 fn terms(k: &Skeleton, domain: Domain, at: &[Expr]) -> Vec<Option<Expr>> {
     let groups = k.energy.groups.len();
-    let costs: Vec<_> = k.routines.costs.iter().filter(|c| k.energy.residuals[c.residual].domain == domain).collect();
+    let costs: Vec<_> =
+        k.routines.costs.iter().filter(|c| k.energy.residuals[c.residual].domain == domain).collect();
     let mut roots: Vec<ExprId> = costs.iter().map(|c| c.cost).collect();
     roots.extend(costs.iter().map(|c| c.guard));
     let none = |_, _: usize, _: &[Expr]| unreachable!("the cost reads no direction");

@@ -223,7 +223,8 @@ fn start(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Vec
     let gmax = gmax.reduce(|a, b| a.max(b)).expect("at least one component");
     let loose = (0..c).map(|i| count(system.free.and(system.active(i).not_())));
     let free = count(system.free.clone()) * c as f64;
-    let terms = vec![(Op::Add, bb), (Op::Add, rz), (Op::Max, gmax), (Op::Add, sum(loose.collect())), (Op::Add, free)];
+    let terms =
+        vec![(Op::Add, bb), (Op::Add, rz), (Op::Max, gmax), (Op::Add, sum(loose.collect())), (Op::Add, free)];
     let (f, _) = reduce(p, s, &over("start", space.id), &points, terms);
     all(&f, &[])
 }

@@ -77,7 +77,9 @@ impl Skeleton<'_> {
                 continue;
             }
             match e.kind() {
-                ExprKind::Call { name, .. } if !p.funcs.contains_key(name) && !p.inputs.contains_key(name) => {
+                ExprKind::Call { name, .. }
+                    if !p.funcs.contains_key(name) && !p.inputs.contains_key(name) =>
+                {
                     if let Some(i) = known.get(&**name) {
                         p.input(i.clone());
                     }

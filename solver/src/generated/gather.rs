@@ -59,14 +59,23 @@ pub fn parts(
     s.func(name).parallel("strip").vectorize_loop("lane");
     s.func(&sum.name).compute_at(LoopLevel::pure(name, "b")).store_in(Memory::Register);
     s.func(&sum.name).vectorize("row", LANES, Tail::Predicate);
-    s.update(&sum.name, 0).split("row", "rowo", "rowi", LANES, Tail::Predicate).reorder(&["rowi", "i", "rowo"]);
+    s.update(&sum.name, 0)
+        .split("row", "rowo", "rowi", LANES, Tail::Predicate)
+        .reorder(&["rowi", "i", "rowo"]);
     s.update(&sum.name, 0).vectorize_loop("rowi");
     part
 }
 
 /// The sum over all rows of the vertices at `vars`: Func `name` = `start` + sum of `parts` of every slot into `space`.
 /// Inlined if no graph reads the space.
-pub fn gather(p: &mut Pipeline, name: &str, space: &Space, vars: &[Var], start: Vec<Expr>, parts: &[Func]) -> Func {
+pub fn gather(
+    p: &mut Pipeline,
+    name: &str,
+    space: &Space,
+    vars: &[Var],
+    start: Vec<Expr>,
+    parts: &[Func],
+) -> Func {
     let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
     let mut f = Func::new(name, vars, start);
     for (&(graph, slot), part) in space.slots.iter().zip(parts) {

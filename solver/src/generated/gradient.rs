@@ -40,12 +40,23 @@ fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Spac
     for &(graph, slot) in &space.slots {
         let r = k.slot(graph, slot);
         let roots = roots(&r.gradient, &r.blocks);
-        partials.push(parts(k, p, s, &format!("{name}_g{}s{slot}", graph.0), (graph, slot), &roots, k.master, &none));
+        partials.push(parts(
+            k,
+            p,
+            s,
+            &format!("{name}_g{}s{slot}", graph.0),
+            (graph, slot),
+            &roots,
+            k.master,
+            &none,
+        ));
     }
     let vars = vars(space.dims);
     let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
     let start = match k.stencil(space.id) {
-        Some(r) => k.emit(&roots(&r.gradient, &r.blocks), k.master, Place::Element(space.id, at.clone()), &none),
+        Some(r) => {
+            k.emit(&roots(&r.gradient, &r.blocks), k.master, Place::Element(space.id, at.clone()), &none)
+        }
         None => vec![Expr::float(k.master, 0.0); space.components + kept.len()],
     };
     let sum = gather(p, &format!("{name}_sum"), space, &vars, start, &partials);
@@ -57,7 +68,11 @@ fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Spac
 
 impl<'a> Skeleton<'a> {
     /// The routines of a graph's vertex slot.
-    pub fn slot(&self, graph: sumsq_energy::model::GraphId, slot: u16) -> &'a sumsq_energy::derive::SlotRoutines {
+    pub fn slot(
+        &self,
+        graph: sumsq_energy::model::GraphId,
+        slot: u16,
+    ) -> &'a sumsq_energy::derive::SlotRoutines {
         let g = self.routines.graphs.iter().find(|g| g.graph == graph).expect("slots come from the routines");
         g.slots.iter().find(|s| s.slot == slot).expect("slots come from the routines")
     }

@@ -14,6 +14,7 @@
 //! Invariants: every field has a halo of zeros; M^-1 = 0, p = 0, r = 0 and d = 0 at excluded and unconstrained elements,
 //! in halos and in pads.
 
+pub mod compile;
 pub mod cost;
 pub mod damping;
 pub mod fields;
@@ -23,10 +24,11 @@ pub mod incidence;
 pub mod linearise;
 pub mod mask;
 pub mod pcg;
+pub mod plan;
 pub mod reduce;
 pub mod sizes;
+pub mod steps;
 pub mod trial;
-
 
 use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::{At, ExprId, Node, Source};
@@ -119,7 +121,17 @@ impl<'a> Skeleton<'a> {
         });
         let spaces = spaces.collect();
         let halos = halos(energy, prepared);
-        Skeleton { energy, routines, hoisted: &prepared.hoisted, master, linear, block, identity, spaces, halos }
+        Skeleton {
+            energy,
+            routines,
+            hoisted: &prepared.hoisted,
+            master,
+            linear,
+            block,
+            identity,
+            spaces,
+            halos,
+        }
     }
 
     /// What is hoisted over a space.

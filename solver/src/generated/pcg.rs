@@ -94,8 +94,14 @@ impl Skeleton<'_> {
     }
 
     /// (J^T J + D) p at `at`: the stencils' share.
-    fn apply(&self, space: &Space, at: &[Expr], direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr) -> Vec<Expr> {
-        let damp = (0..space.components).map(|c| Expr::call(over("damp", space.id), self.linear, at.to_vec(), c));
+    fn apply(
+        &self,
+        space: &Space,
+        at: &[Expr],
+        direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr,
+    ) -> Vec<Expr> {
+        let damp =
+            (0..space.components).map(|c| Expr::call(over("damp", space.id), self.linear, at.to_vec(), c));
         let damped = damp.enumerate().map(|(c, d)| d * direction(space.id, c, at));
         match self.stencil(space.id) {
             None => damped.collect(),
@@ -127,11 +133,13 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
         let vars = vars(space.dims);
         let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
         let (r, old, minv) = (k.vector("r", space, &at), k.vector("p", space, &at), k.inverse_at(space, &at));
-        let values = (0..space.components).map(|c| apply_inverse(k, &minv, &r, c) + &beta * &old[c]).collect();
+        let values =
+            (0..space.components).map(|c| apply_inverse(k, &minv, &r, c) + &beta * &old[c]).collect();
         let f = p.func(Func::new(over("pn", space.id), &vars, values));
         p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
     }
-    let direction = |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
+    let direction =
+        |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
     let parts = all_parts(k, &mut p, &mut s, &direction);
     let mut pq = number(0.0);
     for space in &k.spaces {
@@ -215,7 +223,8 @@ pub fn sweep_b(k: &Skeleton) -> Scheduled {
     k.declare_vectors(&mut p, &["dr", "p", "minv", "damp"]);
     state_input(&mut p, "state", state::LEN);
     state_input(&mut p, "alpha", 3);
-    let direction = |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("p", space), k.linear, at.to_vec(), c);
+    let direction =
+        |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("p", space), k.linear, at.to_vec(), c);
     let parts = stored_parts(k, &mut p);
     let mut sums = [number(0.0), number(0.0)];
     for space in &k.spaces {
@@ -238,7 +247,11 @@ fn stored_parts(k: &Skeleton, p: &mut Pipeline) -> Vec<Func> {
             let mut i = super::fields::list(part_name(graph, slot), &vec![k.linear; space.components]);
             i.trusted = true;
             let i = p.input(i);
-            out.push(Func::new(i.name, &[Var::new("row")], vec![Expr::float(k.linear, 0.0); space.components]));
+            out.push(Func::new(
+                i.name,
+                &[Var::new("row")],
+                vec![Expr::float(k.linear, 0.0); space.components],
+            ));
         }
     }
     out
@@ -260,7 +273,8 @@ fn update_space(
     let alpha = scalar("alpha", 0).cast(k.linear);
     let ok = scalar("alpha", 2).ne_(number(0.0));
     let (d, r, minv) = (k.vector("d", space, &at), k.vector("r", space, &at), k.inverse_at(space, &at));
-    let step = |c: usize| Expr::select(ok.clone(), &d[c] + &(&alpha * &direction(space.id, c, &at)), d[c].clone());
+    let step =
+        |c: usize| Expr::select(ok.clone(), &d[c] + &(&alpha * &direction(space.id, c, &at)), d[c].clone());
     let zero = || Expr::float(k.linear, 0.0);
     let rest = |c: usize| {
         let active = inverse_diagonal(k, &minv, c).ne_(zero());
@@ -273,7 +287,8 @@ fn update_space(
     let rc = all(&drn, &points.coordinates).split_off(space.components);
     let minv = k.inverse_at(space, &points.coordinates);
     let f64 = |e: &Expr| e.cast(ScalarType::F64);
-    let sum = |terms: &mut dyn Iterator<Item = Expr>| terms.reduce(|a, b| a + b).expect("at least one component");
+    let sum =
+        |terms: &mut dyn Iterator<Item = Expr>| terms.reduce(|a, b| a + b).expect("at least one component");
     let z = |c: usize| apply_inverse(k, &minv, &rc, c);
     let rz = sum(&mut (0..space.components).map(|c| f64(&(&rc[c] * &z(c)))));
     let rr = sum(&mut rc.iter().map(|r| f64(&(r * r))));

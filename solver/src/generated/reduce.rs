@@ -56,7 +56,13 @@ pub struct Loops {
 }
 
 /// Adds the scalar tuple Func `name` that reduces `terms` (float64 each) over `points`, scheduled at root.
-pub fn reduce(p: &mut Pipeline, s: &mut Schedule, name: &str, points: &Points, terms: Vec<(Op, Expr)>) -> (Func, Loops) {
+pub fn reduce(
+    p: &mut Pipeline,
+    s: &mut Schedule,
+    name: &str,
+    points: &Points,
+    terms: Vec<(Op, Expr)>,
+) -> (Func, Loops) {
     let init = terms.iter().map(|_| Expr::float(ScalarType::F64, 0.0)).collect();
     let f = Func::new(name, &[], init);
     let values = all(&f, &[]).into_iter().zip(terms).map(|(old, (op, t))| match op {

@@ -39,7 +39,8 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
         let points = k.points(Domain::Space(space.id));
         let at = &points.coordinates;
         let square = |e: Expr| e.cast(ScalarType::F64) * e.cast(ScalarType::F64);
-        let norm = |f: &dyn Fn(usize) -> Expr| (0..space.components).map(|c| square(f(c))).reduce(|a, b| a + b);
+        let norm =
+            |f: &dyn Fn(usize) -> Expr| (0..space.components).map(|c| square(f(c))).reduce(|a, b| a + b);
         let terms = [norm(&|c| direction(space.id, c, at)), norm(&|c| x(at, c))];
         let terms = terms.into_iter().flatten().map(|t| (Op::Add, t)).collect();
         let (f, _) = reduce(&mut p, &mut s, &over("norms", space.id), &points, terms);

@@ -3,9 +3,11 @@
 //! Nodes are emitted operands first, each shared node once per scope (see [`super::scope`]), with a work list instead of
 //! recursion.
 
+use inkwell::llvm_sys::LLVMOpcode;
+
 use super::alias::Aliasing;
 use super::arith::Arith;
-use super::ir::{Ir, Ty, Val};
+use super::ir::{Ir, Val};
 use super::memory::Access;
 use super::scope::{GroupSet, Scopes};
 use crate::expr::{BinaryOp, Expr, ExprKind};
@@ -65,6 +67,7 @@ impl<'f> ExprEmitter<'f> {
                 self.scopes.name(n).ok_or_else(|| format!("{n} is not defined here"))?
             }
             ExprKind::Cast(a) => Arith(ir).cast(self.done(a)?, a.ty(), ty.scalar),
+            ExprKind::Reinterpret(a) => ir.cast(LLVMOpcode::LLVMBitCast, self.done(a)?, ir.ty(ty)),
             ExprKind::Unary(op, a) => Arith(ir).unary(*op, self.done(a)?, a.ty())?,
             ExprKind::Binary(op, a, b) => {
                 let (x, y) = (self.done(a)?, self.done(b)?);
@@ -114,11 +117,6 @@ impl<'f> ExprEmitter<'f> {
     /// An i32 or i64 index as i64.
     pub fn index(&self, v: Val, ty: Type) -> Val {
         Arith(self.ir).cast(v, ty, ScalarType::I64)
-    }
-
-    /// The register type of `ty`.
-    pub fn ty(&self, ty: Type) -> Ty {
-        self.ir.ty(ty)
     }
 }
 

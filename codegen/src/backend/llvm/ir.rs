@@ -10,9 +10,7 @@ use std::ptr;
 use inkwell::llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
-use inkwell::llvm_sys::{
-    LLVMFastMathFlags, LLVMIntPredicate, LLVMLinkage, LLVMOpcode, LLVMRealPredicate, LLVMTypeKind,
-};
+use inkwell::llvm_sys::{LLVMFastMathFlags, LLVMIntPredicate, LLVMLinkage, LLVMOpcode, LLVMRealPredicate};
 
 use crate::backend::target::take_message;
 use crate::types::{ScalarType, Type};
@@ -179,18 +177,6 @@ impl Ir {
         Ty(llvm!(LLVMTypeOf(v.0)))
     }
 
-    /// Lanes of a value's type.
-    pub fn lanes_of(&self, v: Val) -> u16 {
-        llvm!({
-            let ty = LLVMTypeOf(v.0);
-            if LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMVectorTypeKind {
-                LLVMGetVectorSize(ty) as u16
-            } else {
-                1
-            }
-        })
-    }
-
     // ---- constants
 
     /// An integer or bool constant in every lane.
@@ -281,12 +267,6 @@ impl Ir {
     pub fn touches_no_memory(&self, f: Fun) {
         let a = self.enum_attribute("memory", 0);
         llvm!(LLVMAddAttributeAtIndex(f.val.0, inkwell::llvm_sys::LLVMAttributeFunctionIndex, a));
-    }
-
-    /// An attribute with a number on parameter `i` of a function.
-    pub fn param_attribute(&self, f: Fun, i: u32, name: &str, value: u64) {
-        let a = self.enum_attribute(name, value);
-        llvm!(LLVMAddAttributeAtIndex(f.val.0, i + 1, a));
     }
 
     /// `align` on argument `i` of a call (of a pointer or a vector of pointers).

@@ -75,7 +75,7 @@ impl Build {
 }
 
 fn filled<T: Element>(values: &[T]) -> Buffer {
-    let mut b = Buffer::new(BufferSpec::new(T::TYPE, &[values.len() as i32])).unwrap();
+    let b = Buffer::new(BufferSpec::new(T::TYPE, &[values.len() as i32])).unwrap();
     b.copy_from(values).unwrap();
     b
 }

@@ -170,7 +170,7 @@ fn bits_do_not_depend_on_the_thread_count() {
         let out = empty(F32, 1);
         let a = filled(&a);
         let buffers = [("a", &a), ("out", &out)];
-        let bound = c.bind(&buffers, &[("scale", 1.7f32.into())]).unwrap();
+        let mut bound = c.bind(&buffers, &[("scale", 1.7f32.into())]).unwrap();
         for _ in 0..50 {
             bound.run(&pool).unwrap();
             assert_eq!(out.to_vec::<f32>()[0].to_bits(), want.to_bits(), "{threads} threads");
@@ -351,7 +351,7 @@ fn a_run_costs_little() {
     let c = build().input("a", F32).output("out", F32).compile(body);
     let (a, out, pool) = (filled(&[1.0f32]), empty(F32, 1), Pool::new(1));
     let buffers = [("a", &a), ("out", &out)];
-    let bound = c.bind(&buffers, &[]).unwrap();
+    let mut bound = c.bind(&buffers, &[]).unwrap();
     let best = (0..20)
         .map(|_| {
             let start = std::time::Instant::now();
@@ -361,4 +361,21 @@ fn a_run_costs_little() {
         .min()
         .unwrap();
     assert!(best.as_nanos() / 1000 < 2000, "{best:?} for 1000 runs");
+}
+
+#[test]
+fn promised_ranges_are_checked_when_values_change() {
+    let ids = load("ids", ScalarType::I32, index(Expr::var("v")));
+    let body = serial("v", extent("ids"), store("out", index(Expr::var("v")), load("a", F32, index(ids))));
+    let mut b = build().input("ids", ScalarType::I32).input("a", F32).output("out", F32);
+    b.signature.buffers[0].value_range = Some((i32(0), extent("a") - 1));
+    let c = b.compile(body);
+    let (ids, a, out, pool) = (filled(&[2i32, 0]), filled(&[1.0f32, 2.0, 3.0]), empty(F32, 2), Pool::new(1));
+    let buffers = [("ids", &ids), ("a", &a), ("out", &out)];
+    let mut bound = c.bind(&buffers, &[]).unwrap();
+    bound.run(&pool).unwrap();
+    assert_eq!(out.to_vec::<f32>(), [3.0, 1.0]);
+    assert!(ids.set(&[1], 0, 3));
+    let e = bound.run(&pool).unwrap_err().to_string();
+    assert_eq!(e, "t: ids: value 3 is not in [0, 2]");
 }

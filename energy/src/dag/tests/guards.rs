@@ -1,6 +1,7 @@
 //! The guard rule: NaN and Inf of an untaken branch never leak, in values or in derivatives, whatever the algebra did.
 
 use super::*;
+use crate::derive::{factor_sums, simplify};
 
 /// `Select(mask, term(poison), 0)`-like expressions that the constructors may rearrange, with their value where the mask is
 /// off. `poison` is NaN, Inf or 0 at evaluation, and each expression uses it only where the mask is on.
@@ -42,6 +43,11 @@ fn guarded_expressions(dag: &mut Dag) -> Vec<(ExprId, f64)> {
     out
 }
 
+/// An expression as constructed, factored, and after all passes.
+fn forms(dag: &mut Dag, e: ExprId) -> [ExprId; 3] {
+    [e, factor_sums(dag, &[e])[0], simplify(dag, &[e]).0[0]]
+}
+
 fn poisoned(poison: f64) -> Values {
     let mut env = Values::default();
     env.reads.insert(at(0, 0, 0), 2.0);
@@ -55,8 +61,10 @@ fn untaken_values_do_not_leak() {
     let mut dag = Dag::new();
     for (e, expected) in guarded_expressions(&mut dag) {
         for poison in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0] {
-            let v = dag.eval(e, &poisoned(poison));
-            assert_eq!(v, expected, "{} with {poison}", dag.display(e));
+            for form in forms(&mut dag, e) {
+                let v = dag.eval(form, &poisoned(poison));
+                assert_eq!(v, expected, "{} with {poison}", dag.display(form));
+            }
         }
     }
 }
@@ -71,8 +79,10 @@ fn untaken_derivatives_do_not_leak() {
         assert_eq!(expected[1], 0.0);
         for poison in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0] {
             for (d, expected) in wrt.iter().zip(expected) {
-                let v = dag.eval(*d, &poisoned(poison));
-                assert_eq!(v, expected, "{} with {poison}", dag.display(*d));
+                for form in forms(&mut dag, *d) {
+                    let v = dag.eval(form, &poisoned(poison));
+                    assert_eq!(v, expected, "{} with {poison}", dag.display(form));
+                }
             }
         }
     }

@@ -1,1 +1,0 @@
-//! The Rust front end.

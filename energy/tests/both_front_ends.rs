@@ -1,0 +1,79 @@
+//! The energies of the demos mean the same as energy files and in the Rust front end.
+
+// By path: the examples crate would pull in the whole engine.
+#[path = "../../examples/src/energies.rs"]
+mod energies;
+
+use sumsq_energy::{Energy, EnergyError};
+
+/// Everything an energy says, but for source lines and declared element types.
+fn describe(e: &Energy) -> String {
+    let mut text = String::new();
+    let mut line = |l: String| text.push_str(&(l + "\n"));
+    for d in &e.dims {
+        line(format!("dim {} at {}", d.name, d.position));
+    }
+    for (kind, fields) in [("unknown", &e.unknowns), ("array", &e.arrays)] {
+        for f in fields {
+            let space = e.space_name(f.space);
+            line(format!("{kind} {} {} {space} at {}", f.name, f.channels, f.position));
+        }
+    }
+    for p in &e.params {
+        line(format!("param {} {} at {}", p.name, p.channels, p.position));
+    }
+    for g in &e.graphs {
+        line(format!("graph {} at {}", g.name, g.position));
+        for v in &g.vertices {
+            line(format!("  {} {} at {}", v.name, e.space_name(v.space), v.position));
+        }
+    }
+    for (space, x) in &e.excludes {
+        line(format!("exclude {} {}", e.space_name(*space), e.dag.display_with(*x, e)));
+    }
+    for r in &e.residuals {
+        let value = e.dag.display_with(r.value, e);
+        let group = &e.groups[r.group.index()];
+        line(format!("{group} {:?} {:?} {:?} {value}", r.domain, r.guard, r.unknown_reads));
+    }
+    line(format!("{:?} {:?}", e.use_preconditioner, e.warnings));
+    text
+}
+
+fn compare(name: &str, dsl: Result<Energy, EnergyError>, residuals: usize) {
+    let path = format!("{}/../examples/energies/{name}.t", env!("CARGO_MANIFEST_DIR"));
+    let file = Energy::from_file(path).unwrap_or_else(|e| panic!("{:?}", miette::Report::new(e)));
+    let dsl = dsl.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(file.residuals.len(), residuals);
+    assert_eq!(describe(&file), describe(&dsl));
+}
+
+#[test]
+fn laplacian() {
+    compare("laplacian", energies::laplacian(), 3);
+}
+
+#[test]
+fn curve_fitting() {
+    compare("curveFitting", energies::curve_fitting(), 1);
+}
+
+#[test]
+fn image_warping() {
+    compare("image_warping", energies::image_warping(), 4 * 2 + 2);
+}
+
+#[test]
+fn arap_mesh_deformation() {
+    compare("arap_mesh_deformation", energies::arap_mesh_deformation(), 3 + 3);
+}
+
+#[test]
+fn volumetric_mesh_deformation() {
+    compare("volumetric_mesh_deformation", energies::volumetric_mesh_deformation(), 6 * 3 + 3);
+}
+
+#[test]
+fn poisson_image_editing() {
+    compare("poisson_image_editing", energies::poisson_image_editing(), 4 * 4);
+}

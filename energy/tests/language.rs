@@ -1,0 +1,331 @@
+//! The meaning of the energy language, point by point, by evaluating what files build.
+
+use sumsq_energy::Energy;
+use sumsq_energy::dag::{Access, At, Env, Offset, Source};
+use sumsq_energy::model::{Domain, GraphId, ParamId, SpaceId};
+
+/// Z is zero everywhere; added to an expression it makes a residual of it.
+const PREAMBLE: &str = r#"
+    W, H, N = Dim("W", 0), Dim("H", 1), Dim("N", 2)
+    Z = Unknown("Z", opt_float, {W,H}, 0)
+    X = Unknown("X", opt_float3, {W,H}, 1)
+    A = Array("A", {W,H}, 2)
+    V = Array("V", opt_float3, {W,H}, 3)
+    w = Param("w", float, 4)
+    p = Param("p", float3, 5)
+    Y = Unknown("Y", double2, {N}, 6)
+    G = Graph("G", 7, "v0", {N}, 8, "v1", {N}, 9)
+    Energy(Z(0,0)) Energy(X(0,0)) Energy(Y(0))
+"#;
+const RESIDUALS_OF_PREAMBLE: usize = 1 + 3 + 2;
+
+/// The middle of a 5x5 image with distinct values everywhere.
+struct Middle;
+
+impl Env for Middle {
+    fn access(&self, a: &Access) -> f64 {
+        let channel = f64::from(a.channel);
+        let place = match &a.at {
+            At::Offset(o) => f64::from(o[0]) + 10.0 * f64::from(o.get(1).copied().unwrap_or(0)),
+            At::Vertex(_, slot) => 100.0 * f64::from(*slot + 1),
+        };
+        match a.source {
+            Source::Unknown(u) if u.0 == 0 => 0.0,
+            Source::Unknown(u) => f64::from(u.0) + 0.25 * channel + place,
+            Source::Array(i) => 0.5 + f64::from(i.0) + 0.125 * channel + place,
+            _ => panic!("{a:?} is not written by front ends"),
+        }
+    }
+    fn param(&self, p: ParamId, channel: u16) -> f64 {
+        3.0 + f64::from(p.0) + f64::from(channel)
+    }
+    fn index(&self, dim: u16) -> f64 {
+        2.0 + f64::from(dim) / 8.0
+    }
+    fn in_bounds(&self, lo: &Offset, hi: &Offset) -> bool {
+        lo.iter().all(|&v| v >= -2) && hi.iter().all(|&v| v <= 2)
+    }
+    fn free(&self, _: SpaceId, _: &At) -> bool {
+        panic!("not written by front ends")
+    }
+    fn same_vertex(&self, _: GraphId, _: u16, _: u16) -> bool {
+        panic!("not written by front ends")
+    }
+}
+
+fn load(text: &str) -> Energy {
+    Energy::from_text("e.t", &format!("{PREAMBLE}{text}\n"))
+        .unwrap_or_else(|e| panic!("{:?}", miette::Report::new(e)))
+}
+
+/// The channels of an expression at the middle.
+fn values(expression: &str) -> Vec<f64> {
+    let e = load(&format!("Energy(({expression}) + Z(0,0))"));
+    e.residuals[RESIDUALS_OF_PREAMBLE..].iter().map(|r| e.dag.eval(r.value, &Middle)).collect()
+}
+
+#[track_caller]
+fn check(expression: &str, expected: &[f64]) {
+    let got = values(expression);
+    let close = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-14 * b.abs() || (a.is_nan() && b.is_nan());
+    let same = got.len() == expected.len() && got.iter().zip(expected).all(|(&a, &b)| close(a, b));
+    assert!(same, "{expression}: got {got:?}, expected {expected:?}");
+}
+
+#[test]
+fn reads() {
+    check("A(0,0)", &[0.5]);
+    check("A(1,-2)", &[0.5 + 1.0 - 20.0]);
+    check("X(0,0)", &[1.0, 1.25, 1.5]);
+    check("X(0,1,2)", &[11.5]);
+    check("X(1.0, -0.0, 2.0)", &[2.5]);
+    check("X(abs(-1), 0, 1)", &[2.25]);
+    check("X(0,0)(1)", &[1.25]);
+    check("X(0,0)[2]", &[1.5]);
+    check("Slice(V, 1, 3)(0,0)", &[1.625, 1.75]);
+    check("Slice(V, 1, 3)(0,0,1)", &[1.75]);
+    check("Slice(V, 2, 3)(1,0)", &[2.75]);
+    check("w", &[3.0]);
+    check("p", &[4.0, 5.0, 6.0]);
+    check("p[1]", &[5.0]);
+    check("Vector(Index(0), Index(1))", &[2.0, 2.125]);
+}
+
+#[test]
+fn graph_reads() {
+    let e = load("Energy(Y(G.v0) - Y(G.v1, 1))");
+    let r = &e.residuals[RESIDUALS_OF_PREAMBLE..];
+    assert_eq!(r.len(), 2);
+    assert!(r.iter().all(|r| r.domain == Domain::Graph(GraphId(0)) && r.guard.is_none()));
+    assert_eq!(e.dag.eval(r[0].value, &Middle), 102.0 - 202.25);
+    assert_eq!(e.dag.eval(r[1].value, &Middle), 102.25 - 202.25);
+    assert_eq!(r[0].unknown_reads.len(), 2);
+    assert_eq!(r[1].unknown_reads.len(), 2);
+}
+
+#[test]
+fn operators() {
+    check("X(0,0) + 1", &[2.0, 2.25, 2.5]);
+    check("1 - X(0,0)", &[0.0, -0.25, -0.5]);
+    check("X(0,0) * V(0,0)", &[1.5, 1.25 * 1.625, 1.5 * 1.75]);
+    check("X(0,0) / A(0,0)", &[2.0, 2.5, 3.0]);
+    check("1 / X(0,0)[1]", &[0.8]);
+    check("-X(0,0)", &[-1.0, -1.25, -1.5]);
+    check("X(0,0)^2", &[1.0, 1.5625, 2.25]);
+    check("X(0,0)^-1", &[1.0, 0.8, 1.0 / 1.5]);
+    check("(0 - X(0,0)[1])^3", &[-1.953125]);
+    check("(0 - X(0,0)[1])^0.5", &[f64::NAN]);
+    check("X(0,0)[1]^w", &[1.25f64.powi(3)]);
+    check("X(0,0)[1]^A(0,0)", &[1.25f64.sqrt()]);
+    check("X(0,0)[1]^0", &[1.0]);
+}
+
+#[test]
+fn functions() {
+    let x: f64 = 1.25;
+    let a: f64 = 0.5;
+    for (name, value) in [
+        ("acosh", x.acosh()),
+        ("asinh", x.asinh()),
+        ("atan", x.atan()),
+        ("cos", x.cos()),
+        ("cosh", x.cosh()),
+        ("exp", x.exp()),
+        ("log", x.ln()),
+        ("log10", x.log10()),
+        ("sin", x.sin()),
+        ("sinh", x.sinh()),
+        ("sqrt", x.sqrt()),
+        ("Sqrt", x.sqrt()),
+        ("opt.sqrt", x.sqrt()),
+        ("tan", x.tan()),
+        ("tanh", x.tanh()),
+    ] {
+        check(&format!("{name}(X(0,0,1))"), &[value]);
+    }
+    for (name, value) in [("acos", a.acos()), ("asin", a.asin()), ("atanh", a.atanh())] {
+        check(&format!("{name}(A(0,0))"), &[value]);
+    }
+    check("abs(0 - X(0,0))", &[1.0, 1.25, 1.5]);
+    check("atan2(X(0,0,1), A(0,0))", &[x.atan2(a)]);
+    check("pow(X(0,0,1), A(0,0))", &[x.powf(a)]);
+    check("pow(A(0,0), X(0,0,1))", &[a.powf(x)]);
+    check("sqrt(2)", &[2f64.sqrt()]);
+    check("mul(2, X(0,0), w)", &[6.0, 7.5, 9.0]);
+    check("div(X(0,0), 2, A(0,0))", &[1.0, 1.25, 1.5]);
+    check("prod(2, 3, X(0,0,1))", &[7.5]);
+}
+
+#[test]
+fn logic() {
+    check("eq(X(0,0), 1.25)", &[0.0, 1.0, 0.0]);
+    check("less(X(0,0), 1.25)", &[1.0, 0.0, 0.0]);
+    check("lesseq(X(0,0), 1.25)", &[1.0, 1.0, 0.0]);
+    check("greater(X(0,0), 1.25)", &[0.0, 0.0, 1.0]);
+    check("greatereq(1.25, X(0,0))", &[1.0, 1.0, 0.0]);
+    for and in ["And", "and_", "opt.And"] {
+        check(&format!("{and}(A(0,0), 1, less(A(0,0), 1))"), &[1.0]);
+        check(&format!("{and}(A(0,0), 0)"), &[0.0]);
+    }
+    for or in ["Or", "or_"] {
+        check(&format!("{or}(eq(A(0,0), 1), A(0,0))"), &[1.0]);
+        check(&format!("{or}(eq(A(0,0), 1), 0)"), &[0.0]);
+    }
+    for not in ["Not", "not_"] {
+        check(&format!("{not}(A(0,0))"), &[0.0]);
+        check(&format!("{not}(eq(A(0,0), 1))"), &[1.0]);
+    }
+    check("All(greatereq(X(0,0), 1))", &[1.0]);
+    check("All(X(0,0))", &[1.25 * 1.5]);
+    check("Any(eq(X(0,0), 1.5))", &[1.0]);
+    check("Any(eq(X(0,0), 2))", &[0.0]);
+}
+
+#[test]
+fn select_chooses_values() {
+    check("Select(A(0,0), 1, 2)", &[1.0]);
+    check("Select(eq(A(0,0), 1), 1, X(0,0))", &[1.0, 1.25, 1.5]);
+    check("Select(greatereq(X(0,0), 1.25), 7, 0)", &[0.0, 7.0, 7.0]);
+    // NaN and Inf of the branch not taken stay there, be it a Select or a product with a boolean.
+    check("Select(less(A(0,0), 0), log(0 - A(0,0)), X(0,0,1))", &[1.25]);
+    check("less(A(0,0), 0) * log(0 - A(0,0))", &[0.0]);
+    check("eq(A(0,0), 1) / (A(0,0) - 0.5)", &[0.0]);
+    // NaN is not 0: as a condition it is true.
+    check("Select(log(0 - A(0,0)), 1, 2)", &[1.0]);
+}
+
+#[test]
+fn vectors() {
+    check("Vector(1, A(0,0), w)", &[1.0, 0.5, 3.0]);
+    check("X(0,0):dot(V(0,0))", &[1.5 + 1.25 * 1.625 + 1.5 * 1.75]);
+    check("Dot3(X(0,0), V(0,0))", &[1.5 + 1.25 * 1.625 + 1.5 * 1.75]);
+    check("X(0,0):sum()", &[3.75]);
+    check("X(0,0):size()", &[3.0]);
+    let norm = (1.0f64 + 1.5625 + 2.25).sqrt();
+    check("L_2_norm(X(0,0))", &[norm]);
+    check("normalize(X(0,0))", &[1.0 / norm, 1.25 / norm, 1.5 / norm]);
+    check("length(X(0,0), Vector(1, 1, 1))", &[(0.0625f64 + 0.25).sqrt()]);
+    check("Matrix3x3Mul(Vector(1,2,3, 4,5,6, 7,8,A(0,0)), X(0,0))", &[8.0, 19.25, 17.75]);
+}
+
+#[test]
+fn rotations() {
+    let near = |expression: &str, expected: &[f64]| {
+        let got = values(expression);
+        let off = got.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(got.len() == expected.len() && off < 1e-14, "{expression}: {got:?}, expected {expected:?}");
+    };
+    let quarter = std::f64::consts::FRAC_PI_2;
+    // Counter-clockwise: x to y.
+    near(&format!("Rotate2D({quarter:?} + Z(0,0), Vector(1, 0))"), &[0.0, 1.0]);
+    // About x: y to z. About y: z to x. About z: x to y.
+    near(&format!("Rotate3D(Vector({quarter:?}, 0, 0), Vector(0, 1, 0))"), &[0.0, 0.0, 1.0]);
+    near(&format!("Rotate3D(Vector(0, {quarter:?}, 0), Vector(0, 0, 1))"), &[1.0, 0.0, 0.0]);
+    near(&format!("Rotate3D(Vector(0, 0, {quarter:?}), Vector(1, 0, 0))"), &[0.0, 1.0, 0.0]);
+    // Rz Ry Rx as matrices, against the product of the three.
+    let (a, v) = ([0.3f64, -0.7, 1.1], [1.0, 1.25, 1.5]);
+    let rotate = |v: [f64; 3], i: usize, j: usize, t: f64| {
+        let mut r = v;
+        r[i] = t.cos() * v[i] - t.sin() * v[j];
+        r[j] = t.sin() * v[i] + t.cos() * v[j];
+        r
+    };
+    let turned = rotate(rotate(rotate(v, 1, 2, a[0]), 2, 0, a[1]), 0, 1, a[2]);
+    near("Rotate3D(Vector(0.3, -0.7, 1.1), X(0,0))", &turned);
+}
+
+#[test]
+fn bounds_tests() {
+    check("InBounds(2,-2)", &[1.0]);
+    check("InBounds(3,0)", &[0.0]);
+    check("InBoundsExpanded(1,0,1)", &[1.0]);
+    check("InBoundsExpanded(1,0,2)", &[0.0]);
+    check("InBounds(0,0)", &[1.0]);
+}
+
+/// Boundary boxes of the residuals of an `Energy(...)`.
+fn guards(arguments: &str) -> Vec<Option<([i32; 2], [i32; 2])>> {
+    let e = load(&format!("Energy({arguments})"));
+    let corner = |o: &Offset| [o[0], o[1]];
+    let guards = e.residuals[RESIDUALS_OF_PREAMBLE..].iter();
+    guards.map(|r| r.guard.as_ref().map(|(lo, hi)| (corner(lo), corner(hi)))).collect()
+}
+
+#[test]
+fn boundary_rule() {
+    assert_eq!(guards("X(0,0,0)"), [Some(([0, 0], [0, 0]))]);
+    // Unknowns and arrays alike; offset 0 is always in the box.
+    assert_eq!(guards("X(1,2,0) - A(3,-1)"), [Some(([0, -1], [3, 2]))]);
+    assert_eq!(guards("X(-2,0,0)"), [Some(([-2, 0], [0, 0]))]);
+    // Each channel has its own box.
+    let vector = guards("Vector(X(0,0,0), X(1,0,1), Z(0,0) * InBounds(0,1))");
+    assert_eq!(vector, [Some(([0, 0], [0, 0])), Some(([0, 0], [1, 0])), None]);
+    // As constructed, after constant folding.
+    assert_eq!(guards("X(0,0,0) + 0 * A(5,5)"), [Some(([0, 0], [0, 0]))]);
+    assert_eq!(guards("X(0,0,0) + A(5,5) - A(5,5)"), [Some(([0, 0], [0, 0]))]);
+    // The use counts as written, folded or not, in whatever branch.
+    assert_eq!(guards("X(1,0,0) * InBounds(0,0)"), [None]);
+    assert_eq!(guards("X(1,0,0) + 0 * InBounds(1,0)"), [None]);
+    assert_eq!(guards("Select(InBounds(1,0), X(1,0,0), 0)"), [None]);
+    assert_eq!(guards("X(1,0,0) * InBoundsExpanded(0,0,1)"), [None]);
+    // Another residual of the same energy keeps its own.
+    assert_eq!(guards("X(1,0,0) * InBounds(1,0), X(1,0,0)"), [None, Some(([0, 0], [1, 0]))]);
+    // A condition's reads are in the box too.
+    assert_eq!(guards("Select(A(0,1), X(0,0,0), 0)"), [Some(([0, 0], [0, 1]))]);
+}
+
+#[test]
+fn constants_are_left_out_with_a_warning() {
+    let e = load("Energy(A(0,0), X(0,0,0), 0 * X(1,0,0))");
+    assert_eq!(e.residuals.len(), RESIDUALS_OF_PREAMBLE + 1);
+    assert_eq!(e.warnings.len(), 2);
+    assert_eq!(
+        e.warnings[0],
+        "line 12: a residual of energy_4 reads no unknown; it is constant and left out: A(0,0)"
+    );
+}
+
+#[test]
+fn exclude() {
+    let e = load("Exclude(Not(eq(A(0,0), 0)))\nExclude(less(V(0,0), 0))\nExclude(eq(Index(0) * A(0,0), 0))");
+    assert_eq!(e.excludes.len(), 1 + 3 + 1);
+    assert!(e.excludes.iter().all(|x| e.space_name(x.0) == "{W,H}"));
+    assert_eq!(e.dag.eval(e.excludes[0].1, &Middle), 1.0);
+    assert_eq!(e.dag.eval(e.excludes[1].1, &Middle), 0.0);
+}
+
+#[test]
+fn unknowns_that_a_residual_reads() {
+    // Whatever branch a Select takes; arrays do not count; folded reads are gone.
+    let e = load("Energy(Select(A(0,0), X(1,0,0), X(0,1,1)) + V(0,0,2) + 0 * X(2,2,2))");
+    let reads = &e.residuals[RESIDUALS_OF_PREAMBLE].unknown_reads;
+    let offsets: Vec<_> = reads
+        .iter()
+        .map(|a| match &a.at {
+            At::Offset(o) => (o[0], o[1], a.channel),
+            At::Vertex(..) => panic!("a stencil residual"),
+        })
+        .collect();
+    assert_eq!(offsets, [(1, 0, 0), (0, 1, 1)]);
+}
+
+#[test]
+fn groups_and_lines() {
+    let e = load("Energy(X(0,0), Z(0,0))\n\nEnergy(Z(1,0))");
+    assert_eq!(e.groups, ["energy_1", "energy_2", "energy_3", "energy_4", "energy_5"]);
+    let last: Vec<_> = e.residuals[RESIDUALS_OF_PREAMBLE..].iter().map(|r| (r.group.0, r.line)).collect();
+    assert_eq!(last, [(3, Some(12)), (3, Some(12)), (3, Some(12)), (3, Some(12)), (4, Some(14))]);
+}
+
+#[test]
+fn lua_is_there() {
+    check("math.pow(2, 3)", &[8.0]);
+    check("#string.rep('x', 3)", &[3.0]);
+    check("select('#', unpack({1, 2}))", &[2.0]);
+    check("opt.Vector(1, 2):size()", &[2.0]);
+    let e = load(
+        "local terms = {}\nfor x, y in Stencil { {1,0}, {0,1} } do table.insert(terms, X(x,y) - X(0,0)) end\n\
+         for _, t in ipairs(terms) do Energy(t) end Energy(unpack(terms))",
+    );
+    assert_eq!(e.residuals.len(), RESIDUALS_OF_PREAMBLE + 12);
+}

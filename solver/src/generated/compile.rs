@@ -1,0 +1,103 @@
+//! From an energy to machine code, once; plans of any size share it.
+
+use super::{Prepared, Scheduled, Skeleton, cost, damping, gradient, linearise, mask, pcg, trial};
+use crate::error::SolveError;
+use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::compile::Compiled;
+use sumsq_codegen::{Error, ScalarType};
+use sumsq_energy::model::Energy;
+
+/// Which copy of the numbers a pipeline reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// In the master precision.
+    Master,
+    /// In the linear solver's precision.
+    Linear,
+    /// As `Linear`; `p` is the new direction.
+    LinearB,
+}
+
+/// Everything that decides what code is generated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Type of the master copy of x, E, g.
+    pub master: ScalarType,
+    /// Type of PCG vectors and applyJTJ.
+    pub linear: ScalarType,
+    /// Whether M holds whole blocks.
+    pub block: bool,
+    /// Whether M = I.
+    pub identity: bool,
+}
+
+impl Settings {
+    /// The skeleton of an energy under these settings.
+    pub fn skeleton<'a>(&self, energy: &'a Energy, prepared: &'a Prepared) -> Skeleton<'a> {
+        Skeleton::new(energy, prepared, self.master, self.linear, self.block, self.identity)
+    }
+}
+
+/// The compiled pipelines.
+pub struct Modules {
+    pub(super) mask: Option<Compiled>,
+    pub(super) cost: Compiled,
+    pub(super) gradient: Compiled,
+    pub(super) linearise: Option<Compiled>,
+    pub(super) scales: Compiled,
+    pub(super) damping: Compiled,
+    pub(super) sweep_a: Compiled,
+    pub(super) sweep_b: Compiled,
+    pub(super) trial: Compiled,
+}
+
+/// All pipelines of a skeleton with their schedules; absent ones have nothing to do.
+pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 9] {
+    [
+        // The largest first: they are compiled on all cores.
+        Some(pcg::sweep_a(k)),
+        Some(gradient::pipeline(k)),
+        Some(pcg::sweep_b(k)),
+        Some(trial::pipeline(k)),
+        Some(cost::pipeline(k)),
+        Some(damping::pipeline(k)),
+        linearise::pipeline(k),
+        Some(damping::scales(k)),
+        mask::pipeline(k),
+    ]
+}
+
+impl Modules {
+    /// Compiles all pipelines of a skeleton.
+    pub fn new(k: &Skeleton, target: &HostTarget) -> Result<Modules, SolveError> {
+        let all = pipelines(k);
+        let present: Vec<bool> = all.iter().map(Option::is_some).collect();
+        let jobs: Vec<Scheduled> = all.into_iter().flatten().collect();
+        let mut compiled = Compiled::all(jobs, target)?.into_iter();
+        let mut all = present.into_iter().map(|p| if p { compiled.next() } else { None });
+        let mut next = || all.next().flatten();
+        let missing = || {
+            SolveError::Engine(Error::Backend { pipeline: "solver".into(), message: "a pipeline was not compiled".into() })
+        };
+        Ok(Modules {
+            sweep_a: next().ok_or_else(missing)?,
+            gradient: next().ok_or_else(missing)?,
+            sweep_b: next().ok_or_else(missing)?,
+            trial: next().ok_or_else(missing)?,
+            cost: next().ok_or_else(missing)?,
+            damping: next().ok_or_else(missing)?,
+            linearise: next(),
+            scales: next().ok_or_else(missing)?,
+            mask: next(),
+        })
+    }
+
+    /// Every pipeline with what it reads.
+    pub(super) fn roles(&self) -> Vec<(Reads, &Compiled)> {
+        let mut all: Vec<(Reads, &Compiled)> = self.mask.iter().chain(&self.linearise).map(|m| (Reads::Master, m)).collect();
+        let master = [&self.cost, &self.gradient, &self.scales, &self.damping, &self.trial];
+        all.extend(master.map(|m| (Reads::Master, m)));
+        all.extend([(Reads::Linear, &self.sweep_a), (Reads::LinearB, &self.sweep_b)]);
+        all
+    }
+}

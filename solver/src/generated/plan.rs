@@ -1,0 +1,464 @@
+//! A solver's buffers for given sizes, and its pipelines bound to them as programs.
+
+use super::compile::Modules;
+use super::fields::over;
+use super::incidence::Incidence;
+use super::pcg::{part_name, state};
+use super::{Skeleton, gather, sizes};
+use crate::data::ProblemData;
+use crate::error::SolveError;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use sumsq_codegen::compile::Compiled;
+use sumsq_codegen::program::{BufferId, Flow, ParamId, PipelineId, Program, Step, Table, Value};
+use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
+use sumsq_codegen::{Name, ScalarType};
+use sumsq_energy::emit::{component_index, names};
+use sumsq_energy::model::{ArrayId, GraphId, ParamId as EnergyParam, UnknownId};
+
+/// Which copy of the numbers a pipeline reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// x and the arrays in the master precision.
+    Master,
+    /// x + d in place of x.
+    Trial,
+    /// x and the arrays in the linear solver's precision.
+    Linear,
+    /// As `Linear`, reading the new direction.
+    LinearB,
+}
+
+/// The phases of a solve, each a program over the same table.
+pub struct Phases {
+    mask: Option<Program>,
+    cost: Program,
+    trial_cost: Program,
+    linearise: Program,
+    scales: Program,
+    damping: Program,
+    pcg: Program,
+    trial: Program,
+}
+
+/// Buffers, parameters and programs of a problem of given sizes.
+pub struct Plan<'k> {
+    pub(crate) k: Skeleton<'k>,
+    pub(crate) table: Table,
+    ids: BTreeMap<String, BufferId>,
+    params: BTreeMap<String, ParamId>,
+    pub(crate) phases: Phases,
+    pub(crate) pool: Arc<Pool>,
+}
+
+impl<'k> Plan<'k> {
+    /// Allocates everything for the sizes of `data` and copies its numbers.
+    pub fn new(
+        k: Skeleton<'k>,
+        modules: &Modules,
+        data: &ProblemData,
+        pool: Arc<Pool>,
+        streaming: bool,
+    ) -> Result<Plan<'k>, SolveError> {
+        let mut b = Builder { k, table: Table::new(), ids: BTreeMap::new(), params: BTreeMap::new() };
+        let incidences = b.incidences(data);
+        let extents = b.extents(data, &incidences);
+        b.parameters(data, &incidences, streaming);
+        for (role, m) in modules.roles() {
+            b.buffers(role.into(), m, &extents)?;
+        }
+        let phases = b.phases(modules)?;
+        let Builder { k, table, ids, params } = b;
+        let mut plan = Plan { k, table, ids, params, phases, pool };
+        plan.fill_graphs(data, &incidences)?;
+        plan.upload_arrays(data)?;
+        plan.upload_unknowns(data)?;
+        Ok(plan)
+    }
+
+    pub(crate) fn buffer(&self, name: &str) -> Option<&Buffer> {
+        self.ids.get(name).map(|&id| self.table.buffer(id))
+    }
+
+    /// A scalar of the tuple `name`; NaN if there is none.
+    pub(crate) fn scalar(&self, name: &str, i: usize) -> f64 {
+        self.buffer(name).and_then(|b| b.get(&[], i)).unwrap_or(f64::NAN)
+    }
+
+    /// Sets a float parameter in every precision it is declared in.
+    pub(crate) fn set_param(&mut self, name: &str, value: f64) -> Result<(), SolveError> {
+        for (ty, scalar) in [("f32", Scalar::F32(value as f32)), ("f64", Scalar::F64(value))] {
+            if let Some(&id) = self.params.get(&format!("{name}:{ty}")) {
+                self.table.set_param(id, scalar)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the unknowns to x.
+    pub fn upload_unknowns(&mut self, data: &ProblemData) -> Result<(), SolveError> {
+        for s in &self.k.spaces {
+            let elements = data.elements(self.k.energy, s.id);
+            let mut packed = vec![0.0f64; elements * s.components];
+            for (u, values) in data.unknowns.iter().enumerate() {
+                let field = &self.k.energy.unknowns[u];
+                if field.space != s.id {
+                    continue;
+                }
+                let (first, n) = (component_index(self.k.energy, UnknownId(u as u32), 0), field.channels as usize);
+                for (to, from) in packed.chunks_mut(s.components).zip(values.chunks(n)) {
+                    to[first..first + n].copy_from_slice(from);
+                }
+            }
+            self.copy(&names::unknowns(s.id), &packed)?;
+        }
+        Ok(())
+    }
+
+    /// Copies x to the unknowns.
+    pub fn download_unknowns(&self, data: &mut ProblemData) {
+        self.download(|s| names::unknowns(s), 0, &mut data.unknowns);
+    }
+
+    /// Unpacks the components `first..` of a vector over every space into one list per unknown.
+    pub(crate) fn download(
+        &self,
+        name: impl Fn(sumsq_energy::model::SpaceId) -> String,
+        first: usize,
+        to: &mut [Vec<f64>],
+    ) {
+        for s in &self.k.spaces {
+            let Some(b) = self.buffer(&name(s.id)) else { continue };
+            let (packed, stride) = (b.to_vec::<f64>(), b.spec().channels);
+            for (u, values) in to.iter_mut().enumerate() {
+                let field = &self.k.energy.unknowns[u];
+                if field.space != s.id {
+                    continue;
+                }
+                let at = first + component_index(self.k.energy, UnknownId(u as u32), 0);
+                let n = field.channels as usize;
+                for (to, from) in values.chunks_mut(n).zip(packed.chunks(stride)) {
+                    to.copy_from_slice(&from[at..at + n]);
+                }
+            }
+        }
+    }
+
+    /// Copies arrays and params, and evaluates what is excluded.
+    pub fn upload_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
+        for (k, values) in data.arrays.iter().enumerate() {
+            let name = names::array(ArrayId(k as u32));
+            self.copy(&name, values)?;
+            self.copy(&linear_name(&name), values)?;
+        }
+        for (p, values) in data.params.iter().enumerate() {
+            for (c, &v) in values.iter().enumerate() {
+                self.set_param(&names::param(EnergyParam(p as u32), c as u16), v)?;
+            }
+        }
+        for s in &self.k.spaces {
+            if let Some(&id) = self.ids.get(&names::free(s.id)) {
+                self.table.buffer(id).fill(1u8);
+            }
+        }
+        self.run(Phase::Mask)
+    }
+
+    fn fill_graphs(&mut self, data: &ProblemData, incidences: &[(GraphId, u16, Incidence)]) -> Result<(), SolveError> {
+        for (g, graph) in data.graphs.iter().enumerate() {
+            for (slot, elements) in graph.vertices.iter().enumerate() {
+                let space = self.k.energy.graphs[g].vertices[slot].space;
+                let extents = data.extents(self.k.energy, space);
+                let coordinates = coordinates(elements.iter().copied(), &extents);
+                self.copy(&names::vertex(GraphId(g as u32), slot as u16), &coordinates)?;
+            }
+        }
+        for (g, slot, i) in incidences {
+            let prefix = gather::rows(*g, *slot);
+            let space = self.k.energy.graphs[g.index()].vertices[*slot as usize].space;
+            let extents = data.extents(self.k.energy, space);
+            let own = coordinates(i.own.iter().map(|&v| v as u32), &extents);
+            let lists = [("block", &i.block), ("length", &i.length), ("edge", &i.edge), ("own", &own)];
+            let lists = lists.into_iter().chain([("first", &i.first), ("count", &i.count), ("of", &i.of)]);
+            for (suffix, values) in lists {
+                self.copy(&format!("{prefix}.{suffix}"), values)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies into a buffer, if any pipeline reads it.
+    fn copy<T: sumsq_codegen::runtime::Element>(&self, name: &str, values: &[T]) -> Result<(), SolveError> {
+        let Some(&id) = self.ids.get(name) else { return Ok(()) };
+        self.table.buffer(id).copy_from(values).map_err(|e| SolveError::Data(format!("{name}: {e}")))
+    }
+
+    /// Exchanges x and x + d.
+    pub(crate) fn swap_trial(&mut self) -> Result<(), SolveError> {
+        for s in &self.k.spaces {
+            let (x, xt) = (self.ids[&names::unknowns(s.id)], self.ids[&over("xt", s.id)]);
+            self.table.swap(x, xt)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the carried scalars of PCG for a solve from d = 0 with old direction 0.
+    pub(crate) fn start_pcg(&mut self, rz: f64, rr: f64) {
+        let mut values = [0.0; state::LEN];
+        values[state::RZ] = rz;
+        values[state::RR] = rr;
+        let id = self.ids["state"];
+        for (i, v) in values.into_iter().enumerate() {
+            self.table.buffer(id).set(&[], i, v);
+        }
+        for s in &self.k.spaces {
+            let id = self.ids[&over("p", s.id)];
+            self.table.buffer(id).clear();
+        }
+    }
+
+    /// Runs a phase.
+    pub(crate) fn run(&mut self, phase: Phase) -> Result<(), SolveError> {
+        let p = &mut self.phases;
+        let program = match phase {
+            Phase::Mask => p.mask.as_mut(),
+            Phase::Cost => Some(&mut p.cost),
+            Phase::TrialCost => Some(&mut p.trial_cost),
+            Phase::Linearise => Some(&mut p.linearise),
+            Phase::Scales => Some(&mut p.scales),
+            Phase::Damping => Some(&mut p.damping),
+            Phase::Pcg => Some(&mut p.pcg),
+            Phase::Trial => Some(&mut p.trial),
+        };
+        match program {
+            Some(program) => Ok(program.run(&mut self.table, &self.pool, &mut |_, _| Ok(Flow::Stop))?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A phase of a solve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Excluded elements.
+    Mask,
+    /// E at x.
+    Cost,
+    /// E at x + d.
+    TrialCost,
+    /// g, blocks and what applyJTJ reads, at x.
+    Linearise,
+    /// Scales of the damping.
+    Scales,
+    /// D, M^-1, b.
+    Damping,
+    /// PCG to its end.
+    Pcg,
+    /// x + d and the model.
+    Trial,
+}
+
+fn linear_name(name: &str) -> String {
+    format!("l.{name}")
+}
+
+/// Coordinates, fastest dim first and innermost, of element numbers.
+fn coordinates(elements: impl Iterator<Item = u32>, extents: &[usize]) -> Vec<i32> {
+    let mut out = vec![];
+    for e in elements {
+        let mut rest = e as usize;
+        for &n in extents {
+            out.push((rest % n) as i32);
+            rest /= n;
+        }
+    }
+    out
+}
+
+/// A plan in the making.
+struct Builder<'k> {
+    k: Skeleton<'k>,
+    table: Table,
+    ids: BTreeMap<String, BufferId>,
+    params: BTreeMap<String, ParamId>,
+}
+
+impl Builder<'_> {
+    fn incidences(&self, data: &ProblemData) -> Vec<(GraphId, u16, Incidence)> {
+        let slots = self.k.spaces.iter().flat_map(|s| s.slots.iter().map(move |&(g, slot)| (s.id, g, slot)));
+        slots
+            .map(|(space, g, slot)| {
+                let elements = data.elements(self.k.energy, space);
+                (g, slot, Incidence::build(elements, &data.graphs[g.index()].vertices[slot as usize]))
+            })
+            .collect()
+    }
+
+    /// Extents of every buffer that has dims, by name.
+    fn extents(&self, data: &ProblemData, incidences: &[(GraphId, u16, Incidence)]) -> BTreeMap<String, Vec<i32>> {
+        let mut out = BTreeMap::new();
+        let ints = |e: Vec<usize>| -> Vec<i32> { e.into_iter().map(|n| n as i32).collect() };
+        for s in &self.k.spaces {
+            let e = ints(data.extents(self.k.energy, s.id));
+            for prefix in ["x", "xt", "xl", "gb", "sc", "h", "free", "dr", "p", "pn", "minv", "damp", "q"] {
+                out.insert(over(prefix, s.id), e.clone());
+            }
+        }
+        for (k, a) in self.k.energy.arrays.iter().enumerate() {
+            let name = names::array(ArrayId(k as u32));
+            let e = ints(data.extents(self.k.energy, a.space));
+            out.insert(linear_name(&name), e.clone());
+            out.insert(name, e);
+        }
+        for (g, graph) in data.graphs.iter().enumerate() {
+            for slot in 0..graph.vertices.len() {
+                out.insert(names::vertex(GraphId(g as u32), slot as u16), vec![graph.edges as i32]);
+            }
+        }
+        for (g, slot, i) in incidences {
+            let prefix = gather::rows(*g, *slot);
+            let space = self.k.energy.graphs[g.index()].vertices[*slot as usize].space;
+            let list = |n: usize| vec![n as i32];
+            out.insert(format!("{prefix}.block"), list(i.block.len()));
+            out.insert(format!("{prefix}.length"), list(i.rows()));
+            out.insert(format!("{prefix}.own"), list(i.rows()));
+            out.insert(format!("{prefix}.edge"), list(i.edge.len()));
+            out.insert(format!("{prefix}.of"), list(i.of.len()));
+            for suffix in ["first", "count"] {
+                out.insert(format!("{prefix}.{suffix}"), ints(data.extents(self.k.energy, space)));
+            }
+            out.insert(part_name(*g, *slot), list(i.rows()));
+            for s in self.k.spaces.iter().filter(|s| s.id == space) {
+                out.insert(format!("gb{}_g{}s{slot}", s.id.0, g.0), list(i.rows()));
+            }
+        }
+        out
+    }
+
+    fn parameters(&mut self, data: &ProblemData, incidences: &[(GraphId, u16, Incidence)], streaming: bool) {
+        let mut integers = sizes::integers(&self.k, data);
+        for (g, slot, i) in incidences {
+            integers.insert(format!("{}.rows", gather::rows(*g, *slot)), i.rows() as i64);
+        }
+        integers.insert("streaming".into(), streaming as i64);
+        for (name, v) in integers {
+            let id = self.table.add_param(name.as_str(), Scalar::I32(v as i32));
+            self.params.insert(format!("{name}:i32"), id);
+        }
+    }
+
+    /// The table's name for a slot of a pipeline.
+    fn table_name(&self, role: Role, slot: &str) -> String {
+        let separate = self.k.master != self.k.linear;
+        let numbered = |prefix: &str| slot.strip_prefix(prefix).filter(|n| n.parse::<u32>().is_ok());
+        if let Some(n) = numbered("drn") {
+            return format!("dr{n}");
+        }
+        match role {
+            Role::Trial => match numbered("x") {
+                Some(n) => format!("xt{n}"),
+                None => slot.into(),
+            },
+            Role::LinearB | Role::Linear => match (numbered("x"), numbered("a"), numbered("p")) {
+                (Some(n), ..) if separate => format!("xl{n}"),
+                (_, Some(_), _) if separate => linear_name(slot),
+                (_, _, Some(n)) if role == Role::LinearB => format!("pn{n}"),
+                _ => slot.into(),
+            },
+            Role::Master => slot.into(),
+        }
+    }
+
+    /// Adds the buffers and parameters that a pipeline takes and that are not there yet.
+    fn buffers(&mut self, role: Role, m: &Compiled, extents: &BTreeMap<String, Vec<i32>>) -> Result<(), SolveError> {
+        for slot in &m.signature().buffers {
+            let name = self.table_name(role, &slot.name);
+            if self.ids.contains_key(&name) {
+                continue;
+            }
+            let extents = match (slot.dims, extents.get(&name)) {
+                (0, _) => vec![],
+                (_, Some(e)) => e.clone(),
+                (_, None) => unreachable!("{name}: every buffer with dims has its extents listed"),
+            };
+            let spec = BufferSpec::new(slot.ty, &extents).channels(slot.channels).layout(slot.layout).halo(&slot.halo);
+            let buffer = Buffer::new(spec).map_err(|e| SolveError::Data(format!("{name}: {e}")))?;
+            let id = self.table.add(name.as_str(), buffer, true);
+            self.ids.insert(name, id);
+        }
+        for (name, ty) in &m.signature().params {
+            let key = format!("{name}:{}", ty.name());
+            let zero = match ty {
+                ScalarType::F32 => Scalar::F32(0.0),
+                ScalarType::F64 => Scalar::F64(0.0),
+                _ => Scalar::I32(0),
+            };
+            if !self.params.contains_key(&key) {
+                let id = self.table.add_param(key.as_str(), zero);
+                self.params.insert(key, id);
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, pipelines: &mut Vec<Compiled>, role: Role, m: &Compiled) -> Step {
+        pipelines.push(m.clone());
+        let signature = m.signature();
+        let bindings = signature.buffers.iter().map(|slot| {
+            let id = self.ids[&self.table_name(role, &slot.name)];
+            (slot.name.clone(), id)
+        });
+        let params = signature.params.iter().map(|(name, ty)| {
+            let id = self.params[&format!("{name}:{}", ty.name())];
+            (name.clone(), Value::Param(id))
+        });
+        let pipeline = PipelineId(pipelines.len() - 1);
+        Step::Run { pipeline, bindings: bindings.collect(), params: params.collect::<Vec<(Name, Value)>>() }
+    }
+
+    fn program(&self, runs: &[(Role, &Compiled)]) -> Result<Program, SolveError> {
+        let mut pipelines = vec![];
+        let steps: Vec<Step> = runs.iter().map(|(role, m)| self.run(&mut pipelines, *role, m)).collect();
+        Ok(Program::new(&pipelines, &self.table, &steps)?)
+    }
+
+    fn phases(&self, m: &Modules) -> Result<Phases, SolveError> {
+        let mut linearise = vec![(Role::Master, &m.gradient)];
+        linearise.extend(m.linearise.as_ref().map(|l| (Role::Master, l)));
+        Ok(Phases {
+            mask: m.mask.as_ref().map(|m| self.program(&[(Role::Master, m)])).transpose()?,
+            cost: self.program(&[(Role::Master, &m.cost)])?,
+            trial_cost: self.program(&[(Role::Trial, &m.cost)])?,
+            linearise: self.program(&linearise)?,
+            scales: self.program(&[(Role::Master, &m.scales)])?,
+            damping: self.program(&[(Role::Master, &m.damping)])?,
+            pcg: self.pcg(m)?,
+            trial: self.program(&[(Role::Master, &m.trial)])?,
+        })
+    }
+
+    fn pcg(&self, m: &Modules) -> Result<Program, SolveError> {
+        let mut pipelines = vec![];
+        let mut body = vec![
+            self.run(&mut pipelines, Role::Linear, &m.sweep_a),
+            self.run(&mut pipelines, Role::LinearB, &m.sweep_b),
+        ];
+        let swaps = self.k.spaces.iter().map(|s| (over("p", s.id), over("pn", s.id)));
+        for (a, b) in swaps.chain([("state".to_string(), "next".to_string())]) {
+            body.push(Step::Swap(self.ids[&a], self.ids[&b]));
+        }
+        // The stop rules hold the iteration limit: `max` is only what a usize can count.
+        let steps = [Step::Repeat { max: usize::MAX, until: self.ids["done"], body }];
+        Ok(Program::new(&pipelines, &self.table, &steps)?)
+    }
+}
+
+impl From<super::compile::Reads> for Role {
+    fn from(r: super::compile::Reads) -> Role {
+        match r {
+            super::compile::Reads::Master => Role::Master,
+            super::compile::Reads::Linear => Role::Linear,
+            super::compile::Reads::LinearB => Role::LinearB,
+        }
+    }
+}
