@@ -41,7 +41,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode, Failure> {
 fn solve(problem: &Problem) -> Result<engine::Solved, Failure> {
     let energy = engine::from_text(problem.energy, problem.text)?;
     let progress = Progress::new(problem.options.iterations);
-    engine::solve(&energy, &problem.inputs, &problem.options, &mut |step| progress.step(step))
+    engine::solve(energy, &problem.inputs, &problem.options, &mut |step| progress.step(step))
 }
 
 fn write_report(name: &str, report: &Report, out: &Path) -> Result<PathBuf, Failure> {
