@@ -104,7 +104,8 @@ fn repeats_swaps_and_parameters() {
     for value in [2.0f64, 9.0, 1e-4] {
         n.table.set_param(a, Scalar::F64(value)).unwrap();
         let (mut iterations, mut ended) = (0, false);
-        program.run(&mut n.table, &pool, &mut |name, _| {
+        program
+            .run(&mut n.table, &pool, &mut |name, _| {
                 if name == "seen" {
                     iterations += 1
                 } else {
@@ -125,7 +126,8 @@ fn the_host_can_break_and_stop() {
         let steps = n.steps();
         let mut program = Program::new(&n.pipelines, &n.table, &steps).unwrap();
         let mut calls = vec![];
-        program.run(&mut n.table, &Pool::new(1), &mut |name, _| {
+        program
+            .run(&mut n.table, &Pool::new(1), &mut |name, _| {
                 calls.push(name.to_string());
                 Ok(if calls.len() == 3 { flow } else { Flow::Continue })
             })
