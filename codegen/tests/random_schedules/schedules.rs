@@ -1,0 +1,197 @@
+//! Random schedules. Most are legal; those that are not must be refused with a typed error.
+
+use crate::program::Case;
+use crate::rng::Rng;
+use std::collections::HashMap;
+use sumsq_codegen::func::{Update, calls};
+use sumsq_codegen::{
+    Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Memory, Name, Pipeline, StageId, Tail,
+};
+
+/// Gives every stage of a case random directives, consumers first.
+pub fn schedule(rng: &mut Rng, case: &mut Case) {
+    let pipeline = case.pipeline.clone();
+    let mut s = Scheduler { rng, case, pipeline: &pipeline, loops: HashMap::new() };
+    for f in pipeline.funcs.values().rev() {
+        s.func(f);
+    }
+}
+
+struct Scheduler<'a> {
+    rng: &'a mut Rng,
+    case: &'a mut Case,
+    pipeline: &'a Pipeline,
+    /// Loops of the stages done, innermost first; none for inlined Funcs.
+    loops: HashMap<StageId, Vec<Name>>,
+}
+
+impl Scheduler<'_> {
+    fn push(&mut self, stage: &StageId, d: Directive) {
+        self.case.schedule.stages.entry(stage.clone()).or_default().push(d);
+    }
+
+    fn func(&mut self, f: &Func) {
+        let pure = StageId { func: f.name.clone(), stage: 0 };
+        let output = self.pipeline.outputs.iter().any(|o| o.func == f.name);
+        if !output && !self.place(f, &pure) {
+            return;
+        }
+        let vars: Vec<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
+        self.stage(&pure, vars, true);
+        for (k, u) in f.updates.iter().enumerate() {
+            let stage = StageId { func: f.name.clone(), stage: k + 1 };
+            self.update(f, u, &stage);
+        }
+    }
+
+    /// Where an intermediate Func is computed; false if it is inlined.
+    fn place(&mut self, f: &Func, pure: &StageId) -> bool {
+        if f.updates.is_empty() && self.rng.percent(25) {
+            return false;
+        }
+        let levels =
+            self.consumer(f).and_then(|stage| Some((stage.clone(), self.loops.get(&stage)?.clone())));
+        match levels {
+            Some((stage, loops)) if !loops.is_empty() && self.rng.percent(70) => {
+                let at = self.rng.below(loops.len());
+                let level = |i: usize| LoopLevel { stage: stage.clone(), var: loops[i].clone() };
+                self.push(pure, Directive::ComputeAt(level(at)));
+                if self.rng.percent(40) {
+                    let outer = self.rng.range(at as i64, loops.len() as i64 - 1) as usize;
+                    self.push(pure, Directive::StoreAt(level(outer)));
+                    if outer > at && !f.vars.is_empty() && self.rng.percent(50) {
+                        let var = self.rng.pick(&f.vars).0;
+                        let factor = self.rng.pick(&[4, 8, 16, 32]);
+                        self.push(pure, Directive::FoldStorage { var, factor });
+                    }
+                }
+            }
+            _ => self.push(pure, Directive::ComputeRoot),
+        }
+        if self.rng.percent(10) && !f.vars.is_empty() {
+            let var = self.rng.pick(&f.vars).0;
+            self.push(pure, Directive::AlignBounds { var, modulus: 8 });
+        }
+        if self.rng.percent(5) {
+            let memory = self.rng.pick(&[Memory::Heap, Memory::Stack]);
+            self.push(pure, Directive::StoreIn(memory));
+        }
+        true
+    }
+
+    /// The only stage that calls `f`, if there is one.
+    fn consumer(&self, f: &Func) -> Option<StageId> {
+        let mut found = vec![];
+        for g in self.pipeline.funcs.values().filter(|g| g.name != f.name) {
+            for (stage, exprs) in stages(g).into_iter().enumerate() {
+                if exprs.iter().any(|e| reads(e, &f.name)) {
+                    found.push(StageId { func: g.name.clone(), stage });
+                }
+            }
+        }
+        (found.len() == 1).then(|| found.remove(0))
+    }
+
+    fn update(&mut self, f: &Func, u: &Update, stage: &StageId) {
+        let mut vars: Vec<Name> = u.rdom.vars.iter().map(|r| r.name.clone()).collect();
+        let pure =
+            f.vars.iter().zip(&u.args).filter(|(v, a)| matches!(a.kind(), ExprKind::Var(n) if *n == v.0));
+        vars.extend(pure.map(|(v, _)| v.0.clone()));
+        let exact = u.values.iter().all(|v| !v.ty().scalar.is_float());
+        let total = f.vars.is_empty() && u.rdom.vars.len() == 2;
+        if total && (exact || self.case.free_sums.contains_key(&f.name)) && self.rng.percent(70) {
+            self.rfactor(f, stage);
+        } else {
+            self.stage(stage, vars, false);
+        }
+    }
+
+    /// A sum over rows, or over strips of rows, as partial sums.
+    fn rfactor(&mut self, f: &Func, stage: &StageId) {
+        let [r, s] = [format!("{}_r", f.name), format!("{}_s", f.name)].map(Name::from);
+        let partial: Name = format!("{}_partial", f.name).into();
+        let mut keep = s.clone();
+        let mut inner = vec![r, s.clone()];
+        if self.rng.percent(60) {
+            keep = format!("{s}_strip").into();
+            let row: Name = format!("{s}_row").into();
+            let factor = Expr::from(self.rng.pick(&[1, 2, 3, 8]));
+            let tail = self.rng.pick(&[Tail::GuardWithIf, Tail::Predicate]);
+            let split = Directive::Split { old: s, outer: keep.clone(), inner: row.clone(), factor, tail };
+            self.push(stage, split);
+            inner[1] = row;
+        } else {
+            inner.truncate(1);
+        }
+        let rfactor = Directive::Rfactor { keep: vec![(keep, "v".into())], into: partial.clone() };
+        self.push(stage, rfactor);
+        let partial_update = StageId { func: partial.clone(), stage: 1 };
+        inner.push("v".into());
+        if self.rng.percent(50) {
+            let parallel = Directive::Kind { var: "v".into(), kind: ForKind::Parallel };
+            self.push(&partial_update, parallel);
+        }
+        if self.rng.percent(30) {
+            self.push(&StageId { func: partial, stage: 0 }, Directive::ComputeRoot);
+        }
+    }
+
+    /// Splits, an order and kinds for the loops of a stage; records the loops.
+    fn stage(&mut self, stage: &StageId, mut loops: Vec<Name>, pure: bool) {
+        let mut constant: Vec<Name> = vec![];
+        for _ in 0..self.rng.below(3).min(loops.len()) {
+            let at = self.rng.below(loops.len());
+            let old = loops[at].clone();
+            if old.len() > 12 {
+                continue;
+            }
+            let (outer, inner): (Name, Name) = (format!("{old}o").into(), format!("{old}i").into());
+            let factor = Expr::from(self.rng.pick(&[2, 3, 4, 5, 8, 16]));
+            let tails = if pure {
+                &[Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp][..]
+            } else {
+                &[Tail::GuardWithIf, Tail::Predicate]
+            };
+            let tail = self.rng.pick(tails);
+            constant.retain(|v| *v != old);
+            constant.push(inner.clone());
+            self.push(
+                stage,
+                Directive::Split { old, outer: outer.clone(), inner: inner.clone(), factor, tail },
+            );
+            loops[at] = outer;
+            loops.insert(at, inner);
+        }
+        if loops.len() > 1 && self.rng.percent(60) {
+            self.rng.shuffle(&mut loops);
+            self.push(stage, Directive::Reorder(loops.clone()));
+        }
+        let mut left = loops.clone();
+        for kind in [ForKind::Vectorized, ForKind::Unrolled, ForKind::Parallel] {
+            let candidates: Vec<Name> = match kind {
+                ForKind::Parallel => left.clone(),
+                _ => left.iter().filter(|v| constant.contains(v)).cloned().collect(),
+            };
+            if !candidates.is_empty() && self.rng.percent(55) {
+                let var = self.rng.pick(&candidates);
+                left.retain(|v| *v != var);
+                self.push(stage, Directive::Kind { var, kind });
+            }
+        }
+        self.loops.insert(stage.clone(), left);
+    }
+}
+
+/// The expressions of every stage.
+fn stages(f: &Func) -> Vec<Vec<Expr>> {
+    let update = |u: &Update| {
+        let bounds = u.rdom.vars.iter().flat_map(|r| [r.min.clone(), r.extent.clone()]);
+        u.args.iter().chain(&u.values).chain(&u.rdom.predicate).cloned().chain(bounds).collect()
+    };
+    std::iter::once(f.values.clone()).chain(f.updates.iter().map(update)).collect()
+}
+
+/// Whether an expression calls `func`.
+pub fn reads(e: &Expr, func: &str) -> bool {
+    calls(e).iter().any(|c| matches!(c.kind(), ExprKind::Call { name, .. } if **name == *func))
+}
