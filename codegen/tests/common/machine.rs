@@ -360,10 +360,12 @@ impl Machine {
         let ty: Type = a.ty();
         let mut v = self.eval(a)?;
         while v.len() > 1 {
-            let half = v.len() / 2;
-            v = (0..half)
-                .map(|l| value::binary(op, ty.scalar, v[l], v[l + half]).map_err(|e| e.0))
-                .collect::<Fallible<_>>()?;
+            // The upper half onto the lower one; an odd lane in the middle waits.
+            let kept = v.len().div_ceil(2);
+            let upper = v.split_off(kept);
+            for (l, u) in upper.into_iter().enumerate() {
+                v[l] = value::binary(op, ty.scalar, v[l], u).map_err(|e| e.0)?;
+            }
         }
         Ok(v[0])
     }
