@@ -97,7 +97,7 @@ impl Newton {
 
 #[test]
 fn repeats_swaps_and_parameters() {
-    let n = newton();
+    let mut n = newton();
     let (x, a, steps) = (n.x, n.a, n.steps());
     let mut program = Program::new(&n.pipelines, &n.table, &steps).unwrap();
     let pool = Pool::new(1);
@@ -122,7 +122,7 @@ fn repeats_swaps_and_parameters() {
 #[test]
 fn the_host_can_break_and_stop() {
     for (flow, reaches_end) in [(Flow::Break, true), (Flow::Stop, false)] {
-        let n = newton();
+        let mut n = newton();
         let steps = n.steps();
         let mut program = Program::new(&n.pipelines, &n.table, &steps).unwrap();
         let mut calls = vec![];
