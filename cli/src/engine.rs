@@ -3,9 +3,10 @@
 use crate::args::Stage;
 use crate::failure::{Failure, warn};
 use std::path::Path;
-use sumsq::energy::Energy;
+use sumsq::check::Certificate;
+use sumsq::energy::{Energy, EnergyError};
 use sumsq::lm::Control;
-use sumsq::{Iteration, NamedArray, Options, ProblemData, Report};
+use sumsq::{Iteration, NamedArray, Options, ProblemData, Report, SolveError, Solver};
 
 /// A finished solve.
 pub struct Solved {
@@ -17,7 +18,16 @@ pub struct Solved {
 
 /// Loads an energy file.
 pub fn load(path: &Path) -> Result<Energy, Failure> {
-    let energy = Energy::from_file(path).map_err(Failure::diagnostic)?;
+    warned(Energy::from_file(path))
+}
+
+/// Builds an energy from the text of an energy file.
+pub fn from_text(name: &str, text: &str) -> Result<Energy, Failure> {
+    warned(Energy::from_text(name, text))
+}
+
+fn warned(built: Result<Energy, EnergyError>) -> Result<Energy, Failure> {
+    let energy = built.map_err(Failure::diagnostic)?;
     energy.warnings.iter().for_each(|warning| warn(warning));
     Ok(energy)
 }
@@ -29,39 +39,40 @@ pub fn bind(energy: &Energy, inputs: &[NamedArray]) -> Result<ProblemData, Failu
     Ok(data)
 }
 
-/// Solves; `on_step` is called after each step and never aborts.
+/// Compiles, plans and solves; `on_step` is called after each step.
 pub fn solve(
-    energy: &Energy,
+    energy: Energy,
     inputs: &[NamedArray],
     options: &Options,
     on_step: &mut dyn FnMut(&Iteration),
 ) -> Result<Solved, Failure> {
-    if options.backend == sumsq::Backend::Cuda {
-        return Err(Failure::Backend(
-            "the CUDA back end is not available in this build: use --backend cpu".into(),
-        ));
-    }
-    let mut data = bind(energy, inputs)?;
-    data.check_exact(energy, options.precision).map_err(Failure::input)?;
+    let mut data = bind(&energy, inputs)?;
+    data.check_exact(&energy, options.precision).map_err(Failure::input)?;
+    let known = data.warnings.clone();
+    let solver = Solver::compile(energy, options).map_err(failure)?;
     let mut observe = |step: &Iteration| {
         on_step(step);
         Control::Continue
     };
-    let report = run(energy, &mut data, options, &mut observe)?;
-    report.warnings.iter().for_each(|warning| warn(warning));
-    let unknowns = data.unknown_arrays(energy, options.precision);
+    let mut problem = solver.plan(&data).map_err(failure)?;
+    let report = problem.solve(&mut data, options, &mut observe).map_err(failure)?;
+    report.warnings.iter().filter(|warning| !known.contains(warning)).for_each(|warning| warn(warning));
+    let unknowns = data.unknown_arrays(solver.energy(), options.precision);
     Ok(Solved { report, unknowns })
 }
 
-// INTEGRATION: replace by compile, plan and solve of the generated solver once it is there.
-fn run(
-    energy: &Energy,
-    data: &mut ProblemData,
-    options: &Options,
-    observe: &mut dyn FnMut(&Iteration) -> Control,
-) -> Result<Report, Failure> {
-    use sumsq::explicit::{LinearSolver, solve_with};
-    solve_with(energy, data, options, LinearSolver::Cg, observe).map_err(Failure::input)
+fn failure(error: SolveError) -> Failure {
+    match error {
+        SolveError::Backend(_) => Failure::Backend(error.to_string()),
+        other => Failure::input(other),
+    }
+}
+
+/// Certifies the generated routines at `x` in direction `v`, both over all unknown scalars.
+// INTEGRATION: `sumsq::check::check(energy, data, &mut routines, x, v)` once the generated solver implements
+// `sumsq::check::Routines`.
+pub fn check(_energy: &Energy, _data: &ProblemData, _x: &[f64], _v: &[f64]) -> Result<Certificate, Failure> {
+    Err(Failure::Input(miette::miette!("the certificate is not available yet")))
 }
 
 /// What the engine makes of an energy at a late stage.

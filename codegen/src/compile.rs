@@ -261,7 +261,7 @@ pub(crate) fn in_parallel<J: Send, R: Send>(
     let threads = std::thread::available_parallelism().map_or(1, |c| c.get()).min(n);
     std::thread::scope(|s| {
         let spawn = || {
-            std::thread::Builder::new().name("sumsq-compile".into()).stack_size(STACK).spawn_scoped(s, &work)
+            std::thread::Builder::new().name("sumsq-compile".into()).stack_size(STACK).spawn_scoped(s, work)
         };
         // Should no thread start, the caller does the work.
         if (0..threads).filter_map(|_| spawn().ok()).count() == 0 {

@@ -499,3 +499,6 @@ impl Display for Schedule {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

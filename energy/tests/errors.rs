@@ -125,3 +125,32 @@ fn no_unknown_at_all() {
     let error = Energy::from_text("e.t", "local W = Dim(\"W\", 0)").unwrap_err();
     assert_eq!(*error.fault(), Fault::NoUnknowns);
 }
+
+#[test]
+fn odd_lua_ends_in_an_error() {
+    for text in [
+        "error({})",
+        "error(nil)",
+        "local t = setmetatable({}, {__index = function(t, i) return Dim('D' .. i, i) end}) Array('B', t, 7)",
+        "Stencil(setmetatable({}, {__index = function() return X(0,0) end}))()()",
+        "string.rep('x', 1e9)",
+        "setmetatable(_G, nil)",
+        "Energy(unpack({}, 1, 1e8))",
+        "local function f() return f() end f()",
+        "for i = 1, 1e9 do Energy(X(0,0)) end",
+        "table.sort({3,2,1}, function(a, b) return X(0,0) < X(0,0) end)",
+        "Graph(\"K\", 7, \"v\")",
+        "X(1e300, 0)",
+        "X(0/0, 0)",
+        "X(2^40, 0)",
+        "X(0,0)[1e18]",
+        "Index(1e6)",
+        "InBounds(1e12, 0)",
+        "v = Vector(unpack({}))",
+        "X.y = 1",
+        "X(0,0)[0] = 1",
+    ] {
+        let error = error_of(text);
+        assert!(!render(&error).is_empty(), "{text}");
+    }
+}

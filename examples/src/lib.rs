@@ -1,6 +1,6 @@
 //! The demos, and what they need: file formats ([`io`]), pictures ([`render`], [`warp`], [`plot`]).
 
-// pub mod demos;
+pub mod demos;
 pub mod energies;
 pub mod io;
 pub mod plot;

@@ -121,8 +121,9 @@ impl Certificate {
                     ("finite differences", d.differences, DIFFERENCE_TOLERANCE),
                 ];
                 for (reference, value, limit) in references {
-                    // Not `value > limit`: NaN fails too.
-                    if !(value <= limit) {
+                    // NaN fails too.
+                    let agrees = value <= limit;
+                    if !agrees {
                         let name = &u.name;
                         failures.push(format!(
                             "{what} of `{name}` is off {reference} by {value:.1e} (limit {limit:.0e})"
@@ -307,3 +308,6 @@ fn worse(a: f64, b: f64) -> f64 {
 fn lower(a: f64, b: f64) -> f64 {
     if a.is_nan() || a < b { a } else { b }
 }
+
+#[cfg(test)]
+mod tests;

@@ -151,3 +151,6 @@ impl ProblemData {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

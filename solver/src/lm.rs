@@ -264,10 +264,12 @@ impl Run<'_> {
         let verdict = if self.gauss_newton() {
             if trial.is_finite() { Verdict::Accepted } else { Verdict::Invalid }
         } else {
+            // False for NaN.
+            let has_model = linear.predicted > 0.0;
             let noise = energy_noise(self.options.precision) * self.energies.total;
             if linear.predicted <= noise && decrease.abs() <= noise {
                 Verdict::Noise
-            } else if !trial.is_finite() || !(linear.predicted > 0.0) {
+            } else if !trial.is_finite() || !has_model {
                 Verdict::Invalid
             } else if gain_ratio > self.options.min_relative_decrease {
                 Verdict::Accepted

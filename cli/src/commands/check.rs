@@ -1,9 +1,104 @@
 //! `sumsq check`.
 
 use crate::args::CheckArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, NOT_GOOD};
+use crate::{engine, inputs};
+use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
+use sumsq::check::{Certificate, Disagreement, seeded_direction};
+use sumsq::energy::Energy;
+use sumsq::{ArrayData, NamedArray, ProblemData};
+use sumsq_examples::io::{check_target, npz};
 
-pub fn run(_args: &CheckArgs) -> Result<ExitCode, Failure> {
-    unimplemented!()
+/// Seed of the direction where none is given.
+const SEED: u64 = 1;
+
+/// Certifies the derivatives of an energy; exit code 1 where something disagrees.
+pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    if let Some(path) = &args.output {
+        check_target(path).map_err(Failure::input)?;
+    }
+    let energy = engine::load(&args.energy)?;
+    let mut data = engine::bind(&energy, &inputs::read(&args.inputs, &energy)?)?;
+    if let Some(path) = &args.at {
+        data.unknowns = read_unknowns(path, &energy, &data)?.unknowns;
+    }
+    let x = data.unknowns.concat();
+    let v = match &args.direction {
+        Some(path) => read_unknowns(path, &energy, &data)?.unknowns.concat(),
+        None => seeded_direction(x.len(), SEED),
+    };
+    let certificate = engine::check(&energy, &data, &x, &v)?;
+    if let Some(path) = &args.output {
+        npz::write(path, &outputs(&energy, &data, &certificate)).map_err(Failure::input)?;
+    }
+    print!("{}", table(&certificate));
+    Ok(ExitCode::from(if certificate.passed() { 0 } else { NOT_GOOD }))
+}
+
+/// The problem with all its unknowns replaced by those of an archive.
+fn read_unknowns(path: &Path, energy: &Energy, data: &ProblemData) -> Result<ProblemData, Failure> {
+    let arrays = inputs::read_unknowns(path, energy)?;
+    for unknown in &energy.unknowns {
+        if !arrays.iter().any(|array| array.name == unknown.name) {
+            let report = miette::miette!("{}: the unknown `{}` is missing", path.display(), unknown.name);
+            return Err(Failure::Input(report));
+        }
+    }
+    let mut replaced = data.clone();
+    replaced.update(energy, &arrays).map_err(Failure::input)?;
+    Ok(replaced)
+}
+
+/// `JTF.X`, `diag.X` and `JTJv.X` of each unknown X, in its shape.
+fn outputs(energy: &Energy, data: &ProblemData, certificate: &Certificate) -> Vec<NamedArray> {
+    let mut arrays = Vec::new();
+    for (what, vector) in
+        [("JTF", &certificate.jtf), ("diag", &certificate.diag), ("JTJv", &certificate.jtjv)]
+    {
+        let mut rest = vector.as_slice();
+        for ((unknown, values), shape) in energy.unknowns.iter().zip(&data.unknowns).zip(&data.unknown_shapes)
+        {
+            let (part, others) = rest.split_at(values.len());
+            let data = ArrayData::F64(part.to_vec());
+            arrays.push(NamedArray { name: format!("{what}.{}", unknown.name), shape: shape.clone(), data });
+            rest = others;
+        }
+    }
+    arrays
+}
+
+fn table(certificate: &Certificate) -> String {
+    let mut text = String::from(
+        "largest relative disagreement   explicit path   finite differences   compared   skipped\n",
+    );
+    for unknown in &certificate.unknowns {
+        for (what, Disagreement { explicit, differences }) in
+            [("JTF", unknown.jtf), ("diag", unknown.diag), ("JTJv", unknown.jtjv)]
+        {
+            let name = format!("{what}.{}", unknown.name);
+            let _ = writeln!(
+                text,
+                "{name:<30}  {explicit:>13.1e}   {differences:>18.1e}   {:>8}   {:>7}",
+                unknown.compared, unknown.skipped
+            );
+        }
+    }
+    let _ = writeln!(
+        text,
+        "\nunder the energy's Exclude and {} random masks:\n  J^T J           asymmetry {:.1e}, least v.Av {:.1e}\n  \
+         preconditioner  asymmetry {:.1e}, least v.Mv {:.1e}",
+        certificate.masks,
+        certificate.asymmetry,
+        certificate.least_curvature,
+        certificate.preconditioner_asymmetry,
+        certificate.preconditioner_least
+    );
+    let failures = certificate.failures();
+    for failure in &failures {
+        let _ = writeln!(text, "DISAGREES: {failure}");
+    }
+    text.push_str(if failures.is_empty() { "all agree\n" } else { "" });
+    text
 }

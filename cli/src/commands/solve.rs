@@ -16,7 +16,7 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
     let inputs = inputs::read(&args.inputs, &energy)?;
     let options = args.options.options();
     let progress = Progress::new(options.iterations);
-    let solved = engine::solve(&energy, &inputs, &options, &mut |step| progress.step(step));
+    let solved = engine::solve(energy, &inputs, &options, &mut |step| progress.step(step));
     drop(progress);
     let solved = solved?;
 

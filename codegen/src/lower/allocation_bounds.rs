@@ -20,7 +20,8 @@ impl Nests<'_> {
         }
         let region = self.region(&f.func.name, &f.store)?;
         let sizes: Vec<Option<i64>> = region.iter().map(|i| self.facts.upper(&i.extent())).collect();
-        let small = sizes.iter().copied().try_fold(1i64, |a, n| Some(a * n?)).is_some_and(|n| n <= REGISTER_ELEMENTS);
+        let small =
+            sizes.iter().copied().try_fold(1i64, |a, n| Some(a * n?)).is_some_and(|n| n <= REGISTER_ELEMENTS);
         let memory = match f.memory {
             Some(m) => m,
             None if f.sink && f.compute == f.store && small => Memory::Register,

@@ -143,9 +143,9 @@ pub fn inlined(p: &Pipeline, schedule: &Schedule, name: &Name) -> Result<bool, E
     let id = StageId { func: name.clone(), stage: 0 };
     let f = &p.funcs[name];
     let given: &[Directive] = schedule.stages.get(&id).map_or(&[], |d| d);
-    let placed = given.iter().rfind(|d| {
-        matches!(d, Directive::Inline | Directive::ComputeRoot | Directive::ComputeAt(_))
-    });
+    let placed = given
+        .iter()
+        .rfind(|d| matches!(d, Directive::Inline | Directive::ComputeRoot | Directive::ComputeAt(_)));
     let output = p.outputs.iter().any(|o| o.func == *name);
     match placed {
         Some(Directive::Inline) if output => Err(illegal(&id, "inline", "an output must be computed")),
@@ -159,7 +159,11 @@ pub fn inlined(p: &Pipeline, schedule: &Schedule, name: &Name) -> Result<bool, E
 }
 
 /// Applies `schedule` to `p`, from which inlined Funcs are gone (`gone` names them, for error messages).
-pub fn apply_schedule(p: &Pipeline, schedule: &Schedule, gone: &dyn Fn(&Name) -> bool) -> Result<Plan, Error> {
+pub fn apply_schedule(
+    p: &Pipeline,
+    schedule: &Schedule,
+    gone: &dyn Fn(&Name) -> bool,
+) -> Result<Plan, Error> {
     let mut work: Vec<FuncPlan> = p.funcs.values().rev().map(|f| plan_func(p, f)).collect();
     let mut done: IndexMap<Name, FuncPlan> = IndexMap::new();
     while let Some(mut plan) = work.pop() {
@@ -174,7 +178,8 @@ pub fn apply_schedule(p: &Pipeline, schedule: &Schedule, gone: &dyn Fn(&Name) ->
         default_placement(&mut plan)?;
         for m in &made {
             let name = &m.func.name;
-            let taken = |n: &Name| p.funcs.contains_key(n) || p.inputs.contains_key(n) || done.contains_key(n);
+            let taken =
+                |n: &Name| p.funcs.contains_key(n) || p.inputs.contains_key(n) || done.contains_key(n);
             if taken(name) || work.iter().any(|w| w.func.name == *name) {
                 let id = StageId { func: plan.func.name.clone(), stage: 0 };
                 return Err(illegal(&id, format!("rfactor into {name}"), "the name is taken"));
@@ -211,7 +216,15 @@ fn as_func(f: &FuncPlan) -> Func {
         args: s.args.clone(),
         values: s.values.clone(),
         rdom: RDom {
-            vars: s.rvars.iter().map(|r| crate::func::RVar { name: r.name.clone(), min: r.min.clone(), extent: r.max.clone() }).collect(),
+            vars: s
+                .rvars
+                .iter()
+                .map(|r| crate::func::RVar {
+                    name: r.name.clone(),
+                    min: r.min.clone(),
+                    extent: r.max.clone(),
+                })
+                .collect(),
             predicate: s.predicate.clone(),
         },
     };
@@ -317,7 +330,11 @@ fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan
         }
         Directive::Relaxed => plan.stages[k].relaxed = true,
         _ if k > 0 => {
-            return Err(illegal(&id, format!("{d:?}"), "placement and storage are directives of the pure definition"));
+            return Err(illegal(
+                &id,
+                format!("{d:?}"),
+                "placement and storage are directives of the pure definition",
+            ));
         }
         d => place(plan, d, &id)?,
     }
@@ -342,14 +359,22 @@ fn place(plan: &mut FuncPlan, d: &Directive, id: &StageId) -> Result<(), Error> 
         Directive::FoldStorage { var, factor } => {
             let i = dim(plan, var, "fold_storage")?;
             if !factor.is_power_of_two() {
-                return Err(illegal(id, format!("fold_storage({var}, {factor})"), "the factor is not a power of two"));
+                return Err(illegal(
+                    id,
+                    format!("fold_storage({var}, {factor})"),
+                    "the factor is not a power of two",
+                ));
             }
             plan.fold[i] = Some(*factor);
         }
         Directive::AlignBounds { var, modulus } => {
             let i = dim(plan, var, "align_bounds")?;
             if *modulus == 0 || *modulus > 1 << 20 {
-                return Err(illegal(id, format!("align_bounds({var}, {modulus})"), "the modulus must be in 1..=2^20"));
+                return Err(illegal(
+                    id,
+                    format!("align_bounds({var}, {modulus})"),
+                    "the modulus must be in 1..=2^20",
+                ));
             }
             plan.align[i] = Some(*modulus);
         }
@@ -391,8 +416,11 @@ fn split(plan: &mut FuncPlan, k: usize, s: Split) -> Result<(), Error> {
     let stage = &mut plan.stages[k];
     let text = format!("split({}, {}, {})", s.old, s.outer, s.inner);
     let i = find_dim(stage, &s.old, &text)?;
-    let used = |n: &Name| stage.dims.iter().any(|d| d.name == *n) || stage.splits.iter().any(|t| t.old == *n)
-        || plan.func.vars.iter().any(|v| v.0 == *n);
+    let used = |n: &Name| {
+        stage.dims.iter().any(|d| d.name == *n)
+            || stage.splits.iter().any(|t| t.old == *n)
+            || plan.func.vars.iter().any(|v| v.0 == *n)
+    };
     if s.outer == s.inner || used(&s.outer) || used(&s.inner) {
         return Err(illegal(&stage.id, text, "the new names must be new"));
     }
@@ -424,9 +452,8 @@ fn reorder_dims(s: &mut Stage, names: &[Name]) -> Result<(), Error> {
         }
         at.push(i);
     }
-    let reductions = |dims: &[Dim]| -> Vec<Name> {
-        dims.iter().filter(|d| d.reduction).map(|d| d.name.clone()).collect()
-    };
+    let reductions =
+        |dims: &[Dim]| -> Vec<Name> { dims.iter().filter(|d| d.reduction).map(|d| d.name.clone()).collect() };
     let before = reductions(&s.dims);
     let moved: Vec<Dim> = at.iter().map(|&i| s.dims[i].clone()).collect();
     at.sort_unstable();
@@ -434,7 +461,8 @@ fn reorder_dims(s: &mut Stage, names: &[Name]) -> Result<(), Error> {
         s.dims[i] = d;
     }
     if reductions(&s.dims) != before && s.ops.is_none() && !distinct_points(s) {
-        let rule = "changes the order of reduction variables of an update that is not an associative reduction";
+        let rule =
+            "changes the order of reduction variables of an update that is not an associative reduction";
         return Err(illegal(&s.id, text, rule));
     }
     Ok(())
@@ -479,7 +507,8 @@ fn check_loops(s: &Stage) -> Result<(), Error> {
                 return Err(illegal(&s.id, format!("parallel({})", d.name), rule));
             }
             ForKind::Vectorized if !free && !(s.ops.is_some() && unused) => {
-                let rule = "the update is neither an associative reduction over this variable nor independent in it";
+                let rule =
+                    "the update is neither an associative reduction over this variable nor independent in it";
                 return Err(illegal(&s.id, format!("vectorize({})", d.name), rule));
             }
             _ => {}

@@ -9,7 +9,7 @@
 //! Works level by level from outside in, during the walk of [`super::build_nests`]: a level's lets come before
 //! everything that is stored or computed there, consumers first.
 
-use super::apply_schedule::{Level, Stage, illegal};
+use super::apply_schedule::{FuncPlan, Level, Stage, illegal};
 use super::build_nests::Nests;
 use super::intervals::{Interval, Intervals};
 use super::linear::{self, add, mul, offset};
@@ -62,7 +62,6 @@ impl Nests<'_> {
         let mut dims = self.required(func, level)?;
         self.regions.insert(key.clone(), dims.clone());
         self.cover_updates(func, level, &mut dims)?;
-        self.round(func, level, &mut dims);
         let f = &self.plan.funcs[func];
         let prefix = match level {
             l if *l == f.compute => format!("{func}"),
@@ -71,7 +70,13 @@ impl Nests<'_> {
             Level::At(l) => format!("{func}.in.{}.s{}.{}", l.stage.func, l.stage.stage, l.var),
         };
         let names: Vec<Name> = f.func.vars.iter().map(|v| v.0.clone()).collect();
+        for (i, v) in names.iter().enumerate() {
+            self.round(func, level, i, &mut dims[i], &format!("{prefix}.{v}"));
+        }
         for (d, v) in dims.iter_mut().zip(names) {
+            if rounded(f, &v) {
+                continue;
+            }
             d.min = self.name(format!("{prefix}.{v}.min"), &d.min);
             d.max = self.name(format!("{prefix}.{v}.max"), &d.max);
         }
@@ -108,7 +113,8 @@ impl Nests<'_> {
     fn cover_updates(&mut self, func: &Name, level: &Level, dims: &mut [Interval]) -> Result<(), Error> {
         let f = &self.plan.funcs[func];
         for s in &f.stages[1..] {
-            let own = self.uses.get(func).into_iter().flatten().filter(|u| u.0 == s.id).flat_map(|u| u.1.clone());
+            let own =
+                self.uses.get(func).into_iter().flatten().filter(|u| u.0 == s.id).flat_map(|u| u.1.clone());
             let accesses: Vec<Vec<Expr>> = own.chain([s.args.clone()]).collect();
             let scope = self.ranges_inside(s, level)?;
             let mut intervals = Intervals::new(self.plan, &scope);
@@ -122,22 +128,28 @@ impl Nests<'_> {
         Ok(())
     }
 
-    /// Applies align_bounds, and the RoundUp splits of the pure definition.
-    fn round(&self, func: &Name, level: &Level, dims: &mut [Interval]) {
+    /// Applies align_bounds, and the RoundUp splits of the pure definition, to dimension `d`. The number of blocks is
+    /// let-bound, so that ends remain visible as multiples.
+    fn round(&mut self, func: &Name, level: &Level, d: usize, i: &mut Interval, prefix: &str) {
         let f = &self.plan.funcs[func];
-        for (d, i) in dims.iter_mut().enumerate() {
-            if let Some(m) = f.align[d] {
-                let m = Expr::from(m as i32);
-                i.min = mul(&linear::div(&i.min, &m), &m);
-                i.max = offset(&add(&mul(&linear::div(&i.max, &m), &m), &m), -1);
-            }
-            let Some(unit) = round_up_unit(&f.stages[0], &f.func.vars[d].0) else { continue };
-            i.max = match *level == f.compute {
-                true => offset(&add(&i.min, &mul(&blocks(&i.min, &i.max, &unit), &unit)), -1),
-                // Blocks of an inner region start anywhere: the last one may stick out by all but one element.
-                false => offset(&add(&i.max, &unit), -1),
-            };
+        if let Some(m) = f.align[d] {
+            let m = Expr::from(m as i32);
+            let first = self.name(format!("{prefix}.first"), &linear::div(&i.min, &m));
+            let last = self.name(format!("{prefix}.last"), &linear::div(&i.max, &m));
+            i.min = mul(&first, &m);
+            i.max = offset(&add(&mul(&last, &m), &m), -1);
         }
+        let Some(unit) = round_up_unit(&f.stages[0], &f.func.vars[d].0) else { return };
+        if *level != f.compute {
+            // Blocks of an inner region start anywhere: the last one may stick out by all but one element.
+            i.max = offset(&add(&i.max, &unit), -1);
+            return;
+        }
+        if f.align[d].is_none() {
+            i.min = self.name(format!("{prefix}.min"), &i.min);
+        }
+        let blocks = self.name(format!("{prefix}.blocks"), &blocks(&i.min, &i.max, &unit));
+        i.max = offset(&add(&i.min, &mul(&blocks, &unit)), -1);
     }
 
     fn unbounded(&self, func: &Name, stage: &StageId, dim: usize, why: &str) -> Error {
@@ -269,7 +281,8 @@ impl Nests<'_> {
             let first = Expr::from(-(halo[d] as i32));
             let last = offset(&extent_param(name, d), halo[d] as i64 - 1);
             let conds = [linear::le(&first, &i.min), linear::le(&i.max, &last)];
-            let message = format!("{name} is read beyond dimension {d}: from, to, first readable, last readable");
+            let message =
+                format!("{name} is read beyond dimension {d}: from, to, first readable, last readable");
             checks.push(self.check(&conds, message, &[i.min, i.max, first, last]));
         }
         Ok(checks)
@@ -346,7 +359,15 @@ impl Ranges<'_, '_, '_> {
         };
         let min = add(&base(&outer.min), &inner.min);
         let max = add(&base(&outer.max), &inner.max);
-        Ok(Interval { min, max: linear::min(&max, &bounds.max) })
+        let max = match (
+            self.nests.facts.proves_le(&bounds.max, &max),
+            self.nests.facts.proves_le(&max, &bounds.max),
+        ) {
+            (true, _) => bounds.max,
+            (_, true) => max,
+            _ => linear::min(&max, &bounds.max),
+        };
+        Ok(Interval { min, max })
     }
 
     fn pure_dim(&self, name: &Name) -> Option<usize> {
@@ -397,6 +418,12 @@ impl Ranges<'_, '_, '_> {
         }
         unreachable!("bounds: {name} is no variable of {}", stage_text(&s.id))
     }
+}
+
+/// Are the ends of dimension `var` made of let-bound numbers of blocks?
+fn rounded(f: &FuncPlan, var: &Name) -> bool {
+    let aligned = f.func.vars.iter().zip(&f.align).any(|(v, a)| v.0 == *var && a.is_some());
+    aligned || round_up_unit(&f.stages[0], var).is_some()
 }
 
 /// The multiple to which RoundUp splits round the extent of `var`.

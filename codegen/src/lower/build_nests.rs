@@ -13,7 +13,7 @@ use super::apply_schedule::{FuncPlan, Level, Plan, Split, Stage, illegal, origin
 use super::bounds_inference::{Uses, uses};
 use super::facts::{Definition, Definitions};
 use super::intervals::Interval;
-use super::linear::{self, add, mul, offset, sub};
+use super::linear::{self, Linear, add, mul, offset, sub};
 use super::rewrite::block;
 use super::rfactor::blocks;
 use super::sinks::Destination;
@@ -117,8 +117,8 @@ enum Item {
     Predicate(Expr),
     /// SkipUnless.
     Skip(Expr),
-    /// A condition under which the point goes to the output buffer.
-    Own(Expr, Expr),
+    /// The coordinate, and the interval in which the point goes to the output buffer.
+    Own(Expr, Interval),
 }
 
 /// What the innermost statement does.
@@ -164,10 +164,14 @@ impl<'p> Nests<'p> {
         Expr::var(self.full_name(s, &format!("{}.base", t.old)))
     }
 
-    /// Binds `name` at the level being opened, unless the value is a name itself. Returns what stands for it.
+    /// Binds `name` at the level being opened, unless the value is a name or two, plus a constant: those cancel better
+    /// in plain sight, and do not grow along a chain. Returns what stands for the value.
     pub fn name(&mut self, name: String, value: &Expr) -> Expr {
-        if matches!(value.kind(), ExprKind::Int(_) | ExprKind::Var(_) | ExprKind::Param(_)) {
-            return value.clone();
+        let l = Linear::of(value);
+        let plain =
+            |(a, c): &(Expr, i64)| *c == 1 && matches!(a.kind(), ExprKind::Var(_) | ExprKind::Param(_));
+        if l.terms.len() <= 2 && l.terms.iter().all(plain) {
+            return l.to_expr();
         }
         let name: Name = name.into();
         self.facts.bind(&name, value);
@@ -179,7 +183,11 @@ impl<'p> Nests<'p> {
     }
 
     /// Everything at `level`: what is stored and computed there, then `rest`.
-    fn level(&mut self, level: &Level, rest: &mut dyn FnMut(&mut Self) -> Result<Stmt, Error>) -> Result<Stmt, Error> {
+    fn level(
+        &mut self,
+        level: &Level,
+        rest: &mut dyn FnMut(&mut Self) -> Result<Stmt, Error>,
+    ) -> Result<Stmt, Error> {
         let plan = self.plan;
         let here: Vec<&FuncPlan> =
             plan.funcs.values().filter(|f| f.compute == *level || f.store == *level).collect();
@@ -311,6 +319,8 @@ impl<'p> Nests<'p> {
     /// Sorts lets, guards and conditions into slots.
     fn place_items(&mut self, cx: &mut Emit<'p>) -> Result<(), Error> {
         let s = cx.s;
+        // Bounds of reduction variables may read memory at pure variables: inside the guards of those.
+        self.place_splits(cx, false);
         for r in &s.rvars {
             let deps = variables(&r.min).into_iter().chain(variables(&r.max));
             let slot = deps.map(|v| self.slot_of(cx, &v)).max().unwrap_or(0);
@@ -327,19 +337,7 @@ impl<'p> Nests<'p> {
             let item = Item::Bounds(r.name.clone(), subst.apply(&r.min), subst.apply(&r.max));
             cx.slots[slot].push(item);
         }
-        // A split made later is of a product of an earlier one, whose origin needs it: latest first.
-        for t in s.splits.iter().rev() {
-            let slot = self.slot_of(cx, &t.outer).max(self.bounds_slot(cx, &t.old));
-            let (min, _) = cx.bounds[&t.old].clone();
-            let value = add(&mul(&self.local_expr(s, &t.outer), &t.factor), &min);
-            let name = self.full_name(s, &format!("{}.base", t.old));
-            cx.slots[slot].push(Item::Let(name, value));
-        }
-        for t in s.splits.iter().filter(|t| t.tail != Tail::RoundUp) {
-            let slot = self.slot_of(cx, &t.old).max(self.bounds_slot(cx, &t.old));
-            let (_, max) = cx.bounds[&t.old].clone();
-            cx.slots[slot].push(Item::Tail(cx.locals[&t.old].clone(), max));
-        }
+        self.place_splits(cx, true);
         let mut subst = Substitution::new(&cx.locals);
         let mut conds = vec![];
         for c in s.predicate.iter().flat_map(conjuncts) {
@@ -350,13 +348,17 @@ impl<'p> Nests<'p> {
             let at = s.dims.iter().position(|d| d.name == *v).map_or(0, |i| s.dims.len() - i);
             let needs = variables(c).iter().map(|v| self.slot_of(cx, v)).max().unwrap_or(0);
             if needs > at {
-                return Err(illegal(&s.id, format!("skip_unless({v})"), "the condition uses a loop further in"));
+                return Err(illegal(
+                    &s.id,
+                    format!("skip_unless({v})"),
+                    "the condition uses a loop further in",
+                ));
             }
             conds.push((at, Item::Skip(subst.apply(c))));
         }
-        for (d, value, max) in self.own_conditions(cx.f, cx.s, cx.destination) {
-            let slot = self.slot_of(cx, &cx.f.func.vars[d].0);
-            conds.push((slot, Item::Own(value, max)));
+        for (d, own) in self.own_intervals(cx.f, cx.destination).into_iter().enumerate() {
+            let var = &cx.f.func.vars[d].0;
+            conds.push((self.slot_of(cx, var), Item::Own(cx.locals[var].clone(), own)));
         }
         for (slot, item) in conds {
             cx.slots[slot].push(item);
@@ -364,11 +366,33 @@ impl<'p> Nests<'p> {
         Ok(())
     }
 
+    /// Block origins and tails of the splits of reduction variables, or of pure ones.
+    fn place_splits(&self, cx: &mut Emit<'p>, reduction: bool) {
+        let s = cx.s;
+        let chosen = |t: &&Split| s.rvars.iter().any(|r| r.name == origin(s, &t.old)) == reduction;
+        // A split made later is of a product of an earlier one, whose origin needs it: latest first.
+        for t in s.splits.iter().rev().filter(chosen) {
+            let slot = self.slot_of(cx, &t.outer).max(self.bounds_slot(cx, &t.old));
+            let (min, _) = cx.bounds[&t.old].clone();
+            let value = add(&mul(&self.local_expr(s, &t.outer), &t.factor), &min);
+            let name = self.full_name(s, &format!("{}.base", t.old));
+            cx.slots[slot].push(Item::Let(name, value));
+        }
+        for t in s.splits.iter().filter(chosen).filter(|t| t.tail != Tail::RoundUp) {
+            let slot = self.slot_of(cx, &t.old).max(self.bounds_slot(cx, &t.old));
+            let (_, max) = cx.bounds[&t.old].clone();
+            cx.slots[slot].push(Item::Tail(cx.locals[&t.old].clone(), max));
+        }
+    }
+
     /// The first slot in which a local name has a value.
     fn slot_of(&self, cx: &Emit, name: &Name) -> usize {
         let s = cx.s;
         if let Some(t) = s.splits.iter().find(|t| t.old == *name) {
-            return self.slot_of(cx, &t.outer).max(self.slot_of(cx, &t.inner)).max(self.bounds_slot(cx, name));
+            return self
+                .slot_of(cx, &t.outer)
+                .max(self.slot_of(cx, &t.inner))
+                .max(self.bounds_slot(cx, name));
         }
         s.dims.iter().position(|d| d.name == *name).map_or(0, |i| s.dims.len() - i)
     }
@@ -424,7 +448,7 @@ impl<'p> Nests<'p> {
                 };
                 Ok(branch(cond.clone(), body?, zero))
             }
-            Item::Own(value, max) => self.own_item(cx, j, i, (value, max), mode),
+            Item::Own(x, own) => self.own_item(cx, j, i, (x, own), mode),
         }
     }
 
@@ -445,14 +469,16 @@ impl<'p> Nests<'p> {
         cx: &Emit<'p>,
         j: usize,
         i: usize,
-        (value, max): (&Expr, &Expr),
+        (x, own): (&Expr, &Interval),
         mode: Mode,
     ) -> Result<Stmt, Error> {
         let Mode::Store(mut lanes) = mode else { return self.item(cx, j, i + 1, mode) };
-        if self.facts.proves_le(value, max) {
+        let ends = [(&own.min, x), (x, &own.max)];
+        let open =
+            ends.into_iter().filter(|(a, b)| !self.facts.proves_le(a, b)).map(|(a, b)| a.le(b).likely());
+        let Some(cond) = open.reduce(|a, b| a.and(b)) else {
             return self.item(cx, j, i + 1, Mode::Store(lanes));
-        }
-        let cond = value.le(max).likely();
+        };
         let dims = &cx.s.dims;
         let in_vector = dims[dims.len() - j..].iter().any(|d| d.kind == ForKind::Vectorized);
         if in_vector || j == dims.len() {
@@ -544,7 +570,9 @@ impl<'p> Nests<'p> {
         let s = cx.s;
         let dim = &s.dims[s.dims.len() - 1 - j];
         let unchanged = (max.clone(), None);
-        if !matches!(dim.kind, ForKind::Serial | ForKind::Parallel) || cx.f.func.vars.iter().any(|v| v.0 == dim.name) {
+        if !matches!(dim.kind, ForKind::Serial | ForKind::Parallel)
+            || cx.f.func.vars.iter().any(|v| v.0 == dim.name)
+        {
             return unchanged;
         }
         let Some(t) = s.splits.iter().find(|t| t.inner == dim.name && t.tail != Tail::RoundUp) else {
@@ -555,7 +583,8 @@ impl<'p> Nests<'p> {
         }
         let old_max = &cx.bounds[&t.old].1;
         let value = &cx.locals[&t.old];
-        let item = cx.slots[j + 1].iter().position(|i| matches!(i, Item::Tail(v, m) if v == value && m == old_max));
+        let item =
+            cx.slots[j + 1].iter().position(|i| matches!(i, Item::Tail(v, m) if v == value && m == old_max));
         let Some(item) = item else { return unchanged };
         let last = sub(old_max, &self.base_expr(s, t));
         let never_short = self.facts.proves_le(&add(min, &offset(&t.factor, -1)), &last);

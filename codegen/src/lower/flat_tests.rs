@@ -150,7 +150,8 @@ proptest! {
         let mut facts = Facts::new();
         facts.interval("w", Some(Expr::from(1)), None);
         let mut s = simplify_with(&split(body(which), lanes, kind, likely), &facts);
-        let passes: [(&str, &dyn Fn(&Stmt) -> Stmt); 6] = [
+        type Pass<'a> = (&'a str, &'a dyn Fn(&Stmt) -> Stmt);
+        let passes: [Pass<'_>; 6] = [
             ("start", &|s| s.clone()),
             ("unroll", &|s| unroll(s).unwrap()),
             ("vectorize", &|s| vectorize(s).unwrap()),

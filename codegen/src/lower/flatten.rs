@@ -15,7 +15,7 @@
 //!
 //! A `Call` reads the intermediate storage where one is in scope, else the output buffer, else the input.
 
-use super::rewrite::{Memo, block, map_children, rewrite};
+use super::rewrite::{Memo, any, block, map_children, rewrite};
 use super::simplify::simplify_index;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::Layout;
@@ -183,32 +183,25 @@ impl Flatten<'_> {
             Target::Intermediate if self.scope.contains_key(func) => None,
             _ => self.env.outputs.get(func),
         };
-        let alias = external.and_then(|x| x.alias.as_ref());
+        let targets: Vec<(Name, Expr)> = (0..values.len())
+            .map(|k| match external {
+                Some(x) => (x.flat(k), external_index(func, x, &args, k)),
+                None => (format!("{func}.{k}").into(), self.scoped_index(func, &args)),
+            })
+            .collect();
+        let alias = external.and_then(|x| self.env.inputs.get(x.alias.as_ref()?));
         let mut lets = vec![];
-        if values.len() > 1 {
-            // A store must not change what a later value of the same tuple reads.
-            let own: Vec<Name> =
-                [Some(func), alias].into_iter().flatten().flat_map(|n| self.buffers_of(n)).collect();
-            let reads = |e: &Expr| {
-                super::rewrite::any(
-                    e,
-                    |n| matches!(n.kind(), ExprKind::Load { buffer, .. } if own.contains(buffer)),
-                )
-            };
-            if values.iter().skip(1).any(reads) {
-                for (k, v) in values.iter_mut().enumerate() {
-                    let name: Name = format!("{func}.value.{k}").into();
-                    let var = Expr::new(ExprKind::Var(name.clone()), v.ty());
-                    lets.push((name, std::mem::replace(v, var)));
-                }
+        if (1..values.len())
+            .any(|k| (0..k).any(|j| clobbers(&targets[j], alias.map(|a| a.flat(j)), &values[k])))
+        {
+            for (k, v) in values.iter_mut().enumerate() {
+                let name: Name = format!("{func}.value.{k}").into();
+                let var = Expr::new(ExprKind::Var(name.clone()), v.ty());
+                lets.push((name, std::mem::replace(v, var)));
             }
         }
         let mut stores = vec![];
-        for (k, value) in values.into_iter().enumerate() {
-            let (buffer, index) = match external {
-                Some(x) => (x.flat(k), external_index(func, x, &args, k)),
-                None => (format!("{func}.{k}").into(), self.scoped_index(func, &args)),
-            };
+        for ((buffer, index), value) in targets.into_iter().zip(values) {
             stores.push(store(buffer, index, value, external.and_then(|x| x.non_temporal.as_ref())));
         }
         lets.into_iter().rev().fold(block(stores), |body, (name, value)| Stmt::Let {
@@ -216,18 +209,6 @@ impl Flatten<'_> {
             value,
             body: Box::new(body),
         })
-    }
-
-    /// All flat buffers that a name can mean.
-    fn buffers_of(&self, name: &Name) -> Vec<Name> {
-        let mut out = vec![];
-        if let Some(f) = self.env.funcs.get(name) {
-            out.extend((0..f.types.len()).map(|k| Name::from(format!("{name}.{k}"))));
-        }
-        for x in [self.env.inputs.get(name), self.env.outputs.get(name)].into_iter().flatten() {
-            out.extend((0..x.types.len()).map(|k| x.flat(k)));
-        }
-        out
     }
 
     fn expr(&mut self, e: &Expr) -> Expr {
@@ -260,6 +241,16 @@ impl Flatten<'_> {
             c.cast(ScalarType::I64) * &d.pitch
         }))
     }
+}
+
+/// True if a store to `target` (or to the input `alias` that shares its memory) may change what `value` loads: a load at
+/// an index that differs by a constant is safe.
+fn clobbers((buffer, index): &(Name, Expr), alias: Option<Name>, value: &Expr) -> bool {
+    any(value, |n| {
+        let ExprKind::Load { buffer: b, index: i, .. } = n.kind() else { return false };
+        let apart = || simplify_index(&(i - index)).as_int().is_some_and(|d| d != 0);
+        (b == buffer || Some(b) == alias.as_ref()) && !apart()
+    })
 }
 
 /// `extent` elements rounded up to [`PITCH`], and on the heap away from multiples of 4096 bytes.
@@ -310,3 +301,6 @@ fn store(buffer: Name, index: Expr, value: Expr, non_temporal: Option<&Expr>) ->
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,7 +68,8 @@ impl<'a> Intervals<'a> {
     /// `scope` gives the variables: those whose interval is a point are fixed, the others range.
     pub fn new(plan: &'a Plan, scope: &FxHashMap<Name, Interval>) -> Self {
         let span = |(n, i): (&Name, &Interval)| (n.clone(), Span::new(i.min.clone(), i.max.clone()));
-        let fixed = scope.iter().filter(|s| s.1.min == s.1.max).map(|(n, i)| (n.clone(), i.min.clone())).collect();
+        let fixed =
+            scope.iter().filter(|s| s.1.min == s.1.max).map(|(n, i)| (n.clone(), i.min.clone())).collect();
         let scope = scope.iter().filter(|s| s.1.min != s.1.max).map(span).collect();
         Intervals { plan, fixed, scope, memo: FxHashMap::default(), culprit: None, depth: 0 }
     }
@@ -201,7 +202,8 @@ impl<'a> Intervals<'a> {
         if let Some(i) = self.plan.pipeline.inputs.get(name) {
             return match &i.value_range {
                 Some((lo, hi)) => Span::new(lo.cast(ty), hi.cast(ty)),
-                None => self.unknown(ty, || format!("the value of input {name} (clamp it, or give its value range)")),
+                None => self
+                    .unknown(ty, || format!("the value of input {name} (clamp it, or give its value range)")),
             };
         }
         let f = &self.plan.funcs[name];

@@ -67,7 +67,10 @@ pub struct LowerOptions {
 impl Default for LowerOptions {
     /// `SUMSQ_DUMP` names the folder; debug builds verify.
     fn default() -> Self {
-        LowerOptions { dump: std::env::var_os("SUMSQ_DUMP").map(PathBuf::from), verify: cfg!(debug_assertions) }
+        LowerOptions {
+            dump: std::env::var_os("SUMSQ_DUMP").map(PathBuf::from),
+            verify: cfg!(debug_assertions),
+        }
     }
 }
 
@@ -184,17 +187,18 @@ fn args(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<Arg
     let p = &plan.pipeline;
     let mut args = vec![];
     let mut scalars = vec![];
-    let mut add = |name: &Name, buffer: Name, types: &[ScalarType], layout: Layout, dims: usize, kind: ArgKind| {
-        let x = External::new(buffer, types, layout);
-        let flat = if let Layout::Record(_) = layout { 1 } else { types.len() };
-        args.extend((0..flat).map(|k| Arg { name: x.flat(k), ty: types[k], kind: kind.clone() }));
-        for d in 0..dims {
-            scalars.push((extent_param(name, d), ScalarType::I32));
-        }
-        for d in 1..dims {
-            scalars.push((flatten::stride_param(name, d), ScalarType::I64));
-        }
-    };
+    let mut add =
+        |name: &Name, buffer: Name, types: &[ScalarType], layout: Layout, dims: usize, kind: ArgKind| {
+            let x = External::new(buffer, types, layout);
+            let flat = if let Layout::Record(_) = layout { 1 } else { types.len() };
+            args.extend((0..flat).map(|k| Arg { name: x.flat(k), ty: types[k], kind: kind.clone() }));
+            for d in 0..dims {
+                scalars.push((extent_param(name, d), ScalarType::I32));
+            }
+            for d in 1..dims {
+                scalars.push((flatten::stride_param(name, d), ScalarType::I64));
+            }
+        };
     for i in p.inputs.values() {
         add(&i.name, i.name.clone(), &i.types, i.layout, i.dims, ArgKind::Input);
     }
@@ -243,4 +247,3 @@ impl Log<'_> {
         Ok(())
     }
 }
-

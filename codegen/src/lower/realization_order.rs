@@ -10,7 +10,8 @@ use indexmap::{IndexMap, IndexSet};
 /// The Funcs that the outputs need, producers first; otherwise in the order of the pipeline. Everything else is
 /// dropped. A cycle is an error.
 pub fn realization_order(p: &Pipeline) -> Result<Vec<Name>, Error> {
-    let callees: IndexMap<&Name, IndexSet<Name>> = p.funcs.values().map(|f| (&f.name, callees(p, f))).collect();
+    let callees: IndexMap<&Name, IndexSet<Name>> =
+        p.funcs.values().map(|f| (&f.name, callees(p, f))).collect();
     let needed = reachable(p, &callees);
     let mut order: IndexSet<Name> = IndexSet::new();
     // Repeatedly take the first Func whose producers are all placed: stable and iterative.

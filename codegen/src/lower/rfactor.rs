@@ -38,9 +38,8 @@ fn split_op(f: &Name, args: &[Expr], k: usize, v: &Expr) -> Option<(BinaryOp, Ex
         ExprKind::Call { name, args: at, value } => name == f && at == args && *value == k,
         _ => false,
     };
-    let calls_f = |e: &Expr| {
-        nodes([e]).iter().any(|n| matches!(n.kind(), ExprKind::Call { name, .. } if name == f))
-    };
+    let calls_f =
+        |e: &Expr| nodes([e]).iter().any(|n| matches!(n.kind(), ExprKind::Call { name, .. } if name == f));
     // The running value may sit anywhere in a chain of one operator: (f + a) + b is f + (a + b) only with
     // reassociation, so only the two operands of the root count.
     match (is_self(a), is_self(b)) {
@@ -80,10 +79,15 @@ fn range(ty: ScalarType) -> (i64, i64) {
 /// Factors stage `k` of `plan`; the stage then reduces over the kept variables. Returns the intermediate.
 pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name) -> Result<FuncPlan, Error> {
     let stage = &plan.stages[k];
-    let text = format!("rfactor({}, {into})", keep.iter().map(|(r, v)| format!("{r} -> {v}")).collect::<Vec<_>>().join(", "));
+    let text = format!(
+        "rfactor({}, {into})",
+        keep.iter().map(|(r, v)| format!("{r} -> {v}")).collect::<Vec<_>>().join(", ")
+    );
     let fail = |rule: String| Err(illegal(&stage.id, text.clone(), rule));
     let Some(ops) = &stage.ops else {
-        return fail("the update is not an associative reduction (f(a) = f(a) op e, op in + * min max and or)".into());
+        return fail(
+            "the update is not an associative reduction (f(a) = f(a) op e, op in + * min max and or)".into(),
+        );
     };
     if keep.is_empty() {
         return fail("keeps no variable".into());
@@ -95,14 +99,16 @@ pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name
         if keep[..i].iter().any(|(q, w)| q == r || w == v) || plan.func.vars.iter().any(|w| w.0 == *v) {
             return fail(format!("{r} -> {v} repeats a variable"));
         }
-        let clash = stage.dims.iter().any(|d| d.name == *v && d.name != *r) || stage.splits.iter().any(|s| s.old == *v);
+        let clash = stage.dims.iter().any(|d| d.name == *v && d.name != *r)
+            || stage.splits.iter().any(|s| s.old == *v);
         if clash || stage.rvars.iter().any(|b| b.name == *v && b.name != *r) {
             return fail(format!("{v} already names a variable of this update"));
         }
     }
-    let kept: Vec<Bounded> = keep.iter().map(|(r, _)| bounds_of(stage, r)).collect::<Option<_>>().ok_or_else(|| {
-        illegal(&stage.id, text.clone(), "the bounds of a kept variable depend on a reduction variable")
-    })?;
+    let kept: Vec<Bounded> =
+        keep.iter().map(|(r, _)| bounds_of(stage, r)).collect::<Option<_>>().ok_or_else(|| {
+            illegal(&stage.id, text.clone(), "the bounds of a kept variable depend on a reduction variable")
+        })?;
     let partial = intermediate(plan, k, ops, keep, into)?;
     plan.stages[k] = merge(plan, k, ops, kept, into);
     Ok(partial)
@@ -148,8 +154,12 @@ fn intermediate(
     let new_name = |n: &Name| rename.get(n).unwrap_or(n).clone();
     let by: FxHashMap<Name, Expr> = keep.iter().map(|(r, v)| (r.clone(), Expr::var(v.clone()))).collect();
     let mut subst = Substitution::new(&by);
-    let args: Vec<Expr> =
-        stage.args.iter().map(|a| subst.apply(a)).chain(keep.iter().map(|(_, v)| Expr::var(v.clone()))).collect();
+    let args: Vec<Expr> = stage
+        .args
+        .iter()
+        .map(|a| subst.apply(a))
+        .chain(keep.iter().map(|(_, v)| Expr::var(v.clone())))
+        .collect();
     let mut values = vec![];
     for (i, v) in stage.values.iter().enumerate() {
         let Some((op, e)) = split_op(&f.name, &stage.args, i, v) else {

@@ -84,11 +84,19 @@ impl Nests<'_> {
                     f.func.name
                 ));
             }
-            if stage.splits.iter().any(|t| t.tail == Tail::RoundUp) || stage.id.stage == 0 && consumer.align.iter().any(Option::is_some) {
-                return fail(format!("S2: the loops of {} cover more than its domain", stage_text(&stage.id)));
+            if stage.splits.iter().any(|t| t.tail == Tail::RoundUp)
+                || stage.id.stage == 0 && consumer.align.iter().any(Option::is_some)
+            {
+                return fail(format!(
+                    "S2: the loops of {} cover more than its domain",
+                    stage_text(&stage.id)
+                ));
             }
             if !self.partitions(consumer) {
-                return fail(format!("S2: {} is itself computed in a nest, which may visit a point twice", consumer.func.name));
+                return fail(format!(
+                    "S2: {} is itself computed in a nest, which may visit a point twice",
+                    consumer.func.name
+                ));
             }
             if f.stages.len() > 1 && f.store != f.compute {
                 return fail("S2: a sink with update definitions must be stored where it is computed".into());
@@ -115,7 +123,9 @@ impl Nests<'_> {
                 let ranges = self.ranges(&l.stage, &f.store, name)?;
                 consumer.coords.iter().map(|c| ranges[c].clone()).collect()
             }
-            _ if f.output.is_some() && self.has_storage(f)? => (0..f.func.vars.len()).map(|d| self.domain(name, d)).collect(),
+            _ if f.output.is_some() && self.has_storage(f)? => {
+                (0..f.func.vars.len()).map(|d| self.domain(name, d)).collect()
+            }
             _ => return Ok(()),
         };
         let own: Vec<Interval> = own;
@@ -130,7 +140,8 @@ impl Nests<'_> {
             let footprint = self.region(name, &f.store)?;
             for (d, (foot, own)) in footprint.iter().zip(&named).enumerate() {
                 if !self.facts.proves_le(&foot.min, &own.min) || !self.facts.proves_le(&own.max, &foot.max) {
-                    let rule = format!("S3: the footprint in {} may not contain the own tile", f.func.vars[d].0);
+                    let rule =
+                        format!("S3: the footprint in {} may not contain the own tile", f.func.vars[d].0);
                     return Err(illegal(&f.stages[0].id, "sink", rule));
                 }
             }
@@ -143,18 +154,12 @@ impl Nests<'_> {
         Interval { min: Expr::from(0), max: offset(&extent_param(name, d), -1) }
     }
 
-    /// Conditions `value <= max` under which a point of dimension d goes to the output buffer.
-    pub fn own_conditions(&self, f: &FuncPlan, s: &Stage, to: Destination) -> Vec<(usize, Expr, Expr)> {
+    /// Where a point that also has intermediate storage goes to the output buffer, per dimension.
+    pub fn own_intervals(&self, f: &FuncPlan, to: Destination) -> Vec<Interval> {
         if !to.output || !to.intermediate {
             return vec![];
         }
-        let mut out = vec![];
-        for (d, own) in self.own.get(&f.func.name).into_iter().flatten().enumerate() {
-            let x = self.local_expr(s, &f.func.vars[d].0);
-            out.push((d, own.min.clone(), x.clone()));
-            out.push((d, x, own.max.clone()));
-        }
-        out
+        self.own.get(&f.func.name).cloned().unwrap_or_default()
     }
 
     /// Copies the own tile of an output with update definitions from its storage to its buffer.
@@ -166,8 +171,13 @@ impl Nests<'_> {
         let own = self.own[name].clone();
         let var = |d: usize| -> Name { format!("{name}.copy.{}", f.func.vars[d].0).into() };
         let args: Vec<Expr> = (0..own.len()).map(|d| Expr::var(var(d))).collect();
-        let values =
-            f.func.types().into_iter().enumerate().map(|(k, t)| Expr::call(name.clone(), t, args.clone(), k)).collect();
+        let values = f
+            .func
+            .types()
+            .into_iter()
+            .enumerate()
+            .map(|(k, t)| Expr::call(name.clone(), t, args.clone(), k))
+            .collect();
         let mut body = Stmt::Provide { func: name.clone(), args, values, to: Target::Output };
         for (d, i) in own.iter().enumerate() {
             body = Stmt::For {
@@ -214,7 +224,10 @@ impl Nests<'_> {
             let Some(i) = plan.pipeline.inputs.get(input) else {
                 return fail("there is no such input".into());
             };
-            let shared = plan.funcs.values().any(|g| g.func.name != f.func.name && g.in_place_of.as_ref() == Some(input));
+            let shared = plan
+                .funcs
+                .values()
+                .any(|g| g.func.name != f.func.name && g.in_place_of.as_ref() == Some(input));
             if shared {
                 return fail("A1: two outputs overwrite it".into());
             }

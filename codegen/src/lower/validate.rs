@@ -27,7 +27,10 @@ pub fn validate(p: &Pipeline) -> Result<(), Error> {
             return Err(error(p, format!("{} is an output twice", o.func)));
         }
         if o.halo.len() != f.vars.len() {
-            return Err(error(p, format!("output {} needs one halo per dimension ({})", o.func, f.vars.len())));
+            return Err(error(
+                p,
+                format!("output {} needs one halo per dimension ({})", o.func, f.vars.len()),
+            ));
         }
     }
     for i in p.inputs.values() {
@@ -56,7 +59,10 @@ fn check_func(p: &Pipeline, f: &Func) -> Result<(), Error> {
     }
     check_exprs(p, &f.name, &f.values, &vars)?;
     if nodes(&f.values).iter().any(|e| matches!(e.kind(), ExprKind::Call { name, .. } if *name == f.name)) {
-        return Err(error(p, format!("the pure definition of {} calls itself: use an update definition", f.name)));
+        return Err(error(
+            p,
+            format!("the pure definition of {} calls itself: use an update definition", f.name),
+        ));
     }
     for (k, u) in f.updates.iter().enumerate() {
         check_update(p, f, k, u, &vars)?;
@@ -84,7 +90,8 @@ fn check_update(p: &Pipeline, f: &Func, k: usize, u: &Update, vars: &FxHashSet<N
     for r in &u.rdom.vars {
         check_exprs(p, &at, [&r.min, &r.extent], &scope)?;
         for e in [&r.min, &r.extent] {
-            let func = |e: &&&Expr| matches!(e.kind(), ExprKind::Call { name, .. } if p.funcs.contains_key(name));
+            let func =
+                |e: &&&Expr| matches!(e.kind(), ExprKind::Call { name, .. } if p.funcs.contains_key(name));
             if nodes([e]).iter().any(|n| func(&n)) {
                 return Err(error(p, format!("{at}: the bounds of {} may call inputs only", r.name)));
             }
@@ -105,7 +112,13 @@ fn check_update(p: &Pipeline, f: &Func, k: usize, u: &Update, vars: &FxHashSet<N
 
 /// Every pure variable stands in its own place, on the left-hand side and in every self read, and nowhere else
 /// in their coordinates: distinct values of it are then independent.
-fn check_self_reads(p: &Pipeline, f: &Func, at: &str, u: &Update, pure: &FxHashSet<Name>) -> Result<(), Error> {
+fn check_self_reads(
+    p: &Pipeline,
+    f: &Func,
+    at: &str,
+    u: &Update,
+    pure: &FxHashSet<Name>,
+) -> Result<(), Error> {
     let misplaced = |args: &[Expr]| {
         args.iter().enumerate().find_map(|(i, a)| {
             let own = &f.vars[i].0;
@@ -127,7 +140,10 @@ fn check_self_reads(p: &Pipeline, f: &Func, at: &str, u: &Update, pure: &FxHashS
         None => Ok(()),
         Some(v) => Err(error(
             p,
-            format!("{at}: pure variable {v} must stand in its own place in every access to {}; use an RDom", f.name),
+            format!(
+                "{at}: pure variable {v} must stand in its own place in every access to {}; use an RDom",
+                f.name
+            ),
         )),
     }
 }
@@ -150,7 +166,10 @@ fn check_exprs<'a>(
             }
             ExprKind::Param(n) => check_param(p, at, n, e.ty())?,
             ExprKind::Call { name, args, value } => check_call(p, at, e, name, args, *value)?,
-            ExprKind::Load { .. } | ExprKind::Ramp(..) | ExprKind::Broadcast(_) | ExprKind::VectorReduce(..) => {
+            ExprKind::Load { .. }
+            | ExprKind::Ramp(..)
+            | ExprKind::Broadcast(_)
+            | ExprKind::VectorReduce(..) => {
                 return Err(error(p, format!("{at}: vector nodes and loads do not belong in a definition")));
             }
             _ => {}
@@ -178,7 +197,14 @@ fn check_param(p: &Pipeline, at: &str, name: &Name, ty: Type) -> Result<(), Erro
     }
 }
 
-fn check_call(p: &Pipeline, at: &str, e: &Expr, name: &Name, args: &[Expr], value: usize) -> Result<(), Error> {
+fn check_call(
+    p: &Pipeline,
+    at: &str,
+    e: &Expr,
+    name: &Name,
+    args: &[Expr],
+    value: usize,
+) -> Result<(), Error> {
     let (dims, types): (usize, Vec<ScalarType>) = match (p.funcs.get(name), p.inputs.get(name)) {
         (Some(f), _) => (f.vars.len(), f.types()),
         (_, Some(i)) => (i.dims, i.types.clone()),

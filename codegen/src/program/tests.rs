@@ -139,7 +139,8 @@ fn the_host_can_break_and_stop() {
 #[test]
 fn wrong_programs_are_refused() {
     let two = Value::Const(Scalar::F64(2.0));
-    let cases: Vec<(Box<dyn Fn(&Newton) -> Step>, &str)> = vec![
+    type Case = (Box<dyn Fn(&Newton) -> Step>, &'static str);
+    let cases: Vec<Case> = vec![
         (
             Box::new(move |n| run(0, &[("x", n.next), ("out", n.x)], &[("a", two)])),
             "program: next: read by input x of step before anything was written to it",

@@ -156,13 +156,13 @@ impl Buffer {
         self.memory.base().wrapping_offset(offset as isize).cast()
     }
 
-    /// Offset in elements, from the start of the memory, of a value; `None` outside domain and halo.
+    /// Offset in elements, from the origin of plane 0, of a value; `None` outside domain and halo.
     fn offset(&self, at: &[i32], channel: usize) -> Option<i64> {
         let s = &self.spec;
         if at.len() != s.extents.len() || channel >= s.channels {
             return None;
         }
-        let mut offset = self.origin + self.channel_step() * channel as i64;
+        let mut offset = self.channel_step() * channel as i64;
         for (d, &c) in at.iter().enumerate() {
             let (c, halo, extent) = (c as i64, s.halo[d] as i64, s.extents[d] as i64);
             if c < -halo || c >= extent + halo {
@@ -186,18 +186,10 @@ impl Buffer {
         (self.memory.base(), self.memory.bytes())
     }
 
-    /// Address of the value at the origin, channel 0, as `T`s.
-    pub(super) fn origin_ptr<T>(&self) -> *mut T {
-        self.plane_ptr(0).cast()
-    }
-
     /// The value at coordinates `at` (halo included), converted; `None` outside or if there is no such channel.
     pub fn get<T: Element>(&self, at: &[i32], channel: usize) -> Option<T> {
         let offset = self.offset(at, channel)?;
-        let wide = with_element!(self.spec.ty, E => {
-            // SAFETY: the offset is inside the memory, which holds elements of this type, initialised since allocation.
-            unsafe { self.memory.base().cast::<E>().offset(offset as isize).read() }.widen()
-        });
+        let wide = with_element!(self.spec.ty, E => self.cells::<E>().get(offset).widen());
         Some(T::narrow(wide))
     }
 
@@ -210,10 +202,7 @@ impl Buffer {
 
     fn write(&self, offset: i64, v: Wide) {
         self.touch();
-        with_element!(self.spec.ty, E => {
-            // SAFETY: as in `get`; there are no references into the memory, and no other thread (module doc).
-            unsafe { self.memory.base().cast::<E>().offset(offset as isize).write(E::narrow(v)) }
-        })
+        with_element!(self.spec.ty, E => self.cells::<E>().put(offset, E::narrow(v)));
     }
 
     /// Exchanges the memory of two buffers that look alike.

@@ -11,13 +11,29 @@ use super::element::{BoolByte, Element, with_element};
 /// Number of values from which on copies run in parallel.
 const PARALLEL: usize = 1 << 16;
 
-/// A raw pointer that may be sent: to disjoint rows of one buffer.
-struct Rows<E>(*mut E);
+/// The elements of a buffer as cells, by their offset from the origin of plane 0. Made by [`Buffer::cells`] with
+/// the buffer's own element type, used while the buffer lives, with offsets inside its memory; several threads touch disjoint
+/// elements only, while the buffer's own thread waits for them.
+pub(super) struct Cells<E>(*mut E);
 
-// SAFETY: every thread touches rows of its own, while the buffer's own thread waits for all.
-unsafe impl<E> Send for Rows<E> {}
+// SAFETY: by the rules of the type.
+unsafe impl<E> Send for Cells<E> {}
 // SAFETY: as above.
-unsafe impl<E> Sync for Rows<E> {}
+unsafe impl<E> Sync for Cells<E> {}
+
+impl<E: Element> Cells<E> {
+    /// The element at an offset.
+    pub(super) fn get(&self, offset: i64) -> E {
+        // SAFETY: by the rules of the type; memory is initialised when it is allocated.
+        unsafe { self.0.offset(offset as isize).read() }
+    }
+
+    /// Sets the element at an offset.
+    pub(super) fn put(&self, offset: i64, v: E) {
+        // SAFETY: by the rules of the type.
+        unsafe { self.0.offset(offset as isize).write(v) }
+    }
+}
 
 impl Buffer {
     /// Copies the domain from a slice, converting the element type. The slice must have one value per element and
@@ -29,13 +45,12 @@ impl Buffer {
         }
         self.touch();
         with_element!(self.spec().ty, E => {
-            let origin = Rows(self.origin_ptr::<E>());
+            let cells = self.cells::<E>();
             let this = RowLayout::of(self);
             let copy = |(r, values): (usize, &[T])| {
-                let origin = &origin;
+                let cells = &cells;
                 this.for_each_value(r, |i, offset| {
-                    // SAFETY: the offset is inside the domain, and no other thread has this row.
-                    unsafe { origin.0.offset(offset as isize).write(E::narrow(values[i].widen())) }
+                    cells.put(offset, E::narrow(values[i].widen()));
                 });
             };
             if from.len() < PARALLEL {
@@ -54,14 +69,12 @@ impl Buffer {
             return Ok(());
         }
         with_element!(self.spec().ty, E => {
-            let origin = Rows(self.origin_ptr::<E>());
+            let cells = self.cells::<E>();
             let this = RowLayout::of(self);
             let copy = |(r, values): (usize, &mut [T])| {
-                let origin = &origin;
+                let cells = &cells;
                 this.for_each_value(r, |i, offset| {
-                    // SAFETY: the offset is inside the domain, which nobody writes to while `self` is borrowed here: the
-                    // buffer is not `Sync`, and this thread waits for the copy.
-                    values[i] = T::narrow(unsafe { origin.0.offset(offset as isize).read() }.widen());
+                    values[i] = T::narrow(cells.get(offset).widen());
                 });
             };
             if to.len() < PARALLEL {
@@ -88,12 +101,11 @@ impl Buffer {
         let values = vec![v; row];
         let rows = self.rows();
         with_element!(self.spec().ty, E => {
-            let origin = self.origin_ptr::<E>();
+            let cells = self.cells::<E>();
             let this = RowLayout::of(self);
             for r in 0..rows {
                 this.for_each_value(r, |i, offset| {
-                    // SAFETY: the offset is inside the domain; elements are cells of this thread.
-                    unsafe { origin.offset(offset as isize).write(E::narrow(values[i].widen())) }
+                    cells.put(offset, E::narrow(values[i].widen()));
                 });
             }
         });
@@ -111,12 +123,11 @@ impl Buffer {
     pub fn value_outside(&self, low: i64, high: i64) -> Option<i64> {
         let mut found = None;
         with_element!(self.spec().ty, E => {
-            let origin = self.origin_ptr::<E>();
+            let cells = self.cells::<E>();
             let this = RowLayout::of(self);
             for r in 0..self.rows() {
                 this.for_each_value(r, |_, offset| {
-                    // SAFETY: the offset is inside the domain; elements are cells of this thread.
-                    let v = i64::narrow(unsafe { origin.offset(offset as isize).read() }.widen());
+                    let v = i64::narrow(cells.get(offset).widen());
                     if v < low || v > high {
                         found = Some(v);
                     }
@@ -129,6 +140,12 @@ impl Buffer {
     /// Rows of the domain.
     fn rows(&self) -> usize {
         (self.spec().len() * self.spec().channels).checked_div(self.row_length()).unwrap_or(0)
+    }
+
+    /// The elements, `E` being the type of [`Buffer::spec`].
+    pub(super) fn cells<E: Element>(&self) -> Cells<E> {
+        debug_assert_eq!(self.spec().ty.bytes(), size_of::<E>());
+        Cells(self.plane_ptr(0).cast())
     }
 
     /// Values in a row: channels times the first extent.

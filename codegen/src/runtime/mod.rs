@@ -9,3 +9,6 @@ mod pool;
 pub use buffer::{Buffer, BufferSpec};
 pub use element::{Element, Scalar, Wide};
 pub use pool::Pool;
+
+#[cfg(test)]
+mod tests;

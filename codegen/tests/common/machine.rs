@@ -62,7 +62,14 @@ impl Buffer {
         let origin: i64 = strides.iter().zip(halo).map(|(s, h)| s * *h as i64).sum();
         let memory = Memory { elements: vec![None; stride as usize], origin };
         let flat = vec![memory; if slots > 1 { 1 } else { types.len() }];
-        Buffer { types: types.to_vec(), extents: extents.to_vec(), halo: halo.to_vec(), flat, strides, layout }
+        Buffer {
+            types: types.to_vec(),
+            extents: extents.to_vec(),
+            halo: halo.to_vec(),
+            flat,
+            strides,
+            layout,
+        }
     }
 
     fn element(&mut self, k: usize, at: &[i32]) -> Option<&mut Option<Value>> {
@@ -165,8 +172,10 @@ impl Machine {
                 Err(format!("assertion: {message} {}", args.join(" ")))
             }
             Stmt::Realize { func, region, body } => {
-                let region =
-                    region.iter().map(|(a, b)| Ok((self.scalar(a)?, self.scalar(b)?))).collect::<Fallible<_>>()?;
+                let region = region
+                    .iter()
+                    .map(|(a, b)| Ok((self.scalar(a)?, self.scalar(b)?)))
+                    .collect::<Fallible<_>>()?;
                 let outer = self.realized.insert(func.clone(), Realized { region, planes: vec![] });
                 self.run(body)?;
                 self.realized.remove(func);
@@ -219,7 +228,8 @@ impl Machine {
         };
         let at = usize::try_from(index + memory.origin).ok();
         let n = memory.elements.len();
-        at.and_then(|i| memory.elements.get_mut(i)).ok_or_else(|| format!("{buffer}[{index}] of {n} is outside"))
+        at.and_then(|i| memory.elements.get_mut(i))
+            .ok_or_else(|| format!("{buffer}[{index}] of {n} is outside"))
     }
 
     /// The slot of a point in intermediate storage.
@@ -289,17 +299,25 @@ impl Machine {
             }
             ExprKind::Reinterpret(a) => {
                 let from = a.ty().scalar;
-                self.eval(a)?.into_iter().map(|v| value::reinterpret(from, ty, v).map_err(ill)).collect::<Fallible<_>>()?
+                self.eval(a)?
+                    .into_iter()
+                    .map(|v| value::reinterpret(from, ty, v).map_err(ill))
+                    .collect::<Fallible<_>>()?
             }
             ExprKind::Likely(a) => self.eval(a)?,
             ExprKind::Unary(op, a) => {
                 let from = a.ty().scalar;
-                self.eval(a)?.into_iter().map(|v| value::unary(*op, from, v).map_err(ill)).collect::<Fallible<_>>()?
+                self.eval(a)?
+                    .into_iter()
+                    .map(|v| value::unary(*op, from, v).map_err(ill))
+                    .collect::<Fallible<_>>()?
             }
             ExprKind::Binary(op, a, b) => {
                 let from = a.ty().scalar;
                 let (x, y) = (self.eval(a)?, self.eval(b)?);
-                zip(&x, &y).map(|(x, y)| value::binary(*op, from, x, y).map_err(ill)).collect::<Fallible<_>>()?
+                zip(&x, &y)
+                    .map(|(x, y)| value::binary(*op, from, x, y).map_err(ill))
+                    .collect::<Fallible<_>>()?
             }
             ExprKind::Fma(a, b, c) => {
                 let (x, y, z) = (self.eval(a)?, self.eval(b)?, self.eval(c)?);

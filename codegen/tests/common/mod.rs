@@ -7,7 +7,7 @@ mod machine;
 
 use machine::{Buffer, Machine};
 use sumsq_codegen::expr::Name;
-use sumsq_codegen::func::{Layout, Pipeline};
+use sumsq_codegen::func::Pipeline;
 use sumsq_codegen::lower::{self, LowerOptions, build_nests::build_nests};
 use sumsq_codegen::reference::{Bindings, Realization, Value, evaluate};
 use sumsq_codegen::schedule::Schedule;
@@ -59,12 +59,16 @@ pub fn try_check(
     };
     let mut m = bind(p, b, extents);
     m.folds = plan.funcs.values().map(|f| (f.func.name.clone(), f.fold.clone())).collect();
-    m.run(&built.body).map_err(|message| Error::Run { pipeline: p.name.clone(), message: format!("nests: {message}\n{nests}") })?;
+    m.run(&built.body).map_err(|message| Error::Run {
+        pipeline: p.name.clone(),
+        message: format!("nests: {message}\n{nests}"),
+    })?;
     compare(&m, "nests", &nests);
     let f = lower::lower(p, s, &LowerOptions { dump: None, verify: true })?;
     let body = f.body.to_string();
     let mut flat = bind(p, b, extents);
-    flat.run(&f.body).map_err(|message| Error::Run { pipeline: p.name.clone(), message: format!("{message}\n{body}") })?;
+    flat.run(&f.body)
+        .map_err(|message| Error::Run { pipeline: p.name.clone(), message: format!("{message}\n{body}") })?;
     compare(&flat, "lowered", &body);
     Ok(Ran { nests, body, stores: m.stores })
 }
@@ -94,7 +98,8 @@ fn bind(p: &Pipeline, b: &Bindings, extents: &[Vec<usize>]) -> Machine {
 /// Small whole numbers, different at neighbouring points, for which sums are exact.
 pub fn pattern(types: &[ScalarType], extents: &[usize], seed: i64) -> Realization {
     Realization::from_fn(types, extents, |c, k| {
-        let h = c.iter().enumerate().fold(seed + 17 * k as i64, |h, (d, &c)| h * 31 + (7 + d as i64) * c as i64);
+        let h =
+            c.iter().enumerate().fold(seed + 17 * k as i64, |h, (d, &c)| h * 31 + (7 + d as i64) * c as i64);
         (h.rem_euclid(19) - 7) as f64
     })
 }
@@ -125,6 +130,3 @@ pub fn bindings(inputs: Vec<(&str, Realization)>, params: Vec<(&str, Value)>) ->
         params: params.into_iter().map(|(n, v)| (n.into(), v)).collect(),
     }
 }
-
-/// The layout of plain arrays.
-pub const PLANAR: Layout = Layout::Planar;

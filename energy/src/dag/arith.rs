@@ -158,6 +158,21 @@ impl Dag {
         self.select(guard, value, zero)
     }
 
+    /// A product of `factors^exponents` kept as they are: a factor that is itself a product is not merged. For shared parts;
+    /// any constructor that meets such a product again may flatten it.
+    pub fn product_unexpanded(&mut self, factors: &[(ExprId, i32)]) -> ExprId {
+        let mut factors = factors.to_vec();
+        factors.sort_unstable();
+        let distinct = factors.windows(2).all(|w| w[0].0 != w[1].0);
+        let plain = |&(f, e): &(ExprId, i32)| e != 0 && !self.is_boolean(f) && self.as_constant(f).is_none();
+        match factors[..] {
+            [(f, 1)] => f,
+            [] => self.constant(1.0),
+            _ if distinct && factors.iter().all(plain) => self.intern(Node::Prod(factors.into_boxed_slice())),
+            _ => self.product(1.0, &factors),
+        }
+    }
+
     fn push_factor(&mut self, f: ExprId, e: i64, p: &mut Product) {
         if e == 0 || p.coefficient == 0.0 {
             return;

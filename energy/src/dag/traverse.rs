@@ -140,6 +140,25 @@ impl Dag {
         }
     }
 
+    /// [`Dag::with_children`] that leaves the shape of sums, products and selections as it is.
+    pub fn with_children_kept(&mut self, id: ExprId, map: &mut dyn FnMut(ExprId) -> ExprId) -> ExprId {
+        match self.node(id).clone() {
+            Node::Sum { constant, terms } => {
+                let terms: Vec<_> = terms.iter().map(|&(c, t)| (c.get(), map(t))).collect();
+                self.sum_unexpanded(constant.get(), &terms)
+            }
+            Node::Prod(factors) => {
+                let factors: Vec<_> = factors.iter().map(|&(f, e)| (map(f), e)).collect();
+                self.product_unexpanded(&factors)
+            }
+            Node::Select(c, a, b) => {
+                let (c, a, b) = (map(c), map(a), map(b));
+                self.intern(Node::Select(c, a, b))
+            }
+            _ => self.with_children(id, map),
+        }
+    }
+
     /// The expression of another element: what `id` is at element e + offset, written at e. Moves offsets, boxes and
     /// coordinates; reads through graphs have no neighbours and stay.
     ///

@@ -1,7 +1,7 @@
 //! Hoisting: the parts of a routine that depend on one element only and not on the direction, computed once per
 //! linearisation and stored beside the unknowns (ARAP then keeps a cosine and a sine per pixel).
 
-use super::{assume_guards, count_ops};
+use super::{count_ops, simplify};
 use crate::dag::{Access, At, Dag, ExprId, Node, Offset, Source};
 use crate::model::{Energy, SpaceId};
 use rustc_hash::FxHashMap;
@@ -30,7 +30,8 @@ enum Reads {
 /// division or a function call.
 ///
 /// Stored values are 0 outside the domain where the expression itself would be its value at zero reads. Where the two
-/// differ, the read is guarded by its own `InBounds`, which the enclosing guard usually resolves again.
+/// differ, the read is guarded by its own `InBounds`, which the enclosing guard usually resolves again. The passes run again
+/// on the roots.
 pub fn hoist(energy: &Energy, dag: &mut Dag, roots: &[ExprId]) -> Hoisted {
     let mut reads: FxHashMap<ExprId, Reads> = FxHashMap::default();
     let mut costly: FxHashMap<ExprId, bool> = FxHashMap::default();
@@ -57,7 +58,7 @@ pub fn hoist(energy: &Energy, dag: &mut Dag, roots: &[ExprId]) -> Hoisted {
         stored.insert(n, read_hoisted(energy, dag, n, (space, at), &mut values));
     }
     let replaced = dag.substitute_ids(roots, &mut |_, n| stored.get(&n).copied());
-    let roots = assume_guards(dag, &replaced);
+    let (roots, _) = simplify(dag, &replaced);
     Hoisted { values, roots }
 }
 

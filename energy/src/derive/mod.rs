@@ -20,6 +20,7 @@ mod count;
 mod factor;
 mod graph;
 mod hoist;
+mod share;
 mod simplify;
 mod stencil;
 
@@ -27,6 +28,7 @@ pub use cost::ResidualCost;
 pub use count::{OpCount, count_ops};
 pub use graph::{GraphRoutines, SlotRoutines};
 pub use hoist::{Hoisted, hoist};
+pub use share::share_parts;
 pub use simplify::{PassReport, assume_guards, factor_sums, simplify};
 pub use stencil::SpaceRoutines;
 

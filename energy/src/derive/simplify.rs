@@ -1,7 +1,7 @@
-//! The passes over assembled routines, in order: guards, factoring. Each keeps its result only where it needs no more
+//! The passes over assembled routines, in order: guards, factoring, sharing. Each keeps its result only where it needs no more
 //! operations than before, and reports the counts.
 
-use super::{OpCount, Routines, count_ops, factor::factor};
+use super::{OpCount, Routines, count_ops, factor::factor, share_parts};
 use crate::dag::{Dag, ExprId, Node};
 use rustc_hash::FxHashMap;
 
@@ -20,7 +20,8 @@ const ASSUME_BUDGET: usize = 1 << 20;
 /// Runs every pass on one routine.
 pub fn simplify(dag: &mut Dag, roots: &[ExprId]) -> (Vec<ExprId>, Vec<(&'static str, OpCount)>) {
     type Pass = fn(&mut Dag, &[ExprId]) -> Vec<ExprId>;
-    let passes: [(&'static str, Pass); 2] = [("guards", assume_guards), ("factored", factor_sums)];
+    let passes: [(&'static str, Pass); 3] =
+        [("guards", assume_guards), ("factored", factor_sums), ("shared", share_parts)];
     let mut current = roots.to_vec();
     let mut count = count_ops(dag, &current);
     let mut stages = vec![("assembled", count)];

@@ -1,7 +1,7 @@
 //! Energy files: the Opt language in Lua 5.1.
 //!
 //! A file is run once, in a sandbox, with the language's names in scope; what it calls drives the same
-//! [`Builder`] as the Rust front end. Every error carries the line that was running.
+//! builder as the Rust front end. Every error carries the line that was running.
 
 mod access;
 mod arguments;
@@ -46,7 +46,7 @@ impl Energy {
         let builder = builder.take();
         builder
             .finish(Some(source.clone()))
-            .map_err(|f| EnergyError::in_file(f.fault, f.line, f.notes, &source))
+            .map_err(|f| EnergyError::in_file(f.fault, f.line, Vec::new(), &source))
     }
 }
 
@@ -58,7 +58,8 @@ fn operate<R>(lua: &Lua, f: impl FnOnce(&mut Builder) -> Result<R, Fault>) -> ml
     let line = current_line(lua);
     let shared = lua.app_data_ref::<Shared>().map(|s| Rc::clone(&s));
     let shared = shared.ok_or_else(|| mlua::Error::runtime("no energy is being built"))?;
-    let mut builder = shared.borrow_mut();
+    // Taken only if Lua code could run inside an operation, through a metamethod of a list that it reads.
+    let mut builder = shared.try_borrow_mut().map_err(mlua::Error::external)?;
     builder.set_line(line);
     f(&mut builder).map_err(|fault| {
         let notes = builder.take_notes();

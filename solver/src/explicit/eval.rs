@@ -147,10 +147,8 @@ fn op_value(tape: &Tape, op: &Op, values: &[f64], at: &Instance<'_>, point: &Poi
 fn op_partials(tape: &Tape, k: usize, op: &Op, at: &Instance<'_>, work: &mut Workspace) {
     let v = |work: &Workspace, r: &Reg| work.values[*r as usize];
     match op {
-        Op::Read(r) => {
-            if at.column(&tape.reads[*r as usize]).is_some() {
-                work.partials[tape.partials_of(k).start] = 1.0;
-            }
+        Op::Read(r) if at.column(&tape.reads[*r as usize]).is_some() => {
+            work.partials[tape.partials_of(k).start] = 1.0;
         }
         Op::Sum { terms, .. } => terms.iter().for_each(|(c, r)| chain(tape, k, *r, *c, work)),
         Op::Prod(factors) => product_partials(tape, k, factors, work),

@@ -385,3 +385,6 @@ fn pattern(layout: &Layout<'_>, templates: &[Template], chunks: &[Chunk]) -> Res
     }
     Ok(Jacobian::zeros(layout.free_scalars().len(), indptr, indices))
 }
+
+#[cfg(test)]
+mod tests;

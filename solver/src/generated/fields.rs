@@ -2,7 +2,7 @@
 
 use super::{LANES, Skeleton};
 use rustc_hash::{FxHashMap, FxHashSet};
-use sumsq_codegen::{Expr, ExprKind, Func, Input, Pipeline, ScalarType};
+use sumsq_codegen::{Directive, Expr, ExprKind, Func, Input, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::emit::{Emitter, Place, names};
 use sumsq_energy::model::{ArrayId, Domain, GraphId, SpaceId};
@@ -57,8 +57,8 @@ impl Skeleton<'_> {
         i
     }
 
-    /// Declares every known input and every parameter that the pipeline's Funcs use and that is not there yet.
-    pub fn declare_inputs(&self, p: &mut Pipeline, ty: ScalarType) {
+    /// Declares every known input and every parameter that the pipeline's Funcs or their schedule use and that is not there yet.
+    pub fn declare_inputs(&self, p: &mut Pipeline, s: &Schedule, ty: ScalarType) {
         let known = self.known_inputs(ty);
         let mut roots: Vec<Expr> = vec![];
         for f in p.funcs.values() {
@@ -68,6 +68,12 @@ impl Skeleton<'_> {
                 roots.extend(u.rdom.vars.iter().flat_map(|v| [v.min.clone(), v.extent.clone()]));
             }
         }
+        roots.extend(s.stages.values().flatten().filter_map(|d| match d {
+            Directive::Split { factor: e, .. } | Directive::NonTemporal(e) | Directive::SkipUnless { cond: e, .. } => {
+                Some(e.clone())
+            }
+            _ => None,
+        }));
         let ranges = known.values().filter_map(|i| i.value_range.clone());
         let ranges = ranges.chain(p.inputs.values().filter_map(|i| i.value_range.clone()));
         roots.extend(ranges.flat_map(|(a, b)| [a, b]).collect::<Vec<_>>());

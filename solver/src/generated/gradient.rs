@@ -19,7 +19,7 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
         let f = space_gradient(k, &mut p, &mut s, space);
         p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
     }
-    k.declare_inputs(&mut p, k.master);
+    k.declare_inputs(&mut p, &s, k.master);
     (p, s)
 }
 

@@ -167,7 +167,7 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
     let ok = Expr::select(ok, number(1.0), number(0.0));
     let f = p.func(Func::new("alpha", &[], vec![alpha, pq, ok]));
     p.output(&f);
-    k.declare_inputs(&mut p, k.linear);
+    k.declare_inputs(&mut p, &s, k.linear);
     (p, s)
 }
 
@@ -235,7 +235,7 @@ pub fn sweep_b(k: &Skeleton) -> Scheduled {
     }
     let [rz, rr] = sums;
     decide(&mut p, rz, rr);
-    k.declare_inputs(&mut p, k.linear);
+    k.declare_inputs(&mut p, &s, k.linear);
     (p, s)
 }
 

@@ -59,6 +59,6 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
     }
     let model = p.func(Func::new("model", &[], totals.to_vec()));
     p.output(&model);
-    k.declare_inputs(&mut p, k.master);
+    k.declare_inputs(&mut p, &s, k.master);
     (p, s)
 }

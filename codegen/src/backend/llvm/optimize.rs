@@ -16,6 +16,10 @@ use crate::backend::target::{HostTarget, take_message};
 
 /// The passes, in order. Expressions come shared and vectorised, so what is left is: frame slots to registers, common
 /// values across statements, peepholes, loop invariants out of loops, dead stores. Vectorisers and unrolling do not run.
+///
+/// Measured on a function of 2400 instructions (AVX-512): the list takes an eighth of the time of code generation and a fifth
+/// of `default<O3>`'s, for code of the same size. Code generation at `Less` is no faster than at `Default`; at `None` it
+/// takes a third of the time and its code is a fifth larger.
 const PASSES: &str = "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,\
     simplifycfg,loop-mssa(licm),gvn,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
 

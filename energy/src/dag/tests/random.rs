@@ -153,7 +153,7 @@ fn env(x: &[f64; READS]) -> Values {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3000, max_global_rejects: 100_000, ..ProptestConfig::default() })]
 
     /// Constructors and passes keep the value to 1e-9 of the largest intermediate, and keep what is finite finite.
     #[test]

@@ -1,9 +1,9 @@
 //! What the passes find in known energies.
 
 use super::problems;
-use crate::dag::{Node, Source};
-use crate::derive::{Routines, count_ops, hoist};
-use crate::model::SpaceId;
+use crate::dag::{Dag, Node, Source};
+use crate::derive::{Routines, count_ops, hoist, share_parts};
+use crate::model::{ParamId, SpaceId};
 
 #[test]
 fn passes_never_cost_operations() {
@@ -47,4 +47,22 @@ fn laplacian_is_as_small_as_by_hand() {
     let block = routines.spaces[0].blocks[0];
     assert!(routines.dag.accesses(block).is_empty());
     assert!(!matches!(routines.dag.node(block), Node::Const(_)));
+}
+
+#[test]
+fn products_and_sums_share_their_parts() {
+    let mut dag = Dag::new();
+    let [a, b, c, d] = [0, 1, 2, 3].map(|p| dag.param(ParamId(p), 0));
+    // a*b*c, a*b*d, (a - b + c), 2*(d - a + b), c/d, a/d, b/d: named are a*b, a - b and 1/d.
+    let abc = dag.product(1.0, &[(a, 1), (b, 1), (c, 1)]);
+    let abd = dag.product(1.0, &[(a, 1), (b, 1), (d, 1)]);
+    let plus = dag.sum(0.0, &[(1.0, a), (-1.0, b), (1.0, c)]);
+    let minus = dag.sum(0.0, &[(-1.0, a), (1.0, b), (1.0, d)]);
+    let quotients = [a, b, c].map(|n| dag.div(n, d));
+    let mut roots = vec![abc, abd, plus, minus];
+    roots.extend(quotients);
+    let shared = share_parts(&mut dag, &roots);
+    let (before, after) = (count_ops(&dag, &roots), count_ops(&dag, &shared));
+    assert_eq!((before.add, before.mul, before.div), (4, 4, 3));
+    assert_eq!((after.add, after.mul, after.div), (3, 6, 1));
 }

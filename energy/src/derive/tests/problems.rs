@@ -194,7 +194,7 @@ pub(super) fn arap_image() -> Problem {
         let valid = b.dag().mul(inside, off);
         let du: Vec<ExprId> = (0..2).map(|c| difference(&mut b, shape, c, &o)).collect();
         let dx: Vec<ExprId> = (0..2).map(|c| difference(&mut b, offset, c, &o)).collect();
-        for c in 0..2 {
+        for (c, dx) in dx.into_iter().enumerate() {
             let dag = b.dag();
             let rotated = match c {
                 0 => {
@@ -206,7 +206,7 @@ pub(super) fn arap_image() -> Problem {
                     dag.add(p, q)
                 }
             };
-            let r = dag.sub(dx[c], rotated);
+            let r = dag.sub(dx, rotated);
             let r = dag.mul(w_reg, r);
             let r = dag.mul(valid, r);
             b.residual(GRID, r);

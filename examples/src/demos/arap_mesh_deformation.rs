@@ -1,0 +1,188 @@
+//! As-rigid-as-possible deformation of a mesh: some vertices are posed, the rest follows.
+
+use super::{DemoError, Problem, floats, indices, param, rows};
+use crate::io::Mesh;
+use crate::io::picture::{side_by_side, write_png};
+use crate::plot;
+use crate::render::{CLAY, View, render};
+use std::path::{Path, PathBuf};
+use sumsq::{NamedArray, Options};
+
+const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_10k.ply");
+
+/// Weights of handles and of rigidity, as the square roots that the energy takes.
+const W_FIT_SQRT: f32 = 5.0;
+const W_REG_SQRT: f32 = 1.0;
+
+/// Vertices near a point, moved together: turned by `angle` (radians) about an axis through the point, then shifted.
+#[derive(Clone, Copy, Debug)]
+struct Handle {
+    centre: [f32; 3],
+    radius: f32,
+    axis: [f32; 3],
+    angle: f32,
+    shift: [f32; 3],
+}
+
+const HELD: Handle =
+    Handle { centre: [0.0; 3], radius: 0.0, axis: [0.0, 1.0, 0.0], angle: 0.0, shift: [0.0; 3] };
+
+/// The dog faces +x, its left is +y, up is +z; the paws stand at z = 0. It gives the right paw, looks up and to its right, and
+/// raises its tail.
+const POSE: [Handle; 6] = [
+    Handle { centre: [-0.53, 0.08, 0.01], radius: 0.045, ..HELD },
+    Handle { centre: [-0.53, -0.08, 0.01], radius: 0.045, ..HELD },
+    Handle { centre: [0.16, 0.053, 0.01], radius: 0.045, ..HELD },
+    Handle { centre: [0.16, -0.053, 0.02], radius: 0.045, angle: -1.0, shift: [0.23, -0.02, 0.27], ..HELD },
+    Handle {
+        centre: [0.37, 0.0, 0.69],
+        radius: 0.06,
+        axis: [0.0, -0.5, -1.0],
+        angle: 0.55,
+        shift: [-0.03, -0.06, 0.03],
+    },
+    Handle { centre: [-0.716, 0.0, 0.336], radius: 0.03, angle: 1.3, shift: [0.02, 0.06, 0.33], ..HELD },
+];
+
+/// A mesh and where its handles go.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    mesh: Mesh,
+    /// Per vertex: where it is dragged.
+    targets: Vec<Option<[f32; 3]>>,
+}
+
+impl Scene {
+    /// The dog.
+    pub fn dog() -> Result<Scene, DemoError> {
+        let mesh = Mesh::from_ply(DOG).map_err(DemoError::Data)?;
+        let targets =
+            mesh.positions.iter().map(|&p| POSE.iter().find_map(|handle| handle.target(p))).collect();
+        Ok(Scene { mesh, targets })
+    }
+
+    /// The problem: Offset and Angle of every vertex, started at rest. Each edge is in the graph in both directions.
+    pub fn problem(&self) -> Problem {
+        let count = self.mesh.positions.len();
+        let rest = self.mesh.positions.as_flattened().to_vec();
+        let constraints =
+            self.targets.iter().flat_map(|target| target.unwrap_or([f32::NEG_INFINITY; 3])).collect();
+        let edges = self.mesh.directed_edges();
+        Problem {
+            energy: "arap_mesh_deformation",
+            text: include_str!("../../energies/arap_mesh_deformation.t"),
+            inputs: vec![
+                floats("Offset", &[count, 3], rest.clone()),
+                floats("Angle", &[count, 3], vec![0.0; 3 * count]),
+                floats("UrShape", &[count, 3], rest),
+                floats("Constraints", &[count, 3], constraints),
+                param("w_fitSqrt", W_FIT_SQRT),
+                param("w_regSqrt", W_REG_SQRT),
+                indices("G.v0", edges.iter().map(|edge| edge[0])),
+                indices("G.v1", edges.iter().map(|edge| edge[1])),
+            ],
+            options: Options { iterations: 100, ..Options::default() },
+        }
+    }
+
+    /// Writes the deformed mesh, a picture of before and after, and the plot of the energies (at the start, then after each step).
+    pub fn write(
+        &self,
+        solution: &[NamedArray],
+        energies: &[f64],
+        out: &Path,
+    ) -> Result<Vec<PathBuf>, DemoError> {
+        let moved = rows::<3>(solution, "Offset", self.mesh.positions.len())?;
+        let deformed = Mesh { positions: moved, triangles: self.mesh.triangles.clone() };
+        let names =
+            ["arap_mesh_deformation.ply", "arap_mesh_deformation.png", "arap_mesh_deformation_energy.png"];
+        let [mesh, picture, plot] = names.map(|name| out.join(name));
+        deformed.write_ply(&mesh)?;
+        write_png(&picture, &self.before_and_after(&deformed))?;
+        write_png(&plot, &plot::energies("arap_mesh_deformation", energies)?)?;
+        Ok(vec![mesh, picture, plot])
+    }
+
+    /// Both meshes from the same place; posed vertices are coloured.
+    fn before_and_after(&self, deformed: &Mesh) -> image::RgbImage {
+        let view = View::of(&[&self.mesh, deformed], [0.75, -1.0, 0.28], [0.0, 0.0, 1.0]);
+        let handle = [0.10, 0.28, 0.62];
+        let colours: Vec<[f32; 3]> =
+            self.targets.iter().map(|target| if target.is_some() { handle } else { CLAY }).collect();
+        let [before, after] = [&self.mesh, deformed].map(|mesh| render(mesh, &colours, &view, 800, 720));
+        side_by_side(&before, &after, 8)
+    }
+}
+
+impl Handle {
+    /// Where the vertex at `p` goes, if it belongs to this handle. (Rodrigues' rotation about a unit axis.)
+    fn target(&self, p: [f32; 3]) -> Option<[f32; 3]> {
+        let arm = [0, 1, 2].map(|i| p[i] - self.centre[i]);
+        if dot(arm, arm) > self.radius * self.radius {
+            return None;
+        }
+        let axis = self.axis.map(|a| a / dot(self.axis, self.axis).sqrt());
+        let cross = [
+            axis[1] * arm[2] - axis[2] * arm[1],
+            axis[2] * arm[0] - axis[0] * arm[2],
+            axis[0] * arm[1] - axis[1] * arm[0],
+        ];
+        let (sin, cos) = self.angle.sin_cos();
+        let along = dot(axis, arm) * (1.0 - cos);
+        Some(
+            [0, 1, 2]
+                .map(|i| self.centre[i] + self.shift[i] + cos * arm[i] + sin * cross[i] + along * axis[i]),
+        )
+    }
+}
+
+fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
+    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sumsq::ArrayData;
+
+    #[test]
+    fn handles_move_rigidly() {
+        let handle = POSE[4];
+        let points = [[0.37, 0.01, 0.70], [0.36, -0.02, 0.68], [0.39, 0.0, 0.69]];
+        let moved = points.map(|p| handle.target(p).unwrap());
+        let distance = |a: [f32; 3], b: [f32; 3]| {
+            dot([0, 1, 2].map(|i| a[i] - b[i]), [0, 1, 2].map(|i| a[i] - b[i])).sqrt()
+        };
+        for (i, j) in [(0, 1), (1, 2), (2, 0)] {
+            assert!((distance(points[i], points[j]) - distance(moved[i], moved[j])).abs() < 1e-6);
+        }
+        assert_eq!(handle.target([0.0; 3]), None);
+    }
+
+    #[test]
+    fn held_vertices_stay_exactly() {
+        let p = [-0.53, 0.075, 0.02];
+        assert_eq!(
+            POSE[0].target(p),
+            Some(p).map(|p| [0, 1, 2].map(|i| POSE[0].centre[i] + (p[i] - POSE[0].centre[i])))
+        );
+    }
+
+    #[test]
+    fn the_problem_has_the_conventions_of_the_energy() {
+        let problem = Scene::dog().unwrap().problem();
+        let get = |name: &str| problem.inputs.iter().find(|array| array.name == name).unwrap();
+        assert_eq!(get("Offset").shape, [10_002, 3]);
+        // A closed surface of genus 0: V - E + F = 2, so E = 3 V - 6, each in both directions.
+        assert_eq!(get("G.v0").shape, [2 * (3 * 10_002 - 6)]);
+        assert_eq!(get("G.v1").shape, get("G.v0").shape);
+        let ArrayData::F32(constraints) = &get("Constraints").data else { panic!() };
+        let posed = constraints.chunks(3).filter(|c| c[0] >= -999_999.9).count();
+        assert!((150..2000).contains(&posed), "{posed}");
+        for handle in POSE {
+            let own =
+                Scene::dog().unwrap().mesh.positions.iter().filter(|&&p| handle.target(p).is_some()).count();
+            assert!(own >= 10, "{handle:?} has {own} vertices");
+        }
+    }
+}
