@@ -360,10 +360,12 @@ impl Machine {
         let ty: Type = a.ty();
         let mut v = self.eval(a)?;
         while v.len() > 1 {
-            let half = v.len() / 2;
-            v = (0..half)
-                .map(|l| value::binary(op, ty.scalar, v[l], v[l + half]).map_err(|e| e.0))
-                .collect::<Fallible<_>>()?;
+            // The upper half of the lanes onto the lower, whose last is left over if they are odd.
+            let half = v.len().div_ceil(2);
+            for l in half..v.len() {
+                v[l - half] = value::binary(op, ty.scalar, v[l - half], v[l]).map_err(|e| e.0)?;
+            }
+            v.truncate(half);
         }
         Ok(v[0])
     }
