@@ -158,7 +158,7 @@ mod tests {
         check(5, vec![]);
         check(1, vec![0; 100_000]);
         check(3, vec![2, 2, 0, 2]);
-        check(1000, (0..7919u32).map(|e| (e * 2_654_435_761) % 1000).collect());
+        check(1000, (0..7919u32).map(|e| e.wrapping_mul(2_654_435_761) % 1000).collect());
         check(200, (0..500u32).map(|e| if e % 3 == 0 { 7 } else { e % 200 }).collect());
     }
 }
