@@ -30,7 +30,7 @@ fn pipeline() -> Pipeline {
     let vars = [vx, vy];
     let mut p = Pipeline::new("random");
     let mut input = Input::new("in", &[I32], 2);
-    input.halo = vec![64, 64];
+    input.halo = vec![300, 300];
     let i = p.input(input);
     let at = |dx: i64, dy: i64| [&x + dx, &y + dy];
     let a =
@@ -52,24 +52,22 @@ fn pipeline() -> Pipeline {
     p
 }
 
+/// Random splits and order of one stage; kinds are given to loops where they are often legal.
 fn loops(r: &mut Random, s: &mut Schedule, func: &str, stage: usize, output: bool) -> Vec<String> {
     let mut dims: Vec<String> = if stage == 0 { vec![] } else { vec!["rx".into(), "ry".into()] };
     dims.extend(["x".into(), "y".into()]);
     let mut h = if stage == 0 { s.func(func) } else { s.update(func, stage - 1) };
+    let mut constant = vec![];
     for _ in 0..r.below(4) {
         let old = r.pick(&dims);
         let (o, i) = (format!("{old}o"), format!("{old}i"));
         let tails = [Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp];
         let tail = tails[r.below(if output || stage > 0 { 2 } else { 3 })];
-        let factor = r.pick(&[1, 2, 3, 4, 8]);
-        h = h.split(&old, &o, &i, factor, tail);
+        h = h.split(&old, &o, &i, r.pick(&[1, 2, 3, 4, 8]), tail);
         let k = dims.iter().position(|d| *d == old).expect("picked");
         dims.splice(k..=k, [i.clone(), o]);
-        match r.below(6) {
-            0 | 1 => h = h.vectorize_loop(&i),
-            2 => h = h.unroll(&i),
-            _ => {}
-        }
+        constant.retain(|c| *c != old);
+        constant.push(i);
     }
     if r.below(2) == 0 {
         for k in (1..dims.len()).rev() {
@@ -79,50 +77,56 @@ fn loops(r: &mut Random, s: &mut Schedule, func: &str, stage: usize, output: boo
         let names: Vec<&str> = dims.iter().map(|d| &**d).collect();
         h = h.reorder(&names);
     }
-    if r.below(3) == 0 {
-        h.parallel(&r.pick(&dims));
+    if constant.contains(&dims[0]) && r.below(3) > 0 {
+        h = h.vectorize_loop(&dims[0]);
+    }
+    if constant.contains(&dims[1]) && r.below(2) > 0 {
+        h = h.unroll(&dims[1]);
+    }
+    let outer = &dims[dims.len() - 1];
+    if !outer.starts_with('r') && dims.len() > 2 && r.below(3) == 0 {
+        h.parallel(outer);
     }
     dims
 }
 
 fn schedule(r: &mut Random) -> Schedule {
     let mut s = Schedule::new();
-    let mut places: Vec<(&str, usize, Vec<String>)> = vec![("out", 0, loops(r, &mut s, "out", 0, true))];
+    let out = loops(r, &mut s, "out", 0, true);
+    // Producers of a Func computed at a loop of `out` sit there or further out.
+    let mut at = 0;
     for f in ["c", "b", "a"] {
-        let kind = r.below(4);
+        let kind = r.below(6);
         if kind == 0 && f != "c" {
             continue;
         }
-        let dims = loops(r, &mut s, f, 0, false);
-        if kind < 2 {
+        loops(r, &mut s, f, 0, false);
+        if kind == 1 {
             s.func(f).compute_root();
-        } else {
-            let (g, stage, of) = r.pick(&places);
-            let k = r.below(of.len());
-            let level = |v: &str| match stage {
-                0 => LoopLevel::pure(g, v),
-                n => LoopLevel::update(g, n - 1, v),
-            };
-            s.func(f).compute_at(level(&of[k]));
+            at = out.len();
+        } else if at < out.len() {
+            at = at.max(r.below(out.len()));
+            s.func(f).compute_at(LoopLevel::pure("out", &out[at]));
             if r.below(2) == 0 {
-                s.func(f).store_at(level(&of[k + r.below(of.len() - k)]));
+                s.func(f).store_at(LoopLevel::pure("out", &out[at + r.below(out.len() - at)]));
             }
-        }
-        if r.below(4) == 0 {
-            s.func(f).fold_storage(r.pick(&["x", "y"]), r.pick(&[2, 4, 8, 16]));
+            if r.below(3) == 0 {
+                s.func(f).fold_storage(r.pick(&["x", "y"]), r.pick(&[4, 8, 16]));
+            }
+        } else {
+            s.func(f).compute_root();
         }
         if r.below(4) == 0 {
             s.func(f).align_bounds(r.pick(&["x", "y"]), r.pick(&[2, 4, 5]));
         }
-        if r.below(5) == 0 {
+        if kind > 3 && r.below(6) == 0 {
             s.func(f).store_in(r.pick(&[Memory::Stack, Memory::Register]));
         }
-        places.push((f, 0, dims));
         if f == "c" {
             let dims = loops(r, &mut s, f, 1, false);
-            places.push((f, 1, dims));
-            if r.below(5) == 0 {
-                s.update("c", 0).rfactor(&[("rx", "u")], "c_u");
+            let reduction: Vec<String> = dims.into_iter().filter(|d| d.starts_with('r')).collect();
+            if r.below(3) == 0 {
+                s.update("c", 0).rfactor(&[(&r.pick(&reduction), "u")], "c_u");
             }
         }
     }
@@ -141,14 +145,18 @@ fn random_schedules_agree_with_the_reference() {
         r.below(2);
         let s = schedule(&mut r);
         let (w, h) = r.pick(&[(1, 1), (7, 5), (12, 9)]);
-        let b = bindings(vec![("in", with_halo(&pattern(&[I32], &[w, h], 3), &[64, 64]))], vec![]);
+        let b = bindings(vec![("in", with_halo(&pattern(&[I32], &[w, h], 3), &[300, 300]))], vec![]);
         match std::panic::catch_unwind(|| try_check(&p, &s, &b, &[vec![w, h]], 0.0)) {
             Ok(Ok(ran)) => {
                 legal += 1;
                 slides += ran.nests.contains("select(") as usize;
                 folds += s.to_string().contains("fold_storage") as usize;
             }
-            Ok(Err(e @ Error::Schedule { .. })) => if std::env::var_os("SHOW").is_some() { println!("illegal: {e}") },
+            Ok(Err(e @ Error::Schedule { .. })) => {
+                if std::env::var_os("SHOW").is_some() {
+                    println!("illegal: {e}")
+                }
+            }
             Ok(Err(e)) => panic!("seed {seed}, {w} x {h}: {e}\n{s}"),
             Err(_) => panic!("seed {seed}, {w} x {h}\n{s}"),
         }

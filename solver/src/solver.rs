@@ -124,11 +124,13 @@ impl Problem<'_> {
         let started = Instant::now();
         let mut run = Run::new(&mut self.plan, options, limit);
         let outcome = minimise(&mut run, options, free, callback);
-        let (failure, residuals, unconstrained) = (run.failure.take(), run.residuals, run.start.unconstrained);
+        let (failure, residuals, unconstrained) =
+            (run.failure.take(), run.residuals, run.start.unconstrained);
         if let Some(e) = failure {
             return Err(e);
         }
-        let outcome = outcome.map_err(|e| SolveError::InitialNotFinite { energy: e.energy, place: String::new() })?;
+        let outcome =
+            outcome.map_err(|e| SolveError::InitialNotFinite { energy: e.energy, place: String::new() })?;
         let solve = started.elapsed().as_secs_f64();
         self.plan.download_unknowns(data);
         let seconds = Seconds { compile: self.solver.compile_seconds, plan: self.plan_seconds, solve };

@@ -133,6 +133,7 @@ enum Mode {
 }
 
 /// One stage being emitted.
+#[derive(Clone)]
 struct Emit<'p> {
     f: &'p FuncPlan,
     s: &'p Stage,
@@ -378,7 +379,7 @@ impl<'p> Nests<'p> {
             let name = self.full_name(s, &format!("{}.base", t.old));
             cx.slots[slot].push(Item::Let(name, value));
         }
-        for t in s.splits.iter().filter(chosen).filter(|t| t.tail != Tail::RoundUp) {
+        for t in s.splits.iter().filter(chosen).filter(|t| !rounds_region(s, t)) {
             let slot = self.slot_of(cx, &t.old).max(self.bounds_slot(cx, &t.old));
             let (_, max) = cx.bounds[&t.old].clone();
             cx.slots[slot].push(Item::Tail(cx.locals[&t.old].clone(), max));
@@ -523,23 +524,17 @@ impl<'p> Nests<'p> {
         let (max, trimmed) = self.trim(cx, j, &min, &max);
         let var = self.full_name(s, &dim.name);
         let extent = Interval { min: min.clone(), max: max.clone() }.extent();
+        // Asked before the loop is entered: inside, there is at least one iteration.
+        let (most, least) = (self.facts.upper(&extent), self.facts.lower(&extent));
         self.facts.bind_loop(&var, &min, &max);
         let level = LoopLevel { stage: s.id.clone(), var: dim.name.clone() };
-        let mut inner = Emit {
-            f: cx.f,
-            s,
-            slots: cx.slots.clone(),
-            locals: cx.locals.clone(),
-            bounds: cx.bounds.clone(),
-            destination: cx.destination,
-        };
+        let mut inner = cx.clone();
         if let Some(i) = trimmed {
             inner.slots[j + 1].remove(i);
         }
-        let most = self.facts.upper(&extent);
         if most.is_some_and(|u| u <= 1) {
             self.facts.bind(&var, &min);
-            let some = self.facts.lower(&extent).is_some_and(|l| l >= 1);
+            let some = least.is_some_and(|l| l >= 1);
             self.around.push(Around::Once(level));
             let body = self.slot(&inner, j + 1, mode.clone());
             self.around.pop();
@@ -552,7 +547,7 @@ impl<'p> Nests<'p> {
                 let rule = "the extent has no small constant bound; split the loop first";
                 return Err(illegal(&s.id, format!("{:?}({})", dim.kind, dim.name), rule));
             };
-            if self.facts.lower(&extent) != Some(most) {
+            if least != Some(most) {
                 inner.slots[j + 1].insert(0, Item::Tail(Expr::var(var.clone()), max.clone()));
                 self.facts.bind_loop(&var, &min, &offset(&min, most - 1));
             }
@@ -575,7 +570,7 @@ impl<'p> Nests<'p> {
         {
             return unchanged;
         }
-        let Some(t) = s.splits.iter().find(|t| t.inner == dim.name && t.tail != Tail::RoundUp) else {
+        let Some(t) = s.splits.iter().find(|t| t.inner == dim.name && !rounds_region(s, t)) else {
             return unchanged;
         };
         if self.slot_of(cx, &t.outer).max(self.bounds_slot(cx, &t.old)) > j {
@@ -629,6 +624,21 @@ impl<'p> Nests<'p> {
 
 /// Largest extent of a loop that is vectorised or unrolled.
 const MAX_COPIES: i64 = 1024;
+
+/// Does the split need no guard, because the region is rounded up to whole blocks of it or a split around it has one? A
+/// RoundUp of a block's inside does not grow the region: it is guarded, unless the factors divide.
+fn rounds_region(s: &Stage, t: &Split) -> bool {
+    let inner = |n: &Name| s.splits.iter().any(|u| u.inner == *n);
+    let parent = |n: &Name| s.splits.iter().find(|u| u.outer == *n).map(|u| u.old.clone());
+    let mut name = t.old.clone();
+    while !inner(&name) {
+        match parent(&name) {
+            Some(p) => name = p,
+            None => return t.tail == Tail::RoundUp,
+        }
+    }
+    false
+}
 
 /// The parts of a conjunction.
 fn conjuncts(e: &Expr) -> Vec<Expr> {

@@ -18,7 +18,7 @@ impl Nests<'_> {
                 let live = live.map_or("an unbounded number of".to_string(), |n| n.to_string());
                 let directive = format!("fold_storage({}, {factor})", f.func.vars[d].0);
                 let rule = format!(
-                    "{live} coordinates are live at once, in [{:?}, {:?}]",
+                    "{live} coordinates are live at once, in [{}, {}]",
                     required[d].min, required[d].max
                 );
                 return Err(illegal(&f.stages[0].id, directive, rule));

@@ -18,13 +18,16 @@ pub struct Ran {
     /// The nests, as text.
     pub nests: String,
     /// The lowered body, as text.
+    #[allow(dead_code, reason = "not every test file looks at it")]
     pub body: String,
     /// How often the elements of each Func were stored in intermediate storage by the nests.
+    #[allow(dead_code, reason = "not every test file looks at it")]
     pub stores: std::collections::HashMap<Name, usize>,
 }
 
 /// Lowers, runs both the nests and the lowered function, and compares every output with the reference: integers and
 /// floats exactly, or within `tolerance` relative to the largest magnitude.
+#[allow(dead_code, reason = "not every test file uses it")]
 pub fn check(p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usize>], tolerance: f64) -> Ran {
     match try_check(p, s, b, extents, tolerance) {
         Ok(r) => r,

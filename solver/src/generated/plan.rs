@@ -105,7 +105,8 @@ impl<'k> Plan<'k> {
                 if field.space != s.id {
                     continue;
                 }
-                let (first, n) = (component_index(self.k.energy, UnknownId(u as u32), 0), field.channels as usize);
+                let (first, n) =
+                    (component_index(self.k.energy, UnknownId(u as u32), 0), field.channels as usize);
                 for (to, from) in packed.chunks_mut(s.components).zip(values.chunks(n)) {
                     to[first..first + n].copy_from_slice(from);
                 }
@@ -164,7 +165,11 @@ impl<'k> Plan<'k> {
         self.run(Phase::Mask)
     }
 
-    fn fill_graphs(&mut self, data: &ProblemData, incidences: &[(GraphId, u16, Incidence)]) -> Result<(), SolveError> {
+    fn fill_graphs(
+        &mut self,
+        data: &ProblemData,
+        incidences: &[(GraphId, u16, Incidence)],
+    ) -> Result<(), SolveError> {
         for (g, graph) in data.graphs.iter().enumerate() {
             for (slot, elements) in graph.vertices.iter().enumerate() {
                 let space = self.k.energy.graphs[g].vertices[slot].space;
@@ -295,7 +300,11 @@ impl Builder<'_> {
     }
 
     /// Extents of every buffer that has dims, by name.
-    fn extents(&self, data: &ProblemData, incidences: &[(GraphId, u16, Incidence)]) -> BTreeMap<String, Vec<i32>> {
+    fn extents(
+        &self,
+        data: &ProblemData,
+        incidences: &[(GraphId, u16, Incidence)],
+    ) -> BTreeMap<String, Vec<i32>> {
         let mut out = BTreeMap::new();
         let ints = |e: Vec<usize>| -> Vec<i32> { e.into_iter().map(|n| n as i32).collect() };
         for s in &self.k.spaces {
@@ -339,6 +348,7 @@ impl Builder<'_> {
         let mut integers = sizes::integers(&self.k, data);
         for (g, slot, i) in incidences {
             integers.insert(format!("{}.rows", gather::rows(*g, *slot)), i.rows() as i64);
+            integers.insert(format!("{}.entries", gather::rows(*g, *slot)), i.edge.len() as i64);
         }
         integers.insert("streaming".into(), streaming as i64);
         for (name, v) in integers {
@@ -370,7 +380,12 @@ impl Builder<'_> {
     }
 
     /// Adds the buffers and parameters that a pipeline takes and that are not there yet.
-    fn buffers(&mut self, role: Role, m: &Compiled, extents: &BTreeMap<String, Vec<i32>>) -> Result<(), SolveError> {
+    fn buffers(
+        &mut self,
+        role: Role,
+        m: &Compiled,
+        extents: &BTreeMap<String, Vec<i32>>,
+    ) -> Result<(), SolveError> {
         for slot in &m.signature().buffers {
             let name = self.table_name(role, &slot.name);
             if self.ids.contains_key(&name) {
@@ -381,7 +396,10 @@ impl Builder<'_> {
                 (_, Some(e)) => e.clone(),
                 (_, None) => unreachable!("{name}: every buffer with dims has its extents listed"),
             };
-            let spec = BufferSpec::new(slot.ty, &extents).channels(slot.channels).layout(slot.layout).halo(&slot.halo);
+            let spec = BufferSpec::new(slot.ty, &extents)
+                .channels(slot.channels)
+                .layout(slot.layout)
+                .halo(&slot.halo);
             let buffer = Buffer::new(spec).map_err(|e| SolveError::Data(format!("{name}: {e}")))?;
             let id = self.table.add(name.as_str(), buffer, true);
             self.ids.insert(name, id);

@@ -45,7 +45,16 @@ impl<'p, 'k> Run<'p, 'k> {
     /// A solve from the plan's x; `linear_limit` bounds PCG iterations per step.
     pub fn new(plan: &'p mut Plan<'k>, options: &'p Options, linear_limit: usize) -> Run<'p, 'k> {
         let start = Start::default();
-        Run { plan, options, linear_limit, scaled: false, damped_for: None, failure: None, start, residuals: 0 }
+        Run {
+            plan,
+            options,
+            linear_limit,
+            scaled: false,
+            damped_for: None,
+            failure: None,
+            start,
+            residuals: 0,
+        }
     }
 
     fn run(&mut self, phase: Phase) -> bool {
