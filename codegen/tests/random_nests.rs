@@ -152,7 +152,11 @@ fn random_schedules_agree_with_the_reference() {
                 slides += ran.nests.contains("select(") as usize;
                 folds += s.to_string().contains("fold_storage") as usize;
             }
-            Ok(Err(e @ Error::Schedule { .. })) => if std::env::var_os("SHOW").is_some() { println!("illegal: {e}") },
+            Ok(Err(e @ Error::Schedule { .. })) => {
+                if std::env::var_os("SHOW").is_some() {
+                    println!("illegal: {e}")
+                }
+            }
             Ok(Err(e)) => panic!("seed {seed}, {w} x {h}: {e}\n{s}"),
             Err(_) => panic!("seed {seed}, {w} x {h}\n{s}"),
         }
