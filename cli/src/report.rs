@@ -76,11 +76,11 @@ pub fn table(report: &Report) -> String {
     text
 }
 
-const HEADER: &str = "iter         energy     max|g|       |s|      gain     radius  ok    pcg  stop                 |r|/|b|  seconds";
+const HEADER: &str = "iter         energy     max|g|       |s|      gain     radius  ok    pcg  stop                  |r|/|b|  seconds";
 
 fn line(step: &Iteration) -> String {
     format!(
-        "{:>4}  {:>13.6e}  {:>9.2e} {:>9.2e} {:>9.2e} {:>10.2e} {:>3} {:>6}  {:<18} {:>9.1e} {:>8.3}\n",
+        "{:>4}  {:>13.6e}  {:>9.2e} {:>9.2e} {:>9.2e} {:>10.2e} {:>3} {:>6}  {:<19} {:>9.1e} {:>8.3}\n",
         step.iteration,
         step.energy,
         step.gradient_max_norm,

@@ -17,9 +17,9 @@ use crate::backend::llvm::Kernel;
 use crate::error::Error;
 use crate::expr::Name;
 use crate::func::Pipeline;
-use crate::schedule::Schedule;
 use crate::lower::{LowerOptions, lower};
 use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
+use crate::schedule::Schedule;
 use crate::stmt::LoweredFunction;
 
 use bind::Plan;
@@ -43,7 +43,8 @@ impl Compiled {
     pub fn new(pipeline: &Pipeline, schedule: &Schedule, target: &HostTarget) -> Result<Compiled, Error> {
         let job = (pipeline.clone(), schedule.clone());
         let mut all = Compiled::all(vec![job], target)?;
-        all.pop().ok_or_else(|| Error::Backend { pipeline: pipeline.name.clone(), message: "not compiled".into() })
+        all.pop()
+            .ok_or_else(|| Error::Backend { pipeline: pipeline.name.clone(), message: "not compiled".into() })
     }
 
     /// Lowers and compiles several pipelines on all cores, each in an LLVM context of its own. Results come in the order of

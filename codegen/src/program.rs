@@ -90,6 +90,11 @@ impl Table {
         Table::default()
     }
 
+    /// Number of buffers and of parameters; it only grows.
+    fn size(&self) -> (usize, usize) {
+        (self.buffers.len(), self.params.len())
+    }
+
     /// Adds a buffer. `initialised` says that its contents (zeros, if nothing else) are meant to be read.
     pub fn add(&mut self, name: impl Into<Name>, buffer: Buffer, initialised: bool) -> BufferId {
         self.buffers.push(Entry { name: name.into(), buffer, initialised });
@@ -146,6 +151,8 @@ impl Table {
 /// A checked program.
 pub struct Program {
     steps: Vec<Prepared>,
+    /// Buffers and parameters of the table that it was checked with.
+    table_size: (usize, usize),
 }
 
 /// A step with everything looked up.
@@ -170,7 +177,7 @@ impl Program {
     /// Checks `steps` (see [`verify`]) and looks everything up.
     pub fn new(pipelines: &[Compiled], table: &Table, steps: &[Step]) -> Result<Program, Error> {
         verify::verify(pipelines, table, steps)?;
-        Ok(Program { steps: prepare(pipelines, table, steps)? })
+        Ok(Program { steps: prepare(pipelines, table, steps)?, table_size: table.size() })
     }
 
     /// Runs the program on the table that it was checked with. `host` is asked at every `Host` step, by the step's name.
@@ -180,6 +187,14 @@ impl Program {
         pool: &Pool,
         host: &mut dyn FnMut(&str, &mut Table) -> Result<Flow, Error>,
     ) -> Result<(), Error> {
+        let (buffers, params) = table.size();
+        if buffers < self.table_size.0 || params < self.table_size.1 {
+            return Err(crate::compile::bind_error(
+                "program",
+                "table",
+                "it is not the one that the program was made for",
+            ));
+        }
         execute(&mut self.steps, table, pool, host).map(|_| ())
     }
 }

@@ -11,8 +11,8 @@ pub mod report;
 pub mod solver;
 
 pub use data::{ArrayData, GraphData, NamedArray, ProblemData};
-pub use options::{Backend, Method, Options, Precision, Preconditioner};
 pub use error::SolveError;
+pub use options::{Backend, Method, Options, Precision, Preconditioner};
 pub use report::{Iteration, LinearStop, Report, Seconds, Termination};
 pub use solver::{Problem, Solver};
 pub use sumsq_codegen as codegen;

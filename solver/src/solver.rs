@@ -4,10 +4,12 @@
 //! Solver::compile(energy, &options)?  ->  solver.plan(&data)?  ->  problem.solve(&mut data, &options, &mut callback)?
 //! ```
 
+use crate::check::{Certificate, CheckError, check};
 use crate::data::ProblemData;
 use crate::error::SolveError;
 use crate::generated::Prepared;
-use crate::generated::compile::{Modules, Settings};
+use crate::generated::certify::Certified;
+use crate::generated::compile::{Modules, Settings, pipelines};
 use crate::generated::plan::Plan;
 use crate::generated::steps::Run;
 use crate::lm::{Callback, minimise};
@@ -17,7 +19,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use sumsq_codegen::ScalarType;
 use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::Pool;
+use sumsq_codegen::stmt::LoweredFunction;
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, SpaceId};
 
@@ -74,6 +78,15 @@ impl Solver {
     }
 }
 
+/// The pipelines of an energy, lowered: loops, before LLVM sees them.
+pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction>, SolveError> {
+    let settings = settings(energy, options)?;
+    let prepared = Prepared::new(energy);
+    let k = settings.skeleton(energy, &prepared);
+    let lower_one = |(p, s)| lower(&p, &s, &LowerOptions::default());
+    Ok(pipelines(&k).into_iter().flatten().map(lower_one).collect::<Result<_, _>>()?)
+}
+
 fn settings(energy: &Energy, options: &Options) -> Result<Settings, SolveError> {
     let (master, linear) = match options.precision {
         Precision::Mixed => (ScalarType::F64, ScalarType::F32),
@@ -124,11 +137,13 @@ impl Problem<'_> {
         let started = Instant::now();
         let mut run = Run::new(&mut self.plan, options, limit);
         let outcome = minimise(&mut run, options, free, callback);
-        let (failure, residuals, unconstrained) = (run.failure.take(), run.residuals, run.start.unconstrained);
+        let (failure, residuals, unconstrained) =
+            (run.failure.take(), run.residuals, run.start.unconstrained);
         if let Some(e) = failure {
             return Err(e);
         }
-        let outcome = outcome.map_err(|e| SolveError::InitialNotFinite { energy: e.energy, place: String::new() })?;
+        let outcome =
+            outcome.map_err(|e| SolveError::InitialNotFinite { energy: e.energy, place: String::new() })?;
         let solve = started.elapsed().as_secs_f64();
         self.plan.download_unknowns(data);
         let seconds = Seconds { compile: self.solver.compile_seconds, plan: self.plan_seconds, solve };
@@ -158,6 +173,21 @@ impl Problem<'_> {
             seconds,
             warnings,
         })
+    }
+
+    /// Certifies the generated routines at `x` in direction `v`, both over all unknown scalars (see [`crate::check`]). Needs a
+    /// solver compiled for float64.
+    pub fn certify(
+        &mut self,
+        data: &ProblemData,
+        x: &[f64],
+        v: &[f64],
+    ) -> Result<Certificate, CheckError<SolveError>> {
+        if self.solver.settings.linear != ScalarType::F64 {
+            let message = "the certificate needs a solver compiled with float64 precision";
+            return Err(CheckError::Routines(SolveError::Option(message.into())));
+        }
+        check(&self.solver.energy, data, &mut Certified::new(&mut self.plan), x, v)
     }
 
     fn preconditioner(&self) -> &'static str {

@@ -54,6 +54,14 @@ macro_rules! cases {
 #[allow(non_snake_case)]
 mod all {
     use super::*;
-    cases!(laplacian_small, laplacian, poisson_image_editing_small, image_warping_small, curveFitting_small,
-        curveFitting, arap_mesh_deformation, volumetric_mesh_deformation);
+    cases!(
+        laplacian_small,
+        laplacian,
+        poisson_image_editing_small,
+        image_warping_small,
+        curveFitting_small,
+        curveFitting,
+        arap_mesh_deformation,
+        volumetric_mesh_deformation
+    );
 }

@@ -434,11 +434,27 @@ fn split(plan: &mut FuncPlan, k: usize, s: Split) -> Result<(), Error> {
         let rule = "RoundUp writes beyond the region: pure definitions of intermediates only; use Predicate";
         return Err(illegal(&stage.id, text, rule));
     }
+    if let (Tail::RoundUp, Some(extent)) = (s.tail, inner_extent(stage, &s.old))
+        && !extent.zip(s.factor.as_int()).is_some_and(|(n, factor)| n % factor == 0)
+    {
+        let rule = "RoundUp of an inner loop needs a factor that divides its extent; use Predicate";
+        return Err(illegal(&stage.id, text, rule));
+    }
     let d = stage.dims[i].clone();
     stage.dims[i].name = s.inner.clone();
     stage.dims.insert(i + 1, Dim { name: s.outer.clone(), ..d });
     stage.splits.push(s);
     Ok(())
+}
+
+/// The extent of a loop inside of a split, as far as it is constant; none for a whole dimension or the outer loops of one.
+fn inner_extent(s: &Stage, name: &Name) -> Option<Option<i64>> {
+    if let Some(t) = s.splits.iter().find(|t| t.inner == *name) {
+        return Some(t.factor.as_int());
+    }
+    let t = s.splits.iter().find(|t| t.outer == *name)?;
+    let old = inner_extent(s, &t.old)?;
+    Some(old.zip(t.factor.as_int()).map(|(n, factor)| (n + factor - 1) / factor))
 }
 
 /// Puts the named loops, innermost first, in the places they occupied.

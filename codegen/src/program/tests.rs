@@ -97,14 +97,15 @@ impl Newton {
 
 #[test]
 fn repeats_swaps_and_parameters() {
-    let n = newton();
+    let mut n = newton();
     let (x, a, steps) = (n.x, n.a, n.steps());
     let mut program = Program::new(&n.pipelines, &n.table, &steps).unwrap();
     let pool = Pool::new(1);
     for value in [2.0f64, 9.0, 1e-4] {
         n.table.set_param(a, Scalar::F64(value)).unwrap();
         let (mut iterations, mut ended) = (0, false);
-        program.run(&mut n.table, &pool, &mut |name, _| {
+        program
+            .run(&mut n.table, &pool, &mut |name, _| {
                 if name == "seen" {
                     iterations += 1
                 } else {
@@ -121,11 +122,12 @@ fn repeats_swaps_and_parameters() {
 #[test]
 fn the_host_can_break_and_stop() {
     for (flow, reaches_end) in [(Flow::Break, true), (Flow::Stop, false)] {
-        let n = newton();
+        let mut n = newton();
         let steps = n.steps();
         let mut program = Program::new(&n.pipelines, &n.table, &steps).unwrap();
         let mut calls = vec![];
-        program.run(&mut n.table, &Pool::new(1), &mut |name, _| {
+        program
+            .run(&mut n.table, &Pool::new(1), &mut |name, _| {
                 calls.push(name.to_string());
                 Ok(if calls.len() == 3 { flow } else { Flow::Continue })
             })

@@ -360,12 +360,12 @@ impl Machine {
         let ty: Type = a.ty();
         let mut v = self.eval(a)?;
         while v.len() > 1 {
-            // The upper half onto the lower one; an odd lane in the middle waits.
-            let kept = v.len().div_ceil(2);
-            let upper = v.split_off(kept);
-            for (l, u) in upper.into_iter().enumerate() {
-                v[l] = value::binary(op, ty.scalar, v[l], u).map_err(|e| e.0)?;
+            // The upper half of the lanes onto the lower, whose last is left over if they are odd.
+            let half = v.len().div_ceil(2);
+            for l in half..v.len() {
+                v[l - half] = value::binary(op, ty.scalar, v[l - half], v[l]).map_err(|e| e.0)?;
             }
+            v.truncate(half);
         }
         Ok(v[0])
     }

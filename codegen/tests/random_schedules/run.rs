@@ -1,5 +1,6 @@
 //! Runs a case through the whole compiler and compares it with the reference.
 
+use crate::common::try_check;
 use crate::program::Case;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use sumsq_codegen::backend::HostTarget;
@@ -19,9 +20,17 @@ pub enum Outcome {
     Wrong(String),
 }
 
-/// Runs a case on pools of 1 and 3 threads; panics are caught.
+/// Relative error that is allowed on checked memory to sums that may be reordered; machine code keeps [`bounds`].
+const LOOSE: f64 = 1e-4;
+
+/// Runs a case on checked memory, where a stray access is found before it does harm, then as machine code on
+/// pools of 1 and 3 threads. Panics are caught.
 pub fn run(case: &Case) -> Outcome {
-    let attempt = catch_unwind(AssertUnwindSafe(|| compare(case)));
+    let attempt = catch_unwind(AssertUnwindSafe(|| {
+        let tolerance = if case.free_sums.is_empty() { 0.0 } else { LOOSE };
+        try_check(&case.pipeline, &case.schedule, &case.bindings, &case.extents, tolerance)?;
+        compare(case)
+    }));
     match attempt {
         Ok(Ok(())) => Outcome::Same,
         Ok(Err(Failure::Error(e @ Error::Schedule { .. }))) => Outcome::Refused(e),

@@ -37,7 +37,7 @@ impl Scheduler<'_> {
             return;
         }
         let vars: Vec<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
-        self.stage(&pure, vars, true);
+        self.stage(&pure, vars, &[], true);
         for (k, u) in f.updates.iter().enumerate() {
             let stage = StageId { func: f.name.clone(), stage: k + 1 };
             self.update(f, u, &stage);
@@ -102,7 +102,11 @@ impl Scheduler<'_> {
         if total && (exact || self.case.free_sums.contains_key(&f.name)) && self.rng.percent(70) {
             self.rfactor(f, stage);
         } else {
-            self.stage(stage, vars, false);
+            // Another order of a sum in floats gives another sum.
+            let free = exact || self.case.free_sums.contains_key(&f.name);
+            let ordered: Vec<Name> =
+                if free { vec![] } else { u.rdom.vars.iter().map(|r| r.name.clone()).collect() };
+            self.stage(stage, vars, &ordered, false);
         }
     }
 
@@ -136,8 +140,10 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Splits, an order and kinds for the loops of a stage; records the loops.
-    fn stage(&mut self, stage: &StageId, mut loops: Vec<Name>, pure: bool) {
+    /// Splits, an order and kinds for the loops of a stage; records the loops. Those in `ordered`, and what they are split
+    /// into, keep their order.
+    fn stage(&mut self, stage: &StageId, mut loops: Vec<Name>, ordered: &[Name], pure: bool) {
+        let mut ordered = ordered.to_vec();
         let mut constant: Vec<Name> = vec![];
         for _ in 0..self.rng.below(3).min(loops.len()) {
             let at = self.rng.below(loops.len());
@@ -155,6 +161,10 @@ impl Scheduler<'_> {
             let tail = self.rng.pick(tails);
             constant.retain(|v| *v != old);
             constant.push(inner.clone());
+            if let Some(i) = ordered.iter().position(|v| *v == old) {
+                ordered[i] = outer.clone();
+                ordered.insert(i, inner.clone());
+            }
             self.push(
                 stage,
                 Directive::Split { old, outer: outer.clone(), inner: inner.clone(), factor, tail },
@@ -164,12 +174,19 @@ impl Scheduler<'_> {
         }
         if loops.len() > 1 && self.rng.percent(60) {
             self.rng.shuffle(&mut loops);
+            let mut in_order = ordered.iter();
+            for v in loops.iter_mut().filter(|v| ordered.contains(v)) {
+                *v = in_order.next().expect("as many as there are").clone();
+            }
             self.push(stage, Directive::Reorder(loops.clone()));
         }
         let mut left = loops.clone();
         for kind in [ForKind::Vectorized, ForKind::Unrolled, ForKind::Parallel] {
             let candidates: Vec<Name> = match kind {
                 ForKind::Parallel => left.clone(),
+                ForKind::Vectorized => {
+                    left.iter().filter(|v| constant.contains(v) && !ordered.contains(v)).cloned().collect()
+                }
                 _ => left.iter().filter(|v| constant.contains(v)).cloned().collect(),
             };
             if !candidates.is_empty() && self.rng.percent(55) {

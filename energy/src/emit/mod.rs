@@ -154,7 +154,9 @@ impl<'a> Emitter<'a> {
     fn element(&self) -> &[Expr] {
         match &self.place {
             Place::Element(_, c) => c,
-            Place::Edge { .. } => unreachable!("stencil node in a graph residual: rejected when the energy is built"),
+            Place::Edge { .. } => {
+                unreachable!("stencil node in a graph residual: rejected when the energy is built")
+            }
         }
     }
 
@@ -211,7 +213,8 @@ impl<'a> Emitter<'a> {
     fn sum(&self, constant: f64, terms: &[(crate::dag::Const, ExprId)]) -> Expr {
         let mut sum: Option<Expr> = (constant != 0.0).then(|| self.constant(constant));
         // Positive terms first, so that a difference needs no negation.
-        let ordered = terms.iter().filter(|t| t.0.get() > 0.0).chain(terms.iter().filter(|t| t.0.get() <= 0.0));
+        let ordered =
+            terms.iter().filter(|t| t.0.get() > 0.0).chain(terms.iter().filter(|t| t.0.get() <= 0.0));
         for (c, x) in ordered {
             let (c, x) = (c.get(), self.number(*x));
             sum = Some(match (sum, c) {

@@ -77,7 +77,10 @@ impl Modules {
         let mut all = present.into_iter().map(|p| if p { compiled.next() } else { None });
         let mut next = || all.next().flatten();
         let missing = || {
-            SolveError::Engine(Error::Backend { pipeline: "solver".into(), message: "a pipeline was not compiled".into() })
+            SolveError::Engine(Error::Backend {
+                pipeline: "solver".into(),
+                message: "a pipeline was not compiled".into(),
+            })
         };
         Ok(Modules {
             sweep_a: next().ok_or_else(missing)?,
@@ -94,7 +97,8 @@ impl Modules {
 
     /// Every pipeline with what it reads.
     pub(super) fn roles(&self) -> Vec<(Reads, &Compiled)> {
-        let mut all: Vec<(Reads, &Compiled)> = self.mask.iter().chain(&self.linearise).map(|m| (Reads::Master, m)).collect();
+        let mut all: Vec<(Reads, &Compiled)> =
+            self.mask.iter().chain(&self.linearise).map(|m| (Reads::Master, m)).collect();
         let master = [&self.cost, &self.gradient, &self.scales, &self.damping, &self.trial];
         all.extend(master.map(|m| (Reads::Master, m)));
         all.extend([(Reads::Linear, &self.sweep_a), (Reads::LinearB, &self.sweep_b)]);

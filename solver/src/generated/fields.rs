@@ -69,9 +69,9 @@ impl Skeleton<'_> {
             }
         }
         roots.extend(s.stages.values().flatten().filter_map(|d| match d {
-            Directive::Split { factor: e, .. } | Directive::NonTemporal(e) | Directive::SkipUnless { cond: e, .. } => {
-                Some(e.clone())
-            }
+            Directive::Split { factor: e, .. }
+            | Directive::NonTemporal(e)
+            | Directive::SkipUnless { cond: e, .. } => Some(e.clone()),
             _ => None,
         }));
         let ranges = known.values().filter_map(|i| i.value_range.clone());

@@ -4,8 +4,8 @@
 //! degree 100,000 has many. Rows are sorted by length and packed in blocks of [`LANES`], columns contiguous per
 //! lane. `part` computes one sum per row; the vertex adds up its rows in order. See [`super::incidence`] for the lists.
 
-use super::{LANES, Skeleton, Space, fields::all, fields::list};
-use sumsq_codegen::{Expr, Func, LoopLevel, Memory, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
+use super::{LANES, Skeleton, Space, fields::all, fields::list, incidence::ROW};
+use sumsq_codegen::{Expr, Func, Input, LoopLevel, Memory, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{GraphId, SpaceId};
@@ -13,6 +13,11 @@ use sumsq_energy::model::{GraphId, SpaceId};
 /// Prefix of the lists of a slot: `r0s1`.
 pub fn rows(g: GraphId, slot: u16) -> String {
     format!("r{}s{slot}", g.0)
+}
+
+/// How many `what` (rows, entries) the lists of a slot hold, an i32 parameter.
+fn count(prefix: &str, what: &str) -> Expr {
+    Expr::param(format!("{prefix}.{what}"), ScalarType::I32)
 }
 
 /// A direction as the gather reads it.
@@ -31,8 +36,13 @@ pub fn parts(
 ) -> Func {
     let prefix = rows(graph, slot);
     let space = k.energy.graphs[graph.index()].vertices[slot as usize].space;
-    let block = p.input(list(format!("{prefix}.block"), &[ScalarType::I32]));
-    let length = p.input(list(format!("{prefix}.length"), &[ScalarType::I32]));
+    let ranged = |suffix: &str, to: Expr| {
+        let mut i = list(format!("{prefix}.{suffix}"), &[ScalarType::I32]);
+        i.value_range = Some((0.into(), to));
+        i
+    };
+    let block = p.input(ranged("block", count(&prefix, "entries")));
+    let length = p.input(ranged("length", Expr::from(ROW as i32)));
     let mut edges = list(format!("{prefix}.edge"), &[ScalarType::I32]);
     edges.value_range = Some((0.into(), super::fields::edge_count(graph) - 1));
     edges.trusted = true;
@@ -59,10 +69,7 @@ pub fn parts(
     s.func(name).parallel("strip").vectorize_loop("lane");
     s.func(&sum.name).compute_at(LoopLevel::pure(name, "b")).store_in(Memory::Register);
     s.func(&sum.name).vectorize("row", LANES, Tail::Predicate);
-    s.update(&sum.name, 0)
-        .split("row", "rowo", "rowi", LANES, Tail::Predicate)
-        .reorder(&["rowi", "i", "rowo"]);
-    s.update(&sum.name, 0).vectorize_loop("rowi");
+    s.update(&sum.name, 0).vectorize("row", LANES, Tail::Predicate);
     part
 }
 
@@ -80,25 +87,24 @@ pub fn gather(
     let mut f = Func::new(name, vars, start);
     for (&(graph, slot), part) in space.slots.iter().zip(parts) {
         let prefix = rows(graph, slot);
-        let field = |suffix: &str| p_input_over(space, format!("{prefix}.{suffix}"));
-        let (first, count) = (p.input(field("first")), p.input(field("count")));
+        let rows = count(&prefix, "rows");
+        let field = |suffix: &str| {
+            let mut i = Input::new(format!("{prefix}.{suffix}"), &[ScalarType::I32], space.dims);
+            i.halo[0] = LANES as u32;
+            i.value_range = Some((0.into(), rows.clone()));
+            i
+        };
+        let (first, number) = (p.input(field("first")), p.input(field("count")));
         let mut of = list(format!("{prefix}.of"), &[ScalarType::I32]);
-        of.value_range = Some((0.into(), Expr::param(format!("{prefix}.rows"), ScalarType::I32) - 1));
+        of.value_range = Some((0.into(), rows - 1));
         of.trusted = true;
         let of = p.input(of);
-        let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), count.at(&at, 0))]);
+        let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), number.at(&at, 0))]);
         let row = of.at(&[first.at(&at, 0) + rdom.var(0)], 0);
         let values = (0..f.values.len()).map(|c| f.at(&at, c) + part.at(&[row.clone()], c)).collect();
         f = f.update(at.clone(), values, rdom);
     }
     p.func(f)
-}
-
-/// A list over the elements of a space; halo filled in by the caller's storage.
-fn p_input_over(space: &Space, name: String) -> sumsq_codegen::Input {
-    let mut i = sumsq_codegen::Input::new(name, &[ScalarType::I32], space.dims);
-    i.halo[0] = LANES as u32;
-    i
 }
 
 /// Schedules a gather Func to be computed one vector at a time at `level`, over the variables `vars`.
@@ -108,13 +114,8 @@ pub fn at_vector(s: &mut Schedule, f: &Func, level: LoopLevel) {
         return;
     }
     let x = f.vars[0].0.clone();
-    let (o, i) = (format!("{x}o"), format!("{x}i"));
     s.func(&f.name).compute_at(level).store_in(Memory::Register).vectorize(&x, LANES, Tail::Predicate);
     for u in 0..f.updates.len() {
-        let r = f.updates[u].rdom.vars[0].name.clone();
-        let mut order = vec![i.as_str(), &r, o.as_str()];
-        let rest: Vec<String> = f.vars[1..].iter().map(|v| v.0.to_string()).collect();
-        order.extend(rest.iter().map(String::as_str));
-        s.update(&f.name, u).split(&x, &o, &i, LANES, Tail::Predicate).reorder(&order).vectorize_loop(&i);
+        s.update(&f.name, u).vectorize(&x, LANES, Tail::Predicate);
     }
 }

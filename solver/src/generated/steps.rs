@@ -45,7 +45,16 @@ impl<'p, 'k> Run<'p, 'k> {
     /// A solve from the plan's x; `linear_limit` bounds PCG iterations per step.
     pub fn new(plan: &'p mut Plan<'k>, options: &'p Options, linear_limit: usize) -> Run<'p, 'k> {
         let start = Start::default();
-        Run { plan, options, linear_limit, scaled: false, damped_for: None, failure: None, start, residuals: 0 }
+        Run {
+            plan,
+            options,
+            linear_limit,
+            scaled: false,
+            damped_for: None,
+            failure: None,
+            start,
+            residuals: 0,
+        }
     }
 
     fn run(&mut self, phase: Phase) -> bool {
@@ -105,10 +114,9 @@ impl<'p, 'k> Run<'p, 'k> {
             let stop = if bb == 0.0 { LinearStop::Tolerance } else { LinearStop::Limit };
             return (0, stop, if bb == 0.0 { 0.0 } else { 1.0 });
         }
-        if let Err(e) = self.set_rules() {
+        if let Err(e) = self.set_rules().and_then(|()| self.plan.start_pcg(rz, bb)) {
             self.failure.get_or_insert(e);
         }
-        self.plan.start_pcg(rz, bb);
         if !self.run(Phase::Pcg) {
             return (0, LinearStop::NotFinite, f64::NAN);
         }

@@ -1,0 +1,93 @@
+//! A folder with an energy and its inputs, in which `sumsq` is run.
+
+use std::path::PathBuf;
+use std::process::Command;
+use sumsq::{ArrayData, NamedArray};
+use sumsq_examples::io::npz;
+
+pub struct Bench(tempfile::TempDir);
+
+/// What a run left on its streams.
+pub struct Run {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Bench {
+    /// A folder with `energy.t`.
+    pub fn new(energy: &str) -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("energy.t"), energy).unwrap();
+        Bench(dir)
+    }
+
+    /// Writes `inputs.npz`.
+    pub fn inputs(&self, arrays: &[NamedArray]) {
+        npz::write(&self.path("inputs.npz"), arrays).unwrap();
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The files, sorted.
+    pub fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    pub fn read(&self, name: &str) -> Vec<NamedArray> {
+        npz::Archive::open(&self.path(name)).unwrap().read_all().unwrap()
+    }
+
+    pub fn json(&self, name: &str) -> serde_json::Value {
+        serde_json::from_str(&std::fs::read_to_string(self.path(name)).unwrap()).unwrap()
+    }
+
+    pub fn sumsq(&self, args: &[&str]) -> Run {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sumsq"));
+        let output = command.args(args).current_dir(self.0.path()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Run { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+
+    /// `sumsq solve energy.t --inputs inputs.npz`, and more.
+    pub fn solve(&self, more: &[&str]) -> Run {
+        self.sumsq(&[&["solve", "energy.t", "--inputs", "inputs.npz"], more].concat())
+    }
+}
+
+impl Run {
+    pub fn succeeds(&self) {
+        assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
+    }
+
+    /// Ends with that code and says that.
+    pub fn fails_with(&self, code: i32, said: &str) {
+        assert_eq!(self.code, Some(code), "{said}: {}\n{}", self.stdout, self.stderr);
+        // Messages are wrapped at the width of a terminal.
+        let flat = self.stderr.replace("│", " ").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(said), "expected `{said}` in\n{}", self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+    }
+}
+
+pub fn array(name: &str, shape: &[usize], data: ArrayData) -> NamedArray {
+    NamedArray { name: name.to_string(), shape: shape.to_vec(), data }
+}
+
+pub fn floats(name: &str, shape: &[usize], values: &[f32]) -> NamedArray {
+    array(name, shape, ArrayData::F32(values.to_vec()))
+}
+
+pub fn doubles(name: &str, shape: &[usize], values: &[f64]) -> NamedArray {
+    array(name, shape, ArrayData::F64(values.to_vec()))
+}
+
+pub fn ints(name: &str, shape: &[usize], values: &[i64]) -> NamedArray {
+    array(name, shape, ArrayData::Int(values.to_vec(), "int64"))
+}
