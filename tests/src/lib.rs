@@ -3,7 +3,8 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use sumsq::energy::model::Energy;
-use sumsq::{ArrayData, NamedArray, ProblemData};
+use sumsq::lm::Control;
+use sumsq::{ArrayData, NamedArray, Options, ProblemData, Report, Solver};
 use sumsq_examples::io::npz::Archive;
 
 /// Root of the workspace.
@@ -85,6 +86,27 @@ impl Case {
             }
         }
     }
+}
+
+/// Whether the slow tests are to run (`cargo xtask test --full`); a notice if not.
+pub fn full_tests() -> bool {
+    let on = std::env::var_os("SUMSQ_FULL").is_some_and(|v| v == "1");
+    if !on {
+        eprintln!("skipped: a slow test, run by `cargo xtask test --full`");
+    }
+    on
+}
+
+/// Compiles, plans and solves; the unknowns of `data` become the result.
+pub fn solve(energy: &Energy, data: &mut ProblemData, options: &Options) -> Report {
+    let solver = Solver::compile(energy.clone(), options).unwrap();
+    let mut problem = solver.plan(data).unwrap();
+    problem.solve(data, options, &mut |_| Control::Continue).unwrap()
+}
+
+/// The bits of all unknowns.
+pub fn bits(data: &ProblemData) -> Vec<u64> {
+    data.unknowns.iter().flatten().map(|v| v.to_bits()).collect()
 }
 
 fn read_npz(path: &Path) -> Vec<NamedArray> {
