@@ -141,7 +141,8 @@ fn not_finite(
     let place = match (located, precision) {
         (Ok(Some(place)), _) => place.to_string(),
         (Ok(None), Precision::F32) => {
-            "in float64 every residual is finite, so float32 is too narrow for them: use --precision mixed".into()
+            "in float64 every residual is finite, so float32 is too narrow for them: use --precision mixed"
+                .into()
         }
         (Ok(None), _) => "every residual is finite, but the sum of their squares is not".into(),
         (Err(why), _) => format!("which residual it is cannot be said ({why})"),

@@ -5,12 +5,14 @@
 //!                                                              ->  problem.init(&data, &options)?  ->  session.step()? ...
 //! ```
 
+use crate::check::{Certificate, CheckError, check};
 use crate::data::ProblemData;
 use crate::error::SolveError;
 use crate::generated::Prepared;
-use crate::generated::compile::{Modules, Settings};
-use crate::generated::plan::{Phase, Plan};
+use crate::generated::certify::Certified;
+use crate::generated::compile::{Modules, Settings, pipelines};
 use crate::generated::fields::over;
+use crate::generated::plan::{Phase, Plan};
 use crate::lm::{Callback, Energies};
 use crate::options::{Backend, Options, Precision, Preconditioner};
 use crate::report::Report;
@@ -19,7 +21,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use sumsq_codegen::ScalarType;
 use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, Pool};
+use sumsq_codegen::stmt::LoweredFunction;
 use sumsq_energy::emit::{component_count, names};
 use sumsq_energy::model::{Energy, SpaceId};
 
@@ -75,6 +79,15 @@ impl Solver {
         let scalars = spaces.map(|s| component_count(&self.energy, s) * data.elements(&self.energy, s));
         4 * scalars.sum::<usize>() * self.settings.linear.bytes()
     }
+}
+
+/// The pipelines of an energy, lowered: loops, before LLVM sees them.
+pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction>, SolveError> {
+    let settings = settings(energy, options)?;
+    let prepared = Prepared::new(energy);
+    let k = settings.skeleton(energy, &prepared);
+    let lower_one = |(p, s)| lower(&p, &s, &LowerOptions::default());
+    Ok(pipelines(&k).into_iter().flatten().map(lower_one).collect::<Result<_, _>>()?)
 }
 
 fn settings(energy: &Energy, options: &Options) -> Result<Settings, SolveError> {
@@ -186,6 +199,24 @@ impl<'s> Problem<'s> {
             "the problem was planned for the dims {:?}, these data have {:?}: rebind it or make another plan",
             self.dims, data.dims
         )))
+    }
+
+    /// Certifies the generated routines at `x` in direction `v`, both over all unknown scalars (see [`crate::check`]). Needs a
+    /// solver compiled for float64.
+    pub fn certify(
+        &mut self,
+        data: &ProblemData,
+        x: &[f64],
+        v: &[f64],
+    ) -> Result<Certificate, CheckError<SolveError>> {
+        if self.solver.settings.linear != ScalarType::F64 {
+            let message = "the certificate needs a solver compiled with float64 precision";
+            return Err(CheckError::Routines(SolveError::Option(message.into())));
+        }
+        let certificate = check(&self.solver.energy, data, &mut Certified::new(&mut self.plan), x, v);
+        // The last mask tried is a random one.
+        self.plan.upload_arrays(data).map_err(CheckError::Routines)?;
+        certificate
     }
 
     pub(crate) fn preconditioner(&self) -> &'static str {

@@ -65,8 +65,13 @@ cases! {
 #[test]
 fn image_warping() {
     let Some(case) = full_tests().then(|| Case::open("image_warping")).flatten() else { return };
-    let options =
-        Options { iterations: 60, forcing: 1e-3, linear_iterations: Some(2000), function_tolerance: 0.0, ..lm() };
+    let options = Options {
+        iterations: 60,
+        forcing: 1e-3,
+        linear_iterations: Some(2000),
+        function_tolerance: 0.0,
+        ..lm()
+    };
     let report = solve(&case.energy, &mut case.data(), &options);
     assert_close("initial energy", report.energy_initial, case.number("/energy_initial"), 1e-9);
     assert_falls(&report);

@@ -14,6 +14,7 @@
 //! Invariants: every field has a halo of zeros; M^-1 = 0, p = 0, r = 0 and d = 0 at excluded and unconstrained elements,
 //! in halos and in pads.
 
+pub mod certify;
 pub mod compile;
 pub mod cost;
 pub mod damping;

@@ -114,10 +114,9 @@ impl<'p, 'k> Run<'p, 'k> {
             let stop = if bb == 0.0 { LinearStop::Tolerance } else { LinearStop::Limit };
             return (0, stop, if bb == 0.0 { 0.0 } else { 1.0 });
         }
-        if let Err(e) = self.set_rules() {
+        if let Err(e) = self.set_rules().and_then(|()| self.plan.start_pcg(rz, bb)) {
             self.failure.get_or_insert(e);
         }
-        self.plan.start_pcg(rz, bb);
         if !self.run(Phase::Pcg) {
             return (0, LinearStop::NotFinite, f64::NAN);
         }
