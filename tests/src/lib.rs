@@ -114,6 +114,52 @@ fn read_npz(path: &Path) -> Vec<NamedArray> {
     arrays.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
+/// An array in float64, shape slowest first.
+pub fn doubles(name: &str, shape: &[usize], values: Vec<f64>) -> NamedArray {
+    NamedArray { name: name.to_string(), shape: shape.to_vec(), data: ArrayData::F64(values) }
+}
+
+/// An index array, one row per hyperedge of `dims` numbers.
+pub fn indices(name: &str, dims: usize, values: Vec<i64>) -> NamedArray {
+    let edges = values.len() / dims;
+    let shape = if dims == 1 { vec![edges] } else { vec![edges, dims] };
+    NamedArray { name: name.to_string(), shape, data: ArrayData::Int(values, "int64") }
+}
+
+/// A problem written down in a test.
+pub fn bind(text: &str, arrays: &[NamedArray]) -> (Energy, ProblemData) {
+    let energy = Energy::from_text("test.t", text).unwrap_or_else(|e| panic!("{e}"));
+    let data = ProblemData::bind(&energy, arrays).unwrap_or_else(|e| panic!("{e}"));
+    (energy, data)
+}
+
+/// A seeded sequence (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// In [-1, 1).
+    pub fn number(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    /// `n` of them.
+    pub fn numbers(&mut self, n: usize) -> Vec<f64> {
+        (0..n).map(|_| self.number()).collect()
+    }
+
+    /// `n` whole numbers in 0..below.
+    pub fn below(&mut self, below: usize, n: usize) -> Vec<i64> {
+        (0..n).map(|_| (self.next() % below as u64) as i64).collect()
+    }
+}
+
 /// |a - b| <= tolerance * |b|, for numbers.
 #[track_caller]
 pub fn assert_close(what: &str, came: f64, expected: f64, tolerance: f64) {
