@@ -136,12 +136,7 @@ impl<'k> Plan<'k> {
     }
 
     /// Unpacks the components `first..` of a vector over every space into one list per unknown.
-    pub(crate) fn download(
-        &self,
-        name: impl Fn(SpaceId) -> String,
-        first: usize,
-        to: &mut [Vec<f64>],
-    ) {
+    pub(crate) fn download(&self, name: impl Fn(SpaceId) -> String, first: usize, to: &mut [Vec<f64>]) {
         for s in &self.k.spaces {
             let Some(b) = self.buffer(&name(s.id)) else { continue };
             let (packed, stride) = (b.to_vec::<f64>(), b.spec().channels);
