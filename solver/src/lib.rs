@@ -14,6 +14,6 @@ pub use data::{ArrayData, GraphData, NamedArray, ProblemData};
 pub use error::SolveError;
 pub use options::{Backend, Method, Options, Precision, Preconditioner};
 pub use report::{Iteration, LinearStop, Report, Seconds, Termination};
-pub use solver::{Problem, Solver};
+pub use solver::{LinearProbe, Problem, Solver};
 pub use sumsq_codegen as codegen;
 pub use sumsq_energy as energy;

@@ -4,6 +4,10 @@
 //! Solver::compile(energy, &options)?  ->  solver.plan(&data)?  ->  problem.solve(&mut data, &options, &mut callback)?
 //! ```
 
+mod probe;
+
+pub use probe::LinearProbe;
+
 use crate::data::ProblemData;
 use crate::error::SolveError;
 use crate::generated::Prepared;
@@ -11,18 +15,14 @@ use crate::generated::compile::{Modules, Settings};
 use crate::generated::plan::Plan;
 use crate::generated::steps::Run;
 use crate::lm::{Callback, minimise};
-use crate::options::{Backend, Method, Options, Precision, Preconditioner};
+use crate::options::{Backend, Method, Options, Precision};
 use crate::report::{Report, Seconds, Termination};
 use std::sync::Arc;
 use std::time::Instant;
-use sumsq_codegen::ScalarType;
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::runtime::Pool;
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, SpaceId};
-
-/// Unknowns per element up to which `auto` takes block Jacobi, and above which it cannot be had.
-const MAX_BLOCK: usize = 8;
 
 /// An energy as machine code.
 pub struct Solver {
@@ -43,7 +43,7 @@ impl Solver {
         if options.backend == Backend::Cuda {
             return Err(SolveError::Backend("cuda"));
         }
-        let settings = settings(&energy, options)?;
+        let settings = Settings::new(&energy, options)?;
         let prepared = Prepared::new(&energy);
         let target = HostTarget::host();
         let modules = Modules::new(&settings.skeleton(&energy, &prepared), &target)?;
@@ -72,29 +72,6 @@ impl Solver {
         let scalars = spaces.map(|s| component_count(&self.energy, s) * data.elements(&self.energy, s));
         4 * scalars.sum::<usize>() * self.settings.linear.bytes()
     }
-}
-
-fn settings(energy: &Energy, options: &Options) -> Result<Settings, SolveError> {
-    let (master, linear) = match options.precision {
-        Precision::Mixed => (ScalarType::F64, ScalarType::F32),
-        Precision::F32 => (ScalarType::F32, ScalarType::F32),
-        Precision::F64 => (ScalarType::F64, ScalarType::F64),
-    };
-    let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
-    let largest = spaces.map(|s| component_count(energy, s)).max().unwrap_or(0);
-    let choice = match options.preconditioner {
-        Preconditioner::Auto if energy.use_preconditioner == Some(false) => Preconditioner::None,
-        Preconditioner::Auto if (2..=MAX_BLOCK).contains(&largest) => Preconditioner::BlockJacobi,
-        Preconditioner::Auto => Preconditioner::Jacobi,
-        Preconditioner::BlockJacobi if largest > MAX_BLOCK => {
-            return Err(SolveError::Option(format!(
-                "block_jacobi takes at most {MAX_BLOCK} unknowns per element, this energy has {largest}: use jacobi"
-            )));
-        }
-        other => other,
-    };
-    let (block, identity) = (choice == Preconditioner::BlockJacobi, choice == Preconditioner::None);
-    Ok(Settings { master, linear, block, identity })
 }
 
 /// A problem of given sizes, ready to be solved again and again. Unknowns, arrays and params may change between solves.
