@@ -81,6 +81,7 @@ impl<'f> StmtEmitter<'f> {
             let v = ir.load(ty, p, 1);
             if readable > 0 {
                 ir.annotate(v, "dereferenceable", ir.meta(&[ir.meta_int(readable)]));
+                ir.annotate(v, "align", ir.meta(&[ir.meta_int(readable)]));
             }
             self.exprs.scopes.bind(&name, v);
         }
@@ -109,7 +110,7 @@ fn may_fail(s: &Stmt) -> bool {
     found
 }
 
-/// A captured value's type and, of a buffer, the bytes from its origin that can be read wherever in the body: an element that is
+/// A captured value's type and, of a buffer, the bytes at its (aligned) origin that can be read wherever in the body: an element that is
 /// loaded at the constant index 0 is there, and LLVM may then move the load out of loops and conditions.
 type Field = (Ty, i64);
 
