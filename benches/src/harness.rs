@@ -35,16 +35,33 @@ pub fn compare_timed(
 ) -> Ratio {
     a();
     b();
-    let times = (0..pairs.max(MIN_PAIRS)).map(|i| {
-        if i % 2 == 0 {
-            let t = a();
-            (t, b())
-        } else {
-            let t = b();
-            (a(), t)
-        }
-    });
-    summarise(name, &times.map(|(a, b)| (a.as_secs_f64(), b.as_secs_f64())).collect::<Vec<_>>())
+    let times = (0..pairs.max(MIN_PAIRS)).map(|i| pair(i, a, b));
+    summarise(name, &times.collect::<Vec<_>>())
+}
+
+/// As [`compare_timed`], of things that run for seconds: at least three pairs, then as many up to [`MIN_PAIRS`] as start within
+/// `budget`, without untimed runs before.
+pub fn compare_within(
+    name: &str,
+    a: &mut dyn FnMut() -> Duration,
+    b: &mut dyn FnMut() -> Duration,
+    budget: Duration,
+) -> Ratio {
+    let start = Instant::now();
+    let pairs = (0..MIN_PAIRS).take_while(|i| *i < 3 || start.elapsed() < budget);
+    summarise(name, &pairs.map(|i| pair(i, a, b)).collect::<Vec<_>>())
+}
+
+/// Pair `i`, in alternating order.
+fn pair(i: usize, a: &mut dyn FnMut() -> Duration, b: &mut dyn FnMut() -> Duration) -> (f64, f64) {
+    let (a, b) = if i % 2 == 0 {
+        let t = a();
+        (t, b())
+    } else {
+        let t = b();
+        (a(), t)
+    };
+    (a.as_secs_f64(), b.as_secs_f64())
 }
 
 /// The noise of the machine: `a` against itself, in the same way. The ratio would be 1 on a quiet machine.

@@ -2,4 +2,5 @@
 
 pub mod harness;
 pub mod report;
+pub mod suite;
 pub mod yardstick;

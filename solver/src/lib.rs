@@ -16,6 +16,6 @@ pub use error::SolveError;
 pub use options::{Backend, Method, Options, Precision, Preconditioner};
 pub use report::{Iteration, LinearStop, Report, Seconds, Termination};
 pub use session::Session;
-pub use solver::{Evaluation, Problem, Solver};
+pub use solver::{Evaluation, LinearProbe, Problem, Solver};
 pub use sumsq_codegen as codegen;
 pub use sumsq_energy as energy;

@@ -5,6 +5,10 @@
 //!                                                              ->  problem.init(&data, &options)?  ->  session.step()? ...
 //! ```
 
+mod probe;
+
+pub use probe::LinearProbe;
+
 use crate::check::{Certificate, CheckError, check};
 use crate::data::ProblemData;
 use crate::error::SolveError;
@@ -14,21 +18,17 @@ use crate::generated::compile::{Modules, Settings, pipelines};
 use crate::generated::fields::over;
 use crate::generated::plan::{Phase, Plan};
 use crate::lm::{Callback, Energies};
-use crate::options::{Backend, Options, Precision, Preconditioner};
+use crate::options::{Backend, Options};
 use crate::report::Report;
 use crate::session::Session;
 use std::sync::Arc;
 use std::time::Instant;
-use sumsq_codegen::ScalarType;
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, Pool};
 use sumsq_codegen::stmt::LoweredFunction;
 use sumsq_energy::emit::{component_count, names};
 use sumsq_energy::model::{Energy, SpaceId};
-
-/// Unknowns per element up to which `auto` takes block Jacobi, and above which it cannot be had.
-const MAX_BLOCK: usize = 8;
 
 /// An energy as machine code.
 pub struct Solver {
@@ -49,7 +49,7 @@ impl Solver {
         if options.backend == Backend::Cuda {
             return Err(SolveError::Backend("cuda"));
         }
-        let settings = settings(&energy, options)?;
+        let settings = Settings::new(&energy, options)?;
         let prepared = Prepared::new(&energy);
         let target = HostTarget::host();
         let modules = Modules::new(&settings.skeleton(&energy, &prepared), &target)?;
@@ -83,34 +83,11 @@ impl Solver {
 
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
 pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction>, SolveError> {
-    let settings = settings(energy, options)?;
+    let settings = Settings::new(energy, options)?;
     let prepared = Prepared::new(energy);
     let k = settings.skeleton(energy, &prepared);
     let lower_one = |(p, s)| lower(&p, &s, &LowerOptions::default());
     Ok(pipelines(&k).into_iter().flatten().map(lower_one).collect::<Result<_, _>>()?)
-}
-
-fn settings(energy: &Energy, options: &Options) -> Result<Settings, SolveError> {
-    let (master, linear) = match options.precision {
-        Precision::Mixed => (ScalarType::F64, ScalarType::F32),
-        Precision::F32 => (ScalarType::F32, ScalarType::F32),
-        Precision::F64 => (ScalarType::F64, ScalarType::F64),
-    };
-    let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
-    let largest = spaces.map(|s| component_count(energy, s)).max().unwrap_or(0);
-    let choice = match options.preconditioner {
-        Preconditioner::Auto if energy.use_preconditioner == Some(false) => Preconditioner::None,
-        Preconditioner::Auto if (2..=MAX_BLOCK).contains(&largest) => Preconditioner::BlockJacobi,
-        Preconditioner::Auto => Preconditioner::Jacobi,
-        Preconditioner::BlockJacobi if largest > MAX_BLOCK => {
-            return Err(SolveError::Option(format!(
-                "block_jacobi takes at most {MAX_BLOCK} unknowns per element, this energy has {largest}: use jacobi"
-            )));
-        }
-        other => other,
-    };
-    let (block, identity) = (choice == Preconditioner::BlockJacobi, choice == Preconditioner::None);
-    Ok(Settings { master, linear, block, identity })
 }
 
 /// E and its gradient at some x.

@@ -147,8 +147,9 @@ impl Flatten<'_> {
                 Some(n) => Expr::int(Type::I64, n as i64),
                 None => self.expr(extent).cast(ScalarType::I64),
             };
-            pitch = if d == 0 && region.len() > 1 {
-                bind(format!("{func}.pitch.1"), first_pitch(&extent, store))
+            // The first dimension of more than one element is the dense one.
+            pitch = if pitch.as_int() == Some(1) && d + 1 < region.len() {
+                bind(format!("{func}.pitch.{}", d + 1), first_pitch(&extent, store))
             } else {
                 let total = simplify_index(&(pitch * extent));
                 let what = if d + 1 == region.len() { "size".into() } else { format!("pitch.{}", d + 1) };
@@ -253,8 +254,12 @@ fn clobbers((buffer, index): &(Name, Expr), alias: Option<Name>, value: &Expr) -
     })
 }
 
-/// `extent` elements rounded up to [`PITCH`], and on the heap away from multiples of 4096 bytes.
+/// `extent` elements rounded up to [`PITCH`], and on the heap away from multiples of 4096 bytes; 1 if there is one element: then
+/// the next dimension takes its place.
 fn first_pitch(extent: &Expr, store: &Intermediate) -> Expr {
+    if simplify_index(extent).as_int() == Some(1) {
+        return Expr::int(Type::I64, 1);
+    }
     let rounded = simplify_index(&((extent.clone() + (PITCH - 1)) / PITCH * PITCH));
     let page = 4096 / store.types.iter().map(|t| t.bytes()).max().unwrap_or(1) as i64;
     if store.memory != Memory::Heap {

@@ -55,7 +55,16 @@ pub struct Scene {
 impl Scene {
     /// The dog.
     pub fn dog() -> Result<Scene, DemoError> {
-        let mesh = Mesh::from_ply(DOG).map_err(DemoError::Data)?;
+        Scene::posed(DOG)
+    }
+
+    /// The same dog with 17,000 vertices, for measurements.
+    pub fn dog_17k() -> Result<Scene, DemoError> {
+        Scene::posed(include_bytes!("../../../data/arap_mesh_deformation/dog_17k.ply"))
+    }
+
+    fn posed(ply: &[u8]) -> Result<Scene, DemoError> {
+        let mesh = Mesh::from_ply(ply).map_err(DemoError::Data)?;
         let targets =
             mesh.positions.iter().map(|&p| POSE.iter().find_map(|handle| handle.target(p))).collect();
         Ok(Scene { mesh, targets })

@@ -2,10 +2,12 @@
 
 use super::{Prepared, Scheduled, Skeleton, cost, damping, gradient, linearise, mask, pcg, trial};
 use crate::error::SolveError;
+use crate::options::{Options, Precision, Preconditioner};
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::{Error, ScalarType};
-use sumsq_energy::model::Energy;
+use sumsq_energy::emit::component_count;
+use sumsq_energy::model::{Energy, SpaceId};
 
 /// Which copy of the numbers a pipeline reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,6 +19,9 @@ pub enum Reads {
     /// As `Linear`; `p` is the new direction.
     LinearB,
 }
+
+/// Unknowns per element up to which `auto` takes block Jacobi, and above which it cannot be had.
+const MAX_BLOCK: usize = 8;
 
 /// Everything that decides what code is generated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +37,30 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// What the options mean for an energy.
+    pub fn new(energy: &Energy, options: &Options) -> Result<Settings, SolveError> {
+        let (master, linear) = match options.precision {
+            Precision::Mixed => (ScalarType::F64, ScalarType::F32),
+            Precision::F32 => (ScalarType::F32, ScalarType::F32),
+            Precision::F64 => (ScalarType::F64, ScalarType::F64),
+        };
+        let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
+        let largest = spaces.map(|s| component_count(energy, s)).max().unwrap_or(0);
+        let choice = match options.preconditioner {
+            Preconditioner::Auto if energy.use_preconditioner == Some(false) => Preconditioner::None,
+            Preconditioner::Auto if (2..=MAX_BLOCK).contains(&largest) => Preconditioner::BlockJacobi,
+            Preconditioner::Auto => Preconditioner::Jacobi,
+            Preconditioner::BlockJacobi if largest > MAX_BLOCK => {
+                return Err(SolveError::Option(format!(
+                    "block_jacobi takes at most {MAX_BLOCK} unknowns per element, this energy has {largest}: use jacobi"
+                )));
+            }
+            other => other,
+        };
+        let (block, identity) = (choice == Preconditioner::BlockJacobi, choice == Preconditioner::None);
+        Ok(Settings { master, linear, block, identity })
+    }
+
     /// The skeleton of an energy under these settings.
     pub fn skeleton<'a>(&self, energy: &'a Energy, prepared: &'a Prepared) -> Skeleton<'a> {
         Skeleton::new(energy, prepared, self.master, self.linear, self.block, self.identity)

@@ -4,6 +4,7 @@
 //! Gauss-Newton (`inv_radius` = 0). M^-1 is the inverse of the diagonal, or of the blocks, of A = J^T J + D; 0 at excluded elements and where diag_i = 0
 //! (design section 5).
 
+use super::diagonal;
 use super::fields::{all, over, vars};
 use super::gradient::kept_entries;
 use super::reduce::{Op, map_root, reduce, strip_name};
@@ -53,8 +54,7 @@ pub fn scales(k: &Skeleton) -> Scheduled {
         let vars = vars(space.dims);
         let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
         let system = k.system(&mut p, space, &at);
-        let one = || Expr::float(k.master, 1.0);
-        let values = (0..space.components).map(|i| one() / (one() + system.diagonal(i).sqrt())).collect();
+        let values = (0..space.components).map(|i| diagonal::scale(&system.diagonal(i))).collect();
         let f = p.func(Func::new(over("sc", space.id), &vars, values));
         map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
         p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
@@ -74,7 +74,7 @@ pub const UNCONSTRAINED: usize = 3;
 /// Element of the output `start`: number of free scalars.
 pub const FREE: usize = 4;
 
-/// Per space the outputs `dr<s>` (0, then b), `minv<s>`, `damp<s>` (D) in the linear precision, and the scalar tuple `start` in float64.
+/// Per space the outputs `dr<s>` (0, then b) and, unless the sweeps compute them, `minv<s>`, `damp<s>` (D) in the linear precision, and the scalar tuple `start` in float64.
 pub fn pipeline(k: &Skeleton) -> Scheduled {
     let (mut p, mut s) = (Pipeline::new("damping"), Schedule::new());
     let mut totals: Option<Vec<Expr>> = None;
@@ -105,9 +105,8 @@ fn damp_space(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) {
     let c = space.components;
     let damp: Vec<Expr> = (0..c)
         .map(|i| {
-            let s2 = scale.at(&at, i) * scale.at(&at, i);
-            let d = (&s2 * &system.diagonal(i)).max(constant(1e-6)).min(constant(1e32)) / s2;
-            Expr::select(system.active(i), d * Expr::param("inv_radius", k.master), constant(0.0))
+            let d = diagonal::damping(&system.diagonal(i), &scale.at(&at, i));
+            Expr::select(system.active(i), d, constant(0.0))
         })
         .collect();
     let b = (0..c).map(|i| Expr::select(system.active(i), -system.gradient[i].clone(), constant(0.0)));
@@ -117,8 +116,10 @@ fn damp_space(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) {
     for (name, values) in roots {
         let values = values.into_iter().map(|v| v.cast(k.linear)).collect();
         let f = p.func(Func::new(over(name, space.id), &vars, values));
-        map_root(s, &f, &strip);
-        p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+        if name == "dr" || !space.inline_diagonal {
+            map_root(s, &f, &strip);
+            p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+        }
     }
 }
 
@@ -126,18 +127,18 @@ fn damp_space(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) {
 fn inverse(k: &Skeleton, system: &System, damp: &[Expr]) -> Vec<Expr> {
     let c = damp.len();
     let (zero, one) = (Expr::float(k.master, 0.0), Expr::float(k.master, 1.0));
-    let diagonal = |i: usize| system.diagonal(i) + &damp[i];
+    let damped = |i: usize| system.diagonal(i) + &damp[i];
     if k.identity {
         return (0..c).map(|i| Expr::select(system.active(i), one.clone(), zero.clone())).collect();
     }
     if !k.block {
-        return (0..c).map(|i| Expr::select(system.active(i), &one / &diagonal(i), zero.clone())).collect();
+        return (0..c).map(|i| Expr::select(system.active(i), &one / &damped(i), zero.clone())).collect();
     }
     // An inactive scalar becomes an identity row, so that the others' block is inverted alone.
     let shift = Expr::float(k.master, 1.0 + 1e-12);
     let entry = |i: usize, j: usize| {
         if i == j {
-            return Expr::select(system.active(i), diagonal(i) * &shift, one.clone());
+            return Expr::select(system.active(i), damped(i) * &shift, one.clone());
         }
         let e = system.block[i][j].clone().unwrap_or_else(|| zero.clone());
         Expr::select(system.active(i).and(system.active(j)), e, zero.clone())

@@ -12,12 +12,13 @@
 //! | [`trial`] | x, d | x + d, predicted decrease, norms |
 //!
 //! Invariants: every field has a halo of zeros; M^-1 = 0, p = 0, r = 0 and d = 0 at excluded and unconstrained elements,
-//! in halos and in pads.
+//! in halos and in pads. (A computed M^-1 is merely finite in halos, see [`diagonal`].)
 
 pub mod certify;
 pub mod compile;
 pub mod cost;
 pub mod damping;
+pub mod diagonal;
 pub mod fields;
 pub mod gather;
 pub mod gradient;
@@ -54,6 +55,8 @@ pub struct Space {
     pub components: usize,
     /// Graph vertices that point into it.
     pub slots: Vec<(GraphId, u16)>,
+    /// Whether D and M^-1 are expressions of the sweeps instead of fields: see [`diagonal`].
+    pub inline_diagonal: bool,
 }
 
 /// An energy's routines with the parts of applyJTJ that only a linearisation changes hoisted out.
@@ -114,11 +117,12 @@ impl<'a> Skeleton<'a> {
     ) -> Skeleton<'a> {
         let routines = &prepared.routines;
         let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
-        let spaces = spaces.filter(|&s| component_count(energy, s) > 0).map(|id| Space {
-            id,
-            dims: energy.spaces[id.index()].len(),
-            components: component_count(energy, id),
-            slots: slots_into(energy, routines, id),
+        let spaces = spaces.filter(|&s| component_count(energy, s) > 0).map(|id| {
+            let (dims, components) = (energy.spaces[id.index()].len(), component_count(energy, id));
+            let slots = slots_into(energy, routines, id);
+            let stored = Space { id, dims, components, slots, inline_diagonal: false };
+            let inline_diagonal = !block && diagonal::is_computable(routines, &stored);
+            Space { inline_diagonal, ..stored }
         });
         let spaces = spaces.collect();
         let halos = halos(energy, prepared);

@@ -76,6 +76,9 @@ impl Skeleton<'_> {
     }
 
     fn inverse_at(&self, space: &Space, at: &[Expr]) -> Vec<Expr> {
+        if space.inline_diagonal {
+            return self.computed_diagonal(space, at).minv;
+        }
         let entries = self.block_entries(space);
         (0..entries).map(|c| Expr::call(over("minv", space.id), self.linear, at.to_vec(), c)).collect()
     }
@@ -83,6 +86,9 @@ impl Skeleton<'_> {
     fn declare_vectors(&self, p: &mut Pipeline, names: &[&str]) {
         for space in &self.spaces {
             for &name in names {
+                if space.inline_diagonal && matches!(name, "minv" | "damp") {
+                    continue;
+                }
                 let n = match name {
                     "minv" => self.block_entries(space),
                     "dr" => 2 * space.components,
@@ -100,9 +106,13 @@ impl Skeleton<'_> {
         at: &[Expr],
         direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr,
     ) -> Vec<Expr> {
-        let damp =
-            (0..space.components).map(|c| Expr::call(over("damp", space.id), self.linear, at.to_vec(), c));
-        let damped = damp.enumerate().map(|(c, d)| d * direction(space.id, c, at));
+        let damp: Vec<Expr> = match space.inline_diagonal {
+            true => self.computed_diagonal(space, at).damp,
+            false => (0..space.components)
+                .map(|c| Expr::call(over("damp", space.id), self.linear, at.to_vec(), c))
+                .collect(),
+        };
+        let damped = damp.into_iter().enumerate().map(|(c, d)| d * direction(space.id, c, at));
         match self.stencil(space.id) {
             None => damped.collect(),
             Some(r) => {
@@ -110,6 +120,16 @@ impl Skeleton<'_> {
                 q.into_iter().zip(damped).map(|(q, d)| q + d).collect()
             }
         }
+    }
+
+    /// `value` where scalar c takes part, else 0: q is meaningless where M^-1 = 0, possibly NaN. A computed diagonal has no
+    /// excluded elements, and where it is 0 so are J, r and q.
+    fn where_active(&self, space: &Space, minv: &[Expr], c: usize, value: Expr) -> Expr {
+        if space.inline_diagonal {
+            return value;
+        }
+        let zero = || Expr::float(self.linear, 0.0);
+        Expr::select(inverse_diagonal(self, minv, c).ne_(zero()), value, zero())
     }
 
     /// Whether p may be computed inside A's reduction: one grid of two dims, read by stencils alone.
@@ -152,9 +172,7 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
         let minv = k.inverse_at(space, at);
         let terms = (0..space.components).map(|c| {
             let product = direction(space.id, c, at) * q.at(at, c);
-            // q is meaningless where M^-1 = 0, possibly NaN.
-            let active = inverse_diagonal(k, &minv, c).ne_(Expr::float(k.linear, 0.0));
-            Expr::select(active, product, Expr::float(k.linear, 0.0)).cast(ScalarType::F64)
+            k.where_active(space, &minv, c, product).cast(ScalarType::F64)
         });
         let term = terms.reduce(|a, b| a + b).expect("at least one component");
         let (f, loops) = reduce(&mut p, &mut s, &over("pq", space.id), &points, vec![(Op::Add, term)]);
@@ -275,11 +293,7 @@ fn update_space(
     let (d, r, minv) = (k.vector("d", space, &at), k.vector("r", space, &at), k.inverse_at(space, &at));
     let step =
         |c: usize| Expr::select(ok.clone(), &d[c] + &(&alpha * &direction(space.id, c, &at)), d[c].clone());
-    let zero = || Expr::float(k.linear, 0.0);
-    let rest = |c: usize| {
-        let active = inverse_diagonal(k, &minv, c).ne_(zero());
-        Expr::select(active, &r[c] - &(&alpha * &q.at(&at, c)), zero())
-    };
+    let rest = |c: usize| k.where_active(space, &minv, c, &r[c] - &(&alpha * &q.at(&at, c)));
     let values = (0..space.components).map(step).chain((0..space.components).map(rest)).collect();
     let drn = p.func(Func::new(over("drn", space.id), &vars, values));
 

@@ -7,7 +7,8 @@
 use rustc_hash::FxHashMap;
 
 use super::ir::{Ir, Meta, Val};
-use crate::expr::Name;
+use crate::expr::{Expr, Name};
+use crate::schedule::Memory;
 use crate::stmt::{LoweredFunction, Stmt};
 
 /// Index of a group of buffers that may share memory.
@@ -21,6 +22,8 @@ pub(super) struct Aliasing {
     scopes: Vec<(Meta, Meta)>,
     /// Groups that some store of the function writes to.
     written: Vec<bool>,
+    /// Elements of every buffer that is kept in registers.
+    registers: FxHashMap<Name, i64>,
 }
 
 impl Aliasing {
@@ -32,9 +35,15 @@ impl Aliasing {
             .filter(|a| a.kind != crate::stmt::ArgKind::Scalar)
             .map(|a| a.name.clone())
             .collect();
-        let mut stored = vec![];
+        let (mut stored, mut registers) = (vec![], FxHashMap::default());
         for_each_stmt(&f.body, &mut |s| match s {
-            Stmt::Allocate { buffer, .. } => names.push(buffer.clone()),
+            Stmt::Allocate { buffer, memory, extent, .. } => {
+                names.push(buffer.clone());
+                if let (Memory::Register, Some(n)) = (memory, extent.as_int()) {
+                    let least = registers.entry(buffer.clone()).or_insert(n);
+                    *least = n.min(*least);
+                }
+            }
             Stmt::Store { buffer, .. } => stored.push(buffer.clone()),
             _ => {}
         });
@@ -58,7 +67,7 @@ impl Aliasing {
             }
         }
         let scopes = scopes(ir, n);
-        Aliasing { groups, scopes, written }
+        Aliasing { groups, scopes, written, registers }
     }
 
     /// The group of a buffer; `None` if the function has no such buffer.
@@ -71,6 +80,14 @@ impl Aliasing {
         if let Some((scope, others)) = self.scopes.get(g.0 as usize) {
             ir.annotate(access, "alias.scope", *scope);
             ir.annotate(access, "noalias", *others);
+        }
+    }
+
+    /// True if `lanes` elements from `first` are in a buffer that is kept in registers.
+    pub fn in_registers(&self, buffer: &str, first: &Expr, lanes: u16) -> bool {
+        match (self.registers.get(buffer), first.as_int()) {
+            (Some(n), Some(first)) => first >= 0 && first + lanes as i64 <= *n,
+            _ => false,
         }
     }
 

@@ -538,6 +538,11 @@ impl Ir {
         Meta(llvm!(LLVMMDStringInContext2(self.context, s.as_ptr().cast(), s.len())))
     }
 
+    /// An i64 as metadata.
+    pub fn meta_int(&self, v: i64) -> Meta {
+        Meta(llvm!(LLVMValueAsMetadata(self.int(Type::I64, v).0)))
+    }
+
     /// Attaches `!kind node` to an instruction.
     pub fn annotate(&self, instruction: Val, kind: &str, node: Meta) {
         llvm!({

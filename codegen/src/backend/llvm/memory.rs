@@ -4,6 +4,8 @@
 //! and `scatter`, which LLVM turns into scalar accesses where the CPU has no such instruction (bytes, for one). A masked
 //! access touches only the elements of its true lanes. Bool is a byte in memory, and anything but 0 is true.
 //!
+//! Storage in registers is read and written whole, inactive lanes blended: a masked access would keep it in memory.
+//!
 //! Loads are marked with the element's alignment only: on x86 a vector load costs the same either way, and only the
 //! address decides. Stores that are known to be aligned say so, since non-temporal ones need it.
 
@@ -102,6 +104,12 @@ impl<'f> ExprEmitter<'f> {
                 self.mark_load(v, group);
                 ir.extract(v, 0)
             }
+            // Plain accesses and blends, which LLVM promotes to registers.
+            (Access::Dense(first), Some(m)) if self.aliasing.in_registers(buffer, first, ty.lanes) => {
+                let v = ir.load(memory, p, align);
+                self.mark_load(v, group);
+                ir.select(m, v, ir.zero(memory))
+            }
             (Access::Dense(_), Some(m)) => {
                 let v = ir.intrinsic("llvm.masked.load", &[memory, ir.ptr_ty()], &[p, m, ir.zero(memory)]);
                 ir.call_align(v, 0, align as u64);
@@ -161,6 +169,11 @@ impl<'f> ExprEmitter<'f> {
                     m,
                     align,
                 )
+            }
+            (Access::Dense(first), Some(m)) if self.aliasing.in_registers(buffer, first, ty.lanes) => {
+                let old = ir.load(memory, p, align);
+                self.aliasing.annotate(ir, old, group);
+                ir.store(ir.select(m, v, old), p, align)
             }
             (Access::Dense(_), Some(m)) => {
                 ir.masked_store("llvm.masked.store", memory, ir.ptr_ty(), v, p, m, align)

@@ -21,7 +21,7 @@ use crate::backend::target::{HostTarget, take_message};
 /// of `default<O3>`'s, for code of the same size. Code generation at `Less` is no faster than at `Default`; at `None` it
 /// takes a third of the time and its code is a fifth larger.
 const PASSES: &str = "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,\
-    simplifycfg,loop-mssa(licm),gvn,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
+    simplifycfg,sroa,loop-mssa(licm),gvn,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
 
 /// A target machine.
 pub(super) struct Machine(LLVMTargetMachineRef);

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxHashSet;
 
 use super::alias::for_each_stmt;
-use super::ir::{Fun, Ty, Val};
+use super::ir::{Fun, Ty};
 use super::scope::Scopes;
 use super::stmt::{Frame, StmtEmitter};
 use crate::backend::abi::PARALLEL_FOR;
@@ -30,12 +30,16 @@ impl<'f> StmtEmitter<'f> {
         let first = self.exprs.emit(min)?;
         let n = self.exprs.emit(extent)?;
         let (first, n) = (self.as_i32(first, min.ty()), self.as_i32(n, extent.ty()));
-        let captured: Vec<(Name, Val)> = names_in(body)
-            .into_iter()
-            .filter_map(|n| Some((n.clone(), self.exprs.scopes.name(&n)?)))
-            .collect();
-        let fields: Vec<Ty> = captured.iter().map(|c| ir.type_of(c.1)).collect();
-        let closure_ty = ir.struct_ty(&fields);
+        let (mut captured, mut readable) = (vec![], vec![]);
+        for (name, bytes) in names_in(body) {
+            if let Some(v) = self.exprs.scopes.name(&name) {
+                captured.push((name, v));
+                readable.push(bytes);
+            }
+        }
+        let fields: Vec<Field> =
+            captured.iter().zip(readable).map(|(c, bytes)| (ir.type_of(c.1), bytes)).collect();
+        let closure_ty = ir.struct_ty(&fields.iter().map(|f| f.0).collect::<Vec<_>>());
         let closure = self.alloca(closure_ty, 8);
         for (i, (_, v)) in captured.iter().enumerate() {
             ir.store(*v, ir.field_ptr(closure_ty, closure, i as u32), 1);
@@ -59,7 +63,7 @@ impl<'f> StmtEmitter<'f> {
         var: &'f Name,
         body: &'f Stmt,
         names: impl Iterator<Item = Name>,
-        fields: &[Ty],
+        fields: &[Field],
         closure_ty: Ty,
     ) -> Result<Fun, String> {
         let ir = self.exprs.ir;
@@ -73,7 +77,12 @@ impl<'f> StmtEmitter<'f> {
         let outer_scopes = std::mem::replace(&mut self.exprs.scopes, Scopes::new());
         for (i, name) in names.enumerate() {
             let p = ir.field_ptr(closure_ty, ir.param(fun, 1), i as u32);
-            let v = ir.load(fields[i], p, 1);
+            let (ty, readable) = fields[i];
+            let v = ir.load(ty, p, 1);
+            if readable > 0 {
+                ir.annotate(v, "dereferenceable", ir.meta(&[ir.meta_int(readable)]));
+                ir.annotate(v, "align", ir.meta(&[ir.meta_int(readable)]));
+            }
             self.exprs.scopes.bind(&name, v);
         }
         let i = ir.param(fun, 2);
@@ -101,9 +110,14 @@ fn may_fail(s: &Stmt) -> bool {
     found
 }
 
-/// All names that `s` mentions, in order of first mention: variables, parameters, buffers.
-fn names_in(s: &Stmt) -> Vec<Name> {
-    let mut names: IndexMap<Name, ()> = IndexMap::new();
+/// A captured value's type and, of a buffer, the bytes at its (aligned) origin that can be read wherever in the body: an element that is
+/// loaded at the constant index 0 is there, and LLVM may then move the load out of loops and conditions.
+type Field = (Ty, i64);
+
+/// All names that `s` mentions, in order of first mention: variables, parameters, buffers; with the bytes that [`Field`] is
+/// about.
+fn names_in(s: &Stmt) -> IndexMap<Name, i64> {
+    let mut names: IndexMap<Name, i64> = IndexMap::new();
     let mut seen = FxHashSet::default();
     for_each_stmt(s, &mut |s| {
         let mut work: Vec<&Expr> = vec![];
@@ -117,7 +131,7 @@ fn names_in(s: &Stmt) -> Vec<Name> {
             }
             Stmt::Allocate { extent, .. } => work.push(extent),
             Stmt::Store { buffer, index, value, predicate, .. } => {
-                names.insert(buffer.clone(), ());
+                names.entry(buffer.clone()).or_default();
                 work.extend([index, value]);
                 work.extend(predicate);
             }
@@ -129,15 +143,18 @@ fn names_in(s: &Stmt) -> Vec<Name> {
             }
             match e.kind() {
                 ExprKind::Var(n) | ExprKind::Param(n) => {
-                    names.insert(n.clone(), ());
+                    names.entry(n.clone()).or_default();
                 }
-                ExprKind::Load { buffer, .. } => {
-                    names.insert(buffer.clone(), ());
+                ExprKind::Load { buffer, index, .. } => {
+                    let bytes = names.entry(buffer.clone()).or_default();
+                    if index.as_int() == Some(0) {
+                        *bytes = (*bytes).max(e.ty().scalar.bytes() as i64);
+                    }
                 }
                 _ => {}
             }
             e.for_each_child(|c| work.push(c));
         }
     });
-    names.into_keys().collect()
+    names
 }

@@ -3,7 +3,7 @@
 use super::expr::{Mode, Simplifier};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::lower::algebra::Facts;
-use crate::lower::algebra::poly::is_index;
+use crate::lower::algebra::poly::{Polys, is_index};
 use crate::lower::rewrite::{block, visit};
 use crate::schedule::ForKind;
 use crate::stmt::Stmt;
@@ -32,6 +32,20 @@ fn note(e: &Expr, used: &mut Used) {
         }
         true
     });
+}
+
+/// A name or two, plus a constant: in plain sight it cancels against others, and costs no more than a name. (Names of shared
+/// parts, `%k`, are bound more than once and stay where they are.)
+fn is_plain(value: &Expr) -> bool {
+    let poly = Polys::default().of(value);
+    let name = |e: &Expr| match e.kind() {
+        ExprKind::Var(v) => !v.starts_with('%'),
+        ExprKind::Param(_) => true,
+        _ => false,
+    };
+    value.ty().lanes == 1
+        && poly.terms.len() <= 2
+        && poly.terms.iter().all(|(m, c)| *c == 1 && m.len() == 1 && name(&m[0]))
 }
 
 impl Simplifier {
@@ -116,10 +130,11 @@ impl Simplifier {
         let mut inner = self.inner();
         inner.known.remove(name);
         inner.facts.enter_let(name, &value);
-        if matches!(
+        let atom = matches!(
             value.kind(),
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_)
-        ) {
+        );
+        if atom || mode == Mode::Index && is_plain(&value) {
             inner.known.insert(name.clone(), value.clone());
         }
         // The same name may be bound (and used) outside too.

@@ -1,0 +1,81 @@
+//! From energy text to ready plan for image_warping: the whole as a user waits for it, and where the time goes.
+
+use super::THREADS;
+use crate::harness::{noise, time};
+use crate::report::Report;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use sumsq::codegen::backend::HostTarget;
+use sumsq::codegen::backend::llvm::Kernel;
+use sumsq::codegen::lower::{LowerOptions, lower_timed};
+use sumsq::energy::model::Energy;
+use sumsq::generated::Prepared;
+use sumsq::generated::compile::{Settings, pipelines};
+use sumsq::{Options, ProblemData, Solver};
+use sumsq_examples::demos::image_warping::Scene;
+
+/// Runs of which the fastest counts.
+const RUNS: usize = 5;
+
+pub fn run() -> Report {
+    let setting = format!("image_warping, mixed precision, {THREADS} threads; target: 0.5 s");
+    let mut report = Report::new("compile", setting);
+    let problem = Scene::tulips().expect("the demo's own data").problem();
+    let options = Options { threads: Some(THREADS), ..problem.options.clone() };
+    let read = || Energy::from_text("image_warping.t", problem.text).expect("the energy is well formed");
+    let data = ProblemData::bind(&read(), &problem.inputs).expect("the inputs fit the energy");
+    let mut whole = || {
+        let solver = Solver::compile(read(), &options).expect("the energy compiles");
+        solver.plan(&data).expect("the plan fits into memory");
+    };
+    let best = (0..RUNS).map(|_| time(&mut whole)).min().unwrap_or_default();
+    report.fact("text to plan", best.as_secs_f64(), &format!("s, best of {RUNS}"));
+    report.ratio(noise("text to plan, against itself", &mut whole, 15));
+    for (name, seconds) in with_deep_stack(|| breakdown(problem.text)) {
+        report.fact(&name, seconds.as_secs_f64(), "s on one thread");
+    }
+    report
+}
+
+/// Each part once, one after the other on one thread.
+fn breakdown(text: &str) -> Vec<(String, Duration)> {
+    let mut parts = vec![];
+    let mut timed = |name: &str, f: &mut dyn FnMut()| parts.push((name.to_string(), time(f)));
+    let mut energy = None;
+    timed("read the text", &mut || energy = Energy::from_text("image_warping.t", text).ok());
+    let energy = energy.expect("the energy is well formed");
+    let mut prepared = None;
+    timed("derive", &mut || prepared = Some(Prepared::new(&energy)));
+    let prepared = prepared.expect("just derived");
+    let settings = Settings::new(&energy, &Options::default()).expect("the default options fit");
+    let mut all = vec![];
+    timed("emit", &mut || {
+        all = pipelines(&settings.skeleton(&energy, &prepared)).into_iter().flatten().collect();
+    });
+    let (mut lowered, mut passes) = (vec![], BTreeMap::<&str, Duration>::new());
+    timed("lower", &mut || {
+        for (p, s) in &all {
+            let (f, times) = lower_timed(p, s, &LowerOptions::default()).expect("the schedules are legal");
+            times.into_iter().for_each(|(pass, t)| *passes.entry(pass).or_default() += t);
+            lowered.push(f);
+        }
+    });
+    let target = HostTarget::host();
+    let mut kernels = vec![];
+    for f in &lowered {
+        let mut compile = || drop(Kernel::compile(f, &target).expect("the code is valid"));
+        kernels.push((format!("  LLVM {}", f.name), time(&mut compile)));
+    }
+    parts.extend(passes.into_iter().map(|(pass, t)| (format!("  {pass}"), t)));
+    parts.push(("LLVM".into(), kernels.iter().map(|k| k.1).sum()));
+    parts.extend(kernels);
+    parts
+}
+
+/// Passes recurse over expressions: the compiler's own threads have such stacks, too.
+fn with_deep_stack<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|s| {
+        let thread = std::thread::Builder::new().stack_size(256 << 20).spawn_scoped(s, f);
+        thread.expect("a thread starts").join().expect("no part panics")
+    })
+}

@@ -1,0 +1,15 @@
+//! The benchmarks by name.
+
+mod compile;
+mod explicit;
+mod pcg;
+mod stream;
+
+use crate::report::Report;
+
+/// Threads of every benchmark, on both sides.
+pub const THREADS: usize = 2;
+
+/// Every benchmark.
+pub const BENCHMARKS: &[(&str, fn() -> Report)] =
+    &[("stream", stream::run), ("pcg", pcg::run), ("explicit", explicit::run), ("compile", compile::run)];

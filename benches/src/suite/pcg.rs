@@ -1,0 +1,93 @@
+//! One PCG iteration of the Laplacian energy: generated sweeps against the same two sweeps by hand, and against STREAM triad.
+//!
+//! The energy is w_fit (X - A), w_fit = 0.1, and differences of neighbours. At X = 0 with A = B/w, w = w_fit^2, its Gauss-Newton
+//! system is (w + L) d = w A = B: that of the yardstick, right-hand side included, so that r.z agrees without a scale.
+
+use super::THREADS;
+use crate::harness::{compare, noise};
+use crate::report::Report;
+use crate::yardstick::pcg::{Pcg, right_hand_side};
+use crate::yardstick::stream::{Store, Stream};
+use sumsq::energy::dsl::EnergyBuilder;
+use sumsq::energy::model::Energy;
+use sumsq::{ArrayData, Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Solver};
+
+/// Points in each direction.
+const N: usize = 4096;
+/// Weight of the fit term in the energy; its square in the system.
+const W_FIT: f64 = 0.1;
+/// Iterations after which both sides must agree.
+const CHECKED: usize = 20;
+/// How far r.z of the two sides may be apart: float32 vectors, summed in different orders.
+const AGREEMENT: f64 = 1e-3;
+/// Arrays that the two sweeps move, and that triad does.
+const MOVED: (f64, f64) = (8.0, 3.0);
+const PAIRS: usize = 25;
+
+pub fn run() -> Report {
+    let setting = format!("w + Laplacian, w = 0.01, {N} x {N} float32, {THREADS} threads");
+    let mut report = Report::new("pcg", setting);
+    let options = Options {
+        method: Method::GaussNewton,
+        precision: Precision::F32,
+        preconditioner: Preconditioner::Jacobi,
+        threads: Some(THREADS),
+        ..Options::default()
+    };
+    let energy = energy();
+    let data = data(&energy);
+    let solver = Solver::compile(energy, &options).expect("the energy compiles");
+    let mut problem = solver.plan(&data).expect("the plan fits into memory");
+    let mut probe = problem.linear_probe(&data, &options).expect("the system is finite");
+    let mut yardstick = Pcg::new(N, (W_FIT * W_FIT) as f32, THREADS);
+    for _ in 0..CHECKED {
+        yardstick.iterate();
+        probe.iterate(1).expect("generated code runs");
+    }
+    report.fact("r.z after 20 iterations, hand-written", yardstick.rz(), "");
+    report.fact("r.z after 20 iterations, generated", probe.rz(), "");
+    let apart = (probe.rz() / yardstick.rz() - 1.0).abs();
+    assert!(apart <= AGREEMENT, "the sides do not solve the same system: r.z is {apart:e} apart");
+
+    let mut generated = || probe.iterate(1).expect("generated code runs");
+    report.ratio(compare("generated / hand-written", &mut generated, &mut || yardstick.iterate(), PAIRS));
+    report.ratio(noise("generated / generated", &mut generated, PAIRS));
+    report.ratio(noise("hand-written / hand-written", &mut || yardstick.iterate(), PAIRS));
+    let mut arrays = Stream::new(N * N, THREADS);
+    let mut triad = || {
+        arrays.triad(Store::NonTemporal);
+    };
+    for (name, run) in
+        [("generated", &mut generated as &mut dyn FnMut()), ("hand-written", &mut || yardstick.iterate())]
+    {
+        let ratio = compare(&format!("{name} / triad"), run, &mut triad, PAIRS);
+        let per_byte = ratio.median / (MOVED.0 / MOVED.1);
+        report.ratio(ratio);
+        report.fact(&format!("{name} / triad, per byte"), per_byte, "");
+    }
+    report
+}
+
+fn energy() -> Energy {
+    let e = EnergyBuilder::new();
+    let dims = [e.dim("W"), e.dim("H")];
+    let x = e.unknown("X", 1, &dims);
+    let a = e.array("A", 1, &dims);
+    e.energy(W_FIT * (x.at([0, 0]) - a.at([0, 0])));
+    for neighbour in [[1, 0], [0, 1]] {
+        e.energy(x.at([0, 0]) - x.at(neighbour));
+    }
+    e.finish().expect("the energy is well formed")
+}
+
+fn data(energy: &Energy) -> ProblemData {
+    let w = (W_FIT * W_FIT) as f32;
+    let field = |name: &str, values| NamedArray {
+        name: name.into(),
+        shape: vec![N, N],
+        data: ArrayData::F32(values),
+    };
+    let a = right_hand_side(N).into_iter().map(|b| b / w).collect();
+    let arrays = [field("X", vec![0.0; N * N]), field("A", a)];
+    ProblemData::bind(energy, &arrays).expect("the arrays fit the energy")
+}
