@@ -3,10 +3,12 @@
 use crate::args::Stage;
 use crate::failure::{Failure, warn};
 use std::path::Path;
-use sumsq::check::Certificate;
+use sumsq::check::{Certificate, CheckError};
+use sumsq::codegen::backend::HostTarget;
+use sumsq::codegen::backend::llvm::listing;
 use sumsq::energy::{Energy, EnergyError};
 use sumsq::lm::Control;
-use sumsq::{Iteration, NamedArray, Options, ProblemData, Report, SolveError, Solver};
+use sumsq::{Iteration, NamedArray, Options, Precision, ProblemData, Report, SolveError, Solver};
 
 /// A finished solve.
 pub struct Solved {
@@ -69,14 +71,30 @@ fn failure(error: SolveError) -> Failure {
 }
 
 /// Certifies the generated routines at `x` in direction `v`, both over all unknown scalars.
-// INTEGRATION: `sumsq::check::check(energy, data, &mut routines, x, v)` once the generated solver implements
-// `sumsq::check::Routines`.
-pub fn check(_energy: &Energy, _data: &ProblemData, _x: &[f64], _v: &[f64]) -> Result<Certificate, Failure> {
-    Err(Failure::Input(miette::miette!("the certificate is not available yet")))
+pub fn check(energy: &Energy, data: &ProblemData, x: &[f64], v: &[f64]) -> Result<Certificate, Failure> {
+    let options = Options { precision: Precision::F64, ..Options::default() };
+    let solver = Solver::compile(energy.clone(), &options).map_err(failure)?;
+    let mut problem = solver.plan(data).map_err(failure)?;
+    problem.certify(data, x, v).map_err(|e| match e {
+        CheckError::Explicit(e) => Failure::input(e),
+        CheckError::Routines(e) => failure(e),
+    })
 }
 
-/// What the engine makes of an energy at a late stage.
-// INTEGRATION: loops, llvm and asm of the compiled pipelines.
-pub fn compiled_text(_energy: &Energy, stage: Stage) -> Result<String, Failure> {
-    Err(Failure::Input(miette::miette!("the stage {stage:?} is not available yet")))
+/// What the engine makes of an energy at a late stage, one pipeline after the other.
+pub fn compiled_text(energy: &Energy, stage: Stage) -> Result<String, Failure> {
+    let functions = sumsq::solver::lowered(energy, &Options::default()).map_err(failure)?;
+    let mut text = String::new();
+    for f in &functions {
+        let part = match stage {
+            Stage::Llvm | Stage::Asm => {
+                let listing = listing(f, &HostTarget::host()).map_err(|e| failure(e.into()))?;
+                if stage == Stage::Asm { listing.asm } else { listing.optimized }
+            }
+            _ => f.to_string(),
+        };
+        text.push_str(&part);
+        text.push('\n');
+    }
+    Ok(text)
 }

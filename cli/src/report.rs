@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use std::fmt::Write;
 use std::path::Path;
-use sumsq::{Iteration, LinearStop, Report, Termination};
+use sumsq::{Iteration, LinearStop, Report};
 use sumsq_examples::io::{picture, save};
 use sumsq_examples::plot;
 
@@ -23,18 +23,6 @@ pub fn write_plot(path: &Path, title: &str, report: &Report) -> Result<(), Failu
 /// E at the start and after each step.
 pub fn energies(report: &Report) -> Vec<f64> {
     std::iter::once(report.energy_initial).chain(report.iterations.iter().map(|step| step.energy)).collect()
-}
-
-/// Whether the solve ended because energies were not finite.
-pub fn ended_non_finite(report: &Report) -> bool {
-    match report.termination {
-        Termination::Diverged => true,
-        // A finite trial energy gives a finite ratio, or a model without decrease, which is not the energy's fault.
-        Termination::InvalidSteps => {
-            report.iterations.last().is_some_and(|step| !step.gain_ratio.is_finite())
-        }
-        _ => false,
-    }
 }
 
 /// One line a step, and what is true of the whole.
@@ -109,7 +97,7 @@ fn stop_name(stop: LinearStop) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sumsq::Seconds;
+    use sumsq::{Seconds, Termination};
 
     fn report() -> Report {
         let step = Iteration {
@@ -143,6 +131,7 @@ mod tests {
             threads: 2,
             seconds: Seconds::default(),
             warnings: Vec::new(),
+            non_finite: false,
         }
     }
 
@@ -197,19 +186,5 @@ mod tests {
         assert!(rows[3].contains("8.000000e0") && rows[4].contains("preconditioned_norm"), "{text}");
         assert!(rows[4].len() <= HEADER.len(), "columns line up\n{text}");
         assert!(text.contains("function_tolerance: E = 2.000000000e0 after 1 steps"), "{text}");
-    }
-
-    #[test]
-    fn which_ends_are_failures() {
-        let end = |termination, gain_ratio| {
-            let mut report = report();
-            report.termination = termination;
-            report.iterations[0].gain_ratio = gain_ratio;
-            ended_non_finite(&report)
-        };
-        assert!(end(Termination::Diverged, f64::NAN));
-        assert!(end(Termination::InvalidSteps, f64::NAN));
-        assert!(!end(Termination::InvalidSteps, -1.0));
-        assert!(!end(Termination::MaxIterations, f64::NAN));
     }
 }

@@ -113,45 +113,9 @@ pub fn minimise(
     free: usize,
     callback: Callback<'_>,
 ) -> Result<Outcome, InitialNotFinite> {
-    let energies = steps.energy_at_start();
-    if !energies.total.is_finite() {
-        return Err(InitialNotFinite { energy: energies.total });
-    }
-    let mut run = Run {
-        options,
-        started: Instant::now(),
-        energy_initial: energies.total,
-        energies,
-        gradient: 0.0,
-        gradient_initial: 0.0,
-        trust: TrustRegion::new(options),
-        invalid_steps: 0,
-        non_finite: false,
-        iterations: Vec::new(),
-    };
-    if free == 0 {
-        return Ok(run.finish(Termination::NoFreeUnknown));
-    }
-    run.gradient = steps.linearise().gradient_max_norm;
-    run.gradient_initial = run.gradient;
-    if run.gradient_is_small() {
-        return Ok(run.finish(Termination::GradientTolerance));
-    }
-    loop {
-        if run.iterations.len() >= options.iterations {
-            return Ok(run.finish(Termination::MaxIterations));
-        }
-        if options.max_time.is_some_and(|limit| run.started.elapsed() >= limit) {
-            return Ok(run.finish(Termination::MaxSeconds));
-        }
-        let ended = run.step(steps);
-        let control = run.iterations.last().map_or(Control::Continue, &mut *callback);
-        match (ended, control) {
-            (Some(termination), _) => return Ok(run.finish(termination)),
-            (None, Control::Abort) => return Ok(run.finish(Termination::UserAbort)),
-            (None, Control::Continue) => {}
-        }
-    }
+    let mut run = Minimiser::start(steps, options.clone(), free)?;
+    run.run(steps, callback);
+    Ok(run.finish())
 }
 
 /// The relative noise c of an energy: differences below c E mean nothing.
@@ -206,8 +170,9 @@ enum Verdict {
     Noise,
 }
 
-struct Run<'a> {
-    options: &'a Options,
+/// A minimisation between two steps. The same [`Steps`] must be given to every method.
+pub struct Minimiser {
+    options: Options,
     started: Instant,
     energy_initial: f64,
     /// At x.
@@ -219,15 +184,107 @@ struct Run<'a> {
     invalid_steps: usize,
     non_finite: bool,
     iterations: Vec<Iteration>,
+    ended: Option<Termination>,
 }
 
-impl Run<'_> {
+impl Minimiser {
+    /// Evaluates and linearises at the current x.
+    pub fn start(
+        steps: &mut dyn Steps,
+        options: Options,
+        free: usize,
+    ) -> Result<Minimiser, InitialNotFinite> {
+        let energies = steps.energy_at_start();
+        if !energies.total.is_finite() {
+            return Err(InitialNotFinite { energy: energies.total });
+        }
+        let mut run = Minimiser {
+            trust: TrustRegion::new(&options),
+            options,
+            started: Instant::now(),
+            energy_initial: energies.total,
+            energies,
+            gradient: 0.0,
+            gradient_initial: 0.0,
+            invalid_steps: 0,
+            non_finite: false,
+            iterations: Vec::new(),
+            ended: None,
+        };
+        if free == 0 {
+            run.ended = Some(Termination::NoFreeUnknown);
+            return Ok(run);
+        }
+        run.gradient = steps.linearise().gradient_max_norm;
+        run.gradient_initial = run.gradient;
+        run.ended = run.gradient_is_small().then_some(Termination::GradientTolerance);
+        Ok(run)
+    }
+
+    /// Evaluates and linearises anew where x stands, after the problem's numbers have changed. Radius and counts go on; an end by
+    /// a tolerance is taken back, since it was that of another problem.
+    pub fn refresh(&mut self, steps: &mut dyn Steps) -> Result<(), InitialNotFinite> {
+        if self.ended == Some(Termination::NoFreeUnknown) {
+            return Ok(());
+        }
+        let energies = steps.energy_at_start();
+        if !energies.total.is_finite() {
+            return Err(InitialNotFinite { energy: energies.total });
+        }
+        self.energies = energies;
+        self.invalid_steps = 0;
+        self.gradient = steps.linearise().gradient_max_norm;
+        self.ended = self.gradient_is_small().then_some(Termination::GradientTolerance);
+        Ok(())
+    }
+
+    /// Steps until the solve ends or the observer ends it.
+    pub fn run(&mut self, steps: &mut dyn Steps, callback: Callback<'_>) {
+        while self.ended.is_none() {
+            let before = self.iterations.len();
+            self.step(steps);
+            let Some(step) = self.iterations.get(before) else { continue };
+            if callback(step) == Control::Abort {
+                self.ended.get_or_insert(Termination::UserAbort);
+            }
+        }
+    }
+
+    /// Takes one step, unless the solve has ended or a limit ends it first. Returns why it ended, once it has.
+    pub fn step(&mut self, steps: &mut dyn Steps) -> Option<Termination> {
+        if self.ended.is_none() {
+            self.ended = self.limit();
+        }
+        if self.ended.is_none() {
+            self.ended = self.take_step(steps);
+        }
+        self.ended
+    }
+
+    /// The records of all steps so far.
+    pub fn iterations(&self) -> &[Iteration] {
+        &self.iterations
+    }
+
+    /// E at x.
+    pub fn energies(&self) -> &Energies {
+        &self.energies
+    }
+
+    fn limit(&self) -> Option<Termination> {
+        if self.iterations.len() >= self.options.iterations {
+            return Some(Termination::MaxIterations);
+        }
+        let late = self.options.max_time.is_some_and(|limit| self.started.elapsed() >= limit);
+        late.then_some(Termination::MaxSeconds)
+    }
+
     fn gauss_newton(&self) -> bool {
         self.options.method == Method::GaussNewton
     }
 
     /// One step and its record; `Some` if the solve ends with it.
-    fn step(&mut self, steps: &mut dyn Steps) -> Option<Termination> {
+    fn take_step(&mut self, steps: &mut dyn Steps) -> Option<Termination> {
         let started = Instant::now();
         let radius = (!self.gauss_newton()).then_some(self.trust.radius);
         let linear = steps.solve_linear(radius);
@@ -317,7 +374,8 @@ impl Run<'_> {
                 self.trust.shrink();
                 self.invalid_steps += 1;
                 if self.invalid_steps >= MAX_INVALID_STEPS {
-                    self.non_finite = !trial.is_finite();
+                    // A system that is finite but not positive has no trial energy either.
+                    self.non_finite = !trial.is_finite() && linear.stop != LinearStop::Indefinite;
                     return Some(Termination::InvalidSteps);
                 }
             }
@@ -331,7 +389,7 @@ impl Run<'_> {
 
     /// Whether max|g| at x ends the solve. False for NaN.
     fn gradient_is_small(&self) -> bool {
-        let o = self.options;
+        let o = &self.options;
         if self.gauss_newton() {
             return self.gradient == 0.0;
         }
@@ -361,11 +419,12 @@ impl Run<'_> {
         });
     }
 
-    fn finish(self, termination: Termination) -> Outcome {
+    /// How it went. A solve that was left before its end counts as ended by the user.
+    pub fn finish(self) -> Outcome {
         Outcome {
             energy_initial: self.energy_initial,
             energy_final: self.energies.total,
-            termination,
+            termination: self.ended.unwrap_or(Termination::UserAbort),
             iterations: self.iterations,
             non_finite: self.non_finite,
         }

@@ -143,4 +143,7 @@ pub struct Report {
     pub seconds: Seconds,
     /// Things the user should know.
     pub warnings: Vec<String>,
+    /// Whether the solve failed because energies or linear systems were not finite; the unknowns are the last good ones.
+    #[serde(skip)]
+    pub non_finite: bool,
 }

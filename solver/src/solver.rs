@@ -2,26 +2,33 @@
 //!
 //! ```text
 //! Solver::compile(energy, &options)?  ->  solver.plan(&data)?  ->  problem.solve(&mut data, &options, &mut callback)?
+//!                                                              ->  problem.init(&data, &options)?  ->  session.step()? ...
 //! ```
 
 mod probe;
 
 pub use probe::LinearProbe;
 
+use crate::check::{Certificate, CheckError, check};
 use crate::data::ProblemData;
 use crate::error::SolveError;
 use crate::generated::Prepared;
-use crate::generated::compile::{Modules, Settings};
-use crate::generated::plan::Plan;
-use crate::generated::steps::Run;
-use crate::lm::{Callback, minimise};
-use crate::options::{Backend, Method, Options, Precision};
-use crate::report::{Report, Seconds, Termination};
+use crate::generated::certify::Certified;
+use crate::generated::compile::{Modules, Settings, pipelines};
+use crate::generated::fields::over;
+use crate::generated::plan::{Phase, Plan};
+use crate::lm::{Callback, Energies};
+use crate::options::{Backend, Options};
+use crate::report::Report;
+use crate::session::Session;
 use std::sync::Arc;
 use std::time::Instant;
+use sumsq_codegen::ScalarType;
 use sumsq_codegen::backend::HostTarget;
-use sumsq_codegen::runtime::Pool;
-use sumsq_energy::emit::component_count;
+use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::runtime::{Buffer, Pool};
+use sumsq_codegen::stmt::LoweredFunction;
+use sumsq_energy::emit::{component_count, names};
 use sumsq_energy::model::{Energy, SpaceId};
 
 /// An energy as machine code.
@@ -30,9 +37,9 @@ pub struct Solver {
     prepared: Prepared,
     settings: Settings,
     modules: Modules,
-    target: HostTarget,
-    pool: Arc<Pool>,
-    compile_seconds: f64,
+    pub(crate) target: HostTarget,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) compile_seconds: f64,
 }
 
 impl Solver {
@@ -63,7 +70,8 @@ impl Solver {
         let k = self.settings.skeleton(&self.energy, &self.prepared);
         let streaming = self.vector_bytes(data) > self.target.llc_bytes;
         let plan = Plan::new(k, &self.modules, data, self.pool.clone(), streaming)?;
-        Ok(Problem { solver: self, plan, plan_seconds: started.elapsed().as_secs_f64() })
+        let plan_seconds = started.elapsed().as_secs_f64();
+        Ok(Problem { solver: self, plan, plan_seconds, dims: data.dims.clone() })
     }
 
     /// Bytes that a sweep of PCG moves: a bound on what it would keep in the cache.
@@ -74,72 +82,122 @@ impl Solver {
     }
 }
 
-/// A problem of given sizes, ready to be solved again and again. Unknowns, arrays and params may change between solves.
-pub struct Problem<'s> {
-    solver: &'s Solver,
-    plan: Plan<'s>,
-    plan_seconds: f64,
+/// The pipelines of an energy, lowered: loops, before LLVM sees them.
+pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction>, SolveError> {
+    let settings = Settings::new(energy, options)?;
+    let prepared = Prepared::new(energy);
+    let k = settings.skeleton(energy, &prepared);
+    let lower_one = |(p, s)| lower(&p, &s, &LowerOptions::default());
+    Ok(pipelines(&k).into_iter().flatten().map(lower_one).collect::<Result<_, _>>()?)
 }
 
-impl Problem<'_> {
+/// E and its gradient at some x.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    /// E, in total and per residual group; it may be inf or NaN.
+    pub energies: Energies,
+    /// Residual instances that count.
+    pub residuals: usize,
+    /// g = J^T r per unknown, in C order, 0 where excluded. The gradient of E is 2 g.
+    pub gradient: Vec<Vec<f64>>,
+}
+
+/// A problem of given sizes, ready to be solved again and again. Between solves unknowns, arrays, params and graphs may change.
+pub struct Problem<'s> {
+    pub(crate) solver: &'s Solver,
+    pub(crate) plan: Plan<'s>,
+    pub(crate) plan_seconds: f64,
+    dims: Vec<usize>,
+}
+
+impl<'s> Problem<'s> {
     /// Takes arrays and params of the same sizes anew.
     pub fn set_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
+        self.check_dims(data)?;
         self.plan.upload_arrays(data)
     }
 
-    /// Minimises from the unknowns in `data` and writes the result there. On an error `data` is unchanged.
+    /// Takes everything in `data` anew: other sizes, other graphs. The machine code stays.
+    pub fn rebind(&mut self, data: &ProblemData) -> Result<(), SolveError> {
+        *self = self.solver.plan(data)?;
+        Ok(())
+    }
+
+    /// Minimises from the unknowns in `data` and writes the result there. Of `data` only the unknowns are read: arrays and
+    /// params are those of the plan, [`Problem::set_arrays`] and [`Problem::rebind`]. On an error `data` is unchanged.
     pub fn solve(
         &mut self,
         data: &mut ProblemData,
         options: &Options,
         callback: Callback<'_>,
     ) -> Result<Report, SolveError> {
-        self.plan.upload_unknowns(data)?;
-        let free = self.free_scalars(data);
-        let ten_times = || if options.linear_tolerance.is_some() { 10 * free } else { 500 };
-        let limit = options.linear_iterations.unwrap_or_else(ten_times);
-        let started = Instant::now();
-        let mut run = Run::new(&mut self.plan, options, limit);
-        let outcome = minimise(&mut run, options, free, callback);
-        let (failure, residuals, unconstrained) =
-            (run.failure.take(), run.residuals, run.start.unconstrained);
-        if let Some(e) = failure {
-            return Err(e);
-        }
-        let outcome =
-            outcome.map_err(|e| SolveError::InitialNotFinite { energy: e.energy, place: String::new() })?;
-        let solve = started.elapsed().as_secs_f64();
-        self.plan.download_unknowns(data);
-        let seconds = Seconds { compile: self.solver.compile_seconds, plan: self.plan_seconds, solve };
-        let mut warnings = data.warnings.clone();
-        if outcome.termination == Termination::NoFreeUnknown {
-            warnings.push("every unknown is excluded: there is nothing to solve".into());
-        }
-        Ok(Report {
-            energy_initial: outcome.energy_initial,
-            energy_final: outcome.energy_final,
-            termination: outcome.termination,
-            linear_iterations_total: outcome.iterations.iter().map(|i| i.linear_iterations).sum(),
-            iterations: outcome.iterations,
-            unknowns: free,
-            residuals,
-            unconstrained: unconstrained as usize,
-            method: if options.method == Method::GaussNewton { "gn" } else { "lm" },
-            preconditioner: self.preconditioner(),
-            backend: "cpu",
-            device: self.solver.target.cpu.clone(),
-            precision: match options.precision {
-                Precision::Mixed => "mixed",
-                Precision::F32 => "f32",
-                Precision::F64 => "f64",
-            },
-            threads: self.solver.pool.threads(),
-            seconds,
-            warnings,
-        })
+        let mut session = self.init(data, options)?;
+        session.run(callback)?;
+        Ok(session.finish(data))
     }
 
-    fn preconditioner(&self) -> &'static str {
+    /// Starts a solve from the unknowns in `data`, to be taken step by step.
+    pub fn init<'p>(
+        &'p mut self,
+        data: &ProblemData,
+        options: &Options,
+    ) -> Result<Session<'p, 's>, SolveError> {
+        Session::start(self, data, options)
+    }
+
+    /// E and g = J^T r at the unknowns in `data`.
+    pub fn evaluate(&mut self, data: &ProblemData) -> Result<Evaluation, SolveError> {
+        self.upload_unknowns(data)?;
+        self.plan.run(Phase::Cost)?;
+        let groups = self.solver.energy.groups.len();
+        let by_group: Vec<f64> = (0..groups).map(|g| self.plan.scalar("energy", g)).collect();
+        let residuals = self.plan.scalar("energy", groups) as usize;
+        self.plan.run(Phase::Linearise)?;
+        let mut gradient: Vec<Vec<f64>> = data.unknowns.iter().map(|u| vec![0.0; u.len()]).collect();
+        self.plan.download(|s| over("gb", s), 0, &mut gradient);
+        for (values, field) in gradient.iter_mut().zip(&self.solver.energy.unknowns) {
+            let Some(free) = self.free(field.space) else { continue };
+            let elements = values.chunks_mut(usize::from(field.channels));
+            elements.zip(free).filter(|(_, free)| *free == 0).for_each(|(v, _)| v.fill(0.0));
+        }
+        let energies = Energies { total: by_group.iter().sum(), by_group };
+        Ok(Evaluation { energies, residuals, gradient })
+    }
+
+    pub(crate) fn upload_unknowns(&mut self, data: &ProblemData) -> Result<(), SolveError> {
+        self.check_dims(data)?;
+        self.plan.upload_unknowns(data)
+    }
+
+    fn check_dims(&self, data: &ProblemData) -> Result<(), SolveError> {
+        if data.dims == self.dims {
+            return Ok(());
+        }
+        Err(SolveError::Data(format!(
+            "the problem was planned for the dims {:?}, these data have {:?}: rebind it or make another plan",
+            self.dims, data.dims
+        )))
+    }
+
+    /// Certifies the generated routines at `x` in direction `v`, both over all unknown scalars (see [`crate::check`]). Needs a
+    /// solver compiled for float64.
+    pub fn certify(
+        &mut self,
+        data: &ProblemData,
+        x: &[f64],
+        v: &[f64],
+    ) -> Result<Certificate, CheckError<SolveError>> {
+        if self.solver.settings.linear != ScalarType::F64 {
+            let message = "the certificate needs a solver compiled with float64 precision";
+            return Err(CheckError::Routines(SolveError::Option(message.into())));
+        }
+        let certificate = check(&self.solver.energy, data, &mut Certified::new(&mut self.plan), x, v);
+        // The last mask tried is a random one.
+        self.plan.upload_arrays(data).map_err(CheckError::Routines)?;
+        certificate
+    }
+
+    pub(crate) fn preconditioner(&self) -> &'static str {
         match self.solver.settings {
             Settings { identity: true, .. } => "none",
             Settings { block: true, .. } => "block_jacobi",
@@ -147,12 +205,16 @@ impl Problem<'_> {
         }
     }
 
+    /// 1 per free element, 0 per excluded one; `None` where nothing masks the space.
+    fn free(&self, space: SpaceId) -> Option<Vec<u8>> {
+        self.plan.buffer(&names::free(space)).map(Buffer::to_vec)
+    }
+
     /// Scalars that are not excluded.
-    fn free_scalars(&self, data: &ProblemData) -> usize {
+    pub(crate) fn free_scalars(&self, data: &ProblemData) -> usize {
         let spaces = self.plan.k.spaces.iter();
         let free = spaces.map(|s| {
-            let mask = self.plan.buffer(&sumsq_energy::emit::names::free(s.id)).map(|b| b.to_vec::<u8>());
-            let elements = match mask {
+            let elements = match self.free(s.id) {
                 Some(m) => m.iter().filter(|&&f| f != 0).count(),
                 None => data.elements(&self.solver.energy, s.id),
             };

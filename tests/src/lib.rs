@@ -3,7 +3,8 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use sumsq::energy::model::Energy;
-use sumsq::{ArrayData, NamedArray, ProblemData};
+use sumsq::lm::Control;
+use sumsq::{ArrayData, NamedArray, Options, ProblemData, Report, Solver};
 use sumsq_examples::io::npz::Archive;
 
 /// Root of the workspace.
@@ -87,9 +88,76 @@ impl Case {
     }
 }
 
+/// Whether the slow tests are to run (`cargo xtask test --full`); a notice if not.
+pub fn full_tests() -> bool {
+    let on = std::env::var_os("SUMSQ_FULL").is_some_and(|v| v == "1");
+    if !on {
+        eprintln!("skipped: a slow test, run by `cargo xtask test --full`");
+    }
+    on
+}
+
+/// Compiles, plans and solves; the unknowns of `data` become the result.
+pub fn solve(energy: &Energy, data: &mut ProblemData, options: &Options) -> Report {
+    let solver = Solver::compile(energy.clone(), options).unwrap();
+    let mut problem = solver.plan(data).unwrap();
+    problem.solve(data, options, &mut |_| Control::Continue).unwrap()
+}
+
+/// The bits of all unknowns.
+pub fn bits(data: &ProblemData) -> Vec<u64> {
+    data.unknowns.iter().flatten().map(|v| v.to_bits()).collect()
+}
+
 fn read_npz(path: &Path) -> Vec<NamedArray> {
     let arrays = Archive::open(path).and_then(|mut a| a.read_all());
     arrays.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// An array in float64, shape slowest first.
+pub fn doubles(name: &str, shape: &[usize], values: Vec<f64>) -> NamedArray {
+    NamedArray { name: name.to_string(), shape: shape.to_vec(), data: ArrayData::F64(values) }
+}
+
+/// An index array, one row per hyperedge of `dims` numbers.
+pub fn indices(name: &str, dims: usize, values: Vec<i64>) -> NamedArray {
+    let edges = values.len() / dims;
+    let shape = if dims == 1 { vec![edges] } else { vec![edges, dims] };
+    NamedArray { name: name.to_string(), shape, data: ArrayData::Int(values, "int64") }
+}
+
+/// A problem written down in a test.
+pub fn bind(text: &str, arrays: &[NamedArray]) -> (Energy, ProblemData) {
+    let energy = Energy::from_text("test.t", text).unwrap_or_else(|e| panic!("{e}"));
+    let data = ProblemData::bind(&energy, arrays).unwrap_or_else(|e| panic!("{e}"));
+    (energy, data)
+}
+
+/// A seeded sequence (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// In [-1, 1).
+    pub fn number(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    /// `n` of them.
+    pub fn numbers(&mut self, n: usize) -> Vec<f64> {
+        (0..n).map(|_| self.number()).collect()
+    }
+
+    /// `n` whole numbers in 0..below.
+    pub fn below(&mut self, below: usize, n: usize) -> Vec<i64> {
+        (0..n).map(|_| (self.next() % below as u64) as i64).collect()
+    }
 }
 
 /// |a - b| <= tolerance * |b|, for numbers.

@@ -20,7 +20,7 @@ usage: cargo xtask TASK
 const DEMOS: [&str; 2] = ["image_warping", "arap_mesh_deformation"];
 
 /// Set by `test --full`; slow tests look for it.
-const FULL_TESTS: &str = "SUMSQ_FULL_TESTS";
+const FULL_TESTS: &str = "SUMSQ_FULL";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

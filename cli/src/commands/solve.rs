@@ -31,6 +31,6 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
         report::write_plot(path, &name, &solved.report)?;
     }
     print!("{}", report::table(&solved.report));
-    let code = if report::ended_non_finite(&solved.report) { NOT_GOOD } else { 0 };
+    let code = if solved.report.non_finite { NOT_GOOD } else { 0 };
     Ok(ExitCode::from(code))
 }

@@ -19,7 +19,7 @@ use rng::Rng;
 use run::{Outcome, run};
 
 /// Cases of an ordinary test run.
-const CASES: u64 = 150;
+const CASES: u64 = 100;
 
 fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {

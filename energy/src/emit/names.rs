@@ -43,9 +43,15 @@ pub fn extent(s: SpaceId, d: usize) -> Expr {
 
 /// The coordinates of vertex `slot` of hyperedge `edge`.
 pub fn vertex_coordinates(g: GraphId, slot: u16, dims: usize, space: SpaceId, edge: &Expr) -> Vec<Expr> {
-    let at = |d| Expr::call(vertex(g, slot), ScalarType::I32, vec![edge.clone()], d);
+    listed_coordinates(&vertex(g, slot), dims, space, edge)
+}
+
+/// Entry `at` of a list of element coordinates. In one dim the list's declared range bounds them. In several they are clamped:
+/// that changes nothing, the lists are checked when bound, and tells the engine their bounds.
+pub fn listed_coordinates(list: &str, dims: usize, space: SpaceId, at: &Expr) -> Vec<Expr> {
+    let entry = |d| Expr::call(list, ScalarType::I32, vec![at.clone()], d);
     if dims == 1 {
-        return vec![at(0)];
+        return vec![entry(0)];
     }
-    (0..dims).map(|d| at(d).max(0).min(extent(space, d) - 1)).collect()
+    (0..dims).map(|d| entry(d).max(0).min(extent(space, d) - 1)).collect()
 }

@@ -91,7 +91,7 @@ impl Scene {
                 param("w_fitSqrt", W_FIT_SQRT),
                 param("w_regSqrt", W_REG_SQRT),
             ],
-            options: Options { forcing: 1e-3, linear_iterations: Some(2000), ..Options::default() },
+            options: Options { iterations: 100, ..Options::default() },
         }
     }
 

@@ -78,6 +78,7 @@ fn report(state: &State<'_>, options: &Options, outcome: Outcome, seconds: Secon
         warnings.push("every unknown is excluded: nothing to solve".to_string());
     }
     Report {
+        non_finite: outcome.non_finite,
         energy_initial: outcome.energy_initial,
         energy_final: outcome.energy_final,
         termination: outcome.termination,

@@ -39,10 +39,11 @@ fn terms(k: &Skeleton, domain: Domain, at: &[Expr]) -> Vec<Option<Expr>> {
     let costs: Vec<_> =
         k.routines.costs.iter().filter(|c| k.energy.residuals[c.residual].domain == domain).collect();
     let mut roots: Vec<ExprId> = costs.iter().map(|c| c.cost).collect();
-    roots.extend(costs.iter().map(|c| c.guard));
+    // An instance that the boundary rule sets to 0 still counts.
+    roots.extend(costs.iter().map(|c| c.counts));
     let none = |_, _: usize, _: &[Expr]| unreachable!("the cost reads no direction");
     let e = k.emit(&roots, k.master, k.place(domain, at.to_vec()), &none);
-    let (values, guards) = e.split_at(costs.len());
+    let (values, counts) = e.split_at(costs.len());
     let mut terms: Vec<Option<Expr>> = vec![None; groups + 1];
     let mut add = |g: usize, t: Expr| {
         let t = t.cast(ScalarType::F64);
@@ -51,9 +52,9 @@ fn terms(k: &Skeleton, domain: Domain, at: &[Expr]) -> Vec<Option<Expr>> {
             Some(old) => old + t,
         });
     };
-    for ((c, value), guard) in costs.iter().zip(values).zip(guards) {
+    for ((c, value), counts) in costs.iter().zip(values).zip(counts) {
         add(k.energy.residuals[c.residual].group.index(), value.clone());
-        add(groups, guard.clone());
+        add(groups, counts.clone());
     }
     terms
 }

@@ -198,6 +198,11 @@ pub fn apply_inverse(k: &Skeleton, minv: &[Expr], v: &[Expr], i: usize) -> Expr 
     products.reduce(|a, b| a + b).expect("at least one component")
 }
 
+/// Position of diagonal entry i among the kept entries of a block.
+pub fn inverse_diagonal_entry(k: &Skeleton, i: usize) -> usize {
+    if k.block { packed(i, i) } else { i }
+}
+
 /// The diagonal entry of M^-1 for scalar i.
 pub fn inverse_diagonal<'a>(k: &Skeleton, minv: &'a [Expr], i: usize) -> &'a Expr {
     if k.block { &minv[packed(i, i)] } else { &minv[i] }

@@ -7,7 +7,7 @@
 use super::{LANES, Skeleton, Space, fields::all, fields::list, incidence::ROW};
 use sumsq_codegen::{Expr, Func, Input, LoopLevel, Memory, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::dag::ExprId;
-use sumsq_energy::emit::Place;
+use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{GraphId, SpaceId};
 
 /// Prefix of the lists of a slot: `r0s1`.
@@ -53,7 +53,7 @@ pub fn parts(
     let at = row.expr();
     let rdom = RDom::new([("i", Expr::from(0), length.at(&[at.clone()], 0))]);
     let entry = block.at(&[&at / LANES as i64], 0) + &at % LANES as i64 + rdom.var(0) * LANES as i64;
-    let coordinates = (0..k.energy.spaces[space.index()].len()).map(|d| own.at(&[at.clone()], d)).collect();
+    let coordinates = names::listed_coordinates(&own.name, k.energy.spaces[space.index()].len(), space, &at);
     let place = Place::Edge { graph, edge: edges.at(&[entry], 0), own: Some((slot, coordinates)) };
     let terms = k.emit(contributions, ty, place, direction);
     let sum = p.func(Func::sum(format!("{name}_sum"), &[row.clone()], rdom, terms));

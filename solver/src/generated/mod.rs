@@ -14,6 +14,7 @@
 //! Invariants: every field has a halo of zeros; M^-1 = 0, p = 0, r = 0 and d = 0 at excluded and unconstrained elements,
 //! in halos and in pads. (A computed M^-1 is merely finite in halos, see [`diagonal`].)
 
+pub mod certify;
 pub mod compile;
 pub mod cost;
 pub mod damping;
@@ -185,13 +186,19 @@ fn halos(energy: &Energy, prepared: &Prepared) -> Vec<Vec<u32>> {
     let mut halos: Vec<Vec<u32>> = energy.spaces.iter().map(|dims| vec![0; dims.len()]).collect();
     let dag = &prepared.routines.dag;
     for id in dag.reachable(&roots(prepared)) {
-        let Node::Access(access) = dag.node(id) else { continue };
-        let At::Offset(offset) = &access.at else { continue };
-        let space = match access.source {
-            Source::Unknown(u) | Source::Direction(u) => energy.unknowns[u.index()].space,
-            Source::Array(a) => energy.arrays[a.index()].space,
-            Source::Hoisted(s) => s,
+        let (space, at) = match dag.node(id) {
+            Node::Free(space, at) => (*space, at),
+            Node::Access(access) => {
+                let space = match access.source {
+                    Source::Unknown(u) | Source::Direction(u) => energy.unknowns[u.index()].space,
+                    Source::Array(a) => energy.arrays[a.index()].space,
+                    Source::Hoisted(s) => s,
+                };
+                (space, &access.at)
+            }
+            _ => continue,
         };
+        let At::Offset(offset) = at else { continue };
         for (h, o) in halos[space.index()].iter_mut().zip(offset) {
             *h = (*h).max(o.unsigned_abs());
         }
@@ -208,7 +215,7 @@ fn roots(prepared: &Prepared) -> Vec<ExprId> {
     let spaces = r.spaces.iter().flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
     let slots = r.graphs.iter().flat_map(|g| &g.slots).flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
     let lists = spaces.chain(slots).chain(prepared.hoisted.iter().map(|(_, v)| v));
-    let costs = r.costs.iter().flat_map(|c| [c.cost, c.guard, c.model]);
+    let costs = r.costs.iter().flat_map(|c| [c.cost, c.counts, c.model]);
     let excludes = r.spaces.iter().filter_map(|s| s.excluded);
     lists.flatten().copied().chain(costs).chain(excludes).collect()
 }

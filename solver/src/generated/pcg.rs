@@ -61,7 +61,7 @@ fn number(v: f64) -> Expr {
 }
 
 fn is_finite(e: &Expr) -> Expr {
-    (e - e).eq_(number(0.0))
+    e.abs().lt(number(f64::INFINITY))
 }
 
 impl Skeleton<'_> {

@@ -14,7 +14,7 @@ use sumsq_codegen::program::{BufferId, Flow, ParamId, PipelineId, Program, Step,
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::{Name, ScalarType};
 use sumsq_energy::emit::{component_index, names};
-use sumsq_energy::model::{ArrayId, GraphId, ParamId as EnergyParam, UnknownId};
+use sumsq_energy::model::{ArrayId, GraphId, ParamId as EnergyParam, SpaceId, UnknownId};
 
 /// Which copy of the numbers a pipeline reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub struct Phases {
     scales: Program,
     damping: Program,
     pcg: Program,
+    sweep_a: Program,
+    sweep_b: Program,
     trial: Program,
 }
 
@@ -97,37 +99,44 @@ impl<'k> Plan<'k> {
 
     /// Copies the unknowns to x.
     pub fn upload_unknowns(&mut self, data: &ProblemData) -> Result<(), SolveError> {
+        self.upload(names::unknowns, 0, &data.unknowns)
+    }
+
+    /// Packs one list per unknown into the components `first..` of a vector over every space; its other components become 0.
+    pub(crate) fn upload(
+        &self,
+        name: impl Fn(SpaceId) -> String,
+        first: usize,
+        from: &[Vec<f64>],
+    ) -> Result<(), SolveError> {
         for s in &self.k.spaces {
-            let elements = data.elements(self.k.energy, s.id);
-            let mut packed = vec![0.0f64; elements * s.components];
-            for (u, values) in data.unknowns.iter().enumerate() {
+            let name = name(s.id);
+            let Some(spec) = self.buffer(&name).map(|b| b.spec()) else { continue };
+            let stride = spec.channels;
+            let mut packed = vec![0.0f64; spec.len() * stride];
+            for (u, values) in from.iter().enumerate() {
                 let field = &self.k.energy.unknowns[u];
                 if field.space != s.id {
                     continue;
                 }
-                let (first, n) =
-                    (component_index(self.k.energy, UnknownId(u as u32), 0), field.channels as usize);
-                for (to, from) in packed.chunks_mut(s.components).zip(values.chunks(n)) {
-                    to[first..first + n].copy_from_slice(from);
+                let at = first + component_index(self.k.energy, UnknownId(u as u32), 0);
+                let n = field.channels as usize;
+                for (to, from) in packed.chunks_mut(stride).zip(values.chunks(n)) {
+                    to[at..at + n].copy_from_slice(from);
                 }
             }
-            self.copy(&names::unknowns(s.id), &packed)?;
+            self.copy(&name, &packed)?;
         }
         Ok(())
     }
 
     /// Copies x to the unknowns.
     pub fn download_unknowns(&self, data: &mut ProblemData) {
-        self.download(|s| names::unknowns(s), 0, &mut data.unknowns);
+        self.download(names::unknowns, 0, &mut data.unknowns);
     }
 
     /// Unpacks the components `first..` of a vector over every space into one list per unknown.
-    pub(crate) fn download(
-        &self,
-        name: impl Fn(sumsq_energy::model::SpaceId) -> String,
-        first: usize,
-        to: &mut [Vec<f64>],
-    ) {
+    pub(crate) fn download(&self, name: impl Fn(SpaceId) -> String, first: usize, to: &mut [Vec<f64>]) {
         for s in &self.k.spaces {
             let Some(b) = self.buffer(&name(s.id)) else { continue };
             let (packed, stride) = (b.to_vec::<f64>(), b.spec().channels);
@@ -198,6 +207,16 @@ impl<'k> Plan<'k> {
         self.table.buffer(id).copy_from(values).map_err(|e| SolveError::Data(format!("{name}: {e}")))
     }
 
+    /// Sets which elements of each space with unknowns are free, in the order of [`Skeleton::spaces`].
+    pub(crate) fn set_free(&self, space: SpaceId, free: &[u8]) -> Result<(), SolveError> {
+        self.copy(&names::free(space), free)
+    }
+
+    /// Sets a scalar tuple.
+    pub(crate) fn set_scalars(&self, name: &str, values: &[f64]) -> Result<(), SolveError> {
+        self.copy(name, values)
+    }
+
     /// Exchanges x and x + d.
     pub(crate) fn swap_trial(&mut self) -> Result<(), SolveError> {
         for s in &self.k.spaces {
@@ -208,18 +227,16 @@ impl<'k> Plan<'k> {
     }
 
     /// Sets the carried scalars of PCG for a solve from d = 0 with old direction 0.
-    pub(crate) fn start_pcg(&mut self, rz: f64, rr: f64) {
+    pub(crate) fn start_pcg(&mut self, rz: f64, rr: f64) -> Result<(), SolveError> {
         let mut values = [0.0; state::LEN];
         values[state::RZ] = rz;
         values[state::RR] = rr;
-        let id = self.ids["state"];
-        for (i, v) in values.into_iter().enumerate() {
-            self.table.buffer(id).set(&[], i, v);
-        }
         for s in &self.k.spaces {
-            let id = self.ids[&over("p", s.id)];
-            self.table.buffer(id).clear();
+            if let Some(p) = self.buffer(&over("p", s.id)) {
+                p.clear();
+            }
         }
+        self.set_scalars("state", &values)
     }
 
     /// Runs a phase.
@@ -233,6 +250,8 @@ impl<'k> Plan<'k> {
             Phase::Scales => Some(&mut p.scales),
             Phase::Damping => Some(&mut p.damping),
             Phase::Pcg => Some(&mut p.pcg),
+            Phase::SweepA => Some(&mut p.sweep_a),
+            Phase::SweepB => Some(&mut p.sweep_b),
             Phase::Trial => Some(&mut p.trial),
         };
         match program {
@@ -259,6 +278,10 @@ pub enum Phase {
     Damping,
     /// PCG to its end.
     Pcg,
+    /// One sweep A, on its own.
+    SweepA,
+    /// One sweep B, on its own.
+    SweepB,
     /// x + d and the model.
     Trial,
 }
@@ -451,6 +474,8 @@ impl Builder<'_> {
             scales: self.program(&[(Role::Master, &m.scales)])?,
             damping: self.program(&[(Role::Master, &m.damping)])?,
             pcg: self.pcg(m)?,
+            sweep_a: self.program(&[(Role::Linear, &m.sweep_a)])?,
+            sweep_b: self.program(&[(Role::LinearB, &m.sweep_b)])?,
             trial: self.program(&[(Role::Master, &m.trial)])?,
         })
     }

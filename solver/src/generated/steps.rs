@@ -24,10 +24,10 @@ pub struct Start {
     pub free: f64,
 }
 
-/// One solve on a plan. An engine failure is kept and ends the solve: from then on every number is NaN.
+/// One solve on a plan, from the plan's x. An engine failure is kept and ends the solve: from then on every number is NaN.
 pub struct Run<'p, 'k> {
-    plan: &'p mut Plan<'k>,
-    options: &'p Options,
+    pub(crate) plan: &'p mut Plan<'k>,
+    options: Options,
     linear_limit: usize,
     /// Whether the scales of the damping are fixed.
     scaled: bool,
@@ -43,7 +43,7 @@ pub struct Run<'p, 'k> {
 
 impl<'p, 'k> Run<'p, 'k> {
     /// A solve from the plan's x; `linear_limit` bounds PCG iterations per step.
-    pub fn new(plan: &'p mut Plan<'k>, options: &'p Options, linear_limit: usize) -> Run<'p, 'k> {
+    pub fn new(plan: &'p mut Plan<'k>, options: Options, linear_limit: usize) -> Run<'p, 'k> {
         let start = Start::default();
         Run {
             plan,
@@ -114,10 +114,9 @@ impl<'p, 'k> Run<'p, 'k> {
             let stop = if bb == 0.0 { LinearStop::Tolerance } else { LinearStop::Limit };
             return (0, stop, if bb == 0.0 { 0.0 } else { 1.0 });
         }
-        if let Err(e) = self.set_rules() {
+        if let Err(e) = self.set_rules().and_then(|()| self.plan.start_pcg(rz, bb)) {
             self.failure.get_or_insert(e);
         }
-        self.plan.start_pcg(rz, bb);
         if !self.run(Phase::Pcg) {
             return (0, LinearStop::NotFinite, f64::NAN);
         }

@@ -1,0 +1,126 @@
+//! The same bits for any number of threads and from run to run, at odd sizes that make several strips.
+
+use sumsq::lm::Control;
+use sumsq::{NamedArray, Options, Precision, Preconditioner, Solver};
+use sumsq_tests::{Random, bind, bits, doubles, indices};
+
+/// Everything of a solve that must not depend on the number of threads.
+fn outcome(text: &str, arrays: &[NamedArray], options: &Options) -> [Vec<u64>; 2] {
+    let (energy, start) = bind(text, arrays);
+    let solver = Solver::compile(energy, options).unwrap();
+    let mut problem = solver.plan(&start).unwrap();
+    let mut solve = || {
+        let mut data = start.clone();
+        let report = problem.solve(&mut data, options, &mut |_| Control::Continue).unwrap();
+        assert!(report.iterations.iter().any(|i| i.accepted), "{report:?}");
+        let mut numbers = vec![report.energy_initial.to_bits()];
+        for i in &report.iterations {
+            numbers.extend(i.energy_by_group.iter().map(|e| e.to_bits()));
+            numbers.extend(
+                [i.energy, i.gradient_max_norm, i.step_norm, i.gain_ratio, i.radius].map(f64::to_bits),
+            );
+            numbers.extend([i.linear_iterations as u64, i.linear_residual.to_bits()]);
+        }
+        [bits(&data), numbers]
+    };
+    let first = solve();
+    assert!(first == solve(), "two runs of one plan differ");
+    first
+}
+
+#[track_caller]
+fn same_bits(text: &str, arrays: &[NamedArray]) {
+    let settings = [
+        (Precision::Mixed, Preconditioner::Auto),
+        (Precision::F32, Preconditioner::Jacobi),
+        (Precision::F64, Preconditioner::None),
+    ];
+    for (precision, preconditioner) in settings {
+        let with = |threads| {
+            let options = Options {
+                precision,
+                preconditioner,
+                threads: Some(threads),
+                iterations: 3,
+                linear_iterations: Some(30),
+                function_tolerance: 0.0,
+                ..Options::default()
+            };
+            outcome(text, arrays, &options)
+        };
+        let one = with(1);
+        for threads in [2, 3, 5, 8] {
+            assert!(with(threads) == one, "{precision:?}: {threads} threads differ from one");
+        }
+    }
+}
+
+#[test]
+fn images() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float2, {W,H}, 0)
+        local A = Array("A", opt_float2, {W,H}, 1)
+        Exclude(greater(A(0,0,0), 0.95))
+        Energy(0.3 * (X(0,0) - A(0,0)))
+        for x, y in Stencil { {1,0}, {0,1}, {-2,1} } do Energy(X(0,0) - X(x,y) * cos(X(0,0,1))) end
+    "#;
+    let (w, h) = (131, 257);
+    let mut random = Random(1);
+    let numbers = [random.numbers(2 * w * h), random.numbers(2 * w * h)];
+    let [x, a] = numbers;
+    same_bits(text, &[doubles("X", &[h, w, 2], x), doubles("A", &[h, w, 2], a)]);
+}
+
+#[test]
+fn volumes() {
+    let text = r#"
+        local W, H, D = Dim("W", 0), Dim("H", 1), Dim("D", 2)
+        local X = Unknown("X", opt_float, {W,H,D}, 0)
+        local A = Array("A", opt_float, {W,H,D}, 1)
+        Energy(0.3 * (X(0,0,0) - A(0,0,0)))
+        for x, y, z in Stencil { {1,0,0}, {0,1,0}, {0,0,1} } do Energy(X(0,0,0) - X(x,y,z) * X(0,0,0)) end
+    "#;
+    let n = 41 * 37 * 39;
+    let mut random = Random(2);
+    let [x, a] = [random.numbers(n), random.numbers(n)];
+    same_bits(text, &[doubles("X", &[39, 37, 41], x), doubles("A", &[39, 37, 41], a)]);
+}
+
+#[test]
+fn lines() {
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float, {N}, 0)
+        local A = Array("A", opt_float, {N}, 1)
+        Energy(0.3 * (X(0) - A(0)), X(0) - X(1), X(-1) - 2 * X(0) * X(0) + X(1))
+    "#;
+    let n = 70_001;
+    let mut random = Random(3);
+    same_bits(text, &[doubles("X", &[n], random.numbers(n)), doubles("A", &[n], random.numbers(n))]);
+}
+
+#[test]
+fn graphs() {
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float2, {N}, 0)
+        local A = Array("A", opt_float2, {N}, 1)
+        local G = Graph("G", 3, "v0", {N}, 4, "v1", {N}, 5)
+        Energy(0.3 * (X(0) - A(0)))
+        Energy(X(G.v0, 0) - X(G.v1, 1) * X(G.v1, 0), X(G.v0) - 2 * X(G.v1))
+    "#;
+    let (n, e) = (20_003, 60_001);
+    let mut random = Random(4);
+    let (mut v0, v1) = (random.below(n, e), random.below(n, e));
+    v0[..5000].fill(77);
+    same_bits(
+        text,
+        &[
+            doubles("X", &[n, 2], random.numbers(2 * n)),
+            doubles("A", &[n, 2], random.numbers(2 * n)),
+            indices("G.v0", 1, v0),
+            indices("G.v1", 1, v1),
+        ],
+    );
+}

@@ -1,0 +1,105 @@
+//! Levenberg-Marquardt on generated code, with the default options, on the shared cases.
+
+use sumsq::{Options, Precision, Report, Solver};
+use sumsq_tests::{Case, assert_close, bits, full_tests, solve};
+
+fn lm() -> Options {
+    Options { iterations: 120, function_tolerance: 0.0, ..Options::default() }
+}
+
+/// The energies of accepted steps fall strictly; rejected ones keep the old energy.
+#[track_caller]
+fn assert_falls(report: &Report) {
+    let mut energy = report.energy_initial;
+    for step in &report.iterations {
+        assert!(if step.accepted { step.energy < energy } else { step.energy == energy }, "{step:?}");
+        energy = step.energy;
+    }
+    assert_eq!(energy, report.energy_final);
+}
+
+/// LM in mixed precision reaches the listed minimum; `converged`: it is one, and the gradient there is as in float64.
+fn minimum(name: &str, converged: bool) {
+    let Some(case) = Case::open(name) else { return };
+    let report = solve(&case.energy, &mut case.data(), &lm());
+    assert_close("initial energy", report.energy_initial, case.number("/energy_initial"), 1e-9);
+    assert_falls(&report);
+    let (e, listed) = (report.energy_final, case.number("/lm_energy_final"));
+    let steps = report.iterations.len();
+    println!("{name}: E = {e:.9e} ({:+.1e}), {:?} after {steps}", e / listed - 1.0, report.termination);
+    assert!(e <= listed * (1.0 + 1e-4), "{name}: E = {e}, listed {listed} ({:?})", report.termination);
+    if converged {
+        assert_close(name, e, listed, 1e-6);
+        let f64 = Options { precision: Precision::F64, ..lm() };
+        let exact = solve(&case.energy, &mut case.data(), &f64);
+        assert_falls(&exact);
+        assert_close(name, exact.energy_final, listed, 1e-6);
+        let [mixed, exact] = [&report, &exact].map(last_gradient);
+        println!("{name}: max|g| = {mixed:.2e} in mixed, {exact:.2e} in f64");
+        assert!(mixed <= 10.0 * exact, "{name}: max|g| = {mixed} in mixed precision, {exact} in float64");
+    }
+}
+
+fn last_gradient(report: &Report) -> f64 {
+    report.iterations.last().expect("at least one step").gradient_max_norm
+}
+
+macro_rules! cases {
+    ($($test:ident $name:literal $converged:literal),* $(,)?) => { mod minimum { $(
+        #[test]
+        fn $test() { super::minimum($name, $converged); }
+    )* } };
+}
+
+cases! {
+    laplacian_small "laplacian_small" true,
+    laplacian "laplacian" true,
+    poisson_image_editing_small "poisson_image_editing_small" true,
+    curve_fitting_small "curveFitting_small" true,
+    curve_fitting "curveFitting" true,
+    arap_mesh_deformation "arap_mesh_deformation" true,
+    volumetric_mesh_deformation "volumetric_mesh_deformation" true,
+    image_warping_small "image_warping_small" false,
+}
+
+#[test]
+fn image_warping() {
+    let Some(case) = full_tests().then(|| Case::open("image_warping")).flatten() else { return };
+    let options = Options {
+        iterations: 60,
+        forcing: 1e-3,
+        linear_iterations: Some(2000),
+        function_tolerance: 0.0,
+        ..lm()
+    };
+    let report = solve(&case.energy, &mut case.data(), &options);
+    assert_close("initial energy", report.energy_initial, case.number("/energy_initial"), 1e-9);
+    assert_falls(&report);
+    println!("E = {} after {} steps", report.energy_final, report.iterations.len());
+    assert!(report.energy_final <= 80.0, "E = {}", report.energy_final);
+}
+
+/// After a rejected step x is the old x, to the bit.
+#[test]
+fn rejected_steps_leave_no_trace() {
+    let mut rejections = 0;
+    for name in ["image_warping_small", "arap_mesh_deformation", "curveFitting_small"] {
+        let Some(case) = Case::open(name) else { return };
+        let options = Options { iterations: 25, radius: 1e12, ..lm() };
+        let solver = Solver::compile(case.energy.clone(), &options).unwrap();
+        let mut data = case.data();
+        let mut problem = solver.plan(&data).unwrap();
+        let mut session = problem.init(&data, &options).unwrap();
+        let mut before = bits(&data);
+        for taken in 1..=options.iterations {
+            session.step().unwrap();
+            let Some(step) = session.iterations().get(taken - 1) else { break };
+            session.unknowns(&mut data);
+            let after = bits(&data);
+            assert_eq!(before == after, !step.accepted, "{name}: {step:?}");
+            rejections += usize::from(!step.accepted);
+            before = after;
+        }
+    }
+    assert!(rejections >= 3, "the test saw {rejections} rejections");
+}
