@@ -85,6 +85,7 @@ pub enum Directive {
     /// associative. Splits of reduction variables made before are taken along. (Suriana et al. 2017)
     Rfactor { keep: Vec<(Name, Name)>, into: Name },
     /// The stage is skipped where `cond` (an i32/bool expression over its loop variables, uniform over vector lanes) is false.
+    /// A variable of which `var` counts the blocks stands for its first value in the block.
     /// The author promises that the value there is 0 (maps: 0 is stored if the storage is intermediate) or the
     /// identity (reductions).
     SkipUnless { var: Name, cond: Expr },

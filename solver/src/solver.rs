@@ -23,6 +23,7 @@ use crate::report::Report;
 use crate::session::Session;
 use std::sync::Arc;
 use std::time::Instant;
+use sumsq_codegen::ScalarType;
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, Pool};

@@ -3,6 +3,7 @@
 //! They use nothing of the engine, so that they cannot share its mistakes.
 
 pub mod isa;
+pub mod memory;
 pub mod pcg;
 pub mod stream;
 pub mod team;

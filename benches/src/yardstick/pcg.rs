@@ -10,6 +10,7 @@
 //! recomputed from the old p before any strip overwrites its own.
 
 use super::isa::{Isa, multiversion};
+use super::memory;
 use super::team::Team;
 use std::ops::Range;
 
@@ -47,7 +48,7 @@ struct Grid {
 
 impl Grid {
     fn zeros(n: usize, rows: usize) -> Grid {
-        let data = vec![0.0f32; rows * pitch(n) + PAD];
+        let data = memory::zeros(rows * pitch(n) + PAD);
         // On a machine that cannot say, rows are merely unaligned.
         let start = data.as_ptr().align_offset(64).min(PAD);
         Grid { data, start }

@@ -2,6 +2,7 @@
 //! bytes that the program names, without the lines that plain stores first read.
 
 use super::isa::{Isa, multiversion};
+use super::memory;
 use super::team::Team;
 
 /// Three arrays of f32, split evenly among a team.
@@ -25,7 +26,11 @@ pub enum Store {
 impl Stream {
     /// Arrays of `len` elements.
     pub fn new(len: usize, threads: usize) -> Stream {
-        let filled = |v: f32| vec![v; len];
+        let filled = |v: f32| {
+            let mut array = memory::zeros(len);
+            array.fill(v);
+            array
+        };
         Stream { team: Team::new(threads), isa: Isa::host(), a: filled(1.0), b: filled(2.0), c: filled(3.0) }
     }
 

@@ -346,16 +346,7 @@ impl<'p> Nests<'p> {
             conds.push((slot, Item::Predicate(subst.apply(&c))));
         }
         for (v, c) in &s.skips {
-            let at = s.dims.iter().position(|d| d.name == *v).map_or(0, |i| s.dims.len() - i);
-            let needs = variables(c).iter().map(|v| self.slot_of(cx, v)).max().unwrap_or(0);
-            if needs > at {
-                return Err(illegal(
-                    &s.id,
-                    format!("skip_unless({v})"),
-                    "the condition uses a loop further in",
-                ));
-            }
-            conds.push((at, Item::Skip(subst.apply(c))));
+            conds.push(self.skip(cx, v, c)?);
         }
         for (d, own) in self.own_intervals(cx.f, cx.destination).into_iter().enumerate() {
             let var = &cx.f.func.vars[d].0;
@@ -365,6 +356,26 @@ impl<'p> Nests<'p> {
             cx.slots[slot].push(item);
         }
         Ok(())
+    }
+
+    /// The condition of a `SkipUnless` on loop `v`, in which a variable whose blocks `v` counts stands for its first value there.
+    fn skip(&self, cx: &Emit<'p>, v: &Name, c: &Expr) -> Result<(usize, Item), Error> {
+        let s = cx.s;
+        let mut locals = cx.locals.clone();
+        let mut slot = |u: &Name| match s.splits.iter().find(|t| t.old == *u && t.outer == *v) {
+            Some(t) => {
+                locals.insert(u.clone(), self.base_expr(s, t));
+                self.slot_of(cx, v).max(self.bounds_slot(cx, u))
+            }
+            None => self.slot_of(cx, u),
+        };
+        let needs = variables(c).iter().map(&mut slot).max().unwrap_or(0);
+        let at = s.dims.iter().position(|d| d.name == *v).map_or(0, |i| s.dims.len() - i);
+        if needs > at {
+            let rule = "the condition uses a loop further in";
+            return Err(illegal(&s.id, format!("skip_unless({v})"), rule));
+        }
+        Ok((at, Item::Skip(Substitution::new(&locals).apply(c))))
     }
 
     /// Block origins and tails of the splits of reduction variables, or of pure ones.

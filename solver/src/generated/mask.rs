@@ -1,9 +1,12 @@
 //! `free<s>`: 1 where an element is not excluded, u8 over space s; run once when arrays or params are bound.
+//!
+//! `live<s>`: 1 where any of the [`LANES`] elements of a vector along dim 0 is free, one u8 per vector. The sweeps of PCG skip the
+//! others: p, r and d stay 0 there.
 
 use super::fields::vars;
 use super::reduce::{map_root, strip_name};
-use super::{Scheduled, Skeleton};
-use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
+use super::{LANES, Scheduled, Skeleton, Space, fields::over};
+use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule};
 use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::Domain;
 
@@ -24,4 +27,48 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
     }
     k.declare_inputs(&mut p, &s, k.master);
     (!p.outputs.is_empty()).then_some((p, s))
+}
+
+impl Skeleton<'_> {
+    /// `live<s>` as an input.
+    pub fn live(&self, space: &Space) -> Input {
+        self.field(over("live", space.id), &[ScalarType::U8], space.id)
+    }
+
+    /// Whether the vector at `at` has anything to do; absent where the sweeps run everywhere.
+    pub fn live_at(&self, space: &Space, at: &[Expr]) -> Option<Expr> {
+        if !space.skips {
+            return None;
+        }
+        let mut at = at.to_vec();
+        at[0] = &at[0] / LANES as i64;
+        let zero = Expr::int(ScalarType::U8, 0);
+        Some(Expr::call(over("live", space.id), ScalarType::U8, at, 0).ne_(zero))
+    }
+}
+
+/// `live` of `free`, whose rows are `row` elements long.
+pub fn live_vectors(free: &[u8], row: usize) -> Vec<u8> {
+    let vectors = free.chunks(row.max(1)).flat_map(|r| r.chunks(LANES as usize));
+    vectors.map(|v| v.iter().any(|&f| f != 0) as u8).collect()
+}
+
+/// Extents of `live` for those of the space.
+pub fn live_extents(extents: &[i32]) -> Vec<i32> {
+    let mut live = extents.to_vec();
+    live[0] = (live[0] + LANES - 1) / LANES;
+    live
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vector_with_one_free_element_is_live() {
+        let mut free = vec![0u8; 2 * 20];
+        (free[3], free[20 + 19]) = (1, 1);
+        assert_eq!(live_vectors(&free, 20), [1, 0, 0, 1]);
+        assert_eq!(live_extents(&[20, 2]), [2, 2]);
+    }
 }

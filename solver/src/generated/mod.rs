@@ -57,6 +57,8 @@ pub struct Space {
     pub slots: Vec<(GraphId, u16)>,
     /// Whether D and M^-1 are expressions of the sweeps instead of fields: see [`diagonal`].
     pub inline_diagonal: bool,
+    /// Whether the sweeps skip vectors without a free element: a grid of two or more dims with an Exclude, read by stencils alone.
+    pub skips: bool,
 }
 
 /// An energy's routines with the parts of applyJTJ that only a linearisation changes hoisted out.
@@ -120,9 +122,10 @@ impl<'a> Skeleton<'a> {
         let spaces = spaces.filter(|&s| component_count(energy, s) > 0).map(|id| {
             let (dims, components) = (energy.spaces[id.index()].len(), component_count(energy, id));
             let slots = slots_into(energy, routines, id);
-            let stored = Space { id, dims, components, slots, inline_diagonal: false };
+            let stored = Space { id, dims, components, slots, inline_diagonal: false, skips: false };
             let inline_diagonal = !block && diagonal::is_computable(routines, &stored);
-            Space { inline_diagonal, ..stored }
+            let excluded = routines.spaces.iter().any(|r| r.space == id && r.excluded.is_some());
+            Space { inline_diagonal, skips: excluded && dims >= 2 && stored.slots.is_empty(), ..stored }
         });
         let spaces = spaces.collect();
         let halos = halos(energy, prepared);

@@ -177,6 +177,7 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
         let term = terms.reduce(|a, b| a + b).expect("at least one component");
         let (f, loops) = reduce(&mut p, &mut s, &over("pq", space.id), &points, vec![(Op::Add, term)]);
         pq = pq + f.at(&[], 0);
+        loops.skip_unless(&mut s, k.live_at(space, &points.coordinates));
         schedule_direction(k, &mut s, space, &points, &loops);
         at_vector(&mut s, &q, loops.vector.clone());
     }
@@ -224,7 +225,8 @@ fn schedule_direction(k: &Skeleton, s: &mut Schedule, space: &Space, points: &Po
         return;
     }
     let reach = k.halos[space.id.index()][1];
-    s.func(&name)
+    let stage = s
+        .func(&name)
         .relaxed()
         .store_at(loops.strip.clone())
         .compute_at(loops.row.clone())
@@ -233,6 +235,10 @@ fn schedule_direction(k: &Skeleton, s: &mut Schedule, space: &Space, points: &Po
         .vectorize("x", LANES, Tail::Predicate)
         .sink()
         .non_temporal(Expr::param("streaming", ScalarType::I32));
+    let at: Vec<Expr> = vars(space.dims).iter().map(Var::expr).collect();
+    if let Some(live) = k.live_at(space, &at) {
+        stage.skip_unless("xo", live);
+    }
 }
 
 /// Sweep B. In place: `drn<s>` over `dr<s>`. Outputs `next` (the new state) and `done`.
@@ -314,6 +320,7 @@ fn update_space(
         .vectorize("x", LANES, Tail::Predicate)
         .sink()
         .in_place_of(&over("dr", space.id));
+    loops.skip_unless(s, k.live_at(space, &points.coordinates));
     at_vector(s, &q, loops.vector);
     f
 }

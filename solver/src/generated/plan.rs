@@ -4,7 +4,7 @@ use super::compile::Modules;
 use super::fields::over;
 use super::incidence::Incidence;
 use super::pcg::{part_name, state};
-use super::{Skeleton, gather, sizes};
+use super::{Skeleton, gather, mask, sizes};
 use crate::data::ProblemData;
 use crate::error::SolveError;
 use std::collections::BTreeMap;
@@ -171,7 +171,15 @@ impl<'k> Plan<'k> {
                 self.table.buffer(id).fill(1u8);
             }
         }
-        self.run(Phase::Mask)
+        self.run(Phase::Mask)?;
+        self.k.spaces.iter().try_for_each(|s| self.update_live(s.id))
+    }
+
+    /// Which vectors hold free elements.
+    fn update_live(&self, space: SpaceId) -> Result<(), SolveError> {
+        let Some(free) = self.buffer(&names::free(space)) else { return Ok(()) };
+        let row = free.spec().extents.first().map_or(1, |&n| n as usize);
+        self.copy(&over("live", space), &mask::live_vectors(&free.to_vec::<u8>(), row))
     }
 
     fn fill_graphs(
@@ -209,7 +217,8 @@ impl<'k> Plan<'k> {
 
     /// Sets which elements of each space with unknowns are free, in the order of [`Skeleton::spaces`].
     pub(crate) fn set_free(&self, space: SpaceId, free: &[u8]) -> Result<(), SolveError> {
-        self.copy(&names::free(space), free)
+        self.copy(&names::free(space), free)?;
+        self.update_live(space)
     }
 
     /// Sets a scalar tuple.
@@ -335,6 +344,7 @@ impl Builder<'_> {
             for prefix in ["x", "xt", "xl", "gb", "sc", "h", "free", "dr", "p", "pn", "minv", "damp", "q"] {
                 out.insert(over(prefix, s.id), e.clone());
             }
+            out.insert(over("live", s.id), mask::live_extents(&e));
         }
         for (k, a) in self.k.energy.arrays.iter().enumerate() {
             let name = names::array(ArrayId(k as u32));

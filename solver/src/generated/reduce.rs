@@ -55,6 +55,16 @@ pub struct Loops {
     pub strip: LoopLevel,
 }
 
+impl Loops {
+    /// Skips vectors for which `live`, an expression in the coordinates of the points, is false.
+    pub fn skip_unless(&self, s: &mut Schedule, live: Option<Expr>) {
+        if let Some(live) = live {
+            s.update(&self.vector.stage.func, self.vector.stage.stage - 1)
+                .skip_unless(&self.vector.var, live);
+        }
+    }
+}
+
 /// Adds the scalar tuple Func `name` that reduces `terms` (float64 each) over `points`, scheduled at root.
 pub fn reduce(
     p: &mut Pipeline,

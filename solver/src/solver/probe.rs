@@ -25,7 +25,7 @@ impl<'s> Problem<'s> {
         options: &Options,
     ) -> Result<LinearProbe<'_, 's>, SolveError> {
         self.plan.upload_unknowns(data)?;
-        let mut run = Run::new(&mut self.plan, options, 0);
+        let mut run = Run::new(&mut self.plan, options.clone(), 0);
         run.linearise();
         if let Some(e) = run.failure.take() {
             return Err(e);
@@ -33,7 +33,7 @@ impl<'s> Problem<'s> {
         let (rz, bb) = (run.start.rz, run.start.bb);
         self.plan.set_param("tolerance", -1.0)?;
         self.plan.set_param("zeta", -f64::MAX)?;
-        self.plan.start_pcg(rz, bb);
+        self.plan.start_pcg(rz, bb)?;
         Ok(LinearProbe { plan: &mut self.plan, rz, bb, done: 0 })
     }
 }
