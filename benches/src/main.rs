@@ -9,8 +9,11 @@ use sumsq_benches::yardstick::stream::{Store, Stream};
 /// Threads of every benchmark, on both sides.
 const THREADS: usize = 2;
 
-/// Every benchmark by name.
-const BENCHMARKS: &[(&str, fn() -> Report)] = &[("stream", stream), ("pcg", pcg)];
+/// A name, and what runs under it.
+type Benchmark = (&'static str, fn() -> Report);
+
+/// Every benchmark.
+const BENCHMARKS: &[Benchmark] = &[("stream", stream), ("pcg", pcg)];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -179,12 +179,15 @@ impl Pcg {
         let r = split(self.r.rows_mut(), self.n, &strips);
         let parts = strips.into_iter().zip(x.into_iter().zip(r)).zip(&mut partials).collect();
         let p = self.p.rows();
-        self.team.each(parts, |_, ((strip, (x, r)), partial): ((_, (&mut [f32], &mut [f32])), &mut f64)| {
+        self.team.each(parts, |_, ((strip, (x, r)), partial): (StripB, &mut f64)| {
             *partial = strip_b(isa, rows, alpha, strip, p, x, r);
         });
         partials.iter().sum()
     }
 }
+
+/// Rows of a strip, and its part of x and r.
+type StripB<'a> = (Range<usize>, (&'a mut [f32], &'a mut [f32]));
 
 /// Row `y` of an array, with its pads.
 #[inline(always)]

@@ -522,7 +522,7 @@ fn check_loops(s: &Stage) -> Result<(), Error> {
                 let rule = "iterations of this reduction variable may write the same element; use rfactor";
                 return Err(illegal(&s.id, format!("parallel({})", d.name), rule));
             }
-            ForKind::Vectorized if !free && !(s.ops.is_some() && unused) => {
+            ForKind::Vectorized if !free && (s.ops.is_none() || !unused) => {
                 let rule =
                     "the update is neither an associative reduction over this variable nor independent in it";
                 return Err(illegal(&s.id, format!("vectorize({})", d.name), rule));

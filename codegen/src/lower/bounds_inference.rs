@@ -201,10 +201,10 @@ impl Nests<'_> {
             Level::At(l) => *l.stage.func == **func,
             Level::Root => false,
         };
-        if inside_own_nest || f.compute == *level {
-            if let Some(r) = self.produced.get(func) {
-                return Ok(r.clone());
-            }
+        if (inside_own_nest || f.compute == *level)
+            && let Some(r) = self.produced.get(func)
+        {
+            return Ok(r.clone());
         }
         let at = if inside_own_nest { f.compute.clone() } else { level.clone() };
         self.region(func, &at)
@@ -250,7 +250,11 @@ impl Nests<'_> {
         for (f, s) in plan.funcs.values().flat_map(|f| f.stages.iter().map(move |s| (f, s))) {
             for t in s.splits.iter().filter(|t| t.factor.as_int().is_none()) {
                 let message = format!("{}: split factor of {} must be at least 1, it is", f.func.name, t.old);
-                checks.push(self.check(&[Expr::from(1).le(&t.factor)], message, &[t.factor.clone()]));
+                checks.push(self.check(
+                    &[Expr::from(1).le(&t.factor)],
+                    message,
+                    std::slice::from_ref(&t.factor),
+                ));
             }
         }
         Ok(checks.into_iter().flatten().collect())

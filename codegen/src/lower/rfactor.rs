@@ -7,9 +7,10 @@
 //! f(x)        = f(x) op into(x, k)           over k
 //! ```
 //! The intermediate keeps the splits of its reduction variables, with `v` in the place of `k`, so that tails are
-//! guarded where they are known.
+//! guarded where they are known. Kinds of loops given before stay with the iterations they were given to: those of
+//! reduction variables go to the intermediate (a kept one to `v`), those of pure variables stay here.
 
-use super::apply_schedule::{Bounded, Dim, FuncPlan, Level, Stage, illegal, pure_stage};
+use super::apply_schedule::{Bounded, Dim, FuncPlan, Level, Split, Stage, illegal, origin, pure_stage};
 use super::linear;
 use super::substitute::{Substitution, nodes};
 use super::validate::is_var;
@@ -184,14 +185,17 @@ fn intermediate(
     for t in &mut update.splits {
         (t.old, t.outer, t.inner) = (new_name(&t.old), new_name(&t.outer), new_name(&t.inner));
     }
-    update.dims.iter_mut().for_each(|d| d.kind = ForKind::Serial);
+    let kind_of = |v: &Name| {
+        let kept = keep.iter().find(|k| k.1 == *v).and_then(|k| stage.dims.iter().find(|d| d.name == k.0));
+        kept.map_or(ForKind::Serial, |d| d.kind)
+    };
     for (v, a) in vars.iter().zip(&update.args) {
         if is_var(a, &v.0) {
-            update.dims.push(Dim { name: v.0.clone(), kind: ForKind::Serial, reduction: false });
+            update.dims.push(Dim { name: v.0.clone(), kind: kind_of(&v.0), reduction: false });
         }
     }
     // Splits of pure variables of the original belong to its loops, not to those of the intermediate.
-    let pure_split = |old: &Name| f.vars.iter().any(|v| super::apply_schedule::origin(stage, old) == v.0);
+    let pure_split = |old: &Name| f.vars.iter().any(|v| origin(stage, old) == v.0);
     update.splits.retain(|t| !pure_split(&t.old));
     let n = vars.len();
     Ok(FuncPlan {
@@ -221,7 +225,15 @@ fn merge(plan: &FuncPlan, k: usize, ops: &[BinaryOp], kept: Vec<Bounded>, into: 
         Expr::binary(*op, Expr::call(f.name.clone(), ty, args.clone(), i), partial)
     };
     let rdim = |r: &Bounded| Dim { name: r.name.clone(), kind: ForKind::Serial, reduction: true };
-    let pure = f.vars.iter().map(|v| Dim { name: v.0.clone(), kind: ForKind::Serial, reduction: false });
+    let pure_origin = |n: &Name| f.vars.iter().any(|v| origin(old, n) == v.0);
+    let mut pure: Vec<Dim> = old.dims.iter().filter(|d| !d.reduction).cloned().collect();
+    let splits: Vec<Split> = old.splits.iter().filter(|t| pure_origin(&t.old)).cloned().collect();
+    for v in &f.vars {
+        // A coordinate that the update computed is a loop now.
+        if !pure.iter().any(|d| d.name == v.0) && !splits.iter().any(|t| t.old == v.0) {
+            pure.push(Dim { name: v.0.clone(), kind: ForKind::Serial, reduction: false });
+        }
+    }
     Stage {
         id: old.id.clone(),
         values: ops.iter().zip(f.types()).enumerate().map(value).collect(),
@@ -230,7 +242,7 @@ fn merge(plan: &FuncPlan, k: usize, ops: &[BinaryOp], kept: Vec<Bounded>, into: 
         dims: kept.iter().map(rdim).chain(pure).collect(),
         coords: kept.iter().map(|r| r.name.clone()).collect(),
         rvars: kept,
-        splits: vec![],
+        splits,
         skips: vec![],
         relaxed: old.relaxed,
         ops: Some(ops.to_vec()),

@@ -94,6 +94,7 @@ fn schedule(s: &mut Schedule, name: &str, points: &Points) -> Loops {
     if vars.len() > 1 {
         order.push("row");
     }
+    order.push("s");
     s.update(&lanes, 0).reorder(&order).vectorize_loop("l");
     let row = if vars.len() == 1 { strip.clone() } else { LoopLevel::update(&lanes, 0, "row") };
     Loops { vector: LoopLevel::update(&lanes, 0, "vec"), row, strip }
