@@ -44,7 +44,10 @@ fn agrees(text: &str, arrays: &[NamedArray]) {
         let mut moved = data.clone();
         let report = problem.solve(&mut moved, &options, &mut |_| Control::Continue).unwrap();
         let x1 = moved.unknowns.concat();
-        assert_close("E after a step", report.energy_final, explicit.energies(&x1).total, exact.max(1e-9));
+        let (came, expected) = (report.energy_final, explicit.energies(&x1).total);
+        // Where the energy vanishes, it does so up to the rounding of what it was.
+        let bound = 1e-9 * expected + 1e-25 * report.energy_initial;
+        assert!((came - expected).abs() <= bound, "E after a step: {came}, not {expected}");
         let s: Vec<f64> = x1.iter().zip(&x).map(|(a, b)| a - b).collect();
         let product = jacobian.apply_transpose(&jacobian.apply(&explicit.gather(&s)));
         let b: Vec<f64> = g.iter().map(|g| -g).collect();

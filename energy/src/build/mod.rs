@@ -31,7 +31,7 @@ pub(crate) struct Builder {
     positions: BTreeMap<i64, String>,
     /// Positions among dims.
     dim_positions: BTreeMap<i64, String>,
-    /// Where each read was first written.
+    /// Where each read was last written.
     access_lines: FxHashMap<Access, u32>,
     /// Line of the operation under way.
     line: Option<u32>,

@@ -120,7 +120,7 @@ impl Builder {
         let scalars = channels.map(|channel| {
             let access = Access { source: field.source, channel, at: at.clone() };
             if let Some(line) = self.line {
-                self.access_lines.entry(access.clone()).or_insert(line);
+                self.access_lines.insert(access.clone(), line);
             }
             self.energy.dag.access(access)
         });
