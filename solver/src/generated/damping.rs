@@ -114,13 +114,23 @@ fn damp_space(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) {
     let mut roots = vec![("dr", dr), ("damp", damp.clone())];
     roots.push(("minv", inverse(k, &system, &damp)));
     for (name, values) in roots {
-        let values = values.into_iter().map(|v| v.cast(k.linear)).collect();
+        // 1/diag may be more than float32 holds, times an entry of b that it rounds to 0.
+        let limit = if k.linear == ScalarType::F32 { f64::from(f32::MAX) } else { f64::MAX };
+        let held = |v: Expr| v.max(constant(-limit)).min(constant(limit)).cast(k.linear);
+        let values = values.into_iter().map(|v| if name == "minv" { held(v) } else { v.cast(k.linear) });
+        let values = values.collect();
         let f = p.func(Func::new(over(name, space.id), &vars, values));
         if name == "dr" || !space.inline_diagonal {
             map_root(s, &f, &strip);
             p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
         }
     }
+}
+
+/// Relative shift of the diagonal of a block before it is inverted: well above the rounding of the inverse's entries, which are
+/// up to 1/shift times those of the matrix. Where it was too small, a singular block's inverse would be indefinite.
+fn block_shift(linear: ScalarType) -> f64 {
+    if linear == ScalarType::F32 { 1e-5 } else { 1e-12 }
 }
 
 /// The packed inverse of the block of A, or the inverses of its diagonal, 0 where inactive.
@@ -135,7 +145,7 @@ fn inverse(k: &Skeleton, system: &System, damp: &[Expr]) -> Vec<Expr> {
         return (0..c).map(|i| Expr::select(system.active(i), &one / &damped(i), zero.clone())).collect();
     }
     // An inactive scalar becomes an identity row, so that the others' block is inverted alone.
-    let shift = Expr::float(k.master, 1.0 + 1e-12);
+    let shift = Expr::float(k.master, 1.0 + block_shift(k.linear));
     let entry = |i: usize, j: usize| {
         if i == j {
             return Expr::select(system.active(i), damped(i) * &shift, one.clone());
@@ -144,7 +154,7 @@ fn inverse(k: &Skeleton, system: &System, damp: &[Expr]) -> Vec<Expr> {
         Expr::select(system.active(i).and(system.active(j)), e, zero.clone())
     };
     let a: Vec<Expr> = (0..c).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| entry(i, j)).collect();
-    let inv = spd_inverse(&a, c);
+    let inv = spd_inverse(&a, c, 0.5 * block_shift(k.linear));
     let masked = (0..c).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| {
         let active = if i == j { system.active(i) } else { system.active(i).and(system.active(j)) };
         Expr::select(active, inv[packed(i, j)].clone(), zero.clone())
@@ -153,8 +163,8 @@ fn inverse(k: &Skeleton, system: &System, damp: &[Expr]) -> Vec<Expr> {
 }
 
 /// The packed inverse of a packed symmetric positive definite matrix, by Cholesky: A = L L^T, A^-1 = L^-T L^-1. A pivot that rounding
-/// made non-positive counts as 1e-30 of the diagonal entry.
-pub fn spd_inverse(a: &[Expr], n: usize) -> Vec<Expr> {
+/// made less than `least` times its diagonal entry counts as that much.
+pub fn spd_inverse(a: &[Expr], n: usize, least: f64) -> Vec<Expr> {
     let ty = a[0].ty();
     let mut l: Vec<Expr> = a.to_vec();
     let mut inv_diagonal = Vec::with_capacity(n);
@@ -163,7 +173,7 @@ pub fn spd_inverse(a: &[Expr], n: usize) -> Vec<Expr> {
         for m in 0..j {
             d = d - &l[packed(j, m)] * &l[packed(j, m)];
         }
-        let d = d.max(&a[packed(j, j)] * &Expr::float(ty, 1e-30));
+        let d = d.max(&a[packed(j, j)] * &Expr::float(ty, least));
         inv_diagonal.push(Expr::float(ty, 1.0) / d.sqrt());
         for i in j + 1..n {
             let mut v = a[packed(i, j)].clone();

@@ -1,0 +1,107 @@
+//! Systems without a unique solution, and ones at the end of float32's range: solved like any other, in every precision.
+
+use sumsq::{Method, NamedArray, Options, Precision, Preconditioner};
+use sumsq_tests::{Random, bind, doubles, solve};
+
+const PRECISIONS: [Precision; 3] = [Precision::F64, Precision::Mixed, Precision::F32];
+
+/// LM and Gauss-Newton bring E below `share` of its start under every preconditioner.
+#[track_caller]
+fn vanishes(text: &str, arrays: &[NamedArray], share: [f64; 3]) {
+    for (precision, share) in PRECISIONS.into_iter().zip(share) {
+        for preconditioner in [Preconditioner::None, Preconditioner::Jacobi, Preconditioner::BlockJacobi] {
+            for method in [Method::LevenbergMarquardt, Method::GaussNewton] {
+                let (energy, mut data) = bind(text, arrays);
+                let before = data.unknowns.concat();
+                let options = Options {
+                    method,
+                    precision,
+                    preconditioner,
+                    iterations: 10,
+                    function_tolerance: 0.0,
+                    ..Options::default()
+                };
+                let report = solve(&energy, &mut data, &options);
+                let what = format!("{precision:?}, {preconditioner:?}, {method:?}");
+                assert!(report.energy_final <= share * report.energy_initial, "{what}: {report:?}");
+                // Nothing is flung along directions that no residual sees.
+                let far = before
+                    .iter()
+                    .zip(&data.unknowns.concat())
+                    .map(|(a, b)| (a - b).abs())
+                    .fold(0.0, f64::max);
+                assert!(far <= 20.0, "{what}: some unknown moved by {far}");
+            }
+        }
+    }
+}
+
+/// One residual sees two unknowns of an element: every block has rank one.
+#[test]
+fn blocks_of_rank_one() {
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float2, {N}, 0)
+        local A = Array("A", opt_float2, {N}, 1)
+        local B = Array("B", opt_float, {N}, 2)
+        Energy(X(0):dot(A(0)) - B(0))
+    "#;
+    let (n, mut random) = (1000, Random(1));
+    // Directions of length at least 1.
+    let a = random.numbers(2 * n).iter().map(|a| a + a.signum()).collect();
+    let arrays = [
+        doubles("X", &[n, 2], random.numbers(2 * n)),
+        doubles("A", &[n, 2], a),
+        doubles("B", &[n], random.numbers(n)),
+    ];
+    vanishes(text, &arrays, [1e-20, 1e-20, 1e-8]);
+}
+
+/// Differences alone: constants are in the null space.
+#[test]
+fn differences_only() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float3, {W,H}, 0)
+        Energy(X(0,0) - X(1,0), X(0,0) - X(0,1))
+    "#;
+    let (w, h) = (19, 13);
+    vanishes(text, &[doubles("X", &[h, w, 3], Random(2).numbers(w * h * 3))], [1e-15, 1e-15, 1e-8]);
+}
+
+/// Columns of J between 1 and 1e-100: beyond what float32 can square, or hold at all.
+#[test]
+fn columns_that_underflow() {
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float2, {N}, 0)
+        Energy(exp(-X(0) * X(0)) - 0.5)
+    "#;
+    let arrays = [doubles("X", &[4, 2], vec![1.0, 0.5, 9.5, 0.7, 0.9, 15.0, 1.1, 6.5])];
+    for precision in PRECISIONS {
+        for preconditioner in [Preconditioner::Jacobi, Preconditioner::BlockJacobi] {
+            let (energy, mut data) = bind(text, &arrays);
+            let options = Options {
+                precision,
+                preconditioner,
+                iterations: 30,
+                function_tolerance: 0.0,
+                ..Options::default()
+            };
+            let report = solve(&energy, &mut data, &options);
+            // Three residuals stay at 0.5^2, the others vanish.
+            assert!(
+                (report.energy_final - 0.75).abs() < 1e-5,
+                "{precision:?}, {preconditioner:?}: {report:?}"
+            );
+            let gn = Options { method: Method::GaussNewton, ..options };
+            let (_, mut data) = bind(text, &arrays);
+            let report = solve(&energy, &mut data, &gn);
+            assert!(!report.non_finite, "{precision:?}, {preconditioner:?}: {report:?}");
+            assert!(
+                (report.energy_final - 0.75).abs() < 1e-5,
+                "{precision:?}, {preconditioner:?}: {report:?}"
+            );
+        }
+    }
+}
