@@ -179,7 +179,9 @@ impl<'k> Plan<'k> {
     fn update_live(&self, space: SpaceId) -> Result<(), SolveError> {
         let Some(free) = self.buffer(&names::free(space)) else { return Ok(()) };
         for name in ["p", "pn"] {
-            self.table.buffer(self.ids[&over(name, space)]).clear();
+            if let Some(p) = self.buffer(&over(name, space)) {
+                p.clear();
+            }
         }
         let row = free.spec().extents.first().map_or(1, |&n| n as usize);
         self.copy(&over("live", space), &mask::live_vectors(&free.to_vec::<u8>(), row))
