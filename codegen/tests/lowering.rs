@@ -448,16 +448,23 @@ fn skipped_tiles_hold_zeros() {
     let f = p.func(f);
     let g = p.func(Func::new("g", &[vx, vy], vec![f.at(&[x, y], 0) + 1]));
     p.output(&g);
-    let mut s = Schedule::new();
-    s.func("f")
-        .compute_root()
-        .tile("x", "y", "xo", "yo", "xi", "yi", 4, 2, Tail::Predicate)
-        .vectorize_loop("xi");
-    s.func("f").skip_unless("xo", on.at(&[Expr::var("xo"), Expr::var("yo")], 0).ne_(Expr::from(0)));
     let tiles =
         sumsq_codegen::reference::Realization::from_fn(&[I32], &[3, 3], |c, _| ((c[0] + c[1]) % 2) as f64);
     let b = bindings(vec![("in", pattern(&[I32], &[10, 5], 3)), ("on", tiles)], vec![]);
-    check(&p, &s, &b, &[vec![10, 5]], 0.0);
+    // In terms of the loop, and of the coordinate that it splits: its first value in the block.
+    for block in [Expr::var("xo"), Expr::var("x") / 4] {
+        let mut s = Schedule::new();
+        s.func("f")
+            .compute_root()
+            .tile("x", "y", "xo", "yo", "xi", "yi", 4, 2, Tail::Predicate)
+            .vectorize_loop("xi");
+        s.func("f").skip_unless("xo", on.at(&[block, Expr::var("yo")], 0).ne_(Expr::from(0)));
+        check(&p, &s, &b, &[vec![10, 5]], 0.0);
+    }
+    let mut s = Schedule::new();
+    s.func("f").compute_root().split("x", "xo", "xi", 4, Tail::Predicate);
+    s.func("f").skip_unless("xo", on.at(&[Expr::var("xi"), Expr::from(0)], 0).ne_(Expr::from(0)));
+    assert_rule(&p, &s, "the condition uses a loop further in");
 }
 
 /// Scalars computed from sums, an output read by later stages beyond its domain, several outputs.

@@ -175,9 +175,14 @@ impl<'k> Plan<'k> {
         self.k.spaces.iter().try_for_each(|s| self.update_live(s.id))
     }
 
-    /// Which vectors hold free elements.
+    /// Which vectors hold free elements. The sweeps write no others: there both directions become 0 here, and stay so.
     fn update_live(&self, space: SpaceId) -> Result<(), SolveError> {
         let Some(free) = self.buffer(&names::free(space)) else { return Ok(()) };
+        for name in ["p", "pn"] {
+            if let Some(p) = self.buffer(&over(name, space)) {
+                p.clear();
+            }
+        }
         let row = free.spec().extents.first().map_or(1, |&n| n as usize);
         self.copy(&over("live", space), &mask::live_vectors(&free.to_vec::<u8>(), row))
     }

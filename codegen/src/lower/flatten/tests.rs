@@ -48,6 +48,20 @@ q.0[i64(x) + i64(y) * q.stride.1] = p.0[i64(x) - i64(p.min.0) + i64((y + 3) % 4)
 }
 
 #[test]
+fn a_leading_dimension_of_one_element_takes_no_pitch() {
+    let mut env = FlattenEnv::default();
+    let sums = Intermediate { types: f32s(1), memory: Memory::Register, fold: vec![None; 3], zeroed: false };
+    env.funcs.insert("p".into(), sums);
+    let at = [v("s"), v("l"), v("k")];
+    let make = provide("p", &at, vec![Expr::from(0.0f32)], Target::Intermediate);
+    let region = vec![(v("s"), Expr::from(1)), (0.into(), Expr::from(20)), (0.into(), Expr::from(2))];
+    let s = Stmt::Realize { func: "p".into(), region, body: Box::new(make) };
+    // Rows of the first dimension with several elements start at multiples of 16.
+    let text = "allocate p.0: f32[64:i64] in registers\np.0[i64(l) + i64(k) * 32:i64] = 0f\n";
+    assert_eq!(flatten(&s, &env).to_string(), text);
+}
+
+#[test]
 fn records_put_channels_innermost() {
     let mut env = FlattenEnv::default();
     env.inputs.insert("r".into(), External::new("r", &f32s(3), Layout::Record(4)));
