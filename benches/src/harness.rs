@@ -54,7 +54,7 @@ pub fn compare_within(
 
 /// Pair `i`, in alternating order.
 fn pair(i: usize, a: &mut dyn FnMut() -> Duration, b: &mut dyn FnMut() -> Duration) -> (f64, f64) {
-    let (a, b) = if i % 2 == 0 {
+    let (a, b) = if i.is_multiple_of(2) {
         let t = a();
         (t, b())
     } else {

@@ -2,7 +2,7 @@
 //!
 //! A [`Program`] is a list of [`Step`]s over a [`Table`] of buffers, which several programs may share. Scalars that steer it (step lengths, norms, "done")
 //! are 0-d buffers that pipelines write. The host looks at buffers only in `Host` steps and at a `Repeat`'s
-//! condition. [`Program::new`] checks the program once ([`verify`]); running it then allocates nothing.
+//! condition. [`Program::new`] checks the program once (`verify`); running it then allocates nothing.
 
 mod verify;
 
@@ -174,7 +174,7 @@ enum Prepared {
 }
 
 impl Program {
-    /// Checks `steps` (see [`verify`]) and looks everything up.
+    /// Checks `steps` (see `verify`) and looks everything up.
     pub fn new(pipelines: &[Compiled], table: &Table, steps: &[Step]) -> Result<Program, Error> {
         verify::verify(pipelines, table, steps)?;
         Ok(Program { steps: prepare(pipelines, table, steps)?, table_size: table.size() })

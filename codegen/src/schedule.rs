@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Stage 0 of a Func is its pure definition, stage k its k-th update (`f.update(k-1)` in text). Legality is
-//! checked when the pipeline is lowered; an illegal directive is a [`crate::error::ScheduleError`] naming Func,
+//! checked when the pipeline is lowered; an illegal directive is a [`crate::error::Error`] naming Func,
 //! directive and rule.
 
 use crate::expr::{Expr, Name};

@@ -370,7 +370,8 @@ fn histogram_and_scan() {
 #[test]
 fn illegal_directives_are_errors() {
     let (p, ..) = blur();
-    let cases: &[(&str, fn(&mut Schedule))] = &[
+    type Case = (&'static str, fn(&mut Schedule));
+    let cases: &[Case] = &[
         ("is not a loop here", |s| {
             s.func("out").parallel("z");
         }),

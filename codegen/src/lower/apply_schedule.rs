@@ -435,7 +435,7 @@ fn split(plan: &mut FuncPlan, k: usize, s: Split) -> Result<(), Error> {
         return Err(illegal(&stage.id, text, rule));
     }
     if let (Tail::RoundUp, Some(extent)) = (s.tail, inner_extent(stage, &s.old))
-        && !extent.zip(s.factor.as_int()).is_some_and(|(n, factor)| n % factor == 0)
+        && extent.zip(s.factor.as_int()).is_none_or(|(n, factor)| n % factor != 0)
     {
         let rule = "RoundUp of an inner loop needs a factor that divides its extent; use Predicate";
         return Err(illegal(&stage.id, text, rule));

@@ -59,12 +59,10 @@ fn candidates(case: &Case) -> Vec<Case> {
         }));
     }
     for (i, extents) in case.extents.iter().enumerate() {
-        for d in 0..extents.len() {
-            if extents[d] > 1 {
-                let mut c = case.clone();
-                c.extents[i][d] -= 1;
-                out.push(c);
-            }
+        for (d, _) in extents.iter().enumerate().filter(|(_, extent)| **extent > 1) {
+            let mut c = case.clone();
+            c.extents[i][d] -= 1;
+            out.push(c);
         }
     }
     out

@@ -1,6 +1,6 @@
 //! The symbolic DAG: hash-consed nodes in an arena.
 //!
-//! Every constructor normalises (see [`arith`] and [`boolean`]), so that equal expressions mostly have equal ids. A child's
+//! Every constructor normalises (see `arith` and `boolean`), so that equal expressions mostly have equal ids. A child's
 //! id is always smaller than its parent's: ascending ids are a topological order, and every traversal here is a loop over
 //! sorted ids instead of a recursion.
 //!

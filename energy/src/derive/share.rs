@@ -144,11 +144,13 @@ fn replace(group: &mut Group, part: Part, name: Base) {
                 group.items[i] = (name, 1);
             }
         }
-        Part::Product(a, b) if group.product => {
-            if position(&group.items, a).is_some() && position(&group.items, b).is_some() {
-                group.items.retain(|&i| i != a && i != b);
-                group.items.push((name, 1));
-            }
+        Part::Product(a, b)
+            if group.product
+                && position(&group.items, a).is_some()
+                && position(&group.items, b).is_some() =>
+        {
+            group.items.retain(|&i| i != a && i != b);
+            group.items.push((name, 1));
         }
         Part::Sum(a, b) if !group.product => {
             for sign in [1, -1] {

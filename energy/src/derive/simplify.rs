@@ -132,7 +132,7 @@ impl Conditional {
     }
 }
 
-/// Factors every sum ([`factor`]), operands first.
+/// Factors every sum (`factor`), operands first.
 pub fn factor_sums(dag: &mut Dag, roots: &[ExprId]) -> Vec<ExprId> {
     let mut done: FxHashMap<ExprId, ExprId> = FxHashMap::default();
     for n in dag.reachable(roots) {

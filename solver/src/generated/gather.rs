@@ -23,17 +23,19 @@ fn count(prefix: &str, what: &str) -> Expr {
 /// A direction as the gather reads it.
 pub type Direction<'a> = &'a dyn Fn(SpaceId, usize, &[Expr]) -> Expr;
 
-/// Adds Func `part` = per row of (graph, slot) the sum of `contributions` (expressions over the hyperedge).
-pub fn parts(
-    k: &Skeleton,
-    p: &mut Pipeline,
-    s: &mut Schedule,
-    name: &str,
-    (graph, slot): (GraphId, u16),
-    contributions: &[ExprId],
-    ty: ScalarType,
-    direction: Direction,
-) -> Func {
+/// Sums over the hyperedges of a graph at its vertices of one slot.
+pub struct Parts<'a> {
+    pub graph: GraphId,
+    pub slot: u16,
+    /// What every hyperedge contributes, a component each.
+    pub contributions: &'a [ExprId],
+    pub ty: ScalarType,
+    pub direction: Direction<'a>,
+}
+
+/// Adds Func `name` = per row the sum of the contributions.
+pub fn parts(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, name: &str, of: Parts) -> Func {
+    let Parts { graph, slot, contributions, ty, direction } = of;
     let prefix = rows(graph, slot);
     let space = k.energy.graphs[graph.index()].vertices[slot as usize].space;
     let ranged = |suffix: &str, to: Expr| {
@@ -51,12 +53,12 @@ pub fn parts(
 
     let row = Var::new("row");
     let at = row.expr();
-    let rdom = RDom::new([("i", Expr::from(0), length.at(&[at.clone()], 0))]);
+    let rdom = RDom::new([("i", Expr::from(0), length.at(std::slice::from_ref(&at), 0))]);
     let entry = block.at(&[&at / LANES as i64], 0) + &at % LANES as i64 + rdom.var(0) * LANES as i64;
     let coordinates = names::listed_coordinates(&own.name, k.energy.spaces[space.index()].len(), space, &at);
     let place = Place::Edge { graph, edge: edges.at(&[entry], 0), own: Some((slot, coordinates)) };
     let terms = k.emit(contributions, ty, place, direction);
-    let sum = p.func(Func::sum(format!("{name}_sum"), &[row.clone()], rdom, terms));
+    let sum = p.func(Func::sum(format!("{name}_sum"), std::slice::from_ref(&row), rdom, terms));
     let part = p.func(Func::new(name, &[row], all(&sum, &[at])));
 
     s.func(name).compute_root().relaxed().split("row", "block", "lane", LANES, Tail::Predicate).split(
@@ -101,7 +103,8 @@ pub fn gather(
         let of = p.input(of);
         let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), number.at(&at, 0))]);
         let row = of.at(&[first.at(&at, 0) + rdom.var(0)], 0);
-        let values = (0..f.values.len()).map(|c| f.at(&at, c) + part.at(&[row.clone()], c)).collect();
+        let values =
+            (0..f.values.len()).map(|c| f.at(&at, c) + part.at(std::slice::from_ref(&row), c)).collect();
         f = f.update(at.clone(), values, rdom);
     }
     p.func(f)

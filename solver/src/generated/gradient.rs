@@ -4,7 +4,7 @@
 //! where M needs no blocks). Meaningless at excluded elements.
 
 use super::fields::{over, vars};
-use super::gather::{at_vector, gather, parts};
+use super::gather::{Parts, at_vector, gather, parts};
 use super::reduce::{map_root, strip_name};
 use super::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
@@ -40,16 +40,8 @@ fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Spac
     for &(graph, slot) in &space.slots {
         let r = k.slot(graph, slot);
         let roots = roots(&r.gradient, &r.blocks);
-        partials.push(parts(
-            k,
-            p,
-            s,
-            &format!("{name}_g{}s{slot}", graph.0),
-            (graph, slot),
-            &roots,
-            k.master,
-            &none,
-        ));
+        let of = Parts { graph, slot, contributions: &roots, ty: k.master, direction: &none };
+        partials.push(parts(k, p, s, &format!("{name}_g{}s{slot}", graph.0), of));
     }
     let vars = vars(space.dims);
     let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();

@@ -13,7 +13,7 @@
 
 use super::damping::{apply_inverse, inverse_diagonal};
 use super::fields::{all, over, vars};
-use super::gather::{at_vector, gather, parts};
+use super::gather::{Parts, at_vector, gather, parts};
 use super::reduce::{Loops, Op, Points, reduce};
 use super::{LANES, Scheduled, Skeleton, Space};
 use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
@@ -204,8 +204,9 @@ fn all_parts(
     let slots = k.spaces.iter().flat_map(|space| space.slots.iter().copied()).collect::<Vec<_>>();
     let mut out = vec![];
     for (graph, slot) in slots {
-        let roots = &k.slot(graph, slot).jtjp;
-        let f = parts(k, p, s, &part_name(graph, slot), (graph, slot), roots, k.linear, direction);
+        let contributions = &k.slot(graph, slot).jtjp;
+        let of = Parts { graph, slot, contributions, ty: k.linear, direction };
+        let f = parts(k, p, s, &part_name(graph, slot), of);
         p.output_with(&f, Layout::Planar, vec![LANES as u32]);
         out.push(f);
     }
