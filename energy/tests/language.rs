@@ -353,12 +353,16 @@ fn computed_arrays_bring_their_box_and_their_unknowns() {
 
 #[test]
 fn inlined_energies_mean_the_same() {
-    let e = load("C = ComputedArray('C', {W,H}, A(1,0) + 2)\nD = ComputedArray('D', {W,H}, C(0,1) * Z(0,0))\nEnergy(D(1,1))");
+    let e = load(
+        "C = ComputedArray('C', {W,H}, A(1,0) + 2)\nD = ComputedArray('D', {W,H}, C(0,1) * Z(0,0))\nEnergy(D(1,1))",
+    );
     let inlined = e.inlined();
     assert!(inlined.computed.is_empty());
     let expected = Energy::from_text(
         "e.t",
-        &format!("{PREAMBLE}Energy(Select(InBounds(1,1), Z(1,1) * Select(InBounds(1,2), A(2,2) + 2, 0), 0))\n"),
+        &format!(
+            "{PREAMBLE}Energy(Select(InBounds(1,1), Z(1,1) * Select(InBounds(1,2), A(2,2) + 2, 0), 0))\n"
+        ),
     );
     let expected = expected.expect("well formed");
     let text = |e: &Energy| e.dag.display_with(last(e).value, e);
@@ -403,7 +407,9 @@ fn views_globals_groups_losses_and_bounds() {
 
 #[test]
 fn l_p_keeps_its_weight_in_a_computed_array() {
-    let e = load("ZV = Array('ZV', opt_float, {W,H}, 0)\nEnergy(L_p(Z(0,0) - Z(1,0), ZV(0,0) - ZV(1,0), 0.8, {W,H}))");
+    let e = load(
+        "ZV = Array('ZV', opt_float, {W,H}, 0)\nEnergy(L_p(Z(0,0) - Z(1,0), ZV(0,0) - ZV(1,0), 0.8, {W,H}))",
+    );
     assert_eq!(e.computed.len(), 1);
     assert!(e.computed[0].unknown_reads.is_empty());
     assert_eq!(last(&e).unknown_reads.len(), 2);
