@@ -172,14 +172,7 @@ fn sample(image: Image, place: &[Reg], values: &[f64], at: &Instance<'_>, point:
 }
 
 /// Adds the partials of operation `k`, whose operands' partials are complete.
-fn op_partials(
-    tape: &Tape,
-    k: usize,
-    op: &Op,
-    at: &Instance<'_>,
-    point: &Point<'_>,
-    work: &mut Workspace,
-) {
+fn op_partials(tape: &Tape, k: usize, op: &Op, at: &Instance<'_>, point: &Point<'_>, work: &mut Workspace) {
     let v = |work: &Workspace, r: &Reg| work.values[*r as usize];
     match op {
         Op::Read(r) if at.column(&tape.reads[*r as usize]).is_some() => {
