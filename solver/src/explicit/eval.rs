@@ -5,8 +5,8 @@
 //! slope +1 at 0, sqrt and x^c (0 < c < 1) have slope 0 at 0.
 
 use super::domain::{Instance, Point};
-use super::tape::{Op, Reg, Tape};
-use sumsq_energy::dag::{Compare, Function};
+use super::tape::{Image, Op, Reg, Tape};
+use sumsq_energy::dag::{Compare, Function, interpolate};
 
 /// Scratch space of evaluations, reused from instance to instance.
 #[derive(Default)]
@@ -75,6 +75,12 @@ pub(super) fn magnitude(tape: &Tape, at: &Instance<'_>, point: &Point<'_>, work:
                 factors.iter().map(|(r, e)| size(r).powi(e.abs())).product::<f64>()
             }
             Op::Prod(factors) => here * factors.iter().map(|(r, e)| growth(r).powi(e.abs())).product::<f64>(),
+            Op::Sample { partials, at: place, .. } => {
+                let moved = partials.iter().zip(place).map(|(image, coordinate)| {
+                    sample(*image, place, &work.values, at, point).abs() * size(coordinate)
+                });
+                here + moved.sum::<f64>()
+            }
             Op::Unary(f, a) => here + unary_slope(*f, value(a), work.values[k]).abs() * size(a),
             Op::Binary(_, a, b) => here * growth(a) * growth(b),
             Op::Select(c, a, b) => size(if truth(value(c)) { a } else { b }),
@@ -82,6 +88,21 @@ pub(super) fn magnitude(tape: &Tape, at: &Instance<'_>, point: &Point<'_>, work:
         });
     }
     sizes.last().copied().unwrap_or(0.0)
+}
+
+/// The coordinates at which each sampled image of `tape` is read.
+pub(super) fn samples(
+    tape: &Tape,
+    at: &Instance<'_>,
+    point: &Point<'_>,
+    work: &mut Workspace,
+) -> Vec<(Image, Vec<f64>)> {
+    value(tape, at, point, work);
+    let coordinates = |op: &Op| match op {
+        Op::Sample { image, at, .. } => Some((*image, at.iter().map(|r| work.values[*r as usize]).collect())),
+        _ => None,
+    };
+    tape.ops.iter().filter_map(coordinates).collect()
 }
 
 /// The value of `tape`, leaving its partials in `work` (see [`Workspace::result_partials`]). A read out of the domain or of
@@ -97,7 +118,7 @@ pub(super) fn value_and_partials(
     work.partials.resize(tape.partials_len(), 0.0);
     for (k, op) in tape.ops.iter().enumerate() {
         if !tape.partials_of(k).is_empty() {
-            op_partials(tape, k, op, at, work);
+            op_partials(tape, k, op, at, point, work);
         }
     }
     result
@@ -122,6 +143,7 @@ fn op_value(tape: &Tape, op: &Op, values: &[f64], at: &Instance<'_>, point: &Poi
         Op::Free(space, place) => number(at.is_free(*space, place)),
         Op::Sum { constant, terms } => terms.iter().fold(*constant, |sum, (c, r)| sum + c * v(r)),
         Op::Prod(factors) => factors.iter().fold(1.0, |product, (r, e)| product * power(v(r), *e)),
+        Op::Sample { image, at: place, .. } => sample(*image, place, values, at, point),
         Op::Unary(f, a) => unary(*f, v(a)),
         Op::Binary(Function::Atan2, y, x) => v(y).atan2(v(x)),
         Op::Binary(_, base, exponent) => v(base).powf(v(exponent)),
@@ -143,8 +165,21 @@ fn op_value(tape: &Tape, op: &Op, values: &[f64], at: &Instance<'_>, point: &Poi
     }
 }
 
+/// `image` interpolated at the coordinates that `place` holds.
+fn sample(image: Image, place: &[Reg], values: &[f64], at: &Instance<'_>, point: &Point<'_>) -> f64 {
+    let coordinates: Vec<f64> = place.iter().map(|r| values[*r as usize]).collect();
+    interpolate(&coordinates, &mut |tap| at.tap(image, tap, point))
+}
+
 /// Adds the partials of operation `k`, whose operands' partials are complete.
-fn op_partials(tape: &Tape, k: usize, op: &Op, at: &Instance<'_>, work: &mut Workspace) {
+fn op_partials(
+    tape: &Tape,
+    k: usize,
+    op: &Op,
+    at: &Instance<'_>,
+    point: &Point<'_>,
+    work: &mut Workspace,
+) {
     let v = |work: &Workspace, r: &Reg| work.values[*r as usize];
     match op {
         Op::Read(r) if at.column(&tape.reads[*r as usize]).is_some() => {
@@ -152,6 +187,12 @@ fn op_partials(tape: &Tape, k: usize, op: &Op, at: &Instance<'_>, work: &mut Wor
         }
         Op::Sum { terms, .. } => terms.iter().for_each(|(c, r)| chain(tape, k, *r, *c, work)),
         Op::Prod(factors) => product_partials(tape, k, factors, work),
+        Op::Sample { partials, at: place, .. } => {
+            for (image, coordinate) in partials.iter().zip(place) {
+                let slope = sample(*image, place, &work.values, at, point);
+                chain(tape, k, *coordinate, slope, work);
+            }
+        }
         Op::Unary(f, a) => {
             let slope = unary_slope(*f, v(work, a), work.values[k]);
             chain(tape, k, *a, slope, work);
