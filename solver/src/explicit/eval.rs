@@ -65,24 +65,28 @@ pub(super) fn magnitude(tape: &Tape, at: &Instance<'_>, point: &Point<'_>, work:
         let here = work.values[k].abs();
         let value = |r: &Reg| work.values[*r as usize];
         let size = |r: &Reg| sizes[*r as usize];
-        // Relative growth of an operand's size over its value, for what is multiplied.
-        let growth = |r: &Reg| if value(r) == 0.0 { 1.0 } else { size(r) / value(r).abs() };
+        // Relative error of an operand in units of rounding, beyond the one that every value has.
+        let excess = |r: &Reg| if value(r) == 0.0 { 0.0 } else { (size(r) / value(r).abs() - 1.0).max(0.0) };
         sizes.push(match op {
             Op::Sum { constant, terms } => {
                 constant.abs() + terms.iter().map(|(c, r)| c.abs() * size(r)).sum::<f64>()
             }
-            Op::Prod(factors) if here == 0.0 => {
-                factors.iter().map(|(r, e)| size(r).powi(e.abs())).product::<f64>()
-            }
-            Op::Prod(factors) => here * factors.iter().map(|(r, e)| growth(r).powi(e.abs())).product::<f64>(),
-            Op::Sample { partials, at: place, .. } => {
-                let moved = partials.iter().zip(place).map(|(image, coordinate)| {
-                    sample(*image, place, &work.values, at, point).abs() * size(coordinate)
-                });
-                here + moved.sum::<f64>()
+            Op::Prod(factors) => {
+                // A lone factor that is 0 passes on its error times the others; two such pass on none, to first order.
+                let zero = |f: &&(Reg, i32)| value(&f.0) == 0.0;
+                match (factors.iter().find(zero), factors.iter().filter(zero).count()) {
+                    (Some((z, 1)), 1) => {
+                        let others = factors.iter().filter(|f| f.0 != *z);
+                        size(z) * others.map(|(r, e)| value(r).abs().powi(*e)).product::<f64>()
+                    }
+                    _ => {
+                        here * (1.0
+                            + factors.iter().map(|(r, e)| f64::from(e.abs()) * excess(r)).sum::<f64>())
+                    }
+                }
             }
             Op::Unary(f, a) => here + unary_slope(*f, value(a), work.values[k]).abs() * size(a),
-            Op::Binary(_, a, b) => here * growth(a) * growth(b),
+            Op::Binary(_, a, b) => here * (1.0 + excess(a) + excess(b)),
             Op::Select(c, a, b) => size(if truth(value(c)) { a } else { b }),
             _ => here,
         });
