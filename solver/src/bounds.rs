@@ -7,6 +7,9 @@ use crate::data::ProblemData;
 use sumsq_energy::model::Energy;
 use thiserror::Error;
 
+/// Times that a projected gradient step is halved at most until the model falls.
+pub(crate) const HALVINGS: usize = 60;
+
 /// Bounds that leave no room, or are NaN.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[error(

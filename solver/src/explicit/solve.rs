@@ -4,7 +4,7 @@ use super::cholesky::NormalCholesky;
 use super::pcg::{Solution, Stopping, pcg};
 use super::preconditioner::{self, BlockDiagonal, element_blocks};
 use super::{Explicit, ExplicitError, Jacobian, NonFinite};
-use crate::bounds::{clamp, is_held, projected_gradient};
+use crate::bounds::{HALVINGS, clamp, is_held, projected_gradient};
 use crate::data::ProblemData;
 use crate::lm::{self, Callback, Control, Energies, LinearResult, Linearisation, Outcome, Steps};
 use crate::options::{Method, Options, Precision, Preconditioner};
@@ -15,9 +15,6 @@ use thiserror::Error;
 
 /// PCG iterations at most where nothing else is said.
 const LINEAR_ITERATIONS: usize = 500;
-
-/// Times that a gradient step is halved where none of its lengths makes the model fall.
-pub(crate) const HALVINGS: usize = 60;
 
 /// How A d = b is solved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
