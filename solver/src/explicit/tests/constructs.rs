@@ -248,11 +248,11 @@ fn an_outlier_of_tukey_contributes_nothing_and_nan_is_not_hidden() {
 
 #[test]
 fn a_loss_without_a_positive_scale_is_named() {
-    let energy = load("Residual{name='fit', loss=Cauchy(s - 1), Y(0)}");
-    for (s, scale) in [(1.0, "0"), (0.0, "-1"), (f64::INFINITY, "inf")] {
+    let energy = load("Residual{name='fit', loss=Cauchy((s - 1) * (1 + s)), Y(0)}");
+    for (s, scale) in [(1.0, "0"), (0.0, "-1"), (f64::MAX, "inf")] {
         let mut data = bind_all(&energy, 2.0);
-        data.params[0][0] = s;
-        let message = Explicit::new(&energy, &data).err().unwrap().to_string();
+        let s = NamedArray { name: "s".into(), shape: vec![], data: ArrayData::F64(vec![s]) };
+        let message = data.update(&energy, &[s]).unwrap_err().to_string();
         let expected =
             format!("group `fit` (line 11): expected a positive scale of its loss Cauchy, came {scale}");
         assert_eq!(message, expected);
