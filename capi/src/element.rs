@@ -24,8 +24,7 @@ pub enum Element {
 }
 
 use Element::*;
-const ALL: [Element; 11] =
-    [Float32, Float64, Bool, Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64];
+const ALL: [Element; 11] = [Float32, Float64, Bool, Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64];
 
 impl Element {
     /// The declared type; `opt_float` is a double if `double` says so, else a float.
@@ -97,7 +96,10 @@ impl Element {
     }
 }
 
-fn each<'a, T, const N: usize>(bytes: &'a [u8], read: fn([u8; N]) -> T) -> impl Iterator<Item = T> + use<'a, T, N> {
+fn each<'a, T, const N: usize>(
+    bytes: &'a [u8],
+    read: fn([u8; N]) -> T,
+) -> impl Iterator<Item = T> + use<'a, T, N> {
     bytes.as_chunks::<N>().0.iter().map(move |&chunk| read(chunk))
 }
 

@@ -88,7 +88,8 @@ impl From<SolveError> for Failure {
 }
 
 fn rendered(error: &dyn Diagnostic) -> String {
-    let handler = GraphicalReportHandler::new_themed(GraphicalTheme::none()).with_width(100).with_links(false);
+    let handler =
+        GraphicalReportHandler::new_themed(GraphicalTheme::none()).with_width(100).with_links(false);
     let mut text = String::new();
     match handler.render_report(&mut text, error) {
         Ok(()) => text.trim_end().to_string(),

@@ -1,7 +1,7 @@
 //! sumsq from C: the published Opt interface under its own names (`include/Opt.h`) and sumsq's own (`include/sumsq.h`).
 //!
 //! ```text
-//! opt, sumsq    the two interfaces: extern functions, their structs, what pointers mean
+//! opt, modern   the two interfaces: extern functions, their structs, what pointers mean
 //! instance      a problem of either: which numbers changed, and what that means for the solve in progress
 //! live          solver, plan and session under one owner, without lifetimes
 //! element       numbers in C memory
@@ -15,4 +15,5 @@ mod element;
 mod failure;
 mod instance;
 mod live;
+pub mod modern;
 pub mod opt;

@@ -7,6 +7,15 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use sumsq::{Options, Problem, ProblemData, Session, SolveError, Solver};
 
+/// C may share a solver between threads and hand a problem from one to another.
+const _: fn() = || {
+    fn shareable<T: Send + Sync>() {}
+    fn movable<T: Send>() {}
+    shareable::<Solver>();
+    movable::<Problem<'static>>();
+    movable::<Session<'static, 'static>>();
+};
+
 /// A solver, a problem planned on it and perhaps a session on that.
 ///
 /// Invariants: `problem` came from a box that this value owns and that nobody else points to, but for `session`, which

@@ -188,7 +188,8 @@ impl Opt_Plan {
             let verdict = if last.accepted { "accepted" } else { "rejected" };
             let (cost, linear) = (self.cost, last.linear_iterations);
             let step = progress.steps;
-            state.say(3, || format!("Opt: step {step}: cost {cost:e}, {verdict}, {linear} linear iterations"));
+            state
+                .say(3, || format!("Opt: step {step}: cost {cost:e}, {verdict}, {linear} linear iterations"));
         }
         let Some(why) = ended else { return Ok(true) };
         state.say(2, || format!("Opt: cost {:e} after {} steps: {}", self.cost, progress.steps, why.name()));
@@ -235,8 +236,8 @@ fn boxed<T>(value: Option<T>) -> *mut T {
 /// As for [`handle`]; `handle` is not used again.
 unsafe fn free<T>(handle: *mut T) {
     if !handle.is_null() {
-        // SAFETY: made by `boxed`, by the contract.
         _ = guarded(|| {
+            // SAFETY: made by `boxed`, by the contract.
             drop(unsafe { Box::from_raw(handle) });
             Ok(())
         });

@@ -91,7 +91,9 @@ impl Parameters {
 
 fn at_least(name: &str, value: i32, least: i32) -> Result<usize> {
     let ok = usize::try_from(value).ok().filter(|_| value >= least);
-    ok.ok_or_else(|| Failure::argument(format!("`{name}`: expected an int of at least {least}, came {value}")))
+    ok.ok_or_else(|| {
+        Failure::argument(format!("`{name}`: expected an int of at least {least}, came {value}"))
+    })
 }
 
 fn not_negative(name: &str, value: f64) -> Result<f64> {
@@ -110,5 +112,7 @@ fn within(name: &str, value: f64, ok: bool, expected: &str) -> Result<f64> {
     if ok && value.is_finite() {
         return Ok(value);
     }
-    Err(Failure::argument(format!("`{name}`: expected {expected}, came {value} (is it a pointer to a float?)")))
+    Err(Failure::argument(format!(
+        "`{name}`: expected {expected}, came {value} (is it a pointer to a float?)"
+    )))
 }

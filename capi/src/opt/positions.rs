@@ -48,7 +48,8 @@ pub struct Positions {
 impl Positions {
     /// The table of an energy. A numbering with holes is an error: the caller's table could not have been made for it.
     pub fn new(energy: &Energy, double: bool) -> Result<Positions> {
-        let dims: Vec<_> = energy.dims.iter().map(|d| (d.name.clone(), usize::try_from(d.position).ok())).collect();
+        let dims: Vec<_> =
+            energy.dims.iter().map(|d| (d.name.clone(), usize::try_from(d.position).ok())).collect();
         check_holes("dim", dims.iter().filter_map(|(name, p)| p.map(|p| (p, name.as_str()))))?;
         let given = |space: SpaceId| -> Vec<usize> {
             let dims_of = energy.spaces[space.index()].iter().map(|d| d.index());
@@ -102,7 +103,9 @@ impl Positions {
             let value = unsafe { given.add(*position).read_unaligned() };
             match i32::try_from(value) {
                 Ok(1..) => Ok(value as usize),
-                _ => Err(Failure::data(format!("dim `{name}`: expected an extent from 1 to 2147483647, came {value}"))),
+                _ => Err(Failure::data(format!(
+                    "dim `{name}`: expected an extent from 1 to 2147483647, came {value}"
+                ))),
             }
         };
         self.dims.iter().map(extent).collect()
@@ -222,7 +225,9 @@ impl Slot {
         let count = bytes.try_into().map(i32::from_ne_bytes).unwrap_or(0);
         match usize::try_from(count) {
             Ok(n @ 1..) => Ok(n),
-            _ => Err(Failure::data(format!("graph `{}`: expected at least one edge, came {count}", self.name))),
+            _ => {
+                Err(Failure::data(format!("graph `{}`: expected at least one edge, came {count}", self.name)))
+            }
         }
     }
 
@@ -236,7 +241,9 @@ impl Slot {
         let pointer = unsafe { table.add(self.position).read_unaligned() };
         if pointer.is_null() {
             let (name, position) = (&self.name, self.position);
-            return Err(Failure::argument(format!("`{name}`: problem parameter {position} is a null pointer")));
+            return Err(Failure::argument(format!(
+                "`{name}`: problem parameter {position} is a null pointer"
+            )));
         }
         Ok(pointer.cast())
     }
