@@ -40,12 +40,19 @@ fn run(source: &str, link: Link, args: &[&str]) -> (i32, String, String) {
         Link::Shared => cc.arg("-L").arg(&libraries).args(["-lsumsq_capi", "-lm"]),
         // What `rustc --print native-static-libs` names: LLVM's own needs.
         Link::Static => cc.arg(libraries.join("libsumsq_capi.a")).args([
-            "-lstdc++", "-lzstd", "-lz", "-lffi", "-lm", "-ldl", "-lpthread",
+            "-lstdc++",
+            "-lzstd",
+            "-lz",
+            "-lffi",
+            "-lm",
+            "-ldl",
+            "-lpthread",
         ]),
     };
     let built = cc.output().expect("a C compiler");
     assert!(built.status.success(), "{source}: {}", String::from_utf8_lossy(&built.stderr));
-    let ran = Command::new(&program).args(args).env("LD_LIBRARY_PATH", &libraries).output().expect("the program");
+    let ran =
+        Command::new(&program).args(args).env("LD_LIBRARY_PATH", &libraries).output().expect("the program");
     let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
     (ran.status.code().unwrap_or(-1), text(&ran.stdout), text(&ran.stderr))
 }
@@ -60,7 +67,10 @@ fn number(out: &str, label: &str) -> f64 {
 
 #[track_caller]
 fn close(what: &str, came: f64, expected: f64, tolerance: f64) {
-    assert!((came - expected).abs() <= tolerance * expected.abs(), "{what}: came {came}, expected {expected}");
+    assert!(
+        (came - expected).abs() <= tolerance * expected.abs(),
+        "{what}: came {came}, expected {expected}"
+    );
 }
 
 /// The noisy disc of `examples/c/laplacian.c`.
@@ -112,4 +122,57 @@ fn errors_of_the_published_interface() {
     let (code, out, err) = run("examples/c/laplacian.c", Link::Shared, &["no/such/file.t"]);
     assert_eq!((code, out.as_str()), (1, ""));
     assert!(err.contains("no/such/file.t"), "{err}");
+}
+
+#[test]
+fn sumsqs_own_interface_fits_a_curve() {
+    let path = root().join("examples/energies/curveFitting.t");
+    let n = 200;
+    let x = |i: usize| 0.0625 * i as f64;
+    let points = (0..n).flat_map(|i| [x(i), (2.0 * x(i)).cos() + 2.0 * x(i).sin()]).collect();
+    let floats = |name: &str, shape: [usize; 2], values| NamedArray {
+        name: name.into(),
+        shape: shape.into(),
+        data: ArrayData::F64(values),
+    };
+    let indices = |name: &str, values| NamedArray {
+        name: name.into(),
+        shape: vec![n],
+        data: ArrayData::Int(values, "int32"),
+    };
+    let arrays = [
+        floats("funcParams", [1, 2], vec![1.1, 1.9]),
+        floats("data", [n, 2], points),
+        indices("G.d", (0..n as i64).collect()),
+        indices("G.p", vec![0; n]),
+    ];
+    let energy = Energy::from_file(&path).unwrap();
+    let mut data = ProblemData::bind(&energy, &arrays).unwrap();
+    let options = Options { precision: Precision::F64, ..Options::default() };
+    let solver = Solver::compile(energy, &options).unwrap();
+    let report = solver.plan(&data).unwrap().solve(&mut data, &options, &mut |_| Control::Continue).unwrap();
+
+    let (code, out, err) = run("examples/c/curve_fitting.c", Link::Shared, &[path.to_str().unwrap()]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let steps: Vec<f64> = out.lines().filter(|l| l.starts_with("step ")).map(energy_of).collect();
+    assert_eq!(steps.len(), report.iterations.len());
+    // C's sin and cos may round the points otherwise, which shows once the energy is rounding itself.
+    steps.iter().zip(&report.iterations).for_each(|(came, step)| {
+        assert!(
+            (came - step.energy).abs() <= 1e-6 * step.energy + 1e-25,
+            "came {came}, expected {}",
+            step.energy
+        )
+    });
+    assert!(out.contains(&format!("iterations {} {}", steps.len(), report.termination.name())), "{out}");
+    close("a", number(&out, "a"), 1.0, 1e-11);
+    close("b", number(&out, "b"), 2.0, 1e-11);
+
+    let (code, out, err) = run("examples/c/curve_fitting.c", Link::Shared, &["no/such/file.t"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("no/such/file.t"), "{err}");
+}
+
+fn energy_of(step: &str) -> f64 {
+    step.split(' ').nth(3).and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no energy in `{step}`"))
 }

@@ -9,7 +9,9 @@ pub use options::sumsq_options;
 pub use report::sumsq_report;
 
 use crate::element::Element;
-use crate::failure::{Failure, Result, Status, guarded, last, load, text};
+pub use crate::failure::Status;
+
+use crate::failure::{Failure, Result, guarded, last, load, text};
 use problem::Problem;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
