@@ -19,65 +19,47 @@ const WIDTHS: &str = r#"
     Energy(f(0) * X(0, 0) + f(1) * X(0, 1))
 "#;
 
-const EXACT: Options = Options {
-    method: Method::GaussNewton,
-    iterations: 1,
-    linear_iterations: Some(400),
-    linear_tolerance: None,
-    forcing: 0.0,
-    radius: 1e4,
-    max_radius: 1e16,
-    min_radius: 1e-32,
-    radius_decrease_factor: 2.0,
-    min_relative_decrease: 1e-3,
-    function_tolerance: 1e-6,
-    gradient_tolerance: 1e-10,
-    gradient_rtol: 0.0,
-    max_time: None,
-    precision: Precision::F64,
-    preconditioner: sumsq::Preconditioner::Auto,
-    backend: sumsq::Backend::Auto,
-    threads: None,
-};
+/// One step that minimises a quadratic energy.
+fn exact() -> Options {
+    Options {
+        method: Method::GaussNewton,
+        iterations: 1,
+        linear_iterations: Some(400),
+        forcing: 0.0,
+        precision: Precision::F64,
+        ..Options::default()
+    }
+}
 
 #[test]
 fn declared_widths_decide_what_is_read() {
     let energy = file(WIDTHS);
-    let b: Vec<u8> = vec![0, 255, 3, 128, 7];
-    let s: Vec<i16> = vec![-300, 2, 17, 32767, -1];
-    let d = vec![0.125, -1e-3, 3.5, 1.0 / 3.0, 0.0];
-    let o = vec![1.5, -2.25, 0.5, 8.0, 4.0];
-    let doubles = |v: &[f64]| v.to_vec();
+    let b = [0u8, 255, 3, 128, 7];
+    let s = [-300i16, 2, 17, 32767, -1];
+    let d = [0.125, -1e-3, 3.5, 1.0 / 3.0, 0.0];
+    let o = [1.5, -2.25, 0.5, 8.0, 4.0];
     let arrays = [
         floats("X", &[5, 2], &[0.5; 10]),
-        integers("B", &[5], &b.iter().map(|&v| v.into()).collect::<Vec<i64>>()),
-        integers("S", &[5], &s.iter().map(|&v| v.into()).collect::<Vec<i64>>()),
+        integers("B", &[5], &b.map(i64::from)),
+        integers("S", &[5], &s.map(i64::from)),
         floats("D", &[5], &d),
         floats("O", &[5], &o),
         floats("w", &[], &[0.75]),
         integers("k", &[], &[-3]),
         floats("f", &[2], &[0.5, 0.25]),
     ];
-    let (report, expected) = rust(&energy.path, &arrays, &EXACT);
+    let (report, expected) = rust(&energy.path, &arrays, &exact());
 
     for double in [true, false] {
         let opt = Opt::new(&energy.path, "gaussNewtonGPU", double, &[5]);
         // The unknown is declared float in both; opt_float follows the state. One guard number after the unknown's.
-        let mut x = vec![0.5f32; 11];
-        let (mut o64, mut o32) = (doubles(&o), o.iter().map(|&v| v as f32).collect::<Vec<f32>>());
-        let (mut w64, mut w32) = ([0.75f64], [0.75f32]);
-        let (mut b, mut s, mut d) = (b.clone(), s.clone(), d.clone());
-        let (mut k, mut f) = ([-3i32], [0.5f32, 0.25]);
-        let mut table = [
-            at(&mut x),
-            at(&mut b),
-            at(&mut s),
-            at(&mut d),
-            if double { at(&mut o64) } else { at(&mut o32) },
-            if double { at(&mut w64) } else { at(&mut w32) },
-            at(&mut k),
-            at(&mut f),
-        ];
+        let x = Memory::new(&[0.5f32; 11]);
+        let (o64, w64) = (Memory::new(&o), Memory::new(&[0.75f64]));
+        let (o32, w32) = (Memory::new(&o.map(|v| v as f32)), Memory::new(&[0.75f32]));
+        let (b, s, d) = (Memory::new(&b), Memory::new(&s), Memory::new(&d));
+        let (k, f) = (Memory::new(&[-3i32]), Memory::new(&[0.5f32, 0.25]));
+        let (o, w) = if double { (o64.at(), w64.at()) } else { (o32.at(), w32.at()) };
+        let mut table = [x.at(), b.at(), s.at(), d.at(), o, w, k.at(), f.at()];
         opt.int("nIterations", 1);
         opt.int("lIterations", 400);
         opt.init(&mut table);
@@ -85,10 +67,10 @@ fn declared_widths_decide_what_is_read() {
         assert_eq!(opt.step(&mut table), 1);
         assert_eq!(opt.step(&mut table), 0);
         close(opt.cost(), report.energy_final / 2.0, 1e-10);
-        for (came, expected) in x.iter().zip(&expected[0]) {
-            close(f64::from(*came), *expected, if double { 1e-7 } else { 1e-5 });
+        for (came, expected) in x.get().into_iter().zip(&expected[0]) {
+            close(f64::from(came), *expected, if double { 1e-7 } else { 1e-5 });
         }
-        assert_eq!(x[10], 0.5);
+        assert_eq!(x.get()[10], 0.5);
     }
 }
 
@@ -108,20 +90,20 @@ fn a_changed_weight_is_seen_by_the_next_step() {
     let opt = Opt::new(&energy.path, "gaussNewtonGPU", true, &[7, 12]);
     opt.int("nIterations", 3);
     opt.int("lIterations", 400);
-    let (mut w, mut a, mut x) = ([0.5f32], image.clone(), vec![0.0f64; 84]);
-    let mut table = [at(&mut w), at(&mut a), at(&mut x)];
+    let (w, a, x) = (Memory::new(&[0.5f32]), Memory::new(&image), Memory::new(&[0.0f64; 84]));
+    let mut table = [w.at(), a.at(), x.at()];
     opt.init(&mut table);
     for weight in [0.5f32, 2.0, 0.125] {
-        w[0] = weight;
+        w.set(0, weight);
         assert_eq!(opt.step(&mut table), 1);
         let arrays = [
             floats("w", &[], &[f64::from(weight)]),
             floats("A", &[7, 12], &image),
             floats("X", &[7, 12], &[0.0; 84]),
         ];
-        let (report, expected) = rust(&energy.path, &arrays, &EXACT);
+        let (report, expected) = rust(&energy.path, &arrays, &exact());
         close(opt.cost(), report.energy_final / 2.0, 1e-10);
-        x.iter().zip(&expected[0]).for_each(|(came, expected)| close(*came, *expected, 1e-8));
+        x.get().iter().zip(&expected[0]).for_each(|(came, expected)| close(*came, *expected, 1e-8));
     }
     assert_eq!(opt.step(&mut table), 0);
     // More steps are allowed while the solve goes on.
@@ -142,10 +124,10 @@ fn graphs_and_pointers_are_read_again() {
     let energy = file(GRID);
     let opt = Opt::new(&energy.path, "gaussNewtonGPU", true, &[3, 2]);
     opt.int("lIterations", 100);
-    let mut x = vec![0.0f64; 6];
-    let mut check = |x: &mut Vec<f64>, a: &[i32], b: &[i32], first: bool| {
-        let (mut count, mut va, mut vb) = ([(a.len() / 2) as i32], a.to_vec(), b.to_vec());
-        let mut table = [at(x), at(&mut count), at(&mut va), at(&mut vb)];
+    let x = Memory::new(&[0.0f64; 6]);
+    let check = |a: &[i32], b: &[i32], first: bool| {
+        let (count, va, vb) = (Memory::new(&[(a.len() / 2) as i32]), Memory::new(a), Memory::new(b));
+        let mut table = [x.at(), count.at(), va.at(), vb.at()];
         if first {
             opt.init(&mut table);
         }
@@ -157,13 +139,13 @@ fn graphs_and_pointers_are_read_again() {
             integers("G.a", &[edges, 2], &wide(a)),
             integers("G.b", &[edges, 2], &wide(b)),
         ];
-        let (report, expected) = rust(&energy.path, &arrays, &EXACT);
+        let (report, expected) = rust(&energy.path, &arrays, &exact());
         close(opt.cost(), report.energy_final / 2.0, 1e-12);
-        x.iter().zip(&expected[0]).for_each(|(came, expected)| close(*came, *expected, 1e-10));
+        x.get().iter().zip(&expected[0]).for_each(|(came, expected)| close(*came, *expected, 1e-10));
     };
-    check(&mut x, &[0, 0, 2, 1], &[1, 0, 0, 1], true);
-    check(&mut x, &[0, 0, 2, 1, 1, 1], &[1, 0, 0, 1, 2, 0], false);
-    check(&mut x, &[1, 0], &[2, 1], false);
+    check(&[0, 0, 2, 1], &[1, 0, 0, 1], true);
+    check(&[0, 0, 2, 1, 1, 1], &[1, 0, 0, 1, 2, 0], false);
+    check(&[1, 0], &[2, 1], false);
 }
 
 /// The caller's floats hold the state rounded; as long as it leaves them alone the solve runs on its own.
@@ -173,7 +155,8 @@ fn rounding_of_the_callers_floats_does_not_disturb_the_solve() {
     let n = 64;
     let points: Vec<f64> =
         (0..n).flat_map(|i| [f64::from(i) / 16.0, f64::from((i * 29) % 7) / 4.0]).collect();
-    let (mut count, mut d, mut p) = ([n], (0..n).collect::<Vec<i32>>(), vec![0i32; n as usize]);
+    let (count, d) = (Memory::new(&[n]), Memory::new(&(0..n).collect::<Vec<i32>>()));
+    let p = Memory::new(&vec![0i32; n as usize]);
     let arrays = [
         floats("funcParams", &[1, 2], &[1.25, 0.75]),
         floats("data", &[n as usize, 2], &points),
@@ -187,7 +170,7 @@ fn rounding_of_the_callers_floats_does_not_disturb_the_solve() {
         forcing: f64::from(1e-4f32),
         function_tolerance: 0.0,
         precision: Precision::Mixed,
-        ..EXACT
+        ..Options::default()
     };
     let (report, unknowns) = rust(&energy, &arrays, &options);
 
@@ -195,23 +178,23 @@ fn rounding_of_the_callers_floats_does_not_disturb_the_solve() {
     opt.int("nIterations", 8);
     opt.float("function_tolerance", 0.0);
     opt.float("q_tolerance", 1e-4);
-    let mut x = [1.25f32, 0.75];
-    let mut points: Vec<f32> = points.iter().map(|&v| v as f32).collect();
-    let mut table = [at(&mut x), at(&mut points), at(&mut count), at(&mut d), at(&mut p)];
+    let x = Memory::new(&[1.25f32, 0.75]);
+    let points = Memory::new(&points.iter().map(|&v| v as f32).collect::<Vec<f32>>());
+    let mut table = [x.at(), points.at(), count.at(), d.at(), p.at()];
     opt.solve(&mut table);
     assert_eq!(opt.cost(), report.energy_final / 2.0);
-    assert_eq!(x.map(f64::from), [unknowns[0][0] as f32, unknowns[0][1] as f32].map(f64::from));
+    assert_eq!(x.get(), [unknowns[0][0] as f32, unknowns[0][1] as f32]);
 
-    // A value that the caller writes counts: from the solution's mirror image the cost starts where it must.
+    // A new solve starts where the last one ended, to the bit; a value that the caller writes counts.
     let before = opt.cost();
     opt.int("nIterations", 0);
     opt.init(&mut table);
     assert_eq!(opt.cost(), before);
-    x[0] = 9.0;
+    x.set(0, 9.0);
     opt.init(&mut table);
     assert!(opt.cost() > before);
     assert_eq!(opt.step(&mut table), 0);
-    assert_eq!(x[0], 9.0);
+    assert_eq!(x.get()[0], 9.0);
 }
 
 /// What is excluded may change between two steps.
@@ -226,15 +209,15 @@ fn a_changed_mask_is_seen_by_the_next_step() {
     "#;
     let energy = file(MASKED);
     let opt = Opt::new(&energy.path, "gaussNewtonGPU", true, &[4]);
-    let (mut x, mut m) = ([0.0f64; 4], [1u8, 0, 1, 0]);
-    let mut table = [at(&mut x), at(&mut m)];
+    let (x, m) = (Memory::new(&[0.0f64; 4]), Memory::new(&[1u8, 0, 1, 0]));
+    let mut table = [x.at(), m.at()];
     opt.init(&mut table);
     opt.step(&mut table);
-    assert_eq!(x, [0.0, 3.0, 0.0, 3.0]);
-    x = [5.0, 6.0, 7.0, 8.0];
-    m = [0, 1, 1, 0];
+    assert_eq!(x.get(), [0.0, 3.0, 0.0, 3.0]);
+    x.put(&[5.0, 6.0, 7.0, 8.0]);
+    m.put(&[0, 1, 1, 0]);
     opt.step(&mut table);
-    assert_eq!(x, [3.0, 6.0, 7.0, 3.0]);
+    assert_eq!(x.get(), [3.0, 6.0, 7.0, 3.0]);
     assert_eq!(opt.cost(), 0.0);
 }
 
@@ -245,8 +228,8 @@ fn lm_ends_at_a_tolerance() {
     let opt = Opt::new(&energy, "LMGPU", true, &[8, 8]);
     opt.int("nIterations", 100);
     opt.int("lIterations", 200);
-    let (mut x, mut a) = (vec![0.0f64; 64], (0..64).map(f64::from).collect::<Vec<_>>());
-    let mut table = [at(&mut x), at(&mut a)];
+    let (x, a) = (Memory::new(&[0.0f64; 64]), Memory::new(&(0..64).map(f64::from).collect::<Vec<_>>()));
+    let mut table = [x.at(), a.at()];
     opt.init(&mut table);
     let steps = (0..).take_while(|_| opt.step(&mut table) == 1).count();
     assert!(steps < 20, "{steps} steps");

@@ -23,7 +23,7 @@ fn says(parts: &[&str]) {
 #[test]
 fn energies() {
     let state = state(false);
-    let mut refused = |text: &str, kind: &str, parts: &[&str]| {
+    let refused = |text: &str, kind: &str, parts: &[&str]| {
         let energy = file(text);
         assert!(define(state, &energy.path, kind).is_null());
         says(parts);
@@ -82,12 +82,12 @@ fn sizes() {
 
 #[test]
 fn parameters_of_the_state() {
-    let with = |verbosityLevel, threadsPerBlock| {
+    let with = |verbosity, threads| {
         let p = Opt_InitializationParameters {
             doublePrecision: 0,
-            verbosityLevel,
+            verbosityLevel: verbosity,
             collectPerKernelTimingInfo: 1,
-            threadsPerBlock,
+            threadsPerBlock: threads,
         };
         !Opt_NewState(p).is_null()
     };
@@ -103,7 +103,6 @@ fn solver_parameters() {
     says(&["`iterations`"]);
     opt.int("nIterations", -1);
     says(&["`nIterations`", "-1"]);
-    // The low half of a double 1e4 is not a sensible float.
     for (name, bad) in
         [("trust_region_radius", 0.0), ("radius_decrease_factor", 1.0), ("q_tolerance", f32::NAN)]
     {
@@ -129,9 +128,9 @@ fn solver_parameters() {
 fn tables() {
     let energy = file(GRAPH);
     let opt = Opt::new(&energy.path, "LMGPU", true, &[3]);
-    let (mut x, mut w) = ([0.5f64, 1.5, 2.5], [1.0f64]);
-    let (mut edges, mut v0, mut v1) = ([2], [0, 1], [1, 2]);
-    let whole = [at(&mut x), at(&mut w), at(&mut edges), at(&mut v0), at(&mut v1)];
+    let (x, w) = (Memory::new(&[0.5f64, 1.5, 2.5]), Memory::new(&[1.0f64]));
+    let (edges, v0, v1) = (Memory::new(&[2]), Memory::new(&[0, 1]), Memory::new(&[1, 2]));
+    let whole = [x.at(), w.at(), edges.at(), v0.at(), v1.at()];
     for (position, name) in ["`X`", "`w`", "`G`", "`G.v0`", "`G.v1`"].into_iter().enumerate() {
         let mut table = whole;
         table[position] = null_mut::<c_void>();
@@ -141,34 +140,34 @@ fn tables() {
         assert!(opt.cost().is_nan());
     }
     let mut table = whole;
-    v1[1] = 3;
+    v1.set(1, 3);
     opt.init(&mut table);
     says(&["graph `G`", "`G.v1`", "row 1", "3"]);
-    v1[1] = 2;
+    v1.set(1, 2);
     for count in [0, -5] {
-        edges[0] = count;
+        edges.set(0, count);
         opt.init(&mut table);
         says(&["graph `G`", &count.to_string()]);
     }
-    edges[0] = 2;
-    w[0] = f64::NAN;
+    edges.set(0, 2);
+    w.set(0, f64::NAN);
     opt.init(&mut table);
     says(&["param `w`", "NaN"]);
-    w[0] = f64::MAX;
+    w.set(0, f64::MAX);
     opt.init(&mut table);
     says(&["not finite"]);
-    w[0] = 1.0;
+    w.set(0, 1.0);
     opt.init(&mut table);
     let start = opt.cost();
     assert!(start > 0.0);
     // A mistake in a step ends the solve with the unknowns as they were; a new one starts well.
     assert_eq!(opt.step(&mut table), 1);
-    let good = x;
-    v0[0] = -1;
+    let good = x.get();
+    v0.set(0, -1);
     assert_eq!(opt.step(&mut table), 0);
     says(&["`G.v0`", "-1"]);
-    assert_eq!(x, good);
-    v0[0] = 0;
+    assert_eq!(x.get(), good);
+    v0.set(0, 0);
     opt.solve(&mut table);
     assert!(opt.cost() < start);
 }

@@ -1,5 +1,6 @@
 //! Handles that free themselves, and the Rust path to compare with.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
 use std::path::{Path, PathBuf};
 use sumsq::energy::Energy;
@@ -110,9 +111,30 @@ pub fn define(state: *mut Opt_State, energy: &Path, kind: &str) -> *mut Opt_Prob
     unsafe { Opt_ProblemDefine(state, energy.as_ptr(), kind.as_ptr()) }
 }
 
-/// A pointer for the table.
-pub fn at<T>(values: &mut [T]) -> *mut c_void {
-    values.as_mut_ptr().cast()
+/// Memory of a C program, which both sides read and write.
+pub struct Memory<T>(Vec<Cell<T>>);
+
+impl<T: Copy> Memory<T> {
+    pub fn new(values: &[T]) -> Memory<T> {
+        Memory(values.iter().copied().map(Cell::new).collect())
+    }
+
+    /// For the table.
+    pub fn at(&self) -> *mut c_void {
+        self.0.as_ptr().cast_mut().cast()
+    }
+
+    pub fn get(&self) -> Vec<T> {
+        self.0.iter().map(Cell::get).collect()
+    }
+
+    pub fn put(&self, values: &[T]) {
+        self.0.iter().zip(values).for_each(|(to, &from)| to.set(from));
+    }
+
+    pub fn set(&self, i: usize, value: T) {
+        self.0[i].set(value);
+    }
 }
 
 pub fn floats(name: &str, shape: &[usize], values: &[f64]) -> NamedArray {
