@@ -89,11 +89,18 @@ impl Element {
     /// Bytes of `values`, rounded to this type, which is a float type.
     pub fn encode(self, values: &[f64]) -> Result<Vec<u8>> {
         match self {
-            Float32 => Ok(values.iter().flat_map(|&v| (v as f32).to_ne_bytes()).collect()),
-            Float64 => Ok(values.iter().flat_map(|v| v.to_ne_bytes()).collect()),
+            Float32 => Ok(packed(values, |v| (v as f32).to_ne_bytes())),
+            Float64 => Ok(packed(values, f64::to_ne_bytes)),
             _ => Err(Failure::argument("unknowns are read as SUMSQ_FLOAT32 or SUMSQ_FLOAT64")),
         }
     }
+}
+
+fn packed<const N: usize>(values: &[f64], write: impl Fn(f64) -> [u8; N]) -> Vec<u8> {
+    let mut bytes = vec![0; N * values.len()];
+    let (chunks, _) = bytes.as_chunks_mut::<N>();
+    chunks.iter_mut().zip(values).for_each(|(to, &v)| *to = write(v));
+    bytes
 }
 
 fn each<'a, T, const N: usize>(

@@ -116,3 +116,51 @@ fn within(name: &str, value: f64, ok: bool, expected: &str) -> Result<f64> {
         "`{name}`: expected {expected}, came {value} (is it a pointer to a float?)"
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(p: &mut Parameters, name: &str, value: f32) {
+        // SAFETY: a float parameter.
+        unsafe { p.set(name, (&raw const value).cast()) }.unwrap();
+    }
+
+    #[test]
+    fn every_parameter_arrives_in_the_options() {
+        let mut p = Parameters::default();
+        let names = [
+            "min_relative_decrease",
+            "min_trust_region_radius",
+            "max_trust_region_radius",
+            "q_tolerance",
+            "function_tolerance",
+            "trust_region_radius",
+            "radius_decrease_factor",
+        ];
+        names.iter().zip([0.25, 0.5, 64.0, 0.125, 0.0625, 8.0, 4.0]).for_each(|(n, v)| set(&mut p, n, v));
+        let count = 77i32;
+        // SAFETY: an int parameter.
+        unsafe { p.set("lIterations", (&raw const count).cast()) }.unwrap();
+        let o = p.options(Method::LevenbergMarquardt, Precision::F64);
+        let radii = (o.min_radius, o.max_radius, o.radius, o.radius_decrease_factor);
+        assert_eq!(radii, (0.5, 64.0, 8.0, 4.0));
+        assert_eq!((o.min_relative_decrease, o.function_tolerance, o.forcing), (0.25, 0.0625, 0.125));
+        assert_eq!(o.linear_iterations, Some(77));
+        assert_eq!(p.options(Method::GaussNewton, Precision::F64).forcing, 0.0);
+    }
+
+    #[test]
+    fn defaults_are_the_published_ones_where_both_have_them() {
+        let (ours, theirs) =
+            (Options::default(), Parameters::default().options(Method::default(), Precision::default()));
+        assert_eq!(
+            (ours.radius, ours.max_radius, ours.min_radius, ours.radius_decrease_factor),
+            (theirs.radius, theirs.max_radius, theirs.min_radius, theirs.radius_decrease_factor)
+        );
+        assert_eq!(
+            (ours.min_relative_decrease, ours.function_tolerance),
+            (theirs.min_relative_decrease, theirs.function_tolerance)
+        );
+    }
+}
