@@ -235,3 +235,50 @@ fn lm_ends_at_a_tolerance() {
     assert!(steps < 20, "{steps} steps");
     assert_eq!(opt.step(&mut table), 0);
 }
+
+/// A constant view has its unknown's position and a global no dims: neither takes anything of its own from the caller.
+#[test]
+fn views_and_globals() {
+    const LAGGED: &str = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float, {N}, 0)
+        local V = Array("V", opt_float, {N}, 0)
+        local T = Unknown("T", opt_float2, {}, 1)
+        local A = Array("A", opt_float, {N}, 2)
+        Energy(X(0) + T(0) - A(0), X(0) - 0.5 * V(0), T(0) - 2, T(1) - X(0))
+    "#;
+    let energy = file(LAGGED);
+    let opt = Opt::new(&energy.path, "gaussNewtonGPU", true, &[3]);
+    opt.int("nIterations", 3);
+    opt.int("lIterations", 100);
+    let (x, t, a) =
+        (Memory::new(&[1.0f64, 2.0, 3.0]), Memory::new(&[0.0f64, 0.0]), Memory::new(&[4.0f64, 5.0, 7.0]));
+    let mut table = [x.at(), t.at(), a.at()];
+    opt.init(&mut table);
+    assert!(!opt.cost().is_nan(), "{}", last_error());
+    let arrays = [
+        floats("X", &[3], &[1.0, 2.0, 3.0]),
+        floats("T", &[2], &[0.0; 2]),
+        floats("A", &[3], &[4.0, 5.0, 7.0]),
+    ];
+    let options = |iterations| Options { iterations, linear_iterations: Some(100), ..exact() };
+    for steps in 1..=3 {
+        assert_eq!(opt.step(&mut table), 1, "{}", last_error());
+        let (report, expected) = rust(&energy.path, &arrays, &options(steps));
+        assert_eq!(opt.cost(), report.energy_final / 2.0);
+        assert_eq!([x.get(), t.get()].as_slice(), expected);
+    }
+    // The view is refreshed where a program changes its unknown.
+    let cost = |x: &[f64; 3], t: &[f64; 2]| {
+        let over_n = x
+            .iter()
+            .zip([4.0, 5.0, 7.0])
+            .map(|(x, a)| [x + t[0] - a, 0.5 * x, t[1] - x].map(|r| r * r).iter().sum::<f64>());
+        // `T(0) - 2` reads the global alone: it is there once.
+        (over_n.sum::<f64>() + (t[0] - 2.0).powi(2)) / 2.0
+    };
+    x.put(&[8.0, -1.0, 0.25]);
+    t.put(&[0.5, 3.0]);
+    opt.init(&mut table);
+    close(opt.cost(), cost(&[8.0, -1.0, 0.25], &[0.5, 3.0]), 1e-14);
+}
