@@ -29,8 +29,8 @@ enum Shape {
 
 impl Problem {
     pub fn new(solver: Arc<Solver>, options: Options) -> Problem {
-        // Extents that the energy fixes are nobody's to set.
-        let dims = solver.energy().dims.iter().map(|d| (d.position < 0).then_some(1)).collect();
+        // Extents that the energy fixes are nobody's to set, and in no shape.
+        let dims = vec![None; solver.energy().dims.len()];
         Problem { instance: Instance::new(solver), options, dims, pending: vec![] }
     }
 
@@ -39,7 +39,7 @@ impl Problem {
     }
 
     pub fn set_dim(&mut self, name: &str, extent: i64) -> Result<()> {
-        let named = self.energy().dims.iter().position(|d| d.name == name && d.position >= 0);
+        let named = self.energy().dims.iter().position(|d| d.name == name && d.fixed.is_none());
         let index = named.ok_or_else(|| Failure::argument(format!("the energy declares no dim `{name}`")))?;
         let bad =
             || Failure::data(format!("dim `{name}`: expected an extent from 1 to 2147483647, came {extent}"));
@@ -97,7 +97,7 @@ impl Problem {
         if self.instance.data().is_some() {
             self.instance.assign(&self.pending)?;
         } else {
-            let dims = self.energy().dims.iter().zip(&self.dims).filter(|(d, _)| d.position >= 0);
+            let dims = self.energy().dims.iter().zip(&self.dims).filter(|(d, _)| d.fixed.is_none());
             let named = dims.filter_map(|(d, extent)| {
                 let data = ArrayData::Int(vec![(*extent)? as i64], "int64");
                 Some(NamedArray { name: d.name.clone(), shape: vec![], data })
@@ -149,6 +149,11 @@ impl Problem {
     fn shape(&self, name: &str) -> Result<Shape> {
         let e = self.energy();
         if let Some(f) = e.unknowns.iter().chain(&e.arrays).find(|f| f.name == name) {
+            if let Some(u) = f.view_of {
+                let unknown = &e.unknowns[u.index()].name;
+                let message = format!("`{name}` is a constant view of `{unknown}`: set that");
+                return Err(Failure::argument(message));
+            }
             return self.field(f.space, f.channels).map(Shape::Fixed);
         }
         if let Some(p) = e.params.iter().find(|p| p.name == name) {
@@ -166,7 +171,7 @@ impl Problem {
     fn field(&self, space: SpaceId, channels: u16) -> Result<Vec<usize>> {
         let e = self.energy();
         let dims = e.spaces[space.index()].iter().rev().map(|d| d.index());
-        let given = dims.filter(|&d| e.dims[d].position >= 0);
+        let given = dims.filter(|&d| e.dims[d].fixed.is_none());
         let unset = |d: usize| Failure::state(format!("set dim `{}` first", e.dims[d].name));
         let mut shape = given.map(|d| self.dims[d].ok_or_else(|| unset(d))).collect::<Result<Vec<_>>>()?;
         if channels > 1 {

@@ -68,9 +68,8 @@ impl Positions {
         for (i, u) in energy.unknowns.iter().enumerate() {
             field(u, Kind::Unknown(i))?;
         }
-        // An array at the position of an unknown is a view of it and has no memory of its own.
-        let is_view = |a: &&Field| energy.unknowns.iter().any(|u| u.position == a.position);
-        for a in energy.arrays.iter().filter(|a| !is_view(a)) {
+        // A constant view has the position of its unknown and no memory of its own.
+        for a in energy.arrays.iter().filter(|a| a.view_of.is_none()) {
             field(a, Kind::Array)?;
         }
         for p in &energy.params {

@@ -279,6 +279,29 @@ fn mistakes_have_a_status_and_a_message() {
 }
 
 #[test]
+fn globals_are_set_and_views_are_not() {
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float, {N}, 0)
+        local V = Array("V", opt_float, {N}, 0)
+        local T = Unknown("T", opt_float2, {}, 1)
+        Energy(X(0) + T(0) - 4, X(0) - 0.5 * V(0), T(1) - X(0))
+    "#;
+    let p = Own::new(text, &exact());
+    assert_eq!(p.dim("N", 2), Status::Ok);
+    fails(p.set("V", F64, &[1.0f64, 2.0]), Status::Argument, &["`V`", "`X`"]);
+    fails(p.set("T", F64, &[0.0f64; 4]), Status::Data, &["`T`", "16", "32"]);
+    assert_eq!(p.set("X", F64, &[1.0f64, 2.0]), Status::Ok);
+    assert_eq!(p.set("T", F64, &[0.5f64, -1.0]), Status::Ok);
+    assert_eq!(p.start(&exact()), Status::Ok, "{}", last_error());
+    // 2.5^2 + 1.5^2, 0.5^2 + 1^2, 2^2 + 3^2.
+    close(p.report().energy, 22.75, 1e-15);
+    assert_eq!(p.step(), 0);
+    assert!(p.report().energy < 22.75);
+    assert_eq!(p.get("T", 2).len(), 2);
+}
+
+#[test]
 fn an_energy_that_is_not_finite_at_the_start() {
     let p = Own::new(
         "local N = Dim('N', 0) local X = Unknown('X', opt_float, {N}, 0) Energy(1 / X(0))",
