@@ -175,7 +175,7 @@ impl Opt_Plan {
     unsafe fn step(&mut self, table: *const *mut c_void, state: &Opt_State) -> Result<bool> {
         let steps = self.instance.progress()?.steps;
         if steps >= self.parameters.iterations {
-            state.say(2, || format!("Opt: cost {:e} after {steps} steps: nIterations", self.cost));
+            state.say(2, || format!("Opt: cost {:.9e} after {steps} steps: nIterations", self.cost));
             return Ok(false);
         }
         // SAFETY: by the contract.
@@ -188,11 +188,13 @@ impl Opt_Plan {
             let verdict = if last.accepted { "accepted" } else { "rejected" };
             let (cost, linear) = (self.cost, last.linear_iterations);
             let step = progress.steps;
-            state
-                .say(3, || format!("Opt: step {step}: cost {cost:e}, {verdict}, {linear} linear iterations"));
+            state.say(3, || {
+                format!("Opt: step {step}: cost {cost:.9e}, {verdict}, {linear} linear iterations")
+            });
         }
         let Some(why) = ended else { return Ok(true) };
-        state.say(2, || format!("Opt: cost {:e} after {} steps: {}", self.cost, progress.steps, why.name()));
+        state
+            .say(2, || format!("Opt: cost {:.9e} after {} steps: {}", self.cost, progress.steps, why.name()));
         Ok(false)
     }
 
