@@ -22,6 +22,9 @@ pub enum SolveError {
     /// The problem's numbers do not fit the energy.
     #[error("{0}")]
     Data(String),
+    /// Lower bounds above upper ones.
+    #[error(transparent)]
+    Bounds(#[from] crate::bounds::BoundsError),
     /// An option that this energy cannot honour.
     #[error("{0}")]
     Option(String),

@@ -1,5 +1,6 @@
 //! Non-linear least squares over images, volumes, meshes and graphs.
 
+pub mod bounds;
 pub mod check;
 pub mod data;
 pub mod error;

@@ -21,6 +21,8 @@ pub struct Session<'p, 's> {
     preconditioner: &'static str,
     started: Instant,
     plan_seconds: f64,
+    /// Of unknowns that had to be moved into their bounds.
+    warnings: Vec<String>,
 }
 
 impl<'p, 's> Session<'p, 's> {
@@ -30,6 +32,7 @@ impl<'p, 's> Session<'p, 's> {
         options: &Options,
     ) -> Result<Session<'p, 's>, SolveError> {
         problem.upload_unknowns(data)?;
+        let warnings = problem.plan.project(data)?;
         let free = problem.free_scalars(data);
         let ten_times = || if options.linear_tolerance.is_some() { 10 * free } else { 500 };
         let limit = options.linear_iterations.unwrap_or_else(ten_times);
@@ -43,7 +46,7 @@ impl<'p, 's> Session<'p, 's> {
         }
         let minimiser = minimiser.map_err(|e| not_finite(solver, run.plan, data, e, options.precision))?;
         let options = options.clone();
-        Ok(Session { run, minimiser, options, solver, free, preconditioner, started, plan_seconds })
+        Ok(Session { run, minimiser, options, solver, free, preconditioner, started, plan_seconds, warnings })
     }
 
     /// Takes one step; returns why the solve ended, once it has. After the end nothing happens.
@@ -63,6 +66,7 @@ impl<'p, 's> Session<'p, 's> {
     /// must not change.
     pub fn set_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
         self.run.plan.upload_arrays(data)?;
+        self.warnings.extend(self.run.plan.project(data)?);
         let refreshed = self.minimiser.refresh(&mut self.run);
         self.check()?;
         let precision = self.options.precision;
@@ -91,6 +95,7 @@ impl<'p, 's> Session<'p, 's> {
         let solve = self.started.elapsed().as_secs_f64();
         let seconds = Seconds { compile: self.solver.compile_seconds, plan: self.plan_seconds, solve };
         let mut warnings = data.warnings.clone();
+        warnings.extend(self.warnings);
         if outcome.termination == Termination::NoFreeUnknown {
             warnings.push("every unknown is excluded: there is nothing to solve".into());
         }

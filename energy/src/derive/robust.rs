@@ -33,13 +33,14 @@ pub(super) fn robust(dag: &mut Dag, block: &Block, sq: ExprId) -> Robust {
             Robust { energy: dag.mul(s2, log), weight: dag.powi(base, -1) }
         }
         LossKind::Tukey => {
-            let (inlier, zero) = (dag.less_eq(sq, s2), dag.constant(0.0));
+            // NaN is no outlier: it must not pass for one of finite energy.
+            let (outlier, zero) = (dag.less(s2, sq), dag.constant(0.0));
             let rest = dag.sum(1.0, &[(-1.0, ratio)]);
             let (square, cube) = (dag.powi(rest, 2), dag.powi(rest, 3));
             let risen = dag.sum(1.0, &[(-1.0, cube)]);
             let inner = dag.product(1.0 / 3.0, &[(s2, 1), (risen, 1)]);
             let flat = dag.product(1.0 / 3.0, &[(s2, 1)]);
-            Robust { energy: dag.select(inlier, inner, flat), weight: dag.select(inlier, square, zero) }
+            Robust { energy: dag.select(outlier, flat, inner), weight: dag.select(outlier, zero, square) }
         }
         LossKind::GemanMcClure => {
             let base = dag.sum(1.0, &[(1.0, ratio)]);

@@ -157,4 +157,26 @@ fn entries_at_a_kink_are_skipped_and_counted() {
     let certificate = check(&energy, &data, &mut routines, &x, &x).unwrap();
     assert!(certificate.passed(), "{:?}", certificate.failures());
     assert!(certificate.unknowns[0].skipped > 40, "{:?}", certificate.unknowns[0]);
+    assert_eq!(certificate.unknowns[0].sampled, 0);
+}
+
+#[test]
+fn entries_that_say_where_an_image_is_sampled_are_skipped_and_counted() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float2, {W, H}, 0)
+        local Y = Unknown("Y", opt_float, {W, H}, 1)
+        local A = Array("A", opt_float, {W, H}, 2)
+        local S = SampledImage(A, A, A)
+        Energy(S(Index(0) + X(0, 0, 0), Index(1) + 0.5) - X(0, 0, 1))
+        Energy(X(0, 0, 1) ^ 2 * Y(0, 0), Y(0, 0))"#;
+    let energy = Energy::from_text("test.t", text).unwrap();
+    let (_, data) = problem();
+    let free = vec![vec![true; 42]; energy.spaces.len()];
+    let mut routines = Faulty { energy: &energy, data: &data, free, fault: Fault::None };
+    let x = data.unknowns.concat();
+    let certificate = check(&energy, &data, &mut routines, &x, &x).unwrap();
+    assert!(certificate.passed(), "{:?}", certificate.failures());
+    let counts = |u: usize| (certificate.unknowns[u].compared, certificate.unknowns[u].sampled);
+    assert_eq!((counts(0), counts(1)), ((0, 84), (42, 0)));
 }

@@ -4,6 +4,7 @@
 //! whose range needs the extents.
 
 use super::{ArrayData, DataError, Declared, GraphData, NamedArray, ProblemData};
+use crate::explicit::loss_scales;
 use rustc_hash::FxHashMap;
 use sumsq_energy::model::{ArrayId, Dim, DimId, ElementType, Energy, Field, ParamId, SpaceId, UnknownId};
 
@@ -159,6 +160,7 @@ impl<'a> Binder<'a> {
             data.params[i] = convert(array, Declared::Param(ParamId(i as u32)), &mut data.integers)?;
             check_finite("param", array, &data.params[i])?;
         }
+        loss_scales(self.energy, &data.params)?;
         Ok(())
     }
 

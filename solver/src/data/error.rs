@@ -1,5 +1,6 @@
 //! What can be wrong with the arrays of a problem.
 
+use crate::explicit::LossScale;
 use thiserror::Error;
 
 /// Why the arrays do not fit the energy. Every message says what was expected and what came.
@@ -63,4 +64,7 @@ pub enum DataError {
         "graph `{graph}`, vertex `{vertex}`, row {row}: expected an index from 0 to {last} along dim `{dim}`, came {value}"
     )]
     Index { graph: String, vertex: String, row: usize, dim: String, last: usize, value: i64 },
+
+    #[error(transparent)]
+    LossScale(#[from] LossScale),
 }

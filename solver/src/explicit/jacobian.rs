@@ -63,6 +63,13 @@ impl Jacobian {
         });
     }
 
+    /// Makes the columns for which `drop` is true 0.
+    pub(super) fn drop_columns(&mut self, drop: &[bool]) {
+        self.refill(|_, columns, values| {
+            values.iter_mut().zip(columns).filter(|(_, c)| drop[**c as usize]).for_each(|(v, _)| *v = 0.0);
+        });
+    }
+
     /// The same pattern with `f` of every value.
     pub(crate) fn map(&self, f: impl Fn(f64) -> f64) -> Jacobian {
         let mut mapped = self.clone();

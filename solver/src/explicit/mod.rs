@@ -25,6 +25,7 @@ pub use loss::{LossScale, loss_scales};
 pub use preconditioner::resolve as resolve_preconditioner;
 pub use solve::{LinearSolver, SolveError, solve, solve_with};
 
+use crate::bounds::{Bounds, BoundsError};
 use crate::data::ProblemData;
 use crate::lm::Energies;
 use domain::{Instance, Layout, Point};
@@ -52,6 +53,8 @@ pub enum ExplicitError {
     TooLarge { entries: usize },
     #[error(transparent)]
     LossScale(#[from] LossScale),
+    #[error(transparent)]
+    Bounds(#[from] BoundsError),
 }
 
 /// A residual template over its domain.
@@ -88,6 +91,8 @@ pub struct Explicit<'a> {
     templates: Vec<Template>,
     chunks: Vec<Chunk>,
     losses: Losses,
+    /// If the energy has any.
+    bounds: Option<Bounds>,
     /// All zeros, with the pattern of J.
     pattern: Jacobian,
 }
@@ -119,7 +124,8 @@ impl<'a> Explicit<'a> {
         let pattern = pattern(&layout, &templates, &chunks)?;
         let scales = loss_scales(&energy, &data.params)?;
         let losses = Losses::new(&energy, &scales, &templates, |t| layout.instances(t.domain));
-        Ok(Explicit { data, energy, arrays, layout, templates, chunks, losses, pattern })
+        let bounds = bounds(&energy, data, &layout, &arrays)?;
+        Ok(Explicit { data, energy, arrays, layout, templates, chunks, losses, bounds, pattern })
     }
 
     /// Constant views take the values that the unknowns have at x.
@@ -163,6 +169,21 @@ impl<'a> Explicit<'a> {
     /// The unknowns as bound, flat.
     pub fn initial(&self) -> Vec<f64> {
         self.data.unknowns.concat()
+    }
+
+    /// The unknowns as bound, moved into their bounds, and a warning where they were not inside.
+    fn feasible(&self) -> (Vec<f64>, Vec<String>) {
+        let Some(bounds) = &self.bounds else { return (self.initial(), Vec::new()) };
+        let mut unknowns = self.data.unknowns.clone();
+        let warnings = bounds.project(&self.energy, &mut unknowns, |u, element| {
+            self.layout.column(self.layout.scalar(u, element, 0)).is_some()
+        });
+        (unknowns.concat(), warnings)
+    }
+
+    /// The box bounds of the unknowns, if the energy has any.
+    pub fn bounds(&self) -> Option<&Bounds> {
+        self.bounds.as_ref()
     }
 
     /// A vector over columns, spread over all unknown scalars; 0 at excluded ones.
@@ -359,6 +380,34 @@ pub fn free_elements(energy: &Energy, data: &ProblemData) -> Result<Vec<Vec<bool
         });
     }
     Ok(free)
+}
+
+/// The box bounds, evaluated at every element.
+fn bounds(
+    energy: &Energy,
+    data: &ProblemData,
+    layout: &Layout<'_>,
+    arrays: &[Cow<'_, [f64]>],
+) -> Result<Option<Bounds>, ExplicitError> {
+    if energy.bounds.is_empty() {
+        return Ok(None);
+    }
+    let mut bounds = Bounds::none(data);
+    let point = Point { x: &[], arrays, params: &data.params, bump: None };
+    for of in &energy.bounds {
+        let (u, domain) = (of.unknown.index(), Domain::Space(energy.unknowns[of.unknown.index()].space));
+        for (expressions, values) in [(&of.lower, &mut bounds.lower[u]), (&of.upper, &mut bounds.upper[u])] {
+            for (channel, &expression) in expressions.iter().enumerate() {
+                let tape = Tape::compile(energy, domain, expression)?;
+                let elements = values.par_chunks_mut(expressions.len()).enumerate().with_min_len(CHUNK);
+                elements.for_each_init(Workspace::default, |work, (element, scalars)| {
+                    scalars[channel] = eval::value(&tape, &layout.instance(domain, element), &point, work);
+                });
+            }
+        }
+    }
+    bounds.check(energy, data)?;
+    Ok(Some(bounds))
 }
 
 /// The instances of a template that count: those with a free unknown among `reads`.

@@ -4,6 +4,7 @@ use super::cholesky::NormalCholesky;
 use super::pcg::{Solution, Stopping, pcg};
 use super::preconditioner::{self, BlockDiagonal, element_blocks};
 use super::{Explicit, ExplicitError, Jacobian, NonFinite};
+use crate::bounds::{HALVINGS, clamp, is_held, projected_gradient};
 use crate::data::ProblemData;
 use crate::lm::{self, Callback, Control, Energies, LinearResult, Linearisation, Outcome, Steps};
 use crate::options::{Method, Options, Precision, Preconditioner};
@@ -75,6 +76,7 @@ pub fn solve_with(
 
 fn report(state: &State<'_>, options: &Options, outcome: Outcome, seconds: Seconds) -> Report {
     let mut warnings = state.problem.data.warnings.clone();
+    warnings.extend(state.moved.iter().cloned());
     warnings.extend(state.problem.energy.warnings.iter().cloned());
     if state.problem.free() == 0 {
         warnings.push("every unknown is excluded: nothing to solve".to_string());
@@ -88,7 +90,7 @@ fn report(state: &State<'_>, options: &Options, outcome: Outcome, seconds: Secon
         iterations: outcome.iterations,
         unknowns: state.problem.free(),
         residuals: state.problem.rows(),
-        unconstrained: state.diag.iter().filter(|&&d| d == 0.0).count(),
+        unconstrained: state.unconstrained,
         method: match options.method {
             Method::LevenbergMarquardt => "lm",
             Method::GaussNewton => "gn",
@@ -113,11 +115,18 @@ struct State<'a> {
     options: &'a Options,
     preconditioner: Preconditioner,
     x: Vec<f64>,
+    /// Warnings of unknowns that started outside of their bounds.
+    moved: Vec<String>,
     trial: Vec<f64>,
     residuals: Vec<f64>,
+    /// J, g and diag(J^T J); 0 at the columns of held scalars, which so are like columns without a residual.
     jacobian: Jacobian,
     gradient: Vec<f64>,
     diag: Vec<f64>,
+    /// Lower and upper bound of each column, if the energy has any.
+    bounds: Option<[Vec<f64>; 2]>,
+    /// Free scalars that no residual constrains.
+    unconstrained: usize,
     /// s_i = 1 / (1 + sqrt(diag_i)) at the first iterate; empty before.
     scale: Vec<f64>,
     linear: Linear,
@@ -132,7 +141,9 @@ enum Linear {
 
 impl<'a> State<'a> {
     fn new(problem: Explicit<'a>, options: &'a Options, linear: LinearSolver) -> State<'a> {
-        let x = problem.initial();
+        let (x, moved) = problem.feasible();
+        let of_columns = |lists: &[Vec<f64>]| problem.gather(&lists.concat());
+        let bounds = problem.bounds().map(|b| [of_columns(&b.lower), of_columns(&b.upper)]);
         let preconditioner = preconditioner::resolve(options.preconditioner, &problem.energy);
         let linear = match linear {
             LinearSolver::Cg if preconditioner == Preconditioner::BlockJacobi => {
@@ -144,6 +155,9 @@ impl<'a> State<'a> {
         State {
             trial: x.clone(),
             x,
+            moved,
+            bounds,
+            unconstrained: 0,
             residuals: vec![0.0; problem.rows()],
             jacobian: problem.pattern.clone(),
             gradient: vec![0.0; problem.free()],
@@ -199,6 +213,54 @@ impl<'a> State<'a> {
         q
     }
 
+    /// Holds the scalars at bounds that -g points out of: they leave the linear system. Returns max|P(x - g) - x|.
+    fn hold(&mut self) -> f64 {
+        let Some([lower, upper]) = &self.bounds else { return max_norm(&self.gradient) };
+        let x = self.problem.gather(&self.x);
+        let projected = |i: usize| projected_gradient(x[i], self.gradient[i], lower[i], upper[i]);
+        let norm = max_norm(&(0..x.len()).map(projected).collect::<Vec<f64>>());
+        let held = |i: usize| is_held(x[i], self.gradient[i], lower[i], upper[i]);
+        let held: Vec<bool> = (0..x.len()).map(held).collect();
+        self.jacobian.drop_columns(&held);
+        for i in (0..x.len()).filter(|&i| held[i]) {
+            (self.gradient[i], self.diag[i]) = (0.0, 0.0);
+        }
+        norm
+    }
+
+    /// Sets the trial point to P(x + d). Returns the step that x can hold, not the one that was asked for.
+    fn propose(&mut self, d: &[f64]) -> Vec<f64> {
+        let free = self.problem.free_scalars();
+        self.trial.copy_from_slice(&self.x);
+        for (i, (&scalar, d)) in free.iter().zip(d).enumerate().filter(|(_, (_, d))| **d != 0.0) {
+            let moved = self.x[scalar as usize] + d;
+            self.trial[scalar as usize] = match &self.bounds {
+                Some([lower, upper]) => clamp(moved, lower[i], upper[i]),
+                None => moved,
+            };
+        }
+        let moved = |&scalar: &u32| self.trial[scalar as usize] - self.x[scalar as usize];
+        free.iter().map(moved).collect()
+    }
+
+    /// The projected gradient step P(x - t g) - x with t = |g|^2 / |J g|^2, halved until the model falls, and by how much it
+    /// does.
+    fn descend(&mut self) -> (Vec<f64>, f64) {
+        let jg = self.jacobian.apply(&self.gradient);
+        let mut t = dot(&self.gradient, &self.gradient) / dot(&jg, &jg);
+        let mut halvings = 0;
+        loop {
+            let d: Vec<f64> = self.gradient.iter().map(|g| -t * g).collect();
+            let s = self.propose(&d);
+            let predicted = self.predicted(&s);
+            if predicted > 0.0 || halvings == HALVINGS {
+                return (s, predicted);
+            }
+            t *= 0.5;
+            halvings += 1;
+        }
+    }
+
     fn stopping(&self) -> Stopping {
         let o = self.options;
         let default = if o.linear_tolerance.is_some() { 10 * self.problem.free() } else { LINEAR_ITERATIONS };
@@ -228,26 +290,24 @@ impl Steps for State<'_> {
         if self.scale.is_empty() {
             self.scale = self.diag.iter().map(|d| 1.0 / (1.0 + d.sqrt())).collect();
         }
-        Linearisation { gradient_max_norm: max_norm(&self.gradient) }
+        self.unconstrained = self.diag.iter().filter(|&&d| d == 0.0).count();
+        Linearisation { gradient_max_norm: self.hold() }
     }
 
     fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
         let solution = self.direction(&self.damping(radius));
-        let free = self.problem.free_scalars();
-        self.trial.copy_from_slice(&self.x);
-        for (&scalar, d) in free.iter().zip(&solution.d) {
-            self.trial[scalar as usize] += d;
+        let mut s = self.propose(&solution.d);
+        let mut predicted = self.predicted(&s);
+        if self.bounds.is_some() && solution.usable && predicted <= 0.0 {
+            (s, predicted) = self.descend();
         }
-        // The step that x can hold, not the one that was asked for.
-        let moved = |&scalar: &u32| self.trial[scalar as usize] - self.x[scalar as usize];
-        let s: Vec<f64> = free.iter().map(moved).collect();
         let x = self.problem.gather(&self.x);
         LinearResult {
             iterations: solution.iterations,
             stop: solution.stop,
             residual: solution.residual,
             usable: solution.usable,
-            predicted: self.predicted(&s),
+            predicted,
             step_norm: dot(&s, &s).sqrt(),
             x_norm: dot(&x, &x).sqrt(),
         }

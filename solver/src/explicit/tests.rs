@@ -1,5 +1,7 @@
 //! The meaning of an energy at the places where it is easily missed: boundaries, excluded elements, singular points, branches.
 
+mod constructs;
+
 use super::*;
 use crate::options::Options;
 use crate::report::Termination;

@@ -21,8 +21,9 @@ pub struct Certified<'p, 'k> {
 }
 
 impl<'p, 'k> Certified<'p, 'k> {
-    /// The routines of `plan`.
+    /// The routines of `plan`, without bounds: nothing is held.
     pub fn new(plan: &'p mut Plan<'k>) -> Certified<'p, 'k> {
+        plan.unbound();
         Certified { plan, free: vec![] }
     }
 

@@ -1,6 +1,6 @@
 //! From an energy to machine code, once; plans of any size share it.
 
-use super::{Prepared, Scheduled, Skeleton, cost, damping, gradient, linearise, mask, pcg, trial};
+use super::{Prepared, Scheduled, Skeleton, boxed, cost, damping, gradient, linearise, mask, pcg, trial};
 use crate::error::SolveError;
 use crate::options::{Options, Precision, Preconditioner};
 use sumsq_codegen::backend::HostTarget;
@@ -70,6 +70,7 @@ impl Settings {
 /// The compiled pipelines.
 pub struct Modules {
     pub(super) mask: Option<Compiled>,
+    pub(super) bounds: Option<Compiled>,
     pub(super) cost: Compiled,
     pub(super) gradient: Compiled,
     pub(super) linearise: Option<Compiled>,
@@ -81,7 +82,7 @@ pub struct Modules {
 }
 
 /// All pipelines of a skeleton with their schedules; absent ones have nothing to do.
-pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 9] {
+pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 10] {
     [
         // The largest first: they are compiled on all cores.
         Some(pcg::sweep_a(k)),
@@ -93,6 +94,7 @@ pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 9] {
         linearise::pipeline(k),
         Some(damping::scales(k)),
         mask::pipeline(k),
+        boxed::pipeline(k),
     ]
 }
 
@@ -121,13 +123,14 @@ impl Modules {
             linearise: next(),
             scales: next().ok_or_else(missing)?,
             mask: next(),
+            bounds: next(),
         })
     }
 
     /// Every pipeline with what it reads.
     pub(super) fn roles(&self) -> Vec<(Reads, &Compiled)> {
         let mut all: Vec<(Reads, &Compiled)> =
-            self.mask.iter().chain(&self.linearise).map(|m| (Reads::Master, m)).collect();
+            self.mask.iter().chain(&self.bounds).chain(&self.linearise).map(|m| (Reads::Master, m)).collect();
         let master = [&self.cost, &self.gradient, &self.scales, &self.damping, &self.trial];
         all.extend(master.map(|m| (Reads::Master, m)));
         all.extend([(Reads::Linear, &self.sweep_a), (Reads::LinearB, &self.sweep_b)]);

@@ -1,9 +1,10 @@
 //! From g and the blocks of J^T J to the linear system: scales, D, M^-1, b and the norms at the start of PCG.
 //!
 //! s_i = 1/(1 + sqrt(diag_i)), fixed at the first iterate; D_i = clamp(s_i^2 diag_i, 1e-6, 1e32) / (s_i^2 R), and 0 for
-//! Gauss-Newton (`inv_radius` = 0). M^-1 is the inverse of the diagonal, or of the blocks, of A = J^T J + D; 0 at excluded elements and where diag_i = 0
-//! (design section 5).
+//! Gauss-Newton (`inv_radius` = 0). M^-1 is the inverse of the diagonal, or of the blocks, of A = J^T J + D; 0 at excluded elements, where
+//! diag_i = 0 and at held scalars (design section 5).
 
+use super::boxed::Boxed;
 use super::diagonal;
 use super::fields::{all, over, vars};
 use super::gradient::kept_entries;
@@ -19,6 +20,7 @@ struct System {
     /// Entry (i, j) of the block; off-diagonal entries are absent where only the diagonal is kept.
     block: Vec<Vec<Option<Expr>>>,
     free: Expr,
+    boxed: Option<Boxed>,
 }
 
 impl Skeleton<'_> {
@@ -32,6 +34,7 @@ impl Skeleton<'_> {
             gradient: (0..c).map(|i| gb.at(at, i)).collect(),
             block: (0..c).map(|i| (0..c).map(|j| entry(i, j)).collect()).collect(),
             free: free.at(at, 0).ne_(Expr::int(ScalarType::U8, 0)),
+            boxed: self.boxed(space, at),
         }
     }
 }
@@ -41,9 +44,22 @@ impl System {
         self.block[i][i].clone().expect("the diagonal is always kept")
     }
     /// Whether scalar i is free and constrained by some residual.
-    fn active(&self, i: usize) -> Expr {
+    fn constrained(&self, i: usize) -> Expr {
         let d = self.diagonal(i);
         self.free.and(d.gt(Expr::float(d.ty(), 0.0)))
+    }
+    /// Whether scalar i takes part: constrained, and not held at a bound.
+    fn active(&self, i: usize) -> Expr {
+        let constrained = self.constrained(i);
+        match &self.boxed {
+            Some(b) => constrained.and(b.is_held(i, &self.gradient[i]).not_()),
+            None => constrained,
+        }
+    }
+    /// P(x - g) - x of scalar i; without bounds -g.
+    fn projected_gradient(&self, i: usize) -> Expr {
+        let descent = -self.gradient[i].clone();
+        self.boxed.as_ref().map_or(descent.clone(), |b| b.step(i, &descent))
     }
 }
 
@@ -67,7 +83,7 @@ pub fn scales(k: &Skeleton) -> Scheduled {
 pub const BB: usize = 0;
 /// Element of the output `start`: r0 . M^-1 r0.
 pub const RZ: usize = 1;
-/// Element of the output `start`: max|g| over free scalars.
+/// Element of the output `start`: max|P(x - g) - x| over free scalars.
 pub const GMAX: usize = 2;
 /// Element of the output `start`: number of free scalars with a zero column.
 pub const UNCONSTRAINED: usize = 3;
@@ -231,13 +247,13 @@ fn start(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Vec
     let bb = sum(r.iter().map(|e| f64(e.clone()) * f64(e.clone())).collect());
     let rz = sum((0..c).map(|i| f64(r[i].clone()) * f64(apply_inverse(k, &minv, &r, i))).collect());
     let gmax = (0..c).map(|i| {
-        let g = system.gradient[i].clone();
+        let g = system.projected_gradient(i);
         // The larger of two numbers drops a NaN: let it through as infinity.
         let g = Expr::select(g.is_nan(), Expr::float(g.ty(), f64::INFINITY), g.abs());
         Expr::select(system.free.clone(), f64(g), Expr::from(0.0f64))
     });
     let gmax = gmax.reduce(|a, b| a.max(b)).expect("at least one component");
-    let loose = (0..c).map(|i| count(system.free.and(system.active(i).not_())));
+    let loose = (0..c).map(|i| count(system.free.and(system.constrained(i).not_())));
     let free = count(system.free.clone()) * c as f64;
     let terms =
         vec![(Op::Add, bb), (Op::Add, rz), (Op::Max, gmax), (Op::Add, sum(loose.collect())), (Op::Add, free)];

@@ -4,6 +4,7 @@
 //!
 //! | pipeline | from | to |
 //! |---|---|---|
+//! | [`boxed`] | arrays | bounds of x |
 //! | [`cost`] | x | E per group, number of counted instances |
 //! | [`gradient`] | x | g = J^T r and diag or blocks of J^T J |
 //! | [`damping`] | g, blocks, radius | D, M^-1, b = -g, r.z, norms |
@@ -11,9 +12,10 @@
 //! | [`pcg`] | r, p, ... | sweeps A and B of one PCG iteration |
 //! | [`trial`] | x, d | x + d, predicted decrease, norms |
 //!
-//! Invariants: every field has a halo of zeros; M^-1 = 0, p = 0, r = 0 and d = 0 at excluded and unconstrained elements,
-//! in halos and in pads. (A computed M^-1 is merely finite in halos, see [`diagonal`].)
+//! Invariants: every field has a halo of zeros; M^-1 = 0, p = 0, r = 0 and d = 0 at excluded elements, unconstrained and held
+//! scalars, in halos and in pads. (A computed M^-1 is merely finite in halos, see [`diagonal`].)
 
+pub mod boxed;
 pub mod certify;
 pub mod compile;
 pub mod computed;
@@ -62,6 +64,8 @@ pub struct Space {
     pub inline_diagonal: bool,
     /// Whether the sweeps skip vectors without a free element: a grid of two or more dims with an Exclude, read by stencils alone.
     pub skips: bool,
+    /// Whether any of its unknowns has box bounds.
+    pub bounded: bool,
 }
 
 /// An energy's routines with the parts of applyJTJ that only a linearisation changes hoisted out.
@@ -126,9 +130,10 @@ impl<'a> Skeleton<'a> {
         let spaces = spaces.filter(|&s| component_count(energy, s) > 0).map(|id| {
             let (dims, components) = (energy.spaces[id.index()].len(), component_count(energy, id));
             let slots = slots_into(energy, routines, id);
-            let stored = Space { id, dims, components, slots, inline_diagonal: false, skips: false };
+            let bounded = energy.bounds.iter().any(|b| energy.unknowns[b.unknown.index()].space == id);
+            let stored = Space { id, dims, components, slots, inline_diagonal: false, skips: false, bounded };
             let inline_diagonal =
-                !block && !energy.is_global(id) && diagonal::is_computable(routines, &stored);
+                !block && !bounded && !energy.is_global(id) && diagonal::is_computable(routines, &stored);
             let excluded = routines.spaces.iter().any(|r| r.space == id && r.excluded.is_some());
             Space { inline_diagonal, skips: excluded && dims >= 2 && stored.slots.is_empty(), ..stored }
         });
@@ -191,7 +196,9 @@ fn slots_into(energy: &Energy, routines: &Routines, space: SpaceId) -> Vec<(Grap
 /// The reach of every stencil read, per index space and dim; dim 0 at least a vector, so that whole vectors around
 /// the domain may be read.
 fn halos(energy: &Energy, prepared: &Prepared) -> Vec<Vec<u32>> {
-    let mut halos = computed::reaches(energy, prepared, &roots(prepared));
+    let mut roots = roots(prepared);
+    roots.extend(energy.bounds.iter().flat_map(|b| b.lower.iter().chain(&b.upper)));
+    let mut halos = computed::reaches(energy, prepared, &roots);
     for h in halos.iter_mut().filter(|h| !h.is_empty()) {
         h[0] = (h[0].max(1)).next_multiple_of(LANES as u32);
     }

@@ -4,7 +4,8 @@ use super::compile::Modules;
 use super::fields::over;
 use super::incidence::Incidence;
 use super::pcg::{part_name, state};
-use super::{Skeleton, gather, mask, sizes};
+use super::{Skeleton, Space, gather, mask, sizes};
+use crate::bounds::Bounds;
 use crate::data::ProblemData;
 use crate::error::SolveError;
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ enum Role {
 /// The phases of a solve, each a program over the same table.
 pub struct Phases {
     mask: Option<Program>,
+    bounds: Option<Program>,
     cost: Program,
     trial_cost: Program,
     linearise: Program,
@@ -154,7 +156,7 @@ impl<'k> Plan<'k> {
         }
     }
 
-    /// Copies arrays and params, and evaluates what is excluded.
+    /// Copies arrays and params, and evaluates what is excluded and bounds.
     pub fn upload_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
         for (k, values) in data.arrays.iter().enumerate() {
             let name = names::array(ArrayId(k as u32));
@@ -172,6 +174,7 @@ impl<'k> Plan<'k> {
             }
         }
         self.run(Phase::Mask)?;
+        self.run(Phase::Bounds)?;
         self.k.spaces.iter().try_for_each(|s| self.update_live(s.id))
     }
 
@@ -185,6 +188,43 @@ impl<'k> Plan<'k> {
         }
         let row = free.spec().extents.first().map_or(1, |&n| n as usize);
         self.copy(&over("live", space), &mask::live_vectors(&free.to_vec::<u8>(), row))
+    }
+
+    /// Moves x into its bounds. Says of which unknowns how many scalars were outside.
+    pub fn project(&mut self, data: &ProblemData) -> Result<Vec<String>, SolveError> {
+        let energy = self.k.energy;
+        if energy.bounds.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.run(Phase::Bounds)?;
+        let mut bounds = Bounds::none(data);
+        self.download(|s| over("lo", s), 0, &mut bounds.lower);
+        self.download(|s| over("hi", s), 0, &mut bounds.upper);
+        bounds.check(energy, data)?;
+        let free = |s: &Space| self.buffer(&names::free(s.id)).map(Buffer::to_vec::<u8>);
+        let free: Vec<(SpaceId, Option<Vec<u8>>)> = self.k.spaces.iter().map(|s| (s.id, free(s))).collect();
+        let is_free = |u: usize, element: usize| {
+            let own = free.iter().find(|(s, _)| *s == energy.unknowns[u].space);
+            own.and_then(|(_, free)| free.as_ref()).is_none_or(|free| free[element] != 0)
+        };
+        let mut x: Vec<Vec<f64>> = data.unknowns.iter().map(|u| vec![0.0; u.len()]).collect();
+        self.download(names::unknowns, 0, &mut x);
+        let warnings = bounds.project(energy, &mut x, is_free);
+        if !warnings.is_empty() {
+            self.upload(names::unknowns, 0, &x)?;
+        }
+        Ok(warnings)
+    }
+
+    /// Takes all bounds off, until they are evaluated again.
+    pub(crate) fn unbound(&self) {
+        for s in self.k.spaces.iter().filter(|s| s.bounded) {
+            for (name, value) in [("lo", f64::NEG_INFINITY), ("hi", f64::INFINITY)] {
+                if let Some(b) = self.buffer(&over(name, s.id)) {
+                    b.fill(value);
+                }
+            }
+        }
     }
 
     fn fill_graphs(
@@ -258,6 +298,7 @@ impl<'k> Plan<'k> {
         let p = &mut self.phases;
         let program = match phase {
             Phase::Mask => p.mask.as_mut(),
+            Phase::Bounds => p.bounds.as_mut(),
             Phase::Cost => Some(&mut p.cost),
             Phase::TrialCost => Some(&mut p.trial_cost),
             Phase::Linearise => Some(&mut p.linearise),
@@ -280,6 +321,8 @@ impl<'k> Plan<'k> {
 pub enum Phase {
     /// Excluded elements.
     Mask,
+    /// Box bounds.
+    Bounds,
     /// E at x.
     Cost,
     /// E at x + d.
@@ -346,7 +389,9 @@ impl Builder<'_> {
         let ints = |e: Vec<usize>| -> Vec<i32> { e.into_iter().map(|n| n as i32).collect() };
         for s in &self.k.spaces {
             let e = ints(data.extents(self.k.energy, s.id));
-            for prefix in ["x", "xt", "xl", "gb", "sc", "h", "free", "dr", "p", "pn", "minv", "damp", "q"] {
+            for prefix in
+                ["x", "xt", "xl", "gb", "sc", "h", "free", "dr", "p", "pn", "minv", "damp", "q", "lo", "hi"]
+            {
                 out.insert(over(prefix, s.id), e.clone());
             }
             out.insert(over("live", s.id), mask::live_extents(&e));
@@ -488,6 +533,7 @@ impl Builder<'_> {
         linearise.extend(m.linearise.as_ref().map(|l| (Role::Master, l)));
         Ok(Phases {
             mask: m.mask.as_ref().map(|m| self.program(&[(Role::Master, m)])).transpose()?,
+            bounds: m.bounds.as_ref().map(|m| self.program(&[(Role::Master, m)])).transpose()?,
             cost: self.program(&[(Role::Master, &m.cost)])?,
             trial_cost: self.program(&[(Role::Trial, &m.cost)])?,
             linearise: self.program(&linearise)?,

@@ -4,6 +4,7 @@ use super::damping::{BB, FREE, GMAX, RZ, UNCONSTRAINED};
 use super::pcg::{state, stop};
 use super::plan::{Phase, Plan};
 use super::trial::{MODEL, STEP, X};
+use crate::bounds::HALVINGS;
 use crate::error::SolveError;
 use crate::lm::{Energies, LinearResult, Linearisation, Steps};
 use crate::options::Options;
@@ -104,6 +105,34 @@ impl<'p, 'k> Run<'p, 'k> {
         self.plan.set_param("limit", self.linear_limit as f64)
     }
 
+    /// The trial point and what the model says of it, see [`super::trial`].
+    fn trial(&mut self, descent: f64) -> [f64; 3] {
+        if let Err(e) = self.plan.set_param("descent", descent) {
+            self.failure.get_or_insert(e);
+        }
+        let ok = self.run(Phase::Trial);
+        [MODEL, STEP, X].map(|i| if ok { self.plan.scalar("model", i) } else { f64::NAN })
+    }
+
+    /// The projected gradient step P(x + t b) - x with t = |b|^2 / |J b|^2, halved until the model falls.
+    fn descend(&mut self, radius: Option<f64>) -> [f64; 3] {
+        // PCG has spent b.
+        self.damp(radius);
+        let bb = self.start.bb;
+        // The model m(s) = 2 g.s + |J s|^2 gives |J b|^2 = (m(2b) - 2 m(b)) / 2: the linear parts cancel to the last bit.
+        let curvature = 0.5 * self.trial(-2.0)[MODEL] - self.trial(-1.0)[MODEL];
+        let mut t = bb / curvature.max(f64::EPSILON * bb);
+        let mut model = self.trial(t);
+        for _ in 0..HALVINGS {
+            if -model[MODEL] > 0.0 {
+                break;
+            }
+            t *= 0.5;
+            model = self.trial(t);
+        }
+        model
+    }
+
     /// PCG to its end: iterations, why it stopped, |r|/|b|.
     fn pcg(&mut self) -> (usize, LinearStop, f64) {
         let Start { bb, rz, .. } = self.start;
@@ -161,17 +190,12 @@ impl Steps for Run<'_, '_> {
         self.damped_for = None; // r is spent
         let breakdown = matches!(stop, LinearStop::Indefinite | LinearStop::NotFinite);
         let usable = !(breakdown && iterations <= 1);
-        let ok = self.run(Phase::Trial);
-        let model = |i| if ok { self.plan.scalar("model", i) } else { f64::NAN };
-        LinearResult {
-            iterations,
-            stop,
-            residual,
-            usable,
-            predicted: -model(MODEL),
-            step_norm: model(STEP).sqrt(),
-            x_norm: model(X).sqrt(),
+        let mut model = self.trial(0.0);
+        if self.plan.k.spaces.iter().any(|s| s.bounded) && usable && -model[MODEL] <= 0.0 {
+            model = self.descend(radius);
         }
+        let (predicted, step_norm, x_norm) = (-model[MODEL], model[STEP].sqrt(), model[X].sqrt());
+        LinearResult { iterations, stop, residual, usable, predicted, step_norm, x_norm }
     }
 
     fn trial_energy(&mut self) -> Energies {

@@ -1,19 +1,23 @@
-//! The trial point x + d, the model's predicted decrease there and the norms of the step.
+//! The trial point x + s, the model's predicted decrease there and the norms of the step.
 //!
-//! Outputs `xt<s>` = x + d in the master precision, and the scalar tuple `model` in float64: see the constants.
-//! pred = -sum (J d)(2 r + J d), D not included (design section 5).
+//! Outputs `xt<s>` = x + s in the master precision, and the scalar tuple `model` in float64: see the constants.
+//! pred = -sum (J s)(2 r + J s), D not included (design section 5).
+//!
+//! Without bounds s = d. With them s = P(x + d) - x; and where the parameter `descent` is t > 0, t b stands in place of d, b being what
+//! `dr` holds before PCG. t < 0 takes -t b as it is, without
+//! P: what the length of that step is found with.
 
 use super::fields::{all, over, vars};
 use super::reduce::{Op, map_root, reduce, strip_name};
-use super::{Scheduled, Skeleton};
+use super::{Scheduled, Skeleton, Space};
 use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::emit::names;
 use sumsq_energy::model::{Domain, SpaceId};
 
-/// Element of `model`: sum (J d)(2 r + J d), the negative of the predicted decrease.
+/// Element of `model`: sum (J s)(2 r + J s), the negative of the predicted decrease.
 pub const MODEL: usize = 0;
-/// Element of `model`: |d|^2.
+/// Element of `model`: |s|^2.
 pub const STEP: usize = 1;
 /// Element of `model`: |x|^2.
 pub const X: usize = 2;
@@ -24,14 +28,15 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
     let zero = || Expr::from(0.0f64);
     let mut totals = [zero(), zero(), zero()];
     let direction = |space: SpaceId, component: usize, at: &[Expr]| {
-        Expr::call(over("dr", space), k.linear, at.to_vec(), component).cast(k.master)
+        let space = k.spaces.iter().find(|s| s.id == space).expect("directions are of unknowns");
+        proposed(k, space, component, at).step
     };
     for space in &k.spaces {
         p.input(k.field(over("dr", space.id), &vec![k.linear; 2 * space.components], space.id));
         let x = |at: &[Expr], c: usize| Expr::call(names::unknowns(space.id), k.master, at.to_vec(), c);
         let vars = vars(space.dims);
         let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
-        let values = (0..space.components).map(|c| x(&at, c) + direction(space.id, c, &at)).collect();
+        let values = (0..space.components).map(|c| proposed(k, space, c, &at).trial).collect();
         let f = p.func(Func::new(over("xt", space.id), &vars, values));
         map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
         p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
@@ -61,4 +66,25 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
     p.output(&model);
     k.complete(&mut p, &mut s, k.master);
     (p, s)
+}
+
+/// What is proposed for one scalar.
+struct Proposed {
+    /// x + s.
+    trial: Expr,
+    /// s.
+    step: Expr,
+}
+
+fn proposed(k: &Skeleton, space: &Space, c: usize, at: &[Expr]) -> Proposed {
+    let component = |c| Expr::call(over("dr", space.id), k.linear, at.to_vec(), c).cast(k.master);
+    let (d, b) = (component(c), component(space.components + c));
+    let Some(boxed) = k.boxed(space, at) else {
+        let x = Expr::call(names::unknowns(space.id), k.master, at.to_vec(), c);
+        return Proposed { trial: x + &d, step: d };
+    };
+    let (t, zero) = (Expr::param("descent", k.master), Expr::float(k.master, 0.0));
+    let d = Expr::select(t.gt(zero.clone()), &t * &b, d);
+    let step = Expr::select(t.lt(zero), -(&t * &b), boxed.step(c, &d));
+    Proposed { trial: boxed.moved(c, &d), step }
 }
