@@ -110,6 +110,8 @@ cases! { check_derivatives:
     arap_mesh_deformation "arap_mesh_deformation",
     volumetric_mesh_deformation "volumetric_mesh_deformation",
     poisson_image_editing_small "poisson_image_editing_small",
+    shape_from_shading_small "shape_from_shading_small",
+    optical_flow_small "optical_flow_small",
 }
 
 cases! { gauss_newton_cholesky check_gauss_newton Cholesky:
@@ -119,6 +121,8 @@ cases! { gauss_newton_cholesky check_gauss_newton Cholesky:
     arap_mesh_deformation "arap_mesh_deformation",
     volumetric_mesh_deformation "volumetric_mesh_deformation",
     poisson_image_editing_small "poisson_image_editing_small",
+    shape_from_shading_small "shape_from_shading_small",
+    optical_flow_small "optical_flow_small",
 }
 
 cases! { gauss_newton_cg check_gauss_newton Cg:
@@ -126,6 +130,8 @@ cases! { gauss_newton_cg check_gauss_newton Cg:
     arap_mesh_deformation "arap_mesh_deformation",
     volumetric_mesh_deformation "volumetric_mesh_deformation",
     poisson_image_editing_small "poisson_image_editing_small",
+    shape_from_shading_small "shape_from_shading_small",
+    optical_flow_small "optical_flow_small",
 }
 
 cases! { lm_cholesky check_lm Cholesky:
@@ -134,6 +140,8 @@ cases! { lm_cholesky check_lm Cholesky:
     arap_mesh_deformation "arap_mesh_deformation" true,
     volumetric_mesh_deformation "volumetric_mesh_deformation" true,
     poisson_image_editing_small "poisson_image_editing_small" true,
+    shape_from_shading_small "shape_from_shading_small" false,
+    optical_flow_small "optical_flow_small" false,
 }
 
 cases! { lm_cg check_lm Cg:
@@ -142,6 +150,8 @@ cases! { lm_cg check_lm Cg:
     arap_mesh_deformation "arap_mesh_deformation" true,
     volumetric_mesh_deformation "volumetric_mesh_deformation" true,
     poisson_image_editing_small "poisson_image_editing_small" true,
+    shape_from_shading_small "shape_from_shading_small" false,
+    optical_flow_small "optical_flow_small" false,
 }
 
 /// At 512 x 512 the numbers are listed, the vectors are not.
@@ -167,6 +177,8 @@ fn jacobi_pcg_takes_the_expected_iterations() {
         ("volumetric_mesh_deformation", 131, 158),
         ("image_warping_small", 397, 553),
         ("arap_mesh_deformation", 534, 563),
+        ("shape_from_shading_small", 975, 1358),
+        ("optical_flow_small", 525, 602),
     ];
     for (name, at_1e9, at_1e12) in counts {
         let Some(case) = Case::open(name) else { return };

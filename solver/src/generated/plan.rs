@@ -346,10 +346,13 @@ impl Builder<'_> {
         let ints = |e: Vec<usize>| -> Vec<i32> { e.into_iter().map(|n| n as i32).collect() };
         for s in &self.k.spaces {
             let e = ints(data.extents(self.k.energy, s.id));
-            for prefix in ["x", "xt", "xl", "gb", "sc", "h", "free", "dr", "p", "pn", "minv", "damp", "q"] {
+            for prefix in ["x", "xt", "xl", "gb", "sc", "free", "dr", "p", "pn", "minv", "damp", "q"] {
                 out.insert(over(prefix, s.id), e.clone());
             }
             out.insert(over("live", s.id), mask::live_extents(&e));
+        }
+        for s in (0..self.k.energy.spaces.len() as u32).map(SpaceId) {
+            out.insert(over("h", s), ints(data.extents(self.k.energy, s)));
         }
         for (k, a) in self.k.energy.arrays.iter().enumerate() {
             let name = names::array(ArrayId(k as u32));
