@@ -1,7 +1,7 @@
 //! The energies of the demos mean the same as energy files and in the Rust front end.
 
 // By path: the examples crate would pull in the whole engine.
-#[path = "../../examples/src/energies.rs"]
+#[path = "../../examples/src/energies/mod.rs"]
 mod energies;
 
 use sumsq_energy::{Energy, EnergyError};

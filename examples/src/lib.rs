@@ -3,6 +3,7 @@
 pub mod demos;
 pub mod energies;
 pub mod io;
+pub mod panels;
 pub mod plot;
 mod raster;
 pub mod render;

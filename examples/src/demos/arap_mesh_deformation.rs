@@ -1,11 +1,9 @@
 //! As-rigid-as-possible deformation of a mesh: some vertices are posed, the rest follows.
 
-use super::{DemoError, Problem, floats, indices, param, rows};
+use super::{DemoError, Problem, Run, floats, indices, param, rows};
 use crate::io::Mesh;
-use crate::io::picture::{side_by_side, write_png};
-use crate::plot;
+use crate::io::picture::side_by_side;
 use crate::render::{CLAY, View, render};
-use std::path::{Path, PathBuf};
 use sumsq::{NamedArray, Options};
 
 const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_10k.ply");
@@ -43,6 +41,15 @@ const POSE: [Handle; 6] = [
     },
     Handle { centre: [-0.716, 0.0, 0.336], radius: 0.03, angle: 1.3, shift: [0.02, 0.06, 0.33], ..HELD },
 ];
+
+/// Poses the dog.
+pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
+    let scene = Scene::dog()?;
+    let deformed = scene.deformed(&run.solve(&scene.problem())?)?;
+    run.mesh("", &deformed)?;
+    run.picture("", &scene.before_and_after(&deformed))?;
+    run.plot()
+}
 
 /// A mesh and where its handles go.
 #[derive(Clone, Debug)]
@@ -94,22 +101,10 @@ impl Scene {
         }
     }
 
-    /// Writes the deformed mesh, a picture of before and after, and the plot of the energies (at the start, then after each step).
-    pub fn write(
-        &self,
-        solution: &[NamedArray],
-        energies: &[f64],
-        out: &Path,
-    ) -> Result<Vec<PathBuf>, DemoError> {
-        let moved = rows::<3>(solution, "Offset", self.mesh.positions.len())?;
-        let deformed = Mesh { positions: moved, triangles: self.mesh.triangles.clone() };
-        let names =
-            ["arap_mesh_deformation.ply", "arap_mesh_deformation.png", "arap_mesh_deformation_energy.png"];
-        let [mesh, picture, plot] = names.map(|name| out.join(name));
-        deformed.write_ply(&mesh)?;
-        write_png(&picture, &self.before_and_after(&deformed))?;
-        write_png(&plot, &plot::energies("arap_mesh_deformation", energies)?)?;
-        Ok(vec![mesh, picture, plot])
+    /// The mesh with its vertices at the solution.
+    fn deformed(&self, solution: &[NamedArray]) -> Result<Mesh, DemoError> {
+        let positions = rows::<3>(solution, "Offset", self.mesh.positions.len())?;
+        Ok(Mesh { positions, triangles: self.mesh.triangles.clone() })
     }
 
     /// Both meshes from the same place; posed vertices are coloured.

@@ -1,13 +1,65 @@
 //! The demos: each builds a problem from real input and draws its solution.
 //!
-//! A demo's inputs are part of the program, so that it runs from anywhere. How a problem is solved is the caller's business.
+//! A demo's inputs are part of the program, so that it runs from anywhere. A demo of several passes compiles its energy once
+//! and changes arrays, graphs, params or dims in between.
 
 pub mod arap_mesh_deformation;
 pub mod image_warping;
+pub mod poisson_image_editing;
+mod run;
+
+use run::Run;
+pub use run::{Measure, Observer, Outcome, Pass};
 
 use crate::io::FileError;
 use crate::plot::PlotError;
-use sumsq::{ArrayData, NamedArray, Options};
+use std::path::Path;
+use sumsq::data::DataError;
+use sumsq::energy::{Energy, EnergyError};
+use sumsq::{ArrayData, NamedArray, Options, ProblemData, SolveError, Solver};
+
+/// A demo.
+#[derive(Clone, Copy, Debug)]
+pub struct Demo {
+    /// Its name, and its energy's.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    play: fn(&mut Run<'_>) -> Result<(), DemoError>,
+}
+
+/// All demos.
+pub const ALL: [Demo; 3] = [
+    Demo {
+        name: "image_warping",
+        about: "a picture is bent by a few dragged pixels",
+        play: image_warping::play,
+    },
+    Demo {
+        name: "arap_mesh_deformation",
+        about: "a mesh is bent by a few posed vertices",
+        play: arap_mesh_deformation::play,
+    },
+    Demo {
+        name: "poisson_image_editing",
+        about: "a piece of one picture is cloned into another without a seam",
+        play: poisson_image_editing::play,
+    },
+];
+
+impl Demo {
+    /// The demo of that name.
+    pub fn find(name: &str) -> Option<Demo> {
+        ALL.into_iter().find(|demo| demo.name == name)
+    }
+
+    /// Runs it; pictures go to the folder `out`, which exists.
+    pub fn run(&self, out: &Path, observer: Observer<'_>) -> Result<Outcome, DemoError> {
+        let mut run = Run::new(self.name, out, observer);
+        (self.play)(&mut run)?;
+        Ok(run.outcome)
+    }
+}
 
 /// A problem, ready to be solved.
 #[derive(Clone, Debug)]
@@ -22,6 +74,15 @@ pub struct Problem {
     pub options: Options,
 }
 
+impl Problem {
+    /// The energy as machine code, and the inputs bound to it.
+    pub fn compile(&self) -> Result<(Solver, ProblemData), DemoError> {
+        let energy = Energy::from_text(self.energy, self.text)?;
+        let data = ProblemData::bind(&energy, &self.inputs)?;
+        Ok((Solver::compile(energy, &self.options)?, data))
+    }
+}
+
 /// Why a demo has no pictures.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
@@ -30,6 +91,12 @@ pub enum DemoError {
     File(#[from] FileError),
     #[error(transparent)]
     Plot(#[from] PlotError),
+    #[error(transparent)]
+    Energy(#[from] EnergyError),
+    #[error(transparent)]
+    Inputs(#[from] DataError),
+    #[error(transparent)]
+    Solve(#[from] SolveError),
     #[error("the demo's own data: {0}")]
     Data(String),
 }
