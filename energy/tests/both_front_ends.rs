@@ -77,3 +77,13 @@ fn volumetric_mesh_deformation() {
 fn poisson_image_editing() {
     compare("poisson_image_editing", energies::poisson_image_editing(), 4 * 4);
 }
+
+#[test]
+fn cotangent_mesh_smoothing() {
+    compare("cotangent_mesh_smoothing", energies::cotangent_mesh_smoothing(), 3 + 3);
+}
+
+#[test]
+fn embedded_deformation() {
+    compare("embedded_deformation", energies::embedded_deformation(), 3 + 3 + 6);
+}

@@ -5,6 +5,8 @@ pub mod energies;
 pub mod io;
 pub mod panels;
 pub mod plot;
+mod random;
 mod raster;
 pub mod render;
+mod vec3;
 pub mod warp;

@@ -4,9 +4,13 @@
 //! and changes arrays, graphs, params or dims in between.
 
 pub mod arap_mesh_deformation;
+pub mod cotangent_mesh_smoothing;
+pub mod embedded_deformation;
+mod handle;
 pub mod image_warping;
 pub mod poisson_image_editing;
 mod run;
+pub mod volumetric_mesh_deformation;
 
 use run::Run;
 pub use run::{Measure, Observer, Outcome, Pass};
@@ -29,7 +33,7 @@ pub struct Demo {
 }
 
 /// All demos.
-pub const ALL: [Demo; 3] = [
+pub const ALL: [Demo; 6] = [
     Demo {
         name: "image_warping",
         about: "a picture is bent by a few dragged pixels",
@@ -44,6 +48,21 @@ pub const ALL: [Demo; 3] = [
         name: "poisson_image_editing",
         about: "a piece of one picture is cloned into another without a seam",
         play: poisson_image_editing::play,
+    },
+    Demo {
+        name: "cotangent_mesh_smoothing",
+        about: "a noisy mesh is smoothed, its cotangent weights recomputed all the while",
+        play: cotangent_mesh_smoothing::play,
+    },
+    Demo {
+        name: "embedded_deformation",
+        about: "a coarse graph of affine maps is posed and carries a fine mesh along",
+        play: embedded_deformation::play,
+    },
+    Demo {
+        name: "volumetric_mesh_deformation",
+        about: "a lattice around a hand is twisted and bent, and the hand with it",
+        play: volumetric_mesh_deformation::play,
     },
 ];
 

@@ -1,5 +1,9 @@
 //! The energies of the demos in the Rust front end; the same as the energy files in `energies/`.
 
+mod deformation;
+
+pub use deformation::{cotangent_mesh_smoothing, embedded_deformation};
+
 use sumsq_energy::dsl::{EnergyBuilder, rotate_2d, rotate_3d, select};
 use sumsq_energy::{Energy, EnergyError};
 

@@ -1,0 +1,52 @@
+//! Energies over meshes.
+
+use sumsq_energy::dsl::{EnergyBuilder, Expr, select, vector};
+use sumsq_energy::{Energy, EnergyError};
+
+/// Smoothing of a mesh with cotangent weights that follow the mesh.
+pub fn cotangent_mesh_smoothing() -> Result<Energy, EnergyError> {
+    let e = EnergyBuilder::new();
+    let n = e.dim("N");
+    let x = e.unknown("X", 3, &[n]);
+    let a = e.array("A", 3, &[n]);
+    let (w_fit_sqrt, w_reg_sqrt) = (e.param("w_fitSqrt"), e.param("w_regSqrt"));
+    let g = e.graph("G", &[("v0", &[n]), ("v1", &[n]), ("v2", &[n]), ("v3", &[n])]);
+    let [v0, v1, v2, v3] = ["v0", "v1", "v2", "v3"].map(|name| x.at(&g.vertex(name)));
+
+    let cotangent = |apex: &Expr| {
+        let (a, b) = (&v0 - apex, &v1 - apex);
+        let along = a.dot(&b);
+        let across = a.dot(&a) * b.dot(&b) - &along * &along;
+        along / select(across.greater(1e-20), &across, 1e-20).sqrt()
+    };
+    e.energy(w_fit_sqrt * (x.at([0]) - a.at([0])));
+    let weight = 0.5 * (cotangent(&v2) + cotangent(&v3));
+    let weight = select(weight.greater(0.01), &weight, 0.01);
+    e.energy(w_reg_sqrt * (weight.sqrt() * (&v0 - &v1)));
+    e.finish()
+}
+
+/// Embedded deformation: an affine map per node of a graph, close to a rotation.
+pub fn embedded_deformation() -> Result<Energy, EnergyError> {
+    let e = EnergyBuilder::new();
+    let n = e.dim("N");
+    let offset = e.unknown("Offset", 3, &[n]);
+    let matrix = e.unknown("RotMatrix", 9, &[n]);
+    let ur_shape = e.array("UrShape", 3, &[n]);
+    let constraints = e.array("Constraints", 3, &[n]);
+    let (w_fit_sqrt, w_reg_sqrt, w_rot_sqrt) =
+        (e.param("w_fitSqrt"), e.param("w_regSqrt"), e.param("w_rotSqrt"));
+    let g = e.graph("G", &[("v0", &[n]), ("v1", &[n])]);
+    let (v0, v1) = (g.vertex("v0"), g.vertex("v1"));
+
+    let dragged = constraints.at_channel([0], 0).greater_eq(-999999.9);
+    e.energy(select(dragged, w_fit_sqrt * (offset.at([0]) - constraints.at([0])), 0.0));
+    let edge = offset.at(&v1) - offset.at(&v0);
+    let rest = ur_shape.at(&v1) - ur_shape.at(&v0);
+    e.energy(w_reg_sqrt * (edge - matrix.at(&v0).matrix3_mul(rest)));
+    let r = matrix.at([0]);
+    let [a, b, c] = [0, 1, 2].map(|j| vector([0, 3, 6].map(|i| r.channel(i + j))));
+    e.energy(&w_rot_sqrt * vector([a.dot(&b), a.dot(&c), b.dot(&c)]));
+    e.energy(w_rot_sqrt * vector([&a, &b, &c].map(|column| column.dot(column) - 1.0)));
+    e.finish()
+}
