@@ -17,8 +17,10 @@ const HAND: &[u8] = include_bytes!("../../../data/volumetric_mesh_deformation/ha
 const W_FIT_SQRT: f32 = 3.0;
 const W_REG_SQRT: f32 = 1.0;
 
+/// The part of the length, from the cut of the model, that is left out: the cut is slanting there.
+const CUT: f32 = 0.28;
 /// Cells along the longest side of the lattice.
-const CELLS: usize = 24;
+const CELLS: usize = 20;
 /// The last layers along the arm, which are posed; as many first ones are held.
 const POSED: usize = 3;
 /// How the fingers go: turned about the arm, then bent, in radians.
@@ -47,7 +49,7 @@ pub struct Scene {
 impl Scene {
     /// The left hand and forearm, along y.
     pub fn hand() -> Result<Scene, DemoError> {
-        let mesh = upright(Mesh::from_ply(HAND).map_err(DemoError::Data)?);
+        let mesh = cut(upright(Mesh::from_ply(HAND).map_err(DemoError::Data)?));
         let lattice = Lattice::around(&mesh.positions, CELLS);
         let targets = (0..lattice.len()).map(|i| pose(&lattice, i)).collect();
         Ok(Scene { mesh, lattice, targets })
@@ -107,6 +109,16 @@ fn upright(mesh: Mesh) -> Mesh {
     let angle = crate::vec3::dot(axis, up).clamp(-1.0, 1.0).acos();
     let turn = |&p: &Vec3| rotate(cross(axis, up), angle, sub(p, centre));
     Mesh { positions: mesh.positions.iter().map(turn).collect(), triangles: mesh.triangles }
+}
+
+/// Cuts the lower part off, square: triangles below go, and vertices of those that are cut move up to the cut.
+fn cut(mut mesh: Mesh) -> Mesh {
+    let low = mesh.positions.iter().map(|p| p[1]).fold(f32::INFINITY, f32::min);
+    let high = mesh.positions.iter().map(|p| p[1]).fold(f32::NEG_INFINITY, f32::max);
+    let cut = low + CUT * (high - low);
+    mesh.triangles.retain(|corners| corners.iter().any(|&v| mesh.positions[v as usize][1] > cut));
+    mesh.positions.iter_mut().for_each(|p| p[1] = p[1].max(cut));
+    mesh
 }
 
 /// Where a lattice point is put: the first layers stay, the last ones are twisted and bent.
