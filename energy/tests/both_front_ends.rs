@@ -87,3 +87,8 @@ fn cotangent_mesh_smoothing() {
 fn embedded_deformation() {
     compare("embedded_deformation", energies::embedded_deformation(), 3 + 3 + 6);
 }
+
+#[test]
+fn robust_nonrigid_alignment() {
+    compare("robust_nonrigid_alignment", energies::robust_nonrigid_alignment(), 1 + 1 + 3);
+}

@@ -9,7 +9,7 @@ use crate::render::{View, normals, render};
 use crate::vec3::{add, dot, length, normalize, rms_distance, scale, sub};
 use sumsq::{NamedArray, Options};
 
-const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_10k.ply");
+const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_17k.ply");
 
 /// Standard deviation of the noise along the normals, in mean lengths of the vertex's edges.
 const NOISE: f32 = 0.3;

@@ -9,6 +9,7 @@ pub mod embedded_deformation;
 mod handle;
 pub mod image_warping;
 pub mod poisson_image_editing;
+pub mod robust_nonrigid_alignment;
 mod run;
 pub mod volumetric_mesh_deformation;
 
@@ -33,7 +34,7 @@ pub struct Demo {
 }
 
 /// All demos.
-pub const ALL: [Demo; 6] = [
+pub const ALL: [Demo; 7] = [
     Demo {
         name: "image_warping",
         about: "a picture is bent by a few dragged pixels",
@@ -63,6 +64,11 @@ pub const ALL: [Demo; 6] = [
         name: "volumetric_mesh_deformation",
         about: "a lattice around a hand is twisted and bent, and the hand with it",
         play: volumetric_mesh_deformation::play,
+    },
+    Demo {
+        name: "robust_nonrigid_alignment",
+        about: "a face is fitted to a scan of another expression, with clutter in it",
+        play: robust_nonrigid_alignment::play,
     },
 ];
 

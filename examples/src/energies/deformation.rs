@@ -1,6 +1,6 @@
 //! Energies over meshes.
 
-use sumsq_energy::dsl::{EnergyBuilder, Expr, select, vector};
+use sumsq_energy::dsl::{EnergyBuilder, Expr, rotate_3d, select, vector};
 use sumsq_energy::{Energy, EnergyError};
 
 /// Smoothing of a mesh with cotangent weights that follow the mesh.
@@ -48,5 +48,30 @@ pub fn embedded_deformation() -> Result<Energy, EnergyError> {
     let [a, b, c] = [0, 1, 2].map(|j| vector([0, 3, 6].map(|i| r.channel(i + j))));
     e.energy(&w_rot_sqrt * vector([a.dot(&b), a.dot(&c), b.dot(&c)]));
     e.energy(w_rot_sqrt * vector([&a, &b, &c].map(|column| column.dot(column) - 1.0)));
+    e.finish()
+}
+
+/// Non-rigid alignment of a mesh to a scan, with an unknown weight per vertex that says how far the scan is believed.
+pub fn robust_nonrigid_alignment() -> Result<Energy, EnergyError> {
+    let e = EnergyBuilder::new();
+    let n = e.dim("N");
+    let offset = e.unknown("Offset", 3, &[n]);
+    let angle = e.unknown("Angle", 3, &[n]);
+    let weight = e.unknown("RobustWeights", 1, &[n]);
+    let ur_shape = e.array("UrShape", 3, &[n]);
+    let constraints = e.array("Constraints", 3, &[n]);
+    let normals = e.array("ConstraintNormals", 3, &[n]);
+    let (w_fit_sqrt, w_conf_sqrt, w_reg_sqrt) =
+        (e.param("w_fitSqrt"), e.param("w_confSqrt"), e.param("w_regSqrt"));
+    let g = e.graph("G", &[("v0", &[n]), ("v1", &[n])]);
+    let (v0, v1) = (g.vertex("v0"), g.vertex("v1"));
+
+    let matched = constraints.at_channel([0], 0).greater_eq(-999999.9);
+    let distance = normals.at([0]).dot(offset.at([0]) - constraints.at([0]));
+    e.energy(select(&matched, w_fit_sqrt * (weight.at([0]) * distance), 0.0));
+    e.energy(select(&matched, w_conf_sqrt * (1.0 - weight.at([0]).pow(2.0)), 0.0));
+    let edge = offset.at(&v0) - offset.at(&v1);
+    let rest = ur_shape.at(&v0) - ur_shape.at(&v1);
+    e.energy(w_reg_sqrt * (edge - rotate_3d(angle.at(&v0), rest)));
     e.finish()
 }

@@ -2,7 +2,7 @@
 
 mod deformation;
 
-pub use deformation::{cotangent_mesh_smoothing, embedded_deformation};
+pub use deformation::{cotangent_mesh_smoothing, embedded_deformation, robust_nonrigid_alignment};
 
 use sumsq_energy::dsl::{EnergyBuilder, rotate_2d, rotate_3d, select};
 use sumsq_energy::{Energy, EnergyError};
