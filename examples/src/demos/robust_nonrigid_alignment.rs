@@ -7,7 +7,7 @@ use crate::io::Mesh;
 use crate::panels;
 use crate::random::Random;
 use crate::render::{CLAY, View, normals, render};
-use crate::vec3::{Vec3, add, dot, length, normalize, rms_distance, scale, sub};
+use crate::vec3::{Vec3, add, dot, length, normalize, rms_distance, rotate, scale, sub};
 use image::RgbImage;
 use sumsq::{NamedArray, Options};
 
@@ -15,7 +15,11 @@ const HEAD: &[u8] = include_bytes!("../../../data/robust_nonrigid_alignment/head
 const SMILE: &[u8] = include_bytes!("../../../data/robust_nonrigid_alignment/head_smile.ply");
 const OPEN: &[u8] = include_bytes!("../../../data/robust_nonrigid_alignment/head_open.ply");
 /// Shares of the two expressions in the scanned one.
-const EXPRESSION: [f32; 2] = [0.7, 0.6];
+const EXPRESSION: [f32; 2] = [1.0, 0.1];
+/// How the scanned head is turned, about the vertical and then about the line through its ears (radians), and shifted.
+const TURN: [f32; 2] = [0.2, 0.1];
+const CENTRE: Vec3 = [0.0, 7.0, 0.5];
+const SHIFT: Vec3 = [0.08, 0.05, -0.06];
 
 /// Millimetres per unit of the model.
 const MILLIMETRES: f64 = 100.0;
@@ -23,14 +27,14 @@ const MILLIMETRES: f64 = 100.0;
 const NOISE: f64 = 0.004;
 /// Clutter: patches of the scan around these points, with their radii, that stand off by the last number.
 const CLUTTER: [(Vec3, f32, f32); 3] =
-    [([0.45, 7.05, 1.3], 0.2, 0.14), ([-0.3, 7.95, 1.3], 0.25, 0.18), ([-0.6, 6.75, 0.9], 0.2, 0.16)];
+    [([0.7, 6.95, 1.3], 0.22, 0.14), ([0.0, 7.95, 1.3], 0.4, 0.16), ([-0.3, 6.7, 1.1], 0.25, 0.15)];
 
 /// Rigidity falls from pass to pass.
 const PASSES: usize = 14;
-const W_REG_SQRT: [f32; 2] = [3.0, 0.35];
+const W_REG_SQRT: [f32; 2] = [4.0, 0.5];
 const W_FIT_SQRT: f32 = 1.0;
-/// A vertex whose distance to its tangent plane is above sqrt(2) w_conf / w_fit gives up its weight: here at 0.05.
-const W_CONF_SQRT: f32 = 0.035;
+/// Distance to its tangent plane at which a vertex gives up its weight: sqrt(2) w_conf / w_fit. It falls, too.
+const BELIEF: [f32; 2] = [0.3, 0.03];
 /// Matches are sought this far, and between surfaces whose normals differ by less than 60 degrees.
 const REACH: f32 = 0.3;
 const LEAST_COSINE: f32 = 0.5;
@@ -68,8 +72,16 @@ pub struct Scene {
     /// Whether the scan shows the surface around a vertex, and without clutter.
     seen: Vec<bool>,
     scan: Mesh,
-    /// Middles of the scan's triangles, and their normals.
-    points: Vec<(Vec3, Vec3)>,
+    points: Vec<Point>,
+}
+
+/// The middle of a triangle of the scan.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    at: Vec3,
+    normal: Vec3,
+    /// Whether the scan ends here. What lies beyond has its nearest point here too, but should not come here.
+    rim: bool,
 }
 
 impl Scene {
@@ -80,7 +92,9 @@ impl Scene {
         let blended = head.positions.iter().zip(smile.positions.iter().zip(&open.positions));
         let truth = blended.map(|(&p, (&smile, &open))| {
             let expression = add(scale(EXPRESSION[0], sub(smile, p)), scale(EXPRESSION[1], sub(open, p)));
-            add(p, expression)
+            let about = sub(add(p, expression), CENTRE);
+            let turned = rotate([1.0, 0.0, 0.0], TURN[1], rotate([0.0, 1.0, 0.0], TURN[0], about));
+            add(add(CENTRE, SHIFT), turned)
         });
         Ok(Scene::scanned(Mesh { positions: truth.collect(), triangles: head.triangles.clone() }, head))
     }
@@ -96,7 +110,7 @@ impl Scene {
             add(p, scale(off, normal))
         });
         let mut scan = Mesh { positions: moved.collect(), triangles: truth.triangles.clone() };
-        let facing = |corners: &[u32; 3]| corners.iter().all(|&v| normals[v as usize][2] > 0.15);
+        let facing = |corners: &[u32; 3]| corners.iter().all(|&v| normals[v as usize][2] > 0.05);
         let whole =
             |corners: &[u32; 3]| corners.iter().all(|&v| owner[v as usize] == owner[corners[0] as usize]);
         scan.triangles.retain(|corners| facing(corners) && whole(corners));
@@ -108,8 +122,13 @@ impl Scene {
             let [a, b, c] = corners.map(|v| scan.positions[v as usize]);
             scale(1.0 / 3.0, add(a, add(b, c)))
         };
-        let points = scan.triangles.iter().enumerate();
-        let points = points.map(|(t, corners)| (middle(corners), normalize(scan.face_normal(t)))).collect();
+        let rim = scan.rim();
+        let points = scan.triangles.iter().enumerate().map(|(t, corners)| Point {
+            at: middle(corners),
+            normal: normalize(scan.face_normal(t)),
+            rim: corners.iter().any(|&v| rim[v as usize]),
+        });
+        let points = points.collect();
         Scene { head, truth: truth.positions, seen, scan, points }
     }
 
@@ -123,7 +142,6 @@ impl Scene {
             floats("Angle", &[count, 3], vec![0.0; 3 * count]),
             floats("UrShape", &[count, 3], rest),
             param("w_fitSqrt", W_FIT_SQRT),
-            param("w_confSqrt", W_CONF_SQRT),
             indices("G.v0", edges.iter().map(|edge| edge[0])),
             indices("G.v1", edges.iter().map(|edge| edge[1])),
         ];
@@ -146,21 +164,22 @@ impl Scene {
             moved.positions.iter().zip(&normals).map(|(&p, &n)| self.nearest(p, n).unwrap_or(nothing));
         let (points, normals): (Vec<Vec3>, Vec<Vec3>) = found.unzip();
         let t = pass as f32 / (PASSES - 1) as f32;
-        let [first, last] = W_REG_SQRT;
+        let between = |[first, last]: [f32; 2]| first * (last / first).powf(t);
         vec![
             floats("Constraints", &[count, 3], points.into_flattened()),
             floats("ConstraintNormals", &[count, 3], normals.into_flattened()),
             floats("RobustWeights", &[count], vec![1.0; count]),
-            param("w_regSqrt", first * (last / first).powf(t)),
+            param("w_confSqrt", W_FIT_SQRT * between(BELIEF) / std::f32::consts::SQRT_2),
+            param("w_regSqrt", between(W_REG_SQRT)),
         ]
     }
 
     /// The nearest point of the scan whose normal agrees.
     fn nearest(&self, p: Vec3, normal: Vec3) -> Option<(Vec3, Vec3)> {
-        let agreeing = self.points.iter().filter(|(_, n)| dot(*n, normal) > LEAST_COSINE);
-        let squared = agreeing.map(|&(q, n)| (dot(sub(p, q), sub(p, q)), (q, n)));
-        let nearest = squared.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        (nearest.0 < REACH * REACH).then_some(nearest.1)
+        let agreeing = self.points.iter().filter(|point| dot(point.normal, normal) > LEAST_COSINE);
+        let squared = agreeing.map(|point| (dot(sub(p, point.at), sub(p, point.at)), point));
+        let (squared, nearest) = squared.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        (squared < REACH * REACH && !nearest.rim).then_some((nearest.at, nearest.normal))
     }
 
     fn moved(&self, solution: &[NamedArray]) -> Result<Mesh, DemoError> {

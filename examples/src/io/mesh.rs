@@ -81,6 +81,17 @@ impl Mesh {
             .collect()
     }
 
+    /// Per vertex: whether it lies on an edge of one triangle only.
+    pub(crate) fn rim(&self) -> Vec<bool> {
+        let edges = self.triangles.iter().flat_map(|&[a, b, c]| [[a, b], [b, c], [c, a]]);
+        let edges: std::collections::BTreeSet<[u32; 2]> = edges.collect();
+        let mut rim = vec![false; self.positions.len()];
+        for &[a, b] in edges.iter().filter(|&&[a, b]| !edges.contains(&[b, a])) {
+            (rim[a as usize], rim[b as usize]) = (true, true);
+        }
+        rim
+    }
+
     /// The normal of a triangle, as long as twice its area.
     pub(crate) fn face_normal(&self, triangle: usize) -> [f32; 3] {
         let [a, b, c] = self.triangles[triangle].map(|v| self.positions[v as usize]);
@@ -162,5 +173,6 @@ mod tests {
     #[test]
     fn an_inner_edge_has_a_corner_on_either_side() {
         assert_eq!(square().wedges(), [[0, 2, 3, 1]]);
+        assert_eq!(square().rim(), [true, true, true, true, false]);
     }
 }
