@@ -193,7 +193,7 @@ impl Instance<'_> {
             }
             Source::Array(a) => point.arrays[a.index()][at(self.layout.arrays[a.index()])],
             // The tape holds no other reads.
-            Source::Direction(_) | Source::Hoisted(_) => 0.0,
+            _ => 0.0,
         }
     }
 

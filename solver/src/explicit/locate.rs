@@ -105,7 +105,7 @@ impl Explicit<'_> {
         let field = match read.source {
             Source::Unknown(u) => &self.energy.unknowns[u.index()],
             Source::Array(a) => &self.energy.arrays[a.index()],
-            Source::Direction(_) | Source::Hoisted(_) => return None,
+            _ => return None,
         };
         let at = self.layout.instance(template.domain, number);
         let element = at.element(&read.place)?;

@@ -158,6 +158,7 @@ impl Tape {
             },
             Node::Compare(c, a, b) => Op::Compare(*c, reg(a), reg(b)),
             Node::NonZero(a) => Op::NonZero(reg(a)),
+            Node::Sample { .. } => return Err(ExplicitError::Unsupported { what: "sample".into() }),
             Node::SameVertex(_, a, b) => Op::SameVertex(*a, *b),
             Node::And(ids) => Op::And(regs(ids)),
             Node::Or(ids) => Op::Or(regs(ids)),
@@ -171,7 +172,7 @@ impl Tape {
         let space = match access.source {
             Source::Unknown(u) => energy.unknowns[u.index()].space,
             Source::Array(a) => energy.arrays[a.index()].space,
-            Source::Direction(_) | Source::Hoisted(_) => {
+            _ => {
                 return Err(ExplicitError::Unsupported { what: format!("a read of {:?}", access.source) });
             }
         };
