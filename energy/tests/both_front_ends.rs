@@ -28,6 +28,10 @@ fn describe(e: &Energy) -> String {
             line(format!("  {} {} at {}", v.name, e.space_name(v.space), v.position));
         }
     }
+    for c in &e.computed {
+        let values: Vec<_> = c.values.iter().map(|&v| e.dag.display_with(v, e).to_string()).collect();
+        line(format!("computed {} {} {values:?}", c.name, e.space_name(c.space)));
+    }
     for (space, x) in &e.excludes {
         line(format!("exclude {} {}", e.space_name(*space), e.dag.display_with(*x, e)));
     }
@@ -91,4 +95,19 @@ fn embedded_deformation() {
 #[test]
 fn robust_nonrigid_alignment() {
     compare("robust_nonrigid_alignment", energies::robust_nonrigid_alignment(), 1 + 1 + 3);
+}
+
+#[test]
+fn shape_from_shading() {
+    compare("shape_from_shading", energies::shape_from_shading(), 1 + 2 + 3);
+}
+
+#[test]
+fn optical_flow() {
+    compare("optical_flow", energies::optical_flow(), 1 + 4 * 2);
+}
+
+#[test]
+fn intrinsic_image_decomposition() {
+    compare("intrinsic_image_decomposition", energies::intrinsic_image_decomposition(), 3 + 2 * (3 + 1) + 1);
 }

@@ -1,6 +1,6 @@
 //! Energies over meshes.
 
-use sumsq_energy::dsl::{EnergyBuilder, Expr, rotate_3d, select, vector};
+use sumsq_energy::dsl::{EnergyBuilder, rotate_3d, select, vector};
 use sumsq_energy::{Energy, EnergyError};
 
 /// Smoothing of a mesh with cotangent weights that follow the mesh.
@@ -11,18 +11,18 @@ pub fn cotangent_mesh_smoothing() -> Result<Energy, EnergyError> {
     let a = e.array("A", 3, &[n]);
     let (w_fit_sqrt, w_reg_sqrt) = (e.param("w_fitSqrt"), e.param("w_regSqrt"));
     let g = e.graph("G", &[("v0", &[n]), ("v1", &[n]), ("v2", &[n]), ("v3", &[n])]);
-    let [v0, v1, v2, v3] = ["v0", "v1", "v2", "v3"].map(|name| x.at(&g.vertex(name)));
+    let at = |vertex: &str| x.at(&g.vertex(vertex));
 
-    let cotangent = |apex: &Expr| {
-        let (a, b) = (&v0 - apex, &v1 - apex);
+    let cotangent = |apex: &str| {
+        let (a, b) = (at("v0") - at(apex), at("v1") - at(apex));
         let along = a.dot(&b);
         let across = a.dot(&a) * b.dot(&b) - &along * &along;
         along / select(across.greater(1e-20), &across, 1e-20).sqrt()
     };
     e.energy(w_fit_sqrt * (x.at([0]) - a.at([0])));
-    let weight = 0.5 * (cotangent(&v2) + cotangent(&v3));
+    let weight = 0.5 * (cotangent("v2") + cotangent("v3"));
     let weight = select(weight.greater(0.01), &weight, 0.01);
-    e.energy(w_reg_sqrt * (weight.sqrt() * (&v0 - &v1)));
+    e.energy(w_reg_sqrt * (weight.sqrt() * (at("v0") - at("v1"))));
     e.finish()
 }
 
