@@ -5,6 +5,7 @@ pub mod energies;
 pub mod io;
 pub mod panels;
 pub mod plot;
+mod pyramid;
 mod random;
 mod raster;
 pub mod render;

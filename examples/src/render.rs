@@ -137,7 +137,7 @@ fn downsample(light: &[Vec3], width: u32, height: u32) -> RgbImage {
 }
 
 /// The sRGB transfer function, IEC 61966-2-1.
-fn srgb(linear: f32) -> u8 {
+pub(crate) fn srgb(linear: f32) -> u8 {
     let linear = linear.clamp(0.0, 1.0);
     let encoded = if linear <= 0.003_130_8 { 12.92 * linear } else { 1.055 * linear.powf(1.0 / 2.4) - 0.055 };
     (255.0 * encoded).round() as u8

@@ -8,9 +8,12 @@ pub mod cotangent_mesh_smoothing;
 pub mod embedded_deformation;
 mod handle;
 pub mod image_warping;
+pub mod intrinsic_image_decomposition;
+pub mod optical_flow;
 pub mod poisson_image_editing;
 pub mod robust_nonrigid_alignment;
 mod run;
+pub mod shape_from_shading;
 pub mod volumetric_mesh_deformation;
 
 use run::Run;
@@ -34,7 +37,7 @@ pub struct Demo {
 }
 
 /// All demos.
-pub const ALL: [Demo; 7] = [
+pub const ALL: [Demo; 10] = [
     Demo {
         name: "image_warping",
         about: "a picture is bent by a few dragged pixels",
@@ -69,6 +72,21 @@ pub const ALL: [Demo; 7] = [
         name: "robust_nonrigid_alignment",
         about: "a face is fitted to a scan of another expression, with clutter in it",
         play: robust_nonrigid_alignment::play,
+    },
+    Demo {
+        name: "shape_from_shading",
+        about: "a noisy depth map takes its details from the photograph",
+        play: shape_from_shading::play,
+    },
+    Demo {
+        name: "optical_flow",
+        about: "where the pixels of one frame went in the next, from coarse to fine",
+        play: optical_flow::play,
+    },
+    Demo {
+        name: "intrinsic_image_decomposition",
+        about: "a photograph is taken apart into colours and light",
+        play: intrinsic_image_decomposition::play,
     },
 ];
 
@@ -133,6 +151,7 @@ fn floats(name: &str, shape: &[usize], values: Vec<f32>) -> NamedArray {
 
 /// A 0-d float32 parameter.
 fn param(name: &str, value: f32) -> NamedArray {
+    let value = std::env::var(format!("P_{name}")).map_or(value, |v| v.parse().unwrap()); // TEMPORARY
     floats(name, &[], vec![value])
 }
 
