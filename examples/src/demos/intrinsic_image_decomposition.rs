@@ -14,8 +14,8 @@ const PHOTOGRAPH: &[u8] = include_bytes!("../../../data/intrinsic_image_decompos
 /// that the energy takes; and the exponent of sparseness.
 const W_FIT_SQRT: f32 = 20.0;
 const W_REFLECTANCE_SQRT: f32 = 1.0;
-const W_SHADING_SQRT: f32 = 2.0;
-const W_GREY_SQRT: f32 = 0.1;
+const W_SHADING_SQRT: f32 = 3.0;
+const W_GREY_SQRT: f32 = 0.01;
 const P: f32 = 0.8;
 /// Linear light below this is noise.
 const DARKEST: f32 = 0.005;
@@ -40,19 +40,19 @@ impl Scene {
         Scene { photograph }
     }
 
-    /// The problem: reflectance and shading of every pixel, started with all brightness in the shading.
+    /// The problem: reflectance and shading of every pixel, started in even light.
     pub fn problem(&self) -> Problem {
         let (width, height) = (self.photograph.width() as usize, self.photograph.height() as usize);
         let log: Vec<[f32; 3]> =
             self.photograph.pixels().map(|p| p.0.map(|c| linear(c).max(DARKEST).ln())).collect();
-        let shading: Vec<f32> = log.iter().map(|i| (i[0] + i[1] + i[2]) / 3.0).collect();
-        let reflectance: Vec<[f32; 3]> = log.iter().zip(&shading).map(|(i, s)| i.map(|i| i - s)).collect();
+        let mean = log.as_flattened().iter().sum::<f32>() / (3 * log.len().max(1)) as f32;
+        let reflectance: Vec<[f32; 3]> = log.iter().map(|i| i.map(|i| i - mean)).collect();
         Problem {
             energy: "intrinsic_image_decomposition",
             text: include_str!("../../energies/intrinsic_image_decomposition.t"),
             inputs: vec![
                 floats("R", &[height, width, 3], reflectance.into_flattened()),
-                floats("S", &[height, width], shading),
+                floats("S", &[height, width], vec![mean; width * height]),
                 floats("I", &[height, width, 3], log.into_flattened()),
                 param("w_fitSqrt", W_FIT_SQRT),
                 param("w_reflectanceSqrt", W_REFLECTANCE_SQRT),
@@ -60,7 +60,12 @@ impl Scene {
                 param("w_greySqrt", W_GREY_SQRT),
                 param("p", P),
             ],
-            options: Options { iterations: 30, function_tolerance: 1e-3, ..Options::default() },
+            options: Options {
+                iterations: 12,
+                linear_iterations: Some(200),
+                function_tolerance: 1e-3,
+                ..Options::default()
+            },
         }
     }
 

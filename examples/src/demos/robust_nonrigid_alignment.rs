@@ -34,7 +34,7 @@ const PASSES: usize = 14;
 const W_REG_SQRT: [f32; 2] = [4.0, 0.5];
 const W_FIT_SQRT: f32 = 1.0;
 /// Distance to its tangent plane at which a vertex gives up its weight: sqrt(2) w_conf / w_fit. It falls, too.
-const BELIEF: [f32; 2] = [0.3, 0.03];
+const BELIEF: [f32; 2] = [0.08, 0.04];
 /// Matches are sought this far, and between surfaces whose normals differ by less than 60 degrees.
 const REACH: f32 = 0.3;
 const LEAST_COSINE: f32 = 0.5;

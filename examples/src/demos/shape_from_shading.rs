@@ -6,7 +6,9 @@ use super::{DemoError, Problem, floats, param, rows};
 use crate::io::Mesh;
 use crate::panels;
 use crate::render::{View, render};
+use crate::vec3::{cross, dot, normalize, sub};
 use image::{DynamicImage, Rgb, RgbImage};
+use std::collections::BTreeSet;
 use sumsq::{ArrayData, NamedArray, Options};
 
 const DEPTH: &[u8] = include_bytes!("../../../data/shape_from_shading/skull_depth.png");
@@ -29,11 +31,13 @@ const LIGHT: [f32; 9] = [
     0.13398302,
 ];
 /// Weights of the measurement, of smoothness and of shading.
-const W_P: f32 = 100.0;
-const W_S: f32 = 100.0;
+const W_P: f32 = 1500.0;
+const W_S: f32 = 1000.0;
 const W_G: f32 = 1.0;
 /// Neighbours with depths further apart, in metres, belong to different surfaces.
 const JUMP: f32 = 0.01;
+/// Across a crease, where they are further apart than this, shading is not compared.
+const CREASE: f32 = 0.004;
 
 /// Refines the skull.
 pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
@@ -42,6 +46,8 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
         rows::<1>(&run.solve(&scene.problem())?, "X", scene.depth.len())?.into_flattened();
     let (before, after) = (scene.depth_error(&scene.depth), scene.depth_error(&refined));
     run.measure("depth error, rms", "mm", before, after);
+    let [before, after] = [&scene.depth, &refined].map(|depth| scene.normal_error(depth));
+    run.measure("error of the surface's normals, mean", "degrees", before, after);
     run.picture("", &scene.picture(&refined)?)?;
     run.plot()
 }
@@ -87,8 +93,7 @@ impl Scene {
             let along = |i: usize| {
                 if step == 1 { i % self.width + 1 < self.width } else { i / self.width + 1 < self.height }
             };
-            let kept =
-                (0..self.depth.len()).map(|i| i64::from(along(i) && self.joined(&self.depth, i, i + step)));
+            let kept = (0..self.depth.len()).map(|i| i64::from(along(i) && self.level(i, i + step)));
             NamedArray {
                 name: name.into(),
                 shape: shape.to_vec(),
@@ -96,7 +101,7 @@ impl Scene {
             }
         };
         let mut inputs = vec![
-            floats("X", &shape, self.depth.clone()),
+            floats("X", &shape, self.smoothed()),
             floats("D_i", &shape, self.depth.clone()),
             floats("Im", &shape, self.intensity.clone()),
             mask("edgeMaskR", 1),
@@ -114,13 +119,35 @@ impl Scene {
             energy: "shape_from_shading",
             text: include_str!("../../energies/shape_from_shading.t"),
             inputs,
-            options: Options { iterations: 60, function_tolerance: 1e-4, ..Options::default() },
+            options: Options { iterations: 100, function_tolerance: 1e-5, ..Options::default() },
         }
+    }
+
+    /// The measured depth averaged over each pixel's surroundings, within its surface.
+    fn smoothed(&self) -> Vec<f32> {
+        let reach = 3isize;
+        let value = |i: usize| {
+            let (x, y) = ((i % self.width) as isize, (i / self.width) as isize);
+            let near = (-reach..=reach).flat_map(|dy| (-reach..=reach).map(move |dx| (x + dx, y + dy)));
+            let inside = near.filter(|&(x, y)| {
+                (0..self.width as isize).contains(&x) && (0..self.height as isize).contains(&y)
+            });
+            let depths = inside.map(|(x, y)| (y as usize) * self.width + x as usize);
+            let kept = depths.filter(|&j| self.joined(&self.depth, i, j)).map(|j| self.depth[j]);
+            let (sum, count) = kept.fold((0.0, 0.0), |(sum, count), depth| (sum + depth, count + 1.0));
+            if count > 0.0 { sum / count } else { self.depth[i] }
+        };
+        (0..self.depth.len()).map(value).collect()
     }
 
     /// Whether two pixels see the same surface.
     fn joined(&self, depth: &[f32], i: usize, j: usize) -> bool {
         depth[i] > 0.0 && depth[j] > 0.0 && (depth[i] - depth[j]).abs() < JUMP
+    }
+
+    /// Whether shading may be compared between two pixels.
+    fn level(&self, i: usize, j: usize) -> bool {
+        self.joined(&self.depth, i, j) && (self.depth[i] - self.depth[j]).abs() < CREASE
     }
 
     /// Root mean square of the error of a depth map, in millimetres.
@@ -129,6 +156,23 @@ impl Scene {
         let (sum, count) =
             both.fold((0.0, 0.0), |(sum, count), (&d, &t)| (sum + f64::from(d - t).powi(2), count + 1.0));
         1e3 * (sum / f64::max(count, 1.0)).sqrt()
+    }
+
+    /// Mean angle between a depth map's normals and the true ones, in degrees.
+    fn normal_error(&self, depth: &[f32]) -> f64 {
+        let [surface, truth] = [depth, &self.truth].map(|depth| self.surface(depth));
+        let common: BTreeSet<[u32; 3]> = truth.triangles.iter().copied().collect();
+        let kept = surface.triangles.iter().filter(|corners| common.contains(*corners));
+        let normal = |mesh: &Mesh, corners: &[u32; 3]| {
+            let [a, b, c] = corners.map(|v| mesh.positions[v as usize]);
+            normalize(cross(sub(b, a), sub(c, a)))
+        };
+        let angle = |corners: &[u32; 3]| {
+            dot(normal(&surface, corners), normal(&truth, corners)).clamp(-1.0, 1.0).acos()
+        };
+        let (sum, count) =
+            kept.fold((0.0, 0.0), |(sum, count), corners| (sum + f64::from(angle(corners)), count + 1.0));
+        (sum / f64::max(count, 1.0)).to_degrees()
     }
 
     /// Surfaces above, errors below.
