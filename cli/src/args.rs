@@ -1,5 +1,6 @@
 //! The command line.
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -118,9 +119,9 @@ pub struct ShowArgs {
 
 #[derive(Args, Debug)]
 pub struct DemoArgs {
-    /// Which one
-    #[arg(value_enum)]
-    pub name: DemoName,
+    /// Which one; without a name they are listed
+    #[arg(value_parser = demo_names())]
+    pub name: Option<String>,
     /// Folder for pictures and results, made if need be
     #[arg(long, value_name = "DIR", default_value = "out")]
     pub out: PathBuf,
@@ -138,11 +139,8 @@ pub enum Stage {
     Asm,
 }
 
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-#[value(rename_all = "snake_case")]
-pub enum DemoName {
-    ImageWarping,
-    ArapMeshDeformation,
+fn demo_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(sumsq_examples::demos::ALL.iter().map(|demo| demo.name))
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
@@ -351,8 +349,10 @@ mod tests {
         let Ok(Command::Demo(args)) = parse(&["sumsq", "demo", "arap_mesh_deformation", "--out", "d"]) else {
             panic!()
         };
-        assert_eq!((args.name, args.out), (DemoName::ArapMeshDeformation, PathBuf::from("d")));
+        assert_eq!((args.name.as_deref(), args.out), (Some("arap_mesh_deformation"), PathBuf::from("d")));
         assert!(parse(&["sumsq", "demo", "image_warping"]).is_ok());
+        let Ok(Command::Demo(args)) = parse(&["sumsq", "demo"]) else { panic!() };
+        assert!(args.name.is_none(), "lists them");
         assert!(parse(&["sumsq", "demo", "nothing"]).is_err());
     }
 }

@@ -23,11 +23,6 @@ pub fn load(path: &Path) -> Result<Energy, Failure> {
     warned(Energy::from_file(path))
 }
 
-/// Builds an energy from the text of an energy file.
-pub fn from_text(name: &str, text: &str) -> Result<Energy, Failure> {
-    warned(Energy::from_text(name, text))
-}
-
 fn warned(built: Result<Energy, EnergyError>) -> Result<Energy, Failure> {
     let energy = built.map_err(Failure::diagnostic)?;
     energy.warnings.iter().for_each(|warning| warn(warning));
