@@ -4,6 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
+use sumsq::energy::derive::Passes;
 use sumsq::{Backend, Method, Options, Precision, Preconditioner};
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
@@ -112,9 +113,12 @@ pub struct ShowArgs {
     /// How far to compile
     #[arg(long, value_enum, default_value_t = Stage::Declarations)]
     pub stage: Stage,
-    /// Print operation counts as well
+    /// Print operation counts as well: per pixel or edge, for every routine
     #[arg(long)]
     pub stats: bool,
+    /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting
+    #[arg(long, default_value_t, value_name = "LIST")]
+    pub passes: Passes,
 }
 
 #[derive(Args, Debug)]

@@ -1,5 +1,6 @@
 //! The benchmarks by name.
 
+mod ablation;
 mod compile;
 mod explicit;
 mod pcg;
@@ -15,4 +16,10 @@ pub type Benchmark = (&'static str, fn() -> Report);
 
 /// Every benchmark.
 pub const BENCHMARKS: &[Benchmark] =
-    &[("stream", stream::run), ("pcg", pcg::run), ("explicit", explicit::run), ("compile", compile::run)];
+    &[
+    ("stream", stream::run),
+    ("pcg", pcg::run),
+    ("explicit", explicit::run),
+    ("compile", compile::run),
+    ("ablation", ablation::run),
+];

@@ -38,7 +38,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    fn cat_in_a_cup() -> Result<Scene, DemoError> {
+    /// The demo's: a cat, to be cloned into a cup of coffee.
+    pub fn cat_in_a_cup() -> Result<Scene, DemoError> {
         let target = decode(CUP)?.to_rgb8();
         let cat = decode(CAT)?.to_rgb8();
         let height = WIDTH * cat.height() / cat.width();

@@ -18,6 +18,7 @@ pub mod certify;
 pub mod compile;
 pub mod computed;
 pub mod cost;
+pub mod counts;
 pub mod damping;
 pub mod diagonal;
 pub mod fields;
