@@ -1,8 +1,10 @@
 //! The command line.
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
+use sumsq::energy::derive::Passes;
 use sumsq::{Backend, Method, Options, Precision, Preconditioner};
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
@@ -111,16 +113,19 @@ pub struct ShowArgs {
     /// How far to compile
     #[arg(long, value_enum, default_value_t = Stage::Declarations)]
     pub stage: Stage,
-    /// Print operation counts as well
+    /// Print operation counts as well: per pixel or edge, for every routine
     #[arg(long)]
     pub stats: bool,
+    /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting
+    #[arg(long, default_value_t, value_name = "LIST")]
+    pub passes: Passes,
 }
 
 #[derive(Args, Debug)]
 pub struct DemoArgs {
-    /// Which one
-    #[arg(value_enum)]
-    pub name: DemoName,
+    /// Which one; without a name they are listed
+    #[arg(value_parser = demo_names())]
+    pub name: Option<String>,
     /// Folder for pictures and results, made if need be
     #[arg(long, value_name = "DIR", default_value = "out")]
     pub out: PathBuf,
@@ -138,11 +143,8 @@ pub enum Stage {
     Asm,
 }
 
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-#[value(rename_all = "snake_case")]
-pub enum DemoName {
-    ImageWarping,
-    ArapMeshDeformation,
+fn demo_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(sumsq_examples::demos::ALL.iter().map(|demo| demo.name))
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
@@ -351,8 +353,10 @@ mod tests {
         let Ok(Command::Demo(args)) = parse(&["sumsq", "demo", "arap_mesh_deformation", "--out", "d"]) else {
             panic!()
         };
-        assert_eq!((args.name, args.out), (DemoName::ArapMeshDeformation, PathBuf::from("d")));
+        assert_eq!((args.name.as_deref(), args.out), (Some("arap_mesh_deformation"), PathBuf::from("d")));
         assert!(parse(&["sumsq", "demo", "image_warping"]).is_ok());
+        let Ok(Command::Demo(args)) = parse(&["sumsq", "demo"]) else { panic!() };
+        assert!(args.name.is_none(), "lists them");
         assert!(parse(&["sumsq", "demo", "nothing"]).is_err());
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use sumsq::check::{Certificate, CheckError};
 use sumsq::codegen::backend::HostTarget;
 use sumsq::codegen::backend::llvm::listing;
+use sumsq::energy::derive::Passes;
 use sumsq::energy::{Energy, EnergyError};
 use sumsq::lm::Control;
 use sumsq::{Iteration, NamedArray, Options, Precision, ProblemData, Report, SolveError, Solver};
@@ -21,11 +22,6 @@ pub struct Solved {
 /// Loads an energy file.
 pub fn load(path: &Path) -> Result<Energy, Failure> {
     warned(Energy::from_file(path))
-}
-
-/// Builds an energy from the text of an energy file.
-pub fn from_text(name: &str, text: &str) -> Result<Energy, Failure> {
-    warned(Energy::from_text(name, text))
 }
 
 fn warned(built: Result<Energy, EnergyError>) -> Result<Energy, Failure> {
@@ -82,8 +78,9 @@ pub fn check(energy: &Energy, data: &ProblemData, x: &[f64], v: &[f64]) -> Resul
 }
 
 /// What the engine makes of an energy at a late stage, one pipeline after the other.
-pub fn compiled_text(energy: &Energy, stage: Stage) -> Result<String, Failure> {
-    let functions = sumsq::solver::lowered(energy, &Options::default()).map_err(failure)?;
+pub fn compiled_text(energy: &Energy, stage: Stage, passes: Passes) -> Result<String, Failure> {
+    let options = Options { passes, ..Options::default() };
+    let functions = sumsq::solver::lowered(energy, &options).map_err(failure)?;
     let mut text = String::new();
     for f in &functions {
         let part = match stage {

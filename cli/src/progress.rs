@@ -22,6 +22,27 @@ impl Progress {
         Progress(bar)
     }
 
+    /// A line for solves one after the other, their number unknown.
+    pub fn open_ended() -> Progress {
+        if !std::io::stderr().is_terminal() {
+            return Progress(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{elapsed} {spinner} {msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress(bar)
+    }
+
+    /// After each step of the solve `label`.
+    pub fn step_of(&self, label: &str, step: &Iteration) {
+        self.0.set_message(format!("{label}: step {}, E = {:.6e}", step.iteration, step.energy));
+    }
+
+    /// Removes it, before anything is printed.
+    pub fn end(self) {}
+
     /// After each step.
     pub fn step(&self, step: &Iteration) {
         self.0.set_position(step.iteration as u64);

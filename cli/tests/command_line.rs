@@ -279,5 +279,12 @@ fn stages_can_be_shown() {
     assert!(shown("derivatives").contains("dr0 / dX(0) = 1"), "{}", shown("derivatives"));
     assert!(shown("routines").contains("jtjp {N}[0] = p_X(0)"), "{}", shown("routines"));
     bench.sumsq(&["show", "energy.t", "--stage", "routines", "--stats"]).succeeds();
+    let counted = bench.sumsq(&["show", "energy.t", "--stats"]);
+    counted.succeeds();
+    // J^T J p of X - A is p.
+    let row = "| J^T J p | {N} | 0 | 0 | 0 | 0 | 0 | 0 | 1 |";
+    assert!(counted.stdout.contains(row), "{}", counted.stdout);
+    bench.sumsq(&["show", "energy.t", "--stats", "--passes", "bounds,sharing"]).succeeds();
+    bench.sumsq(&["show", "energy.t", "--passes", "magic"]).fails_with(2, "magic");
     bench.sumsq(&["show", "energy.t", "--stage", "soup"]).fails_with(2, "soup");
 }

@@ -1,7 +1,7 @@
 //! The energies of the demos mean the same as energy files and in the Rust front end.
 
 // By path: the examples crate would pull in the whole engine.
-#[path = "../../examples/src/energies.rs"]
+#[path = "../../examples/src/energies/mod.rs"]
 mod energies;
 
 use sumsq_energy::{Energy, EnergyError};
@@ -27,6 +27,10 @@ fn describe(e: &Energy) -> String {
         for v in &g.vertices {
             line(format!("  {} {} at {}", v.name, e.space_name(v.space), v.position));
         }
+    }
+    for c in &e.computed {
+        let values: Vec<_> = c.values.iter().map(|&v| e.dag.display_with(v, e).to_string()).collect();
+        line(format!("computed {} {} {values:?}", c.name, e.space_name(c.space)));
     }
     for (space, x) in &e.excludes {
         line(format!("exclude {} {}", e.space_name(*space), e.dag.display_with(*x, e)));
@@ -76,4 +80,34 @@ fn volumetric_mesh_deformation() {
 #[test]
 fn poisson_image_editing() {
     compare("poisson_image_editing", energies::poisson_image_editing(), 4 * 4);
+}
+
+#[test]
+fn cotangent_mesh_smoothing() {
+    compare("cotangent_mesh_smoothing", energies::cotangent_mesh_smoothing(), 3 + 3);
+}
+
+#[test]
+fn embedded_deformation() {
+    compare("embedded_deformation", energies::embedded_deformation(), 3 + 3 + 6);
+}
+
+#[test]
+fn robust_nonrigid_alignment() {
+    compare("robust_nonrigid_alignment", energies::robust_nonrigid_alignment(), 1 + 1 + 3);
+}
+
+#[test]
+fn shape_from_shading() {
+    compare("shape_from_shading", energies::shape_from_shading(), 1 + 2 + 3);
+}
+
+#[test]
+fn optical_flow() {
+    compare("optical_flow", energies::optical_flow(), 1 + 4 * 2);
+}
+
+#[test]
+fn intrinsic_image_decomposition() {
+    compare("intrinsic_image_decomposition", energies::intrinsic_image_decomposition(), 3 + 2 * (3 + 1) + 1);
 }

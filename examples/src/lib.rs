@@ -3,7 +3,11 @@
 pub mod demos;
 pub mod energies;
 pub mod io;
+pub mod panels;
 pub mod plot;
+mod pyramid;
+mod random;
 mod raster;
 pub mod render;
+mod vec3;
 pub mod warp;

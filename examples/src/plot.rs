@@ -13,6 +13,12 @@ const SIZE: (u32, u32) = (900, 560);
 #[error("cannot draw the plot: {0}")]
 pub struct PlotError(String);
 
+impl PlotError {
+    pub(crate) fn new(reason: impl ToString) -> PlotError {
+        PlotError(reason.to_string())
+    }
+}
+
 /// Energy against iteration, the energy on a logarithmic axis; `energies[0]` is the energy at the start. Values that are not
 /// positive and finite have no place on that axis and are left out.
 pub fn energies(title: &str, energies: &[f64]) -> Result<RgbImage, PlotError> {
@@ -28,7 +34,8 @@ pub fn energies(title: &str, energies: &[f64]) -> Result<RgbImage, PlotError> {
     RgbImage::from_raw(SIZE.0, SIZE.1, bytes).ok_or_else(|| PlotError("wrong buffer size".to_string()))
 }
 
-fn register_font() -> Result<(), PlotError> {
+/// Makes the font known to plotters; again does no harm.
+pub(crate) fn register_font() -> Result<(), PlotError> {
     plotters::style::register_font("sans-serif", FontStyle::Normal, FONT)
         .map_err(|_| PlotError("the font is damaged".to_string()))
 }

@@ -2,10 +2,8 @@
 
 use crate::io::Mesh;
 use crate::raster;
+use crate::vec3::{Vec3, cross, dot, normalize, sub};
 use image::{Rgb, RgbImage};
-
-/// A vector or colour of three numbers.
-type Vec3 = [f32; 3];
 
 /// Samples per pixel along each axis.
 const SUPERSAMPLING: u32 = 2;
@@ -49,8 +47,19 @@ impl View {
         View { right, up, towards, middle: [middle(x), middle(y)], half: [half(x), half(y)] }
     }
 
+    /// The same direction, with `middle` in the middle and what is seen scaled by `factor`.
+    pub(crate) fn closer(self, middle: Vec3, factor: f32) -> View {
+        let half = self.half.map(|h| factor * h);
+        View { middle: [dot(middle, self.right), dot(middle, self.up)], half, ..self }
+    }
+
+    /// Whether a surface with that normal is seen from outside.
+    pub(crate) fn faces(&self, normal: Vec3) -> bool {
+        dot(normal, self.towards) > 0.0
+    }
+
     /// Position in a picture of that size, and depth (larger is nearer).
-    fn project(&self, p: Vec3, width: u32, height: u32) -> ([f32; 2], f32) {
+    pub(crate) fn project(&self, p: Vec3, width: u32, height: u32) -> ([f32; 2], f32) {
         let scale = (width as f32 / (2.0 * self.half[0])).min(height as f32 / (2.0 * self.half[1]));
         let x = 0.5 * width as f32 + scale * (dot(p, self.right) - self.middle[0]);
         let y = 0.5 * height as f32 - scale * (dot(p, self.up) - self.middle[1]);
@@ -82,7 +91,7 @@ pub fn render(mesh: &Mesh, colours: &[Vec3], view: &View, width: u32, height: u3
 }
 
 /// Vertex normals: the sum of the adjacent triangles' normals weighted by their areas, unit length.
-fn normals(mesh: &Mesh) -> Vec<Vec3> {
+pub(crate) fn normals(mesh: &Mesh) -> Vec<Vec3> {
     let mut normals = vec![[0.0; 3]; mesh.positions.len()];
     for corners in &mesh.triangles {
         let [a, b, c] = corners.map(|v| mesh.positions[v as usize]);
@@ -128,7 +137,7 @@ fn downsample(light: &[Vec3], width: u32, height: u32) -> RgbImage {
 }
 
 /// The sRGB transfer function, IEC 61966-2-1.
-fn srgb(linear: f32) -> u8 {
+pub(crate) fn srgb(linear: f32) -> u8 {
     let linear = linear.clamp(0.0, 1.0);
     let encoded = if linear <= 0.003_130_8 { 12.92 * linear } else { 1.055 * linear.powf(1.0 / 2.4) - 0.055 };
     (255.0 * encoded).round() as u8
@@ -136,24 +145,6 @@ fn srgb(linear: f32) -> u8 {
 
 fn blend(k: [f32; 3], of: [Vec3; 3]) -> Vec3 {
     [0, 1, 2].map(|i| k[0] * of[0][i] + k[1] * of[1][i] + k[2] * of[2][i])
-}
-
-fn dot(a: Vec3, b: Vec3) -> f32 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-}
-
-fn sub(a: Vec3, b: Vec3) -> Vec3 {
-    [0, 1, 2].map(|i| a[i] - b[i])
-}
-
-fn cross(a: Vec3, b: Vec3) -> Vec3 {
-    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-}
-
-/// Unit length; zero stays zero.
-fn normalize(a: Vec3) -> Vec3 {
-    let length = dot(a, a).sqrt();
-    if length > 0.0 { a.map(|x| x / length) } else { a }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a solve may be told.
 
 use std::time::Duration;
+use sumsq_energy::derive::Passes;
 
 /// Outer method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -89,6 +90,8 @@ pub struct Options {
     pub backend: Backend,
     /// Worker threads; `None`: all cores.
     pub threads: Option<usize>,
+    /// Passes over the routines: fewer than all for measurements only.
+    pub passes: Passes,
 }
 
 impl Default for Options {
@@ -112,6 +115,7 @@ impl Default for Options {
             preconditioner: Preconditioner::default(),
             backend: Backend::default(),
             threads: None,
+            passes: Passes::ALL,
         }
     }
 }

@@ -51,7 +51,7 @@ impl Solver {
             return Err(SolveError::Backend("cuda"));
         }
         let settings = Settings::new(&energy, options)?;
-        let prepared = Prepared::new(&energy);
+        let prepared = Prepared::new(&energy, options.passes);
         let target = HostTarget::host();
         let modules = Modules::new(&settings.skeleton(&energy, &prepared), &target)?;
         let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
@@ -85,7 +85,7 @@ impl Solver {
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
 pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction>, SolveError> {
     let settings = Settings::new(energy, options)?;
-    let prepared = Prepared::new(energy);
+    let prepared = Prepared::new(energy, options.passes);
     let k = settings.skeleton(energy, &prepared);
     let lower_one = |(p, s)| lower(&p, &s, &LowerOptions::default());
     Ok(pipelines(&k).into_iter().flatten().map(lower_one).collect::<Result<_, _>>()?)

@@ -124,3 +124,36 @@ fn graphs() {
         ],
     );
 }
+
+/// Computed arrays over strips, sums over all instances into globals, a graph beside a stencil.
+#[test]
+fn computed_arrays_and_globals() {
+    let text = r#"
+        local W, H, N = Dim("W", 0), Dim("H", 1), Dim("N", 2)
+        local X = Unknown("X", opt_float2, {W,H}, 0)
+        local T = Unknown("T", opt_float3, {}, 1)
+        local A = Array("A", opt_float2, {W,H}, 2)
+        local B = Array("B", opt_float, {N}, 3)
+        local G = Graph("G", 4, "p", {W,H}, 5, "n", {N}, 6)
+        Exclude(greater(A(0,0,0), 0.9))
+        local S = ComputedArray("S", {W,H}, Vector(sin(X(0,0,0)) * T(0), X(0,0,1) * X(1,0,0)))
+        Energy(X(0,0) - A(0,0))
+        Energy(S(0,0) - S(0,1), 0.1 * (S(0,0,1) - T(1) * S(-1,0,0)))
+        Energy(B(G.n) * X(G.p, 0) + T(2) - S(G.p, 1))
+        Energy(0.1 * T())
+    "#;
+    let (w, h, n, e) = (131, 157, 4001, 20_011);
+    let mut random = Random(5);
+    let [x, y] = [random.below(w, e), random.below(h, e)];
+    same_bits(
+        text,
+        &[
+            doubles("X", &[h, w, 2], random.numbers(2 * w * h)),
+            doubles("T", &[3], random.numbers(3)),
+            doubles("A", &[h, w, 2], random.numbers(2 * w * h)),
+            doubles("B", &[n], random.numbers(n)),
+            indices("G.p", 2, x.into_iter().zip(y).flat_map(|(x, y)| [x, y]).collect()),
+            indices("G.n", 1, random.below(n, e)),
+        ],
+    );
+}

@@ -110,8 +110,12 @@ cases! { check_derivatives:
     arap_mesh_deformation "arap_mesh_deformation",
     volumetric_mesh_deformation "volumetric_mesh_deformation",
     poisson_image_editing_small "poisson_image_editing_small",
+    shape_from_shading_small "shape_from_shading_small",
+    optical_flow_small "optical_flow_small",
 }
 
+// Not shape_from_shading_small: from step 9 on its systems are so ill-conditioned that a solve without refinement leaves the
+// trace by 1e-6.
 cases! { gauss_newton_cholesky check_gauss_newton Cholesky:
     laplacian_small "laplacian_small", laplacian "laplacian",
     curve_fitting_small "curveFitting_small", curve_fitting "curveFitting",
@@ -119,6 +123,7 @@ cases! { gauss_newton_cholesky check_gauss_newton Cholesky:
     arap_mesh_deformation "arap_mesh_deformation",
     volumetric_mesh_deformation "volumetric_mesh_deformation",
     poisson_image_editing_small "poisson_image_editing_small",
+    optical_flow_small "optical_flow_small",
 }
 
 cases! { gauss_newton_cg check_gauss_newton Cg:
@@ -126,6 +131,8 @@ cases! { gauss_newton_cg check_gauss_newton Cg:
     arap_mesh_deformation "arap_mesh_deformation",
     volumetric_mesh_deformation "volumetric_mesh_deformation",
     poisson_image_editing_small "poisson_image_editing_small",
+    shape_from_shading_small "shape_from_shading_small",
+    optical_flow_small "optical_flow_small",
 }
 
 cases! { lm_cholesky check_lm Cholesky:
@@ -134,6 +141,8 @@ cases! { lm_cholesky check_lm Cholesky:
     arap_mesh_deformation "arap_mesh_deformation" true,
     volumetric_mesh_deformation "volumetric_mesh_deformation" true,
     poisson_image_editing_small "poisson_image_editing_small" true,
+    shape_from_shading_small "shape_from_shading_small" false,
+    optical_flow_small "optical_flow_small" false,
 }
 
 cases! { lm_cg check_lm Cg:
@@ -142,6 +151,8 @@ cases! { lm_cg check_lm Cg:
     arap_mesh_deformation "arap_mesh_deformation" true,
     volumetric_mesh_deformation "volumetric_mesh_deformation" true,
     poisson_image_editing_small "poisson_image_editing_small" true,
+    shape_from_shading_small "shape_from_shading_small" false,
+    optical_flow_small "optical_flow_small" false,
 }
 
 /// At 512 x 512 the numbers are listed, the vectors are not.
@@ -167,6 +178,8 @@ fn jacobi_pcg_takes_the_expected_iterations() {
         ("volumetric_mesh_deformation", 131, 158),
         ("image_warping_small", 397, 553),
         ("arap_mesh_deformation", 534, 563),
+        ("shape_from_shading_small", 975, 1358),
+        ("optical_flow_small", 525, 602),
     ];
     for (name, at_1e9, at_1e12) in counts {
         let Some(case) = Case::open(name) else { return };

@@ -62,6 +62,8 @@ mod all {
         curveFitting_small,
         curveFitting,
         arap_mesh_deformation,
-        volumetric_mesh_deformation
+        volumetric_mesh_deformation,
+        shape_from_shading_small,
+        optical_flow_small
     );
 }

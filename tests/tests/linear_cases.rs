@@ -73,4 +73,6 @@ cases! {
     volumetric_mesh_deformation "volumetric_mesh_deformation" [131, 158],
     image_warping_small "image_warping_small" [397, 553],
     arap_mesh_deformation "arap_mesh_deformation" [534, 563],
+    shape_from_shading_small "shape_from_shading_small" [975, 1358],
+    optical_flow_small "optical_flow_small" [525, 602],
 }

@@ -60,6 +60,8 @@ cases! {
     arap_mesh_deformation "arap_mesh_deformation" true,
     volumetric_mesh_deformation "volumetric_mesh_deformation" true,
     image_warping_small "image_warping_small" false,
+    shape_from_shading_small "shape_from_shading_small" false,
+    optical_flow_small "optical_flow_small" false,
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sumsq::codegen::backend::HostTarget;
 use sumsq::codegen::backend::llvm::Kernel;
 use sumsq::codegen::lower::{LowerOptions, lower_timed};
+use sumsq::energy::derive::Passes;
 use sumsq::energy::model::Energy;
 use sumsq::generated::Prepared;
 use sumsq::generated::compile::{Settings, pipelines};
@@ -51,7 +52,7 @@ fn breakdown(text: &str) -> Vec<(String, Duration)> {
     timed("read the text", &mut || energy = Energy::from_text("image_warping.t", text).ok());
     let energy = energy.expect("the energy is well formed");
     let mut prepared = None;
-    timed("derive", &mut || prepared = Some(Prepared::new(&energy)));
+    timed("derive", &mut || prepared = Some(Prepared::new(&energy, Passes::ALL)));
     let prepared = prepared.expect("just derived");
     let settings = Settings::new(&energy, &Options::default()).expect("the default options fit");
     let mut all = vec![];

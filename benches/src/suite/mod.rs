@@ -1,5 +1,6 @@
 //! The benchmarks by name.
 
+mod ablation;
 mod compile;
 mod explicit;
 mod pcg;
@@ -14,5 +15,10 @@ pub const THREADS: usize = 2;
 pub type Benchmark = (&'static str, fn() -> Report);
 
 /// Every benchmark.
-pub const BENCHMARKS: &[Benchmark] =
-    &[("stream", stream::run), ("pcg", pcg::run), ("explicit", explicit::run), ("compile", compile::run)];
+pub const BENCHMARKS: &[Benchmark] = &[
+    ("stream", stream::run),
+    ("pcg", pcg::run),
+    ("explicit", explicit::run),
+    ("compile", compile::run),
+    ("ablation", ablation::run),
+];

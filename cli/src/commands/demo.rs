@@ -1,51 +1,43 @@
 //! `sumsq demo`.
 
-use crate::args::{DemoArgs, DemoName};
+use crate::args::DemoArgs;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{engine, report};
-use std::path::{Path, PathBuf};
+use crate::report;
 use std::process::ExitCode;
-use sumsq::Report;
-use sumsq_examples::demos::{Problem, arap_mesh_deformation, image_warping};
+use sumsq::Iteration;
+use sumsq_examples::demos::{ALL, Demo, Pass};
 
-/// Solves a demo's problem and writes its pictures, results and report.
+/// Runs a demo and writes its pictures and report; without a name lists all demos.
 pub fn run(args: &DemoArgs) -> Result<ExitCode, Failure> {
+    let Some(demo) = args.name.as_deref().and_then(Demo::find) else {
+        let width = ALL.iter().map(|demo| demo.name.len()).max().unwrap_or(0);
+        ALL.iter().for_each(|demo| println!("{:width$}  {}", demo.name, demo.about));
+        return Ok(ExitCode::SUCCESS);
+    };
     std::fs::create_dir_all(&args.out).map_err(|error| {
         Failure::Input(miette::miette!("cannot make the folder {}: {error}", args.out.display()))
     })?;
-    let (name, report, mut files) = match args.name {
-        DemoName::ImageWarping => {
-            let scene = image_warping::Scene::tulips().map_err(Failure::input)?;
-            let solved = solve(&scene.problem())?;
-            let energies = report::energies(&solved.report);
-            let files = scene.write(&solved.unknowns, &energies, &args.out).map_err(Failure::input)?;
-            ("image_warping", solved.report, files)
-        }
-        DemoName::ArapMeshDeformation => {
-            let scene = arap_mesh_deformation::Scene::dog().map_err(Failure::input)?;
-            let solved = solve(&scene.problem())?;
-            let energies = report::energies(&solved.report);
-            let files = scene.write(&solved.unknowns, &energies, &args.out).map_err(Failure::input)?;
-            ("arap_mesh_deformation", solved.report, files)
-        }
-    };
-    files.push(write_report(name, &report, &args.out)?);
-    print!("{name}: {}", report::table(&report));
-    for file in files {
+    let progress = Progress::open_ended();
+    let mut observe = |label: &str, step: &Iteration| progress.step_of(label, step);
+    let played = demo.run(&args.out, &mut observe).map_err(Failure::input)?;
+    progress.end();
+    let json = args.out.join(format!("{}.json", demo.name));
+    report::write_demo_json(&json, &played)?;
+    print!("{}: {}", demo.name, passes(&played.passes));
+    for m in &played.measures {
+        println!("{}: {:.4} {} before, {:.4} {} after", m.name, m.before, m.unit, m.after, m.unit);
+    }
+    for file in played.files.iter().chain([&json]) {
         println!("wrote {}", file.display());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn solve(problem: &Problem) -> Result<engine::Solved, Failure> {
-    let energy = engine::from_text(problem.energy, problem.text)?;
-    let progress = Progress::new(problem.options.iterations);
-    engine::solve(energy, &problem.inputs, &problem.options, &mut |step| progress.step(step))
-}
-
-fn write_report(name: &str, report: &Report, out: &Path) -> Result<PathBuf, Failure> {
-    let path = out.join(format!("{name}.json"));
-    report::write_json(&path, report)?;
-    Ok(path)
+/// The table of a single solve; of several, a line each.
+fn passes(passes: &[Pass]) -> String {
+    match passes {
+        [single] => report::table(&single.report),
+        several => report::summary(several),
+    }
 }

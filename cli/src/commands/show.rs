@@ -8,22 +8,24 @@ use std::process::ExitCode;
 use sumsq::energy::dag::{Dag, ExprId, Source};
 use sumsq::energy::derive::{OpCount, Routines, count_ops};
 use sumsq::energy::model::{Domain, Energy, Field};
+use sumsq::generated::Prepared;
+use sumsq::generated::counts::{operation_counts, table};
 
 /// Prints one stage of what an energy is compiled to.
 pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
     let energy = engine::load(&args.energy)?;
     let text = match args.stage {
-        Stage::Declarations => declarations(&energy),
+        Stage::Declarations => declarations(&energy, args),
         Stage::Dag => residuals(&energy, args.stats),
         Stage::Derivatives => derivatives(&energy, args.stats),
-        Stage::Routines => routines(&Routines::build(&energy), &energy, args.stats),
-        Stage::Loops | Stage::Llvm | Stage::Asm => engine::compiled_text(&energy, args.stage)?,
+        Stage::Routines => routines(&Routines::build_with(&energy, args.passes), &energy, args.stats),
+        Stage::Loops | Stage::Llvm | Stage::Asm => engine::compiled_text(&energy, args.stage, args.passes)?,
     };
     print!("{text}");
     Ok(ExitCode::SUCCESS)
 }
 
-fn declarations(energy: &Energy) -> String {
+fn declarations(energy: &Energy, args: &ShowArgs) -> String {
     let mut text = String::new();
     let mut line = |what: &str, rest: String| {
         let _ = writeln!(text, "{what:<9} {rest}");
@@ -53,6 +55,10 @@ fn declarations(energy: &Energy) -> String {
     }
     if let Some(use_it) = energy.use_preconditioner {
         line("option", format!("UsePreconditioner({use_it})"));
+    }
+    if args.stats {
+        text.push('\n');
+        text.push_str(&table(&operation_counts(energy, &Prepared::new(energy, args.passes))));
     }
     text
 }

@@ -66,7 +66,7 @@ impl Dag {
             same
         });
         flat.retain(|&(c, _)| c != 0.0);
-        if self.nesting < NESTING_LIMIT && flat.len() > 1 {
+        if !self.ungrouped && self.nesting < NESTING_LIMIT && flat.len() > 1 {
             self.nesting += 1;
             let merged = self.merge_selects(&flat);
             let result = merged.map(|m| self.sum(constant, &m));

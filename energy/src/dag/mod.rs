@@ -35,12 +35,19 @@ pub struct Dag {
     derivatives: FxHashMap<(ExprId, ExprId), ExprId>,
     /// How many normalising constructors are active inside each other; bounds recursion on adversarial nests.
     nesting: u32,
+    /// Terms of a sum under one condition stay apart.
+    ungrouped: bool,
 }
 
 impl Dag {
     /// An empty arena.
     pub fn new() -> Dag {
         Dag::default()
+    }
+
+    /// Whether terms of a sum under one condition share one Select from here on (they do at first).
+    pub fn set_grouping(&mut self, on: bool) {
+        self.ungrouped = !on;
     }
 
     /// Number of nodes ever built.

@@ -1,7 +1,7 @@
 //! Hoisting: the parts of a routine that depend on one element only and not on the direction, computed once per
 //! linearisation and stored beside the unknowns (ARAP then keeps a cosine and a sine per pixel).
 
-use super::{count_ops, simplify};
+use super::{Passes, count_ops, simplify};
 use crate::dag::{Access, At, Dag, ExprId, Node, Offset, Source};
 use crate::model::{Energy, SpaceId};
 use rustc_hash::FxHashMap;
@@ -33,8 +33,8 @@ enum Reads {
 ///
 /// Stored values are 0 outside the domain where the expression itself would be its value at zero reads. Where the two
 /// differ, the read is guarded by its own `InBounds`, which the enclosing guard usually resolves again. The passes run again
-/// on the roots.
-pub fn hoist(energy: &Energy, dag: &mut Dag, roots: &[ExprId]) -> Hoisted {
+/// on the roots. Without the pass itself, reads of computed arrays alone are replaced.
+pub fn hoist(energy: &Energy, dag: &mut Dag, roots: &[ExprId], passes: Passes) -> Hoisted {
     let mut reads: FxHashMap<ExprId, Reads> = FxHashMap::default();
     let mut costly: FxHashMap<ExprId, bool> = FxHashMap::default();
     for n in dag.reachable(roots) {
@@ -42,7 +42,8 @@ pub fn hoist(energy: &Energy, dag: &mut Dag, roots: &[ExprId]) -> Hoisted {
         reads.insert(n, own);
         let division = matches!(dag.node(n), Node::Prod(factors) if factors.iter().any(|f| f.1 < 0));
         let inherited = dag.children(n).iter().any(|c| costly[c]);
-        costly.insert(n, inherited || division || is_costly(dag, n));
+        let worth_it = || inherited || division || is_costly(dag, n);
+        costly.insert(n, reads_computed(dag, n) || (passes.hoisting && worth_it()));
     }
     let candidate = |n: ExprId| match &reads[&n] {
         Reads::Element(space, at) if costly[&n] && !dag.is_boolean(n) => Some((*space, at)),
@@ -60,18 +61,22 @@ pub fn hoist(energy: &Energy, dag: &mut Dag, roots: &[ExprId]) -> Hoisted {
         stored.insert(n, read_hoisted(energy, dag, n, (space, at), &mut values));
     }
     let replaced = dag.substitute_ids(roots, &mut |_, n| stored.get(&n).copied());
-    let (roots, _) = simplify(dag, &replaced);
+    let (roots, _) = simplify(dag, &replaced, passes);
     Hoisted { values, roots }
 }
 
-/// Whether a node is worth a store by itself. Computed arrays and their partials are: the sweeps have no other way to them.
+/// Whether a node is worth a store by itself.
 fn is_costly(dag: &Dag, n: ExprId) -> bool {
     match dag.node(n) {
         Node::Call(..) => count_ops(dag, &[n]).transcendental > 0,
         Node::Sample { .. } => true,
-        Node::Access(a) => matches!(a.source, Source::Computed(_) | Source::Partial(_)),
         _ => false,
     }
+}
+
+/// Whether a node reads a computed array or its partials: the sweeps have no other way to them.
+fn reads_computed(dag: &Dag, n: ExprId) -> bool {
+    matches!(dag.node(n), Node::Access(a) if matches!(a.source, Source::Computed(_) | Source::Partial(_)))
 }
 
 fn reads_of(energy: &Energy, dag: &Dag, n: ExprId, reads: &FxHashMap<ExprId, Reads>) -> Reads {

@@ -22,6 +22,7 @@ mod factor;
 mod global;
 mod graph;
 mod hoist;
+mod passes;
 mod robust;
 mod share;
 mod simplify;
@@ -33,6 +34,7 @@ pub use count::{OpCount, count_ops};
 pub use global::GlobalRoutines;
 pub use graph::{GraphRoutines, SlotRoutines};
 pub use hoist::{Hoisted, hoist};
+pub use passes::Passes;
 pub use share::share_parts;
 pub use simplify::{PassReport, assume_guards, factor_sums, simplify};
 pub use stencil::SpaceRoutines;
@@ -73,14 +75,20 @@ pub struct Routines {
 impl Routines {
     /// Differentiates, assembles and simplifies the routines of `energy`.
     pub fn build(energy: &Energy) -> Routines {
-        let mut routines = Routines::assemble(energy);
-        routines.simplify();
+        Routines::build_with(energy, Passes::ALL)
+    }
+
+    /// The same with some passes only.
+    pub fn build_with(energy: &Energy, passes: Passes) -> Routines {
+        let mut routines = Routines::assemble(energy, passes);
+        routines.simplify(passes);
         routines
     }
 
     /// The routines as assembled, simplified by the DAG's constructors only.
-    pub fn assemble(energy: &Energy) -> Routines {
+    pub fn assemble(energy: &Energy, passes: Passes) -> Routines {
         let mut dag = energy.dag.clone();
+        dag.set_grouping(passes.bounds);
         let chain = Chain::new(energy, &mut dag);
         let templates = templates(energy, &mut dag, &chain);
         let spaces = (0..energy.spaces.len())

@@ -1,7 +1,7 @@
 //! The passes over assembled routines, in order: guards, factoring, sharing. Each keeps its result only where it needs no more
 //! operations than before, and reports the counts.
 
-use super::{OpCount, Routines, count_ops, factor::factor, share_parts};
+use super::{OpCount, Passes, Routines, count_ops, factor::factor, share_parts};
 use crate::dag::{Dag, ExprId, Node};
 use rustc_hash::FxHashMap;
 
@@ -17,15 +17,22 @@ pub struct PassReport {
 /// Nodes that [`assume_guards`] may visit below guards, in all; a cap against quadratic work on deep nests.
 const ASSUME_BUDGET: usize = 1 << 20;
 
-/// Runs every pass on one routine.
-pub fn simplify(dag: &mut Dag, roots: &[ExprId]) -> (Vec<ExprId>, Vec<(&'static str, OpCount)>) {
+/// Runs the wanted passes on one routine.
+pub fn simplify(
+    dag: &mut Dag,
+    roots: &[ExprId],
+    wanted: Passes,
+) -> (Vec<ExprId>, Vec<(&'static str, OpCount)>) {
     type Pass = fn(&mut Dag, &[ExprId]) -> Vec<ExprId>;
-    let passes: [(&'static str, Pass); 3] =
-        [("guards", assume_guards), ("factored", factor_sums), ("shared", share_parts)];
+    let passes: [(bool, &'static str, Pass); 3] = [
+        (wanted.bounds, "guards", assume_guards),
+        (wanted.polynomial, "factored", factor_sums),
+        (wanted.sharing, "shared", share_parts),
+    ];
     let mut current = roots.to_vec();
     let mut count = count_ops(dag, &current);
     let mut stages = vec![("assembled", count)];
-    for (name, pass) in passes {
+    for (_, name, pass) in passes.into_iter().filter(|p| p.0) {
         let next = pass(dag, &current);
         let next_count = count_ops(dag, &next);
         if next_count.weight() <= count.weight() {
@@ -38,11 +45,11 @@ pub fn simplify(dag: &mut Dag, roots: &[ExprId]) -> (Vec<ExprId>, Vec<(&'static 
 
 impl Routines {
     /// Simplifies every routine in place; appends to [`Routines::passes`].
-    pub fn simplify(&mut self) {
+    pub fn simplify(&mut self, wanted: Passes) {
         let Routines { dag, spaces, graphs, globals, costs, computed, partials, passes } = self;
         let mut run = |routine: String, roots: &mut [&mut ExprId]| {
             let before: Vec<ExprId> = roots.iter().map(|r| **r).collect();
-            let (after, stages) = simplify(dag, &before);
+            let (after, stages) = simplify(dag, &before, wanted);
             roots.iter_mut().zip(after).for_each(|(r, a)| **r = a);
             passes.push(PassReport { routine, stages });
         };

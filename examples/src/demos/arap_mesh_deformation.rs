@@ -1,11 +1,10 @@
 //! As-rigid-as-possible deformation of a mesh: some vertices are posed, the rest follows.
 
-use super::{DemoError, Problem, floats, indices, param, rows};
+use super::handle::{HELD, Handle, constraints, targets};
+use super::{DemoError, Problem, Run, floats, indices, param, rows};
 use crate::io::Mesh;
-use crate::io::picture::{side_by_side, write_png};
-use crate::plot;
+use crate::io::picture::side_by_side;
 use crate::render::{CLAY, View, render};
-use std::path::{Path, PathBuf};
 use sumsq::{NamedArray, Options};
 
 const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_10k.ply");
@@ -13,19 +12,6 @@ const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_10k.p
 /// Weights of handles and of rigidity, as the square roots that the energy takes.
 const W_FIT_SQRT: f32 = 5.0;
 const W_REG_SQRT: f32 = 1.0;
-
-/// Vertices near a point, moved together: turned by `angle` (radians) about an axis through the point, then shifted.
-#[derive(Clone, Copy, Debug)]
-struct Handle {
-    centre: [f32; 3],
-    radius: f32,
-    axis: [f32; 3],
-    angle: f32,
-    shift: [f32; 3],
-}
-
-const HELD: Handle =
-    Handle { centre: [0.0; 3], radius: 0.0, axis: [0.0, 1.0, 0.0], angle: 0.0, shift: [0.0; 3] };
 
 /// The dog faces +x, its left is +y, up is +z; the paws stand at z = 0. It gives the right paw, looks up and to its right, and
 /// raises its tail.
@@ -43,6 +29,15 @@ const POSE: [Handle; 6] = [
     },
     Handle { centre: [-0.716, 0.0, 0.336], radius: 0.03, angle: 1.3, shift: [0.02, 0.06, 0.33], ..HELD },
 ];
+
+/// Poses the dog.
+pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
+    let scene = Scene::dog()?;
+    let deformed = scene.deformed(&run.solve(&scene.problem())?)?;
+    run.mesh("", &deformed)?;
+    run.picture("", &scene.before_and_after(&deformed))?;
+    run.plot()
+}
 
 /// A mesh and where its handles go.
 #[derive(Clone, Debug)]
@@ -65,17 +60,13 @@ impl Scene {
 
     fn posed(ply: &[u8]) -> Result<Scene, DemoError> {
         let mesh = Mesh::from_ply(ply).map_err(DemoError::Data)?;
-        let targets =
-            mesh.positions.iter().map(|&p| POSE.iter().find_map(|handle| handle.target(p))).collect();
-        Ok(Scene { mesh, targets })
+        Ok(Scene { targets: targets(&POSE, &mesh.positions), mesh })
     }
 
     /// The problem: Offset and Angle of every vertex, started at rest. Each edge is in the graph in both directions.
     pub fn problem(&self) -> Problem {
         let count = self.mesh.positions.len();
         let rest = self.mesh.positions.as_flattened().to_vec();
-        let constraints =
-            self.targets.iter().flat_map(|target| target.unwrap_or([f32::NEG_INFINITY; 3])).collect();
         let edges = self.mesh.directed_edges();
         Problem {
             energy: "arap_mesh_deformation",
@@ -84,7 +75,7 @@ impl Scene {
                 floats("Offset", &[count, 3], rest.clone()),
                 floats("Angle", &[count, 3], vec![0.0; 3 * count]),
                 floats("UrShape", &[count, 3], rest),
-                floats("Constraints", &[count, 3], constraints),
+                floats("Constraints", &[count, 3], constraints(&self.targets)),
                 param("w_fitSqrt", W_FIT_SQRT),
                 param("w_regSqrt", W_REG_SQRT),
                 indices("G.v0", edges.iter().map(|edge| edge[0])),
@@ -94,22 +85,10 @@ impl Scene {
         }
     }
 
-    /// Writes the deformed mesh, a picture of before and after, and the plot of the energies (at the start, then after each step).
-    pub fn write(
-        &self,
-        solution: &[NamedArray],
-        energies: &[f64],
-        out: &Path,
-    ) -> Result<Vec<PathBuf>, DemoError> {
-        let moved = rows::<3>(solution, "Offset", self.mesh.positions.len())?;
-        let deformed = Mesh { positions: moved, triangles: self.mesh.triangles.clone() };
-        let names =
-            ["arap_mesh_deformation.ply", "arap_mesh_deformation.png", "arap_mesh_deformation_energy.png"];
-        let [mesh, picture, plot] = names.map(|name| out.join(name));
-        deformed.write_ply(&mesh)?;
-        write_png(&picture, &self.before_and_after(&deformed))?;
-        write_png(&plot, &plot::energies("arap_mesh_deformation", energies)?)?;
-        Ok(vec![mesh, picture, plot])
+    /// The mesh with its vertices at the solution.
+    fn deformed(&self, solution: &[NamedArray]) -> Result<Mesh, DemoError> {
+        let positions = rows::<3>(solution, "Offset", self.mesh.positions.len())?;
+        Ok(Mesh { positions, triangles: self.mesh.triangles.clone() })
     }
 
     /// Both meshes from the same place; posed vertices are coloured.
@@ -123,59 +102,10 @@ impl Scene {
     }
 }
 
-impl Handle {
-    /// Where the vertex at `p` goes, if it belongs to this handle. (Rodrigues' rotation about a unit axis.)
-    fn target(&self, p: [f32; 3]) -> Option<[f32; 3]> {
-        let arm = [0, 1, 2].map(|i| p[i] - self.centre[i]);
-        if dot(arm, arm) > self.radius * self.radius {
-            return None;
-        }
-        let axis = self.axis.map(|a| a / dot(self.axis, self.axis).sqrt());
-        let cross = [
-            axis[1] * arm[2] - axis[2] * arm[1],
-            axis[2] * arm[0] - axis[0] * arm[2],
-            axis[0] * arm[1] - axis[1] * arm[0],
-        ];
-        let (sin, cos) = self.angle.sin_cos();
-        let along = dot(axis, arm) * (1.0 - cos);
-        Some(
-            [0, 1, 2]
-                .map(|i| self.centre[i] + self.shift[i] + cos * arm[i] + sin * cross[i] + along * axis[i]),
-        )
-    }
-}
-
-fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use sumsq::ArrayData;
-
-    #[test]
-    fn handles_move_rigidly() {
-        let handle = POSE[4];
-        let points = [[0.37, 0.01, 0.70], [0.36, -0.02, 0.68], [0.39, 0.0, 0.69]];
-        let moved = points.map(|p| handle.target(p).unwrap());
-        let distance = |a: [f32; 3], b: [f32; 3]| {
-            dot([0, 1, 2].map(|i| a[i] - b[i]), [0, 1, 2].map(|i| a[i] - b[i])).sqrt()
-        };
-        for (i, j) in [(0, 1), (1, 2), (2, 0)] {
-            assert!((distance(points[i], points[j]) - distance(moved[i], moved[j])).abs() < 1e-6);
-        }
-        assert_eq!(handle.target([0.0; 3]), None);
-    }
-
-    #[test]
-    fn held_vertices_stay_exactly() {
-        let p = [-0.53, 0.075, 0.02];
-        assert_eq!(
-            POSE[0].target(p),
-            Some(p).map(|p| [0, 1, 2].map(|i| POSE[0].centre[i] + (p[i] - POSE[0].centre[i])))
-        );
-    }
 
     #[test]
     fn the_problem_has_the_conventions_of_the_energy() {

@@ -1,10 +1,10 @@
 //! As-rigid-as-possible deformation of an image: a few pixels of a masked shape are dragged, the rest follows.
 
+use super::run::{Run, decode};
 use super::{DemoError, Problem, floats, param, rows};
-use crate::io::picture::{side_by_side, write_png};
-use crate::{plot, raster, warp};
+use crate::io::picture::side_by_side;
+use crate::{raster, warp};
 use image::{Rgb, RgbImage};
-use std::path::{Path, PathBuf};
 use sumsq::{NamedArray, Options};
 
 const PICTURE: &[u8] = include_bytes!("../../../data/image_warping/tulips.png");
@@ -14,6 +14,14 @@ const HANDLES: &str = include_str!("../../../data/image_warping/tulips.handles")
 /// Weights of handles and of rigidity, as the square roots that the energy takes.
 const W_FIT_SQRT: f32 = 10.0;
 const W_REG_SQRT: f32 = 0.1;
+
+/// Bends the tulips.
+pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
+    let scene = Scene::tulips()?;
+    let solution = run.solve(&scene.problem())?;
+    run.picture("", &scene.before_and_after(&solution)?)?;
+    run.plot()
+}
 
 /// A pixel that is dragged.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -42,8 +50,6 @@ impl Scene {
     /// From the bytes of a picture and of a mask of the same size (black is the shape), and handles: a line of `x y to_x to_y`
     /// each.
     pub fn new(picture: &[u8], mask: &[u8], handles: &str) -> Result<Scene, DemoError> {
-        let decode =
-            |bytes| image::load_from_memory(bytes).map_err(|error| DemoError::Data(error.to_string()));
         let picture = decode(picture)?.to_rgb8();
         let mask = decode(mask)?.to_luma8();
         if mask.dimensions() != picture.dimensions() {
@@ -95,24 +101,10 @@ impl Scene {
         }
     }
 
-    /// Writes the warped picture beside the source, and the plot of the energies (at the start, then after each step).
-    pub fn write(
-        &self,
-        solution: &[NamedArray],
-        energies: &[f64],
-        out: &Path,
-    ) -> Result<Vec<PathBuf>, DemoError> {
+    /// The warped picture beside the source.
+    fn before_and_after(&self, solution: &[NamedArray]) -> Result<RgbImage, DemoError> {
         let moved = rows::<2>(solution, "Offset", self.inside.len())?;
-        let warped = self.warped(&moved);
-        let both = side_by_side(&self.source(), &warped, 8);
-        let plot = plot::energies("image_warping", energies)?;
-        let files = [("image_warping.png", &both), ("image_warping_energy.png", &plot)];
-        let mut written = Vec::new();
-        for (name, picture) in files {
-            written.push(out.join(name));
-            write_png(&out.join(name), picture)?;
-        }
-        Ok(written)
+        Ok(side_by_side(&self.source(), &self.warped(&moved), 8))
     }
 
     /// The source, each handle a disc and the way it goes a line.

@@ -1,13 +1,108 @@
 //! The demos: each builds a problem from real input and draws its solution.
 //!
-//! A demo's inputs are part of the program, so that it runs from anywhere. How a problem is solved is the caller's business.
+//! A demo's inputs are part of the program, so that it runs from anywhere. A demo of several passes compiles its energy once
+//! and changes arrays, graphs, params or dims in between.
 
 pub mod arap_mesh_deformation;
+pub mod cotangent_mesh_smoothing;
+pub mod embedded_deformation;
+mod handle;
 pub mod image_warping;
+pub mod intrinsic_image_decomposition;
+pub mod optical_flow;
+pub mod poisson_image_editing;
+pub mod robust_nonrigid_alignment;
+mod run;
+pub mod shape_from_shading;
+pub mod volumetric_mesh_deformation;
+
+use run::Run;
+pub use run::{Measure, Observer, Outcome, Pass};
 
 use crate::io::FileError;
 use crate::plot::PlotError;
-use sumsq::{ArrayData, NamedArray, Options};
+use std::path::Path;
+use sumsq::data::DataError;
+use sumsq::energy::{Energy, EnergyError};
+use sumsq::{ArrayData, NamedArray, Options, ProblemData, SolveError, Solver};
+
+/// A demo.
+#[derive(Clone, Copy, Debug)]
+pub struct Demo {
+    /// Its name, and its energy's.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    play: fn(&mut Run<'_>) -> Result<(), DemoError>,
+}
+
+/// All demos.
+pub const ALL: [Demo; 10] = [
+    Demo {
+        name: "image_warping",
+        about: "a picture is bent by a few dragged pixels",
+        play: image_warping::play,
+    },
+    Demo {
+        name: "arap_mesh_deformation",
+        about: "a mesh is bent by a few posed vertices",
+        play: arap_mesh_deformation::play,
+    },
+    Demo {
+        name: "poisson_image_editing",
+        about: "a piece of one picture is cloned into another without a seam",
+        play: poisson_image_editing::play,
+    },
+    Demo {
+        name: "cotangent_mesh_smoothing",
+        about: "a noisy mesh is smoothed, its cotangent weights recomputed all the while",
+        play: cotangent_mesh_smoothing::play,
+    },
+    Demo {
+        name: "embedded_deformation",
+        about: "a coarse graph of affine maps is posed and carries a fine mesh along",
+        play: embedded_deformation::play,
+    },
+    Demo {
+        name: "volumetric_mesh_deformation",
+        about: "a lattice around a hand is twisted and bent, and the hand with it",
+        play: volumetric_mesh_deformation::play,
+    },
+    Demo {
+        name: "robust_nonrigid_alignment",
+        about: "a face is fitted to a scan of another expression, with clutter in it",
+        play: robust_nonrigid_alignment::play,
+    },
+    Demo {
+        name: "shape_from_shading",
+        about: "a noisy depth map takes its details from the photograph",
+        play: shape_from_shading::play,
+    },
+    Demo {
+        name: "optical_flow",
+        about: "where the pixels of one frame went in the next, from coarse to fine",
+        play: optical_flow::play,
+    },
+    Demo {
+        name: "intrinsic_image_decomposition",
+        about: "a photograph is taken apart into colours and light",
+        play: intrinsic_image_decomposition::play,
+    },
+];
+
+impl Demo {
+    /// The demo of that name.
+    pub fn find(name: &str) -> Option<Demo> {
+        ALL.into_iter().find(|demo| demo.name == name)
+    }
+
+    /// Runs it; pictures go to the folder `out`, which exists.
+    pub fn run(&self, out: &Path, observer: Observer<'_>) -> Result<Outcome, DemoError> {
+        let mut run = Run::new(self.name, out, observer);
+        (self.play)(&mut run)?;
+        Ok(run.outcome)
+    }
+}
 
 /// A problem, ready to be solved.
 #[derive(Clone, Debug)]
@@ -22,6 +117,15 @@ pub struct Problem {
     pub options: Options,
 }
 
+impl Problem {
+    /// The energy as machine code, and the inputs bound to it.
+    pub fn compile(&self) -> Result<(Solver, ProblemData), DemoError> {
+        let energy = Energy::from_text(self.energy, self.text)?;
+        let data = ProblemData::bind(&energy, &self.inputs)?;
+        Ok((Solver::compile(energy, &self.options)?, data))
+    }
+}
+
 /// Why a demo has no pictures.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
@@ -30,6 +134,12 @@ pub enum DemoError {
     File(#[from] FileError),
     #[error(transparent)]
     Plot(#[from] PlotError),
+    #[error(transparent)]
+    Energy(#[from] EnergyError),
+    #[error(transparent)]
+    Inputs(#[from] DataError),
+    #[error(transparent)]
+    Solve(#[from] SolveError),
     #[error("the demo's own data: {0}")]
     Data(String),
 }
@@ -41,6 +151,7 @@ fn floats(name: &str, shape: &[usize], values: Vec<f32>) -> NamedArray {
 
 /// A 0-d float32 parameter.
 fn param(name: &str, value: f32) -> NamedArray {
+    let value = std::env::var(format!("P_{name}")).map_or(value, |v| v.parse().unwrap()); // TEMPORARY
     floats(name, &[], vec![value])
 }
 

@@ -1,6 +1,7 @@
 //! Triangle meshes.
 
 use super::{FileError, obj, ply, save};
+use crate::vec3::{cross, length, sub};
 use std::path::Path;
 
 /// A triangle mesh; every index is in range.
@@ -68,6 +69,41 @@ impl Mesh {
         edges.dedup();
         edges
     }
+
+    /// Each edge of two triangles, once, as [from, to, left, right]: its ends, and the corners opposite to it in the triangle
+    /// that runs along it and in the one that runs against it.
+    pub fn wedges(&self) -> Vec<[u32; 4]> {
+        let corners = self.triangles.iter().flat_map(|&[a, b, c]| [([a, b], c), ([b, c], a), ([c, a], b)]);
+        let opposite: std::collections::BTreeMap<[u32; 2], u32> = corners.collect();
+        let both_sides = opposite.iter().filter(|([from, to], _)| from < to);
+        both_sides
+            .filter_map(|(&[from, to], &left)| Some([from, to, left, *opposite.get(&[to, from])?]))
+            .collect()
+    }
+
+    /// Per vertex: whether it lies on an edge of one triangle only.
+    pub(crate) fn rim(&self) -> Vec<bool> {
+        let edges = self.triangles.iter().flat_map(|&[a, b, c]| [[a, b], [b, c], [c, a]]);
+        let edges: std::collections::BTreeSet<[u32; 2]> = edges.collect();
+        let mut rim = vec![false; self.positions.len()];
+        for &[a, b] in edges.iter().filter(|&&[a, b]| !edges.contains(&[b, a])) {
+            (rim[a as usize], rim[b as usize]) = (true, true);
+        }
+        rim
+    }
+
+    /// The normal of a triangle, as long as twice its area.
+    pub(crate) fn face_normal(&self, triangle: usize) -> [f32; 3] {
+        let [a, b, c] = self.triangles[triangle].map(|v| self.positions[v as usize]);
+        cross(sub(b, a), sub(c, a))
+    }
+
+    /// Mean length of the edges; 0 without any.
+    pub fn mean_edge(&self) -> f32 {
+        let edges = self.directed_edges();
+        let length = |&[a, b]: &[u32; 2]| length(sub(self.positions[a as usize], self.positions[b as usize]));
+        edges.iter().map(length).sum::<f32>() / edges.len().max(1) as f32
+    }
 }
 
 #[cfg(test)]
@@ -132,5 +168,11 @@ mod tests {
     fn edges_go_both_ways_once() {
         let edges = square().directed_edges();
         assert_eq!(edges, [[0, 1], [0, 2], [0, 3], [1, 0], [1, 2], [2, 0], [2, 1], [2, 3], [3, 0], [3, 2]]);
+    }
+
+    #[test]
+    fn an_inner_edge_has_a_corner_on_either_side() {
+        assert_eq!(square().wedges(), [[0, 2, 3, 1]]);
+        assert_eq!(square().rim(), [true, true, true, true, false]);
     }
 }

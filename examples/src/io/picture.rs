@@ -8,7 +8,12 @@ use std::path::Path;
 /// Reads a PNG or JPEG file, told apart by its contents.
 pub fn read(path: &Path) -> Result<DynamicImage, FileError> {
     let bytes = std::fs::read(path).map_err(|source| FileError::read(path, source))?;
-    image::load_from_memory(&bytes).map_err(|error| FileError::format(path, error))
+    decode(&bytes).map_err(|error| FileError::format(path, error))
+}
+
+/// From the bytes of a PNG or JPEG file.
+pub fn decode(bytes: &[u8]) -> Result<DynamicImage, String> {
+    image::load_from_memory(bytes).map_err(|error| error.to_string())
 }
 
 /// Writes a PNG file.

@@ -34,11 +34,13 @@ impl Skeleton<'_> {
         for s in &self.spaces {
             add(self.field(names::unknowns(s.id), &vec![ty; s.components], s.id));
             add(self.field(names::view(s.id), &vec![ty; s.components], s.id));
-            add(self.field(over("h", s.id), &vec![ty; self.hoisted(s.id).len()], s.id));
             add(self.field(names::free(s.id), &[ScalarType::U8], s.id));
             add(self.live(s));
             add(self.field(over("lo", s.id), &vec![ty; s.components], s.id));
             add(self.field(over("hi", s.id), &vec![ty; s.components], s.id));
+        }
+        for (space, values) in self.hoisted {
+            add(self.field(over("h", *space), &vec![ty; values.len()], *space));
         }
         for (k, a) in self.energy.arrays.iter().enumerate() {
             add(self.field(names::array(ArrayId(k as u32)), &vec![ty; a.channels as usize], a.space));

@@ -6,31 +6,34 @@ use super::fields::{over, vars};
 use super::reduce::{map_root, strip_name};
 use super::{Scheduled, Skeleton};
 use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
-use sumsq_energy::emit::{Place, names};
-use sumsq_energy::model::Domain;
+use sumsq_energy::emit::{Place, component_count, names};
+use sumsq_energy::model::{Domain, SpaceId};
 
 /// The pipeline, if there is anything to do.
 pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
     let (mut p, mut s) = (Pipeline::new("linearise"), Schedule::new());
-    for space in &k.spaces {
-        let vars = vars(space.dims);
+    let spaces = (0..k.energy.spaces.len() as u32).map(SpaceId);
+    for space in spaces {
+        let vars = vars(k.energy.spaces[space.index()].len());
         let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
-        let strip = Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32);
+        let strip = Expr::param(strip_name(Domain::Space(space)), ScalarType::I32);
         let mut root = |p: &mut Pipeline, name: String, values: Vec<Expr>| {
             let values = values.into_iter().map(|v| v.cast(k.linear)).collect();
             let f = p.func(Func::new(name, &vars, values));
             map_root(&mut s, &f, &strip);
-            p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+            p.output_with(&f, Layout::Planar, k.halos[space.index()].clone());
         };
-        if k.master != k.linear {
-            let x = |c| Expr::call(names::unknowns(space.id), k.master, at.clone(), c);
-            root(&mut p, over("xl", space.id), (0..space.components).map(x).collect());
+        let components = component_count(k.energy, space);
+        if k.master != k.linear && components > 0 {
+            let x = |c| Expr::call(names::unknowns(space), k.master, at.clone(), c);
+            root(&mut p, over("xl", space), (0..components).map(x).collect());
         }
-        let hoisted = k.hoisted(space.id);
+        // Also where no unknown lives: a factor of the edges, an array computed from globals.
+        let hoisted = k.hoisted(space);
         if !hoisted.is_empty() {
             let none = |_, _: usize, _: &[Expr]| unreachable!("hoisted parts read no direction");
-            let h = k.emit(hoisted, k.master, Place::Element(space.id, at.clone()), &none);
-            root(&mut p, over("h", space.id), h);
+            let h = k.emit(hoisted, k.master, Place::Element(space, at.clone()), &none);
+            root(&mut p, over("h", space), h);
         }
     }
     k.complete(&mut p, &mut s, k.master);

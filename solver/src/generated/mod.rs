@@ -20,6 +20,7 @@ pub mod certify;
 pub mod compile;
 pub mod computed;
 pub mod cost;
+pub mod counts;
 pub mod damping;
 pub mod diagonal;
 pub mod fields;
@@ -39,7 +40,7 @@ pub mod trial;
 
 use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::ExprId;
-use sumsq_energy::derive::{Routines, hoist};
+use sumsq_energy::derive::{Passes, Routines, hoist};
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, GraphId, SpaceId};
 
@@ -79,13 +80,13 @@ pub struct Prepared {
 
 impl Prepared {
     /// Derives, simplifies and hoists.
-    pub fn new(energy: &Energy) -> Prepared {
-        let mut routines = Routines::build(energy);
+    pub fn new(energy: &Energy, passes: Passes) -> Prepared {
+        let mut routines = Routines::build_with(energy, passes);
         let mut lists: Vec<&mut Vec<ExprId>> = routines.spaces.iter_mut().map(|s| &mut s.jtjp).collect();
         lists.extend(routines.graphs.iter_mut().flat_map(|g| g.slots.iter_mut().map(|s| &mut s.jtjp)));
         lists.extend(routines.globals.iter_mut().map(|g| &mut g.jtjp));
         let roots: Vec<ExprId> = lists.iter().flat_map(|l| l.iter().copied()).collect();
-        let hoisted = hoist(energy, &mut routines.dag, &roots);
+        let hoisted = hoist(energy, &mut routines.dag, &roots, passes);
         let mut new = hoisted.roots.iter().copied();
         for list in lists {
             list.iter_mut().zip(&mut new).for_each(|(old, new)| *old = new);

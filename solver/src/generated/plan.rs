@@ -390,11 +390,14 @@ impl Builder<'_> {
         for s in &self.k.spaces {
             let e = ints(data.extents(self.k.energy, s.id));
             for prefix in
-                ["x", "xt", "xl", "gb", "sc", "h", "free", "dr", "p", "pn", "minv", "damp", "q", "lo", "hi"]
+                ["x", "xt", "xl", "gb", "sc", "free", "dr", "p", "pn", "minv", "damp", "q", "lo", "hi"]
             {
                 out.insert(over(prefix, s.id), e.clone());
             }
             out.insert(over("live", s.id), mask::live_extents(&e));
+        }
+        for s in (0..self.k.energy.spaces.len() as u32).map(SpaceId) {
+            out.insert(over("h", s), ints(data.extents(self.k.energy, s)));
         }
         for (k, a) in self.k.energy.arrays.iter().enumerate() {
             let name = names::array(ArrayId(k as u32));

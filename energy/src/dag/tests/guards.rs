@@ -1,7 +1,7 @@
 //! The guard rule: NaN and Inf of an untaken branch never leak, in values or in derivatives, whatever the algebra did.
 
 use super::*;
-use crate::derive::{factor_sums, simplify};
+use crate::derive::{Passes, factor_sums, simplify};
 
 /// `Select(mask, term(poison), 0)`-like expressions that the constructors may rearrange, with their value where the mask is
 /// off. `poison` is NaN, Inf or 0 at evaluation, and each expression uses it only where the mask is on.
@@ -45,7 +45,7 @@ fn guarded_expressions(dag: &mut Dag) -> Vec<(ExprId, f64)> {
 
 /// An expression as constructed, factored, and after all passes.
 fn forms(dag: &mut Dag, e: ExprId) -> [ExprId; 3] {
-    [e, factor_sums(dag, &[e])[0], simplify(dag, &[e]).0[0]]
+    [e, factor_sums(dag, &[e])[0], simplify(dag, &[e], Passes::ALL).0[0]]
 }
 
 fn poisoned(poison: f64) -> Values {

@@ -1,7 +1,7 @@
 //! Random expressions: built twice, through the constructors and as plain f64 arithmetic with finite differences.
 
 use super::*;
-use crate::derive::simplify;
+use crate::derive::{Passes, simplify};
 use proptest::prelude::*;
 
 /// A recipe for an expression; `Guarded` ones use bad operands only where their condition holds.
@@ -160,7 +160,7 @@ proptest! {
     fn simplification_keeps_values(t in tree(), x in prop::array::uniform4(-2.0f64..2.0)) {
         let mut dag = Dag::new();
         let e = build(&mut dag, &t);
-        let (simple, _) = simplify(&mut dag, &[e]);
+        let (simple, _) = simplify(&mut dag, &[e], Passes::ALL);
         let (mut margin, mut magnitude) = (f64::INFINITY, 1.0);
         let expected = meaning(&t, &x, &mut margin, &mut magnitude);
         // Away from jumps, where rounding may take the other side.
@@ -185,7 +185,7 @@ proptest! {
         x[which] = poison;
         let mut dag = Dag::new();
         let e = build(&mut dag, &t);
-        let (simple, _) = simplify(&mut dag, &[e]);
+        let (simple, _) = simplify(&mut dag, &[e], Passes::ALL);
         let (mut margin, mut magnitude) = (f64::INFINITY, 1.0);
         let expected = meaning(&t, &x, &mut margin, &mut magnitude);
         prop_assume!(expected.is_finite() && margin > 1e-6 && !(1e6..f64::INFINITY).contains(&magnitude));
@@ -201,7 +201,7 @@ proptest! {
         let mut dag = Dag::new();
         let e = build(&mut dag, &t);
         let d = dag.derivative(e, &at(wrt as u32, 0, 0));
-        let (simple, _) = simplify(&mut dag, &[d]);
+        let (simple, _) = simplify(&mut dag, &[d], Passes::ALL);
         let h = 1e-4;
         let (mut margin, mut magnitude) = (f64::INFINITY, 1.0);
         let mut at_step = |k: f64| {

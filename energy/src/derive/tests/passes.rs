@@ -2,7 +2,7 @@
 
 use super::problems;
 use crate::dag::{Dag, Node, Source};
-use crate::derive::{Routines, count_ops, hoist, share_parts};
+use crate::derive::{Passes, Routines, count_ops, hoist, share_parts};
 use crate::model::{ParamId, SpaceId};
 
 #[test]
@@ -23,7 +23,7 @@ fn arap_keeps_a_cosine_and_a_sine_per_pixel() {
     let p = problems::arap_image();
     let routines = Routines::build(&p.energy);
     let mut dag = routines.dag.clone();
-    let hoisted = hoist(&p.energy, &mut dag, &routines.spaces[0].jtjp);
+    let hoisted = hoist(&p.energy, &mut dag, &routines.spaces[0].jtjp, Passes::ALL);
     assert_eq!(hoisted.values.len(), 1);
     let text: Vec<String> = hoisted.values[0].1.iter().map(|&v| dag.display_with(v, &p.energy)).collect();
     assert_eq!(text, ["cos(Angle(0,0))", "sin(Angle(0,0))"]);

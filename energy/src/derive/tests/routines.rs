@@ -3,7 +3,7 @@
 use super::oracle::{Place, Problem, View};
 use super::problems;
 use crate::dag::{Evaluator, ExprId};
-use crate::derive::{Routines, hoist};
+use crate::derive::{Passes, Routines, hoist};
 use crate::model::{Domain, SpaceId};
 use std::collections::BTreeMap;
 
@@ -107,7 +107,7 @@ fn assert_same(p: &Problem, what: &str, ours: &Table, theirs: &Table, tolerance:
 
 fn check(mut p: Problem) {
     let oracle = dense(&mut p);
-    let assembled = Routines::assemble(&p.energy);
+    let assembled = Routines::assemble(&p.energy, Passes::ALL);
     let simplified = Routines::build(&p.energy);
     for routines in [&assembled, &simplified] {
         let [gradient, jtjp, blocks] = generated(&p, routines);
@@ -146,7 +146,7 @@ fn check_hoisting(p: &mut Problem, routines: &Routines) {
 
 fn check_hoisted_roots(p: &mut Problem, routines: &Routines, roots: &[ExprId], domain: Domain) {
     let mut dag = routines.dag.clone();
-    let hoisted = hoist(&p.energy, &mut dag, roots);
+    let hoisted = hoist(&p.energy, &mut dag, roots, Passes::ALL);
     p.hoisted.clear();
     for (space, values) in &hoisted.values {
         let evaluator = Evaluator::new(&dag, values);

@@ -1,0 +1,73 @@
+//! What each pass over the routines is worth, after figure 15 of the Opt paper: operations of J^T J p and time of a PCG
+//! iteration, as passes are added one by one, against all of them.
+//!
+//! The paper's last step, a scheduler of emitted operations, has no counterpart: see [`Passes`]. Bounds here are those of the
+//! expressions; that loops over the interior test no bounds is the engine's doing, in every setting.
+
+use super::THREADS;
+use crate::harness::{compare, noise};
+use crate::report::Report;
+use sumsq::energy::Energy;
+use sumsq::energy::derive::Passes;
+use sumsq::generated::Prepared;
+use sumsq::generated::counts::{JTJP, operation_counts};
+use sumsq::{Options, ProblemData, Solver};
+use sumsq_examples::demos::{Problem, arap_mesh_deformation, image_warping};
+use sumsq_examples::demos::{poisson_image_editing, shape_from_shading};
+
+/// PCG iterations per measurement.
+const ITERATIONS: usize = 20;
+const PAIRS: usize = 15;
+
+/// What is measured against all passes.
+const SETTINGS: [(&str, Passes); 4] = [
+    ("none", Passes::NONE),
+    ("polynomial", Passes { polynomial: true, ..Passes::NONE }),
+    ("+ bounds", Passes { polynomial: true, bounds: true, ..Passes::NONE }),
+    ("+ sharing", Passes { hoisting: false, ..Passes::ALL }),
+];
+
+pub fn run() -> Report {
+    let setting = format!(
+        "mixed precision, {THREADS} threads; {ITERATIONS} PCG iterations against those with all passes"
+    );
+    let mut report = Report::new("ablation", setting);
+    let problems = [
+        image_warping::Scene::tulips().map(|s| s.problem()),
+        arap_mesh_deformation::Scene::dog_17k().map(|s| s.problem()),
+        shape_from_shading::Scene::skull().map(|s| s.problem()),
+        poisson_image_editing::Scene::cat_in_a_cup().map(|s| s.problem()),
+    ];
+    for problem in problems {
+        measure(&mut report, &problem.expect("the demo's own data"));
+    }
+    report
+}
+
+fn measure(report: &mut Report, problem: &Problem) {
+    let name = problem.energy;
+    let energy = Energy::from_text(name, problem.text).expect("the energy is well formed");
+    let data = ProblemData::bind(&energy, &problem.inputs).expect("the inputs fit the energy");
+    let options = |passes| Options { threads: Some(THREADS), passes, ..problem.options.clone() };
+    let solver = |passes| Solver::compile(energy.clone(), &options(passes)).expect("the energy compiles");
+    let all = solver(Passes::ALL);
+    let mut all = all.plan(&data).expect("the plan fits into memory");
+    let mut all = all.linear_probe(&data, &options(Passes::ALL)).expect("the system is finite");
+    let mut with_all = || all.iterate(ITERATIONS).expect("generated code runs");
+    for (setting, passes) in SETTINGS {
+        report.fact(&format!("{name}, {setting}: weight of J^T J p"), weight(&energy, passes), "");
+        let solver = solver(passes);
+        let mut plan = solver.plan(&data).expect("the plan fits into memory");
+        let mut probe = plan.linear_probe(&data, &options(passes)).expect("the system is finite");
+        let mut with_some = || probe.iterate(ITERATIONS).expect("generated code runs");
+        report.ratio(compare(&format!("{name}, {setting} / all"), &mut with_some, &mut with_all, PAIRS));
+    }
+    report.fact(&format!("{name}, all: weight of J^T J p"), weight(&energy, Passes::ALL), "");
+    report.ratio(noise(&format!("{name}, all / all"), &mut with_all, PAIRS));
+}
+
+/// Weighted operations of J^T J p, all elements and vertices of an edge together.
+fn weight(energy: &Energy, passes: Passes) -> f64 {
+    let counts = operation_counts(energy, &Prepared::new(energy, passes));
+    counts.iter().filter(|c| c.routine == JTJP).map(|c| f64::from(c.count.weight())).sum()
+}

@@ -1,0 +1,114 @@
+//! Smoothing of a noisy mesh with cotangent weights (Desbrun, Meyer, Schroeder and Barr, "Implicit fairing of irregular meshes
+//! using diffusion and curvature flow", 1999), the weights recomputed while the mesh moves.
+
+use super::{DemoError, Problem, Run, floats, indices, param, rows};
+use crate::io::Mesh;
+use crate::panels;
+use crate::random::Random;
+use crate::render::{View, normals, render};
+use crate::vec3::{add, dot, length, normalize, rms_distance, scale, sub};
+use sumsq::{NamedArray, Options};
+
+const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_17k.ply");
+
+/// Standard deviation of the noise along the normals, in mean lengths of the vertex's edges.
+const NOISE: f32 = 0.3;
+/// Weights of staying and of smoothness, as the square roots that the energy takes.
+const W_FIT_SQRT: f32 = 1.0;
+const W_REG_SQRT: f32 = 0.7;
+
+/// Smooths the dog.
+pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
+    let scene = Scene::noisy_dog()?;
+    let smooth = scene.smoothed(&run.solve(&scene.problem())?)?;
+    let rms = |mesh: &Mesh| 1e3 * rms_distance(&mesh.positions, &scene.clean.positions);
+    run.measure("vertex error, rms", "mm", rms(&scene.noisy), rms(&smooth));
+    let degrees = |mesh: &Mesh| normal_error(mesh, &scene.clean);
+    run.measure("error of the triangles' normals, mean", "degrees", degrees(&scene.noisy), degrees(&smooth));
+    run.mesh("", &smooth)?;
+    run.picture("", &scene.picture(&smooth)?)?;
+    run.plot()
+}
+
+/// A mesh and a noisy copy.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The truth.
+    pub clean: Mesh,
+    /// What is smoothed: other positions, same triangles.
+    pub noisy: Mesh,
+}
+
+impl Scene {
+    fn noisy_dog() -> Result<Scene, DemoError> {
+        Ok(Scene::new(Mesh::from_ply(DOG).map_err(DemoError::Data)?))
+    }
+
+    /// Adds noise to a mesh.
+    pub fn new(clean: Mesh) -> Scene {
+        let mut random = Random(2017);
+        let mut noisy = clean.clone();
+        let directions = normals(&clean).into_iter().zip(edge_lengths(&clean));
+        for (p, (normal, edge)) in noisy.positions.iter_mut().zip(directions) {
+            *p = add(*p, scale(NOISE * edge * random.normal() as f32, normal));
+        }
+        Scene { clean, noisy }
+    }
+
+    /// The problem: every vertex, started at its noisy position.
+    pub fn problem(&self) -> Problem {
+        let count = self.noisy.positions.len();
+        let start = self.noisy.positions.as_flattened().to_vec();
+        let wedges = self.noisy.wedges();
+        let vertex = |slot: usize| wedges.iter().map(move |wedge| wedge[slot]);
+        Problem {
+            energy: "cotangent_mesh_smoothing",
+            text: include_str!("../../energies/cotangent_mesh_smoothing.t"),
+            inputs: vec![
+                floats("X", &[count, 3], start.clone()),
+                floats("A", &[count, 3], start),
+                param("w_fitSqrt", W_FIT_SQRT),
+                param("w_regSqrt", W_REG_SQRT),
+                indices("G.v0", vertex(0)),
+                indices("G.v1", vertex(1)),
+                indices("G.v2", vertex(2)),
+                indices("G.v3", vertex(3)),
+            ],
+            options: Options { iterations: 60, function_tolerance: 1e-4, ..Options::default() },
+        }
+    }
+
+    /// The mesh of a solution.
+    pub fn smoothed(&self, solution: &[NamedArray]) -> Result<Mesh, DemoError> {
+        let positions = rows::<3>(solution, "X", self.noisy.positions.len())?;
+        Ok(Mesh { positions, triangles: self.noisy.triangles.clone() })
+    }
+
+    fn picture(&self, smooth: &Mesh) -> Result<image::RgbImage, DemoError> {
+        let view =
+            View::of(&[&self.clean], [0.75, -1.0, 0.28], [0.0, 0.0, 1.0]).closer([0.2, 0.0, 0.6], 0.42);
+        let [noisy, smooth, clean] =
+            [&self.noisy, smooth, &self.clean].map(|mesh| render(mesh, &[], &view, 560, 620));
+        Ok(panels::row(&[("noisy", &noisy), ("smoothed", &smooth), ("ground truth", &clean)])?)
+    }
+}
+
+/// Mean length of the edges at each vertex.
+fn edge_lengths(mesh: &Mesh) -> Vec<f32> {
+    let mut sums = vec![(0.0, 0.0); mesh.positions.len()];
+    for [a, b] in mesh.directed_edges() {
+        let (sum, count) = &mut sums[a as usize];
+        *sum += length(sub(mesh.positions[a as usize], mesh.positions[b as usize]));
+        *count += 1.0;
+    }
+    sums.into_iter().map(|(sum, count)| sum / f32::max(count, 1.0)).collect()
+}
+
+/// Mean angle between corresponding triangles' normals, in degrees.
+fn normal_error(mesh: &Mesh, truth: &Mesh) -> f64 {
+    let angles = (0..mesh.triangles.len()).map(|t| {
+        let [a, b] = [mesh, truth].map(|mesh| normalize(mesh.face_normal(t)));
+        f64::from(dot(a, b).clamp(-1.0, 1.0).acos()).to_degrees()
+    });
+    angles.sum::<f64>() / mesh.triangles.len().max(1) as f64
+}

@@ -1,0 +1,228 @@
+//! Robust non-rigid alignment (after Li, Adams, Guibas and Pauly, "Robust single-view geometry and motion reconstruction", 2009):
+//! a head is fitted to a one-sided, noisy, cluttered scan of another expression. Between passes each vertex looks for its point
+//! of the scan anew; the machine code stays.
+
+use super::{DemoError, Problem, Run, floats, indices, param, rows};
+use crate::io::Mesh;
+use crate::panels;
+use crate::random::Random;
+use crate::render::{CLAY, View, normals, render};
+use crate::vec3::{Vec3, add, dot, length, normalize, rms_distance, rotate, scale, sub};
+use image::RgbImage;
+use sumsq::{NamedArray, Options};
+
+const HEAD: &[u8] = include_bytes!("../../../data/robust_nonrigid_alignment/head.ply");
+const SMILE: &[u8] = include_bytes!("../../../data/robust_nonrigid_alignment/head_smile.ply");
+const OPEN: &[u8] = include_bytes!("../../../data/robust_nonrigid_alignment/head_open.ply");
+/// Shares of the two expressions in the scanned one.
+const EXPRESSION: [f32; 2] = [1.0, 0.1];
+/// How the scanned head is turned, about the vertical and then about the line through its ears (radians), and shifted.
+const TURN: [f32; 2] = [0.2, 0.1];
+const CENTRE: Vec3 = [0.0, 7.0, 0.5];
+const SHIFT: Vec3 = [0.08, 0.05, -0.06];
+
+/// Millimetres per unit of the model.
+const MILLIMETRES: f64 = 100.0;
+/// Standard deviation of the scan's noise along its normals, in units.
+const NOISE: f64 = 0.004;
+/// Clutter: patches of the scan around these points, with their radii, that stand off by the last number.
+const CLUTTER: [(Vec3, f32, f32); 3] =
+    [([0.7, 6.95, 1.3], 0.22, 0.14), ([0.0, 7.95, 1.3], 0.4, 0.16), ([-0.3, 6.7, 1.1], 0.25, 0.15)];
+
+/// Rigidity falls from pass to pass.
+const PASSES: usize = 14;
+const W_REG_SQRT: [f32; 2] = [4.0, 0.5];
+const W_FIT_SQRT: f32 = 1.0;
+/// Distance to its tangent plane at which a vertex gives up its weight: sqrt(2) w_conf / w_fit. It falls, too.
+const BELIEF: [f32; 2] = [0.08, 0.04];
+/// Matches are sought this far, and between surfaces whose normals differ by less than 60 degrees.
+const REACH: f32 = 0.3;
+const LEAST_COSINE: f32 = 0.5;
+
+/// Fits the head.
+pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
+    let scene = Scene::heads()?;
+    let start = scene.problem();
+    let (solver, mut data) = start.compile()?;
+    let mut planned = solver.plan(&data)?;
+    for pass in 0..PASSES {
+        let solution = data.unknown_arrays(solver.energy(), start.options.precision);
+        let moved = scene.moved(&solution)?;
+        data.update(solver.energy(), &scene.matches(&moved, pass))?;
+        planned.set_arrays(&data)?;
+        run.pass(&format!("pass {}", pass + 1), &mut planned, &mut data, &start.options)?;
+    }
+    let solution = data.unknown_arrays(solver.energy(), start.options.precision);
+    let moved = scene.moved(&solution)?;
+    let weights = rows::<1>(&solution, "RobustWeights", moved.positions.len())?;
+    let rms = |mesh: &Mesh| MILLIMETRES * rms_distance(&mesh.positions, &scene.truth);
+    run.measure("vertex error, rms", "mm", rms(&scene.head), rms(&moved));
+    let seen = |mesh: &Mesh| MILLIMETRES * scene.error_where_seen(mesh);
+    run.measure("vertex error where the scan shows the head, rms", "mm", seen(&scene.head), seen(&moved));
+    run.mesh("", &moved)?;
+    run.picture("", &scene.picture(&moved, &weights)?)?;
+    run.plot()
+}
+
+/// A head, a scan that it is fitted to, and where its vertices should go.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    head: Mesh,
+    truth: Vec<Vec3>,
+    /// Whether the scan shows the surface around a vertex, and without clutter.
+    seen: Vec<bool>,
+    scan: Mesh,
+    points: Vec<Point>,
+}
+
+/// The middle of a triangle of the scan.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    at: Vec3,
+    normal: Vec3,
+    /// Whether the scan ends here. What lies beyond has its nearest point here too, but should not come here.
+    rim: bool,
+}
+
+impl Scene {
+    /// A neutral head, and a scan of a laughing one from the front.
+    pub fn heads() -> Result<Scene, DemoError> {
+        let read = |bytes| Mesh::from_ply(bytes).map_err(DemoError::Data);
+        let (head, smile, open) = (read(HEAD)?, read(SMILE)?, read(OPEN)?);
+        let blended = head.positions.iter().zip(smile.positions.iter().zip(&open.positions));
+        let truth = blended.map(|(&p, (&smile, &open))| {
+            let expression = add(scale(EXPRESSION[0], sub(smile, p)), scale(EXPRESSION[1], sub(open, p)));
+            let about = sub(add(p, expression), CENTRE);
+            let turned = rotate([1.0, 0.0, 0.0], TURN[1], rotate([0.0, 1.0, 0.0], TURN[0], about));
+            add(add(CENTRE, SHIFT), turned)
+        });
+        Ok(Scene::scanned(Mesh { positions: truth.collect(), triangles: head.triangles.clone() }, head))
+    }
+
+    fn scanned(truth: Mesh, head: Mesh) -> Scene {
+        let mut random = Random(2009);
+        let normals = normals(&truth);
+        let clutter =
+            |p: Vec3| CLUTTER.iter().position(|&(centre, radius, _)| length(sub(p, centre)) < radius);
+        let owner: Vec<Option<usize>> = truth.positions.iter().map(|&p| clutter(p)).collect();
+        let moved = truth.positions.iter().zip(&normals).zip(&owner).map(|((&p, &normal), owner)| {
+            let off = owner.map_or(0.0, |i| CLUTTER[i].2) + NOISE as f32 * random.normal() as f32;
+            add(p, scale(off, normal))
+        });
+        let mut scan = Mesh { positions: moved.collect(), triangles: truth.triangles.clone() };
+        let facing = |corners: &[u32; 3]| corners.iter().all(|&v| normals[v as usize][2] > 0.05);
+        let whole =
+            |corners: &[u32; 3]| corners.iter().all(|&v| owner[v as usize] == owner[corners[0] as usize]);
+        scan.triangles.retain(|corners| facing(corners) && whole(corners));
+        let mut seen = vec![false; truth.positions.len()];
+        for &v in scan.triangles.as_flattened() {
+            seen[v as usize] = owner[v as usize].is_none();
+        }
+        let middle = |corners: &[u32; 3]| {
+            let [a, b, c] = corners.map(|v| scan.positions[v as usize]);
+            scale(1.0 / 3.0, add(a, add(b, c)))
+        };
+        let rim = scan.rim();
+        let points = scan.triangles.iter().enumerate().map(|(t, corners)| Point {
+            at: middle(corners),
+            normal: normalize(scan.face_normal(t)),
+            rim: corners.iter().any(|&v| rim[v as usize]),
+        });
+        let points = points.collect();
+        Scene { head, truth: truth.positions, seen, scan, points }
+    }
+
+    /// The problem of the first pass: every vertex started at rest and believing.
+    pub fn problem(&self) -> Problem {
+        let count = self.head.positions.len();
+        let rest = self.head.positions.as_flattened().to_vec();
+        let edges = self.head.directed_edges();
+        let mut inputs = vec![
+            floats("Offset", &[count, 3], rest.clone()),
+            floats("Angle", &[count, 3], vec![0.0; 3 * count]),
+            floats("UrShape", &[count, 3], rest),
+            param("w_fitSqrt", W_FIT_SQRT),
+            indices("G.v0", edges.iter().map(|edge| edge[0])),
+            indices("G.v1", edges.iter().map(|edge| edge[1])),
+        ];
+        inputs.extend(self.matches(&self.head, 0));
+        Problem {
+            energy: "robust_nonrigid_alignment",
+            text: include_str!("../../energies/robust_nonrigid_alignment.t"),
+            inputs,
+            options: Options { iterations: 15, function_tolerance: 1e-3, ..Options::default() },
+        }
+    }
+
+    /// What changes before a pass: the matches of the mesh as it is, the weight of rigidity, and the weights of the vertices,
+    /// which start anew at 1 (at 0 their derivative vanishes, and they would never come back).
+    fn matches(&self, moved: &Mesh, pass: usize) -> Vec<NamedArray> {
+        let count = moved.positions.len();
+        let nothing = ([f32::NEG_INFINITY; 3], [0.0; 3]);
+        let normals = normals(moved);
+        let found =
+            moved.positions.iter().zip(&normals).map(|(&p, &n)| self.nearest(p, n).unwrap_or(nothing));
+        let (points, normals): (Vec<Vec3>, Vec<Vec3>) = found.unzip();
+        let t = pass as f32 / (PASSES - 1) as f32;
+        let between = |[first, last]: [f32; 2]| first * (last / first).powf(t);
+        vec![
+            floats("Constraints", &[count, 3], points.into_flattened()),
+            floats("ConstraintNormals", &[count, 3], normals.into_flattened()),
+            floats("RobustWeights", &[count], vec![1.0; count]),
+            param("w_confSqrt", W_FIT_SQRT * between(BELIEF) / std::f32::consts::SQRT_2),
+            param("w_regSqrt", between(W_REG_SQRT)),
+        ]
+    }
+
+    /// The nearest point of the scan whose normal agrees.
+    fn nearest(&self, p: Vec3, normal: Vec3) -> Option<(Vec3, Vec3)> {
+        let agreeing = self.points.iter().filter(|point| dot(point.normal, normal) > LEAST_COSINE);
+        let squared = agreeing.map(|point| (dot(sub(p, point.at), sub(p, point.at)), point));
+        let (squared, nearest) = squared.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        (squared < REACH * REACH && !nearest.rim).then_some((nearest.at, nearest.normal))
+    }
+
+    fn moved(&self, solution: &[NamedArray]) -> Result<Mesh, DemoError> {
+        let positions = rows::<3>(solution, "Offset", self.head.positions.len())?;
+        Ok(Mesh { positions, triangles: self.head.triangles.clone() })
+    }
+
+    fn error_where_seen(&self, mesh: &Mesh) -> f64 {
+        let pick = |points: &[Vec3]| -> Vec<Vec3> {
+            points.iter().zip(&self.seen).filter(|(_, seen)| **seen).map(|(&p, _)| p).collect()
+        };
+        rms_distance(&pick(&mesh.positions), &pick(&self.truth))
+    }
+
+    fn picture(&self, moved: &Mesh, weights: &[[f32; 1]]) -> Result<RgbImage, DemoError> {
+        let view = View::of(&[&self.head, moved], [0.35, 0.1, 1.0], [0.0, 1.0, 0.0]);
+        let draw = |mesh: &Mesh, colours: &[Vec3]| render(mesh, colours, &view, 440, 580);
+        let matches = moved.positions.iter().zip(normals(moved)).map(|(&p, n)| self.nearest(p, n));
+        let trust: Vec<Vec3> = matches
+            .zip(weights)
+            .map(|(found, weight)| if found.is_some() { blend(weight[0].abs().min(1.0)) } else { CLAY })
+            .collect();
+        let truth = Mesh { positions: self.truth.clone(), triangles: self.head.triangles.clone() };
+        let scan = [0.42, 0.5, 0.62];
+        let (head, scan, fitted, weights, truth) = (
+            draw(&self.head, &[]),
+            draw(&self.scan, &vec![scan; self.scan.positions.len()]),
+            draw(moved, &[]),
+            draw(moved, &trust),
+            draw(&truth, &[]),
+        );
+        Ok(panels::row(&[
+            ("before", &head),
+            ("scan", &scan),
+            ("fitted", &fitted),
+            ("belief in the scan", &weights),
+            ("ground truth", &truth),
+        ])?)
+    }
+}
+
+/// From red (0) to green (1).
+fn blend(t: f32) -> Vec3 {
+    let (low, high) = ([0.75, 0.08, 0.05], [0.12, 0.5, 0.22]);
+    add(scale(1.0 - t, low), scale(t, high))
+}

@@ -1,0 +1,126 @@
+//! One run of a demo: what it solves, draws and measures, collected for whoever started it.
+
+use super::{DemoError, Problem};
+use crate::io::picture::write_png;
+use crate::io::{Mesh, picture};
+use crate::plot;
+use image::RgbImage;
+use std::path::{Path, PathBuf};
+use sumsq::lm::Control;
+use sumsq::{Iteration, NamedArray, Options, ProblemData, Report};
+
+/// Told after each step which pass is running.
+pub type Observer<'a> = &'a mut dyn FnMut(&str, &Iteration);
+
+/// A solve within a demo.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// What it does, in a word or two.
+    pub label: String,
+    /// What happened.
+    pub report: Report,
+}
+
+/// A figure that a demo is judged by, at its start and at its end. Smaller is better.
+#[derive(Clone, Debug)]
+pub struct Measure {
+    /// What is measured, against what.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Of the input.
+    pub before: f64,
+    /// Of the result.
+    pub after: f64,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Every solve, in order.
+    pub passes: Vec<Pass>,
+    /// Figures against ground truth.
+    pub measures: Vec<Measure>,
+    /// What was written.
+    pub files: Vec<PathBuf>,
+}
+
+/// A run in progress.
+pub(super) struct Run<'a> {
+    name: &'static str,
+    out: &'a Path,
+    observer: Observer<'a>,
+    pub(super) outcome: Outcome,
+}
+
+impl<'a> Run<'a> {
+    /// A run that writes to the folder `out`, which exists.
+    pub(super) fn new(name: &'static str, out: &'a Path, observer: Observer<'a>) -> Run<'a> {
+        Run { name, out, observer, outcome: Outcome::default() }
+    }
+
+    /// Compiles, plans and solves a problem; its unknowns at the end.
+    pub(super) fn solve(&mut self, problem: &Problem) -> Result<Vec<NamedArray>, DemoError> {
+        let (solver, mut data) = problem.compile()?;
+        self.pass("solve", &mut solver.plan(&data)?, &mut data, &problem.options)?;
+        Ok(data.unknown_arrays(solver.energy(), problem.options.precision))
+    }
+
+    /// Solves a planned problem from the unknowns in `data`, which become the result.
+    pub(super) fn pass(
+        &mut self,
+        label: &str,
+        problem: &mut sumsq::Problem<'_>,
+        data: &mut ProblemData,
+        options: &Options,
+    ) -> Result<(), DemoError> {
+        let mut observe = |step: &Iteration| {
+            (self.observer)(label, step);
+            Control::Continue
+        };
+        let report = problem.solve(data, options, &mut observe)?;
+        self.outcome.passes.push(Pass { label: label.to_string(), report });
+        Ok(())
+    }
+
+    /// Records a figure at the start and at the end.
+    pub(super) fn measure(&mut self, name: &'static str, unit: &'static str, before: f64, after: f64) {
+        self.outcome.measures.push(Measure { name, unit, before, after });
+    }
+
+    /// Writes a picture; `suffix` is empty or tells it from the demo's other ones.
+    pub(super) fn picture(&mut self, suffix: &str, picture: &RgbImage) -> Result<(), DemoError> {
+        let path = self.out.join(format!("{}{suffix}.png", self.name));
+        write_png(&path, picture)?;
+        self.outcome.files.push(path);
+        Ok(())
+    }
+
+    /// Writes a mesh.
+    pub(super) fn mesh(&mut self, suffix: &str, mesh: &Mesh) -> Result<(), DemoError> {
+        let path = self.out.join(format!("{}{suffix}.ply", self.name));
+        mesh.write_ply(&path)?;
+        self.outcome.files.push(path);
+        Ok(())
+    }
+
+    /// Draws E against the steps of all passes, one after the other.
+    pub(super) fn plot(&mut self) -> Result<(), DemoError> {
+        let plot = plot::energies(self.name, &self.energies())?;
+        self.picture("_energy", &plot)
+    }
+
+    /// E at the start of each pass and after each of its steps.
+    fn energies(&self) -> Vec<f64> {
+        let of = |report: &Report| {
+            let steps: Vec<f64> = report.iterations.iter().map(|step| step.energy).collect();
+            std::iter::once(report.energy_initial).chain(steps)
+        };
+        self.outcome.passes.iter().flat_map(|pass| of(&pass.report)).collect()
+    }
+}
+
+/// A picture from the bytes of a PNG or JPEG file that is part of the program.
+pub(super) fn decode(bytes: &[u8]) -> Result<image::DynamicImage, DemoError> {
+    picture::decode(bytes).map_err(DemoError::Data)
+}

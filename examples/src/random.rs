@@ -1,0 +1,39 @@
+//! Seeded noise, the same on every machine.
+
+/// splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// In (0, 1].
+    pub fn uniform(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Mean 0, variance 1 (Box and Muller).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * self.uniform().ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn normal_numbers_have_their_moments() {
+        let mut random = Random(1);
+        let n = 20_000;
+        let values: Vec<f64> = (0..n).map(|_| random.normal()).collect();
+        let moment = |k: i32| values.iter().map(|v| v.powi(k)).sum::<f64>() / f64::from(n);
+        assert!(moment(1).abs() < 0.03 && (moment(2) - 1.0).abs() < 0.04, "{} {}", moment(1), moment(2));
+        assert!((moment(4) - 3.0).abs() < 0.3, "{}", moment(4));
+    }
+}

@@ -1,0 +1,92 @@
+//! What the routines of an energy cost: operations per element or hyperedge, the measure that no machine's noise touches.
+
+use super::Prepared;
+use std::fmt::Write;
+use sumsq_energy::dag::ExprId;
+use sumsq_energy::derive::{OpCount, count_ops};
+use sumsq_energy::model::{Domain, Energy};
+
+/// The operations of one routine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RoutineCount {
+    /// What it computes: `J^T J p`.
+    pub routine: &'static str,
+    /// For what, once: an element (`{W,H}`), a vertex of a hyperedge (`G.v0`), a hyperedge (`G`), a computed array (`B {W,H}`).
+    pub per: String,
+    /// Operations, parts that several values of the routine share counted once.
+    pub count: OpCount,
+}
+
+/// What one PCG iteration spends in J^T J p.
+pub const JTJP: &str = "J^T J p";
+
+/// Counts every routine as it is emitted. What is stored per linearisation is a routine of its own; rows without operations
+/// are left out.
+pub fn operation_counts(energy: &Energy, prepared: &Prepared) -> Vec<RoutineCount> {
+    let r = &prepared.routines;
+    let mut out = Vec::new();
+    let mut row = |routine: &'static str, per: &str, roots: &[ExprId]| {
+        let count = count_ops(&r.dag, roots);
+        if count != OpCount::default() {
+            out.push(RoutineCount { routine, per: per.to_string(), count });
+        }
+    };
+    let mut three = |per: &str, gradient: &[ExprId], blocks: &[ExprId], jtjp: &[ExprId]| {
+        row("J^T r", per, gradient);
+        row("blocks of J^T J", per, blocks);
+        row(JTJP, per, jtjp);
+    };
+    for s in &r.spaces {
+        three(&energy.space_name(s.space), &s.gradient, &s.blocks, &s.jtjp);
+    }
+    for g in &r.graphs {
+        let graph = &energy.graphs[g.graph.index()];
+        for s in &g.slots {
+            let vertex = &graph.vertices[usize::from(s.slot)].name;
+            three(&format!("{}.{vertex}", graph.name), &s.gradient, &s.blocks, &s.jtjp);
+        }
+    }
+    for g in &r.globals {
+        let per = format!("{}, to globals", domain_name(energy, g.domain));
+        three(&per, &g.gradient, &g.blocks, &g.jtjp);
+    }
+    for (space, values) in &prepared.hoisted {
+        row("stored for J^T J p", &energy.space_name(*space), values);
+    }
+    for (k, c) in energy.computed.iter().enumerate() {
+        let roots = [&r.computed[k][..], &r.partials[k]].concat();
+        row("values and partials", &format!("{} {}", c.name, energy.space_name(c.space)), &roots);
+    }
+    let mut domains: Vec<Domain> = r.costs.iter().map(|c| energy.residuals[c.residual].domain).collect();
+    domains.sort_unstable();
+    domains.dedup();
+    for domain in domains {
+        let own = || r.costs.iter().filter(|c| energy.residuals[c.residual].domain == domain);
+        let per = domain_name(energy, domain);
+        row("energy", &per, &own().map(|c| c.cost).collect::<Vec<_>>());
+        row("model", &per, &own().map(|c| c.model).collect::<Vec<_>>());
+    }
+    out
+}
+
+/// The counts as a Markdown table.
+pub fn table(counts: &[RoutineCount]) -> String {
+    let mut text = String::from(
+        "| routine | per | add | mul | div | functions | select | compare | loads |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for RoutineCount { routine, per, count } in counts {
+        let OpCount { add, mul, div, transcendental, select, compare, loads } = count;
+        let _ = writeln!(
+            text,
+            "| {routine} | {per} | {add} | {mul} | {div} | {transcendental} | {select} | {compare} | {loads} |"
+        );
+    }
+    text
+}
+
+fn domain_name(energy: &Energy, domain: Domain) -> String {
+    match domain {
+        Domain::Space(s) => energy.space_name(s),
+        Domain::Graph(g) => energy.graphs[g.index()].name.clone(),
+    }
+}
