@@ -153,6 +153,9 @@ pub(crate) struct Call {
     in_range: Vec<Option<(u64, i64, i64)>>,
 }
 
+// SAFETY: the pointers are numbers until `run`, whose caller answers for them on whatever thread it is.
+unsafe impl Send for Call {}
+
 impl Call {
     /// With null pointers and zeros.
     pub(crate) fn new(compiled: Compiled) -> Call {

@@ -46,7 +46,21 @@ pub enum ElementType {
     Float,
     Double,
     Uint8,
-    Int,
+    Int(IntegerType),
+}
+
+/// The declared integer types other than `uint8`; `int` is 32 bits wide, `bool` a byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum IntegerType {
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Uint16,
+    Uint32,
+    Uint64,
 }
 
 /// A run-time extent.
@@ -138,6 +152,8 @@ pub struct Param {
     pub name: String,
     /// Entries.
     pub channels: u16,
+    /// Declared type of the entries.
+    pub element: ElementType,
     /// Position in the C interface's parameter list.
     pub position: i64,
 }

@@ -139,17 +139,20 @@ struct TrustRegion {
     radius: f64,
     max_radius: f64,
     nu: f64,
+    /// nu after an accepted step.
+    first_nu: f64,
 }
 
 impl TrustRegion {
     fn new(options: &Options) -> TrustRegion {
-        TrustRegion { radius: options.radius, max_radius: options.max_radius, nu: 2.0 }
+        let Options { radius, max_radius, radius_decrease_factor: nu, .. } = *options;
+        TrustRegion { radius, max_radius, nu, first_nu: nu }
     }
 
     fn grow(&mut self, gain_ratio: f64) {
         let shrink = (1.0 - (2.0 * gain_ratio - 1.0).powi(3)).max(1.0 / 3.0);
         self.radius = (self.radius / shrink).min(self.max_radius);
-        self.nu = 2.0;
+        self.nu = self.first_nu;
     }
 
     fn shrink(&mut self) {

@@ -69,6 +69,8 @@ pub struct Options {
     pub max_radius: f64,
     /// The solve ends below this radius.
     pub min_radius: f64,
+    /// By what the first of several rejections in a row divides the radius; each further one doubles the divisor.
+    pub radius_decrease_factor: f64,
     /// Least gain ratio of an accepted step.
     pub min_relative_decrease: f64,
     /// LM ends when an accepted step changes E by at most this times E; 0 turns it off.
@@ -100,6 +102,7 @@ impl Default for Options {
             radius: 1e4,
             max_radius: 1e16,
             min_radius: 1e-32,
+            radius_decrease_factor: 2.0,
             min_relative_decrease: 1e-3,
             function_tolerance: 1e-6,
             gradient_tolerance: 1e-10,

@@ -38,7 +38,7 @@ impl Builder {
         dims: &[DimId],
         position: i64,
     ) -> Result<FieldRef, Fault> {
-        if matches!(ty.element, ElementType::Uint8 | ElementType::Int) {
+        if matches!(ty.element, ElementType::Uint8 | ElementType::Int(_)) {
             return Err(Fault::IntegerUnknown(name.into()));
         }
         let id = UnknownId(self.energy.unknowns.len() as u32);
@@ -88,7 +88,7 @@ impl Builder {
         self.declare_name(name)?;
         self.take_position(name, position)?;
         let id = ParamId(self.energy.params.len() as u32);
-        self.energy.params.push(Param { name: name.into(), channels, position });
+        self.energy.params.push(Param { name: name.into(), channels, element: ty.element, position });
         Ok((0..channels).map(|c| self.energy.dag.param(id, c)).collect())
     }
 

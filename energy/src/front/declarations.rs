@@ -6,13 +6,23 @@ use super::sandbox::Scope;
 use super::values::{DimHandle, Expression, FieldHandle, GraphHandle, TypeHandle};
 use crate::build::{Builder, FieldRef, ValueType};
 use crate::error::Fault;
-use crate::model::{DimId, ElementType};
+use crate::model::{DimId, ElementType, IntegerType};
 use mlua::{Value as LuaValue, Variadic};
 
 const FLOAT_TYPES: [(&str, ElementType); 3] =
     [("opt_float", ElementType::OptFloat), ("float", ElementType::Float), ("double", ElementType::Double)];
-const INTEGER_TYPES: [&str; 10] =
-    ["int", "uint", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "bool"];
+const INTEGER_TYPES: [(&str, IntegerType); 10] = [
+    ("int", IntegerType::Int32),
+    ("uint", IntegerType::Uint32),
+    ("int8", IntegerType::Int8),
+    ("int16", IntegerType::Int16),
+    ("int32", IntegerType::Int32),
+    ("int64", IntegerType::Int64),
+    ("uint16", IntegerType::Uint16),
+    ("uint32", IntegerType::Uint32),
+    ("uint64", IntegerType::Uint64),
+    ("bool", IntegerType::Bool),
+];
 
 /// Channel count in the name of a float vector type, in range or not: `opt_float3` has 3.
 pub(super) fn float_channels(name: &str) -> Option<i64> {
@@ -77,8 +87,8 @@ fn add_types(scope: &Scope) -> mlua::Result<()> {
         }
     }
     scope.set("uint8", TypeHandle(ValueType { element: ElementType::Uint8, channels: 1 }))?;
-    for name in INTEGER_TYPES {
-        scope.set(name, TypeHandle(ValueType { element: ElementType::Int, channels: 1 }))?;
+    for (name, integer) in INTEGER_TYPES {
+        scope.set(name, TypeHandle(ValueType { element: ElementType::Int(integer), channels: 1 }))?;
     }
     Ok(())
 }

@@ -410,7 +410,7 @@ fn check_declared_type(field: &Field, array: &NamedArray, values: &[f64]) -> Res
     let (declared, fits): (_, fn(f64) -> bool) = match field.element {
         ElementType::OptFloat | ElementType::Float | ElementType::Double => return Ok(()),
         ElementType::Uint8 => ("uint8", |v| v.fract() == 0.0 && (0.0..=255.0).contains(&v)),
-        ElementType::Int => ("integer", |v| v.fract() == 0.0),
+        ElementType::Int(_) => ("integer", |v| v.fract() == 0.0),
     };
     match values.iter().position(|&v| !fits(v)) {
         None => Ok(()),

@@ -4,7 +4,7 @@
 //! degree 100,000 has many. Rows are sorted by length and packed in blocks of [`LANES`], columns contiguous per
 //! lane. `part` computes one sum per row; the vertex adds up its rows in order. See [`super::incidence`] for the lists.
 
-use super::{LANES, Skeleton, Space, fields::all, fields::list, incidence::ROW};
+use super::{LANES, Skeleton, Space, fields::all, fields::list, incidence::ROW, invariant};
 use sumsq_codegen::{Expr, Func, Input, LoopLevel, Memory, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::emit::{Place, names};
@@ -54,10 +54,21 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, name: &str, of: P
     let row = Var::new("row");
     let at = row.expr();
     let rdom = RDom::new([("i", Expr::from(0), length.at(std::slice::from_ref(&at), 0))]);
-    let entry = block.at(&[&at / LANES as i64], 0) + &at % LANES as i64 + rdom.var(0) * LANES as i64;
+    // What depends on the row alone is computed once before the loop over its incidences: where they start, and what their
+    // terms read of the vertex itself.
+    let own_name = format!("{name}_own");
+    let stored = |i: usize, ty: ScalarType| Expr::call(own_name.as_str(), ty, vec![at.clone()], i);
+    let start = block.at(&[&at / LANES as i64], 0) + &at % LANES as i64;
+    let entry = stored(0, ScalarType::I32) + rdom.var(0) * LANES as i64;
     let coordinates = names::listed_coordinates(&own.name, k.energy.spaces[space.index()].len(), space, &at);
     let place = Place::Edge { graph, edge: edges.at(&[entry], 0), own: Some((slot, coordinates)) };
     let terms = k.emit(contributions, ty, place, direction);
+    let stand_in = |i: usize, e: &Expr| stored(i + 1, e.ty().scalar);
+    let invariant::Split { invariants, terms } = invariant::split(&terms, &rdom.var(0), stand_in);
+    let values = std::iter::once(start).chain(invariants).collect();
+    p.func(Func::new(own_name.as_str(), std::slice::from_ref(&row), values));
+    s.func(&own_name).compute_at(LoopLevel::pure(name, "b")).store_in(Memory::Register);
+    s.func(&own_name).vectorize("row", LANES, Tail::Predicate);
     let sum = p.func(Func::sum(format!("{name}_sum"), std::slice::from_ref(&row), rdom, terms));
     let part = p.func(Func::new(name, &[row], all(&sum, &[at])));
 

@@ -25,6 +25,7 @@ pub mod gather;
 pub mod global;
 pub mod gradient;
 pub mod incidence;
+pub mod invariant;
 pub mod linearise;
 pub mod mask;
 pub mod pcg;

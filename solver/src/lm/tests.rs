@@ -124,6 +124,15 @@ fn rejections_shrink_faster_and_faster_and_keep_the_linearisation() {
 }
 
 #[test]
+fn the_first_rejection_divides_by_the_decrease_factor() {
+    let uphill = proposes(10.0, 101.0);
+    let options = Options { radius_decrease_factor: 10.0, ..plain(4) };
+    let outcome = Script::new(100.0, &[uphill, uphill, proposes(10.0, 90.0), uphill]).run(&options);
+    let radii: Vec<f64> = outcome.iterations.iter().map(|i| i.radius).collect();
+    assert_eq!(radii, [1e3, 50.0, 150.0, 15.0]);
+}
+
+#[test]
 fn a_step_needs_a_minimal_gain() {
     let outcome = Script::new(100.0, &[proposes(10.0, 99.995), proposes(10.0, 99.98)]).run(&plain(2));
     assert!(!outcome.iterations[0].accepted, "rho = 5e-4");

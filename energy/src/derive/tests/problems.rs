@@ -71,7 +71,12 @@ impl Builder {
     }
 
     pub fn param(&mut self, name: &str, value: f64) -> ExprId {
-        self.energy.params.push(Param { name: name.into(), channels: 1, position: 0 });
+        self.energy.params.push(Param {
+            name: name.into(),
+            channels: 1,
+            element: ElementType::OptFloat,
+            position: 0,
+        });
         self.params.push(vec![value]);
         self.energy.dag.param(ParamId(self.params.len() as u32 - 1), 0)
     }

@@ -1,0 +1,187 @@
+/* sumsq from C: non-linear least squares over images, volumes, meshes and graphs. Link with -lsumsq_capi.
+ *
+ *     sumsq_solver *solver;
+ *     sumsq_problem *problem;
+ *     sumsq_report report = {sizeof report};
+ *     if (sumsq_solver_from_file("energy.t", NULL, &solver)) fail(sumsq_last_error());
+ *     sumsq_problem_new(solver, &problem);
+ *     sumsq_set_dim(problem, "N", n);
+ *     sumsq_set(problem, "X", SUMSQ_FLOAT32, x, sizeof x);
+ *     ...
+ *     sumsq_solve(problem, NULL, NULL, NULL);
+ *     sumsq_get(problem, "X", SUMSQ_FLOAT32, x, sizeof x);
+ *     sumsq_get_report(problem, &report);
+ *     sumsq_problem_free(problem);
+ *     sumsq_solver_free(solver);
+ *
+ * Every energy here is E, the sum of squared residuals (Opt.h reports half of it).
+ *
+ * Errors. Every function that can fail returns a status; sumsq_last_error() then says what was wrong: with an energy the file,
+ * the line and a hint, with numbers what was expected and what came. Nothing has changed then, except where it is said.
+ * Memory. Numbers are copied when set and when got; no function keeps a pointer of the caller's.
+ * Threads. Use a problem from one thread at a time. A solver can be shared; it is freed with the last problem that uses it.
+ */
+#ifndef SUMSQ_H
+#define SUMSQ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A compiled energy, for any dims. */
+typedef struct sumsq_solver sumsq_solver;
+/* Numbers for an energy, and the solve in progress on them. */
+typedef struct sumsq_problem sumsq_problem;
+
+typedef enum sumsq_status {
+    SUMSQ_OK = 0,
+    SUMSQ_ERROR_ARGUMENT = 1,   /* a null pointer, an unknown name or enumerator, an option out of range */
+    SUMSQ_ERROR_ENERGY = 2,     /* an energy that cannot be read, or is wrong */
+    SUMSQ_ERROR_DATA = 3,       /* numbers that do not fit the energy: wrong size or type, missing, an index out of range */
+    SUMSQ_ERROR_BACKEND = 4,    /* the back end is not available */
+    SUMSQ_ERROR_NOT_FINITE = 5, /* the energy is not finite at the start */
+    SUMSQ_ERROR_STATE = 6,      /* called out of order, or on a problem that is inside its callback */
+    SUMSQ_ERROR_INTERNAL = 7    /* a defect of sumsq */
+} sumsq_status;
+
+typedef enum sumsq_type {
+    SUMSQ_FLOAT32 = 1,
+    SUMSQ_FLOAT64 = 2,
+    SUMSQ_BOOL = 3, /* one byte */
+    SUMSQ_INT8 = 4,
+    SUMSQ_INT16 = 5,
+    SUMSQ_INT32 = 6,
+    SUMSQ_INT64 = 7,
+    SUMSQ_UINT8 = 8,
+    SUMSQ_UINT16 = 9,
+    SUMSQ_UINT32 = 10,
+    SUMSQ_UINT64 = 11
+} sumsq_type;
+
+typedef enum sumsq_method { SUMSQ_LM = 0, SUMSQ_GN = 1 } sumsq_method;
+
+typedef enum sumsq_precision {
+    SUMSQ_MIXED = 0, /* float64 state, energy and gradient, float32 linear solver */
+    SUMSQ_F32 = 1,
+    SUMSQ_F64 = 2
+} sumsq_precision;
+
+typedef enum sumsq_preconditioner {
+    SUMSQ_PRECONDITIONER_AUTO = 0,
+    SUMSQ_PRECONDITIONER_NONE = 1,
+    SUMSQ_PRECONDITIONER_JACOBI = 2,
+    SUMSQ_PRECONDITIONER_BLOCK_JACOBI = 3
+} sumsq_preconditioner;
+
+/* Why a solve ended. The unknowns are always those of the last good step. */
+typedef enum sumsq_termination {
+    SUMSQ_RUNNING = 0,
+    SUMSQ_GRADIENT_TOLERANCE = 1,
+    SUMSQ_FUNCTION_TOLERANCE = 2,
+    SUMSQ_STEP_TOLERANCE = 3,
+    SUMSQ_NOISE_FLOOR = 4, /* the decrease drowns in rounding */
+    SUMSQ_MAX_ITERATIONS = 5,
+    SUMSQ_MAX_SECONDS = 6,
+    SUMSQ_USER_ABORT = 7,
+    SUMSQ_MIN_RADIUS = 8,
+    SUMSQ_NO_FREE_UNKNOWN = 9, /* everything is excluded */
+    SUMSQ_DIVERGED = 10,       /* Gauss-Newton: E is not finite after the step */
+    SUMSQ_INVALID_STEPS = 11   /* LM: five steps in a row without a valid model or finite E */
+} sumsq_termination;
+
+/* What a solve may be told. Fill it with sumsq_options_init, then change fields; a null pointer stands for the defaults.
+ * Later versions add fields at the end: `size` tells which ones the caller knows. */
+typedef struct sumsq_options {
+    size_t size;                  /* sizeof(sumsq_options) */
+    int32_t method;               /* sumsq_method; SUMSQ_LM */
+    int32_t precision;            /* sumsq_precision; fixed when the energy is compiled */
+    int32_t preconditioner;       /* sumsq_preconditioner; fixed when the energy is compiled */
+    int32_t threads;              /* fixed when the energy is compiled; 0: all cores */
+    int64_t iterations;           /* steps at most, rejected ones included; 50 */
+    int64_t linear_iterations;    /* PCG iterations per step at most; 0: 500, or ten times the free unknowns if linear_tolerance
+                                     is given */
+    double linear_tolerance;      /* stop PCG at this relative residual; 0: off */
+    double forcing;               /* stop PCG when its model stalls at this rate; 0.01 */
+    double radius;                /* first trust-region radius; 1e4 */
+    double max_radius;            /* 1e16 */
+    double min_radius;            /* 1e-32 */
+    double min_relative_decrease; /* of an accepted step, actual over predicted; 1e-3 */
+    double function_tolerance;    /* LM ends when an accepted step changes E by at most this times E; 1e-6, 0: off */
+    double gradient_tolerance;    /* LM ends when max|g| is at most this, g = J^T r; 1e-10 */
+    double gradient_rtol;         /* the same, relative to max|g| at the start; 0 */
+    double max_seconds;           /* 0: no limit */
+} sumsq_options;
+
+/* How a solve stands. Set `size` before the call; fields beyond it are not written. */
+typedef struct sumsq_report {
+    size_t size;              /* sizeof(sumsq_report) */
+    double energy_initial;    /* E at the start */
+    double energy;            /* E now */
+    int64_t iterations;       /* steps taken, rejected ones included */
+    int64_t linear_iterations; /* PCG iterations of all steps */
+    int32_t termination;      /* sumsq_termination */
+    int32_t accepted;         /* of the last step: whether it was taken */
+    double gradient_max_norm; /* of the last step: max|g| after it; NaN if there was none, as below */
+    double step_norm;         /* of the last step: |s| */
+    double radius;            /* of the last step: the radius after it; infinite for Gauss-Newton */
+} sumsq_report;
+
+/* Called after each step; anything but 0 ends the solve. It must return (no longjmp, no exception), and may not use the problem. */
+typedef int (*sumsq_callback)(const sumsq_report *report, void *user);
+
+/* The message of this thread's last error; "" if there was none. Valid until the thread's next error. */
+const char *sumsq_last_error(void);
+
+/* "0.1.0" */
+const char *sumsq_version(void);
+
+/* The name of a termination, as in "function_tolerance"; "unknown" if it is none. */
+const char *sumsq_termination_name(int32_t termination);
+
+/* Fills in the defaults; options->size must be set. */
+sumsq_status sumsq_options_init(sumsq_options *options);
+
+/* Reads and compiles an energy. `name` stands for the file in messages. On an error *solver is NULL. */
+sumsq_status sumsq_solver_from_file(const char *path, const sumsq_options *options, sumsq_solver **solver);
+sumsq_status sumsq_solver_from_text(const char *name, const char *text, const sumsq_options *options, sumsq_solver **solver);
+void sumsq_solver_free(sumsq_solver *solver);
+
+/* A problem of an energy, without numbers. On an error *problem is NULL. */
+sumsq_status sumsq_problem_new(const sumsq_solver *solver, sumsq_problem **problem);
+void sumsq_problem_free(sumsq_problem *problem);
+
+/* The extent of a dim; each must be set before what lives over it. Another extent than before forgets all numbers and ends the
+ * solve in progress. */
+sumsq_status sumsq_set_dim(sumsq_problem *problem, const char *name, int64_t extent);
+
+/* Copies an unknown, array, param, or index array ("G.v0": one index per edge and dim of its index space, first dim innermost).
+ * Numbers are packed, channels innermost, then the first dim. `bytes` must be what the extents say; for an index array it says
+ * how many edges there are. Between two steps of a solve everything but dims may be set again; the next step sees it. (Set
+ * unknowns, index arrays or excluded elements start the method anew from the current unknowns; step count and radius go on.)
+ * Values are checked when all names are there, by sumsq_start, sumsq_step or sumsq_solve. */
+sumsq_status sumsq_set(sumsq_problem *problem, const char *name, sumsq_type type, const void *data, size_t bytes);
+
+/* Copies an unknown out, as SUMSQ_FLOAT32 or SUMSQ_FLOAT64. */
+sumsq_status sumsq_get(const sumsq_problem *problem, const char *name, sumsq_type type, void *data, size_t bytes);
+
+/* Minimises E from the unknowns as they are. Null options: those of the solver. The callback may be null. A solve that ends
+ * without a minimum is no error: see the report. */
+sumsq_status sumsq_solve(sumsq_problem *problem, const sumsq_options *options, sumsq_callback callback, void *user);
+
+/* The same, step by step: *termination becomes SUMSQ_RUNNING or why the solve ended; after the end a step does nothing unless
+ * numbers were set. If the numbers that were set do not fit, nothing has happened and they can be set again; any other error ends
+ * the solve, and the unknowns are those of the last good step. */
+sumsq_status sumsq_start(sumsq_problem *problem, const sumsq_options *options);
+sumsq_status sumsq_step(sumsq_problem *problem, int32_t *termination);
+
+/* How the solve stands. */
+sumsq_status sumsq_get_report(const sumsq_problem *problem, sumsq_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,144 @@
+//! Failures: a status code, and a text that is kept per thread.
+
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use sumsq::data::DataError;
+use sumsq::energy::EnergyError;
+use sumsq::{SolveError, energy};
+
+/// `sumsq_status` of the header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum Status {
+    /// Done.
+    Ok = 0,
+    /// A null pointer, an unknown name or enumerator, a number out of range, text that is not UTF-8.
+    Argument = 1,
+    /// An energy that cannot be read or is wrong.
+    Energy = 2,
+    /// Numbers that do not fit the energy.
+    Data = 3,
+    /// A back end that is not there.
+    Backend = 4,
+    /// The energy is not finite at the start.
+    NotFinite = 5,
+    /// A function called out of order, or from within a callback.
+    State = 6,
+    /// The engine failed: a defect of sumsq.
+    Internal = 7,
+}
+
+/// What a C caller is told.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Which kind.
+    pub status: Status,
+    /// What, in words.
+    pub message: String,
+}
+
+/// The result of everything behind the boundary.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub fn new(status: Status, message: impl Into<String>) -> Failure {
+        Failure { status, message: message.into() }
+    }
+
+    pub fn argument(message: impl Into<String>) -> Failure {
+        Failure::new(Status::Argument, message)
+    }
+
+    pub fn data(message: impl Into<String>) -> Failure {
+        Failure::new(Status::Data, message)
+    }
+
+    pub fn state(message: impl Into<String>) -> Failure {
+        Failure::new(Status::State, message)
+    }
+}
+
+impl From<EnergyError> for Failure {
+    /// The message with the line of the file and a caret under the culprit.
+    fn from(error: EnergyError) -> Failure {
+        Failure::new(Status::Energy, rendered(&error))
+    }
+}
+
+impl From<DataError> for Failure {
+    fn from(error: DataError) -> Failure {
+        Failure::data(error.to_string())
+    }
+}
+
+impl From<SolveError> for Failure {
+    fn from(error: SolveError) -> Failure {
+        let status = match &error {
+            SolveError::Engine(_) => Status::Internal,
+            SolveError::Backend(_) => Status::Backend,
+            SolveError::InitialNotFinite { .. } => Status::NotFinite,
+            SolveError::Data(_) => Status::Data,
+            SolveError::Option(_) => Status::Argument,
+        };
+        Failure::new(status, error.to_string())
+    }
+}
+
+fn rendered(error: &dyn Diagnostic) -> String {
+    let handler =
+        GraphicalReportHandler::new_themed(GraphicalTheme::none()).with_width(100).with_links(false);
+    let mut text = String::new();
+    match handler.render_report(&mut text, error) {
+        Ok(()) => text.trim_end().to_string(),
+        Err(_) => error.to_string(),
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// Keeps `message` as this thread's last error.
+pub fn keep(message: &str) {
+    // An interior NUL would end the text for C anyway.
+    let text = message.split('\0').next().unwrap_or_default();
+    LAST.with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
+}
+
+/// This thread's last error, valid until the next one is kept; empty if there was none.
+pub fn last() -> *const c_char {
+    LAST.with(|last| last.borrow().as_ptr())
+}
+
+/// Runs `f` so that nothing unwinds into C; a failure is kept as the last error.
+pub fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What a panic may leave half done sits behind handles that the caller can only free or use as they are; every field of theirs
+    // stays valid memory.
+    let done = catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(Failure::new(Status::Internal, format!("a defect of sumsq: {text}")))
+    });
+    done.inspect_err(|failure| keep(&failure.message))
+}
+
+/// Text from C.
+///
+/// # Safety
+/// `text` is null or points to a NUL-terminated string that outlives the result.
+pub unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str> {
+    if text.is_null() {
+        return Err(Failure::argument(format!("{what} is a null pointer")));
+    }
+    // SAFETY: not null, and NUL-terminated by the contract.
+    let bytes = unsafe { CStr::from_ptr(text) };
+    bytes.to_str().map_err(|_| Failure::argument(format!("{what} is not UTF-8")))
+}
+
+/// Loads an energy file.
+pub fn load(path: &str) -> Result<energy::Energy> {
+    Ok(energy::Energy::from_file(Path::new(path))?)
+}

@@ -1,0 +1,247 @@
+//! A problem of either interface: its numbers, and the solve in progress on them.
+//!
+//! Numbers may change at any time between two steps. What changed decides what the next step does first:
+//!
+//! | changed | the solve in progress |
+//! |---|---|
+//! | arrays, params | takes them and goes on ([`Session::set_arrays`](sumsq::Session::set_arrays)) |
+//! | unknowns, or what `Exclude` reads | starts anew from there; step count, time limit and radius go on |
+//! | graphs | is planned anew, then as above; nothing is compiled |
+
+use crate::failure::{Failure, Result};
+use crate::live::Live;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use sumsq::energy::Energy;
+use sumsq::energy::dag::{Node, Source};
+use sumsq::energy::model::{ArrayId, ParamId};
+use sumsq::{Iteration, NamedArray, Options, ProblemData, Solver, Termination};
+
+/// What was assigned since the solve last looked.
+#[derive(Clone, Copy, Default)]
+struct Changed {
+    /// Arrays or params.
+    numbers: bool,
+    /// Unknowns, or what `Exclude` reads.
+    start: bool,
+    /// Index arrays, or everything.
+    sizes: bool,
+}
+
+/// The state of a solve.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// E at the start.
+    pub energy_initial: f64,
+    /// E now.
+    pub energy: f64,
+    /// Steps taken, rejected ones included.
+    pub steps: usize,
+    /// PCG iterations of all steps.
+    pub linear_iterations: usize,
+    /// The last step.
+    pub last: Option<Iteration>,
+    /// Why the solve ended, once it has.
+    pub termination: Option<Termination>,
+}
+
+/// A solve that was started, and what it has done before its session was started anew.
+struct Solve {
+    options: Options,
+    started: Instant,
+    energy_initial: f64,
+    steps_before: usize,
+    linear_before: usize,
+    ended: Option<Termination>,
+}
+
+/// A problem of a compiled energy.
+pub struct Instance {
+    solver: Arc<Solver>,
+    /// Its unknowns are those of the solve in progress, except for what was assigned since.
+    data: Option<ProblemData>,
+    changed: Changed,
+    live: Option<Live>,
+    solve: Option<Solve>,
+}
+
+impl Instance {
+    pub fn new(solver: Arc<Solver>) -> Instance {
+        Instance { solver, data: None, changed: Changed::default(), live: None, solve: None }
+    }
+
+    pub fn solver(&self) -> &Arc<Solver> {
+        &self.solver
+    }
+
+    /// The numbers as they are, once complete.
+    pub fn data(&self) -> Option<&ProblemData> {
+        self.data.as_ref()
+    }
+
+    /// Forgets all numbers: the next [`Instance::assign`] must be complete, and may bring other dims.
+    pub fn clear(&mut self) {
+        (self.data, self.live, self.solve) = (None, None, None);
+    }
+
+    /// Takes numbers: all that the energy declares the first time, then any. On an error nothing has changed.
+    pub fn assign(&mut self, arrays: &[NamedArray]) -> Result<()> {
+        let energy = self.solver.energy();
+        match &mut self.data {
+            Some(data) => data.update(energy, arrays)?,
+            None => self.data = Some(ProblemData::bind(energy, arrays)?),
+        }
+        for array in arrays {
+            self.changed.note(energy, &array.name);
+        }
+        Ok(())
+    }
+
+    /// Starts a solve from the unknowns as assigned.
+    pub fn start(&mut self, options: &Options) -> Result<()> {
+        self.solve = None;
+        self.restart(options)?;
+        let energy_initial = self.live.as_ref().and_then(|l| l.look(|s| s.energies().total));
+        self.solve = Some(Solve {
+            options: options.clone(),
+            started: Instant::now(),
+            energy_initial: energy_initial.unwrap_or(f64::NAN),
+            steps_before: 0,
+            linear_before: 0,
+            ended: None,
+        });
+        Ok(())
+    }
+
+    /// Takes one step, on the numbers as they are now. Returns why the solve ended, once it has. After an error there is no
+    /// solve in progress, and the unknowns are those of the last good step.
+    pub fn step(&mut self) -> Result<Option<Termination>> {
+        let stepped = self.refresh().and_then(|()| {
+            let live = self.live.as_mut();
+            let ended = live.and_then(|l| l.with_session(|s| s.step())).ok_or_else(not_started)?;
+            Ok(ended?)
+        });
+        match stepped {
+            Ok(ended) => {
+                self.download();
+                if let Some(solve) = &mut self.solve {
+                    solve.ended = ended;
+                }
+                Ok(ended)
+            }
+            Err(failure) => {
+                self.solve = None;
+                if let Some(live) = &mut self.live {
+                    live.stop();
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Ends the solve in progress on the caller's behalf.
+    pub fn abort(&mut self) {
+        if let Some(solve) = &mut self.solve {
+            solve.ended.get_or_insert(Termination::UserAbort);
+        }
+    }
+
+    /// How the solve stands.
+    pub fn progress(&self) -> Result<Progress> {
+        let solve = self.solve.as_ref().ok_or_else(not_started)?;
+        let look = self.live.as_ref().and_then(|l| {
+            l.look(|s| {
+                let linear: usize = s.iterations().iter().map(|i| i.linear_iterations).sum();
+                (s.energies().total, s.iterations().len(), linear, s.iterations().last().cloned())
+            })
+        });
+        let (energy, steps, linear, last) = look.ok_or_else(not_started)?;
+        Ok(Progress {
+            energy_initial: solve.energy_initial,
+            energy,
+            steps: solve.steps_before + steps,
+            linear_iterations: solve.linear_before + linear,
+            last,
+            termination: solve.ended,
+        })
+    }
+
+    /// Brings the solve in progress up to date with what was assigned.
+    fn refresh(&mut self) -> Result<()> {
+        let before = self.progress()?;
+        let Changed { numbers, start, sizes } = self.changed;
+        if start || sizes {
+            let Some(solve) = &mut self.solve else { return Err(not_started()) };
+            (solve.steps_before, solve.linear_before) = (before.steps, before.linear_iterations);
+            let mut options = solve.options.clone();
+            options.iterations = options.iterations.saturating_sub(before.steps);
+            let elapsed = solve.started.elapsed();
+            options.max_time = options.max_time.map(|limit: Duration| limit.saturating_sub(elapsed));
+            if let Some(radius) = before.last.map(|i| i.radius).filter(|r| r.is_finite()) {
+                options.radius = radius;
+            }
+            return self.restart(&options);
+        }
+        if numbers {
+            let (Some(data), Some(live)) = (&self.data, &mut self.live) else { return Err(not_started()) };
+            live.with_session(|s| s.set_arrays(data)).ok_or_else(not_started)??;
+        }
+        self.changed = Changed::default();
+        Ok(())
+    }
+
+    /// A new session on the numbers as they are, planned anew where sizes changed.
+    fn restart(&mut self, options: &Options) -> Result<()> {
+        let data = self.data.as_ref().ok_or_else(|| Failure::state("the problem has no numbers yet"))?;
+        match &mut self.live {
+            Some(live) if !self.changed.sizes => {
+                if self.changed.numbers || self.changed.start {
+                    live.set_arrays(data)?;
+                }
+            }
+            _ => self.live = Some(Live::plan(self.solver.clone(), data)?),
+        }
+        self.changed = Changed::default();
+        let Some(live) = &mut self.live else { return Err(not_started()) };
+        Ok(live.start(data, options)?)
+    }
+
+    fn download(&mut self) {
+        if let (Some(live), Some(data)) = (&self.live, &mut self.data) {
+            live.look(|s| s.unknowns(data));
+        }
+    }
+}
+
+impl Changed {
+    /// `name` was assigned.
+    fn note(&mut self, energy: &Energy, name: &str) {
+        let array = energy.arrays.iter().position(|a| a.name == name).map(|i| ArrayId(i as u32));
+        let param = energy.params.iter().position(|p| p.name == name).map(|i| ParamId(i as u32));
+        if energy.unknowns.iter().any(|u| u.name == name) {
+            self.start = true;
+        } else if array.is_some() || param.is_some() {
+            self.numbers = true;
+            self.start |= excluding(energy, array, param);
+        } else {
+            self.sizes = true;
+        }
+    }
+}
+
+/// Whether an `Exclude` reads the array or param, or could: what lies behind other accesses is not looked at.
+fn excluding(energy: &Energy, array: Option<ArrayId>, param: Option<ParamId>) -> bool {
+    let roots: Vec<_> = energy.excludes.iter().map(|e| e.1).collect();
+    energy.dag.reachable(&roots).into_iter().any(|node| match energy.dag.node(node) {
+        Node::Access(access) => match access.source {
+            Source::Array(a) => Some(a) == array,
+            _ => true,
+        },
+        Node::Param(p, _) => Some(*p) == param,
+        _ => false,
+    })
+}
+
+fn not_started() -> Failure {
+    Failure::state("no solve is in progress: it was not started, or an error ended it")
+}

@@ -1,0 +1,350 @@
+//! sumsq's own interface. `include/sumsq.h` says what each function does; here are the checks at the boundary.
+#![allow(non_camel_case_types)]
+
+mod options;
+mod problem;
+mod report;
+
+pub use options::sumsq_options;
+pub use report::sumsq_report;
+
+use crate::element::Element;
+pub use crate::failure::Status;
+
+use crate::failure::{Failure, Result, guarded, last, load, text};
+use problem::Problem;
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+use sumsq::energy::Energy;
+use sumsq::{Options, Solver, Termination};
+
+/// `sumsq_solver`.
+pub struct sumsq_solver {
+    solver: Arc<Solver>,
+    options: Options,
+}
+
+/// `sumsq_problem`. Borrowed while a function works on it, so that a callback that uses it gets an error.
+pub struct sumsq_problem(RefCell<Problem>);
+
+/// `sumsq_callback`.
+pub type sumsq_callback = Option<unsafe extern "C" fn(*const sumsq_report, *mut c_void) -> c_int>;
+
+fn status(done: Result<()>) -> Status {
+    done.map_or_else(|failure| failure.status, |()| Status::Ok)
+}
+
+/// What a pointer leads to.
+///
+/// # Safety
+/// `pointer` is null or valid as long as the result lives.
+unsafe fn given<'a, T>(pointer: *const T, what: &str) -> Result<&'a T> {
+    // SAFETY: by the contract.
+    unsafe { pointer.as_ref() }.ok_or_else(|| Failure::argument(format!("the {what} is a null pointer")))
+}
+
+/// Puts a new handle into `out`, or null on an error.
+///
+/// # Safety
+/// `out` is null or can be written.
+unsafe fn create<T>(out: *mut *mut T, make: impl FnOnce() -> Result<T>) -> Status {
+    if out.is_null() {
+        return status(guarded(|| Err(Failure::argument("the place for the handle is a null pointer"))));
+    }
+    let made = guarded(make);
+    let (handle, done) = match made {
+        Ok(value) => (Box::into_raw(Box::new(value)), Ok(())),
+        Err(failure) => (std::ptr::null_mut(), Err(failure)),
+    };
+    // SAFETY: not null, writable by the contract.
+    unsafe { out.write(handle) };
+    status(done)
+}
+
+/// Works on a problem.
+///
+/// # Safety
+/// `problem` is null or a handle that is not freed yet nor used by another thread.
+unsafe fn working(problem: *const sumsq_problem, f: impl FnOnce(&mut Problem) -> Result<()>) -> Status {
+    status(guarded(|| {
+        // SAFETY: by the contract.
+        let problem = unsafe { given(problem, "problem") }?;
+        let mut inner = problem.0.try_borrow_mut().map_err(|_| in_callback())?;
+        f(&mut inner)
+    }))
+}
+
+fn in_callback() -> Failure {
+    Failure::state("the problem is in use: a callback must not touch the problem that calls it")
+}
+
+/// The options at `options`; `None` for null.
+///
+/// # Safety
+/// `options` is null or points to as many bytes as its size says.
+unsafe fn options_at(options: *const sumsq_options) -> Result<Option<Options>> {
+    if options.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: by the contract.
+    unsafe { options::read(options, sumsq_options::default()) }?.options().map(Some)
+}
+
+fn compiled(energy: Energy, options: Option<Options>) -> Result<sumsq_solver> {
+    let options = options.unwrap_or_default();
+    let solver = Arc::new(Solver::compile(energy, &options)?);
+    Ok(sumsq_solver { solver, options })
+}
+
+/// See `include/sumsq.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sumsq_last_error() -> *const c_char {
+    last()
+}
+
+/// See `include/sumsq.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sumsq_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// See `include/sumsq.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sumsq_termination_name(termination: i32) -> *const c_char {
+    report::name(termination).as_ptr()
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// `options` is null or points to as many bytes as its size says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_options_init(options: *mut sumsq_options) -> Status {
+    // SAFETY: by the contract.
+    status(guarded(|| unsafe { options::write(&sumsq_options::default(), options) }))
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// Strings are null or NUL-terminated, `options` as for [`sumsq_options_init`], `solver` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_solver_from_file(
+    path: *const c_char,
+    options: *const sumsq_options,
+    solver: *mut *mut sumsq_solver,
+) -> Status {
+    // SAFETY: by the contract.
+    unsafe { create(solver, || compiled(load(text(path, "the path")?)?, options_at(options)?)) }
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// As for [`sumsq_solver_from_file`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_solver_from_text(
+    name: *const c_char,
+    energy: *const c_char,
+    options: *const sumsq_options,
+    solver: *mut *mut sumsq_solver,
+) -> Status {
+    // SAFETY: by the contract.
+    unsafe {
+        create(solver, || {
+            let energy = Energy::from_text(text(name, "the name")?, text(energy, "the text")?)?;
+            compiled(energy, options_at(options)?)
+        })
+    }
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// `solver` is null or valid, and not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_solver_free(solver: *mut sumsq_solver) {
+    if !solver.is_null() {
+        _ = guarded(|| {
+            // SAFETY: made by `create`, by the contract.
+            drop(unsafe { Box::from_raw(solver) });
+            Ok(())
+        });
+    }
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// `solver` is null or valid, `problem` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_problem_new(
+    solver: *const sumsq_solver,
+    problem: *mut *mut sumsq_problem,
+) -> Status {
+    // SAFETY: by the contract.
+    unsafe {
+        create(problem, || {
+            let solver = given(solver, "solver")?;
+            let problem = Problem::new(solver.solver.clone(), solver.options.clone());
+            Ok(sumsq_problem(RefCell::new(problem)))
+        })
+    }
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// `problem` is null or valid, and not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_problem_free(problem: *mut sumsq_problem) {
+    _ = guarded(|| {
+        // SAFETY: by the contract.
+        let Some(shared) = (unsafe { problem.as_ref() }) else { return Ok(()) };
+        shared.0.try_borrow_mut().map_err(|_| in_callback())?;
+        // SAFETY: made by `create`, by the contract, and no function works on it.
+        drop(unsafe { Box::from_raw(problem) });
+        Ok(())
+    });
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// `problem` is null or valid, `name` is null or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_set_dim(
+    problem: *mut sumsq_problem,
+    name: *const c_char,
+    extent: i64,
+) -> Status {
+    // SAFETY: by the contract.
+    unsafe { working(problem, |p| p.set_dim(text(name, "the name")?, extent)) }
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// As for [`sumsq_set_dim`]; `data` is null or can be read for `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_set(
+    problem: *mut sumsq_problem,
+    name: *const c_char,
+    element: c_int,
+    data: *const c_void,
+    bytes: usize,
+) -> Status {
+    // SAFETY: by the contract.
+    unsafe { working(problem, |p| p.set(text(name, "the name")?, Element::from_code(element)?, data, bytes)) }
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// As for [`sumsq_set_dim`]; `data` is null or can be written for `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_get(
+    problem: *const sumsq_problem,
+    name: *const c_char,
+    element: c_int,
+    data: *mut c_void,
+    bytes: usize,
+) -> Status {
+    // SAFETY: by the contract.
+    unsafe { working(problem, |p| p.get(text(name, "the name")?, Element::from_code(element)?, data, bytes)) }
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// `problem` is null or valid; `options` as for [`sumsq_options_init`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_start(problem: *mut sumsq_problem, options: *const sumsq_options) -> Status {
+    // SAFETY: by the contract.
+    unsafe { working(problem, |p| start(p, options_at(options)?)) }
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// `problem` is null or valid; `termination` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_step(problem: *mut sumsq_problem, termination: *mut i32) -> Status {
+    let step = |p: &mut Problem| {
+        let ended = step(p)?;
+        if !termination.is_null() {
+            // SAFETY: not null, writable by the contract.
+            unsafe { termination.write(ended.map_or(report::RUNNING, report::code)) };
+        }
+        Ok(())
+    };
+    // SAFETY: by the contract.
+    unsafe { working(problem, step) }
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// `problem` is null or valid; `options` as for [`sumsq_options_init`]; `callback` can be called with `user`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_solve(
+    problem: *mut sumsq_problem,
+    options: *const sumsq_options,
+    callback: sumsq_callback,
+    user: *mut c_void,
+) -> Status {
+    let solve = |p: &mut Problem| {
+        // SAFETY: by the contract.
+        start(p, unsafe { options_at(options) }?)?;
+        let mut steps = 0;
+        loop {
+            let ended = step(p)?;
+            let progress = p.instance.progress()?;
+            if let (Some(callback), true) = (callback, progress.steps > steps) {
+                steps = progress.steps;
+                let report = sumsq_report::from(progress);
+                // SAFETY: by the contract; `report` outlives the call.
+                if unsafe { callback(&report, user) } != 0 {
+                    p.instance.abort();
+                    return Ok(());
+                }
+            }
+            if ended.is_some() {
+                return Ok(());
+            }
+        }
+    };
+    // SAFETY: by the contract.
+    unsafe { working(problem, solve) }
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// `problem` is null or valid; `report` is null or points to as many bytes as its size says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_get_report(
+    problem: *const sumsq_problem,
+    report: *mut sumsq_report,
+) -> Status {
+    let get = |p: &mut Problem| {
+        let now = sumsq_report::from(p.instance.progress()?);
+        // SAFETY: by the contract.
+        unsafe { options::write(&now, report) }
+    };
+    // SAFETY: by the contract.
+    unsafe { working(problem, get) }
+}
+
+fn start(problem: &mut Problem, options: Option<Options>) -> Result<()> {
+    let options = problem.options(options)?;
+    problem.assign()?;
+    problem.instance.start(&options)
+}
+
+fn step(problem: &mut Problem) -> Result<Option<Termination>> {
+    problem.instance.progress()?;
+    problem.assign()?;
+    problem.instance.step()
+}

@@ -1,0 +1,189 @@
+//! `sumsq_options`, and structs that carry their size.
+
+use crate::failure::{Failure, Result};
+use std::mem::size_of;
+use std::ptr;
+use std::time::Duration;
+use sumsq::{Method, Options, Precision, Preconditioner};
+
+/// A struct that starts with its size in bytes, as the caller's header knew it, and grows at its end only.
+///
+/// # Safety
+/// `repr(C)`, the first field is the `usize` size, and every bit pattern of the others is a value.
+pub unsafe trait Growing: Copy {
+    /// For messages.
+    const NAME: &'static str;
+}
+
+/// What the caller knows of `T`, over `defaults`.
+///
+/// # Safety
+/// `from` is null or points to as many bytes as its size says.
+pub unsafe fn read<T: Growing>(from: *const T, defaults: T) -> Result<T> {
+    // SAFETY: by the contract.
+    let size = unsafe { size_at(from) }?;
+    let known = size_of::<T>().min(size);
+    // SAFETY: by the contract there are `size` bytes.
+    let beyond = unsafe { crate::element::view(from.cast::<u8>().wrapping_add(known), size - known) }?;
+    if beyond.iter().any(|&b| b != 0) {
+        let message = format!("{} sets fields that this version of sumsq does not know", T::NAME);
+        return Err(Failure::argument(message));
+    }
+    let mut value = defaults;
+    // SAFETY: both are `known` bytes long, the copy is ours, and whatever bytes come are values of `T`.
+    unsafe { ptr::copy_nonoverlapping(from.cast::<u8>(), (&raw mut value).cast::<u8>(), known) };
+    Ok(value)
+}
+
+/// Writes what the caller knows of `value`, but for the size.
+///
+/// # Safety
+/// As for [`read`]; the bytes can be written.
+pub unsafe fn write<T: Growing>(value: &T, to: *mut T) -> Result<()> {
+    // SAFETY: by the contract.
+    let known = size_of::<T>().min(unsafe { size_at(to) }?) - size_of::<usize>();
+    let from = ptr::from_ref(value).cast::<u8>().wrapping_add(size_of::<usize>());
+    let to = to.cast::<u8>().wrapping_add(size_of::<usize>());
+    // SAFETY: both hold `known` bytes after the size, and `value` is not the caller's.
+    unsafe { ptr::copy_nonoverlapping(from, to, known) };
+    Ok(())
+}
+
+/// # Safety
+/// As for [`read`].
+unsafe fn size_at<T: Growing>(from: *const T) -> Result<usize> {
+    if from.is_null() {
+        return Err(Failure::argument(format!("{} is a null pointer", T::NAME)));
+    }
+    // SAFETY: not null, and the size comes first by the contract of `Growing`.
+    let size = unsafe { from.cast::<usize>().read_unaligned() };
+    // No struct of ours is near this long: the size was not set.
+    if !(size_of::<usize>()..=4096).contains(&size) {
+        return Err(Failure::argument(format!("{}: its size was not set (it is {size})", T::NAME)));
+    }
+    Ok(size)
+}
+
+/// `sumsq_options` of the header.
+#[allow(non_camel_case_types, missing_docs)]
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct sumsq_options {
+    pub size: usize,
+    pub method: i32,
+    pub precision: i32,
+    pub preconditioner: i32,
+    pub threads: i32,
+    pub iterations: i64,
+    pub linear_iterations: i64,
+    pub linear_tolerance: f64,
+    pub forcing: f64,
+    pub radius: f64,
+    pub max_radius: f64,
+    pub min_radius: f64,
+    pub min_relative_decrease: f64,
+    pub function_tolerance: f64,
+    pub gradient_tolerance: f64,
+    pub gradient_rtol: f64,
+    pub max_seconds: f64,
+}
+
+// SAFETY: repr(C), the size first, then integers and floats.
+unsafe impl Growing for sumsq_options {
+    const NAME: &'static str = "sumsq_options";
+}
+
+impl Default for sumsq_options {
+    fn default() -> sumsq_options {
+        let o = Options::default();
+        sumsq_options {
+            size: size_of::<sumsq_options>(),
+            method: 0,
+            precision: 0,
+            preconditioner: 0,
+            threads: 0,
+            iterations: o.iterations as i64,
+            linear_iterations: 0,
+            linear_tolerance: 0.0,
+            forcing: o.forcing,
+            radius: o.radius,
+            max_radius: o.max_radius,
+            min_radius: o.min_radius,
+            min_relative_decrease: o.min_relative_decrease,
+            function_tolerance: o.function_tolerance,
+            gradient_tolerance: o.gradient_tolerance,
+            gradient_rtol: o.gradient_rtol,
+            max_seconds: 0.0,
+        }
+    }
+}
+
+impl sumsq_options {
+    /// As the solver takes them.
+    pub fn options(&self) -> Result<Options> {
+        Ok(Options {
+            method: choice("method", self.method, &[Method::LevenbergMarquardt, Method::GaussNewton])?,
+            precision: choice(
+                "precision",
+                self.precision,
+                &[Precision::Mixed, Precision::F32, Precision::F64],
+            )?,
+            preconditioner: choice(
+                "preconditioner",
+                self.preconditioner,
+                &[
+                    Preconditioner::Auto,
+                    Preconditioner::None,
+                    Preconditioner::Jacobi,
+                    Preconditioner::BlockJacobi,
+                ],
+            )?,
+            threads: Some(count("threads", self.threads.into())?).filter(|&n| n > 0),
+            iterations: count("iterations", self.iterations)?,
+            linear_iterations: Some(count("linear_iterations", self.linear_iterations)?).filter(|&n| n > 0),
+            linear_tolerance: Some(number("linear_tolerance", self.linear_tolerance)?).filter(|&t| t > 0.0),
+            forcing: number("forcing", self.forcing)?,
+            radius: positive("radius", self.radius)?,
+            max_radius: positive("max_radius", self.max_radius)?,
+            min_radius: number("min_radius", self.min_radius)?,
+            min_relative_decrease: number("min_relative_decrease", self.min_relative_decrease)?,
+            function_tolerance: number("function_tolerance", self.function_tolerance)?,
+            gradient_tolerance: number("gradient_tolerance", self.gradient_tolerance)?,
+            gradient_rtol: number("gradient_rtol", self.gradient_rtol)?,
+            max_time: limit(self.max_seconds)?,
+            ..Options::default()
+        })
+    }
+}
+
+fn choice<T: Copy>(name: &str, code: i32, of: &[T]) -> Result<T> {
+    let found = usize::try_from(code).ok().and_then(|i| of.get(i));
+    found
+        .copied()
+        .ok_or_else(|| Failure::argument(format!("option {name}: {code} is none of its enumerators")))
+}
+
+fn count(name: &str, value: i64) -> Result<usize> {
+    let bad = |_| Failure::argument(format!("option {name}: expected a count, came {value}"));
+    usize::try_from(value).map_err(bad)
+}
+
+fn number(name: &str, value: f64) -> Result<f64> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(value);
+    }
+    Err(Failure::argument(format!("option {name}: expected a number of at least 0, came {value}")))
+}
+
+fn positive(name: &str, value: f64) -> Result<f64> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(value);
+    }
+    Err(Failure::argument(format!("option {name}: expected a number above 0, came {value}")))
+}
+
+fn limit(seconds: f64) -> Result<Option<Duration>> {
+    let seconds = number("max_seconds", seconds)?;
+    let bad = |_| Failure::argument(format!("option max_seconds: {seconds} is too long"));
+    if seconds == 0.0 { Ok(None) } else { Duration::try_from_secs_f64(seconds).map(Some).map_err(bad) }
+}

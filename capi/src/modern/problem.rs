@@ -1,0 +1,191 @@
+//! `sumsq_problem`: numbers by name, with their sizes checked where they come in.
+
+use crate::element::{Element, view};
+use crate::failure::{Failure, Result};
+use crate::instance::Instance;
+use std::ffi::c_void;
+use std::sync::Arc;
+use sumsq::energy::Energy;
+use sumsq::energy::model::SpaceId;
+use sumsq::{ArrayData, NamedArray, Options, Solver};
+
+/// What is behind a handle.
+pub struct Problem {
+    pub instance: Instance,
+    /// Defaults of a solve.
+    options: Options,
+    /// Extents of the energy's dims, as far as set.
+    dims: Vec<Option<usize>>,
+    /// Set, but not looked at by a solve yet.
+    pending: Vec<NamedArray>,
+}
+
+/// Shape of a declared name, slowest first.
+enum Shape {
+    Fixed(Vec<usize>),
+    /// Rows of so many indices, one row per edge.
+    Edges(usize),
+}
+
+impl Problem {
+    pub fn new(solver: Arc<Solver>, options: Options) -> Problem {
+        // Extents that the energy fixes are nobody's to set, and in no shape.
+        let dims = vec![None; solver.energy().dims.len()];
+        Problem { instance: Instance::new(solver), options, dims, pending: vec![] }
+    }
+
+    fn energy(&self) -> &Energy {
+        self.instance.solver().energy()
+    }
+
+    pub fn set_dim(&mut self, name: &str, extent: i64) -> Result<()> {
+        let named = self.energy().dims.iter().position(|d| d.name == name && d.fixed.is_none());
+        let index = named.ok_or_else(|| Failure::argument(format!("the energy declares no dim `{name}`")))?;
+        let bad =
+            || Failure::data(format!("dim `{name}`: expected an extent from 1 to 2147483647, came {extent}"));
+        let value = i32::try_from(extent).ok().filter(|&e| e > 0).ok_or_else(bad)? as usize;
+        if self.dims[index].is_some_and(|known| known != value) {
+            self.instance.clear();
+            self.pending.clear();
+        }
+        self.dims[index] = Some(value);
+        Ok(())
+    }
+
+    /// # Safety
+    /// `data` is null or can be read for `bytes` bytes.
+    pub unsafe fn set(
+        &mut self,
+        name: &str,
+        element: Element,
+        data: *const c_void,
+        bytes: usize,
+    ) -> Result<()> {
+        if data.is_null() {
+            return Err(Failure::argument(format!("the data of `{name}` are a null pointer")));
+        }
+        let shape = self.counted(name, element, bytes)?;
+        // SAFETY: not null, and readable by the contract.
+        let data = element.decode(unsafe { view(data.cast(), bytes) }?)?;
+        self.pending.retain(|a| a.name != name);
+        self.pending.push(NamedArray { name: name.to_string(), shape, data });
+        Ok(())
+    }
+
+    /// # Safety
+    /// `data` is null or can be written for `bytes` bytes.
+    pub unsafe fn get(&self, name: &str, element: Element, data: *mut c_void, bytes: usize) -> Result<()> {
+        if data.is_null() {
+            return Err(Failure::argument(format!("the memory for `{name}` is a null pointer")));
+        }
+        let unknown = self.energy().unknowns.iter().position(|u| u.name == name);
+        let unknown =
+            unknown.ok_or_else(|| Failure::argument(format!("the energy declares no unknown `{name}`")))?;
+        self.counted(name, element, bytes)?;
+        let pending = self.pending.iter().find(|a| a.name == name).map(|a| doubles(&a.data));
+        let solved = || self.instance.data().map(|d| d.unknowns[unknown].clone());
+        let values = pending.or_else(solved);
+        let values = values.ok_or_else(|| Failure::state(format!("unknown `{name}` was not set yet")))?;
+        let from = element.encode(&values)?;
+        // SAFETY: not null and writable for `bytes` bytes, which `from` is long: `counted` has checked it.
+        unsafe { data.cast::<u8>().copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+        Ok(())
+    }
+
+    /// Hands to the instance what was set. On an error it stays pending.
+    pub fn assign(&mut self) -> Result<()> {
+        if self.instance.data().is_some() {
+            self.instance.assign(&self.pending)?;
+        } else {
+            let dims = self.energy().dims.iter().zip(&self.dims).filter(|(d, _)| d.fixed.is_none());
+            let named = dims.filter_map(|(d, extent)| {
+                let data = ArrayData::Int(vec![(*extent)? as i64], "int64");
+                Some(NamedArray { name: d.name.clone(), shape: vec![], data })
+            });
+            let all: Vec<NamedArray> = named.chain(self.pending.iter().cloned()).collect();
+            self.instance.assign(&all)?;
+        }
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Options of a solve: what was fixed when the energy was compiled must not differ.
+    pub fn options(&self, wanted: Option<Options>) -> Result<Options> {
+        let (compiled, wanted) = (&self.options, wanted.unwrap_or_else(|| self.options.clone()));
+        let fixed = |o: &Options| (o.precision, o.preconditioner, o.threads);
+        if fixed(compiled) == fixed(&wanted) {
+            return Ok(wanted);
+        }
+        Err(Failure::argument(
+            "options: precision, preconditioner and threads are fixed when the energy is compiled",
+        ))
+    }
+
+    /// The shape of `bytes` bytes of `name`; an error if they are not what is declared.
+    fn counted(&self, name: &str, element: Element, bytes: usize) -> Result<Vec<usize>> {
+        let (shape, width) = (self.shape(name)?, element.bytes());
+        match shape {
+            Shape::Fixed(shape) => {
+                let expected = shape.iter().try_fold(width, |n, &e| n.checked_mul(e));
+                if expected == Some(bytes) {
+                    return Ok(shape);
+                }
+                let expected = expected.map_or("too many".to_string(), |n| n.to_string());
+                let message =
+                    format!("`{name}`: expected {expected} bytes ({shape:?} of {element:?}), came {bytes}");
+                Err(Failure::data(message))
+            }
+            Shape::Edges(dims) => {
+                let row = width * dims;
+                if !bytes.is_multiple_of(row) {
+                    let message = format!("`{name}`: expected a multiple of {row} bytes, came {bytes}");
+                    return Err(Failure::data(message));
+                }
+                Ok(if dims == 1 { vec![bytes / row] } else { vec![bytes / row, dims] })
+            }
+        }
+    }
+
+    fn shape(&self, name: &str) -> Result<Shape> {
+        let e = self.energy();
+        if let Some(f) = e.unknowns.iter().chain(&e.arrays).find(|f| f.name == name) {
+            if let Some(u) = f.view_of {
+                let unknown = &e.unknowns[u.index()].name;
+                let message = format!("`{name}` is a constant view of `{unknown}`: set that");
+                return Err(Failure::argument(message));
+            }
+            return self.field(f.space, f.channels).map(Shape::Fixed);
+        }
+        if let Some(p) = e.params.iter().find(|p| p.name == name) {
+            return Ok(Shape::Fixed(if p.channels == 1 { vec![] } else { vec![p.channels.into()] }));
+        }
+        let vertices = e.graphs.iter().flat_map(|g| g.vertices.iter().map(move |v| (g, v)));
+        let named = |g: &str, v: &str| name.strip_prefix(g).and_then(|n| n.strip_prefix('.')) == Some(v);
+        let vertex = vertices.into_iter().find(|(g, v)| named(&g.name, &v.name));
+        match vertex {
+            Some((_, v)) => Ok(Shape::Edges(e.spaces[v.space.index()].len())),
+            None => Err(Failure::argument(format!("the energy declares no `{name}`"))),
+        }
+    }
+
+    fn field(&self, space: SpaceId, channels: u16) -> Result<Vec<usize>> {
+        let e = self.energy();
+        let dims = e.spaces[space.index()].iter().rev().map(|d| d.index());
+        let given = dims.filter(|&d| e.dims[d].fixed.is_none());
+        let unset = |d: usize| Failure::state(format!("set dim `{}` first", e.dims[d].name));
+        let mut shape = given.map(|d| self.dims[d].ok_or_else(|| unset(d))).collect::<Result<Vec<_>>>()?;
+        if channels > 1 {
+            shape.push(channels.into());
+        }
+        Ok(shape)
+    }
+}
+
+fn doubles(data: &ArrayData) -> Vec<f64> {
+    match data {
+        ArrayData::F32(v) => v.iter().map(|&v| v.into()).collect(),
+        ArrayData::F64(v) => v.clone(),
+        ArrayData::Int(v, _) => v.iter().map(|&v| v as f64).collect(),
+        ArrayData::Bool(v) => v.iter().map(|&v| f64::from(u8::from(v))).collect(),
+    }
+}

@@ -1,0 +1,178 @@
+//! The C programs of `examples/c`, built by the system's compiler against the library that cargo built, against the Rust path.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use sumsq::energy::Energy;
+use sumsq::lm::Control;
+use sumsq::{ArrayData, Method, NamedArray, Options, Precision, ProblemData, Solver};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The folder that holds the libraries: that of this test or one above it.
+fn libraries() -> PathBuf {
+    let exe = std::env::current_exe().expect("the test's own path");
+    let found = exe.ancestors().skip(1).find(|d| d.join(shared_library()).is_file());
+    found.unwrap_or_else(|| panic!("no {} above {}", shared_library(), exe.display())).to_path_buf()
+}
+
+fn shared_library() -> &'static str {
+    if cfg!(target_os = "macos") { "libsumsq_capi.dylib" } else { "libsumsq_capi.so" }
+}
+
+/// How a program is linked.
+enum Link {
+    Shared,
+    Static,
+}
+
+/// Compiles `source` (a path below the workspace) with all warnings as errors, runs it, and returns what it printed: its exit code,
+/// stdout and stderr.
+fn run(source: &str, link: Link, args: &[&str]) -> (i32, String, String) {
+    let folder = tempfile::tempdir().expect("a folder for the program");
+    let program = folder.path().join("program");
+    let libraries = libraries();
+    let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    cc.args(["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-I"]).arg(root().join("capi/include"));
+    cc.arg(root().join(source)).arg("-o").arg(&program);
+    match link {
+        Link::Shared => cc.arg("-L").arg(&libraries).args(["-lsumsq_capi", "-lm"]),
+        // What `rustc --print native-static-libs` names: LLVM's own needs.
+        Link::Static => cc.arg(libraries.join("libsumsq_capi.a")).args([
+            "-lstdc++",
+            "-lzstd",
+            "-lz",
+            "-lffi",
+            "-lm",
+            "-ldl",
+            "-lpthread",
+        ]),
+    };
+    let built = cc.output().expect("a C compiler");
+    assert!(built.status.success(), "{source}: {}", String::from_utf8_lossy(&built.stderr));
+    let ran =
+        Command::new(&program).args(args).env("LD_LIBRARY_PATH", &libraries).output().expect("the program");
+    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+    (ran.status.code().unwrap_or(-1), text(&ran.stdout), text(&ran.stderr))
+}
+
+/// The number after `label` in a line of its own.
+#[track_caller]
+fn number(out: &str, label: &str) -> f64 {
+    let line = out.lines().find_map(|l| l.strip_prefix(label)?.strip_prefix(' '));
+    let line = line.unwrap_or_else(|| panic!("no line `{label}` in:\n{out}"));
+    line.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no number in `{line}`"))
+}
+
+#[track_caller]
+fn close(what: &str, came: f64, expected: f64, tolerance: f64) {
+    assert!(
+        (came - expected).abs() <= tolerance * expected.abs(),
+        "{what}: came {came}, expected {expected}"
+    );
+}
+
+/// The noisy disc of `examples/c/laplacian.c`.
+fn disc() -> (Energy, Vec<NamedArray>) {
+    let (w, h) = (64, 48);
+    let pixel = |i: i32| {
+        let (x, y) = (i % w, i / w);
+        let inside = (x - 32).pow(2) + (y - 24).pow(2) < 15 * 15;
+        f64::from(u8::from(inside)) + 0.0625 * f64::from((x * 7 + y * 13) % 11 - 5)
+    };
+    let image = |name: &str, values: Vec<f64>| {
+        let (shape, data) = (vec![h as usize, w as usize], ArrayData::F64(values));
+        NamedArray { name: name.into(), shape, data }
+    };
+    let energy = Energy::from_file(root().join("examples/energies/laplacian.t")).expect("laplacian.t");
+    let pixels: Vec<f64> = (0..w * h).map(pixel).collect();
+    (energy, vec![image("X", vec![0.0; pixels.len()]), image("A", pixels)])
+}
+
+#[test]
+fn the_published_interface_smooths_a_disc() {
+    let (energy, arrays) = disc();
+    let mut data = ProblemData::bind(&energy, &arrays).unwrap();
+    // One exact step: the energy is quadratic.
+    let options = Options {
+        method: Method::GaussNewton,
+        iterations: 1,
+        linear_tolerance: Some(1e-13),
+        precision: Precision::F64,
+        ..Options::default()
+    };
+    let solver = Solver::compile(energy, &options).unwrap();
+    let mut problem = solver.plan(&data).unwrap();
+    let report = problem.solve(&mut data, &options, &mut |_| Control::Continue).unwrap();
+
+    let path = root().join("examples/energies/laplacian.t");
+    for link in [Link::Shared, Link::Static] {
+        let (code, out, err) = run("examples/c/laplacian.c", link, &[path.to_str().unwrap()]);
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        close("start", number(&out, "start"), report.energy_initial / 2.0, 1e-8);
+        close("cost", number(&out, "cost"), report.energy_final / 2.0, 1e-8);
+        close("centre", number(&out, "centre"), data.unknowns[0][24 * 64 + 32], 1e-5);
+        assert_eq!(out.lines().filter(|l| l.starts_with("step ")).count(), 3, "{out}");
+    }
+}
+
+#[test]
+fn errors_of_the_published_interface() {
+    let (code, out, err) = run("examples/c/laplacian.c", Link::Shared, &["no/such/file.t"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("no/such/file.t"), "{err}");
+}
+
+#[test]
+fn sumsqs_own_interface_fits_a_curve() {
+    let path = root().join("examples/energies/curveFitting.t");
+    let n = 200;
+    let x = |i: usize| 0.0625 * i as f64;
+    let points = (0..n).flat_map(|i| [x(i), (2.0 * x(i)).cos() + 2.0 * x(i).sin()]).collect();
+    let floats = |name: &str, shape: [usize; 2], values| NamedArray {
+        name: name.into(),
+        shape: shape.into(),
+        data: ArrayData::F64(values),
+    };
+    let indices = |name: &str, values| NamedArray {
+        name: name.into(),
+        shape: vec![n],
+        data: ArrayData::Int(values, "int32"),
+    };
+    let arrays = [
+        floats("funcParams", [1, 2], vec![1.1, 1.9]),
+        floats("data", [n, 2], points),
+        indices("G.d", (0..n as i64).collect()),
+        indices("G.p", vec![0; n]),
+    ];
+    let energy = Energy::from_file(&path).unwrap();
+    let mut data = ProblemData::bind(&energy, &arrays).unwrap();
+    let options = Options { precision: Precision::F64, ..Options::default() };
+    let solver = Solver::compile(energy, &options).unwrap();
+    let report = solver.plan(&data).unwrap().solve(&mut data, &options, &mut |_| Control::Continue).unwrap();
+
+    let (code, out, err) = run("examples/c/curve_fitting.c", Link::Shared, &[path.to_str().unwrap()]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let steps: Vec<f64> = out.lines().filter(|l| l.starts_with("step ")).map(energy_of).collect();
+    assert_eq!(steps.len(), report.iterations.len());
+    // C's sin and cos may round the points otherwise, which shows once the energy is rounding itself.
+    steps.iter().zip(&report.iterations).for_each(|(came, step)| {
+        assert!(
+            (came - step.energy).abs() <= 1e-6 * step.energy + 1e-25,
+            "came {came}, expected {}",
+            step.energy
+        )
+    });
+    assert!(out.contains(&format!("iterations {} {}", steps.len(), report.termination.name())), "{out}");
+    close("a", number(&out, "a"), 1.0, 1e-11);
+    close("b", number(&out, "b"), 2.0, 1e-11);
+
+    let (code, out, err) = run("examples/c/curve_fitting.c", Link::Shared, &["no/such/file.t"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("no/such/file.t"), "{err}");
+}
+
+fn energy_of(step: &str) -> f64 {
+    step.split(' ').nth(3).and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no energy in `{step}`"))
+}

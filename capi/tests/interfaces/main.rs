@@ -1,0 +1,7 @@
+//! Both interfaces through their extern functions, against the Rust path.
+
+mod cases;
+mod opt;
+mod opt_errors;
+mod own;
+mod support;
