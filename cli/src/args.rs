@@ -129,6 +129,9 @@ pub struct DemoArgs {
     /// Folder for pictures and results, made if need be
     #[arg(long, value_name = "DIR", default_value = "out")]
     pub out: PathBuf,
+    /// Write what the first solve is given there as well, for `check` and `solve`
+    #[arg(long)]
+    pub inputs: bool,
 }
 
 /// Stages of compilation, in their order.

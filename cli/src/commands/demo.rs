@@ -7,6 +7,7 @@ use crate::report;
 use std::process::ExitCode;
 use sumsq::Iteration;
 use sumsq_examples::demos::{ALL, Demo, Pass};
+use sumsq_examples::io::npz;
 
 /// Runs a demo and writes its pictures and report; without a name lists all demos.
 pub fn run(args: &DemoArgs) -> Result<ExitCode, Failure> {
@@ -18,6 +19,12 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(&args.out).map_err(|error| {
         Failure::Input(miette::miette!("cannot make the folder {}: {error}", args.out.display()))
     })?;
+    if args.inputs {
+        let path = args.out.join(format!("{}_inputs.npz", demo.name));
+        let problem = demo.problem().map_err(Failure::input)?;
+        npz::write(&path, &problem.inputs).map_err(Failure::input)?;
+        println!("wrote {}", path.display());
+    }
     let progress = Progress::open_ended();
     let mut observe = |label: &str, step: &Iteration| progress.step_of(label, step);
     let played = demo.run(&args.out, &mut observe).map_err(Failure::input)?;

@@ -39,6 +39,11 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
+/// What the first solve is given.
+pub(super) fn first() -> Result<Problem, DemoError> {
+    Ok(Scene::dog()?.problem())
+}
+
 /// A mesh and where its handles go.
 #[derive(Clone, Debug)]
 pub struct Scene {

@@ -30,6 +30,11 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
+/// What the first solve is given.
+pub(super) fn first() -> Result<Problem, DemoError> {
+    Ok(Scene::noisy_dog()?.problem())
+}
+
 /// A mesh and a noisy copy.
 #[derive(Clone, Debug)]
 pub struct Scene {

@@ -42,6 +42,11 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
+/// What the first solve is given.
+pub(super) fn first() -> Result<Problem, DemoError> {
+    Ok(Scene::dog()?.problem())
+}
+
 /// A graph of nodes, where its handles go, and the mesh that it carries.
 #[derive(Clone, Debug)]
 pub struct Scene {

@@ -23,6 +23,11 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
+/// What the first solve is given.
+pub(super) fn first() -> Result<Problem, DemoError> {
+    Ok(Scene::tulips()?.problem())
+}
+
 /// A pixel that is dragged.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Handle {

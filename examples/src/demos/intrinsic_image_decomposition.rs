@@ -5,17 +5,18 @@ use super::run::{Run, decode};
 use super::{DemoError, Problem, floats, param, rows};
 use crate::panels;
 use crate::render::srgb;
+use image::imageops::{self, FilterType};
 use image::{Rgb, RgbImage};
 use sumsq::{NamedArray, Options};
 
-const PHOTOGRAPH: &[u8] = include_bytes!("../../../data/intrinsic_image_decomposition/coffee.jpg");
+const PHOTOGRAPH: &[u8] = include_bytes!("../../../data/optical_flow/frame1.png");
 
 /// Weights of agreement, of sparse reflectance, of smooth shading, and of shading that follows brightness, as the square roots
 /// that the energy takes; and the exponent of sparseness.
 const W_FIT_SQRT: f32 = 20.0;
 const W_REFLECTANCE_SQRT: f32 = 1.0;
-const W_SHADING_SQRT: f32 = 3.0;
-const W_GREY_SQRT: f32 = 0.01;
+const W_SHADING_SQRT: f32 = 2.0;
+const W_GREY_SQRT: f32 = 0.1;
 const P: f32 = 0.8;
 /// Linear light below this is noise.
 const DARKEST: f32 = 0.005;
@@ -26,6 +27,11 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     let solution = run.solve(&scene.problem())?;
     run.picture("", &scene.picture(&solution)?)?;
     run.plot()
+}
+
+/// What the first solve is given.
+pub(super) fn first() -> Result<Problem, DemoError> {
+    Ok(Scene::new(decode(PHOTOGRAPH)?.to_rgb8()).problem())
 }
 
 /// A photograph.
@@ -40,19 +46,19 @@ impl Scene {
         Scene { photograph }
     }
 
-    /// The problem: reflectance and shading of every pixel, started in even light.
+    /// The problem: reflectance and shading of every pixel, started with all brightness in the light.
     pub fn problem(&self) -> Problem {
         let (width, height) = (self.photograph.width() as usize, self.photograph.height() as usize);
         let log: Vec<[f32; 3]> =
             self.photograph.pixels().map(|p| p.0.map(|c| linear(c).max(DARKEST).ln())).collect();
-        let mean = log.as_flattened().iter().sum::<f32>() / (3 * log.len().max(1)) as f32;
-        let reflectance: Vec<[f32; 3]> = log.iter().map(|i| i.map(|i| i - mean)).collect();
+        let shading: Vec<f32> = log.iter().map(|i| (i[0] + i[1] + i[2]) / 3.0).collect();
+        let reflectance: Vec<[f32; 3]> = log.iter().zip(&shading).map(|(i, s)| i.map(|i| i - s)).collect();
         Problem {
             energy: "intrinsic_image_decomposition",
             text: include_str!("../../energies/intrinsic_image_decomposition.t"),
             inputs: vec![
                 floats("R", &[height, width, 3], reflectance.into_flattened()),
-                floats("S", &[height, width], vec![mean; width * height]),
+                floats("S", &[height, width], shading),
                 floats("I", &[height, width, 3], log.into_flattened()),
                 param("w_fitSqrt", W_FIT_SQRT),
                 param("w_reflectanceSqrt", W_REFLECTANCE_SQRT),
@@ -75,7 +81,10 @@ impl Scene {
         let reflectance = exposed(&rows::<3>(solution, "R", count)?, size);
         let shading: Vec<[f32; 3]> = rows::<1>(solution, "S", count)?.iter().map(|s| [s[0]; 3]).collect();
         let shading = exposed(&shading, size);
-        let panels = [("photograph", &self.photograph), ("reflectance", &reflectance), ("shading", &shading)];
+        let large =
+            |picture: &RgbImage| imageops::resize(picture, 2 * size.0, 2 * size.1, FilterType::CatmullRom);
+        let [photograph, reflectance, shading] = [&self.photograph, &reflectance, &shading].map(large);
+        let panels = [("photograph", &photograph), ("reflectance", &reflectance), ("shading", &shading)];
         Ok(panels::row(&panels)?)
     }
 }

@@ -34,6 +34,7 @@ pub struct Demo {
     /// What it does, in a line.
     pub about: &'static str,
     play: fn(&mut Run<'_>) -> Result<(), DemoError>,
+    problem: fn() -> Result<Problem, DemoError>,
 }
 
 /// All demos.
@@ -42,51 +43,61 @@ pub const ALL: [Demo; 10] = [
         name: "image_warping",
         about: "a picture is bent by a few dragged pixels",
         play: image_warping::play,
+        problem: image_warping::first,
     },
     Demo {
         name: "arap_mesh_deformation",
         about: "a mesh is bent by a few posed vertices",
         play: arap_mesh_deformation::play,
+        problem: arap_mesh_deformation::first,
     },
     Demo {
         name: "poisson_image_editing",
         about: "a piece of one picture is cloned into another without a seam",
         play: poisson_image_editing::play,
+        problem: poisson_image_editing::first,
     },
     Demo {
         name: "cotangent_mesh_smoothing",
         about: "a noisy mesh is smoothed, its cotangent weights recomputed all the while",
         play: cotangent_mesh_smoothing::play,
+        problem: cotangent_mesh_smoothing::first,
     },
     Demo {
         name: "embedded_deformation",
         about: "a coarse graph of affine maps is posed and carries a fine mesh along",
         play: embedded_deformation::play,
+        problem: embedded_deformation::first,
     },
     Demo {
         name: "volumetric_mesh_deformation",
         about: "a lattice around a hand is twisted and bent, and the hand with it",
         play: volumetric_mesh_deformation::play,
+        problem: volumetric_mesh_deformation::first,
     },
     Demo {
         name: "robust_nonrigid_alignment",
         about: "a face is fitted to a scan of another expression, with clutter in it",
         play: robust_nonrigid_alignment::play,
+        problem: robust_nonrigid_alignment::first,
     },
     Demo {
         name: "shape_from_shading",
         about: "a noisy depth map takes its details from the photograph",
         play: shape_from_shading::play,
+        problem: shape_from_shading::first,
     },
     Demo {
         name: "optical_flow",
         about: "where the pixels of one frame went in the next, from coarse to fine",
         play: optical_flow::play,
+        problem: optical_flow::first,
     },
     Demo {
         name: "intrinsic_image_decomposition",
         about: "a photograph is taken apart into colours and light",
         play: intrinsic_image_decomposition::play,
+        problem: intrinsic_image_decomposition::first,
     },
 ];
 
@@ -94,6 +105,11 @@ impl Demo {
     /// The demo of that name.
     pub fn find(name: &str) -> Option<Demo> {
         ALL.into_iter().find(|demo| demo.name == name)
+    }
+
+    /// What its first solve is given.
+    pub fn problem(&self) -> Result<Problem, DemoError> {
+        (self.problem)()
     }
 
     /// Runs it; pictures go to the folder `out`, which exists.
@@ -151,7 +167,6 @@ fn floats(name: &str, shape: &[usize], values: Vec<f32>) -> NamedArray {
 
 /// A 0-d float32 parameter.
 fn param(name: &str, value: f32) -> NamedArray {
-    let value = std::env::var(format!("P_{name}")).map_or(value, |v| v.parse().unwrap()); // TEMPORARY
     floats(name, &[], vec![value])
 }
 

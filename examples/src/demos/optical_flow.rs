@@ -6,7 +6,7 @@ use super::{DemoError, Problem, floats, param, rows};
 use crate::panels;
 use crate::pyramid::Grey;
 use image::{Rgb, RgbImage};
-use sumsq::{Method, NamedArray, Options, ProblemData};
+use sumsq::{Method, Options, ProblemData};
 
 const FRAMES: [&[u8]; 2] = [
     include_bytes!("../../../data/optical_flow/frame1.png"),
@@ -28,6 +28,12 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.measure("end-point error, mean", "pixels", scene.error(&still), scene.error(&flow));
     run.picture("", &scene.picture(&flow)?)?;
     run.plot()
+}
+
+/// What the first solve is given.
+pub(super) fn first() -> Result<Problem, DemoError> {
+    let scene = Scene::flowers()?;
+    Ok(Scene::problem(&scene.grey, &vec![[0.0; 2]; scene.truth.len()]))
 }
 
 /// Two pictures, and where the pixels of the first went.
@@ -182,11 +188,6 @@ fn colour_coded(flow: &[[f32; 2]], (width, height): (u32, u32), longest: f32) ->
         };
         Rgb([channel(2.0), channel(0.0), channel(4.0)])
     })
-}
-
-/// What the problem of the finest level is given: for tests.
-pub fn finest_inputs(scene: &Scene) -> Vec<NamedArray> {
-    Scene::problem(&scene.grey, &vec![[0.0; 2]; scene.truth.len()]).inputs
 }
 
 #[cfg(test)]

@@ -26,6 +26,11 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.picture("", &panels::row(&panels)?)
 }
 
+/// What the first solve is given.
+pub(super) fn first() -> Result<Problem, DemoError> {
+    Ok(Scene::cat_in_a_cup()?.problem())
+}
+
 /// A picture, another one laid over it, and which pixels are to come from the latter.
 #[derive(Clone, Debug)]
 pub struct Scene {

@@ -27,14 +27,14 @@ const MILLIMETRES: f64 = 100.0;
 const NOISE: f64 = 0.004;
 /// Clutter: patches of the scan around these points, with their radii, that stand off by the last number.
 const CLUTTER: [(Vec3, f32, f32); 3] =
-    [([0.7, 6.95, 1.3], 0.22, 0.14), ([0.0, 7.95, 1.3], 0.4, 0.16), ([-0.3, 6.7, 1.1], 0.25, 0.15)];
+    [([0.62, 6.8, 1.2], 0.24, 0.14), ([0.0, 7.95, 1.3], 0.4, 0.16), ([-0.3, 6.7, 1.1], 0.25, 0.15)];
 
 /// Rigidity falls from pass to pass.
 const PASSES: usize = 14;
-const W_REG_SQRT: [f32; 2] = [4.0, 0.5];
+const W_REG_SQRT: [f32; 2] = [4.0, 0.7];
 const W_FIT_SQRT: f32 = 1.0;
 /// Distance to its tangent plane at which a vertex gives up its weight: sqrt(2) w_conf / w_fit. It falls, too.
-const BELIEF: [f32; 2] = [0.08, 0.04];
+const BELIEF: [f32; 2] = [0.25, 0.04];
 /// Matches are sought this far, and between surfaces whose normals differ by less than 60 degrees.
 const REACH: f32 = 0.3;
 const LEAST_COSINE: f32 = 0.5;
@@ -62,6 +62,11 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.mesh("", &moved)?;
     run.picture("", &scene.picture(&moved, &weights)?)?;
     run.plot()
+}
+
+/// What the first solve is given.
+pub(super) fn first() -> Result<Problem, DemoError> {
+    Ok(Scene::heads()?.problem())
 }
 
 /// A head, a scan that it is fitted to, and where its vertices should go.
@@ -132,11 +137,11 @@ impl Scene {
         Scene { head, truth: truth.positions, seen, scan, points }
     }
 
-    /// The problem of the first pass: every vertex started at rest and believing.
+    /// The problem of the first pass: every vertex started at rest.
     pub fn problem(&self) -> Problem {
         let count = self.head.positions.len();
         let rest = self.head.positions.as_flattened().to_vec();
-        let edges = self.head.directed_edges();
+        let edges = self.edges();
         let mut inputs = vec![
             floats("Offset", &[count, 3], rest.clone()),
             floats("Angle", &[count, 3], vec![0.0; 3 * count]),
@@ -154,22 +159,45 @@ impl Scene {
         }
     }
 
+    /// The head's edges in both directions, and ties, without which its eyes would be free to leave.
+    fn edges(&self) -> Vec<[u32; 2]> {
+        let mut edges = self.head.directed_edges();
+        let parts = self.head.parts();
+        let largest = (0..=parts.iter().copied().max().unwrap_or(0))
+            .max_by_key(|part| parts.iter().filter(|p| *p == part).count());
+        let (skin, loose): (Vec<u32>, Vec<u32>) =
+            (0..parts.len() as u32).partition(|&v| Some(parts[v as usize]) == largest);
+        let at = |v: u32| self.head.positions[v as usize];
+        for v in loose {
+            let nearest =
+                |a: &&u32, b: &&u32| length(sub(at(**a), at(v))).total_cmp(&length(sub(at(**b), at(v))));
+            if let Some(&tie) = skin.iter().min_by(nearest) {
+                edges.extend([[v, tie], [tie, v]]);
+            }
+        }
+        edges
+    }
+
     /// What changes before a pass: the matches of the mesh as it is, the weight of rigidity, and the weights of the vertices,
-    /// which start anew at 1 (at 0 their derivative vanishes, and they would never come back).
+    /// which start where they are best for the distances now, but not at 0, where their derivative vanishes.
     fn matches(&self, moved: &Mesh, pass: usize) -> Vec<NamedArray> {
         let count = moved.positions.len();
-        let nothing = ([f32::NEG_INFINITY; 3], [0.0; 3]);
-        let normals = normals(moved);
-        let found =
-            moved.positions.iter().zip(&normals).map(|(&p, &n)| self.nearest(p, n).unwrap_or(nothing));
-        let (points, normals): (Vec<Vec3>, Vec<Vec3>) = found.unzip();
         let t = pass as f32 / (PASSES - 1) as f32;
         let between = |[first, last]: [f32; 2]| first * (last / first).powf(t);
+        let belief = between(BELIEF);
+        let best = |distance: f32| (1.0 - (distance / belief).powi(2)).max(0.01).sqrt();
+        let nothing = ([f32::NEG_INFINITY; 3], [0.0; 3]);
+        let normals = normals(moved);
+        let found = moved.positions.iter().zip(&normals).map(|(&p, &n)| match self.nearest(p, n) {
+            Some((point, normal)) => ((point, normal), best(dot(normal, sub(p, point)))),
+            None => (nothing, 1.0),
+        });
+        let ((points, normals), weights): ((Vec<Vec3>, Vec<Vec3>), Vec<f32>) = found.unzip();
         vec![
             floats("Constraints", &[count, 3], points.into_flattened()),
             floats("ConstraintNormals", &[count, 3], normals.into_flattened()),
-            floats("RobustWeights", &[count], vec![1.0; count]),
-            param("w_confSqrt", W_FIT_SQRT * between(BELIEF) / std::f32::consts::SQRT_2),
+            floats("RobustWeights", &[count], weights),
+            param("w_confSqrt", W_FIT_SQRT * belief / std::f32::consts::SQRT_2),
             param("w_regSqrt", between(W_REG_SQRT)),
         ]
     }

@@ -31,8 +31,8 @@ const LIGHT: [f32; 9] = [
     0.13398302,
 ];
 /// Weights of the measurement, of smoothness and of shading.
-const W_P: f32 = 1500.0;
-const W_S: f32 = 1000.0;
+const W_P: f32 = 1000.0;
+const W_S: f32 = 2000.0;
 const W_G: f32 = 1.0;
 /// Neighbours with depths further apart, in metres, belong to different surfaces.
 const JUMP: f32 = 0.01;
@@ -50,6 +50,11 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.measure("error of the surface's normals, mean", "degrees", before, after);
     run.picture("", &scene.picture(&refined)?)?;
     run.plot()
+}
+
+/// What the first solve is given.
+pub(super) fn first() -> Result<Problem, DemoError> {
+    Ok(Scene::skull()?.problem())
 }
 
 /// A depth map, a photograph, and the truth. Depths are in metres, 0 where there is none.
@@ -74,16 +79,6 @@ impl Scene {
             return Err(DemoError::Data("the skull's pictures differ in size".into()));
         }
         Ok(scene)
-    }
-
-    /// The middle of the scene, `size` pixels wide and high: for tests.
-    pub fn middle(self, size: usize) -> Scene {
-        let (left, top) = ((self.width - size) / 2, (self.height - size) / 2);
-        let cut = |values: &[f32]| -> Vec<f32> {
-            (0..size * size).map(|i| values[(top + i / size) * self.width + left + i % size]).collect()
-        };
-        let (depth, intensity, truth) = (cut(&self.depth), cut(&self.intensity), cut(&self.truth));
-        Scene { width: size, height: size, depth, intensity, truth }
     }
 
     /// The problem: the depth of every pixel, started at the measured one.

@@ -38,6 +38,11 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
+/// What the first solve is given.
+pub(super) fn first() -> Result<Problem, DemoError> {
+    Ok(Scene::hand()?.problem())
+}
+
 /// A mesh in a lattice, and where some of its points go.
 #[derive(Clone, Debug)]
 pub struct Scene {

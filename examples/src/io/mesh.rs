@@ -81,6 +81,25 @@ impl Mesh {
             .collect()
     }
 
+    /// Per vertex: the number of the part that it is joined to by edges.
+    pub(crate) fn parts(&self) -> Vec<u32> {
+        fn root(of: &mut [u32], mut v: u32) -> u32 {
+            while of[v as usize] != v {
+                of[v as usize] = of[of[v as usize] as usize];
+                v = of[v as usize];
+            }
+            v
+        }
+        let mut of: Vec<u32> = (0..self.positions.len() as u32).collect();
+        for &[a, b, c] in &self.triangles {
+            for (a, b) in [(a, b), (b, c)] {
+                let (a, b) = (root(&mut of, a), root(&mut of, b));
+                of[a.max(b) as usize] = a.min(b);
+            }
+        }
+        (0..of.len() as u32).map(|v| root(&mut of, v)).collect()
+    }
+
     /// Per vertex: whether it lies on an edge of one triangle only.
     pub(crate) fn rim(&self) -> Vec<bool> {
         let edges = self.triangles.iter().flat_map(|&[a, b, c]| [[a, b], [b, c], [c, a]]);
@@ -173,6 +192,7 @@ mod tests {
     #[test]
     fn an_inner_edge_has_a_corner_on_either_side() {
         assert_eq!(square().wedges(), [[0, 2, 3, 1]]);
+        assert_eq!(square().parts(), [0, 0, 0, 0, 4]);
         assert_eq!(square().rim(), [true, true, true, true, false]);
     }
 }
