@@ -1,0 +1,266 @@
+//! Levenberg-Marquardt, sumsq against Ceres: time until the same energy, both with the same number of threads.
+//!
+//! Ceres solves the same energies, residual for residual, from the same bytes (`benches/peers/ceres`), by automatic
+//! differentiation and LEVENBERG_MARQUARDT with each of two linear solvers: CGNR with JACOBI, which is block Jacobi, and
+//! SPARSE_NORMAL_CHOLESKY with SuiteSparse. What counts is the faster one. CGNR stops at a forcing term of 1e-2, the one of sumsq:
+//! with Ceres' default 0.1 it stalls.
+//!
+//! The seconds of Ceres count from the start of its minimiser: building the problem and its preprocessor are reported apart. The
+//! seconds of sumsq count from bound data, and include the plan; compiling, once for any number of problems, is apart. Energies are
+//! sums of squares; both must have the same one at the start.
+
+use super::THREADS;
+use super::ceres_problems::{Case, Goal, cases};
+use crate::harness::{Ratio, Times};
+use crate::peer::{Peer, Trajectory, write_problem};
+use crate::report::Report;
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use sumsq::energy::model::Energy;
+use sumsq::lm::Control;
+use sumsq::{Options, ProblemData, Solver};
+
+/// A solve that takes longer than this is ended.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// Where a run of Ceres takes longer than this, one pair is all there is.
+const SHORT: f64 = 20.0;
+
+/// Pairs of one problem: at least so many, at most so many as start within the budget.
+const MIN_PAIRS: usize = 3;
+const MOST_PAIRS: usize = 15;
+const BUDGET: Duration = Duration::from_secs(90);
+
+/// Forcing term of CGNR, and of sumsq.
+const FORCING: f64 = 1e-2;
+
+/// How far the energies at the start may be apart, relatively.
+const SAME: f64 = 1e-9;
+
+type Failed = Box<dyn Error>;
+
+pub fn run() -> Result<Report, Failed> {
+    let peer = Peer::find("ceres")?;
+    let limit = LIMIT.as_secs();
+    let setting = format!(
+        "time of Ceres / time of sumsq to the same E; {THREADS} threads; Ceres: LM, the faster of CGNR + JACOBI (forcing term \
+         {FORCING}) and SPARSE_NORMAL_CHOLESKY; at most {limit} s a solve"
+    );
+    let mut report = Report::new("ceres", setting);
+    let folder = std::env::temp_dir().join(format!("sumsq-ceres-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let mut goals = vec![];
+    for case in cases() {
+        match case {
+            Ok(case) => {
+                let contest = Contest::new(&peer, &case, folder.join(case.energy))?;
+                goals.push(contest.run(&mut report)?);
+            }
+            Err(missing) => report.note(format!("left out: {missing}")),
+        }
+    }
+    std::fs::remove_dir_all(&folder)?;
+    goals.into_iter().for_each(|line| report.note(line));
+    Ok(report)
+}
+
+/// Both sides, ready to solve one problem.
+struct Contest<'a> {
+    case: &'a Case,
+    solver: Solver,
+    data: ProblemData,
+    peer: &'a Peer,
+    file: PathBuf,
+}
+
+/// A linear solver of Ceres.
+type Linear = &'static str;
+
+impl<'a> Contest<'a> {
+    fn new(peer: &'a Peer, case: &'a Case, file: PathBuf) -> Result<Contest<'a>, Failed> {
+        let energy = Energy::from_text(&format!("{}.t", case.energy), case.text)?;
+        let data = ProblemData::bind(&energy, &case.inputs)?;
+        let solver = Solver::compile(energy, &options(1e4))?;
+        write_problem(&file, &case.inputs)?;
+        Ok(Contest { case, solver, data, peer, file })
+    }
+
+    /// Runs both sides; the line of the table.
+    fn run(&self, report: &mut Report) -> Result<String, Failed> {
+        let ratio = match self.case.goal {
+            Goal::Energies { targets, radii } => self.to_energies(report, targets, radii)?,
+            Goal::Converged => self.to_convergence(report)?,
+        };
+        let verdict = if ratio.median >= self.case.factor { "reached" } else { "missed" };
+        let bound = if ratio.at_least { "at least " } else { "" };
+        let line =
+            format!("{}: {bound}{:.1}x, goal {}x: {verdict}", self.case.name, ratio.median, self.case.factor);
+        report.ratio(ratio);
+        Ok(line)
+    }
+
+    /// Erratic trajectories: the median over energies and first radii.
+    fn to_energies(&self, report: &mut Report, targets: &[f64], radii: &[f64]) -> Result<Ratio, Failed> {
+        let lowest = targets.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut pairs = vec![];
+        for &radius in radii {
+            let mut runs = vec![];
+            for &(linear, _) in self.case.linear {
+                let ours = self.sumsq(radius, lowest)?;
+                let theirs = self.ceres(linear, radius, lowest)?;
+                self.same_start(&ours, &theirs)?;
+                let side = |side| format!("{}, R0 = {radius:e}, {side}", self.case.name);
+                facts(report, &side("sumsq"), &ours);
+                facts(report, &side(linear), &theirs);
+                runs.push((ours, theirs));
+            }
+            for &target in targets {
+                let Some(pair) = runs.iter().filter_map(|(a, b)| times(a, b, target)).min_by(faster_peer)
+                else {
+                    report.note(format!(
+                        "{}: nobody came to E = {target} from R0 = {radius:e}",
+                        self.case.name
+                    ));
+                    continue;
+                };
+                let name = format!("{}, R0 = {radius:e}, E <= {target}: Ceres / sumsq", self.case.name);
+                report.ratio(Ratio::of(&name, &[pair]));
+                pairs.push(pair);
+            }
+        }
+        if pairs.is_empty() {
+            return Err(format!("{}: no energy was reached", self.case.name).into());
+        }
+        Ok(Ratio::of(&format!("{}: Ceres / sumsq, median", self.case.name), &pairs))
+    }
+
+    /// Within 1 percent of the lowest energy that either side comes to.
+    fn to_convergence(&self, report: &mut Report) -> Result<Ratio, Failed> {
+        let radius = Options::default().radius;
+        let name = &self.case.name;
+        let ours = self.sumsq(radius, f64::NEG_INFINITY)?;
+        facts(report, &format!("{name}, sumsq"), &ours);
+        let mut theirs = vec![];
+        for &(linear, _) in self.case.linear {
+            let run = self.ceres(linear, radius, f64::NEG_INFINITY)?;
+            self.same_start(&ours, &run)?;
+            facts(report, &format!("{name}, {linear}"), &run);
+            theirs.push((linear, run));
+        }
+        let lowest = theirs.iter().map(|(_, run)| run.lowest()).fold(ours.lowest(), f64::min);
+        let target = 1.01 * lowest;
+        report.fact(&format!("{name}: E to reach"), target, "");
+        let time = |run: &Trajectory| run.time_to(target).unwrap_or(f64::INFINITY);
+        let best = theirs.iter().min_by(|a, b| time(&a.1).total_cmp(&time(&b.1)));
+        let (linear, run) = best.ok_or("no linear solver")?;
+        report.note(format!("{name}: the faster solver of Ceres is {linear}"));
+        let pair_name = format!("{name}: Ceres / sumsq");
+        if time(run) > SHORT {
+            let pair =
+                times(&self.sumsq(radius, target)?, run, target).ok_or("no side repeats its own energy")?;
+            return Ok(Ratio::of(&pair_name, &[pair]));
+        }
+        let (started, mut pairs) = (Instant::now(), vec![]);
+        while pairs.len() < MIN_PAIRS || (pairs.len() < MOST_PAIRS && started.elapsed() < BUDGET) {
+            let (ours, theirs) = if pairs.len() % 2 == 0 {
+                let ours = self.sumsq(radius, target)?;
+                (ours, self.ceres(linear, radius, target)?)
+            } else {
+                let theirs = self.ceres(linear, radius, target)?;
+                (self.sumsq(radius, target)?, theirs)
+            };
+            pairs.push(times(&ours, &theirs, target).ok_or("no side repeats its own energy")?);
+        }
+        Ok(Ratio::of(&pair_name, &pairs))
+    }
+
+    fn sumsq(&self, radius: f64, target: f64) -> Result<Trajectory, Failed> {
+        let mut data = self.data.clone();
+        let options = options(radius);
+        let mut points = vec![];
+        let start = Instant::now();
+        let mut problem = self.solver.plan(&data)?;
+        let report = problem.solve(&mut data, &options, &mut |i| {
+            if i.accepted {
+                points.push((start.elapsed().as_secs_f64(), i.energy));
+            }
+            if i.energy <= target { Control::Abort } else { Control::Continue }
+        })?;
+        Ok(Trajectory {
+            initial: report.energy_initial,
+            points,
+            steps: report.iterations.len(),
+            linear: report.linear_iterations_total,
+            seconds: start.elapsed().as_secs_f64(),
+            set_up: report.seconds.compile,
+            termination: report.termination.name().into(),
+        })
+    }
+
+    fn ceres(&self, linear: Linear, radius: f64, target: f64) -> Result<Trajectory, Failed> {
+        let blocks = self.case.linear.iter().find(|l| l.0 == linear).map_or("element", |l| l.1);
+        let mut arguments = vec![
+            ("solver", linear.to_string()),
+            ("blocks", blocks.to_string()),
+            ("radius", radius.to_string()),
+            ("eta", FORCING.to_string()),
+            ("max-seconds", LIMIT.as_secs().to_string()),
+        ];
+        if target.is_finite() {
+            arguments.push(("target", format!("{target:.17e}")));
+        }
+        self.peer.solve(self.case.energy, &self.file, &arguments, THREADS)
+    }
+
+    /// An error unless both minimise the same function from the same place.
+    fn same_start(&self, ours: &Trajectory, theirs: &Trajectory) -> Result<(), Failed> {
+        let (a, b) = (ours.initial, theirs.initial);
+        if (a - b).abs() <= SAME * a.abs() {
+            return Ok(());
+        }
+        Err(format!("{}: not the same problem, E is {a} and {b} at the start", self.case.name).into())
+    }
+}
+
+/// Both sides' times to an energy; a side that did not come there took at least as long as it ran. `None` if neither did.
+fn times(ours: &Trajectory, theirs: &Trajectory, target: f64) -> Option<Times> {
+    let (a, b) = (theirs.time_to(target), ours.time_to(target));
+    if a.is_none() && b.is_none() {
+        return None;
+    }
+    Some(Times { a: a.unwrap_or(theirs.seconds), b: b.unwrap_or(f64::INFINITY), at_least: a.is_none() })
+}
+
+/// Orders pairs by the time of Ceres; one that got there is faster than one that did not.
+fn faster_peer(x: &Times, y: &Times) -> std::cmp::Ordering {
+    x.at_least.cmp(&y.at_least).then(x.a.total_cmp(&y.a))
+}
+
+fn facts(report: &mut Report, side: &str, run: &Trajectory) {
+    let apart =
+        if side.ends_with("sumsq") { "s to compile, once" } else { "s to build and preprocess, apart" };
+    report.fact(
+        &format!("{side}: lowest E"),
+        run.lowest(),
+        &format!("after {} s, {}", run.seconds, run.termination),
+    );
+    report.fact(
+        &format!("{side}: steps"),
+        run.steps as f64,
+        &format!("with {} linear iterations", run.linear),
+    );
+    report.fact(&format!("{side}: set-up"), run.set_up, apart);
+}
+
+/// The defaults of sumsq, but for the first radius, and as many steps as the time allows.
+fn options(radius: f64) -> Options {
+    Options {
+        radius,
+        forcing: FORCING,
+        iterations: usize::MAX,
+        max_time: Some(LIMIT),
+        threads: Some(THREADS),
+        ..Options::default()
+    }
+}

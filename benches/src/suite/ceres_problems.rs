@@ -1,0 +1,113 @@
+//! The problems on which sumsq and Ceres meet.
+
+use std::path::{Path, PathBuf};
+use sumsq::{ArrayData, NamedArray};
+use sumsq_examples::demos::arap_mesh_deformation;
+use sumsq_examples::io::{npz::Archive, picture};
+
+/// When a side is done.
+pub enum Goal {
+    /// At each of these energies, from each of these first radii.
+    Energies { targets: &'static [f64], radii: &'static [f64] },
+    /// Within 1 percent of the lowest energy found.
+    Converged,
+}
+
+/// A problem and what is to be shown on it.
+pub struct Case {
+    /// What it is called in reports.
+    pub name: String,
+    /// The energy's name.
+    pub energy: &'static str,
+    /// The text of its energy file.
+    pub text: &'static str,
+    /// Unknowns, arrays, params, dims and graphs.
+    pub inputs: Vec<NamedArray>,
+    /// When a side is done.
+    pub goal: Goal,
+    /// How many times faster sumsq is to be.
+    pub factor: f64,
+    /// Linear solvers of Ceres, each with the parameter blocks that suit it (`Blocks` in the peer's `instance.h`).
+    pub linear: &'static [(&'static str, &'static str)],
+}
+
+/// The problems, or which of them lack their inputs.
+pub fn cases() -> Vec<Result<Case, String>> {
+    vec![image_warping(), arap_mesh_deformation(), poisson_image_editing()]
+}
+
+fn image_warping() -> Result<Case, String> {
+    let inputs = arrays("cases/image_warping.npz")?;
+    Ok(Case {
+        name: "image_warping 512 x 512".into(),
+        energy: "image_warping",
+        text: include_str!("../../../examples/energies/image_warping.t"),
+        inputs,
+        goal: Goal::Energies { targets: &[200.0, 100.0, 80.0], radii: &[1e4, 1e5, 1e6] },
+        factor: 15.0,
+        linear: &[("cgnr", "element"), ("cholesky", "element")],
+    })
+}
+
+fn arap_mesh_deformation() -> Result<Case, String> {
+    let scene = arap_mesh_deformation::Scene::dog_17k().map_err(|e| e.to_string())?;
+    let problem = scene.problem();
+    let vertices = problem.inputs[0].shape[0];
+    let mut inputs = problem.inputs;
+    inputs.push(dim("N", vertices));
+    Ok(Case {
+        name: format!("arap_mesh_deformation, {vertices} vertices"),
+        energy: problem.energy,
+        text: problem.text,
+        inputs,
+        goal: Goal::Converged,
+        factor: 10.0,
+        linear: &[("cgnr", "element"), ("cholesky", "element")],
+    })
+}
+
+/// One photograph cloned into another.
+fn poisson_image_editing() -> Result<Case, String> {
+    let read = |name: &str| {
+        let path = shared(&format!("data/opt/{name}.png"));
+        picture::read(&path).map(|p| p.to_rgba8()).map_err(|e| e.to_string())
+    };
+    let (into, from, mask) = (read("poisson0")?, read("poisson1")?, read("poisson_mask")?);
+    let (width, height) = (into.width() as usize, into.height() as usize);
+    let floats = |name: &str, channels, values: Vec<f32>| NamedArray {
+        name: name.into(),
+        shape: if channels == 1 { vec![height, width] } else { vec![height, width, channels] },
+        data: ArrayData::F32(values),
+    };
+    let inputs = vec![
+        floats("X", 4, into.iter().map(|&v| f32::from(v)).collect()),
+        floats("T", 4, from.iter().map(|&v| f32::from(v)).collect()),
+        floats("M", 1, mask.pixels().map(|p| f32::from(p.0[0])).collect()),
+        dim("W", width),
+        dim("H", height),
+    ];
+    Ok(Case {
+        name: format!("poisson_image_editing {width} x {height}"),
+        energy: "poisson_image_editing",
+        text: include_str!("../../../examples/energies/poisson_image_editing.t"),
+        inputs,
+        goal: Goal::Converged,
+        factor: 15.0,
+        linear: &[("cgnr", "element"), ("cholesky", "unknown")],
+    })
+}
+
+fn dim(name: &str, value: usize) -> NamedArray {
+    NamedArray { name: name.into(), shape: vec![], data: ArrayData::Int(vec![value as i64], "int32") }
+}
+
+/// A path in the shared inputs, which lie beside the checkout or where `SUMSQ_SHARED` says.
+fn shared(path: &str) -> PathBuf {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
+    std::env::var_os("SUMSQ_SHARED").map_or_else(beside, PathBuf::from).join(path)
+}
+
+/// Every array of a shared archive.
+fn arrays(path: &str) -> Result<Vec<NamedArray>, String> {
+    Archive::open(&shared(path)).and_then(|mut a| a.read_all()).map_err(|e| e.to_string())
+}
