@@ -2,7 +2,7 @@
 //!
 //! Ceres solves the same energies, residual for residual, from the same bytes (`benches/peers/ceres`), by automatic
 //! differentiation and LEVENBERG_MARQUARDT with each of two linear solvers: CGNR with JACOBI, which is block Jacobi, and
-//! SPARSE_NORMAL_CHOLESKY with SuiteSparse. What counts is the faster one. CGNR stops at a forcing term of 1e-2, the one of sumsq:
+//! SPARSE_NORMAL_CHOLESKY with SuiteSparse. CGNR stops at a forcing term of 1e-2, the one of sumsq:
 //! with Ceres' default 0.1 it stalls.
 //!
 //! The seconds of Ceres count from the start of its minimiser: building the problem and its preprocessor are reported apart. The
@@ -44,24 +44,24 @@ pub fn run() -> Result<Report, Failed> {
     let peer = Peer::find("ceres")?;
     let limit = LIMIT.as_secs();
     let setting = format!(
-        "time of Ceres / time of sumsq to the same E; {THREADS} threads; Ceres: LM, the faster of CGNR + JACOBI (forcing term \
-         {FORCING}) and SPARSE_NORMAL_CHOLESKY; at most {limit} s a solve"
+        "time of Ceres / time of sumsq to the same E; {THREADS} threads; Ceres: LM, cgnr: CGNR + JACOBI (forcing term \
+         {FORCING}), cholesky: SPARSE_NORMAL_CHOLESKY (SuiteSparse); at most {limit} s a solve"
     );
     let mut report = Report::new("ceres", setting);
     let folder = std::env::temp_dir().join(format!("sumsq-ceres-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
-    let mut goals = vec![];
+    let mut table = vec![];
     for case in cases() {
         match case {
             Ok(case) => {
                 let contest = Contest::new(&peer, &case, folder.join(case.energy))?;
-                goals.push(contest.run(&mut report)?);
+                table.extend(contest.run(&mut report)?);
             }
             Err(missing) => report.note(format!("left out: {missing}")),
         }
     }
     std::fs::remove_dir_all(&folder)?;
-    goals.into_iter().for_each(|line| report.note(line));
+    table.into_iter().for_each(|line| report.note(line));
     Ok(report)
 }
 
@@ -74,8 +74,15 @@ struct Contest<'a> {
     file: PathBuf,
 }
 
-/// A linear solver of Ceres.
+/// A linear solver of Ceres, as the peer calls it.
 type Linear = &'static str;
+
+/// What sumsq is compared with, and the times of both.
+type Pairs = Vec<(String, Vec<Times>)>;
+
+fn against(linear: Linear) -> String {
+    format!("Ceres {linear}")
+}
 
 impl<'a> Contest<'a> {
     fn new(peer: &'a Peer, case: &'a Case, file: PathBuf) -> Result<Contest<'a>, Failed> {
@@ -86,81 +93,93 @@ impl<'a> Contest<'a> {
         Ok(Contest { case, solver, data, peer, file })
     }
 
-    /// Runs both sides; the line of the table.
-    fn run(&self, report: &mut Report) -> Result<String, Failed> {
-        let ratio = match self.case.goal {
+    /// Runs both sides; the lines of the table.
+    fn run(&self, report: &mut Report) -> Result<Vec<String>, Failed> {
+        let contests = match self.case.goal {
             Goal::Energies { targets, radii } => self.to_energies(report, targets, radii)?,
             Goal::Converged => self.to_convergence(report)?,
         };
-        let verdict = if ratio.median >= self.case.factor { "reached" } else { "missed" };
-        let bound = if ratio.at_least { "at least " } else { "" };
-        let line =
-            format!("{}: {bound}{:.1}x, goal {}x: {verdict}", self.case.name, ratio.median, self.case.factor);
-        report.ratio(ratio);
-        Ok(line)
+        let ratio = |(against, pairs): (String, Vec<Times>)| {
+            let name = format!("{}: {against} / sumsq", self.case.name);
+            (!pairs.is_empty()).then(|| Ratio::of(&name, &pairs))
+        };
+        let ratios: Vec<Ratio> = contests.into_iter().filter_map(ratio).collect();
+        let lines = ratios.iter().map(|r| self.line(r)).collect();
+        ratios.into_iter().for_each(|r| report.ratio(r));
+        Ok(lines)
     }
 
-    /// Erratic trajectories: the median over energies and first radii.
-    fn to_energies(&self, report: &mut Report, targets: &[f64], radii: &[f64]) -> Result<Ratio, Failed> {
+    fn line(&self, r: &Ratio) -> String {
+        let bound = if r.at_least { "at least" } else { "" };
+        let (goal, verdict) =
+            (self.case.factor, if r.median >= self.case.factor { "reached" } else { "missed" });
+        format!("{:<60} {bound:>8} {:>7.1}x   goal {goal}x: {verdict}", r.name, r.median)
+    }
+
+    /// Erratic trajectories: a pair per energy and first radius, against each linear solver and against the faster one.
+    fn to_energies(&self, report: &mut Report, targets: &[f64], radii: &[f64]) -> Result<Pairs, Failed> {
         let lowest = targets.iter().copied().fold(f64::INFINITY, f64::min);
-        let mut pairs = vec![];
+        let mut all: Pairs = self.case.linear.iter().map(|l| (against(l.0), vec![])).collect();
+        let mut faster = vec![];
         for &radius in radii {
+            let at = format!("{}, R0 = {radius:e}", self.case.name);
             let mut runs = vec![];
             for &(linear, _) in self.case.linear {
                 let ours = self.sumsq(radius, lowest)?;
                 let theirs = self.ceres(linear, radius, lowest)?;
                 self.same_start(&ours, &theirs)?;
-                let side = |side| format!("{}, R0 = {radius:e}, {side}", self.case.name);
-                facts(report, &side("sumsq"), &ours);
-                facts(report, &side(linear), &theirs);
+                facts(report, &format!("{at}, sumsq"), &ours);
+                facts(report, &format!("{at}, {}", against(linear)), &theirs);
                 runs.push((ours, theirs));
             }
             for &target in targets {
-                let Some(pair) = runs.iter().filter_map(|(a, b)| times(a, b, target)).min_by(faster_peer)
-                else {
-                    report.note(format!(
-                        "{}: nobody came to E = {target} from R0 = {radius:e}",
-                        self.case.name
-                    ));
-                    continue;
-                };
-                let name = format!("{}, R0 = {radius:e}, E <= {target}: Ceres / sumsq", self.case.name);
-                report.ratio(Ratio::of(&name, &[pair]));
-                pairs.push(pair);
+                let pairs: Vec<_> = runs.iter().map(|(a, b)| times(a, b, target)).collect();
+                for ((name, known), pair) in all.iter_mut().zip(&pairs) {
+                    let Some(pair) = *pair else {
+                        report.note(format!("{at}: neither sumsq nor {name} came to E = {target}"));
+                        continue;
+                    };
+                    report.ratio(Ratio::of(&format!("{at}, E <= {target}: {name} / sumsq"), &[pair]));
+                    known.push(pair);
+                }
+                faster.extend(pairs.into_iter().flatten().min_by(faster_peer));
             }
         }
-        if pairs.is_empty() {
-            return Err(format!("{}: no energy was reached", self.case.name).into());
-        }
-        Ok(Ratio::of(&format!("{}: Ceres / sumsq, median", self.case.name), &pairs))
+        all.push(("the faster Ceres".into(), faster));
+        Ok(all)
     }
 
-    /// Within 1 percent of the lowest energy that either side comes to.
-    fn to_convergence(&self, report: &mut Report) -> Result<Ratio, Failed> {
-        let radius = Options::default().radius;
-        let name = &self.case.name;
+    /// Within 1 percent of the lowest energy that any side comes to: against each linear solver.
+    fn to_convergence(&self, report: &mut Report) -> Result<Pairs, Failed> {
+        let (name, radius) = (&self.case.name, Options::default().radius);
         let ours = self.sumsq(radius, f64::NEG_INFINITY)?;
         facts(report, &format!("{name}, sumsq"), &ours);
         let mut theirs = vec![];
         for &(linear, _) in self.case.linear {
             let run = self.ceres(linear, radius, f64::NEG_INFINITY)?;
             self.same_start(&ours, &run)?;
-            facts(report, &format!("{name}, {linear}"), &run);
+            facts(report, &format!("{name}, {}", against(linear)), &run);
             theirs.push((linear, run));
         }
-        let lowest = theirs.iter().map(|(_, run)| run.lowest()).fold(ours.lowest(), f64::min);
-        let target = 1.01 * lowest;
+        let target = 1.01 * theirs.iter().map(|(_, run)| run.lowest()).fold(ours.lowest(), f64::min);
         report.fact(&format!("{name}: E to reach"), target, "");
-        let time = |run: &Trajectory| run.time_to(target).unwrap_or(f64::INFINITY);
-        let best = theirs.iter().min_by(|a, b| time(&a.1).total_cmp(&time(&b.1)));
-        let (linear, run) = best.ok_or("no linear solver")?;
-        report.note(format!("{name}: the faster solver of Ceres is {linear}"));
-        let pair_name = format!("{name}: Ceres / sumsq");
-        if time(run) > SHORT {
-            let pair =
-                times(&self.sumsq(radius, target)?, run, target).ok_or("no side repeats its own energy")?;
-            return Ok(Ratio::of(&pair_name, &[pair]));
-        }
+        let pairs = theirs.iter().map(|(linear, run)| {
+            let short = run.time_to(target).is_some_and(|seconds| seconds <= SHORT);
+            let pairs = if short { self.alternate(linear, target)? } else { self.once(run, target)? };
+            Ok((against(linear), pairs))
+        });
+        pairs.collect()
+    }
+
+    /// A pair with a run of Ceres that took too long to be repeated; none if neither side reaches the target.
+    fn once(&self, theirs: &Trajectory, target: f64) -> Result<Vec<Times>, Failed> {
+        let ours = self.sumsq(Options::default().radius, target)?;
+        Ok(times(&ours, theirs, target).into_iter().collect())
+    }
+
+    /// Pairs in alternating order.
+    fn alternate(&self, linear: Linear, target: f64) -> Result<Vec<Times>, Failed> {
+        let radius = Options::default().radius;
         let (started, mut pairs) = (Instant::now(), vec![]);
         while pairs.len() < MIN_PAIRS || (pairs.len() < MOST_PAIRS && started.elapsed() < BUDGET) {
             let (ours, theirs) = if pairs.len() % 2 == 0 {
@@ -170,9 +189,9 @@ impl<'a> Contest<'a> {
                 let theirs = self.ceres(linear, radius, target)?;
                 (self.sumsq(radius, target)?, theirs)
             };
-            pairs.push(times(&ours, &theirs, target).ok_or("no side repeats its own energy")?);
+            pairs.push(times(&ours, &theirs, target).ok_or("no side comes to its own energy again")?);
         }
-        Ok(Ratio::of(&pair_name, &pairs))
+        Ok(pairs)
     }
 
     fn sumsq(&self, radius: f64, target: f64) -> Result<Trajectory, Failed> {

@@ -66,7 +66,7 @@ fn arap_mesh_deformation() -> Result<Case, String> {
     })
 }
 
-/// One photograph cloned into another.
+/// One photograph cloned into another, where the mask is white.
 fn poisson_image_editing() -> Result<Case, String> {
     let read = |name: &str| {
         let path = shared(&format!("data/opt/{name}.png"));
@@ -82,7 +82,7 @@ fn poisson_image_editing() -> Result<Case, String> {
     let inputs = vec![
         floats("X", 4, into.iter().map(|&v| f32::from(v)).collect()),
         floats("T", 4, from.iter().map(|&v| f32::from(v)).collect()),
-        floats("M", 1, mask.pixels().map(|p| f32::from(p.0[0])).collect()),
+        floats("M", 1, mask.pixels().map(|p| f32::from(255 - p.0[0])).collect()),
         dim("W", width),
         dim("H", height),
     ];
