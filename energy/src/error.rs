@@ -30,8 +30,6 @@ pub enum Fault {
     Forbidden(String),
     #[error("`{0}` is not supported")]
     NotSupported(String),
-    #[error("`{0}` is not supported yet")]
-    NotSupportedYet(String),
     #[error("`{0}` has no member `{1}`")]
     NoMember(String, String),
 
@@ -44,10 +42,32 @@ pub enum Fault {
     NoDims(String),
     #[error("`{name}` and `{other}` are both at position {position}")]
     SamePosition { name: String, other: String, position: i64 },
-    #[error(
-        "`{name}` has the position of the unknown `{unknown}`: a constant view of an unknown is not supported yet"
-    )]
-    ConstantView { name: String, unknown: String },
+    #[error("`{name}` has the position of the unknown `{unknown}` but not its channels and dims")]
+    ViewMismatch { name: String, unknown: String },
+    #[error("the computed array `{name}` is over {over} but reads over {domain}")]
+    ComputedDomain { name: String, over: String, domain: String },
+    #[error("the computed array `{name}` reads `{read}` through a graph")]
+    ComputedReadsGraph { name: String, read: String },
+    #[error("`{name}` is read at a graph vertex, but it depends on more than its own element: `{read}`")]
+    NeighboursThroughVertex { name: String, read: String },
+    #[error("`{0}` is not a given array; only those are sampled")]
+    SampledSource(String),
+    #[error("`{name}` has {} but {} derivative images are given", count(*.dims, "dim"), got)]
+    PartialCount { name: String, dims: usize, got: usize },
+    #[error("the derivative image `{partial}` is not shaped like `{name}`")]
+    PartialShape { name: String, partial: String },
+    #[error("`{image}` is sampled where the unknown `{unknown}` says, but has no derivative images")]
+    NoDerivativeImage { image: String, unknown: String },
+    #[error("the scale of a loss is a positive number or Param, got {0}")]
+    LossScale(String),
+    #[error("channels of one Vector under a loss are residuals over {0} and over {1}")]
+    MixedBlock(String, String),
+    #[error("`Bounds` is for unknowns; `{0}` is none")]
+    BoundsOfArray(String),
+    #[error("`{0}` has two `Bounds`")]
+    BoundsTwice(String),
+    #[error("a bound of `{name}` reads the unknown `{unknown}`")]
+    BoundsReadUnknown { name: String, unknown: String },
     #[error("a position is a whole number from 0, got {0}")]
     BadPosition(String),
     #[error("`{name}` has {channels} channels; 1 to 64 are possible")]
@@ -141,12 +161,32 @@ impl Fault {
             Forbidden(_) => {
                 "energy files describe a problem only: no files, no processes, no code loading, no protected calls"
             }
-            NotSupported(_) | NotSupportedYet(_) | ConstantView { .. } => return None,
+            NotSupported(_) => return None,
+            ViewMismatch { .. } => {
+                "an array at the position of an unknown is a constant view of it: same type, same dims"
+            }
+            ComputedDomain { .. } => "it may read unknowns, arrays and computed arrays over the same dims",
+            ComputedReadsGraph { .. } => {
+                "computed arrays are over elements; write a residual over the graph instead"
+            }
+            NeighboursThroughVertex { .. } => {
+                "a vertex has no neighbours and no coordinates: there computed arrays read their own element (offset 0) only"
+            }
+            SampledSource(_) => "declare it with Array(...) or Image(...), and fill it before the solve",
+            PartialCount { .. } | PartialShape { .. } => {
+                "SampledImage(im, dx, dy) takes one image per dim, each with the dims and channels of im"
+            }
+            NoDerivativeImage { .. } => "give them: SampledImage(im, dx, dy)",
+            LossScale(_) => "as in Residual{loss=Huber(0.1), ...}",
+            MixedBlock(..) => "give them as separate values",
+            BoundsOfArray(_) => "as in Bounds(X, 0, 1), with all channels of an Unknown",
+            BoundsTwice(_) => "give one lower and one upper bound",
+            BoundsReadUnknown { .. } => "bounds are numbers, Params or arrays",
             Duplicate { .. } => {
                 "dims, unknowns, arrays, params, graphs and vertices share one set of names, by which inputs are bound"
             }
             NoDims(_) => {
-                "list its dims, fastest-varying first, as in {W,H}; unknowns without dims are not supported yet"
+                "list its dims, fastest-varying first, as in {W,H}; only an Unknown may have none, and is a global then"
             }
             SamePosition { .. } => {
                 "unknowns, arrays, params, graphs and their vertices share one numbering; dims have their own"
@@ -172,7 +212,7 @@ impl Fault {
             NotScalar { .. } => "pick a channel with v(i) or v[i], counted from 0",
             ChannelRange { .. } | SliceRange { .. } => "channels count from 0",
             NotConstant { .. } => {
-                "offsets and channels are constants; reading at computed coordinates needs SampledImage, which is not supported yet"
+                "offsets and channels are constants; reading at computed coordinates needs SampledImage"
             }
             OffsetCount { dims, .. } => {
                 let offsets = count(*dims, "offset");
@@ -232,7 +272,14 @@ impl Fault {
             UnknownName { name, .. }
             | Duplicate { name }
             | SamePosition { name, .. }
-            | ConstantView { name, .. }
+            | ViewMismatch { name, .. }
+            | ComputedDomain { name, .. }
+            | ComputedReadsGraph { name, .. }
+            | NeighboursThroughVertex { name, .. }
+            | PartialCount { name, .. }
+            | PartialShape { partial: name, .. }
+            | NoDerivativeImage { image: name, .. }
+            | BoundsReadUnknown { name, .. }
             | ChannelCount { name, .. }
             | ChannelRange { name, .. }
             | SliceRange { name, .. }
@@ -240,7 +287,9 @@ impl Fault {
             | OffsetCount { name, .. } => Some(name),
             Forbidden(n)
             | NotSupported(n)
-            | NotSupportedYet(n)
+            | SampledSource(n)
+            | BoundsOfArray(n)
+            | BoundsTwice(n)
             | NoDims(n)
             | IntegerUnknown(n)
             | NoVertices(n)

@@ -7,6 +7,7 @@ pub mod dsl;
 pub mod emit;
 mod error;
 pub mod front;
+mod inline;
 pub mod model;
 
 pub use error::{EnergyError, Fault, Note};

@@ -3,7 +3,7 @@
 //! Energies are checked when they are built: a finished [`Energy`] has only resolved names, at least one unknown read
 //! by some residual, one domain per residual, channels in range.
 
-use crate::dag::{Access, Dag, ExprId, Offset};
+use crate::dag::{Access, Dag, ExprId, Offset, Source};
 use std::sync::Arc;
 
 macro_rules! ids {
@@ -26,12 +26,16 @@ ids!(
     UnknownId,
     /// A given array.
     ArrayId,
+    /// A computed array.
+    ComputedId,
     /// A parameter.
     ParamId,
     /// A graph.
     GraphId,
     /// A named group of residuals.
     GroupId,
+    /// Residuals under one robust loss.
+    BlockId,
 );
 
 /// Declared element types; floats compute in the solve's precision, integers are read-only and converted by value.
@@ -50,8 +54,10 @@ pub enum ElementType {
 pub struct Dim {
     /// Its name.
     pub name: String,
-    /// Position among the dims of the C interface.
+    /// Position among the dims of the C interface; -1 if it is not one of them.
     pub position: i64,
+    /// The extent, if the energy fixes it: the dim of globals is 1 long and is nobody's input.
+    pub fixed: Option<u64>,
 }
 
 /// An unknown or array: `channels` scalars at each element of `space`.
@@ -67,8 +73,62 @@ pub struct Field {
     pub element: ElementType,
     /// Position in the C interface's parameter list.
     pub position: i64,
+    /// The unknown that this array is a constant view of: it holds the unknown's values as of the last accepted step, and its
+    /// derivative is zero. Only arrays are views.
+    pub view_of: Option<UnknownId>,
     /// Source line of the declaration.
     pub line: Option<u32>,
+}
+
+/// An array defined by expressions at offset 0, one per channel; 0 outside its domain. Derivatives flow through it.
+#[derive(Clone, Debug)]
+pub struct Computed {
+    /// Its name.
+    pub name: String,
+    /// Where it lives.
+    pub space: SpaceId,
+    /// What each channel holds. They read unknowns, arrays and computed arrays declared before.
+    pub values: Vec<ExprId>,
+    /// The box of its reads around the element, offset 0 included; `{0}` if it uses InBounds.
+    pub reach: (Offset, Offset),
+    /// Unknown reads as constructed, distinct, also through other computed arrays, relative to the element.
+    pub unknown_reads: Vec<Access>,
+    /// Source line of the declaration.
+    pub line: Option<u32>,
+}
+
+/// A robust loss rho of a block's squared norm (Zach and Bourmaud, "Descending, lifting or smoothing", 2018, list them);
+/// s is the scale: where it starts to count a residual as an outlier.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LossKind {
+    /// q up to s^2, then 2 s sqrt(q) - s^2.
+    Huber,
+    /// s^2 log(1 + q/s^2).
+    Cauchy,
+    /// s^2/3 (1 - (1 - q/s^2)^3) up to s^2, then s^2/3.
+    Tukey,
+    /// q/(1 + q/s^2).
+    GemanMcClure,
+}
+
+/// A robust loss over the channels of one Vector: the block's energy is `kind` of the sum of their squares.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Which loss.
+    pub kind: LossKind,
+    /// Its scale s > 0: an expression of constants and params.
+    pub scale: ExprId,
+}
+
+/// Box bounds on an unknown: expressions over its index space without unknowns, one per channel.
+#[derive(Clone, Debug)]
+pub struct BoxBounds {
+    /// The unknown.
+    pub unknown: UnknownId,
+    /// Lower bounds.
+    pub lower: Vec<ExprId>,
+    /// Upper bounds.
+    pub upper: Vec<ExprId>,
 }
 
 /// A constant of the solve with `channels` entries.
@@ -127,6 +187,8 @@ pub struct Residual {
     pub unknown_reads: Vec<Access>,
     /// Group it is reported under.
     pub group: GroupId,
+    /// The robust loss it is under, with the other channels of its Vector.
+    pub block: Option<BlockId>,
     /// Source line.
     pub line: Option<u32>,
 }
@@ -153,6 +215,8 @@ pub struct Energy {
     pub unknowns: Vec<Field>,
     /// Arrays in order of declaration.
     pub arrays: Vec<Field>,
+    /// Computed arrays in order of declaration: each reads only those before it.
+    pub computed: Vec<Computed>,
     /// Params in order of declaration.
     pub params: Vec<Param>,
     /// Graphs in order of declaration.
@@ -161,6 +225,10 @@ pub struct Energy {
     pub residuals: Vec<Residual>,
     /// Group names; group k is by default the k-th `Energy(...)` call, named `energy_<k+1>`.
     pub groups: Vec<String>,
+    /// Robust losses.
+    pub blocks: Vec<Block>,
+    /// Box bounds, at most one per unknown.
+    pub bounds: Vec<BoxBounds>,
     /// Excluded where any of the expressions of that space is non-zero.
     pub excludes: Vec<(SpaceId, ExprId)>,
     /// `UsePreconditioner(...)`, if said.
@@ -176,6 +244,29 @@ impl Energy {
     pub fn space_name(&self, s: SpaceId) -> String {
         let names: Vec<&str> =
             self.spaces[s.index()].iter().map(|d| self.dims[d.index()].name.as_str()).collect();
+        if self.is_global(s) {
+            return "{}".into();
+        }
         format!("{{{}}}", names.join(","))
+    }
+
+    /// Whether a space is that of the globals: one element, read from everywhere.
+    pub fn is_global(&self, s: SpaceId) -> bool {
+        self.spaces[s.index()].iter().all(|d| self.dims[d.index()].fixed.is_some())
+    }
+
+    /// Whether some array is a constant view of an unknown.
+    pub fn has_views(&self) -> bool {
+        self.arrays.iter().any(|a| a.view_of.is_some())
+    }
+
+    /// The index space that a source lives over.
+    pub fn space_of(&self, source: Source) -> SpaceId {
+        match source {
+            Source::Unknown(u) | Source::Direction(u) => self.unknowns[u.index()].space,
+            Source::Array(a) => self.arrays[a.index()].space,
+            Source::Computed(c) | Source::Partial(c) => self.computed[c.index()].space,
+            Source::Hoisted(s) => s,
+        }
     }
 }

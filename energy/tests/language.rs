@@ -2,7 +2,7 @@
 
 use sumsq_energy::Energy;
 use sumsq_energy::dag::{Access, At, Env, Offset, Source};
-use sumsq_energy::model::{Domain, GraphId, ParamId, SpaceId};
+use sumsq_energy::model::{ArrayId, Domain, GraphId, LossKind, ParamId, SpaceId};
 
 /// Z is zero everywhere; added to an expression it makes a residual of it.
 const PREAMBLE: &str = r#"
@@ -28,6 +28,7 @@ impl Env for Middle {
         let place = match &a.at {
             At::Offset(o) => f64::from(o[0]) + 10.0 * f64::from(o.get(1).copied().unwrap_or(0)),
             At::Vertex(_, slot) => 100.0 * f64::from(*slot + 1),
+            At::Global => 1000.0,
         };
         match a.source {
             Source::Unknown(u) if u.0 == 0 => 0.0,
@@ -35,6 +36,9 @@ impl Env for Middle {
             Source::Array(i) => 0.5 + f64::from(i.0) + 0.125 * channel + place,
             _ => panic!("{a:?} is not written by front ends"),
         }
+    }
+    fn tap(&self, (image, channel): (ArrayId, u16), at: &[i64]) -> f64 {
+        f64::from(image.0) + 0.5 * f64::from(channel) + (at[0] + 10 * at[1]) as f64
     }
     fn param(&self, p: ParamId, channel: u16) -> f64 {
         3.0 + f64::from(p.0) + f64::from(channel)
@@ -303,7 +307,7 @@ fn unknowns_that_a_residual_reads() {
         .iter()
         .map(|a| match &a.at {
             At::Offset(o) => (o[0], o[1], a.channel),
-            At::Vertex(..) => panic!("a stencil residual"),
+            _ => panic!("a stencil residual"),
         })
         .collect();
     assert_eq!(offsets, [(1, 0, 0), (0, 1, 1)]);
@@ -328,4 +332,87 @@ fn lua_is_there() {
          for _, t in ipairs(terms) do Energy(t) end Energy(unpack(terms))",
     );
     assert_eq!(e.residuals.len(), RESIDUALS_OF_PREAMBLE + 12);
+}
+
+fn last(e: &Energy) -> &sumsq_energy::model::Residual {
+    e.residuals.last().expect("a residual")
+}
+
+#[test]
+fn computed_arrays_bring_their_box_and_their_unknowns() {
+    let e = load("C = ComputedArray('C', {W,H}, X(1,0) * A(0,2))\nEnergy(C(0,-1,0) + Z(0,0))");
+    assert_eq!(e.computed[0].values.len(), 3);
+    let r = last(&e);
+    assert_eq!(r.guard, Some(([0, -1].into_iter().collect(), [1, 1].into_iter().collect())));
+    let offsets: Vec<_> = r.unknown_reads.iter().map(|a| format!("{:?}", a.at)).collect();
+    assert_eq!(offsets.len(), 1 + 3, "all channels of the array's reads: {offsets:?}");
+    // InBounds inside makes the box {0} and leaves the guard of the reader.
+    let e = load("C = ComputedArray('C', {W,H}, Select(InBounds(1,0), Z(1,0), 0))\nEnergy(C(0,-1))");
+    assert_eq!(last(&e).guard, Some(([0, -1].into_iter().collect(), [0, 0].into_iter().collect())));
+}
+
+#[test]
+fn inlined_energies_mean_the_same() {
+    let e = load(
+        "C = ComputedArray('C', {W,H}, A(1,0) + 2)\nD = ComputedArray('D', {W,H}, C(0,1) * Z(0,0))\nEnergy(D(1,1))",
+    );
+    let inlined = e.inlined();
+    assert!(inlined.computed.is_empty());
+    let expected = Energy::from_text(
+        "e.t",
+        &format!(
+            "{PREAMBLE}Energy(Select(InBounds(1,1), Z(1,1) * Select(InBounds(1,2), A(2,2) + 2, 0), 0))\n"
+        ),
+    );
+    let expected = expected.expect("well formed");
+    let text = |e: &Energy| e.dag.display_with(last(e).value, e);
+    assert_eq!(text(&inlined), text(&expected));
+}
+
+#[test]
+fn sampled_images() {
+    // Bilinear between (1,2) = 21 and its neighbours of a linear image: exact.
+    check("SampledImage(A)(1.25, 2.5)", &[1.25 + 25.0]);
+    check("SampledImage(V)(1, 2, 1)", &[1.0 + 0.5 + 21.0]);
+    let e = load("B = Array('B', {W,H}, 30)\nS = SampledImage(A, B, A)\nEnergy(S(1 + 3 * Z(0,0), 2))");
+    let mut dag = e.dag.clone();
+    let read = last(&e).unknown_reads[0].clone();
+    let slope = dag.derivative(last(&e).value, &read);
+    // 3 times the derivative image at the place, which is (1, 2) as Z is 0.
+    assert_eq!(dag.eval(slope, &Middle), 3.0 * (2.0 + 1.0 + 20.0));
+    // Sampling contributes nothing to the box; the coordinates' own reads do.
+    let e = load("S = SampledImage(A)\nEnergy(S(Index(0) + A(1,0), 3) + Z(0,0))");
+    assert_eq!(last(&e).guard, Some(([0, 0].into_iter().collect(), [1, 0].into_iter().collect())));
+}
+
+#[test]
+fn views_globals_groups_losses_and_bounds() {
+    let e = load(
+        "VX = Array('VX', opt_float3, {W,H}, 1)\nT = Unknown('T', opt_float2, {}, 20)\n\
+         Energy(X(0,0) - VX(0,0))\nEnergy(Z(0,0) - T(1))\nEnergy(T())\n\
+         Residual{name='fit', loss=Huber(w), X(0,0) - V(0,0), Z(1,0)}\nResidual{name='fit', Z(0,0)}\n\
+         Bounds(X, -1, A(0,0))",
+    );
+    assert_eq!(e.arrays[2].view_of.map(|u| u.0), Some(1));
+    let view = e.residuals.iter().find(|r| r.group.0 == 3).expect("the view's group");
+    assert_eq!(view.unknown_reads.len(), 1, "a view is no unknown");
+    let global = e.residuals.iter().find(|r| r.group.0 == 5).expect("the globals' group");
+    assert!(matches!(global.domain, Domain::Space(s) if e.is_global(s)));
+    assert_eq!(e.groups.last().map(String::as_str), Some("fit"));
+    let fit: Vec<_> = e.residuals.iter().filter(|r| r.group.0 == 6).map(|r| r.block.map(|b| b.0)).collect();
+    assert_eq!(fit, [Some(0), Some(0), Some(0), Some(1), None]);
+    assert_eq!(e.blocks[0].kind, LossKind::Huber);
+    assert_eq!((e.bounds[0].lower.len(), e.bounds[0].unknown.0), (3, 1));
+}
+
+#[test]
+fn l_p_keeps_its_weight_in_a_computed_array() {
+    let e = load(
+        "ZV = Array('ZV', opt_float, {W,H}, 0)\nEnergy(L_p(Z(0,0) - Z(1,0), ZV(0,0) - ZV(1,0), 0.8, {W,H}))",
+    );
+    assert_eq!(e.computed.len(), 1);
+    assert!(e.computed[0].unknown_reads.is_empty());
+    assert_eq!(last(&e).unknown_reads.len(), 2);
+    // The weight reads a neighbour too.
+    assert_eq!(last(&e).guard, Some(([0, 0].into_iter().collect(), [1, 0].into_iter().collect())));
 }

@@ -7,7 +7,8 @@
 //! - all of it but the differences again under random masks of excluded elements.
 //!
 //! A difference is judged against the norm of the expected part, or against its rounding noise where cancellation makes that
-//! larger: the part of an unknown whose gradient happens to vanish is not a disagreement of 100 percent.
+//! larger: the part of an unknown whose gradient happens to vanish is not a disagreement of 100 percent. Entries are skipped,
+//! and counted, where a branch flips within the step and where an image is sampled at coordinates that the unknown moves.
 
 mod compare;
 mod random;
@@ -15,7 +16,7 @@ mod random;
 pub use random::seeded_direction;
 
 use crate::data::ProblemData;
-use crate::explicit::{Explicit, ExplicitError, free_elements};
+use crate::explicit::{Explicit, ExplicitError, Witness, free_elements};
 use compare::{Expected, dot, norm};
 use random::Random;
 use sumsq_energy::model::Energy;
@@ -83,8 +84,10 @@ pub struct UnknownCertificate {
     pub jtjv: Disagreement,
     /// Free scalars whose differences were compared.
     pub compared: usize,
-    /// Free scalars skipped there: a Select, comparison or abs flips within the step.
+    /// Free scalars skipped there: a Select, comparison or abs flips within the step, or as below.
     pub skipped: usize,
+    /// Those of them that say where an image is sampled: given derivative images need not be what differences see.
+    pub sampled: usize,
 }
 
 /// What the routines gave and how far it can be trusted.
@@ -216,6 +219,7 @@ impl Certificate {
             jtjv: none,
             compared: 0,
             skipped: 0,
+            sampled: 0,
         };
         Certificate {
             unknowns: energy.unknowns.iter().map(unknown).collect(),
@@ -252,17 +256,18 @@ impl Certificate {
         x: &[f64],
         v: &[f64],
     ) {
-        let (expected, smooth) = Expected::by_differences(problem, explicit, x, v);
+        let (expected, witnesses) = Expected::by_differences(problem, explicit, x, v);
         let free = problem.scatter(&vec![1.0; problem.free()]);
         for (u, part) in (0..energy.unknowns.len()).zip(parts(data)) {
             let into = &mut self.unknowns[u];
-            let among = |i: usize| smooth[i];
+            let among = |i: usize| witnesses[i] == Witness::Smooth;
             into.jtf.differences = expected.jtf.disagreement(&self.jtf, part.clone(), among);
             into.diag.differences = expected.diag.disagreement(&self.diag, part.clone(), among);
             into.jtjv.differences = expected.jtjv.disagreement(&self.jtjv, part.clone(), among);
             let free_part = part.filter(|&i| free[i] != 0.0);
-            let (compared, skipped): (Vec<usize>, Vec<usize>) = free_part.partition(|&i| smooth[i]);
+            let (compared, skipped): (Vec<usize>, Vec<usize>) = free_part.partition(|&i| among(i));
             (into.compared, into.skipped) = (compared.len(), skipped.len());
+            into.sampled = skipped.iter().filter(|&&i| witnesses[i] == Witness::Sampled).count();
         }
     }
 

@@ -85,6 +85,13 @@ fn table(certificate: &Certificate) -> String {
             );
         }
     }
+    for unknown in certificate.unknowns.iter().filter(|u| u.sampled > 0) {
+        let _ = writeln!(
+            text,
+            "{} of `{}` were skipped: they say where an image is sampled, and its derivative images are taken as given",
+            unknown.sampled, unknown.name
+        );
+    }
     let _ = writeln!(
         text,
         "\nunder the energy's Exclude and {} random masks:\n  J^T J           asymmetry {:.1e}, least v.Av {:.1e}\n  \

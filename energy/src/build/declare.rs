@@ -26,7 +26,7 @@ impl Builder {
             return Err(Fault::SamePosition { name: name.into(), other: other.clone(), position });
         }
         self.dim_positions.insert(position, name.into());
-        self.energy.dims.push(Dim { name: name.into(), position });
+        self.energy.dims.push(Dim { name: name.into(), position, fixed: None });
         Ok(DimId(self.energy.dims.len() as u32 - 1))
     }
 
@@ -41,14 +41,25 @@ impl Builder {
         if matches!(ty.element, ElementType::Uint8 | ElementType::Int) {
             return Err(Fault::IntegerUnknown(name.into()));
         }
-        let field = self.field(name, ty, dims, position)?;
+        let id = UnknownId(self.energy.unknowns.len() as u32);
+        let view = self.energy.arrays.iter().position(|a| a.position == position && a.view_of.is_none());
+        let field = match view {
+            // The view came first.
+            Some(view) => {
+                self.positions.remove(&position);
+                let field = self.field(name, ty, dims, position, None)?;
+                check_view(&self.energy.arrays[view], &field)?;
+                self.energy.arrays[view].view_of = Some(id);
+                field
+            }
+            None => self.field(name, ty, dims, position, None)?,
+        };
         let channels = field.channels;
         self.energy.unknowns.push(field);
-        let id = UnknownId(self.energy.unknowns.len() as u32 - 1);
         Ok(FieldRef { source: Source::Unknown(id), first: 0, channels })
     }
 
-    /// `Array(name, type, dims, position)`.
+    /// `Array(name, type, dims, position)`. At the position of an unknown it is a constant view of it.
     pub(crate) fn array(
         &mut self,
         name: &str,
@@ -56,10 +67,15 @@ impl Builder {
         dims: &[DimId],
         position: i64,
     ) -> Result<FieldRef, Fault> {
-        if let Some(unknown) = self.energy.unknowns.iter().find(|u| u.position == position) {
-            return Err(Fault::ConstantView { name: name.into(), unknown: unknown.name.clone() });
+        if dims.is_empty() {
+            return Err(Fault::NoDims(name.into()));
         }
-        let field = self.field(name, ty, dims, position)?;
+        let viewed = self.energy.unknowns.iter().position(|u| u.position == position && position >= 0);
+        let viewed = viewed.map(|u| UnknownId(u as u32));
+        let field = self.field(name, ty, dims, position, viewed)?;
+        if let Some(u) = viewed {
+            check_view(&field, &self.energy.unknowns[u.index()])?;
+        }
         let channels = field.channels;
         self.energy.arrays.push(field);
         let id = ArrayId(self.energy.arrays.len() as u32 - 1);
@@ -96,7 +112,10 @@ impl Builder {
             }
             self.declare_name(&key)?;
             self.take_position(&key, *position)?;
-            let space = self.space(&key, dims)?;
+            if dims.is_empty() {
+                return Err(Fault::NoDims(key));
+            }
+            let space = self.space(dims);
             slots.push(Vertex { name: vertex.clone(), space, position: *position });
         }
         self.energy.graphs.push(Graph { name: name.into(), position, vertices: slots });
@@ -116,34 +135,63 @@ impl Builder {
         format!("{}.{}", g.name, g.vertices[usize::from(slot)].name)
     }
 
+    /// Position, channels and dims that an unknown was declared with.
+    pub(crate) fn declaration(&self, field: FieldRef) -> (i64, u16, Vec<DimId>) {
+        let declared = match field.source {
+            Source::Unknown(u) => &self.energy.unknowns[u.index()],
+            Source::Array(a) => &self.energy.arrays[a.index()],
+            _ => return (-1, field.channels, Vec::new()),
+        };
+        (declared.position, declared.channels, self.energy.spaces[declared.space.index()].clone())
+    }
+
     /// `UsePreconditioner(flag)`.
     pub(crate) fn use_preconditioner(&mut self, flag: bool) {
         self.energy.use_preconditioner = Some(flag);
     }
 
-    fn field(&mut self, name: &str, ty: ValueType, dims: &[DimId], position: i64) -> Result<Field, Fault> {
+    fn field(
+        &mut self,
+        name: &str,
+        ty: ValueType,
+        dims: &[DimId],
+        position: i64,
+        view_of: Option<UnknownId>,
+    ) -> Result<Field, Fault> {
         let channels = check_channels(name, ty.channels)?;
         self.declare_name(name)?;
-        self.take_position(name, position)?;
-        let space = self.space(name, dims)?;
-        Ok(Field { name: name.into(), channels, space, element: ty.element, position, line: self.line })
+        if view_of.is_none() {
+            self.take_position(name, position)?;
+        }
+        let space = self.space(dims);
+        let (name, line) = (name.into(), self.line);
+        Ok(Field { name, channels, space, element: ty.element, position, view_of, line })
     }
 
-    /// The index space with these dims; `name` is what is declared over it.
-    fn space(&mut self, name: &str, dims: &[DimId]) -> Result<SpaceId, Fault> {
-        if dims.is_empty() {
-            return Err(Fault::NoDims(name.into()));
-        }
+    /// The index space with these dims; without dims that of the globals.
+    pub(super) fn space(&mut self, dims: &[DimId]) -> SpaceId {
+        let dims = if dims.is_empty() { &[self.global_dim()][..] } else { dims };
         let spaces = &mut self.energy.spaces;
         let known = spaces.iter().position(|s| s == dims);
         let index = known.unwrap_or_else(|| {
             spaces.push(dims.to_vec());
             spaces.len() - 1
         });
-        Ok(SpaceId(index as u32))
+        SpaceId(index as u32)
     }
 
-    fn declare_name(&mut self, name: &str) -> Result<(), Fault> {
+    /// The dim of the globals' space, of extent 1.
+    fn global_dim(&mut self) -> DimId {
+        let dims = &mut self.energy.dims;
+        let known = dims.iter().position(|d| d.fixed.is_some());
+        let index = known.unwrap_or_else(|| {
+            dims.push(Dim { name: String::new(), position: -1, fixed: Some(1) });
+            dims.len() - 1
+        });
+        DimId(index as u32)
+    }
+
+    pub(super) fn declare_name(&mut self, name: &str) -> Result<(), Fault> {
         if name.is_empty() {
             return Err(Fault::EmptyName);
         }
@@ -169,6 +217,14 @@ impl Builder {
     fn check_position(&self, position: i64) -> Result<(), Fault> {
         if position < 0 { Err(Fault::BadPosition(position.to_string())) } else { Ok(()) }
     }
+}
+
+/// A constant view is shaped like its unknown.
+fn check_view(view: &Field, unknown: &Field) -> Result<(), Fault> {
+    if (view.channels, view.space) == (unknown.channels, unknown.space) {
+        return Ok(());
+    }
+    Err(Fault::ViewMismatch { name: view.name.clone(), unknown: unknown.name.clone() })
 }
 
 fn check_channels(name: &str, channels: i64) -> Result<u16, Fault> {

@@ -2,7 +2,7 @@
 
 use super::Builder;
 use super::value::{Scalar, Value};
-use crate::dag::{At, Compare, Dag, ExprId, Function, Source};
+use crate::dag::{At, Compare, Dag, ExprId, Function};
 use crate::error::Fault;
 use smallvec::SmallVec;
 
@@ -193,7 +193,8 @@ impl Builder {
     /// The exponent of `^` may not depend on what is solved for.
     fn check_exponent(&self, exponent: &Value) -> Result<(), Fault> {
         for s in exponent.scalars() {
-            if let Some(a) = self.energy.dag.accesses(s.id).iter().find(|a| is_unknown(a.source)) {
+            let accesses = self.energy.dag.accesses(s.id);
+            if let Some(a) = self.unknown_reads(&accesses).first() {
                 return Err(Fault::UnknownExponent(self.source_name(a.source).into()));
             }
         }
@@ -228,11 +229,6 @@ impl Builder {
         let id = f(&mut self.energy.dag, &ids);
         std::iter::once(Scalar { id, uses_bounds }).collect()
     }
-}
-
-/// Whether this is what is solved for.
-pub(super) fn is_unknown(source: Source) -> bool {
-    matches!(source, Source::Unknown(_))
 }
 
 /// The graph of a vertex read.

@@ -2,21 +2,27 @@
 //!
 //! A front end calls [`Builder::set_line`] before each operation and turns a [`Fault`](crate::Fault) into an error with a place.
 
+mod computed;
 mod declare;
 mod finish;
 mod math;
 mod read;
 mod residual;
+mod robust;
+mod sampled;
 mod value;
 
+pub(crate) use computed::composed;
 pub(crate) use declare::ValueType;
 pub(crate) use math::{Arithmetic, Comparison};
 pub(crate) use read::FieldRef;
+pub(crate) use robust::Group;
+pub(crate) use sampled::SampledRef;
 pub(crate) use value::Value;
 
 use crate::dag::{Access, At, ExprId, Source};
 use crate::error::Note;
-use crate::model::{Domain, Energy};
+use crate::model::{Domain, Energy, GroupId};
 use indexmap::IndexMap;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -31,6 +37,8 @@ pub(crate) struct Builder {
     positions: BTreeMap<i64, String>,
     /// Positions among dims.
     dim_positions: BTreeMap<i64, String>,
+    /// Groups that were given a name.
+    group_names: FxHashMap<String, GroupId>,
     /// Where each read was last written.
     access_lines: FxHashMap<Access, u32>,
     /// Line of the operation under way.
@@ -71,6 +79,7 @@ impl Builder {
         match source {
             Source::Unknown(u) | Source::Direction(u) => &self.energy.unknowns[u.index()].name,
             Source::Array(a) => &self.energy.arrays[a.index()].name,
+            Source::Computed(c) | Source::Partial(c) => &self.energy.computed[c.index()].name,
             Source::Hoisted(_) => "",
         }
     }
@@ -80,6 +89,7 @@ impl Builder {
         let place = match &access.at {
             At::Offset(o) => o.iter().map(i32::to_string).collect::<Vec<_>>().join(","),
             At::Vertex(g, slot) => self.vertex_name(*g, *slot),
+            At::Global => String::new(),
         };
         format!("{}({place})", self.source_name(access.source))
     }
@@ -87,20 +97,18 @@ impl Builder {
     /// `the index space {W,H}` or `the graph G`.
     fn domain_name(&self, domain: Domain) -> String {
         match domain {
+            Domain::Space(s) if self.energy.is_global(s) => "the globals".into(),
             Domain::Space(s) => format!("the index space {}", self.energy.space_name(s)),
             Domain::Graph(g) => format!("the graph {}", self.energy.graphs[g.index()].name),
         }
     }
 
-    /// The domain that an access belongs to.
-    fn domain_of(&self, access: &Access) -> Domain {
-        match (&access.at, access.source) {
-            (At::Vertex(g, _), _) => Domain::Graph(*g),
-            (_, Source::Unknown(u) | Source::Direction(u)) => {
-                Domain::Space(self.energy.unknowns[u.index()].space)
-            }
-            (_, Source::Array(a)) => Domain::Space(self.energy.arrays[a.index()].space),
-            (_, Source::Hoisted(s)) => Domain::Space(s),
+    /// The domain that an access belongs to; globals are read from any.
+    fn domain_of(&self, access: &Access) -> Option<Domain> {
+        match &access.at {
+            At::Vertex(g, _) => Some(Domain::Graph(*g)),
+            At::Offset(_) => Some(Domain::Space(self.energy.space_of(access.source))),
+            At::Global => None,
         }
     }
 }

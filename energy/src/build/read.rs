@@ -3,7 +3,7 @@
 use super::{Builder, Value};
 use crate::dag::{Access, At, Offset, Source};
 use crate::error::Fault;
-use crate::model::{Field, GraphId};
+use crate::model::GraphId;
 
 /// An unknown or array, or a slice of its channels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,18 +17,15 @@ pub(crate) struct FieldRef {
 }
 
 impl Builder {
-    /// The field behind a handle.
-    pub(crate) fn field_of(&self, field: FieldRef) -> &Field {
-        match field.source {
-            Source::Array(a) => &self.energy.arrays[a.index()],
-            Source::Unknown(u) | Source::Direction(u) => &self.energy.unknowns[u.index()],
-            Source::Hoisted(_) => unreachable!("front ends make no hoisted fields"),
-        }
+    /// Name of a field.
+    pub(crate) fn field_name(&self, field: FieldRef) -> String {
+        self.source_name(field.source).to_owned()
     }
 
-    /// Number of dims a field is read with.
+    /// Number of dims a field is read with: none for a global.
     pub(crate) fn dims_of(&self, field: FieldRef) -> usize {
-        self.energy.spaces[self.field_of(field).space.index()].len()
+        let space = self.energy.space_of(field.source);
+        if self.energy.is_global(space) { 0 } else { self.energy.spaces[space.index()].len() }
     }
 
     /// `X(dx, dy)`, `X(dx, dy, c)`.
@@ -40,10 +37,13 @@ impl Builder {
     ) -> Result<Value, Fault> {
         let dims = self.dims_of(field);
         if offset.len() != dims {
-            let name = self.field_of(field).name.clone();
+            let name = self.field_name(field);
             return Err(Fault::OffsetCount { name, dims, got: offset.len() });
         }
-        let offset = self.offset(&self.field_of(field).name.clone(), offset)?;
+        if dims == 0 {
+            return self.read(field, At::Global, channel);
+        }
+        let offset = self.offset(&self.field_name(field), offset)?;
         self.read(field, At::Offset(offset), channel)
     }
 
@@ -56,22 +56,23 @@ impl Builder {
         channel: Option<i64>,
     ) -> Result<Value, Fault> {
         let space = self.energy.graphs[graph.index()].vertices[usize::from(slot)].space;
-        let declared = self.field_of(field);
-        if declared.space != space {
+        let declared = self.energy.space_of(field.source);
+        if declared != space {
             return Err(Fault::VertexSpace {
-                field: declared.name.clone(),
-                field_space: self.energy.space_name(declared.space),
+                field: self.field_name(field),
+                field_space: self.energy.space_name(declared),
                 vertex: self.vertex_name(graph, slot),
                 vertex_space: self.energy.space_name(space),
             });
         }
+        self.check_pointwise(field)?;
         self.read(field, At::Vertex(graph, slot), channel)
     }
 
     /// `Slice(im, start, end)`.
     pub(crate) fn slice(&self, field: FieldRef, start: i64, end: i64) -> Result<FieldRef, Fault> {
         if start < 0 || end <= start || end > i64::from(field.channels) {
-            let name = self.field_of(field).name.clone();
+            let name = self.field_name(field);
             return Err(Fault::SliceRange { name, start, end, channels: usize::from(field.channels) });
         }
         Ok(FieldRef { first: field.first + start as u16, channels: (end - start) as u16, ..field })
@@ -113,7 +114,7 @@ impl Builder {
                 field.first + c as u16..field.first + c as u16 + 1
             }
             Some(c) => {
-                let name = self.field_of(field).name.clone();
+                let name = self.field_name(field);
                 return Err(Fault::ChannelRange { name, channel: c, channels: usize::from(field.channels) });
             }
         };

@@ -1,30 +1,24 @@
 //! Residuals: domain inference, the boundary rule, which unknowns are read; and `Exclude`.
 
 use super::Builder;
-use super::math::{is_unknown, is_vertex};
+use super::math::is_vertex;
+use super::robust::Group;
 use super::value::{Scalar, Value};
 use crate::dag::{Access, At, ExprId, Node, Offset, Source};
 use crate::error::Fault;
-use crate::model::{Domain, GroupId, Residual, SpaceId};
+use crate::model::{BlockId, Domain, GroupId, Residual, SpaceId};
 
 impl Builder {
     /// `Energy(a, b, ...)`: each channel of each value is one residual; together they are one group.
     pub(crate) fn energy(&mut self, values: &[&Value]) -> Result<(), Fault> {
-        let group = GroupId(self.energy.groups.len() as u32);
-        self.energy.groups.push(format!("energy_{}", group.0 + 1));
-        for value in values {
-            for &scalar in value.scalars() {
-                self.residual(scalar, group)?;
-            }
-        }
-        Ok(())
+        self.group(&Group::default(), values)
     }
 
     /// `Exclude(expr)`: each channel by itself.
     pub(crate) fn exclude(&mut self, value: &Value) -> Result<(), Fault> {
         for s in value.scalars() {
             let accesses = self.energy.dag.accesses(s.id);
-            if let Some(a) = accesses.iter().find(|a| is_unknown(a.source)) {
+            if let Some(a) = self.unknown_reads(&accesses).first() {
                 return Err(Fault::ExcludeReadsUnknown(self.source_name(a.source).into()));
             }
             if let Some(a) = accesses.iter().find(|a| is_vertex(&a.at)) {
@@ -41,15 +35,23 @@ impl Builder {
         Ok(())
     }
 
-    fn residual(&mut self, scalar: Scalar, group: GroupId) -> Result<(), Fault> {
+    pub(super) fn residual(
+        &mut self,
+        scalar: Scalar,
+        group: GroupId,
+        block: Option<BlockId>,
+    ) -> Result<(), Fault> {
         let accesses = self.energy.dag.accesses(scalar.id);
-        let domain = self.common_domain(&accesses)?;
+        let unknown_reads = self.unknown_reads(&accesses);
+        // A residual of globals alone has one instance.
+        let global = unknown_reads.first().map(|a| Domain::Space(self.energy.space_of(a.source)));
+        let domain = self.common_domain(&accesses)?.or(global);
         match domain {
             Some(Domain::Graph(_)) => self.check_graph_residual(scalar, domain)?,
             Some(Domain::Space(space)) => self.check_dim_counts(scalar.id, space)?,
             None => {}
         }
-        let unknown_reads: Vec<Access> = accesses.iter().filter(|a| is_unknown(a.source)).cloned().collect();
+        self.check_samples(scalar.id)?;
         let (Some(domain), false) = (domain, unknown_reads.is_empty()) else {
             self.warn_constant(scalar.id, group);
             return Ok(());
@@ -64,19 +66,19 @@ impl Builder {
             guard,
             unknown_reads,
             group,
+            block,
             line: self.line,
         });
         Ok(())
     }
 
-    /// The one domain of all accesses; `None` if there are none.
-    fn common_domain(&mut self, accesses: &[Access]) -> Result<Option<Domain>, Fault> {
-        let Some(first) = accesses.first() else { return Ok(None) };
-        let domain = self.domain_of(first);
-        let Some(second) = accesses.iter().find(|a| self.domain_of(a) != domain) else {
+    /// The one domain of all accesses; `None` if they are of globals alone.
+    pub(super) fn common_domain(&mut self, accesses: &[Access]) -> Result<Option<Domain>, Fault> {
+        let mut placed = accesses.iter().filter_map(|a| Some((a, self.domain_of(a)?)));
+        let Some((first, domain)) = placed.next() else { return Ok(None) };
+        let Some((second, other)) = placed.find(|(_, d)| *d != domain) else {
             return Ok(Some(domain));
         };
-        let other = self.domain_of(second);
         let (first_domain, second_domain) = (self.domain_name(domain), self.domain_name(other));
         for (access, domain) in [(first, &first_domain), (second, &second_domain)] {
             let line = self.access_lines.get(access).copied();
@@ -88,15 +90,20 @@ impl Builder {
     }
 
     /// The smallest box around offset 0 and every stencil read.
-    fn stencil_box(&self, accesses: &[Access], space: SpaceId) -> (Offset, Offset) {
+    pub(super) fn stencil_box(&self, accesses: &[Access], space: SpaceId) -> (Offset, Offset) {
         let dims = self.energy.spaces[space.index()].len();
         let zero: Offset = std::iter::repeat_n(0, dims).collect();
         let (mut lo, mut hi) = (zero.clone(), zero);
         for access in accesses {
             let At::Offset(offset) = &access.at else { continue };
+            // A computed array brings its own box.
+            let reach = match access.source {
+                Source::Computed(c) => Some(&self.energy.computed[c.index()].reach),
+                _ => None,
+            };
             for (d, &o) in offset.iter().enumerate() {
-                lo[d] = lo[d].min(o);
-                hi[d] = hi[d].max(o);
+                lo[d] = lo[d].min(o + reach.map_or(0, |r| r.0[d]));
+                hi[d] = hi[d].max(o + reach.map_or(0, |r| r.1[d]));
             }
         }
         (lo, hi)
@@ -117,7 +124,7 @@ impl Builder {
     }
 
     /// `Index` and `InBounds` do not say over which index space; here it is known.
-    fn check_dim_counts(&self, id: ExprId, space: SpaceId) -> Result<(), Fault> {
+    pub(super) fn check_dim_counts(&self, id: ExprId, space: SpaceId) -> Result<(), Fault> {
         let dims = self.energy.spaces[space.index()].len();
         let dag = &self.energy.dag;
         for n in dag.reachable(&[id]) {

@@ -68,6 +68,17 @@ impl Dag {
                 }
             }
             Node::Select(c, a, b) => self.select(c, d(a), d(b)),
+            Node::Sample { partials, at, .. } => {
+                let mut terms = Vec::new();
+                // Without derivative images the coordinates read no unknown: checked when the energy is built.
+                for (&image, coordinate) in partials.iter().zip(&at) {
+                    if d(*coordinate) != zero {
+                        let slope = self.sample(image, &[], &at);
+                        terms.push((1.0, self.mul(slope, d(*coordinate))));
+                    }
+                }
+                self.sum(0.0, &terms)
+            }
             _ => zero,
         }
     }

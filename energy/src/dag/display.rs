@@ -29,6 +29,8 @@ impl Names for Ids {
             Source::Unknown(u) => format!("X{}", u.0),
             Source::Array(a) => format!("A{}", a.0),
             Source::Direction(u) => format!("p_X{}", u.0),
+            Source::Computed(c) => format!("C{}", c.0),
+            Source::Partial(c) => format!("dC{}", c.0),
             Source::Hoisted(s) => format!("inv{}", s.0),
         }
     }
@@ -52,6 +54,8 @@ impl Names for Energy {
             Source::Unknown(u) => self.unknowns[u.index()].name.clone(),
             Source::Array(a) => self.arrays[a.index()].name.clone(),
             Source::Direction(u) => format!("p_{}", self.unknowns[u.index()].name),
+            Source::Computed(c) => self.computed[c.index()].name.clone(),
+            Source::Partial(c) => format!("d_{}", self.computed[c.index()].name),
             Source::Hoisted(s) => format!("inv{}", self.space_name(s)),
         }
     }
@@ -59,7 +63,8 @@ impl Names for Energy {
         match source {
             Source::Unknown(u) | Source::Direction(u) => Some(self.unknowns[u.index()].channels),
             Source::Array(a) => Some(self.arrays[a.index()].channels),
-            Source::Hoisted(_) => None,
+            Source::Computed(c) => Some(self.computed[c.index()].values.len() as u16),
+            Source::Partial(_) | Source::Hoisted(_) => None,
         }
     }
     fn param(&self, param: ParamId) -> (String, Option<u16>) {
@@ -162,6 +167,10 @@ impl Printer<'_> {
             Node::Sum { constant, terms } => self.sum(constant.get(), terms),
             Node::Prod(factors) => self.product(factors),
             Node::Call(f, arguments) => (format!("{}({})", name(*f), self.list(arguments)), Level::Atom),
+            Node::Sample { image: (array, channel), at, .. } => {
+                let name = self.names.source(Source::Array(*array));
+                (format!("Sample({name},{channel}; {})", self.list(at)), Level::Atom)
+            }
             Node::Compare(op, a, b) => {
                 let op = match op {
                     Compare::Eq => "eq",
@@ -182,6 +191,7 @@ impl Printer<'_> {
         match at {
             At::Offset(o) => numbers(o),
             At::Vertex(g, slot) => self.names.vertex(*g, *slot),
+            At::Global => String::new(),
         }
     }
 

@@ -1,13 +1,15 @@
 //! Evaluation in f64: the slow, obvious meaning of a DAG.
 
 use super::{Access, At, Compare, Dag, ExprId, Node, Offset, arith::powi, function::apply};
-use crate::model::{GraphId, ParamId, SpaceId};
+use crate::model::{ArrayId, GraphId, ParamId, SpaceId};
 use rustc_hash::FxHashMap;
 
 /// What an expression reads at one element or hyperedge.
 pub trait Env {
     /// A scalar read; 0 outside the domain.
     fn access(&self, access: &Access) -> f64;
+    /// An array's element nearest `at` (whole coordinates), or 0 outside its domain.
+    fn tap(&self, image: (ArrayId, u16), at: &[i64]) -> f64;
     /// Channel of a parameter.
     fn param(&self, param: ParamId, channel: u16) -> f64;
     /// The element's coordinate along a dim.
@@ -63,6 +65,10 @@ impl<'a> Evaluator<'a> {
                 true => product / powi(value(f), -i64::from(*e)),
                 false => product * powi(value(f), i64::from(*e)),
             }),
+            Node::Sample { image, at, .. } => {
+                let at: Vec<f64> = at.iter().map(value).collect();
+                interpolate(&at, &mut |tap| env.tap(*image, tap))
+            }
             Node::Call(f, args) => apply(*f, value(&args[0]), args.get(1).map_or(0.0, value)),
             Node::Compare(Compare::Eq, a, b) => truth(value(a) == value(b)),
             Node::Compare(Compare::Less, a, b) => truth(value(a) < value(b)),
@@ -74,6 +80,21 @@ impl<'a> Evaluator<'a> {
             Node::Select(c, a, b) => value(if value(c) != 0.0 { a } else { b }),
         }
     }
+}
+
+/// Multilinear interpolation at real coordinates from taps at whole ones; pixel centres are at integers.
+pub fn interpolate(at: &[f64], tap: &mut dyn FnMut(&[i64]) -> f64) -> f64 {
+    // Far outside every tap is 0; bounded coordinates keep the conversion exact.
+    let base: Vec<f64> = at.iter().map(|x| x.floor().clamp(-1e9, 1e9)).collect();
+    let corners = 0..1usize << at.len();
+    let term = |corner: usize| {
+        let upper = |d: usize| corner >> d & 1 == 1;
+        let place: Vec<i64> = base.iter().enumerate().map(|(d, b)| *b as i64 + i64::from(upper(d))).collect();
+        let weights = at.iter().zip(&base).enumerate();
+        let weight: f64 = weights.map(|(d, (x, b))| if upper(d) { x - b } else { 1.0 - (x - b) }).product();
+        weight * tap(&place)
+    };
+    corners.map(term).sum()
 }
 
 impl Dag {

@@ -18,11 +18,12 @@ mod node;
 mod traverse;
 
 pub use display::{Ids, Names};
-pub use eval::{Env, Evaluator};
+pub use eval::{Env, Evaluator, interpolate};
 pub use function::apply as apply_function;
 pub use node::*;
+pub(crate) use traverse::moved;
 
-use crate::model::{GraphId, ParamId, SpaceId};
+use crate::model::{ArrayId, GraphId, ParamId, SpaceId};
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
@@ -71,6 +72,11 @@ impl Dag {
     /// A scalar read.
     pub fn access(&mut self, access: Access) -> ExprId {
         self.intern(Node::Access(access))
+    }
+
+    /// An array sampled at real coordinates, one per dim; `partials` are the images of its derivatives, or empty.
+    pub fn sample(&mut self, image: (ArrayId, u16), partials: &[(ArrayId, u16)], at: &[ExprId]) -> ExprId {
+        self.intern(Node::Sample { image, partials: partials.into(), at: at.into() })
     }
 
     /// Channel of a parameter.

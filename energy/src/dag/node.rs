@@ -1,6 +1,6 @@
 //! The nodes of the symbolic DAG.
 
-use crate::model::{ArrayId, GraphId, ParamId, SpaceId, UnknownId};
+use crate::model::{ArrayId, ComputedId, GraphId, ParamId, SpaceId, UnknownId};
 use smallvec::SmallVec;
 
 /// Index of a node in its [`crate::dag::Dag`].
@@ -32,6 +32,10 @@ pub enum Source {
     Unknown(UnknownId),
     /// A given array.
     Array(ArrayId),
+    /// A computed array.
+    Computed(ComputedId),
+    /// The stored partials of a computed array with respect to the unknowns that it reads: see [`crate::derive::Chain`].
+    Partial(ComputedId),
     /// The vector that J is applied to: shaped like the unknown (`p` in J p).
     Direction(UnknownId),
     /// Value k of the hoisted parts of an index space: functions of the unknowns at one element, stored once per linearisation.
@@ -45,6 +49,8 @@ pub enum At {
     Offset(Offset),
     /// At vertex `slot` of the hyperedge.
     Vertex(GraphId, u16),
+    /// At the only element of the space of globals.
+    Global,
 }
 
 /// One scalar read.
@@ -125,6 +131,16 @@ pub enum Node {
     /// `product factor^exponent`; factors sorted, distinct, non-boolean, exponents non-zero. A lone factor has an exponent
     /// other than 1 (a coefficient lives in the Sum above).
     Prod(Box<[(ExprId, i32)]>),
+    /// A given array read at real coordinates, one per dim of its index space, by multilinear interpolation; pixel centres are at
+    /// integers, a tap outside the array counts 0.
+    Sample {
+        /// The array and its channel.
+        image: (ArrayId, u16),
+        /// Where its derivative along each dim is sampled; empty if there is none (then `at` reads no unknown).
+        partials: Box<[(ArrayId, u16)]>,
+        /// The coordinates, fastest-varying dim first.
+        at: Box<[ExprId]>,
+    },
     /// A function of one operand, or two for `Atan2` (y, x) and `Pow` (base, exponent).
     Call(Function, SmallVec<[ExprId; 2]>),
     /// `a op b`.

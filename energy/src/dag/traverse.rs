@@ -13,6 +13,7 @@ impl Dag {
             Node::Sum { terms, .. } => terms.iter().map(|t| t.1).collect(),
             Node::Prod(factors) => factors.iter().map(|f| f.0).collect(),
             Node::Call(_, arguments) => arguments.iter().copied().collect(),
+            Node::Sample { at, .. } => at.iter().copied().collect(),
             Node::Compare(_, a, b) => [*a, *b].into_iter().collect(),
             Node::NonZero(a) | Node::Not(a) => [*a].into_iter().collect(),
             Node::And(ops) | Node::Or(ops) => ops.iter().copied().collect(),
@@ -123,6 +124,10 @@ impl Dag {
             Node::Call(function, arguments) => {
                 let arguments: SmallVec<[ExprId; 2]> = arguments.iter().map(|&a| map(a)).collect();
                 self.call(function, &arguments)
+            }
+            Node::Sample { image, partials, at } => {
+                let at = at.iter().map(|&a| map(a)).collect();
+                self.intern(Node::Sample { image, partials, at })
             }
             Node::Compare(op, a, b) => self.compare(op, map(a), map(b)),
             Node::NonZero(a) => self.truth(map(a)),

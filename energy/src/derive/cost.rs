@@ -17,9 +17,9 @@ pub struct ResidualCost {
     pub guard: ExprId,
     /// The residual of a counted instance, else 0.
     pub value: ExprId,
-    /// Its square, else 0.
+    /// Its square, else 0. Under a loss, the whole block's energy at its first residual, 0 at the others.
     pub cost: ExprId,
-    /// Its part of the model's change, (J d)(2 r + J d), else 0; d is the direction.
+    /// Its part of the model's change, (J d)(2 r + J d) times the weight of its loss, else 0; d is the direction.
     pub model: ExprId,
     /// (J d) of a counted instance, else 0.
     pub jp: ExprId,
@@ -28,20 +28,20 @@ pub struct ResidualCost {
 }
 
 pub(super) fn residual_cost(energy: &Energy, dag: &mut Dag, t: &Template) -> ResidualCost {
-    let counts = counts(energy, dag, t.residual);
-    let guard = dag.and(&[t.boundary, counts]);
+    let guard = dag.and(&[t.boundary, t.counts]);
     let zero = dag.constant(0.0);
-    let square = dag.powi(t.value, 2);
     let twice = dag.sum(0.0, &[(2.0, t.value), (1.0, t.jp)]);
-    let model = dag.mul(t.jp, twice);
+    let model = dag.mul(t.weighted_jp, twice);
+    // A block's energy stands by itself: its squares are guarded one by one.
+    let in_block = energy.residuals[t.residual].block.is_some();
     let mut guarded = |e: ExprId| dag.select(guard, e, zero);
     ResidualCost {
         residual: t.residual,
         boundary: t.boundary,
-        counts,
+        counts: t.counts,
         guard,
         value: guarded(t.value),
-        cost: guarded(square),
+        cost: if in_block { t.energy } else { guarded(t.energy) },
         model: guarded(model),
         jp: guarded(t.jp),
         partials: t.partials.clone(),
@@ -50,16 +50,16 @@ pub(super) fn residual_cost(energy: &Energy, dag: &mut Dag, t: &Template) -> Res
 
 /// Whether an instance counts: one of the unknowns it reads, as constructed, is in the domain and free. In a space without
 /// Exclude every element of the domain is free.
-fn counts(energy: &Energy, dag: &mut Dag, residual: usize) -> ExprId {
+pub(super) fn counts(energy: &Energy, dag: &mut Dag, residual: usize) -> ExprId {
     let mut any = Vec::new();
     for read in &energy.residuals[residual].unknown_reads {
         let Source::Unknown(u) = read.source else { continue };
         let space = energy.unknowns[u.index()].space;
         let excludes = energy.excludes.iter().any(|&(s, _)| s == space);
         any.push(match &read.at {
-            at if excludes => dag.free(space, at.clone()),
+            at if excludes && *at != At::Global => dag.free(space, at.clone()),
             At::Offset(o) => dag.in_bounds(o, o),
-            At::Vertex(..) => dag.constant(1.0),
+            At::Vertex(..) | At::Global => dag.constant(1.0),
         });
     }
     dag.or(&any)

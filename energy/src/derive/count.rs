@@ -56,6 +56,13 @@ pub fn count_ops(dag: &Dag, roots: &[ExprId]) -> OpCount {
             Node::Prod(factors) => count_product(factors, &mut n),
             Node::Call(Function::Abs, _) => n.add += 1,
             Node::Call(..) => n.transcendental += 1,
+            // Per corner a load and a weighted sum; floor and weights per dim.
+            Node::Sample { at, .. } => {
+                let corners = 1 << at.len();
+                n.loads += corners;
+                n.mul += corners;
+                n.add += corners - 1 + 2 * at.len() as u32;
+            }
             Node::Select(..) => n.select += 1,
             Node::And(ops) | Node::Or(ops) => n.compare += ops.len() as u32 - 1,
             Node::InBounds { .. } | Node::Free(..) | Node::SameVertex(..) | Node::Compare(..) => {

@@ -79,10 +79,11 @@ fn slot_routines(
             }
         }
         for c in (0..n).filter(|&c| !dag.is_constant(here[c], 0.0)).collect::<Vec<_>>() {
-            gradient[c].push(dag.mul(here[c], t.value));
-            jtjp[c].push(dag.mul(here[c], t.jp));
+            gradient[c].push(dag.mul(here[c], t.weighted_value));
+            jtjp[c].push(dag.mul(here[c], t.weighted_jp));
             for d in 0..=c {
-                blocks[packed(c, d)].push(dag.mul(here[c], column[d]));
+                let jj = dag.mul(here[c], column[d]);
+                blocks[packed(c, d)].push(t.weigh(dag, jj));
             }
         }
     }

@@ -20,7 +20,9 @@ pub struct Hoisted {
 enum Reads {
     /// Constants and parameters only.
     Nothing,
-    /// One element of one index space, and neither the direction nor anything that depends on the place.
+    /// The element's coordinates too, but nothing of an element.
+    Place,
+    /// One element of one index space (and globals), and not the direction. `At::Global`: globals alone.
     Element(SpaceId, At),
     /// Anything else.
     More,
@@ -40,7 +42,7 @@ pub fn hoist(energy: &Energy, dag: &mut Dag, roots: &[ExprId]) -> Hoisted {
         reads.insert(n, own);
         let division = matches!(dag.node(n), Node::Prod(factors) if factors.iter().any(|f| f.1 < 0));
         let inherited = dag.children(n).iter().any(|c| costly[c]);
-        costly.insert(n, inherited || division || count_own_call(dag, n));
+        costly.insert(n, inherited || division || is_costly(dag, n));
     }
     let candidate = |n: ExprId| match &reads[&n] {
         Reads::Element(space, at) if costly[&n] && !dag.is_boolean(n) => Some((*space, at)),
@@ -62,22 +64,32 @@ pub fn hoist(energy: &Energy, dag: &mut Dag, roots: &[ExprId]) -> Hoisted {
     Hoisted { values, roots }
 }
 
-fn count_own_call(dag: &Dag, n: ExprId) -> bool {
-    matches!(dag.node(n), Node::Call(..)) && count_ops(dag, &[n]).transcendental > 0
+/// Whether a node is worth a store by itself. Computed arrays and their partials are: the sweeps have no other way to them.
+fn is_costly(dag: &Dag, n: ExprId) -> bool {
+    match dag.node(n) {
+        Node::Call(..) => count_ops(dag, &[n]).transcendental > 0,
+        Node::Sample { .. } => true,
+        Node::Access(a) => matches!(a.source, Source::Computed(_) | Source::Partial(_)),
+        _ => false,
+    }
 }
 
 fn reads_of(energy: &Energy, dag: &Dag, n: ExprId, reads: &FxHashMap<ExprId, Reads>) -> Reads {
     match dag.node(n) {
         Node::Access(a) => match a.source {
-            Source::Unknown(u) => Reads::Element(energy.unknowns[u.index()].space, a.at.clone()),
-            Source::Array(k) => Reads::Element(energy.arrays[k.index()].space, a.at.clone()),
             Source::Direction(_) | Source::Hoisted(_) => Reads::More,
+            source => Reads::Element(energy.space_of(source), a.at.clone()),
         },
-        Node::Index(_) | Node::InBounds { .. } | Node::Free(..) | Node::SameVertex(..) => Reads::More,
+        Node::Index(_) => Reads::Place,
+        Node::InBounds { .. } | Node::Free(..) | Node::SameVertex(..) => Reads::More,
         _ => dag.children(n).iter().fold(Reads::Nothing, |all, c| match (all, &reads[c]) {
             (Reads::Nothing, r) => r.clone(),
             (r, Reads::Nothing) => r,
             (r, other) if r == *other => r,
+            (Reads::Element(s, at), Reads::Place) if at != At::Global => Reads::Element(s, at),
+            (Reads::Place, r @ Reads::Element(_, at)) if *at != At::Global => r.clone(),
+            (Reads::Element(_, At::Global), r @ Reads::Element(..)) => r.clone(),
+            (r @ Reads::Element(..), Reads::Element(_, At::Global)) => r,
             _ => Reads::More,
         }),
     }
@@ -92,10 +104,16 @@ fn read_hoisted(
     values: &mut Vec<(SpaceId, Vec<ExprId>)>,
 ) -> ExprId {
     let origin: Offset = energy.spaces[space.index()].iter().map(|_| 0).collect();
-    let here = dag.substitute(n, &mut |dag, node| match node {
-        Node::Access(a) => Some(dag.access(Access { at: At::Offset(origin.clone()), ..a.clone() })),
-        _ => None,
-    });
+    let here = match at {
+        At::Offset(o) => dag.shift(n, &o.iter().map(|v| -v).collect()),
+        At::Global => n,
+        At::Vertex(..) => dag.substitute(n, &mut |dag, node| match node {
+            Node::Access(a) if a.at != At::Global => {
+                Some(dag.access(Access { at: At::Offset(origin.clone()), ..a.clone() }))
+            }
+            _ => None,
+        }),
+    };
     let list = match values.iter().position(|v| v.0 == space) {
         Some(i) => &mut values[i].1,
         None => {
@@ -111,7 +129,7 @@ fn read_hoisted(
     let read = dag.access(access);
     let At::Offset(o) = at else { return read };
     let outside = dag.substitute(n, &mut |dag, node| match node {
-        Node::Access(_) => Some(dag.constant(0.0)),
+        Node::Access(a) if a.at != At::Global => Some(dag.constant(0.0)),
         _ => None,
     });
     let inside = dag.in_bounds(o, o);

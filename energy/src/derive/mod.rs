@@ -15,17 +15,22 @@
 //! A column of an excluded or out-of-domain element does not exist; p is 0 there, so J p needs no mask, and what the
 //! routines give at excluded elements is meaningless.
 
+mod chain;
 mod cost;
 mod count;
 mod factor;
+mod global;
 mod graph;
 mod hoist;
+mod robust;
 mod share;
 mod simplify;
 mod stencil;
 
+pub use chain::Chain;
 pub use cost::ResidualCost;
 pub use count::{OpCount, count_ops};
+pub use global::GlobalRoutines;
 pub use graph::{GraphRoutines, SlotRoutines};
 pub use hoist::{Hoisted, hoist};
 pub use share::share_parts;
@@ -33,7 +38,7 @@ pub use simplify::{PassReport, assume_guards, factor_sums, simplify};
 pub use stencil::SpaceRoutines;
 
 use crate::dag::{Access, Dag, ExprId, Source};
-use crate::model::{Domain, Energy, SpaceId, UnknownId};
+use crate::model::{BlockId, Domain, Energy, SpaceId, UnknownId};
 
 /// One scalar per element of an index space: a channel of an unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -53,8 +58,14 @@ pub struct Routines {
     pub spaces: Vec<SpaceRoutines>,
     /// One per graph that has residuals.
     pub graphs: Vec<GraphRoutines>,
+    /// What the instances of each domain give the globals.
+    pub globals: Vec<GlobalRoutines>,
     /// One per residual template that reads an unknown.
     pub costs: Vec<ResidualCost>,
+    /// Values of the computed arrays, by array and channel, at offset 0.
+    pub computed: Vec<Vec<ExprId>>,
+    /// Their stored partials: what [`Source::Partial`] reads.
+    pub partials: Vec<Vec<ExprId>>,
     /// Operation counts of each routine before and after each pass.
     pub passes: Vec<PassReport>,
 }
@@ -70,15 +81,18 @@ impl Routines {
     /// The routines as assembled, simplified by the DAG's constructors only.
     pub fn assemble(energy: &Energy) -> Routines {
         let mut dag = energy.dag.clone();
-        let templates = templates(energy, &mut dag);
+        let chain = Chain::new(energy, &mut dag);
+        let templates = templates(energy, &mut dag, &chain);
         let spaces = (0..energy.spaces.len())
             .map(|s| SpaceId(s as u32))
             .filter(|&s| !components(energy, s).is_empty())
             .map(|s| stencil::space_routines(energy, &mut dag, s, &templates))
             .collect();
         let graphs = graph::graph_routines(energy, &mut dag, &templates);
+        let globals = global::global_routines(energy, &mut dag, &templates);
         let costs = templates.iter().map(|t| cost::residual_cost(energy, &mut dag, t)).collect();
-        Routines { dag, spaces, graphs, costs, passes: Vec::new() }
+        let computed = energy.computed.iter().map(|c| c.values.clone()).collect();
+        Routines { dag, spaces, graphs, globals, costs, computed, partials: chain.stored, passes: Vec::new() }
     }
 }
 
@@ -105,33 +119,76 @@ struct Template {
     partials: Vec<(Access, ExprId)>,
     /// J p: the sum of partial times direction.
     jp: ExprId,
+    /// Some unknown read is in the domain at a free element.
+    counts: ExprId,
+    /// Its part of E where it counts: the square, or the loss of its block at the block's first residual and 0 at the others.
+    energy: ExprId,
+    /// rho' of its block, if it is under a loss.
+    weight: Option<ExprId>,
+    /// Value and J p times that weight.
+    weighted_value: ExprId,
+    weighted_jp: ExprId,
+}
+
+impl Template {
+    /// `e` times the weight.
+    fn weigh(&self, dag: &mut Dag, e: ExprId) -> ExprId {
+        self.weight.map_or(e, |w| dag.mul(w, e))
+    }
 }
 
 /// The templates that read an unknown.
-fn templates(energy: &Energy, dag: &mut Dag) -> Vec<Template> {
+fn templates(energy: &Energy, dag: &mut Dag, chain: &Chain) -> Vec<Template> {
     let mut out = Vec::new();
     for (residual, r) in energy.residuals.iter().enumerate() {
         if r.unknown_reads.is_empty() {
             continue;
         }
-        let mut partials = Vec::new();
-        for access in dag.accesses(r.value) {
-            if !matches!(access.source, Source::Unknown(_)) {
-                continue;
-            }
-            let d = dag.derivative(r.value, &access);
-            if !dag.is_constant(d, 0.0) {
-                partials.push((access, d));
-            }
-        }
+        let partials = chain.partials(dag, r.value);
         let boundary = match &r.guard {
             Some((lo, hi)) => dag.in_bounds(lo, hi),
             None => dag.constant(1.0),
         };
         let jp = directional(dag, &partials);
-        out.push(Template { residual, domain: r.domain, value: r.value, boundary, partials, jp });
+        out.push(Template {
+            residual,
+            domain: r.domain,
+            value: r.value,
+            boundary,
+            partials,
+            jp,
+            counts: cost::counts(energy, dag, residual),
+            energy: dag.powi(r.value, 2),
+            weight: None,
+            weighted_value: r.value,
+            weighted_jp: jp,
+        });
     }
+    weigh_blocks(energy, dag, &mut out);
     out
+}
+
+/// Puts the templates of each block under its loss.
+fn weigh_blocks(energy: &Energy, dag: &mut Dag, templates: &mut [Template]) {
+    let zero = dag.constant(0.0);
+    for (b, block) in energy.blocks.iter().enumerate() {
+        let id = Some(BlockId(b as u32));
+        let members: Vec<&mut Template> =
+            templates.iter_mut().filter(|t| energy.residuals[t.residual].block == id).collect();
+        let mut squares = Vec::with_capacity(members.len());
+        for t in &members {
+            let guard = dag.and(&[t.boundary, t.counts]);
+            squares.push((1.0, dag.select(guard, t.energy, zero)));
+        }
+        let sq = dag.sum(0.0, &squares);
+        let robust = robust::robust(dag, block, sq);
+        for (i, t) in members.into_iter().enumerate() {
+            t.energy = if i == 0 { robust.energy } else { zero };
+            t.weight = Some(robust.weight);
+            (t.weighted_value, t.weighted_jp) =
+                (dag.mul(robust.weight, t.value), dag.mul(robust.weight, t.jp));
+        }
+    }
 }
 
 /// `sum partial * direction`.

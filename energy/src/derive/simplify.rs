@@ -39,7 +39,7 @@ pub fn simplify(dag: &mut Dag, roots: &[ExprId]) -> (Vec<ExprId>, Vec<(&'static 
 impl Routines {
     /// Simplifies every routine in place; appends to [`Routines::passes`].
     pub fn simplify(&mut self) {
-        let Routines { dag, spaces, graphs, costs, passes } = self;
+        let Routines { dag, spaces, graphs, globals, costs, computed, partials, passes } = self;
         let mut run = |routine: String, roots: &mut [&mut ExprId]| {
             let before: Vec<ExprId> = roots.iter().map(|r| **r).collect();
             let (after, stages) = simplify(dag, &before);
@@ -62,6 +62,17 @@ impl Routines {
                     run(routine, &mut list.iter_mut().collect::<Vec<_>>());
                 }
             }
+        }
+        for g in globals {
+            for (name, list) in
+                [("gradient", &mut g.gradient), ("blocks", &mut g.blocks), ("jtjp", &mut g.jtjp)]
+            {
+                run(format!("{name} globals of {:?}", g.domain), &mut list.iter_mut().collect::<Vec<_>>());
+            }
+        }
+        for (k, (values, partials)) in computed.iter_mut().zip(partials).enumerate() {
+            let list = values.iter_mut().chain(partials);
+            run(format!("computed array {k}"), &mut list.collect::<Vec<_>>());
         }
         for c in costs {
             let n = c.residual;

@@ -51,12 +51,13 @@ pub(super) fn space_routines(
             })
             .collect();
         for &(c, o, partial) in &uses {
-            let (jr, jjp) = (dag.mul(partial, t.value), dag.mul(partial, t.jp));
+            let (jr, jjp) = (dag.mul(partial, t.weighted_value), dag.mul(partial, t.weighted_jp));
             gradient[c].push(gathered(dag, t.boundary, jr, o));
             jtjp[c].push(gathered(dag, t.boundary, jjp, o));
             for &(d, same, other) in &uses {
                 if d <= c && same == o {
                     let jj = dag.mul(partial, other);
+                    let jj = t.weigh(dag, jj);
                     blocks[packed(c, d)].push(gathered(dag, t.boundary, jj, o));
                 }
             }

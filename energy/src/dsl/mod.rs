@@ -20,9 +20,12 @@
 //! [`EnergyBuilder::finish`]. Positions for the C interface are given in order of declaration.
 
 mod expression;
+mod extensions;
 
 pub use crate::model::DimId;
+pub use crate::model::LossKind;
 pub use expression::{Expr, IntoExpr, rotate_2d, rotate_3d, select, vector};
+pub use extensions::{Residuals, Sampled};
 
 use crate::build::{Builder, FieldRef, Value, ValueType};
 use crate::error::{EnergyError, Fault};

@@ -11,7 +11,7 @@ pub mod names;
 
 use crate::dag::{At, Compare, Dag, ExprId, Function, Node, Offset, Source};
 use crate::derive::Routines;
-use crate::model::{Energy, GraphId, SpaceId, UnknownId};
+use crate::model::{ArrayId, Energy, GraphId, SpaceId, UnknownId};
 use rustc_hash::FxHashMap;
 use sumsq_codegen::{BinaryOp, Expr, ScalarType, Type, UnaryOp};
 
@@ -111,7 +111,7 @@ impl<'a> Emitter<'a> {
             Node::Access(a) => {
                 let component = match a.source {
                     Source::Unknown(u) | Source::Direction(u) => component_index(self.energy, u, a.channel),
-                    Source::Array(_) | Source::Hoisted(_) => a.channel as usize,
+                    _ => a.channel as usize,
                 };
                 (self.read)(a.source, component, &self.coordinates(&a.at))
             }
@@ -126,6 +126,7 @@ impl<'a> Emitter<'a> {
             Node::Sum { constant, terms } => self.sum(constant.get(), terms),
             Node::Prod(factors) => self.product(factors),
             Node::Call(f, args) => self.call(*f, args),
+            Node::Sample { image, at, .. } => self.sample(*image, at),
             Node::Compare(op, a, b) => {
                 let op = match op {
                     Compare::Eq => BinaryOp::Eq,
@@ -150,6 +151,43 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// Multilinear interpolation. Taps outside the array read its halo of zeros: tap coordinates are clamped to one beyond it.
+    fn sample(&self, (array, channel): (ArrayId, u16), at: &[ExprId]) -> Expr {
+        let space = self.energy.arrays[array.index()].space;
+        let (mut taps, mut weights) = (vec![], vec![]);
+        for (d, &coordinate) in at.iter().enumerate() {
+            let x = self.number(coordinate);
+            let floor = x.clone().unary(UnaryOp::Floor);
+            // Casts saturate; NaN becomes some place, and its weights are NaN.
+            let extent = || names::extent(space, d);
+            let base = floor.clone().cast(ScalarType::I32).max(-2).min(extent());
+            taps.push([base.clone().max(-1), (base + 1).min(extent())]);
+            let upper = x - floor;
+            weights.push([self.constant(1.0) - upper.clone(), upper]);
+        }
+        self.interpolate(&taps, &weights, &mut |coordinates| {
+            (self.read)(Source::Array(array), channel as usize, coordinates)
+        })
+    }
+
+    /// Interpolates along the last dim between what interpolating along the others gives.
+    fn interpolate(
+        &self,
+        taps: &[[Expr; 2]],
+        weights: &[[Expr; 2]],
+        read: &mut dyn FnMut(&[Expr]) -> Expr,
+    ) -> Expr {
+        let (Some((last, others)), Some((weight, other_weights))) = (taps.split_last(), weights.split_last())
+        else {
+            return read(&[]);
+        };
+        let mut side = |i: usize| {
+            let mut along = |coordinates: &[Expr]| read(&[coordinates, &[last[i].clone()]].concat());
+            self.interpolate(others, other_weights, &mut along) * weight[i].clone()
+        };
+        side(0) + side(1)
+    }
+
     /// The element's coordinates; a graph's residual cannot ask for them.
     fn element(&self) -> &[Expr] {
         match &self.place {
@@ -164,6 +202,7 @@ impl<'a> Emitter<'a> {
         match at {
             At::Offset(o) => self.element().iter().zip(o).map(|(x, &o)| plus(x, o)).collect(),
             At::Vertex(_, slot) => self.vertex(*slot),
+            At::Global => vec![Expr::from(0)],
         }
     }
 

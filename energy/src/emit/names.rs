@@ -3,6 +3,7 @@
 //! | name | what | shape |
 //! |---|---|---|
 //! | `x<s>` | unknowns of index space s | tuple of components over the space |
+//! | `v<s>` | unknowns of space s as of the last accepted step: constant views | as `x<s>` |
 //! | `a<k>` | array k | tuple of channels over its space |
 //! | `free<s>` | 1 where an element is in the domain and free | u8 over the space, halo 0 |
 //! | `g<k>v<i>` | vertex i of graph k | tuple of i32 coordinates over the hyperedges |
@@ -15,6 +16,10 @@ use sumsq_codegen::{Expr, ScalarType, Type};
 /// Unknowns of a space.
 pub fn unknowns(s: SpaceId) -> String {
     format!("x{}", s.0)
+}
+/// The constant views of the unknowns of a space.
+pub fn view(s: SpaceId) -> String {
+    format!("v{}", s.0)
 }
 /// An array.
 pub fn array(a: ArrayId) -> String {

@@ -1,6 +1,8 @@
 //! What Lua hands over, turned into what the builder takes.
 
-use super::values::{DimHandle, Expression, FieldHandle, GraphHandle, TypeHandle, VertexHandle};
+use super::values::{
+    DimHandle, Expression, FieldHandle, GraphHandle, LossHandle, SampledHandle, TypeHandle, VertexHandle,
+};
 use crate::build::{Builder, Value};
 use crate::error::Fault;
 use mlua::{AnyUserData, Value as LuaValue};
@@ -16,7 +18,7 @@ pub(super) fn to_value(builder: &mut Builder, value: &LuaValue) -> Result<Value,
                 return Ok(e.0.clone());
             }
             if let Ok(f) = data.borrow::<FieldHandle>() {
-                return Err(Fault::BareField(builder.field_of(f.0).name.clone()));
+                return Err(Fault::BareField(builder.field_name(f.0)));
             }
             Err(Fault::NotAnExpression(describe(value)))
         }
@@ -77,6 +79,10 @@ fn describe_handle(data: &AnyUserData) -> &'static str {
         "an expression"
     } else if data.is::<FieldHandle>() {
         "an array"
+    } else if data.is::<SampledHandle>() {
+        "a sampled image"
+    } else if data.is::<LossHandle>() {
+        "a loss"
     } else if data.is::<GraphHandle>() {
         "a graph"
     } else if data.is::<VertexHandle>() {

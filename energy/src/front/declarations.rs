@@ -122,7 +122,7 @@ fn declare_graph(b: &mut Builder, args: &[LuaValue]) -> Result<GraphHandle, Faul
     b.graph(&name, position, &vertices).map(GraphHandle)
 }
 
-fn string(function: &str, index: usize, value: &LuaValue) -> Result<String, Fault> {
+pub(super) fn string(function: &str, index: usize, value: &LuaValue) -> Result<String, Fault> {
     match value {
         LuaValue::String(s) => Ok(s.to_string_lossy()),
         other => Err(argument_fault(function, index, "a name in quotes", describe(other))),
@@ -139,7 +139,7 @@ fn value_type(function: &str, index: usize, value: &LuaValue) -> Result<ValueTyp
         .ok_or_else(|| argument_fault(function, index, "a type such as opt_float2", describe(value)))
 }
 
-fn dims(function: &str, index: usize, value: &LuaValue) -> Result<Vec<DimId>, Fault> {
+pub(super) fn dims(function: &str, index: usize, value: &LuaValue) -> Result<Vec<DimId>, Fault> {
     let expected = "a list of dims such as {W,H}";
     let LuaValue::Table(list) = value else {
         return Err(argument_fault(function, index, expected, describe(value)));

@@ -7,6 +7,7 @@ mod access;
 mod arguments;
 mod declarations;
 mod diagnose;
+mod extensions;
 mod functions;
 mod sandbox;
 mod values;

@@ -1,6 +1,6 @@
 //! The Lua state that an energy file runs in: no files, processes or code loading; bounded time and memory.
 
-use super::{Shared, current_line, declarations, diagnose, functions, operate};
+use super::{Shared, current_line, declarations, diagnose, extensions, functions, operate};
 use crate::error::Fault;
 use mlua::chunk::ChunkMode;
 use mlua::{HookTriggers, Lua, LuaOptions, StdLib, Table, Value as LuaValue, VmState};
@@ -38,18 +38,6 @@ const FORBIDDEN: [&str; 21] = [
     "jit",
     "arg",
 ];
-/// Names of the language that are to come.
-const NOT_YET: [&str; 9] = [
-    "ComputedArray",
-    "SampledImage",
-    "L_p",
-    "Residual",
-    "Bounds",
-    "Huber",
-    "Cauchy",
-    "Tukey",
-    "GemanMcClure",
-];
 /// Names of the published language that will not come.
 const NEVER: [&str; 1] = ["Stage"];
 
@@ -63,6 +51,7 @@ pub(super) fn run(text: &str, builder: &Shared) -> mlua::Result<()> {
     let scope = Scope { lua: &lua, opt: lua.create_table()? };
     declarations::add(&scope)?;
     functions::add(&scope)?;
+    extensions::add(&scope)?;
     lua.globals().raw_set("opt", &scope.opt)?;
     report_unknown_names(&lua, &lua.globals(), None)?;
     report_unknown_names(&lua, &scope.opt, Some("opt"))?;
@@ -127,9 +116,6 @@ fn unknown_name<'a>(
     }
     if NEVER.contains(&name) {
         return Fault::NotSupported(name.into());
-    }
-    if NOT_YET.contains(&name) {
-        return Fault::NotSupportedYet(name.into());
     }
     if let Some(channels) = declarations::float_channels(name) {
         return Fault::ChannelCount { name: name.into(), channels };

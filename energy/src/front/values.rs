@@ -2,9 +2,9 @@
 
 use super::arguments::{arity_fault, describe, to_value, whole};
 use super::{access, operate};
-use crate::build::{Arithmetic, FieldRef, Value, ValueType};
+use crate::build::{Arithmetic, FieldRef, SampledRef, Value, ValueType};
 use crate::error::Fault;
-use crate::model::{DimId, GraphId};
+use crate::model::{DimId, GraphId, LossKind};
 use mlua::{Lua, MetaMethod, UserData, UserDataMethods, Value as LuaValue, Variadic};
 
 /// A scalar or Vector.
@@ -13,6 +13,12 @@ pub(super) struct Expression(pub Value);
 /// An unknown or array, or a slice of its channels.
 #[derive(Clone, Copy)]
 pub(super) struct FieldHandle(pub FieldRef);
+/// An array read at real coordinates.
+#[derive(Clone)]
+pub(super) struct SampledHandle(pub SampledRef);
+/// A robust loss with its scale.
+#[derive(Clone)]
+pub(super) struct LossHandle(pub LossKind, pub Value);
 /// A graph.
 #[derive(Clone, Copy)]
 pub(super) struct GraphHandle(pub GraphId);
@@ -65,6 +71,17 @@ impl UserData for FieldHandle {
         });
     }
 }
+
+impl UserData for SampledHandle {
+    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
+        add_operators(methods);
+        methods.add_meta_method(MetaMethod::Call, |lua, this, arguments: Variadic<LuaValue>| {
+            operate(lua, |b| access::sample(b, &this.0, &arguments).map(Expression))
+        });
+    }
+}
+
+impl UserData for LossHandle {}
 
 impl UserData for GraphHandle {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {

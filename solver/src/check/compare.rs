@@ -1,6 +1,6 @@
 //! What the routines should give, with a scale for each entry below which differences are rounding.
 
-use crate::explicit::{Explicit, Jacobian};
+use crate::explicit::{Explicit, Jacobian, Witness};
 use std::ops::Range;
 
 /// Share of the sum of absolute terms that a sum must reach for its relative error to mean something.
@@ -61,13 +61,13 @@ impl Expected {
         )
     }
 
-    /// By finite differences, on the scales of `explicit`; and whether each scalar's column is smooth within the step.
+    /// By finite differences, on the scales of `explicit`; and what they say of each scalar's column.
     pub fn by_differences(
         problem: &Explicit<'_>,
         explicit: &Expected,
         x: &[f64],
         v: &[f64],
-    ) -> (Expected, Vec<bool>) {
+    ) -> (Expected, Vec<Witness>) {
         let differences = problem.differences(x);
         let expected = Expected::from_jacobian(
             problem,
@@ -78,13 +78,13 @@ impl Expected {
             explicit.jtjv.scale.clone(),
         );
         let columns = differences.jacobian.columns();
-        let smooth = |c: usize| {
-            let entries = columns.indptr().outer_inds_sz(c);
-            !columns.indices()[entries].iter().any(|&r| differences.broken_rows[r as usize])
+        let witness = |c: usize| {
+            let rows = &columns.indices()[columns.indptr().outer_inds_sz(c)];
+            rows.iter().map(|&r| differences.rows[r as usize]).max().unwrap_or(Witness::Smooth)
         };
-        let mut all = vec![true; problem.scalars()];
+        let mut all = vec![Witness::Smooth; problem.scalars()];
         for (c, &scalar) in problem.free_scalars().iter().enumerate() {
-            all[scalar as usize] = smooth(c);
+            all[scalar as usize] = witness(c);
         }
         (expected, all)
     }

@@ -5,7 +5,7 @@
 
 use super::{ArrayData, DataError, Declared, GraphData, NamedArray, ProblemData};
 use rustc_hash::FxHashMap;
-use sumsq_energy::model::{ArrayId, ElementType, Energy, Field, ParamId, SpaceId, UnknownId};
+use sumsq_energy::model::{ArrayId, Dim, DimId, ElementType, Energy, Field, ParamId, SpaceId, UnknownId};
 
 /// Largest extent, edge count and scalar count of a field: indices are 32-bit signed.
 const INDEX_MAX: usize = i32::MAX as usize;
@@ -59,7 +59,9 @@ impl<'a> Binder<'a> {
             }
         }
         let order = arrays.iter().map(|a| a.name.as_str()).collect();
-        Ok(Binder { energy, given, order, dims: vec![None; energy.dims.len()] })
+        let fixed = |d: &Dim| Some((usize::try_from(d.fixed?).ok()?, "the energy".to_string()));
+        let dims = energy.dims.iter().map(fixed).collect();
+        Ok(Binder { energy, given, order, dims })
     }
 
     /// Takes every number into `data`. `complete`: every declared name must be there.
@@ -74,7 +76,7 @@ impl<'a> Binder<'a> {
     }
 
     fn bind_dim_keys(&mut self) -> Result<(), DataError> {
-        for (index, dim) in self.energy.dims.iter().enumerate() {
+        for (index, dim) in self.energy.dims.iter().enumerate().filter(|(_, d)| d.fixed.is_none()) {
             let Some(array) = self.given.get(dim.name.as_str()) else { continue };
             let ArrayData::Int(values, _) = &array.data else {
                 let (name, came) = (dim.name.clone(), array.data.dtype());
@@ -129,6 +131,10 @@ impl<'a> Binder<'a> {
             check_finite("unknown", array, &data.unknowns[i])?;
         }
         for (i, field) in self.energy.arrays.iter().enumerate() {
+            if let Some(u) = field.view_of {
+                data.arrays[i] = data.unknowns[u.index()].clone();
+                continue;
+            }
             let Some(array) = self.find("array", &field.name, complete, |b| b.expected_shape(field))? else {
                 continue;
             };
@@ -181,7 +187,7 @@ impl<'a> Binder<'a> {
         field: &Field,
         array: &NamedArray,
     ) -> Result<(), DataError> {
-        let dims = &self.energy.spaces[field.space.index()];
+        let dims = self.shaped_dims(field);
         let (n, channels) = (dims.len(), usize::from(field.channels));
         let fits = match array.shape.len().checked_sub(n) {
             Some(0) => channels == 1,
@@ -199,6 +205,11 @@ impl<'a> Binder<'a> {
         Ok(())
     }
 
+    /// The dims in the shape of a field: none for a global.
+    fn shaped_dims(&self, field: &Field) -> &'a [DimId] {
+        if self.energy.is_global(field.space) { &[] } else { &self.energy.spaces[field.space.index()] }
+    }
+
     /// `(H=48, W=64, 2)`: the names of extents, with their values where known.
     fn expected_shape(&self, field: &Field) -> String {
         let extent = |d: &sumsq_energy::model::DimId| {
@@ -208,8 +219,7 @@ impl<'a> Binder<'a> {
                 None => name.clone(),
             }
         };
-        let mut parts: Vec<String> =
-            self.energy.spaces[field.space.index()].iter().rev().map(extent).collect();
+        let mut parts: Vec<String> = self.shaped_dims(field).iter().rev().map(extent).collect();
         if field.channels > 1 {
             parts.push(field.channels.to_string());
         }
@@ -317,8 +327,15 @@ impl<'a> Binder<'a> {
         for g in &e.graphs {
             declared.extend(g.vertices.iter().map(|v| format!("{}.{}", g.name, v.name)));
         }
-        let unused = self.order.iter().filter(|name| !declared.contains(**name));
-        unused.map(|name| format!("`{name}` is not declared by the energy and is not used")).collect()
+        let view = |name: &str| e.arrays.iter().any(|a| a.name == name && a.view_of.is_some());
+        let unused = self.order.iter().filter_map(|&name| match declared.contains(name) {
+            false => Some(format!("`{name}` is not declared by the energy and is not used")),
+            true if view(name) => {
+                Some(format!("`{name}` is a constant view of an unknown: its numbers are not used"))
+            }
+            true => None,
+        });
+        unused.collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::domain::{Instance, Point};
 use super::eval::{self, Workspace};
+use super::loss::weighted;
 use super::{Explicit, Jacobian, Template};
 use rayon::prelude::*;
 
@@ -13,50 +14,77 @@ const STEP: f64 = 1.0 / (1 << 17) as f64;
 pub(crate) struct Differences {
     /// On the pattern of J.
     pub jacobian: Jacobian,
-    /// Per row: some Select, comparison or abs decides differently within the step, or the residual is not finite there.
-    pub broken_rows: Vec<bool>,
+    /// Per row.
+    pub rows: Vec<Witness>,
+}
+
+/// What the differences of a row say.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Witness {
+    /// The derivative.
+    Smooth,
+    /// Nothing: some Select, comparison or abs decides differently within the step, or the residual is not finite there.
+    Kink,
+    /// Nothing: an image is sampled where the unknowns say, and its given derivative images need not be the derivatives of
+    /// the interpolated image.
+    Sampled,
 }
 
 impl Explicit<'_> {
-    /// J(x) by central differences of steps h and h/2, extrapolated to h = 0.
+    /// J(x) by central differences of steps h and h/2, extrapolated to h = 0; weights of losses by differences of rho. Constant
+    /// views stay what they are.
     pub(crate) fn differences(&self, x: &[f64]) -> Differences {
         let point = self.point(x);
         let mut jacobian = self.pattern.clone();
-        let mut broken_rows = vec![false; self.rows()];
+        let mut witnesses = vec![Witness::Smooth; self.rows()];
         jacobian.refill(|indptr, columns, values| {
             let (mut tasks, mut row) = (Vec::new(), 0);
-            let (mut rest, mut rest_broken) = (values, broken_rows.as_mut_slice());
+            let (mut rest, mut rest_witnesses) = (values, witnesses.as_mut_slice());
             for chunk in &self.chunks {
                 let rows = chunk.instances.len();
                 let starts = &indptr[row..=row + rows];
                 let (mine, others) = rest.split_at_mut(starts[rows] - starts[0]);
-                let (broken, other_broken) = rest_broken.split_at_mut(rows);
-                tasks.push((chunk, starts, mine, broken));
-                (rest, rest_broken, row) = (others, other_broken, row + rows);
+                let (said, others_said) = rest_witnesses.split_at_mut(rows);
+                tasks.push((chunk, starts, mine, said));
+                (rest, rest_witnesses, row) = (others, others_said, row + rows);
             }
-            tasks.into_par_iter().for_each(|(chunk, starts, mine, broken)| {
+            tasks.into_par_iter().for_each(|(chunk, starts, mine, said)| {
                 let mut work = Workspace::default();
                 for (i, (template, at)) in self.instances(chunk).enumerate() {
+                    if template.tape.samples_at_unknowns() {
+                        said[i] = Witness::Sampled;
+                        continue;
+                    }
                     for entry in starts[i]..starts[i + 1] {
                         let scalar = self.free_scalars()[columns[entry] as usize] as usize;
                         let slope = template.difference(&at, &point, scalar, &mut work);
-                        broken[i] |= slope.is_none();
+                        if slope.is_none() {
+                            said[i] = Witness::Kink;
+                        }
                         mine[entry - starts[0]] = slope.unwrap_or(0.0);
                     }
                 }
             });
         });
-        Differences { jacobian, broken_rows }
+        if !self.losses.is_empty() {
+            jacobian.scale_rows(&self.losses.root_weights_by_differences(&self.residuals(x)));
+        }
+        Differences { jacobian, rows: witnesses }
     }
 
-    /// Per row, the size of the numbers that a residual is made of: its rounding error is a small multiple of 1e-16 of it.
+    /// Per row, the size of the numbers that a (weighted) residual is made of: its rounding error is a small multiple of 1e-16 of it.
     pub(crate) fn magnitudes(&self, x: &[f64]) -> Vec<f64> {
         let point = self.point(x);
         let of_chunk = |chunk| {
             let mut work = Workspace::default();
             self.instances(chunk).map(|(t, at)| t.magnitude(&at, &point, &mut work)).collect::<Vec<f64>>()
         };
-        self.chunks.par_iter().map(of_chunk).collect::<Vec<_>>().concat()
+        let mut magnitudes = self.chunks.par_iter().map(of_chunk).collect::<Vec<_>>().concat();
+        if !self.losses.is_empty() {
+            let roots = self.losses.root_weights(&self.residuals(x));
+            magnitudes.iter_mut().zip(roots).for_each(|(m, w)| *m = weighted(w, *m));
+        }
+        magnitudes
     }
 }
 

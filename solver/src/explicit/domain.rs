@@ -3,10 +3,12 @@
 //! x is one flat vector of all unknown scalars: unknowns in order of declaration, each in C order, channels innermost. The
 //! columns of J are the free ones among them, in the same order.
 
-use super::tape::{Place, Read};
+use super::tape::{Image, Place, Read};
 use crate::data::{GraphData, ProblemData};
+use std::borrow::Cow;
+use std::ops::Range;
 use sumsq_energy::dag::{Offset, Source};
-use sumsq_energy::model::{Domain, Energy, Field, GraphId, SpaceId};
+use sumsq_energy::model::{Domain, Energy, Field, GraphId, SpaceId, UnknownId};
 
 /// A column number that is none: the scalar is excluded.
 const EXCLUDED: u32 = u32::MAX;
@@ -29,7 +31,7 @@ struct Strip {
 pub(super) struct Layout<'a> {
     spaces: Vec<Space>,
     unknowns: Vec<Strip>,
-    arrays: Vec<Strip>,
+    arrays: Vec<(SpaceId, Strip)>,
     graphs: &'a [GraphData],
     /// Per space: whether each element is free.
     free: Vec<Vec<bool>>,
@@ -44,7 +46,7 @@ pub(super) struct Layout<'a> {
 pub(super) struct Point<'a> {
     /// All unknown scalars.
     pub x: &'a [f64],
-    pub arrays: &'a [Vec<f64>],
+    pub arrays: &'a [Cow<'a, [f64]>],
     pub params: &'a [Vec<f64>],
     /// One unknown scalar and what is added to it: finite differences without copies of x.
     pub bump: Option<(usize, f64)>,
@@ -65,7 +67,7 @@ impl<'a> Layout<'a> {
             strip
         };
         let unknowns = energy.unknowns.iter().map(&mut unknown_strip).collect();
-        let array_strip = |f: &Field| Strip { base: 0, channels: usize::from(f.channels) };
+        let array_strip = |f: &Field| (f.space, Strip { base: 0, channels: usize::from(f.channels) });
         let arrays = energy.arrays.iter().map(array_strip).collect();
         let (mut columns, mut scalars) = (Vec::with_capacity(base), Vec::new());
         for f in &energy.unknowns {
@@ -103,6 +105,13 @@ impl<'a> Layout<'a> {
     pub fn scalar(&self, unknown: usize, element: usize, channel: usize) -> usize {
         let strip = self.unknowns[unknown];
         strip.base + element * strip.channels + channel
+    }
+
+    /// Where the scalars of an unknown lie in x.
+    pub fn part(&self, unknown: UnknownId) -> Range<usize> {
+        let start = self.unknowns[unknown.index()].base;
+        let end = self.unknowns.get(unknown.index() + 1).map_or(self.scalars(), |next| next.base);
+        start..end
     }
 
     /// Number of elements of an index space.
@@ -165,6 +174,20 @@ impl Instance<'_> {
         self.layout.graphs[graph.index()].vertices[usize::from(slot)][self.number] as usize
     }
 
+    /// An array at whole coordinates of its own index space; 0 out of it.
+    pub fn tap(&self, (array, channel): Image, coordinates: &[i64], point: &Point<'_>) -> f64 {
+        let (space, strip) = self.layout.arrays[array.index()];
+        let (mut element, mut stride) = (0, 1);
+        for (&c, &extent) in coordinates.iter().zip(&self.layout.spaces[space.index()].extents) {
+            if !(0..i64::from(extent)).contains(&c) {
+                return 0.0;
+            }
+            element += c as usize * stride;
+            stride *= extent as usize;
+        }
+        point.arrays[array.index()][element * strip.channels + usize::from(channel)]
+    }
+
     fn shifted(&self, space: SpaceId, offset: &Offset) -> Option<usize> {
         let extents = &self.layout.spaces[space.index()].extents;
         let (mut element, mut stride) = (0, 1);
@@ -191,9 +214,9 @@ impl Instance<'_> {
                     _ => point.x[scalar],
                 }
             }
-            Source::Array(a) => point.arrays[a.index()][at(self.layout.arrays[a.index()])],
+            Source::Array(a) => point.arrays[a.index()][at(self.layout.arrays[a.index()].1)],
             // The tape holds no other reads.
-            Source::Direction(_) | Source::Hoisted(_) => 0.0,
+            _ => 0.0,
         }
     }
 

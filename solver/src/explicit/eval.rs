@@ -5,8 +5,8 @@
 //! slope +1 at 0, sqrt and x^c (0 < c < 1) have slope 0 at 0.
 
 use super::domain::{Instance, Point};
-use super::tape::{Op, Reg, Tape};
-use sumsq_energy::dag::{Compare, Function};
+use super::tape::{Image, Op, Reg, Tape};
+use sumsq_energy::dag::{Compare, Function, interpolate};
 
 /// Scratch space of evaluations, reused from instance to instance.
 #[derive(Default)]
@@ -65,23 +65,48 @@ pub(super) fn magnitude(tape: &Tape, at: &Instance<'_>, point: &Point<'_>, work:
         let here = work.values[k].abs();
         let value = |r: &Reg| work.values[*r as usize];
         let size = |r: &Reg| sizes[*r as usize];
-        // Relative growth of an operand's size over its value, for what is multiplied.
-        let growth = |r: &Reg| if value(r) == 0.0 { 1.0 } else { size(r) / value(r).abs() };
+        // Relative error of an operand in units of rounding, beyond the one that every value has.
+        let excess = |r: &Reg| if value(r) == 0.0 { 0.0 } else { (size(r) / value(r).abs() - 1.0).max(0.0) };
         sizes.push(match op {
             Op::Sum { constant, terms } => {
                 constant.abs() + terms.iter().map(|(c, r)| c.abs() * size(r)).sum::<f64>()
             }
-            Op::Prod(factors) if here == 0.0 => {
-                factors.iter().map(|(r, e)| size(r).powi(e.abs())).product::<f64>()
+            Op::Prod(factors) => {
+                // A lone factor that is 0 passes on its error times the others; two such pass on none, to first order.
+                let zero = |f: &&(Reg, i32)| value(&f.0) == 0.0;
+                match (factors.iter().find(zero), factors.iter().filter(zero).count()) {
+                    (Some((z, 1)), 1) => {
+                        let others = factors.iter().filter(|f| f.0 != *z);
+                        size(z) * others.map(|(r, e)| value(r).abs().powi(*e)).product::<f64>()
+                    }
+                    _ => {
+                        here * (1.0
+                            + factors.iter().map(|(r, e)| f64::from(e.abs()) * excess(r)).sum::<f64>())
+                    }
+                }
             }
-            Op::Prod(factors) => here * factors.iter().map(|(r, e)| growth(r).powi(e.abs())).product::<f64>(),
             Op::Unary(f, a) => here + unary_slope(*f, value(a), work.values[k]).abs() * size(a),
-            Op::Binary(_, a, b) => here * growth(a) * growth(b),
+            Op::Binary(_, a, b) => here * (1.0 + excess(a) + excess(b)),
             Op::Select(c, a, b) => size(if truth(value(c)) { a } else { b }),
             _ => here,
         });
     }
     sizes.last().copied().unwrap_or(0.0)
+}
+
+/// The coordinates at which each sampled image of `tape` is read.
+pub(super) fn samples(
+    tape: &Tape,
+    at: &Instance<'_>,
+    point: &Point<'_>,
+    work: &mut Workspace,
+) -> Vec<(Image, Vec<f64>)> {
+    value(tape, at, point, work);
+    let coordinates = |op: &Op| match op {
+        Op::Sample { image, at, .. } => Some((*image, at.iter().map(|r| work.values[*r as usize]).collect())),
+        _ => None,
+    };
+    tape.ops.iter().filter_map(coordinates).collect()
 }
 
 /// The value of `tape`, leaving its partials in `work` (see [`Workspace::result_partials`]). A read out of the domain or of
@@ -97,7 +122,7 @@ pub(super) fn value_and_partials(
     work.partials.resize(tape.partials_len(), 0.0);
     for (k, op) in tape.ops.iter().enumerate() {
         if !tape.partials_of(k).is_empty() {
-            op_partials(tape, k, op, at, work);
+            op_partials(tape, k, op, at, point, work);
         }
     }
     result
@@ -122,6 +147,7 @@ fn op_value(tape: &Tape, op: &Op, values: &[f64], at: &Instance<'_>, point: &Poi
         Op::Free(space, place) => number(at.is_free(*space, place)),
         Op::Sum { constant, terms } => terms.iter().fold(*constant, |sum, (c, r)| sum + c * v(r)),
         Op::Prod(factors) => factors.iter().fold(1.0, |product, (r, e)| product * power(v(r), *e)),
+        Op::Sample { image, at: place, .. } => sample(*image, place, values, at, point),
         Op::Unary(f, a) => unary(*f, v(a)),
         Op::Binary(Function::Atan2, y, x) => v(y).atan2(v(x)),
         Op::Binary(_, base, exponent) => v(base).powf(v(exponent)),
@@ -143,8 +169,14 @@ fn op_value(tape: &Tape, op: &Op, values: &[f64], at: &Instance<'_>, point: &Poi
     }
 }
 
+/// `image` interpolated at the coordinates that `place` holds.
+fn sample(image: Image, place: &[Reg], values: &[f64], at: &Instance<'_>, point: &Point<'_>) -> f64 {
+    let coordinates: Vec<f64> = place.iter().map(|r| values[*r as usize]).collect();
+    interpolate(&coordinates, &mut |tap| at.tap(image, tap, point))
+}
+
 /// Adds the partials of operation `k`, whose operands' partials are complete.
-fn op_partials(tape: &Tape, k: usize, op: &Op, at: &Instance<'_>, work: &mut Workspace) {
+fn op_partials(tape: &Tape, k: usize, op: &Op, at: &Instance<'_>, point: &Point<'_>, work: &mut Workspace) {
     let v = |work: &Workspace, r: &Reg| work.values[*r as usize];
     match op {
         Op::Read(r) if at.column(&tape.reads[*r as usize]).is_some() => {
@@ -152,6 +184,12 @@ fn op_partials(tape: &Tape, k: usize, op: &Op, at: &Instance<'_>, work: &mut Wor
         }
         Op::Sum { terms, .. } => terms.iter().for_each(|(c, r)| chain(tape, k, *r, *c, work)),
         Op::Prod(factors) => product_partials(tape, k, factors, work),
+        Op::Sample { partials, at: place, .. } => {
+            for (image, coordinate) in partials.iter().zip(place) {
+                let slope = sample(*image, place, &work.values, at, point);
+                chain(tape, k, *coordinate, slope, work);
+            }
+        }
         Op::Unary(f, a) => {
             let slope = unary_slope(*f, v(work, a), work.values[k]);
             chain(tape, k, *a, slope, work);

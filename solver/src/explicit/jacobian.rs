@@ -3,6 +3,7 @@
 //! Both orders are kept so that every product is a loop over independent outputs: parallel, and the same bits for any number
 //! of threads.
 
+use super::loss::weighted;
 use rayon::prelude::*;
 use sprs::CsMatI;
 
@@ -50,6 +51,16 @@ impl Jacobian {
         let values: &[f64] = self.rows.data();
         let copies = self.columns.data_mut().par_iter_mut().zip(&self.position_in_rows);
         copies.with_min_len(GRAIN).for_each(|(copy, &p)| *copy = values[p as usize]);
+    }
+
+    /// Multiplies each row with its factor; 0 makes it 0 whatever it holds.
+    pub(super) fn scale_rows(&mut self, factors: &[f64]) {
+        self.refill(|indptr, _, values| {
+            for (row, &factor) in factors.iter().enumerate() {
+                let entries = &mut values[indptr[row]..indptr[row + 1]];
+                entries.iter_mut().for_each(|v| *v = weighted(factor, *v));
+            }
+        });
     }
 
     /// The same pattern with `f` of every value.

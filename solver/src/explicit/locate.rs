@@ -1,10 +1,10 @@
 //! Where an energy is not finite, for a message that a user can act on.
 
-use super::eval::Workspace;
+use super::eval::{self, Workspace};
 use super::tape::{Place, Read};
 use super::{Explicit, Template};
 use std::fmt;
-use sumsq_energy::dag::Source;
+use sumsq_energy::dag::{Source, interpolate};
 use sumsq_energy::model::Domain;
 
 /// A read of a residual instance.
@@ -76,7 +76,7 @@ impl Explicit<'_> {
         value: f64,
         x: &[f64],
     ) -> NonFinite {
-        let energy = self.energy;
+        let energy = &*self.energy;
         let instance = match template.domain {
             Domain::Space(s) => {
                 let at: Vec<String> =
@@ -87,6 +87,7 @@ impl Explicit<'_> {
         };
         let reads = template.tape.reads.iter().filter_map(|r| self.value_read(template, number, r, x));
         let mut reads: Vec<ValueRead> = reads.collect();
+        reads.extend(self.taps(template, number, x));
         if reads.iter().any(|r| !r.value.is_finite()) {
             reads.retain(|r| !r.value.is_finite());
         }
@@ -100,12 +101,28 @@ impl Explicit<'_> {
         }
     }
 
+    /// What the sampled images hold around the coordinates where they are read.
+    fn taps(&self, template: &Template, number: usize, x: &[f64]) -> Vec<ValueRead> {
+        let (at, point) = (self.layout.instance(template.domain, number), self.point(x));
+        let mut taps = Vec::new();
+        for (image, coordinates) in eval::samples(&template.tape, &at, &point, &mut Workspace::default()) {
+            interpolate(&coordinates, &mut |tap| {
+                let value = at.tap(image, tap, &point);
+                let name = self.energy.arrays[image.0.index()].name.clone();
+                let element = tap.iter().map(|&c| c as i32).collect();
+                taps.push(ValueRead { name, element, channel: image.1, value });
+                value
+            });
+        }
+        taps
+    }
+
     /// What a read finds; `None` out of the domain.
     fn value_read(&self, template: &Template, number: usize, read: &Read, x: &[f64]) -> Option<ValueRead> {
         let field = match read.source {
             Source::Unknown(u) => &self.energy.unknowns[u.index()],
             Source::Array(a) => &self.energy.arrays[a.index()],
-            Source::Direction(_) | Source::Hoisted(_) => return None,
+            _ => return None,
         };
         let at = self.layout.instance(template.domain, number);
         let element = at.element(&read.place)?;

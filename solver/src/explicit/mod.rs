@@ -12,13 +12,16 @@ mod domain;
 mod eval;
 mod jacobian;
 mod locate;
+mod loss;
 mod pcg;
 mod preconditioner;
 mod solve;
 mod tape;
 
+pub(crate) use differences::Witness;
 pub use jacobian::Jacobian;
 pub use locate::{NonFinite, ValueRead};
+pub use loss::{LossScale, loss_scales};
 pub use preconditioner::resolve as resolve_preconditioner;
 pub use solve::{LinearSolver, SolveError, solve, solve_with};
 
@@ -26,7 +29,9 @@ use crate::data::ProblemData;
 use crate::lm::Energies;
 use domain::{Instance, Layout, Point};
 use eval::Workspace;
+use loss::{Losses, weighted};
 use rayon::prelude::*;
+use std::borrow::Cow;
 use sumsq_energy::dag::{Access, Offset, Source};
 use sumsq_energy::model::{Domain, Energy, SpaceId};
 use tape::{Read, Tape};
@@ -45,6 +50,8 @@ pub enum ExplicitError {
         "the Jacobian is too large for the explicit path: expected fewer than 2^32 entries, came {entries}"
     )]
     TooLarge { entries: usize },
+    #[error(transparent)]
+    LossScale(#[from] LossScale),
 }
 
 /// A residual template over its domain.
@@ -54,6 +61,8 @@ struct Template {
     /// Box of the boundary rule.
     guard: Option<(Offset, Offset)>,
     group: usize,
+    /// The robust loss it is under.
+    block: Option<usize>,
     /// The instances that count.
     counted: Vec<u32>,
 }
@@ -71,10 +80,14 @@ struct Chunk {
 /// diagonals, directions) hold the free ones only. [`Explicit::scatter`] and [`Explicit::gather`] translate.
 pub struct Explicit<'a> {
     data: &'a ProblemData,
-    energy: &'a Energy,
+    /// Without computed arrays: their values stand where they are read.
+    energy: Cow<'a, Energy>,
+    /// Per array its numbers; those of constant views are the unknowns as last refreshed.
+    arrays: Vec<Cow<'a, [f64]>>,
     layout: Layout<'a>,
     templates: Vec<Template>,
     chunks: Vec<Chunk>,
+    losses: Losses,
     /// All zeros, with the pattern of J.
     pattern: Jacobian,
 }
@@ -92,17 +105,30 @@ impl<'a> Explicit<'a> {
         data: &'a ProblemData,
         free: Vec<Vec<bool>>,
     ) -> Result<Explicit<'a>, ExplicitError> {
-        let layout = Layout::new(energy, data, free);
+        let (energy, arrays) = (inlined(energy), arrays(energy, data));
+        let layout = Layout::new(&energy, data, free);
         let templates = energy.residuals.iter().map(|residual| {
-            let tape = Tape::compile(energy, residual.domain, residual.value)?;
-            let counted = counted_instances(energy, &layout, residual.domain, &residual.unknown_reads)?;
+            let tape = Tape::compile(&energy, residual.domain, residual.value)?;
+            let counted = counted_instances(&energy, &layout, residual.domain, &residual.unknown_reads)?;
             let (domain, guard) = (residual.domain, residual.guard.clone());
-            Ok(Template { tape, domain, guard, group: residual.group.index(), counted })
+            let (group, block) = (residual.group.index(), residual.block.map(|b| b.index()));
+            Ok(Template { tape, domain, guard, group, block, counted })
         });
         let templates: Vec<Template> = templates.collect::<Result<_, ExplicitError>>()?;
         let chunks = chunks(&templates);
         let pattern = pattern(&layout, &templates, &chunks)?;
-        Ok(Explicit { data, energy, layout, templates, chunks, pattern })
+        let scales = loss_scales(&energy, &data.params)?;
+        let losses = Losses::new(&energy, &scales, &templates, |t| layout.instances(t.domain));
+        Ok(Explicit { data, energy, arrays, layout, templates, chunks, losses, pattern })
+    }
+
+    /// Constant views take the values that the unknowns have at x.
+    pub fn refresh_views(&mut self, x: &[f64]) {
+        for (array, values) in self.energy.arrays.iter().zip(&mut self.arrays) {
+            if let Some(unknown) = array.view_of {
+                *values = Cow::Owned(x[self.layout.part(unknown)].to_vec());
+            }
+        }
     }
 
     /// Number of unknown scalars, excluded ones included: the length of x.
@@ -151,7 +177,7 @@ impl<'a> Explicit<'a> {
         self.free_scalars().iter().map(|&s| all[s as usize]).collect()
     }
 
-    /// The residuals that count, r(x).
+    /// The residuals that count, r(x), without regard to losses.
     pub fn residuals(&self, x: &[f64]) -> Vec<f64> {
         let mut residuals = vec![0.0; self.rows()];
         let point = self.point(x);
@@ -170,25 +196,24 @@ impl<'a> Explicit<'a> {
         residuals
     }
 
-    /// E(x) = sum r^2, in total and per group.
+    /// E(x), in total and per group: the sum of r^2, under a loss that of rho.
     pub fn energies(&self, x: &[f64]) -> Energies {
-        let point = self.point(x);
-        let sums: Vec<f64> = self
-            .chunks
-            .par_iter()
-            .map(|chunk| {
-                let mut work = Workspace::default();
-                self.instances(chunk).map(|(t, at)| t.value(&at, &point, &mut work).powi(2)).sum()
-            })
-            .collect();
+        let residuals = self.residuals(x);
         let mut by_group = vec![0.0; self.energy.groups.len()];
-        for (chunk, sum) in self.chunks.iter().zip(sums) {
-            by_group[self.templates[chunk.template].group] += sum;
+        let mut rest = residuals.as_slice();
+        for chunk in &self.chunks {
+            let (mine, others) = rest.split_at(chunk.instances.len());
+            let template = &self.templates[chunk.template];
+            if template.block.is_none() {
+                by_group[template.group] += mine.iter().map(|r| r * r).sum::<f64>();
+            }
+            rest = others;
         }
+        self.losses.add_energies(&residuals, &mut by_group);
         Energies { total: by_group.iter().sum(), by_group }
     }
 
-    /// r(x) and J(x).
+    /// r(x) and J(x); under a loss both are weighted by sqrt(rho'), so that J^T r is half the gradient of E.
     pub fn linearise(&self, x: &[f64]) -> (Vec<f64>, Jacobian) {
         let mut jacobian = self.pattern.clone();
         let mut residuals = vec![0.0; self.rows()];
@@ -201,7 +226,7 @@ impl<'a> Explicit<'a> {
         let point = self.point(x);
         jacobian.refill(|indptr, columns, values| {
             let (mut tasks, mut row) = (Vec::with_capacity(self.chunks.len()), 0);
-            let (mut rest, mut rest_values) = (residuals, values);
+            let (mut rest, mut rest_values) = (&mut *residuals, values);
             for chunk in &self.chunks {
                 let rows = chunk.instances.len();
                 let starts = &indptr[row..=row + rows];
@@ -221,9 +246,14 @@ impl<'a> Explicit<'a> {
                 }
             });
         });
+        if !self.losses.is_empty() {
+            let roots = self.losses.root_weights(residuals);
+            residuals.iter_mut().zip(&roots).for_each(|(r, &w)| *r = weighted(w, *r));
+            jacobian.scale_rows(&roots);
+        }
     }
 
-    /// J(x).
+    /// J(x), under a loss weighted.
     pub fn jacobian(&self, x: &[f64]) -> sprs::CsMat<f64> {
         self.linearise(x).1.rows().to_other_types()
     }
@@ -246,7 +276,7 @@ impl<'a> Explicit<'a> {
     }
 
     fn point<'p>(&'p self, x: &'p [f64]) -> Point<'p> {
-        Point { x, arrays: &self.data.arrays, params: &self.data.params, bump: None }
+        Point { x, arrays: &self.arrays, params: &self.data.params, bump: None }
     }
 
     /// The rows of a chunk.
@@ -292,6 +322,20 @@ impl Template {
     }
 }
 
+/// The energy without computed arrays.
+fn inlined(energy: &Energy) -> Cow<'_, Energy> {
+    if energy.computed.is_empty() { Cow::Borrowed(energy) } else { Cow::Owned(energy.inlined()) }
+}
+
+/// The numbers of each array; a constant view starts as its unknown.
+fn arrays<'a>(energy: &Energy, data: &'a ProblemData) -> Vec<Cow<'a, [f64]>> {
+    let numbers = energy.arrays.iter().enumerate().map(|(a, array)| match array.view_of {
+        Some(unknown) => &data.unknowns[unknown.index()],
+        None => &data.arrays[a],
+    });
+    numbers.map(|values| Cow::Borrowed(values.as_slice())).collect()
+}
+
 /// Per index space, whether each element is free: an element is excluded where any Exclude expression is not 0.
 pub fn free_elements(energy: &Energy, data: &ProblemData) -> Result<Vec<Vec<bool>>, ExplicitError> {
     let elements = |s: usize| data.elements(energy, SpaceId(s as u32));
@@ -300,8 +344,9 @@ pub fn free_elements(energy: &Energy, data: &ProblemData) -> Result<Vec<Vec<bool
         return Ok(free);
     }
     // Excludes read arrays only: no mask and no unknown has a say in them.
+    let (energy, arrays) = (&*inlined(energy), arrays(energy, data));
     let layout = Layout::new(energy, data, free.clone());
-    let point = Point { x: &[], arrays: &data.arrays, params: &data.params, bump: None };
+    let point = Point { x: &[], arrays: &arrays, params: &data.params, bump: None };
     for &(space, condition) in &energy.excludes {
         let domain = Domain::Space(space);
         let tape = Tape::compile(energy, domain, condition)?;

@@ -55,15 +55,17 @@ pub fn solve_with(
     let started = Instant::now();
     let options = Options { precision: Precision::F64, ..options.clone() };
     let problem = Explicit::new(energy, data)?;
-    let mut state = State::new(&problem, &options, linear);
+    let free = problem.free();
+    let mut state = State::new(problem, &options, linear);
     let planned = started.elapsed().as_secs_f64();
-    let outcome = lm::minimise(&mut state, &options, problem.free(), callback).map_err(|e| {
-        let location = problem.locate_non_finite(&state.x).map(Box::new);
+    let outcome = lm::minimise(&mut state, &options, free, callback).map_err(|e| {
+        let location = state.problem.locate_non_finite(&state.x).map(Box::new);
         SolveError::InitialNotFinite { energy: e.energy, location }
     })?;
     let seconds = Seconds { compile: 0.0, plan: planned, solve: started.elapsed().as_secs_f64() - planned };
     let report = report(&state, &options, outcome, seconds);
     let mut x = std::mem::take(&mut state.x);
+    drop(state);
     for unknown in &mut data.unknowns {
         let rest = x.split_off(unknown.len());
         *unknown = std::mem::replace(&mut x, rest);
@@ -107,7 +109,7 @@ fn report(state: &State<'_>, options: &Options, outcome: Outcome, seconds: Secon
 
 /// x and everything evaluated there.
 struct State<'a> {
-    problem: &'a Explicit<'a>,
+    problem: Explicit<'a>,
     options: &'a Options,
     preconditioner: Preconditioner,
     x: Vec<f64>,
@@ -129,12 +131,12 @@ enum Linear {
 }
 
 impl<'a> State<'a> {
-    fn new(problem: &'a Explicit<'a>, options: &'a Options, linear: LinearSolver) -> State<'a> {
+    fn new(problem: Explicit<'a>, options: &'a Options, linear: LinearSolver) -> State<'a> {
         let x = problem.initial();
-        let preconditioner = preconditioner::resolve(options.preconditioner, problem.energy);
+        let preconditioner = preconditioner::resolve(options.preconditioner, &problem.energy);
         let linear = match linear {
             LinearSolver::Cg if preconditioner == Preconditioner::BlockJacobi => {
-                Linear::Cg(element_blocks(problem))
+                Linear::Cg(element_blocks(&problem))
             }
             LinearSolver::Cg => Linear::Cg(Vec::new()),
             LinearSolver::Cholesky => Linear::Cholesky(NormalCholesky::new(&problem.pattern)),
@@ -257,7 +259,11 @@ impl Steps for State<'_> {
 
     fn accept(&mut self) -> Option<Energies> {
         std::mem::swap(&mut self.x, &mut self.trial);
-        None
+        if !self.problem.energy.has_views() {
+            return None;
+        }
+        self.problem.refresh_views(&self.x);
+        Some(self.problem.energies(&self.x))
     }
 
     fn reject(&mut self) {}

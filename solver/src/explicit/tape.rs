@@ -8,7 +8,7 @@ use super::ExplicitError;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use sumsq_energy::dag::{Access, At, Compare, ExprId, Function, Node, Offset, Source};
-use sumsq_energy::model::{Domain, Energy, SpaceId};
+use sumsq_energy::model::{ArrayId, Domain, Energy, SpaceId};
 
 /// Position of an operation on its tape.
 pub(super) type Reg = u32;
@@ -16,12 +16,15 @@ pub(super) type Reg = u32;
 /// Number of an unknown read among those of its tape.
 pub(super) type Slot = u16;
 
+/// An array and its channel.
+pub(super) type Image = (ArrayId, u16);
+
 /// Where a read happens, checked against the domain of the tape.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// At the element plus an offset, in the index space of the domain.
     Stencil(Offset),
-    /// At the only element of a space without dims.
+    /// At the only element of the space of globals.
     Global,
     /// At vertex `slot` of the hyperedge.
     Vertex(u16),
@@ -55,6 +58,12 @@ pub(super) enum Op {
         terms: Box<[(f64, Reg)]>,
     },
     Prod(Box<[(Reg, i32)]>),
+    /// An array (its number and channel) interpolated at coordinates, and the images of its derivatives.
+    Sample {
+        image: Image,
+        partials: Box<[Image]>,
+        at: Box<[Reg]>,
+    },
     /// A function of one operand.
     Unary(Function, Reg),
     /// `Atan2(y, x)` or `Pow(base, exponent)`.
@@ -130,6 +139,14 @@ impl Tape {
         &self.reads[self.slots[usize::from(slot)] as usize]
     }
 
+    /// Whether some image is sampled where the unknowns say. Its given derivative images need not be the derivatives of the
+    /// interpolated image, so finite differences are no witness.
+    pub fn samples_at_unknowns(&self) -> bool {
+        let at_unknowns =
+            |(k, op): (usize, &Op)| matches!(op, Op::Sample { .. }) && !self.slots_of(k).is_empty();
+        self.ops.iter().enumerate().any(at_unknowns)
+    }
+
     fn translate(
         &mut self,
         energy: &Energy,
@@ -151,6 +168,9 @@ impl Tape {
                 terms: terms.iter().map(|(c, id)| (c.get(), reg(id))).collect(),
             },
             Node::Prod(factors) => Op::Prod(factors.iter().map(|(id, e)| (reg(id), *e)).collect()),
+            Node::Sample { image, partials, at } => {
+                Op::Sample { image: *image, partials: partials.clone(), at: regs(at) }
+            }
             Node::Call(f, operands) => match operands.as_slice() {
                 [a] => Op::Unary(*f, reg(a)),
                 [a, b] => Op::Binary(*f, reg(a), reg(b)),
@@ -168,18 +188,14 @@ impl Tape {
 
     /// The number of a read, new or known.
     fn read(&mut self, energy: &Energy, domain: Domain, access: &Access) -> Result<u32, ExplicitError> {
-        let space = match access.source {
-            Source::Unknown(u) => energy.unknowns[u.index()].space,
-            Source::Array(a) => energy.arrays[a.index()].space,
-            Source::Direction(_) | Source::Hoisted(_) => {
-                return Err(ExplicitError::Unsupported { what: format!("a read of {:?}", access.source) });
-            }
-        };
+        if !matches!(access.source, Source::Unknown(_) | Source::Array(_)) {
+            return Err(ExplicitError::Unsupported { what: format!("a read of {:?}", access.source) });
+        }
         let slot = matches!(access.source, Source::Unknown(_)).then(|| {
             self.slots.push(self.reads.len() as u32);
             (self.slots.len() - 1) as Slot
         });
-        let place = place(energy, domain, space, &access.at)?;
+        let place = place(energy, domain, energy.space_of(access.source), &access.at)?;
         self.reads.push(Read { source: access.source, channel: access.channel, place, slot });
         Ok(self.reads.len() as u32 - 1)
     }
@@ -192,6 +208,7 @@ impl Tape {
             Op::Read(read) => slots.extend(self.reads[*read as usize].slot),
             Op::Sum { terms, .. } => terms.iter().for_each(|(_, r)| add(r)),
             Op::Prod(factors) => factors.iter().for_each(|(r, _)| add(r)),
+            Op::Sample { partials, at, .. } if !partials.is_empty() => at.iter().for_each(add),
             Op::Unary(_, a) => add(a),
             Op::Binary(_, a, b) | Op::Select(_, a, b) => [a, b].into_iter().for_each(add),
             _ => {}
@@ -209,10 +226,8 @@ pub(super) fn place(
     space: SpaceId,
     at: &At,
 ) -> Result<Place, ExplicitError> {
-    if energy.spaces[space.index()].is_empty() {
-        return Ok(Place::Global);
-    }
     match (at, domain) {
+        (At::Global, _) if energy.is_global(space) => Ok(Place::Global),
         (At::Offset(offset), Domain::Space(s)) if s == space => Ok(Place::Stencil(offset.clone())),
         (At::Vertex(g, slot), Domain::Graph(graph)) if *g == graph => Ok(Place::Vertex(*slot)),
         _ => Err(ExplicitError::Unsupported { what: format!("a read at {at:?} from {domain:?}") }),

@@ -29,7 +29,7 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
     let energy =
         p.func(Func::new("energy", &[], totals.into_iter().map(|t| t.unwrap_or_else(zero)).collect()));
     p.output(&energy);
-    k.declare_inputs(&mut p, &s, k.master);
+    k.complete(&mut p, &mut s, k.master);
     (p, s)
 }
 

@@ -59,7 +59,7 @@ pub fn scales(k: &Skeleton) -> Scheduled {
         map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
         p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
     }
-    k.declare_inputs(&mut p, &s, k.master);
+    k.complete(&mut p, &mut s, k.master);
     (p, s)
 }
 
@@ -91,7 +91,7 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
     }
     let start = p.func(Func::new("start", &[], totals.unwrap_or_default()));
     p.output(&start);
-    k.declare_inputs(&mut p, &s, k.master);
+    k.complete(&mut p, &mut s, k.master);
     (p, s)
 }
 

@@ -38,7 +38,9 @@ pub fn damping(diag: &Expr, scale: &Expr) -> Expr {
 pub fn is_computable(routines: &Routines, space: &Space) -> bool {
     let stencil = routines.spaces.iter().find(|r| r.space == space.id);
     let Some(r) = stencil.filter(|r| space.slots.is_empty() && r.excluded.is_none()) else { return false };
-    let reads = |id: &ExprId| matches!(routines.dag.node(*id), Node::Access(_) | Node::Free(..));
+    let reads = |id: &ExprId| {
+        matches!(routines.dag.node(*id), Node::Access(_) | Node::Sample { .. } | Node::Free(..))
+    };
     let roots: Vec<ExprId> = (0..space.components).map(|i| r.blocks[packed(i, i)]).collect();
     !routines.dag.reachable(&roots).iter().any(reads)
 }

@@ -1,10 +1,10 @@
 //! Inputs of generated pipelines: declared once an expression that calls them exists.
 
-use super::{LANES, Skeleton};
+use super::{LANES, Skeleton, computed};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{Directive, Expr, ExprKind, Func, Input, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::{ExprId, Source};
-use sumsq_energy::emit::{Emitter, Place, names};
+use sumsq_energy::emit::{Emitter, Place, component_index, names};
 use sumsq_energy::model::{ArrayId, Domain, GraphId, SpaceId};
 
 /// Name of a vector over a space: `p0`, `minv1`.
@@ -33,6 +33,7 @@ impl Skeleton<'_> {
         let mut add = |i: Input| known.insert(i.name.to_string(), i);
         for s in &self.spaces {
             add(self.field(names::unknowns(s.id), &vec![ty; s.components], s.id));
+            add(self.field(names::view(s.id), &vec![ty; s.components], s.id));
             add(self.field(over("h", s.id), &vec![ty; self.hoisted(s.id).len()], s.id));
             add(self.field(names::free(s.id), &[ScalarType::U8], s.id));
             add(self.live(s));
@@ -58,8 +59,9 @@ impl Skeleton<'_> {
         i
     }
 
-    /// Declares every known input and every parameter that the pipeline's Funcs or their schedule use and that is not there yet.
-    pub fn declare_inputs(&self, p: &mut Pipeline, s: &Schedule, ty: ScalarType) {
+    /// Adds what the pipeline's Funcs or their schedule use and what is not there yet: computed arrays as Funcs, known inputs,
+    /// parameters.
+    pub fn complete(&self, p: &mut Pipeline, s: &mut Schedule, ty: ScalarType) {
         let known = self.known_inputs(ty);
         let mut roots: Vec<Expr> = vec![];
         for f in p.funcs.values() {
@@ -89,6 +91,9 @@ impl Skeleton<'_> {
                 {
                     if let Some(i) = known.get(&**name) {
                         p.input(i.clone());
+                    } else if let Some(f) = self.add_computed(p, s, name, ty) {
+                        roots.extend(f.values);
+                        roots.extend(strips(s, &f.name));
                     }
                 }
                 ExprKind::Param(name) => {
@@ -119,7 +124,16 @@ impl Skeleton<'_> {
                 Source::Direction(u) => {
                     direction(self.energy.unknowns[u.index()].space, component, coordinates)
                 }
-                Source::Array(a) => Expr::call(names::array(a), ty, at, component),
+                Source::Array(a) => match self.energy.arrays[a.index()].view_of {
+                    None => Expr::call(names::array(a), ty, at, component),
+                    Some(u) => {
+                        let space = self.energy.unknowns[u.index()].space;
+                        let first = component_index(self.energy, u, 0);
+                        Expr::call(names::view(space), ty, at, first + component)
+                    }
+                },
+                Source::Computed(c) => Expr::call(computed::values_name(c), ty, at, component),
+                Source::Partial(c) => Expr::call(computed::partials_name(c), ty, at, component),
                 Source::Hoisted(s) => Expr::call(over("h", s), ty, at, component),
             }
         };
@@ -144,6 +158,17 @@ impl Skeleton<'_> {
             Domain::Graph(graph) => Place::Edge { graph, edge: coordinates[0].clone(), own: None },
         }
     }
+}
+
+/// The expressions in a Func's schedule.
+fn strips(s: &Schedule, func: &str) -> Vec<Expr> {
+    let own = s.stages.iter().filter(|(stage, _)| *stage.func == *func);
+    let directives = own.flat_map(|(_, directives)| directives);
+    let factor = |d: &Directive| match d {
+        Directive::Split { factor, .. } => Some(factor.clone()),
+        _ => None,
+    };
+    directives.filter_map(factor).collect()
 }
 
 /// Number of hyperedges of a graph, an i32 parameter.

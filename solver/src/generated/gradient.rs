@@ -5,6 +5,7 @@
 
 use super::fields::{over, vars};
 use super::gather::{Parts, at_vector, gather, parts};
+use super::global::{add_totals, totals};
 use super::reduce::{map_root, strip_name};
 use super::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
@@ -19,7 +20,7 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
         let f = space_gradient(k, &mut p, &mut s, space);
         p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
     }
-    k.declare_inputs(&mut p, &s, k.master);
+    k.complete(&mut p, &mut s, k.master);
     (p, s)
 }
 
@@ -51,6 +52,14 @@ fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Spac
         }
         None => vec![Expr::float(k.master, 0.0); space.components + kept.len()],
     };
+    let totals: Vec<Func> = k
+        .globals(space.id)
+        .map(|(i, g)| {
+            let roots = roots(&g.gradient, &g.blocks);
+            totals(k, p, s, (&format!("{name}_t{i}"), g), (&roots, k.master), &none)
+        })
+        .collect();
+    let start = add_totals(start, &totals);
     let sum = gather(p, &format!("{name}_sum"), space, &vars, start, &partials);
     let f = p.func(Func::new(name, &vars, super::fields::all(&sum, &at)));
     let level = map_root(s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));

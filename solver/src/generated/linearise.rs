@@ -33,6 +33,6 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
             root(&mut p, over("h", space.id), h);
         }
     }
-    k.declare_inputs(&mut p, &s, k.master);
+    k.complete(&mut p, &mut s, k.master);
     (!p.outputs.is_empty()).then_some((p, s))
 }

@@ -25,7 +25,7 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
         map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
         p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
     }
-    k.declare_inputs(&mut p, &s, k.master);
+    k.complete(&mut p, &mut s, k.master);
     (!p.outputs.is_empty()).then_some((p, s))
 }
 

@@ -16,11 +16,13 @@
 
 pub mod certify;
 pub mod compile;
+pub mod computed;
 pub mod cost;
 pub mod damping;
 pub mod diagonal;
 pub mod fields;
 pub mod gather;
+pub mod global;
 pub mod gradient;
 pub mod incidence;
 pub mod linearise;
@@ -33,7 +35,7 @@ pub mod steps;
 pub mod trial;
 
 use sumsq_codegen::ScalarType;
-use sumsq_energy::dag::{At, ExprId, Node, Source};
+use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Routines, hoist};
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, GraphId, SpaceId};
@@ -64,7 +66,7 @@ pub struct Space {
 /// An energy's routines with the parts of applyJTJ that only a linearisation changes hoisted out.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The routines; `jtjp` reads [`Source::Hoisted`].
+    /// The routines; `jtjp` reads [`sumsq_energy::dag::Source::Hoisted`].
     pub routines: Routines,
     /// What is hoisted, per index space, written at offset 0.
     pub hoisted: Vec<(SpaceId, Vec<ExprId>)>,
@@ -76,6 +78,7 @@ impl Prepared {
         let mut routines = Routines::build(energy);
         let mut lists: Vec<&mut Vec<ExprId>> = routines.spaces.iter_mut().map(|s| &mut s.jtjp).collect();
         lists.extend(routines.graphs.iter_mut().flat_map(|g| g.slots.iter_mut().map(|s| &mut s.jtjp)));
+        lists.extend(routines.globals.iter_mut().map(|g| &mut g.jtjp));
         let roots: Vec<ExprId> = lists.iter().flat_map(|l| l.iter().copied()).collect();
         let hoisted = hoist(energy, &mut routines.dag, &roots);
         let mut new = hoisted.roots.iter().copied();
@@ -123,7 +126,8 @@ impl<'a> Skeleton<'a> {
             let (dims, components) = (energy.spaces[id.index()].len(), component_count(energy, id));
             let slots = slots_into(energy, routines, id);
             let stored = Space { id, dims, components, slots, inline_diagonal: false, skips: false };
-            let inline_diagonal = !block && diagonal::is_computable(routines, &stored);
+            let inline_diagonal =
+                !block && !energy.is_global(id) && diagonal::is_computable(routines, &stored);
             let excluded = routines.spaces.iter().any(|r| r.space == id && r.excluded.is_some());
             Space { inline_diagonal, skips: excluded && dims >= 2 && stored.slots.is_empty(), ..stored }
         });
@@ -186,26 +190,7 @@ fn slots_into(energy: &Energy, routines: &Routines, space: SpaceId) -> Vec<(Grap
 /// The reach of every stencil read, per index space and dim; dim 0 at least a vector, so that whole vectors around
 /// the domain may be read.
 fn halos(energy: &Energy, prepared: &Prepared) -> Vec<Vec<u32>> {
-    let mut halos: Vec<Vec<u32>> = energy.spaces.iter().map(|dims| vec![0; dims.len()]).collect();
-    let dag = &prepared.routines.dag;
-    for id in dag.reachable(&roots(prepared)) {
-        let (space, at) = match dag.node(id) {
-            Node::Free(space, at) => (*space, at),
-            Node::Access(access) => {
-                let space = match access.source {
-                    Source::Unknown(u) | Source::Direction(u) => energy.unknowns[u.index()].space,
-                    Source::Array(a) => energy.arrays[a.index()].space,
-                    Source::Hoisted(s) => s,
-                };
-                (space, &access.at)
-            }
-            _ => continue,
-        };
-        let At::Offset(offset) = at else { continue };
-        for (h, o) in halos[space.index()].iter_mut().zip(offset) {
-            *h = (*h).max(o.unsigned_abs());
-        }
-    }
+    let mut halos = computed::reaches(energy, prepared, &roots(prepared));
     for h in halos.iter_mut().filter(|h| !h.is_empty()) {
         h[0] = (h[0].max(1)).next_multiple_of(LANES as u32);
     }
@@ -217,7 +202,8 @@ fn roots(prepared: &Prepared) -> Vec<ExprId> {
     let r = &prepared.routines;
     let spaces = r.spaces.iter().flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
     let slots = r.graphs.iter().flat_map(|g| &g.slots).flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
-    let lists = spaces.chain(slots).chain(prepared.hoisted.iter().map(|(_, v)| v));
+    let globals = r.globals.iter().flat_map(|g| [&g.gradient, &g.blocks, &g.jtjp]);
+    let lists = spaces.chain(slots).chain(globals).chain(prepared.hoisted.iter().map(|(_, v)| v));
     let costs = r.costs.iter().flat_map(|c| [c.cost, c.counts, c.model]);
     let excludes = r.spaces.iter().filter_map(|s| s.excluded);
     lists.flatten().copied().chain(costs).chain(excludes).collect()

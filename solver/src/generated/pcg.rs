@@ -14,6 +14,7 @@
 use super::damping::{apply_inverse, inverse_diagonal};
 use super::fields::{all, over, vars};
 use super::gather::{Parts, at_vector, gather, parts};
+use super::global::{add_totals, totals};
 use super::reduce::{Loops, Op, Points, reduce};
 use super::{LANES, Scheduled, Skeleton, Space};
 use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
@@ -143,6 +144,11 @@ pub fn part_name(graph: sumsq_energy::model::GraphId, slot: u16) -> String {
     format!("part_g{}s{slot}", graph.0)
 }
 
+/// Name of what the instances of a domain give the globals in J^T J p.
+fn total_name(i: usize) -> String {
+    format!("total{i}")
+}
+
 /// Sweep A. Outputs: `pn<s>`, the parts of every graph slot, `alpha` = (alpha, p.q, 1 if p.q > 0 and finite).
 pub fn sweep_a(k: &Skeleton) -> Scheduled {
     let (mut p, mut s) = (Pipeline::new("pcg_a"), Schedule::new());
@@ -165,7 +171,15 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
     for space in &k.spaces {
         let vars = vars(space.dims);
         let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
-        let start = k.apply(space, &at, &direction);
+        let totals: Vec<Func> = k
+            .globals(space.id)
+            .map(|(i, g)| {
+                let f = totals(k, &mut p, &mut s, (&total_name(i), g), (&g.jtjp, k.linear), &direction);
+                p.output(&f);
+                f
+            })
+            .collect();
+        let start = add_totals(k.apply(space, &at, &direction), &totals);
         let q = gather(&mut p, &over("q", space.id), space, &vars, start, &parts_of(space, &parts));
         let points = k.points(Domain::Space(space.id));
         let at = &points.coordinates;
@@ -186,7 +200,7 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
     let ok = Expr::select(ok, number(1.0), number(0.0));
     let f = p.func(Func::new("alpha", &[], vec![alpha, pq, ok]));
     p.output(&f);
-    k.declare_inputs(&mut p, &s, k.linear);
+    k.complete(&mut p, &mut s, k.linear);
     (p, s)
 }
 
@@ -260,7 +274,7 @@ pub fn sweep_b(k: &Skeleton) -> Scheduled {
     }
     let [rz, rr] = sums;
     decide(&mut p, rz, rr);
-    k.declare_inputs(&mut p, &s, k.linear);
+    k.complete(&mut p, &mut s, k.linear);
     (p, s)
 }
 
@@ -293,7 +307,15 @@ fn update_space(
 ) -> Func {
     let vars = vars(space.dims);
     let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
-    let start = k.apply(space, &at, direction);
+    let totals: Vec<Func> = k
+        .globals(space.id)
+        .map(|(i, g)| {
+            let f = Func::new(total_name(i), &[], vec![number(0.0); g.jtjp.len()]);
+            state_input(p, &f.name, g.jtjp.len());
+            f
+        })
+        .collect();
+    let start = add_totals(k.apply(space, &at, direction), &totals);
     let q = gather(p, &over("q", space.id), space, &vars, start, &parts_of(space, parts));
     let alpha = scalar("alpha", 0).cast(k.linear);
     let ok = scalar("alpha", 2).ne_(number(0.0));

@@ -402,6 +402,11 @@ impl Builder<'_> {
         if let Some(n) = numbered("drn") {
             return format!("dr{n}");
         }
+        // Views hold x as of the last accepted step: x itself, also where x + d is tried.
+        if let Some(n) = numbered("v") {
+            let linear = separate && matches!(role, Role::Linear | Role::LinearB);
+            return format!("{}{n}", if linear { "xl" } else { "x" });
+        }
         match role {
             Role::Trial => match numbered("x") {
                 Some(n) => format!("xt{n}"),

@@ -182,7 +182,8 @@ impl Steps for Run<'_, '_> {
         if let Err(e) = self.plan.swap_trial() {
             self.failure.get_or_insert(e);
         }
-        None
+        // What is lagged has moved with x.
+        self.plan.k.energy.has_views().then(|| self.energies(Phase::Cost))
     }
 
     fn reject(&mut self) {}

@@ -59,6 +59,6 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
     }
     let model = p.func(Func::new("model", &[], totals.to_vec()));
     p.output(&model);
-    k.declare_inputs(&mut p, &s, k.master);
+    k.complete(&mut p, &mut s, k.master);
     (p, s)
 }

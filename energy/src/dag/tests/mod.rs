@@ -5,7 +5,7 @@ mod identities;
 mod random;
 
 use super::*;
-use crate::model::{GraphId, ParamId, SpaceId, UnknownId};
+use crate::model::{ArrayId, GraphId, ParamId, SpaceId, UnknownId};
 use std::collections::HashMap;
 
 /// An access of channel 0 of unknown `u` at a 2-D offset.
@@ -29,6 +29,9 @@ pub(crate) struct Values {
 impl Env for Values {
     fn access(&self, a: &Access) -> f64 {
         *self.reads.get(a).unwrap_or_else(|| panic!("no value for {a:?}"))
+    }
+    fn tap(&self, _: (ArrayId, u16), _: &[i64]) -> f64 {
+        panic!("nothing is sampled")
     }
     fn param(&self, p: ParamId, c: u16) -> f64 {
         self.params[&(p, c)]

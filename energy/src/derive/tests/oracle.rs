@@ -157,9 +157,13 @@ impl Env for View<'_> {
             Source::Unknown(u) => (&p.unknowns[u.index()], p.energy.unknowns[u.index()].channels.into()),
             Source::Direction(u) => (&p.directions[u.index()], p.energy.unknowns[u.index()].channels.into()),
             Source::Array(k) => (&p.arrays[k.index()], p.energy.arrays[k.index()].channels.into()),
+            Source::Computed(_) | Source::Partial(_) => panic!("these problems compute no arrays"),
             Source::Hoisted(s) => (&p.hoisted[&s].1, p.hoisted[&s].0),
         };
         data[element * channels + usize::from(a.channel)]
+    }
+    fn tap(&self, _: (ArrayId, u16), _: &[i64]) -> f64 {
+        panic!("these problems sample nothing")
     }
     fn param(&self, p: ParamId, channel: u16) -> f64 {
         self.problem.params[p.index()][usize::from(channel)]

@@ -35,9 +35,11 @@ impl Builder {
             let mut dims = Vec::new();
             for &n in *extents {
                 dims.push(DimId(b.sizes.len() as u32));
-                b.energy
-                    .dims
-                    .push(Dim { name: format!("D{}", b.sizes.len()), position: b.sizes.len() as i64 });
+                b.energy.dims.push(Dim {
+                    name: format!("D{}", b.sizes.len()),
+                    position: b.sizes.len() as i64,
+                    fixed: None,
+                });
                 b.sizes.push(n);
             }
             b.energy.spaces.push(dims);
@@ -47,7 +49,15 @@ impl Builder {
 
     fn field(name: &str, channels: u16, space: u32) -> Field {
         let space = SpaceId(space);
-        Field { name: name.into(), channels, space, element: ElementType::OptFloat, position: 0, line: None }
+        Field {
+            name: name.into(),
+            channels,
+            space,
+            element: ElementType::OptFloat,
+            position: 0,
+            view_of: None,
+            line: None,
+        }
     }
 
     pub fn unknown(&mut self, name: &str, channels: u16, space: u32) -> Source {
@@ -98,7 +108,7 @@ impl Builder {
                 let offsets = || {
                     reads.iter().filter_map(|a| match &a.at {
                         At::Offset(o) => Some(o),
-                        At::Vertex(..) => None,
+                        At::Vertex(..) | At::Global => None,
                     })
                 };
                 let corner = |pick: fn(i32, i32) -> i32| -> Offset {
@@ -115,6 +125,7 @@ impl Builder {
             guard,
             unknown_reads,
             group: GroupId(0),
+            block: None,
             line: None,
         });
     }

@@ -1,0 +1,112 @@
+//! Computed arrays and their stored partials: Funcs of whatever pipeline reads them.
+//!
+//! `c<k>` holds the values of computed array k, `cp<k>` the partials that the chain rule reads; both are tuples over the array's
+//! space, 0 outside the domain, computed at root in the pipeline's own precision. The sweeps of PCG read neither: what
+//! applyJTJ needs of them is hoisted (see [`super::linearise`]).
+
+use super::fields::vars;
+use super::reduce::{map_root, strip_name};
+use super::{Prepared, Skeleton};
+use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
+use sumsq_energy::dag::{At, Dag, ExprId, Node, Offset, Source};
+use sumsq_energy::emit::{Place, names};
+use sumsq_energy::model::{ComputedId, Domain, Energy, SpaceId};
+
+/// Values of a computed array.
+pub fn values_name(c: ComputedId) -> String {
+    format!("c{}", c.0)
+}
+
+/// Partials of a computed array.
+pub fn partials_name(c: ComputedId) -> String {
+    format!("cp{}", c.0)
+}
+
+impl Skeleton<'_> {
+    /// Adds the Func of a computed array that `name` means, if it means one.
+    pub fn add_computed(
+        &self,
+        p: &mut Pipeline,
+        s: &mut Schedule,
+        name: &str,
+        ty: ScalarType,
+    ) -> Option<Func> {
+        let ids = (0..self.energy.computed.len() as u32).map(ComputedId);
+        let (c, roots) = ids.into_iter().find_map(|c| match name {
+            n if n == values_name(c) => Some((c, &self.routines.computed[c.index()])),
+            n if n == partials_name(c) => Some((c, &self.routines.partials[c.index()])),
+            _ => None,
+        })?;
+        let space = self.energy.computed[c.index()].space;
+        let vars = vars(self.energy.spaces[space.index()].len());
+        let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
+        let none = |_, _: usize, _: &[Expr]| unreachable!("computed arrays read no direction");
+        let values = self.emit(roots, ty, Place::Element(space, at.clone()), &none);
+        let inside = inside(space, &at);
+        let guarded = values.into_iter().map(|v| Expr::select(inside.clone(), v, Expr::float(ty, 0.0)));
+        let f = p.func(Func::new(name, &vars, guarded.collect()));
+        map_root(s, &f, &Expr::param(strip_name(Domain::Space(space)), ScalarType::I32));
+        Some(f)
+    }
+}
+
+/// Whether a place is in the domain.
+fn inside(space: SpaceId, at: &[Expr]) -> Expr {
+    let within = |(d, x): (usize, &Expr)| x.ge(0).likely().and(x.lt(names::extent(space, d)).likely());
+    at.iter().enumerate().map(within).reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::bool(true))
+}
+
+/// How far every index space is read around an element, per dim: by `roots`, through computed arrays, and by taps of
+/// sampled images, which are clamped to one beyond the array.
+pub fn reaches(energy: &Energy, prepared: &Prepared, roots: &[ExprId]) -> Vec<Vec<u32>> {
+    let dag = &prepared.routines.dag;
+    let mut spaces: Vec<Vec<u32>> = energy.spaces.iter().map(|dims| vec![0; dims.len()]).collect();
+    let mut computed: Vec<Option<Vec<u32>>> = vec![None; energy.computed.len()];
+    let origin = vec![0; energy.spaces.iter().map(Vec::len).max().unwrap_or(0)];
+    reach(energy, dag, roots, &origin, &mut spaces, &mut computed);
+    // An array reads only those before it.
+    for c in (0..computed.len()).rev() {
+        let Some(around) = computed[c].clone() else { continue };
+        for list in [&prepared.routines.computed[c], &prepared.routines.partials[c]] {
+            reach(energy, dag, list, &around, &mut spaces, &mut computed);
+        }
+    }
+    spaces
+}
+
+/// Adds what `roots` read where they are evaluated up to `around` away from an element.
+fn reach(
+    energy: &Energy,
+    dag: &Dag,
+    roots: &[ExprId],
+    around: &[u32],
+    spaces: &mut [Vec<u32>],
+    computed: &mut [Option<Vec<u32>>],
+) {
+    let widen = |to: &mut Vec<u32>, offset: &Offset| {
+        for ((to, o), around) in to.iter_mut().zip(offset).zip(around) {
+            *to = (*to).max(o.unsigned_abs() + around);
+        }
+    };
+    for id in dag.reachable(roots) {
+        match dag.node(id) {
+            Node::Free(space, At::Offset(o)) => widen(&mut spaces[space.index()], o),
+            Node::Sample { image, .. } => {
+                let space = energy.arrays[image.0.index()].space;
+                spaces[space.index()].iter_mut().for_each(|h| *h = (*h).max(1));
+            }
+            Node::Access(access) => match (access.source, &access.at) {
+                (Source::Computed(c) | Source::Partial(c), at) => {
+                    let dims = energy.spaces[energy.computed[c.index()].space.index()].len();
+                    let reach = computed[c.index()].get_or_insert_with(|| vec![0; dims]);
+                    if let At::Offset(o) = at {
+                        widen(reach, o);
+                    }
+                }
+                (source, At::Offset(o)) => widen(&mut spaces[energy.space_of(source).index()], o),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+}
