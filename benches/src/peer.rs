@@ -104,20 +104,21 @@ impl Peer {
 }
 
 /// Writes a problem as peers read it: a line `sumsq problem 1`, then per array a line `NAME TYPE COUNT` and its elements in C
-/// order as they lie in memory; TYPE is f64 for floats and i32 for integers.
+/// order as they lie in memory; TYPE is i32 for int32 and int64 (dims, indices), else f64.
 ///
 /// Every peer reads the same bytes, and float32 inputs are float64 without loss.
 pub fn write_problem(path: &Path, arrays: &[NamedArray]) -> io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     writeln!(file, "sumsq problem 1")?;
     for NamedArray { name, data, .. } in arrays {
-        let kind = if let ArrayData::Int(..) = data { "i32" } else { "f64" };
+        let kind = if matches!(data.dtype(), "int32" | "int64") { "i32" } else { "f64" };
         writeln!(file, "{name} {kind} {}", data.len())?;
         let mut real = |v: f64| file.write_all(&v.to_ne_bytes());
         match data {
             ArrayData::F32(v) => v.iter().try_for_each(|v| real(f64::from(*v)))?,
             ArrayData::F64(v) => v.iter().try_for_each(|v| real(*v))?,
             ArrayData::Bool(v) => v.iter().try_for_each(|v| real(f64::from(u8::from(*v))))?,
+            ArrayData::Int(v, _) if kind == "f64" => v.iter().try_for_each(|v| real(*v as f64))?,
             ArrayData::Int(v, _) => v.iter().try_for_each(|v| {
                 let narrow = i32::try_from(*v).map_err(io::Error::other)?;
                 file.write_all(&narrow.to_ne_bytes())

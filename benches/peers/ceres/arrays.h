@@ -1,8 +1,8 @@
 // The problem as the benchmark wrote it: named arrays.
 //
 // The file is a line `sumsq problem 1`, then the arrays until its end. An array is a line `NAME TYPE COUNT`, with TYPE
-// f64 or i32, and COUNT elements in C order as they lie in memory (little endian). Real inputs of every width come as
-// f64, integers as i32; extents follow from the dims, which are arrays of one element.
+// f64 or i32, and COUNT elements in C order as they lie in memory. Dims and indices come as i32, all else as f64; extents
+// follow from the dims, which are arrays of one element.
 #pragma once
 
 #include <cstdint>

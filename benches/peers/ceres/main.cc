@@ -25,11 +25,12 @@ struct Arguments {
   // Ends at the first accepted energy that is no larger.
   double target = -std::numeric_limits<double>::infinity();
   double max_seconds = 180;
+  int max_steps = 100000;
 };
 
 const char kUsage[] =
     "usage: ceres-peer ENERGY FILE [--solver cgnr|cholesky] [--blocks element|unknown] [--threads N] [--radius R]\n"
-    "                  [--eta Z] [--target E] [--max-seconds S]";
+    "                  [--eta Z] [--target E] [--max-seconds S] [--max-steps N]";
 
 Arguments Parse(int argc, char** argv) {
   if (argc < 3 || argc % 2 == 0) throw std::runtime_error(kUsage);
@@ -46,6 +47,7 @@ Arguments Parse(int argc, char** argv) {
     else if (name == "--eta") a.eta = std::stod(value);
     else if (name == "--target") a.target = std::stod(value);
     else if (name == "--max-seconds") a.max_seconds = std::stod(value);
+    else if (name == "--max-steps") a.max_steps = std::stoi(value);
     else throw std::runtime_error(name + " " + value + " is not understood\n" + kUsage);
   }
   return a;
@@ -78,7 +80,7 @@ ceres::Solver::Options SolverOptions(const Arguments& a) {
   options.minimizer_type = ceres::TRUST_REGION;
   options.trust_region_strategy_type = ceres::LEVENBERG_MARQUARDT;
   options.initial_trust_region_radius = a.radius;
-  options.max_num_iterations = 100000;
+  options.max_num_iterations = a.max_steps;
   options.max_solver_time_in_seconds = a.max_seconds;
   options.num_threads = a.threads;
   options.eta = a.eta;

@@ -10,7 +10,7 @@
 //! sums of squares; both must have the same one at the start.
 
 use super::THREADS;
-use super::ceres_problems::{Case, Goal, cases};
+use super::ceres_problems::{Case, Goal, NO_LIMIT, cases};
 use crate::harness::{Ratio, Times};
 use crate::peer::{Peer, Trajectory, write_problem};
 use crate::report::Report;
@@ -86,9 +86,9 @@ fn against(linear: Linear) -> String {
 
 impl<'a> Contest<'a> {
     fn new(peer: &'a Peer, case: &'a Case, file: PathBuf) -> Result<Contest<'a>, Failed> {
-        let energy = Energy::from_text(&format!("{}.t", case.energy), case.text)?;
+        let energy = Energy::from_text(&format!("{}.t", case.energy), &case.text)?;
         let data = ProblemData::bind(&energy, &case.inputs)?;
-        let solver = Solver::compile(energy, &options(1e4))?;
+        let solver = Solver::compile(energy, &options(1e4, NO_LIMIT))?;
         write_problem(&file, &case.inputs)?;
         Ok(Contest { case, solver, data, peer, file })
     }
@@ -97,7 +97,7 @@ impl<'a> Contest<'a> {
     fn run(&self, report: &mut Report) -> Result<Vec<String>, Failed> {
         let contests = match self.case.goal {
             Goal::Energies { targets, radii } => self.to_energies(report, targets, radii)?,
-            Goal::Converged => self.to_convergence(report)?,
+            Goal::Lowest { .. } => self.to_lowest(report)?,
         };
         let ratio = |(against, pairs): (String, Vec<Times>)| {
             let name = format!("{}: {against} / sumsq", self.case.name);
@@ -150,7 +150,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Within 1 percent of the lowest energy that any side comes to: against each linear solver.
-    fn to_convergence(&self, report: &mut Report) -> Result<Pairs, Failed> {
+    fn to_lowest(&self, report: &mut Report) -> Result<Pairs, Failed> {
         let (name, radius) = (&self.case.name, Options::default().radius);
         let ours = self.sumsq(radius, f64::NEG_INFINITY)?;
         facts(report, &format!("{name}, sumsq"), &ours);
@@ -194,9 +194,17 @@ impl<'a> Contest<'a> {
         Ok(pairs)
     }
 
+    /// Steps at most, on both sides.
+    fn steps(&self) -> usize {
+        match self.case.goal {
+            Goal::Lowest { steps } => steps,
+            Goal::Energies { .. } => NO_LIMIT,
+        }
+    }
+
     fn sumsq(&self, radius: f64, target: f64) -> Result<Trajectory, Failed> {
         let mut data = self.data.clone();
-        let options = options(radius);
+        let options = options(radius, self.steps());
         let mut points = vec![];
         let start = Instant::now();
         let mut problem = self.solver.plan(&data)?;
@@ -225,6 +233,7 @@ impl<'a> Contest<'a> {
             ("radius", radius.to_string()),
             ("eta", FORCING.to_string()),
             ("max-seconds", LIMIT.as_secs().to_string()),
+            ("max-steps", self.steps().to_string()),
         ];
         if target.is_finite() {
             arguments.push(("target", format!("{target:.17e}")));
@@ -272,12 +281,12 @@ fn facts(report: &mut Report, side: &str, run: &Trajectory) {
     report.fact(&format!("{side}: set-up"), run.set_up, apart);
 }
 
-/// The defaults of sumsq, but for the first radius, and as many steps as the time allows.
-fn options(radius: f64) -> Options {
+/// The defaults of sumsq, but for the first radius and the limits.
+fn options(radius: f64, iterations: usize) -> Options {
     Options {
         radius,
         forcing: FORCING,
-        iterations: usize::MAX,
+        iterations,
         max_time: Some(LIMIT),
         threads: Some(THREADS),
         ..Options::default()
