@@ -9,7 +9,7 @@ pub const MIN_PAIRS: usize = 15;
 /// The times of `a` over those of `b`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ratio {
-    /// What is compared: `ours / theirs`.
+    /// What is compared: `ours / theirs`, unless it says otherwise.
     pub name: String,
     /// Median of time(a) / time(b) over the pairs.
     pub median: f64,
@@ -19,6 +19,30 @@ pub struct Ratio {
     pub seconds: (f64, f64),
     /// How many pairs were run.
     pub pairs: usize,
+    /// Whether `a` was ended early so often that the median is a lower bound.
+    pub at_least: bool,
+}
+
+/// Times of two neighbours, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// Of the one.
+    pub a: f64,
+    /// Of the other.
+    pub b: f64,
+    /// Whether `a` was ended early: it took at least that long.
+    pub at_least: bool,
+}
+
+impl Ratio {
+    /// The median of pairs that have been run already; there must be one.
+    pub fn of(name: &str, pairs: &[Times]) -> Ratio {
+        let seconds: Vec<_> = pairs.iter().map(|t| (t.a, t.b)).collect();
+        let ended: Vec<_> =
+            pairs.iter().map(|t| if t.at_least { (f64::INFINITY, t.b) } else { (t.a, t.b) }).collect();
+        let ratio = summarise(name, &seconds);
+        Ratio { at_least: summarise(name, &ended).median > ratio.median, ..ratio }
+    }
 }
 
 /// Runs `a` and `b` in `pairs` pairs (at least [`MIN_PAIRS`]) after one untimed run of each.
@@ -107,6 +131,7 @@ fn summarise(name: &str, times: &[(f64, f64)]) -> Ratio {
             quantile(&sorted(times.iter().map(|t| t.1).collect()), 0.5),
         ),
         pairs: times.len(),
+        at_least: false,
     }
 }
 
@@ -128,6 +153,15 @@ mod tests {
         let r = summarise("x", &times);
         assert_eq!((r.median, r.quartiles, r.pairs), (2.0, (2.0, 2.0), 15));
         assert_eq!(quantile(&[1.0, 2.0, 4.0, 8.0], 0.5), 3.0);
+    }
+
+    #[test]
+    fn a_median_of_bounds_is_a_bound() {
+        let times = |a, at_least| Times { a, b: 1.0, at_least };
+        let of = |pairs: &[Times]| (Ratio::of("x", pairs).median, Ratio::of("x", pairs).at_least);
+        assert_eq!(of(&[times(1.0, false), times(2.0, false), times(9.0, true)]), (2.0, false));
+        assert_eq!(of(&[times(1.0, false), times(2.0, true), times(9.0, false)]), (2.0, true));
+        assert_eq!(of(&[times(1.0, true), times(2.0, false), times(9.0, false)]), (2.0, true));
     }
 
     #[test]

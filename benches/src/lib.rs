@@ -1,6 +1,7 @@
 //! Benchmarks: ratios measured side by side in one run, against hand-written yardsticks and against peers.
 
 pub mod harness;
+pub mod peer;
 pub mod report;
 pub mod suite;
 pub mod yardstick;

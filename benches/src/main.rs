@@ -15,12 +15,20 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    for (_, run) in BENCHMARKS.iter().filter(|(n, _)| n.contains(wanted)) {
-        let report = run();
+    let mut exit = ExitCode::SUCCESS;
+    for (name, run) in BENCHMARKS.iter().filter(|(n, _)| n.contains(wanted)) {
+        let report = match run() {
+            Ok(report) => report,
+            Err(e) => {
+                eprintln!("{name}: {e}");
+                exit = ExitCode::FAILURE;
+                continue;
+            }
+        };
         if let Err(e) = report.write(&results_folder()) {
             eprintln!("{}: cannot write the results: {e}", results_folder().display());
             return ExitCode::FAILURE;
         }
     }
-    ExitCode::SUCCESS
+    exit
 }

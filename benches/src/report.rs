@@ -19,13 +19,15 @@ pub struct Report {
     pub ratios: Vec<Ratio>,
     /// Further numbers: name, value, unit.
     pub facts: Vec<(String, f64, String)>,
+    /// What else there is to say, a line each.
+    pub notes: Vec<String>,
 }
 
 impl Report {
     /// An empty report of this machine.
     pub fn new(name: &str, setting: impl Into<String>) -> Report {
         let (name, setting) = (name.to_string(), setting.into());
-        Report { name, setting, machine: machine(), ratios: vec![], facts: vec![] }
+        Report { name, setting, machine: machine(), ratios: vec![], facts: vec![], notes: vec![] }
     }
 
     /// Adds a ratio, which is also printed at once.
@@ -40,6 +42,13 @@ impl Report {
         self.facts.push((name.into(), value, unit.into()));
     }
 
+    /// Adds a line, which is also printed at once.
+    pub fn note(&mut self, line: impl Into<String>) {
+        let line = line.into();
+        println!("{line}");
+        self.notes.push(line);
+    }
+
     /// The report as JSON.
     pub fn json(&self) -> Value {
         let ratios: Vec<Value> = self
@@ -48,7 +57,7 @@ impl Report {
             .map(|r| {
                 json!({
                     "name": r.name, "median": r.median, "quartiles": [r.quartiles.0, r.quartiles.1],
-                    "seconds": [r.seconds.0, r.seconds.1], "pairs": r.pairs,
+                    "seconds": [r.seconds.0, r.seconds.1], "pairs": r.pairs, "at_least": r.at_least,
                 })
             })
             .collect();
@@ -56,7 +65,7 @@ impl Report {
             self.facts.iter().map(|(n, v, u)| json!({"name": n, "value": v, "unit": u})).collect();
         json!({
             "benchmark": self.name, "setting": self.setting, "machine": self.machine,
-            "ratios": ratios, "facts": facts,
+            "ratios": ratios, "facts": facts, "notes": self.notes,
         })
     }
 
@@ -77,15 +86,16 @@ impl Display for Report {
         for (name, value, unit) in &self.facts {
             writeln!(f, "{name:<48} {value:>12.4} {unit}")?;
         }
-        Ok(())
+        self.notes.iter().try_for_each(|line| writeln!(f, "{line}"))
     }
 }
 
 fn line(r: &Ratio) -> String {
     let (low, high) = r.quartiles;
     let (a, b) = (r.seconds.0 * 1e3, r.seconds.1 * 1e3);
+    let bound = if r.at_least { ">" } else { " " };
     format!(
-        "{:<48} {:>6.3}x [{low:.3}, {high:.3}]  {a:.3} ms / {b:.3} ms  {} pairs",
+        "{:<48} {bound}{:>6.3}x [{low:.3}, {high:.3}]  {a:.3} ms / {b:.3} ms  {} pairs",
         r.name, r.median, r.pairs
     )
 }

@@ -80,7 +80,7 @@ impl From<SolveError> for Failure {
             SolveError::Engine(_) => Status::Internal,
             SolveError::Backend(_) => Status::Backend,
             SolveError::InitialNotFinite { .. } => Status::NotFinite,
-            SolveError::Data(_) => Status::Data,
+            SolveError::Data(_) | SolveError::Bounds(_) => Status::Data,
             SolveError::Option(_) => Status::Argument,
         };
         Failure::new(status, error.to_string())

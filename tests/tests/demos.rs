@@ -186,7 +186,8 @@ fn light_is_told_from_colour() {
     let colour = |x: u32| if x < w / 2 { [0.8, 0.3, 0.2] } else { [0.2, 0.4, 0.7] };
     let light = |x: u32, y: u32| 0.35 + 0.6 * f64::from(x + y) / f64::from(w + h);
     let encode = |linear: f64| (255.0 * linear.powf(1.0 / 2.2)).round() as u8;
-    let picture = image::RgbImage::from_fn(w, h, |x, y| image::Rgb(colour(x).map(|c| encode(c * light(x, y)))));
+    let picture =
+        image::RgbImage::from_fn(w, h, |x, y| image::Rgb(colour(x).map(|c| encode(c * light(x, y)))));
     let problem = intrinsic_image_decomposition::Scene::new(picture).problem();
     let (solver, mut data) = problem.compile().unwrap();
     // Colours are known up to one factor: compare what remains within each half.
@@ -200,7 +201,11 @@ fn light_is_told_from_colour() {
         halves.iter().sum::<f64>().sqrt()
     };
     let photograph = problem.inputs.iter().find(|array| array.name == "I").map(floats).unwrap();
-    solver.plan(&data).unwrap().solve(&mut data, &problem.options, &mut |_| sumsq::lm::Control::Continue).unwrap();
+    solver
+        .plan(&data)
+        .unwrap()
+        .solve(&mut data, &problem.options, &mut |_| sumsq::lm::Control::Continue)
+        .unwrap();
     assert!(spread(&data.unknowns[0]) < 0.2 * spread(&photograph), "{}", spread(&data.unknowns[0]));
     let jump = data.unknowns[0][3 * (w as usize / 2)] - data.unknowns[0][3 * (w as usize / 2 - 1)];
     assert!(jump < -0.5, "the colours stay apart: {jump}");

@@ -1,6 +1,8 @@
 //! Development tasks: `cargo xtask TASK`. Depends on nothing, LLVM least of all, so that it runs on a bare machine.
 
+mod apt;
 mod llvm;
+mod peers;
 mod process;
 
 use process::{Failure, cargo, root};
@@ -13,6 +15,7 @@ usage: cargo xtask TASK
   demo            setup, a release build, and both demos into out/
   test [--full]   setup, then all tests; --full adds the hour-long ones
   bench [NAME]    setup, then the benchmarks (all, or those whose name contains NAME) into benches/results/
+  peers           install and build what benchmarks compare with: Ceres (Debian, Ubuntu)
   lint            formatting, clippy and docs, warnings as errors
   ci              lint, then test";
 
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         ["test", "--full"] => test(true),
         ["bench"] => bench(None),
         ["bench", name] if !name.starts_with('-') => bench(Some(name)),
+        ["peers"] => peers::setup(),
         ["lint"] => llvm::setup().and_then(|()| lint()),
         ["ci"] => llvm::setup().and_then(|()| lint()).and_then(|()| test(false)),
         ["help" | "--help" | "-h"] => {

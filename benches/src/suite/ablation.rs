@@ -28,7 +28,7 @@ const SETTINGS: [(&str, Passes); 4] = [
 
 pub fn run() -> Report {
     let setting = format!(
-        "mixed precision, {THREADS} threads; {ITERATIONS} PCG iterations against those with all passes"
+        "mixed precision, one thread, processor time; {ITERATIONS} PCG iterations against those with all passes"
     );
     let mut report = Report::new("ablation", setting);
     let problems = [

@@ -1,0 +1,294 @@
+//! Levenberg-Marquardt, sumsq against Ceres: time until the same energy, both with the same number of threads.
+//!
+//! Ceres solves the same energies, residual for residual, from the same bytes (`benches/peers/ceres`), by automatic
+//! differentiation and LEVENBERG_MARQUARDT with each of two linear solvers: CGNR with JACOBI, which is block Jacobi, and
+//! SPARSE_NORMAL_CHOLESKY with SuiteSparse. CGNR stops at a forcing term of 1e-2, the one of sumsq:
+//! with Ceres' default 0.1 it stalls.
+//!
+//! The seconds of Ceres count from the start of its minimiser: building the problem and its preprocessor are reported apart. The
+//! seconds of sumsq count from bound data, and include the plan; compiling, once for any number of problems, is apart. Energies are
+//! sums of squares; both must have the same one at the start.
+
+use super::THREADS;
+use super::ceres_problems::{Case, Goal, NO_LIMIT, cases};
+use crate::harness::{Ratio, Times};
+use crate::peer::{Peer, Trajectory, write_problem};
+use crate::report::Report;
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use sumsq::energy::model::Energy;
+use sumsq::lm::Control;
+use sumsq::{Options, ProblemData, Solver};
+
+/// A solve that takes longer than this is ended.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// Where a run of Ceres takes longer than this, one pair is all there is.
+const SHORT: f64 = 20.0;
+
+/// Pairs of one problem: at least so many, at most so many as start within the budget.
+const MIN_PAIRS: usize = 3;
+const MOST_PAIRS: usize = 15;
+const BUDGET: Duration = Duration::from_secs(90);
+
+/// Forcing term of CGNR, and of sumsq.
+const FORCING: f64 = 1e-2;
+
+/// How far the energies at the start may be apart, relatively.
+const SAME: f64 = 1e-9;
+
+type Failed = Box<dyn Error>;
+
+pub fn run() -> Result<Report, Failed> {
+    let peer = Peer::find("ceres")?;
+    let limit = LIMIT.as_secs();
+    let setting = format!(
+        "time of Ceres / time of sumsq to the same E; {THREADS} threads; Ceres: LM, cgnr: CGNR + JACOBI (forcing term \
+         {FORCING}), cholesky: SPARSE_NORMAL_CHOLESKY (SuiteSparse); at most {limit} s a solve"
+    );
+    let mut report = Report::new("ceres", setting);
+    let folder = std::env::temp_dir().join(format!("sumsq-ceres-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let mut table = vec![];
+    for case in cases() {
+        match case {
+            Ok(case) => {
+                let contest = Contest::new(&peer, &case, folder.join(case.energy))?;
+                table.extend(contest.run(&mut report)?);
+            }
+            Err(missing) => report.note(format!("left out: {missing}")),
+        }
+    }
+    std::fs::remove_dir_all(&folder)?;
+    table.into_iter().for_each(|line| report.note(line));
+    Ok(report)
+}
+
+/// Both sides, ready to solve one problem.
+struct Contest<'a> {
+    case: &'a Case,
+    solver: Solver,
+    data: ProblemData,
+    peer: &'a Peer,
+    file: PathBuf,
+}
+
+/// A linear solver of Ceres, as the peer calls it.
+type Linear = &'static str;
+
+/// What sumsq is compared with, and the times of both.
+type Pairs = Vec<(String, Vec<Times>)>;
+
+fn against(linear: Linear) -> String {
+    format!("Ceres {linear}")
+}
+
+impl<'a> Contest<'a> {
+    fn new(peer: &'a Peer, case: &'a Case, file: PathBuf) -> Result<Contest<'a>, Failed> {
+        let energy = Energy::from_text(&format!("{}.t", case.energy), &case.text)?;
+        let data = ProblemData::bind(&energy, &case.inputs)?;
+        let solver = Solver::compile(energy, &options(1e4, NO_LIMIT))?;
+        write_problem(&file, &case.inputs)?;
+        Ok(Contest { case, solver, data, peer, file })
+    }
+
+    /// Runs both sides; the lines of the table.
+    fn run(&self, report: &mut Report) -> Result<Vec<String>, Failed> {
+        let contests = match self.case.goal {
+            Goal::Energies { targets, radii } => self.to_energies(report, targets, radii)?,
+            Goal::Lowest { .. } => self.to_lowest(report)?,
+        };
+        let ratio = |(against, pairs): (String, Vec<Times>)| {
+            let name = format!("{}: {against} / sumsq", self.case.name);
+            (!pairs.is_empty()).then(|| Ratio::of(&name, &pairs))
+        };
+        let ratios: Vec<Ratio> = contests.into_iter().filter_map(ratio).collect();
+        let lines = ratios.iter().map(|r| self.line(r)).collect();
+        ratios.into_iter().for_each(|r| report.ratio(r));
+        Ok(lines)
+    }
+
+    fn line(&self, r: &Ratio) -> String {
+        let bound = if r.at_least { "at least" } else { "" };
+        let (goal, verdict) =
+            (self.case.factor, if r.median >= self.case.factor { "reached" } else { "missed" });
+        format!("{:<60} {bound:>8} {:>7.1}x   goal {goal}x: {verdict}", r.name, r.median)
+    }
+
+    /// Erratic trajectories: a pair per energy and first radius, against each linear solver and against the faster one.
+    fn to_energies(&self, report: &mut Report, targets: &[f64], radii: &[f64]) -> Result<Pairs, Failed> {
+        let lowest = targets.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut all: Pairs = self.case.linear.iter().map(|l| (against(l.0), vec![])).collect();
+        let mut faster = vec![];
+        for &radius in radii {
+            let at = format!("{}, R0 = {radius:e}", self.case.name);
+            let mut runs = vec![];
+            for &(linear, _) in self.case.linear {
+                let ours = self.sumsq(radius, lowest)?;
+                let theirs = self.ceres(linear, radius, lowest)?;
+                self.same_start(&ours, &theirs)?;
+                facts(report, &format!("{at}, sumsq"), &ours);
+                facts(report, &format!("{at}, {}", against(linear)), &theirs);
+                runs.push((ours, theirs));
+            }
+            for &target in targets {
+                let pairs: Vec<_> = runs.iter().map(|(a, b)| times(a, b, target)).collect();
+                for ((name, known), pair) in all.iter_mut().zip(&pairs) {
+                    let Some(pair) = *pair else {
+                        report.note(format!("{at}: neither sumsq nor {name} came to E = {target}"));
+                        continue;
+                    };
+                    report.ratio(Ratio::of(&format!("{at}, E <= {target}: {name} / sumsq"), &[pair]));
+                    known.push(pair);
+                }
+                faster.extend(pairs.into_iter().flatten().min_by(faster_peer));
+            }
+        }
+        all.push(("the faster Ceres".into(), faster));
+        Ok(all)
+    }
+
+    /// Within 1 percent of the lowest energy that any side comes to: against each linear solver.
+    fn to_lowest(&self, report: &mut Report) -> Result<Pairs, Failed> {
+        let (name, radius) = (&self.case.name, Options::default().radius);
+        let ours = self.sumsq(radius, f64::NEG_INFINITY)?;
+        facts(report, &format!("{name}, sumsq"), &ours);
+        let mut theirs = vec![];
+        for &(linear, _) in self.case.linear {
+            let run = self.ceres(linear, radius, f64::NEG_INFINITY)?;
+            self.same_start(&ours, &run)?;
+            facts(report, &format!("{name}, {}", against(linear)), &run);
+            theirs.push((linear, run));
+        }
+        let target = 1.01 * theirs.iter().map(|(_, run)| run.lowest()).fold(ours.lowest(), f64::min);
+        report.fact(&format!("{name}: E to reach"), target, "");
+        let pairs = theirs.iter().map(|(linear, run)| {
+            let short = run.time_to(target).is_some_and(|seconds| seconds <= SHORT);
+            let pairs = if short { self.alternate(linear, target)? } else { self.once(run, target)? };
+            Ok((against(linear), pairs))
+        });
+        pairs.collect()
+    }
+
+    /// A pair with a run of Ceres that took too long to be repeated; none if neither side reaches the target.
+    fn once(&self, theirs: &Trajectory, target: f64) -> Result<Vec<Times>, Failed> {
+        let ours = self.sumsq(Options::default().radius, target)?;
+        Ok(times(&ours, theirs, target).into_iter().collect())
+    }
+
+    /// Pairs in alternating order.
+    fn alternate(&self, linear: Linear, target: f64) -> Result<Vec<Times>, Failed> {
+        let radius = Options::default().radius;
+        let (started, mut pairs) = (Instant::now(), vec![]);
+        while pairs.len() < MIN_PAIRS || (pairs.len() < MOST_PAIRS && started.elapsed() < BUDGET) {
+            let (ours, theirs) = if pairs.len() % 2 == 0 {
+                let ours = self.sumsq(radius, target)?;
+                (ours, self.ceres(linear, radius, target)?)
+            } else {
+                let theirs = self.ceres(linear, radius, target)?;
+                (self.sumsq(radius, target)?, theirs)
+            };
+            pairs.push(times(&ours, &theirs, target).ok_or("no side comes to its own energy again")?);
+        }
+        Ok(pairs)
+    }
+
+    /// Steps at most, on both sides.
+    fn steps(&self) -> usize {
+        match self.case.goal {
+            Goal::Lowest { steps } => steps,
+            Goal::Energies { .. } => NO_LIMIT,
+        }
+    }
+
+    fn sumsq(&self, radius: f64, target: f64) -> Result<Trajectory, Failed> {
+        let mut data = self.data.clone();
+        let options = options(radius, self.steps());
+        let mut points = vec![];
+        let start = Instant::now();
+        let mut problem = self.solver.plan(&data)?;
+        let report = problem.solve(&mut data, &options, &mut |i| {
+            if i.accepted {
+                points.push((start.elapsed().as_secs_f64(), i.energy));
+            }
+            if i.energy <= target { Control::Abort } else { Control::Continue }
+        })?;
+        Ok(Trajectory {
+            initial: report.energy_initial,
+            points,
+            steps: report.iterations.len(),
+            linear: report.linear_iterations_total,
+            seconds: start.elapsed().as_secs_f64(),
+            set_up: report.seconds.compile,
+            termination: report.termination.name().into(),
+        })
+    }
+
+    fn ceres(&self, linear: Linear, radius: f64, target: f64) -> Result<Trajectory, Failed> {
+        let blocks = self.case.linear.iter().find(|l| l.0 == linear).map_or("element", |l| l.1);
+        let mut arguments = vec![
+            ("solver", linear.to_string()),
+            ("blocks", blocks.to_string()),
+            ("radius", radius.to_string()),
+            ("eta", FORCING.to_string()),
+            ("max-seconds", LIMIT.as_secs().to_string()),
+            ("max-steps", self.steps().to_string()),
+        ];
+        if target.is_finite() {
+            arguments.push(("target", format!("{target:.17e}")));
+        }
+        self.peer.solve(self.case.energy, &self.file, &arguments, THREADS)
+    }
+
+    /// An error unless both minimise the same function from the same place.
+    fn same_start(&self, ours: &Trajectory, theirs: &Trajectory) -> Result<(), Failed> {
+        let (a, b) = (ours.initial, theirs.initial);
+        if (a - b).abs() <= SAME * a.abs() {
+            return Ok(());
+        }
+        Err(format!("{}: not the same problem, E is {a} and {b} at the start", self.case.name).into())
+    }
+}
+
+/// Both sides' times to an energy; a side that did not come there took at least as long as it ran. `None` if neither did.
+fn times(ours: &Trajectory, theirs: &Trajectory, target: f64) -> Option<Times> {
+    let (a, b) = (theirs.time_to(target), ours.time_to(target));
+    if a.is_none() && b.is_none() {
+        return None;
+    }
+    Some(Times { a: a.unwrap_or(theirs.seconds), b: b.unwrap_or(f64::INFINITY), at_least: a.is_none() })
+}
+
+/// Orders pairs by the time of Ceres; one that got there is faster than one that did not.
+fn faster_peer(x: &Times, y: &Times) -> std::cmp::Ordering {
+    x.at_least.cmp(&y.at_least).then(x.a.total_cmp(&y.a))
+}
+
+fn facts(report: &mut Report, side: &str, run: &Trajectory) {
+    let apart =
+        if side.ends_with("sumsq") { "s to compile, once" } else { "s to build and preprocess, apart" };
+    report.fact(
+        &format!("{side}: lowest E"),
+        run.lowest(),
+        &format!("after {} s, {}", run.seconds, run.termination),
+    );
+    report.fact(
+        &format!("{side}: steps"),
+        run.steps as f64,
+        &format!("with {} linear iterations", run.linear),
+    );
+    report.fact(&format!("{side}: set-up"), run.set_up, apart);
+}
+
+/// The defaults of sumsq, but for the first radius and the limits.
+fn options(radius: f64, iterations: usize) -> Options {
+    Options {
+        radius,
+        forcing: FORCING,
+        iterations,
+        max_time: Some(LIMIT),
+        threads: Some(THREADS),
+        ..Options::default()
+    }
+}

@@ -1,0 +1,181 @@
+//! The problems on which sumsq and Ceres meet.
+
+use std::path::{Path, PathBuf};
+use sumsq::{ArrayData, NamedArray};
+use sumsq_examples::demos::arap_mesh_deformation;
+use sumsq_examples::io::{npz::Archive, picture};
+
+/// As many steps as the time allows.
+pub const NO_LIMIT: usize = 100_000;
+
+/// When a side is done.
+pub enum Goal {
+    /// At each of these energies, from each of these first radii.
+    Energies { targets: &'static [f64], radii: &'static [f64] },
+    /// Within 1 percent of the lowest energy that any side finds within so many steps.
+    Lowest { steps: usize },
+}
+
+/// A problem and what is to be shown on it.
+pub struct Case {
+    /// What it is called in reports.
+    pub name: String,
+    /// The energy's name.
+    pub energy: &'static str,
+    /// The text of its energy file.
+    pub text: String,
+    /// Unknowns, arrays, params, dims and graphs.
+    pub inputs: Vec<NamedArray>,
+    /// When a side is done.
+    pub goal: Goal,
+    /// How many times faster sumsq is to be.
+    pub factor: f64,
+    /// Linear solvers of Ceres, each with the parameter blocks that suit it (`Blocks` in the peer's `instance.h`).
+    pub linear: &'static [(&'static str, &'static str)],
+}
+
+/// The problems, or which of them lack their inputs.
+pub fn cases() -> Vec<Result<Case, String>> {
+    vec![image_warping(), arap_mesh_deformation(), poisson_image_editing(), shape_from_shading()]
+}
+
+fn image_warping() -> Result<Case, String> {
+    let inputs = arrays("cases/image_warping.npz")?;
+    Ok(Case {
+        name: "image_warping 512 x 512".into(),
+        energy: "image_warping",
+        text: energy_file("image_warping")?,
+        inputs,
+        goal: Goal::Energies { targets: &[200.0, 100.0, 80.0], radii: &[1e4, 1e5, 1e6] },
+        factor: 15.0,
+        linear: &[("cgnr", "element"), ("cholesky", "element")],
+    })
+}
+
+fn arap_mesh_deformation() -> Result<Case, String> {
+    let scene = arap_mesh_deformation::Scene::dog_17k().map_err(|e| e.to_string())?;
+    let problem = scene.problem();
+    let vertices = problem.inputs[0].shape[0];
+    let mut inputs = problem.inputs;
+    inputs.push(dim("N", vertices));
+    Ok(Case {
+        name: format!("arap_mesh_deformation, {vertices} vertices"),
+        energy: problem.energy,
+        text: energy_file(problem.energy)?,
+        inputs,
+        goal: Goal::Lowest { steps: NO_LIMIT },
+        factor: 10.0,
+        linear: &[("cgnr", "element"), ("cholesky", "element")],
+    })
+}
+
+/// One photograph cloned into another, where the mask is white.
+fn poisson_image_editing() -> Result<Case, String> {
+    let read = |name: &str| {
+        let path = shared(&format!("data/opt/{name}.png"));
+        picture::read(&path).map(|p| p.to_rgba8()).map_err(|e| e.to_string())
+    };
+    let (into, from, mask) = (read("poisson0")?, read("poisson1")?, read("poisson_mask")?);
+    let (width, height) = (into.width() as usize, into.height() as usize);
+    let floats = |name: &str, channels, values: Vec<f32>| NamedArray {
+        name: name.into(),
+        shape: if channels == 1 { vec![height, width] } else { vec![height, width, channels] },
+        data: ArrayData::F32(values),
+    };
+    let inputs = vec![
+        floats("X", 4, into.iter().map(|&v| f32::from(v)).collect()),
+        floats("T", 4, from.iter().map(|&v| f32::from(v)).collect()),
+        floats("M", 1, mask.pixels().map(|p| f32::from(255 - p.0[0])).collect()),
+        dim("W", width),
+        dim("H", height),
+    ];
+    Ok(Case {
+        name: format!("poisson_image_editing {width} x {height}"),
+        energy: "poisson_image_editing",
+        text: energy_file("poisson_image_editing")?,
+        inputs,
+        goal: Goal::Lowest { steps: NO_LIMIT },
+        factor: 15.0,
+        linear: &[("cgnr", "element"), ("cholesky", "unknown")],
+    })
+}
+
+/// A scanned relief, its depth refined by its picture. Both sides creep on for thousands of steps, since the energy jumps where
+/// pixels become discontinuous; 50 steps are both sides' default.
+fn shape_from_shading() -> Result<Case, String> {
+    let mut archive = Archive::open(&shared("data/rgbd/opt_sfs_relief.npz")).map_err(|e| e.to_string())?;
+    let mut read = |name: &str| archive.read(name).map_err(|e| e.to_string());
+    let renamed = |name: &str, array: NamedArray| NamedArray { name: name.into(), ..array };
+    let (measured, image) = (read("depth")?, read("intensity")?);
+    let (height, width) = (measured.shape[0], measured.shape[1]);
+    // Minus infinity stands for no measurement; the energy asks for a depth that is not positive.
+    let depth =
+        numbers(&measured)?.iter().map(|&d| if d.is_finite() { d } else { 0.0 }).collect::<Vec<f32>>();
+    let depth = |name: &str| NamedArray {
+        name: name.into(),
+        data: ArrayData::F32(depth.clone()),
+        ..measured.clone()
+    };
+    let mut inputs = vec![
+        depth("X"),
+        depth("D_i"),
+        renamed("Im", image),
+        renamed("edgeMaskR", read("edge_mask_r")?),
+        renamed("edgeMaskC", read("edge_mask_c")?),
+        dim("W", width),
+        dim("H", height),
+    ];
+    let lights: Vec<String> = (1..=9).map(|k| format!("L_{k}")).collect();
+    let lights: Vec<&str> = lights.iter().map(String::as_str).collect();
+    for (array, names) in [
+        ("K", &["f_x", "f_y", "u_x", "u_y"][..]),
+        ("L", &lights),
+        ("w_fit_reg_shade", &["w_p", "w_s", "w_g"]),
+    ] {
+        let values = numbers(&read(array)?)?;
+        let param = |(name, value): (&&str, f32)| NamedArray {
+            name: name.to_string(),
+            shape: vec![],
+            data: ArrayData::F32(vec![value]),
+        };
+        inputs.extend(names.iter().zip(values).map(param));
+    }
+    Ok(Case {
+        name: format!("shape_from_shading {width} x {height}"),
+        energy: "shape_from_shading",
+        text: energy_file("shape_from_shading")?,
+        inputs,
+        goal: Goal::Lowest { steps: 50 },
+        factor: 50.0,
+        linear: &[("cgnr", "element"), ("cholesky", "element")],
+    })
+}
+
+/// The elements of a float32 array.
+fn numbers(array: &NamedArray) -> Result<Vec<f32>, String> {
+    match &array.data {
+        ArrayData::F32(values) => Ok(values.clone()),
+        other => Err(format!("{} is {}, expected float32", array.name, other.dtype())),
+    }
+}
+
+/// The text of `examples/energies/NAME.t`.
+fn energy_file(name: &str) -> Result<String, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../examples/energies/{name}.t"));
+    std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn dim(name: &str, value: usize) -> NamedArray {
+    NamedArray { name: name.into(), shape: vec![], data: ArrayData::Int(vec![value as i64], "int32") }
+}
+
+/// A path in the shared inputs, which lie beside the checkout or where `SUMSQ_SHARED` says.
+fn shared(path: &str) -> PathBuf {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
+    std::env::var_os("SUMSQ_SHARED").map_or_else(beside, PathBuf::from).join(path)
+}
+
+/// Every array of a shared archive.
+fn arrays(path: &str) -> Result<Vec<NamedArray>, String> {
+    Archive::open(&shared(path)).and_then(|mut a| a.read_all()).map_err(|e| e.to_string())
+}

@@ -1,0 +1,70 @@
+//! The programs that benchmarks compare with: installed from the distribution, and built into `peers/` beside cargo's artifacts.
+
+use crate::apt;
+use crate::process::{Failure, root, task};
+use std::path::PathBuf;
+
+/// Ceres with SuiteSparse, a BLAS worth comparing with, and a C++ compiler.
+const PACKAGES: [&str; 3] = ["libceres-dev", "libopenblas0-pthread", "g++"];
+
+const SOURCES: &str = "benches/peers/ceres";
+
+/// Installs and builds every peer.
+pub fn setup() -> Result<(), Failure> {
+    install()?;
+    let program = folder()?.join("ceres");
+    let program = program.to_string_lossy();
+    task(&command(&sources()?, &program)).run()?;
+    println!("built {program}");
+    Ok(())
+}
+
+fn install() -> Result<(), Failure> {
+    if !apt::is_here() || !apt::has_dpkg() {
+        return Err(Failure(
+            "the peers are built on Debian or Ubuntu: the comparison is with the distribution's libceres-dev"
+                .to_string(),
+        ));
+    }
+    let missing = apt::missing(&PACKAGES);
+    if missing.is_empty() { Ok(()) } else { apt::install("Ceres", &missing, || Ok(())) }
+}
+
+/// The C++ files, sorted.
+fn sources() -> Result<Vec<String>, Failure> {
+    let unreadable = |e: std::io::Error| Failure(format!("{SOURCES}: {e}"));
+    let mut files = vec![];
+    for entry in std::fs::read_dir(root().join(SOURCES)).map_err(unreadable)? {
+        let name = entry.map_err(unreadable)?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".cc") {
+            files.push(format!("{SOURCES}/{name}"));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// OpenBLAS comes first: the distribution's Ceres asks for ATLAS too, and the first BLAS that is loaded serves CHOLMOD. No
+/// `-march=native`: Eigen's alignment would not be that of the installed library.
+fn command<'a>(sources: &'a [String], program: &'a str) -> Vec<&'a str> {
+    let mut command = vec!["c++", "-std=c++17", "-O3", "-DNDEBUG", "-isystem", "/usr/include/eigen3"];
+    command.extend(sources.iter().map(String::as_str));
+    command.extend([
+        "-Wl,--no-as-needed",
+        "-l:libopenblas.so.0",
+        "-lceres",
+        "-lglog",
+        "-lpthread",
+        "-o",
+        program,
+    ]);
+    command
+}
+
+/// `target/peers`, or the like of wherever cargo builds to: this program lies in `target/debug`.
+fn folder() -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe().map_err(|e| Failure(format!("where xtask lies is unknown: {e}")))?;
+    let folder = own.ancestors().nth(2).unwrap_or(&own).join("peers");
+    std::fs::create_dir_all(&folder).map_err(|e| Failure(format!("{}: {e}", folder.display())))?;
+    Ok(folder)
+}
