@@ -335,7 +335,7 @@ pub enum Phase {
     Damping,
     /// PCG to its end.
     Pcg,
-    /// One sweep A, on its own.
+    /// One sweep A, on its own, with what comes before it.
     SweepA,
     /// One sweep B, on its own.
     SweepB,
@@ -549,7 +549,7 @@ impl Builder<'_> {
             scales: self.program(&[(Role::Master, &m.scales)])?,
             damping: self.program(&[(Role::Master, &m.damping)])?,
             pcg: self.pcg(m)?,
-            sweep_a: self.program(&[(Role::Linear, &m.sweep_a)])?,
+            sweep_a: self.program(&m.before_b().map(|m| (Role::Linear, m)).collect::<Vec<_>>())?,
             sweep_b: self.program(&[(Role::LinearB, &m.sweep_b)])?,
             trial: self.program(&[(Role::Master, &m.trial)])?,
         })
@@ -557,10 +557,8 @@ impl Builder<'_> {
 
     fn pcg(&self, m: &Modules) -> Result<Program, SolveError> {
         let mut pipelines = vec![];
-        let mut body = vec![
-            self.run(&mut pipelines, Role::Linear, &m.sweep_a),
-            self.run(&mut pipelines, Role::LinearB, &m.sweep_b),
-        ];
+        let mut body: Vec<Step> = m.before_b().map(|m| self.run(&mut pipelines, Role::Linear, m)).collect();
+        body.push(self.run(&mut pipelines, Role::LinearB, &m.sweep_b));
         let swaps = self.k.spaces.iter().map(|s| (over("p", s.id), over("pn", s.id)));
         for (a, b) in swaps.chain([("state".to_string(), "next".to_string())]) {
             body.push(Step::Swap(self.ids[&a], self.ids[&b]));
