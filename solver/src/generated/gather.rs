@@ -15,6 +15,11 @@ pub fn rows(g: GraphId, slot: u16) -> String {
     format!("r{}s{slot}", g.0)
 }
 
+/// Prefix of the list that holds, beside every entry of the rows of `slot`, the element at vertex `other`: `r0s1.v0`.
+pub fn listed(g: GraphId, slot: u16, other: u16) -> String {
+    format!("{}.v{other}", rows(g, slot))
+}
+
 /// How many `what` (rows, entries) the lists of a slot hold, an i32 parameter.
 fn count(prefix: &str, what: &str) -> Expr {
     Expr::param(format!("{prefix}.{what}"), ScalarType::I32)
@@ -54,21 +59,26 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, name: &str, of: P
     let row = Var::new("row");
     let at = row.expr();
     let rdom = RDom::new([("i", Expr::from(0), length.at(std::slice::from_ref(&at), 0))]);
-    // What depends on the row alone is computed once before the loop over its incidences: where they start, and what their
-    // terms read of the vertex itself.
+    // What the terms read of the vertex itself is computed once before the loop over its incidences.
     let own_name = format!("{name}_own");
-    let stored = |i: usize, ty: ScalarType| Expr::call(own_name.as_str(), ty, vec![at.clone()], i);
     let start = block.at(&[&at / LANES as i64], 0) + &at % LANES as i64;
-    let entry = stored(0, ScalarType::I32) + rdom.var(0) * LANES as i64;
-    let coordinates = names::listed_coordinates(&own.name, k.energy.spaces[space.index()].len(), space, &at);
-    let place = Place::Edge { graph, edge: edges.at(&[entry], 0), own: Some((slot, coordinates)) };
+    let entry = start + rdom.var(0) * LANES as i64;
+    let vertices = &k.energy.graphs[graph.index()].vertices;
+    let known = (0..vertices.len() as u16).map(|v| {
+        let space = vertices[usize::from(v)].space;
+        let (list, at) = if v == slot { (own.name.to_string(), &at) } else { (listed(graph, slot, v), &entry) };
+        (v, names::listed_coordinates(&list, k.energy.spaces[space.index()].len(), space, at))
+    });
+    let place = Place::Edge { graph, edge: edges.at(&[entry.clone()], 0), known: known.collect() };
     let terms = k.emit(contributions, ty, place, direction);
-    let stand_in = |i: usize, e: &Expr| stored(i + 1, e.ty().scalar);
+    let stand_in =
+        |i: usize, e: &Expr| Expr::call(own_name.as_str(), e.ty().scalar, vec![at.clone()], i);
     let invariant::Split { invariants, terms } = invariant::split(&terms, &rdom.var(0), stand_in);
-    let values = std::iter::once(start).chain(invariants).collect();
-    p.func(Func::new(own_name.as_str(), std::slice::from_ref(&row), values));
-    s.func(&own_name).compute_at(LoopLevel::pure(name, "b")).store_in(Memory::Register);
-    s.func(&own_name).vectorize("row", LANES, Tail::Predicate);
+    if !invariants.is_empty() {
+        p.func(Func::new(own_name.as_str(), std::slice::from_ref(&row), invariants));
+        s.func(&own_name).compute_at(LoopLevel::pure(name, "b")).store_in(Memory::Register);
+        s.func(&own_name).vectorize("row", LANES, Tail::Predicate);
+    }
     let sum = p.func(Func::sum(format!("{name}_sum"), std::slice::from_ref(&row), rdom, terms));
     let part = p.func(Func::new(name, &[row], all(&sum, &[at])));
 

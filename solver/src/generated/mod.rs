@@ -29,6 +29,7 @@ pub mod global;
 pub mod gradient;
 pub mod incidence;
 pub mod invariant;
+pub mod layout;
 pub mod linearise;
 pub mod mask;
 pub mod pcg;
@@ -38,8 +39,9 @@ pub mod sizes;
 pub mod steps;
 pub mod trial;
 
+use rustc_hash::FxHashSet;
 use sumsq_codegen::ScalarType;
-use sumsq_energy::dag::ExprId;
+use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::derive::{Materialize, Passes, Routines, hoist};
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, GraphId, SpaceId};
@@ -102,6 +104,8 @@ pub struct Skeleton<'a> {
     pub spaces: Vec<Space>,
     /// Halo of every index space, elements per dim.
     pub halos: Vec<Vec<u32>>,
+    /// What is read at the vertices of hyperedges.
+    at_vertices: FxHashSet<Source>,
 }
 
 impl<'a> Skeleton<'a> {
@@ -127,7 +131,8 @@ impl<'a> Skeleton<'a> {
         });
         let spaces = spaces.collect();
         let halos = halos(energy, routines);
-        Skeleton { energy, routines, master, linear, block, identity, spaces, halos }
+        let at_vertices = layout::at_vertices(routines);
+        Skeleton { energy, routines, master, linear, block, identity, spaces, halos, at_vertices }
     }
 
     /// Whether a share of the diagonal blocks of J^T J is stored over a space.

@@ -18,7 +18,8 @@ use super::gather::{Parts, at_vector, gather, parts};
 use super::global::{add_totals, totals};
 use super::reduce::{Loops, Op, map_root, reduce, strip_name};
 use super::{LANES, Scheduled, Skeleton, Space, packed};
-use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
+use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
+use sumsq_energy::dag::Source;
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, SpaceId};
 
@@ -96,7 +97,12 @@ impl Skeleton<'_> {
                     "dr" => 2 * space.components,
                     _ => space.components,
                 };
-                p.input(self.field(over(name, space.id), &vec![self.linear; n], space.id));
+                let layout = match name {
+                    "p" | "pn" => self.vector_layout(space.id, Source::Direction),
+                    _ => Layout::Planar,
+                };
+                let field = self.field(over(name, space.id), &vec![self.linear; n], space.id);
+                p.input(Input { layout, ..field });
             }
         }
     }
@@ -168,7 +174,8 @@ fn new_direction(k: &Skeleton, p: &mut Pipeline, space: &Space) -> Func {
     let (r, old, minv) = (k.vector("r", space, &at), k.vector("p", space, &at), k.inverse_at(space, &at));
     let values = (0..space.components).map(|c| apply_inverse(k, &minv, &r, c) + &beta * &old[c]).collect();
     let f = p.func(Func::new(over("pn", space.id), &vars, values));
-    p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+    let layout = k.vector_layout(space.id, Source::Direction);
+    p.output_with(&f, layout, k.halos[space.id.index()].clone());
     f
 }
 

@@ -250,6 +250,12 @@ impl<'k> Plan<'k> {
             for (suffix, values) in lists {
                 self.copy(&format!("{prefix}.{suffix}"), values)?;
             }
+            for (other, elements) in data.graphs[g.index()].vertices.iter().enumerate() {
+                let space = self.k.energy.graphs[g.index()].vertices[other].space;
+                let extents = data.extents(self.k.energy, space);
+                let beside = i.edge.iter().map(|&e| elements[e as usize]);
+                self.copy(&gather::listed(*g, *slot, other as u16), &coordinates(beside, &extents))?;
+            }
         }
         Ok(())
     }
@@ -424,6 +430,9 @@ impl Builder<'_> {
             out.insert(format!("{prefix}.length"), list(i.rows()));
             out.insert(format!("{prefix}.own"), list(i.rows()));
             out.insert(format!("{prefix}.edge"), list(i.edge.len()));
+            for other in 0..self.k.energy.graphs[g.index()].vertices.len() as u16 {
+                out.insert(gather::listed(*g, *slot, other), list(i.edge.len()));
+            }
             out.insert(format!("{prefix}.of"), list(i.of.len()));
             for suffix in ["first", "count"] {
                 out.insert(format!("{prefix}.{suffix}"), ints(data.extents(self.k.energy, space)));
