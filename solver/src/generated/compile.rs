@@ -79,13 +79,14 @@ pub struct Modules {
     pub(super) damping: Compiled,
     pub(super) direction: Option<Compiled>,
     pub(super) products: Option<Compiled>,
+    pub(super) parts: Option<Compiled>,
     pub(super) sweep_a: Compiled,
     pub(super) sweep_b: Compiled,
     pub(super) trial: Compiled,
 }
 
 /// All pipelines of a skeleton with their schedules; absent ones have nothing to do.
-pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 12] {
+pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 13] {
     [
         // The largest first: they are compiled on all cores.
         Some(pcg::sweep_a(k)),
@@ -100,6 +101,7 @@ pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 12] {
         boxed::pipeline(k),
         pcg::direction(k),
         pcg::products(k),
+        pcg::graph_parts(k),
     ]
 }
 
@@ -131,12 +133,14 @@ impl Modules {
             bounds: next(),
             direction: next(),
             products: next(),
+            parts: next(),
         })
     }
 
     /// The pipelines of a PCG iteration up to sweep A.
     pub(super) fn before_b(&self) -> impl Iterator<Item = &Compiled> {
-        self.direction.iter().chain(&self.products).chain(std::iter::once(&self.sweep_a))
+        let before = self.direction.iter().chain(&self.products).chain(&self.parts);
+        before.chain(std::iter::once(&self.sweep_a))
     }
 
     /// Every pipeline with what it reads.

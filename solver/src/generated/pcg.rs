@@ -6,8 +6,7 @@
 //! ```
 //! `p_old` and `p` are two buffers, swapped after each iteration; d and r are one tuple `dr`, updated in place. Over a grid of two dims without
 //! graphs p is computed row by row inside the reduction of A, in a ring of rows, and stored to memory once; elsewhere it is a sweep of its own
-//! before A, and so are the products J p that are stored. q is recomputed in B from p, or, where a graph contributes, from the rows'
-//! partial sums that A stored.
+//! before A, and so are the products J p that are stored and the partial sums over hyperedges. q is recomputed in B from p and these.
 //!
 //! Scalars live in two tuples of float64, `state` (carried, ping-ponged) and `alpha` (from A to B). The model value Q = d.(b + r)/2 is carried by
 //! Q' = Q + alpha rz / 2, which equals it in exact arithmetic and needs no sweep over b.
@@ -216,7 +215,7 @@ pub fn products(k: &Skeleton) -> Option<Scheduled> {
     Some((p, s))
 }
 
-/// Sweep A. Outputs: `pn<s>` where p rolls, the parts of every graph slot, `alpha` = (alpha, p.q, 1 if p.q > 0 and finite).
+/// Sweep A. Outputs: `pn<s>` where p rolls, `alpha` = (alpha, p.q, 1 if p.q > 0 and finite).
 pub fn sweep_a(k: &Skeleton) -> Scheduled {
     let (mut p, mut s) = (Pipeline::new("pcg_a"), Schedule::new());
     state_input(&mut p, "state", state::LEN);
@@ -228,7 +227,7 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
     }
     let direction =
         |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
-    let parts = all_parts(k, &mut p, &mut s, &direction);
+    let parts = stored_parts(k, &mut p);
     let mut pq = number(0.0);
     for space in &k.spaces {
         let vars = vars(space.dims);
@@ -272,23 +271,20 @@ fn state_input(p: &mut Pipeline, name: &str, n: usize) {
     p.input(sumsq_codegen::Input::new(name, &vec![ScalarType::F64; n], 0));
 }
 
-/// The partial sums of J^T J p of every graph slot, as outputs.
-fn all_parts(
-    k: &Skeleton,
-    p: &mut Pipeline,
-    s: &mut Schedule,
-    direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr,
-) -> Vec<Func> {
-    let slots = k.spaces.iter().flat_map(|space| space.slots.iter().copied()).collect::<Vec<_>>();
-    let mut out = vec![];
-    for (graph, slot) in slots {
+/// The partial sums of J^T J p over the rows of every graph slot: outputs `part_g<g>s<slot>`.
+pub fn graph_parts(k: &Skeleton) -> Option<Scheduled> {
+    let (mut p, mut s) = (Pipeline::new("pcg_parts"), Schedule::new());
+    k.declare_vectors(&mut p, &["pn"]);
+    let direction =
+        |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
+    for &(graph, slot) in k.spaces.iter().flat_map(|space| &space.slots) {
         let contributions = &k.slot(graph, slot).jtjp;
-        let of = Parts { graph, slot, contributions, ty: k.linear, direction };
-        let f = parts(k, p, s, &part_name(graph, slot), of);
-        p.output_with(&f, Layout::Planar, vec![LANES as u32]);
-        out.push(f);
+        let of = Parts { graph, slot, contributions, ty: k.linear, direction: &direction };
+        let f = parts(k, &mut p, &mut s, &part_name(graph, slot), of);
+        p.output_with(&f, Layout::Planar, vec![LANES as u32, 0]);
     }
-    out
+    k.complete(&mut p, &mut s, k.linear);
+    (!p.outputs.is_empty()).then_some((p, s))
 }
 
 fn parts_of(space: &Space, parts: &[Func]) -> Vec<Func> {
@@ -337,17 +333,17 @@ pub fn sweep_b(k: &Skeleton) -> Scheduled {
     (p, s)
 }
 
-/// The partial sums that A stored, as inputs; the Funcs only carry their names and types.
+/// The partial sums that [`graph_parts`] stored, as inputs; the Funcs only carry their names and types.
 fn stored_parts(k: &Skeleton, p: &mut Pipeline) -> Vec<Func> {
     let mut out = vec![];
     for space in &k.spaces {
         for &(graph, slot) in &space.slots {
-            let mut i = super::fields::list(part_name(graph, slot), &vec![k.linear; space.components]);
-            i.trusted = true;
+            let mut i = Input::new(part_name(graph, slot), &vec![k.linear; space.components], 2);
+            (i.halo[0], i.trusted) = (LANES as u32, true);
             let i = p.input(i);
             out.push(Func::new(
                 i.name,
-                &[Var::new("row")],
+                &[Var::new("lane"), Var::new("block")],
                 vec![Expr::float(k.linear, 0.0); space.components],
             ));
         }

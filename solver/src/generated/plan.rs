@@ -4,7 +4,7 @@ use super::compile::Modules;
 use super::fields::{over, over_domain};
 use super::incidence::Incidence;
 use super::pcg::{part_name, state};
-use super::{Skeleton, Space, gather, mask, sizes};
+use super::{LANES, Skeleton, Space, gather, mask, sizes};
 use crate::bounds::Bounds;
 use crate::data::ProblemData;
 use crate::error::SolveError;
@@ -437,10 +437,7 @@ impl Builder<'_> {
             for suffix in ["first", "count"] {
                 out.insert(format!("{prefix}.{suffix}"), ints(data.extents(self.k.energy, space)));
             }
-            out.insert(part_name(*g, *slot), list(i.rows()));
-            for s in self.k.spaces.iter().filter(|s| s.id == space) {
-                out.insert(format!("gb{}_g{}s{slot}", s.id.0, g.0), list(i.rows()));
-            }
+            out.insert(part_name(*g, *slot), vec![LANES, (i.rows() / LANES as usize) as i32]);
         }
         out
     }

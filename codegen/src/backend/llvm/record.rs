@@ -114,7 +114,9 @@ impl<'f> ExprEmitter<'f> {
         let ir = self.ir;
         let slots = ir.lanes(rows[0]);
         let mut columns: Vec<Val> = (0..slots)
-            .map(|i| self.side_by_side((i..lanes).step_by(slots.into()).map(|r| rows[usize::from(r)]).collect()))
+            .map(|i| {
+                self.side_by_side((i..lanes).step_by(slots.into()).map(|r| rows[usize::from(r)]).collect())
+            })
             .collect();
         let mut d = slots / 2;
         while d > 0 {
