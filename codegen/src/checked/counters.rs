@@ -15,7 +15,8 @@ pub struct FuncCounters {
     pub loads: usize,
     /// Load instructions: a vector counts once.
     pub load_instructions: usize,
-    /// Arithmetic operations of its definitions (coordinates only; those inside of coordinates do not count).
+    /// Arithmetic operations of its definitions, guards included, those inside of coordinates and indices not. Of flat
+    /// statements a vector operation counts once.
     pub operations: usize,
     /// Distinct points computed (coordinates only).
     pub points: usize,

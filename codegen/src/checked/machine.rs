@@ -40,7 +40,7 @@ pub struct Machine {
     allocated: FxHashMap<Name, Memory>,
     /// Flat name to buffer and plane.
     flat: FxHashMap<Name, (Name, usize)>,
-    /// Operations of the values of a `Provide`, by their address.
+    /// Operations of the values of a `Provide` or `Store`, by their address.
     operations: FxHashMap<usize, usize>,
 }
 
@@ -206,6 +206,12 @@ impl Machine {
     }
 
     fn store(&mut self, buffer: &Name, index: &Expr, value: &Expr, on: Option<&Expr>) -> Fallible<()> {
+        let n = *self
+            .operations
+            .entry(value as *const Expr as usize)
+            .or_insert_with(|| operations(std::iter::once(value).chain(on)));
+        self.counters.operations += n;
+        self.counters.func(buffer).operations += n;
         let (index, value) = (self.eval(index)?, self.eval(value)?);
         let on = on.map(|p| self.eval(p)).transpose()?;
         for l in 0..index.len() {
@@ -324,16 +330,16 @@ impl Machine {
 }
 
 /// Arithmetic of expressions, each distinct node once; what is inside of coordinates is not the Func's work.
-fn operations(values: &[Expr]) -> usize {
+fn operations<'a>(values: impl IntoIterator<Item = &'a Expr>) -> usize {
     let mut seen = FxHashSet::default();
-    let mut stack: Vec<&Expr> = values.iter().collect();
+    let mut stack: Vec<&Expr> = values.into_iter().collect();
     let mut n = 0;
     while let Some(e) = stack.pop() {
         if !seen.insert(e.id()) {
             continue;
         }
         match e.kind() {
-            ExprKind::Call { .. } => continue,
+            ExprKind::Call { .. } | ExprKind::Load { .. } => continue,
             ExprKind::Unary(..) | ExprKind::Binary(..) | ExprKind::Select(..) => n += 1,
             ExprKind::Fma(..) => n += 2,
             _ => {}

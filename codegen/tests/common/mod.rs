@@ -11,6 +11,7 @@ use sumsq_codegen::{Error, ScalarType};
 /// What a run left behind.
 pub struct Ran {
     /// The nests, as text.
+    #[allow(dead_code, reason = "not every test file looks at it")]
     pub nests: String,
     /// The lowered body, as text.
     #[allow(dead_code, reason = "not every test file looks at it")]
