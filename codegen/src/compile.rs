@@ -5,6 +5,7 @@
 //! ```
 //! Extents and strides that the code asks for are taken from the bound buffers.
 
+pub mod aot;
 mod bind;
 mod signature;
 

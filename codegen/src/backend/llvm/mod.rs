@@ -85,6 +85,21 @@ impl Kernel {
     }
 }
 
+/// `f` as an object file whose entry point is called `symbol`, and its assertions as in [`Kernel`].
+pub fn object(
+    f: &LoweredFunction,
+    symbol: &str,
+    target: &HostTarget,
+) -> Result<(Vec<u8>, Vec<String>), Error> {
+    let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
+    let machine = Machine::new(target).map_err(fail)?;
+    let module = emit(f, target, &machine).map_err(fail)?;
+    machine.optimize(&module.ir).map_err(fail)?;
+    module.ir.rename(module.entry, symbol);
+    let object = machine.object(&module.ir).map_err(fail)?;
+    Ok((object.bytes().to_vec(), module.assertions))
+}
+
 /// The stages of `f` as text, without loading it.
 pub fn listing(f: &LoweredFunction, target: &HostTarget) -> Result<Listing, Error> {
     let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
