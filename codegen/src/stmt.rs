@@ -9,6 +9,7 @@
 //! iterations in any order on any worker.
 
 use crate::expr::{Expr, Name};
+use crate::lower::bounds_query::BoundsQuery;
 use crate::schedule::{ForKind, Memory, StageId};
 use crate::types::ScalarType;
 
@@ -95,4 +96,6 @@ pub struct LoweredFunction {
     pub relaxed: bool,
     /// Pairs of argument buffers that may be the same memory (an output in place of an input). All others are distinct.
     pub aliases: Vec<(Name, Name)>,
+    /// Which regions of the inputs it reads.
+    pub required: BoundsQuery,
 }

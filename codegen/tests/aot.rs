@@ -56,7 +56,8 @@ fn gather() -> Pipeline {
     ids.value_range = Some((Expr::from(0), n - 1));
     let ids = p.input(ids);
     let table = p.input(Input::new("table", &[F32], 1));
-    let out = p.func(Func::new("out", &[v.clone()], vec![table.at(&[ids.at(&[v.expr()], 0)], 0)]));
+    let out =
+        p.func(Func::new("out", std::slice::from_ref(&v), vec![table.at(&[ids.at(&[v.expr()], 0)], 0)]));
     p.output(&out);
     p
 }

@@ -59,7 +59,7 @@ fn strips_repeat_only_what_they_share() {
     s.func("bx").store_at(at("strip")).compute_at(at("row")).fold_storage("y", 4);
     let ran = run(&p, &s, w, h);
     let c = ran.counters.of("bx");
-    let strips = (h + strip - 1) / strip;
+    let strips = h.div_ceil(strip);
     assert_eq!((c.points, c.stores), (w * (h + 2), w * (h + 2 * strips)));
     assert_eq!((c.allocations, c.allocated), (strips, 4 * w));
     // Flat: rows start at multiples of 16 elements, and of no multiple of a page.

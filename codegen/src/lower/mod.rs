@@ -16,6 +16,7 @@ pub mod algebra;
 pub mod allocation_bounds;
 pub mod apply_schedule;
 pub mod bounds_inference;
+pub mod bounds_query;
 pub mod build_nests;
 pub mod expand_math;
 pub mod facts;
@@ -91,7 +92,7 @@ pub fn lower_timed(
     let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
     let plan = plan(p, schedule)?;
     log.time("apply_schedule");
-    let Built { mut body, storage } = build_nests::build_nests(&plan)?;
+    let Built { mut body, storage, query } = build_nests::build_nests(&plan)?;
     log.after("build_nests", &body, verify::Level::Multi)?;
     body = simplify::simplify(&body);
     log.after("simplify", &body, verify::Level::Multi)?;
@@ -111,7 +112,7 @@ pub fn lower_timed(
     log.after("simplify", &body, verify::Level::Vector)?;
     let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
     let (args, aliases) = (args(&plan, &storage), aliases(&plan, &storage));
-    let f = LoweredFunction { name: p.name.clone(), args, body, relaxed, aliases };
+    let f = LoweredFunction { name: p.name.clone(), args, body, relaxed, aliases, required: query };
     Ok((f, log.passes))
 }
 

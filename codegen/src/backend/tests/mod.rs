@@ -62,6 +62,7 @@ impl Build {
             body,
             relaxed: self.relaxed,
             aliases: self.aliases.clone(),
+            required: Default::default(),
         }
     }
     fn compile(self, body: Stmt) -> Compiled {
