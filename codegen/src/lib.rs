@@ -15,6 +15,7 @@ pub mod func;
 pub mod loop_nest;
 pub mod lower;
 pub mod print;
+pub mod profile;
 pub mod program;
 pub mod reference;
 pub mod runtime;

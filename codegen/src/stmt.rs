@@ -30,7 +30,7 @@ pub enum Stmt {
 
     /// Before flattening: storage for `func` over `region` (`(min, extent)` per dimension) during `body`.
     Realize { func: Name, region: Vec<(Expr, Expr)>, body: Box<Stmt> },
-    /// Before flattening: marks the code that computes a stage (for passes and for readers).
+    /// Marks the code that computes a stage (for passes and for readers; after flattening, for profiles).
     Produce { stage: StageId, body: Box<Stmt> },
     /// Before flattening: `func(args) = values`, all values computed before any store.
     /// `sink`: also (or only) goes to the output buffer, see [`Target`].

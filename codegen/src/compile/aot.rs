@@ -58,7 +58,7 @@ pub fn write_runtime(dir: &Path) -> std::io::Result<()> {
 /// Compiles `p` under `s` for `target`. The pipeline's name and those of its buffers and parameters must be C identifiers.
 pub fn compile_to_object(p: &Pipeline, s: &Schedule, target: &HostTarget) -> Result<Library, Error> {
     let signature = Signature::of(p, s)?;
-    let f = lower(p, s, &LowerOptions::default())?;
+    let f = lower(p, s, &LowerOptions { profile: false, ..LowerOptions::default() })?;
     let plan = Plan::new(&f, &signature)?;
     check_names(&p.name, &signature)?;
     let (object, assertions) = llvm::object(&f, &format!("{}_entry", p.name), target)?;

@@ -63,14 +63,17 @@ pub struct LowerOptions {
     pub dump: Option<PathBuf>,
     /// Check the invariants of statements after each pass.
     pub verify: bool,
+    /// Keep what [`crate::profile`] needs.
+    pub profile: bool,
 }
 
 impl Default for LowerOptions {
-    /// `SUMSQ_DUMP` names the folder; debug builds verify.
+    /// `SUMSQ_DUMP` names the folder; debug builds verify; `SUMSQ_PROFILE` turns profiles on.
     fn default() -> Self {
         LowerOptions {
             dump: std::env::var_os("SUMSQ_DUMP").map(PathBuf::from),
             verify: cfg!(debug_assertions),
+            profile: crate::profile::enabled(),
         }
     }
 }
@@ -96,7 +99,8 @@ pub fn lower_timed(
     log.after("build_nests", &body, verify::Level::Multi)?;
     body = simplify::simplify(&body);
     log.after("simplify", &body, verify::Level::Multi)?;
-    body = flatten::flatten(&body, &flatten_env(&plan, &storage));
+    let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage) };
+    body = flatten::flatten(&body, &env);
     log.after("flatten", &body, verify::Level::Flat)?;
     body = expand_math::expand_math(&body);
     log.after("expand_math", &body, verify::Level::Flat)?;

@@ -9,7 +9,7 @@
 //! | `alias.rs` | which buffers may share memory |
 //! | `scope.rs` | values of names and of expressions already emitted |
 //! | `expr.rs` | expressions; `arith.rs` their operators, `memory.rs` loads and stores |
-//! | `stmt.rs` | statements; `parallel.rs` outlined loop bodies |
+//! | `stmt.rs` | statements; `parallel.rs` outlined loop bodies, `profile.rs` who computes |
 //! | `optimize.rs` | target machine, pass list, object and assembly |
 //! | `jit.rs` | linking into this process |
 //!
@@ -24,6 +24,7 @@ mod jit;
 mod memory;
 mod optimize;
 mod parallel;
+mod profile;
 mod scope;
 mod stmt;
 
