@@ -200,6 +200,7 @@ fn sweep_with_a_sink_in_a_ring() {
         if (w, h) == (37, 11) {
             // Rows of 64 = [-16, 47]: three strips of 4, 4, 3 rows, each with two more.
             assert_eq!(ran.counters.of("p").stores, 64 * (11 + 3 * 2), "{}", ran.nests);
+            assert_eq!(ran.counters.of("p").output_stores, 37 * 11, "each point once\n{}", ran.nests);
             if std::env::var_os("SHOW").is_some() {
                 println!("{}\n\n{}", ran.nests, ran.body);
             }

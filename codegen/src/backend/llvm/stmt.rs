@@ -330,10 +330,10 @@ impl<'f> StmtEmitter<'f> {
         self.exprs.scopes.bind(buffer, p);
         let done = self.stmt(body);
         self.exprs.scopes.pop();
-        if memory == Memory::Heap {
-            if let Some(block) = self.frame.heap.pop() {
-                self.free(block);
-            }
+        if memory == Memory::Heap
+            && let Some(block) = self.frame.heap.pop()
+        {
+            self.free(block);
         }
         done
     }
