@@ -4,6 +4,8 @@ mod ablation;
 mod ceres;
 mod ceres_problems;
 mod compile;
+mod engine;
+mod engine_pipelines;
 mod explicit;
 mod pcg;
 mod stream;
@@ -25,4 +27,5 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("compile", || Ok(compile::run())),
     ("ablation", || Ok(ablation::run())),
     ("ceres", ceres::run),
+    ("engine", engine::run),
 ];
