@@ -7,6 +7,7 @@ mod compile;
 mod engine;
 mod engine_pipelines;
 mod explicit;
+mod materialize;
 mod pcg;
 mod stream;
 
@@ -26,6 +27,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("explicit", || Ok(explicit::run())),
     ("compile", || Ok(compile::run())),
     ("ablation", || Ok(ablation::run())),
+    ("materialize", || Ok(materialize::run())),
     ("ceres", ceres::run),
     ("engine", engine::run),
 ];
