@@ -165,3 +165,25 @@ fn a_reduction_by_lanes_loads_each_element_once() {
         assert_eq!(ran.lowered.of("lanes.0").allocated, 8, "one vector");
     }
 }
+
+/// A stage whose values a condition that is never true asks for.
+#[test]
+fn storage_that_nobody_reads_is_not_there() {
+    let v = Var::new("x");
+    let mut p = Pipeline::new("dead");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let at = |f: &Func| f.at(&[v.expr()], 0);
+    let first = p.func(Func::new("first", std::slice::from_ref(&v), vec![i.at(&[v.expr()], 0) * 3]));
+    let second = p.func(Func::new("second", std::slice::from_ref(&v), vec![at(&first) + 1]));
+    let never = v.expr().lt(0);
+    let value = Expr::select(never, at(&second), i.at(&[v.expr()], 0));
+    let out = p.func(Func::new("out", std::slice::from_ref(&v), vec![value]));
+    p.output(&out);
+    let mut s = Schedule::new();
+    s.func("first").compute_root();
+    s.func("second").compute_root();
+    let b = bindings(vec![("in", pattern(&[I32], &[9], 1))], vec![]);
+    let ran = check(&p, &s, &b, &[vec![9]], 0.0);
+    assert!(!ran.body.contains("allocate"), "{}", ran.body);
+    assert_eq!(ran.lowered.of("in.0").loads, 9);
+}

@@ -6,7 +6,7 @@
 //! element from concurrent positions race if one of them is a write; the order in which this machine happens to run them
 //! does not matter.
 //!
-//! Two writes of one value are no race: overlapping tiles store the same value twice.
+//! Two writes of one value are no race: overlapping tiles store the same value twice. Nor are two indivisible updates.
 
 use smallvec::SmallVec;
 
@@ -81,6 +81,7 @@ pub struct Accesses {
     writer: Option<Position>,
     /// Since that write.
     readers: SmallVec<[Position; 2]>,
+    updaters: SmallVec<[Position; 2]>,
 }
 
 impl Accesses {
@@ -90,15 +91,25 @@ impl Accesses {
         if !self.readers.contains(&here) {
             self.readers.push(here);
         }
-        !self.writer.is_some_and(|w| all.concurrent(w, here))
+        !self.writer.iter().chain(&self.updaters).any(|&w| all.concurrent(w, here))
+    }
+
+    /// The element is read and written here in one indivisible step; false if that races.
+    pub fn update(&mut self, all: &Positions) -> bool {
+        let here = all.here();
+        if !self.updaters.contains(&here) {
+            self.updaters.push(here);
+        }
+        !self.writer.iter().chain(&self.readers).any(|&o| all.concurrent(o, here))
     }
 
     /// The element is written here, with the value it has if `same`; false if that races.
     pub fn write(&mut self, all: &Positions, same: bool) -> bool {
         let here = all.here();
-        let read = self.readers.iter().any(|&r| all.concurrent(r, here));
+        let read = self.readers.iter().chain(&self.updaters).any(|&r| all.concurrent(r, here));
         let written = !same && self.writer.is_some_and(|w| all.concurrent(w, here));
         self.readers.clear();
+        self.updaters.clear();
         self.writer = Some(here);
         !read && !written
     }
@@ -157,5 +168,22 @@ mod tests {
         assert!(e.clone().write(&p, true), "the same value twice");
         assert!(!e.write(&p, false), "another value");
         p.leave();
+    }
+
+    #[test]
+    fn indivisible_updates_race_with_plain_accesses_only() {
+        let mut p = Positions::default();
+        let mut e = Accesses::default();
+        assert!(e.write(&p, false));
+        let l = p.start_loop();
+        for _ in 0..2 {
+            p.enter(l);
+            assert!(e.update(&p));
+            p.leave();
+        }
+        p.enter(l);
+        assert!(!e.clone().read(&p) && !e.clone().write(&p, true));
+        p.leave();
+        assert!(e.read(&p) && e.write(&p, false), "after the loop");
     }
 }

@@ -6,7 +6,7 @@
 //!   build_nests (bounds_inference, sliding_window,      Realize / Produce / Provide / Call
 //!     storage_folding, allocation_bounds, sinks)
 //!   simplify, flatten, unroll, vectorize, simplify,     Allocate / Store / Load, vectors
-//!   partition, simplify
+//!   dead_allocations, partition, simplify
 //! LoweredFunction
 //! ```
 //! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the statement after each pass is written to
@@ -18,6 +18,7 @@ pub mod apply_schedule;
 pub mod bounds_inference;
 pub mod bounds_query;
 pub mod build_nests;
+pub mod dead_allocations;
 pub mod expand_math;
 pub mod facts;
 pub mod flatten;
@@ -110,6 +111,8 @@ pub fn lower_timed(
     log.after("vectorize", &body, verify::Level::Vector)?;
     body = simplify::simplify(&body);
     log.after("simplify", &body, verify::Level::Vector)?;
+    body = dead_allocations::dead_allocations(&body);
+    log.after("dead_allocations", &body, verify::Level::Vector)?;
     body = partition::partition(&body);
     log.after("partition", &body, verify::Level::Vector)?;
     body = simplify::simplify(&body);
