@@ -15,7 +15,7 @@ usage: cargo xtask TASK
   demo            setup, a release build, and both demos into out/
   test [--full]   setup, then all tests; --full adds the hour-long ones
   bench [NAME]    setup, then the benchmarks (all, or those whose name contains NAME) into benches/results/
-  peers           install and build what benchmarks compare with: Ceres (Debian, Ubuntu)
+  peers           install and build what benchmarks compare with: Ceres, Halide (Debian, Ubuntu)
   lint            formatting, clippy and docs, warnings as errors
   ci              lint, then test";
 

@@ -6,7 +6,7 @@
 //!   build_nests (bounds_inference, sliding_window,      Realize / Produce / Provide / Call
 //!     storage_folding, allocation_bounds, sinks)
 //!   simplify, flatten, unroll, vectorize, simplify,     Allocate / Store / Load, vectors
-//!   partition, simplify
+//!   dead_allocations, partition, simplify
 //! LoweredFunction
 //! ```
 //! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the statement after each pass is written to
@@ -16,7 +16,9 @@ pub mod algebra;
 pub mod allocation_bounds;
 pub mod apply_schedule;
 pub mod bounds_inference;
+pub mod bounds_query;
 pub mod build_nests;
+pub mod dead_allocations;
 pub mod expand_math;
 pub mod facts;
 pub mod flatten;
@@ -62,14 +64,17 @@ pub struct LowerOptions {
     pub dump: Option<PathBuf>,
     /// Check the invariants of statements after each pass.
     pub verify: bool,
+    /// Keep what [`crate::profile`] needs.
+    pub profile: bool,
 }
 
 impl Default for LowerOptions {
-    /// `SUMSQ_DUMP` names the folder; debug builds verify.
+    /// `SUMSQ_DUMP` names the folder; debug builds verify; `SUMSQ_PROFILE` turns profiles on.
     fn default() -> Self {
         LowerOptions {
             dump: std::env::var_os("SUMSQ_DUMP").map(PathBuf::from),
             verify: cfg!(debug_assertions),
+            profile: crate::profile::enabled(),
         }
     }
 }
@@ -91,11 +96,12 @@ pub fn lower_timed(
     let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
     let plan = plan(p, schedule)?;
     log.time("apply_schedule");
-    let Built { mut body, storage } = build_nests::build_nests(&plan)?;
+    let Built { mut body, storage, query } = build_nests::build_nests(&plan)?;
     log.after("build_nests", &body, verify::Level::Multi)?;
     body = simplify::simplify(&body);
     log.after("simplify", &body, verify::Level::Multi)?;
-    body = flatten::flatten(&body, &flatten_env(&plan, &storage));
+    let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage) };
+    body = flatten::flatten(&body, &env);
     log.after("flatten", &body, verify::Level::Flat)?;
     body = expand_math::expand_math(&body);
     log.after("expand_math", &body, verify::Level::Flat)?;
@@ -105,6 +111,8 @@ pub fn lower_timed(
     log.after("vectorize", &body, verify::Level::Vector)?;
     body = simplify::simplify(&body);
     log.after("simplify", &body, verify::Level::Vector)?;
+    body = dead_allocations::dead_allocations(&body);
+    log.after("dead_allocations", &body, verify::Level::Vector)?;
     body = partition::partition(&body);
     log.after("partition", &body, verify::Level::Vector)?;
     body = simplify::simplify(&body);
@@ -112,7 +120,8 @@ pub fn lower_timed(
     let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
     let (args, aliases) = (args(&plan, &storage), aliases(&plan, &storage));
     let records = records(&plan, &storage);
-    let f = LoweredFunction { name: p.name.clone(), args, body, relaxed, aliases, records };
+    let (name, required) = (p.name.clone(), query);
+    let f = LoweredFunction { name, args, body, relaxed, aliases, records, required };
     Ok((f, log.passes))
 }
 

@@ -57,7 +57,7 @@ impl From<Error> for Failure {
 
 fn compare(case: &Case) -> Result<(), Failure> {
     let p = &case.pipeline;
-    let options = LowerOptions { dump: None, verify: true };
+    let options = LowerOptions { verify: true, ..LowerOptions::default() };
     let lowered = lower(p, &case.schedule, &options)?;
     let compiled = Compiled::from_lowered(&lowered, Signature::of(p, &case.schedule)?, &HostTarget::host())?;
     let expected = evaluate(p, &case.bindings, &case.extents)?;

@@ -63,6 +63,7 @@ impl Build {
             relaxed: self.relaxed,
             aliases: self.aliases.clone(),
             records: vec![],
+            required: Default::default(),
         }
     }
     fn compile(self, body: Stmt) -> Compiled {
