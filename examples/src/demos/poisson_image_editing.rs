@@ -23,7 +23,8 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     let solution = run.solve(&scene.problem())?;
     let cloned = scene.cloned(&solution)?;
     let panels = [("target", &scene.target), ("pasted", &scene.pasted()), ("cloned", &cloned)];
-    run.picture("", &panels::row(&panels)?)
+    run.picture("", &panels::row(&panels)?)?;
+    run.plot()
 }
 
 /// What the first solve is given.
