@@ -133,6 +133,40 @@ impl Func {
     }
 }
 
+/// What can be called: a Func or an input.
+pub trait Source {
+    /// Element types of the tuple.
+    fn types(&self) -> Vec<ScalarType>;
+    /// Number of dimensions.
+    fn dims(&self) -> usize;
+    /// Tuple element `value` at `args`.
+    fn at(&self, args: &[Expr], value: usize) -> Expr;
+}
+
+impl Source for Func {
+    fn types(&self) -> Vec<ScalarType> {
+        Func::types(self)
+    }
+    fn dims(&self) -> usize {
+        self.vars.len()
+    }
+    fn at(&self, args: &[Expr], value: usize) -> Expr {
+        Func::at(self, args, value)
+    }
+}
+
+impl Source for Input {
+    fn types(&self) -> Vec<ScalarType> {
+        self.types.clone()
+    }
+    fn dims(&self) -> usize {
+        self.dims
+    }
+    fn at(&self, args: &[Expr], value: usize) -> Expr {
+        Input::at(self, args, value)
+    }
+}
+
 /// How the elements of a Func or input lie in memory. Coordinates `(c0, c1, ...)` of tuple element `k` are at
 /// `origin + c0*stride0 + c1*stride1 + ...`; dimension 0 is the fastest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -187,6 +221,10 @@ impl Input {
     /// Extent of dimension `d` at run time.
     pub fn extent(&self, d: usize) -> Expr {
         extent_param(&self.name, d)
+    }
+    /// `(min, extent)` of every dimension at run time, as boundary conditions want it.
+    pub fn domain(&self) -> crate::language::boundary::Domain {
+        (0..self.dims).map(|d| Some((Expr::from(0), self.extent(d)))).collect()
     }
 }
 
@@ -250,6 +288,26 @@ impl Pipeline {
     pub fn output_with(&mut self, func: &Func, layout: Layout, halo: Vec<u32>) {
         self.outputs.push(Output { func: func.name.clone(), layout, halo });
     }
+}
+
+/// The variables in some expressions, in the order of first mention.
+pub fn free_variables<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> Vec<Name> {
+    let mut seen = rustc_hash::FxHashSet::default();
+    let mut found = indexmap::IndexSet::new();
+    let mut stack: Vec<&Expr> = exprs.into_iter().collect();
+    stack.reverse();
+    while let Some(e) = stack.pop() {
+        if !seen.insert(e.id()) {
+            continue;
+        }
+        if let ExprKind::Var(name) = e.kind() {
+            found.insert(name.clone());
+        }
+        let at = stack.len();
+        e.for_each_child(|c| stack.push(c));
+        stack[at..].reverse();
+    }
+    found.into_iter().collect()
 }
 
 /// All calls in an expression, each distinct node once.

@@ -151,6 +151,9 @@ impl<'a> Intervals<'a> {
                 let a = self.span(a);
                 modulo(&a, b)
             }
+            ExprKind::Binary(Mod, _, b) if ty.is_int() && b.as_int().is_some_and(|d| d > 0) => {
+                Span::new(Expr::int(ty, 0), Expr::int(ty, b.as_int().unwrap_or(1) - 1))
+            }
             ExprKind::Binary(Mul, a, b) if is_index(e.ty()) => {
                 let (a, b) = (self.span(a), self.span(b));
                 product(&a, &b)
@@ -186,6 +189,13 @@ impl<'a> Intervals<'a> {
         let safe = match (from, to) {
             (_, ScalarType::Bool) => false,
             (f, t) if f.is_float() => t == ScalarType::I32 || t == ScalarType::I64 || t.is_float(),
+            (ScalarType::U32 | ScalarType::U64, t) if !t.is_float() && (t.bytes() <= from.bytes()) => {
+                // Constants of the span that fit are not changed.
+                let fits = |e: &Option<Expr>| {
+                    e.as_ref().and_then(Expr::as_int).is_some_and(|v| v >= 0 && t.wrap(v) == v)
+                };
+                fits(&s.min) && fits(&s.max)
+            }
             (_, ScalarType::I32 | ScalarType::I64) => true,
             (f, t) => t.is_float() || (t.bytes() > f.bytes() && !f.is_signed()),
         };

@@ -22,7 +22,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::element::{BoolByte, Element, Wide, with_element};
+use super::element::{Element, Wide, with_element};
 use super::memory::Memory;
 use crate::func::Layout;
 use crate::types::ScalarType;

@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 
 use super::buffer::Buffer;
-use super::element::{BoolByte, Element, with_element};
+use super::element::{Element, with_element};
 
 /// Number of values from which on copies run in parallel.
 const PARALLEL: usize = 1 << 16;

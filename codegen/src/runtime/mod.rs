@@ -7,7 +7,7 @@ mod memory;
 mod pool;
 
 pub use buffer::{Buffer, BufferSpec};
-pub use element::{Element, Scalar, Wide};
+pub use element::{Element, Half, Scalar, Wide};
 pub use pool::Pool;
 
 #[cfg(test)]
