@@ -23,7 +23,7 @@ pub mod types;
 
 pub use error::Error;
 pub use expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
-pub use func::{Func, Input, Layout, Output, Pipeline, RDom, RVar, Source, Update, Var};
+pub use func::{Constraint, Func, Input, Layout, Output, Pipeline, RDom, RVar, Source, Update, Var};
 pub use language::boundary;
 pub use schedule::{Directive, ForKind, LoopLevel, Memory, Schedule, StageId, Tail};
 pub use types::{ScalarType, Type};

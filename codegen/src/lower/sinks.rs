@@ -11,7 +11,6 @@ use super::intervals::Interval;
 use super::linear::{self, offset};
 use crate::error::Error;
 use crate::expr::{Expr, Name};
-use crate::func::extent_param;
 use crate::schedule::{ForKind, StageId, Tail};
 use crate::stmt::{Stmt, Target};
 use crate::types::ScalarType;
@@ -53,8 +52,8 @@ impl Nests<'_> {
         }
         let region = self.region(&f.func.name, &Level::Root)?;
         let inside = |(d, i): (usize, &Interval)| {
-            let last = offset(&extent_param(&f.func.name, d), -1);
-            self.facts.proves_le(&Expr::from(0), &i.min) && self.facts.proves_le(&i.max, &last)
+            let domain = self.domain(&f.func.name, d);
+            self.facts.proves_le(&domain.min, &i.min) && self.facts.proves_le(&i.max, &domain.max)
         };
         Ok(!region.iter().enumerate().all(inside))
     }
@@ -150,8 +149,11 @@ impl Nests<'_> {
         Ok(())
     }
 
-    fn domain(&self, name: &Name, d: usize) -> Interval {
-        Interval { min: Expr::from(0), max: offset(&extent_param(name, d), -1) }
+    /// Domain of an input or output buffer.
+    pub fn domain(&self, name: &Name, d: usize) -> Interval {
+        let shape = self.plan.pipeline.shape(name);
+        let min = shape.min(d);
+        Interval { max: offset(&linear::add(&min, &shape.extent(d)), -1), min }
     }
 
     /// Where a point that also has intermediate storage goes to the output buffer, per dimension.

@@ -6,7 +6,7 @@
 use super::substitute::nodes;
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::func::{Func, Pipeline, Update};
+use crate::func::{Constraint, Func, Layout, Pipeline, Update};
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashSet;
 
@@ -34,14 +34,43 @@ pub fn validate(p: &Pipeline) -> Result<(), Error> {
         }
     }
     for i in p.inputs.values() {
+        if i.layout == Layout::Strided && i.halo.iter().any(|&h| h > 0) {
+            return Err(error(p, format!("input {} is strided and has a halo", i.name)));
+        }
         if i.halo.len() != i.dims {
             return Err(error(p, format!("input {} needs one halo per dimension ({})", i.name, i.dims)));
+        }
+    }
+    for (name, dims, layout, constraints) in buffers(p) {
+        let wanted = if layout == Layout::Strided { dims } else { 0 };
+        if constraints.len() != wanted {
+            return Err(error(p, format!("{name} needs {wanted} constraints, it has {}", constraints.len())));
+        }
+        for c in constraints {
+            let parts = [(&c.min, Type::I32), (&c.extent, Type::I32), (&c.stride, Type::I64)];
+            for (e, ty) in parts.into_iter().filter_map(|(e, ty)| Some((e.as_ref()?, ty))) {
+                check_exprs(p, &format!("a constraint of {name}"), [e], &FxHashSet::default())?;
+                if e.ty() != ty || nodes([e]).iter().any(|n| matches!(n.kind(), ExprKind::Call { .. })) {
+                    return Err(error(
+                        p,
+                        format!("a constraint of {name} is no {ty} known before the run: {e}"),
+                    ));
+                }
+            }
         }
     }
     if p.outputs.is_empty() {
         return Err(error(p, "there is no output".into()));
     }
     Ok(())
+}
+
+/// Name, dimensions, layout and constraints of all buffers.
+fn buffers(p: &Pipeline) -> impl Iterator<Item = (&Name, usize, Layout, &[Constraint])> {
+    let inputs = p.inputs.values().map(|i| (&i.name, i.dims, i.layout, &i.constraints[..]));
+    let outputs =
+        p.outputs.iter().map(|o| (&o.func, p.funcs[&o.func].vars.len(), o.layout, &o.constraints[..]));
+    inputs.chain(outputs)
 }
 
 /// An error about the algorithm of `p`.
@@ -182,16 +211,23 @@ fn check_param(p: &Pipeline, at: &str, name: &Name, ty: Type) -> Result<(), Erro
     if p.params.get(name) == Some(&ty.scalar) {
         return Ok(());
     }
-    let is_extent = || {
+    let is_size = || {
         let (rest, d) = name.rsplit_once('.')?;
-        let buffer = rest.strip_suffix(".extent")?;
+        let (buffer, what) = rest.rsplit_once('.')?;
+        let strided = p.shape(&buffer.into()).layout == Layout::Strided;
+        let declared = match what {
+            "extent" => Type::I32,
+            "min" if strided => Type::I32,
+            "step" if strided => Type::I64,
+            _ => return None,
+        };
         let dims = match p.inputs.get(buffer) {
             Some(i) => i.dims,
             None => p.outputs.iter().any(|o| *o.func == *buffer).then(|| p.funcs[buffer].vars.len())?,
         };
-        Some(d.parse::<usize>().ok()? < dims && ty == Type::I32)
+        Some(d.parse::<usize>().ok()? < dims && ty == declared)
     };
-    match is_extent() {
+    match is_size() {
         Some(true) => Ok(()),
         _ => Err(error(p, format!("{at}: parameter {name}: {ty} is not declared"))),
     }

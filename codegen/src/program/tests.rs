@@ -22,6 +22,7 @@ fn pipeline(name: &str, inputs: &[&str], params: &[&str], value: Expr) -> Compil
         channels: 1,
         dims: 0,
         layout: Layout::Planar,
+        constraints: vec![],
         halo: vec![],
         written,
         in_place_of: None,
@@ -37,7 +38,8 @@ fn pipeline(name: &str, inputs: &[&str], params: &[&str], value: Expr) -> Compil
     let (predicate, aligned, non_temporal) = (None, false, false);
     let body = Stmt::Store { buffer: "out".into(), index: zero(), value, predicate, aligned, non_temporal };
     let f = LoweredFunction { name: name.into(), args, body, relaxed: false, aliases: vec![] };
-    Compiled::from_lowered(&f, Signature { buffers, params }, &HostTarget::host()).unwrap()
+    Compiled::from_lowered(&f, Signature { buffers, params, ..Signature::default() }, &HostTarget::host())
+        .unwrap()
 }
 
 fn run(pipeline: usize, bindings: &[(&str, BufferId)], params: &[(&str, Value)]) -> Step {

@@ -155,6 +155,24 @@ pub enum Scalar {
     F64(f64),
 }
 
+impl Scalar {
+    /// The integer, if it is one; u64 beyond i64 is the greatest i64.
+    pub fn as_int(self) -> Option<i64> {
+        Some(match self {
+            Scalar::Bool(v) => v as i64,
+            Scalar::I8(v) => v as i64,
+            Scalar::I16(v) => v as i64,
+            Scalar::I32(v) => v as i64,
+            Scalar::I64(v) => v,
+            Scalar::U8(v) => v as i64,
+            Scalar::U16(v) => v as i64,
+            Scalar::U32(v) => v as i64,
+            Scalar::U64(v) => i64::try_from(v).unwrap_or(i64::MAX),
+            Scalar::F16(_) | Scalar::F32(_) | Scalar::F64(_) => return None,
+        })
+    }
+}
+
 macro_rules! scalars {
     ($($v:ident $t:ty, $x:ident => $bits:expr;)*) => {
         impl Scalar {

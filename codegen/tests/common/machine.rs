@@ -20,6 +20,7 @@ pub struct Memory {
 /// An input or output.
 pub struct Buffer {
     types: Vec<ScalarType>,
+    min: Vec<i32>,
     extents: Vec<usize>,
     halo: Vec<usize>,
     /// One per tuple element (for records: one, interleaved).
@@ -31,10 +32,10 @@ pub struct Buffer {
 impl Buffer {
     /// Filled from a realization, halo included.
     pub fn input(r: &Realization, layout: Layout) -> Buffer {
-        let mut b = Buffer::new(&r.types, &r.extents, &r.halo, layout);
+        let mut b = Buffer::new(&r.types, &r.min, &r.extents, &r.halo, layout);
         let sizes: Vec<usize> = r.extents.iter().zip(&r.halo).map(|(n, h)| n + 2 * h).collect();
         for at in Realization::zeros(&[], &sizes).points() {
-            let at: Vec<i32> = at.iter().zip(&r.halo).map(|(c, h)| c - *h as i32).collect();
+            let at: Vec<i32> = (0..at.len()).map(|d| at[d] + r.min[d] - r.halo[d] as i32).collect();
             for k in 0..r.types.len() {
                 *b.element(k, &at).expect("allocated") = r.get(&at, k);
             }
@@ -43,11 +44,12 @@ impl Buffer {
     }
 
     /// Nothing written yet.
-    pub fn output(types: &[ScalarType], extents: &[usize], layout: Layout) -> Buffer {
-        Buffer::new(types, extents, &vec![0; extents.len()], layout)
+    pub fn output(types: &[ScalarType], domain: &[(i32, usize)], layout: Layout) -> Buffer {
+        let (min, extents): (Vec<_>, Vec<_>) = domain.iter().copied().unzip();
+        Buffer::new(types, &min, &extents, &vec![0; extents.len()], layout)
     }
 
-    fn new(types: &[ScalarType], extents: &[usize], halo: &[usize], layout: Layout) -> Buffer {
+    fn new(types: &[ScalarType], min: &[i32], extents: &[usize], halo: &[usize], layout: Layout) -> Buffer {
         let slots = if let Layout::Record(n) = layout { n as i64 } else { 1 };
         // Pitches are multiples of 16 elements (see `lower::flatten`); the gap is never legally touched.
         let mut strides = vec![];
@@ -55,7 +57,9 @@ impl Buffer {
         for (d, (n, h)) in extents.iter().zip(halo).enumerate() {
             strides.push(stride);
             stride *= (n + 2 * h) as i64;
-            if d == 0 {
+            if layout == Layout::Strided {
+                stride += 3;
+            } else if d == 0 {
                 stride = (stride + 15) / 16 * 16 + 16;
             }
         }
@@ -64,6 +68,7 @@ impl Buffer {
         let flat = vec![memory; if slots > 1 { 1 } else { types.len() }];
         Buffer {
             types: types.to_vec(),
+            min: min.to_vec(),
             extents: extents.to_vec(),
             halo: halo.to_vec(),
             flat,
@@ -73,11 +78,12 @@ impl Buffer {
     }
 
     fn element(&mut self, k: usize, at: &[i32]) -> Option<&mut Option<Value>> {
-        let inside = |((&c, &n), &h): ((&i32, &usize), &usize)| c >= -(h as i32) && c < (n + h) as i32;
+        let at: Vec<i64> = at.iter().zip(&self.min).map(|(c, m)| (c - m) as i64).collect();
+        let inside = |((&c, &n), &h): ((&i64, &usize), &usize)| c >= -(h as i64) && c < (n + h) as i64;
         if !at.iter().zip(&self.extents).zip(&self.halo).all(inside) {
             return None;
         }
-        let index: i64 = at.iter().zip(&self.strides).map(|(&c, s)| c as i64 * s).sum();
+        let index: i64 = at.iter().zip(&self.strides).map(|(c, s)| c * s).sum();
         let (plane, extra) = if let Layout::Record(_) = self.layout { (0, k as i64) } else { (k, 0) };
         let m = &mut self.flat[plane];
         m.elements.get_mut((index + extra + m.origin) as usize)
@@ -116,14 +122,17 @@ impl Machine {
     pub fn bind(&mut self, name: &Name, b: Buffer, layout: Layout) {
         for (d, n) in b.extents.iter().enumerate() {
             self.names.insert(format!("{name}.extent.{d}").into(), vec![Value::Int(*n as i64)]);
-            self.names.insert(format!("{name}.stride.{d}").into(), vec![Value::Int(b.strides[d])]);
+            self.names.insert(format!("{name}.min.{d}").into(), vec![Value::Int(b.min[d] as i64)]);
+            for stride in ["stride", "step"] {
+                self.names.insert(format!("{name}.{stride}.{d}").into(), vec![Value::Int(b.strides[d])]);
+            }
         }
         for prefix in [name.to_string(), format!("{name}.out")] {
             match layout {
                 Layout::Record(_) => {
                     self.flat.insert(prefix.into(), (name.clone(), 0));
                 }
-                Layout::Planar => {
+                Layout::Planar | Layout::Strided => {
                     for k in 0..b.types.len() {
                         self.flat.insert(format!("{prefix}.{k}").into(), (name.clone(), k));
                     }
@@ -136,7 +145,7 @@ impl Machine {
     /// An element of an output.
     pub fn output(&self, name: &Name, k: usize, at: &[i32]) -> Option<Value> {
         let b = &self.buffers[name];
-        let index: i64 = at.iter().zip(&b.strides).map(|(&c, s)| c as i64 * s).sum();
+        let index: i64 = (0..at.len()).map(|d| (at[d] - b.min[d]) as i64 * b.strides[d]).sum();
         let (plane, extra) = if let Layout::Record(_) = b.layout { (0, k as i64) } else { (k, 0) };
         b.flat[plane].elements[(index + extra + b.flat[plane].origin) as usize]
     }

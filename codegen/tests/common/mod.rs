@@ -9,7 +9,7 @@ use machine::{Buffer, Machine};
 use sumsq_codegen::expr::Name;
 use sumsq_codegen::func::Pipeline;
 use sumsq_codegen::lower::{self, LowerOptions, build_nests::build_nests};
-use sumsq_codegen::reference::{Bindings, Realization, Value, evaluate};
+use sumsq_codegen::reference::{Bindings, Realization, Value, evaluate_over};
 use sumsq_codegen::schedule::Schedule;
 use sumsq_codegen::{Error, ScalarType};
 
@@ -43,7 +43,19 @@ pub fn try_check(
     extents: &[Vec<usize>],
     tolerance: f64,
 ) -> Result<Ran, Error> {
-    let expected = evaluate(p, b, extents)?;
+    let domain = |extents: &Vec<usize>| extents.iter().map(|&n| (0, n)).collect();
+    try_check_over(p, s, b, &extents.iter().map(domain).collect::<Vec<_>>(), tolerance)
+}
+
+/// As [`try_check`] over domains, `(min, extent)` per dimension.
+pub fn try_check_over(
+    p: &Pipeline,
+    s: &Schedule,
+    b: &Bindings,
+    domains: &[Vec<(i32, usize)>],
+    tolerance: f64,
+) -> Result<Ran, Error> {
+    let expected = evaluate_over(p, b, domains)?;
     let plan = lower::plan(p, s)?;
     let built = build_nests(&plan)?;
     let nests = built.body.to_string();
@@ -60,7 +72,7 @@ pub fn try_check(
             }
         }
     };
-    let mut m = bind(p, b, extents);
+    let mut m = bind(p, b, domains);
     m.folds = plan.funcs.values().map(|f| (f.func.name.clone(), f.fold.clone())).collect();
     m.run(&built.body).map_err(|message| Error::Run {
         pipeline: p.name.clone(),
@@ -69,7 +81,7 @@ pub fn try_check(
     compare(&m, "nests", &nests);
     let f = lower::lower(p, s, &LowerOptions { dump: None, verify: true })?;
     let body = f.body.to_string();
-    let mut flat = bind(p, b, extents);
+    let mut flat = bind(p, b, domains);
     flat.run(&f.body)
         .map_err(|message| Error::Run { pipeline: p.name.clone(), message: format!("{message}\n{body}") })?;
     compare(&flat, "lowered", &body);
@@ -83,12 +95,12 @@ fn number(v: Value) -> f64 {
     }
 }
 
-fn bind(p: &Pipeline, b: &Bindings, extents: &[Vec<usize>]) -> Machine {
+fn bind(p: &Pipeline, b: &Bindings, domains: &[Vec<(i32, usize)>]) -> Machine {
     let mut m = Machine::default();
     for (n, i) in &p.inputs {
         m.bind(n, Buffer::input(&b.inputs[n], i.layout), i.layout);
     }
-    for (o, e) in p.outputs.iter().zip(extents) {
+    for (o, e) in p.outputs.iter().zip(domains) {
         let f = &p.funcs[&o.func];
         m.bind(&o.func, Buffer::output(&f.types(), e, o.layout), o.layout);
     }

@@ -4,7 +4,7 @@ use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::{Compiled, Signature};
 use sumsq_codegen::func::Pipeline;
 use sumsq_codegen::lower::{LowerOptions, lower};
-use sumsq_codegen::reference::{Bindings, Realization, Value, evaluate};
+use sumsq_codegen::reference::{Bindings, Realization, Value, evaluate_over};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Half, Pool, Scalar};
 use sumsq_codegen::schedule::Schedule;
 use sumsq_codegen::{Error, ScalarType};
@@ -20,35 +20,55 @@ pub fn execute(
     p: &Pipeline,
     compiled: &Compiled,
     b: &Bindings,
-    extents: &[Vec<usize>],
+    domains: &[Vec<(i32, usize)>],
     threads: usize,
 ) -> Result<Vec<Realization>, Error> {
     let inputs: Vec<(&str, Buffer)> = p
         .inputs
         .iter()
         .map(|(name, input)| {
-            let buffer = buffer(&input.types, &b.inputs[name].extents);
-            fill(&buffer, &b.inputs[name]);
+            let r = &b.inputs[name];
+            let buffer = buffer(&input.types, &r.min, &r.extents);
+            fill(&buffer, r);
             (&**name, buffer)
         })
         .collect();
     let types = |i: usize| p.funcs[&p.outputs[i].func].types();
-    let outputs: Vec<Buffer> = extents.iter().enumerate().map(|(i, e)| buffer(&types(i), e)).collect();
+    let outputs: Vec<Buffer> = domains
+        .iter()
+        .enumerate()
+        .map(|(i, d)| buffer(&types(i), &first(d), &d.iter().map(|d| d.1).collect::<Vec<_>>()))
+        .collect();
     let names = p.outputs.iter().map(|o| &*o.func);
     let buffers: Vec<(&str, &Buffer)> =
         inputs.iter().map(|(n, b)| (*n, b)).chain(names.zip(&outputs)).collect();
     let params: Vec<(&str, Scalar)> =
         p.params.iter().map(|(n, ty)| (&**n, scalar(*ty, b.params[n]))).collect();
     compiled.run(&Pool::new(threads), &buffers, &params)?;
-    Ok(outputs.iter().enumerate().map(|(i, b)| read(b, &types(i), &extents[i])).collect())
+    Ok(outputs.iter().enumerate().map(|(i, b)| read(b, &types(i), &domains[i])).collect())
+}
+
+fn first(domain: &[(i32, usize)]) -> Vec<i32> {
+    domain.iter().map(|d| d.0).collect()
 }
 
 /// Compiles and runs on 1 and 3 threads; every output must be the reference's, to the bit.
 pub fn agree(p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usize>]) -> Vec<Realization> {
-    let expected = evaluate(p, b, extents).unwrap_or_else(|e| panic!("{e}"));
+    let domain = |extents: &Vec<usize>| extents.iter().map(|&n| (0, n)).collect();
+    agree_over(p, s, b, &extents.iter().map(domain).collect::<Vec<_>>())
+}
+
+/// As [`agree`] over domains, `(min, extent)` per dimension.
+pub fn agree_over(
+    p: &Pipeline,
+    s: &Schedule,
+    b: &Bindings,
+    domains: &[Vec<(i32, usize)>],
+) -> Vec<Realization> {
+    let expected = evaluate_over(p, b, domains).unwrap_or_else(|e| panic!("{e}"));
     let compiled = compile(p, s).unwrap_or_else(|e| panic!("{e}\n{s}"));
     for threads in [1, 3] {
-        let got = execute(p, &compiled, b, extents, threads).unwrap_or_else(|e| panic!("{e}\n{s}"));
+        let got = execute(p, &compiled, b, domains, threads).unwrap_or_else(|e| panic!("{e}\n{s}"));
         for ((o, want), got) in p.outputs.iter().zip(&expected).zip(&got) {
             for (k, at) in
                 (0..want.types.len()).flat_map(|k| want.points().into_iter().map(move |at| (k, at)))
@@ -62,9 +82,10 @@ pub fn agree(p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usize>]) -
     expected
 }
 
-fn buffer(types: &[ScalarType], extents: &[usize]) -> Buffer {
+fn buffer(types: &[ScalarType], min: &[i32], extents: &[usize]) -> Buffer {
     let extents: Vec<i32> = extents.iter().map(|&n| n as i32).collect();
-    Buffer::new(BufferSpec::new(types[0], &extents).channels(types.len())).expect("memory for a small buffer")
+    Buffer::new(BufferSpec::new(types[0], &extents).from(min).channels(types.len()))
+        .expect("memory for a small buffer")
 }
 
 /// A parameter's value, typed.
@@ -100,8 +121,9 @@ pub fn fill(buffer: &Buffer, r: &Realization) {
 }
 
 /// The values of a buffer's domain.
-pub fn read(buffer: &Buffer, types: &[ScalarType], extents: &[usize]) -> Realization {
-    let mut r = Realization::zeros(types, extents);
+pub fn read(buffer: &Buffer, types: &[ScalarType], domain: &[(i32, usize)]) -> Realization {
+    let extents: Vec<usize> = domain.iter().map(|d| d.1).collect();
+    let mut r = Realization::zeros(types, &extents).moved_to(&first(domain));
     for (i, at) in r.points().into_iter().enumerate() {
         for (k, ty) in types.iter().enumerate() {
             r.planes[k][i] = match ty.is_float() {

@@ -1,21 +1,32 @@
 //! The meaning of the language: each theme against an oracle of its own, in the reference evaluator and as machine code.
 
 #[allow(dead_code)]
+#[path = "../common/mod.rs"]
+mod common;
+#[allow(dead_code)]
 #[path = "../common/native.rs"]
 mod native;
 
 mod boundaries;
+mod buffers;
 mod conversions;
 mod half;
 mod inline_reductions;
 mod integers;
+mod strict;
 
 use sumsq_codegen::reference::{Bindings, Realization, Value};
 use sumsq_codegen::{Pipeline, ScalarType, Schedule, Tail};
 
 /// A one-dimensional input.
 pub fn row(ty: ScalarType, values: Vec<Value>) -> Realization {
-    Realization { types: vec![ty], extents: vec![values.len()], halo: vec![0], planes: vec![values] }
+    Realization {
+        types: vec![ty],
+        min: vec![0],
+        extents: vec![values.len()],
+        halo: vec![0],
+        planes: vec![values],
+    }
 }
 
 pub fn bindings(inputs: Vec<(&str, Realization)>) -> Bindings {
