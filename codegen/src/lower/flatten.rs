@@ -196,7 +196,7 @@ impl Flatten<'_> {
             .any(|k| (0..k).any(|j| clobbers(&targets[j], alias.map(|a| a.flat(j)), &values[k])))
         {
             for (k, v) in values.iter_mut().enumerate() {
-                let name: Name = format!("{func}.value.{k}").into();
+                let name = tuple_value(func, k);
                 let var = Expr::new(ExprKind::Var(name.clone()), v.ty());
                 lets.push((name, std::mem::replace(v, var)));
             }
@@ -242,6 +242,16 @@ impl Flatten<'_> {
             c.cast(ScalarType::I64) * &d.pitch
         }))
     }
+}
+
+/// Name of element `k` of a tuple, computed before any element is stored.
+fn tuple_value(func: &Name, k: usize) -> Name {
+    format!("{func}.value.{k}").into()
+}
+
+/// Is it a name of [`tuple_value`]'s?
+pub fn is_tuple_value(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(rest, _)| rest.ends_with(".value"))
 }
 
 /// True if a store to `target` (or to the input `alias` that shares its memory) may change what `value` loads: a load at
