@@ -18,6 +18,8 @@ mod rng;
 mod run;
 mod schedules;
 mod shrink;
+#[path = "../common/smaller.rs"]
+mod smaller;
 
 use rng::Rng;
 use run::{Outcome, run};

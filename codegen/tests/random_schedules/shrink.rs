@@ -3,11 +3,10 @@
 use crate::program::{Case, layout_text};
 use crate::run::{Outcome, run};
 use crate::schedules::reads;
+use crate::smaller::smaller;
 use std::fmt::Write;
-use sumsq_codegen::lower::rewrite::{Memo, rewrite};
-use sumsq_codegen::lower::substitute::nodes;
 use sumsq_codegen::reference::{Realization, Value};
-use sumsq_codegen::{Expr, ExprKind, Func, Update};
+use sumsq_codegen::{Expr, Func, Update};
 
 /// Runs before the search gives up: every one compiles.
 const MOST_RUNS: usize = 1500;
@@ -177,33 +176,6 @@ fn simpler_updates(update: &Update) -> Vec<Update> {
     for (k, a) in update.args.iter().enumerate() {
         for e in smaller(a) {
             with(&|u| u.args[k] = e.clone());
-        }
-    }
-    out
-}
-
-/// The expression with one node replaced by an operand of its type, or by 1.
-fn smaller(e: &Expr) -> Vec<Expr> {
-    let mut all = nodes([e]);
-    // The root first, and what is near it.
-    all.truncate(60);
-    let mut out = vec![];
-    for n in all {
-        if n.as_int().is_some() || n.as_float().is_some() || matches!(n.kind(), ExprKind::Var(_)) {
-            continue;
-        }
-        let mut by = vec![];
-        if !matches!(n.kind(), ExprKind::Call { .. }) {
-            n.for_each_child(|c| {
-                if c.ty() == n.ty() {
-                    by.push(c.clone());
-                }
-            });
-        }
-        by.push(Expr::whole(n.ty(), 1));
-        for b in by {
-            let mut swap = |old: &Expr, new: Expr| if old.id() == n.id() { b.clone() } else { new };
-            out.push(rewrite(e, &mut Memo::default(), &mut swap));
         }
     }
     out
