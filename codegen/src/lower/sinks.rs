@@ -10,7 +10,7 @@ use super::build_nests::Nests;
 use super::intervals::Interval;
 use super::linear::{self, offset};
 use crate::error::Error;
-use crate::expr::{Expr, Name};
+use crate::expr::{Expr, ExprKind, Name};
 use crate::schedule::{ForKind, StageId, Tail};
 use crate::stmt::{Stmt, Target};
 use crate::types::ScalarType;
@@ -252,6 +252,15 @@ impl Nests<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Does stage `s` only store what is there already? The pure definition of an output in place of an input, if it is that input:
+    /// such an output has updates only.
+    pub fn keeps(&self, f: &FuncPlan, s: &Stage) -> bool {
+        let Some(input) = f.in_place_of.as_ref().filter(|_| s.id.stage == 0) else { return false };
+        let own: Vec<Expr> = f.func.vars.iter().map(|v| v.expr()).collect();
+        let is_input = |(k, v): (usize, &Expr)| matches!(v.kind(), ExprKind::Call { name, args, value } if name == input && *args == own && *value == k);
+        !self.storage.contains_key(&f.func.name) && s.values.iter().enumerate().all(is_input)
     }
 
     /// Records whether every point of `f` is computed once: tiles do not overlap, and within a tile a value is kept.

@@ -51,3 +51,42 @@ fn operations_round_once() {
         }
     }
 }
+
+/// Maths functions are computed in f32: at most the neighbour of the correctly rounded value.
+#[test]
+fn maths_functions() {
+    type Function = (&'static str, fn(&Expr) -> Expr, fn(f64) -> f64);
+    let functions: [Function; 8] = [
+        ("sin", Expr::sin, f64::sin),
+        ("cos", Expr::cos, f64::cos),
+        ("tan", Expr::tan, f64::tan),
+        ("exp", Expr::exp, f64::exp),
+        ("log", Expr::log, f64::ln),
+        ("atan", Expr::atan, f64::atan),
+        ("tanh", Expr::tanh, f64::tanh),
+        ("asinh", Expr::asinh, f64::asinh),
+    ];
+    let mut p = Pipeline::new("half_maths");
+    let x = Var::new("x");
+    let a = p.input(Input::new("a", &[F16], 1)).at(&[x.expr()], 0);
+    for (name, f, _) in functions {
+        let f = p.func(Func::new(name, std::slice::from_ref(&x), vec![f(&a)]));
+        p.output(&f);
+    }
+    let v: Vec<f64> = (-40..40).map(|k| F16.round(k as f64 * 0.23)).collect();
+    let given = row(F16, v.iter().map(|&x| Value::Float(x)).collect());
+    let b = bindings(vec![("a", given)]);
+    let domains: Vec<_> = functions.iter().map(|_| vec![(0, v.len())]).collect();
+    for s in scalar_and_vector(&p, 8) {
+        let compiled = crate::native::compile(&p, &s).unwrap();
+        let results = crate::native::execute(&p, &compiled, &b, &domains, 1).unwrap();
+        for ((name, _, exact), r) in functions.iter().zip(results) {
+            for (x, got) in v.iter().zip(&r.planes[0]) {
+                let (want, got) = (F16.round(exact(*x)), got.as_f64());
+                let step = (want.abs() * 2f64.powi(-10)).max(2f64.powi(-24));
+                let near = got == want || (got - want).abs() <= step || got.is_nan() && want.is_nan();
+                assert!(near, "{name} of {x} is {got}, not {want}");
+            }
+        }
+    }
+}

@@ -13,6 +13,7 @@ mod conversions;
 mod half;
 mod inline_reductions;
 mod integers;
+mod reductions;
 mod strict;
 
 use sumsq_codegen::reference::{Bindings, Realization, Value};

@@ -6,7 +6,7 @@ use sumsq_codegen::{Expr, Func, RDom, ScalarType, Var, boundary};
 impl Builder<'_> {
     /// Adds a Func called `name`, with those that it is made of.
     pub(super) fn func(&mut self, name: &str) {
-        let f = match self.rng.below(20) {
+        let f = match self.rng.below(21) {
             0..3 => self.pointwise(name),
             3..5 => self.stencil(name),
             5..7 => self.pyramid(name),
@@ -18,6 +18,7 @@ impl Builder<'_> {
             15..17 => self.scan(name),
             17 => self.inline_reduction(name),
             18 => self.extreme(name),
+            19 => self.tuple_steps(name),
             _ => self.updated(name),
         };
         self.add(f);
@@ -270,6 +271,19 @@ impl Builder<'_> {
         let values = [r.var(0), r.var(1), term].into_iter().enumerate();
         let values = values.map(|(k, v)| Expr::select(&better, v, f.at(&[], k))).collect();
         f.update(vec![], values, r)
+    }
+
+    /// A tuple whose elements follow from one another, some times.
+    fn tuple_steps(&mut self, name: &str) -> Func {
+        let (vars, at) = xy();
+        let types = [self.rng.pick(&TYPES), self.rng.pick(&TYPES)];
+        let start = types.map(|ty| self.value(ty, &at, 1)).to_vec();
+        let f = Func::new(name, &vars, start);
+        let r = RDom::new([(format!("{name}_r"), Expr::from(0), Expr::from(self.rng.range(1, 5) as i32))]);
+        let [a, b] = [0, 1].map(|k| f.at(&at, k));
+        let more = self.value(types[0], &[at[0].clone(), r.var(0)], 1);
+        let next = vec![self.accumulated(b.cast(types[0]), more), a.cast(types[1])];
+        f.update(at.to_vec(), next, r)
     }
 
     /// One or two updates of every point, or of a row.
