@@ -15,6 +15,8 @@
 //! stage is relaxed. `Min`/`Max` of floats return the other operand when one is NaN, and the second of two zeros. An f16 is
 //! rounded after every operation.
 
+mod typing;
+
 use crate::types::{ScalarType, Type};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -149,7 +151,8 @@ pub struct ExprNode {
     hash: u64,
 }
 
-/// A shared, immutable expression. Equality is structural.
+/// A shared, immutable expression. Equality is structural. Making one never fails: an ill-typed one is refused, with
+/// [`Expr::type_fault`]'s words, where a pipeline is compiled or evaluated.
 #[derive(Clone, Debug)]
 pub struct Expr(Arc<ExprNode>);
 
@@ -395,7 +398,6 @@ impl Expr {
 
     /// The bits of `self` as `scalar`, a type of the same width.
     pub fn reinterpret(&self, scalar: ScalarType) -> Expr {
-        debug_assert_eq!(self.ty().scalar.bytes(), scalar.bytes(), "width of a reinterpreted value");
         Expr::new(ExprKind::Reinterpret(self.clone()), Type { scalar, lanes: self.ty().lanes })
     }
 
@@ -408,7 +410,6 @@ impl Expr {
     /// `a op b`; both of the same type (a scalar constant of the wrong lanes is not widened here).
     pub fn binary(op: BinaryOp, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
         let (a, b) = (a.into(), b.into());
-        debug_assert_eq!(a.ty(), b.ty(), "operands of {op:?}");
         let ty = if op.is_comparison() { a.ty().as_bool() } else { a.ty() };
         Expr::new(ExprKind::Binary(op, a, b), ty)
     }
@@ -416,7 +417,6 @@ impl Expr {
     /// `cond ? a : b` on values.
     pub fn select(cond: impl Into<Expr>, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
         let (cond, a, b) = (cond.into(), a.into(), b.into());
-        debug_assert_eq!(a.ty(), b.ty(), "arms of a select");
         let ty = a.ty();
         Expr::new(ExprKind::Select(cond, a, b), ty)
     }

@@ -118,6 +118,9 @@ fn check_update(p: &Pipeline, f: &Func, k: usize, u: &Update, vars: &FxHashSet<N
     // Bounds of a reduction variable may use the pure variables, but not other reduction variables.
     for r in &u.rdom.vars {
         check_exprs(p, &at, [&r.min, &r.extent], &scope)?;
+        if [&r.min, &r.extent].iter().any(|e| e.ty() != Type::I32) {
+            return Err(error(p, format!("{at}: the bounds of {} are no i32", r.name)));
+        }
         for e in [&r.min, &r.extent] {
             let func =
                 |e: &&&Expr| matches!(e.kind(), ExprKind::Call { name, .. } if p.funcs.contains_key(name));
@@ -135,6 +138,12 @@ fn check_update(p: &Pipeline, f: &Func, k: usize, u: &Update, vars: &FxHashSet<N
     }
     let pure = scope.clone();
     scope.extend(reduction);
+    if let Some(e) = u.rdom.predicate.as_ref().filter(|e| e.ty() != Type::BOOL) {
+        return Err(error(p, format!("{at}: the predicate is {}, not bool: {e}", e.ty())));
+    }
+    if u.args.iter().any(|a| a.ty() != Type::I32) {
+        return Err(error(p, format!("{at}: a coordinate of {} is not an i32", f.name)));
+    }
     check_exprs(p, &at, u.args.iter().chain(&u.values).chain(&u.rdom.predicate), &scope)?;
     check_self_reads(p, f, &at, u, &pure)
 }
@@ -189,6 +198,9 @@ fn check_exprs<'a>(
     vars: &FxHashSet<Name>,
 ) -> Result<(), Error> {
     for e in nodes(exprs) {
+        if let Some(fault) = e.type_fault() {
+            return Err(error(p, format!("{at}: {fault}: {e}")));
+        }
         match e.kind() {
             ExprKind::Var(v) if !vars.contains(v) => {
                 return Err(error(p, format!("{at}: variable {v} is not one of its own")));

@@ -15,6 +15,7 @@ mod inline_reductions;
 mod integers;
 mod reductions;
 mod strict;
+mod types;
 
 use sumsq_codegen::reference::{Bindings, Realization, Value};
 use sumsq_codegen::{Pipeline, ScalarType, Schedule, Tail};
