@@ -1,14 +1,13 @@
 //! What the declarations of a pipeline forbid a schedule.
 //!
-//! - A pipeline with strict floats: whatever could change the value of a float. That is `relaxed`, and a float sum or product in
-//!   another order, by `rfactor` or by a reduction over the lanes of a vector.
+//! - A pipeline with strict floats: whatever could change the value of a float. That is `relaxed`, and a float reduction in
+//!   another order, by `rfactor` or over the lanes of a vector.
 //! - A strided output: being a sink or in place of an input, which need domains that start at 0 and known strides.
 //!
 //! Follows `apply_schedule`; changes nothing.
 
 use super::apply_schedule::{FuncPlan, Plan, Stage, illegal};
 use crate::error::Error;
-use crate::expr::BinaryOp;
 use crate::func::Layout;
 use crate::schedule::{ForKind, StageId};
 
@@ -31,7 +30,7 @@ fn strict(plan: &Plan, f: &FuncPlan) -> Result<(), Error> {
         Err(illegal(id, directive, rule))
     };
     if let Some(whole) = &f.partial_of
-        && f.stages.iter().any(rounds)
+        && f.stages.iter().any(floats)
     {
         let id = StageId { func: whole.clone(), stage: 1 };
         return refuse(&id, format!("rfactor(into {})", f.func.name));
@@ -41,17 +40,16 @@ fn strict(plan: &Plan, f: &FuncPlan) -> Result<(), Error> {
             return refuse(&s.id, "relaxed".into());
         }
         let lanes = s.dims.iter().find(|d| d.reduction && d.kind == ForKind::Vectorized);
-        if let Some(d) = lanes.filter(|_| rounds(s)) {
+        if let Some(d) = lanes.filter(|_| s.ops.is_some() && floats(s)) {
             return refuse(&s.id, format!("vectorize({})", d.name));
         }
     }
     Ok(())
 }
 
-/// Does the stage sum or multiply floats?
-fn rounds(s: &Stage) -> bool {
-    let ops = s.ops.iter().flatten();
-    ops.zip(&s.values).any(|(op, v)| v.ty().scalar.is_float() && matches!(op, BinaryOp::Add | BinaryOp::Mul))
+/// Does the stage store floats?
+fn floats(s: &Stage) -> bool {
+    s.values.iter().any(|v| v.ty().scalar.is_float())
 }
 
 fn strided(f: &FuncPlan) -> Result<(), Error> {

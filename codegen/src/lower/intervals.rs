@@ -47,6 +47,12 @@ impl Span {
     fn new(min: Expr, max: Expr) -> Span {
         Span { min: Some(min), max: Some(max) }
     }
+    fn constant_min(&self) -> Option<i64> {
+        self.min.as_ref()?.as_int()
+    }
+    fn constant_max(&self) -> Option<i64> {
+        self.max.as_ref()?.as_int()
+    }
     fn map(&self, f: impl Fn(&Expr) -> Expr) -> Span {
         Span { min: self.min.as_ref().map(&f), max: self.max.as_ref().map(&f) }
     }
@@ -189,17 +195,22 @@ impl<'a> Intervals<'a> {
         let safe = match (from, to) {
             (_, ScalarType::Bool) => false,
             (f, t) if f.is_float() => t == ScalarType::I32 || t == ScalarType::I64 || t.is_float(),
-            (ScalarType::U32 | ScalarType::U64, t) if !t.is_float() && (t.bytes() <= from.bytes()) => {
-                // Constants of the span that fit are not changed.
-                let fits = |e: &Option<Expr>| {
-                    e.as_ref().and_then(Expr::as_int).is_some_and(|v| v >= 0 && t.wrap(v) == v)
-                };
-                fits(&s.min) && fits(&s.max)
-            }
+            (f, t) if f.is_int() && t.is_int() => match (s.constant_min(), s.constant_max()) {
+                (Some(lo), Some(hi)) => [lo, hi].into_iter().all(|v| keeps(f, t, v)),
+                // Coordinates do not overflow; all else may.
+                _ => {
+                    t.bytes() > f.bytes() && (t.is_signed() || !f.is_signed())
+                        || (f, t) == (ScalarType::I64, ScalarType::I32)
+                }
+            },
             (_, ScalarType::I32 | ScalarType::I64) => true,
             (f, t) => t.is_float() || (t.bytes() > f.bytes() && !f.is_signed()),
         };
         if !safe {
+            if s.min.is_some() && s.max.is_some() {
+                // What was unbounded further in is bounded here.
+                self.culprit = None;
+            }
             return self.unknown(to, || format!("a conversion from {} to {}", from.name(), to.name()));
         }
         s.map(|e| match e.as_int() {
@@ -228,6 +239,16 @@ impl<'a> Intervals<'a> {
         let s = inner.span(&f.func.values[value]);
         self.culprit = self.culprit.take().or(inner.culprit);
         s
+    }
+}
+
+/// Is `v`, a value of type `from`, the same number in type `to`?
+fn keeps(from: ScalarType, to: ScalarType, v: i64) -> bool {
+    let negative = v < 0 && from != ScalarType::U64;
+    let beyond = v < 0 && from == ScalarType::U64;
+    match to {
+        ScalarType::U64 => !negative,
+        to => !beyond && to.wrap(v) == v,
     }
 }
 

@@ -60,7 +60,7 @@ impl BufferSpec {
         BufferSpec { ty, channels: 1, layout: Layout::Planar, min, extents: extents.to_vec(), halo }
     }
     /// With other first coordinates, one per dimension.
-    pub fn from(mut self, min: &[i32]) -> BufferSpec {
+    pub fn starting_at(mut self, min: &[i32]) -> BufferSpec {
         self.min = min.to_vec();
         self
     }

@@ -75,7 +75,7 @@ impl<'m> View<'m> {
             layout: Layout::Strided,
             ..BufferSpec::new(T::TYPE, &dims.iter().map(|d| d.extent).collect::<Vec<_>>())
         };
-        let spec = spec.from(&dims.iter().map(|d| d.min).collect::<Vec<_>>());
+        let spec = spec.starting_at(&dims.iter().map(|d| d.min).collect::<Vec<_>>());
         if let Some(d) = dims.iter().find(|d| d.extent < 0 || d.min.checked_add(d.extent).is_none()) {
             return Err(format!("coordinates from {} on, {} of them, are not possible", d.min, d.extent));
         }

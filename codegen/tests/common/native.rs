@@ -84,7 +84,7 @@ pub fn agree_over(
 
 fn buffer(types: &[ScalarType], min: &[i32], extents: &[usize]) -> Buffer {
     let extents: Vec<i32> = extents.iter().map(|&n| n as i32).collect();
-    Buffer::new(BufferSpec::new(types[0], &extents).from(min).channels(types.len()))
+    Buffer::new(BufferSpec::new(types[0], &extents).starting_at(min).channels(types.len()))
         .expect("memory for a small buffer")
 }
 

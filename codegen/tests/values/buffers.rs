@@ -216,7 +216,7 @@ fn buffers_of_the_wrong_kind_are_refused() {
     let dims = Dimension::dense(&[8]);
     let view = View::reading(&a, &dims).unwrap();
     let planar = Buffer::new(BufferSpec::new(I32, &[8])).unwrap();
-    let shifted = Buffer::new(BufferSpec::new(I32, &[8]).from(&[1])).unwrap();
+    let shifted = Buffer::new(BufferSpec::new(I32, &[8]).starting_at(&[1])).unwrap();
     let output = View::new(&mut b, &dims).unwrap();
     let run = |i: &Buffer, f: &Buffer| {
         let result = compiled.run(&Pool::new(1), &[("in", i), ("f", f)], &[]);

@@ -174,3 +174,27 @@ fn a_scatter_by_a_hash() {
     let r = &agree(&p, &s, &bindings(vec![("in", given)]), &[vec![12]])[0];
     assert_eq!(r.planes[0], counts.into_iter().map(Value::Int).collect::<Vec<_>>());
 }
+
+/// A coordinate that loses bits on its way to i32 has no bounds, however it was clamped before.
+#[test]
+fn a_conversion_that_wraps_bounds_nothing() {
+    let text = |from: ScalarType, limit: i64| {
+        let mut p = Pipeline::new("p");
+        let x = Var::new("x");
+        let table = p.input(Input::new("table", &[ScalarType::U8], 1));
+        let at = p.input(Input::new("at", &[from], 1)).at(&[x.expr()], 0);
+        let at = at.max(Expr::int(from, 0)).min(Expr::int(from, limit)).cast(ScalarType::I32);
+        let f = p.func(Func::new("f", &[x], vec![table.at(&[at], 0)]));
+        p.output(&f);
+        crate::native::compile(&p, &sumsq_codegen::Schedule::new())
+            .err()
+            .map_or(String::new(), |e| e.to_string())
+    };
+    for from in [ScalarType::I64, ScalarType::U64, ScalarType::U32] {
+        assert_eq!(text(from, 1000), "");
+        let why = format!("a conversion from {} to i32", from.name());
+        let message = "pipeline p: f reads table at coordinate 0, which has no bounds because of";
+        let wraps = if from == ScalarType::U32 { 1 << 31 } else { 1 << 40 };
+        assert_eq!(text(from, wraps), format!("{message} {why}; clamp the coordinate"));
+    }
+}

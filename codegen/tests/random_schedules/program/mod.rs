@@ -32,7 +32,7 @@ const TYPES: [ScalarType; 16] = [
     ScalarType::F64,
 ];
 /// Bins of a histogram.
-const BINS: i64 = 12;
+pub const BINS: i64 = 12;
 
 /// First coordinate and number of coordinates, per dimension.
 pub type Domain = Vec<(i32, usize)>;
