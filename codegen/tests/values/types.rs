@@ -51,7 +51,11 @@ fn updates_and_calls() {
     };
     let x = Expr::var("x");
     let wider = text(&|f| {
-        f.clone().update(vec![x.clone()], vec![f.at(&[x.clone()], 0).cast(ScalarType::I64)], RDom::default())
+        f.clone().update(
+            vec![x.clone()],
+            vec![f.at(std::slice::from_ref(&x), 0).cast(ScalarType::I64)],
+            RDom::default(),
+        )
     });
     assert_eq!(wider, "pipeline p: f.update(0) stores i64 into i32");
     let wide = x.cast(ScalarType::I64);
@@ -61,11 +65,15 @@ fn updates_and_calls() {
     assert_eq!(coordinate, "pipeline p: f.update(0): a coordinate of f is not an i32");
     let r = RDom::new([("r", Expr::from(0), Expr::from(3))]);
     let r = r.clone().filter(r.var(0));
-    let predicate = text(&|f| f.clone().update(vec![x.clone()], vec![f.at(&[x.clone()], 0)], r.clone()));
+    let predicate =
+        text(&|f| f.clone().update(vec![x.clone()], vec![f.at(std::slice::from_ref(&x), 0)], r.clone()));
     assert_eq!(predicate, "pipeline p: f.update(0): the predicate is i32, not bool: r");
     let r = RDom::new([("r", Expr::from(0), wide.clone())]);
-    let bounds = text(&|f| f.clone().update(vec![x.clone()], vec![f.at(&[x.clone()], 0)], r.clone()));
+    let bounds =
+        text(&|f| f.clone().update(vec![x.clone()], vec![f.at(std::slice::from_ref(&x), 0)], r.clone()));
     assert_eq!(bounds, "pipeline p: f.update(0): the bounds of r are no i32");
-    let place = text(&|f| f.clone().update(vec![wide.clone()], vec![f.at(&[x.clone()], 0)], RDom::default()));
+    let place = text(&|f| {
+        f.clone().update(vec![wide.clone()], vec![f.at(std::slice::from_ref(&x), 0)], RDom::default())
+    });
     assert_eq!(place, "pipeline p: f.update(0): a coordinate of f is not an i32");
 }
