@@ -5,11 +5,14 @@
 //! ```
 //! Extents and strides that the code asks for are taken from the bound buffers.
 
+pub mod aot;
 mod bind;
 mod signature;
 
 use std::ffi::c_void;
 use std::sync::Arc;
+
+use indexmap::IndexMap;
 
 use crate::backend::HostTarget;
 use crate::backend::abi::{Context, Failure, OUT_OF_MEMORY};
@@ -17,7 +20,9 @@ use crate::backend::llvm::Kernel;
 use crate::error::Error;
 use crate::expr::Name;
 use crate::func::Pipeline;
+use crate::lower::bounds_query::{BoundsQuery, Region};
 use crate::lower::{LowerOptions, lower};
+use crate::reference::Value;
 use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use crate::schedule::Schedule;
 use crate::stmt::LoweredFunction;
@@ -34,6 +39,7 @@ pub struct Compiled(Arc<Inner>);
 
 struct Inner {
     kernel: Kernel,
+    required: BoundsQuery,
     signature: Signature,
     plan: Plan,
 }
@@ -65,7 +71,7 @@ impl Compiled {
     ) -> Result<Compiled, Error> {
         let plan = Plan::new(f, &signature)?;
         let kernel = Kernel::compile(f, target)?;
-        Ok(Compiled(Arc::new(Inner { kernel, signature, plan })))
+        Ok(Compiled(Arc::new(Inner { kernel, required: f.required.clone(), signature, plan })))
     }
 
     /// Compiles several lowered functions on all cores, each in an LLVM context of its own. Results come in the order of
@@ -85,6 +91,15 @@ impl Compiled {
     /// Buffers and parameters that it takes.
     pub fn signature(&self) -> &Signature {
         &self.0.signature
+    }
+
+    /// Which region of each input is read for buffers of these extents and these parameters; see [`BoundsQuery::regions`].
+    pub fn required_regions(
+        &self,
+        extents: &[(&str, &[i32])],
+        params: &[(&str, Value)],
+    ) -> Result<IndexMap<Name, Region>, Error> {
+        self.0.required.regions(extents, params)
     }
 
     /// Checks buffers and parameters, once, for many runs. Every buffer and parameter of the signature is needed, in any

@@ -3,16 +3,20 @@
 //! ```text
 //! func (algorithm) + schedule -> lower (passes over stmt) -> backend (LLVM) -> runtime (pool, buffers, programs)
 //! ```
-//! `reference` evaluates the definitions directly and slowly: it is the oracle of every schedule.
+//! `reference` evaluates the definitions directly and slowly: it is the oracle of every schedule. `checked` runs
+//! statements on memory that notices races and stray accesses.
 
 pub mod backend;
+pub mod checked;
 pub mod compile;
 pub mod error;
 pub mod expr;
 pub mod func;
 pub mod language;
+pub mod loop_nest;
 pub mod lower;
 pub mod print;
+pub mod profile;
 pub mod program;
 pub mod reference;
 pub mod runtime;

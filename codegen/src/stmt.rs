@@ -9,6 +9,7 @@
 //! iterations in any order on any worker.
 
 use crate::expr::{Expr, Name};
+use crate::lower::bounds_query::BoundsQuery;
 use crate::schedule::{ForKind, Memory, StageId};
 use crate::types::ScalarType;
 
@@ -29,7 +30,7 @@ pub enum Stmt {
 
     /// Before flattening: storage for `func` over `region` (`(min, extent)` per dimension) during `body`.
     Realize { func: Name, region: Vec<(Expr, Expr)>, body: Box<Stmt> },
-    /// Before flattening: marks the code that computes a stage (for passes and for readers).
+    /// Marks the code that computes a stage (for passes and for readers; after flattening, for profiles).
     Produce { stage: StageId, body: Box<Stmt> },
     /// Before flattening: `func(args) = values`, all values computed before any store.
     /// `sink`: also (or only) goes to the output buffer, see [`Target`].
@@ -95,4 +96,8 @@ pub struct LoweredFunction {
     pub relaxed: bool,
     /// Pairs of argument buffers that may be the same memory (an output in place of an input). All others are distinct.
     pub aliases: Vec<(Name, Name)>,
+    /// Argument buffers that hold records, with their slots.
+    pub records: Vec<(Name, u8)>,
+    /// Which regions of the inputs it reads.
+    pub required: BoundsQuery,
 }

@@ -91,7 +91,7 @@ fn sliding_computes_each_row_once() {
     s.func("bx").store_at(strip).compute_at(LoopLevel::pure("out", "yi")).fold_storage("y", 4);
     let r = run_blur(&s);
     // 37 x 11: three strips, each with two rows more than it has.
-    assert_eq!(r.stores["bx"], 37 * (11 + 3 * 2), "{}", r.nests);
+    assert_eq!(r.counters.of("bx").stores, 37 * (11 + 3 * 2), "{}", r.nests);
     s.func("bx").fold_storage("y", 2);
     let (p, ..) = blur();
     let b = bindings(vec![("in", with_halo(&pattern(&[I32], &[5, 3], 3), &[1, 1]))], vec![]);
@@ -199,7 +199,8 @@ fn sweep_with_a_sink_in_a_ring() {
         let ran = check(&p, &s, &b, &[vec![w, h], vec![]], 0.0);
         if (w, h) == (37, 11) {
             // Rows of 64 = [-16, 47]: three strips of 4, 4, 3 rows, each with two more.
-            assert_eq!(ran.stores["p"], 64 * (11 + 3 * 2), "{}", ran.nests);
+            assert_eq!(ran.counters.of("p").stores, 64 * (11 + 3 * 2), "{}", ran.nests);
+            assert_eq!(ran.counters.of("p").output_stores, 37 * 11, "each point once\n{}", ran.nests);
             if std::env::var_os("SHOW").is_some() {
                 println!("{}\n\n{}", ran.nests, ran.body);
             }

@@ -19,7 +19,7 @@ usage: cargo xtask TASK
                   setup, then N (3000) random pipelines under random schedules and N random expressions, from seed S on
                   (the clock's); a failing case is shrunk and printed
   bench [NAME]    setup, then the benchmarks (all, or those whose name contains NAME) into benches/results/
-  peers           install and build what benchmarks compare with: Ceres (Debian, Ubuntu)
+  peers           install and build what benchmarks compare with: Ceres, Halide (Debian, Ubuntu)
   lint            formatting, clippy and docs, warnings as errors
   ci              lint, then test";
 

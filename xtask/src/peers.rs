@@ -4,8 +4,11 @@ use crate::apt;
 use crate::process::{Failure, root, task};
 use std::path::PathBuf;
 
-/// Ceres with SuiteSparse, a BLAS worth comparing with, and a C++ compiler.
-const PACKAGES: [&str; 3] = ["libceres-dev", "libopenblas0-pthread", "g++"];
+/// Ceres with SuiteSparse, a BLAS worth comparing with, a C++ compiler, and what makes Python environments.
+const PACKAGES: [&str; 4] = ["libceres-dev", "libopenblas0-pthread", "g++", "python3-venv"];
+
+/// Halide's Python package.
+const HALIDE: &str = "halide==21.0.0";
 
 const SOURCES: &str = "benches/peers/ceres";
 
@@ -16,6 +19,19 @@ pub fn setup() -> Result<(), Failure> {
     let program = program.to_string_lossy();
     task(&command(&sources()?, &program)).run()?;
     println!("built {program}");
+    halide()
+}
+
+/// Halide in a Python environment of its own, `peers/halide`.
+fn halide() -> Result<(), Failure> {
+    let environment = folder()?.join("halide");
+    let python = environment.join("bin/python");
+    let (environment, python) = (environment.to_string_lossy(), python.to_string_lossy());
+    if !std::path::Path::new(&*python).is_file() {
+        task(&["python3", "-m", "venv", &environment]).run()?;
+    }
+    task(&[&python, "-m", "pip", "install", "--quiet", HALIDE]).run()?;
+    println!("installed {HALIDE} in {environment}");
     Ok(())
 }
 
@@ -27,7 +43,7 @@ fn install() -> Result<(), Failure> {
         ));
     }
     let missing = apt::missing(&PACKAGES);
-    if missing.is_empty() { Ok(()) } else { apt::install("Ceres", &missing, || Ok(())) }
+    if missing.is_empty() { Ok(()) } else { apt::install("the peers", &missing, || Ok(())) }
 }
 
 /// The C++ files, sorted.

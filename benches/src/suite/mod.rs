@@ -4,6 +4,8 @@ mod ablation;
 mod ceres;
 mod ceres_problems;
 mod compile;
+mod engine;
+mod engine_pipelines;
 mod explicit;
 mod materialize;
 mod pcg;
@@ -27,4 +29,5 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("ablation", || Ok(ablation::run())),
     ("materialize", || Ok(materialize::run())),
     ("ceres", ceres::run),
+    ("engine", engine::run),
 ];

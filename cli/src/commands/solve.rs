@@ -31,6 +31,8 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
         report::write_plot(path, &name, &solved.report)?;
     }
     print!("{}", report::table(&solved.report));
+    // Empty unless SUMSQ_PROFILE asked for it when the pipelines were compiled.
+    eprint!("{}", sumsq::codegen::profile::report());
     let code = if solved.report.non_finite { NOT_GOOD } else { 0 };
     Ok(ExitCode::from(code))
 }

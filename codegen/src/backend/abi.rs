@@ -200,6 +200,10 @@ pub const PARALLEL_FOR: &str = "sumsq_parallel_for";
 pub const ALLOC: &str = "sumsq_alloc";
 /// Name of its counterpart.
 pub const FREE: &str = "sumsq_free";
+/// Name of the function that says which Func a thread computes, see [`crate::profile`].
+pub const PROFILE_ENTER: &str = "sumsq_profile_enter";
+/// Name of the function that says what was allocated for a Func.
+pub const PROFILE_ALLOCATE: &str = "sumsq_profile_allocate";
 /// Prefix of the maths functions: LLVM must not take them for the C library's and fold calls its own way.
 pub const MATH_PREFIX: &str = "sumsq_";
 
@@ -236,6 +240,8 @@ pub fn symbols() -> Vec<(String, usize)> {
         (PARALLEL_FOR.into(), parallel_for as *const () as usize),
         (ALLOC.into(), alloc as *const () as usize),
         (FREE.into(), free as *const () as usize),
+        (PROFILE_ENTER.into(), crate::profile::enter as *const () as usize),
+        (PROFILE_ALLOCATE.into(), crate::profile::allocate as *const () as usize),
         ("memcpy".into(), memcpy as *const () as usize),
         ("memmove".into(), memmove as *const () as usize),
         ("memset".into(), memset as *const () as usize),

@@ -22,7 +22,7 @@ pub(super) struct Plan {
 }
 
 /// Where a scalar argument comes from.
-enum Source {
+pub(super) enum Source {
     /// Minimum of dimension `.1` of slot `.0`.
     Min(usize, usize, ScalarType),
     /// Extent of dimension `.1` of slot `.0`.
@@ -63,6 +63,16 @@ impl Plan {
 
     fn error(&self, name: &str, message: impl Into<String>) -> Error {
         bind_error(&self.pipeline, name, message)
+    }
+
+    /// Slot and plane of each pointer.
+    pub fn pointers(&self) -> &[(usize, usize)] {
+        &self.pointers
+    }
+
+    /// Where each scalar comes from.
+    pub fn scalars(&self) -> &[Source] {
+        &self.scalars
     }
 
     /// Length of the array of pointers.

@@ -277,6 +277,11 @@ impl Nests<'_> {
                 }
             }
         }
+        if self.plan.pipeline.inputs.contains_key(name)
+            && let Some(region) = dims.iter().cloned().collect::<Option<Vec<_>>>()
+        {
+            self.required.push((name.clone(), region));
+        }
         let mut checks = vec![];
         for (d, i) in dims.into_iter().enumerate() {
             let Some(i) = i else { continue };

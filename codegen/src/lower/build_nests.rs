@@ -11,6 +11,7 @@
 
 use super::apply_schedule::{FuncPlan, Level, Plan, Split, Stage, illegal, origin};
 use super::bounds_inference::{Uses, uses};
+use super::bounds_query::BoundsQuery;
 use super::facts::{Definition, Definitions};
 use super::intervals::Interval;
 use super::linear::{self, Linear, add, mul, offset, sub};
@@ -66,6 +67,8 @@ pub struct Nests<'p> {
     pub own: FxHashMap<Name, Vec<Interval>>,
     /// Outputs each of whose points is computed once.
     pub once: FxHashSet<Name>,
+    /// Regions of the inputs.
+    pub required: Vec<(Name, Vec<Interval>)>,
     /// Loops and gates, outermost first.
     pub around: Vec<Around>,
     /// Lets of the levels being opened.
@@ -80,6 +83,8 @@ pub struct Built {
     pub body: Stmt,
     /// Storage by Func.
     pub storage: FxHashMap<Name, Storage>,
+    /// Which regions of the inputs are read.
+    pub query: BoundsQuery,
 }
 
 /// Builds the statement of `plan`. After: every name is bound; no region is symbolic.
@@ -95,6 +100,7 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
         storage: FxHashMap::default(),
         own: FxHashMap::default(),
         once: FxHashSet::default(),
+        required: vec![],
         around: vec![],
         pending: vec![],
         opened: FxHashMap::default(),
@@ -102,7 +108,9 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
     nests.check_sinks()?;
     let body = nests.level(&Level::Root, &mut |_| Ok(Stmt::Block(vec![])))?;
     nests.check_in_place()?;
-    Ok(Built { body, storage: nests.storage })
+    let lets = nests.opened.remove(&Level::Root).unwrap_or_default();
+    let query = BoundsQuery { pipeline: plan.pipeline.name.clone(), lets, inputs: nests.required };
+    Ok(Built { body, storage: nests.storage, query })
 }
 
 /// Something placed as far out as its variables allow.

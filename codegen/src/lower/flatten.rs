@@ -1,6 +1,7 @@
 //! From coordinates to flat buffers.
 //!
-//! Before: `Realize`, `Produce`, `Provide` and `Call`. After: `Allocate`, `Store` and `Load`, and none of those.
+//! Before: `Realize`, `Produce`, `Provide` and `Call`. After: `Allocate`, `Store` and `Load`, and none of those
+//! (but for `Produce` in pipelines that are profiled).
 //! Follows storage folding and allocation bounds (regions are final); precedes unrolling and vectorising, so that those
 //! see one-dimensional indices only.
 //!
@@ -69,6 +70,8 @@ pub struct FlattenEnv {
     pub inputs: FxHashMap<Name, External>,
     /// Outputs by the name of their Func.
     pub outputs: FxHashMap<Name, External>,
+    /// `Produce` stays, for profiles.
+    pub keep_produce: bool,
 }
 
 impl External {
@@ -115,7 +118,7 @@ impl Flatten<'_> {
             Stmt::Realize { func, region, body } if self.env.funcs.contains_key(func) => {
                 self.realize(func, region, body)
             }
-            Stmt::Produce { body, .. } => self.stmt(body),
+            Stmt::Produce { body, .. } if !self.env.keep_produce => self.stmt(body),
             Stmt::Provide { func, args, values, to } => self.provide(func, args, values, to),
             s => {
                 // Expressions first: the two closures cannot share `self`.

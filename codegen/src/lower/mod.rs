@@ -6,7 +6,7 @@
 //!   build_nests (bounds_inference, sliding_window,      Realize / Produce / Provide / Call
 //!     storage_folding, allocation_bounds, sinks)
 //!   simplify, flatten, unroll, vectorize, simplify,     Allocate / Store / Load, vectors
-//!   partition, simplify
+//!   dead_allocations, partition, simplify
 //! LoweredFunction
 //! ```
 //! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the statement after each pass is written to
@@ -16,8 +16,10 @@ pub mod algebra;
 pub mod allocation_bounds;
 pub mod apply_schedule;
 pub mod bounds_inference;
+pub mod bounds_query;
 pub mod build_nests;
 pub mod contracts;
+pub mod dead_allocations;
 pub mod expand_math;
 pub mod facts;
 pub mod flatten;
@@ -63,14 +65,17 @@ pub struct LowerOptions {
     pub dump: Option<PathBuf>,
     /// Check the invariants of statements after each pass.
     pub verify: bool,
+    /// Keep what [`crate::profile`] needs.
+    pub profile: bool,
 }
 
 impl Default for LowerOptions {
-    /// `SUMSQ_DUMP` names the folder; debug builds verify.
+    /// `SUMSQ_DUMP` names the folder; debug builds verify; `SUMSQ_PROFILE` turns profiles on.
     fn default() -> Self {
         LowerOptions {
             dump: std::env::var_os("SUMSQ_DUMP").map(PathBuf::from),
             verify: cfg!(debug_assertions),
+            profile: crate::profile::enabled(),
         }
     }
 }
@@ -92,11 +97,12 @@ pub fn lower_timed(
     let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
     let plan = plan(p, schedule)?;
     log.time("apply_schedule");
-    let Built { mut body, storage } = build_nests::build_nests(&plan)?;
+    let Built { mut body, storage, query } = build_nests::build_nests(&plan)?;
     log.after("build_nests", &body, verify::Level::Multi)?;
     body = simplify::simplify(&body);
     log.after("simplify", &body, verify::Level::Multi)?;
-    body = flatten::flatten(&body, &flatten_env(&plan, &storage));
+    let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage) };
+    body = flatten::flatten(&body, &env);
     log.after("flatten", &body, verify::Level::Flat)?;
     body = expand_math::expand_math(&body);
     log.after("expand_math", &body, verify::Level::Flat)?;
@@ -106,13 +112,17 @@ pub fn lower_timed(
     log.after("vectorize", &body, verify::Level::Vector)?;
     body = simplify::simplify(&body);
     log.after("simplify", &body, verify::Level::Vector)?;
+    body = dead_allocations::dead_allocations(&body);
+    log.after("dead_allocations", &body, verify::Level::Vector)?;
     body = partition::partition(&body);
     log.after("partition", &body, verify::Level::Vector)?;
     body = simplify::simplify(&body);
     log.after("simplify", &body, verify::Level::Vector)?;
     let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
     let (args, aliases) = (args(&plan, &storage), aliases(&plan, &storage));
-    let f = LoweredFunction { name: p.name.clone(), args, body, relaxed, aliases };
+    let records = records(&plan, &storage);
+    let (name, required) = (p.name.clone(), query);
+    let f = LoweredFunction { name, args, body, relaxed, aliases, records, required };
     Ok((f, log.passes))
 }
 
@@ -234,6 +244,17 @@ fn args(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<Arg
     }
     args.extend(p.params.iter().map(|(n, ty)| Arg { name: n.clone(), ty: *ty, kind: ArgKind::Scalar }));
     args
+}
+
+/// The flat buffers that hold records, with their slots.
+fn records(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<(Name, u8)> {
+    let inputs = plan.pipeline.inputs.values().map(|i| (i.name.clone(), i.layout));
+    let outputs = plan.pipeline.outputs.iter().map(|o| (output_buffer(&o.func, storage), o.layout));
+    let slots = |(name, layout): (Name, Layout)| match layout {
+        Layout::Record(n) => Some((name, n)),
+        Layout::Planar | Layout::Strided => None,
+    };
+    inputs.chain(outputs).filter_map(slots).collect()
 }
 
 /// Names, times, dumps and checks passes.

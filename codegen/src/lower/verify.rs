@@ -8,7 +8,7 @@
 //!
 //! By level:
 //! - [`Level::Multi`] (before flattening): no `Allocate`, `Store`, `Load`.
-//! - [`Level::Flat`] (after): no `Realize`, `Produce`, `Provide`, `Call`.
+//! - [`Level::Flat`] (after): no `Realize`, `Provide`, `Call`; `Produce` only where profiled.
 //! - [`Level::Vector`] (after vectorising): also no `Vectorized` or `Unrolled` loop; conditions of `If`, bounds of loops, sizes
 //!   and assertions are scalar; a store's value and predicate have its index's lanes. Before it, there are no vectors at all.
 //!
@@ -81,10 +81,7 @@ impl Verifier {
                 }
                 self.stmt(body)
             }
-            Stmt::Produce { stage, body } => {
-                require(!flat, || format!("produce {stage} after flattening"))?;
-                self.stmt(body)
-            }
+            Stmt::Produce { body, .. } => self.stmt(body),
             Stmt::Provide { func, args, values, .. } => {
                 require(!flat, || format!("{func}(...) = ... after flattening"))?;
                 for a in args {

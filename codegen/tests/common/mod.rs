@@ -1,14 +1,9 @@
 //! Runs statements of every level on checked memory, and compares with the reference evaluator.
 //!
-//! Memory knows which elements were written: reading one that was not, or touching one outside of its buffer, is an
-//! error, so that regions, guards and storage are tested and not only results.
+//! See [`sumsq_codegen::checked`] for what that notices beside wrong results.
 
-mod machine;
-
-use machine::{Buffer, Machine};
-use sumsq_codegen::expr::Name;
+use sumsq_codegen::checked::{Counters, Run, run_lowered_over, run_nests_over};
 use sumsq_codegen::func::Pipeline;
-use sumsq_codegen::lower::{self, LowerOptions, build_nests::build_nests};
 use sumsq_codegen::reference::{Bindings, Realization, Value, evaluate_over};
 use sumsq_codegen::schedule::Schedule;
 use sumsq_codegen::{Error, ScalarType};
@@ -16,13 +11,17 @@ use sumsq_codegen::{Error, ScalarType};
 /// What a run left behind.
 pub struct Ran {
     /// The nests, as text.
+    #[allow(dead_code, reason = "not every test file looks at it")]
     pub nests: String,
     /// The lowered body, as text.
     #[allow(dead_code, reason = "not every test file looks at it")]
     pub body: String,
-    /// How often the elements of each Func were stored in intermediate storage by the nests.
+    /// What the nests counted.
     #[allow(dead_code, reason = "not every test file looks at it")]
-    pub stores: std::collections::HashMap<Name, usize>,
+    pub counters: Counters,
+    /// What the lowered function counted.
+    #[allow(dead_code, reason = "not every test file looks at it")]
+    pub lowered: Counters,
 }
 
 /// Lowers, runs both the nests and the lowered function, and compares every output with the reference: integers and
@@ -48,6 +47,7 @@ pub fn try_check(
 }
 
 /// As [`try_check`] over domains, `(min, extent)` per dimension.
+#[allow(dead_code, reason = "not every test file uses it")]
 pub fn try_check_over(
     p: &Pipeline,
     s: &Schedule,
@@ -56,36 +56,24 @@ pub fn try_check_over(
     tolerance: f64,
 ) -> Result<Ran, Error> {
     let expected = evaluate_over(p, b, domains)?;
-    let plan = lower::plan(p, s)?;
-    let built = build_nests(&plan)?;
-    let nests = built.body.to_string();
-    let compare = |m: &Machine, level: &str, text: &str| {
-        for (o, want) in p.outputs.iter().zip(&expected) {
+    let compare = |run: &Run, level: &str| {
+        for ((o, want), came) in p.outputs.iter().zip(&expected).zip(&run.outputs) {
             for (k, plane) in want.planes.iter().enumerate() {
                 let scale = plane.iter().fold(1.0f64, |a, v| a.max(number(*v).abs()));
                 for (i, at) in want.points().iter().enumerate() {
-                    let got = m.output(&o.func, k, at);
-                    let near = |g: Value| (number(g) - number(plane[i])).abs() <= tolerance * scale;
-                    let same = got.is_some_and(|g| g.same(plane[i]) || near(g));
+                    let (got, text) = (came.planes[k][i], &run.text);
+                    let near = (number(got) - number(plane[i])).abs() <= tolerance * scale;
+                    let same = got.same(plane[i]) || near;
                     assert!(same, "{level}: {}.{k}{at:?} is {got:?}, not {:?}\n{text}", o.func, plane[i]);
                 }
             }
         }
     };
-    let mut m = bind(p, b, domains);
-    m.folds = plan.funcs.values().map(|f| (f.func.name.clone(), f.fold.clone())).collect();
-    m.run(&built.body).map_err(|message| Error::Run {
-        pipeline: p.name.clone(),
-        message: format!("nests: {message}\n{nests}"),
-    })?;
-    compare(&m, "nests", &nests);
-    let f = lower::lower(p, s, &LowerOptions { dump: None, verify: true })?;
-    let body = f.body.to_string();
-    let mut flat = bind(p, b, domains);
-    flat.run(&f.body)
-        .map_err(|message| Error::Run { pipeline: p.name.clone(), message: format!("{message}\n{body}") })?;
-    compare(&flat, "lowered", &body);
-    Ok(Ran { nests, body, stores: m.stores })
+    let nests = run_nests_over(p, s, b, domains)?;
+    compare(&nests, "nests");
+    let lowered = run_lowered_over(p, s, b, domains)?;
+    compare(&lowered, "lowered");
+    Ok(Ran { nests: nests.text, body: lowered.text, counters: nests.counters, lowered: lowered.counters })
 }
 
 fn number(v: Value) -> f64 {
@@ -93,21 +81,6 @@ fn number(v: Value) -> f64 {
         Value::Int(i) => i as f64,
         Value::Float(x) => x,
     }
-}
-
-fn bind(p: &Pipeline, b: &Bindings, domains: &[Vec<(i32, usize)>]) -> Machine {
-    let mut m = Machine::default();
-    for (n, i) in &p.inputs {
-        m.bind(n, Buffer::input(&b.inputs[n], i.layout), i.layout);
-    }
-    for (o, e) in p.outputs.iter().zip(domains) {
-        let f = &p.funcs[&o.func];
-        m.bind(&o.func, Buffer::output(&f.types(), e, o.layout), o.layout);
-    }
-    for (n, v) in &b.params {
-        m.names.insert(n.clone(), vec![*v]);
-    }
-    m
 }
 
 /// Small whole numbers, different at neighbouring points, for which sums are exact.

@@ -11,7 +11,7 @@ use sumsq_codegen::{Error, ScalarType};
 
 /// Lowers, with the verifier on, and compiles.
 pub fn compile(p: &Pipeline, s: &Schedule) -> Result<Compiled, Error> {
-    let options = LowerOptions { dump: None, verify: true };
+    let options = LowerOptions { verify: true, ..LowerOptions::default() };
     Compiled::from_lowered(&lower(p, s, &options)?, Signature::of(p, s)?, &HostTarget::host())
 }
 

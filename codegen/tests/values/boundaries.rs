@@ -85,7 +85,10 @@ fn the_interior_is_free() {
         p.output(&f);
         let mut s = Schedule::new();
         s.func("f").vectorize("x", 8, Tail::GuardWithIf);
-        let body = lower(&p, &s, &LowerOptions { dump: None, verify: true }).unwrap().body.to_string();
+        let body = lower(&p, &s, &LowerOptions { verify: true, ..LowerOptions::default() })
+            .unwrap()
+            .body
+            .to_string();
         let interior = body.split("} else {").next().unwrap();
         let line = interior.lines().find(|l| l.trim_start().starts_with("f.0[")).unwrap();
         assert_eq!(line.matches("in.0[ramp(").count(), 2, "{body}");

@@ -261,7 +261,8 @@ fn updates_in_place_of_an_input() {
     p.output(&f);
     let mut s = Schedule::new();
     s.func("f").in_place_of("in");
-    let body = lower(&p, &s, &LowerOptions { dump: None, verify: true }).unwrap().body.to_string();
+    let body =
+        lower(&p, &s, &LowerOptions { verify: true, ..LowerOptions::default() }).unwrap().body.to_string();
     assert_eq!(body.matches("f.0[").count(), 3, "one store of two loads: {body}");
     let compiled = compile(&p, &s).unwrap_or_else(|e| panic!("{e}"));
     let buffer = Buffer::new(BufferSpec::new(I32, &[9])).unwrap();

@@ -1,6 +1,7 @@
 //! Loads and stores.
 //!
-//! A dense access is one vector load or store; lanes a constant stride apart, or anywhere, are `llvm.masked.gather`
+//! A dense access is one vector load or store, a load of every second to fourth element (or of all backwards) so many dense ones
+//! and shuffles; other lanes a constant stride apart, or anywhere, are `llvm.masked.gather`
 //! and `scatter`, which LLVM turns into scalar accesses where the CPU has no such instruction (bytes, for one). A masked
 //! access touches only the elements of its true lanes. Bool is a byte in memory, and anything but 0 is true.
 //!
@@ -14,8 +15,12 @@ use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 use super::alias::Group;
 use super::expr::ExprEmitter;
 use super::ir::Val;
+use super::scope::GroupSet;
 use crate::expr::{Expr, ExprKind};
 use crate::types::{ScalarType, Type};
+
+/// Longest stride for which all elements between the lanes are loaded.
+const MAX_STRIDE: i64 = 4;
 
 /// How the lanes of an index lie.
 pub(super) enum Access<'f> {
@@ -80,19 +85,32 @@ impl<'f> ExprEmitter<'f> {
     }
 
     /// A load whose operands are done, and its group. Lanes with a false predicate give 0.
+    /// `loads` are the groups that the operands were loaded from.
     pub fn load(
-        &self,
+        &mut self,
         buffer: &str,
         index: &'f Expr,
         predicate: Option<&'f Expr>,
+        loads: GroupSet,
         ty: Type,
     ) -> Result<(Val, Group), String> {
         let ir = self.ir;
         let group = self.group(buffer)?;
         let access = Access::of(index);
+        let mask = predicate.map(|e| self.done(e)).transpose()?;
+        if let Some(slots) = self.slots(buffer, &access, predicate, ty) {
+            let depends = loads.union(GroupSet::of(group));
+            return Ok((self.load_slot(buffer, &access, mask, slots, depends, ty)?, group));
+        }
+        if let (Access::Strided(first, stride), None) = (&access, predicate)
+            && (*stride == -1 || (2..=MAX_STRIDE.min(ty.lanes as i64)).contains(stride))
+            && !self.aliasing.in_registers(buffer, first, ty.lanes)
+        {
+            let v = self.strided_load(buffer, first, *stride, ty, group)?;
+            return Ok((self.to_register(v, ty), group));
+        }
         let p = self.address(buffer, &access, ty)?;
         let (memory, align) = (ir.memory_ty(ty), ty.scalar.bytes() as u32);
-        let mask = predicate.map(|e| self.done(e)).transpose()?;
         let value = match (&access, mask) {
             (Access::Scalar(_) | Access::Dense(_), None) => ir.load(memory, p, align),
             // One lane: a vector of one, which becomes a branch.
@@ -125,6 +143,47 @@ impl<'f> ExprEmitter<'f> {
         };
         self.mark_load(value, group);
         Ok((self.to_register(value, ty), group))
+    }
+
+    /// Lanes a small stride apart: dense loads of the elements from the first to the last lane's, and shuffles. Nothing else is
+    /// touched: the last load ends with the last lane.
+    fn strided_load(
+        &self,
+        buffer: &str,
+        first: &'f Expr,
+        stride: i64,
+        ty: Type,
+        group: Group,
+    ) -> Result<Val, String> {
+        let ir = self.ir;
+        let (n, element) = (ty.lanes as i64, ir.memory_ty(Type::of(ty.scalar)));
+        let p = self.address(buffer, &Access::Scalar(first), ty)?;
+        let dense = |offset: i64| {
+            let p = ir.element_ptr(element, p, ir.int(Type::I64, offset));
+            let v = ir.load(ir.memory_ty(ty), p, ty.scalar.bytes() as u32);
+            self.mark_load(v, group);
+            v
+        };
+        if stride < 0 {
+            return Ok(ir.pick(dense(1 - n), &(0..ty.lanes).rev().collect::<Vec<_>>()));
+        }
+        let offsets: Vec<i64> = (0..stride - 1).map(|j| j * n).chain([(n - 1) * (stride - 1)]).collect();
+        let loads: Vec<Val> = offsets.iter().map(|&o| dense(o)).collect();
+        // Load and lane in it of each of our lanes.
+        let place = |i: i64| {
+            let j = (i * stride / n).min(stride - 1) as usize;
+            (j, i * stride - offsets[j])
+        };
+        let mut all = loads[0];
+        for (j, &v) in loads.iter().enumerate().skip(1) {
+            let lane = |i: i64| match place(i) {
+                (from, lane) if from == j => n + lane,
+                (0, lane) if j == 1 => lane,
+                _ => i,
+            };
+            all = ir.shuffle(all, v, &(0..n).map(|i| lane(i) as u16).collect::<Vec<_>>());
+        }
+        Ok(all)
     }
 
     /// A store whose operands (index operand, value, predicate) are done.
@@ -187,11 +246,11 @@ impl<'f> ExprEmitter<'f> {
         Ok(())
     }
 
-    fn group(&self, buffer: &str) -> Result<Group, String> {
+    pub fn group(&self, buffer: &str) -> Result<Group, String> {
         self.aliasing.group(buffer).ok_or_else(|| format!("buffer {buffer} is not declared"))
     }
 
-    fn mark_load(&self, v: Val, group: Group) {
+    pub fn mark_load(&self, v: Val, group: Group) {
         self.aliasing.annotate(self.ir, v, group);
         if self.aliasing.is_read_only(group) {
             self.ir.annotate(v, "invariant.load", self.ir.meta(&[]));

@@ -9,7 +9,7 @@
 //! | `alias.rs` | which buffers may share memory |
 //! | `scope.rs` | values of names and of expressions already emitted |
 //! | `expr.rs` | expressions; `arith.rs` their operators, `memory.rs` loads and stores |
-//! | `stmt.rs` | statements; `parallel.rs` outlined loop bodies |
+//! | `stmt.rs` | statements; `parallel.rs` outlined loop bodies, `profile.rs` who computes |
 //! | `optimize.rs` | target machine, pass list, object and assembly |
 //! | `jit.rs` | linking into this process |
 //!
@@ -24,6 +24,8 @@ mod jit;
 mod memory;
 mod optimize;
 mod parallel;
+mod profile;
+mod record;
 mod scope;
 mod stmt;
 
@@ -83,6 +85,21 @@ impl Kernel {
     pub fn entry(&self) -> EntryFn {
         self.code.entry()
     }
+}
+
+/// `f` as an object file whose entry point is called `symbol`, and its assertions as in [`Kernel`].
+pub fn object(
+    f: &LoweredFunction,
+    symbol: &str,
+    target: &HostTarget,
+) -> Result<(Vec<u8>, Vec<String>), Error> {
+    let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
+    let machine = Machine::new(target).map_err(fail)?;
+    let module = emit(f, target, &machine).map_err(fail)?;
+    machine.optimize(&module.ir).map_err(fail)?;
+    module.ir.rename(module.entry, symbol);
+    let object = machine.object(&module.ir).map_err(fail)?;
+    Ok((object.bytes().to_vec(), module.assertions))
 }
 
 /// The stages of `f` as text, without loading it.

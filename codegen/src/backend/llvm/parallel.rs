@@ -87,6 +87,7 @@ impl<'f> StmtEmitter<'f> {
         }
         let i = ir.param(fun, 2);
         self.exprs.scopes.bind(var, i);
+        self.profile_worker();
         let done = self.stmt(body);
         self.frame_exit();
         self.frame = outer;

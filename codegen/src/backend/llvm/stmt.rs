@@ -7,6 +7,7 @@ use super::arith::Arith;
 use super::expr::ExprEmitter;
 use super::ir::{Block, Fun, Ir, Val};
 use super::memory::{Access, StoreFlags};
+use super::profile::Profile;
 use super::scope::{GroupSet, Scopes};
 use crate::backend::abi::{ALLOC, FAIL, FREE};
 use crate::backend::target::HostTarget;
@@ -36,6 +37,7 @@ pub(super) fn emit_function(f: &LoweredFunction, target: &HostTarget) -> Result<
     }
     let aliasing = Aliasing::new(&ir, f);
     let mut emitter = StmtEmitter {
+        profile: Profile::of(f),
         exprs: ExprEmitter { ir: &ir, aliasing: &aliasing, scopes: Scopes::new() },
         target,
         frame: Frame::entry(&ir, target, &f.name),
@@ -49,6 +51,15 @@ pub(super) fn emit_function(f: &LoweredFunction, target: &HostTarget) -> Result<
     Ok(Module { ir, entry, assertions })
 }
 
+/// A heap block, and for profiles the slot of its Func and its size.
+#[derive(Clone, Copy)]
+pub(super) struct HeapBlock {
+    /// Its address.
+    pub address: Val,
+    /// See [`crate::profile`].
+    pub profile: Option<(u32, Val)>,
+}
+
 /// The LLVM function being filled.
 pub(super) struct Frame {
     /// The function.
@@ -58,7 +69,9 @@ pub(super) struct Frame {
     /// The call's [`crate::backend::abi::Context`].
     pub context: Val,
     /// Heap blocks to free on the way out, innermost last.
-    pub heap: Vec<Val>,
+    pub heap: Vec<HeapBlock>,
+    /// What the thread computed before each of the Funcs that it computes here, innermost last.
+    pub producing: Vec<Val>,
     /// True for an outlined body, which returns nothing.
     pub is_body: bool,
     /// True once a non-temporal store was emitted.
@@ -82,7 +95,15 @@ impl Frame {
         ir.at_end(entry);
         ir.br(start);
         ir.at_end(start);
-        Frame { fun, entry, context: ir.param(fun, 0), heap: vec![], is_body, non_temporal: false }
+        Frame {
+            fun,
+            entry,
+            context: ir.param(fun, 0),
+            heap: vec![],
+            producing: vec![],
+            is_body,
+            non_temporal: false,
+        }
     }
 }
 
@@ -94,6 +115,8 @@ pub(super) struct StmtEmitter<'f> {
     pub target: &'f HostTarget,
     /// The function being filled.
     pub frame: Frame,
+    /// Who computes, if that is asked for.
+    pub profile: Option<Profile>,
     /// Messages so far.
     pub assertions: Vec<String>,
     /// Outlined bodies so far.
@@ -162,7 +185,7 @@ impl<'f> StmtEmitter<'f> {
             Stmt::Realize { func, .. } | Stmt::Provide { func, .. } => {
                 Err(format!("a multi-dimensional statement of {func} was left by lowering"))
             }
-            Stmt::Produce { body, .. } => self.stmt(body),
+            Stmt::Produce { stage, body } => self.produce(&stage.func, body),
         }
     }
 
@@ -288,7 +311,7 @@ impl<'f> StmtEmitter<'f> {
         let ir = self.ir();
         let size = ty.bytes() as i64;
         let (p, bytes) = match memory {
-            Memory::Heap => self.heap_block(extent, size)?,
+            Memory::Heap => self.heap_block(buffer, extent, size)?,
             Memory::Stack | Memory::Register => {
                 let n = extent.as_int().filter(|n| (0..1 << 20).contains(n)).ok_or_else(|| {
                     format!("{buffer} lies in the frame, but its size is not a constant (below 2^20)")
@@ -307,15 +330,16 @@ impl<'f> StmtEmitter<'f> {
         self.exprs.scopes.bind(buffer, p);
         let done = self.stmt(body);
         self.exprs.scopes.pop();
-        if memory == Memory::Heap {
-            self.frame.heap.pop();
-            self.free(p);
+        if memory == Memory::Heap
+            && let Some(block) = self.frame.heap.pop()
+        {
+            self.free(block);
         }
         done
     }
 
     /// Allocates `extent * size` bytes and leaves the function if there are none.
-    fn heap_block(&mut self, extent: &'f Expr, size: i64) -> Result<(Val, Val), String> {
+    fn heap_block(&mut self, buffer: &str, extent: &'f Expr, size: i64) -> Result<(Val, Val), String> {
         let ir = self.ir();
         let n = self.exprs.emit(extent)?;
         let n = Arith(ir).cast(n, extent.ty(), ScalarType::I64);
@@ -329,19 +353,24 @@ impl<'f> StmtEmitter<'f> {
         ir.at_end(none);
         self.leave(ir.int(Type::I32, crate::backend::abi::OUT_OF_MEMORY as i64));
         ir.at_end(some);
-        self.frame.heap.push(p);
+        let profile = self.profile_allocation(buffer, bytes);
+        self.frame.heap.push(HeapBlock { address: p, profile });
         Ok((p, bytes))
     }
 
-    fn free(&self, p: Val) {
+    fn free(&self, block: HeapBlock) {
         let ir = self.ir();
+        self.profile_free(block);
         let free = ir.add_function(FREE, ir.fn_ty(ir.void_ty(), &[ir.ptr_ty()]));
-        ir.call(free, &[p]);
+        ir.call(free, &[block.address]);
     }
 
     /// Leaves the function for good with `code`, freeing what is allocated.
     pub fn leave(&self, code: Val) {
         self.frame.heap.iter().rev().for_each(|&p| self.free(p));
+        if let Some(&before) = self.frame.producing.first() {
+            self.profile_back(before);
+        }
         self.ir().ret((!self.frame.is_body).then_some(code));
     }
 

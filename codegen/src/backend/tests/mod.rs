@@ -63,6 +63,8 @@ impl Build {
             body,
             relaxed: self.relaxed,
             aliases: self.aliases.clone(),
+            records: vec![],
+            required: Default::default(),
         }
     }
     fn compile(self, body: Stmt) -> Compiled {

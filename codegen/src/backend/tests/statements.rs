@@ -60,6 +60,52 @@ fn gather_scatter_and_strides() {
     }
 }
 
+/// Every second, third, ... element, and backwards, of several types and widths: the last lane is the last element there is.
+#[test]
+fn strided_loads_touch_nothing_else() {
+    for lanes in [2u16, 4, 8, 16] {
+        for stride in [-2i64, -1, 2, 3, 4, 5] {
+            let n = (lanes as i64 - 1) * stride.abs() + 1;
+            let first = if stride < 0 { n - 1 } else { 0 };
+            let at = || ramp(Expr::int(Type::I64, first), stride, lanes);
+            let dense = ramp(Expr::int(Type::I64, 0), 1, lanes);
+            let body = Stmt::Block(vec![
+                store("out", dense.clone(), load("a", F32, at())),
+                store("bytes_out", dense, load("bytes", ScalarType::U8, at())),
+            ]);
+            let c = build().input("a", F32).input("bytes", ScalarType::U8);
+            let c = c.output("out", F32).output("bytes_out", ScalarType::U8).compile(body);
+            let a = numbers(n as usize);
+            let bytes: Vec<u8> = (0..n).map(|i| (i * 37 % 251) as u8).collect();
+            let (out, bytes_out) = (empty(F32, lanes as i32), empty(ScalarType::U8, lanes as i32));
+            let given = [filled(&a), filled(&bytes)];
+            let buffers = [("a", &given[0]), ("bytes", &given[1]), ("out", &out), ("bytes_out", &bytes_out)];
+            run(&c, &buffers, &[]);
+            let (out, bytes_out) = (out.to_vec::<f32>(), bytes_out.to_vec::<u8>());
+            for i in 0..lanes as i64 {
+                let from = (first + i * stride) as usize;
+                let i = i as usize;
+                assert_eq!((out[i], bytes_out[i]), (a[from], bytes[from]), "{lanes} lanes, stride {stride}");
+            }
+        }
+    }
+}
+
+/// A small stride needs no gather; a long one does, and so does a masked load.
+#[test]
+fn small_strides_are_dense_loads() {
+    let gathers = |stride: i64, masked: bool| {
+        let at = ramp(Expr::int(Type::I64, 0), stride, 8);
+        let mask = masked.then(|| load("m", ScalarType::Bool, ramp(Expr::int(Type::I64, 0), 1, 8)));
+        let body = store("out", ramp(Expr::int(Type::I64, 0), 1, 8), load_if("a", F32, at, mask));
+        let f = build().input("a", F32).input("m", ScalarType::Bool).output("out", F32).lowered(body);
+        let listing = crate::backend::llvm::listing(&f, &HostTarget::host()).unwrap();
+        listing.llvm.contains("llvm.masked.gather")
+    };
+    assert!(!gathers(2, false) && !gathers(3, false) && !gathers(4, false) && !gathers(-1, false));
+    assert!(gathers(5, false) && gathers(-2, false) && gathers(2, true));
+}
+
 #[test]
 fn narrow_and_bool_gathers() {
     let lanes = 16u16;

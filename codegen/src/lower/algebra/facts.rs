@@ -5,6 +5,8 @@ use super::upper::Search;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::lower::rewrite::visit;
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Inclusive bounds of a variable; an end is an expression over outer variables and parameters.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +26,36 @@ pub struct Facts {
     /// Each is <= 0.
     inequalities: Vec<Poly>,
     declared: usize,
+    answers: Rc<Answers>,
+    /// Forms of expressions, which no fact changes.
+    polys: Rc<RefCell<Polys>>,
+}
+
+/// Answers given with what is known, by polynomials without their constants. A scope that binds a new name, which no older
+/// question mentions, starts from those of the scope around it.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    own: RefCell<FxHashMap<Poly, Option<i64>>>,
+    outer: Option<Rc<Answers>>,
+}
+
+impl Answers {
+    /// The answer given before, if the question was asked.
+    pub fn get(&self, terms: &Poly) -> Option<Option<i64>> {
+        let mut scope = Some(self);
+        while let Some(s) = scope {
+            if let Some(r) = s.own.borrow().get(terms) {
+                return Some(*r);
+            }
+            scope = s.outer.as_deref();
+        }
+        None
+    }
+
+    /// Records an answer.
+    pub fn insert(&self, terms: Poly, answer: Option<i64>) {
+        self.own.borrow_mut().insert(terms, answer);
+    }
 }
 
 impl Facts {
@@ -37,6 +69,7 @@ impl Facts {
         let name = name.into();
         self.forget(&name);
         self.declared += 1;
+        self.answers = Rc::new(Answers { own: RefCell::default(), outer: Some(self.answers.clone()) });
         self.ranges.insert(name, Range { lo, hi, depth: self.declared });
     }
 
@@ -67,6 +100,7 @@ impl Facts {
     /// Elements of Func or input `name`, or of flat buffer `name`, lie in `[lo, hi]`.
     pub fn values_in(&mut self, name: impl Into<Name>, lo: Expr, hi: Expr) {
         self.declared += 1;
+        self.answers = Rc::default();
         self.values.insert(name.into(), Range { lo: Some(lo), hi: Some(hi), depth: self.declared });
     }
 
@@ -118,13 +152,17 @@ impl Facts {
             && !f.terms.is_empty()
             && !self.inequalities.contains(&f)
         {
+            self.answers = Rc::default();
             self.inequalities.push(f);
         }
     }
 
-    /// A name is bound anew: what mentions the old one is void.
+    /// A name is bound anew: what mentions the old one is void, answers too.
     fn forget(&mut self, name: &Name) {
-        if self.ranges.remove(name).is_none() && self.inequalities.is_empty() {
+        let known = self.ranges.remove(name).is_some();
+        if known {
+            self.answers = Rc::default();
+        } else if self.inequalities.is_empty() {
             return;
         }
         let mentions = |e: &Expr| {
@@ -139,7 +177,15 @@ impl Facts {
             r.lo = r.lo.take().filter(|e| !mentions(e));
             r.hi = r.hi.take().filter(|e| !mentions(e));
         }
+        let before = self.inequalities.len();
         self.inequalities.retain(|f| !f.terms.iter().any(|(m, _)| m.iter().any(mentions)));
+        if self.inequalities.len() < before {
+            self.answers = Rc::default();
+        }
+    }
+
+    pub(super) fn answers(&self) -> &Answers {
+        &self.answers
     }
 
     pub(super) fn inequalities(&self) -> &[Poly] {
@@ -234,6 +280,9 @@ impl Facts {
     }
 
     fn search<T>(&self, f: impl FnOnce(&mut Search<'_>) -> T) -> T {
-        f(&mut Search::new(self))
+        let mut search = Search::new(self, self.polys.take());
+        let result = f(&mut search);
+        self.polys.replace(search.polys);
+        result
     }
 }

@@ -164,7 +164,7 @@ pub fn is_index(ty: Type) -> bool {
 }
 
 /// Conversion of expressions to polynomials, memoised by node.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct Polys(FxHashMap<usize, (Expr, Poly)>);
 
 impl Polys {

@@ -41,13 +41,25 @@ struct Left {
 }
 
 impl<'a> Search<'a> {
-    pub fn new(facts: &'a Facts) -> Search<'a> {
-        Search { facts, polys: Polys::default(), budget: BUDGET, memo: FxHashMap::default() }
+    pub fn new(facts: &'a Facts, polys: Polys) -> Search<'a> {
+        Search { facts, polys, budget: BUDGET, memo: FxHashMap::default() }
     }
 
-    /// A constant that `p` never exceeds.
+    /// A constant that `p` never exceeds. The same question is asked again and again while nothing new is known.
     pub fn upper(&mut self, p: &Poly) -> Option<i64> {
-        self.go(p, Left { depth: DEPTH, inequalities: INEQUALITIES })
+        if p.terms.is_empty() {
+            return Some(p.constant);
+        }
+        let terms = Poly { terms: p.terms.clone(), constant: 0 };
+        let bound = match self.facts.answers().get(&terms) {
+            Some(r) => r,
+            None => {
+                let r = self.go(&terms, Left { depth: DEPTH, inequalities: INEQUALITIES });
+                self.facts.answers().insert(terms, r);
+                r
+            }
+        };
+        bound?.checked_add(p.constant)
     }
 
     fn go(&mut self, p: &Poly, left: Left) -> Option<i64> {
@@ -109,8 +121,9 @@ impl<'a> Search<'a> {
                 let e = self.polys.of(e);
                 self.replaced(p, m, *k, &e, left)
             };
-            let (a, b) = (arm(a), arm(b));
-            return Some(a.zip(b).map(|(a, b)| a.max(b)));
+            // Where one arm has no bound, the other is not worth asking for.
+            let Some(a) = arm(a) else { return Some(None) };
+            return Some(arm(b).map(|b| a.max(b)));
         }
         None
     }

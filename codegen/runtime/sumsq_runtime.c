@@ -1,0 +1,368 @@
+/* See sumsq_runtime.h. Generated code calls sumsq_fail, sumsq_parallel_for, sumsq_alloc, sumsq_free and the maths below. */
+
+#define _POSIX_C_SOURCE 200809L
+#include "sumsq_runtime.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- Errors. */
+
+#define OUT_OF_MEMORY INT32_MAX
+#define MAX_ARGS 4
+
+/* State of a call. Generated code reads `failed`, its first field. */
+typedef struct {
+    int32_t failed;
+    int32_t code;
+    int32_t n_args;
+    int64_t args[MAX_ARGS];
+    pthread_mutex_t lock;
+} context;
+
+static _Thread_local char message[512];
+
+const char *sumsq_message(void) { return message; }
+
+static int refuse(const sumsq_pipeline *p, const char *name, const char *why) {
+    snprintf(message, sizeof message, "%s: %s: %s", p->name, name, why);
+    return -1;
+}
+
+/* Does failure (code, args) come before the one that is kept? Of the iterations of a parallel loop all run: what is reported
+ * does not depend on their order. */
+static int comes_first(const context *c, int32_t code, const int64_t *args, int32_t n) {
+    if (!c->failed || code != c->code) return !c->failed || code < c->code;
+    for (int32_t i = 0; i < n && i < c->n_args; i++)
+        if (args[i] != c->args[i]) return args[i] < c->args[i];
+    return n < c->n_args;
+}
+
+void sumsq_fail(const void *state, int32_t code, const int64_t *args, int32_t n) {
+    context *c = (context *)state;
+    if (n > MAX_ARGS) n = MAX_ARGS;
+    pthread_mutex_lock(&c->lock);
+    if (comes_first(c, code, args, n)) {
+        c->code = code;
+        c->n_args = n;
+        memcpy(c->args, args, (size_t)n * sizeof *args);
+        __atomic_store_n(&c->failed, 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void describe(const sumsq_pipeline *p, const context *c) {
+    const char *text = "an assertion failed";
+    if (c->code == OUT_OF_MEMORY)
+        text = "out of memory: bytes that cannot be allocated";
+    else if (c->code >= 1 && c->code <= p->n_messages)
+        text = p->messages[c->code - 1];
+    size_t at = (size_t)snprintf(message, sizeof message, "%s: %s", p->name, text);
+    for (int32_t i = 0; i < c->n_args && at < sizeof message; i++)
+        at += (size_t)snprintf(message + at, sizeof message - at, "%s%" PRId64, i ? ", " : ": ", c->args[i]);
+}
+
+/* ---- Memory. */
+
+#define ALIGN 64
+/* Bytes around an allocation that vectors may touch. */
+#define SLACK 128
+
+void *sumsq_alloc(const void *state, int64_t bytes) {
+    void *base = NULL;
+    size_t n = bytes > 0 ? (size_t)bytes : 0;
+    if (n > SIZE_MAX - 2 * SLACK || posix_memalign(&base, ALIGN, n + 2 * SLACK)) {
+        sumsq_fail(state, OUT_OF_MEMORY, &bytes, 1);
+        return NULL;
+    }
+    return (char *)base + SLACK;
+}
+
+void sumsq_free(void *p) { free((char *)p - SLACK); }
+
+/* ---- Threads: iterations [n k / t, n (k + 1) / t) run on thread k of t; 0 is the caller. */
+
+typedef void (*body_fn)(const void *context, const void *closure, int32_t i);
+
+#define MAX_THREADS 256
+
+static struct {
+    /* Held by the thread whose loop runs. */
+    pthread_mutex_t turn;
+    pthread_mutex_t lock;
+    pthread_cond_t posted, finished;
+    int32_t threads, workers, running;
+    /* Counts loops; a worker runs its share of each once. */
+    uint64_t loop;
+    body_fn body;
+    const void *context, *closure;
+    int32_t min, extent, parts;
+} pool = { .turn = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER,
+           .posted = PTHREAD_COND_INITIALIZER, .finished = PTHREAD_COND_INITIALIZER };
+
+/* Is this thread in an iteration of a parallel loop? Loops inside run on it alone. */
+static _Thread_local int inside;
+
+static void run_share(body_fn body, const void *context, const void *closure, int32_t min, int32_t from, int32_t to) {
+    int outer = inside;
+    inside = 1;
+    for (int32_t i = from; i < to; i++) body(context, closure, min + i);
+    inside = outer;
+}
+
+static int32_t bound(int32_t extent, int32_t k, int32_t parts) { return (int32_t)((int64_t)extent * k / parts); }
+
+static void *work(void *number) {
+    int32_t k = (int32_t)(intptr_t)number;
+    uint64_t seen = 0;
+    pthread_mutex_lock(&pool.lock);
+    for (;;) {
+        while (pool.loop == seen) pthread_cond_wait(&pool.posted, &pool.lock);
+        seen = pool.loop;
+        if (k >= pool.parts) continue;
+        body_fn body = pool.body;
+        const void *context = pool.context, *closure = pool.closure;
+        int32_t min = pool.min, from = bound(pool.extent, k, pool.parts), to = bound(pool.extent, k + 1, pool.parts);
+        pthread_mutex_unlock(&pool.lock);
+        run_share(body, context, closure, min, from, to);
+        pthread_mutex_lock(&pool.lock);
+        if (--pool.running == 0) pthread_cond_signal(&pool.finished);
+    }
+    return NULL;
+}
+
+void sumsq_set_threads(int32_t n) {
+    pthread_mutex_lock(&pool.turn);
+    pool.threads = n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
+    pthread_mutex_unlock(&pool.turn);
+}
+
+/* The caller holds the turn and the lock. Workers stay for good; if one does not start, there are fewer. */
+static void start_workers(void) {
+    if (pool.threads == 0) {
+        long n = sysconf(_SC_NPROCESSORS_ONLN);
+        pool.threads = n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : (int32_t)n;
+    }
+    while (pool.workers < pool.threads - 1) {
+        pthread_t t;
+        if (pthread_create(&t, NULL, work, (void *)(intptr_t)(pool.workers + 1))) {
+            pool.threads = pool.workers + 1;
+            break;
+        }
+        pthread_detach(t);
+        pool.workers++;
+    }
+}
+
+void sumsq_parallel_for(const void *context, body_fn body, const void *closure, int32_t min, int32_t extent) {
+    if (inside || extent <= 1) {
+        run_share(body, context, closure, min, 0, extent);
+        return;
+    }
+    pthread_mutex_lock(&pool.turn);
+    pthread_mutex_lock(&pool.lock);
+    start_workers();
+    int32_t parts = pool.threads < extent ? pool.threads : extent;
+    pool.body = body;
+    pool.context = context;
+    pool.closure = closure;
+    pool.min = min;
+    pool.extent = extent;
+    pool.parts = parts;
+    pool.running = parts - 1;
+    pool.loop++;
+    if (parts > 1) pthread_cond_broadcast(&pool.posted);
+    pthread_mutex_unlock(&pool.lock);
+    run_share(body, context, closure, min, 0, bound(extent, 1, parts));
+    pthread_mutex_lock(&pool.lock);
+    while (pool.running > 0) pthread_cond_wait(&pool.finished, &pool.lock);
+    pthread_mutex_unlock(&pool.lock);
+    pthread_mutex_unlock(&pool.turn);
+}
+
+/* ---- Buffers. */
+
+static int64_t bytes_of(sumsq_type t) {
+    static const int64_t bytes[] = { 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8 };
+    return (unsigned)t < sizeof bytes / sizeof *bytes ? bytes[t] : 0;
+}
+
+/* `n` rounded up to multiples of `unit`; negative if that is too much. */
+static int64_t round_up(int64_t n, int64_t unit) {
+    return n < 0 || n > INT64_MAX - unit ? -1 : (n + unit - 1) / unit * unit;
+}
+
+static int64_t times(int64_t a, int64_t b) {
+    int64_t r;
+    return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? -1 : r;
+}
+
+sumsq_buffer sumsq_new_records(sumsq_type type, int32_t channels, int32_t record, int32_t dims,
+                               const int32_t *extent, const int32_t *halo) {
+    sumsq_buffer b = { .type = type, .channels = channels, .record = record, .dims = dims };
+    const int64_t size = bytes_of(type), slack = 64, page = 4096;
+    if (!size || channels < 1 || record < 0 || (record && record < channels) || dims < 0 || dims > SUMSQ_MAX_DIMS)
+        return b;
+    int64_t unit = 16 > ALIGN / size ? 16 : ALIGN / size, step = record ? record : 1, before = 0;
+    for (int32_t d = 0; d < dims; d++) {
+        int64_t e = b.extent[d] = extent[d], h = b.halo[d] = halo ? halo[d] : 0;
+        if (e < 0 || h < 0 || step < 0) return b;
+        int64_t lead = d ? h : round_up(h, unit);
+        b.stride[d] = step;
+        int64_t skipped = times(lead, step);
+        if (skipped < 0 || before > INT64_MAX / 2 - skipped) return b;
+        before += skipped;
+        step = round_up(times(step, lead + e + h), unit);
+        /* Rows at multiples of a page would compete for the same cache lines. */
+        if (d == 0 && step > 0 && step * size % page == 0) step += unit;
+    }
+    int64_t planes = record ? 1 : channels, plane = round_up(step < 0 ? -1 : step + slack, unit);
+    int64_t elements = times(plane, planes);
+    if (plane < 0 || elements < 0 || elements > INT64_MAX / size - 2 * slack - ALIGN) return b;
+    b.channel_stride = record ? 1 : plane;
+    size_t bytes = (size_t)((elements + 2 * slack) * size);
+    if (posix_memalign(&b.memory, ALIGN, bytes)) {
+        b.memory = NULL;
+        return b;
+    }
+    memset(b.memory, 0, bytes);
+    b.origin = (char *)b.memory + (slack + before) * size;
+    return b;
+}
+
+sumsq_buffer sumsq_new(sumsq_type type, int32_t channels, int32_t dims, const int32_t *extent, const int32_t *halo) {
+    return sumsq_new_records(type, channels, 0, dims, extent, halo);
+}
+
+void sumsq_delete(sumsq_buffer *b) {
+    free(b->memory);
+    b->memory = b->origin = NULL;
+}
+
+void *sumsq_at(const sumsq_buffer *b, const int32_t *at, int32_t channel) {
+    int64_t offset = channel * b->channel_stride;
+    if (!b->origin || channel < 0 || channel >= b->channels) return NULL;
+    for (int32_t d = 0; d < b->dims; d++) {
+        if (at[d] < -(int64_t)b->halo[d] || at[d] >= (int64_t)b->extent[d] + b->halo[d]) return NULL;
+        offset += at[d] * b->stride[d];
+    }
+    return (char *)b->origin + offset * bytes_of(b->type);
+}
+
+/* ---- Calls. */
+
+static const char *mismatch(const sumsq_slot *s, const sumsq_buffer *b) {
+    if (!b || !b->origin) return "no buffer is bound to it";
+    if (b->type != s->type) return "the buffer's elements have another type";
+    if (b->dims != s->dims) return "the buffer has another number of dimensions";
+    if (b->channels != s->channels) return "the buffer has another number of channels";
+    if (b->record != s->record) return "the buffer has another layout";
+    if ((uintptr_t)b->origin % ALIGN) return "the buffer's origin is no multiple of 64 bytes";
+    if (!b->record && b->channels > 1 && b->channel_stride * bytes_of(b->type) % ALIGN)
+        return "the distance of the buffer's planes is no multiple of 64 bytes";
+    for (int32_t d = 0; d < s->dims; d++) {
+        if (b->halo[d] < s->halo[d]) return "the buffer's halo is too small";
+        if (d == 0 && b->stride[0] != (b->record ? b->record : 1)) return "the buffer's first stride is not dense";
+        if (d > 0 && b->stride[d] % 16) return "a stride of the buffer is no multiple of 16 elements";
+    }
+    return NULL;
+}
+
+/* What is written is nothing else, but for an output in place of an input. */
+static const char *shared(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, int32_t i) {
+    for (int32_t j = 0; j < p->n_slots; j++) {
+        int allowed = j == i || p->slots[i].in_place_of == j || (p->slots[j].written && j < i);
+        if (!allowed && buffers[i]->origin == buffers[j]->origin)
+            return "shares its memory with another buffer, but is not in place of it";
+    }
+    return NULL;
+}
+
+int sumsq_check(const sumsq_pipeline *p, const sumsq_buffer *const *buffers) {
+    const char *why;
+    for (int32_t i = 0; i < p->n_slots; i++)
+        if ((why = mismatch(&p->slots[i], buffers[i]))) return refuse(p, p->slots[i].name, why);
+    for (int32_t i = 0; i < p->n_slots; i++)
+        if (p->slots[i].written && (why = shared(p, buffers, i))) return refuse(p, p->slots[i].name, why);
+    return 0;
+}
+
+#define MAX_ARGUMENTS 512
+
+int sumsq_call(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, const uint64_t *params) {
+    void *pointers[MAX_ARGUMENTS];
+    uint64_t scalars[MAX_ARGUMENTS];
+    if (p->n_pointers > MAX_ARGUMENTS || p->n_scalars > MAX_ARGUMENTS)
+        return refuse(p, "arguments", "there are too many");
+    if (sumsq_check(p, buffers)) return -1;
+    for (int32_t i = 0; i < p->n_pointers + p->n_scalars; i++) {
+        sumsq_source s = p->sources[i];
+        const sumsq_buffer *b = s.kind == SUMSQ_PARAM ? NULL : buffers[s.first];
+        uint64_t *scalar = &scalars[i < p->n_pointers ? 0 : i - p->n_pointers];
+        switch (s.kind) {
+        case SUMSQ_PLANE:
+            pointers[i] = (char *)b->origin + (b->record ? 0 : s.second * b->channel_stride * bytes_of(b->type));
+            break;
+        case SUMSQ_EXTENT: *scalar = (uint32_t)b->extent[s.second]; break;
+        case SUMSQ_STRIDE: *scalar = (uint64_t)b->stride[s.second]; break;
+        case SUMSQ_PARAM: *scalar = params[s.first]; break;
+        }
+    }
+    context c = { .failed = 0 };
+    pthread_mutex_init(&c.lock, NULL);
+    int code = p->entry(&c, pointers, scalars);
+    if (code) {
+        if (!c.failed) c.code = code;
+        describe(p, &c);
+    }
+    pthread_mutex_destroy(&c.lock);
+    return code;
+}
+
+static int64_t value_at(const sumsq_buffer *b, const void *v) {
+    switch (b->type) {
+    case SUMSQ_I8: return *(const int8_t *)v;
+    case SUMSQ_I16: return *(const int16_t *)v;
+    case SUMSQ_I32: return *(const int32_t *)v;
+    case SUMSQ_U16: return *(const uint16_t *)v;
+    case SUMSQ_U32: return *(const uint32_t *)v;
+    case SUMSQ_I64: case SUMSQ_U64: return *(const int64_t *)v;
+    default: return *(const uint8_t *)v;
+    }
+}
+
+int sumsq_in_range(const sumsq_pipeline *p, const char *name, const sumsq_buffer *b, int64_t low, int64_t high) {
+    int32_t at[SUMSQ_MAX_DIMS] = { 0 };
+    for (int32_t d = 0; d < b->dims; d++)
+        if (b->extent[d] <= 0) return 1;
+    for (;;) {
+        for (int32_t k = 0; k < b->channels; k++) {
+            int64_t v = value_at(b, sumsq_at(b, at, k));
+            if (v >= low && v <= high) continue;
+            snprintf(message, sizeof message, "%s: %s: value %" PRId64 " is not in [%" PRId64 ", %" PRId64 "]",
+                     p->name, name, v, low, high);
+            return 0;
+        }
+        int32_t d = 0;
+        while (d < b->dims && ++at[d] == b->extent[d]) at[d++] = 0;
+        if (d == b->dims) return 1;
+    }
+}
+
+/* ---- Maths: under names of their own, so that LLVM does not take them for the C library's. The inverse hyperbolic functions
+ * may differ by roundings from those of pipelines compiled into a process, which are Rust's. */
+
+#define UNARY(name) \
+    double sumsq_##name(double x) { return name(x); } \
+    float sumsq_##name##f(float x) { return name##f(x); }
+#define BINARY(name) \
+    double sumsq_##name(double x, double y) { return name(x, y); } \
+    float sumsq_##name##f(float x, float y) { return name##f(x, y); }
+UNARY(sin) UNARY(cos) UNARY(tan) UNARY(asin) UNARY(acos) UNARY(atan)
+UNARY(sinh) UNARY(cosh) UNARY(tanh) UNARY(asinh) UNARY(acosh) UNARY(atanh)
+UNARY(exp) UNARY(log) UNARY(log10)
+BINARY(pow) BINARY(atan2)

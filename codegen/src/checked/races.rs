@@ -1,0 +1,189 @@
+//! Which accesses may happen at the same time.
+//!
+//! A *position* is the path of iterations of parallel loops around a place in the run, `parallel loop -> iteration ->
+//! parallel loop inside -> iteration ...`. Two positions are concurrent iff their paths part at two iterations of one
+//! execution of a loop; what is before, after or around a parallel loop is ordered by its barrier. Two accesses of one
+//! element from concurrent positions race if one of them is a write; the order in which this machine happens to run them
+//! does not matter.
+//!
+//! Two writes of one value are no race: overlapping tiles store the same value twice. Nor are two indivisible updates.
+
+use smallvec::SmallVec;
+
+/// A place in the tree of parallel iterations; 0 is outside of all.
+pub type Position = u32;
+
+#[derive(Clone, Copy)]
+struct Node {
+    parent: Position,
+    depth: u32,
+    /// Which execution of which loop.
+    execution: u32,
+}
+
+/// All positions of a run, and where it is.
+pub struct Positions {
+    nodes: Vec<Node>,
+    here: Position,
+    executions: u32,
+}
+
+impl Default for Positions {
+    fn default() -> Self {
+        Positions { nodes: vec![Node { parent: 0, depth: 0, execution: 0 }], here: 0, executions: 0 }
+    }
+}
+
+impl Positions {
+    /// The present position.
+    pub fn here(&self) -> Position {
+        self.here
+    }
+
+    /// A parallel loop starts; the number is for [`Positions::enter`].
+    pub fn start_loop(&mut self) -> u32 {
+        self.executions += 1;
+        self.executions
+    }
+
+    /// An iteration of a parallel loop starts.
+    pub fn enter(&mut self, execution: u32) {
+        let node = Node { parent: self.here, depth: self.nodes[self.here as usize].depth + 1, execution };
+        self.here = self.nodes.len() as Position;
+        self.nodes.push(node);
+    }
+
+    /// It ends.
+    pub fn leave(&mut self) {
+        self.here = self.nodes[self.here as usize].parent;
+    }
+
+    /// May code at `a` run at the same time as code at `b`?
+    pub fn concurrent(&self, a: Position, b: Position) -> bool {
+        let node = |p: Position| self.nodes[p as usize];
+        let (mut a, mut b) = (a, b);
+        while node(a).depth > node(b).depth {
+            a = node(a).parent;
+        }
+        while node(b).depth > node(a).depth {
+            b = node(b).parent;
+        }
+        while a != b && node(a).parent != node(b).parent {
+            (a, b) = (node(a).parent, node(b).parent);
+        }
+        a != b && node(a).execution == node(b).execution
+    }
+}
+
+/// Who touched an element.
+#[derive(Clone, Default, Debug)]
+pub struct Accesses {
+    writer: Option<Position>,
+    /// Since that write.
+    readers: SmallVec<[Position; 2]>,
+    updaters: SmallVec<[Position; 2]>,
+}
+
+impl Accesses {
+    /// The element is read here; false if that races.
+    pub fn read(&mut self, all: &Positions) -> bool {
+        let here = all.here();
+        if !self.readers.contains(&here) {
+            self.readers.push(here);
+        }
+        !self.writer.iter().chain(&self.updaters).any(|&w| all.concurrent(w, here))
+    }
+
+    /// The element is read and written here in one indivisible step; false if that races.
+    pub fn update(&mut self, all: &Positions) -> bool {
+        let here = all.here();
+        if !self.updaters.contains(&here) {
+            self.updaters.push(here);
+        }
+        !self.writer.iter().chain(&self.readers).any(|&o| all.concurrent(o, here))
+    }
+
+    /// The element is written here, with the value it has if `same`; false if that races.
+    pub fn write(&mut self, all: &Positions, same: bool) -> bool {
+        let here = all.here();
+        let read = self.readers.iter().chain(&self.updaters).any(|&r| all.concurrent(r, here));
+        let written = !same && self.writer.is_some_and(|w| all.concurrent(w, here));
+        self.readers.clear();
+        self.updaters.clear();
+        self.writer = Some(here);
+        !read && !written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iterations_of_one_execution_are_concurrent() {
+        let mut p = Positions::default();
+        let outer = p.start_loop();
+        p.enter(outer);
+        let a = p.here();
+        let inner = p.start_loop();
+        p.enter(inner);
+        let a0 = p.here();
+        p.leave();
+        p.enter(inner);
+        let a1 = p.here();
+        p.leave();
+        let again = p.start_loop();
+        p.enter(again);
+        let later = p.here();
+        p.leave();
+        p.leave();
+        p.enter(outer);
+        let b = p.here();
+        p.leave();
+        assert!(p.concurrent(a, b) && p.concurrent(a0, b) && p.concurrent(b, later));
+        assert!(p.concurrent(a0, a1));
+        assert!(!p.concurrent(a, a0) && !p.concurrent(0, a0), "around its own loop");
+        assert!(!p.concurrent(a0, later), "one loop after the other");
+        assert!(!p.concurrent(a, a));
+    }
+
+    #[test]
+    fn races_of_one_element() {
+        let mut p = Positions::default();
+        let mut e = Accesses::default();
+        let l = p.start_loop();
+        p.enter(l);
+        assert!(e.write(&p, false) && e.read(&p), "its own value");
+        p.leave();
+        p.enter(l);
+        assert!(!e.clone().read(&p), "another iteration's value");
+        assert!(!e.clone().write(&p, true), "what another iteration read");
+        p.leave();
+        assert!(e.write(&p, false), "after the loop");
+        let l = p.start_loop();
+        p.enter(l);
+        assert!(e.write(&p, false));
+        p.leave();
+        p.enter(l);
+        assert!(e.clone().write(&p, true), "the same value twice");
+        assert!(!e.write(&p, false), "another value");
+        p.leave();
+    }
+
+    #[test]
+    fn indivisible_updates_race_with_plain_accesses_only() {
+        let mut p = Positions::default();
+        let mut e = Accesses::default();
+        assert!(e.write(&p, false));
+        let l = p.start_loop();
+        for _ in 0..2 {
+            p.enter(l);
+            assert!(e.update(&p));
+            p.leave();
+        }
+        p.enter(l);
+        assert!(!e.clone().read(&p) && !e.clone().write(&p, true));
+        p.leave();
+        assert!(e.read(&p) && e.write(&p, false), "after the loop");
+    }
+}

@@ -1,0 +1,189 @@
+//! What schedules promise in numbers: values computed once, storage as small as folded, loads and operations per element of
+//! a loop's interior.
+
+mod common;
+
+use common::{Ran, bindings, check, pattern, with_halo};
+use sumsq_codegen::schedule::Memory;
+use sumsq_codegen::{Expr, Func, Input, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
+
+const I32: ScalarType = ScalarType::I32;
+
+/// bx(x, y) = in(x-1..x+1, y), out = bx(x, y-reach..y+reach), on an input with a wide halo.
+fn blur(reach: i64) -> Pipeline {
+    let (vx, vy) = (Var::new("x"), Var::new("y"));
+    let (x, y) = (vx.expr(), vy.expr());
+    let mut p = Pipeline::new("blur");
+    let mut input = Input::new("in", &[I32], 2);
+    input.halo = vec![40, 40];
+    let i = p.input(input);
+    let at = |dx: i64| i.at(&[&x + dx, y.clone()], 0);
+    let bx = p.func(Func::new("bx", &[vx.clone(), vy.clone()], vec![at(-1) + at(0) * 2 + at(1)]));
+    let by = |dy: i64| bx.at(&[x.clone(), &y + dy], 0);
+    let sum = (-reach..=reach).map(by).reduce(|a, b| a + b).expect("some tap");
+    let out = p.func(Func::new("out", &[vx, vy], vec![sum]));
+    p.output(&out);
+    p
+}
+
+fn run(p: &Pipeline, s: &Schedule, w: usize, h: usize) -> Ran {
+    let b = bindings(vec![("in", with_halo(&pattern(&[I32], &[w, h], 3), &[40, 40]))], vec![]);
+    check(p, s, &b, &[vec![w, h]], 0.0)
+}
+
+fn at(var: &str) -> LoopLevel {
+    LoopLevel::pure("out", var)
+}
+
+#[test]
+fn a_sliding_window_computes_each_value_once() {
+    for reach in [1, 2, 3] {
+        for (w, h) in [(1, 1), (8, 5), (13, 17)] {
+            let p = blur(reach);
+            let mut s = Schedule::new();
+            s.func("out").split("y", "all", "row", 64, Tail::GuardWithIf);
+            s.func("bx").store_at(at("all")).compute_at(at("row")).fold_storage("y", 8);
+            let c = run(&p, &s, w, h).counters.of("bx");
+            assert_eq!((c.stores, c.points), (w * (h + 2 * reach as usize), c.stores));
+            assert_eq!((c.allocations, c.allocated), (1, 8 * w));
+        }
+    }
+}
+
+#[test]
+fn strips_repeat_only_what_they_share() {
+    let (w, h, strip) = (16, 21, 5);
+    let p = blur(1);
+    let mut s = Schedule::new();
+    s.func("out").split("y", "strip", "row", strip as i32, Tail::GuardWithIf).parallel("strip");
+    s.func("bx").store_at(at("strip")).compute_at(at("row")).fold_storage("y", 4);
+    let ran = run(&p, &s, w, h);
+    let c = ran.counters.of("bx");
+    let strips = h.div_ceil(strip);
+    assert_eq!((c.points, c.stores), (w * (h + 2), w * (h + 2 * strips)));
+    assert_eq!((c.allocations, c.allocated), (strips, 4 * w));
+    // Flat: rows start at multiples of 16 elements, and of no multiple of a page.
+    assert_eq!(ran.lowered.of("bx.0").allocated % (4 * 16), 0);
+    assert!(ran.lowered.of("bx.0").allocated < 4 * (w + 32));
+}
+
+#[test]
+fn storage_at_a_tile_is_that_of_a_tile() {
+    let p = blur(1);
+    let mut s = Schedule::new();
+    s.func("out").tile("x", "y", "xo", "yo", "xi", "yi", 8, 4, Tail::GuardWithIf);
+    s.func("bx").compute_at(at("xo"));
+    let c = run(&p, &s, 32, 16).counters.of("bx");
+    assert_eq!((c.allocations, c.allocated, c.stores), (16, 8 * 6, 16 * 8 * 6));
+    // An outer split of the tiles changes nothing about what one tile needs.
+    s.func("out").split("yo", "yoo", "yoi", 3, Tail::GuardWithIf).split(
+        "xo",
+        "xoo",
+        "xoi",
+        2,
+        Tail::GuardWithIf,
+    );
+    s.func("out").reorder(&["xi", "yi", "xoi", "yoi", "xoo", "yoo"]);
+    let mut t = Schedule::new();
+    t.stages.insert(s.stages.get_index(0).expect("out").0.clone(), s.stages[0].clone());
+    t.func("bx").compute_at(at("xoi"));
+    let c = run(&p, &t, 32, 16).counters.of("bx");
+    assert_eq!((c.allocations, c.allocated, c.stores), (16, 8 * 6, 16 * 8 * 6));
+}
+
+#[test]
+fn storage_in_the_frame_has_the_size_of_its_bound() {
+    let p = blur(1);
+    let mut s = Schedule::new();
+    s.func("out").split("x", "xo", "xi", 8, Tail::GuardWithIf);
+    s.func("bx").compute_at(at("xo")).store_in(Memory::Stack);
+    let ran = run(&p, &s, 19, 3);
+    assert_eq!(ran.counters.of("bx").allocated, 8 * 3);
+    assert!(ran.body.contains("on stack"), "{}", ran.body);
+}
+
+/// A Laplacian that reads zeros outside of the domain; the conditions are likely.
+fn laplacian() -> Pipeline {
+    let (vx, vy) = (Var::new("x"), Var::new("y"));
+    let (x, y) = (vx.expr(), vy.expr());
+    let mut p = Pipeline::new("laplacian");
+    let mut input = Input::new("in", &[I32], 2);
+    input.halo = vec![40, 40];
+    let i = p.input(input);
+    let (w, h) = (i.extent(0), i.extent(1));
+    let inside =
+        |c: Expr, dx: i64, dy: i64| Expr::select(c.likely(), i.at(&[&x + dx, &y + dy], 0), Expr::from(0));
+    let value = i.at(&[x.clone(), y.clone()], 0) * 4
+        - inside((&x + 1).lt(&w), 1, 0)
+        - inside((&x - 1).ge(0), -1, 0)
+        - inside((&y + 1).lt(&h), 0, 1)
+        - inside((&y - 1).ge(0), 0, -1);
+    let out = p.func(Func::new("out", &[vx, vy], vec![value]));
+    p.output(&out);
+    p
+}
+
+/// One more row of an image costs what its interior vectors and the two at its ends cost; one more column of vectors in
+/// rows of the interior costs what the algorithm says: five loads, a product and four differences, no guard.
+#[test]
+fn the_interior_of_a_partitioned_loop_has_no_guards() {
+    let p = laplacian();
+    let mut s = Schedule::new();
+    s.func("out").vectorize("x", 8, Tail::Predicate);
+    let count = |w: usize, h: usize| {
+        let ran = run(&p, &s, w, h);
+        (ran.lowered.of("in.0").load_instructions, ran.lowered.operations)
+    };
+    let column = |h| {
+        let (less, more) = (count(48, h), count(56, h));
+        (more.0 - less.0, more.1 - less.1)
+    };
+    // Rows at the top and bottom have guards; two more rows of the interior tell what those cost.
+    let (few, many) = (column(4), column(6));
+    assert_eq!((many.0 - few.0, many.1 - few.1), (2 * 5, 2 * 5));
+}
+
+#[test]
+fn a_reduction_by_lanes_loads_each_element_once() {
+    let mut p = Pipeline::new("total");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let r = RDom::new([("r", Expr::from(0), i.extent(0))]);
+    let sum = p.func(Func::sum("sum", &[], r.clone(), vec![i.at(&[r.var(0)], 0)]));
+    p.output(&sum);
+    let mut s = Schedule::new();
+    s.update("sum", 0)
+        .split("r", "ro", "ri", 8, Tail::Predicate)
+        .rfactor(&[("ri", "l")], "lanes")
+        .vectorize_loop("ri");
+    s.func("lanes").store_in(Memory::Register).vectorize_loop("l");
+    s.update("lanes", 0).reorder(&["l", "ro"]).vectorize_loop("l");
+    for n in [8, 40, 43] {
+        let b = bindings(vec![("in", pattern(&[I32], &[n], 1))], vec![]);
+        let ran = check(&p, &s, &b, &[vec![]], 0.0);
+        let c = ran.lowered.of("in.0");
+        assert_eq!((c.loads, c.load_instructions), (n, n.div_ceil(8)), "{}", ran.body);
+        assert_eq!(ran.lowered.of("lanes.0").allocated, 8, "one vector");
+    }
+}
+
+/// A stage whose values a condition that is never true asks for.
+#[test]
+fn storage_that_nobody_reads_is_not_there() {
+    let v = Var::new("x");
+    let mut p = Pipeline::new("dead");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let at = |f: &Func| f.at(&[v.expr()], 0);
+    let first = p.func(Func::new("first", std::slice::from_ref(&v), vec![i.at(&[v.expr()], 0) * 3]));
+    let second = p.func(Func::new("second", std::slice::from_ref(&v), vec![at(&first) + 1]));
+    let never = v.expr().lt(0);
+    let value = Expr::select(never, at(&second), i.at(&[v.expr()], 0));
+    let out = p.func(Func::new("out", std::slice::from_ref(&v), vec![value]));
+    p.output(&out);
+    let mut s = Schedule::new();
+    s.func("first").compute_root();
+    s.func("second").compute_root();
+    let b = bindings(vec![("in", pattern(&[I32], &[9], 1))], vec![]);
+    let ran = check(&p, &s, &b, &[vec![9]], 0.0);
+    assert!(!ran.body.contains("allocate"), "{}", ran.body);
+    assert_eq!(ran.lowered.of("in.0").loads, 9);
+}

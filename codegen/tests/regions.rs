@@ -1,0 +1,260 @@
+//! Required regions against brute force: affine coordinates, clamps, quotients and remainders, through chains of Funcs and
+//! under schedules that must not change them.
+
+use std::collections::HashMap;
+use sumsq_codegen::lower::bounds_query::BoundsQuery;
+use sumsq_codegen::reference::{Value, eval_scalar};
+use sumsq_codegen::{
+    Error, Expr, Func, Input, LoopLevel, Name, Pipeline, RDom, ScalarType, Schedule, Tail, Type, Var,
+};
+
+const I32: ScalarType = ScalarType::I32;
+
+/// xorshift64*.
+struct Rng(u64);
+
+impl Rng {
+    fn range(&mut self, low: i64, high: i64) -> i64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        low + (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as i64 % (high - low + 1)
+    }
+}
+
+/// A monotone or periodic coordinate over one variable: the class in which intervals are exact.
+fn coordinate(r: &mut Rng, v: &Expr, depth: i64) -> Expr {
+    let e = if depth == 0 { v.clone() } else { coordinate(r, v, depth - 1) };
+    match r.range(0, 6) {
+        0 => e + r.range(-7, 7),
+        1 => e * r.range(-3, 3),
+        2 => e / r.range(1, 5),
+        3 => e.max(r.range(-9, 0) as i32).min(r.range(1, 12) as i32),
+        4 => e.min(r.range(-4, 9) as i32),
+        5 => Expr::from(r.range(-5, 20) as i32) - e,
+        _ => e,
+    }
+}
+
+/// Least and greatest value of `e` for `v` in `[lo, hi]`.
+fn brute(e: &Expr, v: &str, lo: i64, hi: i64) -> (i64, i64) {
+    let values = (lo..=hi)
+        .map(|x| eval_scalar(e, &[(v.into(), x)], &[]).expect("closed").as_int().expect("an integer"));
+    values.fold((i64::MAX, i64::MIN), |(a, b), x| (a.min(x), b.max(x)))
+}
+
+/// out(x) = in(e(x)), as a pipeline.
+fn gather(e: &Expr, v: &Var) -> Pipeline {
+    let mut p = Pipeline::new("gather");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let out = p.func(Func::new("out", std::slice::from_ref(v), vec![i.at(std::slice::from_ref(e), 0)]));
+    p.output(&out);
+    p
+}
+
+fn query(p: &Pipeline, s: &Schedule, extents: &[i32]) -> Vec<(i64, i64)> {
+    let q = BoundsQuery::of(p, s).expect("legal");
+    q.regions(&[("out", extents)], &[]).expect("all is known")["in"].clone()
+}
+
+#[test]
+fn regions_of_one_access_are_exact() {
+    let v = Var::new("x");
+    let mut r = Rng(99);
+    for case in 0..2000 {
+        let depth = r.range(0, 3);
+        let mut e = coordinate(&mut r, &v.expr(), depth);
+        // A remainder of something affine is exact within one period and [0, d) beyond, which is exact if the values
+        // are consecutive.
+        if r.range(0, 3) == 0 {
+            e = (v.expr() + r.range(-9, 9)).modulo(Expr::from(r.range(1, 7) as i32)) + r.range(-3, 3);
+        }
+        let n = r.range(1, 30);
+        let want = brute(&e, "x", 0, n - 1);
+        let came = query(&gather(&e, &v), &Schedule::new(), &[n as i32]);
+        assert_eq!(came, [want], "case {case}: {e} for x in [0, {n})");
+    }
+}
+
+#[test]
+fn sums_of_two_variables_are_exact() {
+    let (vx, vy) = (Var::new("x"), Var::new("y"));
+    let mut r = Rng(7);
+    for case in 0..500 {
+        let (a, b, c) = (r.range(-3, 3), r.range(-3, 3), r.range(-9, 9));
+        let d = r.range(1, 4);
+        let sum = vx.expr() * a + vy.expr() * b + c;
+        let e = if r.range(0, 1) == 0 { sum } else { (sum / d).max(-5) };
+        let mut p = Pipeline::new("gather");
+        let i = p.input(Input::new("in", &[I32], 1));
+        let out =
+            p.func(Func::new("out", &[vx.clone(), vy.clone()], vec![i.at(std::slice::from_ref(&e), 0)]));
+        p.output(&out);
+        let (w, h) = (r.range(1, 9), r.range(1, 9));
+        let points = (0..h).flat_map(|y| (0..w).map(move |x| (x, y)));
+        let values = points.map(|(x, y)| {
+            let at: [(Name, i64); 2] = [("x".into(), x), ("y".into(), y)];
+            eval_scalar(&e, &at, &[]).expect("closed").as_int().expect("an integer")
+        });
+        let want = values.fold((i64::MAX, i64::MIN), |(a, b), x| (a.min(x), b.max(x)));
+        assert_eq!(query(&p, &Schedule::new(), &[w as i32, h as i32]), [want], "case {case}: {e}");
+    }
+}
+
+/// A chain of three stages: stencils, a downsampling and an upsampling, and a windowed sum.
+fn chain() -> Pipeline {
+    let (vx, vy) = (Var::new("x"), Var::new("y"));
+    let (x, y) = (vx.expr(), vy.expr());
+    let vars = [vx, vy];
+    let mut p = Pipeline::new("chain");
+    let i = p.input(Input::new("in", &[I32], 2));
+    let at = |f: &Func, dx: i64, dy: i64| f.at(&[&x + dx, &y + dy], 0);
+    let value = i.at(&[&x - 1, y.clone()], 0) + i.at(&[&x + 2, &y + 1], 0);
+    let a = p.func(Func::new("a", &vars, vec![value]));
+    let half = |dx: i64| a.at(&[&x * 2 + dx, &y * 2], 0);
+    let b = p.func(Func::new("b", &vars, vec![half(0) + half(1)]));
+    let r = RDom::new([("r", Expr::from(-1), Expr::from(3))]);
+    let c = p.func(Func::sum("c", &vars, r.clone(), vec![b.at(&[&x + r.var(0), y.clone()], 0)]));
+    let up = c.at(&[&x / 2, &y / 2], 0);
+    let out = p.func(Func::new("out", &vars, vec![up + at(&a, 0, -3)]));
+    p.output(&out);
+    p
+}
+
+/// Points that the definitions of [`chain`] read, by following them.
+fn chain_reads(w: i64, h: i64) -> Vec<(i64, i64)> {
+    let mut seen: HashMap<(i64, i64), ()> = HashMap::new();
+    let mut a = |x: i64, y: i64| {
+        seen.insert((x - 1, y), ());
+        seen.insert((x + 2, y + 1), ());
+    };
+    for y in 0..h {
+        for x in 0..w {
+            a(x, y - 3);
+            for r in -1..2 {
+                let (bx, by) = (x.div_euclid(2) + r, y.div_euclid(2));
+                a(2 * bx, 2 * by);
+                a(2 * bx + 1, 2 * by);
+            }
+        }
+    }
+    let bounds = |f: fn(&(i64, i64)) -> i64| {
+        let v: Vec<i64> = seen.keys().map(f).collect();
+        (*v.iter().min().expect("some"), *v.iter().max().expect("some"))
+    };
+    vec![bounds(|p| p.0), bounds(|p| p.1)]
+}
+
+/// Schedules that compute exactly what is needed: none may change the region of the input, whatever the splits.
+fn schedules() -> Vec<(&'static str, Schedule)> {
+    let mut all = vec![];
+    let mut add = |name, build: &dyn Fn(&mut Schedule)| {
+        let mut s = Schedule::new();
+        build(&mut s);
+        all.push((name, s));
+    };
+    let at = |v| LoopLevel::pure("out", v);
+    add("inlined", &|_| {});
+    add("roots", &|s| {
+        for f in ["a", "b", "c"] {
+            s.func(f).compute_root();
+        }
+    });
+    for (name, tail) in [("guarded tiles", Tail::GuardWithIf), ("predicated tiles", Tail::Predicate)] {
+        add(name, &|s| {
+            s.func("out").tile("x", "y", "xo", "yo", "xi", "yi", 7, 5, tail);
+            for f in ["a", "b", "c"] {
+                s.func(f).compute_at(at("xo"));
+            }
+        });
+    }
+    add("nested splits that do not divide", &|s| {
+        let out = s.func("out").split("x", "xo", "xi", 7, Tail::GuardWithIf).split(
+            "xo",
+            "xoo",
+            "xoi",
+            3,
+            Tail::Predicate,
+        );
+        out.split("xi", "xio", "xii", 2, Tail::GuardWithIf).split("y", "yo", "yi", 3, Tail::GuardWithIf);
+        s.func("c").compute_at(at("xio")).split("x", "xo", "xi", 5, Tail::Predicate);
+        s.func("a").compute_at(at("xoi")).split("y", "yo", "yi", 4, Tail::GuardWithIf);
+    });
+    add("a ring", &|s| {
+        s.func("out").split("y", "strip", "row", 6, Tail::GuardWithIf);
+        s.func("a").store_at(at("strip")).compute_at(at("row")).vectorize("x", 4, Tail::Predicate);
+        s.func("b").compute_at(at("row"));
+        s.func("c").compute_at(at("row"));
+    });
+    add("vectors in parallel", &|s| {
+        s.func("out").vectorize("x", 8, Tail::Predicate).parallel("y");
+        s.func("c").compute_at(at("y"));
+    });
+    all
+}
+
+#[test]
+fn no_schedule_grows_the_required_region() {
+    let p = chain();
+    for (w, h) in [(1, 1), (2, 3), (7, 5), (8, 8), (13, 9), (40, 17)] {
+        let want = chain_reads(w, h);
+        for (name, s) in schedules() {
+            assert_eq!(query(&p, &s, &[w as i32, h as i32]), want, "{name}, {w} x {h}\n{s}");
+        }
+    }
+}
+
+/// RoundUp says that more is computed: the region grows to whole blocks and no further.
+#[test]
+fn rounding_up_grows_regions_by_whole_blocks() {
+    let v = Var::new("x");
+    let mut p = Pipeline::new("round");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let a = p.func(Func::new("a", std::slice::from_ref(&v), vec![i.at(&[v.expr()], 0)]));
+    let out = p.func(Func::new("out", std::slice::from_ref(&v), vec![a.at(&[v.expr()], 0)]));
+    p.output(&out);
+    let mut s = Schedule::new();
+    s.func("a").compute_root().vectorize("x", 8, Tail::RoundUp);
+    assert_eq!(query(&p, &s, &[13]), [(0, 15)]);
+    assert_eq!(query(&p, &s, &[16]), [(0, 15)]);
+}
+
+/// A coordinate that is a value of an input: bounded by a clamp, by the promise of the input, or by its type.
+#[test]
+fn data_dependent_coordinates() {
+    let v = Var::new("x");
+    let build = |ty: ScalarType, range: Option<(Expr, Expr)>, index: &dyn Fn(Expr) -> Expr| {
+        let mut p = Pipeline::new("data");
+        let mut ids = Input::new("ids", &[ty], 1);
+        ids.value_range = range;
+        let ids = p.input(ids);
+        let i = p.input(Input::new("in", &[I32], 1));
+        let at = index(ids.at(&[v.expr()], 0).cast(I32));
+        let out = p.func(Func::new("out", std::slice::from_ref(&v), vec![i.at(&[at], 0)]));
+        p.output(&out);
+        p
+    };
+    let region = |p: &Pipeline| query(p, &Schedule::new(), &[10]);
+    let n = Expr::param("n", Type::I32);
+    assert_eq!(region(&build(I32, None, &|e| e.max(2).min(9))), [(2, 9)]);
+    assert_eq!(region(&build(ScalarType::U8, None, &|e| e)), [(0, 255)]);
+    assert_eq!(region(&build(ScalarType::I8, None, &|e| e / 4 + 1)), [(-31, 32)]);
+    assert_eq!(region(&build(ScalarType::U16, None, &|e| e.min(99))), [(0, 99)]);
+    assert_eq!(region(&build(I32, Some((Expr::from(0), Expr::from(41))), &|e| e * 2 - 1)), [(-1, 81)]);
+    assert_eq!(region(&build(I32, None, &|e| e.modulo(7))), [(0, 6)]);
+    let bound = |e: &Expr| Some((Expr::from(0), e.clone()));
+    let mut p = build(I32, bound(&(n.clone() - 1)), &|e| e);
+    p.params.insert("n".into(), I32);
+    let q = BoundsQuery::of(&p, &Schedule::new()).expect("legal");
+    let came = q.regions(&[("out", &[10])], &[("n", Value::Int(5))]).expect("all is known");
+    assert_eq!(came["in"], [(0, 4)]);
+    let e = q.regions(&[("out", &[10])], &[]).expect_err("n is missing");
+    assert_eq!(
+        e.to_string(),
+        "pipeline data: the required regions depend on what is unknown: n is not given"
+    );
+    let e = BoundsQuery::of(&build(I32, None, &|e| e), &Schedule::new()).expect_err("unbounded");
+    let text = "pipeline data: out reads in at coordinate 0, which has no bounds because of the value of input ids \
+                (clamp it, or give its value range); clamp the coordinate";
+    assert!(matches!(&e, Error::Pipeline { .. }) && e.to_string() == text, "{e}");
+}
