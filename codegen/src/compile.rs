@@ -162,10 +162,27 @@ pub(crate) struct Call {
     compiled: Compiled,
     pointers: Vec<*mut c_void>,
     scalars: Vec<u64>,
-    /// Descriptions of the buffers that sizes and pointers were taken from.
-    specs: Vec<BufferSpec>,
+    /// Looks of the buffers that sizes and pointers were taken from.
+    looks: Vec<Look>,
     /// Per slot: version of the values that were last found to keep their range, and that range.
     in_range: Vec<Option<(u64, i64, i64)>>,
+}
+
+/// What sizes depend on.
+#[derive(Clone, PartialEq)]
+struct Look {
+    spec: BufferSpec,
+    strides: Vec<i64>,
+}
+
+impl Look {
+    fn of(b: &Buffer) -> Look {
+        Look { spec: b.spec().clone(), strides: b.strides().to_vec() }
+    }
+
+    fn is_of(&self, b: &Buffer) -> bool {
+        self.spec == *b.spec() && self.strides == b.strides()
+    }
 }
 
 // SAFETY: the pointers are numbers until `run`, whose caller answers for them on whatever thread it is.
@@ -178,7 +195,7 @@ impl Call {
         let (n, m) = (plan.pointer_count(), plan.scalar_count());
         let in_range = vec![None; compiled.0.signature.buffers.len()];
         let (pointers, scalars) = (vec![std::ptr::null_mut(); n], vec![0; m]);
-        Call { compiled, pointers, scalars, specs: vec![], in_range }
+        Call { compiled, pointers, scalars, looks: vec![], in_range }
     }
 
     /// Takes sizes and pointers from the given buffers, one per slot of the signature, after checking that they fit.
@@ -188,14 +205,14 @@ impl Call {
         inner.plan.check_slots(&slots)?;
         inner.plan.fill_sizes(&mut self.scalars, &slots);
         inner.plan.fill_pointers(&mut self.pointers, |i| slots[i]);
-        self.specs = slots.iter().map(|b| b.spec().clone()).collect();
+        self.looks = slots.iter().map(|b| Look::of(b)).collect();
         self.check_values(|i| slots[i])
     }
 
     /// Makes the call fit these buffers: usually those of the last time, or others that look alike.
     pub(crate) fn refresh<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
         let n = self.compiled.0.signature.buffers.len();
-        let alike = self.specs.len() == n && self.specs.iter().enumerate().all(|(i, s)| slot(i).spec() == s);
+        let alike = self.looks.len() == n && self.looks.iter().enumerate().all(|(i, l)| l.is_of(slot(i)));
         if !alike {
             return self.set_buffers(slot);
         }
@@ -203,12 +220,13 @@ impl Call {
         self.check_values(slot)
     }
 
-    /// Checks the promised ranges of integer inputs, which the code relies on to stay inside other buffers. Costs a pass
+    /// Checks the constraints of buffers, and the promised ranges of integer inputs, which the code relies on to stay inside other buffers. Costs a pass
     /// over those whose values changed.
     fn check_values<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
         let plan = &self.compiled.0.plan;
+        plan.check_constraints(&self.looks, &self.scalars)?;
         for i in plan.ranged_slots() {
-            let (low, high) = plan.range(i, &self.specs, &self.scalars)?;
+            let (low, high) = plan.range(i, &self.looks, &self.scalars)?;
             let now = Some((slot(i).version(), low, high));
             if self.in_range[i] != now {
                 plan.check_range(i, slot(i), low, high)?;

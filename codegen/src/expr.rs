@@ -7,9 +7,15 @@
 //!
 //! Semantics: integers wrap; `Div` and `Mod` are Euclidean (0 <= x mod c < |c|; x/0 = x mod 0 = 0);
 //! shifts by a negative amount or by at least the width give 0 (arithmetic right shift: the sign).
+//! *Coordinates* are the exception: i32 and i64 arithmetic in the arguments of a call, and in comparisons that read no
+//! memory, must not overflow (every pass relies on it). A coordinate made by arithmetic that wraps, a hash for instance, is
+//! computed in another type, such as u32, and cast.
 //! Both arms of a `Select` are evaluated, and it picks *values*: an inf or NaN in the other arm does not
 //! leak. Float arithmetic is strict IEEE; a product and a sum are fused only where `Fma` says so or where the
-//! stage is relaxed. `Min`/`Max` of floats return the other operand when one is NaN.
+//! stage is relaxed. `Min`/`Max` of floats return the other operand when one is NaN, and the second of two zeros. An f16 is
+//! rounded after every operation.
+
+mod typing;
 
 use crate::types::{ScalarType, Type};
 use std::hash::{Hash, Hasher};
@@ -18,7 +24,7 @@ use std::sync::Arc;
 /// A name of a Func, input, variable or parameter. Cheap to clone.
 pub type Name = Arc<str>;
 
-/// Operators of one operand. Maths functions are elementwise on floats.
+/// Operators of one operand. Maths functions are elementwise on floats; roundings leave integers alone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum UnaryOp {
@@ -97,7 +103,7 @@ pub enum ExprKind {
     Var(Name),
     /// A run-time scalar parameter of the pipeline.
     Param(Name),
-    /// Conversion to the node's type. Float to integer truncates and saturates (NaN to 0).
+    /// Conversion to the node's type, see [`ScalarType::wrap`], [`ScalarType::round`] and [`ScalarType::saturate`].
     Cast(Expr),
     /// The same bits as the node's type, which has the operand's width (f32 with i32, f64 with i64, both ways).
     Reinterpret(Expr),
@@ -145,7 +151,8 @@ pub struct ExprNode {
     hash: u64,
 }
 
-/// A shared, immutable expression. Equality is structural.
+/// A shared, immutable expression. Equality is structural. Making one never fails: an ill-typed one is refused, with
+/// [`Expr::type_fault`]'s words, where a pipeline is compiled or evaluated.
 #[derive(Clone, Debug)]
 pub struct Expr(Arc<ExprNode>);
 
@@ -331,14 +338,39 @@ impl Expr {
     /// Float constant of type `ty`, rounded to it.
     pub fn float(ty: impl Into<Type>, v: f64) -> Expr {
         let ty = ty.into();
-        let v = if ty.scalar == ScalarType::F32 { v as f32 as f64 } else { v };
-        Expr::new(ExprKind::Float(v), ty)
+        Expr::new(ExprKind::Float(ty.scalar.round(v)), ty)
     }
 
-    /// Constant `v` of any scalar type.
+    /// Constant `v` of any scalar type; integers are truncated and saturated.
     pub fn constant(ty: impl Into<Type>, v: f64) -> Expr {
         let ty = ty.into();
-        if ty.scalar.is_float() { Expr::float(ty, v) } else { Expr::int(ty, v as i64) }
+        if ty.scalar.is_float() { Expr::float(ty, v) } else { Expr::int(ty, ty.scalar.saturate(v)) }
+    }
+
+    /// Constant `v` of any scalar type; integers wrap.
+    pub fn whole(ty: impl Into<Type>, v: i64) -> Expr {
+        let ty = ty.into();
+        if ty.scalar.is_float() { Expr::float(ty, v as f64) } else { Expr::int(ty, v) }
+    }
+
+    /// The least value of a type: negative infinity for floats.
+    pub fn least(ty: impl Into<Type>) -> Expr {
+        let ty = ty.into();
+        if ty.scalar.is_float() {
+            Expr::float(ty, f64::NEG_INFINITY)
+        } else {
+            Expr::int(ty, ty.scalar.least())
+        }
+    }
+
+    /// The greatest value of a type: infinity for floats.
+    pub fn greatest(ty: impl Into<Type>) -> Expr {
+        let ty = ty.into();
+        if ty.scalar.is_float() {
+            Expr::float(ty, f64::INFINITY)
+        } else {
+            Expr::int(ty, ty.scalar.greatest())
+        }
     }
 
     /// Bool constant.
@@ -366,7 +398,6 @@ impl Expr {
 
     /// The bits of `self` as `scalar`, a type of the same width.
     pub fn reinterpret(&self, scalar: ScalarType) -> Expr {
-        debug_assert_eq!(self.ty().scalar.bytes(), scalar.bytes(), "width of a reinterpreted value");
         Expr::new(ExprKind::Reinterpret(self.clone()), Type { scalar, lanes: self.ty().lanes })
     }
 
@@ -379,7 +410,6 @@ impl Expr {
     /// `a op b`; both of the same type (a scalar constant of the wrong lanes is not widened here).
     pub fn binary(op: BinaryOp, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
         let (a, b) = (a.into(), b.into());
-        debug_assert_eq!(a.ty(), b.ty(), "operands of {op:?}");
         let ty = if op.is_comparison() { a.ty().as_bool() } else { a.ty() };
         Expr::new(ExprKind::Binary(op, a, b), ty)
     }
@@ -387,7 +417,6 @@ impl Expr {
     /// `cond ? a : b` on values.
     pub fn select(cond: impl Into<Expr>, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
         let (cond, a, b) = (cond.into(), a.into(), b.into());
-        debug_assert_eq!(a.ty(), b.ty(), "arms of a select");
         let ty = a.ty();
         Expr::new(ExprKind::Select(cond, a, b), ty)
     }
@@ -463,9 +492,9 @@ macro_rules! operators {
         impl std::ops::$tr<Expr> for &Expr { type Output = Expr;
             fn $f(self, b: Expr) -> Expr { Expr::binary(BinaryOp::$op, self.clone(), b) } }
         impl std::ops::$tr<i64> for Expr { type Output = Expr;
-            fn $f(self, b: i64) -> Expr { let c = Expr::constant(self.ty(), b as f64); Expr::binary(BinaryOp::$op, self, c) } }
+            fn $f(self, b: i64) -> Expr { let c = Expr::whole(self.ty(), b); Expr::binary(BinaryOp::$op, self, c) } }
         impl std::ops::$tr<i64> for &Expr { type Output = Expr;
-            fn $f(self, b: i64) -> Expr { Expr::binary(BinaryOp::$op, self.clone(), Expr::constant(self.ty(), b as f64)) } }
+            fn $f(self, b: i64) -> Expr { Expr::binary(BinaryOp::$op, self.clone(), Expr::whole(self.ty(), b)) } }
         impl std::ops::$tr<f64> for Expr { type Output = Expr;
             fn $f(self, b: f64) -> Expr { let c = Expr::constant(self.ty(), b); Expr::binary(BinaryOp::$op, self, c) } }
     )* };

@@ -10,8 +10,12 @@
 //! An [`Input`] is memory given at run time, called like a Func. A [`Pipeline`] owns Funcs and inputs and
 //! names its outputs; calls refer to them by name.
 
+mod io;
+
+pub use io::{Constraint, Input, Layout, Output, Shape, extent_param, min_param, step_param, stride_param};
+
 use crate::expr::{Expr, ExprKind, Name};
-use crate::types::{ScalarType, Type};
+use crate::types::ScalarType;
 use indexmap::IndexMap;
 
 /// A pure variable: a dimension of a Func.
@@ -133,77 +137,38 @@ impl Func {
     }
 }
 
-/// How the elements of a Func or input lie in memory. Coordinates `(c0, c1, ...)` of tuple element `k` are at
-/// `origin + c0*stride0 + c1*stride1 + ...`; dimension 0 is the fastest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Layout {
-    /// One buffer per tuple element; stride0 = 1.
-    #[default]
-    Planar,
-    /// One buffer; each element is a record of this many slots (>= tuple size, 4, 8 or 16), channels innermost:
-    /// stride0 = the slots, element k adds k. All tuple elements have one type.
-    Record(u8),
-}
-
-/// Memory given at run time. Its domain is `[0, extent_d)` in each dimension; around it lies a halo that may be
-/// read (and holds zeros unless the owner says otherwise): `halo[d]` elements on either side of dimension d.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Input {
-    /// Unique in its pipeline.
-    pub name: Name,
-    /// Element type of each tuple element.
-    pub types: Vec<ScalarType>,
+/// What can be called: a Func or an input.
+pub trait Source {
+    /// Element types of the tuple.
+    fn types(&self) -> Vec<ScalarType>;
     /// Number of dimensions.
-    pub dims: usize,
-    /// Layout in memory.
-    pub layout: Layout,
-    /// Readable elements beyond the domain, on both sides, per dimension.
-    pub halo: Vec<u32>,
-    /// Inclusive bounds of the (integer) values, promised by whoever binds the buffer: makes data-dependent
-    /// coordinates bounded.
-    pub value_range: Option<(Expr, Expr)>,
-    /// Coordinates at which it is read are promised to lie in its domain (incidence lists, checked when they are built):
-    /// its required region is not checked at run time.
-    pub trusted: bool,
-}
-
-impl Input {
-    /// A planar input without halo.
-    pub fn new(name: impl Into<Name>, types: &[ScalarType], dims: usize) -> Input {
-        Input {
-            name: name.into(),
-            types: types.to_vec(),
-            dims,
-            layout: Layout::Planar,
-            halo: vec![0; dims],
-            value_range: None,
-            trusted: false,
-        }
-    }
+    fn dims(&self) -> usize;
     /// Tuple element `value` at `args`.
-    pub fn at(&self, args: &[Expr], value: usize) -> Expr {
-        Expr::call(self.name.clone(), self.types[value], args.to_vec(), value)
+    fn at(&self, args: &[Expr], value: usize) -> Expr;
+}
+
+impl Source for Func {
+    fn types(&self) -> Vec<ScalarType> {
+        Func::types(self)
     }
-    /// Extent of dimension `d` at run time.
-    pub fn extent(&self, d: usize) -> Expr {
-        extent_param(&self.name, d)
+    fn dims(&self) -> usize {
+        self.vars.len()
+    }
+    fn at(&self, args: &[Expr], value: usize) -> Expr {
+        Func::at(self, args, value)
     }
 }
 
-/// The run-time extent of dimension `d` of an input or output buffer, as an i32 parameter.
-pub fn extent_param(name: &str, d: usize) -> Expr {
-    Expr::param(format!("{name}.extent.{d}"), Type::I32)
-}
-
-/// An output: Func `func` is computed over the domain `[0, extent_d)` of the buffer bound to it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Output {
-    /// Which Func.
-    pub func: Name,
-    /// Layout of the buffer.
-    pub layout: Layout,
-    /// Halo of the buffer, as in [`Input`]; never written.
-    pub halo: Vec<u32>,
+impl Source for Input {
+    fn types(&self) -> Vec<ScalarType> {
+        self.types.clone()
+    }
+    fn dims(&self) -> usize {
+        self.dims
+    }
+    fn at(&self, args: &[Expr], value: usize) -> Expr {
+        Input::at(self, args, value)
+    }
 }
 
 /// A closed set of definitions: what is computed, nothing about how.
@@ -219,6 +184,10 @@ pub struct Pipeline {
     pub outputs: Vec<Output>,
     /// Scalar parameters by name (extents of buffers are implicit: [`extent_param`]).
     pub params: IndexMap<Name, ScalarType>,
+    /// Inclusive bounds of some integer parameters.
+    pub param_ranges: IndexMap<Name, (i64, i64)>,
+    /// Floats must not depend on the schedule.
+    pub strict_float: bool,
 }
 
 impl Pipeline {
@@ -248,8 +217,53 @@ impl Pipeline {
     }
     /// Makes a Func an output with the given buffer layout.
     pub fn output_with(&mut self, func: &Func, layout: Layout, halo: Vec<u32>) {
-        self.outputs.push(Output { func: func.name.clone(), layout, halo });
+        self.outputs.push(Output { func: func.name.clone(), layout, constraints: vec![], halo });
     }
+    /// Makes a Func an output with a buffer anywhere in memory, over whatever domain that has.
+    pub fn output_strided(&mut self, func: &Func, constraints: Vec<Constraint>) {
+        let halo = vec![0; func.vars.len()];
+        self.outputs.push(Output { func: func.name.clone(), layout: Layout::Strided, constraints, halo });
+    }
+    /// How the buffer of input or output `name` lies in memory.
+    pub fn shape<'a>(&'a self, name: &'a Name) -> Shape<'a> {
+        if let Some(i) = self.inputs.get(name) {
+            return i.shape();
+        }
+        match self.outputs.iter().find(|o| o.func == *name) {
+            Some(o) => Shape { name, layout: o.layout, constraints: &o.constraints },
+            None => Shape { name, layout: Layout::Planar, constraints: &[] },
+        }
+    }
+    /// Makes the values of all floats independent of the schedule: a directive that may change one is refused.
+    pub fn strict_float(&mut self) {
+        self.strict_float = true;
+    }
+    /// Adds an integer parameter whose value lies in `[low, high]`, checked when it is given.
+    pub fn param_in(&mut self, name: impl Into<Name>, ty: ScalarType, low: i64, high: i64) -> Expr {
+        let name = name.into();
+        self.param_ranges.insert(name.clone(), (low, high));
+        self.param(name, ty)
+    }
+}
+
+/// The variables in some expressions, in the order of first mention.
+pub fn free_variables<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> Vec<Name> {
+    let mut seen = rustc_hash::FxHashSet::default();
+    let mut found = indexmap::IndexSet::new();
+    let mut stack: Vec<&Expr> = exprs.into_iter().collect();
+    stack.reverse();
+    while let Some(e) = stack.pop() {
+        if !seen.insert(e.id()) {
+            continue;
+        }
+        if let ExprKind::Var(name) = e.kind() {
+            found.insert(name.clone());
+        }
+        let at = stack.len();
+        e.for_each_child(|c| stack.push(c));
+        stack[at..].reverse();
+    }
+    found.into_iter().collect()
 }
 
 /// All calls in an expression, each distinct node once.

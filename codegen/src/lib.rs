@@ -12,6 +12,7 @@ pub mod compile;
 pub mod error;
 pub mod expr;
 pub mod func;
+pub mod language;
 pub mod loop_nest;
 pub mod lower;
 pub mod print;
@@ -26,6 +27,7 @@ pub mod types;
 
 pub use error::Error;
 pub use expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
-pub use func::{Func, Input, Layout, Output, Pipeline, RDom, RVar, Update, Var};
+pub use func::{Constraint, Func, Input, Layout, Output, Pipeline, RDom, RVar, Source, Update, Var};
+pub use language::boundary;
 pub use schedule::{Directive, ForKind, LoopLevel, Memory, Schedule, StageId, Tail};
 pub use types::{ScalarType, Type};

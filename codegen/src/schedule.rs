@@ -112,7 +112,8 @@ pub enum Directive {
     /// Stores to the output buffer (of a root output or a sink) bypass the cache where the run-time parameter is non-zero.
     NonTemporal(Expr),
     /// The output overwrites input `input`: legal iff every read of it is in this Func's definition at its own
-    /// coordinates, every point is computed once, and layouts agree (rules A1 to A3).
+    /// coordinates, every point is computed once, and layouts agree (rules A1 to A3). If the pure definition is the input itself,
+    /// only the updates run.
     InPlaceOf(Name),
 }
 

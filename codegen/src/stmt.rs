@@ -62,11 +62,11 @@ pub enum Target {
 /// Kind of an argument slot of a compiled function.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ArgKind {
-    /// An input's flat buffer; the pointer is that of coordinate (0, 0, ...).
+    /// An input's flat buffer; the pointer is that of the first coordinate of its domain.
     Input,
     /// An output's flat buffer, likewise.
     Output,
-    /// A scalar: a user parameter, or the extent or stride (in elements, i64) of a buffer.
+    /// A scalar: a user parameter, or the minimum, extent or stride (in elements, i64) of a buffer.
     Scalar,
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub mod half;
+
 /// The element type of an expression or buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum ScalarType {
@@ -62,6 +64,94 @@ impl ScalarType {
         }
     }
 
+    /// Number of bits of an element's value: 1 for bool.
+    pub const fn bits(self) -> u32 {
+        match self {
+            ScalarType::Bool => 1,
+            ty => 8 * ty.bytes() as u32,
+        }
+    }
+
+    /// Least value of an integer type or bool (u64 as its bits).
+    pub const fn least(self) -> i64 {
+        if self.is_signed() { i64::MIN >> (64 - self.bits()) } else { 0 }
+    }
+
+    /// Greatest value of an integer type or bool (u64 as its bits: -1).
+    pub const fn greatest(self) -> i64 {
+        match self {
+            ScalarType::U64 => -1,
+            ty if ty.is_signed() => i64::MAX >> (64 - ty.bits()),
+            ty => ((1u64 << ty.bits()) - 1) as i64,
+        }
+    }
+
+    /// The type of the same kind with twice the width; none for 64 bits and bool.
+    pub const fn wider(self) -> Option<ScalarType> {
+        use ScalarType::*;
+        Some(match self {
+            I8 => I16,
+            I16 => I32,
+            I32 => I64,
+            U8 => U16,
+            U16 => U32,
+            U32 => U64,
+            F16 => F32,
+            F32 => F64,
+            Bool | I64 | U64 | F64 => return None,
+        })
+    }
+
+    /// The signed integer type of the same width; itself for floats and bool.
+    pub const fn signed(self) -> ScalarType {
+        use ScalarType::*;
+        match self {
+            U8 => I8,
+            U16 => I16,
+            U32 => I32,
+            U64 => I64,
+            ty => ty,
+        }
+    }
+
+    /// The unsigned integer type of the same width; itself for floats and bool.
+    pub const fn unsigned(self) -> ScalarType {
+        use ScalarType::*;
+        match self {
+            I8 => U8,
+            I16 => U16,
+            I32 => U32,
+            I64 => U64,
+            ty => ty,
+        }
+    }
+
+    /// The nearest value of a float type, ties to even; other types leave `v` alone.
+    pub fn round(self, v: f64) -> f64 {
+        match self {
+            ScalarType::F32 => v as f32 as f64,
+            ScalarType::F16 => half::round(v),
+            _ => v,
+        }
+    }
+
+    /// Float to integer or bool: truncates and saturates, NaN gives 0; bool is whether `v` is not 0 (NaN is not).
+    pub const fn saturate(self, v: f64) -> i64 {
+        use ScalarType::*;
+        match self {
+            I8 => v as i8 as i64,
+            I16 => v as i16 as i64,
+            I32 => v as i32 as i64,
+            I64 => v as i64,
+            U8 => v as u8 as i64,
+            U16 => v as u16 as i64,
+            U32 => v as u32 as i64,
+            U64 => v as u64 as i64,
+            Bool => (v != 0.0) as i64,
+            F16 | F32 | F64 => 0,
+        }
+    }
+
     /// The name in text: `i32`, `f64`, `bool`.
     pub const fn name(self) -> &'static str {
         use ScalarType::*;
@@ -108,6 +198,11 @@ impl Type {
         Type { scalar, lanes: 1 }
     }
 
+    /// The same lanes of another element type.
+    pub const fn of_element(self, scalar: ScalarType) -> Type {
+        Type { scalar, lanes: self.lanes }
+    }
+
     /// The same element type with `lanes` lanes.
     pub const fn with_lanes(self, lanes: u16) -> Type {
         Type { scalar: self.scalar, lanes }
@@ -115,7 +210,7 @@ impl Type {
 
     /// `bool` with this type's lanes.
     pub const fn as_bool(self) -> Type {
-        Type { scalar: ScalarType::Bool, lanes: self.lanes }
+        self.of_element(ScalarType::Bool)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask TASK`. Depends on nothing, LLVM least of all, so that it runs on a bare machine.
 
 mod apt;
+mod fuzz;
 mod llvm;
 mod peers;
 mod process;
@@ -14,6 +15,9 @@ usage: cargo xtask TASK
   setup           find LLVM 22, or install it (Debian, Ubuntu)
   demo            setup, a release build, and both demos into out/
   test [--full]   setup, then all tests; --full adds the hour-long ones
+  fuzz [--cases N] [--seed S]
+                  setup, then N (3000) random pipelines under random schedules and N random expressions, from seed S on
+                  (the clock's); a failing case is shrunk and printed
   bench [NAME]    setup, then the benchmarks (all, or those whose name contains NAME) into benches/results/
   peers           install and build what benchmarks compare with: Ceres, Halide (Debian, Ubuntu)
   lint            formatting, clippy and docs, warnings as errors
@@ -33,6 +37,10 @@ fn main() -> ExitCode {
         ["demo"] => demo(),
         ["test"] => test(false),
         ["test", "--full"] => test(true),
+        ["fuzz", ref options @ ..] => match fuzz::Options::read(options) {
+            Some(options) => llvm::setup().and_then(|()| fuzz::fuzz(options)),
+            None => return usage(),
+        },
         ["bench"] => bench(None),
         ["bench", name] if !name.starts_with('-') => bench(Some(name)),
         ["peers"] => peers::setup(),
@@ -42,10 +50,7 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             Ok(())
         }
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+        _ => return usage(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,6 +59,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
 }
 
 fn demo() -> Result<(), Failure> {

@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::runtime::Pool;
+use crate::types::half;
 
 /// The type of a compiled function: context, buffer pointers, scalar slots; see [`crate::stmt::LoweredFunction`].
 pub type EntryFn = unsafe extern "C" fn(*const Context, *const *mut c_void, *const u64) -> i32;
@@ -248,7 +249,15 @@ pub fn symbols() -> Vec<(String, usize)> {
     math!(table: "sin" sin(x), "cos" cos(x), "tan" tan(x), "asin" asin(x), "acos" acos(x), "atan" atan(x),
         "sinh" sinh(x), "cosh" cosh(x), "tanh" tanh(x), "asinh" asinh(x), "acosh" acosh(x), "atanh" atanh(x),
         "exp" exp(x), "log" ln(x), "log10" log10(x), "pow" powf(x, y), "atan2" atan2(x, y));
-    // Targets of intrinsics on CPUs without the instruction.
+    // Targets of conversions and intrinsics on CPUs without the instruction. A half is passed in the low bits of a float.
+    extern "C" fn half_of(v: f32) -> f32 {
+        f32::from_bits(half::to_bits(v as f64) as u32)
+    }
+    extern "C" fn of_half(v: f32) -> f32 {
+        half::from_bits(v.to_bits() as u16) as f32
+    }
+    table.push(("__truncsfhf2".into(), half_of as *const () as usize));
+    table.push(("__extendhfsf2".into(), of_half as *const () as usize));
     libm!(table: "floor" floor(x), "ceil" ceil(x), "trunc" trunc(x), "rint" round_ties_even(x),
         "roundeven" round_ties_even(x), "fma" mul_add(x, y, z));
     table

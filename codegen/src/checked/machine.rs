@@ -50,12 +50,12 @@ impl Machine {
         Machine::default()
     }
 
-    /// Binds inputs, outputs over the domains `extents`, sizes and parameters.
-    pub fn bind_pipeline(&mut self, p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usize>]) {
+    /// Binds inputs, outputs over the given domains, sizes and parameters.
+    pub fn bind_pipeline(&mut self, p: &Pipeline, s: &Schedule, b: &Bindings, domains: &[super::Domain]) {
         for (n, i) in &p.inputs {
             self.bind(n, Buffer::input(&b.inputs[n], i.layout), i.layout);
         }
-        for (o, e) in p.outputs.iter().zip(extents) {
+        for (o, e) in p.outputs.iter().zip(domains) {
             let f = &p.funcs[&o.func];
             self.bind(&o.func, Buffer::output(&f.types(), e, o.layout), o.layout);
         }
@@ -75,14 +75,17 @@ impl Machine {
     pub fn bind(&mut self, name: &Name, b: Buffer, layout: Layout) {
         for (d, n) in b.extents.iter().enumerate() {
             self.set(&format!("{name}.extent.{d}").into(), Value::Int(*n as i64));
-            self.set(&format!("{name}.stride.{d}").into(), Value::Int(b.strides[d]));
+            self.set(&format!("{name}.min.{d}").into(), Value::Int(b.min[d] as i64));
+            for stride in ["stride", "step"] {
+                self.set(&format!("{name}.{stride}.{d}").into(), Value::Int(b.strides[d]));
+            }
         }
         for prefix in [name.to_string(), format!("{name}.out")] {
             match layout {
                 Layout::Record(_) => {
                     self.flat.insert(prefix.into(), (name.clone(), 0));
                 }
-                Layout::Planar => {
+                Layout::Planar | Layout::Strided => {
                     for k in 0..b.types.len() {
                         self.flat.insert(format!("{prefix}.{k}").into(), (name.clone(), k));
                     }

@@ -59,6 +59,7 @@ impl Memory {
 /// An input or output.
 pub struct Buffer {
     pub(super) types: Vec<ScalarType>,
+    pub(super) min: Vec<i32>,
     pub(super) extents: Vec<usize>,
     halo: Vec<usize>,
     /// One per tuple element (for records: one, interleaved).
@@ -70,10 +71,10 @@ pub struct Buffer {
 impl Buffer {
     /// Filled from a realization, halo included.
     pub fn input(r: &Realization, layout: Layout) -> Buffer {
-        let mut b = Buffer::new(&r.types, &r.extents, &r.halo, layout);
+        let mut b = Buffer::new(&r.types, &r.min, &r.extents, &r.halo, layout);
         let sizes: Vec<usize> = r.extents.iter().zip(&r.halo).map(|(n, h)| n + 2 * h).collect();
         for at in Realization::zeros(&[], &sizes).points() {
-            let at: Vec<i32> = at.iter().zip(&r.halo).map(|(c, h)| c - *h as i32).collect();
+            let at: Vec<i32> = (0..at.len()).map(|d| at[d] + r.min[d] - r.halo[d] as i32).collect();
             for k in 0..r.types.len() {
                 if let Some(cell) = b.element(k, &at) {
                     cell.value = r.get(&at, k);
@@ -84,11 +85,12 @@ impl Buffer {
     }
 
     /// Nothing written yet.
-    pub fn output(types: &[ScalarType], extents: &[usize], layout: Layout) -> Buffer {
-        Buffer::new(types, extents, &vec![0; extents.len()], layout)
+    pub fn output(types: &[ScalarType], domain: &[(i32, usize)], layout: Layout) -> Buffer {
+        let (min, extents): (Vec<_>, Vec<_>) = domain.iter().copied().unzip();
+        Buffer::new(types, &min, &extents, &vec![0; extents.len()], layout)
     }
 
-    fn new(types: &[ScalarType], extents: &[usize], halo: &[usize], layout: Layout) -> Buffer {
+    fn new(types: &[ScalarType], min: &[i32], extents: &[usize], halo: &[usize], layout: Layout) -> Buffer {
         let slots = if let Layout::Record(n) = layout { n as i64 } else { 1 };
         // Pitches are multiples of 16 elements (see `lower::flatten`); the gap is never legally touched.
         let mut strides = vec![];
@@ -96,7 +98,9 @@ impl Buffer {
         for (d, (n, h)) in extents.iter().zip(halo).enumerate() {
             strides.push(stride);
             stride *= (n + 2 * h) as i64;
-            if d == 0 {
+            if layout == Layout::Strided {
+                stride += 3;
+            } else if d == 0 {
                 stride = (stride + 15) / 16 * 16 + 16;
             }
         }
@@ -105,6 +109,7 @@ impl Buffer {
         let flat = vec![memory; if slots > 1 { 1 } else { types.len() }];
         Buffer {
             types: types.to_vec(),
+            min: min.to_vec(),
             extents: extents.to_vec(),
             halo: halo.to_vec(),
             flat,
@@ -115,11 +120,12 @@ impl Buffer {
 
     /// Tuple element `k` at `at`; none outside of domain and halo.
     pub(super) fn element(&mut self, k: usize, at: &[i32]) -> Option<&mut Cell> {
-        let inside = |((&c, &n), &h): ((&i32, &usize), &usize)| c >= -(h as i32) && c < (n + h) as i32;
+        let at: Vec<i64> = at.iter().zip(&self.min).map(|(&c, &m)| c as i64 - m as i64).collect();
+        let inside = |((&c, &n), &h): ((&i64, &usize), &usize)| c >= -(h as i64) && c < (n + h) as i64;
         if !at.iter().zip(&self.extents).zip(&self.halo).all(inside) {
             return None;
         }
-        let index: i64 = at.iter().zip(&self.strides).map(|(&c, s)| c as i64 * s).sum();
+        let index: i64 = at.iter().zip(&self.strides).map(|(c, s)| c * s).sum();
         let (plane, slot) = if let Layout::Record(_) = self.layout { (0, k as i64) } else { (k, 0) };
         self.flat[plane].at(index + slot)
     }

@@ -30,6 +30,13 @@ use crate::lower::{LowerOptions, lower, plan};
 use crate::reference::{Bindings, Realization};
 use crate::schedule::Schedule;
 
+/// First coordinate and number of coordinates of an output, per dimension.
+pub type Domain = Vec<(i32, usize)>;
+
+fn from_zero(extents: &[Vec<usize>]) -> Vec<Domain> {
+    extents.iter().map(|e| e.iter().map(|&n| (0, n)).collect()).collect()
+}
+
 /// What a checked run of a pipeline left.
 pub struct Run {
     /// The statement that ran, as text.
@@ -43,37 +50,43 @@ pub struct Run {
 /// Runs the loop nests of `p` under `s` (coordinates, before flattening): the level at which Funcs and points are still
 /// told apart. `extents` gives the domain of each output.
 pub fn run_nests(p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usize>]) -> Result<Run, Error> {
+    run_nests_over(p, s, b, &from_zero(extents))
+}
+
+/// As [`run_nests`] over domains.
+pub fn run_nests_over(p: &Pipeline, s: &Schedule, b: &Bindings, domains: &[Domain]) -> Result<Run, Error> {
     let plan = plan(p, s)?;
     let built = build_nests(&plan)?;
     let mut m = Machine::new();
-    m.bind_pipeline(p, s, b, extents);
+    m.bind_pipeline(p, s, b, domains);
     for f in plan.funcs.values() {
         m.fold(&f.func.name, &f.fold);
     }
-    finish(p, m, &built.body, extents)
+    finish(p, m, &built.body, domains)
 }
 
 /// Runs the lowered function of `p` under `s`: flat buffers, vectors, both bodies of partitioned loops.
 pub fn run_lowered(p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usize>]) -> Result<Run, Error> {
-    let f = lower(p, s, &LowerOptions { verify: true, ..LowerOptions::default() })?;
-    let mut m = Machine::new();
-    m.bind_pipeline(p, s, b, extents);
-    finish(p, m, &f.body, extents)
+    run_lowered_over(p, s, b, &from_zero(extents))
 }
 
-fn finish(
-    p: &Pipeline,
-    mut m: Machine,
-    body: &crate::stmt::Stmt,
-    extents: &[Vec<usize>],
-) -> Result<Run, Error> {
+/// As [`run_lowered`] over domains.
+pub fn run_lowered_over(p: &Pipeline, s: &Schedule, b: &Bindings, domains: &[Domain]) -> Result<Run, Error> {
+    let f = lower(p, s, &LowerOptions { verify: true, ..LowerOptions::default() })?;
+    let mut m = Machine::new();
+    m.bind_pipeline(p, s, b, domains);
+    finish(p, m, &f.body, domains)
+}
+
+fn finish(p: &Pipeline, mut m: Machine, body: &crate::stmt::Stmt, domains: &[Domain]) -> Result<Run, Error> {
     let text = body.to_string();
     let failed =
         |message: String| Error::Run { pipeline: p.name.clone(), message: format!("{message}\n{text}") };
     m.run(body).map_err(failed)?;
     let mut outputs = vec![];
-    for (o, extents) in p.outputs.iter().zip(extents) {
-        let mut r = Realization::zeros(&p.funcs[&o.func].types(), extents);
+    for (o, domain) in p.outputs.iter().zip(domains) {
+        let (min, extents): (Vec<_>, Vec<_>) = domain.iter().copied().unzip();
+        let mut r = Realization::zeros(&p.funcs[&o.func].types(), &extents).moved_to(&min);
         for (i, at) in r.points().into_iter().enumerate() {
             for k in 0..r.types.len() {
                 let missing = || failed(format!("output {}.{k}{at:?} is not written", o.func));

@@ -61,6 +61,13 @@ pub fn compile_to_object(p: &Pipeline, s: &Schedule, target: &HostTarget) -> Res
     let f = lower(p, s, &LowerOptions { profile: false, ..LowerOptions::default() })?;
     let plan = Plan::new(&f, &signature)?;
     check_names(&p.name, &signature)?;
+    if let Some(b) = signature.buffers.iter().find(|b| b.layout == Layout::Strided) {
+        return Err(bind_error(
+            &p.name,
+            b.name.clone(),
+            "is strided: the C interface has planar and record buffers only",
+        ));
+    }
     let (object, assertions) = llvm::object(&f, &format!("{}_entry", p.name), target)?;
     let header = Header { name: &p.name, signature: &signature, plan: &plan, assertions: &assertions };
     Ok(Library { name: p.name.clone(), object, header: header.text()? })
@@ -128,6 +135,7 @@ impl Header<'_> {
         let slots = self.signature.buffers.iter().map(|b| self.slot(b));
         list(t, &format!("sumsq_slot {name}_slots"), slots.collect());
         let source = |s: &Source| match *s {
+            Source::Min(..) => unreachable!("pipelines with strided buffers are refused"),
             Source::Extent(slot, d, _) => format!("{{ SUMSQ_EXTENT, {slot}, {d} }}"),
             Source::Stride(slot, d, _) => format!("{{ SUMSQ_STRIDE, {slot}, {d} }}"),
             Source::Param(p) => format!("{{ SUMSQ_PARAM, {p}, 0 }}"),
@@ -221,7 +229,7 @@ fn list(t: &mut String, declaration: &str, items: Vec<String>) {
 
 fn slots_of_record(b: &BufferSlot) -> u8 {
     match b.layout {
-        Layout::Planar => 0,
+        Layout::Planar | Layout::Strided => 0,
         Layout::Record(n) => n,
     }
 }

@@ -2,12 +2,12 @@
 
 use std::ffi::c_void;
 
-use super::bind_error;
 use super::signature::{BufferSlot, Signature};
+use super::{Look, bind_error};
 use crate::error::Error;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::func::Layout;
-use crate::runtime::{Buffer, BufferSpec, Scalar};
+use crate::runtime::{Buffer, Scalar};
 use crate::stmt::{ArgKind, LoweredFunction};
 use crate::types::ScalarType;
 
@@ -23,6 +23,8 @@ pub(super) struct Plan {
 
 /// Where a scalar argument comes from.
 pub(super) enum Source {
+    /// Minimum of dimension `.1` of slot `.0`.
+    Min(usize, usize, ScalarType),
     /// Extent of dimension `.1` of slot `.0`.
     Extent(usize, usize, ScalarType),
     /// Stride of dimension `.1` of slot `.0`.
@@ -127,6 +129,7 @@ impl Plan {
     pub fn fill_sizes(&self, scalars: &mut [u64], slots: &[&Buffer]) {
         for (to, source) in scalars.iter_mut().zip(&self.scalars) {
             match *source {
+                Source::Min(slot, d, ty) => *to = integer_slot(slots[slot].spec().min[d] as i64, ty),
                 Source::Extent(slot, d, ty) => *to = integer_slot(slots[slot].spec().extents[d] as i64, ty),
                 Source::Stride(slot, d, ty) => *to = integer_slot(slots[slot].strides()[d], ty),
                 Source::Param(_) => {}
@@ -153,6 +156,11 @@ impl Plan {
         if value.ty() != *ty {
             return Err(self.error(name, format!("expected a {}, got a {}", ty.name(), value.ty().name())));
         }
+        if let (Some((low, high)), Some(v)) = (self.signature.param_ranges.get(name), value.as_int())
+            && !(*low..=*high).contains(&v)
+        {
+            return Err(self.error(name, format!("{v} is not in [{low}, {high}]")));
+        }
         for (to, source) in scalars.iter_mut().zip(&self.scalars) {
             if matches!(source, Source::Param(p) if *p == i) {
                 *to = value.slot();
@@ -168,16 +176,38 @@ impl Plan {
         }
     }
 
+    /// Checks what is fixed of strided buffers.
+    pub fn check_constraints(&self, looks: &[Look], scalars: &[u64]) -> Result<(), Error> {
+        for (slot, look) in self.signature.buffers.iter().zip(looks) {
+            for (d, c) in slot.constraints.iter().enumerate() {
+                let found = [look.spec.min[d] as i64, look.spec.extents[d] as i64, look.strides[d]];
+                let parts = [("minimum", &c.min), ("extent", &c.extent), ("stride", &c.stride)];
+                for ((what, fixed), found) in parts.into_iter().zip(found) {
+                    let Some(e) = fixed else { continue };
+                    let v = self.evaluate(e, looks, scalars).ok_or_else(|| {
+                        self.error(&slot.name, format!("the {what} {e} cannot be computed before the run"))
+                    })?;
+                    // Nobody steps along a dimension of one element.
+                    if found != v && !(what == "stride" && look.spec.extents[d] <= 1) {
+                        let message = format!("the {what} of dimension {d} must be {v}, it is {found}");
+                        return Err(self.error(&slot.name, message));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Slots whose values keep a promised range.
     pub fn ranged_slots(&self) -> impl Iterator<Item = usize> {
         self.ranged.iter().copied()
     }
 
     /// The range that the values of a slot keep, for buffers of the given sizes.
-    pub fn range(&self, slot: usize, specs: &[BufferSpec], scalars: &[u64]) -> Result<(i64, i64), Error> {
+    pub fn range(&self, slot: usize, looks: &[Look], scalars: &[u64]) -> Result<(i64, i64), Error> {
         let s = &self.signature.buffers[slot];
         let range = s.value_range.as_ref().and_then(|(low, high)| {
-            Some((self.evaluate(low, specs, scalars)?, self.evaluate(high, specs, scalars)?))
+            Some((self.evaluate(low, looks, scalars)?, self.evaluate(high, looks, scalars)?))
         });
         range.ok_or_else(|| self.error(&s.name, "the bounds of its values cannot be computed before the run"))
     }
@@ -194,15 +224,15 @@ impl Plan {
     }
 
     /// The value of an integer expression over parameters and extents.
-    fn evaluate(&self, e: &Expr, specs: &[BufferSpec], scalars: &[u64]) -> Option<i64> {
+    fn evaluate(&self, e: &Expr, looks: &[Look], scalars: &[u64]) -> Option<i64> {
         Some(match e.kind() {
             ExprKind::Int(v) => *v,
             ExprKind::Cast(a) if e.ty().scalar.is_int() => {
-                e.ty().scalar.wrap(self.evaluate(a, specs, scalars)?)
+                e.ty().scalar.wrap(self.evaluate(a, looks, scalars)?)
             }
-            ExprKind::Param(n) => self.param_value(n, e.ty().scalar, specs, scalars)?,
+            ExprKind::Param(n) => self.param_value(n, e.ty().scalar, looks, scalars)?,
             ExprKind::Binary(op, a, b) => {
-                let (a, b) = (self.evaluate(a, specs, scalars)?, self.evaluate(b, specs, scalars)?);
+                let (a, b) = (self.evaluate(a, looks, scalars)?, self.evaluate(b, looks, scalars)?);
                 match op {
                     BinaryOp::Add => a.checked_add(b)?,
                     BinaryOp::Sub => a.checked_sub(b)?,
@@ -218,10 +248,11 @@ impl Plan {
         })
     }
 
-    fn param_value(&self, name: &Name, ty: ScalarType, specs: &[BufferSpec], scalars: &[u64]) -> Option<i64> {
+    fn param_value(&self, name: &Name, ty: ScalarType, looks: &[Look], scalars: &[u64]) -> Option<i64> {
         match scalar_source(name, ty, &self.signature)? {
-            Source::Extent(slot, d, _) => Some(specs[slot].extents[d] as i64),
-            Source::Stride(..) => None,
+            Source::Min(slot, d, _) => Some(looks[slot].spec.min[d] as i64),
+            Source::Extent(slot, d, _) => Some(looks[slot].spec.extents[d] as i64),
+            Source::Stride(slot, d, _) => Some(looks[slot].strides[d]),
             Source::Param(p) => {
                 let i = self.scalars.iter().position(|s| matches!(s, Source::Param(q) if *q == p))?;
                 Some(ty.wrap(scalars[i] as i64))
@@ -245,10 +276,10 @@ fn pointer_source(name: &str, signature: &Signature) -> Option<(usize, usize)> {
     let (base, k) = name.rsplit_once('.')?;
     let (slot, plane) = (find(base)?, k.parse().ok()?);
     let b = &signature.buffers[slot];
-    (b.layout == Layout::Planar && plane < b.channels).then_some((slot, plane))
+    (!matches!(b.layout, Layout::Record(_)) && plane < b.channels).then_some((slot, plane))
 }
 
-/// A parameter, `f.extent.d` or `f.stride.d`.
+/// A parameter, `f.min.d`, `f.extent.d`, `f.stride.d` or `f.step.d`.
 fn scalar_source(name: &str, ty: ScalarType, signature: &Signature) -> Option<Source> {
     if let Some((i, _, declared)) = signature.params.get_full(name) {
         return (*declared == ty).then_some(Source::Param(i));
@@ -258,8 +289,9 @@ fn scalar_source(name: &str, ty: ScalarType, signature: &Signature) -> Option<So
     let slot = signature.slot(base).or_else(|| signature.slot(base.strip_suffix(".out")?))?;
     let d: usize = d.parse().ok().filter(|&d| d < signature.buffers[slot].dims)?;
     match what {
+        "min" => Some(Source::Min(slot, d, ty)),
         "extent" => Some(Source::Extent(slot, d, ty)),
-        "stride" => Some(Source::Stride(slot, d, ty)),
+        "stride" | "step" => Some(Source::Stride(slot, d, ty)),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 
 use crate::error::Error;
 use crate::expr::{Expr, Name};
-use crate::func::{Layout, Pipeline};
+use crate::func::{Constraint, Layout, Pipeline};
 use crate::runtime::Buffer;
 use crate::schedule::{Directive, Schedule};
 use crate::types::ScalarType;
@@ -22,6 +22,8 @@ pub struct BufferSlot {
     pub dims: usize,
     /// How elements lie.
     pub layout: Layout,
+    /// What is fixed of a strided buffer, one per dimension.
+    pub constraints: Vec<Constraint>,
     /// Least halo, per dimension.
     pub halo: Vec<u32>,
     /// True for outputs.
@@ -39,6 +41,8 @@ pub struct Signature {
     pub buffers: Vec<BufferSlot>,
     /// Parameters with their types.
     pub params: IndexMap<Name, ScalarType>,
+    /// Inclusive bounds of some integer parameters.
+    pub param_ranges: IndexMap<Name, (i64, i64)>,
 }
 
 impl Signature {
@@ -61,6 +65,7 @@ impl Signature {
                 channels: input.types.len(),
                 dims: input.dims,
                 layout: input.layout,
+                constraints: input.constraints.clone(),
                 halo: input.halo.clone(),
                 written: false,
                 in_place_of: None,
@@ -78,13 +83,15 @@ impl Signature {
                 channels: func.values.len(),
                 dims: func.vars.len(),
                 layout: output.layout,
+                constraints: output.constraints.clone(),
                 halo: output.halo.clone(),
                 written: true,
                 in_place_of: in_place_of(schedule, &func.name),
                 value_range: None,
             });
         }
-        Ok(Signature { buffers, params: pipeline.params.clone() })
+        let (params, param_ranges) = (pipeline.params.clone(), pipeline.param_ranges.clone());
+        Ok(Signature { buffers, params, param_ranges })
     }
 
     /// Index of the buffer called `name`.
@@ -118,8 +125,16 @@ impl BufferSlot {
         if s.channels != self.channels {
             return Err(format!("expected {} channels, got {}", self.channels, s.channels));
         }
-        if s.layout != self.layout {
+        // Code for strided buffers takes any planar one too.
+        let fits = s.layout == self.layout || self.layout == Layout::Strided && s.layout == Layout::Planar;
+        if !fits {
             return Err(format!("expected layout {:?}, got {:?}", self.layout, s.layout));
+        }
+        if self.layout != Layout::Strided && s.min.iter().any(|&m| m != 0) {
+            return Err(format!("expected coordinates from 0 on, got a minimum of {:?}", s.min));
+        }
+        if self.written && !b.writable() {
+            return Err("is written to, but its memory was borrowed for reading".into());
         }
         if self.halo.iter().zip(&s.halo).any(|(need, has)| has < need) {
             return Err(format!("expected a halo of at least {:?}, got {:?}", self.halo, s.halo));

@@ -18,7 +18,6 @@ use super::substitute::{nodes, variables};
 use super::validate::{error, is_var};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::func::extent_param;
 use crate::schedule::{StageId, Tail};
 use crate::stmt::Stmt;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -89,8 +88,7 @@ impl Nests<'_> {
         let f = &self.plan.funcs[func];
         let mut dims: Vec<Option<Interval>> = vec![None; f.func.vars.len()];
         if f.output.is_some() && !f.sink {
-            let domain = |d: usize| Interval { min: Expr::from(0), max: offset(&extent_param(func, d), -1) };
-            dims = (0..dims.len()).map(|d| Some(domain(d))).collect();
+            dims = (0..dims.len()).map(|d| Some(self.domain(func, d))).collect();
         }
         for (stage, calls) in self.uses.get(func).cloned().unwrap_or_default() {
             if stage.func == *func || self.reads_output(func, &stage) {
@@ -238,7 +236,7 @@ impl Nests<'_> {
         }
         for (name, halo) in buffers {
             for d in 0..halo.len() {
-                let extent = extent_param(&name, d);
+                let extent = plan.pipeline.shape(&name).extent(d);
                 checks.push(self.check(
                     &[Expr::from(1).le(&extent)],
                     format!("{name}: extent of dimension {d} must be at least 1, it is"),
@@ -287,8 +285,8 @@ impl Nests<'_> {
         let mut checks = vec![];
         for (d, i) in dims.into_iter().enumerate() {
             let Some(i) = i else { continue };
-            let first = Expr::from(-(halo[d] as i32));
-            let last = offset(&extent_param(name, d), halo[d] as i64 - 1);
+            let domain = self.domain(name, d);
+            let (first, last) = (offset(&domain.min, -(halo[d] as i64)), offset(&domain.max, halo[d] as i64));
             let conds = [linear::le(&first, &i.min), linear::le(&i.max, &last)];
             let message =
                 format!("{name} is read beyond dimension {d}: from, to, first readable, last readable");

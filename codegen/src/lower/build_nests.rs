@@ -261,7 +261,7 @@ impl<'p> Nests<'p> {
         let Some((f, later)) = here.split_first() else { return rest(self) };
         let mut parts = vec![];
         if f.compute == *level {
-            for s in &f.stages {
+            for s in f.stages.iter().filter(|s| !self.keeps(f, s)).collect::<Vec<_>>() {
                 parts.push(Stmt::Produce { stage: s.id.clone(), body: Box::new(self.stage(f, s)?) });
             }
             parts.extend(self.copy_to_output(f)?);

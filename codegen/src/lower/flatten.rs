@@ -10,6 +10,8 @@
 //!   stride_0 = n, element k adds k. The strides of the other dimensions are the i64 parameters `f.stride.d`. *The
 //!   origin is 64-byte aligned and these strides are multiples of 16 elements* ([`PITCH`]): whoever binds a
 //!   buffer guarantees it, and vectorising relies on it.
+//! - strided input or output `f`: buffer `f.k` per tuple element, addressed from the minimum: `sum (c_d - f.min.d) * f.step.d`,
+//!   or what a constraint fixes in their places. Nothing is promised of these.
 //! - intermediate `f`: buffer `f.k` per tuple element over the region of its `Realize`, addressed from its minimum, or
 //!   modulo the fold factor in a folded dimension. The pitches are let-bound as `f.pitch.d` and obey the same rule;
 //!   a heap pitch is never a multiple of 4096 bytes, so that rows do not compete for one cache set.
@@ -19,7 +21,7 @@
 use super::rewrite::{Memo, any, block, map_children, rewrite};
 use super::simplify::simplify_index;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::func::Layout;
+use crate::func::{Constraint, Layout, Shape};
 use crate::schedule::Memory;
 use crate::stmt::{Stmt, Target};
 use crate::types::{ScalarType, Type};
@@ -51,6 +53,8 @@ pub struct External {
     pub types: Vec<ScalarType>,
     /// Layout.
     pub layout: Layout,
+    /// Of a strided buffer.
+    pub constraints: Vec<Constraint>,
     /// Stores bypass the cache where this i32 (or bool) is non-zero.
     pub non_temporal: Option<Expr>,
     /// Outputs: the input whose memory this is (`in_place_of`).
@@ -73,21 +77,17 @@ pub struct FlattenEnv {
 impl External {
     /// A buffer with the prefix `name`.
     pub fn new(name: impl Into<Name>, types: &[ScalarType], layout: Layout) -> External {
-        External { buffer: name.into(), types: types.to_vec(), layout, non_temporal: None, alias: None }
+        let (buffer, types) = (name.into(), types.to_vec());
+        External { buffer, types, layout, constraints: vec![], non_temporal: None, alias: None }
     }
 
     /// Flat buffer of tuple element `k`.
     pub fn flat(&self, k: usize) -> Name {
         match self.layout {
-            Layout::Planar => format!("{}.{k}", self.buffer).into(),
+            Layout::Planar | Layout::Strided => format!("{}.{k}", self.buffer).into(),
             Layout::Record(_) => self.buffer.clone(),
         }
     }
-}
-
-/// The i64 parameter that holds the stride of dimension `d` >= 1 of input or output `name`, in elements.
-pub fn stride_param(name: &str, d: usize) -> Expr {
-    Expr::param(format!("{name}.stride.{d}"), Type::I64)
 }
 
 /// See the module's description. Names that `env` does not know are left alone (the verifier reports them).
@@ -199,7 +199,7 @@ impl Flatten<'_> {
             .any(|k| (0..k).any(|j| clobbers(&targets[j], alias.map(|a| a.flat(j)), &values[k])))
         {
             for (k, v) in values.iter_mut().enumerate() {
-                let name: Name = format!("{func}.value.{k}").into();
+                let name = tuple_value(func, k);
                 let var = Expr::new(ExprKind::Var(name.clone()), v.ty());
                 lets.push((name, std::mem::replace(v, var)));
             }
@@ -247,6 +247,16 @@ impl Flatten<'_> {
     }
 }
 
+/// Name of element `k` of a tuple, computed before any element is stored.
+fn tuple_value(func: &Name, k: usize) -> Name {
+    format!("{func}.value.{k}").into()
+}
+
+/// Is it a name of [`tuple_value`]'s?
+pub fn is_tuple_value(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(rest, _)| rest.ends_with(".value"))
+}
+
 /// True if a store to `target` (or to the input `alias` that shares its memory) may change what `value` loads: a load at
 /// an index that differs by a constant is safe.
 fn clobbers((buffer, index): &(Name, Expr), alias: Option<Name>, value: &Expr) -> bool {
@@ -275,12 +285,12 @@ fn first_pitch(extent: &Expr, store: &Intermediate) -> Expr {
 
 /// Index of tuple element `k` of an input or output.
 fn external_index(name: &Name, x: &External, args: &[Expr], k: usize) -> Expr {
-    let (slots, offset) = match x.layout {
-        Layout::Planar => (1, 0),
-        Layout::Record(n) => (n as i64, k as i64),
-    };
-    let strides = (0..).map(|d| if d == 0 { Expr::int(Type::I64, slots) } else { stride_param(name, d) });
-    let terms = args.iter().zip(strides).map(|(a, s)| a.cast(ScalarType::I64) * s);
+    let shape = Shape { name, layout: x.layout, constraints: &x.constraints };
+    let offset = if let Layout::Record(_) = x.layout { k as i64 } else { 0 };
+    let terms = args.iter().enumerate().map(|(d, a)| {
+        let from_first = if x.layout == Layout::Strided { a - &shape.min(d) } else { a.clone() };
+        from_first.cast(ScalarType::I64) * shape.stride(d)
+    });
     sum(terms.chain((offset != 0).then(|| Expr::int(Type::I64, offset))))
 }
 

@@ -47,6 +47,12 @@ impl Span {
     fn new(min: Expr, max: Expr) -> Span {
         Span { min: Some(min), max: Some(max) }
     }
+    fn constant_min(&self) -> Option<i64> {
+        self.min.as_ref()?.as_int()
+    }
+    fn constant_max(&self) -> Option<i64> {
+        self.max.as_ref()?.as_int()
+    }
     fn map(&self, f: impl Fn(&Expr) -> Expr) -> Span {
         Span { min: self.min.as_ref().map(&f), max: self.max.as_ref().map(&f) }
     }
@@ -151,6 +157,9 @@ impl<'a> Intervals<'a> {
                 let a = self.span(a);
                 modulo(&a, b)
             }
+            ExprKind::Binary(Mod, _, b) if ty.is_int() && b.as_int().is_some_and(|d| d > 0) => {
+                Span::new(Expr::int(ty, 0), Expr::int(ty, b.as_int().unwrap_or(1) - 1))
+            }
             ExprKind::Binary(Mul, a, b) if is_index(e.ty()) => {
                 let (a, b) = (self.span(a), self.span(b));
                 product(&a, &b)
@@ -186,10 +195,22 @@ impl<'a> Intervals<'a> {
         let safe = match (from, to) {
             (_, ScalarType::Bool) => false,
             (f, t) if f.is_float() => t == ScalarType::I32 || t == ScalarType::I64 || t.is_float(),
+            (f, t) if f.is_int() && t.is_int() => match (s.constant_min(), s.constant_max()) {
+                (Some(lo), Some(hi)) => [lo, hi].into_iter().all(|v| keeps(f, t, v)),
+                // Coordinates do not overflow; all else may.
+                _ => {
+                    t.bytes() > f.bytes() && (t.is_signed() || !f.is_signed())
+                        || (f, t) == (ScalarType::I64, ScalarType::I32)
+                }
+            },
             (_, ScalarType::I32 | ScalarType::I64) => true,
             (f, t) => t.is_float() || (t.bytes() > f.bytes() && !f.is_signed()),
         };
         if !safe {
+            if s.min.is_some() && s.max.is_some() {
+                // What was unbounded further in is bounded here.
+                self.culprit = None;
+            }
             return self.unknown(to, || format!("a conversion from {} to {}", from.name(), to.name()));
         }
         s.map(|e| match e.as_int() {
@@ -218,6 +239,16 @@ impl<'a> Intervals<'a> {
         let s = inner.span(&f.func.values[value]);
         self.culprit = self.culprit.take().or(inner.culprit);
         s
+    }
+}
+
+/// Is `v`, a value of type `from`, the same number in type `to`?
+fn keeps(from: ScalarType, to: ScalarType, v: i64) -> bool {
+    let negative = v < 0 && from != ScalarType::U64;
+    let beyond = v < 0 && from == ScalarType::U64;
+    match to {
+        ScalarType::U64 => !negative,
+        to => !beyond && to.wrap(v) == v,
     }
 }
 

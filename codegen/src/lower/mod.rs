@@ -18,6 +18,7 @@ pub mod apply_schedule;
 pub mod bounds_inference;
 pub mod bounds_query;
 pub mod build_nests;
+pub mod contracts;
 pub mod dead_allocations;
 pub mod expand_math;
 pub mod facts;
@@ -46,7 +47,7 @@ pub(crate) mod interpret;
 
 use crate::error::Error;
 use crate::expr::Name;
-use crate::func::{Layout, Pipeline, extent_param};
+use crate::func::{Layout, Pipeline, extent_param, min_param, step_param, stride_param};
 use crate::schedule::Schedule;
 use crate::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
 use crate::types::ScalarType;
@@ -107,7 +108,7 @@ pub fn lower_timed(
     log.after("expand_math", &body, verify::Level::Flat)?;
     body = unroll::unroll(&body).map_err(|e| in_pipeline(p, e))?;
     log.after("unroll", &body, verify::Level::Flat)?;
-    body = vectorize::vectorize(&body).map_err(|e| in_pipeline(p, e))?;
+    body = vectorize::vectorize_with(&body, &unaligned(&plan, &storage)).map_err(|e| in_pipeline(p, e))?;
     log.after("vectorize", &body, verify::Level::Vector)?;
     body = simplify::simplify(&body);
     log.after("simplify", &body, verify::Level::Vector)?;
@@ -138,7 +139,9 @@ pub fn plan(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
     let inlined = inline::inline(p, &order, &|n| gone.contains(n));
     // Funcs that no output needs are not computed; directives about them have no effect.
     let absent = |n: &Name| p.funcs.contains_key(n) && !inlined.funcs.contains_key(n);
-    apply_schedule::apply_schedule(&inlined, schedule, &absent)
+    let plan = apply_schedule::apply_schedule(&inlined, schedule, &absent)?;
+    contracts::contracts(&plan)?;
+    Ok(plan)
 }
 
 /// An error of a pass that does not know the pipeline's name.
@@ -153,7 +156,9 @@ fn in_pipeline(p: &Pipeline, e: Error) -> Error {
 fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> FlattenEnv {
     let mut env = FlattenEnv::default();
     for i in plan.pipeline.inputs.values() {
-        env.inputs.insert(i.name.clone(), External::new(i.name.clone(), &i.types, i.layout));
+        let constraints = i.constraints.clone();
+        let x = External { constraints, ..External::new(i.name.clone(), &i.types, i.layout) };
+        env.inputs.insert(i.name.clone(), x);
     }
     for f in plan.funcs.values() {
         let name = &f.func.name;
@@ -165,12 +170,25 @@ fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> 
         }
         if let Some(o) = &f.output {
             let mut x = External::new(output_buffer(name, storage), &types, o.layout);
+            x.constraints = o.constraints.clone();
             x.non_temporal = f.non_temporal.clone();
             x.alias = f.in_place_of.clone();
             env.outputs.insert(name.clone(), x);
         }
     }
     env
+}
+
+/// Flat output buffers that start and go on anywhere.
+fn unaligned(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> FxHashSet<Name> {
+    let strided =
+        |f: &&apply_schedule::FuncPlan| f.output.as_ref().is_some_and(|o| o.layout == Layout::Strided);
+    let planes = |f: &apply_schedule::FuncPlan| {
+        let types = f.func.types();
+        let x = External::new(output_buffer(&f.func.name, storage), &types, Layout::Strided);
+        (0..types.len()).map(move |k| x.flat(k)).collect::<Vec<_>>()
+    };
+    plan.funcs.values().filter(strided).flat_map(planes).collect()
 }
 
 /// Prefix of the flat output buffers of a Func.
@@ -192,7 +210,7 @@ fn aliases(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<
 }
 
 /// Buffers of inputs, then of outputs, each in declaration order; then extents (i32) and strides (i64, dimensions
-/// from 1) of each in the same order; then parameters.
+/// from 1; strided buffers: minima and all strides) of each in the same order; then parameters.
 fn args(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<Arg> {
     let p = &plan.pipeline;
     let mut args = vec![];
@@ -205,8 +223,11 @@ fn args(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<Arg
             for d in 0..dims {
                 scalars.push((extent_param(name, d), ScalarType::I32));
             }
-            for d in 1..dims {
-                scalars.push((flatten::stride_param(name, d), ScalarType::I64));
+            if layout == Layout::Strided {
+                scalars.extend((0..dims).map(|d| (min_param(name, d), ScalarType::I32)));
+                scalars.extend((0..dims).map(|d| (step_param(name, d), ScalarType::I64)));
+            } else {
+                scalars.extend((1..dims).map(|d| (stride_param(name, d), ScalarType::I64)));
             }
         };
     for i in p.inputs.values() {
@@ -231,7 +252,7 @@ fn records(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<
     let outputs = plan.pipeline.outputs.iter().map(|o| (output_buffer(&o.func, storage), o.layout));
     let slots = |(name, layout): (Name, Layout)| match layout {
         Layout::Record(n) => Some((name, n)),
-        Layout::Planar => None,
+        Layout::Planar | Layout::Strided => None,
     };
     inputs.chain(outputs).filter_map(slots).collect()
 }

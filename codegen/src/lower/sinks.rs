@@ -10,8 +10,7 @@ use super::build_nests::Nests;
 use super::intervals::Interval;
 use super::linear::{self, offset};
 use crate::error::Error;
-use crate::expr::{Expr, Name};
-use crate::func::extent_param;
+use crate::expr::{Expr, ExprKind, Name};
 use crate::schedule::{ForKind, StageId, Tail};
 use crate::stmt::{Stmt, Target};
 use crate::types::ScalarType;
@@ -53,8 +52,8 @@ impl Nests<'_> {
         }
         let region = self.region(&f.func.name, &Level::Root)?;
         let inside = |(d, i): (usize, &Interval)| {
-            let last = offset(&extent_param(&f.func.name, d), -1);
-            self.facts.proves_le(&Expr::from(0), &i.min) && self.facts.proves_le(&i.max, &last)
+            let domain = self.domain(&f.func.name, d);
+            self.facts.proves_le(&domain.min, &i.min) && self.facts.proves_le(&i.max, &domain.max)
         };
         Ok(!region.iter().enumerate().all(inside))
     }
@@ -150,8 +149,11 @@ impl Nests<'_> {
         Ok(())
     }
 
-    fn domain(&self, name: &Name, d: usize) -> Interval {
-        Interval { min: Expr::from(0), max: offset(&extent_param(name, d), -1) }
+    /// Domain of an input or output buffer.
+    pub fn domain(&self, name: &Name, d: usize) -> Interval {
+        let shape = self.plan.pipeline.shape(name);
+        let min = shape.min(d);
+        Interval { max: offset(&linear::add(&min, &shape.extent(d)), -1), min }
     }
 
     /// Where a point that also has intermediate storage goes to the output buffer, per dimension.
@@ -250,6 +252,15 @@ impl Nests<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Does stage `s` only store what is there already? The pure definition of an output in place of an input, if it is that input:
+    /// such an output has updates only.
+    pub fn keeps(&self, f: &FuncPlan, s: &Stage) -> bool {
+        let Some(input) = f.in_place_of.as_ref().filter(|_| s.id.stage == 0) else { return false };
+        let own: Vec<Expr> = f.func.vars.iter().map(|v| v.expr()).collect();
+        let is_input = |(k, v): (usize, &Expr)| matches!(v.kind(), ExprKind::Call { name, args, value } if name == input && *args == own && *value == k);
+        !self.storage.contains_key(&f.func.name) && s.values.iter().enumerate().all(is_input)
     }
 
     /// Records whether every point of `f` is computed once: tiles do not overlap, and within a tile a value is kept.

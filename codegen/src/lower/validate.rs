@@ -6,7 +6,7 @@
 use super::substitute::nodes;
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::func::{Func, Pipeline, Update};
+use crate::func::{Constraint, Func, Layout, Pipeline, Update};
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashSet;
 
@@ -34,14 +34,43 @@ pub fn validate(p: &Pipeline) -> Result<(), Error> {
         }
     }
     for i in p.inputs.values() {
+        if i.layout == Layout::Strided && i.halo.iter().any(|&h| h > 0) {
+            return Err(error(p, format!("input {} is strided and has a halo", i.name)));
+        }
         if i.halo.len() != i.dims {
             return Err(error(p, format!("input {} needs one halo per dimension ({})", i.name, i.dims)));
+        }
+    }
+    for (name, dims, layout, constraints) in buffers(p) {
+        let wanted = if layout == Layout::Strided { dims } else { 0 };
+        if constraints.len() != wanted {
+            return Err(error(p, format!("{name} needs {wanted} constraints, it has {}", constraints.len())));
+        }
+        for c in constraints {
+            let parts = [(&c.min, Type::I32), (&c.extent, Type::I32), (&c.stride, Type::I64)];
+            for (e, ty) in parts.into_iter().filter_map(|(e, ty)| Some((e.as_ref()?, ty))) {
+                check_exprs(p, &format!("a constraint of {name}"), [e], &FxHashSet::default())?;
+                if e.ty() != ty || nodes([e]).iter().any(|n| matches!(n.kind(), ExprKind::Call { .. })) {
+                    return Err(error(
+                        p,
+                        format!("a constraint of {name} is no {ty} known before the run: {e}"),
+                    ));
+                }
+            }
         }
     }
     if p.outputs.is_empty() {
         return Err(error(p, "there is no output".into()));
     }
     Ok(())
+}
+
+/// Name, dimensions, layout and constraints of all buffers.
+fn buffers(p: &Pipeline) -> impl Iterator<Item = (&Name, usize, Layout, &[Constraint])> {
+    let inputs = p.inputs.values().map(|i| (&i.name, i.dims, i.layout, &i.constraints[..]));
+    let outputs =
+        p.outputs.iter().map(|o| (&o.func, p.funcs[&o.func].vars.len(), o.layout, &o.constraints[..]));
+    inputs.chain(outputs)
 }
 
 /// An error about the algorithm of `p`.
@@ -89,6 +118,9 @@ fn check_update(p: &Pipeline, f: &Func, k: usize, u: &Update, vars: &FxHashSet<N
     // Bounds of a reduction variable may use the pure variables, but not other reduction variables.
     for r in &u.rdom.vars {
         check_exprs(p, &at, [&r.min, &r.extent], &scope)?;
+        if [&r.min, &r.extent].iter().any(|e| e.ty() != Type::I32) {
+            return Err(error(p, format!("{at}: the bounds of {} are no i32", r.name)));
+        }
         for e in [&r.min, &r.extent] {
             let func =
                 |e: &&&Expr| matches!(e.kind(), ExprKind::Call { name, .. } if p.funcs.contains_key(name));
@@ -106,6 +138,12 @@ fn check_update(p: &Pipeline, f: &Func, k: usize, u: &Update, vars: &FxHashSet<N
     }
     let pure = scope.clone();
     scope.extend(reduction);
+    if let Some(e) = u.rdom.predicate.as_ref().filter(|e| e.ty() != Type::BOOL) {
+        return Err(error(p, format!("{at}: the predicate is {}, not bool: {e}", e.ty())));
+    }
+    if u.args.iter().any(|a| a.ty() != Type::I32) {
+        return Err(error(p, format!("{at}: a coordinate of {} is not an i32", f.name)));
+    }
     check_exprs(p, &at, u.args.iter().chain(&u.values).chain(&u.rdom.predicate), &scope)?;
     check_self_reads(p, f, &at, u, &pure)
 }
@@ -160,6 +198,9 @@ fn check_exprs<'a>(
     vars: &FxHashSet<Name>,
 ) -> Result<(), Error> {
     for e in nodes(exprs) {
+        if let Some(fault) = e.type_fault() {
+            return Err(error(p, format!("{at}: {fault}: {e}")));
+        }
         match e.kind() {
             ExprKind::Var(v) if !vars.contains(v) => {
                 return Err(error(p, format!("{at}: variable {v} is not one of its own")));
@@ -182,16 +223,23 @@ fn check_param(p: &Pipeline, at: &str, name: &Name, ty: Type) -> Result<(), Erro
     if p.params.get(name) == Some(&ty.scalar) {
         return Ok(());
     }
-    let is_extent = || {
+    let is_size = || {
         let (rest, d) = name.rsplit_once('.')?;
-        let buffer = rest.strip_suffix(".extent")?;
+        let (buffer, what) = rest.rsplit_once('.')?;
+        let strided = p.shape(&buffer.into()).layout == Layout::Strided;
+        let declared = match what {
+            "extent" => Type::I32,
+            "min" if strided => Type::I32,
+            "step" if strided => Type::I64,
+            _ => return None,
+        };
         let dims = match p.inputs.get(buffer) {
             Some(i) => i.dims,
             None => p.outputs.iter().any(|o| *o.func == *buffer).then(|| p.funcs[buffer].vars.len())?,
         };
-        Some(d.parse::<usize>().ok()? < dims && ty == Type::I32)
+        Some(d.parse::<usize>().ok()? < dims && ty == declared)
     };
-    match is_extent() {
+    match is_size() {
         Some(true) => Ok(()),
         _ => Err(error(p, format!("{at}: parameter {name}: {ty} is not declared"))),
     }

@@ -26,17 +26,23 @@ mod tests;
 use super::rewrite::map_children;
 use super::simplify::simplify_index;
 use crate::error::Error;
-use crate::expr::Expr;
+use crate::expr::{Expr, Name};
 use crate::schedule::ForKind;
 use crate::stmt::Stmt;
+use rustc_hash::FxHashSet;
 
 /// See the module's description.
 pub fn vectorize(s: &Stmt) -> Result<Stmt, Error> {
+    vectorize_with(s, &FxHashSet::default())
+}
+
+/// As [`vectorize`], where nothing is promised of the buffers in `unaligned`.
+pub fn vectorize_with(s: &Stmt, unaligned: &FxHashSet<Name>) -> Result<Stmt, Error> {
     let mut error = None;
     let out = walk(s, &mut error);
     match error {
         Some(e) => Err(e),
-        None => Ok(aligned::mark_aligned(&out)),
+        None => Ok(aligned::mark_aligned(&out, unaligned)),
     }
 }
 

@@ -22,6 +22,7 @@ fn pipeline(name: &str, inputs: &[&str], params: &[&str], value: Expr) -> Compil
         channels: 1,
         dims: 0,
         layout: Layout::Planar,
+        constraints: vec![],
         halo: vec![],
         written,
         in_place_of: None,
@@ -45,7 +46,8 @@ fn pipeline(name: &str, inputs: &[&str], params: &[&str], value: Expr) -> Compil
         records: vec![],
         required: Default::default(),
     };
-    Compiled::from_lowered(&f, Signature { buffers, params }, &HostTarget::host()).unwrap()
+    Compiled::from_lowered(&f, Signature { buffers, params, ..Signature::default() }, &HostTarget::host())
+        .unwrap()
 }
 
 fn run(pipeline: usize, bindings: &[(&str, BufferId)], params: &[(&str, Value)]) -> Step {

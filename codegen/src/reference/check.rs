@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Func, Pipeline, Update, calls};
+use crate::lower::substitute::nodes;
 use rustc_hash::FxHashMap;
 
 /// Checks names, arities and types of all calls, that Funcs do not call each other in a circle, and that updates call
@@ -10,6 +11,9 @@ use rustc_hash::FxHashMap;
 pub fn check(p: &Pipeline) -> Result<(), Error> {
     for f in p.funcs.values() {
         for e in expressions(f) {
+            if let Some((n, fault)) = nodes([e]).into_iter().find_map(|n| Some((n, n.type_fault()?))) {
+                return Err(error(p, format!("{}: {fault}: {n}", f.name)));
+            }
             for call in calls(e) {
                 check_call(p, f, &call)?;
             }

@@ -28,11 +28,21 @@ pub fn evaluate(
     bindings: &Bindings,
     output_extents: &[Vec<usize>],
 ) -> Result<Vec<Realization>, Error> {
+    let domain = |extents: &Vec<usize>| extents.iter().map(|&n| (0, n)).collect();
+    evaluate_over(p, bindings, &output_extents.iter().map(domain).collect::<Vec<_>>())
+}
+
+/// Computes every output of `p` over a domain: `(min, extent)` per dimension.
+pub fn evaluate_over(
+    p: &Pipeline,
+    bindings: &Bindings,
+    domains: &[Vec<(i32, usize)>],
+) -> Result<Vec<Realization>, Error> {
     check(p)?;
     std::thread::scope(|scope| {
         std::thread::Builder::new()
             .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, || evaluate_here(p, bindings, output_extents))
+            .spawn_scoped(scope, || evaluate_here(p, bindings, domains))
             .map_err(|e| error(p, format!("cannot start the evaluator: {e}")))?
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -42,25 +52,25 @@ pub fn evaluate(
 fn evaluate_here(
     p: &Pipeline,
     bindings: &Bindings,
-    output_extents: &[Vec<usize>],
+    domains: &[Vec<(i32, usize)>],
 ) -> Result<Vec<Realization>, Error> {
-    let params = bind(p, bindings, output_extents)?;
+    let params = bind(p, bindings, domains)?;
     let plans = p.funcs.values().map(|f| Plan::new(p, f, &params)).collect::<Result<Vec<_>, _>>()?;
     let states = plans.iter().map(|_| State::default()).collect();
     let mut machine = Machine { pipeline: p, bindings, plans: &plans, states };
-    for (o, extents) in p.outputs.iter().zip(output_extents) {
+    for (o, domain) in p.outputs.iter().zip(domains) {
         let f = machine.func_index(&o.func)?;
-        machine.states[f].hint = Some(extents.iter().map(|&n| (0, n as i32 - 1)).collect());
+        machine.states[f].hint = Some(domain.iter().map(|&(min, n)| (min, min + n as i32 - 1)).collect());
     }
     let mut results = vec![];
-    for (o, extents) in p.outputs.iter().zip(output_extents) {
-        results.push(machine.realize(machine.func_index(&o.func)?, extents)?);
+    for (o, domain) in p.outputs.iter().zip(domains) {
+        results.push(machine.realize(machine.func_index(&o.func)?, domain)?);
     }
     Ok(results)
 }
 
 /// Checks what is bound and gives every parameter its value, implied extents included.
-fn bind(p: &Pipeline, b: &Bindings, output_extents: &[Vec<usize>]) -> Result<FxHashMap<Name, Value>, Error> {
+fn bind(p: &Pipeline, b: &Bindings, domains: &[Vec<(i32, usize)>]) -> Result<FxHashMap<Name, Value>, Error> {
     let refuse =
         |name: &Name, message: String| Error::Bind { pipeline: p.name.clone(), name: name.clone(), message };
     let mut params = FxHashMap::default();
@@ -68,8 +78,9 @@ fn bind(p: &Pipeline, b: &Bindings, output_extents: &[Vec<usize>]) -> Result<FxH
         let value = b.params.get(name).ok_or_else(|| refuse(name, "parameter has no value".into()))?;
         params.insert(name.clone(), *value);
     }
-    let mut extents_of = |name: &Name, extents: &[usize]| {
-        for (d, &n) in extents.iter().enumerate() {
+    let mut sizes_of = |name: &Name, domain: &[(i32, usize)]| {
+        for (d, &(min, n)) in domain.iter().enumerate() {
+            params.insert(format!("{name}.min.{d}").into(), Value::Int(min as i64));
             params.insert(format!("{name}.extent.{d}").into(), Value::Int(n as i64));
         }
     };
@@ -80,17 +91,18 @@ fn bind(p: &Pipeline, b: &Bindings, output_extents: &[Vec<usize>]) -> Result<FxH
             let (dims, n) = (input.dims, r.extents.len());
             return Err(refuse(name, format!("expected {want:?} of {dims} dims, came {came:?} of {n}")));
         }
-        extents_of(name, &r.extents);
+        let domain: Vec<_> = r.min.iter().copied().zip(r.extents.iter().copied()).collect();
+        sizes_of(name, &domain);
     }
-    if output_extents.len() != p.outputs.len() {
-        let (n, m) = (output_extents.len(), p.outputs.len());
+    if domains.len() != p.outputs.len() {
+        let (n, m) = (domains.len(), p.outputs.len());
         return Err(error(p, format!("{n} extents for {m} outputs")));
     }
-    for (o, extents) in p.outputs.iter().zip(output_extents) {
-        if extents.len() != p.funcs[&o.func].vars.len() {
+    for (o, domain) in p.outputs.iter().zip(domains) {
+        if domain.len() != p.funcs[&o.func].vars.len() {
             return Err(refuse(&o.func, "an extent per dimension is needed".into()));
         }
-        extents_of(&o.func, extents);
+        sizes_of(&o.func, domain);
     }
     Ok(params)
 }
@@ -198,9 +210,10 @@ impl Machine<'_> {
         self.pipeline.funcs.get_index_of(name).ok_or_else(missing)
     }
 
-    fn realize(&mut self, f: usize, extents: &[usize]) -> Result<Realization, Error> {
+    fn realize(&mut self, f: usize, domain: &[(i32, usize)]) -> Result<Realization, Error> {
         let types = self.pipeline.funcs[f].types();
-        let mut result = Realization::zeros(&types, extents);
+        let (min, extents): (Vec<_>, Vec<_>) = domain.iter().copied().unzip();
+        let mut result = Realization::zeros(&types, &extents).moved_to(&min);
         for (i, point) in result.points().into_iter().enumerate() {
             for (plane, &value) in result.planes.iter_mut().zip(self.values(f, &point)?.iter()) {
                 plane[i] = value;
@@ -213,14 +226,14 @@ impl Machine<'_> {
         let r = &self.bindings.inputs[&input.name];
         let readable = coords.iter().enumerate().all(|(d, &c)| {
             let halo = input.halo.get(d).copied().unwrap_or(0) as i64;
-            (-halo..r.extents[d] as i64 + halo).contains(&(c as i64))
+            (-halo..r.extents[d] as i64 + halo).contains(&(c as i64 - r.min[d] as i64))
         });
         if !readable {
             return Err(Error::Run {
                 pipeline: self.pipeline.name.clone(),
                 message: format!(
-                    "input `{}` is read at {coords:?}, outside its extents {:?} with halo {:?}",
-                    input.name, r.extents, input.halo
+                    "input `{}` is read at {coords:?}, outside its extents {:?} from {:?} with halo {:?}",
+                    input.name, r.extents, r.min, input.halo
                 ),
             });
         }

@@ -17,7 +17,7 @@ mod evaluate;
 mod tape;
 pub mod value;
 
-pub use evaluate::evaluate;
+pub use evaluate::{evaluate, evaluate_over};
 pub use value::Value;
 
 use crate::error::Error;
@@ -26,11 +26,13 @@ use crate::types::ScalarType;
 use indexmap::IndexMap;
 use rustc_hash::FxHashMap;
 
-/// The values of an input or output over `[-halo, extent + halo)` in each dimension.
+/// The values of an input or output over `[min - halo, min + extent + halo)` in each dimension.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Realization {
     /// Element type of each tuple element.
     pub types: Vec<ScalarType>,
+    /// First coordinates, fastest dimension first.
+    pub min: Vec<i32>,
     /// Domain, fastest dimension first.
     pub extents: Vec<usize>,
     /// Elements stored on either side of the domain.
@@ -45,10 +47,17 @@ impl Realization {
         let len = extents.iter().product();
         Realization {
             types: types.to_vec(),
+            min: vec![0; extents.len()],
             extents: extents.to_vec(),
             halo: vec![0; extents.len()],
             planes: types.iter().map(|&t| vec![Value::zero(t); len]).collect(),
         }
+    }
+
+    /// The same values from other coordinates on.
+    pub fn moved_to(mut self, min: &[i32]) -> Realization {
+        self.min = min.to_vec();
+        self
     }
 
     /// Values `f(coordinates, tuple element)` over the domain, rounded (integers: truncated) to `types`.
@@ -69,20 +78,21 @@ impl Realization {
     /// Coordinates of the domain, in storage order if there is no halo.
     pub fn points(&self) -> Vec<Vec<i32>> {
         let mut points = Vec::with_capacity(self.extents.iter().product());
-        let mut point = vec![0; self.extents.len()];
+        let mut point = self.min.clone();
         if self.extents.contains(&0) {
             return points;
         }
         loop {
             points.push(point.clone());
-            let advanced = point.iter_mut().zip(&self.extents).any(|(c, &extent)| {
-                *c += 1;
-                let fits = (*c as usize) < extent;
-                if !fits {
-                    *c = 0;
-                }
-                fits
-            });
+            let advanced =
+                point.iter_mut().zip(self.min.iter().zip(&self.extents)).any(|(c, (&min, &extent))| {
+                    *c += 1;
+                    let fits = ((*c - min) as usize) < extent;
+                    if !fits {
+                        *c = min;
+                    }
+                    fits
+                });
             if !advanced {
                 return points;
             }
@@ -92,8 +102,10 @@ impl Realization {
     /// Tuple element `value` at `coords`, if stored.
     pub fn get(&self, coords: &[i32], value: usize) -> Option<Value> {
         let (mut index, mut stride) = (0, 1);
-        for ((&c, &extent), &halo) in coords.iter().zip(&self.extents).zip(&self.halo) {
-            let (c, size) = (usize::try_from(c as i64 + halo as i64).ok()?, extent + 2 * halo);
+        for (d, &c) in coords.iter().enumerate() {
+            let (extent, halo) = (self.extents[d], self.halo[d]);
+            let (c, size) =
+                (usize::try_from(c as i64 - self.min[d] as i64 + halo as i64).ok()?, extent + 2 * halo);
             if c >= size {
                 return None;
             }

@@ -124,7 +124,7 @@ fn halo_is_readable_and_beyond_it_is_an_error() {
     let got: Vec<f64> = out[0].planes[0].iter().map(|v| v.as_f64()).collect();
     assert_eq!(got, [0.0, 0.5, 1.5, 2.5, 0.0]);
     let message = evaluate(&p, &bindings, &[vec![6]]).unwrap_err().to_string();
-    assert_eq!(message, "halo: input `in` is read at [4], outside its extents [3] with halo [1]");
+    assert_eq!(message, "halo: input `in` is read at [4], outside its extents [3] from [0] with halo [1]");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Buffers: the memory of inputs and outputs.
 //!
 //! A buffer holds, per element of its domain, a tuple of `channels` values of one type. Coordinates run over
-//! `[-halo_d, extent_d + halo_d)`; dimension 0 is the fastest.
+//! `[min_d - halo_d, min_d + extent_d + halo_d)`; dimension 0 is the fastest. The *origin* is the element at the minimum.
 //!
 //! # Layout
-//! Planar: one plane per channel, stride 1 in dimension 0. Record(s): one plane whose elements are records of s slots,
+//! Strided: a [`super::View`] of somebody's memory, of which the following does not hold. Planar: one plane per channel, stride 1 in dimension 0. Record(s): one plane whose elements are records of s slots,
 //! channels innermost, stride s in dimension 0. Guaranteed of every plane:
-//! - The address of the origin (coordinate 0) is a multiple of 64 bytes.
+//! - The address of the origin is a multiple of 64 bytes.
 //! - The strides of dimensions 1 and up are multiples of 16 elements and of 64 bytes. The pitch (stride 1) is no
 //!   multiple of 4096 bytes, nor is the distance of planes: rows below each other would compete for the same cache sets.
 //! - Rows do not share their halos: from `-halo_0` to the extent, rounded up to 16, and beyond to `extent + halo_0`.
@@ -22,7 +22,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::element::{BoolByte, Element, Wide, with_element};
+use super::element::{Element, Wide, with_element};
 use super::memory::Memory;
 use crate::func::Layout;
 use crate::types::ScalarType;
@@ -45,6 +45,8 @@ pub struct BufferSpec {
     pub channels: usize,
     /// How elements lie.
     pub layout: Layout,
+    /// First coordinate of the domain per dimension, fastest first.
+    pub min: Vec<i32>,
     /// Size of the domain per dimension, fastest first; empty for a scalar.
     pub extents: Vec<i32>,
     /// Readable elements on both sides, per dimension.
@@ -52,10 +54,15 @@ pub struct BufferSpec {
 }
 
 impl BufferSpec {
-    /// Planar, one channel, no halo.
+    /// Planar, one channel, no halo, from 0 on.
     pub fn new(ty: ScalarType, extents: &[i32]) -> BufferSpec {
-        let halo = vec![0; extents.len()];
-        BufferSpec { ty, channels: 1, layout: Layout::Planar, extents: extents.to_vec(), halo }
+        let (halo, min) = (vec![0; extents.len()], vec![0; extents.len()]);
+        BufferSpec { ty, channels: 1, layout: Layout::Planar, min, extents: extents.to_vec(), halo }
+    }
+    /// With other first coordinates, one per dimension.
+    pub fn starting_at(mut self, min: &[i32]) -> BufferSpec {
+        self.min = min.to_vec();
+        self
     }
     /// With so many values per element.
     pub fn channels(mut self, channels: usize) -> BufferSpec {
@@ -108,14 +115,23 @@ impl Buffer {
             .and_then(Memory::zeroed)
             .ok_or_else(|| format!("not enough memory for {} elements {:?}", spec.ty.name(), spec.extents))?;
         let Shape { strides, plane, origin, .. } = shape;
-        Ok(Buffer {
-            spec,
-            strides,
-            plane,
-            origin: origin + stagger,
-            memory,
-            version: Cell::new(next_version()),
-        })
+        Ok(Buffer::over(memory, spec, strides, plane, origin + stagger))
+    }
+
+    /// A buffer in given memory.
+    pub(super) fn over(
+        memory: Memory,
+        spec: BufferSpec,
+        strides: Vec<i64>,
+        plane: i64,
+        origin: i64,
+    ) -> Buffer {
+        Buffer { spec, strides, plane, origin, memory, version: Cell::new(next_version()) }
+    }
+
+    /// False if the memory was borrowed for reading.
+    pub fn writable(&self) -> bool {
+        self.memory.writable()
     }
 
     /// A scalar holding `v`.
@@ -164,7 +180,8 @@ impl Buffer {
         }
         let mut offset = self.channel_step() * channel as i64;
         for (d, &c) in at.iter().enumerate() {
-            let (c, halo, extent) = (c as i64, s.halo[d] as i64, s.extents[d] as i64);
+            let c = c as i64 - s.min[d] as i64;
+            let (halo, extent) = (s.halo[d] as i64, s.extents[d] as i64);
             if c < -halo || c >= extent + halo {
                 return None;
             }
@@ -176,7 +193,7 @@ impl Buffer {
     /// Distance of the channels of one element, in elements.
     pub(super) fn channel_step(&self) -> i64 {
         match self.spec.layout {
-            Layout::Planar => self.plane,
+            Layout::Planar | Layout::Strided => self.plane,
             Layout::Record(_) => 1,
         }
     }
@@ -193,9 +210,9 @@ impl Buffer {
         Some(T::narrow(wide))
     }
 
-    /// Sets the value at coordinates `at`, converted; false (and nothing done) outside.
+    /// Sets the value at coordinates `at`, converted; false (and nothing done) outside, or if the memory is only read.
     pub fn set<T: Element>(&self, at: &[i32], channel: usize, v: T) -> bool {
-        let Some(offset) = self.offset(at, channel) else { return false };
+        let Some(offset) = self.offset(at, channel).filter(|_| self.writable()) else { return false };
         self.write(offset, v.widen());
         true
     }
@@ -207,7 +224,7 @@ impl Buffer {
 
     /// Exchanges the memory of two buffers that look alike.
     pub fn swap(&mut self, other: &mut Buffer) -> Result<(), String> {
-        if self.spec != other.spec {
+        if self.spec != other.spec || self.strides != other.strides {
             return Err(format!(
                 "buffers that are swapped must look alike: {:?} and {:?}",
                 self.spec, other.spec
@@ -229,7 +246,7 @@ struct Shape {
 impl Shape {
     fn of(spec: &BufferSpec) -> Result<Shape, String> {
         let slots = match spec.layout {
-            Layout::Planar => 1,
+            Layout::Planar | Layout::Strided => 1,
             Layout::Record(s) if spec.channels <= s as usize => s as i64,
             Layout::Record(s) => {
                 return Err(format!("{} channels do not fit in a record of {s}", spec.channels));
@@ -237,6 +254,12 @@ impl Shape {
         };
         if spec.halo.len() != spec.extents.len() {
             return Err(format!("{} halo widths for {} dimensions", spec.halo.len(), spec.extents.len()));
+        }
+        if spec.min.len() != spec.extents.len() {
+            return Err(format!("{} minima for {} dimensions", spec.min.len(), spec.extents.len()));
+        }
+        if let Some((m, e)) = spec.min.iter().zip(&spec.extents).find(|(m, e)| m.checked_add(**e).is_none()) {
+            return Err(format!("coordinates from {m} on, {e} of them, do not fit in i32"));
         }
         if let Some(e) = spec.extents.iter().find(|&&e| e < 0) {
             return Err(format!("negative extent {e}"));
@@ -272,7 +295,7 @@ impl Shape {
         }
         let planes = if slots == 1 { spec.channels as i64 } else { 1 };
         let elements = plane.checked_mul(planes)?.checked_add(2 * slack)?;
-        let plane = if spec.layout == Layout::Planar { plane } else { 0 };
+        let plane = if let Layout::Record(_) = spec.layout { 0 } else { plane };
         Some(Shape { strides, plane, origin: slack + before, elements })
     }
 }

@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 
 use super::buffer::Buffer;
-use super::element::{BoolByte, Element, with_element};
+use super::element::{Element, with_element};
 
 /// Number of values from which on copies run in parallel.
 const PARALLEL: usize = 1 << 16;
@@ -40,6 +40,9 @@ impl Buffer {
     /// channel.
     pub fn copy_from<T: Element>(&self, from: &[T]) -> Result<(), String> {
         let row = self.row_values(from.len())?;
+        if !self.writable() {
+            return Err("its memory was borrowed for reading".into());
+        }
         if row == 0 {
             return Ok(());
         }
@@ -94,8 +97,11 @@ impl Buffer {
         v
     }
 
-    /// Sets every value of the domain; halos and pads keep what they hold.
+    /// Sets every value of the domain; halos and pads keep what they hold, as does memory borrowed for reading.
     pub fn fill<T: Element>(&self, v: T) {
+        if !self.writable() {
+            return;
+        }
         self.touch();
         let row = self.row_length();
         let values = vec![v; row];
@@ -111,8 +117,11 @@ impl Buffer {
         });
     }
 
-    /// Sets everything to zero, pads and halos included.
+    /// Sets everything to zero, pads and halos included; of borrowed memory, the domain.
     pub fn clear(&self) {
+        if self.spec().layout == crate::func::Layout::Strided {
+            return self.fill(0i8);
+        }
         self.touch();
         let (p, n) = self.whole();
         // SAFETY: the whole memory, cells of this thread; zero bytes are valid elements of every type.

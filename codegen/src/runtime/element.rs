@@ -1,6 +1,6 @@
 //! Element types at the border to Rust: typed slices in, buffer elements out.
 
-use crate::types::ScalarType;
+use crate::types::{ScalarType, half};
 
 /// A number on its way between element types: wide enough for either kind.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ pub enum Wide {
     Float(f64),
 }
 
-/// Runs the expression with `$e` standing for the Rust type of a scalar type. f16 has none and is treated as its bits.
+/// Runs the expression with `$e` standing for the Rust type of a scalar type.
 macro_rules! with_element {
     ($ty:expr, $e:ident => $body:expr) => {{
         use $crate::types::ScalarType as S;
@@ -22,13 +22,14 @@ macro_rules! with_element {
             }};
         }
         match $ty {
-            S::Bool => with!(BoolByte),
+            S::Bool => with!($crate::runtime::element::BoolByte),
             S::I8 => with!(i8),
             S::I16 => with!(i16),
             S::I32 => with!(i32),
             S::I64 => with!(i64),
             S::U8 => with!(u8),
-            S::U16 | S::F16 => with!(u16),
+            S::U16 => with!(u16),
+            S::F16 => with!($crate::runtime::element::Half),
             S::U32 => with!(u32),
             S::U64 => with!(u64),
             S::F32 => with!(f32),
@@ -89,6 +90,40 @@ impl Element for BoolByte {
     }
 }
 
+/// An f16 element in memory: its bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct Half(pub u16);
+
+impl From<f64> for Half {
+    /// The nearest half, ties to even.
+    fn from(v: f64) -> Half {
+        Half(half::to_bits(v))
+    }
+}
+
+impl From<Half> for f64 {
+    fn from(v: Half) -> f64 {
+        half::from_bits(v.0)
+    }
+}
+
+impl sealed::Sealed for Half {}
+impl Element for Half {
+    const TYPE: ScalarType = ScalarType::F16;
+    #[inline]
+    fn widen(self) -> Wide {
+        Wide::Float(self.into())
+    }
+    #[inline]
+    fn narrow(w: Wide) -> Half {
+        match w {
+            Wide::Int(v) => Half::from(v as f64),
+            Wide::Float(v) => Half::from(v),
+        }
+    }
+}
+
 impl sealed::Sealed for bool {}
 impl Element for bool {
     const TYPE: ScalarType = ScalarType::Bool;
@@ -107,45 +142,64 @@ impl Element for bool {
 #[allow(missing_docs)]
 pub enum Scalar {
     Bool(bool),
+    I8(i8),
+    I16(i16),
     I32(i32),
     I64(i64),
+    U8(u8),
+    U16(u16),
     U32(u32),
     U64(u64),
+    F16(Half),
     F32(f32),
     F64(f64),
 }
 
 impl Scalar {
-    /// Its type.
-    pub fn ty(self) -> ScalarType {
-        match self {
-            Scalar::Bool(_) => ScalarType::Bool,
-            Scalar::I32(_) => ScalarType::I32,
-            Scalar::I64(_) => ScalarType::I64,
-            Scalar::U32(_) => ScalarType::U32,
-            Scalar::U64(_) => ScalarType::U64,
-            Scalar::F32(_) => ScalarType::F32,
-            Scalar::F64(_) => ScalarType::F64,
-        }
-    }
-
-    /// Its bits in the low bytes of a scalar slot of the entry point.
-    pub fn slot(self) -> u64 {
-        match self {
-            Scalar::Bool(v) => v as u64,
-            Scalar::I32(v) => v as u32 as u64,
-            Scalar::I64(v) => v as u64,
-            Scalar::U32(v) => v as u64,
-            Scalar::U64(v) => v,
-            Scalar::F32(v) => v.to_bits() as u64,
-            Scalar::F64(v) => v.to_bits(),
-        }
+    /// The integer, if it is one; u64 beyond i64 is the greatest i64.
+    pub fn as_int(self) -> Option<i64> {
+        Some(match self {
+            Scalar::Bool(v) => v as i64,
+            Scalar::I8(v) => v as i64,
+            Scalar::I16(v) => v as i64,
+            Scalar::I32(v) => v as i64,
+            Scalar::I64(v) => v,
+            Scalar::U8(v) => v as i64,
+            Scalar::U16(v) => v as i64,
+            Scalar::U32(v) => v as i64,
+            Scalar::U64(v) => i64::try_from(v).unwrap_or(i64::MAX),
+            Scalar::F16(_) | Scalar::F32(_) | Scalar::F64(_) => return None,
+        })
     }
 }
 
-macro_rules! scalar_from {
-    ($($t:ident $v:ident),*) => { $(
-        impl From<$t> for Scalar { fn from(v: $t) -> Scalar { Scalar::$v(v) } }
-    )* };
+macro_rules! scalars {
+    ($($v:ident $t:ty, $x:ident => $bits:expr;)*) => {
+        impl Scalar {
+            /// Its type.
+            pub fn ty(self) -> ScalarType {
+                match self { $( Scalar::$v(_) => ScalarType::$v, )* }
+            }
+
+            /// Its bits in the low bytes of a scalar slot of the entry point.
+            pub fn slot(self) -> u64 {
+                match self { $( Scalar::$v($x) => $bits, )* }
+            }
+        }
+        $( impl From<$t> for Scalar { fn from(v: $t) -> Scalar { Scalar::$v(v) } } )*
+    };
 }
-scalar_from!(bool Bool, i32 I32, i64 I64, u32 U32, u64 U64, f32 F32, f64 F64);
+scalars! {
+    Bool bool, v => v as u64;
+    I8 i8, v => v as u8 as u64;
+    I16 i16, v => v as u16 as u64;
+    I32 i32, v => v as u32 as u64;
+    I64 i64, v => v as u64;
+    U8 u8, v => v as u64;
+    U16 u16, v => v as u64;
+    U32 u32, v => v as u64;
+    U64 u64, v => v;
+    F16 Half, v => v.0 as u64;
+    F32 f32, v => v.to_bits() as u64;
+    F64 f64, v => v.to_bits();
+}

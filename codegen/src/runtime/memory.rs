@@ -7,15 +7,25 @@ const LARGE: usize = 4 << 20;
 const HUGE_PAGE: usize = 2 << 20;
 const ALIGN: usize = 64;
 
-/// A zeroed block, 64-byte aligned; from 4 MiB on, 2 MiB aligned and advised to lie in huge pages.
+/// A zeroed block, 64-byte aligned; from 4 MiB on, 2 MiB aligned and advised to lie in huge pages. Or somebody else's.
 pub(super) struct Memory {
     base: *mut u8,
     bytes: usize,
-    /// Where the mapping starts and how long it is, if it is one.
-    mapping: Option<(*mut u8, usize)>,
+    from: From,
 }
 
-// SAFETY: the block is owned, plain memory.
+/// Where a block comes from.
+enum From {
+    Allocator,
+    /// Start and length of the mapping that it lies in.
+    Mapping(*mut u8, usize),
+    /// Borrowed, for reading only or for writing too.
+    Borrowed {
+        writable: bool,
+    },
+}
+
+// SAFETY: the block is plain memory, owned or borrowed exclusively (or by several that read it only).
 unsafe impl Send for Memory {}
 
 impl Memory {
@@ -29,7 +39,17 @@ impl Memory {
         let layout = Layout::from_size_align(bytes, ALIGN).ok()?;
         // SAFETY: the size is not zero.
         let base = unsafe { std::alloc::alloc_zeroed(layout) };
-        (!base.is_null()).then_some(Memory { base, bytes, mapping: None })
+        (!base.is_null()).then_some(Memory { base, bytes, from: From::Allocator })
+    }
+
+    /// A block that is borrowed for as long as the result is used, by a [`super::View`] alone.
+    pub fn borrowed(base: *mut u8, bytes: usize, writable: bool) -> Memory {
+        Memory { base, bytes, from: From::Borrowed { writable } }
+    }
+
+    /// False for memory borrowed for reading.
+    pub fn writable(&self) -> bool {
+        !matches!(self.from, From::Borrowed { writable: false })
     }
 
     fn mapped(bytes: usize) -> Option<Memory> {
@@ -45,7 +65,7 @@ impl Memory {
             let start = start.cast::<u8>();
             let base = start.add(start.align_offset(HUGE_PAGE));
             libc::madvise(base.cast(), bytes, libc::MADV_HUGEPAGE);
-            Some(Memory { base, bytes, mapping: Some((start, length)) })
+            Some(Memory { base, bytes, from: From::Mapping(start, length) })
         }
     }
 
@@ -62,12 +82,13 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        match self.mapping {
+        match self.from {
             // SAFETY: ours, as `mapped` made it, and unmapped once.
-            Some((start, length)) => unsafe {
+            From::Mapping(start, length) => unsafe {
                 libc::munmap(start.cast(), length);
             },
-            None => {
+            From::Borrowed { .. } => {}
+            From::Allocator => {
                 if let Ok(layout) = Layout::from_size_align(self.bytes, ALIGN) {
                     // SAFETY: allocated with this layout, freed once.
                     unsafe { std::alloc::dealloc(self.base, layout) }

@@ -5,10 +5,12 @@ mod copy;
 mod element;
 mod memory;
 mod pool;
+mod view;
 
 pub use buffer::{Buffer, BufferSpec};
-pub use element::{Element, Scalar, Wide};
+pub use element::{Element, Half, Scalar, Wide};
 pub use pool::Pool;
+pub use view::{Dimension, View};
 
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,7 @@ fn specs() -> Vec<BufferSpec> {
                         ty,
                         channels,
                         layout,
+                        min: vec![0; extents.len()],
                         extents: extents.to_vec(),
                         halo: halo.clone(),
                     });

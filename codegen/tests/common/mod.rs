@@ -2,9 +2,9 @@
 //!
 //! See [`sumsq_codegen::checked`] for what that notices beside wrong results.
 
-use sumsq_codegen::checked::{Counters, Run, run_lowered, run_nests};
+use sumsq_codegen::checked::{Counters, Run, run_lowered_over, run_nests_over};
 use sumsq_codegen::func::Pipeline;
-use sumsq_codegen::reference::{Bindings, Realization, Value, evaluate};
+use sumsq_codegen::reference::{Bindings, Realization, Value, evaluate_over};
 use sumsq_codegen::schedule::Schedule;
 use sumsq_codegen::{Error, ScalarType};
 
@@ -42,7 +42,20 @@ pub fn try_check(
     extents: &[Vec<usize>],
     tolerance: f64,
 ) -> Result<Ran, Error> {
-    let expected = evaluate(p, b, extents)?;
+    let domain = |extents: &Vec<usize>| extents.iter().map(|&n| (0, n)).collect();
+    try_check_over(p, s, b, &extents.iter().map(domain).collect::<Vec<_>>(), tolerance)
+}
+
+/// As [`try_check`] over domains, `(min, extent)` per dimension.
+#[allow(dead_code, reason = "not every test file uses it")]
+pub fn try_check_over(
+    p: &Pipeline,
+    s: &Schedule,
+    b: &Bindings,
+    domains: &[Vec<(i32, usize)>],
+    tolerance: f64,
+) -> Result<Ran, Error> {
+    let expected = evaluate_over(p, b, domains)?;
     let compare = |run: &Run, level: &str| {
         for ((o, want), came) in p.outputs.iter().zip(&expected).zip(&run.outputs) {
             for (k, plane) in want.planes.iter().enumerate() {
@@ -56,9 +69,9 @@ pub fn try_check(
             }
         }
     };
-    let nests = run_nests(p, s, b, extents)?;
+    let nests = run_nests_over(p, s, b, domains)?;
     compare(&nests, "nests");
-    let lowered = run_lowered(p, s, b, extents)?;
+    let lowered = run_lowered_over(p, s, b, domains)?;
     compare(&lowered, "lowered");
     Ok(Ran { nests: nests.text, body: lowered.text, counters: nests.counters, lowered: lowered.counters })
 }

@@ -2,18 +2,24 @@
 //!
 //! Integers and floats must agree to the bit, on any number of threads; sums whose order a schedule changes (rfactor)
 //! within the bound of their number of terms and magnitudes. A schedule may be refused with a typed error, never with
-//! anything else. Each case runs twice: its lowered statements on checked memory, and as machine code. `SUMSQ_FUZZ_CASES` sets how many cases run, `SUMSQ_FUZZ_SEED` the first seed (to repeat one
-//! case: its seed, and 1 case, which is then also printed).
+//! anything else. Each case runs twice: its lowered statements on checked memory, and as machine code. A case that fails is
+//! made smaller and printed as the text of its program. `SUMSQ_FUZZ_CASES` sets how many cases run, `SUMSQ_FUZZ_SEED` the
+//! first seed (to repeat one case: its seed, and 1 case, which is then also printed). `cargo xtask fuzz` runs many.
 
 // Checked memory, shared with the tests of lowering.
 #[allow(dead_code)]
 #[path = "../common/mod.rs"]
 mod common;
+#[allow(dead_code)]
+#[path = "../common/native.rs"]
+mod native;
 mod program;
 mod rng;
 mod run;
 mod schedules;
 mod shrink;
+#[path = "../common/smaller.rs"]
+mod smaller;
 
 use rng::Rng;
 use run::{Outcome, run};

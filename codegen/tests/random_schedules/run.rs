@@ -1,13 +1,10 @@
 //! Runs a case through the whole compiler and compares it with the reference.
 
-use crate::common::try_check;
+use crate::common::try_check_over;
+use crate::native;
 use crate::program::Case;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use sumsq_codegen::backend::HostTarget;
-use sumsq_codegen::compile::{Compiled, Signature};
-use sumsq_codegen::lower::{LowerOptions, lower};
-use sumsq_codegen::reference::{Realization, Value, evaluate};
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
+use sumsq_codegen::reference::{evaluate, evaluate_over};
 use sumsq_codegen::{Error, ScalarType};
 
 /// What came of a case.
@@ -28,7 +25,7 @@ const LOOSE: f64 = 1e-4;
 pub fn run(case: &Case) -> Outcome {
     let attempt = catch_unwind(AssertUnwindSafe(|| {
         let tolerance = if case.free_sums.is_empty() { 0.0 } else { LOOSE };
-        try_check(&case.pipeline, &case.schedule, &case.bindings, &case.extents, tolerance)?;
+        try_check_over(&case.pipeline, &case.schedule, &case.bindings, &case.domains, tolerance)?;
         compare(case)
     }));
     match attempt {
@@ -57,17 +54,15 @@ impl From<Error> for Failure {
 
 fn compare(case: &Case) -> Result<(), Failure> {
     let p = &case.pipeline;
-    let options = LowerOptions { verify: true, ..LowerOptions::default() };
-    let lowered = lower(p, &case.schedule, &options)?;
-    let compiled = Compiled::from_lowered(&lowered, Signature::of(p, &case.schedule)?, &HostTarget::host())?;
-    let expected = evaluate(p, &case.bindings, &case.extents)?;
+    let compiled = native::compile(p, &case.schedule)?;
+    let expected = evaluate_over(p, &case.bindings, &case.domains)?;
     let bounds = bounds(case)?;
     for threads in [1, 3] {
-        let outputs = execute(case, &compiled, threads)?;
+        let outputs = native::execute(p, &compiled, &case.bindings, &case.domains, threads)?;
         for ((o, want), (got, bound)) in p.outputs.iter().zip(&expected).zip(outputs.iter().zip(&bounds)) {
             for (k, plane) in want.planes.iter().enumerate() {
                 for (at, &w) in want.points().iter().zip(plane) {
-                    let g = read(got, at, k, want.types[k]);
+                    let Some(g) = got.get(at, k) else { continue };
                     let near = bound.as_ref().is_some_and(|b| (g.as_f64() - w.as_f64()).abs() <= b[k]);
                     if !g.same(w) && !near {
                         return Err(Failure::Mismatch(format!(
@@ -102,54 +97,4 @@ fn bounds(case: &Case) -> Result<Vec<Option<Vec<f64>>>, Failure> {
         bounds.push(Some(sums[0].planes.iter().map(|v| 2.0 * n / (1.0 - n) * v[0].as_f64()).collect()));
     }
     Ok(bounds)
-}
-
-fn execute(case: &Case, compiled: &Compiled, threads: usize) -> Result<Vec<Buffer>, Failure> {
-    let p = &case.pipeline;
-    let new = |types: &[ScalarType], extents: &[usize]| {
-        let extents: Vec<i32> = extents.iter().map(|&n| n as i32).collect();
-        Buffer::new(BufferSpec::new(types[0], &extents).channels(types.len())).map_err(Failure::Mismatch)
-    };
-    let mut inputs = vec![];
-    for (name, input) in &p.inputs {
-        let r = &case.bindings.inputs[name];
-        let buffer = new(&input.types, &r.extents)?;
-        fill(&buffer, r);
-        inputs.push((&**name, buffer));
-    }
-    let mut outputs = vec![];
-    for (o, extents) in p.outputs.iter().zip(&case.extents) {
-        outputs.push(new(&p.funcs[&o.func].types(), extents)?);
-    }
-    let names = p.outputs.iter().map(|o| &*o.func);
-    let buffers: Vec<(&str, &Buffer)> =
-        inputs.iter().map(|(n, b)| (*n, b)).chain(names.zip(&outputs)).collect();
-    let params: Vec<(&str, Scalar)> = case
-        .bindings
-        .params
-        .iter()
-        .map(|(n, v)| (&**n, Scalar::I32(v.as_int().unwrap_or(0) as i32)))
-        .collect();
-    compiled.run(&Pool::new(threads), &buffers, &params)?;
-    Ok(outputs)
-}
-
-fn fill(buffer: &Buffer, r: &Realization) {
-    for at in r.points() {
-        for k in 0..r.types.len() {
-            match r.get(&at, k) {
-                Some(Value::Int(v)) => buffer.set(&at, k, v),
-                Some(Value::Float(v)) => buffer.set(&at, k, v),
-                None => false,
-            };
-        }
-    }
-}
-
-fn read(buffer: &Buffer, at: &[i32], k: usize, ty: ScalarType) -> Value {
-    if ty.is_float() {
-        Value::Float(buffer.get::<f64>(at, k).unwrap_or(f64::NAN))
-    } else {
-        Value::Int(buffer.get::<i64>(at, k).unwrap_or(i64::MIN))
-    }
 }

@@ -1,18 +1,27 @@
-//! Makes a failing case smaller: fewer directives, then fewer outputs and simpler Funcs, then smaller sizes.
+//! Makes a failing case smaller: fewer directives, fewer outputs and Funcs, simpler definitions, smaller sizes.
 
-use crate::program::Case;
+use crate::program::{Case, layout_text};
 use crate::run::{Outcome, run};
 use crate::schedules::reads;
+use crate::smaller::smaller;
 use std::fmt::Write;
-use sumsq_codegen::{Expr, Func};
+use sumsq_codegen::reference::{Realization, Value};
+use sumsq_codegen::{Expr, Func, Update};
+
+/// Runs before the search gives up: every one compiles.
+const MOST_RUNS: usize = 1500;
 
 /// The smallest failing case found, and how it fails.
 pub fn shrink(case: &Case) -> (Case, String) {
     let mut smallest = case.clone();
     let mut message = failure(case).unwrap_or_default();
+    let mut runs = 0;
     loop {
-        let smaller = candidates(&smallest).into_iter().find_map(|c| failure(&c).map(|m| (c, m)));
-        match smaller {
+        let mut tried = candidates(&smallest).into_iter().take_while(|_| {
+            runs += 1;
+            runs < MOST_RUNS
+        });
+        match tried.find_map(|c| failure(&c).map(|m| (c, m))) {
             Some((c, m)) => (smallest, message) = (c, m),
             None => return (smallest, message),
         }
@@ -26,43 +35,82 @@ fn failure(case: &Case) -> Option<String> {
     }
 }
 
-/// Cases that are smaller by one step.
+/// Cases that are smaller by one step, the larger steps first.
 fn candidates(case: &Case) -> Vec<Case> {
     let mut out = vec![];
-    for (stage, directives) in &case.schedule.stages {
-        for i in 0..directives.len() {
-            let mut c = case.clone();
-            c.schedule.stages[stage].remove(i);
-            out.push(c);
-        }
+    let mut with = |change: &dyn Fn(&mut Case)| {
+        let mut c = case.clone();
+        change(&mut c);
+        out.push(c);
+    };
+    for stage in case.schedule.stages.keys() {
+        with(&|c| drop(c.schedule.stages.shift_remove(stage)));
     }
     for i in 0..case.pipeline.outputs.len() {
         if case.pipeline.outputs.len() > 1 {
-            let mut c = case.clone();
-            c.pipeline.outputs.remove(i);
-            c.extents.remove(i);
-            out.push(c);
+            with(&|c| {
+                c.pipeline.outputs.remove(i);
+                c.domains.remove(i);
+            });
         }
     }
     for (name, f) in &case.pipeline.funcs {
         if !is_needed(case, name) {
-            let mut c = case.clone();
-            c.pipeline.funcs.shift_remove(name);
-            c.schedule.stages.retain(|s, _| s.func != *name);
-            out.push(c);
+            with(&|c| {
+                c.pipeline.funcs.shift_remove(name);
+                c.schedule.stages.retain(|s, _| s.func != *name);
+            });
         }
-        out.extend(simpler(f).into_iter().map(|f| {
-            let mut c = case.clone();
-            c.free_sums.remove(name);
-            c.pipeline.funcs[name] = f;
-            c
-        }));
+        for simpler in simpler(f) {
+            with(&|c| {
+                c.free_sums.remove(name);
+                c.pipeline.funcs[name] = simpler.clone();
+            });
+        }
     }
-    for (i, extents) in case.extents.iter().enumerate() {
-        for (d, _) in extents.iter().enumerate().filter(|(_, extent)| **extent > 1) {
-            let mut c = case.clone();
-            c.extents[i][d] -= 1;
-            out.push(c);
+    for (stage, directives) in &case.schedule.stages {
+        for i in 0..directives.len() {
+            with(&|c| drop(c.schedule.stages[stage].remove(i)));
+        }
+    }
+    for (i, domain) in case.domains.iter().enumerate() {
+        for (d, &(min, extent)) in domain.iter().enumerate() {
+            if min != 0 {
+                with(&|c| c.domains[i][d].0 = 0);
+            }
+            for smaller in [extent / 2, extent.saturating_sub(1)] {
+                if (1..extent).contains(&smaller) {
+                    with(&|c| c.domains[i][d].1 = smaller);
+                }
+            }
+        }
+    }
+    for (name, r) in &case.bindings.inputs {
+        for d in 0..r.extents.len() {
+            if r.min[d] != 0 {
+                with(&|c| c.bindings.inputs[name].min[d] = 0);
+            }
+            if r.extents[d] > 1 {
+                with(&|c| c.bindings.inputs[name] = cut(r, d));
+            }
+        }
+    }
+    for (name, v) in &case.bindings.params {
+        if !v.same(Value::zero(case.pipeline.params[name])) {
+            with(&|c| c.bindings.params[name] = Value::zero(case.pipeline.params[name]));
+        }
+    }
+    out
+}
+
+/// The first half of an input in dimension `d`.
+fn cut(r: &Realization, d: usize) -> Realization {
+    let mut extents = r.extents.clone();
+    extents[d] /= 2;
+    let mut out = Realization::zeros(&r.types, &extents).moved_to(&r.min);
+    for (i, at) in out.points().iter().enumerate() {
+        for k in 0..r.types.len() {
+            out.planes[k][i] = r.get(at, k).unwrap_or(Value::zero(r.types[k]));
         }
     }
     out
@@ -78,43 +126,58 @@ fn is_needed(case: &Case, name: &str) -> bool {
         })
 }
 
-/// The Func without its last update, or with a value replaced by one of its operands or a constant.
+/// The Func without its last update, or with simpler definitions.
 fn simpler(f: &Func) -> Vec<Func> {
     let mut out = vec![];
-    if !f.updates.is_empty() {
+    let mut with = |change: &dyn Fn(&mut Func)| {
         let mut g = f.clone();
-        g.updates.pop();
+        change(&mut g);
         out.push(g);
+    };
+    if !f.updates.is_empty() {
+        with(&|g| drop(g.updates.pop()));
     }
     for (k, v) in f.values.iter().enumerate() {
-        for e in smaller_values(v) {
-            let mut g = f.clone();
-            g.values[k] = e;
-            out.push(g);
+        for e in smaller(v) {
+            with(&|g| g.values[k] = e.clone());
         }
     }
-    for (u, update) in f.updates.iter().enumerate() {
-        for (k, v) in update.values.iter().enumerate() {
-            for e in smaller_values(v) {
-                let mut g = f.clone();
-                g.updates[u].values[k] = e;
-                out.push(g);
-            }
+    for (i, update) in f.updates.iter().enumerate() {
+        for u in simpler_updates(update) {
+            with(&|g| g.updates[i] = u.clone());
         }
     }
     out
 }
 
-fn smaller_values(v: &Expr) -> Vec<Expr> {
-    if v.as_int().is_some() || v.as_float().is_some() {
-        return vec![];
-    }
-    let mut out = vec![Expr::constant(v.ty(), 1.0)];
-    v.for_each_child(|c| {
-        if c.ty() == v.ty() && !matches!(v.kind(), sumsq_codegen::ExprKind::Call { .. }) {
-            out.push(c.clone());
+fn simpler_updates(update: &Update) -> Vec<Update> {
+    let mut out = vec![];
+    let mut with = |change: &dyn Fn(&mut Update)| {
+        let mut u = update.clone();
+        change(&mut u);
+        out.push(u);
+    };
+    if let Some(p) = &update.rdom.predicate {
+        with(&|u| u.rdom.predicate = None);
+        for e in smaller(p) {
+            with(&|u| u.rdom.predicate = Some(e.clone()));
         }
-    });
+    }
+    for (i, r) in update.rdom.vars.iter().enumerate() {
+        if r.extent.as_int() != Some(1) {
+            with(&|u| u.rdom.vars[i].extent = Expr::from(1));
+        }
+    }
+    for (k, v) in update.values.iter().enumerate() {
+        for e in smaller(v) {
+            with(&|u| u.values[k] = e.clone());
+        }
+    }
+    for (k, a) in update.args.iter().enumerate() {
+        for e in smaller(a) {
+            with(&|u| u.args[k] = e.clone());
+        }
+    }
     out
 }
 
@@ -122,7 +185,16 @@ fn smaller_values(v: &Expr) -> Vec<Expr> {
 pub fn text(case: &Case) -> String {
     let mut s = String::new();
     for (name, i) in &case.pipeline.inputs {
-        let _ = writeln!(s, "input {name}: {} {:?}", i.types[0].name(), case.bindings.inputs[name].extents);
+        let r = &case.bindings.inputs[name];
+        let (ty, kind) = (i.types[0].name(), layout_text(i.layout));
+        let _ = writeln!(s, "input {name}: {ty}{kind} {:?} from {:?}", r.extents, r.min);
+        if r.planes[0].len() <= 64 {
+            let values: Vec<String> = r.planes[0].iter().map(Value::to_string).collect();
+            let _ = writeln!(s, "  = {}", values.join(" "));
+        }
+    }
+    for (name, v) in &case.bindings.params {
+        let _ = writeln!(s, "param {name}: {} = {v}", case.pipeline.params[name].name());
     }
     for f in case.pipeline.funcs.values() {
         let vars: Vec<_> = f.vars.iter().map(|v| &*v.0).collect();
@@ -138,8 +210,8 @@ pub fn text(case: &Case) -> String {
             let _ = writeln!(s);
         }
     }
-    for (o, e) in case.pipeline.outputs.iter().zip(&case.extents) {
-        let _ = writeln!(s, "output {} {e:?}", o.func);
+    for (o, domain) in case.pipeline.outputs.iter().zip(&case.domains) {
+        let _ = writeln!(s, "output {}{} over {domain:?}", o.func, layout_text(o.layout));
     }
     format!("{s}schedule:\n{}", case.schedule)
 }

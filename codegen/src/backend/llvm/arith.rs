@@ -20,6 +20,7 @@ impl Arith<'_> {
             (a, b) if a == b => v,
             (_, Bool) if source.is_float() => ir.fcmp(FloatCmp::LLVMRealUNE, v, self.zero(from)),
             (_, Bool) => ir.icmp(IntCmp::LLVMIntNE, v, self.zero(from)),
+            (ScalarType::F64, ScalarType::F16) => self.f64_to_f16(v, from),
             _ if source.is_float() && to.is_float() => {
                 let op = if to.bytes() < source.bytes() { Op::LLVMFPTrunc } else { Op::LLVMFPExt };
                 ir.cast(op, v, to_ty)
@@ -37,6 +38,24 @@ impl Arith<'_> {
             _ if to.bytes() < source.bytes() => ir.cast(Op::LLVMTrunc, v, to_ty),
             _ => ir.cast(if source.is_signed() { Op::LLVMSExt } else { Op::LLVMZExt }, v, to_ty),
         }
+    }
+
+    /// f64 to f16 in two steps without rounding twice: f32 by rounding to odd, whose 24 bits keep what decides the
+    /// rounding to 11 bits. CPUs have no such instruction.
+    fn f64_to_f16(&self, v: Val, from: Type) -> Val {
+        let ir = self.0;
+        let (single, bits) = (from.of_element(ScalarType::F32), from.of_element(ScalarType::I32));
+        let near = ir.cast(Op::LLVMFPTrunc, v, ir.ty(single));
+        let back = ir.cast(Op::LLVMFPExt, near, ir.ty(from));
+        let magnitude = |x: Val| ir.intrinsic("llvm.fabs", &[ir.ty(from)], &[x]);
+        let beyond = ir.fcmp(FloatCmp::LLVMRealOGT, magnitude(back), magnitude(v));
+        let inexact = ir.fcmp(FloatCmp::LLVMRealONE, back, v);
+        let b = ir.cast(Op::LLVMBitCast, near, ir.ty(bits));
+        // Towards zero, then the last bit set where something was cut off.
+        let b = ir.binary(Op::LLVMSub, b, ir.cast(Op::LLVMZExt, beyond, ir.ty(bits)));
+        let b = ir.binary(Op::LLVMOr, b, ir.cast(Op::LLVMZExt, inexact, ir.ty(bits)));
+        let odd = ir.cast(Op::LLVMBitCast, b, ir.ty(single));
+        ir.cast(Op::LLVMFPTrunc, odd, ir.ty(from.of_element(ScalarType::F16)))
     }
 
     fn zero(&self, ty: Type) -> Val {
@@ -61,8 +80,13 @@ impl Arith<'_> {
         }
     }
 
-    /// `a * b + c`, rounded once.
+    /// `a * b + c`, rounded once. That of f16 is exact enough in f64, see [`crate::reference::value`].
     pub fn fma(&self, a: Val, b: Val, c: Val, ty: Type) -> Val {
+        if ty.scalar == ScalarType::F16 {
+            let [a, b, c] = [a, b, c].map(|v| self.cast(v, ty, ScalarType::F64));
+            let wide = ty.of_element(ScalarType::F64);
+            return self.cast(self.fma(a, b, c, wide), wide, ScalarType::F16);
+        }
         if ty.scalar.is_float() {
             self.0.float_intrinsic("llvm.fma", &[self.0.ty(ty)], &[a, b, c])
         } else {

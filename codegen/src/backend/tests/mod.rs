@@ -37,6 +37,7 @@ impl Build {
             channels: 1,
             dims: 1,
             layout: Layout::Planar,
+            constraints: vec![],
             halo: vec![0],
             written,
             in_place_of: None,

@@ -70,19 +70,16 @@ pub fn fold_int(op: BinaryOp, ty: ScalarType, a: i64, b: i64) -> Option<i64> {
     })
 }
 
-/// f32 results are exact: one operation in f64 rounded to f32 is the f32 operation (2p + 2 bits). Constants of f16 are left.
+/// Results of f16 and f32 are exact: one operation in f64, rounded, is the operation in the type (2p + 2 bits).
 fn fold_float(op: BinaryOp, ty: Type, a: f64, b: f64) -> Option<Expr> {
     use BinaryOp::*;
-    if ty.scalar == ScalarType::F16 {
-        return None;
-    }
     Some(match op {
         Add => float(ty, a + b),
         Sub => float(ty, a - b),
         Mul => float(ty, a * b),
         Div => float(ty, a / b),
-        Min => float(ty, a.min(b)),
-        Max => float(ty, a.max(b)),
+        Min => float(ty, if b.is_nan() || a < b { a } else { b }),
+        Max => float(ty, if b.is_nan() || a > b { a } else { b }),
         Eq => boolean(ty, a == b),
         Ne => boolean(ty, a != b),
         Lt => boolean(ty, a < b),
@@ -133,11 +130,11 @@ fn unary(op: UnaryOp, a: &Expr, ty: Type) -> Option<Expr> {
             _ => None,
         };
     }
-    if let (Some(v), false) = (a.as_float(), ty.scalar == ScalarType::F16) {
+    if let Some(v) = a.as_float() {
         return match op {
             Neg => Some(float(ty, -v)),
             Abs => Some(float(ty, v.abs())),
-            // Rounding f64's root to f32 is f32's root (2p + 2 bits).
+            // Rounding f64's root to the type is the type's root (2p + 2 bits).
             Sqrt => Some(float(ty, v.sqrt())),
             Floor => Some(float(ty, v.floor())),
             Ceil => Some(float(ty, v.ceil())),
@@ -303,7 +300,9 @@ fn cast(a: &Expr, ty: Type) -> Option<Expr> {
     }
     if let (Some(v), false) = (a.as_int(), from.is_float()) {
         return match ty.scalar {
-            F16 => None,
+            // An integer that f64 does not hold is beyond f16's range.
+            F16 if from == U64 => Some(float(ty, (v as u64) as f64)),
+            F16 => Some(float(ty, v as f64)),
             // i64 to f32 goes directly, not through f64.
             F32 if from == U64 => Some(float(ty, (v as u64) as f32 as f64)),
             F32 => Some(float(ty, v as f32 as f64)),
@@ -312,8 +311,5 @@ fn cast(a: &Expr, ty: Type) -> Option<Expr> {
             _ => Some(int(ty, v)),
         };
     }
-    if let (Some(v), true, F32 | F64) = (a.as_float(), from != F16, ty.scalar) {
-        return Some(float(ty, v));
-    }
-    None
+    a.as_float().map(|v| splat(Expr::constant(ty.scalar, v), ty.lanes))
 }

@@ -4,6 +4,7 @@ use super::expr::{Mode, Simplifier};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::lower::algebra::Facts;
 use crate::lower::algebra::poly::{Polys, is_index};
+use crate::lower::flatten::is_tuple_value;
 use crate::lower::rewrite::{block, visit};
 use crate::schedule::ForKind;
 use crate::stmt::Stmt;
@@ -124,8 +125,9 @@ impl Simplifier {
     }
 
     fn let_(&mut self, name: &Name, value: &Expr, body: &Stmt, used: &mut Used) -> Stmt {
-        // Lets of integers are coordinates, except values that were loaded for a tuple's stores.
-        let mode = if is_index(value.ty()) && !self.holds_data(value) { Mode::Index } else { Mode::Data };
+        // Lets of integers are coordinates, except values that a tuple's stores are to take.
+        let coordinate = is_index(value.ty()) && !is_tuple_value(name) && !self.holds_data(value);
+        let mode = if coordinate { Mode::Index } else { Mode::Data };
         let value = self.expr(value, mode);
         let mut inner = self.inner();
         inner.known.remove(name);

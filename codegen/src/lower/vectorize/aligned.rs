@@ -5,16 +5,16 @@ use crate::lower::algebra::poly::{Poly, Polys, is_index};
 use crate::lower::flatten::PITCH;
 use crate::lower::rewrite::map_children;
 use crate::stmt::Stmt;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Sets `aligned` where it is provable: every buffer starts 64-byte aligned and every stride of a dimension >= 1 is a
-/// multiple of [`PITCH`] elements.
-pub(super) fn mark_aligned(s: &Stmt) -> Stmt {
-    walk(s, &mut FxHashMap::default())
+/// multiple of [`PITCH`] elements, but for those in `unaligned`.
+pub(super) fn mark_aligned(s: &Stmt, unaligned: &FxHashSet<Name>) -> Stmt {
+    walk(s, &mut FxHashMap::default(), unaligned)
 }
 
 /// `known`: a divisor of each let-bound integer.
-fn walk(s: &Stmt, known: &mut FxHashMap<Name, i64>) -> Stmt {
+fn walk(s: &Stmt, known: &mut FxHashMap<Name, i64>, unaligned: &FxHashSet<Name>) -> Stmt {
     match s {
         Stmt::Let { name, value, body } => {
             let divisor = if is_index(value.ty()) && value.ty().lanes == 1 {
@@ -23,17 +23,17 @@ fn walk(s: &Stmt, known: &mut FxHashMap<Name, i64>) -> Stmt {
                 1
             };
             let outer = known.insert(name.clone(), divisor.max(pitch(name)));
-            let body = walk(body, known);
+            let body = walk(body, known, unaligned);
             restore(known, name, outer);
             Stmt::Let { name: name.clone(), value: value.clone(), body: Box::new(body) }
         }
         Stmt::For { var, min, extent, kind, body } => {
             let outer = known.insert(var.clone(), 1);
-            let body = Box::new(walk(body, known));
+            let body = Box::new(walk(body, known, unaligned));
             restore(known, var, outer);
             Stmt::For { var: var.clone(), min: min.clone(), extent: extent.clone(), kind: *kind, body }
         }
-        Stmt::Store { index, value, .. } if value.ty().lanes > 1 => {
+        Stmt::Store { buffer, index, value, .. } if value.ty().lanes > 1 && !unaligned.contains(buffer) => {
             let ExprKind::Ramp(base, stride) = index.kind() else { return s.clone() };
             let lanes = value.ty().lanes as i64;
             let multiple = divisor(&Polys::default().of(base), known) % lanes == 0;
@@ -43,7 +43,7 @@ fn walk(s: &Stmt, known: &mut FxHashMap<Name, i64>) -> Stmt {
             }
             s
         }
-        _ => map_children(s, &mut Expr::clone, &mut |s| walk(s, known)),
+        _ => map_children(s, &mut Expr::clone, &mut |s| walk(s, known, unaligned)),
     }
 }
 

@@ -74,19 +74,11 @@ fn rest(op: BinaryOp, buffer: &Name, index: &Expr, e: &Expr) -> Option<Option<Ex
 
 /// The value that changes nothing: -0 for float sums (x + 0 changes -0), NaN-free extremes for min and max.
 pub(super) fn identity(op: BinaryOp, ty: ScalarType) -> Expr {
-    let (least, greatest) = if ty.is_float() {
-        (Expr::float(ty, f64::NEG_INFINITY), Expr::float(ty, f64::INFINITY))
-    } else if ty.is_signed() {
-        let bits = 8 * ty.bytes() as u32;
-        (Expr::int(ty, i64::MIN >> (64 - bits)), Expr::int(ty, i64::MAX >> (64 - bits)))
-    } else {
-        (Expr::int(ty, 0), Expr::int(ty, -1))
-    };
     match op {
         BinaryOp::Add if ty.is_float() => Expr::float(ty, -0.0),
         BinaryOp::Mul => Expr::constant(ty, 1.0),
-        BinaryOp::Min => greatest,
-        BinaryOp::Max => least,
+        BinaryOp::Min => Expr::greatest(ty),
+        BinaryOp::Max => Expr::least(ty),
         BinaryOp::And => Expr::int(ty, -1),
         _ => Expr::constant(ty, 0.0),
     }

@@ -1,0 +1,200 @@
+//! The buffers of a pipeline: what is declared of them, and the parameters that describe what is bound.
+
+use crate::expr::{Expr, Name};
+use crate::types::{ScalarType, Type};
+
+/// How the elements of a Func or input lie in memory. Coordinates `(c0, c1, ...)` of tuple element `k` are at
+/// `origin + c0*stride0 + c1*stride1 + ...`; dimension 0 is the fastest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Layout {
+    /// One buffer per tuple element; stride0 = 1.
+    #[default]
+    Planar,
+    /// One buffer; each element is a record of this many slots (>= tuple size, 4, 8 or 16), channels innermost:
+    /// stride0 = the slots, element k adds k. All tuple elements have one type.
+    Record(u8),
+    /// One buffer per tuple element, anywhere in memory: minimum, extent and stride of every dimension are those of the buffer
+    /// that is bound, as far as no [`Constraint`] fixes them. No alignment, no pads, no halo.
+    Strided,
+}
+
+/// What is fixed of one dimension of a [`Layout::Strided`] buffer: expressions over parameters and the sizes of buffers, which
+/// the code relies on and which are checked before every run.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Constraint {
+    /// First coordinate, i32.
+    pub min: Option<Expr>,
+    /// Number of coordinates, i32.
+    pub extent: Option<Expr>,
+    /// Distance of neighbours in elements, i64.
+    pub stride: Option<Expr>,
+}
+
+impl Constraint {
+    /// Nothing is fixed.
+    pub fn new() -> Constraint {
+        Constraint::default()
+    }
+    /// Fixes the first coordinate.
+    pub fn min(mut self, e: impl Into<Expr>) -> Constraint {
+        self.min = Some(e.into());
+        self
+    }
+    /// Fixes the number of coordinates.
+    pub fn extent(mut self, e: impl Into<Expr>) -> Constraint {
+        self.extent = Some(e.into());
+        self
+    }
+    /// Fixes the distance of neighbours.
+    pub fn stride(mut self, e: impl Into<Expr>) -> Constraint {
+        self.stride = Some(e.into().cast(ScalarType::I64));
+        self
+    }
+    /// Those of a buffer of `dims` dimensions of which nothing is said: neighbours in the first lie next to each other.
+    pub fn defaults(dims: usize) -> Vec<Constraint> {
+        let first = |d| if d == 0 { Constraint::new().stride(1) } else { Constraint::new() };
+        (0..dims).map(first).collect()
+    }
+}
+
+/// How a buffer of a pipeline lies in memory, as its declaration says.
+#[derive(Clone, Copy)]
+pub struct Shape<'a> {
+    /// Name of the input or output.
+    pub name: &'a Name,
+    /// Layout.
+    pub layout: Layout,
+    /// One per dimension if the layout is `Strided`, else none.
+    pub constraints: &'a [Constraint],
+}
+
+impl Shape<'_> {
+    /// First coordinate of dimension `d`: i32.
+    pub fn min(&self, d: usize) -> Expr {
+        match self.layout {
+            Layout::Strided => self.fixed(d, |c| &c.min).unwrap_or_else(|| min_param(self.name, d)),
+            _ => Expr::from(0),
+        }
+    }
+    /// Number of coordinates of dimension `d`: i32.
+    pub fn extent(&self, d: usize) -> Expr {
+        self.fixed(d, |c| &c.extent).unwrap_or_else(|| extent_param(self.name, d))
+    }
+    /// Distance of neighbours in dimension `d`, in elements: i64.
+    pub fn stride(&self, d: usize) -> Expr {
+        match self.layout {
+            Layout::Strided => self.fixed(d, |c| &c.stride).unwrap_or_else(|| step_param(self.name, d)),
+            Layout::Planar if d == 0 => Expr::int(Type::I64, 1),
+            Layout::Record(slots) if d == 0 => Expr::int(Type::I64, slots as i64),
+            _ => stride_param(self.name, d),
+        }
+    }
+    fn fixed(&self, d: usize, part: impl Fn(&Constraint) -> &Option<Expr>) -> Option<Expr> {
+        self.constraints.get(d).and_then(|c| part(c).clone())
+    }
+}
+
+/// Memory given at run time. Its domain is `[0, extent_d)` in each dimension; around it lies a halo that may be
+/// read (and holds zeros unless the owner says otherwise): `halo[d]` elements on either side of dimension d.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Input {
+    /// Unique in its pipeline.
+    pub name: Name,
+    /// Element type of each tuple element.
+    pub types: Vec<ScalarType>,
+    /// Number of dimensions.
+    pub dims: usize,
+    /// Layout in memory.
+    pub layout: Layout,
+    /// One per dimension if the layout is `Strided`, else none.
+    pub constraints: Vec<Constraint>,
+    /// Readable elements beyond the domain, on both sides, per dimension.
+    pub halo: Vec<u32>,
+    /// Inclusive bounds of the (integer) values, promised by whoever binds the buffer: makes data-dependent
+    /// coordinates bounded.
+    pub value_range: Option<(Expr, Expr)>,
+    /// Coordinates at which it is read are promised to lie in its domain (incidence lists, checked when they are built):
+    /// its required region is not checked at run time.
+    pub trusted: bool,
+}
+
+impl Input {
+    /// A planar input without halo.
+    pub fn new(name: impl Into<Name>, types: &[ScalarType], dims: usize) -> Input {
+        Input {
+            name: name.into(),
+            types: types.to_vec(),
+            dims,
+            layout: Layout::Planar,
+            constraints: vec![],
+            halo: vec![0; dims],
+            value_range: None,
+            trusted: false,
+        }
+    }
+    /// An input anywhere in memory; neighbours in the first dimension lie next to each other unless that is constrained otherwise.
+    pub fn strided(name: impl Into<Name>, types: &[ScalarType], dims: usize) -> Input {
+        let constraints = Constraint::defaults(dims);
+        Input { layout: Layout::Strided, constraints, ..Input::new(name, types, dims) }
+    }
+    /// Replaces what is fixed of dimension `d` of a strided input.
+    pub fn constrain(mut self, d: usize, c: Constraint) -> Input {
+        self.constraints[d] = c;
+        self
+    }
+    /// How it lies in memory.
+    pub fn shape(&self) -> Shape<'_> {
+        Shape { name: &self.name, layout: self.layout, constraints: &self.constraints }
+    }
+    /// First coordinate of dimension `d` at run time.
+    pub fn min(&self, d: usize) -> Expr {
+        self.shape().min(d)
+    }
+    /// Tuple element `value` at `args`.
+    pub fn at(&self, args: &[Expr], value: usize) -> Expr {
+        Expr::call(self.name.clone(), self.types[value], args.to_vec(), value)
+    }
+    /// Extent of dimension `d` at run time.
+    pub fn extent(&self, d: usize) -> Expr {
+        self.shape().extent(d)
+    }
+    /// `(min, extent)` of every dimension at run time, as boundary conditions want it.
+    pub fn domain(&self) -> crate::language::boundary::Domain {
+        (0..self.dims).map(|d| Some((self.min(d), self.extent(d)))).collect()
+    }
+}
+
+/// The run-time extent of dimension `d` of an input or output buffer, as an i32 parameter.
+pub fn extent_param(name: &str, d: usize) -> Expr {
+    Expr::param(format!("{name}.extent.{d}"), Type::I32)
+}
+
+/// The run-time first coordinate of dimension `d` of a strided buffer, as an i32 parameter.
+pub fn min_param(name: &str, d: usize) -> Expr {
+    Expr::param(format!("{name}.min.{d}"), Type::I32)
+}
+
+/// The run-time stride, in elements, of dimension `d` of a strided buffer, as an i64 parameter.
+pub fn step_param(name: &str, d: usize) -> Expr {
+    Expr::param(format!("{name}.step.{d}"), Type::I64)
+}
+
+/// The i64 parameter that holds the stride of dimension `d` >= 1 of a planar or record buffer, in elements. Unlike a
+/// [`step_param`], it is a multiple of 16.
+pub fn stride_param(name: &str, d: usize) -> Expr {
+    Expr::param(format!("{name}.stride.{d}"), Type::I64)
+}
+
+/// An output: Func `func` is computed over the domain of the buffer bound to it: `[0, extent_d)`, or
+/// `[min_d, min_d + extent_d)` if it is strided.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Output {
+    /// Which Func.
+    pub func: Name,
+    /// Layout of the buffer.
+    pub layout: Layout,
+    /// One per dimension if the layout is `Strided`, else none.
+    pub constraints: Vec<Constraint>,
+    /// Halo of the buffer, as in [`Input`]; never written.
+    pub halo: Vec<u32>,
+}

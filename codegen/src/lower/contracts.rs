@@ -1,0 +1,62 @@
+//! What the declarations of a pipeline forbid a schedule.
+//!
+//! - A pipeline with strict floats: whatever could change the value of a float. That is `relaxed`, and a float reduction in
+//!   another order, by `rfactor` or over the lanes of a vector.
+//! - A strided output: being a sink or in place of an input, which need domains that start at 0 and known strides.
+//!
+//! Follows `apply_schedule`; changes nothing.
+
+use super::apply_schedule::{FuncPlan, Plan, Stage, illegal};
+use crate::error::Error;
+use crate::func::Layout;
+use crate::schedule::{ForKind, StageId};
+
+/// Checks `plan`.
+pub fn contracts(plan: &Plan) -> Result<(), Error> {
+    for f in plan.funcs.values() {
+        if plan.pipeline.strict_float {
+            strict(plan, f)?;
+        }
+        if f.output.as_ref().is_some_and(|o| o.layout == Layout::Strided) {
+            strided(f)?;
+        }
+    }
+    Ok(())
+}
+
+fn strict(plan: &Plan, f: &FuncPlan) -> Result<(), Error> {
+    let refuse = |id: &StageId, directive: String| {
+        let rule = format!("may change floats, which are strict in pipeline {}", plan.pipeline.name);
+        Err(illegal(id, directive, rule))
+    };
+    if let Some(whole) = &f.partial_of
+        && f.stages.iter().any(floats)
+    {
+        let id = StageId { func: whole.clone(), stage: 1 };
+        return refuse(&id, format!("rfactor(into {})", f.func.name));
+    }
+    for s in &f.stages {
+        if s.relaxed {
+            return refuse(&s.id, "relaxed".into());
+        }
+        let lanes = s.dims.iter().find(|d| d.reduction && d.kind == ForKind::Vectorized);
+        if let Some(d) = lanes.filter(|_| s.ops.is_some() && floats(s)) {
+            return refuse(&s.id, format!("vectorize({})", d.name));
+        }
+    }
+    Ok(())
+}
+
+/// Does the stage store floats?
+fn floats(s: &Stage) -> bool {
+    s.values.iter().any(|v| v.ty().scalar.is_float())
+}
+
+fn strided(f: &FuncPlan) -> Result<(), Error> {
+    let rule = "its buffer is strided: minimum and strides are unknown";
+    match (f.sink, &f.in_place_of) {
+        (true, _) => Err(illegal(&f.stages[0].id, "sink", rule)),
+        (_, Some(input)) => Err(illegal(&f.stages[0].id, format!("in_place_of({input})"), rule)),
+        _ => Ok(()),
+    }
+}

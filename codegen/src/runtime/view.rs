@@ -1,0 +1,160 @@
+//! Buffers over memory that somebody else owns.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use super::buffer::{Buffer, BufferSpec};
+use super::element::Element;
+use super::memory::Memory;
+use crate::func::Layout;
+
+/// One dimension of a view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dimension {
+    /// First coordinate.
+    pub min: i32,
+    /// Number of coordinates.
+    pub extent: i32,
+    /// Distance of neighbours in elements; may be negative.
+    pub stride: i64,
+}
+
+impl Dimension {
+    /// Coordinates `[min, min + extent)`, `stride` elements apart.
+    pub fn new(min: i32, extent: i32, stride: i64) -> Dimension {
+        Dimension { min, extent, stride }
+    }
+
+    /// Dense dimensions from 0 on, the first the fastest.
+    pub fn dense(extents: &[i32]) -> Vec<Dimension> {
+        let mut stride = 1;
+        let mut one = |&extent: &i32| {
+            let d = Dimension::new(0, extent, stride);
+            stride *= extent.max(0) as i64;
+            d
+        };
+        extents.iter().map(&mut one).collect()
+    }
+}
+
+/// A one-channel buffer of layout [`Layout::Strided`] over a borrowed slice: bound as an input or output, it is read and written in
+/// place, at its coordinates and nowhere else. The element of least address is the slice's first.
+pub struct View<'m> {
+    buffer: Buffer,
+    memory: PhantomData<&'m mut [u8]>,
+}
+
+impl Deref for View<'_> {
+    type Target = Buffer;
+    fn deref(&self) -> &Buffer {
+        &self.buffer
+    }
+}
+
+impl<'m> View<'m> {
+    /// A view to read from and write to. No two coordinates may share an element.
+    pub fn new<T: Element>(memory: &'m mut [T], dims: &[Dimension]) -> Result<View<'m>, String> {
+        if let Some(d) = overlapping(dims) {
+            return Err(format!("coordinates of dimension {d} share elements with others"));
+        }
+        View::over(memory.as_mut_ptr(), memory.len(), dims, true)
+    }
+
+    /// A view to read from. Several coordinates may share an element (a stride of 0 repeats a row, for instance).
+    pub fn reading<T: Element>(memory: &'m [T], dims: &[Dimension]) -> Result<View<'m>, String> {
+        View::over(memory.as_ptr().cast_mut(), memory.len(), dims, false)
+    }
+
+    fn over<T: Element>(
+        base: *mut T,
+        len: usize,
+        dims: &[Dimension],
+        writable: bool,
+    ) -> Result<View<'m>, String> {
+        let spec = BufferSpec {
+            layout: Layout::Strided,
+            ..BufferSpec::new(T::TYPE, &dims.iter().map(|d| d.extent).collect::<Vec<_>>())
+        };
+        let spec = spec.starting_at(&dims.iter().map(|d| d.min).collect::<Vec<_>>());
+        if let Some(d) = dims.iter().find(|d| d.extent < 0 || d.min.checked_add(d.extent).is_none()) {
+            return Err(format!("coordinates from {} on, {} of them, are not possible", d.min, d.extent));
+        }
+        let (mut before, mut behind) = (0i64, 0i64);
+        for d in dims.iter().filter(|_| !spec.is_empty()) {
+            let reach = d.stride.checked_mul(d.extent as i64 - 1).ok_or("strides are too large")?;
+            let end = if reach < 0 { &mut before } else { &mut behind };
+            *end = end.checked_add(reach).ok_or("strides are too large")?;
+        }
+        let needed =
+            behind.checked_sub(before).and_then(|n| n.checked_add(1)).ok_or("strides are too large")?;
+        if !spec.is_empty() && needed as u64 > len as u64 {
+            return Err(format!("{needed} elements are needed, the slice has {len}"));
+        }
+        let memory = Memory::borrowed(base.cast(), len * size_of::<T>(), writable);
+        let strides = dims.iter().map(|d| d.stride).collect();
+        Ok(View { buffer: Buffer::over(memory, spec, strides, 0, -before), memory: PhantomData })
+    }
+}
+
+/// A dimension of which neighbours may lie among the elements of faster ones.
+fn overlapping(dims: &[Dimension]) -> Option<usize> {
+    let mut order: Vec<usize> = (0..dims.len()).filter(|&d| dims[d].extent > 1).collect();
+    order.sort_by_key(|&d| dims[d].stride.unsigned_abs());
+    let mut reach = 0u128;
+    for d in order {
+        let stride = dims[d].stride.unsigned_abs() as u128;
+        if stride <= reach {
+            return Some(d);
+        }
+        reach += stride * (dims[d].extent as u128 - 1);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dims(d: &[(i32, i32, i64)]) -> Vec<Dimension> {
+        d.iter().map(|&(min, extent, stride)| Dimension::new(min, extent, stride)).collect()
+    }
+
+    #[test]
+    fn coordinates_are_places_in_the_slice() {
+        let mut memory: Vec<i32> = (0..24).collect();
+        {
+            // Upside down, every second column.
+            let v = View::new(&mut memory, &dims(&[(10, 3, 2), (-1, 4, -6)])).unwrap();
+            assert_eq!(v.get::<i32>(&[10, -1], 0), Some(18));
+            assert_eq!(v.get::<i32>(&[12, 2], 0), Some(4));
+            assert_eq!(v.get::<i32>(&[9, 0], 0), None);
+            assert!(v.set(&[11, 1], 0, 77));
+            assert_eq!(v.to_vec::<i32>()[..4], [18, 20, 22, 12]);
+        }
+        assert_eq!(memory[8], 77);
+    }
+
+    #[test]
+    fn reading_never_writes() {
+        let memory = [1u8, 2, 3];
+        let v = View::reading(&memory, &dims(&[(0, 3, 1), (0, 5, 0)])).unwrap();
+        assert_eq!(v.get::<u8>(&[2, 4], 0), Some(3));
+        assert!(!v.set(&[0, 0], 0, 9u8));
+        v.fill(9u8);
+        v.clear();
+        assert_eq!(v.copy_from(&[0u8; 15]), Err("its memory was borrowed for reading".into()));
+        assert_eq!(memory, [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let mut m = vec![0f32; 10];
+        let mut text = |d: &[(i32, i32, i64)]| View::new(&mut m, &dims(d)).err().unwrap_or_default();
+        assert_eq!(text(&[(0, 4, 1), (0, 3, 4)]), "12 elements are needed, the slice has 10");
+        assert_eq!(text(&[(0, 4, 1), (0, 3, 3)]), "coordinates of dimension 1 share elements with others");
+        assert_eq!(text(&[(0, 2, 0)]), "coordinates of dimension 0 share elements with others");
+        assert_eq!(text(&[(i32::MAX, 2, 1)]), "coordinates from 2147483647 on, 2 of them, are not possible");
+        assert_eq!(text(&[(0, 2, i64::MAX), (0, 3, i64::MIN)]), "strides are too large");
+        assert_eq!(text(&[(0, 0, 1), (0, 1000, 1)]), "", "nothing needs nothing");
+    }
+}

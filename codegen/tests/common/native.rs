@@ -1,0 +1,136 @@
+//! Runs pipelines as machine code.
+
+use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::compile::{Compiled, Signature};
+use sumsq_codegen::func::Pipeline;
+use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::reference::{Bindings, Realization, Value, evaluate_over};
+use sumsq_codegen::runtime::{Buffer, BufferSpec, Half, Pool, Scalar};
+use sumsq_codegen::schedule::Schedule;
+use sumsq_codegen::{Error, ScalarType};
+
+/// Lowers, with the verifier on, and compiles.
+pub fn compile(p: &Pipeline, s: &Schedule) -> Result<Compiled, Error> {
+    let options = LowerOptions { verify: true, ..LowerOptions::default() };
+    Compiled::from_lowered(&lower(p, s, &options)?, Signature::of(p, s)?, &HostTarget::host())
+}
+
+/// Runs on so many threads; one result per output.
+pub fn execute(
+    p: &Pipeline,
+    compiled: &Compiled,
+    b: &Bindings,
+    domains: &[Vec<(i32, usize)>],
+    threads: usize,
+) -> Result<Vec<Realization>, Error> {
+    let inputs: Vec<(&str, Buffer)> = p
+        .inputs
+        .iter()
+        .map(|(name, input)| {
+            let r = &b.inputs[name];
+            let buffer = buffer(&input.types, &r.min, &r.extents);
+            fill(&buffer, r);
+            (&**name, buffer)
+        })
+        .collect();
+    let types = |i: usize| p.funcs[&p.outputs[i].func].types();
+    let outputs: Vec<Buffer> = domains
+        .iter()
+        .enumerate()
+        .map(|(i, d)| buffer(&types(i), &first(d), &d.iter().map(|d| d.1).collect::<Vec<_>>()))
+        .collect();
+    let names = p.outputs.iter().map(|o| &*o.func);
+    let buffers: Vec<(&str, &Buffer)> =
+        inputs.iter().map(|(n, b)| (*n, b)).chain(names.zip(&outputs)).collect();
+    let params: Vec<(&str, Scalar)> =
+        p.params.iter().map(|(n, ty)| (&**n, scalar(*ty, b.params[n]))).collect();
+    compiled.run(&Pool::new(threads), &buffers, &params)?;
+    Ok(outputs.iter().enumerate().map(|(i, b)| read(b, &types(i), &domains[i])).collect())
+}
+
+fn first(domain: &[(i32, usize)]) -> Vec<i32> {
+    domain.iter().map(|d| d.0).collect()
+}
+
+/// Compiles and runs on 1 and 3 threads; every output must be the reference's, to the bit.
+pub fn agree(p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usize>]) -> Vec<Realization> {
+    let domain = |extents: &Vec<usize>| extents.iter().map(|&n| (0, n)).collect();
+    agree_over(p, s, b, &extents.iter().map(domain).collect::<Vec<_>>())
+}
+
+/// As [`agree`] over domains, `(min, extent)` per dimension.
+pub fn agree_over(
+    p: &Pipeline,
+    s: &Schedule,
+    b: &Bindings,
+    domains: &[Vec<(i32, usize)>],
+) -> Vec<Realization> {
+    let expected = evaluate_over(p, b, domains).unwrap_or_else(|e| panic!("{e}"));
+    let compiled = compile(p, s).unwrap_or_else(|e| panic!("{e}\n{s}"));
+    for threads in [1, 3] {
+        let got = execute(p, &compiled, b, domains, threads).unwrap_or_else(|e| panic!("{e}\n{s}"));
+        for ((o, want), got) in p.outputs.iter().zip(&expected).zip(&got) {
+            for (k, at) in
+                (0..want.types.len()).flat_map(|k| want.points().into_iter().map(move |at| (k, at)))
+            {
+                let (g, w) = (got.get(&at, k), want.get(&at, k));
+                let same = g.zip(w).is_some_and(|(g, w)| g.same(w));
+                assert!(same, "{}.{k}{at:?} is {g:?}, not {w:?} ({threads} threads)\n{s}", o.func);
+            }
+        }
+    }
+    expected
+}
+
+fn buffer(types: &[ScalarType], min: &[i32], extents: &[usize]) -> Buffer {
+    let extents: Vec<i32> = extents.iter().map(|&n| n as i32).collect();
+    Buffer::new(BufferSpec::new(types[0], &extents).starting_at(min).channels(types.len()))
+        .expect("memory for a small buffer")
+}
+
+/// A parameter's value, typed.
+pub fn scalar(ty: ScalarType, v: Value) -> Scalar {
+    let (i, f) = (v.as_int().unwrap_or(0), v.as_f64());
+    match ty {
+        ScalarType::Bool => Scalar::Bool(i != 0),
+        ScalarType::I8 => Scalar::I8(i as i8),
+        ScalarType::I16 => Scalar::I16(i as i16),
+        ScalarType::I32 => Scalar::I32(i as i32),
+        ScalarType::I64 => Scalar::I64(i),
+        ScalarType::U8 => Scalar::U8(i as u8),
+        ScalarType::U16 => Scalar::U16(i as u16),
+        ScalarType::U32 => Scalar::U32(i as u32),
+        ScalarType::U64 => Scalar::U64(i as u64),
+        ScalarType::F16 => Scalar::F16(Half::from(f)),
+        ScalarType::F32 => Scalar::F32(f as f32),
+        ScalarType::F64 => Scalar::F64(f),
+    }
+}
+
+/// Copies values into a buffer's domain.
+pub fn fill(buffer: &Buffer, r: &Realization) {
+    for at in r.points() {
+        for k in 0..r.types.len() {
+            match r.get(&at, k) {
+                Some(Value::Int(v)) => buffer.set(&at, k, v),
+                Some(Value::Float(v)) => buffer.set(&at, k, v),
+                None => false,
+            };
+        }
+    }
+}
+
+/// The values of a buffer's domain.
+pub fn read(buffer: &Buffer, types: &[ScalarType], domain: &[(i32, usize)]) -> Realization {
+    let extents: Vec<usize> = domain.iter().map(|d| d.1).collect();
+    let mut r = Realization::zeros(types, &extents).moved_to(&first(domain));
+    for (i, at) in r.points().into_iter().enumerate() {
+        for (k, ty) in types.iter().enumerate() {
+            r.planes[k][i] = match ty.is_float() {
+                true => Value::Float(buffer.get::<f64>(&at, k).unwrap_or(f64::NAN)),
+                false => Value::Int(buffer.get::<i64>(&at, k).unwrap_or(i64::MIN)),
+            };
+        }
+    }
+    r
+}

@@ -1,0 +1,306 @@
+//! Kinds of Funcs. The reduction variables of a Func `f` are called `f_r`, `f_s`, `f_t`.
+
+use super::{Builder, Callee, TYPES, xy};
+use sumsq_codegen::{Expr, Func, RDom, ScalarType, Var, boundary};
+
+impl Builder<'_> {
+    /// Adds a Func called `name`, with those that it is made of.
+    pub(super) fn func(&mut self, name: &str) {
+        let f = match self.rng.below(21) {
+            0..3 => self.pointwise(name),
+            3..5 => self.stencil(name),
+            5..7 => self.pyramid(name),
+            7 => self.boundary(name),
+            8..10 => self.window(name),
+            10..12 => self.histogram(name),
+            12 => self.scatter(name),
+            13..15 => self.total(name),
+            15..17 => self.scan(name),
+            17 => self.inline_reduction(name),
+            18 => self.extreme(name),
+            19 => self.tuple_steps(name),
+            _ => self.updated(name),
+        };
+        self.add(f);
+    }
+
+    fn pointwise(&mut self, name: &str) -> Func {
+        let (vars, at) = xy();
+        let ty = self.rng.pick(&TYPES);
+        let mixed = self.rng.percent(30);
+        let mut values = vec![self.value(ty, &at, 3)];
+        if self.rng.percent(25) {
+            let ty = if mixed { self.rng.pick(&TYPES) } else { ty };
+            values.push(self.value(ty, &at, 3));
+        }
+        Func::new(name, &vars, values)
+    }
+
+    fn stencil(&mut self, name: &str) -> Func {
+        let (vars, at) = xy();
+        let callee = self.callee();
+        let mut terms = vec![];
+        for _ in 0..self.rng.range(2, 4) {
+            let shifted: Vec<Expr> = at.iter().map(|e| e.clone() + self.rng.range(-2, 2)).collect();
+            terms.push(self.call(&callee, &shifted).cast(callee.ty()));
+        }
+        let sum = terms.into_iter().reduce(|a, b| self.plus(a, b)).unwrap_or_else(|| Expr::bool(true));
+        Func::new(name, &vars, vec![sum])
+    }
+
+    /// One level down or up from a Func.
+    fn pyramid(&mut self, name: &str) -> Func {
+        let (vars, at) = xy();
+        let callee = self.callee();
+        let d = self.rng.below(2);
+        let down = self.rng.percent(50);
+        let mut near = |k: i64| {
+            let mut to = at.to_vec();
+            to[d] = if down { at[d].clone() * 2 + k } else { (at[d].clone() + k) / 2 };
+            self.call(&callee, &to).cast(callee.ty())
+        };
+        let (a, b) = (near(0), near(1));
+        let value = match a.ty().scalar {
+            ScalarType::Bool => a.and(b),
+            ty if ty.is_float() => (a + b) * 0.5,
+            _ => a.rounding_halving_add(b),
+        };
+        Func::new(name, &vars, vec![value])
+    }
+
+    /// An input beyond its domain.
+    fn boundary(&mut self, name: &str) -> Func {
+        let of = match self.rng.pick(&self.callees.clone()) {
+            Callee::Input(i) => i,
+            Callee::Func(_) => self.first_input(),
+        };
+        let mut domain = of.domain();
+        // Part of it, from one dimension's second element on.
+        if self.rng.percent(30) {
+            domain[0] = Some((of.min(0) + (of.extent(0) - 1).min(1), (of.extent(0) - 1).max(1)));
+        }
+        match self.rng.below(5) {
+            0 => {
+                let k = Expr::constant(of.types[0], self.rng.range(0, 9) as f64);
+                boundary::constant_exterior(name, &of, &domain, &[k])
+            }
+            1 => boundary::repeat_edge(name, &of, &domain),
+            2 => boundary::repeat_image(name, &of, &domain),
+            3 => boundary::mirror_image(name, &of, &domain),
+            _ => boundary::mirror_interior(name, &of, &domain),
+        }
+    }
+
+    /// A small window around a point, of which sometimes not all points count.
+    fn window_domain(&mut self, name: &str) -> RDom {
+        let (nx, ny) = (self.rng.range(1, 4), self.rng.range(1, 3));
+        let from = Expr::from(self.rng.range(-2, 0) as i32);
+        let mut dims = vec![
+            (format!("{name}_r"), from, Expr::from(nx as i32)),
+            (format!("{name}_s"), Expr::from(0), Expr::from(ny as i32)),
+        ];
+        if self.rng.percent(15) {
+            dims.push((format!("{name}_t"), Expr::from(1), Expr::from(2)));
+        }
+        let r = RDom::new(dims);
+        match self.rng.below(10) {
+            0..2 => {
+                let odd = (r.var(0) + &r.var(1)).modulo(2).ne_(0);
+                r.filter(odd)
+            }
+            2 => {
+                let triangle = r.var(0).le(r.var(1));
+                r.filter(triangle)
+            }
+            _ => r,
+        }
+    }
+
+    /// A sum, product, minimum or maximum over a small window around each point.
+    fn window(&mut self, name: &str) -> Func {
+        let (vars, at) = xy();
+        let r = self.window_domain(name);
+        let ty = self.rng.pick(&TYPES);
+        let inner = [&at[0] + &r.var(0), &at[1] + &r.var(1)];
+        let term = self.value(ty, &inner, 1);
+        let f = Func::new(name, &vars, vec![Expr::whole(ty, 0)]);
+        let own = f.at(&at, 0);
+        let value = self.accumulated(own, term);
+        f.update(at.to_vec(), vec![value], r)
+    }
+
+    /// `own` with one more term.
+    fn accumulated(&mut self, own: Expr, term: Expr) -> Expr {
+        let ty = own.ty().scalar;
+        match self.rng.below(7) {
+            0 => own.max(term),
+            1 => own.min(term),
+            2 if ty.is_int() => own.or(term),
+            3 if ty.is_int() => own.xor(term),
+            4 if ty != ScalarType::Bool => (own + 1) * term,
+            5 if ty.is_int() => own.saturating_add(term),
+            _ => self.plus(own, term),
+        }
+    }
+
+    /// The domain of the first input.
+    fn everything(&mut self, name: &str) -> RDom {
+        let i = self.first_input();
+        let r = RDom::new([
+            (format!("{name}_r"), i.min(0), i.extent(0)),
+            (format!("{name}_s"), i.min(1), i.extent(1)),
+        ]);
+        if self.rng.percent(20) {
+            let some = (r.var(0) + &(r.var(1) * 2)).modulo(3).ne_(1);
+            return r.filter(some);
+        }
+        r
+    }
+
+    /// Counts or sums by a bin that the data chooses.
+    fn histogram(&mut self, name: &str) -> Func {
+        let r = self.everything(name);
+        let at = [r.var(0), r.var(1)];
+        let bin = self.bin(&at);
+        let ty = self.rng.pick(&[
+            ScalarType::I32,
+            ScalarType::U8,
+            ScalarType::U16,
+            ScalarType::I64,
+            ScalarType::F32,
+        ]);
+        let f = Func::new(name, &[Var::new("b")], vec![Expr::whole(ty, 0)]);
+        let more = if self.rng.percent(50) { Expr::whole(ty, 1) } else { self.value(ty, &at, 1) };
+        let own = f.at(std::slice::from_ref(&bin), 0);
+        let value = if self.rng.percent(60) { own + more } else { self.accumulated(own, more) };
+        f.update(vec![bin], vec![value], r)
+    }
+
+    /// Stores to places that the data chooses, of which the last counts: a row of bins per column, or bins.
+    fn scatter(&mut self, name: &str) -> Func {
+        let r = self.everything(name);
+        let from = [r.var(0), r.var(1)];
+        let ty = self.rng.pick(&TYPES);
+        let term = self.value(ty, &from, 2);
+        let bin = self.bin(&from);
+        if self.rng.percent(50) {
+            let f = Func::new(name, &[Var::new("b")], vec![Expr::whole(ty, 0)]);
+            return f.update(vec![bin], vec![term], r);
+        }
+        let (vars, at) = xy();
+        let start = self.value(ty, &at, 1);
+        Func::new(name, &vars, vec![start]).update(vec![r.var(0), bin], vec![term], r)
+    }
+
+    /// A sum over the whole domain, in one or two tuple elements. Half of those in floats may be reordered.
+    fn total(&mut self, name: &str) -> Func {
+        let r = self.everything(name);
+        let ty = self.rng.pick(&[
+            ScalarType::I32,
+            ScalarType::U8,
+            ScalarType::I64,
+            ScalarType::F32,
+            ScalarType::F64,
+        ]);
+        let at = [r.var(0), r.var(1)];
+        let mut terms = vec![];
+        for _ in 0..self.rng.range(1, 2) {
+            terms.push(self.value(ty, &at, 2));
+        }
+        if ty.is_float() && self.rng.percent(50) {
+            let magnitudes = terms.iter().map(|t| t.abs().cast(ScalarType::F64)).collect();
+            let bound = Func::sum(format!("{name}_magnitude"), &[], r.clone(), magnitudes);
+            self.free_sums.insert(name.into(), (bound, self.size[0] * self.size[1]));
+        }
+        Func::sum(name, &[], r, terms)
+    }
+
+    /// A recurrence along one dimension over a fixed range, forwards or backwards, over one or two steps.
+    fn scan(&mut self, name: &str) -> Func {
+        let (vars, at) = xy();
+        let ty = self.rng.pick(&TYPES);
+        let start = self.value(ty, &at, 2);
+        let f = Func::new(name, &vars, vec![start]);
+        let length = self.rng.range(1, 8) as i32;
+        let r = RDom::new([(format!("{name}_r"), Expr::from(1), Expr::from(length))]);
+        let d = self.rng.below(2);
+        let backwards = self.rng.percent(40);
+        let place = |back: i64| {
+            let mut to = at.to_vec();
+            to[d] = if backwards { Expr::from(length) - &r.var(0) + back } else { r.var(0) - back };
+            to
+        };
+        let (here, before) = (f.at(&place(0), 0), f.at(&place(1), 0));
+        let mut value = self.plus(here, before);
+        if self.rng.percent(25) {
+            value = self.accumulated(value, f.at(&place(2), 0));
+        }
+        let args = place(0);
+        f.update(args, vec![value], r)
+    }
+
+    /// A pointwise Func of reductions written in place.
+    fn inline_reduction(&mut self, name: &str) -> Func {
+        let (vars, at) = xy();
+        let inner = format!("{name}_of");
+        let r = self.window_domain(&inner);
+        let ty = self.rng.pick(&TYPES.map(|t| if t == ScalarType::Bool { ScalarType::U8 } else { t }));
+        let place = [&at[0] + &r.var(0), &at[1] + &r.var(1)];
+        let term = self.value(ty, &place, 1);
+        let p = &mut self.pipeline;
+        let values = match self.rng.below(6) {
+            0 => vec![p.sum(inner, &r, term)],
+            1 => vec![p.product(inner, &r, term)],
+            2 => vec![p.minimum(inner, &r, term)],
+            3 => vec![p.maximum(inner, &r, term)],
+            4 => p.argmin(inner, &r, term),
+            _ => p.argmax(inner, &r, term),
+        };
+        Func::new(name, &vars, values)
+    }
+
+    /// Where some value is least or greatest in the domain of the first input, with the value.
+    fn extreme(&mut self, name: &str) -> Func {
+        let r = self.everything(name);
+        let ty = self.rng.pick(&[ScalarType::U8, ScalarType::I32, ScalarType::I16, ScalarType::F32]);
+        let term = self.value(ty, &[r.var(0), r.var(1)], 1);
+        let least = self.rng.percent(50);
+        let start = if least { Expr::greatest(ty) } else { Expr::least(ty) };
+        let f = Func::new(name, &[], vec![Expr::from(0), Expr::from(0), start]);
+        let better = self.compare(least, &term, &f.at(&[], 2));
+        let values = [r.var(0), r.var(1), term].into_iter().enumerate();
+        let values = values.map(|(k, v)| Expr::select(&better, v, f.at(&[], k))).collect();
+        f.update(vec![], values, r)
+    }
+
+    /// A tuple whose elements follow from one another, some times.
+    fn tuple_steps(&mut self, name: &str) -> Func {
+        let (vars, at) = xy();
+        let types = [self.rng.pick(&TYPES), self.rng.pick(&TYPES)];
+        let start = types.map(|ty| self.value(ty, &at, 1)).to_vec();
+        let f = Func::new(name, &vars, start);
+        let r = RDom::new([(format!("{name}_r"), Expr::from(0), Expr::from(self.rng.range(1, 5) as i32))]);
+        let [a, b] = [0, 1].map(|k| f.at(&at, k));
+        let more = self.value(types[0], &[at[0].clone(), r.var(0)], 1);
+        let next = vec![self.accumulated(b.cast(types[0]), more), a.cast(types[1])];
+        f.update(at.to_vec(), next, r)
+    }
+
+    /// One or two updates of every point, or of a row.
+    fn updated(&mut self, name: &str) -> Func {
+        let (vars, at) = xy();
+        let ty = self.rng.pick(&TYPES);
+        let start = self.value(ty, &at, 2);
+        let mut f = Func::new(name, &vars, vec![start]);
+        for _ in 0..self.rng.range(1, 2) {
+            let row = Expr::from(self.rng.range(0, 3) as i32);
+            let place = if self.rng.percent(30) { vec![at[0].clone(), row] } else { at.to_vec() };
+            let own = f.at(&place, 0);
+            let twice = self.plus(own.clone(), own);
+            let more = self.value(ty, &place, 1);
+            let value = self.plus(twice, more);
+            f = f.update(place, vec![value], RDom::default());
+        }
+        f
+    }
+}

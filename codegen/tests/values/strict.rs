@@ -1,0 +1,53 @@
+//! Strict floats: what may change them is refused, all else gives the bits of the definition.
+
+use crate::native::{agree, compile};
+use crate::{bindings, row};
+use sumsq_codegen::reference::Value;
+use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Tail};
+
+fn total(ty: ScalarType, strict: bool) -> Pipeline {
+    let mut p = Pipeline::new("total");
+    let i = p.input(Input::new("in", &[ty], 1));
+    let r = RDom::new([("r", Expr::from(0), i.extent(0))]);
+    let term = i.at(&[r.var(0)], 0);
+    let f = p.func(Func::sum("f", &[], r, vec![&term * &term]));
+    p.output(&f);
+    if strict {
+        p.strict_float();
+    }
+    p
+}
+
+#[test]
+fn reordering_directives_are_refused() {
+    let mut vector = Schedule::new();
+    vector.update("f", 0).relaxed().split("r", "ro", "ri", 8, Tail::Predicate).vectorize_loop("ri");
+    let mut parts = Schedule::new();
+    parts.update("f", 0).split("r", "ro", "ri", 8, Tail::Predicate).rfactor(&[("ri", "u")], "f_u");
+    let text = |p: &Pipeline, s: &Schedule| compile(p, s).err().map_or(String::new(), |e| e.to_string());
+    let strict = total(ScalarType::F32, true);
+    let rule = "may change floats, which are strict in pipeline total";
+    assert_eq!(text(&strict, &vector), format!("f.update(0): relaxed: {rule}"));
+    assert_eq!(text(&strict, &parts), format!("f.update(0): rfactor(into f_u): {rule}"));
+    // Integers do not mind.
+    assert_eq!(text(&total(ScalarType::I32, true), &parts), "");
+}
+
+/// A sum that shows every change of order and every contraction.
+#[test]
+fn sums_are_those_of_the_definition() {
+    let values: Vec<Value> =
+        (0..100).map(|k| Value::of(ScalarType::F32, (k as f64 * 0.37).sin() * 1e3)).collect();
+    let p = total(ScalarType::F32, true);
+    let mut s = Schedule::new();
+    s.update("f", 0).split("r", "ro", "ri", 8, Tail::GuardWithIf).unroll("ri");
+    for s in [Schedule::new(), s] {
+        let b = bindings(vec![("in", row(ScalarType::F32, values.clone()))]);
+        let r = &agree(&p, &s, &b, &[vec![]])[0];
+        let want = values.iter().fold(0f32, |sum, v| {
+            let v = v.as_f64() as f32;
+            sum + v * v
+        });
+        assert_eq!(r.planes[0], [Value::Float(want as f64)]);
+    }
+}
