@@ -3,8 +3,8 @@
 //! Storage covers the region at the store level, which contains every region produced inside, roundings included.
 //! Stack and register storage needs a constant size: the smallest upper bound that [`super::facts`] proves.
 
-use super::apply_schedule::{FuncPlan, illegal};
 use super::build_nests::{Nests, Storage};
+use super::plans::{FuncPlan, illegal};
 use crate::error::Error;
 use crate::expr::Expr;
 use crate::schedule::Memory;

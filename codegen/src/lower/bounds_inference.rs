@@ -9,10 +9,10 @@
 //! Works level by level from outside in, during the walk of [`super::build_nests`]: a level's lets come before
 //! everything that is stored or computed there, consumers first.
 
-use super::apply_schedule::{FuncPlan, Level, Stage, illegal};
 use super::build_nests::Nests;
 use super::intervals::{Interval, Intervals};
 use super::linear::{self, add, mul, offset};
+use super::plans::{FuncPlan, Level, Stage, illegal};
 use super::rfactor::blocks;
 use super::substitute::{nodes, variables};
 use super::validate::{error, is_var};
@@ -346,7 +346,7 @@ impl Ranges<'_, '_, '_> {
     /// `outer * factor + min + inner`, at most the maximum of the split variable: what lies beyond is guarded.
     fn composed(
         &mut self,
-        t: super::apply_schedule::Split,
+        t: super::plans::Split,
         name: &Name,
         outer_fixed: bool,
         inner_fixed: bool,

@@ -10,8 +10,9 @@
 //! guarded where they are known. Kinds of loops given before stay with the iterations they were given to: those of
 //! reduction variables go to the intermediate (a kept one to `v`), those of pure variables stay here.
 
-use super::apply_schedule::{Bounded, Dim, FuncPlan, Level, Split, Stage, illegal, origin, pure_stage};
+use super::apply_schedule::pure_stage;
 use super::linear;
+use super::plans::{Bounded, Dim, FuncPlan, Level, Split, Stage, illegal, origin};
 use super::substitute::{Substitution, nodes};
 use super::validate::is_var;
 use crate::error::Error;

@@ -4,11 +4,11 @@
 //! the domain goes to the output buffer once, from the iteration whose own tile holds it: for a sink, the interval of the
 //! consumer's coordinates at the store level.
 
-use super::apply_schedule::{FuncPlan, Level, Stage, illegal};
 use super::bounds_inference::{level_text, stage_text};
 use super::build_nests::Nests;
 use super::intervals::Interval;
 use super::linear::{self, offset};
+use super::plans::{FuncPlan, Level, Stage, illegal};
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::extent_param;
