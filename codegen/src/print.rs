@@ -442,9 +442,11 @@ impl Display for LoopLevel {
 impl Display for Tail {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Tail::Auto => "auto",
             Tail::GuardWithIf => "guard",
             Tail::Predicate => "predicate",
             Tail::RoundUp => "round_up",
+            Tail::ShiftInwards => "shift_inwards",
         })
     }
 }

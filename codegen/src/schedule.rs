@@ -28,13 +28,19 @@ pub struct StageId {
 /// What happens in the last iteration of a split whose factor does not divide the extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tail {
-    /// The body runs under `if (v <= max)`. Always legal; the default for updates.
-    GuardWithIf,
-    /// Like `GuardWithIf`, but loads and stores of the vectorised body become masked ones. The default.
+    /// `ShiftInwards` where that is legal, else `Predicate`. The default.
     #[default]
+    Auto,
+    /// The body runs under `if (v <= max)`. Always legal.
+    GuardWithIf,
+    /// Like `GuardWithIf`, but loads and stores of the vectorised body become masked ones. Always legal.
     Predicate,
-    /// The extent is rounded up; the stage's region grows. Pure definitions only; on outputs only into pads.
+    /// The extent is rounded up; the stage's region grows. Pure definitions of intermediates only.
     RoundUp,
+    /// The last block starts earlier, so that it ends with the region, and computes some points a second time. An extent
+    /// below the factor is guarded: the region never grows. Pure definitions only, which do not overwrite their
+    /// input (in_place_of), hold no sink, and do not run the blocks in parallel, since two of them overlap.
+    ShiftInwards,
 }
 
 /// How the iterations of a loop run.

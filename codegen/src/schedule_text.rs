@@ -146,10 +146,15 @@ fn split(lexer: &mut Lexer) -> Result<Directive, String> {
     let factor: Expr = expr::parse(lexer, NamesAre::Parameters, Some(ScalarType::I32))?;
     lexer.expect(",")?;
     let tail = match &*lexer.name()? {
+        "auto" => Tail::Auto,
         "guard" => Tail::GuardWithIf,
         "predicate" => Tail::Predicate,
         "round_up" => Tail::RoundUp,
-        other => return Err(format!("`{other}` is not a tail: guard, predicate or round_up")),
+        "shift_inwards" => Tail::ShiftInwards,
+        other => {
+            let tails = "auto, guard, predicate, round_up or shift_inwards";
+            return Err(format!("`{other}` is not a tail: {tails}"));
+        }
     };
     Ok(Directive::Split { old, outer, inner, factor, tail })
 }

@@ -8,6 +8,7 @@ mod defaults;
 mod loops;
 mod placement;
 mod races;
+mod tails;
 
 pub use defaults::pure_stage;
 
@@ -85,6 +86,7 @@ pub fn apply_schedule(
         return Err(illegal(id, "directives", rule));
     }
     check_levels(&done)?;
+    tails::resolve(&mut done)?;
     reorder(p, done)
 }
 

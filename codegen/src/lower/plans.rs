@@ -129,6 +129,12 @@ pub fn illegal(stage: &StageId, directive: impl Into<String>, rule: impl Into<St
     Error::Schedule { func, directive: directive.into(), rule: rule.into() }
 }
 
+/// Is `name` equal to `of`, or made from it by splits?
+pub fn descends(s: &Stage, name: &Name, of: &Name) -> bool {
+    name == of
+        || s.splits.iter().filter(|t| t.outer == *name || t.inner == *name).any(|t| descends(s, &t.old, of))
+}
+
 /// The reduction variable that a loop is part of.
 pub fn origin(s: &Stage, dim: &Name) -> Name {
     let mut name = dim.clone();

@@ -63,7 +63,13 @@ fn level() -> impl Strategy<Value = LoopLevel> {
 fn directive() -> impl Strategy<Value = Directive> {
     use Directive::*;
     let n = || name().prop_map(Name::from);
-    let tail = prop::sample::select(vec![Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp]);
+    let tail = prop::sample::select(vec![
+        Tail::Auto,
+        Tail::GuardWithIf,
+        Tail::Predicate,
+        Tail::RoundUp,
+        Tail::ShiftInwards,
+    ]);
     let kind = prop::sample::select(vec![
         ForKind::Serial,
         ForKind::Parallel,
@@ -135,7 +141,7 @@ fn errors_name_stage_directive_and_cause() {
         ("f:\n\n split(x, xo xi", "f: split(x, xo: line 3: expected `,`, not `xi`"),
         (
             "f: split(x, xo, xi, 8, shift)",
-            "f: split(x, xo, xi, 8, shift: line 1: `shift` is not a tail: guard, predicate or round_up",
+            "f: split(x, xo, xi, 8, shift: line 1: `shift` is not a tail: auto, guard, predicate, round_up or shift_inwards",
         ),
         ("inline", "line 1: inline: line 1: expected `:` after the stage `inline`"),
         ("f.update(x): inline", "line 1: f.update(: line 1: expected a number, not `x`"),

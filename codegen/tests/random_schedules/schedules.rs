@@ -154,9 +154,9 @@ impl Scheduler<'_> {
             let (outer, inner): (Name, Name) = (format!("{old}o").into(), format!("{old}i").into());
             let factor = Expr::from(self.rng.pick(&[2, 3, 4, 5, 8, 16]));
             let tails = if pure {
-                &[Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp][..]
+                &[Tail::Auto, Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp, Tail::ShiftInwards][..]
             } else {
-                &[Tail::GuardWithIf, Tail::Predicate]
+                &[Tail::Auto, Tail::GuardWithIf, Tail::Predicate]
             };
             let tail = self.rng.pick(tails);
             constant.retain(|v| *v != old);

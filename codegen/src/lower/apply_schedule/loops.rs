@@ -38,6 +38,10 @@ pub fn split(plan: &mut FuncPlan, k: usize, s: Split) -> Result<(), Error> {
         let rule = "RoundUp writes beyond the region: pure definitions of intermediates only; use Predicate";
         return Err(illegal(&stage.id, text, rule));
     }
+    if s.tail == Tail::ShiftInwards && k > 0 {
+        let rule = "ShiftInwards would update some points twice: pure definitions only; use Predicate";
+        return Err(illegal(&stage.id, text, rule));
+    }
     if let (Tail::RoundUp, Some(extent)) = (s.tail, inner_extent(stage, &s.old))
         && extent.zip(s.factor.as_int()).is_none_or(|(n, factor)| n % factor != 0)
     {

@@ -7,7 +7,7 @@ use super::Nests;
 use crate::error::Error;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::lower::intervals::Interval;
-use crate::lower::linear::{add, mul, offset};
+use crate::lower::linear::{self, add, mul, offset, sub};
 use crate::lower::plans::{FuncPlan, Split, Stage, illegal, origin};
 use crate::lower::rfactor::blocks;
 use crate::lower::sinks::Destination;
@@ -170,8 +170,12 @@ impl<'p> Nests<'p> {
         // A split made later is of a product of an earlier one, whose origin needs it: latest first.
         for t in s.splits.iter().rev().filter(chosen) {
             let slot = self.slot_of(cx, &t.outer).max(self.bounds_slot(cx, &t.old));
-            let (min, _) = cx.bounds[&t.old].clone();
-            let value = add(&mul(&self.local_expr(s, &t.outer), &t.factor), &min);
+            let (min, max) = cx.bounds[&t.old].clone();
+            let mut value = add(&mul(&self.local_expr(s, &t.outer), &t.factor), &min);
+            if t.tail == Tail::ShiftInwards && !self.divides(s, t, &min, &max) {
+                let last = offset(&sub(&max, &t.factor), 1);
+                value = linear::max(&linear::min(&value, &last), &min);
+            }
             let name = self.full_name(s, &format!("{}.base", t.old));
             cx.slots[slot].push(Item::Let(name, value));
         }
@@ -180,6 +184,13 @@ impl<'p> Nests<'p> {
             let (_, max) = cx.bounds[&t.old].clone();
             cx.slots[slot].push(Item::Tail(cx.locals[&t.old].clone(), max));
         }
+    }
+
+    /// Is the extent known to be a multiple of the factor?
+    fn divides(&self, s: &Stage, t: &Split, min: &Expr, max: &Expr) -> bool {
+        let extent = offset(&sub(max, min), 1);
+        let rounded = rounds_region(s, t) || extent == t.factor;
+        rounded || extent.as_int().zip(t.factor.as_int()).is_some_and(|(n, f)| n % f == 0)
     }
 
     /// The first slot in which a local name has a value.
