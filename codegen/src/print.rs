@@ -457,6 +457,8 @@ impl Display for Directive {
             Directive::Split { old, outer, inner, factor, tail } => {
                 write!(f, "split({old}, {outer}, {inner}, {factor}, {tail})")
             }
+            Directive::Fuse { inner, outer, fused } => write!(f, "fuse({inner}, {outer}, {fused})"),
+            Directive::Rename { old, new } => write!(f, "rename({old}, {new})"),
             Directive::Reorder(vars) => write!(f, "reorder({})", vars.join(", ")),
             Directive::Kind { var, kind } => {
                 let kind = match kind {

@@ -82,6 +82,11 @@ pub enum Memory {
 pub enum Directive {
     /// `old = outer * factor + inner` (+ min); `factor` is a constant or a parameter >= 1.
     Split { old: Name, outer: Name, inner: Name, factor: Expr, tail: Tail },
+    /// `fused` counts all points of both loops, `inner` the faster, and runs in the place of `inner`. Both are reduction
+    /// variables or neither is; the number of points fits an i32.
+    Fuse { inner: Name, outer: Name, fused: Name },
+    /// Loop `old` is called `new` from here on.
+    Rename { old: Name, new: Name },
     /// The given loops, innermost first, in the places they occupied; others keep theirs.
     Reorder(Vec<Name>),
     /// How loop `var` runs. `Vectorized` and `Unrolled` need a constant extent: split first.
@@ -172,6 +177,15 @@ impl StageHandle<'_> {
         let (old, outer, inner) = (old.into(), outer.into(), inner.into());
         self.push(Directive::Split { old, outer, inner, factor: factor.into(), tail })
     }
+    /// See [`Directive::Fuse`].
+    pub fn fuse(self, inner: &str, outer: &str, fused: &str) -> Self {
+        let (inner, outer, fused) = (inner.into(), outer.into(), fused.into());
+        self.push(Directive::Fuse { inner, outer, fused })
+    }
+    /// See [`Directive::Rename`].
+    pub fn rename(self, old: &str, new: &str) -> Self {
+        self.push(Directive::Rename { old: old.into(), new: new.into() })
+    }
     /// Loops, innermost first.
     pub fn reorder(self, vars: &[&str]) -> Self {
         self.push(Directive::Reorder(vars.iter().map(|&v| v.into()).collect()))
@@ -194,6 +208,10 @@ impl StageHandle<'_> {
     }
     fn kind(self, var: &str, kind: ForKind) -> Self {
         self.push(Directive::Kind { var: var.into(), kind })
+    }
+    /// Runs loop `var` one iteration after the other, as without a directive.
+    pub fn serial(self, var: &str) -> Self {
+        self.kind(var, ForKind::Serial)
     }
     /// Runs loop `var` on the worker pool.
     pub fn parallel(self, var: &str) -> Self {

@@ -98,6 +98,11 @@ fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
     }
     let directive = match word {
         "split" => split(lexer)?,
+        "fuse" => {
+            let (inner, outer) = (before_comma(lexer)?, before_comma(lexer)?);
+            Directive::Fuse { inner, outer, fused: lexer.name()? }
+        }
+        "rename" => Directive::Rename { old: before_comma(lexer)?, new: lexer.name()? },
         "reorder" => Directive::Reorder(names(lexer)?),
         "serial" => Directive::Kind { var: lexer.name()?, kind: ForKind::Serial },
         "parallel" => Directive::Kind { var: lexer.name()?, kind: ForKind::Parallel },

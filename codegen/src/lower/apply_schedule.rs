@@ -12,7 +12,7 @@ mod tails;
 
 pub use defaults::pure_stage;
 
-use super::plans::{FuncPlan, Plan, Split, Stage, illegal};
+use super::plans::{FuncPlan, Fuse, Plan, Split, Stage, illegal};
 use super::realization_order::realization_order;
 use super::rfactor;
 use crate::error::Error;
@@ -22,7 +22,7 @@ use crate::schedule::{Directive, Schedule, StageId};
 use crate::types::Type;
 use defaults::plan_func;
 use indexmap::IndexMap;
-use loops::{find_dim, reorder_dims, split};
+use loops::{find_dim, fuse, rename, reorder_dims, split};
 use placement::{check_levels, default_placement, place};
 use races::check_loops;
 
@@ -130,6 +130,11 @@ fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan
             };
             split(plan, k, s)?;
         }
+        Directive::Fuse { inner, outer, fused } => {
+            let t = Fuse { inner: inner.clone(), outer: outer.clone(), fused: fused.clone() };
+            fuse(&plan.func, &mut plan.stages[k], t)?;
+        }
+        Directive::Rename { old, new } => rename(&plan.func, &mut plan.stages[k], old, new)?,
         Directive::Reorder(names) => reorder_dims(&mut plan.stages[k], names)?,
         Directive::Kind { var, kind } => {
             let i = find_dim(&plan.stages[k], var, &format!("{kind:?}({var})"))?;

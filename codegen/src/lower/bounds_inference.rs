@@ -12,7 +12,7 @@
 use super::build_nests::Nests;
 use super::intervals::{Interval, Intervals};
 use super::linear::{self, add, mul, offset};
-use super::plans::{FuncPlan, Level, Stage, illegal};
+use super::plans::{Change, FuncPlan, Level, Stage, illegal};
 use super::rfactor::blocks;
 use super::substitute::{nodes, variables};
 use super::validate::{error, is_var};
@@ -248,7 +248,7 @@ impl Nests<'_> {
             checks.extend(self.region_checks(&name, &halo)?);
         }
         for (f, s) in plan.funcs.values().flat_map(|f| f.stages.iter().map(move |s| (f, s))) {
-            for t in s.splits.iter().filter(|t| t.factor.as_int().is_none()) {
+            for t in s.splits().filter(|t| t.factor.as_int().is_none()) {
                 let message = format!("{}: split factor of {} must be at least 1, it is", f.func.name, t.old);
                 checks.push(self.check(
                     &[Expr::from(1).le(&t.factor)],
@@ -321,7 +321,7 @@ impl Ranges<'_, '_, '_> {
     /// The interval of a local name, recorded in the scope; true if it is fixed.
     fn range(&mut self, name: &Name) -> Result<bool, Error> {
         let s = self.stage;
-        let (interval, fixed) = match s.splits.iter().find(|t| t.old == *name) {
+        let (interval, fixed) = match s.replaced(name) {
             None => {
                 let at = s.dims.iter().position(|d| d.name == *name);
                 match at.is_some_and(|i| i >= self.fixed_from) {
@@ -329,7 +329,7 @@ impl Ranges<'_, '_, '_> {
                     false => (self.bounds(name)?, false),
                 }
             }
-            Some(t) => {
+            Some(Change::Split(t)) => {
                 let outer_fixed = self.range(&t.outer)?;
                 let inner_fixed = self.range(&t.inner)?;
                 if outer_fixed && inner_fixed {
@@ -337,6 +337,14 @@ impl Ranges<'_, '_, '_> {
                 } else {
                     (self.composed(t.clone(), name, outer_fixed, inner_fixed)?, false)
                 }
+            }
+            Some(Change::Fuse(t)) => match self.range(&t.fused)? {
+                true => (Interval::point(&self.nests.local_expr(s, name)), true),
+                false => (self.bounds(name)?, false),
+            },
+            Some(Change::Rename { new, .. }) => {
+                let fixed = self.range(new)?;
+                (self.scope[new].clone(), fixed)
             }
         };
         self.scope.insert(name.clone(), interval);
@@ -411,17 +419,28 @@ impl Ranges<'_, '_, '_> {
             });
         }
         let zero = Expr::from(0);
-        for t in &s.splits {
-            if t.inner == *name {
-                return Ok(Interval { min: zero, max: offset(&t.factor, -1) });
+        match s.made(name) {
+            Some(Change::Split(t)) if t.inner == *name => {
+                Ok(Interval { min: zero, max: offset(&t.factor, -1) })
             }
-            if t.outer == *name {
+            Some(Change::Split(t)) => {
                 let old = self.bounds(&t.old)?;
-                return Ok(Interval { min: zero, max: offset(&blocks(&old.min, &old.max, &t.factor), -1) });
+                Ok(Interval { min: zero, max: offset(&blocks(&old.min, &old.max, &t.factor), -1) })
             }
+            Some(Change::Fuse(t)) => {
+                let (inner, outer) = (self.bounds(&t.inner)?, self.bounds(&t.outer)?);
+                Ok(Interval { min: zero, max: offset(&points(&inner, &outer), -1) })
+            }
+            Some(Change::Rename { old, .. }) => self.bounds(old),
+            None => unreachable!("bounds: {name} is no variable of {}", stage_text(&s.id)),
         }
-        unreachable!("bounds: {name} is no variable of {}", stage_text(&s.id))
     }
+}
+
+/// Number of points of two fused loops; 0 if either has none.
+pub fn points(inner: &Interval, outer: &Interval) -> Expr {
+    let zero = Expr::from(0);
+    mul(&linear::max(&inner.extent(), &zero), &linear::max(&outer.extent(), &zero))
 }
 
 /// Are the ends of dimension `var` made of let-bound numbers of blocks?
@@ -432,11 +451,14 @@ fn rounded(f: &FuncPlan, var: &Name) -> bool {
 
 /// The multiple to which RoundUp splits round the extent of `var`.
 pub fn round_up_unit(s: &Stage, var: &Name) -> Option<Expr> {
-    let t = s.splits.iter().find(|t| t.old == *var)?;
-    (t.tail == Tail::RoundUp).then(|| match round_up_unit(s, &t.outer) {
-        Some(u) => mul(&u, &t.factor),
-        None => t.factor.clone(),
-    })
+    match s.replaced(var)? {
+        Change::Split(t) if t.tail == Tail::RoundUp => Some(match round_up_unit(s, &t.outer) {
+            Some(u) => mul(&u, &t.factor),
+            None => t.factor.clone(),
+        }),
+        Change::Rename { new, .. } => round_up_unit(s, new),
+        _ => None,
+    }
 }
 
 /// `f` or `f.update(k)`.

@@ -6,14 +6,14 @@
 //! ([`super::allocation_bounds`]). Then the storage is realised and the nests follow, producers first.
 //!
 //! Names: loop `v` of stage k of `f` is `f.s<k>.<v>`; the origin of a block of split variable `x` is let-bound
-//! as `f.s<k>.<x>.base` and stays opaque, so that it cancels. Lets, guards and conditions are placed as far out as
+//! as `f.s<k>.<x>.base` and stays opaque, so that it cancels; likewise a variable that was fused. Lets, guards and conditions are placed as far out as
 //! the variables they use allow; what concerns rows is thus decided outside of the vector loop.
 
 use super::bounds_inference::{Uses, uses};
 use super::facts::{Definition, Definitions};
 use super::intervals::Interval;
 use super::linear::{Linear, add};
-use super::plans::{FuncPlan, Level, Plan, Split, Stage, illegal};
+use super::plans::{Change, FuncPlan, Level, Plan, Split, Stage, illegal};
 use super::rewrite::block;
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
@@ -113,9 +113,10 @@ impl<'p> Nests<'p> {
 
     /// A local name in terms of the loops and block origins of its stage.
     pub fn local_expr(&self, s: &Stage, local: &Name) -> Expr {
-        match s.splits.iter().find(|t| t.old == *local) {
-            Some(t) => add(&self.base_expr(s, t), &self.local_expr(s, &t.inner)),
-            None => Expr::var(self.full_name(s, local)),
+        match s.replaced(local) {
+            Some(Change::Split(t)) => add(&self.base_expr(s, t), &self.local_expr(s, &t.inner)),
+            Some(Change::Rename { new, .. }) => self.local_expr(s, new),
+            Some(Change::Fuse(_)) | None => Expr::var(self.full_name(s, local)),
         }
     }
 

@@ -21,6 +21,67 @@ pub struct Split {
     pub tail: Tail,
 }
 
+/// Two loops as one: `inner = fused mod n + min(inner)`, `outer = fused / n + min(outer)`, n the extent of the inner loop.
+#[derive(Clone, Debug)]
+pub struct Fuse {
+    /// The faster of the two that are no loops any more.
+    pub inner: Name,
+    /// The slower.
+    pub outer: Name,
+    /// Counts the points of both from 0.
+    pub fused: Name,
+}
+
+/// A directive that replaces loops by others.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// One loop by two.
+    Split(Split),
+    /// Two loops by one.
+    Fuse(Fuse),
+    /// One loop by one of the same bounds.
+    Rename {
+        /// Variable that is no loop any more.
+        old: Name,
+        /// The loop in its place.
+        new: Name,
+    },
+}
+
+impl Change {
+    /// Variables that are no loops any more.
+    pub fn before(&self) -> Vec<&Name> {
+        match self {
+            Change::Split(t) => vec![&t.old],
+            Change::Fuse(t) => vec![&t.inner, &t.outer],
+            Change::Rename { old, .. } => vec![old],
+        }
+    }
+    /// The loops in their place.
+    pub fn after(&self) -> Vec<&Name> {
+        match self {
+            Change::Split(t) => vec![&t.inner, &t.outer],
+            Change::Fuse(t) => vec![&t.fused],
+            Change::Rename { new, .. } => vec![new],
+        }
+    }
+    /// The same change of variables of other names.
+    pub fn renamed(&self, name: &dyn Fn(&Name) -> Name) -> Change {
+        match self {
+            Change::Split(t) => Change::Split(Split {
+                old: name(&t.old),
+                outer: name(&t.outer),
+                inner: name(&t.inner),
+                ..t.clone()
+            }),
+            Change::Fuse(t) => {
+                Change::Fuse(Fuse { inner: name(&t.inner), outer: name(&t.outer), fused: name(&t.fused) })
+            }
+            Change::Rename { old, new } => Change::Rename { old: name(old), new: name(new) },
+        }
+    }
+}
+
 /// One loop of a stage.
 #[derive(Clone, Debug)]
 pub struct Dim {
@@ -58,8 +119,8 @@ pub struct Stage {
     pub predicate: Option<Expr>,
     /// Reduction variables, fastest first.
     pub rvars: Vec<Bounded>,
-    /// In the order of the directives.
-    pub splits: Vec<Split>,
+    /// What became of loops, in the order of the directives.
+    pub changes: Vec<Change>,
     /// Innermost first.
     pub dims: Vec<Dim>,
     /// `SkipUnless`: loop and condition over pure, reduction and loop variables.
@@ -129,20 +190,28 @@ pub fn illegal(stage: &StageId, directive: impl Into<String>, rule: impl Into<St
     Error::Schedule { func, directive: directive.into(), rule: rule.into() }
 }
 
-/// Is `name` equal to `of`, or made from it by splits?
-pub fn descends(s: &Stage, name: &Name, of: &Name) -> bool {
-    name == of
-        || s.splits.iter().filter(|t| t.outer == *name || t.inner == *name).any(|t| descends(s, &t.old, of))
-}
-
-/// The reduction variable that a loop is part of.
-pub fn origin(s: &Stage, dim: &Name) -> Name {
-    let mut name = dim.clone();
-    // Splits are in creation order: the parent of a product comes before the splits of the product.
-    for t in s.splits.iter().rev() {
-        if t.outer == name || t.inner == name {
-            name = t.old.clone();
+impl Stage {
+    /// The splits, in order.
+    pub fn splits(&self) -> impl DoubleEndedIterator<Item = &Split> {
+        self.changes.iter().filter_map(|c| if let Change::Split(t) = c { Some(t) } else { None })
+    }
+    /// The change that replaced `name`, which is therefore no loop.
+    pub fn replaced(&self, name: &Name) -> Option<&Change> {
+        self.changes.iter().find(|c| c.before().contains(&name))
+    }
+    /// The change that made `name`, which is no variable of the definition.
+    pub fn made(&self, name: &Name) -> Option<&Change> {
+        self.changes.iter().find(|c| c.after().contains(&name))
+    }
+    /// The pure and reduction variables that a loop is made from.
+    pub fn origins(&self, name: &Name) -> Vec<Name> {
+        match self.made(name) {
+            Some(c) => c.before().into_iter().flat_map(|n| self.origins(n)).collect(),
+            None => vec![name.clone()],
         }
     }
-    name
+    /// Is `name` equal to `of`, or made from it?
+    pub fn descends(&self, name: &Name, of: &Name) -> bool {
+        name == of || self.made(name).is_some_and(|c| c.before().into_iter().any(|n| self.descends(n, of)))
+    }
 }

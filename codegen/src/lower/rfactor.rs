@@ -11,8 +11,10 @@
 //! reduction variables go to the intermediate (a kept one to `v`), those of pure variables stay here.
 
 use super::apply_schedule::pure_stage;
+use super::bounds_inference::points;
+use super::intervals::Interval;
 use super::linear;
-use super::plans::{Bounded, Dim, FuncPlan, Level, Split, Stage, illegal, origin};
+use super::plans::{Bounded, Change, Dim, FuncPlan, Level, Stage, illegal};
 use super::substitute::{Substitution, nodes};
 use super::validate::is_var;
 use crate::error::Error;
@@ -101,8 +103,7 @@ pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name
         if keep[..i].iter().any(|(q, w)| q == r || w == v) || plan.func.vars.iter().any(|w| w.0 == *v) {
             return fail(format!("{r} -> {v} repeats a variable"));
         }
-        let clash = stage.dims.iter().any(|d| d.name == *v && d.name != *r)
-            || stage.splits.iter().any(|s| s.old == *v);
+        let clash = stage.dims.iter().any(|d| d.name == *v && d.name != *r) || stage.replaced(v).is_some();
         if clash || stage.rvars.iter().any(|b| b.name == *v && b.name != *r) {
             return fail(format!("{v} already names a variable of this update"));
         }
@@ -120,16 +121,23 @@ pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name
 fn bounds_of(s: &Stage, name: &Name) -> Option<Bounded> {
     let bounded = |min: Expr, max: Expr| Some(Bounded { name: name.clone(), min, max });
     let zero = Expr::from(0);
-    for t in &s.splits {
-        if t.inner == *name {
-            return bounded(zero, linear::offset(&t.factor, -1));
-        }
-        if t.outer == *name {
+    let interval = |b: &Bounded| Interval { min: b.min.clone(), max: b.max.clone() };
+    match s.made(name) {
+        Some(Change::Split(t)) if t.inner == *name => bounded(zero, linear::offset(&t.factor, -1)),
+        Some(Change::Split(t)) => {
             let old = bounds_of(s, &t.old)?;
-            return bounded(zero, linear::offset(&blocks(&old.min, &old.max, &t.factor), -1));
+            bounded(zero, linear::offset(&blocks(&old.min, &old.max, &t.factor), -1))
         }
+        Some(Change::Fuse(t)) => {
+            let (inner, outer) = (bounds_of(s, &t.inner)?, bounds_of(s, &t.outer)?);
+            bounded(zero, linear::offset(&points(&interval(&inner), &interval(&outer)), -1))
+        }
+        Some(Change::Rename { old, .. }) => {
+            let old = bounds_of(s, old)?;
+            bounded(old.min, old.max)
+        }
+        None => s.rvars.iter().find(|r| r.name == *name).cloned(),
     }
-    s.rvars.iter().find(|r| r.name == *name).cloned()
 }
 
 /// Number of blocks of `factor` that cover `[min, max]`: `ceil((max - min + 1) / factor)`.
@@ -170,22 +178,24 @@ fn intermediate(
         let running = Expr::call(into.clone(), v.ty().scalar, args.clone(), i);
         values.push(Expr::binary(op, running, subst.apply(&e)));
     }
+    // Changes of pure variables of the original belong to its loops, not to those of the intermediate.
+    let pure_change = |c: &Change| {
+        let from = stage.origins(c.before()[0]);
+        f.vars.iter().any(|v| from.contains(&v.0))
+    };
     let mut update = Stage {
         id: StageId { func: into.clone(), stage: 1 },
         args,
         values,
         predicate: stage.predicate.as_ref().map(|e| subst.apply(e)),
         rvars: stage.rvars.iter().filter(|r| !rename.contains_key(&r.name)).cloned().collect(),
-        splits: stage.splits.clone(),
+        changes: stage.changes.iter().filter(|c| !pure_change(c)).map(|c| c.renamed(&new_name)).collect(),
         dims: stage.dims.iter().filter(|d| d.reduction && !rename.contains_key(&d.name)).cloned().collect(),
         skips: vec![],
         relaxed: stage.relaxed,
         coords: stage.coords.iter().map(new_name).collect(),
         ops: Some(ops.to_vec()),
     };
-    for t in &mut update.splits {
-        (t.old, t.outer, t.inner) = (new_name(&t.old), new_name(&t.outer), new_name(&t.inner));
-    }
     let kind_of = |v: &Name| {
         let kept = keep.iter().find(|k| k.1 == *v).and_then(|k| stage.dims.iter().find(|d| d.name == k.0));
         kept.map_or(ForKind::Serial, |d| d.kind)
@@ -195,9 +205,6 @@ fn intermediate(
             update.dims.push(Dim { name: v.0.clone(), kind: kind_of(&v.0), reduction: false });
         }
     }
-    // Splits of pure variables of the original belong to its loops, not to those of the intermediate.
-    let pure_split = |old: &Name| f.vars.iter().any(|v| origin(stage, old) == v.0);
-    update.splits.retain(|t| !pure_split(&t.old));
     let n = vars.len();
     Ok(FuncPlan {
         stages: vec![pure_stage(&func), update],
@@ -226,12 +233,12 @@ fn merge(plan: &FuncPlan, k: usize, ops: &[BinaryOp], kept: Vec<Bounded>, into: 
         Expr::binary(*op, Expr::call(f.name.clone(), ty, args.clone(), i), partial)
     };
     let rdim = |r: &Bounded| Dim { name: r.name.clone(), kind: ForKind::Serial, reduction: true };
-    let pure_origin = |n: &Name| f.vars.iter().any(|v| origin(old, n) == v.0);
+    let pure_origin = |c: &&Change| f.vars.iter().any(|v| old.origins(c.before()[0]).contains(&v.0));
     let mut pure: Vec<Dim> = old.dims.iter().filter(|d| !d.reduction).cloned().collect();
-    let splits: Vec<Split> = old.splits.iter().filter(|t| pure_origin(&t.old)).cloned().collect();
+    let changes: Vec<Change> = old.changes.iter().filter(pure_origin).cloned().collect();
     for v in &f.vars {
         // A coordinate that the update computed is a loop now.
-        if !pure.iter().any(|d| d.name == v.0) && !splits.iter().any(|t| t.old == v.0) {
+        if !pure.iter().any(|d| d.name == v.0) && !changes.iter().any(|c| c.before().contains(&&v.0)) {
             pure.push(Dim { name: v.0.clone(), kind: ForKind::Serial, reduction: false });
         }
     }
@@ -243,7 +250,7 @@ fn merge(plan: &FuncPlan, k: usize, ops: &[BinaryOp], kept: Vec<Bounded>, into: 
         dims: kept.iter().map(rdim).chain(pure).collect(),
         coords: kept.iter().map(|r| r.name.clone()).collect(),
         rvars: kept,
-        splits,
+        changes,
         skips: vec![],
         relaxed: old.relaxed,
         ops: Some(ops.to_vec()),

@@ -84,13 +84,13 @@ impl Nests<'_> {
                     f.func.name
                 ));
             }
-            if stage.splits.iter().any(|t| t.tail == Tail::ShiftInwards) {
+            if stage.splits().any(|t| t.tail == Tail::ShiftInwards) {
                 return fail(format!(
                     "S2: ShiftInwards makes {} visit some points twice",
                     stage_text(&stage.id)
                 ));
             }
-            if stage.splits.iter().any(|t| t.tail == Tail::RoundUp)
+            if stage.splits().any(|t| t.tail == Tail::RoundUp)
                 || stage.id.stage == 0 && consumer.align.iter().any(Option::is_some)
             {
                 return fail(format!(
@@ -251,7 +251,7 @@ impl Nests<'_> {
             if o.layout != i.layout || o.halo != i.halo || types != i.types || own.len() != i.dims {
                 return fail("A3: layout, halo, types or dimensions differ".into());
             }
-            let shifted = f.stages[0].splits.iter().any(|t| t.tail == Tail::ShiftInwards);
+            let shifted = f.stages[0].splits().any(|t| t.tail == Tail::ShiftInwards);
             if shifted || self.storage.contains_key(&f.func.name) && !self.once.contains(&f.func.name) {
                 return fail("A2: some points are computed more than once".into());
             }

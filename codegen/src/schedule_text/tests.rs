@@ -84,6 +84,8 @@ fn directive() -> impl Strategy<Value = Directive> {
             factor,
             tail
         }),
+        (n(), n(), n()).prop_map(|(inner, outer, fused)| Fuse { inner, outer, fused }),
+        (n(), n()).prop_map(|(old, new)| Rename { old, new }),
         prop::collection::vec(n(), 0..4).prop_map(Reorder),
         (n(), kind).prop_map(|(var, kind)| Kind { var, kind }),
         (prop::collection::vec((n(), n()), 0..3), n()).prop_map(|(keep, into)| Rfactor { keep, into }),

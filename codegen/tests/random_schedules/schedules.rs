@@ -172,6 +172,9 @@ impl Scheduler<'_> {
             loops[at] = outer;
             loops.insert(at, inner);
         }
+        if self.rng.percent(25) {
+            self.fuse_or_rename(stage, &mut loops, &mut ordered, &mut constant);
+        }
         if loops.len() > 1 && self.rng.percent(60) {
             self.rng.shuffle(&mut loops);
             let mut in_order = ordered.iter();
@@ -196,6 +199,40 @@ impl Scheduler<'_> {
             }
         }
         self.loops.insert(stage.clone(), left);
+    }
+}
+
+impl Scheduler<'_> {
+    /// Fuses two neighbours, or renames a loop. What is made from a loop in `ordered` or `constant` takes its place there.
+    fn fuse_or_rename(
+        &mut self,
+        stage: &StageId,
+        loops: &mut Vec<Name>,
+        ordered: &mut Vec<Name>,
+        constant: &mut Vec<Name>,
+    ) {
+        let Some(i) = (!loops.is_empty()).then(|| self.rng.below(loops.len())) else { return };
+        let inner = loops[i].clone();
+        let Some(outer) = loops.get(i + 1).cloned().filter(|_| self.rng.percent(70)) else {
+            let new: Name = format!("{inner}_n").into();
+            for list in [loops, ordered, constant] {
+                list.iter_mut().filter(|v| **v == inner).for_each(|v| *v = new.clone());
+            }
+            return self.push(stage, Directive::Rename { old: inner, new });
+        };
+        let fused: Name = format!("{inner}_{outer}").into();
+        let both = constant.contains(&inner) && constant.contains(&outer);
+        constant.retain(|v| *v != inner && *v != outer);
+        if both {
+            constant.push(fused.clone());
+        }
+        if let Some(at) = ordered.iter().position(|v| *v == inner || *v == outer) {
+            ordered.retain(|v| *v != inner && *v != outer);
+            ordered.insert(at, fused.clone());
+        }
+        loops[i] = fused.clone();
+        loops.remove(i + 1);
+        self.push(stage, Directive::Fuse { inner, outer, fused });
     }
 }
 

@@ -1,8 +1,11 @@
 //! What each directive means: results, footprints, work, storage, refusals. One file a theme.
 
+#![allow(clippy::cloned_ref_to_slice_refs, reason = "coordinates read better as arrays")]
+
 // Checked memory, shared with the other tests of lowering.
 #[allow(dead_code)]
 #[path = "../common/mod.rs"]
 mod common;
+mod loops;
 mod support;
 mod tails;

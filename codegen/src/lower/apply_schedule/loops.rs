@@ -3,11 +3,13 @@
 use super::races::distinct_points;
 use crate::error::Error;
 use crate::expr::{ExprKind, Name};
-use crate::lower::plans::{Dim, FuncPlan, Split, Stage, illegal};
+use crate::func::Func;
+use crate::lower::plans::{Change, Dim, FuncPlan, Fuse, Split, Stage, illegal};
 use crate::lower::substitute::nodes;
-use crate::schedule::Tail;
+use crate::schedule::{ForKind, Tail};
 use crate::types::Type;
 
+/// The place of loop `var`, or an error that says which loops there are.
 pub fn find_dim(s: &Stage, var: &Name, directive: &str) -> Result<usize, Error> {
     s.dims.iter().position(|d| d.name == *var).ok_or_else(|| {
         let loops: Vec<&str> = s.dims.iter().map(|d| &*d.name).collect();
@@ -15,19 +17,29 @@ pub fn find_dim(s: &Stage, var: &Name, directive: &str) -> Result<usize, Error> 
     })
 }
 
+/// A name that a directive introduces stands for nothing yet.
+fn must_be_new(f: &Func, s: &Stage, name: &Name, text: &str) -> Result<(), Error> {
+    let used = s.dims.iter().any(|d| d.name == *name)
+        || s.rvars.iter().any(|r| r.name == *name)
+        || s.replaced(name).is_some()
+        || f.vars.iter().any(|v| v.0 == *name);
+    match used {
+        true => Err(illegal(&s.id, text, format!("{name} already names a variable of this stage"))),
+        false => Ok(()),
+    }
+}
+
+/// See [`crate::Directive::Split`].
 pub fn split(plan: &mut FuncPlan, k: usize, s: Split) -> Result<(), Error> {
     let is_output = plan.output.is_some() && !plan.sink;
     let stage = &mut plan.stages[k];
     let text = format!("split({}, {}, {})", s.old, s.outer, s.inner);
     let i = find_dim(stage, &s.old, &text)?;
-    let used = |n: &Name| {
-        stage.dims.iter().any(|d| d.name == *n)
-            || stage.splits.iter().any(|t| t.old == *n)
-            || plan.func.vars.iter().any(|v| v.0 == *n)
-    };
-    if s.outer == s.inner || used(&s.outer) || used(&s.inner) {
-        return Err(illegal(&stage.id, text, "the new names must be new"));
+    if s.outer == s.inner {
+        return Err(illegal(&stage.id, text, "the new names must differ"));
     }
+    must_be_new(&plan.func, stage, &s.outer, &text)?;
+    must_be_new(&plan.func, stage, &s.inner, &text)?;
     if s.factor.ty() != Type::I32 || s.factor.as_int().is_some_and(|f| f < 1) {
         return Err(illegal(&stage.id, text, "the factor must be an i32 of at least 1"));
     }
@@ -51,18 +63,73 @@ pub fn split(plan: &mut FuncPlan, k: usize, s: Split) -> Result<(), Error> {
     let d = stage.dims[i].clone();
     stage.dims[i].name = s.inner.clone();
     stage.dims.insert(i + 1, Dim { name: s.outer.clone(), ..d });
-    stage.splits.push(s);
+    stage.changes.push(Change::Split(s));
+    Ok(())
+}
+
+/// See [`crate::Directive::Fuse`].
+pub fn fuse(f: &Func, s: &mut Stage, t: Fuse) -> Result<(), Error> {
+    let text = format!("fuse({}, {}, {})", t.inner, t.outer, t.fused);
+    let (i, o) = (find_dim(s, &t.inner, &text)?, find_dim(s, &t.outer, &text)?);
+    if i == o {
+        return Err(illegal(&s.id, text, "a loop cannot be fused with itself"));
+    }
+    must_be_new(f, s, &t.fused, &text)?;
+    if s.dims[i].reduction != s.dims[o].reduction {
+        return Err(illegal(&s.id, text, "one is a reduction variable and the other is not"));
+    }
+    if let Some(d) = [&s.dims[i], &s.dims[o]].into_iter().find(|d| d.kind != ForKind::Serial) {
+        let rule = format!("{} is no serial loop; fuse first, then say how the fused loop runs", d.name);
+        return Err(illegal(&s.id, text, rule));
+    }
+    let before = reduction_order(s, None);
+    s.dims[i].name = t.fused.clone();
+    s.dims.remove(o);
+    let after = reduction_order(s, Some(&t));
+    s.changes.push(Change::Fuse(t));
+    keeps_order(s, before != after, text)
+}
+
+/// See [`crate::Directive::Rename`].
+pub fn rename(f: &Func, s: &mut Stage, old: &Name, new: &Name) -> Result<(), Error> {
+    let text = format!("rename({old}, {new})");
+    let i = find_dim(s, old, &text)?;
+    must_be_new(f, s, new, &text)?;
+    s.dims[i].name = new.clone();
+    s.changes.push(Change::Rename { old: old.clone(), new: new.clone() });
     Ok(())
 }
 
 /// The extent of a loop inside of a split, as far as it is constant; none for a whole dimension or the outer loops of one.
+/// A fused loop is inside of something: its extent is not that of a dimension.
 fn inner_extent(s: &Stage, name: &Name) -> Option<Option<i64>> {
-    if let Some(t) = s.splits.iter().find(|t| t.inner == *name) {
-        return Some(t.factor.as_int());
+    match s.made(name)? {
+        Change::Split(t) if t.inner == *name => Some(t.factor.as_int()),
+        Change::Split(t) => {
+            let old = inner_extent(s, &t.old)?;
+            Some(old.zip(t.factor.as_int()).map(|(n, factor)| (n + factor - 1) / factor))
+        }
+        Change::Fuse(_) => Some(None),
+        Change::Rename { old, .. } => inner_extent(s, old),
     }
-    let t = s.splits.iter().find(|t| t.outer == *name)?;
-    let old = inner_extent(s, &t.old)?;
-    Some(old.zip(t.factor.as_int()).map(|(n, factor)| (n + factor - 1) / factor))
+}
+
+/// Reduction loops, innermost first; `fused` stands for the two loops that it was made from.
+fn reduction_order(s: &Stage, fused: Option<&Fuse>) -> Vec<Name> {
+    let names = s.dims.iter().filter(|d| d.reduction).flat_map(|d| match fused {
+        Some(t) if t.fused == d.name => vec![t.inner.clone(), t.outer.clone()],
+        _ => vec![d.name.clone()],
+    });
+    names.collect()
+}
+
+/// Refuses another order of reduction variables where that changes the result.
+fn keeps_order(s: &Stage, changed: bool, text: String) -> Result<(), Error> {
+    if !changed || s.ops.is_some() || distinct_points(s) {
+        return Ok(());
+    }
+    let rule = "changes the order of reduction variables of an update that is not an associative reduction";
+    Err(illegal(&s.id, text, rule))
 }
 
 /// Puts the named loops, innermost first, in the places they occupied.
@@ -76,18 +143,12 @@ pub fn reorder_dims(s: &mut Stage, names: &[Name]) -> Result<(), Error> {
         }
         at.push(i);
     }
-    let reductions =
-        |dims: &[Dim]| -> Vec<Name> { dims.iter().filter(|d| d.reduction).map(|d| d.name.clone()).collect() };
-    let before = reductions(&s.dims);
+    let before = reduction_order(s, None);
     let moved: Vec<Dim> = at.iter().map(|&i| s.dims[i].clone()).collect();
     at.sort_unstable();
     for (i, d) in at.into_iter().zip(moved) {
         s.dims[i] = d;
     }
-    if reductions(&s.dims) != before && s.ops.is_none() && !distinct_points(s) {
-        let rule =
-            "changes the order of reduction variables of an update that is not an associative reduction";
-        return Err(illegal(&s.id, text, rule));
-    }
-    Ok(())
+    let changed = reduction_order(s, None) != before;
+    keeps_order(s, changed, text)
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::expr::{ExprKind, Name};
-use crate::lower::plans::{Stage, illegal, origin};
+use crate::lower::plans::{Stage, illegal};
 use crate::lower::substitute::{nodes, variables};
 use crate::lower::validate::is_var;
 use crate::schedule::ForKind;
@@ -25,9 +25,9 @@ fn independent(s: &Stage, r: &Name) -> bool {
 /// Parallel and vector loops over reduction variables must not race.
 pub fn check_loops(s: &Stage) -> Result<(), Error> {
     for d in s.dims.iter().filter(|d| d.reduction) {
-        let r = origin(s, &d.name);
-        let free = independent(s, &r);
-        let unused = !s.args.iter().any(|a| variables(a).contains(&r));
+        let from = s.origins(&d.name);
+        let free = from.iter().all(|r| independent(s, r));
+        let unused = s.args.iter().all(|a| !variables(a).iter().any(|v| from.contains(v)));
         match d.kind {
             ForKind::Parallel if !free => {
                 let rule = "iterations of this reduction variable may write the same element; use rfactor";

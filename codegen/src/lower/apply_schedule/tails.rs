@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::expr::Name;
-use crate::lower::plans::{FuncPlan, Level, Split, Stage, descends, illegal};
+use crate::lower::plans::{Change, FuncPlan, Level, Split, Stage, illegal};
 use crate::schedule::{ForKind, LoopLevel, Tail};
 use indexmap::IndexMap;
 
@@ -18,9 +18,10 @@ pub fn resolve(plans: &mut IndexMap<Name, FuncPlan>) -> Result<(), Error> {
         let in_place = f.in_place_of.is_some();
         for (k, s) in f.stages.iter_mut().enumerate() {
             let once = k > 0 || in_place || holds_sink.iter().any(|l| l.stage == s.id);
-            for i in 0..s.splits.len() {
-                let parallel = runs_in_parallel(s, &s.splits[i]);
-                let t = &mut s.splits[i];
+            for i in 0..s.changes.len() {
+                let Change::Split(t) = &s.changes[i] else { continue };
+                let parallel = runs_in_parallel(s, t);
+                let Change::Split(t) = &mut s.changes[i] else { continue };
                 match (t.tail, parallel) {
                     (Tail::Auto, None) if !once => t.tail = Tail::ShiftInwards,
                     (Tail::Auto, _) => t.tail = Tail::Predicate,
@@ -45,5 +46,5 @@ pub fn resolve(plans: &mut IndexMap<Name, FuncPlan>) -> Result<(), Error> {
 /// The parallel loop that runs blocks of a split, if there is one.
 fn runs_in_parallel(s: &Stage, t: &Split) -> Option<Name> {
     let parallel = s.dims.iter().filter(|d| d.kind == ForKind::Parallel);
-    parallel.map(|d| &d.name).find(|d| descends(s, d, &t.outer)).cloned()
+    parallel.map(|d| &d.name).find(|d| s.descends(d, &t.outer)).cloned()
 }

@@ -38,6 +38,10 @@ impl<'p> Nests<'p> {
                 let body = self.item(cx, j, i + 1, mode)?;
                 Ok(lets.into_iter().rev().fold(body, |b, (n, v)| bind(n, v, b)))
             }
+            Item::Known(fact) => {
+                self.facts.assume(fact);
+                self.item(cx, j, i + 1, mode)
+            }
             Item::Tail(value, max) if self.facts.proves_le(value, max) => self.item(cx, j, i + 1, mode),
             Item::Tail(value, max) => {
                 let cond = value.le(max).likely();
@@ -184,7 +188,7 @@ impl<'p> Nests<'p> {
         {
             return unchanged;
         }
-        let Some(t) = s.splits.iter().find(|t| t.inner == dim.name && !rounds_region(s, t)) else {
+        let Some(t) = s.splits().find(|t| t.inner == dim.name && !rounds_region(s, t)) else {
             return unchanged;
         };
         if self.slot_of(cx, &t.outer).max(self.bounds_slot(cx, &t.old)) > j {

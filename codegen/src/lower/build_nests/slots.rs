@@ -6,9 +6,10 @@
 use super::Nests;
 use crate::error::Error;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::lower::bounds_inference::points;
 use crate::lower::intervals::Interval;
 use crate::lower::linear::{self, add, mul, offset, sub};
-use crate::lower::plans::{FuncPlan, Split, Stage, illegal, origin};
+use crate::lower::plans::{Change, FuncPlan, Fuse, Split, Stage, illegal};
 use crate::lower::rfactor::blocks;
 use crate::lower::sinks::Destination;
 use crate::lower::substitute::{Substitution, variables};
@@ -22,6 +23,8 @@ pub(super) enum Item {
     Let(Name, Expr),
     /// Bounds of a reduction variable.
     Bounds(Name, Expr, Expr),
+    /// A fact that holds from here on.
+    Known(Expr),
     /// Tail of a split, `value <= max`: once false, false for the rest of the loop.
     Tail(Expr, Expr),
     /// A predicate of the reduction domain.
@@ -57,6 +60,14 @@ pub(super) struct Emit<'p> {
     pub(super) destination: Destination,
 }
 
+impl Emit<'_> {
+    /// The bounds of a local name.
+    fn interval(&self, name: &Name) -> Interval {
+        let (min, max) = self.bounds[name].clone();
+        Interval { min, max }
+    }
+}
+
 impl<'p> Nests<'p> {
     /// The loops of one stage.
     pub(super) fn stage(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Stmt, Error> {
@@ -88,12 +99,25 @@ impl<'p> Nests<'p> {
             let ends = (named(&r.min, "min"), named(&r.max, "max"));
             cx.bounds.insert(r.name.clone(), ends);
         }
-        for t in &s.splits {
-            let (min, max) = cx.bounds[&t.old].clone();
-            let blocks = offset(&blocks(&min, &max, &t.factor), -1);
-            // A kept variable of an rfactor is a dimension with bounds of its own.
-            cx.bounds.entry(t.outer.clone()).or_insert((Expr::from(0), blocks));
-            cx.bounds.entry(t.inner.clone()).or_insert((Expr::from(0), offset(&t.factor, -1)));
+        // A kept variable of an rfactor is a dimension with bounds of its own.
+        let zero = || Expr::from(0);
+        for c in &s.changes {
+            match c {
+                Change::Split(t) => {
+                    let (min, max) = &cx.bounds[&t.old];
+                    let last = offset(&blocks(min, max, &t.factor), -1);
+                    cx.bounds.entry(t.outer.clone()).or_insert((zero(), last));
+                    cx.bounds.entry(t.inner.clone()).or_insert((zero(), offset(&t.factor, -1)));
+                }
+                Change::Fuse(t) => {
+                    let last = offset(&points(&cx.interval(&t.inner), &cx.interval(&t.outer)), -1);
+                    cx.bounds.entry(t.fused.clone()).or_insert((zero(), last));
+                }
+                Change::Rename { old, new } => {
+                    let same = cx.bounds[old].clone();
+                    cx.bounds.entry(new.clone()).or_insert(same);
+                }
+            }
         }
         let names: Vec<Name> = cx.bounds.keys().cloned().collect();
         for n in names {
@@ -106,14 +130,15 @@ impl<'p> Nests<'p> {
     pub(super) fn place_items(&mut self, cx: &mut Emit<'p>) -> Result<(), Error> {
         let s = cx.s;
         // Bounds of reduction variables may read memory at pure variables: inside the guards of those.
-        self.place_splits(cx, false);
+        self.place_changes(cx, false);
         for r in &s.rvars {
             let deps = variables(&r.min).into_iter().chain(variables(&r.max));
             let slot = deps.map(|v| self.slot_of(cx, &v)).max().unwrap_or(0);
-            if let Some(i) = s.dims.iter().position(|d| origin(s, &d.name) == r.name)
+            if let Some(i) = s.dims.iter().position(|d| s.origins(&d.name).contains(&r.name))
                 && slot > 0
             {
-                let first = (i..s.dims.len()).rev().find(|&i| origin(s, &s.dims[i].name) == r.name);
+                let from = |i: &usize| s.origins(&s.dims[*i].name).contains(&r.name);
+                let first = (i..s.dims.len()).rev().find(from);
                 if s.dims.len() - first.unwrap_or(i) - 1 < slot {
                     let rule = format!("the bounds of {} use a loop further in", r.name);
                     return Err(illegal(&s.id, "reorder", rule));
@@ -123,7 +148,7 @@ impl<'p> Nests<'p> {
             let item = Item::Bounds(r.name.clone(), subst.apply(&r.min), subst.apply(&r.max));
             cx.slots[slot].push(item);
         }
-        self.place_splits(cx, true);
+        self.place_changes(cx, true);
         let mut subst = Substitution::new(&cx.locals);
         let mut conds = vec![];
         for c in s.predicate.iter().flat_map(conjuncts) {
@@ -147,7 +172,7 @@ impl<'p> Nests<'p> {
     pub(super) fn skip(&self, cx: &Emit<'p>, v: &Name, c: &Expr) -> Result<(usize, Item), Error> {
         let s = cx.s;
         let mut locals = cx.locals.clone();
-        let mut slot = |u: &Name| match s.splits.iter().find(|t| t.old == *u && t.outer == *v) {
+        let mut slot = |u: &Name| match s.splits().find(|t| t.old == *u && t.outer == *v) {
             Some(t) => {
                 locals.insert(u.clone(), self.base_expr(s, t));
                 self.slot_of(cx, v).max(self.bounds_slot(cx, u))
@@ -163,27 +188,61 @@ impl<'p> Nests<'p> {
         Ok((at, Item::Skip(Substitution::new(&locals).apply(c))))
     }
 
-    /// Block origins and tails of the splits of reduction variables, or of pure ones.
-    pub(super) fn place_splits(&self, cx: &mut Emit<'p>, reduction: bool) {
+    /// Block origins, parts of fused loops, and tails of the changes of reduction variables, or of pure ones.
+    pub(super) fn place_changes(&self, cx: &mut Emit<'p>, reduction: bool) {
         let s = cx.s;
-        let chosen = |t: &&Split| s.rvars.iter().any(|r| r.name == origin(s, &t.old)) == reduction;
-        // A split made later is of a product of an earlier one, whose origin needs it: latest first.
-        for t in s.splits.iter().rev().filter(chosen) {
-            let slot = self.slot_of(cx, &t.outer).max(self.bounds_slot(cx, &t.old));
-            let (min, max) = cx.bounds[&t.old].clone();
-            let mut value = add(&mul(&self.local_expr(s, &t.outer), &t.factor), &min);
-            if t.tail == Tail::ShiftInwards && !self.divides(s, t, &min, &max) {
-                let last = offset(&sub(&max, &t.factor), 1);
-                value = linear::max(&linear::min(&value, &last), &min);
+        let chosen =
+            |n: &Name| s.origins(n).iter().any(|o| s.rvars.iter().any(|r| r.name == *o)) == reduction;
+        // A change made later is of what an earlier one made, whose value needs it: latest first.
+        for c in s.changes.iter().rev().filter(|c| chosen(c.before()[0])) {
+            match c {
+                Change::Split(t) => self.place_base(cx, t),
+                Change::Fuse(t) => self.place_parts(cx, t),
+                Change::Rename { .. } => {}
             }
-            let name = self.full_name(s, &format!("{}.base", t.old));
-            cx.slots[slot].push(Item::Let(name, value));
         }
-        for t in s.splits.iter().filter(chosen).filter(|t| !rounds_region(s, t)) {
+        for t in s.splits().filter(|t| chosen(&t.old)).filter(|t| !rounds_region(s, t)) {
             let slot = self.slot_of(cx, &t.old).max(self.bounds_slot(cx, &t.old));
             let (_, max) = cx.bounds[&t.old].clone();
             cx.slots[slot].push(Item::Tail(cx.locals[&t.old].clone(), max));
         }
+        for c in s.changes.iter().filter(|c| chosen(c.before()[0])) {
+            // Behind the tails of the fused loop: it counts on them.
+            let Change::Fuse(t) = c else { continue };
+            let max = cx.interval(&t.outer).max;
+            let slot = self.slot_of(cx, &t.fused);
+            cx.slots[slot].push(Item::Known(cx.locals[&t.outer].le(&max)));
+        }
+    }
+
+    /// `f.s<k>.<old>.base`, the origin of the present block.
+    fn place_base(&self, cx: &mut Emit<'p>, t: &Split) {
+        let s = cx.s;
+        let slot = self.slot_of(cx, &t.outer).max(self.bounds_slot(cx, &t.old));
+        let (min, max) = cx.bounds[&t.old].clone();
+        let mut value = add(&mul(&self.local_expr(s, &t.outer), &t.factor), &min);
+        if t.tail == Tail::ShiftInwards && !self.divides(s, t, &min, &max) {
+            let last = offset(&sub(&max, &t.factor), 1);
+            value = linear::max(&linear::min(&value, &last), &min);
+        }
+        let name = self.full_name(s, &format!("{}.base", t.old));
+        cx.slots[slot].push(Item::Let(name, value));
+    }
+
+    /// The two variables that a fused loop counts.
+    fn place_parts(&self, cx: &mut Emit<'p>, t: &Fuse) {
+        let s = cx.s;
+        let slot = self.slot_of(cx, &t.inner);
+        let (inner, outer) = (cx.interval(&t.inner), cx.interval(&t.outer));
+        let (fused, n) = (self.local_expr(s, &t.fused), inner.extent());
+        let last = offset(&add(&inner.min, &n), -1);
+        let value = add(&linear::modulo(&fused, &n), &inner.min);
+        let known = [inner.min.le(&cx.locals[&t.inner]), cx.locals[&t.inner].le(&last)];
+        cx.slots[slot].push(Item::Let(self.full_name(s, &t.inner), value));
+        cx.slots[slot].extend(known.map(Item::Known));
+        let value = add(&linear::div(&fused, &n), &outer.min);
+        cx.slots[slot].push(Item::Let(self.full_name(s, &t.outer), value));
+        cx.slots[slot].push(Item::Known(outer.min.le(&cx.locals[&t.outer])));
     }
 
     /// Is the extent known to be a multiple of the factor?
@@ -196,20 +255,18 @@ impl<'p> Nests<'p> {
     /// The first slot in which a local name has a value.
     pub(super) fn slot_of(&self, cx: &Emit, name: &Name) -> usize {
         let s = cx.s;
-        if let Some(t) = s.splits.iter().find(|t| t.old == *name) {
-            return self
-                .slot_of(cx, &t.outer)
-                .max(self.slot_of(cx, &t.inner))
-                .max(self.bounds_slot(cx, name));
+        if let Some(c) = s.replaced(name) {
+            let after = c.after().into_iter().map(|n| self.slot_of(cx, n)).max();
+            return after.unwrap_or(0).max(self.bounds_slot(cx, name));
         }
         s.dims.iter().position(|d| d.name == *name).map_or(0, |i| s.dims.len() - i)
     }
 
     /// The first slot in which the bounds of a local name have values.
     pub(super) fn bounds_slot(&self, cx: &Emit, name: &Name) -> usize {
-        let r = origin(cx.s, name);
-        let Some(r) = cx.s.rvars.iter().find(|v| v.name == r) else { return 0 };
-        let deps = variables(&r.min).into_iter().chain(variables(&r.max));
+        let from = cx.s.origins(name);
+        let bounded = cx.s.rvars.iter().filter(|r| from.contains(&r.name));
+        let deps = bounded.flat_map(|r| variables(&r.min).into_iter().chain(variables(&r.max)));
         deps.map(|v| self.slot_of(cx, &v)).max().unwrap_or(0)
     }
 }
@@ -217,16 +274,15 @@ impl<'p> Nests<'p> {
 /// Does the split need no guard, because the region is rounded up to whole blocks of it or a split around it has one? A
 /// RoundUp of a block's inside does not grow the region: it is guarded, unless the factors divide.
 pub(super) fn rounds_region(s: &Stage, t: &Split) -> bool {
-    let inner = |n: &Name| s.splits.iter().any(|u| u.inner == *n);
-    let parent = |n: &Name| s.splits.iter().find(|u| u.outer == *n).map(|u| u.old.clone());
-    let mut name = t.old.clone();
-    while !inner(&name) {
-        match parent(&name) {
-            Some(p) => name = p,
-            None => return t.tail == Tail::RoundUp,
+    let mut name = &t.old;
+    while let Some(c) = s.made(name) {
+        match c {
+            Change::Split(u) if u.outer == *name => name = &u.old,
+            Change::Rename { old, .. } => name = old,
+            Change::Split(_) | Change::Fuse(_) => return false,
         }
     }
-    false
+    t.tail == Tail::RoundUp
 }
 
 /// The parts of a conjunction.
