@@ -115,6 +115,16 @@ pub enum Directive {
     FoldStorage { var: Name, factor: u32 },
     /// The required minimum is rounded down and the extent up to a multiple of this constant in dimension `var`.
     AlignBounds { var: Name, modulus: u32 },
+    /// The region in dimension `var` is exactly `extent` coordinates from `min`, or from the required minimum if none is given:
+    /// constants or parameters, which make loop bounds constant. What is required must lie inside; that is checked at run
+    /// time at root, and must be provable further in. For an output the buffer must have that extent.
+    Bound { var: Name, min: Option<Expr>, extent: Expr },
+    /// What the auto-scheduler may assume of the region in dimension `var`. Changes no code.
+    Estimate { var: Name, min: i32, extent: i32 },
+    /// The storage of an intermediate in dimension `var` is rounded up to a multiple of this constant.
+    AlignStorage { var: Name, modulus: u32 },
+    /// The dimensions of an intermediate's storage, fastest first; all of them.
+    ReorderStorage(Vec<Name>),
     /// Where and how intermediate values lie.
     StoreIn(Memory),
     /// An output that is computed inside a consumer's nest: every point of the domain is also stored to the output
@@ -266,6 +276,26 @@ impl StageHandle<'_> {
     /// See [`Directive::AlignBounds`].
     pub fn align_bounds(self, var: &str, modulus: u32) -> Self {
         self.push(Directive::AlignBounds { var: var.into(), modulus })
+    }
+    /// See [`Directive::Bound`].
+    pub fn bound(self, var: &str, min: impl Into<Expr>, extent: impl Into<Expr>) -> Self {
+        self.push(Directive::Bound { var: var.into(), min: Some(min.into()), extent: extent.into() })
+    }
+    /// See [`Directive::Bound`].
+    pub fn bound_extent(self, var: &str, extent: impl Into<Expr>) -> Self {
+        self.push(Directive::Bound { var: var.into(), min: None, extent: extent.into() })
+    }
+    /// See [`Directive::Estimate`].
+    pub fn set_estimate(self, var: &str, min: i32, extent: i32) -> Self {
+        self.push(Directive::Estimate { var: var.into(), min, extent })
+    }
+    /// See [`Directive::AlignStorage`].
+    pub fn align_storage(self, var: &str, modulus: u32) -> Self {
+        self.push(Directive::AlignStorage { var: var.into(), modulus })
+    }
+    /// See [`Directive::ReorderStorage`].
+    pub fn reorder_storage(self, vars: &[&str]) -> Self {
+        self.push(Directive::ReorderStorage(vars.iter().map(|&v| v.into()).collect()))
     }
     /// See [`Directive::StoreIn`].
     pub fn store_in(self, memory: Memory) -> Self {

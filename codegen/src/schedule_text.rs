@@ -118,6 +118,25 @@ fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
         "store_at" => Directive::StoreAt(level(lexer)?),
         "fold_storage" => Directive::FoldStorage { var: before_comma(lexer)?, factor: lexer.unsigned()? },
         "align_bounds" => Directive::AlignBounds { var: before_comma(lexer)?, modulus: lexer.unsigned()? },
+        "bound" => {
+            let var = before_comma(lexer)?;
+            let min = expr::parse(lexer, NamesAre::Parameters, Some(ScalarType::I32))?;
+            lexer.expect(",")?;
+            let extent = expr::parse(lexer, NamesAre::Parameters, Some(ScalarType::I32))?;
+            Directive::Bound { var, min: Some(min), extent }
+        }
+        "bound_extent" => {
+            let var = before_comma(lexer)?;
+            let extent = expr::parse(lexer, NamesAre::Parameters, Some(ScalarType::I32))?;
+            Directive::Bound { var, min: None, extent }
+        }
+        "set_estimate" => {
+            let (var, min) = (before_comma(lexer)?, lexer.signed()?);
+            lexer.expect(",")?;
+            Directive::Estimate { var, min, extent: lexer.signed()? }
+        }
+        "align_storage" => Directive::AlignStorage { var: before_comma(lexer)?, modulus: lexer.unsigned()? },
+        "reorder_storage" => Directive::ReorderStorage(names(lexer)?),
         "store_in" => Directive::StoreIn(memory(lexer)?),
         "non_temporal" => Directive::NonTemporal(expr::parse(lexer, NamesAre::Parameters, None)?),
         "in_place_of" => Directive::InPlaceOf(lexer.name()?),

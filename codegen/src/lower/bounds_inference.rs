@@ -71,6 +71,7 @@ impl Nests<'_> {
         };
         let names: Vec<Name> = f.func.vars.iter().map(|v| v.0.clone()).collect();
         for (i, v) in names.iter().enumerate() {
+            self.bound(func, level, i, &mut dims[i], &format!("{prefix}.{v}"))?;
             self.round(func, level, i, &mut dims[i], &format!("{prefix}.{v}"));
         }
         for (d, v) in dims.iter_mut().zip(names) {

@@ -66,6 +66,8 @@ pub struct Nests<'p> {
     pub own: FxHashMap<Name, Vec<Interval>>,
     /// Outputs each of whose points is computed once.
     pub once: FxHashSet<Name>,
+    /// What [`super::bound`] counts on.
+    pub bound_checks: Vec<Stmt>,
     /// Loops and gates, outermost first.
     pub around: Vec<Around>,
     /// Lets of the levels being opened.
@@ -95,6 +97,7 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
         storage: FxHashMap::default(),
         own: FxHashMap::default(),
         once: FxHashSet::default(),
+        bound_checks: vec![],
         around: vec![],
         pending: vec![],
         opened: FxHashMap::default(),
@@ -164,6 +167,7 @@ impl<'p> Nests<'p> {
             if *level == Level::Root {
                 checks = self.input_checks()?;
                 checks.extend(self.sink_checks()?);
+                checks.extend(self.take_bound_checks()?);
             }
             let lets = self.pending.pop().unwrap_or_default();
             self.opened.insert(level.clone(), lets);

@@ -36,6 +36,10 @@ pub struct Intermediate {
     pub memory: Memory,
     /// Circular storage per dimension: the coordinate modulo this.
     pub fold: Vec<Option<u32>>,
+    /// The storage has a multiple of this many coordinates, per dimension.
+    pub pad: Vec<Option<u32>>,
+    /// Dimensions, fastest first.
+    pub order: Vec<usize>,
     /// The storage starts as zeros.
     pub zeroed: bool,
 }
@@ -137,25 +141,28 @@ impl Flatten<'_> {
             lets.push((name, e));
             var
         };
-        let mut dims = vec![];
+        let mut dims: Vec<Option<Dim>> = vec![None; region.len()];
         let mut pitch = Expr::int(Type::I64, 1);
-        for (d, (min, extent)) in region.iter().enumerate() {
-            let fold = store.fold.get(d).copied().flatten();
+        for (i, &d) in store.order.iter().enumerate() {
+            let (min, extent) = &region[d];
+            let (fold, pad) = (store.fold[d], store.pad[d].map(i64::from));
             let min = bind(format!("{func}.min.{d}"), simplify_index(&self.expr(min)));
-            dims.push(Dim { min: fold.is_none().then_some(min), fold, pitch: pitch.clone() });
+            dims[d] = Some(Dim { min: fold.is_none().then_some(min), fold, pitch: pitch.clone() });
             let extent = match fold {
                 Some(n) => Expr::int(Type::I64, n as i64),
                 None => self.expr(extent).cast(ScalarType::I64),
             };
+            let extent = pad.map_or(extent.clone(), |n| round_up(&extent, n));
+            let next = store.order.get(i + 1);
             // The first dimension of more than one element is the dense one.
-            pitch = if pitch.as_int() == Some(1) && d + 1 < region.len() {
-                bind(format!("{func}.pitch.{}", d + 1), first_pitch(&extent, store))
-            } else {
-                let total = simplify_index(&(pitch * extent));
-                let what = if d + 1 == region.len() { "size".into() } else { format!("pitch.{}", d + 1) };
-                bind(format!("{func}.{what}"), total)
+            let total = match next {
+                Some(_) if pitch.as_int() == Some(1) => first_pitch(&extent, store, pad),
+                _ => simplify_index(&(pitch * extent)),
             };
+            let what = next.map_or("size".to_string(), |d| format!("pitch.{d}"));
+            pitch = bind(format!("{func}.{what}"), total);
         }
+        let dims = dims.into_iter().flatten().collect();
         let outer = self.scope.insert(func.clone(), dims);
         self.memo.clear();
         let mut s = self.stmt(body);
@@ -256,18 +263,27 @@ fn clobbers((buffer, index): &(Name, Expr), alias: Option<Name>, value: &Expr) -
 
 /// `extent` elements rounded up to [`PITCH`], and on the heap away from multiples of 4096 bytes; 1 if there is one element: then
 /// the next dimension takes its place.
-fn first_pitch(extent: &Expr, store: &Intermediate) -> Expr {
+fn first_pitch(extent: &Expr, store: &Intermediate, pad: Option<i64>) -> Expr {
     if simplify_index(extent).as_int() == Some(1) {
         return Expr::int(Type::I64, 1);
     }
-    let rounded = simplify_index(&((extent.clone() + (PITCH - 1)) / PITCH * PITCH));
+    let rounded = round_up(extent, pad.map_or(PITCH, |n| PITCH / gcd(PITCH, n) * n));
     let page = 4096 / store.types.iter().map(|t| t.bytes()).max().unwrap_or(1) as i64;
-    if store.memory != Memory::Heap {
+    if store.memory != Memory::Heap || pad.is_some() {
         return rounded;
     }
     let conflict = (&rounded % page).eq_(Expr::int(Type::I64, 0));
     let skew = Expr::select(conflict, Expr::int(Type::I64, PITCH), Expr::int(Type::I64, 0));
     simplify_index(&(rounded + skew))
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The next multiple of `n`.
+fn round_up(extent: &Expr, n: i64) -> Expr {
+    simplify_index(&((extent.clone() + (n - 1)) / n * n))
 }
 
 /// Index of tuple element `k` of an input or output.

@@ -15,6 +15,7 @@
 pub mod algebra;
 pub mod allocation_bounds;
 pub mod apply_schedule;
+pub mod bound;
 pub mod bounds_inference;
 pub mod build_nests;
 pub mod expand_math;
@@ -150,8 +151,14 @@ fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> 
         let name = &f.func.name;
         let types = f.func.types();
         if let Some(s) = storage.get(name) {
-            let intermediate =
-                Intermediate { types: types.clone(), memory: s.memory, fold: f.fold.clone(), zeroed: false };
+            let intermediate = Intermediate {
+                types: types.clone(),
+                memory: s.memory,
+                fold: f.fold.clone(),
+                pad: f.pad.clone(),
+                order: f.storage_order.clone(),
+                zeroed: false,
+            };
             env.funcs.insert(name.clone(), intermediate);
         }
         if let Some(o) = &f.output {

@@ -158,6 +158,14 @@ pub struct FuncPlan {
     pub fold: Vec<Option<u32>>,
     /// Alignment of the region per dimension.
     pub align: Vec<Option<u32>>,
+    /// The region per dimension, where the schedule says it.
+    pub bound: Vec<Option<Bound>>,
+    /// The storage's extent is a multiple of this, per dimension.
+    pub pad: Vec<Option<u32>>,
+    /// Dimensions of the storage, fastest first.
+    pub storage_order: Vec<usize>,
+    /// What the region probably is, per dimension: `(min, extent)`.
+    pub estimates: Vec<Option<(i32, i32)>>,
     /// Where intermediate values are kept, if said.
     pub memory: Option<Memory>,
     /// The output that it is.
@@ -170,6 +178,40 @@ pub struct FuncPlan {
     pub in_place_of: Option<Name>,
     /// The Func whose update was factored, for an rfactor intermediate.
     pub partial_of: Option<Name>,
+}
+
+/// A region that the schedule says.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// First coordinate, or that which is required.
+    pub min: Option<Expr>,
+    /// Number of coordinates.
+    pub extent: Expr,
+}
+
+impl FuncPlan {
+    /// A Func without directives: computed and stored at root.
+    pub fn new(func: Func, stages: Vec<Stage>) -> FuncPlan {
+        let n = func.vars.len();
+        FuncPlan {
+            func,
+            stages,
+            compute: Level::Root,
+            store: Level::Root,
+            fold: vec![None; n],
+            align: vec![None; n],
+            bound: vec![None; n],
+            pad: vec![None; n],
+            storage_order: (0..n).collect(),
+            estimates: vec![None; n],
+            memory: None,
+            output: None,
+            sink: false,
+            non_temporal: None,
+            in_place_of: None,
+            partial_of: None,
+        }
+    }
 }
 
 /// Everything that is computed, producers first.

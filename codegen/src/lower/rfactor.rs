@@ -14,7 +14,7 @@ use super::apply_schedule::pure_stage;
 use super::bounds_inference::points;
 use super::intervals::Interval;
 use super::linear;
-use super::plans::{Bounded, Change, Dim, FuncPlan, Level, Stage, illegal};
+use super::plans::{Bounded, Change, Dim, FuncPlan, Stage, illegal};
 use super::substitute::{Substitution, nodes};
 use super::validate::is_var;
 use crate::error::Error;
@@ -205,21 +205,8 @@ fn intermediate(
             update.dims.push(Dim { name: v.0.clone(), kind: kind_of(&v.0), reduction: false });
         }
     }
-    let n = vars.len();
-    Ok(FuncPlan {
-        stages: vec![pure_stage(&func), update],
-        func,
-        compute: Level::Root,
-        store: Level::Root,
-        fold: vec![None; n],
-        align: vec![None; n],
-        memory: None,
-        output: None,
-        sink: false,
-        non_temporal: None,
-        in_place_of: None,
-        partial_of: Some(f.name.clone()),
-    })
+    let stages = vec![pure_stage(&func), update];
+    Ok(FuncPlan { partial_of: Some(f.name.clone()), ..FuncPlan::new(func, stages) })
 }
 
 /// `f(x) = f(x) op into(x, k)` over the kept variables.

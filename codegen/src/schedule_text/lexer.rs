@@ -109,6 +109,17 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Reads an i32.
+    pub fn signed(&mut self) -> Result<i32, String> {
+        let negative = self.accept("-");
+        let Token::Int(v) = self.token else {
+            return Err(format!("expected a number, not {}", self.describe()));
+        };
+        let v = i32::try_from(if negative { -v } else { v }).map_err(|_| "not an i32".to_string())?;
+        self.advance();
+        Ok(v)
+    }
+
     /// The next token for a message.
     pub fn describe(&self) -> String {
         match self.token {

@@ -95,6 +95,14 @@ fn directive() -> impl Strategy<Value = Directive> {
         level().prop_map(StoreAt),
         (n(), any::<u32>()).prop_map(|(var, factor)| FoldStorage { var, factor }),
         (n(), any::<u32>()).prop_map(|(var, modulus)| AlignBounds { var, modulus }),
+        (n(), any::<bool>(), integer(false), integer(false)).prop_map(|(var, m, min, extent)| Bound {
+            var,
+            min: m.then_some(min),
+            extent
+        }),
+        (n(), any::<i32>(), any::<i32>()).prop_map(|(var, min, extent)| Estimate { var, min, extent }),
+        (n(), any::<u32>()).prop_map(|(var, modulus)| AlignStorage { var, modulus }),
+        prop::collection::vec(n(), 0..4).prop_map(ReorderStorage),
         prop::sample::select(vec![Memory::Heap, Memory::Stack, Memory::Register]).prop_map(StoreIn),
         integer(false).prop_map(NonTemporal),
         n().prop_map(InPlaceOf),

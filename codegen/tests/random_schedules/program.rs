@@ -9,7 +9,7 @@ use sumsq_codegen::{Expr, Func, Input, Name, Pipeline, RDom, ScalarType, Schedul
 const TYPES: [ScalarType; 5] =
     [ScalarType::U8, ScalarType::I16, ScalarType::I32, ScalarType::F32, ScalarType::F64];
 /// Bins of a histogram.
-const BINS: i64 = 12;
+pub const BINS: i64 = 12;
 
 /// A program with its schedule and all it needs to run.
 #[derive(Clone)]

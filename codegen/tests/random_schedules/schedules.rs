@@ -1,6 +1,6 @@
 //! Random schedules. Most are legal; those that are not must be refused with a typed error.
 
-use crate::program::Case;
+use crate::program::{BINS, Case};
 use crate::rng::Rng;
 use std::collections::HashMap;
 use sumsq_codegen::func::{Update, calls};
@@ -36,6 +36,7 @@ impl Scheduler<'_> {
         if !output && !self.place(f, &pure) {
             return;
         }
+        self.region(f, &pure, output);
         let vars: Vec<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
         self.stage(&pure, vars, &[], true);
         for (k, u) in f.updates.iter().enumerate() {
@@ -203,6 +204,37 @@ impl Scheduler<'_> {
 }
 
 impl Scheduler<'_> {
+    /// Regions that are what is needed anyway, estimates, and the layout of storage.
+    fn region(&mut self, f: &Func, pure: &StageId, output: bool) {
+        for (d, v) in f.vars.iter().enumerate() {
+            let var = v.0.clone();
+            if self.rng.percent(5) {
+                self.push(pure, Directive::Estimate { var: var.clone(), min: 0, extent: 100 });
+            }
+            let at = self.pipeline.outputs.iter().position(|o| o.func == f.name);
+            let read =
+                self.pipeline.funcs.values().any(|g| stages(g).iter().flatten().any(|e| reads(e, &f.name)));
+            let extent = match at {
+                Some(k) if !read => self.case.extents[k][d] as i32,
+                // Histograms are read inside of their bins only.
+                None if f.vars.len() == 1 => BINS as i32,
+                _ => continue,
+            };
+            if self.rng.percent(10) {
+                let min = self.rng.percent(50).then(|| Expr::from(0));
+                self.push(pure, Directive::Bound { var, min, extent: Expr::from(extent) });
+            }
+        }
+        if !output && f.vars.len() > 1 && self.rng.percent(15) {
+            let names = f.vars.iter().rev().map(|v| v.0.clone()).collect();
+            self.push(pure, Directive::ReorderStorage(names));
+        }
+        if !output && !f.vars.is_empty() && self.rng.percent(10) {
+            let (var, modulus) = (self.rng.pick(&f.vars).0, self.rng.pick(&[3, 8, 64]));
+            self.push(pure, Directive::AlignStorage { var, modulus });
+        }
+    }
+
     /// Fuses two neighbours, or renames a loop. What is made from a loop in `ordered` or `constant` takes its place there.
     fn fuse_or_rename(
         &mut self,

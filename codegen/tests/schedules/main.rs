@@ -7,5 +7,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod loops;
+mod regions;
 mod support;
 mod tails;

@@ -1,10 +1,7 @@
 //! What tail strategies read and write: regions do not depend on how a loop is split.
 
 use crate::common::{bindings, check, pattern};
-use crate::support::refused;
-use sumsq_codegen::backend::HostTarget;
-use sumsq_codegen::compile::Compiled;
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
+use crate::support::{ran, refused};
 use sumsq_codegen::{Expr, Func, Input, Layout, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 
 const I32: ScalarType = ScalarType::I32;
@@ -28,10 +25,7 @@ fn footprint_is_exact(s: &Schedule, w: usize) {
     let p = chain();
     let b = bindings(vec![("in", pattern(&[I32], &[w + 3], 7))], vec![]);
     check(&p, s, &b, &[vec![w]], 0.0);
-    let compiled = Compiled::new(&p, s, &HostTarget::host()).expect("legal");
-    let buffer = |n: usize| Buffer::new(BufferSpec::new(I32, &[n as i32])).expect("memory");
-    let (input, out) = (buffer(w + 2), buffer(w));
-    let e = compiled.run(&Pool::new(1), &[("in", &input), ("out", &out)], &[]).expect_err("one is missing");
+    let e = ran(&p, s, &[w as i32 + 2], &[w as i32]).expect_err("one is missing");
     let last = w + 2;
     assert_eq!(
         e.to_string(),
@@ -85,9 +79,9 @@ fn shift_inwards_recomputes_and_does_not_guard() {
     s.func("out").compute_root();
     s.func("g").compute_root().vectorize("x", 8, Tail::ShiftInwards);
     let b = bindings(vec![("in", pattern(&[I32], &[24], 7))], vec![]);
-    let ran = check(&p, &s, &b, &[vec![21]], 0.0);
+    let done = check(&p, &s, &b, &[vec![21]], 0.0);
     // 23 points in three blocks of 8.
-    assert_eq!(ran.stores["g"], 24, "{}", ran.nests);
+    assert_eq!(done.stores["g"], 24, "{}", done.nests);
 }
 
 /// A row of output with a pad that nobody may touch: rounding up an output is refused, all else stays inside.

@@ -3,30 +3,17 @@
 use crate::expr::Expr;
 use crate::func::{Func, Pipeline, RVar, Update, Var};
 use crate::lower::linear;
-use crate::lower::plans::{Bounded, Dim, FuncPlan, Level, Stage};
+use crate::lower::plans::{Bounded, Dim, FuncPlan, Stage};
 use crate::lower::rfactor;
 use crate::lower::validate::is_var;
 use crate::schedule::{ForKind, StageId};
 
 /// The loops that a Func has without directives.
 pub fn plan_func(p: &Pipeline, f: &Func) -> FuncPlan {
-    let n = f.vars.len();
     let mut stages = vec![pure_stage(f)];
     stages.extend(f.updates.iter().enumerate().map(|(k, u)| update_stage(f, k + 1, u)));
-    FuncPlan {
-        func: f.clone(),
-        stages,
-        compute: Level::Root,
-        store: Level::Root,
-        fold: vec![None; n],
-        align: vec![None; n],
-        memory: None,
-        output: p.outputs.iter().find(|o| o.func == f.name).cloned(),
-        sink: false,
-        non_temporal: None,
-        in_place_of: None,
-        partial_of: None,
-    }
+    let output = p.outputs.iter().find(|o| o.func == f.name).cloned();
+    FuncPlan { output, ..FuncPlan::new(f.clone(), stages) }
 }
 
 /// Pure definition: the first variable is innermost.

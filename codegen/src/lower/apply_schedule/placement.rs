@@ -2,9 +2,11 @@
 
 use super::loops::find_dim;
 use crate::error::Error;
-use crate::expr::Name;
-use crate::lower::plans::{FuncPlan, Level, illegal};
+use crate::expr::{Expr, ExprKind, Name};
+use crate::lower::plans::{Bound, FuncPlan, Level, illegal};
+use crate::lower::substitute::nodes;
 use crate::schedule::{Directive, ForKind, StageId};
+use crate::types::Type;
 use indexmap::IndexMap;
 
 pub fn place(plan: &mut FuncPlan, d: &Directive, id: &StageId) -> Result<(), Error> {
@@ -44,6 +46,48 @@ pub fn place(plan: &mut FuncPlan, d: &Directive, id: &StageId) -> Result<(), Err
             }
             plan.align[i] = Some(*modulus);
         }
+        Directive::Bound { var, min, extent } => {
+            let text = d.to_string();
+            let i = dim(plan, var, "bound")?;
+            for e in min.iter().chain([extent]) {
+                i32_of_parameters(e).map_err(|rule| illegal(id, text.clone(), rule))?;
+            }
+            if extent.as_int().is_some_and(|n| n < 1) {
+                return Err(illegal(id, text, "the extent must be at least 1"));
+            }
+            plan.bound[i] = Some(Bound { min: min.clone(), extent: extent.clone() });
+        }
+        Directive::Estimate { var, min, extent } => {
+            let i = dim(plan, var, "set_estimate")?;
+            if *extent < 1 {
+                return Err(illegal(id, d.to_string(), "the extent must be at least 1"));
+            }
+            plan.estimates[i] = Some((*min, *extent));
+        }
+        Directive::AlignStorage { .. } | Directive::ReorderStorage(_) if plan.output.is_some() => {
+            return Err(illegal(id, d.to_string(), "an output lies as its buffer does"));
+        }
+        Directive::AlignStorage { var, modulus } => {
+            let i = dim(plan, var, "align_storage")?;
+            if *modulus == 0 || *modulus > 1 << 20 {
+                return Err(illegal(id, d.to_string(), "the modulus must be in 1..=2^20"));
+            }
+            plan.pad[i] = Some(*modulus);
+        }
+        Directive::ReorderStorage(vars) => {
+            let mut order = vec![];
+            for v in vars {
+                let i = dim(plan, v, "reorder_storage")?;
+                if order.contains(&i) {
+                    return Err(illegal(id, d.to_string(), format!("{v} is named twice")));
+                }
+                order.push(i);
+            }
+            if order.len() != plan.func.vars.len() {
+                return Err(illegal(id, d.to_string(), "name all dimensions, fastest first"));
+            }
+            plan.storage_order = order;
+        }
         Directive::StoreIn(m) => plan.memory = Some(*m),
         Directive::Sink | Directive::NonTemporal(_) | Directive::InPlaceOf(_) if plan.output.is_none() => {
             return Err(illegal(id, format!("{d:?}"), "only an output has an output buffer"));
@@ -64,10 +108,23 @@ pub fn default_placement(plan: &mut FuncPlan) -> Result<(), Error> {
     if plan.compute != Level::Root && plan.output.is_some() && !plan.sink {
         return Err(illegal(id, "compute_at", "an output computed in a consumer's nest needs `sink`"));
     }
+    if let (true, Some(d)) = (plan.sink, plan.bound.iter().position(Option::is_some)) {
+        let text = format!("bound({})", plan.func.vars[d].0);
+        return Err(illegal(id, text, "a sink covers what its consumer needs"));
+    }
     if plan.sink && plan.compute == Level::Root {
         return Err(illegal(id, "sink", "needs compute_at; an output at root is stored anyway"));
     }
     Ok(())
+}
+
+/// Is `e` an i32 made of constants and parameters?
+pub fn i32_of_parameters(e: &Expr) -> Result<(), String> {
+    let other = |e: &&Expr| matches!(e.kind(), ExprKind::Var(_) | ExprKind::Call { .. });
+    match e.ty() == Type::I32 && !nodes([e]).iter().any(other) {
+        true => Ok(()),
+        false => Err(format!("{e} is no i32 made of constants and parameters")),
+    }
 }
 
 /// Every level names an existing loop of a computed Func.
