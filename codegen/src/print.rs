@@ -365,6 +365,19 @@ fn stmt(f: &mut Formatter<'_>, s: &Stmt, pad: usize, last: bool) -> fmt::Result 
             f.write_str(if *non_temporal { " streaming" } else { "" })?;
             writeln!(f)
         }
+        Stmt::Accumulate { buffer, op, index, value, predicate } => {
+            let roots: Vec<&Expr> = [index, value].into_iter().chain(predicate).collect();
+            let n = shared(f, pad, &roots)?;
+            write!(f, "{p}atomic {} {buffer}[", word(*op))?;
+            node(f, index, &n, 0)?;
+            f.write_str("], ")?;
+            node(f, value, &n, 0)?;
+            if let Some(c) = predicate {
+                f.write_str(" if ")?;
+                node(f, c, &n, 0)?;
+            }
+            writeln!(f)
+        }
     }
 }
 
@@ -401,7 +414,13 @@ fn provide(
     let out = if *to == Target::Output { ".out" } else { "" };
     write!(f, "{}{func}{out}(", Pad(pad))?;
     list(f, args, &n)?;
-    f.write_str(") = ")?;
+    match to {
+        Target::Atomic(ops) => {
+            let ops: Vec<&str> = ops.iter().map(|op| word(*op)).collect();
+            write!(f, ") = atomic {} ", ops.join(", "))?;
+        }
+        Target::Intermediate | Target::Output => f.write_str(") = ")?,
+    }
     if let [v] = values {
         node(f, v, &n, 0)?;
     } else {
@@ -475,6 +494,7 @@ impl Display for Directive {
                 write!(f, "into {into})")
             }
             Directive::SkipUnless { var, cond } => write!(f, "skip_unless({var}, {cond})"),
+            Directive::Atomic => f.write_str("atomic"),
             Directive::Relaxed => f.write_str("relaxed"),
             Directive::Inline => f.write_str("inline"),
             Directive::ComputeRoot => f.write_str("compute_root"),

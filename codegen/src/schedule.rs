@@ -100,6 +100,10 @@ pub enum Directive {
     /// The author promises that the value there is 0 (maps: 0 is stored if the storage is intermediate) or the
     /// identity (reductions).
     SkipUnless { var: Name, cond: Expr },
+    /// Every element of this update changes in one indivisible step, so that iterations that meet at an element may run in
+    /// parallel or as lanes. On updates `f(a) = f(a) op e`, op in `+ * min max & | ^`; float sums and products must be
+    /// relaxed, too, since their order is then that of the run.
+    Atomic,
     /// Float reassociation, contraction and signed-zero freedom inside this stage.
     Relaxed,
 
@@ -248,6 +252,10 @@ impl StageHandle<'_> {
     /// See [`Directive::SkipUnless`].
     pub fn skip_unless(self, var: &str, cond: Expr) -> Self {
         self.push(Directive::SkipUnless { var: var.into(), cond })
+    }
+    /// See [`Directive::Atomic`].
+    pub fn atomic(self) -> Self {
+        self.push(Directive::Atomic)
     }
     /// See [`Directive::Relaxed`].
     pub fn relaxed(self) -> Self {

@@ -90,6 +90,7 @@ fn update_suffix(lexer: &mut Lexer, word: &str) -> Result<Option<StageId>, Strin
 
 fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
     match word {
+        "atomic" => return Ok(Directive::Atomic),
         "relaxed" => return Ok(Directive::Relaxed),
         "inline" => return Ok(Directive::Inline),
         "compute_root" => return Ok(Directive::ComputeRoot),

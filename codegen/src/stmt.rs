@@ -8,7 +8,7 @@
 //! Evaluation: statements of a block in order; `Let` binds a scalar for the body; a `Parallel` loop runs its
 //! iterations in any order on any worker.
 
-use crate::expr::{Expr, Name};
+use crate::expr::{BinaryOp, Expr, Name};
 use crate::schedule::{ForKind, Memory, StageId};
 use crate::types::ScalarType;
 
@@ -47,6 +47,9 @@ pub enum Stmt {
         aligned: bool,
         non_temporal: bool,
     },
+    /// After flattening: `buffer[index] = buffer[index] op value` in lanes whose predicate holds, each lane in one indivisible
+    /// step, so that other iterations may update the same element meanwhile.
+    Accumulate { buffer: Name, op: BinaryOp, index: Expr, value: Expr, predicate: Option<Expr> },
 }
 
 /// Where a `Provide` goes.
@@ -56,6 +59,9 @@ pub enum Target {
     Intermediate,
     /// The output buffer.
     Output,
+    /// Wherever the Func's values are: `f(args) = f(args) op value` with this operator per tuple element, in one indivisible
+    /// step for each.
+    Atomic(Vec<BinaryOp>),
 }
 
 /// Kind of an argument slot of a compiled function.

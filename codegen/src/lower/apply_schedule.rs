@@ -61,7 +61,7 @@ pub fn apply_schedule(
             for d in schedule.stages.get(&id).into_iter().flatten() {
                 made.extend(apply(&mut plan, k, d)?);
             }
-            check_loops(&plan.stages[k])?;
+            check_loops(&plan.stages[k], &plan.func.types())?;
         }
         default_placement(&mut plan)?;
         for m in &made {
@@ -147,6 +147,10 @@ fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan
             let cond = if cond.ty() == Type::BOOL { cond.clone() } else { cond.ne_(zero) };
             plan.stages[k].skips.push((var.clone(), cond));
         }
+        Directive::Atomic if k == 0 => {
+            return Err(illegal(&id, "atomic", "a pure definition has nothing to update"));
+        }
+        Directive::Atomic => plan.stages[k].atomic = true,
         Directive::Relaxed => plan.stages[k].relaxed = true,
         _ if k > 0 => {
             return Err(illegal(

@@ -17,7 +17,7 @@
 
 use super::rewrite::{Memo, any, block, map_children, rewrite};
 use super::simplify::simplify_index;
-use crate::expr::{Expr, ExprKind, Name};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::func::Layout;
 use crate::schedule::Memory;
 use crate::stmt::{Stmt, Target};
@@ -188,7 +188,7 @@ impl Flatten<'_> {
         let mut values: Vec<Expr> = values.iter().map(|v| self.expr(v)).collect();
         let args: Vec<Expr> = args.iter().map(|a| self.expr(a)).collect();
         let external = match to {
-            Target::Intermediate if self.scope.contains_key(func) => None,
+            Target::Intermediate | Target::Atomic(_) if self.scope.contains_key(func) => None,
             _ => self.env.outputs.get(func),
         };
         let targets: Vec<(Name, Expr)> = (0..values.len())
@@ -197,6 +197,12 @@ impl Flatten<'_> {
                 None => (format!("{func}.{k}").into(), self.scoped_index(func, &args)),
             })
             .collect();
+        if let Target::Atomic(ops) = to {
+            let update = |(((buffer, index), value), op): (((Name, Expr), Expr), &BinaryOp)| {
+                Stmt::Accumulate { buffer, op: *op, index, value, predicate: None }
+            };
+            return block(targets.into_iter().zip(values).zip(ops).map(update).collect());
+        }
         let alias = external.and_then(|x| self.env.inputs.get(x.alias.as_ref()?));
         let mut lets = vec![];
         if (1..values.len())

@@ -15,6 +15,7 @@
 pub mod algebra;
 pub mod allocation_bounds;
 pub mod apply_schedule;
+pub mod associative;
 pub mod bound;
 pub mod bounds_inference;
 pub mod build_nests;

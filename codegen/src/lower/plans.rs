@@ -1,7 +1,8 @@
 //! What is computed, and the loops of each stage: the result of [`super::apply_schedule`].
 
+use super::associative::Reduction;
 use crate::error::Error;
-use crate::expr::{BinaryOp, Expr, Name};
+use crate::expr::{Expr, Name};
 use crate::func::{Func, Output, Pipeline};
 use crate::schedule::{ForKind, LoopLevel, Memory, StageId, Tail};
 use indexmap::IndexMap;
@@ -130,8 +131,12 @@ pub struct Stage {
     /// Coordinates of the space that the stage iterates over (design B2, S1): pure variables, or for a
     /// reduction those of its domain.
     pub coords: Vec<Name>,
-    /// The operators, if this is an associative update `f(args) = f(args) op e`.
-    pub ops: Option<Vec<BinaryOp>>,
+    /// Its form, if this is an associative update.
+    pub reduction: Option<Reduction>,
+    /// The directive that changed the order of its reduction variables, if one did.
+    pub reordered: Option<String>,
+    /// Each element is updated in one indivisible step.
+    pub atomic: bool,
 }
 
 /// Where something happens.

@@ -139,6 +139,13 @@ pub fn map_children(s: &Stmt, f: &mut impl FnMut(&Expr) -> Expr, g: &mut impl Fn
             aligned: *aligned,
             non_temporal: *non_temporal,
         },
+        Stmt::Accumulate { buffer, op, index, value, predicate } => Stmt::Accumulate {
+            buffer: buffer.clone(),
+            op: *op,
+            index: f(index),
+            value: f(value),
+            predicate: predicate.as_ref().map(f),
+        },
     }
 }
 
@@ -158,7 +165,7 @@ pub fn visit_stmts<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Stmt)) {
                 visit_stmts(o, f);
             }
         }
-        Stmt::Assert { .. } | Stmt::Provide { .. } | Stmt::Store { .. } => {}
+        Stmt::Assert { .. } | Stmt::Provide { .. } | Stmt::Store { .. } | Stmt::Accumulate { .. } => {}
     }
 }
 
@@ -182,7 +189,7 @@ pub fn own_exprs<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Expr)) {
         }),
         Stmt::Provide { args, values, .. } => args.iter().chain(values).for_each(f),
         Stmt::Allocate { extent, .. } => f(extent),
-        Stmt::Store { index, value, predicate, .. } => {
+        Stmt::Store { index, value, predicate, .. } | Stmt::Accumulate { index, value, predicate, .. } => {
             f(index);
             f(value);
             predicate.iter().for_each(f);

@@ -6,79 +6,24 @@
 //! into(a, v)  = into(a, v) op e(r, v)        over r
 //! f(x)        = f(x) op into(x, k)           over k
 //! ```
+//! An argmin or argmax is associative, but of equal candidates the first counts: it keeps the outermost loops.
 //! The intermediate keeps the splits of its reduction variables, with `v` in the place of `k`, so that tails are
 //! guarded where they are known. Kinds of loops given before stay with the iterations they were given to: those of
 //! reduction variables go to the intermediate (a kept one to `v`), those of pure variables stay here.
 
 use super::apply_schedule::pure_stage;
+use super::associative::{Reduction, redirect};
 use super::bounds_inference::points;
 use super::intervals::Interval;
 use super::linear;
 use super::plans::{Bounded, Change, Dim, FuncPlan, Stage, illegal};
-use super::substitute::{Substitution, nodes};
+use super::substitute::Substitution;
 use super::validate::is_var;
 use crate::error::Error;
-use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::expr::{Expr, Name};
 use crate::func::{Func, Var};
 use crate::schedule::{ForKind, StageId};
-use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
-
-/// The operator per tuple element, if `f(args) = values` has the form `f(args) op e` with `e` free of `f`, in
-/// either operand order, and `op` is associative and commutative with an identity.
-pub fn associative_ops(f: &Name, args: &[Expr], values: &[Expr]) -> Option<Vec<BinaryOp>> {
-    values.iter().enumerate().map(|(k, v)| split_op(f, args, k, v).map(|x| x.0)).collect()
-}
-
-/// `(op, e)` of tuple element `k`.
-fn split_op(f: &Name, args: &[Expr], k: usize, v: &Expr) -> Option<(BinaryOp, Expr)> {
-    use BinaryOp::*;
-    let ExprKind::Binary(op, a, b) = v.kind() else { return None };
-    let bitwise = matches!(op, And | Or) && !v.ty().scalar.is_float();
-    if !matches!(op, Add | Mul | Min | Max) && !bitwise {
-        return None;
-    }
-    let is_self = |e: &Expr| match e.kind() {
-        ExprKind::Call { name, args: at, value } => name == f && at == args && *value == k,
-        _ => false,
-    };
-    let calls_f =
-        |e: &Expr| nodes([e]).iter().any(|n| matches!(n.kind(), ExprKind::Call { name, .. } if name == f));
-    // The running value may sit anywhere in a chain of one operator: (f + a) + b is f + (a + b) only with
-    // reassociation, so only the two operands of the root count.
-    match (is_self(a), is_self(b)) {
-        (true, false) if !calls_f(b) => Some((*op, b.clone())),
-        (false, true) if !calls_f(a) => Some((*op, a.clone())),
-        _ => None,
-    }
-}
-
-/// `e` with `op identity = e`.
-pub fn identity(op: BinaryOp, ty: ScalarType) -> Expr {
-    let (min, max) = range(ty);
-    match op {
-        BinaryOp::Add | BinaryOp::Or => Expr::constant(ty, 0.0),
-        BinaryOp::Mul => Expr::constant(ty, 1.0),
-        BinaryOp::And => Expr::int(ty, -1),
-        BinaryOp::Min if ty.is_float() => Expr::float(ty, f64::INFINITY),
-        BinaryOp::Max if ty.is_float() => Expr::float(ty, f64::NEG_INFINITY),
-        BinaryOp::Min => Expr::int(ty, max),
-        BinaryOp::Max => Expr::int(ty, min),
-        _ => unreachable!("identity: {op:?} is not an associative operator"),
-    }
-}
-
-/// Smallest and largest value, as the bits an integer constant keeps.
-fn range(ty: ScalarType) -> (i64, i64) {
-    let bits = 8 * ty.bytes() as u32;
-    match (ty, bits) {
-        (ScalarType::Bool, _) => (0, 1),
-        (t, 64) if t.is_signed() => (i64::MIN, i64::MAX),
-        (_, 64) => (0, -1),
-        (t, b) if t.is_signed() => (-(1 << (b - 1)), (1 << (b - 1)) - 1),
-        (_, b) => (0, (1 << b) - 1),
-    }
-}
 
 /// Factors stage `k` of `plan`; the stage then reduces over the kept variables. Returns the intermediate.
 pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name) -> Result<FuncPlan, Error> {
@@ -88,10 +33,9 @@ pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name
         keep.iter().map(|(r, v)| format!("{r} -> {v}")).collect::<Vec<_>>().join(", ")
     );
     let fail = |rule: String| Err(illegal(&stage.id, text.clone(), rule));
-    let Some(ops) = &stage.ops else {
-        return fail(
-            "the update is not an associative reduction (f(a) = f(a) op e, op in + * min max and or)".into(),
-        );
+    let Some(reduction) = &stage.reduction else {
+        let forms = "f(a) = f(a) op e, op in + * min max & | ^, or an argmin or argmax";
+        return fail(format!("the update is not an associative reduction ({forms})"));
     };
     if keep.is_empty() {
         return fail("keeps no variable".into());
@@ -108,13 +52,23 @@ pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name
             return fail(format!("{v} already names a variable of this update"));
         }
     }
+    if !reduction.commutes() && !outermost(stage, keep) {
+        return fail("an argmin or argmax must keep the outermost reduction loops, innermost first".into());
+    }
     let kept: Vec<Bounded> =
         keep.iter().map(|(r, _)| bounds_of(stage, r)).collect::<Option<_>>().ok_or_else(|| {
             illegal(&stage.id, text.clone(), "the bounds of a kept variable depend on a reduction variable")
         })?;
-    let partial = intermediate(plan, k, ops, keep, into)?;
-    plan.stages[k] = merge(plan, k, ops, kept, into);
+    let partial = intermediate(plan, k, reduction, keep, into);
+    plan.stages[k] = merge(plan, k, reduction, kept, into);
     Ok(partial)
+}
+
+/// Are the kept loops all reduction loops from some place outwards, in this order? Then the parts follow each other in
+/// the order of the whole.
+fn outermost(s: &Stage, keep: &[(Name, Name)]) -> bool {
+    let loops: Vec<&Name> = s.dims.iter().filter(|d| d.reduction).map(|d| &d.name).collect();
+    loops.ends_with(&keep.iter().map(|(r, _)| r).collect::<Vec<_>>())
 }
 
 /// Bounds of a reduction loop in terms of pure variables and parameters.
@@ -150,15 +104,14 @@ pub fn blocks(min: &Expr, max: &Expr, factor: &Expr) -> Expr {
 fn intermediate(
     plan: &FuncPlan,
     k: usize,
-    ops: &[BinaryOp],
+    reduction: &Reduction,
     keep: &[(Name, Name)],
     into: &Name,
-) -> Result<FuncPlan, Error> {
+) -> FuncPlan {
     let stage = &plan.stages[k];
     let f = &plan.func;
     let vars: Vec<Var> = f.vars.iter().cloned().chain(keep.iter().map(|(_, v)| Var(v.clone()))).collect();
-    let init = ops.iter().zip(f.types()).map(|(op, ty)| identity(*op, ty)).collect();
-    let func = Func::new(into.clone(), &vars, init);
+    let func = Func::new(into.clone(), &vars, reduction.identity(&f.types()));
 
     let rename: FxHashMap<Name, Name> = keep.iter().cloned().collect();
     let new_name = |n: &Name| rename.get(n).unwrap_or(n).clone();
@@ -170,14 +123,10 @@ fn intermediate(
         .map(|a| subst.apply(a))
         .chain(keep.iter().map(|(_, v)| Expr::var(v.clone())))
         .collect();
-    let mut values = vec![];
-    for (i, v) in stage.values.iter().enumerate() {
-        let Some((op, e)) = split_op(&f.name, &stage.args, i, v) else {
-            return Err(illegal(&stage.id, format!("rfactor into {into}"), "the update is not associative"));
-        };
-        let running = Expr::call(into.clone(), v.ty().scalar, args.clone(), i);
-        values.push(Expr::binary(op, running, subst.apply(&e)));
-    }
+    let at: Vec<Expr> =
+        stage.args.iter().cloned().chain(keep.iter().map(|(_, v)| Expr::var(v.clone()))).collect();
+    let partial = |v: &Expr| redirect(v, &f.name, &stage.args, into, &at);
+    let values = stage.values.iter().map(|v| subst.apply(&partial(v))).collect();
     // Changes of pure variables of the original belong to its loops, not to those of the intermediate.
     let pure_change = |c: &Change| {
         let from = stage.origins(c.before()[0]);
@@ -194,7 +143,9 @@ fn intermediate(
         skips: vec![],
         relaxed: stage.relaxed,
         coords: stage.coords.iter().map(new_name).collect(),
-        ops: Some(ops.to_vec()),
+        reduction: Some(reduction.clone()),
+        reordered: None,
+        atomic: false,
     };
     let kind_of = |v: &Name| {
         let kept = keep.iter().find(|k| k.1 == *v).and_then(|k| stage.dims.iter().find(|d| d.name == k.0));
@@ -206,18 +157,18 @@ fn intermediate(
         }
     }
     let stages = vec![pure_stage(&func), update];
-    Ok(FuncPlan { partial_of: Some(f.name.clone()), ..FuncPlan::new(func, stages) })
+    FuncPlan { partial_of: Some(f.name.clone()), ..FuncPlan::new(func, stages) }
 }
 
 /// `f(x) = f(x) op into(x, k)` over the kept variables.
-fn merge(plan: &FuncPlan, k: usize, ops: &[BinaryOp], kept: Vec<Bounded>, into: &Name) -> Stage {
+fn merge(plan: &FuncPlan, k: usize, reduction: &Reduction, kept: Vec<Bounded>, into: &Name) -> Stage {
     let f = &plan.func;
     let old = &plan.stages[k];
     let args: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
     let at: Vec<Expr> = args.iter().cloned().chain(kept.iter().map(|r| Expr::var(r.name.clone()))).collect();
-    let value = |(i, (op, ty)): (usize, (&BinaryOp, ScalarType))| {
-        let partial = Expr::call(into.clone(), ty, at.clone(), i);
-        Expr::binary(*op, Expr::call(f.name.clone(), ty, args.clone(), i), partial)
+    let types = f.types();
+    let tuple = |name: &Name, at: &[Expr]| -> Vec<Expr> {
+        types.iter().enumerate().map(|(i, &ty)| Expr::call(name.clone(), ty, at.to_vec(), i)).collect()
     };
     let rdim = |r: &Bounded| Dim { name: r.name.clone(), kind: ForKind::Serial, reduction: true };
     let pure_origin = |c: &&Change| f.vars.iter().any(|v| old.origins(c.before()[0]).contains(&v.0));
@@ -231,7 +182,7 @@ fn merge(plan: &FuncPlan, k: usize, ops: &[BinaryOp], kept: Vec<Bounded>, into: 
     }
     Stage {
         id: old.id.clone(),
-        values: ops.iter().zip(f.types()).enumerate().map(value).collect(),
+        values: reduction.combine(&tuple(&f.name, &args), &tuple(into, &at)),
         args,
         predicate: None,
         dims: kept.iter().map(rdim).chain(pure).collect(),
@@ -240,6 +191,8 @@ fn merge(plan: &FuncPlan, k: usize, ops: &[BinaryOp], kept: Vec<Bounded>, into: 
         changes,
         skips: vec![],
         relaxed: old.relaxed,
-        ops: Some(ops.to_vec()),
+        reduction: Some(reduction.clone()),
+        reordered: None,
+        atomic: false,
     }
 }

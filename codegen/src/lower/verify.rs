@@ -97,7 +97,8 @@ impl Verifier {
                 self.scalar(extent, &[ScalarType::I64], "a size")?;
                 self.stmt(body)
             }
-            Stmt::Store { buffer, index, value, predicate, .. } => {
+            Stmt::Store { buffer, index, value, predicate, .. }
+            | Stmt::Accumulate { buffer, index, value, predicate, .. } => {
                 require(flat, || format!("store to {buffer} before flattening"))?;
                 let own = [index, value];
                 own.into_iter().chain(predicate).try_for_each(|e| self.expr(e))?;

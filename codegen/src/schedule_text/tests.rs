@@ -90,7 +90,7 @@ fn directive() -> impl Strategy<Value = Directive> {
         (n(), kind).prop_map(|(var, kind)| Kind { var, kind }),
         (prop::collection::vec((n(), n()), 0..3), n()).prop_map(|(keep, into)| Rfactor { keep, into }),
         (n(), condition()).prop_map(|(var, cond)| SkipUnless { var, cond }),
-        prop::sample::select(vec![Relaxed, Inline, ComputeRoot, Sink]),
+        prop::sample::select(vec![Atomic, Relaxed, Inline, ComputeRoot, Sink]),
         level().prop_map(ComputeAt),
         level().prop_map(StoreAt),
         (n(), any::<u32>()).prop_map(|(var, factor)| FoldStorage { var, factor }),

@@ -194,6 +194,17 @@ impl Machine {
                 self.allocated.extend(outer.map(|o| (buffer.clone(), o)));
                 Ok(())
             }
+            Stmt::Accumulate { buffer, op, index, value, predicate } => {
+                let (index, ty) = (self.eval(index)?, value.ty().scalar);
+                let value = self.eval(value)?;
+                let on = predicate.as_ref().map(|p| self.eval(p)).transpose()?;
+                for l in (0..index.len()).filter(|&l| on.as_ref().is_none_or(|p| p[l] != Value::Int(0))) {
+                    let element = self.flat_element(buffer, index[l].as_int().unwrap_or(0))?;
+                    let old = element.ok_or_else(|| format!("{buffer} is read before it is written"))?;
+                    *element = Some(value::binary(*op, ty, old, lane(&value, l)).map_err(|e| e.0)?);
+                }
+                Ok(())
+            }
             Stmt::Store { buffer, index, value, predicate, .. } => {
                 let (index, value) = (self.eval(index)?, self.eval(value)?);
                 let on = predicate.as_ref().map(|p| self.eval(p)).transpose()?;
@@ -251,6 +262,17 @@ impl Machine {
 
     fn provide(&mut self, func: &Name, args: &[Expr], values: &[Expr], to: &Target) -> Fallible<()> {
         let at: Vec<i64> = args.iter().map(|a| self.scalar(a)).collect::<Fallible<_>>()?;
+        if let Target::Atomic(ops) = to {
+            let here = |k: usize, ty: ScalarType| Expr::call(func.clone(), ty, args.to_vec(), k);
+            let values: Vec<Expr> = values
+                .iter()
+                .zip(ops)
+                .enumerate()
+                .map(|(k, (e, op))| Expr::binary(*op, here(k, e.ty().scalar), e))
+                .collect();
+            let to = if self.realized.contains_key(func) { Target::Intermediate } else { Target::Output };
+            return self.provide(func, args, &values, &to);
+        }
         let values: Vec<Value> = values.iter().map(|v| Ok(self.eval(v)?[0])).collect::<Fallible<_>>()?;
         if *to == Target::Intermediate && self.realized.contains_key(func) {
             let slot = self.slot(func, &at)?;

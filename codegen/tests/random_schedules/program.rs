@@ -83,13 +83,14 @@ impl Builder<'_> {
 
     fn func(&mut self, i: usize) {
         let name = format!("f{i}");
-        let f = match self.rng.below(9) {
+        let f = match self.rng.below(10) {
             0 | 1 => self.pointwise(&name),
             2 | 3 => self.stencil(&name),
             4 => self.local_sum(&name),
             5 => self.histogram(&name),
             6 => self.total(&name),
             7 => self.scan(&name),
+            8 => self.extremum(&name),
             _ => self.updated(&name),
         };
         let f = self.pipeline.func(f);
@@ -191,6 +192,28 @@ impl Builder<'_> {
             self.free_sums.insert(name.into(), (bound, self.size[0] * self.size[1]));
         }
         Func::sum(name, &[], r, terms)
+    }
+
+    /// Where a value is greatest or least over the whole domain, and that value, which repeats.
+    fn extremum(&mut self, name: &str) -> Func {
+        let Some(Callee::Input(input)) = self.callees.first().cloned() else {
+            unreachable!("inputs come first")
+        };
+        let r = RDom::new([
+            (format!("{name}_r"), Expr::from(0), input.extent(0)),
+            (format!("{name}_s"), Expr::from(0), input.extent(1)),
+        ]);
+        let ty = self.rng.pick(&[ScalarType::I32, ScalarType::U8, ScalarType::F32]);
+        let at = [r.var(0), r.var(1)];
+        let value = self.value(ty, &at, 2);
+        let (start, greatest) = (self.rng.range(-5, 5), self.rng.percent(50));
+        let start = Expr::constant(ty, start as f64);
+        let f = Func::new(name, &[], vec![Expr::constant(ty, 99.0), start, Expr::constant(ty, 99.0)]);
+        let old = |k: usize| f.at(&[], k);
+        let better = if greatest { value.gt(old(1)) } else { old(1).gt(&value) };
+        let new = [r.var(0).cast(ty), value, r.var(1).cast(ty)];
+        let values = (0..3).map(|k| Expr::select(&better, &new[k], old(k))).collect();
+        f.update(vec![], values, r)
     }
 
     /// A running sum along y over a fixed range.

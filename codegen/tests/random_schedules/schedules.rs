@@ -103,6 +103,10 @@ impl Scheduler<'_> {
         if total && (exact || self.case.free_sums.contains_key(&f.name)) && self.rng.percent(70) {
             self.rfactor(f, stage);
         } else {
+            let sum = u.values.iter().all(|v| matches!(v.kind(), ExprKind::Binary(..)));
+            if exact && sum && f.vars.len() < 2 && self.rng.percent(50) {
+                self.push(stage, Directive::Atomic);
+            }
             // Another order of a sum in floats gives another sum.
             let free = exact || self.case.free_sums.contains_key(&f.name);
             let ordered: Vec<Name> =

@@ -3,10 +3,12 @@
 #![allow(clippy::cloned_ref_to_slice_refs, reason = "coordinates read better as arrays")]
 
 // Checked memory, shared with the other tests of lowering.
+mod atomics;
 #[allow(dead_code)]
 #[path = "../common/mod.rs"]
 mod common;
 mod loops;
+mod reductions;
 mod regions;
 mod support;
 mod tails;

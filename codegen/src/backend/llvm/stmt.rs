@@ -158,6 +158,9 @@ impl<'f> StmtEmitter<'f> {
                 let flags = StoreFlags { aligned: *aligned, non_temporal: *non_temporal };
                 self.store(buffer, index, value, predicate.as_ref(), flags)
             }
+            Stmt::Accumulate { buffer, op, index, value, predicate } => {
+                self.accumulate(buffer, *op, index, value, predicate.as_ref())
+            }
             Stmt::Let { .. } => Err("lets are handled above".into()),
             Stmt::Realize { func, .. } | Stmt::Provide { func, .. } => {
                 Err(format!("a multi-dimensional statement of {func} was left by lowering"))
@@ -382,7 +385,7 @@ impl<'f> StmtEmitter<'f> {
     pub fn stores_in(&self, s: &Stmt) -> GroupSet {
         let mut set = GroupSet::default();
         for_each_stmt(s, &mut |s| {
-            if let Stmt::Store { buffer, .. } = s {
+            if let Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } = s {
                 let g: Option<Group> = self.exprs.aliasing.group(buffer);
                 set = set.union(g.map(GroupSet::of).unwrap_or_default());
             }

@@ -2,9 +2,9 @@
 
 use crate::expr::Expr;
 use crate::func::{Func, Pipeline, RVar, Update, Var};
+use crate::lower::associative::Reduction;
 use crate::lower::linear;
 use crate::lower::plans::{Bounded, Dim, FuncPlan, Stage};
-use crate::lower::rfactor;
 use crate::lower::validate::is_var;
 use crate::schedule::{ForKind, StageId};
 
@@ -30,7 +30,9 @@ pub fn pure_stage(f: &Func) -> Stage {
         skips: vec![],
         relaxed: false,
         coords: f.vars.iter().map(|v| v.0.clone()).collect(),
-        ops: None,
+        reduction: None,
+        reordered: None,
+        atomic: false,
     }
 }
 
@@ -57,7 +59,9 @@ fn update_stage(f: &Func, stage: usize, u: &Update) -> Stage {
         skips: vec![],
         relaxed: false,
         coords,
-        ops: rfactor::associative_ops(&f.name, &u.args, &u.values),
+        reduction: Reduction::of(&f.name, &u.args, &u.values, u.rdom.predicate.as_ref()),
+        reordered: None,
+        atomic: false,
     }
 }
 

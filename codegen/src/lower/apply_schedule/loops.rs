@@ -4,6 +4,7 @@ use super::races::distinct_points;
 use crate::error::Error;
 use crate::expr::{ExprKind, Name};
 use crate::func::Func;
+use crate::lower::associative::Reduction;
 use crate::lower::plans::{Change, Dim, FuncPlan, Fuse, Split, Stage, illegal};
 use crate::lower::substitute::nodes;
 use crate::schedule::{ForKind, Tail};
@@ -123,13 +124,18 @@ fn reduction_order(s: &Stage, fused: Option<&Fuse>) -> Vec<Name> {
     names.collect()
 }
 
-/// Refuses another order of reduction variables where that changes the result.
-fn keeps_order(s: &Stage, changed: bool, text: String) -> Result<(), Error> {
-    if !changed || s.ops.is_some() || distinct_points(s) {
+/// Refuses another order of reduction variables where that changes the result. Whether the rounding of a float sum matters
+/// is decided when all directives are known.
+fn keeps_order(s: &mut Stage, changed: bool, text: String) -> Result<(), Error> {
+    if !changed || distinct_points(s) {
         return Ok(());
     }
-    let rule = "changes the order of reduction variables of an update that is not an associative reduction";
-    Err(illegal(&s.id, text, rule))
+    if !s.reduction.as_ref().is_some_and(Reduction::commutes) {
+        let rule = "changes the order of reduction variables of an update that does not commute";
+        return Err(illegal(&s.id, text, rule));
+    }
+    s.reordered.get_or_insert(text);
+    Ok(())
 }
 
 /// Puts the named loops, innermost first, in the places they occupied.

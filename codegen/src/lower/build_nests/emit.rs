@@ -4,6 +4,7 @@ use super::slots::{Emit, Item, Mode, rounds_region};
 use super::{Around, Nests, bind};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind};
+use crate::lower::associative::operands;
 use crate::lower::intervals::Interval;
 use crate::lower::linear::{self, add, offset, sub};
 use crate::lower::plans::{Level, illegal};
@@ -218,6 +219,10 @@ impl<'p> Nests<'p> {
         if let Mode::Zero = mode {
             let zeros: Vec<Expr> = cx.s.values.iter().map(|v| Expr::constant(v.ty(), 0.0)).collect();
             return Ok(provide(&zeros, Target::Intermediate));
+        }
+        if let Some(parts) = cx.s.atomic.then(|| operands(func, &cx.s.args, &cx.s.values)).flatten() {
+            let (ops, values): (_, Vec<Expr>) = parts.iter().map(|(op, e)| (*op, subst.apply(e))).unzip();
+            return Ok(provide(&values, Target::Atomic(ops)));
         }
         let values: Vec<Expr> = cx.s.values.iter().map(|v| subst.apply(v)).collect();
         let mut parts = vec![];
