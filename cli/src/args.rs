@@ -4,7 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
-use sumsq::energy::derive::Passes;
+use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::{Backend, Method, Options, Precision, Preconditioner};
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
@@ -86,6 +86,9 @@ pub struct SolverArgs {
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     threads: Option<usize>,
+    /// What residual groups store: in_place, or j, jp, blocks joined by +; `GROUP=...` for one; `ARRAY=recomputed` of a computed array
+    #[arg(long, default_value_t, value_name = "LIST")]
+    materialize: Materialize,
 }
 
 #[derive(Args, Debug)]
@@ -119,6 +122,9 @@ pub struct ShowArgs {
     /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting
     #[arg(long, default_value_t, value_name = "LIST")]
     pub passes: Passes,
+    /// What is stored: as in `solve`
+    #[arg(long, default_value_t, value_name = "LIST")]
+    pub materialize: Materialize,
 }
 
 #[derive(Args, Debug)]
@@ -211,6 +217,7 @@ impl SolverArgs {
                 BackendArg::Cuda => Backend::Cuda,
             },
             threads: self.threads,
+            materialize: self.materialize.clone(),
             ..Options::default()
         }
     }

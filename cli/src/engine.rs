@@ -1,12 +1,11 @@
 //! The one place where the tool calls the solver library.
 
-use crate::args::Stage;
+use crate::args::{ShowArgs, Stage};
 use crate::failure::{Failure, warn};
 use std::path::Path;
 use sumsq::check::{Certificate, CheckError};
 use sumsq::codegen::backend::HostTarget;
 use sumsq::codegen::backend::llvm::listing;
-use sumsq::energy::derive::Passes;
 use sumsq::energy::{Energy, EnergyError};
 use sumsq::lm::Control;
 use sumsq::{Iteration, NamedArray, Options, Precision, ProblemData, Report, SolveError, Solver};
@@ -78,15 +77,16 @@ pub fn check(energy: &Energy, data: &ProblemData, x: &[f64], v: &[f64]) -> Resul
 }
 
 /// What the engine makes of an energy at a late stage, one pipeline after the other.
-pub fn compiled_text(energy: &Energy, stage: Stage, passes: Passes) -> Result<String, Failure> {
-    let options = Options { passes, ..Options::default() };
+pub fn compiled_text(energy: &Energy, args: &ShowArgs) -> Result<String, Failure> {
+    let (passes, materialize) = (args.passes, args.materialize.clone());
+    let options = Options { passes, materialize, ..Options::default() };
     let functions = sumsq::solver::lowered(energy, &options).map_err(failure)?;
     let mut text = String::new();
     for f in &functions {
-        let part = match stage {
+        let part = match args.stage {
             Stage::Llvm | Stage::Asm => {
                 let listing = listing(f, &HostTarget::host()).map_err(|e| failure(e.into()))?;
-                if stage == Stage::Asm { listing.asm } else { listing.optimized }
+                if args.stage == Stage::Asm { listing.asm } else { listing.optimized }
             }
             _ => f.to_string(),
         };

@@ -4,57 +4,79 @@
 //! stored arrays and their chain rule are held against.
 
 use crate::dag::{Access, At, Dag, ExprId, Node, Source};
-use crate::model::Energy;
+use crate::model::{Computed, ComputedId, Energy};
 
 impl Energy {
     /// This energy with every read of a computed array replaced by what the array holds there, 0 outside its domain. Boxes of
     /// the boundary rule and counted reads stay those of the energy as written.
     pub fn inlined(&self) -> Energy {
+        self.inlined_where(|_| true)
+    }
+
+    /// The same of some computed arrays only.
+    pub fn inlined_where(&self, chosen: impl Fn(&Computed) -> bool) -> Energy {
         let mut energy = self.clone();
-        if energy.computed.is_empty() {
+        if !self.computed.iter().any(&chosen) {
             return energy;
         }
         let mut dag = std::mem::take(&mut energy.dag);
-        let mut values: Vec<Vec<ExprId>> = Vec::new();
+        let mut arrays: Vec<Array> = Vec::new();
+        energy.computed.clear();
         for computed in &self.computed {
-            let inlined = computed.values.iter().map(|&v| inline(&mut dag, &values, v)).collect();
-            values.push(inlined);
+            let values = computed.values.iter().map(|&v| inline(&mut dag, &arrays, v)).collect();
+            if chosen(computed) {
+                arrays.push(Array::Inlined(values));
+            } else {
+                arrays.push(Array::Kept(ComputedId(energy.computed.len() as u32)));
+                energy.computed.push(Computed { values, ..computed.clone() });
+            }
         }
         for r in &mut energy.residuals {
-            r.value = inline(&mut dag, &values, r.value);
+            r.value = inline(&mut dag, &arrays, r.value);
         }
         for (_, condition) in &mut energy.excludes {
-            *condition = inline(&mut dag, &values, *condition);
+            *condition = inline(&mut dag, &arrays, *condition);
         }
         for bound in &mut energy.bounds {
             for side in bound.lower.iter_mut().chain(&mut bound.upper) {
-                *side = inline(&mut dag, &values, *side);
+                *side = inline(&mut dag, &arrays, *side);
             }
         }
-        energy.computed.clear();
         energy.dag = dag;
         energy
     }
 }
 
-/// `id` with its reads of the computed arrays whose `values` are known replaced.
-fn inline(dag: &mut Dag, values: &[Vec<ExprId>], id: ExprId) -> ExprId {
+/// What a computed array becomes.
+enum Array {
+    /// Its values by channel, at offset 0.
+    Inlined(Vec<ExprId>),
+    /// Its new number.
+    Kept(ComputedId),
+}
+
+/// `id` with its reads of computed arrays replaced.
+fn inline(dag: &mut Dag, arrays: &[Array], id: ExprId) -> ExprId {
     dag.substitute(id, &mut |dag, node| {
-        let Node::Access(Access { source: Source::Computed(c), channel, at }) = node else { return None };
-        let value = values[c.index()][usize::from(*channel)];
-        Some(match at {
+        let Node::Access(a) = node else { return None };
+        let Source::Computed(c) = a.source else { return None };
+        let value = match &arrays[c.index()] {
+            Array::Inlined(values) => values[usize::from(a.channel)],
+            Array::Kept(c) => return Some(dag.access(Access { source: Source::Computed(*c), ..a.clone() })),
+        };
+        Some(match &a.at {
             At::Offset(o) => {
                 let (inside, there, zero) = (dag.in_bounds(o, o), dag.shift(value, o), dag.constant(0.0));
                 dag.select(inside, there, zero)
             }
             // Only arrays that depend on their own element are read at vertices.
             At::Vertex(..) => dag.substitute(value, &mut |dag, node| match node {
-                Node::Access(a) if a.at != At::Global => {
-                    Some(dag.access(Access { at: at.clone(), ..a.clone() }))
+                Node::Access(own) if own.at != At::Global => {
+                    Some(dag.access(Access { at: a.at.clone(), ..own.clone() }))
                 }
                 _ => None,
             }),
-            At::Global => value,
+            At::Edge(_) | At::Global => value,
         })
     })
 }

@@ -282,7 +282,18 @@ impl Energy {
             Source::Unknown(u) | Source::Direction(u) => self.unknowns[u.index()].space,
             Source::Array(a) => self.arrays[a.index()].space,
             Source::Computed(c) | Source::Partial(c) => self.computed[c.index()].space,
-            Source::Hoisted(s) => s,
+            Source::Hoisted(Domain::Space(s)) | Source::Product(Domain::Space(s)) => s,
+            Source::Hoisted(Domain::Graph(_)) | Source::Product(Domain::Graph(_)) => {
+                unreachable!("what is stored for hyperedges lives over no index space")
+            }
+        }
+    }
+
+    /// `{W,H}` or the graph's name.
+    pub fn domain_name(&self, domain: Domain) -> String {
+        match domain {
+            Domain::Space(s) => self.space_name(s),
+            Domain::Graph(g) => self.graphs[g.index()].name.clone(),
         }
     }
 }

@@ -70,6 +70,6 @@ mod tests {
         );
         let dark = |from: u32, to: u32| (from..to).any(|x| (20..50).any(|y| both.get_pixel(x, y).0[0] < 120));
         assert!(dark(0, 60) && !dark(60 + GAP, 108), "text under the first only");
-        assert_eq!(column(&[both.clone(), red]).dimensions(), (108, 70));
+        assert_eq!(column(&[both.clone(), red]).dimensions(), (108, 20 + CAPTION + GAP + 20));
     }
 }

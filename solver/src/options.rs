@@ -1,7 +1,7 @@
 //! What a solve may be told.
 
 use std::time::Duration;
-use sumsq_energy::derive::Passes;
+use sumsq_energy::derive::{Materialize, Passes};
 
 /// Outer method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -92,6 +92,8 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Passes over the routines: fewer than all for measurements only.
     pub passes: Passes,
+    /// What is stored instead of computed where it is needed.
+    pub materialize: Materialize,
 }
 
 impl Default for Options {
@@ -116,6 +118,7 @@ impl Default for Options {
             backend: Backend::default(),
             threads: None,
             passes: Passes::ALL,
+            materialize: Materialize::default(),
         }
     }
 }

@@ -12,11 +12,11 @@ pub use probe::LinearProbe;
 use crate::check::{Certificate, CheckError, check};
 use crate::data::ProblemData;
 use crate::error::SolveError;
-use crate::generated::Prepared;
 use crate::generated::certify::Certified;
 use crate::generated::compile::{Modules, Settings, pipelines};
 use crate::generated::fields::over;
 use crate::generated::plan::{Phase, Plan};
+use crate::generated::prepare;
 use crate::lm::{Callback, Energies};
 use crate::options::{Backend, Options};
 use crate::report::Report;
@@ -28,13 +28,14 @@ use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, Pool};
 use sumsq_codegen::stmt::LoweredFunction;
+use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{component_count, names};
 use sumsq_energy::model::{Energy, SpaceId};
 
 /// An energy as machine code.
 pub struct Solver {
     energy: Energy,
-    prepared: Prepared,
+    routines: Routines,
     settings: Settings,
     modules: Modules,
     pub(crate) target: HostTarget,
@@ -43,20 +44,21 @@ pub struct Solver {
 }
 
 impl Solver {
-    /// Derives the routines of an energy and compiles its pipelines. Precision, preconditioner, back end and thread count are taken
+    /// Derives the routines of an energy and compiles its pipelines. Precision, preconditioner, back end, thread count, passes and what is materialised are taken
     /// from `options` here; all else when solving.
     pub fn compile(energy: Energy, options: &Options) -> Result<Solver, SolveError> {
         let started = Instant::now();
         if options.backend == Backend::Cuda {
             return Err(SolveError::Backend("cuda"));
         }
+        let energy = options.materialize.apply(energy).map_err(SolveError::Option)?;
         let settings = Settings::new(&energy, options)?;
-        let prepared = Prepared::new(&energy, options.passes);
+        let routines = prepare(&energy, options.passes, &options.materialize);
         let target = HostTarget::host();
-        let modules = Modules::new(&settings.skeleton(&energy, &prepared), &target)?;
+        let modules = Modules::new(&settings.skeleton(&energy, &routines), &target)?;
         let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
         let compile_seconds = started.elapsed().as_secs_f64();
-        Ok(Solver { energy, prepared, settings, modules, target, pool, compile_seconds })
+        Ok(Solver { energy, routines, settings, modules, target, pool, compile_seconds })
     }
 
     /// The energy.
@@ -67,7 +69,7 @@ impl Solver {
     /// Allocates buffers for the sizes of `data` and copies its numbers.
     pub fn plan(&self, data: &ProblemData) -> Result<Problem<'_>, SolveError> {
         let started = Instant::now();
-        let k = self.settings.skeleton(&self.energy, &self.prepared);
+        let k = self.settings.skeleton(&self.energy, &self.routines);
         let streaming = self.vector_bytes(data) > self.target.llc_bytes;
         let plan = Plan::new(k, &self.modules, data, self.pool.clone(), streaming)?;
         let plan_seconds = started.elapsed().as_secs_f64();
@@ -84,9 +86,10 @@ impl Solver {
 
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
 pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction>, SolveError> {
+    let energy = &options.materialize.apply(energy.clone()).map_err(SolveError::Option)?;
     let settings = Settings::new(energy, options)?;
-    let prepared = Prepared::new(energy, options.passes);
-    let k = settings.skeleton(energy, &prepared);
+    let routines = prepare(energy, options.passes, &options.materialize);
+    let k = settings.skeleton(energy, &routines);
     let lower_one = |(p, s)| lower(&p, &s, &LowerOptions::default());
     Ok(pipelines(&k).into_iter().flatten().map(lower_one).collect::<Result<_, _>>()?)
 }

@@ -137,9 +137,10 @@ fn computed_arrays_and_globals() {
         local G = Graph("G", 4, "p", {W,H}, 5, "n", {N}, 6)
         Exclude(greater(A(0,0,0), 0.9))
         local S = ComputedArray("S", {W,H}, Vector(sin(X(0,0,0)) * T(0), X(0,0,1) * X(1,0,0)))
+        local V = ComputedArray("V", {W,H}, X(0,0,1) * X(0,0,1) * T(1))
         Energy(X(0,0) - A(0,0))
         Energy(S(0,0) - S(0,1), 0.1 * (S(0,0,1) - T(1) * S(-1,0,0)))
-        Energy(B(G.n) * X(G.p, 0) + T(2) - S(G.p, 1))
+        Energy(B(G.n) * X(G.p, 0) + T(2) - V(G.p))
         Energy(0.1 * T())
     "#;
     let (w, h, n, e) = (131, 157, 4001, 20_011);

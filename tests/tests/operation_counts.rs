@@ -1,9 +1,9 @@
 //! The table of operation counts in `docs/` is that of the energies in `examples/energies`. `SUMSQ_UPDATE=1` rewrites it.
 
 use std::fmt::Write;
-use sumsq::energy::derive::Passes;
-use sumsq::generated::Prepared;
+use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::generated::counts::{operation_counts, table};
+use sumsq::generated::prepare;
 use sumsq_tests::{example_energy, workspace_root};
 
 const HEAD: &str = "# Operation counts
@@ -23,7 +23,7 @@ fn the_table_is_up_to_date() {
     let mut text = String::from(HEAD);
     for name in &names {
         let energy = example_energy(name);
-        let counts = operation_counts(&energy, &Prepared::new(&energy, Passes::ALL));
+        let counts = operation_counts(&energy, &prepare(&energy, Passes::ALL, &Materialize::default()));
         write!(text, "\n## {name}\n\n{}", table(&counts)).unwrap();
     }
     let path = workspace_root().join("docs/operation_counts.md");

@@ -105,3 +105,26 @@ fn columns_that_underflow() {
         }
     }
 }
+
+/// What excluded elements hold says nothing of how small a step is.
+#[test]
+fn excluded_elements_are_no_part_of_the_step_test() {
+    let text = r#"
+        local W = Dim("W", 0)
+        local X = Unknown("X", opt_float, {W}, 0)
+        local A = Array("A", opt_float, {W}, 1)
+        Exclude(less(A(0), 0))
+        Energy(Select(less(A(0), 0), 0, X(0) * X(0) - A(0)))
+    "#;
+    let options = Options { iterations: 40, function_tolerance: 0.0, ..Options::default() };
+    let last = |held: f64| {
+        let arrays =
+            [doubles("X", &[4], vec![1.0, 2.0, held, 1.0]), doubles("A", &[4], vec![3.0, 2.0, -1.0, 5.0])];
+        let (energy, mut data) = bind(text, &arrays);
+        let report = solve(&energy, &mut data, &options);
+        assert_eq!(data.unknowns[0][2], held);
+        (report.energy_final, report.iterations.len())
+    };
+    assert_eq!(last(0.0), last(-1e12));
+    assert!(last(-1e12).0 < 1e-20);
+}

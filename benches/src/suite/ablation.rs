@@ -7,9 +7,9 @@
 use crate::harness::{compare_timed, processor_time};
 use crate::report::Report;
 use sumsq::energy::Energy;
-use sumsq::energy::derive::Passes;
-use sumsq::generated::Prepared;
+use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::generated::counts::{JTJP, operation_counts};
+use sumsq::generated::prepare;
 use sumsq::{Options, ProblemData, Solver};
 use sumsq_examples::demos::{Problem, arap_mesh_deformation, image_warping};
 use sumsq_examples::demos::{poisson_image_editing, shape_from_shading};
@@ -70,6 +70,6 @@ fn measure(report: &mut Report, problem: &Problem) {
 
 /// Weighted operations of J^T J p, all elements and vertices of an edge together.
 fn weight(energy: &Energy, passes: Passes) -> f64 {
-    let counts = operation_counts(energy, &Prepared::new(energy, passes));
+    let counts = operation_counts(energy, &prepare(energy, passes, &Materialize::default()));
     counts.iter().filter(|c| c.routine == JTJP).map(|c| f64::from(c.count.weight())).sum()
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use sumsq::codegen::backend::HostTarget;
 use sumsq::codegen::backend::llvm::Kernel;
 use sumsq::codegen::lower::{LowerOptions, lower_timed};
-use sumsq::energy::derive::Passes;
+use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::energy::model::Energy;
-use sumsq::generated::Prepared;
 use sumsq::generated::compile::{Settings, pipelines};
+use sumsq::generated::prepare;
 use sumsq::{Options, ProblemData, Solver};
 use sumsq_examples::demos::image_warping::Scene;
 
@@ -51,13 +51,13 @@ fn breakdown(text: &str) -> Vec<(String, Duration)> {
     let mut energy = None;
     timed("read the text", &mut || energy = Energy::from_text("image_warping.t", text).ok());
     let energy = energy.expect("the energy is well formed");
-    let mut prepared = None;
-    timed("derive", &mut || prepared = Some(Prepared::new(&energy, Passes::ALL)));
-    let prepared = prepared.expect("just derived");
+    let mut routines = None;
+    timed("derive", &mut || routines = Some(prepare(&energy, Passes::ALL, &Materialize::default())));
+    let routines = routines.expect("just derived");
     let settings = Settings::new(&energy, &Options::default()).expect("the default options fit");
     let mut all = vec![];
     timed("emit", &mut || {
-        all = pipelines(&settings.skeleton(&energy, &prepared)).into_iter().flatten().collect();
+        all = pipelines(&settings.skeleton(&energy, &routines)).into_iter().flatten().collect();
     });
     let (mut lowered, mut passes) = (vec![], BTreeMap::<&str, Duration>::new());
     timed("lower", &mut || {

@@ -5,6 +5,7 @@ mod ceres;
 mod ceres_problems;
 mod compile;
 mod explicit;
+mod materialize;
 mod pcg;
 mod stream;
 
@@ -24,5 +25,6 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("explicit", || Ok(explicit::run())),
     ("compile", || Ok(compile::run())),
     ("ablation", || Ok(ablation::run())),
+    ("materialize", || Ok(materialize::run())),
     ("ceres", ceres::run),
 ];

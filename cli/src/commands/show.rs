@@ -5,21 +5,27 @@ use crate::engine;
 use crate::failure::Failure;
 use std::fmt::Write;
 use std::process::ExitCode;
+use sumsq::SolveError;
 use sumsq::energy::dag::{Dag, ExprId, Source};
 use sumsq::energy::derive::{OpCount, Routines, count_ops};
 use sumsq::energy::model::{Domain, Energy, Field};
-use sumsq::generated::Prepared;
 use sumsq::generated::counts::{operation_counts, table};
+use sumsq::generated::prepare;
 
 /// Prints one stage of what an energy is compiled to.
 pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
-    let energy = engine::load(&args.energy)?;
+    let energy = args
+        .materialize
+        .apply(engine::load(&args.energy)?)
+        .map_err(|e| Failure::input(SolveError::Option(e)))?;
     let text = match args.stage {
         Stage::Declarations => declarations(&energy, args),
         Stage::Dag => residuals(&energy, args.stats),
         Stage::Derivatives => derivatives(&energy, args.stats),
-        Stage::Routines => routines(&Routines::build_with(&energy, args.passes), &energy, args.stats),
-        Stage::Loops | Stage::Llvm | Stage::Asm => engine::compiled_text(&energy, args.stage, args.passes)?,
+        Stage::Routines => {
+            routines(&Routines::build_with(&energy, args.passes, &args.materialize), &energy, args.stats)
+        }
+        Stage::Loops | Stage::Llvm | Stage::Asm => engine::compiled_text(&energy, args)?,
     };
     print!("{text}");
     Ok(ExitCode::SUCCESS)
@@ -58,7 +64,7 @@ fn declarations(energy: &Energy, args: &ShowArgs) -> String {
     }
     if args.stats {
         text.push('\n');
-        text.push_str(&table(&operation_counts(energy, &Prepared::new(energy, args.passes))));
+        text.push_str(&table(&operation_counts(energy, &prepare(energy, args.passes, &args.materialize))));
     }
     text
 }

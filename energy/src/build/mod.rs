@@ -80,7 +80,7 @@ impl Builder {
             Source::Unknown(u) | Source::Direction(u) => &self.energy.unknowns[u.index()].name,
             Source::Array(a) => &self.energy.arrays[a.index()].name,
             Source::Computed(c) | Source::Partial(c) => &self.energy.computed[c.index()].name,
-            Source::Hoisted(_) => "",
+            Source::Hoisted(_) | Source::Product(_) => "",
         }
     }
 
@@ -89,7 +89,7 @@ impl Builder {
         let place = match &access.at {
             At::Offset(o) => o.iter().map(i32::to_string).collect::<Vec<_>>().join(","),
             At::Vertex(g, slot) => self.vertex_name(*g, *slot),
-            At::Global => String::new(),
+            At::Edge(_) | At::Global => String::new(),
         };
         format!("{}({place})", self.source_name(access.source))
     }
@@ -106,7 +106,7 @@ impl Builder {
     /// The domain that an access belongs to; globals are read from any.
     fn domain_of(&self, access: &Access) -> Option<Domain> {
         match &access.at {
-            At::Vertex(g, _) => Some(Domain::Graph(*g)),
+            At::Vertex(g, _) | At::Edge(g) => Some(Domain::Graph(*g)),
             At::Offset(_) => Some(Domain::Space(self.energy.space_of(access.source))),
             At::Global => None,
         }

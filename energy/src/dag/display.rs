@@ -2,7 +2,7 @@
 //! the order they are needed, and the last line is the expression itself.
 
 use super::{Access, At, Compare, Dag, ExprId, Function, Node, Offset, Source};
-use crate::model::{Energy, GraphId, ParamId, SpaceId};
+use crate::model::{Domain, Energy, GraphId, ParamId, SpaceId};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 
@@ -31,7 +31,10 @@ impl Names for Ids {
             Source::Direction(u) => format!("p_X{}", u.0),
             Source::Computed(c) => format!("C{}", c.0),
             Source::Partial(c) => format!("dC{}", c.0),
-            Source::Hoisted(s) => format!("inv{}", s.0),
+            Source::Hoisted(Domain::Space(s)) => format!("inv{}", s.0),
+            Source::Hoisted(Domain::Graph(g)) => format!("invG{}", g.0),
+            Source::Product(Domain::Space(s)) => format!("Jp{}", s.0),
+            Source::Product(Domain::Graph(g)) => format!("JpG{}", g.0),
         }
     }
     fn channels(&self, _: Source) -> Option<u16> {
@@ -56,7 +59,8 @@ impl Names for Energy {
             Source::Direction(u) => format!("p_{}", self.unknowns[u.index()].name),
             Source::Computed(c) => self.computed[c.index()].name.clone(),
             Source::Partial(c) => format!("d_{}", self.computed[c.index()].name),
-            Source::Hoisted(s) => format!("inv{}", self.space_name(s)),
+            Source::Hoisted(d) => format!("inv{}", self.domain_name(d)),
+            Source::Product(d) => format!("Jp{}", self.domain_name(d)),
         }
     }
     fn channels(&self, source: Source) -> Option<u16> {
@@ -64,7 +68,7 @@ impl Names for Energy {
             Source::Unknown(u) | Source::Direction(u) => Some(self.unknowns[u.index()].channels),
             Source::Array(a) => Some(self.arrays[a.index()].channels),
             Source::Computed(c) => Some(self.computed[c.index()].values.len() as u16),
-            Source::Partial(_) | Source::Hoisted(_) => None,
+            Source::Partial(_) | Source::Hoisted(_) | Source::Product(_) => None,
         }
     }
     fn param(&self, param: ParamId) -> (String, Option<u16>) {
@@ -191,7 +195,7 @@ impl Printer<'_> {
         match at {
             At::Offset(o) => numbers(o),
             At::Vertex(g, slot) => self.names.vertex(*g, *slot),
-            At::Global => String::new(),
+            At::Edge(_) | At::Global => String::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The nodes of the symbolic DAG.
 
-use crate::model::{ArrayId, ComputedId, GraphId, ParamId, SpaceId, UnknownId};
+use crate::model::{ArrayId, ComputedId, Domain, GraphId, ParamId, SpaceId, UnknownId};
 use smallvec::SmallVec;
 
 /// Index of a node in its [`crate::dag::Dag`].
@@ -38,8 +38,11 @@ pub enum Source {
     Partial(ComputedId),
     /// The vector that J is applied to: shaped like the unknown (`p` in J p).
     Direction(UnknownId),
-    /// Value k of the hoisted parts of an index space: functions of the unknowns at one element, stored once per linearisation.
-    Hoisted(SpaceId),
+    /// Value k of what is stored once per linearisation for every instance of a domain: hoisted parts of the routines, and
+    /// partials that are materialised.
+    Hoisted(Domain),
+    /// Value k of the products J p of a domain's instances that are materialised: stored once per direction.
+    Product(Domain),
 }
 
 /// Where an access reads.
@@ -49,6 +52,8 @@ pub enum At {
     Offset(Offset),
     /// At vertex `slot` of the hyperedge.
     Vertex(GraphId, u16),
+    /// At the hyperedge itself: what is stored for it.
+    Edge(GraphId),
     /// At the only element of the space of globals.
     Global,
 }

@@ -2,7 +2,7 @@
 
 use super::stencil::{packed, sum_of};
 use super::{Component, Template, component_of, components};
-use crate::dag::{At, Dag, ExprId};
+use crate::dag::{Access, At, Dag, ExprId};
 use crate::model::{Domain, Energy, SpaceId};
 
 /// What every instance of a domain gives the globals.
@@ -54,13 +54,13 @@ fn routines_of(
     let mut blocks = vec![Vec::new(); packed(n, 0)];
     let zero = dag.constant(0.0);
     for t in templates {
-        let partial = |c: &Component| {
-            let here = |(a, _): &&(_, _)| matches_component(a, c);
-            t.partials.iter().find(here).map_or(zero, |(_, p)| *p)
+        let of_components = |partials: &[(Access, ExprId)]| -> Vec<ExprId> {
+            let of = |c: &Component| partials.iter().find(|(a, _)| matches_component(a, c));
+            components.iter().map(|c| of(c).map_or(zero, |(_, p)| *p)).collect()
         };
-        let partials: Vec<ExprId> = components.iter().map(partial).collect();
+        let (partials, applied) = (of_components(&t.partials), of_components(&t.applied.partials));
         for c in (0..n).filter(|&c| partials[c] != zero) {
-            let (g, j) = (dag.mul(partials[c], t.weighted_value), dag.mul(partials[c], t.weighted_jp));
+            let (g, j) = (dag.mul(partials[c], t.weighted_value), dag.mul(applied[c], t.applied.jp));
             gradient[c].push(dag.select(t.boundary, g, zero));
             jtjp[c].push(dag.select(t.boundary, j, zero));
             for d in 0..=c {
@@ -75,6 +75,6 @@ fn routines_of(
     GlobalRoutines { space, domain, gradient: total(gradient), blocks: total(blocks), jtjp: total(jtjp) }
 }
 
-fn matches_component(a: &crate::dag::Access, c: &Component) -> bool {
+fn matches_component(a: &Access, c: &Component) -> bool {
     a.at == At::Global && component_of(a) == Some(*c)
 }

@@ -2,7 +2,7 @@
 
 use super::stencil::{packed, sum_of};
 use super::{Component, Template, component_of, components};
-use crate::dag::{At, Dag, ExprId};
+use crate::dag::{Access, At, Dag, ExprId};
 use crate::model::{Domain, Energy, GraphId, SpaceId};
 
 /// What a hyperedge gives the element at one of its vertices. The element's routine is the sum of these over its incidences
@@ -18,8 +18,10 @@ pub struct SlotRoutines {
     /// The slot's part of the diagonal block, packed lower triangle. Where several vertices of the edge are the same element
     /// the partials are summed before the product: `J_s,c * sum over t at the same element of J_t,d`.
     pub blocks: Vec<ExprId>,
-    /// (J^T J p)_c, one per component of the space.
+    /// (J^T J p)_c, one per component of the space, without what the stored blocks give.
     pub jtjp: Vec<ExprId>,
+    /// As `blocks`, of the groups whose blocks are stored; empty if there are none.
+    pub stored_blocks: Vec<ExprId>,
 }
 
 /// The routines of one graph.
@@ -63,16 +65,22 @@ fn slot_routines(
     let n = components.len();
     let mut gradient = vec![Vec::new(); n];
     let mut blocks = vec![Vec::new(); packed(n, 0)];
-    let mut jtjp = vec![Vec::new(); n];
+    let (mut jtjp, mut stored) = (vec![Vec::new(); n], Vec::new());
     for t in templates {
-        let here = partials_at(dag, t, graph, slot, &components);
+        let here = partials_at(dag, &t.partials, graph, slot, &components);
+        let applied = partials_at(dag, &t.applied.partials, graph, slot, &components);
+        if t.applied.blocks {
+            stored.resize(blocks.len(), Vec::new());
+        }
         let mut column = here.clone();
         for other in (0..vertices.len() as u16).filter(|&o| o != slot) {
             if vertices[usize::from(other)].space != space {
                 continue;
             }
             let same = dag.same_vertex(graph, slot, other);
-            for (sum, there) in column.iter_mut().zip(partials_at(dag, t, graph, other, &components)) {
+            for (sum, there) in
+                column.iter_mut().zip(partials_at(dag, &t.partials, graph, other, &components))
+            {
                 let zero = dag.constant(0.0);
                 let coinciding = dag.select(same, there, zero);
                 *sum = dag.add(*sum, coinciding);
@@ -80,28 +88,40 @@ fn slot_routines(
         }
         for c in (0..n).filter(|&c| !dag.is_constant(here[c], 0.0)).collect::<Vec<_>>() {
             gradient[c].push(dag.mul(here[c], t.weighted_value));
-            jtjp[c].push(dag.mul(here[c], t.weighted_jp));
+            jtjp[c].push(t.applied.product(dag, applied[c], &mut |dag, a| match a.at {
+                At::Vertex(_, s) if vertices[usize::from(s)].space == space => Some(match s == slot {
+                    true => dag.constant(1.0),
+                    false => dag.same_vertex(graph, slot, s),
+                }),
+                _ => None,
+            }));
             for d in 0..=c {
                 let jj = dag.mul(here[c], column[d]);
-                blocks[packed(c, d)].push(t.weigh(dag, jj));
+                let jj = t.weigh(dag, jj);
+                blocks[packed(c, d)].push(jj);
+                if t.applied.blocks {
+                    stored[packed(c, d)].push(jj);
+                }
             }
         }
     }
     let mut total =
         |lists: Vec<Vec<ExprId>>| -> Vec<ExprId> { lists.iter().map(|l| sum_of(dag, l)).collect() };
-    SlotRoutines { slot, space, gradient: total(gradient), blocks: total(blocks), jtjp: total(jtjp) }
+    let (gradient, blocks, jtjp, stored_blocks) =
+        (total(gradient), total(blocks), total(jtjp), total(stored));
+    SlotRoutines { slot, space, gradient, blocks, jtjp, stored_blocks }
 }
 
 /// The partials with respect to each component at a slot, 0 where not read.
 fn partials_at(
     dag: &mut Dag,
-    t: &Template,
+    partials: &[(Access, ExprId)],
     graph: GraphId,
     slot: u16,
     components: &[Component],
 ) -> Vec<ExprId> {
     let zero = dag.constant(0.0);
     let at = At::Vertex(graph, slot);
-    let find = |c: &Component| t.partials.iter().find(|(a, _)| a.at == at && component_of(a) == Some(*c));
+    let find = |c: &Component| partials.iter().find(|(a, _)| a.at == at && component_of(a) == Some(*c));
     components.iter().map(|c| find(c).map_or(zero, |(_, p)| *p)).collect()
 }

@@ -1,19 +1,10 @@
 //! Hoisting: the parts of a routine that depend on one element only and not on the direction, computed once per
 //! linearisation and stored beside the unknowns (ARAP then keeps a cosine and a sine per pixel).
 
-use super::{Passes, count_ops, simplify};
+use super::{Passes, Stored, count_ops, materialize::channel, simplify};
 use crate::dag::{Access, At, Dag, ExprId, Node, Offset, Source};
-use crate::model::{Energy, SpaceId};
+use crate::model::{Domain, Energy, SpaceId};
 use rustc_hash::FxHashMap;
-
-/// Hoisted expressions and the routines that read them.
-#[derive(Clone, Debug)]
-pub struct Hoisted {
-    /// Per index space, in order of first use: what channel k of [`Source::Hoisted`] holds, written at offset 0.
-    pub values: Vec<(SpaceId, Vec<ExprId>)>,
-    /// The roots, reading them.
-    pub roots: Vec<ExprId>,
-}
 
 /// What an expression reads.
 #[derive(Clone, PartialEq)]
@@ -33,8 +24,15 @@ enum Reads {
 ///
 /// Stored values are 0 outside the domain where the expression itself would be its value at zero reads. Where the two
 /// differ, the read is guarded by its own `InBounds`, which the enclosing guard usually resolves again. The passes run again
-/// on the roots. Without the pass itself, reads of computed arrays alone are replaced.
-pub fn hoist(energy: &Energy, dag: &mut Dag, roots: &[ExprId], passes: Passes) -> Hoisted {
+/// on the roots. Without the pass itself, reads of computed arrays alone are replaced. What channel k of [`Source::Hoisted`] holds,
+/// written at offset 0, is added to `stored`; returns the roots that read it.
+pub fn hoist(
+    energy: &Energy,
+    dag: &mut Dag,
+    roots: &[ExprId],
+    stored: &mut Stored,
+    passes: Passes,
+) -> Vec<ExprId> {
     let mut reads: FxHashMap<ExprId, Reads> = FxHashMap::default();
     let mut costly: FxHashMap<ExprId, bool> = FxHashMap::default();
     for n in dag.reachable(roots) {
@@ -55,14 +53,12 @@ pub fn hoist(energy: &Energy, dag: &mut Dag, roots: &[ExprId], passes: Passes) -
         candidate(n).is_none()
     });
     maximal.sort_by_key(|m| m.0);
-    let mut values: Vec<(SpaceId, Vec<ExprId>)> = Vec::new();
-    let mut stored: FxHashMap<ExprId, ExprId> = FxHashMap::default();
+    let mut reads_of: FxHashMap<ExprId, ExprId> = FxHashMap::default();
     for (n, space, at) in maximal {
-        stored.insert(n, read_hoisted(energy, dag, n, (space, at), &mut values));
+        reads_of.insert(n, read_hoisted(energy, dag, n, (space, at), stored));
     }
-    let replaced = dag.substitute_ids(roots, &mut |_, n| stored.get(&n).copied());
-    let (roots, _) = simplify(dag, &replaced, passes);
-    Hoisted { values, roots }
+    let replaced = dag.substitute_ids(roots, &mut |_, n| reads_of.get(&n).copied());
+    simplify(dag, &replaced, passes).0
 }
 
 /// Whether a node is worth a store by itself.
@@ -82,7 +78,7 @@ fn reads_computed(dag: &Dag, n: ExprId) -> bool {
 fn reads_of(energy: &Energy, dag: &Dag, n: ExprId, reads: &FxHashMap<ExprId, Reads>) -> Reads {
     match dag.node(n) {
         Node::Access(a) => match a.source {
-            Source::Direction(_) | Source::Hoisted(_) => Reads::More,
+            Source::Direction(_) | Source::Hoisted(_) | Source::Product(_) => Reads::More,
             source => Reads::Element(energy.space_of(source), a.at.clone()),
         },
         Node::Index(_) => Reads::Place,
@@ -106,12 +102,12 @@ fn read_hoisted(
     dag: &mut Dag,
     n: ExprId,
     (space, at): (SpaceId, &At),
-    values: &mut Vec<(SpaceId, Vec<ExprId>)>,
+    stored: &mut Stored,
 ) -> ExprId {
     let origin: Offset = energy.spaces[space.index()].iter().map(|_| 0).collect();
     let here = match at {
         At::Offset(o) => dag.shift(n, &o.iter().map(|v| -v).collect()),
-        At::Global => n,
+        At::Global | At::Edge(_) => n,
         At::Vertex(..) => dag.substitute(n, &mut |dag, node| match node {
             Node::Access(a) if a.at != At::Global => {
                 Some(dag.access(Access { at: At::Offset(origin.clone()), ..a.clone() }))
@@ -119,18 +115,9 @@ fn read_hoisted(
             _ => None,
         }),
     };
-    let list = match values.iter().position(|v| v.0 == space) {
-        Some(i) => &mut values[i].1,
-        None => {
-            values.push((space, Vec::new()));
-            &mut values.last_mut().expect("just pushed").1
-        }
-    };
-    let channel = list.iter().position(|&v| v == here).unwrap_or_else(|| {
-        list.push(here);
-        list.len() - 1
-    });
-    let access = Access { source: Source::Hoisted(space), channel: channel as u16, at: at.clone() };
+    let domain = Domain::Space(space);
+    let channel = channel(stored, domain, here);
+    let access = Access { source: Source::Hoisted(domain), channel, at: at.clone() };
     let read = dag.access(access);
     let At::Offset(o) = at else { return read };
     let outside = dag.substitute(n, &mut |dag, node| match node {

@@ -22,6 +22,7 @@ mod factor;
 mod global;
 mod graph;
 mod hoist;
+mod materialize;
 mod passes;
 mod robust;
 mod share;
@@ -33,7 +34,8 @@ pub use cost::ResidualCost;
 pub use count::{OpCount, count_ops};
 pub use global::GlobalRoutines;
 pub use graph::{GraphRoutines, SlotRoutines};
-pub use hoist::{Hoisted, hoist};
+pub use hoist::hoist;
+pub use materialize::{Choice, Materialize, Stored};
 pub use passes::Passes;
 pub use share::share_parts;
 pub use simplify::{PassReport, assume_guards, factor_sums, simplify};
@@ -68,6 +70,11 @@ pub struct Routines {
     pub computed: Vec<Vec<ExprId>>,
     /// Their stored partials: what [`Source::Partial`] reads.
     pub partials: Vec<Vec<ExprId>>,
+    /// What is stored once per linearisation: what [`Source::Hoisted`] reads, written at offset 0 or for a hyperedge. Partials
+    /// that are materialised, then what [`hoist`] adds.
+    pub stored: Stored,
+    /// What is stored once per direction: what [`Source::Product`] reads.
+    pub products: Stored,
     /// Operation counts of each routine before and after each pass.
     pub passes: Vec<PassReport>,
 }
@@ -75,22 +82,23 @@ pub struct Routines {
 impl Routines {
     /// Differentiates, assembles and simplifies the routines of `energy`.
     pub fn build(energy: &Energy) -> Routines {
-        Routines::build_with(energy, Passes::ALL)
+        Routines::build_with(energy, Passes::ALL, &Materialize::default())
     }
 
-    /// The same with some passes only.
-    pub fn build_with(energy: &Energy, passes: Passes) -> Routines {
-        let mut routines = Routines::assemble(energy, passes);
+    /// The same with some passes only, and with some quantities stored.
+    pub fn build_with(energy: &Energy, passes: Passes, choices: &Materialize) -> Routines {
+        let mut routines = Routines::assemble(energy, passes, choices);
         routines.simplify(passes);
         routines
     }
 
     /// The routines as assembled, simplified by the DAG's constructors only.
-    pub fn assemble(energy: &Energy, passes: Passes) -> Routines {
+    pub fn assemble(energy: &Energy, passes: Passes, choices: &Materialize) -> Routines {
         let mut dag = energy.dag.clone();
         dag.set_grouping(passes.bounds);
         let chain = Chain::new(energy, &mut dag);
-        let templates = templates(energy, &mut dag, &chain);
+        let mut templates = templates(energy, &mut dag, &chain);
+        let (stored, products) = materialize::materialize(energy, &mut dag, &mut templates, choices);
         let spaces = (0..energy.spaces.len())
             .map(|s| SpaceId(s as u32))
             .filter(|&s| !components(energy, s).is_empty())
@@ -100,7 +108,8 @@ impl Routines {
         let globals = global::global_routines(energy, &mut dag, &templates);
         let costs = templates.iter().map(|t| cost::residual_cost(energy, &mut dag, t)).collect();
         let computed = energy.computed.iter().map(|c| c.values.clone()).collect();
-        Routines { dag, spaces, graphs, globals, costs, computed, partials: chain.stored, passes: Vec::new() }
+        let (partials, passes) = (chain.stored, Vec::new());
+        Routines { dag, spaces, graphs, globals, costs, computed, partials, stored, products, passes }
     }
 }
 
@@ -136,6 +145,47 @@ struct Template {
     /// Value and J p times that weight.
     weighted_value: ExprId,
     weighted_jp: ExprId,
+    /// What J^T J p is made of.
+    applied: Applied,
+}
+
+/// J as J^T J p applies it: as derived, or read from where it is stored.
+struct Applied {
+    /// In the order of the template's partials.
+    partials: Vec<(Access, ExprId)>,
+    /// rho' where the partials do not hold its root.
+    weight: Option<ExprId>,
+    /// J p times the weight.
+    jp: ExprId,
+    /// Whether the elements' own share is left to their stored blocks.
+    blocks: bool,
+}
+
+impl Applied {
+    /// J^T's part of one access: `partial` times the weighted J p, without the share of accesses that are `own` where the elements' blocks
+    /// are stored. `own` gives the condition under which an access reads the element itself.
+    fn product(
+        &self,
+        dag: &mut Dag,
+        partial: ExprId,
+        own: &mut dyn FnMut(&mut Dag, &Access) -> Option<ExprId>,
+    ) -> ExprId {
+        if !self.blocks {
+            return dag.mul(partial, self.jp);
+        }
+        let zero = dag.constant(0.0);
+        let mut others = Vec::new();
+        for (access, partial) in &self.partials {
+            let other = match own(dag, access) {
+                None => *partial,
+                Some(own) => dag.select(own, zero, *partial),
+            };
+            others.push((access.clone(), other));
+        }
+        let jp = directional(dag, &others);
+        let jp = self.weight.map_or(jp, |w| dag.mul(w, jp));
+        dag.mul(partial, jp)
+    }
 }
 
 impl Template {
@@ -158,8 +208,10 @@ fn templates(energy: &Energy, dag: &mut Dag, chain: &Chain) -> Vec<Template> {
             None => dag.constant(1.0),
         };
         let jp = directional(dag, &partials);
+        let applied = Applied { partials: partials.clone(), weight: None, jp, blocks: false };
         out.push(Template {
             residual,
+            applied,
             domain: r.domain,
             value: r.value,
             boundary,
@@ -195,6 +247,7 @@ fn weigh_blocks(energy: &Energy, dag: &mut Dag, templates: &mut [Template]) {
             t.weight = Some(robust.weight);
             (t.weighted_value, t.weighted_jp) =
                 (dag.mul(robust.weight, t.value), dag.mul(robust.weight, t.jp));
+            (t.applied.weight, t.applied.jp) = (t.weight, t.weighted_jp);
         }
     }
 }

@@ -13,6 +13,11 @@ pub(super) struct Robust {
     pub weight: ExprId,
 }
 
+/// The root of a weight, which is never negative.
+pub(super) fn root(dag: &mut Dag, weight: ExprId) -> ExprId {
+    dag.call(Function::Sqrt, &[weight])
+}
+
 /// The loss of `block` at the squared norm `sq`.
 pub(super) fn robust(dag: &mut Dag, block: &Block, sq: ExprId) -> Robust {
     let s = block.scale;

@@ -46,25 +46,35 @@ pub fn simplify(
 impl Routines {
     /// Simplifies every routine in place; appends to [`Routines::passes`].
     pub fn simplify(&mut self, wanted: Passes) {
-        let Routines { dag, spaces, graphs, globals, costs, computed, partials, passes } = self;
+        let Routines { dag, spaces, graphs, globals, costs, computed, partials, stored, products, passes } =
+            self;
         let mut run = |routine: String, roots: &mut [&mut ExprId]| {
+            if roots.is_empty() {
+                return;
+            }
             let before: Vec<ExprId> = roots.iter().map(|r| **r).collect();
             let (after, stages) = simplify(dag, &before, wanted);
             roots.iter_mut().zip(after).for_each(|(r, a)| **r = a);
             passes.push(PassReport { routine, stages });
         };
         for s in spaces {
-            for (name, list) in
-                [("gradient", &mut s.gradient), ("blocks", &mut s.blocks), ("jtjp", &mut s.jtjp)]
-            {
+            for (name, list) in [
+                ("gradient", &mut s.gradient),
+                ("blocks", &mut s.blocks),
+                ("jtjp", &mut s.jtjp),
+                ("stored blocks", &mut s.stored_blocks),
+            ] {
                 run(format!("{name} space {}", s.space.0), &mut list.iter_mut().collect::<Vec<_>>());
             }
         }
         for g in graphs {
             for s in &mut g.slots {
-                for (name, list) in
-                    [("gradient", &mut s.gradient), ("blocks", &mut s.blocks), ("jtjp", &mut s.jtjp)]
-                {
+                for (name, list) in [
+                    ("gradient", &mut s.gradient),
+                    ("blocks", &mut s.blocks),
+                    ("jtjp", &mut s.jtjp),
+                    ("stored blocks", &mut s.stored_blocks),
+                ] {
                     let routine = format!("{name} graph {} slot {}", g.graph.0, s.slot);
                     run(routine, &mut list.iter_mut().collect::<Vec<_>>());
                 }
@@ -80,6 +90,11 @@ impl Routines {
         for (k, (values, partials)) in computed.iter_mut().zip(partials).enumerate() {
             let list = values.iter_mut().chain(partials);
             run(format!("computed array {k}"), &mut list.collect::<Vec<_>>());
+        }
+        for (name, lists) in [("stored", stored), ("products", products)] {
+            for (domain, list) in lists {
+                run(format!("{name} {domain:?}"), &mut list.iter_mut().collect::<Vec<_>>());
+            }
         }
         for c in costs {
             let n = c.residual;

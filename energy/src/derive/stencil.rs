@@ -20,8 +20,10 @@ pub struct SpaceRoutines {
     pub gradient: Vec<ExprId>,
     /// Diagonal block of J^T J, packed lower triangle.
     pub blocks: Vec<ExprId>,
-    /// (J^T J p)_c, one per component.
+    /// (J^T J p)_c, one per component, without what the stored blocks give.
     pub jtjp: Vec<ExprId>,
+    /// The share of the groups whose diagonal blocks of J^T J are stored, packed lower triangle; empty if there are none.
+    pub stored_blocks: Vec<ExprId>,
 }
 
 /// Where row `c`, column `d <= c` of a packed lower triangle lies.
@@ -39,35 +41,49 @@ pub(super) fn space_routines(
     let n = components.len();
     let mut gradient = vec![Vec::new(); n];
     let mut blocks = vec![Vec::new(); packed(n, 0)];
-    let mut jtjp = vec![Vec::new(); n];
+    let (mut jtjp, mut stored) = (vec![Vec::new(); n], Vec::new());
     for t in templates.iter().filter(|t| t.domain == Domain::Space(space)) {
-        let uses: Vec<(usize, &Offset, ExprId)> = t
+        let uses: Vec<(usize, &Offset, ExprId, ExprId)> = t
             .partials
             .iter()
-            .filter_map(|(access, partial)| {
+            .zip(&t.applied.partials)
+            .filter_map(|((access, partial), (_, applied))| {
                 let At::Offset(o) = &access.at else { return None };
                 let c = component_of(access)?;
-                Some((components.iter().position(|&k| k == c)?, o, *partial))
+                Some((components.iter().position(|&k| k == c)?, o, *partial, *applied))
             })
             .collect();
-        for &(c, o, partial) in &uses {
-            let (jr, jjp) = (dag.mul(partial, t.weighted_value), dag.mul(partial, t.weighted_jp));
+        if t.applied.blocks {
+            stored.resize(blocks.len(), Vec::new());
+        }
+        for &(c, o, partial, applied) in &uses {
+            let jr = dag.mul(partial, t.weighted_value);
+            let jjp = t.applied.product(dag, applied, &mut |dag, a| {
+                let here =
+                    a.at == At::Offset(o.clone()) && component_of(a).is_some_and(|c| components.contains(&c));
+                here.then(|| dag.constant(1.0))
+            });
             gradient[c].push(gathered(dag, t.boundary, jr, o));
             jtjp[c].push(gathered(dag, t.boundary, jjp, o));
-            for &(d, same, other) in &uses {
+            for &(d, same, other, _) in &uses {
                 if d <= c && same == o {
                     let jj = dag.mul(partial, other);
                     let jj = t.weigh(dag, jj);
-                    blocks[packed(c, d)].push(gathered(dag, t.boundary, jj, o));
+                    let jj = gathered(dag, t.boundary, jj, o);
+                    blocks[packed(c, d)].push(jj);
+                    if t.applied.blocks {
+                        stored[packed(c, d)].push(jj);
+                    }
                 }
             }
         }
     }
     let mut total =
         |lists: Vec<Vec<ExprId>>| -> Vec<ExprId> { lists.iter().map(|l| sum_of(dag, l)).collect() };
-    let (gradient, blocks, jtjp) = (total(gradient), total(blocks), total(jtjp));
+    let (gradient, blocks, jtjp, stored_blocks) =
+        (total(gradient), total(blocks), total(jtjp), total(stored));
     let excluded = excluded(energy, dag, space);
-    SpaceRoutines { space, components, excluded, gradient, blocks, jtjp }
+    SpaceRoutines { space, components, excluded, gradient, blocks, jtjp, stored_blocks }
 }
 
 /// What the instance at e - o gives element e.

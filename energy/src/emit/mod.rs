@@ -202,6 +202,12 @@ impl<'a> Emitter<'a> {
         match at {
             At::Offset(o) => self.element().iter().zip(o).map(|(x, &o)| plus(x, o)).collect(),
             At::Vertex(_, slot) => self.vertex(*slot),
+            At::Edge(_) => match &self.place {
+                Place::Edge { edge, .. } => vec![edge.clone()],
+                Place::Element(..) => {
+                    unreachable!("graph node in a stencil residual: rejected when the energy is built")
+                }
+            },
             At::Global => vec![Expr::from(0)],
         }
     }

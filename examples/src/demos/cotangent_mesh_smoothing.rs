@@ -45,7 +45,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    fn noisy_dog() -> Result<Scene, DemoError> {
+    /// The dog of the demo under noise.
+    pub fn noisy_dog() -> Result<Scene, DemoError> {
         Ok(Scene::new(Mesh::from_ply(DOG).map_err(DemoError::Data)?))
     }
 

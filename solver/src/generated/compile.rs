@@ -1,11 +1,12 @@
 //! From an energy to machine code, once; plans of any size share it.
 
-use super::{Prepared, Scheduled, Skeleton, boxed, cost, damping, gradient, linearise, mask, pcg, trial};
+use super::{Scheduled, Skeleton, boxed, cost, damping, gradient, linearise, mask, pcg, trial};
 use crate::error::SolveError;
 use crate::options::{Options, Precision, Preconditioner};
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::{Error, ScalarType};
+use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, SpaceId};
 
@@ -62,8 +63,8 @@ impl Settings {
     }
 
     /// The skeleton of an energy under these settings.
-    pub fn skeleton<'a>(&self, energy: &'a Energy, prepared: &'a Prepared) -> Skeleton<'a> {
-        Skeleton::new(energy, prepared, self.master, self.linear, self.block, self.identity)
+    pub fn skeleton<'a>(&self, energy: &'a Energy, routines: &'a Routines) -> Skeleton<'a> {
+        Skeleton::new(energy, routines, self.master, self.linear, self.block, self.identity)
     }
 }
 

@@ -1,9 +1,8 @@
 //! What the routines of an energy cost: operations per element or hyperedge, the measure that no machine's noise touches.
 
-use super::Prepared;
 use std::fmt::Write;
 use sumsq_energy::dag::ExprId;
-use sumsq_energy::derive::{OpCount, count_ops};
+use sumsq_energy::derive::{OpCount, Routines, count_ops};
 use sumsq_energy::model::{Domain, Energy};
 
 /// The operations of one routine.
@@ -22,8 +21,7 @@ pub const JTJP: &str = "J^T J p";
 
 /// Counts every routine as it is emitted. What is stored per linearisation is a routine of its own; rows without operations
 /// are left out.
-pub fn operation_counts(energy: &Energy, prepared: &Prepared) -> Vec<RoutineCount> {
-    let r = &prepared.routines;
+pub fn operation_counts(energy: &Energy, r: &Routines) -> Vec<RoutineCount> {
     let mut out = Vec::new();
     let mut row = |routine: &'static str, per: &str, roots: &[ExprId]| {
         let count = count_ops(&r.dag, roots);
@@ -47,11 +45,24 @@ pub fn operation_counts(energy: &Energy, prepared: &Prepared) -> Vec<RoutineCoun
         }
     }
     for g in &r.globals {
-        let per = format!("{}, to globals", domain_name(energy, g.domain));
+        let per = format!("{}, to globals", energy.domain_name(g.domain));
         three(&per, &g.gradient, &g.blocks, &g.jtjp);
     }
-    for (space, values) in &prepared.hoisted {
-        row("stored for J^T J p", &energy.space_name(*space), values);
+    for (domain, values) in &r.products {
+        row("J p", &energy.domain_name(*domain), values);
+    }
+    for (domain, values) in &r.stored {
+        row("stored for J^T J p", &energy.domain_name(*domain), values);
+    }
+    for s in &r.spaces {
+        row("stored blocks of J^T J", &energy.space_name(s.space), &s.stored_blocks);
+    }
+    for g in &r.graphs {
+        let graph = &energy.graphs[g.graph.index()];
+        for s in &g.slots {
+            let per = format!("{}.{}", graph.name, graph.vertices[usize::from(s.slot)].name);
+            row("stored blocks of J^T J", &per, &s.stored_blocks);
+        }
     }
     for (k, c) in energy.computed.iter().enumerate() {
         let roots = [&r.computed[k][..], &r.partials[k]].concat();
@@ -62,7 +73,7 @@ pub fn operation_counts(energy: &Energy, prepared: &Prepared) -> Vec<RoutineCoun
     domains.dedup();
     for domain in domains {
         let own = || r.costs.iter().filter(|c| energy.residuals[c.residual].domain == domain);
-        let per = domain_name(energy, domain);
+        let per = energy.domain_name(domain);
         row("energy", &per, &own().map(|c| c.cost).collect::<Vec<_>>());
         row("model", &per, &own().map(|c| c.model).collect::<Vec<_>>());
     }
@@ -82,11 +93,4 @@ pub fn table(counts: &[RoutineCount]) -> String {
         );
     }
     text
-}
-
-fn domain_name(energy: &Energy, domain: Domain) -> String {
-    match domain {
-        Domain::Space(s) => energy.space_name(s),
-        Domain::Graph(g) => energy.graphs[g.index()].name.clone(),
-    }
 }

@@ -12,6 +12,14 @@ pub fn over(prefix: &str, space: SpaceId) -> String {
     format!("{prefix}{}", space.0)
 }
 
+/// Name of a vector over a domain: `h0`, `hg1`.
+pub fn over_domain(prefix: &str, domain: Domain) -> String {
+    match domain {
+        Domain::Space(s) => over(prefix, s),
+        Domain::Graph(g) => format!("{prefix}g{}", g.0),
+    }
+}
+
 /// Names of the loop variables of an element.
 pub const DIMS: [&str; 8] = ["x", "y", "z", "t", "u", "v", "w", "s"];
 
@@ -27,6 +35,22 @@ impl Skeleton<'_> {
         Input { halo: halo.clone(), ..Input::new(name, types, halo.len()) }
     }
 
+    /// An input over a domain with its halo.
+    pub fn domain_field(&self, name: String, types: &[ScalarType], domain: Domain) -> Input {
+        match domain {
+            Domain::Space(s) => self.field(name, types, s),
+            Domain::Graph(_) => list(name, types),
+        }
+    }
+
+    /// The halo of a field over a domain.
+    pub fn domain_halo(&self, domain: Domain) -> Vec<u32> {
+        match domain {
+            Domain::Space(s) => self.halos[s.index()].clone(),
+            Domain::Graph(_) => vec![LANES as u32],
+        }
+    }
+
     /// Every input that emitted expressions may call, floats in `ty`.
     fn known_inputs(&self, ty: ScalarType) -> FxHashMap<String, Input> {
         let mut known = FxHashMap::default();
@@ -39,8 +63,13 @@ impl Skeleton<'_> {
             add(self.field(over("lo", s.id), &vec![ty; s.components], s.id));
             add(self.field(over("hi", s.id), &vec![ty; s.components], s.id));
         }
-        for (space, values) in self.hoisted {
-            add(self.field(over("h", *space), &vec![ty; values.len()], *space));
+        for (prefix, lists) in [("h", &self.routines.stored), ("jp", &self.routines.products)] {
+            for (domain, values) in lists {
+                add(self.domain_field(over_domain(prefix, *domain), &vec![ty; values.len()], *domain));
+            }
+        }
+        for s in &self.spaces {
+            add(self.field(over("bd", s.id), &vec![ty; super::packed(s.components, 0)], s.id));
         }
         for (k, a) in self.energy.arrays.iter().enumerate() {
             add(self.field(names::array(ArrayId(k as u32)), &vec![ty; a.channels as usize], a.space));
@@ -138,7 +167,8 @@ impl Skeleton<'_> {
                 },
                 Source::Computed(c) => Expr::call(computed::values_name(c), ty, at, component),
                 Source::Partial(c) => Expr::call(computed::partials_name(c), ty, at, component),
-                Source::Hoisted(s) => Expr::call(over("h", s), ty, at, component),
+                Source::Hoisted(d) => Expr::call(over_domain("h", d), ty, at, component),
+                Source::Product(d) => Expr::call(over_domain("jp", d), ty, at, component),
             }
         };
         Emitter::new(self.energy, self.routines, ty, place, &read).numbers(roots)

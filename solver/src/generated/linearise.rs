@@ -1,41 +1,87 @@
-//! x in the linear solver's precision and the hoisted parts: what applyJTJ reads.
+//! What applyJTJ reads: x in the linear solver's precision, and what is stored once per linearisation.
 //!
-//! Outputs `xl<s>` (where the precisions differ) and `h<s>` (where anything is hoisted), tuples over space s.
+//! Outputs `xl<s>` (where the precisions differ), `h<s>` and `hg<g>` (hoisted parts and stored partials over a space or the
+//! hyperedges of a graph) and `bd<s>` (the stored share of the diagonal blocks of J^T J, packed lower triangle).
 
-use super::fields::{over, vars};
+use super::fields::{all, over, over_domain, vars};
+use super::gather::{Parts, at_vector, gather, parts};
 use super::reduce::{map_root, strip_name};
-use super::{Scheduled, Skeleton};
-use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
+use super::{Scheduled, Skeleton, Space, packed};
+use sumsq_codegen::{Expr, Func, Layout, LoopLevel, Pipeline, ScalarType, Schedule, Var};
 use sumsq_energy::emit::{Place, component_count, names};
 use sumsq_energy::model::{Domain, SpaceId};
 
 /// The pipeline, if there is anything to do.
 pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
     let (mut p, mut s) = (Pipeline::new("linearise"), Schedule::new());
-    let spaces = (0..k.energy.spaces.len() as u32).map(SpaceId);
-    for space in spaces {
-        let vars = vars(k.energy.spaces[space.index()].len());
-        let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
-        let strip = Expr::param(strip_name(Domain::Space(space)), ScalarType::I32);
-        let mut root = |p: &mut Pipeline, name: String, values: Vec<Expr>| {
-            let values = values.into_iter().map(|v| v.cast(k.linear)).collect();
-            let f = p.func(Func::new(name, &vars, values));
-            map_root(&mut s, &f, &strip);
-            p.output_with(&f, Layout::Planar, k.halos[space.index()].clone());
-        };
-        let components = component_count(k.energy, space);
-        if k.master != k.linear && components > 0 {
+    let none = |_, _: usize, _: &[Expr]| unreachable!("what is stored per linearisation reads no direction");
+    if k.master != k.linear {
+        let spaces = (0..k.energy.spaces.len() as u32).map(SpaceId);
+        for space in spaces.filter(|&s| component_count(k.energy, s) > 0) {
+            let domain = Domain::Space(space);
+            let at = coordinates(k, domain);
             let x = |c| Expr::call(names::unknowns(space), k.master, at.clone(), c);
-            root(&mut p, over("xl", space), (0..components).map(x).collect());
+            let x = (0..component_count(k.energy, space)).map(x).collect();
+            root(k, &mut p, &mut s, over("xl", space), domain, x);
         }
-        // Also where no unknown lives: a factor of the edges, an array computed from globals.
-        let hoisted = k.hoisted(space);
-        if !hoisted.is_empty() {
-            let none = |_, _: usize, _: &[Expr]| unreachable!("hoisted parts read no direction");
-            let h = k.emit(hoisted, k.master, Place::Element(space, at.clone()), &none);
-            root(&mut p, over("h", space), h);
-        }
+    }
+    // Also where no unknown lives: a factor of the edges, an array computed from globals.
+    for (domain, values) in &k.routines.stored {
+        let place = k.place(*domain, coordinates(k, *domain));
+        let h = k.emit(values, k.master, place, &none);
+        root(k, &mut p, &mut s, over_domain("h", *domain), *domain, h);
+    }
+    for space in k.spaces.iter().filter(|space| k.stores_blocks(space)) {
+        stored_blocks(k, &mut p, &mut s, space);
     }
     k.complete(&mut p, &mut s, k.master);
     (!p.outputs.is_empty()).then_some((p, s))
+}
+
+fn coordinates(k: &Skeleton, domain: Domain) -> Vec<Expr> {
+    k.domain_vars(domain).0.iter().map(|&v| Expr::var(v)).collect()
+}
+
+/// Adds an output over a domain, in the linear solver's precision. Returns its loop outside of the vector.
+fn root(
+    k: &Skeleton,
+    p: &mut Pipeline,
+    s: &mut Schedule,
+    name: String,
+    domain: Domain,
+    values: Vec<Expr>,
+) -> LoopLevel {
+    let values = values.into_iter().map(|v| v.cast(k.linear)).collect();
+    let vars: Vec<Var> = k.domain_vars(domain).0.iter().map(|&v| Var::new(v)).collect();
+    let f = p.func(Func::new(name, &vars, values));
+    p.output_with(&f, Layout::Planar, k.domain_halo(domain));
+    map_root(s, &f, &Expr::param(strip_name(domain), ScalarType::I32))
+}
+
+/// The stored share of a space's diagonal blocks.
+fn stored_blocks(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) {
+    let none = |_, _: usize, _: &[Expr]| unreachable!("blocks read no direction");
+    let name = over("bd", space.id);
+    let zeros = || vec![Expr::float(k.master, 0.0); packed(space.components, 0)];
+    let (vars, domain) = (vars(space.dims), Domain::Space(space.id));
+    let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+    let mut slots = Space { slots: vec![], ..space.clone() };
+    let mut sums = vec![];
+    for &(graph, slot) in &space.slots {
+        let contributions = &k.slot(graph, slot).stored_blocks[..];
+        if !contributions.is_empty() {
+            let of = Parts { graph, slot, contributions, ty: k.master, direction: &none };
+            sums.push(parts(k, p, s, &format!("{name}_g{}s{slot}", graph.0), of));
+            slots.slots.push((graph, slot));
+        }
+    }
+    let start = match k.stencil(space.id) {
+        Some(r) if !r.stored_blocks.is_empty() => {
+            k.emit(&r.stored_blocks, k.master, Place::Element(space.id, at.clone()), &none)
+        }
+        _ => zeros(),
+    };
+    let sum = gather(p, &format!("{name}_sum"), &slots, &vars, start, &sums);
+    let level = root(k, p, s, name, domain, all(&sum, &at));
+    at_vector(s, &sum, level);
 }

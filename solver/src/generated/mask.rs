@@ -30,6 +30,12 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
 }
 
 impl Skeleton<'_> {
+    /// Whether an element is free.
+    pub fn free_at(&self, space: &Space, at: &[Expr]) -> Expr {
+        let mask = Expr::call(names::free(space.id), ScalarType::U8, at.to_vec(), 0);
+        mask.ne_(Expr::int(ScalarType::U8, 0))
+    }
+
     /// `live<s>` as an input.
     pub fn live(&self, space: &Space) -> Input {
         self.field(over("live", space.id), &[ScalarType::U8], space.id)

@@ -40,9 +40,9 @@ pub mod trial;
 
 use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::ExprId;
-use sumsq_energy::derive::{Passes, Routines, hoist};
+use sumsq_energy::derive::{Materialize, Passes, Routines, hoist};
 use sumsq_energy::emit::component_count;
-use sumsq_energy::model::{Energy, GraphId, SpaceId};
+use sumsq_energy::model::{Domain, Energy, GraphId, SpaceId};
 
 /// Lanes that schedules vectorise by: a 512-bit vector of float32. Wider types take several registers.
 pub const LANES: i32 = 16;
@@ -69,30 +69,19 @@ pub struct Space {
     pub bounded: bool,
 }
 
-/// An energy's routines with the parts of applyJTJ that only a linearisation changes hoisted out.
-#[derive(Clone, Debug)]
-pub struct Prepared {
-    /// The routines; `jtjp` reads [`sumsq_energy::dag::Source::Hoisted`].
-    pub routines: Routines,
-    /// What is hoisted, per index space, written at offset 0.
-    pub hoisted: Vec<(SpaceId, Vec<ExprId>)>,
-}
-
-impl Prepared {
-    /// Derives, simplifies and hoists.
-    pub fn new(energy: &Energy, passes: Passes) -> Prepared {
-        let mut routines = Routines::build_with(energy, passes);
-        let mut lists: Vec<&mut Vec<ExprId>> = routines.spaces.iter_mut().map(|s| &mut s.jtjp).collect();
-        lists.extend(routines.graphs.iter_mut().flat_map(|g| g.slots.iter_mut().map(|s| &mut s.jtjp)));
-        lists.extend(routines.globals.iter_mut().map(|g| &mut g.jtjp));
-        let roots: Vec<ExprId> = lists.iter().flat_map(|l| l.iter().copied()).collect();
-        let hoisted = hoist(energy, &mut routines.dag, &roots, passes);
-        let mut new = hoisted.roots.iter().copied();
-        for list in lists {
-            list.iter_mut().zip(&mut new).for_each(|(old, new)| *old = new);
-        }
-        Prepared { routines, hoisted: hoisted.values }
+/// Derives the routines of an energy, simplifies them and hoists out what only a linearisation changes of J^T J p.
+pub fn prepare(energy: &Energy, passes: Passes, choices: &Materialize) -> Routines {
+    let mut routines = Routines::build_with(energy, passes, choices);
+    let mut lists: Vec<&mut Vec<ExprId>> = routines.spaces.iter_mut().map(|s| &mut s.jtjp).collect();
+    lists.extend(routines.graphs.iter_mut().flat_map(|g| g.slots.iter_mut().map(|s| &mut s.jtjp)));
+    lists.extend(routines.globals.iter_mut().map(|g| &mut g.jtjp));
+    lists.extend(routines.products.iter_mut().map(|(_, v)| v));
+    let roots: Vec<ExprId> = lists.iter().flat_map(|l| l.iter().copied()).collect();
+    let mut new = hoist(energy, &mut routines.dag, &roots, &mut routines.stored, passes).into_iter();
+    for list in lists {
+        list.iter_mut().zip(&mut new).for_each(|(old, new)| *old = new);
     }
+    routines
 }
 
 /// What all pipelines of an energy share.
@@ -101,7 +90,6 @@ pub struct Skeleton<'a> {
     pub energy: &'a Energy,
     /// Its routines.
     pub routines: &'a Routines,
-    hoisted: &'a [(SpaceId, Vec<ExprId>)],
     /// Type of the master copy of x, E, g.
     pub master: ScalarType,
     /// Type of PCG vectors and applyJTJ.
@@ -120,13 +108,12 @@ impl<'a> Skeleton<'a> {
     /// The skeleton of an energy.
     pub fn new(
         energy: &'a Energy,
-        prepared: &'a Prepared,
+        routines: &'a Routines,
         master: ScalarType,
         linear: ScalarType,
         block: bool,
         identity: bool,
     ) -> Skeleton<'a> {
-        let routines = &prepared.routines;
         let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
         let spaces = spaces.filter(|&s| component_count(energy, s) > 0).map(|id| {
             let (dims, components) = (energy.spaces[id.index()].len(), component_count(energy, id));
@@ -139,23 +126,19 @@ impl<'a> Skeleton<'a> {
             Space { inline_diagonal, skips: excluded && dims >= 2 && stored.slots.is_empty(), ..stored }
         });
         let spaces = spaces.collect();
-        let halos = halos(energy, prepared);
-        Skeleton {
-            energy,
-            routines,
-            hoisted: &prepared.hoisted,
-            master,
-            linear,
-            block,
-            identity,
-            spaces,
-            halos,
-        }
+        let halos = halos(energy, routines);
+        Skeleton { energy, routines, master, linear, block, identity, spaces, halos }
     }
 
-    /// What is hoisted over a space.
-    pub fn hoisted(&self, space: SpaceId) -> &'a [ExprId] {
-        self.hoisted.iter().find(|(s, _)| *s == space).map_or(&[], |(_, v)| v)
+    /// Whether J p is stored over a domain.
+    pub fn stores_products(&self, domain: Domain) -> bool {
+        self.routines.products.iter().any(|(d, _)| *d == domain)
+    }
+
+    /// Whether a share of the diagonal blocks of J^T J is stored over a space.
+    pub fn stores_blocks(&self, space: &Space) -> bool {
+        let in_slot = |&(g, slot): &(GraphId, u16)| !self.slot(g, slot).stored_blocks.is_empty();
+        self.stencil(space.id).is_some_and(|r| !r.stored_blocks.is_empty()) || space.slots.iter().any(in_slot)
     }
 
     /// When elements of a space are excluded.
@@ -196,23 +179,23 @@ fn slots_into(energy: &Energy, routines: &Routines, space: SpaceId) -> Vec<(Grap
 
 /// The reach of every stencil read, per index space and dim; dim 0 at least a vector, so that whole vectors around
 /// the domain may be read.
-fn halos(energy: &Energy, prepared: &Prepared) -> Vec<Vec<u32>> {
-    let mut roots = roots(prepared);
+fn halos(energy: &Energy, r: &Routines) -> Vec<Vec<u32>> {
+    let mut roots = roots(r);
     roots.extend(energy.bounds.iter().flat_map(|b| b.lower.iter().chain(&b.upper)));
-    let mut halos = computed::reaches(energy, prepared, &roots);
+    let mut halos = computed::reaches(energy, r, &roots);
     for h in halos.iter_mut().filter(|h| !h.is_empty()) {
         h[0] = (h[0].max(1)).next_multiple_of(LANES as u32);
     }
     halos
 }
 
-/// Every expression that some pipeline emits.
-fn roots(prepared: &Prepared) -> Vec<ExprId> {
-    let r = &prepared.routines;
+/// Every expression that some pipeline emits, but for those that [`computed::reaches`] finds by itself.
+fn roots(r: &Routines) -> Vec<ExprId> {
     let spaces = r.spaces.iter().flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
     let slots = r.graphs.iter().flat_map(|g| &g.slots).flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
     let globals = r.globals.iter().flat_map(|g| [&g.gradient, &g.blocks, &g.jtjp]);
-    let lists = spaces.chain(slots).chain(globals).chain(prepared.hoisted.iter().map(|(_, v)| v));
+    let stored = r.stored.iter().map(|(_, v)| v).chain(r.spaces.iter().map(|s| &s.stored_blocks));
+    let lists = spaces.chain(slots).chain(globals).chain(stored);
     let costs = r.costs.iter().flat_map(|c| [c.cost, c.counts, c.model]);
     let excludes = r.spaces.iter().filter_map(|s| s.excluded);
     lists.flatten().copied().chain(costs).chain(excludes).collect()

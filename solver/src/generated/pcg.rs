@@ -11,12 +11,13 @@
 //! Scalars live in two tuples of float64, `state` (carried, ping-ponged) and `alpha` (from A to B). The model value Q = d.(b + r)/2 is carried by
 //! Q' = Q + alpha rz / 2, which equals it in exact arithmetic and needs no sweep over b.
 
+use super::computed::inside;
 use super::damping::{apply_inverse, inverse_diagonal};
-use super::fields::{all, over, vars};
+use super::fields::{all, over, over_domain, vars};
 use super::gather::{Parts, at_vector, gather, parts};
 use super::global::{add_totals, totals};
-use super::reduce::{Loops, Op, Points, reduce};
-use super::{LANES, Scheduled, Skeleton, Space};
+use super::reduce::{Loops, Op, Points, map_root, reduce, strip_name};
+use super::{LANES, Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, SpaceId};
@@ -113,9 +114,18 @@ impl Skeleton<'_> {
                 .map(|c| Expr::call(over("damp", space.id), self.linear, at.to_vec(), c))
                 .collect(),
         };
-        let damped = damp.into_iter().enumerate().map(|(c, d)| d * direction(space.id, c, at));
+        let mut damped: Vec<Expr> =
+            damp.into_iter().enumerate().map(|(c, d)| d * direction(space.id, c, at)).collect();
+        if self.stores_blocks(space) {
+            let block = |i| Expr::call(over("bd", space.id), self.linear, at.to_vec(), i);
+            for (c, q) in damped.iter_mut().enumerate() {
+                for d in 0..space.components {
+                    *q = q.clone() + block(packed(c, d)) * direction(space.id, d, at);
+                }
+            }
+        }
         match self.stencil(space.id) {
-            None => damped.collect(),
+            None => damped,
             Some(r) => {
                 let q = self.emit(&r.jtjp, self.linear, Place::Element(space.id, at.to_vec()), direction);
                 q.into_iter().zip(damped).map(|(q, d)| q + d).collect()
@@ -133,9 +143,10 @@ impl Skeleton<'_> {
         Expr::select(inverse_diagonal(self, minv, c).ne_(zero()), value, zero())
     }
 
-    /// Whether p may be computed inside A's reduction: one grid of two dims, read by stencils alone.
+    /// Whether p may be computed inside A's reduction: one grid of two dims, read by stencils alone, that stores no J p.
     fn rolls(&self) -> bool {
         matches!(&self.spaces[..], [s] if s.dims == 2 && s.slots.is_empty())
+            && self.routines.products.is_empty()
     }
 }
 
@@ -166,6 +177,7 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
     }
     let direction =
         |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
+    products(k, &mut p, &mut s, &direction);
     let parts = all_parts(k, &mut p, &mut s, &direction);
     let mut pq = number(0.0);
     for space in &k.spaces {
@@ -208,6 +220,29 @@ fn state_input(p: &mut Pipeline, name: &str, n: usize) {
     p.input(sumsq_codegen::Input::new(name, &vec![ScalarType::F64; n], 0));
 }
 
+/// What is stored of J p, as outputs; 0 outside of a grid.
+fn products(
+    k: &Skeleton,
+    p: &mut Pipeline,
+    s: &mut Schedule,
+    direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr,
+) {
+    for (domain, roots) in &k.routines.products {
+        let names = k.domain_vars(*domain).0;
+        let vars: Vec<Var> = names.iter().map(|&v| Var::new(v)).collect();
+        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+        let mut values = k.emit(roots, k.linear, k.place(*domain, at.clone()), direction);
+        if let Domain::Space(space) = domain {
+            let inside = inside(*space, &at);
+            let zero = || Expr::float(k.linear, 0.0);
+            values = values.into_iter().map(|v| Expr::select(inside.clone(), v, zero())).collect();
+        }
+        let f = p.func(Func::new(over_domain("jp", *domain), &vars, values));
+        map_root(s, &f, &Expr::param(strip_name(*domain), ScalarType::I32));
+        p.output_with(&f, Layout::Planar, k.domain_halo(*domain));
+    }
+}
+
 /// The partial sums of J^T J p of every graph slot, as outputs.
 fn all_parts(
     k: &Skeleton,
@@ -236,7 +271,7 @@ fn schedule_direction(k: &Skeleton, s: &mut Schedule, space: &Space, points: &Po
     let name = over("pn", space.id);
     if !k.rolls() {
         let f = Func::new(name, &vars(space.dims), vec![]);
-        super::reduce::map_root(s, &f, &points.strip);
+        map_root(s, &f, &points.strip);
         return;
     }
     let reach = k.halos[space.id.index()][1];

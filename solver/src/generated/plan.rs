@@ -1,7 +1,7 @@
 //! A solver's buffers for given sizes, and its pipelines bound to them as programs.
 
 use super::compile::Modules;
-use super::fields::over;
+use super::fields::{over, over_domain};
 use super::incidence::Incidence;
 use super::pcg::{part_name, state};
 use super::{Skeleton, Space, gather, mask, sizes};
@@ -15,7 +15,7 @@ use sumsq_codegen::program::{BufferId, Flow, ParamId, PipelineId, Program, Step,
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::{Name, ScalarType};
 use sumsq_energy::emit::{component_index, names};
-use sumsq_energy::model::{ArrayId, GraphId, ParamId as EnergyParam, SpaceId, UnknownId};
+use sumsq_energy::model::{ArrayId, Domain, GraphId, ParamId as EnergyParam, SpaceId, UnknownId};
 
 /// Which copy of the numbers a pipeline reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -390,14 +390,16 @@ impl Builder<'_> {
         for s in &self.k.spaces {
             let e = ints(data.extents(self.k.energy, s.id));
             for prefix in
-                ["x", "xt", "xl", "gb", "sc", "free", "dr", "p", "pn", "minv", "damp", "q", "lo", "hi"]
+                ["x", "xt", "xl", "gb", "sc", "free", "dr", "p", "pn", "minv", "damp", "q", "lo", "hi", "bd"]
             {
                 out.insert(over(prefix, s.id), e.clone());
             }
             out.insert(over("live", s.id), mask::live_extents(&e));
         }
         for s in (0..self.k.energy.spaces.len() as u32).map(SpaceId) {
-            out.insert(over("h", s), ints(data.extents(self.k.energy, s)));
+            for prefix in ["h", "jp"] {
+                out.insert(over(prefix, s), ints(data.extents(self.k.energy, s)));
+            }
         }
         for (k, a) in self.k.energy.arrays.iter().enumerate() {
             let name = names::array(ArrayId(k as u32));
@@ -406,6 +408,10 @@ impl Builder<'_> {
             out.insert(name, e);
         }
         for (g, graph) in data.graphs.iter().enumerate() {
+            for prefix in ["h", "jp"] {
+                let domain = Domain::Graph(GraphId(g as u32));
+                out.insert(over_domain(prefix, domain), vec![graph.edges as i32]);
+            }
             for slot in 0..graph.vertices.len() {
                 out.insert(names::vertex(GraphId(g as u32), slot as u16), vec![graph.edges as i32]);
             }

@@ -19,7 +19,7 @@ use sumsq_energy::model::{Domain, SpaceId};
 pub const MODEL: usize = 0;
 /// Element of `model`: |s|^2.
 pub const STEP: usize = 1;
-/// Element of `model`: |x|^2.
+/// Element of `model`: |x|^2 over free scalars.
 pub const X: usize = 2;
 
 /// The pipeline.
@@ -47,7 +47,12 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
         let norm =
             |f: &dyn Fn(usize) -> Expr| (0..space.components).map(|c| square(f(c))).reduce(|a, b| a + b);
         let terms = [norm(&|c| direction(space.id, c, at)), norm(&|c| x(at, c))];
-        let terms = terms.into_iter().flatten().map(|t| (Op::Add, t)).collect();
+        // Excluded elements are no part of x: they may hold any number.
+        let counted = |t| match k.excluded(space.id) {
+            Some(_) => Expr::select(k.free_at(space, at), t, zero()),
+            None => t,
+        };
+        let terms = terms.into_iter().flatten().map(|t| (Op::Add, counted(t))).collect();
         let (f, _) = reduce(&mut p, &mut s, &over("norms", space.id), &points, terms);
         totals[STEP] = totals[STEP].clone() + f.at(&[], 0);
         totals[X] = totals[X].clone() + f.at(&[], 1);

@@ -14,8 +14,8 @@ pub(super) struct Problem {
     pub params: Vec<Vec<f64>>,
     /// Per graph, per hyperedge, the element at each slot.
     pub edges: Vec<Vec<Vec<usize>>>,
-    /// Per space, hoisted channels: element-major.
-    pub hoisted: BTreeMap<SpaceId, (usize, Vec<f64>)>,
+    /// Per domain, hoisted channels: element-major.
+    pub hoisted: BTreeMap<Domain, (usize, Vec<f64>)>,
 }
 
 /// An element or hyperedge.
@@ -158,7 +158,8 @@ impl Env for View<'_> {
             Source::Direction(u) => (&p.directions[u.index()], p.energy.unknowns[u.index()].channels.into()),
             Source::Array(k) => (&p.arrays[k.index()], p.energy.arrays[k.index()].channels.into()),
             Source::Computed(_) | Source::Partial(_) => panic!("these problems compute no arrays"),
-            Source::Hoisted(s) => (&p.hoisted[&s].1, p.hoisted[&s].0),
+            Source::Hoisted(d) => (&p.hoisted[&d].1, p.hoisted[&d].0),
+            Source::Product(_) => panic!("these problems store no products"),
         };
         data[element * channels + usize::from(a.channel)]
     }

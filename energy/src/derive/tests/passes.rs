@@ -2,8 +2,8 @@
 
 use super::problems;
 use crate::dag::{Dag, Node, Source};
-use crate::derive::{Passes, Routines, count_ops, hoist, share_parts};
-use crate::model::{ParamId, SpaceId};
+use crate::derive::{Passes, Routines, Stored, count_ops, hoist, share_parts};
+use crate::model::{Domain, ParamId, SpaceId};
 
 #[test]
 fn passes_never_cost_operations() {
@@ -23,17 +23,18 @@ fn arap_keeps_a_cosine_and_a_sine_per_pixel() {
     let p = problems::arap_image();
     let routines = Routines::build(&p.energy);
     let mut dag = routines.dag.clone();
-    let hoisted = hoist(&p.energy, &mut dag, &routines.spaces[0].jtjp, Passes::ALL);
-    assert_eq!(hoisted.values.len(), 1);
-    let text: Vec<String> = hoisted.values[0].1.iter().map(|&v| dag.display_with(v, &p.energy)).collect();
+    let mut stored = Stored::new();
+    let roots = hoist(&p.energy, &mut dag, &routines.spaces[0].jtjp, &mut stored, Passes::ALL);
+    assert_eq!(stored.len(), 1);
+    let text: Vec<String> = stored[0].1.iter().map(|&v| dag.display_with(v, &p.energy)).collect();
     assert_eq!(text, ["cos(Angle(0,0))", "sin(Angle(0,0))"]);
-    let ops = count_ops(&dag, &hoisted.roots);
+    let ops = count_ops(&dag, &roots);
     assert_eq!((ops.transcendental, ops.div), (0, 0));
     // The stored values are read under guards that imply their own bounds: no more conditions than before.
     let before = count_ops(&routines.dag, &routines.spaces[0].jtjp);
     assert!(ops.compare <= before.compare && ops.select <= before.select);
-    let reads = hoisted.roots.iter().flat_map(|&r| dag.accesses(r));
-    assert!(reads.into_iter().any(|a| a.source == Source::Hoisted(SpaceId(0))));
+    let reads = roots.iter().flat_map(|&r| dag.accesses(r));
+    assert!(reads.into_iter().any(|a| a.source == Source::Hoisted(Domain::Space(SpaceId(0)))));
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl Builder {
                 let offsets = || {
                     reads.iter().filter_map(|a| match &a.at {
                         At::Offset(o) => Some(o),
-                        At::Vertex(..) | At::Global => None,
+                        At::Vertex(..) | At::Edge(_) | At::Global => None,
                     })
                 };
                 let corner = |pick: fn(i32, i32) -> i32| -> Offset {

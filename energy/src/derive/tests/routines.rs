@@ -3,7 +3,7 @@
 use super::oracle::{Place, Problem, View};
 use super::problems;
 use crate::dag::{Evaluator, ExprId};
-use crate::derive::{Passes, Routines, hoist};
+use crate::derive::{Materialize, Passes, Routines, Stored, hoist};
 use crate::model::{Domain, SpaceId};
 use std::collections::BTreeMap;
 
@@ -107,7 +107,7 @@ fn assert_same(p: &Problem, what: &str, ours: &Table, theirs: &Table, tolerance:
 
 fn check(mut p: Problem) {
     let oracle = dense(&mut p);
-    let assembled = Routines::assemble(&p.energy, Passes::ALL);
+    let assembled = Routines::assemble(&p.energy, Passes::ALL, &Materialize::default());
     let simplified = Routines::build(&p.energy);
     for routines in [&assembled, &simplified] {
         let [gradient, jtjp, blocks] = generated(&p, routines);
@@ -146,16 +146,16 @@ fn check_hoisting(p: &mut Problem, routines: &Routines) {
 
 fn check_hoisted_roots(p: &mut Problem, routines: &Routines, roots: &[ExprId], domain: Domain) {
     let mut dag = routines.dag.clone();
-    let hoisted = hoist(&p.energy, &mut dag, roots, Passes::ALL);
+    let mut stored = Stored::new();
+    let hoisted = hoist(&p.energy, &mut dag, roots, &mut stored, Passes::ALL);
     p.hoisted.clear();
-    for (space, values) in &hoisted.values {
+    for (domain, values) in &stored {
         let evaluator = Evaluator::new(&dag, values);
-        let data = (0..p.elements(*space))
-            .flat_map(|e| evaluator.eval(&View { problem: p, place: Place::Element(*space, e) }))
-            .collect();
-        p.hoisted.insert(*space, (values.len(), data));
+        let places = p.domain(*domain);
+        let data = places.into_iter().flat_map(|place| evaluator.eval(&View { problem: p, place })).collect();
+        p.hoisted.insert(*domain, (values.len(), data));
     }
-    let (before, after) = (Evaluator::new(&dag, roots), Evaluator::new(&dag, &hoisted.roots));
+    let (before, after) = (Evaluator::new(&dag, roots), Evaluator::new(&dag, &hoisted));
     for place in p.domain(domain) {
         let view = View { problem: p, place };
         for (a, b) in before.eval(&view).into_iter().zip(after.eval(&view)) {

@@ -1,0 +1,73 @@
+//! What storing costs and gains, after figure 14 of the Opt paper: a PCG iteration with stored partials, with stored products J p (the two
+//! passes of J^T (J p)), with both (an explicit Jacobian), or with stored diagonal blocks of J^T J, against the in-place method.
+
+use super::THREADS;
+use crate::harness::{compare_timed, time};
+use crate::report::Report;
+use sumsq::energy::Energy;
+use sumsq::energy::derive::{Materialize, Passes};
+use sumsq::generated::counts::{JTJP, operation_counts};
+use sumsq::generated::prepare;
+use sumsq::{Options, ProblemData, Solver};
+use sumsq_examples::demos::{Problem, arap_mesh_deformation, cotangent_mesh_smoothing, image_warping};
+use sumsq_examples::demos::{poisson_image_editing, shape_from_shading};
+
+/// PCG iterations per measurement.
+const ITERATIONS: usize = 20;
+const PAIRS: usize = 15;
+const CHOICES: [&str; 5] = ["j", "jp", "j+jp", "blocks", "j+blocks"];
+
+pub fn run() -> Report {
+    let setting =
+        format!("mixed precision, {THREADS} threads; {ITERATIONS} PCG iterations against those in place");
+    let mut report = Report::new("materialize", setting);
+    let problems = [
+        image_warping::Scene::tulips().map(|s| s.problem()),
+        arap_mesh_deformation::Scene::dog_17k().map(|s| s.problem()),
+        cotangent_mesh_smoothing::Scene::noisy_dog().map(|s| s.problem()),
+        shape_from_shading::Scene::skull().map(|s| s.problem()),
+        poisson_image_editing::Scene::cat_in_a_cup().map(|s| s.problem()),
+    ];
+    for problem in problems {
+        measure(&mut report, &problem.expect("the demo's own data"));
+    }
+    report
+}
+
+fn measure(report: &mut Report, problem: &Problem) {
+    let name = problem.energy;
+    let energy = Energy::from_text(name, problem.text).expect("the energy is well formed");
+    let data = ProblemData::bind(&energy, &problem.inputs).expect("the inputs fit the energy");
+    let choice = |text: &str| -> Materialize { text.parse().expect("a choice") };
+    let solver = |text: &str| {
+        let options =
+            Options { threads: Some(THREADS), materialize: choice(text), ..problem.options.clone() };
+        Solver::compile(energy.clone(), &options).expect("the energy compiles")
+    };
+    // Every run starts PCG anew: late residuals are so small that arithmetic on them is slow.
+    let run = |planned: &mut sumsq::Problem<'_>| {
+        let mut probe = planned.linear_probe(&data, &problem.options).expect("the system is finite");
+        time(&mut || probe.iterate(ITERATIONS).expect("generated code runs"))
+    };
+    let in_place = solver("in_place");
+    let [mut in_place, mut again] =
+        [(); 2].map(|()| in_place.plan(&data).expect("the plan fits into memory"));
+    for text in CHOICES {
+        let solver = solver(text);
+        let mut stored = solver.plan(&data).expect("the plan fits into memory");
+        let what = format!("{name}, {text} / in place");
+        report.ratio(compare_timed(&what, &mut || run(&mut stored), &mut || run(&mut in_place), PAIRS));
+    }
+    let what = format!("{name}, in place / in place");
+    report.ratio(compare_timed(&what, &mut || run(&mut again), &mut || run(&mut in_place), PAIRS));
+    for text in std::iter::once("in_place").chain(CHOICES) {
+        report.fact(&format!("{name}, {text}: weight of an iteration"), weight(&energy, &choice(text)), "");
+    }
+}
+
+/// Weighted operations that one iteration spends in J p and J^T J p, all elements and vertices of an edge together.
+fn weight(energy: &Energy, choices: &Materialize) -> f64 {
+    let counts = operation_counts(energy, &prepare(energy, Passes::ALL, choices));
+    let own = counts.iter().filter(|c| c.routine == JTJP || c.routine == "J p");
+    own.map(|c| f64::from(c.count.weight())).sum()
+}

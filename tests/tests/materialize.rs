@@ -1,0 +1,157 @@
+//! What is stored changes no result: every choice is certified against the explicit path, on every construct.
+
+use sumsq::energy::Energy;
+use sumsq::lm::Control;
+use sumsq::{NamedArray, Options, Precision, Preconditioner, ProblemData, SolveError, Solver};
+use sumsq_tests::{Random, bind, doubles, indices};
+
+const CHOICES: [&str; 6] = ["in_place", "j", "jp", "j+jp", "blocks", "j+blocks"];
+
+/// Certifies `text` under every choice, and holds one solve against that in place.
+#[track_caller]
+fn all_choices(text: &str, arrays: &[NamedArray]) {
+    let (energy, data) = bind(text, arrays);
+    choices(&energy, &data, &CHOICES);
+}
+
+#[track_caller]
+fn choices(energy: &Energy, data: &ProblemData, choices: &[&str]) {
+    let mut random = Random(11);
+    let x: Vec<f64> = data.unknowns.concat().iter().map(|x| x + 0.1 * random.number()).collect();
+    let v = random.numbers(x.len());
+    let mut first: Option<f64> = None;
+    for (i, choice) in choices.iter().enumerate() {
+        let options = Options {
+            materialize: choice.parse().unwrap(),
+            preconditioner: [Preconditioner::BlockJacobi, Preconditioner::Jacobi][i % 2],
+            precision: Precision::F64,
+            linear_tolerance: Some(1e-12),
+            iterations: 3,
+            ..Options::default()
+        };
+        let solver = Solver::compile(energy.clone(), &options).unwrap();
+        let mut plan = solver.plan(data).unwrap();
+        let certificate = plan.certify(data, &x, &v).unwrap();
+        assert!(certificate.passed(), "{choice}: {:?}", certificate.failures());
+        let report = plan.solve(&mut data.clone(), &options, &mut |_| Control::Continue).unwrap();
+        let e = *first.get_or_insert(report.energy_final);
+        assert!(
+            (report.energy_final - e).abs() <= 1e-9 * e.abs(),
+            "{choice}: E = {} and {e}",
+            report.energy_final
+        );
+    }
+}
+
+/// Two channels, guards, a mask that holds inf where it excludes, sizes that no vector divides.
+#[test]
+fn grids() {
+    let (w, h) = (37, 21);
+    let mut random = Random(1);
+    let mut mask: Vec<f64> = random.numbers(w * h);
+    mask.iter_mut().for_each(|m| *m = if *m > 0.6 { f64::INFINITY } else { *m });
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float2, {W,H}, 0)
+        local A = Array("A", opt_float, {W,H}, 1)
+        Exclude(greater(A(0,0), 0.6))
+        Residual{name="fit", sin(X(0,0,0)) * X(0,0,1) - 0.5}
+        Residual{name="reg", Select(lesseq(A(0,0), 0.6), A(0,0) * (X(0,0,0) - cos(X(1,0,1)) * X(-1,0,0)), 0)}
+        Residual{name="plain", X(0,0) - X(0,1)}
+        Residual{name="box", Select(InBounds(2,0), X(2,0,0) * X(0,0,1) - 1, 0)}
+    "#;
+    let arrays = [doubles("X", &[h, w, 2], random.numbers(2 * w * h)), doubles("A", &[h, w], mask)];
+    all_choices(text, &arrays);
+    let (energy, data) = bind(text, &arrays);
+    choices(&energy, &data, &["fit=blocks,reg=j+jp,plain=jp", "j,plain=in_place,box=blocks"]);
+}
+
+#[test]
+fn volumes_under_losses() {
+    let (w, h, d) = (9, 6, 5);
+    let mut random = Random(2);
+    let text = r#"
+        local W, H, D = Dim("W", 0), Dim("H", 1), Dim("D", 2)
+        local X = Unknown("X", opt_float3, {W,H,D}, 0)
+        local s = Param("s", opt_float, 1)
+        Residual{name="turn", loss=Cauchy(s), Rotate3D(X(0,0,0), X(1,0,0)) - X(0,0,1)}
+        Residual{name="rest", loss=Tukey(s), X(0,1,0) - 2 * X(0,0,0)}
+        Energy(0.1 * X(0,0,0))
+    "#;
+    all_choices(
+        text,
+        &[doubles("X", &[d, h, w, 3], random.numbers(3 * w * h * d)), doubles("s", &[], vec![1.5])],
+    );
+}
+
+/// Vertices that coincide within an edge, elements in no edge, two index spaces, a global.
+#[test]
+fn graphs() {
+    let (n, m, edges) = (23, 9, 150);
+    let mut random = Random(3);
+    let text = r#"
+        local N, M = Dim("N", 0), Dim("M", 1)
+        local X = Unknown("X", opt_float3, {N}, 0)
+        local Y = Unknown("Y", opt_float2, {M}, 1)
+        local T = Unknown("T", opt_float2, {}, 2)
+        local A = Array("A", opt_float, {N}, 3)
+        local G = Graph("G", 4, "a", {N}, 5, "b", {N}, 6, "c", {M}, 7)
+        Energy(0.3 * (X(0) - A(0)))
+        Energy(0.2 * Y(0), T(0) - 1)
+        Residual{name="edge", X(G.a) * sin(X(G.b, 1)) - A(G.a) * X(G.b)}
+        Residual{name="mixed", loss=Huber(0.5), Y(G.c, 0) * T(0) - X(G.b, 0) * Y(G.c, 1) + T(1)}
+    "#;
+    let arrays = [
+        doubles("X", &[n, 3], random.numbers(3 * n)),
+        doubles("Y", &[m, 2], random.numbers(2 * m)),
+        doubles("T", &[2], vec![0.4, -0.2]),
+        doubles("A", &[n], random.numbers(n)),
+        indices("G.a", 1, random.below(n - 2, edges)),
+        indices("G.b", 1, random.below(4, edges)),
+        indices("G.c", 1, random.below(m, edges)),
+    ];
+    all_choices(text, &arrays);
+}
+
+/// Computed arrays stored or recomputed, wherever they are read.
+#[test]
+fn computed_arrays() {
+    let (w, h) = (19, 14);
+    let mut random = Random(4);
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W,H}, 0)
+        local A = Array("A", opt_float, {W,H}, 1)
+        local B = ComputedArray("B", {W,H}, sin(X(0,0)) * X(1,0))
+        local C = ComputedArray("C", {W,H}, Vector(B(0,0) * A(0,0), B(0,1)))
+        Residual{name="one", C(0,0,0) - C(1,0,1), B(0,0) - 0.2}
+        Energy(0.1 * X(0,0))
+    "#;
+    let arrays = [doubles("X", &[h, w], random.numbers(w * h)), doubles("A", &[h, w], random.numbers(w * h))];
+    all_choices(text, &arrays);
+    let (energy, data) = bind(text, &arrays);
+    choices(
+        &energy,
+        &data,
+        &["in_place", "B=recomputed", "C=recomputed,one=jp", "j,B=recomputed,C=recomputed"],
+    );
+}
+
+#[test]
+fn names_are_checked() {
+    let text = r#"
+        local W = Dim("W", 0)
+        local X = Unknown("X", opt_float, {W}, 0)
+        Residual{name="fit", X(0) - 1}
+    "#;
+    let error = |choice: &str| {
+        let energy = Energy::from_text("test.t", text).unwrap();
+        let options = Options { materialize: choice.parse().unwrap(), ..Options::default() };
+        match Solver::compile(energy, &options) {
+            Err(SolveError::Option(message)) => message,
+            _ => panic!("{choice} was taken"),
+        }
+    };
+    assert_eq!(error("reg=jp"), "there is no residual group `reg`: fit");
+    assert_eq!(error("B=recomputed"), "there is no computed array `B`: the energy has none");
+}
