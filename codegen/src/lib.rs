@@ -23,5 +23,5 @@ pub mod types;
 pub use error::Error;
 pub use expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 pub use func::{Func, Input, Layout, Output, Pipeline, RDom, RVar, Update, Var};
-pub use schedule::{Directive, ForKind, LoopLevel, Memory, Schedule, StageId, Tail};
+pub use schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
 pub use types::{ScalarType, Type};

@@ -9,7 +9,7 @@
 //! A `Let` or `Allocate` scopes to the end of the enclosing braces.
 
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
-use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Schedule, StageId, Tail};
+use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
 use crate::stmt::{LoweredFunction, Stmt, Target};
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
@@ -496,6 +496,23 @@ impl Display for Directive {
             Directive::SkipUnless { var, cond } => write!(f, "skip_unless({var}, {cond})"),
             Directive::Atomic => f.write_str("atomic"),
             Directive::Relaxed => f.write_str("relaxed"),
+            Directive::Specialize { cond, directives } => {
+                write!(f, "specialize({cond}) {{")?;
+                directives.iter().try_for_each(|d| write!(f, " {d}"))?;
+                f.write_str(" }")
+            }
+            Directive::Partition { var, policy: Partition::Auto } => write!(f, "partition({var}, auto)"),
+            Directive::Partition { var, policy: Partition::Never } => write!(f, "partition({var}, never)"),
+            Directive::In { consumers, wrapper: new } => {
+                f.write_str("in_(")?;
+                consumers.iter().try_for_each(|c| write!(f, "{c}, "))?;
+                write!(f, "as {new})")
+            }
+            Directive::CloneIn { consumers, clone: new } => {
+                f.write_str("clone_in(")?;
+                consumers.iter().try_for_each(|c| write!(f, "{c}, "))?;
+                write!(f, "as {new})")
+            }
             Directive::Inline => f.write_str("inline"),
             Directive::ComputeRoot => f.write_str("compute_root"),
             Directive::ComputeAt(l) => write!(f, "compute_at({l})"),

@@ -56,6 +56,16 @@ pub enum ForKind {
     Unrolled,
 }
 
+/// Whether a loop's conditions get an interior body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Partition {
+    /// Where they can be tested up front. The default.
+    #[default]
+    Auto,
+    /// Never: less code.
+    Never,
+}
+
 /// A loop of a stage: the place where a producer is computed or stored.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LoopLevel {
@@ -107,6 +117,19 @@ pub enum Directive {
     /// Float reassociation, contraction and signed-zero freedom inside this stage.
     Relaxed,
 
+    /// The loops of this stage, as far as scheduled before, once more with these loop directives, for run-time conditions (of
+    /// constants and parameters) in which they pay: `if cond { this } else { what follows }`. Several are tried in order.
+    /// No Func is computed inside of a specialized stage.
+    Specialize { cond: Expr, directives: Vec<Directive> },
+    /// Whether conditions on loop `var` (tails, `likely` ones) are tested once per body of the innermost loop, which then
+    /// exists twice, or in place.
+    Partition { var: Name, policy: Partition },
+
+    /// A Func `wrapper` of the same values stands between this Func or input and these consumers (all others if none are
+    /// named). The dimensions of an input's wrapper are called `_0`, `_1`, ...
+    In { consumers: Vec<Name>, wrapper: Name },
+    /// A Func `clone` of the same definitions takes the place of this one in these consumers (all others if none are named).
+    CloneIn { consumers: Vec<Name>, clone: Name },
     /// Substituted into its consumers (the default for intermediate Funcs without updates).
     Inline,
     /// Its own loop nest before all consumers.
@@ -260,6 +283,26 @@ impl StageHandle<'_> {
     /// See [`Directive::Relaxed`].
     pub fn relaxed(self) -> Self {
         self.push(Directive::Relaxed)
+    }
+    /// See [`Directive::Specialize`]; `schedule` gives the directives of the special version.
+    pub fn specialize(self, cond: Expr, schedule: impl FnOnce(StageHandle<'_>)) -> Self {
+        let mut directives = vec![];
+        schedule(StageHandle(&mut directives));
+        self.push(Directive::Specialize { cond, directives })
+    }
+    /// See [`Directive::Partition`].
+    pub fn partition(self, var: &str, policy: Partition) -> Self {
+        self.push(Directive::Partition { var: var.into(), policy })
+    }
+    /// See [`Directive::In`].
+    pub fn in_(self, consumers: &[&str], wrapper: &str) -> Self {
+        let consumers = consumers.iter().map(|&c| c.into()).collect();
+        self.push(Directive::In { consumers, wrapper: wrapper.into() })
+    }
+    /// See [`Directive::CloneIn`].
+    pub fn clone_in(self, consumers: &[&str], clone: &str) -> Self {
+        let consumers = consumers.iter().map(|&c| c.into()).collect();
+        self.push(Directive::CloneIn { consumers, clone: clone.into() })
     }
     /// See [`Directive::Inline`].
     pub fn inline(self) -> Self {

@@ -17,7 +17,7 @@ mod lexer;
 
 use crate::error::Error;
 use crate::expr::{Expr, Name};
-use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Schedule, StageId, Tail};
+use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
 use crate::types::ScalarType;
 use expr::NamesAre;
 use lexer::{Lexer, Token};
@@ -115,6 +115,24 @@ fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
             let cond = expr::parse(lexer, NamesAre::Variables, None)?;
             Directive::SkipUnless { var, cond }
         }
+        "specialize" => return specialize(lexer),
+        "partition" => {
+            let var = before_comma(lexer)?;
+            let policy = match &*lexer.name()? {
+                "auto" => Partition::Auto,
+                "never" => Partition::Never,
+                other => return Err(format!("`{other}` is not a policy: auto or never")),
+            };
+            Directive::Partition { var, policy }
+        }
+        "in_" => {
+            let (consumers, wrapper) = consumers(lexer)?;
+            Directive::In { consumers, wrapper }
+        }
+        "clone_in" => {
+            let (consumers, clone) = consumers(lexer)?;
+            Directive::CloneIn { consumers, clone }
+        }
         "compute_at" => Directive::ComputeAt(level(lexer)?),
         "store_at" => Directive::StoreAt(level(lexer)?),
         "fold_storage" => Directive::FoldStorage { var: before_comma(lexer)?, factor: lexer.unsigned()? },
@@ -145,6 +163,35 @@ fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
     };
     lexer.expect(")")?;
     Ok(directive)
+}
+
+/// `cond) { directives }`
+fn specialize(lexer: &mut Lexer) -> Result<Directive, String> {
+    let cond = expr::parse(lexer, NamesAre::Parameters, None)?;
+    lexer.expect(")")?;
+    lexer.expect("{")?;
+    let mut directives = vec![];
+    while !lexer.accept("}") {
+        let word = lexer.name()?;
+        match &*word {
+            "specialize" => return Err("a special version has no versions of its own".into()),
+            word => directives.push(directive(lexer, word)?),
+        }
+    }
+    Ok(Directive::Specialize { cond, directives })
+}
+
+/// `f, g, as h`
+fn consumers(lexer: &mut Lexer) -> Result<(Vec<Name>, Name), String> {
+    let mut consumers = vec![];
+    loop {
+        let name = lexer.name()?;
+        if &*name == "as" && matches!(lexer.peek(), Token::Name(_)) {
+            return Ok((consumers, lexer.name()?));
+        }
+        consumers.push(name);
+        lexer.expect(",")?;
+    }
 }
 
 fn before_comma(lexer: &mut Lexer) -> Result<Name, String> {

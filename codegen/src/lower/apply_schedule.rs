@@ -8,6 +8,7 @@ mod defaults;
 mod loops;
 mod placement;
 mod races;
+mod special;
 mod tails;
 
 pub use defaults::pure_stage;
@@ -18,7 +19,7 @@ use super::rfactor;
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Pipeline, RDom, RVar, Update};
-use crate::schedule::{Directive, Schedule, StageId};
+use crate::schedule::{Directive, Partition, Schedule, StageId};
 use crate::types::Type;
 use defaults::plan_func;
 use indexmap::IndexMap;
@@ -61,7 +62,9 @@ pub fn apply_schedule(
             for d in schedule.stages.get(&id).into_iter().flatten() {
                 made.extend(apply(&mut plan, k, d)?);
             }
-            check_loops(&plan.stages[k], &plan.func.types())?;
+            for s in plan.stages[k].versions() {
+                check_loops(s, &plan.func.types())?;
+            }
         }
         default_placement(&mut plan)?;
         for m in &made {
@@ -151,6 +154,16 @@ fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan
             return Err(illegal(&id, "atomic", "a pure definition has nothing to update"));
         }
         Directive::Atomic => plan.stages[k].atomic = true,
+        Directive::Specialize { cond, directives } => special::specialize(plan, k, cond, directives)?,
+        Directive::Partition { var, policy } => {
+            find_dim(&plan.stages[k], var, &d.to_string())?;
+            let list = &mut plan.stages[k].unpartitioned;
+            list.retain(|v| v != var);
+            if *policy == Partition::Never {
+                list.push(var.clone());
+            }
+        }
+        Directive::In { .. } | Directive::CloneIn { .. } => {}
         Directive::Relaxed => plan.stages[k].relaxed = true,
         _ if k > 0 => {
             return Err(illegal(

@@ -87,6 +87,16 @@ pub fn redirect(e: &Expr, f: &Name, args: &[Expr], into: &Name, at: &[Expr]) -> 
     })
 }
 
+/// `e` with every call of `f` replaced by one of `by`.
+pub fn redirect_all(e: &Expr, f: &Name, by: &Name) -> Expr {
+    rewrite(e, &mut Memo::default(), &mut |_, new| match new.kind() {
+        ExprKind::Call { name, args, value } if name == f => {
+            Expr::call(by.clone(), new.ty().scalar, args.clone(), *value)
+        }
+        _ => new,
+    })
+}
+
 struct Update<'a> {
     f: &'a Name,
     args: &'a [Expr],

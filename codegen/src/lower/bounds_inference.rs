@@ -248,7 +248,8 @@ impl Nests<'_> {
             }
             checks.extend(self.region_checks(&name, &halo)?);
         }
-        for (f, s) in plan.funcs.values().flat_map(|f| f.stages.iter().map(move |s| (f, s))) {
+        let stages = plan.funcs.values().flat_map(|f| f.stages.iter().map(move |s| (f, s)));
+        for (f, s) in stages.flat_map(|(f, s)| s.versions().map(move |s| (f, s))) {
             for t in s.splits().filter(|t| t.factor.as_int().is_none()) {
                 let message = format!("{}: split factor of {} must be at least 1, it is", f.func.name, t.old);
                 checks.push(self.check(

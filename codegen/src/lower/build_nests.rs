@@ -111,7 +111,10 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
 impl<'p> Nests<'p> {
     /// Loop or bound name in the body.
     pub fn full_name(&self, s: &Stage, local: &str) -> Name {
-        format!("{}.s{}.{local}", s.id.func, s.id.stage).into()
+        match s.version {
+            0 => format!("{}.s{}.{local}", s.id.func, s.id.stage).into(),
+            v => format!("{}.s{}.v{v}.{local}", s.id.func, s.id.stage).into(),
+        }
     }
 
     /// A local name in terms of the loops and block origins of its stage.
@@ -249,4 +252,9 @@ impl<'p> Nests<'p> {
 /// `let name = value` around `body`.
 pub fn bind(name: Name, value: Expr, body: Stmt) -> Stmt {
     Stmt::Let { name, value, body: Box::new(body) }
+}
+
+/// `if cond { then } else { otherwise }`.
+fn branch(cond: Expr, then: Stmt, otherwise: Option<Stmt>) -> Stmt {
+    Stmt::If { cond, then: Box::new(then), otherwise: otherwise.map(Box::new) }
 }

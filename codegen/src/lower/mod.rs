@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Pipeline + Schedule
-//!   validate, inline, apply_schedule (rfactor)         what is computed, and the loops of each stage
+//!   validate, wrappers, inline, apply_schedule (rfactor)         what is computed, and the loops of each stage
 //!   build_nests (bounds_inference, sliding_window,      Realize / Produce / Provide / Call
 //!     storage_folding, allocation_bounds, sinks)
 //!   simplify, flatten, unroll, vectorize, simplify,     Allocate / Store / Load, vectors
@@ -39,6 +39,7 @@ pub mod unroll;
 pub mod validate;
 pub mod vectorize;
 pub mod verify;
+pub mod wrappers;
 
 #[cfg(test)]
 mod flat_tests;
@@ -121,6 +122,7 @@ pub fn lower_timed(
 /// The passes over definitions: what is computed, and the loops of each stage.
 pub fn plan(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
     validate::validate(p)?;
+    let p = &wrappers::wrappers(p, schedule)?;
     let order = realization_order::realization_order(p)?;
     let mut gone = FxHashSet::default();
     for name in &order {
@@ -130,7 +132,8 @@ pub fn plan(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
     }
     let inlined = inline::inline(p, &order, &|n| gone.contains(n));
     // Funcs that no output needs are not computed; directives about them have no effect.
-    let absent = |n: &Name| p.funcs.contains_key(n) && !inlined.funcs.contains_key(n);
+    let absent =
+        |n: &Name| p.inputs.contains_key(n) || p.funcs.contains_key(n) && !inlined.funcs.contains_key(n);
     apply_schedule::apply_schedule(&inlined, schedule, &absent)
 }
 

@@ -135,6 +135,12 @@ pub struct Stage {
     pub reduction: Option<Reduction>,
     /// The directive that changed the order of its reduction variables, if one did.
     pub reordered: Option<String>,
+    /// Loops whose conditions are tested in place.
+    pub unpartitioned: Vec<Name>,
+    /// Versions for conditions that are tried in order before this one.
+    pub special: Vec<(Expr, Stage)>,
+    /// Which version this is; 0 is what remains.
+    pub version: usize,
     /// Each element is updated in one indivisible step.
     pub atomic: bool,
 }
@@ -241,6 +247,10 @@ impl Stage {
     /// The splits, in order.
     pub fn splits(&self) -> impl DoubleEndedIterator<Item = &Split> {
         self.changes.iter().filter_map(|c| if let Change::Split(t) = c { Some(t) } else { None })
+    }
+    /// This stage and its special versions.
+    pub fn versions(&self) -> impl Iterator<Item = &Stage> {
+        std::iter::once(self).chain(self.special.iter().map(|(_, s)| s))
     }
     /// The change that replaced `name`, which is therefore no loop.
     pub fn replaced(&self, name: &Name) -> Option<&Change> {

@@ -37,6 +37,9 @@ pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name
         let forms = "f(a) = f(a) op e, op in + * min max & | ^, or an argmin or argmax";
         return fail(format!("the update is not an associative reduction ({forms})"));
     };
+    if !stage.special.is_empty() {
+        return fail("the update has special versions: factor first".into());
+    }
     if keep.is_empty() {
         return fail("keeps no variable".into());
     }
@@ -144,6 +147,9 @@ fn intermediate(
         relaxed: stage.relaxed,
         coords: stage.coords.iter().map(new_name).collect(),
         reduction: Some(reduction.clone()),
+        unpartitioned: vec![],
+        special: vec![],
+        version: 0,
         reordered: None,
         atomic: false,
     };
@@ -192,6 +198,9 @@ fn merge(plan: &FuncPlan, k: usize, reduction: &Reduction, kept: Vec<Bounded>, i
         skips: vec![],
         relaxed: old.relaxed,
         reduction: Some(reduction.clone()),
+        unpartitioned: vec![],
+        special: vec![],
+        version: 0,
         reordered: None,
         atomic: false,
     }

@@ -15,9 +15,9 @@ pub enum Token {
 }
 
 /// Symbols, longest first.
-const SYMBOLS: [&str; 25] = [
+const SYMBOLS: [&str; 27] = [
     "||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "(", ")", ",", ":", "<", ">", "+", "-", "*", "/", "%",
-    "|", "^", "&", "!", ".", ";",
+    "|", "^", "&", "!", ".", ";", "{", "}",
 ];
 
 /// A text with one token of look-ahead.

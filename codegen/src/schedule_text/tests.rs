@@ -61,6 +61,19 @@ fn level() -> impl Strategy<Value = LoopLevel> {
 }
 
 fn directive() -> impl Strategy<Value = Directive> {
+    let inner = prop::collection::vec(plain_directive(), 0..3);
+    let special = (condition_of_parameters(), inner)
+        .prop_map(|(cond, directives)| Directive::Specialize { cond, directives });
+    prop_oneof![9 => plain_directive(), 1 => special]
+}
+
+fn condition_of_parameters() -> impl Strategy<Value = Expr> {
+    use BinaryOp::*;
+    let op = prop::sample::select(vec![Eq, Ne, Lt, Le, Gt, Ge]);
+    (op, integer(false), integer(false)).prop_map(|(op, a, b)| Expr::binary(op, a, b))
+}
+
+fn plain_directive() -> impl Strategy<Value = Directive> {
     use Directive::*;
     let n = || name().prop_map(Name::from);
     let tail = prop::sample::select(vec![
@@ -91,6 +104,13 @@ fn directive() -> impl Strategy<Value = Directive> {
         (prop::collection::vec((n(), n()), 0..3), n()).prop_map(|(keep, into)| Rfactor { keep, into }),
         (n(), condition()).prop_map(|(var, cond)| SkipUnless { var, cond }),
         prop::sample::select(vec![Atomic, Relaxed, Inline, ComputeRoot, Sink]),
+        (
+            n(),
+            prop::sample::select(vec![crate::schedule::Partition::Auto, crate::schedule::Partition::Never])
+        )
+            .prop_map(|(var, policy)| Partition { var, policy }),
+        (prop::collection::vec(n(), 0..3), n()).prop_map(|(consumers, wrapper)| In { consumers, wrapper }),
+        (prop::collection::vec(n(), 0..3), n()).prop_map(|(consumers, clone)| CloneIn { consumers, clone }),
         level().prop_map(ComputeAt),
         level().prop_map(StoreAt),
         (n(), any::<u32>()).prop_map(|(var, factor)| FoldStorage { var, factor }),

@@ -15,6 +15,11 @@ pub fn schedule(rng: &mut Rng, case: &mut Case) {
     for f in pipeline.funcs.values().rev() {
         s.func(f);
     }
+    for i in pipeline.inputs.values() {
+        if s.rng.percent(8) {
+            s.wrap(&i.name, "_0".into());
+        }
+    }
 }
 
 struct Scheduler<'a> {
@@ -38,7 +43,14 @@ impl Scheduler<'_> {
         }
         self.region(f, &pure, output);
         let vars: Vec<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
-        self.stage(&pure, vars, &[], true);
+        if self.rng.percent(8) && !vars.is_empty() {
+            self.special(&pure, vars[0].clone());
+            self.stage(&pure, vars, &[], true);
+            // Nothing is computed inside of a specialized stage.
+            self.loops.insert(pure, vec![]);
+        } else {
+            self.stage(&pure, vars, &[], true);
+        }
         for (k, u) in f.updates.iter().enumerate() {
             let stage = StageId { func: f.name.clone(), stage: k + 1 };
             self.update(f, u, &stage);
@@ -49,6 +61,11 @@ impl Scheduler<'_> {
     fn place(&mut self, f: &Func, pure: &StageId) -> bool {
         if f.updates.is_empty() && self.rng.percent(25) {
             return false;
+        }
+        if !f.vars.is_empty() && self.rng.percent(8) {
+            self.wrap(&f.name, f.vars[0].0.clone());
+            self.push(pure, Directive::ComputeRoot);
+            return true;
         }
         let levels =
             self.consumer(f).and_then(|stage| Some((stage.clone(), self.loops.get(&stage)?.clone())));
@@ -237,6 +254,37 @@ impl Scheduler<'_> {
             let (var, modulus) = (self.rng.pick(&f.vars).0, self.rng.pick(&[3, 8, 64]));
             self.push(pure, Directive::AlignStorage { var, modulus });
         }
+    }
+
+    /// A wrapper of a Func or input, or a clone of a Func, at root.
+    fn wrap(&mut self, name: &Name, var: Name) {
+        let wrapper: Name = format!("{name}_w").into();
+        let id = |func: Name| StageId { func, stage: 0 };
+        let clones = self.pipeline.funcs.contains_key(name) && self.rng.percent(30);
+        let d = match clones {
+            true => Directive::CloneIn { consumers: vec![], clone: wrapper.clone() },
+            false => Directive::In { consumers: vec![], wrapper: wrapper.clone() },
+        };
+        self.push(&id(name.clone()), d);
+        self.push(&id(wrapper.clone()), Directive::ComputeRoot);
+        if self.rng.percent(50) {
+            let (outer, inner, tail) = ("wo".into(), "wi".into(), Tail::Auto);
+            let d = Directive::Split { old: var, outer, inner, factor: Expr::from(4), tail };
+            self.push(&id(wrapper.clone()), d);
+            self.push(&id(wrapper), Directive::Kind { var: "wi".into(), kind: ForKind::Vectorized });
+        }
+    }
+
+    /// A version of a stage for positive `scale`.
+    fn special(&mut self, stage: &StageId, old: Name) {
+        let cond = Expr::param("scale", sumsq_codegen::Type::I32).gt(0);
+        let (outer, inner): (Name, Name) = ("so".into(), "si".into());
+        let tail = self.rng.pick(&[Tail::Auto, Tail::GuardWithIf, Tail::ShiftInwards]);
+        let kind = self.rng.pick(&[ForKind::Vectorized, ForKind::Unrolled, ForKind::Serial]);
+        let var = inner.clone();
+        let split = Directive::Split { old, outer, inner, factor: Expr::from(4), tail };
+        let directives = vec![split, Directive::Kind { var, kind }];
+        self.push(stage, Directive::Specialize { cond, directives });
     }
 
     /// Fuses two neighbours, or renames a loop. What is made from a loop in `ordered` or `constant` takes its place there.

@@ -12,3 +12,4 @@ mod reductions;
 mod regions;
 mod support;
 mod tails;
+mod versions;

@@ -31,6 +31,9 @@ pub fn pure_stage(f: &Func) -> Stage {
         relaxed: false,
         coords: f.vars.iter().map(|v| v.0.clone()).collect(),
         reduction: None,
+        unpartitioned: vec![],
+        special: vec![],
+        version: 0,
         reordered: None,
         atomic: false,
     }
@@ -60,6 +63,9 @@ fn update_stage(f: &Func, stage: usize, u: &Update) -> Stage {
         relaxed: false,
         coords,
         reduction: Reduction::of(&f.name, &u.args, &u.values, u.rdom.predicate.as_ref()),
+        unpartitioned: vec![],
+        special: vec![],
+        version: 0,
         reordered: None,
         atomic: false,
     }

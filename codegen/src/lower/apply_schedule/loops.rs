@@ -1,12 +1,12 @@
 //! Directives that change the loops of one stage.
 
+use super::placement::of_parameters;
 use super::races::distinct_points;
 use crate::error::Error;
-use crate::expr::{ExprKind, Name};
+use crate::expr::Name;
 use crate::func::Func;
 use crate::lower::associative::Reduction;
 use crate::lower::plans::{Change, Dim, FuncPlan, Fuse, Split, Stage, illegal};
-use crate::lower::substitute::nodes;
 use crate::schedule::{ForKind, Tail};
 use crate::types::Type;
 
@@ -44,7 +44,7 @@ pub fn split(plan: &mut FuncPlan, k: usize, s: Split) -> Result<(), Error> {
     if s.factor.ty() != Type::I32 || s.factor.as_int().is_some_and(|f| f < 1) {
         return Err(illegal(&stage.id, text, "the factor must be an i32 of at least 1"));
     }
-    if nodes([&s.factor]).iter().any(|e| matches!(e.kind(), ExprKind::Var(_) | ExprKind::Call { .. })) {
+    if !of_parameters(&s.factor) {
         return Err(illegal(&stage.id, text, "the factor must be a constant or made of parameters"));
     }
     if s.tail == Tail::RoundUp && (k > 0 || is_output) {

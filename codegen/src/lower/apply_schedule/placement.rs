@@ -119,12 +119,16 @@ pub fn default_placement(plan: &mut FuncPlan) -> Result<(), Error> {
 }
 
 /// Is `e` an i32 made of constants and parameters?
-pub fn i32_of_parameters(e: &Expr) -> Result<(), String> {
-    let other = |e: &&Expr| matches!(e.kind(), ExprKind::Var(_) | ExprKind::Call { .. });
-    match e.ty() == Type::I32 && !nodes([e]).iter().any(other) {
+fn i32_of_parameters(e: &Expr) -> Result<(), String> {
+    match e.ty() == Type::I32 && of_parameters(e) {
         true => Ok(()),
         false => Err(format!("{e} is no i32 made of constants and parameters")),
     }
+}
+
+/// Does `e` neither read memory nor use variables?
+pub fn of_parameters(e: &Expr) -> bool {
+    !nodes([e]).iter().any(|e| matches!(e.kind(), ExprKind::Var(_) | ExprKind::Call { .. }))
 }
 
 /// Every level names an existing loop of a computed Func.
@@ -142,6 +146,9 @@ pub fn check_levels(plans: &IndexMap<Name, FuncPlan>) -> Result<(), Error> {
                 Error::Schedule { rule, .. } => illegal(id, text.clone(), rule),
                 e => e,
             })?;
+            if !stage.special.is_empty() {
+                return Err(illegal(id, text, "the stage is specialized: nothing is computed inside of it"));
+            }
             if stage.dims[i..].iter().any(|d| d.kind == ForKind::Vectorized) {
                 return Err(illegal(id, text, "the level is inside a vectorised loop"));
             }

@@ -18,26 +18,30 @@ pub fn resolve(plans: &mut IndexMap<Name, FuncPlan>) -> Result<(), Error> {
         let in_place = f.in_place_of.is_some();
         for (k, s) in f.stages.iter_mut().enumerate() {
             let once = k > 0 || in_place || holds_sink.iter().any(|l| l.stage == s.id);
-            for i in 0..s.changes.len() {
-                let Change::Split(t) = &s.changes[i] else { continue };
-                let parallel = runs_in_parallel(s, t);
-                let Change::Split(t) = &mut s.changes[i] else { continue };
-                match (t.tail, parallel) {
-                    (Tail::Auto, None) if !once => t.tail = Tail::ShiftInwards,
-                    (Tail::Auto, _) => t.tail = Tail::Predicate,
-                    (Tail::ShiftInwards, Some(v)) => {
-                        let text = format!(
-                            "split({}, {}, {}, {}, shift_inwards)",
-                            t.old, t.outer, t.inner, t.factor
-                        );
-                        let rule = format!(
-                            "the last two blocks overlap, but the loop {v} runs them in parallel; use Predicate"
-                        );
-                        return Err(illegal(&s.id, text, rule));
-                    }
-                    _ => {}
-                }
+            resolve_stage(s, once)?;
+            s.special.iter_mut().try_for_each(|(_, s)| resolve_stage(s, once))?;
+        }
+    }
+    Ok(())
+}
+
+/// `once`: no point may be computed twice.
+fn resolve_stage(s: &mut Stage, once: bool) -> Result<(), Error> {
+    for i in 0..s.changes.len() {
+        let Change::Split(t) = &s.changes[i] else { continue };
+        let parallel = runs_in_parallel(s, t);
+        let Change::Split(t) = &mut s.changes[i] else { continue };
+        match (t.tail, parallel) {
+            (Tail::Auto, None) if !once => t.tail = Tail::ShiftInwards,
+            (Tail::Auto, _) => t.tail = Tail::Predicate,
+            (Tail::ShiftInwards, Some(v)) => {
+                let text = format!("split({}, {}, {}, {}, shift_inwards)", t.old, t.outer, t.inner, t.factor);
+                let rule = format!(
+                    "the last two blocks overlap, but the loop {v} runs them in parallel; use Predicate"
+                );
+                return Err(illegal(&s.id, text, rule));
             }
+            _ => {}
         }
     }
     Ok(())

@@ -1,17 +1,18 @@
 //! Emits the loops of a stage with what is in their slots.
 
 use super::slots::{Emit, Item, Mode, rounds_region};
-use super::{Around, Nests, bind};
+use super::{Around, Nests, bind, branch};
 use crate::error::Error;
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{Expr, ExprKind, Name};
 use crate::lower::associative::operands;
 use crate::lower::intervals::Interval;
 use crate::lower::linear::{self, add, offset, sub};
 use crate::lower::plans::{Level, illegal};
-use crate::lower::rewrite::block;
-use crate::lower::substitute::Substitution;
+use crate::lower::rewrite::{Memo, block, map_children, rewrite};
+use crate::lower::substitute::{Substitution, variables};
 use crate::schedule::{ForKind, LoopLevel};
 use crate::stmt::{Stmt, Target};
+use rustc_hash::FxHashSet;
 
 impl<'p> Nests<'p> {
     /// The items of slot `j`, then what is inside.
@@ -175,7 +176,11 @@ impl<'p> Nests<'p> {
         self.around.push(Around::Loop(level, var.clone(), dim.kind));
         let body = self.slot(&inner, j + 1, mode.clone());
         self.around.pop();
-        Ok(Stmt::For { var, min, extent, kind: dim.kind, body: Box::new(body?) })
+        let body = match s.unpartitioned.contains(&dim.name) {
+            true => test_in_place(&body?, &mut FxHashSet::from_iter([var.clone()])),
+            false => body?,
+        };
+        Ok(Stmt::For { var, min, extent, kind: dim.kind, body: Box::new(body) })
     }
 
     /// A serial loop inside its block loop ends where the split variable does, which spares the guard: the new
@@ -239,6 +244,20 @@ impl<'p> Nests<'p> {
 
 const MAX_COPIES: i64 = 1024;
 
-fn branch(cond: Expr, then: Stmt, otherwise: Option<Stmt>) -> Stmt {
-    Stmt::If { cond, then: Box::new(then), otherwise: otherwise.map(Box::new) }
+/// Conditions on the names in `on`, and on what is let-bound from them, are not likely any more.
+fn test_in_place(s: &Stmt, on: &mut FxHashSet<Name>) -> Stmt {
+    if let Stmt::Let { name, value, .. } = s
+        && variables(value).iter().any(|v| on.contains(v))
+    {
+        on.insert(name.clone());
+    }
+    let names = on.clone();
+    let mut memo = Memo::default();
+    let mut plain = |e: &Expr| {
+        rewrite(e, &mut memo, &mut |_, n| match n.kind() {
+            ExprKind::Likely(c) if variables(c).iter().any(|v| names.contains(v)) => c.clone(),
+            _ => n,
+        })
+    };
+    map_children(s, &mut plain, &mut |s| test_in_place(s, on))
 }

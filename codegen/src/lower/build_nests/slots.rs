@@ -3,7 +3,7 @@
 //! Slot 0 is before the first loop, slot j + 1 inside loop j, counted from outside. Lets, guards and conditions go to the
 //! first slot in which what they use has a value.
 
-use super::Nests;
+use super::{Nests, branch};
 use crate::error::Error;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::lower::bounds_inference::points;
@@ -69,8 +69,21 @@ impl Emit<'_> {
 }
 
 impl<'p> Nests<'p> {
-    /// The loops of one stage.
+    /// One stage: its special versions under their conditions, then what remains.
     pub(super) fn stage(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Stmt, Error> {
+        let mut special = vec![];
+        for (cond, version) in &s.special {
+            let scope = self.facts.enter();
+            self.facts.assume(cond);
+            special.push((cond, self.version(f, version)?));
+            self.facts.leave(scope);
+        }
+        let rest = self.version(f, s)?;
+        Ok(special.into_iter().rev().fold(rest, |rest, (cond, body)| branch(cond.clone(), body, Some(rest))))
+    }
+
+    /// The loops of one version of a stage.
+    pub(super) fn version(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Stmt, Error> {
         let mut cx = Emit {
             f,
             s,
