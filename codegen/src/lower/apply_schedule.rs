@@ -122,6 +122,7 @@ fn as_func(f: &FuncPlan) -> Func {
 /// Applies one directive to stage `k`; returns the intermediate if it is an rfactor.
 fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan>, Error> {
     let id = plan.stages[k].id.clone();
+    let text = d.to_string();
     match d {
         Directive::Split { old, outer, inner, factor, tail } => {
             let s = Split {
@@ -131,21 +132,21 @@ fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan
                 factor: factor.clone(),
                 tail: *tail,
             };
-            split(plan, k, s)?;
+            split(plan, k, s, &text)?;
         }
         Directive::Fuse { inner, outer, fused } => {
             let t = Fuse { inner: inner.clone(), outer: outer.clone(), fused: fused.clone() };
-            fuse(&plan.func, &mut plan.stages[k], t)?;
+            fuse(&plan.func, &mut plan.stages[k], t, &text)?;
         }
-        Directive::Rename { old, new } => rename(&plan.func, &mut plan.stages[k], old, new)?,
-        Directive::Reorder(names) => reorder_dims(&mut plan.stages[k], names)?,
+        Directive::Rename { old, new } => rename(&plan.func, &mut plan.stages[k], old, new, &text)?,
+        Directive::Reorder(names) => reorder_dims(&mut plan.stages[k], names, &text)?,
         Directive::Kind { var, kind } => {
-            let i = find_dim(&plan.stages[k], var, &format!("{kind:?}({var})"))?;
+            let i = find_dim(&plan.stages[k], var, &text)?;
             plan.stages[k].dims[i].kind = *kind;
         }
-        Directive::Rfactor { keep, into } => return rfactor::rfactor(plan, k, keep, into).map(Some),
+        Directive::Rfactor { keep, into } => return rfactor::rfactor(plan, k, keep, into, &text).map(Some),
         Directive::SkipUnless { var, cond } => {
-            find_dim(&plan.stages[k], var, "skip_unless")?;
+            find_dim(&plan.stages[k], var, &text)?;
             let zero = Expr::int(cond.ty(), 0);
             let cond = if cond.ty() == Type::BOOL { cond.clone() } else { cond.ne_(zero) };
             plan.stages[k].skips.push((var.clone(), cond));
@@ -156,7 +157,7 @@ fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan
         Directive::Atomic => plan.stages[k].atomic = true,
         Directive::Specialize { cond, directives } => special::specialize(plan, k, cond, directives)?,
         Directive::Partition { var, policy } => {
-            find_dim(&plan.stages[k], var, &d.to_string())?;
+            find_dim(&plan.stages[k], var, &text)?;
             let list = &mut plan.stages[k].unpartitioned;
             list.retain(|v| v != var);
             if *policy == Partition::Never {
@@ -166,11 +167,7 @@ fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan
         Directive::In { .. } | Directive::CloneIn { .. } => {}
         Directive::Relaxed => plan.stages[k].relaxed = true,
         _ if k > 0 => {
-            return Err(illegal(
-                &id,
-                format!("{d:?}"),
-                "placement and storage are directives of the pure definition",
-            ));
+            return Err(illegal(&id, text, "placement and storage are directives of the pure definition"));
         }
         d => place(plan, d, &id)?,
     }

@@ -93,11 +93,12 @@ impl Nests<'_> {
             let domain = |d: usize| Interval { min: Expr::from(0), max: offset(&extent_param(func, d), -1) };
             dims = (0..dims.len()).map(|d| Some(domain(d))).collect();
         }
+        self.check_readers(func, level)?;
         for (stage, calls) in self.uses.get(func).cloned().unwrap_or_default() {
             if stage.func == *func || self.reads_output(func, &stage) {
                 continue;
             }
-            let scope = self.ranges(&stage, level, func)?;
+            let scope = self.ranges(&stage, level)?;
             let mut intervals = Intervals::new(self.plan, &scope);
             for args in &calls {
                 for (d, a) in args.iter().enumerate() {
@@ -161,21 +162,28 @@ impl Nests<'_> {
         error(&self.plan.pipeline, message)
     }
 
-    /// Intervals of the local variables of `stage`, a caller of `func`, while the loops around `level` are fixed.
-    pub fn ranges(
-        &mut self,
-        stage: &StageId,
-        level: &Level,
-        func: &Name,
-    ) -> Result<FxHashMap<Name, Interval>, Error> {
+    /// Everything that reads `func`, which is computed or stored at `level`, does so inside of it.
+    fn check_readers(&self, func: &Name, level: &Level) -> Result<(), Error> {
+        let inside = |s: &StageId| match level {
+            Level::At(l) if l.stage == *s => true,
+            level => self.is_inside(&s.func, level),
+        };
+        let readers = self.uses.get(func).into_iter().flatten().map(|u| &u.0);
+        let other = readers.filter(|s| s.func != *func && !self.reads_output(func, s));
+        let outside: Vec<String> = other.filter(|s| !inside(s)).map(stage_text).collect();
+        if outside.is_empty() {
+            return Ok(());
+        }
+        let f = &self.plan.funcs[func];
+        let what = if *level == f.compute { "compute_at" } else { "store_at" };
+        let rule = format!("it is read outside that loop, by {}", outside.join(", "));
+        Err(illegal(&f.stages[0].id, format!("{what}({})", level_text(level)), rule))
+    }
+
+    /// Intervals of the local variables of `stage` while the loops around `level` are fixed.
+    pub fn ranges(&mut self, stage: &StageId, level: &Level) -> Result<FxHashMap<Name, Interval>, Error> {
         let plan = self.plan;
         let s = &plan.funcs[&stage.func].stages[stage.stage];
-        let here = matches!(level, Level::At(l) if l.stage == *stage);
-        if !here && !self.is_inside(&stage.func, level) {
-            let id = StageId { func: func.clone(), stage: 0 };
-            let rule = format!("{} reads it outside that loop", stage_text(stage));
-            return Err(illegal(&id, format!("compute_at/store_at({})", level_text(level)), rule));
-        }
         self.ranges_inside(s, level)
     }
 
@@ -272,7 +280,7 @@ impl Nests<'_> {
             if self.plan.funcs.contains_key(name) && !self.reads_output(name, &stage) {
                 continue;
             }
-            let scope = self.ranges(&stage, &Level::Root, name)?;
+            let scope = self.ranges(&stage, &Level::Root)?;
             let mut intervals = Intervals::new(self.plan, &scope);
             for args in &calls {
                 for (d, a) in args.iter().enumerate() {

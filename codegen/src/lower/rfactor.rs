@@ -26,13 +26,15 @@ use crate::schedule::{ForKind, StageId};
 use rustc_hash::FxHashMap;
 
 /// Factors stage `k` of `plan`; the stage then reduces over the kept variables. Returns the intermediate.
-pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name) -> Result<FuncPlan, Error> {
+pub fn rfactor(
+    plan: &mut FuncPlan,
+    k: usize,
+    keep: &[(Name, Name)],
+    into: &Name,
+    text: &str,
+) -> Result<FuncPlan, Error> {
     let stage = &plan.stages[k];
-    let text = format!(
-        "rfactor({}, {into})",
-        keep.iter().map(|(r, v)| format!("{r} -> {v}")).collect::<Vec<_>>().join(", ")
-    );
-    let fail = |rule: String| Err(illegal(&stage.id, text.clone(), rule));
+    let fail = |rule: String| Err(illegal(&stage.id, text, rule));
     let Some(reduction) = &stage.reduction else {
         let forms = "f(a) = f(a) op e, op in + * min max & | ^, or an argmin or argmax";
         return fail(format!("the update is not an associative reduction ({forms})"));
@@ -48,7 +50,7 @@ pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name
             return fail(format!("{r} is not a reduction loop of this update"));
         }
         if keep[..i].iter().any(|(q, w)| q == r || w == v) || plan.func.vars.iter().any(|w| w.0 == *v) {
-            return fail(format!("{r} -> {v} repeats a variable"));
+            return fail(format!("{r} as {v} repeats a variable"));
         }
         let clash = stage.dims.iter().any(|d| d.name == *v && d.name != *r) || stage.replaced(v).is_some();
         if clash || stage.rvars.iter().any(|b| b.name == *v && b.name != *r) {
@@ -60,7 +62,7 @@ pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name
     }
     let kept: Vec<Bounded> =
         keep.iter().map(|(r, _)| bounds_of(stage, r)).collect::<Option<_>>().ok_or_else(|| {
-            illegal(&stage.id, text.clone(), "the bounds of a kept variable depend on a reduction variable")
+            illegal(&stage.id, text, "the bounds of a kept variable depend on a reduction variable")
         })?;
     let partial = intermediate(plan, k, reduction, keep, into);
     plan.stages[k] = merge(plan, k, reduction, kept, into);

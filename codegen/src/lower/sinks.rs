@@ -126,7 +126,7 @@ impl Nests<'_> {
         let own = match (&f.compute, f.sink) {
             (Level::At(l), true) => {
                 let consumer = &self.plan.funcs[&l.stage.func].stages[l.stage.stage];
-                let ranges = self.ranges(&l.stage, &f.store, name)?;
+                let ranges = self.ranges(&l.stage, &f.store)?;
                 consumer.coords.iter().map(|c| ranges[c].clone()).collect()
             }
             _ if f.output.is_some() && self.has_storage(f)? => {
@@ -205,7 +205,7 @@ impl Nests<'_> {
             let Level::At(l) = &f.compute else { continue };
             let name = &f.func.name;
             let consumer = &plan.funcs[&l.stage.func].stages[l.stage.stage];
-            let ranges = self.ranges(&l.stage, &Level::Root, name)?;
+            let ranges = self.ranges(&l.stage, &Level::Root)?;
             for (d, c) in consumer.coords.iter().enumerate() {
                 let (i, domain) = (&ranges[c], self.domain(name, d));
                 let equal = |a: &Expr, b: &Expr| [linear::le(a, b), linear::le(b, a)];

@@ -184,7 +184,7 @@ impl Verifier {
             ExprKind::Broadcast(a) => ok(a.ty() == Type::of(ty.scalar) && ty.lanes > 1),
             ExprKind::VectorReduce(op, a) => {
                 use BinaryOp::*;
-                ok(matches!(op, Add | Mul | Min | Max | And | Or) && ty == Type::of(a.ty().scalar))
+                ok(matches!(op, Add | Mul | Min | Max | And | Or | Xor) && ty == Type::of(a.ty().scalar))
             }
             ExprKind::Load { buffer, index, predicate } => {
                 require(self.level > Level::Multi, || format!("load of {buffer} before flattening"))?;

@@ -106,9 +106,9 @@ fn refusals() {
         ("out: fuse(x, y, p) reorder(y, x)", "out: reorder(y, x): y is not a loop here; the loops are p"),
         (
             "out: split(x, xo, xi, -4, guard)",
-            "out: split(x, xo, xi): the factor must be an i32 of at least 1",
+            "out: split(x, xo, xi, -4, guard): the factor must be an i32 of at least 1",
         ),
-        ("out: split(x, xi, xi, 4, guard)", "out: split(x, xi, xi): the new names must differ"),
+        ("out: split(x, xi, xi, 4, guard)", "out: split(x, xi, xi, 4, guard): the new names must differ"),
     ] {
         assert_eq!(refused(&p, &Schedule::parse(s).expect("text")), text);
     }

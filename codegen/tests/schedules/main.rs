@@ -7,6 +7,7 @@ mod atomics;
 #[allow(dead_code)]
 #[path = "../common/mod.rs"]
 mod common;
+mod errors;
 mod loops;
 mod reductions;
 mod regions;

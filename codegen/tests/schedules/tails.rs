@@ -92,7 +92,7 @@ fn round_up_is_for_intermediates() {
     let e = refused(&chain(), &s);
     assert_eq!(
         e,
-        "out: split(x, xo, xi): RoundUp writes beyond the region: pure definitions of intermediates only; use Predicate"
+        "out: split(x, xo, xi, 4, round_up): RoundUp writes beyond the region: pure definitions of intermediates only; use Predicate"
     );
 }
 
@@ -108,7 +108,7 @@ fn shift_inwards_where_points_may_be_computed_twice() {
     s.update("f", 0).split("x", "xo", "xi", 4, Tail::ShiftInwards);
     assert_eq!(
         refused(&p, &s),
-        "f.update(0): split(x, xo, xi): ShiftInwards would update some points twice: pure definitions only; use Predicate"
+        "f.update(0): split(x, xo, xi, 4, shift_inwards): ShiftInwards would update some points twice: pure definitions only; use Predicate"
     );
 
     let mut s = Schedule::new();

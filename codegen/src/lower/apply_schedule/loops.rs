@@ -31,16 +31,15 @@ fn must_be_new(f: &Func, s: &Stage, name: &Name, text: &str) -> Result<(), Error
 }
 
 /// See [`crate::Directive::Split`].
-pub fn split(plan: &mut FuncPlan, k: usize, s: Split) -> Result<(), Error> {
+pub fn split(plan: &mut FuncPlan, k: usize, s: Split, text: &str) -> Result<(), Error> {
     let is_output = plan.output.is_some() && !plan.sink;
     let stage = &mut plan.stages[k];
-    let text = format!("split({}, {}, {})", s.old, s.outer, s.inner);
-    let i = find_dim(stage, &s.old, &text)?;
+    let i = find_dim(stage, &s.old, text)?;
     if s.outer == s.inner {
         return Err(illegal(&stage.id, text, "the new names must differ"));
     }
-    must_be_new(&plan.func, stage, &s.outer, &text)?;
-    must_be_new(&plan.func, stage, &s.inner, &text)?;
+    must_be_new(&plan.func, stage, &s.outer, text)?;
+    must_be_new(&plan.func, stage, &s.inner, text)?;
     if s.factor.ty() != Type::I32 || s.factor.as_int().is_some_and(|f| f < 1) {
         return Err(illegal(&stage.id, text, "the factor must be an i32 of at least 1"));
     }
@@ -69,13 +68,12 @@ pub fn split(plan: &mut FuncPlan, k: usize, s: Split) -> Result<(), Error> {
 }
 
 /// See [`crate::Directive::Fuse`].
-pub fn fuse(f: &Func, s: &mut Stage, t: Fuse) -> Result<(), Error> {
-    let text = format!("fuse({}, {}, {})", t.inner, t.outer, t.fused);
-    let (i, o) = (find_dim(s, &t.inner, &text)?, find_dim(s, &t.outer, &text)?);
+pub fn fuse(f: &Func, s: &mut Stage, t: Fuse, text: &str) -> Result<(), Error> {
+    let (i, o) = (find_dim(s, &t.inner, text)?, find_dim(s, &t.outer, text)?);
     if i == o {
         return Err(illegal(&s.id, text, "a loop cannot be fused with itself"));
     }
-    must_be_new(f, s, &t.fused, &text)?;
+    must_be_new(f, s, &t.fused, text)?;
     if s.dims[i].reduction != s.dims[o].reduction {
         return Err(illegal(&s.id, text, "one is a reduction variable and the other is not"));
     }
@@ -92,10 +90,9 @@ pub fn fuse(f: &Func, s: &mut Stage, t: Fuse) -> Result<(), Error> {
 }
 
 /// See [`crate::Directive::Rename`].
-pub fn rename(f: &Func, s: &mut Stage, old: &Name, new: &Name) -> Result<(), Error> {
-    let text = format!("rename({old}, {new})");
-    let i = find_dim(s, old, &text)?;
-    must_be_new(f, s, new, &text)?;
+pub fn rename(f: &Func, s: &mut Stage, old: &Name, new: &Name, text: &str) -> Result<(), Error> {
+    let i = find_dim(s, old, text)?;
+    must_be_new(f, s, new, text)?;
     s.dims[i].name = new.clone();
     s.changes.push(Change::Rename { old: old.clone(), new: new.clone() });
     Ok(())
@@ -126,7 +123,7 @@ fn reduction_order(s: &Stage, fused: Option<&Fuse>) -> Vec<Name> {
 
 /// Refuses another order of reduction variables where that changes the result. Whether the rounding of a float sum matters
 /// is decided when all directives are known.
-fn keeps_order(s: &mut Stage, changed: bool, text: String) -> Result<(), Error> {
+fn keeps_order(s: &mut Stage, changed: bool, text: &str) -> Result<(), Error> {
     if !changed || distinct_points(s) {
         return Ok(());
     }
@@ -134,16 +131,15 @@ fn keeps_order(s: &mut Stage, changed: bool, text: String) -> Result<(), Error> 
         let rule = "changes the order of reduction variables of an update that does not commute";
         return Err(illegal(&s.id, text, rule));
     }
-    s.reordered.get_or_insert(text);
+    s.reordered.get_or_insert(text.to_string());
     Ok(())
 }
 
 /// Puts the named loops, innermost first, in the places they occupied.
-pub fn reorder_dims(s: &mut Stage, names: &[Name]) -> Result<(), Error> {
-    let text = format!("reorder({})", names.join(", "));
+pub fn reorder_dims(s: &mut Stage, names: &[Name], text: &str) -> Result<(), Error> {
     let mut at = vec![];
     for n in names {
-        let i = find_dim(s, n, &text)?;
+        let i = find_dim(s, n, text)?;
         if at.contains(&i) {
             return Err(illegal(&s.id, text, format!("{n} is named twice")));
         }

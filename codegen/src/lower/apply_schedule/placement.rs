@@ -90,7 +90,7 @@ pub fn place(plan: &mut FuncPlan, d: &Directive, id: &StageId) -> Result<(), Err
         }
         Directive::StoreIn(m) => plan.memory = Some(*m),
         Directive::Sink | Directive::NonTemporal(_) | Directive::InPlaceOf(_) if plan.output.is_none() => {
-            return Err(illegal(id, format!("{d:?}"), "only an output has an output buffer"));
+            return Err(illegal(id, d.to_string(), "only an output has an output buffer"));
         }
         Directive::Sink => plan.sink = true,
         Directive::NonTemporal(when) => plan.non_temporal = Some(when.clone()),

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::expr::Name;
 use crate::lower::plans::{Change, FuncPlan, Level, Split, Stage, illegal};
-use crate::schedule::{ForKind, LoopLevel, Tail};
+use crate::schedule::{Directive, ForKind, LoopLevel, Tail};
 use indexmap::IndexMap;
 
 /// Replaces every `Auto`: by `ShiftInwards` in pure definitions where that is legal, else by `Predicate`. Refuses an explicit
@@ -35,11 +35,17 @@ fn resolve_stage(s: &mut Stage, once: bool) -> Result<(), Error> {
             (Tail::Auto, None) if !once => t.tail = Tail::ShiftInwards,
             (Tail::Auto, _) => t.tail = Tail::Predicate,
             (Tail::ShiftInwards, Some(v)) => {
-                let text = format!("split({}, {}, {}, {}, shift_inwards)", t.old, t.outer, t.inner, t.factor);
+                let directive = Directive::Split {
+                    old: t.old.clone(),
+                    outer: t.outer.clone(),
+                    inner: t.inner.clone(),
+                    factor: t.factor.clone(),
+                    tail: t.tail,
+                };
                 let rule = format!(
                     "the last two blocks overlap, but the loop {v} runs them in parallel; use Predicate"
                 );
-                return Err(illegal(&s.id, text, rule));
+                return Err(illegal(&s.id, directive.to_string(), rule));
             }
             _ => {}
         }

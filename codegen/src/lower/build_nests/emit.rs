@@ -10,7 +10,7 @@ use crate::lower::linear::{self, add, offset, sub};
 use crate::lower::plans::{Level, illegal};
 use crate::lower::rewrite::{Memo, block, map_children, rewrite};
 use crate::lower::substitute::{Substitution, variables};
-use crate::schedule::{ForKind, LoopLevel};
+use crate::schedule::{Directive, ForKind, LoopLevel};
 use crate::stmt::{Stmt, Target};
 use rustc_hash::FxHashSet;
 
@@ -164,8 +164,9 @@ impl<'p> Nests<'p> {
         let mut extent = extent;
         if matches!(dim.kind, ForKind::Vectorized | ForKind::Unrolled) {
             let Some(most) = most.filter(|&m| m <= MAX_COPIES) else {
+                let text = Directive::Kind { var: dim.name.clone(), kind: dim.kind }.to_string();
                 let rule = "the extent has no small constant bound; split the loop first";
-                return Err(illegal(&s.id, format!("{:?}({})", dim.kind, dim.name), rule));
+                return Err(illegal(&s.id, text, rule));
             };
             if least != Some(most) {
                 inner.slots[j + 1].insert(0, Item::Tail(Expr::var(var.clone()), max.clone()));
