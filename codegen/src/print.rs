@@ -365,6 +365,13 @@ fn stmt(f: &mut Formatter<'_>, s: &Stmt, pad: usize, last: bool) -> fmt::Result 
             f.write_str(if *non_temporal { " streaming" } else { "" })?;
             writeln!(f)
         }
+        Stmt::Prefetch { name, args } => {
+            let roots: Vec<&Expr> = args.iter().collect();
+            let n = shared(f, pad, &roots)?;
+            write!(f, "{p}prefetch {name}(")?;
+            list(f, args, &n)?;
+            writeln!(f, ")")
+        }
         Stmt::Accumulate { buffer, op, index, value, predicate } => {
             let roots: Vec<&Expr> = [index, value].into_iter().chain(predicate).collect();
             let n = shared(f, pad, &roots)?;
@@ -503,6 +510,7 @@ impl Display for Directive {
             }
             Directive::Partition { var, policy: Partition::Auto } => write!(f, "partition({var}, auto)"),
             Directive::Partition { var, policy: Partition::Never } => write!(f, "partition({var}, never)"),
+            Directive::Prefetch { name, var, ahead } => write!(f, "prefetch({name}, {var}, {ahead})"),
             Directive::In { consumers, wrapper: new } => {
                 f.write_str("in_(")?;
                 consumers.iter().try_for_each(|c| write!(f, "{c}, "))?;

@@ -125,6 +125,10 @@ pub enum Directive {
     /// exists twice, or in place.
     Partition { var: Name, policy: Partition },
 
+    /// In each iteration of loop `var`, what this stage reads of Func or input `name` in the iteration `ahead` of it is
+    /// fetched into the cache. Changes no value.
+    Prefetch { name: Name, var: Name, ahead: u32 },
+
     /// A Func `wrapper` of the same values stands between this Func or input and these consumers (all others if none are
     /// named). The dimensions of an input's wrapper are called `_0`, `_1`, ...
     In { consumers: Vec<Name>, wrapper: Name },
@@ -293,6 +297,10 @@ impl StageHandle<'_> {
     /// See [`Directive::Partition`].
     pub fn partition(self, var: &str, policy: Partition) -> Self {
         self.push(Directive::Partition { var: var.into(), policy })
+    }
+    /// See [`Directive::Prefetch`].
+    pub fn prefetch(self, name: &str, var: &str, ahead: u32) -> Self {
+        self.push(Directive::Prefetch { name: name.into(), var: var.into(), ahead })
     }
     /// See [`Directive::In`].
     pub fn in_(self, consumers: &[&str], wrapper: &str) -> Self {

@@ -125,6 +125,10 @@ fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
             };
             Directive::Partition { var, policy }
         }
+        "prefetch" => {
+            let (name, var) = (before_comma(lexer)?, before_comma(lexer)?);
+            Directive::Prefetch { name, var, ahead: lexer.unsigned()? }
+        }
         "in_" => {
             let (consumers, wrapper) = consumers(lexer)?;
             Directive::In { consumers, wrapper }

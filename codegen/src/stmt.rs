@@ -47,6 +47,9 @@ pub enum Stmt {
         aligned: bool,
         non_temporal: bool,
     },
+    /// Fetches an element of Func or input `name` into the cache. Before flattening the coordinates; after, the byte of flat
+    /// buffer `name`.
+    Prefetch { name: Name, args: Vec<Expr> },
     /// After flattening: `buffer[index] = buffer[index] op value` in lanes whose predicate holds, each lane in one indivisible
     /// step, so that other iterations may update the same element meanwhile.
     Accumulate { buffer: Name, op: BinaryOp, index: Expr, value: Expr, predicate: Option<Expr> },

@@ -164,6 +164,10 @@ fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan
                 list.push(var.clone());
             }
         }
+        Directive::Prefetch { name, var, ahead } => {
+            find_dim(&plan.stages[k], var, &text)?;
+            plan.stages[k].prefetches.push((name.clone(), var.clone(), *ahead));
+        }
         Directive::In { .. } | Directive::CloneIn { .. } => {}
         Directive::Relaxed => plan.stages[k].relaxed = true,
         _ if k > 0 => {

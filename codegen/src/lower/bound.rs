@@ -27,30 +27,25 @@ impl Nests<'_> {
         let Some(b) = f.bound[d].clone() else { return Ok(()) };
         let var = f.func.vars[d].0.clone();
         let text = Directive::Bound { var, min: b.min.clone(), extent: b.extent.clone() }.to_string();
-        let last = |min: &Expr| offset(&add(min, &b.extent), -1);
-        if let Some(min) = &b.min {
-            let given = Interval { min: min.clone(), max: last(min) };
-            if *level == Level::Root {
-                self.require_inside(format!("{func}: {text}: needed from, to, given from, to"), i, &given);
-                self.require_domain(func, d, i, &given, &text);
+        let min = match &b.min {
+            Some(min) => min.clone(),
+            None if *level == f.compute => self.name(format!("{prefix}.min"), &i.min),
+            None => {
+                // Inner regions start anywhere in this one.
+                i.max = offset(&add(&i.max, &b.extent), -1);
+                return Ok(());
             }
-            *i = given;
-        } else if *level == f.compute {
-            i.min = self.name(format!("{prefix}.min"), &i.min);
-            let given = Interval { min: i.min.clone(), max: last(&i.min) };
-            if *level == Level::Root {
-                self.require_inside(format!("{func}: {text}: needed from, to, given from, to"), i, &given);
-                self.require_domain(func, d, i, &given, &text);
-            } else if !self.facts.proves_le(&i.max, &given.max) {
-                let most = self.facts.upper(&i.extent()).map_or("any number of".into(), |n| n.to_string());
-                let rule = format!("{most} coordinates may be needed at {}", level_text(level));
-                return Err(illegal(&f.stages[0].id, text, rule));
-            }
-            i.max = given.max;
-        } else {
-            // Inner regions start anywhere in this one.
-            i.max = offset(&add(&i.max, &b.extent), -1);
+        };
+        let given = Interval { max: offset(&add(&min, &b.extent), -1), min };
+        if *level == Level::Root {
+            self.require_inside(format!("{func}: {text}: needed from, to, given from, to"), i, &given);
+            self.require_domain(func, d, i, &given, &text);
+        } else if b.min.is_none() && !self.facts.proves_le(&i.max, &given.max) {
+            let most = self.facts.upper(&i.extent()).map_or("any number of".into(), |n| n.to_string());
+            let rule = format!("{most} coordinates may be needed at {}", level_text(level));
+            return Err(illegal(&f.stages[0].id, text, rule));
         }
+        *i = given;
         Ok(())
     }
 

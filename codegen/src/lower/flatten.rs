@@ -120,6 +120,7 @@ impl Flatten<'_> {
                 self.realize(func, region, body)
             }
             Stmt::Produce { body, .. } => self.stmt(body),
+            Stmt::Prefetch { name, args } => self.prefetch(name, args),
             Stmt::Provide { func, args, values, to } => self.provide(func, args, values, to),
             s => {
                 // Expressions first: the two closures cannot share `self`.
@@ -223,6 +224,29 @@ impl Flatten<'_> {
             value,
             body: Box::new(body),
         })
+    }
+
+    /// One prefetch per flat buffer. Its index counts bytes: the element types of the buffers are not known behind it.
+    fn prefetch(&mut self, name: &Name, args: &[Expr]) -> Stmt {
+        let args: Vec<Expr> = args.iter().map(|a| self.expr(a)).collect();
+        let places: Vec<(Name, Expr, ScalarType)> = if self.scope.contains_key(name) {
+            let index = self.scoped_index(name, &args);
+            let types = self.env.funcs[name].types.iter().enumerate();
+            types.map(|(k, &ty)| (format!("{name}.{k}").into(), index.clone(), ty)).collect()
+        } else {
+            let external = self.env.outputs.get(name).or_else(|| self.env.inputs.get(name));
+            let flat = |x: &External| match x.layout {
+                Layout::Planar => x.types.len(),
+                Layout::Record(_) => 1,
+            };
+            let place = |x: &External, k| (x.flat(k), external_index(name, x, &args, k), x.types[k]);
+            external.map_or(vec![], |x| (0..flat(x)).map(|k| place(x, k)).collect())
+        };
+        let one = |(name, index, ty): (Name, Expr, ScalarType)| Stmt::Prefetch {
+            name,
+            args: vec![simplify_index(&(index * ty.bytes() as i64))],
+        };
+        block(places.into_iter().map(one).collect())
     }
 
     fn expr(&mut self, e: &Expr) -> Expr {

@@ -27,6 +27,7 @@ pub mod intervals;
 pub mod linear;
 pub mod partition;
 pub mod plans;
+pub mod prefetch;
 pub mod realization_order;
 pub mod rewrite;
 pub mod rfactor;

@@ -137,6 +137,8 @@ pub struct Stage {
     pub reordered: Option<String>,
     /// Loops whose conditions are tested in place.
     pub unpartitioned: Vec<Name>,
+    /// What is fetched ahead: Func or input, loop, iterations.
+    pub prefetches: Vec<(Name, Name, u32)>,
     /// Versions for conditions that are tried in order before this one.
     pub special: Vec<(Expr, Stage)>,
     /// Which version this is; 0 is what remains.

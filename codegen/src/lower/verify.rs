@@ -97,6 +97,11 @@ impl Verifier {
                 self.scalar(extent, &[ScalarType::I64], "a size")?;
                 self.stmt(body)
             }
+            Stmt::Prefetch { name, args } => {
+                require(!flat || args.len() == 1, || format!("prefetch of {name} is not flat"))?;
+                let ty = if flat { ScalarType::I64 } else { ScalarType::I32 };
+                args.iter().try_for_each(|a| self.scalar(a, &[ty], "a prefetched place"))
+            }
             Stmt::Store { buffer, index, value, predicate, .. }
             | Stmt::Accumulate { buffer, index, value, predicate, .. } => {
                 require(flat, || format!("store to {buffer} before flattening"))?;

@@ -109,6 +109,7 @@ fn plain_directive() -> impl Strategy<Value = Directive> {
             prop::sample::select(vec![crate::schedule::Partition::Auto, crate::schedule::Partition::Never])
         )
             .prop_map(|(var, policy)| Partition { var, policy }),
+        (n(), n(), any::<u32>()).prop_map(|(name, var, ahead)| Prefetch { name, var, ahead }),
         (prop::collection::vec(n(), 0..3), n()).prop_map(|(consumers, wrapper)| In { consumers, wrapper }),
         (prop::collection::vec(n(), 0..3), n()).prop_map(|(consumers, clone)| CloneIn { consumers, clone }),
         level().prop_map(ComputeAt),

@@ -99,6 +99,8 @@ pub struct Machine {
     pub folds: HashMap<Name, Vec<Option<u32>>>,
     /// Stores to intermediate storage per Func.
     pub stores: HashMap<Name, usize>,
+    /// Prefetches so far.
+    pub prefetched: usize,
     buffers: HashMap<Name, Buffer>,
     realized: HashMap<Name, Realized>,
     /// Flat buffers allocated by the code.
@@ -193,6 +195,19 @@ impl Machine {
                 self.allocated.remove(buffer);
                 self.allocated.extend(outer.map(|o| (buffer.clone(), o)));
                 Ok(())
+            }
+            Stmt::Prefetch { name, args } => {
+                let at: Vec<i64> = args.iter().map(|a| self.scalar(a)).collect::<Fallible<_>>()?;
+                self.prefetched += 1;
+                if self.flat.contains_key(name) || self.allocated.contains_key(name) {
+                    return Ok(());
+                }
+                if self.realized.contains_key(name) {
+                    return self.slot(name, &at).map(|_| ());
+                }
+                let at: Vec<i32> = at.iter().map(|&c| c as i32).collect();
+                let b = self.buffers.get_mut(name).ok_or_else(|| format!("{name} has no storage"))?;
+                b.element(0, &at).map(|_| ()).ok_or_else(|| format!("prefetch of {name}{at:?} is outside"))
             }
             Stmt::Accumulate { buffer, op, index, value, predicate } => {
                 let (index, ty) = (self.eval(index)?, value.ty().scalar);

@@ -220,6 +220,11 @@ impl Scheduler<'_> {
                 self.push(stage, Directive::Kind { var, kind });
             }
         }
+        if !left.is_empty() && self.rng.percent(6) {
+            let (name, ahead) = ("in0".into(), self.rng.range(0, 3) as u32);
+            let var = self.rng.pick(&left);
+            self.push(stage, Directive::Prefetch { name, var, ahead });
+        }
         self.loops.insert(stage.clone(), left);
     }
 }

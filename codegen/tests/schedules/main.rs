@@ -9,6 +9,7 @@ mod atomics;
 mod common;
 mod errors;
 mod loops;
+mod prefetch;
 mod reductions;
 mod regions;
 mod support;

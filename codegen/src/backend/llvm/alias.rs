@@ -128,7 +128,11 @@ pub(super) fn for_each_stmt<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Stmt)) {
                 stack.extend(otherwise.as_deref());
                 stack.push(then);
             }
-            Stmt::Assert { .. } | Stmt::Provide { .. } | Stmt::Store { .. } | Stmt::Accumulate { .. } => {}
+            Stmt::Assert { .. }
+            | Stmt::Provide { .. }
+            | Stmt::Store { .. }
+            | Stmt::Accumulate { .. }
+            | Stmt::Prefetch { .. } => {}
         }
     }
 }

@@ -130,6 +130,10 @@ fn names_in(s: &Stmt) -> IndexMap<Name, i64> {
                 work.extend(args);
             }
             Stmt::Allocate { extent, .. } => work.push(extent),
+            Stmt::Prefetch { name, args } => {
+                names.entry(name.clone()).or_default();
+                work.extend(args);
+            }
             Stmt::Store { buffer, index, value, predicate, .. }
             | Stmt::Accumulate { buffer, index, value, predicate, .. } => {
                 names.entry(buffer.clone()).or_default();

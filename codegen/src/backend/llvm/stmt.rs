@@ -161,6 +161,7 @@ impl<'f> StmtEmitter<'f> {
             Stmt::Accumulate { buffer, op, index, value, predicate } => {
                 self.accumulate(buffer, *op, index, value, predicate.as_ref())
             }
+            Stmt::Prefetch { name, args } => self.prefetch(name, args),
             Stmt::Let { .. } => Err("lets are handled above".into()),
             Stmt::Realize { func, .. } | Stmt::Provide { func, .. } => {
                 Err(format!("a multi-dimensional statement of {func} was left by lowering"))
@@ -186,6 +187,17 @@ impl<'f> StmtEmitter<'f> {
         self.frame.non_temporal |= flags.non_temporal;
         let group = self.exprs.aliasing.group(buffer);
         self.exprs.scopes.stored(group.map(GroupSet::of).unwrap_or_default());
+        Ok(())
+    }
+
+    /// Asks for the cache line of an element, to be read, in all levels.
+    fn prefetch(&mut self, buffer: &'f Name, index: &'f [Expr]) -> Result<(), String> {
+        let [index] = index else { return Err(format!("prefetch of {buffer} was left by flattening")) };
+        let ir = self.ir();
+        let i = self.exprs.emit(index)?;
+        let p = self.exprs.element(buffer, i, index.ty(), Type::of(ScalarType::U8))?;
+        let int = |v| ir.int(Type::I32, v);
+        ir.intrinsic("llvm.prefetch", &[ir.ptr_ty()], &[p, int(0), int(3), int(1)]);
         Ok(())
     }
 

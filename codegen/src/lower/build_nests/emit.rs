@@ -125,8 +125,10 @@ impl<'p> Nests<'p> {
             return rest(self);
         }
         let var = cx.s.dims[n - j].name.clone();
+        let fetches = self.prefetches(cx.s, &var)?;
         let level = Level::At(LoopLevel { stage: cx.s.id.clone(), var });
-        self.level(&level, &mut |nests| rest(nests))
+        let body = self.level(&level, &mut |nests| rest(nests))?;
+        Ok(block(fetches.into_iter().chain([body]).collect()))
     }
 
     /// Loop `j`, counted from outside.

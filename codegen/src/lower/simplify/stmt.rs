@@ -115,6 +115,10 @@ impl Simplifier {
                     non_temporal: *non_temporal,
                 }
             }
+            Stmt::Prefetch { name, args } => Stmt::Prefetch {
+                name: name.clone(),
+                args: args.iter().map(|a| self.own(a, Mode::Index, used)).collect(),
+            },
             Stmt::Accumulate { buffer, op, index, value, predicate } => {
                 let Some(predicate) = self.predicate(predicate.as_ref(), used) else { return nothing() };
                 Stmt::Accumulate {

@@ -90,6 +90,7 @@ impl Lanes {
                 };
                 self.store(plain)
             }
+            Stmt::Prefetch { name, .. } => Err(format!("{name} is prefetched inside of it")),
             Stmt::Accumulate { buffer, op, index, value, predicate } => {
                 Ok(self.accumulate(buffer, *op, index, value, predicate.as_ref()))
             }
