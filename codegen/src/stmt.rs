@@ -104,4 +104,6 @@ pub struct LoweredFunction {
     pub relaxed: bool,
     /// Pairs of argument buffers that may be the same memory (an output in place of an input). All others are distinct.
     pub aliases: Vec<(Name, Name)>,
+    /// Argument buffers that hold records, with their slots.
+    pub records: Vec<(Name, u8)>,
 }

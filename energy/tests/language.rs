@@ -28,7 +28,7 @@ impl Env for Middle {
         let place = match &a.at {
             At::Offset(o) => f64::from(o[0]) + 10.0 * f64::from(o.get(1).copied().unwrap_or(0)),
             At::Vertex(_, slot) => 100.0 * f64::from(*slot + 1),
-            At::Global => 1000.0,
+            At::Edge(_) | At::Global => 1000.0,
         };
         match a.source {
             Source::Unknown(u) if u.0 == 0 => 0.0,

@@ -116,7 +116,8 @@ pub fn lower_timed(
     log.after("simplify", &body, verify::Level::Vector)?;
     let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
     let (args, aliases) = (args(&plan, &storage), aliases(&plan, &storage));
-    let f = LoweredFunction { name: p.name.clone(), args, body, relaxed, aliases };
+    let records = records(&plan, &storage);
+    let f = LoweredFunction { name: p.name.clone(), args, body, relaxed, aliases, records };
     Ok((f, log.passes))
 }
 
@@ -226,6 +227,17 @@ fn args(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<Arg
     }
     args.extend(p.params.iter().map(|(n, ty)| Arg { name: n.clone(), ty: *ty, kind: ArgKind::Scalar }));
     args
+}
+
+/// The flat buffers that hold records, with their slots.
+fn records(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<(Name, u8)> {
+    let inputs = plan.pipeline.inputs.values().map(|i| (i.name.clone(), i.layout));
+    let outputs = plan.pipeline.outputs.iter().map(|o| (output_buffer(&o.func, storage), o.layout));
+    let slots = |(name, layout): (Name, Layout)| match layout {
+        Layout::Record(n) => Some((name, n)),
+        Layout::Planar => None,
+    };
+    inputs.chain(outputs).filter_map(slots).collect()
 }
 
 /// Names, times, dumps and checks passes.

@@ -36,7 +36,8 @@ fn pipeline(name: &str, inputs: &[&str], params: &[&str], value: Expr) -> Compil
     let params = params.iter().map(|&n| (n.into(), ScalarType::F64)).collect();
     let (predicate, aligned, non_temporal) = (None, false, false);
     let body = Stmt::Store { buffer: "out".into(), index: zero(), value, predicate, aligned, non_temporal };
-    let f = LoweredFunction { name: name.into(), args, body, relaxed: false, aliases: vec![] };
+    let f =
+        LoweredFunction { name: name.into(), args, body, relaxed: false, aliases: vec![], records: vec![] };
     Compiled::from_lowered(&f, Signature { buffers, params }, &HostTarget::host()).unwrap()
 }
 

@@ -20,14 +20,14 @@ use sumsq_codegen::{BinaryOp, Expr, ScalarType, Type, UnaryOp};
 pub enum Place {
     /// At an element of an index space: one coordinate per dim, fastest first.
     Element(SpaceId, Vec<Expr>),
-    /// At a hyperedge; `own` is a vertex slot whose coordinates are known without reading its index array.
+    /// At a hyperedge; `known` are vertex slots whose coordinates are known without reading their index arrays.
     Edge {
         /// The graph.
         graph: GraphId,
         /// The hyperedge, i32.
         edge: Expr,
-        /// A slot and its coordinates.
-        own: Option<(u16, Vec<Expr>)>,
+        /// Slots and their coordinates.
+        known: Vec<(u16, Vec<Expr>)>,
     },
 }
 
@@ -215,12 +215,10 @@ impl<'a> Emitter<'a> {
     /// Coordinates of a vertex of the hyperedge. Index arrays hold one coordinate per dim; in spaces of several dims they are
     /// clamped, which changes nothing (they are checked when bound) and bounds them for the engine.
     fn vertex(&self, slot: u16) -> Vec<Expr> {
-        let Place::Edge { graph, edge, own } = &self.place else {
+        let Place::Edge { graph, edge, known } = &self.place else {
             unreachable!("graph node in a stencil residual: rejected when the energy is built")
         };
-        if let Some((s, coordinates)) = own
-            && *s == slot
-        {
+        if let Some((_, coordinates)) = known.iter().find(|(s, _)| *s == slot) {
             return coordinates.clone();
         }
         let space = self.energy.graphs[graph.index()].vertices[slot as usize].space;

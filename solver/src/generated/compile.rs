@@ -77,13 +77,16 @@ pub struct Modules {
     pub(super) linearise: Option<Compiled>,
     pub(super) scales: Compiled,
     pub(super) damping: Compiled,
+    pub(super) direction: Option<Compiled>,
+    pub(super) products: Option<Compiled>,
+    pub(super) parts: Option<Compiled>,
     pub(super) sweep_a: Compiled,
     pub(super) sweep_b: Compiled,
     pub(super) trial: Compiled,
 }
 
 /// All pipelines of a skeleton with their schedules; absent ones have nothing to do.
-pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 10] {
+pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 13] {
     [
         // The largest first: they are compiled on all cores.
         Some(pcg::sweep_a(k)),
@@ -96,6 +99,9 @@ pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 10] {
         Some(damping::scales(k)),
         mask::pipeline(k),
         boxed::pipeline(k),
+        pcg::direction(k),
+        pcg::products(k),
+        pcg::graph_parts(k),
     ]
 }
 
@@ -125,7 +131,16 @@ impl Modules {
             scales: next().ok_or_else(missing)?,
             mask: next(),
             bounds: next(),
+            direction: next(),
+            products: next(),
+            parts: next(),
         })
+    }
+
+    /// The pipelines of a PCG iteration up to sweep A.
+    pub(super) fn before_b(&self) -> impl Iterator<Item = &Compiled> {
+        let before = self.direction.iter().chain(&self.products).chain(&self.parts);
+        before.chain(std::iter::once(&self.sweep_a))
     }
 
     /// Every pipeline with what it reads.
@@ -134,7 +149,8 @@ impl Modules {
             self.mask.iter().chain(&self.bounds).chain(&self.linearise).map(|m| (Reads::Master, m)).collect();
         let master = [&self.cost, &self.gradient, &self.scales, &self.damping, &self.trial];
         all.extend(master.map(|m| (Reads::Master, m)));
-        all.extend([(Reads::Linear, &self.sweep_a), (Reads::LinearB, &self.sweep_b)]);
+        all.extend(self.before_b().map(|m| (Reads::Linear, m)));
+        all.push((Reads::LinearB, &self.sweep_b));
         all
     }
 }

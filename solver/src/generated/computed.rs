@@ -8,7 +8,7 @@ use super::Skeleton;
 use super::fields::vars;
 use super::reduce::{map_root, strip_name};
 use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
-use sumsq_energy::dag::{Access, At, Dag, ExprId, Node, Offset, Source};
+use sumsq_energy::dag::{At, Dag, ExprId, Node, Offset, Source};
 use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{ComputedId, Domain, Energy, SpaceId};
@@ -52,12 +52,12 @@ impl Skeleton<'_> {
 }
 
 /// Whether a place is in the domain.
-pub fn inside(space: SpaceId, at: &[Expr]) -> Expr {
+fn inside(space: SpaceId, at: &[Expr]) -> Expr {
     let within = |(d, x): (usize, &Expr)| x.ge(0).likely().and(x.lt(names::extent(space, d)).likely());
     at.iter().enumerate().map(within).reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::bool(true))
 }
 
-/// How far every index space is read around an element, per dim: by `roots`, through products J p and computed arrays, and by taps of
+/// How far every index space is read around an element, per dim: by `roots`, through computed arrays, and by taps of
 /// sampled images, which are clamped to one beyond the array.
 pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId]) -> Vec<Vec<u32>> {
     let dag = &routines.dag;
@@ -65,20 +65,6 @@ pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId]) -> Vec<Ve
     let mut computed: Vec<Option<Vec<u32>>> = vec![None; energy.computed.len()];
     let origin = vec![0; energy.spaces.iter().map(Vec::len).max().unwrap_or(0)];
     reach(energy, dag, roots, &origin, &mut spaces, &mut computed);
-    // Products J p are computed wherever the routines read them, in the halo too.
-    for (domain, products) in &routines.products {
-        let mut around = origin.clone();
-        for id in dag.reachable(roots) {
-            let Node::Access(Access { source: Source::Product(d), at: At::Offset(o), .. }) = dag.node(id)
-            else {
-                continue;
-            };
-            if d == domain {
-                around.iter_mut().zip(o).for_each(|(a, o)| *a = (*a).max(o.unsigned_abs()));
-            }
-        }
-        reach(energy, dag, products, &around, &mut spaces, &mut computed);
-    }
     // An array reads only those before it.
     for c in (0..computed.len()).rev() {
         let Some(around) = computed[c].clone() else { continue };

@@ -1,6 +1,6 @@
 //! Inputs of generated pipelines: declared once an expression that calls them exists.
 
-use super::{LANES, Skeleton, computed};
+use super::{LANES, Skeleton, computed, gather::listed};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{Directive, Expr, ExprKind, Func, Input, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::{ExprId, Source};
@@ -56,27 +56,40 @@ impl Skeleton<'_> {
         let mut known = FxHashMap::default();
         let mut add = |i: Input| known.insert(i.name.to_string(), i);
         for s in &self.spaces {
-            add(self.field(names::unknowns(s.id), &vec![ty; s.components], s.id));
-            add(self.field(names::view(s.id), &vec![ty; s.components], s.id));
+            let layout = self.vector_layout(s.id, Source::Unknown);
+            for name in [names::unknowns(s.id), names::view(s.id)] {
+                add(Input { layout, ..self.field(name, &vec![ty; s.components], s.id) });
+            }
             add(self.field(names::free(s.id), &[ScalarType::U8], s.id));
             add(self.live(s));
             add(self.field(over("lo", s.id), &vec![ty; s.components], s.id));
             add(self.field(over("hi", s.id), &vec![ty; s.components], s.id));
         }
-        for (prefix, lists) in [("h", &self.routines.stored), ("jp", &self.routines.products)] {
-            for (domain, values) in lists {
-                add(self.domain_field(over_domain(prefix, *domain), &vec![ty; values.len()], *domain));
-            }
+        for (domain, values) in &self.routines.stored {
+            let layout = self.layout(Source::Hoisted(*domain), values.len());
+            let field = self.domain_field(over_domain("h", *domain), &vec![ty; values.len()], *domain);
+            add(Input { layout, ..field });
+        }
+        for (domain, values) in &self.routines.products {
+            add(self.domain_field(over_domain("jp", *domain), &vec![ty; values.len()], *domain));
         }
         for s in &self.spaces {
             add(self.field(over("bd", s.id), &vec![ty; super::packed(s.components, 0)], s.id));
         }
         for (k, a) in self.energy.arrays.iter().enumerate() {
-            add(self.field(names::array(ArrayId(k as u32)), &vec![ty; a.channels as usize], a.space));
+            let (id, channels) = (ArrayId(k as u32), usize::from(a.channels));
+            let layout = self.layout(Source::Array(id), channels);
+            add(Input { layout, ..self.field(names::array(id), &vec![ty; channels], a.space) });
         }
         for (k, g) in self.energy.graphs.iter().enumerate() {
             for (slot, v) in g.vertices.iter().enumerate() {
-                add(self.vertex_input(names::vertex(GraphId(k as u32), slot as u16), v.space));
+                let (graph, slot) = (GraphId(k as u32), slot as u16);
+                add(self.vertex_input(names::vertex(graph, slot), v.space));
+                for of in (0..g.vertices.len() as u16).filter(|&of| of != slot) {
+                    // Entries are in range by construction, see `incidence`.
+                    let list = self.vertex_input(listed(graph, of, slot), v.space);
+                    add(Input { trusted: true, ..list });
+                }
             }
         }
         known
@@ -189,7 +202,7 @@ impl Skeleton<'_> {
     pub fn place(&self, domain: Domain, coordinates: Vec<Expr>) -> Place {
         match domain {
             Domain::Space(s) => Place::Element(s, coordinates),
-            Domain::Graph(graph) => Place::Edge { graph, edge: coordinates[0].clone(), own: None },
+            Domain::Graph(graph) => Place::Edge { graph, edge: coordinates[0].clone(), known: vec![] },
         }
     }
 }

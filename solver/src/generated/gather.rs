@@ -2,7 +2,7 @@
 //!
 //! The hyperedges at the vertices of one slot are laid out as *rows* of at most 64 incidences: a vertex of degree 0 has none, one of
 //! degree 100,000 has many. Rows are sorted by length and packed in blocks of [`LANES`], columns contiguous per
-//! lane. `part` computes one sum per row; the vertex adds up its rows in order. See [`super::incidence`] for the lists.
+//! lane. `part` computes one sum per row, over (lane, block); the vertex adds up its rows in order. See [`super::incidence`] for the lists.
 
 use super::{LANES, Skeleton, Space, fields::all, fields::list, incidence::ROW, invariant};
 use sumsq_codegen::{Expr, Func, Input, LoopLevel, Memory, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
@@ -13,6 +13,11 @@ use sumsq_energy::model::{GraphId, SpaceId};
 /// Prefix of the lists of a slot: `r0s1`.
 pub fn rows(g: GraphId, slot: u16) -> String {
     format!("r{}s{slot}", g.0)
+}
+
+/// Prefix of the list that holds, beside every entry of the rows of `slot`, the element at vertex `other`: `r0s1.v0`.
+pub fn listed(g: GraphId, slot: u16, other: u16) -> String {
+    format!("{}.v{other}", rows(g, slot))
 }
 
 /// How many `what` (rows, entries) the lists of a slot hold, an i32 parameter.
@@ -51,38 +56,39 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, name: &str, of: P
     let edges = p.input(edges);
     let own = p.input(k.vertex_input(format!("{prefix}.own"), space));
 
-    let row = Var::new("row");
-    let at = row.expr();
-    let rdom = RDom::new([("i", Expr::from(0), length.at(std::slice::from_ref(&at), 0))]);
-    // What depends on the row alone is computed once before the loop over its incidences: where they start, and what their
-    // terms read of the vertex itself.
+    let (lane, b) = (Var::new("lane"), Var::new("block"));
+    let (vars, at) = ([lane.clone(), b.clone()], [lane.expr(), b.expr()]);
+    let row = [b.expr() * LANES as i64 + lane.expr()];
+    let rdom = RDom::new([("i", Expr::from(0), length.at(&row, 0))]);
+    // What the terms read of the vertex itself is computed once before the loop over its incidences.
     let own_name = format!("{name}_own");
-    let stored = |i: usize, ty: ScalarType| Expr::call(own_name.as_str(), ty, vec![at.clone()], i);
-    let start = block.at(&[&at / LANES as i64], 0) + &at % LANES as i64;
-    let entry = stored(0, ScalarType::I32) + rdom.var(0) * LANES as i64;
-    let coordinates = names::listed_coordinates(&own.name, k.energy.spaces[space.index()].len(), space, &at);
-    let place = Place::Edge { graph, edge: edges.at(&[entry], 0), own: Some((slot, coordinates)) };
+    // One after the other in the lanes.
+    let entry = block.at(&[b.expr()], 0) + rdom.var(0) * LANES as i64 + lane.expr();
+    let vertices = &k.energy.graphs[graph.index()].vertices;
+    let known = (0..vertices.len() as u16).map(|v| {
+        let space = vertices[usize::from(v)].space;
+        let (list, at) =
+            if v == slot { (own.name.to_string(), &row[0]) } else { (listed(graph, slot, v), &entry) };
+        (v, names::listed_coordinates(&list, k.energy.spaces[space.index()].len(), space, at))
+    });
+    let place = Place::Edge { graph, edge: edges.at(&[entry.clone()], 0), known: known.collect() };
     let terms = k.emit(contributions, ty, place, direction);
-    let stand_in = |i: usize, e: &Expr| stored(i + 1, e.ty().scalar);
+    let stand_in = |i: usize, e: &Expr| Expr::call(own_name.as_str(), e.ty().scalar, at.to_vec(), i);
     let invariant::Split { invariants, terms } = invariant::split(&terms, &rdom.var(0), stand_in);
-    let values = std::iter::once(start).chain(invariants).collect();
-    p.func(Func::new(own_name.as_str(), std::slice::from_ref(&row), values));
-    s.func(&own_name).compute_at(LoopLevel::pure(name, "b")).store_in(Memory::Register);
-    s.func(&own_name).vectorize("row", LANES, Tail::Predicate);
-    let sum = p.func(Func::sum(format!("{name}_sum"), std::slice::from_ref(&row), rdom, terms));
-    let part = p.func(Func::new(name, &[row], all(&sum, &[at])));
-
-    s.func(name).compute_root().relaxed().split("row", "block", "lane", LANES, Tail::Predicate).split(
-        "block",
-        "strip",
-        "b",
-        16,
-        Tail::Predicate,
-    );
-    s.func(name).parallel("strip").vectorize_loop("lane");
-    s.func(&sum.name).compute_at(LoopLevel::pure(name, "b")).store_in(Memory::Register);
-    s.func(&sum.name).vectorize("row", LANES, Tail::Predicate);
-    s.update(&sum.name, 0).vectorize("row", LANES, Tail::Predicate);
+    let level = LoopLevel::pure(name, "laneo");
+    if !invariants.is_empty() {
+        p.func(Func::new(own_name.as_str(), &vars, invariants));
+        s.func(&own_name).compute_at(level.clone()).store_in(Memory::Register);
+        s.func(&own_name).vectorize("lane", LANES, Tail::Predicate);
+    }
+    let sum = p.func(Func::sum(format!("{name}_sum"), &vars, rdom, terms));
+    let part = p.func(Func::new(name, &vars, all(&sum, &at)));
+    s.func(name).compute_root().relaxed().split("block", "strip", "b", 16, Tail::Predicate);
+    s.func(name).parallel("strip").vectorize("lane", LANES, Tail::Predicate);
+    s.func(name).reorder(&["lanei", "laneo", "b", "strip"]);
+    s.func(&sum.name).compute_at(level).store_in(Memory::Register);
+    s.func(&sum.name).vectorize("lane", LANES, Tail::Predicate);
+    s.update(&sum.name, 0).vectorize("lane", LANES, Tail::Predicate);
     part
 }
 
@@ -114,8 +120,8 @@ pub fn gather(
         let of = p.input(of);
         let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), number.at(&at, 0))]);
         let row = of.at(&[first.at(&at, 0) + rdom.var(0)], 0);
-        let values =
-            (0..f.values.len()).map(|c| f.at(&at, c) + part.at(std::slice::from_ref(&row), c)).collect();
+        let row = [&row % LANES as i64, &row / LANES as i64];
+        let values = (0..f.values.len()).map(|c| f.at(&at, c) + part.at(&row, c)).collect();
         f = f.update(at.clone(), values, rdom);
     }
     p.func(f)

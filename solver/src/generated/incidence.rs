@@ -3,7 +3,8 @@
 //! The incidences of one vertex slot are cut into *rows* of at most [`ROW`], so that a vertex in all edges costs no more than
 //! others; rows are sorted by length (longest first, ties by element) inside windows of 64 blocks, and packed in blocks of
 //! [`LANES`]: entry i of lane l of block b is at `block[b] + LANES * i + l`. Within a row hyperedges ascend, and the rows of an element are listed in
-//! order, so sums have one order whatever the machine.
+//! order, so sums have one order whatever the machine. The elements at the other vertices of a hyperedge are listed beside it, so that they
+//! are read densely.
 
 use super::LANES;
 use sumsq_energy::model::SpaceId;

@@ -8,6 +8,7 @@ use super::gather::{Parts, at_vector, gather, parts};
 use super::reduce::{map_root, strip_name};
 use super::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Layout, LoopLevel, Pipeline, ScalarType, Schedule, Var};
+use sumsq_energy::dag::Source;
 use sumsq_energy::emit::{Place, component_count, names};
 use sumsq_energy::model::{Domain, SpaceId};
 
@@ -22,14 +23,16 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
             let at = coordinates(k, domain);
             let x = |c| Expr::call(names::unknowns(space), k.master, at.clone(), c);
             let x = (0..component_count(k.energy, space)).map(x).collect();
-            root(k, &mut p, &mut s, over("xl", space), domain, x);
+            let layout = k.vector_layout(space, Source::Unknown);
+            root(k, &mut p, &mut s, (over("xl", space), layout), domain, x);
         }
     }
     // Also where no unknown lives: a factor of the edges, an array computed from globals.
     for (domain, values) in &k.routines.stored {
         let place = k.place(*domain, coordinates(k, *domain));
         let h = k.emit(values, k.master, place, &none);
-        root(k, &mut p, &mut s, over_domain("h", *domain), *domain, h);
+        let layout = k.layout(Source::Hoisted(*domain), values.len());
+        root(k, &mut p, &mut s, (over_domain("h", *domain), layout), *domain, h);
     }
     for space in k.spaces.iter().filter(|space| k.stores_blocks(space)) {
         stored_blocks(k, &mut p, &mut s, space);
@@ -47,14 +50,14 @@ fn root(
     k: &Skeleton,
     p: &mut Pipeline,
     s: &mut Schedule,
-    name: String,
+    (name, layout): (String, Layout),
     domain: Domain,
     values: Vec<Expr>,
 ) -> LoopLevel {
     let values = values.into_iter().map(|v| v.cast(k.linear)).collect();
     let vars: Vec<Var> = k.domain_vars(domain).0.iter().map(|&v| Var::new(v)).collect();
     let f = p.func(Func::new(name, &vars, values));
-    p.output_with(&f, Layout::Planar, k.domain_halo(domain));
+    p.output_with(&f, layout, k.domain_halo(domain));
     map_root(s, &f, &Expr::param(strip_name(domain), ScalarType::I32))
 }
 
@@ -82,6 +85,6 @@ fn stored_blocks(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space
         _ => zeros(),
     };
     let sum = gather(p, &format!("{name}_sum"), &slots, &vars, start, &sums);
-    let level = root(k, p, s, name, domain, all(&sum, &at));
+    let level = root(k, p, s, (name, Layout::Planar), domain, all(&sum, &at));
     at_vector(s, &sum, level);
 }

@@ -9,7 +9,7 @@
 //! | [`gradient`] | x | g = J^T r and diag or blocks of J^T J |
 //! | [`damping`] | g, blocks, radius | D, M^-1, b = -g, r.z, norms |
 //! | [`linearise`] | x | x and the hoisted parts in the linear solver's precision |
-//! | [`pcg`] | r, p, ... | sweeps A and B of one PCG iteration |
+//! | [`pcg`] | r, p, ... | sweeps A and B of one PCG iteration, and what comes before them |
 //! | [`trial`] | x, d | x + d, predicted decrease, norms |
 //!
 //! Invariants: every field has a halo of zeros; M^-1 = 0, p = 0, r = 0 and d = 0 at excluded elements, unconstrained and held
@@ -29,6 +29,7 @@ pub mod global;
 pub mod gradient;
 pub mod incidence;
 pub mod invariant;
+pub mod layout;
 pub mod linearise;
 pub mod mask;
 pub mod pcg;
@@ -38,11 +39,12 @@ pub mod sizes;
 pub mod steps;
 pub mod trial;
 
+use rustc_hash::FxHashSet;
 use sumsq_codegen::ScalarType;
-use sumsq_energy::dag::ExprId;
+use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::derive::{Materialize, Passes, Routines, hoist};
 use sumsq_energy::emit::component_count;
-use sumsq_energy::model::{Domain, Energy, GraphId, SpaceId};
+use sumsq_energy::model::{Energy, GraphId, SpaceId};
 
 /// Lanes that schedules vectorise by: a 512-bit vector of float32. Wider types take several registers.
 pub const LANES: i32 = 16;
@@ -102,6 +104,8 @@ pub struct Skeleton<'a> {
     pub spaces: Vec<Space>,
     /// Halo of every index space, elements per dim.
     pub halos: Vec<Vec<u32>>,
+    /// What is read at the vertices of hyperedges.
+    at_vertices: FxHashSet<Source>,
 }
 
 impl<'a> Skeleton<'a> {
@@ -127,12 +131,8 @@ impl<'a> Skeleton<'a> {
         });
         let spaces = spaces.collect();
         let halos = halos(energy, routines);
-        Skeleton { energy, routines, master, linear, block, identity, spaces, halos }
-    }
-
-    /// Whether J p is stored over a domain.
-    pub fn stores_products(&self, domain: Domain) -> bool {
-        self.routines.products.iter().any(|(d, _)| *d == domain)
+        let at_vertices = layout::at_vertices(routines);
+        Skeleton { energy, routines, master, linear, block, identity, spaces, halos, at_vertices }
     }
 
     /// Whether a share of the diagonal blocks of J^T J is stored over a space.
@@ -189,12 +189,13 @@ fn halos(energy: &Energy, r: &Routines) -> Vec<Vec<u32>> {
     halos
 }
 
-/// Every expression that some pipeline emits, but for those that [`computed::reaches`] finds by itself.
+/// Every expression that some pipeline emits.
 fn roots(r: &Routines) -> Vec<ExprId> {
     let spaces = r.spaces.iter().flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
     let slots = r.graphs.iter().flat_map(|g| &g.slots).flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
     let globals = r.globals.iter().flat_map(|g| [&g.gradient, &g.blocks, &g.jtjp]);
-    let stored = r.stored.iter().map(|(_, v)| v).chain(r.spaces.iter().map(|s| &s.stored_blocks));
+    let stored = r.stored.iter().chain(&r.products).map(|(_, v)| v);
+    let stored = stored.chain(r.spaces.iter().map(|s| &s.stored_blocks));
     let lists = spaces.chain(slots).chain(globals).chain(stored);
     let costs = r.costs.iter().flat_map(|c| [c.cost, c.counts, c.model]);
     let excludes = r.spaces.iter().filter_map(|s| s.excluded);

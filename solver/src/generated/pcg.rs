@@ -4,21 +4,21 @@
 //! A: z = M^-1 r;  p = z + beta p_old;  q = (J^T J + D) p;  pq = sum p.q;  alpha = rz / pq
 //! B: d' = d + alpha p;  r' = r - alpha q;  rz' = sum r'.M^-1 r';  beta = rz' / rz;  stop?
 //! ```
-//! `p_old` and `p` are two buffers, swapped after each iteration; d and r are one tuple `dr`, updated in place. Over a grid without graphs p is computed row by row inside the
-//! reduction of A, in a ring of rows, and stored to memory once; elsewhere it is computed at root. q is recomputed in B from p, or,
-//! where a graph contributes, from the rows' partial sums that A stored.
+//! `p_old` and `p` are two buffers, swapped after each iteration; d and r are one tuple `dr`, updated in place. Over a grid of two dims without
+//! graphs p is computed row by row inside the reduction of A, in a ring of rows, and stored to memory once; elsewhere it is a sweep of its own
+//! before A, and so are the products J p that are stored and the partial sums over hyperedges. q is recomputed in B from p and these.
 //!
 //! Scalars live in two tuples of float64, `state` (carried, ping-ponged) and `alpha` (from A to B). The model value Q = d.(b + r)/2 is carried by
 //! Q' = Q + alpha rz / 2, which equals it in exact arithmetic and needs no sweep over b.
 
-use super::computed::inside;
 use super::damping::{apply_inverse, inverse_diagonal};
 use super::fields::{all, over, over_domain, vars};
 use super::gather::{Parts, at_vector, gather, parts};
 use super::global::{add_totals, totals};
-use super::reduce::{Loops, Op, Points, map_root, reduce, strip_name};
+use super::reduce::{Loops, Op, map_root, reduce, strip_name};
 use super::{LANES, Scheduled, Skeleton, Space, packed};
-use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
+use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
+use sumsq_energy::dag::Source;
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, SpaceId};
 
@@ -96,7 +96,12 @@ impl Skeleton<'_> {
                     "dr" => 2 * space.components,
                     _ => space.components,
                 };
-                p.input(self.field(over(name, space.id), &vec![self.linear; n], space.id));
+                let layout = match name {
+                    "p" | "pn" => self.vector_layout(space.id, Source::Direction),
+                    _ => Layout::Planar,
+                };
+                let field = self.field(over(name, space.id), &vec![self.linear; n], space.id);
+                p.input(Input { layout, ..field });
             }
         }
     }
@@ -160,25 +165,69 @@ fn total_name(i: usize) -> String {
     format!("total{i}")
 }
 
-/// Sweep A. Outputs: `pn<s>`, the parts of every graph slot, `alpha` = (alpha, p.q, 1 if p.q > 0 and finite).
+/// Adds Func `pn<s>` = M^-1 r + beta p_old as an output.
+fn new_direction(k: &Skeleton, p: &mut Pipeline, space: &Space) -> Func {
+    let beta = scalar("state", state::BETA).cast(k.linear);
+    let vars = vars(space.dims);
+    let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+    let (r, old, minv) = (k.vector("r", space, &at), k.vector("p", space, &at), k.inverse_at(space, &at));
+    let values = (0..space.components).map(|c| apply_inverse(k, &minv, &r, c) + &beta * &old[c]).collect();
+    let f = p.func(Func::new(over("pn", space.id), &vars, values));
+    let layout = k.vector_layout(space.id, Source::Direction);
+    p.output_with(&f, layout, k.halos[space.id.index()].clone());
+    f
+}
+
+/// The new direction, where A does not compute it: outputs `pn<s>`.
+pub fn direction(k: &Skeleton) -> Option<Scheduled> {
+    if k.rolls() {
+        return None;
+    }
+    let (mut p, mut s) = (Pipeline::new("pcg_p"), Schedule::new());
+    k.declare_vectors(&mut p, &["dr", "p", "minv"]);
+    state_input(&mut p, "state", state::LEN);
+    for space in &k.spaces {
+        let f = new_direction(k, &mut p, space);
+        map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
+    }
+    k.complete(&mut p, &mut s, k.linear);
+    Some((p, s))
+}
+
+/// What is stored of J p: outputs `jp<s>` over spaces, `jpg<g>` over hyperedges.
+pub fn products(k: &Skeleton) -> Option<Scheduled> {
+    if k.routines.products.is_empty() {
+        return None;
+    }
+    let (mut p, mut s) = (Pipeline::new("pcg_jp"), Schedule::new());
+    k.declare_vectors(&mut p, &["pn"]);
+    let direction =
+        |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
+    for (domain, roots) in &k.routines.products {
+        let vars: Vec<Var> = k.domain_vars(*domain).0.iter().map(|&v| Var::new(v)).collect();
+        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+        let values = k.emit(roots, k.linear, k.place(*domain, at), &direction);
+        let f = p.func(Func::new(over_domain("jp", *domain), &vars, values));
+        map_root(&mut s, &f, &Expr::param(strip_name(*domain), ScalarType::I32));
+        p.output_with(&f, Layout::Planar, k.domain_halo(*domain));
+    }
+    k.complete(&mut p, &mut s, k.linear);
+    Some((p, s))
+}
+
+/// Sweep A. Outputs: `pn<s>` where p rolls, `alpha` = (alpha, p.q, 1 if p.q > 0 and finite).
 pub fn sweep_a(k: &Skeleton) -> Scheduled {
     let (mut p, mut s) = (Pipeline::new("pcg_a"), Schedule::new());
-    k.declare_vectors(&mut p, &["dr", "p", "minv", "damp"]);
     state_input(&mut p, "state", state::LEN);
-    let beta = scalar("state", state::BETA).cast(k.linear);
-    for space in &k.spaces {
-        let vars = vars(space.dims);
-        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
-        let (r, old, minv) = (k.vector("r", space, &at), k.vector("p", space, &at), k.inverse_at(space, &at));
-        let values =
-            (0..space.components).map(|c| apply_inverse(k, &minv, &r, c) + &beta * &old[c]).collect();
-        let f = p.func(Func::new(over("pn", space.id), &vars, values));
-        p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+    if k.rolls() {
+        k.declare_vectors(&mut p, &["dr", "p", "minv", "damp"]);
+        k.spaces.iter().for_each(|space| drop(new_direction(k, &mut p, space)));
+    } else {
+        k.declare_vectors(&mut p, &["pn", "minv", "damp"]);
     }
     let direction =
         |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
-    products(k, &mut p, &mut s, &direction);
-    let parts = all_parts(k, &mut p, &mut s, &direction);
+    let parts = stored_parts(k, &mut p);
     let mut pq = number(0.0);
     for space in &k.spaces {
         let vars = vars(space.dims);
@@ -204,7 +253,9 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
         let (f, loops) = reduce(&mut p, &mut s, &over("pq", space.id), &points, vec![(Op::Add, term)]);
         pq = pq + f.at(&[], 0);
         loops.skip_unless(&mut s, k.live_at(space, &points.coordinates));
-        schedule_direction(k, &mut s, space, &points, &loops);
+        if k.rolls() {
+            roll(k, &mut s, space, &loops);
+        }
         at_vector(&mut s, &q, loops.vector.clone());
     }
     let ok = pq.gt(number(0.0)).and(is_finite(&pq));
@@ -220,46 +271,20 @@ fn state_input(p: &mut Pipeline, name: &str, n: usize) {
     p.input(sumsq_codegen::Input::new(name, &vec![ScalarType::F64; n], 0));
 }
 
-/// What is stored of J p, as outputs; 0 outside of a grid.
-fn products(
-    k: &Skeleton,
-    p: &mut Pipeline,
-    s: &mut Schedule,
-    direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr,
-) {
-    for (domain, roots) in &k.routines.products {
-        let names = k.domain_vars(*domain).0;
-        let vars: Vec<Var> = names.iter().map(|&v| Var::new(v)).collect();
-        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
-        let mut values = k.emit(roots, k.linear, k.place(*domain, at.clone()), direction);
-        if let Domain::Space(space) = domain {
-            let inside = inside(*space, &at);
-            let zero = || Expr::float(k.linear, 0.0);
-            values = values.into_iter().map(|v| Expr::select(inside.clone(), v, zero())).collect();
-        }
-        let f = p.func(Func::new(over_domain("jp", *domain), &vars, values));
-        map_root(s, &f, &Expr::param(strip_name(*domain), ScalarType::I32));
-        p.output_with(&f, Layout::Planar, k.domain_halo(*domain));
-    }
-}
-
-/// The partial sums of J^T J p of every graph slot, as outputs.
-fn all_parts(
-    k: &Skeleton,
-    p: &mut Pipeline,
-    s: &mut Schedule,
-    direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr,
-) -> Vec<Func> {
-    let slots = k.spaces.iter().flat_map(|space| space.slots.iter().copied()).collect::<Vec<_>>();
-    let mut out = vec![];
-    for (graph, slot) in slots {
+/// The partial sums of J^T J p over the rows of every graph slot: outputs `part_g<g>s<slot>`.
+pub fn graph_parts(k: &Skeleton) -> Option<Scheduled> {
+    let (mut p, mut s) = (Pipeline::new("pcg_parts"), Schedule::new());
+    k.declare_vectors(&mut p, &["pn"]);
+    let direction =
+        |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
+    for &(graph, slot) in k.spaces.iter().flat_map(|space| &space.slots) {
         let contributions = &k.slot(graph, slot).jtjp;
-        let of = Parts { graph, slot, contributions, ty: k.linear, direction };
-        let f = parts(k, p, s, &part_name(graph, slot), of);
-        p.output_with(&f, Layout::Planar, vec![LANES as u32]);
-        out.push(f);
+        let of = Parts { graph, slot, contributions, ty: k.linear, direction: &direction };
+        let f = parts(k, &mut p, &mut s, &part_name(graph, slot), of);
+        p.output_with(&f, Layout::Planar, vec![LANES as u32, 0]);
     }
-    out
+    k.complete(&mut p, &mut s, k.linear);
+    (!p.outputs.is_empty()).then_some((p, s))
 }
 
 fn parts_of(space: &Space, parts: &[Func]) -> Vec<Func> {
@@ -267,16 +292,11 @@ fn parts_of(space: &Space, parts: &[Func]) -> Vec<Func> {
     names.iter().map(|n| parts.iter().find(|f| *f.name == **n).expect("one part per slot").clone()).collect()
 }
 
-fn schedule_direction(k: &Skeleton, s: &mut Schedule, space: &Space, points: &Points, loops: &Loops) {
-    let name = over("pn", space.id);
-    if !k.rolls() {
-        let f = Func::new(name, &vars(space.dims), vec![]);
-        map_root(s, &f, &points.strip);
-        return;
-    }
+/// p row by row inside the reduction of A, in a ring of rows.
+fn roll(k: &Skeleton, s: &mut Schedule, space: &Space, loops: &Loops) {
     let reach = k.halos[space.id.index()][1];
     let stage = s
-        .func(&name)
+        .func(&over("pn", space.id))
         .relaxed()
         .store_at(loops.strip.clone())
         .compute_at(loops.row.clone())
@@ -313,17 +333,17 @@ pub fn sweep_b(k: &Skeleton) -> Scheduled {
     (p, s)
 }
 
-/// The partial sums that A stored, as inputs; the Funcs only carry their names and types.
+/// The partial sums that [`graph_parts`] stored, as inputs; the Funcs only carry their names and types.
 fn stored_parts(k: &Skeleton, p: &mut Pipeline) -> Vec<Func> {
     let mut out = vec![];
     for space in &k.spaces {
         for &(graph, slot) in &space.slots {
-            let mut i = super::fields::list(part_name(graph, slot), &vec![k.linear; space.components]);
-            i.trusted = true;
+            let mut i = Input::new(part_name(graph, slot), &vec![k.linear; space.components], 2);
+            (i.halo[0], i.trusted) = (LANES as u32, true);
             let i = p.input(i);
             out.push(Func::new(
                 i.name,
-                &[Var::new("row")],
+                &[Var::new("lane"), Var::new("block")],
                 vec![Expr::float(k.linear, 0.0); space.components],
             ));
         }

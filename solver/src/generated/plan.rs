@@ -4,7 +4,7 @@ use super::compile::Modules;
 use super::fields::{over, over_domain};
 use super::incidence::Incidence;
 use super::pcg::{part_name, state};
-use super::{Skeleton, Space, gather, mask, sizes};
+use super::{LANES, Skeleton, Space, gather, mask, sizes};
 use crate::bounds::Bounds;
 use crate::data::ProblemData;
 use crate::error::SolveError;
@@ -250,6 +250,12 @@ impl<'k> Plan<'k> {
             for (suffix, values) in lists {
                 self.copy(&format!("{prefix}.{suffix}"), values)?;
             }
+            for (other, elements) in data.graphs[g.index()].vertices.iter().enumerate() {
+                let space = self.k.energy.graphs[g.index()].vertices[other].space;
+                let extents = data.extents(self.k.energy, space);
+                let beside = i.edge.iter().map(|&e| elements[e as usize]);
+                self.copy(&gather::listed(*g, *slot, other as u16), &coordinates(beside, &extents))?;
+            }
         }
         Ok(())
     }
@@ -335,7 +341,7 @@ pub enum Phase {
     Damping,
     /// PCG to its end.
     Pcg,
-    /// One sweep A, on its own.
+    /// One sweep A, on its own, with what comes before it.
     SweepA,
     /// One sweep B, on its own.
     SweepB,
@@ -424,14 +430,14 @@ impl Builder<'_> {
             out.insert(format!("{prefix}.length"), list(i.rows()));
             out.insert(format!("{prefix}.own"), list(i.rows()));
             out.insert(format!("{prefix}.edge"), list(i.edge.len()));
+            for other in 0..self.k.energy.graphs[g.index()].vertices.len() as u16 {
+                out.insert(gather::listed(*g, *slot, other), list(i.edge.len()));
+            }
             out.insert(format!("{prefix}.of"), list(i.of.len()));
             for suffix in ["first", "count"] {
                 out.insert(format!("{prefix}.{suffix}"), ints(data.extents(self.k.energy, space)));
             }
-            out.insert(part_name(*g, *slot), list(i.rows()));
-            for s in self.k.spaces.iter().filter(|s| s.id == space) {
-                out.insert(format!("gb{}_g{}s{slot}", s.id.0, g.0), list(i.rows()));
-            }
+            out.insert(part_name(*g, *slot), vec![LANES, (i.rows() / LANES as usize) as i32]);
         }
         out
     }
@@ -549,7 +555,7 @@ impl Builder<'_> {
             scales: self.program(&[(Role::Master, &m.scales)])?,
             damping: self.program(&[(Role::Master, &m.damping)])?,
             pcg: self.pcg(m)?,
-            sweep_a: self.program(&[(Role::Linear, &m.sweep_a)])?,
+            sweep_a: self.program(&m.before_b().map(|m| (Role::Linear, m)).collect::<Vec<_>>())?,
             sweep_b: self.program(&[(Role::LinearB, &m.sweep_b)])?,
             trial: self.program(&[(Role::Master, &m.trial)])?,
         })
@@ -557,10 +563,8 @@ impl Builder<'_> {
 
     fn pcg(&self, m: &Modules) -> Result<Program, SolveError> {
         let mut pipelines = vec![];
-        let mut body = vec![
-            self.run(&mut pipelines, Role::Linear, &m.sweep_a),
-            self.run(&mut pipelines, Role::LinearB, &m.sweep_b),
-        ];
+        let mut body: Vec<Step> = m.before_b().map(|m| self.run(&mut pipelines, Role::Linear, m)).collect();
+        body.push(self.run(&mut pipelines, Role::LinearB, &m.sweep_b));
         let swaps = self.k.spaces.iter().map(|s| (over("p", s.id), over("pn", s.id)));
         for (a, b) in swaps.chain([("state".to_string(), "next".to_string())]) {
             body.push(Step::Swap(self.ids[&a], self.ids[&b]));

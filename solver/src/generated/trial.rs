@@ -10,8 +10,8 @@
 use super::fields::{all, over, vars};
 use super::reduce::{Op, map_root, reduce, strip_name};
 use super::{Scheduled, Skeleton, Space};
-use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
-use sumsq_energy::dag::ExprId;
+use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
+use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::emit::names;
 use sumsq_energy::model::{Domain, SpaceId};
 
@@ -39,7 +39,8 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
         let values = (0..space.components).map(|c| proposed(k, space, c, &at).trial).collect();
         let f = p.func(Func::new(over("xt", space.id), &vars, values));
         map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
-        p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+        let layout = k.vector_layout(space.id, Source::Unknown);
+        p.output_with(&f, layout, k.halos[space.id.index()].clone());
 
         let points = k.points(Domain::Space(space.id));
         let at = &points.coordinates;

@@ -24,6 +24,8 @@ pub(super) struct Aliasing {
     written: Vec<bool>,
     /// Elements of every buffer that is kept in registers.
     registers: FxHashMap<Name, i64>,
+    /// Slots of the buffers of records.
+    records: FxHashMap<Name, u8>,
 }
 
 impl Aliasing {
@@ -67,7 +69,8 @@ impl Aliasing {
             }
         }
         let scopes = scopes(ir, n);
-        Aliasing { groups, scopes, written, registers }
+        let records = f.records.iter().cloned().collect();
+        Aliasing { groups, scopes, written, registers, records }
     }
 
     /// The group of a buffer; `None` if the function has no such buffer.
@@ -89,6 +92,11 @@ impl Aliasing {
             (Some(n), Some(first)) => first >= 0 && first + lanes as i64 <= *n,
             _ => false,
         }
+    }
+
+    /// Slots of the records of a buffer, if it holds records.
+    pub fn record(&self, buffer: &str) -> Option<u8> {
+        self.records.get(buffer).copied()
     }
 
     /// True if nothing in the function writes to `g`: its loads may move anywhere.

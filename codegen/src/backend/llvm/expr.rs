@@ -86,7 +86,7 @@ impl<'f> ExprEmitter<'f> {
             ExprKind::Broadcast(a) => ir.splat(self.done(a)?, ty.lanes),
             ExprKind::VectorReduce(op, a) => Arith(ir).reduce(*op, self.done(a)?, a.ty())?,
             ExprKind::Load { buffer, index, predicate } => {
-                let (value, group) = self.load(buffer, index, predicate.as_ref(), ty)?;
+                let (value, group) = self.load(buffer, index, predicate.as_ref(), loads, ty)?;
                 loads = loads.union(GroupSet::of(group));
                 value
             }

@@ -448,6 +448,11 @@ impl Ir {
         Val(llvm!(LLVMBuildShuffleVector(self.builder, a.0, b.0, mask.0, NO_NAME)))
     }
 
+    /// Lanes of a vector.
+    pub fn lanes(&self, v: Val) -> u16 {
+        llvm!(LLVMGetVectorSize(LLVMTypeOf(v.0))) as u16
+    }
+
     /// Lanes `mask` of `a`.
     pub fn pick(&self, a: Val, mask: &[u16]) -> Val {
         let b = self.poison(self.type_of(a));

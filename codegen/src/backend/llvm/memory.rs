@@ -14,6 +14,7 @@ use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 use super::alias::Group;
 use super::expr::ExprEmitter;
 use super::ir::Val;
+use super::scope::GroupSet;
 use crate::expr::{Expr, ExprKind};
 use crate::types::{ScalarType, Type};
 
@@ -86,19 +87,25 @@ impl<'f> ExprEmitter<'f> {
     }
 
     /// A load whose operands are done, and its group. Lanes with a false predicate give 0.
+    /// `loads` are the groups that the operands were loaded from.
     pub fn load(
-        &self,
+        &mut self,
         buffer: &str,
         index: &'f Expr,
         predicate: Option<&'f Expr>,
+        loads: GroupSet,
         ty: Type,
     ) -> Result<(Val, Group), String> {
         let ir = self.ir;
         let group = self.group(buffer)?;
         let access = Access::of(index);
+        let mask = predicate.map(|e| self.done(e)).transpose()?;
+        if let Some(slots) = self.slots(buffer, &access, predicate, ty) {
+            let depends = loads.union(GroupSet::of(group));
+            return Ok((self.load_slot(buffer, &access, mask, slots, depends, ty)?, group));
+        }
         let p = self.address(buffer, &access, ty)?;
         let (memory, align) = (ir.memory_ty(ty), ty.scalar.bytes() as u32);
-        let mask = predicate.map(|e| self.done(e)).transpose()?;
         let value = match (&access, mask) {
             (Access::Scalar(_) | Access::Dense(_), None) => ir.load(memory, p, align),
             // One lane: a vector of one, which becomes a branch.
@@ -193,11 +200,11 @@ impl<'f> ExprEmitter<'f> {
         Ok(())
     }
 
-    fn group(&self, buffer: &str) -> Result<Group, String> {
+    pub fn group(&self, buffer: &str) -> Result<Group, String> {
         self.aliasing.group(buffer).ok_or_else(|| format!("buffer {buffer} is not declared"))
     }
 
-    fn mark_load(&self, v: Val, group: Group) {
+    pub fn mark_load(&self, v: Val, group: Group) {
         self.aliasing.annotate(self.ir, v, group);
         if self.aliasing.is_read_only(group) {
             self.ir.annotate(v, "invariant.load", self.ir.meta(&[]));

@@ -25,6 +25,7 @@ mod jit;
 mod memory;
 mod optimize;
 mod parallel;
+mod record;
 mod scope;
 mod stmt;
 

@@ -10,6 +10,7 @@
 //! whose memo starts empty, and its stores count for the code behind the loop as well.
 
 use rustc_hash::FxHashMap;
+use std::rc::Rc;
 
 use super::alias::Group;
 use super::ir::Val;
@@ -57,6 +58,8 @@ pub(super) struct Memo {
 struct Scope {
     names: FxHashMap<Name, Val>,
     memo: FxHashMap<usize, Memo>,
+    /// Columns of transposed records, by what was read; see [`super::record`].
+    records: FxHashMap<String, (Rc<[Val]>, Memo)>,
     /// True if memoised values of enclosing scopes must not be used: a name of theirs has another meaning here.
     shadows: bool,
 }
@@ -91,6 +94,7 @@ impl Scopes {
             if shadows {
                 top.shadows = true;
                 top.memo.clear();
+                top.records.clear();
             }
             top.names.insert(name.clone(), value);
         }
@@ -120,6 +124,29 @@ impl Scopes {
         if let Some(top) = self.stack.last_mut() {
             top.memo.insert(e.id(), memo);
         }
+    }
+
+    /// Columns of records that were read earlier and are still good here.
+    pub fn recall_record(&self, key: &str) -> Option<Rc<[Val]>> {
+        for s in self.stack.iter().rev() {
+            if let Some((columns, _)) = s.records.get(key).filter(|(_, m)| self.is_fresh(m)) {
+                return Some(columns.clone());
+            }
+            if s.shadows {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Remembers columns, at least one, that depend on `loads`.
+    pub fn remember_record(&mut self, key: String, columns: Vec<Val>, loads: GroupSet) -> Rc<[Val]> {
+        let (memo, columns): (_, Rc<[Val]>) =
+            (Memo { value: columns[0], loads, time: self.now }, columns.into());
+        if let Some(top) = self.stack.last_mut() {
+            top.records.insert(key, (columns.clone(), memo));
+        }
+        columns
     }
 
     /// A store to `groups` was, or may have been, executed.

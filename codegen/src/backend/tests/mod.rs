@@ -62,6 +62,7 @@ impl Build {
             body,
             relaxed: self.relaxed,
             aliases: self.aliases.clone(),
+            records: vec![],
         }
     }
     fn compile(self, body: Stmt) -> Compiled {

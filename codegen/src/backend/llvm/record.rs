@@ -1,0 +1,183 @@
+//! Reads of records (design B4, `load_record`): where the lanes of a load are slots of records anywhere in a buffer, every record is
+//! loaded as a row and the rows are transposed, once for all slots that are read at the same elements. A gather of one slot costs about
+//! as many memory accesses as all slots together do this way.
+//!
+//! The lanes of slot k are at `index = element * slots + k`: strides are multiples of 16 elements (see [`crate::lower::flatten`]), so that k is
+//! the index modulo the slots, and `index - k` is where the row starts.
+//! Lanes that a predicate turns off read the record of element (0, 0, ...), which every buffer has.
+
+use super::expr::ExprEmitter;
+use super::ir::Val;
+use super::memory::Access;
+use super::scope::GroupSet;
+use crate::expr::{BinaryOp, Expr, ExprKind};
+use crate::types::{ScalarType, Type};
+
+/// A load from records, as far as it is known without emitting anything.
+pub(super) struct Slots {
+    /// Slots of a record.
+    slots: u16,
+    /// The slot that is read.
+    slot: u16,
+    /// Equal for loads that read slots of the same records.
+    key: String,
+}
+
+impl<'f> ExprEmitter<'f> {
+    /// Whether a load reads one slot of a record in each lane.
+    pub fn slots(
+        &self,
+        buffer: &str,
+        access: &Access<'f>,
+        predicate: Option<&'f Expr>,
+        ty: Type,
+    ) -> Option<Slots> {
+        let slots = u16::from(self.aliasing.record(buffer)?);
+        let first = match access {
+            Access::Gather(index) => index,
+            Access::Strided(first, stride) if *stride == i64::from(slots) => first,
+            _ => return None,
+        };
+        let whole = slots.is_power_of_two() && slots > 1 && ty.lanes % slots == 0;
+        if !whole || ty.scalar == ScalarType::Bool {
+            return None;
+        }
+        let slot = residue(first, i64::from(slots))?;
+        let (rest, constant) = split(first);
+        let mask = predicate.map(Expr::to_string).unwrap_or_default();
+        let key = format!("{buffer} {} {rest} {} {mask}", ty.lanes, constant - slot);
+        Some(Slots { slots, slot: slot as u16, key })
+    }
+
+    /// The value of such a load, whose operands are done; `depends` are the groups that they and the buffer were loaded from.
+    pub fn load_slot(
+        &mut self,
+        buffer: &str,
+        access: &Access<'f>,
+        mask: Option<Val>,
+        what: Slots,
+        depends: GroupSet,
+        ty: Type,
+    ) -> Result<Val, String> {
+        let columns = match self.scopes.recall_record(&what.key) {
+            Some(columns) => columns,
+            None => {
+                let rows = self.rows(buffer, access, mask, &what, ty)?;
+                self.scopes.remember_record(what.key, self.transpose(rows, ty.lanes), depends)
+            }
+        };
+        let value = columns[usize::from(what.slot)];
+        let zero = || self.ir.zero(self.ir.memory_ty(ty));
+        Ok(mask.map_or(value, |m| self.ir.select(m, value, zero())))
+    }
+
+    /// One record per lane.
+    fn rows(
+        &self,
+        buffer: &str,
+        access: &Access<'f>,
+        mask: Option<Val>,
+        what: &Slots,
+        ty: Type,
+    ) -> Result<Vec<Val>, String> {
+        let ir = self.ir;
+        let (base, group) = (self.buffer(buffer)?, self.group(buffer)?);
+        let element = ir.memory_ty(Type::of(ty.scalar));
+        let row_ty = ir.vector_of(element, what.slots);
+        let bytes = ty.scalar.bytes() as u32 * u32::from(what.slots);
+        let operand = access.operand();
+        let index = self.index(self.done(operand)?, operand.ty());
+        let wide = Type::I64.with_lanes(ty.lanes);
+        let (index, slot) = match access {
+            Access::Strided(..) => {
+                let steps: Vec<Val> =
+                    (0..ty.lanes).map(|i| ir.int(Type::I64, i64::from(i * what.slots))).collect();
+                let first = ir.splat(index, ty.lanes);
+                (ir.add_nsw(first, ir.const_vector(&steps)), ir.int(wide, what.slot.into()))
+            }
+            _ => (index, ir.int(wide, what.slot.into())),
+        };
+        let index = mask.map_or(index, |m| ir.select(m, index, slot));
+        let row = |lane: u16| {
+            let at = ir.add_nsw(ir.extract(index, lane), ir.int(Type::I64, -i64::from(what.slot)));
+            let v = ir.load(row_ty, ir.element_ptr(element, base, at), bytes.min(64));
+            self.mark_load(v, group);
+            v
+        };
+        Ok((0..ty.lanes).map(row).collect())
+    }
+
+    /// Columns of the matrix whose rows are given: column k has a lane per row. As many rows as `lanes`, a multiple of their length.
+    ///
+    /// Rows i, i + n, i + 2n, ... of n slots are put side by side; then blocks off the diagonal change places, of half the length first.
+    fn transpose(&self, rows: Vec<Val>, lanes: u16) -> Vec<Val> {
+        let ir = self.ir;
+        let slots = ir.lanes(rows[0]);
+        let mut columns: Vec<Val> = (0..slots)
+            .map(|i| {
+                self.side_by_side((i..lanes).step_by(slots.into()).map(|r| rows[usize::from(r)]).collect())
+            })
+            .collect();
+        let mut d = slots / 2;
+        while d > 0 {
+            let low: Vec<u16> = (0..lanes).map(|j| if j & d == 0 { j } else { lanes + j - d }).collect();
+            let high: Vec<u16> = (0..lanes).map(|j| if j & d == 0 { j + d } else { lanes + j }).collect();
+            for i in (0..slots).filter(|i| i & d == 0) {
+                let (a, b) = (columns[usize::from(i)], columns[usize::from(i + d)]);
+                columns[usize::from(i)] = ir.shuffle(a, b, &low);
+                columns[usize::from(i + d)] = ir.shuffle(a, b, &high);
+            }
+            d /= 2;
+        }
+        columns
+    }
+
+    /// Vectors one after the other; a power of two of them.
+    fn side_by_side(&self, mut parts: Vec<Val>) -> Val {
+        while parts.len() > 1 {
+            let n = self.ir.lanes(parts[0]);
+            let all: Vec<u16> = (0..2 * n).collect();
+            parts = parts.chunks(2).map(|p| self.ir.shuffle(p[0], p[1], &all)).collect();
+        }
+        parts[0]
+    }
+}
+
+/// An index as text without its constant part, and that part: 0 where it is not at the end.
+fn split(index: &Expr) -> (String, i64) {
+    if let Some(c) = constant(index) {
+        return (String::new(), c);
+    }
+    match index.kind() {
+        ExprKind::Binary(BinaryOp::Add, a, b) => match constant(b) {
+            Some(c) => (a.to_string(), c),
+            None => (index.to_string(), 0),
+        },
+        _ => (index.to_string(), 0),
+    }
+}
+
+fn constant(e: &Expr) -> Option<i64> {
+    match e.kind() {
+        ExprKind::Broadcast(a) => a.as_int(),
+        _ => e.as_int(),
+    }
+}
+
+/// An index modulo `n` (16 at most), where it is the same in all lanes and follows from constants and strides.
+fn residue(e: &Expr, n: i64) -> Option<i64> {
+    let both = |a, b| Some((residue(a, n)?, residue(b, n)?));
+    match e.kind() {
+        ExprKind::Int(c) => Some(c.rem_euclid(n)),
+        ExprKind::Broadcast(a) | ExprKind::Cast(a) => residue(a, n),
+        ExprKind::Ramp(base, stride) if residue(stride, n)? == 0 => residue(base, n),
+        ExprKind::Param(name) if name.contains(".stride.") => Some(0),
+        ExprKind::Binary(BinaryOp::Add, a, b) => both(a, b).map(|(a, b)| (a + b).rem_euclid(n)),
+        ExprKind::Binary(BinaryOp::Sub, a, b) => both(a, b).map(|(a, b)| (a - b).rem_euclid(n)),
+        ExprKind::Binary(BinaryOp::Mul, a, b) => match (residue(a, n), residue(b, n)) {
+            (Some(0), _) | (_, Some(0)) => Some(0),
+            (a, b) => Some((a? * b?).rem_euclid(n)),
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,48 @@
+//! How fields lie in memory (design B1): planar, but in records where hyperedges read them at their vertices, so that all of a vertex is in
+//! one cache line and read at once. Records are of lists only: the stencils of a grid want planes.
+
+use super::{Skeleton, roots};
+use rustc_hash::FxHashSet;
+use sumsq_codegen::Layout;
+use sumsq_energy::dag::{Access, At, Node, Source};
+use sumsq_energy::derive::Routines;
+use sumsq_energy::emit::component_count;
+use sumsq_energy::model::{Domain, SpaceId, UnknownId};
+
+/// Channels that a record may hold.
+const CHANNELS: std::ops::RangeInclusive<usize> = 2..=16;
+
+/// What the routines read at the vertices of hyperedges.
+pub fn at_vertices(r: &Routines) -> FxHashSet<Source> {
+    let mut sources = FxHashSet::default();
+    for id in r.dag.reachable(&roots(r)) {
+        if let Node::Access(Access { source, at: At::Vertex(..), .. }) = r.dag.node(id) {
+            sources.insert(*source);
+        }
+    }
+    sources
+}
+
+impl Skeleton<'_> {
+    /// The layout of a field with so many channels.
+    pub fn layout(&self, source: Source, channels: usize) -> Layout {
+        if let Source::Hoisted(Domain::Graph(_)) | Source::Product(_) = source {
+            return Layout::Planar;
+        }
+        let space = self.energy.space_of(source);
+        let list = self.energy.spaces[space.index()].len() == 1 && !self.energy.is_global(space);
+        if !list || !CHANNELS.contains(&channels) || !self.at_vertices.contains(&source) {
+            return Layout::Planar;
+        }
+        Layout::Record(channels.next_power_of_two().max(4) as u8)
+    }
+
+    /// The layout of a vector over all unknowns of a space, read as `source` is of each.
+    pub fn vector_layout(&self, space: SpaceId, source: fn(UnknownId) -> Source) -> Layout {
+        let ids = (0..self.energy.unknowns.len() as u32).map(UnknownId);
+        let own = ids.filter(|u| self.energy.unknowns[u.index()].space == space);
+        let components = component_count(self.energy, space);
+        let mut layouts = own.map(|u| self.layout(source(u), components));
+        layouts.find(|l| *l != Layout::Planar).unwrap_or(Layout::Planar)
+    }
+}
