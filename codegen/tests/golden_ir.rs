@@ -32,7 +32,7 @@ fn row() -> Pipeline {
     let i = p.input(Input::new("in", &[I32], 1));
     let vars = [v];
     let f = p.func(Func::new("f", &vars, vec![i.at(std::slice::from_ref(&x), 0) * scale]));
-    let out = p.func(Func::new("out", &vars, vec![f.at(&[x.clone()], 0) + f.at(&[x + 2], 0)]));
+    let out = p.func(Func::new("out", &vars, vec![f.at(std::slice::from_ref(&x), 0) + f.at(&[x + 2], 0)]));
     p.output(&out);
     p
 }
@@ -60,7 +60,9 @@ fn histogram() -> Pipeline {
 }
 
 /// Name, pipeline, schedule.
-const CASES: [(&str, fn() -> Pipeline, &str); 6] = [
+type Case = (&'static str, fn() -> Pipeline, &'static str);
+
+const CASES: [Case; 6] = [
     (
         "sliding_strips",
         blur,

@@ -38,7 +38,7 @@ impl<'f> ExprEmitter<'f> {
             Access::Strided(first, stride) if *stride == i64::from(slots) => first,
             _ => return None,
         };
-        let whole = slots.is_power_of_two() && slots > 1 && ty.lanes % slots == 0;
+        let whole = slots.is_power_of_two() && slots > 1 && ty.lanes.is_multiple_of(slots);
         if !whole || ty.scalar == ScalarType::Bool {
             return None;
         }
