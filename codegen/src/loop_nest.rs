@@ -21,7 +21,7 @@
 use crate::error::Error;
 use crate::expr::Name;
 use crate::func::Pipeline;
-use crate::lower::apply_schedule::Plan;
+use crate::lower::plans::Plan;
 use crate::lower::build_nests::{Storage, build_nests};
 use crate::lower::plan;
 use crate::schedule::{ForKind, Memory, Schedule};
@@ -89,7 +89,10 @@ impl Printer<'_> {
                 let out = if *to == Target::Output && stored { ".out" } else { "" };
                 format!("{func}{out}(...) = ...\n")
             }
-            Stmt::Assert { .. } | Stmt::Allocate { .. } | Stmt::Store { .. } => String::new(),
+            Stmt::Prefetch { name, .. } => format!("prefetch {name}(...)\n"),
+            Stmt::Assert { .. } | Stmt::Allocate { .. } | Stmt::Store { .. } | Stmt::Accumulate { .. } => {
+                String::new()
+            }
         }
     }
 

@@ -148,6 +148,9 @@ impl Machine {
             }
             Stmt::Realize { func, region, body } => self.realize(func, region, body),
             Stmt::Produce { body, .. } => self.run(body),
+            Stmt::Provide { func, args, values, to: Target::Atomic(ops) } => {
+                self.provide_atomic(func, args, values, ops)
+            }
             Stmt::Provide { func, args, values, to } => self.provide(func, args, values, to),
             Stmt::Allocate { buffer, extent, body, zeroed, ty, .. } => {
                 let n = self.scalar(extent)?.max(0) as usize;
@@ -163,6 +166,10 @@ impl Machine {
             Stmt::Store { buffer, index, value, predicate, .. } => {
                 self.store(buffer, index, value, predicate.as_ref())
             }
+            Stmt::Accumulate { buffer, op, index, value, predicate } => {
+                self.accumulate(buffer, *op, (index, value), predicate.as_ref())
+            }
+            Stmt::Prefetch { name, args } => self.prefetch(name, args),
         }
     }
 
@@ -293,7 +300,15 @@ impl Machine {
         Ok(())
     }
 
-    fn slot_cell(&mut self, func: &Name, at: &[i64], k: usize) -> Fallible<(&mut Cell, &Positions)> {
+    pub(super) fn is_realized(&self, func: &Name) -> bool {
+        self.realized.contains_key(func)
+    }
+
+    pub(super) fn is_flat(&self, name: &Name) -> bool {
+        self.flat.contains_key(name) || self.allocated.contains_key(name)
+    }
+
+    pub(super) fn slot_cell(&mut self, func: &Name, at: &[i64], k: usize) -> Fallible<(&mut Cell, &Positions)> {
         let slot = self.slot(func, at)?;
         let r = self.realized.get_mut(func).ok_or_else(|| format!("{func} has no storage"))?;
         if r.planes.len() <= k {
@@ -302,7 +317,7 @@ impl Machine {
         Ok((r.planes[k].entry(slot).or_default(), &self.positions))
     }
 
-    fn output_cell(&mut self, func: &Name, at: &[i64], k: usize) -> Fallible<(&mut Cell, &Positions)> {
+    pub(super) fn output_cell(&mut self, func: &Name, at: &[i64], k: usize) -> Fallible<(&mut Cell, &Positions)> {
         let point: Vec<i32> = at.iter().map(|&c| c as i32).collect();
         let name = self.in_place.get(func).unwrap_or(func);
         let b = self.buffers.get_mut(name).ok_or_else(|| format!("{func} has no storage"))?;

@@ -16,6 +16,7 @@
 mod counters;
 mod eval;
 mod machine;
+mod indivisible;
 mod memory;
 pub mod races;
 

@@ -15,6 +15,11 @@ pub fn schedule(rng: &mut Rng, case: &mut Case) {
     for f in pipeline.funcs.values().rev() {
         s.func(f);
     }
+    for i in pipeline.inputs.values() {
+        if s.rng.percent(8) {
+            s.wrap(&i.name, "_0".into());
+        }
+    }
 }
 
 struct Scheduler<'a> {
@@ -36,8 +41,16 @@ impl Scheduler<'_> {
         if !output && !self.place(f, &pure) {
             return;
         }
+        self.region(f, &pure, output);
         let vars: Vec<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
-        self.stage(&pure, vars, &[], true);
+        if self.rng.percent(8) && !vars.is_empty() {
+            self.special(&pure, vars[0].clone());
+            self.stage(&pure, vars, &[], true);
+            // Nothing is computed inside of a specialized stage.
+            self.loops.insert(pure, vec![]);
+        } else {
+            self.stage(&pure, vars, &[], true);
+        }
         for (k, u) in f.updates.iter().enumerate() {
             let stage = StageId { func: f.name.clone(), stage: k + 1 };
             self.update(f, u, &stage);
@@ -48,6 +61,11 @@ impl Scheduler<'_> {
     fn place(&mut self, f: &Func, pure: &StageId) -> bool {
         if f.updates.is_empty() && self.rng.percent(25) {
             return false;
+        }
+        if !f.vars.is_empty() && self.rng.percent(8) {
+            self.wrap(&f.name, f.vars[0].0.clone());
+            self.push(pure, Directive::ComputeRoot);
+            return true;
         }
         let levels =
             self.consumer(f).and_then(|stage| Some((stage.clone(), self.loops.get(&stage)?.clone())));
@@ -102,6 +120,10 @@ impl Scheduler<'_> {
         if total && (exact || self.case.free_sums.contains_key(&f.name)) && self.rng.percent(70) {
             self.rfactor(f, stage);
         } else {
+            let sum = u.values.iter().all(|v| matches!(v.kind(), ExprKind::Binary(..)));
+            if exact && sum && f.vars.len() < 2 && self.rng.percent(50) {
+                self.push(stage, Directive::Atomic);
+            }
             // Another order of a sum in floats gives another sum.
             let free = exact || self.case.free_sums.contains_key(&f.name);
             let ordered: Vec<Name> =
@@ -154,9 +176,9 @@ impl Scheduler<'_> {
             let (outer, inner): (Name, Name) = (format!("{old}o").into(), format!("{old}i").into());
             let factor = Expr::from(self.rng.pick(&[2, 3, 4, 5, 8, 16]));
             let tails = if pure {
-                &[Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp][..]
+                &[Tail::Auto, Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp, Tail::ShiftInwards][..]
             } else {
-                &[Tail::GuardWithIf, Tail::Predicate]
+                &[Tail::Auto, Tail::GuardWithIf, Tail::Predicate]
             };
             let tail = self.rng.pick(tails);
             constant.retain(|v| *v != old);
@@ -171,6 +193,9 @@ impl Scheduler<'_> {
             );
             loops[at] = outer;
             loops.insert(at, inner);
+        }
+        if self.rng.percent(25) {
+            self.fuse_or_rename(stage, &mut loops, &mut ordered, &mut constant);
         }
         if loops.len() > 1 && self.rng.percent(60) {
             self.rng.shuffle(&mut loops);
@@ -195,7 +220,107 @@ impl Scheduler<'_> {
                 self.push(stage, Directive::Kind { var, kind });
             }
         }
+        if !left.is_empty() && self.rng.percent(6) {
+            let (name, ahead) = ("in0".into(), self.rng.range(0, 3) as u32);
+            let var = self.rng.pick(&left);
+            self.push(stage, Directive::Prefetch { name, var, ahead });
+        }
         self.loops.insert(stage.clone(), left);
+    }
+}
+
+impl Scheduler<'_> {
+    /// Regions that are what is needed anyway, estimates, and the layout of storage.
+    fn region(&mut self, f: &Func, pure: &StageId, output: bool) {
+        for (d, v) in f.vars.iter().enumerate() {
+            let var = v.0.clone();
+            if self.rng.percent(5) {
+                self.push(pure, Directive::Estimate { var: var.clone(), min: 0, extent: 100 });
+            }
+            let at = self.pipeline.outputs.iter().position(|o| o.func == f.name);
+            let read =
+                self.pipeline.funcs.values().any(|g| stages(g).iter().flatten().any(|e| reads(e, &f.name)));
+            let (first, extent) = match at {
+                Some(k) if !read => self.case.domains[k][d],
+                _ => continue,
+            };
+            let extent = extent as i32;
+            if self.rng.percent(10) {
+                let min = self.rng.percent(50).then(|| Expr::from(first));
+                self.push(pure, Directive::Bound { var, min, extent: Expr::from(extent) });
+            }
+        }
+        if !output && f.vars.len() > 1 && self.rng.percent(15) {
+            let names = f.vars.iter().rev().map(|v| v.0.clone()).collect();
+            self.push(pure, Directive::ReorderStorage(names));
+        }
+        if !output && !f.vars.is_empty() && self.rng.percent(10) {
+            let (var, modulus) = (self.rng.pick(&f.vars).0, self.rng.pick(&[3, 8, 64]));
+            self.push(pure, Directive::AlignStorage { var, modulus });
+        }
+    }
+
+    /// A wrapper of a Func or input, or a clone of a Func, at root.
+    fn wrap(&mut self, name: &Name, var: Name) {
+        let wrapper: Name = format!("{name}_w").into();
+        let id = |func: Name| StageId { func, stage: 0 };
+        let clones = self.pipeline.funcs.contains_key(name) && self.rng.percent(30);
+        let d = match clones {
+            true => Directive::CloneIn { consumers: vec![], clone: wrapper.clone() },
+            false => Directive::In { consumers: vec![], wrapper: wrapper.clone() },
+        };
+        self.push(&id(name.clone()), d);
+        self.push(&id(wrapper.clone()), Directive::ComputeRoot);
+        if self.rng.percent(50) {
+            let (outer, inner, tail) = ("wo".into(), "wi".into(), Tail::Auto);
+            let d = Directive::Split { old: var, outer, inner, factor: Expr::from(4), tail };
+            self.push(&id(wrapper.clone()), d);
+            self.push(&id(wrapper), Directive::Kind { var: "wi".into(), kind: ForKind::Vectorized });
+        }
+    }
+
+    /// A version of a stage for positive `scale`.
+    fn special(&mut self, stage: &StageId, old: Name) {
+        let cond = Expr::param("scale", sumsq_codegen::Type::I32).gt(0);
+        let (outer, inner): (Name, Name) = ("so".into(), "si".into());
+        let tail = self.rng.pick(&[Tail::Auto, Tail::GuardWithIf, Tail::ShiftInwards]);
+        let kind = self.rng.pick(&[ForKind::Vectorized, ForKind::Unrolled, ForKind::Serial]);
+        let var = inner.clone();
+        let split = Directive::Split { old, outer, inner, factor: Expr::from(4), tail };
+        let directives = vec![split, Directive::Kind { var, kind }];
+        self.push(stage, Directive::Specialize { cond, directives });
+    }
+
+    /// Fuses two neighbours, or renames a loop. What is made from a loop in `ordered` or `constant` takes its place there.
+    fn fuse_or_rename(
+        &mut self,
+        stage: &StageId,
+        loops: &mut Vec<Name>,
+        ordered: &mut Vec<Name>,
+        constant: &mut Vec<Name>,
+    ) {
+        let Some(i) = (!loops.is_empty()).then(|| self.rng.below(loops.len())) else { return };
+        let inner = loops[i].clone();
+        let Some(outer) = loops.get(i + 1).cloned().filter(|_| self.rng.percent(70)) else {
+            let new: Name = format!("{inner}_n").into();
+            for list in [loops, ordered, constant] {
+                list.iter_mut().filter(|v| **v == inner).for_each(|v| *v = new.clone());
+            }
+            return self.push(stage, Directive::Rename { old: inner, new });
+        };
+        let fused: Name = format!("{inner}_{outer}").into();
+        let both = constant.contains(&inner) && constant.contains(&outer);
+        constant.retain(|v| *v != inner && *v != outer);
+        if both {
+            constant.push(fused.clone());
+        }
+        if let Some(at) = ordered.iter().position(|v| *v == inner || *v == outer) {
+            ordered.retain(|v| *v != inner && *v != outer);
+            ordered.insert(at, fused.clone());
+        }
+        loops[i] = fused.clone();
+        loops.remove(i + 1);
+        self.push(stage, Directive::Fuse { inner, outer, fused });
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn accumulation(buffer: &Name, index: &Expr, value: &Expr) -> Option<
     let op = match root(value) {
         ExprKind::Binary(Sub, ..) if !bool => Add,
         ExprKind::Binary(op @ (Add | Mul | Min | Max), ..) if !bool => *op,
-        ExprKind::Binary(op @ (And | Or), ..) if bool => *op,
+        ExprKind::Binary(op @ (And | Or | Xor), ..) if !value.ty().scalar.is_float() => *op,
         _ => return None,
     };
     let rest = rest(op, buffer, index, value)??;
