@@ -71,7 +71,8 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, name: &str, of: P
             if v == slot { (own.name.to_string(), &row[0]) } else { (listed(graph, slot, v), &entry) };
         (v, names::listed_coordinates(&list, k.energy.spaces[space.index()].len(), space, at))
     });
-    let place = Place::Edge { graph, edge: edges.at(std::slice::from_ref(&entry), 0), known: known.collect() };
+    let place =
+        Place::Edge { graph, edge: edges.at(std::slice::from_ref(&entry), 0), known: known.collect() };
     let terms = k.emit(contributions, ty, place, direction);
     let stand_in = |i: usize, e: &Expr| Expr::call(own_name.as_str(), e.ty().scalar, at.to_vec(), i);
     let invariant::Split { invariants, terms } = invariant::split(&terms, &rdom.var(0), stand_in);
