@@ -20,6 +20,14 @@ pub fn listed(g: GraphId, slot: u16, other: u16) -> String {
     format!("{}.v{other}", rows(g, slot))
 }
 
+/// The hyperedges of the rows of a slot; in range by construction.
+pub fn edges(g: GraphId, slot: u16) -> Input {
+    let mut edges = list(format!("{}.edge", rows(g, slot)), &[ScalarType::I32]);
+    edges.value_range = Some((0.into(), super::fields::edge_count(g) - 1));
+    edges.trusted = true;
+    edges
+}
+
 /// How many `what` (rows, entries) the lists of a slot hold, an i32 parameter.
 fn count(prefix: &str, what: &str) -> Expr {
     Expr::param(format!("{prefix}.{what}"), ScalarType::I32)
@@ -50,10 +58,7 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, name: &str, of: P
     };
     let block = p.input(ranged("block", count(&prefix, "entries")));
     let length = p.input(ranged("length", Expr::from(ROW as i32)));
-    let mut edges = list(format!("{prefix}.edge"), &[ScalarType::I32]);
-    edges.value_range = Some((0.into(), super::fields::edge_count(graph) - 1));
-    edges.trusted = true;
-    let edges = p.input(edges);
+    let edges = edges(graph, slot);
     let own = p.input(k.vertex_input(format!("{prefix}.own"), space));
 
     let (lane, b) = (Var::new("lane"), Var::new("block"));
