@@ -24,7 +24,7 @@ use crate::func::Pipeline;
 use crate::lower::plans::Plan;
 use crate::lower::build_nests::{Storage, build_nests};
 use crate::lower::plan;
-use crate::schedule::{ForKind, Memory, Schedule};
+use crate::schedule::{Memory, Schedule};
 use crate::stmt::{Stmt, Target};
 use rustc_hash::FxHashMap;
 
@@ -59,12 +59,7 @@ impl Printer<'_> {
             Stmt::Block(list) => self.block(list),
             Stmt::Let { body, .. } => self.stmt(body),
             Stmt::For { var, min, extent, kind, body } => {
-                let kind = match kind {
-                    ForKind::Serial => "",
-                    ForKind::Parallel => "parallel ",
-                    ForKind::Vectorized => "vectorized ",
-                    ForKind::Unrolled => "unrolled ",
-                };
+                let kind = kind.prefix();
                 let range = match (min.as_int(), extent.as_int()) {
                     (Some(min), Some(n)) => format!(" in [{min}, {}]", min + n - 1),
                     _ => String::new(),

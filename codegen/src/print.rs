@@ -307,12 +307,7 @@ fn stmt(f: &mut Formatter<'_>, s: &Stmt, pad: usize, last: bool) -> fmt::Result 
             })
         }
         Stmt::For { var, min, extent, kind, body } => {
-            let kind = match kind {
-                ForKind::Serial => "",
-                ForKind::Parallel => "parallel ",
-                ForKind::Vectorized => "vectorized ",
-                ForKind::Unrolled => "unrolled ",
-            };
+            let kind = kind.prefix();
             match (min.as_int(), extent.as_int()) {
                 (Some(0), _) => writeln!(f, "{p}{kind}for {var} in [0, {extent}) {{")?,
                 (Some(m), Some(e)) => writeln!(f, "{p}{kind}for {var} in [{m}, {}) {{", m + e)?,
@@ -436,6 +431,18 @@ fn provide(
         f.write_char(')')?;
     }
     writeln!(f)
+}
+
+impl ForKind {
+    /// What stands before `for`.
+    pub(crate) fn prefix(self) -> &'static str {
+        match self {
+            ForKind::Serial => "",
+            ForKind::Parallel => "parallel ",
+            ForKind::Vectorized => "vectorized ",
+            ForKind::Unrolled => "unrolled ",
+        }
+    }
 }
 
 impl Display for LoweredFunction {

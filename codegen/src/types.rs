@@ -23,6 +23,12 @@ pub enum ScalarType {
 }
 
 impl ScalarType {
+    /// Every type.
+    pub const ALL: [ScalarType; 12] = {
+        use ScalarType::*;
+        [Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64]
+    };
+
     /// Size of one element in memory, in bytes.
     pub const fn bytes(self) -> usize {
         use ScalarType::*;

@@ -1,19 +1,14 @@
 //! Seeded noise, the same on every machine.
 
-/// splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+use sumsq::check::splitmix64;
+
+/// A seeded sequence.
 pub(crate) struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     /// In (0, 1].
     pub fn uniform(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
+        ((splitmix64(&mut self.0) >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
     /// Mean 0, variance 1 (Box and Muller).

@@ -13,7 +13,7 @@
 mod compare;
 mod random;
 
-pub use random::seeded_direction;
+pub use random::{seeded_direction, splitmix64};
 
 use crate::data::ProblemData;
 use crate::explicit::{Explicit, ExplicitError, Witness, free_elements};

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use sumsq::check::splitmix64;
 use sumsq::energy::model::Energy;
 use sumsq::lm::Control;
 use sumsq::{ArrayData, NamedArray, Options, ProblemData, Report, Solver};
@@ -133,20 +134,13 @@ pub fn bind(text: &str, arrays: &[NamedArray]) -> (Energy, ProblemData) {
     (energy, data)
 }
 
-/// A seeded sequence (splitmix64).
+/// A seeded sequence.
 pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     /// In [-1, 1).
     pub fn number(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+        (splitmix64(&mut self.0) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
     /// `n` of them.
@@ -156,7 +150,7 @@ impl Random {
 
     /// `n` whole numbers in 0..below.
     pub fn below(&mut self, below: usize, n: usize) -> Vec<i64> {
-        (0..n).map(|_| (self.next() % below as u64) as i64).collect()
+        (0..n).map(|_| (splitmix64(&mut self.0) % below as u64) as i64).collect()
     }
 }
 

@@ -4,19 +4,16 @@
 //! The paper's last step, a scheduler of emitted operations, has no counterpart: see [`Passes`]. Bounds here are those of the
 //! expressions; that loops over the interior test no bounds is the engine's doing, in every setting.
 
-use crate::harness::{compare_timed, processor_time};
+use super::iteration::{ITERATIONS, Iteration};
+use crate::harness::processor_time;
 use crate::report::Report;
+use sumsq::Options;
 use sumsq::energy::Energy;
 use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::generated::counts::{JTJP, operation_counts};
 use sumsq::generated::prepare;
-use sumsq::{Options, ProblemData, Solver};
 use sumsq_examples::demos::{Problem, arap_mesh_deformation, image_warping};
 use sumsq_examples::demos::{poisson_image_editing, shape_from_shading};
-
-/// PCG iterations per measurement.
-const ITERATIONS: usize = 20;
-const PAIRS: usize = 15;
 
 /// What is measured against all passes.
 const SETTINGS: [(&str, Passes); 4] = [
@@ -45,27 +42,18 @@ pub fn run() -> Report {
 
 fn measure(report: &mut Report, problem: &Problem) {
     let name = problem.energy;
-    let energy = Energy::from_text(name, problem.text).expect("the energy is well formed");
-    let data = ProblemData::bind(&energy, &problem.inputs).expect("the inputs fit the energy");
-    let options = |passes| Options { threads: Some(1), passes, ..problem.options.clone() };
-    let solver = |passes| Solver::compile(energy.clone(), &options(passes)).expect("the energy compiles");
-    // Every run starts PCG anew: late residuals are so small that arithmetic on them is slow.
-    let run = |planned: &mut sumsq::Problem<'_>| {
-        let mut probe = planned.linear_probe(&data, &problem.options).expect("the system is finite");
-        processor_time(&mut || probe.iterate(ITERATIONS).expect("generated code runs"))
-    };
+    let iteration = Iteration::new(problem, processor_time);
+    let solver = |passes| iteration.solver(&Options { threads: Some(1), passes, ..iteration.options() });
     let all = solver(Passes::ALL);
-    let [mut all, mut again] = [(); 2].map(|()| all.plan(&data).expect("the plan fits into memory"));
+    let [mut all, mut again] = [(); 2].map(|()| iteration.plan(&all));
     for (setting, passes) in SETTINGS {
-        report.fact(&format!("{name}, {setting}: weight of J^T J p"), weight(&energy, passes), "");
+        report.fact(&format!("{name}, {setting}: weight of J^T J p"), weight(&iteration.energy, passes), "");
         let solver = solver(passes);
-        let mut some = solver.plan(&data).expect("the plan fits into memory");
-        let what = format!("{name}, {setting} / all");
-        report.ratio(compare_timed(&what, &mut || run(&mut some), &mut || run(&mut all), PAIRS));
+        let mut some = iteration.plan(&solver);
+        report.ratio(iteration.compare(&format!("{name}, {setting} / all"), &mut some, &mut all));
     }
-    report.fact(&format!("{name}, all: weight of J^T J p"), weight(&energy, Passes::ALL), "");
-    let what = format!("{name}, all / all");
-    report.ratio(compare_timed(&what, &mut || run(&mut again), &mut || run(&mut all), PAIRS));
+    report.fact(&format!("{name}, all: weight of J^T J p"), weight(&iteration.energy, Passes::ALL), "");
+    report.ratio(iteration.compare(&format!("{name}, all / all"), &mut again, &mut all));
 }
 
 /// Weighted operations of J^T J p, all elements and vertices of an edge together.

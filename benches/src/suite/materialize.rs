@@ -2,19 +2,17 @@
 //! passes of J^T (J p)), with both (an explicit Jacobian), or with stored diagonal blocks of J^T J, against the in-place method.
 
 use super::THREADS;
-use crate::harness::{compare_timed, time};
+use super::iteration::{ITERATIONS, Iteration};
+use crate::harness::time;
 use crate::report::Report;
+use sumsq::Options;
 use sumsq::energy::Energy;
 use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::generated::counts::{JTJP, operation_counts};
 use sumsq::generated::prepare;
-use sumsq::{Options, ProblemData, Solver};
 use sumsq_examples::demos::{Problem, arap_mesh_deformation, cotangent_mesh_smoothing, image_warping};
 use sumsq_examples::demos::{poisson_image_editing, shape_from_shading};
 
-/// PCG iterations per measurement.
-const ITERATIONS: usize = 20;
-const PAIRS: usize = 15;
 const CHOICES: [&str; 5] = ["j", "jp", "j+jp", "blocks", "j+blocks"];
 
 pub fn run() -> Report {
@@ -36,32 +34,26 @@ pub fn run() -> Report {
 
 fn measure(report: &mut Report, problem: &Problem) {
     let name = problem.energy;
-    let energy = Energy::from_text(name, problem.text).expect("the energy is well formed");
-    let data = ProblemData::bind(&energy, &problem.inputs).expect("the inputs fit the energy");
+    let iteration = Iteration::new(problem, time);
     let choice = |text: &str| -> Materialize { text.parse().expect("a choice") };
     let solver = |text: &str| {
-        let options =
-            Options { threads: Some(THREADS), materialize: choice(text), ..problem.options.clone() };
-        Solver::compile(energy.clone(), &options).expect("the energy compiles")
-    };
-    // Every run starts PCG anew: late residuals are so small that arithmetic on them is slow.
-    let run = |planned: &mut sumsq::Problem<'_>| {
-        let mut probe = planned.linear_probe(&data, &problem.options).expect("the system is finite");
-        time(&mut || probe.iterate(ITERATIONS).expect("generated code runs"))
+        let options = Options { threads: Some(THREADS), materialize: choice(text), ..iteration.options() };
+        iteration.solver(&options)
     };
     let in_place = solver("in_place");
-    let [mut in_place, mut again] =
-        [(); 2].map(|()| in_place.plan(&data).expect("the plan fits into memory"));
+    let [mut in_place, mut again] = [(); 2].map(|()| iteration.plan(&in_place));
     for text in CHOICES {
         let solver = solver(text);
-        let mut stored = solver.plan(&data).expect("the plan fits into memory");
-        let what = format!("{name}, {text} / in place");
-        report.ratio(compare_timed(&what, &mut || run(&mut stored), &mut || run(&mut in_place), PAIRS));
+        let mut stored = iteration.plan(&solver);
+        report.ratio(iteration.compare(&format!("{name}, {text} / in place"), &mut stored, &mut in_place));
     }
-    let what = format!("{name}, in place / in place");
-    report.ratio(compare_timed(&what, &mut || run(&mut again), &mut || run(&mut in_place), PAIRS));
+    report.ratio(iteration.compare(&format!("{name}, in place / in place"), &mut again, &mut in_place));
     for text in std::iter::once("in_place").chain(CHOICES) {
-        report.fact(&format!("{name}, {text}: weight of an iteration"), weight(&energy, &choice(text)), "");
+        report.fact(
+            &format!("{name}, {text}: weight of an iteration"),
+            weight(&iteration.energy, &choice(text)),
+            "",
+        );
     }
 }
 

@@ -7,6 +7,7 @@ mod compile;
 mod engine;
 mod engine_pipelines;
 mod explicit;
+mod iteration;
 mod materialize;
 mod pcg;
 mod stream;

@@ -6,20 +6,7 @@ use sumsq_codegen::lower::simplify::simplify_expr;
 use sumsq_codegen::reference::Value;
 use sumsq_codegen::{BinaryOp, Expr, ExprKind, ScalarType, Type, UnaryOp};
 
-const TYPES: [ScalarType; 12] = [
-    ScalarType::Bool,
-    ScalarType::I8,
-    ScalarType::I16,
-    ScalarType::I32,
-    ScalarType::I64,
-    ScalarType::U8,
-    ScalarType::U16,
-    ScalarType::U32,
-    ScalarType::U64,
-    ScalarType::F16,
-    ScalarType::F32,
-    ScalarType::F64,
-];
+const TYPES: [ScalarType; 12] = ScalarType::ALL;
 
 /// Two parameters of each type.
 fn param(ty: ScalarType, k: usize) -> Expr {

@@ -5,20 +5,7 @@ use crate::{bindings, row, scalar_and_vector};
 use sumsq_codegen::reference::Value;
 use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Var};
 
-const TYPES: [ScalarType; 12] = [
-    ScalarType::Bool,
-    ScalarType::I8,
-    ScalarType::I16,
-    ScalarType::I32,
-    ScalarType::I64,
-    ScalarType::U8,
-    ScalarType::U16,
-    ScalarType::U32,
-    ScalarType::U64,
-    ScalarType::F16,
-    ScalarType::F32,
-    ScalarType::F64,
-];
+const TYPES: [ScalarType; 12] = ScalarType::ALL;
 
 fn values(ty: ScalarType) -> Vec<Value> {
     if ty.is_float() {

@@ -7,7 +7,7 @@
 
 use super::{Template, robust};
 use crate::dag::{Access, At, Dag, ExprId, Node, Source};
-use crate::model::{Domain, Energy};
+use crate::model::{Computed, Domain, Energy};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -51,7 +51,8 @@ impl Materialize {
         if let Some(name) = self.computed.keys().find(|n| !arrays.contains(&n.as_str())) {
             return Err(format!("there is no computed array `{name}`: {}", list(&arrays)));
         }
-        Ok(energy.inlined_where(|c| self.computed.get(&c.name).copied().unwrap_or(false)))
+        let recomputed = |c: &Computed| self.computed.get(&c.name).copied().unwrap_or(false);
+        Ok(if energy.computed.iter().any(recomputed) { energy.inlined_where(recomputed) } else { energy })
     }
 }
 

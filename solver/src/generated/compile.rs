@@ -89,6 +89,7 @@ pub struct Modules {
 pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 13] {
     [
         // The largest first: they are compiled on all cores.
+        pcg::graph_parts(k),
         Some(pcg::sweep_a(k)),
         Some(gradient::pipeline(k)),
         Some(pcg::sweep_b(k)),
@@ -101,7 +102,6 @@ pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 13] {
         boxed::pipeline(k),
         pcg::direction(k),
         pcg::products(k),
-        pcg::graph_parts(k),
     ]
 }
 
@@ -120,7 +120,9 @@ impl Modules {
                 message: "a pipeline was not compiled".into(),
             })
         };
+        // In the order of `pipelines`.
         Ok(Modules {
+            parts: next(),
             sweep_a: next().ok_or_else(missing)?,
             gradient: next().ok_or_else(missing)?,
             sweep_b: next().ok_or_else(missing)?,
@@ -133,7 +135,6 @@ impl Modules {
             bounds: next(),
             direction: next(),
             products: next(),
-            parts: next(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Inputs of generated pipelines: declared once an expression that calls them exists.
 
-use super::{LANES, Skeleton, computed, gather::listed};
+use super::{LANES, Skeleton, computed, gather};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{Directive, Expr, ExprKind, Func, Input, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::{ExprId, Source};
@@ -85,9 +85,10 @@ impl Skeleton<'_> {
             for (slot, v) in g.vertices.iter().enumerate() {
                 let (graph, slot) = (GraphId(k as u32), slot as u16);
                 add(self.vertex_input(names::vertex(graph, slot), v.space));
+                add(gather::edges(graph, slot));
                 for of in (0..g.vertices.len() as u16).filter(|&of| of != slot) {
                     // Entries are in range by construction, see `incidence`.
-                    let list = self.vertex_input(listed(graph, of, slot), v.space);
+                    let list = self.vertex_input(gather::listed(graph, of, slot), v.space);
                     add(Input { trusted: true, ..list });
                 }
             }
@@ -117,12 +118,7 @@ impl Skeleton<'_> {
                 roots.extend(u.rdom.vars.iter().flat_map(|v| [v.min.clone(), v.extent.clone()]));
             }
         }
-        roots.extend(s.stages.values().flatten().filter_map(|d| match d {
-            Directive::Split { factor: e, .. }
-            | Directive::NonTemporal(e)
-            | Directive::SkipUnless { cond: e, .. } => Some(e.clone()),
-            _ => None,
-        }));
+        roots.extend(s.stages.values().flatten().filter_map(expression));
         let ranges = known.values().filter_map(|i| i.value_range.clone());
         let ranges = ranges.chain(p.inputs.values().filter_map(|i| i.value_range.clone()));
         roots.extend(ranges.flat_map(|(a, b)| [a, b]).collect::<Vec<_>>());
@@ -139,7 +135,8 @@ impl Skeleton<'_> {
                         p.input(i.clone());
                     } else if let Some(f) = self.add_computed(p, s, name, ty) {
                         roots.extend(f.values);
-                        roots.extend(strips(s, &f.name));
+                        let own = s.stages.iter().filter(|(stage, _)| stage.func == f.name);
+                        roots.extend(own.flat_map(|(_, directives)| directives).filter_map(expression));
                     }
                 }
                 ExprKind::Param(name) => {
@@ -207,15 +204,14 @@ impl Skeleton<'_> {
     }
 }
 
-/// The expressions in a Func's schedule.
-fn strips(s: &Schedule, func: &str) -> Vec<Expr> {
-    let own = s.stages.iter().filter(|(stage, _)| *stage.func == *func);
-    let directives = own.flat_map(|(_, directives)| directives);
-    let factor = |d: &Directive| match d {
-        Directive::Split { factor, .. } => Some(factor.clone()),
+/// The expression in a directive.
+fn expression(d: &Directive) -> Option<Expr> {
+    match d {
+        Directive::Split { factor: e, .. }
+        | Directive::NonTemporal(e)
+        | Directive::SkipUnless { cond: e, .. } => Some(e.clone()),
         _ => None,
-    };
-    directives.filter_map(factor).collect()
+    }
 }
 
 /// Number of hyperedges of a graph, an i32 parameter.

@@ -20,6 +20,14 @@ pub fn listed(g: GraphId, slot: u16, other: u16) -> String {
     format!("{}.v{other}", rows(g, slot))
 }
 
+/// The hyperedges of the rows of a slot; in range by construction.
+pub fn edges(g: GraphId, slot: u16) -> Input {
+    let mut edges = list(format!("{}.edge", rows(g, slot)), &[ScalarType::I32]);
+    edges.value_range = Some((0.into(), super::fields::edge_count(g) - 1));
+    edges.trusted = true;
+    edges
+}
+
 /// How many `what` (rows, entries) the lists of a slot hold, an i32 parameter.
 fn count(prefix: &str, what: &str) -> Expr {
     Expr::param(format!("{prefix}.{what}"), ScalarType::I32)
@@ -50,10 +58,7 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, name: &str, of: P
     };
     let block = p.input(ranged("block", count(&prefix, "entries")));
     let length = p.input(ranged("length", Expr::from(ROW as i32)));
-    let mut edges = list(format!("{prefix}.edge"), &[ScalarType::I32]);
-    edges.value_range = Some((0.into(), super::fields::edge_count(graph) - 1));
-    edges.trusted = true;
-    let edges = p.input(edges);
+    let edges = edges(graph, slot);
     let own = p.input(k.vertex_input(format!("{prefix}.own"), space));
 
     let (lane, b) = (Var::new("lane"), Var::new("block"));
@@ -71,7 +76,8 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, name: &str, of: P
             if v == slot { (own.name.to_string(), &row[0]) } else { (listed(graph, slot, v), &entry) };
         (v, names::listed_coordinates(&list, k.energy.spaces[space.index()].len(), space, at))
     });
-    let place = Place::Edge { graph, edge: edges.at(&[entry.clone()], 0), known: known.collect() };
+    let place =
+        Place::Edge { graph, edge: edges.at(std::slice::from_ref(&entry), 0), known: known.collect() };
     let terms = k.emit(contributions, ty, place, direction);
     let stand_in = |i: usize, e: &Expr| Expr::call(own_name.as_str(), e.ty().scalar, at.to_vec(), i);
     let invariant::Split { invariants, terms } = invariant::split(&terms, &rdom.var(0), stand_in);

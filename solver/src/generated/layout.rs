@@ -1,10 +1,10 @@
 //! How fields lie in memory (design B1): planar, but in records where hyperedges read them at their vertices, so that all of a vertex is in
 //! one cache line and read at once. Records are of lists only: the stencils of a grid want planes.
 
-use super::{Skeleton, roots};
+use super::Skeleton;
 use rustc_hash::FxHashSet;
 use sumsq_codegen::Layout;
-use sumsq_energy::dag::{Access, At, Node, Source};
+use sumsq_energy::dag::{Access, At, ExprId, Node, Source};
 use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Domain, SpaceId, UnknownId};
@@ -12,10 +12,10 @@ use sumsq_energy::model::{Domain, SpaceId, UnknownId};
 /// Channels that a record may hold.
 const CHANNELS: std::ops::RangeInclusive<usize> = 2..=16;
 
-/// What the routines read at the vertices of hyperedges.
-pub fn at_vertices(r: &Routines) -> FxHashSet<Source> {
+/// What `roots` read at the vertices of hyperedges.
+pub fn at_vertices(r: &Routines, roots: &[ExprId]) -> FxHashSet<Source> {
     let mut sources = FxHashSet::default();
-    for id in r.dag.reachable(&roots(r)) {
+    for id in r.dag.reachable(roots) {
         if let Node::Access(Access { source, at: At::Vertex(..), .. }) = r.dag.node(id) {
             sources.insert(*source);
         }

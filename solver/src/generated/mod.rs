@@ -130,8 +130,8 @@ impl<'a> Skeleton<'a> {
             Space { inline_diagonal, skips: excluded && dims >= 2 && stored.slots.is_empty(), ..stored }
         });
         let spaces = spaces.collect();
-        let halos = halos(energy, routines);
-        let at_vertices = layout::at_vertices(routines);
+        let roots = roots(routines);
+        let (halos, at_vertices) = (halos(energy, routines, &roots), layout::at_vertices(routines, &roots));
         Skeleton { energy, routines, master, linear, block, identity, spaces, halos, at_vertices }
     }
 
@@ -179,9 +179,9 @@ fn slots_into(energy: &Energy, routines: &Routines, space: SpaceId) -> Vec<(Grap
 
 /// The reach of every stencil read, per index space and dim; dim 0 at least a vector, so that whole vectors around
 /// the domain may be read.
-fn halos(energy: &Energy, r: &Routines) -> Vec<Vec<u32>> {
-    let mut roots = roots(r);
-    roots.extend(energy.bounds.iter().flat_map(|b| b.lower.iter().chain(&b.upper)));
+fn halos(energy: &Energy, r: &Routines, roots: &[ExprId]) -> Vec<Vec<u32>> {
+    let bounds = energy.bounds.iter().flat_map(|b| b.lower.iter().chain(&b.upper));
+    let roots: Vec<ExprId> = roots.iter().chain(bounds).copied().collect();
     let mut halos = computed::reaches(energy, r, &roots);
     for h in halos.iter_mut().filter(|h| !h.is_empty()) {
         h[0] = (h[0].max(1)).next_multiple_of(LANES as u32);

@@ -54,12 +54,19 @@ pub(super) struct Memo {
     time: u64,
 }
 
+/// Records that were read and transposed.
+struct Columns {
+    values: Rc<[Val]>,
+    loads: GroupSet,
+    time: u64,
+}
+
 #[derive(Default)]
 struct Scope {
     names: FxHashMap<Name, Val>,
     memo: FxHashMap<usize, Memo>,
     /// Columns of transposed records, by what was read; see [`super::record`].
-    records: FxHashMap<String, (Rc<[Val]>, Memo)>,
+    records: FxHashMap<String, Columns>,
     /// True if memoised values of enclosing scopes must not be used: a name of theirs has another meaning here.
     shadows: bool,
 }
@@ -107,15 +114,7 @@ impl Scopes {
 
     /// A value of `e` emitted earlier that is still good here.
     pub fn recall(&self, e: &Expr) -> Option<Memo> {
-        for s in self.stack.iter().rev() {
-            if let Some(m) = s.memo.get(&e.id()).filter(|m| self.is_fresh(m)) {
-                return Some(*m);
-            }
-            if s.shadows {
-                break;
-            }
-        }
-        None
+        self.visible().find_map(|s| s.memo.get(&e.id()).filter(|m| self.is_fresh(m.loads, m.time)).copied())
     }
 
     /// Remembers the value of `e`, which must live as long as these scopes (its address is the key).
@@ -128,25 +127,26 @@ impl Scopes {
 
     /// Columns of records that were read earlier and are still good here.
     pub fn recall_record(&self, key: &str) -> Option<Rc<[Val]>> {
-        for s in self.stack.iter().rev() {
-            if let Some((columns, _)) = s.records.get(key).filter(|(_, m)| self.is_fresh(m)) {
-                return Some(columns.clone());
-            }
-            if s.shadows {
-                break;
-            }
-        }
-        None
+        let fresh = |s: &Scope| {
+            s.records.get(key).filter(|c| self.is_fresh(c.loads, c.time)).map(|c| c.values.clone())
+        };
+        self.visible().find_map(fresh)
     }
 
-    /// Remembers columns, at least one, that depend on `loads`.
+    /// Remembers columns that depend on `loads`.
     pub fn remember_record(&mut self, key: String, columns: Vec<Val>, loads: GroupSet) -> Rc<[Val]> {
-        let (memo, columns): (_, Rc<[Val]>) =
-            (Memo { value: columns[0], loads, time: self.now }, columns.into());
+        let values: Rc<[Val]> = columns.into();
+        let time = self.now;
         if let Some(top) = self.stack.last_mut() {
-            top.records.insert(key, (columns.clone(), memo));
+            top.records.insert(key, Columns { values: values.clone(), loads, time });
         }
-        columns
+        values
+    }
+
+    /// The scopes whose memos may be used here, innermost first.
+    fn visible(&self) -> impl Iterator<Item = &Scope> {
+        let shadowed = self.stack.iter().rev().position(|s| s.shadows);
+        self.stack.iter().rev().take(shadowed.map_or(usize::MAX, |n| n + 1))
     }
 
     /// A store to `groups` was, or may have been, executed.
@@ -157,8 +157,8 @@ impl Scopes {
         self.now += 1;
     }
 
-    fn is_fresh(&self, m: &Memo) -> bool {
-        m.loads.bits().all(|i| self.last_store[i] < m.time)
+    fn is_fresh(&self, loads: GroupSet, time: u64) -> bool {
+        loads.bits().all(|i| self.last_store[i] < time)
     }
 }
 

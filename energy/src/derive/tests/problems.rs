@@ -30,8 +30,7 @@ impl Builder {
     /// Spaces by their extents, each dim its own.
     pub fn new(spaces: &[&[usize]]) -> Builder {
         let energy = Energy { groups: vec!["all".into()], ..Energy::default() };
-        let mut b =
-            Builder { energy, sizes: Vec::new(), params: Vec::new(), edges: Vec::new() };
+        let mut b = Builder { energy, sizes: Vec::new(), params: Vec::new(), edges: Vec::new() };
         for extents in spaces {
             let mut dims = Vec::new();
             for &n in *extents {
