@@ -194,8 +194,7 @@ fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> 
 
 /// Flat output buffers that start and go on anywhere.
 fn unaligned(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> FxHashSet<Name> {
-    let strided =
-        |f: &&plans::FuncPlan| f.output.as_ref().is_some_and(|o| o.layout == Layout::Strided);
+    let strided = |f: &&plans::FuncPlan| f.output.as_ref().is_some_and(|o| o.layout == Layout::Strided);
     let planes = |f: &plans::FuncPlan| {
         let types = f.func.types();
         let x = External::new(output_buffer(&f.func.name, storage), &types, Layout::Strided);
