@@ -266,7 +266,7 @@ fn integer_slot(v: i64, ty: ScalarType) -> u64 {
     if ty.bytes() == 4 { v as u32 as u64 } else { v as u64 }
 }
 
-/// `f`, `f.k`, `f.out` or `f.out.k`: slot of `f` and plane `k`.
+/// `f`, `f.k`, `f.out` or `f.out.k`: slot of `f` and plane `k`, or the slot of tuple element `k`.
 fn pointer_source(name: &str, signature: &Signature) -> Option<(usize, usize)> {
     let find = |name: &str| signature.slot(name).or_else(|| signature.slot(name.strip_suffix(".out")?));
     if let Some(slot) = find(name) {
@@ -274,6 +274,9 @@ fn pointer_source(name: &str, signature: &Signature) -> Option<(usize, usize)> {
         return Some((slot, 0));
     }
     let (base, k) = name.rsplit_once('.')?;
+    if let Some(slot) = base.strip_suffix(".out").and_then(|base| signature.slot(&format!("{base}.{k}"))) {
+        return Some((slot, 0));
+    }
     let (slot, plane) = (find(base)?, k.parse().ok()?);
     let b = &signature.buffers[slot];
     (!matches!(b.layout, Layout::Record(_)) && plane < b.channels).then_some((slot, plane))
@@ -286,7 +289,8 @@ fn scalar_source(name: &str, ty: ScalarType, signature: &Signature) -> Option<So
     }
     let (rest, d) = name.rsplit_once('.')?;
     let (base, what) = rest.rsplit_once('.')?;
-    let slot = signature.slot(base).or_else(|| signature.slot(base.strip_suffix(".out")?))?;
+    let base = base.strip_suffix(".out").filter(|_| signature.slot(base).is_none()).unwrap_or(base);
+    let slot = signature.slot(base).or_else(|| signature.slot(&format!("{base}.0")))?;
     let d: usize = d.parse().ok().filter(|&d| d < signature.buffers[slot].dims)?;
     match what {
         "min" => Some(Source::Min(slot, d, ty)),

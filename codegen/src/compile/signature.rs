@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 
 use crate::error::Error;
 use crate::expr::{Expr, Name};
-use crate::func::{Constraint, Layout, Pipeline};
+use crate::func::{Constraint, Layout, Pipeline, extent_param, min_param, step_param};
 use crate::runtime::Buffer;
 use crate::schedule::{Directive, Schedule};
 use crate::types::ScalarType;
@@ -12,7 +12,7 @@ use crate::types::ScalarType;
 /// A buffer that a pipeline takes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BufferSlot {
-    /// Name of the input or of the output's Func.
+    /// Name of the input or of the output's Func; followed by `.k` for tuple element k if the types of a tuple differ.
     pub name: Name,
     /// Element type.
     pub ty: ScalarType,
@@ -48,20 +48,11 @@ pub struct Signature {
 impl Signature {
     /// The signature of a pipeline under a schedule, which says what runs in place.
     pub fn of(pipeline: &Pipeline, schedule: &Schedule) -> Result<Signature, Error> {
-        let one_type = |name: &Name, types: &[ScalarType]| match types {
-            [first, rest @ ..] if rest.iter().all(|t| t == first) => Ok(*first),
-            _ => Err(Error::Pipeline {
-                pipeline: pipeline.name.clone(),
-                message: format!(
-                    "{name} has values of several types, but a buffer holds one: split it into several"
-                ),
-            }),
-        };
         let mut buffers = vec![];
         for input in pipeline.inputs.values() {
-            buffers.push(BufferSlot {
+            let slot = BufferSlot {
                 name: input.name.clone(),
-                ty: one_type(&input.name, &input.types)?,
+                ty: input.types[0],
                 channels: input.types.len(),
                 dims: input.dims,
                 layout: input.layout,
@@ -70,16 +61,18 @@ impl Signature {
                 written: false,
                 in_place_of: None,
                 value_range: input.value_range.clone(),
-            });
+            };
+            buffers.extend(slot.parts(pipeline, &input.types)?);
         }
         for output in &pipeline.outputs {
             let func = pipeline.funcs.get(&output.func).ok_or_else(|| Error::Pipeline {
                 pipeline: pipeline.name.clone(),
                 message: format!("output {} is no Func", output.func),
             })?;
-            buffers.push(BufferSlot {
+            let types = func.types();
+            let slot = BufferSlot {
                 name: func.name.clone(),
-                ty: one_type(&func.name, &func.types())?,
+                ty: types[0],
                 channels: func.values.len(),
                 dims: func.vars.len(),
                 layout: output.layout,
@@ -88,7 +81,8 @@ impl Signature {
                 written: true,
                 in_place_of: in_place_of(schedule, &func.name),
                 value_range: None,
-            });
+            };
+            buffers.extend(slot.parts(pipeline, &types)?);
         }
         let (params, param_ranges) = (pipeline.params.clone(), pipeline.param_ranges.clone());
         Ok(Signature { buffers, params, param_ranges })
@@ -113,6 +107,36 @@ fn in_place_of(schedule: &Schedule, func: &Name) -> Option<Name> {
 }
 
 impl BufferSlot {
+    /// The slots of a tuple of these types: one, or if the types differ one per element, `f.0`, `f.1`, ..., whose buffers look
+    /// alike: those after the first are constrained to its domain and strides.
+    fn parts(self, pipeline: &Pipeline, types: &[ScalarType]) -> Result<Vec<BufferSlot>, Error> {
+        if types.iter().all(|t| *t == types[0]) {
+            return Ok(vec![self]);
+        }
+        let name = &self.name;
+        if self.layout != Layout::Strided || self.in_place_of.is_some() {
+            let why = "which lie in strided buffers, one for each, and not in place of others";
+            let message = format!("{name} has values of several types, {why}");
+            return Err(Error::Pipeline { pipeline: pipeline.name.clone(), message });
+        }
+        let same = |d: usize| Constraint {
+            min: Some(min_param(name, d)),
+            extent: Some(extent_param(name, d)),
+            stride: Some(step_param(name, d)),
+        };
+        let part = |(k, ty): (usize, &ScalarType)| BufferSlot {
+            name: format!("{name}.{k}").into(),
+            ty: *ty,
+            channels: 1,
+            constraints: match k {
+                0 => self.constraints.clone(),
+                _ => (0..self.dims).map(same).collect(),
+            },
+            ..self.clone()
+        };
+        Ok(types.iter().enumerate().map(part).collect())
+    }
+
     /// Says what is wrong with `b` in this place, if anything.
     pub fn check(&self, b: &Buffer) -> Result<(), String> {
         let s = b.spec();

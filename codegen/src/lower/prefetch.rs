@@ -1,7 +1,7 @@
 //! Fetching ahead.
 //!
 //! At the start of the body of loop v: what the stage reads of a Func or input while v has a later value, as one prefetch per
-//! row and cache line. Coordinates are kept inside of what the stage reads at all, which is known to exist.
+//! row and cache line. Coordinates are kept inside of what the stage reads in this run of its nest, which is known to exist.
 
 use super::build_nests::Nests;
 use super::intervals::{Interval, Intervals};
@@ -34,7 +34,8 @@ impl Nests<'_> {
                 return refuse(format!("{name} is inlined, or there is no such Func or input"));
             };
             let level = Level::At(LoopLevel { stage: s.id.clone(), var: var.clone() });
-            let (now, all) = match (self.reads(s, name, &level)?, self.reads(s, name, &Level::Root)?) {
+            let nest = self.plan.funcs[&s.id.func].compute.clone();
+            let (now, all) = match (self.reads(s, name, &level)?, self.reads(s, name, &nest)?) {
                 (Ok(now), Ok(all)) if !now.is_empty() => (now, all),
                 (Err(why), _) | (_, Err(why)) => {
                     return refuse(format!("what it reads has no bounds because of {why}"));

@@ -4,7 +4,7 @@
 //! `[min_d - halo_d, min_d + extent_d + halo_d)`; dimension 0 is the fastest. The *origin* is the element at the minimum.
 //!
 //! # Layout
-//! Strided: a [`super::View`] of somebody's memory, of which the following does not hold. Planar: one plane per channel, stride 1 in dimension 0. Record(s): one plane whose elements are records of s slots,
+//! Strided: dense, or a [`super::View`] of somebody's memory, of which the following does not hold. Planar: one plane per channel, stride 1 in dimension 0. Record(s): one plane whose elements are records of s slots,
 //! channels innermost, stride s in dimension 0. Guaranteed of every plane:
 //! - The address of the origin is a multiple of 64 bytes.
 //! - The strides of dimensions 1 and up are multiples of 16 elements and of 64 bytes. The pitch (stride 1) is no
@@ -273,7 +273,8 @@ impl Shape {
     /// `None` on overflow.
     fn checked(spec: &BufferSpec, slots: i64) -> Option<Shape> {
         let size = spec.ty.bytes() as i64;
-        let unit = LANES.max(LINE / size);
+        // Code for strided buffers counts on nothing.
+        let unit = if spec.layout == Layout::Strided { 1 } else { LANES.max(LINE / size) };
         let page = PAGE / size;
         let (mut strides, mut before, mut step) = (vec![], 0i64, slots);
         for (d, (&e, &h)) in spec.extents.iter().zip(&spec.halo).enumerate() {
@@ -283,7 +284,7 @@ impl Shape {
             before = before.checked_add(lead.checked_mul(step)?)?;
             let mut next = step.checked_mul(lead.checked_add(e)?.checked_add(h)?)?;
             next = round_up(next, unit)?;
-            if d == 0 && next % page == 0 && next > 0 {
+            if d == 0 && next % page == 0 && next > 0 && unit > 1 {
                 next += unit;
             }
             step = next;

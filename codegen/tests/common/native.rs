@@ -2,7 +2,7 @@
 
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::{Compiled, Signature};
-use sumsq_codegen::func::Pipeline;
+use sumsq_codegen::func::{Layout, Pipeline};
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::reference::{Bindings, Realization, Value, evaluate_over};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Half, Pool, Scalar};
@@ -23,29 +23,31 @@ pub fn execute(
     domains: &[Vec<(i32, usize)>],
     threads: usize,
 ) -> Result<Vec<Realization>, Error> {
-    let inputs: Vec<(&str, Buffer)> = p
+    let inputs: Vec<(String, Buffer)> = p
         .inputs
         .iter()
-        .map(|(name, input)| {
+        .flat_map(|(name, input)| {
             let r = &b.inputs[name];
-            let buffer = buffer(&input.types, &r.min, &r.extents);
-            fill(&buffer, r);
-            (&**name, buffer)
+            let parts = parts(name, &input.types, &r.min, &r.extents);
+            fill_parts(&parts, r);
+            parts
         })
         .collect();
     let types = |i: usize| p.funcs[&p.outputs[i].func].types();
-    let outputs: Vec<Buffer> = domains
+    let outputs: Vec<Vec<(String, Buffer)>> = domains
         .iter()
         .enumerate()
-        .map(|(i, d)| buffer(&types(i), &first(d), &d.iter().map(|d| d.1).collect::<Vec<_>>()))
+        .map(|(i, d)| {
+            let extents: Vec<usize> = d.iter().map(|d| d.1).collect();
+            parts(&p.outputs[i].func, &types(i), &first(d), &extents)
+        })
         .collect();
-    let names = p.outputs.iter().map(|o| &*o.func);
     let buffers: Vec<(&str, &Buffer)> =
-        inputs.iter().map(|(n, b)| (*n, b)).chain(names.zip(&outputs)).collect();
+        inputs.iter().chain(outputs.iter().flatten()).map(|(n, b)| (&**n, b)).collect();
     let params: Vec<(&str, Scalar)> =
         p.params.iter().map(|(n, ty)| (&**n, scalar(*ty, b.params[n]))).collect();
     compiled.run(&Pool::new(threads), &buffers, &params)?;
-    Ok(outputs.iter().enumerate().map(|(i, b)| read(b, &types(i), &domains[i])).collect())
+    Ok(outputs.iter().enumerate().map(|(i, b)| read_parts(b, &types(i), &domains[i])).collect())
 }
 
 fn first(domain: &[(i32, usize)]) -> Vec<i32> {
@@ -86,6 +88,38 @@ fn buffer(types: &[ScalarType], min: &[i32], extents: &[usize]) -> Buffer {
     let extents: Vec<i32> = extents.iter().map(|&n| n as i32).collect();
     Buffer::new(BufferSpec::new(types[0], &extents).starting_at(min).channels(types.len()))
         .expect("memory for a small buffer")
+}
+
+/// The named buffers of a tuple: one, or if the types differ one for each.
+fn parts(name: &str, types: &[ScalarType], min: &[i32], extents: &[usize]) -> Vec<(String, Buffer)> {
+    if types.iter().all(|t| *t == types[0]) {
+        return vec![(name.to_string(), buffer(types, min, extents))];
+    }
+    let sizes: Vec<i32> = extents.iter().map(|&n| n as i32).collect();
+    let spec = |ty: ScalarType| BufferSpec::new(ty, &sizes).starting_at(min).layout(Layout::Strided);
+    let part = |(k, ty): (usize, &ScalarType)| {
+        (format!("{name}.{k}"), Buffer::new(spec(*ty)).expect("memory for a small buffer"))
+    };
+    types.iter().enumerate().map(part).collect()
+}
+
+fn fill_parts(parts: &[(String, Buffer)], r: &Realization) {
+    if let [(_, one)] = parts {
+        return fill(one, r);
+    }
+    for (k, (_, b)) in parts.iter().enumerate() {
+        fill(b, &Realization { types: vec![r.types[k]], planes: vec![r.planes[k].clone()], ..r.clone() });
+    }
+}
+
+fn read_parts(parts: &[(String, Buffer)], types: &[ScalarType], domain: &[(i32, usize)]) -> Realization {
+    if let [(_, one)] = parts {
+        return read(one, types, domain);
+    }
+    let each: Vec<Realization> =
+        parts.iter().zip(types).map(|((_, b), ty)| read(b, &[*ty], domain)).collect();
+    let planes = each.iter().flat_map(|r| r.planes.clone()).collect();
+    Realization { types: types.to_vec(), planes, ..each[0].clone() }
 }
 
 /// A parameter's value, typed.

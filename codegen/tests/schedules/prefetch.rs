@@ -39,6 +39,11 @@ fn rows_are_fetched_ahead() {
         "f: compute_root prefetch(in, x, 1) out: prefetch(f, y, 1) split(x, xo, xi, 4, auto) vectorize(xi)",
     );
     nests("f: compute_at(out, y) out: parallel(y) prefetch(in, y, 0)");
+    // In the nest of a Func inside of another: at most the last that this run reads.
+    nests("f: compute_at(out, x) split(x, xo, xi, 4, guard) prefetch(in, xo, 1)");
+    nests(
+        "f: compute_root split(y, yo, yi, 2, guard) in_(out, as g) g: compute_at(out, y) split(x, xo, xi, 4, guard) prefetch(f, xo, 2)",
+    );
     nests("f: compute_root out: split(y, yo, yi, 3, shift_inwards) prefetch(f, yo, 1) prefetch(in, yi, 1)");
 }
 

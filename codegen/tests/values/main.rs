@@ -13,6 +13,7 @@ mod conversions;
 mod half;
 mod inline_reductions;
 mod integers;
+mod mixed;
 mod reductions;
 mod strict;
 mod types;

@@ -122,8 +122,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The last Func, sometimes others, and those that nothing else may read. A buffer holds one type: of a mixed tuple the
-    /// first element is put out, by a Func of its own.
+    /// The last Func, sometimes others, and those that nothing else may read. Tuples of several types lie in strided buffers.
     fn outputs(&mut self) -> Vec<Domain> {
         let last = self.pipeline.funcs.len() - 1;
         let mut domains = vec![];
@@ -132,19 +131,13 @@ impl Builder<'_> {
                 continue;
             }
             let types = f.types();
-            let f = if types.iter().all(|t| *t == types[0]) {
-                f
-            } else {
-                let at: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
-                let first = Func::new(format!("{}_first", f.name), &f.vars, vec![f.at(&at, 0)]);
-                self.pipeline.func(first)
-            };
+            let mixed = types.iter().any(|t| *t != types[0]);
             let extents = match f.vars.len() {
                 0 => vec![],
                 1 => vec![BINS as usize],
                 _ => self.size.to_vec(),
             };
-            let strided = self.rng.percent(25);
+            let strided = mixed || self.rng.percent(25);
             if strided {
                 self.pipeline.output_strided(&f, Constraint::defaults(extents.len()));
             } else {
