@@ -42,6 +42,8 @@ pub struct Machine {
     flat: FxHashMap<Name, (Name, usize)>,
     /// Operations of the values of a `Provide` or `Store`, by their address.
     operations: FxHashMap<usize, usize>,
+    /// How many have run.
+    statements: usize,
 }
 
 impl Machine {
@@ -123,6 +125,10 @@ impl Machine {
     /// Runs a statement. Iterations of parallel loops run one after the other; races are found nevertheless.
     pub fn run(&mut self, s: &Stmt) -> Fallible<()> {
         self.memo.clear();
+        self.statements += 1;
+        if self.statements > super::MOST_STATEMENTS {
+            return Err(format!("{} statements are {}", self.statements, super::TOO_LONG));
+        }
         match s {
             Stmt::Block(v) => v.iter().try_for_each(|s| self.run(s)),
             Stmt::Let { name, value, body } => {

@@ -35,6 +35,10 @@ use crate::schedule::Schedule;
 pub const MOST_ELEMENTS: usize = 1 << 22;
 /// Ends the first line of the error about a storage of more than [`MOST_ELEMENTS`].
 pub const TOO_LARGE: &str = "more than checked memory holds";
+/// Statements of one run: some ten seconds.
+pub const MOST_STATEMENTS: usize = 1 << 24;
+/// Ends the first line of the error about a run of more than [`MOST_STATEMENTS`].
+pub const TOO_LONG: &str = "more than a checked run takes";
 
 /// First coordinate and number of coordinates of an output, per dimension.
 pub type Domain = Vec<(i32, usize)>;

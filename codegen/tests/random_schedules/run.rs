@@ -4,7 +4,7 @@ use crate::common::try_check_over;
 use crate::native;
 use crate::program::Case;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use sumsq_codegen::checked::TOO_LARGE;
+use sumsq_codegen::checked::{TOO_LARGE, TOO_LONG};
 use sumsq_codegen::reference::{evaluate, evaluate_over};
 use sumsq_codegen::{Error, ScalarType};
 
@@ -14,7 +14,7 @@ pub enum Outcome {
     Same,
     /// The schedule was refused.
     Refused(Error),
-    /// It needs more memory than a test should.
+    /// It needs more memory or time than a test should.
     TooLarge,
     /// Anything else, in words.
     Wrong(String),
@@ -34,7 +34,9 @@ pub fn run(case: &Case) -> Outcome {
     match attempt {
         Ok(Ok(())) => Outcome::Same,
         Ok(Err(Failure::Error(e @ Error::Schedule { .. }))) => Outcome::Refused(e),
-        Ok(Err(Failure::Error(e))) if e.to_string().contains(TOO_LARGE) => Outcome::TooLarge,
+        Ok(Err(Failure::Error(e))) if [TOO_LARGE, TOO_LONG].iter().any(|t| e.to_string().contains(t)) => {
+            Outcome::TooLarge
+        }
         Ok(Err(Failure::Error(e))) => Outcome::Wrong(e.to_string()),
         Ok(Err(Failure::Mismatch(m))) => Outcome::Wrong(m),
         Err(panic) => {
