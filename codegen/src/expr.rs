@@ -130,7 +130,7 @@ pub enum ExprKind {
     Ramp(Expr, Expr),
     /// A scalar in every lane.
     Broadcast(Expr),
-    /// Reduction of all lanes to one by a fixed binary tree (`Add`, `Mul`, `Min`, `Max`, `And`, `Or`).
+    /// Reduction of all lanes to one by a fixed binary tree (`Add`, `Mul`, `Min`, `Max`, `And`, `Or`, `Xor`).
     VectorReduce(BinaryOp, Expr),
     /// Element(s) `index` (i64, in elements) of a flat buffer; lanes with a false predicate give 0.
     Load {

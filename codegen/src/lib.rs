@@ -29,5 +29,5 @@ pub use error::Error;
 pub use expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 pub use func::{Constraint, Func, Input, Layout, Output, Pipeline, RDom, RVar, Source, Update, Var};
 pub use language::boundary;
-pub use schedule::{Directive, ForKind, LoopLevel, Memory, Schedule, StageId, Tail};
+pub use schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
 pub use types::{ScalarType, Type};

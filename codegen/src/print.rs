@@ -9,7 +9,7 @@
 //! A `Let` or `Allocate` scopes to the end of the enclosing braces.
 
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
-use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Schedule, StageId, Tail};
+use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
 use crate::stmt::{LoweredFunction, Stmt, Target};
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
@@ -360,6 +360,26 @@ fn stmt(f: &mut Formatter<'_>, s: &Stmt, pad: usize, last: bool) -> fmt::Result 
             f.write_str(if *non_temporal { " streaming" } else { "" })?;
             writeln!(f)
         }
+        Stmt::Prefetch { name, args } => {
+            let roots: Vec<&Expr> = args.iter().collect();
+            let n = shared(f, pad, &roots)?;
+            write!(f, "{p}prefetch {name}(")?;
+            list(f, args, &n)?;
+            writeln!(f, ")")
+        }
+        Stmt::Accumulate { buffer, op, index, value, predicate } => {
+            let roots: Vec<&Expr> = [index, value].into_iter().chain(predicate).collect();
+            let n = shared(f, pad, &roots)?;
+            write!(f, "{p}atomic {} {buffer}[", word(*op))?;
+            node(f, index, &n, 0)?;
+            f.write_str("], ")?;
+            node(f, value, &n, 0)?;
+            if let Some(c) = predicate {
+                f.write_str(" if ")?;
+                node(f, c, &n, 0)?;
+            }
+            writeln!(f)
+        }
     }
 }
 
@@ -396,7 +416,13 @@ fn provide(
     let out = if *to == Target::Output { ".out" } else { "" };
     write!(f, "{}{func}{out}(", Pad(pad))?;
     list(f, args, &n)?;
-    f.write_str(") = ")?;
+    match to {
+        Target::Atomic(ops) => {
+            let ops: Vec<&str> = ops.iter().map(|op| word(*op)).collect();
+            write!(f, ") = atomic {} ", ops.join(", "))?;
+        }
+        Target::Intermediate | Target::Output => f.write_str(") = ")?,
+    }
     if let [v] = values {
         node(f, v, &n, 0)?;
     } else {
@@ -449,9 +475,11 @@ impl Display for LoopLevel {
 impl Display for Tail {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Tail::Auto => "auto",
             Tail::GuardWithIf => "guard",
             Tail::Predicate => "predicate",
             Tail::RoundUp => "round_up",
+            Tail::ShiftInwards => "shift_inwards",
         })
     }
 }
@@ -462,6 +490,8 @@ impl Display for Directive {
             Directive::Split { old, outer, inner, factor, tail } => {
                 write!(f, "split({old}, {outer}, {inner}, {factor}, {tail})")
             }
+            Directive::Fuse { inner, outer, fused } => write!(f, "fuse({inner}, {outer}, {fused})"),
+            Directive::Rename { old, new } => write!(f, "rename({old}, {new})"),
             Directive::Reorder(vars) => write!(f, "reorder({})", vars.join(", ")),
             Directive::Kind { var, kind } => {
                 let kind = match kind {
@@ -478,13 +508,44 @@ impl Display for Directive {
                 write!(f, "into {into})")
             }
             Directive::SkipUnless { var, cond } => write!(f, "skip_unless({var}, {cond})"),
+            Directive::Atomic => f.write_str("atomic"),
             Directive::Relaxed => f.write_str("relaxed"),
+            Directive::Specialize { cond, directives } => {
+                write!(f, "specialize({cond}) {{")?;
+                directives.iter().try_for_each(|d| write!(f, " {d}"))?;
+                f.write_str(" }")
+            }
+            Directive::Partition { var, policy } => {
+                let policy = match policy {
+                    Partition::Auto => "auto",
+                    Partition::Never => "never",
+                    Partition::Always => "always",
+                };
+                write!(f, "partition({var}, {policy})")
+            }
+            Directive::Prefetch { name, var, ahead } => write!(f, "prefetch({name}, {var}, {ahead})"),
+            Directive::In { consumers, wrapper: new } => {
+                f.write_str("in_(")?;
+                consumers.iter().try_for_each(|c| write!(f, "{c}, "))?;
+                write!(f, "as {new})")
+            }
+            Directive::CloneIn { consumers, clone: new } => {
+                f.write_str("clone_in(")?;
+                consumers.iter().try_for_each(|c| write!(f, "{c}, "))?;
+                write!(f, "as {new})")
+            }
             Directive::Inline => f.write_str("inline"),
             Directive::ComputeRoot => f.write_str("compute_root"),
             Directive::ComputeAt(l) => write!(f, "compute_at({l})"),
+            Directive::ComputeWith(l) => write!(f, "compute_with({l})"),
             Directive::StoreAt(l) => write!(f, "store_at({l})"),
             Directive::FoldStorage { var, factor } => write!(f, "fold_storage({var}, {factor})"),
             Directive::AlignBounds { var, modulus } => write!(f, "align_bounds({var}, {modulus})"),
+            Directive::Bound { var, min: Some(min), extent } => write!(f, "bound({var}, {min}, {extent})"),
+            Directive::Bound { var, min: None, extent } => write!(f, "bound_extent({var}, {extent})"),
+            Directive::Estimate { var, min, extent } => write!(f, "set_estimate({var}, {min}, {extent})"),
+            Directive::AlignStorage { var, modulus } => write!(f, "align_storage({var}, {modulus})"),
+            Directive::ReorderStorage(vars) => write!(f, "reorder_storage({})", vars.join(", ")),
             Directive::StoreIn(Memory::Heap) => f.write_str("store_in(heap)"),
             Directive::StoreIn(Memory::Stack) => f.write_str("store_in(stack)"),
             Directive::StoreIn(Memory::Register) => f.write_str("store_in(register)"),

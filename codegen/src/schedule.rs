@@ -28,13 +28,19 @@ pub struct StageId {
 /// What happens in the last iteration of a split whose factor does not divide the extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tail {
-    /// The body runs under `if (v <= max)`. Always legal; the default for updates.
-    GuardWithIf,
-    /// Like `GuardWithIf`, but loads and stores of the vectorised body become masked ones. The default.
+    /// `ShiftInwards` where that is legal, else `Predicate`. The default.
     #[default]
+    Auto,
+    /// The body runs under `if (v <= max)`. Always legal.
+    GuardWithIf,
+    /// Like `GuardWithIf`, but loads and stores of the vectorised body become masked ones. Always legal.
     Predicate,
-    /// The extent is rounded up; the stage's region grows. Pure definitions only; on outputs only into pads.
+    /// The extent is rounded up; the stage's region grows. Pure definitions of intermediates only.
     RoundUp,
+    /// The last block starts earlier, so that it ends with the region, and computes some points a second time. An extent
+    /// below the factor is guarded: the region never grows. Pure definitions only, which do not overwrite their
+    /// input (in_place_of), hold no sink, and do not run the blocks in parallel, since two of them overlap.
+    ShiftInwards,
 }
 
 /// How the iterations of a loop run.
@@ -48,6 +54,19 @@ pub enum ForKind {
     Vectorized,
     /// Copied; the extent must be constant.
     Unrolled,
+}
+
+/// Whether a loop's conditions get an interior body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Partition {
+    /// Where they can be tested up front. The default.
+    #[default]
+    Auto,
+    /// Never: less code.
+    Never,
+    /// Everywhere: conditions of `select` and `where` on the loop's variable that read no memory count as `likely`. Refused where
+    /// there is nothing to test.
+    Always,
 }
 
 /// A loop of a stage: the place where a producer is computed or stored.
@@ -76,6 +95,11 @@ pub enum Memory {
 pub enum Directive {
     /// `old = outer * factor + inner` (+ min); `factor` is a constant or a parameter >= 1.
     Split { old: Name, outer: Name, inner: Name, factor: Expr, tail: Tail },
+    /// `fused` counts all points of both loops, `inner` the faster, and runs in the place of `inner`. Both are reduction
+    /// variables or neither is; the number of points fits an i32.
+    Fuse { inner: Name, outer: Name, fused: Name },
+    /// Loop `old` is called `new` from here on.
+    Rename { old: Name, new: Name },
     /// The given loops, innermost first, in the places they occupied; others keep theirs.
     Reorder(Vec<Name>),
     /// How loop `var` runs. `Vectorized` and `Unrolled` need a constant extent: split first.
@@ -89,9 +113,37 @@ pub enum Directive {
     /// The author promises that the value there is 0 (maps: 0 is stored if the storage is intermediate) or the
     /// identity (reductions).
     SkipUnless { var: Name, cond: Expr },
+    /// Every element of this update changes in one indivisible step, so that iterations that meet at an element may run in
+    /// parallel or as lanes. On updates `f(a) = f(a) op e`, op in `+ * min max & | ^`; float sums and products must be
+    /// relaxed, too, since their order is then that of the run.
+    Atomic,
     /// Float reassociation, contraction and signed-zero freedom inside this stage.
     Relaxed,
 
+    /// The loops of this stage, as far as scheduled before, once more with these loop directives, for run-time conditions (of
+    /// constants and parameters) in which they pay: `if cond { this } else { what follows }`. Several are tried in order, and a
+    /// version may have versions of its own. A Func computed or stored at a loop of the stage is so in every version, so each
+    /// has a loop of that name; a sink is not.
+    Specialize { cond: Expr, directives: Vec<Directive> },
+    /// Whether conditions on loop `var` (tails, `likely` ones) are tested once per body of the innermost loop, which then
+    /// exists twice, or in place.
+    Partition { var: Name, policy: Partition },
+
+    /// The loops of this stage down to the named loop of another Func's stage, of the same names and kinds and in the same
+    /// order, run together with those of that stage: in each iteration first its body, then this one's. Where the ranges differ,
+    /// each body runs in the iterations of its own. Both Funcs are computed at the same level, neither needs the other's
+    /// values, the joint loops are serial or parallel, and the stages are not specialized. What is computed inside of the
+    /// joint loops belongs to one of the nests, and is read by no other.
+    ComputeWith(LoopLevel),
+    /// In each iteration of loop `var`, what this stage reads of Func or input `name` in the iteration `ahead` of it is
+    /// fetched into the cache. Changes no value.
+    Prefetch { name: Name, var: Name, ahead: u32 },
+
+    /// A Func `wrapper` of the same values stands between this Func or input and these consumers (all others if none are
+    /// named). The dimensions of an input's wrapper are called `_0`, `_1`, ...
+    In { consumers: Vec<Name>, wrapper: Name },
+    /// A Func `clone` of the same definitions takes the place of this one in these consumers (all others if none are named).
+    CloneIn { consumers: Vec<Name>, clone: Name },
     /// Substituted into its consumers (the default for intermediate Funcs without updates).
     Inline,
     /// Its own loop nest before all consumers.
@@ -104,6 +156,16 @@ pub enum Directive {
     FoldStorage { var: Name, factor: u32 },
     /// The required minimum is rounded down and the extent up to a multiple of this constant in dimension `var`.
     AlignBounds { var: Name, modulus: u32 },
+    /// The region in dimension `var` is exactly `extent` coordinates from `min`, or from the required minimum if none is given:
+    /// constants or parameters, which make loop bounds constant. What is required must lie inside; that is checked at run
+    /// time at root, and must be provable further in. For an output the buffer must have that extent.
+    Bound { var: Name, min: Option<Expr>, extent: Expr },
+    /// What the auto-scheduler may assume of the region in dimension `var`. Changes no code.
+    Estimate { var: Name, min: i32, extent: i32 },
+    /// The storage of an intermediate in dimension `var` is rounded up to a multiple of this constant.
+    AlignStorage { var: Name, modulus: u32 },
+    /// The dimensions of an intermediate's storage, fastest first; all of them.
+    ReorderStorage(Vec<Name>),
     /// Where and how intermediate values lie.
     StoreIn(Memory),
     /// An output that is computed inside a consumer's nest: every point of the domain is also stored to the output
@@ -167,6 +229,15 @@ impl StageHandle<'_> {
         let (old, outer, inner) = (old.into(), outer.into(), inner.into());
         self.push(Directive::Split { old, outer, inner, factor: factor.into(), tail })
     }
+    /// See [`Directive::Fuse`].
+    pub fn fuse(self, inner: &str, outer: &str, fused: &str) -> Self {
+        let (inner, outer, fused) = (inner.into(), outer.into(), fused.into());
+        self.push(Directive::Fuse { inner, outer, fused })
+    }
+    /// See [`Directive::Rename`].
+    pub fn rename(self, old: &str, new: &str) -> Self {
+        self.push(Directive::Rename { old: old.into(), new: new.into() })
+    }
     /// Loops, innermost first.
     pub fn reorder(self, vars: &[&str]) -> Self {
         self.push(Directive::Reorder(vars.iter().map(|&v| v.into()).collect()))
@@ -189,6 +260,10 @@ impl StageHandle<'_> {
     }
     fn kind(self, var: &str, kind: ForKind) -> Self {
         self.push(Directive::Kind { var: var.into(), kind })
+    }
+    /// Runs loop `var` one iteration after the other, as without a directive.
+    pub fn serial(self, var: &str) -> Self {
+        self.kind(var, ForKind::Serial)
     }
     /// Runs loop `var` on the worker pool.
     pub fn parallel(self, var: &str) -> Self {
@@ -216,9 +291,37 @@ impl StageHandle<'_> {
     pub fn skip_unless(self, var: &str, cond: Expr) -> Self {
         self.push(Directive::SkipUnless { var: var.into(), cond })
     }
+    /// See [`Directive::Atomic`].
+    pub fn atomic(self) -> Self {
+        self.push(Directive::Atomic)
+    }
     /// See [`Directive::Relaxed`].
     pub fn relaxed(self) -> Self {
         self.push(Directive::Relaxed)
+    }
+    /// See [`Directive::Specialize`]; `schedule` gives the directives of the special version.
+    pub fn specialize(self, cond: Expr, schedule: impl FnOnce(StageHandle<'_>)) -> Self {
+        let mut directives = vec![];
+        schedule(StageHandle(&mut directives));
+        self.push(Directive::Specialize { cond, directives })
+    }
+    /// See [`Directive::Partition`].
+    pub fn partition(self, var: &str, policy: Partition) -> Self {
+        self.push(Directive::Partition { var: var.into(), policy })
+    }
+    /// See [`Directive::Prefetch`].
+    pub fn prefetch(self, name: &str, var: &str, ahead: u32) -> Self {
+        self.push(Directive::Prefetch { name: name.into(), var: var.into(), ahead })
+    }
+    /// See [`Directive::In`].
+    pub fn in_(self, consumers: &[&str], wrapper: &str) -> Self {
+        let consumers = consumers.iter().map(|&c| c.into()).collect();
+        self.push(Directive::In { consumers, wrapper: wrapper.into() })
+    }
+    /// See [`Directive::CloneIn`].
+    pub fn clone_in(self, consumers: &[&str], clone: &str) -> Self {
+        let consumers = consumers.iter().map(|&c| c.into()).collect();
+        self.push(Directive::CloneIn { consumers, clone: clone.into() })
     }
     /// See [`Directive::Inline`].
     pub fn inline(self) -> Self {
@@ -227,6 +330,10 @@ impl StageHandle<'_> {
     /// See [`Directive::ComputeRoot`].
     pub fn compute_root(self) -> Self {
         self.push(Directive::ComputeRoot)
+    }
+    /// See [`Directive::ComputeWith`].
+    pub fn compute_with(self, level: LoopLevel) -> Self {
+        self.push(Directive::ComputeWith(level))
     }
     /// See [`Directive::ComputeAt`].
     pub fn compute_at(self, level: LoopLevel) -> Self {
@@ -243,6 +350,26 @@ impl StageHandle<'_> {
     /// See [`Directive::AlignBounds`].
     pub fn align_bounds(self, var: &str, modulus: u32) -> Self {
         self.push(Directive::AlignBounds { var: var.into(), modulus })
+    }
+    /// See [`Directive::Bound`].
+    pub fn bound(self, var: &str, min: impl Into<Expr>, extent: impl Into<Expr>) -> Self {
+        self.push(Directive::Bound { var: var.into(), min: Some(min.into()), extent: extent.into() })
+    }
+    /// See [`Directive::Bound`].
+    pub fn bound_extent(self, var: &str, extent: impl Into<Expr>) -> Self {
+        self.push(Directive::Bound { var: var.into(), min: None, extent: extent.into() })
+    }
+    /// See [`Directive::Estimate`].
+    pub fn set_estimate(self, var: &str, min: i32, extent: i32) -> Self {
+        self.push(Directive::Estimate { var: var.into(), min, extent })
+    }
+    /// See [`Directive::AlignStorage`].
+    pub fn align_storage(self, var: &str, modulus: u32) -> Self {
+        self.push(Directive::AlignStorage { var: var.into(), modulus })
+    }
+    /// See [`Directive::ReorderStorage`].
+    pub fn reorder_storage(self, vars: &[&str]) -> Self {
+        self.push(Directive::ReorderStorage(vars.iter().map(|&v| v.into()).collect()))
     }
     /// See [`Directive::StoreIn`].
     pub fn store_in(self, memory: Memory) -> Self {

@@ -3,12 +3,12 @@
 //! ```text
 //! schedule  = { stage ":" { directive } }
 //! stage     = NAME [ ".update(" INT ")" ]
-//! directive = WORD [ "(" arguments ")" ]              the names and arguments that printing shows
+//! directive = WORD [ "(" arguments ")" [ "{" { directive } "}" ] ]      the names and arguments that printing shows
 //! level     = stage "," NAME
 //! expr      = infix operators with their usual strengths | select, min, max, abs, likely "(" expr, ... ")"
 //!           | TYPE "(" expr ")" | NAME "(" expr, ... ")" [ "." INT ] | INT [ ":" TYPE ] | true | false | NAME
 //! ```
-//! Line breaks are white space; `//` starts a comment. A name in an expression is a parameter, but a loop variable in the
+//! Braces hold the directives of a special version. Line breaks are white space; `//` starts a comment. A name in an expression is a parameter, but a loop variable in the
 //! condition of `skip_unless` unless it holds a dot (`in.extent.0`). Names and calls take the type of what they
 //! are combined with, and are i32 where nothing says otherwise. Expressions too large to print as trees are not read.
 
@@ -17,7 +17,7 @@ mod lexer;
 
 use crate::error::Error;
 use crate::expr::{Expr, Name};
-use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Schedule, StageId, Tail};
+use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
 use crate::types::ScalarType;
 use expr::NamesAre;
 use lexer::{Lexer, Token};
@@ -90,6 +90,7 @@ fn update_suffix(lexer: &mut Lexer, word: &str) -> Result<Option<StageId>, Strin
 
 fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
     match word {
+        "atomic" => return Ok(Directive::Atomic),
         "relaxed" => return Ok(Directive::Relaxed),
         "inline" => return Ok(Directive::Inline),
         "compute_root" => return Ok(Directive::ComputeRoot),
@@ -98,6 +99,11 @@ fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
     }
     let directive = match word {
         "split" => split(lexer)?,
+        "fuse" => {
+            let (inner, outer) = (before_comma(lexer)?, before_comma(lexer)?);
+            Directive::Fuse { inner, outer, fused: lexer.name()? }
+        }
+        "rename" => Directive::Rename { old: before_comma(lexer)?, new: lexer.name()? },
         "reorder" => Directive::Reorder(names(lexer)?),
         "serial" => Directive::Kind { var: lexer.name()?, kind: ForKind::Serial },
         "parallel" => Directive::Kind { var: lexer.name()?, kind: ForKind::Parallel },
@@ -109,10 +115,53 @@ fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
             let cond = expr::parse(lexer, NamesAre::Variables, None)?;
             Directive::SkipUnless { var, cond }
         }
+        "specialize" => return specialize(lexer),
+        "partition" => {
+            let var = before_comma(lexer)?;
+            let policy = match &*lexer.name()? {
+                "auto" => Partition::Auto,
+                "never" => Partition::Never,
+                "always" => Partition::Always,
+                other => return Err(format!("`{other}` is not a policy: auto, never or always")),
+            };
+            Directive::Partition { var, policy }
+        }
+        "prefetch" => {
+            let (name, var) = (before_comma(lexer)?, before_comma(lexer)?);
+            Directive::Prefetch { name, var, ahead: lexer.unsigned()? }
+        }
+        "in_" => {
+            let (consumers, wrapper) = consumers(lexer)?;
+            Directive::In { consumers, wrapper }
+        }
+        "clone_in" => {
+            let (consumers, clone) = consumers(lexer)?;
+            Directive::CloneIn { consumers, clone }
+        }
         "compute_at" => Directive::ComputeAt(level(lexer)?),
+        "compute_with" => Directive::ComputeWith(level(lexer)?),
         "store_at" => Directive::StoreAt(level(lexer)?),
         "fold_storage" => Directive::FoldStorage { var: before_comma(lexer)?, factor: lexer.unsigned()? },
         "align_bounds" => Directive::AlignBounds { var: before_comma(lexer)?, modulus: lexer.unsigned()? },
+        "bound" => {
+            let var = before_comma(lexer)?;
+            let min = expr::parse(lexer, NamesAre::Parameters, Some(ScalarType::I32))?;
+            lexer.expect(",")?;
+            let extent = expr::parse(lexer, NamesAre::Parameters, Some(ScalarType::I32))?;
+            Directive::Bound { var, min: Some(min), extent }
+        }
+        "bound_extent" => {
+            let var = before_comma(lexer)?;
+            let extent = expr::parse(lexer, NamesAre::Parameters, Some(ScalarType::I32))?;
+            Directive::Bound { var, min: None, extent }
+        }
+        "set_estimate" => {
+            let (var, min) = (before_comma(lexer)?, lexer.signed()?);
+            lexer.expect(",")?;
+            Directive::Estimate { var, min, extent: lexer.signed()? }
+        }
+        "align_storage" => Directive::AlignStorage { var: before_comma(lexer)?, modulus: lexer.unsigned()? },
+        "reorder_storage" => Directive::ReorderStorage(names(lexer)?),
         "store_in" => Directive::StoreIn(memory(lexer)?),
         "non_temporal" => Directive::NonTemporal(expr::parse(lexer, NamesAre::Parameters, None)?),
         "in_place_of" => Directive::InPlaceOf(lexer.name()?),
@@ -120,6 +169,32 @@ fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
     };
     lexer.expect(")")?;
     Ok(directive)
+}
+
+/// `cond) { directives }`
+fn specialize(lexer: &mut Lexer) -> Result<Directive, String> {
+    let cond = expr::parse(lexer, NamesAre::Parameters, None)?;
+    lexer.expect(")")?;
+    lexer.expect("{")?;
+    let mut directives = vec![];
+    while !lexer.accept("}") {
+        let word = lexer.name()?;
+        directives.push(directive(lexer, &word)?);
+    }
+    Ok(Directive::Specialize { cond, directives })
+}
+
+/// `f, g, as h`
+fn consumers(lexer: &mut Lexer) -> Result<(Vec<Name>, Name), String> {
+    let mut consumers = vec![];
+    loop {
+        let name = lexer.name()?;
+        if &*name == "as" && matches!(lexer.peek(), Token::Name(_)) {
+            return Ok((consumers, lexer.name()?));
+        }
+        consumers.push(name);
+        lexer.expect(",")?;
+    }
 }
 
 fn before_comma(lexer: &mut Lexer) -> Result<Name, String> {
@@ -146,10 +221,15 @@ fn split(lexer: &mut Lexer) -> Result<Directive, String> {
     let factor: Expr = expr::parse(lexer, NamesAre::Parameters, Some(ScalarType::I32))?;
     lexer.expect(",")?;
     let tail = match &*lexer.name()? {
+        "auto" => Tail::Auto,
         "guard" => Tail::GuardWithIf,
         "predicate" => Tail::Predicate,
         "round_up" => Tail::RoundUp,
-        other => return Err(format!("`{other}` is not a tail: guard, predicate or round_up")),
+        "shift_inwards" => Tail::ShiftInwards,
+        other => {
+            let tails = "auto, guard, predicate, round_up or shift_inwards";
+            return Err(format!("`{other}` is not a tail: {tails}"));
+        }
     };
     Ok(Directive::Split { old, outer, inner, factor, tail })
 }

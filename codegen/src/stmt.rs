@@ -8,7 +8,7 @@
 //! Evaluation: statements of a block in order; `Let` binds a scalar for the body; a `Parallel` loop runs its
 //! iterations in any order on any worker.
 
-use crate::expr::{Expr, Name};
+use crate::expr::{BinaryOp, Expr, Name};
 use crate::lower::bounds_query::BoundsQuery;
 use crate::schedule::{ForKind, Memory, StageId};
 use crate::types::ScalarType;
@@ -48,6 +48,12 @@ pub enum Stmt {
         aligned: bool,
         non_temporal: bool,
     },
+    /// Fetches an element of Func or input `name` into the cache. Before flattening the coordinates; after, the byte of flat
+    /// buffer `name`.
+    Prefetch { name: Name, args: Vec<Expr> },
+    /// After flattening: `buffer[index] = buffer[index] op value` in lanes whose predicate holds, each lane in one indivisible
+    /// step, so that other iterations may update the same element meanwhile.
+    Accumulate { buffer: Name, op: BinaryOp, index: Expr, value: Expr, predicate: Option<Expr> },
 }
 
 /// Where a `Provide` goes.
@@ -57,6 +63,9 @@ pub enum Target {
     Intermediate,
     /// The output buffer.
     Output,
+    /// Wherever the Func's values are: `f(args) = f(args) op value` with this operator per tuple element, in one indivisible
+    /// step for each.
+    Atomic(Vec<BinaryOp>),
 }
 
 /// Kind of an argument slot of a compiled function.

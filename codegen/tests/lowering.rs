@@ -376,7 +376,7 @@ fn illegal_directives_are_errors() {
         ("is not a loop here", |s| {
             s.func("out").parallel("z");
         }),
-        ("the new names must be new", |s| {
+        ("y already names a variable of this stage", |s| {
             s.func("out").split("x", "y", "xi", 4, Tail::Predicate);
         }),
         ("at least 1", |s| {

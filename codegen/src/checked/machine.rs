@@ -148,10 +148,13 @@ impl Machine {
             }
             Stmt::Realize { func, region, body } => self.realize(func, region, body),
             Stmt::Produce { body, .. } => self.run(body),
+            Stmt::Provide { func, args, values, to: Target::Atomic(ops) } => {
+                self.provide_atomic(func, args, values, ops)
+            }
             Stmt::Provide { func, args, values, to } => self.provide(func, args, values, to),
             Stmt::Allocate { buffer, extent, body, zeroed, ty, .. } => {
                 let n = self.scalar(extent)?.max(0) as usize;
-                self.count_allocation(buffer, n);
+                self.count_allocation(buffer, n)?;
                 let fill = if *zeroed { Cell::of(Value::of(*ty, 0.0)) } else { Cell::default() };
                 let memory = Memory { elements: vec![fill; n], origin: 0 };
                 let outer = self.allocated.insert(buffer.clone(), memory);
@@ -163,6 +166,10 @@ impl Machine {
             Stmt::Store { buffer, index, value, predicate, .. } => {
                 self.store(buffer, index, value, predicate.as_ref())
             }
+            Stmt::Accumulate { buffer, op, index, value, predicate } => {
+                self.accumulate(buffer, *op, (index, value), predicate.as_ref())
+            }
+            Stmt::Prefetch { name, args } => self.prefetch(name, args),
         }
     }
 
@@ -194,7 +201,8 @@ impl Machine {
         for (min, extent) in region {
             sizes.push((self.scalar(min)?, self.scalar(extent)?));
         }
-        self.count_allocation(func, sizes.iter().map(|s| s.1.max(0) as usize).product());
+        let elements = sizes.iter().fold(1usize, |n, s| n.saturating_mul(s.1.max(0) as usize));
+        self.count_allocation(func, elements)?;
         let outer = self.realized.insert(func.clone(), Realized { region: sizes, planes: vec![] });
         self.run(body)?;
         self.realized.remove(func);
@@ -202,10 +210,14 @@ impl Machine {
         Ok(())
     }
 
-    fn count_allocation(&mut self, name: &Name, elements: usize) {
+    fn count_allocation(&mut self, name: &Name, elements: usize) -> Fallible<()> {
+        if elements > super::MOST_ELEMENTS {
+            return Err(format!("{name} has {elements} elements, which is {}", super::TOO_LARGE));
+        }
         let f = self.counters.func(name);
         f.allocations += 1;
         f.allocated = f.allocated.max(elements);
+        Ok(())
     }
 
     fn store(&mut self, buffer: &Name, index: &Expr, value: &Expr, on: Option<&Expr>) -> Fallible<()> {
@@ -293,7 +305,20 @@ impl Machine {
         Ok(())
     }
 
-    fn slot_cell(&mut self, func: &Name, at: &[i64], k: usize) -> Fallible<(&mut Cell, &Positions)> {
+    pub(super) fn is_realized(&self, func: &Name) -> bool {
+        self.realized.contains_key(func)
+    }
+
+    pub(super) fn is_flat(&self, name: &Name) -> bool {
+        self.flat.contains_key(name) || self.allocated.contains_key(name)
+    }
+
+    pub(super) fn slot_cell(
+        &mut self,
+        func: &Name,
+        at: &[i64],
+        k: usize,
+    ) -> Fallible<(&mut Cell, &Positions)> {
         let slot = self.slot(func, at)?;
         let r = self.realized.get_mut(func).ok_or_else(|| format!("{func} has no storage"))?;
         if r.planes.len() <= k {
@@ -302,7 +327,12 @@ impl Machine {
         Ok((r.planes[k].entry(slot).or_default(), &self.positions))
     }
 
-    fn output_cell(&mut self, func: &Name, at: &[i64], k: usize) -> Fallible<(&mut Cell, &Positions)> {
+    pub(super) fn output_cell(
+        &mut self,
+        func: &Name,
+        at: &[i64],
+        k: usize,
+    ) -> Fallible<(&mut Cell, &Positions)> {
         let point: Vec<i32> = at.iter().map(|&c| c as i32).collect();
         let name = self.in_place.get(func).unwrap_or(func);
         let b = self.buffers.get_mut(name).ok_or_else(|| format!("{func} has no storage"))?;

@@ -10,7 +10,7 @@ use crate::types::ScalarType;
 pub(super) struct Cell {
     /// None until it is written.
     pub value: Option<Value>,
-    accesses: Accesses,
+    pub(super) accesses: Accesses,
     /// Operations of the run when it was written.
     pub written_at: usize,
     /// Length of the chain of dependences that ends in its value, and of the longest that reads it.

@@ -15,6 +15,7 @@
 
 mod counters;
 mod eval;
+mod indivisible;
 mod machine;
 mod memory;
 pub mod races;
@@ -29,6 +30,11 @@ use crate::lower::build_nests::build_nests;
 use crate::lower::{LowerOptions, lower, plan};
 use crate::reference::{Bindings, Realization};
 use crate::schedule::Schedule;
+
+/// Elements of one storage: each takes some hundred bytes here.
+pub const MOST_ELEMENTS: usize = 1 << 22;
+/// Ends the first line of the error about a storage of more than [`MOST_ELEMENTS`].
+pub const TOO_LARGE: &str = "more than checked memory holds";
 
 /// First coordinate and number of coordinates of an output, per dimension.
 pub type Domain = Vec<(i32, usize)>;

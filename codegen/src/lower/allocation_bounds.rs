@@ -3,11 +3,11 @@
 //! Storage covers the region at the store level, which contains every region produced inside, roundings included.
 //! Stack and register storage needs a constant size: the smallest upper bound that [`super::facts`] proves.
 
-use super::apply_schedule::{FuncPlan, illegal};
 use super::build_nests::{Nests, Storage};
+use super::plans::{FuncPlan, illegal};
 use crate::error::Error;
 use crate::expr::Expr;
-use crate::schedule::Memory;
+use crate::schedule::{Directive, Memory};
 
 /// Elements that a sink of one vector may keep in registers without being told to.
 const REGISTER_ELEMENTS: i64 = 64;
@@ -38,7 +38,7 @@ impl Nests<'_> {
                 (None, _, Some(n)) => Expr::from(n.clamp(0, i32::MAX as i64) as i32),
                 (None, m, None) => {
                     let rule = format!("the extent of {} has no constant bound", f.func.vars[d].0);
-                    return Err(illegal(&f.stages[0].id, format!("store_in({m:?})"), rule));
+                    return Err(illegal(&f.stages[0].id, Directive::StoreIn(m).to_string(), rule));
                 }
             };
             dims.push((i.min.clone(), extent));

@@ -9,10 +9,10 @@
 //! Works level by level from outside in, during the walk of [`super::build_nests`]: a level's lets come before
 //! everything that is stored or computed there, consumers first.
 
-use super::apply_schedule::{FuncPlan, Level, Stage, illegal};
 use super::build_nests::Nests;
 use super::intervals::{Interval, Intervals};
 use super::linear::{self, add, mul, offset};
+use super::plans::{Change, FuncPlan, Level, Stage, illegal};
 use super::rfactor::blocks;
 use super::substitute::{nodes, variables};
 use super::validate::{error, is_var};
@@ -70,6 +70,7 @@ impl Nests<'_> {
         };
         let names: Vec<Name> = f.func.vars.iter().map(|v| v.0.clone()).collect();
         for (i, v) in names.iter().enumerate() {
+            self.bound(func, level, i, &mut dims[i], &format!("{prefix}.{v}"))?;
             self.round(func, level, i, &mut dims[i], &format!("{prefix}.{v}"));
         }
         for (d, v) in dims.iter_mut().zip(names) {
@@ -90,11 +91,12 @@ impl Nests<'_> {
         if f.output.is_some() && !f.sink {
             dims = (0..dims.len()).map(|d| Some(self.domain(func, d))).collect();
         }
+        self.check_readers(func, level)?;
         for (stage, calls) in self.uses.get(func).cloned().unwrap_or_default() {
             if stage.func == *func || self.reads_output(func, &stage) {
                 continue;
             }
-            let scope = self.ranges(&stage, level, func)?;
+            let scope = self.ranges(&stage, level)?;
             let mut intervals = Intervals::new(self.plan, &scope);
             for args in &calls {
                 for (d, a) in args.iter().enumerate() {
@@ -158,21 +160,27 @@ impl Nests<'_> {
         error(&self.plan.pipeline, message)
     }
 
-    /// Intervals of the local variables of `stage`, a caller of `func`, while the loops around `level` are fixed.
-    pub fn ranges(
-        &mut self,
-        stage: &StageId,
-        level: &Level,
-        func: &Name,
-    ) -> Result<FxHashMap<Name, Interval>, Error> {
-        let plan = self.plan;
-        let s = &plan.funcs[&stage.func].stages[stage.stage];
-        let here = matches!(level, Level::At(l) if l.stage == *stage);
-        if !here && !self.is_inside(&stage.func, level) {
-            let id = StageId { func: func.clone(), stage: 0 };
-            let rule = format!("{} reads it outside that loop", stage_text(stage));
-            return Err(illegal(&id, format!("compute_at/store_at({})", level_text(level)), rule));
+    /// Everything that reads `func`, which is computed or stored at `level`, does so inside of it.
+    fn check_readers(&self, func: &Name, level: &Level) -> Result<(), Error> {
+        let inside = |s: &StageId| match level {
+            Level::At(l) if l.stage == *s => true,
+            level => self.is_inside(&s.func, level),
+        };
+        let readers = self.uses.get(func).into_iter().flatten().map(|u| &u.0);
+        let other = readers.filter(|s| s.func != *func && !self.reads_output(func, s));
+        let outside: Vec<String> = other.filter(|s| !inside(s)).map(stage_text).collect();
+        if outside.is_empty() {
+            return Ok(());
         }
+        let f = &self.plan.funcs[func];
+        let what = if *level == f.compute { "compute_at" } else { "store_at" };
+        let rule = format!("it is read outside that loop, by {}", outside.join(", "));
+        Err(illegal(&f.stages[0].id, format!("{what}({})", level_text(level)), rule))
+    }
+
+    /// Intervals of the local variables of `stage` while the loops around `level` are fixed.
+    pub fn ranges(&mut self, stage: &StageId, level: &Level) -> Result<FxHashMap<Name, Interval>, Error> {
+        let s = self.version_of(stage);
         self.ranges_inside(s, level)
     }
 
@@ -214,7 +222,7 @@ impl Nests<'_> {
         let mut at = &self.plan.funcs[func].compute;
         while let Level::At(l) = at {
             if l.stage == target.stage {
-                let dims = &self.plan.funcs[&l.stage.func].stages[l.stage.stage].dims;
+                let dims = &self.version_of(&l.stage).dims;
                 let depth = |v: &Name| dims.iter().position(|d| d.name == *v);
                 return depth(&l.var) <= depth(&target.var);
             }
@@ -245,8 +253,9 @@ impl Nests<'_> {
             }
             checks.extend(self.region_checks(&name, &halo)?);
         }
-        for (f, s) in plan.funcs.values().flat_map(|f| f.stages.iter().map(move |s| (f, s))) {
-            for t in s.splits.iter().filter(|t| t.factor.as_int().is_none()) {
+        let stages = plan.funcs.values().flat_map(|f| f.stages.iter().map(move |s| (f, s)));
+        for (f, s) in stages.flat_map(|(f, s)| s.versions().into_iter().map(move |s| (f, s))) {
+            for t in s.splits().filter(|t| t.factor.as_int().is_none()) {
                 let message = format!("{}: split factor of {} must be at least 1, it is", f.func.name, t.old);
                 checks.push(self.check(
                     &[Expr::from(1).le(&t.factor)],
@@ -268,7 +277,7 @@ impl Nests<'_> {
             if self.plan.funcs.contains_key(name) && !self.reads_output(name, &stage) {
                 continue;
             }
-            let scope = self.ranges(&stage, &Level::Root, name)?;
+            let scope = self.ranges(&stage, &Level::Root)?;
             let mut intervals = Intervals::new(self.plan, &scope);
             for args in &calls {
                 for (d, a) in args.iter().enumerate() {
@@ -324,7 +333,7 @@ impl Ranges<'_, '_, '_> {
     /// The interval of a local name, recorded in the scope; true if it is fixed.
     fn range(&mut self, name: &Name) -> Result<bool, Error> {
         let s = self.stage;
-        let (interval, fixed) = match s.splits.iter().find(|t| t.old == *name) {
+        let (interval, fixed) = match s.replaced(name) {
             None => {
                 let at = s.dims.iter().position(|d| d.name == *name);
                 match at.is_some_and(|i| i >= self.fixed_from) {
@@ -332,7 +341,7 @@ impl Ranges<'_, '_, '_> {
                     false => (self.bounds(name)?, false),
                 }
             }
-            Some(t) => {
+            Some(Change::Split(t)) => {
                 let outer_fixed = self.range(&t.outer)?;
                 let inner_fixed = self.range(&t.inner)?;
                 if outer_fixed && inner_fixed {
@@ -340,6 +349,14 @@ impl Ranges<'_, '_, '_> {
                 } else {
                     (self.composed(t.clone(), name, outer_fixed, inner_fixed)?, false)
                 }
+            }
+            Some(Change::Fuse(t)) => match self.range(&t.fused)? {
+                true => (Interval::point(&self.nests.local_expr(s, name)), true),
+                false => (self.bounds(name)?, false),
+            },
+            Some(Change::Rename { new, .. }) => {
+                let fixed = self.range(new)?;
+                (self.scope[new].clone(), fixed)
             }
         };
         self.scope.insert(name.clone(), interval);
@@ -349,7 +366,7 @@ impl Ranges<'_, '_, '_> {
     /// `outer * factor + min + inner`, at most the maximum of the split variable: what lies beyond is guarded.
     fn composed(
         &mut self,
-        t: super::apply_schedule::Split,
+        t: super::plans::Split,
         name: &Name,
         outer_fixed: bool,
         inner_fixed: bool,
@@ -414,17 +431,28 @@ impl Ranges<'_, '_, '_> {
             });
         }
         let zero = Expr::from(0);
-        for t in &s.splits {
-            if t.inner == *name {
-                return Ok(Interval { min: zero, max: offset(&t.factor, -1) });
+        match s.made(name) {
+            Some(Change::Split(t)) if t.inner == *name => {
+                Ok(Interval { min: zero, max: offset(&t.factor, -1) })
             }
-            if t.outer == *name {
+            Some(Change::Split(t)) => {
                 let old = self.bounds(&t.old)?;
-                return Ok(Interval { min: zero, max: offset(&blocks(&old.min, &old.max, &t.factor), -1) });
+                Ok(Interval { min: zero, max: offset(&blocks(&old.min, &old.max, &t.factor), -1) })
             }
+            Some(Change::Fuse(t)) => {
+                let (inner, outer) = (self.bounds(&t.inner)?, self.bounds(&t.outer)?);
+                Ok(Interval { min: zero, max: offset(&points(&inner, &outer), -1) })
+            }
+            Some(Change::Rename { old, .. }) => self.bounds(old),
+            None => unreachable!("bounds: {name} is no variable of {}", stage_text(&s.id)),
         }
-        unreachable!("bounds: {name} is no variable of {}", stage_text(&s.id))
     }
+}
+
+/// Number of points of two fused loops; 0 if either has none.
+pub fn points(inner: &Interval, outer: &Interval) -> Expr {
+    let zero = Expr::from(0);
+    mul(&linear::max(&inner.extent(), &zero), &linear::max(&outer.extent(), &zero))
 }
 
 /// Are the ends of dimension `var` made of let-bound numbers of blocks?
@@ -435,11 +463,14 @@ fn rounded(f: &FuncPlan, var: &Name) -> bool {
 
 /// The multiple to which RoundUp splits round the extent of `var`.
 pub fn round_up_unit(s: &Stage, var: &Name) -> Option<Expr> {
-    let t = s.splits.iter().find(|t| t.old == *var)?;
-    (t.tail == Tail::RoundUp).then(|| match round_up_unit(s, &t.outer) {
-        Some(u) => mul(&u, &t.factor),
-        None => t.factor.clone(),
-    })
+    match s.replaced(var)? {
+        Change::Split(t) if t.tail == Tail::RoundUp => Some(match round_up_unit(s, &t.outer) {
+            Some(u) => mul(&u, &t.factor),
+            None => t.factor.clone(),
+        }),
+        Change::Rename { new, .. } => round_up_unit(s, new),
+        _ => None,
+    }
 }
 
 /// `f` or `f.update(k)`.

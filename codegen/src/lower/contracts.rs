@@ -6,7 +6,7 @@
 //!
 //! Follows `apply_schedule`; changes nothing.
 
-use super::apply_schedule::{FuncPlan, Plan, Stage, illegal};
+use super::plans::{FuncPlan, Plan, Stage, illegal};
 use crate::error::Error;
 use crate::func::Layout;
 use crate::schedule::{ForKind, StageId};
@@ -40,7 +40,7 @@ fn strict(plan: &Plan, f: &FuncPlan) -> Result<(), Error> {
             return refuse(&s.id, "relaxed".into());
         }
         let lanes = s.dims.iter().find(|d| d.reduction && d.kind == ForKind::Vectorized);
-        if let Some(d) = lanes.filter(|_| s.ops.is_some() && floats(s)) {
+        if let Some(d) = lanes.filter(|_| s.reduction.is_some() && floats(s)) {
             return refuse(&s.id, format!("vectorize({})", d.name));
         }
     }

@@ -55,7 +55,13 @@ fn loaded(s: &Stmt) -> FxHashSet<Name> {
 fn without(s: &Stmt, dead: &FxHashSet<Name>) -> Stmt {
     match s {
         Stmt::Allocate { buffer, body, .. } if dead.contains(buffer) => without(body, dead),
-        Stmt::Store { buffer, .. } if dead.contains(buffer) => Stmt::Block(vec![]),
+        Stmt::Store { buffer, .. }
+        | Stmt::Accumulate { buffer, .. }
+        | Stmt::Prefetch { name: buffer, .. }
+            if dead.contains(buffer) =>
+        {
+            Stmt::Block(vec![])
+        }
         s => map_children(s, &mut Clone::clone, &mut |s| without(s, dead)),
     }
 }

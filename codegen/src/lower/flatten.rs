@@ -20,7 +20,7 @@
 
 use super::rewrite::{Memo, any, block, map_children, rewrite};
 use super::simplify::simplify_index;
-use crate::expr::{Expr, ExprKind, Name};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::func::{Constraint, Layout, Shape};
 use crate::schedule::Memory;
 use crate::stmt::{Stmt, Target};
@@ -39,6 +39,10 @@ pub struct Intermediate {
     pub memory: Memory,
     /// Circular storage per dimension: the coordinate modulo this.
     pub fold: Vec<Option<u32>>,
+    /// The storage has a multiple of this many coordinates, per dimension.
+    pub pad: Vec<Option<u32>>,
+    /// Dimensions, fastest first.
+    pub order: Vec<usize>,
     /// The storage starts as zeros.
     pub zeroed: bool,
 }
@@ -119,6 +123,7 @@ impl Flatten<'_> {
                 self.realize(func, region, body)
             }
             Stmt::Produce { body, .. } if !self.env.keep_produce => self.stmt(body),
+            Stmt::Prefetch { name, args } => self.prefetch(name, args),
             Stmt::Provide { func, args, values, to } => self.provide(func, args, values, to),
             s => {
                 // Expressions first: the two closures cannot share `self`.
@@ -140,25 +145,28 @@ impl Flatten<'_> {
             lets.push((name, e));
             var
         };
-        let mut dims = vec![];
+        let mut dims: Vec<Option<Dim>> = vec![None; region.len()];
         let mut pitch = Expr::int(Type::I64, 1);
-        for (d, (min, extent)) in region.iter().enumerate() {
-            let fold = store.fold.get(d).copied().flatten();
+        for (i, &d) in store.order.iter().enumerate() {
+            let (min, extent) = &region[d];
+            let (fold, pad) = (store.fold[d], store.pad[d].map(i64::from));
             let min = bind(format!("{func}.min.{d}"), simplify_index(&self.expr(min)));
-            dims.push(Dim { min: fold.is_none().then_some(min), fold, pitch: pitch.clone() });
+            dims[d] = Some(Dim { min: fold.is_none().then_some(min), fold, pitch: pitch.clone() });
             let extent = match fold {
                 Some(n) => Expr::int(Type::I64, n as i64),
                 None => self.expr(extent).cast(ScalarType::I64),
             };
+            let extent = pad.map_or(extent.clone(), |n| round_up(&extent, n));
+            let next = store.order.get(i + 1);
             // The first dimension of more than one element is the dense one.
-            pitch = if pitch.as_int() == Some(1) && d + 1 < region.len() {
-                bind(format!("{func}.pitch.{}", d + 1), first_pitch(&extent, store))
-            } else {
-                let total = simplify_index(&(pitch * extent));
-                let what = if d + 1 == region.len() { "size".into() } else { format!("pitch.{}", d + 1) };
-                bind(format!("{func}.{what}"), total)
+            let total = match next {
+                Some(_) if pitch.as_int() == Some(1) => first_pitch(&extent, store, pad),
+                _ => simplify_index(&(pitch * extent)),
             };
+            let what = next.map_or("size".to_string(), |d| format!("pitch.{d}"));
+            pitch = bind(format!("{func}.{what}"), total);
         }
+        let dims = dims.into_iter().flatten().collect();
         let outer = self.scope.insert(func.clone(), dims);
         self.memo.clear();
         let mut s = self.stmt(body);
@@ -184,7 +192,7 @@ impl Flatten<'_> {
         let mut values: Vec<Expr> = values.iter().map(|v| self.expr(v)).collect();
         let args: Vec<Expr> = args.iter().map(|a| self.expr(a)).collect();
         let external = match to {
-            Target::Intermediate if self.scope.contains_key(func) => None,
+            Target::Intermediate | Target::Atomic(_) if self.scope.contains_key(func) => None,
             _ => self.env.outputs.get(func),
         };
         let targets: Vec<(Name, Expr)> = (0..values.len())
@@ -193,6 +201,12 @@ impl Flatten<'_> {
                 None => (format!("{func}.{k}").into(), self.scoped_index(func, &args)),
             })
             .collect();
+        if let Target::Atomic(ops) = to {
+            let update = |(((buffer, index), value), op): (((Name, Expr), Expr), &BinaryOp)| {
+                Stmt::Accumulate { buffer, op: *op, index, value, predicate: None }
+            };
+            return block(targets.into_iter().zip(values).zip(ops).map(update).collect());
+        }
         let alias = external.and_then(|x| self.env.inputs.get(x.alias.as_ref()?));
         let mut lets = vec![];
         if (1..values.len())
@@ -213,6 +227,29 @@ impl Flatten<'_> {
             value,
             body: Box::new(body),
         })
+    }
+
+    /// One prefetch per flat buffer. Its index counts bytes: the element types of the buffers are not known behind it.
+    fn prefetch(&mut self, name: &Name, args: &[Expr]) -> Stmt {
+        let args: Vec<Expr> = args.iter().map(|a| self.expr(a)).collect();
+        let places: Vec<(Name, Expr, ScalarType)> = if self.scope.contains_key(name) {
+            let index = self.scoped_index(name, &args);
+            let types = self.env.funcs[name].types.iter().enumerate();
+            types.map(|(k, &ty)| (format!("{name}.{k}").into(), index.clone(), ty)).collect()
+        } else {
+            let external = self.env.outputs.get(name).or_else(|| self.env.inputs.get(name));
+            let flat = |x: &External| match x.layout {
+                Layout::Planar | Layout::Strided => x.types.len(),
+                Layout::Record(_) => 1,
+            };
+            let place = |x: &External, k| (x.flat(k), external_index(name, x, &args, k), x.types[k]);
+            external.map_or(vec![], |x| (0..flat(x)).map(|k| place(x, k)).collect())
+        };
+        let one = |(name, index, ty): (Name, Expr, ScalarType)| Stmt::Prefetch {
+            name,
+            args: vec![simplify_index(&(index * ty.bytes() as i64))],
+        };
+        block(places.into_iter().map(one).collect())
     }
 
     fn expr(&mut self, e: &Expr) -> Expr {
@@ -269,18 +306,27 @@ fn clobbers((buffer, index): &(Name, Expr), alias: Option<Name>, value: &Expr) -
 
 /// `extent` elements rounded up to [`PITCH`], and on the heap away from multiples of 4096 bytes; 1 if there is one element: then
 /// the next dimension takes its place.
-fn first_pitch(extent: &Expr, store: &Intermediate) -> Expr {
+fn first_pitch(extent: &Expr, store: &Intermediate, pad: Option<i64>) -> Expr {
     if simplify_index(extent).as_int() == Some(1) {
         return Expr::int(Type::I64, 1);
     }
-    let rounded = simplify_index(&((extent.clone() + (PITCH - 1)) / PITCH * PITCH));
+    let rounded = round_up(extent, pad.map_or(PITCH, |n| PITCH / gcd(PITCH, n) * n));
     let page = 4096 / store.types.iter().map(|t| t.bytes()).max().unwrap_or(1) as i64;
-    if store.memory != Memory::Heap {
+    if store.memory != Memory::Heap || pad.is_some() {
         return rounded;
     }
     let conflict = (&rounded % page).eq_(Expr::int(Type::I64, 0));
     let skew = Expr::select(conflict, Expr::int(Type::I64, PITCH), Expr::int(Type::I64, 0));
     simplify_index(&(rounded + skew))
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The next multiple of `n`.
+fn round_up(extent: &Expr, n: i64) -> Expr {
+    simplify_index(&((extent.clone() + (n - 1)) / n * n))
 }
 
 /// Index of tuple element `k` of an input or output.

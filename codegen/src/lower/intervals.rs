@@ -4,8 +4,8 @@
 //! `x + r - x` is as exact as `r`. Ends are exact for affine, min, max, div and mod by constants, and a superset
 //! elsewhere (a select is the union of its arms).
 
-use super::apply_schedule::Plan;
 use super::linear::{self, Linear, add, offset};
+use super::plans::Plan;
 use super::rewrite::substitute;
 use super::substitute::nodes;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};

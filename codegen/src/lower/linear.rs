@@ -149,6 +149,15 @@ pub fn div(a: &Expr, b: &Expr) -> Expr {
     quotient.to_expr()
 }
 
+/// `a mod b`, tidy; `b >= 1`.
+pub fn modulo(a: &Expr, b: &Expr) -> Expr {
+    match (a.as_int(), b.as_int()) {
+        (_, Some(1)) => Expr::int(a.ty(), 0),
+        (Some(a), Some(n)) if n > 0 => Expr::int(b.ty(), a.rem_euclid(n)),
+        _ => a.modulo(b),
+    }
+}
+
 /// `min(a, b)`, decided where the difference to an arm is constant.
 pub fn min(a: &Expr, b: &Expr) -> Expr {
     extremum(BinaryOp::Min, a, b)

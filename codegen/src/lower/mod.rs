@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Pipeline + Schedule
-//!   validate, inline, apply_schedule (rfactor)         what is computed, and the loops of each stage
+//!   validate, wrappers, inline, apply_schedule (rfactor)         what is computed, and the loops of each stage
 //!   build_nests (bounds_inference, sliding_window,      Realize / Produce / Provide / Call
 //!     storage_folding, allocation_bounds, sinks)
 //!   simplify, flatten, unroll, vectorize, simplify,     Allocate / Store / Load, vectors
@@ -15,6 +15,8 @@
 pub mod algebra;
 pub mod allocation_bounds;
 pub mod apply_schedule;
+pub mod associative;
+pub mod bound;
 pub mod bounds_inference;
 pub mod bounds_query;
 pub mod build_nests;
@@ -27,6 +29,8 @@ pub mod inline;
 pub mod intervals;
 pub mod linear;
 pub mod partition;
+pub mod plans;
+pub mod prefetch;
 pub mod realization_order;
 pub mod rewrite;
 pub mod rfactor;
@@ -39,6 +43,7 @@ pub mod unroll;
 pub mod validate;
 pub mod vectorize;
 pub mod verify;
+pub mod wrappers;
 
 #[cfg(test)]
 mod flat_tests;
@@ -51,9 +56,9 @@ use crate::func::{Layout, Pipeline, extent_param, min_param, step_param, stride_
 use crate::schedule::Schedule;
 use crate::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
 use crate::types::ScalarType;
-use apply_schedule::Plan;
 use build_nests::Built;
 use flatten::{External, FlattenEnv, Intermediate};
+use plans::Plan;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -129,6 +134,7 @@ pub fn lower_timed(
 /// The passes over definitions: what is computed, and the loops of each stage.
 pub fn plan(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
     validate::validate(p)?;
+    let p = &wrappers::wrappers(p, schedule)?;
     let order = realization_order::realization_order(p)?;
     let mut gone = FxHashSet::default();
     for name in &order {
@@ -138,7 +144,8 @@ pub fn plan(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
     }
     let inlined = inline::inline(p, &order, &|n| gone.contains(n));
     // Funcs that no output needs are not computed; directives about them have no effect.
-    let absent = |n: &Name| p.funcs.contains_key(n) && !inlined.funcs.contains_key(n);
+    let absent =
+        |n: &Name| p.inputs.contains_key(n) || p.funcs.contains_key(n) && !inlined.funcs.contains_key(n);
     let plan = apply_schedule::apply_schedule(&inlined, schedule, &absent)?;
     contracts::contracts(&plan)?;
     Ok(plan)
@@ -164,8 +171,14 @@ fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> 
         let name = &f.func.name;
         let types = f.func.types();
         if let Some(s) = storage.get(name) {
-            let intermediate =
-                Intermediate { types: types.clone(), memory: s.memory, fold: f.fold.clone(), zeroed: false };
+            let intermediate = Intermediate {
+                types: types.clone(),
+                memory: s.memory,
+                fold: f.fold.clone(),
+                pad: f.pad.clone(),
+                order: f.storage_order.clone(),
+                zeroed: false,
+            };
             env.funcs.insert(name.clone(), intermediate);
         }
         if let Some(o) = &f.output {
@@ -181,9 +194,8 @@ fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> 
 
 /// Flat output buffers that start and go on anywhere.
 fn unaligned(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> FxHashSet<Name> {
-    let strided =
-        |f: &&apply_schedule::FuncPlan| f.output.as_ref().is_some_and(|o| o.layout == Layout::Strided);
-    let planes = |f: &apply_schedule::FuncPlan| {
+    let strided = |f: &&plans::FuncPlan| f.output.as_ref().is_some_and(|o| o.layout == Layout::Strided);
+    let planes = |f: &plans::FuncPlan| {
         let types = f.func.types();
         let x = External::new(output_buffer(&f.func.name, storage), &types, Layout::Strided);
         (0..types.len()).map(move |k| x.flat(k)).collect::<Vec<_>>()

@@ -139,6 +139,16 @@ pub fn map_children(s: &Stmt, f: &mut impl FnMut(&Expr) -> Expr, g: &mut impl Fn
             aligned: *aligned,
             non_temporal: *non_temporal,
         },
+        Stmt::Prefetch { name, args } => {
+            Stmt::Prefetch { name: name.clone(), args: args.iter().map(f).collect() }
+        }
+        Stmt::Accumulate { buffer, op, index, value, predicate } => Stmt::Accumulate {
+            buffer: buffer.clone(),
+            op: *op,
+            index: f(index),
+            value: f(value),
+            predicate: predicate.as_ref().map(f),
+        },
     }
 }
 
@@ -158,7 +168,11 @@ pub fn visit_stmts<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Stmt)) {
                 visit_stmts(o, f);
             }
         }
-        Stmt::Assert { .. } | Stmt::Provide { .. } | Stmt::Store { .. } => {}
+        Stmt::Assert { .. }
+        | Stmt::Provide { .. }
+        | Stmt::Store { .. }
+        | Stmt::Accumulate { .. }
+        | Stmt::Prefetch { .. } => {}
     }
 }
 
@@ -181,8 +195,9 @@ pub fn own_exprs<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Expr)) {
             f(b);
         }),
         Stmt::Provide { args, values, .. } => args.iter().chain(values).for_each(f),
+        Stmt::Prefetch { args, .. } => args.iter().for_each(f),
         Stmt::Allocate { extent, .. } => f(extent),
-        Stmt::Store { index, value, predicate, .. } => {
+        Stmt::Store { index, value, predicate, .. } | Stmt::Accumulate { index, value, predicate, .. } => {
             f(index);
             f(value);
             predicate.iter().for_each(f);

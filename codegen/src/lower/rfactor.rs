@@ -6,90 +6,42 @@
 //! into(a, v)  = into(a, v) op e(r, v)        over r
 //! f(x)        = f(x) op into(x, k)           over k
 //! ```
+//! An argmin or argmax is associative, but of equal candidates the first counts: it keeps the outermost loops.
 //! The intermediate keeps the splits of its reduction variables, with `v` in the place of `k`, so that tails are
 //! guarded where they are known. Kinds of loops given before stay with the iterations they were given to: those of
 //! reduction variables go to the intermediate (a kept one to `v`), those of pure variables stay here.
 
-use super::apply_schedule::{Bounded, Dim, FuncPlan, Level, Split, Stage, illegal, origin, pure_stage};
+use super::apply_schedule::pure_stage;
+use super::associative::{Reduction, redirect};
+use super::bounds_inference::points;
+use super::intervals::Interval;
 use super::linear;
-use super::substitute::{Substitution, nodes};
+use super::plans::{Bounded, Change, Dim, FuncPlan, Stage, illegal};
+use super::substitute::Substitution;
 use super::validate::is_var;
 use crate::error::Error;
-use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::expr::{Expr, Name};
 use crate::func::{Func, Var};
 use crate::schedule::{ForKind, StageId};
-use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 
-/// The operator per tuple element, if `f(args) = values` has the form `f(args) op e` with `e` free of `f`, in
-/// either operand order, and `op` is associative and commutative with an identity.
-pub fn associative_ops(f: &Name, args: &[Expr], values: &[Expr]) -> Option<Vec<BinaryOp>> {
-    values.iter().enumerate().map(|(k, v)| split_op(f, args, k, v).map(|x| x.0)).collect()
-}
-
-/// `(op, e)` of tuple element `k`.
-fn split_op(f: &Name, args: &[Expr], k: usize, v: &Expr) -> Option<(BinaryOp, Expr)> {
-    use BinaryOp::*;
-    let ExprKind::Binary(op, a, b) = v.kind() else { return None };
-    let bitwise = matches!(op, And | Or) && !v.ty().scalar.is_float();
-    if !matches!(op, Add | Mul | Min | Max) && !bitwise {
-        return None;
-    }
-    let is_self = |e: &Expr| match e.kind() {
-        ExprKind::Call { name, args: at, value } => name == f && at == args && *value == k,
-        _ => false,
-    };
-    let calls_f =
-        |e: &Expr| nodes([e]).iter().any(|n| matches!(n.kind(), ExprKind::Call { name, .. } if name == f));
-    // The running value may sit anywhere in a chain of one operator: (f + a) + b is f + (a + b) only with
-    // reassociation, so only the two operands of the root count.
-    match (is_self(a), is_self(b)) {
-        (true, false) if !calls_f(b) => Some((*op, b.clone())),
-        (false, true) if !calls_f(a) => Some((*op, a.clone())),
-        _ => None,
-    }
-}
-
-/// `e` with `op identity = e`.
-pub fn identity(op: BinaryOp, ty: ScalarType) -> Expr {
-    let (min, max) = range(ty);
-    match op {
-        BinaryOp::Add | BinaryOp::Or => Expr::constant(ty, 0.0),
-        BinaryOp::Mul => Expr::constant(ty, 1.0),
-        BinaryOp::And => Expr::int(ty, -1),
-        BinaryOp::Min if ty.is_float() => Expr::float(ty, f64::INFINITY),
-        BinaryOp::Max if ty.is_float() => Expr::float(ty, f64::NEG_INFINITY),
-        BinaryOp::Min => Expr::int(ty, max),
-        BinaryOp::Max => Expr::int(ty, min),
-        _ => unreachable!("identity: {op:?} is not an associative operator"),
-    }
-}
-
-/// Smallest and largest value, as the bits an integer constant keeps.
-fn range(ty: ScalarType) -> (i64, i64) {
-    let bits = 8 * ty.bytes() as u32;
-    match (ty, bits) {
-        (ScalarType::Bool, _) => (0, 1),
-        (t, 64) if t.is_signed() => (i64::MIN, i64::MAX),
-        (_, 64) => (0, -1),
-        (t, b) if t.is_signed() => (-(1 << (b - 1)), (1 << (b - 1)) - 1),
-        (_, b) => (0, (1 << b) - 1),
-    }
-}
-
 /// Factors stage `k` of `plan`; the stage then reduces over the kept variables. Returns the intermediate.
-pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name) -> Result<FuncPlan, Error> {
+pub fn rfactor(
+    plan: &mut FuncPlan,
+    k: usize,
+    keep: &[(Name, Name)],
+    into: &Name,
+    text: &str,
+) -> Result<FuncPlan, Error> {
     let stage = &plan.stages[k];
-    let text = format!(
-        "rfactor({}, {into})",
-        keep.iter().map(|(r, v)| format!("{r} -> {v}")).collect::<Vec<_>>().join(", ")
-    );
-    let fail = |rule: String| Err(illegal(&stage.id, text.clone(), rule));
-    let Some(ops) = &stage.ops else {
-        return fail(
-            "the update is not an associative reduction (f(a) = f(a) op e, op in + * min max and or)".into(),
-        );
+    let fail = |rule: String| Err(illegal(&stage.id, text, rule));
+    let Some(reduction) = &stage.reduction else {
+        let forms = "f(a) = f(a) op e, op in + * min max & | ^, or an argmin or argmax";
+        return fail(format!("the update is not an associative reduction ({forms})"));
     };
+    if !stage.special.is_empty() {
+        return fail("the update has special versions: factor first".into());
+    }
     if keep.is_empty() {
         return fail("keeps no variable".into());
     }
@@ -98,37 +50,53 @@ pub fn rfactor(plan: &mut FuncPlan, k: usize, keep: &[(Name, Name)], into: &Name
             return fail(format!("{r} is not a reduction loop of this update"));
         }
         if keep[..i].iter().any(|(q, w)| q == r || w == v) || plan.func.vars.iter().any(|w| w.0 == *v) {
-            return fail(format!("{r} -> {v} repeats a variable"));
+            return fail(format!("{r} as {v} repeats a variable"));
         }
-        let clash = stage.dims.iter().any(|d| d.name == *v && d.name != *r)
-            || stage.splits.iter().any(|s| s.old == *v);
+        let clash = stage.dims.iter().any(|d| d.name == *v && d.name != *r) || stage.replaced(v).is_some();
         if clash || stage.rvars.iter().any(|b| b.name == *v && b.name != *r) {
             return fail(format!("{v} already names a variable of this update"));
         }
     }
+    if !reduction.commutes() && !outermost(stage, keep) {
+        return fail("an argmin or argmax must keep the outermost reduction loops, innermost first".into());
+    }
     let kept: Vec<Bounded> =
         keep.iter().map(|(r, _)| bounds_of(stage, r)).collect::<Option<_>>().ok_or_else(|| {
-            illegal(&stage.id, text.clone(), "the bounds of a kept variable depend on a reduction variable")
+            illegal(&stage.id, text, "the bounds of a kept variable depend on a reduction variable")
         })?;
-    let partial = intermediate(plan, k, ops, keep, into)?;
-    plan.stages[k] = merge(plan, k, ops, kept, into);
+    let partial = intermediate(plan, k, reduction, keep, into);
+    plan.stages[k] = merge(plan, k, reduction, kept, into);
     Ok(partial)
+}
+
+/// Are the kept loops all reduction loops from some place outwards, in this order? Then the parts follow each other in
+/// the order of the whole.
+fn outermost(s: &Stage, keep: &[(Name, Name)]) -> bool {
+    let loops: Vec<&Name> = s.dims.iter().filter(|d| d.reduction).map(|d| &d.name).collect();
+    loops.ends_with(&keep.iter().map(|(r, _)| r).collect::<Vec<_>>())
 }
 
 /// Bounds of a reduction loop in terms of pure variables and parameters.
 fn bounds_of(s: &Stage, name: &Name) -> Option<Bounded> {
     let bounded = |min: Expr, max: Expr| Some(Bounded { name: name.clone(), min, max });
     let zero = Expr::from(0);
-    for t in &s.splits {
-        if t.inner == *name {
-            return bounded(zero, linear::offset(&t.factor, -1));
-        }
-        if t.outer == *name {
+    let interval = |b: &Bounded| Interval { min: b.min.clone(), max: b.max.clone() };
+    match s.made(name) {
+        Some(Change::Split(t)) if t.inner == *name => bounded(zero, linear::offset(&t.factor, -1)),
+        Some(Change::Split(t)) => {
             let old = bounds_of(s, &t.old)?;
-            return bounded(zero, linear::offset(&blocks(&old.min, &old.max, &t.factor), -1));
+            bounded(zero, linear::offset(&blocks(&old.min, &old.max, &t.factor), -1))
         }
+        Some(Change::Fuse(t)) => {
+            let (inner, outer) = (bounds_of(s, &t.inner)?, bounds_of(s, &t.outer)?);
+            bounded(zero, linear::offset(&points(&interval(&inner), &interval(&outer)), -1))
+        }
+        Some(Change::Rename { old, .. }) => {
+            let old = bounds_of(s, old)?;
+            bounded(old.min, old.max)
+        }
+        None => s.rvars.iter().find(|r| r.name == *name).cloned(),
     }
-    s.rvars.iter().find(|r| r.name == *name).cloned()
 }
 
 /// Number of blocks of `factor` that cover `[min, max]`: `ceil((max - min + 1) / factor)`.
@@ -141,15 +109,14 @@ pub fn blocks(min: &Expr, max: &Expr, factor: &Expr) -> Expr {
 fn intermediate(
     plan: &FuncPlan,
     k: usize,
-    ops: &[BinaryOp],
+    reduction: &Reduction,
     keep: &[(Name, Name)],
     into: &Name,
-) -> Result<FuncPlan, Error> {
+) -> FuncPlan {
     let stage = &plan.stages[k];
     let f = &plan.func;
     let vars: Vec<Var> = f.vars.iter().cloned().chain(keep.iter().map(|(_, v)| Var(v.clone()))).collect();
-    let init = ops.iter().zip(f.types()).map(|(op, ty)| identity(*op, ty)).collect();
-    let func = Func::new(into.clone(), &vars, init);
+    let func = Func::new(into.clone(), &vars, reduction.identity(&f.types()));
 
     let rename: FxHashMap<Name, Name> = keep.iter().cloned().collect();
     let new_name = |n: &Name| rename.get(n).unwrap_or(n).clone();
@@ -161,30 +128,35 @@ fn intermediate(
         .map(|a| subst.apply(a))
         .chain(keep.iter().map(|(_, v)| Expr::var(v.clone())))
         .collect();
-    let mut values = vec![];
-    for (i, v) in stage.values.iter().enumerate() {
-        let Some((op, e)) = split_op(&f.name, &stage.args, i, v) else {
-            return Err(illegal(&stage.id, format!("rfactor into {into}"), "the update is not associative"));
-        };
-        let running = Expr::call(into.clone(), v.ty().scalar, args.clone(), i);
-        values.push(Expr::binary(op, running, subst.apply(&e)));
-    }
+    let at: Vec<Expr> =
+        stage.args.iter().cloned().chain(keep.iter().map(|(_, v)| Expr::var(v.clone()))).collect();
+    let partial = |v: &Expr| redirect(v, &f.name, &stage.args, into, &at);
+    let values = stage.values.iter().map(|v| subst.apply(&partial(v))).collect();
+    // Changes of pure variables of the original belong to its loops, not to those of the intermediate.
+    let pure_change = |c: &Change| {
+        let from = stage.origins(c.before()[0]);
+        f.vars.iter().any(|v| from.contains(&v.0))
+    };
     let mut update = Stage {
         id: StageId { func: into.clone(), stage: 1 },
         args,
         values,
         predicate: stage.predicate.as_ref().map(|e| subst.apply(e)),
         rvars: stage.rvars.iter().filter(|r| !rename.contains_key(&r.name)).cloned().collect(),
-        splits: stage.splits.clone(),
+        changes: stage.changes.iter().filter(|c| !pure_change(c)).map(|c| c.renamed(&new_name)).collect(),
         dims: stage.dims.iter().filter(|d| d.reduction && !rename.contains_key(&d.name)).cloned().collect(),
         skips: vec![],
         relaxed: stage.relaxed,
         coords: stage.coords.iter().map(new_name).collect(),
-        ops: Some(ops.to_vec()),
+        reduction: Some(reduction.clone()),
+        partition: vec![],
+        prefetches: vec![],
+        special: vec![],
+        version: 0,
+        reordered: None,
+        atomic: false,
+        with: None,
     };
-    for t in &mut update.splits {
-        (t.old, t.outer, t.inner) = (new_name(&t.old), new_name(&t.outer), new_name(&t.inner));
-    }
     let kind_of = |v: &Name| {
         let kept = keep.iter().find(|k| k.1 == *v).and_then(|k| stage.dims.iter().find(|d| d.name == k.0));
         kept.map_or(ForKind::Serial, |d| d.kind)
@@ -194,57 +166,48 @@ fn intermediate(
             update.dims.push(Dim { name: v.0.clone(), kind: kind_of(&v.0), reduction: false });
         }
     }
-    // Splits of pure variables of the original belong to its loops, not to those of the intermediate.
-    let pure_split = |old: &Name| f.vars.iter().any(|v| origin(stage, old) == v.0);
-    update.splits.retain(|t| !pure_split(&t.old));
-    let n = vars.len();
-    Ok(FuncPlan {
-        stages: vec![pure_stage(&func), update],
-        func,
-        compute: Level::Root,
-        store: Level::Root,
-        fold: vec![None; n],
-        align: vec![None; n],
-        memory: None,
-        output: None,
-        sink: false,
-        non_temporal: None,
-        in_place_of: None,
-        partial_of: Some(f.name.clone()),
-    })
+    let stages = vec![pure_stage(&func), update];
+    FuncPlan { partial_of: Some(f.name.clone()), ..FuncPlan::new(func, stages) }
 }
 
 /// `f(x) = f(x) op into(x, k)` over the kept variables.
-fn merge(plan: &FuncPlan, k: usize, ops: &[BinaryOp], kept: Vec<Bounded>, into: &Name) -> Stage {
+fn merge(plan: &FuncPlan, k: usize, reduction: &Reduction, kept: Vec<Bounded>, into: &Name) -> Stage {
     let f = &plan.func;
     let old = &plan.stages[k];
     let args: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
     let at: Vec<Expr> = args.iter().cloned().chain(kept.iter().map(|r| Expr::var(r.name.clone()))).collect();
-    let value = |(i, (op, ty)): (usize, (&BinaryOp, ScalarType))| {
-        let partial = Expr::call(into.clone(), ty, at.clone(), i);
-        Expr::binary(*op, Expr::call(f.name.clone(), ty, args.clone(), i), partial)
+    let types = f.types();
+    let tuple = |name: &Name, at: &[Expr]| -> Vec<Expr> {
+        types.iter().enumerate().map(|(i, &ty)| Expr::call(name.clone(), ty, at.to_vec(), i)).collect()
     };
     let rdim = |r: &Bounded| Dim { name: r.name.clone(), kind: ForKind::Serial, reduction: true };
-    let pure_origin = |n: &Name| f.vars.iter().any(|v| origin(old, n) == v.0);
+    let pure_origin = |c: &&Change| f.vars.iter().any(|v| old.origins(c.before()[0]).contains(&v.0));
     let mut pure: Vec<Dim> = old.dims.iter().filter(|d| !d.reduction).cloned().collect();
-    let splits: Vec<Split> = old.splits.iter().filter(|t| pure_origin(&t.old)).cloned().collect();
+    let changes: Vec<Change> = old.changes.iter().filter(pure_origin).cloned().collect();
     for v in &f.vars {
         // A coordinate that the update computed is a loop now.
-        if !pure.iter().any(|d| d.name == v.0) && !splits.iter().any(|t| t.old == v.0) {
+        if !pure.iter().any(|d| d.name == v.0) && !changes.iter().any(|c| c.before().contains(&&v.0)) {
             pure.push(Dim { name: v.0.clone(), kind: ForKind::Serial, reduction: false });
         }
     }
     Stage {
         id: old.id.clone(),
-        values: ops.iter().zip(f.types()).enumerate().map(value).collect(),
+        values: reduction.combine(&tuple(&f.name, &args), &tuple(into, &at)),
         args,
         predicate: None,
         dims: kept.iter().map(rdim).chain(pure).collect(),
         coords: kept.iter().map(|r| r.name.clone()).collect(),
         rvars: kept,
-        splits,
+        changes,
         skips: vec![],
         relaxed: old.relaxed,
-        ops: Some(ops.to_vec()),
+        reduction: Some(reduction.clone()),
+        partition: vec![],
+        prefetches: vec![],
+        special: vec![],
+        version: 0,
+        reordered: None,
+        atomic: false,
+        with: None,
     }
 }

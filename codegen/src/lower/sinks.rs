@@ -4,11 +4,11 @@
 //! the domain goes to the output buffer once, from the iteration whose own tile holds it: for a sink, the interval of the
 //! consumer's coordinates at the store level.
 
-use super::apply_schedule::{FuncPlan, Level, Stage, illegal};
 use super::bounds_inference::{level_text, stage_text};
 use super::build_nests::Nests;
 use super::intervals::Interval;
 use super::linear::{self, offset};
+use super::plans::{FuncPlan, Level, Stage, illegal};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::schedule::{ForKind, StageId, Tail};
@@ -83,7 +83,13 @@ impl Nests<'_> {
                     f.func.name
                 ));
             }
-            if stage.splits.iter().any(|t| t.tail == Tail::RoundUp)
+            if stage.splits().any(|t| t.tail == Tail::ShiftInwards) {
+                return fail(format!(
+                    "S2: ShiftInwards makes {} visit some points twice",
+                    stage_text(&stage.id)
+                ));
+            }
+            if stage.splits().any(|t| t.tail == Tail::RoundUp)
                 || stage.id.stage == 0 && consumer.align.iter().any(Option::is_some)
             {
                 return fail(format!(
@@ -119,7 +125,7 @@ impl Nests<'_> {
         let own = match (&f.compute, f.sink) {
             (Level::At(l), true) => {
                 let consumer = &self.plan.funcs[&l.stage.func].stages[l.stage.stage];
-                let ranges = self.ranges(&l.stage, &f.store, name)?;
+                let ranges = self.ranges(&l.stage, &f.store)?;
                 consumer.coords.iter().map(|c| ranges[c].clone()).collect()
             }
             _ if f.output.is_some() && self.has_storage(f)? => {
@@ -201,7 +207,7 @@ impl Nests<'_> {
             let Level::At(l) = &f.compute else { continue };
             let name = &f.func.name;
             let consumer = &plan.funcs[&l.stage.func].stages[l.stage.stage];
-            let ranges = self.ranges(&l.stage, &Level::Root, name)?;
+            let ranges = self.ranges(&l.stage, &Level::Root)?;
             for (d, c) in consumer.coords.iter().enumerate() {
                 let (i, domain) = (&ranges[c], self.domain(name, d));
                 let equal = |a: &Expr, b: &Expr| [linear::le(a, b), linear::le(b, a)];
@@ -247,7 +253,9 @@ impl Nests<'_> {
             if o.layout != i.layout || o.halo != i.halo || types != i.types || own.len() != i.dims {
                 return fail("A3: layout, halo, types or dimensions differ".into());
             }
-            if self.storage.contains_key(&f.func.name) && !self.once.contains(&f.func.name) {
+            let shifted =
+                f.stages[0].versions().iter().any(|s| s.splits().any(|t| t.tail == Tail::ShiftInwards));
+            if shifted || self.storage.contains_key(&f.func.name) && !self.once.contains(&f.func.name) {
                 return fail("A2: some points are computed more than once".into());
             }
         }

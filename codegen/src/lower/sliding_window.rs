@@ -5,11 +5,11 @@
 //! `select(first iteration, min, previous max + 1)`. Needs the region (bounds inference), precedes the sizing of
 //! storage, which is that of the whole loop.
 
-use super::apply_schedule::{FuncPlan, Level, illegal};
 use super::bounds_inference::round_up_unit;
 use super::build_nests::{Around, Nests};
 use super::intervals::Interval;
 use super::linear::{max, offset};
+use super::plans::{FuncPlan, Level, illegal};
 use super::rewrite::substitute;
 use super::substitute::variables;
 use crate::error::Error;

@@ -94,7 +94,13 @@ impl Verifier {
                 self.scalar(extent, &[ScalarType::I64], "a size")?;
                 self.stmt(body)
             }
-            Stmt::Store { buffer, index, value, predicate, .. } => {
+            Stmt::Prefetch { name, args } => {
+                require(!flat || args.len() == 1, || format!("prefetch of {name} is not flat"))?;
+                let ty = if flat { ScalarType::I64 } else { ScalarType::I32 };
+                args.iter().try_for_each(|a| self.scalar(a, &[ty], "a prefetched place"))
+            }
+            Stmt::Store { buffer, index, value, predicate, .. }
+            | Stmt::Accumulate { buffer, index, value, predicate, .. } => {
                 require(flat, || format!("store to {buffer} before flattening"))?;
                 let own = [index, value];
                 own.into_iter().chain(predicate).try_for_each(|e| self.expr(e))?;
@@ -169,7 +175,7 @@ impl Verifier {
             ExprKind::Broadcast(a) => ok(a.ty() == Type::of(ty.scalar) && ty.lanes > 1),
             ExprKind::VectorReduce(op, a) => {
                 use BinaryOp::*;
-                ok(matches!(op, Add | Mul | Min | Max | And | Or) && ty == Type::of(a.ty().scalar))
+                ok(matches!(op, Add | Mul | Min | Max | And | Or | Xor) && ty == Type::of(a.ty().scalar))
             }
             ExprKind::Load { buffer, index, predicate } => {
                 require(self.level > Level::Multi, || format!("load of {buffer} before flattening"))?;

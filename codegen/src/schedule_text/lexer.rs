@@ -15,9 +15,9 @@ pub enum Token {
 }
 
 /// Symbols, longest first.
-const SYMBOLS: [&str; 25] = [
+const SYMBOLS: [&str; 27] = [
     "||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "(", ")", ",", ":", "<", ">", "+", "-", "*", "/", "%",
-    "|", "^", "&", "!", ".", ";",
+    "|", "^", "&", "!", ".", ";", "{", "}",
 ];
 
 /// A text with one token of look-ahead.
@@ -107,6 +107,17 @@ impl<'a> Lexer<'a> {
             }
             _ => Err(format!("expected a number, not {}", self.describe())),
         }
+    }
+
+    /// Reads an i32.
+    pub fn signed(&mut self) -> Result<i32, String> {
+        let negative = self.accept("-");
+        let Token::Int(v) = self.token else {
+            return Err(format!("expected a number, not {}", self.describe()));
+        };
+        let v = i32::try_from(if negative { -v } else { v }).map_err(|_| "not an i32".to_string())?;
+        self.advance();
+        Ok(v)
     }
 
     /// The next token for a message.

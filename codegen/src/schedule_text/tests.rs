@@ -61,9 +61,29 @@ fn level() -> impl Strategy<Value = LoopLevel> {
 }
 
 fn directive() -> impl Strategy<Value = Directive> {
+    plain_directive().prop_recursive(2, 8, 3, |inner| {
+        let special = (condition_of_parameters(), prop::collection::vec(inner.clone(), 0..3))
+            .prop_map(|(cond, directives)| Directive::Specialize { cond, directives });
+        prop_oneof![9 => inner, 1 => special]
+    })
+}
+
+fn condition_of_parameters() -> impl Strategy<Value = Expr> {
+    use BinaryOp::*;
+    let op = prop::sample::select(vec![Eq, Ne, Lt, Le, Gt, Ge]);
+    (op, integer(false), integer(false)).prop_map(|(op, a, b)| Expr::binary(op, a, b))
+}
+
+fn plain_directive() -> impl Strategy<Value = Directive> {
     use Directive::*;
     let n = || name().prop_map(Name::from);
-    let tail = prop::sample::select(vec![Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp]);
+    let tail = prop::sample::select(vec![
+        Tail::Auto,
+        Tail::GuardWithIf,
+        Tail::Predicate,
+        Tail::RoundUp,
+        Tail::ShiftInwards,
+    ]);
     let kind = prop::sample::select(vec![
         ForKind::Serial,
         ForKind::Parallel,
@@ -78,15 +98,38 @@ fn directive() -> impl Strategy<Value = Directive> {
             factor,
             tail
         }),
+        (n(), n(), n()).prop_map(|(inner, outer, fused)| Fuse { inner, outer, fused }),
+        (n(), n()).prop_map(|(old, new)| Rename { old, new }),
         prop::collection::vec(n(), 0..4).prop_map(Reorder),
         (n(), kind).prop_map(|(var, kind)| Kind { var, kind }),
         (prop::collection::vec((n(), n()), 0..3), n()).prop_map(|(keep, into)| Rfactor { keep, into }),
         (n(), condition()).prop_map(|(var, cond)| SkipUnless { var, cond }),
-        prop::sample::select(vec![Relaxed, Inline, ComputeRoot, Sink]),
+        prop::sample::select(vec![Atomic, Relaxed, Inline, ComputeRoot, Sink]),
+        (
+            n(),
+            prop::sample::select(vec![
+                crate::schedule::Partition::Auto,
+                crate::schedule::Partition::Never,
+                crate::schedule::Partition::Always
+            ])
+        )
+            .prop_map(|(var, policy)| Partition { var, policy }),
+        (n(), n(), any::<u32>()).prop_map(|(name, var, ahead)| Prefetch { name, var, ahead }),
+        (prop::collection::vec(n(), 0..3), n()).prop_map(|(consumers, wrapper)| In { consumers, wrapper }),
+        (prop::collection::vec(n(), 0..3), n()).prop_map(|(consumers, clone)| CloneIn { consumers, clone }),
         level().prop_map(ComputeAt),
+        level().prop_map(ComputeWith),
         level().prop_map(StoreAt),
         (n(), any::<u32>()).prop_map(|(var, factor)| FoldStorage { var, factor }),
         (n(), any::<u32>()).prop_map(|(var, modulus)| AlignBounds { var, modulus }),
+        (n(), any::<bool>(), integer(false), integer(false)).prop_map(|(var, m, min, extent)| Bound {
+            var,
+            min: m.then_some(min),
+            extent
+        }),
+        (n(), any::<i32>(), any::<i32>()).prop_map(|(var, min, extent)| Estimate { var, min, extent }),
+        (n(), any::<u32>()).prop_map(|(var, modulus)| AlignStorage { var, modulus }),
+        prop::collection::vec(n(), 0..4).prop_map(ReorderStorage),
         prop::sample::select(vec![Memory::Heap, Memory::Stack, Memory::Register]).prop_map(StoreIn),
         integer(false).prop_map(NonTemporal),
         n().prop_map(InPlaceOf),
@@ -135,7 +178,7 @@ fn errors_name_stage_directive_and_cause() {
         ("f:\n\n split(x, xo xi", "f: split(x, xo: line 3: expected `,`, not `xi`"),
         (
             "f: split(x, xo, xi, 8, shift)",
-            "f: split(x, xo, xi, 8, shift: line 1: `shift` is not a tail: guard, predicate or round_up",
+            "f: split(x, xo, xi, 8, shift: line 1: `shift` is not a tail: auto, guard, predicate, round_up or shift_inwards",
         ),
         ("inline", "line 1: inline: line 1: expected `:` after the stage `inline`"),
         ("f.update(x): inline", "line 1: f.update(: line 1: expected a number, not `x`"),

@@ -2,18 +2,25 @@
 
 use crate::program::Case;
 use crate::rng::Rng;
+use indexmap::IndexMap;
 use std::collections::HashMap;
 use sumsq_codegen::func::{Update, calls};
 use sumsq_codegen::{
-    Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Memory, Name, Pipeline, StageId, Tail,
+    Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Memory, Name, Partition, Pipeline, StageId, Tail,
 };
 
 /// Gives every stage of a case random directives, consumers first.
 pub fn schedule(rng: &mut Rng, case: &mut Case) {
     let pipeline = case.pipeline.clone();
-    let mut s = Scheduler { rng, case, pipeline: &pipeline, loops: HashMap::new() };
+    let mut s = Scheduler { rng, case, pipeline: &pipeline, loops: HashMap::new(), nests: IndexMap::new() };
     for f in pipeline.funcs.values().rev() {
         s.func(f);
+    }
+    s.together();
+    for i in pipeline.inputs.values() {
+        if s.rng.percent(8) {
+            s.wrap(&i.name, "_0".into());
+        }
     }
 }
 
@@ -23,6 +30,8 @@ struct Scheduler<'a> {
     pipeline: &'a Pipeline,
     /// Loops of the stages done, innermost first; none for inlined Funcs.
     loops: HashMap<StageId, Vec<Name>>,
+    /// All loops of the stages done, outermost first.
+    nests: IndexMap<StageId, Vec<(Name, ForKind)>>,
 }
 
 impl Scheduler<'_> {
@@ -36,8 +45,18 @@ impl Scheduler<'_> {
         if !output && !self.place(f, &pure) {
             return;
         }
+        self.region(f, &pure, output);
         let vars: Vec<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
-        self.stage(&pure, vars, &[], true);
+        if self.rng.percent(8) && !vars.is_empty() {
+            self.special(&pure, vars[0].clone());
+            self.stage(&pure, vars.clone(), &[], true);
+            // What is computed inside needs a loop of that name in every version.
+            if let Some(loops) = self.loops.get_mut(&pure) {
+                loops.retain(|v| vars[1..].contains(v));
+            }
+        } else {
+            self.stage(&pure, vars, &[], true);
+        }
         for (k, u) in f.updates.iter().enumerate() {
             let stage = StageId { func: f.name.clone(), stage: k + 1 };
             self.update(f, u, &stage);
@@ -48,6 +67,11 @@ impl Scheduler<'_> {
     fn place(&mut self, f: &Func, pure: &StageId) -> bool {
         if f.updates.is_empty() && self.rng.percent(25) {
             return false;
+        }
+        if !f.vars.is_empty() && self.rng.percent(8) {
+            self.wrap(&f.name, f.vars[0].0.clone());
+            self.push(pure, Directive::ComputeRoot);
+            return true;
         }
         let levels =
             self.consumer(f).and_then(|stage| Some((stage.clone(), self.loops.get(&stage)?.clone())));
@@ -102,6 +126,10 @@ impl Scheduler<'_> {
         if total && (exact || self.case.free_sums.contains_key(&f.name)) && self.rng.percent(70) {
             self.rfactor(f, stage);
         } else {
+            let sum = u.values.iter().all(|v| matches!(v.kind(), ExprKind::Binary(..)));
+            if exact && sum && f.vars.len() < 2 && self.rng.percent(50) {
+                self.push(stage, Directive::Atomic);
+            }
             // Another order of a sum in floats gives another sum.
             let free = exact || self.case.free_sums.contains_key(&f.name);
             let ordered: Vec<Name> =
@@ -154,9 +182,9 @@ impl Scheduler<'_> {
             let (outer, inner): (Name, Name) = (format!("{old}o").into(), format!("{old}i").into());
             let factor = Expr::from(self.rng.pick(&[2, 3, 4, 5, 8, 16]));
             let tails = if pure {
-                &[Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp][..]
+                &[Tail::Auto, Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp, Tail::ShiftInwards][..]
             } else {
-                &[Tail::GuardWithIf, Tail::Predicate]
+                &[Tail::Auto, Tail::GuardWithIf, Tail::Predicate]
             };
             let tail = self.rng.pick(tails);
             constant.retain(|v| *v != old);
@@ -172,6 +200,9 @@ impl Scheduler<'_> {
             loops[at] = outer;
             loops.insert(at, inner);
         }
+        if self.rng.percent(25) {
+            self.fuse_or_rename(stage, &mut loops, &mut ordered, &mut constant);
+        }
         if loops.len() > 1 && self.rng.percent(60) {
             self.rng.shuffle(&mut loops);
             let mut in_order = ordered.iter();
@@ -180,6 +211,8 @@ impl Scheduler<'_> {
             }
             self.push(stage, Directive::Reorder(loops.clone()));
         }
+        let mut nest: Vec<(Name, ForKind)> =
+            loops.iter().rev().map(|v| (v.clone(), ForKind::Serial)).collect();
         let mut left = loops.clone();
         for kind in [ForKind::Vectorized, ForKind::Unrolled, ForKind::Parallel] {
             let candidates: Vec<Name> = match kind {
@@ -192,10 +225,173 @@ impl Scheduler<'_> {
             if !candidates.is_empty() && self.rng.percent(55) {
                 let var = self.rng.pick(&candidates);
                 left.retain(|v| *v != var);
+                nest.iter_mut().filter(|l| l.0 == var).for_each(|l| l.1 = kind);
                 self.push(stage, Directive::Kind { var, kind });
             }
         }
+        if !left.is_empty() && self.rng.percent(6) {
+            let (name, ahead) = ("in0".into(), self.rng.range(0, 3) as u32);
+            let var = self.rng.pick(&left);
+            self.push(stage, Directive::Prefetch { name, var, ahead });
+        }
+        if !loops.is_empty() && self.rng.percent(8) {
+            let policy = self.rng.pick(&[Partition::Auto, Partition::Never, Partition::Always]);
+            let var = self.rng.pick(&loops);
+            self.push(stage, Directive::Partition { var, policy });
+        }
         self.loops.insert(stage.clone(), left);
+        self.nests.insert(stage.clone(), nest);
+    }
+
+    /// Lets some stages with the same outer loops at the same place run together.
+    fn together(&mut self) {
+        let nests: Vec<_> = std::mem::take(&mut self.nests).into_iter().collect();
+        let mut named: Vec<StageId> = vec![];
+        for (i, (a, a_loops)) in nests.iter().enumerate() {
+            for (b, b_loops) in &nests[..i] {
+                let joint = |k: &ForKind| matches!(k, ForKind::Serial | ForKind::Parallel);
+                let same = a_loops.iter().zip(b_loops).take_while(|(a, b)| a == b && joint(&a.1)).count();
+                let apart = a.func != b.func && self.level(a) == self.level(b);
+                if same == 0 || !apart || named.contains(a) || self.needs(a, b) || !self.rng.percent(60) {
+                    continue;
+                }
+                let (var, _) = self.rng.pick(&a_loops[..same]);
+                self.push(a, Directive::ComputeWith(LoopLevel { stage: b.clone(), var }));
+                named.extend([a.clone(), b.clone()]);
+            }
+        }
+    }
+
+    /// The loop at which the Func of a stage is computed.
+    fn level(&self, stage: &StageId) -> Option<&LoopLevel> {
+        let pure = StageId { func: stage.func.clone(), stage: 0 };
+        let given = self.case.schedule.stages.get(&pure)?;
+        given.iter().find_map(|d| if let Directive::ComputeAt(l) = d { Some(l) } else { None })
+    }
+
+    /// Is one Func computed from the other, or is either special?
+    fn needs(&self, a: &StageId, b: &StageId) -> bool {
+        let below = |top: &Name| {
+            let mut found = vec![top.clone()];
+            let mut i = 0;
+            while i < found.len() {
+                let f = &self.pipeline.funcs[&found[i]];
+                let all = stages(f);
+                let callees =
+                    self.pipeline.funcs.keys().filter(|n| all.iter().flatten().any(|e| reads(e, n)));
+                let new: Vec<Name> = callees.filter(|n| !found.contains(n)).cloned().collect();
+                found.extend(new);
+                i += 1;
+            }
+            found
+        };
+        let special = |s: &StageId| {
+            let given = self.case.schedule.stages.get(s).into_iter().flatten();
+            given.into_iter().any(|d| matches!(d, Directive::Specialize { .. }))
+        };
+        below(&a.func).contains(&b.func) || below(&b.func).contains(&a.func) || special(a) || special(b)
+    }
+}
+
+impl Scheduler<'_> {
+    /// Regions that are what is needed anyway, estimates, and the layout of storage.
+    fn region(&mut self, f: &Func, pure: &StageId, output: bool) {
+        for (d, v) in f.vars.iter().enumerate() {
+            let var = v.0.clone();
+            if self.rng.percent(5) {
+                self.push(pure, Directive::Estimate { var: var.clone(), min: 0, extent: 100 });
+            }
+            let at = self.pipeline.outputs.iter().position(|o| o.func == f.name);
+            let read =
+                self.pipeline.funcs.values().any(|g| stages(g).iter().flatten().any(|e| reads(e, &f.name)));
+            // A scatter or a scan may reach beyond the domain.
+            let kept = f.updates.iter().all(|u| matches!(u.args[d].kind(), ExprKind::Var(n) if *n == var));
+            let (first, extent) = match at {
+                Some(k) if !read && kept => self.case.domains[k][d],
+                _ => continue,
+            };
+            let extent = extent as i32;
+            if self.rng.percent(10) {
+                let min = self.rng.percent(50).then(|| Expr::from(first));
+                self.push(pure, Directive::Bound { var, min, extent: Expr::from(extent) });
+            }
+        }
+        if !output && f.vars.len() > 1 && self.rng.percent(15) {
+            let names = f.vars.iter().rev().map(|v| v.0.clone()).collect();
+            self.push(pure, Directive::ReorderStorage(names));
+        }
+        if !output && !f.vars.is_empty() && self.rng.percent(10) {
+            let (var, modulus) = (self.rng.pick(&f.vars).0, self.rng.pick(&[3, 8, 64]));
+            self.push(pure, Directive::AlignStorage { var, modulus });
+        }
+    }
+
+    /// A wrapper of a Func or input, or a clone of a Func, at root.
+    fn wrap(&mut self, name: &Name, var: Name) {
+        let wrapper: Name = format!("{name}_w").into();
+        let id = |func: Name| StageId { func, stage: 0 };
+        let clones = self.pipeline.funcs.contains_key(name) && self.rng.percent(30);
+        let d = match clones {
+            true => Directive::CloneIn { consumers: vec![], clone: wrapper.clone() },
+            false => Directive::In { consumers: vec![], wrapper: wrapper.clone() },
+        };
+        self.push(&id(name.clone()), d);
+        self.push(&id(wrapper.clone()), Directive::ComputeRoot);
+        if self.rng.percent(50) {
+            let (outer, inner, tail) = ("wo".into(), "wi".into(), Tail::Auto);
+            let d = Directive::Split { old: var, outer, inner, factor: Expr::from(4), tail };
+            self.push(&id(wrapper.clone()), d);
+            self.push(&id(wrapper), Directive::Kind { var: "wi".into(), kind: ForKind::Vectorized });
+        }
+    }
+
+    /// A version of a stage for positive `scale`.
+    fn special(&mut self, stage: &StageId, old: Name) {
+        let cond = Expr::param("scale", sumsq_codegen::Type::I32).gt(0);
+        let (outer, inner): (Name, Name) = ("so".into(), "si".into());
+        let tail = self.rng.pick(&[Tail::Auto, Tail::GuardWithIf, Tail::ShiftInwards]);
+        let kind = self.rng.pick(&[ForKind::Vectorized, ForKind::Unrolled, ForKind::Serial]);
+        let var = inner.clone();
+        let split = Directive::Split { old, outer, inner, factor: Expr::from(4), tail };
+        let mut directives = vec![split, Directive::Kind { var, kind }];
+        if self.rng.percent(30) {
+            let cond = Expr::param("scale", sumsq_codegen::Type::I32).gt(1);
+            let unroll = Directive::Kind { var: "si".into(), kind: ForKind::Unrolled };
+            directives.insert(1, Directive::Specialize { cond, directives: vec![unroll] });
+        }
+        self.push(stage, Directive::Specialize { cond, directives });
+    }
+
+    /// Fuses two neighbours, or renames a loop. What is made from a loop in `ordered` or `constant` takes its place there.
+    fn fuse_or_rename(
+        &mut self,
+        stage: &StageId,
+        loops: &mut Vec<Name>,
+        ordered: &mut Vec<Name>,
+        constant: &mut Vec<Name>,
+    ) {
+        let Some(i) = (!loops.is_empty()).then(|| self.rng.below(loops.len())) else { return };
+        let inner = loops[i].clone();
+        let Some(outer) = loops.get(i + 1).cloned().filter(|_| self.rng.percent(70)) else {
+            let new: Name = format!("{inner}_n").into();
+            for list in [loops, ordered, constant] {
+                list.iter_mut().filter(|v| **v == inner).for_each(|v| *v = new.clone());
+            }
+            return self.push(stage, Directive::Rename { old: inner, new });
+        };
+        let fused: Name = format!("{inner}_{outer}").into();
+        let both = constant.contains(&inner) && constant.contains(&outer);
+        constant.retain(|v| *v != inner && *v != outer);
+        if both {
+            constant.push(fused.clone());
+        }
+        if let Some(at) = ordered.iter().position(|v| *v == inner || *v == outer) {
+            ordered.retain(|v| *v != inner && *v != outer);
+            ordered.insert(at, fused.clone());
+        }
+        loops[i] = fused.clone();
+        loops.remove(i + 1);
+        self.push(stage, Directive::Fuse { inner, outer, fused });
     }
 }
 

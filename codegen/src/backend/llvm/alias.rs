@@ -46,7 +46,7 @@ impl Aliasing {
                     *least = n.min(*least);
                 }
             }
-            Stmt::Store { buffer, .. } => stored.push(buffer.clone()),
+            Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } => stored.push(buffer.clone()),
             _ => {}
         });
         let mut groups: FxHashMap<Name, Group> = FxHashMap::default();
@@ -136,7 +136,11 @@ pub(super) fn for_each_stmt<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Stmt)) {
                 stack.extend(otherwise.as_deref());
                 stack.push(then);
             }
-            Stmt::Assert { .. } | Stmt::Provide { .. } | Stmt::Store { .. } => {}
+            Stmt::Assert { .. }
+            | Stmt::Provide { .. }
+            | Stmt::Store { .. }
+            | Stmt::Accumulate { .. }
+            | Stmt::Prefetch { .. } => {}
         }
     }
 }

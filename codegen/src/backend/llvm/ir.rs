@@ -10,7 +10,10 @@ use std::ptr;
 use inkwell::llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
-use inkwell::llvm_sys::{LLVMFastMathFlags, LLVMIntPredicate, LLVMLinkage, LLVMOpcode, LLVMRealPredicate};
+use inkwell::llvm_sys::{
+    LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMFastMathFlags, LLVMIntPredicate, LLVMLinkage, LLVMOpcode,
+    LLVMRealPredicate,
+};
 
 use crate::backend::target::take_message;
 use crate::types::{ScalarType, Type};
@@ -69,6 +72,8 @@ macro_rules! llvm {
     }};
 }
 
+/// Indivisible, but not ordered with other memory.
+const RELAXED: LLVMAtomicOrdering = LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic;
 const NO_NAME: *const libc::c_char = c"".as_ptr();
 
 impl Ir {
@@ -500,6 +505,25 @@ impl Ir {
         let s = llvm!(LLVMBuildStore(self.builder, v.0, p.0));
         llvm!(LLVMSetAlignment(s, align));
         Val(s)
+    }
+
+    /// `*p = *p op v` in one indivisible step.
+    pub fn atomic_update(&self, op: LLVMAtomicRMWBinOp, p: Val, v: Val) {
+        llvm!(LLVMBuildAtomicRMW(self.builder, op, p.0, v.0, RELAXED, 0));
+    }
+
+    /// An indivisible load of an integer.
+    pub fn atomic_load(&self, ty: Ty, p: Val, align: u32) -> Val {
+        let v = self.load(ty, p, align);
+        llvm!(LLVMSetOrdering(v.0, RELAXED));
+        v
+    }
+
+    /// Stores `new` at `p` if `old` is there, in one indivisible step: what was there, and whether it was `old`.
+    pub fn compare_exchange(&self, p: Val, old: Val, new: Val) -> (Val, Val) {
+        let pair = llvm!(LLVMBuildAtomicCmpXchg(self.builder, p.0, old.0, new.0, RELAXED, RELAXED, 0));
+        let part = |i| Val(llvm!(LLVMBuildExtractValue(self.builder, pair, i, NO_NAME)));
+        (part(0), part(1))
     }
 
     /// `llvm.masked.store` or `llvm.masked.scatter` of `v`, a `ty`, to `p`, a `ptrs`.

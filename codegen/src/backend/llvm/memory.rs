@@ -84,6 +84,12 @@ impl<'f> ExprEmitter<'f> {
         })
     }
 
+    /// Address of one element.
+    pub fn element(&self, buffer: &str, index: Val, index_ty: Type, ty: Type) -> Result<Val, String> {
+        let index = self.index(index, index_ty);
+        Ok(self.ir.element_ptr(self.ir.memory_ty(ty), self.buffer(buffer)?, index))
+    }
+
     /// A load whose operands are done, and its group. Lanes with a false predicate give 0.
     /// `loads` are the groups that the operands were loaded from.
     pub fn load(

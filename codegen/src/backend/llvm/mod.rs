@@ -9,7 +9,7 @@
 //! | `alias.rs` | which buffers may share memory |
 //! | `scope.rs` | values of names and of expressions already emitted |
 //! | `expr.rs` | expressions; `arith.rs` their operators, `memory.rs` loads and stores |
-//! | `stmt.rs` | statements; `parallel.rs` outlined loop bodies, `profile.rs` who computes |
+//! | `stmt.rs` | statements; `parallel.rs` outlined loop bodies, `atomic.rs` indivisible updates, `profile.rs` who computes |
 //! | `optimize.rs` | target machine, pass list, object and assembly |
 //! | `jit.rs` | linking into this process |
 //!
@@ -18,6 +18,7 @@
 
 mod alias;
 mod arith;
+mod atomic;
 mod expr;
 mod ir;
 mod jit;

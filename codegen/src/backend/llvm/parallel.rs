@@ -131,7 +131,12 @@ fn names_in(s: &Stmt) -> IndexMap<Name, i64> {
                 work.extend(args);
             }
             Stmt::Allocate { extent, .. } => work.push(extent),
-            Stmt::Store { buffer, index, value, predicate, .. } => {
+            Stmt::Prefetch { name, args } => {
+                names.entry(name.clone()).or_default();
+                work.extend(args);
+            }
+            Stmt::Store { buffer, index, value, predicate, .. }
+            | Stmt::Accumulate { buffer, index, value, predicate, .. } => {
                 names.entry(buffer.clone()).or_default();
                 work.extend([index, value]);
                 work.extend(predicate);

@@ -181,6 +181,10 @@ impl<'f> StmtEmitter<'f> {
                 let flags = StoreFlags { aligned: *aligned, non_temporal: *non_temporal };
                 self.store(buffer, index, value, predicate.as_ref(), flags)
             }
+            Stmt::Accumulate { buffer, op, index, value, predicate } => {
+                self.accumulate(buffer, *op, index, value, predicate.as_ref())
+            }
+            Stmt::Prefetch { name, args } => self.prefetch(name, args),
             Stmt::Let { .. } => Err("lets are handled above".into()),
             Stmt::Realize { func, .. } | Stmt::Provide { func, .. } => {
                 Err(format!("a multi-dimensional statement of {func} was left by lowering"))
@@ -206,6 +210,17 @@ impl<'f> StmtEmitter<'f> {
         self.frame.non_temporal |= flags.non_temporal;
         let group = self.exprs.aliasing.group(buffer);
         self.exprs.scopes.stored(group.map(GroupSet::of).unwrap_or_default());
+        Ok(())
+    }
+
+    /// Asks for the cache line of an element, to be read, in all levels.
+    fn prefetch(&mut self, buffer: &'f Name, index: &'f [Expr]) -> Result<(), String> {
+        let [index] = index else { return Err(format!("prefetch of {buffer} was left by flattening")) };
+        let ir = self.ir();
+        let i = self.exprs.emit(index)?;
+        let p = self.exprs.element(buffer, i, index.ty(), Type::of(ScalarType::U8))?;
+        let int = |v| ir.int(Type::I32, v);
+        ir.intrinsic("llvm.prefetch", &[ir.ptr_ty()], &[p, int(0), int(3), int(1)]);
         Ok(())
     }
 
@@ -411,7 +426,7 @@ impl<'f> StmtEmitter<'f> {
     pub fn stores_in(&self, s: &Stmt) -> GroupSet {
         let mut set = GroupSet::default();
         for_each_stmt(s, &mut |s| {
-            if let Stmt::Store { buffer, .. } = s {
+            if let Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } = s {
                 let g: Option<Group> = self.exprs.aliasing.group(buffer);
                 set = set.union(g.map(GroupSet::of).unwrap_or_default());
             }

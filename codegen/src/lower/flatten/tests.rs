@@ -20,8 +20,14 @@ fn f32s(n: usize) -> Vec<ScalarType> {
 #[test]
 fn a_folded_ring_below_an_output() {
     let mut env = FlattenEnv::default();
-    let ring =
-        Intermediate { types: f32s(1), memory: Memory::Heap, fold: vec![None, Some(4)], zeroed: false };
+    let ring = Intermediate {
+        types: f32s(1),
+        memory: Memory::Heap,
+        fold: vec![None, Some(4)],
+        pad: vec![None; 2],
+        order: (0..2).collect(),
+        zeroed: false,
+    };
     env.funcs.insert("p".into(), ring);
     env.inputs.insert("in".into(), External::new("in", &f32s(1), Layout::Planar));
     env.outputs.insert("q".into(), External::new("q", &f32s(1), Layout::Planar));
@@ -50,7 +56,14 @@ q.0[i64(x) + i64(y) * q.stride.1] = p.0[i64(x) - i64(p.min.0) + i64((y + 3) % 4)
 #[test]
 fn a_leading_dimension_of_one_element_takes_no_pitch() {
     let mut env = FlattenEnv::default();
-    let sums = Intermediate { types: f32s(1), memory: Memory::Register, fold: vec![None; 3], zeroed: false };
+    let sums = Intermediate {
+        types: f32s(1),
+        memory: Memory::Register,
+        fold: vec![None; 3],
+        pad: vec![None; 3],
+        order: (0..3).collect(),
+        zeroed: false,
+    };
     env.funcs.insert("p".into(), sums);
     let at = [v("s"), v("l"), v("k")];
     let make = provide("p", &at, vec![Expr::from(0.0f32)], Target::Intermediate);

@@ -106,12 +106,7 @@ impl Simplifier {
                 Stmt::Allocate { buffer, ty: *ty, extent, memory: *memory, zeroed: *zeroed, body }
             }
             Stmt::Store { buffer, index, value, predicate, aligned, non_temporal } => {
-                let predicate = match predicate.as_ref().map(|p| self.expr(p, Mode::Data)) {
-                    Some(p) if p.as_int() == Some(0) => return nothing(),
-                    Some(p) if p.as_int() == Some(1) => None,
-                    p => p,
-                };
-                predicate.iter().for_each(|p| note(p, used));
+                let Some(predicate) = self.predicate(predicate.as_ref(), used) else { return nothing() };
                 Stmt::Store {
                     buffer: buffer.clone(),
                     index: self.own(index, Mode::Index, used),
@@ -121,7 +116,32 @@ impl Simplifier {
                     non_temporal: *non_temporal,
                 }
             }
+            Stmt::Prefetch { name, args } => Stmt::Prefetch {
+                name: name.clone(),
+                args: args.iter().map(|a| self.own(a, Mode::Index, used)).collect(),
+            },
+            Stmt::Accumulate { buffer, op, index, value, predicate } => {
+                let Some(predicate) = self.predicate(predicate.as_ref(), used) else { return nothing() };
+                Stmt::Accumulate {
+                    buffer: buffer.clone(),
+                    op: *op,
+                    index: self.own(index, Mode::Index, used),
+                    value: self.own(value, Mode::Data, used),
+                    predicate,
+                }
+            }
         }
+    }
+
+    /// The predicate of a store, none where it always holds; nothing at all where it never does.
+    fn predicate(&mut self, predicate: Option<&Expr>, used: &mut Used) -> Option<Option<Expr>> {
+        let predicate = match predicate.map(|p| self.expr(p, Mode::Data)) {
+            Some(p) if p.as_int() == Some(0) => return None,
+            Some(p) if p.as_int() == Some(1) => None,
+            p => p,
+        };
+        predicate.iter().for_each(|p| note(p, used));
+        Some(predicate)
     }
 
     fn let_(&mut self, name: &Name, value: &Expr, body: &Stmt, used: &mut Used) -> Stmt {

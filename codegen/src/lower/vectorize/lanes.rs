@@ -3,6 +3,7 @@
 use super::reduction;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::lower::algebra::poly::splat;
+use crate::lower::associative::identity;
 use crate::lower::rewrite::{Memo, block, rewrite};
 use crate::lower::simplify::{simplify_expr, simplify_index};
 use crate::schedule::ForKind;
@@ -89,6 +90,10 @@ impl Lanes {
                     non_temporal: *non_temporal,
                 };
                 self.store(plain)
+            }
+            Stmt::Prefetch { name, .. } => Err(format!("{name} is prefetched inside of it")),
+            Stmt::Accumulate { buffer, op, index, value, predicate } => {
+                Ok(self.accumulate(buffer, *op, index, value, predicate.as_ref()))
             }
             Stmt::Realize { func, .. } | Stmt::Provide { func, .. } => {
                 Err(format!("{func} is not flattened (vectorising follows flattening)"))
@@ -258,7 +263,7 @@ impl Lanes {
             let ty = value.ty().with_lanes(self.lanes);
             let (old, rest) =
                 (reduction::old_value(&buffer, &at, value.ty()), splat(self.expr(&rest), self.lanes));
-            let identity = reduction::identity(op, ty.scalar);
+            let identity = identity(op, ty.scalar);
             let rest = match active {
                 Some(m) => Expr::select(m, rest, splat(identity, self.lanes)),
                 None => rest,
@@ -275,6 +280,34 @@ impl Lanes {
             (value, predicate.map(|p| reduce(BinaryOp::Or, p)))
         };
         Ok(Stmt::Store { buffer, index: at, value, predicate, aligned, non_temporal })
+    }
+}
+
+impl Lanes {
+    /// One update per lane, or one of all lanes together where they meet at one element.
+    fn accumulate(
+        &mut self,
+        buffer: &Name,
+        op: BinaryOp,
+        index: &Expr,
+        value: &Expr,
+        predicate: Option<&Expr>,
+    ) -> Stmt {
+        let private = self.private.contains(buffer);
+        let at = self.expr(index);
+        let at = if private { slot(&at, self.lanes) } else { simplify_index(&at) };
+        let value = splat(self.expr(value), self.lanes);
+        let own = predicate.map(|p| splat(self.expr(p), self.lanes));
+        let active = conjunction(self.mask.clone(), own);
+        let (value, predicate) = match (at.ty().lanes > 1, active) {
+            (true, active) => (value, active),
+            (false, None) => (reduce(op, value), None),
+            (false, Some(m)) => {
+                let identity = splat(identity(op, value.ty().scalar), self.lanes);
+                (reduce(op, Expr::select(m, value, identity)), None)
+            }
+        };
+        Stmt::Accumulate { buffer: buffer.clone(), op, index: at, value, predicate }
     }
 }
 

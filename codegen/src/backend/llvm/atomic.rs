@@ -1,0 +1,99 @@
+//! Indivisible updates.
+//!
+//! Each active lane is one read-modify-write, lane after lane: an instruction where the CPU has one for the operator, else a
+//! compare-and-exchange loop. The order is relaxed: the end of the parallel loop around orders everything after it.
+
+use inkwell::llvm_sys::{LLVMAtomicRMWBinOp as Rmw, LLVMOpcode as Op};
+
+use super::arith::Arith;
+use super::ir::Val;
+use super::scope::GroupSet;
+use super::stmt::StmtEmitter;
+use crate::expr::{BinaryOp, Expr, Name};
+use crate::types::{ScalarType, Type};
+
+impl<'f> StmtEmitter<'f> {
+    /// `buffer[index] = buffer[index] op value` per lane.
+    pub fn accumulate(
+        &mut self,
+        buffer: &'f Name,
+        op: BinaryOp,
+        index: &'f Expr,
+        value: &'f Expr,
+        predicate: Option<&'f Expr>,
+    ) -> Result<(), String> {
+        let ir = self.exprs.ir;
+        let (i, v) = (self.exprs.emit(index)?, self.exprs.emit(value)?);
+        let mask = predicate.map(|p| self.exprs.emit(p)).transpose()?;
+        let lanes = value.ty().lanes;
+        let lane = |v: Val, l: u16| if lanes == 1 { v } else { ir.extract(v, l) };
+        let ty = Type::of(value.ty().scalar);
+        for l in 0..lanes {
+            let p = self.exprs.element(buffer, lane(i, l), Type::of(index.ty().scalar), ty)?;
+            let end = self.block("updated");
+            let update = self.block("update");
+            match mask {
+                Some(m) => ir.cond_br(lane(m, l), update, end),
+                None => ir.br(update),
+            }
+            ir.at_end(update);
+            self.update(op, p, lane(v, l), ty)?;
+            ir.br(end);
+            ir.at_end(end);
+        }
+        let group = self.exprs.aliasing.group(buffer);
+        self.exprs.scopes.stored(group.map(GroupSet::of).unwrap_or_default());
+        Ok(())
+    }
+
+    /// One element.
+    fn update(&mut self, op: BinaryOp, p: Val, v: Val, ty: Type) -> Result<(), String> {
+        let ir = self.exprs.ir;
+        if let Some(op) = instruction(op, ty.scalar) {
+            let v = Arith(ir).cast(v, ty, if ty == Type::BOOL { ScalarType::U8 } else { ty.scalar });
+            ir.atomic_update(op, p, v);
+            return Ok(());
+        }
+        let bits = Type::of(match ty.scalar.bytes() {
+            1 => ScalarType::U8,
+            2 => ScalarType::U16,
+            4 => ScalarType::U32,
+            _ => ScalarType::U64,
+        });
+        let (bits_ty, value_ty) = (ir.ty(bits), ir.ty(ty));
+        let first = ir.atomic_load(bits_ty, p, ty.scalar.bytes() as u32);
+        let before = ir.current_block();
+        let (again, done) = (self.block("again"), self.block("exchanged"));
+        ir.br(again);
+        ir.at_end(again);
+        let old = ir.phi(bits_ty);
+        ir.add_incoming(old, first, before);
+        let before = ir.cast(Op::LLVMBitCast, old, value_ty);
+        let new = match op {
+            BinaryOp::Min | BinaryOp::Max => Arith(ir).float_min_max(op == BinaryOp::Min, before, v, false),
+            _ => Arith(ir).binary(op, before, v, ty)?,
+        };
+        let (seen, same) = ir.compare_exchange(p, old, ir.cast(Op::LLVMBitCast, new, bits_ty));
+        ir.add_incoming(old, seen, ir.current_block());
+        ir.cond_br(same, done, again);
+        ir.at_end(done);
+        Ok(())
+    }
+}
+
+/// The operator of one instruction.
+fn instruction(op: BinaryOp, ty: ScalarType) -> Option<Rmw> {
+    let signed = ty.is_signed();
+    Some(match op {
+        _ if ty.is_float() => return None,
+        BinaryOp::And => Rmw::LLVMAtomicRMWBinOpAnd,
+        BinaryOp::Or => Rmw::LLVMAtomicRMWBinOpOr,
+        BinaryOp::Xor => Rmw::LLVMAtomicRMWBinOpXor,
+        BinaryOp::Add => Rmw::LLVMAtomicRMWBinOpAdd,
+        BinaryOp::Min if signed => Rmw::LLVMAtomicRMWBinOpMin,
+        BinaryOp::Max if signed => Rmw::LLVMAtomicRMWBinOpMax,
+        BinaryOp::Min => Rmw::LLVMAtomicRMWBinOpUMin,
+        BinaryOp::Max => Rmw::LLVMAtomicRMWBinOpUMax,
+        _ => return None,
+    })
+}

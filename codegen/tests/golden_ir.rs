@@ -1,0 +1,158 @@
+//! The statement after every pass, as text, for a few small pipelines under schedules that use the passes.
+//!
+//! `tests/golden/passes/<case>.ir` holds the schedule and then the statement after each pass that changed it.
+//! `SUMSQ_UPDATE=1` rewrites the files; look at the difference before committing it.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
+
+const I32: ScalarType = ScalarType::I32;
+
+fn blur() -> Pipeline {
+    let [vx, vy] = ["x", "y"].map(Var::new);
+    let (x, y) = (vx.expr(), vy.expr());
+    let vars = [vx, vy];
+    let mut p = Pipeline::new("blur");
+    let i = p.input(Input::new("in", &[I32], 2));
+    let at = |dx: i64| i.at(&[(&x + dx).max(0).min(i.extent(0) - 1), y.clone()], 0);
+    let bx = p.func(Func::new("bx", &vars, vec![at(-1) + at(1)]));
+    let by = |dy: i64| bx.at(&[x.clone(), (&y + dy).max(0).min(i.extent(1) - 1)], 0);
+    let out = p.func(Func::new("out", &vars, vec![by(-1) + by(1)]));
+    p.output(&out);
+    p
+}
+
+fn row() -> Pipeline {
+    let v = Var::new("x");
+    let x = v.expr();
+    let mut p = Pipeline::new("row");
+    let scale = p.param("scale", I32);
+    let i = p.input(Input::new("in", &[I32], 1));
+    let vars = [v];
+    let f = p.func(Func::new("f", &vars, vec![i.at(std::slice::from_ref(&x), 0) * scale]));
+    let out = p.func(Func::new("out", &vars, vec![f.at(std::slice::from_ref(&x), 0) + f.at(&[x + 2], 0)]));
+    p.output(&out);
+    p
+}
+
+fn total() -> Pipeline {
+    let mut p = Pipeline::new("total");
+    let i = p.input(Input::new("in", &[I32], 2));
+    let r = RDom::new([("rx", Expr::from(0), i.extent(0)), ("ry", Expr::from(0), i.extent(1))]);
+    let sum = p.func(Func::sum("sum", &[], r.clone(), vec![i.at(&[r.var(0), r.var(1)], 0)]));
+    p.output(&sum);
+    p
+}
+
+fn histogram() -> Pipeline {
+    let b = Var::new("b");
+    let mut p = Pipeline::new("histogram");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let r = RDom::new([("r", Expr::from(0), i.extent(0))]);
+    let bin = i.at(&[r.var(0)], 0).max(0).min(15);
+    let f = Func::new("hist", std::slice::from_ref(&b), vec![Expr::from(0)]);
+    let value = f.at(std::slice::from_ref(&bin), 0) + 1;
+    let hist = p.func(f.update(vec![bin], vec![value], r));
+    p.output(&hist);
+    p
+}
+
+/// Name, pipeline, schedule.
+type Case = (&'static str, fn() -> Pipeline, &'static str);
+
+const CASES: [Case; 6] = [
+    (
+        "sliding_strips",
+        blur,
+        "out: split(y, yo, yi, 8, predicate) split(x, xo, xi, 4, predicate) vectorize(xi) parallel(yo)
+         bx: store_at(out, yo) compute_at(out, yi) fold_storage(y, 4) split(x, xo, xi, 4, predicate) vectorize(xi)",
+    ),
+    (
+        "fused_tiles",
+        blur,
+        "out: split(x, xo, xi, 4, shift_inwards) split(y, yo, yi, 2, shift_inwards) reorder(xi, yi, xo, yo)
+              fuse(xo, yo, tile) unroll(yi) vectorize(xi)
+         bx: compute_at(out, tile) reorder_storage(y, x)",
+    ),
+    (
+        "versions",
+        row,
+        "out: specialize(scale == 1) { split(x, xo, xi, 4, auto) vectorize(xi) } bound_extent(x, 64)
+         in: in_(f, as copy)
+         copy: compute_root split(_0, a, b, 8, round_up) vectorize(b)
+         f: compute_root",
+    ),
+    (
+        "strip_sums",
+        total,
+        "sum.update(0): split(ry, strip, row, 4, predicate) rfactor(strip as s, into parts)
+         parts.update(0): split(rx, rxo, rxi, 4, predicate) parallel(s) rfactor(rxi as l, into lanes)
+         lanes: compute_at(parts.update(0), s) store_in(register) vectorize(l)
+         lanes.update(0): reorder(l, rxo, row) vectorize(l)",
+    ),
+    (
+        "atomic_lanes",
+        histogram,
+        "hist.update(0): atomic split(r, ro, ri, 4, predicate) vectorize(ri) parallel(ro)",
+    ),
+    (
+        "factored_bins",
+        histogram,
+        "hist.update(0): split(r, ro, ri, 64, guard) rfactor(ro as k, into parts)
+         parts.update(0): parallel(k)",
+    ),
+];
+
+/// The schedule, and the statement after each pass that changed it.
+fn passes(p: &Pipeline, schedule: &str, dir: &Path) -> String {
+    let s = Schedule::parse(schedule).expect("text");
+    let options = LowerOptions { dump: Some(dir.to_path_buf()), verify: true, ..LowerOptions::default() };
+    lower(p, &s, &options).expect("legal");
+    let folder = dir.join(&p.name);
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(&folder).expect("dumps").map(|f| f.expect("a file").path()).collect();
+    files.sort();
+    let (mut text, mut before) = (s.to_string(), String::new());
+    for file in files {
+        let after = std::fs::read_to_string(&file).expect("readable");
+        let name = file.file_stem().and_then(|n| n.to_str()).expect("a name");
+        let pass = name.split_once("_after_").expect("NN_after_PASS").1;
+        match after == before {
+            true => writeln!(text, "\n; {pass}: no change"),
+            false => write!(text, "\n; {pass}\n{after}"),
+        }
+        .expect("a String");
+        before = after;
+    }
+    std::fs::remove_dir_all(dir).expect("ours");
+    text
+}
+
+#[test]
+fn every_pass_leaves_the_statement_that_is_on_file() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/passes");
+    let update = std::env::var_os("SUMSQ_UPDATE").is_some();
+    let mut wrong = vec![];
+    for (name, pipeline, schedule) in CASES {
+        let dir = std::env::temp_dir().join(format!("sumsq-golden-{}-{name}", std::process::id()));
+        let came = passes(&pipeline(), schedule, &dir);
+        let file = golden.join(format!("{name}.ir"));
+        if update {
+            std::fs::create_dir_all(&golden).expect("writable");
+            std::fs::write(&file, &came).expect("writable");
+        }
+        let want = std::fs::read_to_string(&file).unwrap_or_default();
+        if came != want {
+            let line = came.lines().zip(want.lines()).position(|(a, b)| a != b);
+            wrong.push(format!("{}: line {:?} differs; came\n{came}", file.display(), line.map(|l| l + 1)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    let known = |file: &str| CASES.iter().any(|(name, ..)| file == format!("{name}.ir"));
+    for entry in std::fs::read_dir(&golden).expect("the golden files") {
+        let file = entry.expect("a file").file_name().into_string().expect("a name");
+        assert!(known(&file), "tests/golden/passes/{file} belongs to no case");
+    }
+}

@@ -1,0 +1,21 @@
+//! What each directive means: results, footprints, work, storage, refusals. One file a theme.
+
+#![allow(clippy::cloned_ref_to_slice_refs, reason = "coordinates read better as arrays")]
+
+// Checked memory, shared with the other tests of lowering.
+mod atomics;
+#[allow(dead_code)]
+#[path = "../common/mod.rs"]
+mod common;
+mod errors;
+mod loops;
+#[allow(dead_code)]
+#[path = "../common/native.rs"]
+mod native;
+mod prefetch;
+mod reductions;
+mod regions;
+mod support;
+mod tails;
+mod together;
+mod versions;

@@ -1,0 +1,169 @@
+//! rfactor of every associative form, the order of reduction variables, races.
+
+use crate::common::{bindings, check, pattern};
+use crate::support::refused;
+use sumsq_codegen::reference::Bindings;
+use sumsq_codegen::{BinaryOp, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
+
+use ScalarType::{Bool, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+
+fn schedule(text: &str) -> Schedule {
+    Schedule::parse(text).expect("text")
+}
+
+/// `f() = f() op e(in(rx, ry))` from `start` over an input of i32.
+fn reduction(ty: ScalarType, op: BinaryOp, start: Expr) -> (Pipeline, Bindings) {
+    let mut p = Pipeline::new("reduction");
+    let i = p.input(Input::new("in", &[I32], 2));
+    let r = RDom::new([("rx", Expr::from(0), i.extent(0)), ("ry", Expr::from(0), i.extent(1))]);
+    let e = i.at(&[r.var(0), r.var(1)], 0);
+    let e = if ty == Bool { e.gt(3) } else { e.cast(ty) };
+    let f = Func::new("f", &[], vec![start]);
+    let value = Expr::binary(op, f.at(&[], 0), e);
+    let f = p.func(f.update(vec![], vec![value], r));
+    p.output(&f);
+    (p, bindings(vec![("in", pattern(&[I32], &[11, 7], 5))], vec![]))
+}
+
+/// Schedules that take a reduction over `rx`, `ry` apart.
+const FACTORED: [&str; 6] = [
+    "f.update(0): split(rx, xo, xi, 4, predicate) vectorize(xi)",
+    "f.update(0): rfactor(ry as v, into g) g.update(0): parallel(v)",
+    "f.update(0): rfactor(rx as v, into g) g: vectorize(v) bound(v, 0, 11) g.update(0): split(v, vo, vi, 4, predicate) vectorize(vi)",
+    "f.update(0): split(ry, s, r, 3, predicate) rfactor(s as v, into g) g.update(0): parallel(v)",
+    "f.update(0): split(rx, xo, xi, 4, predicate) rfactor(xi as l, into g) g.update(0): vectorize(l) bound(l, 0, 4)",
+    "f.update(0): split(ry, s, r, 2, guard) rfactor(s as v, into g) g.update(0): rfactor(rx as w, into h)",
+];
+
+#[test]
+fn every_operator_of_every_type_is_factored() {
+    use BinaryOp::{Add, And, Max, Min, Mul, Or, Xor};
+    let ints = [I8, I16, I32, I64, U8, U16, U32, U64];
+    let cases = ints.iter().flat_map(|&t| [Add, Mul, Min, Max, And, Or, Xor].map(|op| (t, op)));
+    let floats = [F32, F64].iter().flat_map(|&t| [Add, Min, Max].map(|op| (t, op)));
+    let bools = [And, Or, Xor].map(|op| (Bool, op));
+    for (k, (ty, op)) in cases.chain(floats).chain(bools).enumerate() {
+        let start = if ty == Bool { Expr::bool(op == And) } else { Expr::constant(ty, 3.0) };
+        let (p, b) = reduction(ty, op, start);
+        // Three of the ways each, all of them over the run. Sums of small whole numbers are exact in floats.
+        for text in [FACTORED[0], FACTORED[1 + k % 5], FACTORED[1 + (k + 2) % 5]] {
+            let text = text
+                .replace(" bound(v, 0, 11)", "")
+                .replace(" g: vectorize(v)", "")
+                .replace(" bound(l, 0, 4)", "");
+            check(&p, &schedule(&text), &b, &[vec![]], 0.0);
+        }
+    }
+}
+
+/// `(x, y, value)` of the greatest or least value, which occurs many times.
+fn extremum(ty: ScalarType, greatest: bool) -> (Pipeline, Bindings) {
+    let mut p = Pipeline::new("extremum");
+    let i = p.input(Input::new("in", &[I32], 2));
+    let r = RDom::new([("rx", Expr::from(0), i.extent(0)), ("ry", Expr::from(0), i.extent(1))]);
+    let e = (i.at(&[r.var(0), r.var(1)], 0) / 4).cast(ty);
+    let f = Func::new("f", &[], vec![Expr::from(-1), Expr::from(-1), Expr::constant(ty, 1.0)]);
+    let old = |k: usize| f.at(&[], k);
+    let better = if greatest { e.gt(old(2)) } else { e.lt(old(2)) };
+    let new = [r.var(0), r.var(1), e];
+    let values = (0..3).map(|k| Expr::select(&better, &new[k], old(k))).collect();
+    let f = p.func(f.update(vec![], values, r));
+    p.output(&f);
+    (p, bindings(vec![("in", pattern(&[I32], &[11, 7], 5))], vec![]))
+}
+
+/// Of equal candidates the first counts, however the domain is cut.
+#[test]
+fn argmax_tuples_are_factored_in_order() {
+    for (ty, greatest) in [(I32, true), (I32, false), (F32, true), (F64, false), (U8, true)] {
+        let (p, b) = extremum(ty, greatest);
+        for text in [
+            "f.update(0): rfactor(ry as v, into g) g.update(0): parallel(v)",
+            "f.update(0): split(ry, s, r, 3, predicate) rfactor(s as v, into g) g.update(0): parallel(v)",
+            "f.update(0): rfactor(rx as u, ry as v, into g) g.update(0): vectorize(u) split(v, vo, vi, 2, guard)",
+            "f.update(0): fuse(rx, ry, r) split(r, k, i, 10, predicate) rfactor(k as v, into g)",
+        ] {
+            let text = text.replace(" vectorize(u)", "");
+            check(&p, &schedule(&text), &b, &[vec![]], 0.0);
+        }
+    }
+    let (p, _) = extremum(I32, true);
+    for (text, message) in [
+        (
+            "f.update(0): rfactor(rx as v, into g)",
+            "f.update(0): rfactor(rx as v, into g): an argmin or argmax must keep the outermost reduction loops, innermost first",
+        ),
+        (
+            "f.update(0): reorder(ry, rx)",
+            "f.update(0): reorder(ry, rx): changes the order of reduction variables of an update that does not commute",
+        ),
+        (
+            "f.update(0): parallel(ry)",
+            "f.update(0): parallel(ry): iterations of this reduction variable may write the same element; use rfactor or atomic",
+        ),
+        (
+            "f.update(0): atomic",
+            "f.update(0): atomic: the update is no f(a) = f(a) op e, op in + * min max & | ^",
+        ),
+    ] {
+        assert_eq!(refused(&p, &schedule(text)), message);
+    }
+}
+
+/// `f(x) = f(x) - in(r)` and the like are no reductions, nor is one whose `where` or place depends on the sum.
+#[test]
+fn what_is_not_associative() {
+    let mut p = Pipeline::new("not");
+    let i = p.input(Input::new("in", &[I32], 2));
+    let v = Var::new("x");
+    let r = RDom::new([("rx", Expr::from(0), i.extent(0)), ("ry", Expr::from(0), i.extent(1))]);
+    let e = i.at(&[r.var(0), r.var(1)], 0);
+    let f = Func::new("f", &[v.clone()], vec![Expr::from(0)]);
+    let own = f.at(&[v.expr()], 0);
+    let mut f = f.update(vec![v.expr()], vec![&e - &own], r.clone());
+    let growing = r.clone().filter(own.lt(100));
+    f = f.update(vec![v.expr()], vec![&own + &e], growing);
+    f = f.update(vec![v.expr()], vec![&own * 2 + &e], r.clone());
+    let f = p.func(f);
+    p.output(&f);
+    for k in 0..3 {
+        assert_eq!(
+            refused(&p, &schedule(&format!("f.update({k}): rfactor(ry as v, into g)"))),
+            format!(
+                "f.update({k}): rfactor(ry as v, into g): the update is not an associative reduction (f(a) = f(a) op e, op in \
+                 + * min max & | ^, or an argmin or argmax)"
+            )
+        );
+        assert_eq!(
+            refused(&p, &schedule(&format!("f.update({k}): reorder(ry, rx)"))),
+            format!(
+                "f.update({k}): reorder(ry, rx): changes the order of reduction variables of an update that does not commute"
+            )
+        );
+        assert_eq!(
+            refused(&p, &schedule(&format!("f.update({k}): parallel(rx)"))),
+            format!(
+                "f.update({k}): parallel(rx): iterations of this reduction variable may write the same element; use rfactor \
+                 or atomic"
+            )
+        );
+    }
+}
+
+#[test]
+fn float_sums_keep_their_order_unless_relaxed() {
+    let (p, b) = reduction(F32, BinaryOp::Add, Expr::from(0f32));
+    let rule = "another order rounds a sum of floats differently; say `relaxed` if that may be";
+    for text in ["reorder(ry, rx)", "fuse(ry, rx, r)"] {
+        assert_eq!(
+            refused(&p, &schedule(&format!("f.update(0): {text}"))),
+            format!("f.update(0): {text}: {rule}")
+        );
+        check(&p, &schedule(&format!("f.update(0): {text} relaxed")), &b, &[vec![]], 0.0);
+    }
+    // Minima do not round, and splits keep the order.
+    let (p, b) = reduction(F32, BinaryOp::Min, Expr::from(0f32));
+    check(&p, &schedule("f.update(0): reorder(ry, rx)"), &b, &[vec![]], 0.0);
+    let (p, b) = reduction(F32, BinaryOp::Add, Expr::from(0f32));
+    check(&p, &schedule("f.update(0): split(rx, xo, xi, 4, predicate) fuse(xo, ry, r)"), &b, &[vec![]], 0.0);
+}

@@ -1,0 +1,25 @@
+//! Helpers of these tests.
+
+use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::compile::Compiled;
+use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
+use sumsq_codegen::{Error, Pipeline, ScalarType, Schedule};
+
+/// The text with which a schedule is refused.
+pub fn refused(p: &Pipeline, s: &Schedule) -> String {
+    let options = LowerOptions { verify: true, ..LowerOptions::default() };
+    match lower(p, s, &options) {
+        Ok(_) => panic!("legal:\n{s}"),
+        Err(e @ Error::Schedule { .. }) => e.to_string(),
+        Err(e) => panic!("{e}\n{s}"),
+    }
+}
+
+/// Compiles `p` and runs it on input `in` and output `out` of these extents, filled with zeros.
+pub fn ran(p: &Pipeline, s: &Schedule, input: &[i32], out: &[i32]) -> Result<(), Error> {
+    let compiled = Compiled::new(p, s, &HostTarget::host())?;
+    let buffer = |n: &[i32]| Buffer::new(BufferSpec::new(ScalarType::I32, n)).expect("memory");
+    let (input, out) = (buffer(input), buffer(out));
+    compiled.run(&Pool::new(1), &[("in", &input), ("out", &out)], &[])
+}
