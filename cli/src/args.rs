@@ -119,7 +119,7 @@ pub struct ShowArgs {
     /// Print operation counts as well: per pixel or edge, for every routine
     #[arg(long)]
     pub stats: bool,
-    /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting
+    /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting, scheduling
     #[arg(long, default_value_t, value_name = "LIST")]
     pub passes: Passes,
     /// What is stored: as in `solve`

@@ -77,6 +77,8 @@ pub struct Routines {
     pub products: Stored,
     /// Operation counts of each routine before and after each pass.
     pub passes: Vec<PassReport>,
+    /// Whether the order of emitted operations is chosen ([`crate::emit`]).
+    pub scheduled: bool,
 }
 
 impl Routines {
@@ -108,8 +110,20 @@ impl Routines {
         let globals = global::global_routines(energy, &mut dag, &templates);
         let costs = templates.iter().map(|t| cost::residual_cost(energy, &mut dag, t)).collect();
         let computed = energy.computed.iter().map(|c| c.values.clone()).collect();
-        let (partials, passes) = (chain.stored, Vec::new());
-        Routines { dag, spaces, graphs, globals, costs, computed, partials, stored, products, passes }
+        let (partials, scheduled, passes) = (chain.stored, passes.scheduling, Vec::new());
+        Routines {
+            dag,
+            spaces,
+            graphs,
+            globals,
+            costs,
+            computed,
+            partials,
+            stored,
+            products,
+            passes,
+            scheduled,
+        }
     }
 }
 
