@@ -150,7 +150,7 @@ impl<'s> Problem<'s> {
         Session::start(self, data, options)
     }
 
-    /// E and g = J^T r at the unknowns in `data`.
+    /// E and g = J^T r at the unknowns in `data`. (r itself is never stored; [`crate::explicit::Explicit::residuals`] lists it.)
     pub fn evaluate(&mut self, data: &ProblemData) -> Result<Evaluation, SolveError> {
         self.upload_unknowns(data)?;
         self.plan.run(Phase::Cost)?;
