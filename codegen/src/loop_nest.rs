@@ -21,9 +21,9 @@
 use crate::error::Error;
 use crate::expr::Name;
 use crate::func::Pipeline;
-use crate::lower::plans::Plan;
 use crate::lower::build_nests::{Storage, build_nests};
 use crate::lower::plan;
+use crate::lower::plans::Plan;
 use crate::schedule::{Memory, Schedule};
 use crate::stmt::{Stmt, Target};
 use rustc_hash::FxHashMap;

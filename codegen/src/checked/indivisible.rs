@@ -20,7 +20,9 @@ impl Cell {
         self.value = Some(binary(op, ty, old, operand).map_err(|e| e.0)?);
         match self.accesses.update(positions) {
             true => Ok(()),
-            false => Err("races: an iteration of a parallel loop updates what another one reads or writes".into()),
+            false => {
+                Err("races: an iteration of a parallel loop updates what another one reads or writes".into())
+            }
         }
     }
 }

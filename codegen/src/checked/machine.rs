@@ -308,7 +308,12 @@ impl Machine {
         self.flat.contains_key(name) || self.allocated.contains_key(name)
     }
 
-    pub(super) fn slot_cell(&mut self, func: &Name, at: &[i64], k: usize) -> Fallible<(&mut Cell, &Positions)> {
+    pub(super) fn slot_cell(
+        &mut self,
+        func: &Name,
+        at: &[i64],
+        k: usize,
+    ) -> Fallible<(&mut Cell, &Positions)> {
         let slot = self.slot(func, at)?;
         let r = self.realized.get_mut(func).ok_or_else(|| format!("{func} has no storage"))?;
         if r.planes.len() <= k {
@@ -317,7 +322,12 @@ impl Machine {
         Ok((r.planes[k].entry(slot).or_default(), &self.positions))
     }
 
-    pub(super) fn output_cell(&mut self, func: &Name, at: &[i64], k: usize) -> Fallible<(&mut Cell, &Positions)> {
+    pub(super) fn output_cell(
+        &mut self,
+        func: &Name,
+        at: &[i64],
+        k: usize,
+    ) -> Fallible<(&mut Cell, &Positions)> {
         let point: Vec<i32> = at.iter().map(|&c| c as i32).collect();
         let name = self.in_place.get(func).unwrap_or(func);
         let b = self.buffers.get_mut(name).ok_or_else(|| format!("{func} has no storage"))?;

@@ -15,8 +15,8 @@
 
 mod counters;
 mod eval;
-mod machine;
 mod indivisible;
+mod machine;
 mod memory;
 pub mod races;
 

@@ -55,7 +55,9 @@ fn loaded(s: &Stmt) -> FxHashSet<Name> {
 fn without(s: &Stmt, dead: &FxHashSet<Name>) -> Stmt {
     match s {
         Stmt::Allocate { buffer, body, .. } if dead.contains(buffer) => without(body, dead),
-        Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } | Stmt::Prefetch { name: buffer, .. }
+        Stmt::Store { buffer, .. }
+        | Stmt::Accumulate { buffer, .. }
+        | Stmt::Prefetch { name: buffer, .. }
             if dead.contains(buffer) =>
         {
             Stmt::Block(vec![])

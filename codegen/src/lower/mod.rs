@@ -23,11 +23,9 @@ pub mod build_nests;
 pub mod contracts;
 pub mod dead_allocations;
 pub mod expand_math;
-pub mod facts;
 pub mod flatten;
 pub mod inline;
 pub mod intervals;
-pub mod linear;
 pub mod partition;
 pub mod plans;
 pub mod prefetch;
@@ -38,7 +36,6 @@ pub mod simplify;
 pub mod sinks;
 pub mod sliding_window;
 pub mod storage_folding;
-pub mod substitute;
 pub mod unroll;
 pub mod validate;
 pub mod vectorize;
@@ -194,8 +191,7 @@ fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> 
 
 /// Flat output buffers that start and go on anywhere.
 fn unaligned(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> FxHashSet<Name> {
-    let strided =
-        |f: &&plans::FuncPlan| f.output.as_ref().is_some_and(|o| o.layout == Layout::Strided);
+    let strided = |f: &&plans::FuncPlan| f.output.as_ref().is_some_and(|o| o.layout == Layout::Strided);
     let planes = |f: &plans::FuncPlan| {
         let types = f.func.types();
         let x = External::new(output_buffer(&f.func.name, storage), &types, Layout::Strided);

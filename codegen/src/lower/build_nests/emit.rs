@@ -4,12 +4,11 @@ use super::slots::{Emit, Item, Mode, rounds_region};
 use super::{Around, Nests, bind, branch};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
+use crate::lower::algebra::Interval;
+use crate::lower::algebra::build::{self, add, offset, sub};
 use crate::lower::associative::operands;
-use crate::lower::intervals::Interval;
-use crate::lower::linear::{self, add, offset, sub};
 use crate::lower::plans::{Level, illegal};
-use crate::lower::rewrite::{Memo, block, map_children, rewrite};
-use crate::lower::substitute::{Substitution, variables};
+use crate::lower::rewrite::{Memo, Substitution, block, map_children, rewrite, variables};
 use crate::schedule::{Directive, ForKind, LoopLevel};
 use crate::stmt::{Stmt, Target};
 use rustc_hash::FxHashSet;
@@ -24,7 +23,7 @@ impl<'p> Nests<'p> {
         let Some(item) = cx.slots[j].get(i) else { return self.inside(cx, j, mode) };
         match item {
             Item::Let(name, value) => {
-                self.facts.bind(name, value);
+                self.facts.enter_let(name, value);
                 Ok(bind(name.clone(), value.clone(), self.item(cx, j, i + 1, mode)?))
             }
             Item::Bounds(r, min, max) => {
@@ -33,7 +32,7 @@ impl<'p> Nests<'p> {
                 let mut lets = vec![];
                 for (name, value) in [(&ends.0, min), (&ends.1, max)] {
                     if let ExprKind::Var(n) = name.kind() {
-                        self.facts.bind(n, value);
+                        self.facts.enter_let(n, value);
                         lets.push((n.clone(), value.clone()));
                     }
                 }
@@ -47,10 +46,10 @@ impl<'p> Nests<'p> {
             Item::Tail(value, max) if self.facts.proves_le(value, max) => self.item(cx, j, i + 1, mode),
             Item::Tail(value, max) => {
                 let cond = value.le(max).likely();
-                let scope = self.facts.enter();
+                let scope = self.facts.clone();
                 self.facts.assume(&cond);
                 let body = self.item(cx, j, i + 1, mode)?;
-                self.facts.leave(scope);
+                self.facts = scope;
                 Ok(branch(cond, body, None))
             }
             Item::Predicate(cond) => Ok(branch(cond.clone(), self.gated(cx, j, i, cond, mode)?, None)),
@@ -75,12 +74,12 @@ impl<'p> Nests<'p> {
         cond: &Expr,
         mode: Mode,
     ) -> Result<Stmt, Error> {
-        let scope = self.facts.enter();
+        let scope = self.facts.clone();
         self.facts.assume(cond);
         self.around.push(Around::Gate);
         let body = self.item(cx, j, i + 1, mode);
         self.around.pop();
-        self.facts.leave(scope);
+        self.facts = scope;
         body
     }
 
@@ -133,9 +132,9 @@ impl<'p> Nests<'p> {
 
     /// Loop `j`, counted from outside.
     pub(super) fn one_loop(&mut self, cx: &Emit<'p>, j: usize, mode: &Mode) -> Result<Stmt, Error> {
-        let scope = self.facts.enter();
+        let scope = self.facts.clone();
         let s = self.loop_body(cx, j, mode);
-        self.facts.leave(scope);
+        self.facts = scope;
         s
     }
 
@@ -148,14 +147,14 @@ impl<'p> Nests<'p> {
         let extent = Interval { min: min.clone(), max: max.clone() }.extent();
         // Asked before the loop is entered: inside, there is at least one iteration.
         let (most, least) = (self.facts.upper(&extent), self.facts.lower(&extent));
-        self.facts.bind_loop(&var, &min, &max);
+        self.facts.enter_for(&var, &min, &extent);
         let level = LoopLevel { stage: s.id.clone(), var: dim.name.clone() };
         let mut inner = cx.clone();
         if let Some(i) = trimmed {
             inner.slots[j + 1].remove(i);
         }
         if most.is_some_and(|u| u <= 1) {
-            self.facts.bind(&var, &min);
+            self.facts.enter_let(&var, &min);
             let some = least.is_some_and(|l| l >= 1);
             self.around.push(Around::Once(level));
             let body = self.slot(&inner, j + 1, mode.clone());
@@ -172,7 +171,7 @@ impl<'p> Nests<'p> {
             };
             if least != Some(most) {
                 inner.slots[j + 1].insert(0, Item::Tail(Expr::var(var.clone()), max.clone()));
-                self.facts.bind_loop(&var, &min, &offset(&min, most - 1));
+                self.facts.enter_for(&var, &min, &Expr::from(most as i32));
             }
             extent = Expr::from(most as i32);
         }
@@ -210,7 +209,7 @@ impl<'p> Nests<'p> {
         let Some(item) = item else { return unchanged };
         let last = sub(old_max, &self.base_expr(s, t));
         let never_short = self.facts.proves_le(&add(min, &offset(&t.factor, -1)), &last);
-        (if never_short { max.clone() } else { linear::min(max, &last) }, Some(item))
+        (if never_short { max.clone() } else { build::min(max, &last) }, Some(item))
     }
 
     /// The innermost statement.
