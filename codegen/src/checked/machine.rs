@@ -154,7 +154,7 @@ impl Machine {
             Stmt::Provide { func, args, values, to } => self.provide(func, args, values, to),
             Stmt::Allocate { buffer, extent, body, zeroed, ty, .. } => {
                 let n = self.scalar(extent)?.max(0) as usize;
-                self.count_allocation(buffer, n);
+                self.count_allocation(buffer, n)?;
                 let fill = if *zeroed { Cell::of(Value::of(*ty, 0.0)) } else { Cell::default() };
                 let memory = Memory { elements: vec![fill; n], origin: 0 };
                 let outer = self.allocated.insert(buffer.clone(), memory);
@@ -201,7 +201,8 @@ impl Machine {
         for (min, extent) in region {
             sizes.push((self.scalar(min)?, self.scalar(extent)?));
         }
-        self.count_allocation(func, sizes.iter().map(|s| s.1.max(0) as usize).product());
+        let elements = sizes.iter().fold(1usize, |n, s| n.saturating_mul(s.1.max(0) as usize));
+        self.count_allocation(func, elements)?;
         let outer = self.realized.insert(func.clone(), Realized { region: sizes, planes: vec![] });
         self.run(body)?;
         self.realized.remove(func);
@@ -209,10 +210,14 @@ impl Machine {
         Ok(())
     }
 
-    fn count_allocation(&mut self, name: &Name, elements: usize) {
+    fn count_allocation(&mut self, name: &Name, elements: usize) -> Fallible<()> {
+        if elements > super::MOST_ELEMENTS {
+            return Err(format!("{name} has {elements} elements, which is {}", super::TOO_LARGE));
+        }
         let f = self.counters.func(name);
         f.allocations += 1;
         f.allocated = f.allocated.max(elements);
+        Ok(())
     }
 
     fn store(&mut self, buffer: &Name, index: &Expr, value: &Expr, on: Option<&Expr>) -> Fallible<()> {

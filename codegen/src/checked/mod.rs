@@ -31,6 +31,11 @@ use crate::lower::{LowerOptions, lower, plan};
 use crate::reference::{Bindings, Realization};
 use crate::schedule::Schedule;
 
+/// Elements of one storage: each takes some hundred bytes here.
+pub const MOST_ELEMENTS: usize = 1 << 22;
+/// Ends the first line of the error about a storage of more than [`MOST_ELEMENTS`].
+pub const TOO_LARGE: &str = "more than checked memory holds";
+
 /// First coordinate and number of coordinates of an output, per dimension.
 pub type Domain = Vec<(i32, usize)>;
 

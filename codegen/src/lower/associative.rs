@@ -153,29 +153,15 @@ impl Update<'_> {
     }
 }
 
-/// `e` with `op identity = e`.
-fn identity(op: BinaryOp, ty: ScalarType) -> Expr {
-    let (min, max) = range(ty);
+/// The value that changes nothing: -0 for float sums (-0 + 0 is 0), infinities for float minima and maxima.
+pub fn identity(op: BinaryOp, ty: ScalarType) -> Expr {
     match op {
+        BinaryOp::Add if ty.is_float() => Expr::float(ty, -0.0),
         BinaryOp::Add | BinaryOp::Or | BinaryOp::Xor => Expr::constant(ty, 0.0),
         BinaryOp::Mul => Expr::constant(ty, 1.0),
+        BinaryOp::Min => Expr::greatest(ty),
+        BinaryOp::Max => Expr::least(ty),
         BinaryOp::And => Expr::int(ty, -1),
-        BinaryOp::Min if ty.is_float() => Expr::float(ty, f64::INFINITY),
-        BinaryOp::Max if ty.is_float() => Expr::float(ty, f64::NEG_INFINITY),
-        BinaryOp::Min => Expr::int(ty, max),
-        BinaryOp::Max => Expr::int(ty, min),
         _ => unreachable!("identity: {op:?} is not an associative operator"),
-    }
-}
-
-/// Smallest and largest value, as the bits an integer constant keeps.
-fn range(ty: ScalarType) -> (i64, i64) {
-    let bits = 8 * ty.bytes() as u32;
-    match (ty, bits) {
-        (ScalarType::Bool, _) => (0, 1),
-        (t, 64) if t.is_signed() => (i64::MIN, i64::MAX),
-        (_, 64) => (0, -1),
-        (t, b) if t.is_signed() => (-(1 << (b - 1)), (1 << (b - 1)) - 1),
-        (_, b) => (0, (1 << b) - 1),
     }
 }

@@ -61,6 +61,7 @@ fn schedules_do_not_change_results() {
             Outcome::Refused(error) => {
                 wrong.push(format!("seed {seed}: no schedule at all is refused: {error}"))
             }
+            Outcome::TooLarge => wrong.push(format!("seed {seed}: a region of millions of elements")),
             Outcome::Wrong(message) => {
                 println!("  WRONG: {message}\n{}", shrink::text(&case));
                 let (small, message) = shrink::shrink(&case);
@@ -70,7 +71,10 @@ fn schedules_do_not_change_results() {
     }
     println!("{same} the same, {refused} refusals, {} wrong", wrong.len());
     assert!(wrong.is_empty(), "{} of {cases} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(refused < 3 * cases, "nearly everything is refused: {refused} refusals in {cases} cases");
+    assert!(
+        cases < 20 || refused < 3 * cases,
+        "nearly everything is refused: {refused} refusals in {cases} cases"
+    );
 }
 
 /// Drops the directives of the stage that an error names, or all; false if there are none left.

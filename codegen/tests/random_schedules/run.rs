@@ -4,6 +4,7 @@ use crate::common::try_check_over;
 use crate::native;
 use crate::program::Case;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use sumsq_codegen::checked::TOO_LARGE;
 use sumsq_codegen::reference::{evaluate, evaluate_over};
 use sumsq_codegen::{Error, ScalarType};
 
@@ -13,6 +14,8 @@ pub enum Outcome {
     Same,
     /// The schedule was refused.
     Refused(Error),
+    /// It needs more memory than a test should.
+    TooLarge,
     /// Anything else, in words.
     Wrong(String),
 }
@@ -31,6 +34,7 @@ pub fn run(case: &Case) -> Outcome {
     match attempt {
         Ok(Ok(())) => Outcome::Same,
         Ok(Err(Failure::Error(e @ Error::Schedule { .. }))) => Outcome::Refused(e),
+        Ok(Err(Failure::Error(e))) if e.to_string().contains(TOO_LARGE) => Outcome::TooLarge,
         Ok(Err(Failure::Error(e))) => Outcome::Wrong(e.to_string()),
         Ok(Err(Failure::Mismatch(m))) => Outcome::Wrong(m),
         Err(panic) => {

@@ -240,8 +240,10 @@ impl Scheduler<'_> {
             let at = self.pipeline.outputs.iter().position(|o| o.func == f.name);
             let read =
                 self.pipeline.funcs.values().any(|g| stages(g).iter().flatten().any(|e| reads(e, &f.name)));
+            // A scatter or a scan may reach beyond the domain.
+            let kept = f.updates.iter().all(|u| matches!(u.args[d].kind(), ExprKind::Var(n) if *n == var));
             let (first, extent) = match at {
-                Some(k) if !read => self.case.domains[k][d],
+                Some(k) if !read && kept => self.case.domains[k][d],
                 _ => continue,
             };
             let extent = extent as i32;

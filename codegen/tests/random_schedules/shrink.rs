@@ -31,7 +31,7 @@ pub fn shrink(case: &Case) -> (Case, String) {
 fn failure(case: &Case) -> Option<String> {
     match run(case) {
         Outcome::Wrong(message) => Some(message),
-        Outcome::Same | Outcome::Refused(_) => None,
+        Outcome::Same | Outcome::Refused(_) | Outcome::TooLarge => None,
     }
 }
 

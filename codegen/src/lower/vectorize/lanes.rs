@@ -3,6 +3,7 @@
 use super::reduction;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::lower::algebra::poly::splat;
+use crate::lower::associative::identity;
 use crate::lower::rewrite::{Memo, block, rewrite};
 use crate::lower::simplify::{simplify_expr, simplify_index};
 use crate::schedule::ForKind;
@@ -262,7 +263,7 @@ impl Lanes {
             let ty = value.ty().with_lanes(self.lanes);
             let (old, rest) =
                 (reduction::old_value(&buffer, &at, value.ty()), splat(self.expr(&rest), self.lanes));
-            let identity = reduction::identity(op, ty.scalar);
+            let identity = identity(op, ty.scalar);
             let rest = match active {
                 Some(m) => Expr::select(m, rest, splat(identity, self.lanes)),
                 None => rest,
@@ -302,7 +303,7 @@ impl Lanes {
             (true, active) => (value, active),
             (false, None) => (reduce(op, value), None),
             (false, Some(m)) => {
-                let identity = splat(reduction::identity(op, value.ty().scalar), self.lanes);
+                let identity = splat(identity(op, value.ty().scalar), self.lanes);
                 (reduce(op, Expr::select(m, value, identity)), None)
             }
         };

@@ -1,6 +1,7 @@
 //! Updates that combine all lanes in one element.
 
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::lower::associative::identity;
 use crate::lower::rewrite::any;
 use crate::types::{ScalarType, Type};
 
@@ -69,17 +70,5 @@ fn rest(op: BinaryOp, buffer: &Name, index: &Expr, e: &Expr) -> Option<Option<Ex
             Some(Some(Expr::select(c, a.unwrap_or_else(same), b.unwrap_or_else(same))))
         }
         _ => None,
-    }
-}
-
-/// The value that changes nothing: -0 for float sums (x + 0 changes -0), NaN-free extremes for min and max.
-pub(super) fn identity(op: BinaryOp, ty: ScalarType) -> Expr {
-    match op {
-        BinaryOp::Add if ty.is_float() => Expr::float(ty, -0.0),
-        BinaryOp::Mul => Expr::constant(ty, 1.0),
-        BinaryOp::Min => Expr::greatest(ty),
-        BinaryOp::Max => Expr::least(ty),
-        BinaryOp::And => Expr::int(ty, -1),
-        _ => Expr::constant(ty, 0.0),
     }
 }
