@@ -166,6 +166,62 @@ fn a_reduction_by_lanes_loads_each_element_once() {
     }
 }
 
+/// Sums over a triangle, and strips of rows: a loop ends where its conditions do.
+#[test]
+fn iterations_that_do_nothing_are_not_run() {
+    let n = 13usize;
+    let v = Var::new("x");
+    let x = v.expr();
+    let mut p = Pipeline::new("triangle");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let r = RDom::new([("r", Expr::from(0), i.extent(0))]);
+    let below = r.var(0).le(&x);
+    let f = Func::new("f", std::slice::from_ref(&v), vec![Expr::from(0)]);
+    let more = f.at(std::slice::from_ref(&x), 0) + i.at(&[r.var(0)], 0);
+    let f = p.func(f.update(vec![x], vec![more], r.filter(below)));
+    p.output(&f);
+    let b = bindings(vec![("in", pattern(&[I32], &[n], 1))], vec![]);
+    let ran = check(&p, &Schedule::new(), &b, &[vec![n]], 0.0);
+    assert_eq!(ran.counters.iterations, n + n + n * (n + 1) / 2, "{}", ran.nests);
+    assert!(!ran.nests.contains("if "), "{}", ran.nests);
+
+    let (w, h, strip) = (3, 21, 5);
+    let p = blur(1);
+    let mut s = Schedule::new();
+    s.func("out").split("y", "strip", "row", strip, Tail::GuardWithIf);
+    let ran = run(&p, &s, w, h);
+    assert_eq!(ran.counters.iterations, h.div_ceil(strip as usize) + h + w * h, "{}", ran.nests);
+    assert!(!ran.nests.contains("if "), "{}", ran.nests);
+}
+
+/// out(x) = a(x / 2) where x is even, else b(x / 2).
+#[test]
+fn interleaved_columns_are_stored_together() {
+    let v = Var::new("x");
+    let x = v.expr();
+    let mut p = Pipeline::new("zip");
+    let [a, b] = ["a", "b"].map(|n| p.input(Input::new(n, &[I32], 1)));
+    let half = [&x / 2];
+    let value = Expr::select((&x % 2).eq_(0), a.at(&half, 0), b.at(&half, 0));
+    let out = p.func(Func::new("out", &[v], vec![value]));
+    p.output(&out);
+    let mut s = Schedule::new();
+    s.func("out").split("x", "pair", "odd", 2, Tail::Predicate).unroll("odd").vectorize(
+        "pair",
+        8,
+        Tail::Predicate,
+    );
+    // The last vectors of a tail are masked: one for the even and one for the odd columns.
+    for (n, stores, loads) in [(64usize, 4usize, 4), (70, 4 + 2, 5), (75, 4 + 2, 5), (3, 2, 1)] {
+        let of = |seed| pattern(&[I32], &[n.div_ceil(2)], seed);
+        let b = bindings(vec![("a", of(1)), ("b", of(2))], vec![]);
+        let ran = check(&p, &s, &b, &[vec![n]], 0.0);
+        let c = ran.lowered.of("out.0");
+        assert_eq!((c.stores, c.store_instructions), (n, stores), "{n}: {}", ran.body);
+        assert_eq!(ran.lowered.of("a.0").load_instructions, loads, "{n}: {}", ran.body);
+    }
+}
+
 /// A stage whose values a condition that is never true asks for.
 #[test]
 fn storage_that_nobody_reads_is_not_there() {

@@ -175,6 +175,7 @@ impl Machine {
 
     fn iterate(&mut self, var: &Name, min: i64, extent: i64, kind: ForKind, body: &Stmt) -> Fallible<()> {
         let parallel = (kind == ForKind::Parallel).then(|| self.positions.start_loop());
+        self.counters.iterations += extent.max(0) as usize;
         for i in min..min + extent.max(0) {
             if let Some(execution) = parallel {
                 self.positions.enter(execution);
@@ -227,6 +228,7 @@ impl Machine {
             .or_insert_with(|| operations(std::iter::once(value).chain(on)));
         self.counters.operations += n;
         self.counters.func(buffer).operations += n;
+        self.counters.func(buffer).store_instructions += 1;
         let (index, value) = (self.eval(index)?, self.eval(value)?);
         let on = on.map(|p| self.eval(p)).transpose()?;
         for l in 0..index.len() {

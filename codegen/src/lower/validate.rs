@@ -210,7 +210,8 @@ fn check_exprs<'a>(
             ExprKind::Load { .. }
             | ExprKind::Ramp(..)
             | ExprKind::Broadcast(_)
-            | ExprKind::VectorReduce(..) => {
+            | ExprKind::VectorReduce(..)
+            | ExprKind::Interleave(_) => {
                 return Err(error(p, format!("{at}: vector nodes and loads do not belong in a definition")));
             }
             _ => {}

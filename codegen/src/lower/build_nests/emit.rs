@@ -1,11 +1,10 @@
 //! Emits the loops of a stage with what is in their slots.
 
-use super::slots::{Emit, Item, Mode, rounds_region};
+use super::slots::{Emit, Item, Mode};
 use super::{Around, Nests, bind, branch};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::lower::algebra::Interval;
-use crate::lower::algebra::build::{self, add, offset, sub};
 use crate::lower::associative::operands;
 use crate::lower::plans::{Level, illegal};
 use crate::lower::rewrite::{Memo, Substitution, block, map_children, rewrite, variables};
@@ -142,7 +141,6 @@ impl<'p> Nests<'p> {
         let s = cx.s;
         let dim = &s.dims[s.dims.len() - 1 - j];
         let (min, max) = cx.bounds[&dim.name].clone();
-        let (max, trimmed) = self.trim(cx, j, &min, &max);
         let var = self.full_name(s, &dim.name);
         let extent = Interval { min: min.clone(), max: max.clone() }.extent();
         // Asked before the loop is entered: inside, there is at least one iteration.
@@ -150,9 +148,6 @@ impl<'p> Nests<'p> {
         self.facts.enter_for(&var, &min, &extent);
         let level = LoopLevel { stage: s.id.clone(), var: dim.name.clone() };
         let mut inner = cx.clone();
-        if let Some(i) = trimmed {
-            inner.slots[j + 1].remove(i);
-        }
         if most.is_some_and(|u| u <= 1) {
             self.facts.enter_let(&var, &min);
             let some = least.is_some_and(|l| l >= 1);
@@ -183,33 +178,6 @@ impl<'p> Nests<'p> {
             false => body?,
         };
         Ok(Stmt::For { var, min, extent, kind: dim.kind, body: Box::new(body) })
-    }
-
-    /// A serial loop inside its block loop ends where the split variable does, which spares the guard: the new
-    /// maximum, and which item of the slot inside it replaces.
-    pub(super) fn trim(&self, cx: &Emit, j: usize, min: &Expr, max: &Expr) -> (Expr, Option<usize>) {
-        let s = cx.s;
-        let dim = &s.dims[s.dims.len() - 1 - j];
-        let unchanged = (max.clone(), None);
-        if !matches!(dim.kind, ForKind::Serial | ForKind::Parallel)
-            || cx.f.func.vars.iter().any(|v| v.0 == dim.name)
-        {
-            return unchanged;
-        }
-        let Some(t) = s.splits().find(|t| t.inner == dim.name && !rounds_region(s, t)) else {
-            return unchanged;
-        };
-        if self.slot_of(cx, &t.outer).max(self.bounds_slot(cx, &t.old)) > j {
-            return unchanged;
-        }
-        let old_max = &cx.bounds[&t.old].1;
-        let value = &cx.locals[&t.old];
-        let item =
-            cx.slots[j + 1].iter().position(|i| matches!(i, Item::Tail(v, m) if v == value && m == old_max));
-        let Some(item) = item else { return unchanged };
-        let last = sub(old_max, &self.base_expr(s, t));
-        let never_short = self.facts.proves_le(&add(min, &offset(&t.factor, -1)), &last);
-        (if never_short { max.clone() } else { build::min(max, &last) }, Some(item))
     }
 
     /// The innermost statement.
