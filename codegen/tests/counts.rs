@@ -222,6 +222,53 @@ fn interleaved_columns_are_stored_together() {
     }
 }
 
+/// A factor per row, and one for the image: once per row, once at all.
+#[test]
+fn what_does_not_change_in_a_loop_is_computed_before_it() {
+    const F32: ScalarType = ScalarType::F32;
+    let [vx, vy] = ["x", "y"].map(Var::new);
+    let (x, y) = (vx.expr(), vy.expr());
+    let mut p = Pipeline::new("rows");
+    let scale = p.param("scale", F32);
+    let i = p.input(Input::new("in", &[F32], 2));
+    let value = i.at(&[x, y.clone()], 0) * (y.cast(F32) * scale.sqrt()).abs();
+    let out = p.func(Func::new("out", &[vx, vy], vec![value]));
+    p.output(&out);
+    let mut s = Schedule::new();
+    s.func("out").vectorize("x", 8, Tail::GuardWithIf).parallel("y");
+    for (w, h) in [(32, 3), (64, 5)] {
+        let b = bindings(
+            vec![("in", pattern(&[F32], &[w, h], 3))],
+            vec![("scale", sumsq_codegen::reference::Value::Float(2.25))],
+        );
+        let ran = check(&p, &s, &b, &[vec![w, h]], 0.0);
+        // sqrt; a product and its magnitude; a product per vector.
+        assert_eq!(ran.lowered.operations, 1 + h * (2 + w / 8), "{}", ran.body);
+    }
+}
+
+/// Rows that the data chooses, of a small table on the stack: places in it need no 64 bits.
+#[test]
+fn places_in_a_table_are_found_in_32_bits() {
+    let [vx, vr] = ["x", "r"].map(Var::new);
+    let mut p = Pipeline::new("table");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let table = p.func(Func::new("table", &[vx.clone(), vr.clone()], vec![vx.expr() * 3 - vr.expr() * 7]));
+    let row = i.at(&[vx.expr()], 0).max(0).min(5);
+    let column = (i.at(&[vx.expr()], 0) / 2).max(0).min(9);
+    let out = p.func(Func::new("out", std::slice::from_ref(&vx), vec![table.at(&[column, row], 0)]));
+    p.output(&out);
+    let mut s = Schedule::new();
+    s.func("table").compute_root().store_in(Memory::Stack);
+    s.func("out").vectorize("x", 8, Tail::Predicate);
+    let b = bindings(vec![("in", pattern(&[I32], &[21], 1))], vec![]);
+    let ran = check(&p, &s, &b, &[vec![21]], 0.0);
+    assert_eq!(ran.lowered.of("table.0").allocated, 6 * 16);
+    let gather =
+        ran.body.lines().find(|l| l.contains("= table.0[i64(")).unwrap_or_else(|| panic!("{}", ran.body));
+    assert!(gather.contains(" * x8(16)") && !gather.contains("x8(16:i64)"), "{gather}");
+}
+
 /// A stage whose values a condition that is never true asks for.
 #[test]
 fn storage_that_nobody_reads_is_not_there() {

@@ -35,7 +35,7 @@ pub struct FuncCounters {
 pub struct Counters {
     funcs: IndexMap<Name, FuncCounters>,
     points: FxHashSet<(Name, Vec<i64>)>,
-    /// Arithmetic operations so far.
+    /// Arithmetic operations so far, those of let-bound data among them.
     pub operations: usize,
     /// Iterations of all loops.
     pub iterations: usize,

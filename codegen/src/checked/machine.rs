@@ -6,6 +6,7 @@ use super::memory::{Buffer, Cell, Memory};
 use super::races::Positions;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Layout, Pipeline};
+use crate::lower::algebra::poly::is_index;
 use crate::reference::{Bindings, Value};
 use crate::schedule::{Directive, ForKind, Schedule};
 use crate::stmt::{Stmt, Target};
@@ -127,6 +128,9 @@ impl Machine {
             Stmt::Block(v) => v.iter().try_for_each(|s| self.run(s)),
             Stmt::Let { name, value, body } => {
                 let v = self.eval(value)?;
+                if !is_index(value.ty()) {
+                    self.counters.operations += operations([value]);
+                }
                 self.scoped(name, v, body)
             }
             Stmt::For { var, min, extent, kind, body } => {

@@ -6,8 +6,8 @@
 //!   build_nests (bounds_inference, sliding_window,      Realize / Produce / Provide / Call
 //!     storage_folding, allocation_bounds, sinks)
 //!   trim, simplify, flatten, unroll, vectorize,         Allocate / Store / Load, vectors
-//!   simplify, dead_allocations, partition, simplify,
-//!   interleave
+//!   simplify, dead_allocations, hoist, partition,
+//!   simplify, interleave, narrow
 //! LoweredFunction
 //! ```
 //! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the statement after each pass is written to
@@ -25,9 +25,11 @@ pub mod contracts;
 pub mod dead_allocations;
 pub mod expand_math;
 pub mod flatten;
+pub mod hoist;
 pub mod inline;
 pub mod interleave;
 pub mod intervals;
+pub mod narrow;
 pub mod partition;
 pub mod plans;
 pub mod prefetch;
@@ -121,6 +123,8 @@ pub fn lower_timed(
     log.after("simplify", &body, verify::Level::Vector)?;
     body = dead_allocations::dead_allocations(&body);
     log.after("dead_allocations", &body, verify::Level::Vector)?;
+    body = hoist::hoist(&body);
+    log.after("hoist", &body, verify::Level::Vector)?;
     body = partition::partition(&body);
     log.after("partition", &body, verify::Level::Vector)?;
     body = simplify::simplify(&body);
@@ -128,6 +132,8 @@ pub fn lower_timed(
     let aliases = aliases(&plan, &storage);
     body = interleave::interleave(&body, &aliases);
     log.after("interleave", &body, verify::Level::Vector)?;
+    body = narrow::narrow(&body);
+    log.after("narrow", &body, verify::Level::Vector)?;
     let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
     let args = args(&plan, &storage);
     let records = records(&plan, &storage);
