@@ -15,6 +15,7 @@ mod io;
 pub use io::{Constraint, Input, Layout, Output, Shape, extent_param, min_param, step_param, stride_param};
 
 use crate::expr::{Expr, ExprKind, Name};
+use crate::lower::realization_order::callees;
 use crate::types::ScalarType;
 use indexmap::IndexMap;
 
@@ -188,6 +189,8 @@ pub struct Pipeline {
     pub param_ranges: IndexMap<Name, (i64, i64)>,
     /// Floats must not depend on the schedule.
     pub strict_float: bool,
+    /// Funcs that were defined twice, or updated after they were called, in words. Lowering refuses with the first.
+    pub(crate) faults: Vec<String>,
 }
 
 impl Pipeline {
@@ -195,10 +198,24 @@ impl Pipeline {
     pub fn new(name: impl Into<String>) -> Pipeline {
         Pipeline { name: name.into(), ..Pipeline::default() }
     }
-    /// Adds a Func and returns it for calls.
+    /// Adds a Func and returns it for calls. A Func that is there already may come with more updates, as long as no other one
+    /// calls it: what is called never changes.
     pub fn func(&mut self, f: Func) -> Func {
+        if let Some(old) = self.funcs.get(&f.name).filter(|old| **old != f) {
+            self.faults.extend(self.changed(old, &f));
+        }
         self.funcs.insert(f.name.clone(), f.clone());
         f
+    }
+    /// Why `old` may not become `new`.
+    fn changed(&self, old: &Func, new: &Func) -> Option<String> {
+        let name = &old.name;
+        let same = (&old.vars, &old.values) == (&new.vars, &new.values);
+        if !same || !new.updates.starts_with(&old.updates) {
+            return Some(format!("{name} is defined twice"));
+        }
+        let caller = self.funcs.values().find(|g| g.name != *name && callees(self, g).contains(name))?;
+        Some(format!("{name} is updated after {} called it: define it whole first", caller.name))
     }
     /// Adds an input and returns it for calls.
     pub fn input(&mut self, i: Input) -> Input {

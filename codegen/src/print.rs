@@ -516,8 +516,14 @@ impl Display for Directive {
                 directives.iter().try_for_each(|d| write!(f, " {d}"))?;
                 f.write_str(" }")
             }
-            Directive::Partition { var, policy: Partition::Auto } => write!(f, "partition({var}, auto)"),
-            Directive::Partition { var, policy: Partition::Never } => write!(f, "partition({var}, never)"),
+            Directive::Partition { var, policy } => {
+                let policy = match policy {
+                    Partition::Auto => "auto",
+                    Partition::Never => "never",
+                    Partition::Always => "always",
+                };
+                write!(f, "partition({var}, {policy})")
+            }
             Directive::Prefetch { name, var, ahead } => write!(f, "prefetch({name}, {var}, {ahead})"),
             Directive::In { consumers, wrapper: new } => {
                 f.write_str("in_(")?;

@@ -64,6 +64,9 @@ pub enum Partition {
     Auto,
     /// Never: less code.
     Never,
+    /// Everywhere: conditions of `select` and `where` on the loop's variable that read no memory count as `likely`. Refused where
+    /// there is nothing to test.
+    Always,
 }
 
 /// A loop of a stage: the place where a producer is computed or stored.
@@ -118,8 +121,9 @@ pub enum Directive {
     Relaxed,
 
     /// The loops of this stage, as far as scheduled before, once more with these loop directives, for run-time conditions (of
-    /// constants and parameters) in which they pay: `if cond { this } else { what follows }`. Several are tried in order.
-    /// No Func is computed inside of a specialized stage.
+    /// constants and parameters) in which they pay: `if cond { this } else { what follows }`. Several are tried in order, and a
+    /// version may have versions of its own. A Func computed or stored at a loop of the stage is so in every version, so each
+    /// has a loop of that name; a sink is not.
     Specialize { cond: Expr, directives: Vec<Directive> },
     /// Whether conditions on loop `var` (tails, `likely` ones) are tested once per body of the innermost loop, which then
     /// exists twice, or in place.

@@ -121,7 +121,8 @@ fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
             let policy = match &*lexer.name()? {
                 "auto" => Partition::Auto,
                 "never" => Partition::Never,
-                other => return Err(format!("`{other}` is not a policy: auto or never")),
+                "always" => Partition::Always,
+                other => return Err(format!("`{other}` is not a policy: auto, never or always")),
             };
             Directive::Partition { var, policy }
         }
@@ -177,10 +178,7 @@ fn specialize(lexer: &mut Lexer) -> Result<Directive, String> {
     let mut directives = vec![];
     while !lexer.accept("}") {
         let word = lexer.name()?;
-        match &*word {
-            "specialize" => return Err("a special version has no versions of its own".into()),
-            word => directives.push(directive(lexer, word)?),
-        }
+        directives.push(directive(lexer, &word)?);
     }
     Ok(Directive::Specialize { cond, directives })
 }

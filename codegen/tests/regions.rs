@@ -180,6 +180,19 @@ fn schedules() -> Vec<(&'static str, Schedule)> {
         s.func("c").compute_at(at("xio")).split("x", "xo", "xi", 5, Tail::Predicate);
         s.func("a").compute_at(at("xoi")).split("y", "yo", "yi", 4, Tail::GuardWithIf);
     });
+    add("nested blocks that shift inwards", &|s| {
+        let out = s.func("out").split("x", "xo", "xi", 7, Tail::ShiftInwards);
+        let out = out.split("xi", "xio", "xii", 3, Tail::ShiftInwards);
+        out.split("y", "yo", "yi", 4, Tail::ShiftInwards).split("yi", "yio", "yii", 3, Tail::ShiftInwards);
+        s.func("c").compute_at(at("xo")).split("x", "xo", "xi", 5, Tail::ShiftInwards).split(
+            "xo",
+            "xoo",
+            "xoi",
+            2,
+            Tail::ShiftInwards,
+        );
+        s.func("a").compute_at(at("xo")).split("y", "yo", "yi", 4, Tail::ShiftInwards);
+    });
     add("a ring", &|s| {
         s.func("out").split("y", "strip", "row", 6, Tail::GuardWithIf);
         s.func("a").store_at(at("strip")).compute_at(at("row")).vectorize("x", 4, Tail::Predicate);

@@ -62,6 +62,7 @@ pub fn apply_schedule(
             for d in schedule.stages.get(&id).into_iter().flatten() {
                 made.extend(apply(&mut plan, k, d)?);
             }
+            plan.stages[k].number_versions(0);
             for s in plan.stages[k].versions() {
                 check_loops(s, &plan.func.types())?;
             }
@@ -158,10 +159,10 @@ fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan
         Directive::Specialize { cond, directives } => special::specialize(plan, k, cond, directives)?,
         Directive::Partition { var, policy } => {
             find_dim(&plan.stages[k], var, &text)?;
-            let list = &mut plan.stages[k].unpartitioned;
-            list.retain(|v| v != var);
-            if *policy == Partition::Never {
-                list.push(var.clone());
+            let list = &mut plan.stages[k].partition;
+            list.retain(|(v, _)| v != var);
+            if *policy != Partition::Auto {
+                list.push((var.clone(), *policy));
             }
         }
         Directive::Prefetch { name, var, ahead } => {

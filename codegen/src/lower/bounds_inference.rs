@@ -181,8 +181,7 @@ impl Nests<'_> {
 
     /// Intervals of the local variables of `stage` while the loops around `level` are fixed.
     pub fn ranges(&mut self, stage: &StageId, level: &Level) -> Result<FxHashMap<Name, Interval>, Error> {
-        let plan = self.plan;
-        let s = &plan.funcs[&stage.func].stages[stage.stage];
+        let s = self.version_of(stage);
         self.ranges_inside(s, level)
     }
 
@@ -224,7 +223,7 @@ impl Nests<'_> {
         let mut at = &self.plan.funcs[func].compute;
         while let Level::At(l) = at {
             if l.stage == target.stage {
-                let dims = &self.plan.funcs[&l.stage.func].stages[l.stage.stage].dims;
+                let dims = &self.version_of(&l.stage).dims;
                 let depth = |v: &Name| dims.iter().position(|d| d.name == *v);
                 return depth(&l.var) <= depth(&target.var);
             }
@@ -256,7 +255,7 @@ impl Nests<'_> {
             checks.extend(self.region_checks(&name, &halo)?);
         }
         let stages = plan.funcs.values().flat_map(|f| f.stages.iter().map(move |s| (f, s)));
-        for (f, s) in stages.flat_map(|(f, s)| s.versions().map(move |s| (f, s))) {
+        for (f, s) in stages.flat_map(|(f, s)| s.versions().into_iter().map(move |s| (f, s))) {
             for t in s.splits().filter(|t| t.factor.as_int().is_none()) {
                 let message = format!("{}: split factor of {} must be at least 1, it is", f.func.name, t.old);
                 checks.push(self.check(

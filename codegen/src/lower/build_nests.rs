@@ -23,6 +23,7 @@ use crate::stmt::Stmt;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 mod emit;
+mod policies;
 mod slots;
 
 /// A loop or condition around the place where the walk is.
@@ -73,9 +74,19 @@ pub struct Nests<'p> {
     pub bound_checks: Vec<Stmt>,
     /// Loops and gates, outermost first.
     pub around: Vec<Around>,
+    /// Of stages that have special versions, the one being emitted.
+    current: FxHashMap<StageId, &'p Stage>,
     /// Lets of the levels being opened.
     pending: Vec<Vec<(Name, Expr)>>,
     /// Lets of levels that were opened (a body emitted twice repeats them).
+    opened: FxHashMap<Level, Vec<(Name, Expr)>>,
+}
+
+/// What was inferred for the levels that are open, to come back to behind one of several versions of a nest.
+struct Inferred {
+    regions: FxHashMap<(Name, Level), Vec<Interval>>,
+    produced: FxHashMap<Name, Vec<Interval>>,
+    unslid: FxHashMap<Name, Expr>,
     opened: FxHashMap<Level, Vec<(Name, Expr)>>,
 }
 
@@ -105,6 +116,7 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
         required: vec![],
         bound_checks: vec![],
         around: vec![],
+        current: FxHashMap::default(),
         pending: vec![],
         opened: FxHashMap::default(),
     };
@@ -117,6 +129,12 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
 }
 
 impl<'p> Nests<'p> {
+    /// The version of a stage that is being emitted.
+    pub fn version_of(&self, id: &StageId) -> &'p Stage {
+        let plan = self.plan;
+        self.current.get(id).copied().unwrap_or_else(|| &plan.funcs[&id.func].stages[id.stage])
+    }
+
     /// Loop or bound name in the body.
     pub fn full_name(&self, s: &Stage, local: &str) -> Name {
         match s.version {
@@ -244,6 +262,19 @@ impl<'p> Nests<'p> {
             },
             None => body,
         })
+    }
+
+    fn inferred(&self) -> Inferred {
+        Inferred {
+            regions: self.regions.clone(),
+            produced: self.produced.clone(),
+            unslid: self.unslid.clone(),
+            opened: self.opened.clone(),
+        }
+    }
+
+    fn restore(&mut self, i: Inferred) {
+        (self.regions, self.produced, self.unslid, self.opened) = (i.regions, i.produced, i.unslid, i.opened);
     }
 }
 

@@ -4,7 +4,7 @@ use super::associative::Reduction;
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Output, Pipeline};
-use crate::schedule::{ForKind, LoopLevel, Memory, StageId, Tail};
+use crate::schedule::{ForKind, LoopLevel, Memory, Partition, StageId, Tail};
 use indexmap::IndexMap;
 
 /// `old = outer * factor + inner + min(old)`.
@@ -135,8 +135,8 @@ pub struct Stage {
     pub reduction: Option<Reduction>,
     /// The directive that changed the order of its reduction variables, if one did.
     pub reordered: Option<String>,
-    /// Loops whose conditions are tested in place.
-    pub unpartitioned: Vec<Name>,
+    /// Loops whose conditions are tested in place, or all up front.
+    pub partition: Vec<(Name, Partition)>,
     /// What is fetched ahead: Func or input, loop, iterations.
     pub prefetches: Vec<(Name, Name, u32)>,
     /// Versions for conditions that are tried in order before this one.
@@ -250,9 +250,14 @@ impl Stage {
     pub fn splits(&self) -> impl DoubleEndedIterator<Item = &Split> {
         self.changes.iter().filter_map(|c| if let Change::Split(t) = c { Some(t) } else { None })
     }
-    /// This stage and its special versions.
-    pub fn versions(&self) -> impl Iterator<Item = &Stage> {
-        std::iter::once(self).chain(self.special.iter().map(|(_, s)| s))
+    /// This stage and its special versions, and those of each.
+    pub fn versions(&self) -> Vec<&Stage> {
+        std::iter::once(self).chain(self.special.iter().flat_map(|(_, s)| s.versions())).collect()
+    }
+    /// Numbers the versions, this one first, from `n`; returns the next number.
+    pub fn number_versions(&mut self, n: usize) -> usize {
+        self.version = n;
+        self.special.iter_mut().fold(n + 1, |n, (_, s)| s.number_versions(n))
     }
     /// The change that replaced `name`, which is therefore no loop.
     pub fn replaced(&self, name: &Name) -> Option<&Change> {

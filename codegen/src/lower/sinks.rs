@@ -253,7 +253,8 @@ impl Nests<'_> {
             if o.layout != i.layout || o.halo != i.halo || types != i.types || own.len() != i.dims {
                 return fail("A3: layout, halo, types or dimensions differ".into());
             }
-            let shifted = f.stages[0].versions().any(|s| s.splits().any(|t| t.tail == Tail::ShiftInwards));
+            let shifted =
+                f.stages[0].versions().iter().any(|s| s.splits().any(|t| t.tail == Tail::ShiftInwards));
             if shifted || self.storage.contains_key(&f.func.name) && !self.once.contains(&f.func.name) {
                 return fail("A2: some points are computed more than once".into());
             }

@@ -12,6 +12,9 @@ use rustc_hash::FxHashSet;
 
 /// Checks `p`.
 pub fn validate(p: &Pipeline) -> Result<(), Error> {
+    if let Some(fault) = p.faults.first() {
+        return Err(error(p, fault.clone()));
+    }
     for (name, f) in &p.funcs {
         if *name != f.name || p.inputs.contains_key(name) {
             return Err(error(p, format!("the name {name} is used twice")));

@@ -61,10 +61,11 @@ fn level() -> impl Strategy<Value = LoopLevel> {
 }
 
 fn directive() -> impl Strategy<Value = Directive> {
-    let inner = prop::collection::vec(plain_directive(), 0..3);
-    let special = (condition_of_parameters(), inner)
-        .prop_map(|(cond, directives)| Directive::Specialize { cond, directives });
-    prop_oneof![9 => plain_directive(), 1 => special]
+    plain_directive().prop_recursive(2, 8, 3, |inner| {
+        let special = (condition_of_parameters(), prop::collection::vec(inner.clone(), 0..3))
+            .prop_map(|(cond, directives)| Directive::Specialize { cond, directives });
+        prop_oneof![9 => inner, 1 => special]
+    })
 }
 
 fn condition_of_parameters() -> impl Strategy<Value = Expr> {
@@ -106,7 +107,11 @@ fn plain_directive() -> impl Strategy<Value = Directive> {
         prop::sample::select(vec![Atomic, Relaxed, Inline, ComputeRoot, Sink]),
         (
             n(),
-            prop::sample::select(vec![crate::schedule::Partition::Auto, crate::schedule::Partition::Never])
+            prop::sample::select(vec![
+                crate::schedule::Partition::Auto,
+                crate::schedule::Partition::Never,
+                crate::schedule::Partition::Always
+            ])
         )
             .prop_map(|(var, policy)| Partition { var, policy }),
         (n(), n(), any::<u32>()).prop_map(|(name, var, ahead)| Prefetch { name, var, ahead }),

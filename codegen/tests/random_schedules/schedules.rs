@@ -5,7 +5,7 @@ use crate::rng::Rng;
 use std::collections::HashMap;
 use sumsq_codegen::func::{Update, calls};
 use sumsq_codegen::{
-    Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Memory, Name, Pipeline, StageId, Tail,
+    Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Memory, Name, Partition, Pipeline, StageId, Tail,
 };
 
 /// Gives every stage of a case random directives, consumers first.
@@ -45,9 +45,11 @@ impl Scheduler<'_> {
         let vars: Vec<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
         if self.rng.percent(8) && !vars.is_empty() {
             self.special(&pure, vars[0].clone());
-            self.stage(&pure, vars, &[], true);
-            // Nothing is computed inside of a specialized stage.
-            self.loops.insert(pure, vec![]);
+            self.stage(&pure, vars.clone(), &[], true);
+            // What is computed inside needs a loop of that name in every version.
+            if let Some(loops) = self.loops.get_mut(&pure) {
+                loops.retain(|v| vars[1..].contains(v));
+            }
         } else {
             self.stage(&pure, vars, &[], true);
         }
@@ -228,6 +230,11 @@ impl Scheduler<'_> {
             let var = self.rng.pick(&left);
             self.push(stage, Directive::Prefetch { name, var, ahead });
         }
+        if !loops.is_empty() && self.rng.percent(8) {
+            let policy = self.rng.pick(&[Partition::Auto, Partition::Never, Partition::Always]);
+            let var = self.rng.pick(&loops);
+            self.push(stage, Directive::Partition { var, policy });
+        }
         self.loops.insert(stage.clone(), left);
     }
 }
@@ -317,7 +324,12 @@ impl Scheduler<'_> {
         let kind = self.rng.pick(&[ForKind::Vectorized, ForKind::Unrolled, ForKind::Serial]);
         let var = inner.clone();
         let split = Directive::Split { old, outer, inner, factor: Expr::from(4), tail };
-        let directives = vec![split, Directive::Kind { var, kind }];
+        let mut directives = vec![split, Directive::Kind { var, kind }];
+        if self.rng.percent(30) {
+            let cond = Expr::param("scale", sumsq_codegen::Type::I32).gt(1);
+            let unroll = Directive::Kind { var: "si".into(), kind: ForKind::Unrolled };
+            directives.insert(1, Directive::Specialize { cond, directives: vec![unroll] });
+        }
         self.push(stage, Directive::Specialize { cond, directives });
     }
 

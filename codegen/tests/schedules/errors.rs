@@ -141,6 +141,26 @@ fn algorithms() {
         "pipeline p: the pure definition of f calls itself: use an update definition"
     );
 
+    let (mut p, _) = start();
+    let f = p.func(Func::new("f", vars, vec![Expr::from(0)]));
+    p.func(Func::new("f", vars, vec![Expr::from(1)]));
+    p.output(&f);
+    assert_eq!(algorithm_error(&p), "pipeline p: f is defined twice");
+
+    // Defined after it is used.
+    let (mut p, _) = start();
+    let f = p.func(Func::new("f", vars, vec![Expr::from(0)]));
+    let more = |f: Func| {
+        let value = f.at(&[x.clone()], 0) + 1;
+        f.update(vec![x.clone()], vec![value], RDom::default())
+    };
+    let f = p.func(more(f));
+    let g = p.func(Func::new("g", vars, vec![f.at(&[x.clone()], 0)]));
+    p.output(&g);
+    assert!(lower(&p, &Schedule::new(), &Default::default()).is_ok());
+    p.func(more(f));
+    assert_eq!(algorithm_error(&p), "pipeline p: f is updated after g called it: define it whole first");
+
     // Called, but never added to the pipeline.
     let (mut p, _) = start();
     let f = Func::new("f", vars, vec![Expr::from(0)]);

@@ -3,7 +3,7 @@
 use crate::common::{bindings, check, pattern};
 use crate::support::refused;
 use sumsq_codegen::reference::Value;
-use sumsq_codegen::{Func, Input, Pipeline, ScalarType, Schedule, Var};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Schedule, Var};
 
 const I32: ScalarType = ScalarType::I32;
 
@@ -77,6 +77,53 @@ fn partition_never_tests_in_place() {
     assert_eq!((stores(&auto), stores(&never)), (2, 1), "{auto}\n{never}");
 }
 
+/// A condition in a `select` that nobody marked.
+#[test]
+fn partition_always_finds_every_condition() {
+    let v = Var::new("x");
+    let x = v.expr();
+    let mut p = Pipeline::new("border");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let inner = i.at(&[x.clone().max(1) - 1], 0);
+    let f = p.func(Func::new("f", &[v], vec![Expr::select(x.gt(0), inner, Expr::from(7))]));
+    p.output(&f);
+    let b = bindings(vec![("in", pattern(&[I32], &[40], 3))], vec![]);
+    let body = |text: &str| check(&p, &schedule(text), &b, &[vec![40]], 0.0).body;
+    let auto = body("");
+    let always = body("f: partition(x, always)");
+    assert_eq!((auto.matches("f.0[").count(), auto.matches("select(").count()), (1, 1), "{auto}");
+    // Neither the interior nor the border makes a choice.
+    assert_eq!((always.matches("f.0[").count(), always.matches("select(").count()), (2, 0), "{always}");
+}
+
+#[test]
+fn versions_of_versions() {
+    let (nests, _) = run(
+        "g: specialize(scale > 0) { split(x, xo, xi, 8, guard) specialize(g.extent.1 == 3) { unroll(y) } vectorize(xi) }",
+    );
+    let at = |s: &str| nests.find(s).unwrap_or_else(|| panic!("{s} is not in\n{nests}"));
+    assert!(at("if scale > 0") < at("if g.extent.1 == 3"), "{nests}");
+    assert!(at("if g.extent.1 == 3") < at("unrolled for g.s0.v2.y in [0, 3)"), "{nests}");
+    assert!(at("unrolled for g.s0.v2.y in [0, 3)") < at("for g.s0.v2.xi"), "{nests}");
+    assert!(at("for g.s0.v2.xi") < at("vectorized for g.s0.v1.xi"), "{nests}");
+    assert!(at("vectorized for g.s0.v1.xi") < at("for g.s0.x in"), "{nests}");
+}
+
+/// The producer's region is that of the version: a row of blocks in one, a single point's in the other.
+#[test]
+fn versions_hold_producers() {
+    let (nests, _) = run(
+        "f: clone_in(h, as f_h) compute_at(g, x) g: specialize(scale > 0) { split(y, yo, yi, 2, guard) reorder(yi, x, yo) }",
+    );
+    let [special, rest] = nests.split("} else {").collect::<Vec<_>>()[..] else { panic!("{nests}") };
+    assert!(special.contains("realize f over [g.s0.v1.x, +2) x [g.s0.v1.y.base"), "{nests}");
+    assert!(rest.contains("realize f over [g.s0.x, +2) x [g.s0.y, +1)"), "{nests}");
+    // Stored outside: the ring slides in each version.
+    for at in ["store_at(g, y) compute_at(g, x)", "store_at(g, y) compute_at(g, y)"] {
+        run(&format!("f: clone_in(h, as f_h) {at} g: specialize(scale > 0) {{ parallel(y) }}"));
+    }
+}
+
 #[test]
 fn wrappers_stand_between_some_consumers() {
     // A row of the input is copied first.
@@ -109,9 +156,15 @@ fn refusals() {
              use Predicate",
         ),
         (
-            "g: specialize(scale > 2) { parallel(y) } f: compute_at(g, y)",
-            "f: compute_at(g, y): the stage is specialized: nothing is computed inside of it",
+            "g: specialize(scale > 2) { split(y, yo, yi, 2, guard) } f: compute_at(g, y) in_(h, as f_h)",
+            "f: compute_at(g, y): in the version for scale > 2: y is not a loop here; the loops are x yi yo",
         ),
+        (
+            "g: specialize(scale > 2) { split(x, xo, xi, 4, guard) vectorize(xi) reorder(y, xi, xo) } f: compute_at(g, y) \
+             in_(h, as f_h)",
+            "f: compute_at(g, y): in the version for scale > 2: the level is inside a vectorised loop",
+        ),
+        ("g: partition(y, always)", "g: partition(y, always): there is no condition on this loop"),
         ("g: partition(z, never)", "g: partition(z, never): z is not a loop here; the loops are x y"),
         ("f: in_(q, as w)", "f: in_(q, as w): there is no other Func q"),
         ("g: in_(h, as w)", "g: in_(h, as w): h does not call it"),

@@ -3,7 +3,7 @@
 use super::loops::find_dim;
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::lower::plans::{Bound, FuncPlan, Level, illegal};
+use crate::lower::plans::{Bound, FuncPlan, Level, Stage, illegal};
 use crate::lower::rewrite::nodes;
 use crate::schedule::{Directive, ForKind, StageId};
 use crate::types::Type;
@@ -142,17 +142,26 @@ pub fn check_levels(plans: &IndexMap<Name, FuncPlan>) -> Result<(), Error> {
             let Some(stage) = stage else {
                 return Err(illegal(id, text, "there is no such stage, or it is inlined"));
             };
-            let i = find_dim(stage, &l.var, &text).map_err(|e| match e {
-                Error::Schedule { rule, .. } => illegal(id, text.clone(), rule),
-                e => e,
-            })?;
-            if !stage.special.is_empty() {
-                return Err(illegal(id, text, "the stage is specialized: nothing is computed inside of it"));
+            if f.sink && !stage.special.is_empty() {
+                return Err(illegal(id, text, "a sink lies in a stage without special versions"));
             }
-            if stage.dims[i..].iter().any(|d| d.kind == ForKind::Vectorized) {
-                return Err(illegal(id, text, "the level is inside a vectorised loop"));
-            }
+            check_level(stage, &l.var, &text).map_err(|rule| illegal(id, text.clone(), rule))?;
         }
     }
     Ok(())
+}
+
+/// Loop `var` exists in every version of `stage`, and can hold a Func.
+fn check_level(stage: &Stage, var: &Name, text: &str) -> Result<(), String> {
+    let i = find_dim(stage, var, text).map_err(|e| match e {
+        Error::Schedule { rule, .. } => rule,
+        e => e.to_string(),
+    })?;
+    if stage.dims[i..].iter().any(|d| d.kind == ForKind::Vectorized) {
+        return Err("the level is inside a vectorised loop".into());
+    }
+    let version = |(cond, s): &(Expr, Stage)| {
+        check_level(s, var, text).map_err(|rule| format!("in the version for {cond}: {rule}"))
+    };
+    stage.special.iter().try_for_each(version)
 }

@@ -18,7 +18,7 @@ pub fn specialize(plan: &mut FuncPlan, k: usize, cond: &Expr, directives: &[Dire
     let zero = Expr::int(cond.ty(), 0);
     let cond = if cond.ty() == Type::BOOL { cond.clone() } else { cond.ne_(zero) };
     // The directives work on stages of the plan: the version takes the place of its stage meanwhile.
-    let mut original = plan.stages[k].clone();
+    let original = plan.stages[k].clone();
     plan.stages[k].special.clear();
     for d in directives {
         let loops = matches!(
@@ -29,6 +29,7 @@ pub fn specialize(plan: &mut FuncPlan, k: usize, cond: &Expr, directives: &[Dire
                 | Directive::Reorder(_)
                 | Directive::Kind { .. }
                 | Directive::Partition { .. }
+                | Directive::Specialize { .. }
         );
         if !loops {
             return Err(illegal(&id, format!("{text}: {d}"), "only loops can differ between versions"));
@@ -39,9 +40,7 @@ pub fn specialize(plan: &mut FuncPlan, k: usize, cond: &Expr, directives: &[Dire
         }
         apply(plan, k, d)?;
     }
-    original.special.push((cond, plan.stages[k].clone()));
-    let version = original.special.len();
-    original.special[version - 1].1.version = version;
-    plan.stages[k] = original;
+    let version = std::mem::replace(&mut plan.stages[k], original);
+    plan.stages[k].special.push((cond, version));
     Ok(())
 }

@@ -19,7 +19,6 @@ pub fn resolve(plans: &mut IndexMap<Name, FuncPlan>) -> Result<(), Error> {
         for (k, s) in f.stages.iter_mut().enumerate() {
             let once = k > 0 || in_place || holds_sink.iter().any(|l| l.stage == s.id);
             resolve_stage(s, once)?;
-            s.special.iter_mut().try_for_each(|(_, s)| resolve_stage(s, once))?;
         }
     }
     Ok(())
@@ -50,7 +49,7 @@ fn resolve_stage(s: &mut Stage, once: bool) -> Result<(), Error> {
             _ => {}
         }
     }
-    Ok(())
+    s.special.iter_mut().try_for_each(|(_, s)| resolve_stage(s, once))
 }
 
 /// The parallel loop that runs blocks of a split, if there is one.

@@ -3,14 +3,13 @@
 use super::slots::{Emit, Item, Mode};
 use super::{Around, Nests, bind, branch};
 use crate::error::Error;
-use crate::expr::{Expr, ExprKind, Name};
+use crate::expr::{Expr, ExprKind};
 use crate::lower::algebra::Interval;
 use crate::lower::associative::operands;
 use crate::lower::plans::{Level, illegal};
-use crate::lower::rewrite::{Memo, Substitution, block, map_children, rewrite, variables};
+use crate::lower::rewrite::{Substitution, block};
 use crate::schedule::{Directive, ForKind, LoopLevel};
 use crate::stmt::{Stmt, Target};
-use rustc_hash::FxHashSet;
 
 impl<'p> Nests<'p> {
     /// The items of slot `j`, then what is inside.
@@ -173,9 +172,9 @@ impl<'p> Nests<'p> {
         self.around.push(Around::Loop(level, var.clone(), dim.kind));
         let body = self.slot(&inner, j + 1, mode.clone());
         self.around.pop();
-        let body = match s.unpartitioned.contains(&dim.name) {
-            true => test_in_place(&body?, &mut FxHashSet::from_iter([var.clone()])),
-            false => body?,
+        let body = match s.partition.iter().find(|(v, _)| *v == dim.name) {
+            Some((_, policy)) => self.partitioned(s, (&dim.name, *policy), &var, &body?)?,
+            None => body?,
         };
         Ok(Stmt::For { var, min, extent, kind: dim.kind, body: Box::new(body) })
     }
@@ -213,21 +212,3 @@ impl<'p> Nests<'p> {
 }
 
 const MAX_COPIES: i64 = 1024;
-
-/// Conditions on the names in `on`, and on what is let-bound from them, are not likely any more.
-fn test_in_place(s: &Stmt, on: &mut FxHashSet<Name>) -> Stmt {
-    if let Stmt::Let { name, value, .. } = s
-        && variables(value).iter().any(|v| on.contains(v))
-    {
-        on.insert(name.clone());
-    }
-    let names = on.clone();
-    let mut memo = Memo::default();
-    let mut plain = |e: &Expr| {
-        rewrite(e, &mut memo, &mut |_, n| match n.kind() {
-            ExprKind::Likely(c) if variables(c).iter().any(|v| names.contains(v)) => c.clone(),
-            _ => n,
-        })
-    };
-    map_children(s, &mut plain, &mut |s| test_in_place(s, on))
-}

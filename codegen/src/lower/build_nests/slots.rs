@@ -69,14 +69,20 @@ impl Emit<'_> {
 }
 
 impl<'p> Nests<'p> {
-    /// One stage: its special versions under their conditions, then what remains.
+    /// One stage: its special versions under their conditions, then what remains. Each computes the producers placed in its
+    /// loops over regions of its own.
     pub(super) fn stage(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Stmt, Error> {
         let mut special = vec![];
         for (cond, version) in &s.special {
             let scope = self.facts.clone();
             self.facts.assume(cond);
-            special.push((cond, self.version(f, version)?));
+            let outside = self.inferred();
+            special.push((cond, self.stage(f, version)?));
+            self.restore(outside);
             self.facts = scope;
+        }
+        if !special.is_empty() || s.version > 0 {
+            self.current.insert(s.id.clone(), s);
         }
         let rest = self.version(f, s)?;
         Ok(special.into_iter().rev().fold(rest, |rest, (cond, body)| branch(cond.clone(), body, Some(rest))))
