@@ -5,11 +5,11 @@
 
 use super::algebra::build::{div, normal};
 use super::algebra::interval::{Interval, Span};
-use super::algebra::poly::{Polys, is_index};
+use super::algebra::poly::{Poly, Polys, is_index, rebuild};
 use super::plans::Plan;
 use super::rewrite::{nodes, substitute};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
-use crate::types::ScalarType;
+use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
 
 /// Intervals of expressions while some variables range; others are fixed and stand for themselves.
@@ -20,6 +20,8 @@ pub struct Intervals<'a> {
     scope: FxHashMap<Name, Span>,
     memo: FxHashMap<usize, (Expr, Span)>,
     polys: Polys,
+    /// Forms of ends, in which products are multiplied out.
+    ends: Polys,
     /// The first thing found to be unbounded.
     culprit: Option<String>,
     depth: usize,
@@ -37,7 +39,8 @@ impl<'a> Intervals<'a> {
 
     fn of_spans(plan: &'a Plan, scope: FxHashMap<Name, Span>, depth: usize) -> Self {
         let (fixed, memo) = (FxHashMap::default(), FxHashMap::default());
-        Intervals { plan, fixed, scope, memo, polys: Polys::affine(), culprit: None, depth }
+        let (polys, ends) = (Polys::affine(), Polys::default());
+        Intervals { plan, fixed, scope, memo, polys, ends, culprit: None, depth }
     }
 
     /// The interval of `e`, or what makes it unbounded.
@@ -65,10 +68,33 @@ impl<'a> Intervals<'a> {
             return self.atom(e);
         }
         let p = self.polys.of(e);
-        Span::sum(&p, e.ty(), |m| match self.is_fixed(&m[0]) {
-            true => Span::new(m[0].clone(), m[0].clone()),
-            false => self.atom(&m[0]),
-        })
+        self.sum(&p, e.ty())
+    }
+
+    /// Of a sum, whose terms have one factor each.
+    fn sum(&mut self, p: &Poly, ty: Type) -> Span {
+        let mut ends = [Some(Poly::constant(p.constant)), Some(Poly::constant(p.constant))];
+        for (m, c) in &p.terms {
+            let t = self.term(&m[0]);
+            let (lo, hi) = if *c > 0 { (t.min, t.max) } else { (t.max, t.min) };
+            for (sum, e) in ends.iter_mut().zip([lo, hi]) {
+                *sum = sum.take().zip(e).and_then(|(s, e)| s.add_scaled(&self.ends.of(&e), *c));
+            }
+        }
+        let [min, max] = ends.map(|p| p.map(|p| rebuild(&p, ty)));
+        Span { min, max }
+    }
+
+    fn term(&mut self, atom: &Expr) -> Span {
+        if let Some((_, s)) = self.memo.get(&atom.id()) {
+            return s.clone();
+        }
+        let s = match self.is_fixed(atom) {
+            true => Span::new(atom.clone(), atom.clone()),
+            false => self.atom(atom),
+        };
+        self.memo.insert(atom.id(), (atom.clone(), s.clone()));
+        s
     }
 
     /// No ranging variable, and no value of a Func: evaluating it beforehand gives the one value it has.

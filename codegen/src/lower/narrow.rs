@@ -8,17 +8,50 @@
 
 use super::algebra::Facts;
 use super::algebra::poly::{Polys, rebuild};
-use super::rewrite::{Memo, map_children, rewrite};
+use super::rewrite::{Memo, map_children, own_exprs, rewrite, visit_stmts};
 use crate::expr::{Expr, ExprKind};
 use crate::stmt::Stmt;
 use crate::types::{ScalarType, Type};
+use rustc_hash::FxHashSet;
 
 /// See the module's description.
 pub fn narrow(s: &Stmt) -> Stmt {
     walk(s, &Facts::new())
 }
 
+/// Is there a gather or scatter at all?
+fn has_candidates(s: &Stmt) -> bool {
+    let (mut found, mut seen) = (false, FxHashSet::default());
+    visit_stmts(s, &mut |s| {
+        if let Stmt::Store { index, .. } | Stmt::Accumulate { index, .. } = s {
+            found |= is_candidate(index);
+        }
+        own_exprs(s, &mut |e| {
+            let mut stack = vec![e];
+            while let Some(e) = stack.pop().filter(|_| !found) {
+                if seen.insert(e.id()) {
+                    found |= matches!(e.kind(), ExprKind::Load { index, .. } if is_candidate(index));
+                    e.for_each_child(|c| stack.push(c));
+                }
+            }
+        });
+    });
+    found
+}
+
+/// Is the index made of vectors of i64? A ramp is a dense or strided access, made of scalars.
+fn is_candidate(index: &Expr) -> bool {
+    let ty = index.ty();
+    ty.scalar == ScalarType::I64
+        && ty.lanes > 1
+        && !matches!(index.kind(), ExprKind::Ramp(..) | ExprKind::Cast(_))
+}
+
 fn walk(s: &Stmt, facts: &Facts) -> Stmt {
+    // Facts and copies only on the way to something.
+    if !matches!(s, Stmt::Let { .. } | Stmt::Block(_)) && !has_candidates(s) {
+        return s.clone();
+    }
     let mut inner = facts.clone();
     match s {
         Stmt::Let { name, value, .. } => inner.enter_let(name, value),
@@ -44,7 +77,7 @@ fn walk(s: &Stmt, facts: &Facts) -> Stmt {
 /// `e` with the indices of its gathers narrowed.
 fn loads(e: &Expr, facts: &Facts, memo: &mut Memo) -> Expr {
     rewrite(e, memo, &mut |_, new| match new.kind() {
-        ExprKind::Load { buffer, index, predicate } if index.ty().lanes > 1 => {
+        ExprKind::Load { buffer, index, predicate } if is_candidate(index) => {
             let index = narrowed(index, facts);
             let kind = ExprKind::Load { buffer: buffer.clone(), index, predicate: predicate.clone() };
             Expr::new(kind, new.ty())
@@ -55,10 +88,7 @@ fn loads(e: &Expr, facts: &Facts, memo: &mut Memo) -> Expr {
 
 /// The same index, computed in i32 if it is made of several vectors and fits.
 fn narrowed(index: &Expr, facts: &Facts) -> Expr {
-    let lanes = index.ty().lanes;
-    let wide = Type::I64.with_lanes(lanes);
-    // A ramp is a dense or strided access, made of scalars.
-    if lanes == 1 || index.ty() != wide || matches!(index.kind(), ExprKind::Ramp(..) | ExprKind::Cast(_)) {
+    if !is_candidate(index) {
         return index.clone();
     }
     let p = Polys::default().of(index);
@@ -67,7 +97,7 @@ fn narrowed(index: &Expr, facts: &Facts) -> Expr {
     if !coefficients.map(Some).all(fits) || !fits(facts.upper(index)) || !fits(facts.lower(index)) {
         return index.clone();
     }
-    rebuild(&p, Type::I32.with_lanes(lanes)).cast(ScalarType::I64)
+    rebuild(&p, Type::I32.with_lanes(index.ty().lanes)).cast(ScalarType::I64)
 }
 
 #[cfg(test)]

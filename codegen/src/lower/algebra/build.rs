@@ -3,8 +3,9 @@
 //! Nothing has to be known for these; what facts decide is [`super::Facts`]'s. Operands are i32 or i64 unless said otherwise, and do
 //! not wrap (design section 4), so sums may be reordered freely.
 
-use super::poly::{Polys, is_index, rebuild};
+use super::poly::{Poly, Polys, is_index, rebuild};
 use crate::expr::{BinaryOp, Expr, ExprKind};
+use crate::types::Type;
 
 /// The normal form of index arithmetic; anything else stays as it is.
 pub fn normal(e: &Expr) -> Expr {
@@ -61,39 +62,60 @@ fn extremum(op: BinaryOp, a: &Expr, b: &Expr) -> Expr {
     collect_arms(op, a, &mut arms);
     collect_arms(op, b, &mut more);
     for e in more {
-        match arms.iter_mut().find_map(|arm| Some((difference(&e, arm)?, arm))) {
+        match arms.iter_mut().find_map(|arm| Some((e.minus(arm)?, arm))) {
             Some((d, arm)) if (op == BinaryOp::Min && d < 0) || (op == BinaryOp::Max && d > 0) => *arm = e,
             Some(_) => {}
             None => arms.push(e),
         }
     }
-    let all = arms.into_iter().reduce(|acc, e| Expr::binary(op, acc, e));
+    let all = arms.into_iter().map(Arm::expr).reduce(|acc, e| Expr::binary(op, acc, e));
     all.unwrap_or_else(|| unreachable!("extremum: a has at least one arm"))
 }
 
-/// `a - b`, where that is a constant.
-fn difference(a: &Expr, b: &Expr) -> Option<i64> {
-    match (a.as_int(), b.as_int()) {
-        _ if a == b => Some(0),
-        (Some(a), Some(b)) => a.checked_sub(b),
-        _ if is_index(a.ty()) => constant(&(a - b)),
-        _ => None,
+/// An operand of extrema.
+enum Arm {
+    /// Index arithmetic of this type.
+    Index(Poly, Type),
+    /// Anything else.
+    Other(Expr),
+}
+
+impl Arm {
+    fn of(e: &Expr) -> Arm {
+        if is_index(e.ty()) { Arm::Index(Polys::default().of(e), e.ty()) } else { Arm::Other(e.clone()) }
+    }
+
+    fn expr(self) -> Expr {
+        match self {
+            Arm::Index(p, ty) => rebuild(&p, ty),
+            Arm::Other(e) => e,
+        }
+    }
+
+    /// `self - o`, where that is a constant.
+    fn minus(&self, o: &Arm) -> Option<i64> {
+        match (self, o) {
+            (Arm::Index(a, _), Arm::Index(b, _)) => a.difference(b),
+            (Arm::Other(a), Arm::Other(b)) if a == b => Some(0),
+            (Arm::Other(a), Arm::Other(b)) => a.as_int()?.checked_sub(b.as_int()?),
+            _ => None,
+        }
     }
 }
 
-fn collect_arms(op: BinaryOp, e: &Expr, out: &mut Vec<Expr>) {
+fn collect_arms(op: BinaryOp, e: &Expr, out: &mut Vec<Arm>) {
     match e.kind() {
         ExprKind::Binary(o, a, b) if *o == op => {
             collect_arms(op, a, out);
             collect_arms(op, b, out);
         }
-        _ => out.push(normal(e)),
+        _ => out.push(Arm::of(e)),
     }
 }
 
 /// `a <= b` as an expression, folded where both differ by a constant.
 pub fn le(a: &Expr, b: &Expr) -> Expr {
-    match difference(a, b) {
+    match Arm::of(a).minus(&Arm::of(b)) {
         Some(d) => Expr::bool(d <= 0),
         None => a.le(b),
     }

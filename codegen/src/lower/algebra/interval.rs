@@ -3,11 +3,8 @@
 //! Where `upper` gives a constant, this gives ends in terms of what is fixed: the regions that a program computes. Exact for
 //! sums of independent terms, min, max, div and mod by constants; a superset elsewhere.
 
-use super::build::{self, add, constant, div, mul, offset, sub};
-use super::poly::{Mono, Poly, rebuild};
+use super::build::{self, constant, div, mul, offset, sub};
 use crate::expr::{BinaryOp, Expr};
-use crate::types::Type;
-use smallvec::smallvec;
 
 /// Inclusive bounds; empty where `min > max`.
 #[derive(Clone, PartialEq, Debug)]
@@ -106,18 +103,5 @@ impl Span {
         let fold =
             |f: fn(&Expr, &Expr) -> Expr| corners[1..].iter().fold(corners[0].clone(), |x, y| f(&x, y));
         Span::new(fold(build::min), fold(build::max))
-    }
-
-    /// The span of a sum whose terms lie in the spans that `of` gives.
-    pub fn sum(p: &Poly, ty: Type, mut of: impl FnMut(&Mono) -> Span) -> Span {
-        let mut s = Span::new(Expr::int(ty, p.constant), Expr::int(ty, p.constant));
-        for (m, c) in &p.terms {
-            let t = of(m);
-            let (lo, hi) = if *c > 0 { (t.min, t.max) } else { (t.max, t.min) };
-            let scaled = |e: Expr| rebuild(&Poly { terms: vec![(smallvec![e], *c)], constant: 0 }, ty);
-            s.min = s.min.zip(lo).map(|(a, b)| add(&a, &scaled(b)));
-            s.max = s.max.zip(hi).map(|(a, b)| add(&a, &scaled(b)));
-        }
-        s
     }
 }

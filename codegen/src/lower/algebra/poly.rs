@@ -80,6 +80,12 @@ impl Poly {
         }
     }
 
+    /// `self - o`, if that is a constant.
+    pub fn difference(&self, o: &Poly) -> Option<i64> {
+        let same = self.terms.len() == o.terms.len() && self.terms.iter().all(|(m, c)| o.coef(m) == *c);
+        if same { self.constant.checked_sub(o.constant) } else { None }
+    }
+
     /// A name or two, plus a constant: in plain sight it cancels against others, and costs no more than a name. (Names of
     /// shared parts, `%k`, are bound more than once and do not count.)
     pub fn is_plain(&self) -> bool {
