@@ -132,6 +132,8 @@ pub enum ExprKind {
     Broadcast(Expr),
     /// Reduction of all lanes to one by a fixed binary tree (`Add`, `Mul`, `Min`, `Max`, `And`, `Or`, `Xor`).
     VectorReduce(BinaryOp, Expr),
+    /// Vectors of the same type, their first lanes, then their second lanes, and so on.
+    Interleave(Vec<Expr>),
     /// Element(s) `index` (i64, in elements) of a flat buffer; lanes with a false predicate give 0.
     Load {
         /// Flat buffer, see [`crate::stmt`].
@@ -198,7 +200,7 @@ fn take_children(node: &mut Arc<ExprNode>, out: &mut Vec<Expr>) {
             | ExprKind::VectorReduce(_, a) => out.push(a),
             ExprKind::Binary(_, a, b) | ExprKind::Ramp(a, b) => out.extend([a, b]),
             ExprKind::Fma(a, b, c) | ExprKind::Select(a, b, c) => out.extend([a, b, c]),
-            ExprKind::Call { args, .. } => out.extend(args),
+            ExprKind::Call { args: list, .. } | ExprKind::Interleave(list) => out.extend(list),
             ExprKind::Load { index, predicate, .. } => {
                 out.push(index);
                 out.extend(predicate);
@@ -274,7 +276,7 @@ impl Expr {
                 f(b);
                 f(c);
             }
-            ExprKind::Call { args, .. } => args.iter().for_each(f),
+            ExprKind::Call { args: list, .. } | ExprKind::Interleave(list) => list.iter().for_each(f),
             ExprKind::Load { index, predicate, .. } => {
                 f(index);
                 if let Some(p) = predicate {
@@ -299,6 +301,7 @@ impl Expr {
         let lanes = match self.kind() {
             ExprKind::Ramp(..) | ExprKind::Broadcast(_) => self.ty().lanes,
             ExprKind::VectorReduce(..) => 1,
+            ExprKind::Interleave(_) => children.iter().map(|c| c.ty().lanes).sum(),
             _ => children.iter().map(|c| c.ty().lanes).max().unwrap_or(1),
         };
         let mut it = children.into_iter();
@@ -320,6 +323,7 @@ impl Expr {
                 args: args.iter().map(|_| next()).collect(),
                 value: *value,
             },
+            ExprKind::Interleave(parts) => ExprKind::Interleave(parts.iter().map(|_| next()).collect()),
             ExprKind::Load { buffer, predicate, .. } => ExprKind::Load {
                 buffer: buffer.clone(),
                 index: next(),
@@ -327,6 +331,13 @@ impl Expr {
             },
         };
         Expr::new(kind, self.ty().with_lanes(lanes))
+    }
+
+    /// The lanes of `parts`, which have one type, in turns.
+    pub fn interleave(parts: Vec<Expr>) -> Expr {
+        let lanes = parts.iter().map(|p| p.ty().lanes).sum();
+        let ty = parts.first().map_or(Type::BOOL, Expr::ty).with_lanes(lanes);
+        Expr::new(ExprKind::Interleave(parts), ty)
     }
 
     /// Integer constant of type `ty`, wrapped.

@@ -25,6 +25,7 @@ use crate::lower::build_nests::{Storage, build_nests};
 use crate::lower::plan;
 use crate::lower::plans::Plan;
 use crate::lower::rewrite::{any, own_exprs, visit_stmts};
+use crate::lower::trim::trim;
 use crate::schedule::{Memory, Schedule};
 use crate::stmt::{Stmt, Target};
 use rustc_hash::FxHashMap;
@@ -34,7 +35,7 @@ impl Pipeline {
     pub fn print_loop_nest(&self, schedule: &Schedule) -> Result<String, Error> {
         let plan = plan(self, schedule)?;
         let built = build_nests(&plan)?;
-        Ok(Printer { plan: &plan, storage: &built.storage }.stmt(&built.body))
+        Ok(Printer { plan: &plan, storage: &built.storage }.stmt(&trim(&built.body)))
     }
 }
 

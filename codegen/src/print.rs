@@ -216,6 +216,7 @@ fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt::Result {
             write!(f, ", {})", ty.lanes)
         }
         ExprKind::Broadcast(a) => call(f, &format!("x{}", ty.lanes), &[a], names),
+        ExprKind::Interleave(parts) => call(f, "interleave", &parts.iter().collect::<Vec<_>>(), names),
         ExprKind::VectorReduce(op, a) => call(f, &format!("reduce_{}", word(*op)), &[a], names),
         ExprKind::Load { buffer, index, predicate } => {
             write!(f, "{buffer}[")?;

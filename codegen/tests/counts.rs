@@ -166,6 +166,109 @@ fn a_reduction_by_lanes_loads_each_element_once() {
     }
 }
 
+/// Sums over a triangle, and strips of rows: a loop ends where its conditions do.
+#[test]
+fn iterations_that_do_nothing_are_not_run() {
+    let n = 13usize;
+    let v = Var::new("x");
+    let x = v.expr();
+    let mut p = Pipeline::new("triangle");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let r = RDom::new([("r", Expr::from(0), i.extent(0))]);
+    let below = r.var(0).le(&x);
+    let f = Func::new("f", std::slice::from_ref(&v), vec![Expr::from(0)]);
+    let more = f.at(std::slice::from_ref(&x), 0) + i.at(&[r.var(0)], 0);
+    let f = p.func(f.update(vec![x], vec![more], r.filter(below)));
+    p.output(&f);
+    let b = bindings(vec![("in", pattern(&[I32], &[n], 1))], vec![]);
+    let ran = check(&p, &Schedule::new(), &b, &[vec![n]], 0.0);
+    assert_eq!(ran.counters.iterations, n + n + n * (n + 1) / 2, "{}", ran.nests);
+    assert!(!ran.nests.contains("if "), "{}", ran.nests);
+
+    let (w, h, strip) = (3, 21, 5);
+    let p = blur(1);
+    let mut s = Schedule::new();
+    s.func("out").split("y", "strip", "row", strip, Tail::GuardWithIf);
+    let ran = run(&p, &s, w, h);
+    assert_eq!(ran.counters.iterations, h.div_ceil(strip as usize) + h + w * h, "{}", ran.nests);
+    assert!(!ran.nests.contains("if "), "{}", ran.nests);
+}
+
+/// out(x) = a(x / 2) where x is even, else b(x / 2).
+#[test]
+fn interleaved_columns_are_stored_together() {
+    let v = Var::new("x");
+    let x = v.expr();
+    let mut p = Pipeline::new("zip");
+    let [a, b] = ["a", "b"].map(|n| p.input(Input::new(n, &[I32], 1)));
+    let half = [&x / 2];
+    let value = Expr::select((&x % 2).eq_(0), a.at(&half, 0), b.at(&half, 0));
+    let out = p.func(Func::new("out", &[v], vec![value]));
+    p.output(&out);
+    let mut s = Schedule::new();
+    s.func("out").split("x", "pair", "odd", 2, Tail::Predicate).unroll("odd").vectorize(
+        "pair",
+        8,
+        Tail::Predicate,
+    );
+    // The last vectors of a tail are masked: one for the even and one for the odd columns.
+    for (n, stores, loads) in [(64usize, 4usize, 4), (70, 4 + 2, 5), (75, 4 + 2, 5), (3, 2, 1)] {
+        let of = |seed| pattern(&[I32], &[n.div_ceil(2)], seed);
+        let b = bindings(vec![("a", of(1)), ("b", of(2))], vec![]);
+        let ran = check(&p, &s, &b, &[vec![n]], 0.0);
+        let c = ran.lowered.of("out.0");
+        assert_eq!((c.stores, c.store_instructions), (n, stores), "{n}: {}", ran.body);
+        assert_eq!(ran.lowered.of("a.0").load_instructions, loads, "{n}: {}", ran.body);
+    }
+}
+
+/// A factor per row, and one for the image: once per row, once at all.
+#[test]
+fn what_does_not_change_in_a_loop_is_computed_before_it() {
+    const F32: ScalarType = ScalarType::F32;
+    let [vx, vy] = ["x", "y"].map(Var::new);
+    let (x, y) = (vx.expr(), vy.expr());
+    let mut p = Pipeline::new("rows");
+    let scale = p.param("scale", F32);
+    let i = p.input(Input::new("in", &[F32], 2));
+    let value = i.at(&[x, y.clone()], 0) * (y.cast(F32) * scale.sqrt()).abs();
+    let out = p.func(Func::new("out", &[vx, vy], vec![value]));
+    p.output(&out);
+    let mut s = Schedule::new();
+    s.func("out").vectorize("x", 8, Tail::GuardWithIf).parallel("y");
+    for (w, h) in [(32, 3), (64, 5)] {
+        let b = bindings(
+            vec![("in", pattern(&[F32], &[w, h], 3))],
+            vec![("scale", sumsq_codegen::reference::Value::Float(2.25))],
+        );
+        let ran = check(&p, &s, &b, &[vec![w, h]], 0.0);
+        // sqrt; a product and its magnitude; a product per vector.
+        assert_eq!(ran.lowered.operations, 1 + h * (2 + w / 8), "{}", ran.body);
+    }
+}
+
+/// Rows that the data chooses, of a small table on the stack: places in it need no 64 bits.
+#[test]
+fn places_in_a_table_are_found_in_32_bits() {
+    let [vx, vr] = ["x", "r"].map(Var::new);
+    let mut p = Pipeline::new("table");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let table = p.func(Func::new("table", &[vx.clone(), vr.clone()], vec![vx.expr() * 3 - vr.expr() * 7]));
+    let row = i.at(&[vx.expr()], 0).max(0).min(5);
+    let column = (i.at(&[vx.expr()], 0) / 2).max(0).min(9);
+    let out = p.func(Func::new("out", std::slice::from_ref(&vx), vec![table.at(&[column, row], 0)]));
+    p.output(&out);
+    let mut s = Schedule::new();
+    s.func("table").compute_root().store_in(Memory::Stack);
+    s.func("out").vectorize("x", 8, Tail::Predicate);
+    let b = bindings(vec![("in", pattern(&[I32], &[21], 1))], vec![]);
+    let ran = check(&p, &s, &b, &[vec![21]], 0.0);
+    assert_eq!(ran.lowered.of("table.0").allocated, 6 * 16);
+    let gather =
+        ran.body.lines().find(|l| l.contains("= table.0[i64(")).unwrap_or_else(|| panic!("{}", ran.body));
+    assert!(gather.contains(" * x8(16)") && !gather.contains("x8(16:i64)"), "{gather}");
+}
+
 /// A stage whose values a condition that is never true asks for.
 #[test]
 fn storage_that_nobody_reads_is_not_there() {

@@ -11,6 +11,8 @@ pub struct FuncCounters {
     pub stores: usize,
     /// Elements stored in an output buffer (coordinates only).
     pub output_stores: usize,
+    /// Store instructions: a vector counts once (flat only).
+    pub store_instructions: usize,
     /// Elements loaded, vector lanes each; a node that a statement shares counts once.
     pub loads: usize,
     /// Load instructions: a vector counts once.
@@ -33,8 +35,10 @@ pub struct FuncCounters {
 pub struct Counters {
     funcs: IndexMap<Name, FuncCounters>,
     points: FxHashSet<(Name, Vec<i64>)>,
-    /// Arithmetic operations so far.
+    /// Arithmetic operations so far, those of let-bound data among them.
     pub operations: usize,
+    /// Iterations of all loops.
+    pub iterations: usize,
     /// Longest chain of dependences, in stores: through values, and through storage that is used again.
     pub chain: usize,
 }

@@ -75,6 +75,11 @@ impl Machine {
             }
             ExprKind::Broadcast(a) => smallvec![self.eval(a)?[0]; e.ty().lanes as usize],
             ExprKind::VectorReduce(op, a) => smallvec![self.reduce(*op, a)?],
+            ExprKind::Interleave(parts) => {
+                let parts: Vec<Lanes> = parts.iter().map(|p| self.eval(p)).collect::<Fallible<_>>()?;
+                let of = parts.len();
+                (0..e.ty().lanes as usize).map(|l| lane(&parts[l % of], l / of)).collect()
+            }
             ExprKind::Load { buffer, index, predicate } => self.load(buffer, index, predicate.as_ref(), e)?,
         })
     }

@@ -6,6 +6,7 @@ use super::memory::{Buffer, Cell, Memory};
 use super::races::Positions;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Layout, Pipeline};
+use crate::lower::algebra::poly::is_index;
 use crate::reference::{Bindings, Value};
 use crate::schedule::{Directive, ForKind, Schedule};
 use crate::stmt::{Stmt, Target};
@@ -133,6 +134,9 @@ impl Machine {
             Stmt::Block(v) => v.iter().try_for_each(|s| self.run(s)),
             Stmt::Let { name, value, body } => {
                 let v = self.eval(value)?;
+                if !is_index(value.ty()) {
+                    self.counters.operations += operations([value]);
+                }
                 self.scoped(name, v, body)
             }
             Stmt::For { var, min, extent, kind, body } => {
@@ -181,6 +185,7 @@ impl Machine {
 
     fn iterate(&mut self, var: &Name, min: i64, extent: i64, kind: ForKind, body: &Stmt) -> Fallible<()> {
         let parallel = (kind == ForKind::Parallel).then(|| self.positions.start_loop());
+        self.counters.iterations += extent.max(0) as usize;
         for i in min..min + extent.max(0) {
             if let Some(execution) = parallel {
                 self.positions.enter(execution);
@@ -233,6 +238,7 @@ impl Machine {
             .or_insert_with(|| operations(std::iter::once(value).chain(on)));
         self.counters.operations += n;
         self.counters.func(buffer).operations += n;
+        self.counters.func(buffer).store_instructions += 1;
         let (index, value) = (self.eval(index)?, self.eval(value)?);
         let on = on.map(|p| self.eval(p)).transpose()?;
         for l in 0..index.len() {

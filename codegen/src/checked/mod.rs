@@ -27,6 +27,7 @@ pub use memory::Buffer;
 use crate::error::Error;
 use crate::func::Pipeline;
 use crate::lower::build_nests::build_nests;
+use crate::lower::trim::trim;
 use crate::lower::{LowerOptions, lower, plan};
 use crate::reference::{Bindings, Realization};
 use crate::schedule::Schedule;
@@ -72,7 +73,7 @@ pub fn run_nests_over(p: &Pipeline, s: &Schedule, b: &Bindings, domains: &[Domai
     for f in plan.funcs.values() {
         m.fold(&f.func.name, &f.fold);
     }
-    finish(p, m, &built.body, domains)
+    finish(p, m, &trim(&built.body), domains)
 }
 
 /// Runs the lowered function of `p` under `s`: flat buffers, vectors, both bodies of partitioned loops.

@@ -1,11 +1,21 @@
-//! Linear forms over integer atoms, and the one decision procedure.
+//! The one algebra of indices: what every pass that reasons about integers uses.
 //!
-//! [`poly`] is the normal form of index arithmetic, [`Facts`] what is known at a place in the program, and
-//! [`Facts::upper`] the procedure: `a <= b` is `upper(a - b) <= 0`. Allocation extents, fold factors, the monotonicity of
-//! a slide and legality use it and nothing else.
+//! - [`poly`]: the normal form, polynomials over integer atoms. Equal terms cancel; `x - c (x / c)` is `x mod c`.
+//! - [`build`]: sums, products, quotients and extrema of expressions in that form.
+//! - [`Interval`], [`Span`](interval::Span): symbolic ends, for the regions that a program computes.
+//! - [`Facts`]: what is known at a place in the program, and *the* decision procedure, [`Facts::upper`]: `a <= b` is
+//!   `upper(a - b) <= 0`. Allocation extents, fold factors, the monotonicity of a slide, trimming and legality use it and nothing else.
+//!
+//! Invariants: i32 and i64 arithmetic that gets here does not wrap; a name has one definition in a scope; what a form or an answer says
+//! holds for every value of its atoms that the facts allow, however small the budget of the search.
 
+pub mod build;
+mod definitions;
 mod facts;
+pub mod interval;
 pub mod poly;
+mod rebuild;
 mod upper;
 
 pub use facts::Facts;
+pub use interval::Interval;

@@ -1,7 +1,7 @@
 //! Sizes of storage.
 //!
 //! Storage covers the region at the store level, which contains every region produced inside, roundings included.
-//! Stack and register storage needs a constant size: the smallest upper bound that [`super::facts`] proves.
+//! Stack and register storage needs a constant size: the smallest upper bound that [`super::algebra`] proves.
 
 use super::build_nests::{Nests, Storage};
 use super::plans::{FuncPlan, illegal};

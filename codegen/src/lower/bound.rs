@@ -3,10 +3,10 @@
 //! The region takes the place of the required one, which must lie inside: asserted at run time at root, where all that
 //! the pipeline needs of the Func is known; proved at the compute level for an extent without a minimum.
 
+use super::algebra::Interval;
+use super::algebra::build::{self, add, offset, sub};
 use super::bounds_inference::level_text;
 use super::build_nests::Nests;
-use super::intervals::Interval;
-use super::linear::{self, add, offset, sub};
 use super::plans::{Level, illegal};
 use crate::error::Error;
 use crate::expr::{Expr, Name};
@@ -50,7 +50,7 @@ impl Nests<'_> {
     }
 
     fn require_inside(&mut self, message: String, needed: &Interval, given: &Interval) {
-        let conds = [linear::le(&given.min, &needed.min), linear::le(&needed.max, &given.max)];
+        let conds = [build::le(&given.min, &needed.min), build::le(&needed.max, &given.max)];
         let args = [&needed.min, &needed.max, &given.min, &given.max].map(Expr::clone);
         let check = self.check(&conds, message, &args);
         self.bound_checks.extend(check);
@@ -61,7 +61,7 @@ impl Nests<'_> {
         if self.plan.funcs[func].output.is_none() {
             return;
         }
-        let equal = [linear::le(&given.max, &domain.max), linear::le(&domain.min, &given.min)];
+        let equal = [build::le(&given.max, &domain.max), build::le(&domain.min, &given.min)];
         let message = format!("{func}: {text}: the extent of dimension {d} of the output differs, it is");
         let extent = offset(&sub(&domain.max, &domain.min), 1);
         let check = self.check(&equal, message, &[extent]);

@@ -9,12 +9,13 @@
 //! Works level by level from outside in, during the walk of [`super::build_nests`]: a level's lets come before
 //! everything that is stored or computed there, consumers first.
 
+use super::algebra::Interval;
+use super::algebra::build::{self, add, mul, offset};
 use super::build_nests::Nests;
-use super::intervals::{Interval, Intervals};
-use super::linear::{self, add, mul, offset};
+use super::intervals::Intervals;
 use super::plans::{Change, FuncPlan, Level, Stage, illegal};
+use super::rewrite::{nodes, variables};
 use super::rfactor::blocks;
-use super::substitute::{nodes, variables};
 use super::validate::{error, is_var};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
@@ -134,8 +135,8 @@ impl Nests<'_> {
         let f = &self.plan.funcs[func];
         if let Some(m) = f.align[d] {
             let m = Expr::from(m as i32);
-            let first = self.name(format!("{prefix}.first"), &linear::div(&i.min, &m));
-            let last = self.name(format!("{prefix}.last"), &linear::div(&i.max, &m));
+            let first = self.name(format!("{prefix}.first"), &build::div(&i.min, &m));
+            let last = self.name(format!("{prefix}.last"), &build::div(&i.max, &m));
             i.min = mul(&first, &m);
             i.max = offset(&add(&mul(&last, &m), &m), -1);
         }
@@ -296,7 +297,7 @@ impl Nests<'_> {
             let Some(i) = i else { continue };
             let domain = self.domain(name, d);
             let (first, last) = (offset(&domain.min, -(halo[d] as i64)), offset(&domain.max, halo[d] as i64));
-            let conds = [linear::le(&first, &i.min), linear::le(&i.max, &last)];
+            let conds = [build::le(&first, &i.min), build::le(&i.max, &last)];
             let message =
                 format!("{name} is read beyond dimension {d}: from, to, first readable, last readable");
             checks.push(self.check(&conds, message, &[i.min, i.max, first, last]));
@@ -313,7 +314,7 @@ impl Nests<'_> {
             _ => c.as_int() == Some(1),
         };
         let open: Vec<&Expr> = conds.iter().filter(|c| !proved(c)).collect();
-        let cond = open.iter().fold(Expr::bool(true), |a, c| linear::and(&a, c));
+        let cond = open.iter().fold(Expr::bool(true), |a, c| build::and(&a, c));
         let args = args.iter().map(|a| a.cast(crate::types::ScalarType::I64)).collect();
         (!open.is_empty()).then_some(Stmt::Assert { cond, message, args })
     }
@@ -389,7 +390,7 @@ impl Ranges<'_, '_, '_> {
         ) {
             (true, _) => bounds.max,
             (_, true) => max,
-            _ => linear::min(&max, &bounds.max),
+            _ => build::min(&max, &bounds.max),
         };
         Ok(Interval { min, max })
     }
@@ -452,7 +453,7 @@ impl Ranges<'_, '_, '_> {
 /// Number of points of two fused loops; 0 if either has none.
 pub fn points(inner: &Interval, outer: &Interval) -> Expr {
     let zero = Expr::from(0);
-    mul(&linear::max(&inner.extent(), &zero), &linear::max(&outer.extent(), &zero))
+    mul(&build::max(&inner.extent(), &zero), &build::max(&outer.extent(), &zero))
 }
 
 /// Are the ends of dimension `var` made of let-bound numbers of blocks?

@@ -3,7 +3,7 @@
 //! Bounds inference knows the regions as expressions over extents of buffers, parameters and let-bound names; a query keeps
 //! these and evaluates them. The answer is what the compiled code itself checks its buffers against.
 
-use super::intervals::Interval;
+use super::algebra::Interval;
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::Pipeline;
@@ -70,7 +70,7 @@ impl BoundsQuery {
             ExprKind::Call { name, .. } => Some(format!("a value of {name} cannot be known before the run")),
             _ => None,
         };
-        if let Some(why) = super::substitute::nodes([e]).into_iter().find_map(missing) {
+        if let Some(why) = super::rewrite::nodes([e]).into_iter().find_map(missing) {
             let message = format!("the required regions depend on what is unknown: {why}");
             return Err(Error::Pipeline { pipeline: self.pipeline.clone(), message });
         }

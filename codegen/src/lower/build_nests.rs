@@ -9,11 +9,11 @@
 //! as `f.s<k>.<x>.base` and stays opaque, so that it cancels; likewise a variable that was fused. Lets, guards and conditions are placed as far out as
 //! the variables they use allow; what concerns rows is thus decided outside of the vector loop.
 
+use super::algebra::build::add;
+use super::algebra::poly::{Polys, rebuild};
+use super::algebra::{Facts, Interval};
 use super::bounds_inference::{Uses, uses};
 use super::bounds_query::BoundsQuery;
-use super::facts::{Definition, Definitions};
-use super::intervals::Interval;
-use super::linear::{Linear, add};
 use super::plans::{Change, FuncPlan, Level, Plan, Split, Stage, illegal};
 use super::rewrite::block;
 use crate::error::Error;
@@ -54,7 +54,7 @@ pub struct Nests<'p> {
     /// Who calls whom.
     pub uses: Uses,
     /// Everything bound so far.
-    pub facts: Definitions,
+    pub facts: Facts,
     /// Regions by Func and level.
     pub regions: FxHashMap<(Name, Level), Vec<Interval>>,
     /// What the loops of a Func cover at its compute level: the region less what sliding saves.
@@ -106,7 +106,7 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
     let mut nests = Nests {
         plan,
         uses: uses(plan.funcs.values().flat_map(|f| &f.stages)),
-        facts: Definitions::default(),
+        facts: Facts::new(),
         regions: FxHashMap::default(),
         produced: FxHashMap::default(),
         unslid: FxHashMap::default(),
@@ -161,14 +161,12 @@ impl<'p> Nests<'p> {
     /// Binds `name` at the level being opened, unless the value is a name or two, plus a constant: those cancel better
     /// in plain sight, and do not grow along a chain. Returns what stands for the value.
     pub fn name(&mut self, name: String, value: &Expr) -> Expr {
-        let l = Linear::of(value);
-        let plain =
-            |(a, c): &(Expr, i64)| *c == 1 && matches!(a.kind(), ExprKind::Var(_) | ExprKind::Param(_));
-        if l.terms.len() <= 2 && l.terms.iter().all(plain) {
-            return l.to_expr();
+        let p = Polys::default().of(value);
+        if p.is_plain() {
+            return rebuild(&p, value.ty());
         }
         let name: Name = name.into();
-        self.facts.bind(&name, value);
+        self.facts.enter_let(&name, value);
         match self.pending.last_mut() {
             Some(lets) => lets.push((name.clone(), value.clone())),
             None => unreachable!("name: no level is open"),
@@ -203,7 +201,7 @@ impl<'p> Nests<'p> {
             self.opened.insert(level.clone(), lets);
         } else {
             let lets = self.opened[level].clone();
-            lets.iter().for_each(|(n, v)| self.facts.bind(n, v));
+            lets.iter().for_each(|(n, v)| self.facts.enter_let(n, v));
         }
         let mut body = self.realize(&here, level, rest)?;
         if !checks.is_empty() {
@@ -288,14 +286,6 @@ impl<'p> Nests<'p> {
 
     fn restore(&mut self, i: Inferred) {
         (self.regions, self.produced, self.unslid, self.opened) = (i.regions, i.produced, i.unslid, i.opened);
-    }
-
-    /// What a name is defined as, for passes that look through loops.
-    pub fn loop_min(&self, var: &Name) -> Option<Expr> {
-        match self.facts.get(var) {
-            Some(Definition::Loop(min, _)) => Some(min.clone()),
-            _ => None,
-        }
     }
 }
 

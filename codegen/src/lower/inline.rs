@@ -1,7 +1,6 @@
 //! Substitutes inlined Funcs.
 
-use super::rewrite::{Memo, rewrite};
-use super::substitute::Substitution;
+use super::rewrite::{Memo, Substitution, rewrite};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Func, Pipeline};
 use rustc_hash::FxHashMap;

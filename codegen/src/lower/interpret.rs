@@ -95,6 +95,10 @@ impl Machine {
                 (0..e.ty().lanes).map(|l| a + b * l as f64).collect()
             }
             ExprKind::Broadcast(a) => vec![self.eval(a)[0]; e.ty().lanes as usize],
+            ExprKind::Interleave(parts) => {
+                let parts: Vec<Value> = parts.iter().map(|p| self.eval(p)).collect();
+                (0..parts[0].len()).flat_map(|l| parts.iter().map(move |p| p[l])).collect()
+            }
             ExprKind::VectorReduce(op, a) => {
                 let int = !a.ty().scalar.is_float();
                 vec![self.eval(a).into_iter().reduce(|x, y| apply(*op, a, int, x, y)).unwrap()]

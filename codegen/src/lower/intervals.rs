@@ -1,62 +1,16 @@
-//! Interval arithmetic over coordinates.
+//! Intervals of coordinates, seen through the definitions of a plan.
 //!
-//! An interval has inclusive ends; it is empty where `min > max`. Sums are taken as linear forms first, so that
-//! `x + r - x` is as exact as `r`. Ends are exact for affine, min, max, div and mod by constants, and a superset
-//! elsewhere (a select is the union of its arms).
+//! Sums are brought to normal form first, so that `x + r - x` is as exact as `r`. Ends are exact for affine, min, max, div and
+//! mod by constants, and a superset elsewhere (a select is the union of its arms).
 
-use super::linear::{self, Linear, add, offset};
+use super::algebra::build::{div, normal};
+use super::algebra::interval::{Interval, Span};
+use super::algebra::poly::{Poly, Polys, is_index, rebuild};
 use super::plans::Plan;
-use super::rewrite::substitute;
-use super::substitute::nodes;
+use super::rewrite::{nodes, substitute};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
-
-/// Inclusive bounds.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Interval {
-    /// First value.
-    pub min: Expr,
-    /// Last value.
-    pub max: Expr,
-}
-
-impl Interval {
-    /// A single value.
-    pub fn point(e: &Expr) -> Interval {
-        Interval { min: e.clone(), max: e.clone() }
-    }
-    /// The smallest interval that contains both.
-    pub fn union(&self, o: &Interval) -> Interval {
-        Interval { min: linear::min(&self.min, &o.min), max: linear::max(&self.max, &o.max) }
-    }
-    /// `max - min + 1`.
-    pub fn extent(&self) -> Expr {
-        offset(&linear::sub(&self.max, &self.min), 1)
-    }
-}
-
-/// Ends that may be unknown.
-#[derive(Clone, Debug, Default)]
-struct Span {
-    min: Option<Expr>,
-    max: Option<Expr>,
-}
-
-impl Span {
-    fn new(min: Expr, max: Expr) -> Span {
-        Span { min: Some(min), max: Some(max) }
-    }
-    fn constant_min(&self) -> Option<i64> {
-        self.min.as_ref()?.as_int()
-    }
-    fn constant_max(&self) -> Option<i64> {
-        self.max.as_ref()?.as_int()
-    }
-    fn map(&self, f: impl Fn(&Expr) -> Expr) -> Span {
-        Span { min: self.min.as_ref().map(&f), max: self.max.as_ref().map(&f) }
-    }
-}
 
 /// Intervals of expressions while some variables range; others are fixed and stand for themselves.
 pub struct Intervals<'a> {
@@ -65,6 +19,9 @@ pub struct Intervals<'a> {
     fixed: FxHashMap<Name, Expr>,
     scope: FxHashMap<Name, Span>,
     memo: FxHashMap<usize, (Expr, Span)>,
+    polys: Polys,
+    /// Forms of ends, in which products are multiplied out.
+    ends: Polys,
     /// The first thing found to be unbounded.
     culprit: Option<String>,
     depth: usize,
@@ -77,7 +34,13 @@ impl<'a> Intervals<'a> {
         let fixed =
             scope.iter().filter(|s| s.1.min == s.1.max).map(|(n, i)| (n.clone(), i.min.clone())).collect();
         let scope = scope.iter().filter(|s| s.1.min != s.1.max).map(span).collect();
-        Intervals { plan, fixed, scope, memo: FxHashMap::default(), culprit: None, depth: 0 }
+        Intervals { fixed, ..Intervals::of_spans(plan, scope, 0) }
+    }
+
+    fn of_spans(plan: &'a Plan, scope: FxHashMap<Name, Span>, depth: usize) -> Self {
+        let (fixed, memo) = (FxHashMap::default(), FxHashMap::default());
+        let (polys, ends) = (Polys::affine(), Polys::default());
+        Intervals { plan, fixed, scope, memo, polys, ends, culprit: None, depth }
     }
 
     /// The interval of `e`, or what makes it unbounded.
@@ -99,15 +62,39 @@ impl<'a> Intervals<'a> {
 
     fn compute(&mut self, e: &Expr) -> Span {
         if self.is_fixed(e) {
-            let e = if is_index(e.ty()) { Linear::of(e).to_expr() } else { e.clone() };
-            return Span::new(e.clone(), e);
+            return Span::new(normal(e), normal(e));
         }
-        if is_index(e.ty()) {
-            let l = Linear::of(e);
-            let single = l.constant == 0 && l.terms.len() == 1 && l.terms[0].1 == 1;
-            return if single { self.atom(&l.terms[0].0.clone()) } else { self.sum(&l, e.ty()) };
+        if !is_index(e.ty()) {
+            return self.atom(e);
         }
-        self.atom(e)
+        let p = self.polys.of(e);
+        self.sum(&p, e.ty())
+    }
+
+    /// Of a sum, whose terms have one factor each.
+    fn sum(&mut self, p: &Poly, ty: Type) -> Span {
+        let mut ends = [Some(Poly::constant(p.constant)), Some(Poly::constant(p.constant))];
+        for (m, c) in &p.terms {
+            let t = self.term(&m[0]);
+            let (lo, hi) = if *c > 0 { (t.min, t.max) } else { (t.max, t.min) };
+            for (sum, e) in ends.iter_mut().zip([lo, hi]) {
+                *sum = sum.take().zip(e).and_then(|(s, e)| s.add_scaled(&self.ends.of(&e), *c));
+            }
+        }
+        let [min, max] = ends.map(|p| p.map(|p| rebuild(&p, ty)));
+        Span { min, max }
+    }
+
+    fn term(&mut self, atom: &Expr) -> Span {
+        if let Some((_, s)) = self.memo.get(&atom.id()) {
+            return s.clone();
+        }
+        let s = match self.is_fixed(atom) {
+            true => Span::new(atom.clone(), atom.clone()),
+            false => self.atom(atom),
+        };
+        self.memo.insert(atom.id(), (atom.clone(), s.clone()));
+        s
     }
 
     /// No ranging variable, and no value of a Func: evaluating it beforehand gives the one value it has.
@@ -119,19 +106,6 @@ impl<'a> Intervals<'a> {
         })
     }
 
-    fn sum(&mut self, l: &Linear, ty: Type) -> Span {
-        let zero = Expr::int(ty, l.constant);
-        let mut s = Span::new(zero.clone(), zero);
-        for (a, c) in &l.terms {
-            let t = self.span(a);
-            let (lo, hi) = if *c > 0 { (t.min, t.max) } else { (t.max, t.min) };
-            let scaled = |e: Option<Expr>| e.map(|e| linear::mul(&e, &Expr::int(ty, *c)));
-            s.min = s.min.zip(scaled(lo)).map(|(a, b)| add(&a, &b));
-            s.max = s.max.zip(scaled(hi)).map(|(a, b)| add(&a, &b));
-        }
-        s
-    }
-
     fn atom(&mut self, e: &Expr) -> Span {
         use BinaryOp::*;
         let ty = e.ty().scalar;
@@ -139,31 +113,18 @@ impl<'a> Intervals<'a> {
             ExprKind::Var(v) => self.scope.get(v).cloned().unwrap_or_default(),
             ExprKind::Likely(a) => self.span(a),
             ExprKind::Cast(a) => self.cast(a, ty),
-            ExprKind::Select(_, a, b) => {
-                let (a, b) = (self.span(a), self.span(b));
-                Span {
-                    min: a.min.zip(b.min).map(|(a, b)| linear::min(&a, &b)),
-                    max: a.max.zip(b.max).map(|(a, b)| linear::max(&a, &b)),
-                }
-            }
-            ExprKind::Binary(op @ (Min | Max), a, b) => {
-                let (a, b) = (self.span(a), self.span(b));
-                extremum(*op, a, b)
-            }
+            ExprKind::Select(_, a, b) => self.span(a).union(self.span(b)),
+            ExprKind::Binary(op @ (Min | Max), a, b) => self.span(a).extremum(*op, self.span(b)),
             ExprKind::Binary(Div, a, b) if is_index(e.ty()) && b.as_int().is_some_and(|d| d > 0) => {
-                self.span(a).map(|x| linear::div(x, b))
+                self.span(a).map(|x| div(x, b))
             }
             ExprKind::Binary(Mod, a, b) if is_index(e.ty()) && b.as_int().is_some_and(|d| d > 0) => {
-                let a = self.span(a);
-                modulo(&a, b)
+                self.span(a).modulo(b)
             }
             ExprKind::Binary(Mod, _, b) if ty.is_int() && b.as_int().is_some_and(|d| d > 0) => {
                 Span::new(Expr::int(ty, 0), Expr::int(ty, b.as_int().unwrap_or(1) - 1))
             }
-            ExprKind::Binary(Mul, a, b) if is_index(e.ty()) => {
-                let (a, b) = (self.span(a), self.span(b));
-                product(&a, &b)
-            }
+            ExprKind::Binary(Mul, a, b) if is_index(e.ty()) => self.span(a).product(&self.span(b)),
             ExprKind::Unary(UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc, a) => {
                 let ExprKind::Unary(op, _) = e.kind() else { return Span::default() };
                 self.span(a).map(|x| x.unary(*op))
@@ -233,9 +194,7 @@ impl<'a> Intervals<'a> {
         }
         // A pure definition: its value over the interval of the arguments.
         let scope = f.func.vars.iter().map(|v| v.0.clone()).zip(args.iter().map(|a| self.span(a))).collect();
-        let (plan, depth) = (self.plan, self.depth + 1);
-        let (fixed, memo) = (FxHashMap::default(), FxHashMap::default());
-        let mut inner = Intervals { plan, fixed, scope, memo, culprit: None, depth };
+        let mut inner = Intervals::of_spans(self.plan, scope, self.depth + 1);
         let s = inner.span(&f.func.values[value]);
         self.culprit = self.culprit.take().or(inner.culprit);
         s
@@ -250,58 +209,4 @@ fn keeps(from: ScalarType, to: ScalarType, v: i64) -> bool {
         ScalarType::U64 => !negative,
         to => !beyond && to.wrap(v) == v,
     }
-}
-
-fn is_index(t: Type) -> bool {
-    matches!(t.scalar, ScalarType::I32 | ScalarType::I64)
-}
-
-/// `min` is bounded above by either operand, `max` below.
-fn extremum(op: BinaryOp, a: Span, b: Span) -> Span {
-    let f: fn(&Expr, &Expr) -> Expr = if op == BinaryOp::Min { linear::min } else { linear::max };
-    let both = |x: Option<Expr>, y: Option<Expr>| x.zip(y).map(|(x, y)| f(&x, &y));
-    let either = |x: Option<Expr>, y: Option<Expr>| match (x, y) {
-        (Some(x), Some(y)) => Some(f(&x, &y)),
-        (x, y) => x.or(y),
-    };
-    match op {
-        BinaryOp::Min => Span { min: both(a.min, b.min), max: either(a.max, b.max) },
-        _ => Span { min: either(a.min, b.min), max: both(a.max, b.max) },
-    }
-}
-
-/// Exact: within one period `[min mod d, max mod d]`, else `[0, d - 1]`.
-fn modulo(a: &Span, d: &Expr) -> Span {
-    let zero = Expr::int(d.ty(), 0);
-    let last = offset(d, -1);
-    let Span { min: Some(lo), max: Some(hi) } = a else { return Span::new(zero, last) };
-    let (qlo, qhi) = (linear::div(lo, d), linear::div(hi, d));
-    match Linear::of(&linear::sub(&qhi, &qlo)).as_constant() {
-        Some(0) => Span::new(tidy_mod(lo, d), tidy_mod(hi, d)),
-        Some(_) => Span::new(zero, last),
-        None => {
-            let one_period = qlo.eq_(&qhi);
-            Span::new(
-                Expr::select(&one_period, tidy_mod(lo, d), zero),
-                Expr::select(&one_period, tidy_mod(hi, d), last),
-            )
-        }
-    }
-}
-
-fn tidy_mod(e: &Expr, d: &Expr) -> Expr {
-    match (e.as_int(), d.as_int()) {
-        (Some(a), Some(b)) => Expr::int(e.ty(), a.rem_euclid(b)),
-        _ => e.modulo(d),
-    }
-}
-
-/// Extremes lie at the corners.
-fn product(a: &Span, b: &Span) -> Span {
-    let (Some(a0), Some(a1), Some(b0), Some(b1)) = (&a.min, &a.max, &b.min, &b.max) else {
-        return Span::default();
-    };
-    let corners = [linear::mul(a0, b0), linear::mul(a0, b1), linear::mul(a1, b0), linear::mul(a1, b1)];
-    let fold = |f: fn(&Expr, &Expr) -> Expr| corners[1..].iter().fold(corners[0].clone(), |x, y| f(&x, y));
-    Span::new(fold(linear::min), fold(linear::max))
 }

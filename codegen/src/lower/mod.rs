@@ -5,8 +5,9 @@
 //!   validate, wrappers, inline, apply_schedule (rfactor)         what is computed, and the loops of each stage
 //!   build_nests (bounds_inference, sliding_window,      Realize / Produce / Provide / Call
 //!     storage_folding, allocation_bounds, sinks)
-//!   simplify, flatten, unroll, vectorize, simplify,     Allocate / Store / Load, vectors
-//!   dead_allocations, partition, simplify
+//!   trim, simplify, flatten, unroll, vectorize,         Allocate / Store / Load, vectors
+//!   simplify, dead_allocations, hoist, partition,
+//!   simplify, interleave, narrow
 //! LoweredFunction
 //! ```
 //! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the statement after each pass is written to
@@ -23,11 +24,12 @@ pub mod build_nests;
 pub mod contracts;
 pub mod dead_allocations;
 pub mod expand_math;
-pub mod facts;
 pub mod flatten;
+pub mod hoist;
 pub mod inline;
+pub mod interleave;
 pub mod intervals;
-pub mod linear;
+pub mod narrow;
 pub mod partition;
 pub mod plans;
 pub mod prefetch;
@@ -38,7 +40,7 @@ pub mod simplify;
 pub mod sinks;
 pub mod sliding_window;
 pub mod storage_folding;
-pub mod substitute;
+pub mod trim;
 pub mod unroll;
 pub mod validate;
 pub mod vectorize;
@@ -104,6 +106,8 @@ pub fn lower_timed(
     log.time("apply_schedule");
     let Built { mut body, storage, query } = build_nests::build_nests(&plan)?;
     log.after("build_nests", &body, verify::Level::Multi)?;
+    body = trim::trim(&body);
+    log.after("trim", &body, verify::Level::Multi)?;
     body = simplify::simplify(&body);
     log.after("simplify", &body, verify::Level::Multi)?;
     let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage) };
@@ -119,12 +123,19 @@ pub fn lower_timed(
     log.after("simplify", &body, verify::Level::Vector)?;
     body = dead_allocations::dead_allocations(&body);
     log.after("dead_allocations", &body, verify::Level::Vector)?;
+    body = hoist::hoist(&body);
+    log.after("hoist", &body, verify::Level::Vector)?;
     body = partition::partition(&body);
     log.after("partition", &body, verify::Level::Vector)?;
     body = simplify::simplify(&body);
     log.after("simplify", &body, verify::Level::Vector)?;
+    let aliases = aliases(&plan, &storage);
+    body = interleave::interleave(&body, &aliases);
+    log.after("interleave", &body, verify::Level::Vector)?;
+    body = narrow::narrow(&body);
+    log.after("narrow", &body, verify::Level::Vector)?;
     let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
-    let (args, aliases) = (args(&plan, &storage), aliases(&plan, &storage));
+    let args = args(&plan, &storage);
     let records = records(&plan, &storage);
     let (name, required) = (p.name.clone(), query);
     let f = LoweredFunction { name, args, body, relaxed, aliases, records, required };

@@ -3,12 +3,12 @@
 //! At the start of the body of loop v: what the stage reads of a Func or input while v has a later value, as one prefetch per
 //! row and cache line. Coordinates are kept inside of what the stage reads in this run of its nest, which is known to exist.
 
+use super::algebra::Interval;
+use super::algebra::build::{self, add, offset};
 use super::build_nests::Nests;
-use super::intervals::{Interval, Intervals};
-use super::linear::{self, add, offset};
+use super::intervals::Intervals;
 use super::plans::{Level, Stage, illegal};
-use super::rewrite::substitute;
-use super::substitute::variables;
+use super::rewrite::{substitute, variables};
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::schedule::{Directive, ForKind, LoopLevel};
@@ -44,11 +44,11 @@ impl Nests<'_> {
             };
             let v = self.full_name(s, var);
             let later = FxHashMap::from_iter([(v.clone(), Expr::var(v.clone()) + *ahead as i64)]);
-            let raw = |e: &Expr| self.facts.expand(e, Some(&v), &self.unslid);
+            let raw = |e: &Expr| self.facts.expand(e, &v, &self.unslid);
             let shift = |e: &Expr| substitute(&raw(e), &later);
             let depends = |e: &Expr| variables(&raw(e)).contains(&v);
             let region = now.iter().zip(&all).map(|(now, all)| {
-                let inside = |e: &Expr| linear::min(&linear::max(e, &all.min), &all.max);
+                let inside = |e: &Expr| build::min(&build::max(e, &all.min), &all.max);
                 let later = |e: &Expr| if depends(e) { inside(&shift(e)) } else { e.clone() };
                 Interval { min: later(&now.min), max: later(&now.max) }
             });
@@ -95,7 +95,7 @@ fn fetch(name: &Name, prefix: &str, region: &[Interval], ty: ScalarType) -> Stmt
     let var = |d: usize| -> Name { format!("{prefix}.{d}").into() };
     let per_line = LINE / ty.bytes() as i64;
     let place = |(d, i): (usize, &Interval)| match d {
-        0 => linear::min(&add(&i.min, &(Expr::var(var(0)) * per_line)), &i.max),
+        0 => build::min(&add(&i.min, &(Expr::var(var(0)) * per_line)), &i.max),
         _ => Expr::var(var(d)),
     };
     let args = region.iter().enumerate().map(place).collect();
@@ -105,7 +105,7 @@ fn fetch(name: &Name, prefix: &str, region: &[Interval], ty: ScalarType) -> Stmt
             // A row that starts inside of a line reaches into one more.
             0 => (
                 Expr::from(0),
-                offset(&linear::div(&offset(&i.extent(), -1), &Expr::from(per_line as i32)), 2),
+                offset(&build::div(&offset(&i.extent(), -1), &Expr::from(per_line as i32)), 2),
             ),
             _ => (i.min.clone(), i.extent()),
         };

@@ -1,6 +1,6 @@
 //! Producers before consumers.
 
-use super::substitute::nodes;
+use super::rewrite::nodes;
 use super::validate::error;
 use crate::error::Error;
 use crate::expr::{ExprKind, Name};

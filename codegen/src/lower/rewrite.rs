@@ -49,17 +49,30 @@ pub fn rewrite(e: &Expr, memo: &mut Memo, f: &mut impl FnMut(&Expr, Expr) -> Exp
     memo.0[&e.id()].1.clone()
 }
 
-/// Replaces variables.
-pub fn substitute(e: &Expr, by: &FxHashMap<Name, Expr>) -> Expr {
-    substitute_with(e, by, &mut Memo::default())
+/// A substitution of variables that shares its memo over many expressions, so that sharing between them is kept.
+pub struct Substitution<'a> {
+    map: &'a FxHashMap<Name, Expr>,
+    memo: Memo,
 }
 
-/// As [`substitute`], sharing results between calls with the same `by`.
-pub fn substitute_with(e: &Expr, by: &FxHashMap<Name, Expr>, memo: &mut Memo) -> Expr {
-    rewrite(e, memo, &mut |old, new| match old.kind() {
-        ExprKind::Var(n) => by.get(n).cloned().unwrap_or(new),
-        _ => new,
-    })
+impl<'a> Substitution<'a> {
+    /// Variables to their replacements.
+    pub fn new(map: &'a FxHashMap<Name, Expr>) -> Self {
+        Substitution { map, memo: Memo::default() }
+    }
+
+    /// The expression with the variables replaced, simultaneously.
+    pub fn apply(&mut self, e: &Expr) -> Expr {
+        rewrite(e, &mut self.memo, &mut |old, new| match old.kind() {
+            ExprKind::Var(n) => self.map.get(n).cloned().unwrap_or(new),
+            _ => new,
+        })
+    }
+}
+
+/// Replaces variables.
+pub fn substitute(e: &Expr, by: &FxHashMap<Name, Expr>) -> Expr {
+    Substitution::new(by).apply(e)
 }
 
 /// Calls `f` on every distinct node under `e`, in no particular order; does not go below nodes where it returns false.
@@ -71,6 +84,32 @@ pub fn visit<'a>(e: &'a Expr, f: &mut impl FnMut(&'a Expr) -> bool) {
             e.for_each_child(|c| stack.push(c));
         }
     }
+}
+
+/// All distinct nodes below and including `roots`, in no particular order.
+pub fn nodes<'a>(roots: impl IntoIterator<Item = &'a Expr>) -> Vec<&'a Expr> {
+    let mut seen = FxHashSet::default();
+    let mut out = vec![];
+    let mut stack: Vec<&Expr> = roots.into_iter().collect();
+    while let Some(e) = stack.pop() {
+        if seen.insert(e.id()) {
+            out.push(e);
+            e.for_each_child(|c| stack.push(c));
+        }
+    }
+    out
+}
+
+/// Names of the variables in an expression.
+pub fn variables(e: &Expr) -> FxHashSet<Name> {
+    let mut out = FxHashSet::default();
+    visit(e, &mut |n| {
+        if let ExprKind::Var(v) = n.kind() {
+            out.insert(v.clone());
+        }
+        true
+    });
+    out
 }
 
 /// True if some node under `e` satisfies `p`.

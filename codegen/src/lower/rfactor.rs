@@ -11,13 +11,12 @@
 //! guarded where they are known. Kinds of loops given before stay with the iterations they were given to: those of
 //! reduction variables go to the intermediate (a kept one to `v`), those of pure variables stay here.
 
+use super::algebra::{Interval, build};
 use super::apply_schedule::pure_stage;
 use super::associative::{Reduction, redirect};
 use super::bounds_inference::points;
-use super::intervals::Interval;
-use super::linear;
 use super::plans::{Bounded, Change, Dim, FuncPlan, Stage, illegal};
-use super::substitute::Substitution;
+use super::rewrite::Substitution;
 use super::validate::is_var;
 use crate::error::Error;
 use crate::expr::{Expr, Name};
@@ -82,14 +81,14 @@ fn bounds_of(s: &Stage, name: &Name) -> Option<Bounded> {
     let zero = Expr::from(0);
     let interval = |b: &Bounded| Interval { min: b.min.clone(), max: b.max.clone() };
     match s.made(name) {
-        Some(Change::Split(t)) if t.inner == *name => bounded(zero, linear::offset(&t.factor, -1)),
+        Some(Change::Split(t)) if t.inner == *name => bounded(zero, build::offset(&t.factor, -1)),
         Some(Change::Split(t)) => {
             let old = bounds_of(s, &t.old)?;
-            bounded(zero, linear::offset(&blocks(&old.min, &old.max, &t.factor), -1))
+            bounded(zero, build::offset(&blocks(&old.min, &old.max, &t.factor), -1))
         }
         Some(Change::Fuse(t)) => {
             let (inner, outer) = (bounds_of(s, &t.inner)?, bounds_of(s, &t.outer)?);
-            bounded(zero, linear::offset(&points(&interval(&inner), &interval(&outer)), -1))
+            bounded(zero, build::offset(&points(&interval(&inner), &interval(&outer)), -1))
         }
         Some(Change::Rename { old, .. }) => {
             let old = bounds_of(s, old)?;
@@ -101,8 +100,8 @@ fn bounds_of(s: &Stage, name: &Name) -> Option<Bounded> {
 
 /// Number of blocks of `factor` that cover `[min, max]`: `ceil((max - min + 1) / factor)`.
 pub fn blocks(min: &Expr, max: &Expr, factor: &Expr) -> Expr {
-    let extent = linear::offset(&linear::sub(max, min), 1);
-    linear::div(&linear::offset(&linear::add(&extent, factor), -1), factor)
+    let extent = build::offset(&build::sub(max, min), 1);
+    build::div(&build::offset(&build::add(&extent, factor), -1), factor)
 }
 
 /// `into(a, v) = identity; into(a, v) = into(a, v) op e`.

@@ -4,10 +4,10 @@
 //! the domain goes to the output buffer once, from the iteration whose own tile holds it: for a sink, the interval of the
 //! consumer's coordinates at the store level.
 
+use super::algebra::Interval;
+use super::algebra::build::{self, offset};
 use super::bounds_inference::{level_text, stage_text};
 use super::build_nests::Nests;
-use super::intervals::Interval;
-use super::linear::{self, offset};
 use super::plans::{FuncPlan, Level, Stage, illegal};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
@@ -159,7 +159,7 @@ impl Nests<'_> {
     pub fn domain(&self, name: &Name, d: usize) -> Interval {
         let shape = self.plan.pipeline.shape(name);
         let min = shape.min(d);
-        Interval { max: offset(&linear::add(&min, &shape.extent(d)), -1), min }
+        Interval { max: offset(&build::add(&min, &shape.extent(d)), -1), min }
     }
 
     /// Where a point that also has intermediate storage goes to the output buffer, per dimension.
@@ -210,7 +210,7 @@ impl Nests<'_> {
             let ranges = self.ranges(&l.stage, &Level::Root)?;
             for (d, c) in consumer.coords.iter().enumerate() {
                 let (i, domain) = (&ranges[c], self.domain(name, d));
-                let equal = |a: &Expr, b: &Expr| [linear::le(a, b), linear::le(b, a)];
+                let equal = |a: &Expr, b: &Expr| [build::le(a, b), build::le(b, a)];
                 let conds = [equal(&i.min, &domain.min), equal(&i.max, &domain.max)].concat();
                 let message = format!(
                     "sink {name}: {} must range over its domain in dimension {d}: from, to, last of the domain",

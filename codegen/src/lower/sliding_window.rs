@@ -5,13 +5,12 @@
 //! `select(first iteration, min, previous max + 1)`. Needs the region (bounds inference), precedes the sizing of
 //! storage, which is that of the whole loop.
 
+use super::algebra::Interval;
+use super::algebra::build::{max, offset};
 use super::bounds_inference::round_up_unit;
 use super::build_nests::{Around, Nests};
-use super::intervals::Interval;
-use super::linear::{max, offset};
 use super::plans::{FuncPlan, Level, illegal};
-use super::rewrite::substitute;
-use super::substitute::variables;
+use super::rewrite::{substitute, variables};
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::schedule::ForKind;
@@ -74,7 +73,7 @@ impl Nests<'_> {
         if loops.next().is_some() {
             return None;
         }
-        let raw = |e: &Expr| self.facts.expand(e, Some(v), &self.unslid);
+        let raw = |e: &Expr| self.facts.expand(e, v, &self.unslid);
         let back: FxHashMap<Name, Expr> = [(v.clone(), Expr::var(v.clone()) - 1)].into_iter().collect();
         let mut found = None;
         for (d, i) in required.iter().enumerate() {
@@ -87,7 +86,7 @@ impl Nests<'_> {
             if found.is_some() || !monotone || round_up_unit(&f.stages[0], &f.func.vars[d].0).is_some() {
                 return None;
             }
-            found = Some((d, Expr::var(v.clone()).eq_(self.loop_min(v)?), max_before));
+            found = Some((d, Expr::var(v.clone()).eq_(self.facts.first(v)?), max_before));
         }
         found
     }

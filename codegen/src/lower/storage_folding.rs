@@ -4,8 +4,8 @@
 //! level may read, its region there, has at most that many coordinates: with a sliding region a slot is then
 //! overwritten only by a value that comes after its last read.
 
+use super::algebra::Interval;
 use super::build_nests::Nests;
-use super::intervals::Interval;
 use super::plans::{FuncPlan, illegal};
 use crate::error::Error;
 

@@ -3,7 +3,7 @@
 //! After it: every called name exists, with the right arity, value index and type; every variable is declared; update
 //! definitions use pure variables only as themselves in their own place; names are unique.
 
-use super::substitute::nodes;
+use super::rewrite::nodes;
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Constraint, Func, Layout, Pipeline, Update};
@@ -166,7 +166,7 @@ fn check_self_reads(
             if pure.contains(own) {
                 return (!is_var(a, own)).then(|| own.clone());
             }
-            super::substitute::variables(a).into_iter().find(|v| pure.contains(v))
+            super::rewrite::variables(a).into_iter().find(|v| pure.contains(v))
         })
     };
     let mut all: Vec<&[Expr]> = vec![&u.args];
@@ -213,7 +213,8 @@ fn check_exprs<'a>(
             ExprKind::Load { .. }
             | ExprKind::Ramp(..)
             | ExprKind::Broadcast(_)
-            | ExprKind::VectorReduce(..) => {
+            | ExprKind::VectorReduce(..)
+            | ExprKind::Interleave(_) => {
                 return Err(error(p, format!("{at}: vector nodes and loads do not belong in a definition")));
             }
             _ => {}

@@ -3,7 +3,8 @@
 //! At every level:
 //! - every `Var` is bound by an enclosing `Let` or `For`, with the type of its binding;
 //! - operands of arithmetic and comparisons have one type; conditions are bool; arms of a select have one type;
-//! - lanes: a node has the lanes of its operands; a `Ramp` or `Broadcast` widens scalars; a `VectorReduce` gives one lane;
+//! - lanes: a node has the lanes of its operands; a `Ramp` or `Broadcast` widens scalars; a `VectorReduce` gives one lane, an `Interleave` those
+//!   of all its operands;
 //! - coordinates are i32, flat indices and strides i64, a load's predicate is bool of its index's lanes.
 //!
 //! By level:
@@ -176,6 +177,11 @@ impl Verifier {
             ExprKind::VectorReduce(op, a) => {
                 use BinaryOp::*;
                 ok(matches!(op, Add | Mul | Min | Max | And | Or | Xor) && ty == Type::of(a.ty().scalar))
+            }
+            ExprKind::Interleave(parts) => {
+                let lanes: u16 = parts.iter().map(|p| p.ty().lanes).sum();
+                ok(parts.windows(2).all(|p| p[0].ty() == p[1].ty())
+                    && parts.first().is_some_and(|p| p.ty().with_lanes(lanes) == ty))
             }
             ExprKind::Load { buffer, index, predicate } => {
                 require(self.level > Level::Multi, || format!("load of {buffer} before flattening"))?;

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Func, Pipeline, Update, calls};
-use crate::lower::substitute::nodes;
+use crate::lower::rewrite::nodes;
 use rustc_hash::FxHashMap;
 
 /// Checks names, arities and types of all calls, that Funcs do not call each other in a circle, and that updates call

@@ -125,7 +125,7 @@ impl Builder<'_> {
             ExprKind::Call { name, value, .. } => {
                 Op::Call { name: name.clone(), args: regs.to_vec(), value: *value }
             }
-            ExprKind::Likely(_) | ExprKind::Broadcast(_) => return Ok(regs[0]),
+            ExprKind::Likely(_) | ExprKind::Broadcast(_) | ExprKind::Interleave(_) => return Ok(regs[0]),
             ExprKind::Ramp(base, _) => {
                 let step = self.push(Op::Const(Value::Int((lane / base.ty().lanes) as i64)));
                 let offset = self.push(Op::Binary(BinaryOp::Mul, ty, regs[1], step));
@@ -160,6 +160,10 @@ fn operands(e: &Expr, lane: u16) -> Vec<(Expr, u16)> {
         ExprKind::Ramp(base, stride) => {
             let m = base.ty().lanes;
             vec![(base.clone(), lane % m), (stride.clone(), lane % stride.ty().lanes)]
+        }
+        ExprKind::Interleave(parts) => {
+            let of = parts.len() as u16;
+            vec![(parts[(lane % of) as usize].clone(), lane / of)]
         }
         ExprKind::VectorReduce(_, a) => (0..a.ty().lanes).map(|l| (a.clone(), l)).collect(),
         _ => {

@@ -171,6 +171,9 @@ impl Scheduler<'_> {
     /// Splits, an order and kinds for the loops of a stage; records the loops. Those in `ordered`, and what they are split
     /// into, keep their order.
     fn stage(&mut self, stage: &StageId, mut loops: Vec<Name>, ordered: &[Name], pure: bool) {
+        if pure && !loops.is_empty() && self.rng.percent(8) {
+            return self.columns(stage, loops);
+        }
         let mut ordered = ordered.to_vec();
         let mut constant: Vec<Name> = vec![];
         for _ in 0..self.rng.below(3).min(loops.len()) {
@@ -294,6 +297,31 @@ impl Scheduler<'_> {
 }
 
 impl Scheduler<'_> {
+    /// Vectors of every k-th column, all columns unrolled.
+    fn columns(&mut self, stage: &StageId, mut loops: Vec<Name>) {
+        let old = loops[0].clone();
+        let name = |end: &str| Name::from(format!("{old}{end}"));
+        let (group, column, outer, lanes) = (name("g"), name("c"), name("o"), name("l"));
+        let mut split = |old: &Name, outer: &Name, inner: &Name, factors: &[i32]| {
+            let factor = Expr::from(self.rng.pick(factors));
+            let tail = self.rng.pick(&[Tail::Auto, Tail::GuardWithIf, Tail::Predicate, Tail::ShiftInwards]);
+            let (old, outer, inner) = (old.clone(), outer.clone(), inner.clone());
+            self.case.schedule.stages.entry(stage.clone()).or_default().push(Directive::Split {
+                old,
+                outer,
+                inner,
+                factor,
+                tail,
+            });
+        };
+        split(&old, &group, &column, &[2, 3, 4]);
+        split(&group, &outer, &lanes, &[2, 4, 8]);
+        self.push(stage, Directive::Kind { var: column, kind: ForKind::Unrolled });
+        self.push(stage, Directive::Kind { var: lanes, kind: ForKind::Vectorized });
+        loops[0] = outer;
+        self.loops.insert(stage.clone(), loops);
+    }
+
     /// Regions that are what is needed anyway, estimates, and the layout of storage.
     fn region(&mut self, f: &Func, pure: &StageId, output: bool) {
         for (d, v) in f.vars.iter().enumerate() {

@@ -84,6 +84,10 @@ impl<'f> ExprEmitter<'f> {
             ExprKind::Likely(a) => self.done(a)?,
             ExprKind::Ramp(base, stride) => self.ramp(self.done(base)?, self.done(stride)?, ty),
             ExprKind::Broadcast(a) => ir.splat(self.done(a)?, ty.lanes),
+            ExprKind::Interleave(parts) => {
+                let parts: Vec<Val> = parts.iter().map(|p| self.done(p)).collect::<Result<_, _>>()?;
+                self.interleave(&parts, ty.lanes)
+            }
             ExprKind::VectorReduce(op, a) => Arith(ir).reduce(*op, self.done(a)?, a.ty())?,
             ExprKind::Load { buffer, index, predicate } => {
                 let (value, group) = self.load(buffer, index, predicate.as_ref(), loads, ty)?;
@@ -107,6 +111,28 @@ impl<'f> ExprEmitter<'f> {
         let steps = if ty.lanes == 1 { constant(0) } else { ir.const_vector(&steps) };
         let a = Arith(ir);
         a.add(base, a.mul(steps, stride, ty), ty)
+    }
+
+    /// Lanes of vectors of the same length in turns: all of them side by side, then one shuffle.
+    fn interleave(&self, parts: &[Val], lanes: u16) -> Val {
+        let ir = self.ir;
+        let mut all: Vec<Val> = parts.to_vec();
+        while all.len() > 2 {
+            if all.len() % 2 == 1 {
+                all.push(ir.poison(ir.type_of(all[0])));
+            }
+            let side_by_side = |p: &[Val]| {
+                let mask: Vec<u16> = (0..2 * ir.lanes(p[0])).collect();
+                ir.shuffle(p[0], p[1], &mask)
+            };
+            all = all.chunks(2).map(side_by_side).collect();
+        }
+        let (of, each) = (parts.len() as u16, lanes / parts.len() as u16);
+        let mask: Vec<u16> = (0..lanes).map(|i| i % of * each + i / of).collect();
+        match all[..] {
+            [a, b] => ir.shuffle(a, b, &mask),
+            _ => ir.pick(all[0], &mask),
+        }
     }
 
     /// The pointer bound to a buffer.

@@ -1,7 +1,7 @@
 //! Loads and stores.
 //!
 //! A dense access is one vector load or store, a load of every second to fourth element (or of all backwards) so many dense ones
-//! and shuffles; other lanes a constant stride apart, or anywhere, are `llvm.masked.gather`
+//! (masked, if it is) and shuffles; other lanes a constant stride apart, or anywhere, are `llvm.masked.gather`
 //! and `scatter`, which LLVM turns into scalar accesses where the CPU has no such instruction (bytes, for one). A masked
 //! access touches only the elements of its true lanes. Bool is a byte in memory, and anything but 0 is true.
 //!
@@ -108,11 +108,11 @@ impl<'f> ExprEmitter<'f> {
             let depends = loads.union(GroupSet::of(group));
             return Ok((self.load_slot(buffer, &access, mask, slots, depends, ty)?, group));
         }
-        if let (Access::Strided(first, stride), None) = (&access, predicate)
+        if let Access::Strided(first, stride) = &access
             && (*stride == -1 || (2..=MAX_STRIDE.min(ty.lanes as i64)).contains(stride))
             && !self.aliasing.in_registers(buffer, first, ty.lanes)
         {
-            let v = self.strided_load(buffer, first, *stride, ty, group)?;
+            let v = self.strided_load(buffer, (first, *stride), mask, ty, group)?;
             return Ok((self.to_register(v, ty), group));
         }
         let p = self.address(buffer, &access, ty)?;
@@ -152,21 +152,34 @@ impl<'f> ExprEmitter<'f> {
     }
 
     /// Lanes a small stride apart: dense loads of the elements from the first to the last lane's, and shuffles. Nothing else is
-    /// touched: the last load ends with the last lane.
+    /// touched: the last load ends with the last lane, and of masked lanes the loads are masked too.
     fn strided_load(
         &self,
         buffer: &str,
-        first: &'f Expr,
-        stride: i64,
+        (first, stride): (&'f Expr, i64),
+        mask: Option<Val>,
         ty: Type,
         group: Group,
     ) -> Result<Val, String> {
         let ir = self.ir;
         let (n, element) = (ty.lanes as i64, ir.memory_ty(Type::of(ty.scalar)));
         let p = self.address(buffer, &Access::Scalar(first), ty)?;
+        let (memory, bytes) = (ir.memory_ty(ty), ty.scalar.bytes() as u32);
         let dense = |offset: i64| {
             let p = ir.element_ptr(element, p, ir.int(Type::I64, offset));
-            let v = ir.load(ir.memory_ty(ty), p, ty.scalar.bytes() as u32);
+            let v = match mask {
+                None => ir.load(memory, p, bytes),
+                Some(m) => {
+                    // An element is loaded for the lane that it is of; those in between are of none.
+                    let lane = |e: i64| if e % stride == 0 { e / stride } else { n };
+                    let lanes: Vec<u16> = (offset..offset + n).map(|e| lane(e) as u16).collect();
+                    let m = ir.shuffle(m, ir.zero(ir.type_of(m)), &lanes);
+                    let v =
+                        ir.intrinsic("llvm.masked.load", &[memory, ir.ptr_ty()], &[p, m, ir.zero(memory)]);
+                    ir.call_align(v, 0, bytes as u64);
+                    v
+                }
+            };
             self.mark_load(v, group);
             v
         };

@@ -91,7 +91,33 @@ fn strided_loads_touch_nothing_else() {
     }
 }
 
-/// A small stride needs no gather; a long one does, and so does a masked load.
+/// As without masks; the other lanes are zeros, and a page that must not be read may lie behind the last lane that counts.
+#[test]
+fn masked_strided_loads_read_their_lanes() {
+    for lanes in [2u16, 4, 8, 16] {
+        for stride in [-1i64, 2, 3, 4] {
+            let n = (lanes as i64 - 1) * stride.abs() + 1;
+            let first = if stride < 0 { n - 1 } else { 0 };
+            let dense = || ramp(Expr::int(Type::I64, 0), 1, lanes);
+            let at = ramp(Expr::int(Type::I64, first), stride, lanes);
+            let mask = load("m", ScalarType::Bool, dense());
+            let body = store("out", dense(), load_if("a", F32, at, Some(mask)));
+            let c = build().input("a", F32).input("m", ScalarType::Bool).output("out", F32).compile(body);
+            let a: Vec<f32> = (1..=n).map(|i| i as f32).collect();
+            for bits in [0u32, 1, 0b1011_0010_1110_0101, 0xffff] {
+                let mask: Vec<bool> = (0..lanes).map(|l| bits >> l & 1 == 1).collect();
+                let out = empty(F32, lanes as i32);
+                run(&c, &[("a", &filled(&a)), ("m", &filled(&mask)), ("out", &out)], &[]);
+                let lane = |l: usize| a[(first + l as i64 * stride) as usize];
+                let want: Vec<f32> =
+                    mask.iter().enumerate().map(|(l, &m)| if m { lane(l) } else { 0.0 }).collect();
+                assert_eq!(out.to_vec::<f32>(), want, "{lanes} lanes, stride {stride}");
+            }
+        }
+    }
+}
+
+/// A small stride needs no gather, masked or not; a long one does.
 #[test]
 fn small_strides_are_dense_loads() {
     let gathers = |stride: i64, masked: bool| {
@@ -103,7 +129,8 @@ fn small_strides_are_dense_loads() {
         listing.llvm.contains("llvm.masked.gather")
     };
     assert!(!gathers(2, false) && !gathers(3, false) && !gathers(4, false) && !gathers(-1, false));
-    assert!(gathers(5, false) && gathers(-2, false) && gathers(2, true));
+    assert!(gathers(5, false) && gathers(-2, false) && gathers(5, true));
+    assert!(!gathers(2, true) && !gathers(4, true) && !gathers(-1, true));
 }
 
 #[test]

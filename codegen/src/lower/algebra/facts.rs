@@ -192,6 +192,11 @@ impl Facts {
         &self.inequalities
     }
 
+    /// What is known of a name.
+    pub(super) fn named(&self, name: &Name) -> Option<&Range> {
+        self.ranges.get(name)
+    }
+
     /// Bounds of an atom that is a variable, a parameter or an element of a Func or buffer.
     pub(super) fn range_of(&self, atom: &Expr) -> Option<&Range> {
         match atom.kind() {

@@ -6,6 +6,9 @@
 //!
 //! Quotients are floored by a positive constant c: `(c a + r) / c = a + r / c`. `x - c (x / c)` is kept as `x % c`.
 
+pub use super::rebuild::{rebuild, splat};
+
+use super::rebuild::constant;
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
@@ -75,6 +78,23 @@ impl Poly {
             [(m, 1)] if self.constant == 0 && m.len() == 1 => Some(&m[0]),
             _ => None,
         }
+    }
+
+    /// `self - o`, if that is a constant.
+    pub fn difference(&self, o: &Poly) -> Option<i64> {
+        let same = self.terms.len() == o.terms.len() && self.terms.iter().all(|(m, c)| o.coef(m) == *c);
+        if same { self.constant.checked_sub(o.constant) } else { None }
+    }
+
+    /// A name or two, plus a constant: in plain sight it cancels against others, and costs no more than a name. (Names of
+    /// shared parts, `%k`, are bound more than once and do not count.)
+    pub fn is_plain(&self) -> bool {
+        let name = |e: &Expr| match e.kind() {
+            ExprKind::Var(v) => e.ty().lanes == 1 && !v.starts_with('%'),
+            ExprKind::Param(_) => true,
+            _ => false,
+        };
+        self.terms.len() <= 2 && self.terms.iter().all(|(m, c)| *c == 1 && m.len() == 1 && name(&m[0]))
     }
 
     /// Coefficient of a monomial.
@@ -165,16 +185,24 @@ pub fn is_index(ty: Type) -> bool {
 
 /// Conversion of expressions to polynomials, memoised by node.
 #[derive(Default, Debug)]
-pub struct Polys(FxHashMap<usize, (Expr, Poly)>);
+pub struct Polys {
+    memo: FxHashMap<usize, (Expr, Poly)>,
+    affine: bool,
+}
 
 impl Polys {
+    /// Products of two sums are atoms: multiplied out, their terms would forget what they share, which interval arithmetic needs.
+    pub fn affine() -> Polys {
+        Polys { affine: true, ..Polys::default() }
+    }
+
     /// The polynomial of an i32 or i64 expression. Does not look inside atoms; min and max are atoms.
     pub fn of(&mut self, e: &Expr) -> Poly {
-        if let Some((_, p)) = self.0.get(&e.id()) {
+        if let Some((_, p)) = self.memo.get(&e.id()) {
             return p.clone();
         }
         let p = fold_mod(self.build(e).unwrap_or_else(|| Poly::atom(e.clone())), self);
-        self.0.insert(e.id(), (e.clone(), p.clone()));
+        self.memo.insert(e.id(), (e.clone(), p.clone()));
         p
     }
 
@@ -185,7 +213,11 @@ impl Polys {
             ExprKind::Unary(UnaryOp::Neg, a) => self.of(a).scaled(-1),
             ExprKind::Binary(BinaryOp::Add, a, b) => self.of(a).add_scaled(&self.of(b), 1),
             ExprKind::Binary(BinaryOp::Sub, a, b) => self.of(a).add_scaled(&self.of(b), -1),
-            ExprKind::Binary(BinaryOp::Mul, a, b) => self.of(a).times(&self.of(b)),
+            ExprKind::Binary(BinaryOp::Mul, a, b) => {
+                let (a, b) = (self.of(a), self.of(b));
+                let scaled = a.terms.is_empty() || b.terms.is_empty();
+                if scaled || !self.affine { a.times(&b) } else { None }
+            }
             ExprKind::Binary(BinaryOp::Div, a, b) => {
                 let a = self.of(a);
                 self.div(&a, b.as_int()?, e.ty())
@@ -335,92 +367,4 @@ fn fold_mod_at(p: &Poly, i: usize, polys: &mut Polys) -> Option<Poly> {
     let rest = p.add_scaled(&inner, k.checked_neg()?)?.add_scaled(&Poly::atom(atom.clone()), -coef)?;
     let modulo = polys.modulo(&inner, c, atom.ty())?;
     rest.add_scaled(&modulo, k)
-}
-
-fn constant(ty: Type, v: i64) -> Expr {
-    splat(Expr::int(Type::of(ty.scalar), v), ty.lanes)
-}
-
-/// A scalar widened to `lanes`; vectors as they are.
-pub fn splat(e: Expr, lanes: u16) -> Expr {
-    if lanes == 1 || e.ty().lanes > 1 {
-        return e;
-    }
-    let ty = e.ty().with_lanes(lanes);
-    Expr::new(ExprKind::Broadcast(e), ty)
-}
-
-/// The expression of a polynomial: terms in their order (a positive one first, if any), the constant last. With `ty` of
-/// several lanes, an affine function of the lane number becomes a `Ramp`, a uniform value a `Broadcast`.
-pub fn rebuild(p: &Poly, ty: Type) -> Expr {
-    if ty.lanes == 1 {
-        return rebuild_terms(p, ty);
-    }
-    let mut base = Poly::constant(p.constant);
-    let (mut stride, mut rest) = (Poly::default(), Poly::default());
-    for (m, c) in &p.terms {
-        let lanes = m.iter().filter(|e| as_lane(e).is_some()).count();
-        if m.iter().all(|e| e.ty().lanes == 1) {
-            base.terms.push((m.clone(), *c));
-        } else if lanes == 1 && m.iter().filter(|e| e.ty().lanes > 1).count() == 1 {
-            let others: Mono = m.iter().filter(|e| as_lane(e).is_none()).cloned().collect();
-            if others.is_empty() {
-                stride.constant += c;
-            } else {
-                stride.terms.push((others, *c));
-            }
-        } else {
-            rest.terms.push((m.clone(), *c));
-        }
-    }
-    let scalar = Type::of(ty.scalar);
-    let affine = if stride != Poly::default() {
-        Some(Expr::new(ExprKind::Ramp(rebuild_terms(&base, scalar), rebuild_terms(&stride, scalar)), ty))
-    } else if base != Poly::default() || rest.terms.is_empty() {
-        Some(splat(rebuild_terms(&base, scalar), ty.lanes))
-    } else {
-        None
-    };
-    match affine {
-        Some(a) if rest.terms.is_empty() => a,
-        Some(a) => Expr::binary(BinaryOp::Add, rebuild_terms(&rest, ty), a),
-        None => rebuild_terms(&rest, ty),
-    }
-}
-
-/// Terms and constant in the given type.
-fn rebuild_terms(p: &Poly, ty: Type) -> Expr {
-    let mut terms: Vec<&(Mono, i64)> = p.terms.iter().collect();
-    match terms.iter().position(|(_, c)| *c > 0) {
-        Some(i) => terms[..=i].rotate_right(1),
-        None if p.constant > 0 => {
-            let rest = Poly { terms: p.terms.clone(), constant: 0 };
-            return rest.terms.iter().fold(constant(ty, p.constant), |e, (m, c)| append(e, m, *c, ty));
-        }
-        None => {}
-    }
-    let Some(((m, c), others)) = terms.split_first() else { return constant(ty, p.constant) };
-    let first = match *c {
-        1 => product(m, ty),
-        -1 => product(m, ty).unary(UnaryOp::Neg),
-        c => Expr::binary(BinaryOp::Mul, product(m, ty), constant(ty, c)),
-    };
-    let sum = others.iter().fold(first, |e, (m, c)| append(e, m, *c, ty));
-    match p.constant {
-        0 => sum,
-        c if c < 0 && c != i64::MIN => Expr::binary(BinaryOp::Sub, sum, constant(ty, -c)),
-        c => Expr::binary(BinaryOp::Add, sum, constant(ty, c)),
-    }
-}
-
-fn append(e: Expr, m: &Mono, c: i64, ty: Type) -> Expr {
-    let (op, k) = if c < 0 && c != i64::MIN { (BinaryOp::Sub, -c) } else { (BinaryOp::Add, c) };
-    let p = product(m, ty);
-    let p = if k == 1 { p } else { Expr::binary(BinaryOp::Mul, p, constant(ty, k)) };
-    Expr::binary(op, e, p)
-}
-
-fn product(m: &Mono, ty: Type) -> Expr {
-    let factors = m.iter().map(|e| splat(e.cast(ty.scalar), ty.lanes));
-    factors.reduce(|a, b| Expr::binary(BinaryOp::Mul, a, b)).unwrap_or_else(|| constant(ty, 1))
 }

@@ -2,8 +2,8 @@
 
 use crate::expr::Expr;
 use crate::func::{Func, Pipeline, RVar, Update, Var};
+use crate::lower::algebra::build;
 use crate::lower::associative::Reduction;
-use crate::lower::linear;
 use crate::lower::plans::{Bounded, Dim, FuncPlan, Stage};
 use crate::lower::validate::is_var;
 use crate::schedule::{ForKind, StageId};
@@ -76,6 +76,6 @@ fn update_stage(f: &Func, stage: usize, u: &Update) -> Stage {
 }
 
 fn bounded(r: &RVar) -> Bounded {
-    let max = linear::offset(&linear::add(&r.min, &r.extent), -1);
+    let max = build::offset(&build::add(&r.min, &r.extent), -1);
     Bounded { name: r.name.clone(), min: r.min.clone(), max }
 }

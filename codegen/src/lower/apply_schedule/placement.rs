@@ -4,7 +4,7 @@ use super::loops::find_dim;
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::lower::plans::{Bound, FuncPlan, Level, Stage, illegal};
-use crate::lower::substitute::nodes;
+use crate::lower::rewrite::nodes;
 use crate::schedule::{Directive, ForKind, StageId};
 use crate::types::Type;
 use indexmap::IndexMap;

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::expr::{ExprKind, Name};
 use crate::lower::associative::Reduction;
 use crate::lower::plans::{Stage, illegal};
-use crate::lower::substitute::{nodes, variables};
+use crate::lower::rewrite::{nodes, variables};
 use crate::lower::validate::is_var;
 use crate::schedule::ForKind;
 use crate::types::ScalarType;

@@ -1,15 +1,13 @@
 //! Emits the loops of a stage with what is in their slots.
 
-use super::slots::{Emit, Item, Mode, rounds_region};
+use super::slots::{Emit, Item, Mode};
 use super::{Around, Nests, bind, branch};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind};
+use crate::lower::algebra::Interval;
 use crate::lower::associative::operands;
-use crate::lower::intervals::Interval;
-use crate::lower::linear::{self, add, offset, sub};
 use crate::lower::plans::{Level, illegal};
-use crate::lower::rewrite::block;
-use crate::lower::substitute::Substitution;
+use crate::lower::rewrite::{Substitution, block};
 use crate::schedule::{Directive, ForKind, LoopLevel};
 use crate::stmt::{Stmt, Target};
 
@@ -23,7 +21,7 @@ impl<'p> Nests<'p> {
         let Some(item) = cx.slots[j].get(i) else { return self.inside(cx, j, mode) };
         match item {
             Item::Let(name, value) => {
-                self.facts.bind(name, value);
+                self.facts.enter_let(name, value);
                 Ok(bind(name.clone(), value.clone(), self.item(cx, j, i + 1, mode)?))
             }
             Item::Bounds(r, min, max) => {
@@ -32,7 +30,7 @@ impl<'p> Nests<'p> {
                 let mut lets = vec![];
                 for (name, value) in [(&ends.0, min), (&ends.1, max)] {
                     if let ExprKind::Var(n) = name.kind() {
-                        self.facts.bind(n, value);
+                        self.facts.enter_let(n, value);
                         lets.push((n.clone(), value.clone()));
                     }
                 }
@@ -46,10 +44,10 @@ impl<'p> Nests<'p> {
             Item::Tail(value, max) if self.facts.proves_le(value, max) => self.item(cx, j, i + 1, mode),
             Item::Tail(value, max) => {
                 let cond = value.le(max).likely();
-                let scope = self.facts.enter();
+                let scope = self.facts.clone();
                 self.facts.assume(&cond);
                 let body = self.item(cx, j, i + 1, mode)?;
-                self.facts.leave(scope);
+                self.facts = scope;
                 Ok(branch(cond, body, None))
             }
             Item::Predicate(cond) => Ok(branch(cond.clone(), self.gated(cx, j, i, cond, mode)?, None)),
@@ -74,12 +72,12 @@ impl<'p> Nests<'p> {
         cond: &Expr,
         mode: Mode,
     ) -> Result<Stmt, Error> {
-        let scope = self.facts.enter();
+        let scope = self.facts.clone();
         self.facts.assume(cond);
         self.around.push(Around::Gate);
         let body = self.item(cx, j, i + 1, mode);
         self.around.pop();
-        self.facts.leave(scope);
+        self.facts = scope;
         body
     }
 
@@ -133,9 +131,9 @@ impl<'p> Nests<'p> {
 
     /// Loop `j`, counted from outside.
     pub(super) fn one_loop(&mut self, cx: &Emit<'p>, j: usize, mode: &Mode) -> Result<Stmt, Error> {
-        let scope = self.facts.enter();
+        let scope = self.facts.clone();
         let s = self.loop_body(cx, j, mode);
-        self.facts.leave(scope);
+        self.facts = scope;
         s
     }
 
@@ -143,19 +141,15 @@ impl<'p> Nests<'p> {
         let s = cx.s;
         let dim = &s.dims[s.dims.len() - 1 - j];
         let (min, max) = cx.bounds[&dim.name].clone();
-        let (max, trimmed) = self.trim(cx, j, &min, &max);
         let var = self.full_name(s, &dim.name);
         let extent = Interval { min: min.clone(), max: max.clone() }.extent();
         // Asked before the loop is entered: inside, there is at least one iteration.
         let (most, least) = (self.facts.upper(&extent), self.facts.lower(&extent));
-        self.facts.bind_loop(&var, &min, &max);
+        self.facts.enter_for(&var, &min, &extent);
         let level = LoopLevel { stage: s.id.clone(), var: dim.name.clone() };
         let mut inner = cx.clone();
-        if let Some(i) = trimmed {
-            inner.slots[j + 1].remove(i);
-        }
         if most.is_some_and(|u| u <= 1) {
-            self.facts.bind(&var, &min);
+            self.facts.enter_let(&var, &min);
             let some = least.is_some_and(|l| l >= 1);
             self.around.push(Around::Once(level));
             let body = self.slot(&inner, j + 1, mode.clone());
@@ -172,7 +166,7 @@ impl<'p> Nests<'p> {
             };
             if least != Some(most) {
                 inner.slots[j + 1].insert(0, Item::Tail(Expr::var(var.clone()), max.clone()));
-                self.facts.bind_loop(&var, &min, &offset(&min, most - 1));
+                self.facts.enter_for(&var, &min, &Expr::from(most as i32));
             }
             extent = Expr::from(most as i32);
         }
@@ -184,33 +178,6 @@ impl<'p> Nests<'p> {
             None => body?,
         };
         Ok(Stmt::For { var, min, extent, kind: dim.kind, body: Box::new(body) })
-    }
-
-    /// A serial loop inside its block loop ends where the split variable does, which spares the guard: the new
-    /// maximum, and which item of the slot inside it replaces.
-    pub(super) fn trim(&self, cx: &Emit, j: usize, min: &Expr, max: &Expr) -> (Expr, Option<usize>) {
-        let s = cx.s;
-        let dim = &s.dims[s.dims.len() - 1 - j];
-        let unchanged = (max.clone(), None);
-        if !matches!(dim.kind, ForKind::Serial | ForKind::Parallel)
-            || cx.f.func.vars.iter().any(|v| v.0 == dim.name)
-        {
-            return unchanged;
-        }
-        let Some(t) = s.splits().find(|t| t.inner == dim.name && !rounds_region(s, t)) else {
-            return unchanged;
-        };
-        if self.slot_of(cx, &t.outer).max(self.bounds_slot(cx, &t.old)) > j {
-            return unchanged;
-        }
-        let old_max = &cx.bounds[&t.old].1;
-        let value = &cx.locals[&t.old];
-        let item =
-            cx.slots[j + 1].iter().position(|i| matches!(i, Item::Tail(v, m) if v == value && m == old_max));
-        let Some(item) = item else { return unchanged };
-        let last = sub(old_max, &self.base_expr(s, t));
-        let never_short = self.facts.proves_le(&add(min, &offset(&t.factor, -1)), &last);
-        (if never_short { max.clone() } else { linear::min(max, &last) }, Some(item))
     }
 
     /// The innermost statement.

@@ -6,13 +6,13 @@
 use super::{Nests, branch};
 use crate::error::Error;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::lower::algebra::Interval;
+use crate::lower::algebra::build::{self, add, mul, offset, sub};
 use crate::lower::bounds_inference::points;
-use crate::lower::intervals::Interval;
-use crate::lower::linear::{self, add, mul, offset, sub};
 use crate::lower::plans::{Change, FuncPlan, Fuse, Split, Stage, illegal};
+use crate::lower::rewrite::{Substitution, variables};
 use crate::lower::rfactor::blocks;
 use crate::lower::sinks::Destination;
-use crate::lower::substitute::{Substitution, variables};
 use crate::schedule::Tail;
 use crate::stmt::Stmt;
 use rustc_hash::FxHashMap;
@@ -74,12 +74,12 @@ impl<'p> Nests<'p> {
     pub(super) fn stage(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Stmt, Error> {
         let mut special = vec![];
         for (cond, version) in &s.special {
-            let scope = self.facts.enter();
+            let scope = self.facts.clone();
             self.facts.assume(cond);
             let outside = self.inferred();
             special.push((cond, self.stage(f, version)?));
             self.restore(outside);
-            self.facts.leave(scope);
+            self.facts = scope;
         }
         if !special.is_empty() || s.version > 0 {
             self.current.insert(s.id.clone(), s);
@@ -242,7 +242,7 @@ impl<'p> Nests<'p> {
         let mut value = add(&mul(&self.local_expr(s, &t.outer), &t.factor), &min);
         if t.tail == Tail::ShiftInwards && !self.divides(s, t, &min, &max) {
             let last = offset(&sub(&max, &t.factor), 1);
-            value = linear::max(&linear::min(&value, &last), &min);
+            value = build::max(&build::min(&value, &last), &min);
         }
         let name = self.full_name(s, &format!("{}.base", t.old));
         cx.slots[slot].push(Item::Let(name, value));
@@ -255,11 +255,11 @@ impl<'p> Nests<'p> {
         let (inner, outer) = (cx.interval(&t.inner), cx.interval(&t.outer));
         let (fused, n) = (self.local_expr(s, &t.fused), inner.extent());
         let last = offset(&add(&inner.min, &n), -1);
-        let value = add(&linear::modulo(&fused, &n), &inner.min);
+        let value = add(&build::modulo(&fused, &n), &inner.min);
         let known = [inner.min.le(&cx.locals[&t.inner]), cx.locals[&t.inner].le(&last)];
         cx.slots[slot].push(Item::Let(self.full_name(s, &t.inner), value));
         cx.slots[slot].extend(known.map(Item::Known));
-        let value = add(&linear::div(&fused, &n), &outer.min);
+        let value = add(&build::div(&fused, &n), &outer.min);
         cx.slots[slot].push(Item::Let(self.full_name(s, &t.outer), value));
         cx.slots[slot].push(Item::Known(outer.min.le(&cx.locals[&t.outer])));
     }

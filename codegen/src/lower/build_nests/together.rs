@@ -8,7 +8,7 @@
 use super::{Nests, bind, branch};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::lower::linear::{self, add, offset};
+use crate::lower::algebra::build::{self, add, offset};
 use crate::lower::plans::{Stage, illegal};
 use crate::lower::rewrite::{any, block, visit_stmts};
 use crate::schedule::{Directive, ForKind, StageId};
@@ -91,7 +91,7 @@ impl<'p> Nests<'p> {
                 let end = |l: &Found| offset(&add(&l.min, &l.extent), -1);
                 let (min, last) = match same {
                     true => (a.min.clone(), end(&a)),
-                    false => (linear::min(&a.min, &b.min), linear::max(&end(&a), &end(&b))),
+                    false => (build::min(&a.min, &b.min), build::max(&end(&a), &end(&b))),
                 };
                 let kind = if a.kind == ForKind::Serial { b.kind } else { a.kind };
                 let own = |l: Found| {
@@ -106,7 +106,7 @@ impl<'p> Nests<'p> {
                     conds.into_iter().fold(body, |b, c| branch(c, b, None))
                 };
                 let body = self.join(own(a), own(b), deeper, innermost)?;
-                let extent = offset(&linear::sub(&last, &min), 1);
+                let extent = offset(&build::sub(&last, &min), 1);
                 Ok(Stmt::For { var, min, extent, kind, body: Box::new(body) })
             })
         })

@@ -35,20 +35,6 @@ fn note(e: &Expr, used: &mut Used) {
     });
 }
 
-/// A name or two, plus a constant: in plain sight it cancels against others, and costs no more than a name. (Names of shared
-/// parts, `%k`, are bound more than once and stay where they are.)
-fn is_plain(value: &Expr) -> bool {
-    let poly = Polys::default().of(value);
-    let name = |e: &Expr| match e.kind() {
-        ExprKind::Var(v) => !v.starts_with('%'),
-        ExprKind::Param(_) => true,
-        _ => false,
-    };
-    value.ty().lanes == 1
-        && poly.terms.len() <= 2
-        && poly.terms.iter().all(|(m, c)| *c == 1 && m.len() == 1 && name(&m[0]))
-}
-
 impl Simplifier {
     /// Simplifies and records what is used.
     fn own(&mut self, e: &Expr, mode: Mode, used: &mut Used) -> Expr {
@@ -156,7 +142,7 @@ impl Simplifier {
             value.kind(),
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_)
         );
-        if atom || mode == Mode::Index && is_plain(&value) {
+        if atom || mode == Mode::Index && value.ty().lanes == 1 && Polys::default().of(&value).is_plain() {
             inner.known.insert(name.clone(), value.clone());
         }
         // The same name may be bound (and used) outside too.

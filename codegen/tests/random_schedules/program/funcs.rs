@@ -6,7 +6,7 @@ use sumsq_codegen::{Expr, Func, RDom, ScalarType, Var, boundary};
 impl Builder<'_> {
     /// Adds a Func called `name`, with those that it is made of.
     pub(super) fn func(&mut self, name: &str) {
-        let f = match self.rng.below(21) {
+        let f = match self.rng.below(22) {
             0..3 => self.pointwise(name),
             3..5 => self.stencil(name),
             5..7 => self.pyramid(name),
@@ -19,6 +19,7 @@ impl Builder<'_> {
             17 => self.inline_reduction(name),
             18 => self.extreme(name),
             19 => self.tuple_steps(name),
+            20 => self.columns(name),
             _ => self.updated(name),
         };
         self.add(f);
@@ -65,6 +66,18 @@ impl Builder<'_> {
             ty if ty.is_float() => (a + b) * 0.5,
             _ => a.rounding_halving_add(b),
         };
+        Func::new(name, &vars, vec![value])
+    }
+
+    /// Every second or third column, or row, is another Func's.
+    fn columns(&mut self, name: &str) -> Func {
+        let (vars, at) = xy();
+        let (ty, k) = (self.rng.pick(&TYPES), self.rng.range(2, 3));
+        let d = self.rng.below(2);
+        let mut to = at.to_vec();
+        to[d] = at[d].clone() / k;
+        let [a, b] = [0, 1].map(|_| self.value(ty, &to, 1));
+        let value = Expr::select((&at[d] % k).eq_(Expr::from(self.rng.range(0, k - 1) as i32)), a, b);
         Func::new(name, &vars, vec![value])
     }
 
