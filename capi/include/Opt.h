@@ -72,8 +72,8 @@ void Opt_PlanFree(Opt_State *state, Opt_Plan *plan);
  *   float  radius_decrease_factor 2    of the first of several rejections in a row; it doubles with each further one
  *   float  q_tolerance 1e-4            LM's linear solver stops at k (Q_k - Q_{k-1}) <= q_tolerance Q_k, Q its model's decrease
  *   float  function_tolerance 1e-6     LM ends when an accepted step changes the cost by at most this times the cost
- *   float  min_lm_diagonal 1e-6        no effect: the damping is clamped to these defaults
- *   float  max_lm_diagonal 1e32        no effect
+ *   float  min_lm_diagonal 1e-6        bounds of the diagonal of J^T J, scaled by s^2 = 1/(1 + sqrt(its first value))^2,
+ *   float  max_lm_diagonal 1e32        that the damping is made of: D = clamp(s^2 diagonal, min, max) / (s^2 radius)
  *   int    residual_reset_period 10    no effect: the linear solver never recomputes its residual
  *
  * LM's parameters are accepted and without effect for Gauss-Newton. LM also ends at a zero gradient, at a step that does not

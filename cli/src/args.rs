@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 use sumsq::energy::derive::{Materialize, Passes};
-use sumsq::{Backend, Method, Options, Precision, Preconditioner};
+use sumsq::{Backend, LossOrder, Method, Options, Precision, Preconditioner};
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
 #[derive(Parser, Debug)]
@@ -86,6 +86,9 @@ pub struct SolverArgs {
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     threads: Option<usize>,
+    /// How much of robust losses J^T J holds
+    #[arg(long, value_enum, default_value_t = LossesArg::Declared)]
+    losses: LossesArg,
     /// What residual groups store: in_place, or j, jp, blocks joined by +; `GROUP=...` for one; `ARRAY=recomputed` of a computed array
     #[arg(long, default_value_t, value_name = "LIST")]
     materialize: Materialize,
@@ -119,7 +122,7 @@ pub struct ShowArgs {
     /// Print operation counts as well: per pixel or edge, for every routine
     #[arg(long)]
     pub stats: bool,
-    /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting
+    /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting, scheduling
     #[arg(long, default_value_t, value_name = "LIST")]
     pub passes: Passes,
     /// What is stored: as in `solve`
@@ -179,6 +182,17 @@ enum PreconditionerArg {
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
+#[value(rename_all = "snake_case")]
+enum LossesArg {
+    /// As the energy says
+    Declared,
+    /// Their slope: residuals are re-weighted
+    FirstOrder,
+    /// Their curvature too
+    SecondOrder,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
 enum BackendArg {
     Auto,
     Cpu,
@@ -217,6 +231,11 @@ impl SolverArgs {
                 BackendArg::Cuda => Backend::Cuda,
             },
             threads: self.threads,
+            losses: match self.losses {
+                LossesArg::Declared => LossOrder::Declared,
+                LossesArg::FirstOrder => LossOrder::First,
+                LossesArg::SecondOrder => LossOrder::Second,
+            },
             materialize: self.materialize.clone(),
             ..Options::default()
         }

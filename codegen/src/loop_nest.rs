@@ -19,11 +19,12 @@
 //! [`crate::lower::build_nests::Built`] as text.
 
 use crate::error::Error;
-use crate::expr::Name;
+use crate::expr::{Expr, ExprKind, Name};
 use crate::func::Pipeline;
 use crate::lower::build_nests::{Storage, build_nests};
 use crate::lower::plan;
 use crate::lower::plans::Plan;
+use crate::lower::rewrite::{any, own_exprs, visit_stmts};
 use crate::lower::trim::trim;
 use crate::schedule::{Memory, Schedule};
 use crate::stmt::{Stmt, Target};
@@ -41,6 +42,14 @@ impl Pipeline {
 struct Printer<'a> {
     plan: &'a Plan,
     storage: &'a FxHashMap<Name, Storage>,
+}
+
+/// Do the statements call a Func?
+fn reads(list: &[Stmt], func: &Name) -> bool {
+    let calls = |e: &Expr| any(e, |n| matches!(n.kind(), ExprKind::Call { name, .. } if name == func));
+    let mut found = false;
+    list.iter().for_each(|s| visit_stmts(s, &mut |s| own_exprs(s, &mut |e| found |= calls(e))));
+    found
 }
 
 /// `header:` over an indented body; nothing if the body is empty.
@@ -102,7 +111,8 @@ impl Printer<'_> {
             _ => None,
         };
         match func(first) {
-            Some(f) if rest.first().and_then(func) != Some(f.clone()) => {
+            // Of stages whose loops run together, none consumes the other.
+            Some(f) if rest.first().and_then(func) != Some(f.clone()) && reads(rest, &f) => {
                 text + &under(format!("consume {f}"), &rest_text)
             }
             _ => text + &rest_text,
@@ -141,6 +151,7 @@ fn loop_name(var: &str) -> &str {
     let stage = |part: &str| part.strip_prefix('s').is_some_and(|n| n.parse::<usize>().is_ok());
     let mut from = 0;
     let mut at = 0;
+    let var = var.trim_end_matches(".joint");
     for part in var.split('.') {
         at += part.len() + 1;
         if stage(part) && at < var.len() {

@@ -538,6 +538,7 @@ impl Display for Directive {
             Directive::Inline => f.write_str("inline"),
             Directive::ComputeRoot => f.write_str("compute_root"),
             Directive::ComputeAt(l) => write!(f, "compute_at({l})"),
+            Directive::ComputeWith(l) => write!(f, "compute_with({l})"),
             Directive::StoreAt(l) => write!(f, "store_at({l})"),
             Directive::FoldStorage { var, factor } => write!(f, "fold_storage({var}, {factor})"),
             Directive::AlignBounds { var, modulus } => write!(f, "align_bounds({var}, {modulus})"),

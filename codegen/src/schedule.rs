@@ -129,6 +129,12 @@ pub enum Directive {
     /// exists twice, or in place.
     Partition { var: Name, policy: Partition },
 
+    /// The loops of this stage down to the named loop of another Func's stage, of the same names and kinds and in the same
+    /// order, run together with those of that stage: in each iteration first its body, then this one's. Where the ranges differ,
+    /// each body runs in the iterations of its own. Both Funcs are computed at the same level, neither needs the other's
+    /// values, the joint loops are serial or parallel, and the stages are not specialized. What is computed inside of the
+    /// joint loops belongs to one of the nests, and is read by no other.
+    ComputeWith(LoopLevel),
     /// In each iteration of loop `var`, what this stage reads of Func or input `name` in the iteration `ahead` of it is
     /// fetched into the cache. Changes no value.
     Prefetch { name: Name, var: Name, ahead: u32 },
@@ -324,6 +330,10 @@ impl StageHandle<'_> {
     /// See [`Directive::ComputeRoot`].
     pub fn compute_root(self) -> Self {
         self.push(Directive::ComputeRoot)
+    }
+    /// See [`Directive::ComputeWith`].
+    pub fn compute_with(self, level: LoopLevel) -> Self {
+        self.push(Directive::ComputeWith(level))
     }
     /// See [`Directive::ComputeAt`].
     pub fn compute_at(self, level: LoopLevel) -> Self {

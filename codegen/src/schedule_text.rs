@@ -139,6 +139,7 @@ fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
             Directive::CloneIn { consumers, clone }
         }
         "compute_at" => Directive::ComputeAt(level(lexer)?),
+        "compute_with" => Directive::ComputeWith(level(lexer)?),
         "store_at" => Directive::StoreAt(level(lexer)?),
         "fold_storage" => Directive::FoldStorage { var: before_comma(lexer)?, factor: lexer.unsigned()? },
         "align_bounds" => Directive::AlignBounds { var: before_comma(lexer)?, modulus: lexer.unsigned()? },

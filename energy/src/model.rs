@@ -132,6 +132,8 @@ pub struct Block {
     pub kind: LossKind,
     /// Its scale s > 0: an expression of constants and params.
     pub scale: ExprId,
+    /// Whether J^T J holds the loss's own curvature as well (Triggs' correction), or its slope alone.
+    pub second_order: bool,
 }
 
 /// Box bounds on an unknown: expressions over its index space without unknowns, one per channel.

@@ -2,6 +2,7 @@
 
 use sumsq_energy::Energy;
 use sumsq_energy::dag::{Access, At, Env, Offset, Source};
+use sumsq_energy::dsl::EnergyBuilder;
 use sumsq_energy::model::{ArrayId, Domain, GraphId, LossKind, ParamId, SpaceId};
 
 /// Z is zero everywhere; added to an expression it makes a residual of it.
@@ -401,8 +402,22 @@ fn views_globals_groups_losses_and_bounds() {
     assert_eq!(e.groups.last().map(String::as_str), Some("fit"));
     let fit: Vec<_> = e.residuals.iter().filter(|r| r.group.0 == 6).map(|r| r.block.map(|b| b.0)).collect();
     assert_eq!(fit, [Some(0), Some(0), Some(0), Some(1), None]);
-    assert_eq!(e.blocks[0].kind, LossKind::Huber);
+    assert_eq!((e.blocks[0].kind, e.blocks[0].second_order), (LossKind::Huber, false));
     assert_eq!((e.bounds[0].lower.len(), e.bounds[0].unknown.0), (3, 1));
+}
+
+#[test]
+fn losses_of_second_order_in_both_front_ends() {
+    let file = load("Residual{loss=SecondOrder(Cauchy(2)), X(0,0)}\nResidual{loss=Cauchy(2), X(0,0)}");
+    let e = EnergyBuilder::new();
+    let n = e.dim("N");
+    let x = e.unknown("X", 3, &[n]);
+    e.residual("a").second_order_loss(LossKind::Cauchy, 2.0).add(x.at([0]));
+    e.residual("b").loss(LossKind::Cauchy, 2.0).add(x.at([0]));
+    for energy in [file, e.finish().unwrap()] {
+        let blocks: Vec<_> = energy.blocks.iter().map(|b| (b.kind, b.second_order)).collect();
+        assert_eq!(blocks, [(LossKind::Cauchy, true), (LossKind::Cauchy, false)]);
+    }
 }
 
 #[test]

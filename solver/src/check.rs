@@ -19,7 +19,9 @@ use crate::data::ProblemData;
 use crate::explicit::{Explicit, ExplicitError, Witness, free_elements};
 use compare::{Expected, dot, norm};
 use random::Random;
-use sumsq_energy::model::Energy;
+use std::collections::BTreeSet;
+use sumsq_energy::dag::At;
+use sumsq_energy::model::{Energy, SpaceId};
 use thiserror::Error;
 
 /// Largest disagreement with the explicit path, relative, in the 2-norm.
@@ -172,7 +174,7 @@ pub fn check<R: Routines>(
     let mut certificate = Certificate::new(energy);
     // The energy's own mask comes last: the routines are left under it, and its results are the ones to keep.
     for number in (0..=MASKS).rev() {
-        let free = if number == 0 { own.clone() } else { masked(&own, &mut random) };
+        let free = if number == 0 { own.clone() } else { masked(&own, &unmasked(energy), &mut random) };
         let problem = Explicit::with_free(energy, data, free.clone())?;
         if number > 0 && problem.free() == 0 {
             continue;
@@ -194,10 +196,31 @@ pub fn check<R: Routines>(
     Ok(certificate)
 }
 
-/// `own`, with a random share of the free elements excluded besides.
-fn masked(own: &[Vec<bool>], random: &mut Random) -> Vec<Vec<bool>> {
-    let mask = |space: &Vec<bool>| space.iter().map(|&f| f && random.uniform() >= EXCLUDED_SHARE).collect();
-    own.iter().map(mask).collect()
+/// `own`, with a random share of the free elements excluded besides, but for spaces that are `unmasked`.
+fn masked(own: &[Vec<bool>], unmasked: &[SpaceId], random: &mut Random) -> Vec<Vec<bool>> {
+    let mut share = |free: bool| free && random.uniform() >= EXCLUDED_SHARE;
+    let mask = |(s, space): (usize, &Vec<bool>)| match unmasked.iter().any(|u| u.index() == s) {
+        true => space.clone(),
+        false => space.iter().map(|&f| share(f)).collect(),
+    };
+    own.iter().enumerate().map(mask).collect()
+}
+
+/// The spaces of which a mask would change what a loss is of: without an Exclude the routines know that every residual of a block counts,
+/// while under a mask those of a block that read different elements may count or not.
+fn unmasked(energy: &Energy) -> Vec<SpaceId> {
+    let mut spaces = Vec::new();
+    for block in 0..energy.blocks.len() {
+        let members = energy.residuals.iter().filter(|r| r.block.is_some_and(|b| b.index() == block));
+        let reads: Vec<BTreeSet<(SpaceId, At)>> = members
+            .map(|r| r.unknown_reads.iter().map(|a| (energy.space_of(a.source), a.at.clone())).collect())
+            .collect();
+        if reads.windows(2).any(|pair| pair[0] != pair[1]) {
+            spaces.extend(reads.into_iter().flatten().map(|(space, _)| space));
+        }
+    }
+    spaces.retain(|s| !energy.excludes.iter().any(|(excluded, _)| excluded == s));
+    spaces
 }
 
 /// Where each unknown's scalars lie in a vector over all of them.

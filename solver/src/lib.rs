@@ -14,7 +14,7 @@ pub mod solver;
 
 pub use data::{ArrayData, GraphData, NamedArray, ProblemData};
 pub use error::SolveError;
-pub use options::{Backend, Method, Options, Precision, Preconditioner};
+pub use options::{Backend, LossOrder, Method, Options, Precision, Preconditioner};
 pub use report::{Iteration, LinearStop, Report, Seconds, Termination};
 pub use session::Session;
 pub use solver::{Evaluation, LinearProbe, Problem, Solver};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 use sumsq_energy::derive::{Materialize, Passes};
+use sumsq_energy::model::Energy;
 
 /// Outer method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,6 +40,28 @@ pub enum Preconditioner {
     BlockJacobi,
 }
 
+/// How much of a robust loss J^T J holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LossOrder {
+    /// As the energy says of each loss.
+    #[default]
+    Declared,
+    /// The slope of every loss: its residuals are re-weighted.
+    First,
+    /// Also its curvature, by Triggs' correction.
+    Second,
+}
+
+impl LossOrder {
+    /// The energy with its losses so.
+    pub fn apply(self, mut energy: Energy) -> Energy {
+        if self != LossOrder::Declared {
+            energy.blocks.iter_mut().for_each(|b| b.second_order = self == LossOrder::Second);
+        }
+        energy
+    }
+}
+
 /// Where the generated code runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
@@ -74,6 +97,10 @@ pub struct Options {
     pub radius_decrease_factor: f64,
     /// Least gain ratio of an accepted step.
     pub min_relative_decrease: f64,
+    /// Bounds of the scaled diagonal of J^T J that LM damps with: D = clamp(s^2 diag, min, max) / (s^2 R).
+    pub min_lm_diagonal: f64,
+    /// The upper one; it wins over a larger lower one.
+    pub max_lm_diagonal: f64,
     /// LM ends when an accepted step changes E by at most this times E; 0 turns it off.
     pub function_tolerance: f64,
     /// LM ends when max|g| is at most this.
@@ -90,6 +117,8 @@ pub struct Options {
     pub backend: Backend,
     /// Worker threads; `None`: all cores.
     pub threads: Option<usize>,
+    /// How much of robust losses J^T J holds.
+    pub losses: LossOrder,
     /// Passes over the routines: fewer than all for measurements only.
     pub passes: Passes,
     /// What is stored instead of computed where it is needed.
@@ -109,6 +138,8 @@ impl Default for Options {
             min_radius: 1e-32,
             radius_decrease_factor: 2.0,
             min_relative_decrease: 1e-3,
+            min_lm_diagonal: 1e-6,
+            max_lm_diagonal: 1e32,
             function_tolerance: 1e-6,
             gradient_tolerance: 1e-10,
             gradient_rtol: 0.0,
@@ -117,6 +148,7 @@ impl Default for Options {
             preconditioner: Preconditioner::default(),
             backend: Backend::default(),
             threads: None,
+            losses: LossOrder::default(),
             passes: Passes::ALL,
             materialize: Materialize::default(),
         }

@@ -44,13 +44,14 @@ pub struct Solver {
 }
 
 impl Solver {
-    /// Derives the routines of an energy and compiles its pipelines. Precision, preconditioner, back end, thread count, passes and what is materialised are taken
-    /// from `options` here; all else when solving.
+    /// Derives the routines of an energy and compiles its pipelines. Precision, preconditioner, back end, thread count, the order of losses, passes and
+    /// what is materialised are taken from `options` here; all else when solving.
     pub fn compile(energy: Energy, options: &Options) -> Result<Solver, SolveError> {
         let started = Instant::now();
         if options.backend == Backend::Cuda {
             return Err(SolveError::Backend("cuda"));
         }
+        let energy = options.losses.apply(energy);
         let energy = options.materialize.apply(energy).map_err(SolveError::Option)?;
         let settings = Settings::new(&energy, options)?;
         let routines = prepare(&energy, options.passes, &options.materialize);
@@ -86,7 +87,8 @@ impl Solver {
 
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
 pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction>, SolveError> {
-    let energy = &options.materialize.apply(energy.clone()).map_err(SolveError::Option)?;
+    let energy = options.losses.apply(energy.clone());
+    let energy = &options.materialize.apply(energy).map_err(SolveError::Option)?;
     let settings = Settings::new(energy, options)?;
     let routines = prepare(energy, options.passes, &options.materialize);
     let k = settings.skeleton(energy, &routines);
@@ -148,7 +150,7 @@ impl<'s> Problem<'s> {
         Session::start(self, data, options)
     }
 
-    /// E and g = J^T r at the unknowns in `data`.
+    /// E and g = J^T r at the unknowns in `data`. (r itself is never stored; [`crate::explicit::Explicit::residuals`] lists it.)
     pub fn evaluate(&mut self, data: &ProblemData) -> Result<Evaluation, SolveError> {
         self.upload_unknowns(data)?;
         self.plan.run(Phase::Cost)?;

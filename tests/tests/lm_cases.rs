@@ -1,7 +1,8 @@
 //! Levenberg-Marquardt on generated code, with the default options, on the shared cases.
 
+use sumsq::explicit::{self, LinearSolver};
 use sumsq::{Options, Precision, Report, Solver};
-use sumsq_tests::{Case, assert_close, bits, full_tests, solve};
+use sumsq_tests::{Case, assert_close, bind, bits, doubles, full_tests, solve};
 
 fn lm() -> Options {
     Options { iterations: 120, function_tolerance: 0.0, ..Options::default() }
@@ -104,4 +105,38 @@ fn rejected_steps_leave_no_trace() {
         }
     }
     assert!(rejections >= 3, "the test saw {rejections} rejections");
+}
+
+/// One step on r = 3 (x - a) with clamped damping, by hand: diag = 9, s = 1/4, D = clamp(9/16, min, max) 16 / R. With and without a stored
+/// diagonal, and by the explicit path.
+#[test]
+fn the_diagonal_is_clamped() {
+    const RADIUS: f64 = 8.0;
+    let plain = "Energy(3 * (X(0) - A(0)))";
+    let masked = "Exclude(eq(A(0), 0))\nEnergy(3 * (X(0) - A(0)))";
+    for body in [plain, masked] {
+        let text = format!(
+            "local N = Dim(\"N\", 0)\nlocal X = Unknown(\"X\", opt_float, {{N}}, 0)\nlocal A = Array(\"A\", opt_float, {{N}}, 1)\n{body}"
+        );
+        let arrays = [doubles("X", &[3], vec![0.0; 3]), doubles("A", &[3], vec![1.0, -2.0, 0.5])];
+        for (min, max) in [(1e-6, 1e32), (2.0, 1e32), (1e-6, 0.25), (2.0, 0.125)] {
+            let (energy, data) = bind(&text, &arrays);
+            let options = Options {
+                precision: Precision::F64,
+                iterations: 1,
+                linear_tolerance: Some(1e-14),
+                radius: RADIUS,
+                min_lm_diagonal: min,
+                max_lm_diagonal: max,
+                ..lm()
+            };
+            let d = f64::min(f64::max(9.0 / 16.0, min), max) * 16.0 / RADIUS;
+            let expected = 9.0 * 5.25 * (1.0 - 9.0 / (9.0 + d)).powi(2);
+            let report = solve(&energy, &mut data.clone(), &options);
+            assert_close("generated", report.energy_final, expected, 1e-12);
+            let report =
+                explicit::solve(&energy, &mut data.clone(), &options, LinearSolver::Cholesky).unwrap();
+            assert_close("explicit", report.energy_final, expected, 1e-12);
+        }
+    }
 }

@@ -76,6 +76,7 @@ fn volumes_under_losses() {
         local s = Param("s", opt_float, 1)
         Residual{name="turn", loss=Cauchy(s), Rotate3D(X(0,0,0), X(1,0,0)) - X(0,0,1)}
         Residual{name="rest", loss=Tukey(s), X(0,1,0) - 2 * X(0,0,0)}
+        Residual{name="second", loss=SecondOrder(Cauchy(s)), X(0,0,0) - 2 * X(0,1,1)}
         Energy(0.1 * X(0,0,0))
     "#;
     all_choices(
@@ -99,6 +100,7 @@ fn graphs() {
         Energy(0.3 * (X(0) - A(0)))
         Energy(0.2 * Y(0), T(0) - 1)
         Residual{name="edge", X(G.a) * sin(X(G.b, 1)) - A(G.a) * X(G.b)}
+        Residual{name="second", loss=SecondOrder(GemanMcClure(0.5)), X(G.b) - X(G.a) * Y(G.c, 1)}
         Residual{name="mixed", loss=Huber(0.5), Y(G.c, 0) * T(0) - X(G.b, 0) * Y(G.c, 1) + T(1)}
     "#;
     let arrays = [

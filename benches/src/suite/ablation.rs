@@ -1,8 +1,8 @@
-//! What each pass over the routines is worth, after figure 15 of the Opt paper: operations of J^T J p and time of a PCG
-//! iteration, as passes are added one by one, against all of them. On one thread, by processor time: they change arithmetic alone.
+//! What each pass over the routines is worth, after figure 15 of the Opt paper: operations of J^T J p, how many values live at once in it,
+//! and time of a PCG iteration, as passes are added one by one, against all of them. On one thread, by processor time: they change
+//! arithmetic alone.
 //!
-//! The paper's last step, a scheduler of emitted operations, has no counterpart: see [`Passes`]. Bounds here are those of the
-//! expressions; that loops over the interior test no bounds is the engine's doing, in every setting.
+//! Bounds here are those of the expressions; that loops over the interior test no bounds is the engine's doing, in every setting.
 
 use super::iteration::{ITERATIONS, Iteration};
 use crate::harness::processor_time;
@@ -16,11 +16,12 @@ use sumsq_examples::demos::{Problem, arap_mesh_deformation, image_warping};
 use sumsq_examples::demos::{poisson_image_editing, shape_from_shading};
 
 /// What is measured against all passes.
-const SETTINGS: [(&str, Passes); 4] = [
+const SETTINGS: [(&str, Passes); 5] = [
     ("none", Passes::NONE),
     ("polynomial", Passes { polynomial: true, ..Passes::NONE }),
     ("+ bounds", Passes { polynomial: true, bounds: true, ..Passes::NONE }),
-    ("+ sharing", Passes { hoisting: false, ..Passes::ALL }),
+    ("+ sharing", Passes { hoisting: false, scheduling: false, ..Passes::ALL }),
+    ("+ hoisting", Passes { scheduling: false, ..Passes::ALL }),
 ];
 
 pub fn run() -> Report {
@@ -47,17 +48,21 @@ fn measure(report: &mut Report, problem: &Problem) {
     let all = solver(Passes::ALL);
     let [mut all, mut again] = [(); 2].map(|()| iteration.plan(&all));
     for (setting, passes) in SETTINGS {
-        report.fact(&format!("{name}, {setting}: weight of J^T J p"), weight(&iteration.energy, passes), "");
+        facts(report, &format!("{name}, {setting}"), &iteration.energy, passes);
         let solver = solver(passes);
         let mut some = iteration.plan(&solver);
         report.ratio(iteration.compare(&format!("{name}, {setting} / all"), &mut some, &mut all));
     }
-    report.fact(&format!("{name}, all: weight of J^T J p"), weight(&iteration.energy, Passes::ALL), "");
+    facts(report, &format!("{name}, all"), &iteration.energy, Passes::ALL);
     report.ratio(iteration.compare(&format!("{name}, all / all"), &mut again, &mut all));
 }
 
-/// Weighted operations of J^T J p, all elements and vertices of an edge together.
-fn weight(energy: &Energy, passes: Passes) -> f64 {
+/// Weighted operations of J^T J p, all elements and vertices of an edge together, and the most values that live at once in one of them.
+fn facts(report: &mut Report, name: &str, energy: &Energy, passes: Passes) {
     let counts = operation_counts(energy, &prepare(energy, passes, &Materialize::default()));
-    counts.iter().filter(|c| c.routine == JTJP).map(|c| f64::from(c.count.weight())).sum()
+    let jtjp = || counts.iter().filter(|c| c.routine == JTJP);
+    let weight = jtjp().map(|c| f64::from(c.count.weight())).sum();
+    let live = jtjp().map(|c| c.live).max().unwrap_or(0);
+    report.fact(&format!("{name}: weight of J^T J p"), weight, "");
+    report.fact(&format!("{name}: live values of J^T J p"), f64::from(live), "");
 }

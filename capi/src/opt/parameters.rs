@@ -12,6 +12,8 @@ pub struct Parameters {
     /// `lIterations`: PCG iterations per step.
     pub linear_iterations: usize,
     min_relative_decrease: f64,
+    min_diagonal: f64,
+    max_diagonal: f64,
     min_radius: f64,
     max_radius: f64,
     /// PCG stops where k (Q_k - Q_{k-1}) <= q_tolerance Q_k: the solver's forcing term.
@@ -27,6 +29,8 @@ impl Default for Parameters {
             iterations: 10,
             linear_iterations: 10,
             min_relative_decrease: 1e-3,
+            min_diagonal: 1e-6,
+            max_diagonal: 1e32,
             min_radius: 1e-32,
             max_radius: 1e16,
             q_tolerance: 1e-4,
@@ -38,9 +42,8 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Sets the parameter `name`; on an error nothing has changed. The clamp of the damping is fixed at the published defaults:
-    /// another value of `min_lm_diagonal` or `max_lm_diagonal` is accepted and has no effect. `residual_reset_period` has none by
-    /// design: PCG never recomputes its residual.
+    /// Sets the parameter `name`; on an error nothing has changed. `residual_reset_period` has no effect by design: PCG never recomputes
+    /// its residual.
     ///
     /// # Safety
     /// `value` is null or points to an int or float, whichever the parameter is.
@@ -63,7 +66,8 @@ impl Parameters {
             "function_tolerance" => self.function_tolerance = not_negative(name, number())?,
             "trust_region_radius" => self.radius = positive(name, number())?,
             "radius_decrease_factor" => self.radius_decrease_factor = above_one(name, number())?,
-            "min_lm_diagonal" | "max_lm_diagonal" => _ = positive(name, number())?,
+            "min_lm_diagonal" => self.min_diagonal = positive(name, number())?,
+            "max_lm_diagonal" => self.max_diagonal = positive(name, number())?,
             _ => return Err(Failure::argument(format!("there is no solver parameter `{name}`"))),
         }
         Ok(())
@@ -82,6 +86,8 @@ impl Parameters {
             max_radius: self.max_radius,
             min_radius: self.min_radius,
             min_relative_decrease: self.min_relative_decrease,
+            min_lm_diagonal: self.min_diagonal,
+            max_lm_diagonal: self.max_diagonal,
             function_tolerance: self.function_tolerance,
             radius_decrease_factor: self.radius_decrease_factor,
             ..Options::default()
@@ -137,14 +143,20 @@ mod tests {
             "function_tolerance",
             "trust_region_radius",
             "radius_decrease_factor",
+            "min_lm_diagonal",
+            "max_lm_diagonal",
         ];
-        names.iter().zip([0.25, 0.5, 64.0, 0.125, 0.0625, 8.0, 4.0]).for_each(|(n, v)| set(&mut p, n, v));
+        names
+            .iter()
+            .zip([0.25, 0.5, 64.0, 0.125, 0.0625, 8.0, 4.0, 2.0, 32.0])
+            .for_each(|(n, v)| set(&mut p, n, v));
         let count = 77i32;
         // SAFETY: an int parameter.
         unsafe { p.set("lIterations", (&raw const count).cast()) }.unwrap();
         let o = p.options(Method::LevenbergMarquardt, Precision::F64);
         let radii = (o.min_radius, o.max_radius, o.radius, o.radius_decrease_factor);
         assert_eq!(radii, (0.5, 64.0, 8.0, 4.0));
+        assert_eq!((o.min_lm_diagonal, o.max_lm_diagonal), (2.0, 32.0));
         assert_eq!((o.min_relative_decrease, o.function_tolerance, o.forcing), (0.25, 0.0625, 0.125));
         assert_eq!(o.linear_iterations, Some(77));
         assert_eq!(p.options(Method::GaussNewton, Precision::F64).forcing, 0.0);
@@ -162,5 +174,7 @@ mod tests {
             (ours.min_relative_decrease, ours.function_tolerance),
             (theirs.min_relative_decrease, theirs.function_tolerance)
         );
+        let diagonals = |o: &Options| (o.min_lm_diagonal, o.max_lm_diagonal);
+        assert_eq!(diagonals(&ours), diagonals(&theirs));
     }
 }

@@ -111,6 +111,28 @@ fn a_changed_weight_is_seen_by_the_next_step() {
     assert_eq!(opt.step(&mut table), 1);
 }
 
+/// r = 3 (x - a): one step of LM under D = clamp(9/16, min, max) 16 / R, by hand (s = 1/4).
+#[test]
+fn the_lm_diagonal_is_clamped() {
+    let energy = file(
+        "local N = Dim(\"N\", 0)\nlocal X = Unknown(\"X\", opt_float, {N}, 0)\n\
+         local A = Array(\"A\", opt_float, {N}, 1)\nEnergy(3 * (X(0) - A(0)))",
+    );
+    for (name, value, clamped) in [("min_lm_diagonal", 2.0f32, 2.0), ("max_lm_diagonal", 0.25, 0.25)] {
+        let opt = Opt::new(&energy.path, "LMGPU", true, &[2]);
+        let (x, a) = (Memory::new(&[0.0f64; 2]), Memory::new(&[1.0f64, -2.0]));
+        let mut table = [x.at(), a.at()];
+        opt.float("trust_region_radius", 4.0);
+        opt.float("q_tolerance", 0.0);
+        opt.float(name, value);
+        opt.init(&mut table);
+        close(opt.cost(), 22.5, 1e-14);
+        opt.step(&mut table);
+        let left: f64 = 1.0 - 9.0 / (9.0 + clamped * 16.0 / 4.0);
+        close(opt.cost(), 22.5 * left * left, 1e-10);
+    }
+}
+
 /// Other memory and other edges between two steps, an index space of two dims.
 #[test]
 fn graphs_and_pointers_are_read_again() {

@@ -10,6 +10,7 @@ mod placement;
 mod races;
 mod special;
 mod tails;
+mod together;
 
 pub use defaults::pure_stage;
 
@@ -99,8 +100,9 @@ fn reorder(p: &Pipeline, mut plans: IndexMap<Name, FuncPlan>) -> Result<Plan, Er
     let mut all = p.clone();
     all.funcs = plans.iter().map(|(n, f)| (n.clone(), as_func(f))).collect();
     let order = realization_order(&all)?;
-    let funcs = order.iter().filter_map(|n| plans.swap_remove_entry(n)).collect();
-    Ok(Plan { pipeline: p.clone(), funcs })
+    let mut funcs = order.iter().filter_map(|n| plans.swap_remove_entry(n)).collect();
+    let together = together::together(&all, &mut funcs)?;
+    Ok(Plan { pipeline: p.clone(), funcs, together })
 }
 
 /// The definitions of a plan as a Func, for finding who calls whom.
@@ -152,6 +154,7 @@ fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan
             let cond = if cond.ty() == Type::BOOL { cond.clone() } else { cond.ne_(zero) };
             plan.stages[k].skips.push((var.clone(), cond));
         }
+        Directive::ComputeWith(level) => plan.stages[k].with = Some(level.clone()),
         Directive::Atomic if k == 0 => {
             return Err(illegal(&id, "atomic", "a pure definition has nothing to update"));
         }

@@ -25,6 +25,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 mod emit;
 mod policies;
 mod slots;
+mod together;
 
 /// A loop or condition around the place where the walk is.
 #[derive(Clone, Debug)]
@@ -241,27 +242,37 @@ impl<'p> Nests<'p> {
         level: &Level,
         rest: &mut dyn FnMut(&mut Self) -> Result<Stmt, Error>,
     ) -> Result<Stmt, Error> {
-        let Some((f, later)) = here.split_first() else { return rest(self) };
+        let Some(f) = here.first() else { return rest(self) };
+        let plan = self.plan;
+        let together = plan.together.iter().find(|t| f.compute == *level && t.funcs.contains(&f.func.name));
+        let (own, later) = here.split_at(together.map_or(1, |t| t.funcs.len()));
         let mut parts = vec![];
-        if f.compute == *level {
-            for s in f.stages.iter().filter(|s| !self.keeps(f, s)).collect::<Vec<_>>() {
-                parts.push(Stmt::Produce { stage: s.id.clone(), body: Box::new(self.stage(f, s)?) });
+        match together {
+            Some(t) => {
+                for ids in &t.steps {
+                    parts.push(self.joint_nest(ids)?);
+                }
             }
+            None if f.compute == *level => {
+                for s in &f.stages {
+                    parts.push(self.joint_nest(std::slice::from_ref(&s.id))?);
+                }
+            }
+            None => {}
+        }
+        for f in own.iter().filter(|f| f.compute == *level) {
             parts.extend(self.copy_to_output(f)?);
         }
-        match self.realize(later, level, rest)? {
-            Stmt::Block(b) => parts.extend(b),
-            s => parts.push(s),
-        }
-        let body = block(parts);
-        Ok(match self.storage.get(&f.func.name).filter(|_| f.store == *level) {
+        parts.push(self.realize(later, level, rest)?);
+        let stored = own.iter().rev().filter(|f| f.store == *level);
+        Ok(stored.fold(block(parts), |body, f| match self.storage.get(&f.func.name) {
             Some(store) => Stmt::Realize {
                 func: f.func.name.clone(),
                 region: store.region.clone(),
                 body: Box::new(body),
             },
             None => body,
-        })
+        }))
     }
 
     fn inferred(&self) -> Inferred {

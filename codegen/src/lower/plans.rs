@@ -145,6 +145,8 @@ pub struct Stage {
     pub version: usize,
     /// Each element is updated in one indivisible step.
     pub atomic: bool,
+    /// The stage, and the loop down to which, it runs together with.
+    pub with: Option<LoopLevel>,
 }
 
 /// Where something happens.
@@ -234,6 +236,24 @@ pub struct Plan {
     pub pipeline: Pipeline,
     /// By name, in realization order.
     pub funcs: IndexMap<Name, FuncPlan>,
+    /// Funcs of which some stages run together.
+    pub together: Vec<Together>,
+}
+
+impl Plan {
+    /// Do the loops of this stage run together with others?
+    pub fn is_joint(&self, id: &StageId) -> bool {
+        self.together.iter().flat_map(|t| &t.steps).any(|step| step.len() > 1 && step.contains(id))
+    }
+}
+
+/// Funcs that follow each other in the plan, and in which order their stages run.
+#[derive(Clone, Debug)]
+pub struct Together {
+    /// In the order of the plan.
+    pub funcs: Vec<Name>,
+    /// Stages that run together, one after the other; of several, the first is the one that the others name.
+    pub steps: Vec<Vec<StageId>>,
 }
 
 /// An illegal directive.

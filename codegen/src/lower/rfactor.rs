@@ -154,6 +154,7 @@ fn intermediate(
         version: 0,
         reordered: None,
         atomic: false,
+        with: None,
     };
     let kind_of = |v: &Name| {
         let kept = keep.iter().find(|k| k.1 == *v).and_then(|k| stage.dims.iter().find(|d| d.name == k.0));
@@ -206,5 +207,6 @@ fn merge(plan: &FuncPlan, k: usize, reduction: &Reduction, kept: Vec<Bounded>, i
         version: 0,
         reordered: None,
         atomic: false,
+        with: None,
     }
 }

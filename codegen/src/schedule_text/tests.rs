@@ -118,6 +118,7 @@ fn plain_directive() -> impl Strategy<Value = Directive> {
         (prop::collection::vec(n(), 0..3), n()).prop_map(|(consumers, wrapper)| In { consumers, wrapper }),
         (prop::collection::vec(n(), 0..3), n()).prop_map(|(consumers, clone)| CloneIn { consumers, clone }),
         level().prop_map(ComputeAt),
+        level().prop_map(ComputeWith),
         level().prop_map(StoreAt),
         (n(), any::<u32>()).prop_map(|(var, factor)| FoldStorage { var, factor }),
         (n(), any::<u32>()).prop_map(|(var, modulus)| AlignBounds { var, modulus }),

@@ -2,6 +2,7 @@
 
 use crate::program::Case;
 use crate::rng::Rng;
+use indexmap::IndexMap;
 use std::collections::HashMap;
 use sumsq_codegen::func::{Update, calls};
 use sumsq_codegen::{
@@ -11,10 +12,11 @@ use sumsq_codegen::{
 /// Gives every stage of a case random directives, consumers first.
 pub fn schedule(rng: &mut Rng, case: &mut Case) {
     let pipeline = case.pipeline.clone();
-    let mut s = Scheduler { rng, case, pipeline: &pipeline, loops: HashMap::new() };
+    let mut s = Scheduler { rng, case, pipeline: &pipeline, loops: HashMap::new(), nests: IndexMap::new() };
     for f in pipeline.funcs.values().rev() {
         s.func(f);
     }
+    s.together();
     for i in pipeline.inputs.values() {
         if s.rng.percent(8) {
             s.wrap(&i.name, "_0".into());
@@ -28,6 +30,8 @@ struct Scheduler<'a> {
     pipeline: &'a Pipeline,
     /// Loops of the stages done, innermost first; none for inlined Funcs.
     loops: HashMap<StageId, Vec<Name>>,
+    /// All loops of the stages done, outermost first.
+    nests: IndexMap<StageId, Vec<(Name, ForKind)>>,
 }
 
 impl Scheduler<'_> {
@@ -210,6 +214,8 @@ impl Scheduler<'_> {
             }
             self.push(stage, Directive::Reorder(loops.clone()));
         }
+        let mut nest: Vec<(Name, ForKind)> =
+            loops.iter().rev().map(|v| (v.clone(), ForKind::Serial)).collect();
         let mut left = loops.clone();
         for kind in [ForKind::Vectorized, ForKind::Unrolled, ForKind::Parallel] {
             let candidates: Vec<Name> = match kind {
@@ -222,6 +228,7 @@ impl Scheduler<'_> {
             if !candidates.is_empty() && self.rng.percent(55) {
                 let var = self.rng.pick(&candidates);
                 left.retain(|v| *v != var);
+                nest.iter_mut().filter(|l| l.0 == var).for_each(|l| l.1 = kind);
                 self.push(stage, Directive::Kind { var, kind });
             }
         }
@@ -236,6 +243,56 @@ impl Scheduler<'_> {
             self.push(stage, Directive::Partition { var, policy });
         }
         self.loops.insert(stage.clone(), left);
+        self.nests.insert(stage.clone(), nest);
+    }
+
+    /// Lets some stages with the same outer loops at the same place run together.
+    fn together(&mut self) {
+        let nests: Vec<_> = std::mem::take(&mut self.nests).into_iter().collect();
+        let mut named: Vec<StageId> = vec![];
+        for (i, (a, a_loops)) in nests.iter().enumerate() {
+            for (b, b_loops) in &nests[..i] {
+                let joint = |k: &ForKind| matches!(k, ForKind::Serial | ForKind::Parallel);
+                let same = a_loops.iter().zip(b_loops).take_while(|(a, b)| a == b && joint(&a.1)).count();
+                let apart = a.func != b.func && self.level(a) == self.level(b);
+                if same == 0 || !apart || named.contains(a) || self.needs(a, b) || !self.rng.percent(60) {
+                    continue;
+                }
+                let (var, _) = self.rng.pick(&a_loops[..same]);
+                self.push(a, Directive::ComputeWith(LoopLevel { stage: b.clone(), var }));
+                named.extend([a.clone(), b.clone()]);
+            }
+        }
+    }
+
+    /// The loop at which the Func of a stage is computed.
+    fn level(&self, stage: &StageId) -> Option<&LoopLevel> {
+        let pure = StageId { func: stage.func.clone(), stage: 0 };
+        let given = self.case.schedule.stages.get(&pure)?;
+        given.iter().find_map(|d| if let Directive::ComputeAt(l) = d { Some(l) } else { None })
+    }
+
+    /// Is one Func computed from the other, or is either special?
+    fn needs(&self, a: &StageId, b: &StageId) -> bool {
+        let below = |top: &Name| {
+            let mut found = vec![top.clone()];
+            let mut i = 0;
+            while i < found.len() {
+                let f = &self.pipeline.funcs[&found[i]];
+                let all = stages(f);
+                let callees =
+                    self.pipeline.funcs.keys().filter(|n| all.iter().flatten().any(|e| reads(e, n)));
+                let new: Vec<Name> = callees.filter(|n| !found.contains(n)).cloned().collect();
+                found.extend(new);
+                i += 1;
+            }
+            found
+        };
+        let special = |s: &StageId| {
+            let given = self.case.schedule.stages.get(s).into_iter().flatten();
+            given.into_iter().any(|d| matches!(d, Directive::Specialize { .. }))
+        };
+        below(&a.func).contains(&b.func) || below(&b.func).contains(&a.func) || special(a) || special(b)
     }
 }
 

@@ -9,9 +9,13 @@ mod atomics;
 mod common;
 mod errors;
 mod loops;
+#[allow(dead_code)]
+#[path = "../common/native.rs"]
+mod native;
 mod prefetch;
 mod reductions;
 mod regions;
 mod support;
 mod tails;
+mod together;
 mod versions;

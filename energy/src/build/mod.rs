@@ -16,7 +16,7 @@ pub(crate) use computed::composed;
 pub(crate) use declare::ValueType;
 pub(crate) use math::{Arithmetic, Comparison};
 pub(crate) use read::FieldRef;
-pub(crate) use robust::Group;
+pub(crate) use robust::{Group, Loss};
 pub(crate) use sampled::SampledRef;
 pub(crate) use value::Value;
 

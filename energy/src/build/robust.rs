@@ -12,8 +12,16 @@ use crate::model::{Block, BlockId, BoxBounds, Domain, GroupId, LossKind};
 pub(crate) struct Group {
     /// Name in reports; by default `energy_<k>`.
     pub name: Option<String>,
-    /// A robust loss, with its scale.
-    pub loss: Option<(LossKind, Value)>,
+    /// A robust loss.
+    pub loss: Option<Loss>,
+}
+
+/// A robust loss.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    pub kind: LossKind,
+    pub scale: Value,
+    pub second_order: bool,
 }
 
 impl Builder {
@@ -22,7 +30,7 @@ impl Builder {
     pub(crate) fn group(&mut self, group: &Group, values: &[&Value]) -> Result<(), Fault> {
         let id = self.group_id(group.name.as_deref());
         for value in values {
-            let block = group.loss.as_ref().map(|(kind, scale)| self.block(*kind, scale)).transpose()?;
+            let block = group.loss.as_ref().map(|loss| self.block(loss)).transpose()?;
             for &scalar in value.scalars() {
                 self.residual(scalar, id, block)?;
             }
@@ -44,8 +52,8 @@ impl Builder {
         })
     }
 
-    fn block(&mut self, kind: LossKind, scale: &Value) -> Result<BlockId, Fault> {
-        let [scale] = scale.scalars() else { return Err(Fault::LossScale("a Vector".into())) };
+    fn block(&mut self, loss: &Loss) -> Result<BlockId, Fault> {
+        let [scale] = loss.scale.scalars() else { return Err(Fault::LossScale("a Vector".into())) };
         let dag = &self.energy.dag;
         if let Some(a) = dag.accesses(scale.id).first() {
             return Err(Fault::LossScale(format!(
@@ -56,7 +64,8 @@ impl Builder {
         if let Some(s) = dag.as_constant(scale.id).filter(|s| !(*s > 0.0 && s.is_finite())) {
             return Err(Fault::LossScale(s.to_string()));
         }
-        self.energy.blocks.push(Block { kind, scale: scale.id });
+        let Loss { kind, second_order, .. } = *loss;
+        self.energy.blocks.push(Block { kind, scale: scale.id, second_order });
         Ok(BlockId(self.energy.blocks.len() as u32 - 1))
     }
 

@@ -1,7 +1,7 @@
 //! Routines per residual instance: cost, model and their parts.
 
 use super::Template;
-use crate::dag::{Access, At, Dag, ExprId, Source};
+use crate::dag::{At, Dag, ExprId, Source};
 use crate::model::Energy;
 
 /// The per-instance routines of one residual template.
@@ -19,19 +19,25 @@ pub struct ResidualCost {
     pub value: ExprId,
     /// Its square, else 0. Under a loss, the whole block's energy at its first residual, 0 at the others.
     pub cost: ExprId,
-    /// Its part of the model's change, (J d)(2 r + J d) times the weight of its loss, else 0; d is the direction.
+    /// Its part of the model's change, (J d)(2 r + J d) times the weight of its loss, else 0; d is the direction. Under a loss of second
+    /// order the square is that of the bent J d.
     pub model: ExprId,
     /// (J d) of a counted instance, else 0.
     pub jp: ExprId,
-    /// Partials by unknown access, without any guard.
-    pub partials: Vec<(Access, ExprId)>,
 }
 
 pub(super) fn residual_cost(energy: &Energy, dag: &mut Dag, t: &Template) -> ResidualCost {
     let guard = dag.and(&[t.boundary, t.counts]);
     let zero = dag.constant(0.0);
-    let twice = dag.sum(0.0, &[(2.0, t.value), (1.0, t.jp)]);
-    let model = dag.mul(t.weighted_jp, twice);
+    let bent = super::directional(dag, &t.rows);
+    let model = if bent == t.jp {
+        let twice = dag.sum(0.0, &[(2.0, t.value), (1.0, t.jp)]);
+        dag.mul(t.jp, twice)
+    } else {
+        let (slope, square) = (dag.mul(t.value, t.jp), dag.powi(bent, 2));
+        dag.sum(0.0, &[(2.0, slope), (1.0, square)])
+    };
+    let model = t.weigh(dag, model);
     // A block's energy stands by itself: its squares are guarded one by one.
     let in_block = energy.residuals[t.residual].block.is_some();
     let mut guarded = |e: ExprId| dag.select(guard, e, zero);
@@ -44,7 +50,6 @@ pub(super) fn residual_cost(energy: &Energy, dag: &mut Dag, t: &Template) -> Res
         cost: if in_block { t.energy } else { guarded(t.energy) },
         model: guarded(model),
         jp: guarded(t.jp),
-        partials: t.partials.clone(),
     }
 }
 

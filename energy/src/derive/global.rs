@@ -59,12 +59,13 @@ fn routines_of(
             components.iter().map(|c| of(c).map_or(zero, |(_, p)| *p)).collect()
         };
         let (partials, applied) = (of_components(&t.partials), of_components(&t.applied.partials));
-        for c in (0..n).filter(|&c| partials[c] != zero) {
+        let rows = of_components(&t.rows);
+        for c in (0..n).filter(|&c| rows[c] != zero) {
             let (g, j) = (dag.mul(partials[c], t.weighted_value), dag.mul(applied[c], t.applied.jp));
             gradient[c].push(dag.select(t.boundary, g, zero));
             jtjp[c].push(dag.select(t.boundary, j, zero));
             for d in 0..=c {
-                let jj = dag.mul(partials[c], partials[d]);
+                let jj = dag.mul(rows[c], rows[d]);
                 let jj = t.weigh(dag, jj);
                 blocks[packed(c, d)].push(dag.select(t.boundary, jj, zero));
             }

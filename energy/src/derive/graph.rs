@@ -72,21 +72,20 @@ fn slot_routines(
         if t.applied.blocks {
             stored.resize(blocks.len(), Vec::new());
         }
-        let mut column = here.clone();
+        let rows = partials_at(dag, &t.rows, graph, slot, &components);
+        let mut column = rows.clone();
         for other in (0..vertices.len() as u16).filter(|&o| o != slot) {
             if vertices[usize::from(other)].space != space {
                 continue;
             }
             let same = dag.same_vertex(graph, slot, other);
-            for (sum, there) in
-                column.iter_mut().zip(partials_at(dag, &t.partials, graph, other, &components))
-            {
+            for (sum, there) in column.iter_mut().zip(partials_at(dag, &t.rows, graph, other, &components)) {
                 let zero = dag.constant(0.0);
                 let coinciding = dag.select(same, there, zero);
                 *sum = dag.add(*sum, coinciding);
             }
         }
-        for c in (0..n).filter(|&c| !dag.is_constant(here[c], 0.0)).collect::<Vec<_>>() {
+        for c in (0..n).filter(|&c| !dag.is_constant(rows[c], 0.0)).collect::<Vec<_>>() {
             gradient[c].push(dag.mul(here[c], t.weighted_value));
             jtjp[c].push(t.applied.product(dag, applied[c], &mut |dag, a| match a.at {
                 At::Vertex(_, s) if vertices[usize::from(s)].space == space => Some(match s == slot {
@@ -96,7 +95,7 @@ fn slot_routines(
                 _ => None,
             }));
             for d in 0..=c {
-                let jj = dag.mul(here[c], column[d]);
+                let jj = dag.mul(rows[c], column[d]);
                 let jj = t.weigh(dag, jj);
                 blocks[packed(c, d)].push(jj);
                 if t.applied.blocks {

@@ -43,6 +43,8 @@ pub use stencil::SpaceRoutines;
 
 use crate::dag::{Access, Dag, ExprId, Source};
 use crate::model::{BlockId, Domain, Energy, SpaceId, UnknownId};
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
 
 /// One scalar per element of an index space: a channel of an unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -77,6 +79,8 @@ pub struct Routines {
     pub products: Stored,
     /// Operation counts of each routine before and after each pass.
     pub passes: Vec<PassReport>,
+    /// Whether the order of emitted operations is chosen ([`crate::emit`]).
+    pub scheduled: bool,
 }
 
 impl Routines {
@@ -108,8 +112,20 @@ impl Routines {
         let globals = global::global_routines(energy, &mut dag, &templates);
         let costs = templates.iter().map(|t| cost::residual_cost(energy, &mut dag, t)).collect();
         let computed = energy.computed.iter().map(|c| c.values.clone()).collect();
-        let (partials, passes) = (chain.stored, Vec::new());
-        Routines { dag, spaces, graphs, globals, costs, computed, partials, stored, products, passes }
+        let (partials, scheduled, passes) = (chain.stored, passes.scheduling, Vec::new());
+        Routines {
+            dag,
+            spaces,
+            graphs,
+            globals,
+            costs,
+            computed,
+            partials,
+            stored,
+            products,
+            passes,
+            scheduled,
+        }
     }
 }
 
@@ -132,8 +148,10 @@ struct Template {
     value: ExprId,
     /// The boundary rule's condition, 1 where it is lifted.
     boundary: ExprId,
-    /// Non-zero partials by unknown access.
+    /// Partials by unknown access; not 0, unless `rows` are not.
     partials: Vec<(Access, ExprId)>,
+    /// What J^T J is made of, by the same accesses: the partials, bent under a loss of second order.
+    rows: Vec<(Access, ExprId)>,
     /// J p: the sum of partial times direction.
     jp: ExprId,
     /// Some unknown read is in the domain at a free element.
@@ -142,9 +160,8 @@ struct Template {
     energy: ExprId,
     /// rho' of its block, if it is under a loss.
     weight: Option<ExprId>,
-    /// Value and J p times that weight.
+    /// The value times that weight.
     weighted_value: ExprId,
-    weighted_jp: ExprId,
     /// What J^T J p is made of.
     applied: Applied,
 }
@@ -215,13 +232,13 @@ fn templates(energy: &Energy, dag: &mut Dag, chain: &Chain) -> Vec<Template> {
             domain: r.domain,
             value: r.value,
             boundary,
+            rows: partials.clone(),
             partials,
             jp,
             counts: cost::counts(energy, dag, residual),
             energy: dag.powi(r.value, 2),
             weight: None,
             weighted_value: r.value,
-            weighted_jp: jp,
         });
     }
     weigh_blocks(energy, dag, &mut out);
@@ -233,22 +250,54 @@ fn weigh_blocks(energy: &Energy, dag: &mut Dag, templates: &mut [Template]) {
     let zero = dag.constant(0.0);
     for (b, block) in energy.blocks.iter().enumerate() {
         let id = Some(BlockId(b as u32));
-        let members: Vec<&mut Template> =
+        let mut members: Vec<&mut Template> =
             templates.iter_mut().filter(|t| energy.residuals[t.residual].block == id).collect();
-        let mut squares = Vec::with_capacity(members.len());
-        for t in &members {
-            let guard = dag.and(&[t.boundary, t.counts]);
-            squares.push((1.0, dag.select(guard, t.energy, zero)));
-        }
+        let guards: Vec<ExprId> = members.iter().map(|t| dag.and(&[t.boundary, t.counts])).collect();
+        let squares = members.iter().zip(&guards).map(|(t, &guard)| (1.0, dag.select(guard, t.energy, zero)));
+        let squares: Vec<_> = squares.collect();
         let sq = dag.sum(0.0, &squares);
         let robust = robust::robust(dag, block, sq);
+        if let Some(by) = robust.bend {
+            bend_rows(dag, &mut members, &guards, by);
+        }
         for (i, t) in members.into_iter().enumerate() {
             t.energy = if i == 0 { robust.energy } else { zero };
             t.weight = Some(robust.weight);
-            (t.weighted_value, t.weighted_jp) =
-                (dag.mul(robust.weight, t.value), dag.mul(robust.weight, t.jp));
-            (t.applied.weight, t.applied.jp) = (t.weight, t.weighted_jp);
+            t.weighted_value = dag.mul(robust.weight, t.value);
+            let jp = directional(dag, &t.rows);
+            t.applied = Applied {
+                partials: t.rows.clone(),
+                weight: t.weight,
+                jp: dag.mul(robust.weight, jp),
+                blocks: false,
+            };
         }
+    }
+}
+
+/// Makes the rows of a block (I - by r r^T) J; where a guard does not hold, its r is 0.
+fn bend_rows(dag: &mut Dag, members: &mut [&mut Template], guards: &[ExprId], by: ExprId) {
+    let zero = dag.constant(0.0);
+    let mut slopes: IndexMap<Access, Vec<(f64, ExprId)>, FxBuildHasher> = IndexMap::default();
+    for (t, &guard) in members.iter().zip(guards) {
+        for (access, partial) in &t.partials {
+            let product = dag.mul(t.value, *partial);
+            slopes.entry(access.clone()).or_default().push((1.0, dag.select(guard, product, zero)));
+        }
+    }
+    // r^T J.
+    let slopes: Vec<(Access, ExprId)> =
+        slopes.into_iter().map(|(a, terms)| (a, dag.sum(0.0, &terms))).collect();
+    for (t, &guard) in members.iter_mut().zip(guards) {
+        let (mut partials, mut rows) = (Vec::with_capacity(slopes.len()), Vec::with_capacity(slopes.len()));
+        for (access, slope) in &slopes {
+            let partial = t.partials.iter().find(|(a, _)| a == access).map_or(zero, |p| p.1);
+            let share = dag.product(1.0, &[(by, 1), (t.value, 1), (*slope, 1)]);
+            let share = dag.select(guard, share, zero);
+            partials.push((access.clone(), partial));
+            rows.push((access.clone(), dag.sub(partial, share)));
+        }
+        (t.partials, t.rows) = (partials, rows);
     }
 }
 

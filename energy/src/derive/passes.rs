@@ -4,9 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Passes that can be left out. Results differ by rounding alone.
-///
-/// The paper's fourth pass, a scheduler of emitted operations, has no place here: the code generator orders instructions for
-/// registers itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Passes {
     /// Conditions: those decided by the guards around them go, and terms of a sum under one condition share it.
@@ -18,13 +15,17 @@ pub struct Passes {
     /// What depends on one element alone is stored once per linearisation. Off, computed arrays are stored all the same: the
     /// sweeps have no other way to them.
     pub hoisting: bool,
+    /// Terms and factors are emitted in an order in which few values live at once.
+    pub scheduling: bool,
 }
 
 impl Passes {
     /// Every pass.
-    pub const ALL: Passes = Passes { bounds: true, polynomial: true, sharing: true, hoisting: true };
+    pub const ALL: Passes =
+        Passes { bounds: true, polynomial: true, sharing: true, hoisting: true, scheduling: true };
     /// No pass: what differentiation gives, in the normal form of the constructors.
-    pub const NONE: Passes = Passes { bounds: false, polynomial: false, sharing: false, hoisting: false };
+    pub const NONE: Passes =
+        Passes { bounds: false, polynomial: false, sharing: false, hoisting: false, scheduling: false };
 }
 
 impl Default for Passes {
@@ -47,9 +48,10 @@ impl FromStr for Passes {
                 "polynomial" => passes.polynomial = true,
                 "sharing" => passes.sharing = true,
                 "hoisting" => passes.hoisting = true,
+                "scheduling" => passes.scheduling = true,
                 _ => {
                     return Err(format!(
-                        "there is no pass `{name}`: all, none, bounds, polynomial, sharing, hoisting"
+                        "there is no pass `{name}`: all, none, bounds, polynomial, sharing, hoisting, scheduling"
                     ));
                 }
             }
@@ -65,11 +67,12 @@ impl fmt::Display for Passes {
             (self.polynomial, "polynomial"),
             (self.sharing, "sharing"),
             (self.hoisting, "hoisting"),
+            (self.scheduling, "scheduling"),
         ];
         let names: Vec<&str> = all.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect();
         match names.len() {
             0 => f.write_str("none"),
-            4 => f.write_str("all"),
+            5 => f.write_str("all"),
             _ => f.write_str(&names.join(",")),
         }
     }

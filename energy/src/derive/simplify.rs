@@ -46,8 +46,19 @@ pub fn simplify(
 impl Routines {
     /// Simplifies every routine in place; appends to [`Routines::passes`].
     pub fn simplify(&mut self, wanted: Passes) {
-        let Routines { dag, spaces, graphs, globals, costs, computed, partials, stored, products, passes } =
-            self;
+        let Routines {
+            dag,
+            spaces,
+            graphs,
+            globals,
+            costs,
+            computed,
+            partials,
+            stored,
+            products,
+            passes,
+            ..
+        } = self;
         let mut run = |routine: String, roots: &mut [&mut ExprId]| {
             if roots.is_empty() {
                 return;

@@ -26,6 +26,17 @@ pub struct SpaceRoutines {
     pub stored_blocks: Vec<ExprId>,
 }
 
+/// Where a template reads a component of the space.
+struct Use<'a> {
+    component: usize,
+    offset: &'a Offset,
+    /// Of the template, by this read.
+    partial: ExprId,
+    /// The entries of its rows in J^T J, and in J^T J p.
+    row: ExprId,
+    applied: ExprId,
+}
+
 /// Where row `c`, column `d <= c` of a packed lower triangle lies.
 pub(super) fn packed(c: usize, d: usize) -> usize {
     c * (c + 1) / 2 + d
@@ -43,20 +54,20 @@ pub(super) fn space_routines(
     let mut blocks = vec![Vec::new(); packed(n, 0)];
     let (mut jtjp, mut stored) = (vec![Vec::new(); n], Vec::new());
     for t in templates.iter().filter(|t| t.domain == Domain::Space(space)) {
-        let uses: Vec<(usize, &Offset, ExprId, ExprId)> = t
-            .partials
-            .iter()
-            .zip(&t.applied.partials)
-            .filter_map(|((access, partial), (_, applied))| {
-                let At::Offset(o) = &access.at else { return None };
-                let c = component_of(access)?;
-                Some((components.iter().position(|&k| k == c)?, o, *partial, *applied))
+        let uses: Vec<Use> = (0..t.partials.len())
+            .filter_map(|i| {
+                let (access, partial) = &t.partials[i];
+                let At::Offset(offset) = &access.at else { return None };
+                let component = component_of(access)?;
+                let component = components.iter().position(|&k| k == component)?;
+                let (row, applied) = (t.rows[i].1, t.applied.partials[i].1);
+                Some(Use { component, offset, partial: *partial, row, applied })
             })
             .collect();
         if t.applied.blocks {
             stored.resize(blocks.len(), Vec::new());
         }
-        for &(c, o, partial, applied) in &uses {
+        for &Use { component: c, offset: o, partial, row, applied } in &uses {
             let jr = dag.mul(partial, t.weighted_value);
             let jjp = t.applied.product(dag, applied, &mut |dag, a| {
                 let here =
@@ -65,9 +76,9 @@ pub(super) fn space_routines(
             });
             gradient[c].push(gathered(dag, t.boundary, jr, o));
             jtjp[c].push(gathered(dag, t.boundary, jjp, o));
-            for &(d, same, other, _) in &uses {
+            for &Use { component: d, offset: same, row: other, .. } in &uses {
                 if d <= c && same == o {
-                    let jj = dag.mul(partial, other);
+                    let jj = dag.mul(row, other);
                     let jj = t.weigh(dag, jj);
                     let jj = gathered(dag, t.boundary, jj, o);
                     blocks[packed(c, d)].push(jj);

@@ -1,7 +1,7 @@
 //! Computed arrays, sampled images, constant views, globals; and beyond the published language losses and bounds.
 
 use super::{EnergyBuilder, Expr, Field, IntoExpr};
-use crate::build::{Group, SampledRef, ValueType};
+use crate::build::{Group, Loss, SampledRef, ValueType};
 use crate::error::Fault;
 use crate::model::{DimId, ElementType, LossKind};
 use std::rc::Rc;
@@ -122,11 +122,22 @@ impl Sampled {
 impl Residuals {
     /// Under a loss with this scale; the channels of each value are one block.
     #[track_caller]
-    pub fn loss(mut self, kind: LossKind, scale: impl IntoExpr) -> Residuals {
+    pub fn loss(self, kind: LossKind, scale: impl IntoExpr) -> Residuals {
+        self.under(kind, scale, false)
+    }
+
+    /// The same with the loss's own curvature in J^T J (Triggs' correction).
+    #[track_caller]
+    pub fn second_order_loss(self, kind: LossKind, scale: impl IntoExpr) -> Residuals {
+        self.under(kind, scale, true)
+    }
+
+    #[track_caller]
+    fn under(mut self, kind: LossKind, scale: impl IntoExpr, second_order: bool) -> Residuals {
         let energy = self.energy.clone();
         let scale = energy.values([scale]);
         if let Some(scale) = energy.operate(|_, _| Ok(scale?.remove(0))) {
-            self.group.loss = Some((kind, scale));
+            self.group.loss = Some(Loss { kind, scale, second_order });
         }
         self
     }

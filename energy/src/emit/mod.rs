@@ -4,14 +4,21 @@
 //! index space, or a hyperedge. It knows the *naming* of the inputs that a generated pipeline reads ([`names`]) and
 //! nothing of solvers or schedules.
 //!
+//! The order of terms and factors is chosen by what it takes in registers ([`order`], [`live`]).
+//!
 //! Booleans stay booleans until a number is wanted. A `Select` becomes the engine's select, on values: nothing is ever
 //! multiplied by a mask. Conditions on coordinates are marked likely, so that the interior of a domain runs without them.
 
+mod live;
 pub mod names;
+mod order;
+
+pub use live::{Pressure, pressure};
 
 use crate::dag::{At, Compare, Dag, ExprId, Function, Node, Offset, Source};
 use crate::derive::Routines;
-use crate::model::{ArrayId, Energy, GraphId, SpaceId, UnknownId};
+use crate::model::{ArrayId, Domain, Energy, GraphId, SpaceId, UnknownId};
+use order::Order;
 use rustc_hash::FxHashMap;
 use sumsq_codegen::{BinaryOp, Expr, ScalarType, Type, UnaryOp};
 
@@ -47,6 +54,22 @@ pub fn component_count(energy: &Energy, space: SpaceId) -> usize {
     energy.unknowns.iter().filter(|u| u.space == space).map(|u| u.channels as usize).sum()
 }
 
+/// What evaluating `roots` takes for an instance of `domain`, in the order in which they are emitted.
+pub fn routine_pressure(energy: &Energy, routines: &Routines, domain: Domain, roots: &[ExprId]) -> Pressure {
+    let place = match domain {
+        Domain::Space(s) => {
+            let coordinates = energy.spaces[s.index()].iter().enumerate();
+            Place::Element(s, coordinates.map(|(d, _)| Expr::var(format!("x{d}"))).collect())
+        }
+        Domain::Graph(graph) => Place::Edge { graph, edge: Expr::var("e"), known: vec![] },
+    };
+    let ty = ScalarType::F32;
+    let read = |source: Source, component: usize, coordinates: &[Expr]| {
+        Expr::call(format!("{source:?}"), ty, coordinates.to_vec(), component)
+    };
+    pressure(&Emitter::new(energy, routines, ty, place, &read).numbers(roots))
+}
+
 /// Emits nodes of one DAG at one place, in one float type.
 pub struct Emitter<'a> {
     energy: &'a Energy,
@@ -54,6 +77,9 @@ pub struct Emitter<'a> {
     ty: ScalarType,
     place: Place,
     read: ReadField<'a>,
+    /// Whether the order of operands is chosen.
+    scheduled: bool,
+    order: Order,
     memo: FxHashMap<ExprId, Expr>,
 }
 
@@ -66,19 +92,33 @@ impl<'a> Emitter<'a> {
         place: Place,
         read: ReadField<'a>,
     ) -> Emitter<'a> {
-        Emitter { energy, dag: &routines.dag, ty, place, read, memo: FxHashMap::default() }
+        let (dag, scheduled) = (&routines.dag, routines.scheduled);
+        let (order, memo) = (Order::default(), FxHashMap::default());
+        Emitter { energy, dag, ty, place, read, scheduled, order, memo }
     }
 
     /// The expressions of `roots` as numbers of the emitter's type; common parts are shared.
-    pub fn numbers(&mut self, roots: &[ExprId]) -> Vec<Expr> {
-        self.prepare(roots);
-        roots.iter().map(|&r| self.number(r)).collect()
+    pub fn numbers(mut self, roots: &[ExprId]) -> Vec<Expr> {
+        let mut best = self.emitted(roots);
+        if self.scheduled {
+            let mut least = pressure(&best);
+            for order in Order::candidates(self.dag, roots) {
+                self.order = order;
+                let other = self.emitted(roots);
+                let taken = pressure(&other);
+                if taken < least {
+                    (best, least) = (other, taken);
+                }
+            }
+        }
+        best
     }
 
-    /// The expression of `root` as a bool.
-    pub fn boolean(&mut self, root: ExprId) -> Expr {
-        self.prepare(&[root]);
-        self.truth(root)
+    /// The roots in the order that is set.
+    fn emitted(&mut self, roots: &[ExprId]) -> Vec<Expr> {
+        self.memo.clear();
+        self.prepare(roots);
+        roots.iter().map(|&r| self.number(r)).collect()
     }
 
     /// Emits everything below `roots`, children first, without recursion.
@@ -123,8 +163,8 @@ impl<'a> Emitter<'a> {
                 let (a, b) = (self.vertex(*a), self.vertex(*b));
                 conjunction(a.into_iter().zip(b).map(|(a, b)| a.eq_(b)))
             }
-            Node::Sum { constant, terms } => self.sum(constant.get(), terms),
-            Node::Prod(factors) => self.product(factors),
+            Node::Sum { constant, terms } => self.sum(id, constant.get(), terms),
+            Node::Prod(factors) => self.product(id, factors),
             Node::Call(f, args) => self.call(*f, args),
             Node::Sample { image, at, .. } => self.sample(*image, at),
             Node::Compare(op, a, b) => {
@@ -253,13 +293,17 @@ impl<'a> Emitter<'a> {
         mask.ne_(Expr::int(ScalarType::U8, 0))
     }
 
-    fn sum(&self, constant: f64, terms: &[(crate::dag::Const, ExprId)]) -> Expr {
+    fn sum(&self, id: ExprId, constant: f64, terms: &[(crate::dag::Const, ExprId)]) -> Expr {
         let mut sum: Option<Expr> = (constant != 0.0).then(|| self.constant(constant));
-        // Positive terms first, so that a difference needs no negation.
-        let ordered =
-            terms.iter().filter(|t| t.0.get() > 0.0).chain(terms.iter().filter(|t| t.0.get() <= 0.0));
+        let mut ordered = terms.to_vec();
+        // A positive term first, so that a difference needs no negation.
+        ordered.sort_by_key(|t| t.0.get() <= 0.0);
+        self.order.sort(id, &mut ordered, |t| t.1);
+        if let (None, Some(first)) = (&sum, ordered.iter().position(|t| t.0.get() > 0.0)) {
+            ordered[..=first].rotate_right(1);
+        }
         for (c, x) in ordered {
-            let (c, x) = (c.get(), self.number(*x));
+            let (c, x) = (c.get(), self.number(x));
             sum = Some(match (sum, c) {
                 (None, 1.0) => x,
                 (None, -1.0) => -x,
@@ -273,7 +317,9 @@ impl<'a> Emitter<'a> {
         sum.unwrap_or_else(|| self.constant(0.0))
     }
 
-    fn product(&self, factors: &[(ExprId, i32)]) -> Expr {
+    fn product(&self, id: ExprId, factors: &[(ExprId, i32)]) -> Expr {
+        let mut factors = factors.to_vec();
+        self.order.sort(id, &mut factors, |f| f.0);
         let side = |positive: bool| {
             let powers = factors.iter().filter(|(_, n)| (*n > 0) == positive);
             powers.map(|(x, n)| power(self.number(*x), n.unsigned_abs())).reduce(|a, b| a * b)
@@ -334,3 +380,6 @@ fn power(x: Expr, n: u32) -> Expr {
         n => half(n - 1) * x,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use super::declarations::{dims, string};
 use super::operate;
 use super::sandbox::Scope;
 use super::values::{Expression, FieldHandle, LossHandle, SampledHandle};
-use crate::build::{Builder, FieldRef, Group, Value};
+use crate::build::{Builder, FieldRef, Group, Loss, Value};
 use crate::error::Fault;
 use crate::model::LossKind;
 use mlua::{Table, Value as LuaValue, Variadic};
@@ -71,12 +71,19 @@ fn add_losses(scope: &Scope) -> mlua::Result<()> {
     for (name, kind) in LOSSES {
         let loss = scope.lua.create_function(move |lua, args: Variadic<LuaValue>| {
             operate(lua, |b| match &args[..] {
-                [scale] => Ok(LossHandle(kind, to_value(b, scale)?)),
+                [scale] => Ok(LossHandle(Loss { kind, scale: to_value(b, scale)?, second_order: false })),
                 _ => Err(arity_fault(name, "a scale", args.len())),
             })
         })?;
         scope.set(name, loss)?;
     }
+    let second_order = scope.lua.create_function(|lua, args: Variadic<LuaValue>| {
+        operate(lua, |_| match &args[..] {
+            [of] => loss("SecondOrder", of).map(|of| LossHandle(Loss { second_order: true, ..of })),
+            _ => Err(arity_fault("SecondOrder", "a loss such as Huber(0.1)", args.len())),
+        })
+    })?;
+    scope.set("SecondOrder", second_order)?;
     let residual = scope.lua.create_function(|lua, args: Variadic<LuaValue>| {
         operate(lua, |b| {
             let [LuaValue::Table(table)] = &args[..] else {
@@ -99,11 +106,7 @@ fn residual_group(b: &mut Builder, table: &Table) -> Result<(Group, Vec<Value>),
         match key.to_string_lossy().as_str() {
             "name" => group.name = Some(string("Residual", 0, &value)?),
             "loss" => {
-                let loss = value.as_userdata().and_then(|d| d.borrow::<LossHandle>().ok());
-                let Some(loss) = loss else {
-                    return Err(argument_fault("loss", 0, "a loss such as Huber(0.1)", describe(&value)));
-                };
-                group.loss = Some((loss.0, loss.1.clone()));
+                group.loss = Some(loss("loss", &value)?);
             }
             other => return Err(Fault::NoMember("Residual".into(), other.into())),
         }
@@ -114,6 +117,12 @@ fn residual_group(b: &mut Builder, table: &Table) -> Result<(Group, Vec<Value>),
         return Err(arity_fault("Residual", RESIDUAL, 0));
     }
     Ok((group, values))
+}
+
+fn loss(of: &'static str, value: &LuaValue) -> Result<Loss, Fault> {
+    let handle = value.as_userdata().and_then(|d| d.borrow::<LossHandle>().ok());
+    let loss = handle.map(|h| h.0.clone());
+    loss.ok_or_else(|| argument_fault(of, 0, "a loss such as Huber(0.1)", describe(value)))
 }
 
 fn add_bounds(scope: &Scope) -> mlua::Result<()> {

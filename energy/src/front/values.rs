@@ -2,9 +2,9 @@
 
 use super::arguments::{arity_fault, describe, to_value, whole};
 use super::{access, operate};
-use crate::build::{Arithmetic, FieldRef, SampledRef, Value, ValueType};
+use crate::build::{Arithmetic, FieldRef, Loss, SampledRef, Value, ValueType};
 use crate::error::Fault;
-use crate::model::{DimId, GraphId, LossKind};
+use crate::model::{DimId, GraphId};
 use mlua::{Lua, MetaMethod, UserData, UserDataMethods, Value as LuaValue, Variadic};
 
 /// A scalar or Vector.
@@ -16,9 +16,9 @@ pub(super) struct FieldHandle(pub FieldRef);
 /// An array read at real coordinates.
 #[derive(Clone)]
 pub(super) struct SampledHandle(pub SampledRef);
-/// A robust loss with its scale.
+/// A robust loss.
 #[derive(Clone)]
-pub(super) struct LossHandle(pub LossKind, pub Value);
+pub(super) struct LossHandle(pub Loss);
 /// A graph.
 #[derive(Clone, Copy)]
 pub(super) struct GraphHandle(pub GraphId);

@@ -37,7 +37,6 @@ pub(super) struct Expected {
     pub jtf: Reference,
     pub diag: Reference,
     pub jtjv: Reference,
-    residuals: Vec<f64>,
 }
 
 impl Expected {
@@ -54,7 +53,7 @@ impl Expected {
         Expected::from_jacobian(
             problem,
             &jacobian,
-            residuals,
+            &residuals,
             &v,
             problem.scatter(&absolute.apply_transpose(&sizes)),
             problem.scatter(&absolute.apply_transpose(&absolute.apply(&v_sizes))),
@@ -72,7 +71,7 @@ impl Expected {
         let expected = Expected::from_jacobian(
             problem,
             &differences.jacobian,
-            explicit.residuals.clone(),
+            &differences.residuals,
             &problem.gather(v),
             explicit.jtf.scale.clone(),
             explicit.jtjv.scale.clone(),
@@ -92,7 +91,7 @@ impl Expected {
     fn from_jacobian(
         problem: &Explicit<'_>,
         jacobian: &Jacobian,
-        residuals: Vec<f64>,
+        residuals: &[f64],
         v: &[f64],
         jtf_scale: Vec<f64>,
         jtjv_scale: Vec<f64>,
@@ -100,14 +99,13 @@ impl Expected {
         let spread = |columns: Vec<f64>| problem.scatter(&columns);
         let diag = spread(jacobian.diag());
         Expected {
-            jtf: Reference { value: spread(jacobian.apply_transpose(&residuals)), scale: jtf_scale },
+            jtf: Reference { value: spread(jacobian.apply_transpose(residuals)), scale: jtf_scale },
             // A sum of squares cancels nothing.
             diag: Reference { scale: diag.clone(), value: diag },
             jtjv: Reference {
                 value: spread(jacobian.apply_transpose(&jacobian.apply(v))),
                 scale: jtjv_scale,
             },
-            residuals,
         }
     }
 }

@@ -19,6 +19,8 @@ const ENOUGH: f64 = 1e-7;
 pub(crate) struct Differences {
     /// On the pattern of J.
     pub jacobian: Jacobian,
+    /// The residuals, under a loss r~ by differences of rho.
+    pub residuals: Vec<f64>,
     /// Per row.
     pub rows: Vec<Witness>,
 }
@@ -36,7 +38,7 @@ pub(crate) enum Witness {
 }
 
 impl Explicit<'_> {
-    /// J(x) by central differences, extrapolated to steps of 0; weights of losses by differences of rho. Constant
+    /// J(x) by central differences, extrapolated to steps of 0; what losses do by differences of rho. Constant
     /// views stay what they are.
     pub(crate) fn differences(&self, x: &[f64]) -> Differences {
         let point = self.point(x);
@@ -71,10 +73,11 @@ impl Explicit<'_> {
                 }
             });
         });
-        if !self.losses.is_empty() {
-            jacobian.scale_rows(&self.losses.root_weights_by_differences(&self.residuals(x)));
-        }
-        Differences { jacobian, rows: witnesses }
+        let mut residuals = self.residuals(x);
+        let kinks = self.losses.kinks(&residuals);
+        witnesses.iter_mut().zip(kinks).filter(|(_, kink)| *kink).for_each(|(w, _)| *w = Witness::Kink);
+        self.losses.apply_by_differences(&mut residuals, &mut jacobian);
+        Differences { jacobian, residuals, rows: witnesses }
     }
 
     /// Per row, the size of the numbers that a (weighted) residual is made of: its rounding error is a small multiple of 1e-16 of it.

@@ -63,6 +63,26 @@ impl Jacobian {
         });
     }
 
+    /// Per slot makes the rows (I - bend r r^T) J, J being the rows of `slots` that are in it. Those that hold anything have one pattern.
+    pub(super) fn bend_rows(&mut self, slots: &[usize], bend: &[f64], residuals: &[f64]) {
+        self.refill(|indptr, _, values| {
+            // r^T J.
+            let mut slopes: Vec<Vec<f64>> = vec![Vec::new(); bend.len()];
+            let bent = |row: usize| bend.get(slots[row]).copied().filter(|b| *b != 0.0);
+            for row in (0..slots.len()).filter(|&row| bent(row).is_some()) {
+                let (entries, slope) = (&values[indptr[row]..indptr[row + 1]], &mut slopes[slots[row]]);
+                slope.resize(slope.len().max(entries.len()), 0.0);
+                slope.iter_mut().zip(entries).for_each(|(s, v)| *s += residuals[row] * v);
+            }
+            for row in 0..slots.len() {
+                let Some(bend) = bent(row) else { continue };
+                let entries = &mut values[indptr[row]..indptr[row + 1]];
+                let share = bend * residuals[row];
+                entries.iter_mut().zip(&slopes[slots[row]]).for_each(|(v, s)| *v -= share * s);
+            }
+        });
+    }
+
     /// Makes the columns for which `drop` is true 0.
     pub(super) fn drop_columns(&mut self, drop: &[bool]) {
         self.refill(|_, columns, values| {

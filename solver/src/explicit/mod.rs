@@ -30,7 +30,7 @@ use crate::data::ProblemData;
 use crate::lm::Energies;
 use domain::{Instance, Layout, Point};
 use eval::Workspace;
-use loss::{Losses, weighted};
+use loss::Losses;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use sumsq_energy::dag::{Access, Offset, Source};
@@ -121,7 +121,7 @@ impl<'a> Explicit<'a> {
         });
         let templates: Vec<Template> = templates.collect::<Result<_, ExplicitError>>()?;
         let chunks = chunks(&templates);
-        let pattern = pattern(&layout, &templates, &chunks)?;
+        let pattern = pattern(&energy, &layout, &templates, &chunks)?;
         let scales = loss_scales(&energy, &data.params)?;
         let losses = Losses::new(&energy, &scales, &templates, |t| layout.instances(t.domain));
         let bounds = bounds(&energy, data, &layout, &arrays)?;
@@ -234,7 +234,7 @@ impl<'a> Explicit<'a> {
         Energies { total: by_group.iter().sum(), by_group }
     }
 
-    /// r(x) and J(x); under a loss both are weighted by sqrt(rho'), so that J^T r is half the gradient of E.
+    /// r(x) and J(x); under a loss r~ and J~, so that J^T r is half the gradient of E.
     pub fn linearise(&self, x: &[f64]) -> (Vec<f64>, Jacobian) {
         let mut jacobian = self.pattern.clone();
         let mut residuals = vec![0.0; self.rows()];
@@ -267,14 +267,10 @@ impl<'a> Explicit<'a> {
                 }
             });
         });
-        if !self.losses.is_empty() {
-            let roots = self.losses.root_weights(residuals);
-            residuals.iter_mut().zip(&roots).for_each(|(r, &w)| *r = weighted(w, *r));
-            jacobian.scale_rows(&roots);
-        }
+        self.losses.apply(residuals, jacobian);
     }
 
-    /// J(x), under a loss weighted.
+    /// J(x), under a loss J~.
     pub fn jacobian(&self, x: &[f64]) -> sprs::CsMat<f64> {
         self.linearise(x).1.rows().to_other_types()
     }
@@ -445,18 +441,30 @@ fn chunks(templates: &[Template]) -> Vec<Chunk> {
     templates.iter().enumerate().flat_map(of_template).collect()
 }
 
-/// The pattern of J: per row, the distinct columns of the unknowns it reads.
-fn pattern(layout: &Layout<'_>, templates: &[Template], chunks: &[Chunk]) -> Result<Jacobian, ExplicitError> {
+/// The pattern of J: per row, the distinct columns of the unknowns it reads; under a loss of second order of those that its block reads.
+fn pattern(
+    energy: &Energy,
+    layout: &Layout<'_>,
+    templates: &[Template],
+    chunks: &[Chunk],
+) -> Result<Jacobian, ExplicitError> {
     let of_chunk = |chunk: &Chunk| {
         let template = &templates[chunk.template];
+        let block = template.block.filter(|&b| energy.blocks[b].second_order);
+        let read: Vec<&Template> = match block {
+            None => vec![template],
+            Some(_) => templates.iter().filter(|t| t.block == block).collect(),
+        };
         let (mut lengths, mut all) = (Vec::new(), Vec::new());
         let mut columns: Vec<u32> = Vec::new();
         for &n in &template.counted[chunk.instances.clone()] {
             let at = layout.instance(template.domain, n as usize);
             columns.clear();
             if !template.is_cut(&at) {
-                let slots = template.tape.result_slots().iter();
-                columns.extend(slots.filter_map(|&s| at.column(template.tape.slot_read(s))));
+                for t in &read {
+                    let slots = t.tape.result_slots().iter();
+                    columns.extend(slots.filter_map(|&s| at.column(t.tape.slot_read(s))));
+                }
                 columns.sort_unstable();
                 columns.dedup();
             }

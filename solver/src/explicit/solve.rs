@@ -55,6 +55,7 @@ pub fn solve_with(
 ) -> Result<Report, SolveError> {
     let started = Instant::now();
     let options = Options { precision: Precision::F64, ..options.clone() };
+    let energy = &options.losses.apply(energy.clone());
     let problem = Explicit::new(energy, data)?;
     let free = problem.free();
     let mut state = State::new(problem, &options, linear);
@@ -170,10 +171,11 @@ impl<'a> State<'a> {
         }
     }
 
-    /// D_i = clamp(s_i^2 diag_i, 1e-6, 1e32) / (s_i^2 R); 0 for Gauss-Newton.
+    /// D_i = clamp(s_i^2 diag_i, min, max) / (s_i^2 R); 0 for Gauss-Newton.
     fn damping(&self, radius: Option<f64>) -> Vec<f64> {
         let Some(radius) = radius else { return vec![0.0; self.diag.len()] };
-        let damp = |(&diag, &s): (&f64, &f64)| (s * s * diag).clamp(1e-6, 1e32) / (s * s * radius);
+        let Options { min_lm_diagonal: min, max_lm_diagonal: max, .. } = *self.options;
+        let damp = |(&diag, &s): (&f64, &f64)| (s * s * diag).max(min).min(max) / (s * s * radius);
         self.diag.iter().zip(&self.scale).map(damp).collect()
     }
 

@@ -25,13 +25,15 @@ pub fn scale(diag: &Expr) -> Expr {
     &one / &(&one + &diag.sqrt())
 }
 
-/// D = clamp(s^2 diag, 1e-6, 1e32) / (s^2 R), with 1/R the parameter `inv_radius` (0 for Gauss-Newton).
+/// D = clamp(s^2 diag, min, max) / (s^2 R), with min, max and 1/R (0 for Gauss-Newton) the parameters [`DAMPING`].
 pub fn damping(diag: &Expr, scale: &Expr) -> Expr {
-    let constant = |v| Expr::float(diag.ty(), v);
+    let [min, max, inv_radius] = DAMPING.map(|name| Expr::param(name, diag.ty().scalar));
     let s2 = scale * scale;
-    let d = (&s2 * diag).max(constant(1e-6)).min(constant(1e32)) / s2;
-    d * Expr::param("inv_radius", diag.ty().scalar)
+    (&s2 * diag).max(min).min(max) / s2 * inv_radius
 }
+
+/// The parameters of the damping.
+pub const DAMPING: [&str; 3] = ["min_diagonal", "max_diagonal", "inv_radius"];
 
 /// Whether the diagonal of J^T J of a space reads no field: no graph contributes, and the stencils' share is an expression in
 /// parameters and conditions on coordinates. Excluded elements are a field, too.

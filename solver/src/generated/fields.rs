@@ -70,6 +70,10 @@ impl Skeleton<'_> {
             let field = self.domain_field(over_domain("h", *domain), &vec![ty; values.len()], *domain);
             add(Input { layout, ..field });
         }
+        for &(graph, slot) in self.spaces.iter().flat_map(|s| &s.slots) {
+            let beside = self.stored_beside(graph, slot).len();
+            add(Input { trusted: true, ..list(gather::stored(graph, slot), &vec![ty; beside]) });
+        }
         for (domain, values) in &self.routines.products {
             add(self.domain_field(over_domain("jp", *domain), &vec![ty; values.len()], *domain));
         }
@@ -86,7 +90,7 @@ impl Skeleton<'_> {
                 let (graph, slot) = (GraphId(k as u32), slot as u16);
                 add(self.vertex_input(names::vertex(graph, slot), v.space));
                 add(gather::edges(graph, slot));
-                for of in (0..g.vertices.len() as u16).filter(|&of| of != slot) {
+                for of in 0..g.vertices.len() as u16 {
                     // Entries are in range by construction, see `incidence`.
                     let list = self.vertex_input(gather::listed(graph, of, slot), v.space);
                     add(Input { trusted: true, ..list });
@@ -157,6 +161,18 @@ impl Skeleton<'_> {
         place: Place,
         direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr,
     ) -> Vec<Expr> {
+        self.emit_reading(roots, ty, place, direction, &|_, _| None)
+    }
+
+    /// As [`Skeleton::emit`]; what is stored over a domain is read through `stored` where that knows a better place.
+    pub fn emit_reading(
+        &self,
+        roots: &[ExprId],
+        ty: ScalarType,
+        place: Place,
+        direction: &dyn Fn(SpaceId, usize, &[Expr]) -> Expr,
+        stored: &dyn Fn(Domain, usize) -> Option<Expr>,
+    ) -> Vec<Expr> {
         let read = |source: Source, component: usize, coordinates: &[Expr]| {
             let at = coordinates.to_vec();
             match source {
@@ -177,7 +193,9 @@ impl Skeleton<'_> {
                 },
                 Source::Computed(c) => Expr::call(computed::values_name(c), ty, at, component),
                 Source::Partial(c) => Expr::call(computed::partials_name(c), ty, at, component),
-                Source::Hoisted(d) => Expr::call(over_domain("h", d), ty, at, component),
+                Source::Hoisted(d) => {
+                    stored(d, component).unwrap_or_else(|| Expr::call(over_domain("h", d), ty, at, component))
+                }
                 Source::Product(d) => Expr::call(over_domain("jp", d), ty, at, component),
             }
         };

@@ -4,20 +4,37 @@
 //! degree 100,000 has many. Rows are sorted by length and packed in blocks of [`LANES`], columns contiguous per
 //! lane. `part` computes one sum per row, over (lane, block); the vertex adds up its rows in order. See [`super::incidence`] for the lists.
 
+use super::reduce::Points;
 use super::{LANES, Skeleton, Space, fields::all, fields::list, incidence::ROW, invariant};
-use sumsq_codegen::{Expr, Func, Input, LoopLevel, Memory, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
-use sumsq_energy::dag::ExprId;
+use sumsq_codegen::{
+    Expr, Func, Input, LoopLevel, Memory, Name, Pipeline, RDom, ScalarType, Schedule, Tail, Var,
+};
+use sumsq_energy::dag::{Access, ExprId, Node, Source};
 use sumsq_energy::emit::{Place, names};
-use sumsq_energy::model::{GraphId, SpaceId};
+use sumsq_energy::model::{Domain, GraphId, SpaceId};
+
+/// Blocks of rows that one thread takes at a time.
+const BLOCKS: i32 = 16;
 
 /// Prefix of the lists of a slot: `r0s1`.
 pub fn rows(g: GraphId, slot: u16) -> String {
     format!("r{}s{slot}", g.0)
 }
 
+/// The elements of the rows of a slot: `r0s1.own`.
+fn own(g: GraphId, slot: u16) -> String {
+    format!("{}.own", rows(g, slot))
+}
+
 /// Prefix of the list that holds, beside every entry of the rows of `slot`, the element at vertex `other`: `r0s1.v0`.
 pub fn listed(g: GraphId, slot: u16, other: u16) -> String {
     format!("{}.v{other}", rows(g, slot))
+}
+
+/// Name of the list that holds, beside every entry of the rows of `slot`, what is stored once per linearisation and the sums read
+/// (see [`Skeleton::stored_beside`]): `r0s1.h`.
+pub fn stored(g: GraphId, slot: u16) -> String {
+    format!("{}.h", rows(g, slot))
 }
 
 /// The hyperedges of the rows of a slot; in range by construction.
@@ -29,7 +46,7 @@ pub fn edges(g: GraphId, slot: u16) -> Input {
 }
 
 /// How many `what` (rows, entries) the lists of a slot hold, an i32 parameter.
-fn count(prefix: &str, what: &str) -> Expr {
+pub fn count(prefix: &str, what: &str) -> Expr {
     Expr::param(format!("{prefix}.{what}"), ScalarType::I32)
 }
 
@@ -46,11 +63,82 @@ pub struct Parts<'a> {
     pub direction: Direction<'a>,
 }
 
+impl Skeleton<'_> {
+    /// The channels of what is stored over the hyperedges of `graph` that J^T J p reads at the vertices of `slot`. Every slot has its own
+    /// copy in the order of its entries: read once per PCG iteration, it had better be dense.
+    pub fn stored_beside(&self, graph: GraphId, slot: u16) -> Vec<usize> {
+        channels(self, graph, &self.slot(graph, slot).jtjp)
+    }
+}
+
+/// The channels of what is stored over the hyperedges of `graph` that `roots` read, ascending.
+pub fn channels(k: &Skeleton, graph: GraphId, roots: &[ExprId]) -> Vec<usize> {
+    let dag = &k.routines.dag;
+    let read = dag.reachable(roots).into_iter().filter_map(|n| match dag.node(n) {
+        Node::Access(Access { source: Source::Hoisted(d), channel, .. }) if *d == Domain::Graph(graph) => {
+            Some(usize::from(*channel))
+        }
+        _ => None,
+    });
+    let read: std::collections::BTreeSet<usize> = read.collect();
+    read.into_iter().collect()
+}
+
+/// The Funcs of the sums over the rows of a slot, not yet scheduled.
+pub struct Rows {
+    /// Per row, over (lane, block), the sum of the contributions.
+    pub part: Func,
+    sum: Name,
+    own: Option<Name>,
+}
+
+impl Rows {
+    /// Stored at root, blocks in parallel.
+    pub fn at_root(self, s: &mut Schedule) -> Func {
+        let name = &self.part.name;
+        s.func(name).compute_root().relaxed().split("block", "strip", "b", BLOCKS, Tail::Predicate);
+        s.func(name).parallel("strip").vectorize("lane", LANES, Tail::Predicate);
+        s.func(name).reorder(&["lanei", "laneo", "b", "strip"]);
+        self.sums_at(s, LoopLevel::pure(name, "laneo"));
+        self.part
+    }
+
+    /// Stored block by block at `level`, where something else uses them, too.
+    pub fn within(self, s: &mut Schedule, level: LoopLevel) {
+        let part = s.func(&self.part.name).relaxed().compute_at(level.clone());
+        part.vectorize("lane", LANES, Tail::Predicate).sink();
+        self.sums_at(s, level);
+    }
+
+    fn sums_at(&self, s: &mut Schedule, level: LoopLevel) {
+        for name in self.own.iter().chain([&self.sum]) {
+            s.func(name).compute_at(level.clone()).store_in(Memory::Register);
+            s.func(name).vectorize("lane", LANES, Tail::Predicate);
+        }
+        s.update(&self.sum, 0).vectorize("lane", LANES, Tail::Predicate);
+    }
+}
+
+/// All rows of a slot, blocks last, in strips as [`Rows::at_root`] has them.
+pub fn row_points(graph: GraphId, slot: u16) -> Points {
+    let blocks = count(&rows(graph, slot), "rows") / LANES as i64;
+    let rdom = RDom::new([("rlane", Expr::from(0), Expr::from(LANES)), ("rblock", Expr::from(0), blocks)]);
+    let coordinates = vec![rdom.var(0), rdom.var(1)];
+    Points { rdom, coordinates, strip: Expr::from(BLOCKS) }
+}
+
+/// The element of the row at (lane, block).
+pub fn element(k: &Skeleton, (graph, slot): (GraphId, u16), at: &[Expr]) -> Vec<Expr> {
+    let space = k.slot_space(graph, slot);
+    let row = &at[1] * LANES as i64 + &at[0];
+    names::listed_coordinates(&own(graph, slot), k.energy.spaces[space.index()].len(), space, &row)
+}
+
 /// Adds Func `name` = per row the sum of the contributions.
-pub fn parts(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, name: &str, of: Parts) -> Func {
+pub fn parts(k: &Skeleton, p: &mut Pipeline, name: &str, of: Parts) -> Rows {
     let Parts { graph, slot, contributions, ty, direction } = of;
     let prefix = rows(graph, slot);
-    let space = k.energy.graphs[graph.index()].vertices[slot as usize].space;
+    let space = k.slot_space(graph, slot);
     let ranged = |suffix: &str, to: Expr| {
         let mut i = list(format!("{prefix}.{suffix}"), &[ScalarType::I32]);
         i.value_range = Some((0.into(), to));
@@ -59,7 +147,7 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, name: &str, of: P
     let block = p.input(ranged("block", count(&prefix, "entries")));
     let length = p.input(ranged("length", Expr::from(ROW as i32)));
     let edges = edges(graph, slot);
-    let own = p.input(k.vertex_input(format!("{prefix}.own"), space));
+    p.input(k.vertex_input(own(graph, slot), space));
 
     let (lane, b) = (Var::new("lane"), Var::new("block"));
     let (vars, at) = ([lane.clone(), b.clone()], [lane.expr(), b.expr()]);
@@ -71,31 +159,27 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, name: &str, of: P
     let entry = block.at(&[b.expr()], 0) + rdom.var(0) * LANES as i64 + lane.expr();
     let vertices = &k.energy.graphs[graph.index()].vertices;
     let known = (0..vertices.len() as u16).map(|v| {
+        if v == slot {
+            return (v, element(k, (graph, slot), &at));
+        }
         let space = vertices[usize::from(v)].space;
-        let (list, at) =
-            if v == slot { (own.name.to_string(), &row[0]) } else { (listed(graph, slot, v), &entry) };
-        (v, names::listed_coordinates(&list, k.energy.spaces[space.index()].len(), space, at))
+        let dims = k.energy.spaces[space.index()].len();
+        (v, names::listed_coordinates(&listed(graph, slot, v), dims, space, &entry))
     });
     let place =
         Place::Edge { graph, edge: edges.at(std::slice::from_ref(&entry), 0), known: known.collect() };
-    let terms = k.emit(contributions, ty, place, direction);
+    let beside = k.stored_beside(graph, slot);
+    let stored = |domain: Domain, channel: usize| {
+        let at = beside.iter().position(|&c| c == channel).filter(|_| domain == Domain::Graph(graph))?;
+        Some(Expr::call(self::stored(graph, slot), ty, vec![entry.clone()], at))
+    };
+    let terms = k.emit_reading(contributions, ty, place, direction, &stored);
     let stand_in = |i: usize, e: &Expr| Expr::call(own_name.as_str(), e.ty().scalar, at.to_vec(), i);
     let invariant::Split { invariants, terms } = invariant::split(&terms, &rdom.var(0), stand_in);
-    let level = LoopLevel::pure(name, "laneo");
-    if !invariants.is_empty() {
-        p.func(Func::new(own_name.as_str(), &vars, invariants));
-        s.func(&own_name).compute_at(level.clone()).store_in(Memory::Register);
-        s.func(&own_name).vectorize("lane", LANES, Tail::Predicate);
-    }
+    let own = (!invariants.is_empty()).then(|| p.func(Func::new(own_name.as_str(), &vars, invariants)).name);
     let sum = p.func(Func::sum(format!("{name}_sum"), &vars, rdom, terms));
     let part = p.func(Func::new(name, &vars, all(&sum, &at)));
-    s.func(name).compute_root().relaxed().split("block", "strip", "b", 16, Tail::Predicate);
-    s.func(name).parallel("strip").vectorize("lane", LANES, Tail::Predicate);
-    s.func(name).reorder(&["lanei", "laneo", "b", "strip"]);
-    s.func(&sum.name).compute_at(level).store_in(Memory::Register);
-    s.func(&sum.name).vectorize("lane", LANES, Tail::Predicate);
-    s.update(&sum.name, 0).vectorize("lane", LANES, Tail::Predicate);
-    part
+    Rows { part, sum: sum.name, own }
 }
 
 /// The sum over all rows of the vertices at `vars`: Func `name` = `start` + sum of `parts` of every slot into `space`.

@@ -11,7 +11,7 @@ use super::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::emit::Place;
-use sumsq_energy::model::Domain;
+use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
 /// The pipeline.
 pub fn pipeline(k: &Skeleton) -> Scheduled {
@@ -42,7 +42,7 @@ fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Spac
         let r = k.slot(graph, slot);
         let roots = roots(&r.gradient, &r.blocks);
         let of = Parts { graph, slot, contributions: &roots, ty: k.master, direction: &none };
-        partials.push(parts(k, p, s, &format!("{name}_g{}s{slot}", graph.0), of));
+        partials.push(parts(k, p, &format!("{name}_g{}s{slot}", graph.0), of).at_root(s));
     }
     let vars = vars(space.dims);
     let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
@@ -68,12 +68,13 @@ fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Spac
 }
 
 impl<'a> Skeleton<'a> {
+    /// The space that a graph's vertex slot points into.
+    pub fn slot_space(&self, graph: GraphId, slot: u16) -> SpaceId {
+        self.energy.graphs[graph.index()].vertices[usize::from(slot)].space
+    }
+
     /// The routines of a graph's vertex slot.
-    pub fn slot(
-        &self,
-        graph: sumsq_energy::model::GraphId,
-        slot: u16,
-    ) -> &'a sumsq_energy::derive::SlotRoutines {
+    pub fn slot(&self, graph: GraphId, slot: u16) -> &'a sumsq_energy::derive::SlotRoutines {
         let g = self.routines.graphs.iter().find(|g| g.graph == graph).expect("slots come from the routines");
         g.slots.iter().find(|s| s.slot == slot).expect("slots come from the routines")
     }

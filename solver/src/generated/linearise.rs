@@ -1,16 +1,19 @@
 //! What applyJTJ reads: x in the linear solver's precision, and what is stored once per linearisation.
 //!
 //! Outputs `xl<s>` (where the precisions differ), `h<s>` and `hg<g>` (hoisted parts and stored partials over a space or the
-//! hyperedges of a graph) and `bd<s>` (the stored share of the diagonal blocks of J^T J, packed lower triangle).
+//! hyperedges of a graph), `r<g>s<slot>.h` (the same of the graph, in the order in which the gathers at its vertices read it) and `bd<s>` (the stored share of the diagonal blocks of J^T J, packed lower triangle).
 
 use super::fields::{all, over, over_domain, vars};
-use super::gather::{Parts, at_vector, gather, parts};
+use super::gather::{self, Parts, at_vector, channels, parts};
 use super::reduce::{map_root, strip_name};
-use super::{Scheduled, Skeleton, Space, packed};
+use super::{LANES, Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Layout, LoopLevel, Pipeline, ScalarType, Schedule, Var};
-use sumsq_energy::dag::Source;
+use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::emit::{Place, component_count, names};
-use sumsq_energy::model::{Domain, SpaceId};
+use sumsq_energy::model::{Domain, GraphId, SpaceId};
+
+/// Entries of a slot's rows that one thread takes at a time.
+const ENTRIES: i32 = 1024;
 
 /// The pipeline, if there is anything to do.
 pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
@@ -29,6 +32,12 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
     }
     // Also where no unknown lives: a factor of the edges, an array computed from globals.
     for (domain, values) in &k.routines.stored {
+        if let Domain::Graph(graph) = *domain {
+            beside_entries(k, &mut p, &mut s, graph, values);
+            if !read_by_edge(k, graph) {
+                continue;
+            }
+        }
         let place = k.place(*domain, coordinates(k, *domain));
         let h = k.emit(values, k.master, place, &none);
         let layout = k.layout(Source::Hoisted(*domain), values.len());
@@ -61,6 +70,38 @@ fn root(
     map_root(s, &f, &Expr::param(strip_name(domain), ScalarType::I32))
 }
 
+/// Whether anything but the gathers at vertices reads what is stored over the hyperedges of a graph.
+fn read_by_edge(k: &Skeleton, graph: GraphId) -> bool {
+    let globals = k.routines.globals.iter().map(|g| &g.jtjp);
+    let roots = globals.chain(k.routines.products.iter().map(|(_, v)| v));
+    roots.into_iter().any(|roots| !channels(k, graph, roots).is_empty())
+}
+
+/// Adds, for every slot whose gather reads some of `values` (stored over the hyperedges of `graph`), these beside its entries.
+fn beside_entries(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, graph: GraphId, values: &[ExprId]) {
+    let slots = k.spaces.iter().flat_map(|space| &space.slots).filter(|(g, _)| *g == graph);
+    for &(_, slot) in slots {
+        let wanted: Vec<ExprId> = k.stored_beside(graph, slot).into_iter().map(|c| values[c]).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let none =
+            |_, _: usize, _: &[Expr]| unreachable!("what is stored per linearisation reads no direction");
+        let x = Var::new("x");
+        let edges = gather::edges(graph, slot);
+        let vertices = (0u16..).zip(&k.energy.graphs[graph.index()].vertices);
+        let known = vertices.map(|(v, vertex)| {
+            let dims = k.energy.spaces[vertex.space.index()].len();
+            (v, names::listed_coordinates(&gather::listed(graph, slot, v), dims, vertex.space, &x.expr()))
+        });
+        let place = Place::Edge { graph, edge: edges.at(&[x.expr()], 0), known: known.collect() };
+        let h = k.emit(&wanted, k.master, place, &none).into_iter().map(|v| v.cast(k.linear)).collect();
+        let f = p.func(Func::new(gather::stored(graph, slot), &[x], h));
+        p.output_with(&f, Layout::Planar, vec![LANES as u32]);
+        map_root(s, &f, &Expr::from(ENTRIES));
+    }
+}
+
 /// The stored share of a space's diagonal blocks.
 fn stored_blocks(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) {
     let none = |_, _: usize, _: &[Expr]| unreachable!("blocks read no direction");
@@ -74,7 +115,7 @@ fn stored_blocks(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space
         let contributions = &k.slot(graph, slot).stored_blocks[..];
         if !contributions.is_empty() {
             let of = Parts { graph, slot, contributions, ty: k.master, direction: &none };
-            sums.push(parts(k, p, s, &format!("{name}_g{}s{slot}", graph.0), of));
+            sums.push(parts(k, p, &format!("{name}_g{}s{slot}", graph.0), of).at_root(s));
             slots.slots.push((graph, slot));
         }
     }
@@ -84,7 +125,7 @@ fn stored_blocks(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space
         }
         _ => zeros(),
     };
-    let sum = gather(p, &format!("{name}_sum"), &slots, &vars, start, &sums);
+    let sum = gather::gather(p, &format!("{name}_sum"), &slots, &vars, start, &sums);
     let level = root(k, p, s, (name, Layout::Planar), domain, all(&sum, &at));
     at_vector(s, &sum, level);
 }

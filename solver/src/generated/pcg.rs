@@ -6,21 +6,22 @@
 //! ```
 //! `p_old` and `p` are two buffers, swapped after each iteration; d and r are one tuple `dr`, updated in place. Over a grid of two dims without
 //! graphs p is computed row by row inside the reduction of A, in a ring of rows, and stored to memory once; elsewhere it is a sweep of its own
-//! before A, and so are the products J p that are stored and the partial sums over hyperedges. q is recomputed in B from p and these.
+//! before A, and so are the products J p that are stored and the partial sums over hyperedges with their share of pq. q is recomputed in B from p
+//! and these.
 //!
 //! Scalars live in two tuples of float64, `state` (carried, ping-ponged) and `alpha` (from A to B). The model value Q = d.(b + r)/2 is carried by
 //! Q' = Q + alpha rz / 2, which equals it in exact arithmetic and needs no sweep over b.
 
 use super::damping::{apply_inverse, inverse_diagonal};
 use super::fields::{all, over, over_domain, vars};
-use super::gather::{Parts, at_vector, gather, parts};
+use super::gather::{Parts, at_vector, element, gather, parts, row_points};
 use super::global::{add_totals, totals};
 use super::reduce::{Loops, Op, map_root, reduce, strip_name};
 use super::{LANES, Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::dag::Source;
 use sumsq_energy::emit::Place;
-use sumsq_energy::model::{Domain, SpaceId};
+use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
 /// Elements of the tuple `state`.
 pub mod state {
@@ -156,8 +157,13 @@ impl Skeleton<'_> {
 }
 
 /// Name of the partial sums of a slot in J^T J p.
-pub fn part_name(graph: sumsq_energy::model::GraphId, slot: u16) -> String {
+pub fn part_name(graph: GraphId, slot: u16) -> String {
     format!("part_g{}s{slot}", graph.0)
+}
+
+/// Name of p . q over the partial sums of a slot.
+fn part_product(graph: GraphId, slot: u16) -> String {
+    format!("{}_pq", part_name(graph, slot))
 }
 
 /// Name of what the instances of a domain give the globals in J^T J p.
@@ -227,8 +233,11 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
     }
     let direction =
         |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
-    let parts = stored_parts(k, &mut p);
     let mut pq = number(0.0);
+    for &(graph, slot) in k.spaces.iter().flat_map(|space| &space.slots) {
+        state_input(&mut p, &part_product(graph, slot), 1);
+        pq = pq + scalar(&part_product(graph, slot), 0);
+    }
     for space in &k.spaces {
         let vars = vars(space.dims);
         let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
@@ -241,7 +250,7 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
             })
             .collect();
         let start = add_totals(k.apply(space, &at, &direction), &totals);
-        let q = gather(&mut p, &over("q", space.id), space, &vars, start, &parts_of(space, &parts));
+        let q = p.func(Func::new(over("q", space.id), &vars, start));
         let points = k.points(Domain::Space(space.id));
         let at = &points.coordinates;
         let minv = k.inverse_at(space, at);
@@ -256,7 +265,7 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
         if k.rolls() {
             roll(k, &mut s, space, &loops);
         }
-        at_vector(&mut s, &q, loops.vector.clone());
+        s.func(&q.name).inline();
     }
     let ok = pq.gt(number(0.0)).and(is_finite(&pq));
     let alpha = Expr::select(ok.clone(), scalar("state", state::RZ) / &pq, number(0.0));
@@ -271,7 +280,8 @@ fn state_input(p: &mut Pipeline, name: &str, n: usize) {
     p.input(sumsq_codegen::Input::new(name, &vec![ScalarType::F64; n], 0));
 }
 
-/// The partial sums of J^T J p over the rows of every graph slot: outputs `part_g<g>s<slot>`.
+/// The partial sums of J^T J p over the rows of every graph slot and their share of p.q: outputs `part_g<g>s<slot>`,
+/// `part_g<g>s<slot>_pq`. Where p = 0 the share is 0, whatever q is: excluded elements may have q = NaN.
 pub fn graph_parts(k: &Skeleton) -> Option<Scheduled> {
     let (mut p, mut s) = (Pipeline::new("pcg_parts"), Schedule::new());
     k.declare_vectors(&mut p, &["pn"]);
@@ -280,8 +290,21 @@ pub fn graph_parts(k: &Skeleton) -> Option<Scheduled> {
     for &(graph, slot) in k.spaces.iter().flat_map(|space| &space.slots) {
         let contributions = &k.slot(graph, slot).jtjp;
         let of = Parts { graph, slot, contributions, ty: k.linear, direction: &direction };
-        let f = parts(k, &mut p, &mut s, &part_name(graph, slot), of);
-        p.output_with(&f, Layout::Planar, vec![LANES as u32, 0]);
+        let rows = parts(k, &mut p, &part_name(graph, slot), of);
+        p.output_with(&rows.part, Layout::Planar, vec![LANES as u32, 0]);
+        let points = row_points(graph, slot);
+        let at = &points.coordinates;
+        let (element, space) = (element(k, (graph, slot), at), k.slot_space(graph, slot));
+        let zero = || Expr::float(k.linear, 0.0);
+        let product = |c| {
+            let p = direction(space, c, &element);
+            Expr::select(p.ne_(zero()), &p * &rows.part.at(at, c), zero()).cast(ScalarType::F64)
+        };
+        let term =
+            (0..rows.part.values.len()).map(product).reduce(|a, b| a + b).expect("at least one component");
+        let (pq, loops) = reduce(&mut p, &mut s, &part_product(graph, slot), &points, vec![(Op::Add, term)]);
+        p.output(&pq);
+        rows.within(&mut s, loops.vector);
     }
     k.complete(&mut p, &mut s, k.linear);
     (!p.outputs.is_empty()).then_some((p, s))

@@ -430,6 +430,7 @@ impl Builder<'_> {
             out.insert(format!("{prefix}.length"), list(i.rows()));
             out.insert(format!("{prefix}.own"), list(i.rows()));
             out.insert(format!("{prefix}.edge"), list(i.edge.len()));
+            out.insert(gather::stored(*g, *slot), list(i.edge.len()));
             for other in 0..self.k.energy.graphs[g.index()].vertices.len() as u16 {
                 out.insert(gather::listed(*g, *slot, other), list(i.edge.len()));
             }

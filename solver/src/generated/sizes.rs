@@ -7,8 +7,11 @@ use std::collections::BTreeMap;
 use sumsq_energy::emit::names;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
-/// Scalars below which cutting a strip in two is not worth a barrier.
-const STRIP_SCALARS: usize = 16 * 1024;
+/// Pixels below which cutting a strip in two is not worth a barrier.
+const STRIP_PIXELS: usize = 16 * 1024;
+
+/// The same of lists: what hyperedges meet at, and hyperedges, cost many times what a pixel does.
+const STRIP_ENTRIES: usize = 512;
 
 /// Integer parameters of generated pipelines, by name.
 pub fn integers(k: &Skeleton, data: &ProblemData) -> BTreeMap<String, i64> {
@@ -32,9 +35,12 @@ pub fn integers(k: &Skeleton, data: &ProblemData) -> BTreeMap<String, i64> {
 pub fn strip(extents: &[usize]) -> usize {
     let Some((&rows, inner)) = extents.split_last() else { return 1 };
     let row: usize = inner.iter().product::<usize>().max(1);
-    let strip = rows.div_ceil(32).max(STRIP_SCALARS.div_ceil(row)).clamp(1, rows.max(1));
-    // In one dim strips hold whole vectors.
-    if inner.is_empty() { strip.next_multiple_of(LANES as usize) } else { strip }
+    if inner.is_empty() {
+        // Whole vectors.
+        let strip = rows.div_ceil(32).max(STRIP_ENTRIES).clamp(1, rows.max(1));
+        return strip.next_multiple_of(LANES as usize);
+    }
+    rows.div_ceil(32).max(STRIP_PIXELS.div_ceil(row)).clamp(1, rows.max(1))
 }
 
 #[cfg(test)]
@@ -46,6 +52,7 @@ mod tests {
         assert_eq!(strip(&[4096, 4096]), 128);
         assert_eq!(strip(&[64, 64]), 64);
         assert_eq!(strip(&[10]), 16);
+        assert_eq!(strip(&[10_000]), 512);
         assert_eq!(strip(&[1_000_000]), 31_264);
         assert_eq!(strip(&[7, 0]), 1);
     }

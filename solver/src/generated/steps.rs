@@ -1,6 +1,7 @@
 //! The steps of the outer loop on generated code: see [`crate::lm::Steps`].
 
 use super::damping::{BB, FREE, GMAX, RZ, UNCONSTRAINED};
+use super::diagonal::DAMPING;
 use super::pcg::{state, stop};
 use super::plan::{Phase, Plan};
 use super::trial::{MODEL, STEP, X};
@@ -77,8 +78,12 @@ impl<'p, 'k> Run<'p, 'k> {
 
     /// D, M^-1 and b for a radius.
     fn damp(&mut self, radius: Option<f64>) -> bool {
-        if self.failure.is_none() {
-            self.failure = self.plan.set_param("inv_radius", radius.map_or(0.0, |r| 1.0 / r)).err();
+        let inv_radius = radius.map_or(0.0, |r| 1.0 / r);
+        let values = [self.options.min_lm_diagonal, self.options.max_lm_diagonal, inv_radius];
+        for (name, value) in DAMPING.into_iter().zip(values) {
+            if self.failure.is_none() {
+                self.failure = self.plan.set_param(name, value).err();
+            }
         }
         if !self.run(Phase::Damping) {
             return false;

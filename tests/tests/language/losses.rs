@@ -2,8 +2,8 @@
 
 use super::agrees;
 use sumsq::explicit::Explicit;
-use sumsq::{Options, Precision};
-use sumsq_tests::{Random, assert_close, bind, doubles, solve};
+use sumsq::{LossOrder, Options, Precision};
+use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 const W: usize = 25;
 const H: usize = 31;
@@ -76,4 +76,127 @@ fn groups_by_name() {
     for step in &report.iterations {
         assert_close("sum of groups", step.energy_by_group.iter().sum(), step.energy, 1e-12);
     }
+}
+
+/// Losses of second order: members of a block that read different unknowns and leave the domain at different places, what is excluded, scalars,
+/// blocks far out and far in.
+#[test]
+fn second_order_agrees() {
+    let mut random = Random(53);
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float2, {W,H}, 0)
+        local A = Array("A", opt_float2, {W,H}, 1)
+        local s = Param("s", float, 2)
+        Exclude(greater(A(0,0,0), 0.8))
+        Residual{name="huber", loss=SecondOrder(Huber(s)), X(0,0) - A(0,0)}
+        Residual{name="cauchy", loss=SecondOrder(Cauchy(0.5)),
+                 Vector(X(0,0,0) - X(1,0,1), sin(X(0,1,1)), InBounds(-1,0) * X(-1,0,0) * X(0,0,1))}
+        Residual{name="tukey", loss=SecondOrder(Tukey(2)), 2 * X(0,0,0) * X(0,1,1), X(0,0,1) - 1}
+        Residual{name="geman", loss=SecondOrder(GemanMcClure(0.7)), 3 * (X(0,0) - X(0,1))}
+        Residual{name="first", loss=Cauchy(0.3), X(0,0) - X(1,1)}
+        Residual{name="plain", 0.2 * X(0,0)}
+    "#;
+    let arrays = [
+        doubles("X", &[H, W, 2], random.numbers(2 * W * H)),
+        doubles("A", &[H, W, 2], random.numbers(2 * W * H)),
+        doubles("s", &[], vec![0.4]),
+    ];
+    agrees(text, &arrays);
+}
+
+/// The same over hyperedges whose vertices coincide, with a global.
+#[test]
+fn second_order_agrees_on_graphs() {
+    let (n, edges, mut random) = (23, 90, Random(54));
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float3, {N}, 0)
+        local T = Unknown("T", opt_float2, {}, 1)
+        local A = Array("A", opt_float, {N}, 2)
+        local G = Graph("G", 3, "a", {N}, 4, "b", {N}, 5)
+        Energy(0.3 * (X(0) - A(0)), 0.5 * T(0))
+        Residual{name="edge", loss=SecondOrder(GemanMcClure(1.5)), X(G.a) * T(0) - X(G.b) * A(G.a) + T(1)}
+        Residual{name="turn", loss=SecondOrder(Cauchy(2)), Vector(X(G.a, 0) * X(G.b, 1), X(G.a, 2) - A(G.b))}
+    "#;
+    let arrays = [
+        doubles("X", &[n, 3], random.numbers(3 * n)),
+        doubles("T", &[2], vec![0.9, -0.2]),
+        doubles("A", &[n], random.numbers(n)),
+        indices("G.a", 1, random.below(n - 2, edges)),
+        indices("G.b", 1, random.below(4, edges)),
+    ];
+    agrees(text, &arrays);
+}
+
+/// Linear residuals in the convex part of their losses.
+const CONVEX: &str = r#"
+    local W, H = Dim("W", 0), Dim("H", 1)
+    local X = Unknown("X", opt_float2, {W,H}, 0)
+    local A = Array("A", opt_float2, {W,H}, 1)
+    local s = Param("s", float, 2)
+    Residual{loss=Cauchy(5*s), Vector(X(0,0,0) - A(0,0,0), X(1,0,0) + X(0,0,1) - X(0,1,1))}
+    Residual{loss=Tukey(25*s), 2 * (X(0,0) - X(1,0) + A(0,0))}
+    Residual{loss=GemanMcClure(7*s), Vector(X(0,0,1) - A(0,0,1), X(0,0,0) + X(0,1,1))}
+    Residual{loss=Huber(9*s), X(0,0) - X(0,1) - 0.3}
+"#;
+
+/// Where residuals are linear and rho is convex in them, J^T J of second order is half the Hessian of E: differences of the gradient.
+#[test]
+fn second_order_is_the_hessian_of_convex_losses() {
+    let (energy, data) = bind(CONVEX, &convex_arrays());
+    let energy = LossOrder::Second.apply(energy);
+    let explicit = Explicit::new(&energy, &data).unwrap();
+    let (x, h) = (explicit.initial(), 1.0 / 65536.0);
+    let v = Random(56).numbers(x.len());
+    let at = |t: f64| explicit.gradient(&x.iter().zip(&v).map(|(x, v)| x + t * v).collect::<Vec<_>>());
+    let slope = |h: f64| at(h).iter().zip(at(-h)).map(|(a, b)| (a - b) / (2.0 * h)).collect::<Vec<f64>>();
+    let (coarse, fine) = (slope(2.0 * h), slope(h));
+    let by_differences = coarse.iter().zip(fine).map(|(c, f)| (4.0 * f - c) / 3.0);
+    let product = explicit.jtjv(&x, &v);
+    let size = product.iter().fold(0.0, |m: f64, p| m.max(p.abs()));
+    for (product, slope) in product.iter().zip(by_differences) {
+        assert!((product - slope).abs() <= 1e-8 * size, "{product} {slope}");
+    }
+    // To first order it is not.
+    let first = LossOrder::First.apply(energy.clone());
+    let other = Explicit::new(&first, &data).unwrap().jtjv(&x, &v);
+    assert!(other.iter().zip(&product).any(|(a, b)| (a - b).abs() > 1e-2 * size));
+}
+
+/// Gauss-Newton is then Newton's method: fewer steps to the same minimum. E and its gradient do not depend on the order.
+#[test]
+fn second_order_takes_fewer_steps() {
+    let solved = |losses| {
+        let (energy, mut data) = bind(CONVEX, &convex_arrays());
+        let options = Options {
+            losses,
+            precision: Precision::F64,
+            linear_tolerance: Some(1e-12),
+            function_tolerance: 0.0,
+            radius: 1e12,
+            ..Options::default()
+        };
+        let solver = sumsq::Solver::compile(energy.clone(), &options).unwrap();
+        let start = solver.plan(&data).unwrap().evaluate(&data).unwrap();
+        let report = solve(&energy, &mut data, &options);
+        let steps = report.iterations.iter().position(|i| i.gradient_max_norm <= 1e-4);
+        (start, report.energy_final, steps.unwrap_or_else(|| panic!("{losses:?}: {report:?}")))
+    };
+    let ((start, first, slow), (same, second, fast)) = (solved(LossOrder::First), solved(LossOrder::Second));
+    assert_close("energy", second, first, 1e-12);
+    assert_close("energy at the start", same.energies.total, start.energies.total, 1e-12);
+    for (a, b) in start.gradient.concat().iter().zip(same.gradient.concat()) {
+        assert!((a - b).abs() <= 1e-10, "{a} {b}");
+    }
+    assert!(fast < slow, "{fast} steps and {slow}");
+}
+
+fn convex_arrays() -> [sumsq::NamedArray; 3] {
+    let mut random = Random(55);
+    [
+        doubles("X", &[H, W, 2], random.numbers(2 * W * H)),
+        doubles("A", &[H, W, 2], random.numbers(2 * W * H)),
+        doubles("s", &[], vec![0.9]),
+    ]
 }

@@ -37,6 +37,7 @@ pub fn pure_stage(f: &Func) -> Stage {
         version: 0,
         reordered: None,
         atomic: false,
+        with: None,
     }
 }
 
@@ -70,6 +71,7 @@ fn update_stage(f: &Func, stage: usize, u: &Update) -> Stage {
         version: 0,
         reordered: None,
         atomic: false,
+        with: None,
     }
 }
 

@@ -99,7 +99,8 @@ impl<'p> Nests<'p> {
         };
         let dims = &cx.s.dims;
         let in_vector = dims[dims.len() - j..].iter().any(|d| d.kind == ForKind::Vectorized);
-        if in_vector || j == dims.len() {
+        // Loops that run together with others exist once.
+        if in_vector || j == dims.len() || self.plan.is_joint(&cx.s.id) {
             lanes.push(cond);
             return self.item(cx, j, i + 1, Mode::Store(lanes));
         }

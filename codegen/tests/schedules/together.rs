@@ -1,0 +1,220 @@
+//! compute_with.
+
+use crate::common::{bindings, check, pattern};
+use crate::native::agree;
+use crate::support::refused;
+use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
+
+const I32: ScalarType = ScalarType::I32;
+
+fn schedule(text: &str) -> Schedule {
+    Schedule::parse(text).expect("text")
+}
+
+/// Of an input, not connected: `f = p(x, y - 1) + p(x, y + 1)`, `g`, in two updates the input doubled and a count added, and
+/// `h = f + g`; all but p are outputs.
+fn fork() -> Pipeline {
+    let [vx, vy] = ["x", "y"].map(Var::new);
+    let (x, y) = (vx.expr(), vy.expr());
+    let vars = [vx, vy];
+    let at = [x.clone(), y.clone()];
+    let mut q = Pipeline::new("fork");
+    let i = q.input(Input::new("in", &[I32], 2));
+    let p =
+        q.func(Func::new("p", &vars, vec![i.at(&[x.clone(), y.clone().max(0).min(i.extent(1) - 1)], 0) * 3]));
+    let f = Func::new("f", &vars, vec![p.at(&[x.clone(), &y - 1], 0) + p.at(&[x.clone(), &y + 1], 0)]);
+    let f = q.func(f);
+    let g = Func::new("g", &vars, vec![i.at(&at, 0)]);
+    let twice = g.at(&at, 0) * 2;
+    let g = g.update(at.to_vec(), vec![twice], RDom::default());
+    let r = RDom::new([("r", Expr::from(0), Expr::from(3))]);
+    let more = g.at(&at, 0) + r.var(0) * &x;
+    let g = q.func(g.update(at.to_vec(), vec![more], r));
+    let h = q.func(Func::new("h", &vars, vec![f.at(&at, 0) + g.at(&at, 0)]));
+    for f in [&f, &g, &h] {
+        q.output(f);
+    }
+    q
+}
+
+/// The nests, after runs over equal domains and over different ones.
+fn run(text: &str) -> String {
+    let mut last = String::new();
+    for domains in [[[9, 6]; 3], [[9, 6], [4, 8], [5, 3]], [[1, 1], [7, 2], [7, 1]]] {
+        let input = pattern(&[I32], &[9, 8], 3);
+        let b = bindings(vec![("in", input)], vec![]);
+        let extents: Vec<Vec<usize>> = domains.iter().map(|d| d.to_vec()).collect();
+        last = check(&fork(), &schedule(text), &b, &extents, 0.0).nests;
+        agree(&fork(), &schedule(text), &b, &extents);
+    }
+    last
+}
+
+/// The places of some texts in the nests rise.
+fn in_order(nests: &str, texts: &[&str]) {
+    let mut from = 0;
+    for t in texts {
+        from +=
+            nests[from..].find(t).unwrap_or_else(|| panic!("{t} is not there, or too early, in\n{nests}"))
+                + t.len();
+    }
+}
+
+/// In each joint iteration the named stage comes first.
+#[test]
+fn bodies_alternate() {
+    let nests = run("g: compute_with(f, y) f: parallel(y) g: parallel(y)");
+    in_order(
+        &nests,
+        &["parallel for f.s0.y.joint", "produce f {", "for f.s0.x", "produce g {", "for g.s0.x"],
+    );
+    let nests = run("f: compute_with(g, x)");
+    in_order(
+        &nests,
+        &["for g.s0.y.joint", "for g.s0.x.joint", "produce g {", "produce f {", "produce g.update(0)"],
+    );
+    let text = fork().print_loop_nest(&schedule("g: compute_with(f, y)")).expect("legal");
+    let expected = "\
+for y:
+  produce f:
+    for x:
+      f(...) = ...
+      f.out(...) = ...
+  produce g:
+    for x:
+      g(...) = ...
+";
+    assert!(text.contains(expected), "{text}");
+}
+
+/// Loops of the same range need no conditions.
+#[test]
+fn equal_loops_are_not_guarded() {
+    let [vx, vy] = ["x", "y"].map(Var::new);
+    let at = [vx.expr(), vy.expr()];
+    let mut p = Pipeline::new("pair");
+    let i = p.input(Input::new("in", &[I32], 2));
+    let f = p.func(Func::new("f", &[vx.clone(), vy.clone()], vec![i.at(&at, 0) + 1]));
+    let g = p.func(Func::new("g", &[vx.clone(), vy.clone()], vec![i.at(&at, 0) * 2]));
+    let h = p.func(Func::new("h", &[vx, vy], vec![f.at(&at, 0) - g.at(&at, 0)]));
+    p.output(&h);
+    let b = bindings(vec![("in", pattern(&[I32], &[9, 6], 1))], vec![]);
+    let tiles = "split(x, xo, xi, 4, guard) reorder(xi, y, xo)";
+    let text = format!("h: {tiles} f: compute_at(h, xo) g: compute_at(h, xo) compute_with(f, x)");
+    let ran = check(&p, &schedule(&text), &b, &[vec![9, 6]], 0.0);
+    let nests = &ran.nests[ran.nests.find("for h.s0.xo").expect("the nest")..];
+    in_order(
+        nests,
+        &["for f.s0.y.joint", "for f.s0.x.joint", "f(f.s0.x, f.s0.y)", "g(g.s0.x, g.s0.y)", "for h.s0.y"],
+    );
+    assert!(!nests.contains("if "), "{nests}");
+}
+
+/// Other schedules of the two nests, inside and outside of the joint loops.
+#[test]
+fn with_other_directives() {
+    for text in [
+        "f: split(y, yo, yi, 4, guard) split(x, xo, xi, 4, predicate) vectorize(xi) \
+         g: split(y, yo, yi, 3, predicate) compute_with(f, yi) split(x, xo, xi, 8, auto) vectorize(xi)",
+        "f: split(y, yo, yi, 4, shift_inwards) g: split(y, yo, yi, 2, guard) compute_with(f, yo)",
+        "p: store_at(f, y) compute_at(f, x) f: compute_with(g.update(1), y)",
+        "p: store_at(f, y) compute_at(f, x) g: compute_with(f, x)",
+        "p: compute_at(f, y) split(x, xo, xi, 4, predicate) vectorize(xi) g.update(1): reorder(r, x, y) compute_with(f, x)",
+        "p: compute_root compute_with(g, y) split(x, a, b, 4, guard) f: compute_with(g.update(1), y)",
+        "p: compute_root compute_with(g, y) f: compute_with(g.update(0), x)",
+        "f: split(y, t, ty, 4, guard) reorder(ty, x, t) parallel(t) g: split(y, t, ty, 4, predicate) reorder(ty, x, t) \
+         parallel(t) compute_with(f, x)",
+    ] {
+        run(text);
+    }
+}
+
+/// Three at once, two of them down to different loops.
+#[test]
+fn three_nests() {
+    let [vx, vy] = ["x", "y"].map(Var::new);
+    let at = [vx.expr(), vy.expr()];
+    let mut p = Pipeline::new("three");
+    let i = p.input(Input::new("in", &[I32], 2));
+    for (k, n) in ["a", "b", "c"].into_iter().enumerate() {
+        let f = p.func(Func::new(n, &[vx.clone(), vy.clone()], vec![i.at(&at, 0) + k as i64]));
+        p.output(&f);
+    }
+    let b = bindings(vec![("in", pattern(&[I32], &[9, 6], 1))], vec![]);
+    let s = schedule("b: compute_with(a, y) c: compute_with(a, x)");
+    let nests = check(&p, &s, &b, &[vec![9, 6], vec![4, 6], vec![8, 3]], 0.0).nests;
+    in_order(&nests, &["for a.s0.y.joint", "for a.s0.x.joint", "produce a", "produce c", "produce b"]);
+    let s = schedule("b: compute_with(a, y) c: compute_with(b, x)");
+    assert_eq!(refused(&p, &s), "c: compute_with(b, x): b itself runs with a: name that stage");
+}
+
+#[test]
+fn refusals() {
+    for (text, message) in [
+        ("h: compute_with(f, y)", "h: compute_with(f, y): h needs the values of f"),
+        ("f: compute_with(h, y)", "f: compute_with(h, y): h needs the values of f"),
+        ("p: compute_root compute_with(f, y)", "p: compute_with(f, y): f needs the values of p"),
+        ("g: compute_with(q, y)", "g: compute_with(q, y): there is no such stage, or it is inlined"),
+        ("g: compute_with(p, y)", "g: compute_with(p, y): there is no such stage, or it is inlined"),
+        ("g: compute_with(f, z)", "g: compute_with(f, z): z is not a loop here; the loops are x y"),
+        (
+            "g.update(0): compute_with(g, y)",
+            "g.update(0): compute_with(g, y): the stages of one Func come one after the other",
+        ),
+        (
+            "g: compute_with(f, x) reorder(y, x)",
+            "g: compute_with(f, x): the outer loops differ: x, y and y, x",
+        ),
+        (
+            "g: compute_with(f, y) parallel(y)",
+            "g: compute_with(f, y): the outer loops differ: parallel y and y",
+        ),
+        (
+            "f: split(x, xo, xi, 4, guard) vectorize(xi) g: split(x, xo, xi, 4, guard) vectorize(xi) compute_with(f, xi)",
+            "g: compute_with(f, xi): only serial and parallel loops run together, xi is neither",
+        ),
+        (
+            "p: compute_at(f, y) g: compute_with(p, y)",
+            "g: compute_with(p, y): g and p are computed at different levels",
+        ),
+        (
+            "f: specialize(f.extent.0 > 4) { parallel(y) } g: compute_with(f, y)",
+            "g: compute_with(f, y): a specialized stage runs by itself",
+        ),
+    ] {
+        assert_eq!(refused(&fork(), &schedule(text)), message);
+    }
+}
+
+/// Stages of each Func in their order, and nests in an order at all.
+#[test]
+fn crossing() {
+    let v = Var::new("x");
+    let at = [v.expr()];
+    let mut p = Pipeline::new("cross");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let two = |name: &str, k: i64| {
+        let f = Func::new(name, std::slice::from_ref(&v), vec![i.at(&at, 0) + k]);
+        let more = f.at(&at, 0) * 2;
+        f.update(at.to_vec(), vec![more], RDom::default())
+    };
+    let (f, g) = (p.func(two("f", 1)), p.func(two("g", 2)));
+    let a = p.func(Func::new("a", std::slice::from_ref(&v), vec![f.at(&at, 0)]));
+    let b = p.func(Func::new("b", std::slice::from_ref(&v), vec![i.at(&at, 0)]));
+    for f in [&f, &g, &a, &b] {
+        p.output(f);
+    }
+    let rule = "crosses another compute_with: each of the nests would have to come before the other";
+    let s = schedule("g: compute_with(f.update(0), x) g.update(0): compute_with(f, x)");
+    assert_eq!(refused(&p, &s), format!("g.update(0): compute_with(f, x): {rule}"));
+    // In their order they are legal.
+    let extents = [vec![5], vec![6], vec![5], vec![4]];
+    let input = bindings(vec![("in", pattern(&[I32], &[6], 1))], vec![]);
+    let s = schedule("g: compute_with(f, x) g.update(0): compute_with(f.update(0), x) b: compute_with(a, x)");
+    agree(&p, &s, &input, &extents);
+    // b would have to come with a, which is after f, but with g before it.
+    let c = p.func(Func::new("c", std::slice::from_ref(&v), vec![b.at(&at, 0)]));
+    p.output(&c);
+    let s = schedule("b: compute_with(a, x) c: compute_with(f, x)");
+    assert_eq!(refused(&p, &s), format!("c: compute_with(f, x): {rule}"));
+}
