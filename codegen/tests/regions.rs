@@ -271,3 +271,42 @@ fn data_dependent_coordinates() {
                 (clamp it, or give its value range); clamp the coordinate";
     assert!(matches!(&e, Error::Pipeline { .. }) && e.to_string() == text, "{e}");
 }
+
+/// Where a value is least: one of the places that were looked at, under every schedule. What adds up has no bounds.
+#[test]
+fn the_place_of_an_extreme_is_a_coordinate() {
+    let v = Var::new("x");
+    let x = v.expr();
+    let build = |index: &dyn Fn(&mut Pipeline, &Func, &RDom) -> Expr| {
+        let mut p = Pipeline::new("match");
+        let [a, b] = ["a", "b"].map(|n| p.input(Input::new(n, &[I32], 1)));
+        let r = RDom::new([("r", Expr::from(-2), Expr::from(8))]);
+        let apart = a.at(std::slice::from_ref(&x), 0) - b.at(&[&x + &r.var(0)], 0);
+        let start = Func::new("sum", std::slice::from_ref(&v), vec![Expr::from(0)]);
+        let place = match index(&mut p, &start, &r) {
+            e if e.as_int() == Some(0) => p.argmin("best", &r, apart.abs())[0].clone(),
+            e => e,
+        };
+        let out = p.func(Func::new("out", std::slice::from_ref(&v), vec![b.at(&[&x + &place], 0)]));
+        p.output(&out);
+        p
+    };
+    let p = build(&|_, _, _| Expr::from(0));
+    let region = |s: &Schedule| {
+        let q = BoundsQuery::of(&p, s).expect("legal");
+        q.regions(&[("out", &[10])], &[]).expect("all is known")["b"].clone()
+    };
+    assert_eq!(region(&Schedule::new()), [(-2, 14)]);
+    let mut s = Schedule::new();
+    s.update("best", 0).split("r", "ro", "ri", 3, Tail::GuardWithIf).rfactor(&[("ro", "k")], "parts");
+    s.func("best").compute_at(LoopLevel::pure("out", "xo"));
+    s.func("out").split("x", "xo", "xi", 4, Tail::GuardWithIf);
+    assert_eq!(region(&s), [(-2, 14)]);
+    let sums = build(&|p, start, r| {
+        let own = start.at(&[v.expr()], 0);
+        p.func(start.clone().update(vec![v.expr()], vec![own + r.var(0)], r.clone())).at(&[v.expr()], 0)
+    });
+    let e = BoundsQuery::of(&sums, &Schedule::new()).expect_err("unbounded").to_string();
+    let why = "out reads b at coordinate 0, which has no bounds because of the value of sum (clamp it)";
+    assert_eq!(e, format!("pipeline match: {why}; clamp the coordinate"));
+}

@@ -9,6 +9,7 @@ use super::algebra::poly::{Poly, Polys, is_index, rebuild};
 use super::plans::Plan;
 use super::rewrite::{nodes, substitute};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use crate::func::Func;
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
 
@@ -188,16 +189,71 @@ impl<'a> Intervals<'a> {
                     .unknown(ty, || format!("the value of input {name} (clamp it, or give its value range)")),
             };
         }
-        let f = &self.plan.funcs[name];
-        if f.stages.len() > 1 || self.depth > 32 {
-            return self.unknown(ty, || format!("the value of {name} (clamp it)"));
+        let f = &self.plan.funcs[name].func;
+        let no_bound = || format!("the value of {name} (clamp it)");
+        if self.depth > 32 {
+            return self.unknown(ty, no_bound);
         }
-        // A pure definition: its value over the interval of the arguments.
-        let scope = f.func.vars.iter().map(|v| v.0.clone()).zip(args.iter().map(|a| self.span(a))).collect();
+        // The value over the interval of the arguments.
+        let scope = f.vars.iter().map(|v| v.0.clone()).zip(args.iter().map(|a| self.span(a))).collect();
         let mut inner = Intervals::of_spans(self.plan, scope, self.depth + 1);
-        let s = inner.span(&f.func.values[value]);
-        self.culprit = self.culprit.take().or(inner.culprit);
+        let s = inner.span(&f.values[value]);
+        if f.updates.is_empty() {
+            self.culprit = self.culprit.take().or(inner.culprit);
+            return s;
+        }
+        match inner.updated(f, value, s) {
+            s @ Span { min: Some(_), max: Some(_) } => s,
+            _ => self.unknown(ty, no_bound),
+        }
+    }
+
+    /// What element `value` of `f` may be after its updates, if it lay in `start` before: an update keeps an element, or picks one
+    /// of some coordinates, such as the place of the least value so far.
+    fn updated(&mut self, f: &Func, value: usize, start: Span) -> Span {
+        let mut s = start;
+        for u in &f.updates {
+            for r in &u.rdom.vars {
+                let (min, last) = (self.span(&r.min), &r.min + &r.extent - 1);
+                let range = Span { min: min.min, max: self.span(&last).max };
+                self.scope.insert(r.name.clone(), range);
+            }
+            self.memo.clear();
+            let own = |e: &Expr| match e.kind() {
+                ExprKind::Call { name, args, value: k } => *name == f.name && *k == value && *args == u.args,
+                _ => false,
+            };
+            s = match self.picked(&u.values[value], &own) {
+                Some(more) => s.union(more),
+                // Nothing but itself.
+                None => s,
+            };
+        }
         s
+    }
+
+    /// The span of what `e` picks by selects, minima and maxima, its `own` former value apart; none if it picks nothing else.
+    /// Arithmetic on values of Funcs is data, which may wrap: without bounds.
+    fn picked(&mut self, e: &Expr, own: &impl Fn(&Expr) -> bool) -> Option<Span> {
+        match e.kind() {
+            _ if own(e) => None,
+            ExprKind::Likely(a) => self.picked(a, own),
+            ExprKind::Binary(op @ (BinaryOp::Min | BinaryOp::Max), a, b)
+                if !nodes([e]).into_iter().any(own) =>
+            {
+                Some(self.picked(a, own)?.extremum(*op, self.picked(b, own)?))
+            }
+            ExprKind::Select(_, a, b) | ExprKind::Binary(BinaryOp::Min | BinaryOp::Max, a, b) => {
+                match (self.picked(a, own), self.picked(b, own)) {
+                    (Some(a), Some(b)) => Some(a.union(b)),
+                    (a, b) => a.or(b),
+                }
+            }
+            _ if nodes([e]).iter().any(|n| matches!(n.kind(), ExprKind::Call { .. })) => {
+                Some(Span::default())
+            }
+            _ => Some(self.span(e)),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use sumsq_codegen::{Expr, Func, RDom, ScalarType, Var, boundary};
 impl Builder<'_> {
     /// Adds a Func called `name`, with those that it is made of.
     pub(super) fn func(&mut self, name: &str) {
-        let f = match self.rng.below(22) {
+        let f = match self.rng.below(23) {
             0..3 => self.pointwise(name),
             3..5 => self.stencil(name),
             5..7 => self.pyramid(name),
@@ -20,6 +20,7 @@ impl Builder<'_> {
             18 => self.extreme(name),
             19 => self.tuple_steps(name),
             20 => self.columns(name),
+            21 => self.nearest(name),
             _ => self.updated(name),
         };
         self.add(f);
@@ -78,6 +79,20 @@ impl Builder<'_> {
         to[d] = at[d].clone() / k;
         let [a, b] = [0, 1].map(|_| self.value(ty, &to, 1));
         let value = Expr::select((&at[d] % k).eq_(Expr::from(self.rng.range(0, k - 1) as i32)), a, b);
+        Func::new(name, &vars, vec![value])
+    }
+
+    /// What lies where something is least in a small window.
+    fn nearest(&mut self, name: &str) -> Func {
+        let (vars, at) = xy();
+        let inner = format!("{name}_of");
+        let r = self.window_domain(&inner);
+        let ty = self.rng.pick(&TYPES.map(|t| if t == ScalarType::Bool { ScalarType::U8 } else { t }));
+        let place = [&at[0] + &r.var(0), &at[1] + &r.var(1)];
+        let term = self.value(ty, &place, 1);
+        let found = self.pipeline.argmin(inner, &r, term);
+        let callee = self.callee();
+        let value = self.call(&callee, &[&at[0] + &found[0], &at[1] + &found[1]]);
         Func::new(name, &vars, vec![value])
     }
 
