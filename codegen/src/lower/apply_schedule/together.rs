@@ -40,6 +40,15 @@ pub fn together(p: &Pipeline, plans: &mut IndexMap<Name, FuncPlan>) -> Result<Ve
             groups[a.min(b)].extend(moved);
         }
     }
+    // All Funcs of a group are independent: two may run with the same third stage.
+    for (id, level) in &joints {
+        for group in groups.iter().filter(|g| g.contains(&id.func)) {
+            let needs = |f: &Name| group.iter().find(|n| depends(&callees, f, n)).cloned();
+            if let Some((f, n)) = group.iter().find_map(|f| Some((f, needs(f)?))) {
+                return Err(illegal(id, text(level), format!("{f} needs the values of {n}")));
+            }
+        }
+    }
     let order = ordered(groups, &callees).ok_or_else(|| crossing(&joints[joints.len() - 1]))?;
     let names: Vec<Name> = order.iter().flatten().cloned().collect();
     let place = |n: &Name| names.iter().position(|m| m == n);
