@@ -40,15 +40,6 @@ pub fn together(p: &Pipeline, plans: &mut IndexMap<Name, FuncPlan>) -> Result<Ve
             groups[a.min(b)].extend(moved);
         }
     }
-    // All Funcs of a group are independent: two may run with the same third stage.
-    for (id, level) in &joints {
-        for group in groups.iter().filter(|g| g.contains(&id.func)) {
-            let needs = |f: &Name| group.iter().find(|n| depends(&callees, f, n)).cloned();
-            if let Some((f, n)) = group.iter().find_map(|f| Some((f, needs(f)?))) {
-                return Err(illegal(id, text(level), format!("{f} needs the values of {n}")));
-            }
-        }
-    }
     let order = ordered(groups, &callees).ok_or_else(|| crossing(&joints[joints.len() - 1]))?;
     let names: Vec<Name> = order.iter().flatten().cloned().collect();
     let place = |n: &Name| names.iter().position(|m| m == n);
@@ -56,7 +47,7 @@ pub fn together(p: &Pipeline, plans: &mut IndexMap<Name, FuncPlan>) -> Result<Ve
     let mut out = vec![];
     for funcs in order.into_iter().filter(|g| g.len() > 1) {
         let own: Vec<_> = joints.iter().filter(|j| funcs.contains(&j.0.func)).collect();
-        let steps = steps(plans, &funcs, &own).ok_or_else(|| crossing(own[own.len() - 1]))?;
+        let steps = steps(plans, &funcs, &own, &callees).ok_or_else(|| crossing(own[own.len() - 1]))?;
         out.push(Together { funcs: funcs.into_iter().collect(), steps });
     }
     Ok(out)
@@ -175,6 +166,7 @@ fn steps(
     plans: &IndexMap<Name, FuncPlan>,
     funcs: &IndexSet<Name>,
     joints: &[&(StageId, LoopLevel)],
+    callees: &Callees,
 ) -> Option<Vec<Vec<StageId>>> {
     let mut next: IndexMap<&Name, usize> = funcs.iter().map(|f| (f, 0)).collect();
     let mut out = vec![];
@@ -188,7 +180,11 @@ fn steps(
             std::iter::once(first).chain(others).collect()
         };
         let open = next.iter().filter(|(f, k)| **k < plans[**f].stages.len());
-        let ready = |ids: &Vec<StageId>| ids.iter().all(|i| next.get(&i.func) == Some(&i.stage));
+        // What a stage needs of the group is complete.
+        let complete =
+            |f: &Name| next.iter().all(|(n, k)| *k == plans[*n].stages.len() || !depends(callees, f, n));
+        let ready =
+            |ids: &Vec<StageId>| ids.iter().all(|i| next.get(&i.func) == Some(&i.stage) && complete(&i.func));
         let ids = open.map(|(f, k)| step(f, *k)).find(ready)?;
         for id in &ids {
             *next.get_mut(&id.func)? += 1;
