@@ -47,7 +47,7 @@ pub fn together(p: &Pipeline, plans: &mut IndexMap<Name, FuncPlan>) -> Result<Ve
     let mut out = vec![];
     for funcs in order.into_iter().filter(|g| g.len() > 1) {
         let own: Vec<_> = joints.iter().filter(|j| funcs.contains(&j.0.func)).collect();
-        let steps = steps(plans, &funcs, &own).ok_or_else(|| crossing(own[own.len() - 1]))?;
+        let steps = steps(plans, &funcs, &own, &callees).ok_or_else(|| crossing(own[own.len() - 1]))?;
         out.push(Together { funcs: funcs.into_iter().collect(), steps });
     }
     Ok(out)
@@ -166,6 +166,7 @@ fn steps(
     plans: &IndexMap<Name, FuncPlan>,
     funcs: &IndexSet<Name>,
     joints: &[&(StageId, LoopLevel)],
+    callees: &Callees,
 ) -> Option<Vec<Vec<StageId>>> {
     let mut next: IndexMap<&Name, usize> = funcs.iter().map(|f| (f, 0)).collect();
     let mut out = vec![];
@@ -179,7 +180,11 @@ fn steps(
             std::iter::once(first).chain(others).collect()
         };
         let open = next.iter().filter(|(f, k)| **k < plans[**f].stages.len());
-        let ready = |ids: &Vec<StageId>| ids.iter().all(|i| next.get(&i.func) == Some(&i.stage));
+        // What a stage needs of the group is complete.
+        let complete =
+            |f: &Name| next.iter().all(|(n, k)| *k == plans[*n].stages.len() || !depends(callees, f, n));
+        let ready =
+            |ids: &Vec<StageId>| ids.iter().all(|i| next.get(&i.func) == Some(&i.stage) && complete(&i.func));
         let ids = open.map(|(f, k)| step(f, *k)).find(ready)?;
         for id in &ids {
             *next.get_mut(&id.func)? += 1;
