@@ -42,7 +42,7 @@ pub mod trial;
 use rustc_hash::FxHashSet;
 use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::{ExprId, Source};
-use sumsq_energy::derive::{Materialize, Passes, Routines, hoist};
+use sumsq_energy::derive::{Materialize, Passes, Routines, count_ops, hoist};
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, GraphId, SpaceId};
 
@@ -69,6 +69,8 @@ pub struct Space {
     pub skips: bool,
     /// Whether any of its unknowns has box bounds.
     pub bounded: bool,
+    /// Whether sweep A stores q for sweep B, which computes it again otherwise: see [`costs_more_than_memory`].
+    pub stores_q: bool,
 }
 
 /// Derives the routines of an energy, simplifies them and hoists out what only a linearisation changes of J^T J p.
@@ -123,11 +125,22 @@ impl<'a> Skeleton<'a> {
             let (dims, components) = (energy.spaces[id.index()].len(), component_count(energy, id));
             let slots = slots_into(energy, routines, id);
             let bounded = energy.bounds.iter().any(|b| energy.unknowns[b.unknown.index()].space == id);
-            let stored = Space { id, dims, components, slots, inline_diagonal: false, skips: false, bounded };
+            let stored = Space {
+                id,
+                dims,
+                components,
+                slots,
+                inline_diagonal: false,
+                skips: false,
+                bounded,
+                stores_q: false,
+            };
             let inline_diagonal =
                 !block && !bounded && !energy.is_global(id) && diagonal::is_computable(routines, &stored);
             let excluded = routines.spaces.iter().any(|r| r.space == id && r.excluded.is_some());
-            Space { inline_diagonal, skips: excluded && dims >= 2 && stored.slots.is_empty(), ..stored }
+            let skips = excluded && dims >= 2 && stored.slots.is_empty();
+            let stores_q = costs_more_than_memory(routines, &stored);
+            Space { inline_diagonal, skips, stores_q, ..stored }
         });
         let spaces = spaces.collect();
         let roots = roots(routines);
@@ -156,6 +169,17 @@ impl<'a> Skeleton<'a> {
         let c = space.components;
         if self.block { c * (c + 1) / 2 } else { c }
     }
+}
+
+/// Operations per component of J^T J p above which q is stored: 8 bytes more per component and iteration, but half the operations.
+const STORE_Q: u32 = 100;
+
+/// Whether q = J^T J p of a grid costs more to compute than to keep. Where graphs or globals have a share, theirs is stored anyway.
+fn costs_more_than_memory(r: &Routines, space: &Space) -> bool {
+    let Some(stencil) = r.spaces.iter().find(|s| s.space == space.id) else { return false };
+    let alone = space.slots.is_empty() && r.globals.iter().all(|g| g.space != space.id);
+    let n = count_ops(&r.dag, &stencil.jtjp);
+    alone && n.add + n.mul + n.select + n.compare > STORE_Q * space.components as u32
 }
 
 /// Position of entry (i, j) in the packed lower triangle, row-major.

@@ -251,6 +251,9 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
             .collect();
         let start = add_totals(k.apply(space, &at, &direction), &totals);
         let q = p.func(Func::new(over("q", space.id), &vars, start));
+        if space.stores_q {
+            p.output_with(&q, Layout::Planar, k.halos[space.id.index()].clone());
+        }
         let points = k.points(Domain::Space(space.id));
         let at = &points.coordinates;
         let minv = k.inverse_at(space, at);
@@ -265,7 +268,12 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
         if k.rolls() {
             roll(k, &mut s, space, &loops);
         }
-        s.func(&q.name).inline();
+        if space.stores_q {
+            let q = s.func(&q.name).relaxed().compute_at(loops.vector);
+            q.vectorize("x", LANES, Tail::Predicate).sink();
+        } else {
+            s.func(&q.name).inline();
+        }
     }
     let ok = pq.gt(number(0.0)).and(is_finite(&pq));
     let alpha = Expr::select(ok.clone(), scalar("state", state::RZ) / &pq, number(0.0));
@@ -393,8 +401,14 @@ fn update_space(
             f
         })
         .collect();
-    let start = add_totals(k.apply(space, &at, direction), &totals);
-    let q = gather(p, &over("q", space.id), space, &vars, start, &parts_of(space, parts));
+    let start = match space.stores_q {
+        true => {
+            p.input(k.field(over("q", space.id), &vec![k.linear; space.components], space.id));
+            (0..space.components).map(|c| Expr::call(over("q", space.id), k.linear, at.clone(), c)).collect()
+        }
+        false => add_totals(k.apply(space, &at, direction), &totals),
+    };
+    let q = gather(p, &over("qb", space.id), space, &vars, start, &parts_of(space, parts));
     let alpha = scalar("alpha", 0).cast(k.linear);
     let ok = scalar("alpha", 2).ne_(number(0.0));
     let (d, r, minv) = (k.vector("d", space, &at), k.vector("r", space, &at), k.inverse_at(space, &at));
