@@ -6,8 +6,8 @@
 //! ```
 //! `p_old` and `p` are two buffers, swapped after each iteration; d and r are one tuple `dr`, updated in place. Over a grid of two dims without
 //! graphs p is computed row by row inside the reduction of A, in a ring of rows, and stored to memory once; elsewhere it is a sweep of its own
-//! before A, and so are the products J p that are stored and the partial sums over hyperedges with their share of pq. q is recomputed in B from p
-//! and these.
+//! before A, and so are the products J p that are stored and the partial sums over hyperedges with their share of pq. q is recomputed in B from
+//! p and these, or stored by A where that costs more than memory.
 //!
 //! Scalars live in two tuples of float64, `state` (carried, ping-ponged) and `alpha` (from A to B). The model value Q = d.(b + r)/2 is carried by
 //! Q' = Q + alpha rz / 2, which equals it in exact arithmetic and needs no sweep over b.
