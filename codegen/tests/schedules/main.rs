@@ -4,6 +4,7 @@
 
 // Checked memory, shared with the other tests of lowering.
 mod atomics;
+mod bounds;
 #[allow(dead_code)]
 #[path = "../common/mod.rs"]
 mod common;
