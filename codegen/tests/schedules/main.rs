@@ -9,6 +9,7 @@ mod bounds;
 #[path = "../common/mod.rs"]
 mod common;
 mod errors;
+mod folding;
 mod loops;
 #[allow(dead_code)]
 #[path = "../common/native.rs"]
