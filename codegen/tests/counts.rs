@@ -50,6 +50,51 @@ fn a_sliding_window_computes_each_value_once() {
     }
 }
 
+/// `out(x, y) = f(x, a - k y) + ... + f(x, a - k y + reach)`: the region falls as the rows advance.
+fn falling(k: i64, reach: i64) -> Pipeline {
+    let (vx, vy) = (Var::new("x"), Var::new("y"));
+    let (x, y) = (vx.expr(), vy.expr());
+    let mut p = Pipeline::new("falling");
+    let mut input = Input::new("in", &[I32], 2);
+    input.halo = vec![40, 40];
+    let i = p.input(input);
+    let vars = [vx, vy];
+    let f = p.func(Func::new("f", &vars, vec![i.at(&[x.clone(), y.clone()], 0) * 3]));
+    let tap = |dy: i64| f.at(&[x.clone(), i.extent(1) - 1 - &y * k + dy], 0);
+    let out =
+        p.func(Func::new("out", &vars, vec![(0..=reach).map(tap).reduce(|a, b| a + b).expect("a tap")]));
+    p.output(&out);
+    p
+}
+
+#[test]
+fn a_window_that_slides_backwards_computes_each_value_once() {
+    for (k, reach, fold) in [(1, 1, 2), (1, 2, 4), (1, 4, 8), (2, 2, 4), (3, 1, 2), (2, 5, 8)] {
+        for (w, h) in [(1, 1), (8, 5), (13, 17)] {
+            let p = falling(k, reach);
+            for text in
+                ["", " split(y, yo, yi, 2, guard)", " split(x, xo, xi, 4, shift_inwards) vectorize(xi)"]
+            {
+                let mut s = Schedule::parse(&format!("f:{text}")).expect("text");
+                s.func("out").split("y", "all", "row", 64, Tail::GuardWithIf);
+                s.func("f").store_at(at("all")).compute_at(at("row")).fold_storage("y", fold);
+                let ran = run(&p, &s, w, h);
+                let c = ran.counters.of("f");
+                // Of a region that jumps, k > reach + 1, only what is needed.
+                let rows = (h - 1) * k.min(reach + 1) as usize + 1 + reach as usize;
+                let stores = if text.contains("shift_inwards") && w > 4 { c.stores } else { w * rows };
+                assert_eq!(
+                    (c.points, c.stores),
+                    (w * rows, stores),
+                    "{k} {reach} {w} {h}{text}\n{}",
+                    ran.nests
+                );
+                assert_eq!((c.allocations, c.allocated), (1, fold as usize * w));
+            }
+        }
+    }
+}
+
 #[test]
 fn strips_repeat_only_what_they_share() {
     let (w, h, strip) = (16, 21, 5);

@@ -59,7 +59,7 @@ pub struct Nests<'p> {
     pub regions: FxHashMap<(Name, Level), Vec<Interval>>,
     /// What the loops of a Func cover at its compute level: the region less what sliding saves.
     pub produced: FxHashMap<Name, Vec<Interval>>,
-    /// A slid minimum, and the minimum before sliding.
+    /// A slid end, and that end before sliding.
     pub unslid: FxHashMap<Name, Expr>,
     /// Bound names of the bounds of reduction variables.
     pub rvar_names: FxHashMap<(StageId, Name), (Expr, Expr)>,
