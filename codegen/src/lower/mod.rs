@@ -5,8 +5,9 @@
 //!   validate, wrappers, inline, apply_schedule (rfactor)         what is computed, and the loops of each stage
 //!   build_nests (bounds_inference, sliding_window,      Realize / Produce / Provide / Call
 //!     storage_folding, allocation_bounds, sinks)
-//!   trim, simplify, flatten, unroll, vectorize,         Allocate / Store / Load, vectors
-//!   simplify, dead_allocations, hoist, partition,
+//!   skip_stages, trim, simplify,
+//!   flatten, expand_math, unroll, vectorize, simplify,  Allocate / Store / Load, vectors
+//!   dead_allocations, hoist, partition,
 //!   simplify, interleave, narrow
 //! LoweredFunction
 //! ```
@@ -38,6 +39,7 @@ pub mod rewrite;
 pub mod rfactor;
 pub mod simplify;
 pub mod sinks;
+pub mod skip_stages;
 pub mod sliding_window;
 pub mod storage_folding;
 pub mod trim;
@@ -106,6 +108,9 @@ pub fn lower_timed(
     log.time("apply_schedule");
     let Built { mut body, storage, query } = build_nests::build_nests(&plan)?;
     log.after("build_nests", &body, verify::Level::Multi)?;
+    let outputs: Vec<Name> = p.outputs.iter().map(|o| o.func.clone()).collect();
+    body = skip_stages::skip_stages(&body, &outputs);
+    log.after("skip_stages", &body, verify::Level::Multi)?;
     body = trim::trim(&body);
     log.after("trim", &body, verify::Level::Multi)?;
     body = simplify::simplify(&body);
