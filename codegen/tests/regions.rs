@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use sumsq_codegen::lower::bounds_query::BoundsQuery;
+use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::reference::{Value, eval_scalar};
 use sumsq_codegen::{
     Error, Expr, Func, Input, LoopLevel, Name, Pipeline, RDom, ScalarType, Schedule, Tail, Type, Var,
@@ -311,6 +312,55 @@ fn rounding_up_grows_regions_by_whole_blocks() {
     s.func("a").compute_root().vectorize("x", 8, Tail::RoundUp);
     assert_eq!(query(&p, &s, &[13]), [(0, 15)]);
     assert_eq!(query(&p, &s, &[16]), [(0, 15)]);
+}
+
+/// What a strided output anywhere needs, and what is missing where only its size is given.
+#[test]
+fn regions_over_a_shifted_domain() {
+    let v = Var::new("x");
+    let mut p = Pipeline::new("shifted");
+    let i = p.input(Input::strided("in", &[I32], 1));
+    let a = p.func(Func::new("a", std::slice::from_ref(&v), vec![i.at(&[(v.expr() * 2 - 1).max(-20)], 0)]));
+    let out =
+        Func::new("out", std::slice::from_ref(&v), vec![a.at(&[v.expr() - 1], 0) + a.at(&[v.expr() + 1], 0)]);
+    let out = p.func(out);
+    p.output_strided(&out, sumsq_codegen::Constraint::defaults(1));
+    for text in ["", "a: compute_root", "out: split(x, xo, xi, 4, shift_inwards) a: compute_at(out, xo)"] {
+        let q = BoundsQuery::of(&p, &Schedule::parse(text).expect("text")).expect("legal");
+        for (min, n) in [(0, 5), (-7, 9), (-40, 40), (100, 1)] {
+            let at = |x: i32| i64::from((x * 2 - 1).max(-20));
+            let came = q.regions_over(&[("out", &[(min, n)])], &[]).expect("all is known");
+            assert_eq!(came["in"], [(at(min - 1), at(min + n))], "{text}: {n} from {min}");
+        }
+        let e = q.regions(&[("out", &[5])], &[]).expect_err("no minimum");
+        let why = "the required regions depend on what is unknown: out.min.0 is not given";
+        assert_eq!(e.to_string(), format!("pipeline shifted: {why}"));
+    }
+}
+
+/// The promised range of a parameter bounds storage and regions, and is checked by the code itself.
+#[test]
+fn ranges_of_parameters_are_facts() {
+    let v = Var::new("x");
+    let build = |range: bool| {
+        let mut p = Pipeline::new("window");
+        let n = if range { p.param_in("n", I32, 1, 4) } else { p.param("n", I32) };
+        let i = p.input(Input::new("in", &[I32], 1));
+        let f =
+            p.func(Func::new("f", std::slice::from_ref(&v), vec![i.at(&[v.expr().max(0).min(30)], 0) * 2]));
+        let r = RDom::new([("r", Expr::from(0), n)]);
+        let sum =
+            Func::sum("out", std::slice::from_ref(&v), r.clone(), vec![f.at(&[v.expr() + r.var(0)], 0)]);
+        let out = p.func(sum);
+        p.output(&out);
+        p
+    };
+    let s = Schedule::parse("f: compute_at(out.update(0), x) store_in(stack)").expect("text");
+    let e = lower(&build(false), &s, &LowerOptions::default()).expect_err("no bound");
+    assert_eq!(e.to_string(), "f: store_in(stack): the extent of x has no constant bound");
+    let body = lower(&build(true), &s, &LowerOptions::default()).expect("legal").body.to_string();
+    assert!(body.contains("allocate f.0: i32[4:i64] on stack"), "{body}");
+    assert!(body.contains("\"n must be in [1, 4], it is\""), "{body}");
 }
 
 /// A coordinate that is a value of an input: bounded by a clamp, by the promise of the input, or by its type.

@@ -31,6 +31,7 @@ pub mod inline;
 pub mod interleave;
 pub mod intervals;
 pub mod narrow;
+pub mod param_ranges;
 pub mod partition;
 pub mod plans;
 pub mod prefetch;
