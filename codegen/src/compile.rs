@@ -102,6 +102,15 @@ impl Compiled {
         self.0.required.regions(extents, params)
     }
 
+    /// As [`Compiled::required_regions`] over domains, `(min, extent)` per dimension; see [`BoundsQuery::regions_over`].
+    pub fn required_regions_over(
+        &self,
+        domains: &[(&str, &[(i32, i32)])],
+        params: &[(&str, Value)],
+    ) -> Result<IndexMap<Name, Region>, Error> {
+        self.0.required.regions_over(domains, params)
+    }
+
     /// Checks buffers and parameters, once, for many runs. Every buffer and parameter of the signature is needed, in any
     /// order.
     pub fn bind<'b>(

@@ -255,7 +255,7 @@ impl Pipeline {
     pub fn strict_float(&mut self) {
         self.strict_float = true;
     }
-    /// Adds an integer parameter whose value lies in `[low, high]`, checked when it is given.
+    /// Adds an integer parameter whose value lies in `[low, high]`: the compiler counts on that, and every run checks it.
     pub fn param_in(&mut self, name: impl Into<Name>, ty: ScalarType, low: i64, high: i64) -> Expr {
         let name = name.into();
         self.param_ranges.insert(name.clone(), (low, high));

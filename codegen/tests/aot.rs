@@ -47,6 +47,16 @@ fn smooth() -> (Pipeline, Schedule) {
     (p, s)
 }
 
+/// out(v) = v n, n promised to be a digit.
+fn times() -> Pipeline {
+    let v = Var::new("v");
+    let mut p = Pipeline::new("times");
+    let n = p.param_in("n", I32, 0, 9);
+    let out = p.func(Func::new("out", std::slice::from_ref(&v), vec![v.expr() * n]));
+    p.output(&out);
+    p
+}
+
 /// out(v) = table(ids(v)), ids promised to be in the table.
 fn gather() -> Pipeline {
     let v = Var::new("v");
@@ -65,6 +75,7 @@ fn gather() -> Pipeline {
 const PROGRAM: &str = r#"
 #include "smooth.h"
 #include "gather.h"
+#include "times.h"
 #include <stdio.h>
 
 static void run_smooth(int threads) {
@@ -115,10 +126,21 @@ static void run_gather(void) {
     sumsq_delete(&more);
 }
 
+static void run_times(void) {
+    int32_t three = 3;
+    sumsq_buffer out = sumsq_new(SUMSQ_I32, 1, 1, &three, NULL);
+    if (times(&out, 9)) printf("times failed: %s\n", sumsq_message());
+    printf("%d\n", (int)((int32_t *)out.origin)[2]);
+    if (times(&out, 10)) printf("%s\n", sumsq_message());
+    if (times(&out, -1)) printf("%s\n", sumsq_message());
+    sumsq_delete(&out);
+}
+
 int main(void) {
     run_smooth(1);
     run_smooth(3);
     run_gather();
+    run_times();
     return 0;
 }
 "#;
@@ -139,7 +161,7 @@ fn run_program(dir: &Path) -> String {
         String::from_utf8_lossy(&out.stdout).into_owned()
     };
     let flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-o", "program"];
-    let files = ["program.c", "smooth.o", "gather.o", "sumsq_runtime.c", "-lm", "-lpthread"];
+    let files = ["program.c", "smooth.o", "gather.o", "times.o", "sumsq_runtime.c", "-lm", "-lpthread"];
     run(Command::new(cc).args(flags).args(files));
     run(&mut Command::new(dir.join("program")))
 }
@@ -181,6 +203,7 @@ fn a_c_program_gives_the_same_results() {
     let (p, s) = smooth();
     compile_to_object(&p, &s, &target).expect("compiles").write(&dir).expect("written");
     compile_to_object(&gather(), &Schedule::new(), &target).expect("compiles").write(&dir).expect("written");
+    compile_to_object(&times(), &Schedule::new(), &target).expect("compiles").write(&dir).expect("written");
     write_runtime(&dir).expect("written");
     std::fs::write(dir.join("program.c"), PROGRAM).expect("written");
     let printed = run_program(&dir);
@@ -192,6 +215,9 @@ fn a_c_program_gives_the_same_results() {
         "gather: ids is read beyond dimension 0: from, to, first readable, last readable: 0, 4, 0, 3".into(),
         "gather: ids: value 3 is not in [0, 2]".into(),
         "gather: table: no buffer is bound to it".into(),
+        "18".into(),
+        "times: n must be in [0, 9], it is: 10".into(),
+        "times: n must be in [0, 9], it is: -1".into(),
     ]);
     for (i, (a, b)) in printed.lines().zip(&want).enumerate() {
         assert_eq!(a, b, "line {i}");

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Ran, bindings, check, pattern, with_halo};
+use sumsq_codegen::reference::Value;
 use sumsq_codegen::schedule::Memory;
 use sumsq_codegen::{Expr, Func, Input, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 
@@ -46,6 +47,112 @@ fn a_sliding_window_computes_each_value_once() {
             let c = run(&p, &s, w, h).counters.of("bx");
             assert_eq!((c.stores, c.points), (w * (h + 2 * reach as usize), c.stores));
             assert_eq!((c.allocations, c.allocated), (1, 8 * w));
+        }
+    }
+}
+
+/// `out(x, y) = f(x, a - k y) + ... + f(x, a - k y + reach)`: the region falls as the rows advance.
+fn falling(k: i64, reach: i64) -> Pipeline {
+    let (vx, vy) = (Var::new("x"), Var::new("y"));
+    let (x, y) = (vx.expr(), vy.expr());
+    let mut p = Pipeline::new("falling");
+    let mut input = Input::new("in", &[I32], 2);
+    input.halo = vec![40, 40];
+    let i = p.input(input);
+    let vars = [vx, vy];
+    let f = p.func(Func::new("f", &vars, vec![i.at(&[x.clone(), y.clone()], 0) * 3]));
+    let tap = |dy: i64| f.at(&[x.clone(), i.extent(1) - 1 - &y * k + dy], 0);
+    let out =
+        p.func(Func::new("out", &vars, vec![(0..=reach).map(tap).reduce(|a, b| a + b).expect("a tap")]));
+    p.output(&out);
+    p
+}
+
+#[test]
+fn a_window_that_slides_backwards_computes_each_value_once() {
+    for (k, reach, fold) in [(1, 1, 2), (1, 2, 4), (1, 4, 8), (2, 2, 4), (3, 1, 2), (2, 5, 8)] {
+        for (w, h) in [(1, 1), (8, 5), (13, 17)] {
+            let p = falling(k, reach);
+            for text in
+                ["", " split(y, yo, yi, 2, guard)", " split(x, xo, xi, 4, shift_inwards) vectorize(xi)"]
+            {
+                let mut s = Schedule::parse(&format!("f:{text}")).expect("text");
+                s.func("out").split("y", "all", "row", 64, Tail::GuardWithIf);
+                s.func("f").store_at(at("all")).compute_at(at("row")).fold_storage("y", fold);
+                let ran = run(&p, &s, w, h);
+                let c = ran.counters.of("f");
+                // Of a region that jumps, k > reach + 1, only what is needed.
+                let rows = (h - 1) * k.min(reach + 1) as usize + 1 + reach as usize;
+                let stores = if text.contains("shift_inwards") && w > 4 { c.stores } else { w * rows };
+                assert_eq!(
+                    (c.points, c.stores),
+                    (w * rows, stores),
+                    "{k} {reach} {w} {h}{text}\n{}",
+                    ran.nests
+                );
+                assert_eq!((c.allocations, c.allocated), (1, fold as usize * w));
+            }
+        }
+    }
+}
+
+/// `out = select(choice > 0, f.., g) + ..`; h is needed by f and, under the same condition, by out. With `both`, g is needed anyway.
+fn choice(both: bool) -> Pipeline {
+    let (vx, vy) = (Var::new("x"), Var::new("y"));
+    let at = [vx.expr(), vy.expr()];
+    let vars = [vx, vy];
+    let mut p = Pipeline::new("choice");
+    let choice = p.param("choice", I32);
+    let mut input = Input::new("in", &[I32], 2);
+    input.halo = vec![40, 40];
+    let i = p.input(input);
+    let h = p.func(Func::new("h", &vars, vec![i.at(&at, 0) * 3]));
+    let f = p.func(Func::new("f", &vars, vec![h.at(&at, 0) + h.at(&[&at[0] + 1, at[1].clone()], 0)]));
+    let twice = i.at(&at, 0) * 2;
+    let mut g = Func::new("g", &vars, vec![twice]);
+    let own = g.at(&at, 0);
+    g = p.func(g.update(at.to_vec(), vec![own + 1], RDom::default()));
+    let rest = if both { g.at(&at, 0) } else { i.at(&at, 0) };
+    let above = f.at(&[at[0].clone(), &at[1] + 1], 0);
+    let value = Expr::select(choice.gt(0), f.at(&at, 0) + above, g.at(&at, 0)) + rest;
+    let deep = Expr::select(choice.gt(4).not_(), h.at(&at, 0), Expr::from(0));
+    let value = value + Expr::select(choice.gt(0), deep, Expr::from(0));
+    let out = p.func(Func::new("out", &vars, vec![value]));
+    p.output(&out);
+    p
+}
+
+/// What no run-time condition of parameters asks for is not computed; the results are the same.
+#[test]
+fn stages_are_skipped_where_they_are_not_needed() {
+    let (w, h) = (13, 9);
+    let input = || with_halo(&pattern(&[I32], &[w, h], 3), &[40, 40]);
+    for both in [false, true] {
+        let p = choice(both);
+        for (text, rows) in [
+            ("f: compute_root g: compute_root h: compute_root", h + 1),
+            ("f: compute_root h: compute_root g: compute_at(out, y)", h + 1),
+            (
+                "f: compute_root split(x, xo, xi, 4, predicate) vectorize(xi) h: compute_root g: compute_root
+                 out: parallel(y) split(x, xo, xi, 8, guard) vectorize(xi)",
+                h + 1,
+            ),
+            (
+                "out: split(y, yo, yi, 16, guard) f: store_at(out, yo) compute_at(out, yi) fold_storage(y, 2)
+                 h: compute_root g: compute_root",
+                h + 1,
+            ),
+        ] {
+            let s = Schedule::parse(text).expect("text");
+            for value in [-1, 0, 1, 3, 5] {
+                let b = bindings(vec![("in", input())], vec![("choice", Value::Int(value))]);
+                let ran = check(&p, &s, &b, &[vec![w, h]], 0.0);
+                let stores = |name: &str| ran.lowered.of(name).stores;
+                let (f, g) = if value > 0 { (w * rows, 0) } else { (0, 2 * w * h) };
+                let g = if both { 2 * w * h } else { g };
+                assert_eq!((stores("f.0"), stores("g.0")), (f, g), "{value}\n{s}{}", ran.body);
+                assert_eq!(stores("h.0") > 0, value > 0, "{value}\n{s}{}", ran.body);
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use sumsq_codegen::lower::bounds_query::BoundsQuery;
+use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::reference::{Value, eval_scalar};
 use sumsq_codegen::{
     Error, Expr, Func, Input, LoopLevel, Name, Pipeline, RDom, ScalarType, Schedule, Tail, Type, Var,
@@ -22,13 +23,23 @@ impl Rng {
     }
 }
 
+impl Rng {
+    fn pick(&mut self, from: &[i32]) -> i32 {
+        from[self.range(0, from.len() as i64 - 1) as usize]
+    }
+}
+
 /// A monotone or periodic coordinate over one variable: the class in which intervals are exact.
 fn coordinate(r: &mut Rng, v: &Expr, depth: i64) -> Expr {
     let e = if depth == 0 { v.clone() } else { coordinate(r, v, depth - 1) };
-    match r.range(0, 6) {
+    match r.range(0, 10) {
         0 => e + r.range(-7, 7),
         1 => e * r.range(-3, 3),
         2 => e / r.range(1, 5),
+        7 => e / r.range(-5, -1),
+        8 => e.abs(),
+        9 => e.shl(r.range(0, 3) as i32),
+        10 => e.shr(r.range(0, 3) as i32),
         3 => e.max(r.range(-9, 0) as i32).min(r.range(1, 12) as i32),
         4 => e.min(r.range(-4, 9) as i32),
         5 => Expr::from(r.range(-5, 20) as i32) - e,
@@ -67,7 +78,13 @@ fn regions_of_one_access_are_exact() {
         // A remainder of something affine is exact within one period and [0, d) beyond, which is exact if the values
         // are consecutive.
         if r.range(0, 3) == 0 {
-            e = (v.expr() + r.range(-9, 9)).modulo(Expr::from(r.range(1, 7) as i32)) + r.range(-3, 3);
+            let sum = v.expr() + r.range(-9, 9);
+            let rest = match r.range(0, 2) {
+                0 => sum.modulo(r.range(1, 7) as i32),
+                1 => sum.modulo(r.range(-7, -1) as i32),
+                _ => sum.and(r.pick(&[0, 1, 3, 7])),
+            };
+            e = rest + r.range(-3, 3);
         }
         let n = r.range(1, 30);
         let want = brute(&e, "x", 0, n - 1);
@@ -98,6 +115,71 @@ fn sums_of_two_variables_are_exact() {
         });
         let want = values.fold((i64::MAX, i64::MIN), |(a, b), x| (a.min(x), b.max(x)));
         assert_eq!(query(&p, &Schedule::new(), &[w as i32, h as i32]), [want], "case {case}: {e}");
+    }
+}
+
+/// A coordinate of two variables and of data with values of its type, in a class in which intervals are a superset.
+fn any_coordinate(r: &mut Rng, leaves: &[Expr], depth: i64) -> Expr {
+    let leaf = leaves[r.range(0, leaves.len() as i64 - 1) as usize].clone();
+    if depth == 0 {
+        return leaf + r.range(-5, 5);
+    }
+    let a = any_coordinate(r, leaves, depth - 1);
+    let below = r.range(0, depth - 1);
+    let b = any_coordinate(r, leaves, below);
+    match r.range(0, 9) {
+        0 => a + b,
+        1 => a - b,
+        2 => a.max(-30).min(30) * b.max(-30).min(30),
+        3 => Expr::select(leaf.gt(r.range(-4, 9) as i32), a, b),
+        4 => a.min(&b),
+        5 => a.modulo(r.pick(&[-6, -1, 2, 5, 9])),
+        6 => a / i64::from(r.pick(&[-5, -2, 1, 3])),
+        7 => a.abs().and(r.pick(&[5, 7, 12, 31])),
+        8 => a.shr(r.range(0, 3) as i32),
+        _ => a.abs(),
+    }
+}
+
+/// Selects, products of variables, and coordinates that are values of an input or of a Func of it: what is required holds all
+/// that is read, whatever the values.
+#[test]
+fn regions_elsewhere_hold_what_is_read() {
+    let (vx, vy) = (Var::new("x"), Var::new("y"));
+    let mut r = Rng(2024);
+    for case in 0..400 {
+        let mut p = Pipeline::new("gather");
+        let data = p.input(Input::new("data", &[ScalarType::I8], 1));
+        let i = p.input(Input::new("in", &[I32], 1));
+        let direct = data.at(&[vx.expr()], 0).cast(I32);
+        let double = p.func(Func::new("double", std::slice::from_ref(&vx), vec![&direct * 2]));
+        let known = Expr::var("known");
+        // For brute force the data is a variable.
+        let (leaves, closed) = match r.range(0, 2) {
+            0 => (vec![vx.expr(), vy.expr()], vec![vx.expr(), vy.expr()]),
+            1 => (vec![vx.expr(), direct], vec![vx.expr(), known]),
+            _ => (vec![vy.expr(), double.at(&[vx.expr()], 0)], vec![vy.expr(), known * 2]),
+        };
+        let (seed, depth) = (r.range(1, i64::from(i32::MAX)) as u64, r.range(1, 3));
+        let e = any_coordinate(&mut Rng(seed), &leaves, depth);
+        let closed = any_coordinate(&mut Rng(seed), &closed, depth);
+        let vars = [vx.clone(), vy.clone()];
+        let out = p.func(Func::new("out", &vars, vec![i.at(std::slice::from_ref(&e), 0)]));
+        p.output(&out);
+        let (w, h) = (r.range(1, 7), r.range(1, 7));
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        for data in (-128..128).step_by(15) {
+            for at in 0..w * h {
+                let at: [(Name, i64); 3] =
+                    [("x".into(), at % w), ("y".into(), at / w), ("known".into(), data)];
+                let v = eval_scalar(&closed, &at, &[]).expect("closed").as_int().expect("an integer");
+                (low, high) = (low.min(v), high.max(v));
+            }
+        }
+        let [(first, last)] = query(&p, &Schedule::new(), &[w as i32, h as i32])[..] else {
+            panic!("one dimension");
+        };
+        assert!(first <= low && high <= last, "case {case}: {e}: [{low}, {high}] in [{first}, {last}]");
     }
 }
 
@@ -230,6 +312,55 @@ fn rounding_up_grows_regions_by_whole_blocks() {
     s.func("a").compute_root().vectorize("x", 8, Tail::RoundUp);
     assert_eq!(query(&p, &s, &[13]), [(0, 15)]);
     assert_eq!(query(&p, &s, &[16]), [(0, 15)]);
+}
+
+/// What a strided output anywhere needs, and what is missing where only its size is given.
+#[test]
+fn regions_over_a_shifted_domain() {
+    let v = Var::new("x");
+    let mut p = Pipeline::new("shifted");
+    let i = p.input(Input::strided("in", &[I32], 1));
+    let a = p.func(Func::new("a", std::slice::from_ref(&v), vec![i.at(&[(v.expr() * 2 - 1).max(-20)], 0)]));
+    let out =
+        Func::new("out", std::slice::from_ref(&v), vec![a.at(&[v.expr() - 1], 0) + a.at(&[v.expr() + 1], 0)]);
+    let out = p.func(out);
+    p.output_strided(&out, sumsq_codegen::Constraint::defaults(1));
+    for text in ["", "a: compute_root", "out: split(x, xo, xi, 4, shift_inwards) a: compute_at(out, xo)"] {
+        let q = BoundsQuery::of(&p, &Schedule::parse(text).expect("text")).expect("legal");
+        for (min, n) in [(0, 5), (-7, 9), (-40, 40), (100, 1)] {
+            let at = |x: i32| i64::from((x * 2 - 1).max(-20));
+            let came = q.regions_over(&[("out", &[(min, n)])], &[]).expect("all is known");
+            assert_eq!(came["in"], [(at(min - 1), at(min + n))], "{text}: {n} from {min}");
+        }
+        let e = q.regions(&[("out", &[5])], &[]).expect_err("no minimum");
+        let why = "the required regions depend on what is unknown: out.min.0 is not given";
+        assert_eq!(e.to_string(), format!("pipeline shifted: {why}"));
+    }
+}
+
+/// The promised range of a parameter bounds storage and regions, and is checked by the code itself.
+#[test]
+fn ranges_of_parameters_are_facts() {
+    let v = Var::new("x");
+    let build = |range: bool| {
+        let mut p = Pipeline::new("window");
+        let n = if range { p.param_in("n", I32, 1, 4) } else { p.param("n", I32) };
+        let i = p.input(Input::new("in", &[I32], 1));
+        let f =
+            p.func(Func::new("f", std::slice::from_ref(&v), vec![i.at(&[v.expr().max(0).min(30)], 0) * 2]));
+        let r = RDom::new([("r", Expr::from(0), n)]);
+        let sum =
+            Func::sum("out", std::slice::from_ref(&v), r.clone(), vec![f.at(&[v.expr() + r.var(0)], 0)]);
+        let out = p.func(sum);
+        p.output(&out);
+        p
+    };
+    let s = Schedule::parse("f: compute_at(out.update(0), x) store_in(stack)").expect("text");
+    let e = lower(&build(false), &s, &LowerOptions::default()).expect_err("no bound");
+    assert_eq!(e.to_string(), "f: store_in(stack): the extent of x has no constant bound");
+    let body = lower(&build(true), &s, &LowerOptions::default()).expect("legal").body.to_string();
+    assert!(body.contains("allocate f.0: i32[4:i64] on stack"), "{body}");
+    assert!(body.contains("\"n must be in [1, 4], it is\""), "{body}");
 }
 
 /// A coordinate that is a value of an input: bounded by a clamp, by the promise of the input, or by its type.

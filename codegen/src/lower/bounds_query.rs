@@ -6,7 +6,7 @@
 use super::algebra::Interval;
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::func::Pipeline;
+use crate::func::{Pipeline, extent_param, min_param};
 use crate::reference::{Value, eval_scalar};
 use crate::schedule::Schedule;
 use indexmap::IndexMap;
@@ -31,18 +31,42 @@ impl BoundsQuery {
     }
 
     /// Regions of the inputs for buffers of these extents (those of all outputs, and of inputs whose extents the algorithm
-    /// mentions) and these parameters.
+    /// mentions) and these parameters. Of a strided buffer, which may start anywhere, the minima matter, too: see
+    /// [`BoundsQuery::regions_over`].
     pub fn regions(
         &self,
         extents: &[(&str, &[i32])],
         params: &[(&str, Value)],
     ) -> Result<IndexMap<Name, Region>, Error> {
+        let sizes = |(name, n): &(&str, &[i32])| {
+            n.iter().enumerate().map(|(d, n)| (extent_param(name, d), *n)).collect()
+        };
+        self.regions_of(extents.iter().flat_map::<Vec<_>, _>(sizes), params)
+    }
+
+    /// As [`BoundsQuery::regions`] for buffers over these domains, `(min, extent)` per dimension.
+    pub fn regions_over(
+        &self,
+        domains: &[(&str, &[(i32, i32)])],
+        params: &[(&str, Value)],
+    ) -> Result<IndexMap<Name, Region>, Error> {
+        let ends = |(name, dims): &(&str, &[(i32, i32)])| {
+            let dims = dims.iter().enumerate();
+            dims.flat_map(|(d, (min, n))| [(min_param(name, d), *min), (extent_param(name, d), *n)]).collect()
+        };
+        self.regions_of(domains.iter().flat_map::<Vec<_>, _>(ends), params)
+    }
+
+    fn regions_of(
+        &self,
+        sizes: impl Iterator<Item = (Expr, i32)>,
+        params: &[(&str, Value)],
+    ) -> Result<IndexMap<Name, Region>, Error> {
         let mut known: Vec<(Name, Value)> = params.iter().map(|&(n, v)| (n.into(), v)).collect();
-        for (name, sizes) in extents {
-            for (d, n) in sizes.iter().enumerate() {
-                known.push((format!("{name}.extent.{d}").into(), Value::Int(*n as i64)));
-            }
-        }
+        known.extend(sizes.filter_map(|(e, n)| match e.kind() {
+            ExprKind::Param(name) => Some((name.clone(), Value::Int(n as i64))),
+            _ => None,
+        }));
         let mut vars: Vec<(Name, i64)> = vec![];
         for (name, value) in &self.lets {
             // What no region needs may be impossible to know, such as a bound that is read from memory.

@@ -59,7 +59,7 @@ pub struct Nests<'p> {
     pub regions: FxHashMap<(Name, Level), Vec<Interval>>,
     /// What the loops of a Func cover at its compute level: the region less what sliding saves.
     pub produced: FxHashMap<Name, Vec<Interval>>,
-    /// A slid minimum, and the minimum before sliding.
+    /// A slid end, and that end before sliding.
     pub unslid: FxHashMap<Name, Expr>,
     /// Bound names of the bounds of reduction variables.
     pub rvar_names: FxHashMap<(StageId, Name), (Expr, Expr)>,
@@ -121,6 +121,7 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
         pending: vec![],
         opened: FxHashMap::default(),
     };
+    nests.enter_param_ranges();
     nests.check_sinks()?;
     let body = nests.level(&Level::Root, &mut |_| Ok(Stmt::Block(vec![])))?;
     nests.check_in_place()?;
@@ -193,7 +194,8 @@ impl<'p> Nests<'p> {
                 self.open(f, level)?;
             }
             if *level == Level::Root {
-                checks = self.input_checks()?;
+                checks = self.param_checks();
+                checks.extend(self.input_checks()?);
                 checks.extend(self.sink_checks()?);
                 checks.extend(self.take_bound_checks()?);
             }

@@ -1,9 +1,9 @@
 //! Intervals of coordinates, seen through the definitions of a plan.
 //!
-//! Sums are brought to normal form first, so that `x + r - x` is as exact as `r`. Ends are exact for affine, min, max, div and
-//! mod by constants, and a superset elsewhere (a select is the union of its arms).
+//! Sums are brought to normal form first, so that `x + r - x` is as exact as `r`. Ends are exact for affine, abs, min, max, and
+//! div, mod, shifts and low-bit masks by constants, and a superset elsewhere (a select is the union of its arms).
 
-use super::algebra::build::{div, normal};
+use super::algebra::build::{div, mul, normal};
 use super::algebra::interval::{Interval, Span};
 use super::algebra::poly::{Poly, Polys, is_index, rebuild};
 use super::plans::Plan;
@@ -116,21 +116,43 @@ impl<'a> Intervals<'a> {
             ExprKind::Cast(a) => self.cast(a, ty),
             ExprKind::Select(_, a, b) => self.span(a).union(self.span(b)),
             ExprKind::Binary(op @ (Min | Max), a, b) => self.span(a).extremum(*op, self.span(b)),
-            ExprKind::Binary(Div, a, b) if is_index(e.ty()) && b.as_int().is_some_and(|d| d > 0) => {
-                self.span(a).map(|x| div(x, b))
-            }
-            ExprKind::Binary(Mod, a, b) if is_index(e.ty()) && b.as_int().is_some_and(|d| d > 0) => {
-                self.span(a).modulo(b)
-            }
-            ExprKind::Binary(Mod, _, b) if ty.is_int() && b.as_int().is_some_and(|d| d > 0) => {
-                Span::new(Expr::int(ty, 0), Expr::int(ty, b.as_int().unwrap_or(1) - 1))
-            }
+            ExprKind::Binary(Div | Mod | Shl | Shr | And, a, b) => match b.as_int().or(a.as_int()) {
+                Some(_) if ty == ScalarType::Bool => self.unknown(ty, String::new),
+                Some(c) => self.by_constant(e, c),
+                None => self.unknown(ty, || format!("a {} expression", ty.name())),
+            },
             ExprKind::Binary(Mul, a, b) if is_index(e.ty()) => self.span(a).product(&self.span(b)),
+            ExprKind::Unary(UnaryOp::Abs, a) if is_index(e.ty()) => self.span(a).magnitude(),
             ExprKind::Unary(UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc, a) => {
                 let ExprKind::Unary(op, _) = e.kind() else { return Span::default() };
                 self.span(a).map(|x| x.unary(*op))
             }
             ExprKind::Call { name, args, value } => self.call(name, args, *value, ty),
+            _ => self.unknown(ty, || format!("a {} expression", ty.name())),
+        }
+    }
+
+    /// Quotients, remainders, shifts and masks, where one operand is the constant `c`. Division is Euclidean: a quotient by `-c` is
+    /// the negative of that by `c`, the remainders are the same.
+    fn by_constant(&mut self, e: &Expr, c: i64) -> Span {
+        use BinaryOp::*;
+        let ty = e.ty().scalar;
+        let int = |v: i64| Expr::int(ty, v);
+        let ExprKind::Binary(op, a, b) = e.kind() else { return Span::default() };
+        let (right, index) = (b.as_int().is_some(), is_index(e.ty()));
+        match op {
+            Div if index && right && c > 0 => self.span(a).map(|x| div(x, b)),
+            Div if index && right && c < 0 && c > i64::MIN => {
+                self.span(a).map(|x| div(x, &int(-c))).negative()
+            }
+            Mod if index && right && c != 0 && c > i64::MIN => self.span(a).modulo(&int(c.abs())),
+            Mod if right && c > 0 => Span::new(int(0), int(c - 1)),
+            Shl if index && right && (0..31).contains(&c) => self.span(a).map(|x| mul(x, &int(1 << c))),
+            Shr if index && right && (0..31).contains(&c) => self.span(a).map(|x| div(x, &int(1 << c))),
+            And if index && (0..i64::MAX).contains(&c) && (c + 1) & c == 0 => {
+                self.span(if right { a } else { b }).modulo(&int(c + 1))
+            }
+            And if c >= 0 => Span::new(int(0), int(c)),
             _ => self.unknown(ty, || format!("a {} expression", ty.name())),
         }
     }

@@ -5,12 +5,13 @@
 //!   validate, wrappers, inline, apply_schedule (rfactor)         what is computed, and the loops of each stage
 //!   build_nests (bounds_inference, sliding_window,      Realize / Produce / Provide / Call
 //!     storage_folding, allocation_bounds, sinks)
-//!   trim, simplify, flatten, unroll, vectorize,         Allocate / Store / Load, vectors
-//!   simplify, dead_allocations, hoist, partition,
+//!   skip_stages, trim, simplify,
+//!   flatten, expand_math, unroll, vectorize, simplify,  Allocate / Store / Load, vectors
+//!   dead_allocations, hoist, partition,
 //!   simplify, interleave, narrow
 //! LoweredFunction
 //! ```
-//! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the statement after each pass is written to
+//! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the plan and then the statement after each pass are written to
 //! `dir/<pipeline>/NN_after_<pass>.ir`.
 
 pub mod algebra;
@@ -30,7 +31,9 @@ pub mod inline;
 pub mod interleave;
 pub mod intervals;
 pub mod narrow;
+pub mod param_ranges;
 pub mod partition;
+pub mod plan_text;
 pub mod plans;
 pub mod prefetch;
 pub mod realization_order;
@@ -38,6 +41,7 @@ pub mod rewrite;
 pub mod rfactor;
 pub mod simplify;
 pub mod sinks;
+pub mod skip_stages;
 pub mod sliding_window;
 pub mod storage_folding;
 pub mod trim;
@@ -62,13 +66,14 @@ use build_nests::Built;
 use flatten::{External, FlattenEnv, Intermediate};
 use plans::Plan;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How to lower.
 #[derive(Clone, Debug)]
 pub struct LowerOptions {
-    /// Write the statement after each pass below this folder.
+    /// Write the plan and the statement after each pass below this folder.
     pub dump: Option<PathBuf>,
     /// Check the invariants of statements after each pass.
     pub verify: bool,
@@ -103,9 +108,12 @@ pub fn lower_timed(
 ) -> Result<(LoweredFunction, Vec<PassTime>), Error> {
     let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
     let plan = plan(p, schedule)?;
-    log.time("apply_schedule");
+    log.dump("apply_schedule", &plan)?;
     let Built { mut body, storage, query } = build_nests::build_nests(&plan)?;
     log.after("build_nests", &body, verify::Level::Multi)?;
+    let outputs: Vec<Name> = p.outputs.iter().map(|o| o.func.clone()).collect();
+    body = skip_stages::skip_stages(&body, &outputs);
+    log.after("skip_stages", &body, verify::Level::Multi)?;
     body = trim::trim(&body);
     log.after("trim", &body, verify::Level::Multi)?;
     body = simplify::simplify(&body);
@@ -294,21 +302,32 @@ impl Log<'_> {
         self.start = Instant::now();
     }
 
-    fn after(&mut self, pass: &'static str, s: &Stmt, level: verify::Level) -> Result<(), Error> {
+    /// Ends the time of a pass; what it made goes to the dump.
+    fn dump(&mut self, pass: &'static str, made: &dyn Display) -> Result<(), Error> {
         self.time(pass);
-        let error = |message: String| Error::Pipeline { pipeline: self.pipeline.clone(), message };
         if let Some(dir) = &self.options.dump {
             let dir = dir.join(&self.pipeline);
             let file = dir.join(format!("{:02}_after_{pass}.ir", self.passes.len()));
             std::fs::create_dir_all(&dir)
-                .and_then(|()| std::fs::write(&file, s.to_string()))
-                .map_err(|e| error(format!("cannot write {}: {e}", file.display())))?;
-        }
-        if self.options.verify {
-            // A violated invariant is a defect of the pass; the statement helps whoever looks for it.
-            verify::verify(s, level).map_err(|e| error(format!("internal error: after {pass}: {e}\n{s}")))?;
+                .and_then(|()| std::fs::write(&file, made.to_string()))
+                .map_err(|e| self.error(format!("cannot write {}: {e}", file.display())))?;
         }
         self.start = Instant::now();
         Ok(())
+    }
+
+    fn after(&mut self, pass: &'static str, s: &Stmt, level: verify::Level) -> Result<(), Error> {
+        self.dump(pass, s)?;
+        if self.options.verify {
+            // A violated invariant is a defect of the pass; the statement helps whoever looks for it.
+            verify::verify(s, level)
+                .map_err(|e| self.error(format!("internal error: after {pass}: {e}\n{s}")))?;
+        }
+        self.start = Instant::now();
+        Ok(())
+    }
+
+    fn error(&self, message: String) -> Error {
+        Error::Pipeline { pipeline: self.pipeline.clone(), message }
     }
 }

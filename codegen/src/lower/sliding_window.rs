@@ -1,12 +1,13 @@
 //! Computes each value of a sliding region once.
 //!
 //! A Func stored outside of exactly one serial loop and computed inside it, whose region moves monotonically with that loop
-//! in one dimension, computes only what the previous iteration did not leave: its first value becomes
-//! `select(first iteration, min, previous max + 1)`. Needs the region (bounds inference), precedes the sizing of
+//! in one dimension, computes only what the previous iteration did not leave: of a region that rises the first value becomes
+//! `select(first iteration, min, previous max + 1)`, of one that falls the last value
+//! `select(first iteration, max, previous min - 1)`. Needs the region (bounds inference), precedes the sizing of
 //! storage, which is that of the whole loop.
 
 use super::algebra::Interval;
-use super::algebra::build::{max, offset};
+use super::algebra::build::{max, min, offset};
 use super::bounds_inference::round_up_unit;
 use super::build_nests::{Around, Nests};
 use super::plans::{FuncPlan, Level, illegal};
@@ -15,6 +16,18 @@ use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::schedule::ForKind;
 use rustc_hash::FxHashMap;
+
+/// How a region moves from one iteration to the next.
+struct Slide {
+    /// The dimension that moves.
+    dim: usize,
+    /// Is this the first iteration?
+    first: Expr,
+    /// Towards greater coordinates?
+    up: bool,
+    /// The last value of the previous iteration in the direction of movement: what comes behind it is new.
+    last_before: Expr,
+}
 
 impl Nests<'_> {
     /// Loops and gates between the store level and here, outermost first.
@@ -45,26 +58,37 @@ impl Nests<'_> {
     /// What the loops of `f` have to cover, given the region `required` at its compute level.
     pub fn slide(&mut self, f: &FuncPlan, required: &[Interval]) -> Result<Vec<Interval>, Error> {
         let mut produced = required.to_vec();
-        let mut slid = false;
-        if let Some((d, first, last_before)) = self.find_slide(f, required) {
-            let name: Name = format!("{}.s0.{}.min", f.func.name, f.func.vars[d].0).into();
-            let next = offset(&last_before, 1);
-            // Where the region jumps, nothing before its start is needed.
-            let next = match self.facts.proves_le(&required[d].min, &next) {
-                true => next,
-                false => max(&next, &required[d].min),
+        let slide = self.find_slide(f, required);
+        let slid = slide.is_some();
+        if let Some(Slide { dim: d, first, up, last_before }) = slide {
+            let end = if up { "min" } else { "max" };
+            let name: Name = format!("{}.s0.{}.{end}", f.func.name, f.func.vars[d].0).into();
+            let Interval { min: lowest, max: highest } = &required[d];
+            let (whole, next) = match up {
+                true => (lowest, offset(&last_before, 1)),
+                false => (highest, offset(&last_before, -1)),
             };
-            let min = self.name(name.to_string(), &Expr::select(first, &required[d].min, next));
-            self.unslid.insert(name, required[d].min.clone());
-            produced[d].min = min;
-            slid = true;
+            // Where the region jumps, nothing before its start is needed.
+            let next = match up {
+                true if self.facts.proves_le(lowest, &next) => next,
+                true => max(&next, lowest),
+                false if self.facts.proves_le(&next, highest) => next,
+                false => min(&next, highest),
+            };
+            let slid = self.name(name.to_string(), &Expr::select(first, whole, next));
+            self.unslid.insert(name, whole.clone());
+            if up {
+                produced[d].min = slid;
+            } else {
+                produced[d].max = slid;
+            }
         }
         self.note_once(f, slid);
         Ok(produced)
     }
 
-    /// The dimension that slides, the condition of the first iteration, and the last value of the previous one.
-    fn find_slide(&self, f: &FuncPlan, required: &[Interval]) -> Option<(usize, Expr, Expr)> {
+    /// The one dimension that moves, if it does so in one direction.
+    fn find_slide(&self, f: &FuncPlan, required: &[Interval]) -> Option<Slide> {
         if f.store == f.compute || f.stages.len() > 1 {
             return None;
         }
@@ -82,11 +106,15 @@ impl Nests<'_> {
                 continue;
             }
             let (min_before, max_before) = (substitute(&min, &back), substitute(&max, &back));
-            let monotone = self.facts.proves_le(&min_before, &min) && self.facts.proves_le(&max_before, &max);
-            if found.is_some() || !monotone || round_up_unit(&f.stages[0], &f.func.vars[d].0).is_some() {
+            let rises = |a: &Expr, b: &Expr| self.facts.proves_le(a, b);
+            let up = rises(&min_before, &min) && rises(&max_before, &max);
+            let down = !up && rises(&min, &min_before) && rises(&max, &max_before);
+            let rounded = round_up_unit(&f.stages[0], &f.func.vars[d].0).is_some();
+            if found.is_some() || !(up || down) || rounded {
                 return None;
             }
-            found = Some((d, Expr::var(v.clone()).eq_(self.facts.first(v)?), max_before));
+            let first = Expr::var(v.clone()).eq_(self.facts.first(v)?);
+            found = Some(Slide { dim: d, first, up, last_before: if up { max_before } else { min_before } });
         }
         found
     }

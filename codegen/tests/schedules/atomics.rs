@@ -1,19 +1,20 @@
 //! atomic: updates that meet at an element, in parallel and as lanes.
 
 use crate::common::{bindings, check, pattern};
+use crate::native::agree;
 use crate::support::refused;
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
 use sumsq_codegen::{BinaryOp, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
 
-use ScalarType::{F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+use ScalarType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
 fn schedule(text: &str) -> Schedule {
     Schedule::parse(text).expect("text")
 }
 
-/// `out(in(rx, ry) mod 5) = out(...) op e(rx, ry)` from `start`.
+/// `out(in(rx, ry) mod 5) = out(...) op e(rx, ry)` from `start`. Products of f16 are of 1 and -1.
 fn histogram(ty: ScalarType, op: BinaryOp, start: f64) -> Pipeline {
     let b = Var::new("b");
     let mut p = Pipeline::new("histogram");
@@ -21,8 +22,14 @@ fn histogram(ty: ScalarType, op: BinaryOp, start: f64) -> Pipeline {
     let r = RDom::new([("rx", Expr::from(0), i.extent(0)), ("ry", Expr::from(0), i.extent(1))]);
     let bin = i.at(&[r.var(0), r.var(1)], 0).modulo(5).max(0).min(4);
     let e = (r.var(0) * 3 + r.var(1)).modulo(4) + 1;
-    let f = Func::new("out", &[b], vec![Expr::constant(ty, start)]);
-    let value = Expr::binary(op, f.at(std::slice::from_ref(&bin), 0), e.cast(ty));
+    let e = match op {
+        _ if ty == Bool => e.gt(2),
+        BinaryOp::Mul if ty == F16 => Expr::select(e.gt(2), Expr::from(-1), Expr::from(1)).cast(ty),
+        _ => e.cast(ty),
+    };
+    let start = if ty == Bool { Expr::bool(start != 0.0) } else { Expr::constant(ty, start) };
+    let f = Func::new("out", &[b], vec![start]);
+    let value = Expr::binary(op, f.at(std::slice::from_ref(&bin), 0), e);
     let out = p.func(f.update(vec![bin], vec![value], r));
     p.output(&out);
     p
@@ -36,14 +43,18 @@ fn every_operator_of_every_type() {
     use BinaryOp::{Add, And, Max, Min, Mul, Or, Xor};
     let ints = [I8, I16, I32, I64, U8, U16, U32, U64];
     let cases = ints.iter().flat_map(|&t| [Add, Mul, Min, Max, And, Or, Xor].map(|op| (t, op)));
-    let floats = [F32, F64].iter().flat_map(|&t| [Add, Min, Max].map(|op| (t, op)));
+    let floats = [F16, F32, F64].iter().flat_map(|&t| [Add, Min, Max].map(|op| (t, op)));
+    let more = [(F16, Mul), (Bool, And), (Bool, Or), (Bool, Xor)];
     let b = bindings(vec![("in", pattern(&[I32], &[13, 4], 5))], vec![]);
-    for (ty, op) in cases.chain(floats) {
-        let p = histogram(ty, op, 3.0);
+    for (ty, op) in cases.chain(floats).chain(more) {
+        let p = histogram(ty, op, if op == Or { 0.0 } else { 3.0 });
         for text in [PARALLEL, LANES] {
             // Sums of small whole numbers are exact in any order.
             let text = text.replace("atomic", if ty.is_float() { "relaxed atomic" } else { "atomic" });
             check(&p, &schedule(&text), &b, &[vec![5]], 0.0);
+            if ty == F16 || ty == Bool {
+                agree(&p, &schedule(&text), &b, &[vec![5]]);
+            }
         }
     }
 }

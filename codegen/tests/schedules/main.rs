@@ -4,10 +4,12 @@
 
 // Checked memory, shared with the other tests of lowering.
 mod atomics;
+mod bounds;
 #[allow(dead_code)]
 #[path = "../common/mod.rs"]
 mod common;
 mod errors;
+mod folding;
 mod loops;
 #[allow(dead_code)]
 #[path = "../common/native.rs"]

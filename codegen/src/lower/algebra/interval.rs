@@ -78,6 +78,20 @@ impl Span {
         }
     }
 
+    /// `-self`.
+    pub fn negative(&self) -> Span {
+        let negate = |e: &Expr| mul(e, &Expr::int(e.ty(), -1));
+        Span { min: self.max.as_ref().map(negate), max: self.min.as_ref().map(negate) }
+    }
+
+    /// `abs(self)`, none below 0. An end that is unknown may be the least of its type, which has no magnitude: without bounds.
+    pub fn magnitude(&self) -> Span {
+        let (Some(lo), Some(hi)) = (&self.min, &self.max) else { return Span::default() };
+        let Span { min: Some(below), max: Some(beyond) } = self.negative() else { return Span::default() };
+        let zero = Expr::int(lo.ty(), 0);
+        Span::new(build::max(&build::max(lo, &below), &zero), build::max(hi, &beyond))
+    }
+
     /// `self mod d` for a constant d > 0: within one period `[min mod d, max mod d]`, else `[0, d - 1]`.
     pub fn modulo(&self, d: &Expr) -> Span {
         let (zero, last) = (Expr::int(d.ty(), 0), offset(d, -1));
