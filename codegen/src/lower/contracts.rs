@@ -35,7 +35,7 @@ fn strict(plan: &Plan, f: &FuncPlan) -> Result<(), Error> {
         let id = StageId { func: whole.clone(), stage: 1 };
         return refuse(&id, format!("rfactor(into {})", f.func.name));
     }
-    for s in &f.stages {
+    for s in f.stages.iter().flat_map(Stage::versions) {
         if s.relaxed {
             return refuse(&s.id, "relaxed".into());
         }

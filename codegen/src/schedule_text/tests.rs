@@ -194,4 +194,10 @@ fn errors_name_stage_directive_and_cause() {
     }
     let deep = format!("f: non_temporal({}1)", "(".repeat(100_000));
     assert!(Schedule::parse(&deep).unwrap_err().to_string().contains("nested deeper than 200"));
+    let versions = |n: usize| format!("f: {}{}", "specialize(n > 1) {".repeat(n), "}".repeat(n));
+    assert!(Schedule::parse(&versions(16)).is_ok());
+    for n in [17, 100_000] {
+        let text = Schedule::parse(&versions(n)).unwrap_err().to_string();
+        assert!(text.ends_with("line 1: special versions nested deeper than 16"), "{text}");
+    }
 }

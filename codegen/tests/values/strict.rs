@@ -29,6 +29,14 @@ fn reordering_directives_are_refused() {
     let rule = "may change floats, which are strict in pipeline total";
     assert_eq!(text(&strict, &vector), format!("f.update(0): relaxed: {rule}"));
     assert_eq!(text(&strict, &parts), format!("f.update(0): rfactor(into f_u): {rule}"));
+    // Nor does a special version, which says so for itself, in text and in the interior of another.
+    let lanes = "split(r, ro, ri, 8, predicate) vectorize(ri)";
+    let nested = format!("specialize(in.extent.0 > 4) {{ specialize(in.extent.0 > 8) {{ {lanes} }} }}");
+    for special in [format!("specialize(in.extent.0 > 4) {{ {lanes} }}"), nested] {
+        let s = Schedule::parse(&format!("f.update(0): {special}")).expect("text");
+        assert_eq!(text(&strict, &s), format!("f.update(0): vectorize(ri): {rule}"));
+        assert_eq!(text(&total(ScalarType::I32, true), &s), "");
+    }
     // Integers do not mind.
     assert_eq!(text(&total(ScalarType::I32, true), &parts), "");
 }
