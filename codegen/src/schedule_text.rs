@@ -5,8 +5,8 @@
 //! stage     = NAME [ ".update(" INT ")" ]
 //! directive = WORD [ "(" arguments ")" [ "{" { directive } "}" ] ]      the names and arguments that printing shows
 //! level     = stage "," NAME
-//! expr      = infix operators with their usual strengths | select, min, max, abs, likely "(" expr, ... ")"
-//!           | TYPE "(" expr ")" | NAME "(" expr, ... ")" [ "." INT ] | INT [ ":" TYPE ] | true | false | NAME
+//! expr      = infix operators with their usual strengths | select, likely, or an operator in call form "(" expr, ... ")"
+//!           | TYPE "(" expr ")" | NAME "(" expr, ... ")" [ "." INT ] | NUMBER [ ":" TYPE ] | true | false | NAME
 //! ```
 //! Braces hold the directives of a special version. Line breaks are white space; `//` starts a comment. A name in an expression is a parameter, but a loop variable in the
 //! condition of `skip_unless` unless it holds a dot (`in.extent.0`). Names and calls take the type of what they

@@ -15,6 +15,7 @@ mod native;
 mod prefetch;
 mod reductions;
 mod regions;
+mod sinks;
 mod support;
 mod tails;
 mod together;

@@ -59,3 +59,25 @@ fn sums_are_those_of_the_definition() {
         assert_eq!(r.planes[0], [Value::Float(want as f64)]);
     }
 }
+
+/// The order of a maximum decides the sign of a zero.
+#[test]
+fn extrema_keep_their_order() {
+    let mut p = Pipeline::new("greatest");
+    let i = p.input(Input::new("in", &[ScalarType::F32], 2));
+    let r = RDom::new([("r", Expr::from(0), i.extent(0)), ("s", Expr::from(0), i.extent(1))]);
+    let least = Func::new("f", &[], vec![Expr::least(ScalarType::F32)]);
+    let value = least.at(&[], 0).max(i.at(&[r.var(0), r.var(1)], 0));
+    let f = p.func(least.update(vec![], vec![value], r));
+    p.output(&f);
+    for directive in ["reorder(s, r)", "fuse(s, r, p)", "parallel(s)"] {
+        let s = Schedule::parse(&format!("f.update(0): atomic {directive}")).expect("text");
+        let lowered = |p: &Pipeline| sumsq_codegen::lower::lower(p, &s, &Default::default());
+        assert!(lowered(&p).is_ok(), "{directive}");
+        let mut strict = p.clone();
+        strict.strict_float();
+        let rule = "may change floats, which are strict in pipeline greatest";
+        let text = lowered(&strict).expect_err("another order").to_string();
+        assert_eq!(text, format!("f.update(0): {directive}: {rule}"));
+    }
+}
