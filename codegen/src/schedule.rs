@@ -93,7 +93,7 @@ pub enum Memory {
 /// One directive on a stage (loop structure) or on a Func (placement, storage).
 #[derive(Clone, PartialEq, Debug)]
 pub enum Directive {
-    /// `old = outer * factor + inner` (+ min); `factor` is a constant or a parameter in 1..=2^20.
+    /// `old = outer * factor + inner` (+ min); `factor` is a constant or a parameter in 1..=2^26.
     Split { old: Name, outer: Name, inner: Name, factor: Expr, tail: Tail },
     /// `fused` counts all points of both loops, `inner` the faster, and runs in the place of `inner`. Both are reduction
     /// variables or neither is; the number of points fits an i32.

@@ -278,7 +278,7 @@ impl Nests<'_> {
         };
         match t.factor.as_int() {
             Some(_) => [None, None],
-            None => [check(one.le(&t.factor), "least 1"), check(t.factor.le(&most), "most 2^20")],
+            None => [check(one.le(&t.factor), "least 1"), check(t.factor.le(&most), "most 2^26")],
         }
     }
 

@@ -113,8 +113,8 @@ fn storage() {
         ("h: sink", "h: sink: needs compute_at; an output at root is stored anyway"),
         ("h: vectorize(x)", "h: vectorize(x): the extent has no small constant bound; split the loop first"),
         (
-            "h: split(y, yo, yi, 1048577, predicate)",
-            "h: split(y, yo, yi, 1048577, predicate): the factor must be at most 2^20",
+            "h: split(y, yo, yi, 67108865, predicate)",
+            "h: split(y, yo, yi, 67108865, predicate): the factor must be at most 2^26",
         ),
         (
             "h: split(y, yo, yi, 0, predicate)",
@@ -237,14 +237,14 @@ fn too_large_a_factor_or_a_product() {
     };
     let split = "out: split(x, xo, xi, n, guard) out.update(0): split(r, ro, ri, n, predicate)";
     let fused = "out.update(0): specialize(n > 0) { fuse(r, s, p) }";
-    for n in [1, 1 << 20] {
+    for n in [1, 1 << 26] {
         assert_eq!(run(split, n, 7), Ok(()));
     }
     assert_eq!(run(fused, 1, 50), Ok(()));
     let factor = |rule: &str| Err(format!("p: out: split factor of x must be at {rule}"));
     assert_eq!(run(split, 0, 7), factor("least 1, it is: 0"));
-    assert_eq!(run(split, (1 << 20) + 1, 7), factor("most 2^20, it is: 1048577"));
-    assert_eq!(run(split, i32::MAX, 7), factor("most 2^20, it is: 2147483647"));
+    assert_eq!(run(split, (1 << 26) + 1, 7), factor("most 2^26, it is: 67108865"));
+    assert_eq!(run(split, i32::MAX, 7), factor("most 2^26, it is: 2147483647"));
     let points = "p: out.update(0): fused loop p has more than 2^31 - 1 points: of: 65536, 65536";
     assert_eq!(run(fused, 1, 1 << 16), Err(points.into()));
 }

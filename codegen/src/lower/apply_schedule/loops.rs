@@ -44,7 +44,7 @@ pub fn split(plan: &mut FuncPlan, k: usize, s: Split, text: &str) -> Result<(), 
         return Err(illegal(&stage.id, text, "the factor must be an i32 of at least 1"));
     }
     if s.factor.as_int().is_some_and(|f| f > MAX_FACTOR) {
-        return Err(illegal(&stage.id, text, "the factor must be at most 2^20"));
+        return Err(illegal(&stage.id, text, "the factor must be at most 2^26"));
     }
     if !of_parameters(&s.factor) {
         return Err(illegal(&stage.id, text, "the factor must be a constant or made of parameters"));
