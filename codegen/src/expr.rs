@@ -12,7 +12,8 @@
 //! computed in another type, such as u32, and cast.
 //! Both arms of a `Select` are evaluated, and it picks *values*: an inf or NaN in the other arm does not
 //! leak. Float arithmetic is strict IEEE; a product and a sum are fused only where `Fma` says so or where the
-//! stage is relaxed. `Min`/`Max` of floats return the other operand when one is NaN, and the second of two zeros. An f16 is
+//! stage is relaxed. `Min`/`Max` of floats return the other operand when one is NaN, and the second of two zeros: in another
+//! order, a reduction by them may give a zero of the other sign, which a schedule may bring about unless floats are strict. An f16 is
 //! rounded after every operation.
 
 mod typing;
@@ -423,6 +424,11 @@ impl Expr {
         let (a, b) = (a.into(), b.into());
         let ty = if op.is_comparison() { a.ty().as_bool() } else { a.ty() };
         Expr::new(ExprKind::Binary(op, a, b), ty)
+    }
+
+    /// The value in `[low, high]` next to this one; `high` where that is less than `low`.
+    pub fn clamp(&self, low: impl Into<Expr>, high: impl Into<Expr>) -> Expr {
+        self.max(low).min(high)
     }
 
     /// `cond ? a : b` on values.

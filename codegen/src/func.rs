@@ -66,9 +66,15 @@ impl RDom {
         let vars = vars.into_iter().map(|(n, min, extent)| RVar { name: n.into(), min, extent }).collect();
         RDom { vars, predicate: None }
     }
-    /// Reduction variable `i` as an expression.
+    /// Reduction variable `i` as an expression. A pipeline that uses one which is not there is refused.
     pub fn var(&self, i: usize) -> Expr {
-        Expr::var(self.vars[i].name.clone())
+        match self.vars.get(i) {
+            Some(v) => Expr::var(v.name.clone()),
+            None => {
+                let all: Vec<&str> = self.vars.iter().map(|v| &*v.name).collect();
+                Expr::var(format!("{i} of ({})", all.join(", ")))
+            }
+        }
     }
     /// The same domain restricted to points where `cond` holds.
     pub fn filter(mut self, cond: Expr) -> RDom {
@@ -116,9 +122,10 @@ impl Func {
         self.values.iter().map(|v| v.ty().scalar).collect()
     }
 
-    /// Tuple element `value` at `args`.
+    /// Tuple element `value` at `args`. A pipeline that reads an element which is not there is refused.
     pub fn at(&self, args: &[Expr], value: usize) -> Expr {
-        Expr::call(self.name.clone(), self.values[value].ty().scalar, args.to_vec(), value)
+        let ty = self.values.get(value).map_or(ScalarType::I32, |v| v.ty().scalar);
+        Expr::call(self.name.clone(), ty, args.to_vec(), value)
     }
 
     /// Adds an update definition.

@@ -191,7 +191,15 @@ fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt::Result {
         ExprKind::Reinterpret(a) => call(f, &format!("bits_as_{}", ty.scalar.name()), &[a], names),
         ExprKind::Unary(UnaryOp::Neg, a) => {
             f.write_char('-')?;
-            child(f, a, names, 8)
+            // `-3` is a constant, `-(3)` this operator on one.
+            match a.kind() {
+                ExprKind::Int(_) | ExprKind::Float(_) => {
+                    f.write_char('(')?;
+                    child(f, a, names, 0)?;
+                    f.write_char(')')
+                }
+                _ => child(f, a, names, 8),
+            }
         }
         ExprKind::Unary(UnaryOp::Not, a) => {
             f.write_char('!')?;

@@ -93,7 +93,7 @@ pub enum Memory {
 /// One directive on a stage (loop structure) or on a Func (placement, storage).
 #[derive(Clone, PartialEq, Debug)]
 pub enum Directive {
-    /// `old = outer * factor + inner` (+ min); `factor` is a constant or a parameter >= 1.
+    /// `old = outer * factor + inner` (+ min); `factor` is a constant or a parameter in 1..=2^26.
     Split { old: Name, outer: Name, inner: Name, factor: Expr, tail: Tail },
     /// `fused` counts all points of both loops, `inner` the faster, and runs in the place of `inner`. Both are reduction
     /// variables or neither is; the number of points fits an i32.
@@ -117,7 +117,8 @@ pub enum Directive {
     /// parallel or as lanes. On updates `f(a) = f(a) op e`, op in `+ * min max & | ^`; float sums and products must be
     /// relaxed, too, since their order is then that of the run.
     Atomic,
-    /// Float reassociation, contraction and signed-zero freedom inside this stage.
+    /// Float reassociation, contraction and signed-zero freedom in all code of the pipeline, so that every body of a loop rounds
+    /// alike; what a schedule may do to the order of a reduction, it may do to the stages that say so themselves.
     Relaxed,
 
     /// The loops of this stage, as far as scheduled before, once more with these loop directives, for run-time conditions (of

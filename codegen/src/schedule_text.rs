@@ -5,8 +5,8 @@
 //! stage     = NAME [ ".update(" INT ")" ]
 //! directive = WORD [ "(" arguments ")" [ "{" { directive } "}" ] ]      the names and arguments that printing shows
 //! level     = stage "," NAME
-//! expr      = infix operators with their usual strengths | select, min, max, abs, likely "(" expr, ... ")"
-//!           | TYPE "(" expr ")" | NAME "(" expr, ... ")" [ "." INT ] | INT [ ":" TYPE ] | true | false | NAME
+//! expr      = infix operators with their usual strengths | select, likely, or an operator in call form "(" expr, ... ")"
+//!           | TYPE "(" expr ")" | NAME "(" expr, ... ")" [ "." INT ] | NUMBER [ ":" TYPE ] | true | false | NAME
 //! ```
 //! Braces hold the directives of a special version. Line breaks are white space; `//` starts a comment. A name in an expression is a parameter, but a loop variable in the
 //! condition of `skip_unless` unless it holds a dot (`in.extent.0`). Names and calls take the type of what they
@@ -21,6 +21,9 @@ use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule
 use crate::types::ScalarType;
 use expr::NamesAre;
 use lexer::{Lexer, Token};
+
+/// Special versions inside of each other that are read: bounds the recursion, here and in lowering.
+const MAX_VERSIONS: usize = 16;
 
 impl Schedule {
     /// Reads a schedule as printed. The error names the stage, the text of the directive and what is wrong with it.
@@ -76,7 +79,7 @@ fn item(lexer: &mut Lexer, stage: Option<&StageId>) -> Result<Item, String> {
     if stage.is_none() {
         return Err(format!("expected `:` after the stage `{word}`"));
     }
-    directive(lexer, &word).map(Item::Directive)
+    directive(lexer, &word, 0).map(Item::Directive)
 }
 
 /// Reads `(k)` after a word that ends in `.update`.
@@ -88,7 +91,8 @@ fn update_suffix(lexer: &mut Lexer, word: &str) -> Result<Option<StageId>, Strin
     Ok(Some(StageId { func: func.into(), stage: k as usize + 1 }))
 }
 
-fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
+/// A directive, inside of `depth` special versions.
+fn directive(lexer: &mut Lexer, word: &str, depth: usize) -> Result<Directive, String> {
     match word {
         "atomic" => return Ok(Directive::Atomic),
         "relaxed" => return Ok(Directive::Relaxed),
@@ -115,7 +119,7 @@ fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
             let cond = expr::parse(lexer, NamesAre::Variables, None)?;
             Directive::SkipUnless { var, cond }
         }
-        "specialize" => return specialize(lexer),
+        "specialize" => return specialize(lexer, depth),
         "partition" => {
             let var = before_comma(lexer)?;
             let policy = match &*lexer.name()? {
@@ -172,14 +176,17 @@ fn directive(lexer: &mut Lexer, word: &str) -> Result<Directive, String> {
 }
 
 /// `cond) { directives }`
-fn specialize(lexer: &mut Lexer) -> Result<Directive, String> {
+fn specialize(lexer: &mut Lexer, depth: usize) -> Result<Directive, String> {
+    if depth == MAX_VERSIONS {
+        return Err(format!("special versions nested deeper than {MAX_VERSIONS}"));
+    }
     let cond = expr::parse(lexer, NamesAre::Parameters, None)?;
     lexer.expect(")")?;
     lexer.expect("{")?;
     let mut directives = vec![];
     while !lexer.accept("}") {
         let word = lexer.name()?;
-        directives.push(directive(lexer, &word)?);
+        directives.push(directive(lexer, &word, depth + 1)?);
     }
     Ok(Directive::Specialize { cond, directives })
 }

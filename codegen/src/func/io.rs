@@ -137,9 +137,13 @@ impl Input {
         let constraints = Constraint::defaults(dims);
         Input { layout: Layout::Strided, constraints, ..Input::new(name, types, dims) }
     }
-    /// Replaces what is fixed of dimension `d` of a strided input.
+    /// Replaces what is fixed of dimension `d` of a strided input. One constraint too many, of a dimension that is not there or
+    /// of another layout, is refused with the pipeline.
     pub fn constrain(mut self, d: usize, c: Constraint) -> Input {
-        self.constraints[d] = c;
+        match self.constraints.get_mut(d) {
+            Some(old) => *old = c,
+            None => self.constraints.push(c),
+        }
         self
     }
     /// How it lies in memory.
@@ -150,9 +154,10 @@ impl Input {
     pub fn min(&self, d: usize) -> Expr {
         self.shape().min(d)
     }
-    /// Tuple element `value` at `args`.
+    /// Tuple element `value` at `args`. A pipeline that reads an element which is not there is refused.
     pub fn at(&self, args: &[Expr], value: usize) -> Expr {
-        Expr::call(self.name.clone(), self.types[value], args.to_vec(), value)
+        let ty = self.types.get(value).copied().unwrap_or(ScalarType::I32);
+        Expr::call(self.name.clone(), ty, args.to_vec(), value)
     }
     /// Extent of dimension `d` at run time.
     pub fn extent(&self, d: usize) -> Expr {

@@ -5,6 +5,7 @@
 //! that is illegal by itself is refused here, one that depends on regions later.
 
 mod defaults;
+mod expressions;
 mod loops;
 mod placement;
 mod races;
@@ -17,6 +18,7 @@ pub use defaults::pure_stage;
 use super::plans::{FuncPlan, Fuse, Plan, Split, Stage, illegal};
 use super::realization_order::realization_order;
 use super::rfactor;
+use super::validate::part_of;
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Pipeline, RDom, RVar, Update};
@@ -42,9 +44,33 @@ pub fn inlined(p: &Pipeline, schedule: &Schedule, name: &Name) -> Result<bool, E
         Some(Directive::Inline) if !f.updates.is_empty() => {
             Err(illegal(&id, "inline", "a Func with update definitions cannot be substituted"))
         }
-        Some(Directive::Inline) => Ok(true),
+        Some(Directive::Inline) => no_loops(schedule, name, given).map(|()| true),
         Some(_) => Ok(false),
-        None => Ok(!output && f.updates.is_empty()),
+        None if output || !f.updates.is_empty() => Ok(false),
+        None => no_loops(schedule, name, given).map(|()| true),
+    }
+}
+
+/// An inlined Func has neither loops nor storage of its own, which directives could be about.
+fn no_loops(schedule: &Schedule, name: &Name, given: &[Directive]) -> Result<(), Error> {
+    let harmless = |d: &&Directive| {
+        matches!(
+            d,
+            Directive::Inline
+                | Directive::ComputeRoot
+                | Directive::ComputeAt(_)
+                | Directive::In { .. }
+                | Directive::CloneIn { .. }
+                | Directive::Estimate { .. }
+        )
+    };
+    if let Some(d) = given.iter().find(|d| !harmless(d)) {
+        let rule = "it is inlined: say where it is computed, or leave this out";
+        return Err(illegal(&StageId { func: name.clone(), stage: 0 }, d.to_string(), rule));
+    }
+    match schedule.stages.iter().find(|(id, d)| id.func == *name && id.stage > 0 && !d.is_empty()) {
+        Some((id, _)) => Err(illegal(id, "directives", "there is no such update definition")),
+        None => Ok(()),
     }
 }
 
@@ -61,7 +87,7 @@ pub fn apply_schedule(
         for k in 0..plan.stages.len() {
             let id = StageId { func: plan.func.name.clone(), stage: k };
             for d in schedule.stages.get(&id).into_iter().flatten() {
-                made.extend(apply(&mut plan, k, d)?);
+                made.extend(apply(p, &mut plan, k, d)?);
             }
             plan.stages[k].number_versions(0);
             for s in plan.stages[k].versions() {
@@ -76,6 +102,11 @@ pub fn apply_schedule(
             if taken(name) || work.iter().any(|w| w.func.name == *name) {
                 let id = StageId { func: plan.func.name.clone(), stage: 0 };
                 return Err(illegal(&id, format!("rfactor into {name}"), "the name is taken"));
+            }
+            if let Some(whole) = part_of(p, name) {
+                let id = StageId { func: plan.func.name.clone(), stage: 0 };
+                let rule = format!("the name is one of those for parts of {whole}");
+                return Err(illegal(&id, format!("rfactor into {name}"), rule));
             }
         }
         done.insert(plan.func.name.clone(), plan);
@@ -123,9 +154,10 @@ fn as_func(f: &FuncPlan) -> Func {
 }
 
 /// Applies one directive to stage `k`; returns the intermediate if it is an rfactor.
-fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan>, Error> {
+fn apply(p: &Pipeline, plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan>, Error> {
     let id = plan.stages[k].id.clone();
     let text = d.to_string();
+    expressions::check(p, plan, &plan.stages[k], d)?;
     match d {
         Directive::Split { old, outer, inner, factor, tail } => {
             let s = Split {
@@ -159,7 +191,7 @@ fn apply(plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan
             return Err(illegal(&id, "atomic", "a pure definition has nothing to update"));
         }
         Directive::Atomic => plan.stages[k].atomic = true,
-        Directive::Specialize { cond, directives } => special::specialize(plan, k, cond, directives)?,
+        Directive::Specialize { cond, directives } => special::specialize(p, plan, k, cond, directives)?,
         Directive::Partition { var, policy } => {
             find_dim(&plan.stages[k], var, &text)?;
             let list = &mut plan.stages[k].partition;

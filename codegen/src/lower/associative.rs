@@ -37,7 +37,8 @@ impl Reduction {
         matches!(self, Reduction::Elementwise(_))
     }
 
-    /// Does another order round differently?
+    /// Does another order round differently? Of minima and maxima only the sign of a zero depends on it, which does not count
+    /// here; see [`super::contracts`] for strict floats.
     pub fn rounds(&self, types: &[ScalarType]) -> bool {
         let Reduction::Elementwise(ops) = self else { return false };
         let sum = |op: &BinaryOp| matches!(op, BinaryOp::Add | BinaryOp::Mul);

@@ -13,7 +13,7 @@ use super::algebra::Interval;
 use super::algebra::build::{self, add, mul, offset};
 use super::build_nests::Nests;
 use super::intervals::Intervals;
-use super::plans::{Change, FuncPlan, Level, Stage, illegal};
+use super::plans::{Change, FuncPlan, Fuse, Level, MAX_FACTOR, Split, Stage, illegal};
 use super::rewrite::{nodes, variables};
 use super::rfactor::blocks;
 use super::validate::{error, is_var};
@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::schedule::{StageId, Tail};
 use crate::stmt::Stmt;
+use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Calls of one Func or input: the stages that call it, with the distinct coordinates.
@@ -256,16 +257,41 @@ impl Nests<'_> {
         }
         let stages = plan.funcs.values().flat_map(|f| f.stages.iter().map(move |s| (f, s)));
         for (f, s) in stages.flat_map(|(f, s)| s.versions().into_iter().map(move |s| (f, s))) {
-            for t in s.splits().filter(|t| t.factor.as_int().is_none()) {
-                let message = format!("{}: split factor of {} must be at least 1, it is", f.func.name, t.old);
-                checks.push(self.check(
-                    &[Expr::from(1).le(&t.factor)],
-                    message,
-                    std::slice::from_ref(&t.factor),
-                ));
+            for c in &s.changes {
+                match c {
+                    Change::Split(t) => checks.extend(self.factor_checks(f, t)),
+                    Change::Fuse(t) if f.compute == Level::Root => checks.push(self.points_check(s, t)?),
+                    // Further in, the points are those of a tile.
+                    Change::Fuse(_) | Change::Rename { .. } => {}
+                }
             }
         }
         Ok(checks.into_iter().flatten().collect())
+    }
+
+    /// A factor that is known at run time is one that a constant may be.
+    fn factor_checks(&self, f: &FuncPlan, t: &Split) -> [Option<Stmt>; 2] {
+        let (one, most) = (Expr::from(1), Expr::from(MAX_FACTOR as i32));
+        let check = |cond: Expr, what: &str| {
+            let message = format!("{}: split factor of {} must be at {what}, it is", f.func.name, t.old);
+            self.check(&[cond], message, std::slice::from_ref(&t.factor))
+        };
+        match t.factor.as_int() {
+            Some(_) => [None, None],
+            None => [check(one.le(&t.factor), "least 1"), check(t.factor.le(&most), "most 2^26")],
+        }
+    }
+
+    /// The points of two fused loops of a Func at root are counted by an i32.
+    fn points_check(&mut self, s: &Stage, t: &Fuse) -> Result<Option<Stmt>, Error> {
+        let scope = self.ranges_inside(s, &Level::Root)?;
+        let (Some(inner), Some(outer)) = (scope.get(&t.inner), scope.get(&t.outer)) else { return Ok(None) };
+        let wide = |i: &Interval| i.extent().cast(ScalarType::I64);
+        let many = Expr::int(ScalarType::I64, i32::MAX as i64);
+        let message =
+            format!("{}: fused loop {} has more than 2^31 - 1 points: of", stage_text(&s.id), t.fused);
+        let cond = build::le(&(wide(inner) * wide(outer)), &many);
+        Ok(self.check(&[cond], message, &[inner.extent(), outer.extent()]))
     }
 
     /// The reads of one buffer stay in its domain and halo.
@@ -315,7 +341,7 @@ impl Nests<'_> {
         };
         let open: Vec<&Expr> = conds.iter().filter(|c| !proved(c)).collect();
         let cond = open.iter().fold(Expr::bool(true), |a, c| build::and(&a, c));
-        let args = args.iter().map(|a| a.cast(crate::types::ScalarType::I64)).collect();
+        let args = args.iter().map(|a| a.cast(ScalarType::I64)).collect();
         (!open.is_empty()).then_some(Stmt::Assert { cond, message, args })
     }
 }

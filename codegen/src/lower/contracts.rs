@@ -1,15 +1,16 @@
 //! What the declarations of a pipeline forbid a schedule.
 //!
 //! - A pipeline with strict floats: whatever could change the value of a float. That is `relaxed`, and a float reduction in
-//!   another order, by `rfactor` or over the lanes of a vector.
+//!   another order: by `rfactor`, `reorder` or `fuse`, over the lanes of a vector, or atomic and parallel. That holds for minima
+//!   and maxima, too, of which the order decides the sign of a zero.
 //! - A strided output: being a sink or in place of an input, which need domains that start at 0 and known strides.
 //!
 //! Follows `apply_schedule`; changes nothing.
 
-use super::plans::{FuncPlan, Plan, Stage, illegal};
+use super::plans::{Dim, FuncPlan, Plan, Stage, illegal};
 use crate::error::Error;
 use crate::func::Layout;
-use crate::schedule::{ForKind, StageId};
+use crate::schedule::{Directive, ForKind, StageId};
 
 /// Checks `plan`.
 pub fn contracts(plan: &Plan) -> Result<(), Error> {
@@ -35,13 +36,19 @@ fn strict(plan: &Plan, f: &FuncPlan) -> Result<(), Error> {
         let id = StageId { func: whole.clone(), stage: 1 };
         return refuse(&id, format!("rfactor(into {})", f.func.name));
     }
-    for s in &f.stages {
+    for s in f.stages.iter().flat_map(Stage::versions) {
         if s.relaxed {
             return refuse(&s.id, "relaxed".into());
         }
-        let lanes = s.dims.iter().find(|d| d.reduction && d.kind == ForKind::Vectorized);
-        if let Some(d) = lanes.filter(|_| s.reduction.is_some() && floats(s)) {
-            return refuse(&s.id, format!("vectorize({})", d.name));
+        if s.reduction.is_none() || !floats(s) {
+            continue;
+        }
+        if let Some(text) = &s.reordered {
+            return refuse(&s.id, text.clone());
+        }
+        let any_order = |d: &&Dim| d.kind == ForKind::Vectorized || d.kind == ForKind::Parallel && s.atomic;
+        if let Some(d) = s.dims.iter().filter(|d| d.reduction).find(any_order) {
+            return refuse(&s.id, Directive::Kind { var: d.name.clone(), kind: d.kind }.to_string());
         }
     }
     Ok(())

@@ -154,6 +154,7 @@ pub fn lower_timed(
 pub fn plan(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
     validate::validate(p)?;
     let p = &wrappers::wrappers(p, schedule)?;
+    validate::check_names(p)?;
     let order = realization_order::realization_order(p)?;
     let mut gone = FxHashSet::default();
     for name in &order {

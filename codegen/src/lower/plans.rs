@@ -7,6 +7,9 @@ use crate::func::{Func, Output, Pipeline};
 use crate::schedule::{ForKind, LoopLevel, Memory, Partition, StageId, Tail};
 use indexmap::IndexMap;
 
+/// Largest factor of a split: that of 32 strips of all that an i32 counts, and far from where the extent of a buffer plus a factor would leave i32.
+pub const MAX_FACTOR: i64 = 1 << 26;
+
 /// `old = outer * factor + inner + min(old)`.
 #[derive(Clone, Debug)]
 pub struct Split {
@@ -16,7 +19,7 @@ pub struct Split {
     pub outer: Name,
     /// Counts within a block from 0.
     pub inner: Name,
-    /// i32, constant or parameter, at least 1.
+    /// i32, constant or parameter, from 1 to [`MAX_FACTOR`]; checked at run time for a parameter.
     pub factor: Expr,
     /// What the last block does.
     pub tail: Tail,

@@ -79,5 +79,7 @@ mod tests {
     fn symbolic_extents_are_refused() {
         let e = unroll(&loop_of(Expr::var("n"))).unwrap_err().to_string();
         assert_eq!(e, "k: unroll(k): the extent n is no constant: split by a constant first");
+        let e = unroll(&loop_of(Expr::from(MAX_COPIES as i32 + 1))).unwrap_err().to_string();
+        assert_eq!(e, "k: unroll(k): 257 copies are too many (at most 256)");
     }
 }

@@ -21,6 +21,7 @@ pub fn validate(p: &Pipeline) -> Result<(), Error> {
         }
         check_func(p, f)?;
     }
+    check_names(p)?;
     let mut seen = FxHashSet::default();
     for o in &p.outputs {
         let Some(f) = p.funcs.get(&o.func) else {
@@ -74,6 +75,22 @@ fn buffers(p: &Pipeline) -> impl Iterator<Item = (&Name, usize, Layout, &[Constr
     let outputs =
         p.outputs.iter().map(|o| (&o.func, p.funcs[&o.func].vars.len(), o.layout, &o.constraints[..]));
     inputs.chain(outputs)
+}
+
+/// No name starts with that of a Func or input and a dot: those stand for parts of it, such as `f.out` or `f.extent.0`.
+pub fn check_names(p: &Pipeline) -> Result<(), Error> {
+    for name in p.funcs.keys().chain(p.inputs.keys()).chain(p.params.keys()) {
+        if let Some(whole) = part_of(p, name) {
+            return Err(error(p, format!("the name {name} is one of those for parts of {whole}")));
+        }
+    }
+    Ok(())
+}
+
+/// The Func or input of which `name` could be a part.
+pub fn part_of<'n>(p: &Pipeline, name: &'n str) -> Option<&'n str> {
+    let wholes = name.match_indices('.').map(|(i, _)| &name[..i]);
+    wholes.into_iter().find(|w| p.funcs.contains_key(*w) || p.inputs.contains_key(*w))
 }
 
 /// An error about the algorithm of `p`.
@@ -194,7 +211,8 @@ pub fn is_var(e: &Expr, v: &Name) -> bool {
     matches!(e.kind(), ExprKind::Var(n) if n == v)
 }
 
-fn check_exprs<'a>(
+/// Checks types, names and arities of everything in `exprs`, whose variables are `vars`; `at` says where they stand.
+pub fn check_exprs<'a>(
     p: &Pipeline,
     at: &str,
     exprs: impl IntoIterator<Item = &'a Expr>,
@@ -224,8 +242,13 @@ fn check_exprs<'a>(
 }
 
 fn check_param(p: &Pipeline, at: &str, name: &Name, ty: Type) -> Result<(), Error> {
-    if p.params.get(name) == Some(&ty.scalar) {
-        return Ok(());
+    match p.params.get(name) {
+        Some(declared) if Type::of(*declared) == ty => return Ok(()),
+        Some(declared) => {
+            let declared = declared.name();
+            return Err(error(p, format!("{at}: parameter {name} is {declared}, not {ty}")));
+        }
+        None => {}
     }
     let is_size = || {
         let (rest, d) = name.rsplit_once('.')?;
@@ -239,7 +262,9 @@ fn check_param(p: &Pipeline, at: &str, name: &Name, ty: Type) -> Result<(), Erro
         };
         let dims = match p.inputs.get(buffer) {
             Some(i) => i.dims,
-            None => p.outputs.iter().any(|o| *o.func == *buffer).then(|| p.funcs[buffer].vars.len())?,
+            None => {
+                p.outputs.iter().find(|o| *o.func == *buffer).and_then(|o| p.funcs.get(&o.func))?.vars.len()
+            }
         };
         Some(d.parse::<usize>().ok()? < dims && ty == declared)
     };

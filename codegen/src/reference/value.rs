@@ -50,7 +50,8 @@ impl Value {
         }
     }
 
-    /// Equal as stored numbers: NaN equals NaN, and -0 equals +0.
+    /// Equal as stored numbers: NaN equals NaN, and -0 equals +0, of which the order of a minimum or maximum decides which one it
+    /// gives. Compare bits where the sign matters, as with strict floats.
     pub fn same(self, other: Value) -> bool {
         match (self, other) {
             (Value::Float(a), Value::Float(b)) => a == b || (a.is_nan() && b.is_nan()),

@@ -83,9 +83,8 @@ fn prefix(lexer: &mut Lexer, depth: usize) -> Result<Tree, String> {
         return Ok(Tree::Unary(UnaryOp::Not, operand(lexer, depth)?.into()));
     }
     if lexer.accept("-") {
-        if let Token::Int(v) = *lexer.peek() {
-            lexer.advance();
-            return constant(lexer, -v);
+        if let Some(v) = number(lexer) {
+            return constant(lexer, v, true);
         }
         return Ok(Tree::Unary(UnaryOp::Neg, operand(lexer, depth)?.into()));
     }
@@ -94,9 +93,8 @@ fn prefix(lexer: &mut Lexer, depth: usize) -> Result<Tree, String> {
         lexer.expect(")")?;
         return Ok(tree);
     }
-    if let Token::Int(v) = *lexer.peek() {
-        lexer.advance();
-        return constant(lexer, v);
+    if let Some(v) = number(lexer) {
+        return constant(lexer, v, false);
     }
     let name = lexer.name().map_err(|_| format!("expected an expression, not {}", lexer.describe()))?;
     match &*name {
@@ -111,19 +109,69 @@ fn operand(lexer: &mut Lexer, depth: usize) -> Result<Tree, String> {
     infix(lexer, 8, depth + 1)
 }
 
-/// An integer, with its type if that is not i32.
-fn constant(lexer: &mut Lexer, v: i64) -> Result<Tree, String> {
+/// A number as written, without its sign.
+#[derive(Clone, Copy)]
+enum Number {
+    Int(i128),
+    Float(f64, ScalarType),
+}
+
+/// Takes a number, if one comes next.
+fn number(lexer: &mut Lexer) -> Option<Number> {
+    let v = match lexer.peek() {
+        Token::Int(v) => Number::Int(*v),
+        Token::Float(v, ty) => Number::Float(*v, *ty),
+        Token::Name(n) => match &**n {
+            "inf" => Number::Float(f64::INFINITY, ScalarType::F64),
+            "inff" => Number::Float(f64::INFINITY, ScalarType::F32),
+            "NaN" => Number::Float(f64::NAN, ScalarType::F64),
+            "NaNf" => Number::Float(f64::NAN, ScalarType::F32),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    lexer.advance();
+    Some(v)
+}
+
+/// A number, with its type if that is not the one it has by the way it is written.
+fn constant(lexer: &mut Lexer, v: Number, negative: bool) -> Result<Tree, String> {
+    let written = match v {
+        Number::Int(_) => ScalarType::I32,
+        Number::Float(_, ty) => ty,
+    };
     let ty = if lexer.accept(":") {
         let name = lexer.name()?;
-        scalar_type(&name).filter(|t| t.is_int()).ok_or_else(|| format!("`{name}` is not an integer type"))?
+        let ty = scalar_type(&name).filter(|t| *t != ScalarType::Bool);
+        ty.ok_or_else(|| format!("`{name}` is not the type of a number"))?
     } else {
-        ScalarType::I32
+        written
     };
-    if ty.wrap(v) != v {
-        return Err(format!("{v} does not fit in {}", ty.name()));
+    let float = |v: f64| Ok(Tree::Constant(Expr::float(ty, if negative { -v } else { v })));
+    match v {
+        Number::Float(v, _) if ty.is_float() => float(v),
+        Number::Int(v) if ty.is_float() => float(v as f64),
+        Number::Float(..) => Err(format!("a number with a point is no {}", ty.name())),
+        Number::Int(v) => {
+            let v = if negative { -v } else { v };
+            let bits =
+                if ty == ScalarType::U64 { u64::try_from(v).map(|v| v as i64) } else { i64::try_from(v) };
+            match bits {
+                Ok(bits) if ty.wrap(bits) == bits => Ok(Tree::Constant(Expr::int(ty, bits))),
+                _ => Err(format!("{v} does not fit in {}", ty.name())),
+            }
+        }
     }
-    Ok(Tree::Constant(Expr::int(ty, v)))
 }
+
+/// The operators of one operand that print as calls.
+const CALLED: [UnaryOp; 22] = {
+    use UnaryOp::*;
+    [
+        Abs, Sqrt, Floor, Ceil, Round, Trunc, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh,
+        Acosh, Atanh, Exp, Log, Log10, IsNan,
+    ]
+};
 
 /// Everything after `name(`.
 fn call(lexer: &mut Lexer, name: Name, depth: usize) -> Result<Tree, String> {
@@ -143,22 +191,26 @@ fn call(lexer: &mut Lexer, name: Name, depth: usize) -> Result<Tree, String> {
     let arity = |want: usize| {
         if n == want { Ok(()) } else { Err(format!("`{name}` takes {want} operands, not {n}")) }
     };
+    if let Some(op) = CALLED.into_iter().find(|op| *name == *format!("{op:?}").to_lowercase()) {
+        arity(1)?;
+        return Ok(Tree::Unary(op, next()?));
+    }
+    let mut pair = |op: BinaryOp| {
+        arity(2)?;
+        Ok::<_, String>(Tree::Binary(op, next()?, next()?))
+    };
     Ok(match (&*name, scalar_type(&name)) {
         (_, Some(ty)) => {
             arity(1)?;
             Tree::Cast(ty, next()?)
         }
-        ("min" | "max", _) => {
-            arity(2)?;
-            Tree::Binary(if &*name == "min" { BinaryOp::Min } else { BinaryOp::Max }, next()?, next()?)
-        }
+        ("min", _) => pair(BinaryOp::Min)?,
+        ("max", _) => pair(BinaryOp::Max)?,
+        ("pow", _) => pair(BinaryOp::Pow)?,
+        ("atan2", _) => pair(BinaryOp::Atan2)?,
         ("select", _) => {
             arity(3)?;
             Tree::Select(Box::new([*next()?, *next()?, *next()?]))
-        }
-        ("abs", _) => {
-            arity(1)?;
-            Tree::Unary(UnaryOp::Abs, next()?)
         }
         ("likely", _) => {
             arity(1)?;
@@ -182,6 +234,7 @@ fn known(tree: &Tree) -> Option<ScalarType> {
         Tree::Constant(e) => Some(e.ty().scalar),
         Tree::Name(_) | Tree::Call(..) => None,
         Tree::Cast(ty, _) => Some(*ty),
+        Tree::Unary(UnaryOp::IsNan, _) => Some(ScalarType::Bool),
         Tree::Unary(_, a) | Tree::Likely(a) => known(a),
         Tree::Binary(op, ..) if op.is_comparison() => Some(ScalarType::Bool),
         Tree::Binary(_, a, b) => known(a).or_else(|| known(b)),
@@ -202,6 +255,9 @@ fn build(tree: &Tree, ty: ScalarType, names: NamesAre) -> Result<Expr, String> {
             Expr::call(n.clone(), ty, args, *value)
         }
         Tree::Cast(to, a) => build(a, known(a).unwrap_or(ScalarType::I32), names)?.cast(*to),
+        Tree::Unary(UnaryOp::IsNan, a) => {
+            build(a, known(a).unwrap_or(ScalarType::F32), names)?.unary(UnaryOp::IsNan)
+        }
         Tree::Unary(op, a) => build(a, ty, names)?.unary(*op),
         Tree::Likely(a) => build(a, ty, names)?.likely(),
         Tree::Binary(op, a, b) if op.is_comparison() => {

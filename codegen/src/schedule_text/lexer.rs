@@ -1,13 +1,16 @@
 //! Tokens of schedule text.
 
 use crate::expr::Name;
+use crate::types::ScalarType;
 
 /// A token. Names may hold letters, digits, `_`, `$` and, inside, dots.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Token {
     Name(Name),
-    /// An integer, its sign included where the minus cannot be an operator.
-    Int(i64),
+    /// An integer without its sign.
+    Int(i128),
+    /// A number with a point, an exponent or an `f` at its end, which makes it an f32.
+    Float(f64, ScalarType),
     Symbol(&'static str),
     /// A character that starts no token.
     Unknown(char),
@@ -145,11 +148,7 @@ fn blank(text: &str) -> usize {
 fn token(text: &str) -> (Token, usize) {
     let Some(first) = text.chars().next() else { return (Token::End, 0) };
     if first.is_ascii_digit() {
-        let len = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        return match text[..len].parse() {
-            Ok(v) => (Token::Int(v), len),
-            Err(_) => (Token::Unknown(first), len),
-        };
+        return number(text);
     }
     if is_name_char(first) {
         let len = text.find(|c: char| !is_name_char(c) && c != '.').unwrap_or(text.len());
@@ -159,6 +158,30 @@ fn token(text: &str) -> (Token, usize) {
         Some(symbol) => (Token::Symbol(symbol), symbol.len()),
         None => (Token::Unknown(first), first.len_utf8()),
     }
+}
+
+/// The number that a text starts with, as constants print: `3`, `0.5`, `1e-7`, `3f`, `0.5f`.
+fn number(text: &str) -> (Token, usize) {
+    let digits = |at: usize| text[at..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |n| at + n);
+    let starts = |at: usize, symbols: &[char]| text[at..].starts_with(symbols);
+    let whole = digits(0);
+    let mut end = whole;
+    if starts(end, &['.']) && digits(end + 1) > end + 1 {
+        end = digits(end + 1);
+    }
+    if starts(end, &['e']) {
+        let exponent = end + 1 + starts(end + 1, &['+', '-']) as usize;
+        if digits(exponent) > exponent {
+            end = digits(exponent);
+        }
+    }
+    let single = starts(end, &['f']) && !text[end + 1..].starts_with(is_name_char);
+    let token = match (single, end > whole) {
+        (true, _) => text[..end].parse().ok().map(|v: f32| Token::Float(v as f64, ScalarType::F32)),
+        (_, true) => text[..end].parse().ok().map(|v| Token::Float(v, ScalarType::F64)),
+        _ => text[..end].parse().ok().map(Token::Int),
+    };
+    (token.unwrap_or(Token::Unknown('0')), end + single as usize)
 }
 
 fn is_name_char(c: char) -> bool {

@@ -7,11 +7,58 @@ use proptest::prelude::*;
 
 fn name() -> impl Strategy<Value = String> {
     "[a-z][a-z0-9_]{0,4}".prop_filter("words with a meaning of their own", |s| {
-        !["true", "false", "min", "max", "abs", "into", "select", "likely", "as", "bool"]
-            .contains(&s.as_str())
+        ![
+            "true", "false", "min", "max", "pow", "atan2", "into", "select", "likely", "as", "bool", "inf",
+            "inff",
+        ]
+        .contains(&s.as_str())
+            && !UNARY.iter().any(|op| format!("{op:?}").to_lowercase() == *s)
             && !["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64"]
                 .contains(&s.as_str())
     })
+}
+
+const UNARY: [UnaryOp; 22] = {
+    use UnaryOp::*;
+    [
+        Neg, Abs, Sqrt, Floor, Ceil, Round, Trunc, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh,
+        Acosh, Atanh, Exp, Log, Log10,
+    ]
+};
+
+/// Numbers of a float type, some without a fraction, some infinite, of both signs.
+fn float_literal(ty: ScalarType) -> impl Strategy<Value = Expr> {
+    let special =
+        prop::sample::select(vec![0.0, -0.0, 1.0, -3.0, 1e30, 1e-30, f64::INFINITY, f64::NEG_INFINITY]);
+    prop_oneof![special, any::<f64>(), any::<f32>().prop_map(f64::from), -10.0..10.0]
+        .prop_filter("NaN is not equal to itself", |v: &f64| !v.is_nan())
+        .prop_map(move |v| Expr::float(ty, v))
+}
+
+/// Float expressions whose type their first leaf says.
+fn float(ty: ScalarType) -> impl Strategy<Value = Expr> {
+    let leaf = prop_oneof![float_literal(ty), name().prop_map(move |n| Expr::param(n, ty))];
+    let tree = leaf.prop_recursive(3, 12, 2, |inner| {
+        use BinaryOp::*;
+        let op = prop::sample::select(vec![Add, Sub, Mul, Div, Mod, Min, Max, Pow, Atan2]);
+        prop_oneof![
+            (op, inner.clone(), inner.clone()).prop_map(|(op, a, b)| Expr::binary(op, a, b)),
+            (prop::sample::select(UNARY.to_vec()), inner).prop_map(|(op, a)| a.unary(op)),
+        ]
+    });
+    (float_literal(ty), tree).prop_map(|(a, b)| a + b)
+}
+
+/// Conditions on float parameters.
+fn float_condition() -> impl Strategy<Value = Expr> {
+    use BinaryOp::*;
+    let ty = prop::sample::select(vec![ScalarType::F16, ScalarType::F32, ScalarType::F64]);
+    let op = prop::sample::select(vec![Eq, Ne, Lt, Le, Gt, Ge]);
+    let operands = ty.prop_flat_map(|ty| (float(ty), float(ty)));
+    prop_oneof![
+        (op, operands.clone()).prop_map(|(op, (a, b))| Expr::binary(op, a, b)),
+        operands.prop_map(|(a, _)| a.is_nan()),
+    ]
 }
 
 fn leaf(variables: bool) -> impl Strategy<Value = Expr> {
@@ -31,6 +78,7 @@ fn integer(variables: bool) -> impl Strategy<Value = Expr> {
         prop_oneof![
             (op, inner.clone(), inner.clone()).prop_map(|(op, a, b)| Expr::binary(op, a, b)),
             inner.clone().prop_map(|a| a.unary(UnaryOp::Abs)),
+            inner.clone().prop_map(|a| a.unary(UnaryOp::Neg)),
             (inner.clone(), inner.clone(), inner.clone()).prop_map(|(c, a, b)| Expr::select(c.gt(0), a, b)),
             (name(), inner, 0usize..3).prop_map(|(f, a, k)| Expr::call(f, ScalarType::I32, vec![a], k)),
         ]
@@ -71,7 +119,8 @@ fn directive() -> impl Strategy<Value = Directive> {
 fn condition_of_parameters() -> impl Strategy<Value = Expr> {
     use BinaryOp::*;
     let op = prop::sample::select(vec![Eq, Ne, Lt, Le, Gt, Ge]);
-    (op, integer(false), integer(false)).prop_map(|(op, a, b)| Expr::binary(op, a, b))
+    let integers = (op, integer(false), integer(false)).prop_map(|(op, a, b)| Expr::binary(op, a, b));
+    prop_oneof![integers, float_condition()]
 }
 
 fn plain_directive() -> impl Strategy<Value = Directive> {
@@ -171,6 +220,42 @@ fn the_two_sweeps() {
     assert_eq!(Schedule::parse(text).unwrap(), s);
 }
 
+/// Constants of every type, and operators on constants.
+#[test]
+fn constants() {
+    use ScalarType::*;
+    let gain = || Expr::param("gain", F32);
+    let negated = Expr::from(3).unary(UnaryOp::Neg);
+    for (text, e) in [
+        ("gain > 0.5f", gain().gt(Expr::from(0.5f32))),
+        ("gain <= -2f", gain().le(Expr::from(-2f32))),
+        ("gain < -inff", gain().lt(Expr::float(F32, f64::NEG_INFINITY))),
+        ("isnan(gain)", gain().is_nan()),
+        ("sqrt(gain) != 1f", gain().sqrt().ne_(Expr::from(1f32))),
+        ("gain == 1.0", Expr::param("gain", F64).eq_(Expr::from(1.0))),
+        ("gain >= 1e300", Expr::param("gain", F64).ge(Expr::from(1e300))),
+        ("gain > -0:f16", Expr::param("gain", F16).gt(Expr::float(F16, -0.0))),
+        ("n > -(3)", Expr::param("n", I32).gt(negated)),
+        ("n > 18446744073709551615:u64", Expr::param("n", U64).gt(Expr::int(U64, -1))),
+        ("n > -9223372036854775808:i64", Expr::param("n", I64).gt(Expr::int(I64, i64::MIN))),
+    ] {
+        let mut s = Schedule::new();
+        s.func("f").specialize(e, |_| ());
+        let text = format!("f: specialize({text}) {{ }}");
+        assert_eq!(Schedule::parse(&text).unwrap(), s, "{text}");
+        assert_eq!(Schedule::parse(&s.to_string()).unwrap(), s, "{s}");
+    }
+    for (text, rule) in [
+        ("n > 0.5:i32", "a number with a point is no i32"),
+        ("n > -1:u64", "-1 does not fit in u64"),
+        ("n > 1:bool", "`bool` is not the type of a number"),
+        ("n + 1 > 0.5f", "`0.5f` is f32, but i32 is needed"),
+    ] {
+        let error = Schedule::parse(&format!("f: specialize({text}) {{ }}")).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("line 1: {rule}")), "{error}");
+    }
+}
+
 #[test]
 fn errors_name_stage_directive_and_cause() {
     for (text, message) in [
@@ -194,4 +279,10 @@ fn errors_name_stage_directive_and_cause() {
     }
     let deep = format!("f: non_temporal({}1)", "(".repeat(100_000));
     assert!(Schedule::parse(&deep).unwrap_err().to_string().contains("nested deeper than 200"));
+    let versions = |n: usize| format!("f: {}{}", "specialize(n > 1) {".repeat(n), "}".repeat(n));
+    assert!(Schedule::parse(&versions(16)).is_ok());
+    for n in [17, 100_000] {
+        let text = Schedule::parse(&versions(n)).unwrap_err().to_string();
+        assert!(text.ends_with("line 1: special versions nested deeper than 16"), "{text}");
+    }
 }

@@ -17,6 +17,7 @@ mod native;
 mod prefetch;
 mod reductions;
 mod regions;
+mod sinks;
 mod support;
 mod tails;
 mod together;

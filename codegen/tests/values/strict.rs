@@ -29,6 +29,14 @@ fn reordering_directives_are_refused() {
     let rule = "may change floats, which are strict in pipeline total";
     assert_eq!(text(&strict, &vector), format!("f.update(0): relaxed: {rule}"));
     assert_eq!(text(&strict, &parts), format!("f.update(0): rfactor(into f_u): {rule}"));
+    // Nor does a special version, which says so for itself, in text and in the interior of another.
+    let lanes = "split(r, ro, ri, 8, predicate) vectorize(ri)";
+    let nested = format!("specialize(in.extent.0 > 4) {{ specialize(in.extent.0 > 8) {{ {lanes} }} }}");
+    for special in [format!("specialize(in.extent.0 > 4) {{ {lanes} }}"), nested] {
+        let s = Schedule::parse(&format!("f.update(0): {special}")).expect("text");
+        assert_eq!(text(&strict, &s), format!("f.update(0): vectorize(ri): {rule}"));
+        assert_eq!(text(&total(ScalarType::I32, true), &s), "");
+    }
     // Integers do not mind.
     assert_eq!(text(&total(ScalarType::I32, true), &parts), "");
 }
@@ -49,5 +57,27 @@ fn sums_are_those_of_the_definition() {
             sum + v * v
         });
         assert_eq!(r.planes[0], [Value::Float(want as f64)]);
+    }
+}
+
+/// The order of a maximum decides the sign of a zero.
+#[test]
+fn extrema_keep_their_order() {
+    let mut p = Pipeline::new("greatest");
+    let i = p.input(Input::new("in", &[ScalarType::F32], 2));
+    let r = RDom::new([("r", Expr::from(0), i.extent(0)), ("s", Expr::from(0), i.extent(1))]);
+    let least = Func::new("f", &[], vec![Expr::least(ScalarType::F32)]);
+    let value = least.at(&[], 0).max(i.at(&[r.var(0), r.var(1)], 0));
+    let f = p.func(least.update(vec![], vec![value], r));
+    p.output(&f);
+    for directive in ["reorder(s, r)", "fuse(s, r, p)", "parallel(s)"] {
+        let s = Schedule::parse(&format!("f.update(0): atomic {directive}")).expect("text");
+        let lowered = |p: &Pipeline| sumsq_codegen::lower::lower(p, &s, &Default::default());
+        assert!(lowered(&p).is_ok(), "{directive}");
+        let mut strict = p.clone();
+        strict.strict_float();
+        let rule = "may change floats, which are strict in pipeline greatest";
+        let text = lowered(&strict).expect_err("another order").to_string();
+        assert_eq!(text, format!("f.update(0): {directive}: {rule}"));
     }
 }

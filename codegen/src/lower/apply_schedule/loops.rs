@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::expr::Name;
 use crate::func::Func;
 use crate::lower::associative::Reduction;
-use crate::lower::plans::{Change, Dim, FuncPlan, Fuse, Split, Stage, illegal};
+use crate::lower::plans::{Change, Dim, FuncPlan, Fuse, MAX_FACTOR, Split, Stage, illegal};
 use crate::schedule::{ForKind, Tail};
 use crate::types::Type;
 
@@ -42,6 +42,9 @@ pub fn split(plan: &mut FuncPlan, k: usize, s: Split, text: &str) -> Result<(), 
     must_be_new(&plan.func, stage, &s.inner, text)?;
     if s.factor.ty() != Type::I32 || s.factor.as_int().is_some_and(|f| f < 1) {
         return Err(illegal(&stage.id, text, "the factor must be an i32 of at least 1"));
+    }
+    if s.factor.as_int().is_some_and(|f| f > MAX_FACTOR) {
+        return Err(illegal(&stage.id, text, "the factor must be at most 2^26"));
     }
     if !of_parameters(&s.factor) {
         return Err(illegal(&stage.id, text, "the factor must be a constant or made of parameters"));

@@ -131,7 +131,8 @@ pub fn of_parameters(e: &Expr) -> bool {
     !nodes([e]).iter().any(|e| matches!(e.kind(), ExprKind::Var(_) | ExprKind::Call { .. }))
 }
 
-/// Every level names an existing loop of a computed Func.
+/// Every level names an existing loop of a computed Func, and no Func is computed inside of itself: from any Func, one
+/// comes to one at root by going from each to the one in whose loop it is computed.
 pub fn check_levels(plans: &IndexMap<Name, FuncPlan>) -> Result<(), Error> {
     for f in plans.values() {
         for (what, level) in [("compute_at", &f.compute), ("store_at", &f.store)] {
@@ -147,6 +148,25 @@ pub fn check_levels(plans: &IndexMap<Name, FuncPlan>) -> Result<(), Error> {
             }
             check_level(stage, &l.var, &text).map_err(|rule| illegal(id, text.clone(), rule))?;
         }
+    }
+    plans.values().try_for_each(|f| check_nesting(plans, f))
+}
+
+/// `f` is not computed in a loop of its own, nor in one of a Func that is computed in a loop of `f`.
+fn check_nesting(plans: &IndexMap<Name, FuncPlan>, f: &FuncPlan) -> Result<(), Error> {
+    let (mut path, mut at) = (vec![&f.func.name], &f.compute);
+    // A circle that `f` leads to without being in it is found from a Func that is; here the walk just has to end.
+    while let Level::At(l) = at
+        && path.len() <= plans.len()
+    {
+        path.push(&l.stage.func);
+        if l.stage.func == f.func.name {
+            let path: Vec<&str> = path.iter().map(|n| &***n).collect();
+            let rule = format!("a Func cannot be computed inside of itself: {}", path.join(" in "));
+            let Level::At(own) = &f.compute else { break };
+            return Err(illegal(&f.stages[0].id, Directive::ComputeAt(own.clone()).to_string(), rule));
+        }
+        at = &plans[&l.stage.func].compute;
     }
     Ok(())
 }

@@ -4,12 +4,19 @@ use super::apply;
 use super::placement::of_parameters;
 use crate::error::Error;
 use crate::expr::Expr;
+use crate::func::Pipeline;
 use crate::lower::plans::{FuncPlan, illegal};
 use crate::schedule::{Directive, Tail};
 use crate::types::Type;
 
 /// See [`Directive::Specialize`]: adds a version of stage `k`, which starts as the stage is now.
-pub fn specialize(plan: &mut FuncPlan, k: usize, cond: &Expr, directives: &[Directive]) -> Result<(), Error> {
+pub fn specialize(
+    p: &Pipeline,
+    plan: &mut FuncPlan,
+    k: usize,
+    cond: &Expr,
+    directives: &[Directive],
+) -> Result<(), Error> {
     let id = plan.stages[k].id.clone();
     let text = format!("specialize({cond})");
     if !of_parameters(cond) {
@@ -38,7 +45,7 @@ pub fn specialize(plan: &mut FuncPlan, k: usize, cond: &Expr, directives: &[Dire
             let rule = "RoundUp changes the region, which all versions share; use Predicate";
             return Err(illegal(&id, format!("{text}: {d}"), rule));
         }
-        apply(plan, k, d)?;
+        apply(p, plan, k, d)?;
     }
     let version = std::mem::replace(&mut plan.stages[k], original);
     plan.stages[k].special.push((cond, version));

@@ -1,0 +1,42 @@
+//! Expressions in directives make sense by the rules of those in definitions.
+
+use crate::error::Error;
+use crate::expr::{Expr, Name};
+use crate::func::Pipeline;
+use crate::lower::plans::{FuncPlan, Stage, illegal};
+use crate::lower::rewrite::variables;
+use crate::lower::validate::check_exprs;
+use crate::schedule::Directive;
+use rustc_hash::FxHashSet;
+
+/// Checks the expressions of `d`, a directive of stage `s`: types, and that what they name is declared. Where no variables are
+/// allowed at all, the directive itself says so.
+pub fn check(p: &Pipeline, plan: &FuncPlan, s: &Stage, d: &Directive) -> Result<(), Error> {
+    let (exprs, condition): (Vec<&Expr>, bool) = match d {
+        Directive::Split { factor, .. } => (vec![factor], false),
+        Directive::Bound { min, extent, .. } => (min.iter().chain([extent]).collect(), false),
+        Directive::Specialize { cond, .. } | Directive::SkipUnless { cond, .. } => (vec![cond], true),
+        Directive::NonTemporal(when) => (vec![when], true),
+        _ => return Ok(()),
+    };
+    let fail = |rule: String| Err(illegal(&s.id, d.to_string(), rule));
+    let scope = match d {
+        Directive::SkipUnless { .. } => stage_variables(plan, s),
+        _ => exprs.iter().flat_map(|e| variables(e)).collect(),
+    };
+    match check_exprs(p, "the expression", exprs.iter().copied(), &scope) {
+        Err(Error::Pipeline { message, .. }) => return fail(message),
+        outcome => outcome?,
+    }
+    match exprs.iter().find(|e| condition && e.ty().scalar.is_float()) {
+        Some(e) => fail(format!("the condition is {}, neither bool nor an integer", e.ty())),
+        None => Ok(()),
+    }
+}
+
+/// Variables of the definition, loops, and what was one before a directive replaced it.
+fn stage_variables(plan: &FuncPlan, s: &Stage) -> FxHashSet<Name> {
+    let vars = plan.func.vars.iter().map(|v| &v.0).chain(s.rvars.iter().map(|r| &r.name));
+    let changed = s.changes.iter().flat_map(|c| c.before().into_iter().chain(c.after()));
+    vars.chain(changed).chain(s.dims.iter().map(|d| &d.name)).cloned().collect()
+}
