@@ -8,7 +8,7 @@
 
 use super::algebra::Facts;
 use super::algebra::poly::{Polys, rebuild};
-use super::rewrite::{Memo, map_children, own_exprs, rewrite, visit_stmts};
+use super::rewrite::{Memo, for_each_child, map_children, own_exprs, rewrite};
 use crate::expr::{Expr, ExprKind};
 use crate::stmt::Stmt;
 use crate::types::{ScalarType, Type};
@@ -16,27 +16,51 @@ use rustc_hash::FxHashSet;
 
 /// See the module's description.
 pub fn narrow(s: &Stmt) -> Stmt {
-    walk(s, &Facts::new())
+    let mut marks = Marks::default();
+    marks.mark(s);
+    walk(s, &Facts::new(), &marks)
 }
 
-/// Is there a gather or scatter at all?
-fn has_candidates(s: &Stmt) -> bool {
-    let (mut found, mut seen) = (false, FxHashSet::default());
-    visit_stmts(s, &mut |s| {
-        if let Stmt::Store { index, .. } | Stmt::Accumulate { index, .. } = s {
-            found |= is_candidate(index);
+/// The statements that hold a gather or scatter, by address: facts and copies are made only on the way to one.
+#[derive(Default)]
+struct Marks {
+    statements: FxHashSet<*const Stmt>,
+    /// Expressions below which there is none.
+    without: FxHashSet<usize>,
+}
+
+impl Marks {
+    /// Whether `s` holds one; marks it and what is in it.
+    fn mark(&mut self, s: &Stmt) -> bool {
+        let mut found = match s {
+            Stmt::Store { index, .. } | Stmt::Accumulate { index, .. } => is_candidate(index),
+            _ => false,
+        };
+        own_exprs(s, &mut |e| found |= self.gathers(e));
+        for_each_child(s, &mut |s| found |= self.mark(s));
+        if found {
+            self.statements.insert(s);
         }
-        own_exprs(s, &mut |e| {
-            let mut stack = vec![e];
-            while let Some(e) = stack.pop().filter(|_| !found) {
-                if seen.insert(e.id()) {
-                    found |= matches!(e.kind(), ExprKind::Load { index, .. } if is_candidate(index));
-                    e.for_each_child(|c| stack.push(c));
+        found
+    }
+
+    fn gathers(&mut self, e: &Expr) -> bool {
+        let (mut stack, mut seen) = (vec![e], vec![]);
+        while let Some(e) = stack.pop() {
+            if matches!(e.kind(), ExprKind::Load { index, .. } if is_candidate(index)) {
+                // What was seen so far may lead here.
+                for id in seen {
+                    self.without.remove(&id);
                 }
+                return true;
             }
-        });
-    });
-    found
+            if self.without.insert(e.id()) {
+                seen.push(e.id());
+                e.for_each_child(|c| stack.push(c));
+            }
+        }
+        false
+    }
 }
 
 /// Is the index made of vectors of i64? A ramp is a dense or strided access, made of scalars.
@@ -47,31 +71,47 @@ fn is_candidate(index: &Expr) -> bool {
         && !matches!(index.kind(), ExprKind::Ramp(..) | ExprKind::Cast(_))
 }
 
-fn walk(s: &Stmt, facts: &Facts) -> Stmt {
-    // Facts and copies only on the way to something.
-    if !matches!(s, Stmt::Let { .. } | Stmt::Block(_)) && !has_candidates(s) {
+fn walk(s: &Stmt, facts: &Facts, marks: &Marks) -> Stmt {
+    if !marks.statements.contains(&std::ptr::from_ref(s)) {
         return s.clone();
     }
     let mut inner = facts.clone();
     match s {
-        Stmt::Let { name, value, .. } => inner.enter_let(name, value),
+        Stmt::Let { .. } => return lets(s, inner, marks),
         Stmt::For { var, min, extent, .. } => inner.enter_for(var, min, extent),
         Stmt::If { cond, then, otherwise } => {
             let mut no = facts.clone();
             inner.assume(cond);
             no.assume_not(cond);
-            let (cond, then) = (loads(cond, facts, &mut Memo::default()), Box::new(walk(then, &inner)));
-            let otherwise = otherwise.as_ref().map(|o| Box::new(walk(o, &no)));
+            let (cond, then) =
+                (loads(cond, facts, &mut Memo::default()), Box::new(walk(then, &inner, marks)));
+            let otherwise = otherwise.as_ref().map(|o| Box::new(walk(o, &no, marks)));
             return Stmt::If { cond, then, otherwise };
         }
         _ => {}
     }
     let mut memo = Memo::default();
-    let mut s = map_children(s, &mut |e| loads(e, facts, &mut memo), &mut |s| walk(s, &inner));
+    let mut s = map_children(s, &mut |e| loads(e, facts, &mut memo), &mut |s| walk(s, &inner, marks));
     if let Stmt::Store { index, .. } | Stmt::Accumulate { index, .. } = &mut s {
         *index = narrowed(index, facts);
     }
     s
+}
+
+/// A chain of lets, which may be long, under one set of facts.
+fn lets(s: &Stmt, mut facts: Facts, marks: &Marks) -> Stmt {
+    let (mut at, mut chain) = (s, vec![]);
+    while let Stmt::Let { name, value, body } = at {
+        chain.push((name, loads(value, &facts, &mut Memo::default())));
+        facts.enter_let(name, value);
+        at = body;
+    }
+    let body = walk(at, &facts, marks);
+    chain.into_iter().rev().fold(body, |body, (name, value)| Stmt::Let {
+        name: name.clone(),
+        value,
+        body: Box::new(body),
+    })
 }
 
 /// `e` with the indices of its gathers narrowed.
@@ -93,6 +133,10 @@ fn narrowed(index: &Expr, facts: &Facts) -> Expr {
     }
     let p = Polys::default().of(index);
     let fits = |v: Option<i64>| v.is_some_and(|v| i32::try_from(v).is_ok());
+    // A row times a pitch that is known at run time alone may be anything: no need to search for its bounds.
+    if p.terms.iter().any(|(atoms, _)| atoms.len() > 1) {
+        return index.clone();
+    }
     let coefficients = p.terms.iter().map(|t| t.1).chain([p.constant]);
     if !coefficients.map(Some).all(fits) || !fits(facts.upper(index)) || !fits(facts.lower(index)) {
         return index.clone();

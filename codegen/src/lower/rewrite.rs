@@ -194,17 +194,22 @@ pub fn map_children(s: &Stmt, f: &mut impl FnMut(&Expr) -> Expr, g: &mut impl Fn
 /// Calls `f` on every statement under `s` (itself included), outermost first.
 pub fn visit_stmts<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Stmt)) {
     f(s);
+    for_each_child(s, &mut |s| visit_stmts(s, f));
+}
+
+/// Calls `f` on the statements directly inside of `s`, in order.
+pub fn for_each_child<'a>(s: &'a Stmt, f: &mut dyn FnMut(&'a Stmt)) {
     match s {
-        Stmt::Block(v) => v.iter().for_each(|s| visit_stmts(s, f)),
+        Stmt::Block(v) => v.iter().for_each(f),
         Stmt::Let { body, .. }
         | Stmt::For { body, .. }
         | Stmt::Realize { body, .. }
         | Stmt::Produce { body, .. }
-        | Stmt::Allocate { body, .. } => visit_stmts(body, f),
+        | Stmt::Allocate { body, .. } => f(body),
         Stmt::If { then, otherwise, .. } => {
-            visit_stmts(then, f);
+            f(then);
             if let Some(o) = otherwise {
-                visit_stmts(o, f);
+                f(o);
             }
         }
         Stmt::Assert { .. }
