@@ -6,6 +6,11 @@ use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
 use sumsq_codegen::{Error, Pipeline, ScalarType, Schedule};
 
+/// The schedule of a text.
+pub fn schedule(text: &str) -> Schedule {
+    Schedule::parse(text).expect("text")
+}
+
 /// The text with which a schedule is refused.
 pub fn refused(p: &Pipeline, s: &Schedule) -> String {
     let options = LowerOptions { verify: true, ..LowerOptions::default() };

@@ -2,14 +2,10 @@
 
 use crate::common::{bindings, check, pattern};
 use crate::native::agree;
-use crate::support::refused;
-use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
+use crate::support::{refused, schedule};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
-
-fn schedule(text: &str) -> Schedule {
-    Schedule::parse(text).expect("text")
-}
 
 /// Of an input, not connected: `f = p(x, y - 1) + p(x, y + 1)`, `g`, in two updates the input doubled and a count added, and
 /// `h = f + g`; all but p are outputs.
