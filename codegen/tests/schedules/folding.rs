@@ -3,7 +3,7 @@
 use crate::common::{Ran, bindings, pattern, try_check};
 use crate::native::agree;
 use crate::support::schedule;
-use sumsq_codegen::{Error, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
+use sumsq_codegen::{Error, Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
 const DOMAINS: [[usize; 2]; 4] = [[1, 1], [7, 5], [16, 9], [21, 13]];

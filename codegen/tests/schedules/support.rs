@@ -28,3 +28,13 @@ pub fn ran(p: &Pipeline, s: &Schedule, input: &[i32], out: &[i32]) -> Result<(),
     let (input, out) = (buffer(input), buffer(out));
     compiled.run(&Pool::new(1), &[("in", &input), ("out", &out)], &[])
 }
+
+/// The places of some texts in the nests rise.
+pub fn in_order(nests: &str, texts: &[&str]) {
+    let mut from = 0;
+    for t in texts {
+        from +=
+            nests[from..].find(t).unwrap_or_else(|| panic!("{t} is not there, or too early, in\n{nests}"))
+                + t.len();
+    }
+}
