@@ -71,8 +71,10 @@ impl Skeleton<'_> {
             add(Input { layout, ..field });
         }
         for &(graph, slot) in self.spaces.iter().flat_map(|s| &s.slots) {
-            let beside = self.stored_beside(graph, slot).len();
-            add(Input { trusted: true, ..list(gather::stored(graph, slot), &vec![ty; beside]) });
+            let types = vec![ty; self.beside[&(graph, slot)].len()];
+            if !types.is_empty() {
+                add(Input { trusted: true, ..list(gather::stored(graph, slot), &types) });
+            }
         }
         for (domain, values) in &self.routines.products {
             add(self.domain_field(over_domain("jp", *domain), &vec![ty; values.len()], *domain));

@@ -25,13 +25,13 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
 }
 
 /// The entries of a packed block that are kept.
-pub fn kept_entries(k: &Skeleton, space: &Space) -> Vec<usize> {
+pub fn kept_entries(space: &Space) -> Vec<usize> {
     let c = space.components;
-    if k.block { (0..c * (c + 1) / 2).collect() } else { (0..c).map(|i| packed(i, i)).collect() }
+    if space.block { (0..c * (c + 1) / 2).collect() } else { (0..c).map(|i| packed(i, i)).collect() }
 }
 
 fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Func {
-    let kept = kept_entries(k, space);
+    let kept = kept_entries(space);
     let roots = |gradient: &[ExprId], blocks: &[ExprId]| -> Vec<ExprId> {
         gradient.iter().copied().chain(kept.iter().map(|&i| blocks[i])).collect()
     };

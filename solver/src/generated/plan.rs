@@ -64,7 +64,7 @@ impl<'k> Plan<'k> {
         pool: Arc<Pool>,
         streaming: bool,
     ) -> Result<Plan<'k>, SolveError> {
-        let mut b = Builder { k, table: Table::new(), ids: BTreeMap::new(), params: BTreeMap::new() };
+        let mut b = Builder { k, pool, table: Table::new(), ids: BTreeMap::new(), params: BTreeMap::new() };
         let incidences = b.incidences(data);
         let extents = b.extents(data, &incidences);
         b.parameters(data, &incidences, streaming);
@@ -72,7 +72,7 @@ impl<'k> Plan<'k> {
             b.buffers(role.into(), m, &extents)?;
         }
         let phases = b.phases(modules)?;
-        let Builder { k, table, ids, params } = b;
+        let Builder { k, pool, table, ids, params } = b;
         let mut plan = Plan { k, table, ids, params, phases, pool };
         plan.fill_graphs(data, &incidences)?;
         plan.upload_arrays(data)?;
@@ -369,6 +369,7 @@ fn coordinates(elements: impl Iterator<Item = u32>, extents: &[usize]) -> Vec<i3
 /// A plan in the making.
 struct Builder<'k> {
     k: Skeleton<'k>,
+    pool: Arc<Pool>,
     table: Table,
     ids: BTreeMap<String, BufferId>,
     params: BTreeMap<String, ParamId>,
@@ -505,6 +506,7 @@ impl Builder<'_> {
                 .layout(slot.layout)
                 .halo(&slot.halo);
             let buffer = Buffer::new(spec).map_err(|e| SolveError::Data(format!("{name}: {e}")))?;
+            buffer.populate(&self.pool);
             let id = self.table.add(name.as_str(), buffer, true);
             self.ids.insert(name, id);
         }
