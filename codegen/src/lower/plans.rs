@@ -244,10 +244,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Do the loops of this stage run together with others?
-    pub fn is_joint(&self, id: &StageId) -> bool {
-        self.joint_loop(id, 0).is_some()
-    }
     /// The joint loop of stage `id` inside of `depth` others.
     pub fn joint_loop(&self, id: &StageId, depth: usize) -> Option<&JointLoop> {
         let mut all = self.together.iter().flat_map(|t| &t.loops);

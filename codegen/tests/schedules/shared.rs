@@ -112,8 +112,12 @@ fn with_other_directives() {
          p: compute_at(f, both)"
             .into(),
         "f: specialize(f.extent.0 > 4) { split(x, xo, xi, 4, guard) vectorize(xi) } g.update(0): compute_with(f, y) \
-         k: compute_with(f, y) specialize(k.extent.0 > 2) { unroll(y) rename(x, z) } p: compute_at(f, y)"
-            .replace("unroll(y) ", ""),
+         k: compute_with(f, y) specialize(k.extent.0 > 2) { rename(x, z) } p: compute_at(f, y)"
+            .into(),
+        "f: split(y, yo, yi, 4, guard) specialize(f.extent.0 > 4) { split(x, xo, xi, 4, guard) vectorize(xi) } \
+         g.update(0): split(y, yo, yi, 4, guard) compute_with(f, yi) k: split(y, yo, yi, 4, guard) compute_with(g.update(0), yi) \
+         p: store_at(f, yo) compute_at(f, yi) q: compute_at(f, yi)"
+            .into()
     ] {
         run(&text);
     }
@@ -155,6 +159,16 @@ fn refusals() {
         (
             "g.update(0): compute_with(f, y) p: compute_at(f, y)",
             "p: compute_at(f, y): it is read outside that loop, by k",
+        ),
+        (
+            "f: split(y, yo, yi, 4, guard) parallel(yi) g.update(0): split(y, yo, yi, 4, guard) parallel(yi) compute_with(f, yi) \
+             k: split(y, yo, yi, 4, guard) parallel(yi) compute_with(f, yi) p: store_at(f, yo) compute_at(f, yi)",
+            "p: store_at: iterations of the parallel loop yi would share the storage",
+        ),
+        (
+            "f: split(y, yo, yi, 4, guard) g.update(0): split(y, yo, yi, 4, guard) compute_with(f, yi) \
+             k: split(y, yo, yi, 4, guard) compute_with(f, yi) p: store_at(f, yo) compute_at(f, yi) fold_storage(y, 2)",
+            "p: fold_storage(y, 2): 3 coordinates are live at once, in [p.y.min, p.y.max]",
         ),
     ] {
         assert_eq!(refused(&fork(), &schedule(text)), message);

@@ -108,6 +108,8 @@ fn with_other_directives() {
         "p: compute_at(f, y) split(x, xo, xi, 4, predicate) vectorize(xi) g.update(1): reorder(r, x, y) compute_with(f, x)",
         "p: compute_root compute_with(g, y) split(x, a, b, 4, guard) f: compute_with(g.update(1), y)",
         "p: compute_root compute_with(g, y) f: compute_with(g.update(0), x)",
+        // What one reads may be computed where another one is named.
+        "p: compute_at(g, x) g: compute_with(f, x)",
         "f: split(y, t, ty, 4, guard) reorder(ty, x, t) parallel(t) g: split(y, t, ty, 4, predicate) reorder(ty, x, t) \
          parallel(t) compute_with(f, x)",
     ] {
