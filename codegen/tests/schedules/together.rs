@@ -151,6 +151,10 @@ fn refusals() {
             "g: compute_with(f, x): in the version for f.extent.0 > 4: the outer loops differ: x, y and y, x",
         ),
         (
+            "p: compute_root skip_unless(y, in(0, y) > 0) g: compute_with(p, y)",
+            "g: compute_with(p, y): the loops lie in the two cases of a condition",
+        ),
+        (
             "f: compute_with(g, y) g: compute_with(f, y)",
             "f: compute_with(g, y): a stage cannot run with itself: f with g with f",
         ),

@@ -43,6 +43,7 @@ struct Member<'p> {
     view: View,
 }
 
+/// Outermost first.
 type Lets = Vec<(Name, Expr)>;
 
 impl<'p> Nests<'p> {
@@ -70,6 +71,7 @@ impl<'p> Nests<'p> {
         })
     }
 
+    /// The nest of one version of each stage.
     fn joint(&mut self, stages: &[(&'p FuncPlan, &'p Stage)]) -> Result<Stmt, Error> {
         let outside = self.view();
         let (mut group, mut lets) = (vec![], vec![]);
