@@ -1,13 +1,14 @@
 //! Computed arrays and their stored partials: Funcs of whatever pipeline reads them.
 //!
 //! `c<k>` holds the values of computed array k, `cp<k>` the partials that the chain rule reads; both are tuples over the array's
-//! space, 0 outside the domain, computed at root in the pipeline's own precision. The sweeps of PCG read neither: what
-//! applyJTJ needs of them is hoisted (see [`super::linearise`]).
+//! space, 0 outside the domain, in the master precision. The gradient's pipeline stores them for whatever else is evaluated at the same
+//! x, the cost computes the values at any x. The sweeps of PCG read neither: what applyJTJ needs of them is hoisted (see
+//! [`super::linearise`]).
 
 use super::fields::vars;
 use super::reduce::{map_root, strip_name};
 use super::{LANES, Skeleton};
-use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
+use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::{At, Dag, ExprId, Node, Offset, Source};
 use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{Place, names};
@@ -24,6 +25,32 @@ pub fn partials_name(c: ComputedId) -> String {
 }
 
 impl Skeleton<'_> {
+    /// Every Func of computed arrays: name, space, expressions.
+    fn computed_funcs(&self) -> impl Iterator<Item = (String, SpaceId, &[ExprId])> {
+        let ids = (0..self.energy.computed.len() as u32).map(ComputedId);
+        let funcs = ids.flat_map(|c| {
+            let space = self.energy.computed[c.index()].space;
+            let values = (values_name(c), space, &self.routines.computed[c.index()][..]);
+            [values, (partials_name(c), space, &self.routines.partials[c.index()][..])]
+        });
+        funcs.filter(|(_, _, roots)| !roots.is_empty())
+    }
+
+    /// Adds the Funcs of all computed arrays as outputs.
+    pub fn store_computed(&self, p: &mut Pipeline, s: &mut Schedule) {
+        for (name, space, _) in self.computed_funcs() {
+            if let Some(f) = self.add_computed(p, s, &name, self.master) {
+                p.output_with(&f, Layout::Planar, self.halos[space.index()].clone());
+            }
+        }
+    }
+
+    /// What [`Skeleton::store_computed`] stores, as inputs.
+    pub fn stored_computed(&self) -> impl Iterator<Item = Input> {
+        self.computed_funcs()
+            .map(|(name, space, roots)| self.field(name, &vec![self.master; roots.len()], space))
+    }
+
     /// Adds the Func of a computed array that `name` means, if it means one.
     pub fn add_computed(
         &self,
@@ -32,13 +59,7 @@ impl Skeleton<'_> {
         name: &str,
         ty: ScalarType,
     ) -> Option<Func> {
-        let ids = (0..self.energy.computed.len() as u32).map(ComputedId);
-        let (c, roots) = ids.into_iter().find_map(|c| match name {
-            n if n == values_name(c) => Some((c, &self.routines.computed[c.index()])),
-            n if n == partials_name(c) => Some((c, &self.routines.partials[c.index()])),
-            _ => None,
-        })?;
-        let space = self.energy.computed[c.index()].space;
+        let (_, space, roots) = self.computed_funcs().find(|(n, ..)| n == name)?;
         let vars = vars(self.energy.spaces[space.index()].len());
         let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
         let none = |_, _: usize, _: &[Expr]| unreachable!("computed arrays read no direction");
@@ -82,6 +103,8 @@ pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId]) -> Vec<Ve
     // An array reads only those before it.
     for c in (0..energy.computed.len()).rev() {
         let Some(around) = reaches.computed[c].clone() else { continue };
+        let own = &mut reaches.spaces[energy.computed[c].space.index()];
+        own.iter_mut().zip(&around).for_each(|(to, &around)| *to = (*to).max(around));
         for list in [&routines.computed[c], &routines.partials[c]] {
             reaches.add(energy, dag, list, &around);
         }

@@ -46,7 +46,7 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
     for space in k.spaces.iter().filter(|space| k.stores_blocks(space)) {
         stored_blocks(k, &mut p, &mut s, space);
     }
-    k.complete(&mut p, &mut s, k.master);
+    k.complete_at_x(&mut p, &mut s);
     (!p.outputs.is_empty()).then_some((p, s))
 }
 

@@ -4,7 +4,7 @@ use super::compile::Modules;
 use super::fields::{over, over_domain};
 use super::incidence::Incidence;
 use super::pcg::{part_name, state};
-use super::{LANES, Skeleton, Space, gather, mask, sizes};
+use super::{LANES, Skeleton, Space, computed, gather, mask, sizes};
 use crate::bounds::Bounds;
 use crate::data::ProblemData;
 use crate::error::SolveError;
@@ -15,7 +15,7 @@ use sumsq_codegen::program::{BufferId, Flow, ParamId, PipelineId, Program, Step,
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::{Name, ScalarType};
 use sumsq_energy::emit::{component_index, names};
-use sumsq_energy::model::{ArrayId, Domain, GraphId, ParamId as EnergyParam, SpaceId, UnknownId};
+use sumsq_energy::model::{ArrayId, ComputedId, Domain, GraphId, ParamId as EnergyParam, SpaceId, UnknownId};
 
 /// Which copy of the numbers a pipeline reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -406,6 +406,12 @@ impl Builder<'_> {
         for s in (0..self.k.energy.spaces.len() as u32).map(SpaceId) {
             for prefix in ["h", "jp"] {
                 out.insert(over(prefix, s), ints(data.extents(self.k.energy, s)));
+            }
+        }
+        for (k, c) in self.k.energy.computed.iter().enumerate() {
+            let id = ComputedId(k as u32);
+            for name in [computed::values_name(id), computed::partials_name(id)] {
+                out.insert(name, ints(data.extents(self.k.energy, c.space)));
             }
         }
         for (k, a) in self.k.energy.arrays.iter().enumerate() {
