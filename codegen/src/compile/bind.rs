@@ -253,6 +253,7 @@ impl Plan {
             Source::Min(slot, d, _) => Some(looks[slot].spec.min[d] as i64),
             Source::Extent(slot, d, _) => Some(looks[slot].spec.extents[d] as i64),
             Source::Stride(slot, d, _) => Some(looks[slot].strides[d]),
+            Source::Param(_) if !ty.is_int() => None,
             Source::Param(p) => {
                 let i = self.scalars.iter().position(|s| matches!(s, Source::Param(q) if *q == p))?;
                 Some(ty.wrap(scalars[i] as i64))
@@ -283,7 +284,7 @@ fn pointer_source(name: &str, signature: &Signature) -> Option<(usize, usize)> {
 }
 
 /// A parameter, `f.min.d`, `f.extent.d`, `f.stride.d` or `f.step.d`.
-fn scalar_source(name: &str, ty: ScalarType, signature: &Signature) -> Option<Source> {
+pub(super) fn scalar_source(name: &str, ty: ScalarType, signature: &Signature) -> Option<Source> {
     if let Some((i, _, declared)) = signature.params.get_full(name) {
         return (*declared == ty).then_some(Source::Param(i));
     }
