@@ -258,7 +258,7 @@ fn expressions() {
     let specialize = |cond: &str| format!("h: specialize({cond}) {{ parallel(y) }}");
     for (text, rule) in [
         (specialize("m > 4"), "the expression: parameter m: i32 is not declared"),
-        (specialize("gain > 4"), "the expression: parameter gain is f32, not i32"),
+        (specialize("n > gain"), "the expression: operands of Gt are i32 and f32: n > gain"),
         (specialize("in.extent.2 > 4"), "the expression: parameter in.extent.2: i32 is not declared"),
         (specialize("q(n) > 4"), "the expression calls q, which is neither a Func nor an input"),
         (specialize("in(n, 1) > 4"), "the condition must be made of constants and parameters"),
@@ -274,7 +274,7 @@ fn expressions() {
         ),
         ("h: split(y, yo, yi, m, guard)".into(), "the expression: parameter m: i32 is not declared"),
         ("h: bound(y, 0, m)".into(), "the expression: parameter m: i32 is not declared"),
-        ("h: bound_extent(y, gain)".into(), "the expression: parameter gain is f32, not i32"),
+        ("h: bound_extent(y, gain)".into(), "gain is no i32 made of constants and parameters"),
         ("h: non_temporal(m)".into(), "the expression: parameter m: i32 is not declared"),
         ("h: non_temporal(f32(n))".into(), "the condition is f32, neither bool nor an integer"),
     ] {
