@@ -5,7 +5,7 @@
 //! that is illegal by itself is refused here, one that depends on regions later.
 
 mod defaults;
-mod expressions;
+pub mod expressions;
 mod loops;
 mod placement;
 mod races;
@@ -158,6 +158,7 @@ fn as_func(f: &FuncPlan) -> Func {
 fn apply(p: &Pipeline, plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan>, Error> {
     let id = plan.stages[k].id.clone();
     let text = d.to_string();
+    let d = &expressions::typed(p, d);
     expressions::check(p, plan, &plan.stages[k], d)?;
     match d {
         Directive::Split { old, outer, inner, factor, tail } => {

@@ -265,8 +265,8 @@ impl Nests<'_> {
             for c in &s.changes {
                 match c {
                     Change::Split(t) => checks.extend(self.factor_checks(f, t)),
-                    Change::Fuse(t) if f.compute == Level::Root => checks.push(self.points_check(s, t)?),
-                    // Further in, the points are those of a tile.
+                    Change::Fuse(t) if f.compute == Level::Root => checks.push(self.points_at_root(s, t)?),
+                    // Further in, the points are those of a tile, which is checked there.
                     Change::Fuse(_) | Change::Rename { .. } => {}
                 }
             }
@@ -287,16 +287,25 @@ impl Nests<'_> {
         }
     }
 
-    /// The points of two fused loops of a Func at root are counted by an i32.
-    fn points_check(&mut self, s: &Stage, t: &Fuse) -> Result<Option<Stmt>, Error> {
+    /// The points of two fused loops of a Func at root.
+    fn points_at_root(&mut self, s: &Stage, t: &Fuse) -> Result<Option<Stmt>, Error> {
         let scope = self.ranges_inside(s, &Level::Root)?;
         let (Some(inner), Some(outer)) = (scope.get(&t.inner), scope.get(&t.outer)) else { return Ok(None) };
-        let wide = |i: &Interval| i.extent().cast(ScalarType::I64);
-        let many = Expr::int(ScalarType::I64, i32::MAX as i64);
-        let message =
-            format!("{}: fused loop {} has more than 2^31 - 1 points: of", stage_text(&s.id), t.fused);
-        let cond = build::le(&(wide(inner) * wide(outer)), &many);
-        Ok(self.check(&[cond], message, &[inner.extent(), outer.extent()]))
+        Ok(self.points_check(&s.id, &[inner.extent(), outer.extent()], &t.fused))
+    }
+
+    /// The points of two fused loops are counted by an i32.
+    pub(super) fn points_check(&self, id: &StageId, extents: &[Expr; 2], fused: &Name) -> Option<Stmt> {
+        let most = extents.each_ref().map(|e| self.facts.upper(e));
+        if let [Some(a), Some(b)] = most
+            && a.max(0).checked_mul(b.max(0)).is_some_and(|n| n <= i32::MAX as i64)
+        {
+            return None;
+        }
+        let [a, b] = extents.each_ref().map(|e| e.cast(ScalarType::I64));
+        let message = format!("{}: fused loop {fused} has more than 2^31 - 1 points: of", stage_text(id));
+        let cond = build::le(&(a * b), &Expr::int(ScalarType::I64, i32::MAX as i64));
+        self.check(&[cond], message, extents)
     }
 
     /// The reads of one buffer stay in its domain and halo.

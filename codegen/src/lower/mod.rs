@@ -62,6 +62,7 @@ use crate::error::Error;
 use crate::expr::Name;
 use crate::func::{Layout, Pipeline, extent_param, min_param, step_param, stride_param};
 use crate::schedule::Schedule;
+use crate::stack::on_large_stack;
 use crate::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
 use crate::types::ScalarType;
 use build_nests::Built;
@@ -104,6 +105,14 @@ pub fn lower(p: &Pipeline, schedule: &Schedule, options: &LowerOptions) -> Resul
 
 /// [`lower`], with the time that each pass took.
 pub fn lower_timed(
+    p: &Pipeline,
+    schedule: &Schedule,
+    options: &LowerOptions,
+) -> Result<(LoweredFunction, Vec<PassTime>), Error> {
+    on_large_stack(|| lower_here(p, schedule, options))
+}
+
+fn lower_here(
     p: &Pipeline,
     schedule: &Schedule,
     options: &LowerOptions,
@@ -154,6 +163,10 @@ pub fn lower_timed(
 
 /// The passes over definitions: what is computed, and the loops of each stage.
 pub fn plan(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
+    on_large_stack(|| plan_here(p, schedule))
+}
+
+fn plan_here(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
     validate::validate(p)?;
     let p = &wrappers::wrappers(p, schedule)?;
     validate::check_names(p)?;

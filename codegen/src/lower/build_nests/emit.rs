@@ -33,6 +33,11 @@ impl<'p> Nests<'p> {
                 self.facts.assume(fact);
                 self.item(cx, j, i + 1, mode)
             }
+            Item::Points(extents, fused) => {
+                let check = self.points_check(&cx.s.id, extents, fused);
+                let rest = self.item(cx, j, i + 1, mode)?;
+                Ok(block(check.into_iter().chain([rest]).collect()))
+            }
             Item::Tail(value, max) if self.facts.proves_le(value, max) => self.item(cx, j, i + 1, mode),
             Item::Tail(value, max) => {
                 let cond = value.le(max).likely();

@@ -9,7 +9,7 @@ use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::lower::algebra::Interval;
 use crate::lower::algebra::build::{self, add, mul, offset, sub};
 use crate::lower::bounds_inference::points;
-use crate::lower::plans::{Change, FuncPlan, Fuse, Split, Stage, illegal};
+use crate::lower::plans::{Change, FuncPlan, Fuse, Level, Split, Stage, illegal};
 use crate::lower::rewrite::{Substitution, variables};
 use crate::lower::rfactor::blocks;
 use crate::lower::sinks::Destination;
@@ -25,6 +25,8 @@ pub(super) enum Item {
     Bounds(Name, Expr, Expr),
     /// A fact that holds from here on.
     Known(Expr),
+    /// The points of two loops, of these extents, that became one of this name: counted by an i32.
+    Points([Expr; 2], Name),
     /// Tail of a split, `value <= max`: once false, false for the rest of the loop.
     Tail(Expr, Expr),
     /// A predicate of the reduction domain.
@@ -180,6 +182,10 @@ impl<'p> Nests<'p> {
             cx.slots[slot].push(item);
         }
         self.place_changes(cx, true);
+        // At root, what is fused is checked before anything runs.
+        if cx.f.compute != Level::Root {
+            self.place_points(cx);
+        }
         let mut subst = Substitution::new(&cx.locals);
         let mut conds = vec![];
         for c in s.predicate.iter().flat_map(conjuncts) {
@@ -274,6 +280,16 @@ impl<'p> Nests<'p> {
         let value = add(&build::div(&fused, &n), &outer.min);
         cx.slots[slot].push(Item::Let(self.full_name(s, &t.outer), value));
         cx.slots[slot].push(Item::Known(outer.min.le(&cx.locals[&t.outer])));
+    }
+
+    /// Fused loops are counted once their bounds are known.
+    fn place_points(&self, cx: &mut Emit<'p>) {
+        for c in &cx.s.changes {
+            let Change::Fuse(t) = c else { continue };
+            let extents = [&t.inner, &t.outer].map(|n| cx.interval(n).extent());
+            let slot = self.bounds_slot(cx, &t.fused);
+            cx.slots[slot].push(Item::Points(extents, t.fused.clone()));
+        }
     }
 
     /// Is the extent known to be a multiple of the factor?

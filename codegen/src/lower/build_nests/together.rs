@@ -43,8 +43,21 @@ struct Member<'p> {
     view: View,
 }
 
-/// Outermost first.
-type Lets = Vec<(Name, Expr)>;
+/// What a level of a joint nest starts with.
+#[derive(Default)]
+struct Opened {
+    /// They hold in every view, the outermost first.
+    lets: Vec<(Name, Expr)>,
+    /// Each under the conditions of its stage.
+    checks: Vec<Stmt>,
+}
+
+impl Opened {
+    fn around(self, body: Stmt) -> Stmt {
+        let body = block(self.checks.into_iter().chain([body]).collect());
+        self.lets.into_iter().rev().fold(body, |body, (n, v)| bind(n, v, body))
+    }
+}
 
 impl<'p> Nests<'p> {
     /// The nest of stages that run together.
@@ -74,16 +87,16 @@ impl<'p> Nests<'p> {
     /// The nest of one version of each stage.
     fn joint(&mut self, stages: &[(&'p FuncPlan, &'p Stage)]) -> Result<Stmt, Error> {
         let outside = self.view();
-        let (mut group, mut lets) = (vec![], vec![]);
+        let (mut group, mut opened) = (vec![], Opened::default());
         for (f, s) in stages {
             let (cx, mode, view) = (self.emit(f, s)?, Mode::Store(vec![]), outside.clone());
             let mut m = Member { cx, mode, conds: vec![], view };
-            lets.extend(self.joint_items(&mut m, 0)?);
+            self.joint_items(&mut m, 0, &mut opened)?;
             group.push(m);
         }
         let body = self.parts(&group, 0)?;
         self.replace_view(outside);
-        Ok(bind_all(lets, body))
+        Ok(opened.around(body))
     }
 
     /// What the stages do inside of their first `j` loops, all of them joint: further joint loops, and what each does alone.
@@ -157,14 +170,14 @@ impl<'p> Nests<'p> {
         let outside = self.view();
         self.facts.enter_for(&var, min, &extent);
         self.around.push(Around::Loop(joint.level(), var.clone(), kind));
-        let mut lets = vec![];
+        let mut opened = Opened::default();
         for (m, l) in group.iter_mut().zip(&loops) {
-            lets.extend(self.own_iterations(m, l, &var, range));
-            lets.extend(self.joint_items(m, j + 1)?);
+            opened.lets.push(self.own_iterations(m, l, &var, range));
+            self.joint_items(m, j + 1, &mut opened)?;
         }
         let body = self.joint_body(&group, joint)?;
         self.replace_view(outside);
-        let mut body = bind_all(lets, body);
+        let mut body = opened.around(body);
         for (m, l) in group.iter().zip(&loops) {
             body = self.with_policy(m.cx.s, j, &l.var, body)?;
         }
@@ -192,7 +205,7 @@ impl<'p> Nests<'p> {
         l: &Entered,
         joint: &Name,
         (min, last): &(Expr, Expr),
-    ) -> Lets {
+    ) -> (Name, Expr) {
         let (own, here) = (Expr::var(l.var.clone()), Expr::var(joint.clone()));
         if !self.same(&l.min, min) {
             m.conds.push(l.min.le(&own).likely());
@@ -201,7 +214,7 @@ impl<'p> Nests<'p> {
             m.conds.push(own.le(l.last()).likely());
         }
         self.facts.enter_let(&l.var, &here);
-        vec![(l.var.clone(), here)]
+        (l.var.clone(), here)
     }
 
     /// First and last value of a joint loop.
@@ -222,8 +235,8 @@ impl<'p> Nests<'p> {
         a == b || self.facts.proves_le(a, b) && self.facts.proves_le(b, a)
     }
 
-    /// Slot `j` of a stage: the lets, which hold in every view, and more conditions.
-    fn joint_items(&mut self, m: &mut Member<'p>, j: usize) -> Result<Lets, Error> {
+    /// Slot `j` of a stage: what it opens for all, and more conditions.
+    fn joint_items(&mut self, m: &mut Member<'p>, j: usize, opened: &mut Opened) -> Result<(), Error> {
         let outside = self.replace_view(m.view.clone());
         let mut lets = vec![];
         for item in m.cx.slots[j].clone() {
@@ -237,6 +250,10 @@ impl<'p> Nests<'p> {
                 }
                 Item::Bounds(r, min, max) => lets.extend(self.bounds_of(&m.cx, &r, &min, &max)),
                 Item::Known(fact) => self.facts.assume(&fact),
+                Item::Points(extents, fused) => {
+                    let check = self.points_check(&m.cx.s.id, &extents, &fused);
+                    opened.checks.extend(check.map(|c| guarded(&m.conds, c)));
+                }
                 Item::Tail(value, max) if self.facts.proves_le(&value, &max) => {}
                 Item::Tail(value, max) => {
                     let cond = value.le(max).likely();
@@ -260,7 +277,8 @@ impl<'p> Nests<'p> {
         }
         m.view = self.replace_view(outside);
         lets.iter().for_each(|(n, v)| self.facts.enter_let(n, v));
-        Ok(lets)
+        opened.lets.extend(lets);
+        Ok(())
     }
 
     /// The lets of a level hold whether or not some stage runs: none reads memory, where it might not be.
@@ -313,8 +331,4 @@ fn reads(e: &Expr) -> bool {
 
 fn produce(s: &Stage, body: Stmt) -> Stmt {
     Stmt::Produce { stage: s.id.clone(), body: Box::new(body) }
-}
-
-fn bind_all(lets: Lets, body: Stmt) -> Stmt {
-    lets.into_iter().rev().fold(body, |body, (n, v)| bind(n, v, body))
 }
