@@ -85,11 +85,7 @@ impl Builder<'_> {
     /// What lies where something is least in a small window.
     fn nearest(&mut self, name: &str) -> Func {
         let (vars, at) = xy();
-        let inner = format!("{name}_of");
-        let r = self.window_domain(&inner);
-        let ty = self.rng.pick(&TYPES.map(|t| if t == ScalarType::Bool { ScalarType::U8 } else { t }));
-        let place = [&at[0] + &r.var(0), &at[1] + &r.var(1)];
-        let term = self.value(ty, &place, 1);
+        let (inner, r, term) = self.inline_term(name, &at);
         let found = self.pipeline.argmin(inner, &r, term);
         let callee = self.callee();
         let value = self.call(&callee, &[&at[0] + &found[0], &at[1] + &found[1]]);
@@ -142,6 +138,15 @@ impl Builder<'_> {
             }
             _ => r,
         }
+    }
+
+    /// What a reduction written in place in `name` needs: its own name, a small window around `at`, and a term.
+    fn inline_term(&mut self, name: &str, at: &[Expr]) -> (String, RDom, Expr) {
+        let inner = format!("{name}_of");
+        let r = self.window_domain(&inner);
+        let ty = self.rng.pick(&TYPES.map(|t| if t == ScalarType::Bool { ScalarType::U8 } else { t }));
+        let term = self.value(ty, &[&at[0] + &r.var(0), &at[1] + &r.var(1)], 1);
+        (inner, r, term)
     }
 
     /// A sum, product, minimum or maximum over a small window around each point.
@@ -270,11 +275,7 @@ impl Builder<'_> {
     /// A pointwise Func of reductions written in place.
     fn inline_reduction(&mut self, name: &str) -> Func {
         let (vars, at) = xy();
-        let inner = format!("{name}_of");
-        let r = self.window_domain(&inner);
-        let ty = self.rng.pick(&TYPES.map(|t| if t == ScalarType::Bool { ScalarType::U8 } else { t }));
-        let place = [&at[0] + &r.var(0), &at[1] + &r.var(1)];
-        let term = self.value(ty, &place, 1);
+        let (inner, r, term) = self.inline_term(name, &at);
         let p = &mut self.pipeline;
         let values = match self.rng.below(6) {
             0 => vec![p.sum(inner, &r, term)],
