@@ -9,8 +9,8 @@
 //!           | TYPE "(" expr ")" | NAME "(" expr, ... ")" [ "." INT ] | NUMBER [ ":" TYPE ] | true | false | NAME
 //! ```
 //! Braces hold the directives of a special version. Line breaks are white space; `//` starts a comment. A name in an expression is a parameter, but a loop variable in the
-//! condition of `skip_unless` unless it holds a dot (`in.extent.0`). Names and calls take the type of what they
-//! are combined with, and are i32 where nothing says otherwise. Expressions too large to print as trees are not read.
+//! condition of `skip_unless` unless it holds a dot (`in.extent.0`); where that is applied, a name that is not there as the one is
+//! taken for the other. Names and calls take the type of what they are combined with, and are i32 where nothing says otherwise. Expressions too large to print as trees are not read.
 
 mod expr;
 mod lexer;

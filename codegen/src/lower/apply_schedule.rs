@@ -157,6 +157,7 @@ fn as_func(f: &FuncPlan) -> Func {
 fn apply(p: &Pipeline, plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan>, Error> {
     let id = plan.stages[k].id.clone();
     let text = d.to_string();
+    let d = &*expressions::named(p, plan, &plan.stages[k], d);
     expressions::check(p, plan, &plan.stages[k], d)?;
     match d {
         Directive::Split { old, outer, inner, factor, tail } => {

@@ -1,13 +1,29 @@
 //! Expressions in directives make sense by the rules of those in definitions.
 
 use crate::error::Error;
-use crate::expr::{Expr, Name};
+use crate::expr::{Expr, ExprKind, Name};
 use crate::func::Pipeline;
 use crate::lower::plans::{FuncPlan, Stage, illegal};
-use crate::lower::rewrite::variables;
+use crate::lower::rewrite::{Memo, rewrite, variables};
 use crate::lower::validate::check_exprs;
 use crate::schedule::Directive;
 use rustc_hash::FxHashSet;
+use std::borrow::Cow;
+
+/// `d` with the names in its condition told apart, if it is a `skip_unless`, which may hold variables and parameters: text
+/// does not say which is which. What is no variable of the stage but a declared parameter is that, and the other way round.
+pub fn named<'d>(p: &Pipeline, plan: &FuncPlan, s: &Stage, d: &'d Directive) -> Cow<'d, Directive> {
+    let Directive::SkipUnless { var, cond } = d else { return Cow::Borrowed(d) };
+    let scope = stage_variables(plan, s);
+    let cond = rewrite(cond, &mut Memo::default(), &mut |_, e| match e.kind() {
+        ExprKind::Var(n) if !scope.contains(n) && p.params.contains_key(n) => {
+            Expr::param(n.clone(), e.ty().scalar)
+        }
+        ExprKind::Param(n) if scope.contains(n) && !p.params.contains_key(n) => Expr::var(n.clone()),
+        _ => e,
+    });
+    Cow::Owned(Directive::SkipUnless { var: var.clone(), cond })
+}
 
 /// Checks the expressions of `d`, a directive of stage `s`: types, and that what they name is declared. Where no variables are
 /// allowed at all, the directive itself says so.
