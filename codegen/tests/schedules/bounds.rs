@@ -127,7 +127,8 @@ fn blocks_without_points_need_nothing() {
          f: compute_at(out, xio) store_at(out, xo)",
     );
     let s = s.expect("text");
-    let coordinates: [(&str, fn(&Expr, Expr) -> Expr); 6] = [
+    type Coordinate = fn(&Expr, Expr) -> Expr;
+    let coordinates: [(&str, Coordinate); 6] = [
         ("remainder", |x, _| x.modulo(5)),
         ("remainder of the negative", |x, _| (Expr::from(3) - x).modulo(5)),
         ("mask", |x, _| x.and(7)),

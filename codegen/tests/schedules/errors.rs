@@ -120,6 +120,14 @@ fn storage() {
             "h: split(y, yo, yi, 0, predicate)",
             "h: split(y, yo, yi, 0, predicate): the factor must be an i32 of at least 1",
         ),
+        (
+            "h: split(y, yo, yi, -4, predicate)",
+            "h: split(y, yo, yi, -4, predicate): the factor must be an i32 of at least 1",
+        ),
+        (
+            "f: compute_root store_in(register)",
+            "f: store_in(register): the extent of x has no constant bound",
+        ),
         ("h: unroll(y)", "h: unroll(y): the extent has no small constant bound; split the loop first"),
         ("h: parallel(z)", "h: parallel(z): z is not a loop here; the loops are x y"),
         (
@@ -243,6 +251,7 @@ fn too_large_a_factor_or_a_product() {
     assert_eq!(run(fused, 1, 50), Ok(()));
     let factor = |rule: &str| Err(format!("p: out: split factor of x must be at {rule}"));
     assert_eq!(run(split, 0, 7), factor("least 1, it is: 0"));
+    assert_eq!(run(split, -3, 7), factor("least 1, it is: -3"));
     assert_eq!(run(split, (1 << 26) + 1, 7), factor("most 2^26, it is: 67108865"));
     assert_eq!(run(split, i32::MAX, 7), factor("most 2^26, it is: 2147483647"));
     let points = "p: out.update(0): fused loop p has more than 2^31 - 1 points: of: 65536, 65536";
