@@ -60,7 +60,7 @@ impl Machine {
         }
         for (o, e) in p.outputs.iter().zip(domains) {
             let f = &p.funcs[&o.func];
-            self.bind(&o.func, Buffer::output(&f.types(), e, o.layout), o.layout);
+            self.bind(&o.func, Buffer::output(&f.types(), e, o.layout, &o.halo), o.layout);
         }
         for (stage, directives) in &s.stages {
             for d in directives {
