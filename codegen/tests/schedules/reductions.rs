@@ -172,3 +172,30 @@ fn float_sums_keep_their_order_unless_relaxed() {
     let (p, b) = reduction(F32, BinaryOp::Add, Expr::from(0f32));
     check(&p, &schedule("f.update(0): split(rx, xo, xi, 4, predicate) fuse(xo, ry, r)"), &b, &[vec![]], 0.0);
 }
+
+/// What a `where` reads is computed before it is tested, in whatever loop of the update it is computed.
+#[test]
+fn predicates_read_what_is_computed_inside() {
+    let mut p = Pipeline::new("where");
+    let i = p.input(Input::new("in", &[I32], 2));
+    let [vx, vy] = ["x", "y"].map(Var::new);
+    let at = [vx.expr(), vy.expr()];
+    let g = p.func(Func::new("g", &[vx.clone(), vy.clone()], vec![i.at(&at, 0) * 3]));
+    let h = p.func(Func::new("h", &[vx, vy], vec![i.at(&at, 0) - 2]));
+    let r = RDom::new([("rx", Expr::from(0), i.extent(0)), ("ry", Expr::from(0), i.extent(1))]);
+    let at = [r.var(0), r.var(1)];
+    let some = r.filter(g.at(&at, 0).gt(4)).filter(h.at(&[0.into(), at[1].clone()], 0).ne_(1));
+    let f = p.func(Func::sum("f", &[], some, vec![g.at(&at, 0) + h.at(&at, 0)]));
+    p.output(&f);
+    let b = bindings(vec![("in", pattern(&[I32], &[7, 5], 3))], vec![]);
+    for levels in [["rx", "rx"], ["ry", "rx"], ["ry", "ry"]] {
+        let at = |k: usize| format!("compute_at(f.update(0), {})", levels[k]);
+        for text in [
+            format!("g: {} h: {}", at(1), at(0)),
+            format!("g: {} h: {} store_at(f.update(0), ry)", at(0), at(1)),
+            format!("g: {} f.update(0): split(rx, xo, xi, 4, guard) unroll(xi)", at(0).replace("rx", "xo")),
+        ] {
+            check(&p, &schedule(&text), &b, &[vec![]], 0.0);
+        }
+    }
+}
