@@ -1,5 +1,6 @@
 //! How often the cases of a run used what.
 
+use crate::approximate::bounds;
 use crate::program::Case;
 use std::collections::BTreeMap;
 use sumsq_codegen::func::Layout;
@@ -78,6 +79,10 @@ impl Stats {
         feature(p.funcs.values().any(|f| f.values.len() > 1), "tuple");
         for ty in [ScalarType::Bool, ScalarType::F16, ScalarType::F32, ScalarType::F64] {
             feature(p.funcs.values().any(|f| f.types().contains(&ty)), &format!("Func of {}", ty.name()));
+        }
+        let differ = |b: &f64| *b > 0.0 && b.is_finite();
+        if bounds(case).is_ok_and(|b| b.iter().flatten().flatten().any(differ)) {
+            all.push("floats that may differ within a bound".into());
         }
         all.sort();
         all.dedup();

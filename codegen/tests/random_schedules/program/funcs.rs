@@ -6,7 +6,7 @@ use sumsq_codegen::{Expr, Func, RDom, ScalarType, Var, boundary};
 impl Builder<'_> {
     /// Adds a Func called `name`, with those that it is made of.
     pub(super) fn func(&mut self, name: &str) {
-        let f = match self.rng.below(26) {
+        let f = match self.rng.below(27) {
             0..3 => self.pointwise(name),
             3..5 => self.stencil(name),
             5..7 => self.pyramid(name),
@@ -24,6 +24,7 @@ impl Builder<'_> {
             22 => self.consumer_of_sink(name),
             23 => self.overwriting(name),
             24 => self.gated(name),
+            25 => self.ragged(name),
             _ => self.updated(name),
         };
         self.add(f);
@@ -167,7 +168,7 @@ impl Builder<'_> {
     }
 
     /// `own` with one more term.
-    fn accumulated(&mut self, own: Expr, term: Expr) -> Expr {
+    pub(super) fn accumulated(&mut self, own: Expr, term: Expr) -> Expr {
         let ty = own.ty().scalar;
         match self.rng.below(7) {
             0 => own.max(term),
@@ -187,11 +188,17 @@ impl Builder<'_> {
             (format!("{name}_r"), i.min(0), i.extent(0)),
             (format!("{name}_s"), i.min(1), i.extent(1)),
         ]);
-        if self.rng.percent(20) {
-            let some = (r.var(0) + &(r.var(1) * 2)).modulo(3).ne_(1);
-            return r.filter(some);
+        match self.rng.below(10) {
+            0 | 1 => {
+                let some = (r.var(0) + &(r.var(1) * 2)).modulo(3).ne_(1);
+                r.filter(some)
+            }
+            2 => {
+                let by_data = self.condition(&[r.var(0), r.var(1)], 1);
+                r.filter(by_data)
+            }
+            _ => r,
         }
-        r
     }
 
     /// Counts or sums by a bin that the data chooses.

@@ -1,8 +1,9 @@
-//! Funcs for directives that need a particular program: sinks, outputs in place of inputs, stages that may be skipped.
+//! Funcs for directives that need a particular program: sinks, outputs in place of inputs, stages that may be skipped; and for
+//! loops whose bounds differ from point to point.
 
-use super::Builder;
+use super::{Builder, Callee};
 use sumsq_codegen::func::extent_param;
-use sumsq_codegen::{Expr, Func, Input, Layout, RDom};
+use sumsq_codegen::{Expr, Func, Input, Layout, RDom, ScalarType};
 
 impl Builder<'_> {
     /// A producer that is an output, and a consumer that reads it at its own point and, sometimes, near it: a Func of the same
@@ -80,5 +81,25 @@ impl Builder<'_> {
         let value = self.value(ty, &at, 2);
         self.case.gates.insert(name.into(), (vars[d].0.clone(), cond.clone()));
         Func::new(name, &vars, vec![Expr::select(cond, value, Expr::whole(ty, 0))])
+    }
+
+    /// A reduction over as many terms as each point says: by its coordinates, a parameter or an input.
+    pub(super) fn ragged(&mut self, name: &str) -> Func {
+        let (vars, at) = self.xy();
+        let ty = self.number_ty();
+        let extent = match self.rng.below(3) {
+            0 => (&at[0] + &at[1]).modulo(self.rng.range(2, 5) as i32),
+            1 => self.scale() + 2,
+            _ => {
+                let input = Callee::Input(self.first_input());
+                self.call(&input, &at).cast(ScalarType::U8).cast(ScalarType::I32).min(5)
+            }
+        };
+        let r = RDom::new([(format!("{name}_r"), Expr::from(self.rng.range(-2, 2) as i32), extent)]);
+        let place = [&at[0] + &r.var(0), at[1].clone()];
+        let term = self.value(ty, &place, 1);
+        let f = Func::new(name, &vars, vec![Expr::whole(ty, 0)]);
+        let value = self.accumulated(f.at(&at, 0), term);
+        f.update(at.to_vec(), vec![value], r)
     }
 }

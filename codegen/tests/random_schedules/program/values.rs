@@ -76,7 +76,7 @@ impl Builder<'_> {
         }
     }
 
-    fn condition(&mut self, at: &[Expr], depth: usize) -> Expr {
+    pub(super) fn condition(&mut self, at: &[Expr], depth: usize) -> Expr {
         // A comparison of floats that a schedule changes a little may come out otherwise.
         match self.rng.below(if self.smooth { 2 } else { 8 }) {
             // The same through a run: what only one arm needs is not computed.
