@@ -3,7 +3,7 @@
 use crate::common::{bindings, check, pattern};
 use crate::native::agree;
 use crate::support::refused;
-use sumsq_codegen::reference::Bindings;
+use sumsq_codegen::reference::{Bindings, Value};
 use sumsq_codegen::{BinaryOp, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
 
 use ScalarType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
@@ -196,6 +196,32 @@ fn predicates_read_what_is_computed_inside() {
             format!("g: {} f.update(0): split(rx, xo, xi, 4, guard) unroll(xi)", at(0).replace("rx", "xo")),
         ] {
             check(&p, &schedule(&text), &b, &[vec![]], 0.0);
+        }
+    }
+}
+
+/// Partial sums over strips of a run-time height, where each point has a number of terms of its own.
+#[test]
+fn ragged_sums_are_factored_by_parameters() {
+    let mut p = Pipeline::new("ragged");
+    let factor = p.param("factor", I32);
+    let v = Var::new("x");
+    let r = RDom::new([("r", Expr::from(1), v.expr() % 7)]);
+    let f = p.func(Func::sum("f", &[v.clone()], r.clone(), vec![r.var(0) * 10 + v.expr()]));
+    // A coordinate, too, may be divided by what only a run knows.
+    let near = f.at(&[v.expr() / &factor], 0);
+    let out = p.func(Func::new("out", &[v.clone()], vec![near]));
+    p.output(&out);
+    for (text, divisors) in [
+        ("", &[-3, 0, 2][..]),
+        (
+            "f: compute_root f.update(0): split(r, strip, row, factor, guard) rfactor(strip as s, into part) part.update(0): reorder(row, s, x)",
+            &[1, 2, 9],
+        ),
+    ] {
+        for &k in divisors {
+            let b = bindings(vec![], vec![("factor", Value::Int(k))]);
+            check(&p, &schedule(text), &b, &[vec![13]], 0.0);
         }
     }
 }

@@ -118,6 +118,12 @@ impl Span {
         }
     }
 
+    /// `self / d` for one value d of any sign, 0 included.
+    pub fn quotient(&self, d: &Expr) -> Span {
+        let (Some(lo), Some(hi)) = (&self.min, &self.max) else { return Span::default() };
+        by_sign((lo, hi), d, div)
+    }
+
     /// `self * o`. Where both are intervals, the extremes lie at the corners, here written as one formula for all signs that
     /// is monotone for empty intervals, too (Lakeyev 1995, of Kaucher's product): with `+` and `-` for the positive and negative
     /// part, from `max(a0+ b0+, a1- b1-) - max(a1+ b0-, a0- b1+)` to `max(a1+ b1+, a0- b0-) - max(a0+ b1-, a1- b0+)`.
@@ -126,10 +132,10 @@ impl Span {
             return Span::default();
         };
         if a0 == a1 {
-            return scaled((b0, b1), a0);
+            return by_sign((b0, b1), a0, mul);
         }
         if b0 == b1 {
-            return scaled((a0, a1), b0);
+            return by_sign((a0, a1), b0, mul);
         }
         let zero = Expr::int(a0.ty(), 0);
         let [p0, p1, q0, q1] = [a0, a1, b0, b1].map(|e| build::max(e, &zero));
@@ -142,9 +148,9 @@ impl Span {
     }
 }
 
-/// An interval times `k`.
-fn scaled(ends: (&Expr, &Expr), k: &Expr) -> Span {
-    let (a, b) = (mul(ends.0, k), mul(ends.1, k));
+/// `[ends]` under `f(., k)`, which never decreases for `k >= 0` and never increases for `k <= 0`.
+fn by_sign(ends: (&Expr, &Expr), k: &Expr, f: fn(&Expr, &Expr) -> Expr) -> Span {
+    let (a, b) = (f(ends.0, k), f(ends.1, k));
     match k.as_int() {
         Some(k) if k >= 0 => Span::new(a, b),
         Some(_) => Span::new(b, a),
