@@ -113,6 +113,12 @@ impl Machine {
         self.buffer(name)?.get(k, at)
     }
 
+    /// How many elements of an output are written, pads and halo included; none if it is in place of an input.
+    pub fn written(&self, name: &Name) -> Option<usize> {
+        let b = self.buffers.get(name).filter(|_| !self.in_place.contains_key(name))?;
+        Some(b.flat.iter().flat_map(|m| &m.elements).filter(|c| c.value.is_some()).count())
+    }
+
     /// What was counted.
     pub fn into_counters(self) -> Counters {
         self.counters

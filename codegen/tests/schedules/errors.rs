@@ -1,7 +1,9 @@
 //! Refusals about placement, storage and whole schedules: exact texts. Those about one directive are with its tests.
 
+use crate::common::{bindings, pattern};
 use crate::support::{ran, refused};
 use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::checked::run_lowered;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::lower::lower;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
@@ -412,4 +414,27 @@ fn too_many_and_circular() {
     let g = p.func(Func::new("g", vars, vec![f.at(&[v.expr()], 0)]));
     p.output(&g);
     assert_eq!(algorithm_error(&p), "pipeline p: these Funcs call each other in a circle: g, f");
+}
+
+/// Sizes that memory decides are read behind the checks that it may be read.
+#[test]
+fn what_bounds_read_is_checked_first() {
+    let (v, z) = (Var::new("x"), Var::new("z"));
+    for divide in [false, true] {
+        let mut p = Pipeline::new("p");
+        let i = p.input(Input::new("in", &[I32], 1));
+        let k = i.at(&[Expr::from(900)], 0).clamp(0, 3);
+        let f = p.func(Func::new("f", &[z.clone()], vec![z.expr() * 3]));
+        let at = if divide { v.expr() / k } else { v.expr() * k };
+        let out = p.func(Func::new("out", &[v.clone()], vec![f.at(&[at], 0)]));
+        p.output(&out);
+        let s = schedule("f: compute_root");
+        assert_eq!(ran(&p, &s, &[901], &[8]), Ok(()));
+        let message =
+            "p: in is read beyond dimension 0: from, to, first readable, last readable: 900, 900, 0, 899";
+        assert_eq!(ran(&p, &s, &[900], &[8]).expect_err("one is missing").to_string(), message);
+        let b = bindings(vec![("in", pattern(&[I32], &[900], 3))], vec![]);
+        let e = run_lowered(&p, &s, &b, &[vec![8]]).err().expect("one is missing").to_string();
+        assert!(e.contains("assertion: in is read beyond"), "{}", e.lines().next().unwrap_or_default());
+    }
 }
