@@ -82,12 +82,12 @@ impl Scheduler<'_> {
         }
     }
 
-    /// The only stage that calls `f`, if there is one.
-    fn consumer(&self, f: &Func) -> Option<StageId> {
+    /// The only stage that calls a Func or input, if there is one.
+    fn consumer(&self, name: &Name) -> Option<StageId> {
         let mut found = vec![];
-        for g in self.pipeline.funcs.values().filter(|g| g.name != f.name) {
+        for g in self.pipeline.funcs.values().filter(|g| g.name != *name) {
             for (stage, exprs) in stages(g).into_iter().enumerate() {
-                if exprs.iter().any(|e| reads(e, &f.name)) {
+                if exprs.iter().any(|e| reads(e, name)) {
                     found.push(StageId { func: g.name.clone(), stage });
                 }
             }

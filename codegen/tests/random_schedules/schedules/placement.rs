@@ -38,7 +38,7 @@ impl Scheduler<'_> {
 
     /// Computes `f` inside of its only consumer, if it has one with loops.
     fn inside_consumer(&mut self, f: &Func, pure: &StageId) -> bool {
-        let Some(stage) = self.consumer(f) else { return false };
+        let Some(stage) = self.consumer(&f.name) else { return false };
         let Some(loops) = self.loops.get(&stage).filter(|l| !l.is_empty()).cloned() else { return false };
         let at = self.rng.below(loops.len());
         let level = |i: usize| LoopLevel { stage: stage.clone(), var: loops[i].clone() };
@@ -115,7 +115,7 @@ impl Scheduler<'_> {
         }
     }
 
-    /// A wrapper of a Func or input, or a clone of a Func, at root.
+    /// A wrapper of a Func or input, or a clone of a Func, at root or in the innermost loop of the only consumer.
     pub(super) fn wrap(&mut self, name: &Name, var: Name) {
         let wrapper: Name = format!("{name}_w").into();
         let id = |func: Name| StageId { func, stage: 0 };
@@ -136,7 +136,12 @@ impl Scheduler<'_> {
             false => Directive::In { consumers, wrapper: wrapper.clone() },
         };
         self.push(&id(name.clone()), d);
-        self.push(&id(wrapper.clone()), Directive::ComputeRoot);
+        let loops = |s: StageId| self.loops.get(&s).and_then(|l| l.first()).map(|v| (s, v.clone()));
+        let level = match self.consumer(name).and_then(loops) {
+            Some((stage, var)) if self.rng.percent(50) => Directive::ComputeAt(LoopLevel { stage, var }),
+            _ => Directive::ComputeRoot,
+        };
+        self.push(&id(wrapper.clone()), level);
         if self.rng.percent(50) {
             let (outer, inner, tail) = ("wo".into(), "wi".into(), Tail::Auto);
             let d = Directive::Split { old: var, outer, inner, factor: Expr::from(4), tail };
