@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -28,8 +29,14 @@ static _Thread_local char message[512];
 
 const char *sumsq_message(void) { return message; }
 
-static int refuse(const sumsq_pipeline *p, const char *name, const char *why) {
-    snprintf(message, sizeof message, "%s: %s: %s", p->name, name, why);
+/* Leaves "pipeline: name: why". */
+__attribute__((format(printf, 3, 4)))
+static int refuse(const sumsq_pipeline *p, const char *name, const char *why, ...) {
+    va_list args;
+    size_t at = (size_t)snprintf(message, sizeof message, "%s: %s: ", p->name, name);
+    va_start(args, why);
+    if (at < sizeof message) vsnprintf(message + at, sizeof message - at, why, args);
+    va_end(args);
     return -1;
 }
 
@@ -238,6 +245,22 @@ sumsq_buffer sumsq_new(sumsq_type type, int32_t channels, int32_t dims, const in
     return sumsq_new_records(type, channels, 0, dims, extent, halo);
 }
 
+sumsq_buffer sumsq_view(sumsq_type type, void *origin, int32_t dims, const int32_t *min, const int32_t *extent,
+                        const int64_t *stride) {
+    sumsq_buffer b = { .type = type, .channels = 1, .record = SUMSQ_STRIDED, .dims = dims };
+    if (!bytes_of(type) || dims < 0 || dims > SUMSQ_MAX_DIMS) return b;
+    int64_t dense = 1;
+    for (int32_t d = 0; d < dims; d++) {
+        b.min[d] = min ? min[d] : 0;
+        b.extent[d] = extent[d];
+        b.stride[d] = stride ? stride[d] : dense;
+        dense = times(dense, extent[d]);
+        if (extent[d] < 0 || (int64_t)b.min[d] + extent[d] > INT32_MAX || dense < 0) return b;
+    }
+    b.origin = origin;
+    return b;
+}
+
 void sumsq_delete(sumsq_buffer *b) {
     free(b->memory);
     b->memory = b->origin = NULL;
@@ -247,47 +270,135 @@ void *sumsq_at(const sumsq_buffer *b, const int32_t *at, int32_t channel) {
     int64_t offset = channel * b->channel_stride;
     if (!b->origin || channel < 0 || channel >= b->channels) return NULL;
     for (int32_t d = 0; d < b->dims; d++) {
-        if (at[d] < -(int64_t)b->halo[d] || at[d] >= (int64_t)b->extent[d] + b->halo[d]) return NULL;
-        offset += at[d] * b->stride[d];
+        int64_t c = (int64_t)at[d] - b->min[d];
+        if (c < -(int64_t)b->halo[d] || c >= (int64_t)b->extent[d] + b->halo[d]) return NULL;
+        offset += c * b->stride[d];
     }
     return (char *)b->origin + offset * bytes_of(b->type);
 }
 
 /* ---- Calls. */
 
-static const char *mismatch(const sumsq_slot *s, const sumsq_buffer *b) {
-    if (!b || !b->origin) return "no buffer is bound to it";
-    if (b->type != s->type) return "the buffer's elements have another type";
-    if (b->dims != s->dims) return "the buffer has another number of dimensions";
-    if (b->channels != s->channels) return "the buffer has another number of channels";
-    if (b->record != s->record) return "the buffer has another layout";
-    if ((uintptr_t)b->origin % ALIGN) return "the buffer's origin is no multiple of 64 bytes";
-    if (!b->record && b->channels > 1 && b->channel_stride * bytes_of(b->type) % ALIGN)
-        return "the distance of the buffer's planes is no multiple of 64 bytes";
-    for (int32_t d = 0; d < s->dims; d++) {
-        if (b->halo[d] < s->halo[d]) return "the buffer's halo is too small";
-        if (d == 0 && b->stride[0] != (b->record ? b->record : 1)) return "the buffer's first stride is not dense";
-        if (d > 0 && b->stride[d] % 16) return "a stride of the buffer is no multiple of 16 elements";
+static const char *type_name(sumsq_type t) {
+    static const char *const names[] = { "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64" };
+    return (unsigned)t < sizeof names / sizeof *names ? names[t] : "unknown";
+}
+
+/* "[1, 2]" */
+typedef struct { char text[16 * SUMSQ_MAX_DIMS]; } list;
+static list listed(const int32_t *v, int32_t n) {
+    list l = { "[" };
+    size_t at = 1;
+    for (int32_t i = 0; i < n; i++)
+        at += (size_t)snprintf(l.text + at, sizeof l.text - at, "%s%" PRId32, i ? ", " : "", v[i]);
+    snprintf(l.text + at, sizeof l.text - at, "]");
+    return l;
+}
+
+/* "Planar", "Record(4)", "Strided" */
+static list layout(int32_t record) {
+    list l = { "Planar" };
+    if (record > 0) snprintf(l.text, sizeof l.text, "Record(%" PRId32 ")", record);
+    if (record < 0) snprintf(l.text, sizeof l.text, "Strided");
+    return l;
+}
+
+/* Do coordinates of some dimension share elements with others? Dimensions in the order of their strides must each step over all
+ * that the ones before reach. */
+static int overlaps(const sumsq_buffer *b, int32_t *which) {
+    int32_t order[SUMSQ_MAX_DIMS], n = 0;
+    for (int32_t d = 0; d < b->dims; d++) {
+        int32_t i = n++;
+        for (; i > 0 && llabs(b->stride[order[i - 1]]) > llabs(b->stride[d]); i--) order[i] = order[i - 1];
+        order[i] = d;
     }
-    return NULL;
+    long double reach = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t d = *which = order[i];
+        if (b->extent[d] <= 1) continue;
+        if ((long double)llabs(b->stride[d]) <= reach) return 1;
+        reach += (long double)llabs(b->stride[d]) * (b->extent[d] - 1);
+    }
+    return 0;
+}
+
+/* Is the domain one that coordinates can run over? */
+static int check_domain(const sumsq_pipeline *p, const sumsq_slot *s, const sumsq_buffer *b) {
+    for (int32_t d = 0; d < s->dims; d++) {
+        if (b->extent[d] < 0 || b->halo[d] < 0 || (int64_t)b->min[d] + b->extent[d] > INT32_MAX)
+            return refuse(p, s->name, "coordinates from %" PRId32 " on, %" PRId32 " of them, are not possible", b->min[d],
+                          b->extent[d]);
+        if (s->record != SUMSQ_STRIDED && b->min[d])
+            return refuse(p, s->name, "expected coordinates from 0 on, got a minimum of %s", listed(b->min, s->dims).text);
+        if (b->halo[d] < s->halo[d])
+            return refuse(p, s->name, "expected a halo of at least %s, got %s", listed(s->halo, s->dims).text,
+                          listed(b->halo, s->dims).text);
+    }
+    return 0;
+}
+
+/* Does memory lie as code for planes and records relies on? */
+static int check_memory(const sumsq_pipeline *p, const sumsq_slot *s, const sumsq_buffer *b) {
+    if ((uintptr_t)b->origin % ALIGN) return refuse(p, s->name, "the buffer's origin is no multiple of 64 bytes");
+    if (!b->record && b->channels > 1 && b->channel_stride * bytes_of(b->type) % ALIGN)
+        return refuse(p, s->name, "the distance of the buffer's planes is no multiple of 64 bytes");
+    for (int32_t d = 0; d < s->dims; d++) {
+        if (d == 0 && b->stride[0] != (b->record ? b->record : 1))
+            return refuse(p, s->name, "the buffer's first stride is not dense");
+        if (d > 0 && b->stride[d] % 16)
+            return refuse(p, s->name, "a stride of the buffer is no multiple of 16 elements");
+    }
+    return 0;
+}
+
+/* Does the buffer fit? In the words of pipelines compiled into a process. */
+static int check_slot(const sumsq_pipeline *p, const sumsq_slot *s, const sumsq_buffer *b) {
+    int32_t d = 0;
+    if (!b || !b->origin) return refuse(p, s->name, "no buffer is bound to it");
+    if (b->type != s->type)
+        return refuse(p, s->name, "expected elements of type %s, got %s", type_name(s->type), type_name(b->type));
+    if (b->dims != s->dims)
+        return refuse(p, s->name, "expected %" PRId32 " dimensions, got %" PRId32, s->dims, b->dims);
+    if (b->channels != s->channels)
+        return refuse(p, s->name, "expected %" PRId32 " channels, got %" PRId32, s->channels, b->channels);
+    if (b->record != s->record && !(s->record == SUMSQ_STRIDED && b->record == 0))
+        return refuse(p, s->name, "expected layout %s, got %s", layout(s->record).text, layout(b->record).text);
+    if (check_domain(p, s, b)) return -1;
+    if (s->record != SUMSQ_STRIDED) return check_memory(p, s, b);
+    if (s->written && overlaps(b, &d))
+        return refuse(p, s->name, "coordinates of dimension %" PRId32 " share elements with others", d);
+    return 0;
 }
 
 /* What is written is nothing else, but for an output in place of an input. */
-static const char *shared(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, int32_t i) {
+static int check_shared(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, int32_t i) {
+    const sumsq_slot *s = &p->slots[i];
     for (int32_t j = 0; j < p->n_slots; j++) {
-        int allowed = j == i || p->slots[i].in_place_of == j || (p->slots[j].written && j < i);
+        int allowed = j == i || s->in_place_of == j || (p->slots[j].written && j < i);
         if (!allowed && buffers[i]->origin == buffers[j]->origin)
-            return "shares its memory with another buffer, but is not in place of it";
+            return refuse(p, s->name, "shares its buffer with %s, but is not in place of it", p->slots[j].name);
     }
-    return NULL;
+    return 0;
 }
 
 int sumsq_check(const sumsq_pipeline *p, const sumsq_buffer *const *buffers) {
-    const char *why;
     for (int32_t i = 0; i < p->n_slots; i++)
-        if ((why = mismatch(&p->slots[i], buffers[i]))) return refuse(p, p->slots[i].name, why);
+        if (check_slot(p, &p->slots[i], buffers[i])) return -1;
     for (int32_t i = 0; i < p->n_slots; i++)
-        if (p->slots[i].written && (why = shared(p, buffers, i))) return refuse(p, p->slots[i].name, why);
+        if (p->slots[i].written && check_shared(p, buffers, i)) return -1;
+    return 0;
+}
+
+int sumsq_fixed(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, int32_t slot, sumsq_kind kind, int32_t d,
+                int64_t value, const int *ok, const char *text) {
+    const sumsq_buffer *b = buffers[slot];
+    const char *name = p->slots[slot].name;
+    const char *what = kind == SUMSQ_MIN ? "minimum" : kind == SUMSQ_EXTENT ? "extent" : "stride";
+    int64_t found = kind == SUMSQ_MIN ? b->min[d] : kind == SUMSQ_EXTENT ? b->extent[d] : b->stride[d];
+    if (!*ok) return refuse(p, name, "the %s %s cannot be computed before the run", what, text), 0;
+    /* Nobody steps along a dimension of one element. */
+    if (found == value || (kind == SUMSQ_STRIDE && b->extent[d] <= 1)) return 1;
+    refuse(p, name, "the %s of dimension %" PRId32 " must be %" PRId64 ", it is %" PRId64, what, d, value, found);
     return 0;
 }
 
@@ -305,8 +416,9 @@ int sumsq_call(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, cons
         uint64_t *scalar = &scalars[i < p->n_pointers ? 0 : i - p->n_pointers];
         switch (s.kind) {
         case SUMSQ_PLANE:
-            pointers[i] = (char *)b->origin + (b->record ? 0 : s.second * b->channel_stride * bytes_of(b->type));
+            pointers[i] = (char *)b->origin + (b->record > 0 ? 0 : s.second * b->channel_stride * bytes_of(b->type));
             break;
+        case SUMSQ_MIN: *scalar = (uint32_t)b->min[s.second]; break;
         case SUMSQ_EXTENT: *scalar = (uint32_t)b->extent[s.second]; break;
         case SUMSQ_STRIDE: *scalar = (uint64_t)b->stride[s.second]; break;
         case SUMSQ_PARAM: *scalar = params[s.first]; break;
@@ -335,20 +447,25 @@ static int64_t value_at(const sumsq_buffer *b, const void *v) {
     }
 }
 
-int sumsq_in_range(const sumsq_pipeline *p, const char *name, const sumsq_buffer *b, int64_t low, int64_t high) {
+int sumsq_in_range(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, int32_t slot, int64_t low, int64_t high,
+                   const int *ok) {
+    const sumsq_buffer *b = buffers[slot];
+    const char *name = p->slots[slot].name;
     int32_t at[SUMSQ_MAX_DIMS] = { 0 };
-    for (int32_t d = 0; d < b->dims; d++)
+    if (!*ok) return refuse(p, name, "the bounds of its values cannot be computed before the run"), 0;
+    for (int32_t d = 0; d < b->dims; d++) {
+        at[d] = b->min[d];
         if (b->extent[d] <= 0) return 1;
+    }
     for (;;) {
         for (int32_t k = 0; k < b->channels; k++) {
             int64_t v = value_at(b, sumsq_at(b, at, k));
             if (v >= low && v <= high) continue;
-            snprintf(message, sizeof message, "%s: %s: value %" PRId64 " is not in [%" PRId64 ", %" PRId64 "]",
-                     p->name, name, v, low, high);
+            refuse(p, name, "value %" PRId64 " is not in [%" PRId64 ", %" PRId64 "]", v, low, high);
             return 0;
         }
         int32_t d = 0;
-        while (d < b->dims && ++at[d] == b->extent[d]) at[d++] = 0;
+        for (; d < b->dims && ++at[d] == b->min[d] + b->extent[d]; d++) at[d] = b->min[d];
         if (d == b->dims) return 1;
     }
 }

@@ -22,18 +22,23 @@ typedef enum {
     SUMSQ_F16, SUMSQ_F32, SUMSQ_F64
 } sumsq_type;
 
-/* Memory of an input or output. Coordinates c lie in [-halo[d], extent[d] + halo[d]); channel k of an element is at
- *   origin + (c[0] * stride[0] + c[1] * stride[1] + ... + k * channel_stride) * (bytes of an element).
- * Generated code relies on more than that: the origin is a multiple of 64 bytes, the strides of dimensions 1 and up are
- * multiples of 16 elements, and 64 elements before and behind what may be addressed can be read. sumsq_new makes such memory;
- * whoever fills in a sumsq_buffer for memory of their own guarantees it. */
+/* How elements lie (sumsq_buffer.record), if neither in planes (0) nor in records of so many slots (> 0): anywhere. */
+#define SUMSQ_STRIDED (-1)
+
+/* Memory of an input or output. Coordinates c lie in [min[d] - halo[d], min[d] + extent[d] + halo[d]); channel k is at
+ *   origin + ((c[0] - min[0]) * stride[0] + (c[1] - min[1]) * stride[1] + ... + k * channel_stride) * (bytes of an element).
+ * Of strided buffers no more is needed, only they may have other minima than 0, and they have no halo. Of others generated code
+ * relies on more: the origin is a multiple of 64 bytes, the strides of dimensions 1 and up are multiples of 16 elements, and 64
+ * elements before and behind what may be addressed can be read. sumsq_new makes such memory; whoever fills in a sumsq_buffer for
+ * memory of their own guarantees it. Where a strided buffer is asked for, one in planes does too. */
 typedef struct {
     void *origin;
     sumsq_type type;
     int32_t channels;
-    /* 0: a plane per channel, stride[0] = 1. Else channels are innermost, in records of so many slots. */
+    /* 0: a plane per channel, stride[0] = 1. Above: channels are innermost, in records of so many slots. Or SUMSQ_STRIDED. */
     int32_t record;
     int32_t dims;
+    int32_t min[SUMSQ_MAX_DIMS];
     int32_t extent[SUMSQ_MAX_DIMS];
     int32_t halo[SUMSQ_MAX_DIMS];
     int64_t stride[SUMSQ_MAX_DIMS];
@@ -48,6 +53,11 @@ sumsq_buffer sumsq_new(sumsq_type type, int32_t channels, int32_t dims, const in
 /* The same, with records of `record` >= channels slots. */
 sumsq_buffer sumsq_new_records(sumsq_type type, int32_t channels, int32_t record, int32_t dims,
                                const int32_t *extent, const int32_t *halo);
+/* A strided buffer of one channel over the caller's memory: `origin` is the element at the first coordinates, strides count
+ * elements and may be negative. `min` may be null (zeros), and so may `stride` (dense, dimension 0 the fastest). The origin of the
+ * result is null if the description makes no sense. */
+sumsq_buffer sumsq_view(sumsq_type type, void *origin, int32_t dims, const int32_t *min, const int32_t *extent,
+                        const int64_t *stride);
 /* Frees what sumsq_new allocated. */
 void sumsq_delete(sumsq_buffer *b);
 /* Address of a value; null outside of domain and halo. */
@@ -71,7 +81,7 @@ typedef struct {
 } sumsq_slot;
 
 /* Where an entry of the argument arrays comes from. */
-typedef enum { SUMSQ_PLANE, SUMSQ_EXTENT, SUMSQ_STRIDE, SUMSQ_PARAM } sumsq_kind;
+typedef enum { SUMSQ_PLANE, SUMSQ_MIN, SUMSQ_EXTENT, SUMSQ_STRIDE, SUMSQ_PARAM } sumsq_kind;
 typedef struct {
     sumsq_kind kind;
     /* Slot and plane, slot and dimension, or number of the parameter. */
@@ -95,13 +105,18 @@ typedef struct {
 int sumsq_check(const sumsq_pipeline *p, const sumsq_buffer *const *buffers);
 /* Checks the buffers and calls the entry point. */
 int sumsq_call(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, const uint64_t *params);
-/* Are all (integer) values of the domain in [low, high]? If not, leaves a message and returns 0. */
-int sumsq_in_range(const sumsq_pipeline *p, const char *name, const sumsq_buffer *b, int64_t low, int64_t high);
+/* Both say whether a promise about a buffer is kept, and leave a message if it is not. `ok` is 0 if the numbers that it is about
+ * did not fit in an int64_t. */
+/* Is the minimum, extent or stride of dimension d that value, which is written as `text`? */
+int sumsq_fixed(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, int32_t slot, sumsq_kind kind, int32_t d,
+                int64_t value, const int *ok, const char *text);
+/* Are all (integer) values of the domain in [low, high]? */
+int sumsq_in_range(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, int32_t slot, int64_t low, int64_t high,
+                   const int *ok);
 
 /* A value in the low bytes of a 64-bit slot. */
 #define SUMSQ_AS_SLOT(suffix, type) \
     static inline uint64_t sumsq_slot_##suffix(type v) { uint64_t s = 0; memcpy(&s, &v, sizeof v); return s; }
-SUMSQ_AS_SLOT(bool, uint8_t)
 SUMSQ_AS_SLOT(i8, int8_t)
 SUMSQ_AS_SLOT(i16, int16_t)
 SUMSQ_AS_SLOT(i32, int32_t)
@@ -114,15 +129,30 @@ SUMSQ_AS_SLOT(f16, uint16_t)
 SUMSQ_AS_SLOT(f32, float)
 SUMSQ_AS_SLOT(f64, double)
 #undef SUMSQ_AS_SLOT
+static inline uint64_t sumsq_slot_bool(uint8_t v) { return v != 0; }
 
-/* Integer arithmetic of the engine, for the bounds of values. */
+/* Integer arithmetic of the engine, for promises. What does not fit clears `ok`; x / 0 = x mod 0 = 0, as is INT64_MIN / -1. */
 static inline int64_t sumsq_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t sumsq_max(int64_t a, int64_t b) { return a > b ? a : b; }
+#define SUMSQ_EXACT(name) \
+    static inline int64_t sumsq_##name(int *ok, int64_t a, int64_t b) { \
+        int64_t r; \
+        if (__builtin_##name##_overflow(a, b, &r)) *ok = 0; \
+        return r; \
+    }
+SUMSQ_EXACT(add)
+SUMSQ_EXACT(sub)
+SUMSQ_EXACT(mul)
+#undef SUMSQ_EXACT
 static inline int64_t sumsq_mod(int64_t a, int64_t b) {
-    int64_t r = b ? a % b : 0;
-    return r < 0 ? r + (b < 0 ? -b : b) : r;
+    int64_t r = b == 0 || b == -1 ? 0 : a % b;
+    return r < 0 ? (b < 0 ? r - b : r + b) : r;
 }
-static inline int64_t sumsq_div(int64_t a, int64_t b) { return b ? (a - sumsq_mod(a, b)) / b : 0; }
+static inline int64_t sumsq_div(int64_t a, int64_t b) {
+    if (b == 0 || (b == -1 && a == INT64_MIN)) return 0;
+    int64_t q = a / b;
+    return a % b < 0 ? (b > 0 ? q - 1 : q + 1) : q;
+}
 
 #ifdef __cplusplus
 }

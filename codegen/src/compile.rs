@@ -25,13 +25,11 @@ use crate::lower::{LowerOptions, lower};
 use crate::reference::Value;
 use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use crate::schedule::Schedule;
+use crate::stack::{STACK_BYTES, mark_large, on_large_stack};
 use crate::stmt::LoweredFunction;
 
 use bind::Plan;
 pub use signature::{BufferSlot, Signature};
-
-/// Stack of a compiling thread: passes and LLVM may recurse as deep as expressions are.
-const STACK: usize = 256 << 20;
 
 /// A pipeline as machine code. Cheap to clone.
 #[derive(Clone)]
@@ -70,7 +68,7 @@ impl Compiled {
         target: &HostTarget,
     ) -> Result<Compiled, Error> {
         let plan = Plan::new(f, &signature)?;
-        let kernel = Kernel::compile(f, target)?;
+        let kernel = on_large_stack(|| Kernel::compile(f, target))?;
         Ok(Compiled(Arc::new(Inner { kernel, required: f.required.clone(), signature, plan })))
     }
 
@@ -304,10 +302,14 @@ pub(crate) fn in_parallel<J: Send, R: Send>(
             results.lock().unwrap_or_else(|e| e.into_inner())[i] = Some(r);
         }
     };
+    let large = || mark_large(&work);
     let threads = std::thread::available_parallelism().map_or(1, |c| c.get()).min(n);
     std::thread::scope(|s| {
         let spawn = || {
-            std::thread::Builder::new().name("sumsq-compile".into()).stack_size(STACK).spawn_scoped(s, work)
+            std::thread::Builder::new()
+                .name("sumsq-compile".into())
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(s, large)
         };
         // Should no thread start, the caller does the work.
         if (0..threads).filter_map(|_| spawn().ok()).count() == 0 {

@@ -16,9 +16,12 @@
 //! order, a reduction by them may give a zero of the other sign, which a schedule may bring about unless floats are strict. An f16 is
 //! rounded after every operation.
 
+mod literal;
 mod typing;
 
 use crate::types::{ScalarType, Type};
+use rustc_hash::FxHashSet;
+use smallvec::{SmallVec, smallvec};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -156,15 +159,66 @@ pub struct ExprNode {
 
 /// A shared, immutable expression. Equality is structural. Making one never fails: an ill-typed one is refused, with
 /// [`Expr::type_fault`]'s words, where a pipeline is compiled or evaluated.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Expr(Arc<ExprNode>);
 
-impl PartialEq for Expr {
-    fn eq(&self, o: &Expr) -> bool {
-        Arc::ptr_eq(&self.0, &o.0)
-            || (self.0.hash == o.0.hash && self.0.ty == o.0.ty && self.0.kind == o.0.kind)
+/// Its text, which is short whatever it shares.
+impl std::fmt::Debug for Expr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Expr({self}: {})", self.ty())
     }
 }
+
+/// In a loop, over each pair of nodes once: neither the depth of expressions nor the size of their trees matters.
+impl PartialEq for Expr {
+    fn eq(&self, o: &Expr) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut stack: SmallVec<[(&Expr, &Expr); 8]> = smallvec![(self, o)];
+        let mut compared = 0;
+        while let Some((a, b)) = stack.pop() {
+            if Arc::ptr_eq(&a.0, &b.0) {
+                continue;
+            }
+            if a.0.hash != b.0.hash || a.0.ty != b.0.ty || !same_apart_from_children(a.kind(), b.kind()) {
+                return false;
+            }
+            // Most comparisons are of a few nodes, which are not worth remembering.
+            compared += 1;
+            if compared > 16 && !seen.insert((a.id(), b.id())) {
+                continue;
+            }
+            let at = stack.len();
+            a.for_each_child(|c| stack.push((c, c)));
+            let mut next = at;
+            b.for_each_child(|c| {
+                stack[next].1 = c;
+                next += 1;
+            });
+        }
+        true
+    }
+}
+
+/// Are these the same operator, with as many operands?
+fn same_apart_from_children(a: &ExprKind, b: &ExprKind) -> bool {
+    use ExprKind::*;
+    match (a, b) {
+        (Int(x), Int(y)) => x == y,
+        (Float(x), Float(y)) => x == y,
+        (Var(x), Var(y)) | (Param(x), Param(y)) => x == y,
+        (Unary(x, _), Unary(y, _)) => x == y,
+        (Binary(x, ..), Binary(y, ..)) | (VectorReduce(x, _), VectorReduce(y, _)) => x == y,
+        (Call { name, args, value }, Call { name: n, args: list, value: v }) => {
+            name == n && value == v && args.len() == list.len()
+        }
+        (Interleave(x), Interleave(y)) => x.len() == y.len(),
+        (Load { buffer, predicate, .. }, Load { buffer: b, predicate: p, .. }) => {
+            buffer == b && predicate.is_some() == p.is_some()
+        }
+        _ => std::mem::discriminant(a) == std::mem::discriminant(b),
+    }
+}
+
 impl Eq for Expr {}
 impl Hash for Expr {
     fn hash<H: Hasher>(&self, h: &mut H) {

@@ -22,6 +22,7 @@ pub mod reference;
 pub mod runtime;
 pub mod schedule;
 pub mod schedule_text;
+mod stack;
 pub mod stmt;
 pub mod types;
 

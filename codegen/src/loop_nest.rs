@@ -27,15 +27,18 @@ use crate::lower::plans::Plan;
 use crate::lower::rewrite::{any, own_exprs, visit_stmts};
 use crate::lower::trim::trim;
 use crate::schedule::{Memory, Schedule};
+use crate::stack::on_large_stack;
 use crate::stmt::{Stmt, Target};
 use rustc_hash::FxHashMap;
 
 impl Pipeline {
     /// The loops that `schedule` makes of this pipeline, as pseudo-code.
     pub fn print_loop_nest(&self, schedule: &Schedule) -> Result<String, Error> {
-        let plan = plan(self, schedule)?;
-        let built = build_nests(&plan)?;
-        Ok(Printer { plan: &plan, storage: &built.storage }.stmt(&trim(&built.body)))
+        on_large_stack(|| {
+            let plan = plan(self, schedule)?;
+            let built = build_nests(&plan)?;
+            Ok(Printer { plan: &plan, storage: &built.storage }.stmt(&trim(&built.body)))
+        })
     }
 }
 

@@ -9,6 +9,7 @@
 //! A `Let` or `Allocate` scopes to the end of the enclosing braces.
 
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
+use crate::lower::rewrite::{interned, postorder};
 use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
 use crate::stmt::{LoweredFunction, Stmt, Target};
 use crate::types::ScalarType;
@@ -30,8 +31,8 @@ struct Names {
 }
 
 impl Names {
-    /// Decides the names for expressions that are printed together.
-    fn of(roots: &[&Expr]) -> Names {
+    /// Decides the names for expressions that are printed together. Trees of up to `repeats` times the DAG's nodes stay trees.
+    fn of(roots: &[&Expr], repeats: u64) -> Names {
         let mut names = Names { by_id: FxHashMap::default(), order: vec![] };
         let order = postorder(roots);
         let mut uses: FxHashMap<usize, u32> = FxHashMap::default();
@@ -45,7 +46,7 @@ impl Names {
             size.insert(e.id(), n);
         }
         let total = roots.iter().fold(0u64, |s, r| s.saturating_add(size[&r.id()]));
-        let share = total > SMALL_TREE && total > 2 * order.len() as u64;
+        let share = total > SMALL_TREE && total > repeats * order.len() as u64;
         let mut depth: FxHashMap<usize, usize> = FxHashMap::default();
         for e in order {
             let mut d = 0;
@@ -62,37 +63,34 @@ impl Names {
     }
 }
 
-/// Distinct nodes under `roots`, operands first.
-fn postorder<'a>(roots: &[&'a Expr]) -> Vec<&'a Expr> {
-    let mut seen = rustc_hash::FxHashSet::default();
-    let mut out = vec![];
-    let mut stack: Vec<(&Expr, bool)> = roots.iter().rev().map(|r| (*r, false)).collect();
-    while let Some((e, done)) = stack.pop() {
-        if done {
-            out.push(e);
-        } else if seen.insert(e.id()) {
-            stack.push((e, true));
-            let at = stack.len();
-            e.for_each_child(|c| stack.push((c, false)));
-            stack[at..].reverse();
-        }
-    }
-    out
-}
-
 impl Display for Expr {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let names = Names::of(&[self]);
-        if !names.order.is_empty() {
-            f.write_str("{ ")?;
-            for (i, e) in names.order.iter().enumerate() {
-                write!(f, "%{i} = ")?;
-                node(f, e, &names, 0)?;
-                f.write_str("; ")?;
-            }
+        whole(f, self, 2)
+    }
+}
+
+/// An expression with its shared parts in front, inside of braces.
+fn whole(f: &mut Formatter<'_>, e: &Expr, repeats: u64) -> fmt::Result {
+    let names = Names::of(&[e], repeats);
+    if !names.order.is_empty() {
+        f.write_str("{ ")?;
+        for (i, e) in names.order.iter().enumerate() {
+            write!(f, "%{i} = ")?;
+            node(f, e, &names, 0)?;
+            f.write_str("; ")?;
         }
-        node(f, self, &names, 0)?;
-        if names.order.is_empty() { Ok(()) } else { f.write_str(" }") }
+    }
+    node(f, e, &names, 0)?;
+    if names.order.is_empty() { Ok(()) } else { f.write_str(" }") }
+}
+
+/// An expression of a directive: whatever it shares, equal ones print alike. Every part that occurs again is named, so that reading
+/// the text, which may not tell the types of small parts, finds as many.
+struct InDirective(Expr);
+
+impl Display for InDirective {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        whole(f, &self.0, 1)
     }
 }
 
@@ -206,7 +204,7 @@ fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt::Result {
             child(f, a, names, 8)
         }
         ExprKind::Unary(op, a) => call(f, &format!("{op:?}").to_lowercase(), &[a], names),
-        ExprKind::Binary(op, a, b) => binary(f, *op, a, b, names, outer),
+        ExprKind::Binary(op, a, b) => binary(f, *op, [a, b], ty.scalar == ScalarType::Bool, names, outer),
         ExprKind::Fma(a, b, c) => call(f, "fma", &[a, b, c], names),
         ExprKind::Select(c, a, b) => call(f, "select", &[c, a, b], names),
         ExprKind::Likely(a) => call(f, "likely", &[a], names),
@@ -238,8 +236,16 @@ fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt::Result {
     }
 }
 
-fn binary(f: &mut dyn Write, op: BinaryOp, a: &Expr, b: &Expr, names: &Names, outer: u8) -> fmt::Result {
-    let Some((strength, sign)) = infix(op, a.ty().scalar == ScalarType::Bool) else {
+/// `logical` says that the result is a bool.
+fn binary(
+    f: &mut dyn Write,
+    op: BinaryOp,
+    [a, b]: [&Expr; 2],
+    logical: bool,
+    names: &Names,
+    outer: u8,
+) -> fmt::Result {
+    let Some((strength, sign)) = infix(op, logical) else {
         return call(f, word(op), &[a, b], names);
     };
     // `a - (b - c)` and `a == (b == c)` need brackets on the right, all else is left-associative.
@@ -283,7 +289,7 @@ impl Display for Pad {
 
 /// Prints the shared parts of a statement's own expressions, a line each.
 fn shared(f: &mut Formatter<'_>, pad: usize, roots: &[&Expr]) -> Result<Names, fmt::Error> {
-    let names = Names::of(roots);
+    let names = Names::of(roots, 2);
     for (i, e) in names.order.iter().enumerate() {
         write!(f, "{}%{i} = ", Pad(pad))?;
         node(f, e, &names, 0)?;
@@ -495,8 +501,10 @@ impl Display for Tail {
 
 impl Display for Directive {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let e = |e: &Expr| InDirective(interned(e));
         match self {
             Directive::Split { old, outer, inner, factor, tail } => {
+                let factor = e(factor);
                 write!(f, "split({old}, {outer}, {inner}, {factor}, {tail})")
             }
             Directive::Fuse { inner, outer, fused } => write!(f, "fuse({inner}, {outer}, {fused})"),
@@ -516,11 +524,11 @@ impl Display for Directive {
                 keep.iter().try_for_each(|(r, v)| write!(f, "{r} as {v}, "))?;
                 write!(f, "into {into})")
             }
-            Directive::SkipUnless { var, cond } => write!(f, "skip_unless({var}, {cond})"),
+            Directive::SkipUnless { var, cond } => write!(f, "skip_unless({var}, {})", e(cond)),
             Directive::Atomic => f.write_str("atomic"),
             Directive::Relaxed => f.write_str("relaxed"),
             Directive::Specialize { cond, directives } => {
-                write!(f, "specialize({cond}) {{")?;
+                write!(f, "specialize({}) {{", e(cond))?;
                 directives.iter().try_for_each(|d| write!(f, " {d}"))?;
                 f.write_str(" }")
             }
@@ -550,8 +558,12 @@ impl Display for Directive {
             Directive::StoreAt(l) => write!(f, "store_at({l})"),
             Directive::FoldStorage { var, factor } => write!(f, "fold_storage({var}, {factor})"),
             Directive::AlignBounds { var, modulus } => write!(f, "align_bounds({var}, {modulus})"),
-            Directive::Bound { var, min: Some(min), extent } => write!(f, "bound({var}, {min}, {extent})"),
-            Directive::Bound { var, min: None, extent } => write!(f, "bound_extent({var}, {extent})"),
+            Directive::Bound { var, min: Some(min), extent } => {
+                write!(f, "bound({var}, {}, {})", e(min), e(extent))
+            }
+            Directive::Bound { var, min: None, extent } => {
+                write!(f, "bound_extent({var}, {})", e(extent))
+            }
             Directive::Estimate { var, min, extent } => write!(f, "set_estimate({var}, {min}, {extent})"),
             Directive::AlignStorage { var, modulus } => write!(f, "align_storage({var}, {modulus})"),
             Directive::ReorderStorage(vars) => write!(f, "reorder_storage({})", vars.join(", ")),
@@ -559,7 +571,7 @@ impl Display for Directive {
             Directive::StoreIn(Memory::Stack) => f.write_str("store_in(stack)"),
             Directive::StoreIn(Memory::Register) => f.write_str("store_in(register)"),
             Directive::Sink => f.write_str("sink"),
-            Directive::NonTemporal(e) => write!(f, "non_temporal({e})"),
+            Directive::NonTemporal(when) => write!(f, "non_temporal({})", e(when)),
             Directive::InPlaceOf(n) => write!(f, "in_place_of({n})"),
         }
     }

@@ -5,12 +5,15 @@
 //! stage     = NAME [ ".update(" INT ")" ]
 //! directive = WORD [ "(" arguments ")" [ "{" { directive } "}" ] ]      the names and arguments that printing shows
 //! level     = stage "," NAME
-//! expr      = infix operators with their usual strengths | select, likely, or an operator in call form "(" expr, ... ")"
-//!           | TYPE "(" expr ")" | NAME "(" expr, ... ")" [ "." INT ] | NUMBER [ ":" TYPE ] | true | false | NAME
+//! whole     = expr | "{" { "%" INT "=" expr ";" } expr "}"
+//! expr      = infix operators with their usual strengths | select, fma, likely, or an operator in call form "(" expr, ... ")"
+//!           | TYPE "(" expr ")" | "bits_as_" TYPE "(" expr ")" | NAME "(" expr, ... ")" [ "." INT ]
+//!           | NUMBER [ ":" TYPE ] | true | false | NAME | "%" INT
 //! ```
-//! Braces hold the directives of a special version. Line breaks are white space; `//` starts a comment. A name in an expression is a parameter, but a loop variable in the
-//! condition of `skip_unless` unless it holds a dot (`in.extent.0`); where that is applied, a name that is not there as the one is
-//! taken for the other. Names and calls take the type of what they are combined with, and are i32 where nothing says otherwise. Expressions too large to print as trees are not read.
+//! Braces hold the directives of a special version, or an expression whose shared parts were named first. Line breaks are white space;
+//! `//` starts a comment. A name in an expression is a parameter, but a loop variable in the condition of `skip_unless` unless it
+//! holds a dot (`in.extent.0`); where that is applied, a name that is not there as the one is taken for the other. Names and calls have the types that the pipeline declares; a whole number is of the type that it
+//! is combined with, a fraction of the float type. Printing what was read gives the same text.
 
 mod expr;
 mod lexer;
@@ -273,5 +276,7 @@ fn memory(lexer: &mut Lexer) -> Result<Memory, String> {
     }
 }
 
+#[cfg(test)]
+mod expression_tests;
 #[cfg(test)]
 mod tests;

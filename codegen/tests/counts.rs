@@ -157,6 +157,44 @@ fn stages_are_skipped_where_they_are_not_needed() {
     }
 }
 
+/// Of conditions that depend on coordinates, too, what does not decides whether a stage is needed: f where `a && b` may hold, g
+/// where `c` may fail with others.
+#[test]
+fn parts_of_conditions_skip_stages() {
+    let (w, h) = (13, 9);
+    let [vx, vy] = ["x", "y"].map(Var::new);
+    let at = [vx.expr(), vy.expr()];
+    let vars = [vx, vy];
+    let mut p = Pipeline::new("parts");
+    let [a, b, c] = ["a", "b", "c"].map(|n| p.param(n, I32));
+    let i = p.input(Input::new("in", &[I32], 2));
+    let f = p.func(Func::new("f", &vars, vec![i.at(&at, 0) * 3]));
+    let g = p.func(Func::new("g", &vars, vec![i.at(&at, 0) + 7]));
+    let here = &at[0] + &at[1];
+    let both = a.gt(0).and(here.lt(11).and(b.gt(0))).and(i.at(&at, 0).ne_(4));
+    let value = Expr::select(both, f.at(&at, 0), at[0].clone());
+    let any = at[0].lt(3).or(c.gt(0)).or(at[1].gt(5));
+    let value = value + Expr::select(any, Expr::from(1), g.at(&at, 0));
+    let out = p.func(Func::new("out", &vars, vec![value]));
+    p.output(&out);
+    for text in [
+        "f: compute_root g: compute_root",
+        "f: compute_root split(x, xo, xi, 4, predicate) vectorize(xi) g: compute_at(out, y)
+         out: parallel(y) split(x, xo, xi, 8, guard) vectorize(xi)",
+    ] {
+        let s = Schedule::parse(text).expect("text");
+        for (a, b, c) in [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 0), (1, 1, 1)] {
+            let params = [("a", a), ("b", b), ("c", c)].map(|(n, v)| (n, Value::Int(v))).to_vec();
+            let given = bindings(vec![("in", pattern(&[I32], &[w, h], 3))], params);
+            let ran = check(&p, &s, &given, &[vec![w, h]], 0.0);
+            let stores = |name: &str| ran.lowered.of(name).stores;
+            let needed = |yes: bool| if yes { w * h } else { 0 };
+            let want = (needed(a > 0 && b > 0), needed(c <= 0));
+            assert_eq!((stores("f.0"), stores("g.0")), want, "{a} {b} {c}\n{s}{}", ran.body);
+        }
+    }
+}
+
 #[test]
 fn strips_repeat_only_what_they_share() {
     let (w, h, strip) = (16, 21, 5);

@@ -36,20 +36,8 @@ impl Machine {
         (index, value): (&Expr, &Expr),
         on: Option<&Expr>,
     ) -> Fallible<()> {
-        let ty = value.ty().scalar;
-        let (index, value) = (self.eval(index)?, self.eval(value)?);
-        let on = on.map(|p| self.eval(p)).transpose()?;
-        for l in 0..index.len() {
-            if on.as_ref().is_some_and(|p| p[l] == Value::Int(0)) {
-                continue;
-            }
-            let i = index[l].as_int().unwrap_or(0);
-            let v = value[l.min(value.len() - 1)];
-            let (cell, positions) = self.flat_element(buffer, i)?;
-            cell.update((op, ty), v, positions).map_err(|e| format!("{buffer}[{i}] {e}"))?;
-            self.counters.func(buffer).stores += 1;
-        }
-        Ok(())
+        let update = (op, value.ty().scalar);
+        self.store_lanes(buffer, (index, value), on, |cell, v, positions| cell.update(update, v, positions))
     }
 
     /// `func(args) = func(args) op value`, per tuple element.

@@ -245,6 +245,17 @@ impl Machine {
         self.counters.operations += n;
         self.counters.func(buffer).operations += n;
         self.counters.func(buffer).store_instructions += 1;
+        self.store_lanes(buffer, (index, value), on, |cell, v, positions| Ok(cell.write(v, positions)?))
+    }
+
+    /// Evaluates where and what, and applies `change` to the element of every lane that is on.
+    pub(super) fn store_lanes(
+        &mut self,
+        buffer: &Name,
+        (index, value): (&Expr, &Expr),
+        on: Option<&Expr>,
+        change: impl Fn(&mut Cell, Value, &Positions) -> Fallible<()>,
+    ) -> Fallible<()> {
         let (index, value) = (self.eval(index)?, self.eval(value)?);
         let on = on.map(|p| self.eval(p)).transpose()?;
         for l in 0..index.len() {
@@ -254,7 +265,7 @@ impl Machine {
             let i = index[l].as_int().unwrap_or(0);
             let v = value[l.min(value.len() - 1)];
             let (cell, positions) = self.flat_element(buffer, i)?;
-            cell.write(v, positions).map_err(|e| format!("{buffer}[{i}] {e}"))?;
+            change(cell, v, positions).map_err(|e| format!("{buffer}[{i}] {e}"))?;
             self.counters.func(buffer).stores += 1;
         }
         Ok(())

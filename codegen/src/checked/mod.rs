@@ -31,6 +31,7 @@ use crate::lower::trim::trim;
 use crate::lower::{LowerOptions, lower, plan};
 use crate::reference::{Bindings, Realization};
 use crate::schedule::Schedule;
+use crate::stack::on_large_stack;
 
 /// Elements of one storage: each takes some hundred bytes here.
 pub const MOST_ELEMENTS: usize = 1 << 22;
@@ -66,14 +67,16 @@ pub fn run_nests(p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usize>
 
 /// As [`run_nests`] over domains.
 pub fn run_nests_over(p: &Pipeline, s: &Schedule, b: &Bindings, domains: &[Domain]) -> Result<Run, Error> {
-    let plan = plan(p, s)?;
-    let built = build_nests(&plan)?;
-    let mut m = Machine::new();
-    m.bind_pipeline(p, s, b, domains);
-    for f in plan.funcs.values() {
-        m.fold(&f.func.name, &f.fold);
-    }
-    finish(p, m, &trim(&built.body), domains)
+    on_large_stack(|| {
+        let plan = plan(p, s)?;
+        let built = build_nests(&plan)?;
+        let mut m = Machine::new();
+        m.bind_pipeline(p, s, b, domains);
+        for f in plan.funcs.values() {
+            m.fold(&f.func.name, &f.fold);
+        }
+        finish(p, m, &trim(&built.body), domains)
+    })
 }
 
 /// Runs the lowered function of `p` under `s`: flat buffers, vectors, both bodies of partitioned loops.
@@ -83,10 +86,12 @@ pub fn run_lowered(p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usiz
 
 /// As [`run_lowered`] over domains.
 pub fn run_lowered_over(p: &Pipeline, s: &Schedule, b: &Bindings, domains: &[Domain]) -> Result<Run, Error> {
-    let f = lower(p, s, &LowerOptions { verify: true, ..LowerOptions::default() })?;
-    let mut m = Machine::new();
-    m.bind_pipeline(p, s, b, domains);
-    finish(p, m, &f.body, domains)
+    on_large_stack(|| {
+        let f = lower(p, s, &LowerOptions { verify: true, ..LowerOptions::default() })?;
+        let mut m = Machine::new();
+        m.bind_pipeline(p, s, b, domains);
+        finish(p, m, &f.body, domains)
+    })
 }
 
 fn finish(p: &Pipeline, mut m: Machine, body: &crate::stmt::Stmt, domains: &[Domain]) -> Result<Run, Error> {

@@ -7,9 +7,11 @@ use super::{Look, bind_error};
 use crate::error::Error;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::func::Layout;
+use crate::lower::rewrite::postorder;
 use crate::runtime::{Buffer, Scalar};
 use crate::stmt::{ArgKind, LoweredFunction};
 use crate::types::ScalarType;
+use rustc_hash::FxHashMap;
 
 /// Where each entry of the argument arrays comes from.
 pub(super) struct Plan {
@@ -223,16 +225,29 @@ impl Plan {
         }
     }
 
-    /// The value of an integer expression over parameters and extents.
+    /// The value of an integer expression over parameters and extents; none if some part of it has none.
     fn evaluate(&self, e: &Expr, looks: &[Look], scalars: &[u64]) -> Option<i64> {
+        let mut values: FxHashMap<usize, i64> = FxHashMap::default();
+        for e in postorder(&[e]) {
+            let v = self.evaluate_node(e, &|a| values[&a.id()], looks, scalars)?;
+            values.insert(e.id(), v);
+        }
+        values.get(&e.id()).copied()
+    }
+
+    fn evaluate_node(
+        &self,
+        e: &Expr,
+        of: &dyn Fn(&Expr) -> i64,
+        looks: &[Look],
+        scalars: &[u64],
+    ) -> Option<i64> {
         Some(match e.kind() {
             ExprKind::Int(v) => *v,
-            ExprKind::Cast(a) if e.ty().scalar.is_int() => {
-                e.ty().scalar.wrap(self.evaluate(a, looks, scalars)?)
-            }
+            ExprKind::Cast(a) if e.ty().scalar.is_int() => e.ty().scalar.wrap(of(a)),
             ExprKind::Param(n) => self.param_value(n, e.ty().scalar, looks, scalars)?,
             ExprKind::Binary(op, a, b) => {
-                let (a, b) = (self.evaluate(a, looks, scalars)?, self.evaluate(b, looks, scalars)?);
+                let (a, b) = (of(a), of(b));
                 match op {
                     BinaryOp::Add => a.checked_add(b)?,
                     BinaryOp::Sub => a.checked_sub(b)?,
@@ -253,6 +268,7 @@ impl Plan {
             Source::Min(slot, d, _) => Some(looks[slot].spec.min[d] as i64),
             Source::Extent(slot, d, _) => Some(looks[slot].spec.extents[d] as i64),
             Source::Stride(slot, d, _) => Some(looks[slot].strides[d]),
+            Source::Param(_) if !ty.is_int() => None,
             Source::Param(p) => {
                 let i = self.scalars.iter().position(|s| matches!(s, Source::Param(q) if *q == p))?;
                 Some(ty.wrap(scalars[i] as i64))
@@ -283,7 +299,7 @@ fn pointer_source(name: &str, signature: &Signature) -> Option<(usize, usize)> {
 }
 
 /// A parameter, `f.min.d`, `f.extent.d`, `f.stride.d` or `f.step.d`.
-fn scalar_source(name: &str, ty: ScalarType, signature: &Signature) -> Option<Source> {
+pub(super) fn scalar_source(name: &str, ty: ScalarType, signature: &Signature) -> Option<Source> {
     if let Some((i, _, declared)) = signature.params.get_full(name) {
         return (*declared == ty).then_some(Source::Param(i));
     }

@@ -5,10 +5,11 @@
 //! that is illegal by itself is refused here, one that depends on regions later.
 
 mod defaults;
-mod expressions;
+pub mod expressions;
 mod loops;
 mod placement;
 mod races;
+mod shared;
 mod special;
 mod tails;
 mod together;
@@ -158,6 +159,7 @@ fn apply(p: &Pipeline, plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<O
     let id = plan.stages[k].id.clone();
     let text = d.to_string();
     let d = &*expressions::named(p, plan, &plan.stages[k], d);
+    let d = &expressions::typed(p, d);
     expressions::check(p, plan, &plan.stages[k], d)?;
     match d {
         Directive::Split { old, outer, inner, factor, tail } => {

@@ -9,6 +9,7 @@ use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Pipeline, extent_param, min_param};
 use crate::reference::{Value, eval_scalar};
 use crate::schedule::Schedule;
+use crate::stack::on_large_stack;
 use indexmap::IndexMap;
 
 /// First and last coordinate in each dimension; nothing is read where some first exceeds its last.
@@ -27,7 +28,7 @@ pub struct BoundsQuery {
 impl BoundsQuery {
     /// The query for `p` under `s`.
     pub fn of(p: &Pipeline, s: &Schedule) -> Result<BoundsQuery, Error> {
-        Ok(super::build_nests::build_nests(&super::plan(p, s)?)?.query)
+        on_large_stack(|| Ok(super::build_nests::build_nests(&super::plan(p, s)?)?.query))
     }
 
     /// Regions of the inputs for buffers of these extents (those of all outputs, and of inputs whose extents the algorithm

@@ -3,8 +3,9 @@
 //! ```text
 //! Pipeline + Schedule
 //!   validate, wrappers, inline, apply_schedule (rfactor)         what is computed, and the loops of each stage
-//!   build_nests (bounds_inference, sliding_window,      Realize / Produce / Provide / Call
-//!     storage_folding, allocation_bounds, sinks)
+//!   build_nests (bounds_inference, joint_regions,       Realize / Produce / Provide / Call
+//!     sliding_window, storage_folding,
+//!     allocation_bounds, sinks)
 //!   skip_stages, trim, simplify,
 //!   flatten, expand_math, unroll, vectorize, simplify,  Allocate / Store / Load, vectors
 //!   dead_allocations, hoist, partition,
@@ -30,6 +31,7 @@ pub mod hoist;
 pub mod inline;
 pub mod interleave;
 pub mod intervals;
+pub mod joint_regions;
 pub mod narrow;
 pub mod param_ranges;
 pub mod partition;
@@ -60,6 +62,7 @@ use crate::error::Error;
 use crate::expr::Name;
 use crate::func::{Layout, Pipeline, extent_param, min_param, step_param, stride_param};
 use crate::schedule::Schedule;
+use crate::stack::on_large_stack;
 use crate::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
 use crate::types::ScalarType;
 use build_nests::Built;
@@ -102,6 +105,14 @@ pub fn lower(p: &Pipeline, schedule: &Schedule, options: &LowerOptions) -> Resul
 
 /// [`lower`], with the time that each pass took.
 pub fn lower_timed(
+    p: &Pipeline,
+    schedule: &Schedule,
+    options: &LowerOptions,
+) -> Result<(LoweredFunction, Vec<PassTime>), Error> {
+    on_large_stack(|| lower_here(p, schedule, options))
+}
+
+fn lower_here(
     p: &Pipeline,
     schedule: &Schedule,
     options: &LowerOptions,
@@ -152,6 +163,10 @@ pub fn lower_timed(
 
 /// The passes over definitions: what is computed, and the loops of each stage.
 pub fn plan(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
+    on_large_stack(|| plan_here(p, schedule))
+}
+
+fn plan_here(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
     validate::validate(p)?;
     let p = &wrappers::wrappers(p, schedule)?;
     validate::check_names(p)?;

@@ -49,6 +49,18 @@ pub fn rewrite(e: &Expr, memo: &mut Memo, f: &mut impl FnMut(&Expr, Expr) -> Exp
     memo.0[&e.id()].1.clone()
 }
 
+/// The same expression with one node for all equal ones.
+pub fn interned(e: &Expr) -> Expr {
+    let mut made: FxHashSet<Expr> = FxHashSet::default();
+    rewrite(e, &mut Memo::default(), &mut |_, new| match made.get(&new) {
+        Some(old) => old.clone(),
+        None => {
+            made.insert(new.clone());
+            new
+        }
+    })
+}
+
 /// A substitution of variables that shares its memo over many expressions, so that sharing between them is kept.
 pub struct Substitution<'a> {
     map: &'a FxHashMap<Name, Expr>,
@@ -95,6 +107,24 @@ pub fn nodes<'a>(roots: impl IntoIterator<Item = &'a Expr>) -> Vec<&'a Expr> {
         if seen.insert(e.id()) {
             out.push(e);
             e.for_each_child(|c| stack.push(c));
+        }
+    }
+    out
+}
+
+/// Distinct nodes under `roots`, operands first.
+pub fn postorder<'a>(roots: &[&'a Expr]) -> Vec<&'a Expr> {
+    let mut seen = FxHashSet::default();
+    let mut out = vec![];
+    let mut stack: Vec<(&Expr, bool)> = roots.iter().rev().map(|r| (*r, false)).collect();
+    while let Some((e, done)) = stack.pop() {
+        if done {
+            out.push(e);
+        } else if seen.insert(e.id()) {
+            stack.push((e, true));
+            let at = stack.len();
+            e.for_each_child(|c| stack.push((c, false)));
+            stack[at..].reverse();
         }
     }
     out

@@ -1,15 +1,17 @@
 //! Stages that a run does not need are not computed.
 //!
 //! Before: nests. A Func all of whose uses stand under conditions of parameters alone, as in `select(quality > 0, f(x), g(x))`, is
-//! computed and read under the union of these conditions: of the arms of such a `select`, and of the branches of an `If`. The loops
+//! computed and read under the union of these conditions: of the arms of such a `select`, and of the branches of an `If`. Of a
+//! condition that depends on coordinates, too, such as `quality > 0 && x < 8`, the part counts that does not. The loops
 //! that read it exist twice, once without it. After: the same values; nothing that is not computed is read.
 //! The conditions hold for the whole run, so that what a sliding window keeps stays whole. Storage and regions are as before.
 //! Follows building of nests, which is where uses meet what they use; consumers go first, so that what only a skipped Func needs is
 //! skipped with it. Outputs are always computed, and what an output is computed inside of.
 
-use super::rewrite::{Memo, any, map_children, own_exprs, rewrite, visit, visit_stmts};
-use crate::expr::{Expr, ExprKind, Name, UnaryOp};
+use super::rewrite::{Memo, any, for_each_child, map_children, own_exprs, rewrite, visit_stmts};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::stmt::Stmt;
+use rustc_hash::FxHashSet;
 
 /// See the module's description.
 pub fn skip_stages(s: &Stmt, outputs: &[Name]) -> Stmt {
@@ -20,9 +22,9 @@ pub fn skip_stages(s: &Stmt, outputs: &[Name]) -> Stmt {
 fn has_literals(s: &Stmt) -> bool {
     let mut found = false;
     visit_stmts(s, &mut |s| match s {
-        Stmt::If { cond, .. } => found |= literal(cond, true).is_some(),
+        Stmt::If { cond, .. } => found |= decides(cond),
         Stmt::Provide { values, .. } => {
-            let choice = |n: &Expr| matches!(n.kind(), ExprKind::Select(c, ..) if literal(c, true).is_some());
+            let choice = |n: &Expr| matches!(n.kind(), ExprKind::Select(c, ..) if decides(c));
             found = found || values.iter().any(|v| any(v, choice));
         }
         _ => {}
@@ -48,13 +50,14 @@ type Literal = (Expr, bool);
 /// A Func that is needed where one of some literals holds.
 struct Skipped<'a> {
     func: &'a Name,
+    /// Are conditions further in asked first?
+    inner: bool,
     needed: Vec<Literal>,
 }
 
 impl<'a> Skipped<'a> {
     /// The Func, if it can be skipped in `body`, during which its storage exists.
     fn of(func: &'a Name, body: &Stmt, outputs: &[Name]) -> Option<Skipped<'a>> {
-        let mut skipped = Skipped { func, needed: vec![] };
         let mut fixed = outputs.contains(func);
         visit_stmts(body, &mut |s| {
             if let Stmt::Produce { stage, body } = s
@@ -65,18 +68,24 @@ impl<'a> Skipped<'a> {
                 });
             }
         });
-        if fixed || !skipped.stmt(body) || skipped.needed.is_empty() {
+        // Further out first: those skip more. But the branches around a Func skipped before do not decide about this one.
+        let ways = [false, true].into_iter().filter(|_| !fixed);
+        ways.map(|inner| Skipped { func, inner, needed: vec![] }).find_map(|s| s.collected(body))
+    }
+
+    /// With the literals of all uses in `body`, if each has one and they are not all there is.
+    fn collected(mut self, body: &Stmt) -> Option<Skipped<'a>> {
+        if !self.stmt(body) || self.needed.is_empty() {
             return None;
         }
         let mut distinct = vec![];
-        for l in skipped.needed {
+        for l in std::mem::take(&mut self.needed) {
             if !distinct.contains(&l) {
                 distinct.push(l);
             }
         }
-        skipped.needed = distinct;
-        let both = |(c, holds): &Literal| skipped.needed.contains(&(c.clone(), !holds));
-        (!skipped.needed.iter().any(both)).then_some(skipped)
+        let both = |(c, holds): &Literal| distinct.contains(&(c.clone(), !holds));
+        (!distinct.iter().any(both)).then_some(Skipped { needed: distinct, ..self })
     }
 
     fn is_own(&self, s: &Stmt) -> bool {
@@ -97,7 +106,8 @@ impl<'a> Skipped<'a> {
         all && match s {
             Stmt::If { cond, then, otherwise } => {
                 let arms = [(Some(then), true), (otherwise.as_ref(), false)];
-                arms.into_iter().all(|(arm, holds)| match (arm, literal(cond, holds)) {
+                arms.into_iter().all(|(arm, holds)| match (arm, implied(cond, holds)) {
+                    (Some(arm), Some(_)) if self.inner && self.tried(arm) => true,
                     (Some(arm), Some(l)) => {
                         self.needed.extend(self.read_in(arm).then_some(l));
                         true
@@ -105,28 +115,46 @@ impl<'a> Skipped<'a> {
                     (arm, _) => arm.is_none_or(|s| self.stmt(s)),
                 })
             }
-            s => nested(s).into_iter().all(|s| self.stmt(s)),
+            s => {
+                for_each_child(s, &mut |s| all = all && self.stmt(s));
+                all
+            }
         }
+    }
+
+    /// As [`Skipped::stmt`], which leaves nothing behind if it fails.
+    fn tried(&mut self, s: &Stmt) -> bool {
+        let before = self.needed.len();
+        let all = self.stmt(s);
+        if !all {
+            self.needed.truncate(before);
+        }
+        all
     }
 
     /// As [`Skipped::stmt`] for a value; a node that is shared is looked at once.
     fn expr(&mut self, e: &Expr) -> bool {
-        let mut all = true;
-        let mut found = vec![];
-        visit(e, &mut |n| match n.kind() {
-            ExprKind::Call { name, .. } if name == self.func => {
-                all = false;
-                false
+        let mut seen = FxHashSet::default();
+        let mut stack = vec![e];
+        while let Some(n) = stack.pop() {
+            if !seen.insert(n.id()) {
+                continue;
             }
-            ExprKind::Select(c, a, b) if literal(c, true).is_some() => {
-                let arms = [(a, true), (b, false)].into_iter().filter(|(arm, _)| self.reads(arm));
-                found.extend(arms.filter_map(|(_, holds)| literal(c, holds)));
-                false
+            match n.kind() {
+                ExprKind::Call { name, .. } if name == self.func => return false,
+                ExprKind::Select(c, a, b) => {
+                    stack.push(c);
+                    for (arm, holds) in [(a, true), (b, false)] {
+                        match implied(c, holds) {
+                            Some(l) => self.needed.extend(self.reads(arm).then_some(l)),
+                            None => stack.push(arm),
+                        }
+                    }
+                }
+                _ => n.for_each_child(|c| stack.push(c)),
             }
-            _ => true,
-        });
-        self.needed.extend(found);
-        all
+        }
+        true
     }
 
     fn reads(&self, e: &Expr) -> bool {
@@ -140,7 +168,8 @@ impl<'a> Skipped<'a> {
         }
         let mut found = false;
         own_exprs(s, &mut |e| found |= self.reads(e));
-        found || nested(s).into_iter().any(|s| self.read_in(s))
+        for_each_child(s, &mut |s| found = found || self.read_in(s));
+        found
     }
 
     fn computed(&self, s: &Stmt) -> bool {
@@ -150,8 +179,7 @@ impl<'a> Skipped<'a> {
     }
 
     fn condition(&self) -> Expr {
-        let holds = self.needed.iter().map(|(c, holds)| if *holds { c.clone() } else { c.not_() });
-        holds.reduce(|a, b| a.or(b)).unwrap_or_else(|| Expr::bool(true))
+        self.needed.iter().map(as_expr).reduce(|a, b| a.or(b)).unwrap_or_else(|| Expr::bool(true))
     }
 
     /// The Func computed, and read, where it is needed.
@@ -178,9 +206,14 @@ impl<'a> Skipped<'a> {
     fn resolved(&self, s: &Stmt, all: bool) -> Stmt {
         let mut memo = Memo::default();
         let known = |c: &Expr| {
-            let (c, holds) = literal(c, true)?;
-            let (_, needed) = self.needed.iter().find(|l| l.0 == c)?;
-            Some((*needed == holds) == all)
+            if let Some((c, holds)) = literal(c, true)
+                && let Some((_, needed)) = self.needed.iter().find(|l| l.0 == c)
+            {
+                return Some((*needed == holds) == all);
+            }
+            // What implies a literal fails with it.
+            let fails = |holds: &bool| !all && implied(c, *holds).is_some_and(|l| self.needed.contains(&l));
+            [true, false].into_iter().find(fails).map(|holds| !holds)
         };
         let mut expr = |e: &Expr| {
             rewrite(e, &mut memo, &mut |_, new| match new.kind() {
@@ -218,20 +251,38 @@ fn literal(cond: &Expr, holds: bool) -> Option<Literal> {
     }
 }
 
-/// Direct nested statements.
-fn nested(s: &Stmt) -> Vec<&Stmt> {
-    match s {
-        Stmt::Block(list) => list.iter().collect(),
-        Stmt::If { then, otherwise, .. } => std::iter::once(then).chain(otherwise).map(|s| &**s).collect(),
-        Stmt::Let { body, .. }
-        | Stmt::For { body, .. }
-        | Stmt::Realize { body, .. }
-        | Stmt::Produce { body, .. }
-        | Stmt::Allocate { body, .. } => vec![&**body],
-        Stmt::Assert { .. }
-        | Stmt::Provide { .. }
-        | Stmt::Store { .. }
-        | Stmt::Accumulate { .. }
-        | Stmt::Prefetch { .. } => vec![],
+/// What `cond == holds` implies that is a literal: the conjunction of its parts that are.
+fn implied(cond: &Expr, holds: bool) -> Option<Literal> {
+    if let Some(l) = literal(cond, holds) {
+        return Some(l);
     }
+    let mut parts = vec![];
+    let mut seen = FxHashSet::default();
+    let mut stack = vec![(cond, holds)];
+    while let Some((c, holds)) = stack.pop() {
+        if !seen.insert((c.id(), holds)) {
+            continue;
+        }
+        match c.kind() {
+            ExprKind::Likely(a) => stack.push((a, holds)),
+            ExprKind::Unary(UnaryOp::Not, a) => stack.push((a, !holds)),
+            ExprKind::Binary(BinaryOp::And, a, b) if holds => stack.extend([(b, true), (a, true)]),
+            ExprKind::Binary(BinaryOp::Or, a, b) if !holds => stack.extend([(b, false), (a, false)]),
+            _ => parts.extend(literal(c, holds)),
+        }
+    }
+    if let [_] = parts[..] {
+        return parts.pop();
+    }
+    let all = parts.iter().map(as_expr).reduce(|a, b| a.and(b));
+    all.map(|all| (all, true))
+}
+
+/// Does either value of `cond` imply a literal?
+fn decides(cond: &Expr) -> bool {
+    [true, false].into_iter().any(|holds| implied(cond, holds).is_some())
+}
+
+fn as_expr((c, holds): &Literal) -> Expr {
+    if *holds { c.clone() } else { c.not_() }
 }

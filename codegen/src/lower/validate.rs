@@ -242,35 +242,41 @@ pub fn check_exprs<'a>(
 }
 
 fn check_param(p: &Pipeline, at: &str, name: &Name, ty: Type) -> Result<(), Error> {
-    match p.params.get(name) {
-        Some(declared) if Type::of(*declared) == ty => return Ok(()),
-        Some(declared) => {
-            let declared = declared.name();
-            return Err(error(p, format!("{at}: parameter {name} is {declared}, not {ty}")));
+    match declared_param(p, name) {
+        Some(declared) if declared == ty => Ok(()),
+        Some(declared) if p.params.contains_key(name) => {
+            Err(error(p, format!("{at}: parameter {name} is {declared}, not {ty}")))
         }
-        None => {}
-    }
-    let is_size = || {
-        let (rest, d) = name.rsplit_once('.')?;
-        let (buffer, what) = rest.rsplit_once('.')?;
-        let strided = p.shape(&buffer.into()).layout == Layout::Strided;
-        let declared = match what {
-            "extent" => Type::I32,
-            "min" if strided => Type::I32,
-            "step" if strided => Type::I64,
-            _ => return None,
-        };
-        let dims = match p.inputs.get(buffer) {
-            Some(i) => i.dims,
-            None => {
-                p.outputs.iter().find(|o| *o.func == *buffer).and_then(|o| p.funcs.get(&o.func))?.vars.len()
-            }
-        };
-        Some(d.parse::<usize>().ok()? < dims && ty == declared)
-    };
-    match is_size() {
-        Some(true) => Ok(()),
         _ => Err(error(p, format!("{at}: parameter {name}: {ty} is not declared"))),
+    }
+}
+
+/// The type of a parameter, or of a size of a buffer, by its name.
+pub fn declared_param(p: &Pipeline, name: &str) -> Option<Type> {
+    if let Some(declared) = p.params.get(name) {
+        return Some(Type::of(*declared));
+    }
+    let (rest, d) = name.rsplit_once('.')?;
+    let (buffer, what) = rest.rsplit_once('.')?;
+    let strided = p.shape(&buffer.into()).layout == Layout::Strided;
+    let ty = match what {
+        "extent" => Type::I32,
+        "min" if strided => Type::I32,
+        "step" if strided => Type::I64,
+        _ => return None,
+    };
+    let dims = match p.inputs.get(buffer) {
+        Some(i) => i.dims,
+        None => p.outputs.iter().find(|o| *o.func == *buffer).and_then(|o| p.funcs.get(&o.func))?.vars.len(),
+    };
+    (d.parse::<usize>().ok()? < dims).then_some(ty)
+}
+
+/// The types of the values of a Func or input.
+pub fn declared_values(p: &Pipeline, name: &str) -> Option<Vec<ScalarType>> {
+    match (p.funcs.get(name), p.inputs.get(name)) {
+        (Some(f), _) => Some(f.types()),
+        (None, i) => i.map(|i| i.types.clone()),
     }
 }
 

@@ -6,6 +6,7 @@ use super::{Bindings, Realization, Value};
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Input, Pipeline, Update};
+use crate::stack::on_large_stack;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
@@ -17,8 +18,6 @@ type Values = Rc<[Value]>;
 /// Inclusive range of one dimension.
 type Range = (i32, i32);
 
-/// Evaluation recurses along chains of Funcs: room for chains of 100,000 (the memory is only reserved).
-const STACK_BYTES: usize = 512 << 20;
 /// The most points of a box that an update sweeps over.
 const MAX_BOX: u64 = 1 << 26;
 
@@ -39,14 +38,8 @@ pub fn evaluate_over(
     domains: &[Vec<(i32, usize)>],
 ) -> Result<Vec<Realization>, Error> {
     check(p)?;
-    std::thread::scope(|scope| {
-        std::thread::Builder::new()
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, || evaluate_here(p, bindings, domains))
-            .map_err(|e| error(p, format!("cannot start the evaluator: {e}")))?
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    // Evaluation recurses along chains of Funcs.
+    on_large_stack(|| evaluate_here(p, bindings, domains))
 }
 
 fn evaluate_here(

@@ -6,9 +6,11 @@ use std::alloc::Layout;
 /// From this size on memory comes from the kernel directly: zeroed lazily, in huge pages.
 const LARGE: usize = 1 << 20;
 const HUGE_PAGE: usize = 2 << 20;
+const PAGE: usize = 4096;
 const ALIGN: usize = 64;
 
-/// A zeroed block, 64-byte aligned; from 1 MiB on, 2 MiB aligned and advised to lie in huge pages. Or somebody else's.
+/// A zeroed block, 64-byte aligned; from 1 MiB on, 2 MiB aligned and, but for what is left over, advised to lie in
+/// huge pages. Or somebody else's.
 pub(super) struct Memory {
     base: *mut u8,
     bytes: usize,
@@ -54,8 +56,7 @@ impl Memory {
     }
 
     fn mapped(bytes: usize) -> Option<Memory> {
-        let whole = bytes.checked_next_multiple_of(HUGE_PAGE)?;
-        let length = whole.checked_add(HUGE_PAGE)?;
+        let length = bytes.checked_add(HUGE_PAGE)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a fresh anonymous mapping; the advice, on whole pages inside it, changes no contents and may fail.
@@ -66,7 +67,7 @@ impl Memory {
             }
             let start = start.cast::<u8>();
             let base = start.add(start.align_offset(HUGE_PAGE));
-            libc::madvise(base.cast(), whole, libc::MADV_HUGEPAGE);
+            libc::madvise(base.cast(), bytes / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE);
             Some(Memory { base, bytes, from: From::Mapping(start, length) })
         }
     }
@@ -77,11 +78,12 @@ impl Memory {
         if !matches!(self.from, From::Mapping(..)) {
             return;
         }
-        let (pages, n) = (self.bytes.div_ceil(HUGE_PAGE), pool.threads());
+        let (pages, n) = (self.bytes.div_ceil(PAGE), pool.threads());
         let base = self.base as usize;
         pool.for_each(n as i32, |k| {
-            let [from, to] = [k as usize, k as usize + 1].map(|k| pages * k / n * HUGE_PAGE);
-            // SAFETY: whole pages of our mapping, which reaches that far; the advice changes no contents.
+            let [from, to] = [k as usize, k as usize + 1].map(|k| pages * k / n * PAGE);
+            // SAFETY: inside our mapping, which goes on behind the block; the advice changes no contents, and does nothing where
+            // pages are larger.
             unsafe {
                 libc::madvise((base + from) as *mut libc::c_void, to - from, libc::MADV_POPULATE_WRITE)
             };

@@ -1,7 +1,8 @@
-//! Expressions in schedule text: precedence climbing, then typing from the leaves that say their type.
+//! Expressions in schedule text: precedence climbing, then typing from the leaves that say their type. What says none is settled
+//! when the schedule meets a pipeline, which declares its names ([`crate::lower::apply_schedule`]).
 
 use super::lexer::{Lexer, Token};
-use crate::expr::{BinaryOp, Expr, Name, UnaryOp};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::types::{ScalarType, Type};
 
 /// Deepest nesting that is read: bounds the recursion.
@@ -19,26 +20,76 @@ pub enum NamesAre {
 /// An expression before its names and calls have types.
 enum Tree {
     Constant(Expr),
+    /// A part that was named before, with its type and how surely that is known: the part itself may await a pipeline.
+    Shared(Expr, (Surety, ScalarType)),
     Name(Name),
     Call(Name, Vec<Tree>, usize),
     Cast(ScalarType, Box<Tree>),
+    Bits(ScalarType, Box<Tree>),
     Unary(UnaryOp, Box<Tree>),
     Likely(Box<Tree>),
     Binary(BinaryOp, Box<Tree>, Box<Tree>),
+    /// `&&` or `||`: of bools.
+    Logical(BinaryOp, Box<Tree>, Box<Tree>),
+    Fma(Box<[Tree; 3]>),
     Select(Box<[Tree; 3]>),
+}
+
+/// How surely the type of an expression is known: a number in its usual form gives way to anything that is surer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Surety {
+    /// Names and calls only.
+    Unknown,
+    /// `3`
+    Whole,
+    /// `0.5`
+    Fraction,
+    /// Said by a type's name, a suffix or an operator.
+    Said,
 }
 
 /// Reads an expression; one without a type of its own gets `hint`, or i32.
 pub fn parse(lexer: &mut Lexer, names: NamesAre, hint: Option<ScalarType>) -> Result<Expr, String> {
-    let tree = infix(lexer, 0, 0)?;
-    build(&tree, hint.or(known(&tree)).unwrap_or(ScalarType::I32), names)
+    let mut reader = Reader { lexer, names, shared: vec![] };
+    if !reader.lexer.accept("{") {
+        return Ok(reader.expression(hint)?.0);
+    }
+    while reader.lexer.starts_definition() {
+        reader.lexer.expect("%")?;
+        let (i, next) = (reader.lexer.unsigned()? as usize, reader.shared.len());
+        if i != next {
+            return Err(format!("expected %{next}, not %{i}"));
+        }
+        reader.lexer.expect("=")?;
+        let part = reader.expression(None)?;
+        reader.shared.push(part);
+        reader.lexer.expect(";")?;
+    }
+    let e = reader.expression(hint)?.0;
+    reader.lexer.expect("}")?;
+    Ok(e)
 }
 
-/// Strength and operator of an infix symbol; `true`: logical on bool.
-fn operator(token: &Token) -> Option<(u8, BinaryOp)> {
+/// Reads one expression, with the parts of it that were named.
+struct Reader<'l, 't> {
+    lexer: &'l mut Lexer<'t>,
+    names: NamesAre,
+    shared: Vec<(Expr, (Surety, ScalarType))>,
+}
+
+impl Reader<'_, '_> {
+    fn expression(&mut self, hint: Option<ScalarType>) -> Result<(Expr, (Surety, ScalarType)), String> {
+        let tree = self.infix(0, 0)?;
+        let (surety, ty) = known(&tree);
+        Ok((build(&tree, hint.unwrap_or(ty), self.names)?, (surety, ty)))
+    }
+}
+
+/// Strength, operator and whether it is one of bools alone.
+fn operator(token: &Token) -> Option<(u8, BinaryOp, bool)> {
     use BinaryOp::*;
     let Token::Symbol(symbol) = token else { return None };
-    Some(match *symbol {
+    let (strength, op) = match *symbol {
         "||" | "|" => (1, Or),
         "^" => (2, Xor),
         "&&" | "&" => (3, And),
@@ -56,57 +107,88 @@ fn operator(token: &Token) -> Option<(u8, BinaryOp)> {
         "/" => (7, Div),
         "%" => (7, Mod),
         _ => return None,
-    })
+    };
+    Some((strength, op, matches!(*symbol, "||" | "&&")))
 }
 
-/// Operands joined by operators of at least `strength`, which associate to the left.
-fn infix(lexer: &mut Lexer, strength: u8, depth: usize) -> Result<Tree, String> {
-    if depth > MAX_DEPTH {
-        return Err(format!("nested deeper than {MAX_DEPTH}"));
-    }
-    let mut left = prefix(lexer, depth)?;
-    let mut length = 0;
-    while let Some((s, op)) = operator(lexer.peek()).filter(|(s, _)| *s >= strength) {
-        length += 1;
-        if depth + length > MAX_DEPTH {
+impl Reader<'_, '_> {
+    /// Operands joined by operators of at least `strength`, which associate to the left.
+    fn infix(&mut self, strength: u8, depth: usize) -> Result<Tree, String> {
+        if depth > MAX_DEPTH {
             return Err(format!("nested deeper than {MAX_DEPTH}"));
         }
-        lexer.advance();
-        let right = infix(lexer, s + 1, depth + 1)?;
-        left = Tree::Binary(op, left.into(), right.into());
-    }
-    Ok(left)
-}
-
-fn prefix(lexer: &mut Lexer, depth: usize) -> Result<Tree, String> {
-    if lexer.accept("!") {
-        return Ok(Tree::Unary(UnaryOp::Not, operand(lexer, depth)?.into()));
-    }
-    if lexer.accept("-") {
-        if let Some(v) = number(lexer) {
-            return constant(lexer, v, true);
+        let mut left = self.prefix(depth)?;
+        let mut length = 0;
+        while let Some((s, op, logical)) = operator(self.lexer.peek()).filter(|o| o.0 >= strength) {
+            length += 1;
+            if depth + length > MAX_DEPTH {
+                return Err(format!("nested deeper than {MAX_DEPTH}"));
+            }
+            self.lexer.advance();
+            let right = self.infix(s + 1, depth + 1)?;
+            let join = if logical { Tree::Logical } else { Tree::Binary };
+            left = join(op, left.into(), right.into());
         }
-        return Ok(Tree::Unary(UnaryOp::Neg, operand(lexer, depth)?.into()));
+        Ok(left)
     }
-    if lexer.accept("(") {
-        let tree = infix(lexer, 0, depth + 1)?;
-        lexer.expect(")")?;
-        return Ok(tree);
-    }
-    if let Some(v) = number(lexer) {
-        return constant(lexer, v, false);
-    }
-    let name = lexer.name().map_err(|_| format!("expected an expression, not {}", lexer.describe()))?;
-    match &*name {
-        "true" | "false" => Ok(Tree::Constant(Expr::bool(&*name == "true"))),
-        _ if lexer.accept("(") => call(lexer, name, depth),
-        _ => Ok(Tree::Name(name)),
-    }
-}
 
-/// The operand of a prefix operator.
-fn operand(lexer: &mut Lexer, depth: usize) -> Result<Tree, String> {
-    infix(lexer, 8, depth + 1)
+    fn prefix(&mut self, depth: usize) -> Result<Tree, String> {
+        if self.lexer.accept("!") {
+            return Ok(Tree::Unary(UnaryOp::Not, self.operand(depth)?.into()));
+        }
+        if self.lexer.accept("-") {
+            if let Some(v) = number(self.lexer) {
+                return constant(self.lexer, v, true);
+            }
+            return Ok(Tree::Unary(UnaryOp::Neg, self.operand(depth)?.into()));
+        }
+        if self.lexer.accept("(") {
+            let tree = self.infix(0, depth + 1)?;
+            self.lexer.expect(")")?;
+            return Ok(tree);
+        }
+        if self.lexer.accept("%") {
+            let i = self.lexer.unsigned()?;
+            let part = self.shared.get(i as usize).ok_or_else(|| format!("%{i} was not named before"))?;
+            return Ok(Tree::Shared(part.0.clone(), part.1));
+        }
+        if let Some(v) = number(self.lexer) {
+            return constant(self.lexer, v, false);
+        }
+        let name = self
+            .lexer
+            .name()
+            .map_err(|_| format!("expected an expression, not {}", self.lexer.describe()))?;
+        match &*name {
+            "true" | "false" => Ok(Tree::Constant(Expr::bool(&*name == "true"))),
+            _ if self.lexer.accept("(") => self.call(name, depth),
+            _ => Ok(Tree::Name(name)),
+        }
+    }
+
+    /// The operand of a prefix operator.
+    fn operand(&mut self, depth: usize) -> Result<Tree, String> {
+        self.infix(8, depth + 1)
+    }
+
+    /// Everything after `name(`.
+    fn call(&mut self, name: Name, depth: usize) -> Result<Tree, String> {
+        let mut args = vec![];
+        if self.lexer.peek() != &Token::Symbol(")") {
+            loop {
+                args.push(self.infix(0, depth + 1)?);
+                if !self.lexer.accept(",") {
+                    break;
+                }
+            }
+        }
+        self.lexer.expect(")")?;
+        if let Some(args) = operation(&name, &mut args)? {
+            return Ok(args);
+        }
+        let value = if self.lexer.accept(".") { self.lexer.unsigned()? as usize } else { 0 };
+        Ok(Tree::Call(name, args, value))
+    }
 }
 
 /// A number as written, without its sign.
@@ -173,54 +255,36 @@ const CALLED: [UnaryOp; 22] = {
     ]
 };
 
-/// Everything after `name(`.
-fn call(lexer: &mut Lexer, name: Name, depth: usize) -> Result<Tree, String> {
-    let mut args = vec![];
-    if lexer.peek() != &Token::Symbol(")") {
-        loop {
-            args.push(infix(lexer, 0, depth + 1)?);
-            if !lexer.accept(",") {
-                break;
-            }
-        }
+/// The operator that prints as a call of `name`, if it is one; takes the operands.
+fn operation(name: &str, args: &mut Vec<Tree>) -> Result<Option<Tree>, String> {
+    let one = |args: &mut Vec<Tree>| operands(name, args).map(|[a]| Box::new(a));
+    let pair = |args: &mut Vec<Tree>, op| {
+        operands(name, args).map(|[a, b]| Tree::Binary(op, Box::new(a), Box::new(b)))
+    };
+    if let Some(op) = CALLED.into_iter().find(|op| *name == format!("{op:?}").to_lowercase()) {
+        return Ok(Some(Tree::Unary(op, one(args)?)));
     }
-    lexer.expect(")")?;
+    if let Some(ty) = scalar_type(name) {
+        return Ok(Some(Tree::Cast(ty, one(args)?)));
+    }
+    if let Some(ty) = name.strip_prefix("bits_as_").and_then(scalar_type) {
+        return Ok(Some(Tree::Bits(ty, one(args)?)));
+    }
+    Ok(Some(match name {
+        "min" => pair(args, BinaryOp::Min)?,
+        "max" => pair(args, BinaryOp::Max)?,
+        "pow" => pair(args, BinaryOp::Pow)?,
+        "atan2" => pair(args, BinaryOp::Atan2)?,
+        "fma" => Tree::Fma(Box::new(operands(name, args)?)),
+        "select" => Tree::Select(Box::new(operands(name, args)?)),
+        "likely" => Tree::Likely(one(args)?),
+        _ => return Ok(None),
+    }))
+}
+
+fn operands<const N: usize>(name: &str, args: &mut Vec<Tree>) -> Result<[Tree; N], String> {
     let n = args.len();
-    let mut take = args.into_iter();
-    let mut next = || take.next().map(Box::new).ok_or_else(|| format!("`{name}` lacks an operand"));
-    let arity = |want: usize| {
-        if n == want { Ok(()) } else { Err(format!("`{name}` takes {want} operands, not {n}")) }
-    };
-    if let Some(op) = CALLED.into_iter().find(|op| *name == *format!("{op:?}").to_lowercase()) {
-        arity(1)?;
-        return Ok(Tree::Unary(op, next()?));
-    }
-    let mut pair = |op: BinaryOp| {
-        arity(2)?;
-        Ok::<_, String>(Tree::Binary(op, next()?, next()?))
-    };
-    Ok(match (&*name, scalar_type(&name)) {
-        (_, Some(ty)) => {
-            arity(1)?;
-            Tree::Cast(ty, next()?)
-        }
-        ("min", _) => pair(BinaryOp::Min)?,
-        ("max", _) => pair(BinaryOp::Max)?,
-        ("pow", _) => pair(BinaryOp::Pow)?,
-        ("atan2", _) => pair(BinaryOp::Atan2)?,
-        ("select", _) => {
-            arity(3)?;
-            Tree::Select(Box::new([*next()?, *next()?, *next()?]))
-        }
-        ("likely", _) => {
-            arity(1)?;
-            Tree::Likely(next()?)
-        }
-        _ => {
-            let value = if lexer.accept(".") { lexer.unsigned()? as usize } else { 0 };
-            Tree::Call(name.clone(), take.collect(), value)
-        }
-    })
+    std::mem::take(args).try_into().map_err(|_| format!("`{name}` takes {N} operands, not {n}"))
 }
 
 fn scalar_type(name: &str) -> Option<ScalarType> {
@@ -228,50 +292,78 @@ fn scalar_type(name: &str) -> Option<ScalarType> {
     [Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64].into_iter().find(|t| t.name() == name)
 }
 
-/// The type that a tree says itself, if any of its leaves says one.
-fn known(tree: &Tree) -> Option<ScalarType> {
+/// The type that a tree says itself, by the surest of its leaves; i32 if none does.
+fn known(tree: &Tree) -> (Surety, ScalarType) {
+    use Surety::*;
+    // Of two that are as sure, the first.
+    let either = |a: (Surety, ScalarType), b: (Surety, ScalarType)| if b.0 > a.0 { b } else { a };
     match tree {
-        Tree::Constant(e) => Some(e.ty().scalar),
-        Tree::Name(_) | Tree::Call(..) => None,
-        Tree::Cast(ty, _) => Some(*ty),
-        Tree::Unary(UnaryOp::IsNan, _) => Some(ScalarType::Bool),
+        Tree::Constant(e) => match (e.kind(), e.ty().scalar) {
+            (ExprKind::Int(_), ScalarType::I32) => (Whole, ScalarType::I32),
+            (ExprKind::Float(_), ScalarType::F64) => (Fraction, ScalarType::F64),
+            (_, ty) => (Said, ty),
+        },
+        Tree::Shared(_, known) => *known,
+        Tree::Name(_) | Tree::Call(..) => (Unknown, ScalarType::I32),
+        Tree::Cast(ty, _) | Tree::Bits(ty, _) => (Said, *ty),
+        Tree::Unary(UnaryOp::IsNan, _) | Tree::Logical(..) => (Said, ScalarType::Bool),
         Tree::Unary(_, a) | Tree::Likely(a) => known(a),
-        Tree::Binary(op, ..) if op.is_comparison() => Some(ScalarType::Bool),
-        Tree::Binary(_, a, b) => known(a).or_else(|| known(b)),
-        Tree::Select(arms) => known(&arms[1]).or_else(|| known(&arms[2])),
+        Tree::Binary(op, ..) if op.is_comparison() => (Said, ScalarType::Bool),
+        Tree::Binary(_, a, b) => either(known(a), known(b)),
+        Tree::Fma(args) => args.iter().map(known).reduce(either).unwrap_or((Unknown, ScalarType::I32)),
+        Tree::Select(arms) => either(known(&arms[1]), known(&arms[2])),
     }
 }
 
-/// The typed expression; `ty` is the type it must have.
+/// The typed expression; `ty` is the type it must have, as far as it says one.
 fn build(tree: &Tree, ty: ScalarType, names: NamesAre) -> Result<Expr, String> {
+    let of = |a: &Tree, ty| build(a, ty, names);
+    let alone = |a: &Tree| of(a, known(a).1);
     let e = match tree {
-        Tree::Constant(e) => e.clone(),
         Tree::Name(n) if names == NamesAre::Variables && !n.contains('.') => {
-            Expr::new(crate::expr::ExprKind::Var(n.clone()), Type::of(ty))
+            return Ok(Expr::new(ExprKind::Var(n.clone()), Type::of(ty)));
         }
-        Tree::Name(n) => Expr::param(n.clone(), ty),
+        Tree::Name(n) => return Ok(Expr::param(n.clone(), ty)),
         Tree::Call(n, args, value) => {
-            let args = args.iter().map(|a| build(a, ScalarType::I32, names)).collect::<Result<_, _>>()?;
-            Expr::call(n.clone(), ty, args, *value)
+            let args = args.iter().map(|a| of(a, ScalarType::I32)).collect::<Result<_, _>>()?;
+            return Ok(Expr::call(n.clone(), ty, args, *value));
         }
-        Tree::Cast(to, a) => build(a, known(a).unwrap_or(ScalarType::I32), names)?.cast(*to),
-        Tree::Unary(UnaryOp::IsNan, a) => {
-            build(a, known(a).unwrap_or(ScalarType::F32), names)?.unary(UnaryOp::IsNan)
+        Tree::Unary(op, a) if *op != UnaryOp::IsNan => return Ok(of(a, ty)?.unary(*op)),
+        Tree::Likely(a) => return Ok(of(a, ty)?.likely()),
+        Tree::Binary(op, a, b) if !op.is_comparison() => {
+            return Ok(Expr::binary(*op, of(a, ty)?, of(b, ty)?));
         }
-        Tree::Unary(op, a) => build(a, ty, names)?.unary(*op),
-        Tree::Likely(a) => build(a, ty, names)?.likely(),
-        Tree::Binary(op, a, b) if op.is_comparison() => {
-            let operands = known(a).or_else(|| known(b)).unwrap_or(ScalarType::I32);
-            Expr::binary(*op, build(a, operands, names)?, build(b, operands, names)?)
-        }
-        Tree::Binary(op, a, b) => Expr::binary(*op, build(a, ty, names)?, build(b, ty, names)?),
+        Tree::Fma(args) => return Ok(Expr::fma(of(&args[0], ty)?, of(&args[1], ty)?, of(&args[2], ty)?)),
         Tree::Select(arms) => {
             let [c, a, b] = &**arms;
-            Expr::select(build(c, ScalarType::Bool, names)?, build(a, ty, names)?, build(b, ty, names)?)
+            return Ok(Expr::select(of(c, ScalarType::Bool)?, of(a, ty)?, of(b, ty)?));
+        }
+        // Leaves, and operators that say their own type.
+        Tree::Constant(e) => e.literal_as(ty).unwrap_or_else(|| e.clone()),
+        Tree::Shared(e, (Surety::Said, came)) if *came != ty => return Err(needed(e, *came, ty)),
+        Tree::Shared(e, _) => return Ok(e.clone()),
+        Tree::Cast(to, a) => Expr::new(ExprKind::Cast(alone(a)?), Type::of(*to)),
+        Tree::Bits(to, a) => alone(a)?.reinterpret(*to),
+        Tree::Unary(op, a) => {
+            let (surety, own) = known(a);
+            of(a, if surety == Surety::Unknown { ScalarType::F32 } else { own })?.unary(*op)
+        }
+        Tree::Logical(op, a, b) => {
+            let (a, b) = (of(a, ScalarType::Bool)?, of(b, ScalarType::Bool)?);
+            Expr::new(ExprKind::Binary(*op, a, b), Type::BOOL)
+        }
+        Tree::Binary(op, a, b) => {
+            let ((sa, ta), (sb, tb)) = (known(a), known(b));
+            let operands = if sb > sa { tb } else { ta };
+            Expr::binary(*op, of(a, operands)?, of(b, operands)?)
         }
     };
     match e.ty().scalar {
         came if came == ty => Ok(e),
-        came => Err(format!("`{e}` is {}, but {} is needed", came.name(), ty.name())),
+        came => Err(needed(&e, came, ty)),
     }
+}
+
+fn needed(e: &Expr, came: ScalarType, ty: ScalarType) -> String {
+    format!("`{e}` is {}, but {} is needed", came.name(), ty.name())
 }

@@ -18,12 +18,13 @@ pub enum Token {
 }
 
 /// Symbols, longest first.
-const SYMBOLS: [&str; 27] = [
+const SYMBOLS: [&str; 28] = [
     "||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "(", ")", ",", ":", "<", ">", "+", "-", "*", "/", "%",
-    "|", "^", "&", "!", ".", ";", "{", "}",
+    "|", "^", "&", "!", ".", ";", "{", "}", "=",
 ];
 
 /// A text with one token of look-ahead.
+#[derive(Clone)]
 pub struct Lexer<'a> {
     text: &'a str,
     /// Where the look-ahead starts and ends, and where the token before it ended.
@@ -78,6 +79,12 @@ impl<'a> Lexer<'a> {
             self.advance();
         }
         is
+    }
+
+    /// Does `%k =` come next?
+    pub fn starts_definition(&self) -> bool {
+        let mut ahead = self.clone();
+        ahead.accept("%") && ahead.unsigned().is_ok() && ahead.accept("=")
     }
 
     /// Takes `symbol` or says what is there instead.

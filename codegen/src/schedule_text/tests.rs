@@ -234,6 +234,9 @@ fn constants() {
         ("sqrt(gain) != 1f", gain().sqrt().ne_(Expr::from(1f32))),
         ("gain == 1.0", Expr::param("gain", F64).eq_(Expr::from(1.0))),
         ("gain >= 1e300", Expr::param("gain", F64).ge(Expr::from(1e300))),
+        ("gain + 1 > 0.5f", (gain() + 1).gt(Expr::from(0.5f32))),
+        ("2 * gain > 0.5 + 1f", (Expr::from(2f32) * gain()).gt(Expr::from(0.5f32) + Expr::from(1f32))),
+        ("gain + 1 > 0.5", (Expr::param("gain", F64) + 1).gt(Expr::from(0.5))),
         ("gain > -0:f16", Expr::param("gain", F16).gt(Expr::float(F16, -0.0))),
         ("n > -(3)", Expr::param("n", I32).gt(negated)),
         ("n > 18446744073709551615:u64", Expr::param("n", U64).gt(Expr::int(U64, -1))),
@@ -249,7 +252,11 @@ fn constants() {
         ("n > 0.5:i32", "a number with a point is no i32"),
         ("n > -1:u64", "-1 does not fit in u64"),
         ("n > 1:bool", "`bool` is not the type of a number"),
-        ("n + 1 > 0.5f", "`0.5f` is f32, but i32 is needed"),
+        ("n + 0.5 > 2:i64", "`0.5` is f64, but i64 is needed"),
+        ("n + 300 > 2:u8", "`300` is i32, but u8 is needed"),
+        ("n > %0", "%0 was not named before"),
+        ("{ %1 = n; %1 > 0 }", "expected %0, not %1"),
+        ("fma(n, 1f) > 0f", "`fma` takes 3 operands, not 2"),
     ] {
         let error = Schedule::parse(&format!("f: specialize({text}) {{ }}")).unwrap_err().to_string();
         assert!(error.ends_with(&format!("line 1: {rule}")), "{error}");

@@ -1,7 +1,7 @@
 //! Refusals about placement, storage and whole schedules: exact texts. Those about one directive are with its tests.
 
 use crate::common::{bindings, pattern};
-use crate::support::{ran, refused};
+use crate::support::{ran, refused, schedule};
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::checked::run_lowered;
 use sumsq_codegen::compile::Compiled;
@@ -10,10 +10,6 @@ use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
 
 const I32: ScalarType = ScalarType::I32;
-
-fn schedule(text: &str) -> Schedule {
-    Schedule::parse(text).expect("text")
-}
 
 /// `f = in(x, y)`, `g = f(x, y - 1) + f(x, y + 1)` summed over a row of three by an update, `h = f(x, y) + g(x, y)`; g
 /// and h are outputs.
@@ -260,6 +256,41 @@ fn too_large_a_factor_or_a_product() {
     assert_eq!(run(fused, 1, 1 << 16), Err(points.into()));
 }
 
+/// Fused loops of a Func that is computed inside of another's.
+#[test]
+fn too_large_a_product_in_a_nest() {
+    let v = Var::new("x");
+    let build = |m: &mut dyn FnMut(&mut Pipeline) -> Expr| {
+        let mut p = Pipeline::new("p");
+        let m = m(&mut p);
+        let i = p.input(Input::new("in", &[I32], 1));
+        let r = RDom::new([("r", Expr::from(0), m.clone()), ("s", Expr::from(0), m)]);
+        let value = i.at(&[v.expr()], 0) + r.var(0) * r.var(1);
+        let f = p.func(Func::sum("f", std::slice::from_ref(&v), r, vec![value]));
+        let out = Func::new("out", std::slice::from_ref(&v), vec![f.at(&[v.expr()], 0)]);
+        let out = p.func(out);
+        p.output(&out);
+        p
+    };
+    let p = build(&mut |p| p.param("m", I32));
+    let s = schedule("out: parallel(x) f: compute_at(out, x) f.update(0): fuse(r, s, q)");
+    let compiled = Compiled::new(&p, &s, &HostTarget::host()).expect("legal");
+    let run = |m: i32| {
+        let buffer = || Buffer::new(BufferSpec::new(I32, &[5])).expect("memory");
+        let (input, out) = (buffer(), buffer());
+        let outcome = compiled.run(&Pool::new(2), &[("in", &input), ("out", &out)], &[("m", Scalar::I32(m))]);
+        outcome.map(|()| out.get::<i32>(&[4], 0)).map_err(|e| e.to_string())
+    };
+    assert_eq!(run(4), Ok(Some(36)));
+    for m in [46_341, 65_536, i32::MAX] {
+        let points = format!("p: f.update(0): fused loop q has more than 2^31 - 1 points: of: {m}, {m}");
+        assert_eq!(run(m), Err(points));
+    }
+    // Nothing is checked of what is known.
+    let lowered = lower(&build(&mut |_| 9.into()), &s, &Default::default()).expect("legal").to_string();
+    assert!(!lowered.contains("points"), "{lowered}");
+}
+
 /// Expressions in directives are held to the rules of those in definitions.
 #[test]
 fn expressions() {
@@ -269,7 +300,7 @@ fn expressions() {
     let specialize = |cond: &str| format!("h: specialize({cond}) {{ parallel(y) }}");
     for (text, rule) in [
         (specialize("m > 4"), "the expression: parameter m: i32 is not declared"),
-        (specialize("gain > 4"), "the expression: parameter gain is f32, not i32"),
+        (specialize("n > gain"), "the expression: operands of Gt are i32 and f32: n > gain"),
         (specialize("in.extent.2 > 4"), "the expression: parameter in.extent.2: i32 is not declared"),
         (specialize("q(n) > 4"), "the expression calls q, which is neither a Func nor an input"),
         (specialize("in(n, 1) > 4"), "the condition must be made of constants and parameters"),
@@ -285,7 +316,7 @@ fn expressions() {
         ),
         ("h: split(y, yo, yi, m, guard)".into(), "the expression: parameter m: i32 is not declared"),
         ("h: bound(y, 0, m)".into(), "the expression: parameter m: i32 is not declared"),
-        ("h: bound_extent(y, gain)".into(), "the expression: parameter gain is f32, not i32"),
+        ("h: bound_extent(y, gain)".into(), "gain is no i32 made of constants and parameters"),
         ("h: non_temporal(m)".into(), "the expression: parameter m: i32 is not declared"),
         ("h: non_temporal(f32(n))".into(), "the condition is f32, neither bool nor an integer"),
     ] {

@@ -1,7 +1,7 @@
 //! fuse, rename, serial: the same points in another loop structure.
 
 use crate::common::{bindings, check, pattern};
-use crate::support::refused;
+use crate::support::{refused, schedule};
 use sumsq_codegen::reference::{Bindings, Value};
 use sumsq_codegen::{Expr, Func, Input, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 
@@ -110,7 +110,7 @@ fn refusals() {
         ),
         ("out: split(x, xi, xi, 4, guard)", "out: split(x, xi, xi, 4, guard): the new names must differ"),
     ] {
-        assert_eq!(refused(&p, &Schedule::parse(s).expect("text")), text);
+        assert_eq!(refused(&p, &schedule(s)), text);
     }
 }
 
@@ -133,6 +133,6 @@ fn ragged_loops_start_where_they_are_told() {
              parameter.update(0): {lanes} reorder(parameter_r, xi, xo)"
         );
         let b = bindings(vec![], vec![("first", Value::Int(start as i64))]);
-        check(&p, &Schedule::parse(&s).expect("text"), &b, &[vec![13], vec![13]], 0.0);
+        check(&p, &schedule(&s), &b, &[vec![13], vec![13]], 0.0);
     }
 }

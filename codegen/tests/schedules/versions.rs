@@ -1,15 +1,11 @@
 //! specialize, partition, in_, clone_in.
 
 use crate::common::{bindings, check, pattern};
-use crate::support::refused;
+use crate::support::{refused, schedule};
 use sumsq_codegen::reference::Value;
-use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Schedule, Var};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
-
-fn schedule(text: &str) -> Schedule {
-    Schedule::parse(text).expect("text")
-}
 
 /// `f(x, y) = in(x, y) * scale`, `g = f(x, y) + f(x + 1, y)`, `h = f(x, y + 1)`; g and h are outputs.
 fn fork() -> Pipeline {
@@ -55,6 +51,39 @@ fn versions_are_tried_in_order() {
     // What was said before is in every version, what is said after only in the last.
     assert!(at("unrolled for g.s0.v2.y in [0, 3)") < at("parallel for g.s0.x"), "{nests}");
     assert!(!nests.contains("parallel for g.s0.v"), "{nests}");
+}
+
+/// Numbers in text take the type of the parameter beside them; parameters do not take each other's.
+#[test]
+fn numbers_fit_the_parameter() {
+    let v = Var::new("v");
+    let mut p = Pipeline::new("gains");
+    let gain = p.param("gain", ScalarType::F32);
+    let n = p.param("n", ScalarType::I64);
+    let f = p.func(Func::new("f", &[v], vec![gain * n.cast(ScalarType::F32)]));
+    p.output(&f);
+    for (text, cond) in [
+        ("gain > 1", "gain > 1f"),
+        ("gain + 1 >= 0.5", "gain + 1f >= 0.5f"),
+        ("2 * n < 10", "2:i64 * n < 10:i64"),
+        ("bits_as_i32(fma(gain, 2, 1)) == 3", "bits_as_i32(fma(gain, 2f, 1f)) == 3"),
+        ("gain == gain && !(n == -1)", "gain == gain && !(n == -1:i64)"),
+        ("f32(n) != sqrt(gain)", "f32(n) != sqrt(gain)"),
+    ] {
+        let s = schedule(&format!("f: specialize({text}) {{ split(v, vo, vi, 8, auto) vectorize(vi) }}"));
+        for (gain, n) in [(2.0, 4), (0.0, -1), (-1.5, 7)] {
+            let b = bindings(vec![], vec![("gain", Value::Float(gain)), ("n", Value::Int(n))]);
+            let nests = check(&p, &s, &b, &[vec![19]], 0.0).nests;
+            assert!(nests.contains(&format!("if {cond} {{")), "{cond} is not in\n{nests}");
+        }
+    }
+    for (text, rule) in [
+        ("n > gain", "the expression: operands of Gt are i64 and f32: n > gain"),
+        ("n > 0.5", "the expression: operands of Gt are i64 and f64: n > 0.5"),
+    ] {
+        let e = refused(&p, &schedule(&format!("f: specialize({text}) {{ }}")));
+        assert_eq!(e, format!("f: specialize({text}) {{ }}: {rule}"));
+    }
 }
 
 /// Under `scale == 1` the product is gone.

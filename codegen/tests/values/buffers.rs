@@ -258,11 +258,6 @@ fn declarations_are_checked() {
     let e = compile(&strided(), &s).err().unwrap();
     assert!(matches!(e, Error::Schedule { .. }));
     assert_eq!(e.to_string(), "f: in_place_of(in): its buffer is strided: minimum and strides are unknown");
-    let target = sumsq_codegen::backend::HostTarget::host();
-    let e =
-        sumsq_codegen::compile::aot::compile_to_object(&strided(), &Schedule::new(), &target).err().unwrap();
-    let text = "blur: in: is strided: the C interface has planar and record buffers only";
-    assert_eq!(e.to_string(), text);
 }
 
 /// Slots of records in vectors of every length.

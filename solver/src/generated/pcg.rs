@@ -16,6 +16,7 @@ use super::damping::{apply_inverse, inverse_diagonal};
 use super::fields::{all, over, over_domain, vars};
 use super::gather::{Parts, at_vector, element, gather, parts, row_points};
 use super::global::{add_totals, totals};
+use super::layout::record;
 use super::reduce::{Loops, Op, map_root, reduce, strip_name};
 use super::{LANES, Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
@@ -314,7 +315,7 @@ pub fn graph_parts(k: &Skeleton) -> Option<Scheduled> {
         let contributions = &k.slot(graph, slot).jtjp;
         let of = Parts { graph, slot, contributions, ty: k.linear, direction: &direction };
         let rows = parts(k, &mut p, &part_name(graph, slot), of);
-        p.output_with(&rows.part, Layout::Planar, vec![LANES as u32, 0]);
+        p.output_with(&rows.part, record(rows.part.values.len()), vec![LANES as u32, 0]);
         let points = row_points(graph, slot);
         let at = &points.coordinates;
         let (element, space) = (element(k, (graph, slot), at), k.slot_space(graph, slot));
@@ -394,7 +395,7 @@ fn stored_parts(k: &Skeleton, p: &mut Pipeline) -> Vec<Func> {
     for space in &k.spaces {
         for &(graph, slot) in &space.slots {
             let mut i = Input::new(part_name(graph, slot), &vec![k.linear; space.components], 2);
-            (i.halo[0], i.trusted) = (LANES as u32, true);
+            (i.halo[0], i.trusted, i.layout) = (LANES as u32, true, record(space.components));
             let i = p.input(i);
             out.push(Func::new(
                 i.name,

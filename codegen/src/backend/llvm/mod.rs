@@ -35,6 +35,7 @@ use std::path::PathBuf;
 use crate::backend::abi::EntryFn;
 use crate::backend::target::HostTarget;
 use crate::error::Error;
+use crate::stack::on_large_stack;
 use crate::stmt::LoweredFunction;
 
 pub use jit::Code;
@@ -105,6 +106,10 @@ pub fn object(
 
 /// The stages of `f` as text, without loading it.
 pub fn listing(f: &LoweredFunction, target: &HostTarget) -> Result<Listing, Error> {
+    on_large_stack(|| listing_here(f, target))
+}
+
+fn listing_here(f: &LoweredFunction, target: &HostTarget) -> Result<Listing, Error> {
     let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
     let machine = Machine::new(target).map_err(fail)?;
     let module = emit(f, target, &machine).map_err(fail)?;

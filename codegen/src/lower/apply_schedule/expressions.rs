@@ -1,11 +1,11 @@
-//! Expressions in directives make sense by the rules of those in definitions.
+//! Expressions in directives: they take the types that the pipeline declares, and make sense by the rules of those in definitions.
 
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::Pipeline;
 use crate::lower::plans::{FuncPlan, Stage, illegal};
 use crate::lower::rewrite::{Memo, rewrite, variables};
-use crate::lower::validate::check_exprs;
+use crate::lower::validate::{check_exprs, declared_param, declared_values};
 use crate::schedule::Directive;
 use rustc_hash::FxHashSet;
 use std::borrow::Cow;
@@ -23,6 +23,45 @@ pub fn named<'d>(p: &Pipeline, plan: &FuncPlan, s: &Stage, d: &'d Directive) -> 
         _ => e,
     });
     Cow::Owned(Directive::SkipUnless { var: var.clone(), cond })
+}
+
+/// The directive with parameters and calls of the types that `p` declares, which schedule text does not say, and numbers of the
+/// types of what they are combined with.
+pub fn typed(p: &Pipeline, d: &Directive) -> Directive {
+    let mut memo = Memo::default();
+    let mut of = |e: &Expr| rewrite(e, &mut memo, &mut |_, new| retyped(p, new));
+    let mut d = d.clone();
+    match &mut d {
+        Directive::Split { factor: e, .. } | Directive::NonTemporal(e) => *e = of(e),
+        Directive::Specialize { cond: e, .. } | Directive::SkipUnless { cond: e, .. } => *e = of(e),
+        Directive::Bound { min, extent, .. } => {
+            *extent = of(extent);
+            *min = min.as_ref().map(of);
+        }
+        _ => {}
+    }
+    d
+}
+
+/// A node whose operands are typed.
+fn retyped(p: &Pipeline, new: Expr) -> Expr {
+    use ExprKind::*;
+    match new.kind() {
+        Param(n) => declared_param(p, n).map_or(new.clone(), |ty| Expr::param(n.clone(), ty)),
+        Call { name, args, value } => {
+            let ty = declared_values(p, name).and_then(|types| types.get(*value).copied());
+            ty.map_or(new.clone(), |ty| Expr::call(name.clone(), ty, args.clone(), *value))
+        }
+        Cast(a) => a.cast(new.ty().scalar),
+        _ if new.type_fault().is_none() => new,
+        Unary(op, a) => a.unary(*op),
+        Likely(a) => a.likely(),
+        Reinterpret(a) => a.reinterpret(new.ty().scalar),
+        Binary(op, a, b) => Expr::binary_of_literals(*op, a.clone(), b.clone()),
+        Fma(a, b, c) => Expr::fma_of_literals(a.clone(), b.clone(), c.clone()),
+        Select(c, a, b) => Expr::select_of_literals(c.clone(), a.clone(), b.clone()),
+        _ => new,
+    }
 }
 
 /// Checks the expressions of `d`, a directive of stage `s`: types, and that what they name is declared. Where no variables are

@@ -27,6 +27,8 @@ pub(super) enum Item {
     Bounds(Name, Expr, Expr),
     /// A fact that holds from here on.
     Known(Expr),
+    /// The points of two loops, of these extents, that became one of this name: counted by an i32.
+    Points([Expr; 2], Name),
     /// Tail of a split, `value <= max`: once false, false for the rest of the loop.
     Tail(Expr, Expr),
     /// A predicate of the reduction domain.
@@ -74,24 +76,36 @@ impl<'p> Nests<'p> {
     /// One stage: its special versions under their conditions, then what remains. Each computes the producers placed in its
     /// loops over regions of its own.
     pub(super) fn stage(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Stmt, Error> {
+        self.versions(s, &mut |nests, version| {
+            let cx = nests.emit(f, version)?;
+            nests.slot(&cx, 0, Mode::Store(vec![]))
+        })
+    }
+
+    /// What `each` makes of every version of a stage, under its condition.
+    pub(super) fn versions(
+        &mut self,
+        s: &'p Stage,
+        each: &mut dyn FnMut(&mut Self, &'p Stage) -> Result<Stmt, Error>,
+    ) -> Result<Stmt, Error> {
         let mut special = vec![];
         for (cond, version) in &s.special {
             let scope = self.facts.clone();
             self.facts.assume(cond);
             let outside = self.inferred();
-            special.push((cond, self.stage(f, version)?));
+            special.push((cond, self.versions(version, each)?));
             self.restore(outside);
             self.facts = scope;
         }
         if !special.is_empty() || s.version > 0 {
             self.current.insert(s.id.clone(), s);
         }
-        let rest = self.version(f, s)?;
+        let rest = each(self, s)?;
         Ok(special.into_iter().rev().fold(rest, |rest, (cond, body)| branch(cond.clone(), body, Some(rest))))
     }
 
-    /// The loops of one version of a stage.
-    pub(super) fn version(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Stmt, Error> {
+    /// What goes into which loop of one version of a stage.
+    pub(super) fn emit(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Emit<'p>, Error> {
         let mut cx = Emit {
             f,
             s,
@@ -102,7 +116,7 @@ impl<'p> Nests<'p> {
         };
         self.bind_locals(&mut cx)?;
         self.place_items(&mut cx)?;
-        self.slot(&cx, 0, Mode::Store(vec![]))
+        Ok(cx)
     }
 
     /// Loop bounds, and every local name in terms of loops.
@@ -170,6 +184,10 @@ impl<'p> Nests<'p> {
             cx.slots[slot].push(item);
         }
         self.place_changes(cx, true);
+        // At root, what is fused is checked before anything runs.
+        if cx.f.compute != Level::Root {
+            self.place_points(cx);
+        }
         let mut subst = Substitution::new(&cx.locals);
         let mut conds = vec![];
         for c in s.predicate.iter().flat_map(conjuncts) {
@@ -265,6 +283,16 @@ impl<'p> Nests<'p> {
         let value = add(&build::div(&fused, &n), &outer.min);
         cx.slots[slot].push(Item::Let(self.full_name(s, &t.outer), value));
         cx.slots[slot].push(Item::Known(outer.min.le(&cx.locals[&t.outer])));
+    }
+
+    /// Fused loops are counted once their bounds are known.
+    fn place_points(&self, cx: &mut Emit<'p>) {
+        for c in &cx.s.changes {
+            let Change::Fuse(t) = c else { continue };
+            let extents = [&t.inner, &t.outer].map(|n| cx.interval(n).extent());
+            let slot = self.bounds_slot(cx, &t.fused);
+            cx.slots[slot].push(Item::Points(extents, t.fused.clone()));
+        }
     }
 
     /// Is the extent known to be a multiple of the factor?

@@ -1,6 +1,6 @@
 //! Inputs and outputs, of every layout.
 
-use super::{BINS, Builder, Callee};
+use super::{BINS, Builder, Callee, SIBLING};
 use crate::common::with_halo;
 use sumsq_codegen::reference::Realization;
 use sumsq_codegen::{Constraint, Func, Input, Layout, ScalarType};
@@ -53,7 +53,8 @@ impl Builder<'_> {
     pub(super) fn outputs(&mut self) {
         let funcs: Vec<Func> = self.case.pipeline.funcs.values().cloned().collect();
         for (i, f) in funcs.iter().enumerate() {
-            let needed = i + 1 == funcs.len() || self.case.free_sums.contains_key(&f.name);
+            let sibling = f.name.starts_with(SIBLING);
+            let needed = sibling || i + 1 == funcs.len() || self.case.free_sums.contains_key(&f.name);
             let there = self.case.pipeline.outputs.iter().any(|o| o.func == f.name);
             if there || !needed && !self.rng.percent(20) {
                 continue;
@@ -80,7 +81,8 @@ impl Builder<'_> {
     /// Adds an output from 0 on.
     pub(super) fn output(&mut self, f: &Func, layout: Layout, halo: Vec<u32>) {
         self.case.pipeline.output_with(f, layout, halo);
-        self.case.domains.push(self.extents(f).into_iter().map(|n| (0, n)).collect());
+        let domain = self.extents(f).into_iter().map(|n| (0, n)).collect();
+        self.case.domains.push(domain);
     }
 
     fn strided_output(&mut self, f: &Func) {
@@ -90,10 +92,14 @@ impl Builder<'_> {
         self.case.domains.push(domain);
     }
 
-    fn extents(&self, f: &Func) -> Vec<usize> {
+    /// Those of the inputs, or, for nests that run together, smaller ones.
+    fn extents(&mut self, f: &Func) -> Vec<usize> {
         match f.vars.len() {
             0 => vec![],
             1 => vec![BINS as usize],
+            _ if f.name.starts_with(SIBLING) && self.rng.percent(50) => {
+                self.size.map(|n| self.rng.range(1, n as i64) as usize).to_vec()
+            }
             _ => self.size.to_vec(),
         }
     }

@@ -38,6 +38,9 @@ pub const BINS: i64 = 12;
 /// Coordinates of an input or output in one dimension, at most.
 pub const MOST_EXTENT: usize = 40;
 
+/// What the names of [`Builder::siblings`] start with.
+const SIBLING: &str = "near";
+
 /// First coordinate and number of coordinates, per dimension.
 pub type Domain = Vec<(i32, usize)>;
 
@@ -94,6 +97,9 @@ pub fn program(rng: &mut Rng) -> Case {
     for i in 0..b.rng.range(1, 5) {
         let name = b.name(&format!("f{i}"));
         b.func(&name);
+    }
+    if b.rng.percent(20) {
+        b.siblings();
     }
     b.outputs();
     b.case

@@ -81,5 +81,6 @@ impl Scheduler<'_> {
         }
         // They run with no other Func.
         self.nests.retain(|s, _| s.func != partial);
+        self.plain.retain(|p| p.0.func != partial);
     }
 }

@@ -1,0 +1,100 @@
+//! Names, types, constants and integer expressions in C.
+
+use crate::compile::bind::{Source, scalar_source};
+use crate::compile::signature::Signature;
+use crate::expr::{BinaryOp, Expr, ExprKind};
+use crate::types::ScalarType;
+
+/// The argument for a buffer: element k of a tuple of several types, `f.k`, is `f_k`.
+pub fn buffer_name(name: &str) -> String {
+    match name.rsplit_once('.') {
+        Some((base, k)) if k.chars().all(|c| c.is_ascii_digit()) => format!("{base}_{k}"),
+        _ => name.to_string(),
+    }
+}
+
+/// Can `name` name an argument or a function? What starts with `sumsq_` is the runtime's.
+pub fn is_identifier(name: &str) -> bool {
+    const KEYWORDS: [&str; 32] = [
+        "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
+        "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return",
+        "short", "signed", "sizeof", "static", "struct", "switch", "union", "unsigned", "void", "while",
+    ];
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let free = !KEYWORDS.contains(&name) && !name.starts_with("sumsq_");
+    plain && free && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// The runtime's name for a type.
+pub fn type_name(ty: ScalarType) -> String {
+    format!("SUMSQ_{}", ty.name().to_uppercase())
+}
+
+/// The type of an argument.
+pub fn c_type(ty: ScalarType) -> &'static str {
+    use ScalarType::*;
+    match ty {
+        Bool | U8 => "uint8_t",
+        I8 => "int8_t",
+        I16 => "int16_t",
+        I32 => "int32_t",
+        I64 => "int64_t",
+        U16 | F16 => "uint16_t",
+        U32 => "uint32_t",
+        U64 => "uint64_t",
+        F32 => "float",
+        F64 => "double",
+    }
+}
+
+/// A string constant.
+pub fn string(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_ascii_graphic() || c == ' ' => out.push(c),
+            _ => out.push('?'),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// An integer expression over parameters and what buffers look like, as an int64_t; sums that do not fit in one set `sumsq_ok` to
+/// 0. It computes what [`crate::compile::bind::Plan`] evaluates.
+pub fn expression(e: &Expr, signature: &Signature) -> Option<String> {
+    let of = |e: &Expr| expression(e, signature);
+    Some(match e.kind() {
+        ExprKind::Int(i64::MIN) => "INT64_MIN".into(),
+        ExprKind::Int(v) => format!("INT64_C({v})"),
+        ExprKind::Cast(a) if a.ty().scalar.is_int() && e.ty().scalar.is_int() => {
+            format!("(int64_t)({}){}", c_type(e.ty().scalar), of(a)?)
+        }
+        ExprKind::Param(n) => match scalar_source(n, e.ty().scalar, signature)? {
+            Source::Min(slot, d, _) => format!("(int64_t){}->min[{d}]", argument(signature, slot)),
+            Source::Extent(slot, d, _) => format!("(int64_t){}->extent[{d}]", argument(signature, slot)),
+            Source::Stride(slot, d, _) => format!("{}->stride[{d}]", argument(signature, slot)),
+            Source::Param(_) if e.ty().scalar.is_int() => format!("(int64_t){n}"),
+            Source::Param(_) => return None,
+        },
+        ExprKind::Binary(op, a, b) => {
+            let (a, b) = (of(a)?, of(b)?);
+            match op {
+                BinaryOp::Add => format!("sumsq_add(&sumsq_ok, {a}, {b})"),
+                BinaryOp::Sub => format!("sumsq_sub(&sumsq_ok, {a}, {b})"),
+                BinaryOp::Mul => format!("sumsq_mul(&sumsq_ok, {a}, {b})"),
+                BinaryOp::Min => format!("sumsq_min({a}, {b})"),
+                BinaryOp::Max => format!("sumsq_max({a}, {b})"),
+                BinaryOp::Div => format!("sumsq_div({a}, {b})"),
+                BinaryOp::Mod => format!("sumsq_mod({a}, {b})"),
+                _ => return None,
+            }
+        }
+        _ => return None,
+    })
+}
+
+fn argument(signature: &Signature, slot: usize) -> String {
+    buffer_name(&signature.buffers[slot].name)
+}
