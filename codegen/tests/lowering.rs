@@ -469,6 +469,28 @@ fn skipped_tiles_hold_zeros() {
     assert_rule(&p, &s, "the condition uses a loop further in");
 }
 
+/// A condition may hold loop variables and parameters, of which text does not say which is which.
+#[test]
+fn conditions_of_skips_read_back() {
+    let (vx, vy, _, _) = xy();
+    let (vx, vy) = (Var::new(format!("{}.q", vx.0)), vy);
+    let mut p = Pipeline::new("skip");
+    let on = p.param("on", I32).gt(2);
+    let cond = vx.expr().modulo(3).ne_(0).and(on);
+    let vars = [vx, vy];
+    let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+    let value = Expr::select(&cond, &at[0] + &at[1] + 1, Expr::from(0));
+    let f = p.func(Func::new("f", &vars, vec![value]));
+    let g = p.func(Func::new("g", &vars, vec![f.at(&at, 0)]));
+    p.output(&g);
+    let mut s = Schedule::new();
+    s.func("f").compute_root().skip_unless("x.q", cond);
+    let s = Schedule::parse(&s.to_string()).expect("as printed");
+    for on in [2, 3] {
+        check(&p, &s, &bindings(vec![], vec![("on", Value::Int(on))]), &[vec![7, 5]], 0.0);
+    }
+}
+
 /// Scalars computed from sums, an output read by later stages beyond its domain, several outputs.
 #[test]
 fn several_outputs_read_each_other() {

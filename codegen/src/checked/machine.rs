@@ -60,7 +60,7 @@ impl Machine {
         }
         for (o, e) in p.outputs.iter().zip(domains) {
             let f = &p.funcs[&o.func];
-            self.bind(&o.func, Buffer::output(&f.types(), e, o.layout), o.layout);
+            self.bind(&o.func, Buffer::output(&f.types(), e, o.layout, &o.halo), o.layout);
         }
         for (stage, directives) in &s.stages {
             for d in directives {
@@ -111,6 +111,12 @@ impl Machine {
     /// An element of an output, or of the input that it is in place of.
     pub fn output(&mut self, name: &Name, k: usize, at: &[i32]) -> Option<Value> {
         self.buffer(name)?.get(k, at)
+    }
+
+    /// How many elements of an output are written, pads and halo included; none if it is in place of an input.
+    pub fn written(&self, name: &Name) -> Option<usize> {
+        let b = self.buffers.get(name).filter(|_| !self.in_place.contains_key(name))?;
+        Some(b.flat.iter().flat_map(|m| &m.elements).filter(|c| c.value.is_some()).count())
     }
 
     /// What was counted.

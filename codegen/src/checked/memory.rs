@@ -85,9 +85,10 @@ impl Buffer {
     }
 
     /// Nothing written yet.
-    pub fn output(types: &[ScalarType], domain: &[(i32, usize)], layout: Layout) -> Buffer {
+    pub fn output(types: &[ScalarType], domain: &[(i32, usize)], layout: Layout, halo: &[u32]) -> Buffer {
         let (min, extents): (Vec<_>, Vec<_>) = domain.iter().copied().unzip();
-        Buffer::new(types, &min, &extents, &vec![0; extents.len()], layout)
+        let halo: Vec<usize> = halo.iter().map(|&h| h as usize).collect();
+        Buffer::new(types, &min, &extents, &halo, layout)
     }
 
     fn new(types: &[ScalarType], min: &[i32], extents: &[usize], halo: &[usize], layout: Layout) -> Buffer {

@@ -3,7 +3,7 @@
 //! An element knows whether it was written and by which iterations of parallel loops it was touched. An error is:
 //! - reading what was never written (uninitialised storage, a value not computed yet);
 //! - touching what is outside of its buffer: domain and halo of inputs and outputs, the region of a `Realize`, the
-//!   extent of an `Allocate`;
+//!   extent of an `Allocate`; writing to the halo or the pads of an output;
 //! - a race: two iterations of one parallel loop touch one element, at least one of them writing ([`races`]);
 //! - a failed assertion of the program.
 //!
@@ -108,6 +108,9 @@ fn finish(p: &Pipeline, mut m: Machine, body: &crate::stmt::Stmt, domains: &[Dom
                 let missing = || failed(format!("output {}.{k}{at:?} is not written", o.func));
                 r.planes[k][i] = m.output(&o.func, k, &at).ok_or_else(missing)?;
             }
+        }
+        if m.written(&o.func).is_some_and(|n| n > r.points().len() * r.types.len()) {
+            return Err(failed(format!("output {} is written outside of its domain", o.func)));
         }
         outputs.push(r);
     }

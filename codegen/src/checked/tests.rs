@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::expr::Expr;
-use crate::func::{Func, Input, Var};
+use crate::func::{Func, Input, Layout, Var};
 use crate::schedule::{ForKind, LoopLevel, Memory, StageId, Tail};
 use crate::stmt::{Stmt, Target};
 use crate::types::ScalarType;
@@ -152,4 +152,28 @@ fn uninitialised_storage_is_noticed() {
         body: Box::new(Stmt::Let { name: "v".into(), value: read, body: Box::new(Stmt::Block(vec![])) }),
     };
     assert_eq!(Machine::new().run(&s), Err("a[3] is read before it is written".into()));
+}
+
+/// A store to the halo of an output leaves more elements written than its domain has.
+#[test]
+fn stores_beyond_the_domain_are_counted() {
+    let mut m = Machine::new();
+    let output = Buffer::output(&[I32], &[(0, 4)], Layout::Planar, &[1]);
+    m.bind(&"f".into(), output, Layout::Planar);
+    let body = Stmt::Provide {
+        func: "f".into(),
+        args: vec![Expr::var("i")],
+        values: vec![Expr::from(7)],
+        to: Target::Output,
+    };
+    let rows = |min: i32, extent: i32| Stmt::For {
+        var: "i".into(),
+        min: Expr::from(min),
+        extent: Expr::from(extent),
+        kind: ForKind::Serial,
+        body: Box::new(body.clone()),
+    };
+    assert_eq!((m.run(&rows(0, 4)), m.written(&"f".into())), (Ok(()), Some(4)));
+    assert_eq!((m.run(&rows(-1, 2)), m.written(&"f".into())), (Ok(()), Some(5)));
+    assert!(m.run(&rows(-2, 1)).is_err());
 }

@@ -158,6 +158,7 @@ fn as_func(f: &FuncPlan) -> Func {
 fn apply(p: &Pipeline, plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan>, Error> {
     let id = plan.stages[k].id.clone();
     let text = d.to_string();
+    let d = &*expressions::named(p, plan, &plan.stages[k], d);
     let d = &expressions::typed(p, d);
     expressions::check(p, plan, &plan.stages[k], d)?;
     match d {

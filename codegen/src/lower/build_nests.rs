@@ -22,6 +22,7 @@ use crate::schedule::{ForKind, LoopLevel, Memory, StageId};
 use crate::stmt::Stmt;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+mod checks;
 mod emit;
 mod policies;
 mod slots;
@@ -219,13 +220,8 @@ impl<'p> Nests<'p> {
             let lets = self.opened[level].clone();
             lets.iter().for_each(|(n, v)| self.facts.enter_let(n, v));
         }
-        let mut body = self.realize(&here, level, conds, rest)?;
-        if !checks.is_empty() {
-            checks.push(body);
-            body = Stmt::Block(checks);
-        }
-        let lets = self.opened[level].iter().rev();
-        Ok(lets.fold(body, |body, (n, v)| bind(n.clone(), v.clone(), body)))
+        let body = self.realize(&here, level, conds, rest)?;
+        Ok(checks::guarded(&self.opened[level], checks, body))
     }
 
     /// Infers the regions of `f` at `level`.

@@ -119,6 +119,13 @@ impl<'a> Intervals<'a> {
             ExprKind::Binary(Div | Mod | Shl | Shr | And, a, b) => match b.as_int().or(a.as_int()) {
                 Some(_) if ty == ScalarType::Bool => self.unknown(ty, String::new),
                 Some(c) => self.by_constant(e, c),
+                // A split by a parameter, for one.
+                None if matches!(e.kind(), ExprKind::Binary(Div, ..))
+                    && is_index(e.ty())
+                    && self.is_fixed(b) =>
+                {
+                    self.span(a).quotient(b)
+                }
                 None => self.unknown(ty, || format!("a {} expression", ty.name())),
             },
             ExprKind::Binary(Mul, a, b) if is_index(e.ty()) => self.span(a).product(&self.span(b)),

@@ -101,8 +101,8 @@ pub fn with_halo(r: &Realization, halo: &[usize]) -> Realization {
         *plane = vec![Value::of(r.types[k], 0.0); size];
         for at in r.points() {
             let (mut index, mut stride) = (0, 1);
-            for ((&c, &n), &h) in at.iter().zip(&r.extents).zip(halo) {
-                index += (c as usize + h) * stride;
+            for (d, (&n, &h)) in r.extents.iter().zip(halo).enumerate() {
+                index += ((at[d] - r.min[d]) as usize + h) * stride;
                 stride *= n + 2 * h;
             }
             plane[index] = r.get(&at, k).expect("in the domain");

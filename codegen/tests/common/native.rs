@@ -1,5 +1,6 @@
 //! Runs pipelines as machine code.
 
+use std::rc::Rc;
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::{Compiled, Signature};
 use sumsq_codegen::func::{Layout, Pipeline};
@@ -15,7 +16,7 @@ pub fn compile(p: &Pipeline, s: &Schedule) -> Result<Compiled, Error> {
     Compiled::from_lowered(&lower(p, s, &options)?, Signature::of(p, s)?, &HostTarget::host())
 }
 
-/// Runs on so many threads; one result per output.
+/// Runs on so many threads; one result per output. An output in place of an input has that input's buffers.
 pub fn execute(
     p: &Pipeline,
     compiled: &Compiled,
@@ -23,30 +24,34 @@ pub fn execute(
     domains: &[Vec<(i32, usize)>],
     threads: usize,
 ) -> Result<Vec<Realization>, Error> {
-    let inputs: Vec<(String, Buffer)> = p
-        .inputs
-        .iter()
-        .flat_map(|(name, input)| {
-            let r = &b.inputs[name];
-            let parts = parts(name, &input.types, &r.min, &r.extents);
-            fill_parts(&parts, r);
-            parts
-        })
-        .collect();
-    let types = |i: usize| p.funcs[&p.outputs[i].func].types();
-    let outputs: Vec<Vec<(String, Buffer)>> = domains
-        .iter()
-        .enumerate()
-        .map(|(i, d)| {
-            let extents: Vec<usize> = d.iter().map(|d| d.1).collect();
-            parts(&p.outputs[i].func, &types(i), &first(d), &extents)
-        })
-        .collect();
+    let mut all: Vec<(String, Rc<Buffer>)> = vec![];
+    for (name, i) in &p.inputs {
+        let r = &b.inputs[name];
+        let parts =
+            parts(name, Look { types: &i.types, layout: i.layout, halo: &i.halo }, &r.min, &r.extents);
+        fill_parts(&parts, r);
+        all.extend(parts);
+    }
+    let mut outputs: Vec<Vec<(String, Rc<Buffer>)>> = vec![];
+    for (o, d) in p.outputs.iter().zip(domains) {
+        let slot = compiled.signature().slot(&o.func).map(|i| &compiled.signature().buffers[i]);
+        let shared = slot.and_then(|s| all.iter().find(|a| Some(&*a.0) == s.in_place_of.as_deref()));
+        let parts = match shared {
+            Some((_, b)) => vec![(o.func.to_string(), b.clone())],
+            None => {
+                let extents: Vec<usize> = d.iter().map(|d| d.1).collect();
+                let look = Look { types: &p.funcs[&o.func].types(), layout: o.layout, halo: &o.halo };
+                parts(&o.func, look, &first(d), &extents)
+            }
+        };
+        outputs.push(parts);
+    }
     let buffers: Vec<(&str, &Buffer)> =
-        inputs.iter().chain(outputs.iter().flatten()).map(|(n, b)| (&**n, b)).collect();
+        all.iter().chain(outputs.iter().flatten()).map(|(n, b)| (&**n, &**b)).collect();
     let params: Vec<(&str, Scalar)> =
         p.params.iter().map(|(n, ty)| (&**n, scalar(*ty, b.params[n]))).collect();
     compiled.run(&Pool::new(threads), &buffers, &params)?;
+    let types = |i: usize| p.funcs[&p.outputs[i].func].types();
     Ok(outputs.iter().enumerate().map(|(i, b)| read_parts(b, &types(i), &domains[i])).collect())
 }
 
@@ -84,26 +89,28 @@ pub fn agree_over(
     expected
 }
 
-fn buffer(types: &[ScalarType], min: &[i32], extents: &[usize]) -> Buffer {
-    let extents: Vec<i32> = extents.iter().map(|&n| n as i32).collect();
-    Buffer::new(BufferSpec::new(types[0], &extents).starting_at(min).channels(types.len()))
-        .expect("memory for a small buffer")
+/// What is declared of an input or output.
+struct Look<'a> {
+    types: &'a [ScalarType],
+    layout: Layout,
+    halo: &'a [u32],
 }
 
 /// The named buffers of a tuple: one, or if the types differ one for each.
-fn parts(name: &str, types: &[ScalarType], min: &[i32], extents: &[usize]) -> Vec<(String, Buffer)> {
-    if types.iter().all(|t| *t == types[0]) {
-        return vec![(name.to_string(), buffer(types, min, extents))];
-    }
+fn parts(name: &str, look: Look, min: &[i32], extents: &[usize]) -> Vec<(String, Rc<Buffer>)> {
     let sizes: Vec<i32> = extents.iter().map(|&n| n as i32).collect();
-    let spec = |ty: ScalarType| BufferSpec::new(ty, &sizes).starting_at(min).layout(Layout::Strided);
-    let part = |(k, ty): (usize, &ScalarType)| {
-        (format!("{name}.{k}"), Buffer::new(spec(*ty)).expect("memory for a small buffer"))
+    let make = |name: String, ty: ScalarType, channels: usize| {
+        let spec = BufferSpec::new(ty, &sizes).starting_at(min).channels(channels);
+        let buffer = Buffer::new(spec.layout(look.layout).halo(look.halo));
+        (name, Rc::new(buffer.expect("memory for a small buffer")))
     };
-    types.iter().enumerate().map(part).collect()
+    if look.types.iter().all(|t| *t == look.types[0]) {
+        return vec![make(name.to_string(), look.types[0], look.types.len())];
+    }
+    look.types.iter().enumerate().map(|(k, ty)| make(format!("{name}.{k}"), *ty, 1)).collect()
 }
 
-fn fill_parts(parts: &[(String, Buffer)], r: &Realization) {
+fn fill_parts(parts: &[(String, Rc<Buffer>)], r: &Realization) {
     if let [(_, one)] = parts {
         return fill(one, r);
     }
@@ -112,7 +119,7 @@ fn fill_parts(parts: &[(String, Buffer)], r: &Realization) {
     }
 }
 
-fn read_parts(parts: &[(String, Buffer)], types: &[ScalarType], domain: &[(i32, usize)]) -> Realization {
+fn read_parts(parts: &[(String, Rc<Buffer>)], types: &[ScalarType], domain: &[(i32, usize)]) -> Realization {
     if let [(_, one)] = parts {
         return read(one, types, domain);
     }

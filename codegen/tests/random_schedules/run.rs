@@ -1,12 +1,15 @@
 //! Runs a case through the whole compiler and compares it with the reference.
 
-use crate::common::try_check_over;
+use crate::approximate::bounds;
 use crate::native;
 use crate::program::Case;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use sumsq_codegen::checked::{TOO_LARGE, TOO_LONG};
-use sumsq_codegen::reference::{evaluate, evaluate_over};
-use sumsq_codegen::{Error, ScalarType};
+use sumsq_codegen::checked::{TOO_LARGE, TOO_LONG, run_lowered_over, run_nests_over};
+use sumsq_codegen::reference::{Realization, evaluate_over};
+use sumsq_codegen::{Error, Schedule};
+
+/// What a run says when a region is larger than a `bound`, or a consumer ranges over more than a sink.
+const REFUSED_AT_RUN_TIME: [&str; 2] = ["needed from, to, given from, to", "must range over its domain"];
 
 /// What came of a case.
 pub enum Outcome {
@@ -20,20 +23,13 @@ pub enum Outcome {
     Wrong(String),
 }
 
-/// Relative error that is allowed on checked memory to sums that may be reordered; machine code keeps [`bounds`].
-const LOOSE: f64 = 1e-4;
-
-/// Runs a case on checked memory, where a stray access is found before it does harm, then as machine code on
-/// pools of 1 and 3 threads. Panics are caught.
+/// Runs a case on checked memory, as nests and lowered, where a stray access or a race is found before it does harm, then
+/// as machine code on pools of 1 and 3 threads. Panics are caught.
 pub fn run(case: &Case) -> Outcome {
-    let attempt = catch_unwind(AssertUnwindSafe(|| {
-        let tolerance = if case.free_sums.is_empty() { 0.0 } else { LOOSE };
-        try_check_over(&case.pipeline, &case.schedule, &case.bindings, &case.domains, tolerance)?;
-        compare(case)
-    }));
-    match attempt {
+    match catch_unwind(AssertUnwindSafe(|| compare(case))) {
         Ok(Ok(())) => Outcome::Same,
         Ok(Err(Failure::Error(e @ Error::Schedule { .. }))) => Outcome::Refused(e),
+        Ok(Err(Failure::Error(e))) if at_run_time(&e) => Outcome::Refused(e),
         Ok(Err(Failure::Error(e))) if [TOO_LARGE, TOO_LONG].iter().any(|t| e.to_string().contains(t)) => {
             Outcome::TooLarge
         }
@@ -45,6 +41,11 @@ pub fn run(case: &Case) -> Outcome {
             Outcome::Wrong(format!("panic: {}", text.unwrap_or_default()))
         }
     }
+}
+
+/// Is it a schedule's fault that only a run can tell?
+fn at_run_time(e: &Error) -> bool {
+    REFUSED_AT_RUN_TIME.iter().any(|t| e.to_string().contains(t))
 }
 
 enum Failure {
@@ -59,48 +60,45 @@ impl From<Error> for Failure {
 }
 
 fn compare(case: &Case) -> Result<(), Failure> {
-    let p = &case.pipeline;
-    let compiled = native::compile(p, &case.schedule)?;
-    let expected = evaluate_over(p, &case.bindings, &case.domains)?;
+    let (p, b) = (&case.pipeline, &case.bindings);
+    let text = case.schedule.to_string();
+    // As it is read back: which names of an expression are variables is decided where it is applied.
+    let s = &Schedule::parse(&text).map_err(|e| Failure::Mismatch(format!("is not read back: {e}")))?;
+    if s.to_string() != text {
+        return Err(Failure::Mismatch(format!("read back, the schedule is another:\n{s}")));
+    }
+    let expected = evaluate_over(p, b, &case.domains)?;
     let bounds = bounds(case)?;
-    for threads in [1, 3] {
-        let outputs = native::execute(p, &compiled, &case.bindings, &case.domains, threads)?;
-        for ((o, want), (got, bound)) in p.outputs.iter().zip(&expected).zip(outputs.iter().zip(&bounds)) {
-            for (k, plane) in want.planes.iter().enumerate() {
-                for (at, &w) in want.points().iter().zip(plane) {
-                    let Some(g) = got.get(at, k) else { continue };
-                    let near = bound.as_ref().is_some_and(|b| (g.as_f64() - w.as_f64()).abs() <= b[k]);
-                    if !g.same(w) && !near {
-                        return Err(Failure::Mismatch(format!(
-                            "{}.{k}{at:?} is {g}, not {w} ({threads} threads)",
-                            o.func
-                        )));
-                    }
-                }
-            }
+    let same = |got: &[Realization], by: &str| -> Result<(), Failure> {
+        let outputs = p.outputs.iter().zip(&expected);
+        for ((o, want), (got, bounds)) in outputs.zip(got.iter().zip(&bounds)) {
+            let difference = |m| Failure::Mismatch(format!("{by}: {}{m}", o.func));
+            near(want, got, bounds).map_err(difference)?;
         }
+        Ok(())
+    };
+    let nests = run_nests_over(p, s, b, &case.domains)?;
+    same(&nests.outputs, "nests")?;
+    let lowered = run_lowered_over(p, s, b, &case.domains)?;
+    same(&lowered.outputs, "lowered")?;
+    let compiled = native::compile(p, s)?;
+    for threads in [1, 3] {
+        let outputs = native::execute(p, &compiled, b, &case.domains, threads)?;
+        same(&outputs, &format!("{threads} threads"))?;
     }
     Ok(())
 }
 
-/// The largest error of each output's elements under reordering, or none where the order is fixed: two orders of n
-/// additions each err by at most (n - 1) u sum|t| / (1 - (n - 1) u), u being half the spacing at 1 (Higham 2002, 4.2).
-fn bounds(case: &Case) -> Result<Vec<Option<Vec<f64>>>, Failure> {
-    let mut bounds = vec![];
-    for o in &case.pipeline.outputs {
-        let Some((magnitude, terms)) = case.free_sums.get(&o.func) else {
-            bounds.push(None);
-            continue;
-        };
-        let ty = case.pipeline.funcs[&o.func].types()[0];
-        let mut p = case.pipeline.clone();
-        p.outputs.clear();
-        let magnitude = p.func(magnitude.clone());
-        p.output(&magnitude);
-        let sums = evaluate(&p, &case.bindings, &[vec![]])?;
-        let unit = if ty == ScalarType::F32 { f32::EPSILON as f64 } else { f64::EPSILON } / 2.0;
-        let n = *terms as f64 * unit;
-        bounds.push(Some(sums[0].planes.iter().map(|v| 2.0 * n / (1.0 - n) * v[0].as_f64()).collect()));
+/// Says where `got` is further from `want` than the bounds allow; 0 allows no other bits.
+fn near(want: &Realization, got: &Realization, bounds: &[Vec<f64>]) -> Result<(), String> {
+    for (k, (plane, bounds)) in want.planes.iter().zip(bounds).enumerate() {
+        for ((at, &w), &bound) in want.points().iter().zip(plane).zip(bounds) {
+            let Some(g) = got.get(at, k) else { return Err(format!(".{k}{at:?} is missing")) };
+            let near = bound > 0.0 && ((g.as_f64() - w.as_f64()).abs() <= bound || bound == f64::INFINITY);
+            if !g.same(w) && !near {
+                return Err(format!(".{k}{at:?} is {g}, not {w} within {bound}"));
+            }
+        }
     }
-    Ok(bounds)
+    Ok(())
 }

@@ -1,25 +1,30 @@
 //! Random schedules. Most are legal; those that are not must be refused with a typed error.
 
+mod placement;
+mod reductions;
+
+use crate::approximate::is_bounded;
 use crate::program::Case;
 use crate::rng::Rng;
 use indexmap::IndexMap;
 use std::collections::HashMap;
 use sumsq_codegen::func::{Update, calls};
 use sumsq_codegen::{
-    Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Memory, Name, Partition, Pipeline, StageId, Tail,
+    Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Name, Partition, Pipeline, ScalarType, StageId, Tail,
 };
 
 /// Gives every stage of a case random directives, consumers first.
 pub fn schedule(rng: &mut Rng, case: &mut Case) {
+    // No float is relaxed where nothing bounds its error, and none may be where they are strict.
+    let floats = case.pipeline.funcs.values().any(|f| f.types().iter().any(|t| t.is_float()));
+    let relaxed = is_bounded(&case.pipeline) && rng.percent(if floats { 60 } else { 4 });
+    if !relaxed && rng.percent(6) {
+        case.pipeline.strict_float();
+        case.free_sums.clear();
+    }
     let pipeline = case.pipeline.clone();
-    let mut s = Scheduler {
-        rng,
-        case,
-        pipeline: &pipeline,
-        loops: HashMap::new(),
-        nests: IndexMap::new(),
-        plain: vec![],
-    };
+    let (loops, nests, plain) = (HashMap::new(), IndexMap::new(), vec![]);
+    let mut s = Scheduler { rng, case, pipeline: &pipeline, relaxed, loops, nests, plain };
     for f in pipeline.funcs.values().rev() {
         s.func(f);
     }
@@ -35,6 +40,8 @@ struct Scheduler<'a> {
     rng: &'a mut Rng,
     case: &'a mut Case,
     pipeline: &'a Pipeline,
+    /// May stages be relaxed?
+    relaxed: bool,
     /// Loops of the stages done, innermost first; none for inlined Funcs.
     loops: HashMap<StageId, Vec<Name>>,
     /// All loops of the stages done, outermost first.
@@ -50,9 +57,14 @@ impl Scheduler<'_> {
 
     fn func(&mut self, f: &Func) {
         let pure = StageId { func: f.name.clone(), stage: 0 };
-        let output = self.pipeline.outputs.iter().any(|o| o.func == f.name);
-        if !output && !self.place(f, &pure) {
+        let output = self.is_output(&f.name);
+        if output {
+            self.output(f, &pure);
+        } else if !self.place(f, &pure) {
             return;
+        }
+        if self.relaxed && self.rng.percent(30) {
+            self.push(&pure, Directive::Relaxed);
         }
         self.region(f, &pure, output);
         let vars: Vec<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
@@ -72,52 +84,12 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Where an intermediate Func is computed; false if it is inlined.
-    fn place(&mut self, f: &Func, pure: &StageId) -> bool {
-        if f.updates.is_empty() && self.rng.percent(25) {
-            return false;
-        }
-        if !f.vars.is_empty() && self.rng.percent(8) {
-            self.wrap(&f.name, f.vars[0].0.clone());
-            self.push(pure, Directive::ComputeRoot);
-            return true;
-        }
-        let levels =
-            self.consumer(f).and_then(|stage| Some((stage.clone(), self.loops.get(&stage)?.clone())));
-        match levels {
-            Some((stage, loops)) if !loops.is_empty() && self.rng.percent(70) => {
-                let at = self.rng.below(loops.len());
-                let level = |i: usize| LoopLevel { stage: stage.clone(), var: loops[i].clone() };
-                self.push(pure, Directive::ComputeAt(level(at)));
-                if self.rng.percent(40) {
-                    let outer = self.rng.range(at as i64, loops.len() as i64 - 1) as usize;
-                    self.push(pure, Directive::StoreAt(level(outer)));
-                    if outer > at && !f.vars.is_empty() && self.rng.percent(50) {
-                        let var = self.rng.pick(&f.vars).0;
-                        let factor = self.rng.pick(&[4, 8, 16, 32]);
-                        self.push(pure, Directive::FoldStorage { var, factor });
-                    }
-                }
-            }
-            _ => self.push(pure, Directive::ComputeRoot),
-        }
-        if self.rng.percent(10) && !f.vars.is_empty() {
-            let var = self.rng.pick(&f.vars).0;
-            self.push(pure, Directive::AlignBounds { var, modulus: 8 });
-        }
-        if self.rng.percent(5) {
-            let memory = self.rng.pick(&[Memory::Heap, Memory::Stack]);
-            self.push(pure, Directive::StoreIn(memory));
-        }
-        true
-    }
-
-    /// The only stage that calls `f`, if there is one.
-    fn consumer(&self, f: &Func) -> Option<StageId> {
+    /// The only stage that calls a Func or input, if there is one.
+    fn consumer(&self, name: &Name) -> Option<StageId> {
         let mut found = vec![];
-        for g in self.pipeline.funcs.values().filter(|g| g.name != f.name) {
+        for g in self.pipeline.funcs.values().filter(|g| g.name != *name) {
             for (stage, exprs) in stages(g).into_iter().enumerate() {
-                if exprs.iter().any(|e| reads(e, &f.name)) {
+                if exprs.iter().any(|e| reads(e, name)) {
                     found.push(StageId { func: g.name.clone(), stage });
                 }
             }
@@ -125,63 +97,19 @@ impl Scheduler<'_> {
         (found.len() == 1).then(|| found.remove(0))
     }
 
-    fn update(&mut self, f: &Func, u: &Update, stage: &StageId) {
-        let mut vars: Vec<Name> = u.rdom.vars.iter().map(|r| r.name.clone()).collect();
-        let pure =
-            f.vars.iter().zip(&u.args).filter(|(v, a)| matches!(a.kind(), ExprKind::Var(n) if *n == v.0));
-        vars.extend(pure.map(|(v, _)| v.0.clone()));
-        let exact = u.values.iter().all(|v| !v.ty().scalar.is_float());
-        let total = f.vars.is_empty() && u.rdom.vars.len() == 2;
-        if total && (exact || self.case.free_sums.contains_key(&f.name)) && self.rng.percent(70) {
-            self.rfactor(f, stage);
-        } else {
-            let sum = u.values.iter().all(|v| matches!(v.kind(), ExprKind::Binary(..)));
-            if exact && sum && f.vars.len() < 2 && self.rng.percent(50) {
-                self.push(stage, Directive::Atomic);
-            }
-            // Another order of a sum in floats gives another sum.
-            let free = exact || self.case.free_sums.contains_key(&f.name);
-            let ordered: Vec<Name> =
-                if free { vec![] } else { u.rdom.vars.iter().map(|r| r.name.clone()).collect() };
-            self.stage(stage, vars, &ordered, false);
-        }
-    }
-
-    /// A sum over rows, or over strips of rows, as partial sums.
-    fn rfactor(&mut self, f: &Func, stage: &StageId) {
-        let [r, s] = [format!("{}_r", f.name), format!("{}_s", f.name)].map(Name::from);
-        let partial: Name = format!("{}_partial", f.name).into();
-        let mut keep = s.clone();
-        let mut inner = vec![r, s.clone()];
-        if self.rng.percent(60) {
-            keep = format!("{s}_strip").into();
-            let row: Name = format!("{s}_row").into();
-            let factor = Expr::from(self.rng.pick(&[1, 2, 3, 8]));
-            let tail = self.rng.pick(&[Tail::GuardWithIf, Tail::Predicate]);
-            let split = Directive::Split { old: s, outer: keep.clone(), inner: row.clone(), factor, tail };
-            self.push(stage, split);
-            inner[1] = row;
-        } else {
-            inner.truncate(1);
-        }
-        let rfactor = Directive::Rfactor { keep: vec![(keep, "v".into())], into: partial.clone() };
-        self.push(stage, rfactor);
-        let partial_update = StageId { func: partial.clone(), stage: 1 };
-        inner.push("v".into());
-        if self.rng.percent(50) {
-            let parallel = Directive::Kind { var: "v".into(), kind: ForKind::Parallel };
-            self.push(&partial_update, parallel);
-        }
-        if self.rng.percent(30) {
-            self.push(&StageId { func: partial, stage: 0 }, Directive::ComputeRoot);
-        }
-    }
-
     /// Splits, an order and kinds for the loops of a stage; records the loops. Those in `ordered`, and what they are split
     /// into, keep their order.
     fn stage(&mut self, stage: &StageId, mut loops: Vec<Name>, ordered: &[Name], pure: bool) {
         if pure && !loops.is_empty() && self.rng.percent(8) {
             return self.columns(stage, loops);
+        }
+        if let Some((var, cond)) = self.case.gates.get(&stage.func).cloned()
+            && stage.stage == 0
+            && !self.is_output(&stage.func)
+            && loops.contains(&var)
+            && self.rng.percent(70)
+        {
+            self.push(stage, Directive::SkipUnless { var, cond });
         }
         if ordered.is_empty() && self.rng.percent(50) && self.twin(stage, &loops, pure) {
             return;
@@ -197,15 +125,19 @@ impl Scheduler<'_> {
                 continue;
             }
             let (outer, inner): (Name, Name) = (format!("{old}o").into(), format!("{old}i").into());
-            let factor = Expr::from(self.rng.pick(&[2, 3, 4, 5, 8, 16]));
-            let tails = if pure {
+            let (factor, known) = self.factor();
+            // A sink is stored once: nothing that surrounds it may be computed twice.
+            let sink: Name = format!("{}_sink", stage.func).into();
+            let tails = if pure && !self.case.sinks.contains(&sink) {
                 &[Tail::Auto, Tail::GuardWithIf, Tail::Predicate, Tail::RoundUp, Tail::ShiftInwards][..]
             } else {
                 &[Tail::Auto, Tail::GuardWithIf, Tail::Predicate]
             };
             let tail = self.rng.pick(tails);
             constant.retain(|v| *v != old);
-            constant.push(inner.clone());
+            if known {
+                constant.push(inner.clone());
+            }
             if let Some(i) = ordered.iter().position(|v| *v == old) {
                 ordered[i] = outer.clone();
                 ordered.insert(i, inner.clone());
@@ -246,8 +178,14 @@ impl Scheduler<'_> {
                 self.push(stage, Directive::Kind { var, kind });
             }
         }
+        if !left.is_empty() && self.rng.percent(5) {
+            // It may be parallel; what follows holds for any kind of loop.
+            let var = self.rng.pick(&left);
+            nest.iter_mut().filter(|l| l.0 == var).for_each(|l| l.1 = ForKind::Serial);
+            self.push(stage, Directive::Kind { var, kind: ForKind::Serial });
+        }
         if !left.is_empty() && self.rng.percent(6) {
-            let (name, ahead) = ("in0".into(), self.rng.range(0, 3) as u32);
+            let (name, ahead) = (self.pipeline.inputs[0].name.clone(), self.rng.range(0, 3) as u32);
             let var = self.rng.pick(&left);
             self.push(stage, Directive::Prefetch { name, var, ahead });
         }
@@ -259,6 +197,25 @@ impl Scheduler<'_> {
         self.loops.insert(stage.clone(), left);
         self.nests.insert(stage.clone(), nest);
         self.plain.push((stage.clone(), start, pure, before));
+    }
+
+    fn is_output(&self, func: &Name) -> bool {
+        self.pipeline.outputs.iter().any(|o| o.func == *func)
+    }
+
+    /// A factor of a split, and whether it is a constant.
+    fn factor(&mut self) -> (Expr, bool) {
+        let run_time = self.pipeline.params.keys().find(|p| p.starts_with("factor"));
+        match run_time {
+            Some(name) if self.rng.percent(25) => (Expr::param(name.clone(), ScalarType::I32), false),
+            _ => (Expr::from(self.rng.pick(&[2, 3, 4, 5, 8, 16])), true),
+        }
+    }
+
+    /// The first parameter of every program, an integer.
+    fn scale(&self) -> Expr {
+        let (name, ty) = self.pipeline.params.first().expect("every program has it");
+        Expr::param(name.clone(), *ty)
     }
 
     /// The loops of an earlier stage over the same variables, with which this one may then run.
@@ -363,60 +320,9 @@ impl Scheduler<'_> {
         self.loops.insert(stage.clone(), loops);
     }
 
-    /// Regions that are what is needed anyway, estimates, and the layout of storage.
-    fn region(&mut self, f: &Func, pure: &StageId, output: bool) {
-        for (d, v) in f.vars.iter().enumerate() {
-            let var = v.0.clone();
-            if self.rng.percent(5) {
-                self.push(pure, Directive::Estimate { var: var.clone(), min: 0, extent: 100 });
-            }
-            let at = self.pipeline.outputs.iter().position(|o| o.func == f.name);
-            let read =
-                self.pipeline.funcs.values().any(|g| stages(g).iter().flatten().any(|e| reads(e, &f.name)));
-            // A scatter or a scan may reach beyond the domain.
-            let kept = f.updates.iter().all(|u| matches!(u.args[d].kind(), ExprKind::Var(n) if *n == var));
-            let (first, extent) = match at {
-                Some(k) if !read && kept => self.case.domains[k][d],
-                _ => continue,
-            };
-            let extent = extent as i32;
-            if self.rng.percent(10) {
-                let min = self.rng.percent(50).then(|| Expr::from(first));
-                self.push(pure, Directive::Bound { var, min, extent: Expr::from(extent) });
-            }
-        }
-        if !output && f.vars.len() > 1 && self.rng.percent(15) {
-            let names = f.vars.iter().rev().map(|v| v.0.clone()).collect();
-            self.push(pure, Directive::ReorderStorage(names));
-        }
-        if !output && !f.vars.is_empty() && self.rng.percent(10) {
-            let (var, modulus) = (self.rng.pick(&f.vars).0, self.rng.pick(&[3, 8, 64]));
-            self.push(pure, Directive::AlignStorage { var, modulus });
-        }
-    }
-
-    /// A wrapper of a Func or input, or a clone of a Func, at root.
-    fn wrap(&mut self, name: &Name, var: Name) {
-        let wrapper: Name = format!("{name}_w").into();
-        let id = |func: Name| StageId { func, stage: 0 };
-        let clones = self.pipeline.funcs.contains_key(name) && self.rng.percent(30);
-        let d = match clones {
-            true => Directive::CloneIn { consumers: vec![], clone: wrapper.clone() },
-            false => Directive::In { consumers: vec![], wrapper: wrapper.clone() },
-        };
-        self.push(&id(name.clone()), d);
-        self.push(&id(wrapper.clone()), Directive::ComputeRoot);
-        if self.rng.percent(50) {
-            let (outer, inner, tail) = ("wo".into(), "wi".into(), Tail::Auto);
-            let d = Directive::Split { old: var, outer, inner, factor: Expr::from(4), tail };
-            self.push(&id(wrapper.clone()), d);
-            self.push(&id(wrapper), Directive::Kind { var: "wi".into(), kind: ForKind::Vectorized });
-        }
-    }
-
     /// A version of a stage for positive `scale`.
     fn special(&mut self, stage: &StageId, old: Name) {
-        let cond = Expr::param("scale", sumsq_codegen::Type::I32).gt(0);
+        let cond = self.scale().gt(0);
         let (outer, inner): (Name, Name) = ("so".into(), "si".into());
         let tail = self.rng.pick(&[Tail::Auto, Tail::GuardWithIf, Tail::ShiftInwards]);
         let kind = self.rng.pick(&[ForKind::Vectorized, ForKind::Unrolled, ForKind::Serial]);
@@ -424,7 +330,7 @@ impl Scheduler<'_> {
         let split = Directive::Split { old, outer, inner, factor: Expr::from(4), tail };
         let mut directives = vec![split, Directive::Kind { var, kind }];
         if self.rng.percent(30) {
-            let cond = Expr::param("scale", sumsq_codegen::Type::I32).gt(1);
+            let cond = self.scale().gt(1);
             let unroll = Directive::Kind { var: "si".into(), kind: ForKind::Unrolled };
             directives.insert(1, Directive::Specialize { cond, directives: vec![unroll] });
         }

@@ -1,6 +1,8 @@
 //! Makes a failing case smaller: fewer directives, fewer outputs and Funcs, simpler definitions, smaller sizes.
 
-use crate::program::{Case, layout_text};
+use crate::common::with_halo;
+use crate::program::Case;
+use crate::program::buffers::layout_text;
 use crate::run::{Outcome, run};
 use crate::schedules::reads;
 use crate::smaller::smaller;
@@ -30,6 +32,8 @@ pub fn shrink(case: &Case) -> (Case, String) {
 
 fn failure(case: &Case) -> Option<String> {
     match run(case) {
+        // Without an output, what names its size is wrong in another way.
+        Outcome::Wrong(message) if message.contains("has no value") => None,
         Outcome::Wrong(message) => Some(message),
         Outcome::Same | Outcome::Refused(_) | Outcome::TooLarge => None,
     }
@@ -96,8 +100,11 @@ fn candidates(case: &Case) -> Vec<Case> {
         }
     }
     for (name, v) in &case.bindings.params {
-        if !v.same(Value::zero(case.pipeline.params[name])) {
-            with(&|c| c.bindings.params[name] = Value::zero(case.pipeline.params[name]));
+        // A factor is at least 1.
+        let least =
+            if name.starts_with("factor") { Value::Int(1) } else { Value::zero(case.pipeline.params[name]) };
+        if !v.same(least) {
+            with(&|c| c.bindings.params[name] = least);
         }
     }
     out
@@ -113,7 +120,7 @@ fn cut(r: &Realization, d: usize) -> Realization {
             out.planes[k][i] = r.get(at, k).unwrap_or(Value::zero(r.types[k]));
         }
     }
-    out
+    with_halo(&out, &r.halo)
 }
 
 /// Whether a Func is an output or is called.
@@ -186,10 +193,12 @@ pub fn text(case: &Case) -> String {
     let mut s = String::new();
     for (name, i) in &case.pipeline.inputs {
         let r = &case.bindings.inputs[name];
-        let (ty, kind) = (i.types[0].name(), layout_text(i.layout));
-        let _ = writeln!(s, "input {name}: {ty}{kind} {:?} from {:?}", r.extents, r.min);
-        if r.planes[0].len() <= 64 {
-            let values: Vec<String> = r.planes[0].iter().map(Value::to_string).collect();
+        let types: Vec<&str> = i.types.iter().map(|t| t.name()).collect();
+        let (types, kind) = (types.join(", "), layout_text(i.layout));
+        let _ =
+            writeln!(s, "input {name}: {types}{kind} {:?} from {:?}, halo {:?}", r.extents, r.min, r.halo);
+        for plane in r.planes.iter().filter(|p| p.len() <= 64) {
+            let values: Vec<String> = plane.iter().map(Value::to_string).collect();
             let _ = writeln!(s, "  = {}", values.join(" "));
         }
     }

@@ -4,7 +4,7 @@
 use crate::common::{bindings, check, pattern};
 use crate::support::schedule;
 use sumsq_codegen::lower::bounds_query::BoundsQuery;
-use sumsq_codegen::reference::eval_scalar;
+use sumsq_codegen::reference::{Value, eval_scalar};
 use sumsq_codegen::{Expr, Func, Input, Name, Pipeline, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
@@ -116,5 +116,36 @@ fn outer_splits_do_not_over_allocate() {
             "split(xo, xoo, xoi, 3, guard) split(yo, yoo, yoi, 2, guard) reorder(xi, yi, xoi, yoi, xoo, yoo)";
         assert_eq!(run(nested, "guard"), want, "{name}");
         assert_eq!(run(nested, "predicate"), want, "{name}");
+    }
+}
+
+/// Blocks of 2 in blocks of 8: behind the last point, a block of 8 has blocks of 2 that hold none. Whatever the coordinate, they need
+/// nothing beyond what is stored for the block of 8.
+#[test]
+fn blocks_without_points_need_nothing() {
+    let s = schedule(
+        "out: split(x, xo, xi, 8, guard) split(xi, xio, xii, 2, guard)
+         f: compute_at(out, xio) store_at(out, xo)",
+    );
+    type Coordinate = fn(&Expr, Expr) -> Expr;
+    let coordinates: [(&str, Coordinate); 6] = [
+        ("remainder", |x, _| x.modulo(5)),
+        ("remainder of the negative", |x, _| (Expr::from(3) - x).modulo(5)),
+        ("mask", |x, _| x.and(7)),
+        ("product", |x, k| x * k),
+        ("square", |x, _| x * x),
+        ("magnitude", |x, k| (x - k).abs()),
+    ];
+    for (name, coordinate) in coordinates {
+        for (w, k) in [1, 2, 3, 9, 14].into_iter().flat_map(|w| [-3, 0, 2].map(|k| (w, k))) {
+            let [x, z] = ["x", "z"].map(Var::new);
+            let mut p = Pipeline::new(name);
+            let k_param = p.param("k", I32);
+            let f = p.func(Func::new("f", &[z.clone()], vec![z.expr() * 3]));
+            let out =
+                p.func(Func::new("out", &[x.clone()], vec![f.at(&[coordinate(&x.expr(), k_param)], 0)]));
+            p.output(&out);
+            check(&p, &s, &bindings(vec![], vec![("k", Value::Int(k))]), &[vec![w]], 0.0);
+        }
     }
 }

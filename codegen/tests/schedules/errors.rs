@@ -1,7 +1,9 @@
 //! Refusals about placement, storage and whole schedules: exact texts. Those about one directive are with its tests.
 
+use crate::common::{bindings, pattern};
 use crate::support::{ran, refused, schedule};
 use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::checked::run_lowered;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::lower::lower;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
@@ -115,6 +117,14 @@ fn storage() {
         (
             "h: split(y, yo, yi, 0, predicate)",
             "h: split(y, yo, yi, 0, predicate): the factor must be an i32 of at least 1",
+        ),
+        (
+            "h: split(y, yo, yi, -4, predicate)",
+            "h: split(y, yo, yi, -4, predicate): the factor must be an i32 of at least 1",
+        ),
+        (
+            "f: compute_root store_in(register)",
+            "f: store_in(register): the extent of x has no constant bound",
         ),
         ("h: unroll(y)", "h: unroll(y): the extent has no small constant bound; split the loop first"),
         ("h: parallel(z)", "h: parallel(z): z is not a loop here; the loops are x y"),
@@ -239,6 +249,7 @@ fn too_large_a_factor_or_a_product() {
     assert_eq!(run(fused, 1, 50), Ok(()));
     let factor = |rule: &str| Err(format!("p: out: split factor of x must be at {rule}"));
     assert_eq!(run(split, 0, 7), factor("least 1, it is: 0"));
+    assert_eq!(run(split, -3, 7), factor("least 1, it is: -3"));
     assert_eq!(run(split, (1 << 26) + 1, 7), factor("most 2^26, it is: 67108865"));
     assert_eq!(run(split, i32::MAX, 7), factor("most 2^26, it is: 2147483647"));
     let points = "p: out.update(0): fused loop p has more than 2^31 - 1 points: of: 65536, 65536";
@@ -434,4 +445,27 @@ fn too_many_and_circular() {
     let g = p.func(Func::new("g", vars, vec![f.at(&[v.expr()], 0)]));
     p.output(&g);
     assert_eq!(algorithm_error(&p), "pipeline p: these Funcs call each other in a circle: g, f");
+}
+
+/// Sizes that memory decides are read behind the checks that it may be read.
+#[test]
+fn what_bounds_read_is_checked_first() {
+    let (v, z) = (Var::new("x"), Var::new("z"));
+    for divide in [false, true] {
+        let mut p = Pipeline::new("p");
+        let i = p.input(Input::new("in", &[I32], 1));
+        let k = i.at(&[Expr::from(900)], 0).clamp(0, 3);
+        let f = p.func(Func::new("f", &[z.clone()], vec![z.expr() * 3]));
+        let at = if divide { v.expr() / k } else { v.expr() * k };
+        let out = p.func(Func::new("out", &[v.clone()], vec![f.at(&[at], 0)]));
+        p.output(&out);
+        let s = schedule("f: compute_root");
+        assert_eq!(ran(&p, &s, &[901], &[8]), Ok(()));
+        let message =
+            "p: in is read beyond dimension 0: from, to, first readable, last readable: 900, 900, 0, 899";
+        assert_eq!(ran(&p, &s, &[900], &[8]).expect_err("one is missing").to_string(), message);
+        let b = bindings(vec![("in", pattern(&[I32], &[900], 3))], vec![]);
+        let e = run_lowered(&p, &s, &b, &[vec![8]]).err().expect("one is missing").to_string();
+        assert!(e.contains("assertion: in is read beyond"), "{}", e.lines().next().unwrap_or_default());
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{bindings, check, pattern};
 use crate::support::{refused, schedule};
-use sumsq_codegen::reference::Bindings;
+use sumsq_codegen::reference::{Bindings, Value};
 use sumsq_codegen::{Expr, Func, Input, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 
 const I32: ScalarType = ScalarType::I32;
@@ -111,5 +111,28 @@ fn refusals() {
         ("out: split(x, xi, xi, 4, guard)", "out: split(x, xi, xi, 4, guard): the new names must differ"),
     ] {
         assert_eq!(refused(&p, &schedule(s)), text);
+    }
+}
+
+/// Lanes whose loops start alike, not at 0, and end where each lane says.
+#[test]
+fn ragged_loops_start_where_they_are_told() {
+    for start in [-2, 0, 3] {
+        let v = Var::new("x");
+        let mut p = Pipeline::new("ragged");
+        let first = p.param("first", I32);
+        for (name, min) in [("constant", Expr::from(start)), ("parameter", first)] {
+            let r = RDom::new([(format!("{name}_r"), min, v.expr() % 5 + 1)]);
+            let term = r.var(0) * 10 + v.expr();
+            let f = p.func(Func::sum(name, std::slice::from_ref(&v), r, vec![term]));
+            p.output(&f);
+        }
+        let lanes = "split(x, xo, xi, 4, predicate) vectorize(xi)";
+        let s = format!(
+            "constant.update(0): {lanes} reorder(constant_r, xi, xo)
+             parameter.update(0): {lanes} reorder(parameter_r, xi, xo)"
+        );
+        let b = bindings(vec![], vec![("first", Value::Int(start as i64))]);
+        check(&p, &schedule(&s), &b, &[vec![13], vec![13]], 0.0);
     }
 }

@@ -3,7 +3,7 @@
 use crate::common::{bindings, check, pattern};
 use crate::native::agree;
 use crate::support::{refused, schedule};
-use sumsq_codegen::reference::Bindings;
+use sumsq_codegen::reference::{Bindings, Value};
 use sumsq_codegen::{BinaryOp, Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
 use ScalarType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
@@ -167,4 +167,57 @@ fn float_sums_keep_their_order_unless_relaxed() {
     check(&p, &schedule("f.update(0): reorder(ry, rx)"), &b, &[vec![]], 0.0);
     let (p, b) = reduction(F32, BinaryOp::Add, Expr::from(0f32));
     check(&p, &schedule("f.update(0): split(rx, xo, xi, 4, predicate) fuse(xo, ry, r)"), &b, &[vec![]], 0.0);
+}
+
+/// What a `where` reads is computed before it is tested, in whatever loop of the update it is computed.
+#[test]
+fn predicates_read_what_is_computed_inside() {
+    let mut p = Pipeline::new("where");
+    let i = p.input(Input::new("in", &[I32], 2));
+    let [vx, vy] = ["x", "y"].map(Var::new);
+    let at = [vx.expr(), vy.expr()];
+    let g = p.func(Func::new("g", &[vx.clone(), vy.clone()], vec![i.at(&at, 0) * 3]));
+    let h = p.func(Func::new("h", &[vx, vy], vec![i.at(&at, 0) - 2]));
+    let r = RDom::new([("rx", Expr::from(0), i.extent(0)), ("ry", Expr::from(0), i.extent(1))]);
+    let at = [r.var(0), r.var(1)];
+    let some = r.filter(g.at(&at, 0).gt(4)).filter(h.at(&[0.into(), at[1].clone()], 0).ne_(1));
+    let f = p.func(Func::sum("f", &[], some, vec![g.at(&at, 0) + h.at(&at, 0)]));
+    p.output(&f);
+    let b = bindings(vec![("in", pattern(&[I32], &[7, 5], 3))], vec![]);
+    for levels in [["rx", "rx"], ["ry", "rx"], ["ry", "ry"]] {
+        let at = |k: usize| format!("compute_at(f.update(0), {})", levels[k]);
+        for text in [
+            format!("g: {} h: {}", at(1), at(0)),
+            format!("g: {} h: {} store_at(f.update(0), ry)", at(0), at(1)),
+            format!("g: {} f.update(0): split(rx, xo, xi, 4, guard) unroll(xi)", at(0).replace("rx", "xo")),
+        ] {
+            check(&p, &schedule(&text), &b, &[vec![]], 0.0);
+        }
+    }
+}
+
+/// Partial sums over strips of a run-time height, where each point has a number of terms of its own.
+#[test]
+fn ragged_sums_are_factored_by_parameters() {
+    let mut p = Pipeline::new("ragged");
+    let factor = p.param("factor", I32);
+    let v = Var::new("x");
+    let r = RDom::new([("r", Expr::from(1), v.expr() % 7)]);
+    let f = p.func(Func::sum("f", &[v.clone()], r.clone(), vec![r.var(0) * 10 + v.expr()]));
+    // A coordinate, too, may be divided by what only a run knows.
+    let near = f.at(&[v.expr() / &factor], 0);
+    let out = p.func(Func::new("out", &[v.clone()], vec![near]));
+    p.output(&out);
+    for (text, divisors) in [
+        ("", &[-3, 0, 2][..]),
+        (
+            "f: compute_root f.update(0): split(r, strip, row, factor, guard) rfactor(strip as s, into part) part.update(0): reorder(row, s, x)",
+            &[1, 2, 9],
+        ),
+    ] {
+        for &k in divisors {
+            let b = bindings(vec![], vec![("factor", Value::Int(k))]);
+            check(&p, &schedule(text), &b, &[vec![13]], 0.0);
+        }
+    }
 }

@@ -112,6 +112,13 @@ fn shift_inwards_where_points_may_be_computed_twice() {
     );
 
     let mut s = Schedule::new();
+    s.update("f", 0).split("x", "xo", "xi", 4, Tail::RoundUp);
+    assert_eq!(
+        refused(&p, &s),
+        "f.update(0): split(x, xo, xi, 4, round_up): RoundUp writes beyond the region: pure definitions of intermediates only; use Predicate"
+    );
+
+    let mut s = Schedule::new();
     s.func("f")
         .split("x", "xo", "xi", 4, Tail::ShiftInwards)
         .split("xo", "a", "b", 2, Tail::Auto)

@@ -3,11 +3,11 @@
 
 use crate::bindings;
 use crate::common::try_check_over;
-use crate::native::{agree_over, compile};
+use crate::native::{agree, agree_over, compile};
 use sumsq_codegen::reference::{Bindings, Realization, Value};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Dimension, Pool, Scalar, View};
 use sumsq_codegen::schedule::{LoopLevel, Schedule, Tail};
-use sumsq_codegen::{Constraint, Error, Expr, Func, Input, Pipeline, ScalarType, Var, boundary};
+use sumsq_codegen::{Constraint, Error, Expr, Func, Input, Layout, Pipeline, ScalarType, Var, boundary};
 
 const I32: ScalarType = ScalarType::I32;
 
@@ -258,4 +258,24 @@ fn declarations_are_checked() {
     let e = compile(&strided(), &s).err().unwrap();
     assert!(matches!(e, Error::Schedule { .. }));
     assert_eq!(e.to_string(), "f: in_place_of(in): its buffer is strided: minimum and strides are unknown");
+}
+
+/// Slots of records in vectors of every length.
+#[test]
+fn records_in_vectors() {
+    for lanes in [2, 3, 4, 8, 12, 20] {
+        let mut p = Pipeline::new("records");
+        let x = Var::new("x");
+        let mut input = Input::new("in", &[I32, I32], 1);
+        input.layout = Layout::Record(4);
+        let i = p.input(input);
+        let value = i.at(&[x.expr()], 0) * 3 - i.at(&[x.expr()], 1);
+        let f = p.func(Func::new("f", std::slice::from_ref(&x), vec![value]));
+        p.output(&f);
+        let mut s = Schedule::new();
+        s.func("f").vectorize("x", lanes, Tail::Predicate);
+        let records =
+            Realization::from_fn(&[I32, I32], &[47], |at, k| f64::from(at[0] * at[0] + 7 * k as i32));
+        agree(&p, &s, &bindings(vec![("in", records)]), &[vec![47]]);
+    }
 }

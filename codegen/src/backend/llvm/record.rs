@@ -38,7 +38,10 @@ impl<'f> ExprEmitter<'f> {
             Access::Strided(first, stride) if *stride == i64::from(slots) => first,
             _ => return None,
         };
-        let whole = slots.is_power_of_two() && slots > 1 && ty.lanes.is_multiple_of(slots);
+        let whole = slots.is_power_of_two()
+            && slots > 1
+            && ty.lanes.is_multiple_of(slots)
+            && (ty.lanes / slots).is_power_of_two();
         if !whole || ty.scalar == ScalarType::Bool {
             return None;
         }
@@ -107,7 +110,8 @@ impl<'f> ExprEmitter<'f> {
         Ok((0..ty.lanes).map(row).collect())
     }
 
-    /// Columns of the matrix whose rows are given: column k has a lane per row. As many rows as `lanes`, a multiple of their length.
+    /// Columns of the matrix whose rows are given: column k has a lane per row. As many rows as `lanes`, their length times a power
+    /// of two.
     ///
     /// Rows i, i + n, i + 2n, ... of n slots are put side by side; then blocks off the diagonal change places, of half the length first.
     fn transpose(&self, rows: Vec<Val>, lanes: u16) -> Vec<Val> {

@@ -2,6 +2,10 @@
 //!
 //! Where `upper` gives a constant, this gives ends in terms of what is fixed: the regions that a program computes. Exact for
 //! sums of independent terms, min, max, div and mod by constants; a superset elsewhere.
+//!
+//! An interval may be empty, as what the last block of a split has left to do. All arithmetic is monotone for those, too: if
+//! `a.min <= b.min` and `b.max <= a.max`, so it is of the results, although `b` may be empty. So an empty iteration needs nothing
+//! beyond what its whole loop needs.
 
 use super::build::{self, constant, div, mul, offset, sub};
 use crate::expr::{BinaryOp, Expr};
@@ -92,7 +96,9 @@ impl Span {
         Span::new(build::max(&build::max(lo, &below), &zero), build::max(hi, &beyond))
     }
 
-    /// `self mod d` for a constant d > 0: within one period `[min mod d, max mod d]`, else `[0, d - 1]`.
+    /// `self mod d` for a constant d > 0: within one period `[min mod d, max mod d]`, else `[0, d - 1]`. Of nothing it is
+    /// `[d - 1, 0]` or, within one period, as above: nothing as well, and inside of whatever else came out for a larger span, as an
+    /// iteration of a split that has nothing left to do must not need more than the whole loop.
     pub fn modulo(&self, d: &Expr) -> Span {
         let (zero, last) = (Expr::int(d.ty(), 0), offset(d, -1));
         let Span { min: Some(lo), max: Some(hi) } = self else { return Span::new(zero, last) };
@@ -100,22 +106,57 @@ impl Span {
         let (qlo, qhi) = (div(lo, d), div(hi, d));
         match constant(&(&qhi - &qlo)) {
             Some(0) => Span::new(first, end),
-            Some(_) => Span::new(zero, last),
+            Some(periods) if periods > 0 => Span::new(zero, last),
+            Some(_) => Span::new(last, zero),
             None => {
-                let one_period = qlo.eq_(&qhi);
-                Span::new(Expr::select(&one_period, first, zero), Expr::select(&one_period, end, last))
+                let choose = |within: Expr, beyond: &Expr, nothing: &Expr| {
+                    let other = Expr::select(qlo.lt(&qhi), beyond.clone(), nothing.clone());
+                    Expr::select(qlo.eq_(&qhi), within, other)
+                };
+                Span::new(choose(first, &zero, &last), choose(end, &last, &zero))
             }
         }
     }
 
-    /// `self * o`: the extremes lie at the corners.
+    /// `self / d` for one value d of any sign, 0 included.
+    pub fn quotient(&self, d: &Expr) -> Span {
+        let (Some(lo), Some(hi)) = (&self.min, &self.max) else { return Span::default() };
+        by_sign((lo, hi), d, div)
+    }
+
+    /// `self * o`. Where both are intervals, the extremes lie at the corners, here written as one formula for all signs that
+    /// is monotone for empty intervals, too (Lakeyev 1995, of Kaucher's product): with `+` and `-` for the positive and negative
+    /// part, from `max(a0+ b0+, a1- b1-) - max(a1+ b0-, a0- b1+)` to `max(a1+ b1+, a0- b0-) - max(a0+ b1-, a1- b0+)`.
     pub fn product(&self, o: &Span) -> Span {
         let (Some(a0), Some(a1), Some(b0), Some(b1)) = (&self.min, &self.max, &o.min, &o.max) else {
             return Span::default();
         };
-        let corners = [mul(a0, b0), mul(a0, b1), mul(a1, b0), mul(a1, b1)];
-        let fold =
-            |f: fn(&Expr, &Expr) -> Expr| corners[1..].iter().fold(corners[0].clone(), |x, y| f(&x, y));
-        Span::new(fold(build::min), fold(build::max))
+        if a0 == a1 {
+            return by_sign((b0, b1), a0, mul);
+        }
+        if b0 == b1 {
+            return by_sign((a0, a1), b0, mul);
+        }
+        let zero = Expr::int(a0.ty(), 0);
+        let [p0, p1, q0, q1] = [a0, a1, b0, b1].map(|e| build::max(e, &zero));
+        let [m0, m1, n0, n1] = [a0, a1, b0, b1].map(|e| build::max(&sub(&zero, e), &zero));
+        let larger = |a: (&Expr, &Expr), b: (&Expr, &Expr)| build::max(&mul(a.0, a.1), &mul(b.0, b.1));
+        Span::new(
+            sub(&larger((&p0, &q0), (&m1, &n1)), &larger((&p1, &n0), (&m0, &q1))),
+            sub(&larger((&p1, &q1), (&m0, &n0)), &larger((&p0, &n1), (&m1, &q0))),
+        )
+    }
+}
+
+/// `[ends]` under `f(., k)`, which never decreases for `k >= 0` and never increases for `k <= 0`.
+fn by_sign(ends: (&Expr, &Expr), k: &Expr, f: fn(&Expr, &Expr) -> Expr) -> Span {
+    let (a, b) = (f(ends.0, k), f(ends.1, k));
+    match k.as_int() {
+        Some(k) if k >= 0 => Span::new(a, b),
+        Some(_) => Span::new(b, a),
+        None => {
+            let grows = k.ge(Expr::int(k.ty(), 0));
+            Span::new(Expr::select(&grows, &a, &b), Expr::select(&grows, &b, &a))
+        }
     }
 }

@@ -8,6 +8,22 @@ use crate::lower::rewrite::{Memo, rewrite, variables};
 use crate::lower::validate::{check_exprs, declared_param, declared_values};
 use crate::schedule::Directive;
 use rustc_hash::FxHashSet;
+use std::borrow::Cow;
+
+/// `d` with the names in its condition told apart, if it is a `skip_unless`, which may hold variables and parameters: text
+/// does not say which is which. What is no variable of the stage but a declared parameter is that, and the other way round.
+pub fn named<'d>(p: &Pipeline, plan: &FuncPlan, s: &Stage, d: &'d Directive) -> Cow<'d, Directive> {
+    let Directive::SkipUnless { var, cond } = d else { return Cow::Borrowed(d) };
+    let scope = stage_variables(plan, s);
+    let cond = rewrite(cond, &mut Memo::default(), &mut |_, e| match e.kind() {
+        ExprKind::Var(n) if !scope.contains(n) && p.params.contains_key(n) => {
+            Expr::param(n.clone(), e.ty().scalar)
+        }
+        ExprKind::Param(n) if scope.contains(n) && !p.params.contains_key(n) => Expr::var(n.clone()),
+        _ => e,
+    });
+    Cow::Owned(Directive::SkipUnless { var: var.clone(), cond })
+}
 
 /// The directive with parameters and calls of the types that `p` declares, which schedule text does not say, and numbers of the
 /// types of what they are combined with.

@@ -126,11 +126,15 @@ impl<'p> Nests<'p> {
         open.map(|(a, b)| a.le(b).likely()).reduce(|a, b| a.and(b))
     }
 
-    /// What is inside loop `j - 1` (inside the stage, for j = 0): its producers, then the next loop or the store.
+    /// What is inside loop `j - 1` (inside the stage, for j = 0): its producers, then the next loop or the last slot; in that, the
+    /// store.
     pub(super) fn inside(&mut self, cx: &Emit<'p>, j: usize, mode: Mode) -> Result<Stmt, Error> {
         let n = cx.s.dims.len();
+        if j > n {
+            return self.leaf(cx, &mode);
+        }
         let rest = |nests: &mut Self| match j {
-            j if j == n => nests.leaf(cx, &mode),
+            j if j == n => nests.slot(cx, n + 1, mode.clone()),
             j => nests.one_loop(cx, j, &mode),
         };
         if j == 0 || matches!(mode, Mode::Zero) {

@@ -1,11 +1,13 @@
 //! One stage being emitted: what goes into which loop.
 //!
-//! Slot 0 is before the first loop, slot j + 1 inside loop j, counted from outside. Lets, guards and conditions go to the
-//! first slot in which what they use has a value.
+//! Slot 0 is before the first loop, slot j + 1 inside loop j, counted from outside, before what is computed there; the last one
+//! is behind what is computed inside of the innermost loop. Lets, guards and conditions go to the first slot in which what they
+//! use has a value.
 
 use super::{Nests, branch};
 use crate::error::Error;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::func::calls;
 use crate::lower::algebra::Interval;
 use crate::lower::algebra::build::{self, add, mul, offset, sub};
 use crate::lower::bounds_inference::points;
@@ -53,7 +55,7 @@ pub(super) enum Mode {
 pub(super) struct Emit<'p> {
     pub(super) f: &'p FuncPlan,
     pub(super) s: &'p Stage,
-    /// Items per slot: slot 0 before the first loop, slot j + 1 inside loop j (counted from outside).
+    /// Items per slot: one more than there are loops, and one.
     pub(super) slots: Vec<Vec<Item>>,
     /// Values of the split-off, still symbolic variables, in full names.
     pub(super) locals: FxHashMap<Name, Expr>,
@@ -107,7 +109,7 @@ impl<'p> Nests<'p> {
         let mut cx = Emit {
             f,
             s,
-            slots: vec![vec![]; s.dims.len() + 1],
+            slots: vec![vec![]; s.dims.len() + 2],
             locals: FxHashMap::default(),
             bounds: FxHashMap::default(),
             destination: self.destination(f, s),
@@ -190,6 +192,7 @@ impl<'p> Nests<'p> {
         let mut conds = vec![];
         for c in s.predicate.iter().flat_map(conjuncts) {
             let slot = variables(&c).iter().map(|v| self.slot_of(cx, v)).max().unwrap_or(0);
+            let slot = slot.max(self.computed_slot(s, &c));
             conds.push((slot, Item::Predicate(subst.apply(&c))));
         }
         for (v, c) in &s.skips {
@@ -307,6 +310,17 @@ impl<'p> Nests<'p> {
             return after.unwrap_or(0).max(self.bounds_slot(cx, name));
         }
         s.dims.iter().position(|d| d.name == *name).map_or(0, |i| s.dims.len() - i)
+    }
+
+    /// The first slot behind all that `e` reads of what is computed inside of the loops of `s`.
+    fn computed_slot(&self, s: &Stage, e: &Expr) -> usize {
+        let slot = |call: &Expr| {
+            let ExprKind::Call { name, .. } = call.kind() else { return None };
+            let Level::At(level) = &self.plan.funcs.get(name)?.compute else { return None };
+            let i = s.dims.iter().position(|d| level.stage == s.id && d.name == level.var)?;
+            Some(s.dims.len() - i + 1)
+        };
+        calls(e).iter().filter_map(slot).max().unwrap_or(0)
     }
 
     /// The first slot in which the bounds of a local name have values.

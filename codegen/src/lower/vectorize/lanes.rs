@@ -204,12 +204,15 @@ impl Lanes {
         let counter = Expr::new(ExprKind::Var(r.clone()), scalar);
         let inside = splat(counter.clone(), self.lanes).lt(extent);
         let value = simplify_index(&(splat(min, self.lanes) + splat(counter, self.lanes)));
-        let value = if value.as_int().is_none() && matches!(value.kind(), ExprKind::Broadcast(_)) {
-            None
-        } else {
-            Some(value)
+        let (vector, same) = match value.kind() {
+            ExprKind::Broadcast(v) => (None, Some(v.clone())),
+            _ => (Some(value), None),
         };
-        let body = self.bound(var, value, |l| l.masked(inside, |l| l.stmt(body)))?;
+        let mut body = self.bound(var, vector, |l| l.masked(inside, |l| l.stmt(body)))?;
+        // All lanes start at one value, which is not where the counter starts.
+        if let Some(value) = same.filter(|_| r != *var) {
+            body = Stmt::Let { name: var.clone(), value, body: Box::new(body) };
+        }
         let longest = reduce(BinaryOp::Max, active);
         let (min, body) = (Expr::int(scalar, 0), Box::new(body));
         Ok(Stmt::For { var: r, min, extent: longest, kind, body })

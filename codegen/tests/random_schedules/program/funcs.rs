@@ -1,12 +1,12 @@
 //! Kinds of Funcs. The reduction variables of a Func `f` are called `f_r`, `f_s`, `f_t`.
 
-use super::{Builder, Callee, SIBLING, TYPES, xy};
+use super::{Builder, Callee, SIBLING};
 use sumsq_codegen::{Expr, Func, RDom, ScalarType, Var, boundary};
 
 impl Builder<'_> {
     /// Adds a Func called `name`, with those that it is made of.
     pub(super) fn func(&mut self, name: &str) {
-        let f = match self.rng.below(23) {
+        let f = match self.rng.below(27) {
             0..3 => self.pointwise(name),
             3..5 => self.stencil(name),
             5..7 => self.pyramid(name),
@@ -21,6 +21,10 @@ impl Builder<'_> {
             19 => self.tuple_steps(name),
             20 => self.columns(name),
             21 => self.nearest(name),
+            22 => self.consumer_of_sink(name),
+            23 => self.overwriting(name),
+            24 => self.gated(name),
+            25 => self.ragged(name),
             _ => self.updated(name),
         };
         self.add(f);
@@ -35,31 +39,32 @@ impl Builder<'_> {
         }
         let of = self.rng.pick(&planes);
         for i in 0..self.rng.range(2, 3) {
-            let (vars, at) = xy();
+            let (vars, at) = self.xy();
             let mut near = || {
                 let shifted: Vec<Expr> = at.iter().map(|e| e.clone() + self.rng.range(-2, 2)).collect();
                 self.call(&of, &shifted).cast(of.ty())
             };
             let (a, b) = (near(), near());
             let value = self.plus(a, b);
-            self.add(Func::new(format!("{SIBLING}{i}"), &vars, vec![value]));
+            let name = self.name(&format!("{SIBLING}{i}"));
+            self.add(Func::new(name, &vars, vec![value]));
         }
     }
 
     fn pointwise(&mut self, name: &str) -> Func {
-        let (vars, at) = xy();
-        let ty = self.rng.pick(&TYPES);
+        let (vars, at) = self.xy();
+        let ty = self.ty();
         let mixed = self.rng.percent(30);
         let mut values = vec![self.value(ty, &at, 3)];
         if self.rng.percent(25) {
-            let ty = if mixed { self.rng.pick(&TYPES) } else { ty };
+            let ty = if mixed { self.ty() } else { ty };
             values.push(self.value(ty, &at, 3));
         }
         Func::new(name, &vars, values)
     }
 
     fn stencil(&mut self, name: &str) -> Func {
-        let (vars, at) = xy();
+        let (vars, at) = self.xy();
         let callee = self.callee();
         let mut terms = vec![];
         for _ in 0..self.rng.range(2, 4) {
@@ -72,7 +77,7 @@ impl Builder<'_> {
 
     /// One level down or up from a Func.
     fn pyramid(&mut self, name: &str) -> Func {
-        let (vars, at) = xy();
+        let (vars, at) = self.xy();
         let callee = self.callee();
         let d = self.rng.below(2);
         let down = self.rng.percent(50);
@@ -92,8 +97,8 @@ impl Builder<'_> {
 
     /// Every second or third column, or row, is another Func's.
     fn columns(&mut self, name: &str) -> Func {
-        let (vars, at) = xy();
-        let (ty, k) = (self.rng.pick(&TYPES), self.rng.range(2, 3));
+        let (vars, at) = self.xy();
+        let (ty, k) = (self.ty(), self.rng.range(2, 3));
         let d = self.rng.below(2);
         let mut to = at.to_vec();
         to[d] = at[d].clone() / k;
@@ -104,13 +109,9 @@ impl Builder<'_> {
 
     /// What lies where something is least in a small window.
     fn nearest(&mut self, name: &str) -> Func {
-        let (vars, at) = xy();
-        let inner = format!("{name}_of");
-        let r = self.window_domain(&inner);
-        let ty = self.rng.pick(&TYPES.map(|t| if t == ScalarType::Bool { ScalarType::U8 } else { t }));
-        let place = [&at[0] + &r.var(0), &at[1] + &r.var(1)];
-        let term = self.value(ty, &place, 1);
-        let found = self.pipeline.argmin(inner, &r, term);
+        let (vars, at) = self.xy();
+        let (inner, r, term) = self.inline_term(name, &at);
+        let found = self.case.pipeline.argmin(inner, &r, term);
         let callee = self.callee();
         let value = self.call(&callee, &[&at[0] + &found[0], &at[1] + &found[1]]);
         Func::new(name, &vars, vec![value])
@@ -129,8 +130,9 @@ impl Builder<'_> {
         }
         match self.rng.below(5) {
             0 => {
-                let k = Expr::constant(of.types[0], self.rng.range(0, 9) as f64);
-                boundary::constant_exterior(name, &of, &domain, &[k])
+                let beyond = self.rng.range(0, 9) as f64;
+                let beyond: Vec<Expr> = of.types.iter().map(|&ty| Expr::constant(ty, beyond)).collect();
+                boundary::constant_exterior(name, &of, &domain, &beyond)
             }
             1 => boundary::repeat_edge(name, &of, &domain),
             2 => boundary::repeat_image(name, &of, &domain),
@@ -164,11 +166,20 @@ impl Builder<'_> {
         }
     }
 
+    /// What a reduction written in place in `name` needs: its own name, a small window around `at`, and a term.
+    fn inline_term(&mut self, name: &str, at: &[Expr]) -> (String, RDom, Expr) {
+        let inner = format!("{name}_of");
+        let r = self.window_domain(&inner);
+        let ty = self.number_ty();
+        let term = self.value(ty, &[&at[0] + &r.var(0), &at[1] + &r.var(1)], 1);
+        (inner, r, term)
+    }
+
     /// A sum, product, minimum or maximum over a small window around each point.
     fn window(&mut self, name: &str) -> Func {
-        let (vars, at) = xy();
+        let (vars, at) = self.xy();
         let r = self.window_domain(name);
-        let ty = self.rng.pick(&TYPES);
+        let ty = self.ty();
         let inner = [&at[0] + &r.var(0), &at[1] + &r.var(1)];
         let term = self.value(ty, &inner, 1);
         let f = Func::new(name, &vars, vec![Expr::whole(ty, 0)]);
@@ -178,7 +189,7 @@ impl Builder<'_> {
     }
 
     /// `own` with one more term.
-    fn accumulated(&mut self, own: Expr, term: Expr) -> Expr {
+    pub(super) fn accumulated(&mut self, own: Expr, term: Expr) -> Expr {
         let ty = own.ty().scalar;
         match self.rng.below(7) {
             0 => own.max(term),
@@ -198,11 +209,17 @@ impl Builder<'_> {
             (format!("{name}_r"), i.min(0), i.extent(0)),
             (format!("{name}_s"), i.min(1), i.extent(1)),
         ]);
-        if self.rng.percent(20) {
-            let some = (r.var(0) + &(r.var(1) * 2)).modulo(3).ne_(1);
-            return r.filter(some);
+        match self.rng.below(10) {
+            0 | 1 => {
+                let some = (r.var(0) + &(r.var(1) * 2)).modulo(3).ne_(1);
+                r.filter(some)
+            }
+            2 => {
+                let by_data = self.condition(&[r.var(0), r.var(1)], 1);
+                r.filter(by_data)
+            }
+            _ => r,
         }
-        r
     }
 
     /// Counts or sums by a bin that the data chooses.
@@ -210,17 +227,20 @@ impl Builder<'_> {
         let r = self.everything(name);
         let at = [r.var(0), r.var(1)];
         let bin = self.bin(&at);
-        let ty = self.rng.pick(&[
+        let ty = self.ty_of(&[
             ScalarType::I32,
             ScalarType::U8,
             ScalarType::U16,
             ScalarType::I64,
             ScalarType::F32,
+            ScalarType::I8,
+            ScalarType::F16,
+            ScalarType::Bool,
         ]);
-        let f = Func::new(name, &[Var::new("b")], vec![Expr::whole(ty, 0)]);
+        let f = Func::new(name, &[Var::new(self.name("b"))], vec![Expr::whole(ty, 0)]);
         let more = if self.rng.percent(50) { Expr::whole(ty, 1) } else { self.value(ty, &at, 1) };
         let own = f.at(std::slice::from_ref(&bin), 0);
-        let value = if self.rng.percent(60) { own + more } else { self.accumulated(own, more) };
+        let value = if self.rng.percent(60) { self.plus(own, more) } else { self.accumulated(own, more) };
         f.update(vec![bin], vec![value], r)
     }
 
@@ -228,14 +248,14 @@ impl Builder<'_> {
     fn scatter(&mut self, name: &str) -> Func {
         let r = self.everything(name);
         let from = [r.var(0), r.var(1)];
-        let ty = self.rng.pick(&TYPES);
+        let ty = self.ty();
         let term = self.value(ty, &from, 2);
         let bin = self.bin(&from);
         if self.rng.percent(50) {
-            let f = Func::new(name, &[Var::new("b")], vec![Expr::whole(ty, 0)]);
+            let f = Func::new(name, &[Var::new(self.name("b"))], vec![Expr::whole(ty, 0)]);
             return f.update(vec![bin], vec![term], r);
         }
-        let (vars, at) = xy();
+        let (vars, at) = self.xy();
         let start = self.value(ty, &at, 1);
         Func::new(name, &vars, vec![start]).update(vec![r.var(0), bin], vec![term], r)
     }
@@ -243,30 +263,33 @@ impl Builder<'_> {
     /// A sum over the whole domain, in one or two tuple elements. Half of those in floats may be reordered.
     fn total(&mut self, name: &str) -> Func {
         let r = self.everything(name);
-        let ty = self.rng.pick(&[
+        let ty = self.ty_of(&[
             ScalarType::I32,
             ScalarType::U8,
             ScalarType::I64,
             ScalarType::F32,
             ScalarType::F64,
+            ScalarType::U16,
+            ScalarType::F16,
         ]);
         let at = [r.var(0), r.var(1)];
         let mut terms = vec![];
         for _ in 0..self.rng.range(1, 2) {
             terms.push(self.value(ty, &at, 2));
         }
-        if ty.is_float() && self.rng.percent(50) {
+        let free = matches!(ty, ScalarType::F32 | ScalarType::F64);
+        if free && self.rng.percent(50) {
             let magnitudes = terms.iter().map(|t| t.abs().cast(ScalarType::F64)).collect();
             let bound = Func::sum(format!("{name}_magnitude"), &[], r.clone(), magnitudes);
-            self.free_sums.insert(name.into(), (bound, self.size[0] * self.size[1]));
+            self.case.free_sums.insert(name.into(), (bound, self.size[0] * self.size[1]));
         }
         Func::sum(name, &[], r, terms)
     }
 
     /// A recurrence along one dimension over a fixed range, forwards or backwards, over one or two steps.
     fn scan(&mut self, name: &str) -> Func {
-        let (vars, at) = xy();
-        let ty = self.rng.pick(&TYPES);
+        let (vars, at) = self.xy();
+        let ty = self.ty();
         let start = self.value(ty, &at, 2);
         let f = Func::new(name, &vars, vec![start]);
         let length = self.rng.range(1, 8) as i32;
@@ -289,13 +312,9 @@ impl Builder<'_> {
 
     /// A pointwise Func of reductions written in place.
     fn inline_reduction(&mut self, name: &str) -> Func {
-        let (vars, at) = xy();
-        let inner = format!("{name}_of");
-        let r = self.window_domain(&inner);
-        let ty = self.rng.pick(&TYPES.map(|t| if t == ScalarType::Bool { ScalarType::U8 } else { t }));
-        let place = [&at[0] + &r.var(0), &at[1] + &r.var(1)];
-        let term = self.value(ty, &place, 1);
-        let p = &mut self.pipeline;
+        let (vars, at) = self.xy();
+        let (inner, r, term) = self.inline_term(name, &at);
+        let p = &mut self.case.pipeline;
         let values = match self.rng.below(6) {
             0 => vec![p.sum(inner, &r, term)],
             1 => vec![p.product(inner, &r, term)],
@@ -310,7 +329,8 @@ impl Builder<'_> {
     /// Where some value is least or greatest in the domain of the first input, with the value.
     fn extreme(&mut self, name: &str) -> Func {
         let r = self.everything(name);
-        let ty = self.rng.pick(&[ScalarType::U8, ScalarType::I32, ScalarType::I16, ScalarType::F32]);
+        let ty =
+            self.ty_of(&[ScalarType::U8, ScalarType::I32, ScalarType::I16, ScalarType::F32, ScalarType::F16]);
         let term = self.value(ty, &[r.var(0), r.var(1)], 1);
         let least = self.rng.percent(50);
         let start = if least { Expr::greatest(ty) } else { Expr::least(ty) };
@@ -323,8 +343,8 @@ impl Builder<'_> {
 
     /// A tuple whose elements follow from one another, some times.
     fn tuple_steps(&mut self, name: &str) -> Func {
-        let (vars, at) = xy();
-        let types = [self.rng.pick(&TYPES), self.rng.pick(&TYPES)];
+        let (vars, at) = self.xy();
+        let types = [self.ty(), self.ty()];
         let start = types.map(|ty| self.value(ty, &at, 1)).to_vec();
         let f = Func::new(name, &vars, start);
         let r = RDom::new([(format!("{name}_r"), Expr::from(0), Expr::from(self.rng.range(1, 5) as i32))]);
@@ -336,8 +356,8 @@ impl Builder<'_> {
 
     /// One or two updates of every point, or of a row.
     fn updated(&mut self, name: &str) -> Func {
-        let (vars, at) = xy();
-        let ty = self.rng.pick(&TYPES);
+        let (vars, at) = self.xy();
+        let ty = self.ty();
         let start = self.value(ty, &at, 2);
         let mut f = Func::new(name, &vars, vec![start]);
         for _ in 0..self.rng.range(1, 2) {

@@ -1,16 +1,18 @@
 //! Random pipelines: pointwise Funcs, stencils, pyramids, tuples, boundary conditions, reductions of every kind, histograms,
-//! scatters, scans and plain updates, of all types.
+//! scatters, scans and plain updates, of all types; inputs and outputs of every layout; names of every form.
 //!
 //! Every program keeps the language's one rule about integers: coordinates, and comparisons that read no memory, do not
 //! overflow.
 
+pub mod buffers;
 mod funcs;
+mod special;
 mod values;
 
 use crate::rng::Rng;
 use std::collections::HashMap;
-use sumsq_codegen::reference::{Bindings, Realization, Value};
-use sumsq_codegen::{Constraint, Expr, Func, Input, Layout, Name, Pipeline, ScalarType, Schedule, Var};
+use sumsq_codegen::reference::{Bindings, Value};
+use sumsq_codegen::{Expr, Func, Input, Name, Pipeline, ScalarType, Schedule, Var};
 
 /// Types of Funcs, inputs and parameters; the common ones more often.
 const TYPES: [ScalarType; 16] = [
@@ -33,6 +35,8 @@ const TYPES: [ScalarType; 16] = [
 ];
 /// Bins of a histogram.
 pub const BINS: i64 = 12;
+/// Coordinates of an input or output in one dimension, at most.
+pub const MOST_EXTENT: usize = 40;
 
 /// What the names of [`Builder::siblings`] start with.
 const SIBLING: &str = "near";
@@ -41,7 +45,7 @@ const SIBLING: &str = "near";
 pub type Domain = Vec<(i32, usize)>;
 
 /// A program with its schedule and all it needs to run.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Case {
     pub pipeline: Pipeline,
     pub schedule: Schedule,
@@ -51,6 +55,12 @@ pub struct Case {
     /// Sums whose terms a schedule may add in another order, as a Func that sums the terms' magnitudes, and the
     /// number of terms. No other Func reads such a sum.
     pub free_sums: HashMap<Name, (Func, usize)>,
+    /// Conditions without which Funcs are 0: a dimension and, over it and parameters, the condition.
+    pub gates: HashMap<Name, (Name, Expr)>,
+    /// Outputs that may take the place of an input.
+    pub in_place: HashMap<Name, Name>,
+    /// Outputs that may be stored by the nest of their only consumer.
+    pub sinks: Vec<Name>,
 }
 
 /// Something that can be called.
@@ -62,53 +72,89 @@ enum Callee {
 
 struct Builder<'a> {
     rng: &'a mut Rng,
-    pipeline: Pipeline,
+    /// What is made: without outputs and their domains until the end.
+    case: Case,
     callees: Vec<Callee>,
-    free_sums: HashMap<Name, (Func, usize)>,
     /// Extents of the inputs, and of two-dimensional outputs.
     size: [usize; 2],
+    /// Are Funcs sums and products of floats, whose error under reordering has a bound?
+    smooth: bool,
+    /// What follows the names of Funcs, inputs, variables and parameters.
+    ending: &'static str,
 }
 
 /// A program without a schedule.
 pub fn program(rng: &mut Rng) -> Case {
-    let size = [rng.range(1, 40) as usize, rng.range(1, 21) as usize];
-    let mut b =
-        Builder { rng, pipeline: Pipeline::new("random"), callees: vec![], free_sums: HashMap::new(), size };
-    let mut bindings = Bindings::default();
+    let size = [rng.range(1, MOST_EXTENT as i64) as usize, rng.range(1, 21) as usize];
+    let smooth = rng.percent(15);
+    let ending = if rng.percent(85) { "" } else { rng.pick(&["$", ".q", "_0", ".0.x", "β", "o"]) };
+    let mut b = Builder { rng, case: Case::default(), callees: vec![], size, smooth, ending };
+    b.case.pipeline = Pipeline::new("random");
     for i in 0..b.rng.range(1, 2) {
-        let (name, r) = b.input(i as usize);
-        bindings.inputs.insert(name, r);
+        b.input(i as usize);
     }
-    b.pipeline.param("scale", ScalarType::I32);
-    bindings.params.insert("scale".into(), Value::Int(b.rng.range(-3, 3)));
-    let ty = b.rng.pick(&TYPES);
-    b.pipeline.param("any", ty);
-    let any = b.number(ty);
-    bindings.params.insert("any".into(), any);
+    b.params();
     for i in 0..b.rng.range(1, 5) {
-        b.func(&format!("f{i}"));
+        let name = b.name(&format!("f{i}"));
+        b.func(&name);
     }
     if b.rng.percent(20) {
         b.siblings();
     }
-    let domains = b.outputs();
-    Case { pipeline: b.pipeline, schedule: Schedule::new(), bindings, domains, free_sums: b.free_sums }
+    b.outputs();
+    b.case
 }
 
 impl Builder<'_> {
-    fn input(&mut self, i: usize) -> (Name, Realization) {
-        let ty = self.rng.pick(&TYPES);
-        let name = format!("in{i}");
-        let strided = self.rng.percent(25);
-        let input = if strided { Input::strided(name, &[ty], 2) } else { Input::new(name, &[ty], 2) };
-        let input = self.pipeline.input(input);
-        let mut r = Realization::zeros(&[ty], &self.size);
-        if strided {
-            r = r.moved_to(&[self.rng.range(-9, 9) as i32, self.rng.range(-9, 9) as i32]);
+    /// Integers that only schedules and conditions use, and a value of any type.
+    fn params(&mut self) {
+        let scale = self.rng.range(-3, 3);
+        self.param("scale", ScalarType::I32, Value::Int(scale));
+        let ty = self.ty();
+        let any = self.number(ty);
+        self.param("any", ty, any);
+        if self.rng.percent(30) {
+            let factor = self.rng.range(1, 9);
+            let name = self.param("factor", ScalarType::I32, Value::Int(factor));
+            if self.rng.percent(50) {
+                self.case.pipeline.param_in(name, ScalarType::I32, 1, 16);
+            }
         }
-        r.planes[0].fill_with(|| self.number(ty));
-        self.callees.push(Callee::Input(input.clone()));
-        (input.name, r)
+    }
+
+    fn param(&mut self, name: &str, ty: ScalarType, value: Value) -> Name {
+        let name: Name = self.name(name).into();
+        self.case.pipeline.param(name.clone(), ty);
+        self.case.bindings.params.insert(name.clone(), value);
+        name
+    }
+
+    /// `name` in the form of this program's names.
+    fn name(&self, name: &str) -> String {
+        format!("{name}{}", self.ending)
+    }
+
+    /// The integer that a run gives.
+    fn scale(&self) -> Expr {
+        Expr::param(self.name("scale"), ScalarType::I32)
+    }
+
+    /// Some type for a Func, an input or a parameter.
+    fn ty(&mut self) -> ScalarType {
+        self.ty_of(&TYPES)
+    }
+
+    /// One of these types; a float where all are to be floats.
+    fn ty_of(&mut self, from: &[ScalarType]) -> ScalarType {
+        if self.smooth {
+            return self.rng.pick(&[ScalarType::F32, ScalarType::F32, ScalarType::F64]);
+        }
+        self.rng.pick(from)
+    }
+
+    /// Some type whose values can be compared and added.
+    fn number_ty(&mut self) -> ScalarType {
+        self.ty_of(&TYPES.map(|t| if t == ScalarType::Bool { ScalarType::U8 } else { t }))
     }
 
     /// A small number, sometimes one from the whole range of the type.
@@ -122,41 +168,17 @@ impl Builder<'_> {
 
     /// Adds a Func to the pipeline, and to what may be called.
     fn add(&mut self, f: Func) {
-        let f = self.pipeline.func(f);
-        if !self.free_sums.contains_key(&f.name) {
+        let f = self.case.pipeline.func(f);
+        if !self.case.free_sums.contains_key(&f.name) && !self.case.in_place.contains_key(&f.name) {
             self.callees.push(Callee::Func(f));
         }
     }
 
-    /// The last Func, sometimes others, and those that nothing else may read. Tuples of several types lie in strided buffers.
-    fn outputs(&mut self) -> Vec<Domain> {
-        let last = self.pipeline.funcs.len() - 1;
-        let mut domains = vec![];
-        for (i, f) in self.pipeline.funcs.clone().into_values().enumerate() {
-            let sibling = f.name.starts_with(SIBLING);
-            if i != last && !sibling && !self.free_sums.contains_key(&f.name) && !self.rng.percent(20) {
-                continue;
-            }
-            let types = f.types();
-            let mixed = types.iter().any(|t| *t != types[0]);
-            let extents = match f.vars.len() {
-                0 => vec![],
-                1 => vec![BINS as usize],
-                _ if sibling && self.rng.percent(50) => {
-                    self.size.map(|n| self.rng.range(1, n as i64) as usize).to_vec()
-                }
-                _ => self.size.to_vec(),
-            };
-            let strided = mixed || self.rng.percent(25);
-            if strided {
-                self.pipeline.output_strided(&f, Constraint::defaults(extents.len()));
-            } else {
-                self.pipeline.output(&f);
-            }
-            let mut first = || if strided { self.rng.range(-9, 9) as i32 } else { 0 };
-            domains.push(extents.into_iter().map(|n| (first(), n)).collect());
-        }
-        domains
+    /// The variables and coordinates of two dimensions.
+    fn xy(&self) -> ([Var; 2], [Expr; 2]) {
+        let vars = ["x", "y"].map(|v| Var::new(self.name(v)));
+        let at = [vars[0].expr(), vars[1].expr()];
+        (vars, at)
     }
 
     fn callee(&mut self) -> Callee {
@@ -175,8 +197,12 @@ impl Builder<'_> {
     fn call(&mut self, callee: &Callee, at: &[Expr]) -> Expr {
         match callee {
             Callee::Input(i) => {
-                let inside = |d: usize| at[d].clone().max(i.min(d)).min(i.min(d) + i.extent(d) - 1);
-                i.at(&[inside(0), inside(1)], 0)
+                let k = self.rng.below(i.types.len());
+                let mut inside = |d: usize| {
+                    let halo = if self.rng.percent(50) { i.halo[d] as i64 } else { 0 };
+                    at[d].clone().max(i.min(d) - halo).min(i.min(d) + i.extent(d) + (halo - 1))
+                };
+                i.at(&[inside(0), inside(1)], k)
             }
             Callee::Func(f) => {
                 let k = self.rng.below(f.values.len());
@@ -189,15 +215,17 @@ impl Builder<'_> {
         }
     }
 
-    /// A coordinate near `e`: shifted, scaled, clamped, wrapped around or mirrored.
+    /// A coordinate near `e`: shifted, scaled by a constant or a parameter, clamped, wrapped around or mirrored.
     fn coordinate(&mut self, e: &Expr) -> Expr {
-        match self.rng.below(14) {
+        match self.rng.below(16) {
             0 => e.clone() + self.rng.range(-3, 3),
             1 => (e.clone() + 1) / 2,
             2 => e.clone() * 2 + self.rng.range(0, 1),
             3 => e.clone().max(0).min(self.rng.range(1, 9) as i32),
             4 => e.clone().modulo(5),
             5 => Expr::from(self.rng.range(-1, 9) as i32) - e.clone(),
+            6 => e * &self.scale(),
+            7 => e / &self.scale(),
             _ => e.clone(),
         }
     }
@@ -226,15 +254,4 @@ impl Callee {
             Callee::Func(f) => f.types()[0],
         }
     }
-}
-
-fn xy() -> ([Var; 2], [Expr; 2]) {
-    let vars = [Var::new("x"), Var::new("y")];
-    let at = [vars[0].expr(), vars[1].expr()];
-    (vars, at)
-}
-
-/// Whether a buffer lies anywhere in memory, as text.
-pub fn layout_text(layout: Layout) -> &'static str {
-    if layout == Layout::Strided { " strided" } else { "" }
 }

@@ -1,6 +1,6 @@
 //! Expressions.
 
-use super::{Builder, TYPES};
+use super::Builder;
 use sumsq_codegen::{Expr, ScalarType, UnaryOp};
 
 impl Builder<'_> {
@@ -11,6 +11,9 @@ impl Builder<'_> {
         }
         if ty == ScalarType::Bool {
             return self.condition(at, depth);
+        }
+        if self.smooth && ty.is_float() {
+            return self.polynomial(ty, at, depth);
         }
         let a = self.value(ty, at, depth - 1);
         if self.rng.percent(15) {
@@ -29,6 +32,24 @@ impl Builder<'_> {
             }
             6 | 7 if !ty.is_float() => self.int_binary(a, b),
             6 => a / self.rng.range(2, 9),
+            _ => a + b,
+        }
+    }
+
+    /// Sums and products of floats, without anything that magnifies the error of an operand.
+    fn polynomial(&mut self, ty: ScalarType, at: &[Expr], depth: usize) -> Expr {
+        let [a, b] = [0, 1].map(|_| self.value(ty, at, depth - 1));
+        match self.rng.below(10) {
+            0 => a - b,
+            1 | 2 => a * b,
+            3 => a.min(b),
+            4 => a.max(b.abs()),
+            5 => {
+                let condition = self.condition(at, depth - 1);
+                Expr::select(condition, a, -b)
+            }
+            6 => a / self.rng.range(2, 9) + b,
+            7 => Expr::fma(&a, &b, &a),
             _ => a + b,
         }
     }
@@ -55,17 +76,18 @@ impl Builder<'_> {
         }
     }
 
-    fn condition(&mut self, at: &[Expr], depth: usize) -> Expr {
-        match self.rng.below(8) {
+    pub(super) fn condition(&mut self, at: &[Expr], depth: usize) -> Expr {
+        // A comparison of floats that a schedule changes a little may come out otherwise.
+        match self.rng.below(if self.smooth { 2 } else { 8 }) {
             // The same through a run: what only one arm needs is not computed.
-            7 => Expr::param("scale", ScalarType::I32).gt(self.rng.range(-2, 2) as i32),
+            7 => self.scale().gt(self.rng.range(-2, 2) as i32),
             0 => at[0].lt(self.rng.range(0, 9) as i32),
             1 => (&at[0] + &at[1]).modulo(self.rng.range(2, 3) as i32).eq_(0).likely(),
             2 if depth > 0 => self.condition(at, depth - 1).and(self.condition(at, depth - 1)),
             3 if depth > 0 => self.condition(at, depth - 1).or(self.condition(at, depth - 1)),
             4 if depth > 0 => self.condition(at, depth - 1).not_(),
             _ => {
-                let ty = self.rng.pick(&TYPES);
+                let ty = self.ty();
                 let (a, b) = (self.leaf(ty, at), self.leaf(ty, at));
                 match self.rng.below(3) {
                     0 => {
@@ -83,10 +105,11 @@ impl Builder<'_> {
         match self.rng.below(9) {
             0 => Expr::constant(ty, self.rng.range(0, 20) as f64),
             1 => self.rng.pick(at).cast(ty),
-            2 => Expr::param("scale", ScalarType::I32).cast(ty),
+            2 => self.scale().cast(ty),
             3 => {
-                let any = self.pipeline.params["any"];
-                Expr::param("any", any).cast(ty)
+                let name = self.name("any");
+                let any = self.case.pipeline.params[&*name];
+                Expr::param(name, any).cast(ty)
             }
             _ => {
                 let callee = self.callee();
@@ -113,7 +136,7 @@ impl Builder<'_> {
 
     /// To some other type and back.
     fn through_another(&mut self, ty: ScalarType, a: Expr) -> Expr {
-        let other = self.rng.pick(&TYPES);
+        let other = self.ty();
         a.cast(other).cast(ty)
     }
 

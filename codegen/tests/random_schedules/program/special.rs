@@ -1,0 +1,105 @@
+//! Funcs for directives that need a particular program: sinks, outputs in place of inputs, stages that may be skipped; and for
+//! loops whose bounds differ from point to point.
+
+use super::{Builder, Callee};
+use sumsq_codegen::func::extent_param;
+use sumsq_codegen::{Expr, Func, Input, Layout, RDom, ScalarType};
+
+impl Builder<'_> {
+    /// A producer that is an output, and a consumer that reads it at its own point and, sometimes, near it: a Func of the same
+    /// space or a sum over it.
+    pub(super) fn consumer_of_sink(&mut self, name: &str) -> Func {
+        let (vars, at) = self.xy();
+        let ty = self.number_ty();
+        let inner = format!("{name}_sink");
+        let values = (0..self.rng.range(1, 2)).map(|_| self.value(ty, &at, 2)).collect();
+        let producer = self.case.pipeline.func(Func::new(&*inner, &vars, values));
+        let layout = self.layout(&producer.types());
+        self.output(&producer, layout, vec![0; 2]);
+        self.case.sinks.push(inner.clone().into());
+        let k = self.rng.below(producer.values.len());
+        if self.rng.percent(40) {
+            let dims =
+                [0, 1].map(|d| (format!("{name}_{}", ["r", "s"][d]), Expr::from(0), extent_param(&inner, d)));
+            let r = RDom::new(dims);
+            let at = [r.var(0), r.var(1)];
+            let term = self.value(ty, &at, 1);
+            let f = Func::sum(name, &[], r, vec![producer.at(&at, k), term]);
+            self.output(&f, Layout::Planar, vec![]);
+            return f;
+        }
+        let mut value = producer.at(&at, k);
+        for _ in 0..self.rng.range(0, 2) {
+            let near: Vec<Expr> = at.iter().map(|e| e.clone() + self.rng.range(-1, 1)).collect();
+            value = value + producer.at(&near, k);
+        }
+        let f = Func::new(name, &vars, vec![value]);
+        if self.rng.percent(70) {
+            self.output(&f, layout, vec![0; 2]);
+        }
+        f
+    }
+
+    /// An output that may overwrite an input that only it reads: in its pure definition, or, where that is the input, in
+    /// updates of it.
+    pub(super) fn overwriting(&mut self, name: &str) -> Func {
+        let (vars, at) = self.xy();
+        let ty = self.ty();
+        let types = vec![ty; self.rng.range(1, 2) as usize];
+        let mut input = Input::new(format!("{name}_in"), &types, 2);
+        input.layout = self.layout(&types);
+        if self.rng.percent(30) {
+            input.halo = vec![self.rng.below(3) as u32, self.rng.below(3) as u32];
+        }
+        self.bind(&input);
+        let own: Vec<Expr> = (0..types.len()).map(|k| input.at(&at, k)).collect();
+        self.case.in_place.insert(name.into(), input.name.clone());
+        let f = if self.rng.percent(30) {
+            let f = Func::new(name, &vars, own);
+            let more = self.value(ty, &at, 1);
+            let values = (0..types.len()).map(|k| self.plus(f.at(&at, k), more.clone())).collect();
+            f.update(at.to_vec(), values, RDom::default())
+        } else {
+            let more = self.value(ty, &at, 2);
+            let values = own.iter().rev().map(|v| self.plus(v.clone(), more.clone())).collect();
+            Func::new(name, &vars, values)
+        };
+        self.output(&f, input.layout, input.halo);
+        f
+    }
+
+    /// A Func that is 0 in some rows or columns, or in some runs.
+    pub(super) fn gated(&mut self, name: &str) -> Func {
+        let (vars, at) = self.xy();
+        let ty = self.number_ty();
+        let d = self.rng.below(2);
+        let cond = match self.rng.below(3) {
+            0 => self.scale().gt(0),
+            1 => at[d].modulo(3).ne_(1),
+            _ => at[d].lt(self.rng.range(0, 9) as i32).and(self.scale().gt(-2)),
+        };
+        let value = self.value(ty, &at, 2);
+        self.case.gates.insert(name.into(), (vars[d].0.clone(), cond.clone()));
+        Func::new(name, &vars, vec![Expr::select(cond, value, Expr::whole(ty, 0))])
+    }
+
+    /// A reduction over as many terms as each point says: by its coordinates, a parameter or an input.
+    pub(super) fn ragged(&mut self, name: &str) -> Func {
+        let (vars, at) = self.xy();
+        let ty = self.number_ty();
+        let extent = match self.rng.below(3) {
+            0 => (&at[0] + &at[1]).modulo(self.rng.range(2, 5) as i32),
+            1 => self.scale() + 2,
+            _ => {
+                let input = Callee::Input(self.first_input());
+                self.call(&input, &at).cast(ScalarType::U8).cast(ScalarType::I32).min(5)
+            }
+        };
+        let r = RDom::new([(format!("{name}_r"), Expr::from(self.rng.range(-2, 2) as i32), extent)]);
+        let place = [&at[0] + &r.var(0), at[1].clone()];
+        let term = self.value(ty, &place, 1);
+        let f = Func::new(name, &vars, vec![Expr::whole(ty, 0)]);
+        let value = self.accumulated(f.at(&at, 0), term);
+        f.update(at.to_vec(), vec![value], r)
+    }
+}

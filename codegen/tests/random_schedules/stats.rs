@@ -1,0 +1,123 @@
+//! How often the cases of a run used what.
+
+use crate::approximate::bounds;
+use crate::program::Case;
+use std::collections::BTreeMap;
+use sumsq_codegen::func::Layout;
+use sumsq_codegen::{Directive, ScalarType};
+
+/// What every run of many cases uses.
+const DIRECTIVES: [&str; 40] = [
+    "Parallel",
+    "Serial",
+    "Unrolled",
+    "Vectorized",
+    "align_bounds",
+    "align_storage",
+    "atomic",
+    "bound",
+    "bound_extent",
+    "clone_in",
+    "compute_at",
+    "compute_root",
+    "compute_with",
+    "fold_storage",
+    "fuse",
+    "in_",
+    "in_place_of",
+    "inline",
+    "non_temporal",
+    "partition",
+    "prefetch",
+    "relaxed",
+    "rename",
+    "reorder",
+    "reorder_storage",
+    "rfactor",
+    "set_estimate",
+    "sink",
+    "skip_unless",
+    "specialize",
+    "split Auto",
+    "split GuardWithIf",
+    "split Predicate",
+    "split RoundUp",
+    "split ShiftInwards",
+    "split by a parameter",
+    "store_at",
+    "store_in Heap",
+    "store_in Register",
+    "store_in Stack",
+];
+
+/// Cases in which something occurs, by its name.
+#[derive(Default)]
+pub struct Stats(BTreeMap<String, usize>);
+
+impl Stats {
+    /// Counts each directive and each feature of the program once.
+    pub fn count(&mut self, case: &Case) {
+        let mut all: Vec<String> = vec![];
+        let directives: Vec<&Directive> = case.schedule.stages.values().flatten().collect();
+        directives.iter().for_each(|d| directive(d, &mut all));
+        if case.schedule.stages.iter().any(|(s, d)| s.stage > 0 && !d.is_empty()) {
+            all.push("update stage".into());
+        }
+        let p = &case.pipeline;
+        let mut feature = |is: bool, name: &str| is.then(|| all.push(format!("program: {name}")));
+        feature(p.strict_float, "strict floats");
+        let strange = |n: &str| n.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        feature(p.funcs.keys().any(|n| strange(n)), "names with dots and other characters");
+        feature(p.inputs.values().any(|i| i.halo.iter().any(|&h| h > 0)), "halo of an input");
+        feature(p.outputs.iter().any(|o| o.halo.iter().any(|&h| h > 0)), "halo of an output");
+        let record = |l: Layout| matches!(l, Layout::Record(_));
+        feature(p.inputs.values().any(|i| record(i.layout)), "input of records");
+        feature(p.outputs.iter().any(|o| record(o.layout)), "output of records");
+        feature(p.inputs.values().any(|i| i.layout == Layout::Strided), "strided input");
+        feature(p.outputs.iter().any(|o| o.layout == Layout::Strided), "strided output");
+        feature(p.inputs.values().any(|i| i.types.len() > 1), "input of tuples");
+        feature(p.funcs.values().any(|f| f.values.len() > 1), "tuple");
+        for ty in [ScalarType::Bool, ScalarType::F16, ScalarType::F32, ScalarType::F64] {
+            feature(p.funcs.values().any(|f| f.types().contains(&ty)), &format!("Func of {}", ty.name()));
+        }
+        let differ = |b: &f64| *b > 0.0 && b.is_finite();
+        if bounds(case).is_ok_and(|b| b.iter().flatten().flatten().any(differ)) {
+            all.push("floats that may differ within a bound".into());
+        }
+        all.sort();
+        all.dedup();
+        all.into_iter().for_each(|name| *self.0.entry(name).or_default() += 1);
+    }
+
+    /// The directives that no case used.
+    pub fn missing(&self) -> Vec<&'static str> {
+        DIRECTIVES.into_iter().filter(|d| !self.0.contains_key(*d)).collect()
+    }
+
+    /// One line each.
+    pub fn print(&self) {
+        self.0.iter().for_each(|(name, n)| println!("{n:6} {name}"));
+    }
+}
+
+/// The names of a directive, and of those inside it.
+fn directive(d: &Directive, out: &mut Vec<String>) {
+    let text = d.to_string();
+    let name = text.split(['(', ' ']).next().unwrap_or_default();
+    match d {
+        Directive::Split { factor, tail, .. } => {
+            out.push(format!("{name} {tail:?}"));
+            out.extend(factor.as_int().is_none().then(|| format!("{name} by a parameter")));
+        }
+        Directive::Kind { kind, .. } => out.push(format!("{kind:?}")),
+        Directive::StoreIn(m) => out.push(format!("{name} {m:?}")),
+        Directive::Bound { min, .. } => {
+            out.push(if min.is_some() { "bound" } else { "bound_extent" }.into());
+        }
+        Directive::Specialize { directives, .. } => {
+            out.push(name.into());
+            directives.iter().for_each(|d| directive(d, out));
+        }
+        _ => out.push(name.into()),
+    }
+}
