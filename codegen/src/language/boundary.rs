@@ -1,6 +1,6 @@
 //! Boundary conditions: what lies outside of a domain, as a Func over the whole grid.
 //!
-//! Each takes a name, what it continues (an [`Input`] or a [`Func`]) and a domain: `(min, extent)` per dimension,
+//! Each takes a name, what it continues (an [`Input`](crate::Input) or a [`Func`]) and a domain: `(min, extent)` per dimension,
 //! none for a dimension that is left alone; `Input::domain` is that of an input. The Func's variables are `_0`, `_1`, ...
 //! The source is read inside of its domain only. That a point lies there is marked `likely`: the interior is computed
 //! without any of this.
