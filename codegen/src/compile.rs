@@ -302,7 +302,7 @@ pub(crate) fn in_parallel<J: Send, R: Send>(
             results.lock().unwrap_or_else(|e| e.into_inner())[i] = Some(r);
         }
     };
-    let large = || mark_large(&work);
+    let large = || mark_large(work);
     let threads = std::thread::available_parallelism().map_or(1, |c| c.get()).min(n);
     std::thread::scope(|s| {
         let spawn = || {
