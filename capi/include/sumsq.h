@@ -76,6 +76,13 @@ typedef enum sumsq_preconditioner {
     SUMSQ_PRECONDITIONER_BLOCK_JACOBI = 3
 } sumsq_preconditioner;
 
+/* How much of robust losses J^T J holds. */
+typedef enum sumsq_losses {
+    SUMSQ_LOSSES_DECLARED = 0,     /* as the energy says of each */
+    SUMSQ_LOSSES_FIRST_ORDER = 1,  /* their slope: residuals are re-weighted */
+    SUMSQ_LOSSES_SECOND_ORDER = 2  /* their curvature, too */
+} sumsq_losses;
+
 /* Why a solve ended. The unknowns are always those of the last good step. */
 typedef enum sumsq_termination {
     SUMSQ_RUNNING = 0,
@@ -113,6 +120,10 @@ typedef struct sumsq_options {
     double gradient_tolerance;    /* LM ends when max|g| is at most this, g = J^T r; 1e-10 */
     double gradient_rtol;         /* the same, relative to max|g| at the start; 0 */
     double max_seconds;           /* 0: no limit */
+    double min_lm_diagonal;       /* bounds of the scaled diagonal of J^T J that damping adds a share of; 1e-6 */
+    double max_lm_diagonal;       /* 1e32 */
+    int32_t losses;               /* sumsq_losses; fixed when the energy is compiled */
+    int32_t reserved;             /* 0 */
 } sumsq_options;
 
 /* How a solve stands. Set `size` before the call; fields beyond it are not written. */

@@ -132,9 +132,11 @@ pub enum Directive {
 
     /// The loops of this stage down to the named loop of another Func's stage, of the same names and kinds and in the same
     /// order, run together with those of that stage: in each iteration first its body, then this one's. Where the ranges differ,
-    /// each body runs in the iterations of its own. Both Funcs are computed at the same level, neither needs the other's
-    /// values, the joint loops are serial or parallel, and the stages are not specialized. What is computed inside of the
-    /// joint loops belongs to one of the nests, and is read by no other.
+    /// each body runs in the iterations of its own; as vectors or unrolled, the joint range must be constant. That stage may run
+    /// with another one in turn, down to this loop or to another; loops that more stages have stand around those that fewer
+    /// have. The Funcs are computed at the same level, and none needs another's values. Versions for conditions must have the
+    /// joint loops, too: each runs with each version of the others. What is computed at a joint loop of one stage may be read by
+    /// the others: it is computed once per joint iteration, over all that they need there, before their bodies.
     ComputeWith(LoopLevel),
     /// In each iteration of loop `var`, what this stage reads of Func or input `name` in the iteration `ahead` of it is
     /// fetched into the cache. Changes no value.

@@ -58,8 +58,8 @@ pub struct LinearResult {
 pub trait Steps {
     /// E at the initial x.
     fn energy_at_start(&mut self) -> Energies;
-    /// Evaluates g and whatever else depends on x but not on the radius.
-    fn linearise(&mut self) -> Linearisation;
+    /// Evaluates g and whatever else depends on x. `radius` is what the next `solve_linear` will be given.
+    fn linearise(&mut self, radius: Option<f64>) -> Linearisation;
     /// Proposes a step from x. `radius` is `None` for Gauss-Newton (D = 0).
     fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult;
     /// E at x + s. Lagged quantities keep their values at x.
@@ -218,7 +218,7 @@ impl Minimiser {
             run.ended = Some(Termination::NoFreeUnknown);
             return Ok(run);
         }
-        run.gradient = steps.linearise().gradient_max_norm;
+        run.gradient = steps.linearise(run.radius()).gradient_max_norm;
         run.gradient_initial = run.gradient;
         run.ended = run.gradient_is_small().then_some(Termination::GradientTolerance);
         Ok(run)
@@ -236,7 +236,7 @@ impl Minimiser {
         }
         self.energies = energies;
         self.invalid_steps = 0;
-        self.gradient = steps.linearise().gradient_max_norm;
+        self.gradient = steps.linearise(self.radius()).gradient_max_norm;
         self.ended = self.gradient_is_small().then_some(Termination::GradientTolerance);
         Ok(())
     }
@@ -286,11 +286,15 @@ impl Minimiser {
         self.options.method == Method::GaussNewton
     }
 
+    /// The radius of the next step; `None` for Gauss-Newton.
+    fn radius(&self) -> Option<f64> {
+        (!self.gauss_newton()).then_some(self.trust.radius)
+    }
+
     /// One step and its record; `Some` if the solve ends with it.
     fn take_step(&mut self, steps: &mut dyn Steps) -> Option<Termination> {
         let started = Instant::now();
-        let radius = (!self.gauss_newton()).then_some(self.trust.radius);
-        let linear = steps.solve_linear(radius);
+        let linear = steps.solve_linear(self.radius());
         // Gauss-Newton counts a breakdown of a finite system as a zero step: nothing but a non-finite value may end it.
         let usable = linear.usable || (self.gauss_newton() && linear.stop != LinearStop::NotFinite);
         let step_is_finite = usable && linear.step_norm.is_finite();
@@ -304,14 +308,15 @@ impl Minimiser {
         match (verdict, trial) {
             (Verdict::Accepted, Some(trial)) => {
                 self.energies = steps.accept().unwrap_or(trial);
-                self.gradient = steps.linearise().gradient_max_norm;
+                self.trust.grow(gain_ratio);
+                self.gradient = steps.linearise(self.radius()).gradient_max_norm;
             }
             _ => steps.reject(),
         }
         let ended = if self.gauss_newton() {
             self.after_gauss_newton(verdict)
         } else {
-            self.after_lm(verdict, &linear, gain_ratio, before, trial_total)
+            self.after_lm(verdict, &linear, before, trial_total)
         };
         self.record(&linear, gain_ratio, verdict, started);
         ended
@@ -353,14 +358,12 @@ impl Minimiser {
         &mut self,
         verdict: Verdict,
         linear: &LinearResult,
-        gain_ratio: f64,
         before: f64,
         trial: f64,
     ) -> Option<Termination> {
         match verdict {
             Verdict::Noise => return Some(Termination::NoiseFloor),
             Verdict::Accepted => {
-                self.trust.grow(gain_ratio);
                 self.invalid_steps = 0;
                 if self.gradient_is_small() {
                     return Some(Termination::GradientTolerance);

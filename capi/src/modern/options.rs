@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result};
 use std::mem::size_of;
 use std::ptr;
 use std::time::Duration;
-use sumsq::{Method, Options, Precision, Preconditioner};
+use sumsq::{LossOrder, Method, Options, Precision, Preconditioner};
 
 /// A struct that starts with its size in bytes, as the caller's header knew it, and grows at its end only.
 ///
@@ -86,6 +86,10 @@ pub struct sumsq_options {
     pub gradient_tolerance: f64,
     pub gradient_rtol: f64,
     pub max_seconds: f64,
+    pub min_lm_diagonal: f64,
+    pub max_lm_diagonal: f64,
+    pub losses: i32,
+    pub reserved: i32,
 }
 
 // SAFETY: repr(C), the size first, then integers and floats.
@@ -114,6 +118,10 @@ impl Default for sumsq_options {
             gradient_tolerance: o.gradient_tolerance,
             gradient_rtol: o.gradient_rtol,
             max_seconds: 0.0,
+            min_lm_diagonal: o.min_lm_diagonal,
+            max_lm_diagonal: o.max_lm_diagonal,
+            losses: 0,
+            reserved: 0,
         }
     }
 }
@@ -151,6 +159,13 @@ impl sumsq_options {
             gradient_tolerance: number("gradient_tolerance", self.gradient_tolerance)?,
             gradient_rtol: number("gradient_rtol", self.gradient_rtol)?,
             max_time: limit(self.max_seconds)?,
+            min_lm_diagonal: positive("min_lm_diagonal", self.min_lm_diagonal)?,
+            max_lm_diagonal: positive("max_lm_diagonal", self.max_lm_diagonal)?,
+            losses: choice(
+                "losses",
+                self.losses,
+                &[LossOrder::Declared, LossOrder::First, LossOrder::Second],
+            )?,
             ..Options::default()
         })
     }

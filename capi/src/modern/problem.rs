@@ -112,12 +112,12 @@ impl Problem {
     /// Options of a solve: what was fixed when the energy was compiled must not differ.
     pub fn options(&self, wanted: Option<Options>) -> Result<Options> {
         let (compiled, wanted) = (&self.options, wanted.unwrap_or_else(|| self.options.clone()));
-        let fixed = |o: &Options| (o.precision, o.preconditioner, o.threads);
+        let fixed = |o: &Options| (o.precision, o.preconditioner, o.threads, o.losses);
         if fixed(compiled) == fixed(&wanted) {
             return Ok(wanted);
         }
         Err(Failure::argument(
-            "options: precision, preconditioner and threads are fixed when the energy is compiled",
+            "options: precision, preconditioner, threads and losses are fixed when the energy is compiled",
         ))
     }
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{offset_of, size_of, size_of_val};
 use std::ptr::{null, null_mut};
-use sumsq::{Method, Options, Precision};
+use sumsq::{LossOrder, Method, Options, Precision};
 use sumsq_capi::modern::*;
 
 const F32: c_int = 1;
@@ -312,6 +312,39 @@ fn an_energy_that_is_not_finite_at_the_start() {
     fails(p.start(&defaults()), Status::NotFinite, &["not finite"]);
     assert_eq!(p.set("X", F64, &[1.0f64, 2.0]), Status::Ok);
     assert_eq!(p.start(&defaults()), Status::Ok);
+}
+
+/// Losses of another order and the bounds of the damping reach the solver.
+#[test]
+fn losses_and_damping_are_as_told() {
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float, {N}, 0)
+        Residual{loss=Cauchy(2), X(0) * X(0) - 3}
+    "#;
+    let energy = file(text);
+    let step = |options: &sumsq_options| {
+        let p = Own::new(text, options);
+        assert_eq!((p.dim("N", 1), p.set("X", F64, &[2.0f64])), (Status::Ok, Status::Ok));
+        assert_eq!(p.start(options), Status::Ok, "{}", last_error());
+        p.step();
+        p.get("X", 1)[0]
+    };
+    let in_rust = |options: &Options| rust(&energy.path, &[floats("X", &[1], &[2.0])], options).1[0][0];
+    let second = step(&sumsq_options { losses: 2, ..exact() });
+    close(second, in_rust(&Options { losses: LossOrder::Second, ..exact_in_rust() }), 1e-12);
+    assert!((second - step(&exact())).abs() > 0.01, "to first order the step is another");
+
+    let damped = sumsq_options { method: 0, radius: 1.0, min_lm_diagonal: 5.0, iterations: 1, ..exact() };
+    let method = Method::LevenbergMarquardt;
+    let expected = Options { method, radius: 1.0, min_lm_diagonal: 5.0, ..exact_in_rust() };
+    close(step(&damped), in_rust(&expected), 1e-12);
+    assert!((step(&damped) - step(&sumsq_options { min_lm_diagonal: 1e-6, ..damped })).abs() > 0.01);
+    let mut solver = null_mut();
+    let bad = sumsq_options { losses: 3, ..defaults() };
+    // SAFETY: valid strings, a place, options with their size.
+    let made = unsafe { sumsq_solver_from_text(c("t").as_ptr(), c(text).as_ptr(), &bad, &mut solver) };
+    fails(made, Status::Argument, &["losses", "3"]);
 }
 
 /// A caller with an older header passes a shorter struct, one with a newer header a longer one.

@@ -91,9 +91,9 @@ unsafe extern "C" fn parallel_for(
 const ALIGN: usize = 64;
 /// Bytes that may be touched before and behind what was asked for, by vectors that stick out.
 const SLACK: usize = 128;
-/// Blocks kept per thread for the next allocation, and the largest block kept.
-const CACHED_BLOCKS: usize = 8;
-const CACHED_BYTES: usize = 16 << 20;
+/// Blocks kept per thread for the next allocation, and their bytes at most.
+const CACHED_BLOCKS: usize = 16;
+const CACHED_BYTES: usize = 64 << 20;
 
 /// A block's layout stands in front of its first usable byte (at -SLACK).
 #[derive(Clone, Copy)]
@@ -102,15 +102,38 @@ struct Block {
     bytes: usize,
 }
 
-/// Free blocks of this thread. A loop body allocates and frees the same sizes in every iteration: keeping them saves
-/// the system calls and page faults of large blocks.
+/// Free blocks of this thread, the one freed last at the end. A loop body allocates and frees the same sizes in every iteration, a
+/// solver in every step: keeping them saves the system calls and page faults of large blocks.
 struct Cache(Vec<Block>);
+
+impl Cache {
+    /// The smallest block that holds `bytes` and wastes no more than as many.
+    fn take(&mut self, bytes: usize) -> Option<Block> {
+        let fits = |b: &Block| b.bytes >= bytes && b.bytes <= bytes.saturating_mul(2);
+        let all = self.0.iter().enumerate().filter(|(_, b)| fits(b));
+        let (i, _) = all.min_by_key(|(_, b)| b.bytes)?;
+        Some(self.0.remove(i))
+    }
+
+    /// Keeps a block, and of the others those freed last.
+    fn keep(&mut self, b: Block) {
+        if b.bytes > CACHED_BYTES {
+            return release(b);
+        }
+        let mut total: usize = b.bytes + self.0.iter().map(|b| b.bytes).sum::<usize>();
+        let mut stale = 0;
+        while stale < self.0.len() && (total > CACHED_BYTES || self.0.len() - stale >= CACHED_BLOCKS) {
+            total -= self.0[stale].bytes;
+            stale += 1;
+        }
+        self.0.drain(..stale).for_each(release);
+        self.0.push(b);
+    }
+}
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        for b in self.0.drain(..) {
-            release(b);
-        }
+        self.0.drain(..).for_each(release);
     }
 }
 
@@ -130,11 +153,7 @@ fn release(b: Block) {
 }
 
 fn obtain(bytes: usize) -> Option<Block> {
-    let cached = CACHE.try_with(|c| {
-        let blocks = &mut c.borrow_mut().0;
-        let i = blocks.iter().position(|b| b.bytes >= bytes && b.bytes <= bytes.saturating_mul(2))?;
-        Some(blocks.swap_remove(i))
-    });
+    let cached = CACHE.try_with(|c| c.borrow_mut().take(bytes));
     if let Ok(Some(b)) = cached {
         return Some(b);
     }
@@ -176,18 +195,8 @@ unsafe extern "C" fn free(p: *mut u8) {
         let base = p.sub(SLACK);
         Block { base, bytes: base.cast::<usize>().read() }
     };
-    let kept = b.bytes <= CACHED_BYTES
-        && CACHE
-            .try_with(|c| {
-                let blocks = &mut c.borrow_mut().0;
-                let room = blocks.len() < CACHED_BLOCKS;
-                if room {
-                    blocks.push(b);
-                }
-                room
-            })
-            .unwrap_or(false);
-    if !kept {
+    if CACHE.try_with(|c| c.borrow_mut().keep(b)).is_err() {
+        // The thread is ending.
         release(b);
     }
 }

@@ -9,6 +9,7 @@ pub mod expressions;
 mod loops;
 mod placement;
 mod races;
+mod shared;
 mod special;
 mod tails;
 mod together;

@@ -13,7 +13,7 @@ use super::algebra::Interval;
 use super::algebra::build::{self, add, mul, offset};
 use super::build_nests::Nests;
 use super::intervals::Intervals;
-use super::plans::{Change, FuncPlan, Fuse, Level, MAX_FACTOR, Split, Stage, illegal};
+use super::plans::{Change, FuncPlan, Fuse, Level, MAX_FACTOR, Split, Stage, illegal, is_joint, own_var};
 use super::rewrite::{nodes, variables};
 use super::rfactor::blocks;
 use super::validate::{error, is_var};
@@ -63,6 +63,7 @@ impl Nests<'_> {
         let mut dims = self.required(func, level)?;
         self.regions.insert(key.clone(), dims.clone());
         self.cover_updates(func, level, &mut dims)?;
+        self.keep_within(func, level, &mut dims);
         let f = &self.plan.funcs[func];
         let prefix = match level {
             l if *l == f.compute => format!("{func}"),
@@ -87,7 +88,7 @@ impl Nests<'_> {
     }
 
     /// What the callers of `func`, and the output buffer, need.
-    fn required(&mut self, func: &Name, level: &Level) -> Result<Vec<Interval>, Error> {
+    pub fn required(&mut self, func: &Name, level: &Level) -> Result<Vec<Interval>, Error> {
         let f = &self.plan.funcs[func];
         let mut dims: Vec<Option<Interval>> = vec![None; f.func.vars.len()];
         if f.output.is_some() && !f.sink {
@@ -112,7 +113,7 @@ impl Nests<'_> {
     }
 
     /// Everything that updates write and read of the Func itself.
-    fn cover_updates(&mut self, func: &Name, level: &Level, dims: &mut [Interval]) -> Result<(), Error> {
+    pub fn cover_updates(&mut self, func: &Name, level: &Level, dims: &mut [Interval]) -> Result<(), Error> {
         let f = &self.plan.funcs[func];
         for s in &f.stages[1..] {
             let own =
@@ -165,7 +166,7 @@ impl Nests<'_> {
     /// Everything that reads `func`, which is computed or stored at `level`, does so inside of it.
     fn check_readers(&self, func: &Name, level: &Level) -> Result<(), Error> {
         let inside = |s: &StageId| match level {
-            Level::At(l) if l.stage == *s => true,
+            Level::At(l) if self.plan.stages_at(l).contains(s) => true,
             level => self.is_inside(&s.func, level),
         };
         let readers = self.uses.get(func).into_iter().flatten().map(|u| &u.0);
@@ -188,10 +189,12 @@ impl Nests<'_> {
 
     /// As [`Nests::ranges`] for a stage at or inside `level`.
     pub fn ranges_inside(&mut self, s: &Stage, level: &Level) -> Result<FxHashMap<Name, Interval>, Error> {
-        let fixed_from = match level {
-            Level::At(l) if l.stage == s.id => s.dims.iter().position(|d| d.name == l.var).unwrap_or(0),
-            _ => s.dims.len(),
+        let at = match level {
+            Level::At(l) => self.plan.loop_at(&s.id, l),
+            Level::Root => None,
         };
+        let place = |v: &str| s.dims.iter().position(|d| *d.name == *v).unwrap_or(0);
+        let fixed_from = at.map_or(s.dims.len(), place);
         let pure = self.pure_region(&s.id.func, level)?;
         let mut r = Ranges { nests: self, stage: s, fixed_from, pure, scope: FxHashMap::default() };
         let vars = r.nests.plan.funcs[&s.id.func].func.vars.clone();
@@ -206,7 +209,7 @@ impl Nests<'_> {
     fn pure_region(&mut self, func: &Name, level: &Level) -> Result<Vec<Interval>, Error> {
         let f = &self.plan.funcs[func];
         let inside_own_nest = match level {
-            Level::At(l) => *l.stage.func == **func,
+            Level::At(l) => self.plan.stages_at(l).iter().any(|s| s.func == *func),
             Level::Root => false,
         };
         if (inside_own_nest || f.compute == *level)
@@ -223,10 +226,12 @@ impl Nests<'_> {
         let Level::At(target) = level else { return true };
         let mut at = &self.plan.funcs[func].compute;
         while let Level::At(l) = at {
-            if l.stage == target.stage {
+            if let Some(outer) = self.plan.loop_at(&l.stage, target) {
                 let dims = &self.version_of(&l.stage).dims;
-                let depth = |v: &Name| dims.iter().position(|d| d.name == *v);
-                return depth(&l.var) <= depth(&target.var);
+                let depth = |v: &str| dims.iter().position(|d| *d.name == *v);
+                let (inner, outer) = (depth(own_var(l)), depth(outer));
+                // What all stages of a loop share is around what each has of its own.
+                return inner < outer || inner == outer && (is_joint(target) || !is_joint(l));
             }
             at = &self.plan.funcs[&l.stage.func].compute;
         }
@@ -521,6 +526,6 @@ pub fn stage_text(id: &StageId) -> String {
 pub fn level_text(level: &Level) -> String {
     match level {
         Level::Root => "root".into(),
-        Level::At(l) => format!("{}, {}", stage_text(&l.stage), l.var),
+        Level::At(l) => format!("{}, {}", stage_text(&l.stage), own_var(l)),
     }
 }

@@ -75,6 +75,12 @@ pub struct Nests<'p> {
     pub bound_checks: Vec<Stmt>,
     /// Loops and gates, outermost first.
     pub around: Vec<Around>,
+    /// What whole joint nests need of the Funcs that several of their stages read.
+    pub all: FxHashMap<Name, Vec<Interval>>,
+    /// Of the same Funcs at their store levels: what is needed, before it is rounded.
+    pub needed: FxHashMap<(Name, Level), Vec<Interval>>,
+    /// Joint loops with iterations that may be none of some stage.
+    pub differing: FxHashSet<LoopLevel>,
     /// Of stages that have special versions, the one being emitted.
     current: FxHashMap<StageId, &'p Stage>,
     /// Lets of the levels being opened.
@@ -88,6 +94,7 @@ struct Inferred {
     regions: FxHashMap<(Name, Level), Vec<Interval>>,
     produced: FxHashMap<Name, Vec<Interval>>,
     unslid: FxHashMap<Name, Expr>,
+    needed: FxHashMap<(Name, Level), Vec<Interval>>,
     opened: FxHashMap<Level, Vec<(Name, Expr)>>,
 }
 
@@ -117,13 +124,16 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
         required: vec![],
         bound_checks: vec![],
         around: vec![],
+        all: FxHashMap::default(),
+        needed: FxHashMap::default(),
+        differing: FxHashSet::default(),
         current: FxHashMap::default(),
         pending: vec![],
         opened: FxHashMap::default(),
     };
     nests.enter_param_ranges();
     nests.check_sinks()?;
-    let body = nests.level(&Level::Root, &mut |_| Ok(Stmt::Block(vec![])))?;
+    let body = nests.level(&Level::Root, &[], &mut |_| Ok(Stmt::Block(vec![])))?;
     nests.check_in_place()?;
     let lets = nests.opened.remove(&Level::Root).unwrap_or_default();
     let query = BoundsQuery { pipeline: plan.pipeline.name.clone(), lets, inputs: nests.required };
@@ -175,10 +185,11 @@ impl<'p> Nests<'p> {
         Expr::new(ExprKind::Var(name), value.ty())
     }
 
-    /// Everything at `level`: what is stored and computed there, then `rest`.
+    /// Everything at `level`: what is stored there and, under `conds`, computed there, then `rest`.
     pub(super) fn level(
         &mut self,
         level: &Level,
+        conds: &[Expr],
         rest: &mut dyn FnMut(&mut Self) -> Result<Stmt, Error>,
     ) -> Result<Stmt, Error> {
         let plan = self.plan;
@@ -193,6 +204,9 @@ impl<'p> Nests<'p> {
             for f in here.iter().rev() {
                 self.open(f, level)?;
             }
+            for t in plan.together.iter().filter(|t| plan.funcs[&t.funcs[0]].compute == *level) {
+                t.shared.iter().try_for_each(|func| self.need_of_all(func, level))?;
+            }
             if *level == Level::Root {
                 checks = self.param_checks();
                 checks.extend(self.input_checks()?);
@@ -205,7 +219,7 @@ impl<'p> Nests<'p> {
             let lets = self.opened[level].clone();
             lets.iter().for_each(|(n, v)| self.facts.enter_let(n, v));
         }
-        let mut body = self.realize(&here, level, rest)?;
+        let mut body = self.realize(&here, level, conds, rest)?;
         if !checks.is_empty() {
             checks.push(body);
             body = Stmt::Block(checks);
@@ -242,6 +256,7 @@ impl<'p> Nests<'p> {
         &mut self,
         here: &[&'p FuncPlan],
         level: &Level,
+        conds: &[Expr],
         rest: &mut dyn FnMut(&mut Self) -> Result<Stmt, Error>,
     ) -> Result<Stmt, Error> {
         let Some(f) = here.first() else { return rest(self) };
@@ -265,7 +280,8 @@ impl<'p> Nests<'p> {
         for f in own.iter().filter(|f| f.compute == *level) {
             parts.extend(self.copy_to_output(f)?);
         }
-        parts.push(self.realize(later, level, rest)?);
+        parts = parts.into_iter().map(|s| guarded(conds, s)).collect();
+        parts.push(self.realize(later, level, conds, rest)?);
         let stored = own.iter().rev().filter(|f| f.store == *level);
         Ok(stored.fold(block(parts), |body, f| match self.storage.get(&f.func.name) {
             Some(store) => Stmt::Realize {
@@ -282,18 +298,25 @@ impl<'p> Nests<'p> {
             regions: self.regions.clone(),
             produced: self.produced.clone(),
             unslid: self.unslid.clone(),
+            needed: self.needed.clone(),
             opened: self.opened.clone(),
         }
     }
 
     fn restore(&mut self, i: Inferred) {
-        (self.regions, self.produced, self.unslid, self.opened) = (i.regions, i.produced, i.unslid, i.opened);
+        (self.regions, self.produced, self.unslid) = (i.regions, i.produced, i.unslid);
+        (self.needed, self.opened) = (i.needed, i.opened);
     }
 }
 
 /// `let name = value` around `body`.
 pub fn bind(name: Name, value: Expr, body: Stmt) -> Stmt {
     Stmt::Let { name, value, body: Box::new(body) }
+}
+
+/// `body` under conditions, the first one outermost.
+fn guarded(conds: &[Expr], body: Stmt) -> Stmt {
+    conds.iter().rev().fold(body, |body, c| branch(c.clone(), body, None))
 }
 
 /// `if cond { then } else { otherwise }`.

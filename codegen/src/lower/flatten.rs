@@ -289,7 +289,7 @@ fn tuple_value(func: &Name, k: usize) -> Name {
     format!("{func}.value.{k}").into()
 }
 
-/// Is it a name of `tuple_value`'s?
+/// Is it the name of an element of a tuple, computed before any element is stored?
 pub fn is_tuple_value(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(rest, _)| rest.ends_with(".value"))
 }

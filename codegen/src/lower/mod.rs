@@ -3,8 +3,9 @@
 //! ```text
 //! Pipeline + Schedule
 //!   validate, wrappers, inline, apply_schedule (rfactor)         what is computed, and the loops of each stage
-//!   build_nests (bounds_inference, sliding_window,      Realize / Produce / Provide / Call
-//!     storage_folding, allocation_bounds, sinks)
+//!   build_nests (bounds_inference, joint_regions,       Realize / Produce / Provide / Call
+//!     sliding_window, storage_folding,
+//!     allocation_bounds, sinks)
 //!   skip_stages, trim, simplify,
 //!   flatten, expand_math, unroll, vectorize, simplify,  Allocate / Store / Load, vectors
 //!   dead_allocations, hoist, partition,
@@ -30,6 +31,7 @@ pub mod hoist;
 pub mod inline;
 pub mod interleave;
 pub mod intervals;
+pub mod joint_regions;
 pub mod narrow;
 pub mod param_ranges;
 pub mod partition;

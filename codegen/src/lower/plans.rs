@@ -244,9 +244,22 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Do the loops of this stage run together with others?
-    pub fn is_joint(&self, id: &StageId) -> bool {
-        self.together.iter().flat_map(|t| &t.steps).any(|step| step.len() > 1 && step.contains(id))
+    /// The joint loop of stage `id` inside of `depth` others.
+    pub fn joint_loop(&self, id: &StageId, depth: usize) -> Option<&JointLoop> {
+        let mut all = self.together.iter().flat_map(|t| &t.loops);
+        all.find(|l| l.depth == depth && l.members.contains(id))
+    }
+    /// The stages that have the loop at `level`.
+    pub fn stages_at<'a>(&'a self, level: &'a LoopLevel) -> &'a [StageId] {
+        let mut all = self.together.iter().flat_map(|t| &t.loops);
+        match is_joint(level).then(|| all.find(|l| l.level() == *level)).flatten() {
+            Some(joint) => &joint.members,
+            None => std::slice::from_ref(&level.stage),
+        }
+    }
+    /// The local name of the loop at `level` in stage `id`, if that has it.
+    pub fn loop_at<'a>(&self, id: &StageId, level: &'a LoopLevel) -> Option<&'a str> {
+        self.stages_at(level).contains(id).then(|| own_var(level))
     }
 }
 
@@ -255,8 +268,48 @@ impl Plan {
 pub struct Together {
     /// In the order of the plan.
     pub funcs: Vec<Name>,
-    /// Stages that run together, one after the other; of several, the first is the one that the others name.
+    /// Stages that run together, one after the other: each after the one that it names.
     pub steps: Vec<Vec<StageId>>,
+    /// The loops that several of them have.
+    pub loops: Vec<JointLoop>,
+    /// Funcs computed at such a loop for several of them.
+    pub shared: Vec<Name>,
+}
+
+/// A loop that several stages have.
+#[derive(Clone, Debug)]
+pub struct JointLoop {
+    /// The stages, in the order of their bodies.
+    pub members: Vec<StageId>,
+    /// What it is called in each of them.
+    pub var: Name,
+    /// Number of loops around it in the nest.
+    pub depth: usize,
+}
+
+/// What follows the name of a loop where all its stages are meant. No variable is called so.
+const JOINT: &str = ".joint";
+
+impl JointLoop {
+    /// Inside of the loop, but outside of what each of the stages does there by itself.
+    pub fn level(&self) -> LoopLevel {
+        LoopLevel { stage: self.members[0].clone(), var: joint_name(&self.var) }
+    }
+}
+
+/// The name of the joint loop of which `var` is one.
+pub fn joint_name(var: &str) -> Name {
+    format!("{var}{JOINT}").into()
+}
+
+/// Is it the level of a [`JointLoop`]?
+pub fn is_joint(level: &LoopLevel) -> bool {
+    level.var.ends_with(JOINT)
+}
+
+/// What the stages call the loop at `level`.
+pub fn own_var(level: &LoopLevel) -> &str {
+    level.var.strip_suffix(JOINT).unwrap_or(&level.var)
 }
 
 /// An illegal directive.

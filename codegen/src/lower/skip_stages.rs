@@ -8,7 +8,7 @@
 //! Follows building of nests, which is where uses meet what they use; consumers go first, so that what only a skipped Func needs is
 //! skipped with it. Outputs are always computed, and what an output is computed inside of.
 
-use super::rewrite::{Memo, any, map_children, own_exprs, rewrite, visit_stmts};
+use super::rewrite::{Memo, any, for_each_child, map_children, own_exprs, rewrite, visit_stmts};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::stmt::Stmt;
 use rustc_hash::FxHashSet;
@@ -115,7 +115,10 @@ impl<'a> Skipped<'a> {
                     (arm, _) => arm.is_none_or(|s| self.stmt(s)),
                 })
             }
-            s => nested(s).into_iter().all(|s| self.stmt(s)),
+            s => {
+                for_each_child(s, &mut |s| all = all && self.stmt(s));
+                all
+            }
         }
     }
 
@@ -165,7 +168,8 @@ impl<'a> Skipped<'a> {
         }
         let mut found = false;
         own_exprs(s, &mut |e| found |= self.reads(e));
-        found || nested(s).into_iter().any(|s| self.read_in(s))
+        for_each_child(s, &mut |s| found = found || self.read_in(s));
+        found
     }
 
     fn computed(&self, s: &Stmt) -> bool {
@@ -281,22 +285,4 @@ fn decides(cond: &Expr) -> bool {
 
 fn as_expr((c, holds): &Literal) -> Expr {
     if *holds { c.clone() } else { c.not_() }
-}
-
-/// Direct nested statements.
-fn nested(s: &Stmt) -> Vec<&Stmt> {
-    match s {
-        Stmt::Block(list) => list.iter().collect(),
-        Stmt::If { then, otherwise, .. } => std::iter::once(then).chain(otherwise).map(|s| &**s).collect(),
-        Stmt::Let { body, .. }
-        | Stmt::For { body, .. }
-        | Stmt::Realize { body, .. }
-        | Stmt::Produce { body, .. }
-        | Stmt::Allocate { body, .. } => vec![&**body],
-        Stmt::Assert { .. }
-        | Stmt::Provide { .. }
-        | Stmt::Store { .. }
-        | Stmt::Accumulate { .. }
-        | Stmt::Prefetch { .. } => vec![],
-    }
 }

@@ -10,7 +10,7 @@ use super::algebra::Interval;
 use super::algebra::build::{max, min, offset};
 use super::bounds_inference::round_up_unit;
 use super::build_nests::{Around, Nests};
-use super::plans::{FuncPlan, Level, illegal};
+use super::plans::{FuncPlan, Level, illegal, own_var};
 use super::rewrite::{substitute, variables};
 use crate::error::Error;
 use crate::expr::{Expr, Name};
@@ -43,7 +43,7 @@ impl Nests<'_> {
     /// Storage outside of a parallel loop must not be written inside it.
     pub fn check_store_races(&self, f: &FuncPlan) -> Result<(), Error> {
         let parallel = self.since_store(f).iter().find_map(|a| match a {
-            Around::Loop(l, _, ForKind::Parallel) => Some(l.var.clone()),
+            Around::Loop(l, _, ForKind::Parallel) => Some(own_var(l).to_string()),
             _ => None,
         });
         match parallel {

@@ -22,6 +22,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::Pool;
 use super::element::{Element, Wide, with_element};
 use super::memory::Memory;
 use crate::func::Layout;
@@ -116,6 +117,12 @@ impl Buffer {
             .ok_or_else(|| format!("not enough memory for {} elements {:?}", spec.ty.name(), spec.extents))?;
         let Shape { strides, plane, origin, .. } = shape;
         Ok(Buffer::over(memory, spec, strides, plane, origin + stagger))
+    }
+
+    /// Has the system provide the memory now, not when it is first touched: by the threads of `pool`, so that each share lies near
+    /// the thread that computes it.
+    pub fn populate(&self, pool: &Pool) {
+        self.memory.populate(pool);
     }
 
     /// A buffer in given memory.

@@ -1,13 +1,16 @@
 //! Zeroed memory for buffers.
 
+use super::Pool;
 use std::alloc::Layout;
 
 /// From this size on memory comes from the kernel directly: zeroed lazily, in huge pages.
-const LARGE: usize = 4 << 20;
+const LARGE: usize = 1 << 20;
 const HUGE_PAGE: usize = 2 << 20;
+const PAGE: usize = 4096;
 const ALIGN: usize = 64;
 
-/// A zeroed block, 64-byte aligned; from 4 MiB on, 2 MiB aligned and advised to lie in huge pages. Or somebody else's.
+/// A zeroed block, 64-byte aligned; from 1 MiB on, 2 MiB aligned and, but for what is left over, advised to lie in
+/// huge pages. Or somebody else's.
 pub(super) struct Memory {
     base: *mut u8,
     bytes: usize,
@@ -64,9 +67,27 @@ impl Memory {
             }
             let start = start.cast::<u8>();
             let base = start.add(start.align_offset(HUGE_PAGE));
-            libc::madvise(base.cast(), bytes, libc::MADV_HUGEPAGE);
+            libc::madvise(base.cast(), bytes / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE);
             Some(Memory { base, bytes, from: From::Mapping(start, length) })
         }
+    }
+
+    /// Asks the kernel for all pages now, on the threads of `pool`, each for its share: their nodes' memory. A page that is refused comes
+    /// when it is first touched.
+    pub fn populate(&self, pool: &Pool) {
+        if !matches!(self.from, From::Mapping(..)) {
+            return;
+        }
+        let (pages, n) = (self.bytes.div_ceil(PAGE), pool.threads());
+        let base = self.base as usize;
+        pool.for_each(n as i32, |k| {
+            let [from, to] = [k as usize, k as usize + 1].map(|k| pages * k / n * PAGE);
+            // SAFETY: inside our mapping, which goes on behind the block; the advice changes no contents, and does nothing where
+            // pages are larger.
+            unsafe {
+                libc::madvise((base + from) as *mut libc::c_void, to - from, libc::MADV_POPULATE_WRITE)
+            };
+        });
     }
 
     /// First byte.

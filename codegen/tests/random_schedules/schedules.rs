@@ -12,7 +12,14 @@ use sumsq_codegen::{
 /// Gives every stage of a case random directives, consumers first.
 pub fn schedule(rng: &mut Rng, case: &mut Case) {
     let pipeline = case.pipeline.clone();
-    let mut s = Scheduler { rng, case, pipeline: &pipeline, loops: HashMap::new(), nests: IndexMap::new() };
+    let mut s = Scheduler {
+        rng,
+        case,
+        pipeline: &pipeline,
+        loops: HashMap::new(),
+        nests: IndexMap::new(),
+        plain: vec![],
+    };
     for f in pipeline.funcs.values().rev() {
         s.func(f);
     }
@@ -32,6 +39,8 @@ struct Scheduler<'a> {
     loops: HashMap<StageId, Vec<Name>>,
     /// All loops of the stages done, outermost first.
     nests: IndexMap<StageId, Vec<(Name, ForKind)>>,
+    /// Stages with the loops they start with, whether they are pure definitions, and where their loop directives begin.
+    plain: Vec<(StageId, Vec<Name>, bool, usize)>,
 }
 
 impl Scheduler<'_> {
@@ -174,6 +183,11 @@ impl Scheduler<'_> {
         if pure && !loops.is_empty() && self.rng.percent(8) {
             return self.columns(stage, loops);
         }
+        if ordered.is_empty() && self.rng.percent(50) && self.twin(stage, &loops, pure) {
+            return;
+        }
+        let start = loops.clone();
+        let before = self.case.schedule.stages.get(stage).map_or(0, Vec::len);
         let mut ordered = ordered.to_vec();
         let mut constant: Vec<Name> = vec![];
         for _ in 0..self.rng.below(3).min(loops.len()) {
@@ -244,23 +258,54 @@ impl Scheduler<'_> {
         }
         self.loops.insert(stage.clone(), left);
         self.nests.insert(stage.clone(), nest);
+        self.plain.push((stage.clone(), start, pure, before));
     }
 
-    /// Lets some stages with the same outer loops at the same place run together.
+    /// The loops of an earlier stage over the same variables, with which this one may then run.
+    fn twin(&mut self, stage: &StageId, loops: &[Name], pure: bool) -> bool {
+        let same = self.plain.iter().filter(|(_, l, p, _)| l == loops && *p == pure).cloned();
+        let same: Vec<_> = same.collect();
+        if same.is_empty() {
+            return false;
+        }
+        let (other, _, _, before) = self.rng.pick(&same);
+        let given = self.case.schedule.stages.get(&other).map_or(vec![], |d| d[before..].to_vec());
+        given.into_iter().for_each(|d| self.push(stage, d));
+        self.loops.insert(stage.clone(), self.loops[&other].clone());
+        self.nests.insert(stage.clone(), self.nests[&other].clone());
+        true
+    }
+
+    /// Lets some stages with the same outer loops at the same place run together, and computes there what they read.
     fn together(&mut self) {
         let nests: Vec<_> = std::mem::take(&mut self.nests).into_iter().collect();
-        let mut named: Vec<StageId> = vec![];
+        let mut joints: Vec<(StageId, LoopLevel)> = vec![];
         for (i, (a, a_loops)) in nests.iter().enumerate() {
             for (b, b_loops) in &nests[..i] {
-                let joint = |k: &ForKind| matches!(k, ForKind::Serial | ForKind::Parallel);
-                let same = a_loops.iter().zip(b_loops).take_while(|(a, b)| a == b && joint(&a.1)).count();
+                let same = a_loops.iter().zip(b_loops).take_while(|(a, b)| a == b).count();
                 let apart = a.func != b.func && self.level(a) == self.level(b);
-                if same == 0 || !apart || named.contains(a) || self.needs(a, b) || !self.rng.percent(60) {
+                let named = joints.iter().any(|j| j.0 == *a);
+                if same == 0 || !apart || named || self.needs(a, b) || !self.rng.percent(75) {
                     continue;
                 }
                 let (var, _) = self.rng.pick(&a_loops[..same]);
-                self.push(a, Directive::ComputeWith(LoopLevel { stage: b.clone(), var }));
-                named.extend([a.clone(), b.clone()]);
+                let level = LoopLevel { stage: b.clone(), var };
+                self.push(a, Directive::ComputeWith(level.clone()));
+                joints.push((a.clone(), level));
+            }
+        }
+        for (a, level) in joints {
+            let (b, var) = (&level.stage, &level.var);
+            let reads = |s: &StageId, f: &Func| {
+                stages(&self.pipeline.funcs[&s.func])[s.stage].iter().any(|e| reads(e, &f.name))
+            };
+            for f in self.pipeline.funcs.values().filter(|f| reads(&a, f) && reads(b, f)) {
+                let stage = self.rng.pick(&[&a, b]).clone();
+                let given = self.case.schedule.stages.get_mut(&StageId { func: f.name.clone(), stage: 0 });
+                let root = given.into_iter().flatten().find(|d| matches!(d, Directive::ComputeRoot));
+                if let Some(d) = root.filter(|_| self.rng.percent(70)) {
+                    *d = Directive::ComputeAt(LoopLevel { stage, var: var.clone() });
+                }
             }
         }
     }
@@ -272,7 +317,7 @@ impl Scheduler<'_> {
         given.iter().find_map(|d| if let Directive::ComputeAt(l) = d { Some(l) } else { None })
     }
 
-    /// Is one Func computed from the other, or is either special?
+    /// Is one Func computed from the other?
     fn needs(&self, a: &StageId, b: &StageId) -> bool {
         let below = |top: &Name| {
             let mut found = vec![top.clone()];
@@ -288,11 +333,7 @@ impl Scheduler<'_> {
             }
             found
         };
-        let special = |s: &StageId| {
-            let given = self.case.schedule.stages.get(s).into_iter().flatten();
-            given.into_iter().any(|d| matches!(d, Directive::Specialize { .. }))
-        };
-        below(&a.func).contains(&b.func) || below(&b.func).contains(&a.func) || special(a) || special(b)
+        below(&a.func).contains(&b.func) || below(&b.func).contains(&a.func)
     }
 }
 

@@ -2,17 +2,13 @@
 
 use crate::common::{bindings, check, pattern};
 use crate::native::agree;
-use crate::support::refused;
+use crate::support::{refused, schedule};
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
 use sumsq_codegen::{BinaryOp, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
 
 use ScalarType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-
-fn schedule(text: &str) -> Schedule {
-    Schedule::parse(text).expect("text")
-}
 
 /// `out(in(rx, ry) mod 5) = out(...) op e(rx, ry)` from `start`. Products of f16 are of 1 and -1.
 fn histogram(ty: ScalarType, op: BinaryOp, start: f64) -> Pipeline {

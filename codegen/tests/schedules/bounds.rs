@@ -2,9 +2,10 @@
 //! equal what following the definitions finds.
 
 use crate::common::{bindings, check, pattern};
+use crate::support::schedule;
 use sumsq_codegen::lower::bounds_query::BoundsQuery;
 use sumsq_codegen::reference::eval_scalar;
-use sumsq_codegen::{Expr, Func, Input, Name, Pipeline, ScalarType, Schedule, Var};
+use sumsq_codegen::{Expr, Func, Input, Name, Pipeline, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
 /// Extents of input and output.
@@ -68,7 +69,7 @@ fn tiles_allocate_and_compute_what_they_read() {
                     "out: split(x, xo, xi, {w}, {tail}) split(y, yo, yi, {h}, {tail}) reorder(xi, yi, xo, yo) {kind}
                      f: compute_at(out, xo)"
                 );
-                let s = Schedule::parse(&s).expect("text");
+                let s = schedule(&s);
                 let (mut stores, mut largest, mut tiles) = (0, 0, 0);
                 for (x, y) in (0..OUT[1]).step_by(h).flat_map(|y| (0..OUT[0]).step_by(w).map(move |x| (x, y)))
                 {
@@ -106,7 +107,7 @@ fn outer_splits_do_not_over_allocate() {
                 "out: split(x, xo, xi, 4, {tail}) split(y, yo, yi, 3, {tail}) {outer} f: compute_at(out, {})",
                 if outer.contains("xoi") { "xoi" } else { "xo" }
             );
-            let s = Schedule::parse(&s).expect("text");
+            let s = schedule(&s);
             let c = check(&p, &s, &b, &[OUT.to_vec()], 0.0).counters.of("f");
             (c.stores, c.allocated, c.allocations)
         };

@@ -1,6 +1,6 @@
 //! Refusals about placement, storage and whole schedules: exact texts. Those about one directive are with its tests.
 
-use crate::support::{ran, refused};
+use crate::support::{ran, refused, schedule};
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::lower::lower;
@@ -8,10 +8,6 @@ use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
 
 const I32: ScalarType = ScalarType::I32;
-
-fn schedule(text: &str) -> Schedule {
-    Schedule::parse(text).expect("text")
-}
 
 /// `f = in(x, y)`, `g = f(x, y - 1) + f(x, y + 1)` summed over a row of three by an update, `h = f(x, y) + g(x, y)`; g
 /// and h are outputs.

@@ -2,7 +2,8 @@
 
 use crate::common::{Ran, bindings, pattern, try_check};
 use crate::native::agree;
-use sumsq_codegen::{Error, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
+use crate::support::schedule;
+use sumsq_codegen::{Error, Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
 const DOMAINS: [[usize; 2]; 4] = [[1, 1], [7, 5], [16, 9], [21, 13]];
@@ -30,7 +31,7 @@ fn pipeline(row: fn(&Expr, &Expr) -> Expr, update: bool) -> Pipeline {
 
 fn run(p: &Pipeline, text: &str, [w, h]: [usize; 2]) -> Result<Ran, Error> {
     let b = bindings(vec![("in", pattern(&[I32], &[w, h], 3))], vec![]);
-    let s = Schedule::parse(text).expect("text");
+    let s = schedule(text);
     let ran = try_check(p, &s, &b, &[vec![w, h]], 0.0)?;
     agree(p, &s, &b, &[vec![w, h]]);
     Ok(ran)

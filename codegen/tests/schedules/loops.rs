@@ -1,7 +1,7 @@
 //! fuse, rename, serial: the same points in another loop structure.
 
 use crate::common::{bindings, check, pattern};
-use crate::support::refused;
+use crate::support::{refused, schedule};
 use sumsq_codegen::reference::Bindings;
 use sumsq_codegen::{Expr, Func, Input, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 
@@ -110,6 +110,6 @@ fn refusals() {
         ),
         ("out: split(x, xi, xi, 4, guard)", "out: split(x, xi, xi, 4, guard): the new names must differ"),
     ] {
-        assert_eq!(refused(&p, &Schedule::parse(s).expect("text")), text);
+        assert_eq!(refused(&p, &schedule(s)), text);
     }
 }

@@ -10,6 +10,7 @@ mod bounds;
 mod common;
 mod errors;
 mod folding;
+mod joint_loops;
 mod loops;
 #[allow(dead_code)]
 #[path = "../common/native.rs"]
@@ -17,6 +18,7 @@ mod native;
 mod prefetch;
 mod reductions;
 mod regions;
+mod shared;
 mod sinks;
 mod support;
 mod tails;

@@ -1,8 +1,8 @@
 //! prefetch: what a later iteration reads, and nothing that does not exist (checked memory refuses that).
 
 use crate::common::{bindings, check, pattern};
-use crate::support::refused;
-use sumsq_codegen::{Func, Input, Pipeline, ScalarType, Schedule, Var};
+use crate::support::{refused, schedule};
+use sumsq_codegen::{Func, Input, Pipeline, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
 
@@ -24,7 +24,7 @@ fn nests(text: &str) -> String {
     let mut last = String::new();
     for (w, h) in [(1, 1), (9, 3), (40, 5)] {
         let b = bindings(vec![("in", pattern(&[I32], &[w, h + 2], 3))], vec![]);
-        last = check(&pair(), &Schedule::parse(text).expect("text"), &b, &[vec![w, h]], 0.0).nests;
+        last = check(&pair(), &schedule(text), &b, &[vec![w, h]], 0.0).nests;
     }
     last
 }
@@ -58,6 +58,6 @@ fn refusals() {
             "out: prefetch(in, xi, 1): the loop is vectorised",
         ),
     ] {
-        assert_eq!(refused(&pair(), &Schedule::parse(text).expect("text")), message);
+        assert_eq!(refused(&pair(), &schedule(text)), message);
     }
 }

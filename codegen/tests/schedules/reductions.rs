@@ -2,15 +2,11 @@
 
 use crate::common::{bindings, check, pattern};
 use crate::native::agree;
-use crate::support::refused;
+use crate::support::{refused, schedule};
 use sumsq_codegen::reference::Bindings;
-use sumsq_codegen::{BinaryOp, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
+use sumsq_codegen::{BinaryOp, Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
 use ScalarType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-
-fn schedule(text: &str) -> Schedule {
-    Schedule::parse(text).expect("text")
-}
 
 /// `f() = f() op e(in(rx, ry))` from `start` over an input of i32. Products of floats are of 1 and -1.
 fn reduction(ty: ScalarType, op: BinaryOp, start: Expr) -> (Pipeline, Bindings) {

@@ -1,7 +1,7 @@
 //! bound, bound_extent, align_bounds, align_storage, reorder_storage, set_estimate.
 
 use crate::common::{bindings, check, pattern};
-use crate::support::{ran, refused};
+use crate::support::{ran, refused, schedule};
 use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Schedule, Var};
 
 const I32: ScalarType = ScalarType::I32;
@@ -19,10 +19,6 @@ fn taps() -> Pipeline {
     let out = p.func(Func::new("out", &vars, vec![value]));
     p.output(&out);
     p
-}
-
-fn schedule(text: &str) -> Schedule {
-    Schedule::parse(text).expect("text")
 }
 
 /// The nests and the lowered body for an output of 16 x 5.

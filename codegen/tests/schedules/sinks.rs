@@ -1,7 +1,7 @@
 //! Outputs inside of nests and in place of inputs: what is refused, by rule.
 
-use crate::support::refused;
-use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
+use crate::support::{refused, schedule};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
 
@@ -70,7 +70,7 @@ fn sinks() {
             "g: bound(x): a sink covers what its consumer needs",
         ),
     ] {
-        assert_eq!(refused(&outputs(by), &Schedule::parse(text).expect("text")), message);
+        assert_eq!(refused(&outputs(by), &schedule(text)), message);
     }
 }
 
@@ -86,7 +86,7 @@ fn footprints() {
     let h = p.func(Func::new("h", &vars, vec![g.at(&[&x + 1], 0)]));
     p.output(&g);
     p.output(&h);
-    let s = Schedule::parse("g: compute_at(h, x) sink").expect("text");
+    let s = schedule("g: compute_at(h, x) sink");
     assert_eq!(refused(&p, &s), "g: sink: S3: the footprint in x may not contain the own tile");
 }
 
@@ -118,6 +118,6 @@ fn in_place() {
         ),
         (&float, "f: in_place_of(in)", "f: in_place_of(in): A3: layout, halo, types or dimensions differ"),
     ] {
-        assert_eq!(refused(p, &Schedule::parse(text).expect("text")), message);
+        assert_eq!(refused(p, &schedule(text)), message);
     }
 }

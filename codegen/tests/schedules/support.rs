@@ -6,6 +6,11 @@ use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
 use sumsq_codegen::{Error, Pipeline, ScalarType, Schedule};
 
+/// The schedule of a text.
+pub fn schedule(text: &str) -> Schedule {
+    Schedule::parse(text).expect("text")
+}
+
 /// The text with which a schedule is refused.
 pub fn refused(p: &Pipeline, s: &Schedule) -> String {
     let options = LowerOptions { verify: true, ..LowerOptions::default() };
@@ -22,4 +27,14 @@ pub fn ran(p: &Pipeline, s: &Schedule, input: &[i32], out: &[i32]) -> Result<(),
     let buffer = |n: &[i32]| Buffer::new(BufferSpec::new(ScalarType::I32, n)).expect("memory");
     let (input, out) = (buffer(input), buffer(out));
     compiled.run(&Pool::new(1), &[("in", &input), ("out", &out)], &[])
+}
+
+/// The places of some texts in the nests rise.
+pub fn in_order(nests: &str, texts: &[&str]) {
+    let mut from = 0;
+    for t in texts {
+        from +=
+            nests[from..].find(t).unwrap_or_else(|| panic!("{t} is not there, or too early, in\n{nests}"))
+                + t.len();
+    }
 }

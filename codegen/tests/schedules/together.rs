@@ -2,14 +2,10 @@
 
 use crate::common::{bindings, check, pattern};
 use crate::native::agree;
-use crate::support::refused;
-use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
+use crate::support::{in_order, refused, schedule};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
-
-fn schedule(text: &str) -> Schedule {
-    Schedule::parse(text).expect("text")
-}
 
 /// Of an input, not connected: `f = p(x, y - 1) + p(x, y + 1)`, `g`, in two updates the input doubled and a count added, and
 /// `h = f + g`; all but p are outputs.
@@ -48,16 +44,6 @@ fn run(text: &str) -> String {
         agree(&fork(), &schedule(text), &b, &extents);
     }
     last
-}
-
-/// The places of some texts in the nests rise.
-fn in_order(nests: &str, texts: &[&str]) {
-    let mut from = 0;
-    for t in texts {
-        from +=
-            nests[from..].find(t).unwrap_or_else(|| panic!("{t} is not there, or too early, in\n{nests}"))
-                + t.len();
-    }
 }
 
 /// In each joint iteration the named stage comes first.
@@ -122,30 +108,13 @@ fn with_other_directives() {
         "p: compute_at(f, y) split(x, xo, xi, 4, predicate) vectorize(xi) g.update(1): reorder(r, x, y) compute_with(f, x)",
         "p: compute_root compute_with(g, y) split(x, a, b, 4, guard) f: compute_with(g.update(1), y)",
         "p: compute_root compute_with(g, y) f: compute_with(g.update(0), x)",
+        // What one reads may be computed where another one is named.
+        "p: compute_at(g, x) g: compute_with(f, x)",
         "f: split(y, t, ty, 4, guard) reorder(ty, x, t) parallel(t) g: split(y, t, ty, 4, predicate) reorder(ty, x, t) \
          parallel(t) compute_with(f, x)",
     ] {
         run(text);
     }
-}
-
-/// Three at once, two of them down to different loops.
-#[test]
-fn three_nests() {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let at = [vx.expr(), vy.expr()];
-    let mut p = Pipeline::new("three");
-    let i = p.input(Input::new("in", &[I32], 2));
-    for (k, n) in ["a", "b", "c"].into_iter().enumerate() {
-        let f = p.func(Func::new(n, &[vx.clone(), vy.clone()], vec![i.at(&at, 0) + k as i64]));
-        p.output(&f);
-    }
-    let b = bindings(vec![("in", pattern(&[I32], &[9, 6], 1))], vec![]);
-    let s = schedule("b: compute_with(a, y) c: compute_with(a, x)");
-    let nests = check(&p, &s, &b, &[vec![9, 6], vec![4, 6], vec![8, 3]], 0.0).nests;
-    in_order(&nests, &["for a.s0.y.joint", "for a.s0.x.joint", "produce a", "produce c", "produce b"]);
-    let s = schedule("b: compute_with(a, y) c: compute_with(b, x)");
-    assert_eq!(refused(&p, &s), "c: compute_with(b, x): b itself runs with a: name that stage");
 }
 
 #[test]
@@ -170,16 +139,29 @@ fn refusals() {
             "g: compute_with(f, y): the outer loops differ: parallel y and y",
         ),
         (
-            "f: split(x, xo, xi, 4, guard) vectorize(xi) g: split(x, xo, xi, 4, guard) vectorize(xi) compute_with(f, xi)",
-            "g: compute_with(f, xi): only serial and parallel loops run together, xi is neither",
-        ),
-        (
             "p: compute_at(f, y) g: compute_with(p, y)",
             "g: compute_with(p, y): g and p are computed at different levels",
         ),
         (
             "f: specialize(f.extent.0 > 4) { parallel(y) } g: compute_with(f, y)",
-            "g: compute_with(f, y): a specialized stage runs by itself",
+            "g: compute_with(f, y): in the version for f.extent.0 > 4: the outer loops differ: parallel y and y",
+        ),
+        (
+            "g: compute_with(f, x) specialize(f.extent.0 > 4) { specialize(f.extent.0 > 8) { reorder(y, x) } }",
+            "g: compute_with(f, x): in the version for f.extent.0 > 4: the outer loops differ: x, y and y, x",
+        ),
+        (
+            "p: compute_root skip_unless(y, in(0, y) > 0) g: compute_with(p, y)",
+            "g: compute_with(p, y): the loops lie in the two cases of a condition",
+        ),
+        (
+            "f: compute_with(g, y) g: compute_with(f, y)",
+            "f: compute_with(g, y): a stage cannot run with itself: f with g with f",
+        ),
+        ("h: compute_with(g, y) g: compute_with(f, y)", "h: compute_with(g, y): h needs the values of f"),
+        (
+            "g.update(1): compute_with(f, y) f: compute_with(g.update(0), x)",
+            "g.update(1): compute_with(f, y): the stages of one Func come one after the other",
         ),
     ] {
         assert_eq!(refused(&fork(), &schedule(text)), message);

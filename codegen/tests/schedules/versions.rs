@@ -1,15 +1,11 @@
 //! specialize, partition, in_, clone_in.
 
 use crate::common::{bindings, check, pattern};
-use crate::support::refused;
+use crate::support::{refused, schedule};
 use sumsq_codegen::reference::Value;
-use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Schedule, Var};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
-
-fn schedule(text: &str) -> Schedule {
-    Schedule::parse(text).expect("text")
-}
 
 /// `f(x, y) = in(x, y) * scale`, `g = f(x, y) + f(x + 1, y)`, `h = f(x, y + 1)`; g and h are outputs.
 fn fork() -> Pipeline {

@@ -285,7 +285,7 @@ impl Steps for State<'_> {
         self.problem.energies(&self.x)
     }
 
-    fn linearise(&mut self) -> Linearisation {
+    fn linearise(&mut self, _: Option<f64>) -> Linearisation {
         self.problem.linearise_into(&self.x, &mut self.residuals, &mut self.jacobian);
         self.gradient = self.jacobian.apply_transpose(&self.residuals);
         self.diag = self.jacobian.diag();

@@ -119,7 +119,7 @@ impl Routines for Certified<'_, '_> {
             for (e, (to, from)) in list.chunks_mut(n).zip(values.chunks(stride)).enumerate() {
                 let free = self.free.get(space.id.index()).is_none_or(|f| f[e]);
                 for (c, to) in to.iter_mut().enumerate().filter(|_| free) {
-                    *to = from[space.components + inverse_diagonal_entry(&self.plan.k, first + c)];
+                    *to = from[space.components + inverse_diagonal_entry(space, first + c)];
                 }
             }
         }

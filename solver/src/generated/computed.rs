@@ -1,13 +1,14 @@
 //! Computed arrays and their stored partials: Funcs of whatever pipeline reads them.
 //!
 //! `c<k>` holds the values of computed array k, `cp<k>` the partials that the chain rule reads; both are tuples over the array's
-//! space, 0 outside the domain, computed at root in the pipeline's own precision. The sweeps of PCG read neither: what
-//! applyJTJ needs of them is hoisted (see [`super::linearise`]).
+//! space, 0 outside the domain, in the master precision. The gradient's pipeline stores them for whatever else is evaluated at the same
+//! x, the cost computes the values at any x. The sweeps of PCG read neither: what applyJTJ needs of them is hoisted (see
+//! [`super::linearise`]).
 
-use super::Skeleton;
 use super::fields::vars;
 use super::reduce::{map_root, strip_name};
-use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
+use super::{LANES, Skeleton};
+use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::{At, Dag, ExprId, Node, Offset, Source};
 use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{Place, names};
@@ -24,6 +25,32 @@ pub fn partials_name(c: ComputedId) -> String {
 }
 
 impl Skeleton<'_> {
+    /// Every Func of computed arrays: name, space, expressions.
+    fn computed_funcs(&self) -> impl Iterator<Item = (String, SpaceId, &[ExprId])> {
+        let ids = (0..self.energy.computed.len() as u32).map(ComputedId);
+        let funcs = ids.flat_map(|c| {
+            let space = self.energy.computed[c.index()].space;
+            let values = (values_name(c), space, &self.routines.computed[c.index()][..]);
+            [values, (partials_name(c), space, &self.routines.partials[c.index()][..])]
+        });
+        funcs.filter(|(_, _, roots)| !roots.is_empty())
+    }
+
+    /// Adds the Funcs of all computed arrays as outputs.
+    pub fn store_computed(&self, p: &mut Pipeline, s: &mut Schedule) {
+        for (name, space, _) in self.computed_funcs() {
+            if let Some(f) = self.add_computed(p, s, &name, self.master) {
+                p.output_with(&f, Layout::Planar, self.halos[space.index()].clone());
+            }
+        }
+    }
+
+    /// What [`Skeleton::store_computed`] stores, as inputs.
+    pub fn stored_computed(&self) -> impl Iterator<Item = Input> {
+        self.computed_funcs()
+            .map(|(name, space, roots)| self.field(name, &vec![self.master; roots.len()], space))
+    }
+
     /// Adds the Func of a computed array that `name` means, if it means one.
     pub fn add_computed(
         &self,
@@ -32,13 +59,7 @@ impl Skeleton<'_> {
         name: &str,
         ty: ScalarType,
     ) -> Option<Func> {
-        let ids = (0..self.energy.computed.len() as u32).map(ComputedId);
-        let (c, roots) = ids.into_iter().find_map(|c| match name {
-            n if n == values_name(c) => Some((c, &self.routines.computed[c.index()])),
-            n if n == partials_name(c) => Some((c, &self.routines.partials[c.index()])),
-            _ => None,
-        })?;
-        let space = self.energy.computed[c.index()].space;
+        let (_, space, roots) = self.computed_funcs().find(|(n, ..)| n == name)?;
         let vars = vars(self.energy.spaces[space.index()].len());
         let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
         let none = |_, _: usize, _: &[Expr]| unreachable!("computed arrays read no direction");
@@ -57,57 +78,80 @@ fn inside(space: SpaceId, at: &[Expr]) -> Expr {
     at.iter().enumerate().map(within).reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::bool(true))
 }
 
-/// How far every index space is read around an element, per dim: by `roots`, through computed arrays, and by taps of
+/// How far every index space is read around an element, per dim: by `roots`, through computed arrays and products J p, and by taps of
 /// sampled images, which are clamped to one beyond the array.
 pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId]) -> Vec<Vec<u32>> {
-    let dag = &routines.dag;
-    let mut spaces: Vec<Vec<u32>> = energy.spaces.iter().map(|dims| vec![0; dims.len()]).collect();
-    let mut computed: Vec<Option<Vec<u32>>> = vec![None; energy.computed.len()];
+    let none = |s: &[_]| vec![0; s.len()];
+    let mut reaches = Reaches {
+        spaces: energy.spaces.iter().map(|dims| none(dims)).collect(),
+        products: energy.spaces.iter().map(|dims| none(dims)).collect(),
+        computed: vec![None; energy.computed.len()],
+    };
     let origin = vec![0; energy.spaces.iter().map(Vec::len).max().unwrap_or(0)];
-    reach(energy, dag, roots, &origin, &mut spaces, &mut computed);
-    // An array reads only those before it.
-    for c in (0..computed.len()).rev() {
-        let Some(around) = computed[c].clone() else { continue };
-        for list in [&routines.computed[c], &routines.partials[c]] {
-            reach(energy, dag, list, &around, &mut spaces, &mut computed);
+    let dag = &routines.dag;
+    reaches.add(energy, dag, roots, &origin);
+    for (domain, list) in &routines.products {
+        if let Domain::Space(space) = domain {
+            let mut around = reaches.products[space.index()].clone();
+            if let Some(first) = around.first_mut() {
+                // Computed by whole vectors.
+                *first = first.next_multiple_of(LANES as u32);
+            }
+            reaches.add(energy, dag, list, &around);
         }
     }
-    spaces
+    // An array reads only those before it.
+    for c in (0..energy.computed.len()).rev() {
+        let Some(around) = reaches.computed[c].clone() else { continue };
+        let own = &mut reaches.spaces[energy.computed[c].space.index()];
+        own.iter_mut().zip(&around).for_each(|(to, &around)| *to = (*to).max(around));
+        for list in [&routines.computed[c], &routines.partials[c]] {
+            reaches.add(energy, dag, list, &around);
+        }
+    }
+    reaches.spaces
 }
 
-/// Adds what `roots` read where they are evaluated up to `around` away from an element.
-fn reach(
-    energy: &Energy,
-    dag: &Dag,
-    roots: &[ExprId],
-    around: &[u32],
-    spaces: &mut [Vec<u32>],
-    computed: &mut [Option<Vec<u32>>],
-) {
-    let widen = |to: &mut Vec<u32>, offset: &Offset| {
-        for ((to, o), around) in to.iter_mut().zip(offset).zip(around) {
-            *to = (*to).max(o.unsigned_abs() + around);
-        }
-    };
-    for id in dag.reachable(roots) {
-        match dag.node(id) {
-            Node::Free(space, At::Offset(o)) => widen(&mut spaces[space.index()], o),
-            Node::Sample { image, .. } => {
-                let space = energy.arrays[image.0.index()].space;
-                spaces[space.index()].iter_mut().for_each(|h| *h = (*h).max(1));
+/// How far things are read around an element, per dim.
+struct Reaches {
+    /// Every index space.
+    spaces: Vec<Vec<u32>>,
+    /// The products over every index space.
+    products: Vec<Vec<u32>>,
+    /// Every computed array that is read at all.
+    computed: Vec<Option<Vec<u32>>>,
+}
+
+impl Reaches {
+    /// Adds what `roots` read where they are evaluated up to `around` away from an element.
+    fn add(&mut self, energy: &Energy, dag: &Dag, roots: &[ExprId], around: &[u32]) {
+        let Reaches { spaces, products, computed } = self;
+        let widen = |to: &mut Vec<u32>, offset: &Offset| {
+            for ((to, o), around) in to.iter_mut().zip(offset).zip(around) {
+                *to = (*to).max(o.unsigned_abs() + around);
             }
-            Node::Access(access) => match (access.source, &access.at) {
-                (Source::Computed(c) | Source::Partial(c), at) => {
-                    let dims = energy.spaces[energy.computed[c.index()].space.index()].len();
-                    let reach = computed[c.index()].get_or_insert_with(|| vec![0; dims]);
-                    if let At::Offset(o) = at {
-                        widen(reach, o);
-                    }
+        };
+        for id in dag.reachable(roots) {
+            match dag.node(id) {
+                Node::Free(space, At::Offset(o)) => widen(&mut spaces[space.index()], o),
+                Node::Sample { image, .. } => {
+                    let space = energy.arrays[image.0.index()].space;
+                    spaces[space.index()].iter_mut().for_each(|h| *h = (*h).max(1));
                 }
-                (source, At::Offset(o)) => widen(&mut spaces[energy.space_of(source).index()], o),
+                Node::Access(access) => match (access.source, &access.at) {
+                    (Source::Computed(c) | Source::Partial(c), at) => {
+                        let dims = energy.spaces[energy.computed[c.index()].space.index()].len();
+                        let reach = computed[c.index()].get_or_insert_with(|| vec![0; dims]);
+                        if let At::Offset(o) = at {
+                            widen(reach, o);
+                        }
+                    }
+                    (Source::Product(Domain::Space(s)), At::Offset(o)) => widen(&mut products[s.index()], o),
+                    (source, At::Offset(o)) => widen(&mut spaces[energy.space_of(source).index()], o),
+                    _ => {}
+                },
                 _ => {}
-            },
-            _ => {}
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ struct System {
 
 impl Skeleton<'_> {
     fn system(&self, p: &mut Pipeline, space: &Space, at: &[Expr]) -> System {
-        let kept = kept_entries(self, space);
+        let kept = kept_entries(space);
         let c = space.components;
         let gb = p.input(self.field(over("gb", space.id), &vec![self.master; c + kept.len()], space.id));
         let free = p.input(self.field(names::free(space.id), &[ScalarType::U8], space.id));
@@ -128,7 +128,7 @@ fn damp_space(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) {
     let b = (0..c).map(|i| Expr::select(system.active(i), -system.gradient[i].clone(), constant(0.0)));
     let dr = (0..c).map(|_| constant(0.0)).chain(b).collect::<Vec<_>>();
     let mut roots = vec![("dr", dr), ("damp", damp.clone())];
-    roots.push(("minv", inverse(k, &system, &damp)));
+    roots.push(("minv", inverse(k, space, &system, &damp)));
     for (name, values) in roots {
         // 1/diag may be more than float32 holds, times an entry of b that it rounds to 0.
         let limit = if k.linear == ScalarType::F32 { f64::from(f32::MAX) } else { f64::MAX };
@@ -150,14 +150,14 @@ fn block_shift(linear: ScalarType) -> f64 {
 }
 
 /// The packed inverse of the block of A, or the inverses of its diagonal, 0 where inactive.
-fn inverse(k: &Skeleton, system: &System, damp: &[Expr]) -> Vec<Expr> {
+fn inverse(k: &Skeleton, space: &Space, system: &System, damp: &[Expr]) -> Vec<Expr> {
     let c = damp.len();
     let (zero, one) = (Expr::float(k.master, 0.0), Expr::float(k.master, 1.0));
     let damped = |i: usize| system.diagonal(i) + &damp[i];
     if k.identity {
         return (0..c).map(|i| Expr::select(system.active(i), one.clone(), zero.clone())).collect();
     }
-    if !k.block {
+    if !space.block {
         return (0..c).map(|i| Expr::select(system.active(i), &one / &damped(i), zero.clone())).collect();
     }
     // An inactive scalar becomes an identity row, so that the others' block is inverted alone.
@@ -216,8 +216,8 @@ pub fn spd_inverse(a: &[Expr], n: usize, least: f64) -> Vec<Expr> {
 }
 
 /// (M^-1 v)_i of a packed block or diagonal.
-pub fn apply_inverse(k: &Skeleton, minv: &[Expr], v: &[Expr], i: usize) -> Expr {
-    if !k.block {
+pub fn apply_inverse(space: &Space, minv: &[Expr], v: &[Expr], i: usize) -> Expr {
+    if !space.block {
         return &minv[i] * &v[i];
     }
     let products = (0..v.len()).map(|j| &minv[packed(i, j)] * &v[j]);
@@ -225,13 +225,13 @@ pub fn apply_inverse(k: &Skeleton, minv: &[Expr], v: &[Expr], i: usize) -> Expr 
 }
 
 /// Position of diagonal entry i among the kept entries of a block.
-pub fn inverse_diagonal_entry(k: &Skeleton, i: usize) -> usize {
-    if k.block { packed(i, i) } else { i }
+pub fn inverse_diagonal_entry(space: &Space, i: usize) -> usize {
+    if space.block { packed(i, i) } else { i }
 }
 
 /// The diagonal entry of M^-1 for scalar i.
-pub fn inverse_diagonal<'a>(k: &Skeleton, minv: &'a [Expr], i: usize) -> &'a Expr {
-    if k.block { &minv[packed(i, i)] } else { &minv[i] }
+pub fn inverse_diagonal<'a>(space: &Space, minv: &'a [Expr], i: usize) -> &'a Expr {
+    if space.block { &minv[packed(i, i)] } else { &minv[i] }
 }
 
 fn start(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Vec<Expr> {
@@ -245,7 +245,7 @@ fn start(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Vec
     let c = space.components;
     let count = |on: Expr| Expr::select(on, Expr::from(1.0f64), Expr::from(0.0f64));
     let bb = sum(r.iter().map(|e| f64(e.clone()) * f64(e.clone())).collect());
-    let rz = sum((0..c).map(|i| f64(r[i].clone()) * f64(apply_inverse(k, &minv, &r, i))).collect());
+    let rz = sum((0..c).map(|i| f64(r[i].clone()) * f64(apply_inverse(space, &minv, &r, i))).collect());
     let gmax = (0..c).map(|i| {
         let g = system.projected_gradient(i);
         // The larger of two numbers drops a NaN: let it through as infinity.

@@ -71,8 +71,10 @@ impl Skeleton<'_> {
             add(Input { layout, ..field });
         }
         for &(graph, slot) in self.spaces.iter().flat_map(|s| &s.slots) {
-            let beside = self.stored_beside(graph, slot).len();
-            add(Input { trusted: true, ..list(gather::stored(graph, slot), &vec![ty; beside]) });
+            let types = vec![ty; self.beside[&(graph, slot)].len()];
+            if !types.is_empty() {
+                add(Input { trusted: true, ..list(gather::stored(graph, slot), &types) });
+            }
         }
         for (domain, values) in &self.routines.products {
             add(self.domain_field(over_domain("jp", *domain), &vec![ty; values.len()], *domain));
@@ -113,7 +115,23 @@ impl Skeleton<'_> {
     /// Adds what the pipeline's Funcs or their schedule use and what is not there yet: computed arrays as Funcs, known inputs,
     /// parameters.
     pub fn complete(&self, p: &mut Pipeline, s: &mut Schedule, ty: ScalarType) {
-        let known = self.known_inputs(ty);
+        self.complete_from(p, s, ty, self.known_inputs(ty));
+    }
+
+    /// As [`Skeleton::complete`] in the master precision, where the gradient's pipeline has run at the same x: computed arrays are inputs.
+    pub fn complete_at_x(&self, p: &mut Pipeline, s: &mut Schedule) {
+        let mut known = self.known_inputs(self.master);
+        known.extend(self.stored_computed().map(|i| (i.name.to_string(), i)));
+        self.complete_from(p, s, self.master, known);
+    }
+
+    fn complete_from(
+        &self,
+        p: &mut Pipeline,
+        s: &mut Schedule,
+        ty: ScalarType,
+        known: FxHashMap<String, Input>,
+    ) {
         let mut roots: Vec<Expr> = vec![];
         for f in p.funcs.values() {
             roots.extend(f.values.iter().cloned());

@@ -6,10 +6,12 @@
 
 use super::reduce::Points;
 use super::{LANES, Skeleton, Space, fields::all, fields::list, incidence::ROW, invariant};
+use rustc_hash::FxHashMap;
 use sumsq_codegen::{
     Expr, Func, Input, LoopLevel, Memory, Name, Pipeline, RDom, ScalarType, Schedule, Tail, Var,
 };
-use sumsq_energy::dag::{Access, ExprId, Node, Source};
+use sumsq_energy::dag::{Access, Dag, ExprId, Node, Source};
+use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
@@ -32,7 +34,7 @@ pub fn listed(g: GraphId, slot: u16, other: u16) -> String {
 }
 
 /// Name of the list that holds, beside every entry of the rows of `slot`, what is stored once per linearisation and the sums read
-/// (see [`Skeleton::stored_beside`]): `r0s1.h`.
+/// (see [`Skeleton::beside`]): `r0s1.h`.
 pub fn stored(g: GraphId, slot: u16) -> String {
     format!("{}.h", rows(g, slot))
 }
@@ -46,7 +48,7 @@ pub fn edges(g: GraphId, slot: u16) -> Input {
 }
 
 /// How many `what` (rows, entries) the lists of a slot hold, an i32 parameter.
-pub fn count(prefix: &str, what: &str) -> Expr {
+fn count(prefix: &str, what: &str) -> Expr {
     Expr::param(format!("{prefix}.{what}"), ScalarType::I32)
 }
 
@@ -63,17 +65,14 @@ pub struct Parts<'a> {
     pub direction: Direction<'a>,
 }
 
-impl Skeleton<'_> {
-    /// The channels of what is stored over the hyperedges of `graph` that J^T J p reads at the vertices of `slot`. Every slot has its own
-    /// copy in the order of its entries: read once per PCG iteration, it had better be dense.
-    pub fn stored_beside(&self, graph: GraphId, slot: u16) -> Vec<usize> {
-        channels(self, graph, &self.slot(graph, slot).jtjp)
-    }
+/// Of every slot, the channels that J^T J p reads of what is stored over the hyperedges.
+pub fn beside(r: &Routines) -> FxHashMap<(GraphId, u16), Vec<usize>> {
+    let slots = r.graphs.iter().flat_map(|g| g.slots.iter().map(|s| (g.graph, s)));
+    slots.map(|(graph, s)| ((graph, s.slot), channels(&r.dag, graph, &s.jtjp))).collect()
 }
 
 /// The channels of what is stored over the hyperedges of `graph` that `roots` read, ascending.
-pub fn channels(k: &Skeleton, graph: GraphId, roots: &[ExprId]) -> Vec<usize> {
-    let dag = &k.routines.dag;
+pub fn channels(dag: &Dag, graph: GraphId, roots: &[ExprId]) -> Vec<usize> {
     let read = dag.reachable(roots).into_iter().filter_map(|n| match dag.node(n) {
         Node::Access(Access { source: Source::Hoisted(d), channel, .. }) if *d == Domain::Graph(graph) => {
             Some(usize::from(*channel))
@@ -168,7 +167,7 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, name: &str, of: Parts) -> Rows {
     });
     let place =
         Place::Edge { graph, edge: edges.at(std::slice::from_ref(&entry), 0), known: known.collect() };
-    let beside = k.stored_beside(graph, slot);
+    let beside = &k.beside[&(graph, slot)];
     let stored = |domain: Domain, channel: usize| {
         let at = beside.iter().position(|&c| c == channel).filter(|_| domain == Domain::Graph(graph))?;
         Some(Expr::call(self::stored(graph, slot), ty, vec![entry.clone()], at))

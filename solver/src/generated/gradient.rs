@@ -1,7 +1,7 @@
 //! g = J^T r and the diagonal blocks of J^T J.
 //!
 //! Output `gb<s>`, a tuple over space s: C entries of g, then the packed lower triangle of the block (only its diagonal
-//! where M needs no blocks). Meaningless at excluded elements.
+//! where M needs no blocks). Meaningless at excluded elements. The computed arrays at x, too: see [`super::computed`].
 
 use super::fields::{over, vars};
 use super::gather::{Parts, at_vector, gather, parts};
@@ -20,18 +20,19 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
         let f = space_gradient(k, &mut p, &mut s, space);
         p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
     }
+    k.store_computed(&mut p, &mut s);
     k.complete(&mut p, &mut s, k.master);
     (p, s)
 }
 
 /// The entries of a packed block that are kept.
-pub fn kept_entries(k: &Skeleton, space: &Space) -> Vec<usize> {
+pub fn kept_entries(space: &Space) -> Vec<usize> {
     let c = space.components;
-    if k.block { (0..c * (c + 1) / 2).collect() } else { (0..c).map(|i| packed(i, i)).collect() }
+    if space.block { (0..c * (c + 1) / 2).collect() } else { (0..c).map(|i| packed(i, i)).collect() }
 }
 
 fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Func {
-    let kept = kept_entries(k, space);
+    let kept = kept_entries(space);
     let roots = |gradient: &[ExprId], blocks: &[ExprId]| -> Vec<ExprId> {
         gradient.iter().copied().chain(kept.iter().map(|&i| blocks[i])).collect()
     };

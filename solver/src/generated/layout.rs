@@ -23,6 +23,15 @@ pub fn at_vertices(r: &Routines, roots: &[ExprId]) -> FxHashSet<Source> {
     sources
 }
 
+/// The layout of so many channels in records, if they can be.
+pub fn record(channels: usize) -> Layout {
+    if CHANNELS.contains(&channels) {
+        Layout::Record(channels.next_power_of_two().max(4) as u8)
+    } else {
+        Layout::Planar
+    }
+}
+
 impl Skeleton<'_> {
     /// The layout of a field with so many channels.
     pub fn layout(&self, source: Source, channels: usize) -> Layout {
@@ -31,10 +40,7 @@ impl Skeleton<'_> {
         }
         let space = self.energy.space_of(source);
         let list = self.energy.spaces[space.index()].len() == 1 && !self.energy.is_global(space);
-        if !list || !CHANNELS.contains(&channels) || !self.at_vertices.contains(&source) {
-            return Layout::Planar;
-        }
-        Layout::Record(channels.next_power_of_two().max(4) as u8)
+        if list && self.at_vertices.contains(&source) { record(channels) } else { Layout::Planar }
     }
 
     /// The layout of a vector over all unknowns of a space, read as `source` is of each.

@@ -46,7 +46,7 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
     for space in k.spaces.iter().filter(|space| k.stores_blocks(space)) {
         stored_blocks(k, &mut p, &mut s, space);
     }
-    k.complete(&mut p, &mut s, k.master);
+    k.complete_at_x(&mut p, &mut s);
     (!p.outputs.is_empty()).then_some((p, s))
 }
 
@@ -74,14 +74,14 @@ fn root(
 fn read_by_edge(k: &Skeleton, graph: GraphId) -> bool {
     let globals = k.routines.globals.iter().map(|g| &g.jtjp);
     let roots = globals.chain(k.routines.products.iter().map(|(_, v)| v));
-    roots.into_iter().any(|roots| !channels(k, graph, roots).is_empty())
+    roots.into_iter().any(|roots| !channels(&k.routines.dag, graph, roots).is_empty())
 }
 
 /// Adds, for every slot whose gather reads some of `values` (stored over the hyperedges of `graph`), these beside its entries.
 fn beside_entries(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, graph: GraphId, values: &[ExprId]) {
     let slots = k.spaces.iter().flat_map(|space| &space.slots).filter(|(g, _)| *g == graph);
     for &(_, slot) in slots {
-        let wanted: Vec<ExprId> = k.stored_beside(graph, slot).into_iter().map(|c| values[c]).collect();
+        let wanted: Vec<ExprId> = k.beside[&(graph, slot)].iter().map(|&c| values[c]).collect();
         if wanted.is_empty() {
             continue;
         }

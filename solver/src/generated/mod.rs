@@ -39,7 +39,7 @@ pub mod sizes;
 pub mod steps;
 pub mod trial;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::derive::{Materialize, Passes, Routines, count_ops, hoist};
@@ -69,6 +69,8 @@ pub struct Space {
     pub skips: bool,
     /// Whether any of its unknowns has box bounds.
     pub bounded: bool,
+    /// Whether M holds whole blocks: where they are more than a diagonal.
+    pub block: bool,
     /// Whether sweep A stores q for sweep B, which computes it again otherwise: see [`costs_more_than_memory`].
     pub stores_q: bool,
 }
@@ -98,8 +100,6 @@ pub struct Skeleton<'a> {
     pub master: ScalarType,
     /// Type of PCG vectors and applyJTJ.
     pub linear: ScalarType,
-    /// Whether M holds whole blocks.
-    pub block: bool,
     /// Whether M = I.
     pub identity: bool,
     /// Index spaces with unknowns.
@@ -108,6 +108,9 @@ pub struct Skeleton<'a> {
     pub halos: Vec<Vec<u32>>,
     /// What is read at the vertices of hyperedges.
     at_vertices: FxHashSet<Source>,
+    /// Per slot, the channels of what is stored over its graph's hyperedges that J^T J p reads there. Every slot has its own copy in the
+    /// order of its entries: read once per PCG iteration, it had better be dense.
+    beside: FxHashMap<(GraphId, u16), Vec<usize>>,
 }
 
 impl<'a> Skeleton<'a> {
@@ -133,19 +136,26 @@ impl<'a> Skeleton<'a> {
                 inline_diagonal: false,
                 skips: false,
                 bounded,
+                block: false,
                 stores_q: false,
             };
+            let block = block && !has_diagonal_blocks(routines, &stored);
             let inline_diagonal =
                 !block && !bounded && !energy.is_global(id) && diagonal::is_computable(routines, &stored);
             let excluded = routines.spaces.iter().any(|r| r.space == id && r.excluded.is_some());
             let skips = excluded && dims >= 2 && stored.slots.is_empty();
             let stores_q = costs_more_than_memory(routines, &stored);
-            Space { inline_diagonal, skips, stores_q, ..stored }
+            Space { inline_diagonal, skips, block, stores_q, ..stored }
         });
-        let spaces = spaces.collect();
+        let mut spaces: Vec<Space> = spaces.collect();
+        if !routines.products.is_empty() && pcg::rolls(routines, &spaces) {
+            // Sweep B does not have them.
+            spaces[0].stores_q = true;
+        }
         let roots = roots(routines);
         let (halos, at_vertices) = (halos(energy, routines, &roots), layout::at_vertices(routines, &roots));
-        Skeleton { energy, routines, master, linear, block, identity, spaces, halos, at_vertices }
+        let beside = gather::beside(routines);
+        Skeleton { energy, routines, master, linear, identity, spaces, halos, at_vertices, beside }
     }
 
     /// Whether a share of the diagonal blocks of J^T J is stored over a space.
@@ -167,7 +177,7 @@ impl<'a> Skeleton<'a> {
     /// Number of entries of M^-1 per element: the packed lower triangle, or the diagonal.
     pub fn block_entries(&self, space: &Space) -> usize {
         let c = space.components;
-        if self.block { c * (c + 1) / 2 } else { c }
+        if space.block { c * (c + 1) / 2 } else { c }
     }
 }
 
@@ -178,8 +188,20 @@ const STORE_Q: u32 = 100;
 fn costs_more_than_memory(r: &Routines, space: &Space) -> bool {
     let Some(stencil) = r.spaces.iter().find(|s| s.space == space.id) else { return false };
     let alone = space.slots.is_empty() && r.globals.iter().all(|g| g.space != space.id);
-    let n = count_ops(&r.dag, &stencil.jtjp);
-    alone && n.add + n.mul + n.select + n.compare > STORE_Q * space.components as u32
+    alone && count_ops(&r.dag, &stencil.jtjp).weight() > STORE_Q * space.components as u32
+}
+
+/// Whether no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.
+fn has_diagonal_blocks(r: &Routines, space: &Space) -> bool {
+    let stencils = r.spaces.iter().filter(|s| s.space == space.id).map(|s| &s.blocks);
+    let globals = r.globals.iter().filter(|g| g.space == space.id).map(|g| &g.blocks);
+    let slots = space.slots.iter().filter_map(|&(graph, slot)| {
+        let graph = r.graphs.iter().find(|g| g.graph == graph)?;
+        graph.slots.iter().find(|s| s.slot == slot).map(|s| &s.blocks)
+    });
+    let mut couplings = (0..space.components).flat_map(|i| (0..i).map(move |j| packed(i, j)));
+    let blocks: Vec<&Vec<ExprId>> = stencils.chain(globals).chain(slots).collect();
+    couplings.all(|at| blocks.iter().all(|b| r.dag.as_constant(b[at]) == Some(0.0)))
 }
 
 /// Position of entry (i, j) in the packed lower triangle, row-major.

@@ -16,10 +16,12 @@ use super::damping::{apply_inverse, inverse_diagonal};
 use super::fields::{all, over, over_domain, vars};
 use super::gather::{Parts, at_vector, element, gather, parts, row_points};
 use super::global::{add_totals, totals};
+use super::layout::record;
 use super::reduce::{Loops, Op, map_root, reduce, strip_name};
 use super::{LANES, Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
-use sumsq_energy::dag::Source;
+use sumsq_energy::dag::{ExprId, Source};
+use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
@@ -146,14 +148,19 @@ impl Skeleton<'_> {
             return value;
         }
         let zero = || Expr::float(self.linear, 0.0);
-        Expr::select(inverse_diagonal(self, minv, c).ne_(zero()), value, zero())
+        Expr::select(inverse_diagonal(space, minv, c).ne_(zero()), value, zero())
     }
 
-    /// Whether p may be computed inside A's reduction: one grid of two dims, read by stencils alone, that stores no J p.
     fn rolls(&self) -> bool {
-        matches!(&self.spaces[..], [s] if s.dims == 2 && s.slots.is_empty())
-            && self.routines.products.is_empty()
+        rolls(self.routines, &self.spaces)
     }
+}
+
+/// Whether p and the products J p are computed inside A's reduction: one grid of two dims, read by stencils alone.
+pub fn rolls(r: &Routines, spaces: &[Space]) -> bool {
+    let [space] = spaces else { return false };
+    let own = |(d, _): &(Domain, Vec<ExprId>)| *d == Domain::Space(space.id);
+    space.dims == 2 && space.slots.is_empty() && r.products.iter().all(own)
 }
 
 /// Name of the partial sums of a slot in J^T J p.
@@ -177,7 +184,8 @@ fn new_direction(k: &Skeleton, p: &mut Pipeline, space: &Space) -> Func {
     let vars = vars(space.dims);
     let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
     let (r, old, minv) = (k.vector("r", space, &at), k.vector("p", space, &at), k.inverse_at(space, &at));
-    let values = (0..space.components).map(|c| apply_inverse(k, &minv, &r, c) + &beta * &old[c]).collect();
+    let values =
+        (0..space.components).map(|c| apply_inverse(space, &minv, &r, c) + &beta * &old[c]).collect();
     let f = p.func(Func::new(over("pn", space.id), &vars, values));
     let layout = k.vector_layout(space.id, Source::Direction);
     p.output_with(&f, layout, k.halos[space.id.index()].clone());
@@ -202,23 +210,28 @@ pub fn direction(k: &Skeleton) -> Option<Scheduled> {
 
 /// What is stored of J p: outputs `jp<s>` over spaces, `jpg<g>` over hyperedges.
 pub fn products(k: &Skeleton) -> Option<Scheduled> {
-    if k.routines.products.is_empty() {
+    if k.routines.products.is_empty() || k.rolls() {
         return None;
     }
     let (mut p, mut s) = (Pipeline::new("pcg_jp"), Schedule::new());
     k.declare_vectors(&mut p, &["pn"]);
-    let direction =
-        |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
     for (domain, roots) in &k.routines.products {
-        let vars: Vec<Var> = k.domain_vars(*domain).0.iter().map(|&v| Var::new(v)).collect();
-        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
-        let values = k.emit(roots, k.linear, k.place(*domain, at), &direction);
-        let f = p.func(Func::new(over_domain("jp", *domain), &vars, values));
+        let f = product(k, &mut p, *domain, roots);
         map_root(&mut s, &f, &Expr::param(strip_name(*domain), ScalarType::I32));
         p.output_with(&f, Layout::Planar, k.domain_halo(*domain));
     }
     k.complete(&mut p, &mut s, k.linear);
     Some((p, s))
+}
+
+/// Adds Func `jp<s>` or `jpg<g>`.
+fn product(k: &Skeleton, p: &mut Pipeline, domain: Domain, roots: &[ExprId]) -> Func {
+    let direction =
+        |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
+    let vars: Vec<Var> = k.domain_vars(domain).0.iter().map(|&v| Var::new(v)).collect();
+    let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+    let values = k.emit(roots, k.linear, k.place(domain, at), &direction);
+    p.func(Func::new(over_domain("jp", domain), &vars, values))
 }
 
 /// Sweep A. Outputs: `pn<s>` where p rolls, `alpha` = (alpha, p.q, 1 if p.q > 0 and finite).
@@ -228,6 +241,9 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
     if k.rolls() {
         k.declare_vectors(&mut p, &["dr", "p", "minv", "damp"]);
         k.spaces.iter().for_each(|space| drop(new_direction(k, &mut p, space)));
+        for (domain, roots) in &k.routines.products {
+            product(k, &mut p, *domain, roots);
+        }
     } else {
         k.declare_vectors(&mut p, &["pn", "minv", "damp"]);
     }
@@ -299,7 +315,7 @@ pub fn graph_parts(k: &Skeleton) -> Option<Scheduled> {
         let contributions = &k.slot(graph, slot).jtjp;
         let of = Parts { graph, slot, contributions, ty: k.linear, direction: &direction };
         let rows = parts(k, &mut p, &part_name(graph, slot), of);
-        p.output_with(&rows.part, Layout::Planar, vec![LANES as u32, 0]);
+        p.output_with(&rows.part, record(rows.part.values.len()), vec![LANES as u32, 0]);
         let points = row_points(graph, slot);
         let at = &points.coordinates;
         let (element, space) = (element(k, (graph, slot), at), k.slot_space(graph, slot));
@@ -340,6 +356,15 @@ fn roll(k: &Skeleton, s: &mut Schedule, space: &Space, loops: &Loops) {
     if let Some(live) = k.live_at(space, &at) {
         stage.skip_unless("xo", live);
     }
+    for (domain, _) in &k.routines.products {
+        s.func(&over_domain("jp", *domain))
+            .relaxed()
+            .store_at(loops.strip.clone())
+            .compute_at(loops.row.clone())
+            .fold_storage("y", (2 * reach + 1).next_power_of_two())
+            .align_bounds("x", LANES as u32)
+            .vectorize("x", LANES, Tail::Predicate);
+    }
 }
 
 /// Sweep B. In place: `drn<s>` over `dr<s>`. Outputs `next` (the new state) and `done`.
@@ -370,7 +395,7 @@ fn stored_parts(k: &Skeleton, p: &mut Pipeline) -> Vec<Func> {
     for space in &k.spaces {
         for &(graph, slot) in &space.slots {
             let mut i = Input::new(part_name(graph, slot), &vec![k.linear; space.components], 2);
-            (i.halo[0], i.trusted) = (LANES as u32, true);
+            (i.halo[0], i.trusted, i.layout) = (LANES as u32, true, record(space.components));
             let i = p.input(i);
             out.push(Func::new(
                 i.name,
@@ -424,7 +449,7 @@ fn update_space(
     let f64 = |e: &Expr| e.cast(ScalarType::F64);
     let sum =
         |terms: &mut dyn Iterator<Item = Expr>| terms.reduce(|a, b| a + b).expect("at least one component");
-    let z = |c: usize| apply_inverse(k, &minv, &rc, c);
+    let z = |c: usize| apply_inverse(space, &minv, &rc, c);
     let rz = sum(&mut (0..space.components).map(|c| f64(&(&rc[c] * &z(c)))));
     let rr = sum(&mut rc.iter().map(|r| f64(&(r * r))));
     let (f, loops) = reduce(p, s, &over("acc", space.id), &points, vec![(Op::Add, rz), (Op::Add, rr)]);

@@ -4,7 +4,7 @@ use super::compile::Modules;
 use super::fields::{over, over_domain};
 use super::incidence::Incidence;
 use super::pcg::{part_name, state};
-use super::{LANES, Skeleton, Space, gather, mask, sizes};
+use super::{LANES, Skeleton, Space, computed, gather, mask, sizes};
 use crate::bounds::Bounds;
 use crate::data::ProblemData;
 use crate::error::SolveError;
@@ -15,7 +15,7 @@ use sumsq_codegen::program::{BufferId, Flow, ParamId, PipelineId, Program, Step,
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::{Name, ScalarType};
 use sumsq_energy::emit::{component_index, names};
-use sumsq_energy::model::{ArrayId, Domain, GraphId, ParamId as EnergyParam, SpaceId, UnknownId};
+use sumsq_energy::model::{ArrayId, ComputedId, Domain, GraphId, ParamId as EnergyParam, SpaceId, UnknownId};
 
 /// Which copy of the numbers a pipeline reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl<'k> Plan<'k> {
         pool: Arc<Pool>,
         streaming: bool,
     ) -> Result<Plan<'k>, SolveError> {
-        let mut b = Builder { k, table: Table::new(), ids: BTreeMap::new(), params: BTreeMap::new() };
+        let mut b = Builder { k, pool, table: Table::new(), ids: BTreeMap::new(), params: BTreeMap::new() };
         let incidences = b.incidences(data);
         let extents = b.extents(data, &incidences);
         b.parameters(data, &incidences, streaming);
@@ -72,7 +72,7 @@ impl<'k> Plan<'k> {
             b.buffers(role.into(), m, &extents)?;
         }
         let phases = b.phases(modules)?;
-        let Builder { k, table, ids, params } = b;
+        let Builder { k, pool, table, ids, params } = b;
         let mut plan = Plan { k, table, ids, params, phases, pool };
         plan.fill_graphs(data, &incidences)?;
         plan.upload_arrays(data)?;
@@ -369,6 +369,7 @@ fn coordinates(elements: impl Iterator<Item = u32>, extents: &[usize]) -> Vec<i3
 /// A plan in the making.
 struct Builder<'k> {
     k: Skeleton<'k>,
+    pool: Arc<Pool>,
     table: Table,
     ids: BTreeMap<String, BufferId>,
     params: BTreeMap<String, ParamId>,
@@ -405,6 +406,12 @@ impl Builder<'_> {
         for s in (0..self.k.energy.spaces.len() as u32).map(SpaceId) {
             for prefix in ["h", "jp"] {
                 out.insert(over(prefix, s), ints(data.extents(self.k.energy, s)));
+            }
+        }
+        for (k, c) in self.k.energy.computed.iter().enumerate() {
+            let id = ComputedId(k as u32);
+            for name in [computed::values_name(id), computed::partials_name(id)] {
+                out.insert(name, ints(data.extents(self.k.energy, c.space)));
             }
         }
         for (k, a) in self.k.energy.arrays.iter().enumerate() {
@@ -505,6 +512,7 @@ impl Builder<'_> {
                 .layout(slot.layout)
                 .halo(&slot.halo);
             let buffer = Buffer::new(spec).map_err(|e| SolveError::Data(format!("{name}: {e}")))?;
+            buffer.populate(&self.pool);
             let id = self.table.add(name.as_str(), buffer, true);
             self.ids.insert(name, id);
         }

@@ -176,16 +176,14 @@ impl Steps for Run<'_, '_> {
         self.energies(Phase::Cost)
     }
 
-    fn linearise(&mut self) -> Linearisation {
-        self.damped_for = None;
+    fn linearise(&mut self, radius: Option<f64>) -> Linearisation {
         let mut ok = self.run(Phase::Linearise);
         if ok && !self.scaled {
             ok = self.run(Phase::Scales);
             self.scaled = true;
         }
-        // The norms come with D, for whatever radius: the next solve damps again.
-        ok = ok && self.damp(None);
-        self.damped_for = None;
+        // The norms come with D.
+        ok = ok && self.damp(radius);
         Linearisation { gradient_max_norm: if ok { self.start.gradient_max_norm } else { f64::NAN } }
     }
 

@@ -70,7 +70,7 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
     }
     let model = p.func(Func::new("model", &[], totals.to_vec()));
     p.output(&model);
-    k.complete(&mut p, &mut s, k.master);
+    k.complete_at_x(&mut p, &mut s);
     (p, s)
 }
 

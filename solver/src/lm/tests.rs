@@ -57,7 +57,7 @@ impl Steps for Script {
     fn energy_at_start(&mut self) -> Energies {
         total(self.start)
     }
-    fn linearise(&mut self) -> Linearisation {
+    fn linearise(&mut self, _: Option<f64>) -> Linearisation {
         self.linearised += 1;
         let gradient_max_norm = if self.next == 0 { self.gradient } else { self.current().gradient };
         Linearisation { gradient_max_norm }
@@ -322,7 +322,7 @@ impl Steps for Dense {
     fn energy_at_start(&mut self) -> Energies {
         total((self.problem)(&self.x).0.norm_squared())
     }
-    fn linearise(&mut self) -> Linearisation {
+    fn linearise(&mut self, _: Option<f64>) -> Linearisation {
         let (r, j) = (self.problem)(&self.x);
         Linearisation { gradient_max_norm: j.tr_mul(&r).amax() }
     }

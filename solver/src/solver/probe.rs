@@ -26,7 +26,7 @@ impl<'s> Problem<'s> {
     ) -> Result<LinearProbe<'_, 's>, SolveError> {
         self.plan.upload_unknowns(data)?;
         let mut run = Run::new(&mut self.plan, options.clone(), 0);
-        run.linearise();
+        run.linearise(None);
         if let Some(e) = run.failure.take() {
             return Err(e);
         }

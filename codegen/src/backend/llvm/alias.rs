@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::ir::{Ir, Meta, Val};
 use crate::expr::{Expr, Name};
+use crate::lower::rewrite::visit_stmts;
 use crate::schedule::Memory;
 use crate::stmt::{LoweredFunction, Stmt};
 
@@ -38,7 +39,7 @@ impl Aliasing {
             .map(|a| a.name.clone())
             .collect();
         let (mut stored, mut registers) = (vec![], FxHashMap::default());
-        for_each_stmt(&f.body, &mut |s| match s {
+        visit_stmts(&f.body, &mut |s| match s {
             Stmt::Allocate { buffer, memory, extent, .. } => {
                 names.push(buffer.clone());
                 if let (Memory::Register, Some(n)) = (memory, extent.as_int()) {
@@ -118,29 +119,4 @@ fn scopes(ir: &Ir, n: u32) -> Vec<(Meta, Meta)> {
             (ir.meta(&[all[i]]), ir.meta(&others))
         })
         .collect()
-}
-
-/// Calls `f` on `s` and every statement in it, outermost first.
-pub(super) fn for_each_stmt<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Stmt)) {
-    let mut stack = vec![s];
-    while let Some(s) = stack.pop() {
-        f(s);
-        match s {
-            Stmt::Block(b) => stack.extend(b.iter().rev()),
-            Stmt::Let { body, .. }
-            | Stmt::For { body, .. }
-            | Stmt::Realize { body, .. }
-            | Stmt::Produce { body, .. }
-            | Stmt::Allocate { body, .. } => stack.push(body),
-            Stmt::If { then, otherwise, .. } => {
-                stack.extend(otherwise.as_deref());
-                stack.push(then);
-            }
-            Stmt::Assert { .. }
-            | Stmt::Provide { .. }
-            | Stmt::Store { .. }
-            | Stmt::Accumulate { .. }
-            | Stmt::Prefetch { .. } => {}
-        }
-    }
 }

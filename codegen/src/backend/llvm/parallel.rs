@@ -7,12 +7,12 @@
 use indexmap::IndexMap;
 use rustc_hash::FxHashSet;
 
-use super::alias::for_each_stmt;
 use super::ir::{Fun, Ty};
 use super::scope::Scopes;
 use super::stmt::{Frame, StmtEmitter};
 use crate::backend::abi::PARALLEL_FOR;
 use crate::expr::{Expr, ExprKind, Name};
+use crate::lower::rewrite::visit_stmts;
 use crate::schedule::{ForKind, Memory};
 use crate::stmt::Stmt;
 use crate::types::Type;
@@ -100,7 +100,7 @@ impl<'f> StmtEmitter<'f> {
 /// True if running `s` can fail: an assertion or a heap allocation somewhere in it.
 fn may_fail(s: &Stmt) -> bool {
     let mut found = false;
-    for_each_stmt(s, &mut |s| {
+    visit_stmts(s, &mut |s| {
         found |= matches!(
             s,
             Stmt::Assert { .. }
@@ -120,7 +120,7 @@ type Field = (Ty, i64);
 fn names_in(s: &Stmt) -> IndexMap<Name, i64> {
     let mut names: IndexMap<Name, i64> = IndexMap::new();
     let mut seen = FxHashSet::default();
-    for_each_stmt(s, &mut |s| {
+    visit_stmts(s, &mut |s| {
         let mut work: Vec<&Expr> = vec![];
         match s {
             Stmt::Let { value, .. } => work.push(value),

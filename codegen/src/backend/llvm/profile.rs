@@ -1,10 +1,10 @@
 //! Calls that say who computes and who allocates, where a function is profiled ([`crate::profile`]).
 
-use super::alias::for_each_stmt;
 use super::ir::Val;
 use super::stmt::{HeapBlock, StmtEmitter};
 use crate::backend::abi::{PROFILE_ALLOCATE, PROFILE_ENTER};
 use crate::expr::Name;
+use crate::lower::rewrite::visit_stmts;
 use crate::profile::slot;
 use crate::stmt::{LoweredFunction, Stmt};
 use crate::types::Type;
@@ -21,7 +21,7 @@ impl Profile {
     /// Some if lowering left marks of who computes.
     pub fn of(f: &LoweredFunction) -> Option<Profile> {
         let mut marked = false;
-        for_each_stmt(&f.body, &mut |s| marked |= matches!(s, Stmt::Produce { .. }));
+        visit_stmts(&f.body, &mut |s| marked |= matches!(s, Stmt::Produce { .. }));
         marked.then(|| Profile { pipeline: f.name.clone(), producing: vec![] })
     }
 }

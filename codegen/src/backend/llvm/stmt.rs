@@ -2,7 +2,7 @@
 
 use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op};
 
-use super::alias::{Aliasing, Group, for_each_stmt};
+use super::alias::{Aliasing, Group};
 use super::arith::Arith;
 use super::expr::ExprEmitter;
 use super::ir::{Block, Fun, Ir, Val};
@@ -12,6 +12,7 @@ use super::scope::{GroupSet, Scopes};
 use crate::backend::abi::{ALLOC, FAIL, FREE};
 use crate::backend::target::HostTarget;
 use crate::expr::{Expr, Name};
+use crate::lower::rewrite::visit_stmts;
 use crate::schedule::{ForKind, Memory};
 use crate::stmt::{ArgKind, LoweredFunction, Stmt};
 use crate::types::{ScalarType, Type};
@@ -425,7 +426,7 @@ impl<'f> StmtEmitter<'f> {
     /// Groups that `s` stores to.
     pub fn stores_in(&self, s: &Stmt) -> GroupSet {
         let mut set = GroupSet::default();
-        for_each_stmt(s, &mut |s| {
+        visit_stmts(s, &mut |s| {
             if let Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } = s {
                 let g: Option<Group> = self.exprs.aliasing.group(buffer);
                 set = set.union(g.map(GroupSet::of).unwrap_or_default());

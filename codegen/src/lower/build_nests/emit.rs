@@ -3,10 +3,10 @@
 use super::slots::{Emit, Item, Mode};
 use super::{Around, Nests, bind, branch};
 use crate::error::Error;
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{Expr, ExprKind, Name};
 use crate::lower::algebra::Interval;
 use crate::lower::associative::operands;
-use crate::lower::plans::{Level, illegal};
+use crate::lower::plans::{Level, Stage, illegal};
 use crate::lower::rewrite::{Substitution, block};
 use crate::schedule::{Directive, ForKind, LoopLevel};
 use crate::stmt::{Stmt, Target};
@@ -25,15 +25,7 @@ impl<'p> Nests<'p> {
                 Ok(bind(name.clone(), value.clone(), self.item(cx, j, i + 1, mode)?))
             }
             Item::Bounds(r, min, max) => {
-                let ends = cx.bounds[r].clone();
-                self.rvar_names.insert((cx.s.id.clone(), r.clone()), ends.clone());
-                let mut lets = vec![];
-                for (name, value) in [(&ends.0, min), (&ends.1, max)] {
-                    if let ExprKind::Var(n) = name.kind() {
-                        self.facts.enter_let(n, value);
-                        lets.push((n.clone(), value.clone()));
-                    }
-                }
+                let lets = self.bounds_of(cx, r, min, max);
                 let body = self.item(cx, j, i + 1, mode)?;
                 Ok(lets.into_iter().rev().fold(body, |b, (n, v)| bind(n, v, b)))
             }
@@ -68,6 +60,20 @@ impl<'p> Nests<'p> {
         }
     }
 
+    /// Enters the bounds of a reduction variable: the lets, of those that have names.
+    pub(super) fn bounds_of(&mut self, cx: &Emit<'p>, r: &Name, min: &Expr, max: &Expr) -> Vec<(Name, Expr)> {
+        let ends = cx.bounds[r].clone();
+        self.rvar_names.insert((cx.s.id.clone(), r.clone()), ends.clone());
+        let mut lets = vec![];
+        for (name, value) in [(&ends.0, min), (&ends.1, max)] {
+            if let ExprKind::Var(n) = name.kind() {
+                self.facts.enter_let(n, value);
+                lets.push((n.clone(), value.clone()));
+            }
+        }
+        lets
+    }
+
     /// What follows item `i` of slot `j`, where `cond` holds and may hold again after it did not.
     pub(super) fn gated(
         &mut self,
@@ -96,16 +102,12 @@ impl<'p> Nests<'p> {
         mode: Mode,
     ) -> Result<Stmt, Error> {
         let Mode::Store(mut lanes) = mode else { return self.item(cx, j, i + 1, mode) };
-        let ends = [(&own.min, x), (x, &own.max)];
-        let open =
-            ends.into_iter().filter(|(a, b)| !self.facts.proves_le(a, b)).map(|(a, b)| a.le(b).likely());
-        let Some(cond) = open.reduce(|a, b| a.and(b)) else {
+        let Some(cond) = self.in_own_tile(x, own) else {
             return self.item(cx, j, i + 1, Mode::Store(lanes));
         };
         let dims = &cx.s.dims;
         let in_vector = dims[dims.len() - j..].iter().any(|d| d.kind == ForKind::Vectorized);
-        // Loops that run together with others exist once.
-        if in_vector || j == dims.len() || self.plan.is_joint(&cx.s.id) {
+        if in_vector || j == dims.len() {
             lanes.push(cond);
             return self.item(cx, j, i + 1, Mode::Store(lanes));
         }
@@ -115,6 +117,13 @@ impl<'p> Nests<'p> {
             false => None,
         };
         Ok(branch(cond, own, other))
+    }
+
+    /// That coordinate `x` lies in the own tile, unless it is known to.
+    pub(super) fn in_own_tile(&self, x: &Expr, own: &Interval) -> Option<Expr> {
+        let ends = [(&own.min, x), (x, &own.max)];
+        let open = ends.into_iter().filter(|(a, b)| !self.facts.proves_le(a, b));
+        open.map(|(a, b)| a.le(b).likely()).reduce(|a, b| a.and(b))
     }
 
     /// What is inside loop `j - 1` (inside the stage, for j = 0): its producers, then the next loop or the store.
@@ -130,7 +139,7 @@ impl<'p> Nests<'p> {
         let var = cx.s.dims[n - j].name.clone();
         let fetches = self.prefetches(cx.s, &var)?;
         let level = Level::At(LoopLevel { stage: cx.s.id.clone(), var });
-        let body = self.level(&level, &mut |nests| rest(nests))?;
+        let body = self.level(&level, &[], &mut |nests| rest(nests))?;
         Ok(block(fetches.into_iter().chain([body]).collect()))
     }
 
@@ -142,47 +151,61 @@ impl<'p> Nests<'p> {
         s
     }
 
-    pub(super) fn loop_body(&mut self, cx: &Emit<'p>, j: usize, mode: &Mode) -> Result<Stmt, Error> {
+    fn loop_body(&mut self, cx: &Emit<'p>, j: usize, mode: &Mode) -> Result<Stmt, Error> {
+        let mut inner = cx.clone();
+        let Entered { var, min, max, extent, kind, once } = self.enter_loop(&mut inner, j)?;
+        let body = self.slot(&inner, j + 1, mode.clone());
+        self.around.pop();
+        if let Some(some) = once {
+            let body = bind(var, min.clone(), body?);
+            return Ok(if some { body } else { branch(min.le(&max).likely(), body, None) });
+        }
+        let body = self.with_policy(cx.s, j, &var, body?)?;
+        Ok(Stmt::For { var, min, extent, kind, body: Box::new(body) })
+    }
+
+    /// Enters loop `j`, counted from outside: what is known inside, and what is around. Vector and unrolled loops are made
+    /// as long as they may become, and have a tail then.
+    pub(super) fn enter_loop(&mut self, cx: &mut Emit<'p>, j: usize) -> Result<Entered, Error> {
         let s = cx.s;
         let dim = &s.dims[s.dims.len() - 1 - j];
         let (min, max) = cx.bounds[&dim.name].clone();
         let var = self.full_name(s, &dim.name);
-        let extent = Interval { min: min.clone(), max: max.clone() }.extent();
+        let mut extent = Interval { min: min.clone(), max: max.clone() }.extent();
         // Asked before the loop is entered: inside, there is at least one iteration.
         let (most, least) = (self.facts.upper(&extent), self.facts.lower(&extent));
         self.facts.enter_for(&var, &min, &extent);
         let level = LoopLevel { stage: s.id.clone(), var: dim.name.clone() };
-        let mut inner = cx.clone();
+        let kind = dim.kind;
         if most.is_some_and(|u| u <= 1) {
             self.facts.enter_let(&var, &min);
-            let some = least.is_some_and(|l| l >= 1);
             self.around.push(Around::Once(level));
-            let body = self.slot(&inner, j + 1, mode.clone());
-            self.around.pop();
-            let body = bind(var, min.clone(), body?);
-            return Ok(if some { body } else { branch(min.le(&max).likely(), body, None) });
+            let once = Some(least.is_some_and(|l| l >= 1));
+            return Ok(Entered { var, min, max, extent, kind, once });
         }
-        let mut extent = extent;
-        if matches!(dim.kind, ForKind::Vectorized | ForKind::Unrolled) {
+        if matches!(kind, ForKind::Vectorized | ForKind::Unrolled) {
             let Some(most) = most.filter(|&m| m <= MAX_COPIES) else {
-                let text = Directive::Kind { var: dim.name.clone(), kind: dim.kind }.to_string();
+                let text = Directive::Kind { var: dim.name.clone(), kind }.to_string();
                 let rule = "the extent has no small constant bound; split the loop first";
                 return Err(illegal(&s.id, text, rule));
             };
             if least != Some(most) {
-                inner.slots[j + 1].insert(0, Item::Tail(Expr::var(var.clone()), max.clone()));
+                cx.slots[j + 1].insert(0, Item::Tail(Expr::var(var.clone()), max.clone()));
                 self.facts.enter_for(&var, &min, &Expr::from(most as i32));
             }
             extent = Expr::from(most as i32);
         }
-        self.around.push(Around::Loop(level, var.clone(), dim.kind));
-        let body = self.slot(&inner, j + 1, mode.clone());
-        self.around.pop();
-        let body = match s.partition.iter().find(|(v, _)| *v == dim.name) {
-            Some((_, policy)) => self.partitioned(s, (&dim.name, *policy), &var, &body?)?,
-            None => body?,
-        };
-        Ok(Stmt::For { var, min, extent, kind: dim.kind, body: Box::new(body) })
+        self.around.push(Around::Loop(level, var.clone(), kind));
+        Ok(Entered { var, min, max, extent, kind, once: None })
+    }
+
+    /// The body of loop `j`, whose variable is `var`, under the stage's policy for it.
+    pub(super) fn with_policy(&self, s: &Stage, j: usize, var: &Name, body: Stmt) -> Result<Stmt, Error> {
+        let local = &s.dims[s.dims.len() - 1 - j].name;
+        match s.partition.iter().find(|(v, _)| v == local) {
+            Some((_, policy)) => self.partitioned(s, (local, *policy), var, &body),
+            None => Ok(body),
+        }
     }
 
     /// The innermost statement.
@@ -217,4 +240,21 @@ impl<'p> Nests<'p> {
     }
 }
 
-const MAX_COPIES: i64 = 1024;
+/// A loop of a stage.
+pub(super) struct Entered {
+    /// Its variable, in full.
+    pub(super) var: Name,
+    /// First value.
+    pub(super) min: Expr,
+    /// Last value of the range; `extent` may reach beyond.
+    pub(super) max: Expr,
+    /// Number of iterations.
+    pub(super) extent: Expr,
+    /// How it runs.
+    pub(super) kind: ForKind,
+    /// If there is at most one iteration: whether there is one for sure.
+    pub(super) once: Option<bool>,
+}
+
+/// Vector and unrolled loops are at most that long.
+pub(super) const MAX_COPIES: i64 = 1024;

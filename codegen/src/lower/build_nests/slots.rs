@@ -74,24 +74,36 @@ impl<'p> Nests<'p> {
     /// One stage: its special versions under their conditions, then what remains. Each computes the producers placed in its
     /// loops over regions of its own.
     pub(super) fn stage(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Stmt, Error> {
+        self.versions(s, &mut |nests, version| {
+            let cx = nests.emit(f, version)?;
+            nests.slot(&cx, 0, Mode::Store(vec![]))
+        })
+    }
+
+    /// What `each` makes of every version of a stage, under its condition.
+    pub(super) fn versions(
+        &mut self,
+        s: &'p Stage,
+        each: &mut dyn FnMut(&mut Self, &'p Stage) -> Result<Stmt, Error>,
+    ) -> Result<Stmt, Error> {
         let mut special = vec![];
         for (cond, version) in &s.special {
             let scope = self.facts.clone();
             self.facts.assume(cond);
             let outside = self.inferred();
-            special.push((cond, self.stage(f, version)?));
+            special.push((cond, self.versions(version, each)?));
             self.restore(outside);
             self.facts = scope;
         }
         if !special.is_empty() || s.version > 0 {
             self.current.insert(s.id.clone(), s);
         }
-        let rest = self.version(f, s)?;
+        let rest = each(self, s)?;
         Ok(special.into_iter().rev().fold(rest, |rest, (cond, body)| branch(cond.clone(), body, Some(rest))))
     }
 
-    /// The loops of one version of a stage.
-    pub(super) fn version(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Stmt, Error> {
+    /// What goes into which loop of one version of a stage.
+    pub(super) fn emit(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Emit<'p>, Error> {
         let mut cx = Emit {
             f,
             s,
@@ -102,7 +114,7 @@ impl<'p> Nests<'p> {
         };
         self.bind_locals(&mut cx)?;
         self.place_items(&mut cx)?;
-        self.slot(&cx, 0, Mode::Store(vec![]))
+        Ok(cx)
     }
 
     /// Loop bounds, and every local name in terms of loops.

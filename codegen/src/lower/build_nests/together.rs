@@ -1,196 +1,334 @@
 //! The loops of several stages as one nest (compute_with).
 //!
-//! The nests are built each by itself and then joined from outside in. A joint loop covers the iterations of both; where
-//! these are not known to be the same, each body runs under the condition that the iteration is one of its own. What lies
-//! between two joint loops (lets, storage, producers, conditions) moves along, for the loops are pure control: no stage
-//! reads what the other computes.
+//! ```text
+//! for f.y.joint in the iterations of all {
+//!   let f.y = f.y.joint, g.y = f.y.joint
+//!   what several of the stages read
+//!   produce f { if f.y is one of f's { what f alone needs, its further loops } }
+//!   produce g { if g.y is one of g's { ... } }
+//! }
+//! ```
+//! Where a further loop is joint, what its stages do outside of it (lets, storage, producers) is all done before it, and their
+//! conditions move into it: loops are pure control, for no stage reads what another one computes.
+//!
+//! Each stage is emitted with what is known of it alone, as if its nest stood by itself: a [`View`]. What several of them read is
+//! computed in the view of the joint loops, where nothing is known of a stage's own range.
 
-use super::{Nests, bind, branch};
+use super::emit::{Entered, MAX_COPIES};
+use super::slots::{Emit, Item, Mode};
+use super::{Around, Nests, bind, guarded};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
+use crate::lower::algebra::Facts;
 use crate::lower::algebra::build::{self, add, offset};
-use crate::lower::plans::{Stage, illegal};
-use crate::lower::rewrite::{any, block, visit_stmts};
-use crate::schedule::{Directive, ForKind, StageId};
+use crate::lower::plans::{FuncPlan, JointLoop, Level, Stage, illegal, joint_name};
+use crate::lower::rewrite::{any, block};
+use crate::schedule::{Directive, ForKind, LoopLevel, StageId};
 use crate::stmt::Stmt;
 
-/// Why two nests cannot be joined.
-type Rule = String;
+/// What is known at a place, and what is around it.
+#[derive(Clone)]
+struct View {
+    facts: Facts,
+    around: Vec<Around>,
+}
 
-/// A loop that was found in a nest.
-struct Found {
-    min: Expr,
-    extent: Expr,
-    kind: ForKind,
-    /// The body, in which the loop's variable is bound.
-    body: Box<dyn FnOnce(&Expr) -> Stmt>,
+/// One of the stages of a joint nest.
+#[derive(Clone)]
+struct Member<'p> {
+    cx: Emit<'p>,
+    mode: Mode,
+    /// What its body runs under, the outermost condition first.
+    conds: Vec<Expr>,
+    view: View,
+}
+
+/// What a level of a joint nest starts with.
+#[derive(Default)]
+struct Opened {
+    /// They hold in every view, the outermost first.
+    lets: Vec<(Name, Expr)>,
+    /// Each under the conditions of its stage.
+    checks: Vec<Stmt>,
+}
+
+impl Opened {
+    fn around(self, body: Stmt) -> Stmt {
+        let body = block(self.checks.into_iter().chain([body]).collect());
+        self.lets.into_iter().rev().fold(body, |body, (n, v)| bind(n, v, body))
+    }
 }
 
 impl<'p> Nests<'p> {
     /// The nest of stages that run together.
     pub(super) fn joint_nest(&mut self, ids: &[StageId]) -> Result<Stmt, Error> {
         let plan = self.plan;
-        let mut parts = vec![];
-        for id in ids {
-            let f = &plan.funcs[&id.func];
-            let s = &f.stages[id.stage];
-            if !self.keeps(f, s) {
-                parts.push((s, self.stage(f, s)?));
-            }
+        let all = ids.iter().map(|id| (&plan.funcs[&id.func], &plan.funcs[&id.func].stages[id.stage]));
+        let stages: Vec<_> = all.filter(|(f, s)| !self.keeps(f, s)).collect();
+        match stages[..] {
+            [] => Ok(Stmt::Block(vec![])),
+            [(f, s)] if ids.len() == 1 => Ok(produce(s, self.stage(f, s)?)),
+            _ => self.joint_versions(&stages, &[]),
         }
-        if parts.is_empty() {
-            return Ok(Stmt::Block(vec![]));
-        }
-        let (first, nest) = parts.remove(0);
-        // The deepest first: then a later one meets joint loops only.
-        parts.sort_by_key(|(s, _)| std::cmp::Reverse(joint_loops(s, first).len()));
-        let mut names: Vec<Name> = first.dims.iter().rev().map(|d| self.full_name(first, &d.name)).collect();
-        let mut joint = nest;
-        let mut whole = Some(first);
-        for (s, nest) in parts {
-            let locals = joint_loops(s, first);
-            let loops: Vec<(Name, Name)> =
-                (names.iter().cloned()).zip(locals.iter().map(|v| self.full_name(s, v))).collect();
-            let innermost = &mut |a: Stmt, b: Stmt| {
-                let a = match whole {
-                    Some(f) => produce(f, a),
-                    None => a,
-                };
-                block(vec![a, produce(s, b)])
-            };
-            joint = self.join(joint, nest, &loops, innermost).map_err(|rule| {
-                let text = s.with.clone().map_or(String::new(), |l| Directive::ComputeWith(l).to_string());
-                illegal(&s.id, text, rule)
-            })?;
-            // A later stage that joins further out finds all of this as one body.
-            whole = None;
-            names.iter_mut().take(loops.len()).for_each(|n| *n = joint_name(n));
-        }
-        Ok(match whole {
-            Some(f) => produce(f, joint),
-            None => joint,
+    }
+
+    /// Every choice of versions: those that are `chosen`, with each of the stages that are left.
+    fn joint_versions(
+        &mut self,
+        left: &[(&'p FuncPlan, &'p Stage)],
+        chosen: &[(&'p FuncPlan, &'p Stage)],
+    ) -> Result<Stmt, Error> {
+        let Some(((f, s), left)) = left.split_first() else { return self.joint(chosen) };
+        self.versions(s, &mut |nests, version| {
+            nests.joint_versions(left, &[chosen, &[(*f, version)]].concat())
         })
     }
 
-    /// Joins the given loops of two nests; `innermost` puts their bodies together.
-    fn join(
-        &self,
-        a: Stmt,
-        b: Stmt,
-        loops: &[(Name, Name)],
-        innermost: &mut dyn FnMut(Stmt, Stmt) -> Stmt,
-    ) -> Result<Stmt, Rule> {
-        let Some(((a_name, b_name), deeper)) = loops.split_first() else { return Ok(innermost(a, b)) };
-        within(a, a_name, vec![], &mut |a| {
-            let mut a = Some(a);
-            within(b.clone(), b_name, vec![], &mut |b| {
-                let Some(a) = a.take() else { unreachable!("join: a nest holds a loop once") };
-                let same = self.same(&a.min, &b.min) && self.same(&a.extent, &b.extent);
-                let var = joint_name(a_name);
-                let here = Expr::var(var.clone());
-                let end = |l: &Found| offset(&add(&l.min, &l.extent), -1);
-                let (min, last) = match same {
-                    true => (a.min.clone(), end(&a)),
-                    false => (build::min(&a.min, &b.min), build::max(&end(&a), &end(&b))),
-                };
-                let kind = if a.kind == ForKind::Serial { b.kind } else { a.kind };
-                let own = |l: Found| {
-                    let mut conds = vec![];
-                    if !self.same(&l.min, &min) {
-                        conds.push(l.min.le(&here).likely());
-                    }
-                    if !self.same(&end(&l), &last) {
-                        conds.push(here.le(end(&l)).likely());
-                    }
-                    let body = (l.body)(&here);
-                    conds.into_iter().fold(body, |b, c| branch(c, b, None))
-                };
-                let body = self.join(own(a), own(b), deeper, innermost)?;
-                let extent = offset(&build::sub(&last, &min), 1);
-                Ok(Stmt::For { var, min, extent, kind, body: Box::new(body) })
-            })
-        })
+    /// The nest of one version of each stage.
+    fn joint(&mut self, stages: &[(&'p FuncPlan, &'p Stage)]) -> Result<Stmt, Error> {
+        let outside = self.view();
+        let (mut group, mut opened) = (vec![], Opened::default());
+        for (f, s) in stages {
+            let (cx, mode, view) = (self.emit(f, s)?, Mode::Store(vec![]), outside.clone());
+            let mut m = Member { cx, mode, conds: vec![], view };
+            self.joint_items(&mut m, 0, &mut opened)?;
+            group.push(m);
+        }
+        let body = self.parts(&group, 0)?;
+        self.replace_view(outside);
+        Ok(opened.around(body))
+    }
+
+    /// What the stages do inside of their first `j` loops, all of them joint: further joint loops, and what each does alone.
+    fn parts(&mut self, group: &[Member<'p>], j: usize) -> Result<Stmt, Error> {
+        let plan = self.plan;
+        let (mut parts, mut done) = (vec![], vec![]);
+        for m in group {
+            let id = &m.cx.s.id;
+            match plan.joint_loop(id, j) {
+                Some(_) if done.contains(&id) => {}
+                Some(joint) => {
+                    let inside = |m: &&Member| joint.members.contains(&m.cx.s.id);
+                    let inner: Vec<Member> = group.iter().filter(inside).cloned().collect();
+                    done.extend(&joint.members);
+                    parts.push(self.around_joint(&inner, 0, joint)?);
+                }
+                None => {
+                    let outside = self.replace_view(m.view.clone());
+                    let body = self.inside(&m.cx, j, m.mode.clone())?;
+                    self.replace_view(outside);
+                    parts.push(produce(m.cx.s, guarded(&m.conds, body)));
+                }
+            }
+        }
+        Ok(block(parts))
+    }
+
+    /// What the stages from the `i`th on do by themselves before `joint`, and that loop.
+    fn around_joint(&mut self, group: &[Member<'p>], i: usize, joint: &'p JointLoop) -> Result<Stmt, Error> {
+        let Some(m) = group.get(i).filter(|_| joint.depth > 0) else { return self.joint_loop(group, joint) };
+        let s = m.cx.s;
+        let var = s.dims[s.dims.len() - joint.depth].name.clone();
+        let outside = self.replace_view(m.view.clone());
+        let fetches = self.prefetches(s, &var)?;
+        let level = Level::At(LoopLevel { stage: s.id.clone(), var });
+        let body = self.level(&level, &m.conds, &mut |nests| {
+            let own = nests.replace_view(outside.clone());
+            let mut group = group.to_vec();
+            group[i].view = own.clone();
+            let body = nests.around_joint(&group, i + 1, joint);
+            nests.replace_view(own);
+            body
+        })?;
+        self.replace_view(outside);
+        if !m.conds.is_empty() {
+            self.check_lets(s, &level)?;
+        }
+        let fetches = fetches.into_iter().map(|f| guarded(&m.conds, f));
+        Ok(block(fetches.chain([body]).collect()))
+    }
+
+    /// A joint loop, over the iterations of all its stages.
+    fn joint_loop(&mut self, group: &[Member<'p>], joint: &'p JointLoop) -> Result<Stmt, Error> {
+        let j = joint.depth;
+        let mut group = group.to_vec();
+        let mut loops = vec![];
+        for m in &mut group {
+            let outside = self.replace_view(m.view.clone());
+            loops.push(self.enter_loop(&mut m.cx, j)?);
+            m.view = self.replace_view(outside);
+        }
+        let range @ (min, last) = &self.joint_range(&loops);
+        let extent = offset(&build::sub(last, min), 1);
+        let kind = loops.iter().find(|l| l.once.is_none()).map_or(ForKind::Serial, |l| l.kind);
+        let copies = matches!(kind, ForKind::Vectorized | ForKind::Unrolled);
+        if copies && extent.as_int().is_none_or(|n| n > MAX_COPIES) {
+            let rule = format!("the ranges of {}{} differ by no constant", kind.prefix(), joint.var);
+            return Err(self.not_joint(group[0].cx.s, rule));
+        }
+        let var = joint_name(&loops[0].var);
+        let outside = self.view();
+        self.facts.enter_for(&var, min, &extent);
+        self.around.push(Around::Loop(joint.level(), var.clone(), kind));
+        let mut opened = Opened::default();
+        for (m, l) in group.iter_mut().zip(&loops) {
+            opened.lets.push(self.own_iterations(m, l, &var, range));
+            self.joint_items(m, j + 1, &mut opened)?;
+        }
+        let body = self.joint_body(&group, joint)?;
+        self.replace_view(outside);
+        let mut body = opened.around(body);
+        for (m, l) in group.iter().zip(&loops) {
+            body = self.with_policy(m.cx.s, j, &l.var, body)?;
+        }
+        Ok(Stmt::For { var, min: min.clone(), extent, kind, body: Box::new(body) })
+    }
+
+    /// What several of the stages read in an iteration of a joint loop, then all of them.
+    fn joint_body(&mut self, group: &[Member<'p>], joint: &'p JointLoop) -> Result<Stmt, Error> {
+        let level = Level::At(joint.level());
+        let differ = group.iter().any(|m| !m.conds.is_empty());
+        if differ {
+            self.differing.insert(joint.level());
+        }
+        let body = self.level(&level, &[], &mut |nests| nests.parts(group, joint.depth + 1))?;
+        if differ {
+            self.check_lets(group[0].cx.s, &level)?;
+        }
+        Ok(body)
+    }
+
+    /// A stage's own loop is where the joint loop over `range` is, and its body runs in iterations of its own.
+    fn own_iterations(
+        &mut self,
+        m: &mut Member<'p>,
+        l: &Entered,
+        joint: &Name,
+        (min, last): &(Expr, Expr),
+    ) -> (Name, Expr) {
+        let (own, here) = (Expr::var(l.var.clone()), Expr::var(joint.clone()));
+        if !self.same(&l.min, min) {
+            m.conds.push(l.min.le(&own).likely());
+        }
+        if !self.same(&l.last(), last) {
+            m.conds.push(own.le(l.last()).likely());
+        }
+        self.facts.enter_let(&l.var, &here);
+        (l.var.clone(), here)
+    }
+
+    /// First and last value of a joint loop.
+    fn joint_range(&self, loops: &[Entered]) -> (Expr, Expr) {
+        let (mut min, mut last) = (loops[0].min.clone(), loops[0].last());
+        for l in &loops[1..] {
+            if !self.same(&l.min, &min) {
+                min = build::min(&min, &l.min);
+            }
+            if !self.same(&l.last(), &last) {
+                last = build::max(&last, &l.last());
+            }
+        }
+        (min, last)
     }
 
     fn same(&self, a: &Expr, b: &Expr) -> bool {
         a == b || self.facts.proves_le(a, b) && self.facts.proves_le(b, a)
     }
+
+    /// Slot `j` of a stage: what it opens for all, and more conditions.
+    fn joint_items(&mut self, m: &mut Member<'p>, j: usize, opened: &mut Opened) -> Result<(), Error> {
+        let outside = self.replace_view(m.view.clone());
+        let mut lets = vec![];
+        for item in m.cx.slots[j].clone() {
+            match item {
+                Item::Let(name, value) => {
+                    self.facts.enter_let(&name, &value);
+                    lets.push((name, value));
+                }
+                Item::Bounds(_, min, max) if !m.conds.is_empty() && (reads(&min) || reads(&max)) => {
+                    return Err(self.not_joint(m.cx.s, BEHIND_A_CONDITION));
+                }
+                Item::Bounds(r, min, max) => lets.extend(self.bounds_of(&m.cx, &r, &min, &max)),
+                Item::Known(fact) => self.facts.assume(&fact),
+                Item::Points(extents, fused) => {
+                    let check = self.points_check(&m.cx.s.id, &extents, &fused);
+                    opened.checks.extend(check.map(|c| guarded(&m.conds, c)));
+                }
+                Item::Tail(value, max) if self.facts.proves_le(&value, &max) => {}
+                Item::Tail(value, max) => {
+                    let cond = value.le(max).likely();
+                    self.facts.assume(&cond);
+                    m.conds.push(cond);
+                }
+                Item::Skip(_) if m.cx.destination.intermediate && m.cx.s.id.stage == 0 => {
+                    return Err(self.not_joint(m.cx.s, "the loops lie in the two cases of a condition"));
+                }
+                Item::Predicate(cond) | Item::Skip(cond) => {
+                    self.facts.assume(&cond);
+                    self.around.push(Around::Gate);
+                    m.conds.push(cond);
+                }
+                Item::Own(x, own) => {
+                    if let (Mode::Store(conds), Some(cond)) = (&mut m.mode, self.in_own_tile(&x, &own)) {
+                        conds.push(cond);
+                    }
+                }
+            }
+        }
+        m.view = self.replace_view(outside);
+        lets.iter().for_each(|(n, v)| self.facts.enter_let(n, v));
+        opened.lets.extend(lets);
+        Ok(())
+    }
+
+    /// The lets of a level hold whether or not some stage runs: none reads memory, where it might not be.
+    fn check_lets(&self, s: &Stage, level: &Level) -> Result<(), Error> {
+        match self.opened.get(level).into_iter().flatten().any(|(_, v)| reads(v)) {
+            true => Err(self.not_joint(s, BEHIND_A_CONDITION)),
+            false => Ok(()),
+        }
+    }
+
+    /// Stage `s` breaks `rule` by running together with others.
+    fn not_joint(&self, s: &Stage, rule: impl Into<String>) -> Error {
+        let mut steps = self.plan.together.iter().flat_map(|t| &t.steps);
+        let others = steps.find(|step| step.contains(&s.id)).into_iter().flatten();
+        let joined = std::iter::once(&s.id).chain(others);
+        let mut named =
+            joined.filter_map(|id| Some((id, self.plan.funcs[&id.func].stages[id.stage].with.clone()?)));
+        let (id, text) = match named.next() {
+            Some((id, level)) => (id, Directive::ComputeWith(level).to_string()),
+            None => (&s.id, String::new()),
+        };
+        illegal(id, text, rule)
+    }
+
+    fn view(&self) -> View {
+        View { facts: self.facts.clone(), around: self.around.clone() }
+    }
+
+    /// Goes on in another view; returns the present one.
+    fn replace_view(&mut self, view: View) -> View {
+        View {
+            facts: std::mem::replace(&mut self.facts, view.facts),
+            around: std::mem::replace(&mut self.around, view.around),
+        }
+    }
 }
 
-/// The loops that `s` shares with `first`, outermost first.
-fn joint_loops(s: &Stage, first: &Stage) -> Vec<Name> {
-    let Some(level) = &s.with else { return vec![] };
-    let n = first.dims.iter().position(|d| d.name == level.var).map_or(0, |i| first.dims.len() - i);
-    s.dims.iter().rev().take(n).map(|d| d.name.clone()).collect()
+const BEHIND_A_CONDITION: &str = "a bound that reads memory lies behind a condition between the loops";
+
+impl Entered {
+    /// Last iteration.
+    fn last(&self) -> Expr {
+        offset(&add(&self.min, &self.extent), -1)
+    }
 }
 
-fn joint_name(loop_: &Name) -> Name {
-    format!("{loop_}.joint").into()
+fn reads(e: &Expr) -> bool {
+    any(e, |n| matches!(n.kind(), ExprKind::Call { .. }))
 }
 
 fn produce(s: &Stage, body: Stmt) -> Stmt {
     Stmt::Produce { stage: s.id.clone(), body: Box::new(body) }
-}
-
-/// Replaces the loop `name` of a nest by what `with` makes of it. Conditions around it go into its body.
-fn within(
-    s: Stmt,
-    name: &Name,
-    mut conds: Vec<Expr>,
-    with: &mut dyn FnMut(Found) -> Result<Stmt, Rule>,
-) -> Result<Stmt, Rule> {
-    let reads = |e: &Expr| any(e, |n| matches!(n.kind(), ExprKind::Call { .. }));
-    if !conds.is_empty()
-        && let Stmt::Let { value: e, .. } | Stmt::For { extent: e, .. } = &s
-        && reads(e)
-    {
-        return Err("a bound that reads memory lies behind a condition between the loops".into());
-    }
-    let found = |min: Expr, extent: Expr, kind: ForKind, conds: Vec<Expr>, var: Name, body: Stmt| Found {
-        min,
-        extent,
-        kind,
-        body: Box::new(move |here| {
-            let body = conds.into_iter().rev().fold(body, |b, c| branch(c, b, None));
-            bind(var, here.clone(), body)
-        }),
-    };
-    match s {
-        Stmt::For { var, min, extent, kind, body } if var == *name => {
-            with(found(min, extent, kind, conds, var, *body))
-        }
-        Stmt::Let { name: n, value, body } if n == *name => {
-            with(found(value, Expr::from(1), ForKind::Serial, conds, n, *body))
-        }
-        Stmt::Let { name: n, value, body } => Ok(bind(n, value, within(*body, name, conds, with)?)),
-        Stmt::Realize { func, region, body } => {
-            Ok(Stmt::Realize { func, region, body: Box::new(within(*body, name, conds, with)?) })
-        }
-        Stmt::If { cond, then, otherwise: None } => {
-            conds.push(cond);
-            within(*then, name, conds, with)
-        }
-        Stmt::Block(mut list) => {
-            let at = list.iter().position(|s| holds(s, name));
-            let i = at.ok_or("there is no such loop in the nest")?;
-            // What stands beside the loop depends on the conditions, too.
-            let around = |s: Stmt| conds.iter().rev().fold(s, |b, c| branch(c.clone(), b, None));
-            let after: Vec<Stmt> = list.drain(i + 1..).map(around).collect();
-            let loop_ = list.pop().ok_or("there is no such loop in the nest")?;
-            let before: Vec<Stmt> = list.into_iter().map(around).collect();
-            let inner = within(loop_, name, conds, with)?;
-            Ok(block(before.into_iter().chain([inner]).chain(after).collect()))
-        }
-        _ => Err("the loops lie in the two cases of a condition".into()),
-    }
-}
-
-/// Does the statement hold this loop?
-fn holds(s: &Stmt, name: &Name) -> bool {
-    let mut found = false;
-    visit_stmts(s, &mut |s| match s {
-        Stmt::For { var: n, .. } | Stmt::Let { name: n, .. } => found |= n == name,
-        _ => {}
-    });
-    found
 }

@@ -1,6 +1,6 @@
 //! Kinds of Funcs. The reduction variables of a Func `f` are called `f_r`, `f_s`, `f_t`.
 
-use super::{Builder, Callee, TYPES, xy};
+use super::{Builder, Callee, SIBLING, TYPES, xy};
 use sumsq_codegen::{Expr, Func, RDom, ScalarType, Var, boundary};
 
 impl Builder<'_> {
@@ -24,6 +24,26 @@ impl Builder<'_> {
             _ => self.updated(name),
         };
         self.add(f);
+    }
+
+    /// Outputs, smaller ones among them, that read one Func: their nests may run together.
+    pub(super) fn siblings(&mut self) {
+        let plane = |c: &&Callee| matches!(c, Callee::Func(f) if f.vars.len() == 2);
+        let planes: Vec<Callee> = self.callees.iter().filter(plane).cloned().collect();
+        if planes.is_empty() {
+            return;
+        }
+        let of = self.rng.pick(&planes);
+        for i in 0..self.rng.range(2, 3) {
+            let (vars, at) = xy();
+            let mut near = || {
+                let shifted: Vec<Expr> = at.iter().map(|e| e.clone() + self.rng.range(-2, 2)).collect();
+                self.call(&of, &shifted).cast(of.ty())
+            };
+            let (a, b) = (near(), near());
+            let value = self.plus(a, b);
+            self.add(Func::new(format!("{SIBLING}{i}"), &vars, vec![value]));
+        }
     }
 
     fn pointwise(&mut self, name: &str) -> Func {

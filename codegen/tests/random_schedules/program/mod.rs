@@ -34,6 +34,9 @@ const TYPES: [ScalarType; 16] = [
 /// Bins of a histogram.
 pub const BINS: i64 = 12;
 
+/// What the names of [`Builder::siblings`] start with.
+const SIBLING: &str = "near";
+
 /// First coordinate and number of coordinates, per dimension.
 pub type Domain = Vec<(i32, usize)>;
 
@@ -85,6 +88,9 @@ pub fn program(rng: &mut Rng) -> Case {
     for i in 0..b.rng.range(1, 5) {
         b.func(&format!("f{i}"));
     }
+    if b.rng.percent(20) {
+        b.siblings();
+    }
     let domains = b.outputs();
     Case { pipeline: b.pipeline, schedule: Schedule::new(), bindings, domains, free_sums: b.free_sums }
 }
@@ -127,7 +133,8 @@ impl Builder<'_> {
         let last = self.pipeline.funcs.len() - 1;
         let mut domains = vec![];
         for (i, f) in self.pipeline.funcs.clone().into_values().enumerate() {
-            if i != last && !self.free_sums.contains_key(&f.name) && !self.rng.percent(20) {
+            let sibling = f.name.starts_with(SIBLING);
+            if i != last && !sibling && !self.free_sums.contains_key(&f.name) && !self.rng.percent(20) {
                 continue;
             }
             let types = f.types();
@@ -135,6 +142,9 @@ impl Builder<'_> {
             let extents = match f.vars.len() {
                 0 => vec![],
                 1 => vec![BINS as usize],
+                _ if sibling && self.rng.percent(50) => {
+                    self.size.map(|n| self.rng.range(1, n as i64) as usize).to_vec()
+                }
                 _ => self.size.to_vec(),
             };
             let strided = mixed || self.rng.percent(25);
