@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-/// Room for depths of 100,000 and more; the memory is only reserved.
-pub(crate) const STACK_BYTES: usize = 512 << 20;
+/// Room for depths of 100,000, also for the frames of a build that is not optimised; the memory is only reserved.
+pub(crate) const STACK_BYTES: usize = if cfg!(debug_assertions) { 1 << 30 } else { 512 << 20 };
 
 thread_local! {
     /// Does this thread have such a stack?

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::expr::{ExprKind, Name};
 use crate::func::{Func, Pipeline};
 use indexmap::{IndexMap, IndexSet};
+use std::collections::BTreeSet;
 
 /// The Funcs that the outputs need, producers first; otherwise in the order of the pipeline. Everything else is
 /// dropped. A cycle is an error.
@@ -13,15 +14,27 @@ pub fn realization_order(p: &Pipeline) -> Result<Vec<Name>, Error> {
     let callees: IndexMap<&Name, IndexSet<Name>> =
         p.funcs.values().map(|f| (&f.name, callees(p, f))).collect();
     let needed = reachable(p, &callees);
+    let mut waits: Vec<usize> = callees.values().map(IndexSet::len).collect();
+    let mut callers: Vec<Vec<usize>> = vec![vec![]; callees.len()];
+    for (i, (_, of)) in callees.iter().enumerate().filter(|(_, (f, _))| needed.contains(**f)) {
+        of.iter().filter_map(|c| callees.get_index_of(c)).for_each(|c| callers[c].push(i));
+    }
+    let is_ready = |i: &usize| waits[*i] == 0 && needed.contains(&p.funcs[*i].name);
+    let mut ready: BTreeSet<usize> = (0..p.funcs.len()).filter(is_ready).collect();
     let mut order: IndexSet<Name> = IndexSet::new();
-    // Repeatedly take the first Func whose producers are all placed: stable and iterative.
-    while order.len() < needed.len() {
-        let ready = |n: &&Name| !order.contains(*n) && callees[*n].iter().all(|c| order.contains(c));
-        let Some(next) = p.funcs.keys().filter(|n| needed.contains(*n)).find(ready) else {
-            let rest: Vec<&str> = needed.iter().filter(|n| !order.contains(*n)).map(|n| &**n).collect();
-            return Err(error(p, format!("these Funcs call each other in a circle: {}", rest.join(", "))));
-        };
-        order.insert(next.clone());
+    // The first Func whose producers are all placed comes next.
+    while let Some(next) = ready.pop_first() {
+        order.insert(p.funcs[next].name.clone());
+        for &c in &callers[next] {
+            waits[c] -= 1;
+            if waits[c] == 0 {
+                ready.insert(c);
+            }
+        }
+    }
+    if order.len() < needed.len() {
+        let rest: Vec<&str> = needed.iter().filter(|n| !order.contains(*n)).map(|n| &**n).collect();
+        return Err(error(p, format!("these Funcs call each other in a circle: {}", rest.join(", "))));
     }
     Ok(order.into_iter().collect())
 }

@@ -1,4 +1,4 @@
-//! Checks that a pipeline makes sense at all, so that every later pass may assume it.
+//! Checks that a pipeline makes sense at all, so that every later pass, and the reference evaluator, may assume it.
 //!
 //! After it: every called name exists, with the right arity, value index and type; every variable is declared; update
 //! definitions use pure variables only as themselves in their own place; names are unique.

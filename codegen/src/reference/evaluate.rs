@@ -1,11 +1,12 @@
 //! Demand-driven evaluation of Funcs; see the parent module for the scheme.
 
-use super::check::{check, error, is_pure_in};
 use super::tape::{self, Calls, Tape};
 use super::{Bindings, Realization, Value};
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Input, Pipeline, Update};
+use crate::lower::realization_order::realization_order;
+use crate::lower::validate::{error, is_var, validate};
 use crate::stack::on_large_stack;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
@@ -37,7 +38,8 @@ pub fn evaluate_over(
     bindings: &Bindings,
     domains: &[Vec<(i32, usize)>],
 ) -> Result<Vec<Realization>, Error> {
-    check(p)?;
+    validate(p)?;
+    realization_order(p)?;
     // Evaluation recurses along chains of Funcs.
     on_large_stack(|| evaluate_here(p, bindings, domains))
 }
@@ -133,7 +135,7 @@ impl Plan {
     fn new(p: &Pipeline, f: &Func, params: &FxHashMap<Name, Value>) -> Result<Plan, Error> {
         let vars: Vec<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
         let dimensions = (0..vars.len())
-            .map(|d| match f.updates.iter().filter(|u| is_pure_in(f, u, d)).count() {
+            .map(|d| match f.updates.iter().filter(|u| is_var(&u.args[d], &f.vars[d].0)).count() {
                 n if n == f.updates.len() => Dimension::Free,
                 0 => Dimension::Open,
                 _ => Dimension::Boxed,
@@ -147,7 +149,7 @@ impl Plan {
 
 impl UpdatePlan {
     fn new(p: &Pipeline, f: &Func, u: &Update, params: &FxHashMap<Name, Value>) -> Result<UpdatePlan, Error> {
-        let pure_dims: Vec<usize> = (0..f.vars.len()).filter(|&d| is_pure_in(f, u, d)).collect();
+        let pure_dims: Vec<usize> = (0..f.vars.len()).filter(|&d| is_var(&u.args[d], &f.vars[d].0)).collect();
         let mut vars: Vec<Name> = pure_dims.iter().map(|&d| f.vars[d].0.clone()).collect();
         let bounds: Vec<Expr> = u.rdom.vars.iter().flat_map(|v| [v.min.clone(), v.extent.clone()]).collect();
         let bounds = tape::compile(&bounds, &vars, params, &p.name)?;

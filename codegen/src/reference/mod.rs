@@ -12,7 +12,6 @@
 //!
 //! Transcendental functions are those of the f64 library, rounded to the type; everything else is exact.
 
-mod check;
 mod evaluate;
 mod tape;
 pub mod value;
