@@ -4,7 +4,7 @@
 //! index space, or a hyperedge. It knows the *naming* of the inputs that a generated pipeline reads ([`names`]) and
 //! nothing of solvers or schedules.
 //!
-//! The order of terms and factors is chosen by what it takes in registers ([`order`], [`live`]).
+//! The order of terms and factors is chosen by what it takes in registers (`order.rs`, `live.rs`).
 //!
 //! Booleans stay booleans until a number is wanted. A `Select` becomes the engine's select, on values: nothing is ever
 //! multiplied by a mask. Conditions on coordinates are marked likely, so that the interior of a domain runs without them.

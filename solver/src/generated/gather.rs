@@ -34,7 +34,7 @@ pub fn listed(g: GraphId, slot: u16, other: u16) -> String {
 }
 
 /// Name of the list that holds, beside every entry of the rows of `slot`, what is stored once per linearisation and the sums read
-/// (see [`Skeleton::beside`]): `r0s1.h`.
+/// (see `Skeleton::beside`): `r0s1.h`.
 pub fn stored(g: GraphId, slot: u16) -> String {
     format!("{}.h", rows(g, slot))
 }
