@@ -88,14 +88,13 @@ impl<'a> Contest<'a> {
     fn new(peer: &'a Peer, case: &'a Case, file: PathBuf) -> Result<Contest<'a>, Failed> {
         let energy = Energy::from_text(&format!("{}.t", case.energy), &case.text)?;
         let data = ProblemData::bind(&energy, &case.inputs)?;
-        let solver = Solver::compile(energy, &options(case, 1e4, NO_LIMIT)?)?;
+        let solver = Solver::compile(energy, &options(1e4, NO_LIMIT))?;
         write_problem(&file, &case.inputs)?;
         Ok(Contest { case, solver, data, peer, file })
     }
 
     /// Runs both sides; the lines of the table.
     fn run(&self, report: &mut Report) -> Result<Vec<String>, Failed> {
-        report.note(format!("{}: sumsq stores: {}", self.case.name, self.case.materialize));
         let contests = match self.case.goal {
             Goal::Energies { targets, radii } => self.to_energies(report, targets, radii)?,
             Goal::Lowest { .. } => self.to_lowest(report)?,
@@ -205,7 +204,7 @@ impl<'a> Contest<'a> {
 
     fn sumsq(&self, radius: f64, target: f64) -> Result<Trajectory, Failed> {
         let mut data = self.data.clone();
-        let options = options(self.case, radius, self.steps())?;
+        let options = options(radius, self.steps());
         let mut points = vec![];
         let start = Instant::now();
         let mut problem = self.solver.plan(&data)?;
@@ -287,15 +286,14 @@ fn facts(report: &mut Report, side: &str, run: &Trajectory) {
     report.fact(&format!("{side}: set-up"), run.set_up, apart);
 }
 
-/// The defaults of sumsq, but for the first radius, the limits and what is stored.
-fn options(case: &Case, radius: f64, iterations: usize) -> Result<Options, Failed> {
-    Ok(Options {
+/// The defaults of sumsq, but for the first radius and the limits.
+fn options(radius: f64, iterations: usize) -> Options {
+    Options {
         radius,
         forcing: FORCING,
         iterations,
         max_time: Some(LIMIT),
         threads: Some(THREADS),
-        materialize: case.materialize.parse()?,
         ..Options::default()
-    })
+    }
 }

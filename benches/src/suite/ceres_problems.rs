@@ -28,8 +28,6 @@ pub struct Case {
     pub inputs: Vec<NamedArray>,
     /// When a side is done.
     pub goal: Goal,
-    /// What sumsq stores, see `--materialize`.
-    pub materialize: &'static str,
     /// How many times faster sumsq is to be.
     pub factor: f64,
     /// Linear solvers of Ceres, each with the parameter blocks that suit it (`Blocks` in the peer's `instance.h`).
@@ -49,7 +47,6 @@ fn image_warping() -> Result<Case, String> {
         text: energy_file("image_warping")?,
         inputs,
         goal: Goal::Energies { targets: &[200.0, 100.0, 80.0], radii: &[1e4, 1e5, 1e6] },
-        materialize: "in_place",
         factor: 15.0,
         linear: &[("cgnr", "element"), ("cholesky", "element")],
     })
@@ -67,8 +64,6 @@ fn arap_mesh_deformation() -> Result<Case, String> {
         text: energy_file(problem.energy)?,
         inputs,
         goal: Goal::Lowest { steps: NO_LIMIT },
-        // Nearly a hundred PCG iterations a step.
-        materialize: "j",
         factor: 10.0,
         linear: &[("cgnr", "element"), ("cholesky", "element")],
     })
@@ -100,7 +95,6 @@ fn poisson_image_editing() -> Result<Case, String> {
         text: energy_file("poisson_image_editing")?,
         inputs,
         goal: Goal::Lowest { steps: NO_LIMIT },
-        materialize: "in_place",
         factor: 15.0,
         linear: &[("cgnr", "element"), ("cholesky", "unknown")],
     })
@@ -152,7 +146,6 @@ fn shape_from_shading() -> Result<Case, String> {
         text: energy_file("shape_from_shading")?,
         inputs,
         goal: Goal::Lowest { steps: 50 },
-        materialize: "in_place",
         factor: 50.0,
         linear: &[("cgnr", "element"), ("cholesky", "element")],
     })
