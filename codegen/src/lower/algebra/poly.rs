@@ -13,6 +13,7 @@ use super::rebuild::constant;
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
 use std::hash::{Hash, Hasher};
 
 /// `constant + sum coef * mono`; no coefficient is 0, no monomial occurs twice. The order of the terms is that of first
@@ -20,7 +21,7 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone, Debug, Default)]
 pub struct Poly {
     /// Monomials and coefficients.
-    pub terms: Vec<(Mono, i64)>,
+    pub terms: SmallVec<[(Mono, i64); 3]>,
     /// The constant term.
     pub constant: i64,
 }
@@ -50,12 +51,12 @@ impl Hash for Poly {
 impl Poly {
     /// A constant.
     pub fn constant(constant: i64) -> Poly {
-        Poly { terms: vec![], constant }
+        Poly { terms: smallvec![], constant }
     }
 
     /// An atom.
     pub fn atom(e: Expr) -> Poly {
-        Poly { terms: vec![(Mono::Atom(e), 1)], constant: 0 }
+        Poly { terms: smallvec![(Mono::Atom(e), 1)], constant: 0 }
     }
 
     /// The value, if it has no terms.

@@ -271,7 +271,7 @@ impl<'a> Search<'a> {
             }
             let Some(end) = facts.range_of(&m[i]).and_then(|r| end(r, k)) else { continue };
             let others = Mono::product((0..m.len()).filter(|&j| j != i).map(|j| m[j].clone()));
-            let others = Poly { terms: vec![(others, 1)], constant: 0 };
+            let others = Poly { terms: smallvec::smallvec![(others, 1)], constant: 0 };
             if let Some(by) = self.polys.of(end).times(&others) {
                 best = smaller(best, self.replaced(p, m, k, &by, left));
             }
