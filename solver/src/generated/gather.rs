@@ -156,17 +156,11 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, name: &str, of: Parts) -> Rows {
     let own_name = format!("{name}_own");
     // One after the other in the lanes.
     let entry = block.at(&[b.expr()], 0) + rdom.var(0) * LANES as i64 + lane.expr();
-    let vertices = &k.energy.graphs[graph.index()].vertices;
-    let known = (0..vertices.len() as u16).map(|v| {
-        if v == slot {
-            return (v, element(k, (graph, slot), &at));
-        }
-        let space = vertices[usize::from(v)].space;
-        let dims = k.energy.spaces[space.index()].len();
-        (v, names::listed_coordinates(&listed(graph, slot, v), dims, space, &entry))
-    });
-    let place =
-        Place::Edge { graph, edge: edges.at(std::slice::from_ref(&entry), 0), known: known.collect() };
+    let place = Place::Edge {
+        graph,
+        edge: edges.at(std::slice::from_ref(&entry), 0),
+        known: known(k, (graph, slot), &at, &entry),
+    };
     let beside = &k.beside[&(graph, slot)];
     let stored = |domain: Domain, channel: usize| {
         let at = beside.iter().position(|&c| c == channel).filter(|_| domain == Domain::Graph(graph))?;
@@ -179,6 +173,23 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, name: &str, of: Parts) -> Rows {
     let sum = p.func(Func::sum(format!("{name}_sum"), &vars, rdom, terms));
     let part = p.func(Func::new(name, &vars, all(&sum, &at)));
     Rows { part, sum: sum.name, own }
+}
+
+/// The slots whose coordinates are known at an entry of the row at (lane, block): the row's own, its vertex, and the other vertices.
+fn known(k: &Skeleton, (graph, slot): (GraphId, u16), at: &[Expr], entry: &Expr) -> Vec<(u16, Vec<Expr>)> {
+    let declared = &k.energy.graphs[graph.index()];
+    let own = element(k, (graph, slot), at);
+    let (vertex, offset) = declared.vertex_of(slot);
+    // The vertex lies in the domain: clamping changes nothing but in rows of padding, which have no entry.
+    let back = |(d, (x, &o)): (usize, (&Expr, &i32))| {
+        (x - o as i64).max(0).min(names::extent(declared.space_of(slot), d) - 1)
+    };
+    let of_row = offset.map(|o| (vertex, own.iter().zip(o).enumerate().map(back).collect()));
+    let others = (0u16..).zip(&declared.vertices).filter(|(v, _)| *v != vertex).map(|(v, declared)| {
+        let dims = k.energy.spaces[declared.space.index()].len();
+        (v, names::listed_coordinates(&listed(graph, slot, v), dims, declared.space, entry))
+    });
+    [(slot, own)].into_iter().chain(of_row).chain(others).collect()
 }
 
 /// The sum over all rows of the vertices at `vars`: Func `name` = `start` + sum of `parts` of every slot into `space`.

@@ -69,12 +69,12 @@ fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Spac
 }
 
 impl<'a> Skeleton<'a> {
-    /// The space that a graph's vertex slot points into.
+    /// The space that a graph's slot points into.
     pub fn slot_space(&self, graph: GraphId, slot: u16) -> SpaceId {
-        self.energy.graphs[graph.index()].vertices[usize::from(slot)].space
+        self.energy.graphs[graph.index()].space_of(slot)
     }
 
-    /// The routines of a graph's vertex slot.
+    /// The routines of a graph's slot.
     pub fn slot(&self, graph: GraphId, slot: u16) -> &'a sumsq_energy::derive::SlotRoutines {
         let g = self.routines.graphs.iter().find(|g| g.graph == graph).expect("slots come from the routines");
         g.slots.iter().find(|s| s.slot == slot).expect("slots come from the routines")

@@ -61,7 +61,7 @@ pub struct Space {
     pub dims: usize,
     /// Scalars per element.
     pub components: usize,
-    /// Graph vertices that point into it.
+    /// Graph slots that point into it and through which its unknowns are read.
     pub slots: Vec<(GraphId, u16)>,
     /// Whether D and M^-1 are expressions of the sweeps instead of fields: see [`diagonal`].
     pub inline_diagonal: bool,
@@ -210,12 +210,12 @@ pub fn packed(i: usize, j: usize) -> usize {
     i * (i + 1) / 2 + j
 }
 
-/// Graph vertices that point into a space and through which some residual reads its unknowns.
+/// Graph slots that point into a space and through which some residual reads its unknowns.
 fn slots_into(energy: &Energy, routines: &Routines, space: SpaceId) -> Vec<(GraphId, u16)> {
     let mut slots = vec![];
     for g in &routines.graphs {
         for s in &g.slots {
-            if energy.graphs[g.graph.index()].vertices[s.slot as usize].space == space {
+            if energy.graphs[g.graph.index()].space_of(s.slot) == space {
                 slots.push((g.graph, s.slot));
             }
         }
