@@ -88,15 +88,13 @@ impl Skeleton<'_> {
             add(Input { layout, ..self.field(names::array(id), &vec![ty; channels], a.space) });
         }
         for (k, g) in self.energy.graphs.iter().enumerate() {
-            let graph = GraphId(k as u32);
-            for slot in g.slots() {
+            for (slot, v) in g.vertices.iter().enumerate() {
+                let (graph, slot) = (GraphId(k as u32), slot as u16);
+                add(self.vertex_input(names::vertex(graph, slot), v.space));
                 add(gather::edges(graph, slot));
-            }
-            for (vertex, v) in (0u16..).zip(&g.vertices) {
-                add(self.vertex_input(names::vertex(graph, vertex), v.space));
-                for of in g.slots() {
+                for of in 0..g.vertices.len() as u16 {
                     // Entries are in range by construction, see `incidence`.
-                    let list = self.vertex_input(gather::listed(graph, of, vertex), v.space);
+                    let list = self.vertex_input(gather::listed(graph, of, slot), v.space);
                     add(Input { trusted: true, ..list });
                 }
             }

@@ -13,7 +13,7 @@ use sumsq_codegen::{
 use sumsq_energy::dag::{Access, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{Place, names};
-use sumsq_energy::model::{Domain, GraphId, SpaceId};
+use sumsq_energy::model::{Domain, Energy, GraphId, SpaceId};
 
 /// Blocks of rows that one thread takes at a time.
 const BLOCKS: i32 = 16;
@@ -65,10 +65,14 @@ pub struct Parts<'a> {
     pub direction: Direction<'a>,
 }
 
-/// Of every slot, the channels that J^T J p reads of what is stored over the hyperedges.
-pub fn beside(r: &Routines) -> FxHashMap<(GraphId, u16), Vec<usize>> {
-    let slots = r.graphs.iter().flat_map(|g| g.slots.iter().map(|s| (g.graph, s)));
-    slots.map(|(graph, s)| ((graph, s.slot), channels(&r.dag, graph, &s.jtjp))).collect()
+/// Of every vertex, the channels that J^T J p reads of what is stored over the hyperedges, ascending.
+pub fn beside(energy: &Energy, r: &Routines) -> FxHashMap<(GraphId, u16), Vec<usize>> {
+    let mut roots: FxHashMap<(GraphId, u16), Vec<ExprId>> = FxHashMap::default();
+    for (graph, s) in r.graphs.iter().flat_map(|g| g.slots.iter().map(|s| (g.graph, s))) {
+        let vertex = energy.graphs[graph.index()].vertex_of(s.slot).0;
+        roots.entry((graph, vertex)).or_default().extend(&s.jtjp);
+    }
+    roots.into_iter().map(|(at, roots)| (at, channels(&r.dag, at.0, &roots))).collect()
 }
 
 /// The channels of what is stored over the hyperedges of `graph` that `roots` read, ascending.
@@ -156,11 +160,17 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, name: &str, of: Parts) -> Rows {
     let own_name = format!("{name}_own");
     // One after the other in the lanes.
     let entry = block.at(&[b.expr()], 0) + rdom.var(0) * LANES as i64 + lane.expr();
-    let place = Place::Edge {
-        graph,
-        edge: edges.at(std::slice::from_ref(&entry), 0),
-        known: known(k, (graph, slot), &at, &entry),
-    };
+    let vertices = &k.energy.graphs[graph.index()].vertices;
+    let known = (0..vertices.len() as u16).map(|v| {
+        if v == slot {
+            return (v, element(k, (graph, slot), &at));
+        }
+        let space = vertices[usize::from(v)].space;
+        let dims = k.energy.spaces[space.index()].len();
+        (v, names::listed_coordinates(&listed(graph, slot, v), dims, space, &entry))
+    });
+    let place =
+        Place::Edge { graph, edge: edges.at(std::slice::from_ref(&entry), 0), known: known.collect() };
     let beside = &k.beside[&(graph, slot)];
     let stored = |domain: Domain, channel: usize| {
         let at = beside.iter().position(|&c| c == channel).filter(|_| domain == Domain::Graph(graph))?;
@@ -175,26 +185,11 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, name: &str, of: Parts) -> Rows {
     Rows { part, sum: sum.name, own }
 }
 
-/// The slots whose coordinates are known at an entry of the row at (lane, block): the row's own, its vertex, and the other vertices.
-fn known(k: &Skeleton, (graph, slot): (GraphId, u16), at: &[Expr], entry: &Expr) -> Vec<(u16, Vec<Expr>)> {
-    let declared = &k.energy.graphs[graph.index()];
-    let own = element(k, (graph, slot), at);
-    let (vertex, offset) = declared.vertex_of(slot);
-    // The vertex lies in the domain: clamping changes nothing but in rows of padding, which have no entry.
-    let back = |(d, (x, &o)): (usize, (&Expr, &i32))| {
-        (x - o as i64).max(0).min(names::extent(declared.space_of(slot), d) - 1)
-    };
-    let of_row = offset.map(|o| (vertex, own.iter().zip(o).enumerate().map(back).collect()));
-    let others = (0u16..).zip(&declared.vertices).filter(|(v, _)| *v != vertex).map(|(v, declared)| {
-        let dims = k.energy.spaces[declared.space.index()].len();
-        (v, names::listed_coordinates(&listed(graph, slot, v), dims, declared.space, entry))
-    });
-    [(slot, own)].into_iter().chain(of_row).chain(others).collect()
-}
-
-/// The sum over all rows of the vertices at `vars`: Func `name` = `start` + sum of `parts` of every slot into `space`.
-/// Inlined if no graph reads the space.
+/// What hyperedges give the elements at `vars`: Func `name` = `start` + sum of `parts` of every vertex of a graph that points into `space`.
+/// The rows of a vertex hold what they give each place that is reached from there: a neighbour fetches the rows of the vertex that it is
+/// a neighbour of, if that is in the domain; elsewhere `first` and `count` are 0. Inlined if no graph reads the space.
 pub fn gather(
+    k: &Skeleton,
     p: &mut Pipeline,
     name: &str,
     space: &Space,
@@ -208,8 +203,7 @@ pub fn gather(
         let prefix = rows(graph, slot);
         let rows = count(&prefix, "rows");
         let field = |suffix: &str| {
-            let mut i = Input::new(format!("{prefix}.{suffix}"), &[ScalarType::I32], space.dims);
-            i.halo[0] = LANES as u32;
+            let mut i = k.field(format!("{prefix}.{suffix}"), &[ScalarType::I32], space.id);
             i.value_range = Some((0.into(), rows.clone()));
             i
         };
@@ -218,11 +212,16 @@ pub fn gather(
         of.value_range = Some((0.into(), rows - 1));
         of.trusted = true;
         let of = p.input(of);
-        let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), number.at(&at, 0))]);
-        let row = of.at(&[first.at(&at, 0) + rdom.var(0)], 0);
-        let row = [&row % LANES as i64, &row / LANES as i64];
-        let values = (0..f.values.len()).map(|c| f.at(&at, c) + part.at(&row, c)).collect();
-        f = f.update(at.clone(), values, rdom);
+        for (i, place) in k.places(graph, slot).enumerate() {
+            let vertex = k.moved(graph, place.slot, &at, true);
+            let n = number.at(&vertex, 0);
+            let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), n)]);
+            let row = of.at(&[first.at(&vertex, 0) + rdom.var(0)], 0);
+            let row = [&row % LANES as i64, &row / LANES as i64];
+            let n = f.values.len();
+            let values = (0..n).map(|c| f.at(&at, c) + part.at(&row, i * n + c)).collect();
+            f = f.update(at.clone(), values, rdom);
+        }
     }
     p.func(f)
 }

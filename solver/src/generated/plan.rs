@@ -242,7 +242,7 @@ impl<'k> Plan<'k> {
         }
         for (g, slot, i) in incidences {
             let prefix = gather::rows(*g, *slot);
-            let space = self.k.slot_space(*g, *slot);
+            let space = self.k.energy.graphs[g.index()].vertices[*slot as usize].space;
             let extents = data.extents(self.k.energy, space);
             let own = coordinates(i.own.iter().map(|&v| v as u32), &extents);
             let lists = [("block", &i.block), ("length", &i.length), ("edge", &i.edge), ("own", &own)];
@@ -366,18 +366,6 @@ fn coordinates(elements: impl Iterator<Item = u32>, extents: &[usize]) -> Vec<i3
     out
 }
 
-/// The number of the element at an offset from another, `None` outside the domain.
-fn moved(element: u32, by: &[i32], extents: &[usize]) -> Option<u32> {
-    let from = coordinates(std::iter::once(element), extents);
-    let (mut to, mut stride) = (0, 1);
-    for ((c, o), &n) in from.into_iter().zip(by).zip(extents) {
-        let c = usize::try_from(i64::from(c) + i64::from(*o)).ok().filter(|c| *c < n)?;
-        to += c * stride;
-        stride *= n;
-    }
-    Some(to as u32)
-}
-
 /// A plan in the making.
 struct Builder<'k> {
     k: Skeleton<'k>,
@@ -392,19 +380,10 @@ impl Builder<'_> {
         let slots = self.k.spaces.iter().flat_map(|s| s.slots.iter().map(move |&(g, slot)| (s.id, g, slot)));
         slots
             .map(|(space, g, slot)| {
-                let (elements, at) = (data.elements(self.k.energy, space), self.elements_at(data, g, slot));
-                (g, slot, Incidence::build(elements, &at))
+                let elements = data.elements(self.k.energy, space);
+                (g, slot, Incidence::build(elements, &data.graphs[g.index()].vertices[slot as usize]))
             })
             .collect()
-    }
-
-    /// Per hyperedge, the element at a slot; `None` outside the domain.
-    fn elements_at(&self, data: &ProblemData, graph: GraphId, slot: u16) -> Vec<Option<u32>> {
-        let (vertex, offset) = self.k.energy.graphs[graph.index()].vertex_of(slot);
-        let vertices = &data.graphs[graph.index()].vertices[usize::from(vertex)];
-        let Some(offset) = offset else { return vertices.iter().copied().map(Some).collect() };
-        let extents = data.extents(self.k.energy, self.k.slot_space(graph, slot));
-        vertices.iter().map(|&v| moved(v, offset, &extents)).collect()
     }
 
     /// Extents of every buffer that has dims, by name.
@@ -452,7 +431,7 @@ impl Builder<'_> {
         }
         for (g, slot, i) in incidences {
             let prefix = gather::rows(*g, *slot);
-            let space = self.k.slot_space(*g, *slot);
+            let space = self.k.energy.graphs[g.index()].vertices[*slot as usize].space;
             let list = |n: usize| vec![n as i32];
             out.insert(format!("{prefix}.block"), list(i.block.len()));
             out.insert(format!("{prefix}.length"), list(i.rows()));
