@@ -4,6 +4,8 @@
 //! by some residual, one domain per residual, channels in range.
 
 use crate::dag::{Access, Dag, ExprId, Offset, Source, moved};
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
 use std::sync::Arc;
 
 macro_rules! ids {
@@ -175,7 +177,7 @@ pub struct Vertex {
 
 /// The element at a constant offset from a vertex: a place that hyperedges reach through computed arrays that read around
 /// their own element. It may lie outside the domain, where everything reads 0.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Neighbour {
     /// Slot of the vertex.
     pub vertex: u16,
@@ -194,8 +196,8 @@ pub struct Graph {
     pub position: i64,
     /// Its vertices, in order of their slots.
     pub vertices: Vec<Vertex>,
-    /// The neighbours of vertices that its residuals reach, distinct: slots `vertices.len()..`.
-    pub neighbours: Vec<Neighbour>,
+    /// The neighbours of vertices that its residuals reach: slots `vertices.len()..`.
+    pub neighbours: IndexSet<Neighbour, FxBuildHasher>,
 }
 
 impl Graph {
@@ -223,8 +225,7 @@ impl Graph {
         if to.offset.iter().all(|&o| o == 0) {
             return Some(to.vertex);
         }
-        let k = self.neighbours.iter().position(|n| *n == to)?;
-        Some((self.vertices.len() + k) as u16)
+        self.neighbours.get_index_of(&to).map(|k| (self.vertices.len() + k) as u16)
     }
 
     /// The same, added if it is new; `None` where there are more slots than can be told apart.
@@ -235,7 +236,7 @@ impl Graph {
         let new =
             u16::try_from(self.vertices.len() + self.neighbours.len()).ok().filter(|&n| n < u16::MAX)?;
         let neighbour = self.neighbour(slot, by);
-        self.neighbours.push(neighbour);
+        self.neighbours.insert(neighbour);
         Some(new)
     }
 

@@ -122,7 +122,7 @@ impl Builder {
             name: name.into(),
             position,
             vertices: slots,
-            neighbours: Vec::new(),
+            neighbours: Default::default(),
         });
         Ok(GraphId(self.energy.graphs.len() as u32 - 1))
     }

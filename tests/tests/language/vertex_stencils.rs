@@ -1,7 +1,8 @@
 //! Computed arrays that read around their own element, read at the vertices of hyperedges.
 
-use super::agrees;
-use sumsq::explicit::Explicit;
+use super::{agrees, certified, options, steps_agree};
+use sumsq::explicit::{self, Explicit, LinearSolver};
+use sumsq::{Method, Options, Precision, Preconditioner};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 /// Vertices of `edges` pairs over a grid, flat: random ones, then pairs of neighbours, pairs that coincide, and pairs from the corners
@@ -25,6 +26,7 @@ fn pairs(random: &mut Random, w: usize, h: usize, edges: usize) -> (Vec<i64>, Ve
     (a, b)
 }
 
+/// Vectors, a chain and a mask; images of no size that vectors like, and of hardly any.
 #[test]
 fn vectors_and_chains_over_an_image() {
     let text = r#"
@@ -32,28 +34,27 @@ fn vectors_and_chains_over_an_image() {
         local X = Unknown("X", opt_float2, {W,H}, 0)
         local A = Array("A", opt_float2, {W,H}, 1)
         local S = ComputedArray("S", {W,H}, Vector(
-            sin(X(0,0,0)) * X(1,0,1) + X(0,1,0),
-            X(-1,0,0) * A(0,1,1) - X(0,0,1) * X(0,-1,1)))
-        local T = ComputedArray("T", {W,H}, S(0,0):dot(S(0,1)) + 0.5 * X(-1,0,0))
+            sin(X(0,0,0)) * X(1,0,1), X(0,0,0) * A(0,1,1) - X(0,-1,1)))
+        local T = ComputedArray("T", {W,H}, S(0,0):dot(S(0,1)))
         local G = Graph("G", 2, "a", {W,H}, 3, "b", {W,H}, 4)
         Exclude(greater(A(0,0,0), 0.8))
         Energy(0.4 * (X(0,0) - A(0,0)))
         Energy(S(G.a) - S(G.b) * A(G.b, 0))
         Energy(0.3 * T(G.a) - X(G.b, 1) * X(G.a, 0))
     "#;
-    for (w, h, edges) in [(19, 7, 150), (3, 2, 40), (1, 1, 5)] {
+    let arrays = |w: usize, h: usize, edges: usize| {
         let mut random = Random((w * edges) as u64);
         let (a, b) = pairs(&mut random, w, h, edges);
-        agrees(
-            text,
-            &[
-                doubles("X", &[h, w, 2], random.numbers(2 * w * h)),
-                doubles("A", &[h, w, 2], random.numbers(2 * w * h)),
-                indices("G.a", 2, a),
-                indices("G.b", 2, b),
-            ],
-        );
-    }
+        [
+            doubles("X", &[h, w, 2], random.numbers(2 * w * h)),
+            doubles("A", &[h, w, 2], random.numbers(2 * w * h)),
+            indices("G.a", 2, a),
+            indices("G.b", 2, b),
+        ]
+    };
+    agrees(text, &arrays(19, 7, 150));
+    certified(text, &arrays(3, 2, 40), Preconditioner::BlockJacobi);
+    certified(text, &arrays(1, 1, 5), Preconditioner::BlockJacobi);
 }
 
 /// Lists lie in records; a vertex of high degree has several rows; three vertices, one of another space, a global and losses.
@@ -61,11 +62,11 @@ fn vectors_and_chains_over_an_image() {
 fn over_lists_under_losses() {
     let text = r#"
         local N, M = Dim("N", 0), Dim("M", 1)
-        local X = Unknown("X", opt_float3, {N}, 0)
+        local X = Unknown("X", opt_float2, {N}, 0)
         local Y = Unknown("Y", opt_float, {M}, 1)
         local T = Unknown("T", opt_float, {}, 2)
         local A = Array("A", opt_float, {N}, 3)
-        local R = ComputedArray("R", {N}, Rotate3D(X(0), X(1) - X(-1)) * T() + A(2))
+        local R = ComputedArray("R", {N}, Rotate2D(X(0, 0), X(1) - X(-1)) * T() + A(2))
         local D = ComputedArray("D", {M}, 2 * Y(1) - Y(0) - 0.5 * Y(-2))
         local G = Graph("G", 4, "a", {N}, 5, "b", {N}, 6, "c", {M}, 7)
         Energy(0.4 * X(0), 0.3 * Y(0), T() - 1)
@@ -80,21 +81,21 @@ fn over_lists_under_losses() {
         b[e] = [10, 11, 12, 13][e % 4];
     }
     (a[80], a[81], b[82]) = (0, n as i64 - 1, 0);
-    agrees(
-        text,
-        &[
-            doubles("X", &[n, 3], random.numbers(3 * n)),
-            doubles("Y", &[m], random.numbers(m)),
-            doubles("T", &[1], vec![0.8]),
-            doubles("A", &[n], random.numbers(n)),
-            indices("G.a", 1, a),
-            indices("G.b", 1, b),
-            indices("G.c", 1, random.below(m, edges)),
-        ],
-    );
+    let arrays = [
+        doubles("X", &[n, 2], random.numbers(2 * n)),
+        doubles("Y", &[m], random.numbers(m)),
+        doubles("T", &[1], vec![0.8]),
+        doubles("A", &[n], random.numbers(n)),
+        indices("G.a", 1, a),
+        indices("G.b", 1, b),
+        indices("G.c", 1, random.below(m, edges)),
+    ];
+    certified(text, &arrays, Preconditioner::BlockJacobi);
+    steps_agree(text, &arrays, &options(Precision::F64, Preconditioner::Jacobi));
 }
 
-/// `Index` and `InBounds` mean the vertex; an array of constants and params has a slope that is not stored.
+/// `Index` and `InBounds` mean the vertex; an array of constants and params has a slope that is not stored. Gauss-Newton, and as many
+/// iterations of PCG as with the assembled diagonal.
 #[test]
 fn coordinates_and_borders() {
     let text = r#"
@@ -114,15 +115,21 @@ fn coordinates_and_borders() {
     let z = random.below(d, edges);
     let voxels =
         |flat: Vec<i64>| flat.chunks(2).zip(&z).flat_map(|(p, z)| [p[0], p[1], *z]).collect::<Vec<i64>>();
-    agrees(
-        text,
-        &[
-            doubles("X", &[d, h, w], random.numbers(w * h * d)),
-            doubles("k", &[], vec![1.3]),
-            indices("G.a", 3, voxels(flat_a)),
-            indices("G.b", 3, voxels(flat_b)),
-        ],
-    );
+    let arrays = [
+        doubles("X", &[d, h, w], random.numbers(w * h * d)),
+        doubles("k", &[], vec![1.3]),
+        indices("G.a", 3, voxels(flat_a)),
+        indices("G.b", 3, voxels(flat_b)),
+    ];
+    certified(text, &arrays, Preconditioner::Jacobi);
+    let exact = options(Precision::F64, Preconditioner::Jacobi);
+    steps_agree(text, &arrays, &Options { method: Method::GaussNewton, ..exact.clone() });
+    let (energy, start) = bind(text, &arrays);
+    let stalling = Options { linear_tolerance: None, forcing: 1e-4, iterations: 1, ..exact };
+    let expected = explicit::solve(&energy, &mut start.clone(), &stalling, LinearSolver::Cg).unwrap();
+    let report = solve(&energy, &mut start.clone(), &stalling);
+    assert!(expected.iterations[0].linear_iterations > 3, "{expected:?}");
+    assert_eq!(report.iterations[0].linear_iterations, expected.iterations[0].linear_iterations);
 }
 
 /// An array is read at a vertex as it stands: around it what lies outside the domain is 0, and no hyperedge is left out for it.
@@ -153,10 +160,10 @@ fn energy_and_instances_by_hand() {
     let explicit = Explicit::new(&energy, &data).unwrap();
     assert_eq!(explicit.rows(), edges);
     assert_close("E", explicit.energies(&x).total, expected, 1e-13);
-    let report = solve(&energy, &mut data, &sumsq::Options { iterations: 1, ..Default::default() });
+    let report = solve(&energy, &mut data, &Options { iterations: 1, ..Default::default() });
     assert_eq!(report.residuals, edges);
     assert_close("E", report.energy_initial, expected, 1e-13);
-    agrees(text, &arrays);
+    certified(text, &arrays, Preconditioner::Jacobi);
 }
 
 /// A hyperedge counts iff one of the places that it reaches is in the domain and free: the last vertex has no right neighbour.
@@ -180,7 +187,7 @@ fn a_hyperedge_that_reaches_nothing_does_not_count() {
             indices("G.v", 1, vec![0, 1, 2]),
         ];
         let (energy, data) = bind(&text, &arrays);
-        let solver = sumsq::Solver::compile(energy.clone(), &sumsq::Options::default()).unwrap();
+        let solver = sumsq::Solver::compile(energy.clone(), &Options::default()).unwrap();
         let evaluation = solver.plan(&data).unwrap().evaluate(&data).unwrap();
         assert_eq!(evaluation.residuals, counted);
         assert_eq!(Explicit::new(&energy, &data).unwrap().rows(), counted);
