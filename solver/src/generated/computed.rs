@@ -123,8 +123,7 @@ struct Reaches {
 }
 
 impl Reaches {
-    /// Adds what `roots` read where they are evaluated up to `around` away from an element. What is read around a vertex of a hyperedge is
-    /// read nowhere else.
+    /// Adds what `roots` read where they are evaluated up to `around` away from an element; a hyperedge is evaluated nowhere else.
     fn add(&mut self, energy: &Energy, dag: &Dag, roots: &[ExprId], around: &[u32]) {
         let Reaches { spaces, products, computed } = self;
         let widen = |to: &mut Vec<u32>, at: &At| {

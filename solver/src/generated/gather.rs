@@ -3,6 +3,8 @@
 //! The hyperedges at the vertices of one slot are laid out as *rows* of at most 64 incidences: a vertex of degree 0 has none, one of
 //! degree 100,000 has many. Rows are sorted by length and packed in blocks of [`LANES`], columns contiguous per
 //! lane. `part` computes one sum per row, over (lane, block); the vertex adds up its rows in order. See [`super::incidence`] for the lists.
+//!
+//! Neighbours that hyperedges reach through computed arrays have no rows of their own: those of their vertex hold a sum for each.
 
 use super::reduce::Points;
 use super::{LANES, Skeleton, Space, fields::all, fields::list, incidence::ROW, invariant};
@@ -185,9 +187,9 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, name: &str, of: Parts) -> Rows {
     Rows { part, sum: sum.name, own }
 }
 
-/// What hyperedges give the elements at `vars`: Func `name` = `start` + sum of `parts` of every vertex of a graph that points into `space`.
-/// The rows of a vertex hold what they give each place that is reached from there: a neighbour fetches the rows of the vertex that it is
-/// a neighbour of, if that is in the domain; elsewhere `first` and `count` are 0. Inlined if no graph reads the space.
+/// What hyperedges give the elements at `vars`: Func `name` = `start` + the sum of `parts` over all rows, of every graph vertex that points
+/// into `space`, at the elements that the ones at `vars` are or are neighbours of; outside the domain `count` is 0.
+/// Inlined if no graph reads the space.
 pub fn gather(
     k: &Skeleton,
     p: &mut Pipeline,
@@ -213,7 +215,7 @@ pub fn gather(
         of.trusted = true;
         let of = p.input(of);
         for (i, place) in k.places(graph, slot).enumerate() {
-            let vertex = k.moved(graph, place.slot, &at, true);
+            let vertex = k.vertex_at(graph, place.slot, &at);
             let n = number.at(&vertex, 0);
             let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), n)]);
             let row = of.at(&[first.at(&vertex, 0) + rdom.var(0)], 0);

@@ -81,9 +81,20 @@ impl<'a> Skeleton<'a> {
         all.filter(move |s| declared.vertex_of(s.slot).0 == vertex)
     }
 
-    /// `at`, an element at a vertex, moved to a slot that is reached from there, or back from there.
-    pub fn moved(&self, graph: GraphId, slot: u16, at: &[Expr], back: bool) -> Vec<Expr> {
-        let Some(offset) = self.energy.graphs[graph.index()].vertex_of(slot).1 else { return at.to_vec() };
-        at.iter().zip(offset).map(|(x, &o)| x + i64::from(if back { -o } else { o })).collect()
+    /// The place of a slot whose vertex is at `vertex`.
+    pub fn place_at(&self, graph: GraphId, slot: u16, vertex: &[Expr]) -> Vec<Expr> {
+        self.moved(graph, slot, vertex, 1)
+    }
+
+    /// The vertex of a slot whose place is `place`.
+    pub fn vertex_at(&self, graph: GraphId, slot: u16, place: &[Expr]) -> Vec<Expr> {
+        self.moved(graph, slot, place, -1)
+    }
+
+    fn moved(&self, graph: GraphId, slot: u16, from: &[Expr], times: i64) -> Vec<Expr> {
+        match self.energy.graphs[graph.index()].vertex_of(slot).1 {
+            Some(offset) => from.iter().zip(offset).map(|(x, &o)| x + times * i64::from(o)).collect(),
+            None => from.to_vec(),
+        }
     }
 }

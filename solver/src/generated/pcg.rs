@@ -304,8 +304,8 @@ fn state_input(p: &mut Pipeline, name: &str, n: usize) {
     p.input(sumsq_codegen::Input::new(name, &vec![ScalarType::F64; n], 0));
 }
 
-/// The partial sums of J^T J p over the rows of every graph vertex, for all places reached from there, and their share of p.q: outputs `part_g<g>s<slot>`,
-/// `part_g<g>s<slot>_pq`. Where p = 0 the share is 0, whatever q is: excluded elements may have q = NaN.
+/// The partial sums of J^T J p over the rows of every graph vertex, for each place that is reached from there, and their share of p.q:
+/// outputs `part_g<g>s<slot>`, `part_g<g>s<slot>_pq`. Where p = 0 the share is 0, whatever q is: excluded elements may have q = NaN.
 pub fn graph_parts(k: &Skeleton) -> Option<Scheduled> {
     let (mut p, mut s) = (Pipeline::new("pcg_parts"), Schedule::new());
     k.declare_vectors(&mut p, &["pn"]);
@@ -325,7 +325,7 @@ pub fn graph_parts(k: &Skeleton) -> Option<Scheduled> {
             Expr::select(p.ne_(zero()), &p * &rows.part.at(at, i), zero()).cast(ScalarType::F64)
         };
         let of_place = |r: &SlotRoutines| {
-            let there = k.moved(graph, r.slot, &element, false);
+            let there = k.place_at(graph, r.slot, &element);
             (0..space.components).map(|c| direction(space.id, c, &there)).collect::<Vec<Expr>>()
         };
         let components = k.places(graph, slot).flat_map(of_place).enumerate();
