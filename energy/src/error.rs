@@ -48,8 +48,8 @@ pub enum Fault {
     ComputedDomain { name: String, over: String, domain: String },
     #[error("the computed array `{name}` reads `{read}` through a graph")]
     ComputedReadsGraph { name: String, read: String },
-    #[error("`{name}` is read at a graph vertex, but it depends on more than its own element: `{read}`")]
-    NeighboursThroughVertex { name: String, read: String },
+    #[error("with `{name}` the hyperedges of `{graph}` read at more than 65535 places")]
+    TooManyPlaces { name: String, graph: String },
     #[error("`{0}` is not a given array; only those are sampled")]
     SampledSource(String),
     #[error("`{name}` has {} but {} derivative images are given", count(*.dims, "dim"), got)]
@@ -169,8 +169,8 @@ impl Fault {
             ComputedReadsGraph { .. } => {
                 "computed arrays are over elements; write a residual over the graph instead"
             }
-            NeighboursThroughVertex { .. } => {
-                "a vertex has no neighbours and no coordinates: there computed arrays read their own element (offset 0) only"
+            TooManyPlaces { .. } => {
+                "a vertex counts once for every offset at which the computed arrays that are read there read"
             }
             SampledSource(_) => "declare it with Array(...) or Image(...), and fill it before the solve",
             PartialCount { .. } | PartialShape { .. } => {
@@ -275,7 +275,7 @@ impl Fault {
             | ViewMismatch { name, .. }
             | ComputedDomain { name, .. }
             | ComputedReadsGraph { name, .. }
-            | NeighboursThroughVertex { name, .. }
+            | TooManyPlaces { name, .. }
             | PartialCount { name, .. }
             | PartialShape { partial: name, .. }
             | NoDerivativeImage { image: name, .. }

@@ -4,7 +4,7 @@
 //! stored arrays and their chain rule are held against.
 
 use crate::dag::{Access, At, Dag, ExprId, Node, Source};
-use crate::model::{Computed, ComputedId, Energy};
+use crate::model::{Computed, ComputedId, Energy, Graph, GraphId};
 
 impl Energy {
     /// This energy with every read of a computed array replaced by what the array holds there, 0 outside its domain. Boxes of
@@ -23,7 +23,8 @@ impl Energy {
         let mut arrays: Vec<Array> = Vec::new();
         energy.computed.clear();
         for computed in &self.computed {
-            let values = computed.values.iter().map(|&v| inline(&mut dag, &arrays, v)).collect();
+            let values =
+                computed.values.iter().map(|&v| inline(&mut dag, &self.graphs, &arrays, v)).collect();
             if chosen(computed) {
                 arrays.push(Array::Inlined(values));
             } else {
@@ -32,14 +33,14 @@ impl Energy {
             }
         }
         for r in &mut energy.residuals {
-            r.value = inline(&mut dag, &arrays, r.value);
+            r.value = inline(&mut dag, &self.graphs, &arrays, r.value);
         }
         for (_, condition) in &mut energy.excludes {
-            *condition = inline(&mut dag, &arrays, *condition);
+            *condition = inline(&mut dag, &self.graphs, &arrays, *condition);
         }
         for bound in &mut energy.bounds {
             for side in bound.lower.iter_mut().chain(&mut bound.upper) {
-                *side = inline(&mut dag, &arrays, *side);
+                *side = inline(&mut dag, &self.graphs, &arrays, *side);
             }
         }
         energy.dag = dag;
@@ -56,7 +57,7 @@ enum Array {
 }
 
 /// `id` with its reads of computed arrays replaced.
-fn inline(dag: &mut Dag, arrays: &[Array], id: ExprId) -> ExprId {
+fn inline(dag: &mut Dag, graphs: &[Graph], arrays: &[Array], id: ExprId) -> ExprId {
     dag.substitute(id, &mut |dag, node| {
         let Node::Access(a) = node else { return None };
         let Source::Computed(c) = a.source else { return None };
@@ -69,14 +70,26 @@ fn inline(dag: &mut Dag, arrays: &[Array], id: ExprId) -> ExprId {
                 let (inside, there, zero) = (dag.in_bounds(o, o), dag.shift(value, o), dag.constant(0.0));
                 dag.select(inside, there, zero)
             }
-            // Only arrays that depend on their own element are read at vertices.
-            At::Vertex(..) => dag.substitute(value, &mut |dag, node| match node {
-                Node::Access(own) if own.at != At::Global => {
-                    Some(dag.access(Access { at: a.at.clone(), ..own.clone() }))
-                }
-                _ => None,
-            }),
+            At::Vertex(g, slot) => {
+                let (inside, zero) = (dag.slot_inside(graphs, *g, *slot), dag.constant(0.0));
+                let there = at_slot(dag, graphs, (*g, *slot), value);
+                dag.select(inside, there, zero)
+            }
             At::Edge(_) | At::Global => value,
         })
+    })
+}
+
+/// What `value`, written at an element, is at a slot of a hyperedge. All its places are slots since the array was first read there.
+fn at_slot(dag: &mut Dag, graphs: &[Graph], (g, slot): (GraphId, u16), value: ExprId) -> ExprId {
+    let graph = &graphs[g.index()];
+    dag.substitute(value, &mut |dag, node| match node {
+        Node::Access(Access { source, channel, at: At::Offset(o) }) => {
+            let at = At::Vertex(g, graph.moved(slot, o).expect("the places of an array are slots"));
+            Some(dag.access(Access { source: *source, channel: *channel, at }))
+        }
+        Node::Index(d) => Some(dag.index_at(g, slot, *d)),
+        Node::InBounds { lo, hi } => Some(dag.in_bounds_at(g, slot, lo, hi)),
+        _ => None,
     })
 }

@@ -3,7 +3,9 @@
 //! Energies are checked when they are built: a finished [`Energy`] has only resolved names, at least one unknown read
 //! by some residual, one domain per residual, channels in range.
 
-use crate::dag::{Access, Dag, ExprId, Offset, Source};
+use crate::dag::{Access, Dag, ExprId, Offset, Source, moved};
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
 use std::sync::Arc;
 
 macro_rules! ids {
@@ -107,6 +109,8 @@ pub struct Computed {
     pub reach: (Offset, Offset),
     /// Unknown reads as constructed, distinct, also through other computed arrays, relative to the element.
     pub unknown_reads: Vec<Access>,
+    /// The offsets at which it reads anything, distinct, also through other computed arrays.
+    pub places: Vec<Offset>,
     /// Source line of the declaration.
     pub line: Option<u32>,
 }
@@ -171,7 +175,19 @@ pub struct Vertex {
     pub position: i64,
 }
 
+/// The element at a constant offset from a vertex: a place that hyperedges reach through computed arrays that read around
+/// their own element. It may lie outside the domain, where everything reads 0.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Neighbour {
+    /// Slot of the vertex.
+    pub vertex: u16,
+    /// From there; not 0.
+    pub offset: Offset,
+}
+
 /// A set of hyperedges.
+///
+/// A *slot* is a place that a hyperedge reads: its vertices in order, then their neighbours.
 #[derive(Clone, Debug)]
 pub struct Graph {
     /// Its name.
@@ -180,6 +196,69 @@ pub struct Graph {
     pub position: i64,
     /// Its vertices, in order of their slots.
     pub vertices: Vec<Vertex>,
+    /// The neighbours of vertices that its residuals reach: slots `vertices.len()..`.
+    pub neighbours: IndexSet<Neighbour, FxBuildHasher>,
+}
+
+impl Graph {
+    /// All slots.
+    pub fn slots(&self) -> std::ops::Range<u16> {
+        0..(self.vertices.len() + self.neighbours.len()) as u16
+    }
+
+    /// The vertex that a slot is or is a neighbour of, and the offset from there.
+    pub fn vertex_of(&self, slot: u16) -> (u16, Option<&Offset>) {
+        match usize::from(slot).checked_sub(self.vertices.len()) {
+            None => (slot, None),
+            Some(k) => (self.neighbours[k].vertex, Some(&self.neighbours[k].offset)),
+        }
+    }
+
+    /// The index space that a slot points into.
+    pub fn space_of(&self, slot: u16) -> SpaceId {
+        self.vertices[usize::from(self.vertex_of(slot).0)].space
+    }
+
+    /// The slot at an offset from a slot, if there is one.
+    pub fn moved(&self, slot: u16, by: &Offset) -> Option<u16> {
+        let to = self.neighbour(slot, by);
+        if to.offset.iter().all(|&o| o == 0) {
+            return Some(to.vertex);
+        }
+        self.neighbours.get_index_of(&to).map(|k| (self.vertices.len() + k) as u16)
+    }
+
+    /// The same, added if it is new; `None` where there are more slots than can be told apart.
+    pub fn reach(&mut self, slot: u16, by: &Offset) -> Option<u16> {
+        if let Some(known) = self.moved(slot, by) {
+            return Some(known);
+        }
+        let new =
+            u16::try_from(self.vertices.len() + self.neighbours.len()).ok().filter(|&n| n < u16::MAX)?;
+        let neighbour = self.neighbour(slot, by);
+        self.neighbours.insert(neighbour);
+        Some(new)
+    }
+
+    fn neighbour(&self, slot: u16, by: &Offset) -> Neighbour {
+        let (vertex, offset) = self.vertex_of(slot);
+        Neighbour { vertex, offset: offset.map_or_else(|| by.clone(), |o| moved(o, by)) }
+    }
+
+    /// Whether two slots are the same element in no hyperedge: other index spaces, or other offsets from one vertex.
+    pub fn never_same(&self, a: u16, b: u16) -> bool {
+        self.space_of(a) != self.space_of(b) || (a != b && self.vertex_of(a).0 == self.vertex_of(b).0)
+    }
+
+    /// `G.v0`, or `G.v0(1,0)` for a neighbour.
+    pub fn slot_name(&self, slot: u16) -> String {
+        let (vertex, offset) = self.vertex_of(slot);
+        let offset = offset.map_or_else(String::new, |o| {
+            let entries: Vec<String> = o.iter().map(i32::to_string).collect();
+            format!("({})", entries.join(","))
+        });
+        format!("{}.{}{offset}", self.name, self.vertices[usize::from(vertex)].name)
+    }
 }
 
 /// The set a residual template is instantiated over.

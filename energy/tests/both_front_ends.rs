@@ -4,6 +4,7 @@
 #[path = "../../examples/src/energies/mod.rs"]
 mod energies;
 
+use sumsq_energy::dsl::EnergyBuilder;
 use sumsq_energy::{Energy, EnergyError};
 
 /// Everything an energy says, but for source lines and declared element types.
@@ -27,6 +28,7 @@ fn describe(e: &Energy) -> String {
         for v in &g.vertices {
             line(format!("  {} {} at {}", v.name, e.space_name(v.space), v.position));
         }
+        line(format!("  {:?}", g.neighbours));
     }
     for c in &e.computed {
         let values: Vec<_> = c.values.iter().map(|&v| e.dag.display_with(v, e).to_string()).collect();
@@ -110,4 +112,28 @@ fn optical_flow() {
 #[test]
 fn intrinsic_image_decomposition() {
     compare("intrinsic_image_decomposition", energies::intrinsic_image_decomposition(), 3 + 2 * (3 + 1) + 1);
+}
+
+/// No demo reads around a vertex.
+#[test]
+fn computed_arrays_at_vertices() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W,H}, 0)
+        local C = ComputedArray("C", {W,H}, X(1,0) * X(0,0))
+        local D = ComputedArray("D", {W,H}, C(1,-1) - X(0,0))
+        local G = Graph("G", 1, "a", {W,H}, 2, "b", {W,H}, 3)
+        Energy(D(G.a) - C(G.b))
+    "#;
+    let file = Energy::from_text("e.t", text).unwrap();
+    let slots: Vec<String> = file.graphs[0].slots().map(|s| file.graphs[0].slot_name(s)).collect();
+    assert_eq!(slots, ["G.a", "G.b", "G.a(1,-1)", "G.a(2,-1)", "G.b(1,0)"]);
+    let e = EnergyBuilder::new();
+    let dims = [e.dim("W"), e.dim("H")];
+    let x = e.unknown("X", 1, &dims);
+    let c = e.computed("C", &dims, x.at([1, 0]) * x.at([0, 0]));
+    let d = e.computed("D", &dims, c.at([1, -1]) - x.at([0, 0]));
+    let g = e.graph("G", &[("a", &dims), ("b", &dims)]);
+    e.energy(d.at(&g.vertex("a")) - c.at(&g.vertex("b")));
+    assert_eq!(describe(&file), describe(&e.finish().unwrap()));
 }

@@ -56,6 +56,12 @@ impl Env for Middle {
     fn same_vertex(&self, _: GraphId, _: u16, _: u16) -> bool {
         panic!("not written by front ends")
     }
+    fn in_bounds_at(&self, _: GraphId, _: u16, _: &Offset, _: &Offset) -> bool {
+        panic!("not written by front ends")
+    }
+    fn index_at(&self, _: GraphId, _: u16, _: u16) -> f64 {
+        panic!("not written by front ends")
+    }
 }
 
 fn load(text: &str) -> Energy {

@@ -139,6 +139,40 @@ fn computed_arrays() {
     );
 }
 
+/// Computed arrays that read neighbours, at the vertices of hyperedges: some of them neighbours, some the same.
+#[test]
+fn computed_arrays_at_vertices() {
+    let (w, h, edges) = (9, 6, 70);
+    let mut random = Random(5);
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W,H}, 0)
+        local A = Array("A", opt_float, {W,H}, 1)
+        local B = ComputedArray("B", {W,H}, cos(X(0,0)) * X(1,0))
+        local C = ComputedArray("C", {W,H}, Vector(B(0,0) * A(0,1), exp(B(-1,1)) + 0.1 * Index(0)))
+        local G = Graph("G", 2, "a", {W,H}, 3, "b", {W,H}, 4)
+        Residual{name="edge", C(G.a, 0) - C(G.b, 1), B(G.a) * X(G.b)}
+        Energy(0.3 * X(0,0))
+    "#;
+    let place = |random: &mut Random| [random.below(w, 1)[0], random.below(h, 1)[0]];
+    let a: Vec<i64> = (0..edges).flat_map(|_| place(&mut random)).collect();
+    let b: Vec<i64> = (0..edges).flat_map(|_| place(&mut random)).collect();
+    let near = a.iter().zip(&b).enumerate().map(|(i, (a, b))| match i / 2 % 3 {
+        0 => *b,
+        1 => *a,
+        _ => (a - (i as i64 % 2)).max(0),
+    });
+    let arrays = [
+        doubles("X", &[h, w], random.numbers(w * h)),
+        doubles("A", &[h, w], random.numbers(w * h)),
+        indices("G.b", 2, near.collect()),
+        indices("G.a", 2, a),
+    ];
+    let (energy, data) = bind(text, &arrays);
+    let recomputed = ["B=recomputed", "C=recomputed,edge=jp", "j,B=recomputed,C=recomputed"];
+    choices(&energy, &data, &[&CHOICES[..], &recomputed[..]].concat());
+}
+
 #[test]
 fn names_are_checked() {
     let text = r#"

@@ -149,7 +149,7 @@ fn routines(routines: &Routines, energy: &Energy, stats: bool) -> String {
     for graph in &routines.graphs {
         let declared = &energy.graphs[graph.graph.index()];
         for slot in &graph.slots {
-            let over = format!("{}.{}", declared.name, declared.vertices[usize::from(slot.slot)].name);
+            let over = declared.slot_name(slot.slot);
             put(&format!("gradient {over}"), &slot.gradient);
             put(&format!("blocks {over}"), &slot.blocks);
             put(&format!("jtjp {over}"), &slot.jtjp);

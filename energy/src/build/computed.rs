@@ -2,9 +2,9 @@
 
 use super::value::Value;
 use super::{Arithmetic, Builder, FieldRef};
-use crate::dag::{Access, At, Function, Node, Source, moved};
+use crate::dag::{Access, At, Function, Offset, Source, moved};
 use crate::error::Fault;
-use crate::model::{Computed, ComputedId, DimId, Domain};
+use crate::model::{Computed, ComputedId, DimId, Domain, Graph, GraphId};
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
@@ -32,10 +32,11 @@ impl Builder {
         }
         let uses_bounds = value.scalars().iter().any(|s| s.uses_bounds);
         let reach = self.stencil_box(if uses_bounds { &[] } else { &accesses }, space);
-        let unknown_reads = self.unknown_reads(&accesses);
+        let (unknown_reads, places) = (self.unknown_reads(&accesses), self.places(&accesses));
         let values: Vec<_> = value.scalars().iter().map(|s| s.id).collect();
         let channels = values.len() as u16;
-        let computed = Computed { name: name.into(), space, values, reach, unknown_reads, line: self.line };
+        let (name, line) = (name.into(), self.line);
+        let computed = Computed { name, space, values, reach, unknown_reads, places, line };
         self.energy.computed.push(computed);
         let id = ComputedId(self.energy.computed.len() as u32 - 1);
         Ok(FieldRef { source: Source::Computed(id), first: 0, channels })
@@ -72,7 +73,7 @@ impl Builder {
                 }
                 Source::Computed(c) => {
                     let inner = &self.energy.computed[c.index()].unknown_reads;
-                    reads.extend(inner.iter().filter_map(|i| composed(i, &a.at)));
+                    reads.extend(inner.iter().filter_map(|i| composed(&self.energy.graphs, i, &a.at)));
                 }
                 _ => {}
             }
@@ -80,38 +81,38 @@ impl Builder {
         reads.into_iter().collect()
     }
 
-    /// Whatever is read at a graph vertex depends on that element alone: a vertex has no neighbours and no coordinates.
-    pub(super) fn check_pointwise(&self, field: FieldRef) -> Result<(), Fault> {
-        let Source::Computed(id) = field.source else { return Ok(()) };
-        let dag = &self.energy.dag;
-        for n in dag.reachable(&self.energy.computed[id.index()].values) {
-            let elsewhere = match dag.node(n) {
-                Node::Access(a) => match &a.at {
-                    At::Offset(o) if o.iter().any(|&v| v != 0) => true,
-                    _ => {
-                        let inner = FieldRef { source: a.source, first: 0, channels: 1 };
-                        self.check_pointwise(inner)?;
-                        false
-                    }
-                },
-                Node::Index(_) | Node::InBounds { .. } => true,
-                _ => false,
-            };
-            if elsewhere {
-                let (name, read) = (self.field_name(field), self.display(n));
-                return Err(Fault::NeighboursThroughVertex { name, read });
+    /// The offsets of `accesses`, also through computed arrays.
+    fn places(&self, accesses: &[Access]) -> Vec<Offset> {
+        let mut places: IndexSet<Offset, FxBuildHasher> = IndexSet::default();
+        for a in accesses {
+            let At::Offset(o) = &a.at else { continue };
+            places.insert(o.clone());
+            if let Source::Computed(c) = a.source {
+                places.extend(self.energy.computed[c.index()].places.iter().map(|i| moved(i, o)));
             }
         }
-        Ok(())
+        places.into_iter().collect()
+    }
+
+    /// Makes the places that a field reads around its element slots of `graph`, whose vertex `slot` it is read at.
+    pub(super) fn reach_around(&mut self, field: FieldRef, graph: GraphId, slot: u16) -> Result<(), Fault> {
+        let Source::Computed(id) = field.source else { return Ok(()) };
+        let (computed, graph) = (&self.energy.computed[id.index()], &mut self.energy.graphs[graph.index()]);
+        match computed.places.iter().all(|place| graph.reach(slot, place).is_some()) {
+            true => Ok(()),
+            false => Err(Fault::TooManyPlaces { name: computed.name.clone(), graph: graph.name.clone() }),
+        }
     }
 }
 
-/// Where a computed array that is read at `at` reads what it reads at `inner`; `None` for neighbours of a vertex.
-pub(crate) fn composed(inner: &Access, at: &At) -> Option<Access> {
+/// Where a computed array that is read at `at` reads what it reads at `inner`. At a vertex all its places are slots of the graph
+/// since it was first read there.
+pub(crate) fn composed(graphs: &[Graph], inner: &Access, at: &At) -> Option<Access> {
     let place = match (&inner.at, at) {
         (At::Global, _) => At::Global,
         (At::Offset(i), At::Offset(o)) => At::Offset(moved(i, o)),
-        (At::Offset(i), At::Vertex(..) | At::Global) if i.iter().all(|&v| v == 0) => at.clone(),
+        (At::Offset(i), At::Vertex(g, slot)) => At::Vertex(*g, graphs[g.index()].moved(*slot, i)?),
+        (At::Offset(i), At::Global) if i.iter().all(|&v| v == 0) => at.clone(),
         _ => return None,
     };
     Some(Access { at: place, ..inner.clone() })

@@ -118,7 +118,12 @@ impl Builder {
             let space = self.space(dims);
             slots.push(Vertex { name: vertex.clone(), space, position: *position });
         }
-        self.energy.graphs.push(Graph { name: name.into(), position, vertices: slots });
+        self.energy.graphs.push(Graph {
+            name: name.into(),
+            position,
+            vertices: slots,
+            neighbours: Default::default(),
+        });
         Ok(GraphId(self.energy.graphs.len() as u32 - 1))
     }
 
@@ -131,8 +136,7 @@ impl Builder {
 
     /// `G.v0`.
     pub(crate) fn vertex_name(&self, graph: GraphId, slot: u16) -> String {
-        let g = &self.energy.graphs[graph.index()];
-        format!("{}.{}", g.name, g.vertices[usize::from(slot)].name)
+        self.energy.graphs[graph.index()].slot_name(slot)
     }
 
     /// Position, channels and dims that an unknown was declared with.

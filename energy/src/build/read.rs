@@ -55,7 +55,7 @@ impl Builder {
         slot: u16,
         channel: Option<i64>,
     ) -> Result<Value, Fault> {
-        let space = self.energy.graphs[graph.index()].vertices[usize::from(slot)].space;
+        let space = self.energy.graphs[graph.index()].space_of(slot);
         let declared = self.energy.space_of(field.source);
         if declared != space {
             return Err(Fault::VertexSpace {
@@ -65,7 +65,7 @@ impl Builder {
                 vertex_space: self.energy.space_name(space),
             });
         }
-        self.check_pointwise(field)?;
+        self.reach_around(field, graph, slot)?;
         self.read(field, At::Vertex(graph, slot), channel)
     }
 

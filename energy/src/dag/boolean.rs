@@ -16,7 +16,9 @@ impl Dag {
     pub fn is_boolean(&self, id: ExprId) -> bool {
         match self.node(id) {
             Node::InBounds { .. } | Node::Free(..) | Node::Compare(..) | Node::NonZero(_) => true,
-            Node::SameVertex(..) | Node::And(_) | Node::Or(_) | Node::Not(_) => true,
+            Node::SameVertex(..) | Node::InBoundsAt { .. } | Node::And(_) | Node::Or(_) | Node::Not(_) => {
+                true
+            }
             Node::Const(c) => c.get() == 0.0 || c.get() == 1.0,
             _ => false,
         }

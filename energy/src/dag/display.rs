@@ -76,8 +76,7 @@ impl Names for Energy {
         (p.name.clone(), Some(p.channels))
     }
     fn vertex(&self, graph: GraphId, slot: u16) -> String {
-        let g = &self.graphs[graph.index()];
-        format!("{}.{}", g.name, g.vertices[usize::from(slot)].name)
+        self.graphs[graph.index()].slot_name(slot)
     }
     fn space(&self, space: SpaceId) -> String {
         self.space_name(space)
@@ -167,6 +166,12 @@ impl Printer<'_> {
             Node::Free(s, at) => (format!("Free({}, {})", self.names.space(*s), self.place(at)), Level::Atom),
             Node::SameVertex(g, a, b) => {
                 (format!("Same({}, {})", self.names.vertex(*g, *a), self.names.vertex(*g, *b)), Level::Atom)
+            }
+            Node::InBoundsAt { graph, slot, lo, hi } => {
+                (format!("{}@{}", in_bounds(lo, hi), self.names.vertex(*graph, *slot)), Level::Atom)
+            }
+            Node::IndexAt(g, slot, d) => {
+                (format!("Index({d})@{}", self.names.vertex(*g, *slot)), Level::Atom)
             }
             Node::Sum { constant, terms } => self.sum(constant.get(), terms),
             Node::Prod(factors) => self.product(factors),

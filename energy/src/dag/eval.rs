@@ -18,8 +18,12 @@ pub trait Env {
     fn in_bounds(&self, lo: &Offset, hi: &Offset) -> bool;
     /// Whether the element there is in the domain and not excluded.
     fn free(&self, space: SpaceId, at: &At) -> bool;
-    /// Whether two vertices of the hyperedge are the same element.
+    /// Whether two slots of the hyperedge are the same element.
     fn same_vertex(&self, graph: GraphId, a: u16, b: u16) -> bool;
+    /// Whether the box around a slot of the hyperedge lies in the domain.
+    fn in_bounds_at(&self, graph: GraphId, slot: u16, lo: &Offset, hi: &Offset) -> bool;
+    /// The coordinate of a slot of the hyperedge along a dim.
+    fn index_at(&self, graph: GraphId, slot: u16, dim: u16) -> f64;
 }
 
 /// Evaluates the same roots again and again: the nodes they need, in order.
@@ -58,6 +62,8 @@ impl<'a> Evaluator<'a> {
             Node::InBounds { lo, hi } => truth(env.in_bounds(lo, hi)),
             Node::Free(s, at) => truth(env.free(*s, at)),
             Node::SameVertex(g, a, b) => truth(env.same_vertex(*g, *a, *b)),
+            Node::InBoundsAt { graph, slot, lo, hi } => truth(env.in_bounds_at(*graph, *slot, lo, hi)),
+            Node::IndexAt(g, slot, d) => env.index_at(*g, *slot, *d),
             Node::Sum { constant, terms } => {
                 terms.iter().fold(constant.get(), |sum, (c, t)| sum + c.get() * value(t))
             }

@@ -23,7 +23,7 @@ pub use function::apply as apply_function;
 pub use node::*;
 pub(crate) use traverse::moved;
 
-use crate::model::{ArrayId, GraphId, ParamId, SpaceId};
+use crate::model::{ArrayId, Graph, GraphId, ParamId, SpaceId};
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
@@ -99,12 +99,18 @@ impl Dag {
     /// Whether the box `[lo, hi]` around the element lies in the domain. The element itself always does, so the box is
     /// extended to hold offset 0: equal conditions get equal nodes, and the box that is only offset 0 is the constant 1.
     pub fn in_bounds(&mut self, lo: &Offset, hi: &Offset) -> ExprId {
-        let lo: Offset = lo.iter().map(|&v| v.min(0)).collect();
-        let hi: Offset = hi.iter().map(|&v| v.max(0)).collect();
-        if lo.iter().chain(&hi).all(|&v| v == 0) {
-            return self.constant(1.0);
+        match with_origin(lo, hi) {
+            Some((lo, hi)) => self.intern(Node::InBounds { lo, hi }),
+            None => self.constant(1.0),
         }
-        self.intern(Node::InBounds { lo, hi })
+    }
+
+    /// Whether a slot of the hyperedge lies in the domain: vertices do.
+    pub fn slot_inside(&mut self, graphs: &[Graph], graph: GraphId, slot: u16) -> ExprId {
+        match graphs[graph.index()].vertex_of(slot) {
+            (vertex, Some(o)) => self.in_bounds_at(graph, vertex, o, o),
+            (_, None) => self.constant(1.0),
+        }
     }
 
     /// Whether the element at `at` is in the domain and not excluded.
@@ -112,7 +118,20 @@ impl Dag {
         self.intern(Node::Free(space, at))
     }
 
-    /// Whether two vertices of the hyperedge are the same element.
+    /// The coordinate of a slot of the hyperedge along `dim`.
+    pub fn index_at(&mut self, graph: GraphId, slot: u16, dim: u16) -> ExprId {
+        self.intern(Node::IndexAt(graph, slot, dim))
+    }
+
+    /// Whether the box `[lo, hi]` around a slot of the hyperedge lies in the domain, where the slot itself does.
+    pub fn in_bounds_at(&mut self, graph: GraphId, slot: u16, lo: &Offset, hi: &Offset) -> ExprId {
+        match with_origin(lo, hi) {
+            Some((lo, hi)) => self.intern(Node::InBoundsAt { graph, slot, lo, hi }),
+            None => self.constant(1.0),
+        }
+    }
+
+    /// Whether two slots of the hyperedge are the same element.
     pub fn same_vertex(&mut self, graph: GraphId, a: u16, b: u16) -> ExprId {
         if a == b {
             return self.constant(1.0);
@@ -132,6 +151,13 @@ impl Dag {
     pub fn is_constant(&self, id: ExprId, v: f64) -> bool {
         self.as_constant(id) == Some(v)
     }
+}
+
+/// The smallest box around `[lo, hi]` and offset 0; `None` if that is offset 0 alone.
+fn with_origin(lo: &Offset, hi: &Offset) -> Option<(Offset, Offset)> {
+    let lo: Offset = lo.iter().map(|&v| v.min(0)).collect();
+    let hi: Offset = hi.iter().map(|&v| v.max(0)).collect();
+    lo.iter().chain(&hi).any(|&v| v != 0).then_some((lo, hi))
 }
 
 #[cfg(test)]

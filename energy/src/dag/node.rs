@@ -50,7 +50,7 @@ pub enum Source {
 pub enum At {
     /// At the element plus a constant offset; 0 outside the domain.
     Offset(Offset),
-    /// At vertex `slot` of the hyperedge.
+    /// At a slot of the hyperedge, a vertex or a neighbour of one; 0 outside the domain.
     Vertex(GraphId, u16),
     /// At the hyperedge itself: what is stored for it.
     Edge(GraphId),
@@ -103,7 +103,7 @@ pub enum Compare {
     LessEq,
 }
 
-/// A node. Boolean nodes (`InBounds`, `Free`, `Compare`, `NonZero`, `And`, `Or`, `Not`) are also the numbers 1 and 0.
+/// A node. Boolean nodes (`InBounds`, `InBoundsAt`, `Free`, `Compare`, `NonZero`, `And`, `Or`, `Not`) are also the numbers 1 and 0.
 ///
 /// A product never has a boolean factor: `b * x` is built as `Select(b, x, 0)`, which is a selection of *values* when
 /// emitted (the guard rule: no masked multiplication, no non-finite factor out of its guard).
@@ -152,8 +152,21 @@ pub enum Node {
     Compare(Compare, ExprId, ExprId),
     /// `x ~= 0` of a non-boolean (NaN is true).
     NonZero(ExprId),
-    /// Whether two vertices of the hyperedge (slots, in the same index space) are the same element.
+    /// Whether two slots of the hyperedge (in the same index space) are the same element.
     SameVertex(GraphId, u16, u16),
+    /// Whether the whole box `[lo, hi]` (inclusive offsets) around a slot of the hyperedge that is in the domain lies in it, too.
+    InBoundsAt {
+        /// The graph.
+        graph: GraphId,
+        /// The slot.
+        slot: u16,
+        /// Lower corner.
+        lo: Offset,
+        /// Upper corner.
+        hi: Offset,
+    },
+    /// The coordinate of a slot of the hyperedge along a dim.
+    IndexAt(GraphId, u16, u16),
     /// Conjunction; operands sorted, distinct, boolean, at least two.
     And(Box<[ExprId]>),
     /// Disjunction, likewise.

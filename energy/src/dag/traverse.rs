@@ -10,6 +10,7 @@ impl Dag {
         match self.node(id) {
             Node::Const(_) | Node::Access(_) | Node::Param(..) | Node::Index(_) => SmallVec::new(),
             Node::InBounds { .. } | Node::Free(..) | Node::SameVertex(..) => SmallVec::new(),
+            Node::InBoundsAt { .. } | Node::IndexAt(..) => SmallVec::new(),
             Node::Sum { terms, .. } => terms.iter().map(|t| t.1).collect(),
             Node::Prod(factors) => factors.iter().map(|f| f.0).collect(),
             Node::Call(_, arguments) => arguments.iter().copied().collect(),
@@ -165,7 +166,7 @@ impl Dag {
     }
 
     /// The expression of another element: what `id` is at element e + offset, written at e. Moves offsets, boxes and
-    /// coordinates; reads through graphs have no neighbours and stay.
+    /// coordinates; what is read through graphs stays.
     ///
     /// A condition that merged with "the element itself is in the domain" keeps its meaning only where e + offset lies in the
     /// domain: callers guard with `in_bounds(offset, offset)`.

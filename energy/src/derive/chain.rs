@@ -34,7 +34,7 @@ impl Chain {
             let mut stored: Vec<ExprId> = Vec::new();
             let mut slopes = Vec::new();
             for &value in &computed.values {
-                let partials = chain.partials(dag, value);
+                let partials = chain.partials(energy, dag, value);
                 let slope = |(access, partial): (Access, ExprId)| {
                     if is_uniform(dag, partial) {
                         return (access, Slope::Uniform(partial));
@@ -55,7 +55,7 @@ impl Chain {
     }
 
     /// The non-zero partials of an expression by unknown access, direct and through computed arrays.
-    pub fn partials(&self, dag: &mut Dag, value: ExprId) -> Vec<(Access, ExprId)> {
+    pub fn partials(&self, energy: &Energy, dag: &mut Dag, value: ExprId) -> Vec<(Access, ExprId)> {
         let mut terms: IndexMap<Access, Vec<(f64, ExprId)>, FxBuildHasher> = IndexMap::default();
         for access in dag.accesses(value) {
             let computed = match access.source {
@@ -72,8 +72,8 @@ impl Chain {
                 continue;
             };
             for (inner, slope) in &self.slopes[c.index()][usize::from(access.channel)] {
-                let Some(read) = composed(inner, &access.at) else { continue };
-                let inner = read_slope(dag, c, slope, &access.at);
+                let Some(read) = composed(&energy.graphs, inner, &access.at) else { continue };
+                let inner = read_slope(energy, dag, c, slope, &access.at);
                 terms.entry(read).or_default().push((1.0, dag.mul(outer, inner)));
             }
         }
@@ -84,17 +84,20 @@ impl Chain {
 }
 
 /// A partial of computed array `c` where it is read; 0 outside the domain, where the array is 0 whatever the unknowns.
-fn read_slope(dag: &mut Dag, c: ComputedId, slope: &Slope, at: &At) -> ExprId {
-    match (slope, at) {
-        (Slope::Stored(channel), _) => {
-            dag.access(Access { source: Source::Partial(c), channel: *channel, at: at.clone() })
+fn read_slope(energy: &Energy, dag: &mut Dag, c: ComputedId, slope: &Slope, at: &At) -> ExprId {
+    let value = match slope {
+        Slope::Stored(channel) => {
+            return dag.access(Access { source: Source::Partial(c), channel: *channel, at: at.clone() });
         }
-        (Slope::Uniform(value), At::Offset(o)) => {
-            let (inside, zero) = (dag.in_bounds(o, o), dag.constant(0.0));
-            dag.select(inside, *value, zero)
-        }
-        (Slope::Uniform(value), _) => *value,
-    }
+        Slope::Uniform(value) => *value,
+    };
+    let inside = match at {
+        At::Offset(o) => dag.in_bounds(o, o),
+        At::Vertex(g, slot) => dag.slot_inside(&energy.graphs, *g, *slot),
+        At::Edge(_) | At::Global => return value,
+    };
+    let zero = dag.constant(0.0);
+    dag.select(inside, value, zero)
 }
 
 /// Whether an expression has one value for all elements, whatever the unknowns.

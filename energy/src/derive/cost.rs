@@ -64,7 +64,8 @@ pub(super) fn counts(energy: &Energy, dag: &mut Dag, residual: usize) -> ExprId 
         any.push(match &read.at {
             at if excludes && *at != At::Global => dag.free(space, at.clone()),
             At::Offset(o) => dag.in_bounds(o, o),
-            At::Vertex(..) | At::Edge(_) | At::Global => dag.constant(1.0),
+            At::Vertex(g, slot) => dag.slot_inside(&energy.graphs, *g, *slot),
+            At::Edge(_) | At::Global => dag.constant(1.0),
         });
     }
     dag.or(&any)

@@ -44,7 +44,7 @@ pub fn count_ops(dag: &Dag, roots: &[ExprId]) -> OpCount {
     let mut n = OpCount::default();
     for id in dag.reachable(roots) {
         match dag.node(id) {
-            Node::Const(_) | Node::Param(..) | Node::Index(_) => {}
+            Node::Const(_) | Node::Param(..) | Node::Index(_) | Node::IndexAt(..) => {}
             Node::Access(_) => n.loads += 1,
             Node::Sum { constant, terms } => {
                 let summands = terms.len() + usize::from(constant.get() != 0.0);
@@ -65,9 +65,10 @@ pub fn count_ops(dag: &Dag, roots: &[ExprId]) -> OpCount {
             }
             Node::Select(..) => n.select += 1,
             Node::And(ops) | Node::Or(ops) => n.compare += ops.len() as u32 - 1,
-            Node::InBounds { .. } | Node::Free(..) | Node::SameVertex(..) | Node::Compare(..) => {
+            Node::InBounds { .. } | Node::Free(..) | Node::SameVertex(..) | Node::InBoundsAt { .. } => {
                 n.compare += 1
             }
+            Node::Compare(..) => n.compare += 1,
             Node::NonZero(_) | Node::Not(_) => n.compare += 1,
         }
     }

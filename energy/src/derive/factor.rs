@@ -163,7 +163,7 @@ fn is_finite(dag: &Dag, id: ExprId, memo: &mut FxHashMap<ExprId, bool>) -> bool 
         let operands = dag.children(n).iter().all(|c| memo[c]);
         let finite = match dag.node(n) {
             Node::Const(c) => c.get().is_finite(),
-            Node::Param(..) | Node::Index(_) => true,
+            Node::Param(..) | Node::Index(_) | Node::IndexAt(..) => true,
             Node::Access(_) => false,
             Node::Sum { constant, terms } => {
                 operands && constant.get().is_finite() && terms.iter().all(|(c, _)| c.get().is_finite())

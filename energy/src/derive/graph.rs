@@ -1,21 +1,22 @@
-//! Routines over the hyperedges of a graph: what an edge gives the element at each of its vertices.
+//! Routines over the hyperedges of a graph: what an edge gives the element at each of its slots, which are its vertices and
+//! the neighbours that it reaches through computed arrays.
 
 use super::stencil::{packed, sum_of};
 use super::{Component, Template, component_of, components};
 use crate::dag::{Access, At, Dag, ExprId};
 use crate::model::{Domain, Energy, GraphId, SpaceId};
 
-/// What a hyperedge gives the element at one of its vertices. The element's routine is the sum of these over its incidences
+/// What a hyperedge gives the element at one of its slots, if that is in the domain. The element's routine is the sum of these over its incidences
 /// in every (graph, slot), plus the stencil routine.
 #[derive(Clone, Debug)]
 pub struct SlotRoutines {
-    /// The vertex.
+    /// The slot.
     pub slot: u16,
     /// Its index space.
     pub space: SpaceId,
     /// (J^T r)_c, one per component of the space.
     pub gradient: Vec<ExprId>,
-    /// The slot's part of the diagonal block, packed lower triangle. Where several vertices of the edge are the same element
+    /// The slot's part of the diagonal block, packed lower triangle. Where several slots of the edge are the same element
     /// the partials are summed before the product: `J_s,c * sum over t at the same element of J_t,d`.
     pub blocks: Vec<ExprId>,
     /// (J^T J p)_c, one per component of the space, without what the stored blocks give.
@@ -43,10 +44,8 @@ pub(super) fn graph_routines(energy: &Energy, dag: &mut Dag, templates: &[Templa
         }
         let read =
             |slot: u16| own.iter().any(|t| t.partials.iter().any(|(a, _)| a.at == At::Vertex(id, slot)));
-        let slots = (0..graph.vertices.len() as u16)
-            .filter(|&s| read(s))
-            .map(|s| slot_routines(energy, dag, id, s, &own))
-            .collect();
+        let slots =
+            graph.slots().filter(|&s| read(s)).map(|s| slot_routines(energy, dag, id, s, &own)).collect();
         out.push(GraphRoutines { graph: id, slots });
     }
     out
@@ -59,8 +58,8 @@ fn slot_routines(
     slot: u16,
     templates: &[&Template],
 ) -> SlotRoutines {
-    let vertices = &energy.graphs[graph.index()].vertices;
-    let space = vertices[usize::from(slot)].space;
+    let declared = &energy.graphs[graph.index()];
+    let space = declared.space_of(slot);
     let components = components(energy, space);
     let n = components.len();
     let mut gradient = vec![Vec::new(); n];
@@ -74,10 +73,7 @@ fn slot_routines(
         }
         let rows = partials_at(dag, &t.rows, graph, slot, &components);
         let mut column = rows.clone();
-        for other in (0..vertices.len() as u16).filter(|&o| o != slot) {
-            if vertices[usize::from(other)].space != space {
-                continue;
-            }
+        for other in declared.slots().filter(|&o| o != slot && !declared.never_same(slot, o)) {
             let same = dag.same_vertex(graph, slot, other);
             for (sum, there) in column.iter_mut().zip(partials_at(dag, &t.rows, graph, other, &components)) {
                 let zero = dag.constant(0.0);
@@ -88,10 +84,7 @@ fn slot_routines(
         for c in (0..n).filter(|&c| !dag.is_constant(rows[c], 0.0)).collect::<Vec<_>>() {
             gradient[c].push(dag.mul(here[c], t.weighted_value));
             jtjp[c].push(t.applied.product(dag, applied[c], &mut |dag, a| match a.at {
-                At::Vertex(_, s) if vertices[usize::from(s)].space == space => Some(match s == slot {
-                    true => dag.constant(1.0),
-                    false => dag.same_vertex(graph, slot, s),
-                }),
+                At::Vertex(_, s) if !declared.never_same(slot, s) => Some(dag.same_vertex(graph, slot, s)),
                 _ => None,
             }));
             for d in 0..=c {

@@ -83,6 +83,7 @@ fn reads_of(energy: &Energy, dag: &Dag, n: ExprId, reads: &FxHashMap<ExprId, Rea
         },
         Node::Index(_) => Reads::Place,
         Node::InBounds { .. } | Node::Free(..) | Node::SameVertex(..) => Reads::More,
+        Node::InBoundsAt { .. } | Node::IndexAt(..) => Reads::More,
         _ => dag.children(n).iter().fold(Reads::Nothing, |all, c| match (all, &reads[c]) {
             (Reads::Nothing, r) => r.clone(),
             (r, Reads::Nothing) => r,
@@ -119,12 +120,15 @@ fn read_hoisted(
     let channel = channel(stored, domain, here);
     let access = Access { source: Source::Hoisted(domain), channel, at: at.clone() };
     let read = dag.access(access);
-    let At::Offset(o) = at else { return read };
+    let inside = match at {
+        At::Offset(o) => dag.in_bounds(o, o),
+        At::Vertex(g, slot) => dag.slot_inside(&energy.graphs, *g, *slot),
+        At::Edge(_) | At::Global => return read,
+    };
     let outside = dag.substitute(n, &mut |dag, node| match node {
         Node::Access(a) if a.at != At::Global => Some(dag.constant(0.0)),
         _ => None,
     });
-    let inside = dag.in_bounds(o, o);
     match dag.is_constant(outside, 0.0) {
         true => read,
         false => dag.select(inside, read, outside),

@@ -191,6 +191,8 @@ fn varies(dag: &Dag, e: ExprId) -> bool {
                 | Node::Free(..)
                 | Node::Sample { .. }
                 | Node::SameVertex(..)
+                | Node::InBoundsAt { .. }
+                | Node::IndexAt(..)
         )
     };
     dag.reachable(&[e]).iter().any(own)

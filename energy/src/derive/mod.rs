@@ -219,7 +219,7 @@ fn templates(energy: &Energy, dag: &mut Dag, chain: &Chain) -> Vec<Template> {
         if r.unknown_reads.is_empty() {
             continue;
         }
-        let partials = chain.partials(dag, r.value);
+        let partials = chain.partials(energy, dag, r.value);
         let boundary = match &r.guard {
             Some((lo, hi)) => dag.in_bounds(lo, hi),
             None => dag.constant(1.0),

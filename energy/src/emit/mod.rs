@@ -27,13 +27,13 @@ use sumsq_codegen::{BinaryOp, Expr, ScalarType, Type, UnaryOp};
 pub enum Place {
     /// At an element of an index space: one coordinate per dim, fastest first.
     Element(SpaceId, Vec<Expr>),
-    /// At a hyperedge; `known` are vertex slots whose coordinates are known without reading their index arrays.
+    /// At a hyperedge; `known` are slots whose coordinates are known without reading their index arrays.
     Edge {
         /// The graph.
         graph: GraphId,
         /// The hyperedge, i32.
         edge: Expr,
-        /// Slots and their coordinates.
+        /// Slots and their coordinates; those of neighbours follow from their vertices'.
         known: Vec<(u16, Vec<Expr>)>,
     },
 }
@@ -163,6 +163,11 @@ impl<'a> Emitter<'a> {
                 let (a, b) = (self.vertex(*a), self.vertex(*b));
                 conjunction(a.into_iter().zip(b).map(|(a, b)| a.eq_(b)))
             }
+            Node::InBoundsAt { graph, slot, lo, hi } => {
+                let space = self.energy.graphs[graph.index()].space_of(*slot);
+                conjunction(within(space, &self.vertex(*slot), lo, hi))
+            }
+            Node::IndexAt(_, slot, d) => self.vertex(*slot)[*d as usize].cast(self.ty),
             Node::Sum { constant, terms } => self.sum(id, constant.get(), terms),
             Node::Prod(factors) => self.product(id, factors),
             Node::Call(f, args) => self.call(*f, args),
@@ -252,7 +257,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Coordinates of a vertex of the hyperedge. Index arrays hold one coordinate per dim; in spaces of several dims they are
+    /// Coordinates of a slot of the hyperedge, out of the domain by its offset at most. Index arrays hold one coordinate per dim; in spaces of several dims they are
     /// clamped, which changes nothing (they are checked when bound) and bounds them for the engine.
     fn vertex(&self, slot: u16) -> Vec<Expr> {
         let Place::Edge { graph, edge, known } = &self.place else {
@@ -261,7 +266,11 @@ impl<'a> Emitter<'a> {
         if let Some((_, coordinates)) = known.iter().find(|(s, _)| *s == slot) {
             return coordinates.clone();
         }
-        let space = self.energy.graphs[graph.index()].vertices[slot as usize].space;
+        let declared = &self.energy.graphs[graph.index()];
+        if let (vertex, Some(offset)) = declared.vertex_of(slot) {
+            return self.vertex(vertex).iter().zip(offset).map(|(x, &o)| plus(x, o)).collect();
+        }
+        let space = declared.space_of(slot);
         let dims = self.energy.spaces[space.index()].len();
         names::vertex_coordinates(*graph, slot, dims, space, edge)
     }
@@ -270,22 +279,7 @@ impl<'a> Emitter<'a> {
         let Place::Element(space, coordinates) = &self.place else {
             unreachable!("InBounds in a graph residual: rejected when the energy is built")
         };
-        let mut parts = vec![];
-        for (d, x) in coordinates.iter().enumerate() {
-            let extent = names::extent(*space, d);
-            if lo[d] < 0 {
-                parts.push(plus(x, lo[d]).ge(0).likely());
-            }
-            if lo[d] > 0 {
-                parts.push(plus(x, lo[d]).lt(extent.clone()).likely());
-            }
-            if hi[d] > 0 && hi[d] != lo[d] {
-                parts.push(plus(x, hi[d]).lt(extent).likely());
-            } else if hi[d] < 0 && hi[d] != lo[d] {
-                parts.push(plus(x, hi[d]).ge(0).likely());
-            }
-        }
-        conjunction(parts)
+        conjunction(within(*space, coordinates, lo, hi).into_iter().map(|part| part.likely()))
     }
 
     fn free(&self, space: SpaceId, at: &At) -> Expr {
@@ -362,6 +356,20 @@ impl<'a> Emitter<'a> {
 
 fn plus(x: &Expr, o: i32) -> Expr {
     if o == 0 { x.clone() } else { x + o as i64 }
+}
+
+/// The conditions under which the box `[lo, hi]` around an element of the domain, offset 0 included, lies in the domain.
+fn within(space: SpaceId, coordinates: &[Expr], lo: &Offset, hi: &Offset) -> Vec<Expr> {
+    let mut parts = vec![];
+    for (d, x) in coordinates.iter().enumerate() {
+        if lo[d] < 0 {
+            parts.push(plus(x, lo[d]).ge(0));
+        }
+        if hi[d] > 0 {
+            parts.push(plus(x, hi[d]).lt(names::extent(space, d)));
+        }
+    }
+    parts
 }
 
 fn conjunction(parts: impl IntoIterator<Item = Expr>) -> Expr {

@@ -147,6 +147,29 @@ impl<'a> Layout<'a> {
         };
         extents.iter().map(coordinate).collect()
     }
+
+    /// The element at an offset from given coordinates; `None` out of the domain.
+    fn moved(&self, space: SpaceId, from: &Offset, by: &Offset) -> Option<usize> {
+        let (mut element, mut stride) = (0, 1);
+        for ((&c, &o), &extent) in from.iter().zip(by).zip(&self.spaces[space.index()].extents) {
+            let c = i64::from(c) + i64::from(o);
+            if !(0..i64::from(extent)).contains(&c) {
+                return None;
+            }
+            element += c as usize * stride;
+            stride *= extent as usize;
+        }
+        Some(element)
+    }
+
+    /// Whether the box `[lo, hi]` of offsets around given coordinates lies in the domain.
+    fn box_inside(&self, space: SpaceId, at: &Offset, lo: &Offset, hi: &Offset) -> bool {
+        let along = at.iter().zip(&self.spaces[space.index()].extents).zip(lo.iter().zip(hi));
+        along.into_iter().all(|((&c, &extent), (&lo, &hi))| {
+            let c = i64::from(c);
+            c + i64::from(lo) >= 0 && c + i64::from(hi) < i64::from(extent)
+        })
+    }
 }
 
 /// One element of an index space, or one hyperedge, seen from a template.
@@ -163,10 +186,14 @@ impl Instance<'_> {
     pub fn element(&self, place: &Place) -> Option<usize> {
         match (place, self.domain) {
             (Place::Global, _) => Some(0),
-            (Place::Stencil(offset), Domain::Space(s)) => self.shifted(s, offset),
+            (Place::Stencil(offset), Domain::Space(s)) => self.layout.moved(s, &self.coordinates, offset),
             (Place::Vertex(slot), Domain::Graph(g)) => Some(self.vertex(g, *slot)),
+            (Place::Neighbour(slot, space, offset), Domain::Graph(g)) => {
+                let vertex = self.layout.coordinates(*space, self.vertex(g, *slot));
+                self.layout.moved(*space, &vertex, offset)
+            }
             // The tape has checked every place against its domain.
-            (Place::Stencil(_), Domain::Graph(_)) | (Place::Vertex(_), Domain::Space(_)) => None,
+            _ => None,
         }
     }
 
@@ -186,20 +213,6 @@ impl Instance<'_> {
             stride *= extent as usize;
         }
         point.arrays[array.index()][element * strip.channels + usize::from(channel)]
-    }
-
-    fn shifted(&self, space: SpaceId, offset: &Offset) -> Option<usize> {
-        let extents = &self.layout.spaces[space.index()].extents;
-        let (mut element, mut stride) = (0, 1);
-        for ((&c, &o), &extent) in self.coordinates.iter().zip(offset).zip(extents) {
-            let c = i64::from(c) + i64::from(o);
-            if !(0..i64::from(extent)).contains(&c) {
-                return None;
-            }
-            element += c as usize * stride;
-            stride *= extent as usize;
-        }
-        Some(element)
     }
 
     /// The value there; 0 out of the domain.
@@ -240,19 +253,24 @@ impl Instance<'_> {
     /// Whether the box `[lo, hi]` of offsets lies in the domain; always so for hyperedges.
     pub fn box_inside(&self, lo: &Offset, hi: &Offset) -> bool {
         let Domain::Space(s) = self.domain else { return true };
-        let extents = &self.layout.spaces[s.index()].extents;
-        let along = self.coordinates.iter().zip(extents).zip(lo.iter().zip(hi));
-        along.into_iter().all(|((&c, &extent), (&lo, &hi))| {
-            let c = i64::from(c);
-            c + i64::from(lo) >= 0 && c + i64::from(hi) < i64::from(extent)
-        })
+        self.layout.box_inside(s, &self.coordinates, lo, hi)
     }
 
-    /// Whether two vertices of the hyperedge are the same element.
-    pub fn same_vertex(&self, a: u16, b: u16) -> bool {
-        match self.domain {
-            Domain::Graph(g) => self.vertex(g, a) == self.vertex(g, b),
-            Domain::Space(_) => a == b,
-        }
+    /// The same around a place of the hyperedge, an element of `space`.
+    pub fn box_inside_at(&self, space: SpaceId, place: &Place, lo: &Offset, hi: &Offset) -> bool {
+        let coordinates = self.element(place).map(|e| self.layout.coordinates(space, e));
+        coordinates.is_some_and(|at| self.layout.box_inside(space, &at, lo, hi))
+    }
+
+    /// The coordinate of a place of the hyperedge, an element of `space`, along dim `d`.
+    pub fn coordinate_at(&self, space: SpaceId, place: &Place, d: u16) -> i32 {
+        let coordinates = self.element(place).map(|e| self.layout.coordinates(space, e));
+        coordinates.and_then(|at| at.get(usize::from(d)).copied()).unwrap_or(0)
+    }
+
+    /// Whether two places of the hyperedge are the same element.
+    pub fn same_vertex(&self, a: &Place, b: &Place) -> bool {
+        let (a, b) = (self.element(a), self.element(b));
+        a.is_some() && a == b
     }
 }

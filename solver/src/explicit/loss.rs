@@ -292,4 +292,10 @@ impl Env for Params<'_> {
     fn same_vertex(&self, _: GraphId, _: u16, _: u16) -> bool {
         false
     }
+    fn in_bounds_at(&self, _: GraphId, _: u16, _: &Offset, _: &Offset) -> bool {
+        false
+    }
+    fn index_at(&self, _: GraphId, _: u16, _: u16) -> f64 {
+        0.0
+    }
 }

@@ -8,7 +8,7 @@ use super::ExplicitError;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use sumsq_energy::dag::{Access, At, Compare, ExprId, Function, Node, Offset, Source};
-use sumsq_energy::model::{ArrayId, Domain, Energy, SpaceId};
+use sumsq_energy::model::{ArrayId, Domain, Energy, GraphId, SpaceId};
 
 /// Position of an operation on its tape.
 pub(super) type Reg = u32;
@@ -28,6 +28,8 @@ pub(super) enum Place {
     Global,
     /// At vertex `slot` of the hyperedge.
     Vertex(u16),
+    /// Around vertex `slot` of the hyperedge, in the index space that it points into.
+    Neighbour(u16, SpaceId, Offset),
 }
 
 /// A scalar read.
@@ -70,7 +72,14 @@ pub(super) enum Op {
     Binary(Function, Reg, Reg),
     Compare(Compare, Reg, Reg),
     NonZero(Reg),
-    SameVertex(u16, u16),
+    SameVertex(Place, Place),
+    InBoundsAt {
+        space: SpaceId,
+        at: Place,
+        lo: Offset,
+        hi: Offset,
+    },
+    IndexAt(SpaceId, Place, u16),
     And(Box<[Reg]>),
     Or(Box<[Reg]>),
     Not(Reg),
@@ -178,7 +187,17 @@ impl Tape {
             },
             Node::Compare(c, a, b) => Op::Compare(*c, reg(a), reg(b)),
             Node::NonZero(a) => Op::NonZero(reg(a)),
-            Node::SameVertex(_, a, b) => Op::SameVertex(*a, *b),
+            Node::SameVertex(g, a, b) => Op::SameVertex(slot(energy, *g, *a), slot(energy, *g, *b)),
+            Node::InBoundsAt { graph, slot, lo, hi } => Op::InBoundsAt {
+                space: energy.graphs[graph.index()].space_of(*slot),
+                at: self::slot(energy, *graph, *slot),
+                lo: lo.clone(),
+                hi: hi.clone(),
+            },
+            Node::IndexAt(g, slot, d) => {
+                let space = energy.graphs[g.index()].space_of(*slot);
+                Op::IndexAt(space, self::slot(energy, *g, *slot), *d)
+            }
             Node::And(ids) => Op::And(regs(ids)),
             Node::Or(ids) => Op::Or(regs(ids)),
             Node::Not(a) => Op::Not(reg(a)),
@@ -219,6 +238,15 @@ impl Tape {
     }
 }
 
+/// The place of a slot of a graph.
+fn slot(energy: &Energy, graph: GraphId, slot: u16) -> Place {
+    let graph = &energy.graphs[graph.index()];
+    match graph.vertex_of(slot) {
+        (vertex, Some(offset)) => Place::Neighbour(vertex, graph.space_of(slot), offset.clone()),
+        (vertex, None) => Place::Vertex(vertex),
+    }
+}
+
 /// Where `at` reads a field of `space` from `domain`.
 pub(super) fn place(
     energy: &Energy,
@@ -229,7 +257,7 @@ pub(super) fn place(
     match (at, domain) {
         (At::Global, _) if energy.is_global(space) => Ok(Place::Global),
         (At::Offset(offset), Domain::Space(s)) if s == space => Ok(Place::Stencil(offset.clone())),
-        (At::Vertex(g, slot), Domain::Graph(graph)) if *g == graph => Ok(Place::Vertex(*slot)),
+        (At::Vertex(g, slot), Domain::Graph(graph)) if *g == graph => Ok(self::slot(energy, *g, *slot)),
         _ => Err(ExplicitError::Unsupported { what: format!("a read at {at:?} from {domain:?}") }),
     }
 }

@@ -9,7 +9,7 @@ use super::fields::vars;
 use super::reduce::{map_root, strip_name};
 use super::{LANES, Skeleton};
 use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule};
-use sumsq_energy::dag::{At, Dag, ExprId, Node, Offset, Source};
+use sumsq_energy::dag::{At, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{ComputedId, Domain, Energy, SpaceId};
@@ -123,32 +123,35 @@ struct Reaches {
 }
 
 impl Reaches {
-    /// Adds what `roots` read where they are evaluated up to `around` away from an element.
+    /// Adds what `roots` read where they are evaluated up to `around` away from an element; a hyperedge is evaluated nowhere else.
     fn add(&mut self, energy: &Energy, dag: &Dag, roots: &[ExprId], around: &[u32]) {
         let Reaches { spaces, products, computed } = self;
-        let widen = |to: &mut Vec<u32>, offset: &Offset| {
-            for ((to, o), around) in to.iter_mut().zip(offset).zip(around) {
-                *to = (*to).max(o.unsigned_abs() + around);
+        let widen = |to: &mut Vec<u32>, at: &At| {
+            for (d, to) in to.iter_mut().enumerate() {
+                *to = (*to).max(match at {
+                    At::Offset(o) => o[d].unsigned_abs() + around[d],
+                    At::Vertex(g, slot) => {
+                        energy.graphs[g.index()].vertex_of(*slot).1.map_or(0, |o| o[d].unsigned_abs())
+                    }
+                    At::Edge(_) | At::Global => 0,
+                });
             }
         };
         for id in dag.reachable(roots) {
             match dag.node(id) {
-                Node::Free(space, At::Offset(o)) => widen(&mut spaces[space.index()], o),
+                Node::Free(space, at) => widen(&mut spaces[space.index()], at),
                 Node::Sample { image, .. } => {
                     let space = energy.arrays[image.0.index()].space;
                     spaces[space.index()].iter_mut().for_each(|h| *h = (*h).max(1));
                 }
-                Node::Access(access) => match (access.source, &access.at) {
-                    (Source::Computed(c) | Source::Partial(c), at) => {
+                Node::Access(access) => match access.source {
+                    Source::Computed(c) | Source::Partial(c) => {
                         let dims = energy.spaces[energy.computed[c.index()].space.index()].len();
-                        let reach = computed[c.index()].get_or_insert_with(|| vec![0; dims]);
-                        if let At::Offset(o) = at {
-                            widen(reach, o);
-                        }
+                        widen(computed[c.index()].get_or_insert_with(|| vec![0; dims]), &access.at);
                     }
-                    (Source::Product(Domain::Space(s)), At::Offset(o)) => widen(&mut products[s.index()], o),
-                    (source, At::Offset(o)) => widen(&mut spaces[energy.space_of(source).index()], o),
-                    _ => {}
+                    Source::Product(Domain::Space(s)) => widen(&mut products[s.index()], &access.at),
+                    Source::Hoisted(Domain::Graph(_)) | Source::Product(Domain::Graph(_)) => {}
+                    source => widen(&mut spaces[energy.space_of(source).index()], &access.at),
                 },
                 _ => {}
             }

@@ -44,14 +44,7 @@ pub fn operation_counts(energy: &Energy, r: &Routines) -> Vec<RoutineCount> {
     for g in &r.graphs {
         let graph = &energy.graphs[g.graph.index()];
         for s in &g.slots {
-            let vertex = &graph.vertices[usize::from(s.slot)].name;
-            three(
-                Domain::Graph(g.graph),
-                &format!("{}.{vertex}", graph.name),
-                &s.gradient,
-                &s.blocks,
-                &s.jtjp,
-            );
+            three(Domain::Graph(g.graph), &graph.slot_name(s.slot), &s.gradient, &s.blocks, &s.jtjp);
         }
     }
     for g in &r.globals {
@@ -70,7 +63,7 @@ pub fn operation_counts(energy: &Energy, r: &Routines) -> Vec<RoutineCount> {
     for g in &r.graphs {
         let graph = &energy.graphs[g.graph.index()];
         for s in &g.slots {
-            let per = format!("{}.{}", graph.name, graph.vertices[usize::from(s.slot)].name);
+            let per = graph.slot_name(s.slot);
             row("stored blocks of J^T J", Domain::Graph(g.graph), &per, &s.stored_blocks);
         }
     }

@@ -3,6 +3,8 @@
 //! The hyperedges at the vertices of one slot are laid out as *rows* of at most 64 incidences: a vertex of degree 0 has none, one of
 //! degree 100,000 has many. Rows are sorted by length and packed in blocks of [`LANES`], columns contiguous per
 //! lane. `part` computes one sum per row, over (lane, block); the vertex adds up its rows in order. See [`super::incidence`] for the lists.
+//!
+//! Neighbours that hyperedges reach through computed arrays have no rows of their own: those of their vertex hold a sum for each.
 
 use super::reduce::Points;
 use super::{LANES, Skeleton, Space, fields::all, fields::list, incidence::ROW, invariant};
@@ -13,7 +15,7 @@ use sumsq_codegen::{
 use sumsq_energy::dag::{Access, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{Place, names};
-use sumsq_energy::model::{Domain, GraphId, SpaceId};
+use sumsq_energy::model::{Domain, Energy, GraphId, SpaceId};
 
 /// Blocks of rows that one thread takes at a time.
 const BLOCKS: i32 = 16;
@@ -65,10 +67,14 @@ pub struct Parts<'a> {
     pub direction: Direction<'a>,
 }
 
-/// Of every slot, the channels that J^T J p reads of what is stored over the hyperedges.
-pub fn beside(r: &Routines) -> FxHashMap<(GraphId, u16), Vec<usize>> {
-    let slots = r.graphs.iter().flat_map(|g| g.slots.iter().map(|s| (g.graph, s)));
-    slots.map(|(graph, s)| ((graph, s.slot), channels(&r.dag, graph, &s.jtjp))).collect()
+/// Of every vertex, the channels that J^T J p reads of what is stored over the hyperedges, ascending.
+pub fn beside(energy: &Energy, r: &Routines) -> FxHashMap<(GraphId, u16), Vec<usize>> {
+    let mut roots: FxHashMap<(GraphId, u16), Vec<ExprId>> = FxHashMap::default();
+    for (graph, s) in r.graphs.iter().flat_map(|g| g.slots.iter().map(|s| (g.graph, s))) {
+        let vertex = energy.graphs[graph.index()].vertex_of(s.slot).0;
+        roots.entry((graph, vertex)).or_default().extend(&s.jtjp);
+    }
+    roots.into_iter().map(|(at, roots)| (at, channels(&r.dag, at.0, &roots))).collect()
 }
 
 /// The channels of what is stored over the hyperedges of `graph` that `roots` read, ascending.
@@ -181,9 +187,11 @@ pub fn parts(k: &Skeleton, p: &mut Pipeline, name: &str, of: Parts) -> Rows {
     Rows { part, sum: sum.name, own }
 }
 
-/// The sum over all rows of the vertices at `vars`: Func `name` = `start` + sum of `parts` of every slot into `space`.
+/// What hyperedges give the elements at `vars`: Func `name` = `start` + the sum of `parts` over all rows, of every graph vertex that points
+/// into `space`, at the elements that the ones at `vars` are or are neighbours of; outside the domain `count` is 0.
 /// Inlined if no graph reads the space.
 pub fn gather(
+    k: &Skeleton,
     p: &mut Pipeline,
     name: &str,
     space: &Space,
@@ -197,8 +205,7 @@ pub fn gather(
         let prefix = rows(graph, slot);
         let rows = count(&prefix, "rows");
         let field = |suffix: &str| {
-            let mut i = Input::new(format!("{prefix}.{suffix}"), &[ScalarType::I32], space.dims);
-            i.halo[0] = LANES as u32;
+            let mut i = k.field(format!("{prefix}.{suffix}"), &[ScalarType::I32], space.id);
             i.value_range = Some((0.into(), rows.clone()));
             i
         };
@@ -207,11 +214,16 @@ pub fn gather(
         of.value_range = Some((0.into(), rows - 1));
         of.trusted = true;
         let of = p.input(of);
-        let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), number.at(&at, 0))]);
-        let row = of.at(&[first.at(&at, 0) + rdom.var(0)], 0);
-        let row = [&row % LANES as i64, &row / LANES as i64];
-        let values = (0..f.values.len()).map(|c| f.at(&at, c) + part.at(&row, c)).collect();
-        f = f.update(at.clone(), values, rdom);
+        for (i, place) in k.places(graph, slot).enumerate() {
+            let vertex = k.vertex_at(graph, place.slot, &at);
+            let n = number.at(&vertex, 0);
+            let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), n)]);
+            let row = of.at(&[first.at(&vertex, 0) + rdom.var(0)], 0);
+            let row = [&row % LANES as i64, &row / LANES as i64];
+            let n = f.values.len();
+            let values = (0..n).map(|c| f.at(&at, c) + part.at(&row, i * n + c)).collect();
+            f = f.update(at.clone(), values, rdom);
+        }
     }
     p.func(f)
 }

@@ -10,6 +10,7 @@ use super::reduce::{map_root, strip_name};
 use super::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::ExprId;
+use sumsq_energy::derive::SlotRoutines;
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
@@ -40,8 +41,7 @@ fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Spac
     let name = over("gb", space.id);
     let mut partials = vec![];
     for &(graph, slot) in &space.slots {
-        let r = k.slot(graph, slot);
-        let roots = roots(&r.gradient, &r.blocks);
+        let roots: Vec<ExprId> = k.places(graph, slot).flat_map(|r| roots(&r.gradient, &r.blocks)).collect();
         let of = Parts { graph, slot, contributions: &roots, ty: k.master, direction: &none };
         partials.push(parts(k, p, &format!("{name}_g{}s{slot}", graph.0), of).at_root(s));
     }
@@ -61,7 +61,7 @@ fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Spac
         })
         .collect();
     let start = add_totals(start, &totals);
-    let sum = gather(p, &format!("{name}_sum"), space, &vars, start, &partials);
+    let sum = gather(k, p, &format!("{name}_sum"), space, &vars, start, &partials);
     let f = p.func(Func::new(name, &vars, super::fields::all(&sum, &at)));
     let level = map_root(s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
     at_vector(s, &sum, level);
@@ -71,12 +71,30 @@ fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Spac
 impl<'a> Skeleton<'a> {
     /// The space that a graph's vertex slot points into.
     pub fn slot_space(&self, graph: GraphId, slot: u16) -> SpaceId {
-        self.energy.graphs[graph.index()].vertices[usize::from(slot)].space
+        self.energy.graphs[graph.index()].space_of(slot)
     }
 
-    /// The routines of a graph's vertex slot.
-    pub fn slot(&self, graph: GraphId, slot: u16) -> &'a sumsq_energy::derive::SlotRoutines {
-        let g = self.routines.graphs.iter().find(|g| g.graph == graph).expect("slots come from the routines");
-        g.slots.iter().find(|s| s.slot == slot).expect("slots come from the routines")
+    /// The routines of the places that the hyperedges of a graph reach from a vertex: the vertex, its neighbours.
+    pub fn places(&self, graph: GraphId, vertex: u16) -> impl Iterator<Item = &'a SlotRoutines> {
+        let declared = &self.energy.graphs[graph.index()];
+        let all = self.routines.graphs.iter().filter(move |g| g.graph == graph).flat_map(|g| &g.slots);
+        all.filter(move |s| declared.vertex_of(s.slot).0 == vertex)
+    }
+
+    /// The place of a slot whose vertex is at `vertex`.
+    pub fn place_at(&self, graph: GraphId, slot: u16, vertex: &[Expr]) -> Vec<Expr> {
+        self.moved(graph, slot, vertex, 1)
+    }
+
+    /// The vertex of a slot whose place is `place`.
+    pub fn vertex_at(&self, graph: GraphId, slot: u16, place: &[Expr]) -> Vec<Expr> {
+        self.moved(graph, slot, place, -1)
+    }
+
+    fn moved(&self, graph: GraphId, slot: u16, from: &[Expr], times: i64) -> Vec<Expr> {
+        match self.energy.graphs[graph.index()].vertex_of(slot).1 {
+            Some(offset) => from.iter().zip(offset).map(|(x, &o)| x + times * i64::from(o)).collect(),
+            None => from.to_vec(),
+        }
     }
 }

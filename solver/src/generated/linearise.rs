@@ -112,9 +112,10 @@ fn stored_blocks(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space
     let mut slots = Space { slots: vec![], ..space.clone() };
     let mut sums = vec![];
     for &(graph, slot) in &space.slots {
-        let contributions = &k.slot(graph, slot).stored_blocks[..];
+        let contributions: Vec<ExprId> =
+            k.places(graph, slot).flat_map(|r| r.stored_blocks.iter().copied()).collect();
         if !contributions.is_empty() {
-            let of = Parts { graph, slot, contributions, ty: k.master, direction: &none };
+            let of = Parts { graph, slot, contributions: &contributions, ty: k.master, direction: &none };
             sums.push(parts(k, p, &format!("{name}_g{}s{slot}", graph.0), of).at_root(s));
             slots.slots.push((graph, slot));
         }
@@ -125,7 +126,7 @@ fn stored_blocks(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space
         }
         _ => zeros(),
     };
-    let sum = gather::gather(p, &format!("{name}_sum"), &slots, &vars, start, &sums);
+    let sum = gather::gather(k, p, &format!("{name}_sum"), &slots, &vars, start, &sums);
     let level = root(k, p, s, (name, Layout::Planar), domain, all(&sum, &at));
     at_vector(s, &sum, level);
 }

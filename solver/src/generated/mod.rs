@@ -40,6 +40,7 @@ pub mod steps;
 pub mod trial;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::derive::{Materialize, Passes, Routines, count_ops, hoist};
@@ -61,7 +62,7 @@ pub struct Space {
     pub dims: usize,
     /// Scalars per element.
     pub components: usize,
-    /// Graph vertices that point into it.
+    /// Graph vertices that point into it, at or around which its unknowns are read.
     pub slots: Vec<(GraphId, u16)>,
     /// Whether D and M^-1 are expressions of the sweeps instead of fields: see [`diagonal`].
     pub inline_diagonal: bool,
@@ -108,7 +109,7 @@ pub struct Skeleton<'a> {
     pub halos: Vec<Vec<u32>>,
     /// What is read at the vertices of hyperedges.
     at_vertices: FxHashSet<Source>,
-    /// Per slot, the channels of what is stored over its graph's hyperedges that J^T J p reads there. Every slot has its own copy in the
+    /// Per vertex, the channels of what is stored over its graph's hyperedges that J^T J p reads there. Every vertex has its own copy in the
     /// order of its entries: read once per PCG iteration, it had better be dense.
     beside: FxHashMap<(GraphId, u16), Vec<usize>>,
 }
@@ -154,14 +155,15 @@ impl<'a> Skeleton<'a> {
         }
         let roots = roots(routines);
         let (halos, at_vertices) = (halos(energy, routines, &roots), layout::at_vertices(routines, &roots));
-        let beside = gather::beside(routines);
+        let beside = gather::beside(energy, routines);
         Skeleton { energy, routines, master, linear, identity, spaces, halos, at_vertices, beside }
     }
 
     /// Whether a share of the diagonal blocks of J^T J is stored over a space.
     pub fn stores_blocks(&self, space: &Space) -> bool {
-        let in_slot = |&(g, slot): &(GraphId, u16)| !self.slot(g, slot).stored_blocks.is_empty();
-        self.stencil(space.id).is_some_and(|r| !r.stored_blocks.is_empty()) || space.slots.iter().any(in_slot)
+        let graphs = self.routines.graphs.iter().flat_map(|g| &g.slots);
+        self.stencil(space.id).is_some_and(|r| !r.stored_blocks.is_empty())
+            || graphs.filter(|s| s.space == space.id).any(|s| !s.stored_blocks.is_empty())
     }
 
     /// When elements of a space are excluded.
@@ -195,10 +197,7 @@ fn costs_more_than_memory(r: &Routines, space: &Space) -> bool {
 fn has_diagonal_blocks(r: &Routines, space: &Space) -> bool {
     let stencils = r.spaces.iter().filter(|s| s.space == space.id).map(|s| &s.blocks);
     let globals = r.globals.iter().filter(|g| g.space == space.id).map(|g| &g.blocks);
-    let slots = space.slots.iter().filter_map(|&(graph, slot)| {
-        let graph = r.graphs.iter().find(|g| g.graph == graph)?;
-        graph.slots.iter().find(|s| s.slot == slot).map(|s| &s.blocks)
-    });
+    let slots = r.graphs.iter().flat_map(|g| &g.slots).filter(|s| s.space == space.id).map(|s| &s.blocks);
     let mut couplings = (0..space.components).flat_map(|i| (0..i).map(move |j| packed(i, j)));
     let blocks: Vec<&Vec<ExprId>> = stencils.chain(globals).chain(slots).collect();
     couplings.all(|at| blocks.iter().all(|b| r.dag.as_constant(b[at]) == Some(0.0)))
@@ -210,15 +209,14 @@ pub fn packed(i: usize, j: usize) -> usize {
     i * (i + 1) / 2 + j
 }
 
-/// Graph vertices that point into a space and through which some residual reads its unknowns.
+/// Graph vertices that point into a space, at or around which some residual reads its unknowns; ascending in each graph.
 fn slots_into(energy: &Energy, routines: &Routines, space: SpaceId) -> Vec<(GraphId, u16)> {
     let mut slots = vec![];
     for g in &routines.graphs {
-        for s in &g.slots {
-            if energy.graphs[g.graph.index()].vertices[s.slot as usize].space == space {
-                slots.push((g.graph, s.slot));
-            }
-        }
+        let own = g.slots.iter().filter(|s| s.space == space);
+        let vertices: BTreeSet<u16> =
+            own.map(|s| energy.graphs[g.graph.index()].vertex_of(s.slot).0).collect();
+        slots.extend(vertices.into_iter().map(|v| (g.graph, v)));
     }
     slots
 }

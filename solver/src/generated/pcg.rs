@@ -21,7 +21,7 @@ use super::reduce::{Loops, Op, map_root, reduce, strip_name};
 use super::{LANES, Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::dag::{ExprId, Source};
-use sumsq_energy::derive::Routines;
+use sumsq_energy::derive::{Routines, SlotRoutines};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
@@ -304,28 +304,32 @@ fn state_input(p: &mut Pipeline, name: &str, n: usize) {
     p.input(sumsq_codegen::Input::new(name, &vec![ScalarType::F64; n], 0));
 }
 
-/// The partial sums of J^T J p over the rows of every graph slot and their share of p.q: outputs `part_g<g>s<slot>`,
-/// `part_g<g>s<slot>_pq`. Where p = 0 the share is 0, whatever q is: excluded elements may have q = NaN.
+/// The partial sums of J^T J p over the rows of every graph vertex, for each place that is reached from there, and their share of p.q:
+/// outputs `part_g<g>s<slot>`, `part_g<g>s<slot>_pq`. Where p = 0 the share is 0, whatever q is: excluded elements may have q = NaN.
 pub fn graph_parts(k: &Skeleton) -> Option<Scheduled> {
     let (mut p, mut s) = (Pipeline::new("pcg_parts"), Schedule::new());
     k.declare_vectors(&mut p, &["pn"]);
     let direction =
         |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
-    for &(graph, slot) in k.spaces.iter().flat_map(|space| &space.slots) {
-        let contributions = &k.slot(graph, slot).jtjp;
-        let of = Parts { graph, slot, contributions, ty: k.linear, direction: &direction };
+    let slots = k.spaces.iter().flat_map(|space| space.slots.iter().map(move |&slot| (space, slot)));
+    for (space, (graph, slot)) in slots {
+        let contributions: Vec<ExprId> = k.places(graph, slot).flat_map(|r| r.jtjp.iter().copied()).collect();
+        let of = Parts { graph, slot, contributions: &contributions, ty: k.linear, direction: &direction };
         let rows = parts(k, &mut p, &part_name(graph, slot), of);
         p.output_with(&rows.part, record(rows.part.values.len()), vec![LANES as u32, 0]);
         let points = row_points(graph, slot);
         let at = &points.coordinates;
-        let (element, space) = (element(k, (graph, slot), at), k.slot_space(graph, slot));
+        let element = element(k, (graph, slot), at);
         let zero = || Expr::float(k.linear, 0.0);
-        let product = |c| {
-            let p = direction(space, c, &element);
-            Expr::select(p.ne_(zero()), &p * &rows.part.at(at, c), zero()).cast(ScalarType::F64)
+        let product = |(i, p): (usize, Expr)| {
+            Expr::select(p.ne_(zero()), &p * &rows.part.at(at, i), zero()).cast(ScalarType::F64)
         };
-        let term =
-            (0..rows.part.values.len()).map(product).reduce(|a, b| a + b).expect("at least one component");
+        let of_place = |r: &SlotRoutines| {
+            let there = k.place_at(graph, r.slot, &element);
+            (0..space.components).map(|c| direction(space.id, c, &there)).collect::<Vec<Expr>>()
+        };
+        let components = k.places(graph, slot).flat_map(of_place).enumerate();
+        let term = components.map(product).reduce(|a, b| a + b).expect("at least one component");
         let (pq, loops) = reduce(&mut p, &mut s, &part_product(graph, slot), &points, vec![(Op::Add, term)]);
         p.output(&pq);
         rows.within(&mut s, loops.vector);
@@ -394,14 +398,12 @@ fn stored_parts(k: &Skeleton, p: &mut Pipeline) -> Vec<Func> {
     let mut out = vec![];
     for space in &k.spaces {
         for &(graph, slot) in &space.slots {
-            let mut i = Input::new(part_name(graph, slot), &vec![k.linear; space.components], 2);
-            (i.halo[0], i.trusted, i.layout) = (LANES as u32, true, record(space.components));
+            let n = space.components * k.places(graph, slot).count();
+            let mut i = Input::new(part_name(graph, slot), &vec![k.linear; n], 2);
+            (i.halo[0], i.trusted, i.layout) = (LANES as u32, true, record(n));
             let i = p.input(i);
-            out.push(Func::new(
-                i.name,
-                &[Var::new("lane"), Var::new("block")],
-                vec![Expr::float(k.linear, 0.0); space.components],
-            ));
+            let values = vec![Expr::float(k.linear, 0.0); n];
+            out.push(Func::new(i.name, &[Var::new("lane"), Var::new("block")], values));
         }
     }
     out
@@ -433,7 +435,7 @@ fn update_space(
         }
         false => add_totals(k.apply(space, &at, direction), &totals),
     };
-    let q = gather(p, &over("qb", space.id), space, &vars, start, &parts_of(space, parts));
+    let q = gather(k, p, &over("qb", space.id), space, &vars, start, &parts_of(space, parts));
     let alpha = scalar("alpha", 0).cast(k.linear);
     let ok = scalar("alpha", 2).ne_(number(0.0));
     let (d, r, minv) = (k.vector("d", space, &at), k.vector("r", space, &at), k.inverse_at(space, &at));

@@ -6,6 +6,7 @@ mod domains;
 mod globals;
 mod losses;
 mod sampled;
+mod vertex_stencils;
 mod views;
 
 use sumsq::check::seeded_direction;

@@ -48,4 +48,10 @@ impl Env for Values {
     fn same_vertex(&self, _: GraphId, _: u16, _: u16) -> bool {
         false
     }
+    fn in_bounds_at(&self, _: GraphId, _: u16, _: &Offset, _: &Offset) -> bool {
+        !self.outside
+    }
+    fn index_at(&self, _: GraphId, _: u16, d: u16) -> f64 {
+        f64::from(d) + 3.0
+    }
 }

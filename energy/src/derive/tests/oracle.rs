@@ -180,6 +180,12 @@ impl Env for View<'_> {
     fn free(&self, s: SpaceId, at: &At) -> bool {
         self.problem.target(self.place, at).is_some_and(|t| !self.problem.excluded(s, t))
     }
+    fn in_bounds_at(&self, _: GraphId, _: u16, _: &Offset, _: &Offset) -> bool {
+        panic!("these problems have no neighbours of vertices")
+    }
+    fn index_at(&self, _: GraphId, _: u16, _: u16) -> f64 {
+        panic!("these problems have no neighbours of vertices")
+    }
     fn same_vertex(&self, g: GraphId, a: u16, b: u16) -> bool {
         let Place::Edge(own, e) = self.place else { panic!("vertices of an element") };
         assert_eq!(own, g);

@@ -85,7 +85,12 @@ impl Builder {
         let vertex =
             |(i, s): (usize, &u32)| Vertex { name: format!("v{i}"), space: SpaceId(*s), position: 0 };
         let vertices = vertex_spaces.iter().enumerate().map(vertex).collect();
-        self.energy.graphs.push(Graph { name: "G".into(), position: 0, vertices });
+        self.energy.graphs.push(Graph {
+            name: "G".into(),
+            position: 0,
+            vertices,
+            neighbours: Default::default(),
+        });
         self.edges.push(edges.iter().map(|e| e.to_vec()).collect());
         GraphId(self.edges.len() as u32 - 1)
     }
