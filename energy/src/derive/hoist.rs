@@ -20,7 +20,7 @@ enum Reads {
 }
 
 /// Replaces every maximal subexpression of `roots` that reads a single element, does not read the direction and holds a
-/// division or a function call.
+/// division or a function call that differs from element to element.
 ///
 /// Stored values are 0 outside the domain where the expression itself would be its value at zero reads. Where the two
 /// differ, the read is guarded by its own `InBounds`, which the enclosing guard usually resolves again. The passes run again
@@ -38,13 +38,17 @@ pub fn hoist(
     for n in dag.reachable(roots) {
         let own = reads_of(energy, dag, n, &reads);
         reads.insert(n, own);
-        let division = matches!(dag.node(n), Node::Prod(factors) if factors.iter().any(|f| f.1 < 0));
-        let inherited = dag.children(n).iter().any(|c| costly[c]);
-        let worth_it = || inherited || division || is_costly(dag, n);
-        costly.insert(n, reads_computed(dag, n) || (passes.hoisting && worth_it()));
+        let varies = |c: &ExprId| varies(&reads[c]);
+        let division =
+            matches!(dag.node(n), Node::Prod(factors) if factors.iter().any(|f| f.1 < 0 && varies(&f.0)));
+        let inherited = dag.children(n).iter().any(|c| costly[c] && varies(c));
+        let worth_it = || varies(&n) && (inherited || division || is_costly(dag, n));
+        costly.insert(n, passes.hoisting && worth_it());
     }
     let candidate = |n: ExprId| match &reads[&n] {
-        Reads::Element(space, at) if costly[&n] && !dag.is_boolean(n) => Some((*space, at)),
+        Reads::Element(space, at) if costly[&n] || reads_computed(dag, n) => {
+            (!dag.is_boolean(n)).then_some((*space, at))
+        }
         _ => None,
     };
     let mut maximal = Vec::new();
@@ -59,6 +63,11 @@ pub fn hoist(
     }
     let replaced = dag.substitute_ids(roots, &mut |_, n| reads_of.get(&n).copied());
     simplify(dag, &replaced, passes).0
+}
+
+/// Whether loops over elements compute it for each of them. What none of them changes they compute once: the root of a weight.
+fn varies(reads: &Reads) -> bool {
+    !matches!(reads, Reads::Nothing | Reads::Element(_, At::Global))
 }
 
 /// Whether a node is worth a store by itself.

@@ -1,6 +1,6 @@
 //! From an energy to machine code, once; plans of any size share it.
 
-use super::{Scheduled, Skeleton, boxed, cost, damping, gradient, linearise, mask, pcg, trial};
+use super::{Scheduled, Skeleton, boxed, computed, cost, damping, gradient, linearise, mask, pcg, trial};
 use crate::error::SolveError;
 use crate::options::{Options, Precision, Preconditioner};
 use sumsq_codegen::backend::HostTarget;
@@ -73,6 +73,7 @@ pub struct Modules {
     pub(super) mask: Option<Compiled>,
     pub(super) bounds: Option<Compiled>,
     pub(super) cost: Compiled,
+    pub(super) computed: Option<Compiled>,
     pub(super) gradient: Compiled,
     pub(super) linearise: Option<Compiled>,
     pub(super) scales: Compiled,
@@ -86,12 +87,13 @@ pub struct Modules {
 }
 
 /// All pipelines of a skeleton with their schedules; absent ones have nothing to do.
-pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 13] {
+pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 14] {
     [
         // The largest first: they are compiled on all cores.
         pcg::graph_parts(k),
         Some(pcg::sweep_a(k)),
         Some(gradient::pipeline(k)),
+        computed::pipeline(k),
         Some(pcg::sweep_b(k)),
         Some(trial::pipeline(k)),
         Some(cost::pipeline(k)),
@@ -125,6 +127,7 @@ impl Modules {
             parts: next(),
             sweep_a: next().ok_or_else(missing)?,
             gradient: next().ok_or_else(missing)?,
+            computed: next(),
             sweep_b: next().ok_or_else(missing)?,
             trial: next().ok_or_else(missing)?,
             cost: next().ok_or_else(missing)?,
@@ -146,8 +149,14 @@ impl Modules {
 
     /// Every pipeline with what it reads.
     pub(super) fn roles(&self) -> Vec<(Reads, &Compiled)> {
-        let mut all: Vec<(Reads, &Compiled)> =
-            self.mask.iter().chain(&self.bounds).chain(&self.linearise).map(|m| (Reads::Master, m)).collect();
+        let mut all: Vec<(Reads, &Compiled)> = self
+            .mask
+            .iter()
+            .chain(&self.bounds)
+            .chain(&self.computed)
+            .chain(&self.linearise)
+            .map(|m| (Reads::Master, m))
+            .collect();
         let master = [&self.cost, &self.gradient, &self.scales, &self.damping, &self.trial];
         all.extend(master.map(|m| (Reads::Master, m)));
         all.extend(self.before_b().map(|m| (Reads::Linear, m)));

@@ -1,74 +1,87 @@
-//! Computed arrays and their stored partials: Funcs of whatever pipeline reads them.
+//! Computed arrays and their stored partials.
 //!
-//! `c<k>` holds the values of computed array k, `cp<k>` the partials that the chain rule reads; both are tuples over the array's
-//! space, 0 outside the domain, in the master precision. The gradient's pipeline stores them for whatever else is evaluated at the same
-//! x, the cost computes the values at any x. The sweeps of PCG read neither: what applyJTJ needs of them is hoisted (see
-//! [`super::linearise`]).
+//! `c<k>` holds the values of computed array k and then the partials that the chain rule reads: a tuple over the array's space, 0
+//! outside the domain, in the master precision. One pipeline of their own stores them once per linearisation, before everything else
+//! that is evaluated at the same x; the cost computes the values at any x. The sweeps of PCG read neither: what applyJTJ needs of them
+//! is hoisted (see [`super::linearise`]).
 
 use super::fields::vars;
 use super::reduce::{map_root, strip_name};
-use super::{LANES, Skeleton};
+use super::{LANES, Scheduled, Skeleton};
 use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::{At, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{ComputedId, Domain, Energy, SpaceId};
 
-/// Values of a computed array.
-pub fn values_name(c: ComputedId) -> String {
+/// Name of a computed array.
+pub fn name(c: ComputedId) -> String {
     format!("c{}", c.0)
 }
 
-/// Partials of a computed array.
-pub fn partials_name(c: ComputedId) -> String {
-    format!("cp{}", c.0)
+/// The pipeline that stores all computed arrays at x, if there are any.
+pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
+    let (mut p, mut s) = (Pipeline::new("computed"), Schedule::new());
+    for c in k.computed() {
+        let f = k.add_values(&mut p, &mut s, c, &k.values_and_partials(c), k.master);
+        p.output_with(&f, Layout::Planar, k.halos[k.energy.computed[c.index()].space.index()].clone());
+    }
+    k.complete(&mut p, &mut s, k.master);
+    (!p.outputs.is_empty()).then_some((p, s))
 }
 
 impl Skeleton<'_> {
-    /// Every Func of computed arrays: name, space, expressions.
-    fn computed_funcs(&self) -> impl Iterator<Item = (String, SpaceId, &[ExprId])> {
-        let ids = (0..self.energy.computed.len() as u32).map(ComputedId);
-        let funcs = ids.flat_map(|c| {
-            let space = self.energy.computed[c.index()].space;
-            let values = (values_name(c), space, &self.routines.computed[c.index()][..]);
-            [values, (partials_name(c), space, &self.routines.partials[c.index()][..])]
-        });
-        funcs.filter(|(_, _, roots)| !roots.is_empty())
+    fn computed(&self) -> impl Iterator<Item = ComputedId> + use<> {
+        (0..self.energy.computed.len() as u32).map(ComputedId)
     }
 
-    /// Adds the Funcs of all computed arrays as outputs.
-    pub fn store_computed(&self, p: &mut Pipeline, s: &mut Schedule) {
-        for (name, space, _) in self.computed_funcs() {
-            if let Some(f) = self.add_computed(p, s, &name, self.master) {
-                p.output_with(&f, Layout::Planar, self.halos[space.index()].clone());
-            }
-        }
+    fn values_and_partials(&self, c: ComputedId) -> Vec<ExprId> {
+        [&self.routines.computed[c.index()][..], &self.routines.partials[c.index()]].concat()
     }
 
-    /// What [`Skeleton::store_computed`] stores, as inputs.
+    /// Channel of a partial beside the values.
+    pub fn partial_channel(&self, c: ComputedId, partial: usize) -> usize {
+        self.routines.computed[c.index()].len() + partial
+    }
+
+    /// What [`pipeline`] stores, as inputs.
     pub fn stored_computed(&self) -> impl Iterator<Item = Input> {
-        self.computed_funcs()
-            .map(|(name, space, roots)| self.field(name, &vec![self.master; roots.len()], space))
+        self.computed().map(|c| {
+            let types = vec![self.master; self.values_and_partials(c).len()];
+            self.field(name(c), &types, self.energy.computed[c.index()].space)
+        })
     }
 
-    /// Adds the Func of a computed array that `name` means, if it means one.
+    /// Adds the values of the computed array that `wanted` means, if it means one.
     pub fn add_computed(
         &self,
         p: &mut Pipeline,
         s: &mut Schedule,
-        name: &str,
+        wanted: &str,
         ty: ScalarType,
     ) -> Option<Func> {
-        let (_, space, roots) = self.computed_funcs().find(|(n, ..)| n == name)?;
+        let c = self.computed().find(|c| name(*c) == wanted)?;
+        Some(self.add_values(p, s, c, &self.routines.computed[c.index()], ty))
+    }
+
+    fn add_values(
+        &self,
+        p: &mut Pipeline,
+        s: &mut Schedule,
+        c: ComputedId,
+        roots: &[ExprId],
+        ty: ScalarType,
+    ) -> Func {
+        let space = self.energy.computed[c.index()].space;
         let vars = vars(self.energy.spaces[space.index()].len());
         let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
         let none = |_, _: usize, _: &[Expr]| unreachable!("computed arrays read no direction");
         let values = self.emit(roots, ty, Place::Element(space, at.clone()), &none);
         let inside = inside(space, &at);
         let guarded = values.into_iter().map(|v| Expr::select(inside.clone(), v, Expr::float(ty, 0.0)));
-        let f = p.func(Func::new(name, &vars, guarded.collect()));
+        let f = p.func(Func::new(name(c), &vars, guarded.collect()));
         map_root(s, &f, &Expr::param(strip_name(Domain::Space(space)), ScalarType::I32));
-        Some(f)
+        f
     }
 }
 

@@ -118,7 +118,7 @@ impl Skeleton<'_> {
         self.complete_from(p, s, ty, self.known_inputs(ty));
     }
 
-    /// As [`Skeleton::complete`] in the master precision, where the gradient's pipeline has run at the same x: computed arrays are inputs.
+    /// As [`Skeleton::complete`] in the master precision, where computed arrays are stored at the same x: they are inputs.
     pub fn complete_at_x(&self, p: &mut Pipeline, s: &mut Schedule) {
         let mut known = self.known_inputs(self.master);
         known.extend(self.stored_computed().map(|i| (i.name.to_string(), i)));
@@ -209,8 +209,10 @@ impl Skeleton<'_> {
                         Expr::call(names::view(space), ty, at, first + component)
                     }
                 },
-                Source::Computed(c) => Expr::call(computed::values_name(c), ty, at, component),
-                Source::Partial(c) => Expr::call(computed::partials_name(c), ty, at, component),
+                Source::Computed(c) => Expr::call(computed::name(c), ty, at, component),
+                Source::Partial(c) => {
+                    Expr::call(computed::name(c), ty, at, self.partial_channel(c, component))
+                }
                 Source::Hoisted(d) => {
                     stored(d, component).unwrap_or_else(|| Expr::call(over_domain("h", d), ty, at, component))
                 }

@@ -1,7 +1,7 @@
 //! g = J^T r and the diagonal blocks of J^T J.
 //!
 //! Output `gb<s>`, a tuple over space s: C entries of g, then the packed lower triangle of the block (only its diagonal
-//! where M needs no blocks). Meaningless at excluded elements. The computed arrays at x, too: see [`super::computed`].
+//! where M needs no blocks). Meaningless at excluded elements.
 
 use super::fields::{over, vars};
 use super::gather::{Parts, at_vector, gather, parts};
@@ -21,8 +21,7 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
         let f = space_gradient(k, &mut p, &mut s, space);
         p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
     }
-    k.store_computed(&mut p, &mut s);
-    k.complete(&mut p, &mut s, k.master);
+    k.complete_at_x(&mut p, &mut s);
     (p, s)
 }
 

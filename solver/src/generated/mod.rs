@@ -6,7 +6,8 @@
 //! |---|---|---|
 //! | [`boxed`] | arrays | bounds of x |
 //! | [`cost`] | x | E per group, number of counted instances |
-//! | [`gradient`] | x | g = J^T r and diag or blocks of J^T J |
+//! | [`computed`] | x | computed arrays and their partials |
+//! | [`gradient`] | x, computed arrays | g = J^T r and diag or blocks of J^T J |
 //! | [`damping`] | g, blocks, radius | D, M^-1, b = -g, r.z, norms |
 //! | [`linearise`] | x | x and the hoisted parts in the linear solver's precision |
 //! | [`pcg`] | r, p, ... | sweeps A and B of one PCG iteration, and what comes before them |

@@ -409,10 +409,7 @@ impl Builder<'_> {
             }
         }
         for (k, c) in self.k.energy.computed.iter().enumerate() {
-            let id = ComputedId(k as u32);
-            for name in [computed::values_name(id), computed::partials_name(id)] {
-                out.insert(name, ints(data.extents(self.k.energy, c.space)));
-            }
+            out.insert(computed::name(ComputedId(k as u32)), ints(data.extents(self.k.energy, c.space)));
         }
         for (k, a) in self.k.energy.arrays.iter().enumerate() {
             let name = names::array(ArrayId(k as u32));
@@ -553,8 +550,8 @@ impl Builder<'_> {
     }
 
     fn phases(&self, m: &Modules) -> Result<Phases, SolveError> {
-        let mut linearise = vec![(Role::Master, &m.gradient)];
-        linearise.extend(m.linearise.as_ref().map(|l| (Role::Master, l)));
+        let linearise = m.computed.iter().chain([&m.gradient]).chain(&m.linearise);
+        let linearise: Vec<_> = linearise.map(|m| (Role::Master, m)).collect();
         Ok(Phases {
             mask: m.mask.as_ref().map(|m| self.program(&[(Role::Master, m)])).transpose()?,
             bounds: m.bounds.as_ref().map(|m| self.program(&[(Role::Master, m)])).transpose()?,
