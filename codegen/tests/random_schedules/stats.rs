@@ -7,7 +7,7 @@ use sumsq_codegen::func::Layout;
 use sumsq_codegen::{Directive, ScalarType};
 
 /// What every run of many cases uses.
-const DIRECTIVES: [&str; 40] = [
+const DIRECTIVES: [&str; 41] = [
     "Parallel",
     "Serial",
     "Unrolled",
@@ -48,6 +48,7 @@ const DIRECTIVES: [&str; 40] = [
     "store_in Heap",
     "store_in Register",
     "store_in Stack",
+    "store_whole",
 ];
 
 /// Cases in which something occurs, by its name.

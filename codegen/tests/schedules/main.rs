@@ -18,6 +18,7 @@ mod native;
 mod prefetch;
 mod reductions;
 mod regions;
+mod rings;
 mod shared;
 mod sinks;
 mod support;

@@ -46,10 +46,12 @@ impl Scheduler<'_> {
         if self.rng.percent(60) {
             let outer = self.rng.range(at as i64, loops.len() as i64 - 1) as usize;
             self.push(pure, Directive::StoreAt(level(outer)));
-            if outer > at && !f.vars.is_empty() && self.rng.percent(75) {
+            if outer > at && !f.vars.is_empty() && self.rng.percent(40) {
                 let var = self.rng.pick(&f.vars).0;
                 let factor = self.rng.pick(&[4, 8, 16, 32]);
                 self.push(pure, Directive::FoldStorage { var, factor });
+            } else if outer > at && self.rng.percent(20) {
+                self.push(pure, Directive::StoreWhole);
             }
         }
         true
