@@ -15,6 +15,7 @@ mod loops;
 #[allow(dead_code)]
 #[path = "../common/native.rs"]
 mod native;
+mod periods;
 mod prefetch;
 mod reductions;
 mod regions;
