@@ -43,8 +43,9 @@ impl Scheduler<'_> {
         let at = self.rng.below(loops.len());
         let level = |i: usize| LoopLevel { stage: stage.clone(), var: loops[i].clone() };
         self.push(pure, Directive::ComputeAt(level(at)));
-        if self.rng.percent(60) {
-            let outer = self.rng.range(at as i64, loops.len() as i64 - 1) as usize;
+        if self.rng.percent(70) {
+            let further = self.rng.range(at as i64, loops.len() as i64 - 1) as usize;
+            let outer = further.max(self.rng.range(at as i64, loops.len() as i64 - 1) as usize);
             self.push(pure, Directive::StoreAt(level(outer)));
             if outer > at && !f.vars.is_empty() && self.rng.percent(40) {
                 let var = self.rng.pick(&f.vars).0;
