@@ -135,7 +135,7 @@ pub enum Directive {
     /// each body runs in the iterations of its own; as vectors or unrolled, the joint range must be constant. That stage may run
     /// with another one in turn, down to this loop or to another; loops that more stages have stand around those that fewer
     /// have. The Funcs are computed at the same level, and none needs another's values. Versions for conditions must have the
-    /// joint loops, too: each runs with each version of the others. What is computed at a joint loop of one stage may be read by
+    /// joint loops, too: each runs with each version of the others, at most 64 in all. What is computed at a joint loop of one stage may be read by
     /// the others: it is computed once per joint iteration, over all that they need there, before their bodies.
     ComputeWith(LoopLevel),
     /// In each iteration of loop `var`, what this stage reads of Func or input `name` in the iteration `ahead` of it is

@@ -197,12 +197,13 @@ impl<'p> Nests<'p> {
         let (mut opened, mut members) = (Opened::default(), vec![]);
         for (mut m, l) in group.iter().cloned().zip(&loops) {
             self.own_iterations(&mut m, l, range);
-            let opened = if m.is_zero() { None } else { Some(&mut opened) };
-            let opened = opened.map(|o| {
-                o.lets.push(self.is_joint(l, &var));
-                o
-            });
-            let zeros = self.joint_items(&mut m, j + 1, opened)?;
+            if m.is_zero() {
+                self.joint_items(&mut m, j + 1, None)?;
+                members.push(m);
+                continue;
+            }
+            opened.lets.push(self.enter_own(l, &var));
+            let zeros = self.joint_items(&mut m, j + 1, Some(&mut opened))?;
             members.push(m);
             members.extend(zeros);
         }
@@ -241,7 +242,7 @@ impl<'p> Nests<'p> {
     }
 
     /// A stage's own loop is where the joint loop is.
-    fn is_joint(&mut self, l: &Entered, joint: &Name) -> (Name, Expr) {
+    fn enter_own(&mut self, l: &Entered, joint: &Name) -> (Name, Expr) {
         let here = Expr::var(joint.clone());
         self.facts.enter_let(&l.var, &here);
         (l.var.clone(), here)

@@ -61,6 +61,8 @@ pub struct Case {
     pub in_place: HashMap<Name, Name>,
     /// Outputs that may be stored by the nest of their only consumer.
     pub sinks: Vec<Name>,
+    /// Funcs of which their only consumer needs a few rows or columns at a time.
+    pub rings: Vec<Name>,
 }
 
 /// Something that can be called.
