@@ -127,12 +127,13 @@ impl Printer<'_> {
         let f = self.plan.funcs.get(func)?;
         let mut text = format!("store {func}");
         let plain = text.len();
-        for (v, fold) in f.func.vars.iter().zip(&f.fold) {
+        let stored = self.storage.get(func);
+        for (v, fold) in f.func.vars.iter().zip(stored.into_iter().flat_map(|s| &s.fold)) {
             if let Some(n) = fold {
                 text += &format!(", {} modulo {n}", v.0);
             }
         }
-        text += match self.storage.get(func).map(|s| s.memory) {
+        text += match stored.map(|s| s.memory) {
             Some(Memory::Stack) => ", on the stack",
             Some(Memory::Register) => ", in registers",
             _ => "",

@@ -135,7 +135,7 @@ pub enum Directive {
     /// each body runs in the iterations of its own; as vectors or unrolled, the joint range must be constant. That stage may run
     /// with another one in turn, down to this loop or to another; loops that more stages have stand around those that fewer
     /// have. The Funcs are computed at the same level, and none needs another's values. Versions for conditions must have the
-    /// joint loops, too: each runs with each version of the others. What is computed at a joint loop of one stage may be read by
+    /// joint loops, too: each runs with each version of the others, at most 64 in all. What is computed at a joint loop of one stage may be read by
     /// the others: it is computed once per joint iteration, over all that they need there, before their bodies.
     ComputeWith(LoopLevel),
     /// In each iteration of loop `var`, what this stage reads of Func or input `name` in the iteration `ahead` of it is
@@ -157,6 +157,9 @@ pub enum Directive {
     StoreAt(LoopLevel),
     /// Circular storage in dimension `var`: coordinate modulo `factor`, a constant power of two.
     FoldStorage { var: Name, factor: u32 },
+    /// The storage holds the whole region at its level: only dimensions that [`Directive::FoldStorage`] names are folded. Without
+    /// it, storage outside of the loops in which it is computed is folded by itself where a ring is enough.
+    StoreWhole,
     /// The required minimum is rounded down and the extent up to a multiple of this constant in dimension `var`.
     AlignBounds { var: Name, modulus: u32 },
     /// The region in dimension `var` is exactly `extent` coordinates from `min`, or from the required minimum if none is given:
@@ -365,6 +368,10 @@ impl StageHandle<'_> {
     /// See [`Directive::Estimate`].
     pub fn set_estimate(self, var: &str, min: i32, extent: i32) -> Self {
         self.push(Directive::Estimate { var: var.into(), min, extent })
+    }
+    /// See [`Directive::StoreWhole`].
+    pub fn store_whole(self) -> Self {
+        self.push(Directive::StoreWhole)
     }
     /// See [`Directive::AlignStorage`].
     pub fn align_storage(self, var: &str, modulus: u32) -> Self {

@@ -102,6 +102,7 @@ fn directive(lexer: &mut Lexer, word: &str, depth: usize) -> Result<Directive, S
         "inline" => return Ok(Directive::Inline),
         "compute_root" => return Ok(Directive::ComputeRoot),
         "sink" => return Ok(Directive::Sink),
+        "store_whole" => return Ok(Directive::StoreWhole),
         _ => lexer.expect("(")?,
     }
     let directive = match word {

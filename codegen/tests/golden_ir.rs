@@ -145,7 +145,7 @@ fn pair() -> Pipeline {
 /// Name, pipeline, schedule.
 type Case = (&'static str, fn() -> Pipeline, &'static str);
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 16] = [
     (
         "sliding_strips",
         blur,
@@ -194,6 +194,8 @@ const CASES: [Case; 15] = [
         row,
         "out: split(x, xo, xi, 8, guard) split(xi, lane, odd, 2, guard) reorder(odd, lane, xo) unroll(odd) vectorize(lane)",
     ),
+    // build_nests folds the storage of f by itself.
+    ("ring", row, "out: split(x, xo, xi, 64, guard) f: store_at(out, xo) compute_at(out, xi)"),
     // narrow halves the indices of the gather.
     (
         "stack_table",

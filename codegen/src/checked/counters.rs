@@ -3,6 +3,7 @@
 use crate::expr::Name;
 use indexmap::IndexMap;
 use rustc_hash::FxHashSet;
+use std::ops::RangeInclusive;
 
 /// Counts of one Func or input.
 #[derive(Clone, Default, PartialEq, Debug)]
@@ -52,6 +53,18 @@ impl Counters {
     /// All counts, in order of first mention.
     pub fn iter(&self) -> impl Iterator<Item = (&Name, &FuncCounters)> {
         self.funcs.iter()
+    }
+
+    /// The least and greatest coordinate of a Func that was computed, per dimension; none if no point was (coordinates only).
+    pub fn region(&self, func: &str) -> Option<Vec<RangeInclusive<i64>>> {
+        let ends = |at: &[i64]| at.iter().map(|&c| c..=c).collect();
+        let both = |a: Vec<RangeInclusive<i64>>, b: Vec<RangeInclusive<i64>>| {
+            let join = |(a, b): (RangeInclusive<i64>, RangeInclusive<i64>)| {
+                *a.start().min(b.start())..=*a.end().max(b.end())
+            };
+            a.into_iter().zip(b).map(join).collect()
+        };
+        self.points.iter().filter(|(f, _)| **f == *func).map(|(_, at)| ends(at)).reduce(both)
     }
 
     /// Distinct points of all Funcs.

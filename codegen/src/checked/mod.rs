@@ -72,9 +72,7 @@ pub fn run_nests_over(p: &Pipeline, s: &Schedule, b: &Bindings, domains: &[Domai
         let built = build_nests(&plan)?;
         let mut m = Machine::new();
         m.bind_pipeline(p, s, b, domains);
-        for f in plan.funcs.values() {
-            m.fold(&f.func.name, &f.fold);
-        }
+        built.storage.iter().for_each(|(func, s)| m.fold(func, &s.fold));
         finish(p, m, &trim(&built.body), domains)
     })
 }

@@ -1,7 +1,7 @@
 //! Sizes of storage.
 //!
 //! Storage covers the region at the store level, which contains every region produced inside, roundings included.
-//! Stack and register storage needs a constant size: the smallest upper bound that [`super::algebra`] proves.
+//! Stack and register storage needs a constant size: the smallest upper bound that [`super::algebra`] proves, unless it is folded.
 
 use super::build_nests::{Nests, Storage};
 use super::plans::{FuncPlan, illegal};
@@ -27,23 +27,30 @@ impl Nests<'_> {
             None if f.sink && f.compute == f.store && small => Memory::Register,
             None => Memory::Heap,
         };
-        let mut dims = vec![];
-        for (d, i) in region.iter().enumerate() {
-            let extent = match (f.fold[d], memory, sizes[d]) {
-                (Some(n), ..) => {
-                    dims.push((Expr::from(0), Expr::from(n as i32)));
-                    continue;
-                }
-                (None, Memory::Heap, _) => i.extent(),
-                (None, _, Some(n)) => Expr::from(n.clamp(0, i32::MAX as i64) as i32),
-                (None, m, None) => {
-                    let rule = format!("the extent of {} has no constant bound", f.func.vars[d].0);
-                    return Err(illegal(&f.stages[0].id, Directive::StoreIn(m).to_string(), rule));
-                }
-            };
-            dims.push((i.min.clone(), extent));
+        let constant = |n: i64| Expr::from(n.clamp(0, i32::MAX as i64) as i32);
+        let dims = region.iter().zip(&sizes).map(|(i, size)| match (memory, size) {
+            (Memory::Stack | Memory::Register, Some(n)) => (i.min.clone(), constant(*n)),
+            _ => (i.min.clone(), i.extent()),
+        });
+        let region = dims.collect();
+        // Of several places where it is stored, the largest sizes.
+        let sizes = match self.storage.get(&f.func.name) {
+            Some(before) => before.sizes.iter().zip(sizes).map(|(a, b)| Some((*a)?.max(b?))).collect(),
+            None => sizes,
+        };
+        self.storage.insert(f.func.name.clone(), Storage { region, memory, sizes, fold: f.fold.clone() });
+        Ok(())
+    }
+
+    /// What is not on the heap has constant sizes, as folded.
+    pub fn check_sizes(&self) -> Result<(), Error> {
+        for (f, s) in self.plan.funcs.values().filter_map(|f| Some((f, self.storage.get(&f.func.name)?))) {
+            let open = (0..s.sizes.len()).find(|&d| s.sizes[d].is_none() && s.fold[d].is_none());
+            if let (Some(d), Memory::Stack | Memory::Register) = (open, s.memory) {
+                let rule = format!("the extent of {} has no constant bound", f.func.vars[d].0);
+                return Err(illegal(&f.stages[0].id, Directive::StoreIn(s.memory).to_string(), rule));
+            }
         }
-        self.storage.insert(f.func.name.clone(), Storage { region: dims, memory });
         Ok(())
     }
 }

@@ -3,7 +3,8 @@
 //! One walk from outside in. At every level (root, or the body of a loop) the Funcs that are stored or computed there are
 //! opened, consumers first: their regions are inferred and let-bound ([`super::bounds_inference`]), a sliding region is
 //! narrowed ([`super::sliding_window`]), folds are checked ([`super::storage_folding`]), storage is sized
-//! ([`super::allocation_bounds`]). Then the storage is realised and the nests follow, producers first.
+//! ([`super::allocation_bounds`]). Then the storage is realised and the nests follow, producers first. Behind the walk, what storage
+//! needs no more of its region than a ring is folded.
 //!
 //! Names: loop `v` of stage k of `f` is `f.s<k>.<v>`; the origin of a block of split variable `x` is let-bound
 //! as `f.s<k>.<x>.base` and stays opaque, so that it cancels; likewise a variable that was fused. Lets, guards and conditions are placed as far out as
@@ -16,6 +17,7 @@ use super::bounds_inference::{Uses, uses};
 use super::bounds_query::BoundsQuery;
 use super::plans::{Change, FuncPlan, Level, Plan, Split, Stage, illegal};
 use super::rewrite::block;
+use super::storage_folding::{Live, fold_storage};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::schedule::{ForKind, LoopLevel, Memory, StageId};
@@ -46,6 +48,10 @@ pub struct Storage {
     pub region: Vec<(Expr, Expr)>,
     /// Where it is kept.
     pub memory: Memory,
+    /// Constants that the extents do not exceed, where there are some.
+    pub sizes: Vec<Option<i64>>,
+    /// Circular storage per dimension: coordinates modulo this.
+    pub fold: Vec<Option<u32>>,
 }
 
 /// State of the walk.
@@ -66,6 +72,8 @@ pub struct Nests<'p> {
     pub rvar_names: FxHashMap<(StageId, Name), (Expr, Expr)>,
     /// Storage of the Funcs that have some.
     pub storage: FxHashMap<Name, Storage>,
+    /// What is in use at once of the Funcs whose storage may be folded.
+    pub live: FxHashMap<Name, Live>,
     /// Own tile of each sink.
     pub own: FxHashMap<Name, Vec<Interval>>,
     /// Outputs each of whose points is computed once.
@@ -120,6 +128,7 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
         unslid: FxHashMap::default(),
         rvar_names: FxHashMap::default(),
         storage: FxHashMap::default(),
+        live: FxHashMap::default(),
         own: FxHashMap::default(),
         once: FxHashSet::default(),
         required: vec![],
@@ -136,6 +145,9 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
     nests.check_sinks()?;
     let body = nests.level(&Level::Root, &[], &mut |_| Ok(Stmt::Block(vec![])))?;
     nests.check_in_place()?;
+    nests.decide_folds();
+    nests.check_sizes()?;
+    let body = fold_storage(&body, &nests.storage);
     let lets = nests.opened.remove(&Level::Root).unwrap_or_default();
     let query = BoundsQuery { pipeline: plan.pipeline.name.clone(), lets, inputs: nests.required };
     Ok(Built { body, storage: nests.storage, query })
@@ -234,6 +246,7 @@ impl<'p> Nests<'p> {
             let required = self.region(name, level)?;
             self.check_store_races(f)?;
             self.check_folds(f, &required)?;
+            self.note_live(f, &required);
         }
         if f.store == *level {
             self.own_tile(f)?;

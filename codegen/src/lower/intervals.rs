@@ -1,9 +1,9 @@
 //! Intervals of coordinates, seen through the definitions of a plan.
 //!
 //! Sums are brought to normal form first, so that `x + r - x` is as exact as `r`. Ends are exact for affine, abs, min, max, and
-//! div, mod, shifts and low-bit masks by constants, and a superset elsewhere (a select is the union of its arms).
+//! div and mod by what has one value, shifts and low-bit masks by constants, and a superset elsewhere (a select is the union of its arms).
 
-use super::algebra::build::{div, mul, normal};
+use super::algebra::build::{self, div, mul, normal};
 use super::algebra::interval::{Interval, Span};
 use super::algebra::poly::{Poly, Polys, is_index, rebuild};
 use super::plans::Plan;
@@ -120,12 +120,7 @@ impl<'a> Intervals<'a> {
                 Some(_) if ty == ScalarType::Bool => self.unknown(ty, String::new),
                 Some(c) => self.by_constant(e, c),
                 // A split by a parameter, for one.
-                None if matches!(e.kind(), ExprKind::Binary(Div, ..))
-                    && is_index(e.ty())
-                    && self.is_fixed(b) =>
-                {
-                    self.span(a).quotient(b)
-                }
+                None if is_index(e.ty()) && self.is_fixed(b) => self.by_fixed(e),
                 None => self.unknown(ty, || format!("a {} expression", ty.name())),
             },
             ExprKind::Binary(Mul, a, b) if is_index(e.ty()) => self.span(a).product(&self.span(b)),
@@ -162,6 +157,29 @@ impl<'a> Intervals<'a> {
             And if c >= 0 => Span::new(int(0), int(c)),
             _ => self.unknown(ty, || format!("a {} expression", ty.name())),
         }
+    }
+
+    /// Quotients and remainders, where the divisor has one value, of any sign. Division is Euclidean and by 0 gives 0, so the remainders
+    /// are those by `max(|d|, 1)`.
+    fn by_fixed(&mut self, e: &Expr) -> Span {
+        match e.kind() {
+            ExprKind::Binary(BinaryOp::Div, a, d) => self.span(a).quotient(d),
+            ExprKind::Binary(BinaryOp::Mod, a, d) if self.is_positive(d) => self.span(a).modulo(d),
+            ExprKind::Binary(BinaryOp::Mod, a, d) => {
+                let (zero, one) = (Expr::int(d.ty(), 0), Expr::int(d.ty(), 1));
+                self.span(a).modulo(&build::max(&build::max(d, &build::sub(&zero, d)), &one))
+            }
+            _ => {
+                let ty = e.ty().scalar;
+                self.unknown(ty, || format!("a {} expression", ty.name()))
+            }
+        }
+    }
+
+    /// Is `d` a parameter that is promised to be positive?
+    fn is_positive(&self, d: &Expr) -> bool {
+        let ranges = &self.plan.pipeline.param_ranges;
+        matches!(d.kind(), ExprKind::Param(name) if ranges.get(name).is_some_and(|(low, _)| *low >= 1))
     }
 
     /// The interval of the type, where that is a bound worth having.

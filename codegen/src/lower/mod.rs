@@ -209,7 +209,7 @@ fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> 
             let intermediate = Intermediate {
                 types: types.clone(),
                 memory: s.memory,
-                fold: f.fold.clone(),
+                fold: s.fold.clone(),
                 pad: f.pad.clone(),
                 order: f.storage_order.clone(),
                 zeroed: false,

@@ -93,6 +93,7 @@ fn placement(f: &FuncPlan) -> Vec<String> {
     if f.store != f.compute {
         all.extend(at(&f.store, Directive::StoreAt));
     }
+    all.extend(f.whole.then_some(Directive::StoreWhole));
     for (d, var) in f.func.vars.iter().enumerate() {
         let var = || var.0.clone();
         all.extend(f.fold[d].map(|factor| Directive::FoldStorage { var: var(), factor }));

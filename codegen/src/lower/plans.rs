@@ -172,8 +172,10 @@ pub struct FuncPlan {
     pub compute: Level,
     /// Where its storage lives.
     pub store: Level,
-    /// Fold factor per dimension.
+    /// Fold factor per dimension, where the schedule says it.
     pub fold: Vec<Option<u32>>,
+    /// No other dimension is folded.
+    pub whole: bool,
     /// Alignment of the region per dimension.
     pub align: Vec<Option<u32>>,
     /// The region per dimension, where the schedule says it.
@@ -217,6 +219,7 @@ impl FuncPlan {
             compute: Level::Root,
             store: Level::Root,
             fold: vec![None; n],
+            whole: false,
             align: vec![None; n],
             bound: vec![None; n],
             pad: vec![None; n],

@@ -31,7 +31,7 @@ struct Slide {
 
 impl Nests<'_> {
     /// Loops and gates between the store level and here, outermost first.
-    fn since_store(&self, f: &FuncPlan) -> &[Around] {
+    pub(super) fn since_store(&self, f: &FuncPlan) -> &[Around] {
         let Level::At(store) = &f.store else { return &self.around };
         let at = self.around.iter().position(|a| match a {
             Around::Loop(l, ..) | Around::Once(l) => l == store,

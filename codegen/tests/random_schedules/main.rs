@@ -2,7 +2,7 @@
 //!
 //! Integers and floats must agree to the bit, on any number of threads; sums whose order a schedule changes, and relaxed code,
 //! within the bound of their number of terms and magnitudes. A schedule may be refused with a typed error, never with
-//! anything else. Each case runs twice: its lowered statements on checked memory, and as machine code. A case that fails is
+//! anything else; what a run refuses is checked as well. Each case runs twice: its lowered statements on checked memory, and as machine code. A case that fails is
 //! made smaller and printed as the text of its program. `SUMSQ_FUZZ_CASES` sets how many cases run, `SUMSQ_FUZZ_SEED` the
 //! first seed (to repeat one case: its seed, and 1 case, which is then also printed), `SUMSQ_FUZZ_STATS=1` prints in how many cases
 //! each directive and feature got its turn. `cargo xtask fuzz` runs many.
@@ -16,6 +16,7 @@ mod common;
 #[path = "../common/native.rs"]
 mod native;
 mod program;
+mod refusals;
 mod rng;
 mod run;
 mod schedules;
@@ -43,6 +44,7 @@ fn setting(name: &str, default: u64) -> u64 {
 fn schedules_do_not_change_results() {
     let (first, cases) = (setting("SUMSQ_FUZZ_SEED", 1), setting("SUMSQ_FUZZ_CASES", CASES));
     let (mut same, mut refused, mut large, mut wrong) = (0, 0, 0, vec![]);
+    let (mut by_run, mut seen) = (0, 0);
     let mut stats = stats::Stats::default();
     for seed in first..first + cases {
         println!("seed {seed}");
@@ -54,8 +56,12 @@ fn schedules_do_not_change_results() {
         }
         let mut outcome = run(&case);
         // What is refused is dropped, so that the rest of the schedule gets its turn.
-        while let Outcome::Refused(error) = &outcome {
+        while let Outcome::Refused(error) | Outcome::RefusedByRun(error, _) = &outcome {
             refused += 1;
+            if let Outcome::RefusedByRun(_, known) = &outcome {
+                by_run += 1;
+                seen += *known as usize;
+            }
             println!("  refused: {error}");
             if !drop_refused(&mut case, error) {
                 break;
@@ -67,7 +73,7 @@ fn schedules_do_not_change_results() {
                 same += 1;
                 stats.count(&case);
             }
-            Outcome::Refused(error) => {
+            Outcome::Refused(error) | Outcome::RefusedByRun(error, _) => {
                 wrong.push(format!("seed {seed}: no schedule at all is refused: {error}"))
             }
             // Such as everything computed again for every element of something else.
@@ -83,10 +89,12 @@ fn schedules_do_not_change_results() {
         stats.print();
     }
     println!("{same} the same, {refused} refusals, {large} too large, {} wrong", wrong.len());
+    println!("{by_run} refusals by runs, the reasons of {seen} seen");
     assert!(wrong.is_empty(), "{} of {cases} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
     let missing = stats.missing();
     assert!(cases < 1000 || missing.is_empty(), "no case of {cases} used {missing:?}");
     assert!(large * 50 <= cases.max(50), "{large} of {cases} cases are too large");
+    assert!(by_run < 20 || seen > 0, "of {by_run} refusals by runs, the reason of none was seen");
     assert!(
         cases < 20 || refused < 3 * cases,
         "nearly everything is refused: {refused} refusals in {cases} cases"

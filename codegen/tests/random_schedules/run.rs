@@ -3,13 +3,11 @@
 use crate::approximate::bounds;
 use crate::native;
 use crate::program::Case;
+use crate::refusals::{at_run_time, check};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use sumsq_codegen::checked::{TOO_LARGE, TOO_LONG, run_lowered_over, run_nests_over};
 use sumsq_codegen::reference::{Realization, evaluate_over};
 use sumsq_codegen::{Error, Schedule};
-
-/// What a run says when a region is larger than a `bound`, or a consumer ranges over more than a sink.
-const REFUSED_AT_RUN_TIME: [&str; 2] = ["needed from, to, given from, to", "must range over its domain"];
 
 /// What came of a case.
 pub enum Outcome {
@@ -17,6 +15,8 @@ pub enum Outcome {
     Same,
     /// The schedule was refused.
     Refused(Error),
+    /// It was refused by a run; true if its reason was seen.
+    RefusedByRun(Error, bool),
     /// It needs more memory or time than a test should.
     TooLarge,
     /// Anything else, in words.
@@ -29,7 +29,10 @@ pub fn run(case: &Case) -> Outcome {
     match catch_unwind(AssertUnwindSafe(|| compare(case))) {
         Ok(Ok(())) => Outcome::Same,
         Ok(Err(Failure::Error(e @ Error::Schedule { .. }))) => Outcome::Refused(e),
-        Ok(Err(Failure::Error(e))) if at_run_time(&e) => Outcome::Refused(e),
+        Ok(Err(Failure::Error(e))) if at_run_time(&e) => match check(case, &e) {
+            Ok(seen) => Outcome::RefusedByRun(e, seen),
+            Err(why) => Outcome::Wrong(why),
+        },
         Ok(Err(Failure::Error(e))) if [TOO_LARGE, TOO_LONG].iter().any(|t| e.to_string().contains(t)) => {
             Outcome::TooLarge
         }
@@ -41,11 +44,6 @@ pub fn run(case: &Case) -> Outcome {
             Outcome::Wrong(format!("panic: {}", text.unwrap_or_default()))
         }
     }
-}
-
-/// Is it a schedule's fault that only a run can tell?
-fn at_run_time(e: &Error) -> bool {
-    REFUSED_AT_RUN_TIME.iter().any(|t| e.to_string().contains(t))
 }
 
 enum Failure {

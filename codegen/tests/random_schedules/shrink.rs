@@ -35,7 +35,7 @@ fn failure(case: &Case) -> Option<String> {
         // Without an output, what names its size is wrong in another way.
         Outcome::Wrong(message) if message.contains("has no value") => None,
         Outcome::Wrong(message) => Some(message),
-        Outcome::Same | Outcome::Refused(_) | Outcome::TooLarge => None,
+        Outcome::Same | Outcome::Refused(_) | Outcome::RefusedByRun(..) | Outcome::TooLarge => None,
     }
 }
 

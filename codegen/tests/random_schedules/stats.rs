@@ -7,7 +7,7 @@ use sumsq_codegen::func::Layout;
 use sumsq_codegen::{Directive, ScalarType};
 
 /// What every run of many cases uses.
-const DIRECTIVES: [&str; 40] = [
+const DIRECTIVES: [&str; 42] = [
     "Parallel",
     "Serial",
     "Unrolled",
@@ -22,6 +22,7 @@ const DIRECTIVES: [&str; 40] = [
     "compute_root",
     "compute_with",
     "fold_storage",
+    "folded by itself",
     "fuse",
     "in_",
     "in_place_of",
@@ -48,6 +49,7 @@ const DIRECTIVES: [&str; 40] = [
     "store_in Heap",
     "store_in Register",
     "store_in Stack",
+    "store_whole",
 ];
 
 /// Cases in which something occurs, by its name.
@@ -80,6 +82,9 @@ impl Stats {
         for ty in [ScalarType::Bool, ScalarType::F16, ScalarType::F32, ScalarType::F64] {
             feature(p.funcs.values().any(|f| f.types().contains(&ty)), &format!("Func of {}", ty.name()));
         }
+        if folded(case) {
+            all.push("folded by itself".into());
+        }
         let differ = |b: &f64| *b > 0.0 && b.is_finite();
         if bounds(case).is_ok_and(|b| b.iter().flatten().flatten().any(differ)) {
             all.push("floats that may differ within a bound".into());
@@ -98,6 +103,17 @@ impl Stats {
     pub fn print(&self) {
         self.0.iter().for_each(|(name, n)| println!("{n:6} {name}"));
     }
+}
+
+/// Is the storage of some Func a ring of which the schedule says nothing?
+fn folded(case: &Case) -> bool {
+    let Ok(nest) = case.pipeline.print_loop_nest(&case.schedule) else { return false };
+    let said = |name: &str| {
+        let mut stages = case.schedule.stages.iter().filter(|(s, _)| *s.func == *name);
+        stages.any(|(_, all)| all.iter().any(|d| matches!(d, Directive::FoldStorage { .. })))
+    };
+    let stored = nest.lines().filter_map(|l| l.trim().strip_prefix("store ")?.split_once(", "));
+    stored.filter(|(_, how)| how.contains(" modulo ")).any(|(func, _)| !said(func))
 }
 
 /// The names of a directive, and of those inside it.

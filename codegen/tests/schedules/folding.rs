@@ -1,4 +1,4 @@
-//! Which folds are valid: the right result or a refusal, and never a value that was overwritten too early.
+//! Which folds that a schedule names are valid: the right result or a refusal, and never a value that was overwritten too early.
 
 use crate::common::{Ran, bindings, pattern, try_check};
 use crate::native::agree;
@@ -6,10 +6,12 @@ use crate::support::schedule;
 use sumsq_codegen::{Error, Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
+/// The row that is read, and the one after it, in terms of x and y.
+pub type Row = fn(&Expr, &Expr) -> Expr;
 const DOMAINS: [[usize; 2]; 4] = [[1, 1], [7, 5], [16, 9], [21, 13]];
 
 /// `out(x, y) = f(x, row(y)) + f(x + 1, row(y) + 1)`, `f(x, y) = 3 in(x, y)` with its edges repeated, in an update doubled.
-fn pipeline(row: fn(&Expr, &Expr) -> Expr, update: bool) -> Pipeline {
+pub fn pipeline(row: Row, update: bool) -> Pipeline {
     let [vx, vy] = ["x", "y"].map(Var::new);
     let (x, y) = (vx.expr(), vy.expr());
     let vars = [vx, vy];
@@ -29,7 +31,7 @@ fn pipeline(row: fn(&Expr, &Expr) -> Expr, update: bool) -> Pipeline {
     p
 }
 
-fn run(p: &Pipeline, text: &str, [w, h]: [usize; 2]) -> Result<Ran, Error> {
+pub fn run(p: &Pipeline, text: &str, [w, h]: [usize; 2]) -> Result<Ran, Error> {
     let b = bindings(vec![("in", pattern(&[I32], &[w, h], 3))], vec![]);
     let s = schedule(text);
     let ran = try_check(p, &s, &b, &[vec![w, h]], 0.0)?;
@@ -37,8 +39,8 @@ fn run(p: &Pipeline, text: &str, [w, h]: [usize; 2]) -> Result<Ran, Error> {
     Ok(ran)
 }
 
-/// Right over all domains, with storage of so many elements over a domain.
-fn right(p: &Pipeline, text: &str, allocated: &dyn Fn(usize, usize) -> usize) {
+/// Right over all domains, each with storage of so many elements over a domain.
+pub fn right(p: &Pipeline, text: &str, allocated: &dyn Fn(usize, usize) -> usize) {
     for domain in DOMAINS {
         match run(p, text, domain) {
             Ok(ran) => {
@@ -63,13 +65,13 @@ fn rule(p: &Pipeline, text: &str) -> String {
     }
 }
 
-const STEADY: fn(&Expr, &Expr) -> Expr = |_, y| y.clone();
+pub const STEADY: Row = |_, y| y.clone();
 
 /// Rows slide, columns are folded: all columns of a tile are live.
 #[test]
 fn a_dimension_that_does_not_slide() {
     let p = pipeline(STEADY, false);
-    let tiles = "out: split(x, xo, xi, 7, guard) reorder(xi, y, xo) f: store_at(out, xo) compute_at(out, y)";
+    let tiles = "out: split(x, xo, xi, 7, guard) reorder(xi, y, xo) f: store_at(out, xo) compute_at(out, y) store_whole";
     right(&p, &format!("{tiles} fold_storage(x, 8)"), &|_, h| 8 * (h + 1));
     right(&p, &format!("{tiles} fold_storage(x, 8) fold_storage(y, 2)"), &|_, _| 16);
     assert_eq!(
@@ -88,7 +90,7 @@ fn a_dimension_that_does_not_slide() {
 fn two_loops_between() {
     let p = pipeline(STEADY, false);
     let text = "out: split(x, xo, xi, 4, guard) split(y, yo, yi, 16, guard) reorder(xi, xo, yi, yo)
-                f: store_at(out, yo) compute_at(out, xo)";
+                f: store_at(out, yo) compute_at(out, xo) store_whole";
     right(&p, &format!("{text} fold_storage(y, 2) fold_storage(x, 8)"), &|_, _| 16);
     let (w, h) = (16, 9);
     let c = run(&p, &format!("{text} fold_storage(y, 2)"), [w, h]).expect("legal").counters.of("f");
@@ -111,7 +113,7 @@ fn updates() {
 /// Regions that jump, forwards, backwards and to and fro.
 #[test]
 fn jumps() {
-    let rows: [fn(&Expr, &Expr) -> Expr; 5] = [
+    let rows: [Row; 5] = [
         |_, y| y * 3,
         |_, y| y * -2 + 5,
         |_, y| y.modulo(4) * 5,

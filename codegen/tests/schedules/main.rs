@@ -15,9 +15,11 @@ mod loops;
 #[allow(dead_code)]
 #[path = "../common/native.rs"]
 mod native;
+mod periods;
 mod prefetch;
 mod reductions;
 mod regions;
+mod rings;
 mod shared;
 mod sinks;
 mod support;

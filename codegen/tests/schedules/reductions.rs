@@ -221,3 +221,20 @@ fn ragged_sums_are_factored_by_parameters() {
         }
     }
 }
+
+/// A part of a reduction variable that rfactor keeps, fused with a part of another one.
+#[test]
+fn kept_parts_are_fused() {
+    let (p, b) = reduction(I32, BinaryOp::Add, Expr::from(3));
+    let kept = "f.update(0): split(rx, s, row, 4, predicate) rfactor(s as w, ry as v, into g)
+                g.update(0): split(v, vo, vi, 3, guard)";
+    for text in [
+        "fuse(w, vi, both) parallel(vo)",
+        "reorder(vi, w) fuse(vi, w, both) split(both, bo, bi, 5, guard)",
+        "fuse(w, vi, both) split(both, bo, bi, 4, predicate) vectorize(bi) reorder(row, bo)",
+    ] {
+        let s = schedule(&format!("{kept} {text}"));
+        check(&p, &s, &b, &[vec![]], 0.0);
+        agree(&p, &s, &b, &[vec![]]);
+    }
+}

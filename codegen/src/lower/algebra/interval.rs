@@ -1,7 +1,7 @@
 //! Intervals whose ends are expressions, and arithmetic on them.
 //!
 //! Where `upper` gives a constant, this gives ends in terms of what is fixed: the regions that a program computes. Exact for
-//! sums of independent terms, min, max, div and mod by constants; a superset elsewhere.
+//! sums of independent terms, min, max, div and mod by what is fixed; a superset elsewhere.
 //!
 //! An interval may be empty, as what the last block of a split has left to do. All arithmetic is monotone for those, too: if
 //! `a.min <= b.min` and `b.max <= a.max`, so it is of the results, although `b` may be empty. So an empty iteration needs nothing
@@ -96,7 +96,7 @@ impl Span {
         Span::new(build::max(&build::max(lo, &below), &zero), build::max(hi, &beyond))
     }
 
-    /// `self mod d` for a constant d > 0: within one period `[min mod d, max mod d]`, else `[0, d - 1]`. Of nothing it is
+    /// `self mod d` for one value d >= 1: within one period `[min mod d, max mod d]`, else `[0, d - 1]`. Of nothing it is
     /// `[d - 1, 0]` or, within one period, as above: nothing as well, and inside of whatever else came out for a larger span, as an
     /// iteration of a split that has nothing left to do must not need more than the whole loop.
     pub fn modulo(&self, d: &Expr) -> Span {

@@ -6,7 +6,7 @@
 //! - in the "may" position: the smallest answer over the arms;
 //! - `m (x / c)`, m > 0: `m x / c`; m < 0: `m (x - c + 1) / c`; two quotients of opposite sign by the same c:
 //!   `floor(a / c) - floor(b / c) <= floor((a - b + c - 1) / c)`;
-//! - `m (x mod c)`: `m (c - 1)` or, if x is not negative, `m x`; 0 for m < 0;
+//! - `m (x mod d)`: for d >= 1 `m (d - 1)` or, if x is not negative, `m x`; 0 for m < 0;
 //! - a known inequality `f <= 0` times a positive number is subtracted;
 //! - the latest declared variable: its end, by the sign of its coefficient.
 //!
@@ -181,16 +181,17 @@ impl<'a> Search<'a> {
                 smaller(a, arm(b))
             }
             ExprKind::Binary(BinaryOp::Div, ..) => self.quotient_step(p, atom, k, left),
-            ExprKind::Binary(BinaryOp::Mod, x, c) => {
-                let c = c.as_int().filter(|&c| c > 0)?;
-                let whole = self.replaced(p, &m, k, &Poly::constant(if k > 0 { c - 1 } else { 0 }), left);
-                if k < 0 {
-                    return whole;
+            ExprKind::Binary(BinaryOp::Mod, ..) if k < 0 => self.replaced(p, &m, k, &Poly::constant(0), left),
+            ExprKind::Binary(BinaryOp::Mod, x, d) => {
+                let (x, d) = (self.polys.of(x), self.polys.of(d));
+                let whole = match self.at_least(&d, 1, left)? {
+                    true => self.replaced(p, &m, k, &d.clone().offset(-1)?, left),
+                    false => None,
+                };
+                match self.at_least(&x, 0, left)? {
+                    true => smaller(whole, self.replaced(p, &m, k, &x, left)),
+                    false => whole,
                 }
-                let x = self.polys.of(x);
-                let negated = x.clone().scaled(-1);
-                let positive = negated.and_then(|x| self.go(x, left)).is_some_and(|u| u <= 0);
-                if positive { smaller(whole, self.replaced(p, &m, k, &x, left)) } else { whole }
             }
             ExprKind::Cast(x) if x.ty().scalar == crate::types::ScalarType::Bool => {
                 self.replaced(p, &m, k, &Poly::constant((k > 0) as i64), left)
@@ -203,6 +204,12 @@ impl<'a> Search<'a> {
             }
             _ => None,
         }
+    }
+
+    /// Is `x >= n` known? None where that cannot be asked.
+    fn at_least(&mut self, x: &Poly, n: i64, left: Left) -> Option<bool> {
+        let below = Poly::constant(n).plus(x, -1)?;
+        Some(self.go(below, left).is_some_and(|u| u <= 0))
     }
 
     fn quotient_step(&mut self, p: &Poly, atom: &Expr, k: i64, left: Left) -> Option<i64> {

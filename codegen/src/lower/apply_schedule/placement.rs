@@ -35,6 +35,7 @@ pub fn place(plan: &mut FuncPlan, d: &Directive, id: &StageId) -> Result<(), Err
             }
             plan.fold[i] = Some(*factor);
         }
+        Directive::StoreWhole => plan.whole = true,
         Directive::AlignBounds { var, modulus } => {
             let i = dim(plan, var, "align_bounds")?;
             if *modulus == 0 || *modulus > 1 << 20 {

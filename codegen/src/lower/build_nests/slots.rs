@@ -228,25 +228,28 @@ impl<'p> Nests<'p> {
         Ok((at, Item::Skip(Substitution::new(&locals).apply(c))))
     }
 
-    /// Block origins, parts of fused loops, and tails of the changes of reduction variables, or of pure ones.
+    /// Block origins, parts of fused loops, and tails of the changes of reduction variables, or of all others: of pure ones, and of
+    /// pure ones fused with what was a reduction variable before an rfactor kept it.
     pub(super) fn place_changes(&self, cx: &mut Emit<'p>, reduction: bool) {
         let s = cx.s;
-        let chosen =
-            |n: &Name| s.origins(n).iter().any(|o| s.rvars.iter().any(|r| r.name == *o)) == reduction;
+        let chosen = |names: &[&Name]| {
+            let mut from = names.iter().flat_map(|n| s.origins(n));
+            from.all(|o| s.rvars.iter().any(|r| r.name == o)) == reduction
+        };
         // A change made later is of what an earlier one made, whose value needs it: latest first.
-        for c in s.changes.iter().rev().filter(|c| chosen(c.before()[0])) {
+        for c in s.changes.iter().rev().filter(|c| chosen(&c.before())) {
             match c {
                 Change::Split(t) => self.place_base(cx, t),
                 Change::Fuse(t) => self.place_parts(cx, t),
                 Change::Rename { .. } => {}
             }
         }
-        for t in s.splits().filter(|t| chosen(&t.old)).filter(|t| !rounds_region(s, t)) {
+        for t in s.splits().filter(|t| chosen(&[&t.old])).filter(|t| !rounds_region(s, t)) {
             let slot = self.slot_of(cx, &t.old).max(self.bounds_slot(cx, &t.old));
             let (_, max) = cx.bounds[&t.old].clone();
             cx.slots[slot].push(Item::Tail(cx.locals[&t.old].clone(), max));
         }
-        for c in s.changes.iter().filter(|c| chosen(c.before()[0])) {
+        for c in s.changes.iter().filter(|c| chosen(&c.before())) {
             // Behind the tails of the fused loop: it counts on them.
             let Change::Fuse(t) = c else { continue };
             let max = cx.interval(&t.outer).max;

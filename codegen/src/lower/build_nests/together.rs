@@ -13,6 +13,9 @@
 //!
 //! Each stage is emitted with what is known of it alone, as if its nest stood by itself: a [`View`]. What several of them read is
 //! computed in the view of the joint loops, where nothing is known of a stage's own range.
+//!
+//! A pure definition with storage that is skipped where a condition fails stores zeros there: a member of its own, behind the
+//! other one, with the opposite condition. It is in the same loops under the same names and computes no producers.
 
 use super::emit::{Entered, MAX_COPIES};
 use super::slots::{Emit, Item, Mode};
@@ -43,6 +46,13 @@ struct Member<'p> {
     view: View,
 }
 
+impl Member<'_> {
+    /// Does it store the zeros of what another member skips?
+    fn is_zero(&self) -> bool {
+        matches!(self.mode, Mode::Zero)
+    }
+}
+
 /// What a level of a joint nest starts with.
 #[derive(Default)]
 struct Opened {
@@ -68,7 +78,17 @@ impl<'p> Nests<'p> {
         match stages[..] {
             [] => Ok(Stmt::Block(vec![])),
             [(f, s)] if ids.len() == 1 => Ok(produce(s, self.stage(f, s)?)),
-            _ => self.joint_versions(&stages, &[]),
+            [(_, first), ..] => {
+                let versions = stages.iter().map(|(_, s)| s.versions().len());
+                let all = versions.clone().fold(1usize, |all, n| all.saturating_mul(n));
+                if all > MAX_VERSIONS {
+                    let each: Vec<String> = versions.map(|n| n.to_string()).collect();
+                    let what = format!("{} are {all} versions of the joint nest", each.join(" times "));
+                    let rule = format!("{what}, more than {MAX_VERSIONS}; specialize fewer of the stages");
+                    return Err(self.not_joint(first, rule));
+                }
+                self.joint_versions(&stages, &[])
+            }
         }
     }
 
@@ -91,8 +111,9 @@ impl<'p> Nests<'p> {
         for (f, s) in stages {
             let (cx, mode, view) = (self.emit(f, s)?, Mode::Store(vec![]), outside.clone());
             let mut m = Member { cx, mode, conds: vec![], view };
-            self.joint_items(&mut m, 0, &mut opened)?;
+            let zeros = self.joint_items(&mut m, 0, Some(&mut opened))?;
             group.push(m);
+            group.extend(zeros);
         }
         let body = self.parts(&group, 0)?;
         self.replace_view(outside);
@@ -127,6 +148,9 @@ impl<'p> Nests<'p> {
     /// What the stages from the `i`th on do by themselves before `joint`, and that loop.
     fn around_joint(&mut self, group: &[Member<'p>], i: usize, joint: &'p JointLoop) -> Result<Stmt, Error> {
         let Some(m) = group.get(i).filter(|_| joint.depth > 0) else { return self.joint_loop(group, joint) };
+        if m.is_zero() {
+            return self.around_joint(group, i + 1, joint);
+        }
         let s = m.cx.s;
         let var = s.dims[s.dims.len() - joint.depth].name.clone();
         let outside = self.replace_view(m.view.clone());
@@ -170,15 +194,23 @@ impl<'p> Nests<'p> {
         let outside = self.view();
         self.facts.enter_for(&var, min, &extent);
         self.around.push(Around::Loop(joint.level(), var.clone(), kind));
-        let mut opened = Opened::default();
-        for (m, l) in group.iter_mut().zip(&loops) {
-            opened.lets.push(self.own_iterations(m, l, &var, range));
-            self.joint_items(m, j + 1, &mut opened)?;
+        let (mut opened, mut members) = (Opened::default(), vec![]);
+        for (mut m, l) in group.iter().cloned().zip(&loops) {
+            self.own_iterations(&mut m, l, range);
+            if m.is_zero() {
+                self.joint_items(&mut m, j + 1, None)?;
+                members.push(m);
+                continue;
+            }
+            opened.lets.push(self.enter_own(l, &var));
+            let zeros = self.joint_items(&mut m, j + 1, Some(&mut opened))?;
+            members.push(m);
+            members.extend(zeros);
         }
-        let body = self.joint_body(&group, joint)?;
+        let body = self.joint_body(&members, joint)?;
         self.replace_view(outside);
         let mut body = opened.around(body);
-        for (m, l) in group.iter().zip(&loops) {
+        for (m, l) in group.iter().zip(&loops).filter(|(m, _)| !m.is_zero()) {
             body = self.with_policy(m.cx.s, j, &l.var, body)?;
         }
         Ok(Stmt::For { var, min: min.clone(), extent, kind, body: Box::new(body) })
@@ -198,21 +230,20 @@ impl<'p> Nests<'p> {
         Ok(body)
     }
 
-    /// A stage's own loop is where the joint loop over `range` is, and its body runs in iterations of its own.
-    fn own_iterations(
-        &mut self,
-        m: &mut Member<'p>,
-        l: &Entered,
-        joint: &Name,
-        (min, last): &(Expr, Expr),
-    ) -> (Name, Expr) {
-        let (own, here) = (Expr::var(l.var.clone()), Expr::var(joint.clone()));
+    /// The body of a stage runs in iterations of its own, of those of a joint loop over a range.
+    fn own_iterations(&self, m: &mut Member<'p>, l: &Entered, (min, last): &(Expr, Expr)) {
+        let own = Expr::var(l.var.clone());
         if !self.same(&l.min, min) {
             m.conds.push(l.min.le(&own).likely());
         }
         if !self.same(&l.last(), last) {
             m.conds.push(own.le(l.last()).likely());
         }
+    }
+
+    /// A stage's own loop is where the joint loop is.
+    fn enter_own(&mut self, l: &Entered, joint: &Name) -> (Name, Expr) {
+        let here = Expr::var(joint.clone());
         self.facts.enter_let(&l.var, &here);
         (l.var.clone(), here)
     }
@@ -235,11 +266,24 @@ impl<'p> Nests<'p> {
         a == b || self.facts.proves_le(a, b) && self.facts.proves_le(b, a)
     }
 
-    /// Slot `j` of a stage: what it opens for all, and more conditions.
-    fn joint_items(&mut self, m: &mut Member<'p>, j: usize, opened: &mut Opened) -> Result<(), Error> {
+    /// Slot `j` of a stage: what it opens for all, unless another member does, and more conditions. Returns the members that store the
+    /// zeros of what it skips.
+    fn joint_items(
+        &mut self,
+        m: &mut Member<'p>,
+        j: usize,
+        opened: Option<&mut Opened>,
+    ) -> Result<Vec<Member<'p>>, Error> {
         let outside = self.replace_view(m.view.clone());
-        let mut lets = vec![];
-        for item in m.cx.slots[j].clone() {
+        let (mut lets, mut checks, mut zeros) = (vec![], vec![], vec![]);
+        for (i, item) in m.cx.slots[j].clone().into_iter().enumerate() {
+            if let Item::Skip(cond) = &item
+                && m.cx.destination.intermediate
+                && m.cx.s.id.stage == 0
+                && !m.is_zero()
+            {
+                zeros.push(self.zeros(m, j, i, cond));
+            }
             match item {
                 Item::Let(name, value) => {
                     self.facts.enter_let(&name, &value);
@@ -252,7 +296,7 @@ impl<'p> Nests<'p> {
                 Item::Known(fact) => self.facts.assume(&fact),
                 Item::Points(extents, fused) => {
                     let check = self.points_check(&m.cx.s.id, &extents, &fused);
-                    opened.checks.extend(check.map(|c| guarded(&m.conds, c)));
+                    checks.extend(check.map(|c| guarded(&m.conds, c)));
                 }
                 Item::Tail(value, max) if self.facts.proves_le(&value, &max) => {}
                 Item::Tail(value, max) => {
@@ -260,9 +304,7 @@ impl<'p> Nests<'p> {
                     self.facts.assume(&cond);
                     m.conds.push(cond);
                 }
-                Item::Skip(_) if m.cx.destination.intermediate && m.cx.s.id.stage == 0 => {
-                    return Err(self.not_joint(m.cx.s, "the loops lie in the two cases of a condition"));
-                }
+                Item::Skip(_) if m.is_zero() => {}
                 Item::Predicate(cond) | Item::Skip(cond) => {
                     self.facts.assume(&cond);
                     self.around.push(Around::Gate);
@@ -276,9 +318,24 @@ impl<'p> Nests<'p> {
             }
         }
         m.view = self.replace_view(outside);
-        lets.iter().for_each(|(n, v)| self.facts.enter_let(n, v));
-        opened.lets.extend(lets);
-        Ok(())
+        if let Some(opened) = opened {
+            lets.iter().for_each(|(n, v)| self.facts.enter_let(n, v));
+            opened.lets.extend(lets);
+            opened.checks.extend(checks);
+        }
+        for z in &mut zeros {
+            self.joint_items(z, j, None)?;
+        }
+        Ok(zeros)
+    }
+
+    /// What follows item `i` of slot `j` where `cond` fails.
+    fn zeros(&self, m: &Member<'p>, j: usize, i: usize, cond: &Expr) -> Member<'p> {
+        let mut z = Member { mode: Mode::Zero, view: self.view(), ..m.clone() };
+        z.cx.slots[j].drain(..=i);
+        z.view.facts.assume_not(cond);
+        z.conds.push(cond.not_());
+        z
     }
 
     /// The lets of a level hold whether or not some stage runs: none reads memory, where it might not be.
@@ -315,6 +372,9 @@ impl<'p> Nests<'p> {
         }
     }
 }
+
+/// Versions of a joint nest, each of which is emitted.
+const MAX_VERSIONS: usize = 64;
 
 const BEHIND_A_CONDITION: &str = "a bound that reads memory lies behind a condition between the loops";
 

@@ -6,7 +6,7 @@ use sumsq_codegen::{Expr, Func, RDom, ScalarType, Var, boundary};
 impl Builder<'_> {
     /// Adds a Func called `name`, with those that it is made of.
     pub(super) fn func(&mut self, name: &str) {
-        let f = match self.rng.below(27) {
+        let f = match self.rng.below(30) {
             0..3 => self.pointwise(name),
             3..5 => self.stencil(name),
             5..7 => self.pyramid(name),
@@ -25,6 +25,7 @@ impl Builder<'_> {
             23 => self.overwriting(name),
             24 => self.gated(name),
             25 => self.ragged(name),
+            26..29 => self.reader_of_ring(name),
             _ => self.updated(name),
         };
         self.add(f);

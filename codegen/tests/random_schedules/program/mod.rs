@@ -61,6 +61,8 @@ pub struct Case {
     pub in_place: HashMap<Name, Name>,
     /// Outputs that may be stored by the nest of their only consumer.
     pub sinks: Vec<Name>,
+    /// Funcs of which their only consumer needs a few rows or columns at a time.
+    pub rings: Vec<Name>,
 }
 
 /// Something that can be called.
@@ -217,7 +219,7 @@ impl Builder<'_> {
 
     /// A coordinate near `e`: shifted, scaled by a constant or a parameter, clamped, wrapped around or mirrored.
     fn coordinate(&mut self, e: &Expr) -> Expr {
-        match self.rng.below(16) {
+        match self.rng.below(17) {
             0 => e.clone() + self.rng.range(-3, 3),
             1 => (e.clone() + 1) / 2,
             2 => e.clone() * 2 + self.rng.range(0, 1),
@@ -226,6 +228,7 @@ impl Builder<'_> {
             5 => Expr::from(self.rng.range(-1, 9) as i32) - e.clone(),
             6 => e * &self.scale(),
             7 => e / &self.scale(),
+            8 => e % &self.scale(),
             _ => e.clone(),
         }
     }

@@ -1,4 +1,4 @@
-//! Funcs for directives that need a particular program: sinks, outputs in place of inputs, stages that may be skipped; and for
+//! Funcs for directives that need a particular program: rings, sinks, outputs in place of inputs, stages that may be skipped; and for
 //! loops whose bounds differ from point to point.
 
 use super::{Builder, Callee};
@@ -6,6 +6,34 @@ use sumsq_codegen::func::extent_param;
 use sumsq_codegen::{Expr, Func, Input, Layout, RDom, ScalarType};
 
 impl Builder<'_> {
+    /// The only consumer of a Func, which it reads at a few points that move with its own, forwards, backwards or in leaps.
+    pub(super) fn reader_of_ring(&mut self, name: &str) -> Func {
+        let (vars, at) = self.xy();
+        let ty = self.number_ty();
+        let inner = format!("{name}_ring");
+        let mut ring = Func::new(&*inner, &vars, vec![self.value(ty, &at, 2)]);
+        if self.rng.percent(20) {
+            let more = self.value(ty, &at, 1);
+            let value = self.plus(ring.at(&at, 0), more);
+            ring = ring.update(at.to_vec(), vec![value], RDom::default());
+        }
+        let ring = self.case.pipeline.func(ring);
+        self.case.rings.push(inner.into());
+        let places = at.clone().map(|e| match self.rng.below(8) {
+            0 => e * self.rng.range(2, 3),
+            1 => Expr::from(self.rng.range(0, 9) as i32) - e,
+            2 => e / 2,
+            3 => e.max(self.rng.range(-2, 4) as i32),
+            _ => e,
+        });
+        let mut value = ring.at(&places, 0);
+        for _ in 0..self.rng.range(0, 3) {
+            let near: Vec<Expr> = places.iter().map(|e| e.clone() + self.rng.range(-2, 2)).collect();
+            value = self.plus(value, ring.at(&near, 0));
+        }
+        Func::new(name, &vars, vec![value])
+    }
+
     /// A producer that is an output, and a consumer that reads it at its own point and, sometimes, near it: a Func of the same
     /// space or a sum over it.
     pub(super) fn consumer_of_sink(&mut self, name: &str) -> Func {

@@ -7,18 +7,19 @@ use sumsq_codegen::{Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Memory,
 impl Scheduler<'_> {
     /// Where an intermediate Func is computed; false if it is inlined.
     pub(super) fn place(&mut self, f: &Func, pure: &StageId) -> bool {
-        if f.updates.is_empty() && self.rng.percent(25) {
+        let ring = self.case.rings.contains(&f.name) && self.rng.percent(80);
+        if !ring && f.updates.is_empty() && self.rng.percent(25) {
             if self.rng.percent(30) {
                 self.push(pure, Directive::Inline);
             }
             return false;
         }
-        if !f.vars.is_empty() && self.rng.percent(8) {
+        if !ring && !f.vars.is_empty() && self.rng.percent(8) {
             self.wrap(&f.name, f.vars[0].0.clone());
             self.push(pure, Directive::ComputeRoot);
             return true;
         }
-        let inside = self.rng.percent(70) && self.inside_consumer(f, pure);
+        let inside = (ring || self.rng.percent(70)) && self.inside_consumer(f, pure);
         if !inside {
             self.push(pure, Directive::ComputeRoot);
         }
@@ -40,16 +41,21 @@ impl Scheduler<'_> {
     fn inside_consumer(&mut self, f: &Func, pure: &StageId) -> bool {
         let Some(stage) = self.consumer(&f.name) else { return false };
         let Some(loops) = self.loops.get(&stage).filter(|l| !l.is_empty()).cloned() else { return false };
-        let at = self.rng.below(loops.len());
+        // Some slide along a loop, or along several.
+        let often = if self.case.rings.contains(&f.name) { 90 } else { 45 };
+        let window = loops.len() > 1 && self.rng.percent(often);
+        let at = self.rng.below(loops.len() - window as usize);
         let level = |i: usize| LoopLevel { stage: stage.clone(), var: loops[i].clone() };
         self.push(pure, Directive::ComputeAt(level(at)));
-        if self.rng.percent(60) {
-            let outer = self.rng.range(at as i64, loops.len() as i64 - 1) as usize;
+        if window || self.rng.percent(50) {
+            let outer = self.rng.range((at + window as usize) as i64, loops.len() as i64 - 1) as usize;
             self.push(pure, Directive::StoreAt(level(outer)));
-            if outer > at && !f.vars.is_empty() && self.rng.percent(75) {
+            if outer > at && !f.vars.is_empty() && self.rng.percent(30) {
                 let var = self.rng.pick(&f.vars).0;
                 let factor = self.rng.pick(&[4, 8, 16, 32]);
                 self.push(pure, Directive::FoldStorage { var, factor });
+            } else if outer > at && self.rng.percent(20) {
+                self.push(pure, Directive::StoreWhole);
             }
         }
         true
