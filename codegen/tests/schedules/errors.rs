@@ -422,6 +422,23 @@ fn indices() {
     assert_eq!(algorithm_error(&p), "pipeline p: f: parameter q.extent.0: i32 is not declared");
 }
 
+/// Funcs and inputs that are tuples of nothing, wherever a pipeline goes in.
+#[test]
+fn no_values() {
+    let v = Var::new("x");
+    let vars = std::slice::from_ref(&v);
+    for (types, values, culprit) in [(vec![], vec![v.expr()], "in"), (vec![I32], vec![], "f")] {
+        let mut p = Pipeline::new("p");
+        p.input(Input::new("in", &types, 1));
+        let f = p.func(Func::new("f", vars, values));
+        p.output(&f);
+        let text = format!("pipeline p: {culprit} has no value");
+        assert_eq!(algorithm_error(&p), text);
+        let compiled = Compiled::new(&p, &Schedule::new(), &HostTarget::host());
+        assert_eq!(compiled.err().map(|e| e.to_string()), Some(text));
+    }
+}
+
 /// Copies, lanes and circles of calls.
 #[test]
 fn too_many_and_circular() {
