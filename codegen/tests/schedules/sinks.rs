@@ -1,17 +1,14 @@
 //! Outputs inside of nests and in place of inputs: what is refused, by rule.
 
-use crate::support::{refused, schedule};
+use crate::support::{plane, refused, schedule};
 use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
 
 /// `g = in(x, y)`, updated by + 1, `k = g`, `h = k(x + by, y) + g(x, y)`, all over x and y, and `t` the sum of row 0 of g; g, h and t are outputs.
 fn outputs(by: i64) -> Pipeline {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let at = [vx.expr(), vy.expr()];
-    let vars = [vx, vy];
-    let mut p = Pipeline::new("p");
-    let i = p.input(Input::new("in", &[I32], 2));
+    let (mut p, i, vars) = plane("p");
+    let at = [vars[0].expr(), vars[1].expr()];
     let g = p.func(Func::new("g", &vars, vec![i.at(&at, 0)]));
     let g = p.func(g.clone().update(at.to_vec(), vec![g.at(&at, 0) + 1], RDom::default()));
     let k = p.func(Func::new("k", &vars, vec![i.at(&at, 0) * 2]));
