@@ -169,34 +169,42 @@ impl std::fmt::Debug for Expr {
     }
 }
 
-/// In a loop, over each pair of nodes once: neither the depth of expressions nor the size of their trees matters.
 impl PartialEq for Expr {
     fn eq(&self, o: &Expr) -> bool {
-        let mut seen = FxHashSet::default();
-        let mut stack: SmallVec<[(&Expr, &Expr); 8]> = smallvec![(self, o)];
-        let mut compared = 0;
-        while let Some((a, b)) = stack.pop() {
-            if Arc::ptr_eq(&a.0, &b.0) {
-                continue;
-            }
-            if a.0.hash != b.0.hash || a.0.ty != b.0.ty || !same_apart_from_children(a.kind(), b.kind()) {
-                return false;
-            }
-            // Most comparisons are of a few nodes, which are not worth remembering.
-            compared += 1;
-            if compared > 16 && !seen.insert((a.id(), b.id())) {
-                continue;
-            }
-            let at = stack.len();
-            a.for_each_child(|c| stack.push((c, c)));
-            let mut next = at;
-            b.for_each_child(|c| {
-                stack[next].1 = c;
-                next += 1;
-            });
-        }
-        true
+        Arc::ptr_eq(&self.0, &o.0)
+            || self.0.hash == o.0.hash
+                && self.0.ty == o.0.ty
+                && same_apart_from_children(self.kind(), o.kind())
+                && (self.children_count() == 0 || equal_below(self, o))
     }
+}
+
+/// In a loop, over each pair of nodes once: neither the depth of expressions nor the size of their trees matters.
+fn equal_below(a: &Expr, b: &Expr) -> bool {
+    let mut seen = FxHashSet::default();
+    let mut stack: SmallVec<[(&Expr, &Expr); 8]> = smallvec![(a, b)];
+    let mut compared = 0;
+    while let Some((a, b)) = stack.pop() {
+        if Arc::ptr_eq(&a.0, &b.0) {
+            continue;
+        }
+        if a.0.hash != b.0.hash || a.0.ty != b.0.ty || !same_apart_from_children(a.kind(), b.kind()) {
+            return false;
+        }
+        // Most comparisons are of a few nodes, which are not worth remembering.
+        compared += 1;
+        if compared > 16 && !seen.insert((a.id(), b.id())) {
+            continue;
+        }
+        let at = stack.len();
+        a.for_each_child(|c| stack.push((c, c)));
+        let mut next = at;
+        b.for_each_child(|c| {
+            stack[next].1 = c;
+            next += 1;
+        });
+    }
+    true
 }
 
 /// Are these the same operator, with as many operands?
@@ -304,6 +312,11 @@ impl Expr {
     /// Identity of the shared node, for memo tables (valid while the expression is alive).
     pub fn id(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
+    }
+
+    /// The hash of what it says, kept with the node.
+    pub(crate) fn structural_hash(&self) -> u64 {
+        self.0.hash
     }
 
     fn children_count(&self) -> usize {

@@ -13,6 +13,7 @@ pub mod build;
 mod definitions;
 mod facts;
 pub mod interval;
+mod mono;
 pub mod poly;
 mod rebuild;
 mod upper;

@@ -79,7 +79,7 @@ impl<'a> Intervals<'a> {
             let t = self.term(&m[0]);
             let (lo, hi) = if *c > 0 { (t.min, t.max) } else { (t.max, t.min) };
             for (sum, e) in ends.iter_mut().zip([lo, hi]) {
-                *sum = sum.take().zip(e).and_then(|(s, e)| s.add_scaled(&self.ends.of(&e), *c));
+                *sum = sum.take().zip(e).and_then(|(s, e)| s.plus(&self.ends.of(&e), *c));
             }
         }
         let [min, max] = ends.map(|p| p.map(|p| rebuild(&p, ty)));

@@ -7,7 +7,7 @@
 //! memory may depend on what the loop stores. Follows [`super::build_nests`] and precedes a simplification.
 
 use super::algebra::build::{self, add, sub};
-use super::algebra::poly::{Poly, Polys, is_index, rebuild};
+use super::algebra::poly::{Polys, is_index, rebuild};
 use super::rewrite::{any, map_children, substitute, uses_var};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::schedule::ForKind;
@@ -84,7 +84,7 @@ impl Ends<'_> {
             return None;
         }
         let mut polys = Polys::default();
-        let mut e = polys.of(a).add_scaled(&polys.of(b), -1)?.add_scaled(&Poly::constant(more), 1)?;
+        let mut e = polys.of(a).plus(&polys.of(b), -1)?.offset(more)?;
         let own = |e: &Expr| matches!(e.kind(), ExprKind::Var(v) if v == self.var);
         let at = e.terms.iter().position(|(m, _)| matches!(&m[..], [x] if own(x)))?;
         let (_, k) = e.terms.remove(at);
@@ -99,7 +99,7 @@ impl Ends<'_> {
         } else {
             // ceil(e / c) = floor((e + c - 1) / c)
             let c = k.checked_neg()?;
-            let min = rebuild(&polys.div(&e.add_scaled(&Poly::constant(c - 1), 1)?, c, ty)?, ty);
+            let min = rebuild(&polys.div(&e.offset(c - 1)?, c, ty)?, ty);
             self.min = Some(self.min.as_ref().map_or(min.clone(), |m| build::max(m, &min)));
         }
         Some(())

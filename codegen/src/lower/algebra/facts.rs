@@ -1,7 +1,7 @@
 //! What is known about integers at a place in the program.
 
 use super::poly::{Poly, Polys, is_index};
-use super::upper::Search;
+use super::upper::{Search, Workspace};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::lower::rewrite::visit;
 use rustc_hash::FxHashMap;
@@ -27,8 +27,7 @@ pub struct Facts {
     inequalities: Vec<Poly>,
     declared: usize,
     answers: Rc<Answers>,
-    /// Forms of expressions, which no fact changes.
-    polys: Rc<RefCell<Polys>>,
+    workspace: Rc<RefCell<Workspace>>,
 }
 
 /// Answers given with what is known, by polynomials without their constants. A scope that binds a new name, which no older
@@ -128,7 +127,7 @@ impl Facts {
             }
             ExprKind::Binary(op, a, b) if is_index(a.ty()) && a.ty().lanes == 1 => {
                 let mut polys = Polys::default();
-                let Some(d) = polys.of(a).add_scaled(&polys.of(b), -1) else { return };
+                let Some(d) = polys.of(a).plus(&polys.of(b), -1) else { return };
                 use BinaryOp::*;
                 match (op, holds) {
                     (Le, true) | (Gt, false) => self.at_most(&d, 1, 0),
@@ -148,7 +147,7 @@ impl Facts {
 
     /// `sign * d + plus <= 0`.
     fn at_most(&mut self, d: &Poly, sign: i64, plus: i64) {
-        if let Some(f) = d.scaled(sign).and_then(|f| f.add_scaled(&Poly::constant(plus), 1))
+        if let Some(f) = d.clone().scaled(sign).and_then(|f| f.offset(plus))
             && !f.terms.is_empty()
             && !self.inequalities.contains(&f)
         {
@@ -212,7 +211,7 @@ impl Facts {
     pub fn upper(&self, e: &Expr) -> Option<i64> {
         self.search(|s| {
             let p = s.polys.of(e);
-            s.upper(&p)
+            s.upper(p)
         })
     }
 
@@ -220,7 +219,7 @@ impl Facts {
     pub fn lower(&self, e: &Expr) -> Option<i64> {
         self.search(|s| {
             let p = s.polys.of(e).scaled(-1)?;
-            s.upper(&p)?.checked_neg()
+            s.upper(p)?.checked_neg()
         })
     }
 
@@ -232,8 +231,8 @@ impl Facts {
     /// `upper(a - b)`.
     pub fn upper_of_difference(&self, a: &Expr, b: &Expr) -> Option<i64> {
         self.search(|s| {
-            let d = s.polys.of(a).add_scaled(&s.polys.of(b), -1)?;
-            s.upper(&d)
+            let d = s.polys.of(a).plus(&s.polys.of(b), -1)?;
+            s.upper(d)
         })
     }
 
@@ -285,9 +284,9 @@ impl Facts {
     }
 
     fn search<T>(&self, f: impl FnOnce(&mut Search<'_>) -> T) -> T {
-        let mut search = Search::new(self, self.polys.take());
+        let mut search = Search::new(self, self.workspace.take());
         let result = f(&mut search);
-        self.polys.replace(search.polys);
+        self.workspace.replace(search.end());
         result
     }
 }

@@ -109,11 +109,15 @@ impl Span {
             Some(periods) if periods > 0 => Span::new(zero, last),
             Some(_) => Span::new(last, zero),
             None => {
-                let choose = |within: Expr, beyond: &Expr, nothing: &Expr| {
-                    let other = Expr::select(qlo.lt(&qhi), beyond.clone(), nothing.clone());
-                    Expr::select(qlo.eq_(&qhi), within, other)
+                // Where the facts show that there is something, the inner choice falls away.
+                let choose = |beyond: &Expr, nothing: &Expr, within: Expr| {
+                    Expr::select(
+                        qlo.lt(&qhi),
+                        beyond.clone(),
+                        Expr::select(qhi.lt(&qlo), nothing.clone(), within),
+                    )
                 };
-                Span::new(choose(first, &zero, &last), choose(end, &last, &zero))
+                Span::new(choose(&zero, &last, first), choose(&last, &zero, end))
             }
         }
     }

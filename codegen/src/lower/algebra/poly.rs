@@ -6,6 +6,7 @@
 //!
 //! Quotients are floored by a positive constant c: `(c a + r) / c = a + r / c`. `x - c (x / c)` is kept as `x % c`.
 
+pub use super::mono::Mono;
 pub use super::rebuild::{rebuild, splat};
 
 use super::rebuild::constant;
@@ -15,27 +16,18 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::hash::{Hash, Hasher};
 
-/// A product of atoms, ordered by hash, parameters last.
-pub type Mono = SmallVec<[Expr; 2]>;
-
 /// `constant + sum coef * mono`; no coefficient is 0, no monomial occurs twice. The order of the terms is that of first
 /// mention and carries no meaning.
 #[derive(Clone, Debug, Default)]
 pub struct Poly {
     /// Monomials and coefficients.
-    pub terms: Vec<(Mono, i64)>,
+    pub terms: SmallVec<[(Mono, i64); 3]>,
     /// The constant term.
     pub constant: i64,
 }
 
 /// Products with more terms than this stay unexpanded.
 const MAX_TERMS: usize = 24;
-
-fn hash_of(e: &Expr) -> u64 {
-    let mut h = rustc_hash::FxHasher::default();
-    e.hash(&mut h);
-    h.finish()
-}
 
 impl PartialEq for Poly {
     fn eq(&self, o: &Poly) -> bool {
@@ -49,7 +41,7 @@ impl Hash for Poly {
     fn hash<H: Hasher>(&self, h: &mut H) {
         let mut sum = self.constant as u64;
         for (m, c) in &self.terms {
-            let m = m.iter().fold(*c as u64, |s, e| s.wrapping_mul(31).wrapping_add(hash_of(e)));
+            let m = m.iter().fold(*c as u64, |s, e| s.wrapping_mul(31).wrapping_add(e.structural_hash()));
             sum = sum.wrapping_add(m);
         }
         h.write_u64(sum);
@@ -59,12 +51,12 @@ impl Hash for Poly {
 impl Poly {
     /// A constant.
     pub fn constant(constant: i64) -> Poly {
-        Poly { terms: vec![], constant }
+        Poly { terms: smallvec![], constant }
     }
 
     /// An atom.
     pub fn atom(e: Expr) -> Poly {
-        Poly { terms: vec![(smallvec![e], 1)], constant: 0 }
+        Poly { terms: smallvec![(Mono::Atom(e), 1)], constant: 0 }
     }
 
     /// The value, if it has no terms.
@@ -103,32 +95,50 @@ impl Poly {
     }
 
     /// `self + k * o`, or none if a coefficient leaves i64.
-    pub fn add_scaled(&self, o: &Poly, k: i64) -> Option<Poly> {
-        let mut out = self.clone();
-        out.constant = out.constant.checked_add(o.constant.checked_mul(k)?)?;
+    pub fn plus(mut self, o: &Poly, k: i64) -> Option<Poly> {
+        self.constant = self.constant.checked_add(o.constant.checked_mul(k)?)?;
         for (m, c) in &o.terms {
-            out.add_term(m.clone(), c.checked_mul(k)?)?;
+            self.add_term(m, c.checked_mul(k)?)?;
         }
-        Some(out)
+        Some(self)
     }
 
-    fn add_term(&mut self, m: Mono, c: i64) -> Option<()> {
-        match self.terms.iter().position(|(n, _)| *n == m) {
+    /// `self` less its term with `m`.
+    pub fn without(&self, m: &Mono) -> Poly {
+        let terms = self.terms.iter().filter(|(n, _)| n != m).cloned().collect();
+        Poly { terms, constant: self.constant }
+    }
+
+    /// `self + c`.
+    pub fn offset(mut self, c: i64) -> Option<Poly> {
+        self.constant = self.constant.checked_add(c)?;
+        Some(self)
+    }
+
+    fn add_term(&mut self, m: &Mono, c: i64) -> Option<()> {
+        match self.terms.iter().position(|(n, _)| n == m) {
             Some(i) => {
                 self.terms[i].1 = self.terms[i].1.checked_add(c)?;
                 if self.terms[i].1 == 0 {
                     self.terms.remove(i);
                 }
             }
-            None if c != 0 => self.terms.push((m, c)),
+            None if c != 0 => self.terms.push((m.clone(), c)),
             None => {}
         }
         Some(())
     }
 
     /// `k * self`.
-    pub fn scaled(&self, k: i64) -> Option<Poly> {
-        Poly::default().add_scaled(self, k)
+    pub fn scaled(mut self, k: i64) -> Option<Poly> {
+        if k == 0 {
+            return Some(Poly::default());
+        }
+        self.constant = self.constant.checked_mul(k)?;
+        for (_, c) in &mut self.terms {
+            *c = c.checked_mul(k)?;
+        }
+        Some(self)
     }
 
     /// The product, or none if it is too large.
@@ -136,14 +146,11 @@ impl Poly {
         if self.terms.len() * o.terms.len() > MAX_TERMS {
             return None;
         }
-        let mut out = o.scaled(self.constant)?;
+        let mut out = o.clone().scaled(self.constant)?;
         for (m, c) in &self.terms {
-            out.add_term(m.clone(), c.checked_mul(o.constant)?)?;
+            out.add_term(m, c.checked_mul(o.constant)?)?;
             for (n, d) in &o.terms {
-                let mut mn = m.clone();
-                mn.extend(n.iter().cloned());
-                mn.sort_by_key(|e| (matches!(e.kind(), ExprKind::Param(_)), hash_of(e)));
-                out.add_term(mn, c.checked_mul(*d)?)?;
+                out.add_term(&m.times(n), c.checked_mul(*d)?)?;
             }
         }
         Some(out)
@@ -211,8 +218,8 @@ impl Polys {
         match e.kind() {
             ExprKind::Int(v) => Some(Poly::constant(*v)),
             ExprKind::Unary(UnaryOp::Neg, a) => self.of(a).scaled(-1),
-            ExprKind::Binary(BinaryOp::Add, a, b) => self.of(a).add_scaled(&self.of(b), 1),
-            ExprKind::Binary(BinaryOp::Sub, a, b) => self.of(a).add_scaled(&self.of(b), -1),
+            ExprKind::Binary(BinaryOp::Add, a, b) => self.of(a).plus(&self.of(b), 1),
+            ExprKind::Binary(BinaryOp::Sub, a, b) => self.of(a).plus(&self.of(b), -1),
             ExprKind::Binary(BinaryOp::Mul, a, b) => {
                 let (a, b) = (self.of(a), self.of(b));
                 let scaled = a.terms.is_empty() || b.terms.is_empty();
@@ -232,7 +239,7 @@ impl Polys {
             ExprKind::Broadcast(a) if a.ty().lanes == 1 => Some(self.of(a)),
             ExprKind::Ramp(a, b) if a.ty().lanes == 1 && as_lane(e).is_none() => {
                 let lane = Poly::atom(lane_atom(e.ty().lanes));
-                self.of(a).add_scaled(&self.of(b).times(&lane)?, 1)
+                self.of(a).plus(&self.of(b).times(&lane)?, 1)
             }
             ExprKind::Ramp(..) if e.ty().scalar == ScalarType::I64 => {
                 Some(Poly::atom(lane_atom(e.ty().lanes)))
@@ -254,7 +261,7 @@ impl Polys {
             return Some(q);
         }
         if let Some(k) = lanes_only_quotient(&r, c) {
-            return q.add_scaled(&Poly::constant(k), 1);
+            return q.offset(k);
         }
         // floor((g r + k) / (g c)) = floor((r + floor(k / g)) / c)
         let g = r.terms.iter().fold(c, |g, (_, k)| gcd(g, *k));
@@ -268,10 +275,10 @@ impl Polys {
             && let Some(ac) = a.checked_mul(c)
         {
             let x = self.of(&x);
-            return q.add_scaled(&self.div(&x, ac, ty)?, 1);
+            return q.plus(&self.div(&x, ac, ty)?, 1);
         }
         let atom = Expr::binary(BinaryOp::Div, rebuild(&r, ty), constant(ty, c));
-        q.add_scaled(&Poly::atom(atom), 1)
+        q.plus(&Poly::atom(atom), 1)
     }
 
     /// `p mod c`, in `[0, |c|)`.
@@ -292,7 +299,7 @@ impl Polys {
             return Some(r);
         }
         if let Some(k) = lanes_only_quotient(&r, c) {
-            return r.add_scaled(&Poly::constant(c), -k);
+            return r.offset(c.checked_mul(-k)?);
         }
         if let Some(a) = r.as_atom()
             && let ExprKind::Binary(BinaryOp::Mod, x, d) = a.kind()
@@ -364,7 +371,7 @@ fn fold_mod_at(p: &Poly, i: usize, polys: &mut Polys) -> Option<Poly> {
     if inner.terms.is_empty() || !inner.terms.iter().all(has) {
         return None;
     }
-    let rest = p.add_scaled(&inner, k.checked_neg()?)?.add_scaled(&Poly::atom(atom.clone()), -coef)?;
+    let rest = p.clone().plus(&inner, k.checked_neg()?)?.plus(&Poly::atom(atom.clone()), -coef)?;
     let modulo = polys.modulo(&inner, c, atom.ty())?;
-    rest.add_scaled(&modulo, k)
+    rest.plus(&modulo, k)
 }

@@ -31,7 +31,7 @@ pub fn rebuild(p: &Poly, ty: Type) -> Expr {
         if m.iter().all(|e| e.ty().lanes == 1) {
             base.terms.push((m.clone(), *c));
         } else if lanes == 1 && m.iter().filter(|e| e.ty().lanes > 1).count() == 1 {
-            let others: Mono = m.iter().filter(|e| as_lane(e).is_none()).cloned().collect();
+            let others = Mono::product(m.iter().filter(|e| as_lane(e).is_none()).cloned());
             if others.is_empty() {
                 stride.constant += c;
             } else {

@@ -25,6 +25,15 @@ const DEPTH: usize = 24;
 /// Uses of known inequalities on one path.
 const INEQUALITIES: usize = 3;
 
+/// What one query leaves to the next.
+#[derive(Debug, Default)]
+pub(super) struct Workspace {
+    /// Forms of expressions, which no fact changes.
+    polys: Polys,
+    /// Empty between queries: only its memory stays.
+    memo: FxHashMap<Poly, Option<i64>>,
+}
+
 /// One query.
 pub(super) struct Search<'a> {
     facts: &'a Facts,
@@ -41,47 +50,54 @@ struct Left {
 }
 
 impl<'a> Search<'a> {
-    pub fn new(facts: &'a Facts, polys: Polys) -> Search<'a> {
-        Search { facts, polys, budget: BUDGET, memo: FxHashMap::default() }
+    pub fn new(facts: &'a Facts, workspace: Workspace) -> Search<'a> {
+        let Workspace { polys, memo } = workspace;
+        Search { facts, polys, budget: BUDGET, memo }
+    }
+
+    /// What the next query may use.
+    pub fn end(mut self) -> Workspace {
+        self.memo.clear();
+        Workspace { polys: self.polys, memo: self.memo }
     }
 
     /// A constant that `p` never exceeds. The same question is asked again and again while nothing new is known.
-    pub fn upper(&mut self, p: &Poly) -> Option<i64> {
+    pub fn upper(&mut self, mut p: Poly) -> Option<i64> {
+        // The answer for p is that for its terms plus the constant.
+        let constant = std::mem::take(&mut p.constant);
         if p.terms.is_empty() {
-            return Some(p.constant);
+            return Some(constant);
         }
-        let terms = Poly { terms: p.terms.clone(), constant: 0 };
-        let bound = match self.facts.answers().get(&terms) {
+        let bound = match self.facts.answers().get(&p) {
             Some(r) => r,
             None => {
-                let r = self.go(&terms, Left { depth: DEPTH, inequalities: INEQUALITIES });
-                self.facts.answers().insert(terms, r);
+                let r = self.go(p.clone(), Left { depth: DEPTH, inequalities: INEQUALITIES });
+                self.facts.answers().insert(p, r);
                 r
             }
         };
-        bound?.checked_add(p.constant)
+        bound?.checked_add(constant)
     }
 
-    fn go(&mut self, p: &Poly, left: Left) -> Option<i64> {
+    fn go(&mut self, mut p: Poly, left: Left) -> Option<i64> {
+        let constant = std::mem::take(&mut p.constant);
         if p.terms.is_empty() {
-            return Some(p.constant);
+            return Some(constant);
         }
-        // The answer for p is that for its terms plus the constant.
-        let terms = Poly { terms: p.terms.clone(), constant: 0 };
-        let bound = match self.memo.get(&terms) {
+        let bound = match self.memo.get(&p) {
             Some(r) => *r,
             None if self.budget == 0 || left.depth == 0 => return None,
             None => {
                 self.budget -= 1;
                 // A path that comes back to the same question learns nothing from it.
-                self.memo.insert(terms.clone(), None);
+                self.memo.insert(p.clone(), None);
                 let left = Left { depth: left.depth - 1, ..left };
-                let r = self.steps(&terms, left);
-                self.memo.insert(terms, r);
+                let r = self.steps(&p, left);
+                self.memo.insert(p, r);
                 r
             }
         };
-        bound?.checked_add(p.constant)
+        bound?.checked_add(constant)
     }
 
     fn steps(&mut self, p: &Poly, left: Left) -> Option<i64> {
@@ -130,9 +146,8 @@ impl<'a> Search<'a> {
 
     /// `upper(p - k m + k by)`.
     fn replaced(&mut self, p: &Poly, m: &Mono, k: i64, by: &Poly, left: Left) -> Option<i64> {
-        let mono = Poly { terms: vec![(m.clone(), 1)], constant: 0 };
-        let q = p.add_scaled(&mono, -k)?.add_scaled(by, k)?;
-        self.go(&q, left)
+        let q = p.without(m).plus(by, k)?;
+        self.go(q, left)
     }
 
     /// Replaces the variable declared last by its end. Only a variable that no other atom mentions is worth it first; but
@@ -151,7 +166,7 @@ impl<'a> Search<'a> {
 
     /// Ways to get rid of one atom other than by its declared range.
     fn atom_step(&mut self, p: &Poly, atom: &Expr, k: i64, left: Left) -> Option<i64> {
-        let m: Mono = smallvec::smallvec![atom.clone()];
+        let m = Mono::Atom(atom.clone());
         if let Some(lanes) = as_lane(atom) {
             let end = if k > 0 { lanes as i64 - 1 } else { 0 };
             return self.replaced(p, &m, k, &Poly::constant(end), left);
@@ -173,7 +188,8 @@ impl<'a> Search<'a> {
                     return whole;
                 }
                 let x = self.polys.of(x);
-                let positive = x.scaled(-1).and_then(|x| self.go(&x, left)).is_some_and(|u| u <= 0);
+                let negated = x.clone().scaled(-1);
+                let positive = negated.and_then(|x| self.go(x, left)).is_some_and(|u| u <= 0);
                 if positive { smaller(whole, self.replaced(p, &m, k, &x, left)) } else { whole }
             }
             ExprKind::Cast(x) if x.ty().scalar == crate::types::ScalarType::Bool => {
@@ -191,7 +207,7 @@ impl<'a> Search<'a> {
 
     fn quotient_step(&mut self, p: &Poly, atom: &Expr, k: i64, left: Left) -> Option<i64> {
         let (x, c) = quotient(atom)?;
-        let m: Mono = smallvec::smallvec![atom.clone()];
+        let m = Mono::Atom(atom.clone());
         let x = self.polys.of(&x);
         let mut best = None;
         // A partner of opposite sign.
@@ -201,39 +217,39 @@ impl<'a> Search<'a> {
             if k > 0 && d == c && *l < 0 {
                 let pairs = k.min(l.checked_neg()?);
                 let y = self.polys.of(&y);
-                let difference = x.add_scaled(&y, -1)?;
-                if let Some(u) = self.go(&difference, left) {
+                let difference = x.clone().plus(&y, -1)?;
+                if let Some(u) = self.go(difference, left) {
                     let bound = u.checked_add(c - 1)?.div_euclid(c).checked_mul(pairs)?;
                     let rest = p
-                        .add_scaled(&Poly::atom(atom.clone()), -pairs)?
-                        .add_scaled(&Poly::atom(other.clone()), pairs)?
-                        .add_scaled(&Poly::constant(bound), 1)?;
-                    best = smaller(best, self.go(&rest, left));
+                        .clone()
+                        .plus(&Poly::atom(atom.clone()), -pairs)?
+                        .plus(&Poly::atom(other.clone()), pairs)?
+                        .offset(bound)?;
+                    best = smaller(best, self.go(rest, left));
                 }
             }
         }
         // Bounded by itself, where x has a constant bound.
-        let signed = x.scaled(k.signum())?;
-        if let Some(u) = self.go(&signed, left) {
+        let signed = x.clone().scaled(k.signum())?;
+        if let Some(u) = self.go(signed, left) {
             let u = (if k > 0 { u } else { u.checked_neg()? }).div_euclid(c);
             best = smaller(best, self.replaced(p, &m, k, &Poly::constant(u), left));
         }
         // Over the rationals: c p <= ... , then divided by c and floored.
-        let x = if k > 0 { x } else { x.add_scaled(&Poly::constant(1 - c), 1)? };
-        let mono = Poly::atom(atom.clone());
-        let rest = p.add_scaled(&mono, -k)?;
+        let x = if k > 0 { x } else { x.offset(1 - c)? };
+        let rest = p.without(&m);
         let relaxed = if k % c == 0 {
-            self.relaxed(&rest, 1, &x, k / c, left)
+            self.relaxed(rest, 1, &x, k / c, left)
         } else {
-            self.relaxed(&rest, c, &x, k, left)
+            self.relaxed(rest, c, &x, k, left)
         };
         smaller(best, relaxed)
     }
 
     /// `floor(upper(scale * rest + k x) / scale)`.
-    fn relaxed(&mut self, rest: &Poly, scale: i64, x: &Poly, k: i64, left: Left) -> Option<i64> {
-        let q = rest.scaled(scale)?.add_scaled(x, k)?;
-        Some(self.go(&q, left)?.div_euclid(scale))
+    fn relaxed(&mut self, rest: Poly, scale: i64, x: &Poly, k: i64, left: Left) -> Option<i64> {
+        let q = rest.scaled(scale)?.plus(x, k)?;
+        Some(self.go(q, left)?.div_euclid(scale))
     }
 
     /// A product of atoms: each factor by its end where the others are not negative; 0 from above where all are
@@ -241,9 +257,9 @@ impl<'a> Search<'a> {
     fn product_step(&mut self, p: &Poly, m: &Mono, k: i64, left: Left) -> Option<i64> {
         let mut best = None;
         let mut positive = vec![];
-        for a in m {
+        for a in m.iter() {
             let negated = Poly::atom(a.clone()).scaled(-1)?;
-            positive.push(self.go(&negated, left).is_some_and(|u| u <= 0));
+            positive.push(self.go(negated, left).is_some_and(|u| u <= 0));
         }
         if k < 0 && positive.iter().all(|&b| b) {
             best = self.replaced(p, m, k, &Poly::constant(0), left);
@@ -254,8 +270,8 @@ impl<'a> Search<'a> {
                 continue;
             }
             let Some(end) = facts.range_of(&m[i]).and_then(|r| end(r, k)) else { continue };
-            let others = Mono::from_iter((0..m.len()).filter(|&j| j != i).map(|j| m[j].clone()));
-            let others = Poly { terms: vec![(others, 1)], constant: 0 };
+            let others = Mono::product((0..m.len()).filter(|&j| j != i).map(|j| m[j].clone()));
+            let others = Poly { terms: smallvec::smallvec![(others, 1)], constant: 0 };
             if let Some(by) = self.polys.of(end).times(&others) {
                 best = smaller(best, self.replaced(p, m, k, &by, left));
             }
@@ -272,8 +288,8 @@ impl<'a> Search<'a> {
                 continue;
             }
             let (a, b) = if k % c == 0 { (1, k / c) } else { (c.checked_abs()?, k.checked_abs()?) };
-            let Some(q) = p.scaled(a).and_then(|q| q.add_scaled(f, -b)) else { continue };
-            best = smaller(best, self.go(&q, left).map(|u| u.div_euclid(a)));
+            let Some(q) = p.clone().scaled(a).and_then(|q| q.plus(f, -b)) else { continue };
+            best = smaller(best, self.go(q, left).map(|u| u.div_euclid(a)));
         }
         best
     }

@@ -234,8 +234,8 @@ impl Simplifier {
             return None;
         }
         let p = match e.kind() {
-            ExprKind::Binary(BinaryOp::Div, ..) => q.add_scaled(&Poly::constant(k), 1)?,
-            _ => r.add_scaled(&Poly::constant(k.checked_mul(c)?), -1)?,
+            ExprKind::Binary(BinaryOp::Div, ..) => q.offset(k)?,
+            _ => r.offset(k.checked_mul(c)?.checked_neg()?)?,
         };
         Some(rebuild(&p, e.ty()))
     }
@@ -264,7 +264,7 @@ impl Simplifier {
             }
         }
         let (p, q) = (self.polys.of(a), self.polys.of(b));
-        let d = p.add_scaled(&q, -1)?;
+        let d = p.clone().plus(&q, -1)?;
         let cancels = d.terms.len() < p.terms.len() + q.terms.len() || (p.constant != 0 && q.constant != 0);
         Some(if cancels { balanced(op, &d, a.ty()) } else { e })
     }
@@ -304,7 +304,7 @@ impl Simplifier {
             BinaryOp::Gt => (BinaryOp::Lt, y, x),
             _ => return None,
         };
-        let mut d = self.polys.of(x).add_scaled(&self.polys.of(y), -1)?;
+        let mut d = self.polys.of(x).plus(&self.polys.of(y), -1)?;
         let uniform = |m: &Mono| m.iter().all(|e| e.ty().lanes == 1);
         if let Some(i) = d.terms.iter().position(|(m, _)| !uniform(m)) {
             let (m, k) = d.terms.remove(i);
