@@ -5,7 +5,8 @@ use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
 
-/// `g = in(x, y)`, updated by + 1, `k = g`, `h = k(x + by, y) + g(x, y)`, all over x and y, and `t` the sum of row 0 of g; g, h and t are outputs.
+/// `g = in(x, y)`, updated by + 1, `k = 2 in(x, y)`, `l = k`, `h = l(x + by, y) + g(x, y)`, and `t` the sum of row 0 of k; g, h
+/// and k are outputs, and t unless `by` is 0.
 fn outputs(by: i64) -> Pipeline {
     let (mut p, i, vars) = plane("p");
     let at = [vars[0].expr(), vars[1].expr()];
@@ -18,13 +19,11 @@ fn outputs(by: i64) -> Pipeline {
     let t = Func::sum("t", &[], r.clone(), vec![k.at(&[r.var(0), 0.into()], 0)]);
     p.output(&g);
     p.output(&h);
-    if by == 0 {
-        p.output(&k);
-    } else {
+    if by != 0 {
         let t = p.func(t);
         p.output(&t);
-        p.output(&k);
     }
+    p.output(&k);
     p
 }
 
