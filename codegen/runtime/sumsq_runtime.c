@@ -411,7 +411,6 @@ int sumsq_call(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, cons
     uint64_t scalars[MAX_ARGUMENTS];
     if (p->n_pointers > MAX_ARGUMENTS || p->n_scalars > MAX_ARGUMENTS)
         return refuse(p, "arguments", "there are too many");
-    if (sumsq_check(p, buffers)) return -1;
     for (int32_t i = 0; i < p->n_pointers + p->n_scalars; i++) {
         sumsq_source s = p->sources[i];
         const sumsq_buffer *b = s.kind == SUMSQ_PARAM ? NULL : buffers[s.first];

@@ -99,13 +99,9 @@ impl Header<'_> {
         let params: Vec<String> = s.params.iter().map(param).chain(["0".into()]).collect();
         let _ = writeln!(t, "    const uint64_t sumsq_params[] = {{ {} }};", params.join(", "));
         let (pipeline, checks) = (pipeline_name(self.name), self.checks()?);
-        if !checks.is_empty() {
-            let _ = writeln!(
-                t,
-                "    int sumsq_ok = 1;\n    if (sumsq_check(&{pipeline}, sumsq_buffers)) return -1;"
-            );
-        }
-        for line in checks {
+        let _ = writeln!(t, "    if (sumsq_check(&{pipeline}, sumsq_buffers)) return -1;");
+        let ok = (!checks.is_empty()).then(|| "int sumsq_ok = 1;".to_string());
+        for line in ok.into_iter().chain(checks) {
             let _ = writeln!(t, "    {line}");
         }
         let _ = writeln!(t, "    return sumsq_call(&{pipeline}, sumsq_buffers, sumsq_params);\n}}");
