@@ -303,21 +303,23 @@ static list layout(int32_t record) {
     return l;
 }
 
+static long double step(const sumsq_buffer *b, int32_t d) { return fabsl((long double)b->stride[d]); }
+
 /* Do coordinates of some dimension share elements with others? Dimensions in the order of their strides must each step over all
  * that the ones before reach. */
 static int overlaps(const sumsq_buffer *b, int32_t *which) {
     int32_t order[SUMSQ_MAX_DIMS], n = 0;
     for (int32_t d = 0; d < b->dims; d++) {
         int32_t i = n++;
-        for (; i > 0 && llabs(b->stride[order[i - 1]]) > llabs(b->stride[d]); i--) order[i] = order[i - 1];
+        for (; i > 0 && step(b, order[i - 1]) > step(b, d); i--) order[i] = order[i - 1];
         order[i] = d;
     }
     long double reach = 0;
     for (int32_t i = 0; i < n; i++) {
         int32_t d = *which = order[i];
         if (b->extent[d] <= 1) continue;
-        if ((long double)llabs(b->stride[d]) <= reach) return 1;
-        reach += (long double)llabs(b->stride[d]) * (b->extent[d] - 1);
+        if (step(b, d) <= reach) return 1;
+        reach += step(b, d) * (b->extent[d] - 1);
     }
     return 0;
 }
@@ -409,7 +411,6 @@ int sumsq_call(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, cons
     uint64_t scalars[MAX_ARGUMENTS];
     if (p->n_pointers > MAX_ARGUMENTS || p->n_scalars > MAX_ARGUMENTS)
         return refuse(p, "arguments", "there are too many");
-    if (sumsq_check(p, buffers)) return -1;
     for (int32_t i = 0; i < p->n_pointers + p->n_scalars; i++) {
         sumsq_source s = p->sources[i];
         const sumsq_buffer *b = s.kind == SUMSQ_PARAM ? NULL : buffers[s.first];

@@ -101,9 +101,10 @@ typedef struct {
     int32_t n_messages;
 } sumsq_pipeline;
 
-/* Do the buffers fit the slots? If not, leaves a message and returns other than 0. */
+/* Do the buffers fit the slots? If not, leaves a message and returns other than 0. What is written must share no element with
+ * another buffer, unless it is in place of that; of this only equal origins are noticed. */
 int sumsq_check(const sumsq_pipeline *p, const sumsq_buffer *const *buffers);
-/* Checks the buffers and calls the entry point. */
+/* Calls the entry point with buffers that sumsq_check has found to fit. */
 int sumsq_call(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, const uint64_t *params);
 /* Both say whether a promise about a buffer is kept, and leave a message if it is not. `ok` is 0 if the numbers that it is about
  * did not fit in an int64_t. */

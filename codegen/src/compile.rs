@@ -171,8 +171,17 @@ pub(crate) struct Call {
     scalars: Vec<u64>,
     /// Looks of the buffers that sizes and pointers were taken from.
     looks: Vec<Look>,
+    promises: Option<Promises>,
     /// Per slot: version of the values that were last found to keep their range, and that range.
     in_range: Vec<Option<(u64, i64, i64)>>,
+}
+
+/// What sizes and parameters make of the promises about buffers: the same in the runs of a loop.
+struct Promises {
+    /// The sizes, where they are arguments, and parameters.
+    scalars: Vec<u64>,
+    /// Slots whose values keep a range, with that range.
+    ranges: Vec<(usize, i64, i64)>,
 }
 
 /// What sizes depend on.
@@ -202,7 +211,7 @@ impl Call {
         let (n, m) = (plan.pointer_count(), plan.scalar_count());
         let in_range = vec![None; compiled.0.signature.buffers.len()];
         let (pointers, scalars) = (vec![std::ptr::null_mut(); n], vec![0; m]);
-        Call { compiled, pointers, scalars, looks: vec![], in_range }
+        Call { compiled, pointers, scalars, looks: vec![], promises: None, in_range }
     }
 
     /// Takes sizes and pointers from the given buffers, one per slot of the signature, after checking that they fit.
@@ -213,6 +222,7 @@ impl Call {
         inner.plan.fill_sizes(&mut self.scalars, &slots);
         inner.plan.fill_pointers(&mut self.pointers, |i| slots[i]);
         self.looks = slots.iter().map(|b| Look::of(b)).collect();
+        self.promises = None;
         self.check_values(|i| slots[i])
     }
 
@@ -227,13 +237,19 @@ impl Call {
         self.check_values(slot)
     }
 
-    /// Checks the constraints of buffers, and the promised ranges of integer inputs, which the code relies on to stay inside other buffers. Costs a pass
-    /// over those whose values changed.
+    /// Checks the constraints of buffers, and the promised ranges of integer inputs, which the code relies on to stay inside
+    /// other buffers. Costs a pass over those whose values changed.
     fn check_values<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
         let plan = &self.compiled.0.plan;
-        plan.check_constraints(&self.looks, &self.scalars)?;
-        for i in plan.ranged_slots() {
-            let (low, high) = plan.range(i, &self.looks, &self.scalars)?;
+        let promises = match self.promises.take().filter(|p| p.scalars == self.scalars) {
+            Some(known) => known,
+            None => {
+                plan.check_constraints(&self.looks, &self.scalars)?;
+                let ranges = plan.ranges(&self.looks, &self.scalars)?;
+                Promises { scalars: self.scalars.clone(), ranges }
+            }
+        };
+        for &(i, low, high) in &self.promises.insert(promises).ranges {
             let now = Some((slot(i).version(), low, high));
             if self.in_range[i] != now {
                 plan.check_range(i, slot(i), low, high)?;

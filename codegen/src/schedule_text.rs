@@ -10,10 +10,11 @@
 //!           | TYPE "(" expr ")" | "bits_as_" TYPE "(" expr ")" | NAME "(" expr, ... ")" [ "." INT ]
 //!           | NUMBER [ ":" TYPE ] | true | false | NAME | "%" INT
 //! ```
-//! Braces hold the directives of a special version, or an expression whose shared parts were named first. Line breaks are white space;
-//! `//` starts a comment. A name in an expression is a parameter, but a loop variable in the condition of `skip_unless` unless it
-//! holds a dot (`in.extent.0`); where that is applied, a name that is not there as the one is taken for the other. Names and calls have the types that the pipeline declares; a whole number is of the type that it
-//! is combined with, a fraction of the float type. Printing what was read gives the same text.
+//! Braces hold the directives of a special version, or an expression whose shared parts were named first. Line breaks are
+//! white space; `//` starts a comment. A name in an expression is a parameter, but a loop variable in the condition of
+//! `skip_unless` unless it holds a dot (`in.extent.0`); where that is applied, a name that is not there as the one is taken for
+//! the other. Names and calls have the types that the pipeline declares; a whole number is of the type that it is combined with,
+//! a fraction of the float type. Printing what was read gives the same text.
 
 mod expr;
 mod lexer;

@@ -441,3 +441,25 @@ fn the_place_of_an_extreme_is_a_coordinate() {
     let why = "out reads b at coordinate 0, which has no bounds because of the value of sum (clamp it)";
     assert_eq!(e, format!("pipeline match: {why}; clamp the coordinate"));
 }
+
+/// A network of minima, maxima and selects that picks a place: a tree of 2^60 parts, nearly all of them the same.
+#[test]
+fn a_network_picks_a_coordinate() {
+    let v = Var::new("x");
+    let x = v.expr();
+    let mut p = Pipeline::new("network");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let r = RDom::new([("r", Expr::from(0), Expr::from(4))]);
+    let place = Func::new("place", std::slice::from_ref(&v), vec![Expr::from(3)]);
+    let own = place.at(std::slice::from_ref(&x), 0);
+    let (mut low, mut high) = (own, r.var(0) * 2 + 1);
+    for _ in 0..60 {
+        (low, high) = (low.min(&high), Expr::select(r.var(0).gt(1), low.max(&high), &high));
+    }
+    let place = p.func(place.update(vec![x.clone()], vec![low.max(high)], r));
+    let at = &x + place.at(std::slice::from_ref(&x), 0);
+    let out = p.func(Func::new("out", std::slice::from_ref(&v), vec![i.at(&[at], 0)]));
+    p.output(&out);
+    // 3 at first, then 3 or one of 1, 3, 5 and 7.
+    assert_eq!(query(&p, &Schedule::new(), &[10]), [(1, 16)]);
+}

@@ -129,6 +129,9 @@ impl Default for sumsq_options {
 impl sumsq_options {
     /// As the solver takes them.
     pub fn options(&self) -> Result<Options> {
+        if self.reserved != 0 {
+            return Err(Failure::argument(format!("option reserved: expected 0, came {}", self.reserved)));
+        }
         Ok(Options {
             method: choice("method", self.method, &[Method::LevenbergMarquardt, Method::GaussNewton])?,
             precision: choice(

@@ -341,10 +341,14 @@ fn losses_and_damping_are_as_told() {
     close(step(&damped), in_rust(&expected), 1e-12);
     assert!((step(&damped) - step(&sumsq_options { min_lm_diagonal: 1e-6, ..damped })).abs() > 0.01);
     let mut solver = null_mut();
-    let bad = sumsq_options { losses: 3, ..defaults() };
-    // SAFETY: valid strings, a place, options with their size.
-    let made = unsafe { sumsq_solver_from_text(c("t").as_ptr(), c(text).as_ptr(), &bad, &mut solver) };
-    fails(made, Status::Argument, &["losses", "3"]);
+    for (bad, words) in [
+        (sumsq_options { losses: 3, ..defaults() }, ["losses", "3"]),
+        (sumsq_options { reserved: 1, ..defaults() }, ["reserved: expected 0", "1"]),
+    ] {
+        // SAFETY: valid strings, a place, options with their size.
+        let made = unsafe { sumsq_solver_from_text(c("t").as_ptr(), c(text).as_ptr(), &bad, &mut solver) };
+        fails(made, Status::Argument, &words);
+    }
 }
 
 /// A caller with an older header passes a shorter struct, one with a newer header a longer one.

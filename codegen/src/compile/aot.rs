@@ -89,6 +89,10 @@ fn check_names(pipeline: &str, signature: &Signature) -> Result<(), Error> {
     if let Some((_, name)) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)) {
         return Err(bind_error(pipeline, name.as_str(), "is the name of two arguments in C"));
     }
+    if let Some(name) = names.iter().find(|n| **n == header::pipeline_name(pipeline)) {
+        let message = "is a name of the header's own; give it another name for use from C";
+        return Err(bind_error(pipeline, name.as_str(), message));
+    }
     match signature.buffers.iter().find(|b| b.dims > MAX_DIMS) {
         Some(b) => {
             let message = format!("has {} dimensions; from C there are {MAX_DIMS} at most", b.dims);

@@ -20,7 +20,6 @@ pub(super) struct Plan {
     /// Per pointer: slot of the signature and plane.
     pointers: Vec<(usize, usize)>,
     scalars: Vec<Source>,
-    ranged: Vec<usize>,
 }
 
 /// Where a scalar argument comes from.
@@ -38,13 +37,11 @@ pub(super) enum Source {
 impl Plan {
     /// Matches the arguments of `f` with the signature, by the names of [`crate::stmt`].
     pub fn new(f: &LoweredFunction, signature: &Signature) -> Result<Plan, Error> {
-        let with_range = |(i, b): (usize, &BufferSlot)| b.value_range.is_some().then_some(i);
         let mut plan = Plan {
             pipeline: f.name.clone(),
             signature: signature.clone(),
             pointers: vec![],
             scalars: vec![],
-            ranged: signature.buffers.iter().enumerate().filter_map(with_range).collect(),
         };
         for a in &f.args {
             let unknown =
@@ -183,8 +180,7 @@ impl Plan {
         for (slot, look) in self.signature.buffers.iter().zip(looks) {
             for (d, c) in slot.constraints.iter().enumerate() {
                 let found = [look.spec.min[d] as i64, look.spec.extents[d] as i64, look.strides[d]];
-                let parts = [("minimum", &c.min), ("extent", &c.extent), ("stride", &c.stride)];
-                for ((what, fixed), found) in parts.into_iter().zip(found) {
+                for ((what, fixed), found) in c.parts().into_iter().zip(found) {
                     let Some(e) = fixed else { continue };
                     let v = self.evaluate(e, looks, scalars).ok_or_else(|| {
                         self.error(&slot.name, format!("the {what} {e} cannot be computed before the run"))
@@ -200,18 +196,18 @@ impl Plan {
         Ok(())
     }
 
-    /// Slots whose values keep a promised range.
-    pub fn ranged_slots(&self) -> impl Iterator<Item = usize> {
-        self.ranged.iter().copied()
-    }
-
-    /// The range that the values of a slot keep, for buffers of the given sizes.
-    pub fn range(&self, slot: usize, looks: &[Look], scalars: &[u64]) -> Result<(i64, i64), Error> {
-        let s = &self.signature.buffers[slot];
-        let range = s.value_range.as_ref().and_then(|(low, high)| {
-            Some((self.evaluate(low, looks, scalars)?, self.evaluate(high, looks, scalars)?))
-        });
-        range.ok_or_else(|| self.error(&s.name, "the bounds of its values cannot be computed before the run"))
+    /// Slots whose values keep a promised range, with that range for buffers of the given sizes.
+    pub fn ranges(&self, looks: &[Look], scalars: &[u64]) -> Result<Vec<(usize, i64, i64)>, Error> {
+        let one = |(i, s): (usize, &BufferSlot)| {
+            let (low, high) = s.value_range.as_ref()?;
+            let ends = (self.evaluate(low, looks, scalars), self.evaluate(high, looks, scalars));
+            let (Some(low), Some(high)) = ends else {
+                let message = "the bounds of its values cannot be computed before the run";
+                return Some(Err(self.error(&s.name, message)));
+            };
+            Some(Ok((i, low, high)))
+        };
+        self.signature.buffers.iter().enumerate().filter_map(one).collect()
     }
 
     /// Checks the values of a slot's buffer.

@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::{Constraint, Layout, Pipeline, extent_param, min_param, step_param};
+use crate::lower::validate::error;
 use crate::runtime::Buffer;
 use crate::schedule::{Directive, Schedule};
 use crate::types::ScalarType;
@@ -52,7 +53,7 @@ impl Signature {
         for input in pipeline.inputs.values() {
             let slot = BufferSlot {
                 name: input.name.clone(),
-                ty: input.types[0],
+                ty: first(pipeline, &input.name, &input.types)?,
                 channels: input.types.len(),
                 dims: input.dims,
                 layout: input.layout,
@@ -65,14 +66,13 @@ impl Signature {
             buffers.extend(slot.parts(pipeline, &input.types)?);
         }
         for output in &pipeline.outputs {
-            let func = pipeline.funcs.get(&output.func).ok_or_else(|| Error::Pipeline {
-                pipeline: pipeline.name.clone(),
-                message: format!("output {} is no Func", output.func),
-            })?;
+            let Some(func) = pipeline.funcs.get(&output.func) else {
+                return Err(error(pipeline, format!("output {} is not a Func of the pipeline", output.func)));
+            };
             let types = func.types();
             let slot = BufferSlot {
                 name: func.name.clone(),
-                ty: types[0],
+                ty: first(pipeline, &func.name, &types)?,
                 channels: func.values.len(),
                 dims: func.vars.len(),
                 layout: output.layout,
@@ -92,6 +92,11 @@ impl Signature {
     pub fn slot(&self, name: &str) -> Option<usize> {
         self.buffers.iter().position(|b| &*b.name == name)
     }
+}
+
+/// The type of the first element of a tuple.
+fn first(pipeline: &Pipeline, name: &Name, types: &[ScalarType]) -> Result<ScalarType, Error> {
+    types.first().copied().ok_or_else(|| error(pipeline, format!("{name} has no value")))
 }
 
 fn in_place_of(schedule: &Schedule, func: &Name) -> Option<Name> {
@@ -116,8 +121,7 @@ impl BufferSlot {
         let name = &self.name;
         if self.layout != Layout::Strided || self.in_place_of.is_some() {
             let why = "which lie in strided buffers, one for each, and not in place of others";
-            let message = format!("{name} has values of several types, {why}");
-            return Err(Error::Pipeline { pipeline: pipeline.name.clone(), message });
+            return Err(error(pipeline, format!("{name} has values of several types, {why}")));
         }
         let same = |d: usize| Constraint {
             min: Some(min_param(name, d)),

@@ -50,6 +50,10 @@ impl Constraint {
         self.stride = Some(e.into().cast(ScalarType::I64));
         self
     }
+    /// What each expression fixes, in words, and the expression.
+    pub(crate) fn parts(&self) -> [(&'static str, &Option<Expr>); 3] {
+        [("minimum", &self.min), ("extent", &self.extent), ("stride", &self.stride)]
+    }
     /// Those of a buffer of `dims` dimensions of which nothing is said: neighbours in the first lie next to each other.
     pub fn defaults(dims: usize) -> Vec<Constraint> {
         let first = |d| if d == 0 { Constraint::new().stride(1) } else { Constraint::new() };

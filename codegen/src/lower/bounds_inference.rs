@@ -158,7 +158,7 @@ impl Nests<'_> {
     fn unbounded(&self, func: &Name, stage: &StageId, dim: usize, why: &str) -> Error {
         let message = format!(
             "{} reads {func} at coordinate {dim}, which has no bounds because of {why}; clamp the coordinate",
-            stage_text(stage)
+            stage
         );
         error(&self.plan.pipeline, message)
     }
@@ -171,7 +171,7 @@ impl Nests<'_> {
         };
         let readers = self.uses.get(func).into_iter().flatten().map(|u| &u.0);
         let other = readers.filter(|s| s.func != *func && !self.reads_output(func, s));
-        let outside: Vec<String> = other.filter(|s| !inside(s)).map(stage_text).collect();
+        let outside: Vec<String> = other.filter(|s| !inside(s)).map(StageId::to_string).collect();
         if outside.is_empty() {
             return Ok(());
         }
@@ -303,7 +303,7 @@ impl Nests<'_> {
             return None;
         }
         let [a, b] = extents.each_ref().map(|e| e.cast(ScalarType::I64));
-        let message = format!("{}: fused loop {fused} has more than 2^31 - 1 points: of", stage_text(id));
+        let message = format!("{id}: fused loop {fused} has more than 2^31 - 1 points: of");
         let cond = build::le(&(a * b), &Expr::int(ScalarType::I64, i32::MAX as i64));
         self.check(&[cond], message, extents)
     }
@@ -463,7 +463,7 @@ impl Ranges<'_, '_, '_> {
             let fail = |why: String| {
                 error(
                     &self.nests.plan.pipeline,
-                    format!("{}: the bounds of {name} have no bounds because of {why}", stage_text(&s.id)),
+                    format!("{}: the bounds of {name} have no bounds because of {why}", s.id),
                 )
             };
             return Ok(Interval {
@@ -485,7 +485,7 @@ impl Ranges<'_, '_, '_> {
                 Ok(Interval { min: zero, max: offset(&points(&inner, &outer), -1) })
             }
             Some(Change::Rename { old, .. }) => self.bounds(old),
-            None => unreachable!("bounds: {name} is no variable of {}", stage_text(&s.id)),
+            None => unreachable!("bounds: {name} is no variable of {}", s.id),
         }
     }
 }
@@ -514,18 +514,10 @@ pub fn round_up_unit(s: &Stage, var: &Name) -> Option<Expr> {
     }
 }
 
-/// `f` or `f.update(k)`.
-pub fn stage_text(id: &StageId) -> String {
-    match id.stage {
-        0 => id.func.to_string(),
-        k => format!("{}.update({})", id.func, k - 1),
-    }
-}
-
 /// `root` or `f.update(k), var`.
 pub fn level_text(level: &Level) -> String {
     match level {
         Level::Root => "root".into(),
-        Level::At(l) => format!("{}, {}", stage_text(&l.stage), own_var(l)),
+        Level::At(l) => format!("{}, {}", l.stage, own_var(l)),
     }
 }

@@ -7,8 +7,8 @@
 //! needs no more of its region than a ring is folded.
 //!
 //! Names: loop `v` of stage k of `f` is `f.s<k>.<v>`; the origin of a block of split variable `x` is let-bound
-//! as `f.s<k>.<x>.base` and stays opaque, so that it cancels; likewise a variable that was fused. Lets, guards and conditions are placed as far out as
-//! the variables they use allow; what concerns rows is thus decided outside of the vector loop.
+//! as `f.s<k>.<x>.base` and stays opaque, so that it cancels; likewise a variable that was fused. Lets, guards and conditions
+//! are placed as far out as the variables they use allow; what concerns rows is thus decided outside of the vector loop.
 
 use super::algebra::build::add;
 use super::algebra::poly::{Polys, rebuild};

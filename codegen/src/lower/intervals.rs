@@ -7,11 +7,11 @@ use super::algebra::build::{self, div, mul, normal};
 use super::algebra::interval::{Interval, Span};
 use super::algebra::poly::{Poly, Polys, is_index, rebuild};
 use super::plans::Plan;
-use super::rewrite::{nodes, substitute};
+use super::rewrite::{nodes, postorder, substitute};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::func::Func;
 use crate::types::{ScalarType, Type};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Intervals of expressions while some variables range; others are fixed and stand for themselves.
 pub struct Intervals<'a> {
@@ -270,7 +270,8 @@ impl<'a> Intervals<'a> {
                 ExprKind::Call { name, args, value: k } => *name == f.name && *k == value && *args == u.args,
                 _ => false,
             };
-            s = match self.picked(&u.values[value], &own) {
+            let e = &u.values[value];
+            s = match self.picked(e, &mut Picks::of(e, own)) {
                 Some(more) => s.union(more),
                 // Nothing but itself.
                 None => s,
@@ -279,28 +280,69 @@ impl<'a> Intervals<'a> {
         s
     }
 
-    /// The span of what `e` picks by selects, minima and maxima, its `own` former value apart; none if it picks nothing else.
+    /// The span of what `e` picks by selects, minima and maxima, its own former value apart; none if it picks nothing else.
     /// Arithmetic on values of Funcs is data, which may wrap: without bounds.
-    fn picked(&mut self, e: &Expr, own: &impl Fn(&Expr) -> bool) -> Option<Span> {
-        match e.kind() {
-            _ if own(e) => None,
-            ExprKind::Likely(a) => self.picked(a, own),
+    fn picked(&mut self, e: &Expr, picks: &mut Picks) -> Option<Span> {
+        if let Some(s) = picks.found.get(&e.id()) {
+            return s.clone();
+        }
+        let s = match e.kind() {
+            _ if picks.own.contains(&e.id()) => None,
+            ExprKind::Likely(a) => self.picked(a, picks),
             ExprKind::Binary(op @ (BinaryOp::Min | BinaryOp::Max), a, b)
-                if !nodes([e]).into_iter().any(own) =>
+                if !picks.above_own.contains(&e.id()) =>
             {
-                Some(self.picked(a, own)?.extremum(*op, self.picked(b, own)?))
+                match (self.picked(a, picks), self.picked(b, picks)) {
+                    (Some(a), Some(b)) => Some(a.extremum(*op, b)),
+                    _ => None,
+                }
             }
             ExprKind::Select(_, a, b) | ExprKind::Binary(BinaryOp::Min | BinaryOp::Max, a, b) => {
-                match (self.picked(a, own), self.picked(b, own)) {
+                match (self.picked(a, picks), self.picked(b, picks)) {
                     (Some(a), Some(b)) => Some(a.union(b)),
                     (a, b) => a.or(b),
                 }
             }
-            _ if nodes([e]).iter().any(|n| matches!(n.kind(), ExprKind::Call { .. })) => {
-                Some(Span::default())
-            }
+            _ if picks.above_calls.contains(&e.id()) => Some(Span::default()),
             _ => Some(self.span(e)),
+        };
+        picks.found.insert(e.id(), s.clone());
+        s
+    }
+}
+
+/// The value of an update, which picks one of several: each node is looked at once.
+#[derive(Default)]
+struct Picks {
+    /// The former value that the update replaces.
+    own: FxHashSet<usize>,
+    /// Nodes with such a value in them.
+    above_own: FxHashSet<usize>,
+    /// Nodes with calls in them.
+    above_calls: FxHashSet<usize>,
+    /// What came of a node.
+    found: FxHashMap<usize, Option<Span>>,
+}
+
+impl Picks {
+    fn of(e: &Expr, own: impl Fn(&Expr) -> bool) -> Picks {
+        let mut p = Picks::default();
+        for n in postorder(&[e]) {
+            let (is_own, is_call) = (own(n), matches!(n.kind(), ExprKind::Call { .. }));
+            let (mut above_own, mut above_calls) = (is_own, is_call);
+            n.for_each_child(|c| {
+                above_own |= p.above_own.contains(&c.id());
+                above_calls |= p.above_calls.contains(&c.id());
+            });
+            for (is, set) in
+                [(is_own, &mut p.own), (above_own, &mut p.above_own), (above_calls, &mut p.above_calls)]
+            {
+                if is {
+                    set.insert(n.id());
+                }
+            }
         }
+        p
     }
 }
 

@@ -7,7 +7,8 @@ use crate::func::{Func, Output, Pipeline};
 use crate::schedule::{ForKind, LoopLevel, Memory, Partition, StageId, Tail};
 use indexmap::IndexMap;
 
-/// Largest factor of a split: that of 32 strips of all that an i32 counts, and far from where the extent of a buffer plus a factor would leave i32.
+/// Largest factor of a split: that of 32 strips of all that an i32 counts, and far from where the extent of a buffer plus a
+/// factor would leave i32.
 pub const MAX_FACTOR: i64 = 1 << 26;
 
 /// `old = outer * factor + inner + min(old)`.

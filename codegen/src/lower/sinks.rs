@@ -6,7 +6,7 @@
 
 use super::algebra::Interval;
 use super::algebra::build::{self, offset};
-use super::bounds_inference::{level_text, stage_text};
+use super::bounds_inference::level_text;
 use super::build_nests::Nests;
 use super::plans::{FuncPlan, Level, Stage, illegal};
 use crate::error::Error;
@@ -78,24 +78,18 @@ impl Nests<'_> {
             if stage.coords.len() != f.func.vars.len() {
                 return fail(format!(
                     "S1: {} iterates over ({}), which is not the space of {}",
-                    stage_text(&stage.id),
+                    stage.id,
                     stage.coords.join(", "),
                     f.func.name
                 ));
             }
             if stage.splits().any(|t| t.tail == Tail::ShiftInwards) {
-                return fail(format!(
-                    "S2: ShiftInwards makes {} visit some points twice",
-                    stage_text(&stage.id)
-                ));
+                return fail(format!("S2: ShiftInwards makes {} visit some points twice", stage.id));
             }
             if stage.splits().any(|t| t.tail == Tail::RoundUp)
                 || stage.id.stage == 0 && consumer.align.iter().any(Option::is_some)
             {
-                return fail(format!(
-                    "S2: the loops of {} cover more than its domain",
-                    stage_text(&stage.id)
-                ));
+                return fail(format!("S2: the loops of {} cover more than its domain", stage.id));
             }
             if !self.partitions(consumer) {
                 return fail(format!(
@@ -214,7 +208,7 @@ impl Nests<'_> {
                 let conds = [equal(&i.min, &domain.min), equal(&i.max, &domain.max)].concat();
                 let message = format!(
                     "sink {name}: {} must range over its domain in dimension {d}: from, to, last of the domain",
-                    stage_text(&l.stage)
+                    l.stage
                 );
                 let args = [i.min.clone(), i.max.clone(), domain.max];
                 checks.extend(self.check(&conds, message, &args));
@@ -242,7 +236,7 @@ impl Nests<'_> {
             let own: Vec<Expr> = f.func.vars.iter().map(|v| v.expr()).collect();
             for (stage, calls) in self.uses.get(input).into_iter().flatten() {
                 if stage.func != f.func.name || stage.stage != 0 {
-                    return fail(format!("A1: {} reads it, too", stage_text(stage)));
+                    return fail(format!("A1: {stage} reads it, too"));
                 }
                 if calls.iter().any(|c| *c != own) {
                     return fail("A1: it is read at other coordinates than the own".into());

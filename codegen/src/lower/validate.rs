@@ -38,6 +38,9 @@ pub fn validate(p: &Pipeline) -> Result<(), Error> {
         }
     }
     for i in p.inputs.values() {
+        if i.types.is_empty() {
+            return Err(error(p, format!("{} has no value", i.name)));
+        }
         if i.layout == Layout::Strided && i.halo.iter().any(|&h| h > 0) {
             return Err(error(p, format!("input {} is strided and has a halo", i.name)));
         }

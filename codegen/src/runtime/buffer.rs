@@ -4,8 +4,9 @@
 //! `[min_d - halo_d, min_d + extent_d + halo_d)`; dimension 0 is the fastest. The *origin* is the element at the minimum.
 //!
 //! # Layout
-//! Strided: dense, or a [`super::View`] of somebody's memory, of which the following does not hold. Planar: one plane per channel, stride 1 in dimension 0. Record(s): one plane whose elements are records of s slots,
-//! channels innermost, stride s in dimension 0. Guaranteed of every plane:
+//! Strided: dense, or a [`super::View`] of somebody's memory, of which the following does not hold. Planar: one plane per
+//! channel, stride 1 in dimension 0. Record(s): one plane whose elements are records of s slots, channels innermost, stride s
+//! in dimension 0. Guaranteed of every plane:
 //! - The address of the origin is a multiple of 64 bytes.
 //! - The strides of dimensions 1 and up are multiples of 16 elements and of 64 bytes. The pitch (stride 1) is no
 //!   multiple of 4096 bytes, nor is the distance of planes: rows below each other would compete for the same cache sets.

@@ -145,3 +145,29 @@ fn names_that_c_cannot_tell_apart_are_refused() {
     let message = "twice: pair_1: is the name of two arguments in C";
     assert!(matches!(&e, Some(e @ Error::Bind { .. }) if e.to_string() == message), "{e:?}");
 }
+
+/// The header's function would take the address of the argument instead.
+#[test]
+fn names_of_the_header_are_refused() {
+    let mut p = gather();
+    let n = p.param("gather_pipeline", I32);
+    let v = Var::new("v");
+    let more = p.func(Func::new("more", &[v], vec![n]));
+    p.output(&more);
+    let e = compile_to_object(&p, &Schedule::new(), &HostTarget::host()).err();
+    let message =
+        "gather: gather_pipeline: is a name of the header's own; give it another name for use from C";
+    assert!(matches!(&e, Some(e @ Error::Bind { .. }) if e.to_string() == message), "{e:?}");
+}
+
+/// A promise about values that is a tree of 2^60 parts takes a line of C for each part that differs.
+#[test]
+fn what_promises_share_is_written_once() {
+    let mut p = gather();
+    let n = p.param("n", I32).cast(ScalarType::I64);
+    let high = (0..60).fold(n, |e, _| &e + &e);
+    p.inputs["ids"].value_range = Some((Expr::from(0), high.cast(I32)));
+    p.inputs["table"].trusted = true;
+    let library = compile_to_object(&p, &Schedule::new(), &HostTarget::host()).expect("compiles");
+    assert_eq!(library.header.matches("sumsq_add").count(), 60);
+}

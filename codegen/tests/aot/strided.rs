@@ -17,7 +17,8 @@ fn colours() -> (Pipeline, Schedule) {
     let mut p = Pipeline::new("colours");
     let width = p.param("width", ScalarType::I32);
     let gain = p.param("gain", ScalarType::F32);
-    let interleaved = Constraint::new().stride(3).extent(width * 2 / 2);
+    let twice = &width + &width;
+    let interleaved = Constraint::new().stride(3).extent((&twice + &twice) / 4);
     let channels = Constraint::new().min(0).extent(3).stride(1);
     let input = Input::strided("rgb", &[ScalarType::U8], 3).constrain(0, interleaved).constrain(2, channels);
     let i = p.input(input);

@@ -118,6 +118,43 @@ impl Scheduler<'_> {
         let before = self.case.schedule.stages.get(stage).map_or(0, Vec::len);
         let mut ordered = ordered.to_vec();
         let mut constant: Vec<Name> = vec![];
+        self.splits(stage, &mut loops, &mut ordered, &mut constant, pure);
+        if self.rng.percent(25) {
+            self.fuse_or_rename(stage, &mut loops, &mut ordered, &mut constant);
+        }
+        if loops.len() > 1 && self.rng.percent(60) {
+            self.rng.shuffle(&mut loops);
+            let mut in_order = ordered.iter();
+            for v in loops.iter_mut().filter(|v| ordered.contains(v)) {
+                *v = in_order.next().expect("as many as there are").clone();
+            }
+            self.push(stage, Directive::Reorder(loops.clone()));
+        }
+        let (nest, left) = self.kinds(stage, &loops, &ordered, &constant);
+        if !left.is_empty() && self.rng.percent(6) {
+            let (name, ahead) = (self.pipeline.inputs[0].name.clone(), self.rng.range(0, 3) as u32);
+            let var = self.rng.pick(&left);
+            self.push(stage, Directive::Prefetch { name, var, ahead });
+        }
+        if !loops.is_empty() && self.rng.percent(8) {
+            let policy = self.rng.pick(&[Partition::Auto, Partition::Never, Partition::Always]);
+            let var = self.rng.pick(&loops);
+            self.push(stage, Directive::Partition { var, policy });
+        }
+        self.loops.insert(stage.clone(), left);
+        self.nests.insert(stage.clone(), nest);
+        self.plain.push((stage.clone(), start, pure, before));
+    }
+
+    /// Up to two splits. Of the new loops, those of constant extent are added to `constant`.
+    fn splits(
+        &mut self,
+        stage: &StageId,
+        loops: &mut Vec<Name>,
+        ordered: &mut Vec<Name>,
+        constant: &mut Vec<Name>,
+        pure: bool,
+    ) {
         for _ in 0..self.rng.below(3).min(loops.len()) {
             let at = self.rng.below(loops.len());
             let old = loops[at].clone();
@@ -149,20 +186,20 @@ impl Scheduler<'_> {
             loops[at] = outer;
             loops.insert(at, inner);
         }
-        if self.rng.percent(25) {
-            self.fuse_or_rename(stage, &mut loops, &mut ordered, &mut constant);
-        }
-        if loops.len() > 1 && self.rng.percent(60) {
-            self.rng.shuffle(&mut loops);
-            let mut in_order = ordered.iter();
-            for v in loops.iter_mut().filter(|v| ordered.contains(v)) {
-                *v = in_order.next().expect("as many as there are").clone();
-            }
-            self.push(stage, Directive::Reorder(loops.clone()));
-        }
+    }
+
+    /// Vectors, copies and threads: all loops with their kinds, outermost first, and those that are neither vectorised nor unrolled nor
+    /// parallel.
+    fn kinds(
+        &mut self,
+        stage: &StageId,
+        loops: &[Name],
+        ordered: &[Name],
+        constant: &[Name],
+    ) -> (Vec<(Name, ForKind)>, Vec<Name>) {
         let mut nest: Vec<(Name, ForKind)> =
             loops.iter().rev().map(|v| (v.clone(), ForKind::Serial)).collect();
-        let mut left = loops.clone();
+        let mut left = loops.to_vec();
         for kind in [ForKind::Vectorized, ForKind::Unrolled, ForKind::Parallel] {
             let candidates: Vec<Name> = match kind {
                 ForKind::Parallel => left.clone(),
@@ -184,19 +221,7 @@ impl Scheduler<'_> {
             nest.iter_mut().filter(|l| l.0 == var).for_each(|l| l.1 = ForKind::Serial);
             self.push(stage, Directive::Kind { var, kind: ForKind::Serial });
         }
-        if !left.is_empty() && self.rng.percent(6) {
-            let (name, ahead) = (self.pipeline.inputs[0].name.clone(), self.rng.range(0, 3) as u32);
-            let var = self.rng.pick(&left);
-            self.push(stage, Directive::Prefetch { name, var, ahead });
-        }
-        if !loops.is_empty() && self.rng.percent(8) {
-            let policy = self.rng.pick(&[Partition::Auto, Partition::Never, Partition::Always]);
-            let var = self.rng.pick(&loops);
-            self.push(stage, Directive::Partition { var, policy });
-        }
-        self.loops.insert(stage.clone(), left);
-        self.nests.insert(stage.clone(), nest);
-        self.plain.push((stage.clone(), start, pure, before));
+        (nest, left)
     }
 
     fn is_output(&self, func: &Name) -> bool {

@@ -1,7 +1,7 @@
 //! Refusals about placement, storage and whole schedules: exact texts. Those about one directive are with its tests.
 
 use crate::common::{bindings, pattern};
-use crate::support::{ran, refused, schedule};
+use crate::support::{plane, ran, refused, schedule};
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::checked::run_lowered;
 use sumsq_codegen::compile::Compiled;
@@ -14,11 +14,8 @@ const I32: ScalarType = ScalarType::I32;
 /// `f = in(x, y)`, `g = f(x, y - 1) + f(x, y + 1)` summed over a row of three by an update, `h = f(x, y) + g(x, y)`; g
 /// and h are outputs.
 fn fork() -> Pipeline {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let (x, y) = (vx.expr(), vy.expr());
-    let vars = [vx, vy];
-    let mut p = Pipeline::new("fork");
-    let i = p.input(Input::new("in", &[I32], 2));
+    let (mut p, i, vars) = plane("fork");
+    let (x, y) = (vars[0].expr(), vars[1].expr());
     let inside = |e: &Expr, d: usize| e.clone().max(0).min(i.extent(d) - 1);
     let f = p.func(Func::new("f", &vars, vec![i.at(&[inside(&x, 0), inside(&y, 1)], 0)]));
     let g = Func::new("g", &vars, vec![f.at(&[x.clone(), &y - 1], 0) + f.at(&[x.clone(), &y + 1], 0)]);
@@ -33,11 +30,8 @@ fn fork() -> Pipeline {
 
 /// A chain of two, `h = f(x, y - 1) + f(x, y + 1)`.
 fn chain() -> Pipeline {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let (x, y) = (vx.expr(), vy.expr());
-    let vars = [vx, vy];
-    let mut p = Pipeline::new("chain");
-    let i = p.input(Input::new("in", &[I32], 2));
+    let (mut p, i, vars) = plane("chain");
+    let (x, y) = (vars[0].expr(), vars[1].expr());
     let inside = |e: &Expr, d: usize| e.clone().max(0).min(i.extent(d) - 1);
     let f = p.func(Func::new("f", &vars, vec![i.at(&[inside(&x, 0), inside(&y, 1)], 0)]));
     let h = p.func(Func::new("h", &vars, vec![f.at(&[x.clone(), &y - 1], 0) + f.at(&[x, &y + 1], 0)]));
@@ -420,6 +414,23 @@ fn indices() {
     p.func(Func::new("f", std::slice::from_ref(&v), vec![extent]));
     p.output(&Func::new("q", std::slice::from_ref(&v), vec![x.clone()]));
     assert_eq!(algorithm_error(&p), "pipeline p: f: parameter q.extent.0: i32 is not declared");
+}
+
+/// Funcs and inputs that are tuples of nothing, wherever a pipeline goes in.
+#[test]
+fn no_values() {
+    let v = Var::new("x");
+    let vars = std::slice::from_ref(&v);
+    for (types, values, culprit) in [(vec![], vec![v.expr()], "in"), (vec![I32], vec![], "f")] {
+        let mut p = Pipeline::new("p");
+        p.input(Input::new("in", &types, 1));
+        let f = p.func(Func::new("f", vars, values));
+        p.output(&f);
+        let text = format!("pipeline p: {culprit} has no value");
+        assert_eq!(algorithm_error(&p), text);
+        let compiled = Compiled::new(&p, &Schedule::new(), &HostTarget::host());
+        assert_eq!(compiled.err().map(|e| e.to_string()), Some(text));
+    }
 }
 
 /// Copies, lanes and circles of calls.

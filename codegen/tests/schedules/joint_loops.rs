@@ -2,21 +2,19 @@
 
 use crate::common::{bindings, check, pattern};
 use crate::native::agree;
-use crate::support::{in_order, refused, schedule};
+use crate::support::{in_order, plane, refused, schedule};
 use sumsq_codegen::reference::Value;
-use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
+use sumsq_codegen::{Expr, Func, Pipeline, RDom, ScalarType};
 
 const I32: ScalarType = ScalarType::I32;
 
 /// Outputs a, b, c and d of an input, of which c has an update that sums over four columns.
 fn four() -> Pipeline {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let at = [vx.expr(), vy.expr()];
-    let mut p = Pipeline::new("four");
-    let i = p.input(Input::new("in", &[I32], 2));
+    let (mut p, i, vars) = plane("four");
+    let at = [vars[0].expr(), vars[1].expr()];
     p.param("scale", I32);
     for (k, n) in ["a", "b", "c", "d"].into_iter().enumerate() {
-        let mut f = Func::new(n, &[vx.clone(), vy.clone()], vec![i.at(&at, 0) + k as i64]);
+        let mut f = Func::new(n, &vars, vec![i.at(&at, 0) + k as i64]);
         if n == "c" {
             let r = RDom::new([("r", Expr::from(0), Expr::from(4))]);
             let more = f.at(&at, 0) + i.at(&[r.var(0), at[1].clone()], 0) * 2;
@@ -118,14 +116,12 @@ fn loops_of_every_kind() {
 /// Of loops as long as constants say, the joint one may be as long as nobody says.
 #[test]
 fn copies_of_unknown_number() {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let (x, y) = (vx.expr(), vy.expr());
-    let mut p = Pipeline::new("apart");
-    let i = p.input(Input::new("in", &[I32], 2));
-    let f = p.func(Func::new("f", &[vx.clone(), vy.clone()], vec![i.at(&[x.clone(), y.clone()], 0)]));
-    let g = p.func(Func::new("g", &[vx.clone(), vy.clone()], vec![i.at(&[x.clone(), y.clone()], 0) * 2]));
-    let sum = f.at(&[x.clone(), y.clone()], 0) + g.at(&[x * 2, y], 0);
-    let h = p.func(Func::new("h", &[vx, vy], vec![sum]));
+    let (mut p, i, vars) = plane("apart");
+    let at = [vars[0].expr(), vars[1].expr()];
+    let [x, y] = at.clone();
+    let f = p.func(Func::new("f", &vars, vec![i.at(&at, 0)]));
+    let g = p.func(Func::new("g", &vars, vec![i.at(&at, 0) * 2]));
+    let h = p.func(Func::new("h", &vars, vec![f.at(&at, 0) + g.at(&[x * 2, y], 0)]));
     p.output(&h);
     for (kind, loop_) in [("vectorize", "vectorized x"), ("unroll", "unrolled x")] {
         let s = format!(

@@ -1,7 +1,7 @@
 //! fuse, rename, serial: the same points in another loop structure.
 
 use crate::common::{bindings, check, pattern};
-use crate::support::{refused, schedule};
+use crate::support::{plane, refused, schedule};
 use sumsq_codegen::reference::{Bindings, Value};
 use sumsq_codegen::{Expr, Func, Input, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 
@@ -9,11 +9,8 @@ const I32: ScalarType = ScalarType::I32;
 
 /// `out(x, y) = g(x, y) + g(x, y + 1)`, `g(x, y) = in(x, y) + 10 y`.
 fn columns() -> Pipeline {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let (x, y) = (vx.expr(), vy.expr());
-    let mut p = Pipeline::new("columns");
-    let i = p.input(Input::new("in", &[I32], 2));
-    let vars = [vx, vy];
+    let (mut p, i, vars) = plane("columns");
+    let (x, y) = (vars[0].expr(), vars[1].expr());
     let g = p.func(Func::new("g", &vars, vec![i.at(&[x.clone(), y.clone()], 0) + &y * 10]));
     let value = g.at(&[x.clone(), y.clone()], 0) + g.at(&[x.clone(), &y + 1], 0);
     let out = p.func(Func::new("out", &vars, vec![value]));

@@ -1,18 +1,15 @@
 //! prefetch: what a later iteration reads, and nothing that does not exist (checked memory refuses that).
 
 use crate::common::{bindings, check, pattern};
-use crate::support::{refused, schedule};
-use sumsq_codegen::{Func, Input, Pipeline, ScalarType, Var};
+use crate::support::{plane, refused, schedule};
+use sumsq_codegen::{Func, Pipeline, ScalarType};
 
 const I32: ScalarType = ScalarType::I32;
 
 /// `f(x, y) = 2 in(x, y)`, `out(x, y) = f(x, y) + in(x, y + 2)`.
 fn pair() -> Pipeline {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let (x, y) = (vx.expr(), vy.expr());
-    let vars = [vx, vy];
-    let mut p = Pipeline::new("pair");
-    let i = p.input(Input::new("in", &[I32], 2));
+    let (mut p, i, vars) = plane("pair");
+    let (x, y) = (vars[0].expr(), vars[1].expr());
     let f = p.func(Func::new("f", &vars, vec![i.at(&[x.clone(), y.clone()], 0) * 2]));
     let value = f.at(&[x.clone(), y.clone()], 0) + i.at(&[x, y + 2], 0);
     let out = p.func(Func::new("out", &vars, vec![value]));

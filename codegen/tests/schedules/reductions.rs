@@ -2,7 +2,7 @@
 
 use crate::common::{bindings, check, pattern};
 use crate::native::agree;
-use crate::support::{refused, schedule};
+use crate::support::{plane, refused, schedule};
 use sumsq_codegen::reference::{Bindings, Value};
 use sumsq_codegen::{BinaryOp, Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
@@ -172,12 +172,10 @@ fn float_sums_keep_their_order_unless_relaxed() {
 /// What a `where` reads is computed before it is tested, in whatever loop of the update it is computed.
 #[test]
 fn predicates_read_what_is_computed_inside() {
-    let mut p = Pipeline::new("where");
-    let i = p.input(Input::new("in", &[I32], 2));
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let at = [vx.expr(), vy.expr()];
-    let g = p.func(Func::new("g", &[vx.clone(), vy.clone()], vec![i.at(&at, 0) * 3]));
-    let h = p.func(Func::new("h", &[vx, vy], vec![i.at(&at, 0) - 2]));
+    let (mut p, i, vars) = plane("where");
+    let at = [vars[0].expr(), vars[1].expr()];
+    let g = p.func(Func::new("g", &vars, vec![i.at(&at, 0) * 3]));
+    let h = p.func(Func::new("h", &vars, vec![i.at(&at, 0) - 2]));
     let r = RDom::new([("rx", Expr::from(0), i.extent(0)), ("ry", Expr::from(0), i.extent(1))]);
     let at = [r.var(0), r.var(1)];
     let some = r.filter(g.at(&at, 0).gt(4)).filter(h.at(&[0.into(), at[1].clone()], 0).ne_(1));

@@ -1,19 +1,16 @@
 //! bound, bound_extent, align_bounds, align_storage, reorder_storage, set_estimate.
 
 use crate::common::{bindings, check, pattern};
-use crate::support::{ran, refused, schedule};
-use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Schedule, Var};
+use crate::support::{plane, ran, refused, schedule};
+use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
 
 const I32: ScalarType = ScalarType::I32;
 
 /// `out(x, y) = g(x, y) + g(x + 2, y)`, `g(x, y) = 3 in(x, y)` with the coordinate clamped.
 fn taps() -> Pipeline {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let (x, y) = (vx.expr(), vy.expr());
-    let mut p = Pipeline::new("taps");
-    let i = p.input(Input::new("in", &[I32], 2));
+    let (mut p, i, vars) = plane("taps");
+    let (x, y) = (vars[0].expr(), vars[1].expr());
     let inside = x.clone().max(0).min(i.extent(0) - 1);
-    let vars = [vx, vy];
     let g = p.func(Func::new("g", &vars, vec![i.at(&[inside, y.clone()], 0) * 3]));
     let value = g.at(&[x.clone(), y.clone()], 0) + g.at(&[&x + 2, y], 0);
     let out = p.func(Func::new("out", &vars, vec![value]));

@@ -2,7 +2,7 @@
 
 use crate::common::{Ran, bindings, check, pattern};
 use crate::native::agree;
-use crate::support::{in_order, refused, schedule};
+use crate::support::{in_order, plane, refused, schedule};
 use sumsq_codegen::reference::Realization;
 use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
@@ -11,12 +11,9 @@ const I32: ScalarType = ScalarType::I32;
 /// `q = 2 in`, rows of which are clamped, `p = q(x, y) + q(x, y + 1)`, and outputs `f = p(x, y - 1) + p(x, y + 1)`, `g = in(x, y)` to
 /// which an update adds `p(x, y) + q(x, y)`, and `k(x, y) = p(x, y) + y`.
 fn fork() -> Pipeline {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let (x, y) = (vx.expr(), vy.expr());
-    let vars = [vx, vy];
-    let at = [x.clone(), y.clone()];
-    let mut q = Pipeline::new("fork");
-    let i = q.input(Input::new("in", &[I32], 2));
+    let (mut q, i, vars) = plane("fork");
+    let at = [vars[0].expr(), vars[1].expr()];
+    let [x, y] = at.clone();
     let row = |y: Expr| y.max(0).min(i.extent(1) - 1);
     let double = q.func(Func::new("q", &vars, vec![i.at(&[x.clone(), row(y.clone())], 0) * 2]));
     let sum = double.at(&at, 0) + double.at(&[x.clone(), &y + 1], 0);
@@ -178,10 +175,8 @@ fn refusals() {
 /// Where a stage may have no iteration, the memory that a region is read from may not be there.
 #[test]
 fn bounds_in_memory() {
-    let [vx, vy] = ["x", "y"].map(Var::new);
+    let (mut p, i, [vx, vy]) = plane("ragged");
     let (x, y) = (vx.expr(), vy.expr());
-    let mut p = Pipeline::new("ragged");
-    let i = p.input(Input::new("in", &[I32], 2));
     let mut len = Input::new("len", &[I32], 1);
     len.value_range = Some((Expr::from(0), Expr::from(4)));
     let len = p.input(len);

@@ -1,17 +1,15 @@
 //! Outputs inside of nests and in place of inputs: what is refused, by rule.
 
-use crate::support::{refused, schedule};
+use crate::support::{plane, refused, schedule};
 use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
 
-/// `g = in(x, y)`, updated by + 1, `k = g`, `h = k(x + by, y) + g(x, y)`, all over x and y, and `t` the sum of row 0 of g; g, h and t are outputs.
+/// `g = in(x, y)`, updated by + 1, `k = 2 in(x, y)`, `l = k`, `h = l(x + by, y) + g(x, y)`, and `t` the sum of row 0 of k; g, h
+/// and k are outputs, and t unless `by` is 0.
 fn outputs(by: i64) -> Pipeline {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let at = [vx.expr(), vy.expr()];
-    let vars = [vx, vy];
-    let mut p = Pipeline::new("p");
-    let i = p.input(Input::new("in", &[I32], 2));
+    let (mut p, i, vars) = plane("p");
+    let at = [vars[0].expr(), vars[1].expr()];
     let g = p.func(Func::new("g", &vars, vec![i.at(&at, 0)]));
     let g = p.func(g.clone().update(at.to_vec(), vec![g.at(&at, 0) + 1], RDom::default()));
     let k = p.func(Func::new("k", &vars, vec![i.at(&at, 0) * 2]));
@@ -21,13 +19,11 @@ fn outputs(by: i64) -> Pipeline {
     let t = Func::sum("t", &[], r.clone(), vec![k.at(&[r.var(0), 0.into()], 0)]);
     p.output(&g);
     p.output(&h);
-    if by == 0 {
-        p.output(&k);
-    } else {
+    if by != 0 {
         let t = p.func(t);
         p.output(&t);
-        p.output(&k);
     }
+    p.output(&k);
     p
 }
 

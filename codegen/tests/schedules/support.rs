@@ -4,11 +4,18 @@ use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
-use sumsq_codegen::{Error, Pipeline, ScalarType, Schedule};
+use sumsq_codegen::{Error, Input, Pipeline, ScalarType, Schedule, Var};
 
 /// The schedule of a text.
 pub fn schedule(text: &str) -> Schedule {
     Schedule::parse(text).expect("text")
+}
+
+/// A pipeline with `in`, an i32 input of two dimensions, and the variables of Funcs over the same space.
+pub fn plane(name: &str) -> (Pipeline, Input, [Var; 2]) {
+    let mut p = Pipeline::new(name);
+    let i = p.input(Input::new("in", &[ScalarType::I32], 2));
+    (p, i, ["x", "y"].map(Var::new))
 }
 
 /// The text with which a schedule is refused.

@@ -2,7 +2,7 @@
 
 use crate::common::{bindings, check, pattern};
 use crate::native::agree;
-use crate::support::{in_order, refused, schedule};
+use crate::support::{in_order, plane, refused, schedule};
 use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
 
 const I32: ScalarType = ScalarType::I32;
@@ -10,12 +10,9 @@ const I32: ScalarType = ScalarType::I32;
 /// Of an input, not connected: `f = p(x, y - 1) + p(x, y + 1)`, `g`, in two updates the input doubled and a count added, and
 /// `h = f + g`; all but p are outputs.
 fn fork() -> Pipeline {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let (x, y) = (vx.expr(), vy.expr());
-    let vars = [vx, vy];
-    let at = [x.clone(), y.clone()];
-    let mut q = Pipeline::new("fork");
-    let i = q.input(Input::new("in", &[I32], 2));
+    let (mut q, i, vars) = plane("fork");
+    let at = [vars[0].expr(), vars[1].expr()];
+    let [x, y] = at.clone();
     let p =
         q.func(Func::new("p", &vars, vec![i.at(&[x.clone(), y.clone().max(0).min(i.extent(1) - 1)], 0) * 3]));
     let f = Func::new("f", &vars, vec![p.at(&[x.clone(), &y - 1], 0) + p.at(&[x.clone(), &y + 1], 0)]);

@@ -1,7 +1,7 @@
 //! specialize, partition, in_, clone_in.
 
 use crate::common::{bindings, check, pattern};
-use crate::support::{refused, schedule};
+use crate::support::{plane, refused, schedule};
 use sumsq_codegen::reference::Value;
 use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Var};
 
@@ -9,12 +9,9 @@ const I32: ScalarType = ScalarType::I32;
 
 /// `f(x, y) = in(x, y) * scale`, `g = f(x, y) + f(x + 1, y)`, `h = f(x, y + 1)`; g and h are outputs.
 fn fork() -> Pipeline {
-    let [vx, vy] = ["x", "y"].map(Var::new);
-    let (x, y) = (vx.expr(), vy.expr());
-    let vars = [vx, vy];
-    let mut p = Pipeline::new("fork");
+    let (mut p, i, vars) = plane("fork");
+    let (x, y) = (vars[0].expr(), vars[1].expr());
     let scale = p.param("scale", I32);
-    let i = p.input(Input::new("in", &[I32], 2));
     let f = p.func(Func::new("f", &vars, vec![i.at(&[x.clone(), y.clone()], 0) * scale]));
     let g = f.at(&[x.clone(), y.clone()], 0) + f.at(&[&x + 1, y.clone()], 0);
     let g = p.func(Func::new("g", &vars, vec![g]));

@@ -90,7 +90,8 @@ pub const UNCONSTRAINED: usize = 3;
 /// Element of the output `start`: number of free scalars.
 pub const FREE: usize = 4;
 
-/// Per space the outputs `dr<s>` (0, then b) and, unless the sweeps compute them, `minv<s>`, `damp<s>` (D) in the linear precision, and the scalar tuple `start` in float64.
+/// Per space the outputs `dr<s>` (0, then b) and, unless the sweeps compute them, `minv<s>`, `damp<s>` (D) in the linear
+/// precision, and the scalar tuple `start` in float64.
 pub fn pipeline(k: &Skeleton) -> Scheduled {
     let (mut p, mut s) = (Pipeline::new("damping"), Schedule::new());
     let mut totals: Option<Vec<Expr>> = None;

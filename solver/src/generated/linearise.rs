@@ -1,7 +1,8 @@
 //! What applyJTJ reads: x in the linear solver's precision, and what is stored once per linearisation.
 //!
 //! Outputs `xl<s>` (where the precisions differ), `h<s>` and `hg<g>` (hoisted parts and stored partials over a space or the
-//! hyperedges of a graph), `r<g>s<slot>.h` (the same of the graph, in the order in which the gathers at its vertices read it) and `bd<s>` (the stored share of the diagonal blocks of J^T J, packed lower triangle).
+//! hyperedges of a graph), `r<g>s<slot>.h` (the same of the graph, in the order in which the gathers at its vertices read it)
+//! and `bd<s>` (the stored share of the diagonal blocks of J^T J, packed lower triangle).
 
 use super::fields::{all, over, over_domain, vars};
 use super::gather::{self, Parts, at_vector, channels, parts};

@@ -73,7 +73,8 @@ pub struct Space {
     pub bounded: bool,
     /// Whether M holds whole blocks: where they are more than a diagonal.
     pub block: bool,
-    /// Whether sweep A stores q for sweep B, which computes it again otherwise, see `costs_more_than_memory`; always where it stores J p in a ring of rows.
+    /// Whether sweep A stores q for sweep B, which computes it again otherwise, see `costs_more_than_memory`; always where it
+    /// keeps J p in a ring of rows.
     pub stores_q: bool,
 }
 

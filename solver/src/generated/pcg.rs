@@ -247,49 +247,13 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
     } else {
         k.declare_vectors(&mut p, &["pn", "minv", "damp"]);
     }
-    let direction =
-        |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
     let mut pq = number(0.0);
     for &(graph, slot) in k.spaces.iter().flat_map(|space| &space.slots) {
         state_input(&mut p, &part_product(graph, slot), 1);
         pq = pq + scalar(&part_product(graph, slot), 0);
     }
     for space in &k.spaces {
-        let vars = vars(space.dims);
-        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
-        let totals: Vec<Func> = k
-            .globals(space.id)
-            .map(|(i, g)| {
-                let f = totals(k, &mut p, &mut s, (&total_name(i), g), (&g.jtjp, k.linear), &direction);
-                p.output(&f);
-                f
-            })
-            .collect();
-        let start = add_totals(k.apply(space, &at, &direction), &totals);
-        let q = p.func(Func::new(over("q", space.id), &vars, start));
-        if space.stores_q {
-            p.output_with(&q, Layout::Planar, k.halos[space.id.index()].clone());
-        }
-        let points = k.points(Domain::Space(space.id));
-        let at = &points.coordinates;
-        let minv = k.inverse_at(space, at);
-        let terms = (0..space.components).map(|c| {
-            let product = direction(space.id, c, at) * q.at(at, c);
-            k.where_active(space, &minv, c, product).cast(ScalarType::F64)
-        });
-        let term = terms.reduce(|a, b| a + b).expect("at least one component");
-        let (f, loops) = reduce(&mut p, &mut s, &over("pq", space.id), &points, vec![(Op::Add, term)]);
-        pq = pq + f.at(&[], 0);
-        loops.skip_unless(&mut s, k.live_at(space, &points.coordinates));
-        if k.rolls() {
-            roll(k, &mut s, space, &loops);
-        }
-        if space.stores_q {
-            let q = s.func(&q.name).relaxed().compute_at(loops.vector);
-            q.vectorize("x", LANES, Tail::Predicate).sink();
-        } else {
-            s.func(&q.name).inline();
-        }
+        pq = pq + space_product(k, &mut p, &mut s, space);
     }
     let ok = pq.gt(number(0.0)).and(is_finite(&pq));
     let alpha = Expr::select(ok.clone(), scalar("state", state::RZ) / &pq, number(0.0));
@@ -298,6 +262,47 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
     p.output(&f);
     k.complete(&mut p, &mut s, k.linear);
     (p, s)
+}
+
+/// The share of p.q that stencils and globals have over a space: `pq<s>`, with `q<s>` inside of it.
+fn space_product(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Expr {
+    let direction =
+        |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
+    let vars = vars(space.dims);
+    let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+    let totals: Vec<Func> = k
+        .globals(space.id)
+        .map(|(i, g)| {
+            let f = totals(k, p, s, (&total_name(i), g), (&g.jtjp, k.linear), &direction);
+            p.output(&f);
+            f
+        })
+        .collect();
+    let start = add_totals(k.apply(space, &at, &direction), &totals);
+    let q = p.func(Func::new(over("q", space.id), &vars, start));
+    if space.stores_q {
+        p.output_with(&q, Layout::Planar, k.halos[space.id.index()].clone());
+    }
+    let points = k.points(Domain::Space(space.id));
+    let at = &points.coordinates;
+    let minv = k.inverse_at(space, at);
+    let terms = (0..space.components).map(|c| {
+        let product = direction(space.id, c, at) * q.at(at, c);
+        k.where_active(space, &minv, c, product).cast(ScalarType::F64)
+    });
+    let term = terms.reduce(|a, b| a + b).expect("at least one component");
+    let (f, loops) = reduce(p, s, &over("pq", space.id), &points, vec![(Op::Add, term)]);
+    loops.skip_unless(s, k.live_at(space, at));
+    if k.rolls() {
+        roll(k, s, space, &loops);
+    }
+    if space.stores_q {
+        let q = s.func(&q.name).relaxed().compute_at(loops.vector);
+        q.vectorize("x", LANES, Tail::Predicate).sink();
+    } else {
+        s.func(&q.name).inline();
+    }
+    f.at(&[], 0)
 }
 
 fn state_input(p: &mut Pipeline, name: &str, n: usize) {

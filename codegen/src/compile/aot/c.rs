@@ -3,7 +3,9 @@
 use crate::compile::bind::{Source, scalar_source};
 use crate::compile::signature::Signature;
 use crate::expr::{BinaryOp, Expr, ExprKind};
+use crate::lower::rewrite::postorder;
 use crate::types::ScalarType;
+use rustc_hash::FxHashMap;
 
 /// The argument for a buffer: element k of a tuple of several types, `f.k`, is `f_k`.
 pub fn buffer_name(name: &str) -> String {
@@ -61,40 +63,74 @@ pub fn string(text: &str) -> String {
     out
 }
 
-/// An integer expression over parameters and what buffers look like, as an int64_t; sums that do not fit in one set `sumsq_ok` to
-/// 0. It computes what [`crate::compile::bind::Plan`] evaluates.
-pub fn expression(e: &Expr, signature: &Signature) -> Option<String> {
-    let of = |e: &Expr| expression(e, signature);
-    Some(match e.kind() {
-        ExprKind::Int(i64::MIN) => "INT64_MIN".into(),
-        ExprKind::Int(v) => format!("INT64_C({v})"),
-        ExprKind::Cast(a) if a.ty().scalar.is_int() && e.ty().scalar.is_int() => {
-            format!("(int64_t)({}){}", c_type(e.ty().scalar), of(a)?)
-        }
-        ExprKind::Param(n) => match scalar_source(n, e.ty().scalar, signature)? {
-            Source::Min(slot, d, _) => format!("(int64_t){}->min[{d}]", argument(signature, slot)),
-            Source::Extent(slot, d, _) => format!("(int64_t){}->extent[{d}]", argument(signature, slot)),
-            Source::Stride(slot, d, _) => format!("{}->stride[{d}]", argument(signature, slot)),
-            Source::Param(_) if e.ty().scalar.is_int() => format!("(int64_t){n}"),
-            Source::Param(_) => return None,
-        },
-        ExprKind::Binary(op, a, b) => {
-            let (a, b) = (of(a)?, of(b)?);
-            match op {
-                BinaryOp::Add => format!("sumsq_add(&sumsq_ok, {a}, {b})"),
-                BinaryOp::Sub => format!("sumsq_sub(&sumsq_ok, {a}, {b})"),
-                BinaryOp::Mul => format!("sumsq_mul(&sumsq_ok, {a}, {b})"),
-                BinaryOp::Min => format!("sumsq_min({a}, {b})"),
-                BinaryOp::Max => format!("sumsq_max({a}, {b})"),
-                BinaryOp::Div => format!("sumsq_div({a}, {b})"),
-                BinaryOp::Mod => format!("sumsq_mod({a}, {b})"),
-                _ => return None,
-            }
-        }
-        _ => return None,
-    })
+/// Integer expressions over parameters and what buffers look like, as C. Every operation is a variable of its own, so that what
+/// expressions share is computed once and nothing is nested deeper than a compiler takes. It computes what
+/// [`crate::compile::bind::Plan`] evaluates; sums that do not fit in an int64_t set `sumsq_ok` to 0.
+pub struct Arithmetic<'a> {
+    signature: &'a Signature,
+    /// What stands for a node, by its address.
+    values: FxHashMap<usize, String>,
+    variables: usize,
 }
 
-fn argument(signature: &Signature, slot: usize) -> String {
-    buffer_name(&signature.buffers[slot].name)
+impl<'a> Arithmetic<'a> {
+    pub fn new(signature: &'a Signature) -> Self {
+        Arithmetic { signature, values: FxHashMap::default(), variables: 0 }
+    }
+
+    /// The value of `e`, after the declarations that this adds to `lines`; none if C cannot compute it.
+    pub fn value(&mut self, e: &'a Expr, lines: &mut Vec<String>) -> Option<String> {
+        for n in postorder(&[e]) {
+            if self.values.contains_key(&n.id()) {
+                continue;
+            }
+            let mut value = self.node(n)?;
+            if !matches!(n.kind(), ExprKind::Int(_)) {
+                let name = format!("sumsq_{}", self.variables);
+                self.variables += 1;
+                lines.push(format!("const int64_t {name} = {value};"));
+                value = name;
+            }
+            self.values.insert(n.id(), value);
+        }
+        self.values.get(&e.id()).cloned()
+    }
+
+    /// A node whose operands have values.
+    fn node(&self, e: &Expr) -> Option<String> {
+        let of = |e: &Expr| &self.values[&e.id()];
+        let ty = e.ty().scalar;
+        Some(match e.kind() {
+            ExprKind::Int(i64::MIN) => "INT64_MIN".into(),
+            ExprKind::Int(v) => format!("INT64_C({v})"),
+            ExprKind::Cast(a) if a.ty().scalar.is_int() && ty.is_int() => {
+                format!("({}){}", c_type(ty), of(a))
+            }
+            ExprKind::Param(n) => match scalar_source(n, ty, self.signature)? {
+                Source::Min(slot, d, _) => format!("{}->min[{d}]", self.argument(slot)),
+                Source::Extent(slot, d, _) => format!("{}->extent[{d}]", self.argument(slot)),
+                Source::Stride(slot, d, _) => format!("{}->stride[{d}]", self.argument(slot)),
+                Source::Param(_) if ty.is_int() => format!("(int64_t){n}"),
+                Source::Param(_) => return None,
+            },
+            ExprKind::Binary(op, a, b) => {
+                let (a, b) = (of(a), of(b));
+                match op {
+                    BinaryOp::Add => format!("sumsq_add(&sumsq_ok, {a}, {b})"),
+                    BinaryOp::Sub => format!("sumsq_sub(&sumsq_ok, {a}, {b})"),
+                    BinaryOp::Mul => format!("sumsq_mul(&sumsq_ok, {a}, {b})"),
+                    BinaryOp::Min => format!("sumsq_min({a}, {b})"),
+                    BinaryOp::Max => format!("sumsq_max({a}, {b})"),
+                    BinaryOp::Div => format!("sumsq_div({a}, {b})"),
+                    BinaryOp::Mod => format!("sumsq_mod({a}, {b})"),
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    fn argument(&self, slot: usize) -> String {
+        buffer_name(&self.signature.buffers[slot].name)
+    }
 }

@@ -1,13 +1,17 @@
 //! The text of a pipeline's C header: tables for the runtime, and the function that C calls.
 
-use super::c;
+use super::c::{self, Arithmetic};
 use crate::compile::bind::{Plan, Source};
 use crate::compile::bind_error;
 use crate::compile::signature::{BufferSlot, Signature};
 use crate::error::Error;
-use crate::expr::Expr;
 use crate::func::Layout;
 use std::fmt::Write;
+
+/// The constant that describes a pipeline.
+pub fn pipeline_name(pipeline: &str) -> String {
+    format!("{pipeline}_pipeline")
+}
 
 /// What a header says.
 pub struct Header<'a> {
@@ -56,8 +60,9 @@ impl Header<'_> {
         let (pointers, scalars) = (self.plan.pointers().len(), self.plan.scalars().len());
         let _ = writeln!(
             t,
-            "static const sumsq_pipeline {name}_pipeline = {{\n    \"{name}\", {name}_entry, {name}_slots, {}, \
+            "static const sumsq_pipeline {} = {{\n    \"{name}\", {name}_entry, {name}_slots, {}, \
              {name}_sources, {pointers}, {scalars}, {name}_messages, {}\n}};\n",
+            pipeline_name(name),
             self.signature.buffers.len(),
             self.assertions.len()
         );
@@ -93,56 +98,48 @@ impl Header<'_> {
         let param = |(n, ty): (_, &crate::types::ScalarType)| format!("sumsq_slot_{}({n})", ty.name());
         let params: Vec<String> = s.params.iter().map(param).chain(["0".into()]).collect();
         let _ = writeln!(t, "    const uint64_t sumsq_params[] = {{ {} }};", params.join(", "));
-        let checks = self.checks()?;
-        if !checks.is_empty() {
-            let _ = writeln!(
-                t,
-                "    int sumsq_ok = 1;\n    if (sumsq_check(&{}_pipeline, sumsq_buffers)) return -1;",
-                self.name
-            );
+        let (pipeline, checks) = (pipeline_name(self.name), self.checks()?);
+        let _ = writeln!(t, "    if (sumsq_check(&{pipeline}, sumsq_buffers)) return -1;");
+        let ok = (!checks.is_empty()).then(|| "int sumsq_ok = 1;".to_string());
+        for line in ok.into_iter().chain(checks) {
+            let _ = writeln!(t, "    {line}");
         }
-        for call in checks {
-            let _ = writeln!(t, "    if (!{call}) return -1;");
-        }
-        let name = self.name;
-        let _ = writeln!(t, "    return sumsq_call(&{name}_pipeline, sumsq_buffers, sumsq_params);\n}}");
+        let _ = writeln!(t, "    return sumsq_call(&{pipeline}, sumsq_buffers, sumsq_params);\n}}");
         Ok(())
     }
 
-    /// Calls of the runtime that check what is fixed of strided buffers, then the promised ranges of values.
+    /// Lines that check what is fixed of strided buffers, then the promised ranges of values.
     fn checks(&self) -> Result<Vec<String>, Error> {
-        let name = self.name;
-        let mut calls = vec![];
+        let arguments = format!("&{}, sumsq_buffers", pipeline_name(self.name));
+        let (mut arithmetic, mut lines) = (Arithmetic::new(self.signature), vec![]);
         for (i, b) in self.signature.buffers.iter().enumerate() {
             for (d, c) in b.constraints.iter().enumerate() {
-                let parts = [
-                    ("MIN", "minimum", &c.min),
-                    ("EXTENT", "extent", &c.extent),
-                    ("STRIDE", "stride", &c.stride),
-                ];
-                for (kind, what, fixed) in parts {
+                for (kind, (what, fixed)) in ["MIN", "EXTENT", "STRIDE"].into_iter().zip(c.parts()) {
                     let Some(e) = fixed else { continue };
-                    let value = self.in_c(b, e, || format!("the {what} {e} cannot be written in C"))?;
+                    let message = || format!("the {what} {e} cannot be written in C");
+                    let value = arithmetic.value(e, &mut lines).ok_or_else(|| self.refuse(b, message()))?;
                     let text = c::string(&e.to_string());
-                    calls.push(format!(
-                        "sumsq_fixed(&{name}_pipeline, sumsq_buffers, {i}, SUMSQ_{kind}, {d}, {value}, &sumsq_ok, {text})"
+                    lines.push(format!(
+                        "if (!sumsq_fixed({arguments}, {i}, SUMSQ_{kind}, {d}, {value}, &sumsq_ok, {text})) return -1;"
                     ));
                 }
             }
         }
         for (i, b) in self.signature.buffers.iter().enumerate() {
             let Some((low, high)) = &b.value_range else { continue };
-            let bound = |e| self.in_c(b, e, || "the bounds of its values cannot be written in C".into());
+            let mut bound = |e| {
+                let message = "the bounds of its values cannot be written in C";
+                arithmetic.value(e, &mut lines).ok_or_else(|| self.refuse(b, message))
+            };
             let (low, high) = (bound(low)?, bound(high)?);
-            calls.push(format!(
-                "sumsq_in_range(&{name}_pipeline, sumsq_buffers, {i}, {low}, {high}, &sumsq_ok)"
-            ));
+            lines
+                .push(format!("if (!sumsq_in_range({arguments}, {i}, {low}, {high}, &sumsq_ok)) return -1;"));
         }
-        Ok(calls)
+        Ok(lines)
     }
 
-    fn in_c(&self, b: &BufferSlot, e: &Expr, message: impl Fn() -> String) -> Result<String, Error> {
-        c::expression(e, self.signature).ok_or_else(|| bind_error(self.name, b.name.clone(), message()))
+    fn refuse(&self, b: &BufferSlot, message: impl Into<String>) -> Error {
+        bind_error(self.name, b.name.clone(), message)
     }
 }
 
@@ -165,7 +162,7 @@ fn description(b: &BufferSlot) -> String {
         let _ = write!(text, ", halo at least {:?}", b.halo);
     }
     for (d, c) in b.constraints.iter().enumerate() {
-        for (what, fixed) in [("minimum", &c.min), ("extent", &c.extent), ("stride", &c.stride)] {
+        for (what, fixed) in c.parts() {
             if let Some(e) = fixed {
                 let _ = write!(text, ", {what} {d} is {e}");
             }

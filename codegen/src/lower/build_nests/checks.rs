@@ -13,7 +13,7 @@ pub(super) fn guarded(lets: &[(Name, Expr)], mut checks: Vec<Stmt>, body: Stmt) 
     let (mut early, mut order) = (vec![], vec![]);
     for l in lets {
         let reads = any(&l.1, |e| matches!(e.kind(), ExprKind::Call { .. }));
-        if reads || variables(&l.1).iter().any(|v| late.contains(v)) {
+        if reads || !late.is_empty() && variables(&l.1).iter().any(|v| late.contains(v)) {
             late.insert(l.0.clone());
             order.push(l);
         } else {
