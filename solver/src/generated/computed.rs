@@ -6,9 +6,9 @@
 //! is hoisted (see [`super::linearise`]).
 
 use super::fields::vars;
-use super::reduce::{map_root, strip_name};
+use super::reduce::{Loops, map_root, skip_unless, strip_name};
 use super::{LANES, Scheduled, Skeleton};
-use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule};
+use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::dag::{At, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{Place, names};
@@ -23,7 +23,8 @@ pub fn name(c: ComputedId) -> String {
 pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
     let (mut p, mut s) = (Pipeline::new("computed"), Schedule::new());
     for c in k.computed() {
-        let f = k.add_values(&mut p, &mut s, c, &k.values_and_partials(c), k.master);
+        let f = k.values(&mut p, c, &k.values_and_partials(c), k.master);
+        k.at_root(&mut s, c, &f);
         p.output_with(&f, Layout::Planar, k.halos[k.energy.computed[c.index()].space.index()].clone());
     }
     k.complete(&mut p, &mut s, k.master);
@@ -52,26 +53,49 @@ impl Skeleton<'_> {
         })
     }
 
-    /// Adds the values of the computed array that `wanted` means, if it means one.
+    /// Adds the values of the computed array that `wanted` means, if it means one: inside of `nest`, if that is over the same space.
     pub fn add_computed(
         &self,
         p: &mut Pipeline,
         s: &mut Schedule,
         wanted: &str,
         ty: ScalarType,
+        nest: Option<&(SpaceId, Loops)>,
     ) -> Option<Func> {
         let c = self.computed().find(|c| name(*c) == wanted)?;
-        Some(self.add_values(p, s, c, &self.routines.computed[c.index()], ty))
+        let f = self.values(p, c, &self.routines.computed[c.index()], ty);
+        match nest {
+            Some((space, loops)) if *space == self.energy.computed[c.index()].space => {
+                self.in_ring(s, *space, &f, loops);
+            }
+            _ => self.at_root(s, c, &f),
+        }
+        Some(f)
     }
 
-    fn add_values(
-        &self,
-        p: &mut Pipeline,
-        s: &mut Schedule,
-        c: ComputedId,
-        roots: &[ExprId],
-        ty: ScalarType,
-    ) -> Func {
+    fn at_root(&self, s: &mut Schedule, c: ComputedId, f: &Func) {
+        let space = self.energy.computed[c.index()].space;
+        let level = map_root(s, f, &Expr::param(strip_name(Domain::Space(space)), ScalarType::I32));
+        let at: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
+        skip_unless(s, &level, self.near_at(space, &at));
+    }
+
+    /// Row by row inside of a reduction over the same space: as many rows as are read at a time.
+    fn in_ring(&self, s: &mut Schedule, space: SpaceId, f: &Func, loops: &Loops) {
+        let stage = s
+            .func(&f.name)
+            .relaxed()
+            .store_at(loops.strip.clone())
+            .compute_at(loops.row.clone())
+            .align_bounds("x", LANES as u32)
+            .vectorize("x", LANES, Tail::Predicate);
+        let at: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
+        if let Some(near) = self.near_at(space, &at) {
+            stage.skip_unless("xo", near);
+        }
+    }
+
+    fn values(&self, p: &mut Pipeline, c: ComputedId, roots: &[ExprId], ty: ScalarType) -> Func {
         let space = self.energy.computed[c.index()].space;
         let vars = vars(self.energy.spaces[space.index()].len());
         let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
@@ -79,9 +103,7 @@ impl Skeleton<'_> {
         let values = self.emit(roots, ty, Place::Element(space, at.clone()), &none);
         let inside = inside(space, &at);
         let guarded = values.into_iter().map(|v| Expr::select(inside.clone(), v, Expr::float(ty, 0.0)));
-        let f = p.func(Func::new(name(c), &vars, guarded.collect()));
-        map_root(s, &f, &Expr::param(strip_name(Domain::Space(space)), ScalarType::I32));
-        f
+        p.func(Func::new(name(c), &vars, guarded.collect()))
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Output `energy`: a scalar tuple of float64, one per group and the count last.
 
-use super::{Scheduled, Skeleton, fields::all, reduce::Op, reduce::reduce};
+use super::fields::all;
+use super::reduce::{Op, reduce, skip_unless};
+use super::{Scheduled, Skeleton};
 use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::model::Domain;
@@ -12,12 +14,18 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
     let (mut p, mut s) = (Pipeline::new("cost"), Schedule::new());
     let groups = k.energy.groups.len();
     let mut totals: Vec<Option<Expr>> = vec![None; groups + 1];
+    let mut nest = None;
     for (i, domain) in k.domains().into_iter().enumerate() {
         let points = k.points(domain);
         let terms = terms(k, domain, &points.coordinates);
         let present: Vec<usize> = (0..=groups).filter(|&g| terms[g].is_some()).collect();
         let terms = terms.into_iter().flatten().map(|t| (Op::Add, t)).collect();
-        let (f, _) = reduce(&mut p, &mut s, &format!("cost{i}"), &points, terms);
+        let (f, loops) = reduce(&mut p, &mut s, &format!("cost{i}"), &points, terms);
+        if let Domain::Space(space) = domain {
+            skip_unless(&mut s, &loops.vector, k.near_at(space, &points.coordinates));
+            // Where this is the only nest, what is computed over its space is read there alone.
+            nest = (k.domains().len() == 1).then_some((space, loops));
+        }
         for (g, e) in present.into_iter().zip(all(&f, &[])) {
             totals[g] = Some(match totals[g].take() {
                 None => e,
@@ -29,7 +37,7 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
     let energy =
         p.func(Func::new("energy", &[], totals.into_iter().map(|t| t.unwrap_or_else(zero)).collect()));
     p.output(&energy);
-    k.complete(&mut p, &mut s, k.master);
+    k.complete_within(&mut p, &mut s, k.master, nest.as_ref());
     (p, s)
 }
 

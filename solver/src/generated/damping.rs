@@ -8,9 +8,9 @@ use super::boxed::Boxed;
 use super::diagonal;
 use super::fields::{all, over, vars};
 use super::gradient::kept_entries;
-use super::reduce::{Op, map_root, reduce, strip_name};
-use super::{Scheduled, Skeleton, Space, packed};
-use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule, Var};
+use super::reduce::{Loops, Op, map_root, reduce, skip_unless, strip_name};
+use super::{LANES, Scheduled, Skeleton, Space, packed};
+use sumsq_codegen::{Expr, Func, Layout, LoopLevel, Pipeline, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::emit::names;
 use sumsq_energy::model::Domain;
 
@@ -96,8 +96,10 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
     let (mut p, mut s) = (Pipeline::new("damping"), Schedule::new());
     let mut totals: Option<Vec<Expr>> = None;
     for space in &k.spaces {
-        damp_space(k, &mut p, &mut s, space);
-        let e = start(k, &mut p, &mut s, space);
+        let [dr, damp, minv] = damp_space(k, &mut p, space);
+        let (e, loops) = start(k, &mut p, &mut s, space, [&dr, &minv]);
+        let stored = if space.inline_diagonal { vec![dr] } else { vec![dr, damp, minv] };
+        store(k, &mut p, &mut s, space, &stored, &loops.vector);
         totals = Some(match totals {
             None => e,
             Some(t) => {
@@ -112,35 +114,46 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
     (p, s)
 }
 
-fn damp_space(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) {
+/// Adds `dr<s>`, `damp<s>` and `minv<s>`.
+fn damp_space(k: &Skeleton, p: &mut Pipeline, space: &Space) -> [Func; 3] {
     let vars = vars(space.dims);
     let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
-    let strip = Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32);
     let system = k.system(p, space, &at);
     let scale = p.input(k.field(over("sc", space.id), &vec![k.master; space.components], space.id));
     let constant = |v| Expr::float(k.master, v);
     let c = space.components;
-    let damp: Vec<Expr> = (0..c)
-        .map(|i| {
-            let d = diagonal::damping(&system.diagonal(i), &scale.at(&at, i));
-            Expr::select(system.active(i), d, constant(0.0))
-        })
-        .collect();
+    let mut func = |name, values: Vec<Expr>| {
+        let values = values.into_iter().map(|v| v.cast(k.linear)).collect();
+        p.func(Func::new(over(name, space.id), &vars, values))
+    };
     let b = (0..c).map(|i| Expr::select(system.active(i), -system.gradient[i].clone(), constant(0.0)));
-    let dr = (0..c).map(|_| constant(0.0)).chain(b).collect::<Vec<_>>();
-    let mut roots = vec![("dr", dr), ("damp", damp.clone())];
-    roots.push(("minv", inverse(k, space, &system, &damp)));
-    for (name, values) in roots {
-        // 1/diag may be more than float32 holds, times an entry of b that it rounds to 0.
-        let limit = if k.linear == ScalarType::F32 { f64::from(f32::MAX) } else { f64::MAX };
-        let held = |v: Expr| v.max(constant(-limit)).min(constant(limit)).cast(k.linear);
-        let values = values.into_iter().map(|v| if name == "minv" { held(v) } else { v.cast(k.linear) });
-        let values = values.collect();
-        let f = p.func(Func::new(over(name, space.id), &vars, values));
-        if name == "dr" || !space.inline_diagonal {
-            map_root(s, &f, &strip);
-            p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+    let dr = func("dr", (0..c).map(|_| constant(0.0)).chain(b).collect());
+    let damp = (0..c).map(|i| {
+        let d = diagonal::damping(&system.diagonal(i), &scale.at(&at, i));
+        Expr::select(system.active(i), d, constant(0.0))
+    });
+    let damp = func("damp", damp.collect());
+    // M is that of A with the D that it has in PCG.
+    let held: Vec<Expr> = all(&damp, &at).into_iter().map(|d| d.cast(k.master)).collect();
+    // 1/diag may be more than float32 holds, times an entry of b that it rounds to 0.
+    let limit = if k.linear == ScalarType::F32 { f64::from(f32::MAX) } else { f64::MAX };
+    let minv = inverse(k, space, &system, &held).into_iter();
+    let minv = func("minv", minv.map(|v| v.max(constant(-limit)).min(constant(limit))).collect());
+    [dr, damp, minv]
+}
+
+/// Stores what the sweeps read of a space in the nest of its share of `start`, which reads it.
+fn store(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space, funcs: &[Func], at: &LoopLevel) {
+    for f in funcs {
+        let is_read = *f.name != *over("damp", space.id) || !k.identity;
+        let strip = Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32);
+        if is_read {
+            let stage = s.func(&f.name).relaxed().compute_at(at.clone());
+            stage.vectorize("x", LANES, Tail::Predicate).sink();
+        } else {
+            map_root(s, f, &strip);
         }
+        p.output_with(f, Layout::Planar, k.halos[space.id.index()].clone());
     }
 }
 
@@ -235,12 +248,17 @@ pub fn inverse_diagonal<'a>(space: &Space, minv: &'a [Expr], i: usize) -> &'a Ex
     if space.block { &minv[packed(i, i)] } else { &minv[i] }
 }
 
-fn start(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Vec<Expr> {
+fn start(
+    k: &Skeleton,
+    p: &mut Pipeline,
+    s: &mut Schedule,
+    space: &Space,
+    [dr, minv]: [&Func; 2],
+) -> (Vec<Expr>, Loops) {
     let points = k.points(Domain::Space(space.id));
     let at = &points.coordinates;
     let system = k.system(p, space, at);
-    let (dr, minv) = (p.funcs[&*over("dr", space.id)].clone(), p.funcs[&*over("minv", space.id)].clone());
-    let (r, minv) = (all(&dr, at).split_off(space.components), all(&minv, at));
+    let (r, minv) = (all(dr, at).split_off(space.components), all(minv, at));
     let f64 = |e: Expr| e.cast(ScalarType::F64);
     let sum = |e: Vec<Expr>| e.into_iter().reduce(|a, b| a + b).expect("at least one component");
     let c = space.components;
@@ -258,6 +276,7 @@ fn start(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Vec
     let free = count(system.free.clone()) * c as f64;
     let terms =
         vec![(Op::Add, bb), (Op::Add, rz), (Op::Max, gmax), (Op::Add, sum(loose.collect())), (Op::Add, free)];
-    let (f, _) = reduce(p, s, &over("start", space.id), &points, terms);
-    all(&f, &[])
+    let (f, loops) = reduce(p, s, &over("start", space.id), &points, terms);
+    skip_unless(s, &loops.vector, k.live_at(space.id, at));
+    (all(&f, &[]), loops)
 }

@@ -1,5 +1,6 @@
 //! Inputs of generated pipelines: declared once an expression that calls them exists.
 
+use super::reduce::Loops;
 use super::{LANES, Skeleton, computed, gather};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{Directive, Expr, ExprKind, Func, Input, Pipeline, ScalarType, Schedule};
@@ -54,14 +55,14 @@ impl Skeleton<'_> {
     /// Every input that emitted expressions may call, floats in `ty`.
     fn known_inputs(&self, ty: ScalarType) -> FxHashMap<String, Input> {
         let mut known = FxHashMap::default();
-        let mut add = |i: Input| known.insert(i.name.to_string(), i);
+        let mut add = |i: Input| drop(known.insert(i.name.to_string(), i));
         for s in &self.spaces {
             let layout = self.vector_layout(s.id, Source::Unknown);
             for name in [names::unknowns(s.id), names::view(s.id)] {
                 add(Input { layout, ..self.field(name, &vec![ty; s.components], s.id) });
             }
             add(self.field(names::free(s.id), &[ScalarType::U8], s.id));
-            add(self.live(s));
+            self.masks(s).into_iter().for_each(&mut add);
             add(self.field(over("lo", s.id), &vec![ty; s.components], s.id));
             add(self.field(over("hi", s.id), &vec![ty; s.components], s.id));
         }
@@ -115,14 +116,25 @@ impl Skeleton<'_> {
     /// Adds what the pipeline's Funcs or their schedule use and what is not there yet: computed arrays as Funcs, known inputs,
     /// parameters.
     pub fn complete(&self, p: &mut Pipeline, s: &mut Schedule, ty: ScalarType) {
-        self.complete_from(p, s, ty, self.known_inputs(ty));
+        self.complete_within(p, s, ty, None);
+    }
+
+    /// As [`Skeleton::complete`]; computed arrays over the space of `nest` are kept in rings of rows inside of that.
+    pub fn complete_within(
+        &self,
+        p: &mut Pipeline,
+        s: &mut Schedule,
+        ty: ScalarType,
+        nest: Option<&(SpaceId, Loops)>,
+    ) {
+        self.complete_from(p, s, ty, self.known_inputs(ty), nest);
     }
 
     /// As [`Skeleton::complete`] in the master precision, where computed arrays are stored at the same x: they are inputs.
     pub fn complete_at_x(&self, p: &mut Pipeline, s: &mut Schedule) {
         let mut known = self.known_inputs(self.master);
         known.extend(self.stored_computed().map(|i| (i.name.to_string(), i)));
-        self.complete_from(p, s, self.master, known);
+        self.complete_from(p, s, self.master, known, None);
     }
 
     fn complete_from(
@@ -131,6 +143,7 @@ impl Skeleton<'_> {
         s: &mut Schedule,
         ty: ScalarType,
         known: FxHashMap<String, Input>,
+        nest: Option<&(SpaceId, Loops)>,
     ) {
         let mut roots: Vec<Expr> = vec![];
         for f in p.funcs.values() {
@@ -155,7 +168,7 @@ impl Skeleton<'_> {
                 {
                     if let Some(i) = known.get(&**name) {
                         p.input(i.clone());
-                    } else if let Some(f) = self.add_computed(p, s, name, ty) {
+                    } else if let Some(f) = self.add_computed(p, s, name, ty, nest) {
                         roots.extend(f.values);
                         let own = s.stages.iter().filter(|(stage, _)| stage.func == f.name);
                         roots.extend(own.flat_map(|(_, directives)| directives).filter_map(expression));

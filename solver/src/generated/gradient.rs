@@ -6,7 +6,7 @@
 use super::fields::{over, vars};
 use super::gather::{Parts, at_vector, gather, parts};
 use super::global::{add_totals, totals};
-use super::reduce::{map_root, strip_name};
+use super::reduce::{map_root, skip_unless, strip_name};
 use super::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::ExprId;
@@ -63,6 +63,7 @@ fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Spac
     let sum = gather(k, p, &format!("{name}_sum"), space, &vars, start, &partials);
     let f = p.func(Func::new(name, &vars, super::fields::all(&sum, &at)));
     let level = map_root(s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
+    skip_unless(s, &level, k.live_at(space.id, &at));
     at_vector(s, &sum, level);
     f
 }

@@ -6,7 +6,7 @@
 
 use super::fields::{all, over, over_domain, vars};
 use super::gather::{self, Parts, at_vector, channels, parts};
-use super::reduce::{map_root, strip_name};
+use super::reduce::{map_root, skip_unless, strip_name};
 use super::{LANES, Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Layout, LoopLevel, Pipeline, ScalarType, Schedule, Var};
 use sumsq_energy::dag::{ExprId, Source};
@@ -68,7 +68,12 @@ fn root(
     let vars: Vec<Var> = k.domain_vars(domain).0.iter().map(|&v| Var::new(v)).collect();
     let f = p.func(Func::new(name, &vars, values));
     p.output_with(&f, layout, k.domain_halo(domain));
-    map_root(s, &f, &Expr::param(strip_name(domain), ScalarType::I32))
+    let level = map_root(s, &f, &Expr::param(strip_name(domain), ScalarType::I32));
+    if let Domain::Space(space) = domain {
+        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+        skip_unless(s, &level, k.near_at(space, &at));
+    }
+    level
 }
 
 /// Whether anything but the gathers at vertices reads what is stored over the hyperedges of a graph.

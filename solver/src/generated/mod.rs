@@ -67,7 +67,7 @@ pub struct Space {
     pub slots: Vec<(GraphId, u16)>,
     /// Whether D and M^-1 are expressions of the sweeps instead of fields: see [`diagonal`].
     pub inline_diagonal: bool,
-    /// Whether the sweeps skip vectors without a free element: a grid of two or more dims with an Exclude, read by stencils alone.
+    /// Whether vectors far from every free element are skipped, see [`mask`].
     pub skips: bool,
     /// Whether any of its unknowns has box bounds.
     pub bounded: bool,
@@ -107,7 +107,9 @@ pub struct Skeleton<'a> {
     pub identity: bool,
     /// Index spaces with unknowns.
     pub spaces: Vec<Space>,
-    /// Halo of every index space, elements per dim.
+    /// How far every index space is read around an element, per dim.
+    pub reaches: Vec<Vec<u32>>,
+    /// Halo of every index space, elements per dim: its reach, in dim 0 in whole vectors.
     pub halos: Vec<Vec<u32>>,
     /// What is read at the vertices of hyperedges.
     at_vertices: FxHashSet<Source>,
@@ -145,8 +147,7 @@ impl<'a> Skeleton<'a> {
             let block = block && !has_diagonal_blocks(routines, &stored);
             let inline_diagonal =
                 !block && !bounded && !energy.is_global(id) && diagonal::is_computable(routines, &stored);
-            let excluded = routines.spaces.iter().any(|r| r.space == id && r.excluded.is_some());
-            let skips = excluded && dims >= 2 && stored.slots.is_empty();
+            let skips = mask::skips(energy, id);
             let stores_q = costs_more_than_memory(routines, &stored);
             Space { inline_diagonal, skips, block, stores_q, ..stored }
         });
@@ -156,9 +157,10 @@ impl<'a> Skeleton<'a> {
             spaces[0].stores_q = true;
         }
         let roots = roots(routines);
-        let (halos, at_vertices) = (halos(energy, routines, &roots), layout::at_vertices(routines, &roots));
+        let (reaches, at_vertices) = (reaches(energy, routines, &roots), layout::at_vertices(routines, &roots));
+        let halos = halos(&reaches);
         let beside = gather::beside(energy, routines);
-        Skeleton { energy, routines, master, linear, identity, spaces, halos, at_vertices, beside }
+        Skeleton { energy, routines, master, linear, identity, spaces, reaches, halos, at_vertices, beside }
     }
 
     /// Whether a share of the diagonal blocks of J^T J is stored over a space.
@@ -223,12 +225,16 @@ fn slots_into(energy: &Energy, routines: &Routines, space: SpaceId) -> Vec<(Grap
     slots
 }
 
-/// The reach of every stencil read, per index space and dim; dim 0 at least a vector, so that whole vectors around
-/// the domain may be read.
-fn halos(energy: &Energy, r: &Routines, roots: &[ExprId]) -> Vec<Vec<u32>> {
+/// The reach of every stencil read, per index space and dim.
+fn reaches(energy: &Energy, r: &Routines, roots: &[ExprId]) -> Vec<Vec<u32>> {
     let bounds = energy.bounds.iter().flat_map(|b| b.lower.iter().chain(&b.upper));
     let roots: Vec<ExprId> = roots.iter().chain(bounds).copied().collect();
-    let mut halos = computed::reaches(energy, r, &roots);
+    computed::reaches(energy, r, &roots)
+}
+
+/// Halos for reaches: in dim 0 at least a vector, so that whole vectors around the domain may be read.
+fn halos(reaches: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    let mut halos = reaches.to_vec();
     for h in halos.iter_mut().filter(|h| !h.is_empty()) {
         h[0] = (h[0].max(1)).next_multiple_of(LANES as u32);
     }

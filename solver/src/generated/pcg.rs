@@ -17,7 +17,7 @@ use super::fields::{all, over, over_domain, vars};
 use super::gather::{Parts, at_vector, element, gather, parts, row_points};
 use super::global::{add_totals, totals};
 use super::layout::record;
-use super::reduce::{Loops, Op, map_root, reduce, strip_name};
+use super::reduce::{Loops, Op, map_root, reduce, skip_unless, strip_name};
 use super::{LANES, Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::dag::{ExprId, Source};
@@ -292,7 +292,7 @@ fn space_product(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space
     });
     let term = terms.reduce(|a, b| a + b).expect("at least one component");
     let (f, loops) = reduce(p, s, &over("pq", space.id), &points, vec![(Op::Add, term)]);
-    loops.skip_unless(s, k.live_at(space, at));
+    skip_unless(s, &loops.vector, k.live_at(space.id, at));
     if k.rolls() {
         roll(k, s, space, &loops);
     }
@@ -362,7 +362,7 @@ fn roll(k: &Skeleton, s: &mut Schedule, space: &Space, loops: &Loops) {
         .sink()
         .non_temporal(Expr::param("streaming", ScalarType::I32));
     let at: Vec<Expr> = vars(space.dims).iter().map(Var::expr).collect();
-    if let Some(live) = k.live_at(space, &at) {
+    if let Some(live) = k.live_at(space.id, &at) {
         stage.skip_unless("xo", live);
     }
     for (domain, _) in &k.routines.products {
@@ -467,7 +467,7 @@ fn update_space(
         .vectorize("x", LANES, Tail::Predicate)
         .sink()
         .in_place_of(&over("dr", space.id));
-    loops.skip_unless(s, k.live_at(space, &points.coordinates));
+    skip_unless(s, &loops.vector, k.live_at(space.id, &points.coordinates));
     at_vector(s, &q, loops.vector);
     f
 }

@@ -89,7 +89,18 @@ impl<'k> Plan<'k> {
 
     /// Copies the unknowns to x.
     pub fn upload_unknowns(&mut self, data: &ProblemData) -> Result<(), SolveError> {
-        self.upload(names::unknowns, 0, &data.unknowns)
+        self.upload(names::unknowns, 0, &data.unknowns)?;
+        self.match_trials()
+    }
+
+    fn match_trials(&self) -> Result<(), SolveError> {
+        self.k.spaces.iter().filter(|s| s.skips).try_for_each(|s| self.match_trial(s.id))
+    }
+
+    /// Copies x to x + d: what the trial skips is the same in both.
+    fn match_trial(&self, space: SpaceId) -> Result<(), SolveError> {
+        let Some(x) = self.buffer(&names::unknowns(space)) else { return Ok(()) };
+        self.copy(&over("xt", space), &x.to_vec::<f64>())
     }
 
     /// Packs one list per unknown into the components `first..` of a vector over every space; its other components become 0.
@@ -166,16 +177,19 @@ impl<'k> Plan<'k> {
         self.k.spaces.iter().try_for_each(|s| self.update_live(s.id))
     }
 
-    /// Which vectors hold free elements. The sweeps write no others: there both directions become 0 here, and stay so.
+    /// Which vectors hold free elements or are near one. No others are written: there the directions, d and r become 0 here, and stay so.
     fn update_live(&self, space: SpaceId) -> Result<(), SolveError> {
         let Some(free) = self.buffer(&names::free(space)) else { return Ok(()) };
-        for name in ["p", "pn"] {
+        for name in ["p", "pn", "dr"] {
             if let Some(p) = self.buffer(&over(name, space)) {
                 p.clear();
             }
         }
-        let row = free.spec().extents.first().map_or(1, |&n| n as usize);
-        self.copy(&over("live", space), &mask::live_vectors(&free.to_vec::<u8>(), row))
+        self.match_trial(space)?;
+        let (extents, reach) = (&free.spec().extents, &self.k.reaches[space.index()]);
+        let free = free.to_vec::<u8>();
+        self.copy(&over(mask::LIVE, space), &mask::live_vectors(&free, extents))?;
+        self.copy(&over(mask::NEAR, space), &mask::near_vectors(&free, extents, reach))
     }
 
     /// Moves x into its bounds. Says of which unknowns how many scalars were outside.
@@ -200,6 +214,7 @@ impl<'k> Plan<'k> {
         let warnings = bounds.project(energy, &mut x, is_free);
         if !warnings.is_empty() {
             self.upload(names::unknowns, 0, &x)?;
+            self.match_trials()?;
         }
         Ok(warnings)
     }

@@ -4,7 +4,7 @@
 //! accumulator per vector lane; lanes, then strips, are summed in a fixed order. All accumulators are float64.
 
 use super::{LANES, Skeleton, fields::all};
-use sumsq_codegen::{Expr, Func, LoopLevel, Memory, Pipeline, RDom, ScalarType, Schedule, Tail};
+use sumsq_codegen::{Expr, Func, LoopLevel, Memory, Pipeline, RDom, ScalarType, Schedule, StageId, Tail};
 use sumsq_energy::model::Domain;
 
 /// Operator of one element of a reduction.
@@ -55,14 +55,15 @@ pub struct Loops {
     pub strip: LoopLevel,
 }
 
-impl Loops {
-    /// Skips vectors for which `live`, an expression in the coordinates of the points, is false.
-    pub fn skip_unless(&self, s: &mut Schedule, live: Option<Expr>) {
-        if let Some(live) = live {
-            s.update(&self.vector.stage.func, self.vector.stage.stage - 1)
-                .skip_unless(&self.vector.var, live);
-        }
-    }
+/// Skips vectors, of which `vector` is the loop, for which `live`, an expression in the coordinates of the points, is false.
+pub fn skip_unless(s: &mut Schedule, vector: &LoopLevel, live: Option<Expr>) {
+    let Some(live) = live else { return };
+    let StageId { func, stage } = &vector.stage;
+    let stage = match stage {
+        0 => s.func(func),
+        update => s.update(func, update - 1),
+    };
+    stage.skip_unless(&vector.var, live);
 }
 
 /// Adds the scalar tuple Func `name` that reduces `terms` (float64 each) over `points`, scheduled at root.

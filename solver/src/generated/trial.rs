@@ -8,9 +8,9 @@
 //! P: what the length of that step is found with.
 
 use super::fields::{all, over, vars};
-use super::reduce::{Op, map_root, reduce, strip_name};
-use super::{Scheduled, Skeleton, Space};
-use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
+use super::reduce::{Op, reduce, skip_unless};
+use super::{LANES, Scheduled, Skeleton, Space};
+use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::emit::names;
 use sumsq_energy::model::{Domain, SpaceId};
@@ -19,59 +19,81 @@ use sumsq_energy::model::{Domain, SpaceId};
 pub const MODEL: usize = 0;
 /// Element of `model`: |s|^2.
 pub const STEP: usize = 1;
-/// Element of `model`: |x|^2 over free scalars.
+/// Element of `model`: |x + s|^2 over free scalars. The rule that compares |s| with |x| holds only where this is |x|^2 to its tolerance, and
+/// x + s is at hand.
 pub const X: usize = 2;
 
 /// The pipeline.
 pub fn pipeline(k: &Skeleton) -> Scheduled {
     let (mut p, mut s) = (Pipeline::new("trial"), Schedule::new());
-    let zero = || Expr::from(0.0f64);
-    let mut totals = [zero(), zero(), zero()];
-    let direction = |space: SpaceId, component: usize, at: &[Expr]| {
-        let space = k.spaces.iter().find(|s| s.id == space).expect("directions are of unknowns");
-        proposed(k, space, component, at).step
+    let mut totals = [const { None::<Expr> }; 3];
+    let mut add = |element: usize, e: Expr| {
+        totals[element] = Some(match totals[element].take() {
+            None => e,
+            Some(sum) => sum + e,
+        });
     };
+    let mut domains = k.domains();
     for space in &k.spaces {
         p.input(k.field(over("dr", space.id), &vec![k.linear; 2 * space.components], space.id));
-        let x = |at: &[Expr], c: usize| Expr::call(names::unknowns(space.id), k.master, at.to_vec(), c);
         let vars = vars(space.dims);
-        let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
+        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
         let values = (0..space.components).map(|c| proposed(k, space, c, &at).trial).collect();
-        let f = p.func(Func::new(over("xt", space.id), &vars, values));
-        map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
+        let xt = p.func(Func::new(over("xt", space.id), &vars, values));
         let layout = k.vector_layout(space.id, Source::Unknown);
-        p.output_with(&f, layout, k.halos[space.id.index()].clone());
+        p.output_with(&xt, layout, k.halos[space.id.index()].clone());
 
         let points = k.points(Domain::Space(space.id));
-        let at = &points.coordinates;
-        let square = |e: Expr| e.cast(ScalarType::F64) * e.cast(ScalarType::F64);
-        let norm =
-            |f: &dyn Fn(usize) -> Expr| (0..space.components).map(|c| square(f(c))).reduce(|a, b| a + b);
-        let terms = [norm(&|c| direction(space.id, c, at)), norm(&|c| x(at, c))];
-        // Excluded elements are no part of x: they may hold any number.
-        let counted = |t| match k.excluded(space.id) {
-            Some(_) => Expr::select(k.free_at(space, at), t, zero()),
-            None => t,
-        };
-        let terms = terms.into_iter().flatten().map(|t| (Op::Add, counted(t))).collect();
-        let (f, _) = reduce(&mut p, &mut s, &over("norms", space.id), &points, terms);
-        totals[STEP] = totals[STEP].clone() + f.at(&[], 0);
-        totals[X] = totals[X].clone() + f.at(&[], 1);
+        let mut terms = norms(k, space, &xt, &points.coordinates);
+        // What residuals there are over the same elements reads the same x and d.
+        let own = domains.iter().position(|&d| d == Domain::Space(space.id)).map(|i| domains.remove(i));
+        terms.extend(own.map(|d| model(k, d, &points.coordinates)));
+        let terms = terms.into_iter().map(|t| (Op::Add, t)).collect();
+        let (f, loops) = reduce(&mut p, &mut s, &over("steps", space.id), &points, terms);
+        skip_unless(&mut s, &loops.vector, k.near_at(space.id, &points.coordinates));
+        let xt = s.func(&xt.name).relaxed().compute_at(loops.vector);
+        xt.vectorize("x", LANES, Tail::Predicate).sink();
+        [STEP, X, MODEL].into_iter().zip(all(&f, &[])).for_each(|(element, e)| add(element, e));
     }
-    for (i, domain) in k.domains().into_iter().enumerate() {
+    for (i, domain) in domains.into_iter().enumerate() {
         let points = k.points(domain);
-        let costs = k.routines.costs.iter().filter(|c| k.energy.residuals[c.residual].domain == domain);
-        let roots: Vec<ExprId> = costs.map(|c| c.model).collect();
-        let terms = k.emit(&roots, k.master, k.place(domain, points.coordinates.clone()), &direction);
-        let term = terms.into_iter().map(|t| t.cast(ScalarType::F64)).reduce(|a, b| a + b);
-        let Some(term) = term else { continue };
-        let (f, _) = reduce(&mut p, &mut s, &format!("model{i}"), &points, vec![(Op::Add, term)]);
-        totals[MODEL] = totals[MODEL].clone() + all(&f, &[])[0].clone();
+        let term = (Op::Add, model(k, domain, &points.coordinates));
+        let (f, _) = reduce(&mut p, &mut s, &format!("model{i}"), &points, vec![term]);
+        add(MODEL, f.at(&[], 0));
     }
-    let model = p.func(Func::new("model", &[], totals.to_vec()));
+    let totals = totals.into_iter().map(|t| t.unwrap_or(Expr::from(0.0f64))).collect();
+    let model = p.func(Func::new("model", &[], totals));
     p.output(&model);
     k.complete_at_x(&mut p, &mut s);
     (p, s)
+}
+
+fn direction(k: &Skeleton, space: SpaceId, component: usize, at: &[Expr]) -> Expr {
+    let space = k.spaces.iter().find(|s| s.id == space).expect("directions are of unknowns");
+    proposed(k, space, component, at).step
+}
+
+/// The terms of [`STEP`] and [`X`] at an element.
+fn norms(k: &Skeleton, space: &Space, xt: &Func, at: &[Expr]) -> Vec<Expr> {
+    let square = |e: Expr| e.cast(ScalarType::F64) * e.cast(ScalarType::F64);
+    let norm = |f: &dyn Fn(usize) -> Expr| (0..space.components).map(|c| square(f(c))).reduce(|a, b| a + b);
+    let terms = [norm(&|c| direction(k, space.id, c, at)), norm(&|c| xt.at(at, c))];
+    // Excluded elements are no part of x: they may hold any number.
+    let counted = |t| match k.excluded(space.id) {
+        Some(_) => Expr::select(k.free_at(space, at), t, Expr::from(0.0f64)),
+        None => t,
+    };
+    terms.into_iter().flatten().map(counted).collect()
+}
+
+/// The term of [`MODEL`] at an instance of a domain that has residuals.
+fn model(k: &Skeleton, domain: Domain, at: &[Expr]) -> Expr {
+    let costs = k.routines.costs.iter().filter(|c| k.energy.residuals[c.residual].domain == domain);
+    let roots: Vec<ExprId> = costs.map(|c| c.model).collect();
+    let place = k.place(domain, at.to_vec());
+    let terms = k.emit(&roots, k.master, place, &|space, c, at| direction(k, space, c, at));
+    let terms = terms.into_iter().map(|t| t.cast(ScalarType::F64));
+    terms.reduce(|a, b| a + b).expect("the domain has residuals")
 }
 
 /// What is proposed for one scalar.

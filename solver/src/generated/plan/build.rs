@@ -72,7 +72,9 @@ impl<'k> Builder<'k> {
             {
                 out.insert(over(prefix, s.id), e.clone());
             }
-            out.insert(over("live", s.id), mask::live_extents(&e));
+            for prefix in [mask::LIVE, mask::NEAR] {
+                out.insert(over(prefix, s.id), mask::vector_extents(&e));
+            }
         }
         for s in (0..self.k.energy.spaces.len() as u32).map(SpaceId) {
             for prefix in ["h", "jp"] {
