@@ -65,18 +65,13 @@ fn inline(dag: &mut Dag, graphs: &[Graph], arrays: &[Array], id: ExprId) -> Expr
             Array::Inlined(values) => values[usize::from(a.channel)],
             Array::Kept(c) => return Some(dag.access(Access { source: Source::Computed(*c), ..a.clone() })),
         };
-        Some(match &a.at {
-            At::Offset(o) => {
-                let (inside, there, zero) = (dag.in_bounds(o, o), dag.shift(value, o), dag.constant(0.0));
-                dag.select(inside, there, zero)
-            }
-            At::Vertex(g, slot) => {
-                let (inside, zero) = (dag.slot_inside(graphs, *g, *slot), dag.constant(0.0));
-                let there = at_slot(dag, graphs, (*g, *slot), value);
-                dag.select(inside, there, zero)
-            }
+        let there = match &a.at {
+            At::Offset(o) => dag.shift(value, o),
+            At::Vertex(g, slot) => at_slot(dag, graphs, (*g, *slot), value),
             At::Edge(_) | At::Global => value,
-        })
+        };
+        let (inside, zero) = (dag.inside(graphs, &a.at), dag.constant(0.0));
+        Some(dag.select(inside, there, zero))
     })
 }
 

@@ -105,11 +105,15 @@ impl Dag {
         }
     }
 
-    /// Whether a slot of the hyperedge lies in the domain: vertices do.
-    pub fn slot_inside(&mut self, graphs: &[Graph], graph: GraphId, slot: u16) -> ExprId {
-        match graphs[graph.index()].vertex_of(slot) {
-            (vertex, Some(o)) => self.in_bounds_at(graph, vertex, o, o),
-            (_, None) => self.constant(1.0),
+    /// Whether the element at `at` lies in the domain: vertices, hyperedges and globals do.
+    pub fn inside(&mut self, graphs: &[Graph], at: &At) -> ExprId {
+        match at {
+            At::Offset(o) => self.in_bounds(o, o),
+            At::Vertex(graph, slot) => match graphs[graph.index()].vertex_of(*slot) {
+                (vertex, Some(o)) => self.in_bounds_at(*graph, vertex, o, o),
+                (_, None) => self.constant(1.0),
+            },
+            At::Edge(_) | At::Global => self.constant(1.0),
         }
     }
 

@@ -43,6 +43,17 @@ impl Dag {
         found
     }
 
+    /// Whether an expression has one value for all elements or hyperedges, whatever the unknowns.
+    pub fn is_uniform(&self, id: ExprId) -> bool {
+        self.reachable(&[id]).iter().all(|&n| match self.node(n) {
+            Node::Access(_) | Node::Index(_) | Node::IndexAt(..) | Node::Sample { .. } => false,
+            Node::InBounds { .. } | Node::InBoundsAt { .. } | Node::Free(..) | Node::SameVertex(..) => false,
+            Node::Const(_) | Node::Param(..) | Node::Sum { .. } | Node::Prod(_) | Node::Call(..) => true,
+            Node::Compare(..) | Node::NonZero(_) | Node::And(_) | Node::Or(_) | Node::Not(_) => true,
+            Node::Select(..) => true,
+        })
+    }
+
     /// The distinct accesses that `id` reads, in order of first construction.
     pub fn accesses(&self, id: ExprId) -> Vec<Access> {
         self.reachable(&[id])

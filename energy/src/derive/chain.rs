@@ -2,7 +2,7 @@
 //! values (Opt section 4.3), and what reads the array reads those.
 
 use crate::build::composed;
-use crate::dag::{Access, At, Dag, ExprId, Node, Source};
+use crate::dag::{Access, At, Dag, ExprId, Source};
 use crate::model::{ComputedId, Energy};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -36,7 +36,7 @@ impl Chain {
             for &value in &computed.values {
                 let partials = chain.partials(energy, dag, value);
                 let slope = |(access, partial): (Access, ExprId)| {
-                    if is_uniform(dag, partial) {
+                    if dag.is_uniform(partial) {
                         return (access, Slope::Uniform(partial));
                     }
                     let known = stored.iter().position(|&s| s == partial);
@@ -91,21 +91,7 @@ fn read_slope(energy: &Energy, dag: &mut Dag, c: ComputedId, slope: &Slope, at: 
         }
         Slope::Uniform(value) => *value,
     };
-    let inside = match at {
-        At::Offset(o) => dag.in_bounds(o, o),
-        At::Vertex(g, slot) => dag.slot_inside(&energy.graphs, *g, *slot),
-        At::Edge(_) | At::Global => return value,
-    };
+    let inside = dag.inside(&energy.graphs, at);
     let zero = dag.constant(0.0);
     dag.select(inside, value, zero)
-}
-
-/// Whether an expression has one value for all elements, whatever the unknowns.
-fn is_uniform(dag: &Dag, id: ExprId) -> bool {
-    dag.reachable(&[id]).iter().all(|&n| {
-        !matches!(
-            dag.node(n),
-            Node::Access(_) | Node::Index(_) | Node::InBounds { .. } | Node::Free(..) | Node::Sample { .. }
-        )
-    })
 }

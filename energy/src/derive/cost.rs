@@ -63,9 +63,7 @@ pub(super) fn counts(energy: &Energy, dag: &mut Dag, residual: usize) -> ExprId 
         let excludes = energy.excludes.iter().any(|&(s, _)| s == space);
         any.push(match &read.at {
             at if excludes && *at != At::Global => dag.free(space, at.clone()),
-            At::Offset(o) => dag.in_bounds(o, o),
-            At::Vertex(g, slot) => dag.slot_inside(&energy.graphs, *g, *slot),
-            At::Edge(_) | At::Global => dag.constant(1.0),
+            at => dag.inside(&energy.graphs, at),
         });
     }
     dag.or(&any)

@@ -129,11 +129,7 @@ fn read_hoisted(
     let channel = channel(stored, domain, here);
     let access = Access { source: Source::Hoisted(domain), channel, at: at.clone() };
     let read = dag.access(access);
-    let inside = match at {
-        At::Offset(o) => dag.in_bounds(o, o),
-        At::Vertex(g, slot) => dag.slot_inside(&energy.graphs, *g, *slot),
-        At::Edge(_) | At::Global => return read,
-    };
+    let inside = dag.inside(&energy.graphs, at);
     let outside = dag.substitute(n, &mut |dag, node| match node {
         Node::Access(a) if a.at != At::Global => Some(dag.constant(0.0)),
         _ => None,

@@ -6,7 +6,7 @@
 //! what is fastest depends on how costly the partials are against the memory they take (Opt, section 7, figure 14; design section 2).
 
 use super::{Template, robust};
-use crate::dag::{Access, At, Dag, ExprId, Node, Source};
+use crate::dag::{Access, At, Dag, ExprId, Source};
 use crate::model::{Computed, Domain, Energy};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -170,7 +170,7 @@ fn store_partials(energy: &Energy, dag: &mut Dag, t: &mut Template, stored: &mut
     let root = t.weight.map(|w| robust::root(dag, w));
     for (_, partial) in &mut t.applied.partials {
         let value = root.map_or(*partial, |root| dag.mul(root, *partial));
-        if !varies(dag, value) {
+        if dag.is_uniform(value) {
             continue;
         }
         let channel = channel(stored, t.domain, value);
@@ -178,24 +178,6 @@ fn store_partials(energy: &Energy, dag: &mut Dag, t: &mut Template, stored: &mut
     }
     t.applied.jp = super::directional(dag, &t.applied.partials);
     t.applied.weight = None;
-}
-
-/// Whether an expression differs between instances.
-fn varies(dag: &Dag, e: ExprId) -> bool {
-    let own = |n: &ExprId| {
-        matches!(
-            dag.node(*n),
-            Node::Access(_)
-                | Node::Index(_)
-                | Node::InBounds { .. }
-                | Node::Free(..)
-                | Node::Sample { .. }
-                | Node::SameVertex(..)
-                | Node::InBoundsAt { .. }
-                | Node::IndexAt(..)
-        )
-    };
-    dag.reachable(&[e]).iter().any(own)
 }
 
 /// What is stored for the instance itself.

@@ -314,12 +314,18 @@ impl<'a> Emitter<'a> {
     fn product(&self, id: ExprId, factors: &[(ExprId, i32)]) -> Expr {
         let mut factors = factors.to_vec();
         self.order.sort(id, &mut factors, |f| f.0);
+        let uniform = |positive: bool| {
+            factors.iter().filter(|(_, n)| (*n > 0) == positive).all(|(x, _)| self.dag.is_uniform(*x))
+        };
+        // The reciprocal of what is the same for all elements is taken once.
+        let once = !uniform(true) && uniform(false);
         let side = |positive: bool| {
             let powers = factors.iter().filter(|(_, n)| (*n > 0) == positive);
             powers.map(|(x, n)| power(self.number(*x), n.unsigned_abs())).reduce(|a, b| a * b)
         };
         match (side(true), side(false)) {
             (Some(a), None) => a,
+            (Some(a), Some(b)) if once => a * (self.constant(1.0) / b),
             (Some(a), Some(b)) => a / b,
             (None, Some(b)) => self.constant(1.0) / b,
             (None, None) => self.constant(1.0),

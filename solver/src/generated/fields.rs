@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{Directive, Expr, ExprKind, Func, Input, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::emit::{Emitter, Place, component_index, names};
-use sumsq_energy::model::{ArrayId, Domain, GraphId, SpaceId};
+use sumsq_energy::model::{ArrayId, Domain, ElementType, Field, GraphId, SpaceId};
 
 /// Name of a vector over a space: `p0`, `minv1`.
 pub fn over(prefix: &str, space: SpaceId) -> String {
@@ -86,6 +86,7 @@ impl Skeleton<'_> {
         for (k, a) in self.energy.arrays.iter().enumerate() {
             let (id, channels) = (ArrayId(k as u32), usize::from(a.channels));
             let layout = self.layout(Source::Array(id), channels);
+            let ty = array_type(a).unwrap_or(ty);
             add(Input { layout, ..self.field(names::array(id), &vec![ty; channels], a.space) });
         }
         for (k, g) in self.energy.graphs.iter().enumerate() {
@@ -214,14 +215,18 @@ impl Skeleton<'_> {
                 Source::Direction(u) => {
                     direction(self.energy.unknowns[u.index()].space, component, coordinates)
                 }
-                Source::Array(a) => match self.energy.arrays[a.index()].view_of {
-                    None => Expr::call(names::array(a), ty, at, component),
-                    Some(u) => {
-                        let space = self.energy.unknowns[u.index()].space;
-                        let first = component_index(self.energy, u, 0);
-                        Expr::call(names::view(space), ty, at, first + component)
+                Source::Array(a) => {
+                    let array = &self.energy.arrays[a.index()];
+                    match (array.view_of, array_type(array)) {
+                        (Some(u), _) => {
+                            let space = self.energy.unknowns[u.index()].space;
+                            let first = component_index(self.energy, u, 0);
+                            Expr::call(names::view(space), ty, at, first + component)
+                        }
+                        (None, Some(own)) => Expr::call(names::array(a), own, at, component).cast(ty),
+                        (None, None) => Expr::call(names::array(a), ty, at, component),
                     }
-                },
+                }
                 Source::Computed(c) => Expr::call(computed::name(c), ty, at, component),
                 Source::Partial(c) => {
                     Expr::call(computed::name(c), ty, at, self.partial_channel(c, component))
@@ -253,6 +258,11 @@ impl Skeleton<'_> {
             Domain::Graph(graph) => Place::Edge { graph, edge: coordinates[0].clone(), known: vec![] },
         }
     }
+}
+
+/// The type of its own that an array is stored in, whatever the precision of what reads it: bytes stay bytes.
+pub fn array_type(array: &Field) -> Option<ScalarType> {
+    (array.element == ElementType::Uint8).then_some(ScalarType::U8)
 }
 
 /// The expression in a directive.

@@ -3,7 +3,7 @@
 mod build;
 
 use super::compile::Modules;
-use super::fields::over;
+use super::fields::{array_type, over};
 use super::incidence::Incidence;
 use super::pcg::state;
 use super::{Skeleton, Space, gather, mask};
@@ -158,7 +158,11 @@ impl<'k> Plan<'k> {
     /// Copies arrays and params, and evaluates what is excluded and bounds.
     pub fn upload_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
         for (k, values) in data.arrays.iter().enumerate() {
-            let name = names::array(ArrayId(k as u32));
+            let (name, field) = (names::array(ArrayId(k as u32)), &self.k.energy.arrays[k]);
+            let fits = |v: &&f64| array_type(field).is_none() || f64::from(**v as u8) == **v;
+            if let Some(v) = values.iter().find(|v| !fits(v)) {
+                return Err(SolveError::Data(format!("array `{}`: {v} is no uint8", field.name)));
+            }
             self.copy(&name, values)?;
             self.copy(&linear_name(&name), values)?;
         }

@@ -4,7 +4,7 @@ use super::{Phases, linear_name};
 use crate::data::ProblemData;
 use crate::error::SolveError;
 use crate::generated::compile::{Modules, Reads};
-use crate::generated::fields::{over, over_domain};
+use crate::generated::fields::{array_type, over, over_domain};
 use crate::generated::incidence::Incidence;
 use crate::generated::pcg::part_name;
 use crate::generated::{LANES, Skeleton, computed, gather, mask, sizes};
@@ -138,6 +138,12 @@ impl<'k> Builder<'k> {
         }
     }
 
+    /// Whether the array of this number has one copy for all precisions.
+    fn is_bytes(&self, array: &str) -> bool {
+        let number: Option<usize> = array.parse().ok();
+        number.is_some_and(|a| array_type(&self.k.energy.arrays[a]).is_some())
+    }
+
     /// The table's name for a slot of a pipeline.
     fn table_name(&self, role: Role, slot: &str) -> String {
         let separate = self.k.master != self.k.linear;
@@ -157,7 +163,7 @@ impl<'k> Builder<'k> {
             },
             Role::LinearB | Role::Linear => match (numbered("x"), numbered("a"), numbered("p")) {
                 (Some(n), ..) if separate => format!("xl{n}"),
-                (_, Some(_), _) if separate => linear_name(slot),
+                (_, Some(a), _) if separate && !self.is_bytes(a) => linear_name(slot),
                 (_, _, Some(n)) if role == Role::LinearB => format!("pn{n}"),
                 _ => slot.into(),
             },
