@@ -73,7 +73,8 @@ pub struct Modules {
     pub(super) mask: Option<Compiled>,
     pub(super) bounds: Option<Compiled>,
     pub(super) cost: Compiled,
-    pub(super) computed: Option<Compiled>,
+    /// In the order in which they read each other.
+    pub(super) computed: Vec<Compiled>,
     pub(super) gradient: Compiled,
     pub(super) linearise: Option<Compiled>,
     pub(super) scales: Compiled,
@@ -86,14 +87,14 @@ pub struct Modules {
     pub(super) trial: Compiled,
 }
 
+/// How many of [`pipelines`] there are whether or not they have anything to do.
+const FIXED: usize = 13;
+
 /// All pipelines of a skeleton with their schedules; absent ones have nothing to do.
-pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 14] {
-    [
-        // The largest first: they are compiled on all cores.
-        pcg::graph_parts(k),
-        Some(pcg::sweep_a(k)),
-        Some(gradient::pipeline(k)),
-        computed::pipeline(k),
+pub fn pipelines(k: &Skeleton) -> Vec<Option<Scheduled>> {
+    // The largest first: they are compiled on all cores.
+    let first = [pcg::graph_parts(k), Some(pcg::sweep_a(k)), Some(gradient::pipeline(k))];
+    let others = [
         Some(pcg::sweep_b(k)),
         Some(trial::pipeline(k)),
         Some(cost::pipeline(k)),
@@ -104,7 +105,8 @@ pub fn pipelines(k: &Skeleton) -> [Option<Scheduled>; 14] {
         boxed::pipeline(k),
         pcg::direction(k),
         pcg::products(k),
-    ]
+    ];
+    first.into_iter().chain(computed::pipelines(k).into_iter().map(Some)).chain(others).collect()
 }
 
 impl Modules {
@@ -112,6 +114,7 @@ impl Modules {
     pub fn new(k: &Skeleton, target: &HostTarget) -> Result<Modules, SolveError> {
         let all = pipelines(k);
         let present: Vec<bool> = all.iter().map(Option::is_some).collect();
+        let computed = present.len() - FIXED;
         let jobs: Vec<Scheduled> = all.into_iter().flatten().collect();
         let mut compiled = Compiled::all(jobs, target)?.into_iter();
         let mut all = present.into_iter().map(|p| if p { compiled.next() } else { None });
@@ -127,7 +130,7 @@ impl Modules {
             parts: next(),
             sweep_a: next().ok_or_else(missing)?,
             gradient: next().ok_or_else(missing)?,
-            computed: next(),
+            computed: (0..computed).filter_map(|_| next()).collect(),
             sweep_b: next().ok_or_else(missing)?,
             trial: next().ok_or_else(missing)?,
             cost: next().ok_or_else(missing)?,

@@ -1,15 +1,15 @@
 //! Computed arrays and their stored partials.
 //!
 //! `c<k>` holds the values of computed array k and then the partials that the chain rule reads: a tuple over the array's space, 0
-//! outside the domain, in the master precision. One pipeline of their own stores them once per linearisation, before everything else
+//! outside the domain, in the master precision. Pipelines of their own store them once per linearisation, before everything else
 //! that is evaluated at the same x; the cost computes the values at any x. The sweeps of PCG read neither: what applyJTJ needs of them
 //! is hoisted (see [`super::linearise`]).
 
 use super::fields::vars;
 use super::reduce::{Loops, map_root, skip_unless, strip_name};
 use super::{LANES, Scheduled, Skeleton};
-use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
-use sumsq_energy::dag::{At, Dag, ExprId, Node, Source};
+use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
+use sumsq_energy::dag::{Access, At, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{ComputedId, Domain, Energy, SpaceId};
@@ -19,21 +19,50 @@ pub fn name(c: ComputedId) -> String {
     format!("c{}", c.0)
 }
 
-/// The pipeline that stores all computed arrays at x, if there are any.
-pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
-    let (mut p, mut s) = (Pipeline::new("computed"), Schedule::new());
-    for c in k.computed() {
-        let f = k.values(&mut p, c, &k.values_and_partials(c), k.master);
-        k.at_root(&mut s, c, &f);
-        p.output_with(&f, Layout::Planar, k.halos[k.energy.computed[c.index()].space.index()].clone());
-    }
-    k.complete(&mut p, &mut s, k.master);
-    (!p.outputs.is_empty()).then_some((p, s))
+/// The pipelines that store all computed arrays at x: each reads those before it, whose halos are 0 as they themselves are there.
+pub fn pipelines(k: &Skeleton) -> Vec<Scheduled> {
+    let groups = k.groups();
+    groups
+        .iter()
+        .enumerate()
+        .map(|(i, group)| {
+            let (mut p, mut s) = (Pipeline::new(format!("computed{i}")), Schedule::new());
+            for &c in group {
+                let f = k.values(&mut p, c, &k.values_and_partials(c), k.master);
+                let space = k.energy.computed[c.index()].space;
+                let level =
+                    map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space)), ScalarType::I32));
+                let at: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
+                skip_unless(&mut s, &level, k.near_at(space, &at));
+                p.output_with(&f, Layout::Planar, k.halos[space.index()].clone());
+            }
+            k.complete_reading(&mut p, &mut s, groups[..i].iter().flatten().copied());
+            (p, s)
+        })
+        .collect()
 }
 
 impl Skeleton<'_> {
     fn computed(&self) -> impl Iterator<Item = ComputedId> + use<> {
         (0..self.energy.computed.len() as u32).map(ComputedId)
+    }
+
+    /// The computed arrays in runs of which none reads another one.
+    fn groups(&self) -> Vec<Vec<ComputedId>> {
+        let mut groups: Vec<Vec<ComputedId>> = vec![];
+        for c in self.computed() {
+            let read = |id: &ExprId| match self.routines.dag.node(*id) {
+                Node::Access(Access { source: Source::Computed(c) | Source::Partial(c), .. }) => Some(*c),
+                _ => None,
+            };
+            let nodes = self.routines.dag.reachable(&self.values_and_partials(c));
+            let reads: Vec<ComputedId> = nodes.iter().filter_map(read).collect();
+            match groups.last_mut() {
+                Some(group) if !group.iter().any(|d| reads.contains(d)) => group.push(c),
+                _ => groups.push(vec![c]),
+            }
+        }
+        groups
     }
 
     fn values_and_partials(&self, c: ComputedId) -> Vec<ExprId> {
@@ -45,12 +74,18 @@ impl Skeleton<'_> {
         self.routines.computed[c.index()].len() + partial
     }
 
-    /// What [`pipeline`] stores, as inputs.
-    pub fn stored_computed(&self) -> impl Iterator<Item = Input> {
-        self.computed().map(|c| {
+    /// As [`Skeleton::complete`] in the master precision, where all computed arrays are stored at the same x: they are inputs.
+    pub fn complete_at_x(&self, p: &mut Pipeline, s: &mut Schedule) {
+        self.complete_reading(p, s, self.computed());
+    }
+
+    /// As [`Skeleton::complete_at_x`]; what [`pipelines`] stores of these arrays is there.
+    fn complete_reading(&self, p: &mut Pipeline, s: &mut Schedule, stored: impl Iterator<Item = ComputedId>) {
+        let stored = stored.map(|c| {
             let types = vec![self.master; self.values_and_partials(c).len()];
             self.field(name(c), &types, self.energy.computed[c.index()].space)
-        })
+        });
+        self.complete_from(p, s, self.master, stored.collect(), None);
     }
 
     /// Adds the values of the computed array that `wanted` means, if it means one: inside of `nest`, if that is over the same space.
@@ -68,16 +103,12 @@ impl Skeleton<'_> {
             Some((space, loops)) if *space == self.energy.computed[c.index()].space => {
                 self.in_ring(s, *space, &f, loops);
             }
-            _ => self.at_root(s, c, &f),
+            _ => {
+                let space = self.energy.computed[c.index()].space;
+                map_root(s, &f, &Expr::param(strip_name(Domain::Space(space)), ScalarType::I32));
+            }
         }
         Some(f)
-    }
-
-    fn at_root(&self, s: &mut Schedule, c: ComputedId, f: &Func) {
-        let space = self.energy.computed[c.index()].space;
-        let level = map_root(s, f, &Expr::param(strip_name(Domain::Space(space)), ScalarType::I32));
-        let at: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
-        skip_unless(s, &level, self.near_at(space, &at));
     }
 
     /// Row by row inside of a reduction over the same space: as many rows as are read at a time.
@@ -114,8 +145,9 @@ fn inside(space: SpaceId, at: &[Expr]) -> Expr {
 }
 
 /// How far every index space is read around an element, per dim: by `roots`, through computed arrays and products J p, and by taps of
-/// sampled images, which are clamped to one beyond the array.
-pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId]) -> Vec<Vec<u32>> {
+/// sampled images, which are clamped to one beyond the array. What is read of an element, then, where computed arrays and products are
+/// computed by blocks of `block` elements in dim 0, and more where they read each other.
+pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId], block: u32) -> Vec<Vec<u32>> {
     let none = |s: &[_]| vec![0; s.len()];
     let mut reaches = Reaches {
         spaces: energy.spaces.iter().map(|dims| none(dims)).collect(),
@@ -127,17 +159,13 @@ pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId]) -> Vec<Ve
     reaches.add(energy, dag, roots, &origin);
     for (domain, list) in &routines.products {
         if let Domain::Space(space) = domain {
-            let mut around = reaches.products[space.index()].clone();
-            if let Some(first) = around.first_mut() {
-                // Computed by whole vectors.
-                *first = first.next_multiple_of(LANES as u32);
-            }
+            let around = blocks(&reaches.products[space.index()], block);
             reaches.add(energy, dag, list, &around);
         }
     }
     // An array reads only those before it.
     for c in (0..energy.computed.len()).rev() {
-        let Some(around) = reaches.computed[c].clone() else { continue };
+        let Some(around) = reaches.computed[c].as_ref().map(|around| blocks(around, block)) else { continue };
         let own = &mut reaches.spaces[energy.computed[c].space.index()];
         own.iter_mut().zip(&around).for_each(|(to, &around)| *to = (*to).max(around));
         for list in [&routines.computed[c], &routines.partials[c]] {
@@ -145,6 +173,13 @@ pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId]) -> Vec<Ve
         }
     }
     reaches.spaces
+}
+
+/// `around` in whole blocks in dim 0.
+fn blocks(around: &[u32], block: u32) -> Vec<u32> {
+    let mut around = around.to_vec();
+    around.iter_mut().take(1).for_each(|first| *first = first.next_multiple_of(block));
+    around
 }
 
 /// How far things are read around an element, per dim.

@@ -128,24 +128,20 @@ impl Skeleton<'_> {
         ty: ScalarType,
         nest: Option<&(SpaceId, Loops)>,
     ) {
-        self.complete_from(p, s, ty, self.known_inputs(ty), nest);
+        self.complete_from(p, s, ty, vec![], nest);
     }
 
-    /// As [`Skeleton::complete`] in the master precision, where computed arrays are stored at the same x: they are inputs.
-    pub fn complete_at_x(&self, p: &mut Pipeline, s: &mut Schedule) {
-        let mut known = self.known_inputs(self.master);
-        known.extend(self.stored_computed().map(|i| (i.name.to_string(), i)));
-        self.complete_from(p, s, self.master, known, None);
-    }
-
-    fn complete_from(
+    /// As [`Skeleton::complete_within`]; `more` inputs are known.
+    pub(super) fn complete_from(
         &self,
         p: &mut Pipeline,
         s: &mut Schedule,
         ty: ScalarType,
-        known: FxHashMap<String, Input>,
+        more: Vec<Input>,
         nest: Option<&(SpaceId, Loops)>,
     ) {
+        let mut known = self.known_inputs(ty);
+        known.extend(more.into_iter().map(|i| (i.name.to_string(), i)));
         let mut roots: Vec<Expr> = vec![];
         for f in p.funcs.values() {
             roots.extend(f.values.iter().cloned());

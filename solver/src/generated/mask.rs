@@ -75,7 +75,10 @@ pub fn skips(energy: &Energy, space: SpaceId) -> bool {
     let joined = energy.graphs.iter().flat_map(|g| &g.vertices).any(|v| v.space == space);
     let own = energy.residuals.iter().filter(|r| r.domain == Domain::Space(space));
     let mut reads = own.flat_map(|r| &r.unknown_reads);
-    excluded && energy.spaces[space.index()].len() >= 2 && !joined && reads.all(|a| energy.space_of(a.source) == space)
+    excluded
+        && energy.spaces[space.index()].len() >= 2
+        && !joined
+        && reads.all(|a| energy.space_of(a.source) == space)
 }
 
 /// `live` of `free`, over `extents`.

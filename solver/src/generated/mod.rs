@@ -109,7 +109,7 @@ pub struct Skeleton<'a> {
     pub spaces: Vec<Space>,
     /// How far every index space is read around an element, per dim.
     pub reaches: Vec<Vec<u32>>,
-    /// Halo of every index space, elements per dim: its reach, in dim 0 in whole vectors.
+    /// Halo of every index space, elements per dim: what is read by whole vectors.
     pub halos: Vec<Vec<u32>>,
     /// What is read at the vertices of hyperedges.
     at_vertices: FxHashSet<Source>,
@@ -157,8 +157,8 @@ impl<'a> Skeleton<'a> {
             spaces[0].stores_q = true;
         }
         let roots = roots(routines);
-        let (reaches, at_vertices) = (reaches(energy, routines, &roots), layout::at_vertices(routines, &roots));
-        let halos = halos(&reaches);
+        let at_vertices = layout::at_vertices(routines, &roots);
+        let (reaches, halos) = (reaches(energy, routines, &roots, 1), halos(energy, routines, &roots));
         let beside = gather::beside(energy, routines);
         Skeleton { energy, routines, master, linear, identity, spaces, reaches, halos, at_vertices, beside }
     }
@@ -225,16 +225,16 @@ fn slots_into(energy: &Energy, routines: &Routines, space: SpaceId) -> Vec<(Grap
     slots
 }
 
-/// The reach of every stencil read, per index space and dim.
-fn reaches(energy: &Energy, r: &Routines, roots: &[ExprId]) -> Vec<Vec<u32>> {
+/// The reach of every stencil read, per index space and dim; see [`computed::reaches`].
+fn reaches(energy: &Energy, r: &Routines, roots: &[ExprId], block: u32) -> Vec<Vec<u32>> {
     let bounds = energy.bounds.iter().flat_map(|b| b.lower.iter().chain(&b.upper));
     let roots: Vec<ExprId> = roots.iter().chain(bounds).copied().collect();
-    computed::reaches(energy, r, &roots)
+    computed::reaches(energy, r, &roots, block)
 }
 
-/// Halos for reaches: in dim 0 at least a vector, so that whole vectors around the domain may be read.
-fn halos(reaches: &[Vec<u32>]) -> Vec<Vec<u32>> {
-    let mut halos = reaches.to_vec();
+/// The reach of whole vectors, per index space and dim; in dim 0 at least a vector, so that whole ones around the domain may be read.
+fn halos(energy: &Energy, r: &Routines, roots: &[ExprId]) -> Vec<Vec<u32>> {
+    let mut halos = reaches(energy, r, roots, LANES as u32);
     for h in halos.iter_mut().filter(|h| !h.is_empty()) {
         h[0] = (h[0].max(1)).next_multiple_of(LANES as u32);
     }

@@ -5,6 +5,7 @@ mod computed;
 mod domains;
 mod globals;
 mod losses;
+mod masks;
 mod sampled;
 mod vertex_stencils;
 mod views;
