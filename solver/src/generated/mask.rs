@@ -83,20 +83,41 @@ pub fn skips(energy: &Energy, space: SpaceId) -> bool {
 
 /// `live` of `free`, over `extents`.
 pub fn live_vectors(free: &[u8], extents: &[i32]) -> Vec<u8> {
-    let row = extents.first().map_or(1, |&n| n.max(1) as usize);
-    let vectors = free.chunks(row).flat_map(|r| r.chunks(LANES as usize));
-    vectors.map(|v| v.iter().any(|&f| f != 0) as u8).collect()
+    vectors_within(free, extents, 0)
 }
 
 /// `near` of `free`, over `extents`, for a reach per dim.
 pub fn near_vectors(free: &[u8], extents: &[i32], reach: &[u32]) -> Vec<u8> {
-    let (mut near, mut stride) = (free.to_vec(), 1);
-    for (&n, &reach) in extents.iter().zip(reach) {
-        let n = n.max(1) as usize;
-        near = near.chunks(stride * n).flat_map(|slab| dilate(slab, stride, 2 * reach)).collect();
-        stride *= n;
+    let mut near = vectors_within(free, extents, 2 * reach[0] as usize);
+    let vectors = vector_extents(extents);
+    let mut stride = 1;
+    for (d, &n) in vectors.iter().enumerate() {
+        let slab = stride * n.max(1) as usize;
+        if d > 0 {
+            near = near.chunks(slab).flat_map(|slab| dilate(slab, stride, 2 * reach[d])).collect();
+        }
+        stride = slab;
     }
-    live_vectors(&near, extents)
+    near
+}
+
+/// Per vector, whether it or what is at most `beyond` before or behind it in its row holds a free element.
+fn vectors_within(free: &[u8], extents: &[i32], beyond: usize) -> Vec<u8> {
+    let row = extents.first().map_or(1, |&n| n.max(1) as usize);
+    let lanes = LANES as usize;
+    let mut vectors = Vec::with_capacity(free.len().div_ceil(lanes));
+    // How many elements of the row are free in front of each, and in all.
+    let mut before = vec![0u32; row + 1];
+    for row in free.chunks(row) {
+        for (i, &f) in row.iter().enumerate() {
+            before[i + 1] = before[i] + u32::from(f != 0);
+        }
+        vectors.extend((0..row.len()).step_by(lanes).map(|start| {
+            let (from, to) = (start.saturating_sub(beyond), (start + lanes + beyond).min(row.len()));
+            u8::from(before[to] > before[from])
+        }));
+    }
+    vectors
 }
 
 /// 1 within `reach` rows, of `stride` elements each, of what is not 0.
