@@ -38,13 +38,14 @@ pub mod plan;
 pub mod reduce;
 pub mod sizes;
 pub mod steps;
+pub mod traffic;
 pub mod trial;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::{ExprId, Source};
-use sumsq_energy::derive::{Materialize, Passes, Routines, count_ops, hoist};
+use sumsq_energy::derive::{Materialize, Passes, Routines, hoist};
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, GraphId, SpaceId};
 
@@ -73,8 +74,8 @@ pub struct Space {
     pub bounded: bool,
     /// Whether M holds whole blocks: where they are more than a diagonal.
     pub block: bool,
-    /// Whether sweep A stores q for sweep B, which computes it again otherwise, see `costs_more_than_memory`; always where it
-    /// keeps J p in a ring of rows.
+    /// Whether sweep A stores q for sweep B, which computes it again otherwise, see [`traffic`]; always where it keeps J p
+    /// in a ring of rows.
     pub stores_q: bool,
 }
 
@@ -148,8 +149,8 @@ impl<'a> Skeleton<'a> {
             let inline_diagonal =
                 !block && !bounded && !energy.is_global(id) && diagonal::is_computable(routines, &stored);
             let skips = mask::skips(energy, id);
-            let stores_q = costs_more_than_memory(routines, &stored);
-            Space { inline_diagonal, skips, block, stores_q, ..stored }
+            let space = Space { inline_diagonal, skips, block, ..stored };
+            Space { stores_q: traffic::keeps_q(energy, routines, &space), ..space }
         });
         let mut spaces: Vec<Space> = spaces.collect();
         if !routines.products.is_empty() && pcg::rolls(routines, &spaces) {
@@ -185,16 +186,6 @@ impl<'a> Skeleton<'a> {
         let c = space.components;
         if space.block { c * (c + 1) / 2 } else { c }
     }
-}
-
-/// Operations per component of J^T J p above which q is stored: 8 bytes more per component and iteration, but half the operations.
-const STORE_Q: u32 = 100;
-
-/// Whether q = J^T J p of a grid costs more to compute than to keep. Where graphs or globals have a share, theirs is stored anyway.
-fn costs_more_than_memory(r: &Routines, space: &Space) -> bool {
-    let Some(stencil) = r.spaces.iter().find(|s| s.space == space.id) else { return false };
-    let alone = space.slots.is_empty() && r.globals.iter().all(|g| g.space != space.id);
-    alone && count_ops(&r.dag, &stencil.jtjp).weight() > STORE_Q * space.components as u32
 }
 
 /// Whether no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.
