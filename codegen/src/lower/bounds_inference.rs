@@ -404,7 +404,8 @@ impl Ranges<'_, '_, '_> {
         Ok(fixed)
     }
 
-    /// `outer * factor + min + inner`, at most the maximum of the split variable: what lies beyond is guarded.
+    /// From the origin of the first block that runs to the end of the last one, at most the maximum of the split variable:
+    /// what lies beyond is guarded.
     fn composed(
         &mut self,
         t: super::plans::Split,
@@ -418,12 +419,16 @@ impl Ranges<'_, '_, '_> {
             return Ok(bounds);
         }
         let (outer, inner) = (self.scope[&t.outer].clone(), self.scope[&t.inner].clone());
-        let base = |o: &Expr| match outer_fixed {
-            true => self.nests.base_expr(self.stage, &t),
-            false => add(&mul(o, &t.factor), &bounds.min),
+        let nests = &self.nests;
+        let (first, last) = match outer_fixed {
+            true => (nests.base_expr(self.stage, &t), nests.base_expr(self.stage, &t)),
+            // The first of these blocks may be the one that moves back; nothing ends behind where the last one would have.
+            false => (
+                nests.block_origin(self.stage, &t, &outer.min, &bounds),
+                add(&mul(&outer.max, &t.factor), &bounds.min),
+            ),
         };
-        let min = add(&base(&outer.min), &inner.min);
-        let max = add(&base(&outer.max), &inner.max);
+        let (min, max) = (add(&first, &inner.min), add(&last, &inner.max));
         let max = match (
             self.nests.facts.proves_le(&bounds.max, &max),
             self.nests.facts.proves_le(&max, &bounds.max),

@@ -1,7 +1,7 @@
 //! What tail strategies read and write: regions do not depend on how a loop is split.
 
 use crate::common::{bindings, check, pattern};
-use crate::support::{ran, refused};
+use crate::support::{ran, refused, schedule};
 use sumsq_codegen::{Expr, Func, Input, Layout, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 
 const I32: ScalarType = ScalarType::I32;
@@ -67,6 +67,27 @@ fn nested_splits_that_do_not_divide_keep_the_footprint() {
             s.func("g").compute_at(LoopLevel::pure("out", "xoo"));
             s.func("g").split("x", "a", "b", 5, outer).split("b", "c", "d", 4, inner).vectorize_loop("d");
             footprint_is_exact(&s, w);
+        }
+    }
+}
+
+/// A group of blocks that begins with the one that moves back: with the loop over a block outside of it, what is computed or
+/// stored for the group starts before the place where that block would have been.
+#[test]
+fn the_first_block_of_a_group_may_move_back() {
+    let p = chain();
+    let groups =
+        "out: split(x, xo, xi, 8, shift_inwards) split(xo, xoo, xoi, 4, predicate) reorder(xoi, xoo, xi)";
+    let storage =
+        ["", "store_whole store_in(stack)", "store_whole split(x, a, b, 16, round_up) vectorize(b)"];
+    // With what rounding up adds to 3.
+    let read = 3 + 15;
+    for w in [1, 5, 8, 31, 32, 33, 40, 63, 64, 65, 71] {
+        let b = bindings(vec![("in", pattern(&[I32], &[w + read], 7))], vec![]);
+        for level in ["compute_at(out, xoo)", "compute_at(out, xoi) store_at(out, xoo)"] {
+            for own in storage {
+                check(&p, &schedule(&format!("{groups} g: {level} {own}")), &b, &[vec![w]], 0.0);
+            }
         }
     }
 }

@@ -262,14 +262,21 @@ impl<'p> Nests<'p> {
     fn place_base(&self, cx: &mut Emit<'p>, t: &Split) {
         let s = cx.s;
         let slot = self.slot_of(cx, &t.outer).max(self.bounds_slot(cx, &t.old));
-        let (min, max) = cx.bounds[&t.old].clone();
-        let mut value = add(&mul(&self.local_expr(s, &t.outer), &t.factor), &min);
-        if t.tail == Tail::ShiftInwards && !self.divides(s, t, &min, &max) {
-            let last = offset(&sub(&max, &t.factor), 1);
-            value = build::max(&build::min(&value, &last), &min);
-        }
+        let value = self.block_origin(s, t, &self.local_expr(s, &t.outer), &cx.interval(&t.old));
         let name = self.full_name(s, &format!("{}.base", t.old));
         cx.slots[slot].push(Item::Let(name, value));
+    }
+
+    /// Where block `outer` of a split of `bounds` starts. Never falls as `outer` rises: the origins of several blocks lie
+    /// between those of the first and of the last one.
+    pub fn block_origin(&self, s: &Stage, t: &Split, outer: &Expr, bounds: &Interval) -> Expr {
+        let Interval { min, max } = bounds;
+        let origin = add(&mul(outer, &t.factor), min);
+        if t.tail != Tail::ShiftInwards || origin == *min || self.divides(s, t, min, max) {
+            return origin;
+        }
+        let last = offset(&sub(max, &t.factor), 1);
+        build::max(&build::min(&origin, &last), min)
     }
 
     /// The two variables that a fused loop counts.
