@@ -93,7 +93,9 @@ pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction
     let routines = prepare(energy, options.passes, &options.materialize);
     let k = settings.skeleton(energy, &routines);
     let lower_one = |(p, s)| lower(&p, &s, &LowerOptions::default());
-    Ok(pipelines(&k).into_iter().flatten().map(lower_one).collect::<Result<_, _>>()?)
+    let (computed, others) = pipelines(&k);
+    let all = computed.into_iter().chain(others.into_iter().flatten());
+    Ok(all.map(lower_one).collect::<Result<_, _>>()?)
 }
 
 /// E and its gradient at some x.

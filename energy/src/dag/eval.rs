@@ -67,10 +67,14 @@ impl<'a> Evaluator<'a> {
             Node::Sum { constant, terms } => {
                 terms.iter().fold(constant.get(), |sum, (c, t)| sum + c.get() * value(t))
             }
-            Node::Prod(factors) => factors.iter().fold(1.0, |product, (f, e)| match *e < 0 {
-                true => product / powi(value(f), -i64::from(*e)),
-                false => product * powi(value(f), i64::from(*e)),
-            }),
+            // One quotient: a condition on it is exact.
+            Node::Prod(factors) => {
+                let side = |positive: bool| {
+                    let own = factors.iter().filter(|(_, e)| (*e > 0) == positive);
+                    own.map(|(f, e)| powi(value(f), i64::from(e.unsigned_abs()))).product::<f64>()
+                };
+                side(true) / side(false)
+            }
             Node::Sample { image, at, .. } => {
                 let at: Vec<f64> = at.iter().map(value).collect();
                 interpolate(&at, &mut |tap| env.tap(*image, tap))

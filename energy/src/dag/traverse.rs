@@ -1,6 +1,6 @@
 //! Walks over shared expressions: loops over sorted ids, never recursion.
 
-use super::{Access, At, Dag, ExprId, Node, Offset};
+use super::{Access, At, Compare, Dag, ExprId, Node, Offset};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -45,13 +45,25 @@ impl Dag {
 
     /// Whether an expression has one value for all elements or hyperedges, whatever the unknowns.
     pub fn is_uniform(&self, id: ExprId) -> bool {
-        self.reachable(&[id]).iter().all(|&n| match self.node(n) {
-            Node::Access(_) | Node::Index(_) | Node::IndexAt(..) | Node::Sample { .. } => false,
-            Node::InBounds { .. } | Node::InBoundsAt { .. } | Node::Free(..) | Node::SameVertex(..) => false,
-            Node::Const(_) | Node::Param(..) | Node::Sum { .. } | Node::Prod(_) | Node::Call(..) => true,
-            Node::Compare(..) | Node::NonZero(_) | Node::And(_) | Node::Or(_) | Node::Not(_) => true,
-            Node::Select(..) => true,
-        })
+        self.reachable(&[id]).iter().all(|&n| !self.asks_place(n))
+    }
+
+    /// Whether a node, whatever its operands are, may differ from element to element.
+    pub fn asks_place(&self, id: ExprId) -> bool {
+        match self.node(id) {
+            Node::Access(_) | Node::Index(_) | Node::IndexAt(..) | Node::Sample { .. } => true,
+            Node::InBounds { .. } | Node::InBoundsAt { .. } | Node::Free(..) | Node::SameVertex(..) => true,
+            Node::Const(_) | Node::Param(..) | Node::Sum { .. } | Node::Prod(_) | Node::Call(..) => false,
+            Node::Compare(..) | Node::NonZero(_) | Node::And(_) | Node::Or(_) | Node::Not(_) => false,
+            Node::Select(..) => false,
+        }
+    }
+
+    /// What the equalities among what the roots use are made of: the last bit of it decides something.
+    pub fn deciding(&self, roots: &[ExprId]) -> FxHashSet<ExprId> {
+        let equality = |n: &ExprId| matches!(self.node(*n), Node::Compare(Compare::Eq, ..));
+        let equalities: Vec<ExprId> = self.reachable(roots).into_iter().filter(equality).collect();
+        self.reachable(&equalities).into_iter().collect()
     }
 
     /// The distinct accesses that `id` reads, in order of first construction.

@@ -1,6 +1,8 @@
 //! Sharing inside n-ary nodes: hash-consing makes equal nodes one, but `a*b*c` and `a*b*d` are different nodes. This pass
 //! names `a*b` (and the pair `a - b` of two sums, and a reciprocal that several products divide by) as a node of its own.
 //!
+//! What an equality is made of is left alone: a quotient in it is rounded once.
+//!
 //! Greedy: the part whose naming saves most goes first. The result holds products of products and sums of sums, which the
 //! constructors would flatten again: the pass comes last.
 
@@ -45,9 +47,9 @@ struct Group {
 
 /// Names the parts that the products and sums below `roots` share.
 pub fn share_parts(dag: &mut Dag, roots: &[ExprId]) -> Vec<ExprId> {
-    let order = dag.reachable(roots);
+    let (order, deciding) = (dag.reachable(roots), dag.deciding(roots));
     let mut groups: Vec<(ExprId, Group)> = Vec::new();
-    for &n in &order {
+    for &n in order.iter().filter(|n| !deciding.contains(n)) {
         groups.extend(group_of(dag, n).map(|g| (n, g)));
     }
     let named = name_parts(&mut groups);

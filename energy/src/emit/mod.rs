@@ -19,7 +19,7 @@ use crate::dag::{At, Compare, Dag, ExprId, Function, Node, Offset, Source};
 use crate::derive::Routines;
 use crate::model::{ArrayId, Domain, Energy, GraphId, SpaceId, UnknownId};
 use order::Order;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{BinaryOp, Expr, ScalarType, Type, UnaryOp};
 
 /// Where an expression is evaluated.
@@ -81,6 +81,8 @@ pub struct Emitter<'a> {
     scheduled: bool,
     order: Order,
     memo: FxHashMap<ExprId, Expr>,
+    /// Products whose denominator's reciprocal is taken instead.
+    reciprocals: FxHashSet<ExprId>,
 }
 
 impl<'a> Emitter<'a> {
@@ -93,12 +95,15 @@ impl<'a> Emitter<'a> {
         read: ReadField<'a>,
     ) -> Emitter<'a> {
         let (dag, scheduled) = (&routines.dag, routines.scheduled);
-        let (order, memo) = (Order::default(), FxHashMap::default());
-        Emitter { energy, dag, ty, place, read, scheduled, order, memo }
+        let (order, memo, reciprocals) = (Order::default(), FxHashMap::default(), FxHashSet::default());
+        Emitter { energy, dag, ty, place, read, scheduled, order, memo, reciprocals }
     }
 
     /// The expressions of `roots` as numbers of the emitter's type; common parts are shared.
     pub fn numbers(mut self, roots: &[ExprId]) -> Vec<Expr> {
+        if self.ty == ScalarType::F64 {
+            self.reciprocals = reciprocals(self.dag, roots);
+        }
         let mut best = self.emitted(roots);
         if self.scheduled {
             let mut least = pressure(&best);
@@ -314,18 +319,13 @@ impl<'a> Emitter<'a> {
     fn product(&self, id: ExprId, factors: &[(ExprId, i32)]) -> Expr {
         let mut factors = factors.to_vec();
         self.order.sort(id, &mut factors, |f| f.0);
-        let uniform = |positive: bool| {
-            factors.iter().filter(|(_, n)| (*n > 0) == positive).all(|(x, _)| self.dag.is_uniform(*x))
-        };
-        // The reciprocal of what is the same for all elements is taken once.
-        let once = !uniform(true) && uniform(false);
         let side = |positive: bool| {
             let powers = factors.iter().filter(|(_, n)| (*n > 0) == positive);
             powers.map(|(x, n)| power(self.number(*x), n.unsigned_abs())).reduce(|a, b| a * b)
         };
         match (side(true), side(false)) {
             (Some(a), None) => a,
-            (Some(a), Some(b)) if once => a * (self.constant(1.0) / b),
+            (Some(a), Some(b)) if self.reciprocals.contains(&id) => a * (self.constant(1.0) / b),
             (Some(a), Some(b)) => a / b,
             (None, Some(b)) => self.constant(1.0) / b,
             (None, None) => self.constant(1.0),
@@ -358,6 +358,25 @@ impl<'a> Emitter<'a> {
         };
         a.unary(op)
     }
+}
+
+/// The products that vary over what is the same for all elements, whose reciprocal a loop takes once. Those that equalities
+/// are made of stay quotients, rounded once. (In float32 a reciprocal may overflow where the quotient does not.)
+fn reciprocals(dag: &Dag, roots: &[ExprId]) -> FxHashSet<ExprId> {
+    let deciding = dag.deciding(roots);
+    let (mut uniform, mut out) = (FxHashSet::default(), FxHashSet::default());
+    for id in dag.reachable(roots) {
+        if !dag.asks_place(id) && dag.children(id).iter().all(|c| uniform.contains(c)) {
+            uniform.insert(id);
+        } else if let Node::Prod(factors) = dag.node(id)
+            && !deciding.contains(&id)
+            && factors.iter().any(|(_, n)| *n < 0)
+            && factors.iter().all(|(x, n)| *n > 0 || uniform.contains(x))
+        {
+            out.insert(id);
+        }
+    }
+    out
 }
 
 fn plus(x: &Expr, o: i32) -> Expr {

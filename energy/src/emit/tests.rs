@@ -68,7 +68,18 @@ fn emitted(energy: &Energy, dag: &Dag, roots: &[ExprId], scheduled: bool, order:
     };
     let place = Place::Element(space, vec![Expr::var("x")]);
     let memo = FxHashMap::default();
-    Emitter { energy, dag, ty: ScalarType::F32, place, read: &read, scheduled, order, memo }.numbers(roots)
+    Emitter {
+        energy,
+        dag,
+        ty: ScalarType::F32,
+        place,
+        read: &read,
+        scheduled,
+        order,
+        memo,
+        reciprocals: Default::default(),
+    }
+    .numbers(roots)
 }
 
 /// Every order of the operands of every sum and product.

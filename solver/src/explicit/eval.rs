@@ -146,7 +146,14 @@ fn op_value(tape: &Tape, op: &Op, values: &[f64], at: &Instance<'_>, point: &Poi
         Op::InBounds { lo, hi } => number(at.box_inside(lo, hi)),
         Op::Free(space, place) => number(at.is_free(*space, place)),
         Op::Sum { constant, terms } => terms.iter().fold(*constant, |sum, (c, r)| sum + c * v(r)),
-        Op::Prod(factors) => factors.iter().fold(1.0, |product, (r, e)| product * power(v(r), *e)),
+        // One quotient: a condition on it is exact.
+        Op::Prod(factors) => {
+            let side = |positive: bool| {
+                let own = factors.iter().filter(|(_, e)| (*e > 0) == positive);
+                own.map(|(r, e)| power(v(r), e.abs())).product::<f64>()
+            };
+            side(true) / side(false)
+        }
         Op::Sample { image, at: place, .. } => sample(*image, place, values, at, point),
         Op::Unary(f, a) => unary(*f, v(a)),
         Op::Binary(Function::Atan2, y, x) => v(y).atan2(v(x)),

@@ -87,14 +87,14 @@ pub struct Modules {
     pub(super) trial: Compiled,
 }
 
-/// How many of [`pipelines`] there are whether or not they have anything to do.
-const FIXED: usize = 13;
-
 /// All pipelines of a skeleton with their schedules; absent ones have nothing to do.
-pub fn pipelines(k: &Skeleton) -> Vec<Option<Scheduled>> {
-    // The largest first: they are compiled on all cores.
-    let first = [pcg::graph_parts(k), Some(pcg::sweep_a(k)), Some(gradient::pipeline(k))];
+///
+/// Those of computed arrays in the order in which they read each other, then the others, the largest first: they are compiled on all cores.
+pub fn pipelines(k: &Skeleton) -> (Vec<Scheduled>, [Option<Scheduled>; 13]) {
     let others = [
+        pcg::graph_parts(k),
+        Some(pcg::sweep_a(k)),
+        Some(gradient::pipeline(k)),
         Some(pcg::sweep_b(k)),
         Some(trial::pipeline(k)),
         Some(cost::pipeline(k)),
@@ -106,17 +106,17 @@ pub fn pipelines(k: &Skeleton) -> Vec<Option<Scheduled>> {
         pcg::direction(k),
         pcg::products(k),
     ];
-    first.into_iter().chain(computed::pipelines(k).into_iter().map(Some)).chain(others).collect()
+    (computed::pipelines(k), others)
 }
 
 impl Modules {
     /// Compiles all pipelines of a skeleton.
     pub fn new(k: &Skeleton, target: &HostTarget) -> Result<Modules, SolveError> {
-        let all = pipelines(k);
-        let present: Vec<bool> = all.iter().map(Option::is_some).collect();
-        let computed = present.len() - FIXED;
-        let jobs: Vec<Scheduled> = all.into_iter().flatten().collect();
+        let (computed, others) = pipelines(k);
+        let (count, present) = (computed.len(), others.each_ref().map(Option::is_some));
+        let jobs = computed.into_iter().chain(others.into_iter().flatten()).collect();
         let mut compiled = Compiled::all(jobs, target)?.into_iter();
+        let computed = compiled.by_ref().take(count).collect();
         let mut all = present.into_iter().map(|p| if p { compiled.next() } else { None });
         let mut next = || all.next().flatten();
         let missing = || {
@@ -127,10 +127,10 @@ impl Modules {
         };
         // In the order of `pipelines`.
         Ok(Modules {
+            computed,
             parts: next(),
             sweep_a: next().ok_or_else(missing)?,
             gradient: next().ok_or_else(missing)?,
-            computed: (0..computed).filter_map(|_| next()).collect(),
             sweep_b: next().ok_or_else(missing)?,
             trial: next().ok_or_else(missing)?,
             cost: next().ok_or_else(missing)?,

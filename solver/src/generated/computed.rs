@@ -14,6 +14,9 @@ use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{ComputedId, Domain, Energy, SpaceId};
 
+/// Rows read around an element up to which the cost computes arrays in rings: strips of images have some 16 rows or more.
+const RING_ROWS: u32 = 4;
+
 /// Name of a computed array.
 pub fn name(c: ComputedId) -> String {
     format!("c{}", c.0)
@@ -100,7 +103,7 @@ impl Skeleton<'_> {
         let c = self.computed().find(|c| name(*c) == wanted)?;
         let f = self.values(p, c, &self.routines.computed[c.index()], ty);
         match nest {
-            Some((space, loops)) if *space == self.energy.computed[c.index()].space => {
+            Some((space, loops)) if *space == self.energy.computed[c.index()].space && self.rings(*space) => {
                 self.in_ring(s, *space, &f, loops);
             }
             _ => {
@@ -109,6 +112,11 @@ impl Skeleton<'_> {
             }
         }
         Some(f)
+    }
+
+    /// Whether a ring of rows is worth what it computes again: those that a strip shares with its neighbours are few in images alone.
+    fn rings(&self, space: SpaceId) -> bool {
+        matches!(self.reaches[space.index()][..], [_, rows] if rows <= RING_ROWS)
     }
 
     /// Row by row inside of a reduction over the same space: as many rows as are read at a time.
@@ -175,10 +183,10 @@ pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId], block: u3
     reaches.spaces
 }
 
-/// `around` in whole blocks in dim 0.
-fn blocks(around: &[u32], block: u32) -> Vec<u32> {
+/// What whole blocks in dim 0 around an element reach, wherever they start: up to an element less than a block beyond.
+pub fn blocks(around: &[u32], block: u32) -> Vec<u32> {
     let mut around = around.to_vec();
-    around.iter_mut().take(1).for_each(|first| *first = first.next_multiple_of(block));
+    around.iter_mut().take(1).for_each(|first| *first += block - 1);
     around
 }
 

@@ -72,7 +72,8 @@ pub fn scales(k: &Skeleton) -> Scheduled {
         let system = k.system(&mut p, space, &at);
         let values = (0..space.components).map(|i| diagonal::scale(&system.diagonal(i))).collect();
         let f = p.func(Func::new(over("sc", space.id), &vars, values));
-        map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
+        let level = map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
+        skip_unless(&mut s, &level, k.live_at(space.id, &at));
         p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
     }
     k.complete(&mut p, &mut s, k.master);

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{Directive, Expr, ExprKind, Func, Input, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::emit::{Emitter, Place, component_index, names};
-use sumsq_energy::model::{ArrayId, Domain, ElementType, Field, GraphId, SpaceId};
+use sumsq_energy::model::{ArrayId, Domain, GraphId, SpaceId};
 
 /// Name of a vector over a space: `p0`, `minv1`.
 pub fn over(prefix: &str, space: SpaceId) -> String {
@@ -30,6 +30,11 @@ pub fn vars(dims: usize) -> Vec<sumsq_codegen::Var> {
 }
 
 impl Skeleton<'_> {
+    /// The type of its own that an array is stored in, see [`super::layout::bytes`].
+    fn array_type(&self, array: ArrayId) -> Option<ScalarType> {
+        self.bytes.contains(&array).then_some(ScalarType::U8)
+    }
+
     /// An input over a space with the space's halo.
     pub fn field(&self, name: impl Into<sumsq_codegen::Name>, types: &[ScalarType], space: SpaceId) -> Input {
         let halo = self.halos[space.index()].clone();
@@ -86,7 +91,7 @@ impl Skeleton<'_> {
         for (k, a) in self.energy.arrays.iter().enumerate() {
             let (id, channels) = (ArrayId(k as u32), usize::from(a.channels));
             let layout = self.layout(Source::Array(id), channels);
-            let ty = array_type(a).unwrap_or(ty);
+            let ty = self.array_type(id).unwrap_or(ty);
             add(Input { layout, ..self.field(names::array(id), &vec![ty; channels], a.space) });
         }
         for (k, g) in self.energy.graphs.iter().enumerate() {
@@ -213,7 +218,7 @@ impl Skeleton<'_> {
                 }
                 Source::Array(a) => {
                     let array = &self.energy.arrays[a.index()];
-                    match (array.view_of, array_type(array)) {
+                    match (array.view_of, self.array_type(a)) {
                         (Some(u), _) => {
                             let space = self.energy.unknowns[u.index()].space;
                             let first = component_index(self.energy, u, 0);
@@ -254,11 +259,6 @@ impl Skeleton<'_> {
             Domain::Graph(graph) => Place::Edge { graph, edge: coordinates[0].clone(), known: vec![] },
         }
     }
-}
-
-/// The type of its own that an array is stored in, whatever the precision of what reads it: bytes stay bytes.
-pub fn array_type(array: &Field) -> Option<ScalarType> {
-    (array.element == ElementType::Uint8).then_some(ScalarType::U8)
 }
 
 /// The expression in a directive.

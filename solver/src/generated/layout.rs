@@ -7,7 +7,7 @@ use sumsq_codegen::Layout;
 use sumsq_energy::dag::{Access, At, ExprId, Node, Source};
 use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::component_count;
-use sumsq_energy::model::{Domain, SpaceId, UnknownId};
+use sumsq_energy::model::{ArrayId, Domain, ElementType, Energy, SpaceId, UnknownId};
 
 /// Channels that a record may hold.
 const CHANNELS: std::ops::RangeInclusive<usize> = 2..=16;
@@ -21,6 +21,23 @@ pub fn at_vertices(r: &Routines, roots: &[ExprId]) -> FxHashSet<Source> {
         }
     }
     sources
+}
+
+/// The arrays that are stored as bytes, whatever the precision of what reads them: those of bytes that are read at offsets alone. The processor
+/// gathers no bytes.
+pub fn bytes(energy: &Energy, r: &Routines, roots: &[ExprId]) -> FxHashSet<ArrayId> {
+    let declared = energy.arrays.iter().map(|a| a.element == ElementType::Uint8);
+    let ids = (0..).map(ArrayId).zip(declared).filter_map(|(id, byte)| byte.then_some(id));
+    let mut bytes: FxHashSet<ArrayId> = ids.collect();
+    for id in r.dag.reachable(roots) {
+        match r.dag.node(id) {
+            Node::Access(Access { source: Source::Array(_), at: At::Offset(_), .. }) => {}
+            Node::Access(Access { source: Source::Array(a), .. }) => drop(bytes.remove(a)),
+            Node::Sample { image, .. } => drop(bytes.remove(&image.0)),
+            _ => {}
+        }
+    }
+    bytes
 }
 
 /// The layout of so many channels in records, if they can be.

@@ -28,7 +28,9 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
             let x = |c| Expr::call(names::unknowns(space), k.master, at.clone(), c);
             let x = (0..component_count(k.energy, space)).map(x).collect();
             let layout = k.vector_layout(space, Source::Unknown);
-            root(k, &mut p, &mut s, (over("xl", space), layout), domain, x);
+            // A view may be sampled anywhere.
+            let skipped = !k.energy.has_views();
+            root(k, &mut p, &mut s, (over("xl", space), layout), domain, x, skipped);
         }
     }
     // Also where no unknown lives: a factor of the edges, an array computed from globals.
@@ -42,7 +44,7 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
         let place = k.place(*domain, coordinates(k, *domain));
         let h = k.emit(values, k.master, place, &none);
         let layout = k.layout(Source::Hoisted(*domain), values.len());
-        root(k, &mut p, &mut s, (over_domain("h", *domain), layout), *domain, h);
+        root(k, &mut p, &mut s, (over_domain("h", *domain), layout), *domain, h, true);
     }
     for space in k.spaces.iter().filter(|space| k.stores_blocks(space)) {
         stored_blocks(k, &mut p, &mut s, space);
@@ -55,7 +57,7 @@ fn coordinates(k: &Skeleton, domain: Domain) -> Vec<Expr> {
     k.domain_vars(domain).0.iter().map(|&v| Expr::var(v)).collect()
 }
 
-/// Adds an output over a domain, in the linear solver's precision. Returns its loop outside of the vector.
+/// Adds an output over a domain, in the linear solver's precision; not far from what is free, if it is `skipped` there. Returns its loop outside of the vector.
 fn root(
     k: &Skeleton,
     p: &mut Pipeline,
@@ -63,13 +65,14 @@ fn root(
     (name, layout): (String, Layout),
     domain: Domain,
     values: Vec<Expr>,
+    skipped: bool,
 ) -> LoopLevel {
     let values = values.into_iter().map(|v| v.cast(k.linear)).collect();
     let vars: Vec<Var> = k.domain_vars(domain).0.iter().map(|&v| Var::new(v)).collect();
     let f = p.func(Func::new(name, &vars, values));
     p.output_with(&f, layout, k.domain_halo(domain));
     let level = map_root(s, &f, &Expr::param(strip_name(domain), ScalarType::I32));
-    if let Domain::Space(space) = domain {
+    if let (Domain::Space(space), true) = (domain, skipped) {
         let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
         skip_unless(s, &level, k.near_at(space, &at));
     }
@@ -133,6 +136,6 @@ fn stored_blocks(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space
         _ => zeros(),
     };
     let sum = gather::gather(k, p, &format!("{name}_sum"), &slots, &vars, start, &sums);
-    let level = root(k, p, s, (name, Layout::Planar), domain, all(&sum, &at));
+    let level = root(k, p, s, (name, Layout::Planar), domain, all(&sum, &at), true);
     at_vector(s, &sum, level);
 }

@@ -14,7 +14,7 @@
 //! | [`trial`] | x, d | x + d, predicted decrease, norms |
 //!
 //! Invariants: every field has a halo of zeros; M^-1 = 0, p = 0, r = 0 and d = 0 at excluded elements, unconstrained and held
-//! scalars, in halos and in pads. (A computed M^-1 is merely finite in halos, see [`diagonal`].)
+//! scalars, in halos and in pads. Where vectors are skipped ([`mask`]), g, D and what is stored at x have any value. (A computed M^-1 is merely finite in halos, see [`diagonal`].)
 
 pub mod boxed;
 pub mod certify;
@@ -47,7 +47,7 @@ use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::derive::{Materialize, Passes, Routines, hoist};
 use sumsq_energy::emit::component_count;
-use sumsq_energy::model::{Energy, GraphId, SpaceId};
+use sumsq_energy::model::{ArrayId, Energy, GraphId, SpaceId};
 
 /// Lanes that schedules vectorise by: a 512-bit vector of float32. Wider types take several registers.
 pub const LANES: i32 = 16;
@@ -114,6 +114,8 @@ pub struct Skeleton<'a> {
     pub halos: Vec<Vec<u32>>,
     /// What is read at the vertices of hyperedges.
     at_vertices: FxHashSet<Source>,
+    /// Arrays that are stored as bytes.
+    bytes: FxHashSet<ArrayId>,
     /// Per vertex, the channels of what is stored over its graph's hyperedges that J^T J p reads there. Every vertex has its own copy in the
     /// order of its entries: read once per PCG iteration, it had better be dense.
     beside: FxHashMap<(GraphId, u16), Vec<usize>>,
@@ -159,9 +161,22 @@ impl<'a> Skeleton<'a> {
         }
         let roots = roots(routines);
         let at_vertices = layout::at_vertices(routines, &roots);
+        let bytes = layout::bytes(energy, routines, &roots);
         let (reaches, halos) = (reaches(energy, routines, &roots, 1), halos(energy, routines, &roots));
         let beside = gather::beside(energy, routines);
-        Skeleton { energy, routines, master, linear, identity, spaces, reaches, halos, at_vertices, beside }
+        Skeleton {
+            energy,
+            routines,
+            master,
+            linear,
+            identity,
+            spaces,
+            reaches,
+            halos,
+            at_vertices,
+            bytes,
+            beside,
+        }
     }
 
     /// Whether a share of the diagonal blocks of J^T J is stored over a space.
@@ -223,11 +238,12 @@ fn reaches(energy: &Energy, r: &Routines, roots: &[ExprId], block: u32) -> Vec<V
     computed::reaches(energy, r, &roots, block)
 }
 
-/// The reach of whole vectors, per index space and dim; in dim 0 at least a vector, so that whole ones around the domain may be read.
+/// What whole vectors reach, per index space and dim; in dim 0 at least a vector, so that whole ones around the domain may be read.
 fn halos(energy: &Energy, r: &Routines, roots: &[ExprId]) -> Vec<Vec<u32>> {
     let mut halos = reaches(energy, r, roots, LANES as u32);
     for h in halos.iter_mut().filter(|h| !h.is_empty()) {
-        h[0] = (h[0].max(1)).next_multiple_of(LANES as u32);
+        *h = computed::blocks(h, LANES as u32);
+        h[0] = h[0].next_multiple_of(LANES as u32);
     }
     halos
 }

@@ -202,7 +202,9 @@ pub fn direction(k: &Skeleton) -> Option<Scheduled> {
     state_input(&mut p, "state", state::LEN);
     for space in &k.spaces {
         let f = new_direction(k, &mut p, space);
-        map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
+        let level = map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
+        let at: Vec<Expr> = vars(space.dims).iter().map(Var::expr).collect();
+        skip_unless(&mut s, &level, k.live_at(space.id, &at));
     }
     k.complete(&mut p, &mut s, k.linear);
     Some((p, s))

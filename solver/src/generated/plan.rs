@@ -3,7 +3,7 @@
 mod build;
 
 use super::compile::Modules;
-use super::fields::{array_type, over};
+use super::fields::over;
 use super::incidence::Incidence;
 use super::pcg::state;
 use super::{Skeleton, Space, gather, mask};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use sumsq_codegen::program::{BufferId, Flow, ParamId, Program, Table};
 use sumsq_codegen::runtime::{Buffer, Pool, Scalar};
 use sumsq_energy::emit::{component_index, names};
-use sumsq_energy::model::{ArrayId, GraphId, ParamId as EnergyParam, SpaceId, UnknownId};
+use sumsq_energy::model::{ArrayId, ElementType, GraphId, ParamId as EnergyParam, SpaceId, UnknownId};
 
 /// The phases of a solve, each a program over the same table.
 pub struct Phases {
@@ -157,12 +157,15 @@ impl<'k> Plan<'k> {
 
     /// Copies arrays and params, and evaluates what is excluded and bounds.
     pub fn upload_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
-        for (k, values) in data.arrays.iter().enumerate() {
-            let (name, field) = (names::array(ArrayId(k as u32)), &self.k.energy.arrays[k]);
-            let fits = |v: &&f64| array_type(field).is_none() || f64::from(**v as u8) == **v;
-            if let Some(v) = values.iter().find(|v| !fits(v)) {
-                return Err(SolveError::Data(format!("array `{}`: {v} is no uint8", field.name)));
+        for (field, values) in self.k.energy.arrays.iter().zip(&data.arrays) {
+            let fits = |v: &f64| field.element != ElementType::Uint8 || f64::from(*v as u8) == *v;
+            if let Some(i) = values.iter().position(|v| !fits(v)) {
+                let (name, v) = (&field.name, values[i]);
+                return Err(SolveError::Data(format!("array `{name}`, number {i}: {v} is no uint8")));
             }
+        }
+        for (k, values) in data.arrays.iter().enumerate() {
+            let name = names::array(ArrayId(k as u32));
             self.copy(&name, values)?;
             self.copy(&linear_name(&name), values)?;
         }
@@ -181,13 +184,16 @@ impl<'k> Plan<'k> {
         self.k.spaces.iter().try_for_each(|s| self.update_live(s.id))
     }
 
-    /// Which vectors hold free elements or are near one. No others are written: there the directions, d and r become 0 here, and stay so.
+    /// Which vectors hold free elements or are near one. No others are written: there the vectors and M^-1 become 0 here, and stay so.
     fn update_live(&self, space: SpaceId) -> Result<(), SolveError> {
         let Some(free) = self.buffer(&names::free(space)) else { return Ok(()) };
-        for name in ["p", "pn", "dr"] {
+        for name in ["p", "pn", "dr", "minv"] {
             if let Some(p) = self.buffer(&over(name, space)) {
                 p.clear();
             }
+        }
+        if !self.k.spaces.iter().any(|s| s.id == space && s.skips) {
+            return Ok(());
         }
         self.match_trial(space)?;
         let (extents, reach) = (&free.spec().extents, &self.k.reaches[space.index()]);

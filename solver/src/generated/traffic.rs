@@ -1,12 +1,10 @@
 //! What it takes to compute q = J^T J p again where sweep B reads it, against what it takes to keep it, in bytes per element and PCG iteration.
 
 use super::Space;
-use super::fields::array_type;
 use rustc_hash::FxHashSet;
-use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::{Access, ExprId, Node, Source};
 use sumsq_energy::derive::{Routines, count_ops};
-use sumsq_energy::model::{Domain, Energy};
+use sumsq_energy::model::{Domain, ElementType, Energy};
 
 /// Bytes of a scalar of the vectors. In float64 all traffic doubles, and so does the time of an operation.
 const SCALAR: f64 = 4.0;
@@ -35,7 +33,7 @@ fn planes(energy: &Energy, r: &Routines, roots: &[ExprId]) -> f64 {
         Node::Access(Access { source: Source::Direction(_), .. }) => 0.0,
         Node::Access(Access { source, channel, .. }) if seen.insert(Some((*source, *channel))) => {
             match source {
-                Source::Array(a) if array_type(&energy.arrays[a.index()]) == Some(ScalarType::U8) => 1.0,
+                Source::Array(a) if energy.arrays[a.index()].element == ElementType::Uint8 => 1.0,
                 Source::Hoisted(Domain::Graph(_)) | Source::Product(Domain::Graph(_)) => 0.0,
                 _ => SCALAR,
             }

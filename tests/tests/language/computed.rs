@@ -1,7 +1,10 @@
 //! Computed arrays.
 
-use super::agrees;
-use sumsq_tests::{Random, bind, doubles, indices, solve};
+use super::{agrees, options};
+use sumsq::explicit::{self, LinearSolver};
+use sumsq::lm::Control;
+use sumsq::{Precision, Preconditioner, Solver};
+use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 const W: usize = 37;
 const H: usize = 21;
@@ -132,4 +135,37 @@ fn over_a_space_without_unknowns() {
             indices("G.e", 1, (0..e as i64).collect()),
         ],
     );
+}
+
+/// Rings of rows are made of whole vectors, which end anywhere beyond the domain.
+#[test]
+fn rows_of_any_width() {
+    let residuals = [
+        "Energy(X(-1,0) - 2 * X(0,0) + X(1,0))",
+        "Energy(X(0,0) - X(5,1))",
+        "local S = ComputedArray('S', {W,H}, X(0,0) * A(2,0))\nEnergy(S(0,0) - S(0,1))",
+        "local S = ComputedArray('S', {W,H}, X(0,0) * A(-1,0))\nlocal T = ComputedArray('T', {W,H}, S(3,0) * S(0,0))
+         Energy(T(-2,0) - X(0,0))",
+    ];
+    for residual in residuals {
+        let text = format!(
+            "local W, H = Dim('W', 0), Dim('H', 1)
+             local X, A = Unknown('X', opt_float, {{W,H}}, 0), Array('A', opt_float, {{W,H}}, 1)
+             {residual}\nEnergy(0.5 * (X(0,0) - A(0,0)))"
+        );
+        let problem = |w: usize| {
+            let mut random = Random(w as u64);
+            [doubles("X", &[3, w], random.numbers(3 * w)), doubles("A", &[3, w], random.numbers(3 * w))]
+        };
+        let options = options(Precision::F64, Preconditioner::Jacobi);
+        let solver = Solver::compile(bind(&text, &problem(1)).0, &options).unwrap();
+        for w in 1..=49 {
+            let (energy, start) = bind(&text, &problem(w));
+            let mut problem = solver.plan(&start).unwrap();
+            let report = problem.solve(&mut start.clone(), &options, &mut |_| Control::Continue).unwrap();
+            let expected = explicit::solve(&energy, &mut start.clone(), &options, LinearSolver::Cg).unwrap();
+            assert_close("initial energy", report.energy_initial, expected.energy_initial, 1e-12);
+            assert_close("final energy", report.energy_final, expected.energy_final, 1e-8);
+        }
+    }
 }

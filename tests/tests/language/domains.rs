@@ -137,3 +137,33 @@ fn bytes() {
     // A conversion is fused with other operations than a read is.
     assert!(apart < 1e-13, "{apart:e}");
 }
+
+/// Bytes at the vertices of a graph and under samples, which are gathered, beside bytes that stencils read.
+#[test]
+fn bytes_that_are_gathered() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W,H}, 0)
+        local A = Array("A", uint8, {W,H}, 1)
+        local B = Array("B", uint8, {W,H}, 2)
+        local C = Array("C", uint8, {W,H}, 3)
+        local S = SampledImage(B)
+        local G = Graph("G", 4, "a", {W,H}, 5, "b", {W,H}, 6)
+        Energy(X(0,0) - C(1,0) / 100)
+        Energy(0.01 * S(Index(0) + 0.25, Index(1) - 0.5) * X(0,0))
+        Energy(0.01 * A(G.a) * (X(G.a) - X(G.b)) - C(G.b) / 100)
+    "#;
+    let (w, h, edges) = (35, 13, 90);
+    let mut random = Random(67);
+    let mut bytes = |name: &str| {
+        let data = ArrayData::Int(random.below(256, w * h), "uint8");
+        NamedArray { name: name.into(), shape: vec![h, w], data }
+    };
+    let mut arrays = vec![bytes("A"), bytes("B"), bytes("C")];
+    arrays.push(doubles("X", &[h, w], random.numbers(w * h)));
+    for slot in ["G.a", "G.b"] {
+        let (x, y) = (random.below(w, edges), random.below(h, edges));
+        arrays.push(indices(slot, 2, x.into_iter().zip(y).flat_map(|(x, y)| [x, y]).collect()));
+    }
+    agrees(text, &arrays);
+}

@@ -39,7 +39,8 @@ fn blobs(shift: usize) -> Vec<NamedArray> {
 
 #[test]
 fn blobs_on_a_wide_grid() {
-    for shift in [0, 40] {
+    // The last one is cut off by the border.
+    for shift in [0, 40, 146] {
         agrees(BLOBS, &blobs(shift));
     }
 }
@@ -104,4 +105,46 @@ fn the_free_part_moves() {
         assert_eq!(report.energy_final, expected.energy_final, "{shift}");
         assert!(bits(&data) == bits(&fresh), "{shift}");
     }
+}
+
+/// Where only views are read far out, by a sample, x stays what it is there.
+#[test]
+fn a_view_sampled_far_from_what_is_free() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W,H}, 0)
+        local V = Array("V", opt_float, {W,H}, 0)
+        local A = Array("A", opt_float, {W,H}, 1)
+        local M = Array("M", uint8, {W,H}, 2)
+        Exclude(eq(M(0,0), 0))
+        local S = SampledImage(V)
+        Energy((1 + S(180 - Index(0), Index(1))) * X(0,0) - A(0,0))
+        Energy(0.2 * (X(0,0) - X(1,0)))
+    "#;
+    agrees(text, &blobs(0));
+}
+
+/// A quotient is rounded once where equality is asked for.
+#[test]
+fn a_condition_on_a_quotient_is_exact() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W,H}, 0)
+        local A = Array("A", opt_float, {W,H}, 1)
+        local p = Param("p", opt_float, 2)
+        Exclude(eq(A(0,0) / p, 1))
+        Energy(X(0,0) / p - Select(eq(A(0,0) / p, 3), 5, A(0,0)))
+        Energy(X(0,0) - X(1,0))
+    "#;
+    let (w, h) = (49, 5);
+    let mut random = Random(19);
+    // Times the reciprocal of 49, 49 is less than 1.
+    let values: Vec<f64> = (0..w * h).map(|i| [49.0, 147.0, 12.0, 98.0][i % 4]).collect();
+    let param = doubles("p", &[], vec![49.0]);
+    let x = doubles("X", &[h, w], random.numbers(w * h));
+    let arrays = [x, doubles("A", &[h, w], values), param];
+    agrees(text, &arrays);
+    let (energy, mut data) = bind(text, &arrays);
+    let report = solve(&energy, &mut data, &options(Precision::Mixed, Preconditioner::Auto));
+    assert_eq!(report.unknowns, (0..w * h).filter(|i| i % 4 != 0).count());
 }

@@ -4,13 +4,13 @@ use super::{Phases, linear_name};
 use crate::data::ProblemData;
 use crate::error::SolveError;
 use crate::generated::compile::{Modules, Reads};
-use crate::generated::fields::{array_type, over, over_domain};
+use crate::generated::fields::{over, over_domain};
 use crate::generated::incidence::Incidence;
 use crate::generated::pcg::part_name;
 use crate::generated::{LANES, Skeleton, computed, gather, mask, sizes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use sumsq_codegen::compile::Compiled;
+use sumsq_codegen::compile::{BufferSlot, Compiled};
 use sumsq_codegen::program::{BufferId, ParamId, PipelineId, Program, Step, Table, Value};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::{Name, ScalarType};
@@ -138,14 +138,9 @@ impl<'k> Builder<'k> {
         }
     }
 
-    /// Whether the array of this number has one copy for all precisions.
-    fn is_bytes(&self, array: &str) -> bool {
-        let number: Option<usize> = array.parse().ok();
-        number.is_some_and(|a| array_type(&self.k.energy.arrays[a]).is_some())
-    }
-
     /// The table's name for a slot of a pipeline.
-    fn table_name(&self, role: Role, slot: &str) -> String {
+    fn table_name(&self, role: Role, slot: &BufferSlot) -> String {
+        let (is_byte, slot) = (slot.ty == ScalarType::U8, &*slot.name);
         let separate = self.k.master != self.k.linear;
         let numbered = |prefix: &str| slot.strip_prefix(prefix).filter(|n| n.parse::<u32>().is_ok());
         if let Some(n) = numbered("drn") {
@@ -163,7 +158,8 @@ impl<'k> Builder<'k> {
             },
             Role::LinearB | Role::Linear => match (numbered("x"), numbered("a"), numbered("p")) {
                 (Some(n), ..) if separate => format!("xl{n}"),
-                (_, Some(a), _) if separate && !self.is_bytes(a) => linear_name(slot),
+                // There is one copy of bytes.
+                (_, Some(_), _) if separate && !is_byte => linear_name(slot),
                 (_, _, Some(n)) if role == Role::LinearB => format!("pn{n}"),
                 _ => slot.into(),
             },
@@ -179,7 +175,7 @@ impl<'k> Builder<'k> {
         extents: &BTreeMap<String, Vec<i32>>,
     ) -> Result<(), SolveError> {
         for slot in &m.signature().buffers {
-            let name = self.table_name(role, &slot.name);
+            let name = self.table_name(role, slot);
             if self.ids.contains_key(&name) {
                 continue;
             }
@@ -216,7 +212,7 @@ impl<'k> Builder<'k> {
         pipelines.push(m.clone());
         let signature = m.signature();
         let bindings = signature.buffers.iter().map(|slot| {
-            let id = self.ids[&self.table_name(role, &slot.name)];
+            let id = self.ids[&self.table_name(role, slot)];
             (slot.name.clone(), id)
         });
         let params = signature.params.iter().map(|(name, ty)| {
