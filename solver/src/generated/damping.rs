@@ -8,9 +8,9 @@ use super::boxed::Boxed;
 use super::diagonal;
 use super::fields::{all, over, vars};
 use super::gradient::kept_entries;
-use super::reduce::{Loops, Op, map_root, reduce, skip_unless, strip_name};
-use super::{LANES, Scheduled, Skeleton, Space, packed};
-use sumsq_codegen::{Expr, Func, Layout, LoopLevel, Pipeline, ScalarType, Schedule, Tail, Var};
+use super::reduce::{Loops, Op, map_root, reduce, sink, skip_unless, strip_name};
+use super::{Scheduled, Skeleton, Space, packed};
+use sumsq_codegen::{Expr, Func, Layout, LoopLevel, Pipeline, ScalarType, Schedule, Var};
 use sumsq_energy::emit::names;
 use sumsq_energy::model::Domain;
 
@@ -146,13 +146,11 @@ fn damp_space(k: &Skeleton, p: &mut Pipeline, space: &Space) -> [Func; 3] {
 /// Stores what the sweeps read of a space in the nest of its share of `start`, which reads it.
 fn store(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space, funcs: &[Func], at: &LoopLevel) {
     for f in funcs {
-        let is_read = *f.name != *over("damp", space.id) || !k.identity;
-        let strip = Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32);
-        if is_read {
-            let stage = s.func(&f.name).relaxed().compute_at(at.clone());
-            stage.vectorize("x", LANES, Tail::Predicate).sink();
+        if k.identity && *f.name == *over("damp", space.id) {
+            // M = I reads no D.
+            map_root(s, f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
         } else {
-            map_root(s, f, &strip);
+            sink(s, f, at);
         }
         p.output_with(f, Layout::Planar, k.halos[space.id.index()].clone());
     }

@@ -17,7 +17,7 @@ use super::fields::{all, over, over_domain, vars};
 use super::gather::{Parts, at_vector, element, gather, parts, row_points};
 use super::global::{add_totals, totals};
 use super::layout::record;
-use super::reduce::{Loops, Op, map_root, reduce, skip_unless, strip_name};
+use super::reduce::{Loops, Op, map_root, reduce, sink, skip_unless, strip_name};
 use super::{LANES, Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::dag::{ExprId, Source};
@@ -299,8 +299,7 @@ fn space_product(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space
         roll(k, s, space, &loops);
     }
     if space.stores_q {
-        let q = s.func(&q.name).relaxed().compute_at(loops.vector);
-        q.vectorize("x", LANES, Tail::Predicate).sink();
+        sink(s, &q, &loops.vector);
     } else {
         s.func(&q.name).inline();
     }
@@ -463,12 +462,8 @@ fn update_space(
     let rr = sum(&mut rc.iter().map(|r| f64(&(r * r))));
     let (f, loops) = reduce(p, s, &over("acc", space.id), &points, vec![(Op::Add, rz), (Op::Add, rr)]);
     p.output_with(&drn, Layout::Planar, k.halos[space.id.index()].clone());
-    s.func(&drn.name)
-        .relaxed()
-        .compute_at(loops.vector.clone())
-        .vectorize("x", LANES, Tail::Predicate)
-        .sink()
-        .in_place_of(&over("dr", space.id));
+    sink(s, &drn, &loops.vector);
+    s.func(&drn.name).in_place_of(&over("dr", space.id));
     skip_unless(s, &loops.vector, k.live_at(space.id, &points.coordinates));
     at_vector(s, &q, loops.vector);
     f

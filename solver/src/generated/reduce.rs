@@ -66,6 +66,11 @@ pub fn skip_unless(s: &mut Schedule, vector: &LoopLevel, live: Option<Expr>) {
     stage.skip_unless(&vector.var, live);
 }
 
+/// Computes an output vector by vector inside of the reduction that reads it, and stores it there.
+pub fn sink(s: &mut Schedule, f: &Func, vector: &LoopLevel) {
+    s.func(&f.name).relaxed().compute_at(vector.clone()).vectorize("x", LANES, Tail::Predicate).sink();
+}
+
 /// Adds the scalar tuple Func `name` that reduces `terms` (float64 each) over `points`, scheduled at root.
 pub fn reduce(
     p: &mut Pipeline,

@@ -8,9 +8,9 @@
 //! P: what the length of that step is found with.
 
 use super::fields::{all, over, vars};
-use super::reduce::{Op, reduce, skip_unless};
-use super::{LANES, Scheduled, Skeleton, Space};
-use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule, Tail, Var};
+use super::reduce::{Op, reduce, sink, skip_unless};
+use super::{Scheduled, Skeleton, Space};
+use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule, Var};
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::emit::names;
 use sumsq_energy::model::{Domain, SpaceId};
@@ -51,8 +51,7 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
         let terms = terms.into_iter().map(|t| (Op::Add, t)).collect();
         let (f, loops) = reduce(&mut p, &mut s, &over("steps", space.id), &points, terms);
         skip_unless(&mut s, &loops.vector, k.near_at(space.id, &points.coordinates));
-        let xt = s.func(&xt.name).relaxed().compute_at(loops.vector);
-        xt.vectorize("x", LANES, Tail::Predicate).sink();
+        sink(&mut s, &xt, &loops.vector);
         [STEP, X, MODEL].into_iter().zip(all(&f, &[])).for_each(|(element, e)| add(element, e));
     }
     for (i, domain) in domains.into_iter().enumerate() {
