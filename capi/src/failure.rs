@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use sumsq::data::DataError;
 use sumsq::energy::EnergyError;
+use sumsq::problem::data::DataError;
 use sumsq::{SolveError, energy};
 
 /// `sumsq_status` of the header.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use sumsq::energy::Energy;
-use sumsq::lm::Control;
+use sumsq::outer::lm::Control;
 use sumsq::{ArrayData, Method, NamedArray, Options, Precision, ProblemData, Solver};
 
 fn root() -> PathBuf {

@@ -7,7 +7,7 @@ use sumsq::check::{Certificate, CheckError};
 use sumsq::codegen::backend::HostTarget;
 use sumsq::codegen::backend::llvm::listing;
 use sumsq::energy::{Energy, EnergyError};
-use sumsq::lm::Control;
+use sumsq::outer::lm::Control;
 use sumsq::{Iteration, NamedArray, Options, Precision, ProblemData, Report, SolveError, Solver};
 
 /// A finished solve.
@@ -80,7 +80,7 @@ pub fn check(energy: &Energy, data: &ProblemData, x: &[f64], v: &[f64]) -> Resul
 pub fn compiled_text(energy: &Energy, args: &ShowArgs) -> Result<String, Failure> {
     let (passes, materialize) = (args.passes, args.materialize.clone());
     let options = Options { passes, materialize, ..Options::default() };
-    let functions = sumsq::solver::lowered(energy, &options).map_err(failure)?;
+    let functions = sumsq::problem::solver::lowered(energy, &options).map_err(failure)?;
     let mut text = String::new();
     for f in &functions {
         let part = match args.stage {

@@ -6,24 +6,24 @@
 //! `reference` evaluates the definitions directly and slowly: it is the oracle of every schedule. `checked` runs
 //! statements on memory that notices races and stray accesses.
 
+pub mod analysis;
 pub mod backend;
 pub mod checked;
 pub mod compile;
 pub mod error;
 pub mod expr;
 pub mod func;
+pub mod ir;
 pub mod language;
-pub mod loop_nest;
 pub mod lower;
-pub mod print;
+pub mod nests;
+pub mod plan;
 pub mod profile;
 pub mod program;
 pub mod reference;
 pub mod runtime;
 pub mod schedule;
-pub mod schedule_text;
 mod stack;
-pub mod stmt;
 pub mod types;
 
 pub use error::Error;

@@ -3,8 +3,8 @@
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::compile::aot::compile_to_object;
-use sumsq_codegen::lower::bounds_query::BoundsQuery;
 use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::nests::bounds_query::BoundsQuery;
 use sumsq_codegen::reference::{Bindings, Realization, Value, evaluate};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
 use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Schedule, Var, checked};

@@ -523,7 +523,7 @@ fn several_outputs_read_each_other() {
 fn sweep_reads_as_the_loops_one_would_write() {
     let (p, s) = sweep();
     let plan = sumsq_codegen::lower::plan(&p, &s).expect("legal");
-    let nests = sumsq_codegen::lower::build_nests::build_nests(&plan).expect("legal");
+    let nests = sumsq_codegen::nests::build_nests(&plan).expect("legal");
     let came = sumsq_codegen::lower::trim::trim(&nests.body).to_string();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/build_nests/sweep_a.ir");
     if std::env::var_os("SUMSQ_UPDATE").is_some() {

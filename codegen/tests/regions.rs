@@ -2,8 +2,8 @@
 //! under schedules that must not change them.
 
 use std::collections::HashMap;
-use sumsq_codegen::lower::bounds_query::BoundsQuery;
 use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::nests::bounds_query::BoundsQuery;
 use sumsq_codegen::reference::{Value, eval_scalar};
 use sumsq_codegen::{
     Error, Expr, Func, Input, LoopLevel, Name, Pipeline, RDom, ScalarType, Schedule, Tail, Type, Var,

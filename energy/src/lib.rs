@@ -1,14 +1,14 @@
 //! What to minimise: declarations, symbolic DAG, derivatives, routines. Knows nothing of solvers.
 
-mod build;
+mod builder;
 pub mod dag;
 pub mod derive;
-pub mod dsl;
 pub mod emit;
 mod error;
-pub mod front;
 mod inline;
+pub mod lua;
 pub mod model;
+pub mod rust;
 
 pub use error::{EnergyError, Fault, Note};
 pub use model::Energy;

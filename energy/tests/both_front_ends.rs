@@ -4,7 +4,7 @@
 #[path = "../../examples/src/energies/mod.rs"]
 mod energies;
 
-use sumsq_energy::dsl::EnergyBuilder;
+use sumsq_energy::rust::EnergyBuilder;
 use sumsq_energy::{Energy, EnergyError};
 
 /// Everything an energy says, but for source lines and declared element types.

@@ -5,7 +5,7 @@
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use std::panic::Location;
-use sumsq_energy::dsl::{EnergyBuilder, select, vector};
+use sumsq_energy::rust::{EnergyBuilder, select, vector};
 use sumsq_energy::{Energy, EnergyError, Fault};
 
 const PREAMBLE: &str = r#"local W, H, N = Dim("W", 0), Dim("H", 1), Dim("N", 2)

@@ -1,22 +1,16 @@
 //! Non-linear least squares over images, volumes, meshes and graphs.
 
-pub mod bounds;
+pub mod assembled;
 pub mod check;
-pub mod data;
-pub mod error;
-pub mod explicit;
-pub mod generated;
-pub mod lm;
-pub mod options;
-pub mod report;
-pub mod session;
-pub mod solver;
+pub mod matrix_free;
+pub mod outer;
+pub mod problem;
 
-pub use data::{ArrayData, GraphData, NamedArray, ProblemData};
-pub use error::SolveError;
-pub use options::{Backend, LossOrder, Method, Options, Precision, Preconditioner};
-pub use report::{Iteration, LinearStop, Report, Seconds, Termination};
-pub use session::Session;
-pub use solver::{Evaluation, LinearProbe, Problem, Solver};
+pub use crate::problem::data::{ArrayData, GraphData, NamedArray, ProblemData};
+pub use crate::problem::error::SolveError;
+pub use crate::problem::options::{Backend, LossOrder, Method, Options, Precision, Preconditioner};
+pub use crate::problem::report::{Iteration, LinearStop, Report, Seconds, Termination};
+pub use crate::problem::session::Session;
+pub use crate::problem::solver::{Evaluation, LinearProbe, Problem, Solver};
 pub use sumsq_codegen as codegen;
 pub use sumsq_energy as energy;

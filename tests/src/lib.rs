@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use sumsq::check::splitmix64;
 use sumsq::energy::model::Energy;
-use sumsq::lm::Control;
+use sumsq::outer::lm::Control;
 use sumsq::{ArrayData, NamedArray, Options, ProblemData, Report, Solver};
 use sumsq_examples::io::npz::Archive;
 

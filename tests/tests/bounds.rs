@@ -1,9 +1,9 @@
 //! Box bounds: results are feasible to the bit, stationary in the box, the same on both paths, and E never rises.
 
+use sumsq::assembled::{Explicit, LinearSolver};
 use sumsq::energy::model::Energy;
-use sumsq::explicit::{self, Explicit, LinearSolver};
-use sumsq::lm::Control;
-use sumsq::{Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Report, Solver};
+use sumsq::outer::lm::Control;
+use sumsq::{Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Report, Solver, assembled};
 use sumsq_tests::{Random, assert_close, bind, doubles, solve};
 
 /// A banded linear system; x in [L, U].
@@ -129,11 +129,11 @@ fn solve_all(energy: &Energy, data: &ProblemData, options: &Options) -> Vec<(Str
         let report = solve(energy, &mut came, &options);
         all.push((format!("generated, {preconditioner:?}"), report, came.unknowns.concat()));
         let mut came = data.clone();
-        let report = explicit::solve(energy, &mut came, &options, LinearSolver::Cg).unwrap();
+        let report = assembled::solve(energy, &mut came, &options, LinearSolver::Cg).unwrap();
         all.push((format!("explicit, {preconditioner:?}"), report, came.unknowns.concat()));
     }
     let mut came = data.clone();
-    let report = explicit::solve(energy, &mut came, options, LinearSolver::Cholesky).unwrap();
+    let report = assembled::solve(energy, &mut came, options, LinearSolver::Cholesky).unwrap();
     all.push(("explicit, Cholesky".into(), report, came.unknowns.concat()));
     all
 }
@@ -332,7 +332,7 @@ fn bounds_that_leave_no_room_are_named() {
     let error = problem.solve(&mut came, &options, &mut |_| Control::Continue).unwrap_err();
     assert_eq!(error.to_string(), expected);
     assert_eq!(came.unknowns, data.unknowns);
-    let error = explicit::solve(&energy, &mut came, &options, LinearSolver::Cg).unwrap_err();
+    let error = assembled::solve(&energy, &mut came, &options, LinearSolver::Cg).unwrap_err();
     assert_eq!(error.to_string(), expected);
 }
 

@@ -1,8 +1,8 @@
 //! One compiled energy, many problems: unknowns, arrays, params, dims and graphs change without compiling again; a solve can be
 //! taken step by step.
 
-use sumsq::explicit::Explicit;
-use sumsq::lm::Control;
+use sumsq::assembled::Explicit;
+use sumsq::outer::lm::Control;
 use sumsq::{Method, NamedArray, Options, Precision, Problem, ProblemData, SolveError, Solver, Termination};
 use sumsq_tests::{Random, assert_close, assert_vectors_close, bind, bits, doubles, indices, solve};
 

@@ -204,7 +204,7 @@ fn light_is_told_from_colour() {
     solver
         .plan(&data)
         .unwrap()
-        .solve(&mut data, &problem.options, &mut |_| sumsq::lm::Control::Continue)
+        .solve(&mut data, &problem.options, &mut |_| sumsq::outer::lm::Control::Continue)
         .unwrap();
     assert!(spread(&data.unknowns[0]) < 0.2 * spread(&photograph), "{}", spread(&data.unknowns[0]));
     let jump = data.unknowns[0][3 * (w as usize / 2)] - data.unknowns[0][3 * (w as usize / 2 - 1)];
@@ -222,7 +222,8 @@ fn published_pictures_are_cloned() {
     let problem = scene.problem();
     let (solver, mut data) = problem.compile().unwrap();
     let mut plan = solver.plan(&data).unwrap();
-    let report = plan.solve(&mut data, &problem.options, &mut |_| sumsq::lm::Control::Continue).unwrap();
+    let report =
+        plan.solve(&mut data, &problem.options, &mut |_| sumsq::outer::lm::Control::Continue).unwrap();
     assert!(report.energy_final < 0.9 * report.energy_initial);
     let gradient = plan.evaluate(&data).unwrap().gradient;
     let norm = gradient[0].iter().map(|g| g * g).sum::<f64>().sqrt();

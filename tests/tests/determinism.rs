@@ -1,6 +1,6 @@
 //! The same bits for any number of threads and from run to run, at odd sizes that make several strips.
 
-use sumsq::lm::Control;
+use sumsq::outer::lm::Control;
 use sumsq::{NamedArray, Options, Precision, Preconditioner, Solver};
 use sumsq_tests::{Random, bind, bits, doubles, indices};
 

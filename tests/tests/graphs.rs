@@ -1,7 +1,7 @@
 //! Graphs at their edges, on generated code against the explicit path: E, g, diag(J^T J), J^T J v and exact Gauss-Newton steps.
 
-use sumsq::explicit::Explicit;
-use sumsq::lm::Control;
+use sumsq::assembled::Explicit;
+use sumsq::outer::lm::Control;
 use sumsq::{Method, NamedArray, Options, Precision, Solver};
 use sumsq_tests::{Random, assert_close, assert_vectors_close, bind, doubles, indices};
 

@@ -1,7 +1,7 @@
 //! Levenberg-Marquardt on generated code, with the default options, on the shared cases.
 
-use sumsq::explicit::{self, LinearSolver};
-use sumsq::{Options, Precision, Report, Solver};
+use sumsq::assembled::LinearSolver;
+use sumsq::{Options, Precision, Report, Solver, assembled};
 use sumsq_tests::{Case, assert_close, bind, bits, doubles, full_tests, solve};
 
 fn lm() -> Options {
@@ -135,7 +135,7 @@ fn the_diagonal_is_clamped() {
             let report = solve(&energy, &mut data.clone(), &options);
             assert_close("generated", report.energy_final, expected, 1e-12);
             let report =
-                explicit::solve(&energy, &mut data.clone(), &options, LinearSolver::Cholesky).unwrap();
+                assembled::solve(&energy, &mut data.clone(), &options, LinearSolver::Cholesky).unwrap();
             assert_close("explicit", report.energy_final, expected, 1e-12);
         }
     }

@@ -1,7 +1,7 @@
 //! What is stored changes no result: every choice is certified against the explicit path, on every construct.
 
 use sumsq::energy::Energy;
-use sumsq::lm::Control;
+use sumsq::outer::lm::Control;
 use sumsq::{NamedArray, Options, Precision, Preconditioner, ProblemData, SolveError, Solver};
 use sumsq_tests::{Random, bind, doubles, indices};
 

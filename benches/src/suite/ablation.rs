@@ -10,10 +10,11 @@ use crate::report::Report;
 use sumsq::Options;
 use sumsq::energy::Energy;
 use sumsq::energy::derive::{Materialize, Passes};
-use sumsq::generated::counts::{JTJP, operation_counts};
-use sumsq::generated::prepare;
-use sumsq_examples::demos::{Problem, arap_mesh_deformation, image_warping};
-use sumsq_examples::demos::{poisson_image_editing, shape_from_shading};
+use sumsq::matrix_free::domain::counts::{JTJP, operation_counts};
+use sumsq::matrix_free::prepare;
+use sumsq_examples::demos::{
+    Problem, arap_mesh_deformation, image_warping, poisson_image_editing, shape_from_shading,
+};
 
 /// What is measured against all passes.
 const SETTINGS: [(&str, Passes); 5] = [

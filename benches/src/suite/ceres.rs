@@ -18,7 +18,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use sumsq::energy::model::Energy;
-use sumsq::lm::Control;
+use sumsq::outer::lm::Control;
 use sumsq::{Options, ProblemData, Solver};
 
 /// A solve that takes longer than this is ended.

@@ -8,10 +8,12 @@ use crate::report::Report;
 use sumsq::Options;
 use sumsq::energy::Energy;
 use sumsq::energy::derive::{Materialize, Passes};
-use sumsq::generated::counts::{JTJP, operation_counts};
-use sumsq::generated::prepare;
-use sumsq_examples::demos::{Problem, arap_mesh_deformation, cotangent_mesh_smoothing, image_warping};
-use sumsq_examples::demos::{poisson_image_editing, shape_from_shading};
+use sumsq::matrix_free::domain::counts::{JTJP, operation_counts};
+use sumsq::matrix_free::prepare;
+use sumsq_examples::demos::{
+    Problem, arap_mesh_deformation, cotangent_mesh_smoothing, image_warping, poisson_image_editing,
+    shape_from_shading,
+};
 
 const CHOICES: [&str; 5] = ["j", "jp", "j+jp", "blocks", "j+blocks"];
 

@@ -1,12 +1,12 @@
 //! The benchmarks by name.
 
 mod ablation;
+mod assembled;
 mod ceres;
 mod ceres_problems;
 mod compile;
 mod engine;
 mod engine_pipelines;
-mod explicit;
 mod iteration;
 mod materialize;
 mod pcg;
@@ -25,7 +25,7 @@ pub type Benchmark = (&'static str, fn() -> Result<Report, Box<dyn Error>>);
 pub const BENCHMARKS: &[Benchmark] = &[
     ("stream", || Ok(stream::run())),
     ("pcg", || Ok(pcg::run())),
-    ("explicit", || Ok(explicit::run())),
+    ("assembled", || Ok(assembled::run())),
     ("compile", || Ok(compile::run())),
     ("ablation", || Ok(ablation::run())),
     ("materialize", || Ok(materialize::run())),

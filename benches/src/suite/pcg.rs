@@ -11,8 +11,8 @@ use crate::harness::{compare, noise};
 use crate::report::Report;
 use crate::yardstick::pcg::{Pcg, right_hand_side};
 use crate::yardstick::stream::{Store, Stream};
-use sumsq::energy::dsl::EnergyBuilder;
 use sumsq::energy::model::Energy;
+use sumsq::energy::rust::EnergyBuilder;
 use sumsq::{
     ArrayData, LinearProbe, Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Solver,
 };

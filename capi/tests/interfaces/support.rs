@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
 use std::path::{Path, PathBuf};
 use sumsq::energy::Energy;
-use sumsq::lm::Control;
+use sumsq::outer::lm::Control;
 use sumsq::{ArrayData, NamedArray, Options, ProblemData, Report, Solver};
 use sumsq_capi::modern::sumsq_last_error;
 use sumsq_capi::opt::*;

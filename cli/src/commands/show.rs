@@ -9,8 +9,8 @@ use sumsq::SolveError;
 use sumsq::energy::dag::{Dag, ExprId, Source};
 use sumsq::energy::derive::{OpCount, Routines, count_ops};
 use sumsq::energy::model::{Domain, Energy, Field};
-use sumsq::generated::counts::{operation_counts, table};
-use sumsq::generated::prepare;
+use sumsq::matrix_free::domain::counts::{operation_counts, table};
+use sumsq::matrix_free::prepare;
 
 /// Prints one stage of what an energy is compiled to.
 pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {

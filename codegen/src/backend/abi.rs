@@ -1,19 +1,18 @@
 //! What generated code and its host agree on.
 //!
-//! An entry point is an [`EntryFn`], described in [`crate::stmt::LoweredFunction`]. It may call the functions of
+//! An entry point is an [`EntryFn`], described in [`crate::ir::stmt::LoweredFunction`]. It may call the functions of
 //! [`symbols`], with the [`Context`] it was given. Nothing of that panics or unwinds: a failure is recorded in the
 //! context and makes the entry point return non-zero.
 
+use crate::runtime::Pool;
+use crate::types::half;
 use std::alloc::Layout;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use crate::runtime::Pool;
-use crate::types::half;
-
-/// The type of a compiled function: context, buffer pointers, scalar slots; see [`crate::stmt::LoweredFunction`].
+/// The type of a compiled function: context, buffer pointers, scalar slots; see [`crate::ir::stmt::LoweredFunction`].
 pub type EntryFn = unsafe extern "C" fn(*const Context, *const *mut c_void, *const u64) -> i32;
 
 /// The type of an outlined parallel body: context, captured values, loop variable.

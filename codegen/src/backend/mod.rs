@@ -1,4 +1,4 @@
-//! Back ends: from a [`crate::stmt::LoweredFunction`] to machine code.
+//! Back ends: from a [`crate::ir::stmt::LoweredFunction`] to machine code.
 //!
 //! | file | what |
 //! |---|---|
@@ -7,13 +7,13 @@
 //! | `llvm/` | the LLVM back end |
 //!
 //! The back end knows nothing of Funcs or schedules; it emits what it is given, with the semantics of
-//! [`crate::expr`] and [`crate::stmt`].
+//! [`crate::expr`] and [`crate::ir::stmt`].
 
 pub mod abi;
 pub mod llvm;
 pub mod target;
 
+pub use target::HostTarget;
+
 #[cfg(test)]
 mod tests;
-
-pub use target::HostTarget;

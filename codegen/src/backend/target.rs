@@ -1,11 +1,10 @@
 //! The machine that code is generated for.
 
-use std::ffi::CStr;
-
 use inkwell::llvm_sys::core::LLVMDisposeMessage;
 use inkwell::llvm_sys::target_machine::{
     LLVMGetDefaultTargetTriple, LLVMGetHostCPUFeatures, LLVMGetHostCPUName,
 };
+use std::ffi::CStr;
 
 use crate::types::ScalarType;
 

@@ -4,12 +4,12 @@ use super::counters::Counters;
 use super::eval::Lanes;
 use super::memory::{Buffer, Cell, Memory};
 use super::races::Positions;
+use crate::analysis::algebra::poly::is_index;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Layout, Pipeline};
-use crate::lower::algebra::poly::is_index;
+use crate::ir::stmt::{Stmt, Target};
 use crate::reference::{Bindings, Value};
 use crate::schedule::{Directive, ForKind, Schedule};
-use crate::stmt::{Stmt, Target};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What went wrong, in words.

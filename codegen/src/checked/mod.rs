@@ -26,9 +26,9 @@ pub use memory::Buffer;
 
 use crate::error::Error;
 use crate::func::Pipeline;
-use crate::lower::build_nests::build_nests;
 use crate::lower::trim::trim;
 use crate::lower::{LowerOptions, lower, plan};
+use crate::nests::build_nests;
 use crate::reference::{Bindings, Realization};
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
@@ -92,7 +92,12 @@ pub fn run_lowered_over(p: &Pipeline, s: &Schedule, b: &Bindings, domains: &[Dom
     })
 }
 
-fn finish(p: &Pipeline, mut m: Machine, body: &crate::stmt::Stmt, domains: &[Domain]) -> Result<Run, Error> {
+fn finish(
+    p: &Pipeline,
+    mut m: Machine,
+    body: &crate::ir::stmt::Stmt,
+    domains: &[Domain],
+) -> Result<Run, Error> {
     let text = body.to_string();
     let failed =
         |message: String| Error::Run { pipeline: p.name.clone(), message: format!("{message}\n{text}") };

@@ -3,8 +3,8 @@
 use super::*;
 use crate::expr::Expr;
 use crate::func::{Func, Input, Layout, Var};
+use crate::ir::stmt::{Stmt, Target};
 use crate::schedule::{ForKind, LoopLevel, Memory, StageId, Tail};
-use crate::stmt::{Stmt, Target};
 use crate::types::ScalarType;
 
 const I32: ScalarType = ScalarType::I32;

@@ -1,17 +1,16 @@
 //! How the buffers and parameters of a call become the argument arrays of an entry point.
 
-use std::ffi::c_void;
-
 use super::signature::{BufferSlot, Signature};
 use super::{Look, bind_error};
 use crate::error::Error;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::func::Layout;
-use crate::lower::rewrite::postorder;
+use crate::ir::rewrite::postorder;
+use crate::ir::stmt::{ArgKind, LoweredFunction};
 use crate::runtime::{Buffer, Scalar};
-use crate::stmt::{ArgKind, LoweredFunction};
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
+use std::ffi::c_void;
 
 /// Where each entry of the argument arrays comes from.
 pub(super) struct Plan {
@@ -35,7 +34,7 @@ pub(super) enum Source {
 }
 
 impl Plan {
-    /// Matches the arguments of `f` with the signature, by the names of [`crate::stmt`].
+    /// Matches the arguments of `f` with the signature, by the names of [`crate::ir::stmt`].
     pub fn new(f: &LoweredFunction, signature: &Signature) -> Result<Plan, Error> {
         let mut plan = Plan {
             pipeline: f.name.clone(),

@@ -1,14 +1,13 @@
 //! What a compiled pipeline takes: buffers and parameters, by name.
 
-use indexmap::IndexMap;
-
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::{Constraint, Layout, Pipeline, extent_param, min_param, step_param};
-use crate::lower::validate::error;
+use crate::plan::validate::error;
 use crate::runtime::Buffer;
 use crate::schedule::{Directive, Schedule};
 use crate::types::ScalarType;
+use indexmap::IndexMap;
 
 /// A buffer that a pipeline takes.
 #[derive(Clone, PartialEq, Debug)]

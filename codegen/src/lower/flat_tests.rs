@@ -1,16 +1,16 @@
 //! Passes after flattening against the interpreter: whatever the sizes, unrolling, vectorising, simplifying and
 //! partitioning keep what a loop nest computes, and read and write nothing else.
 
-use super::algebra::Facts;
-use super::interpret::Machine;
 use super::partition::partition;
 use super::simplify::{simplify, simplify_with};
 use super::unroll::unroll;
 use super::vectorize::vectorize;
-use super::verify::{Level, verify};
+use crate::analysis::algebra::Facts;
+use crate::analysis::interpret::Machine;
 use crate::expr::{Expr, ExprKind};
+use crate::ir::stmt::Stmt;
+use crate::ir::verify::{Level, verify};
 use crate::schedule::{ForKind, Memory};
-use crate::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 use proptest::prelude::*;
 

@@ -9,10 +9,10 @@
 //! arithmetic stays: addresses are made where they are used, and conditions too, which [`super::partition`], the next pass, looks for.
 //! A broadcast is no work; what it broadcasts may be.
 
-use super::algebra::poly::is_index;
-use super::rewrite::{Memo, map_children, own_exprs, rewrite};
+use crate::analysis::algebra::poly::is_index;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::stmt::Stmt;
+use crate::ir::rewrite::{Memo, map_children, own_exprs, rewrite};
+use crate::ir::stmt::Stmt;
 use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -46,7 +46,7 @@ struct Invariants<'a> {
 impl<'a> Invariants<'a> {
     fn new(loop_var: &'a Name, body: &Stmt) -> Invariants<'a> {
         let mut inside = FxHashSet::from_iter([loop_var.clone()]);
-        super::rewrite::visit_stmts(body, &mut |s| {
+        crate::ir::rewrite::visit_stmts(body, &mut |s| {
             if let Stmt::Let { name, .. } | Stmt::For { var: name, .. } = s {
                 inside.insert(name.clone());
             }

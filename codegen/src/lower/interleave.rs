@@ -5,10 +5,10 @@
 //! loop. After: one store of their values interleaved, to `b, b + 1, ...`; likewise masks. No value may read what a store of the
 //! group writes. Follows partitioning, so that no likely condition is interleaved.
 
-use super::algebra::build;
-use super::rewrite::{any, block, map_children};
+use crate::analysis::algebra::build;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::stmt::Stmt;
+use crate::ir::rewrite::{any, block, map_children};
+use crate::ir::stmt::Stmt;
 
 /// Longest stride whose gaps are closed.
 const MAX_STRIDE: i64 = 8;

@@ -15,59 +15,32 @@
 //! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the plan and then the statement after each pass are written to
 //! `dir/<pipeline>/NN_after_<pass>.ir`.
 
-pub mod algebra;
-pub mod allocation_bounds;
-pub mod apply_schedule;
-pub mod associative;
-pub mod bound;
-pub mod bounds_inference;
-pub mod bounds_query;
-pub mod build_nests;
-pub mod contracts;
 pub mod dead_allocations;
 pub mod expand_math;
 pub mod flatten;
 pub mod hoist;
-pub mod inline;
 pub mod interleave;
-pub mod intervals;
-pub mod joint_regions;
 pub mod narrow;
-pub mod param_ranges;
 pub mod partition;
-pub mod plan_text;
-pub mod plans;
-pub mod prefetch;
-pub mod realization_order;
-pub mod rewrite;
-pub mod rfactor;
 pub mod simplify;
-pub mod sinks;
 pub mod skip_stages;
-pub mod sliding_window;
-pub mod storage_folding;
 pub mod trim;
 pub mod unroll;
-pub mod validate;
 pub mod vectorize;
-pub mod verify;
-pub mod wrappers;
-
-#[cfg(test)]
-mod flat_tests;
-#[cfg(test)]
-pub(crate) mod interpret;
 
 use crate::error::Error;
 use crate::expr::Name;
 use crate::func::{Layout, Pipeline, extent_param, min_param, step_param, stride_param};
+use crate::ir::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
+use crate::ir::verify;
+use crate::nests as build_nests;
+use crate::nests::Built;
+use crate::plan::plans::Plan;
+use crate::plan::{apply_schedule, contracts, inline, plans, realization_order, validate, wrappers};
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
-use crate::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
 use crate::types::ScalarType;
-use build_nests::Built;
 use flatten::{External, FlattenEnv, Intermediate};
-use plans::Plan;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -347,3 +320,6 @@ impl Log<'_> {
         Error::Pipeline { pipeline: self.pipeline.clone(), message }
     }
 }
+
+#[cfg(test)]
+mod flat_tests;

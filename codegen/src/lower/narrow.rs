@@ -6,11 +6,11 @@
 //! modulo 2^32: parts may wrap where the whole does not. Operands of quotients and the like keep their type. The last pass: nothing
 //! after it may take these sums apart again.
 
-use super::algebra::Facts;
-use super::algebra::poly::{Polys, rebuild};
-use super::rewrite::{Memo, for_each_child, map_children, own_exprs, rewrite};
+use crate::analysis::algebra::Facts;
+use crate::analysis::algebra::poly::{Polys, rebuild};
 use crate::expr::{Expr, ExprKind};
-use crate::stmt::Stmt;
+use crate::ir::rewrite::{Memo, for_each_child, map_children, own_exprs, rewrite};
+use crate::ir::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashSet;
 

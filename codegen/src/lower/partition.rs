@@ -10,11 +10,13 @@
 //! part only if it is scalar and is evaluated whenever the body runs; one that needs a name bound deeper in the body only if
 //! that name's value can be computed up front.
 
-use super::algebra::Facts;
-use super::rewrite::{Memo, any, block, map_children, own_exprs, rewrite, substitute, visit, visit_stmts};
 use super::simplify::{simplify_expr_with, simplify_with};
+use crate::analysis::algebra::Facts;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
-use crate::stmt::Stmt;
+use crate::ir::rewrite::{
+    Memo, any, block, map_children, own_exprs, rewrite, substitute, visit, visit_stmts,
+};
+use crate::ir::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -209,7 +211,7 @@ fn assume_true(s: &Stmt, taken: &[Expr]) -> Stmt {
     map_exprs(s, &mut |e| {
         rewrite(e, &mut memo, &mut |old, new| match old.kind() {
             ExprKind::Likely(c) if taken.contains(&c.id()) => {
-                super::algebra::poly::splat(Expr::bool(true), new.ty().lanes)
+                crate::analysis::algebra::poly::splat(Expr::bool(true), new.ty().lanes)
             }
             _ => new,
         })

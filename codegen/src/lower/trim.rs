@@ -4,14 +4,15 @@
 //! one side (a predicate of a reduction domain such as `r <= x`, the tail of a split) runs only where it holds: for
 //! `k v + e <= 0` with a constant k > 0 up to `floor(-e / k)`, for k < 0 from `ceil(e / -k)`. After: those conditions are gone. Nothing
 //! else changes, the order of the iterations in particular. Only conditions on coordinates are solved: one that reads
-//! memory may depend on what the loop stores. Follows [`super::build_nests`] and precedes a simplification.
+//! memory may depend on what the loop stores. Follows [`crate::nests`] and precedes a simplification.
 
-use super::algebra::build::{self, add, sub};
-use super::algebra::poly::{Polys, is_index, rebuild};
-use super::rewrite::{any, map_children, substitute, uses_var};
+use crate::analysis::algebra::build;
+use crate::analysis::algebra::build::{add, sub};
+use crate::analysis::algebra::poly::{Polys, is_index, rebuild};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::ir::rewrite::{any, map_children, substitute, uses_var};
+use crate::ir::stmt::Stmt;
 use crate::schedule::ForKind;
-use crate::stmt::Stmt;
 use rustc_hash::FxHashMap;
 
 /// See the module's description.
@@ -109,8 +110,8 @@ impl Ends<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ir::stmt::Target;
     use crate::lower::simplify::simplify;
-    use crate::stmt::Target;
 
     fn v(n: &str) -> Expr {
         Expr::var(n)

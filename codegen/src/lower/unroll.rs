@@ -3,12 +3,12 @@
 //! Before: flat statements, `For` of any kind. After: no `Unrolled` loop; the copies follow each other in order, each under
 //! a `Let` of the loop variable, which simplification substitutes. Follows flattening, precedes vectorising.
 
-use super::rewrite::{block, map_children};
 use super::simplify::simplify_index;
 use crate::error::Error;
 use crate::expr::{Expr, Name};
+use crate::ir::rewrite::{block, map_children};
+use crate::ir::stmt::Stmt;
 use crate::schedule::ForKind;
-use crate::stmt::Stmt;
 
 /// More copies than this are refused: it is a mistake, and would take minutes to compile.
 const MAX_COPIES: i64 = 256;

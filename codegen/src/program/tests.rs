@@ -3,7 +3,7 @@ use crate::backend::HostTarget;
 use crate::compile::{BufferSlot, Signature};
 use crate::expr::{Expr, ExprKind};
 use crate::func::Layout;
-use crate::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
+use crate::ir::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
 use crate::types::{ScalarType, Type};
 
 fn zero() -> Expr {

@@ -19,15 +19,14 @@
 //! Compiled code writes to buffers through shared references, as if the elements were `Cell`s. So a buffer may move to
 //! another thread but not be shared between threads (it is not `Sync`), and no reference to its elements leaves it.
 
-use std::cell::Cell;
-use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
 use super::Pool;
 use super::element::{Element, Wide, with_element};
 use super::memory::Memory;
 use crate::func::Layout;
 use crate::types::ScalarType;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Elements that vectors may touch outside the halo.
 const SLACK: i64 = 64;

@@ -3,10 +3,9 @@
 //! A slice is in C order and interleaved: channels fastest, then dimension 0, then dimension 1, and so on. Only the
 //! domain is copied; halos and pads keep what they hold.
 
-use rayon::prelude::*;
-
 use super::buffer::Buffer;
 use super::element::{Element, with_element};
+use rayon::prelude::*;
 
 /// Number of values from which on copies run in parallel.
 const PARALLEL: usize = 1 << 16;

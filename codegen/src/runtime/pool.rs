@@ -5,6 +5,7 @@
 //! loops a worker spins for a while, as sweeps of a solver follow each other closely, and then sleeps. A call
 //! allocates nothing.
 
+use crate::backend::abi::{BodyFn, Context};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::ptr;
@@ -12,8 +13,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-use crate::backend::abi::{BodyFn, Context};
 
 /// How long a waiting thread spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);

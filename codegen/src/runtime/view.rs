@@ -1,12 +1,11 @@
 //! Buffers over memory that somebody else owns.
 
-use std::marker::PhantomData;
-use std::ops::Deref;
-
 use super::buffer::{Buffer, BufferSpec};
 use super::element::Element;
 use super::memory::Memory;
 use crate::func::Layout;
+use std::marker::PhantomData;
+use std::ops::Deref;
 
 /// One dimension of a view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

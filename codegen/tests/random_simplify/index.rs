@@ -2,7 +2,7 @@
 
 use crate::rng::Rng;
 use crate::{Environment, check, eval, seeds, splat};
-use sumsq_codegen::lower::algebra::Facts;
+use sumsq_codegen::analysis::algebra::Facts;
 use sumsq_codegen::lower::simplify::{simplify_index, simplify_index_with};
 use sumsq_codegen::reference::Value;
 use sumsq_codegen::{BinaryOp, Expr, ExprKind, ScalarType, Type};

@@ -3,12 +3,11 @@
 use crate::common::{bindings, check, pattern};
 use crate::native::agree;
 use crate::support::{refused, schedule};
+use ScalarType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
 use sumsq_codegen::{BinaryOp, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
-
-use ScalarType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
 /// `out(in(rx, ry) mod 5) = out(...) op e(rx, ry)` from `start`. Products of f16 are of 1 and -1.
 fn histogram(ty: ScalarType, op: BinaryOp, start: f64) -> Pipeline {

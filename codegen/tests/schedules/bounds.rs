@@ -3,7 +3,7 @@
 
 use crate::common::{bindings, check, pattern};
 use crate::support::schedule;
-use sumsq_codegen::lower::bounds_query::BoundsQuery;
+use sumsq_codegen::nests::bounds_query::BoundsQuery;
 use sumsq_codegen::reference::{Value, eval_scalar};
 use sumsq_codegen::{Expr, Func, Input, Name, Pipeline, ScalarType, Var};
 

@@ -4,7 +4,7 @@ use crate::common::{bindings, check, pattern, try_check};
 use crate::native::agree;
 use crate::support::schedule;
 use sumsq_codegen::checked::run_nests;
-use sumsq_codegen::lower::bounds_query::BoundsQuery;
+use sumsq_codegen::nests::bounds_query::BoundsQuery;
 use sumsq_codegen::reference::{Bindings, Value, eval_scalar};
 use sumsq_codegen::{Expr, Func, Input, Name, Pipeline, ScalarType, Schedule, Var};
 

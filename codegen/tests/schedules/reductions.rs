@@ -3,10 +3,9 @@
 use crate::common::{bindings, check, pattern};
 use crate::native::agree;
 use crate::support::{plane, refused, schedule};
+use ScalarType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 use sumsq_codegen::reference::{Bindings, Value};
 use sumsq_codegen::{BinaryOp, Expr, Func, Input, Pipeline, RDom, ScalarType, Var};
-
-use ScalarType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
 /// `f() = f() op e(in(rx, ry))` from `start` over an input of i32. Products of floats are of 1 and -1.
 fn reduction(ty: ScalarType, op: BinaryOp, start: Expr) -> (Pipeline, Bindings) {

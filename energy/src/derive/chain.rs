@@ -1,7 +1,7 @@
 //! The chain rule through computed arrays: each keeps its partials with respect to the unknowns that it reads beside its
 //! values (Opt section 4.3), and what reads the array reads those.
 
-use crate::build::composed;
+use crate::builder::composed;
 use crate::dag::{Access, At, Dag, ExprId, Source};
 use crate::model::{ComputedId, Energy};
 use indexmap::IndexMap;

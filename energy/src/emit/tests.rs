@@ -3,7 +3,7 @@
 use super::order::Order;
 use super::*;
 use crate::dag::Offset;
-use crate::dsl::EnergyBuilder;
+use crate::rust::EnergyBuilder;
 use rustc_hash::FxHashMap;
 use sumsq_codegen::ExprKind;
 

@@ -4,10 +4,9 @@
 use super::handle::{HELD, Handle, constraints, targets};
 use super::{DemoError, Problem, Run, floats, indices, param, rows};
 use crate::io::Mesh;
-use crate::panels;
-use crate::raster;
 use crate::render::{CLAY, View, render};
 use crate::vec3::{Vec3, add, dot, scale, sub};
+use crate::{panels, raster};
 use image::{Rgb, RgbImage};
 use sumsq::{NamedArray, Options};
 

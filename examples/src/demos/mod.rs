@@ -22,8 +22,8 @@ pub use run::{Measure, Observer, Outcome, Pass};
 use crate::io::FileError;
 use crate::plot::PlotError;
 use std::path::Path;
-use sumsq::data::DataError;
 use sumsq::energy::{Energy, EnergyError};
+use sumsq::problem::data::DataError;
 use sumsq::{ArrayData, NamedArray, Options, ProblemData, SolveError, Solver};
 
 /// A demo.

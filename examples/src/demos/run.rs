@@ -6,7 +6,7 @@ use crate::io::{Mesh, picture};
 use crate::plot;
 use image::RgbImage;
 use std::path::{Path, PathBuf};
-use sumsq::lm::Control;
+use sumsq::outer::lm::Control;
 use sumsq::{Iteration, NamedArray, Options, ProblemData, Report};
 
 /// Told after each step which pass is running.

@@ -4,10 +4,9 @@
 use super::handle::constraints;
 use super::{DemoError, Problem, Run, floats, param, rows};
 use crate::io::Mesh;
-use crate::panels;
-use crate::raster;
 use crate::render::{View, render};
 use crate::vec3::{Vec3, add, cross, normalize, rotate, scale, sub};
+use crate::{panels, raster};
 use image::{Rgb, RgbImage};
 use sumsq::Options;
 

@@ -1,6 +1,6 @@
 //! Energies over meshes.
 
-use sumsq_energy::dsl::{EnergyBuilder, rotate_3d, select, vector};
+use sumsq_energy::rust::{EnergyBuilder, rotate_3d, select, vector};
 use sumsq_energy::{Energy, EnergyError};
 
 /// Smoothing of a mesh with cotangent weights that follow the mesh.

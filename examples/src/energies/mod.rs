@@ -6,7 +6,7 @@ mod pictures;
 pub use deformation::{cotangent_mesh_smoothing, embedded_deformation, robust_nonrigid_alignment};
 pub use pictures::{intrinsic_image_decomposition, optical_flow, shape_from_shading};
 
-use sumsq_energy::dsl::{EnergyBuilder, rotate_2d, rotate_3d, select};
+use sumsq_energy::rust::{EnergyBuilder, rotate_2d, rotate_3d, select};
 use sumsq_energy::{Energy, EnergyError};
 
 /// The four neighbours of a pixel.

@@ -1,8 +1,8 @@
 //! Energies over pictures and depth maps that need computed arrays, sampled images or constant views.
 
 use super::NEIGHBOURS;
-use sumsq_energy::dsl::{EnergyBuilder, select, vector};
 use sumsq_energy::model::ElementType;
+use sumsq_energy::rust::{EnergyBuilder, select, vector};
 use sumsq_energy::{Energy, EnergyError};
 
 /// Shape from shading: a depth map that, lit by 9 spherical harmonics, looks like the photograph.

@@ -2,9 +2,8 @@
 
 use super::FileError;
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Writes a file by way of a temporary one beside it, renamed when complete; a device or pipe is written to directly.
 pub fn save(path: &Path, bytes: &[u8]) -> Result<(), FileError> {

@@ -1,6 +1,6 @@
 //! What the routines should give, with a scale for each entry below which differences are rounding.
 
-use crate::explicit::{Explicit, Jacobian, Witness};
+use crate::assembled::{Explicit, Jacobian, Witness};
 use std::ops::Range;
 
 /// Share of the sum of absolute terms that a sum must reach for its relative error to mean something.

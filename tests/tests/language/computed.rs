@@ -1,9 +1,9 @@
 //! Computed arrays.
 
 use super::{agrees, options};
-use sumsq::explicit::{self, LinearSolver};
-use sumsq::lm::Control;
-use sumsq::{Precision, Preconditioner, Solver};
+use sumsq::assembled::LinearSolver;
+use sumsq::outer::lm::Control;
+use sumsq::{Precision, Preconditioner, Solver, assembled};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 const W: usize = 37;
@@ -163,7 +163,7 @@ fn rows_of_any_width() {
             let (energy, start) = bind(&text, &problem(w));
             let mut problem = solver.plan(&start).unwrap();
             let report = problem.solve(&mut start.clone(), &options, &mut |_| Control::Continue).unwrap();
-            let expected = explicit::solve(&energy, &mut start.clone(), &options, LinearSolver::Cg).unwrap();
+            let expected = assembled::solve(&energy, &mut start.clone(), &options, LinearSolver::Cg).unwrap();
             assert_close("initial energy", report.energy_initial, expected.energy_initial, 1e-12);
             assert_close("final energy", report.energy_final, expected.energy_final, 1e-8);
         }

@@ -1,7 +1,7 @@
 //! Robust losses and named groups.
 
 use super::agrees;
-use sumsq::explicit::Explicit;
+use sumsq::assembled::Explicit;
 use sumsq::{LossOrder, Options, Precision};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 

@@ -10,9 +10,9 @@ mod sampled;
 mod vertex_stencils;
 mod views;
 
+use sumsq::assembled::{Explicit, LinearSolver};
 use sumsq::check::seeded_direction;
-use sumsq::explicit::{self, Explicit, LinearSolver};
-use sumsq::{NamedArray, Options, Precision, Preconditioner, Report, Solver};
+use sumsq::{NamedArray, Options, Precision, Preconditioner, Report, Solver, assembled};
 use sumsq_tests::{assert_close, bind, solve};
 
 /// A few steps with exact linear solves, small enough to compare one by one.
@@ -38,7 +38,7 @@ fn agrees(text: &str, arrays: &[NamedArray]) {
     for precision in [Precision::Mixed, Precision::F32] {
         let (energy, start) = bind(text, arrays);
         let options = options(precision, Preconditioner::Auto);
-        let expected = explicit::solve(&energy, &mut start.clone(), &options, LinearSolver::Cg).unwrap();
+        let expected = assembled::solve(&energy, &mut start.clone(), &options, LinearSolver::Cg).unwrap();
         let report = solve(&energy, &mut start.clone(), &options);
         let initial = if precision == Precision::F32 { 1e-5 } else { 1e-12 };
         assert_close("initial energy", report.energy_initial, expected.energy_initial, initial);
@@ -81,7 +81,7 @@ fn certified(text: &str, arrays: &[NamedArray], preconditioner: Preconditioner) 
 #[track_caller]
 fn steps_agree(text: &str, arrays: &[NamedArray], options: &Options) -> Report {
     let (energy, start) = bind(text, arrays);
-    let expected = explicit::solve(&energy, &mut start.clone(), options, LinearSolver::Cg).unwrap();
+    let expected = assembled::solve(&energy, &mut start.clone(), options, LinearSolver::Cg).unwrap();
     let report = solve(&energy, &mut start.clone(), options);
     assert_close("initial energy", report.energy_initial, expected.energy_initial, 1e-12);
     assert_eq!(report.unknowns, expected.unknowns);

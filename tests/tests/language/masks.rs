@@ -1,7 +1,7 @@
 //! Grids of which little is free: what lies far from it is skipped.
 
 use super::{agrees, options};
-use sumsq::lm::Control;
+use sumsq::outer::lm::Control;
 use sumsq::{NamedArray, Precision, Preconditioner, Solver};
 use sumsq_tests::{Random, bind, bits, doubles, solve};
 

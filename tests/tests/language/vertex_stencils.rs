@@ -1,8 +1,8 @@
 //! Computed arrays that read around their own element, read at the vertices of hyperedges.
 
 use super::{agrees, certified, options, steps_agree};
-use sumsq::explicit::{self, Explicit, LinearSolver};
-use sumsq::{Method, Options, Precision, Preconditioner};
+use sumsq::assembled::{Explicit, LinearSolver};
+use sumsq::{Method, Options, Precision, Preconditioner, assembled};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 /// Vertices of `edges` pairs over a grid, flat: random ones, then pairs of neighbours, pairs that coincide, and pairs from the corners
@@ -126,7 +126,7 @@ fn coordinates_and_borders() {
     steps_agree(text, &arrays, &Options { method: Method::GaussNewton, ..exact.clone() });
     let (energy, start) = bind(text, &arrays);
     let stalling = Options { linear_tolerance: None, forcing: 1e-4, iterations: 1, ..exact };
-    let expected = explicit::solve(&energy, &mut start.clone(), &stalling, LinearSolver::Cg).unwrap();
+    let expected = assembled::solve(&energy, &mut start.clone(), &stalling, LinearSolver::Cg).unwrap();
     let report = solve(&energy, &mut start.clone(), &stalling);
     assert!(expected.iterations[0].linear_iterations > 3, "{expected:?}");
     assert_eq!(report.iterations[0].linear_iterations, expected.iterations[0].linear_iterations);

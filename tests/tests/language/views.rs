@@ -1,8 +1,8 @@
 //! Constant views and L_p.
 
 use super::{agrees, options, steps_agree};
-use sumsq::explicit::Explicit;
-use sumsq::lm::Control;
+use sumsq::assembled::Explicit;
+use sumsq::outer::lm::Control;
 use sumsq::{NamedArray, Precision, Preconditioner, Solver};
 use sumsq_tests::{Random, assert_close, bind, bits, doubles};
 

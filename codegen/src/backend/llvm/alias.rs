@@ -4,13 +4,12 @@
 //! access to group g is in scope g and aliases no other scope. The same groups tell the emitter which memoised loads
 //! a store makes stale.
 
-use rustc_hash::FxHashMap;
-
 use super::ir::{Ir, Meta, Val};
 use crate::expr::{Expr, Name};
-use crate::lower::rewrite::visit_stmts;
+use crate::ir::rewrite::visit_stmts;
+use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::schedule::Memory;
-use crate::stmt::{LoweredFunction, Stmt};
+use rustc_hash::FxHashMap;
 
 /// Index of a group of buffers that may share memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -35,7 +34,7 @@ impl Aliasing {
         let mut names: Vec<Name> = f
             .args
             .iter()
-            .filter(|a| a.kind != crate::stmt::ArgKind::Scalar)
+            .filter(|a| a.kind != crate::ir::stmt::ArgKind::Scalar)
             .map(|a| a.name.clone())
             .collect();
         let (mut stored, mut registers) = (vec![], FxHashMap::default());

@@ -1,11 +1,10 @@
 //! Operators, with the semantics of [`crate::expr`], on scalars and vectors alike.
 
-use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op, LLVMRealPredicate as FloatCmp};
-
 use super::ir::{Ir, Val};
 use crate::backend::abi::MATH_PREFIX;
 use crate::expr::{BinaryOp, UnaryOp};
 use crate::types::{ScalarType, Type};
+use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op, LLVMRealPredicate as FloatCmp};
 
 /// Emits operators. Operands named `ty` have that type.
 pub(super) struct Arith<'f>(pub &'f Ir);

@@ -3,14 +3,13 @@
 //! Each active lane is one read-modify-write, lane after lane: an instruction where the CPU has one for the operator, else a
 //! compare-and-exchange loop. The order is relaxed: the end of the parallel loop around orders everything after it.
 
-use inkwell::llvm_sys::{LLVMAtomicRMWBinOp as Rmw, LLVMOpcode as Op};
-
 use super::arith::Arith;
 use super::ir::Val;
 use super::scope::GroupSet;
 use super::stmt::StmtEmitter;
 use crate::expr::{BinaryOp, Expr, Name};
 use crate::types::{ScalarType, Type};
+use inkwell::llvm_sys::{LLVMAtomicRMWBinOp as Rmw, LLVMOpcode as Op};
 
 impl<'f> StmtEmitter<'f> {
     /// `buffer[index] = buffer[index] op value` per lane.

@@ -3,8 +3,6 @@
 //! Nodes are emitted operands first, each shared node once per scope (see [`super::scope`]), with a work list instead of
 //! recursion.
 
-use inkwell::llvm_sys::LLVMOpcode;
-
 use super::alias::Aliasing;
 use super::arith::Arith;
 use super::ir::{Ir, Val};
@@ -12,6 +10,7 @@ use super::memory::Access;
 use super::scope::{GroupSet, Scopes};
 use crate::expr::{BinaryOp, Expr, ExprKind};
 use crate::types::{ScalarType, Type};
+use inkwell::llvm_sys::LLVMOpcode;
 
 /// Emits expressions at the builder's position. Expressions live for `'f`, as long as the memo that knows them by
 /// their address.

@@ -4,9 +4,6 @@
 //! pointers into them. They carry no lifetime: they must not be used with another `Ir` nor after it is gone.
 //! The emitter, which is the only user, creates them from the one `Ir` that it borrows.
 
-use std::ffi::CString;
-use std::ptr;
-
 use inkwell::llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
@@ -14,6 +11,8 @@ use inkwell::llvm_sys::{
     LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMFastMathFlags, LLVMIntPredicate, LLVMLinkage, LLVMOpcode,
     LLVMRealPredicate,
 };
+use std::ffi::CString;
+use std::ptr;
 
 use crate::backend::target::take_message;
 use crate::types::{ScalarType, Type};

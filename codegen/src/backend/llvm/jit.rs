@@ -3,16 +3,14 @@
 //! One JIT serves the whole process. Its only definitions are the symbols of [`abi::symbols`]; an object that refers to
 //! anything else fails to load with an error. The code of an object is freed with its [`Code`].
 
-use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use inkwell::llvm_sys::orc2::lljit::*;
-use inkwell::llvm_sys::orc2::*;
-
 use super::ir::c_string;
 use super::optimize::{Object, check};
 use crate::backend::abi::{self, EntryFn};
+use inkwell::llvm_sys::orc2::lljit::*;
+use inkwell::llvm_sys::orc2::*;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Jit {
     lljit: LLVMOrcLLJITRef,

@@ -10,14 +10,13 @@
 //! Loads are marked with the element's alignment only: on x86 a vector load costs the same either way, and only the
 //! address decides. Stores that are known to be aligned say so, since non-temporal ones need it.
 
-use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
-
 use super::alias::Group;
 use super::expr::ExprEmitter;
 use super::ir::Val;
 use super::scope::GroupSet;
 use crate::expr::{Expr, ExprKind};
 use crate::types::{ScalarType, Type};
+use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
 /// Longest stride for which all elements between the lanes are loaded.
 const MAX_STRIDE: i64 = 4;

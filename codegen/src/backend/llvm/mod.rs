@@ -30,13 +30,12 @@ mod record;
 mod scope;
 mod stmt;
 
-use std::path::PathBuf;
-
 use crate::backend::abi::EntryFn;
 use crate::backend::target::HostTarget;
 use crate::error::Error;
+use crate::ir::stmt::LoweredFunction;
 use crate::stack::on_large_stack;
-use crate::stmt::LoweredFunction;
+use std::path::PathBuf;
 
 pub use jit::Code;
 use optimize::Machine;

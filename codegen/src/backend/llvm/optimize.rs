@@ -1,18 +1,16 @@
 //! Target machine and pass list: from a module to an object file.
 
-use std::ffi::CStr;
-use std::ptr;
-use std::sync::Once;
-
+use super::ir::{Ir, c_string};
+use crate::backend::target::{HostTarget, take_message};
 use inkwell::llvm_sys::core::{LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferStart};
 use inkwell::llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
 use inkwell::llvm_sys::prelude::LLVMMemoryBufferRef;
 use inkwell::llvm_sys::target::*;
 use inkwell::llvm_sys::target_machine::*;
 use inkwell::llvm_sys::transforms::pass_builder::*;
-
-use super::ir::{Ir, c_string};
-use crate::backend::target::{HostTarget, take_message};
+use std::ffi::CStr;
+use std::ptr;
+use std::sync::Once;
 
 /// The passes, in order. Expressions come shared and vectorised, so what is left is: frame slots to registers, common
 /// values across statements, peepholes, loop invariants out of loops, dead stores. Vectorisers and unrolling do not run.

@@ -4,18 +4,17 @@
 //! of every name bound there that the body mentions: lets, parameters, buffer pointers, loop variables. The body
 //! loads them first, so that no store can come between.
 
-use indexmap::IndexMap;
-use rustc_hash::FxHashSet;
-
 use super::ir::{Fun, Ty};
 use super::scope::Scopes;
 use super::stmt::{Frame, StmtEmitter};
 use crate::backend::abi::PARALLEL_FOR;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::lower::rewrite::visit_stmts;
+use crate::ir::rewrite::visit_stmts;
+use crate::ir::stmt::Stmt;
 use crate::schedule::{ForKind, Memory};
-use crate::stmt::Stmt;
 use crate::types::Type;
+use indexmap::IndexMap;
+use rustc_hash::FxHashSet;
 
 impl<'f> StmtEmitter<'f> {
     /// `for var in [min, min + extent)` on the pool.

@@ -4,9 +4,9 @@ use super::ir::Val;
 use super::stmt::{HeapBlock, StmtEmitter};
 use crate::backend::abi::{PROFILE_ALLOCATE, PROFILE_ENTER};
 use crate::expr::Name;
-use crate::lower::rewrite::visit_stmts;
+use crate::ir::rewrite::visit_stmts;
+use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::profile::slot;
-use crate::stmt::{LoweredFunction, Stmt};
 use crate::types::Type;
 
 /// Of a function that is profiled.

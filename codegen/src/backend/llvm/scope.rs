@@ -9,12 +9,11 @@
 //! next; a branch may not have run, which errs on the safe side. A parallel body is emitted in a function of its own,
 //! whose memo starts empty, and its stores count for the code behind the loop as well.
 
-use rustc_hash::FxHashMap;
-use std::rc::Rc;
-
 use super::alias::Group;
 use super::ir::Val;
 use crate::expr::{Expr, Name};
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
 
 /// A set of groups; groups beyond 126 share the last bit.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

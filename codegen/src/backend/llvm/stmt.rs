@@ -1,7 +1,5 @@
 //! Statements: from a lowered function to an LLVM module.
 
-use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op};
-
 use super::alias::{Aliasing, Group};
 use super::arith::Arith;
 use super::expr::ExprEmitter;
@@ -12,10 +10,11 @@ use super::scope::{GroupSet, Scopes};
 use crate::backend::abi::{ALLOC, FAIL, FREE};
 use crate::backend::target::HostTarget;
 use crate::expr::{Expr, Name};
-use crate::lower::rewrite::visit_stmts;
+use crate::ir::rewrite::visit_stmts;
+use crate::ir::stmt::{ArgKind, LoweredFunction, Stmt};
 use crate::schedule::{ForKind, Memory};
-use crate::stmt::{ArgKind, LoweredFunction, Stmt};
 use crate::types::{ScalarType, Type};
+use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op};
 
 /// An emitted function.
 pub(super) struct Module {

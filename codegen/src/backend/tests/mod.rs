@@ -8,9 +8,9 @@ use crate::compile::{BufferSlot, Compiled, Signature};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind};
 use crate::func::Layout;
+use crate::ir::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
 use crate::runtime::{Buffer, BufferSpec, Element, Pool, Scalar};
 use crate::schedule::{ForKind, Memory};
-use crate::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
 use crate::types::{ScalarType, Type};
 
 /// Builds a function over one-dimensional buffers of one channel.

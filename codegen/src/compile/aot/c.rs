@@ -3,7 +3,7 @@
 use crate::compile::bind::{Source, scalar_source};
 use crate::compile::signature::Signature;
 use crate::expr::{BinaryOp, Expr, ExprKind};
-use crate::lower::rewrite::postorder;
+use crate::ir::rewrite::postorder;
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 

@@ -1,7 +1,7 @@
 //! Golden texts.
 
 use super::*;
-use crate::lower::verify::{Level, verify};
+use crate::ir::verify::{Level, verify};
 use crate::schedule::ForKind;
 
 fn v(n: &str) -> Expr {

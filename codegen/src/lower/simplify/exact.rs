@@ -1,7 +1,7 @@
 //! Rewrites that are exact for every value of every type: constant folding in the node's own type, and identities.
 
+use crate::analysis::algebra::poly::splat;
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
-use crate::lower::algebra::poly::splat;
 use crate::types::{ScalarType, Type};
 
 /// A constant of the given type, broadcast if it has lanes.

@@ -1,10 +1,10 @@
 //! Expressions, from the leaves up.
 
 use super::exact::{boolean, exact};
+use crate::analysis::algebra::Facts;
+use crate::analysis::algebra::poly::{Mono, Poly, Polys, as_lane, is_index, rebuild};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
-use crate::lower::algebra::Facts;
-use crate::lower::algebra::poly::{Mono, Poly, Polys, as_lane, is_index, rebuild};
-use crate::lower::rewrite::any;
+use crate::ir::rewrite::any;
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
 
@@ -174,7 +174,7 @@ impl Simplifier {
             }
             _ => uniform = false,
         });
-        uniform.then(|| crate::lower::algebra::poly::splat(e.with_children(inner), lanes))
+        uniform.then(|| crate::analysis::algebra::poly::splat(e.with_children(inner), lanes))
     }
 
     /// Normal form of index arithmetic; min and max decided where possible.

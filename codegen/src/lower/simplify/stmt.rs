@@ -1,13 +1,13 @@
 //! Statements: facts on the way in, dead code on the way out.
 
 use super::expr::{Mode, Simplifier};
+use crate::analysis::algebra::Facts;
+use crate::analysis::algebra::poly::{Polys, is_index};
 use crate::expr::{Expr, ExprKind, Name};
-use crate::lower::algebra::Facts;
-use crate::lower::algebra::poly::{Polys, is_index};
+use crate::ir::rewrite::{block, visit};
+use crate::ir::stmt::Stmt;
 use crate::lower::flatten::is_tuple_value;
-use crate::lower::rewrite::{block, visit};
 use crate::schedule::ForKind;
-use crate::stmt::Stmt;
 use rustc_hash::FxHashSet;
 
 pub(super) fn simplify_stmt(s: &Stmt, facts: &Facts) -> Stmt {

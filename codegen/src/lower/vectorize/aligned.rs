@@ -1,10 +1,10 @@
 //! Marks dense stores that start at a multiple of the vector's size.
 
+use crate::analysis::algebra::poly::{Poly, Polys, is_index};
 use crate::expr::{Expr, ExprKind, Name};
-use crate::lower::algebra::poly::{Poly, Polys, is_index};
+use crate::ir::rewrite::map_children;
+use crate::ir::stmt::Stmt;
 use crate::lower::flatten::PITCH;
-use crate::lower::rewrite::map_children;
-use crate::stmt::Stmt;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Sets `aligned` where it is provable: every buffer starts 64-byte aligned and every stride of a dimension >= 1 is a

@@ -1,13 +1,13 @@
 //! The body of one vectorised loop.
 
 use super::reduction;
+use crate::analysis::algebra::poly::splat;
+use crate::analysis::associative::identity;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
-use crate::lower::algebra::poly::splat;
-use crate::lower::associative::identity;
-use crate::lower::rewrite::{Memo, block, rewrite};
+use crate::ir::rewrite::{Memo, block, rewrite};
+use crate::ir::stmt::Stmt;
 use crate::lower::simplify::{simplify_expr, simplify_index};
 use crate::schedule::ForKind;
-use crate::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -1,0 +1,6 @@
+pub mod algebra;
+pub mod associative;
+pub mod intervals;
+
+#[cfg(test)]
+pub(crate) mod interpret;

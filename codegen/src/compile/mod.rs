@@ -1,0 +1,339 @@
+//! From a pipeline and a schedule to code that runs: compile once, bind to buffers, run many times.
+//!
+//! ```text
+//! Compiled::new(pipeline, schedule, target) -> bind(buffers, params) -> Bound -> run(pool), run(pool), ...
+//! ```
+//! Extents and strides that the code asks for are taken from the bound buffers.
+
+pub mod aot;
+mod bind;
+mod signature;
+
+use crate::backend::HostTarget;
+use crate::backend::abi::{Context, Failure, OUT_OF_MEMORY};
+use crate::backend::llvm::Kernel;
+use crate::error::Error;
+use crate::expr::Name;
+use crate::func::Pipeline;
+use crate::ir::stmt::LoweredFunction;
+use crate::lower::{LowerOptions, lower};
+use crate::nests::bounds_query::{BoundsQuery, Region};
+use crate::reference::Value;
+use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
+use crate::schedule::Schedule;
+use crate::stack::{STACK_BYTES, mark_large, on_large_stack};
+use bind::Plan;
+use indexmap::IndexMap;
+pub use signature::{BufferSlot, Signature};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// A pipeline as machine code. Cheap to clone.
+#[derive(Clone)]
+pub struct Compiled(Arc<Inner>);
+
+struct Inner {
+    kernel: Kernel,
+    required: BoundsQuery,
+    signature: Signature,
+    plan: Plan,
+}
+
+impl Compiled {
+    /// Lowers and compiles a pipeline under a schedule.
+    pub fn new(pipeline: &Pipeline, schedule: &Schedule, target: &HostTarget) -> Result<Compiled, Error> {
+        let job = (pipeline.clone(), schedule.clone());
+        let mut all = Compiled::all(vec![job], target)?;
+        all.pop()
+            .ok_or_else(|| Error::Backend { pipeline: pipeline.name.clone(), message: "not compiled".into() })
+    }
+
+    /// Lowers and compiles several pipelines on all cores, each in an LLVM context of its own. Results come in the order of
+    /// the jobs; of several errors the first is given.
+    pub fn all(jobs: Vec<(Pipeline, Schedule)>, target: &HostTarget) -> Result<Vec<Compiled>, Error> {
+        let options = LowerOptions::default();
+        in_parallel(jobs, |(pipeline, schedule)| {
+            let signature = Signature::of(&pipeline, &schedule)?;
+            Compiled::from_lowered(&lower(&pipeline, &schedule, &options)?, signature, target)
+        })
+    }
+
+    /// Compiles a lowered function, to be called with the buffers and parameters of `signature`.
+    pub fn from_lowered(
+        f: &LoweredFunction,
+        signature: Signature,
+        target: &HostTarget,
+    ) -> Result<Compiled, Error> {
+        let plan = Plan::new(f, &signature)?;
+        let kernel = on_large_stack(|| Kernel::compile(f, target))?;
+        Ok(Compiled(Arc::new(Inner { kernel, required: f.required.clone(), signature, plan })))
+    }
+
+    /// Compiles several lowered functions on all cores, each in an LLVM context of its own. Results come in the order of
+    /// the jobs; of several errors the first is given.
+    pub fn all_from_lowered(
+        jobs: Vec<(LoweredFunction, Signature)>,
+        target: &HostTarget,
+    ) -> Result<Vec<Compiled>, Error> {
+        in_parallel(jobs, |(f, signature)| Compiled::from_lowered(&f, signature, target))
+    }
+
+    /// The name of the pipeline.
+    pub fn name(&self) -> &str {
+        &self.0.kernel.name
+    }
+
+    /// Buffers and parameters that it takes.
+    pub fn signature(&self) -> &Signature {
+        &self.0.signature
+    }
+
+    /// Which region of each input is read for buffers of these extents and these parameters; see [`BoundsQuery::regions`].
+    pub fn required_regions(
+        &self,
+        extents: &[(&str, &[i32])],
+        params: &[(&str, Value)],
+    ) -> Result<IndexMap<Name, Region>, Error> {
+        self.0.required.regions(extents, params)
+    }
+
+    /// As [`Compiled::required_regions`] over domains, `(min, extent)` per dimension; see [`BoundsQuery::regions_over`].
+    pub fn required_regions_over(
+        &self,
+        domains: &[(&str, &[(i32, i32)])],
+        params: &[(&str, Value)],
+    ) -> Result<IndexMap<Name, Region>, Error> {
+        self.0.required.regions_over(domains, params)
+    }
+
+    /// Checks buffers and parameters, once, for many runs. Every buffer and parameter of the signature is needed, in any
+    /// order.
+    pub fn bind<'b>(
+        &self,
+        buffers: &[(&str, &'b Buffer)],
+        params: &[(&str, Scalar)],
+    ) -> Result<Bound<'b>, Error> {
+        let plan = &self.0.plan;
+        let slots = plan.match_buffers(buffers)?;
+        let mut call = Call::new(self.clone());
+        plan.fill_params(&mut call.scalars, params)?;
+        call.set_buffers(|slot| slots[slot])?;
+        Ok(Bound { call, slots })
+    }
+
+    /// Checks named buffers as [`Compiled::bind`] does, their values apart.
+    pub fn check_buffers(&self, buffers: &[(&str, &Buffer)]) -> Result<(), Error> {
+        self.0.plan.match_buffers(buffers).map(|_| ())
+    }
+
+    /// Binds and runs once.
+    pub fn run(
+        &self,
+        pool: &Pool,
+        buffers: &[(&str, &Buffer)],
+        params: &[(&str, Scalar)],
+    ) -> Result<(), Error> {
+        self.bind(buffers, params)?.run(pool)
+    }
+}
+
+/// A compiled pipeline with the arguments of its next call. The buffers stay borrowed.
+pub struct Bound<'b> {
+    call: Call,
+    slots: Vec<&'b Buffer>,
+}
+
+impl Bound<'_> {
+    /// Runs the pipeline.
+    pub fn run(&mut self, pool: &Pool) -> Result<(), Error> {
+        let slots = &self.slots;
+        self.call.check_values(|slot| slots[slot])?;
+        // SAFETY: the pointers are those of buffers that were checked by `bind` and are borrowed since; they are written to
+        // as cells, by this thread and by workers that it waits for (see `runtime::buffer`).
+        let done = unsafe { self.call.run(pool) };
+        self.call.touch_written(|slot| slots[slot]);
+        done
+    }
+
+    /// Changes a parameter for the following runs.
+    pub fn set_param(&mut self, name: &str, value: Scalar) -> Result<(), Error> {
+        self.call.set_param(name, value)
+    }
+}
+
+/// The arguments of an entry point. Pointers are only as good as whoever filled them in.
+pub(crate) struct Call {
+    compiled: Compiled,
+    pointers: Vec<*mut c_void>,
+    scalars: Vec<u64>,
+    /// Looks of the buffers that sizes and pointers were taken from.
+    looks: Vec<Look>,
+    promises: Option<Promises>,
+    /// Per slot: version of the values that were last found to keep their range, and that range.
+    in_range: Vec<Option<(u64, i64, i64)>>,
+}
+
+/// What sizes and parameters make of the promises about buffers: the same in the runs of a loop.
+struct Promises {
+    /// The sizes, where they are arguments, and parameters.
+    scalars: Vec<u64>,
+    /// Slots whose values keep a range, with that range.
+    ranges: Vec<(usize, i64, i64)>,
+}
+
+/// What sizes depend on.
+#[derive(Clone, PartialEq)]
+struct Look {
+    spec: BufferSpec,
+    strides: Vec<i64>,
+}
+
+impl Look {
+    fn of(b: &Buffer) -> Look {
+        Look { spec: b.spec().clone(), strides: b.strides().to_vec() }
+    }
+
+    fn is_of(&self, b: &Buffer) -> bool {
+        self.spec == *b.spec() && self.strides == b.strides()
+    }
+}
+
+// SAFETY: the pointers are numbers until `run`, whose caller answers for them on whatever thread it is.
+unsafe impl Send for Call {}
+
+impl Call {
+    /// With null pointers and zeros.
+    pub(crate) fn new(compiled: Compiled) -> Call {
+        let plan = &compiled.0.plan;
+        let (n, m) = (plan.pointer_count(), plan.scalar_count());
+        let in_range = vec![None; compiled.0.signature.buffers.len()];
+        let (pointers, scalars) = (vec![std::ptr::null_mut(); n], vec![0; m]);
+        Call { compiled, pointers, scalars, looks: vec![], promises: None, in_range }
+    }
+
+    /// Takes sizes and pointers from the given buffers, one per slot of the signature, after checking that they fit.
+    fn set_buffers<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
+        let inner = &self.compiled.0;
+        let slots: Vec<&Buffer> = (0..inner.signature.buffers.len()).map(&slot).collect();
+        inner.plan.check_slots(&slots)?;
+        inner.plan.fill_sizes(&mut self.scalars, &slots);
+        inner.plan.fill_pointers(&mut self.pointers, |i| slots[i]);
+        self.looks = slots.iter().map(|b| Look::of(b)).collect();
+        self.promises = None;
+        self.check_values(|i| slots[i])
+    }
+
+    /// Makes the call fit these buffers: usually those of the last time, or others that look alike.
+    pub(crate) fn refresh<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
+        let n = self.compiled.0.signature.buffers.len();
+        let alike = self.looks.len() == n && self.looks.iter().enumerate().all(|(i, l)| l.is_of(slot(i)));
+        if !alike {
+            return self.set_buffers(slot);
+        }
+        self.compiled.0.plan.fill_pointers(&mut self.pointers, &slot);
+        self.check_values(slot)
+    }
+
+    /// Checks the constraints of buffers, and the promised ranges of integer inputs, which the code relies on to stay inside
+    /// other buffers. Costs a pass over those whose values changed.
+    fn check_values<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
+        let plan = &self.compiled.0.plan;
+        let promises = match self.promises.take().filter(|p| p.scalars == self.scalars) {
+            Some(known) => known,
+            None => {
+                plan.check_constraints(&self.looks, &self.scalars)?;
+                let ranges = plan.ranges(&self.looks, &self.scalars)?;
+                Promises { scalars: self.scalars.clone(), ranges }
+            }
+        };
+        for &(i, low, high) in &self.promises.insert(promises).ranges {
+            let now = Some((slot(i).version(), low, high));
+            if self.in_range[i] != now {
+                plan.check_range(i, slot(i), low, high)?;
+                self.in_range[i] = now;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that the outputs have other values now.
+    pub(crate) fn touch_written<'a>(&self, slot: impl Fn(usize) -> &'a Buffer) {
+        let slots = &self.compiled.0.signature.buffers;
+        slots.iter().enumerate().filter(|(_, s)| s.written).for_each(|(i, _)| slot(i).touch());
+    }
+
+    /// Sets one parameter.
+    pub(crate) fn set_param(&mut self, name: &str, value: Scalar) -> Result<(), Error> {
+        self.compiled.0.plan.set_param(&mut self.scalars, name, value)
+    }
+
+    /// Calls the entry point.
+    ///
+    /// # Safety
+    /// The pointers are those of live buffers that fit the signature and that nobody else touches during the call.
+    pub(crate) unsafe fn run(&self, pool: &Pool) -> Result<(), Error> {
+        let kernel = &self.compiled.0.kernel;
+        let context = Context::new(pool);
+        // SAFETY: by this function's contract; `Plan` gave both arrays the lengths that the entry point reads.
+        let code = unsafe { kernel.entry()(&context, self.pointers.as_ptr(), self.scalars.as_ptr()) };
+        if code == 0 {
+            return Ok(());
+        }
+        Err(failure_error(
+            kernel,
+            context.into_failure().unwrap_or(Failure { code, args: Default::default() }),
+        ))
+    }
+}
+
+/// The failure in words: the assertion's message with its values.
+fn failure_error(kernel: &Kernel, f: Failure) -> Error {
+    let args = f.args.iter().map(|a| a.to_string()).collect::<Vec<_>>().join(", ");
+    let message = if f.code == OUT_OF_MEMORY {
+        format!("out of memory: cannot allocate {args} bytes")
+    } else {
+        let text = kernel.assertions.get(f.code as usize - 1).map_or("an assertion failed", |s| s);
+        if args.is_empty() { text.to_string() } else { format!("{text}: {args}") }
+    };
+    Error::Run { pipeline: kernel.name.clone(), message }
+}
+
+/// Applies `f` to every job on threads of its own with deep stacks, as many as there are cores. The first error wins.
+pub(crate) fn in_parallel<J: Send, R: Send>(
+    jobs: Vec<J>,
+    f: impl Fn(J) -> Result<R, Error> + Sync,
+) -> Result<Vec<R>, Error> {
+    use std::sync::Mutex;
+    let n = jobs.len();
+    let queue = Mutex::new(jobs.into_iter().enumerate());
+    let results = Mutex::new((0..n).map(|_| None).collect::<Vec<Option<Result<R, Error>>>>());
+    let work = || {
+        loop {
+            let next = queue.lock().unwrap_or_else(|e| e.into_inner()).next();
+            let Some((i, job)) = next else { return };
+            let r = f(job);
+            results.lock().unwrap_or_else(|e| e.into_inner())[i] = Some(r);
+        }
+    };
+    let large = || mark_large(work);
+    let threads = std::thread::available_parallelism().map_or(1, |c| c.get()).min(n);
+    std::thread::scope(|s| {
+        let spawn = || {
+            std::thread::Builder::new()
+                .name("sumsq-compile".into())
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(s, large)
+        };
+        // Should no thread start, the caller does the work.
+        if (0..threads).filter_map(|_| spawn().ok()).count() == 0 {
+            work();
+        }
+    });
+    let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
+    results.into_iter().flatten().collect()
+}
+
+/// Name of a buffer or parameter that an argument belongs to, for messages.
+pub(crate) fn bind_error(pipeline: &str, name: impl Into<Name>, message: impl Into<String>) -> Error {
+    Error::Bind { pipeline: pipeline.into(), name: name.into(), message: message.into() }
+}

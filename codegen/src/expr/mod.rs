@@ -1,0 +1,613 @@
+//! Expressions: one immutable, shared DAG for the front end and for every lowering pass.
+//!
+//! An [`Expr`] is a reference-counted node that caches its type and a structural hash. Sharing is
+//! by pointer: passes memoise on [`Expr::id`], so that an expression with n distinct nodes costs n,
+//! however often its parts are used. There is no `let` expression; the back end emits a shared
+//! node once per scope.
+//!
+//! Semantics: integers wrap; `Div` and `Mod` are Euclidean (0 <= x mod c < |c|; x/0 = x mod 0 = 0);
+//! shifts by a negative amount or by at least the width give 0 (arithmetic right shift: the sign).
+//! *Coordinates* are the exception: i32 and i64 arithmetic in the arguments of a call, and in comparisons that read no
+//! memory, must not overflow (every pass relies on it). A coordinate made by arithmetic that wraps, a hash for instance, is
+//! computed in another type, such as u32, and cast.
+//! Both arms of a `Select` are evaluated, and it picks *values*: an inf or NaN in the other arm does not
+//! leak. Float arithmetic is strict IEEE; a product and a sum are fused only where `Fma` says so or where the
+//! stage is relaxed. `Min`/`Max` of floats return the other operand when one is NaN, and the second of two zeros: in another
+//! order, a reduction by them may give a zero of the other sign, which a schedule may bring about unless floats are strict. An f16 is
+//! rounded after every operation.
+
+mod literal;
+mod typing;
+
+use crate::types::{ScalarType, Type};
+use rustc_hash::FxHashSet;
+use smallvec::{SmallVec, smallvec};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// A name of a Func, input, variable or parameter. Cheap to clone.
+pub type Name = Arc<str>;
+
+/// Operators of one operand. Maths functions are elementwise on floats; roundings leave integers alone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum UnaryOp {
+    Neg,
+    /// Logical not on bool, bitwise not on integers.
+    Not,
+    Abs,
+    Sqrt,
+    Floor,
+    Ceil,
+    /// To nearest, ties to even.
+    Round,
+    Trunc,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Asinh,
+    Acosh,
+    Atanh,
+    Exp,
+    Log,
+    Log10,
+    IsNan,
+}
+
+/// Operators of two operands of the same type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Min,
+    Max,
+    Pow,
+    Atan2,
+    /// Logical on bool, bitwise on integers; likewise `Or` and `Xor`.
+    And,
+    Or,
+    Xor,
+    Shl,
+    Shr,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl BinaryOp {
+    /// True for the six comparisons, whose result is bool.
+    pub const fn is_comparison(self) -> bool {
+        use BinaryOp::*;
+        matches!(self, Eq | Ne | Lt | Le | Gt | Ge)
+    }
+}
+
+/// What an expression node is. `Call` disappears at flattening; the vector nodes and `Load` appear
+/// only in lowered code.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ExprKind {
+    /// Integer or bool constant; u64 is kept as its bits.
+    Int(i64),
+    /// Float constant, already rounded to the node's type.
+    Float(f64),
+    /// A loop variable, reduction variable or let-bound name.
+    Var(Name),
+    /// A run-time scalar parameter of the pipeline.
+    Param(Name),
+    /// Conversion to the node's type, see [`ScalarType::wrap`], [`ScalarType::round`] and [`ScalarType::saturate`].
+    Cast(Expr),
+    /// The same bits as the node's type, which has the operand's width (f32 with i32, f64 with i64, both ways).
+    Reinterpret(Expr),
+    /// See [`UnaryOp`].
+    Unary(UnaryOp, Expr),
+    /// See [`BinaryOp`].
+    Binary(BinaryOp, Expr, Expr),
+    /// `a * b + c`, rounded once.
+    Fma(Expr, Expr, Expr),
+    /// `cond ? a : b`, on values.
+    Select(Expr, Expr, Expr),
+    /// A bool that is true in the interior of the domain: loop partitioning makes it so there.
+    Likely(Expr),
+    /// Value `value` of Func or input `name` at `args` (i32 coordinates, first dimension fastest).
+    Call {
+        /// Func or input.
+        name: Name,
+        /// One coordinate per dimension.
+        args: Vec<Expr>,
+        /// Which tuple element.
+        value: usize,
+    },
+    /// `base, base + stride, ...`, the node's lanes of them.
+    Ramp(Expr, Expr),
+    /// A scalar in every lane.
+    Broadcast(Expr),
+    /// Reduction of all lanes to one by a fixed binary tree (`Add`, `Mul`, `Min`, `Max`, `And`, `Or`, `Xor`).
+    VectorReduce(BinaryOp, Expr),
+    /// Vectors of the same type, their first lanes, then their second lanes, and so on.
+    Interleave(Vec<Expr>),
+    /// Element(s) `index` (i64, in elements) of a flat buffer; lanes with a false predicate give 0.
+    Load {
+        /// Flat buffer, see [`crate::ir::stmt`].
+        buffer: Name,
+        /// Flat element index; a `Ramp` of stride 1 is a dense vector load, other vectors gather.
+        index: Expr,
+        /// Bool of the same lanes, or none for an unconditional load.
+        predicate: Option<Expr>,
+    },
+}
+
+/// A node with its type and structural hash.
+#[derive(Debug)]
+pub struct ExprNode {
+    kind: ExprKind,
+    ty: Type,
+    hash: u64,
+}
+
+/// A shared, immutable expression. Equality is structural. Making one never fails: an ill-typed one is refused, with
+/// [`Expr::type_fault`]'s words, where a pipeline is compiled or evaluated.
+#[derive(Clone)]
+pub struct Expr(Arc<ExprNode>);
+
+/// Its text, which is short whatever it shares.
+impl std::fmt::Debug for Expr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Expr({self}: {})", self.ty())
+    }
+}
+
+impl PartialEq for Expr {
+    fn eq(&self, o: &Expr) -> bool {
+        Arc::ptr_eq(&self.0, &o.0)
+            || self.0.hash == o.0.hash
+                && self.0.ty == o.0.ty
+                && same_apart_from_children(self.kind(), o.kind())
+                && (self.children_count() == 0 || equal_below(self, o))
+    }
+}
+
+/// In a loop, over each pair of nodes once: neither the depth of expressions nor the size of their trees matters.
+fn equal_below(a: &Expr, b: &Expr) -> bool {
+    let mut seen = FxHashSet::default();
+    let mut stack: SmallVec<[(&Expr, &Expr); 8]> = smallvec![(a, b)];
+    let mut compared = 0;
+    while let Some((a, b)) = stack.pop() {
+        if Arc::ptr_eq(&a.0, &b.0) {
+            continue;
+        }
+        if a.0.hash != b.0.hash || a.0.ty != b.0.ty || !same_apart_from_children(a.kind(), b.kind()) {
+            return false;
+        }
+        // Most comparisons are of a few nodes, which are not worth remembering.
+        compared += 1;
+        if compared > 16 && !seen.insert((a.id(), b.id())) {
+            continue;
+        }
+        let at = stack.len();
+        a.for_each_child(|c| stack.push((c, c)));
+        let mut next = at;
+        b.for_each_child(|c| {
+            stack[next].1 = c;
+            next += 1;
+        });
+    }
+    true
+}
+
+/// Are these the same operator, with as many operands?
+fn same_apart_from_children(a: &ExprKind, b: &ExprKind) -> bool {
+    use ExprKind::*;
+    match (a, b) {
+        (Int(x), Int(y)) => x == y,
+        (Float(x), Float(y)) => x == y,
+        (Var(x), Var(y)) | (Param(x), Param(y)) => x == y,
+        (Unary(x, _), Unary(y, _)) => x == y,
+        (Binary(x, ..), Binary(y, ..)) | (VectorReduce(x, _), VectorReduce(y, _)) => x == y,
+        (Call { name, args, value }, Call { name: n, args: list, value: v }) => {
+            name == n && value == v && args.len() == list.len()
+        }
+        (Interleave(x), Interleave(y)) => x.len() == y.len(),
+        (Load { buffer, predicate, .. }, Load { buffer: b, predicate: p, .. }) => {
+            buffer == b && predicate.is_some() == p.is_some()
+        }
+        _ => std::mem::discriminant(a) == std::mem::discriminant(b),
+    }
+}
+
+impl Eq for Expr {}
+impl Hash for Expr {
+    fn hash<H: Hasher>(&self, h: &mut H) {
+        h.write_u64(self.0.hash);
+    }
+}
+
+/// Dropping a chain of a million nodes must not overflow the stack: children are unlinked in a loop.
+impl Drop for Expr {
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.0) != 1 || self.children_count() == 0 {
+            return;
+        }
+        let mut stack = Vec::new();
+        take_children(&mut self.0, &mut stack);
+        while let Some(mut e) = stack.pop() {
+            if Arc::strong_count(&e.0) == 1 {
+                take_children(&mut e.0, &mut stack);
+            }
+        }
+    }
+}
+
+/// Moves the children of a uniquely owned node to `out`, leaving a leaf behind.
+fn take_children(node: &mut Arc<ExprNode>, out: &mut Vec<Expr>) {
+    if let Some(n) = Arc::get_mut(node) {
+        match std::mem::replace(&mut n.kind, ExprKind::Int(0)) {
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_) => {}
+            ExprKind::Cast(a)
+            | ExprKind::Reinterpret(a)
+            | ExprKind::Unary(_, a)
+            | ExprKind::Likely(a)
+            | ExprKind::Broadcast(a)
+            | ExprKind::VectorReduce(_, a) => out.push(a),
+            ExprKind::Binary(_, a, b) | ExprKind::Ramp(a, b) => out.extend([a, b]),
+            ExprKind::Fma(a, b, c) | ExprKind::Select(a, b, c) => out.extend([a, b, c]),
+            ExprKind::Call { args: list, .. } | ExprKind::Interleave(list) => out.extend(list),
+            ExprKind::Load { index, predicate, .. } => {
+                out.push(index);
+                out.extend(predicate);
+            }
+        }
+    }
+}
+
+impl Expr {
+    /// Builds a node without simplifying it. `ty` must be the type that `kind` has by the rules above.
+    pub fn new(kind: ExprKind, ty: Type) -> Expr {
+        let mut h = rustc_hash::FxHasher::default();
+        std::mem::discriminant(&kind).hash(&mut h);
+        ty.hash(&mut h);
+        match &kind {
+            ExprKind::Int(v) => v.hash(&mut h),
+            ExprKind::Float(v) => v.to_bits().hash(&mut h),
+            ExprKind::Var(n) | ExprKind::Param(n) => n.hash(&mut h),
+            ExprKind::Unary(op, _) => op.hash(&mut h),
+            ExprKind::Binary(op, ..) | ExprKind::VectorReduce(op, _) => op.hash(&mut h),
+            ExprKind::Call { name, value, .. } => (name, value).hash(&mut h),
+            ExprKind::Load { buffer, .. } => buffer.hash(&mut h),
+            _ => {}
+        }
+        let node = Expr(Arc::new(ExprNode { kind, ty, hash: 0 }));
+        node.for_each_child(|c| h.write_u64(c.0.hash));
+        let hash = h.finish();
+        let mut node = node;
+        // The node was just made, so it is uniquely owned.
+        if let Some(n) = Arc::get_mut(&mut node.0) {
+            n.hash = hash;
+        }
+        node
+    }
+
+    /// What the node is.
+    pub fn kind(&self) -> &ExprKind {
+        &self.0.kind
+    }
+
+    /// Its type.
+    pub fn ty(&self) -> Type {
+        self.0.ty
+    }
+
+    /// Identity of the shared node, for memo tables (valid while the expression is alive).
+    pub fn id(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    /// The hash of what it says, kept with the node.
+    pub(crate) fn structural_hash(&self) -> u64 {
+        self.0.hash
+    }
+
+    fn children_count(&self) -> usize {
+        let mut n = 0;
+        self.for_each_child(|_| n += 1);
+        n
+    }
+
+    /// Calls `f` on every direct child, in order.
+    pub fn for_each_child<'a>(&'a self, mut f: impl FnMut(&'a Expr)) {
+        match self.kind() {
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_) => {}
+            ExprKind::Cast(a)
+            | ExprKind::Reinterpret(a)
+            | ExprKind::Unary(_, a)
+            | ExprKind::Likely(a)
+            | ExprKind::Broadcast(a)
+            | ExprKind::VectorReduce(_, a) => f(a),
+            ExprKind::Binary(_, a, b) | ExprKind::Ramp(a, b) => {
+                f(a);
+                f(b);
+            }
+            ExprKind::Fma(a, b, c) | ExprKind::Select(a, b, c) => {
+                f(a);
+                f(b);
+                f(c);
+            }
+            ExprKind::Call { args: list, .. } | ExprKind::Interleave(list) => list.iter().for_each(f),
+            ExprKind::Load { index, predicate, .. } => {
+                f(index);
+                if let Some(p) = predicate {
+                    f(p);
+                }
+            }
+        }
+    }
+
+    /// The same node over other children (same number and order as [`Expr::for_each_child`]). The element
+    /// type is kept; the lanes are those of the new children. Returns `self` if no child changed.
+    pub fn with_children(&self, children: Vec<Expr>) -> Expr {
+        let mut same = true;
+        let mut i = 0;
+        self.for_each_child(|c| {
+            same &= Arc::ptr_eq(&c.0, &children[i].0);
+            i += 1;
+        });
+        if same {
+            return self.clone();
+        }
+        let lanes = match self.kind() {
+            ExprKind::Ramp(..) | ExprKind::Broadcast(_) => self.ty().lanes,
+            ExprKind::VectorReduce(..) => 1,
+            ExprKind::Interleave(_) => children.iter().map(|c| c.ty().lanes).sum(),
+            _ => children.iter().map(|c| c.ty().lanes).max().unwrap_or(1),
+        };
+        let mut it = children.into_iter();
+        let mut next = || it.next().expect("with_children: as many children as the node has");
+        let kind = match self.kind() {
+            k @ (ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Param(_)) => k.clone(),
+            ExprKind::Cast(_) => ExprKind::Cast(next()),
+            ExprKind::Reinterpret(_) => ExprKind::Reinterpret(next()),
+            ExprKind::Unary(op, _) => ExprKind::Unary(*op, next()),
+            ExprKind::Likely(_) => ExprKind::Likely(next()),
+            ExprKind::Broadcast(_) => ExprKind::Broadcast(next()),
+            ExprKind::VectorReduce(op, _) => ExprKind::VectorReduce(*op, next()),
+            ExprKind::Binary(op, ..) => ExprKind::Binary(*op, next(), next()),
+            ExprKind::Ramp(..) => ExprKind::Ramp(next(), next()),
+            ExprKind::Fma(..) => ExprKind::Fma(next(), next(), next()),
+            ExprKind::Select(..) => ExprKind::Select(next(), next(), next()),
+            ExprKind::Call { name, args, value } => ExprKind::Call {
+                name: name.clone(),
+                args: args.iter().map(|_| next()).collect(),
+                value: *value,
+            },
+            ExprKind::Interleave(parts) => ExprKind::Interleave(parts.iter().map(|_| next()).collect()),
+            ExprKind::Load { buffer, predicate, .. } => ExprKind::Load {
+                buffer: buffer.clone(),
+                index: next(),
+                predicate: predicate.as_ref().map(|_| next()),
+            },
+        };
+        Expr::new(kind, self.ty().with_lanes(lanes))
+    }
+
+    /// The lanes of `parts`, which have one type, in turns.
+    pub fn interleave(parts: Vec<Expr>) -> Expr {
+        let lanes = parts.iter().map(|p| p.ty().lanes).sum();
+        let ty = parts.first().map_or(Type::BOOL, Expr::ty).with_lanes(lanes);
+        Expr::new(ExprKind::Interleave(parts), ty)
+    }
+
+    /// Integer constant of type `ty`, wrapped.
+    pub fn int(ty: impl Into<Type>, v: i64) -> Expr {
+        let ty = ty.into();
+        Expr::new(ExprKind::Int(ty.scalar.wrap(v)), ty)
+    }
+
+    /// Float constant of type `ty`, rounded to it.
+    pub fn float(ty: impl Into<Type>, v: f64) -> Expr {
+        let ty = ty.into();
+        Expr::new(ExprKind::Float(ty.scalar.round(v)), ty)
+    }
+
+    /// Constant `v` of any scalar type; integers are truncated and saturated.
+    pub fn constant(ty: impl Into<Type>, v: f64) -> Expr {
+        let ty = ty.into();
+        if ty.scalar.is_float() { Expr::float(ty, v) } else { Expr::int(ty, ty.scalar.saturate(v)) }
+    }
+
+    /// Constant `v` of any scalar type; integers wrap.
+    pub fn whole(ty: impl Into<Type>, v: i64) -> Expr {
+        let ty = ty.into();
+        if ty.scalar.is_float() { Expr::float(ty, v as f64) } else { Expr::int(ty, v) }
+    }
+
+    /// The least value of a type: negative infinity for floats.
+    pub fn least(ty: impl Into<Type>) -> Expr {
+        let ty = ty.into();
+        if ty.scalar.is_float() {
+            Expr::float(ty, f64::NEG_INFINITY)
+        } else {
+            Expr::int(ty, ty.scalar.least())
+        }
+    }
+
+    /// The greatest value of a type: infinity for floats.
+    pub fn greatest(ty: impl Into<Type>) -> Expr {
+        let ty = ty.into();
+        if ty.scalar.is_float() {
+            Expr::float(ty, f64::INFINITY)
+        } else {
+            Expr::int(ty, ty.scalar.greatest())
+        }
+    }
+
+    /// Bool constant.
+    pub fn bool(v: bool) -> Expr {
+        Expr::new(ExprKind::Int(v as i64), Type::BOOL)
+    }
+
+    /// An i32 variable.
+    pub fn var(name: impl Into<Name>) -> Expr {
+        Expr::new(ExprKind::Var(name.into()), Type::I32)
+    }
+
+    /// A run-time scalar parameter.
+    pub fn param(name: impl Into<Name>, ty: impl Into<Type>) -> Expr {
+        Expr::new(ExprKind::Param(name.into()), ty.into())
+    }
+
+    /// Conversion; a no-op if the type is already `scalar`.
+    pub fn cast(&self, scalar: ScalarType) -> Expr {
+        if self.ty().scalar == scalar {
+            return self.clone();
+        }
+        Expr::new(ExprKind::Cast(self.clone()), Type { scalar, lanes: self.ty().lanes })
+    }
+
+    /// The bits of `self` as `scalar`, a type of the same width.
+    pub fn reinterpret(&self, scalar: ScalarType) -> Expr {
+        Expr::new(ExprKind::Reinterpret(self.clone()), Type { scalar, lanes: self.ty().lanes })
+    }
+
+    /// `op self`.
+    pub fn unary(&self, op: UnaryOp) -> Expr {
+        let ty = if op == UnaryOp::IsNan { self.ty().as_bool() } else { self.ty() };
+        Expr::new(ExprKind::Unary(op, self.clone()), ty)
+    }
+
+    /// `a op b`; both of the same type (a scalar constant of the wrong lanes is not widened here).
+    pub fn binary(op: BinaryOp, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
+        let (a, b) = (a.into(), b.into());
+        let ty = if op.is_comparison() { a.ty().as_bool() } else { a.ty() };
+        Expr::new(ExprKind::Binary(op, a, b), ty)
+    }
+
+    /// The value in `[low, high]` next to this one; `high` where that is less than `low`.
+    pub fn clamp(&self, low: impl Into<Expr>, high: impl Into<Expr>) -> Expr {
+        self.max(low).min(high)
+    }
+
+    /// `cond ? a : b` on values.
+    pub fn select(cond: impl Into<Expr>, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
+        let (cond, a, b) = (cond.into(), a.into(), b.into());
+        let ty = a.ty();
+        Expr::new(ExprKind::Select(cond, a, b), ty)
+    }
+
+    /// Marks a condition as true in the interior.
+    pub fn likely(&self) -> Expr {
+        Expr::new(ExprKind::Likely(self.clone()), self.ty())
+    }
+
+    /// `a * b + c` rounded once.
+    pub fn fma(a: impl Into<Expr>, b: impl Into<Expr>, c: impl Into<Expr>) -> Expr {
+        let (a, b, c) = (a.into(), b.into(), c.into());
+        let ty = a.ty();
+        Expr::new(ExprKind::Fma(a, b, c), ty)
+    }
+
+    /// Value `value` of Func or input `name` of element type `ty` at `args`.
+    pub fn call(name: impl Into<Name>, ty: ScalarType, args: Vec<Expr>, value: usize) -> Expr {
+        let lanes = args.iter().map(|a| a.ty().lanes).max().unwrap_or(1);
+        Expr::new(ExprKind::Call { name: name.into(), args, value }, Type { scalar: ty, lanes })
+    }
+
+    /// The integer, if this is an integer or bool constant (or a broadcast of one).
+    pub fn as_int(&self) -> Option<i64> {
+        match self.kind() {
+            ExprKind::Int(v) => Some(*v),
+            ExprKind::Broadcast(e) => e.as_int(),
+            _ => None,
+        }
+    }
+
+    /// The float, if this is a float constant (or a broadcast of one).
+    pub fn as_float(&self) -> Option<f64> {
+        match self.kind() {
+            ExprKind::Float(v) => Some(*v),
+            ExprKind::Broadcast(e) => e.as_float(),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! binary_methods {
+    ($($(#[$m:meta])* $f:ident $op:ident),* $(,)?) => { impl Expr { $(
+        $(#[$m])* #[doc = concat!("See [`BinaryOp::", stringify!($op), "`].")]
+        pub fn $f(&self, b: impl Into<Expr>) -> Expr { Expr::binary(BinaryOp::$op, self.clone(), b) }
+    )* } };
+}
+binary_methods!(
+    min Min, max Max, pow Pow, atan2 Atan2, and And, or Or, xor Xor, shl Shl, shr Shr, modulo Mod,
+    eq_ Eq, ne_ Ne, lt Lt, le Le, gt Gt, ge Ge,
+);
+
+macro_rules! unary_methods {
+    ($($f:ident $op:ident),* $(,)?) => { impl Expr { $(
+        #[doc = concat!("See [`UnaryOp::", stringify!($op), "`].")]
+        pub fn $f(&self) -> Expr { self.unary(UnaryOp::$op) }
+    )* } };
+}
+unary_methods!(
+    not_ Not, abs Abs, sqrt Sqrt, floor Floor, ceil Ceil, round Round, trunc Trunc, sin Sin, cos Cos, tan Tan,
+    asin Asin, acos Acos, atan Atan, sinh Sinh, cosh Cosh, tanh Tanh, asinh Asinh, acosh Acosh, atanh Atanh,
+    exp Exp, log Log, log10 Log10, is_nan IsNan,
+);
+
+macro_rules! operators {
+    ($($tr:ident $f:ident $op:ident),*) => { $(
+        impl std::ops::$tr<Expr> for Expr { type Output = Expr;
+            fn $f(self, b: Expr) -> Expr { Expr::binary(BinaryOp::$op, self, b) } }
+        impl std::ops::$tr<&Expr> for &Expr { type Output = Expr;
+            fn $f(self, b: &Expr) -> Expr { Expr::binary(BinaryOp::$op, self.clone(), b.clone()) } }
+        impl std::ops::$tr<&Expr> for Expr { type Output = Expr;
+            fn $f(self, b: &Expr) -> Expr { Expr::binary(BinaryOp::$op, self, b.clone()) } }
+        impl std::ops::$tr<Expr> for &Expr { type Output = Expr;
+            fn $f(self, b: Expr) -> Expr { Expr::binary(BinaryOp::$op, self.clone(), b) } }
+        impl std::ops::$tr<i64> for Expr { type Output = Expr;
+            fn $f(self, b: i64) -> Expr { let c = Expr::whole(self.ty(), b); Expr::binary(BinaryOp::$op, self, c) } }
+        impl std::ops::$tr<i64> for &Expr { type Output = Expr;
+            fn $f(self, b: i64) -> Expr { Expr::binary(BinaryOp::$op, self.clone(), Expr::whole(self.ty(), b)) } }
+        impl std::ops::$tr<f64> for Expr { type Output = Expr;
+            fn $f(self, b: f64) -> Expr { let c = Expr::constant(self.ty(), b); Expr::binary(BinaryOp::$op, self, c) } }
+    )* };
+}
+operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Mod);
+
+impl std::ops::Neg for Expr {
+    type Output = Expr;
+    fn neg(self) -> Expr {
+        self.unary(UnaryOp::Neg)
+    }
+}
+impl From<&Expr> for Expr {
+    fn from(e: &Expr) -> Expr {
+        e.clone()
+    }
+}
+impl From<i32> for Expr {
+    fn from(v: i32) -> Expr {
+        Expr::int(Type::I32, v as i64)
+    }
+}
+impl From<f32> for Expr {
+    fn from(v: f32) -> Expr {
+        Expr::float(Type::F32, v as f64)
+    }
+}
+impl From<f64> for Expr {
+    fn from(v: f64) -> Expr {
+        Expr::float(Type::F64, v)
+    }
+}

@@ -1,0 +1,308 @@
+//! The algorithm: Funcs over infinite integer grids, reduction domains, inputs, pipelines.
+//!
+//! Nothing here says where or in which order anything is computed: that is [`crate::schedule`].
+//!
+//! A [`Func`] has a pure definition (one [`Expr`] per tuple element, over its [`Var`]s) and any number of
+//! update definitions. An update sets the values at `args` for every point of its reduction domain, in
+//! lexicographic order (the *last* reduction variable of the [`RDom`] is outermost, as the first is the
+//! fastest). All values of an update are computed before any is stored.
+//!
+//! An [`Input`] is memory given at run time, called like a Func. A [`Pipeline`] owns Funcs and inputs and
+//! names its outputs; calls refer to them by name.
+
+mod io;
+
+pub use io::{Constraint, Input, Layout, Output, Shape, extent_param, min_param, step_param, stride_param};
+
+use crate::expr::{Expr, ExprKind, Name};
+use crate::plan::realization_order::callees;
+use crate::types::ScalarType;
+use indexmap::IndexMap;
+
+/// A pure variable: a dimension of a Func.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Var(pub Name);
+
+impl Var {
+    /// A variable called `name`.
+    pub fn new(name: impl Into<Name>) -> Var {
+        Var(name.into())
+    }
+    /// The variable as an i32 expression.
+    pub fn expr(&self) -> Expr {
+        Expr::var(self.0.clone())
+    }
+}
+impl From<&Var> for Expr {
+    fn from(v: &Var) -> Expr {
+        v.expr()
+    }
+}
+
+/// One dimension of a reduction domain: `name` in `[min, min + extent)`. The bounds may use pure variables of
+/// the update, parameters, and calls to *inputs* (a ragged domain: the degree of a vertex).
+#[derive(Clone, PartialEq, Debug)]
+pub struct RVar {
+    /// Name of the loop variable.
+    pub name: Name,
+    /// First value, i32.
+    pub min: Expr,
+    /// Number of values, i32; zero or negative means none.
+    pub extent: Expr,
+}
+
+/// A reduction domain: the product of its dimensions (first is fastest), where `predicate` holds.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RDom {
+    /// Dimensions, fastest first.
+    pub vars: Vec<RVar>,
+    /// Points where this is false are skipped.
+    pub predicate: Option<Expr>,
+}
+
+impl RDom {
+    /// A domain over `(name, min, extent)` triples, fastest first.
+    pub fn new<N: Into<Name>>(vars: impl IntoIterator<Item = (N, Expr, Expr)>) -> RDom {
+        let vars = vars.into_iter().map(|(n, min, extent)| RVar { name: n.into(), min, extent }).collect();
+        RDom { vars, predicate: None }
+    }
+    /// Reduction variable `i` as an expression. A pipeline that uses one which is not there is refused.
+    pub fn var(&self, i: usize) -> Expr {
+        match self.vars.get(i) {
+            Some(v) => Expr::var(v.name.clone()),
+            None => {
+                let all: Vec<&str> = self.vars.iter().map(|v| &*v.name).collect();
+                Expr::var(format!("{i} of ({})", all.join(", ")))
+            }
+        }
+    }
+    /// The same domain restricted to points where `cond` holds.
+    pub fn filter(mut self, cond: Expr) -> RDom {
+        self.predicate = Some(match self.predicate {
+            None => cond,
+            Some(p) => p.and(cond),
+        });
+        self
+    }
+}
+
+/// An update definition: `f(args) = values` over `rdom`. `args` may use pure variables (each only as itself, in
+/// its own place, for the update to stay parallel in it) and reduction variables.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Update {
+    /// Left-hand side coordinates, one per dimension.
+    pub args: Vec<Expr>,
+    /// One value per tuple element; may call the Func itself.
+    pub values: Vec<Expr>,
+    /// Reduction domain; empty for a plain update.
+    pub rdom: RDom,
+}
+
+/// A function over an infinite grid; a tuple if it has several values.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Func {
+    /// Unique in its pipeline.
+    pub name: Name,
+    /// Dimensions, fastest first. May be empty (a scalar).
+    pub vars: Vec<Var>,
+    /// Pure definition, one scalar expression per tuple element.
+    pub values: Vec<Expr>,
+    /// Update definitions, in order.
+    pub updates: Vec<Update>,
+}
+
+impl Func {
+    /// A Func with a pure definition.
+    pub fn new(name: impl Into<Name>, vars: &[Var], values: Vec<Expr>) -> Func {
+        Func { name: name.into(), vars: vars.to_vec(), values, updates: vec![] }
+    }
+
+    /// Element types of the tuple.
+    pub fn types(&self) -> Vec<ScalarType> {
+        self.values.iter().map(|v| v.ty().scalar).collect()
+    }
+
+    /// Tuple element `value` at `args`. A pipeline that reads an element which is not there is refused.
+    pub fn at(&self, args: &[Expr], value: usize) -> Expr {
+        let ty = self.values.get(value).map_or(ScalarType::I32, |v| v.ty().scalar);
+        Expr::call(self.name.clone(), ty, args.to_vec(), value)
+    }
+
+    /// Adds an update definition.
+    pub fn update(mut self, args: Vec<Expr>, values: Vec<Expr>, rdom: RDom) -> Func {
+        self.updates.push(Update { args, values, rdom });
+        self
+    }
+
+    /// The Func whose every element is `sum over rdom of terms` (over no pure variable if `vars` is empty),
+    /// accumulated in the terms' own types from zero.
+    pub fn sum(name: impl Into<Name>, vars: &[Var], rdom: RDom, terms: Vec<Expr>) -> Func {
+        let zero = terms.iter().map(|t| Expr::constant(t.ty(), 0.0)).collect();
+        let f = Func::new(name, vars, zero);
+        let args: Vec<Expr> = vars.iter().map(Var::expr).collect();
+        let values = terms.into_iter().enumerate().map(|(i, t)| f.at(&args, i) + t).collect();
+        f.update(args, values, rdom)
+    }
+}
+
+/// What can be called: a Func or an input.
+pub trait Source {
+    /// Element types of the tuple.
+    fn types(&self) -> Vec<ScalarType>;
+    /// Number of dimensions.
+    fn dims(&self) -> usize;
+    /// Tuple element `value` at `args`.
+    fn at(&self, args: &[Expr], value: usize) -> Expr;
+}
+
+impl Source for Func {
+    fn types(&self) -> Vec<ScalarType> {
+        Func::types(self)
+    }
+    fn dims(&self) -> usize {
+        self.vars.len()
+    }
+    fn at(&self, args: &[Expr], value: usize) -> Expr {
+        Func::at(self, args, value)
+    }
+}
+
+impl Source for Input {
+    fn types(&self) -> Vec<ScalarType> {
+        self.types.clone()
+    }
+    fn dims(&self) -> usize {
+        self.dims
+    }
+    fn at(&self, args: &[Expr], value: usize) -> Expr {
+        Input::at(self, args, value)
+    }
+}
+
+/// A closed set of definitions: what is computed, nothing about how.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Pipeline {
+    /// Name of the compiled function.
+    pub name: String,
+    /// Funcs by name, producers in any order.
+    pub funcs: IndexMap<Name, Func>,
+    /// Inputs by name.
+    pub inputs: IndexMap<Name, Input>,
+    /// Outputs, in the order of their buffers.
+    pub outputs: Vec<Output>,
+    /// Scalar parameters by name (extents of buffers are implicit: [`extent_param`]).
+    pub params: IndexMap<Name, ScalarType>,
+    /// Inclusive bounds of some integer parameters.
+    pub param_ranges: IndexMap<Name, (i64, i64)>,
+    /// Floats must not depend on the schedule.
+    pub strict_float: bool,
+    /// Funcs that were defined twice, or updated after they were called, in words. Lowering refuses with the first.
+    pub(crate) faults: Vec<String>,
+}
+
+impl Pipeline {
+    /// An empty pipeline.
+    pub fn new(name: impl Into<String>) -> Pipeline {
+        Pipeline { name: name.into(), ..Pipeline::default() }
+    }
+    /// Adds a Func and returns it for calls. A Func that is there already may come with more updates, as long as no other one
+    /// calls it: what is called never changes.
+    pub fn func(&mut self, f: Func) -> Func {
+        if let Some(old) = self.funcs.get(&f.name).filter(|old| **old != f) {
+            self.faults.extend(self.changed(old, &f));
+        }
+        self.funcs.insert(f.name.clone(), f.clone());
+        f
+    }
+    /// Why `old` may not become `new`.
+    fn changed(&self, old: &Func, new: &Func) -> Option<String> {
+        let name = &old.name;
+        let same = (&old.vars, &old.values) == (&new.vars, &new.values);
+        if !same || !new.updates.starts_with(&old.updates) {
+            return Some(format!("{name} is defined twice"));
+        }
+        let caller = self.funcs.values().find(|g| g.name != *name && callees(self, g).contains(name))?;
+        Some(format!("{name} is updated after {} called it: define it whole first", caller.name))
+    }
+    /// Adds an input and returns it for calls.
+    pub fn input(&mut self, i: Input) -> Input {
+        self.inputs.insert(i.name.clone(), i.clone());
+        i
+    }
+    /// Adds a scalar parameter and returns it.
+    pub fn param(&mut self, name: impl Into<Name>, ty: ScalarType) -> Expr {
+        let name = name.into();
+        self.params.insert(name.clone(), ty);
+        Expr::param(name, ty)
+    }
+    /// Makes a Func an output with a planar buffer without halo.
+    pub fn output(&mut self, func: &Func) {
+        self.output_with(func, Layout::Planar, vec![0; func.vars.len()]);
+    }
+    /// Makes a Func an output with the given buffer layout.
+    pub fn output_with(&mut self, func: &Func, layout: Layout, halo: Vec<u32>) {
+        self.outputs.push(Output { func: func.name.clone(), layout, constraints: vec![], halo });
+    }
+    /// Makes a Func an output with a buffer anywhere in memory, over whatever domain that has.
+    pub fn output_strided(&mut self, func: &Func, constraints: Vec<Constraint>) {
+        let halo = vec![0; func.vars.len()];
+        self.outputs.push(Output { func: func.name.clone(), layout: Layout::Strided, constraints, halo });
+    }
+    /// How the buffer of input or output `name` lies in memory.
+    pub fn shape<'a>(&'a self, name: &'a Name) -> Shape<'a> {
+        if let Some(i) = self.inputs.get(name) {
+            return i.shape();
+        }
+        match self.outputs.iter().find(|o| o.func == *name) {
+            Some(o) => Shape { name, layout: o.layout, constraints: &o.constraints },
+            None => Shape { name, layout: Layout::Planar, constraints: &[] },
+        }
+    }
+    /// Makes the values of all floats independent of the schedule: a directive that may change one is refused.
+    pub fn strict_float(&mut self) {
+        self.strict_float = true;
+    }
+    /// Adds an integer parameter whose value lies in `[low, high]`: the compiler counts on that, and every run checks it.
+    pub fn param_in(&mut self, name: impl Into<Name>, ty: ScalarType, low: i64, high: i64) -> Expr {
+        let name = name.into();
+        self.param_ranges.insert(name.clone(), (low, high));
+        self.param(name, ty)
+    }
+}
+
+/// The variables in some expressions, in the order of first mention.
+pub fn free_variables<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> Vec<Name> {
+    let mut seen = rustc_hash::FxHashSet::default();
+    let mut found = indexmap::IndexSet::new();
+    let mut stack: Vec<&Expr> = exprs.into_iter().collect();
+    stack.reverse();
+    while let Some(e) = stack.pop() {
+        if !seen.insert(e.id()) {
+            continue;
+        }
+        if let ExprKind::Var(name) = e.kind() {
+            found.insert(name.clone());
+        }
+        let at = stack.len();
+        e.for_each_child(|c| stack.push(c));
+        stack[at..].reverse();
+    }
+    found.into_iter().collect()
+}
+
+/// All calls in an expression, each distinct node once.
+pub fn calls(e: &Expr) -> Vec<Expr> {
+    let mut seen = rustc_hash::FxHashSet::default();
+    let mut out = vec![];
+    let mut stack = vec![e];
+    while let Some(e) = stack.pop() {
+        if !seen.insert(e.id()) {
+            continue;
+        }
+        if matches!(e.kind(), ExprKind::Call { .. }) {
+            out.push(e.clone());
+        }
+        e.for_each_child(|c| stack.push(c));
+    }
+    out
+}

@@ -1,0 +1,4 @@
+pub mod print;
+pub mod rewrite;
+pub mod stmt;
+pub mod verify;

@@ -1,0 +1,73 @@
+//! Turns vector loops into vector expressions.
+//!
+//! Before: flat statements (`Load`, `Store`, `Allocate`), unrolled; `Vectorized` loops of constant extent, not inside one
+//! another. After: no `Vectorized` loop; vectors in expressions, `Let`s and predicates; conditions of `If` are scalar.
+//! It runs after flattening because there an access has one index instead of one per dimension.
+//!
+//! In the body of `vectorized for v in [m, m + n)`:
+//! - `v` is `ramp(m, 1, n)`; what depends on it has n lanes, what does not stays scalar and is broadcast where it meets a
+//!   vector. A load or store at a ramp of stride 1 is dense, at other vectors a gather or scatter.
+//! - `if c` with c differing between lanes: c becomes the predicate of the loads and stores inside, all under a scalar test
+//!   that some lane needs them.
+//! - a serial loop whose bounds differ between lanes runs to the largest extent, its body under `r < extent` (ragged sums).
+//! - `f[i] = f[i] op e` at an index that is the same in all lanes is a reduction over the lanes: `f[i] op reduce_op(e)`, inactive
+//!   lanes replaced by the identity by a select.
+//! - storage allocated inside has one slot per lane, lanes fastest.
+//!
+//! Finally dense stores whose first element is provably a multiple of the lanes are marked `aligned`, from the promise on
+//! strides in [`super::flatten`].
+
+mod aligned;
+mod lanes;
+mod reduction;
+
+use super::simplify::simplify_index;
+use crate::error::Error;
+use crate::expr::{Expr, Name};
+use crate::ir::rewrite::map_children;
+use crate::ir::stmt::Stmt;
+use crate::schedule::ForKind;
+use rustc_hash::FxHashSet;
+
+/// See the module's description.
+pub fn vectorize(s: &Stmt) -> Result<Stmt, Error> {
+    vectorize_with(s, &FxHashSet::default())
+}
+
+/// As [`vectorize`], where nothing is promised of the buffers in `unaligned`.
+pub fn vectorize_with(s: &Stmt, unaligned: &FxHashSet<Name>) -> Result<Stmt, Error> {
+    let mut error = None;
+    let out = walk(s, &mut error);
+    match error {
+        Some(e) => Err(e),
+        None => Ok(aligned::mark_aligned(&out, unaligned)),
+    }
+}
+
+fn walk(s: &Stmt, error: &mut Option<Error>) -> Stmt {
+    let Stmt::For { var, min, extent, kind: ForKind::Vectorized, body } = s else {
+        return map_children(s, &mut Expr::clone, &mut |s| {
+            if error.is_some() { s.clone() } else { walk(s, error) }
+        });
+    };
+    let rule = match simplify_index(extent).as_int() {
+        Some(n) if (2..=256).contains(&n) => {
+            match lanes::Lanes::new(var, min, n as u16).and_then(|mut l| l.stmt(body)) {
+                Ok(s) => return s,
+                Err(e) => e,
+            }
+        }
+        // A vector of one lane is the scalar.
+        Some(1) => {
+            let (value, body) = (min.clone(), Box::new(walk(body, error)));
+            return Stmt::Let { name: var.clone(), value, body };
+        }
+        Some(n) => format!("{n} lanes are not possible: 1 to 256"),
+        None => format!("the extent {extent} is no constant: split by a constant first"),
+    };
+    *error = Some(Error::Schedule { func: var.to_string(), directive: format!("vectorize({var})"), rule });
+    Stmt::Block(vec![])
+}
+
+#[cfg(test)]
+mod tests;

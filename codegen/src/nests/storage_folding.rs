@@ -1,0 +1,137 @@
+//! Circular storage.
+//!
+//! A folded dimension keeps its coordinates modulo the fold factor. Legal iff everything that one iteration of the compute
+//! level may read, its region there, has at most that many coordinates: with a sliding region a slot is then
+//! overwritten only by a value that comes after its last read, and without one an iteration computes itself all that it reads.
+//! Nothing is read outside of that level, which bounds inference refuses.
+//!
+//! A schedule names dimensions and factors (`fold_storage`). Of a Func that is stored outside of the loops in which it is computed, every
+//! other dimension that moves with those loops is folded by itself, unless the schedule says `store_whole`: where the number of
+//! coordinates in use has a constant bound, by the next power of two, and only if the storage may have more than that. A power
+//! of two, as `fold_storage` takes, makes an address of a mask; the exact number would save less than half of what is left after
+//! folding, a few rows, for a division by a constant in every address. A dimension along which a stage runs as lanes stays
+//! as it is: its vectors would not be dense any more. So do registers, whose indices are constants.
+//!
+//! Follows sliding: what an iteration needs counts, not what it computes. Decided behind the walk of [`crate::nests`], when all
+//! versions of the nests around have been seen: storage is folded alike in all of them.
+
+use crate::analysis::algebra::Interval;
+use crate::error::Error;
+use crate::expr::{Expr, Name};
+use crate::ir::rewrite::{map_children, variables};
+use crate::ir::stmt::Stmt;
+use crate::lower::flatten::PITCH;
+use crate::nests::{Around, Nests, Storage};
+use crate::plan::plans::{FuncPlan, illegal};
+use crate::schedule::{ForKind, Memory};
+use rustc_hash::FxHashMap;
+
+/// Coordinates that are in use at once, per dimension; none where no constant bounds them, or where folding does not pay.
+pub type Live = Vec<Option<i64>>;
+
+impl Nests<'_> {
+    /// Checks the fold factors of `f` against its region at the compute level.
+    pub fn check_folds(&self, f: &FuncPlan, required: &[Interval]) -> Result<(), Error> {
+        for (d, factor) in f.fold.iter().enumerate().filter_map(|(d, n)| n.map(|n| (d, n))) {
+            let live = self.facts.upper(&required[d].extent());
+            if live.is_none_or(|n| n > factor as i64) {
+                let live = live.map_or("an unbounded number of".to_string(), |n| n.to_string());
+                let directive = format!("fold_storage({}, {factor})", f.func.vars[d].0);
+                let rule = format!(
+                    "{live} coordinates are live at once, in [{}, {}]",
+                    required[d].min, required[d].max
+                );
+                return Err(illegal(&f.stages[0].id, directive, rule));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes how much of `f` is in use at once, given its region at the compute level: the most of all places where it is computed.
+    pub fn note_live(&mut self, f: &FuncPlan, required: &[Interval]) {
+        if f.whole || f.store == f.compute {
+            return;
+        }
+        let here: Live = required.iter().enumerate().map(|(d, i)| self.live(f, d, i)).collect();
+        let live = match self.live.remove(&f.func.name) {
+            Some(before) => before.into_iter().zip(here).map(|(a, b)| Some(a?.max(b?))).collect(),
+            None => here,
+        };
+        self.live.insert(f.func.name.clone(), live);
+    }
+
+    /// Coordinates of dimension `d` in the region `i`, if that moves with the loops inside of the storage.
+    fn live(&self, f: &FuncPlan, d: usize, i: &Interval) -> Option<i64> {
+        let loops = self.since_store(f).iter().filter_map(|a| match a {
+            Around::Loop(_, v, _) => Some(v),
+            Around::Once(_) | Around::Gate => None,
+        });
+        let loops: Vec<&Name> = loops.collect();
+        let outermost = loops.first()?;
+        let moves = [&i.min, &i.max].into_iter().any(|end| {
+            let end = variables(&self.facts.expand(end, outermost, &self.unslid));
+            loops.iter().any(|&v| end.contains(v))
+        });
+        if f.fold[d].is_some() || !moves || self.has_lanes(f, d) {
+            return None;
+        }
+        self.facts.upper(&i.extent())
+    }
+
+    /// Does a stage that reads or writes `f` run as lanes along dimension `d`?
+    fn has_lanes(&self, f: &FuncPlan, d: usize) -> bool {
+        let own = f.stages.iter().map(|s| (s, vec![&s.args[d]]));
+        let readers = self.uses.get(&f.func.name).into_iter().flatten();
+        let readers = readers.map(|(id, calls)| {
+            let s = &self.plan.funcs[&id.func].stages[id.stage];
+            (s, calls.iter().map(|args| &args[d]).collect())
+        });
+        own.chain(readers).any(|(s, coordinates): (_, Vec<&Expr>)| {
+            s.versions().into_iter().any(|s| {
+                let lanes = s.dims.iter().filter(|dim| dim.kind == ForKind::Vectorized);
+                let lanes: Vec<Name> = lanes.flat_map(|dim| s.origins(&dim.name)).collect();
+                coordinates.iter().any(|e| variables(e).iter().any(|v| lanes.contains(v)))
+            })
+        })
+    }
+
+    /// Decides which dimensions are folded, of all storage.
+    pub fn decide_folds(&mut self) {
+        for (func, live) in &self.live {
+            let f = &self.plan.funcs[func];
+            let Some(store) = self.storage.get_mut(func).filter(|s| s.memory != Memory::Register) else {
+                continue;
+            };
+            for (d, live) in live.iter().enumerate() {
+                let factor = live.and_then(|n| u32::try_from(n.max(1)).ok()).map(u32::next_power_of_two);
+                let Some(factor) = factor.filter(|&n| n <= i32::MAX as u32) else { continue };
+                if store.sizes[d].is_none_or(|all| padded(f, d, factor as i64) < padded(f, d, all)) {
+                    store.fold[d] = Some(factor);
+                }
+            }
+        }
+    }
+}
+
+/// Coordinates of dimension `d` in storage for `n`.
+fn padded(f: &FuncPlan, d: usize, n: i64) -> i64 {
+    let dense = f.storage_order[0] == d && f.func.vars.len() > 1 && n > 1;
+    let unit = f.pad[d].map_or(if dense { PITCH } else { 1 }, i64::from);
+    (n - 1).max(0) / unit * unit + unit
+}
+
+/// Folded dimensions of realised storage have the coordinates 0 to the factor less one.
+pub fn fold_storage(s: &Stmt, storage: &FxHashMap<Name, Storage>) -> Stmt {
+    let s = map_children(s, &mut Expr::clone, &mut |s| fold_storage(s, storage));
+    match s {
+        Stmt::Realize { func, mut region, body } => {
+            for (dim, fold) in region.iter_mut().zip(storage.get(&func).into_iter().flat_map(|s| &s.fold)) {
+                if let Some(n) = fold {
+                    *dim = (Expr::from(0), Expr::from(*n as i32));
+                }
+            }
+            Stmt::Realize { func, region, body }
+        }
+        s => s,
+    }
+}

@@ -1,0 +1,9 @@
+pub mod apply_schedule;
+pub mod contracts;
+pub mod inline;
+pub mod plans;
+pub mod realization_order;
+pub mod rfactor;
+pub mod text;
+pub mod validate;
+pub mod wrappers;

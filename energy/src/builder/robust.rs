@@ -1,0 +1,122 @@
+//! `Residual{...}`: named groups and robust losses; and `Bounds`.
+
+use crate::builder::Builder;
+use crate::builder::read::FieldRef;
+use crate::builder::value::Value;
+use crate::dag::Source;
+use crate::error::Fault;
+use crate::model::{Block, BlockId, BoxBounds, Domain, GroupId, LossKind};
+
+/// What residuals given together have in common.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group {
+    /// Name in reports; by default `energy_<k>`.
+    pub name: Option<String>,
+    /// A robust loss.
+    pub loss: Option<Loss>,
+}
+
+/// A robust loss.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    pub kind: LossKind,
+    pub scale: Value,
+    pub second_order: bool,
+}
+
+impl Builder {
+    /// Each channel of each value is one residual. Under a loss the channels of one value are one block. Values under a name
+    /// that was used before join its group.
+    pub(crate) fn group(&mut self, group: &Group, values: &[&Value]) -> Result<(), Fault> {
+        let id = self.group_id(group.name.as_deref());
+        for value in values {
+            let block = group.loss.as_ref().map(|loss| self.block(loss)).transpose()?;
+            for &scalar in value.scalars() {
+                self.residual(scalar, id, block)?;
+            }
+            self.check_block(block)?;
+        }
+        Ok(())
+    }
+
+    fn group_id(&mut self, name: Option<&str>) -> GroupId {
+        let groups = &mut self.energy.groups;
+        let next = GroupId(groups.len() as u32);
+        let Some(name) = name else {
+            groups.push(format!("energy_{}", next.0 + 1));
+            return next;
+        };
+        *self.group_names.entry(name.to_owned()).or_insert_with(|| {
+            groups.push(name.to_owned());
+            next
+        })
+    }
+
+    fn block(&mut self, loss: &Loss) -> Result<BlockId, Fault> {
+        let [scale] = loss.scale.scalars() else { return Err(Fault::LossScale("a Vector".into())) };
+        let dag = &self.energy.dag;
+        if let Some(a) = dag.accesses(scale.id).first() {
+            return Err(Fault::LossScale(format!(
+                "an expression that reads `{}`",
+                self.source_name(a.source)
+            )));
+        }
+        if let Some(s) = dag.as_constant(scale.id).filter(|s| !(*s > 0.0 && s.is_finite())) {
+            return Err(Fault::LossScale(s.to_string()));
+        }
+        let Loss { kind, second_order, .. } = *loss;
+        self.energy.blocks.push(Block { kind, scale: scale.id, second_order });
+        Ok(BlockId(self.energy.blocks.len() as u32 - 1))
+    }
+
+    /// The channels of a block are residuals of one instance.
+    fn check_block(&mut self, block: Option<BlockId>) -> Result<(), Fault> {
+        let Some(block) = block else { return Ok(()) };
+        let mut members = self.energy.residuals.iter().rev().take_while(|r| r.block == Some(block));
+        let Some(first) = members.next() else { return Ok(()) };
+        match members.find(|r| r.domain != first.domain) {
+            None => Ok(()),
+            Some(other) => {
+                let (first, other) = (self.domain_name(first.domain), self.domain_name(other.domain));
+                Err(Fault::MixedBlock(first, other))
+            }
+        }
+    }
+
+    /// `Bounds(X, lower, upper)`.
+    pub(crate) fn bounds(&mut self, field: FieldRef, lower: &Value, upper: &Value) -> Result<(), Fault> {
+        let Source::Unknown(unknown) = field.source else {
+            return Err(Fault::BoundsOfArray(self.field_name(field)));
+        };
+        let (name, declared) = (self.field_name(field), &self.energy.unknowns[unknown.index()]);
+        let (space, channels) = (declared.space, usize::from(declared.channels));
+        if usize::from(field.channels) != channels {
+            return Err(Fault::BoundsOfArray(format!("{name} (a slice)")));
+        }
+        if self.energy.bounds.iter().any(|b| b.unknown == unknown) {
+            return Err(Fault::BoundsTwice(name));
+        }
+        for side in [lower, upper] {
+            if side.len() != 1 && side.len() != channels {
+                return Err(Fault::Channels { first: (1, channels), second: (2, side.len()) });
+            }
+            for s in side.scalars() {
+                let accesses = self.energy.dag.accesses(s.id);
+                if let Some(a) = self.unknown_reads(&accesses).first() {
+                    return Err(Fault::BoundsReadUnknown {
+                        name,
+                        unknown: self.source_name(a.source).into(),
+                    });
+                }
+                self.check_dim_counts(s.id, space)?;
+                if let Some(domain) = self.common_domain(&accesses)?.filter(|d| *d != Domain::Space(space)) {
+                    let (over, domain) = (self.domain_name(Domain::Space(space)), self.domain_name(domain));
+                    return Err(Fault::ComputedDomain { name: format!("Bounds({name})"), over, domain });
+                }
+            }
+        }
+        let all = |v: &Value| (0..channels).map(|c| v.broadcast(c).id).collect();
+        self.energy.bounds.push(BoxBounds { unknown, lower: all(lower), upper: all(upper) });
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! Where an energy is not finite, for a message that a user can act on.
+
+use crate::assembled::eval::Workspace;
+use crate::assembled::tape::{Place, Read};
+use crate::assembled::{Explicit, Template, eval};
+use std::fmt;
+use sumsq_energy::dag::{Source, interpolate};
+use sumsq_energy::model::Domain;
+
+/// A read of a residual instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueRead {
+    /// Name of the unknown or array.
+    pub name: String,
+    /// Coordinates there, fastest-varying first.
+    pub element: Vec<i32>,
+    /// Which channel.
+    pub channel: u16,
+    /// What it holds.
+    pub value: f64,
+}
+
+/// A residual instance whose value is not finite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NonFinite {
+    /// Number of the template, from 0.
+    pub residual: usize,
+    /// Name of its group.
+    pub group: String,
+    /// Its source line.
+    pub line: Option<u32>,
+    /// `element (x, y) of {W,H}`, fastest-varying first, or `hyperedge 7 of G`.
+    pub instance: String,
+    /// Its value (NaN or infinite; or finite, with a square that overflows).
+    pub value: f64,
+    /// The reads to blame: those of non-finite numbers, or all of them if there are none.
+    pub reads: Vec<ValueRead>,
+}
+
+impl fmt::Display for NonFinite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "residual {} of group `{}`", self.residual + 1, self.group)?;
+        if let Some(line) = self.line {
+            write!(f, " (line {line})")?;
+        }
+        write!(f, " is {} at {}; it reads there", self.value, self.instance)?;
+        for (k, read) in self.reads.iter().enumerate() {
+            let comma = if k > 0 { "," } else { "" };
+            write!(f, "{comma} `{}`{:?} channel {} = {}", read.name, read.element, read.channel, read.value)?;
+        }
+        Ok(())
+    }
+}
+
+impl Explicit<'_> {
+    /// The first residual instance whose square is not finite at x, if there is one.
+    pub fn locate_non_finite(&self, x: &[f64]) -> Option<NonFinite> {
+        let point = self.point(x);
+        let mut work = Workspace::default();
+        self.templates.iter().enumerate().find_map(|(residual, template)| {
+            let value_at = |&n: &u32, work: &mut Workspace| {
+                let at = self.layout.instance(template.domain, n as usize);
+                template.value(&at, &point, work)
+            };
+            let number = *template.counted.iter().find(|n| !value_at(n, &mut work).powi(2).is_finite())?;
+            let value = value_at(&number, &mut work);
+            Some(self.describe(residual, template, number as usize, value, x))
+        })
+    }
+
+    fn describe(
+        &self,
+        residual: usize,
+        template: &Template,
+        number: usize,
+        value: f64,
+        x: &[f64],
+    ) -> NonFinite {
+        let energy = &*self.energy;
+        let instance = match template.domain {
+            Domain::Space(s) => {
+                let at: Vec<String> =
+                    self.layout.coordinates(s, number).iter().map(ToString::to_string).collect();
+                format!("element ({}) of {}", at.join(", "), energy.space_name(s))
+            }
+            Domain::Graph(g) => format!("hyperedge {number} of `{}`", energy.graphs[g.index()].name),
+        };
+        let reads = template.tape.reads.iter().filter_map(|r| self.value_read(template, number, r, x));
+        let mut reads: Vec<ValueRead> = reads.collect();
+        reads.extend(self.taps(template, number, x));
+        if reads.iter().any(|r| !r.value.is_finite()) {
+            reads.retain(|r| !r.value.is_finite());
+        }
+        NonFinite {
+            residual,
+            group: energy.groups[template.group].clone(),
+            line: energy.residuals[residual].line,
+            instance,
+            value,
+            reads,
+        }
+    }
+
+    /// What the sampled images hold around the coordinates where they are read.
+    fn taps(&self, template: &Template, number: usize, x: &[f64]) -> Vec<ValueRead> {
+        let (at, point) = (self.layout.instance(template.domain, number), self.point(x));
+        let mut taps = Vec::new();
+        for (image, coordinates) in eval::samples(&template.tape, &at, &point, &mut Workspace::default()) {
+            interpolate(&coordinates, &mut |tap| {
+                let value = at.tap(image, tap, &point);
+                let name = self.energy.arrays[image.0.index()].name.clone();
+                let element = tap.iter().map(|&c| c as i32).collect();
+                taps.push(ValueRead { name, element, channel: image.1, value });
+                value
+            });
+        }
+        taps
+    }
+
+    /// What a read finds; `None` out of the domain.
+    fn value_read(&self, template: &Template, number: usize, read: &Read, x: &[f64]) -> Option<ValueRead> {
+        let field = match read.source {
+            Source::Unknown(u) => &self.energy.unknowns[u.index()],
+            Source::Array(a) => &self.energy.arrays[a.index()],
+            _ => return None,
+        };
+        let at = self.layout.instance(template.domain, number);
+        let element = at.element(&read.place)?;
+        let coordinates: Vec<i32> = match read.place {
+            Place::Global => Vec::new(),
+            _ => self.layout.coordinates(field.space, element).to_vec(),
+        };
+        let value = at.read(read, &self.point(x));
+        Some(ValueRead { name: field.name.clone(), element: coordinates, channel: read.channel, value })
+    }
+}

@@ -1,0 +1,301 @@
+//! Robust losses in numbers: what a block adds to E, and what it weighs in the normal equations.
+//!
+//! A block is the channels of one Vector at one instance; q = sum r^2 over those that count, and the block adds rho(q) to E.
+//! Its rows are (Triggs et al., "Bundle adjustment -- a modern synthesis", 1999, section 4.3)
+//! J~ = sqrt(rho') (I - alpha r r^T / q) J and r~ = sqrt(rho') r / (1 - alpha): J~^T r~ is half the gradient of E whatever alpha
+//! is, and J~^T J~ the matrix of Gauss-Newton. To first order alpha = 0; to second order it is what makes J~^T J~ hold the curvature of rho,
+//! as far as it stays positive definite. Where rho' <= 0 the block has no rows.
+
+use crate::assembled::{Jacobian, Template};
+use std::ops::Range;
+use sumsq_energy::dag::{Access, At, Env, Offset};
+use sumsq_energy::model::{ArrayId, Energy, GraphId, LossKind, ParamId, SpaceId};
+use thiserror::Error;
+
+/// No slot: a row without a loss.
+const NONE: usize = usize::MAX;
+
+/// Step of finite differences, relative to q + s^2; and of second ones.
+const STEP: f64 = 1.0 / (1 << 17) as f64;
+const SECOND_STEP: f64 = 1.0 / (1 << 9) as f64;
+
+/// The largest alpha.
+const STEEPEST: f64 = 0.999;
+
+/// A loss with a scale that is none.
+#[derive(Clone, PartialEq, Debug, Error)]
+#[error(
+    "group `{group}`{}: expected a positive scale of its loss {kind:?}, came {scale}",
+    line.map(|l| format!(" (line {l})")).unwrap_or_default()
+)]
+#[allow(missing_docs)]
+pub struct LossScale {
+    pub group: String,
+    pub line: Option<u32>,
+    pub kind: LossKind,
+    pub scale: f64,
+}
+
+/// The scale of each block.
+pub fn loss_scales(energy: &Energy, params: &[Vec<f64>]) -> Result<Vec<f64>, LossScale> {
+    let scale = |(number, block): (usize, &sumsq_energy::model::Block)| {
+        let scale = energy.dag.eval(block.scale, &Params(params));
+        if scale > 0.0 && scale.is_finite() {
+            return Ok(scale);
+        }
+        let under = energy.residuals.iter().find(|r| r.block.is_some_and(|b| b.index() == number));
+        let group = under.map_or_else(String::new, |r| energy.groups[r.group.index()].clone());
+        Err(LossScale { group, line: under.and_then(|r| r.line), kind: block.kind, scale })
+    };
+    energy.blocks.iter().enumerate().map(scale).collect()
+}
+
+/// rho(q) with scale s.
+fn rho(kind: LossKind, q: f64, s: f64) -> f64 {
+    let s2 = s * s;
+    match kind {
+        LossKind::Huber if q <= s2 => q,
+        LossKind::Huber => 2.0 * s * q.sqrt() - s2,
+        LossKind::Cauchy => s2 * (q / s2).ln_1p(),
+        LossKind::Tukey if q > s2 => s2 / 3.0,
+        LossKind::Tukey => s2 / 3.0 * (1.0 - (1.0 - q / s2).powi(3)),
+        LossKind::GemanMcClure => q / (1.0 + q / s2),
+    }
+}
+
+/// rho'(q).
+fn slope(kind: LossKind, q: f64, s: f64) -> f64 {
+    let ratio = q / (s * s);
+    match kind {
+        LossKind::Huber if ratio <= 1.0 => 1.0,
+        LossKind::Huber => s / q.sqrt(),
+        LossKind::Cauchy => 1.0 / (1.0 + ratio),
+        LossKind::Tukey if ratio > 1.0 => 0.0,
+        LossKind::Tukey => (1.0 - ratio).powi(2),
+        LossKind::GemanMcClure => (1.0 + ratio).powi(-2),
+    }
+}
+
+/// rho''(q).
+fn curvature(kind: LossKind, q: f64, s: f64) -> f64 {
+    let s2 = s * s;
+    let ratio = q / s2;
+    match kind {
+        LossKind::Huber if ratio <= 1.0 => 0.0,
+        LossKind::Huber => -0.5 * s / q.powf(1.5),
+        LossKind::Cauchy => -(1.0 + ratio).powi(-2) / s2,
+        LossKind::Tukey if ratio > 1.0 => 0.0,
+        LossKind::Tukey => -2.0 * (1.0 - ratio) / s2,
+        LossKind::GemanMcClure => -2.0 * (1.0 + ratio).powi(-3) / s2,
+    }
+}
+
+/// rho'(q) by central differences.
+fn slope_by_differences(kind: LossKind, q: f64, s: f64) -> f64 {
+    let h = STEP * (q + s * s);
+    (rho(kind, q + h, s) - rho(kind, q - h, s)) / (2.0 * h)
+}
+
+/// rho''(q) by central differences, extrapolated once.
+fn curvature_by_differences(kind: LossKind, q: f64, s: f64) -> f64 {
+    let second = |h: f64| (rho(kind, q + h, s) - 2.0 * rho(kind, q, s) + rho(kind, q - h, s)) / (h * h);
+    let h = SECOND_STEP * (q + s * s);
+    (4.0 * second(0.5 * h) - second(h)) / 3.0
+}
+
+/// rho' and rho'' of a loss at q with scale s.
+type Derivatives = fn(LossKind, f64, f64) -> (f64, f64);
+
+const EXACT: Derivatives = |kind, q, s| (slope(kind, q, s), curvature(kind, q, s));
+const DIFFERENCES: Derivatives =
+    |kind, q, s| (slope_by_differences(kind, q, s), curvature_by_differences(kind, q, s));
+
+/// What a loss does to the rows of a block.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// sqrt(rho'), 0 where rho' <= 0.
+    root: f64,
+    alpha: f64,
+    /// alpha / q.
+    bend: f64,
+}
+
+/// A block over its domain.
+struct Block {
+    kind: LossKind,
+    scale: f64,
+    group: usize,
+    /// Its slots: one per instance of its domain.
+    slots: Range<usize>,
+    second_order: bool,
+}
+
+impl Block {
+    fn shape(&self, q: f64, derivatives: Derivatives) -> Shape {
+        let (slope, curvature) = derivatives(self.kind, q, self.scale);
+        if slope <= 0.0 {
+            return Shape { root: 0.0, alpha: 0.0, bend: 0.0 };
+        }
+        let root = slope.sqrt();
+        if !self.second_order || curvature >= 0.0 || q == 0.0 {
+            return Shape { root, alpha: 0.0, bend: 0.0 };
+        }
+        let d = 1.0 + 2.0 * q * curvature / slope;
+        let alpha = (1.0 - d.max(0.0).sqrt()).min(STEEPEST);
+        Shape { root, alpha, bend: alpha / q }
+    }
+
+    /// Whether rho has no second derivative within a step of q.
+    fn is_kink(&self, q: f64) -> bool {
+        let s2 = self.scale * self.scale;
+        let kinked = matches!(self.kind, LossKind::Huber | LossKind::Tukey);
+        self.second_order && kinked && (q - s2).abs() <= SECOND_STEP * (q + s2)
+    }
+}
+
+/// Which rows of J lie under which loss.
+pub(super) struct Losses {
+    blocks: Vec<Block>,
+    /// Slot of each row, or [`NONE`]; empty where no row lies under a loss.
+    slots: Vec<usize>,
+}
+
+impl Losses {
+    /// The losses of the rows of `templates`, in order. `instances`: how many each template's domain has.
+    pub fn new(
+        energy: &Energy,
+        scales: &[f64],
+        templates: &[Template],
+        instances: impl Fn(&Template) -> usize,
+    ) -> Losses {
+        let (mut blocks, mut slots, mut end) = (Vec::new(), Vec::new(), 0);
+        for (number, (block, &scale)) in energy.blocks.iter().zip(scales).enumerate() {
+            let member = templates.iter().find(|t| t.block == Some(number));
+            let start = end;
+            end += member.map_or(0, &instances);
+            let group = member.map_or(0, |t| t.group);
+            let second_order = block.second_order;
+            blocks.push(Block { kind: block.kind, scale, group, slots: start..end, second_order });
+        }
+        if !blocks.is_empty() {
+            for t in templates {
+                let start = t.block.map(|b| blocks[b].slots.start);
+                slots.extend(t.counted.iter().map(|n| start.map_or(NONE, |s| s + *n as usize)));
+            }
+        }
+        Losses { blocks, slots }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// q of each slot.
+    fn squares(&self, residuals: &[f64]) -> Vec<f64> {
+        let mut squares = vec![0.0; self.blocks.last().map_or(0, |b| b.slots.end)];
+        for (&slot, r) in self.slots.iter().zip(residuals).filter(|(slot, _)| **slot != NONE) {
+            squares[slot] += r * r;
+        }
+        squares
+    }
+
+    /// Adds sum rho(q) to the energy of each group.
+    pub fn add_energies(&self, residuals: &[f64], by_group: &mut [f64]) {
+        let squares = self.squares(residuals);
+        for b in &self.blocks {
+            let energy = squares[b.slots.clone()].iter().map(|&q| rho(b.kind, q, b.scale));
+            by_group[b.group] += energy.sum::<f64>();
+        }
+    }
+
+    /// sqrt(rho') of each row, 1 without a loss, 0 where rho' <= 0.
+    pub fn root_weights(&self, residuals: &[f64]) -> Vec<f64> {
+        let shapes = self.shapes(residuals, EXACT);
+        self.slots.iter().map(|&slot| if slot == NONE { 1.0 } else { shapes[slot].root }).collect()
+    }
+
+    /// Makes r~ and J~ of r and J.
+    pub fn apply(&self, residuals: &mut [f64], jacobian: &mut Jacobian) {
+        self.apply_with(residuals, jacobian, EXACT);
+    }
+
+    /// [`Losses::apply`] from differences of rho alone.
+    pub fn apply_by_differences(&self, residuals: &mut [f64], jacobian: &mut Jacobian) {
+        self.apply_with(residuals, jacobian, DIFFERENCES);
+    }
+
+    /// The rows at which differences of rho say nothing of rho''.
+    pub fn kinks(&self, residuals: &[f64]) -> Vec<bool> {
+        let squares = self.squares(residuals);
+        let mut kinks = vec![false; squares.len()];
+        for b in &self.blocks {
+            b.slots.clone().for_each(|slot| kinks[slot] = b.is_kink(squares[slot]));
+        }
+        self.slots.iter().map(|&slot| slot != NONE && kinks[slot]).collect()
+    }
+
+    fn shapes(&self, residuals: &[f64], derivatives: Derivatives) -> Vec<Shape> {
+        let squares = self.squares(residuals);
+        let shapes = |b: &Block| {
+            let shape = |&q: &f64| b.shape(q, derivatives);
+            squares[b.slots.clone()].iter().map(shape).collect::<Vec<_>>()
+        };
+        self.blocks.iter().flat_map(shapes).collect()
+    }
+
+    fn apply_with(&self, residuals: &mut [f64], jacobian: &mut Jacobian, derivatives: Derivatives) {
+        if self.is_empty() {
+            return;
+        }
+        let shapes = self.shapes(residuals, derivatives);
+        if self.blocks.iter().any(|b| b.second_order) {
+            let bend: Vec<f64> = shapes.iter().map(|s| s.bend).collect();
+            jacobian.bend_rows(&self.slots, &bend, residuals);
+        }
+        let shape =
+            |slot: usize| shapes.get(slot).copied().unwrap_or(Shape { root: 1.0, alpha: 0.0, bend: 0.0 });
+        for (r, &slot) in residuals.iter_mut().zip(&self.slots) {
+            let Shape { root, alpha, .. } = shape(slot);
+            *r = weighted(root / (1.0 - alpha), *r);
+        }
+        jacobian.scale_rows(&self.slots.iter().map(|&slot| shape(slot).root).collect::<Vec<_>>());
+    }
+}
+
+/// `weight` times `r`; 0 under weight 0, whatever r is.
+pub(super) fn weighted(weight: f64, r: f64) -> f64 {
+    if weight == 0.0 { 0.0 } else { weight * r }
+}
+
+/// What an expression of params and constants reads; the builder lets a scale be nothing else.
+struct Params<'a>(&'a [Vec<f64>]);
+
+impl Env for Params<'_> {
+    fn param(&self, param: ParamId, channel: u16) -> f64 {
+        self.0[param.index()][usize::from(channel)]
+    }
+    fn access(&self, _: &Access) -> f64 {
+        f64::NAN
+    }
+    fn tap(&self, _: (ArrayId, u16), _: &[i64]) -> f64 {
+        f64::NAN
+    }
+    fn index(&self, _: u16) -> f64 {
+        f64::NAN
+    }
+    fn in_bounds(&self, _: &Offset, _: &Offset) -> bool {
+        false
+    }
+    fn free(&self, _: SpaceId, _: &At) -> bool {
+        false
+    }
+    fn same_vertex(&self, _: GraphId, _: u16, _: u16) -> bool {
+        false
+    }
+    fn in_bounds_at(&self, _: GraphId, _: u16, _: &Offset, _: &Offset) -> bool {
+        false
+    }
+    fn index_at(&self, _: GraphId, _: u16, _: u16) -> f64 {
+        0.0
+    }
+}

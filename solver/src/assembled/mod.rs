@@ -1,0 +1,492 @@
+//! The explicit path: every residual differentiated by forward-mode evaluation, the Jacobian assembled as a sparse matrix.
+//!
+//! It shares nothing with the generated routines but the DAG of the residuals as written: neither symbolic derivatives, nor
+//! simplification, nor gathers. So it is the oracle for them, and a baseline in the manner of general solvers.
+//!
+//! Rows of J are the residual instances that count, templates in order, instances ascending; columns are the free unknown
+//! scalars. An instance counts iff one of its unknown reads lies in the domain at a free element.
+
+mod cholesky;
+mod differences;
+mod domain;
+mod eval;
+mod jacobian;
+mod locate;
+mod loss;
+mod pcg;
+mod preconditioner;
+mod solve;
+mod tape;
+
+pub(crate) use crate::assembled::differences::Witness;
+pub use crate::assembled::jacobian::Jacobian;
+pub use crate::assembled::locate::{NonFinite, ValueRead};
+pub use crate::assembled::loss::{LossScale, loss_scales};
+pub use crate::assembled::preconditioner::resolve as resolve_preconditioner;
+pub use crate::assembled::solve::{LinearSolver, SolveError, solve, solve_with};
+
+use crate::assembled::domain::{Instance, Layout, Point};
+use crate::assembled::eval::Workspace;
+use crate::assembled::loss::Losses;
+use crate::assembled::tape::{Read, Tape};
+use crate::outer::lm::Energies;
+use crate::problem::bounds::{Bounds, BoundsError};
+use crate::problem::data::ProblemData;
+use rayon::prelude::*;
+use std::borrow::Cow;
+use sumsq_energy::dag::{Access, Offset, Source};
+use sumsq_energy::model::{Domain, Energy, SpaceId};
+use thiserror::Error;
+
+/// Rows of one task. Sums are combined per task, in order: the size is part of the result's bits.
+const CHUNK: usize = 2048;
+
+/// What the explicit path cannot do.
+#[derive(Clone, PartialEq, Debug, Error)]
+#[allow(missing_docs)]
+pub enum ExplicitError {
+    #[error("the explicit path cannot evaluate {what}")]
+    Unsupported { what: String },
+    #[error(
+        "the Jacobian is too large for the explicit path: expected fewer than 2^32 entries, came {entries}"
+    )]
+    TooLarge { entries: usize },
+    #[error(transparent)]
+    LossScale(#[from] LossScale),
+    #[error(transparent)]
+    Bounds(#[from] BoundsError),
+}
+
+/// A residual template over its domain.
+struct Template {
+    tape: Tape,
+    domain: Domain,
+    /// Box of the boundary rule.
+    guard: Option<(Offset, Offset)>,
+    group: usize,
+    /// The robust loss it is under.
+    block: Option<usize>,
+    /// The instances that count.
+    counted: Vec<u32>,
+}
+
+/// Consecutive rows of one template.
+struct Chunk {
+    template: usize,
+    /// Into the template's counted instances.
+    instances: std::ops::Range<usize>,
+}
+
+/// A problem, ready to be evaluated at any x.
+///
+/// x is always the flat vector of *all* unknown scalars, excluded ones included; vectors that belong to columns of J (g,
+/// diagonals, directions) hold the free ones only. [`Explicit::scatter`] and [`Explicit::gather`] translate.
+pub struct Explicit<'a> {
+    data: &'a ProblemData,
+    /// Without computed arrays: their values stand where they are read.
+    energy: Cow<'a, Energy>,
+    /// Per array its numbers; those of constant views are the unknowns as last refreshed.
+    arrays: Vec<Cow<'a, [f64]>>,
+    layout: Layout<'a>,
+    templates: Vec<Template>,
+    chunks: Vec<Chunk>,
+    losses: Losses,
+    /// If the energy has any.
+    bounds: Option<Bounds>,
+    /// All zeros, with the pattern of J.
+    pattern: Jacobian,
+}
+
+impl<'a> Explicit<'a> {
+    /// Prepares `energy` on `data`, excluding what it excludes.
+    pub fn new(energy: &'a Energy, data: &'a ProblemData) -> Result<Explicit<'a>, ExplicitError> {
+        let free = free_elements(energy, data)?;
+        Explicit::with_free(energy, data, free)
+    }
+
+    /// The same under a mask of one's own: per index space, whether each element is free.
+    pub fn with_free(
+        energy: &'a Energy,
+        data: &'a ProblemData,
+        free: Vec<Vec<bool>>,
+    ) -> Result<Explicit<'a>, ExplicitError> {
+        let (energy, arrays) = (inlined(energy), arrays(energy, data));
+        let layout = Layout::new(&energy, data, free);
+        let templates = energy.residuals.iter().map(|residual| {
+            let tape = Tape::compile(&energy, residual.domain, residual.value)?;
+            let counted = counted_instances(&energy, &layout, residual.domain, &residual.unknown_reads)?;
+            let (domain, guard) = (residual.domain, residual.guard.clone());
+            let (group, block) = (residual.group.index(), residual.block.map(|b| b.index()));
+            Ok(Template { tape, domain, guard, group, block, counted })
+        });
+        let templates: Vec<Template> = templates.collect::<Result<_, ExplicitError>>()?;
+        let chunks = chunks(&templates);
+        let pattern = pattern(&energy, &layout, &templates, &chunks)?;
+        let scales = loss_scales(&energy, &data.params)?;
+        let losses = Losses::new(&energy, &scales, &templates, |t| layout.instances(t.domain));
+        let bounds = bounds(&energy, data, &layout, &arrays)?;
+        Ok(Explicit { data, energy, arrays, layout, templates, chunks, losses, bounds, pattern })
+    }
+
+    /// Constant views take the values that the unknowns have at x.
+    pub fn refresh_views(&mut self, x: &[f64]) {
+        for (array, values) in self.energy.arrays.iter().zip(&mut self.arrays) {
+            if let Some(unknown) = array.view_of {
+                *values = Cow::Owned(x[self.layout.part(unknown)].to_vec());
+            }
+        }
+    }
+
+    /// Number of unknown scalars, excluded ones included: the length of x.
+    pub fn scalars(&self) -> usize {
+        self.layout.scalars()
+    }
+
+    /// Number of free unknown scalars: the columns of J.
+    pub fn free(&self) -> usize {
+        self.layout.free_scalars().len()
+    }
+
+    /// Number of residual instances that count: the rows of J.
+    pub fn rows(&self) -> usize {
+        self.pattern.rows().rows()
+    }
+
+    /// Per column of J, its place in x.
+    pub fn free_scalars(&self) -> &[u32] {
+        self.layout.free_scalars()
+    }
+
+    /// The column of J of each unknown scalar of an element, `None` where excluded.
+    pub(crate) fn columns_at(&self, space: SpaceId, element: usize) -> Vec<u32> {
+        let unknowns = self.energy.unknowns.iter().enumerate().filter(|(_, f)| f.space == space);
+        let scalars = unknowns.flat_map(|(u, f)| {
+            (0..usize::from(f.channels)).map(move |channel| self.layout.scalar(u, element, channel))
+        });
+        scalars.filter_map(|s| self.layout.column(s)).collect()
+    }
+
+    /// The unknowns as bound, flat.
+    pub fn initial(&self) -> Vec<f64> {
+        self.data.unknowns.concat()
+    }
+
+    /// The unknowns as bound, moved into their bounds, and a warning where they were not inside.
+    fn feasible(&self) -> (Vec<f64>, Vec<String>) {
+        let Some(bounds) = &self.bounds else { return (self.initial(), Vec::new()) };
+        let mut unknowns = self.data.unknowns.clone();
+        let warnings = bounds.project(&self.energy, &mut unknowns, |u, element| {
+            self.layout.column(self.layout.scalar(u, element, 0)).is_some()
+        });
+        (unknowns.concat(), warnings)
+    }
+
+    /// The box bounds of the unknowns, if the energy has any.
+    pub fn bounds(&self) -> Option<&Bounds> {
+        self.bounds.as_ref()
+    }
+
+    /// A vector over columns, spread over all unknown scalars; 0 at excluded ones.
+    pub fn scatter(&self, v: &[f64]) -> Vec<f64> {
+        let mut all = vec![0.0; self.scalars()];
+        self.free_scalars().iter().zip(v).for_each(|(&s, &v)| all[s as usize] = v);
+        all
+    }
+
+    /// The entries of the free unknowns of a vector over all scalars.
+    pub fn gather(&self, all: &[f64]) -> Vec<f64> {
+        self.free_scalars().iter().map(|&s| all[s as usize]).collect()
+    }
+
+    /// The residuals that count, r(x), without regard to losses.
+    pub fn residuals(&self, x: &[f64]) -> Vec<f64> {
+        let mut residuals = vec![0.0; self.rows()];
+        let point = self.point(x);
+        let (mut rest, mut tasks) = (residuals.as_mut_slice(), Vec::new());
+        for chunk in &self.chunks {
+            let (mine, others) = rest.split_at_mut(chunk.instances.len());
+            tasks.push((chunk, mine));
+            rest = others;
+        }
+        tasks.into_par_iter().for_each(|(chunk, mine)| {
+            let mut work = Workspace::default();
+            self.instances(chunk).zip(mine).for_each(|((template, at), r)| {
+                *r = template.value(&at, &point, &mut work);
+            });
+        });
+        residuals
+    }
+
+    /// E(x), in total and per group: the sum of r^2, under a loss that of rho.
+    pub fn energies(&self, x: &[f64]) -> Energies {
+        let residuals = self.residuals(x);
+        let mut by_group = vec![0.0; self.energy.groups.len()];
+        let mut rest = residuals.as_slice();
+        for chunk in &self.chunks {
+            let (mine, others) = rest.split_at(chunk.instances.len());
+            let template = &self.templates[chunk.template];
+            if template.block.is_none() {
+                by_group[template.group] += mine.iter().map(|r| r * r).sum::<f64>();
+            }
+            rest = others;
+        }
+        self.losses.add_energies(&residuals, &mut by_group);
+        Energies { total: by_group.iter().sum(), by_group }
+    }
+
+    /// r(x) and J(x); under a loss r~ and J~, so that J^T r is half the gradient of E.
+    pub fn linearise(&self, x: &[f64]) -> (Vec<f64>, Jacobian) {
+        let mut jacobian = self.pattern.clone();
+        let mut residuals = vec![0.0; self.rows()];
+        self.linearise_into(x, &mut residuals, &mut jacobian);
+        (residuals, jacobian)
+    }
+
+    /// r(x) and J(x), into what an earlier [`Explicit::linearise`] returned.
+    pub fn linearise_into(&self, x: &[f64], residuals: &mut [f64], jacobian: &mut Jacobian) {
+        let point = self.point(x);
+        jacobian.refill(|indptr, columns, values| {
+            let (mut tasks, mut row) = (Vec::with_capacity(self.chunks.len()), 0);
+            let (mut rest, mut rest_values) = (&mut *residuals, values);
+            for chunk in &self.chunks {
+                let rows = chunk.instances.len();
+                let starts = &indptr[row..=row + rows];
+                let (mine, others) = rest.split_at_mut(rows);
+                let (mine_values, other_values) = rest_values.split_at_mut(starts[rows] - starts[0]);
+                tasks.push((chunk, starts, mine, mine_values));
+                (rest, rest_values, row) = (others, other_values, row + rows);
+            }
+            tasks.into_par_iter().for_each(|(chunk, starts, residuals, values)| {
+                let mut work = Workspace::default();
+                values.fill(0.0);
+                for (i, (template, at)) in self.instances(chunk).enumerate() {
+                    let entries = starts[i]..starts[i + 1];
+                    let local = entries.start - starts[0]..entries.end - starts[0];
+                    residuals[i] =
+                        template.row(&at, &point, &columns[entries], &mut values[local], &mut work);
+                }
+            });
+        });
+        self.losses.apply(residuals, jacobian);
+    }
+
+    /// J(x), under a loss J~.
+    pub fn jacobian(&self, x: &[f64]) -> sprs::CsMat<f64> {
+        self.linearise(x).1.rows().to_other_types()
+    }
+
+    /// g = J^T r, not doubled.
+    pub fn gradient(&self, x: &[f64]) -> Vec<f64> {
+        let (residuals, jacobian) = self.linearise(x);
+        jacobian.apply_transpose(&residuals)
+    }
+
+    /// diag(J^T J).
+    pub fn diag(&self, x: &[f64]) -> Vec<f64> {
+        self.linearise(x).1.diag()
+    }
+
+    /// J^T J v.
+    pub fn jtjv(&self, x: &[f64], v: &[f64]) -> Vec<f64> {
+        let (_, jacobian) = self.linearise(x);
+        jacobian.apply_transpose(&jacobian.apply(v))
+    }
+
+    fn point<'p>(&'p self, x: &'p [f64]) -> Point<'p> {
+        Point { x, arrays: &self.arrays, params: &self.data.params, bump: None }
+    }
+
+    /// The rows of a chunk.
+    fn instances<'s>(&'s self, chunk: &Chunk) -> impl Iterator<Item = (&'s Template, Instance<'s>)> {
+        let template = &self.templates[chunk.template];
+        template.counted[chunk.instances.clone()]
+            .iter()
+            .map(move |&n| (template, self.layout.instance(template.domain, n as usize)))
+    }
+}
+
+impl Template {
+    /// Whether the boundary rule makes the residual 0 here.
+    fn is_cut(&self, at: &Instance<'_>) -> bool {
+        self.guard.as_ref().is_some_and(|(lo, hi)| !at.box_inside(lo, hi))
+    }
+
+    fn value(&self, at: &Instance<'_>, point: &Point<'_>, work: &mut Workspace) -> f64 {
+        if self.is_cut(at) { 0.0 } else { eval::value(&self.tape, at, point, work) }
+    }
+
+    /// Adds one row of J to `values`, which belong to the ascending `columns`; returns the residual. Reads that coincide (two
+    /// vertices at one element) add up.
+    fn row(
+        &self,
+        at: &Instance<'_>,
+        point: &Point<'_>,
+        columns: &[u32],
+        values: &mut [f64],
+        work: &mut Workspace,
+    ) -> f64 {
+        if self.is_cut(at) {
+            return 0.0;
+        }
+        let residual = eval::value_and_partials(&self.tape, at, point, work);
+        for (slot, partial) in self.tape.result_slots().iter().zip(work.result_partials(&self.tape)) {
+            let column = at.column(self.tape.slot_read(*slot));
+            if let Some(k) = column.and_then(|c| columns.binary_search(&c).ok()) {
+                values[k] += partial;
+            }
+        }
+        residual
+    }
+}
+
+/// The energy without computed arrays.
+fn inlined(energy: &Energy) -> Cow<'_, Energy> {
+    if energy.computed.is_empty() { Cow::Borrowed(energy) } else { Cow::Owned(energy.inlined()) }
+}
+
+/// The numbers of each array; a constant view starts as its unknown.
+fn arrays<'a>(energy: &Energy, data: &'a ProblemData) -> Vec<Cow<'a, [f64]>> {
+    let numbers = energy.arrays.iter().enumerate().map(|(a, array)| match array.view_of {
+        Some(unknown) => &data.unknowns[unknown.index()],
+        None => &data.arrays[a],
+    });
+    numbers.map(|values| Cow::Borrowed(values.as_slice())).collect()
+}
+
+/// Per index space, whether each element is free: an element is excluded where any Exclude expression is not 0.
+pub fn free_elements(energy: &Energy, data: &ProblemData) -> Result<Vec<Vec<bool>>, ExplicitError> {
+    let elements = |s: usize| data.elements(energy, SpaceId(s as u32));
+    let mut free: Vec<Vec<bool>> = (0..energy.spaces.len()).map(|s| vec![true; elements(s)]).collect();
+    if energy.excludes.is_empty() {
+        return Ok(free);
+    }
+    // Excludes read arrays only: no mask and no unknown has a say in them.
+    let (energy, arrays) = (&*inlined(energy), arrays(energy, data));
+    let layout = Layout::new(energy, data, free.clone());
+    let point = Point { x: &[], arrays: &arrays, params: &data.params, bump: None };
+    for &(space, condition) in &energy.excludes {
+        let domain = Domain::Space(space);
+        let tape = Tape::compile(energy, domain, condition)?;
+        if !tape.slots.is_empty() {
+            return Err(ExplicitError::Unsupported { what: "an Exclude that reads an unknown".to_string() });
+        }
+        let flags = free[space.index()].par_iter_mut().enumerate().with_min_len(CHUNK);
+        flags.for_each_init(Workspace::default, |work, (element, flag)| {
+            *flag &= eval::value(&tape, &layout.instance(domain, element), &point, work) == 0.0;
+        });
+    }
+    Ok(free)
+}
+
+/// The box bounds, evaluated at every element.
+fn bounds(
+    energy: &Energy,
+    data: &ProblemData,
+    layout: &Layout<'_>,
+    arrays: &[Cow<'_, [f64]>],
+) -> Result<Option<Bounds>, ExplicitError> {
+    if energy.bounds.is_empty() {
+        return Ok(None);
+    }
+    let mut bounds = Bounds::none(data);
+    let point = Point { x: &[], arrays, params: &data.params, bump: None };
+    for of in &energy.bounds {
+        let (u, domain) = (of.unknown.index(), Domain::Space(energy.unknowns[of.unknown.index()].space));
+        for (expressions, values) in [(&of.lower, &mut bounds.lower[u]), (&of.upper, &mut bounds.upper[u])] {
+            for (channel, &expression) in expressions.iter().enumerate() {
+                let tape = Tape::compile(energy, domain, expression)?;
+                let elements = values.par_chunks_mut(expressions.len()).enumerate().with_min_len(CHUNK);
+                elements.for_each_init(Workspace::default, |work, (element, scalars)| {
+                    scalars[channel] = eval::value(&tape, &layout.instance(domain, element), &point, work);
+                });
+            }
+        }
+    }
+    bounds.check(energy, data)?;
+    Ok(Some(bounds))
+}
+
+/// The instances of a template that count: those with a free unknown among `reads`.
+fn counted_instances(
+    energy: &Energy,
+    layout: &Layout<'_>,
+    domain: Domain,
+    reads: &[Access],
+) -> Result<Vec<u32>, ExplicitError> {
+    let unknowns = reads.iter().filter_map(|access| match access.source {
+        Source::Unknown(u) => Some((access, u)),
+        _ => None,
+    });
+    let reads = unknowns.map(|(access, u)| {
+        let place = tape::place(energy, domain, energy.unknowns[u.index()].space, &access.at)?;
+        Ok(Read { source: access.source, channel: access.channel, place, slot: None })
+    });
+    let reads: Vec<Read> = reads.collect::<Result<_, ExplicitError>>()?;
+    let counts = |&n: &u32| {
+        let at = layout.instance(domain, n as usize);
+        reads.iter().any(|read| at.column(read).is_some())
+    };
+    let numbers = 0..layout.instances(domain) as u32;
+    Ok(numbers.into_par_iter().with_min_len(CHUNK).filter(counts).collect())
+}
+
+fn chunks(templates: &[Template]) -> Vec<Chunk> {
+    let of_template = |(template, t): (usize, &Template)| {
+        let n = t.counted.len();
+        let starts = (0..n).step_by(CHUNK);
+        starts
+            .map(move |start| Chunk { template, instances: start..(start + CHUNK).min(n) })
+            .collect::<Vec<_>>()
+    };
+    templates.iter().enumerate().flat_map(of_template).collect()
+}
+
+/// The pattern of J: per row, the distinct columns of the unknowns it reads; under a loss of second order of those that its block reads.
+fn pattern(
+    energy: &Energy,
+    layout: &Layout<'_>,
+    templates: &[Template],
+    chunks: &[Chunk],
+) -> Result<Jacobian, ExplicitError> {
+    let of_chunk = |chunk: &Chunk| {
+        let template = &templates[chunk.template];
+        let block = template.block.filter(|&b| energy.blocks[b].second_order);
+        let read: Vec<&Template> = match block {
+            None => vec![template],
+            Some(_) => templates.iter().filter(|t| t.block == block).collect(),
+        };
+        let (mut lengths, mut all) = (Vec::new(), Vec::new());
+        let mut columns: Vec<u32> = Vec::new();
+        for &n in &template.counted[chunk.instances.clone()] {
+            let at = layout.instance(template.domain, n as usize);
+            columns.clear();
+            if !template.is_cut(&at) {
+                for t in &read {
+                    let slots = t.tape.result_slots().iter();
+                    columns.extend(slots.filter_map(|&s| at.column(t.tape.slot_read(s))));
+                }
+                columns.sort_unstable();
+                columns.dedup();
+            }
+            lengths.push(columns.len());
+            all.extend_from_slice(&columns);
+        }
+        (lengths, all)
+    };
+    let parts: Vec<(Vec<usize>, Vec<u32>)> = chunks.par_iter().map(of_chunk).collect();
+    let entries = parts.iter().map(|p| p.1.len()).sum();
+    if entries > u32::MAX as usize {
+        return Err(ExplicitError::TooLarge { entries });
+    }
+    let (mut indptr, mut indices) = (vec![0], Vec::with_capacity(entries));
+    for (lengths, columns) in parts {
+        for length in lengths {
+            indptr.push(indptr[indptr.len() - 1] + length);
+        }
+        indices.extend(columns);
+    }
+    Ok(Jacobian::zeros(layout.free_scalars().len(), indptr, indices))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Preconditioned conjugate gradients for A d = b, from d = 0, in float64.
+//!
+//! A is symmetric positive definite on the space where M^-1 is not 0, r = b - A d, Q = d.(b + r)/2 the decrease of the
+//! quadratic model so far. The residual is the recurred one. After iteration k it stops at the first of
+//! - |r| <= tau |b|, where a linear tolerance tau is given;
+//! - k >= 2 and k (Q_k - Q_{k-1}) <= zeta Q_k, where none is (Nash and Sofer, "Assessing a search direction within a
+//!   truncated-Newton method", 1990);
+//! - k = limit.
+
+use crate::assembled::preconditioner::BlockDiagonal;
+use crate::assembled::solve::dot;
+use crate::problem::report::LinearStop;
+
+/// When to stop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stopping {
+    /// tau.
+    pub tolerance: Option<f64>,
+    /// zeta, without effect where there is a tolerance.
+    pub forcing: f64,
+    /// Iterations at most.
+    pub limit: usize,
+}
+
+/// How it went.
+#[derive(Clone, Debug)]
+pub(super) struct Solution {
+    pub d: Vec<f64>,
+    pub iterations: usize,
+    pub stop: LinearStop,
+    /// |r| / |b|.
+    pub residual: f64,
+    /// False if it broke down in the first iteration: d is 0 then.
+    pub usable: bool,
+}
+
+/// Solves A d = b for `apply` = A.
+pub(super) fn pcg(
+    apply: &dyn Fn(&[f64]) -> Vec<f64>,
+    b: &[f64],
+    m: &BlockDiagonal,
+    stopping: &Stopping,
+) -> Solution {
+    let b_norm = dot(b, b).sqrt();
+    let mut d = vec![0.0; b.len()];
+    let mut r = b.to_vec();
+    let mut z = m.apply_inverse(&r);
+    let mut p = z.clone();
+    let mut rz = dot(&r, &z);
+    let mut q_before = 0.0;
+    let mut ended = (0, LinearStop::Limit);
+    for k in 1..=stopping.limit {
+        let q = apply(&p);
+        let pq = dot(&p, &q);
+        if !(pq > 0.0 && pq.is_finite()) {
+            let stop = if pq <= 0.0 { LinearStop::Indefinite } else { LinearStop::NotFinite };
+            ended = (k - 1, stop);
+            break;
+        }
+        let alpha = rz / pq;
+        axpy(alpha, &p, &mut d);
+        axpy(-alpha, &q, &mut r);
+        ended.0 = k;
+        if let Some(stop) = reached(stopping, k, b_norm, b, &d, &r, &mut q_before) {
+            ended.1 = stop;
+            break;
+        }
+        z = m.apply_inverse(&r);
+        let rz_next = dot(&r, &z);
+        if rz_next == 0.0 {
+            // Solved to the last bit: another direction would be 0.
+            ended.1 = LinearStop::Tolerance;
+            break;
+        }
+        let beta = rz_next / rz;
+        rz = rz_next;
+        p.iter_mut().zip(&z).for_each(|(p, &z)| *p = z + beta * *p);
+    }
+    let (iterations, stop) = ended;
+    let residual = dot(&r, &r).sqrt() / b_norm;
+    Solution { d, iterations, stop, residual, usable: iterations > 0 }
+}
+
+/// Whether iteration k meets a stopping rule. `q_before` is Q_{k-1} and becomes Q_k.
+fn reached(
+    stopping: &Stopping,
+    k: usize,
+    b_norm: f64,
+    b: &[f64],
+    d: &[f64],
+    r: &[f64],
+    q_before: &mut f64,
+) -> Option<LinearStop> {
+    if let Some(tau) = stopping.tolerance {
+        return (dot(r, r).sqrt() <= tau * b_norm).then_some(LinearStop::Tolerance);
+    }
+    let q = 0.5 * (dot(d, b) + dot(d, r));
+    let gained = q - *q_before;
+    *q_before = q;
+    (k >= 2 && k as f64 * gained <= stopping.forcing * q).then_some(LinearStop::Model)
+}
+
+fn axpy(alpha: f64, x: &[f64], y: &mut [f64]) {
+    y.iter_mut().zip(x).for_each(|(y, x)| *y += alpha * x);
+}

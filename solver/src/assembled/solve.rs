@@ -1,0 +1,342 @@
+//! Gauss-Newton and Levenberg-Marquardt over the assembled Jacobian: the baseline in the manner of general solvers.
+
+use crate::assembled::cholesky::NormalCholesky;
+use crate::assembled::pcg::{Solution, Stopping, pcg};
+use crate::assembled::preconditioner::{BlockDiagonal, element_blocks};
+use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, preconditioner};
+use crate::outer::lm;
+use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Outcome, Steps};
+use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
+use crate::problem::data::ProblemData;
+use crate::problem::options::{Method, Options, Precision, Preconditioner};
+use crate::problem::report::{LinearStop, Report, Seconds};
+use std::time::Instant;
+use sumsq_energy::model::Energy;
+use thiserror::Error;
+
+/// PCG iterations at most where nothing else is said.
+const LINEAR_ITERATIONS: usize = 500;
+
+/// How A d = b is solved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinearSolver {
+    /// Conjugate gradients on products with J and J^T.
+    Cg,
+    /// Sparse Cholesky of J^T J + D.
+    Cholesky,
+}
+
+/// Why there was no solve. The unknowns have not changed.
+#[derive(Clone, PartialEq, Debug, Error)]
+#[allow(missing_docs)]
+pub enum SolveError {
+    #[error(transparent)]
+    Explicit(#[from] ExplicitError),
+    #[error("the energy is {energy} at the start{}", location.as_ref().map(|l| format!(": {l}")).unwrap_or_default())]
+    InitialNotFinite { energy: f64, location: Option<Box<NonFinite>> },
+}
+
+/// Minimises `energy` from the unknowns of `data`, which it overwrites. Always in float64, whatever the options say.
+pub fn solve(
+    energy: &Energy,
+    data: &mut ProblemData,
+    options: &Options,
+    linear: LinearSolver,
+) -> Result<Report, SolveError> {
+    solve_with(energy, data, options, linear, &mut |_| Control::Continue)
+}
+
+/// [`solve`], observed after each step.
+pub fn solve_with(
+    energy: &Energy,
+    data: &mut ProblemData,
+    options: &Options,
+    linear: LinearSolver,
+    callback: Callback<'_>,
+) -> Result<Report, SolveError> {
+    let started = Instant::now();
+    let options = Options { precision: Precision::F64, ..options.clone() };
+    let energy = &options.losses.apply(energy.clone());
+    let problem = Explicit::new(energy, data)?;
+    let free = problem.free();
+    let mut state = State::new(problem, &options, linear);
+    let planned = started.elapsed().as_secs_f64();
+    let outcome = lm::minimise(&mut state, &options, free, callback).map_err(|e| {
+        let location = state.problem.locate_non_finite(&state.x).map(Box::new);
+        SolveError::InitialNotFinite { energy: e.energy, location }
+    })?;
+    let seconds = Seconds { compile: 0.0, plan: planned, solve: started.elapsed().as_secs_f64() - planned };
+    let report = report(&state, &options, outcome, seconds);
+    let mut x = std::mem::take(&mut state.x);
+    drop(state);
+    for unknown in &mut data.unknowns {
+        let rest = x.split_off(unknown.len());
+        *unknown = std::mem::replace(&mut x, rest);
+    }
+    Ok(report)
+}
+
+fn report(state: &State<'_>, options: &Options, outcome: Outcome, seconds: Seconds) -> Report {
+    let mut warnings = state.problem.data.warnings.clone();
+    warnings.extend(state.moved.iter().cloned());
+    warnings.extend(state.problem.energy.warnings.iter().cloned());
+    if state.problem.free() == 0 {
+        warnings.push("every unknown is excluded: nothing to solve".to_string());
+    }
+    Report {
+        non_finite: outcome.non_finite,
+        energy_initial: outcome.energy_initial,
+        energy_final: outcome.energy_final,
+        termination: outcome.termination,
+        linear_iterations_total: outcome.iterations.iter().map(|i| i.linear_iterations).sum(),
+        iterations: outcome.iterations,
+        unknowns: state.problem.free(),
+        residuals: state.problem.rows(),
+        unconstrained: state.unconstrained,
+        method: match options.method {
+            Method::LevenbergMarquardt => "lm",
+            Method::GaussNewton => "gn",
+        },
+        preconditioner: match state.preconditioner {
+            Preconditioner::None => "none",
+            Preconditioner::Jacobi => "jacobi",
+            Preconditioner::BlockJacobi | Preconditioner::Auto => "block_jacobi",
+        },
+        backend: "cpu",
+        device: "explicit Jacobian".to_string(),
+        precision: "f64",
+        threads: rayon::current_num_threads(),
+        seconds,
+        warnings,
+    }
+}
+
+/// x and everything evaluated there.
+struct State<'a> {
+    problem: Explicit<'a>,
+    options: &'a Options,
+    preconditioner: Preconditioner,
+    x: Vec<f64>,
+    /// Warnings of unknowns that started outside of their bounds.
+    moved: Vec<String>,
+    trial: Vec<f64>,
+    residuals: Vec<f64>,
+    /// J, g and diag(J^T J); 0 at the columns of held scalars, which so are like columns without a residual.
+    jacobian: Jacobian,
+    gradient: Vec<f64>,
+    diag: Vec<f64>,
+    /// Lower and upper bound of each column, if the energy has any.
+    bounds: Option<[Vec<f64>; 2]>,
+    /// Free scalars that no residual constrains.
+    unconstrained: usize,
+    /// s_i = 1 / (1 + sqrt(diag_i)) at the first iterate; empty before.
+    scale: Vec<f64>,
+    linear: Linear,
+}
+
+/// What a linear solver keeps from step to step.
+enum Linear {
+    /// The columns of each element.
+    Cg(Vec<Vec<u32>>),
+    Cholesky(NormalCholesky),
+}
+
+impl<'a> State<'a> {
+    fn new(problem: Explicit<'a>, options: &'a Options, linear: LinearSolver) -> State<'a> {
+        let (x, moved) = problem.feasible();
+        let of_columns = |lists: &[Vec<f64>]| problem.gather(&lists.concat());
+        let bounds = problem.bounds().map(|b| [of_columns(&b.lower), of_columns(&b.upper)]);
+        let preconditioner = preconditioner::resolve(options.preconditioner, &problem.energy);
+        let linear = match linear {
+            LinearSolver::Cg if preconditioner == Preconditioner::BlockJacobi => {
+                Linear::Cg(element_blocks(&problem))
+            }
+            LinearSolver::Cg => Linear::Cg(Vec::new()),
+            LinearSolver::Cholesky => Linear::Cholesky(NormalCholesky::new(&problem.pattern)),
+        };
+        State {
+            trial: x.clone(),
+            x,
+            moved,
+            bounds,
+            unconstrained: 0,
+            residuals: vec![0.0; problem.rows()],
+            jacobian: problem.pattern.clone(),
+            gradient: vec![0.0; problem.free()],
+            diag: vec![0.0; problem.free()],
+            scale: Vec::new(),
+            problem,
+            options,
+            preconditioner,
+            linear,
+        }
+    }
+
+    /// D_i = clamp(s_i^2 diag_i, min, max) / (s_i^2 R); 0 for Gauss-Newton.
+    fn damping(&self, radius: Option<f64>) -> Vec<f64> {
+        let Some(radius) = radius else { return vec![0.0; self.diag.len()] };
+        let Options { min_lm_diagonal: min, max_lm_diagonal: max, .. } = *self.options;
+        let damp = |(&diag, &s): (&f64, &f64)| (s * s * diag).max(min).min(max) / (s * s * radius);
+        self.diag.iter().zip(&self.scale).map(damp).collect()
+    }
+
+    /// Solves (J^T J + D) d = -g.
+    fn direction(&self, damping: &[f64]) -> Solution {
+        let b: Vec<f64> = self.gradient.iter().map(|g| -g).collect();
+        match &self.linear {
+            Linear::Cg(blocks) => {
+                let m = BlockDiagonal::new(self.preconditioner, &self.jacobian, &self.diag, damping, blocks);
+                pcg(&|p| self.apply(p, damping), &b, &m, &self.stopping())
+            }
+            Linear::Cholesky(cholesky) => match cholesky.solve(&self.jacobian, &self.diag, damping, &b) {
+                Some(d) => self.direct_solution(d, damping, &b),
+                None => Solution {
+                    d: vec![0.0; b.len()],
+                    iterations: 0,
+                    stop: LinearStop::Indefinite,
+                    residual: 1.0,
+                    usable: false,
+                },
+            },
+        }
+    }
+
+    fn direct_solution(&self, d: Vec<f64>, damping: &[f64], b: &[f64]) -> Solution {
+        let ad = self.apply(&d, damping);
+        let r: Vec<f64> = b.iter().zip(ad).map(|(b, a)| b - a).collect();
+        let residual = dot(&r, &r).sqrt() / dot(b, b).sqrt();
+        let stop = if residual.is_finite() { LinearStop::Tolerance } else { LinearStop::NotFinite };
+        Solution { d, iterations: 1, stop, residual, usable: true }
+    }
+
+    /// A p.
+    fn apply(&self, p: &[f64], damping: &[f64]) -> Vec<f64> {
+        let mut q = self.jacobian.apply_transpose(&self.jacobian.apply(p));
+        q.iter_mut().zip(p.iter().zip(damping)).for_each(|(q, (p, d))| *q += d * p);
+        q
+    }
+
+    /// Holds the scalars at bounds that -g points out of: they leave the linear system. Returns max|P(x - g) - x|.
+    fn hold(&mut self) -> f64 {
+        let Some([lower, upper]) = &self.bounds else { return max_norm(&self.gradient) };
+        let x = self.problem.gather(&self.x);
+        let projected = |i: usize| projected_gradient(x[i], self.gradient[i], lower[i], upper[i]);
+        let norm = max_norm(&(0..x.len()).map(projected).collect::<Vec<f64>>());
+        let held = |i: usize| is_held(x[i], self.gradient[i], lower[i], upper[i]);
+        let held: Vec<bool> = (0..x.len()).map(held).collect();
+        self.jacobian.drop_columns(&held);
+        for i in (0..x.len()).filter(|&i| held[i]) {
+            (self.gradient[i], self.diag[i]) = (0.0, 0.0);
+        }
+        norm
+    }
+
+    /// Sets the trial point to P(x + d). Returns the step that x can hold, not the one that was asked for.
+    fn propose(&mut self, d: &[f64]) -> Vec<f64> {
+        let free = self.problem.free_scalars();
+        self.trial.copy_from_slice(&self.x);
+        for (i, (&scalar, d)) in free.iter().zip(d).enumerate().filter(|(_, (_, d))| **d != 0.0) {
+            let moved = self.x[scalar as usize] + d;
+            self.trial[scalar as usize] = match &self.bounds {
+                Some([lower, upper]) => clamp(moved, lower[i], upper[i]),
+                None => moved,
+            };
+        }
+        let moved = |&scalar: &u32| self.trial[scalar as usize] - self.x[scalar as usize];
+        free.iter().map(moved).collect()
+    }
+
+    /// The projected gradient step P(x - t g) - x with t = |g|^2 / |J g|^2, halved until the model falls, and by how much it
+    /// does.
+    fn descend(&mut self) -> (Vec<f64>, f64) {
+        let jg = self.jacobian.apply(&self.gradient);
+        let mut t = dot(&self.gradient, &self.gradient) / dot(&jg, &jg);
+        let mut halvings = 0;
+        loop {
+            let d: Vec<f64> = self.gradient.iter().map(|g| -t * g).collect();
+            let s = self.propose(&d);
+            let predicted = self.predicted(&s);
+            if predicted > 0.0 || halvings == HALVINGS {
+                return (s, predicted);
+            }
+            t *= 0.5;
+            halvings += 1;
+        }
+    }
+
+    fn stopping(&self) -> Stopping {
+        let o = self.options;
+        let default = if o.linear_tolerance.is_some() { 10 * self.problem.free() } else { LINEAR_ITERATIONS };
+        Stopping {
+            tolerance: o.linear_tolerance,
+            forcing: o.forcing,
+            limit: o.linear_iterations.unwrap_or(default),
+        }
+    }
+
+    /// Decrease of E that the linear model predicts for s: -sum (J s)(2 r + J s).
+    fn predicted(&self, s: &[f64]) -> f64 {
+        let js = self.jacobian.apply(s);
+        -js.iter().zip(&self.residuals).map(|(js, r)| js * (2.0 * r + js)).sum::<f64>()
+    }
+}
+
+impl Steps for State<'_> {
+    fn energy_at_start(&mut self) -> Energies {
+        self.problem.energies(&self.x)
+    }
+
+    fn linearise(&mut self, _: Option<f64>) -> Linearisation {
+        self.problem.linearise_into(&self.x, &mut self.residuals, &mut self.jacobian);
+        self.gradient = self.jacobian.apply_transpose(&self.residuals);
+        self.diag = self.jacobian.diag();
+        if self.scale.is_empty() {
+            self.scale = self.diag.iter().map(|d| 1.0 / (1.0 + d.sqrt())).collect();
+        }
+        self.unconstrained = self.diag.iter().filter(|&&d| d == 0.0).count();
+        Linearisation { gradient_max_norm: self.hold() }
+    }
+
+    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
+        let solution = self.direction(&self.damping(radius));
+        let mut s = self.propose(&solution.d);
+        let mut predicted = self.predicted(&s);
+        if self.bounds.is_some() && solution.usable && predicted <= 0.0 {
+            (s, predicted) = self.descend();
+        }
+        let x = self.problem.gather(&self.x);
+        LinearResult {
+            iterations: solution.iterations,
+            stop: solution.stop,
+            residual: solution.residual,
+            usable: solution.usable,
+            predicted,
+            step_norm: dot(&s, &s).sqrt(),
+            x_norm: dot(&x, &x).sqrt(),
+        }
+    }
+
+    fn trial_energy(&mut self) -> Energies {
+        self.problem.energies(&self.trial)
+    }
+
+    fn accept(&mut self) -> Option<Energies> {
+        std::mem::swap(&mut self.x, &mut self.trial);
+        if !self.problem.energy.has_views() {
+            return None;
+        }
+        self.problem.refresh_views(&self.x);
+        Some(self.problem.energies(&self.x))
+    }
+
+    fn reject(&mut self) {}
+}
+
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// max|v_i|; NaN if any entry is.
+fn max_norm(v: &[f64]) -> f64 {
+    v.iter().fold(0.0, |m: f64, x| if x.is_nan() || m.is_nan() { f64::NAN } else { m.max(x.abs()) })
+}

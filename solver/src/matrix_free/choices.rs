@@ -1,0 +1,79 @@
+//! What it takes to compute q = J^T J p again where sweep B reads it, against what it takes to keep it, in bytes per element and PCG iteration.
+
+use crate::matrix_free::Space;
+use rustc_hash::FxHashSet;
+use sumsq_energy::dag::{Access, ExprId, Node, Source};
+use sumsq_energy::derive::{Routines, count_ops};
+use sumsq_energy::model::{Domain, ElementType, Energy};
+
+/// Bytes of a scalar of the vectors. In float64 all traffic doubles, and so does the time of an operation.
+const SCALAR: f64 = 4.0;
+
+/// Bytes that memory moves in the time of an operation on one lane: some 20 GB/s of a core against some 80 G operations.
+const PER_OPERATION: f64 = 0.25;
+
+/// Whether sweep A had better store q of a grid for sweep B. Where graphs or globals have a share, theirs is stored anyway.
+pub fn keeps_q(energy: &Energy, r: &Routines, space: &Space) -> bool {
+    let Some(stencil) = r.spaces.iter().find(|s| s.space == space.id) else { return false };
+    if !space.slots.is_empty() || r.globals.iter().any(|g| g.space == space.id) {
+        return false;
+    }
+    // Written, with the line fetched before, and read.
+    let kept = 3.0 * SCALAR * space.components as f64;
+    let damping = if space.inline_diagonal { 0.0 } else { SCALAR * space.components as f64 };
+    let operations = f64::from(count_ops(&r.dag, &stencil.jtjp).weight());
+    planes(energy, r, &stencil.jtjp) + damping + PER_OPERATION * operations > kept
+}
+
+/// Bytes of the distinct fields, channel by channel, that `roots` read at and around an element. Sweep B reads p anyway.
+fn planes(energy: &Energy, r: &Routines, roots: &[ExprId]) -> f64 {
+    let mut seen = FxHashSet::default();
+    let nodes = r.dag.reachable(roots).into_iter();
+    let bytes = nodes.map(|id| match r.dag.node(id) {
+        Node::Access(Access { source: Source::Direction(_), .. }) => 0.0,
+        Node::Access(Access { source, channel, .. }) if seen.insert(Some((*source, *channel))) => {
+            match source {
+                Source::Array(a) if energy.arrays[a.index()].element == ElementType::Uint8 => 1.0,
+                Source::Hoisted(Domain::Graph(_)) | Source::Product(Domain::Graph(_)) => 0.0,
+                _ => SCALAR,
+            }
+        }
+        Node::Free(..) if seen.insert(None) => 1.0,
+        _ => 0.0,
+    });
+    bytes.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::matrix_free::plan::compile::Settings;
+    use crate::matrix_free::prepare;
+    use crate::problem::options::Options;
+    use sumsq_energy::derive::{Materialize, Passes};
+    use sumsq_energy::model::Energy;
+
+    /// Whether q is kept for residuals of X over a grid with 12 arrays.
+    fn keeps_q(residuals: &str) -> bool {
+        let arrays = (0..12).map(|k| format!("A[{k}] = Array('A{k}', opt_float, {{W,H}}, {})\n", k + 1));
+        let declared = "local W, H = Dim('W', 0), Dim('H', 1)\nlocal A = {}\n";
+        let unknown = "local X = Unknown('X', opt_float, {W,H}, 0)\n";
+        let text = format!("{declared}{unknown}{}{residuals}", arrays.collect::<String>());
+        let energy = Energy::from_text("test.t", &text).unwrap();
+        let routines = prepare(&energy, Passes::ALL, &Materialize::default());
+        let settings = Settings::new(&energy, &Options::default()).unwrap();
+        settings.skeleton(&energy, &routines).spaces[0].stores_q
+    }
+
+    #[test]
+    fn few_planes_and_operations_are_read_and_done_twice() {
+        assert!(!keeps_q("Energy(X(0,0) - A[0](0,0), X(0,0) - X(1,0), X(0,0) - X(0,1))"));
+    }
+
+    #[test]
+    fn many_planes_or_operations_are_worth_a_plane_more() {
+        let planes = (0..12).map(|k| format!("Energy(A[{k}](0,0) * X(0,0))\n"));
+        assert!(keeps_q(&planes.collect::<String>()));
+        let far = (1..12).map(|k| format!("Energy(X(0,0) - X({k},0), X(0,0) + 3 * X(0,{k}))\n"));
+        assert!(keeps_q(&far.collect::<String>()));
+    }
+}

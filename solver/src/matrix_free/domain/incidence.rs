@@ -1,0 +1,165 @@
+//! The lists behind graph gathers: which hyperedges meet at an element, packed for vectors.
+//!
+//! The incidences of one vertex slot are cut into *rows* of at most [`ROW`], so that a vertex in all edges costs no more than
+//! others; rows are sorted by length (longest first, ties by element) inside windows of 64 blocks, and packed in blocks of
+//! [`LANES`]: entry i of lane l of block b is at `block[b] + LANES * i + l`. Within a row hyperedges ascend, and the rows of an element are listed in
+//! order, so sums have one order whatever the machine. The elements at the other vertices of a hyperedge are listed beside it, so that they
+//! are read densely.
+
+use crate::matrix_free::LANES;
+use sumsq_energy::model::SpaceId;
+
+/// Incidences per row at most.
+pub const ROW: usize = 64;
+/// Blocks per sorting window.
+const WINDOW: usize = 64;
+
+/// The packed lists of one (graph, slot). All numbers are in range by construction: generated code reads them unchecked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Incidence {
+    /// Index space that the slot points into.
+    pub space: Option<SpaceId>,
+    /// First entry of each block.
+    pub block: Vec<i32>,
+    /// Incidences of each row; rows are padded to whole blocks with empty ones.
+    pub length: Vec<i32>,
+    /// Element of each row (of padding: 0).
+    pub own: Vec<i32>,
+    /// Hyperedges, packed; padding holds hyperedge 0.
+    pub edge: Vec<i32>,
+    /// Per element: position of its first row in `of`.
+    pub first: Vec<i32>,
+    /// Per element: number of its rows.
+    pub count: Vec<i32>,
+    /// Rows, grouped by element.
+    pub of: Vec<i32>,
+}
+
+impl Incidence {
+    /// The lists for `elements` elements, where hyperedge e meets element `vertex[e]` (each below `elements`).
+    pub fn build(elements: usize, vertex: &[u32]) -> Incidence {
+        let (start, edges) = by_element(elements, vertex);
+        let mut rows: Vec<(u32, u32, u32)> = vec![]; // (element, first edge position, length)
+        for v in 0..elements {
+            for from in (start[v]..start[v + 1]).step_by(ROW) {
+                rows.push((v as u32, from as u32, (start[v + 1] - from).min(ROW) as u32));
+            }
+        }
+        let lanes = LANES as usize;
+        for window in rows.chunks_mut(WINDOW * lanes) {
+            window.sort_by_key(|&(v, from, length)| (std::cmp::Reverse(length), v, from));
+        }
+        let mut out = Incidence::default();
+        for block in rows.chunks(lanes) {
+            out.push_block(block, &edges);
+        }
+        if rows.is_empty() {
+            out.push_block(&[], &edges);
+        }
+        out.list_rows(elements, &rows);
+        out
+    }
+
+    fn push_block(&mut self, rows: &[(u32, u32, u32)], edges: &[u32]) {
+        let lanes = LANES as usize;
+        let longest = rows.iter().map(|r| r.2).max().unwrap_or(0).max(1) as usize;
+        let base = self.edge.len();
+        self.block.push(base as i32);
+        self.edge.resize(base + longest * lanes, 0);
+        for lane in 0..lanes {
+            let (v, from, length) = rows.get(lane).copied().unwrap_or((0, 0, 0));
+            self.own.push(v as i32);
+            self.length.push(length as i32);
+            for i in 0..length as usize {
+                self.edge[base + i * lanes + lane] = edges[from as usize + i] as i32;
+            }
+        }
+    }
+
+    /// Rows of one element were cut in order and sorting is stable in `from`, but lengths differ: order them by their first edge.
+    fn list_rows(&mut self, elements: usize, rows: &[(u32, u32, u32)]) {
+        let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+        order.sort_by_key(|&r| (rows[r as usize].0, rows[r as usize].1));
+        self.count = vec![0; elements];
+        for r in rows {
+            self.count[r.0 as usize] += 1;
+        }
+        let mut at = 0i32;
+        for c in &self.count {
+            self.first.push(at);
+            at += c;
+        }
+        self.of = order.into_iter().map(|r| r as i32).collect();
+        if self.of.is_empty() {
+            self.of.push(0);
+        }
+    }
+
+    /// Number of rows, padding included.
+    pub fn rows(&self) -> usize {
+        self.length.len()
+    }
+}
+
+/// Hyperedges sorted by element, ascending within one, and where each element's begin.
+fn by_element(elements: usize, vertex: &[u32]) -> (Vec<usize>, Vec<u32>) {
+    let mut start = vec![0usize; elements + 1];
+    for &v in vertex {
+        start[v as usize + 1] += 1;
+    }
+    for v in 0..elements {
+        start[v + 1] += start[v];
+    }
+    let mut next = start.clone();
+    let mut edges = vec![0u32; vertex.len()];
+    for (e, &v) in vertex.iter().enumerate() {
+        edges[next[v as usize]] = e as u32;
+        next[v as usize] += 1;
+    }
+    (start, edges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads the lists as generated code does: per element the hyperedges in the order they are summed.
+    fn unpack(i: &Incidence) -> Vec<Vec<u32>> {
+        let lanes = LANES as usize;
+        let row = |r: usize| -> Vec<u32> {
+            let base = i.block[r / lanes] as usize + r % lanes;
+            (0..i.length[r] as usize).map(|k| i.edge[base + k * lanes] as u32).collect()
+        };
+        let elements = 0..i.first.len();
+        elements
+            .map(|v| {
+                let rows = (0..i.count[v]).map(|k| i.of[(i.first[v] + k) as usize] as usize);
+                rows.flat_map(|r| {
+                    assert_eq!(i.own[r] as usize, v);
+                    row(r)
+                })
+                .collect()
+            })
+            .collect()
+    }
+
+    fn check(elements: usize, vertex: Vec<u32>) {
+        let mut expected = vec![vec![]; elements];
+        for (e, &v) in vertex.iter().enumerate() {
+            expected[v as usize].push(e as u32);
+        }
+        let i = Incidence::build(elements, &vertex);
+        assert_eq!(unpack(&i), expected);
+        assert_eq!(i.rows() % LANES as usize, 0);
+        assert!(i.edge.iter().all(|&e| (e as usize) < vertex.len().max(1)));
+    }
+
+    #[test]
+    fn every_incidence_once_and_in_order() {
+        check(5, vec![]);
+        check(1, vec![0; 100_000]);
+        check(3, vec![2, 2, 0, 2]);
+        check(1000, (0..7919u32).map(|e| e.wrapping_mul(2_654_435_761) % 1000).collect());
+        check(200, (0..500u32).map(|e| if e % 3 == 0 { 7 } else { e % 200 }).collect());
+    }
+}

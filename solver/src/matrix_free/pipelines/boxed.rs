@@ -1,0 +1,93 @@
+//! Box bounds: `lo<s>` and `hi<s>` over the spaces that have any, and what the other pipelines make of them (see
+//! [`crate::problem::bounds`]). Unbounded components of such a space have infinite bounds.
+
+use crate::matrix_free::domain::fields::{over, vars};
+use crate::matrix_free::schedule::reduce::{map_root, strip_name};
+use crate::matrix_free::{Scheduled, Skeleton, Space};
+use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
+use sumsq_energy::dag::ExprId;
+use sumsq_energy::emit::{Place, component_index, names};
+use sumsq_energy::model::{BoxBounds, Domain};
+
+/// Evaluates the bounds, if there are any; run when arrays or params are bound and when a solve starts.
+pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
+    let (mut p, mut s) = (Pipeline::new("bounds"), Schedule::new());
+    for space in k.spaces.iter().filter(|s| s.bounded) {
+        let sides: [(_, _, Side); 2] =
+            [("lo", f64::NEG_INFINITY, |b| &b.lower), ("hi", f64::INFINITY, |b| &b.upper)];
+        for (name, none, side) in sides {
+            let vars = vars(space.dims);
+            let at = vars.iter().map(|v| v.expr()).collect();
+            let f = p.func(Func::new(over(name, space.id), &vars, bounds(k, space, at, none, side)));
+            map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
+            p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+        }
+    }
+    k.complete(&mut p, &mut s, k.master);
+    (!p.outputs.is_empty()).then_some((p, s))
+}
+
+/// Lower or upper.
+type Side = fn(&BoxBounds) -> &Vec<ExprId>;
+
+/// One side of the bounds of every component at `at`; `none` where there is no bound.
+fn bounds(k: &Skeleton, space: &Space, at: Vec<Expr>, none: f64, side: Side) -> Vec<Expr> {
+    let mut values = vec![Expr::float(k.master, none); space.components];
+    for of in k.energy.bounds.iter().filter(|b| k.energy.unknowns[b.unknown.index()].space == space.id) {
+        let no_direction = |_, _: usize, _: &[Expr]| unreachable!("bounds read no direction");
+        let emitted = k.emit(side(of), k.master, Place::Element(space.id, at.clone()), &no_direction);
+        let first = component_index(k.energy, of.unknown, 0);
+        emitted.into_iter().enumerate().for_each(|(c, e)| values[first + c] = e);
+    }
+    values
+}
+
+/// x and its bounds at one element.
+pub struct Boxed {
+    x: Vec<Expr>,
+    lower: Vec<Expr>,
+    upper: Vec<Expr>,
+}
+
+impl Skeleton<'_> {
+    /// x and its bounds at an element of a space; `None` where it has none.
+    pub fn boxed(&self, space: &Space, at: &[Expr]) -> Option<Boxed> {
+        let all = |name: String| -> Vec<Expr> {
+            let read = |c| Expr::call(name.clone(), self.master, at.to_vec(), c);
+            (0..space.components).map(read).collect()
+        };
+        let bound = |name| all(over(name, space.id));
+        let x = names::unknowns(space.id);
+        space.bounded.then(|| Boxed { x: all(x), lower: bound("lo"), upper: bound("hi") })
+    }
+}
+
+impl Boxed {
+    /// Whether component i with gradient g is held.
+    pub fn is_held(&self, i: usize, g: &Expr) -> Expr {
+        let zero = || Expr::float(g.ty(), 0.0);
+        let (at_lower, at_upper) = (self.x[i].le(self.lower[i].clone()), self.x[i].ge(self.upper[i].clone()));
+        let below = at_lower.and(g.gt(zero()).or(at_upper.clone()));
+        below.or(at_upper.and(g.lt(zero())))
+    }
+
+    /// P(x + d) of component i: x itself where d = 0, so that what is excluded stays where it is.
+    pub fn moved(&self, i: usize, d: &Expr) -> Expr {
+        let zero = Expr::float(d.ty(), 0.0);
+        let inside = clamp(&(&self.x[i] + d), &self.lower[i], &self.upper[i]);
+        Expr::select(d.ne_(zero), inside, self.x[i].clone())
+    }
+
+    /// P(x + d) - x of component i, without cancellation where no bound is near; 0 where d = 0.
+    pub fn step(&self, i: usize, d: &Expr) -> Expr {
+        let zero = Expr::float(d.ty(), 0.0);
+        let inside = clamp(d, &(&self.lower[i] - &self.x[i]), &(&self.upper[i] - &self.x[i]));
+        Expr::select(d.ne_(zero.clone()), inside, zero)
+    }
+}
+
+/// `v` in its bounds; NaN stays NaN.
+fn clamp(v: &Expr, lower: &Expr, upper: &Expr) -> Expr {
+    let below = Expr::select(v.gt(upper.clone()), upper.clone(), v.clone());
+    Expr::select(v.lt(lower.clone()), lower.clone(), below)
+}

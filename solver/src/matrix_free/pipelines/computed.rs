@@ -1,0 +1,238 @@
+//! Computed arrays and their stored partials.
+//!
+//! `c<k>` holds the values of computed array k and then the partials that the chain rule reads: a tuple over the array's space, 0
+//! outside the domain, in the master precision. Pipelines of their own store them once per linearisation, before everything else
+//! that is evaluated at the same x; the cost computes the values at any x. The sweeps of PCG read neither: what applyJTJ needs of them
+//! is hoisted (see [`crate::matrix_free::pipelines::linearise`]).
+
+use crate::matrix_free::domain::fields::vars;
+use crate::matrix_free::schedule::reduce::{Loops, map_root, skip_unless, strip_name};
+use crate::matrix_free::{LANES, Scheduled, Skeleton};
+use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
+use sumsq_energy::dag::{Access, At, Dag, ExprId, Node, Source};
+use sumsq_energy::derive::Routines;
+use sumsq_energy::emit::{Place, names};
+use sumsq_energy::model::{ComputedId, Domain, Energy, SpaceId};
+
+/// Rows read around an element up to which the cost computes arrays in rings: strips of images have some 16 rows or more.
+const RING_ROWS: u32 = 4;
+
+/// Name of a computed array.
+pub fn name(c: ComputedId) -> String {
+    format!("c{}", c.0)
+}
+
+/// The pipelines that store all computed arrays at x: each reads those before it, whose halos are 0 as they themselves are there.
+pub fn pipelines(k: &Skeleton) -> Vec<Scheduled> {
+    let groups = k.groups();
+    groups
+        .iter()
+        .enumerate()
+        .map(|(i, group)| {
+            let (mut p, mut s) = (Pipeline::new(format!("computed{i}")), Schedule::new());
+            for &c in group {
+                let f = k.values(&mut p, c, &k.values_and_partials(c), k.master);
+                let space = k.energy.computed[c.index()].space;
+                let level =
+                    map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space)), ScalarType::I32));
+                let at: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
+                skip_unless(&mut s, &level, k.near_at(space, &at));
+                p.output_with(&f, Layout::Planar, k.halos[space.index()].clone());
+            }
+            k.complete_reading(&mut p, &mut s, groups[..i].iter().flatten().copied());
+            (p, s)
+        })
+        .collect()
+}
+
+impl Skeleton<'_> {
+    fn computed(&self) -> impl Iterator<Item = ComputedId> + use<> {
+        (0..self.energy.computed.len() as u32).map(ComputedId)
+    }
+
+    /// The computed arrays in runs of which none reads another one.
+    fn groups(&self) -> Vec<Vec<ComputedId>> {
+        let mut groups: Vec<Vec<ComputedId>> = vec![];
+        for c in self.computed() {
+            let read = |id: &ExprId| match self.routines.dag.node(*id) {
+                Node::Access(Access { source: Source::Computed(c) | Source::Partial(c), .. }) => Some(*c),
+                _ => None,
+            };
+            let nodes = self.routines.dag.reachable(&self.values_and_partials(c));
+            let reads: Vec<ComputedId> = nodes.iter().filter_map(read).collect();
+            match groups.last_mut() {
+                Some(group) if !group.iter().any(|d| reads.contains(d)) => group.push(c),
+                _ => groups.push(vec![c]),
+            }
+        }
+        groups
+    }
+
+    fn values_and_partials(&self, c: ComputedId) -> Vec<ExprId> {
+        [&self.routines.computed[c.index()][..], &self.routines.partials[c.index()]].concat()
+    }
+
+    /// Channel of a partial beside the values.
+    pub fn partial_channel(&self, c: ComputedId, partial: usize) -> usize {
+        self.routines.computed[c.index()].len() + partial
+    }
+
+    /// As [`Skeleton::complete`] in the master precision, where all computed arrays are stored at the same x: they are inputs.
+    pub fn complete_at_x(&self, p: &mut Pipeline, s: &mut Schedule) {
+        self.complete_reading(p, s, self.computed());
+    }
+
+    /// As [`Skeleton::complete_at_x`]; what [`pipelines`] stores of these arrays is there.
+    fn complete_reading(&self, p: &mut Pipeline, s: &mut Schedule, stored: impl Iterator<Item = ComputedId>) {
+        let stored = stored.map(|c| {
+            let types = vec![self.master; self.values_and_partials(c).len()];
+            self.field(name(c), &types, self.energy.computed[c.index()].space)
+        });
+        self.complete_from(p, s, self.master, stored.collect(), None);
+    }
+
+    /// Adds the values of the computed array that `wanted` means, if it means one: inside of `nest`, if that is over the same space.
+    pub fn add_computed(
+        &self,
+        p: &mut Pipeline,
+        s: &mut Schedule,
+        wanted: &str,
+        ty: ScalarType,
+        nest: Option<&(SpaceId, Loops)>,
+    ) -> Option<Func> {
+        let c = self.computed().find(|c| name(*c) == wanted)?;
+        let f = self.values(p, c, &self.routines.computed[c.index()], ty);
+        match nest {
+            Some((space, loops)) if *space == self.energy.computed[c.index()].space && self.rings(*space) => {
+                self.in_ring(s, *space, &f, loops);
+            }
+            _ => {
+                let space = self.energy.computed[c.index()].space;
+                map_root(s, &f, &Expr::param(strip_name(Domain::Space(space)), ScalarType::I32));
+            }
+        }
+        Some(f)
+    }
+
+    /// Whether a ring of rows is worth what it computes again: those that a strip shares with its neighbours are few in images alone.
+    fn rings(&self, space: SpaceId) -> bool {
+        matches!(self.reaches[space.index()][..], [_, rows] if rows <= RING_ROWS)
+    }
+
+    /// Row by row inside of a reduction over the same space: as many rows as are read at a time.
+    fn in_ring(&self, s: &mut Schedule, space: SpaceId, f: &Func, loops: &Loops) {
+        let stage = s
+            .func(&f.name)
+            .relaxed()
+            .store_at(loops.strip.clone())
+            .compute_at(loops.row.clone())
+            .align_bounds("x", LANES as u32)
+            .vectorize("x", LANES, Tail::Predicate);
+        let at: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
+        if let Some(near) = self.near_at(space, &at) {
+            stage.skip_unless("xo", near);
+        }
+    }
+
+    fn values(&self, p: &mut Pipeline, c: ComputedId, roots: &[ExprId], ty: ScalarType) -> Func {
+        let space = self.energy.computed[c.index()].space;
+        let vars = vars(self.energy.spaces[space.index()].len());
+        let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
+        let none = |_, _: usize, _: &[Expr]| unreachable!("computed arrays read no direction");
+        let values = self.emit(roots, ty, Place::Element(space, at.clone()), &none);
+        let inside = inside(space, &at);
+        let guarded = values.into_iter().map(|v| Expr::select(inside.clone(), v, Expr::float(ty, 0.0)));
+        p.func(Func::new(name(c), &vars, guarded.collect()))
+    }
+}
+
+/// Whether a place is in the domain.
+fn inside(space: SpaceId, at: &[Expr]) -> Expr {
+    let within = |(d, x): (usize, &Expr)| x.ge(0).likely().and(x.lt(names::extent(space, d)).likely());
+    at.iter().enumerate().map(within).reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::bool(true))
+}
+
+/// How far every index space is read around an element, per dim: by `roots`, through computed arrays and products J p, and by taps of
+/// sampled images, which are clamped to one beyond the array. What is read of an element, then, where computed arrays and products are
+/// computed by blocks of `block` elements in dim 0, and more where they read each other.
+pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId], block: u32) -> Vec<Vec<u32>> {
+    let none = |s: &[_]| vec![0; s.len()];
+    let mut reaches = Reaches {
+        spaces: energy.spaces.iter().map(|dims| none(dims)).collect(),
+        products: energy.spaces.iter().map(|dims| none(dims)).collect(),
+        computed: vec![None; energy.computed.len()],
+    };
+    let origin = vec![0; energy.spaces.iter().map(Vec::len).max().unwrap_or(0)];
+    let dag = &routines.dag;
+    reaches.add(energy, dag, roots, &origin);
+    for (domain, list) in &routines.products {
+        if let Domain::Space(space) = domain {
+            let around = blocks(&reaches.products[space.index()], block);
+            reaches.add(energy, dag, list, &around);
+        }
+    }
+    // An array reads only those before it.
+    for c in (0..energy.computed.len()).rev() {
+        let Some(around) = reaches.computed[c].as_ref().map(|around| blocks(around, block)) else { continue };
+        let own = &mut reaches.spaces[energy.computed[c].space.index()];
+        own.iter_mut().zip(&around).for_each(|(to, &around)| *to = (*to).max(around));
+        for list in [&routines.computed[c], &routines.partials[c]] {
+            reaches.add(energy, dag, list, &around);
+        }
+    }
+    reaches.spaces
+}
+
+/// What whole blocks in dim 0 around an element reach, wherever they start: up to an element less than a block beyond.
+pub fn blocks(around: &[u32], block: u32) -> Vec<u32> {
+    let mut around = around.to_vec();
+    around.iter_mut().take(1).for_each(|first| *first += block - 1);
+    around
+}
+
+/// How far things are read around an element, per dim.
+struct Reaches {
+    /// Every index space.
+    spaces: Vec<Vec<u32>>,
+    /// The products over every index space.
+    products: Vec<Vec<u32>>,
+    /// Every computed array that is read at all.
+    computed: Vec<Option<Vec<u32>>>,
+}
+
+impl Reaches {
+    /// Adds what `roots` read where they are evaluated up to `around` away from an element; a hyperedge is evaluated nowhere else.
+    fn add(&mut self, energy: &Energy, dag: &Dag, roots: &[ExprId], around: &[u32]) {
+        let Reaches { spaces, products, computed } = self;
+        let widen = |to: &mut Vec<u32>, at: &At| {
+            for (d, to) in to.iter_mut().enumerate() {
+                *to = (*to).max(match at {
+                    At::Offset(o) => o[d].unsigned_abs() + around[d],
+                    At::Vertex(g, slot) => {
+                        energy.graphs[g.index()].vertex_of(*slot).1.map_or(0, |o| o[d].unsigned_abs())
+                    }
+                    At::Edge(_) | At::Global => 0,
+                });
+            }
+        };
+        for id in dag.reachable(roots) {
+            match dag.node(id) {
+                Node::Free(space, at) => widen(&mut spaces[space.index()], at),
+                Node::Sample { image, .. } => {
+                    let space = energy.arrays[image.0.index()].space;
+                    spaces[space.index()].iter_mut().for_each(|h| *h = (*h).max(1));
+                }
+                Node::Access(access) => match access.source {
+                    Source::Computed(c) | Source::Partial(c) => {
+                        let dims = energy.spaces[energy.computed[c.index()].space.index()].len();
+                        widen(computed[c.index()].get_or_insert_with(|| vec![0; dims]), &access.at);
+                    }
+                    Source::Product(Domain::Space(s)) => widen(&mut products[s.index()], &access.at),
+                    Source::Hoisted(Domain::Graph(_)) | Source::Product(Domain::Graph(_)) => {}
+                    source => widen(&mut spaces[energy.space_of(source).index()], &access.at),
+                },
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Globals: unknowns that every instance may read. Their rows of J^T J p and of the gradient are sums over whole domains.
+
+use crate::matrix_free::Skeleton;
+use crate::matrix_free::schedule::reduce::{Op, reduce};
+use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
+use sumsq_energy::dag::ExprId;
+use sumsq_energy::derive::GlobalRoutines;
+use sumsq_energy::model::SpaceId;
+
+impl<'a> Skeleton<'a> {
+    /// The routines of a space of globals, by domain, with their numbers among all.
+    pub fn globals(&self, space: SpaceId) -> impl Iterator<Item = (usize, &'a GlobalRoutines)> {
+        self.routines.globals.iter().enumerate().filter(move |(_, g)| g.space == space)
+    }
+}
+
+/// Adds the scalar tuple Func `name`: the sums of `roots` over all instances of the domain of `g`, in float64.
+pub fn totals(
+    k: &Skeleton,
+    p: &mut Pipeline,
+    s: &mut Schedule,
+    (name, g): (&str, &GlobalRoutines),
+    (roots, ty): (&[ExprId], ScalarType),
+    direction: crate::matrix_free::pipelines::gather::Direction,
+) -> Func {
+    let points = k.points(g.domain);
+    let terms = k.emit(roots, ty, k.place(g.domain, points.coordinates.clone()), direction);
+    let terms = terms.into_iter().map(|t| (Op::Add, t.cast(ScalarType::F64))).collect();
+    reduce(p, s, name, &points, terms).0
+}
+
+/// `values` with the elements of scalar tuples added.
+pub fn add_totals(values: Vec<Expr>, totals: &[Func]) -> Vec<Expr> {
+    let add = |(c, v): (usize, Expr)| {
+        totals.iter().fold(v.clone(), |sum, f| sum + f.at(&[], c).cast(v.ty().scalar))
+    };
+    values.into_iter().enumerate().map(add).collect()
+}

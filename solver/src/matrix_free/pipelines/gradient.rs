@@ -1,0 +1,100 @@
+//! g = J^T r and the diagonal blocks of J^T J.
+//!
+//! Output `gb<s>`, a tuple over space s: C entries of g, then the packed lower triangle of the block (only its diagonal
+//! where M needs no blocks). Meaningless at excluded elements.
+
+use crate::matrix_free::domain::fields::{over, vars};
+use crate::matrix_free::pipelines::gather::{Parts, at_vector, gather, parts};
+use crate::matrix_free::pipelines::global::{add_totals, totals};
+use crate::matrix_free::schedule::reduce::{map_root, skip_unless, strip_name};
+use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
+use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
+use sumsq_energy::dag::ExprId;
+use sumsq_energy::derive::SlotRoutines;
+use sumsq_energy::emit::Place;
+use sumsq_energy::model::{Domain, GraphId, SpaceId};
+
+/// The pipeline.
+pub fn pipeline(k: &Skeleton) -> Scheduled {
+    let (mut p, mut s) = (Pipeline::new("gradient"), Schedule::new());
+    for space in &k.spaces {
+        let f = space_gradient(k, &mut p, &mut s, space);
+        p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+    }
+    k.complete_at_x(&mut p, &mut s);
+    (p, s)
+}
+
+/// The entries of a packed block that are kept.
+pub fn kept_entries(space: &Space) -> Vec<usize> {
+    let c = space.components;
+    if space.block { (0..c * (c + 1) / 2).collect() } else { (0..c).map(|i| packed(i, i)).collect() }
+}
+
+fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Func {
+    let kept = kept_entries(space);
+    let roots = |gradient: &[ExprId], blocks: &[ExprId]| -> Vec<ExprId> {
+        gradient.iter().copied().chain(kept.iter().map(|&i| blocks[i])).collect()
+    };
+    let none = |_, _: usize, _: &[Expr]| unreachable!("the gradient reads no direction");
+    let name = over("gb", space.id);
+    let mut partials = vec![];
+    for &(graph, slot) in &space.slots {
+        let roots: Vec<ExprId> = k.places(graph, slot).flat_map(|r| roots(&r.gradient, &r.blocks)).collect();
+        let of = Parts { graph, slot, contributions: &roots, ty: k.master, direction: &none };
+        partials.push(parts(k, p, &format!("{name}_g{}s{slot}", graph.0), of).at_root(s));
+    }
+    let vars = vars(space.dims);
+    let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
+    let start = match k.stencil(space.id) {
+        Some(r) => {
+            k.emit(&roots(&r.gradient, &r.blocks), k.master, Place::Element(space.id, at.clone()), &none)
+        }
+        None => vec![Expr::float(k.master, 0.0); space.components + kept.len()],
+    };
+    let totals: Vec<Func> = k
+        .globals(space.id)
+        .map(|(i, g)| {
+            let roots = roots(&g.gradient, &g.blocks);
+            totals(k, p, s, (&format!("{name}_t{i}"), g), (&roots, k.master), &none)
+        })
+        .collect();
+    let start = add_totals(start, &totals);
+    let sum = gather(k, p, &format!("{name}_sum"), space, &vars, start, &partials);
+    let f = p.func(Func::new(name, &vars, crate::matrix_free::domain::fields::all(&sum, &at)));
+    let level = map_root(s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
+    skip_unless(s, &level, k.live_at(space.id, &at));
+    at_vector(s, &sum, level);
+    f
+}
+
+impl<'a> Skeleton<'a> {
+    /// The space that a graph's vertex slot points into.
+    pub fn slot_space(&self, graph: GraphId, slot: u16) -> SpaceId {
+        self.energy.graphs[graph.index()].space_of(slot)
+    }
+
+    /// The routines of the places that the hyperedges of a graph reach from a vertex: the vertex, its neighbours.
+    pub fn places(&self, graph: GraphId, vertex: u16) -> impl Iterator<Item = &'a SlotRoutines> {
+        let declared = &self.energy.graphs[graph.index()];
+        let all = self.routines.graphs.iter().filter(move |g| g.graph == graph).flat_map(|g| &g.slots);
+        all.filter(move |s| declared.vertex_of(s.slot).0 == vertex)
+    }
+
+    /// The place of a slot whose vertex is at `vertex`.
+    pub fn place_at(&self, graph: GraphId, slot: u16, vertex: &[Expr]) -> Vec<Expr> {
+        self.moved(graph, slot, vertex, 1)
+    }
+
+    /// The vertex of a slot whose place is `place`.
+    pub fn vertex_at(&self, graph: GraphId, slot: u16, place: &[Expr]) -> Vec<Expr> {
+        self.moved(graph, slot, place, -1)
+    }
+
+    fn moved(&self, graph: GraphId, slot: u16, from: &[Expr], times: i64) -> Vec<Expr> {
+        match self.energy.graphs[graph.index()].vertex_of(slot).1 {
+            Some(offset) => from.iter().zip(offset).map(|(x, &o)| x + times * i64::from(o)).collect(),
+            None => from.to_vec(),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+pub mod boxed;
+pub mod computed;
+pub mod cost;
+pub mod damping;
+pub mod gather;
+pub mod global;
+pub mod gradient;
+pub mod invariant;
+pub mod linearise;
+pub mod trial;

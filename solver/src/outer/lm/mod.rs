@@ -1,0 +1,441 @@
+//! The outer loop: Gauss-Newton and Levenberg-Marquardt with a trust-region radius.
+//!
+//! Notation: x the unknowns, r the residuals, E = sum r^2, J the Jacobian, g = J^T r. A step s solves (J^T J + D) s = -g
+//! approximately, with D falling as the radius R grows. This file owns every decision (accept, damp, stop) and no number
+//! larger than a scalar: the generated path and the explicit path both run under it, behind [`Steps`].
+//!
+//! The gain ratio is rho = (E(x) - E(x+s)) / pred, with pred = -sum (J s)(2 r + J s) the decrease of the linear model without
+//! damping. After an accepted step R grows as in Madsen, Nielsen and Tingleff, "Methods for non-linear least squares
+//! problems" (2004), section 3.2, which are also the rules of Ceres:
+//! R = R / max(1/3, 1 - (2 rho - 1)^3), nu = 2; after another one R = R / nu, nu = 2 nu.
+
+use crate::problem::options::{Method, Options, Precision};
+use crate::problem::report::{Iteration, LinearStop, Termination};
+use std::time::Instant;
+
+/// Invalid steps in a row (pred <= 0, a failed linear solve, or a non-finite energy) after which LM gives up.
+const MAX_INVALID_STEPS: usize = 5;
+
+/// E and its parts.
+#[derive(Clone, Debug, Default)]
+pub struct Energies {
+    /// E = sum r^2 over the residuals that count.
+    pub total: f64,
+    /// E per residual group.
+    pub by_group: Vec<f64>,
+}
+
+/// What a linearisation at x says.
+#[derive(Clone, Copy, Debug)]
+pub struct Linearisation {
+    /// max|g| over free unknowns; NaN if any entry is.
+    pub gradient_max_norm: f64,
+}
+
+/// What the linear solve and the model say of the proposed step.
+#[derive(Clone, Copy, Debug)]
+pub struct LinearResult {
+    /// Iterations of the linear solver.
+    pub iterations: usize,
+    /// Why it stopped.
+    pub stop: LinearStop,
+    /// |r| / |b| of its recurred residual.
+    pub residual: f64,
+    /// Whether there is a step at all: false if the solver broke down before its first iterate; s is then 0.
+    pub usable: bool,
+    /// Decrease of E that the linear model predicts for the step, damping not included.
+    pub predicted: f64,
+    /// |s|_2.
+    pub step_norm: f64,
+    /// |x|_2 over free unknowns, at the start of the step.
+    pub x_norm: f64,
+}
+
+/// One problem being solved. x moves only in [`Steps::accept`].
+///
+/// Order of calls: `energy_at_start` once; then `linearise` at each new x; then `solve_linear`, `trial_energy`, and one of
+/// `accept`, `reject`. After a reject the next `solve_linear` reuses the linearisation: only the radius has changed.
+pub trait Steps {
+    /// E at the initial x.
+    fn energy_at_start(&mut self) -> Energies;
+    /// Evaluates g and whatever else depends on x. `radius` is what the next `solve_linear` will be given.
+    fn linearise(&mut self, radius: Option<f64>) -> Linearisation;
+    /// Proposes a step from x. `radius` is `None` for Gauss-Newton (D = 0).
+    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult;
+    /// E at x + s. Lagged quantities keep their values at x.
+    fn trial_energy(&mut self) -> Energies;
+    /// x becomes x + s. Where lagged quantities were refreshed, the energies at the new x with them; else `None`.
+    fn accept(&mut self) -> Option<Energies>;
+    /// x stays what it is, to the bit.
+    fn reject(&mut self);
+}
+
+/// What an observer of the iterations wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Control {
+    /// Go on.
+    Continue,
+    /// End the solve with x as it is.
+    Abort,
+}
+
+/// Called after each step.
+pub type Callback<'a> = &'a mut dyn FnMut(&Iteration) -> Control;
+
+/// E at the start is not finite: there is nothing to improve on. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct InitialNotFinite {
+    /// E at the start.
+    pub energy: f64,
+}
+
+/// How a solve went.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// E at the start.
+    pub energy_initial: f64,
+    /// E at the end.
+    pub energy_final: f64,
+    /// Why it ended.
+    pub termination: Termination,
+    /// One entry per step.
+    pub iterations: Vec<Iteration>,
+    /// Whether it ended because the energy or the linear system was not finite: a failure, though x is still good.
+    pub non_finite: bool,
+}
+
+/// Minimises E from the current x.
+///
+/// `free` is the number of free unknowns; with none there is nothing to do.
+pub fn minimise(
+    steps: &mut dyn Steps,
+    options: &Options,
+    free: usize,
+    callback: Callback<'_>,
+) -> Result<Outcome, InitialNotFinite> {
+    let mut run = Minimiser::start(steps, options.clone(), free)?;
+    run.run(steps, callback);
+    Ok(run.finish())
+}
+
+/// The relative noise c of an energy: differences below c E mean nothing.
+pub fn energy_noise(precision: Precision) -> f64 {
+    match precision {
+        Precision::F32 => 1e-6,
+        Precision::Mixed | Precision::F64 => 1e-13,
+    }
+}
+
+/// The relative step below which x no longer moves.
+fn step_tolerance(precision: Precision) -> f64 {
+    match precision {
+        Precision::F32 => 1e-7,
+        Precision::Mixed | Precision::F64 => 1e-8,
+    }
+}
+
+/// The radius R and the factor nu by which the next rejection divides it.
+struct TrustRegion {
+    radius: f64,
+    max_radius: f64,
+    nu: f64,
+    /// nu after an accepted step.
+    first_nu: f64,
+}
+
+impl TrustRegion {
+    fn new(options: &Options) -> TrustRegion {
+        let Options { radius, max_radius, radius_decrease_factor: nu, .. } = *options;
+        TrustRegion { radius, max_radius, nu, first_nu: nu }
+    }
+
+    fn grow(&mut self, gain_ratio: f64) {
+        let shrink = (1.0 - (2.0 * gain_ratio - 1.0).powi(3)).max(1.0 / 3.0);
+        self.radius = (self.radius / shrink).min(self.max_radius);
+        self.nu = self.first_nu;
+    }
+
+    fn shrink(&mut self) {
+        self.radius /= self.nu;
+        self.nu *= 2.0;
+    }
+}
+
+/// What became of a proposed step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Accepted,
+    /// A valid model that did not deliver.
+    Rejected,
+    /// No step, no predicted decrease, or an energy that is not finite.
+    Invalid,
+    /// Predicted and actual change are both noise.
+    Noise,
+}
+
+/// A minimisation between two steps. The same [`Steps`] must be given to every method.
+pub struct Minimiser {
+    options: Options,
+    started: Instant,
+    energy_initial: f64,
+    /// At x.
+    energies: Energies,
+    /// max|g| at x.
+    gradient: f64,
+    gradient_initial: f64,
+    trust: TrustRegion,
+    invalid_steps: usize,
+    non_finite: bool,
+    iterations: Vec<Iteration>,
+    ended: Option<Termination>,
+}
+
+impl Minimiser {
+    /// Evaluates and linearises at the current x.
+    pub fn start(
+        steps: &mut dyn Steps,
+        options: Options,
+        free: usize,
+    ) -> Result<Minimiser, InitialNotFinite> {
+        let energies = steps.energy_at_start();
+        if !energies.total.is_finite() {
+            return Err(InitialNotFinite { energy: energies.total });
+        }
+        let mut run = Minimiser {
+            trust: TrustRegion::new(&options),
+            options,
+            started: Instant::now(),
+            energy_initial: energies.total,
+            energies,
+            gradient: 0.0,
+            gradient_initial: 0.0,
+            invalid_steps: 0,
+            non_finite: false,
+            iterations: Vec::new(),
+            ended: None,
+        };
+        if free == 0 {
+            run.ended = Some(Termination::NoFreeUnknown);
+            return Ok(run);
+        }
+        run.gradient = steps.linearise(run.radius()).gradient_max_norm;
+        run.gradient_initial = run.gradient;
+        run.ended = run.gradient_is_small().then_some(Termination::GradientTolerance);
+        Ok(run)
+    }
+
+    /// Evaluates and linearises anew where x stands, after the problem's numbers have changed. Radius and counts go on; an end by
+    /// a tolerance is taken back, since it was that of another problem.
+    pub fn refresh(&mut self, steps: &mut dyn Steps) -> Result<(), InitialNotFinite> {
+        if self.ended == Some(Termination::NoFreeUnknown) {
+            return Ok(());
+        }
+        let energies = steps.energy_at_start();
+        if !energies.total.is_finite() {
+            return Err(InitialNotFinite { energy: energies.total });
+        }
+        self.energies = energies;
+        self.invalid_steps = 0;
+        self.gradient = steps.linearise(self.radius()).gradient_max_norm;
+        self.ended = self.gradient_is_small().then_some(Termination::GradientTolerance);
+        Ok(())
+    }
+
+    /// Steps until the solve ends or the observer ends it.
+    pub fn run(&mut self, steps: &mut dyn Steps, callback: Callback<'_>) {
+        while self.ended.is_none() {
+            let before = self.iterations.len();
+            self.step(steps);
+            let Some(step) = self.iterations.get(before) else { continue };
+            if callback(step) == Control::Abort {
+                self.ended.get_or_insert(Termination::UserAbort);
+            }
+        }
+    }
+
+    /// Takes one step, unless the solve has ended or a limit ends it first. Returns why it ended, once it has.
+    pub fn step(&mut self, steps: &mut dyn Steps) -> Option<Termination> {
+        if self.ended.is_none() {
+            self.ended = self.limit();
+        }
+        if self.ended.is_none() {
+            self.ended = self.take_step(steps);
+        }
+        self.ended
+    }
+
+    /// The records of all steps so far.
+    pub fn iterations(&self) -> &[Iteration] {
+        &self.iterations
+    }
+
+    /// E at x.
+    pub fn energies(&self) -> &Energies {
+        &self.energies
+    }
+
+    fn limit(&self) -> Option<Termination> {
+        if self.iterations.len() >= self.options.iterations {
+            return Some(Termination::MaxIterations);
+        }
+        let late = self.options.max_time.is_some_and(|limit| self.started.elapsed() >= limit);
+        late.then_some(Termination::MaxSeconds)
+    }
+
+    fn gauss_newton(&self) -> bool {
+        self.options.method == Method::GaussNewton
+    }
+
+    /// The radius of the next step; `None` for Gauss-Newton.
+    fn radius(&self) -> Option<f64> {
+        (!self.gauss_newton()).then_some(self.trust.radius)
+    }
+
+    /// One step and its record; `Some` if the solve ends with it.
+    fn take_step(&mut self, steps: &mut dyn Steps) -> Option<Termination> {
+        let started = Instant::now();
+        let linear = steps.solve_linear(self.radius());
+        // Gauss-Newton counts a breakdown of a finite system as a zero step: nothing but a non-finite value may end it.
+        let usable = linear.usable || (self.gauss_newton() && linear.stop != LinearStop::NotFinite);
+        let step_is_finite = usable && linear.step_norm.is_finite();
+        let trial = step_is_finite.then(|| steps.trial_energy());
+        let (verdict, gain_ratio) = match &trial {
+            Some(trial) => self.judge(&linear, trial.total),
+            None => (Verdict::Invalid, f64::NAN),
+        };
+        let before = self.energies.total;
+        let trial_total = trial.as_ref().map_or(f64::NAN, |t| t.total);
+        match (verdict, trial) {
+            (Verdict::Accepted, Some(trial)) => {
+                self.energies = steps.accept().unwrap_or(trial);
+                self.trust.grow(gain_ratio);
+                self.gradient = steps.linearise(self.radius()).gradient_max_norm;
+            }
+            _ => steps.reject(),
+        }
+        let ended = if self.gauss_newton() {
+            self.after_gauss_newton(verdict)
+        } else {
+            self.after_lm(verdict, &linear, before, trial_total)
+        };
+        self.record(&linear, gain_ratio, verdict, started);
+        ended
+    }
+
+    /// What to do with a step whose energy is `trial`, and its gain ratio.
+    fn judge(&self, linear: &LinearResult, trial: f64) -> (Verdict, f64) {
+        let decrease = self.energies.total - trial;
+        let gain_ratio = decrease / linear.predicted;
+        let verdict = if self.gauss_newton() {
+            if trial.is_finite() { Verdict::Accepted } else { Verdict::Invalid }
+        } else {
+            // False for NaN.
+            let has_model = linear.predicted > 0.0;
+            let noise = energy_noise(self.options.precision) * self.energies.total;
+            if linear.predicted <= noise && decrease.abs() <= noise {
+                Verdict::Noise
+            } else if !trial.is_finite() || !has_model {
+                Verdict::Invalid
+            } else if gain_ratio > self.options.min_relative_decrease {
+                Verdict::Accepted
+            } else {
+                Verdict::Rejected
+            }
+        };
+        (verdict, gain_ratio)
+    }
+
+    /// Gauss-Newton takes every finite step, uphill too; only a zero gradient or a non-finite value ends it.
+    fn after_gauss_newton(&mut self, verdict: Verdict) -> Option<Termination> {
+        if verdict != Verdict::Accepted || !self.gradient.is_finite() {
+            self.non_finite = true;
+            return Some(Termination::Diverged);
+        }
+        self.gradient_is_small().then_some(Termination::GradientTolerance)
+    }
+
+    fn after_lm(
+        &mut self,
+        verdict: Verdict,
+        linear: &LinearResult,
+        before: f64,
+        trial: f64,
+    ) -> Option<Termination> {
+        match verdict {
+            Verdict::Noise => return Some(Termination::NoiseFloor),
+            Verdict::Accepted => {
+                self.invalid_steps = 0;
+                if self.gradient_is_small() {
+                    return Some(Termination::GradientTolerance);
+                }
+                if self.function_tolerance().is_some_and(|f| (before - trial).abs() <= f * before) {
+                    return Some(Termination::FunctionTolerance);
+                }
+            }
+            Verdict::Rejected => {
+                self.trust.shrink();
+                self.invalid_steps = 0;
+            }
+            Verdict::Invalid => {
+                self.trust.shrink();
+                self.invalid_steps += 1;
+                if self.invalid_steps >= MAX_INVALID_STEPS {
+                    // A system that is finite but not positive has no trial energy either.
+                    self.non_finite = !trial.is_finite() && linear.stop != LinearStop::Indefinite;
+                    return Some(Termination::InvalidSteps);
+                }
+            }
+        }
+        let tolerance = step_tolerance(self.options.precision);
+        if verdict != Verdict::Invalid && linear.step_norm <= tolerance * (linear.x_norm + tolerance) {
+            return Some(Termination::StepTolerance);
+        }
+        (self.trust.radius < self.options.min_radius).then_some(Termination::MinRadius)
+    }
+
+    /// Whether max|g| at x ends the solve. False for NaN.
+    fn gradient_is_small(&self) -> bool {
+        let o = &self.options;
+        if self.gauss_newton() {
+            return self.gradient == 0.0;
+        }
+        self.gradient <= o.gradient_tolerance || self.gradient <= o.gradient_rtol * self.gradient_initial
+    }
+
+    /// The relative decrease that ends LM; `None` if switched off. Below the noise of E a tolerance has no meaning.
+    fn function_tolerance(&self) -> Option<f64> {
+        let wanted = self.options.function_tolerance;
+        (wanted > 0.0).then(|| wanted.max(energy_noise(self.options.precision)))
+    }
+
+    fn record(&mut self, linear: &LinearResult, gain_ratio: f64, verdict: Verdict, started: Instant) {
+        self.iterations.push(Iteration {
+            iteration: self.iterations.len() + 1,
+            energy: self.energies.total,
+            energy_by_group: self.energies.by_group.clone(),
+            gradient_max_norm: self.gradient,
+            step_norm: linear.step_norm,
+            gain_ratio,
+            radius: if self.gauss_newton() { f64::INFINITY } else { self.trust.radius },
+            accepted: verdict == Verdict::Accepted,
+            linear_iterations: linear.iterations,
+            linear_stop: linear.stop,
+            linear_residual: linear.residual,
+            seconds: started.elapsed().as_secs_f64(),
+        });
+    }
+
+    /// How it went. A solve that was left before its end counts as ended by the user.
+    pub fn finish(self) -> Outcome {
+        Outcome {
+            energy_initial: self.energy_initial,
+            energy_final: self.energies.total,
+            termination: self.ended.unwrap_or(Termination::UserAbort),
+            iterations: self.iterations,
+            non_finite: self.non_finite,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

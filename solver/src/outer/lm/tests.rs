@@ -1,0 +1,438 @@
+//! The rules one by one on scripted steps, and the whole on small dense problems with known minima.
+
+use crate::outer::lm::*;
+use nalgebra::{DMatrix, DVector};
+use std::time::Duration;
+
+/// A proposed step, written down.
+#[derive(Clone, Copy)]
+struct Scripted {
+    predicted: f64,
+    trial: f64,
+    /// max|g| at the trial point.
+    gradient: f64,
+    step_norm: f64,
+    stop: LinearStop,
+    usable: bool,
+}
+
+/// A step that keeps the gradient at 1 and moves far.
+fn proposes(predicted: f64, trial: f64) -> Scripted {
+    Scripted { predicted, trial, gradient: 1.0, step_norm: 1.0, stop: LinearStop::Model, usable: true }
+}
+
+/// Plays proposals; the last one is repeated for ever.
+struct Script {
+    start: f64,
+    gradient: f64,
+    proposals: Vec<Scripted>,
+    next: usize,
+    accepted: usize,
+    rejected: usize,
+    linearised: usize,
+    radii: Vec<Option<f64>>,
+}
+
+impl Script {
+    fn new(start: f64, proposals: &[Scripted]) -> Script {
+        let proposals = proposals.to_vec();
+        let (gradient, next, accepted, rejected, linearised) = (1.0, 0, 0, 0, 0);
+        Script { start, gradient, proposals, next, accepted, rejected, linearised, radii: Vec::new() }
+    }
+
+    fn current(&self) -> Scripted {
+        self.proposals[(self.next - 1).min(self.proposals.len() - 1)]
+    }
+
+    fn run(&mut self, options: &Options) -> Outcome {
+        minimise(self, options, 1, &mut |_| Control::Continue).unwrap()
+    }
+}
+
+fn total(total: f64) -> Energies {
+    Energies { total, by_group: vec![total] }
+}
+
+impl Steps for Script {
+    fn energy_at_start(&mut self) -> Energies {
+        total(self.start)
+    }
+    fn linearise(&mut self, _: Option<f64>) -> Linearisation {
+        self.linearised += 1;
+        let gradient_max_norm = if self.next == 0 { self.gradient } else { self.current().gradient };
+        Linearisation { gradient_max_norm }
+    }
+    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
+        self.next += 1;
+        self.radii.push(radius);
+        let Scripted { predicted, step_norm, stop, usable, .. } = self.current();
+        LinearResult { iterations: 1, stop, residual: 0.1, usable, predicted, step_norm, x_norm: 1.0 }
+    }
+    fn trial_energy(&mut self) -> Energies {
+        total(self.current().trial)
+    }
+    fn accept(&mut self) -> Option<Energies> {
+        self.accepted += 1;
+        None
+    }
+    fn reject(&mut self) {
+        self.rejected += 1;
+    }
+}
+
+/// LM without tolerances, `iterations` steps.
+fn plain(iterations: usize) -> Options {
+    Options { iterations, function_tolerance: 0.0, ..Options::default() }
+}
+
+fn gn(iterations: usize) -> Options {
+    Options { method: Method::GaussNewton, ..plain(iterations) }
+}
+
+#[test]
+fn radius_follows_the_gain_ratio() {
+    // rho = 1, 0.5, 0.1: divisors max(1/3, 1 - 1) = 1/3, 1 - 0 = 1, 1 + 0.8^3.
+    let mut script = Script::new(100.0, &[proposes(10.0, 90.0), proposes(10.0, 85.0), proposes(10.0, 84.0)]);
+    let outcome = script.run(&plain(3));
+    let radii: Vec<f64> = outcome.iterations.iter().map(|i| i.radius).collect();
+    approx::assert_relative_eq!(radii[0], 3e4, max_relative = 1e-12);
+    approx::assert_relative_eq!(radii[1], 3e4, max_relative = 1e-12);
+    approx::assert_relative_eq!(radii[2], 3e4 / 1.512, max_relative = 1e-12);
+    assert!(outcome.iterations.iter().all(|i| i.accepted));
+    assert_eq!(outcome.termination, Termination::MaxIterations);
+    assert_eq!((outcome.energy_initial, outcome.energy_final), (100.0, 84.0));
+}
+
+#[test]
+fn radius_is_capped() {
+    let options = Options { max_radius: 2e4, ..plain(1) };
+    assert_eq!(Script::new(1.0, &[proposes(0.1, 0.9)]).run(&options).iterations[0].radius, 2e4);
+}
+
+#[test]
+fn rejections_shrink_faster_and_faster_and_keep_the_linearisation() {
+    let uphill = proposes(10.0, 101.0);
+    let mut script = Script::new(100.0, &[uphill, uphill, uphill, proposes(10.0, 90.0), uphill]);
+    let outcome = script.run(&plain(5));
+    let radii: Vec<f64> = outcome.iterations.iter().map(|i| i.radius).collect();
+    assert_eq!(radii, [5e3, 1.25e3, 156.25, 468.75, 234.375]);
+    assert_eq!(script.radii[3], Some(156.25));
+    let accepted: Vec<bool> = outcome.iterations.iter().map(|i| i.accepted).collect();
+    assert_eq!(accepted, [false, false, false, true, false]);
+    assert_eq!(outcome.iterations[1].energy, 100.0);
+    assert_eq!((script.accepted, script.rejected, script.linearised), (1, 4, 2));
+}
+
+#[test]
+fn the_first_rejection_divides_by_the_decrease_factor() {
+    let uphill = proposes(10.0, 101.0);
+    let options = Options { radius_decrease_factor: 10.0, ..plain(4) };
+    let outcome = Script::new(100.0, &[uphill, uphill, proposes(10.0, 90.0), uphill]).run(&options);
+    let radii: Vec<f64> = outcome.iterations.iter().map(|i| i.radius).collect();
+    assert_eq!(radii, [1e3, 50.0, 150.0, 15.0]);
+}
+
+#[test]
+fn a_step_needs_a_minimal_gain() {
+    let outcome = Script::new(100.0, &[proposes(10.0, 99.995), proposes(10.0, 99.98)]).run(&plain(2));
+    assert!(!outcome.iterations[0].accepted, "rho = 5e-4");
+    assert!(outcome.iterations[1].accepted, "rho = 2e-3");
+}
+
+#[test]
+fn five_invalid_steps_in_a_row_end_lm() {
+    let outcome = Script::new(1.0, &[proposes(0.5, f64::NAN)]).run(&plain(50));
+    assert_eq!(outcome.termination, Termination::InvalidSteps);
+    assert_eq!(outcome.iterations.len(), 5);
+    assert!(outcome.non_finite);
+    assert_eq!(outcome.energy_final, 1.0);
+
+    let no_model = Script::new(1.0, &[proposes(-0.5, 2.0)]).run(&plain(50));
+    assert_eq!(no_model.termination, Termination::InvalidSteps);
+    assert!(!no_model.non_finite);
+
+    // A valid step in between starts the count again.
+    let bad = proposes(0.5, f64::INFINITY);
+    let mut script = Script::new(1.0, &[bad, bad, bad, bad, proposes(0.1, 0.9), bad]);
+    assert_eq!(script.run(&plain(50)).iterations.len(), 10);
+}
+
+#[test]
+fn a_failed_linear_solve_is_an_invalid_step_without_a_trial() {
+    let failed = Scripted { usable: false, stop: LinearStop::NotFinite, ..proposes(0.5, 0.1) };
+    let outcome = Script::new(1.0, &[failed]).run(&plain(50));
+    assert_eq!(outcome.termination, Termination::InvalidSteps);
+    assert!(outcome.iterations.iter().all(|i| !i.accepted && i.gain_ratio.is_nan()));
+    assert!(outcome.non_finite);
+}
+
+#[test]
+fn noise_floor_needs_both_changes_to_be_small() {
+    let noise = proposes(5e-14, 1.0 - 5e-14);
+    assert_eq!(Script::new(1.0, &[noise]).run(&plain(9)).termination, Termination::NoiseFloor);
+    // A small prediction with a large change is a bad model, not noise.
+    let jump = proposes(5e-14, 1.5);
+    assert_eq!(Script::new(1.0, &[jump]).run(&plain(1)).termination, Termination::MaxIterations);
+    // In float32 the floor is higher.
+    let f32_noise = proposes(5e-7, 1.0 - 5e-7);
+    let options = Options { precision: Precision::F32, ..plain(9) };
+    let outcome = Script::new(1.0, &[f32_noise]).run(&options);
+    assert_eq!(outcome.termination, Termination::NoiseFloor);
+    assert_eq!(outcome.energy_final, 1.0, "below the floor rho is meaningless: x stays");
+}
+
+#[test]
+fn function_tolerance_ends_on_accepted_steps_only() {
+    let options = |f| Options { function_tolerance: f, ..plain(3) };
+    let small = proposes(1e-7, 1.0 - 1e-7);
+    assert_eq!(Script::new(1.0, &[small]).run(&options(1e-6)).iterations.len(), 1);
+    assert_eq!(Script::new(1.0, &[small]).run(&options(1e-6)).termination, Termination::FunctionTolerance);
+    let rejected = proposes(1.0, 1.0 + 1e-7);
+    assert_eq!(Script::new(1.0, &[rejected]).run(&options(1e-6)).termination, Termination::MaxIterations);
+    assert_eq!(Script::new(1.0, &[small]).run(&options(0.0)).termination, Termination::MaxIterations);
+}
+
+#[test]
+fn function_tolerance_is_at_least_the_noise_of_the_energy() {
+    // |dE| = 5e-14 E at a prediction above the noise: a setting of 1e-15 acts as 1e-13.
+    let step = proposes(2e-13, 1.0 - 5e-14);
+    let options = Options { function_tolerance: 1e-15, ..plain(3) };
+    assert_eq!(Script::new(1.0, &[step]).run(&options).termination, Termination::FunctionTolerance);
+}
+
+#[test]
+fn short_steps_end_lm() {
+    let short = Scripted { step_norm: 0.9e-8, ..proposes(0.1, 0.9) };
+    assert_eq!(Script::new(1.0, &[short]).run(&plain(9)).termination, Termination::StepTolerance);
+    let longer = Scripted { step_norm: 2e-8, ..short };
+    assert_eq!(Script::new(1.0, &[longer]).run(&plain(1)).termination, Termination::MaxIterations);
+    let options = Options { precision: Precision::F32, ..plain(1) };
+    assert_eq!(Script::new(1.0, &[longer]).run(&options).termination, Termination::StepTolerance);
+}
+
+#[test]
+fn small_gradients_end_lm_at_the_start_too() {
+    let mut flat = Script::new(1.0, &[proposes(0.1, 0.9)]);
+    flat.gradient = 1e-10;
+    let outcome = flat.run(&plain(9));
+    assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::GradientTolerance, 0));
+
+    let falling = Scripted { gradient: 0.9e-3, ..proposes(0.1, 0.9) };
+    let options = Options { gradient_rtol: 1e-3, ..plain(9) };
+    let outcome = Script::new(1.0, &[falling]).run(&options);
+    assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::GradientTolerance, 1));
+    assert_eq!(outcome.iterations[0].gradient_max_norm, 0.9e-3);
+}
+
+#[test]
+fn a_vanishing_radius_ends_lm() {
+    let options = Options { min_radius: 1e3, ..plain(50) };
+    let outcome = Script::new(1.0, &[proposes(0.5, 1.5)]).run(&options);
+    assert_eq!(outcome.termination, Termination::MinRadius);
+    assert_eq!(outcome.iterations.len(), 3, "1e4, 5e3, 1.25e3, 156");
+}
+
+#[test]
+fn the_clock_and_the_observer_end_a_solve() {
+    let options = Options { max_time: Some(Duration::ZERO), ..plain(9) };
+    let outcome = Script::new(1.0, &[proposes(0.1, 0.9)]).run(&options);
+    assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::MaxSeconds, 0));
+
+    let mut seen = Vec::new();
+    let mut observer = |i: &Iteration| {
+        seen.push(i.iteration);
+        if i.iteration == 2 { Control::Abort } else { Control::Continue }
+    };
+    let mut script = Script::new(1.0, &[proposes(0.1, 0.9), proposes(0.1, 0.8)]);
+    let outcome = minimise(&mut script, &plain(9), 1, &mut observer).unwrap();
+    assert_eq!((outcome.termination, outcome.energy_final), (Termination::UserAbort, 0.8));
+    assert_eq!(seen, [1, 2]);
+}
+
+#[test]
+fn nothing_free_is_nothing_to_do() {
+    let mut script = Script::new(0.0, &[proposes(0.1, 0.9)]);
+    let outcome = minimise(&mut script, &plain(9), 0, &mut |_| Control::Continue).unwrap();
+    assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::NoFreeUnknown, 0));
+    assert_eq!(script.linearised, 0);
+}
+
+#[test]
+fn a_start_that_is_not_finite_is_an_error() {
+    for energy in [f64::INFINITY, f64::NAN] {
+        let mut script = Script::new(energy, &[proposes(0.1, 0.9)]);
+        assert!(minimise(&mut script, &plain(9), 1, &mut |_| Control::Continue).is_err());
+        assert_eq!(script.linearised, 0);
+    }
+}
+
+#[test]
+fn gauss_newton_takes_every_finite_step() {
+    let mut script = Script::new(1.0, &[proposes(0.5, 3.0), proposes(0.1, 2.0), proposes(1e-20, 2.0)]);
+    let outcome = script.run(&gn(7));
+    assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::MaxIterations, 7));
+    assert!(outcome.iterations.iter().all(|i| i.accepted && i.radius.is_infinite()));
+    assert!(script.radii.iter().all(Option::is_none));
+}
+
+#[test]
+fn gauss_newton_ends_at_a_zero_gradient_only() {
+    let tiny = Scripted { gradient: 1e-30, ..proposes(0.1, 0.9) };
+    let zero = Scripted { gradient: 0.0, ..tiny };
+    let outcome = Script::new(1.0, &[tiny, tiny, zero]).run(&gn(9));
+    assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::GradientTolerance, 3));
+}
+
+#[test]
+fn gauss_newton_keeps_the_last_good_iterate() {
+    let mut script = Script::new(1.0, &[proposes(0.1, 0.9), proposes(0.1, f64::NAN)]);
+    let outcome = script.run(&gn(9));
+    assert_eq!((outcome.termination, outcome.energy_final), (Termination::Diverged, 0.9));
+    assert!(outcome.non_finite);
+    assert_eq!((script.accepted, script.rejected), (1, 1));
+
+    let broken = Scripted { usable: false, stop: LinearStop::NotFinite, ..proposes(0.1, 0.9) };
+    assert_eq!(Script::new(1.0, &[broken]).run(&gn(9)).termination, Termination::Diverged);
+    // A breakdown of a finite system is a zero step, and zero steps are finite.
+    let stuck = Scripted { usable: false, stop: LinearStop::Indefinite, ..proposes(0.0, 1.0) };
+    assert_eq!(Script::new(1.0, &[stuck]).run(&gn(3)).iterations.len(), 3);
+}
+
+/// r(x) and J(x).
+type Problem = fn(&DVector<f64>) -> (DVector<f64>, DMatrix<f64>);
+
+/// A dense problem with exact linear solves.
+struct Dense {
+    problem: Problem,
+    x: DVector<f64>,
+    step: DVector<f64>,
+    scale: Option<DVector<f64>>,
+}
+
+impl Dense {
+    fn run(problem: Problem, start: &[f64], options: &Options) -> (Outcome, DVector<f64>) {
+        let x = DVector::from_column_slice(start);
+        let mut dense = Dense { problem, step: x.clone(), x, scale: None };
+        let outcome = minimise(&mut dense, options, start.len(), &mut |_| Control::Continue).unwrap();
+        (outcome, dense.x)
+    }
+}
+
+impl Steps for Dense {
+    fn energy_at_start(&mut self) -> Energies {
+        total((self.problem)(&self.x).0.norm_squared())
+    }
+    fn linearise(&mut self, _: Option<f64>) -> Linearisation {
+        let (r, j) = (self.problem)(&self.x);
+        Linearisation { gradient_max_norm: j.tr_mul(&r).amax() }
+    }
+    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
+        let (r, j) = (self.problem)(&self.x);
+        let mut a = j.tr_mul(&j);
+        let diag = a.diagonal();
+        let scale = self.scale.get_or_insert_with(|| diag.map(|d| 1.0 / (1.0 + d.sqrt())));
+        if let Some(radius) = radius {
+            for (i, s) in scale.iter().enumerate() {
+                a[(i, i)] += (s * s * diag[i]).clamp(1e-6, 1e32) / (s * s * radius);
+            }
+        }
+        self.step = a.cholesky().unwrap().solve(&-j.tr_mul(&r));
+        let js = &j * &self.step;
+        LinearResult {
+            iterations: 1,
+            stop: LinearStop::Tolerance,
+            residual: 0.0,
+            usable: true,
+            predicted: -js.dot(&(2.0 * r + &js)),
+            step_norm: self.step.norm(),
+            x_norm: self.x.norm(),
+        }
+    }
+    fn trial_energy(&mut self) -> Energies {
+        total((self.problem)(&(&self.x + &self.step)).0.norm_squared())
+    }
+    fn accept(&mut self) -> Option<Energies> {
+        self.x += &self.step;
+        None
+    }
+    fn reject(&mut self) {}
+}
+
+fn rosenbrock(x: &DVector<f64>) -> (DVector<f64>, DMatrix<f64>) {
+    let r = DVector::from_column_slice(&[10.0 * (x[1] - x[0] * x[0]), 1.0 - x[0]]);
+    (r, DMatrix::from_row_slice(2, 2, &[-20.0 * x[0], 10.0, -1.0, 0.0]))
+}
+
+/// Powell's singular function: minimum 0 at 0, where J has rank 2.
+fn powell(x: &DVector<f64>) -> (DVector<f64>, DMatrix<f64>) {
+    let (s5, s10) = (5.0_f64.sqrt(), 10.0_f64.sqrt());
+    let (b, c) = (x[1] - 2.0 * x[2], x[0] - x[3]);
+    let r = DVector::from_column_slice(&[x[0] + 10.0 * x[1], s5 * (x[2] - x[3]), b * b, s10 * c * c]);
+    #[rustfmt::skip]
+    let j = DMatrix::from_row_slice(4, 4, &[
+        1.0, 10.0, 0.0, 0.0,
+        0.0, 0.0, s5, -s5,
+        0.0, 2.0 * b, -4.0 * b, 0.0,
+        2.0 * s10 * c, 0.0, 0.0, -2.0 * s10 * c,
+    ]);
+    (r, j)
+}
+
+/// An overdetermined linear problem: E = 1.5 at its minimum (1.5, 0.5).
+fn line(x: &DVector<f64>) -> (DVector<f64>, DMatrix<f64>) {
+    let j = DMatrix::from_row_slice(4, 2, &[1.0, 0.0, 1.0, 1.0, 1.0, 2.0, 1.0, 3.0]);
+    let y = DVector::from_column_slice(&[1.0, 3.0, 2.0, 3.0]);
+    (&j * x - y, j)
+}
+
+#[test]
+fn lm_finds_the_minimum_of_rosenbrock() {
+    let (outcome, x) = Dense::run(rosenbrock, &[-1.2, 1.0], &plain(200));
+    assert_eq!(outcome.termination, Termination::GradientTolerance);
+    assert!(outcome.iterations.iter().any(|i| !i.accepted), "the valley turns some steps down");
+    assert!((x - DVector::from_element(2, 1.0)).amax() < 1e-9);
+    assert!(outcome.energy_final < 1e-20);
+}
+
+#[test]
+fn lm_finds_the_singular_minimum_of_powell() {
+    let (outcome, x) = Dense::run(powell, &[3.0, -1.0, 0.0, 1.0], &plain(200));
+    assert_eq!(outcome.termination, Termination::GradientTolerance);
+    assert!(x.amax() < 1e-3 && outcome.energy_final < 1e-12, "{x} {}", outcome.energy_final);
+}
+
+#[test]
+fn accepted_energies_fall_strictly() {
+    for (problem, start) in [(rosenbrock as Problem, vec![-1.2, 1.0]), (powell, vec![3.0, -1.0, 0.0, 1.0])] {
+        let (outcome, _) = Dense::run(problem, &start, &plain(200));
+        let mut energy = outcome.energy_initial;
+        for i in &outcome.iterations {
+            assert!(if i.accepted { i.energy < energy } else { i.energy == energy });
+            energy = i.energy;
+        }
+    }
+}
+
+#[test]
+fn a_linear_energy_has_gain_ratio_one_at_any_radius() {
+    for radius in [1e-3, 1.0, 1e4] {
+        let options = Options { radius, ..plain(30) };
+        let (outcome, x) = Dense::run(line, &[50.0, -20.0], &options);
+        let mut energy = outcome.energy_initial;
+        for i in &outcome.iterations {
+            // Below that the difference of two energies has lost the digits.
+            if i.accepted && energy - i.energy >= 1e-8 * energy {
+                assert!((i.gain_ratio - 1.0).abs() < 1e-6, "radius {radius}: {i:?}");
+            }
+            energy = i.energy;
+        }
+        assert!((x - DVector::from_column_slice(&[1.5, 0.5])).amax() < 1e-6);
+    }
+}
+
+#[test]
+fn gauss_newton_solves_a_linear_problem_in_one_step() {
+    let (outcome, x) = Dense::run(line, &[50.0, -20.0], &gn(1));
+    assert!((x - DVector::from_column_slice(&[1.5, 0.5])).amax() < 1e-12);
+    approx::assert_relative_eq!(outcome.energy_final, 1.5, max_relative = 1e-12);
+}

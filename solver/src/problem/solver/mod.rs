@@ -1,0 +1,232 @@
+//! The solver: compile once per energy, plan once per size, solve many times.
+//!
+//! ```text
+//! Solver::compile(energy, &options)?  ->  solver.plan(&data)?  ->  problem.solve(&mut data, &options, &mut callback)?
+//!                                                              ->  problem.init(&data, &options)?  ->  session.step()? ...
+//! ```
+
+mod probe;
+
+pub use crate::problem::solver::probe::LinearProbe;
+
+use crate::check::{Certificate, CheckError, check};
+use crate::matrix_free::certify::Certified;
+use crate::matrix_free::domain::fields::over;
+use crate::matrix_free::plan::compile::{Modules, Settings, pipelines};
+use crate::matrix_free::plan::{Phase, Plan};
+use crate::matrix_free::prepare;
+use crate::outer::lm::{Callback, Energies};
+use crate::problem::data::ProblemData;
+use crate::problem::error::SolveError;
+use crate::problem::options::{Backend, Options};
+use crate::problem::report::Report;
+use crate::problem::session::Session;
+use std::sync::Arc;
+use std::time::Instant;
+use sumsq_codegen::ScalarType;
+use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::ir::stmt::LoweredFunction;
+use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::runtime::{Buffer, Pool};
+use sumsq_energy::derive::Routines;
+use sumsq_energy::emit::{component_count, names};
+use sumsq_energy::model::{Energy, SpaceId};
+
+/// An energy as machine code.
+pub struct Solver {
+    energy: Energy,
+    routines: Routines,
+    settings: Settings,
+    modules: Modules,
+    pub(crate) target: HostTarget,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) compile_seconds: f64,
+}
+
+impl Solver {
+    /// Derives the routines of an energy and compiles its pipelines. Precision, preconditioner, back end, thread count, the order of losses, passes and
+    /// what is materialised are taken from `options` here; all else when solving.
+    pub fn compile(energy: Energy, options: &Options) -> Result<Solver, SolveError> {
+        let started = Instant::now();
+        if options.backend == Backend::Cuda {
+            return Err(SolveError::Backend("cuda"));
+        }
+        let energy = options.losses.apply(energy);
+        let energy = options.materialize.apply(energy).map_err(SolveError::Option)?;
+        let settings = Settings::new(&energy, options)?;
+        let routines = prepare(&energy, options.passes, &options.materialize);
+        let target = HostTarget::host();
+        let modules = Modules::new(&settings.skeleton(&energy, &routines), &target)?;
+        let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
+        let compile_seconds = started.elapsed().as_secs_f64();
+        Ok(Solver { energy, routines, settings, modules, target, pool, compile_seconds })
+    }
+
+    /// The energy.
+    pub fn energy(&self) -> &Energy {
+        &self.energy
+    }
+
+    /// Allocates buffers for the sizes of `data` and copies its numbers.
+    pub fn plan(&self, data: &ProblemData) -> Result<Problem<'_>, SolveError> {
+        let started = Instant::now();
+        let k = self.settings.skeleton(&self.energy, &self.routines);
+        let streaming = self.vector_bytes(data) > self.target.llc_bytes;
+        let plan = Plan::new(k, &self.modules, data, self.pool.clone(), streaming)?;
+        let plan_seconds = started.elapsed().as_secs_f64();
+        Ok(Problem { solver: self, plan, plan_seconds, dims: data.dims.clone() })
+    }
+
+    /// Bytes that a sweep of PCG moves: a bound on what it would keep in the cache.
+    fn vector_bytes(&self, data: &ProblemData) -> usize {
+        let spaces = (0..self.energy.spaces.len() as u32).map(SpaceId);
+        let scalars = spaces.map(|s| component_count(&self.energy, s) * data.elements(&self.energy, s));
+        4 * scalars.sum::<usize>() * self.settings.linear.bytes()
+    }
+}
+
+/// The pipelines of an energy, lowered: loops, before LLVM sees them.
+pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction>, SolveError> {
+    let energy = options.losses.apply(energy.clone());
+    let energy = &options.materialize.apply(energy).map_err(SolveError::Option)?;
+    let settings = Settings::new(energy, options)?;
+    let routines = prepare(energy, options.passes, &options.materialize);
+    let k = settings.skeleton(energy, &routines);
+    let lower_one = |(p, s)| lower(&p, &s, &LowerOptions::default());
+    let (computed, others) = pipelines(&k);
+    let all = computed.into_iter().chain(others.into_iter().flatten());
+    Ok(all.map(lower_one).collect::<Result<_, _>>()?)
+}
+
+/// E and its gradient at some x.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    /// E, in total and per residual group; it may be inf or NaN.
+    pub energies: Energies,
+    /// Residual instances that count.
+    pub residuals: usize,
+    /// g = J^T r per unknown, in C order, 0 where excluded. The gradient of E is 2 g.
+    pub gradient: Vec<Vec<f64>>,
+}
+
+/// A problem of given sizes, ready to be solved again and again. Between solves unknowns, arrays, params and graphs may change.
+pub struct Problem<'s> {
+    pub(crate) solver: &'s Solver,
+    pub(crate) plan: Plan<'s>,
+    pub(crate) plan_seconds: f64,
+    dims: Vec<usize>,
+}
+
+impl<'s> Problem<'s> {
+    /// Takes arrays and params of the same sizes anew.
+    pub fn set_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
+        self.check_dims(data)?;
+        self.plan.upload_arrays(data)
+    }
+
+    /// Takes everything in `data` anew: other sizes, other graphs. The machine code stays.
+    pub fn rebind(&mut self, data: &ProblemData) -> Result<(), SolveError> {
+        *self = self.solver.plan(data)?;
+        Ok(())
+    }
+
+    /// Minimises from the unknowns in `data` and writes the result there. Of `data` only the unknowns are read: arrays and
+    /// params are those of the plan, [`Problem::set_arrays`] and [`Problem::rebind`]. On an error `data` is unchanged.
+    pub fn solve(
+        &mut self,
+        data: &mut ProblemData,
+        options: &Options,
+        callback: Callback<'_>,
+    ) -> Result<Report, SolveError> {
+        let mut session = self.init(data, options)?;
+        session.run(callback)?;
+        Ok(session.finish(data))
+    }
+
+    /// Starts a solve from the unknowns in `data`, to be taken step by step.
+    pub fn init<'p>(
+        &'p mut self,
+        data: &ProblemData,
+        options: &Options,
+    ) -> Result<Session<'p, 's>, SolveError> {
+        Session::start(self, data, options)
+    }
+
+    /// E and g = J^T r at the unknowns in `data`. (r itself is never stored; [`crate::assembled::Explicit::residuals`] lists it.)
+    pub fn evaluate(&mut self, data: &ProblemData) -> Result<Evaluation, SolveError> {
+        self.upload_unknowns(data)?;
+        self.plan.run(Phase::Cost)?;
+        let groups = self.solver.energy.groups.len();
+        let by_group: Vec<f64> = (0..groups).map(|g| self.plan.scalar("energy", g)).collect();
+        let residuals = self.plan.scalar("energy", groups) as usize;
+        self.plan.run(Phase::Linearise)?;
+        let mut gradient: Vec<Vec<f64>> = data.unknowns.iter().map(|u| vec![0.0; u.len()]).collect();
+        self.plan.download(|s| over("gb", s), 0, &mut gradient);
+        for (values, field) in gradient.iter_mut().zip(&self.solver.energy.unknowns) {
+            let Some(free) = self.free(field.space) else { continue };
+            let elements = values.chunks_mut(usize::from(field.channels));
+            elements.zip(free).filter(|(_, free)| *free == 0).for_each(|(v, _)| v.fill(0.0));
+        }
+        let energies = Energies { total: by_group.iter().sum(), by_group };
+        Ok(Evaluation { energies, residuals, gradient })
+    }
+
+    pub(crate) fn upload_unknowns(&mut self, data: &ProblemData) -> Result<(), SolveError> {
+        self.check_dims(data)?;
+        self.plan.upload_unknowns(data)
+    }
+
+    fn check_dims(&self, data: &ProblemData) -> Result<(), SolveError> {
+        if data.dims == self.dims {
+            return Ok(());
+        }
+        Err(SolveError::Data(format!(
+            "the problem was planned for the dims {:?}, these data have {:?}: rebind it or make another plan",
+            self.dims, data.dims
+        )))
+    }
+
+    /// Certifies the generated routines at `x` in direction `v`, both over all unknown scalars (see [`crate::check`]). Needs a
+    /// solver compiled for float64.
+    pub fn certify(
+        &mut self,
+        data: &ProblemData,
+        x: &[f64],
+        v: &[f64],
+    ) -> Result<Certificate, CheckError<SolveError>> {
+        if self.solver.settings.linear != ScalarType::F64 {
+            let message = "the certificate needs a solver compiled with float64 precision";
+            return Err(CheckError::Routines(SolveError::Option(message.into())));
+        }
+        let certificate = check(&self.solver.energy, data, &mut Certified::new(&mut self.plan), x, v);
+        // The last mask tried is a random one.
+        self.plan.upload_arrays(data).map_err(CheckError::Routines)?;
+        certificate
+    }
+
+    pub(crate) fn preconditioner(&self) -> &'static str {
+        match self.solver.settings {
+            Settings { identity: true, .. } => "none",
+            Settings { block: true, .. } => "block_jacobi",
+            _ => "jacobi",
+        }
+    }
+
+    /// 1 per free element, 0 per excluded one; `None` where nothing masks the space.
+    fn free(&self, space: SpaceId) -> Option<Vec<u8>> {
+        self.plan.buffer(&names::free(space)).map(Buffer::to_vec)
+    }
+
+    /// Scalars that are not excluded.
+    pub(crate) fn free_scalars(&self, data: &ProblemData) -> usize {
+        let spaces = self.plan.k.spaces.iter();
+        let free = spaces.map(|s| {
+            let elements = match self.free(s.id) {
+                Some(m) => m.iter().filter(|&&f| f != 0).count(),
+                None => data.elements(&self.solver.energy, s.id),
+            };
+            elements * s.components
+        });
+        free.sum()
+    }
+}

@@ -1,0 +1,58 @@
+//! PCG an iteration at a time, for measurements of its speed.
+
+use crate::matrix_free::pcg::state;
+use crate::matrix_free::plan::steps::Run;
+use crate::matrix_free::plan::{Phase, Plan};
+use crate::outer::lm::Steps;
+use crate::problem::data::ProblemData;
+use crate::problem::error::SolveError;
+use crate::problem::options::Options;
+use crate::problem::solver::Problem;
+
+/// PCG on the Gauss-Newton system of a problem, stopped by nothing but a breakdown.
+pub struct LinearProbe<'p, 's> {
+    plan: &'p mut Plan<'s>,
+    rz: f64,
+    bb: f64,
+    done: usize,
+}
+
+impl<'s> Problem<'s> {
+    /// Linearises at the unknowns of `data` and stands at d = 0.
+    pub fn linear_probe(
+        &mut self,
+        data: &ProblemData,
+        options: &Options,
+    ) -> Result<LinearProbe<'_, 's>, SolveError> {
+        self.plan.upload_unknowns(data)?;
+        let mut run = Run::new(&mut self.plan, options.clone(), 0);
+        run.linearise(None);
+        if let Some(e) = run.failure.take() {
+            return Err(e);
+        }
+        let (rz, bb) = (run.start.rz, run.start.bb);
+        self.plan.set_param("tolerance", -1.0)?;
+        self.plan.set_param("zeta", -f64::MAX)?;
+        self.plan.start_pcg(rz, bb)?;
+        Ok(LinearProbe { plan: &mut self.plan, rz, bb, done: 0 })
+    }
+}
+
+impl LinearProbe<'_, '_> {
+    /// r.z of the state it stands at.
+    pub fn rz(&self) -> f64 {
+        if self.done == 0 { self.rz } else { self.plan.scalar("state", state::RZ) }
+    }
+
+    /// |b|^2.
+    pub fn bb(&self) -> f64 {
+        self.bb
+    }
+
+    /// Does `n` (at least one) iterations.
+    pub fn iterate(&mut self, n: usize) -> Result<(), SolveError> {
+        self.done += n;
+        self.plan.set_param("limit", self.done as f64)?;
+        self.plan.run(Phase::Pcg)
+    }
+}
