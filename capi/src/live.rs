@@ -12,8 +12,8 @@ const _: fn() = || {
     fn shareable<T: Send + Sync>() {}
     fn movable<T: Send>() {}
     shareable::<Solver>();
-    movable::<Problem<'static>>();
-    movable::<Session<'static, 'static>>();
+    movable::<Problem>();
+    movable::<Session<'static>>();
 };
 
 /// A solver, a problem planned on it and perhaps a session on that.
@@ -22,8 +22,8 @@ const _: fn() = || {
 /// borrows it mutably; it borrows `*solver`. Hence `problem` is touched only while `session` is `None`, and `Drop` goes
 /// session, problem, solver. The made-up `'static` never leaves this module in something that could outlive `self`.
 pub struct Live {
-    session: Option<Session<'static, 'static>>,
-    problem: NonNull<Problem<'static>>,
+    session: Option<Session<'static>>,
+    problem: NonNull<Problem>,
     /// What `problem` borrows.
     _solver: Arc<Solver>,
 }
@@ -49,18 +49,18 @@ impl Live {
         self.session = None;
         // SAFETY: as above. The session made of this reference goes nowhere but into `self.session`, which `Drop` clears before it
         // frees the box.
-        let problem: &'static mut Problem<'static> = unsafe { self.problem.as_mut() };
+        let problem: &'static mut Problem = unsafe { self.problem.as_mut() };
         self.session = Some(problem.init(data, options)?);
         Ok(())
     }
 
     /// Does something with the solve in progress, if there is one. `f` must do for any lifetimes: it cannot keep what it sees.
-    pub fn with_session<R>(&mut self, f: impl FnOnce(&mut Session<'_, '_>) -> R) -> Option<R> {
+    pub fn with_session<R>(&mut self, f: impl FnOnce(&mut Session<'_>) -> R) -> Option<R> {
         self.session.as_mut().map(f)
     }
 
     /// Looks at the solve in progress, if there is one.
-    pub fn look<R>(&self, f: impl FnOnce(&Session<'_, '_>) -> R) -> Option<R> {
+    pub fn look<R>(&self, f: impl FnOnce(&Session<'_>) -> R) -> Option<R> {
         self.session.as_ref().map(f)
     }
 

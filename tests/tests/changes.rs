@@ -42,7 +42,7 @@ fn exact_gn() -> Options {
 /// Solving on `problem` gives, to the bit, what a fresh solver gives.
 #[track_caller]
 fn as_fresh(
-    problem: &mut Problem<'_>,
+    problem: &mut Problem,
     text: &str,
     data: &ProblemData,
     arrays: &[NamedArray],

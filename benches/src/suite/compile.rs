@@ -57,7 +57,8 @@ fn breakdown(text: &str) -> Vec<(String, Duration)> {
     let settings = Settings::new(&energy, &Options::default()).expect("the default options fit");
     let mut all = vec![];
     timed("emit", &mut || {
-        let (computed, others) = pipelines(&settings.skeleton(&energy, &routines));
+        let (computed, others) =
+            pipelines(&settings.skeleton(energy.clone().into(), routines.clone().into()));
         all = computed.into_iter().chain(others.into_iter().flatten()).collect();
     });
     let (mut lowered, mut passes) = (vec![], BTreeMap::<&str, Duration>::new());

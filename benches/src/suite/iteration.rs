@@ -38,17 +38,17 @@ impl<'a> Iteration<'a> {
         Solver::compile(self.energy.clone(), options).expect("the energy compiles")
     }
 
-    pub fn plan<'s>(&self, solver: &'s Solver) -> Problem<'s> {
+    pub fn plan(&self, solver: &Solver) -> Problem {
         solver.plan(&self.data).expect("the plan fits into memory")
     }
 
     /// [`ITERATIONS`] of one plan against those of another.
-    pub fn compare(&self, what: &str, a: &mut Problem<'_>, b: &mut Problem<'_>) -> Ratio {
+    pub fn compare(&self, what: &str, a: &mut Problem, b: &mut Problem) -> Ratio {
         compare_timed(what, &mut || self.run(a), &mut || self.run(b), PAIRS)
     }
 
     /// Every run starts PCG anew: late residuals are so small that arithmetic on them is slow.
-    fn run(&self, planned: &mut Problem<'_>) -> Duration {
+    fn run(&self, planned: &mut Problem) -> Duration {
         let mut probe =
             planned.linear_probe(&self.data, &self.problem.options).expect("the system is finite");
         (self.timer)(&mut || probe.iterate(ITERATIONS).expect("generated code runs"))

@@ -70,7 +70,7 @@ impl<'a> Run<'a> {
     pub(super) fn pass(
         &mut self,
         label: &str,
-        problem: &mut sumsq::Problem<'_>,
+        problem: &mut sumsq::Problem,
         data: &mut ProblemData,
         options: &Options,
     ) -> Result<(), DemoError> {

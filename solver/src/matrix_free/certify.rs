@@ -14,15 +14,15 @@ use sumsq_energy::emit::component_index;
 use sumsq_energy::model::{SpaceId, UnknownId};
 
 /// The routines of a plan whose precisions are both float64.
-pub struct Certified<'p, 'k> {
-    plan: &'p mut Plan<'k>,
+pub struct Certified<'p> {
+    plan: &'p mut Plan,
     /// Per space with unknowns, as set.
     free: Vec<Vec<bool>>,
 }
 
-impl<'p, 'k> Certified<'p, 'k> {
+impl<'p> Certified<'p> {
     /// The routines of `plan`, without bounds: nothing is held.
-    pub fn new(plan: &'p mut Plan<'k>) -> Certified<'p, 'k> {
+    pub fn new(plan: &'p mut Plan) -> Certified<'p> {
         plan.unbound();
         Certified { plan, free: vec![] }
     }
@@ -89,7 +89,7 @@ impl<'p, 'k> Certified<'p, 'k> {
     }
 }
 
-impl Routines for Certified<'_, '_> {
+impl Routines for Certified<'_> {
     type Error = SolveError;
 
     fn set_free(&mut self, free: &[Vec<bool>]) -> Result<(), SolveError> {
@@ -114,7 +114,7 @@ impl Routines for Certified<'_, '_> {
             let Some(space) = self.plan.k.spaces.iter().find(|s| s.id == field.space) else { continue };
             let Some(gb) = self.plan.buffer(&over("gb", space.id)) else { continue };
             let (values, stride) = (gb.to_vec::<f64>(), gb.spec().channels);
-            let first = component_index(self.plan.k.energy, UnknownId(u as u32), 0);
+            let first = component_index(&self.plan.k.energy, UnknownId(u as u32), 0);
             let n = field.channels as usize;
             for (e, (to, from)) in list.chunks_mut(n).zip(values.chunks(stride)).enumerate() {
                 let free = self.free.get(space.id.index()).is_none_or(|f| f[e]);

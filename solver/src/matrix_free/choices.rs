@@ -61,7 +61,7 @@ mod tests {
         let energy = Energy::from_text("test.t", &text).unwrap();
         let routines = prepare(&energy, Passes::ALL, &Materialize::default());
         let settings = Settings::new(&energy, &Options::default()).unwrap();
-        settings.skeleton(&energy, &routines).spaces[0].stores_q
+        settings.skeleton(energy.into(), routines.into()).spaces[0].stores_q
     }
 
     #[test]

@@ -31,6 +31,7 @@ use crate::matrix_free::pipelines::{computed, gather};
 use crate::matrix_free::preconditioner::diagonal;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::derive::{Materialize, Passes, Routines, hoist};
@@ -83,11 +84,11 @@ pub fn prepare(energy: &Energy, passes: Passes, choices: &Materialize) -> Routin
 }
 
 /// What all pipelines of an energy share.
-pub struct Skeleton<'a> {
+pub struct Skeleton {
     /// The energy.
-    pub energy: &'a Energy,
+    pub energy: Arc<Energy>,
     /// Its routines.
-    pub routines: &'a Routines,
+    pub routines: Arc<Routines>,
     /// Type of the master copy of x, E, g.
     pub master: ScalarType,
     /// Type of PCG vectors and applyJTJ.
@@ -109,16 +110,17 @@ pub struct Skeleton<'a> {
     beside: FxHashMap<(GraphId, u16), Vec<usize>>,
 }
 
-impl<'a> Skeleton<'a> {
+impl Skeleton {
     /// The skeleton of an energy.
     pub fn new(
-        energy: &'a Energy,
-        routines: &'a Routines,
+        of: Arc<Energy>,
+        derived: Arc<Routines>,
         master: ScalarType,
         linear: ScalarType,
         block: bool,
         identity: bool,
-    ) -> Skeleton<'a> {
+    ) -> Skeleton {
+        let (energy, routines) = (&*of, &*derived);
         let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
         let spaces = spaces.filter(|&s| component_count(energy, s) > 0).map(|id| {
             let (dims, components) = (energy.spaces[id.index()].len(), component_count(energy, id));
@@ -153,8 +155,8 @@ impl<'a> Skeleton<'a> {
         let (reaches, halos) = (reaches(energy, routines, &roots, 1), halos(energy, routines, &roots));
         let beside = gather::beside(energy, routines);
         Skeleton {
-            energy,
-            routines,
+            energy: of.clone(),
+            routines: derived.clone(),
             master,
             linear,
             identity,
@@ -180,7 +182,7 @@ impl<'a> Skeleton<'a> {
     }
 
     /// The routines of a space's stencils, if any stencil residual reads it.
-    pub fn stencil(&self, space: SpaceId) -> Option<&'a sumsq_energy::derive::SpaceRoutines> {
+    pub fn stencil(&self, space: SpaceId) -> Option<&sumsq_energy::derive::SpaceRoutines> {
         self.routines.spaces.iter().find(|r| r.space == space)
     }
 

@@ -69,7 +69,7 @@ fn is_finite(e: &Expr) -> Expr {
     e.abs().lt(number(f64::INFINITY))
 }
 
-impl Skeleton<'_> {
+impl Skeleton {
     fn vector(&self, prefix: &str, space: &Space, at: &[Expr]) -> Vec<Expr> {
         let (name, first) = match prefix {
             "d" => ("dr", 0),
@@ -152,7 +152,7 @@ impl Skeleton<'_> {
     }
 
     fn rolls(&self) -> bool {
-        rolls(self.routines, &self.spaces)
+        rolls(&self.routines, &self.spaces)
     }
 }
 

@@ -8,15 +8,16 @@ use crate::problem::data::ProblemData;
 use crate::problem::error::SolveError;
 use crate::problem::options::{Method, Options, Precision};
 use crate::problem::report::{Iteration, Report, Seconds, Termination};
-use crate::problem::solver::{Problem, Solver};
+use crate::problem::solver::{Code, Problem};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A solve between two steps. Dropping it leaves the caller's data as they were.
-pub struct Session<'p, 's> {
-    run: Run<'p, 's>,
+pub struct Session<'p> {
+    run: Run<'p>,
     minimiser: Minimiser,
     options: Options,
-    solver: &'s Solver,
+    code: Arc<Code>,
     free: usize,
     preconditioner: &'static str,
     started: Instant,
@@ -25,18 +26,18 @@ pub struct Session<'p, 's> {
     warnings: Vec<String>,
 }
 
-impl<'p, 's> Session<'p, 's> {
+impl<'p> Session<'p> {
     pub(crate) fn start(
-        problem: &'p mut Problem<'s>,
+        problem: &'p mut Problem,
         data: &ProblemData,
         options: &Options,
-    ) -> Result<Session<'p, 's>, SolveError> {
+    ) -> Result<Session<'p>, SolveError> {
         problem.upload_unknowns(data)?;
         let warnings = problem.plan.project(data)?;
         let free = problem.free_scalars(data);
         let ten_times = || if options.linear_tolerance.is_some() { 10 * free } else { 500 };
         let limit = options.linear_iterations.unwrap_or_else(ten_times);
-        let (solver, plan_seconds) = (problem.solver, problem.plan_seconds);
+        let (code, plan_seconds) = (problem.code.clone(), problem.plan_seconds);
         let preconditioner = problem.preconditioner();
         let started = Instant::now();
         let mut run = Run::new(&mut problem.plan, options.clone(), limit);
@@ -44,9 +45,9 @@ impl<'p, 's> Session<'p, 's> {
         if let Some(e) = run.failure.take() {
             return Err(e);
         }
-        let minimiser = minimiser.map_err(|e| not_finite(solver, run.plan, data, e, options.precision))?;
+        let minimiser = minimiser.map_err(|e| not_finite(run.plan, data, e, options.precision))?;
         let options = options.clone();
-        Ok(Session { run, minimiser, options, solver, free, preconditioner, started, plan_seconds, warnings })
+        Ok(Session { run, minimiser, options, code, free, preconditioner, started, plan_seconds, warnings })
     }
 
     /// Takes one step; returns why the solve ended, once it has. After the end nothing happens.
@@ -70,7 +71,7 @@ impl<'p, 's> Session<'p, 's> {
         let refreshed = self.minimiser.refresh(&mut self.run);
         self.check()?;
         let precision = self.options.precision;
-        refreshed.map_err(|e| not_finite(self.solver, self.run.plan, data, e, precision))
+        refreshed.map_err(|e| not_finite(self.run.plan, data, e, precision))
     }
 
     /// Copies the current unknowns to `data`.
@@ -93,7 +94,7 @@ impl<'p, 's> Session<'p, 's> {
         self.unknowns(data);
         let outcome = self.minimiser.finish();
         let solve = self.started.elapsed().as_secs_f64();
-        let seconds = Seconds { compile: self.solver.compile_seconds, plan: self.plan_seconds, solve };
+        let seconds = Seconds { compile: self.code.compile_seconds, plan: self.plan_seconds, solve };
         let mut warnings = data.warnings.clone();
         warnings.extend(self.warnings);
         if outcome.termination == Termination::NoFreeUnknown {
@@ -111,13 +112,13 @@ impl<'p, 's> Session<'p, 's> {
             method: if self.options.method == Method::GaussNewton { "gn" } else { "lm" },
             preconditioner: self.preconditioner,
             backend: "cpu",
-            device: self.solver.target.cpu.clone(),
+            device: self.code.target.cpu.clone(),
             precision: match self.options.precision {
                 Precision::Mixed => "mixed",
                 Precision::F32 => "f32",
                 Precision::F64 => "f64",
             },
-            threads: self.solver.pool.threads(),
+            threads: self.code.pool.threads(),
             seconds,
             warnings,
             non_finite: outcome.non_finite,
@@ -131,16 +132,10 @@ impl<'p, 's> Session<'p, 's> {
 }
 
 /// The error of an energy that is not finite at x: names the first residual to blame, and what it reads.
-fn not_finite(
-    solver: &Solver,
-    plan: &Plan<'_>,
-    data: &ProblemData,
-    e: InitialNotFinite,
-    precision: Precision,
-) -> SolveError {
+fn not_finite(plan: &Plan, data: &ProblemData, e: InitialNotFinite, precision: Precision) -> SolveError {
     let mut data = data.clone();
     plan.download_unknowns(&mut data);
-    let located = Explicit::new(solver.energy(), &data)
+    let located = Explicit::new(&plan.k.energy, &data)
         .map(|explicit| explicit.locate_non_finite(&explicit.initial()))
         .map_err(|e| e.to_string());
     let place = match (located, precision) {

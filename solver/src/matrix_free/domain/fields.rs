@@ -30,7 +30,7 @@ pub fn vars(dims: usize) -> Vec<sumsq_codegen::Var> {
     DIMS[..dims].iter().map(|&n| sumsq_codegen::Var::new(n)).collect()
 }
 
-impl Skeleton<'_> {
+impl Skeleton {
     /// The type of its own that an array is stored in, see [`crate::matrix_free::domain::layout::bytes`].
     fn array_type(&self, array: ArrayId) -> Option<ScalarType> {
         self.bytes.contains(&array).then_some(ScalarType::U8)
@@ -222,7 +222,7 @@ impl Skeleton<'_> {
                     match (array.view_of, self.array_type(a)) {
                         (Some(u), _) => {
                             let space = self.energy.unknowns[u.index()].space;
-                            let first = component_index(self.energy, u, 0);
+                            let first = component_index(&self.energy, u, 0);
                             Expr::call(names::view(space), ty, at, first + component)
                         }
                         (None, Some(own)) => Expr::call(names::array(a), own, at, component).cast(ty),
@@ -239,7 +239,7 @@ impl Skeleton<'_> {
                 Source::Product(d) => Expr::call(over_domain("jp", d), ty, at, component),
             }
         };
-        Emitter::new(self.energy, self.routines, ty, place, &read).numbers(roots)
+        Emitter::new(&self.energy, &self.routines, ty, place, &read).numbers(roots)
     }
 
     /// Variables and extents of a domain: an index space's dims, or `e` over a graph's hyperedges.

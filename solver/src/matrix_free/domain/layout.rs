@@ -49,7 +49,7 @@ pub fn record(channels: usize) -> Layout {
     }
 }
 
-impl Skeleton<'_> {
+impl Skeleton {
     /// The layout of a field with so many channels.
     pub fn layout(&self, source: Source, channels: usize) -> Layout {
         if let Source::Hoisted(Domain::Graph(_)) | Source::Product(_) = source {
@@ -64,7 +64,7 @@ impl Skeleton<'_> {
     pub fn vector_layout(&self, space: SpaceId, source: fn(UnknownId) -> Source) -> Layout {
         let ids = (0..self.energy.unknowns.len() as u32).map(UnknownId);
         let own = ids.filter(|u| self.energy.unknowns[u.index()].space == space);
-        let components = component_count(self.energy, space);
+        let components = component_count(&self.energy, space);
         let mut layouts = own.map(|u| self.layout(source(u), components));
         layouts.find(|l| *l != Layout::Planar).unwrap_or(Layout::Planar)
     }

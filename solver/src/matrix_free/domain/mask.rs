@@ -37,7 +37,7 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
     (!p.outputs.is_empty()).then_some((p, s))
 }
 
-impl Skeleton<'_> {
+impl Skeleton {
     /// Whether an element is free.
     pub fn free_at(&self, space: &Space, at: &[Expr]) -> Expr {
         let mask = Expr::call(names::free(space.id), ScalarType::U8, at.to_vec(), 0);

@@ -17,7 +17,7 @@ const STRIP_ENTRIES: usize = 512;
 pub fn integers(k: &Skeleton, data: &ProblemData) -> BTreeMap<String, i64> {
     let mut out = BTreeMap::new();
     for s in (0..k.energy.spaces.len() as u32).map(SpaceId) {
-        let extents = data.extents(k.energy, s);
+        let extents = data.extents(&k.energy, s);
         for (d, &n) in extents.iter().enumerate() {
             out.insert(names::extent_name(s, d), n as i64);
         }

@@ -36,7 +36,7 @@ fn bounds(k: &Skeleton, space: &Space, at: Vec<Expr>, none: f64, side: Side) -> 
     for of in k.energy.bounds.iter().filter(|b| k.energy.unknowns[b.unknown.index()].space == space.id) {
         let no_direction = |_, _: usize, _: &[Expr]| unreachable!("bounds read no direction");
         let emitted = k.emit(side(of), k.master, Place::Element(space.id, at.clone()), &no_direction);
-        let first = component_index(k.energy, of.unknown, 0);
+        let first = component_index(&k.energy, of.unknown, 0);
         emitted.into_iter().enumerate().for_each(|(c, e)| values[first + c] = e);
     }
     values
@@ -49,7 +49,7 @@ pub struct Boxed {
     upper: Vec<Expr>,
 }
 
-impl Skeleton<'_> {
+impl Skeleton {
     /// x and its bounds at an element of a space; `None` where it has none.
     pub fn boxed(&self, space: &Space, at: &[Expr]) -> Option<Boxed> {
         let all = |name: String| -> Vec<Expr> {

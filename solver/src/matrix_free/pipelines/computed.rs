@@ -45,7 +45,7 @@ pub fn pipelines(k: &Skeleton) -> Vec<Scheduled> {
         .collect()
 }
 
-impl Skeleton<'_> {
+impl Skeleton {
     fn computed(&self) -> impl Iterator<Item = ComputedId> + use<> {
         (0..self.energy.computed.len() as u32).map(ComputedId)
     }

@@ -67,7 +67,7 @@ fn terms(k: &Skeleton, domain: Domain, at: &[Expr]) -> Vec<Option<Expr>> {
     terms
 }
 
-impl Skeleton<'_> {
+impl Skeleton {
     /// The domains that have residuals, in order of first use.
     pub fn domains(&self) -> Vec<Domain> {
         let mut domains = vec![];

@@ -23,7 +23,7 @@ struct System {
     boxed: Option<Boxed>,
 }
 
-impl Skeleton<'_> {
+impl Skeleton {
     fn system(&self, p: &mut Pipeline, space: &Space, at: &[Expr]) -> System {
         let kept = kept_entries(space);
         let c = space.components;

@@ -7,9 +7,9 @@ use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::GlobalRoutines;
 use sumsq_energy::model::SpaceId;
 
-impl<'a> Skeleton<'a> {
+impl Skeleton {
     /// The routines of a space of globals, by domain, with their numbers among all.
-    pub fn globals(&self, space: SpaceId) -> impl Iterator<Item = (usize, &'a GlobalRoutines)> {
+    pub fn globals(&self, space: SpaceId) -> impl Iterator<Item = (usize, &GlobalRoutines)> {
         self.routines.globals.iter().enumerate().filter(move |(_, g)| g.space == space)
     }
 }

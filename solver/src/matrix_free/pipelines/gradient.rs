@@ -68,14 +68,14 @@ fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Spac
     f
 }
 
-impl<'a> Skeleton<'a> {
+impl Skeleton {
     /// The space that a graph's vertex slot points into.
     pub fn slot_space(&self, graph: GraphId, slot: u16) -> SpaceId {
         self.energy.graphs[graph.index()].space_of(slot)
     }
 
     /// The routines of the places that the hyperedges of a graph reach from a vertex: the vertex, its neighbours.
-    pub fn places(&self, graph: GraphId, vertex: u16) -> impl Iterator<Item = &'a SlotRoutines> {
+    pub fn places(&self, graph: GraphId, vertex: u16) -> impl Iterator<Item = &SlotRoutines> {
         let declared = &self.energy.graphs[graph.index()];
         let all = self.routines.graphs.iter().filter(move |g| g.graph == graph).flat_map(|g| &g.slots);
         all.filter(move |s| declared.vertex_of(s.slot).0 == vertex)

@@ -23,11 +23,11 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
     let none = |_, _: usize, _: &[Expr]| unreachable!("what is stored per linearisation reads no direction");
     if k.master != k.linear {
         let spaces = (0..k.energy.spaces.len() as u32).map(SpaceId);
-        for space in spaces.filter(|&s| component_count(k.energy, s) > 0) {
+        for space in spaces.filter(|&s| component_count(&k.energy, s) > 0) {
             let domain = Domain::Space(space);
             let at = coordinates(k, domain);
             let x = |c| Expr::call(names::unknowns(space), k.master, at.clone(), c);
-            let x = (0..component_count(k.energy, space)).map(x).collect();
+            let x = (0..component_count(&k.energy, space)).map(x).collect();
             let layout = k.vector_layout(space, Source::Unknown);
             // A view may be sampled anywhere.
             let skipped = !k.energy.has_views();

@@ -33,8 +33,8 @@ pub(super) enum Role {
 }
 
 /// A plan in the making.
-pub(super) struct Builder<'k> {
-    pub k: Skeleton<'k>,
+pub(super) struct Builder {
+    pub k: Arc<Skeleton>,
     pub pool: Arc<Pool>,
     pub table: Table,
     /// Buffers by the table's names for them.
@@ -43,9 +43,9 @@ pub(super) struct Builder<'k> {
     pub params: BTreeMap<String, ParamId>,
 }
 
-impl<'k> Builder<'k> {
+impl Builder {
     /// Nothing is there yet.
-    pub fn new(k: Skeleton<'k>, pool: Arc<Pool>) -> Builder<'k> {
+    pub fn new(k: Arc<Skeleton>, pool: Arc<Pool>) -> Builder {
         Builder { k, pool, table: Table::new(), ids: BTreeMap::new(), params: BTreeMap::new() }
     }
 
@@ -53,7 +53,7 @@ impl<'k> Builder<'k> {
         let slots = self.k.spaces.iter().flat_map(|s| s.slots.iter().map(move |&(g, slot)| (s.id, g, slot)));
         slots
             .map(|(space, g, slot)| {
-                let elements = data.elements(self.k.energy, space);
+                let elements = data.elements(&self.k.energy, space);
                 (g, slot, Incidence::build(elements, &data.graphs[g.index()].vertices[slot as usize]))
             })
             .collect()
@@ -68,7 +68,7 @@ impl<'k> Builder<'k> {
         let mut out = BTreeMap::new();
         let ints = |e: Vec<usize>| -> Vec<i32> { e.into_iter().map(|n| n as i32).collect() };
         for s in &self.k.spaces {
-            let e = ints(data.extents(self.k.energy, s.id));
+            let e = ints(data.extents(&self.k.energy, s.id));
             for prefix in
                 ["x", "xt", "xl", "gb", "sc", "free", "dr", "p", "pn", "minv", "damp", "q", "lo", "hi", "bd"]
             {
@@ -80,15 +80,15 @@ impl<'k> Builder<'k> {
         }
         for s in (0..self.k.energy.spaces.len() as u32).map(SpaceId) {
             for prefix in ["h", "jp"] {
-                out.insert(over(prefix, s), ints(data.extents(self.k.energy, s)));
+                out.insert(over(prefix, s), ints(data.extents(&self.k.energy, s)));
             }
         }
         for (k, c) in self.k.energy.computed.iter().enumerate() {
-            out.insert(computed::name(ComputedId(k as u32)), ints(data.extents(self.k.energy, c.space)));
+            out.insert(computed::name(ComputedId(k as u32)), ints(data.extents(&self.k.energy, c.space)));
         }
         for (k, a) in self.k.energy.arrays.iter().enumerate() {
             let name = names::array(ArrayId(k as u32));
-            let e = ints(data.extents(self.k.energy, a.space));
+            let e = ints(data.extents(&self.k.energy, a.space));
             out.insert(linear_name(&name), e.clone());
             out.insert(name, e);
         }
@@ -115,7 +115,7 @@ impl<'k> Builder<'k> {
             }
             out.insert(format!("{prefix}.of"), list(i.of.len()));
             for suffix in ["first", "count"] {
-                out.insert(format!("{prefix}.{suffix}"), ints(data.extents(self.k.energy, space)));
+                out.insert(format!("{prefix}.{suffix}"), ints(data.extents(&self.k.energy, space)));
             }
             out.insert(part_name(*g, *slot), vec![LANES, (i.rows() / LANES as usize) as i32]);
         }

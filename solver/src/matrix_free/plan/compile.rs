@@ -5,6 +5,7 @@ use crate::matrix_free::pipelines::{boxed, computed, cost, damping, gradient, li
 use crate::matrix_free::{Scheduled, Skeleton, pcg};
 use crate::problem::error::SolveError;
 use crate::problem::options::{Options, Precision, Preconditioner};
+use std::sync::Arc;
 use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::{Error, ScalarType};
@@ -65,7 +66,7 @@ impl Settings {
     }
 
     /// The skeleton of an energy under these settings.
-    pub fn skeleton<'a>(&self, energy: &'a Energy, routines: &'a Routines) -> Skeleton<'a> {
+    pub fn skeleton(&self, energy: Arc<Energy>, routines: Arc<Routines>) -> Skeleton {
         Skeleton::new(energy, routines, self.master, self.linear, self.block, self.identity)
     }
 }

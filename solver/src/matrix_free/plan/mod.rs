@@ -38,8 +38,8 @@ pub struct Phases {
 }
 
 /// Buffers, parameters and programs of a problem of given sizes.
-pub struct Plan<'k> {
-    pub(crate) k: Skeleton<'k>,
+pub struct Plan {
+    pub(crate) k: Arc<Skeleton>,
     pub(crate) table: Table,
     ids: BTreeMap<String, BufferId>,
     params: BTreeMap<String, ParamId>,
@@ -47,15 +47,15 @@ pub struct Plan<'k> {
     pub(crate) pool: Arc<Pool>,
 }
 
-impl<'k> Plan<'k> {
+impl Plan {
     /// Allocates everything for the sizes of `data` and copies its numbers.
     pub fn new(
-        k: Skeleton<'k>,
+        k: Arc<Skeleton>,
         modules: &Modules,
         data: &ProblemData,
         pool: Arc<Pool>,
         streaming: bool,
-    ) -> Result<Plan<'k>, SolveError> {
+    ) -> Result<Plan, SolveError> {
         let mut b = Builder::new(k, pool);
         let incidences = b.incidences(data);
         let extents = b.extents(data, &incidences);
@@ -124,7 +124,7 @@ impl<'k> Plan<'k> {
                 if field.space != s.id {
                     continue;
                 }
-                let at = first + component_index(self.k.energy, UnknownId(u as u32), 0);
+                let at = first + component_index(&self.k.energy, UnknownId(u as u32), 0);
                 let n = field.channels as usize;
                 for (to, from) in packed.chunks_mut(stride).zip(values.chunks(n)) {
                     to[at..at + n].copy_from_slice(from);
@@ -150,7 +150,7 @@ impl<'k> Plan<'k> {
                 if field.space != s.id {
                     continue;
                 }
-                let at = first + component_index(self.k.energy, UnknownId(u as u32), 0);
+                let at = first + component_index(&self.k.energy, UnknownId(u as u32), 0);
                 let n = field.channels as usize;
                 for (to, from) in values.chunks_mut(n).zip(packed.chunks(stride)) {
                     to.copy_from_slice(&from[at..at + n]);
@@ -208,7 +208,8 @@ impl<'k> Plan<'k> {
 
     /// Moves x into its bounds. Says of which unknowns how many scalars were outside.
     pub fn project(&mut self, data: &ProblemData) -> Result<Vec<String>, SolveError> {
-        let energy = self.k.energy;
+        let k = self.k.clone();
+        let energy = &*k.energy;
         if energy.bounds.is_empty() {
             return Ok(Vec::new());
         }
@@ -252,7 +253,7 @@ impl<'k> Plan<'k> {
         for (g, graph) in data.graphs.iter().enumerate() {
             for (slot, elements) in graph.vertices.iter().enumerate() {
                 let space = self.k.energy.graphs[g].vertices[slot].space;
-                let extents = data.extents(self.k.energy, space);
+                let extents = data.extents(&self.k.energy, space);
                 let coordinates = coordinates(elements.iter().copied(), &extents);
                 self.copy(&names::vertex(GraphId(g as u32), slot as u16), &coordinates)?;
             }
@@ -260,7 +261,7 @@ impl<'k> Plan<'k> {
         for (g, slot, i) in incidences {
             let prefix = gather::rows(*g, *slot);
             let space = self.k.energy.graphs[g.index()].vertices[*slot as usize].space;
-            let extents = data.extents(self.k.energy, space);
+            let extents = data.extents(&self.k.energy, space);
             let own = coordinates(i.own.iter().map(|&v| v as u32), &extents);
             let lists = [("block", &i.block), ("length", &i.length), ("edge", &i.edge), ("own", &own)];
             let lists = lists.into_iter().chain([("first", &i.first), ("count", &i.count), ("of", &i.of)]);
@@ -269,7 +270,7 @@ impl<'k> Plan<'k> {
             }
             for (other, elements) in data.graphs[g.index()].vertices.iter().enumerate() {
                 let space = self.k.energy.graphs[g.index()].vertices[other].space;
-                let extents = data.extents(self.k.energy, space);
+                let extents = data.extents(&self.k.energy, space);
                 let beside = i.edge.iter().map(|&e| elements[e as usize]);
                 self.copy(&gather::listed(*g, *slot, other as u16), &coordinates(beside, &extents))?;
             }

@@ -27,8 +27,8 @@ pub struct Start {
 }
 
 /// One solve on a plan, from the plan's x. An engine failure is kept and ends the solve: from then on every number is NaN.
-pub struct Run<'p, 'k> {
-    pub(crate) plan: &'p mut Plan<'k>,
+pub struct Run<'p> {
+    pub(crate) plan: &'p mut Plan,
     options: Options,
     linear_limit: usize,
     /// Whether the scales of the damping are fixed.
@@ -43,9 +43,9 @@ pub struct Run<'p, 'k> {
     pub residuals: usize,
 }
 
-impl<'p, 'k> Run<'p, 'k> {
+impl<'p> Run<'p> {
     /// A solve from the plan's x; `linear_limit` bounds PCG iterations per step.
-    pub fn new(plan: &'p mut Plan<'k>, options: Options, linear_limit: usize) -> Run<'p, 'k> {
+    pub fn new(plan: &'p mut Plan, options: Options, linear_limit: usize) -> Run<'p> {
         let start = Start::default();
         Run {
             plan,
@@ -171,7 +171,7 @@ impl<'p, 'k> Run<'p, 'k> {
     }
 }
 
-impl Steps for Run<'_, '_> {
+impl Steps for Run<'_> {
     fn energy_at_start(&mut self) -> Energies {
         self.energies(Phase::Cost)
     }

@@ -47,7 +47,7 @@ pub fn is_computable(routines: &Routines, space: &Space) -> bool {
     !routines.dag.reachable(&roots).iter().any(reads)
 }
 
-impl Skeleton<'_> {
+impl Skeleton {
     /// D and M^-1 of a space with `inline_diagonal`.
     pub fn computed_diagonal(&self, space: &Space, at: &[Expr]) -> Diagonal {
         let r = self.stencil(space.id).expect("is_computable asks for stencils");

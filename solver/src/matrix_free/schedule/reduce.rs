@@ -35,7 +35,7 @@ pub fn strip_name(domain: Domain) -> String {
     }
 }
 
-impl Skeleton<'_> {
+impl Skeleton {
     /// All points of a domain.
     pub fn points(&self, domain: Domain) -> Points {
         let (vars, extents) = self.domain_vars(domain);

@@ -160,7 +160,7 @@ impl<'a> Binder<'a> {
             data.params[i] = convert(array, Declared::Param(ParamId(i as u32)), &mut data.integers)?;
             check_finite("param", array, &data.params[i])?;
         }
-        loss_scales(self.energy, &data.params)?;
+        loss_scales(&self.energy, &data.params)?;
         Ok(())
     }
 
@@ -240,7 +240,7 @@ impl<'a> Binder<'a> {
     /// Every field has fewer than 2^31 scalars.
     fn check_sizes(&self, data: &ProblemData) -> Result<(), DataError> {
         for field in self.energy.unknowns.iter().chain(&self.energy.arrays) {
-            let extents = data.extents(self.energy, field.space);
+            let extents = data.extents(&self.energy, field.space);
             let scalars = extents.iter().try_fold(usize::from(field.channels), |n, &e| n.checked_mul(e));
             if scalars.is_none_or(|n| n > INDEX_MAX) {
                 return Err(DataError::SpaceTooLarge {
@@ -296,7 +296,7 @@ impl<'a> Binder<'a> {
             return Err(DataError::Dtype { kind: "index array", name, expected: "integers", came });
         };
         let dims = &self.energy.spaces[space.index()];
-        let extents = data.extents(self.energy, space);
+        let extents = data.extents(&self.energy, space);
         let mut elements = Vec::with_capacity(array.shape[0]);
         for (row, index) in values.chunks_exact(extents.len().max(1)).enumerate() {
             let (mut element, mut stride) = (0, 1);

@@ -14,7 +14,7 @@ use crate::matrix_free::certify::Certified;
 use crate::matrix_free::domain::fields::over;
 use crate::matrix_free::plan::compile::{Modules, Settings, pipelines};
 use crate::matrix_free::plan::{Phase, Plan};
-use crate::matrix_free::prepare;
+use crate::matrix_free::{Skeleton, prepare};
 use crate::outer::lm::{Callback, Energies};
 use crate::problem::data::ProblemData;
 use crate::problem::error::SolveError;
@@ -28,14 +28,18 @@ use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::ir::stmt::LoweredFunction;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, Pool};
-use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::{component_count, names};
 use sumsq_energy::model::{Energy, SpaceId};
 
 /// An energy as machine code.
+#[derive(Clone)]
 pub struct Solver {
-    energy: Energy,
-    routines: Routines,
+    pub(crate) code: Arc<Code>,
+}
+
+/// What all problems of a solver share.
+pub(crate) struct Code {
+    k: Arc<Skeleton>,
     settings: Settings,
     modules: Modules,
     pub(crate) target: HostTarget,
@@ -56,31 +60,30 @@ impl Solver {
         let settings = Settings::new(&energy, options)?;
         let routines = prepare(&energy, options.passes, &options.materialize);
         let target = HostTarget::host();
-        let modules = Modules::new(&settings.skeleton(&energy, &routines), &target)?;
+        let k = Arc::new(settings.skeleton(energy.into(), routines.into()));
+        let modules = Modules::new(&k, &target)?;
         let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
         let compile_seconds = started.elapsed().as_secs_f64();
-        Ok(Solver { energy, routines, settings, modules, target, pool, compile_seconds })
+        Ok(Solver { code: Arc::new(Code { k, settings, modules, target, pool, compile_seconds }) })
     }
 
     /// The energy.
     pub fn energy(&self) -> &Energy {
-        &self.energy
+        &self.code.k.energy
     }
 
     /// Allocates buffers for the sizes of `data` and copies its numbers.
-    pub fn plan(&self, data: &ProblemData) -> Result<Problem<'_>, SolveError> {
-        let started = Instant::now();
-        let k = self.settings.skeleton(&self.energy, &self.routines);
-        let streaming = self.vector_bytes(data) > self.target.llc_bytes;
-        let plan = Plan::new(k, &self.modules, data, self.pool.clone(), streaming)?;
-        let plan_seconds = started.elapsed().as_secs_f64();
-        Ok(Problem { solver: self, plan, plan_seconds, dims: data.dims.clone() })
+    pub fn plan(&self, data: &ProblemData) -> Result<Problem, SolveError> {
+        Problem::new(self.code.clone(), data)
     }
+}
 
+impl Code {
     /// Bytes that a sweep of PCG moves: a bound on what it would keep in the cache.
     fn vector_bytes(&self, data: &ProblemData) -> usize {
-        let spaces = (0..self.energy.spaces.len() as u32).map(SpaceId);
-        let scalars = spaces.map(|s| component_count(&self.energy, s) * data.elements(&self.energy, s));
+        let energy = &self.k.energy;
+        let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
+        let scalars = spaces.map(|s| component_count(energy, s) * data.elements(energy, s));
         4 * scalars.sum::<usize>() * self.settings.linear.bytes()
     }
 }
@@ -88,10 +91,10 @@ impl Solver {
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
 pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction>, SolveError> {
     let energy = options.losses.apply(energy.clone());
-    let energy = &options.materialize.apply(energy).map_err(SolveError::Option)?;
-    let settings = Settings::new(energy, options)?;
-    let routines = prepare(energy, options.passes, &options.materialize);
-    let k = settings.skeleton(energy, &routines);
+    let energy = options.materialize.apply(energy).map_err(SolveError::Option)?;
+    let settings = Settings::new(&energy, options)?;
+    let routines = prepare(&energy, options.passes, &options.materialize);
+    let k = settings.skeleton(energy.into(), routines.into());
     let lower_one = |(p, s)| lower(&p, &s, &LowerOptions::default());
     let (computed, others) = pipelines(&k);
     let all = computed.into_iter().chain(others.into_iter().flatten());
@@ -110,14 +113,27 @@ pub struct Evaluation {
 }
 
 /// A problem of given sizes, ready to be solved again and again. Between solves unknowns, arrays, params and graphs may change.
-pub struct Problem<'s> {
-    pub(crate) solver: &'s Solver,
-    pub(crate) plan: Plan<'s>,
+pub struct Problem {
+    pub(crate) code: Arc<Code>,
+    pub(crate) plan: Plan,
     pub(crate) plan_seconds: f64,
     dims: Vec<usize>,
 }
 
-impl<'s> Problem<'s> {
+impl Problem {
+    fn new(code: Arc<Code>, data: &ProblemData) -> Result<Problem, SolveError> {
+        let started = Instant::now();
+        let streaming = code.vector_bytes(data) > code.target.llc_bytes;
+        let plan = Plan::new(code.k.clone(), &code.modules, data, code.pool.clone(), streaming)?;
+        let plan_seconds = started.elapsed().as_secs_f64();
+        Ok(Problem { code, plan, plan_seconds, dims: data.dims.clone() })
+    }
+
+    /// The energy.
+    pub(crate) fn energy(&self) -> &Energy {
+        &self.code.k.energy
+    }
+
     /// Takes arrays and params of the same sizes anew.
     pub fn set_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
         self.check_dims(data)?;
@@ -126,7 +142,7 @@ impl<'s> Problem<'s> {
 
     /// Takes everything in `data` anew: other sizes, other graphs. The machine code stays.
     pub fn rebind(&mut self, data: &ProblemData) -> Result<(), SolveError> {
-        *self = self.solver.plan(data)?;
+        *self = Problem::new(self.code.clone(), data)?;
         Ok(())
     }
 
@@ -144,11 +160,7 @@ impl<'s> Problem<'s> {
     }
 
     /// Starts a solve from the unknowns in `data`, to be taken step by step.
-    pub fn init<'p>(
-        &'p mut self,
-        data: &ProblemData,
-        options: &Options,
-    ) -> Result<Session<'p, 's>, SolveError> {
+    pub fn init(&mut self, data: &ProblemData, options: &Options) -> Result<Session<'_>, SolveError> {
         Session::start(self, data, options)
     }
 
@@ -156,13 +168,13 @@ impl<'s> Problem<'s> {
     pub fn evaluate(&mut self, data: &ProblemData) -> Result<Evaluation, SolveError> {
         self.upload_unknowns(data)?;
         self.plan.run(Phase::Cost)?;
-        let groups = self.solver.energy.groups.len();
+        let groups = self.energy().groups.len();
         let by_group: Vec<f64> = (0..groups).map(|g| self.plan.scalar("energy", g)).collect();
         let residuals = self.plan.scalar("energy", groups) as usize;
         self.plan.run(Phase::Linearise)?;
         let mut gradient: Vec<Vec<f64>> = data.unknowns.iter().map(|u| vec![0.0; u.len()]).collect();
         self.plan.download(|s| over("gb", s), 0, &mut gradient);
-        for (values, field) in gradient.iter_mut().zip(&self.solver.energy.unknowns) {
+        for (values, field) in gradient.iter_mut().zip(&self.energy().unknowns) {
             let Some(free) = self.free(field.space) else { continue };
             let elements = values.chunks_mut(usize::from(field.channels));
             elements.zip(free).filter(|(_, free)| *free == 0).for_each(|(v, _)| v.fill(0.0));
@@ -194,18 +206,18 @@ impl<'s> Problem<'s> {
         x: &[f64],
         v: &[f64],
     ) -> Result<Certificate, CheckError<SolveError>> {
-        if self.solver.settings.linear != ScalarType::F64 {
+        if self.code.settings.linear != ScalarType::F64 {
             let message = "the certificate needs a solver compiled with float64 precision";
             return Err(CheckError::Routines(SolveError::Option(message.into())));
         }
-        let certificate = check(&self.solver.energy, data, &mut Certified::new(&mut self.plan), x, v);
+        let certificate = check(&self.code.k.energy, data, &mut Certified::new(&mut self.plan), x, v);
         // The last mask tried is a random one.
         self.plan.upload_arrays(data).map_err(CheckError::Routines)?;
         certificate
     }
 
     pub(crate) fn preconditioner(&self) -> &'static str {
-        match self.solver.settings {
+        match self.code.settings {
             Settings { identity: true, .. } => "none",
             Settings { block: true, .. } => "block_jacobi",
             _ => "jacobi",
@@ -223,7 +235,7 @@ impl<'s> Problem<'s> {
         let free = spaces.map(|s| {
             let elements = match self.free(s.id) {
                 Some(m) => m.iter().filter(|&&f| f != 0).count(),
-                None => data.elements(&self.solver.energy, s.id),
+                None => data.elements(self.energy(), s.id),
             };
             elements * s.components
         });

@@ -10,20 +10,20 @@ use crate::problem::options::Options;
 use crate::problem::solver::Problem;
 
 /// PCG on the Gauss-Newton system of a problem, stopped by nothing but a breakdown.
-pub struct LinearProbe<'p, 's> {
-    plan: &'p mut Plan<'s>,
+pub struct LinearProbe<'p> {
+    plan: &'p mut Plan,
     rz: f64,
     bb: f64,
     done: usize,
 }
 
-impl<'s> Problem<'s> {
+impl Problem {
     /// Linearises at the unknowns of `data` and stands at d = 0.
     pub fn linear_probe(
         &mut self,
         data: &ProblemData,
         options: &Options,
-    ) -> Result<LinearProbe<'_, 's>, SolveError> {
+    ) -> Result<LinearProbe<'_>, SolveError> {
         self.plan.upload_unknowns(data)?;
         let mut run = Run::new(&mut self.plan, options.clone(), 0);
         run.linearise(None);
@@ -38,7 +38,7 @@ impl<'s> Problem<'s> {
     }
 }
 
-impl LinearProbe<'_, '_> {
+impl LinearProbe<'_> {
     /// r.z of the state it stands at.
     pub fn rz(&self) -> f64 {
         if self.done == 0 { self.rz } else { self.plan.scalar("state", state::RZ) }
