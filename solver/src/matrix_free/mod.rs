@@ -19,20 +19,27 @@
 pub mod certify;
 pub mod choices;
 pub mod domain;
+pub mod draft;
+pub mod params;
 pub mod pcg;
 pub mod pipelines;
 pub mod plan;
 pub mod preconditioner;
+pub mod scalars;
 pub mod schedule;
+pub mod stages;
+pub mod vectors;
 
 use crate::matrix_free::choices as traffic;
 use crate::matrix_free::domain::{layout, mask};
+use crate::matrix_free::params::Param;
 use crate::matrix_free::pipelines::{computed, gather};
 use crate::matrix_free::preconditioner::diagonal;
+use crate::matrix_free::vectors::{Role, VectorId};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use sumsq_codegen::ScalarType;
+use sumsq_codegen::{Name, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::derive::{Materialize, Passes, Routines, hoist};
 use sumsq_energy::emit::component_count;
@@ -41,8 +48,19 @@ use sumsq_energy::model::{ArrayId, Energy, GraphId, SpaceId};
 /// Lanes that schedules vectorise by: a 512-bit vector of float32. Wider types take several registers.
 pub const LANES: i32 = 16;
 
-/// A compiled pipeline's algorithm and schedule.
-pub type Scheduled = (sumsq_codegen::Pipeline, sumsq_codegen::Schedule);
+/// A pipeline's algorithm and schedule, and what its names mean.
+pub struct Scheduled {
+    /// The algorithm.
+    pub pipeline: Pipeline,
+    /// The schedule.
+    pub schedule: Schedule,
+    /// The copy of the numbers that it computes with.
+    pub role: Role,
+    /// The vectors behind the names of its inputs and outputs.
+    pub vectors: BTreeMap<Name, VectorId>,
+    /// The parameters behind their names.
+    pub params: BTreeMap<Name, Param>,
+}
 
 /// An index space that holds unknowns.
 #[derive(Clone, Debug)]
@@ -95,6 +113,8 @@ pub struct Skeleton {
     pub linear: ScalarType,
     /// Whether M = I.
     pub identity: bool,
+    /// Lanes of vectors.
+    pub lanes: i32,
     /// Index spaces with unknowns.
     pub spaces: Vec<Space>,
     /// How far every index space is read around an element, per dim.
@@ -160,6 +180,7 @@ impl Skeleton {
             master,
             linear,
             identity,
+            lanes: LANES,
             spaces,
             reaches,
             halos,

@@ -1,5 +1,4 @@
 pub mod counts;
-pub mod fields;
 pub mod incidence;
 pub mod layout;
 pub mod mask;

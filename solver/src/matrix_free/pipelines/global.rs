@@ -1,8 +1,9 @@
 //! Globals: unknowns that every instance may read. Their rows of J^T J p and of the gradient are sums over whole domains.
 
 use crate::matrix_free::Skeleton;
-use crate::matrix_free::schedule::reduce::{Op, reduce};
-use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
+use crate::matrix_free::draft::{Direction, Draft};
+use crate::matrix_free::schedule::reduce::Op;
+use sumsq_codegen::{Expr, Func, Name, ScalarType};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::GlobalRoutines;
 use sumsq_energy::model::SpaceId;
@@ -15,24 +16,18 @@ impl Skeleton {
 }
 
 /// Adds the scalar tuple Func `name`: the sums of `roots` over all instances of the domain of `g`, in float64.
-pub fn totals(
-    k: &Skeleton,
-    p: &mut Pipeline,
-    s: &mut Schedule,
-    (name, g): (&str, &GlobalRoutines),
-    (roots, ty): (&[ExprId], ScalarType),
-    direction: crate::matrix_free::pipelines::gather::Direction,
-) -> Func {
-    let points = k.points(g.domain);
-    let terms = k.emit(roots, ty, k.place(g.domain, points.coordinates.clone()), direction);
+pub fn totals(d: &mut Draft, name: &str, g: &GlobalRoutines, roots: &[ExprId], direction: Direction) -> Func {
+    let points = d.k.points(g.domain);
+    let terms = d.emit(roots, d.k.place(g.domain, points.coordinates.clone()), direction);
     let terms = terms.into_iter().map(|t| (Op::Add, t.cast(ScalarType::F64))).collect();
-    reduce(p, s, name, &points, terms).0
+    d.reduce(name, &points, terms)
 }
 
 /// `values` with the elements of scalar tuples added.
-pub fn add_totals(values: Vec<Expr>, totals: &[Func]) -> Vec<Expr> {
+pub fn add_totals(values: Vec<Expr>, totals: &[Name]) -> Vec<Expr> {
+    let element = |f: &Name, c| Expr::call(f.clone(), ScalarType::F64, vec![], c);
     let add = |(c, v): (usize, Expr)| {
-        totals.iter().fold(v.clone(), |sum, f| sum + f.at(&[], c).cast(v.ty().scalar))
+        totals.iter().fold(v.clone(), |sum, f| sum + element(f, c).cast(v.ty().scalar))
     };
     values.into_iter().enumerate().map(add).collect()
 }

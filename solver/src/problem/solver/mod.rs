@@ -11,9 +11,10 @@ pub use crate::problem::solver::probe::LinearProbe;
 
 use crate::check::{Certificate, CheckError, check};
 use crate::matrix_free::certify::Certified;
-use crate::matrix_free::domain::fields::over;
-use crate::matrix_free::plan::compile::{Modules, Settings, pipelines};
-use crate::matrix_free::plan::{Phase, Plan};
+use crate::matrix_free::plan::Plan;
+use crate::matrix_free::plan::compile::{Modules, Settings};
+use crate::matrix_free::stages::{Phase, pipelines};
+use crate::matrix_free::vectors::What;
 use crate::matrix_free::{Skeleton, prepare};
 use crate::outer::lm::{Callback, Energies};
 use crate::problem::data::ProblemData;
@@ -28,7 +29,7 @@ use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::ir::stmt::LoweredFunction;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, Pool};
-use sumsq_energy::emit::{component_count, names};
+use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, SpaceId};
 
 /// An energy as machine code.
@@ -95,10 +96,9 @@ pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction
     let settings = Settings::new(&energy, options)?;
     let routines = prepare(&energy, options.passes, &options.materialize);
     let k = settings.skeleton(energy.into(), routines.into());
-    let lower_one = |(p, s)| lower(&p, &s, &LowerOptions::default());
-    let (computed, others) = pipelines(&k);
-    let all = computed.into_iter().chain(others.into_iter().flatten());
-    Ok(all.map(lower_one).collect::<Result<_, _>>()?)
+    let options = LowerOptions::default();
+    let all = pipelines(&k).into_iter().map(|(_, s)| lower(&s.pipeline, &s.schedule, &options));
+    Ok(all.collect::<Result<_, _>>()?)
 }
 
 /// E and its gradient at some x.
@@ -168,18 +168,15 @@ impl Problem {
     pub fn evaluate(&mut self, data: &ProblemData) -> Result<Evaluation, SolveError> {
         self.upload_unknowns(data)?;
         self.plan.run(Phase::Cost)?;
-        let groups = self.energy().groups.len();
-        let by_group: Vec<f64> = (0..groups).map(|g| self.plan.scalar("energy", g)).collect();
-        let residuals = self.plan.scalar("energy", groups) as usize;
+        let (energies, residuals) = self.plan.energies();
         self.plan.run(Phase::Linearise)?;
         let mut gradient: Vec<Vec<f64>> = data.unknowns.iter().map(|u| vec![0.0; u.len()]).collect();
-        self.plan.download(|s| over("gb", s), 0, &mut gradient);
+        self.plan.download(What::GradientAndBlocks, |_| 0, &mut gradient);
         for (values, field) in gradient.iter_mut().zip(&self.energy().unknowns) {
             let Some(free) = self.free(field.space) else { continue };
             let elements = values.chunks_mut(usize::from(field.channels));
             elements.zip(free).filter(|(_, free)| *free == 0).for_each(|(v, _)| v.fill(0.0));
         }
-        let energies = Energies { total: by_group.iter().sum(), by_group };
         Ok(Evaluation { energies, residuals, gradient })
     }
 
@@ -226,7 +223,7 @@ impl Problem {
 
     /// 1 per free element, 0 per excluded one; `None` where nothing masks the space.
     fn free(&self, space: SpaceId) -> Option<Vec<u8>> {
-        self.plan.buffer(&names::free(space)).map(Buffer::to_vec)
+        self.plan.buffer(What::Free.of(space)).map(Buffer::to_vec)
     }
 
     /// Scalars that are not excluded.
