@@ -84,12 +84,18 @@ impl Nests<'_> {
                 ));
             }
             if stage.splits().any(|t| t.tail == Tail::ShiftInwards) {
-                return fail(format!("each point is stored once, but ShiftInwards makes {} visit some points twice", stage.id));
+                return fail(format!(
+                    "each point is stored once, but ShiftInwards makes {} visit some points twice",
+                    stage.id
+                ));
             }
             if stage.splits().any(|t| t.tail == Tail::RoundUp)
                 || stage.id.stage == 0 && consumer.align.iter().any(Option::is_some)
             {
-                return fail(format!("each point is stored once, but the loops of {} cover more than its domain", stage.id));
+                return fail(format!(
+                    "each point is stored once, but the loops of {} cover more than its domain",
+                    stage.id
+                ));
             }
             if !self.partitions(consumer) {
                 return fail(format!(
@@ -139,11 +145,10 @@ impl Nests<'_> {
             let footprint = self.region(name, &f.store)?;
             for (d, (foot, own)) in footprint.iter().zip(&named).enumerate() {
                 if !self.facts.proves_le(&foot.min, &own.min) || !self.facts.proves_le(&own.max, &foot.max) {
-                    let rule =
-                        format!(
-                            "what the consumer reads may not cover the points it stores, in dimension {}",
-                            f.func.vars[d].0
-                        );
+                    let rule = format!(
+                        "what the consumer reads may not cover the points it stores, in dimension {}",
+                        f.func.vars[d].0
+                    );
                     return Err(illegal(&f.stages[0].id, "sink", rule));
                 }
             }
@@ -253,7 +258,9 @@ impl Nests<'_> {
             let shifted =
                 f.stages[0].versions().iter().any(|s| s.splits().any(|t| t.tail == Tail::ShiftInwards));
             if shifted || self.storage.contains_key(&f.func.name) && !self.once.contains(&f.func.name) {
-                return fail("some points are computed more than once, and would read what was overwritten".into());
+                return fail(
+                    "some points are computed more than once, and would read what was overwritten".into(),
+                );
             }
         }
         Ok(())

@@ -83,7 +83,10 @@ fn footprints() {
     p.output(&g);
     p.output(&h);
     let s = schedule("g: compute_at(h, x) sink");
-    assert_eq!(refused(&p, &s), "g: sink: what the consumer reads may not cover the points it stores, in dimension x");
+    assert_eq!(
+        refused(&p, &s),
+        "g: sink: what the consumer reads may not cover the points it stores, in dimension x"
+    );
 }
 
 #[test]
@@ -105,14 +108,22 @@ fn in_place() {
     let float = start(&|i, x| i.at(std::slice::from_ref(x), 0).cast(ScalarType::F32));
     for (p, text, message) in [
         (&own, "f: in_place_of(q)", "f: in_place_of(q): there is no such input"),
-        (&own, "f: in_place_of(in) g: in_place_of(in)", "f: in_place_of(in): two outputs overwrite the input"),
+        (
+            &own,
+            "f: in_place_of(in) g: in_place_of(in)",
+            "f: in_place_of(in): two outputs overwrite the input",
+        ),
         (&own, "g: in_place_of(in)", "g: in_place_of(in): f reads the input, too"),
         (
             &neighbour,
             "f: in_place_of(in)",
             "f: in_place_of(in): the input is read at other coordinates than those that are written",
         ),
-        (&float, "f: in_place_of(in)", "f: in_place_of(in): layout, halo, types or dimensions differ from the input's"),
+        (
+            &float,
+            "f: in_place_of(in)",
+            "f: in_place_of(in): layout, halo, types or dimensions differ from the input's",
+        ),
     ] {
         assert_eq!(refused(p, &schedule(text)), message);
     }
