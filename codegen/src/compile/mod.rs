@@ -9,7 +9,6 @@ pub mod aot;
 mod bind;
 mod signature;
 
-use crate::backend::HostTarget;
 use crate::backend::abi::{Context, Failure, OUT_OF_MEMORY};
 use crate::backend::llvm::Kernel;
 use crate::error::Error;
@@ -18,10 +17,10 @@ use crate::func::Pipeline;
 use crate::ir::stmt::LoweredFunction;
 use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
-use crate::reference::Value;
 use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use crate::schedule::Schedule;
 use crate::stack::{STACK_BYTES, mark_large, on_large_stack};
+use crate::target::Target;
 use bind::Plan;
 use indexmap::IndexMap;
 pub use signature::{BufferSlot, Signature};
@@ -41,7 +40,7 @@ struct Inner {
 
 impl Compiled {
     /// Lowers and compiles a pipeline under a schedule.
-    pub fn new(pipeline: &Pipeline, schedule: &Schedule, target: &HostTarget) -> Result<Compiled, Error> {
+    pub fn new(pipeline: &Pipeline, schedule: &Schedule, target: &Target) -> Result<Compiled, Error> {
         let job = (pipeline.clone(), schedule.clone());
         let mut all = Compiled::all(vec![job], target)?;
         all.pop()
@@ -50,7 +49,7 @@ impl Compiled {
 
     /// Lowers and compiles several pipelines on all cores, each in an LLVM context of its own. Results come in the order of
     /// the jobs; of several errors the first is given.
-    pub fn all(jobs: Vec<(Pipeline, Schedule)>, target: &HostTarget) -> Result<Vec<Compiled>, Error> {
+    pub fn all(jobs: Vec<(Pipeline, Schedule)>, target: &Target) -> Result<Vec<Compiled>, Error> {
         let options = LowerOptions::default();
         in_parallel(jobs, |(pipeline, schedule)| {
             let signature = Signature::of(&pipeline, &schedule)?;
@@ -62,18 +61,19 @@ impl Compiled {
     pub fn from_lowered(
         f: &LoweredFunction,
         signature: Signature,
-        target: &HostTarget,
+        target: &Target,
     ) -> Result<Compiled, Error> {
         let plan = Plan::new(f, &signature)?;
         let kernel = on_large_stack(|| Kernel::compile(f, target))?;
-        Ok(Compiled(Arc::new(Inner { kernel, required: f.required.clone(), signature, plan })))
+        let required = BoundsQuery::new(&f.name, f.required.clone());
+        Ok(Compiled(Arc::new(Inner { kernel, required, signature, plan })))
     }
 
     /// Compiles several lowered functions on all cores, each in an LLVM context of its own. Results come in the order of
     /// the jobs; of several errors the first is given.
     pub fn all_from_lowered(
         jobs: Vec<(LoweredFunction, Signature)>,
-        target: &HostTarget,
+        target: &Target,
     ) -> Result<Vec<Compiled>, Error> {
         in_parallel(jobs, |(f, signature)| Compiled::from_lowered(&f, signature, target))
     }
@@ -92,7 +92,7 @@ impl Compiled {
     pub fn required_regions(
         &self,
         extents: &[(&str, &[i32])],
-        params: &[(&str, Value)],
+        params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
         self.0.required.regions(extents, params)
     }
@@ -101,7 +101,7 @@ impl Compiled {
     pub fn required_regions_over(
         &self,
         domains: &[(&str, &[(i32, i32)])],
-        params: &[(&str, Value)],
+        params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
         self.0.required.regions_over(domains, params)
     }

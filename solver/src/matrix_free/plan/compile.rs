@@ -8,9 +8,8 @@ use crate::problem::error::SolveError;
 use crate::problem::options::{Options, Precision, Preconditioner};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use sumsq_codegen::backend::HostTarget;
 use sumsq_codegen::compile::Compiled;
-use sumsq_codegen::{Name, ScalarType};
+use sumsq_codegen::{Name, ScalarType, Target};
 use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, SpaceId};
@@ -81,7 +80,7 @@ pub struct Modules(Vec<Module>);
 
 impl Modules {
     /// Compiles all pipelines of a skeleton.
-    pub fn new(k: &Skeleton, target: &HostTarget) -> Result<Modules, SolveError> {
+    pub fn new(k: &Skeleton, target: &Target) -> Result<Modules, SolveError> {
         let (mut jobs, mut rest) = (vec![], vec![]);
         for (stage, Scheduled { pipeline, schedule, role, vectors, params }) in pipelines(k) {
             jobs.push((pipeline, schedule));
