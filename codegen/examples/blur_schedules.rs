@@ -123,7 +123,7 @@ blur_schedules` prints this file, and a test holds it against new counts.
     }
     let p = blur();
     for (name, s, _) in &all {
-        text += &format!("\n## {name}\n\n```text\n{s}\n{}```\n", p.print_loop_nest(s)?);
+        text += &format!("\n## {name}\n\n```schedule\n{s}```\n```text\n{}```\n", p.print_loop_nest(s)?);
     }
     Ok(text)
 }
