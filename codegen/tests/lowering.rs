@@ -522,7 +522,7 @@ fn several_outputs_read_each_other() {
 #[test]
 fn sweep_reads_as_the_loops_one_would_write() {
     let (p, s) = sweep();
-    let plan = sumsq_codegen::lower::plan(&p, &s).expect("legal");
+    let plan = sumsq_codegen::plan::plan(&p, &s).expect("legal");
     let nests = sumsq_codegen::nests::build_nests(&plan).expect("legal");
     let came = sumsq_codegen::lower::trim::trim(&nests.body).to_string();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/build_nests/sweep_a.ir");

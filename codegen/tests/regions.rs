@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::nests::bounds_query::BoundsQuery;
-use sumsq_codegen::reference::{Value, eval_scalar};
+use sumsq_codegen::reference::eval_scalar;
 use sumsq_codegen::{
     Error, Expr, Func, Input, LoopLevel, Name, Pipeline, RDom, ScalarType, Schedule, Tail, Type, Var,
 };
@@ -390,7 +390,7 @@ fn data_dependent_coordinates() {
     let mut p = build(I32, bound(&(n.clone() - 1)), &|e| e);
     p.params.insert("n".into(), I32);
     let q = BoundsQuery::of(&p, &Schedule::new()).expect("legal");
-    let came = q.regions(&[("out", &[10])], &[("n", Value::Int(5))]).expect("all is known");
+    let came = q.regions(&[("out", &[10])], &[("n", 5i32.into())]).expect("all is known");
     assert_eq!(came["in"], [(0, 4)]);
     let e = q.regions(&[("out", &[10])], &[]).expect_err("n is missing");
     assert_eq!(

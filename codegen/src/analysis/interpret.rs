@@ -3,9 +3,9 @@
 //! Any access outside a buffer in a lane whose predicate holds panics, so that guards are tested too. Floats are f64
 //! whatever their type; tests use small integers as values, for which all sums are exact.
 
+use crate::analysis::evaluate::fold;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::ir::stmt::Stmt;
-use crate::lower::simplify::fold_int;
 use std::collections::HashMap;
 
 /// Lanes of a value; bool and integers are whole numbers.
@@ -120,7 +120,11 @@ impl Machine {
 
 fn apply(op: BinaryOp, operand: &Expr, int: bool, x: f64, y: f64) -> f64 {
     if int {
-        return fold_int(op, operand.ty().scalar, x as i64, y as i64).unwrap() as f64;
+        return {
+            let ty = operand.ty().scalar;
+            let e = Expr::binary(op, Expr::int(ty, x as i64), Expr::int(ty, y as i64));
+            fold(&e).and_then(|v| v.as_int()).unwrap() as f64
+        };
     }
     match op {
         BinaryOp::Add => x + y,

@@ -1,6 +1,6 @@
 //! Smaller variants of an expression, for shrinking.
 
-use sumsq_codegen::ir::rewrite::{Memo, nodes, rewrite};
+use sumsq_codegen::expr::walk::{Memo, nodes, rewrite};
 use sumsq_codegen::{Expr, ExprKind};
 
 /// The expression with one node replaced by an operand of its type, or by 1; the largest steps first.

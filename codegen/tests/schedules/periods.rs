@@ -50,7 +50,7 @@ fn regions_are_those_of_brute_force() {
             for (p, n) in divisors(promised).flat_map(|p| (1..20).map(move |n| (p, n))) {
                 let region = |q: &BoundsQuery| {
                     let n = n as i32;
-                    q.regions(&[("out", &[n])], &[("p", Value::Int(p))]).expect("all is known")["in"][0]
+                    q.regions(&[("out", &[n])], &[("p", (p as i32).into())]).expect("all is known")["in"][0]
                 };
                 assert_eq!(region(&quotients), brute(&q, p, n), "({first} + [0, {n})) / {p}");
                 let (came, want) = (region(&rests), brute(&e, p, n));

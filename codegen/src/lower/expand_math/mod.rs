@@ -18,8 +18,9 @@
 //!
 //! The sign of a zero is not kept by sin. In a relaxed stage exp may overflow one binade early.
 
+use crate::expr::walk::{Memo, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
-use crate::ir::rewrite::{Memo, map_children, rewrite};
+use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -1,7 +1,6 @@
 //! Texts that show the syntax, and the bound on their length.
 
 use crate::expr::Expr;
-use crate::ir::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 
 fn v(n: &str) -> Expr {
@@ -41,21 +40,4 @@ fn text_is_linear_in_the_dag() {
     // A chain of a hundred thousand operations does not overflow the stack.
     let deep = (0..100_000).fold(v("x"), |e, _| e + 1);
     assert!(deep.to_string().len() < 1_000_000);
-}
-
-#[test]
-fn scopes_end_with_their_braces() {
-    let store = |b: &str| Stmt::Store {
-        buffer: b.into(),
-        index: Expr::int(Type::I64, 0),
-        value: v("t"),
-        predicate: None,
-        aligned: false,
-        non_temporal: true,
-    };
-    let scoped = Stmt::Let { name: "t".into(), value: Expr::from(1), body: Box::new(store("f.0")) };
-    assert_eq!(
-        Stmt::Block(vec![scoped.clone(), scoped]).to_string(),
-        "{\n  let t = 1\n  f.0[0:i64] = t streaming\n}\nlet t = 1\nf.0[0:i64] = t streaming\n"
-    );
 }

@@ -1,7 +1,8 @@
-//! Statements as text: a line each, the shared parts of a statement's own expressions in front of it.
+//! Statements as text: a line each, the shared parts of a statement's own expressions in front of it. A `Let` or `Allocate`
+//! scopes to the end of the enclosing braces.
 
 use crate::expr::Expr;
-use crate::ir::print::{Names, list, node, word};
+use crate::expr::print::{Names, list, node, word};
 use crate::ir::stmt::{LoweredFunction, Stmt, Target};
 use crate::schedule::Memory;
 use std::fmt::{self, Display, Formatter, Write};
@@ -190,5 +191,28 @@ impl Display for LoweredFunction {
         writeln!(f, "}} {{")?;
         stmt(f, &self.body, 1, true)?;
         writeln!(f, "}}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Type;
+
+    #[test]
+    fn scopes_end_with_their_braces() {
+        let store = |b: &str| Stmt::Store {
+            buffer: b.into(),
+            index: Expr::int(Type::I64, 0),
+            value: Expr::var("t"),
+            predicate: None,
+            aligned: false,
+            non_temporal: true,
+        };
+        let scoped = Stmt::Let { name: "t".into(), value: Expr::from(1), body: Box::new(store("f.0")) };
+        assert_eq!(
+            Stmt::Block(vec![scoped.clone(), scoped]).to_string(),
+            "{\n  let t = 1\n  f.0[0:i64] = t streaming\n}\nlet t = 1\nf.0[0:i64] = t streaming\n"
+        );
     }
 }

@@ -1,17 +1,13 @@
-//! Expressions, statements and schedules as text.
+//! Expressions as text, as statements and schedules quote them.
 //!
-//! Expressions print as a tree with the fewest brackets. i32 constants are bare, f32 constants end in `f`, f64
+//! They print as a tree with the fewest brackets. i32 constants are bare, f32 constants end in `f`, f64
 //! constants hold a point, other types are spelt out: `3`, `1.5f`, `1.5`, `3:i64`, `true`. `f(x, y)` is element 0 of a
 //! call, `f(x, y).2` element 2; `f.0[i]` is a load, `f.0[i if p]` a masked one; `x8(e)` a broadcast to 8 lanes.
 //! An expression whose tree is much larger than its DAG, or very deep, prints its shared parts first, named
 //! `%0`, `%1`, ...: the text is linear in the size of the DAG.
-//!
-//! A `Let` or `Allocate` scopes to the end of the enclosing braces.
 
-mod statements;
-
+use crate::expr::walk::postorder;
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
-use crate::ir::rewrite::postorder;
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 use std::fmt::{self, Display, Formatter, Write};
@@ -24,15 +20,15 @@ const SMALL_TREE: u64 = 48;
 const REPEATED_TREE: u64 = 5;
 
 /// Which nodes of some expressions are printed as names.
-struct Names {
+pub(crate) struct Names {
     by_id: FxHashMap<usize, usize>,
     /// Named nodes, operands first.
-    order: Vec<Expr>,
+    pub order: Vec<Expr>,
 }
 
 impl Names {
     /// Decides the names for expressions that are printed together. Trees of up to `repeats` times the DAG's nodes stay trees.
-    fn of(roots: &[&Expr], repeats: u64) -> Names {
+    pub fn of(roots: &[&Expr], repeats: u64) -> Names {
         let mut names = Names { by_id: FxHashMap::default(), order: vec![] };
         let order = postorder(roots);
         let mut uses: FxHashMap<usize, u32> = FxHashMap::default();
@@ -108,8 +104,8 @@ fn infix(op: BinaryOp, logical: bool) -> Option<(u8, &'static str)> {
     })
 }
 
-/// The name of an operator in call form, also used for vector reductions.
-fn word(op: BinaryOp) -> &'static str {
+/// Name of an operator in call form, also used for vector reductions.
+pub(crate) fn word(op: BinaryOp) -> &'static str {
     use BinaryOp::*;
     match op {
         Add => "add",
@@ -143,7 +139,8 @@ fn child(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt::Result {
     }
 }
 
-fn list(f: &mut dyn Write, es: &[Expr], names: &Names) -> fmt::Result {
+/// Prints operands, apart by commas.
+pub(crate) fn list(f: &mut dyn Write, es: &[Expr], names: &Names) -> fmt::Result {
     for (i, e) in es.iter().enumerate() {
         if i > 0 {
             f.write_str(", ")?;
@@ -165,7 +162,7 @@ fn call(f: &mut dyn Write, name: &str, es: &[&Expr], names: &Names) -> fmt::Resu
 }
 
 /// Prints one node (never by its own name).
-fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt::Result {
+pub(crate) fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt::Result {
     let ty = e.ty();
     match e.kind() {
         ExprKind::Int(_) | ExprKind::Float(_) if ty.lanes > 1 => {

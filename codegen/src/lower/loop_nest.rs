@@ -19,13 +19,14 @@
 //! [`crate::nests::Built`] as text.
 
 use crate::error::Error;
+use crate::expr::walk::any;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::Pipeline;
-use crate::ir::rewrite::{any, own_exprs, visit_stmts};
+use crate::ir::rewrite::{own_exprs, visit_stmts};
 use crate::ir::stmt::{Stmt, Target};
-use crate::lower::plan;
 use crate::lower::trim::trim;
 use crate::nests::{Storage, build_nests};
+use crate::plan::plan;
 use crate::plan::plans::Plan;
 use crate::schedule::{Memory, Schedule};
 use crate::stack::on_large_stack;
