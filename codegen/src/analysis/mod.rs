@@ -7,6 +7,3 @@ pub mod algebra;
 pub mod associative;
 pub mod evaluate;
 pub mod intervals;
-
-#[cfg(test)]
-pub(crate) mod interpret;

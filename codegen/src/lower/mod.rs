@@ -295,6 +295,3 @@ impl Log<'_> {
         Error::Pipeline { pipeline: self.pipeline.clone(), message }
     }
 }
-
-#[cfg(test)]
-mod flat_tests;

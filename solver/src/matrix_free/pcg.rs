@@ -26,7 +26,7 @@ use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
 use crate::problem::report::LinearStop;
 use sumsq_codegen::{Expr, Func, Name, ScalarType, Var};
 use sumsq_energy::dag::ExprId;
-use sumsq_energy::derive::{Routines, SlotRoutines};
+use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::Domain;
 
@@ -84,13 +84,9 @@ fn apply(d: &Draft, space: &Space, at: &[Expr], direction: Direction) -> Vec<Exp
             }
         }
     }
-    match k.stencil(space.id) {
-        None => damped,
-        Some(r) => {
-            let q = d.emit(&r.jtjp, Place::Element(space.id, at.to_vec()), direction);
-            q.into_iter().zip(damped).map(|(q, d)| q + d).collect()
-        }
-    }
+    let roots = k.routines.roots(Kind::JtJp, Site::Element(space.id));
+    let q = d.emit(roots, Place::Element(space.id, at.to_vec()), direction);
+    q.into_iter().zip(damped).map(|(q, d)| q + d).collect()
 }
 
 /// `value` where scalar c takes part, else 0: q is meaningless where M^-1 = 0, possibly NaN. A computed diagonal has no
@@ -106,8 +102,8 @@ fn where_active(space: &Space, minv: &[Expr], c: usize, value: Expr) -> Expr {
 /// Whether p and the products J p are computed inside A's reduction: one grid of two dims, read by stencils alone.
 pub fn rolls(r: &Routines, spaces: &[Space]) -> bool {
     let [space] = spaces else { return false };
-    let own = |(d, _): &(Domain, Vec<ExprId>)| *d == Domain::Space(space.id);
-    space.dims == 2 && space.slots.is_empty() && r.products.iter().all(own)
+    let own = Site::Instance(Domain::Space(space.id));
+    space.dims == 2 && space.slots.is_empty() && r.of(Kind::Product).all(|r| r.site == own)
 }
 
 impl Skeleton {
@@ -150,14 +146,15 @@ pub fn direction(k: &Skeleton) -> Vec<Scheduled> {
 /// What is stored of J p: outputs `Product`.
 pub fn products(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "pcg_jp", Role::Linear);
-    if k.routines.products.is_empty() || k.rolls() {
+    if !k.routines.has(Kind::Product) || k.rolls() {
         return vec![];
     }
     declare(&mut d, &[What::PNew]);
-    for (domain, roots) in &k.routines.products {
-        let f = product(&mut d, *domain, roots);
-        d.map(&f, &strip(*domain));
-        d.output(&f, What::Product.of(*domain));
+    for r in k.routines.of(Kind::Product) {
+        let domain = r.site.domain(&k.energy);
+        let f = product(&mut d, domain, &r.roots);
+        d.map(&f, &strip(domain));
+        d.output(&f, What::Product.of(domain));
     }
     d.finish()
 }
@@ -179,8 +176,8 @@ pub fn sweep_a(k: &Skeleton) -> Vec<Scheduled> {
     if k.rolls() {
         declare(&mut d, &[What::DR, What::P, What::MInv, What::Damp]);
         k.spaces.iter().for_each(|space| directions.push(new_direction(&mut d, space)));
-        for (domain, roots) in &k.routines.products {
-            products.push(product(&mut d, *domain, roots));
+        for r in k.routines.of(Kind::Product) {
+            products.push(product(&mut d, r.site.domain(&k.energy), &r.roots));
         }
     } else {
         declare(&mut d, &[What::PNew, What::MInv, What::Damp]);
@@ -212,8 +209,9 @@ fn space_product(d: &mut Draft, space: &Space, (directions, products): (&[Func],
     let vars = vars(space.dims);
     let at = coordinates(&vars);
     let mut sums = vec![];
-    for (i, g) in k.globals(space.id) {
-        let f = totals(d, &total(i).to_string(), g, &g.jtjp, &direction);
+    for (i, site) in k.globals(space.id) {
+        let roots = k.routines.roots(Kind::JtJp, site);
+        let f = totals(d, &total(i).to_string(), site, roots, &direction);
         d.output(&f, total(i));
         sums.push(f.name);
     }
@@ -262,7 +260,7 @@ pub fn graph_parts(k: &Skeleton) -> Vec<Scheduled> {
     let direction = k.direction_in(What::PNew);
     let slots = k.spaces.iter().flat_map(|space| space.slots.iter().map(move |&slot| (space, slot)));
     for (space, (graph, slot)) in slots {
-        let contributions: Vec<ExprId> = k.places(graph, slot).flat_map(|r| r.jtjp.iter().copied()).collect();
+        let contributions = k.contributions(Kind::JtJp, graph, slot);
         let of = Parts { graph, slot, contributions: &contributions, direction: &direction };
         let part = What::Part.of((graph, slot));
         let rows = parts(&mut d, &part.to_string(), of);
@@ -274,8 +272,8 @@ pub fn graph_parts(k: &Skeleton) -> Vec<Scheduled> {
         let product = |(i, p): (usize, Expr)| {
             Expr::select(p.ne_(zero()), &p * &rows.part.at(at, i), zero()).cast(ScalarType::F64)
         };
-        let of_place = |r: &SlotRoutines| {
-            let there = k.place_at(graph, r.slot, &element);
+        let of_place = |slot| {
+            let there = k.place_at(graph, slot, &element);
             (0..space.components).map(|c| direction(space.id, c, &there)).collect::<Vec<Expr>>()
         };
         let components = k.places(graph, slot).flat_map(of_place).enumerate();

@@ -14,6 +14,7 @@ use crate::matrix_free::{Skeleton, Space, packed};
 use std::fmt;
 use sumsq_codegen::{Expr, Layout, ScalarType};
 use sumsq_energy::dag::Source;
+use sumsq_energy::derive::Kind;
 use sumsq_energy::emit::names;
 use sumsq_energy::model::{ArrayId, ComputedId, Domain, GraphId, SpaceId};
 
@@ -386,8 +387,8 @@ impl Skeleton {
             (What::DR, _) => (linear, 2 * components()),
             (What::MInv, _) => (linear, self.block_entries(self.space(id))),
             (What::StoredBlocks, _) => (linear, packed(components(), 0)),
-            (What::Hoisted, over) => (linear, values_over(&self.routines.stored, over)),
-            (What::Product, over) => (linear, values_over(&self.routines.products, over)),
+            (What::Hoisted, over) => (linear, self.values_over(Kind::Stored, over)),
+            (What::Product, over) => (linear, self.values_over(Kind::Product, over)),
             (What::Computed, Over::Computed(c)) => (master, self.values_and_partials(c).len()),
             (What::Array, Over::Array(a)) => {
                 let ty = if self.is_bytes(id) { ScalarType::U8 } else { master };
@@ -404,7 +405,7 @@ impl Skeleton {
                 (linear, components * self.places(g, v).count())
             }
             (What::PartProduct, _) => (f64, 1),
-            (What::Total, Over::Globals(i)) => (f64, self.routines.globals[i].jtjp.len()),
+            (What::Total, Over::Globals(i)) => (f64, self.total_components(i)),
             (What::State | What::Next, _) => (f64, PcgScalar::ALL.len()),
             (What::Alpha, _) => (f64, AlphaScalar::ALL.len()),
             (What::Start, _) => (f64, StartScalar::ALL.len()),
@@ -503,6 +504,21 @@ impl Skeleton {
         }
     }
 
+    /// The domains over which there is a routine of a kind.
+    fn domains_of(&self, kind: Kind) -> impl Iterator<Item = Domain> {
+        self.routines.of(kind).map(|r| r.site.domain(&self.energy))
+    }
+
+    fn values_over(&self, kind: Kind, over: Over) -> usize {
+        let own = self.routines.of(kind).find(|r| Over::from(r.site.domain(&self.energy)) == over);
+        own.map_or(0, |r| r.roots.len())
+    }
+
+    fn total_components(&self, i: usize) -> usize {
+        let site = self.global_sites().nth(i).expect("as many as there are sites of globals");
+        self.routines.roots(Kind::JtJp, site).len()
+    }
+
     /// A space that is known to hold unknowns.
     pub fn space_of_unknowns(&self, id: SpaceId) -> &Space {
         self.spaces.iter().find(|s| s.id == id).expect("the space holds unknowns")
@@ -515,11 +531,11 @@ impl Skeleton {
             let whats = [What::X, What::View, What::Free, What::Live, What::Near, What::Lower, What::Upper];
             all.extend(whats.map(|what| what.of(s.id)));
         }
-        all.extend(self.routines.stored.iter().map(|(domain, _)| What::Hoisted.of(*domain)));
+        all.extend(self.domains_of(Kind::Stored).map(|domain| What::Hoisted.of(domain)));
         let vertices = self.spaces.iter().flat_map(|s| &s.slots);
         let beside = vertices.filter(|at| !self.beside[at].is_empty());
         all.extend(beside.map(|&at| What::RowHoisted.of(at)));
-        all.extend(self.routines.products.iter().map(|(domain, _)| What::Product.of(*domain)));
+        all.extend(self.domains_of(Kind::Product).map(|domain| What::Product.of(domain)));
         all.extend(self.spaces.iter().map(|s| What::StoredBlocks.of(s.id)));
         all.extend((0..self.energy.arrays.len() as u32).map(|a| What::Array.of(ArrayId(a))));
         for (g, graph) in (0..).map(GraphId).zip(&self.energy.graphs) {
@@ -531,10 +547,6 @@ impl Skeleton {
         }
         all
     }
-}
-
-fn values_over<T>(lists: &[(Domain, Vec<T>)], over: Over) -> usize {
-    lists.iter().find(|(domain, _)| Over::from(*domain) == over).map_or(0, |(_, values)| values.len())
 }
 
 fn misfit(id: VectorId) -> ! {

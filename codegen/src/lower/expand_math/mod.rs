@@ -339,6 +339,3 @@ fn log1p_f64(f: &Expr, e: &Expr, format: Format) -> Expr {
     let tail = Expr::fma(s, series, e * &format.float(c.ln2[1]));
     Expr::fma(e, format.float(c.ln2[0]), f - &Expr::binary(BinaryOp::Sub, half_square, tail))
 }
-
-#[cfg(test)]
-mod tests;

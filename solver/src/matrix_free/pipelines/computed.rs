@@ -12,7 +12,7 @@ use crate::matrix_free::vectors::{Role, What};
 use crate::matrix_free::{Scheduled, Skeleton};
 use sumsq_codegen::{Expr, Func, Name};
 use sumsq_energy::dag::{Access, At, Dag, ExprId, Node, Source};
-use sumsq_energy::derive::Routines;
+use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{ComputedId, Domain, Energy, SpaceId};
 
@@ -25,7 +25,7 @@ pub fn pipelines(k: &Skeleton) -> Vec<Scheduled> {
     let one = |(i, group): (usize, &Vec<ComputedId>)| {
         let mut d = Draft::new(k, format!("computed{i}"), Role::Master);
         for &c in group {
-            let f = values(&mut d, c, &k.values_and_partials(c));
+            let f = values(&mut d, c, k.values_and_partials(c));
             let space = k.energy.computed[c.index()].space;
             d.map(&f, &strip(Domain::Space(space)));
             d.skip_unless(&f, k.near_at(space, &coordinates(&f.vars)));
@@ -50,7 +50,7 @@ impl Skeleton {
                 Node::Access(Access { source: Source::Computed(c) | Source::Partial(c), .. }) => Some(*c),
                 _ => None,
             };
-            let nodes = self.routines.dag.reachable(&self.values_and_partials(c));
+            let nodes = self.routines.dag.reachable(self.values_and_partials(c));
             let reads: Vec<ComputedId> = nodes.iter().filter_map(read).collect();
             match groups.last_mut() {
                 Some(group) if !group.iter().any(|d| reads.contains(d)) => group.push(c),
@@ -61,13 +61,13 @@ impl Skeleton {
     }
 
     /// The values of a computed array and its partials.
-    pub fn values_and_partials(&self, c: ComputedId) -> Vec<ExprId> {
-        [&self.routines.computed[c.index()][..], &self.routines.partials[c.index()]].concat()
+    pub fn values_and_partials(&self, c: ComputedId) -> &[ExprId] {
+        self.routines.roots(Kind::Computed, Site::Array(c))
     }
 
     /// Channel of a partial beside the values.
     pub fn partial_channel(&self, c: ComputedId, partial: usize) -> usize {
-        self.routines.computed[c.index()].len() + partial
+        self.energy.computed[c.index()].values.len() + partial
     }
 
     /// Whether a ring of rows is worth what it computes again: those that a strip shares with its neighbours are few in images alone.
@@ -80,7 +80,7 @@ impl Skeleton {
 pub fn add(d: &mut Draft, c: ComputedId, nest: Option<&(SpaceId, Name)>) -> Func {
     let k = d.k;
     let space = k.energy.computed[c.index()].space;
-    let f = values(d, c, &k.routines.computed[c.index()]);
+    let f = values(d, c, &k.values_and_partials(c)[..k.partial_channel(c, 0)]);
     match nest {
         Some((over, reader)) if *over == space && k.rings(space) => {
             // As many rows as are read at a time.
@@ -121,10 +121,10 @@ pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId], block: u3
     let origin = vec![0; energy.spaces.iter().map(Vec::len).max().unwrap_or(0)];
     let dag = &routines.dag;
     reaches.add(energy, dag, roots, &origin);
-    for (domain, list) in &routines.products {
-        if let Domain::Space(space) = domain {
+    for r in routines.of(Kind::Product) {
+        if let Domain::Space(space) = r.site.domain(energy) {
             let around = blocks(&reaches.products[space.index()], block);
-            reaches.add(energy, dag, list, &around);
+            reaches.add(energy, dag, &r.roots, &around);
         }
     }
     // An array reads only those before it.
@@ -132,9 +132,8 @@ pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId], block: u3
         let Some(around) = reaches.computed[c].as_ref().map(|around| blocks(around, block)) else { continue };
         let own = &mut reaches.spaces[energy.computed[c].space.index()];
         own.iter_mut().zip(&around).for_each(|(to, &around)| *to = (*to).max(around));
-        for list in [&routines.computed[c], &routines.partials[c]] {
-            reaches.add(energy, dag, list, &around);
-        }
+        let roots = routines.roots(Kind::Computed, Site::Array(ComputedId(c as u32)));
+        reaches.add(energy, dag, roots, &around);
     }
     reaches.spaces
 }

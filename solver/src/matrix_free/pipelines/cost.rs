@@ -9,6 +9,7 @@ use crate::matrix_free::vectors::{Role, What};
 use crate::matrix_free::{Scheduled, Skeleton};
 use sumsq_codegen::{Expr, ScalarType};
 use sumsq_energy::dag::ExprId;
+use sumsq_energy::derive::{Kind, Site};
 use sumsq_energy::model::Domain;
 
 /// The pipeline.
@@ -44,13 +45,11 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
 /// Per scalar of the energy its share of one domain, at one point.
 fn terms(d: &Draft, domain: Domain, at: &[Expr]) -> Vec<Option<Expr>> {
     let k = d.k;
-    let costs: Vec<_> =
-        k.routines.costs.iter().filter(|c| k.energy.residuals[c.residual].domain == domain).collect();
-    let mut roots: Vec<ExprId> = costs.iter().map(|c| c.cost).collect();
+    let residuals: Vec<usize> = k.residuals(domain).collect();
     // An instance that the boundary rule sets to 0 still counts.
-    roots.extend(costs.iter().map(|c| c.counts));
+    let roots = [k.instance_roots(Kind::Cost, domain), k.instance_roots(Kind::Counts, domain)].concat();
     let e = d.emit(&roots, k.place(domain, at.to_vec()), &no_direction);
-    let (values, counts) = e.split_at(costs.len());
+    let (values, counts) = e.split_at(residuals.len());
     let mut terms: Vec<Option<Expr>> = vec![None; k.energy.groups.len() + 1];
     let mut add = |s: EnergyScalar, t: &Expr| {
         let (t, term) = (t.cast(ScalarType::F64), &mut terms[s.index(k)]);
@@ -59,8 +58,8 @@ fn terms(d: &Draft, domain: Domain, at: &[Expr]) -> Vec<Option<Expr>> {
             Some(old) => old + t,
         });
     };
-    for ((c, value), counts) in costs.iter().zip(values).zip(counts) {
-        add(EnergyScalar::Group(k.energy.residuals[c.residual].group), value);
+    for ((r, value), counts) in residuals.into_iter().zip(values).zip(counts) {
+        add(EnergyScalar::Group(k.energy.residuals[r].group), value);
         add(EnergyScalar::Count, counts);
     }
     terms
@@ -70,12 +69,26 @@ impl Skeleton {
     /// The domains that have residuals, in order of first use.
     pub fn domains(&self) -> Vec<Domain> {
         let mut domains = vec![];
-        for c in &self.routines.costs {
-            let d = self.energy.residuals[c.residual].domain;
+        for d in self.routines.of(Kind::Cost).map(|r| r.site.domain(&self.energy)) {
             if !domains.contains(&d) {
                 domains.push(d);
             }
         }
         domains
+    }
+
+    /// The residuals over a domain that have routines.
+    fn residuals(&self, domain: Domain) -> impl Iterator<Item = usize> {
+        let own = self.routines.of(Kind::Cost).filter_map(|r| match r.site {
+            Site::Residual(n) => Some(n),
+            _ => None,
+        });
+        own.filter(move |&n| self.energy.residuals[n].domain == domain)
+    }
+
+    /// One root per residual over a domain.
+    pub fn instance_roots(&self, kind: Kind, domain: Domain) -> Vec<ExprId> {
+        let own = self.residuals(domain).flat_map(|n| self.routines.roots(kind, Site::Residual(n)));
+        own.copied().collect()
     }
 }

@@ -11,6 +11,7 @@ use crate::matrix_free::vectors::{Role, VectorId, What};
 use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Var};
 use sumsq_energy::dag::ExprId;
+use sumsq_energy::derive::{Kind, Routine, Site};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, GraphId};
 
@@ -30,16 +31,17 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
         }
     }
     // Also where no unknown lives: a factor of the edges, an array computed from globals.
-    for (domain, values) in &k.routines.stored {
-        if let Domain::Graph(graph) = *domain {
+    for Routine { site, roots: values, .. } in k.routines.of(Kind::Stored) {
+        let domain = site.domain(&k.energy);
+        if let Domain::Graph(graph) = domain {
             beside_entries(&mut d, graph, values);
             if !read_by_edge(k, graph) {
                 continue;
             }
         }
-        let place = k.place(*domain, coordinates(&domain_vars(k, *domain)));
+        let place = k.place(domain, coordinates(&domain_vars(k, domain)));
         let h = d.emit(values, place, &no_direction);
-        root(&mut d, What::Hoisted.of(*domain), *domain, h, true);
+        root(&mut d, What::Hoisted.of(domain), domain, h, true);
     }
     for space in k.spaces.iter().filter(|space| k.stores_blocks(space)) {
         stored_blocks(&mut d, space);
@@ -67,9 +69,9 @@ fn root(d: &mut Draft, id: VectorId, domain: Domain, values: Vec<Expr>, skipped:
 
 /// Whether anything but the gathers at vertices reads what is stored over the hyperedges of a graph.
 fn read_by_edge(k: &Skeleton, graph: GraphId) -> bool {
-    let globals = k.routines.globals.iter().map(|g| &g.jtjp);
-    let roots = globals.chain(k.routines.products.iter().map(|(_, v)| v));
-    roots.into_iter().any(|roots| !channels(&k.routines.dag, graph, roots).is_empty())
+    let globals = k.routines.of(Kind::JtJp).filter(|r| matches!(r.site, Site::Global(..)));
+    let mut readers = globals.chain(k.routines.of(Kind::Product));
+    readers.any(|r| !channels(&k.routines.dag, graph, &r.roots).is_empty())
 }
 
 /// Adds, for every slot whose gather reads some of `values` (stored over the hyperedges of `graph`), these beside its entries.
@@ -101,19 +103,16 @@ fn stored_blocks(d: &mut Draft, space: &Space) {
     let mut slots = Space { slots: vec![], ..space.clone() };
     let mut sums = vec![];
     for &(graph, slot) in &space.slots {
-        let contributions: Vec<ExprId> =
-            k.places(graph, slot).flat_map(|r| r.stored_blocks.iter().copied()).collect();
+        let contributions = k.contributions(Kind::StoredBlocks, graph, slot);
         if !contributions.is_empty() {
             let of = Parts { graph, slot, contributions: &contributions, direction: &no_direction };
             sums.push(parts(d, &format!("{id}_g{}s{slot}", graph.0), of).at_root(d).name);
             slots.slots.push((graph, slot));
         }
     }
-    let start = match k.stencil(space.id) {
-        Some(r) if !r.stored_blocks.is_empty() => {
-            d.emit(&r.stored_blocks, Place::Element(space.id, at.clone()), &no_direction)
-        }
-        _ => vec![Expr::float(d.ty(), 0.0); packed(space.components, 0)],
+    let start = match k.routines.roots(Kind::StoredBlocks, Site::Element(space.id)) {
+        [] => vec![Expr::float(d.ty(), 0.0); packed(space.components, 0)],
+        roots => d.emit(roots, Place::Element(space.id, at.clone()), &no_direction),
     };
     let sum = gather(d, &format!("{id}_sum"), &slots, &vars, start, &sums);
     let f = root(d, id, Domain::Space(space.id), all(&sum, &at), true);

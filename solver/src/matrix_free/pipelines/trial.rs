@@ -14,7 +14,7 @@ use crate::matrix_free::schedule::reduce::Op;
 use crate::matrix_free::vectors::{Role, What};
 use crate::matrix_free::{Scheduled, Skeleton, Space};
 use sumsq_codegen::{Expr, Func, ScalarType};
-use sumsq_energy::dag::ExprId;
+use sumsq_energy::derive::Kind;
 use sumsq_energy::model::Domain;
 
 /// The pipeline.
@@ -77,8 +77,7 @@ fn norms(d: &Draft, space: &Space, xt: &Func, at: &[Expr]) -> Vec<Expr> {
 /// The term of [`ModelScalar::Model`] at an instance of a domain that has residuals.
 fn model(d: &Draft, domain: Domain, at: &[Expr]) -> Expr {
     let k = d.k;
-    let costs = k.routines.costs.iter().filter(|c| k.energy.residuals[c.residual].domain == domain);
-    let roots: Vec<ExprId> = costs.map(|c| c.model).collect();
+    let roots = k.instance_roots(Kind::Model, domain);
     let step = |space, c, at: &[Expr]| proposed(d, k.space_of_unknowns(space), c, at).step;
     let terms = d.emit(&roots, k.place(domain, at.to_vec()), &step);
     let terms = terms.into_iter().map(|t| t.cast(ScalarType::F64));

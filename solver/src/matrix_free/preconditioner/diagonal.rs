@@ -9,7 +9,7 @@ use crate::matrix_free::params::Number;
 use crate::matrix_free::{Space, packed};
 use sumsq_codegen::Expr;
 use sumsq_energy::dag::{ExprId, Node};
-use sumsq_energy::derive::Routines;
+use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::Place;
 
 /// D and M^-1 at one element, one entry per component; 0 where diag = 0.
@@ -37,20 +37,26 @@ pub fn damping(diag: &Expr, scale: &Expr) -> Expr {
 /// Whether the diagonal of J^T J of a space reads no field: no graph contributes, and the stencils' share is an expression in
 /// parameters and conditions on coordinates. Excluded elements are a field, too.
 pub fn is_computable(routines: &Routines, space: &Space) -> bool {
-    let stencil = routines.spaces.iter().find(|r| r.space == space.id);
-    let Some(r) = stencil.filter(|r| space.slots.is_empty() && r.excluded.is_none()) else { return false };
+    let site = Site::Element(space.id);
+    if !space.slots.is_empty() || !routines.roots(Kind::Excluded, site).is_empty() {
+        return false;
+    }
     let reads = |id: &ExprId| {
         matches!(routines.dag.node(*id), Node::Access(_) | Node::Sample { .. } | Node::Free(..))
     };
-    let roots: Vec<ExprId> = (0..space.components).map(|i| r.blocks[packed(i, i)]).collect();
-    !routines.dag.reachable(&roots).iter().any(reads)
+    !routines.dag.reachable(&diagonal(routines, space)).iter().any(reads)
+}
+
+/// What the stencils give diag(J^T J).
+fn diagonal(routines: &Routines, space: &Space) -> Vec<ExprId> {
+    let blocks = routines.roots(Kind::Blocks, Site::Element(space.id));
+    (0..space.components).map(|i| blocks[packed(i, i)]).collect()
 }
 
 /// D and M^-1 of a space with `inline_diagonal`.
 pub fn computed(d: &Draft, space: &Space, at: &[Expr]) -> Diagonal {
     let k = d.k;
-    let r = k.stencil(space.id).expect("is_computable asks for stencils");
-    let roots: Vec<ExprId> = (0..space.components).map(|i| r.blocks[packed(i, i)]).collect();
+    let roots = diagonal(&k.routines, space);
     let diag = d.emit(&roots, Place::Element(space.id, at.to_vec()), &no_direction);
     let (zero, one) = (Expr::float(d.ty(), 0.0), Expr::float(d.ty(), 1.0));
     let active = |d: &Expr| d.gt(zero.clone());
