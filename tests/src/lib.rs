@@ -1,5 +1,7 @@
 //! What end-to-end tests share: the reference cases, found beside the checkout.
 
+pub mod small;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use sumsq::check::splitmix64;

@@ -58,13 +58,13 @@ fn breakdown(text: &str) -> Vec<(String, Duration)> {
     let settings = Settings::new(&energy, &Options::default()).expect("the default options fit");
     let mut all = vec![];
     timed("emit", &mut || {
-        all = pipelines(&settings.skeleton(energy.clone().into(), routines.clone().into()));
+        all = pipelines(&settings.skeleton(energy.clone().into(), routines.clone().into(), Target::host()));
     });
     let (mut lowered, mut passes) = (vec![], BTreeMap::<&str, Duration>::new());
     timed("lower", &mut || {
         for (_, s) in &all {
-            let lowered = lower_timed(&s.pipeline, &s.schedule, &LowerOptions::default());
-            let (f, times) = lowered.expect("the schedules are legal");
+            let done = lower_timed(&s.pipeline, &s.schedule, &LowerOptions::default());
+            let (f, times) = done.expect("the schedules are legal");
             times.into_iter().for_each(|(pass, t)| *passes.entry(pass).or_default() += t);
             lowered.push(f);
         }

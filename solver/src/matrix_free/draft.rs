@@ -2,7 +2,8 @@
 
 use crate::matrix_free::params::Param;
 use crate::matrix_free::pipelines::computed;
-use crate::matrix_free::schedule::reduce::Loops;
+use crate::matrix_free::schedule::Nest;
+use crate::matrix_free::schedule::cpu::Scheduler;
 use crate::matrix_free::vectors::{Role, VectorId, What};
 use crate::matrix_free::{Scheduled, Skeleton};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -29,10 +30,8 @@ pub struct Draft<'k> {
     pub k: &'k Skeleton,
     /// Its algorithm.
     pub p: Pipeline,
-    /// Its schedule.
-    pub s: Schedule,
-    /// The loops of the nests that other Funcs are computed in, by Func.
-    pub loops: FxHashMap<Name, Loops>,
+    /// How its Funcs are computed; readers come first.
+    pub nests: Vec<Nest>,
     role: Role,
     vectors: BTreeMap<Name, VectorId>,
     params: BTreeMap<Name, Param>,
@@ -44,8 +43,7 @@ impl<'k> Draft<'k> {
         Draft {
             k,
             p: Pipeline::new(name),
-            s: Schedule::new(),
-            loops: FxHashMap::default(),
+            nests: vec![],
             role,
             vectors: BTreeMap::new(),
             params: BTreeMap::new(),
@@ -150,13 +148,16 @@ impl<'k> Draft<'k> {
         if self.p.outputs.is_empty() {
             return vec![];
         }
-        self.declare(stored, nest.as_ref());
-        let Draft { p, s, role, vectors, params, .. } = self;
-        vec![Scheduled { pipeline: p, schedule: s, role, vectors, params }]
+        let schedule = self.declare(stored, nest.as_ref());
+        let Draft { p, role, vectors, params, .. } = self;
+        vec![Scheduled { pipeline: p, schedule, role, vectors, params }]
     }
 
-    fn declare(&mut self, stored: Vec<ComputedId>, nest: Option<&(SpaceId, Name)>) {
+    /// Declares all that is used and schedules the nests.
+    fn declare(&mut self, stored: Vec<ComputedId>, nest: Option<&(SpaceId, Name)>) -> Schedule {
         let k = self.k;
+        let mut scheduler = Scheduler::new(&k.target);
+        self.nests.iter().for_each(|nest| scheduler.add(nest));
         let named = |id: VectorId| (id.to_string(), id);
         let mut known: FxHashMap<String, VectorId> = FxHashMap::default();
         for id in k.readable() {
@@ -176,7 +177,7 @@ impl<'k> Draft<'k> {
                 roots.extend(u.rdom.vars.iter().flat_map(|v| [v.min.clone(), v.extent.clone()]));
             }
         }
-        roots.extend(self.s.stages.values().flatten().filter_map(expression));
+        roots.extend(scheduler.schedule.stages.values().flatten().filter_map(expression));
         let ranges = known.values().filter_map(|&id| k.describe(id).range);
         let ranges = ranges.chain(self.p.inputs.values().filter_map(|i| i.value_range.clone()));
         roots.extend(ranges.flat_map(|(a, b)| [a, b]).collect::<Vec<_>>());
@@ -192,9 +193,11 @@ impl<'k> Draft<'k> {
                     if let Some(&id) = known.get(&**name) {
                         self.input(id);
                     } else if let Some(&c) = computed.get(&**name) {
+                        let there = self.nests.len();
                         let f = computed::add(self, c, nest);
+                        self.nests[there..].iter().for_each(|nest| scheduler.add(nest));
                         roots.extend(f.values);
-                        let own = self.s.stages.iter().filter(|(stage, _)| stage.func == f.name);
+                        let own = scheduler.schedule.stages.iter().filter(|(stage, _)| stage.func == f.name);
                         roots.extend(own.flat_map(|(_, directives)| directives).filter_map(expression));
                     }
                 }
@@ -209,6 +212,7 @@ impl<'k> Draft<'k> {
             e.for_each_child(|c| roots.push(c.clone()));
             std::mem::drop(e);
         }
+        scheduler.schedule
     }
 }
 

@@ -13,13 +13,14 @@
 //! Q' = Q + alpha rz / 2, which equals it in exact arithmetic and needs no sweep over b.
 
 use crate::matrix_free::draft::{Direction, Draft, all, coordinates, vars};
-use crate::matrix_free::params::{Number, strip};
+use crate::matrix_free::params::Number;
 use crate::matrix_free::pipelines::damping::{apply_inverse, inverse_diagonal};
 use crate::matrix_free::pipelines::gather::{Parts, gather, parts};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
 use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::scalars::{AlphaScalar, PcgScalar};
-use crate::matrix_free::schedule::reduce::{Op, Ring};
+use crate::matrix_free::schedule::reduce::Op;
+use crate::matrix_free::schedule::{Ring, Strip};
 use crate::matrix_free::stages::{Stage, Step};
 use crate::matrix_free::vectors::{Over, Role, VectorId, What};
 use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
@@ -137,7 +138,7 @@ pub fn direction(k: &Skeleton) -> Vec<Scheduled> {
     d.input(What::State.of(()));
     for space in &k.spaces {
         let f = new_direction(&mut d, space);
-        d.map(&f, &strip(Domain::Space(space.id)));
+        d.map(&f, Strip::Of(Domain::Space(space.id)));
         d.skip_unless(&f, k.live_at(space.id, &coordinates(&f.vars)));
     }
     d.finish()
@@ -153,7 +154,7 @@ pub fn products(k: &Skeleton) -> Vec<Scheduled> {
     for r in k.routines.of(Kind::Product) {
         let domain = r.site.domain(&k.energy);
         let f = product(&mut d, domain, &r.roots);
-        d.map(&f, &strip(domain));
+        d.map(&f, Strip::Of(domain));
         d.output(&f, What::Product.of(domain));
     }
     d.finish()
@@ -233,11 +234,11 @@ fn space_product(d: &mut Draft, space: &Space, (directions, products): (&[Func],
     // One row of p is read `reach` rows away on either side.
     let reach = Some(k.halos[space.id.index()].get(1).copied().unwrap_or(0));
     for p in directions {
-        let live = k.live_at(space.id, &coordinates(&p.vars));
-        d.ring_in(&f.name, p, Ring { reach, stored: true, live });
+        d.ring_in(&f.name, p, Ring { reach, stored: true });
+        d.skip_unless(p, k.live_at(space.id, &coordinates(&p.vars)));
     }
     for jp in products {
-        d.ring_in(&f.name, jp, Ring { reach, stored: false, live: None });
+        d.ring_in(&f.name, jp, Ring { reach, stored: false });
     }
     if space.stores_q {
         d.store_in(&f, &q);
@@ -348,8 +349,7 @@ fn update_space(d: &mut Draft, space: &Space, direction: Direction) -> Func {
     let rr = sum(&mut rc.iter().map(|r| f64(&(r * r))));
     let f = d.reduce(&format!("acc{}", space.id.0), &points, vec![(Op::Add, rz), (Op::Add, rr)]);
     d.output(&drn, What::DR.of(space.id));
-    d.store_in(&f, &drn);
-    d.in_place_of(&drn, What::DR.of(space.id));
+    d.store_over(&f, &drn, What::DR.of(space.id));
     d.skip_unless(&f, k.live_at(space.id, &points.coordinates));
     d.gathered_in(&f, &q);
     f

@@ -438,8 +438,8 @@ impl Skeleton {
         match extents {
             Extents::Scalar => vec![],
             Extents::Space(s) | Extents::Vectors(s) => self.halos[s.index()].clone(),
-            Extents::LanesByBlocks(..) => vec![self.lanes as u32, 0],
-            _ => vec![self.lanes as u32],
+            Extents::LanesByBlocks(..) => vec![self.target.lanes as u32, 0],
+            _ => vec![self.target.lanes as u32],
         }
     }
 

@@ -7,7 +7,7 @@
 //!   stays x, and computed arrays and what is stored per linearisation have any value.
 
 use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
-use crate::matrix_free::params::strip;
+use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::vectors::{Role, VectorId, What};
 use crate::matrix_free::{Scheduled, Skeleton, Space};
 use sumsq_codegen::{Expr, ScalarType};
@@ -26,7 +26,7 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
         let byte = |v| Expr::int(ScalarType::U8, v);
         let id = What::Free.of(space.id);
         let f = d.func(id, &vars, vec![Expr::select(held, byte(0), byte(1))]);
-        d.map(&f, &strip(Domain::Space(space.id)));
+        d.map(&f, Strip::Of(Domain::Space(space.id)));
         d.output(&f, id);
     }
     d.finish()
@@ -51,7 +51,7 @@ impl Skeleton {
     fn vector_at(&self, mask: What, space: SpaceId, at: &[Expr]) -> Option<Expr> {
         self.spaces.iter().find(|s| s.id == space && s.skips)?;
         let mut at = at.to_vec();
-        at[0] = &at[0] / i64::from(self.lanes);
+        at[0] = &at[0] / i64::from(self.target.lanes);
         Some(is_set(mask.of(space), &at))
     }
 }

@@ -4,16 +4,11 @@ use crate::matrix_free::Skeleton;
 use crate::matrix_free::domain::incidence::Incidence;
 use crate::matrix_free::domain::mask;
 use crate::matrix_free::params::Size;
+use crate::matrix_free::schedule::cpu::strip_height;
 use crate::matrix_free::vectors::Extents;
 use crate::problem::data::ProblemData;
 use rustc_hash::FxHashMap;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
-
-/// Pixels below which cutting a strip in two is not worth a barrier.
-const STRIP_PIXELS: usize = 16 * 1024;
-
-/// The same of lists: what hyperedges meet at, and hyperedges, cost many times what a pixel does.
-const STRIP_ENTRIES: usize = 512;
 
 /// The sizes of a problem: those of its spaces and graphs, and the lists behind its gathers.
 pub struct Sizes<'a> {
@@ -30,7 +25,7 @@ impl<'a> Sizes<'a> {
         let lists = vertices.map(|(space, (g, v))| {
             let elements = data.elements(&k.energy, space);
             let meets = &data.graphs[g.index()].vertices[usize::from(v)];
-            ((g, v), Incidence::build(elements, meets, k.lanes as usize))
+            ((g, v), Incidence::build(elements, meets, k.target.lanes as usize))
         });
         Sizes { k, data, incidences: lists.collect() }
     }
@@ -44,12 +39,12 @@ impl<'a> Sizes<'a> {
         match points {
             Extents::Scalar => vec![],
             Extents::Space(s) => space(s),
-            Extents::Vectors(s) => mask::vector_extents(&space(s), self.k.lanes),
+            Extents::Vectors(s) => mask::vector_extents(&space(s), self.k.target.lanes),
             Extents::Edges(g) => vec![self.data.graphs[g.index()].edges as i32],
             Extents::Blocks(g, v) => vec![lists(g, v).block.len() as i32],
             Extents::Rows(g, v) => vec![lists(g, v).rows() as i32],
             Extents::LanesByBlocks(g, v) => {
-                vec![self.k.lanes, (lists(g, v).rows() / self.k.lanes as usize) as i32]
+                vec![self.k.target.lanes, (lists(g, v).rows() / self.k.target.lanes as usize) as i32]
             }
             Extents::Entries(g, v) => vec![lists(g, v).edge.len() as i32],
             Extents::RowsByElement(g, v) => vec![lists(g, v).of.len() as i32],
@@ -76,34 +71,6 @@ impl<'a> Sizes<'a> {
     }
 
     fn strip(&self, extents: &[usize]) -> usize {
-        strip(extents, self.k.lanes as usize)
-    }
-}
-
-/// Height of a strip along the last dim, from sizes alone: 32 strips, fewer where a strip would be so small
-/// that a barrier costs more than its work. Neighbouring strips of a ring recompute `2 reach` rows each.
-pub fn strip(extents: &[usize], lanes: usize) -> usize {
-    let Some((&rows, inner)) = extents.split_last() else { return 1 };
-    let row: usize = inner.iter().product::<usize>().max(1);
-    if inner.is_empty() {
-        // Whole vectors.
-        let strip = rows.div_ceil(32).max(STRIP_ENTRIES).clamp(1, rows.max(1));
-        return strip.next_multiple_of(lanes);
-    }
-    rows.div_ceil(32).max(STRIP_PIXELS.div_ceil(row)).clamp(1, rows.max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::strip;
-
-    #[test]
-    fn strips_come_from_sizes() {
-        assert_eq!(strip(&[4096, 4096], 16), 128);
-        assert_eq!(strip(&[64, 64], 16), 64);
-        assert_eq!(strip(&[10], 16), 16);
-        assert_eq!(strip(&[10_000], 16), 512);
-        assert_eq!(strip(&[1_000_000], 16), 31_264);
-        assert_eq!(strip(&[7, 0], 16), 1);
+        strip_height(extents, &self.k.target)
     }
 }

@@ -2,7 +2,7 @@
 //! [`crate::problem::bounds`]). Unbounded components of such a space have infinite bounds.
 
 use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
-use crate::matrix_free::params::strip;
+use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::vectors::{Role, What};
 use crate::matrix_free::{Scheduled, Skeleton, Space};
 use sumsq_codegen::Expr;
@@ -20,7 +20,7 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
             let (id, vars) = (what.of(space.id), vars(space.dims));
             let values = bounds(&d, space, coordinates(&vars), none, side);
             let f = d.func(id, &vars, values);
-            d.map(&f, &strip(Domain::Space(space.id)));
+            d.map(&f, Strip::Of(Domain::Space(space.id)));
             d.output(&f, id);
         }
     }

@@ -6,8 +6,7 @@
 //! is hoisted (see [`crate::matrix_free::pipelines::linearise`]).
 
 use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
-use crate::matrix_free::params::strip;
-use crate::matrix_free::schedule::reduce::Ring;
+use crate::matrix_free::schedule::{Ring, Strip};
 use crate::matrix_free::vectors::{Role, What};
 use crate::matrix_free::{Scheduled, Skeleton};
 use sumsq_codegen::{Expr, Func, Name};
@@ -27,7 +26,7 @@ pub fn pipelines(k: &Skeleton) -> Vec<Scheduled> {
         for &c in group {
             let f = values(&mut d, c, k.values_and_partials(c));
             let space = k.energy.computed[c.index()].space;
-            d.map(&f, &strip(Domain::Space(space)));
+            d.map(&f, Strip::Of(Domain::Space(space)));
             d.skip_unless(&f, k.near_at(space, &coordinates(&f.vars)));
             d.output(&f, What::Computed.of(c));
         }
@@ -85,9 +84,10 @@ pub fn add(d: &mut Draft, c: ComputedId, nest: Option<&(SpaceId, Name)>) -> Func
         Some((over, reader)) if *over == space && k.rings(space) => {
             // As many rows as are read at a time.
             let live = k.near_at(space, &coordinates(&f.vars));
-            d.ring_in(reader, &f, Ring { reach: None, stored: false, live });
+            d.ring_in(reader, &f, Ring { reach: None, stored: false });
+            d.skip_unless(&f, live);
         }
-        _ => d.map(&f, &strip(Domain::Space(space))),
+        _ => d.map(&f, Strip::Of(Domain::Space(space))),
     }
     f
 }

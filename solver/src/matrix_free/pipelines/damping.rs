@@ -5,11 +5,11 @@
 //! diag_i = 0 and at held scalars.
 
 use crate::matrix_free::draft::{Draft, all, coordinates, vars};
-use crate::matrix_free::params::strip;
 use crate::matrix_free::pipelines::boxed::Boxed;
 use crate::matrix_free::pipelines::gradient::kept_entries;
 use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::scalars::StartScalar;
+use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::schedule::reduce::Op;
 use crate::matrix_free::vectors::{Role, What};
 use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
@@ -72,7 +72,7 @@ pub fn scales(k: &Skeleton) -> Vec<Scheduled> {
         let system = System::at(&mut d, space, &at);
         let values = (0..space.components).map(|i| diagonal::scale(&system.diagonal(i))).collect();
         let f = d.func(What::Scales.of(space.id), &vars, values);
-        d.map(&f, &strip(Domain::Space(space.id)));
+        d.map(&f, Strip::Of(Domain::Space(space.id)));
         d.skip_unless(&f, k.live_at(space.id, &at));
         d.output(&f, What::Scales.of(space.id));
     }
@@ -141,7 +141,7 @@ fn store(d: &mut Draft, space: &Space, sums: &Func, [dr, damp, minv]: [&Func; 3]
     }
     if d.k.identity {
         // M = I reads no D.
-        d.map(damp, &strip(Domain::Space(space.id)));
+        d.map(damp, Strip::Of(Domain::Space(space.id)));
     } else {
         d.store_in(sums, damp);
     }

@@ -1,7 +1,7 @@
 //! Graph gathers: sums over the hyperedges at a vertex.
 //!
 //! The hyperedges at the vertices of one slot are laid out as *rows* of at most 64 incidences: a vertex of degree 0 has none, one of
-//! degree 100,000 has many. Rows are sorted by length and packed in blocks of [`LANES`], columns contiguous per
+//! degree 100,000 has many. Rows are sorted by length and packed in blocks of as many as there are lanes, columns contiguous per
 //! lane. `part` computes one sum per row, over (lane, block); the vertex adds up its rows in order. See [`crate::matrix_free::domain::incidence`] for the lists.
 //!
 //! Neighbours that hyperedges reach through computed arrays have no rows of their own: those of their vertex hold a sum for each.
@@ -9,6 +9,7 @@
 use crate::matrix_free::draft::{Direction, Draft, all, coordinates};
 use crate::matrix_free::params::Size;
 use crate::matrix_free::pipelines::invariant;
+use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::schedule::reduce::Points;
 use crate::matrix_free::vectors::What;
 use crate::matrix_free::{Skeleton, Space};
@@ -18,9 +19,6 @@ use sumsq_energy::dag::{Access, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{Domain, Energy, GraphId};
-
-/// Blocks of rows that one thread takes at a time.
-pub const BLOCKS: i32 = 16;
 
 /// Sums over the hyperedges of a graph at its vertices of one slot.
 pub struct Parts<'a> {
@@ -86,16 +84,16 @@ impl Rows {
 impl Skeleton {
     /// All rows of a slot, blocks last, in strips as [`Rows::at_root`] has them.
     pub fn row_points(&self, graph: GraphId, slot: u16) -> Points {
-        let blocks = Size::Rows(graph, slot).expr() / i64::from(self.lanes);
-        let lanes = Expr::from(self.lanes);
+        let blocks = Size::Rows(graph, slot).expr() / i64::from(self.target.lanes);
+        let lanes = Expr::from(self.target.lanes);
         let rdom = RDom::new([("rlane", Expr::from(0), lanes), ("rblock", Expr::from(0), blocks)]);
         let coordinates = vec![rdom.var(0), rdom.var(1)];
-        Points { rdom, coordinates, strip: Expr::from(BLOCKS) }
+        Points { rdom, coordinates, strip: Strip::Blocks }
     }
 
     /// The element of the row at (lane, block).
     pub fn row_element(&self, (graph, slot): (GraphId, u16), at: &[Expr]) -> Vec<Expr> {
-        let row = &at[1] * i64::from(self.lanes) + &at[0];
+        let row = &at[1] * i64::from(self.target.lanes) + &at[0];
         self.listed(What::RowElement, (graph, slot), slot, &row)
     }
 
@@ -116,7 +114,7 @@ pub fn parts(d: &mut Draft, name: &str, of: Parts) -> Rows {
 
     let vars = [Var::new("lane"), Var::new("block")];
     let at = coordinates(&vars);
-    let (lane, b, lanes) = (&at[0], &at[1], i64::from(k.lanes));
+    let (lane, b, lanes) = (&at[0], &at[1], i64::from(k.target.lanes));
     let row = [b * lanes + lane];
     let rdom = RDom::new([("i", Expr::from(0), length.at(&row, 0))]);
     // What the terms read of the vertex itself is computed once before the loop over its incidences.
@@ -158,7 +156,7 @@ pub fn gather(
     parts: &[Name],
 ) -> Func {
     let (k, at) = (d.k, coordinates(vars));
-    let (lanes, ty) = (i64::from(k.lanes), d.ty());
+    let (lanes, ty) = (i64::from(k.target.lanes), d.ty());
     let mut f = Func::new(name, vars, start);
     for (&(graph, slot), part) in space.slots.iter().zip(parts) {
         let [first, number, of] = [What::FirstRow, What::RowCount, What::RowOf];

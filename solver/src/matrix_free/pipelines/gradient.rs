@@ -4,9 +4,9 @@
 //! where M needs no blocks). Meaningless at excluded elements.
 
 use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
-use crate::matrix_free::params::strip;
 use crate::matrix_free::pipelines::gather::{Parts, gather, parts};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
+use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::vectors::{Role, What};
 use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func};
@@ -58,7 +58,7 @@ fn space_gradient(d: &mut Draft, space: &Space) -> Func {
     let start = add_totals(start, &sums);
     let sum = gather(d, &format!("{id}_sum"), space, &vars, start, &partials);
     let f = d.func(id, &vars, all(&sum, &at));
-    d.map(&f, &strip(Domain::Space(space.id)));
+    d.map(&f, Strip::Of(Domain::Space(space.id)));
     d.skip_unless(&f, k.live_at(space.id, &at));
     d.gathered_in(&f, &sum);
     f

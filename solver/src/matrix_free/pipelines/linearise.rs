@@ -5,8 +5,8 @@
 //! and `bd<s>` (the stored share of the diagonal blocks of J^T J, packed lower triangle).
 
 use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
-use crate::matrix_free::params::strip;
 use crate::matrix_free::pipelines::gather::{Parts, channels, gather, parts};
+use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::vectors::{Role, VectorId, What};
 use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Var};
@@ -14,9 +14,6 @@ use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Routine, Site};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, GraphId};
-
-/// Entries of a slot's rows that one thread takes at a time.
-const ENTRIES: i32 = 1024;
 
 /// The pipeline, if there is anything to do.
 pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
@@ -60,7 +57,7 @@ fn root(d: &mut Draft, id: VectorId, domain: Domain, values: Vec<Expr>, skipped:
     let vars = domain_vars(k, domain);
     let f = d.func(id, &vars, values);
     d.output(&f, id);
-    d.map(&f, &strip(domain));
+    d.map(&f, Strip::Of(domain));
     if let (Domain::Space(space), true) = (domain, skipped) {
         d.skip_unless(&f, k.near_at(space, &coordinates(&vars)));
     }
@@ -91,7 +88,7 @@ fn beside_entries(d: &mut Draft, graph: GraphId, values: &[ExprId]) {
         let h = d.emit(&wanted, place, &no_direction).into_iter().map(|v| v.cast(k.linear)).collect();
         let f = d.func(What::RowHoisted.of(of), &[x], h);
         d.output(&f, What::RowHoisted.of(of));
-        d.map(&f, &Expr::from(ENTRIES));
+        d.map(&f, Strip::Entries);
     }
 }
 

@@ -56,8 +56,8 @@ impl Settings {
     }
 
     /// The skeleton of an energy under these settings.
-    pub fn skeleton(&self, energy: Arc<Energy>, routines: Arc<Routines>) -> Skeleton {
-        Skeleton::new(energy, routines, self.master, self.linear, self.block, self.identity)
+    pub fn skeleton(&self, energy: Arc<Energy>, routines: Arc<Routines>, target: Target) -> Skeleton {
+        Skeleton::new(energy, routines, self.master, self.linear, self.block, self.identity, target)
     }
 }
 
@@ -80,13 +80,13 @@ pub struct Modules(Vec<Module>);
 
 impl Modules {
     /// Compiles all pipelines of a skeleton.
-    pub fn new(k: &Skeleton, target: &Target) -> Result<Modules, SolveError> {
+    pub fn new(k: &Skeleton) -> Result<Modules, SolveError> {
         let (mut jobs, mut rest) = (vec![], vec![]);
         for (stage, Scheduled { pipeline, schedule, role, vectors, params }) in pipelines(k) {
             jobs.push((pipeline, schedule));
             rest.push((stage, role, vectors, params));
         }
-        let code = Compiled::all(jobs, target)?.into_iter().zip(rest);
+        let code = Compiled::all(jobs, &k.target)?.into_iter().zip(rest);
         let module = |(code, (stage, role, vectors, params))| Module { stage, code, role, vectors, params };
         Ok(Modules(code.map(module).collect()))
     }

@@ -210,7 +210,8 @@ impl Plan {
             return Ok(());
         }
         self.match_copies(What::X.of(space))?;
-        let (extents, reach, lanes) = (&free.spec().extents, &self.k.reaches[space.index()], self.k.lanes);
+        let (extents, reach, lanes) =
+            (&free.spec().extents, &self.k.reaches[space.index()], self.k.target.lanes);
         let free = free.to_vec::<u8>();
         self.copy(What::Live.of(space), &mask::live_vectors(&free, extents, lanes))?;
         self.copy(What::Near.of(space), &mask::near_vectors(&free, extents, reach, lanes))

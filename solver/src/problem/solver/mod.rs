@@ -15,7 +15,7 @@ use crate::matrix_free::plan::Plan;
 use crate::matrix_free::plan::compile::{Modules, Settings};
 use crate::matrix_free::stages::{Phase, pipelines};
 use crate::matrix_free::vectors::What;
-use crate::matrix_free::{Skeleton, prepare};
+use crate::matrix_free::{Scheduled, Skeleton, prepare};
 use crate::outer::lm::{Callback, Energies};
 use crate::problem::data::ProblemData;
 use crate::problem::error::SolveError;
@@ -43,7 +43,6 @@ pub(crate) struct Code {
     k: Arc<Skeleton>,
     settings: Settings,
     modules: Modules,
-    pub(crate) target: Target,
     pub(crate) pool: Arc<Pool>,
     pub(crate) compile_seconds: f64,
 }
@@ -52,20 +51,21 @@ impl Solver {
     /// Derives the routines of an energy and compiles its pipelines. Precision, preconditioner, back end, thread count, the order of losses, passes and
     /// what is materialised are taken from `options` here; all else when solving.
     pub fn compile(energy: Energy, options: &Options) -> Result<Solver, SolveError> {
+        Solver::compile_for(energy, options, Target::host())
+    }
+
+    /// As [`Solver::compile`], with schedules for another machine than this one: of other lanes, say. The code runs here.
+    pub fn compile_for(energy: Energy, options: &Options, target: Target) -> Result<Solver, SolveError> {
         let started = Instant::now();
         if options.backend == Backend::Cuda {
             return Err(SolveError::Backend("cuda"));
         }
-        let energy = options.losses.apply(energy);
-        let energy = options.materialize.apply(energy).map_err(SolveError::Option)?;
-        let settings = Settings::new(&energy, options)?;
-        let routines = prepare(&energy, options.passes, &options.materialize);
-        let target = Target::host();
-        let k = Arc::new(settings.skeleton(energy.into(), routines.into()));
-        let modules = Modules::new(&k, &target)?;
+        let (k, settings) = skeleton(energy, options, target)?;
+        let modules = Modules::new(&k)?;
+        let k = Arc::new(k);
         let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
         let compile_seconds = started.elapsed().as_secs_f64();
-        Ok(Solver { code: Arc::new(Code { k, settings, modules, target, pool, compile_seconds }) })
+        Ok(Solver { code: Arc::new(Code { k, settings, modules, pool, compile_seconds }) })
     }
 
     /// The energy.
@@ -80,6 +80,11 @@ impl Solver {
 }
 
 impl Code {
+    /// The machine that the code is for.
+    pub(crate) fn target(&self) -> &Target {
+        &self.k.target
+    }
+
     /// Bytes that a sweep of PCG moves: a bound on what it would keep in the cache.
     fn vector_bytes(&self, data: &ProblemData) -> usize {
         let energy = &self.k.energy;
@@ -89,13 +94,25 @@ impl Code {
     }
 }
 
-/// The pipelines of an energy, lowered: loops, before LLVM sees them.
-pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction>, SolveError> {
-    let energy = options.losses.apply(energy.clone());
+/// What the pipelines of an energy are made from.
+fn skeleton(energy: Energy, options: &Options, target: Target) -> Result<(Skeleton, Settings), SolveError> {
+    let energy = options.losses.apply(energy);
     let energy = options.materialize.apply(energy).map_err(SolveError::Option)?;
     let settings = Settings::new(&energy, options)?;
     let routines = prepare(&energy, options.passes, &options.materialize);
-    let k = settings.skeleton(energy.into(), routines.into());
+    Ok((settings.skeleton(energy.into(), routines.into(), target), settings))
+}
+
+/// The schedules of an energy's pipelines as text, each below the name of its pipeline.
+pub fn schedules(energy: &Energy, options: &Options) -> Result<String, SolveError> {
+    let (k, _) = skeleton(energy.clone(), options, Target::host())?;
+    let text = |(_, s): (_, Scheduled)| format!("# {}\n{}\n", s.pipeline.name, s.schedule);
+    Ok(pipelines(&k).into_iter().map(text).collect())
+}
+
+/// The pipelines of an energy, lowered: loops, before LLVM sees them.
+pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction>, SolveError> {
+    let (k, _) = skeleton(energy.clone(), options, Target::host())?;
     let options = LowerOptions::default();
     let all = pipelines(&k).into_iter().map(|(_, s)| lower(&s.pipeline, &s.schedule, &options));
     Ok(all.collect::<Result<_, _>>()?)
@@ -123,7 +140,7 @@ pub struct Problem {
 impl Problem {
     fn new(code: Arc<Code>, data: &ProblemData) -> Result<Problem, SolveError> {
         let started = Instant::now();
-        let streaming = code.vector_bytes(data) > code.target.caches.last;
+        let streaming = code.vector_bytes(data) > code.k.target.caches.last;
         let plan = Plan::new(code.k.clone(), &code.modules, data, code.pool.clone(), streaming)?;
         let plan_seconds = started.elapsed().as_secs_f64();
         Ok(Problem { code, plan, plan_seconds, dims: data.dims.clone() })
