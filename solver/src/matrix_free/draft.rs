@@ -181,7 +181,8 @@ impl<'k> Draft<'k> {
         let ranges = known.values().filter_map(|&id| k.describe(id).range);
         let ranges = ranges.chain(self.p.inputs.values().filter_map(|i| i.value_range.clone()));
         roots.extend(ranges.flat_map(|(a, b)| [a, b]).collect::<Vec<_>>());
-        let mut seen = FxHashSet::default();
+        // An id is that of a node that lives.
+        let (mut seen, mut alive) = (FxHashSet::default(), vec![]);
         while let Some(e) = roots.pop() {
             if !seen.insert(e.id()) {
                 continue;
@@ -210,7 +211,7 @@ impl<'k> Draft<'k> {
                 _ => {}
             }
             e.for_each_child(|c| roots.push(c.clone()));
-            std::mem::drop(e);
+            alive.push(e);
         }
         scheduler.schedule
     }
