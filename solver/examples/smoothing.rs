@@ -1,6 +1,5 @@
 use sumsq::energy::rust::EnergyBuilder;
-use sumsq::outer::lm::Control;
-use sumsq::{ArrayData, NamedArray, Options, ProblemData, Solver};
+use sumsq::{ArrayData, CompileOptions, NamedArray, ProblemData, SolveOptions, Solver};
 
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Stay near the picture A, have small differences between neighbours.
@@ -15,10 +14,9 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let picture = ArrayData::F32((0..64 * 48).map(noise).collect());
     let array = |name: &str| NamedArray { name: name.into(), shape: vec![48, 64], data: picture.clone() };
 
-    let options = Options::default();
-    let solver = Solver::compile(e.finish()?, &options)?;
+    let solver = Solver::compile(e.finish()?, &CompileOptions::default())?;
     let mut data = ProblemData::bind(solver.energy(), &[array("X"), array("A")])?;
-    let report = solver.plan(&data)?.solve(&mut data, &options, &mut |_| Control::Continue)?;
+    let report = solver.plan(&data)?.solve(&mut data, &SolveOptions::default())?;
     println!("E: {} -> {}, {}", report.energy_initial, report.energy_final, report.termination.name());
     assert!(report.energy_final < 0.1 * report.energy_initial);
     Ok(())
