@@ -2,6 +2,7 @@
 
 mod apt;
 mod fuzz;
+mod how_to;
 mod llvm;
 mod peers;
 mod process;
@@ -20,6 +21,7 @@ usage: cargo xtask TASK
                   (the clock's); a failing case is shrunk and printed
   bench [NAME]    setup, then the benchmarks (all, or those whose name contains NAME) into benches/results/
   peers           install and build what benchmarks compare with: Ceres, Halide (Debian, Ubuntu)
+  how-to          setup, then docs/patches: each applies, touches few files, and passes the tests that it names
   lint            formatting, clippy and docs, warnings as errors
   ci              lint, then test";
 
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         ["bench"] => bench(None),
         ["bench", name] if !name.starts_with('-') => bench(Some(name)),
         ["peers"] => peers::setup(),
+        ["how-to"] => llvm::setup().and_then(|()| how_to::how_to()),
         ["lint"] => llvm::setup().and_then(|()| lint()),
         ["ci"] => llvm::setup().and_then(|()| lint()).and_then(|()| test(false)),
         ["help" | "--help" | "-h"] => {
