@@ -6,6 +6,7 @@ pub mod derive;
 pub mod emit;
 mod error;
 mod inline;
+pub mod losses;
 pub mod lua;
 pub mod model;
 pub mod rust;

@@ -9,7 +9,8 @@
 use crate::assembled::{Jacobian, Template};
 use std::ops::Range;
 use sumsq_energy::dag::{Access, At, Env, Offset};
-use sumsq_energy::model::{ArrayId, Energy, GraphId, LossKind, ParamId, SpaceId};
+use sumsq_energy::losses::LossKind;
+use sumsq_energy::model::{ArrayId, Energy, GraphId, ParamId, SpaceId};
 use thiserror::Error;
 
 /// No slot: a row without a loss.
