@@ -48,7 +48,7 @@ pub(crate) struct Row {
 }
 
 /// Every loss.
-pub(crate) static LOSSES: [Row; 4] = [
+pub(crate) static LOSSES: &[Row] = &[
     Row {
         kind: LossKind::Huber,
         name: "Huber",

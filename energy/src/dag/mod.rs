@@ -19,8 +19,8 @@ mod traverse;
 
 pub use display::{Ids, Names};
 pub use eval::{Env, Evaluator, interpolate};
-pub use function::apply as apply_function;
 pub use node::*;
+pub use sumsq_codegen::functions::Function;
 pub(crate) use traverse::moved;
 
 use crate::model::{ArrayId, Graph, GraphId, ParamId, SpaceId};

@@ -1,5 +1,6 @@
 //! The nodes of the symbolic DAG.
 
+use super::Function;
 use crate::model::{ArrayId, ComputedId, Domain, GraphId, ParamId, SpaceId, UnknownId};
 use smallvec::SmallVec;
 
@@ -69,31 +70,6 @@ pub struct Access {
     pub at: At,
 }
 
-/// Elementwise functions. `Pow` is real power of two operands; integer powers are [`Node::Prod`] exponents.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-#[allow(missing_docs)]
-pub enum Function {
-    Abs,
-    Acos,
-    Acosh,
-    Asin,
-    Asinh,
-    Atan,
-    Atan2,
-    Atanh,
-    Cos,
-    Cosh,
-    Exp,
-    Log,
-    Log10,
-    Pow,
-    Sin,
-    Sinh,
-    Sqrt,
-    Tan,
-    Tanh,
-}
-
 /// Comparisons; the others are these with swapped operands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[allow(missing_docs)]
@@ -146,7 +122,7 @@ pub enum Node {
         /// The coordinates, fastest-varying dim first.
         at: Box<[ExprId]>,
     },
-    /// A function of one operand, or two for `Atan2` (y, x) and `Pow` (base, exponent).
+    /// A function of as many operands as it has. `Pow` is the real power; integer powers are exponents of `Prod`.
     Call(Function, SmallVec<[ExprId; 2]>),
     /// `a op b`.
     Compare(Compare, ExprId, ExprId),
