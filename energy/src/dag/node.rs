@@ -1,8 +1,8 @@
 //! The nodes of the symbolic DAG.
 
-use super::Function;
-use crate::model::{ArrayId, ComputedId, Domain, GraphId, ParamId, SpaceId, UnknownId};
+use crate::ids::{ArrayId, ComputedId, Domain, GraphId, Offset, ParamId, SpaceId, UnknownId};
 use smallvec::SmallVec;
+use sumsq_codegen::functions::Function;
 
 /// Index of a node in its [`crate::dag::Dag`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -22,9 +22,6 @@ impl Const {
         f64::from_bits(self.0)
     }
 }
-
-/// A stencil offset or box corner, one entry per dim of the index space, fastest-varying first.
-pub type Offset = SmallVec<[i32; 3]>;
 
 /// What an access reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

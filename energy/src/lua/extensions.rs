@@ -5,9 +5,9 @@ use crate::error::Fault;
 use crate::losses::LossKind;
 use crate::lua::arguments::{argument_fault, arity_fault, describe, handle, to_value};
 use crate::lua::declarations::{dims, string};
-use crate::lua::operate;
-use crate::lua::sandbox::Scope;
-use crate::lua::values::{Expression, FieldHandle, LossHandle, SampledHandle};
+use crate::lua::handles::{Expression, FieldHandle, LossHandle, SampledHandle};
+use crate::lua::state::Scope;
+use crate::lua::state::operate;
 use mlua::{Table, Value as LuaValue, Variadic};
 
 pub(super) fn add(scope: &Scope) -> mlua::Result<()> {
