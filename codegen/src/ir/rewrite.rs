@@ -290,3 +290,18 @@ pub fn block(stmts: Vec<Stmt>) -> Stmt {
     }
     if out.len() == 1 { out.remove(0) } else { Stmt::Block(out) }
 }
+
+/// `let name = value` around `body`.
+pub fn bind(name: Name, value: Expr, body: Stmt) -> Stmt {
+    Stmt::Let { name, value, body: Box::new(body) }
+}
+
+/// `if cond { then } else { otherwise }`.
+pub fn branch(cond: Expr, then: Stmt, otherwise: Option<Stmt>) -> Stmt {
+    Stmt::If { cond, then: Box::new(then), otherwise: otherwise.map(Box::new) }
+}
+
+/// `body` under conditions, the first one outermost.
+pub fn under(conds: &[Expr], body: Stmt) -> Stmt {
+    conds.iter().rev().fold(body, |body, c| branch(c.clone(), body, None))
+}

@@ -13,7 +13,7 @@
 //! LoweredFunction
 //! ```
 //! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the plan and then the statement after each pass are written to
-//! `dir/<pipeline>/NN_after_<pass>.ir`.
+//! `dir/<pipeline>/NN_after_<pass>.ir`, and the regions that build_nests inferred to `NN_regions.txt`.
 
 pub mod dead_allocations;
 pub mod expand_math;
@@ -93,8 +93,9 @@ fn lower_here(
     let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
     let plan = plan(p, schedule)?;
     log.dump("apply_schedule", &plan)?;
-    let Built { mut body, storage, query } = build_nests::build_nests(&plan)?;
+    let Built { mut body, storage, query, regions } = build_nests::build_nests(&plan)?;
     log.after("build_nests", &body, verify::Level::Multi)?;
+    log.write("regions.txt", &regions)?;
     let outputs: Vec<Name> = p.outputs.iter().map(|o| o.func.clone()).collect();
     body = skip_stages::skip_stages(&body, &outputs);
     log.after("skip_stages", &body, verify::Level::Multi)?;
@@ -294,15 +295,19 @@ impl Log<'_> {
     /// Ends the time of a pass; what it made goes to the dump.
     fn dump(&mut self, pass: &'static str, made: &dyn Display) -> Result<(), Error> {
         self.time(pass);
-        if let Some(dir) = &self.options.dump {
-            let dir = dir.join(&self.pipeline);
-            let file = dir.join(format!("{:02}_after_{pass}.ir", self.passes.len()));
-            std::fs::create_dir_all(&dir)
-                .and_then(|()| std::fs::write(&file, made.to_string()))
-                .map_err(|e| self.error(format!("cannot write {}: {e}", file.display())))?;
-        }
+        self.write(&format!("after_{pass}.ir"), made)?;
         self.start = Instant::now();
         Ok(())
+    }
+
+    /// Writes a file of the dump, under the number of the pass that ended last.
+    fn write(&self, name: &str, made: &dyn Display) -> Result<(), Error> {
+        let Some(dir) = &self.options.dump else { return Ok(()) };
+        let dir = dir.join(&self.pipeline);
+        let file = dir.join(format!("{:02}_{name}", self.passes.len()));
+        std::fs::create_dir_all(&dir)
+            .and_then(|()| std::fs::write(&file, made.to_string()))
+            .map_err(|e| self.error(format!("cannot write {}: {e}", file.display())))
     }
 
     fn after(&mut self, pass: &'static str, s: &Stmt, level: verify::Level) -> Result<(), Error> {

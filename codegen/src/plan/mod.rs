@@ -1,9 +1,11 @@
 pub mod apply_schedule;
 pub mod contracts;
+pub mod extents;
 pub mod inline;
 pub mod plans;
 pub mod realization_order;
 pub mod rfactor;
 pub mod text;
+pub mod uses;
 pub mod validate;
 pub mod wrappers;

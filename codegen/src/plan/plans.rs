@@ -6,6 +6,7 @@ use crate::expr::{Expr, Name};
 use crate::func::{Func, Output, Pipeline};
 use crate::schedule::{ForKind, LoopLevel, Memory, Partition, StageId, Tail};
 use indexmap::IndexMap;
+use std::fmt::{self, Display, Formatter};
 
 /// Largest factor of a split: that of 32 strips of all that an i32 counts, and far from where the extent of a buffer plus a
 /// factor would leave i32.
@@ -160,6 +161,16 @@ pub enum Level {
     Root,
     /// Inside this loop.
     At(LoopLevel),
+}
+
+/// `root` or `f.update(k), var`.
+impl Display for Level {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Level::Root => f.write_str("root"),
+            Level::At(l) => write!(f, "{}, {}", l.stage, own_var(l)),
+        }
+    }
 }
 
 /// A Func with its stages and its placement.

@@ -1,0 +1,25 @@
+//! What the walk leaves for later passes.
+
+use crate::analysis::algebra::Interval;
+use crate::expr::Name;
+use crate::nests::storage::{Live, Storage};
+use crate::nests::table::RegionTable;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What was found on the way.
+///
+/// Invariant: it holds for all places together, so it only grows. Nothing is taken back where a scope or a version of a stage is
+/// left; where a Func lies at several places, sizes are the largest of them.
+#[derive(Default)]
+pub struct Found {
+    /// Storage of the Funcs that have some.
+    pub storage: FxHashMap<Name, Storage>,
+    /// What is in use at once of the Funcs whose storage may be folded.
+    pub live: FxHashMap<Name, Live>,
+    /// Outputs each of whose points is computed once.
+    pub once: FxHashSet<Name>,
+    /// Regions of the inputs.
+    pub inputs: Vec<(Name, Vec<Interval>)>,
+    /// Every Func at every place, for people.
+    pub table: RegionTable,
+}
