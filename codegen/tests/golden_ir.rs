@@ -246,6 +246,7 @@ fn passes(p: &Pipeline, schedule: &str, dir: &Path) -> String {
     let folder = dir.join(&p.name);
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(&folder).expect("dumps").map(|f| f.expect("a file").path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "ir"));
     files.sort();
     let (mut text, mut before) = (s.to_string(), String::new());
     for file in files {

@@ -9,7 +9,7 @@ use crate::nests::scope::Scope;
 use crate::plan::plans::{FuncPlan, Stage, illegal};
 use crate::schedule::Tail;
 
-/// Checks A1 to A3 of every in-place output, once all is found.
+/// Checks the rules of [`crate::schedule::Directive::InPlaceOf`], once all is found.
 pub fn check_in_place(scope: &Scope, found: &Found) -> Result<(), Error> {
     let plan = scope.plan;
     for f in plan.funcs.values() {
@@ -20,24 +20,26 @@ pub fn check_in_place(scope: &Scope, found: &Found) -> Result<(), Error> {
         };
         let mut others = plan.funcs.values().filter(|g| g.func.name != f.func.name);
         if others.any(|g| g.in_place_of.as_ref() == Some(input)) {
-            return fail("A1: two outputs overwrite it".into());
+            return fail("two outputs overwrite the input".into());
         }
         let own: Vec<Expr> = f.func.vars.iter().map(|v| v.expr()).collect();
         for (stage, calls) in scope.callers(input) {
             if stage.func != f.func.name || stage.stage != 0 {
-                return fail(format!("A1: {stage} reads it, too"));
+                return fail(format!("{stage} reads the input, too"));
             }
             if calls.iter().any(|c| *c != own) {
-                return fail("A1: it is read at other coordinates than the own".into());
+                return fail("the input is read at other coordinates than those that are written".into());
             }
         }
         let Some(o) = &f.output else { return fail("it is no output".into()) };
         if o.layout != i.layout || o.halo != i.halo || f.func.types() != i.types || own.len() != i.dims {
-            return fail("A3: layout, halo, types or dimensions differ".into());
+            return fail("layout, halo, types or dimensions differ from the input's".into());
         }
         let shifted = f.stages[0].versions().iter().any(|s| s.splits().any(|t| t.tail == Tail::ShiftInwards));
         if shifted || found.storage.contains_key(&f.func.name) && !found.once.contains(&f.func.name) {
-            return fail("A2: some points are computed more than once".into());
+            return fail(
+                "some points are computed more than once, and would read what was overwritten".into(),
+            );
         }
     }
     Ok(())

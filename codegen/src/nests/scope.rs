@@ -92,7 +92,7 @@ impl<'p> Scope<'p> {
         &self.around[at.map_or(0, |i| i + 1)..]
     }
 
-    /// Does `stage` read the output buffer of sink `func`, being in a later nest than the sink's consumer (rule S4)?
+    /// Does `stage` read the output buffer of sink `func`, being in a later nest than the sink's consumer?
     pub fn reads_output(&self, func: &Name, stage: &StageId) -> bool {
         let Some(f) = self.plan.funcs.get(func) else { return false };
         if !f.sink || f.store == Level::Root || self.is_inside(&stage.func, &f.compute) {

@@ -1,12 +1,7 @@
 //! Outputs inside a nest.
 //!
 //! A sink has storage of its own; each point of the domain goes to the output buffer once, from the iteration whose own tile holds it:
-//! the interval of the consumer's coordinates at the store level. Legal where
-//!
-//! - S1: the sink and its consumer share the space, dimension by dimension,
-//! - S2: the consumer's loops visit each point of the domain once,
-//! - S3: what is computed of the sink at the store level contains the own tile,
-//! - S4: every other consumer runs in a later nest, and reads the output buffer ([`Scope::reads_output`]).
+//! the interval of the consumer's coordinates at the store level. The rules are those of [`crate::schedule::Directive::Sink`].
 
 use crate::analysis::algebra::{Interval, build};
 use crate::error::Error;
@@ -20,7 +15,7 @@ use crate::nests::scope::Scope;
 use crate::plan::plans::{FuncPlan, Level, Plan, Stage, illegal};
 use crate::schedule::Tail;
 
-/// Checks S1 and S2, which need no regions.
+/// Checks the rules of [`crate::schedule::Directive::Sink`] that need no regions: same space, each point visited once.
 pub fn check_sinks(plan: &Plan) -> Result<(), Error> {
     for f in plan.funcs.values().filter(|f| f.sink) {
         let Level::At(l) = &f.compute else { continue };
@@ -37,21 +32,25 @@ fn broken_rule(plan: &Plan, f: &FuncPlan, consumer: &FuncPlan, stage: &Stage) ->
     let id = &stage.id;
     if stage.coords.len() != f.func.vars.len() {
         let coords = stage.coords.join(", ");
-        return Some(format!("S1: {id} iterates over ({coords}), which is not the space of {}", f.func.name));
+        return Some(format!("{id} iterates over ({coords}), which is not the space of {}", f.func.name));
     }
     if stage.splits().any(|t| t.tail == Tail::ShiftInwards) {
-        return Some(format!("S2: ShiftInwards makes {id} visit some points twice"));
+        return Some(format!(
+            "each point is stored once, but ShiftInwards makes {id} visit some points twice"
+        ));
     }
     let aligned = stage.id.stage == 0 && consumer.align.iter().any(Option::is_some);
     if aligned || stage.splits().any(|t| t.tail == Tail::RoundUp) {
-        return Some(format!("S2: the loops of {id} cover more than its domain"));
+        return Some(format!("each point is stored once, but the loops of {id} cover more than its domain"));
     }
     if !partitions(plan, consumer) {
         let name = &consumer.func.name;
-        return Some(format!("S2: {name} is itself computed in a nest, which may visit a point twice"));
+        return Some(format!(
+            "each point is stored once, but {name} is itself computed in a nest, which may visit a point twice"
+        ));
     }
     let apart = f.stages.len() > 1 && f.store != f.compute;
-    apart.then(|| "S2: a sink with update definitions must be stored where it is computed".into())
+    apart.then(|| "a sink with update definitions must be stored where it is computed".into())
 }
 
 /// Do the loops around and of `f` visit each point once? At root, or a partial result of such a nest.
@@ -63,7 +62,7 @@ fn partitions(plan: &Plan, f: &FuncPlan) -> bool {
     }
 }
 
-/// Binds the own tile of `f` at its store level, which is being opened, and checks S3.
+/// Binds the own tile of `f` at its store level, which is being opened, and checks that what the consumer reads covers it.
 pub fn own_tile(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan) -> Result<(), Error> {
     let name = &f.func.name;
     let own: Vec<Interval> = match (&f.compute, f.sink) {
@@ -86,7 +85,10 @@ pub fn own_tile(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan) -> Resul
         let footprint = region(scope, regions, name, &f.store)?;
         for (d, (foot, own)) in footprint.iter().zip(&named).enumerate() {
             if !scope.facts.proves_le(&foot.min, &own.min) || !scope.facts.proves_le(&own.max, &foot.max) {
-                let rule = format!("S3: the footprint in {} may not contain the own tile", f.func.vars[d].0);
+                let rule = format!(
+                    "what the consumer reads may not cover the points it stores, in dimension {}",
+                    f.func.vars[d].0
+                );
                 return Err(illegal(&f.stages[0].id, "sink", rule));
             }
         }
@@ -95,7 +97,7 @@ pub fn own_tile(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan) -> Resul
     Ok(())
 }
 
-/// S1 at run time: the consumer's coordinates range over exactly the sink's domain.
+/// Tests at run time that the consumer's coordinates range over exactly the sink's domain.
 pub fn sink_checks(scope: &mut Scope, regions: &mut Regions) -> Result<Vec<Stmt>, Error> {
     let plan = scope.plan;
     let mut checks = vec![];
