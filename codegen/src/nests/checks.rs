@@ -1,8 +1,9 @@
 //! Assertions, their order in a run, and that of the names that they use.
 
 use crate::analysis::algebra::{Facts, build};
+use crate::expr::walk::{any, variables};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
-use crate::ir::rewrite::{any, bind, variables};
+use crate::ir::rewrite::bind;
 use crate::ir::stmt::Stmt;
 use crate::schedule::StageId;
 use crate::types::ScalarType;

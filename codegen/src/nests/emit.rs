@@ -3,8 +3,9 @@
 use crate::analysis::algebra::{Facts, Interval};
 use crate::analysis::associative::operands;
 use crate::error::Error;
+use crate::expr::walk::Substitution;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::{Substitution, bind, block, branch, under};
+use crate::ir::rewrite::{bind, block, branch, under};
 use crate::ir::stmt::{Stmt, Target};
 use crate::nests::checks::points_check;
 use crate::nests::names::full_name;

@@ -1,7 +1,6 @@
 //! What the walk leaves for later passes.
 
-use crate::analysis::algebra::Interval;
-use crate::expr::Name;
+use crate::expr::{Expr, Name};
 use crate::nests::storage::{Live, Storage};
 use crate::nests::table::RegionTable;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -18,8 +17,8 @@ pub struct Found {
     pub live: FxHashMap<Name, Live>,
     /// Outputs each of whose points is computed once.
     pub once: FxHashSet<Name>,
-    /// Regions of the inputs.
-    pub inputs: Vec<(Name, Vec<Interval>)>,
+    /// First and last coordinate per dimension, of each input that is read and not trusted to be read inside.
+    pub inputs: Vec<(Name, Vec<(Expr, Expr)>)>,
     /// Every Func at every place, for people.
     pub table: RegionTable,
 }

@@ -4,8 +4,9 @@
 //! other one, with the opposite condition. It is in the same loops under the same names and computes no producers.
 
 use crate::error::Error;
+use crate::expr::walk::any;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::{any, bind, block, under};
+use crate::ir::rewrite::{bind, block, under};
 use crate::ir::stmt::Stmt;
 use crate::nests::checks::points_check;
 use crate::nests::emit::{enter_bounds, in_own_tile};

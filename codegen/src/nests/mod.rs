@@ -1,5 +1,8 @@
 //! Loop nests, with producers injected at their levels.
 //!
+//! Takes a plan; gives statements over coordinates (`Realize`, `Produce`, `Provide`), what each Func is stored in, and the regions
+//! of the inputs that they read.
+//!
 //! One walk from outside in ([`walk`]). At every level (root, or the body of a loop) the Funcs that are stored or computed there are
 //! opened, consumers first: their regions are inferred and let-bound ([`bounds_inference`]), a sliding region is
 //! narrowed ([`sliding_window`]), folds are checked ([`storage_folding`]), storage is sized
@@ -24,7 +27,6 @@ mod emit;
 mod found;
 mod in_place;
 mod joint_regions;
-pub mod loop_nest;
 mod members;
 mod names;
 mod outputs;
@@ -50,10 +52,9 @@ pub use table::RegionTable;
 
 use crate::error::Error;
 use crate::expr::Name;
-use crate::ir::stmt::Stmt;
+use crate::ir::stmt::{Required, Stmt};
 use crate::plan::plans::{Level, Plan};
 use crate::plan::uses::uses;
-use bounds_query::BoundsQuery;
 use found::Found;
 use regions::Regions;
 use rustc_hash::FxHashMap;
@@ -67,7 +68,7 @@ pub struct Built {
     /// Storage by Func.
     pub storage: FxHashMap<Name, Storage>,
     /// Which regions of the inputs are read.
-    pub query: BoundsQuery,
+    pub required: Required,
     /// Every Func at every place.
     pub regions: RegionTable,
 }
@@ -87,6 +88,6 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
     found.table.note_folds(&found.storage);
     let body = storage_folding::fold_storage(&body, &found.storage);
     let lets = regions.opened.remove(&Level::Root).unwrap_or_default();
-    let query = BoundsQuery { pipeline: plan.pipeline.name.clone(), lets, inputs: found.inputs };
-    Ok(Built { body, storage: found.storage, query, regions: found.table })
+    let required = Required { lets, inputs: found.inputs };
+    Ok(Built { body, storage: found.storage, required, regions: found.table })
 }

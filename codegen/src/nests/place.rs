@@ -4,9 +4,9 @@
 use crate::analysis::algebra::build;
 use crate::analysis::algebra::build::{add, offset};
 use crate::error::Error;
+use crate::expr::walk::{Substitution, variables};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::func::calls;
-use crate::ir::rewrite::{Substitution, variables};
 use crate::nests::found::Found;
 use crate::nests::names::{base_expr, full_name, local_expr};
 use crate::nests::outputs::{destination, own_intervals};

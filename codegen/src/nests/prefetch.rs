@@ -6,8 +6,8 @@
 use crate::analysis::algebra::build::{add, offset};
 use crate::analysis::algebra::{Interval, build};
 use crate::error::Error;
+use crate::expr::walk::{substitute, variables};
 use crate::expr::{Expr, Name};
-use crate::ir::rewrite::{substitute, variables};
 use crate::ir::stmt::Stmt;
 use crate::nests::names::full_name;
 use crate::nests::ranges::{cover, ranges};

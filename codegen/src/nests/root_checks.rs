@@ -64,7 +64,7 @@ fn region_checks(
         cover(plan, &ranges, calls, &mut dims).map_err(|(d, why)| unbounded(scope, name, stage, d, &why))?;
     }
     if input.is_some()
-        && let Some(region) = dims.iter().cloned().collect::<Option<Vec<_>>>()
+        && let Some(region) = dims.iter().cloned().map(|i| i.map(|i| (i.min, i.max))).collect()
     {
         found.inputs.push((name.clone(), region));
     }

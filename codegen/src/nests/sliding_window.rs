@@ -9,8 +9,8 @@
 use crate::analysis::algebra::Interval;
 use crate::analysis::algebra::build::{max, min, offset};
 use crate::error::Error;
+use crate::expr::walk::{substitute, variables};
 use crate::expr::{Expr, Name};
-use crate::ir::rewrite::{substitute, variables};
 use crate::nests::regions::Regions;
 use crate::nests::scope::{Around, Scope};
 use crate::plan::extents::round_up_unit;

@@ -6,8 +6,8 @@
 
 use crate::analysis::algebra::Interval;
 use crate::analysis::algebra::build::offset;
+use crate::expr::walk::variables;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::variables;
 use crate::nests::names::{full_name, local_expr};
 use crate::nests::outputs::Destination;
 use crate::nests::regions::Regions;

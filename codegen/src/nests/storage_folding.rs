@@ -17,10 +17,11 @@
 
 use crate::analysis::algebra::{Facts, Interval};
 use crate::error::Error;
+use crate::expr::walk::variables;
 use crate::expr::{Expr, Name};
-use crate::ir::rewrite::{map_children, variables};
+use crate::func::PITCH;
+use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
-use crate::lower::flatten::PITCH;
 use crate::nests::found::Found;
 use crate::nests::regions::Regions;
 use crate::nests::scope::{Around, Scope};

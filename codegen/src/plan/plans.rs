@@ -1,9 +1,10 @@
 //! What is computed, and the loops of each stage: the result of [`crate::plan::apply_schedule`].
 
 use crate::analysis::associative::Reduction;
+use crate::analysis::intervals::Definitions;
 use crate::error::Error;
 use crate::expr::{Expr, Name};
-use crate::func::{Func, Output, Pipeline};
+use crate::func::{Func, Input, Output, Pipeline};
 use crate::schedule::{ForKind, LoopLevel, Memory, Partition, StageId, Tail};
 use indexmap::IndexMap;
 use std::fmt::{self, Display, Formatter};
@@ -368,5 +369,17 @@ impl Stage {
     /// Is `name` equal to `of`, or made from it?
     pub fn descends(&self, name: &Name, of: &Name) -> bool {
         name == of || self.made(name).is_some_and(|c| c.before().into_iter().any(|n| self.descends(n, of)))
+    }
+}
+
+impl Definitions for Plan {
+    fn input(&self, name: &Name) -> Option<&Input> {
+        self.pipeline.inputs.get(name)
+    }
+    fn func(&self, name: &Name) -> &Func {
+        &self.funcs[name].func
+    }
+    fn param_range(&self, name: &Name) -> Option<(i64, i64)> {
+        self.pipeline.param_ranges.get(name).copied()
     }
 }

@@ -14,9 +14,9 @@
 use crate::analysis::algebra::{Interval, build};
 use crate::analysis::associative::{Reduction, redirect};
 use crate::error::Error;
+use crate::expr::walk::Substitution;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Var};
-use crate::ir::rewrite::Substitution;
 use crate::plan::apply_schedule::pure_stage;
 use crate::plan::extents::{blocks, points};
 use crate::plan::plans::{Bounded, Change, Dim, FuncPlan, Stage, illegal};

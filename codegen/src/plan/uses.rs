@@ -1,7 +1,7 @@
-//! Who calls whom.
+//! Who reads what, at which coordinates.
 
+use crate::expr::walk::nodes;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::nodes;
 use crate::plan::plans::Stage;
 use crate::schedule::StageId;
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -26,11 +26,24 @@ const CASES: [(&str, Case); 14] = [
     ),
     (
         "bounds inference: every special version has regions of its own",
-        ("versions", rising, "out: specialize(in.extent.0 > 64) { split(x, xo, xi, 8, guard) } f: compute_at(out, x)"),
+        (
+            "versions",
+            rising,
+            "out: specialize(in.extent.0 > 64) { split(x, xo, xi, 8, guard) } f: compute_at(out, x)",
+        ),
     ),
-    ("sliding: the region rises, so its start moves behind the end of the last one", ("rising", rising, "f: store_root compute_at(out, x)")),
-    ("sliding: the region falls, so its end moves in front of the start of the last one", ("falling", falling, "f: store_root compute_at(out, x)")),
-    ("sliding: the region jumps, so nothing in between is computed", ("jumping", jumping, "f: store_root compute_at(out, x)")),
+    (
+        "sliding: the region rises, so its start moves behind the end of the last one",
+        ("rising", rising, "f: store_root compute_at(out, x)"),
+    ),
+    (
+        "sliding: the region falls, so its end moves in front of the start of the last one",
+        ("falling", falling, "f: store_root compute_at(out, x)"),
+    ),
+    (
+        "sliding: the region jumps, so nothing in between is computed",
+        ("jumping", jumping, "f: store_root compute_at(out, x)"),
+    ),
     (
         "folding: rows of bx are a ring; the columns, along which out runs as lanes, stay dense",
         (
