@@ -1,15 +1,16 @@
 //! Regions as a table, for people and for golden tests.
 //!
 //! ```text
-//! func  level      dim  region                    produced                       memory  storage  fold
-//! out   root       y    0 .. out.extent.0 - 1     all                            output
-//! f     root       y                                                             heap    6        4
-//! f     out.s0.y   y    out.s0.y .. out.s0.y + 2  f.s0.y.min .. out.s0.y + 2
+//! func  level     dim  region                    produced                    memory  storage           fold
+//! out   root      x    0 .. out.extent.0 - 1     all                         output
+//! f     root      x    0 .. out.extent.0 + 1                                 heap    out.extent.0 + 2  4
+//! f     out.s0.x  x    out.s0.x .. out.s0.x + 2  f.s0.x.min .. out.s0.x + 2
 //!
-//! let f.s0.y.min = select(out.s0.y == 0, out.s0.y, out.s0.y + 2)
+//! let f.s0.x.min = select(out.s0.x == 0, out.s0.x, out.s0.x + 2)
 //! ```
-//! One row per Func and place, in the order of inference, and one line per dimension: what is needed of the Func there, what its
-//! loops cover if it is computed there, and the extent of its storage if it is stored there. Below, what the names stand for.
+//! One row per Func and place, in the order of inference, and one line per dimension: the region needed of the Func there; what its
+//! loops cover, if it is computed there; extent and fold of its storage, if it is stored there; what goes to an output buffer, if not
+//! all does. Below, what the names stand for.
 
 use crate::analysis::algebra::Interval;
 use crate::expr::{Expr, Name};

@@ -135,6 +135,20 @@ pub fn pair() -> Pipeline {
     p
 }
 
+/// `out(x, y) = f(x, y) + f(x + 1, y + 2)`, f twice the input.
+pub fn corners() -> Pipeline {
+    let [vx, vy] = ["x", "y"].map(Var::new);
+    let (x, y) = (vx.expr(), vy.expr());
+    let vars = [vx, vy];
+    let mut p = Pipeline::new("corners");
+    let i = p.input(Input::new("in", &[I32], 2));
+    let f = p.func(Func::new("f", &vars, vec![i.at(&[x.clone(), y.clone()], 0) * 2]));
+    let sum = f.at(&[x.clone(), y.clone()], 0) + f.at(&[x + 1, y + 2], 0);
+    let out = p.func(Func::new("out", &vars, vec![sum]));
+    p.output(&out);
+    p
+}
+
 /// `out(x) = f(from(x)) + f(to(x))`, f twice the input.
 fn windows(from: fn(&Expr) -> Expr, to: fn(&Expr) -> Expr) -> Pipeline {
     let v = Var::new("x");

@@ -8,12 +8,12 @@ use crate::{Case, compare, dumps};
 /// What a case shows, and the case.
 const CASES: [(&str, Case); 14] = [
     (
-        "bounds inference: a tile of bx covers what all points of a tile of out read, cut off at the domain",
+        "bounds inference: a tile of f covers what all points of a tile of out read, which the domain cuts off",
         (
             "tiles",
-            blur,
+            corners,
             "out: split(x, xo, xi, 8, guard) split(y, yo, yi, 4, guard) reorder(xi, yi, xo, yo)
-             bx: compute_at(out, xo)",
+             f: compute_at(out, xo)",
         ),
     ),
     (
@@ -22,40 +22,44 @@ const CASES: [(&str, Case); 14] = [
     ),
     (
         "bounds inference: a coordinate that is data lies where it is clamped to",
-        ("gathers", lookup, "table: compute_at(out, x)"),
+        ("gathers", lookup, "table: compute_root"),
     ),
     (
-        "bounds inference: every special version has regions of its own",
+        "bounds inference: a special version has regions of its own, under what its condition says",
         (
             "versions",
-            rising,
-            "out: specialize(in.extent.0 > 64) { split(x, xo, xi, 8, guard) } f: compute_at(out, x)",
+            corners,
+            "out: split(y, yo, yi, 8, guard) specialize(out.extent.1 <= 8) { parallel(x) } f: compute_at(out, yo)",
         ),
     ),
     (
         "sliding: the region rises, so its start moves behind the end of the last one",
-        ("rising", rising, "f: store_root compute_at(out, x)"),
+        ("rising", rising, "out: split(x, xo, xi, 16, guard) f: store_at(out, xo) compute_at(out, xi)"),
     ),
     (
         "sliding: the region falls, so its end moves in front of the start of the last one",
-        ("falling", falling, "f: store_root compute_at(out, x)"),
+        ("falling", falling, "out: split(x, xo, xi, 16, guard) f: store_at(out, xo) compute_at(out, xi)"),
     ),
     (
         "sliding: the region jumps, so nothing in between is computed",
-        ("jumping", jumping, "f: store_root compute_at(out, x)"),
+        ("jumping", jumping, "out: split(x, xo, xi, 16, guard) f: store_at(out, xo) compute_at(out, xi)"),
     ),
     (
-        "folding: rows of bx are a ring; the columns, along which out runs as lanes, stay dense",
+        "folding: rows of f are a ring; the columns, along which out runs as lanes, stay dense",
         (
             "ring_of_rows",
-            blur,
-            "out: split(x, xo, xi, 4, predicate) vectorize(xi)
-             bx: store_root compute_at(out, y)",
+            corners,
+            "out: split(y, yo, yi, 16, guard) split(x, xo, xi, 4, predicate) vectorize(xi)
+             f: store_at(out, yo) compute_at(out, yi)",
         ),
     ),
     (
         "folding: a schedule turns it off, and slides all the same",
-        ("whole", rising, "f: store_root compute_at(out, x) store_whole"),
+        (
+            "whole",
+            rising,
+            "out: split(x, xo, xi, 16, guard) f: store_at(out, xo) compute_at(out, xi) store_whole",
+        ),
     ),
     (
         "joint nests: f is computed once for both stages, over the union of what an iteration of either reads",
@@ -65,9 +69,9 @@ const CASES: [(&str, Case); 14] = [
         "allocation bounds: storage on the stack has the constant size that is proved of a tile",
         (
             "stack",
-            blur,
+            corners,
             "out: split(x, xo, xi, 8, guard) split(y, yo, yi, 4, guard) reorder(xi, yi, xo, yo)
-             bx: compute_at(out, xo) store_in(stack)",
+             f: compute_at(out, xo) store_in(stack)",
         ),
     ),
     (
