@@ -22,7 +22,7 @@ pub enum Around {
 /// What to compute, and what holds at the place where the walk is.
 ///
 /// Invariant: the facts follow from the loops, conditions and lets around the place. Who leaves a loop, a branch or a version of a
-/// stage puts back the scope that he entered it with; what is inferred ([`crate::nests::regions::Regions`]) goes on.
+/// stage puts back the scope that held before; what is inferred ([`crate::nests::regions::Regions`]) goes on.
 #[derive(Clone)]
 pub struct Scope<'p> {
     /// What to compute. The same everywhere.
