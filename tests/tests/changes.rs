@@ -41,13 +41,7 @@ fn exact_gn() -> Options {
 
 /// Solving on `problem` gives, to the bit, what a fresh solver gives.
 #[track_caller]
-fn as_fresh(
-    problem: &mut Problem,
-    text: &str,
-    data: &ProblemData,
-    arrays: &[NamedArray],
-    options: &Options,
-) {
+fn as_fresh(problem: &mut Problem, text: &str, data: &ProblemData, arrays: &[NamedArray], options: &Options) {
     let (energy, mut fresh) = bind(text, arrays);
     let expected = solve(&energy, &mut fresh, options);
     let mut data = data.clone();

@@ -3,7 +3,7 @@
 //! Any access outside a buffer in a lane whose predicate holds panics, so that guards are tested too. Floats are f64
 //! whatever their type; tests use small integers as values, for which all sums are exact.
 
-use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use crate::ir::stmt::Stmt;
 use crate::lower::simplify::fold_int;
 use std::collections::HashMap;
@@ -16,8 +16,10 @@ type Value = Vec<f64>;
 pub struct Machine {
     /// Flat buffers.
     pub buffers: HashMap<Name, Vec<f64>>,
-    /// Variables and parameters.
+    /// Variables.
     pub names: HashMap<Name, Value>,
+    /// Parameters.
+    pub params: HashMap<Param, Value>,
 }
 
 impl Machine {
@@ -75,7 +77,8 @@ impl Machine {
         match e.kind() {
             ExprKind::Int(v) => vec![*v as f64; e.ty().lanes as usize],
             ExprKind::Float(v) => vec![*v; e.ty().lanes as usize],
-            ExprKind::Var(n) | ExprKind::Param(n) => self.names[n].clone(),
+            ExprKind::Var(n) => self.names[n].clone(),
+            ExprKind::Param(p) => self.params[p].clone(),
             ExprKind::Cast(a) if whole => self.eval(a).iter().map(|v| v.trunc()).collect(),
             ExprKind::Cast(a) | ExprKind::Likely(a) => self.eval(a),
             ExprKind::Unary(UnaryOp::Neg, a) => self.eval(a).iter().map(|v| -v).collect(),

@@ -7,7 +7,7 @@ use crate::analysis::algebra::build;
 use crate::analysis::algebra::build::{div, mul, normal};
 use crate::analysis::algebra::interval::{Interval, Span};
 use crate::analysis::algebra::poly::{Poly, Polys, is_index, rebuild};
-use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use crate::func::Func;
 use crate::ir::rewrite::{nodes, postorder, substitute};
 use crate::plan::plans::Plan;
@@ -180,7 +180,7 @@ impl<'a> Intervals<'a> {
     /// Is `d` a parameter that is promised to be positive?
     fn is_positive(&self, d: &Expr) -> bool {
         let ranges = &self.plan.pipeline.param_ranges;
-        matches!(d.kind(), ExprKind::Param(name) if ranges.get(name).is_some_and(|(low, _)| *low >= 1))
+        matches!(d.kind(), ExprKind::Param(Param::Named(name)) if ranges.get(name).is_some_and(|(low, _)| *low >= 1))
     }
 
     /// The interval of the type, where that is a bound worth having.

@@ -1,3 +1,4 @@
+pub mod args;
 pub mod print;
 pub mod rewrite;
 pub mod stmt;

@@ -5,7 +5,7 @@
 //! something. Loops that are empty now are left to the simplification after this pass. Precedes partitioning, which would look for
 //! likely conditions in code that goes away.
 
-use crate::expr::{ExprKind, Name};
+use crate::expr::{ExprKind, Flat};
 use crate::ir::rewrite::{map_children, own_exprs, visit, visit_stmts};
 use crate::ir::stmt::Stmt;
 use rustc_hash::FxHashSet;
@@ -25,7 +25,7 @@ pub fn dead_allocations(s: &Stmt) -> Stmt {
     }
 }
 
-fn allocated(s: &Stmt) -> FxHashSet<Name> {
+fn allocated(s: &Stmt) -> FxHashSet<Flat> {
     let mut names = FxHashSet::default();
     visit_stmts(s, &mut |s| {
         if let Stmt::Allocate { buffer, .. } = s {
@@ -35,7 +35,7 @@ fn allocated(s: &Stmt) -> FxHashSet<Name> {
     names
 }
 
-fn loaded(s: &Stmt) -> FxHashSet<Name> {
+fn loaded(s: &Stmt) -> FxHashSet<Flat> {
     let mut names = FxHashSet::default();
     let mut seen = FxHashSet::default();
     visit_stmts(s, &mut |s| {
@@ -52,12 +52,10 @@ fn loaded(s: &Stmt) -> FxHashSet<Name> {
 }
 
 /// The statement without the storage called `dead` and what is stored in it.
-fn without(s: &Stmt, dead: &FxHashSet<Name>) -> Stmt {
+fn without(s: &Stmt, dead: &FxHashSet<Flat>) -> Stmt {
     match s {
         Stmt::Allocate { buffer, body, .. } if dead.contains(buffer) => without(body, dead),
-        Stmt::Store { buffer, .. }
-        | Stmt::Accumulate { buffer, .. }
-        | Stmt::Prefetch { name: buffer, .. }
+        Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } | Stmt::PrefetchByte { buffer, .. }
             if dead.contains(buffer) =>
         {
             Stmt::Block(vec![])
@@ -76,14 +74,14 @@ mod tests {
     fn at(i: i64) -> Expr {
         Expr::int(Type::I64, i)
     }
-    fn load(buffer: &str) -> Expr {
+    fn load(buffer: &Flat) -> Expr {
         Expr::new(ExprKind::Load { buffer: buffer.into(), index: at(0), predicate: None }, Type::I32)
     }
-    fn store(buffer: &str, value: Expr) -> Stmt {
+    fn store(buffer: &Flat, value: Expr) -> Stmt {
         let (predicate, aligned, non_temporal) = (None, false, false);
         Stmt::Store { buffer: buffer.into(), index: at(0), value, predicate, aligned, non_temporal }
     }
-    fn allocate(buffer: &str, body: Vec<Stmt>) -> Stmt {
+    fn allocate(buffer: &Flat, body: Vec<Stmt>) -> Stmt {
         let (ty, memory, body) = (ScalarType::I32, Memory::Heap, Box::new(Stmt::Block(body)));
         Stmt::Allocate { buffer: buffer.into(), ty, extent: at(1), memory, zeroed: false, body }
     }

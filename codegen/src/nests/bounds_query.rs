@@ -5,8 +5,8 @@
 
 use crate::analysis::algebra::Interval;
 use crate::error::Error;
-use crate::expr::{Expr, ExprKind, Name};
-use crate::func::{Pipeline, extent_param, min_param};
+use crate::expr::{Expr, ExprKind, Name, Param, Part};
+use crate::func::Pipeline;
 use crate::reference::{Value, eval_scalar};
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
@@ -40,7 +40,7 @@ impl BoundsQuery {
         params: &[(&str, Value)],
     ) -> Result<IndexMap<Name, Region>, Error> {
         let sizes = |(name, n): &(&str, &[i32])| {
-            n.iter().enumerate().map(|(d, n)| (extent_param(name, d), *n)).collect()
+            n.iter().enumerate().map(|(d, n)| (Param::Of((*name).into(), Part::Extent(d)), *n)).collect()
         };
         self.regions_of(extents.iter().flat_map::<Vec<_>, _>(sizes), params)
     }
@@ -52,22 +52,21 @@ impl BoundsQuery {
         params: &[(&str, Value)],
     ) -> Result<IndexMap<Name, Region>, Error> {
         let ends = |(name, dims): &(&str, &[(i32, i32)])| {
+            let name = Name::from(*name);
+            let of = |part| Param::Of(name.clone(), part);
             let dims = dims.iter().enumerate();
-            dims.flat_map(|(d, (min, n))| [(min_param(name, d), *min), (extent_param(name, d), *n)]).collect()
+            dims.flat_map(|(d, (min, n))| [(of(Part::Min(d)), *min), (of(Part::Extent(d)), *n)]).collect()
         };
         self.regions_of(domains.iter().flat_map::<Vec<_>, _>(ends), params)
     }
 
     fn regions_of(
         &self,
-        sizes: impl Iterator<Item = (Expr, i32)>,
+        sizes: impl Iterator<Item = (Param, i32)>,
         params: &[(&str, Value)],
     ) -> Result<IndexMap<Name, Region>, Error> {
-        let mut known: Vec<(Name, Value)> = params.iter().map(|&(n, v)| (n.into(), v)).collect();
-        known.extend(sizes.filter_map(|(e, n)| match e.kind() {
-            ExprKind::Param(name) => Some((name.clone(), Value::Int(n as i64))),
-            _ => None,
-        }));
+        let mut known: Vec<(Param, Value)> = params.iter().map(|&(n, v)| (n.into(), v)).collect();
+        known.extend(sizes.map(|(p, n)| (p, Value::Int(n as i64))));
         let mut vars: Vec<(Name, i64)> = vec![];
         for (name, value) in &self.lets {
             // What no region needs may be impossible to know, such as a bound that is read from memory.
@@ -86,7 +85,7 @@ impl BoundsQuery {
         Ok(regions)
     }
 
-    fn evaluate(&self, e: &Expr, vars: &[(Name, i64)], params: &[(Name, Value)]) -> Result<i64, Error> {
+    fn evaluate(&self, e: &Expr, vars: &[(Name, i64)], params: &[(Param, Value)]) -> Result<i64, Error> {
         let missing = |n: &Expr| match n.kind() {
             ExprKind::Param(p) if !params.iter().any(|k| k.0 == *p) => Some(format!("{p} is not given")),
             ExprKind::Var(v) if !vars.iter().any(|k| k.0 == *v) => {

@@ -5,7 +5,7 @@
 
 use super::value::{self, IllTyped, Value};
 use crate::error::Error;
-use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 
@@ -49,7 +49,7 @@ pub trait Calls {
 pub fn compile(
     exprs: &[Expr],
     vars: &[Name],
-    params: &FxHashMap<Name, Value>,
+    params: &FxHashMap<Param, Value>,
     pipeline: &str,
 ) -> Result<Tape, Error> {
     let mut builder = Builder { vars, params, regs: FxHashMap::default(), ops: vec![] };
@@ -67,7 +67,7 @@ pub fn compile(
 
 struct Builder<'a> {
     vars: &'a [Name],
-    params: &'a FxHashMap<Name, Value>,
+    params: &'a FxHashMap<Param, Value>,
     /// Register of a lane of a node, by the node's identity.
     regs: FxHashMap<(usize, u16), Reg>,
     ops: Vec<Op>,
