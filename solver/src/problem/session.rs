@@ -112,7 +112,7 @@ impl<'p> Session<'p> {
             method: if self.options.method == Method::GaussNewton { "gn" } else { "lm" },
             preconditioner: self.preconditioner,
             backend: "cpu",
-            device: self.code.target.cpu.clone(),
+            device: self.code.target.processor.name.clone(),
             precision: match self.options.precision {
                 Precision::Mixed => "mixed",
                 Precision::F32 => "f32",

@@ -3,7 +3,6 @@
 mod operators;
 mod statements;
 
-use crate::backend::HostTarget;
 use crate::compile::{BufferSlot, Compiled, Signature};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Flat, Param, Part};
@@ -12,6 +11,7 @@ use crate::ir::args::Arg;
 use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::runtime::{Buffer, BufferSpec, Element, Pool, Scalar};
 use crate::schedule::{ForKind, Memory};
+use crate::target::Target;
 use crate::types::{ScalarType, Type};
 
 /// Builds a function over one-dimensional buffers of one channel.
@@ -71,11 +71,11 @@ impl Build {
     }
     fn compile(self, body: Stmt) -> Compiled {
         let f = self.lowered(body);
-        Compiled::from_lowered(&f, self.signature, &HostTarget::host()).unwrap()
+        Compiled::from_lowered(&f, self.signature, &Target::host()).unwrap()
     }
     fn refused(self, body: Stmt) -> Error {
         let f = self.lowered(body);
-        Compiled::from_lowered(&f, self.signature, &HostTarget::host()).err().unwrap()
+        Compiled::from_lowered(&f, self.signature, &Target::host()).err().unwrap()
     }
 }
 
