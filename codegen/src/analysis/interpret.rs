@@ -3,7 +3,7 @@
 //! Any access outside a buffer in a lane whose predicate holds panics, so that guards are tested too. Floats are f64
 //! whatever their type; tests use small integers as values, for which all sums are exact.
 
-use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
+use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Name, UnaryOp};
 use crate::ir::stmt::Stmt;
 use crate::lower::simplify::fold_int;
 use std::collections::HashMap;
@@ -15,11 +15,9 @@ type Value = Vec<f64>;
 #[derive(Clone, Default, Debug, PartialEq)]
 pub struct Machine {
     /// Flat buffers.
-    pub buffers: HashMap<Name, Vec<f64>>,
+    pub buffers: HashMap<Flat, Vec<f64>>,
     /// Variables.
     pub names: HashMap<Name, Value>,
-    /// Parameters.
-    pub params: HashMap<Param, Value>,
 }
 
 impl Machine {
@@ -78,7 +76,6 @@ impl Machine {
             ExprKind::Int(v) => vec![*v as f64; e.ty().lanes as usize],
             ExprKind::Float(v) => vec![*v; e.ty().lanes as usize],
             ExprKind::Var(n) => self.names[n].clone(),
-            ExprKind::Param(p) => self.params[p].clone(),
             ExprKind::Cast(a) if whole => self.eval(a).iter().map(|v| v.trunc()).collect(),
             ExprKind::Cast(a) | ExprKind::Likely(a) => self.eval(a),
             ExprKind::Unary(UnaryOp::Neg, a) => self.eval(a).iter().map(|v| -v).collect(),

@@ -74,14 +74,14 @@ mod tests {
     fn at(i: i64) -> Expr {
         Expr::int(Type::I64, i)
     }
-    fn load(buffer: &Flat) -> Expr {
+    fn load(buffer: &str) -> Expr {
         Expr::new(ExprKind::Load { buffer: buffer.into(), index: at(0), predicate: None }, Type::I32)
     }
-    fn store(buffer: &Flat, value: Expr) -> Stmt {
+    fn store(buffer: &str, value: Expr) -> Stmt {
         let (predicate, aligned, non_temporal) = (None, false, false);
         Stmt::Store { buffer: buffer.into(), index: at(0), value, predicate, aligned, non_temporal }
     }
-    fn allocate(buffer: &Flat, body: Vec<Stmt>) -> Stmt {
+    fn allocate(buffer: &str, body: Vec<Stmt>) -> Stmt {
         let (ty, memory, body) = (ScalarType::I32, Memory::Heap, Box::new(Stmt::Block(body)));
         Stmt::Allocate { buffer: buffer.into(), ty, extent: at(1), memory, zeroed: false, body }
     }

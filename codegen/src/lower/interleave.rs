@@ -101,7 +101,7 @@ mod tests {
         let base = Expr::var("x").cast(ScalarType::I64) * stride + from;
         Expr::new(ExprKind::Ramp(base, Expr::int(ScalarType::I64, stride)), Type::I64.with_lanes(4))
     }
-    fn load(buffer: &Flat) -> Expr {
+    fn load(buffer: &str) -> Expr {
         let kind = ExprKind::Load { buffer: buffer.into(), index: ramp(0, 1), predicate: None };
         Expr::new(kind, Type::F32.with_lanes(4))
     }

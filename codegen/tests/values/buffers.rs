@@ -4,6 +4,7 @@
 use crate::bindings;
 use crate::common::try_check_over;
 use crate::native::{agree, agree_over, compile};
+use sumsq_codegen::func::extent_param;
 use sumsq_codegen::reference::{Bindings, Realization, Value};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Dimension, Pool, Scalar, View};
 use sumsq_codegen::schedule::{LoopLevel, Schedule, Tail};
@@ -248,7 +249,7 @@ fn declarations_are_checked() {
         text(Input::strided("in", &[I32], 2).constrain(1, undeclared)),
         "pipeline blur: a constraint of in: parameter n: i32 is not declared"
     );
-    let wide = Constraint::new().min(Expr::param("in.extent.0", I32).cast(ScalarType::I64));
+    let wide = Constraint::new().min(extent_param("in", 0).cast(ScalarType::I64));
     assert_eq!(
         text(Input::strided("in", &[I32], 2).constrain(1, wide)),
         "pipeline blur: a constraint of in is no i32 known before the run: i64(in.extent.0)"

@@ -48,7 +48,7 @@ impl Builder<'_> {
         let k = self.rng.below(producer.values.len());
         if self.rng.percent(40) {
             let dims =
-                [0, 1].map(|d| (format!("{name}_{}", ["r", "s"][d]), Expr::from(0), extent_param(&inner, d)));
+                [0, 1].map(|d| (format!("{name}_{}", ["r", "s"][d]), Expr::from(0), extent_param(inner.as_str(), d)));
             let r = RDom::new(dims);
             let at = [r.var(0), r.var(1)];
             let term = self.value(ty, &at, 1);
