@@ -3,9 +3,9 @@
 use super::signature::{BufferSlot, Signature};
 use super::{Look, bind_error};
 use crate::error::Error;
+use crate::expr::walk::postorder;
 use crate::expr::{BinaryOp, Expr, ExprKind, Param, Part};
 use crate::ir::args::Arg;
-use crate::ir::rewrite::postorder;
 use crate::ir::stmt::LoweredFunction;
 use crate::runtime::{Buffer, BufferSpec, Scalar};
 use crate::types::ScalarType;

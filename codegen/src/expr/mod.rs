@@ -19,7 +19,9 @@
 mod flat;
 mod literal;
 mod param;
+pub(crate) mod print;
 mod typing;
+pub mod walk;
 
 pub use flat::{Content, Flat};
 pub use param::{Param, Part};

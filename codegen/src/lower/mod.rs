@@ -20,6 +20,7 @@ pub mod expand_math;
 pub mod flatten;
 pub mod hoist;
 pub mod interleave;
+pub mod loop_nest;
 pub mod narrow;
 pub mod partition;
 pub mod simplify;
@@ -34,10 +35,9 @@ use crate::func::{Layout, Output, Pipeline};
 use crate::ir::args::Arg;
 use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::ir::verify;
-use crate::nests as build_nests;
-use crate::nests::Built;
+use crate::nests::{self, Built};
+use crate::plan::plan;
 use crate::plan::plans::{FuncPlan, Plan};
-use crate::plan::{apply_schedule, contracts, inline, realization_order, validate, wrappers};
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
 use flatten::{External, FlattenEnv, Intermediate};
@@ -54,7 +54,7 @@ pub struct LowerOptions {
     pub dump: Option<PathBuf>,
     /// Check the invariants of statements after each pass.
     pub verify: bool,
-    /// Keep what [`crate::profile`] needs.
+    /// Keep what [`crate::runtime::profile`] needs.
     pub profile: bool,
 }
 
@@ -64,7 +64,7 @@ impl Default for LowerOptions {
         LowerOptions {
             dump: std::env::var_os("SUMSQ_DUMP").map(PathBuf::from),
             verify: cfg!(debug_assertions),
-            profile: crate::profile::enabled(),
+            profile: crate::runtime::profile::enabled(),
         }
     }
 }
@@ -94,7 +94,7 @@ fn lower_here(
     let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
     let plan = plan(p, schedule)?;
     log.dump("apply_schedule", &plan)?;
-    let Built { mut body, storage, query } = build_nests::build_nests(&plan)?;
+    let Built { mut body, storage, required } = nests::build_nests(&plan)?;
     log.after("build_nests", &body, verify::Level::Multi)?;
     let outputs: Vec<Name> = p.outputs.iter().map(|o| o.func.clone()).collect();
     body = skip_stages::skip_stages(&body, &outputs);
@@ -130,34 +130,9 @@ fn lower_here(
     let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
     let args = args(&plan, &storage);
     let records = records(&plan, &storage);
-    let (name, required) = (p.name.clone(), query);
+    let name = p.name.clone();
     let f = LoweredFunction { name, args, body, relaxed, aliases, records, required };
     Ok((f, log.passes))
-}
-
-/// The passes over definitions: what is computed, and the loops of each stage.
-pub fn plan(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
-    on_large_stack(|| plan_here(p, schedule))
-}
-
-fn plan_here(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
-    validate::validate(p)?;
-    let p = &wrappers::wrappers(p, schedule)?;
-    validate::check_names(p)?;
-    let order = realization_order::realization_order(p)?;
-    let mut gone = FxHashSet::default();
-    for name in &order {
-        if apply_schedule::inlined(p, schedule, name)? {
-            gone.insert(name.clone());
-        }
-    }
-    let inlined = inline::inline(p, &order, &|n| gone.contains(n));
-    // Funcs that no output needs are not computed; directives about them have no effect.
-    let absent =
-        |n: &Name| p.inputs.contains_key(n) || p.funcs.contains_key(n) && !inlined.funcs.contains_key(n);
-    let plan = apply_schedule::apply_schedule(&inlined, schedule, &absent)?;
-    contracts::contracts(&plan)?;
-    Ok(plan)
 }
 
 /// An error of a pass that does not know the pipeline's name.
@@ -169,7 +144,7 @@ fn in_pipeline(p: &Pipeline, e: Error) -> Error {
 }
 
 /// The Funcs that have intermediate storage.
-type Stored = FxHashMap<Name, build_nests::Storage>;
+type Stored = FxHashMap<Name, nests::Storage>;
 
 /// How everything lies in memory.
 fn flatten_env(plan: &Plan, storage: &Stored) -> FlattenEnv {
@@ -313,6 +288,3 @@ impl Log<'_> {
         Error::Pipeline { pipeline: self.pipeline.clone(), message }
     }
 }
-
-#[cfg(test)]
-mod flat_tests;

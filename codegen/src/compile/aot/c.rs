@@ -2,8 +2,8 @@
 
 use crate::compile::bind::Source;
 use crate::compile::signature::{BufferSlot, Signature};
+use crate::expr::walk::postorder;
 use crate::expr::{BinaryOp, Expr, ExprKind, Part};
-use crate::ir::rewrite::postorder;
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 
