@@ -57,6 +57,7 @@ pub fn map_children(s: &Stmt, f: &mut impl FnMut(&Expr) -> Expr, g: &mut impl Fn
         Stmt::Prefetch { name, args } => {
             Stmt::Prefetch { name: name.clone(), args: args.iter().map(f).collect() }
         }
+        Stmt::PrefetchByte { buffer, byte } => Stmt::PrefetchByte { buffer: buffer.clone(), byte: f(byte) },
         Stmt::Accumulate { buffer, op, index, value, predicate } => Stmt::Accumulate {
             buffer: buffer.clone(),
             op: *op,
@@ -92,7 +93,8 @@ pub fn for_each_child<'a>(s: &'a Stmt, f: &mut dyn FnMut(&'a Stmt)) {
         | Stmt::Provide { .. }
         | Stmt::Store { .. }
         | Stmt::Accumulate { .. }
-        | Stmt::Prefetch { .. } => {}
+        | Stmt::Prefetch { .. }
+        | Stmt::PrefetchByte { .. } => {}
     }
 }
 
@@ -116,6 +118,7 @@ pub fn own_exprs<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Expr)) {
         }),
         Stmt::Provide { args, values, .. } => args.iter().chain(values).for_each(f),
         Stmt::Prefetch { args, .. } => args.iter().for_each(f),
+        Stmt::PrefetchByte { byte, .. } => f(byte),
         Stmt::Allocate { extent, .. } => f(extent),
         Stmt::Store { index, value, predicate, .. } | Stmt::Accumulate { index, value, predicate, .. } => {
             f(index);

@@ -15,7 +15,7 @@ pub fn enter_param_ranges(facts: &mut Facts, p: &Pipeline) {
     let ranges = p.param_ranges.iter().filter_map(|(n, r)| Some((n, *p.params.get(n)?, r)));
     for (name, ty, (low, high)) in ranges.filter(|(_, ty, _)| is_index(Type::from(*ty))) {
         let end = |v: i64| (ty.wrap(v) == v).then(|| Expr::int(ty, v));
-        facts.interval(name.clone(), end(*low), end(*high));
+        facts.param_interval(name.clone(), end(*low), end(*high));
     }
 }
 
