@@ -26,6 +26,8 @@ pub mod walk;
 pub use flat::{Content, Flat};
 pub use param::{Param, Part};
 
+use crate::functions::Function;
+use crate::scalar_functions;
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
@@ -35,63 +37,127 @@ use std::sync::Arc;
 /// A name of a Func, input, variable or parameter. Cheap to clone.
 pub type Name = Arc<str>;
 
-/// Operators of one operand. Maths functions are elementwise on floats; roundings leave integers alone.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)]
-pub enum UnaryOp {
-    Neg,
-    /// Logical not on bool, bitwise not on integers.
-    Not,
-    Abs,
-    Sqrt,
-    Floor,
-    Ceil,
-    /// To nearest, ties to even.
-    Round,
-    Trunc,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Sinh,
-    Cosh,
-    Tanh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Exp,
-    Log,
-    Log10,
-    IsNan,
-}
+macro_rules! operators_of_functions {
+    (
+        unary { $($name1:ident $op1:ident = $single1:path, $double1:path;)* }
+        binary { $($name2:ident $op2:ident = $single2:path, $double2:path;)* }
+    ) => {
+        /// Operators of one operand: these, and the [`Function`]s of one operand, elementwise on floats. Roundings leave integers alone.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[allow(missing_docs)]
+        pub enum UnaryOp {
+            Neg,
+            /// Logical not on bool, bitwise not on integers.
+            Not,
+            Floor,
+            Ceil,
+            /// To nearest, ties to even.
+            Round,
+            Trunc,
+            IsNan,
+            $($op1,)*
+        }
 
-/// Operators of two operands of the same type.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)]
-pub enum BinaryOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Mod,
-    Min,
-    Max,
-    Pow,
-    Atan2,
-    /// Logical on bool, bitwise on integers; likewise `Or` and `Xor`.
-    And,
-    Or,
-    Xor,
-    Shl,
-    Shr,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
+        /// Operators of two operands of the same type: these, and the [`Function`]s of two operands.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[allow(missing_docs)]
+        pub enum BinaryOp {
+            Add,
+            Sub,
+            Mul,
+            Div,
+            Mod,
+            Min,
+            Max,
+            /// Logical on bool, bitwise on integers; likewise `Or` and `Xor`.
+            And,
+            Or,
+            Xor,
+            Shl,
+            Shr,
+            Eq,
+            Ne,
+            Lt,
+            Le,
+            Gt,
+            Ge,
+            $($op2,)*
+        }
+
+        impl UnaryOp {
+            /// Those that print as calls.
+            pub(crate) const CALLED: &[UnaryOp] = &[
+                UnaryOp::Floor,
+                UnaryOp::Ceil,
+                UnaryOp::Round,
+                UnaryOp::Trunc,
+                UnaryOp::IsNan,
+                $(UnaryOp::$op1,)*
+            ];
+
+            /// The function that it is, if it is one.
+            pub const fn function(self) -> Option<Function> {
+                match self {
+                    $(UnaryOp::$op1 => Some(Function::$op1),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl BinaryOp {
+            /// Those that print as calls.
+            pub(crate) const CALLED: &[BinaryOp] = &[BinaryOp::Min, BinaryOp::Max, $(BinaryOp::$op2,)*];
+
+            /// The function that it is, if it is one.
+            pub const fn function(self) -> Option<Function> {
+                match self {
+                    $(BinaryOp::$op2 => Some(Function::$op2),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl Expr {
+            /// `f` of as many operands as it has.
+            pub fn apply(f: Function, operands: &[Expr]) -> Expr {
+                match f {
+                    $(Function::$op1 => operands[0].$name1(),)*
+                    $(Function::$op2 => operands[0].$name2(&operands[1]),)*
+                }
+            }
+
+            $(
+                #[doc = concat!("See [`Function::", stringify!($op1), "`].")]
+                pub fn $name1(&self) -> Expr { self.unary(UnaryOp::$op1) }
+            )*
+            $(
+                #[doc = concat!("See [`Function::", stringify!($op2), "`].")]
+                pub fn $name2(&self, b: impl Into<Expr>) -> Expr {
+                    Expr::binary(BinaryOp::$op2, self.clone(), b)
+                }
+            )*
+        }
+    };
+}
+scalar_functions!(operators_of_functions);
+
+impl UnaryOp {
+    /// Its name in text.
+    pub const fn name(self) -> &'static str {
+        match self {
+            UnaryOp::Neg => "neg",
+            UnaryOp::Not => "not",
+            UnaryOp::Floor => "floor",
+            UnaryOp::Ceil => "ceil",
+            UnaryOp::Round => "round",
+            UnaryOp::Trunc => "trunc",
+            UnaryOp::IsNan => "isnan",
+            _ => match self.function() {
+                Some(f) => f.name(),
+                None => "",
+            },
+        }
+    }
 }
 
 impl BinaryOp {
@@ -569,7 +635,7 @@ macro_rules! binary_methods {
     )* } };
 }
 binary_methods!(
-    min Min, max Max, pow Pow, atan2 Atan2, and And, or Or, xor Xor, shl Shl, shr Shr, modulo Mod,
+    min Min, max Max, and And, or Or, xor Xor, shl Shl, shr Shr, modulo Mod,
     eq_ Eq, ne_ Ne, lt Lt, le Le, gt Gt, ge Ge,
 );
 
@@ -579,11 +645,7 @@ macro_rules! unary_methods {
         pub fn $f(&self) -> Expr { self.unary(UnaryOp::$op) }
     )* } };
 }
-unary_methods!(
-    not_ Not, abs Abs, sqrt Sqrt, floor Floor, ceil Ceil, round Round, trunc Trunc, sin Sin, cos Cos, tan Tan,
-    asin Asin, acos Acos, atan Atan, sinh Sinh, cosh Cosh, tanh Tanh, asinh Asinh, acosh Acosh, atanh Atanh,
-    exp Exp, log Log, log10 Log10, is_nan IsNan,
-);
+unary_methods!(not_ Not, floor Floor, ceil Ceil, round Round, trunc Trunc, is_nan IsNan);
 
 macro_rules! operators {
     ($($tr:ident $f:ident $op:ident),*) => { $(

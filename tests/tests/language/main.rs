@@ -3,6 +3,7 @@
 
 mod computed;
 mod domains;
+mod functions;
 mod globals;
 mod losses;
 mod masks;
