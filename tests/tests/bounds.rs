@@ -371,7 +371,7 @@ fn a_box_that_moves_takes_x_along() {
     came.update(&energy, &after.arrays[3..]).unwrap();
     session.set_arrays(&came).unwrap();
     session.run(&mut |_| Control::Continue).unwrap();
-    let report = session.finish(&mut came);
+    let (report, _) = session.finish(&mut came);
     let x = &came.unknowns[0];
     assert_feasible(x, &after.lower, &after.upper);
     assert_stationary(x, &after.gradient(x), &after.lower, &after.upper, 1e-6);

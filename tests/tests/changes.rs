@@ -3,7 +3,9 @@
 
 use sumsq::assembled::Explicit;
 use sumsq::outer::lm::Control;
-use sumsq::{Method, NamedArray, Options, Precision, Problem, ProblemData, SolveError, Solver, Termination};
+use sumsq::{
+    Method, NamedArray, Options, Precision, Problem, ProblemData, Session, SolveError, Solver, Termination,
+};
 use sumsq_tests::{Random, assert_close, assert_vectors_close, bind, bits, doubles, indices, solve};
 
 /// A fit with smoothness; linear, with a parameter and an exclusion.
@@ -41,13 +43,7 @@ fn exact_gn() -> Options {
 
 /// Solving on `problem` gives, to the bit, what a fresh solver gives.
 #[track_caller]
-fn as_fresh(
-    problem: &mut Problem,
-    text: &str,
-    data: &ProblemData,
-    arrays: &[NamedArray],
-    options: &Options,
-) {
+fn as_fresh(problem: &mut Problem, text: &str, data: &ProblemData, arrays: &[NamedArray], options: &Options) {
     let (energy, mut fresh) = bind(text, arrays);
     let expected = solve(&energy, &mut fresh, options);
     let mut data = data.clone();
@@ -207,10 +203,38 @@ fn step_by_step_is_the_same_as_at_once() {
     assert_eq!(ended, expected.termination);
     assert_eq!(session.step().unwrap(), Some(ended), "after the end nothing happens");
     let mut data = start.clone();
-    let report = session.finish(&mut data);
+    let (report, _) = session.finish(&mut data);
     assert_eq!(report.iterations.len(), expected.iterations.len());
     assert_eq!(report.energy_final, expected.energy_final);
     assert_eq!(bits(&data), bits(&at_once));
+}
+
+#[test]
+fn a_session_that_owns_its_problem_gives_it_back() {
+    let options = Options { function_tolerance: 0.0, ..Options::default() };
+    let (energy, start) = bind(VALLEY, &valley(1.0));
+    let mut expected = start.clone();
+    solve(&energy, &mut expected, &options);
+    let solver = Solver::compile(energy, &options).unwrap();
+    // The plan outlives its solver, and moves to another thread in the midst of a solve.
+    let mut session = solver.plan(&start).unwrap().into_session(&start, &options).unwrap();
+    drop(solver);
+    session.step().unwrap();
+    let (mut data, steps) = (start.clone(), |mut session: Session| {
+        while session.step().unwrap().is_none() {}
+        session
+    });
+    let session = std::thread::spawn(move || steps(session)).join().unwrap();
+    let (_, mut problem) = session.finish(&mut data);
+    assert_eq!(bits(&data), bits(&expected));
+
+    let broken = bind(VALLEY, &valley(f64::MAX)).1;
+    problem.set_arrays(&broken).unwrap();
+    let refused = problem.into_session(&broken, &options).err().unwrap();
+    assert!(matches!(refused.error, SolveError::InitialNotFinite { .. }), "{}", refused.error);
+    let mut problem = refused.problem;
+    problem.set_arrays(&start).unwrap();
+    as_fresh(&mut problem, VALLEY, &start, &valley(1.0), &options);
 }
 
 #[test]
@@ -227,7 +251,7 @@ fn params_change_between_steps() {
     assert_close("E", session.energies().total, 3.0, 1e-6);
     while session.step().unwrap().is_none() {}
     let mut data = changed.clone();
-    let report = session.finish(&mut data);
+    let (report, _) = session.finish(&mut data);
     assert!(report.energy_final < 1e-12, "{report:?}");
     for x in data.unknowns[0].chunks(2) {
         assert!((x[0] - 2.0).abs() < 1e-6 && (x[1] - 4.0).abs() < 1e-5, "{x:?}");

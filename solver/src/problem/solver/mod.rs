@@ -20,7 +20,7 @@ use crate::problem::data::ProblemData;
 use crate::problem::error::SolveError;
 use crate::problem::options::{Backend, Options};
 use crate::problem::report::Report;
-use crate::problem::session::Session;
+use crate::problem::session::{Session, Unstarted};
 use std::sync::Arc;
 use std::time::Instant;
 use sumsq_codegen::ScalarType;
@@ -156,12 +156,21 @@ impl Problem {
     ) -> Result<Report, SolveError> {
         let mut session = self.init(data, options)?;
         session.run(callback)?;
-        Ok(session.finish(data))
+        Ok(session.finish(data).0)
     }
 
     /// Starts a solve from the unknowns in `data`, to be taken step by step.
-    pub fn init(&mut self, data: &ProblemData, options: &Options) -> Result<Session<'_>, SolveError> {
-        Session::start(self, data, options)
+    pub fn init(
+        &mut self,
+        data: &ProblemData,
+        options: &Options,
+    ) -> Result<Session<&mut Problem>, SolveError> {
+        Session::start(self, data, options).map_err(|(error, _)| error)
+    }
+
+    /// As [`Problem::init`], for a session that owns the problem until [`Session::finish`] gives it back.
+    pub fn into_session(self, data: &ProblemData, options: &Options) -> Result<Session, Box<Unstarted>> {
+        Session::start(self, data, options).map_err(|(error, problem)| Box::new(Unstarted { problem, error }))
     }
 
     /// E and g = J^T r at the unknowns in `data`. (r itself is never stored; [`crate::assembled::Explicit::residuals`] lists it.)

@@ -25,8 +25,8 @@ impl Problem {
         options: &Options,
     ) -> Result<LinearProbe<'_>, SolveError> {
         self.plan.upload_unknowns(data)?;
-        let mut run = Run::new(&mut self.plan, options.clone(), 0);
-        run.linearise(None);
+        let mut run = Run::new(options.clone(), 0);
+        run.on(&mut self.plan).linearise(None);
         if let Some(e) = run.failure.take() {
             return Err(e);
         }
