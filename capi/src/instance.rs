@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use sumsq::energy::Energy;
 use sumsq::energy::dag::{Node, Source};
 use sumsq::energy::model::{ArrayId, ParamId};
-use sumsq::{Iteration, NamedArray, Options, Problem, ProblemData, Session, Solver, Termination};
+use sumsq::{Iteration, NamedArray, Problem, ProblemData, Session, SolveOptions, Solver, Termination};
 
 /// What was assigned since the solve last looked.
 #[derive(Clone, Copy, Default)]
@@ -46,7 +46,7 @@ pub struct Progress {
 
 /// A solve that was started, and what it has done before its session was started anew.
 struct Solve {
-    options: Options,
+    options: SolveOptions,
     started: Instant,
     energy_initial: f64,
     steps_before: usize,
@@ -111,7 +111,7 @@ impl Instance {
     }
 
     /// Starts a solve from the unknowns as assigned.
-    pub fn start(&mut self, options: &Options) -> Result<()> {
+    pub fn start(&mut self, options: &SolveOptions) -> Result<()> {
         self.solve = None;
         self.restart(options)?;
         let energy_initial = self.session().map(|s| s.energies().total);
@@ -198,7 +198,7 @@ impl Instance {
     }
 
     /// A new session on the numbers as they are, planned anew where sizes changed.
-    fn restart(&mut self, options: &Options) -> Result<()> {
+    fn restart(&mut self, options: &SolveOptions) -> Result<()> {
         self.stop();
         let data = self.data.as_ref().ok_or_else(|| Failure::state("the problem has no numbers yet"))?;
         match &mut self.live {

@@ -4,7 +4,6 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use sumsq::check::splitmix64;
 use sumsq::energy::model::Energy;
-use sumsq::outer::lm::Control;
 use sumsq::{ArrayData, NamedArray, Options, ProblemData, Report, Solver};
 use sumsq_examples::io::npz::Archive;
 
@@ -100,9 +99,9 @@ pub fn full_tests() -> bool {
 
 /// Compiles, plans and solves; the unknowns of `data` become the result.
 pub fn solve(energy: &Energy, data: &mut ProblemData, options: &Options) -> Report {
-    let solver = Solver::compile(energy.clone(), options).unwrap();
+    let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
     let mut problem = solver.plan(data).unwrap();
-    problem.solve(data, options, &mut |_| Control::Continue).unwrap()
+    problem.solve(data, &options.solve).unwrap()
 }
 
 /// The bits of all unknowns.

@@ -1,17 +1,16 @@
 //! The same bits for any number of threads and from run to run, at odd sizes that make several strips.
 
-use sumsq::outer::lm::Control;
-use sumsq::{NamedArray, Options, Precision, Preconditioner, Solver};
+use sumsq::{CompileOptions, NamedArray, Options, Precision, Preconditioner, SolveOptions, Solver};
 use sumsq_tests::{Random, bind, bits, doubles, indices};
 
 /// Everything of a solve that must not depend on the number of threads.
 fn outcome(text: &str, arrays: &[NamedArray], options: &Options) -> [Vec<u64>; 2] {
     let (energy, start) = bind(text, arrays);
-    let solver = Solver::compile(energy, options).unwrap();
+    let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&start).unwrap();
     let mut solve = || {
         let mut data = start.clone();
-        let report = problem.solve(&mut data, options, &mut |_| Control::Continue).unwrap();
+        let report = problem.solve(&mut data, &options.solve).unwrap();
         assert!(report.iterations.iter().any(|i| i.accepted), "{report:?}");
         let mut numbers = vec![report.energy_initial.to_bits()];
         for i in &report.iterations {
@@ -38,13 +37,18 @@ fn same_bits(text: &str, arrays: &[NamedArray]) {
     for (precision, preconditioner) in settings {
         let with = |threads| {
             let options = Options {
-                precision,
-                preconditioner,
-                threads: Some(threads),
-                iterations: 3,
-                linear_iterations: Some(30),
-                function_tolerance: 0.0,
-                ..Options::default()
+                compile: CompileOptions {
+                    precision,
+                    preconditioner,
+                    threads: Some(threads),
+                    ..CompileOptions::default()
+                },
+                solve: SolveOptions {
+                    iterations: 3,
+                    linear_iterations: Some(30),
+                    function_tolerance: 0.0,
+                    ..SolveOptions::default()
+                },
             };
             outcome(text, arrays, &options)
         };

@@ -1,8 +1,7 @@
 //! Graphs at their edges, on generated code against the explicit path: E, g, diag(J^T J), J^T J v and exact Gauss-Newton steps.
 
 use sumsq::assembled::Explicit;
-use sumsq::outer::lm::Control;
-use sumsq::{Method, NamedArray, Options, Precision, Solver};
+use sumsq::{CompileOptions, Method, NamedArray, Options, Precision, SolveOptions, Solver};
 use sumsq_tests::{Random, assert_close, assert_vectors_close, bind, doubles, indices};
 
 /// The generated path agrees with the explicit one, at the given unknowns and after an exact Gauss-Newton step.
@@ -17,14 +16,16 @@ fn agrees(text: &str, arrays: &[NamedArray]) {
     let v = Random(7).numbers(x.len()).iter().zip(free).map(|(v, free)| v * free).collect::<Vec<f64>>();
     for (precision, exact, step) in [(Precision::F64, 1e-11, 1e-8), (Precision::Mixed, 1e-11, 1e-4)] {
         let options = Options {
-            method: Method::GaussNewton,
-            iterations: 1,
-            linear_tolerance: Some(if precision == Precision::F64 { 1e-12 } else { 1e-6 }),
-            linear_iterations: Some(5000),
-            precision,
-            ..Options::default()
+            compile: CompileOptions { precision, ..CompileOptions::default() },
+            solve: SolveOptions {
+                method: Method::GaussNewton,
+                iterations: 1,
+                linear_tolerance: Some(if precision == Precision::F64 { 1e-12 } else { 1e-6 }),
+                linear_iterations: Some(5000),
+                ..SolveOptions::default()
+            },
         };
-        let solver = Solver::compile(energy.clone(), &options).unwrap();
+        let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
         let mut problem = solver.plan(&data).unwrap();
 
         let e = problem.evaluate(&data).unwrap();
@@ -42,7 +43,7 @@ fn agrees(text: &str, arrays: &[NamedArray]) {
 
         // The step s solves J^T J s = -g.
         let mut moved = data.clone();
-        let report = problem.solve(&mut moved, &options, &mut |_| Control::Continue).unwrap();
+        let report = problem.solve(&mut moved, &options.solve).unwrap();
         let x1 = moved.unknowns.concat();
         let (came, expected) = (report.energy_final, explicit.energies(&x1).total);
         // Where the energy vanishes, it does so up to the rounding of what it was.

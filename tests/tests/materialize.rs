@@ -1,8 +1,10 @@
 //! What is stored changes no result: every choice is certified against the explicit path, on every construct.
 
 use sumsq::energy::Energy;
-use sumsq::outer::lm::Control;
-use sumsq::{NamedArray, Options, Precision, Preconditioner, ProblemData, SolveError, Solver};
+use sumsq::{
+    CompileOptions, NamedArray, Options, Precision, Preconditioner, ProblemData, SolveError, SolveOptions,
+    Solver,
+};
 use sumsq_tests::{Random, bind, doubles, indices};
 
 const CHOICES: [&str; 6] = ["in_place", "j", "jp", "j+jp", "blocks", "j+blocks"];
@@ -22,18 +24,19 @@ fn choices(energy: &Energy, data: &ProblemData, choices: &[&str]) {
     let mut first: Option<f64> = None;
     for (i, choice) in choices.iter().enumerate() {
         let options = Options {
-            materialize: choice.parse().unwrap(),
-            preconditioner: [Preconditioner::BlockJacobi, Preconditioner::Jacobi][i % 2],
-            precision: Precision::F64,
-            linear_tolerance: Some(1e-12),
-            iterations: 3,
-            ..Options::default()
+            compile: CompileOptions {
+                materialize: choice.parse().unwrap(),
+                preconditioner: [Preconditioner::BlockJacobi, Preconditioner::Jacobi][i % 2],
+                precision: Precision::F64,
+                ..CompileOptions::default()
+            },
+            solve: SolveOptions { linear_tolerance: Some(1e-12), iterations: 3, ..SolveOptions::default() },
         };
-        let solver = Solver::compile(energy.clone(), &options).unwrap();
+        let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
         let mut plan = solver.plan(data).unwrap();
         let certificate = plan.certify(data, &x, &v).unwrap();
         assert!(certificate.passed(), "{choice}: {:?}", certificate.failures());
-        let report = plan.solve(&mut data.clone(), &options, &mut |_| Control::Continue).unwrap();
+        let report = plan.solve(&mut data.clone(), &options.solve).unwrap();
         let e = *first.get_or_insert(report.energy_final);
         assert!(
             (report.energy_final - e).abs() <= 1e-9 * e.abs(),
@@ -182,8 +185,11 @@ fn names_are_checked() {
     "#;
     let error = |choice: &str| {
         let energy = Energy::from_text("test.t", text).unwrap();
-        let options = Options { materialize: choice.parse().unwrap(), ..Options::default() };
-        match Solver::compile(energy, &options) {
+        let options = Options {
+            compile: CompileOptions { materialize: choice.parse().unwrap(), ..CompileOptions::default() },
+            ..Options::default()
+        };
+        match Solver::compile(energy, &options.compile) {
             Err(SolveError::Option(message)) => message,
             _ => panic!("{choice} was taken"),
         }

@@ -5,7 +5,7 @@ use super::{DemoError, Problem, Run, floats, indices, param, rows};
 use crate::io::Mesh;
 use crate::io::picture::side_by_side;
 use crate::render::{CLAY, View, render};
-use sumsq::{NamedArray, Options};
+use sumsq::{NamedArray, Options, SolveOptions};
 
 const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_10k.ply");
 
@@ -86,7 +86,10 @@ impl Scene {
                 indices("G.v0", edges.iter().map(|edge| edge[0])),
                 indices("G.v1", edges.iter().map(|edge| edge[1])),
             ],
-            options: Options { iterations: 100, ..Options::default() },
+            options: Options {
+                solve: SolveOptions { iterations: 100, ..SolveOptions::default() },
+                ..Options::default()
+            },
         }
     }
 

@@ -7,7 +7,7 @@ use crate::panels;
 use crate::random::Random;
 use crate::render::{View, normals, render};
 use crate::vec3::{add, dot, length, normalize, rms_distance, scale, sub};
-use sumsq::{NamedArray, Options};
+use sumsq::{NamedArray, Options, SolveOptions};
 
 const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_17k.ply");
 
@@ -80,7 +80,10 @@ impl Scene {
                 indices("G.v2", vertex(2)),
                 indices("G.v3", vertex(3)),
             ],
-            options: Options { iterations: 60, function_tolerance: 1e-4, ..Options::default() },
+            options: Options {
+                solve: SolveOptions { iterations: 60, function_tolerance: 1e-4, ..SolveOptions::default() },
+                ..Options::default()
+            },
         }
     }
 

@@ -8,7 +8,7 @@ use crate::render::{CLAY, View, render};
 use crate::vec3::{Vec3, add, dot, scale, sub};
 use crate::{panels, raster};
 use image::{Rgb, RgbImage};
-use sumsq::{NamedArray, Options};
+use sumsq::{NamedArray, Options, SolveOptions};
 
 const NODES: &[u8] = include_bytes!("../../../data/embedded_deformation/dog_2k.ply");
 const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_10k.ply");
@@ -86,7 +86,10 @@ impl Scene {
                 indices("G.v0", edges.iter().map(|edge| edge[0])),
                 indices("G.v1", edges.iter().map(|edge| edge[1])),
             ],
-            options: Options { iterations: 100, ..Options::default() },
+            options: Options {
+                solve: SolveOptions { iterations: 100, ..SolveOptions::default() },
+                ..Options::default()
+            },
         }
     }
 

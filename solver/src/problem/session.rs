@@ -1,12 +1,11 @@
 //! A solve in progress: one step at a time, with numbers that may change in between.
 
 use crate::assembled::Explicit;
-use crate::matrix_free::plan::Plan;
 use crate::matrix_free::plan::steps::Run;
 use crate::outer::lm::{Callback, Energies, InitialNotFinite, Minimiser};
 use crate::problem::data::ProblemData;
-use crate::problem::error::SolveError;
-use crate::problem::options::{Method, Options, Precision};
+use crate::problem::error::{Blame, SolveError};
+use crate::problem::options::{Precision, SolveOptions};
 use crate::problem::report::{Iteration, Report, Seconds, Termination};
 use crate::problem::solver::Problem;
 use std::borrow::BorrowMut;
@@ -20,7 +19,7 @@ pub struct Session<P: BorrowMut<Problem> = Problem> {
     problem: P,
     run: Run,
     minimiser: Minimiser,
-    options: Options,
+    options: SolveOptions,
     free: usize,
     started: Instant,
     /// Of unknowns that had to be moved into their bounds.
@@ -52,7 +51,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
     pub(crate) fn start(
         mut owner: P,
         data: &ProblemData,
-        options: &Options,
+        options: &SolveOptions,
     ) -> Result<Session<P>, (SolveError, P)> {
         let problem = owner.borrow_mut();
         let started = Instant::now();
@@ -93,8 +92,8 @@ impl<P: BorrowMut<Problem>> Session<P> {
         self.warnings.extend(problem.plan.project(data)?);
         let refreshed = self.minimiser.refresh(&mut self.run.on(&mut problem.plan));
         self.check()?;
-        let (plan, precision) = (&self.problem.borrow().plan, self.options.precision);
-        refreshed.map_err(|e| not_finite(plan, data, e, precision))
+        let problem = self.problem.borrow();
+        refreshed.map_err(|e| not_finite(problem, data, e))
     }
 
     /// Copies the current unknowns to `data`.
@@ -139,15 +138,11 @@ impl<P: BorrowMut<Problem>> Session<P> {
             unknowns: self.free,
             residuals: self.run.residuals,
             unconstrained: self.run.start.unconstrained as usize,
-            method: if self.options.method == Method::GaussNewton { "gn" } else { "lm" },
+            method: self.options.method.name(),
             preconditioner: problem.preconditioner(),
             backend: "cpu",
             device: code.target.cpu.clone(),
-            precision: match self.options.precision {
-                Precision::Mixed => "mixed",
-                Precision::F32 => "f32",
-                Precision::F64 => "f64",
-            },
+            precision: code.options.precision.name(),
             threads: code.pool.threads(),
             seconds,
             warnings,
@@ -171,37 +166,35 @@ struct Started {
 }
 
 impl Started {
-    fn new(problem: &mut Problem, data: &ProblemData, options: &Options) -> Result<Started, SolveError> {
+    fn new(problem: &mut Problem, data: &ProblemData, options: &SolveOptions) -> Result<Started, SolveError> {
+        options.check()?;
         problem.upload_unknowns(data)?;
         let warnings = problem.plan.project(data)?;
         let free = problem.free_scalars(data);
         let ten_times = || if options.linear_tolerance.is_some() { 10 * free } else { 500 };
         let limit = options.linear_iterations.unwrap_or_else(ten_times);
         let mut run = Run::new(options.clone(), limit);
-        let minimiser = Minimiser::start(&mut run.on(&mut problem.plan), options.clone(), free);
+        let precision = problem.code.options.precision;
+        let minimiser = Minimiser::start(&mut run.on(&mut problem.plan), options.clone(), precision, free);
         if let Some(e) = run.failure.take() {
             return Err(e);
         }
-        let minimiser = minimiser.map_err(|e| not_finite(&problem.plan, data, e, options.precision))?;
+        let minimiser = minimiser.map_err(|e| not_finite(problem, data, e))?;
         Ok(Started { run, minimiser, free, warnings })
     }
 }
 
 /// The error of an energy that is not finite at x: names the first residual to blame, and what it reads.
-fn not_finite(plan: &Plan, data: &ProblemData, e: InitialNotFinite, precision: Precision) -> SolveError {
+fn not_finite(problem: &Problem, data: &ProblemData, e: InitialNotFinite) -> SolveError {
     let mut data = data.clone();
-    plan.download_unknowns(&mut data);
-    let located = Explicit::new(&plan.k.energy, &data)
-        .map(|explicit| explicit.locate_non_finite(&explicit.initial()))
-        .map_err(|e| e.to_string());
-    let place = match (located, precision) {
-        (Ok(Some(place)), _) => place.to_string(),
-        (Ok(None), Precision::F32) => {
-            "in float64 every residual is finite, so float32 is too narrow for them: use --precision mixed"
-                .into()
-        }
-        (Ok(None), _) => "every residual is finite, but the sum of their squares is not".into(),
-        (Err(why), _) => format!("which residual it is cannot be said ({why})"),
+    problem.plan.download_unknowns(&mut data);
+    let located = Explicit::new(problem.energy(), &data)
+        .map(|explicit| explicit.locate_non_finite(&explicit.initial()));
+    let place = match (located, problem.code.options.precision) {
+        (Ok(Some(place)), _) => Blame::Residual(Box::new(place)),
+        (Ok(None), Precision::F32) => Blame::Float32,
+        (Ok(None), _) => Blame::Sum,
+        (Err(why), _) => Blame::Unknown(why),
     };
     SolveError::InitialNotFinite { energy: e.energy, place }
 }

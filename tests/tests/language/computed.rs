@@ -2,8 +2,7 @@
 
 use super::{agrees, options};
 use sumsq::assembled::LinearSolver;
-use sumsq::outer::lm::Control;
-use sumsq::{Precision, Preconditioner, Solver, assembled};
+use sumsq::{Options, Precision, Preconditioner, SolveOptions, Solver, assembled};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 const W: usize = 37;
@@ -101,7 +100,11 @@ fn outside_the_domain_the_array_is_zero() {
         Energy(Select(InBounds(0,0), S(1,0), 0))
     "#;
     let (energy, mut data) = bind(text, &[doubles("X", &[H, W], vec![0.0; W * H])]);
-    let report = solve(&energy, &mut data, &sumsq::Options { iterations: 1, ..Default::default() });
+    let report = solve(
+        &energy,
+        &mut data,
+        &Options { solve: SolveOptions { iterations: 1, ..SolveOptions::default() }, ..Options::default() },
+    );
     assert_eq!(report.energy_initial, ((W - 1) * H) as f64);
     assert_eq!(report.residuals, (W - 1) * H);
     assert_eq!(report.unconstrained, W * H, "at 0 the cosine is flat");
@@ -158,12 +161,19 @@ fn rows_of_any_width() {
             [doubles("X", &[3, w], random.numbers(3 * w)), doubles("A", &[3, w], random.numbers(3 * w))]
         };
         let options = options(Precision::F64, Preconditioner::Jacobi);
-        let solver = Solver::compile(bind(&text, &problem(1)).0, &options).unwrap();
+        let solver = Solver::compile(bind(&text, &problem(1)).0, &options.compile).unwrap();
         for w in 1..=49 {
             let (energy, start) = bind(&text, &problem(w));
             let mut problem = solver.plan(&start).unwrap();
-            let report = problem.solve(&mut start.clone(), &options, &mut |_| Control::Continue).unwrap();
-            let expected = assembled::solve(&energy, &mut start.clone(), &options, LinearSolver::Cg).unwrap();
+            let report = problem.solve(&mut start.clone(), &options.solve).unwrap();
+            let expected = assembled::solve(
+                &energy,
+                &mut start.clone(),
+                &options.compile,
+                &options.solve,
+                LinearSolver::Cg,
+            )
+            .unwrap();
             assert_close("initial energy", report.energy_initial, expected.energy_initial, 1e-12);
             assert_close("final energy", report.energy_final, expected.energy_final, 1e-8);
         }

@@ -1,7 +1,7 @@
 //! Grids of one to four dims, several index spaces in one energy, arrays of bytes.
 
 use super::agrees;
-use sumsq::{ArrayData, NamedArray, Options, Precision};
+use sumsq::{ArrayData, CompileOptions, NamedArray, Options, Precision};
 use sumsq_tests::{Random, bind, doubles, indices, solve};
 
 /// A non-linear energy over a grid, with a guarded and an unguarded reach.
@@ -129,7 +129,14 @@ fn bytes() {
         typed("opt_float", ArrayData::F64(values.iter().map(|&v| v as f64).collect()));
     let result = |text: &str, arrays: &[NamedArray]| {
         let (energy, mut data) = bind(text, arrays);
-        solve(&energy, &mut data, &Options { precision: Precision::F64, ..Options::default() });
+        solve(
+            &energy,
+            &mut data,
+            &Options {
+                compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+                ..Options::default()
+            },
+        );
         data.unknowns.concat()
     };
     let (bytes, floats) = (result(&text, &arrays), result(&float_text, &float_arrays));

@@ -1,7 +1,7 @@
 //! Unknowns on no dims.
 
 use super::{agrees, certified, options, steps_agree};
-use sumsq::{Method, Options, Precision, Preconditioner};
+use sumsq::{CompileOptions, Method, Options, Precision, Preconditioner, SolveOptions};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 #[test]
@@ -109,13 +109,14 @@ fn linear_regression() {
             let arrays = [doubles("T", &[2], vec![3.0, -2.0]), doubles("P", &[n, 2], points.clone())];
             let (energy, mut data) = bind(text, &arrays);
             let options = Options {
-                method: Method::GaussNewton,
-                iterations: 2,
-                precision,
-                preconditioner,
-                linear_tolerance: Some(1e-12),
-                linear_iterations: Some(10),
-                ..Options::default()
+                compile: CompileOptions { precision, preconditioner, ..CompileOptions::default() },
+                solve: SolveOptions {
+                    method: Method::GaussNewton,
+                    iterations: 2,
+                    linear_tolerance: Some(1e-12),
+                    linear_iterations: Some(10),
+                    ..SolveOptions::default()
+                },
             };
             solve(&energy, &mut data, &options);
             assert_close("slope", data.unknowns[0][0], slope, tolerance / slope.abs().min(1.0));

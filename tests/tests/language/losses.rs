@@ -2,7 +2,7 @@
 
 use super::agrees;
 use sumsq::assembled::Explicit;
-use sumsq::{LossOrder, Options, Precision};
+use sumsq::{CompileOptions, LossOrder, Options, Precision, SolveOptions};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 const W: usize = 25;
@@ -65,8 +65,11 @@ fn groups_by_name() {
     let explicit = Explicit::new(&energy, &data).unwrap();
     let by_explicit = explicit.energies(&explicit.initial());
     drop(explicit);
-    let options = Options { precision: Precision::F64, ..Options::default() };
-    let solver = sumsq::Solver::compile(energy.clone(), &options).unwrap();
+    let options = Options {
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        ..Options::default()
+    };
+    let solver = sumsq::Solver::compile(energy.clone(), &options.compile).unwrap();
     let by_generated = solver.plan(&data).unwrap().evaluate(&data).unwrap().energies;
     for (group, expected) in expected.into_iter().enumerate() {
         assert_close(&energy.groups[group], by_explicit.by_group[group], expected, 1e-12);
@@ -170,14 +173,15 @@ fn second_order_takes_fewer_steps() {
     let solved = |losses| {
         let (energy, mut data) = bind(CONVEX, &convex_arrays());
         let options = Options {
-            losses,
-            precision: Precision::F64,
-            linear_tolerance: Some(1e-12),
-            function_tolerance: 0.0,
-            radius: 1e12,
-            ..Options::default()
+            compile: CompileOptions { losses, precision: Precision::F64, ..CompileOptions::default() },
+            solve: SolveOptions {
+                linear_tolerance: Some(1e-12),
+                function_tolerance: 0.0,
+                radius: 1e12,
+                ..SolveOptions::default()
+            },
         };
-        let solver = sumsq::Solver::compile(energy.clone(), &options).unwrap();
+        let solver = sumsq::Solver::compile(energy.clone(), &options.compile).unwrap();
         let start = solver.plan(&data).unwrap().evaluate(&data).unwrap();
         let report = solve(&energy, &mut data, &options);
         let steps = report.iterations.iter().position(|i| i.gradient_max_norm <= 1e-4);

@@ -1,7 +1,6 @@
 //! Grids of which little is free: what lies far from it is skipped.
 
 use super::{agrees, options};
-use sumsq::outer::lm::Control;
 use sumsq::{NamedArray, Precision, Preconditioner, Solver};
 use sumsq_tests::{Random, bind, bits, doubles, solve};
 
@@ -93,13 +92,13 @@ fn skipping_changes_no_bit() {
 fn the_free_part_moves() {
     let options = options(Precision::Mixed, Preconditioner::Auto);
     let (energy, start) = bind(BLOBS, &blobs(0));
-    let solver = Solver::compile(energy, &options).unwrap();
+    let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&start).unwrap();
     for shift in [0, 40, 3, 0] {
         let (energy, mut fresh) = bind(BLOBS, &blobs(shift));
         let mut data = fresh.clone();
         problem.set_arrays(&data).unwrap();
-        let report = problem.solve(&mut data, &options, &mut |_| Control::Continue).unwrap();
+        let report = problem.solve(&mut data, &options.solve).unwrap();
         assert!(report.iterations.iter().any(|i| i.accepted), "{report:?}");
         let expected = solve(&energy, &mut fresh, &options);
         assert_eq!(report.energy_final, expected.energy_final, "{shift}");

@@ -1,7 +1,7 @@
 //! Sampled images.
 
 use super::agrees;
-use sumsq::{Options, Precision};
+use sumsq::{CompileOptions, Options, Precision, SolveOptions};
 use sumsq_tests::{Random, assert_close, bind, doubles, solve};
 
 const W: usize = 29;
@@ -113,7 +113,10 @@ fn a_ramp_is_followed_exactly() {
     let arrays =
         [doubles("X", &[n], vec![0.0; n]), doubles("I", &[n], ramp), doubles("dI", &[n], vec![3.0; n])];
     let (energy, mut data) = bind(text, &arrays);
-    let options = Options { precision: Precision::F64, iterations: 10, ..Options::default() };
+    let options = Options {
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions { iterations: 10, ..SolveOptions::default() },
+    };
     let report = solve(&energy, &mut data, &options);
     // The last term samples left of the image all along.
     assert_close("energy", report.energy_final, 25.0, 1e-9);

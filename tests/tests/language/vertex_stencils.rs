@@ -2,7 +2,7 @@
 
 use super::{agrees, certified, options, steps_agree};
 use sumsq::assembled::{Explicit, LinearSolver};
-use sumsq::{Method, Options, Precision, Preconditioner, assembled};
+use sumsq::{Method, Options, Precision, Preconditioner, SolveOptions, assembled};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 /// Vertices of `edges` pairs over a grid, flat: random ones, then pairs of neighbours, pairs that coincide, and pairs from the corners
@@ -123,10 +123,22 @@ fn coordinates_and_borders() {
     ];
     certified(text, &arrays, Preconditioner::Jacobi);
     let exact = options(Precision::F64, Preconditioner::Jacobi);
-    steps_agree(text, &arrays, &Options { method: Method::GaussNewton, ..exact.clone() });
+    steps_agree(
+        text,
+        &arrays,
+        &Options {
+            solve: SolveOptions { method: Method::GaussNewton, ..exact.solve.clone() },
+            ..exact.clone()
+        },
+    );
     let (energy, start) = bind(text, &arrays);
-    let stalling = Options { linear_tolerance: None, forcing: 1e-4, iterations: 1, ..exact };
-    let expected = assembled::solve(&energy, &mut start.clone(), &stalling, LinearSolver::Cg).unwrap();
+    let stalling = Options {
+        solve: SolveOptions { linear_tolerance: None, forcing: 1e-4, iterations: 1, ..exact.solve },
+        ..exact
+    };
+    let expected =
+        assembled::solve(&energy, &mut start.clone(), &stalling.compile, &stalling.solve, LinearSolver::Cg)
+            .unwrap();
     let report = solve(&energy, &mut start.clone(), &stalling);
     assert!(expected.iterations[0].linear_iterations > 3, "{expected:?}");
     assert_eq!(report.iterations[0].linear_iterations, expected.iterations[0].linear_iterations);
@@ -160,7 +172,11 @@ fn energy_and_instances_by_hand() {
     let explicit = Explicit::new(&energy, &data).unwrap();
     assert_eq!(explicit.rows(), edges);
     assert_close("E", explicit.energies(&x).total, expected, 1e-13);
-    let report = solve(&energy, &mut data, &Options { iterations: 1, ..Default::default() });
+    let report = solve(
+        &energy,
+        &mut data,
+        &Options { solve: SolveOptions { iterations: 1, ..SolveOptions::default() }, ..Options::default() },
+    );
     assert_eq!(report.residuals, edges);
     assert_close("E", report.energy_initial, expected, 1e-13);
     certified(text, &arrays, Preconditioner::Jacobi);

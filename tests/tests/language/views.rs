@@ -2,7 +2,6 @@
 
 use super::{agrees, options, steps_agree};
 use sumsq::assembled::Explicit;
-use sumsq::outer::lm::Control;
 use sumsq::{NamedArray, Precision, Preconditioner, Solver};
 use sumsq_tests::{Random, assert_close, bind, bits, doubles};
 
@@ -41,9 +40,9 @@ fn l_p_agrees() {
 fn weights_lag_by_a_step() {
     let (energy, start) = bind(L_P, &images(3, 32));
     let options = options(Precision::F64, Preconditioner::Auto);
-    let solver = Solver::compile(energy.clone(), &options).unwrap();
+    let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
     let mut problem = solver.plan(&start).unwrap();
-    let mut session = problem.init(&start, &options).unwrap();
+    let mut session = problem.init(&start, &options.solve).unwrap();
     let (mut data, mut gaps) = (start.clone(), 0);
     for taken in 0..options.iterations {
         let frozen = data.clone();
@@ -101,7 +100,7 @@ fn views_are_frozen_during_a_rejected_trial() {
     let mut problem = solver.plan(&start).unwrap();
     let mut again = || {
         let mut data = start.clone();
-        problem.solve(&mut data, &long, &mut |_| Control::Continue).unwrap();
+        problem.solve(&mut data, &long.solve).unwrap();
         bits(&data)
     };
     assert!(again() == again());

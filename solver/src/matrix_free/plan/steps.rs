@@ -8,7 +8,7 @@ use crate::matrix_free::preconditioner::diagonal::DAMPING;
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
 use crate::problem::bounds::HALVINGS;
 use crate::problem::error::SolveError;
-use crate::problem::options::Options;
+use crate::problem::options::SolveOptions;
 use crate::problem::report::LinearStop;
 
 /// What the damping pipeline says of the linear system.
@@ -29,7 +29,7 @@ pub struct Start {
 /// The state of one solve from a plan's x, apart from the plan itself. An engine failure is kept and ends the solve: from then on every
 /// number is NaN.
 pub struct Run {
-    options: Options,
+    options: SolveOptions,
     linear_limit: usize,
     /// Whether the scales of the damping are fixed.
     scaled: bool,
@@ -45,7 +45,7 @@ pub struct Run {
 
 impl Run {
     /// A solve from a plan's x; `linear_limit` bounds PCG iterations per step.
-    pub fn new(options: Options, linear_limit: usize) -> Run {
+    pub fn new(options: SolveOptions, linear_limit: usize) -> Run {
         let start = Start::default();
         Run { options, linear_limit, scaled: false, damped_for: None, failure: None, start, residuals: 0 }
     }
