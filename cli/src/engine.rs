@@ -4,7 +4,7 @@ use crate::args::{ShowArgs, Stage};
 use crate::failure::{Failure, warn};
 use std::path::Path;
 use sumsq::check::{Certificate, CheckError};
-use sumsq::codegen::backend::HostTarget;
+use sumsq::codegen::Target;
 use sumsq::codegen::backend::llvm::listing;
 use sumsq::energy::{Energy, EnergyError};
 use sumsq::outer::lm::Control;
@@ -99,7 +99,7 @@ pub fn compiled_text(energy: &Energy, args: &ShowArgs) -> Result<String, Failure
     for f in &functions {
         let part = match args.stage {
             Stage::Llvm | Stage::Asm => {
-                let listing = listing(f, &HostTarget::host()).map_err(|e| failure(e.into()))?;
+                let listing = listing(f, &Target::host()).map_err(|e| failure(e.into()))?;
                 if args.stage == Stage::Asm { listing.asm } else { listing.optimized }
             }
             _ => f.to_string(),

@@ -24,6 +24,7 @@ pub mod reference;
 pub mod runtime;
 pub mod schedule;
 mod stack;
+pub mod target;
 pub mod types;
 
 pub use error::Error;
@@ -31,4 +32,5 @@ pub use expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 pub use func::{Constraint, Func, Input, Layout, Output, Pipeline, RDom, RVar, Source, Update, Var};
 pub use language::boundary;
 pub use schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
+pub use target::Target;
 pub use types::{ScalarType, Type};

@@ -5,7 +5,7 @@ mod blur_schedules;
 
 use blur_schedules::{HEIGHT, WIDTH, bindings, blur, document, measure, schedules};
 use sumsq_codegen::ScalarType;
-use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::Target;
 use sumsq_codegen::checked::run_lowered;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::reference::{Value, evaluate};
@@ -28,7 +28,7 @@ fn all_schedules_give_identical_output() {
     for (name, s) in schedules() {
         let run = run_lowered(&p, &s, &b, &extents).expect("legal");
         assert!(run.outputs == want, "{name}: lowered");
-        let compiled = Compiled::new(&p, &s, &HostTarget::host()).expect("compiles");
+        let compiled = Compiled::new(&p, &s, &Target::host()).expect("compiles");
         let out = Buffer::new(spec.clone()).expect("memory");
         compiled.run(&Pool::new(3), &[("in", &source), ("out", &out)], &[]).expect("runs");
         for (at, v) in want[0].points().iter().zip(&want[0].planes[0]) {

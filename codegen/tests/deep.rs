@@ -1,6 +1,6 @@
 //! Expressions a hundred thousand operations deep, through every public entry, from a thread whose own stack is small.
 
-use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::Target;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::compile::aot::compile_to_object;
 use sumsq_codegen::lower::{LowerOptions, lower};
@@ -109,7 +109,7 @@ fn evaluating() {
 #[test]
 fn compiling() {
     on_small_stack(|| {
-        let (p, s, target) = (deep(COMPILED), Schedule::new(), HostTarget::host());
+        let (p, s, target) = (deep(COMPILED), Schedule::new(), Target::host());
         let compiled = Compiled::new(&p, &s, &target).expect("compiles");
         let new = || Buffer::new(BufferSpec::new(U32, &[3])).expect("memory");
         let (input, out) = (new(), new());

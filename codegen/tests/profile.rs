@@ -1,6 +1,6 @@
 //! Profiles: who computes, on which threads, and what is allocated for whom.
 
-use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::Target;
 use sumsq_codegen::compile::{Compiled, Signature};
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::profile::{Row, report};
@@ -35,7 +35,7 @@ fn compiled(profile: bool) -> Compiled {
     let (p, s) = blur();
     let options = LowerOptions { profile, verify: true, ..LowerOptions::default() };
     let f = lower(&p, &s, &options).expect("legal");
-    Compiled::from_lowered(&f, Signature::of(&p, &s).expect("well formed"), &HostTarget::host())
+    Compiled::from_lowered(&f, Signature::of(&p, &s).expect("well formed"), &Target::host())
         .expect("compiles")
 }
 

@@ -190,7 +190,7 @@ fn names_are_checked() {
             ..Options::default()
         };
         match Solver::compile(energy, &options.compile) {
-            Err(SolveError::Option(message)) => message,
+            Err(SolveError::Option(message)) => message.to_string(),
             _ => panic!("{choice} was taken"),
         }
     };

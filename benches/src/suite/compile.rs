@@ -5,7 +5,7 @@ use crate::harness::{noise, processor_time, time};
 use crate::report::Report;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use sumsq::codegen::backend::HostTarget;
+use sumsq::codegen::Target;
 use sumsq::codegen::backend::llvm::Kernel;
 use sumsq::codegen::lower::{LowerOptions, lower_timed};
 use sumsq::energy::derive::{Materialize, Passes};
@@ -69,7 +69,7 @@ fn breakdown(text: &str) -> Vec<(String, Duration)> {
             lowered.push(f);
         }
     });
-    let target = HostTarget::host();
+    let target = Target::host();
     let mut kernels = vec![];
     for f in &lowered {
         let mut compile = || drop(Kernel::compile(f, &target).expect("the code is valid"));

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
-use sumsq::codegen::backend::HostTarget;
+use sumsq::codegen::Target;
 use sumsq::codegen::compile::aot::compile_to_object;
 use sumsq::codegen::lower::{LowerOptions, lower_timed};
 
@@ -19,7 +19,7 @@ pub fn run() -> Result<Report, Failed> {
     let setting = "time of sumsq / time of Halide 21 to an object file, one thread each; target: 0.5";
     let mut report = Report::new("engine", setting);
     let mut halide = Halide::start()?;
-    let target = HostTarget::host();
+    let target = Target::host();
     for (name, what, build) in JOBS {
         let mut ours = || {
             let (p, s) = build();

@@ -2,18 +2,18 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `target.rs` | the machine that code is generated for |
 //! | `abi.rs` | what generated code and its host agree on: context, callbacks, symbols |
-//! | `llvm/` | the LLVM back end |
+//! | `host.rs` | the machine that this process runs on |
+//! | `llvm/` | the LLVM back end, of what all targets share |
+//! | `x86/` | what is particular to a target: a folder each |
 //!
 //! The back end knows nothing of Funcs or schedules; it emits what it is given, with the semantics of
 //! [`crate::expr`] and [`crate::ir::stmt`].
 
 pub mod abi;
+mod host;
 pub mod llvm;
-pub mod target;
-
-pub use target::HostTarget;
+mod x86;
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,6 @@ pub mod aot;
 mod bind;
 mod signature;
 
-use crate::backend::HostTarget;
 use crate::backend::abi::{Context, Failure, OUT_OF_MEMORY};
 use crate::backend::llvm::Kernel;
 use crate::error::Error;
@@ -22,6 +21,7 @@ use crate::reference::Value;
 use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use crate::schedule::Schedule;
 use crate::stack::{STACK_BYTES, mark_large, on_large_stack};
+use crate::target::Target;
 use bind::Plan;
 use indexmap::IndexMap;
 pub use signature::{BufferSlot, Signature};
@@ -41,7 +41,7 @@ struct Inner {
 
 impl Compiled {
     /// Lowers and compiles a pipeline under a schedule.
-    pub fn new(pipeline: &Pipeline, schedule: &Schedule, target: &HostTarget) -> Result<Compiled, Error> {
+    pub fn new(pipeline: &Pipeline, schedule: &Schedule, target: &Target) -> Result<Compiled, Error> {
         let job = (pipeline.clone(), schedule.clone());
         let mut all = Compiled::all(vec![job], target)?;
         all.pop()
@@ -50,7 +50,7 @@ impl Compiled {
 
     /// Lowers and compiles several pipelines on all cores, each in an LLVM context of its own. Results come in the order of
     /// the jobs; of several errors the first is given.
-    pub fn all(jobs: Vec<(Pipeline, Schedule)>, target: &HostTarget) -> Result<Vec<Compiled>, Error> {
+    pub fn all(jobs: Vec<(Pipeline, Schedule)>, target: &Target) -> Result<Vec<Compiled>, Error> {
         let options = LowerOptions::default();
         in_parallel(jobs, |(pipeline, schedule)| {
             let signature = Signature::of(&pipeline, &schedule)?;
@@ -62,7 +62,7 @@ impl Compiled {
     pub fn from_lowered(
         f: &LoweredFunction,
         signature: Signature,
-        target: &HostTarget,
+        target: &Target,
     ) -> Result<Compiled, Error> {
         let plan = Plan::new(f, &signature)?;
         let kernel = on_large_stack(|| Kernel::compile(f, target))?;
@@ -73,7 +73,7 @@ impl Compiled {
     /// the jobs; of several errors the first is given.
     pub fn all_from_lowered(
         jobs: Vec<(LoweredFunction, Signature)>,
-        target: &HostTarget,
+        target: &Target,
     ) -> Result<Vec<Compiled>, Error> {
         in_parallel(jobs, |(f, signature)| Compiled::from_lowered(&f, signature, target))
     }

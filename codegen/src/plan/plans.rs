@@ -132,7 +132,7 @@ pub struct Stage {
     pub skips: Vec<(Name, Expr)>,
     /// Floats may be reassociated.
     pub relaxed: bool,
-    /// Coordinates of the space that the stage iterates over (design B2, S1): pure variables, or for a
+    /// Coordinates of the space that the stage iterates over: pure variables, or for a
     /// reduction those of its domain.
     pub coords: Vec<Name>,
     /// Its form, if this is an associative update.

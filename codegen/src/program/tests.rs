@@ -1,9 +1,9 @@
 use super::*;
-use crate::backend::HostTarget;
 use crate::compile::{BufferSlot, Signature};
 use crate::expr::{Expr, ExprKind};
 use crate::func::Layout;
 use crate::ir::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
+use crate::target::Target;
 use crate::types::{ScalarType, Type};
 
 fn zero() -> Expr {
@@ -46,7 +46,7 @@ fn pipeline(name: &str, inputs: &[&str], params: &[&str], value: Expr) -> Compil
         records: vec![],
         required: Default::default(),
     };
-    Compiled::from_lowered(&f, Signature { buffers, params, ..Signature::default() }, &HostTarget::host())
+    Compiled::from_lowered(&f, Signature { buffers, params, ..Signature::default() }, &Target::host())
         .unwrap()
 }
 

@@ -6,7 +6,7 @@ mod strided;
 
 use std::path::Path;
 use std::process::Command;
-use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::Target;
 use sumsq_codegen::compile::aot::{compile_to_object, write_runtime};
 use sumsq_codegen::{Pipeline, Schedule};
 
@@ -16,7 +16,7 @@ fn run_program(name: &str, program: &str, jobs: &[(Pipeline, Schedule)]) -> Stri
     std::fs::create_dir_all(&dir).expect("a folder for the test");
     let mut files = vec!["program.c".to_string()];
     for (p, s) in jobs {
-        let library = compile_to_object(p, s, &HostTarget::host()).expect("compiles");
+        let library = compile_to_object(p, s, &Target::host()).expect("compiles");
         library.write(&dir).expect("written");
         files.push(format!("{}.o", p.name));
     }

@@ -1,7 +1,7 @@
 //! Planar buffers, promises about values, names.
 
 use crate::{assert_lines, run_program};
-use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::Target;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::compile::aot::compile_to_object;
 use sumsq_codegen::expr::UnaryOp;
@@ -75,7 +75,7 @@ fn gather() -> Pipeline {
 /// What the program prints of `smooth`, computed in this process.
 fn smooth_here() -> Vec<String> {
     let (p, s) = smooth();
-    let compiled = Compiled::new(&p, &s, &HostTarget::host()).expect("compiles");
+    let compiled = Compiled::new(&p, &s, &Target::host()).expect("compiles");
     let new = |ty, channels, extents: &[i32], halo: &[u32]| {
         Buffer::new(BufferSpec::new(ty, extents).channels(channels).halo(halo)).expect("memory")
     };
@@ -127,7 +127,7 @@ fn names_that_c_cannot_say_are_refused() {
     for name in ["2nd", "sumsq_call", "double"] {
         let mut p = gather();
         p.name = name.into();
-        let e = compile_to_object(&p, &Schedule::new(), &HostTarget::host()).err();
+        let e = compile_to_object(&p, &Schedule::new(), &Target::host()).err();
         let message = format!("{name}: {name}: {no_identifier}");
         assert!(matches!(&e, Some(e @ Error::Bind { .. }) if e.to_string() == message), "{e:?}");
     }
@@ -141,7 +141,7 @@ fn names_that_c_cannot_tell_apart_are_refused() {
     let n = p.param("pair_1", I32);
     let pair = p.func(Func::new("pair", &[v], vec![n, Expr::from(0.5f32)]));
     p.output_strided(&pair, Constraint::defaults(1));
-    let e = compile_to_object(&p, &Schedule::new(), &HostTarget::host()).err();
+    let e = compile_to_object(&p, &Schedule::new(), &Target::host()).err();
     let message = "twice: pair_1: is the name of two arguments in C";
     assert!(matches!(&e, Some(e @ Error::Bind { .. }) if e.to_string() == message), "{e:?}");
 }
@@ -154,7 +154,7 @@ fn names_of_the_header_are_refused() {
     let v = Var::new("v");
     let more = p.func(Func::new("more", &[v], vec![n]));
     p.output(&more);
-    let e = compile_to_object(&p, &Schedule::new(), &HostTarget::host()).err();
+    let e = compile_to_object(&p, &Schedule::new(), &Target::host()).err();
     let message =
         "gather: gather_pipeline: is a name of the header's own; give it another name for use from C";
     assert!(matches!(&e, Some(e @ Error::Bind { .. }) if e.to_string() == message), "{e:?}");
@@ -168,6 +168,6 @@ fn what_promises_share_is_written_once() {
     let high = (0..60).fold(n, |e, _| &e + &e);
     p.inputs["ids"].value_range = Some((Expr::from(0), high.cast(I32)));
     p.inputs["table"].trusted = true;
-    let library = compile_to_object(&p, &Schedule::new(), &HostTarget::host()).expect("compiles");
+    let library = compile_to_object(&p, &Schedule::new(), &Target::host()).expect("compiles");
     assert_eq!(library.header.matches("sumsq_add").count(), 60);
 }

@@ -1,7 +1,7 @@
 //! Strided buffers, tuples of several types, parameters of every type.
 
 use crate::{assert_lines, run_program};
-use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::Target;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::runtime::{Buffer, Dimension, Pool, Scalar, View};
 use sumsq_codegen::{Constraint, Expr, Func, Input, Pipeline, ScalarType, Schedule, Var};
@@ -69,7 +69,7 @@ fn colours_here() -> Vec<String> {
 /// The error of a run in this process with these dimensions of `rgb`, `out.0` and `out.1`.
 fn refusal(rgb: &[Dimension], out: [&[Dimension]; 2], width: i32) -> String {
     let (p, s) = colours();
-    let compiled = Compiled::new(&p, &s, &HostTarget::host()).expect("compiles");
+    let compiled = Compiled::new(&p, &s, &Target::host()).expect("compiles");
     let pixels = vec![0u8; 4 * HEIGHT as usize * PITCH as usize];
     let (mut most, mut grey, mut sum) = (vec![0u8; 240], vec![0f32; 240], vec![0i64; 240]);
     let rgb = View::reading(&pixels, rgb).expect("fits");

@@ -1,7 +1,7 @@
 //! Runs pipelines as machine code.
 
 use std::rc::Rc;
-use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::Target;
 use sumsq_codegen::compile::{Compiled, Signature};
 use sumsq_codegen::func::{Layout, Pipeline};
 use sumsq_codegen::lower::{LowerOptions, lower};
@@ -13,7 +13,7 @@ use sumsq_codegen::{Error, ScalarType};
 /// Lowers, with the verifier on, and compiles.
 pub fn compile(p: &Pipeline, s: &Schedule) -> Result<Compiled, Error> {
     let options = LowerOptions { verify: true, ..LowerOptions::default() };
-    Compiled::from_lowered(&lower(p, s, &options)?, Signature::of(p, s)?, &HostTarget::host())
+    Compiled::from_lowered(&lower(p, s, &options)?, Signature::of(p, s)?, &Target::host())
 }
 
 /// Runs on so many threads; one result per output. An output in place of an input has that input's buffers.

@@ -4,7 +4,7 @@ use crate::common::{bindings, check, pattern};
 use crate::native::agree;
 use crate::support::{refused, schedule};
 use ScalarType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::Target;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
 use sumsq_codegen::{BinaryOp, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
@@ -71,7 +71,7 @@ fn threads_do_not_lose_updates() {
                 }
             }
             let run = |s: &Schedule, threads| {
-                let compiled = Compiled::new(&p, s, &HostTarget::host()).expect("legal");
+                let compiled = Compiled::new(&p, s, &Target::host()).expect("legal");
                 let out = buffer(ty, &[5]);
                 compiled.run(&Pool::new(threads), &[("in", &input), ("out", &out)], &[]).expect("runs");
                 (0..5).map(|b| out.get::<f64>(&[b], 0).expect("a bin")).collect::<Vec<_>>()

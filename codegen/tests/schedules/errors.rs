@@ -2,7 +2,7 @@
 
 use crate::common::{bindings, pattern};
 use crate::support::{plane, ran, refused, schedule};
-use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::Target;
 use sumsq_codegen::checked::run_lowered;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::lower::lower;
@@ -228,7 +228,7 @@ fn too_large_a_factor_or_a_product() {
     let out = p.func(Func::sum("out", std::slice::from_ref(&v), r, vec![value]));
     p.output(&out);
     let run = |text: &str, n: i32, m: i32| {
-        let compiled = Compiled::new(&p, &schedule(text), &HostTarget::host()).expect("legal");
+        let compiled = Compiled::new(&p, &schedule(text), &Target::host()).expect("legal");
         let buffer = |n: &[i32]| Buffer::new(BufferSpec::new(I32, n)).expect("memory");
         let (input, out) = (buffer(&[3]), buffer(&[5]));
         let params = [("n", Scalar::I32(n)), ("m", Scalar::I32(m))];
@@ -268,7 +268,7 @@ fn too_large_a_product_in_a_nest() {
     };
     let p = build(&mut |p| p.param("m", I32));
     let s = schedule("out: parallel(x) f: compute_at(out, x) f.update(0): fuse(r, s, q)");
-    let compiled = Compiled::new(&p, &s, &HostTarget::host()).expect("legal");
+    let compiled = Compiled::new(&p, &s, &Target::host()).expect("legal");
     let run = |m: i32| {
         let buffer = || Buffer::new(BufferSpec::new(I32, &[5])).expect("memory");
         let (input, out) = (buffer(), buffer());
@@ -428,7 +428,7 @@ fn no_values() {
         p.output(&f);
         let text = format!("pipeline p: {culprit} has no value");
         assert_eq!(algorithm_error(&p), text);
-        let compiled = Compiled::new(&p, &Schedule::new(), &HostTarget::host());
+        let compiled = Compiled::new(&p, &Schedule::new(), &Target::host());
         assert_eq!(compiled.err().map(|e| e.to_string()), Some(text));
     }
 }

@@ -11,6 +11,7 @@ mod common;
 mod errors;
 mod folding;
 mod joint_loops;
+mod lanes;
 mod loops;
 #[allow(dead_code)]
 #[path = "../common/native.rs"]

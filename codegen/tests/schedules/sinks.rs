@@ -33,27 +33,27 @@ fn sinks() {
         (
             1,
             "k: compute_at(t.update(0), r) sink",
-            "k: sink, compute_at(t.update(0), r): S1: t.update(0) iterates over (r), which is not the space of k",
+            "k: sink, compute_at(t.update(0), r): t.update(0) iterates over (r), which is not the space of k",
         ),
         (
             0,
             "h: split(x, xo, xi, 4, shift_inwards) g: compute_at(h, y) sink",
-            "g: sink, compute_at(h, y): S2: ShiftInwards makes h visit some points twice",
+            "g: sink, compute_at(h, y): each point is stored once, but ShiftInwards makes h visit some points twice",
         ),
         (
             0,
             "g: compute_at(h, x) store_at(h, y) sink",
-            "g: sink, compute_at(h, x): S2: a sink with update definitions must be stored where it is computed",
+            "g: sink, compute_at(h, x): a sink with update definitions must be stored where it is computed",
         ),
         (
             0,
             "l: compute_at(h, y) k: compute_at(l, y) sink",
-            "k: sink, compute_at(l, y): S2: l is itself computed in a nest, which may visit a point twice",
+            "k: sink, compute_at(l, y): each point is stored once, but l is itself computed in a nest, which may visit a point twice",
         ),
         (
             0,
             "l: compute_root align_bounds(x, 4) k: compute_at(l, y) sink",
-            "k: sink, compute_at(l, y): S2: the loops of l cover more than its domain",
+            "k: sink, compute_at(l, y): each point is stored once, but the loops of l cover more than its domain",
         ),
         (
             0,
@@ -83,7 +83,10 @@ fn footprints() {
     p.output(&g);
     p.output(&h);
     let s = schedule("g: compute_at(h, x) sink");
-    assert_eq!(refused(&p, &s), "g: sink: S3: the footprint in x may not contain the own tile");
+    assert_eq!(
+        refused(&p, &s),
+        "g: sink: what the consumer reads may not cover the points it stores, in dimension x"
+    );
 }
 
 #[test]
@@ -105,14 +108,22 @@ fn in_place() {
     let float = start(&|i, x| i.at(std::slice::from_ref(x), 0).cast(ScalarType::F32));
     for (p, text, message) in [
         (&own, "f: in_place_of(q)", "f: in_place_of(q): there is no such input"),
-        (&own, "f: in_place_of(in) g: in_place_of(in)", "f: in_place_of(in): A1: two outputs overwrite it"),
-        (&own, "g: in_place_of(in)", "g: in_place_of(in): A1: f reads it, too"),
+        (
+            &own,
+            "f: in_place_of(in) g: in_place_of(in)",
+            "f: in_place_of(in): two outputs overwrite the input",
+        ),
+        (&own, "g: in_place_of(in)", "g: in_place_of(in): f reads the input, too"),
         (
             &neighbour,
             "f: in_place_of(in)",
-            "f: in_place_of(in): A1: it is read at other coordinates than the own",
+            "f: in_place_of(in): the input is read at other coordinates than those that are written",
         ),
-        (&float, "f: in_place_of(in)", "f: in_place_of(in): A3: layout, halo, types or dimensions differ"),
+        (
+            &float,
+            "f: in_place_of(in)",
+            "f: in_place_of(in): layout, halo, types or dimensions differ from the input's",
+        ),
     ] {
         assert_eq!(refused(p, &schedule(text)), message);
     }

@@ -1,6 +1,6 @@
 //! Helpers of these tests.
 
-use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::Target;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
@@ -30,7 +30,7 @@ pub fn refused(p: &Pipeline, s: &Schedule) -> String {
 
 /// Compiles `p` and runs it on input `in` and output `out` of these extents, filled with zeros.
 pub fn ran(p: &Pipeline, s: &Schedule, input: &[i32], out: &[i32]) -> Result<(), Error> {
-    let compiled = Compiled::new(p, s, &HostTarget::host())?;
+    let compiled = Compiled::new(p, s, &Target::host())?;
     let buffer = |n: &[i32]| Buffer::new(BufferSpec::new(ScalarType::I32, n)).expect("memory");
     let (input, out) = (buffer(input), buffer(out));
     compiled.run(&Pool::new(1), &[("in", &input), ("out", &out)], &[])

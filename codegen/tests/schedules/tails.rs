@@ -156,7 +156,10 @@ fn shift_inwards_where_points_may_be_computed_twice() {
     p.output_with(&f, Layout::Planar, vec![0]);
     let mut s = Schedule::new();
     s.func("f").in_place_of("in").split("x", "xo", "xi", 4, Tail::ShiftInwards);
-    assert_eq!(refused(&p, &s), "f: in_place_of(in): A2: some points are computed more than once");
+    assert_eq!(
+        refused(&p, &s),
+        "f: in_place_of(in): some points are computed more than once, and would read what was overwritten"
+    );
     // The same split, left to the compiler, is guarded.
     let mut s = Schedule::new();
     s.func("f").in_place_of("in").split("x", "xo", "xi", 4, Tail::Auto);

@@ -3,7 +3,8 @@
 //! Nothing stored is Opt's in-place method. A residual group may store its partials (once per linearisation), its products J p (once
 //! per direction: the two passes of J^T (J p)), or its share of the diagonal blocks of J^T J, so that only what couples elements
 //! is computed in place. A computed array is stored with its partials, or recomputed wherever it is read. Results differ by rounding alone;
-//! what is fastest depends on how costly the partials are against the memory they take (Opt, section 7, figure 14; design section 2).
+//! what is fastest depends on how costly the partials are against the memory they take (DeVito et al.,
+//! "Opt", 2017, section 7, figure 14).
 
 use super::{Template, robust};
 use crate::dag::{Access, At, Dag, ExprId, Source};

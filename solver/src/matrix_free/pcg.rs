@@ -1,4 +1,4 @@
-//! One PCG iteration as two sweeps (design B5).
+//! One PCG iteration as two sweeps over memory.
 //!
 //! ```text
 //! A: z = M^-1 r;  p = z + beta p_old;  q = (J^T J + D) p;  pq = sum p.q;  alpha = rz / pq

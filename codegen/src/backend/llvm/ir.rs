@@ -11,10 +11,9 @@ use inkwell::llvm_sys::{
     LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMFastMathFlags, LLVMIntPredicate, LLVMLinkage, LLVMOpcode,
     LLVMRealPredicate,
 };
-use std::ffi::CString;
 use std::ptr;
 
-use crate::backend::target::take_message;
+use super::message::{c_string, take_message};
 use crate::types::{ScalarType, Type};
 
 /// An SSA value or function.
@@ -581,9 +580,4 @@ impl Ir {
             LLVMSetMetadata(instruction.0, kind, LLVMMetadataAsValue(self.context, node.0));
         });
     }
-}
-
-/// A C string; NUL bytes, which no name has, are dropped.
-pub(super) fn c_string(s: &str) -> CString {
-    CString::new(s.replace('\0', "")).unwrap_or_default()
 }

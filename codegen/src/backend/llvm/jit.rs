@@ -3,8 +3,8 @@
 //! One JIT serves the whole process. Its only definitions are the symbols of [`abi::symbols`]; an object that refers to
 //! anything else fails to load with an error. The code of an object is freed with its [`Code`].
 
-use super::ir::c_string;
-use super::optimize::{Object, check};
+use super::message::{c_string, check};
+use super::optimize::Object;
 use crate::backend::abi::{self, EntryFn};
 use inkwell::llvm_sys::orc2::lljit::*;
 use inkwell::llvm_sys::orc2::*;

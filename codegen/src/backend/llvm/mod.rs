@@ -5,7 +5,7 @@
 //! ```
 //! | file | what |
 //! |---|---|
-//! | `ir.rs` | a thin layer over LLVM's C interface |
+//! | `ir.rs` | a thin layer over LLVM's C interface; `message.rs` its strings and errors |
 //! | `alias.rs` | which buffers may share memory |
 //! | `scope.rs` | values of names and of expressions already emitted |
 //! | `expr.rs` | expressions; `arith.rs` their operators, `memory.rs` loads and stores |
@@ -23,6 +23,7 @@ mod expr;
 mod ir;
 mod jit;
 mod memory;
+pub(in crate::backend) mod message;
 mod optimize;
 mod parallel;
 mod profile;
@@ -31,10 +32,10 @@ mod scope;
 mod stmt;
 
 use crate::backend::abi::EntryFn;
-use crate::backend::target::HostTarget;
 use crate::error::Error;
 use crate::ir::stmt::LoweredFunction;
 use crate::stack::on_large_stack;
+use crate::target::Target;
 use std::path::PathBuf;
 
 pub use jit::Code;
@@ -62,7 +63,7 @@ pub struct Listing {
 impl Kernel {
     /// Compiles `f` for `target` and loads it. Writes `kernel.ll`, `kernel.opt.ll` and `kernel.s` to
     /// `$SUMSQ_DUMP/<name>/` if that variable is set.
-    pub fn compile(f: &LoweredFunction, target: &HostTarget) -> Result<Kernel, Error> {
+    pub fn compile(f: &LoweredFunction, target: &Target) -> Result<Kernel, Error> {
         let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
         let machine = Machine::new(target).map_err(fail)?;
         let mut module = emit(f, target, &machine).map_err(fail)?;
@@ -89,11 +90,7 @@ impl Kernel {
 }
 
 /// `f` as an object file whose entry point is called `symbol`, and its assertions as in [`Kernel`].
-pub fn object(
-    f: &LoweredFunction,
-    symbol: &str,
-    target: &HostTarget,
-) -> Result<(Vec<u8>, Vec<String>), Error> {
+pub fn object(f: &LoweredFunction, symbol: &str, target: &Target) -> Result<(Vec<u8>, Vec<String>), Error> {
     let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
     let machine = Machine::new(target).map_err(fail)?;
     let module = emit(f, target, &machine).map_err(fail)?;
@@ -104,11 +101,11 @@ pub fn object(
 }
 
 /// The stages of `f` as text, without loading it.
-pub fn listing(f: &LoweredFunction, target: &HostTarget) -> Result<Listing, Error> {
+pub fn listing(f: &LoweredFunction, target: &Target) -> Result<Listing, Error> {
     on_large_stack(|| listing_here(f, target))
 }
 
-fn listing_here(f: &LoweredFunction, target: &HostTarget) -> Result<Listing, Error> {
+fn listing_here(f: &LoweredFunction, target: &Target) -> Result<Listing, Error> {
     let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
     let machine = Machine::new(target).map_err(fail)?;
     let module = emit(f, target, &machine).map_err(fail)?;
@@ -119,7 +116,7 @@ fn listing_here(f: &LoweredFunction, target: &HostTarget) -> Result<Listing, Err
     Ok(Listing { llvm, optimized, asm })
 }
 
-fn emit(f: &LoweredFunction, target: &HostTarget, machine: &Machine) -> Result<stmt::Module, String> {
+fn emit(f: &LoweredFunction, target: &Target, machine: &Machine) -> Result<stmt::Module, String> {
     let module = stmt::emit_function(f, target)?;
     machine.prepare(&module.ir);
     module.ir.verify().map_err(|e| format!("LLVM refused the module: {e}"))?;

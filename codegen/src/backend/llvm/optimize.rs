@@ -1,16 +1,15 @@
 //! Target machine and pass list: from a module to an object file.
 
-use super::ir::{Ir, c_string};
-use crate::backend::target::{HostTarget, take_message};
+use super::ir::Ir;
+use super::message::{c_string, check, take_message};
+use crate::backend::x86;
+use crate::target::Target;
 use inkwell::llvm_sys::core::{LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferStart};
-use inkwell::llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
 use inkwell::llvm_sys::prelude::LLVMMemoryBufferRef;
 use inkwell::llvm_sys::target::*;
 use inkwell::llvm_sys::target_machine::*;
 use inkwell::llvm_sys::transforms::pass_builder::*;
-use std::ffi::CStr;
 use std::ptr;
-use std::sync::Once;
 
 /// The passes, in order. Expressions come shared and vectorised, so what is left is: frame slots to registers, common
 /// values across statements, peepholes, loop invariants out of loops, dead stores. Vectorisers and unrolling do not run.
@@ -33,17 +32,10 @@ impl Drop for Machine {
 
 impl Machine {
     /// A machine that generates code for `target`.
-    pub fn new(target: &HostTarget) -> Result<Machine, String> {
-        static INIT: Once = Once::new();
-        // SAFETY: initialisation takes nothing and runs once.
-        INIT.call_once(|| unsafe {
-            LLVMInitializeX86TargetInfo();
-            LLVMInitializeX86Target();
-            LLVMInitializeX86TargetMC();
-            LLVMInitializeX86AsmPrinter();
-        });
-        let (triple, cpu, features) =
-            (c_string(&target.triple), c_string(&target.cpu), c_string(&target.features));
+    pub fn new(target: &Target) -> Result<Machine, String> {
+        x86::initialise();
+        let p = &target.processor;
+        let (triple, cpu, features) = (c_string(&p.triple), c_string(&p.name), c_string(&p.features));
         let (mut t, mut message) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: all strings are NUL-terminated and outlive the calls; the message is ours.
         unsafe {
@@ -60,7 +52,7 @@ impl Machine {
                 LLVMCodeModel::LLVMCodeModelSmall,
             );
             if machine.is_null() {
-                return Err(format!("no target machine for {}", target.triple));
+                return Err(format!("no target machine for {}", p.triple));
             }
             Ok(Machine(machine))
         }
@@ -134,22 +126,5 @@ impl Drop for Object {
     fn drop(&mut self) {
         // SAFETY: the buffer is ours and disposed of once.
         unsafe { LLVMDisposeMemoryBuffer(self.0) }
-    }
-}
-
-/// An LLVM error as a result.
-///
-/// # Safety
-/// `error` is null (success) or an error that is ours.
-pub(super) unsafe fn check(error: LLVMErrorRef) -> Result<(), String> {
-    if error.is_null() {
-        return Ok(());
-    }
-    // SAFETY: by this function's contract; the message consumes the error.
-    unsafe {
-        let message = LLVMGetErrorMessage(error);
-        let text = CStr::from_ptr(message).to_string_lossy().into_owned();
-        LLVMDisposeErrorMessage(message);
-        Err(text)
     }
 }

@@ -8,11 +8,12 @@ use super::memory::{Access, StoreFlags};
 use super::profile::Profile;
 use super::scope::{GroupSet, Scopes};
 use crate::backend::abi::{ALLOC, FAIL, FREE};
-use crate::backend::target::HostTarget;
+use crate::backend::x86;
 use crate::expr::{Expr, Name};
 use crate::ir::rewrite::visit_stmts;
 use crate::ir::stmt::{ArgKind, LoweredFunction, Stmt};
 use crate::schedule::{ForKind, Memory};
+use crate::target::Target;
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op};
 
@@ -27,7 +28,7 @@ pub(super) struct Module {
 }
 
 /// Emits `f` for `target`.
-pub(super) fn emit_function(f: &LoweredFunction, target: &HostTarget) -> Result<Module, String> {
+pub(super) fn emit_function(f: &LoweredFunction, target: &Target) -> Result<Module, String> {
     let mut ir = Ir::new(&f.name);
     if f.relaxed {
         use inkwell::llvm_sys::*;
@@ -79,18 +80,18 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    fn entry(ir: &Ir, target: &HostTarget, name: &str) -> Frame {
+    fn entry(ir: &Ir, target: &Target, name: &str) -> Frame {
         let (ptr, i32_ty) = (ir.ptr_ty(), ir.ty(Type::I32));
         let fun = ir.add_function(name, ir.fn_ty(i32_ty, &[ptr, ptr, ptr]));
         Frame::new(ir, target, fun, false)
     }
 
     /// Starts to fill `fun`, whose first parameter is the context.
-    pub fn new(ir: &Ir, target: &HostTarget, fun: Fun, is_body: bool) -> Frame {
+    pub fn new(ir: &Ir, target: &Target, fun: Fun, is_body: bool) -> Frame {
         ir.function_flag(fun, "nounwind");
-        ir.function_attribute(fun, "target-cpu", &target.cpu);
-        ir.function_attribute(fun, "target-features", &target.features);
-        ir.function_attribute(fun, "prefer-vector-width", &(8 * target.vector_bytes).to_string());
+        ir.function_attribute(fun, "target-cpu", &target.processor.name);
+        ir.function_attribute(fun, "target-features", &target.processor.features);
+        ir.function_attribute(fun, "prefer-vector-width", &target.vector_bits().to_string());
         let (entry, start) = (ir.block(fun, "entry"), ir.block(fun, "start"));
         ir.at_end(entry);
         ir.br(start);
@@ -112,7 +113,7 @@ pub(super) struct StmtEmitter<'f> {
     /// Emits expressions.
     pub exprs: ExprEmitter<'f>,
     /// For attributes of outlined functions.
-    pub target: &'f HostTarget,
+    pub target: &'f Target,
     /// The function being filled.
     pub frame: Frame,
     /// Who computes, if that is asked for.
@@ -394,7 +395,7 @@ impl<'f> StmtEmitter<'f> {
         let ir = self.ir();
         if self.frame.non_temporal {
             // Non-temporal stores are not ordered by the release that ends a parallel loop.
-            ir.intrinsic("llvm.x86.sse.sfence", &[], &[]);
+            ir.intrinsic(x86::STORE_FENCE, &[], &[]);
         }
         self.leave(ir.int(Type::I32, 0));
     }

@@ -3,7 +3,6 @@
 mod operators;
 mod statements;
 
-use crate::backend::HostTarget;
 use crate::compile::{BufferSlot, Compiled, Signature};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind};
@@ -11,6 +10,7 @@ use crate::func::Layout;
 use crate::ir::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
 use crate::runtime::{Buffer, BufferSpec, Element, Pool, Scalar};
 use crate::schedule::{ForKind, Memory};
+use crate::target::Target;
 use crate::types::{ScalarType, Type};
 
 /// Builds a function over one-dimensional buffers of one channel.
@@ -69,11 +69,11 @@ impl Build {
     }
     fn compile(self, body: Stmt) -> Compiled {
         let f = self.lowered(body);
-        Compiled::from_lowered(&f, self.signature, &HostTarget::host()).unwrap()
+        Compiled::from_lowered(&f, self.signature, &Target::host()).unwrap()
     }
     fn refused(self, body: Stmt) -> Error {
         let f = self.lowered(body);
-        Compiled::from_lowered(&f, self.signature, &HostTarget::host()).err().unwrap()
+        Compiled::from_lowered(&f, self.signature, &Target::host()).err().unwrap()
     }
 }
 

@@ -125,7 +125,7 @@ fn small_strides_are_dense_loads() {
         let mask = masked.then(|| load("m", ScalarType::Bool, ramp(Expr::int(Type::I64, 0), 1, 8)));
         let body = store("out", ramp(Expr::int(Type::I64, 0), 1, 8), load_if("a", F32, at, mask));
         let f = build().input("a", F32).input("m", ScalarType::Bool).output("out", F32).lowered(body);
-        let listing = crate::backend::llvm::listing(&f, &HostTarget::host()).unwrap();
+        let listing = crate::backend::llvm::listing(&f, &Target::host()).unwrap();
         listing.llvm.contains("llvm.masked.gather")
     };
     assert!(!gathers(2, false) && !gathers(3, false) && !gathers(4, false) && !gathers(-1, false));
@@ -322,7 +322,7 @@ fn frame_memory_and_non_temporal_stores() {
             Stmt::Block(vec![store("acc", ramp(zero.clone(), 1, lanes), next.clone()), streaming.clone()]);
         let body = allocate("acc", F32, i32(16), memory, vec![serial("v", i32(4), step)]);
         let b = build().input("a", F32).output("out", F32);
-        let text = crate::backend::llvm::listing(&b.lowered(body.clone()), &HostTarget::host()).unwrap();
+        let text = crate::backend::llvm::listing(&b.lowered(body.clone()), &Target::host()).unwrap();
         assert!(text.asm.contains("movnt"), "{}", text.asm);
         assert!(!text.optimized.contains("alloca"), "{}", text.optimized);
         let c = b.compile(body);

@@ -16,12 +16,13 @@ mod header;
 use super::bind::Plan;
 use super::bind_error;
 use super::signature::Signature;
-use crate::backend::{HostTarget, llvm};
+use crate::backend::llvm;
 use crate::error::Error;
 use crate::func::Pipeline;
 use crate::lower::{LowerOptions, lower};
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
+use crate::target::Target;
 use header::Header;
 use std::path::Path;
 
@@ -58,11 +59,11 @@ pub fn write_runtime(dir: &Path) -> std::io::Result<()> {
 }
 
 /// Compiles `p` under `s` for `target`. The pipeline's name and those of its buffers and parameters must be C identifiers.
-pub fn compile_to_object(p: &Pipeline, s: &Schedule, target: &HostTarget) -> Result<Library, Error> {
+pub fn compile_to_object(p: &Pipeline, s: &Schedule, target: &Target) -> Result<Library, Error> {
     on_large_stack(|| compile_here(p, s, target))
 }
 
-fn compile_here(p: &Pipeline, s: &Schedule, target: &HostTarget) -> Result<Library, Error> {
+fn compile_here(p: &Pipeline, s: &Schedule, target: &Target) -> Result<Library, Error> {
     let signature = Signature::of(p, s)?;
     let f = lower(p, s, &LowerOptions { profile: false, ..LowerOptions::default() })?;
     let plan = Plan::new(&f, &signature)?;

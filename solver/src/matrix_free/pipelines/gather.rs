@@ -1,4 +1,4 @@
-//! Graph gathers: sums over the hyperedges at a vertex (design B4).
+//! Graph gathers: sums over the hyperedges at a vertex.
 //!
 //! The hyperedges at the vertices of one slot are laid out as *rows* of at most 64 incidences: a vertex of degree 0 has none, one of
 //! degree 100,000 has many. Rows are sorted by length and packed in blocks of [`LANES`], columns contiguous per

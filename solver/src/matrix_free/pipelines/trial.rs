@@ -1,7 +1,7 @@
 //! The trial point x + s, the model's predicted decrease there and the norms of the step.
 //!
 //! Outputs `xt<s>` = x + s in the master precision, and the scalar tuple `model` in float64: see the constants.
-//! pred = -sum (J s)(2 r + J s), D not included (design section 5).
+//! pred = -sum (J s)(2 r + J s), D not included.
 //!
 //! Without bounds s = d. With them s = P(x + d) - x; and where the parameter `descent` is t > 0, t b stands in place of d, b being what
 //! `dr` holds before PCG. t < 0 takes -t b as it is, without

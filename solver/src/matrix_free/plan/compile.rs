@@ -6,7 +6,7 @@ use crate::matrix_free::{Scheduled, Skeleton, pcg};
 use crate::problem::error::SolveError;
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner};
 use std::sync::Arc;
-use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::Target;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::{Error, ScalarType};
 use sumsq_energy::derive::Routines;
@@ -112,7 +112,7 @@ pub fn pipelines(k: &Skeleton) -> (Vec<Scheduled>, [Option<Scheduled>; 13]) {
 
 impl Modules {
     /// Compiles all pipelines of a skeleton.
-    pub fn new(k: &Skeleton, target: &HostTarget) -> Result<Modules, SolveError> {
+    pub fn new(k: &Skeleton, target: &Target) -> Result<Modules, SolveError> {
         let (computed, others) = pipelines(k);
         let (count, present) = (computed.len(), others.each_ref().map(Option::is_some));
         let jobs = computed.into_iter().chain(others.into_iter().flatten()).collect();

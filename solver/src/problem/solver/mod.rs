@@ -24,7 +24,7 @@ use crate::problem::session::{Session, Unstarted};
 use std::sync::Arc;
 use std::time::Instant;
 use sumsq_codegen::ScalarType;
-use sumsq_codegen::backend::HostTarget;
+use sumsq_codegen::Target;
 use sumsq_codegen::ir::stmt::LoweredFunction;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, Pool};
@@ -43,7 +43,7 @@ pub(crate) struct Code {
     settings: Settings,
     pub(crate) options: CompileOptions,
     modules: Modules,
-    pub(crate) target: HostTarget,
+    pub(crate) target: Target,
     pub(crate) pool: Arc<Pool>,
     pub(crate) compile_seconds: f64,
 }
@@ -63,7 +63,7 @@ impl Solver {
         let energy = options.materialize.apply(energy).map_err(OptionError::Materialize)?;
         let settings = Settings::new(&energy, options)?;
         let routines = prepare(&energy, options.passes, &options.materialize);
-        let target = HostTarget::host();
+        let target = Target::host();
         let k = Arc::new(settings.skeleton(energy.into(), routines.into()));
         let modules = Modules::new(&k, &target)?;
         let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
@@ -137,7 +137,7 @@ pub struct Problem {
 impl Problem {
     fn new(code: Arc<Code>, data: &ProblemData) -> Result<Problem, SolveError> {
         let started = Instant::now();
-        let streaming = code.vector_bytes(data) > code.target.llc_bytes;
+        let streaming = code.vector_bytes(data) > code.target.caches.last;
         let plan = Plan::new(code.k.clone(), &code.modules, data, code.pool.clone(), streaming)?;
         let plan_seconds = started.elapsed().as_secs_f64();
         Ok(Problem { code, plan, plan_seconds, dims: data.dims.clone() })

@@ -1,0 +1,71 @@
+//! The machine that this process runs on, as LLVM and the kernel see it.
+
+use crate::backend::llvm::message::take_message;
+use crate::backend::x86;
+use crate::target::{Caches, Processor, Target};
+use inkwell::llvm_sys::target_machine::{
+    LLVMGetDefaultTargetTriple, LLVMGetHostCPUFeatures, LLVMGetHostCPUName,
+};
+
+impl Target {
+    /// The machine that this process runs on.
+    pub fn host() -> Target {
+        // SAFETY: these functions take nothing and return a string that is ours to dispose of.
+        let (triple, name, features) = unsafe {
+            (
+                take_message(LLVMGetDefaultTargetTriple()),
+                take_message(LLVMGetHostCPUName()),
+                take_message(LLVMGetHostCPUFeatures()),
+            )
+        };
+        let lanes = x86::preferred_lanes(&name, &features);
+        let caches = cache_sizes().unwrap_or(Caches { l2: 1 << 20, last: 16 << 20 });
+        Target { lanes, processor: Processor { triple, name, features }, caches }
+    }
+}
+
+/// Second and last level data cache as the kernel reports them; `None` where it does not.
+fn cache_sizes() -> Option<Caches> {
+    let read = |i: usize, f: &str| {
+        std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{i}/{f}")).ok()
+    };
+    let (mut l2, mut last, mut last_level) = (None, None, 0);
+    for i in 0.. {
+        let Some(level) = read(i, "level") else { break };
+        let level: u32 = level.trim().parse().ok()?;
+        let size = parse_size(read(i, "size")?.trim())?;
+        if level == 2 {
+            l2 = Some(size);
+        }
+        if level >= last_level {
+            (last, last_level) = (Some(size), level);
+        }
+    }
+    Some(Caches { l2: l2?, last: last? })
+}
+
+/// `1024K` or `32M` in bytes.
+fn parse_size(s: &str) -> Option<usize> {
+    let split = s.find(|c: char| !c.is_ascii_digit()).unwrap_or(s.len());
+    let unit = match &s[split..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        _ => return None,
+    };
+    Some(s[..split].parse::<usize>().ok()? * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_caches() {
+        assert_eq!(parse_size("1024K"), Some(1 << 20));
+        assert_eq!(parse_size("32M"), Some(32 << 20));
+        assert_eq!(parse_size("7"), Some(7));
+        assert_eq!(parse_size("7x"), None);
+    }
+}

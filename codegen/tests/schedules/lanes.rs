@@ -1,0 +1,54 @@
+//! Vectors of other lengths than the processor's: the same values on every target.
+
+use crate::support::plane;
+use sumsq_codegen::compile::Compiled;
+use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
+use sumsq_codegen::{Func, Pipeline, RDom, ScalarType, Schedule, Tail, Target};
+
+const F64: ScalarType = ScalarType::F64;
+const EXTENTS: [i32; 2] = [53, 3];
+
+/// `out(x, y) = g(x, y) + g(x, y) * in(x, y)`, `g(x, y)` the sum of `in(x + r, y)` over r = 0, 1, 2, all in f64.
+fn pipeline() -> Pipeline {
+    let (mut p, i, vars) = plane("lanes");
+    let at = [vars[0].expr(), vars[1].expr()];
+    let r = RDom::new([("r", 0.into(), 3.into())]);
+    let g = Func::new("g", &vars, vec![i.at(&at, 0).cast(F64)]);
+    let sum = g.at(&at, 0) + i.at(&[&at[0] + r.var(0), at[1].clone()], 0).cast(F64);
+    let g = p.func(g.update(at.to_vec(), vec![sum], r));
+    let out = p.func(Func::new("out", &vars, vec![g.at(&at, 0) + g.at(&at, 0) * i.at(&at, 0).cast(F64)]));
+    p.output(&out);
+    p
+}
+
+fn schedule(lanes: i32, tail: Tail) -> Schedule {
+    let mut s = Schedule::new();
+    s.func("out").vectorize("x", lanes, tail).non_temporal(1.into());
+    s.func("g").compute_root().vectorize("x", lanes, Tail::Predicate);
+    s.update("g", 0).reorder(&["r", "x"]).vectorize("x", lanes, Tail::Predicate);
+    s
+}
+
+#[test]
+fn any_number_of_lanes_gives_the_same_values() {
+    let buffer = |ty, extents: &[i32]| Buffer::new(BufferSpec::new(ty, extents)).expect("memory");
+    let (input, pool) = (buffer(ScalarType::I32, &[EXTENTS[0] + 2, EXTENTS[1]]), Pool::new(1));
+    let value = |x: i32, y: i32| 7 * x + y * y - 3;
+    for (x, y) in (0..EXTENTS[0] + 2).flat_map(|x| (0..EXTENTS[1]).map(move |y| (x, y))) {
+        assert!(input.set(&[x, y], 0, i64::from(value(x, y))));
+    }
+    for lanes in [4, 8, 16, 32] {
+        for tail in [Tail::Predicate, Tail::ShiftInwards] {
+            let target = Target::host().with_lanes(lanes);
+            let compiled =
+                Compiled::new(&pipeline(), &schedule(target.lanes, tail), &target).expect("compiles");
+            let out = buffer(F64, &EXTENTS);
+            compiled.run(&pool, &[("in", &input), ("out", &out)], &[]).expect("runs");
+            for (x, y) in (0..EXTENTS[0]).flat_map(|x| (0..EXTENTS[1]).map(move |y| (x, y))) {
+                let g = (0..3).map(|r| value(x + r, y)).sum::<i32>() + value(x, y);
+                let want = f64::from(g + g * value(x, y));
+                assert_eq!(out.get::<f64>(&[x, y], 0), Some(want), "{lanes} lanes, {tail:?}, at {x}, {y}");
+            }
+        }
+    }
+}
