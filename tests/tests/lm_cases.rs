@@ -100,7 +100,7 @@ fn rejected_steps_leave_no_trace() {
         let mut problem = solver.plan(&data).unwrap();
         let mut session = problem.init(&data, &options.solve).unwrap();
         let mut before = bits(&data);
-        for taken in 1..=options.iterations {
+        for taken in 1..=options.solve.iterations {
             session.step().unwrap();
             let Some(step) = session.iterations().get(taken - 1) else { break };
             session.unknowns(&mut data);

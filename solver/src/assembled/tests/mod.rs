@@ -3,9 +3,18 @@
 mod constructs;
 
 use crate::assembled::*;
-use crate::problem::options::Options;
-use crate::problem::report::Termination;
+use crate::problem::options::{CompileOptions, Options, SolveOptions};
+use crate::problem::report::{Report, Termination};
 use crate::{ArrayData, NamedArray};
+
+fn solve(
+    energy: &Energy,
+    data: &mut ProblemData,
+    options: &Options,
+    linear: LinearSolver,
+) -> Result<Report, SolveError> {
+    crate::assembled::solve(energy, data, &options.compile, &options.solve, linear)
+}
 
 /// An energy and its inputs, 1-D over {N}: `X` (unknown), `A` (array), each given by its values.
 fn line(body: &str, x: &[f64], a: &[f64]) -> (Energy, ProblemData) {
