@@ -59,7 +59,7 @@ fn agrees(text: &str, arrays: &[NamedArray]) {
 #[track_caller]
 fn certified(text: &str, arrays: &[NamedArray], preconditioner: Preconditioner) {
     let (energy, mut data) = bind(text, arrays);
-    let solver = Solver::compile(energy.clone(), &options(Precision::F64, preconditioner)).unwrap();
+    let solver = Solver::compile(energy.clone(), &options(Precision::F64, preconditioner).compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     let evaluation = problem.evaluate(&data).unwrap();
     let explicit = Explicit::new(&energy, &data).unwrap();

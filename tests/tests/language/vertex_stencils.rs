@@ -2,7 +2,7 @@
 
 use super::{agrees, certified, options, steps_agree};
 use sumsq::assembled::{Explicit, LinearSolver};
-use sumsq::{Method, Options, Precision, Preconditioner, SolveOptions, assembled};
+use sumsq::{CompileOptions, Method, Options, Precision, Preconditioner, SolveOptions, assembled};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 /// Vertices of `edges` pairs over a grid, flat: random ones, then pairs of neighbours, pairs that coincide, and pairs from the corners
@@ -203,7 +203,7 @@ fn a_hyperedge_that_reaches_nothing_does_not_count() {
             indices("G.v", 1, vec![0, 1, 2]),
         ];
         let (energy, data) = bind(&text, &arrays);
-        let solver = sumsq::Solver::compile(energy.clone(), &Options::default()).unwrap();
+        let solver = sumsq::Solver::compile(energy.clone(), &CompileOptions::default()).unwrap();
         let evaluation = solver.plan(&data).unwrap().evaluate(&data).unwrap();
         assert_eq!(evaluation.residuals, counted);
         assert_eq!(Explicit::new(&energy, &data).unwrap().rows(), counted);

@@ -44,7 +44,7 @@ fn weights_lag_by_a_step() {
     let mut problem = solver.plan(&start).unwrap();
     let mut session = problem.init(&start, &options.solve).unwrap();
     let (mut data, mut gaps) = (start.clone(), 0);
-    for taken in 0..options.iterations {
+    for taken in 0..options.solve.iterations {
         let frozen = data.clone();
         session.step().unwrap();
         let Some(step) = session.iterations().get(taken).cloned() else { break };
@@ -84,7 +84,7 @@ fn views_in_a_non_linear_energy_agree() {
 #[test]
 fn views_are_frozen_during_a_rejected_trial() {
     let mut long = options(Precision::F64, Preconditioner::Jacobi);
-    (long.radius, long.iterations) = (1e4, 8);
+    (long.solve.radius, long.solve.iterations) = (1e4, 8);
     let arrays = images(2, 34);
     let report = steps_agree(NON_LINEAR, &arrays, &long);
     let rejected = report.iterations.iter().filter(|i| !i.accepted).count();
@@ -96,7 +96,7 @@ fn views_are_frozen_during_a_rejected_trial() {
     }
     // A plan that has solved once solves again from the same start to the same bits.
     let (energy, start) = bind(NON_LINEAR, &arrays);
-    let solver = Solver::compile(energy, &long).unwrap();
+    let solver = Solver::compile(energy, &long.compile).unwrap();
     let mut problem = solver.plan(&start).unwrap();
     let mut again = || {
         let mut data = start.clone();
