@@ -1,5 +1,6 @@
 //! Element types at the border to Rust: typed slices in, buffer elements out.
 
+use crate::expr::Expr;
 use crate::types::{ScalarType, half};
 
 /// A number on its way between element types: wide enough for either kind.
@@ -170,6 +171,17 @@ impl Scalar {
             Scalar::U64(v) => i64::try_from(v).unwrap_or(i64::MAX),
             Scalar::F16(_) | Scalar::F32(_) | Scalar::F64(_) => return None,
         })
+    }
+
+    /// As a constant of an expression.
+    pub fn constant(self) -> Expr {
+        match self {
+            Scalar::U64(v) => Expr::int(self.ty(), v as i64),
+            Scalar::F16(v) => Expr::float(self.ty(), half::from_bits(v.0)),
+            Scalar::F32(v) => Expr::float(self.ty(), v.into()),
+            Scalar::F64(v) => Expr::float(self.ty(), v),
+            v => Expr::int(self.ty(), v.as_int().unwrap_or(0)),
+        }
     }
 }
 
