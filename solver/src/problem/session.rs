@@ -124,7 +124,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
         let problem = self.problem.borrow();
         let code = &problem.code;
         let seconds = Seconds { compile: code.compile_seconds, plan: problem.plan_seconds, solve };
-        let mut warnings = data.warnings.clone();
+        let mut warnings = data.warnings().to_vec();
         warnings.extend(self.warnings);
         if outcome.termination == Termination::NoFreeUnknown {
             warnings.push("every unknown is excluded: there is nothing to solve".into());
