@@ -16,7 +16,8 @@ const N: usize = 8192;
 const PAIRS: usize = 15;
 
 pub fn run() -> Report {
-    let mut report = Report::new("plan", format!("w + Laplacian, {N} x {N}, mixed precision, {THREADS} threads"));
+    let mut report =
+        Report::new("plan", format!("w + Laplacian, {N} x {N}, mixed precision, {THREADS} threads"));
     let options = CompileOptions { threads: Some(THREADS), ..CompileOptions::default() };
     let solver = Solver::compile(pcg::energy(), &options).expect("the energy compiles");
     let inputs = [vec![0.5f32; N * N], vec![1.5f32; N * N]];

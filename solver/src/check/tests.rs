@@ -47,7 +47,7 @@ enum Fault {
 /// Correct routines, and one fault.
 struct Faulty<'a> {
     energy: &'a Energy,
-    data: &'a ProblemData,
+    data: &'a ProblemData<'a>,
     free: Vec<Vec<bool>>,
     fault: Fault,
 }

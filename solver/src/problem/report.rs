@@ -195,7 +195,11 @@ impl fmt::Display for Report {
             self.seconds.solve
         )?;
         if self.unconstrained > 0 {
-            writeln!(f, "{} unknowns are in no residual's reach and stayed where they were", self.unconstrained)?;
+            writeln!(
+                f,
+                "{} unknowns are in no residual's reach and stayed where they were",
+                self.unconstrained
+            )?;
         }
         Ok(())
     }

@@ -270,7 +270,9 @@ fn a_robust_fit_leaves_the_outliers_alone() {
         shape: shape.to_vec(),
         data: ArrayData::F64(v.to_vec()),
     };
-    let mut data = ProblemData::bind(&energy, &[array("X", &[], &[0.0]), array("A", &[7], &values)]).unwrap();
+    let mut data = ProblemData::bind(&energy, &[array("X", &[], &[0.0]), array("A", &[7], &values)])
+        .map(ProblemData::into_owned)
+        .unwrap();
     let options = Options {
         solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
         ..Options::default()
@@ -293,7 +295,7 @@ fn a_view_is_constant_until_a_step_is_accepted() {
     assert_gradient_of_energy(&problem, &[5.0, 7.0]);
     problem.refresh_views(&[5.0, 7.0]);
     assert_eq!(problem.residuals(&[5.0, 7.0]), [24.0, 48.0]);
-    assert_eq!(data.unknowns()[0], [2.0, 3.0]);
+    assert_eq!(*data.unknowns()[0], [2.0, 3.0]);
 }
 
 #[test]
@@ -317,7 +319,7 @@ fn re_weighting_reaches_the_minimum_that_it_stands_for() {
 }
 
 /// An image that is linear, sampled where an unknown says.
-fn sampled(corner: f64) -> (Energy, ProblemData) {
+fn sampled(corner: f64) -> (Energy, ProblemData<'static>) {
     let text = r#"
         local W, H, N = Dim("W", 0), Dim("H", 1), Dim("N", 2)
         local P = Unknown("P", opt_float2, {N}, 0)
@@ -334,7 +336,7 @@ fn sampled(corner: f64) -> (Energy, ProblemData) {
     let p = NamedArray { name: "P".into(), shape: vec![3, 2], data: ArrayData::F64(p) };
     let f = move |x: f64, y: f64| if (x, y) == (1.0, 0.0) { corner } else { 3.0 * x - 2.0 * y + 1.0 };
     let arrays = [p, image("I", &f), image("Ix", &|_, _| 3.0), image("Iy", &|_, _| -2.0)];
-    let data = ProblemData::bind(&energy, &arrays).unwrap();
+    let data = ProblemData::bind(&energy, &arrays).map(ProblemData::into_owned).unwrap();
     (energy, data)
 }
 

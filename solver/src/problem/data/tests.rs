@@ -69,7 +69,7 @@ fn assert_refused(arrays: &[NamedArray], parts: &[&str]) {
 #[test]
 fn binds_a_complete_set() {
     let energy = energy();
-    let data = ProblemData::bind(&energy, &inputs()).unwrap();
+    let data = ProblemData::bind(&energy, &inputs()).map(ProblemData::into_owned).unwrap();
     assert_eq!(data.dims(), [4, 3, 5]);
     assert_eq!(data.unknowns()[0].len(), 24);
     assert_eq!(data.unknowns()[0][23], 23.0);
@@ -83,7 +83,8 @@ fn binds_a_complete_set() {
 
 #[test]
 fn a_scalar_field_may_have_a_channel_axis() {
-    let data = ProblemData::bind(&energy(), &with(floats("A", &[3, 4, 1]))).unwrap();
+    let data =
+        ProblemData::bind(&energy(), &with(floats("A", &[3, 4, 1]))).map(ProblemData::into_owned).unwrap();
     assert_eq!(data.array("A").unwrap().len(), 12);
     assert!(ProblemData::bind(&energy(), &with(ints("B", &[5, 1], &[0; 5]))).is_ok());
     assert!(ProblemData::bind(&energy(), &with(ints("G.q", &[2, 1], &[0, 1]))).is_ok());
@@ -91,7 +92,8 @@ fn a_scalar_field_may_have_a_channel_axis() {
 
 #[test]
 fn dims_are_optional_and_checked() {
-    let data = ProblemData::bind(&energy(), &with(ints("W", &[], &[4]))).unwrap();
+    let data =
+        ProblemData::bind(&energy(), &with(ints("W", &[], &[4]))).map(ProblemData::into_owned).unwrap();
     assert_eq!(data.dims()[0], 4);
     assert_refused(
         &with(ints("W", &[], &[5])),
@@ -185,7 +187,9 @@ fn unknowns_and_params_are_finite_and_arrays_need_not_be() {
         &["unknown `X`, element [1, 2, 1]", "finite", "NaN"],
     );
     assert_refused(&with(holed("t", &[3], 2, f64::INFINITY)), &["param `t`, element [2]", "inf"]);
-    let data = ProblemData::bind(&energy(), &with(holed("A", &[3, 4], 5, f64::NEG_INFINITY))).unwrap();
+    let data = ProblemData::bind(&energy(), &with(holed("A", &[3, 4], 5, f64::NEG_INFINITY)))
+        .map(ProblemData::into_owned)
+        .unwrap();
     assert_eq!(data.array("A").unwrap()[5], f64::NEG_INFINITY);
 }
 
@@ -208,7 +212,7 @@ fn integers_are_held_exactly_or_refused() {
     assert!(bind(i64::MAX).is_err());
     // Floats are rounded, not refused.
     let rounded = array("A", &[3, 4], ArrayData::F64(vec![0.1; 12]));
-    let data = ProblemData::bind(&energy, &with(rounded)).unwrap();
+    let data = ProblemData::bind(&energy, &with(rounded)).map(ProblemData::into_owned).unwrap();
     assert!(data.check_exact(&energy, Precision::F32).is_ok());
 }
 
@@ -219,7 +223,7 @@ fn integer_declarations_take_their_values_only() {
     assert_refused(&with(floats(0.5)), &["array `B`, element [2]", "uint8", "came 0.5"]);
     assert_refused(&with(floats(256.0)), &["uint8", "came 256"]);
     let bools = array("B", &[5], ArrayData::Bool(vec![true, false, true, true, false]));
-    let data = ProblemData::bind(&energy(), &with(bools)).unwrap();
+    let data = ProblemData::bind(&energy(), &with(bools)).map(ProblemData::into_owned).unwrap();
     assert_eq!(*data.array("B").unwrap(), [1.0, 0.0, 1.0, 1.0, 0.0]);
 }
 
@@ -227,7 +231,7 @@ fn integer_declarations_take_their_values_only() {
 fn names_are_used_once_and_unused_ones_are_said() {
     let mut arrays = inputs();
     arrays.push(floats("typo", &[7]));
-    let data = ProblemData::bind(&energy(), &arrays).unwrap();
+    let data = ProblemData::bind(&energy(), &arrays).map(ProblemData::into_owned).unwrap();
     assert_eq!(data.warnings(), ["`typo` is not declared by the energy and is not used"]);
     arrays.push(floats("X", &[3, 4, 2]));
     assert_refused(&arrays, &["`X` was given twice"]);
@@ -236,7 +240,7 @@ fn names_are_used_once_and_unused_ones_are_said() {
 #[test]
 fn an_update_replaces_numbers_and_keeps_extents() {
     let energy = energy();
-    let mut data = ProblemData::bind(&energy, &inputs()).unwrap();
+    let mut data = ProblemData::bind(&energy, &inputs()).map(ProblemData::into_owned).unwrap();
     let before = data.clone();
     let twos = array("A", &[3, 4], ArrayData::F32(vec![2.0; 12]));
     data.update(&energy, &[twos, ints("G.q", &[2], &[0, 1])]).unwrap();
@@ -271,7 +275,7 @@ fn views_with_strides_are_what_their_copies_are() {
         ArrayView::new("G.p", &[2, 2], &p[..]),
         ArrayView::new("G.q", &[2], &q[..]),
     ];
-    let data = ProblemData::bind(&energy, views.clone()).unwrap();
+    let data = ProblemData::bind(&energy, views).unwrap();
     let own = data.clone().into_owned();
     assert_eq!((data.x(), data.array("A"), data.array("B")), (own.x(), own.array("A"), own.array("B")));
     assert_eq!(data.unknown("X").unwrap()[..4], [4.0, 28.0, 10.0, 34.0]);
@@ -285,7 +289,7 @@ fn views_with_strides_are_what_their_copies_are() {
 #[test]
 fn unknowns_go_out_as_they_came_in() {
     let energy = energy();
-    let data = ProblemData::bind(&energy, &inputs()).unwrap();
+    let data = ProblemData::bind(&energy, &inputs()).map(ProblemData::into_owned).unwrap();
     let out = &data.unknown_arrays(Precision::F32)[0];
     assert_eq!((out.name.as_str(), out.shape.as_slice(), out.data.dtype()), ("X", &[3, 4, 2][..], "float32"));
     assert_eq!(data.unknown_arrays(Precision::Mixed)[0].data.dtype(), "float64");
