@@ -86,7 +86,10 @@ impl Solver {
         &self.code.k.energy
     }
 
-    /// Allocates buffers for the sizes of `data` and copies its numbers.
+    /// Allocates buffers for the sizes of `data` and copies its numbers, which are then the problem's own.
+    ///
+    /// # Errors
+    /// Too little memory, or a failure of the engine.
     pub fn plan(&self, data: &ProblemData) -> Result<Problem, SolveError> {
         Problem::new(self.code.clone(), data)
     }
@@ -103,6 +106,9 @@ impl Code {
 }
 
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
+///
+/// # Errors
+/// As for [`Solver::compile`].
 pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredFunction>, SolveError> {
     let energy = options.losses.apply(energy.clone());
     let energy = options.materialize.apply(energy).map_err(OptionError::Materialize)?;
@@ -166,6 +172,9 @@ impl Problem {
     }
 
     /// Takes everything in `data` anew: other sizes, other graphs. The machine code stays.
+    ///
+    /// # Errors
+    /// As for [`Solver::plan`]; the problem is then as it was.
     pub fn rebind(&mut self, data: &ProblemData) -> Result<(), SolveError> {
         *self = Problem::new(self.code.clone(), data)?;
         Ok(())
@@ -209,11 +218,17 @@ impl Problem {
     }
 
     /// As [`Problem::init`], for a session that owns the problem until [`Session::finish`] gives it back.
+    ///
+    /// # Errors
+    /// As for [`Problem::init`], with the problem.
     pub fn into_session(self, data: &ProblemData, options: &SolveOptions) -> Result<Session, Box<Unstarted>> {
         Session::start(self, data, options).map_err(|(error, problem)| Box::new(Unstarted { problem, error }))
     }
 
     /// E and g = J^T r at the unknowns in `data`. (r itself is never stored; [`crate::assembled::Explicit::residuals`] lists it.)
+    ///
+    /// # Errors
+    /// Data that the problem does not hold, or a failure of the engine. An energy that is not finite is an answer.
     pub fn evaluate(&mut self, data: &ProblemData) -> Result<Evaluation, SolveError> {
         self.upload_unknowns(data)?;
         self.plan.run(Phase::Cost)?;
@@ -249,6 +264,9 @@ impl Problem {
 
     /// Certifies the generated routines at `x` in direction `v`, both over all unknown scalars (see [`crate::check`]). Needs a
     /// solver compiled for float64.
+    ///
+    /// # Errors
+    /// Another precision, an energy that the explicit path cannot evaluate, or a failure of the engine.
     pub fn certify(
         &mut self,
         data: &ProblemData,
