@@ -8,7 +8,7 @@ mod pool;
 mod view;
 
 pub use buffer::{Buffer, BufferSpec};
-pub use element::{Element, Half, Scalar, Wide};
+pub use element::{Element, Scalar, Wide};
 pub use pool::Pool;
 pub use view::{Dimension, View};
 
