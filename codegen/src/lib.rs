@@ -1,14 +1,29 @@
 //! The engine: algorithm (Func, Var, RDom) apart from schedule, lowered to vectorised, multi-threaded code.
 //!
 //! ```text
-//! func (algorithm) + schedule -> lower (passes over stmt) -> backend (LLVM) -> runtime (pool, buffers, programs)
+//! Pipeline + Schedule -> plan -> nests (statements) -> lower (passes) -> backend (LLVM) -> compile -> Compiled, Program
 //! ```
-//! `reference` evaluates the definitions directly and slowly: it is the oracle of every schedule. `checked` runs
-//! statements on memory that notices races and stray accesses.
+//! Folders are layers: each imports only from those above it here.
+//!
+//! | layer | what |
+//! |---|---|
+//! | `types`, `expr`, `target` | element types; expressions, walks over them, their text; the machine that code is made for |
+//! | `error` | everything that can be refused |
+//! | `func`, `schedule`, `language` | algorithm, schedule, and what is made of both: the vocabulary of users |
+//! | `runtime` | buffers, scalars, threads, profiles: what code is run on |
+//! | `ir` | statements, the lowered function, their text and invariants |
+//! | `analysis` | index algebra, intervals, exact evaluation, associative updates |
+//! | `plan` | pipeline and schedule to the loops of each stage |
+//! | `nests` | a plan to statements: regions, storage, loops |
+//! | `lower` | statements to statements: the list of passes |
+//! | `backend` | a lowered function to machine code |
+//! | `compile` | binding of buffers; object files with a C header |
+//! | `program` | control flow as data over compiled pipelines |
+//!
+//! The oracles that tests compare with are in a crate of their own, `codegen-testing`.
 
 pub mod analysis;
 pub mod backend;
-pub mod checked;
 pub mod compile;
 pub mod error;
 pub mod expr;
@@ -18,12 +33,10 @@ pub mod language;
 pub mod lower;
 pub mod nests;
 pub mod plan;
-pub mod profile;
 pub mod program;
-pub mod reference;
 pub mod runtime;
 pub mod schedule;
-mod stack;
+pub mod stack;
 pub mod target;
 pub mod types;
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 /// Room for depths of 100,000, also for the frames of a build that is not optimised; the memory is only reserved.
-pub(crate) const STACK_BYTES: usize = if cfg!(debug_assertions) { 1 << 30 } else { 512 << 20 };
+pub const STACK_BYTES: usize = if cfg!(debug_assertions) { 1 << 30 } else { 512 << 20 };
 
 thread_local! {
     /// Does this thread have such a stack?
@@ -12,7 +12,7 @@ thread_local! {
 
 /// The result of `f` on a stack of [`STACK_BYTES`]: that of this thread if it is one, else of a thread that is waited for. Should
 /// none start, `f` has what is left of this stack.
-pub(crate) fn on_large_stack<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+pub fn on_large_stack<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     if LARGE.get() {
         return f();
     }
@@ -37,7 +37,7 @@ pub(crate) fn on_large_stack<R: Send>(f: impl FnOnce() -> R + Send) -> R {
 }
 
 /// Runs `f` on a thread that was started with [`STACK_BYTES`].
-pub(crate) fn mark_large<R>(f: impl FnOnce() -> R) -> R {
+pub fn mark_large<R>(f: impl FnOnce() -> R) -> R {
     LARGE.set(true);
     f()
 }

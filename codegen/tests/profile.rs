@@ -3,7 +3,7 @@
 use sumsq_codegen::Target;
 use sumsq_codegen::compile::{Compiled, Signature};
 use sumsq_codegen::lower::{LowerOptions, lower};
-use sumsq_codegen::profile::{Row, report};
+use sumsq_codegen::runtime::profile::{Row, report};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool};
 use sumsq_codegen::{Error, Func, Input, LoopLevel, Pipeline, ScalarType, Schedule, Tail, Var};
 

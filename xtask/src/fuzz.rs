@@ -39,7 +39,7 @@ pub fn fuzz(options: Options) -> Result<(), Failure> {
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_secs());
     let (cases, seed) = (options.cases.to_string(), options.seed.unwrap_or_else(clock).to_string());
     println!("seed {seed}, {cases} cases; the same again: cargo xtask fuzz --seed {seed} --cases {cases}");
-    let mut args = vec!["test", "--package", "sumsq-codegen", "--no-fail-fast"];
+    let mut args = vec!["test", "--package", "sumsq-codegen-testing", "--no-fail-fast"];
     args.extend(TARGETS.iter().flat_map(|t| ["--test", t]));
     cargo(&args).env("SUMSQ_FUZZ_SEED", &seed).env("SUMSQ_FUZZ_CASES", &cases).run()
 }

@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(JOBS.iter().map(stages).collect::<Vec<_>>(), [STAGES + 1, STAGES + 1, 99]);
         for (name, _, build) in JOBS {
             let (p, s) = build();
-            sumsq::codegen::lower::plan(&p, &s).unwrap_or_else(|e| panic!("{name}: {e}"));
+            sumsq::codegen::plan::plan(&p, &s).unwrap_or_else(|e| panic!("{name}: {e}"));
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::report::Report;
 use sumsq::Options;
 use sumsq::energy::Energy;
 use sumsq::energy::derive::{Materialize, Passes};
-use sumsq::matrix_free::domain::counts::{JTJP, operation_counts};
+use sumsq::matrix_free::domain::counts::operation_counts;
 use sumsq::matrix_free::prepare;
 use sumsq_examples::demos::{
     Problem, arap_mesh_deformation, cotangent_mesh_smoothing, image_warping, poisson_image_editing,
@@ -62,6 +62,6 @@ fn measure(report: &mut Report, problem: &Problem) {
 /// Weighted operations that one iteration spends in J p and J^T J p, all elements and vertices of an edge together.
 fn weight(energy: &Energy, choices: &Materialize) -> f64 {
     let counts = operation_counts(energy, &prepare(energy, Passes::ALL, choices));
-    let own = counts.iter().filter(|c| c.routine == JTJP || c.routine == "J p");
+    let own = counts.iter().filter(|c| c.routine.reads_direction());
     own.map(|c| f64::from(c.count.weight())).sum()
 }

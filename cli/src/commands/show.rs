@@ -140,24 +140,8 @@ fn routines(routines: &Routines, energy: &Energy, stats: bool) -> String {
             let _ = writeln!(text, "{name}[{number}] = {}", print(&routines.dag, part, energy));
         }
     };
-    for space in &routines.spaces {
-        let over = energy.space_name(space.space);
-        put(&format!("gradient {over}"), &space.gradient);
-        put(&format!("blocks {over}"), &space.blocks);
-        put(&format!("jtjp {over}"), &space.jtjp);
-    }
-    for graph in &routines.graphs {
-        let declared = &energy.graphs[graph.graph.index()];
-        for slot in &graph.slots {
-            let over = declared.slot_name(slot.slot);
-            put(&format!("gradient {over}"), &slot.gradient);
-            put(&format!("blocks {over}"), &slot.blocks);
-            put(&format!("jtjp {over}"), &slot.jtjp);
-        }
-    }
-    for cost in &routines.costs {
-        put(&format!("cost r{}", cost.residual), &[cost.cost]);
-        put(&format!("model r{}", cost.residual), &[cost.model]);
+    for routine in &routines.table {
+        put(&format!("{} {}", routine.kind, routine.site.name(energy)), &routine.roots);
     }
     if stats {
         text.push_str(&passes(routines));

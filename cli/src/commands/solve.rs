@@ -32,7 +32,7 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
     }
     print!("{}", report::table(&solved.report));
     // Empty unless SUMSQ_PROFILE asked for it when the pipelines were compiled.
-    eprint!("{}", sumsq::codegen::profile::report());
+    eprint!("{}", sumsq::codegen::runtime::profile::report());
     let code = if solved.report.non_finite { NOT_GOOD } else { 0 };
     Ok(ExitCode::from(code))
 }

@@ -1,7 +1,7 @@
 //! Which updates are associative reductions: the form that rfactor, atomics and reordering count on.
 
+use crate::expr::walk::{Memo, any, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
-use crate::ir::rewrite::{Memo, any, rewrite};
 use crate::types::ScalarType;
 
 /// How an update combines an element `f(a)` of its own with something free of `f`.

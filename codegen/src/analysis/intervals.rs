@@ -1,4 +1,4 @@
-//! Intervals of coordinates, seen through the definitions of a plan.
+//! Intervals of coordinates, seen through the definitions of Funcs.
 //!
 //! Sums are brought to normal form first, so that `x + r - x` is as exact as `r`. Ends are exact for affine, abs, min, max, and
 //! div and mod by what has one value, shifts and low-bit masks by constants, and a superset elsewhere (a select is the union of its arms).
@@ -7,16 +7,25 @@ use crate::analysis::algebra::build;
 use crate::analysis::algebra::build::{div, mul, normal};
 use crate::analysis::algebra::interval::{Interval, Span};
 use crate::analysis::algebra::poly::{Poly, Polys, is_index, rebuild};
+use crate::expr::walk::{nodes, postorder, substitute};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
-use crate::func::Func;
-use crate::ir::rewrite::{nodes, postorder, substitute};
-use crate::plan::plans::Plan;
+use crate::func::{Func, Input};
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+/// What calls in coordinates stand for.
+pub trait Definitions {
+    /// The input of this name.
+    fn input(&self, name: &Name) -> Option<&Input>;
+    /// The Func of this name, which is no input.
+    fn func(&self, name: &Name) -> &Func;
+    /// Inclusive bounds that a parameter is promised to keep.
+    fn param_range(&self, name: &Name) -> Option<(i64, i64)>;
+}
+
 /// Intervals of expressions while some variables range; others are fixed and stand for themselves.
 pub struct Intervals<'a> {
-    plan: &'a Plan,
+    definitions: &'a dyn Definitions,
     /// Variables that have one value; replaced before anything else.
     fixed: FxHashMap<Name, Expr>,
     scope: FxHashMap<Name, Span>,
@@ -31,18 +40,18 @@ pub struct Intervals<'a> {
 
 impl<'a> Intervals<'a> {
     /// `scope` gives the variables: those whose interval is a point are fixed, the others range.
-    pub fn new(plan: &'a Plan, scope: &FxHashMap<Name, Interval>) -> Self {
+    pub fn new(definitions: &'a dyn Definitions, scope: &FxHashMap<Name, Interval>) -> Self {
         let span = |(n, i): (&Name, &Interval)| (n.clone(), Span::new(i.min.clone(), i.max.clone()));
         let fixed =
             scope.iter().filter(|s| s.1.min == s.1.max).map(|(n, i)| (n.clone(), i.min.clone())).collect();
         let scope = scope.iter().filter(|s| s.1.min != s.1.max).map(span).collect();
-        Intervals { fixed, ..Intervals::of_spans(plan, scope, 0) }
+        Intervals { fixed, ..Intervals::of_spans(definitions, scope, 0) }
     }
 
-    fn of_spans(plan: &'a Plan, scope: FxHashMap<Name, Span>, depth: usize) -> Self {
+    fn of_spans(definitions: &'a dyn Definitions, scope: FxHashMap<Name, Span>, depth: usize) -> Self {
         let (fixed, memo) = (FxHashMap::default(), FxHashMap::default());
         let (polys, ends) = (Polys::affine(), Polys::default());
-        Intervals { plan, fixed, scope, memo, polys, ends, culprit: None, depth }
+        Intervals { definitions, fixed, scope, memo, polys, ends, culprit: None, depth }
     }
 
     /// The interval of `e`, or what makes it unbounded.
@@ -103,7 +112,7 @@ impl<'a> Intervals<'a> {
     fn is_fixed(&self, e: &Expr) -> bool {
         nodes([e]).iter().all(|n| match n.kind() {
             ExprKind::Var(v) => !self.scope.contains_key(v),
-            ExprKind::Call { name, .. } => self.plan.pipeline.inputs.contains_key(name),
+            ExprKind::Call { name, .. } => self.definitions.input(name).is_some(),
             _ => true,
         })
     }
@@ -179,8 +188,8 @@ impl<'a> Intervals<'a> {
 
     /// Is `d` a parameter that is promised to be positive?
     fn is_positive(&self, d: &Expr) -> bool {
-        let ranges = &self.plan.pipeline.param_ranges;
-        matches!(d.kind(), ExprKind::Param(name) if ranges.get(name).is_some_and(|(low, _)| *low >= 1))
+        let range = |name| self.definitions.param_range(name);
+        matches!(d.kind(), ExprKind::Param(name) if range(name).is_some_and(|(low, _)| low >= 1))
     }
 
     /// The interval of the type, where that is a bound worth having.
@@ -230,21 +239,21 @@ impl<'a> Intervals<'a> {
     }
 
     fn call(&mut self, name: &Name, args: &[Expr], value: usize, ty: ScalarType) -> Span {
-        if let Some(i) = self.plan.pipeline.inputs.get(name) {
+        if let Some(i) = self.definitions.input(name) {
             return match &i.value_range {
                 Some((lo, hi)) => Span::new(lo.cast(ty), hi.cast(ty)),
                 None => self
                     .unknown(ty, || format!("the value of input {name} (clamp it, or give its value range)")),
             };
         }
-        let f = &self.plan.funcs[name].func;
+        let f = self.definitions.func(name);
         let no_bound = || format!("the value of {name} (clamp it)");
         if self.depth > 32 {
             return self.unknown(ty, no_bound);
         }
         // The value over the interval of the arguments.
         let scope = f.vars.iter().map(|v| v.0.clone()).zip(args.iter().map(|a| self.span(a))).collect();
-        let mut inner = Intervals::of_spans(self.plan, scope, self.depth + 1);
+        let mut inner = Intervals::of_spans(self.definitions, scope, self.depth + 1);
         let s = inner.span(&f.values[value]);
         if f.updates.is_empty() {
             self.culprit = self.culprit.take().or(inner.culprit);

@@ -1,6 +1,9 @@
+//! What is known of expressions without running them: the algebra of indices, intervals, exact values, associative updates.
+//!
+//! Takes expressions and the definitions that they call; gives normal forms, bounds, proofs and constants. Knows neither plans nor
+//! statements in the making, so that every layer above asks the same questions here.
+
 pub mod algebra;
 pub mod associative;
+pub mod evaluate;
 pub mod intervals;
-
-#[cfg(test)]
-pub(crate) mod interpret;

@@ -4,8 +4,8 @@
 //! [`symbols`], with the [`Context`] it was given. Nothing of that panics or unwinds: a failure is recorded in the
 //! context and makes the entry point return non-zero.
 
-use crate::runtime::Pool;
-use half::f16;
+use crate::runtime::{BodyFn, Pool};
+use crate::types::f16;
 use std::alloc::Layout;
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -14,9 +14,6 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The type of a compiled function: context, buffer pointers, scalar slots; see [`crate::ir::stmt::LoweredFunction`].
 pub type EntryFn = unsafe extern "C" fn(*const Context, *const *mut c_void, *const u64) -> i32;
-
-/// The type of an outlined parallel body: context, captured values, loop variable.
-pub type BodyFn = unsafe extern "C" fn(*const Context, *const c_void, i32);
 
 /// The code of a failed allocation, in the place of an assertion's number.
 pub const OUT_OF_MEMORY: i32 = i32::MAX;
@@ -83,7 +80,7 @@ unsafe extern "C" fn parallel_for(
     extent: i32,
 ) {
     // SAFETY: the context outlives the call; generated iterations are independent and do not unwind.
-    unsafe { (*context).pool.run_body(context, body, closure, min, extent) }
+    unsafe { (*context).pool.run_body(context.cast(), body, closure, min, extent) }
 }
 
 /// Alignment of every allocation: a cache line, and the widest vector.
@@ -208,7 +205,7 @@ pub const PARALLEL_FOR: &str = "sumsq_parallel_for";
 pub const ALLOC: &str = "sumsq_alloc";
 /// Name of its counterpart.
 pub const FREE: &str = "sumsq_free";
-/// Name of the function that says which Func a thread computes, see [`crate::profile`].
+/// Name of the function that says which Func a thread computes, see [`crate::runtime::profile`].
 pub const PROFILE_ENTER: &str = "sumsq_profile_enter";
 /// Name of the function that says what was allocated for a Func.
 pub const PROFILE_ALLOCATE: &str = "sumsq_profile_allocate";
@@ -248,8 +245,8 @@ pub fn symbols() -> Vec<(String, usize)> {
         (PARALLEL_FOR.into(), parallel_for as *const () as usize),
         (ALLOC.into(), alloc as *const () as usize),
         (FREE.into(), free as *const () as usize),
-        (PROFILE_ENTER.into(), crate::profile::enter as *const () as usize),
-        (PROFILE_ALLOCATE.into(), crate::profile::allocate as *const () as usize),
+        (PROFILE_ENTER.into(), crate::runtime::profile::enter as *const () as usize),
+        (PROFILE_ALLOCATE.into(), crate::runtime::profile::allocate as *const () as usize),
         ("memcpy".into(), memcpy as *const () as usize),
         ("memmove".into(), memmove as *const () as usize),
         ("memset".into(), memset as *const () as usize),

@@ -3,9 +3,9 @@
 use super::signature::{BufferSlot, Signature};
 use super::{Look, bind_error};
 use crate::error::Error;
+use crate::expr::walk::postorder;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::func::Layout;
-use crate::ir::rewrite::postorder;
 use crate::ir::stmt::{ArgKind, LoweredFunction};
 use crate::runtime::{Buffer, Scalar};
 use crate::types::ScalarType;

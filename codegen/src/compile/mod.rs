@@ -17,7 +17,6 @@ use crate::func::Pipeline;
 use crate::ir::stmt::LoweredFunction;
 use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
-use crate::reference::Value;
 use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use crate::schedule::Schedule;
 use crate::stack::{STACK_BYTES, mark_large, on_large_stack};
@@ -66,7 +65,8 @@ impl Compiled {
     ) -> Result<Compiled, Error> {
         let plan = Plan::new(f, &signature)?;
         let kernel = on_large_stack(|| Kernel::compile(f, target))?;
-        Ok(Compiled(Arc::new(Inner { kernel, required: f.required.clone(), signature, plan })))
+        let required = BoundsQuery::new(&f.name, f.required.clone());
+        Ok(Compiled(Arc::new(Inner { kernel, required, signature, plan })))
     }
 
     /// Compiles several lowered functions on all cores, each in an LLVM context of its own. Results come in the order of
@@ -92,7 +92,7 @@ impl Compiled {
     pub fn required_regions(
         &self,
         extents: &[(&str, &[i32])],
-        params: &[(&str, Value)],
+        params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
         self.0.required.regions(extents, params)
     }
@@ -101,7 +101,7 @@ impl Compiled {
     pub fn required_regions_over(
         &self,
         domains: &[(&str, &[(i32, i32)])],
-        params: &[(&str, Value)],
+        params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
         self.0.required.regions_over(domains, params)
     }

@@ -17,7 +17,9 @@
 //! rounded after every operation.
 
 mod literal;
+pub(crate) mod print;
 mod typing;
+pub mod walk;
 
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashSet;

@@ -3,6 +3,13 @@
 use crate::expr::{Expr, Name};
 use crate::types::{ScalarType, Type};
 
+/// `(min, extent)` of each dimension, none where there is no boundary.
+pub type Domain = Vec<Option<(Expr, Expr)>>;
+
+/// Rows of planar and record buffers, and of intermediate storage, start at multiples of this many elements, and of 64 bytes:
+/// whoever makes a buffer guarantees it, and vectorising relies on it. The largest record has as many slots.
+pub const PITCH: i64 = 16;
+
 /// How the elements of a Func or input lie in memory. Coordinates `(c0, c1, ...)` of tuple element `k` are at
 /// `origin + c0*stride0 + c1*stride1 + ...`; dimension 0 is the fastest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -168,7 +175,7 @@ impl Input {
         self.shape().extent(d)
     }
     /// `(min, extent)` of every dimension at run time, as boundary conditions want it.
-    pub fn domain(&self) -> crate::language::boundary::Domain {
+    pub fn domain(&self) -> Domain {
         (0..self.dims).map(|d| Some((self.min(d), self.extent(d)))).collect()
     }
 }
@@ -189,7 +196,7 @@ pub fn step_param(name: &str, d: usize) -> Expr {
 }
 
 /// The i64 parameter that holds the stride of dimension `d` >= 1 of a planar or record buffer, in elements. Unlike a
-/// [`step_param`], it is a multiple of 16.
+/// [`step_param`], it is a multiple of [`PITCH`].
 pub fn stride_param(name: &str, d: usize) -> Expr {
     Expr::param(format!("{name}.stride.{d}"), Type::I64)
 }

@@ -12,12 +12,15 @@
 
 mod io;
 
-pub use io::{Constraint, Input, Layout, Output, Shape, extent_param, min_param, step_param, stride_param};
+pub use io::{
+    Constraint, Domain, Input, Layout, Output, PITCH, Shape, extent_param, min_param, step_param,
+    stride_param,
+};
 
+use crate::expr::walk::nodes;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::plan::realization_order::callees;
 use crate::types::ScalarType;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 /// A pure variable: a dimension of a Func.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -128,6 +131,21 @@ impl Func {
         Expr::call(self.name.clone(), ty, args.to_vec(), value)
     }
 
+    /// Other Funcs of `p` that this one calls, anywhere in its definitions.
+    pub fn callees(&self, p: &Pipeline) -> IndexSet<Name> {
+        let updates = self.updates.iter().flat_map(|u| {
+            let bounds = u.rdom.vars.iter().flat_map(|r| [&r.min, &r.extent]);
+            u.args.iter().chain(&u.values).chain(&u.rdom.predicate).chain(bounds)
+        });
+        let called = |e: &Expr| match e.kind() {
+            ExprKind::Call { name, .. } if *name != self.name && p.funcs.contains_key(name) => {
+                Some(name.clone())
+            }
+            _ => None,
+        };
+        nodes(self.values.iter().chain(updates)).into_iter().filter_map(called).collect()
+    }
+
     /// Adds an update definition.
     pub fn update(mut self, args: Vec<Expr>, values: Vec<Expr>, rdom: RDom) -> Func {
         self.updates.push(Update { args, values, rdom });
@@ -221,7 +239,7 @@ impl Pipeline {
         if !same || !new.updates.starts_with(&old.updates) {
             return Some(format!("{name} is defined twice"));
         }
-        let caller = self.funcs.values().find(|g| g.name != *name && callees(self, g).contains(name))?;
+        let caller = self.funcs.values().find(|g| g.name != *name && g.callees(self).contains(name))?;
         Some(format!("{name} is updated after {} called it: define it whole first", caller.name))
     }
     /// Adds an input and returns it for calls.
@@ -292,17 +310,6 @@ pub fn free_variables<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> Vec<Name
 
 /// All calls in an expression, each distinct node once.
 pub fn calls(e: &Expr) -> Vec<Expr> {
-    let mut seen = rustc_hash::FxHashSet::default();
-    let mut out = vec![];
-    let mut stack = vec![e];
-    while let Some(e) = stack.pop() {
-        if !seen.insert(e.id()) {
-            continue;
-        }
-        if matches!(e.kind(), ExprKind::Call { .. }) {
-            out.push(e.clone());
-        }
-        e.for_each_child(|c| stack.push(c));
-    }
-    out
+    let is_call = |e: &&Expr| matches!(e.kind(), ExprKind::Call { .. });
+    nodes([e]).into_iter().filter(is_call).cloned().collect()
 }

@@ -9,7 +9,6 @@
 //! iterations in any order on any worker.
 
 use crate::expr::{BinaryOp, Expr, Name};
-use crate::nests::bounds_query::BoundsQuery;
 use crate::schedule::{ForKind, Memory, StageId};
 use crate::types::ScalarType;
 
@@ -107,6 +106,15 @@ pub struct LoweredFunction {
     pub aliases: Vec<(Name, Name)>,
     /// Argument buffers that hold records, with their slots.
     pub records: Vec<(Name, u8)>,
-    /// Which regions of the inputs it reads.
-    pub required: BoundsQuery,
+    /// Regions of the inputs that it reads.
+    pub required: Required,
+}
+
+/// Regions of inputs, not yet evaluated: expressions over sizes of buffers, parameters and let-bound names.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Required {
+    /// Let-bound names in the order of their definitions.
+    pub lets: Vec<(Name, Expr)>,
+    /// First and last coordinate per dimension, of each input that is read and not trusted to be read inside.
+    pub inputs: Vec<(Name, Vec<(Expr, Expr)>)>,
 }

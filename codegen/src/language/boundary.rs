@@ -18,9 +18,6 @@
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Source, Var};
 
-/// `(min, extent)` of each dimension, none where there is no boundary.
-pub type Domain = Vec<Option<(Expr, Expr)>>;
-
 /// The given values outside, one per tuple element.
 pub fn constant_exterior(
     name: impl Into<Name>,

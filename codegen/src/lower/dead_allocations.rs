@@ -5,8 +5,9 @@
 //! something. Loops that are empty now are left to the simplification after this pass. Precedes partitioning, which would look for
 //! likely conditions in code that goes away.
 
+use crate::expr::walk::visit;
 use crate::expr::{ExprKind, Name};
-use crate::ir::rewrite::{map_children, own_exprs, visit, visit_stmts};
+use crate::ir::rewrite::{map_children, own_exprs, visit_stmts};
 use crate::ir::stmt::Stmt;
 use rustc_hash::FxHashSet;
 

@@ -10,8 +10,9 @@
 //! A broadcast is no work; what it broadcasts may be.
 
 use crate::analysis::algebra::poly::is_index;
+use crate::expr::walk::{Memo, rewrite};
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::{Memo, map_children, own_exprs, rewrite};
+use crate::ir::rewrite::{map_children, own_exprs};
 use crate::ir::stmt::Stmt;
 use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHashSet};

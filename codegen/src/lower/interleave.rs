@@ -6,8 +6,9 @@
 //! group writes. Follows partitioning, so that no likely condition is interleaved.
 
 use crate::analysis::algebra::build;
+use crate::expr::walk::any;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::{any, block, map_children};
+use crate::ir::rewrite::{block, map_children};
 use crate::ir::stmt::Stmt;
 
 /// Longest stride whose gaps are closed.

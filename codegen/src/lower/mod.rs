@@ -20,6 +20,7 @@ pub mod expand_math;
 pub mod flatten;
 pub mod hoist;
 pub mod interleave;
+pub mod loop_nest;
 pub mod narrow;
 pub mod partition;
 pub mod simplify;
@@ -33,10 +34,9 @@ use crate::expr::Name;
 use crate::func::{Layout, Pipeline, extent_param, min_param, step_param, stride_param};
 use crate::ir::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
 use crate::ir::verify;
-use crate::nests as build_nests;
-use crate::nests::Built;
-use crate::plan::plans::Plan;
-use crate::plan::{apply_schedule, contracts, inline, plans, realization_order, validate, wrappers};
+use crate::nests::{self, Built};
+use crate::plan::plan;
+use crate::plan::plans::{FuncPlan, Plan};
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
 use crate::types::ScalarType;
@@ -53,7 +53,7 @@ pub struct LowerOptions {
     pub dump: Option<PathBuf>,
     /// Check the invariants of statements after each pass.
     pub verify: bool,
-    /// Keep what [`crate::profile`] needs.
+    /// Keep what [`crate::runtime::profile`] needs.
     pub profile: bool,
 }
 
@@ -63,7 +63,7 @@ impl Default for LowerOptions {
         LowerOptions {
             dump: std::env::var_os("SUMSQ_DUMP").map(PathBuf::from),
             verify: cfg!(debug_assertions),
-            profile: crate::profile::enabled(),
+            profile: crate::runtime::profile::enabled(),
         }
     }
 }
@@ -93,7 +93,7 @@ fn lower_here(
     let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
     let plan = plan(p, schedule)?;
     log.dump("apply_schedule", &plan)?;
-    let Built { mut body, storage, query } = build_nests::build_nests(&plan)?;
+    let Built { mut body, storage, required } = nests::build_nests(&plan)?;
     log.after("build_nests", &body, verify::Level::Multi)?;
     let outputs: Vec<Name> = p.outputs.iter().map(|o| o.func.clone()).collect();
     body = skip_stages::skip_stages(&body, &outputs);
@@ -129,34 +129,9 @@ fn lower_here(
     let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
     let args = args(&plan, &storage);
     let records = records(&plan, &storage);
-    let (name, required) = (p.name.clone(), query);
+    let name = p.name.clone();
     let f = LoweredFunction { name, args, body, relaxed, aliases, records, required };
     Ok((f, log.passes))
-}
-
-/// The passes over definitions: what is computed, and the loops of each stage.
-pub fn plan(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
-    on_large_stack(|| plan_here(p, schedule))
-}
-
-fn plan_here(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
-    validate::validate(p)?;
-    let p = &wrappers::wrappers(p, schedule)?;
-    validate::check_names(p)?;
-    let order = realization_order::realization_order(p)?;
-    let mut gone = FxHashSet::default();
-    for name in &order {
-        if apply_schedule::inlined(p, schedule, name)? {
-            gone.insert(name.clone());
-        }
-    }
-    let inlined = inline::inline(p, &order, &|n| gone.contains(n));
-    // Funcs that no output needs are not computed; directives about them have no effect.
-    let absent =
-        |n: &Name| p.inputs.contains_key(n) || p.funcs.contains_key(n) && !inlined.funcs.contains_key(n);
-    let plan = apply_schedule::apply_schedule(&inlined, schedule, &absent)?;
-    contracts::contracts(&plan)?;
-    Ok(plan)
 }
 
 /// An error of a pass that does not know the pipeline's name.
@@ -168,7 +143,7 @@ fn in_pipeline(p: &Pipeline, e: Error) -> Error {
 }
 
 /// How everything lies in memory.
-fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> FlattenEnv {
+fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> FlattenEnv {
     let mut env = FlattenEnv::default();
     for i in plan.pipeline.inputs.values() {
         let constraints = i.constraints.clone();
@@ -201,9 +176,9 @@ fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> 
 }
 
 /// Flat output buffers that start and go on anywhere.
-fn unaligned(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> FxHashSet<Name> {
-    let strided = |f: &&plans::FuncPlan| f.output.as_ref().is_some_and(|o| o.layout == Layout::Strided);
-    let planes = |f: &plans::FuncPlan| {
+fn unaligned(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> FxHashSet<Name> {
+    let strided = |f: &&FuncPlan| f.output.as_ref().is_some_and(|o| o.layout == Layout::Strided);
+    let planes = |f: &FuncPlan| {
         let types = f.func.types();
         let x = External::new(output_buffer(&f.func.name, storage), &types, Layout::Strided);
         (0..types.len()).map(move |k| x.flat(k)).collect::<Vec<_>>()
@@ -212,12 +187,12 @@ fn unaligned(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Fx
 }
 
 /// Prefix of the flat output buffers of a Func.
-fn output_buffer(func: &Name, storage: &FxHashMap<Name, build_nests::Storage>) -> Name {
+fn output_buffer(func: &Name, storage: &FxHashMap<Name, nests::Storage>) -> Name {
     if storage.contains_key(func) { format!("{func}.out").into() } else { func.clone() }
 }
 
 /// Flat buffers of in-place outputs with those of the inputs they overwrite.
-fn aliases(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<(Name, Name)> {
+fn aliases(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> Vec<(Name, Name)> {
     let mut pairs = vec![];
     for f in plan.funcs.values() {
         let (Some(o), Some(input)) = (&f.output, &f.in_place_of) else { continue };
@@ -231,7 +206,7 @@ fn aliases(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<
 
 /// Buffers of inputs, then of outputs, each in declaration order; then extents (i32) and strides (i64, dimensions
 /// from 1; strided buffers: minima and all strides) of each in the same order; then parameters.
-fn args(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<Arg> {
+fn args(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> Vec<Arg> {
     let p = &plan.pipeline;
     let mut args = vec![];
     let mut scalars = vec![];
@@ -267,7 +242,7 @@ fn args(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<Arg
 }
 
 /// The flat buffers that hold records, with their slots.
-fn records(plan: &Plan, storage: &FxHashMap<Name, build_nests::Storage>) -> Vec<(Name, u8)> {
+fn records(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> Vec<(Name, u8)> {
     let inputs = plan.pipeline.inputs.values().map(|i| (i.name.clone(), i.layout));
     let outputs = plan.pipeline.outputs.iter().map(|o| (output_buffer(&o.func, storage), o.layout));
     let slots = |(name, layout): (Name, Layout)| match layout {
@@ -320,6 +295,3 @@ impl Log<'_> {
         Error::Pipeline { pipeline: self.pipeline.clone(), message }
     }
 }
-
-#[cfg(test)]
-mod flat_tests;

@@ -8,8 +8,9 @@
 
 use crate::analysis::algebra::Facts;
 use crate::analysis::algebra::poly::{Polys, rebuild};
+use crate::expr::walk::{Memo, rewrite};
 use crate::expr::{Expr, ExprKind};
-use crate::ir::rewrite::{Memo, for_each_child, map_children, own_exprs, rewrite};
+use crate::ir::rewrite::{for_each_child, map_children, own_exprs};
 use crate::ir::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashSet;

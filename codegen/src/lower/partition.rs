@@ -12,10 +12,9 @@
 
 use super::simplify::{simplify_expr_with, simplify_with};
 use crate::analysis::algebra::Facts;
+use crate::expr::walk::{Memo, any, rewrite, substitute, visit};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
-use crate::ir::rewrite::{
-    Memo, any, block, map_children, own_exprs, rewrite, substitute, visit, visit_stmts,
-};
+use crate::ir::rewrite::{block, map_children, own_exprs, visit_stmts};
 use crate::ir::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};

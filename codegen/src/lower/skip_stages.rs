@@ -8,8 +8,9 @@
 //! Follows building of nests, which is where uses meet what they use; consumers go first, so that what only a skipped Func needs is
 //! skipped with it. Outputs are always computed, and what an output is computed inside of.
 
+use crate::expr::walk::{Memo, any, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
-use crate::ir::rewrite::{Memo, any, for_each_child, map_children, own_exprs, rewrite, visit_stmts};
+use crate::ir::rewrite::{for_each_child, map_children, own_exprs, visit_stmts};
 use crate::ir::stmt::Stmt;
 use rustc_hash::FxHashSet;
 

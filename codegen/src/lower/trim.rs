@@ -9,8 +9,9 @@
 use crate::analysis::algebra::build;
 use crate::analysis::algebra::build::{add, sub};
 use crate::analysis::algebra::poly::{Polys, is_index, rebuild};
+use crate::expr::walk::{any, substitute, uses_var};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
-use crate::ir::rewrite::{any, map_children, substitute, uses_var};
+use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
 use crate::schedule::ForKind;
 use rustc_hash::FxHashMap;

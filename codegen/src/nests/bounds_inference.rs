@@ -13,47 +13,17 @@ use crate::analysis::algebra::build::{add, mul, offset};
 use crate::analysis::algebra::{Interval, build};
 use crate::analysis::intervals::Intervals;
 use crate::error::Error;
+use crate::expr::walk::variables;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::{nodes, variables};
 use crate::ir::stmt::Stmt;
 use crate::nests::Nests;
 use crate::plan::plans::{
-    Change, FuncPlan, Fuse, Level, MAX_FACTOR, Split, Stage, illegal, is_joint, own_var,
+    Change, FuncPlan, Fuse, Level, MAX_FACTOR, Split, Stage, blocks, illegal, is_joint, own_var, points,
 };
-use crate::plan::rfactor::blocks;
 use crate::plan::validate::{error, is_var};
 use crate::schedule::{StageId, Tail};
 use crate::types::ScalarType;
-use rustc_hash::{FxHashMap, FxHashSet};
-
-/// Calls of one Func or input: the stages that call it, with the distinct coordinates.
-pub type Uses = FxHashMap<Name, Vec<(StageId, Vec<Vec<Expr>>)>>;
-
-/// All expressions of a stage.
-pub fn stage_exprs(s: &Stage) -> impl Iterator<Item = &Expr> {
-    let bounds = s.rvars.iter().flat_map(|r| [&r.min, &r.max]);
-    s.args.iter().chain(&s.values).chain(&s.predicate).chain(bounds).chain(s.skips.iter().map(|x| &x.1))
-}
-
-/// Collects the calls of all stages.
-pub fn uses<'a>(stages: impl Iterator<Item = &'a Stage>) -> Uses {
-    let mut out = Uses::default();
-    for s in stages {
-        let mut seen: FxHashSet<(Name, Vec<Expr>)> = FxHashSet::default();
-        for e in nodes(stage_exprs(s)) {
-            let ExprKind::Call { name, args, .. } = e.kind() else { continue };
-            if !seen.insert((name.clone(), args.clone())) {
-                continue;
-            }
-            let list = out.entry(name.clone()).or_default();
-            match list.last_mut().filter(|l| l.0 == s.id) {
-                Some(l) => l.1.push(args.clone()),
-                None => list.push((s.id.clone(), vec![args.clone()])),
-            }
-        }
-    }
-    out
-}
+use rustc_hash::FxHashMap;
 
 impl Nests<'_> {
     /// The region of `func` at `level`, which is the level being opened or one that was opened before.
@@ -495,12 +465,6 @@ impl Ranges<'_, '_, '_> {
             None => unreachable!("bounds: {name} is no variable of {}", s.id),
         }
     }
-}
-
-/// Number of points of two fused loops; 0 if either has none.
-pub fn points(inner: &Interval, outer: &Interval) -> Expr {
-    let zero = Expr::from(0);
-    mul(&build::max(&inner.extent(), &zero), &build::max(&outer.extent(), &zero))
 }
 
 /// Are the ends of dimension `var` made of let-bound numbers of blocks?

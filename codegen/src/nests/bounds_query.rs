@@ -3,32 +3,41 @@
 //! Bounds inference knows the regions as expressions over extents of buffers, parameters and let-bound names; a query keeps
 //! these and evaluates them. The answer is what the compiled code itself checks its buffers against.
 
-use crate::analysis::algebra::Interval;
+use crate::analysis::evaluate::evaluate;
 use crate::error::Error;
+use crate::expr::walk::nodes;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Pipeline, extent_param, min_param};
-use crate::reference::{Value, eval_scalar};
+use crate::ir::stmt::Required;
+use crate::runtime::Scalar;
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
 use indexmap::IndexMap;
+use rustc_hash::FxHashMap;
 
 /// First and last coordinate in each dimension; nothing is read where some first exceeds its last.
 pub type Region = Vec<(i64, i64)>;
 
+/// Names with the constants that they stand for.
+type Known = FxHashMap<Name, Expr>;
+
 /// The required regions of a scheduled pipeline, not yet evaluated.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct BoundsQuery {
-    pub(super) pipeline: String,
-    /// Names in the order of their definitions.
-    pub(super) lets: Vec<(Name, Expr)>,
-    /// Per input that is read, and not trusted to be read inside.
-    pub(super) inputs: Vec<(Name, Vec<Interval>)>,
+    pipeline: String,
+    required: Required,
 }
 
 impl BoundsQuery {
+    /// The query for what a pipeline of this name requires.
+    pub fn new(pipeline: impl Into<String>, required: Required) -> BoundsQuery {
+        BoundsQuery { pipeline: pipeline.into(), required }
+    }
+
     /// The query for `p` under `s`.
     pub fn of(p: &Pipeline, s: &Schedule) -> Result<BoundsQuery, Error> {
-        on_large_stack(|| Ok(crate::nests::build_nests(&crate::lower::plan(p, s)?)?.query))
+        let required = on_large_stack(|| Ok(crate::nests::build_nests(&crate::plan::plan(p, s)?)?.required))?;
+        Ok(BoundsQuery::new(&p.name, required))
     }
 
     /// Regions of the inputs for buffers of these extents (those of all outputs, and of inputs whose extents the algorithm
@@ -37,7 +46,7 @@ impl BoundsQuery {
     pub fn regions(
         &self,
         extents: &[(&str, &[i32])],
-        params: &[(&str, Value)],
+        params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
         let sizes = |(name, n): &(&str, &[i32])| {
             n.iter().enumerate().map(|(d, n)| (extent_param(name, d), *n)).collect()
@@ -49,7 +58,7 @@ impl BoundsQuery {
     pub fn regions_over(
         &self,
         domains: &[(&str, &[(i32, i32)])],
-        params: &[(&str, Value)],
+        params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
         let ends = |(name, dims): &(&str, &[(i32, i32)])| {
             let dims = dims.iter().enumerate();
@@ -61,44 +70,40 @@ impl BoundsQuery {
     fn regions_of(
         &self,
         sizes: impl Iterator<Item = (Expr, i32)>,
-        params: &[(&str, Value)],
+        params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
-        let mut known: Vec<(Name, Value)> = params.iter().map(|&(n, v)| (n.into(), v)).collect();
+        let mut known: Known = params.iter().map(|&(n, v)| (n.into(), v.constant())).collect();
         known.extend(sizes.filter_map(|(e, n)| match e.kind() {
-            ExprKind::Param(name) => Some((name.clone(), Value::Int(n as i64))),
+            ExprKind::Param(name) => Some((name.clone(), n.into())),
             _ => None,
         }));
-        let mut vars: Vec<(Name, i64)> = vec![];
-        for (name, value) in &self.lets {
+        for (name, value) in &self.required.lets {
             // What no region needs may be impossible to know, such as a bound that is read from memory.
-            if let Ok(v) = self.evaluate(value, &vars, &known) {
-                vars.push((name.clone(), v));
+            if let Some(v) = evaluate(value, &known) {
+                known.insert(name.clone(), Expr::int(value.ty(), v));
             }
         }
         let mut regions = IndexMap::new();
-        for (name, dims) in &self.inputs {
-            let mut region = vec![];
-            for i in dims {
-                region.push((self.evaluate(&i.min, &vars, &known)?, self.evaluate(&i.max, &vars, &known)?));
-            }
-            regions.insert(name.clone(), region);
+        for (name, dims) in &self.required.inputs {
+            let ends = |(min, max)| Ok((self.evaluate(min, &known)?, self.evaluate(max, &known)?));
+            let region: Result<Region, Error> = dims.iter().map(|(min, max)| ends((min, max))).collect();
+            regions.insert(name.clone(), region?);
         }
         Ok(regions)
     }
 
-    fn evaluate(&self, e: &Expr, vars: &[(Name, i64)], params: &[(Name, Value)]) -> Result<i64, Error> {
+    fn evaluate(&self, e: &Expr, known: &Known) -> Result<i64, Error> {
         let missing = |n: &Expr| match n.kind() {
-            ExprKind::Param(p) if !params.iter().any(|k| k.0 == *p) => Some(format!("{p} is not given")),
-            ExprKind::Var(v) if !vars.iter().any(|k| k.0 == *v) => {
-                Some(format!("{v} cannot be computed from sizes"))
-            }
+            ExprKind::Param(p) if !known.contains_key(p) => Some(format!("{p} is not given")),
+            ExprKind::Var(v) if !known.contains_key(v) => Some(format!("{v} cannot be computed from sizes")),
             ExprKind::Call { name, .. } => Some(format!("a value of {name} cannot be known before the run")),
             _ => None,
         };
-        if let Some(why) = crate::ir::rewrite::nodes([e]).into_iter().find_map(missing) {
+        evaluate(e, known).ok_or_else(|| {
+            let why = nodes([e]).into_iter().find_map(missing);
+            let why = why.unwrap_or_else(|| format!("{e} has no exact value"));
             let message = format!("the required regions depend on what is unknown: {why}");
-            return Err(Error::Pipeline { pipeline: self.pipeline.clone(), message });
-        }
-        Ok(eval_scalar(e, vars, params)?.as_int().unwrap_or(0))
+            Error::Pipeline { pipeline: self.pipeline.clone(), message }
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! The order of a run's checks and of the names that they use.
 
+use crate::expr::walk::{any, variables};
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::{any, variables};
 use crate::ir::stmt::Stmt;
 use crate::nests::bind;
 use rustc_hash::FxHashSet;

@@ -3,8 +3,9 @@
 use crate::analysis::algebra::Interval;
 use crate::analysis::associative::operands;
 use crate::error::Error;
+use crate::expr::walk::Substitution;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::{Substitution, block};
+use crate::ir::rewrite::block;
 use crate::ir::stmt::{Stmt, Target};
 use crate::nests::slots::{Emit, Item, Mode};
 use crate::nests::{Around, Nests, bind, branch};

@@ -1,5 +1,8 @@
 //! Loop nests, with producers injected at their levels.
 //!
+//! Takes a plan; gives statements over coordinates (`Realize`, `Produce`, `Provide`), what each Func is stored in, and the regions
+//! of the inputs that they read.
+//!
 //! One walk from outside in. At every level (root, or the body of a loop) the Funcs that are stored or computed there are
 //! opened, consumers first: their regions are inferred and let-bound ([`crate::nests::bounds_inference`]), a sliding region is
 //! narrowed ([`crate::nests::sliding_window`]), folds are checked ([`crate::nests::storage_folding`]), storage is sized
@@ -17,7 +20,6 @@ pub mod bounds_query;
 mod checks;
 mod emit;
 pub mod joint_regions;
-pub mod loop_nest;
 pub mod param_ranges;
 mod policies;
 pub mod prefetch;
@@ -33,11 +35,10 @@ use crate::analysis::algebra::{Facts, Interval};
 use crate::error::Error;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::rewrite::block;
-use crate::ir::stmt::Stmt;
-use crate::nests::bounds_inference::{Uses, uses};
-use crate::nests::bounds_query::BoundsQuery;
+use crate::ir::stmt::{Required, Stmt};
 use crate::nests::storage_folding::{Live, fold_storage};
 use crate::plan::plans::{Change, FuncPlan, Level, Plan, Split, Stage, illegal};
+use crate::plan::uses::{Uses, uses};
 use crate::schedule::{ForKind, LoopLevel, Memory, StageId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -125,7 +126,7 @@ pub struct Built {
     /// Storage by Func.
     pub storage: FxHashMap<Name, Storage>,
     /// Which regions of the inputs are read.
-    pub query: BoundsQuery,
+    pub required: Required,
 }
 
 /// Builds the statement of `plan`. After: every name is bound; no region is symbolic.
@@ -160,8 +161,9 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
     nests.check_sizes()?;
     let body = fold_storage(&body, &nests.storage);
     let lets = nests.opened.remove(&Level::Root).unwrap_or_default();
-    let query = BoundsQuery { pipeline: plan.pipeline.name.clone(), lets, inputs: nests.required };
-    Ok(Built { body, storage: nests.storage, query })
+    let ends = |dims: Vec<Interval>| dims.into_iter().map(|i| (i.min, i.max)).collect();
+    let inputs = nests.required.into_iter().map(|(name, dims)| (name, ends(dims))).collect();
+    Ok(Built { body, storage: nests.storage, required: Required { lets, inputs } })
 }
 
 impl<'p> Nests<'p> {

@@ -1,8 +1,9 @@
 //! Partition policies: which conditions of a loop the pass [`crate::lower::partition`] may test up front.
 
 use crate::error::Error;
+use crate::expr::walk::{Memo, any, rewrite, variables};
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::{Memo, any, map_children, rewrite, variables};
+use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
 use crate::nests::Nests;
 use crate::plan::plans::{Stage, illegal};

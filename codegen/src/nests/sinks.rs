@@ -1,4 +1,4 @@
-//! Outputs inside a nest, and in-place outputs (design 4a, B2).
+//! Outputs inside a nest, and in-place outputs.
 //!
 //! An output that is computed inside a nest, or read beyond its domain, has storage of its own; each point of
 //! the domain goes to the output buffer once, from the iteration whose own tile holds it: for a sink, the interval of the
@@ -25,7 +25,7 @@ pub struct Destination {
 }
 
 impl Nests<'_> {
-    /// Does `stage` read the output buffer of sink `func`, being in a later nest than the sink's consumer (rule S4)?
+    /// Does `stage` read the output buffer of sink `func`, being in a later nest than the sink's consumer?
     pub fn reads_output(&self, func: &Name, stage: &StageId) -> bool {
         let Some(f) = self.plan.funcs.get(func) else { return false };
         if !f.sink || f.store == Level::Root || self.is_inside(&stage.func, &f.compute) {
@@ -66,7 +66,7 @@ impl Nests<'_> {
         Destination { intermediate, output }
     }
 
-    /// Checks S1, S2 and S4, which need no regions.
+    /// Checks the rules of [`crate::schedule::Directive::Sink`] that need no regions: same space, each point visited once.
     pub fn check_sinks(&self) -> Result<(), Error> {
         for f in self.plan.funcs.values().filter(|f| f.sink) {
             let Level::At(l) = &f.compute else { continue };
@@ -77,28 +77,34 @@ impl Nests<'_> {
             };
             if stage.coords.len() != f.func.vars.len() {
                 return fail(format!(
-                    "S1: {} iterates over ({}), which is not the space of {}",
+                    "{} iterates over ({}), which is not the space of {}",
                     stage.id,
                     stage.coords.join(", "),
                     f.func.name
                 ));
             }
             if stage.splits().any(|t| t.tail == Tail::ShiftInwards) {
-                return fail(format!("S2: ShiftInwards makes {} visit some points twice", stage.id));
+                return fail(format!(
+                    "each point is stored once, but ShiftInwards makes {} visit some points twice",
+                    stage.id
+                ));
             }
             if stage.splits().any(|t| t.tail == Tail::RoundUp)
                 || stage.id.stage == 0 && consumer.align.iter().any(Option::is_some)
             {
-                return fail(format!("S2: the loops of {} cover more than its domain", stage.id));
+                return fail(format!(
+                    "each point is stored once, but the loops of {} cover more than its domain",
+                    stage.id
+                ));
             }
             if !self.partitions(consumer) {
                 return fail(format!(
-                    "S2: {} is itself computed in a nest, which may visit a point twice",
+                    "each point is stored once, but {} is itself computed in a nest, which may visit a point twice",
                     consumer.func.name
                 ));
             }
             if f.stages.len() > 1 && f.store != f.compute {
-                return fail("S2: a sink with update definitions must be stored where it is computed".into());
+                return fail("a sink with update definitions must be stored where it is computed".into());
             }
         }
         Ok(())
@@ -113,7 +119,7 @@ impl Nests<'_> {
         }
     }
 
-    /// Binds the own tile of `f` at its store level, and checks S3.
+    /// Binds the own tile of `f` at its store level, and checks that what the consumer reads covers it.
     pub fn own_tile(&mut self, f: &FuncPlan) -> Result<(), Error> {
         let name = &f.func.name;
         let own = match (&f.compute, f.sink) {
@@ -139,8 +145,10 @@ impl Nests<'_> {
             let footprint = self.region(name, &f.store)?;
             for (d, (foot, own)) in footprint.iter().zip(&named).enumerate() {
                 if !self.facts.proves_le(&foot.min, &own.min) || !self.facts.proves_le(&own.max, &foot.max) {
-                    let rule =
-                        format!("S3: the footprint in {} may not contain the own tile", f.func.vars[d].0);
+                    let rule = format!(
+                        "what the consumer reads may not cover the points it stores, in dimension {}",
+                        f.func.vars[d].0
+                    );
                     return Err(illegal(&f.stages[0].id, "sink", rule));
                 }
             }
@@ -193,7 +201,7 @@ impl Nests<'_> {
         Ok(Some(body))
     }
 
-    /// S1 at run time: the consumer's coordinates range over exactly the sink's domain.
+    /// Tests at run time that the consumer's coordinates range over exactly the sink's domain.
     pub fn sink_checks(&mut self) -> Result<Vec<Stmt>, Error> {
         let plan = self.plan;
         let mut checks = vec![];
@@ -217,7 +225,7 @@ impl Nests<'_> {
         Ok(checks)
     }
 
-    /// Checks A1 to A3 of every in-place output, once regions are known.
+    /// Checks the rules of [`crate::schedule::Directive::InPlaceOf`], once regions are known.
     pub fn check_in_place(&mut self) -> Result<(), Error> {
         let plan = self.plan;
         for f in plan.funcs.values() {
@@ -231,26 +239,28 @@ impl Nests<'_> {
                 .values()
                 .any(|g| g.func.name != f.func.name && g.in_place_of.as_ref() == Some(input));
             if shared {
-                return fail("A1: two outputs overwrite it".into());
+                return fail("two outputs overwrite the input".into());
             }
             let own: Vec<Expr> = f.func.vars.iter().map(|v| v.expr()).collect();
             for (stage, calls) in self.uses.get(input).into_iter().flatten() {
                 if stage.func != f.func.name || stage.stage != 0 {
-                    return fail(format!("A1: {stage} reads it, too"));
+                    return fail(format!("{stage} reads the input, too"));
                 }
                 if calls.iter().any(|c| *c != own) {
-                    return fail("A1: it is read at other coordinates than the own".into());
+                    return fail("the input is read at other coordinates than those that are written".into());
                 }
             }
             let Some(o) = &f.output else { return fail("it is no output".into()) };
             let types: Vec<ScalarType> = f.func.types();
             if o.layout != i.layout || o.halo != i.halo || types != i.types || own.len() != i.dims {
-                return fail("A3: layout, halo, types or dimensions differ".into());
+                return fail("layout, halo, types or dimensions differ from the input's".into());
             }
             let shifted =
                 f.stages[0].versions().iter().any(|s| s.splits().any(|t| t.tail == Tail::ShiftInwards));
             if shifted || self.storage.contains_key(&f.func.name) && !self.once.contains(&f.func.name) {
-                return fail("A2: some points are computed more than once".into());
+                return fail(
+                    "some points are computed more than once, and would read what was overwritten".into(),
+                );
             }
         }
         Ok(())

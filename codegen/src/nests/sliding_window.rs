@@ -9,8 +9,8 @@
 use crate::analysis::algebra::Interval;
 use crate::analysis::algebra::build::{max, min, offset};
 use crate::error::Error;
+use crate::expr::walk::{substitute, variables};
 use crate::expr::{Expr, Name};
-use crate::ir::rewrite::{substitute, variables};
 use crate::nests::bounds_inference::round_up_unit;
 use crate::nests::{Around, Nests};
 use crate::plan::plans::{FuncPlan, Level, illegal, own_var};

@@ -7,15 +7,13 @@
 use crate::analysis::algebra::build::{add, mul, offset, sub};
 use crate::analysis::algebra::{Interval, build};
 use crate::error::Error;
+use crate::expr::walk::{Substitution, variables};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::func::calls;
-use crate::ir::rewrite::{Substitution, variables};
 use crate::ir::stmt::Stmt;
-use crate::nests::bounds_inference::points;
 use crate::nests::sinks::Destination;
 use crate::nests::{Nests, branch};
-use crate::plan::plans::{Change, FuncPlan, Fuse, Level, Split, Stage, illegal};
-use crate::plan::rfactor::blocks;
+use crate::plan::plans::{Change, FuncPlan, Fuse, Level, Split, Stage, blocks, illegal, points};
 use crate::schedule::Tail;
 use rustc_hash::FxHashMap;
 

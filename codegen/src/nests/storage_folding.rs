@@ -17,10 +17,11 @@
 
 use crate::analysis::algebra::Interval;
 use crate::error::Error;
+use crate::expr::walk::variables;
 use crate::expr::{Expr, Name};
-use crate::ir::rewrite::{map_children, variables};
+use crate::func::PITCH;
+use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
-use crate::lower::flatten::PITCH;
 use crate::nests::{Around, Nests, Storage};
 use crate::plan::plans::{FuncPlan, illegal};
 use crate::schedule::{ForKind, Memory};

@@ -20,8 +20,9 @@
 use crate::analysis::algebra::build::{add, offset};
 use crate::analysis::algebra::{Facts, build};
 use crate::error::Error;
+use crate::expr::walk::any;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::{any, block};
+use crate::ir::rewrite::block;
 use crate::ir::stmt::Stmt;
 use crate::nests::emit::{Entered, MAX_COPIES};
 use crate::nests::slots::{Emit, Item, Mode};

@@ -1,8 +1,8 @@
 //! Substitutes inlined Funcs.
 
+use crate::expr::walk::{Memo, Substitution, rewrite};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Func, Pipeline};
-use crate::ir::rewrite::{Memo, Substitution, rewrite};
 use rustc_hash::FxHashMap;
 
 /// Replaces every call of a Func in `inlined` by its definition. `order` is the realization order, so that each

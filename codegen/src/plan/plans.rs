@@ -1,9 +1,11 @@
 //! What is computed, and the loops of each stage: the result of [`crate::plan::apply_schedule`].
 
+use crate::analysis::algebra::{Interval, build};
 use crate::analysis::associative::Reduction;
+use crate::analysis::intervals::Definitions;
 use crate::error::Error;
 use crate::expr::{Expr, Name};
-use crate::func::{Func, Output, Pipeline};
+use crate::func::{Func, Input, Output, Pipeline};
 use crate::schedule::{ForKind, LoopLevel, Memory, Partition, StageId, Tail};
 use indexmap::IndexMap;
 
@@ -132,7 +134,7 @@ pub struct Stage {
     pub skips: Vec<(Name, Expr)>,
     /// Floats may be reassociated.
     pub relaxed: bool,
-    /// Coordinates of the space that the stage iterates over (design B2, S1): pure variables, or for a
+    /// Coordinates of the space that the stage iterates over: pure variables, or for a
     /// reduction those of its domain.
     pub coords: Vec<Name>,
     /// Its form, if this is an associative update.
@@ -358,4 +360,28 @@ impl Stage {
     pub fn descends(&self, name: &Name, of: &Name) -> bool {
         name == of || self.made(name).is_some_and(|c| c.before().into_iter().any(|n| self.descends(n, of)))
     }
+}
+
+impl Definitions for Plan {
+    fn input(&self, name: &Name) -> Option<&Input> {
+        self.pipeline.inputs.get(name)
+    }
+    fn func(&self, name: &Name) -> &Func {
+        &self.funcs[name].func
+    }
+    fn param_range(&self, name: &Name) -> Option<(i64, i64)> {
+        self.pipeline.param_ranges.get(name).copied()
+    }
+}
+
+/// Number of blocks of `factor` that cover `[min, max]`: `ceil((max - min + 1) / factor)`.
+pub fn blocks(min: &Expr, max: &Expr, factor: &Expr) -> Expr {
+    let extent = build::offset(&build::sub(max, min), 1);
+    build::div(&build::offset(&build::add(&extent, factor), -1), factor)
+}
+
+/// Number of points of two fused loops; 0 if either has none.
+pub fn points(inner: &Interval, outer: &Interval) -> Expr {
+    let zero = Expr::from(0);
+    build::mul(&build::max(&inner.extent(), &zero), &build::max(&outer.extent(), &zero))
 }

@@ -1,9 +1,8 @@
 //! Producers before consumers.
 
 use crate::error::Error;
-use crate::expr::{ExprKind, Name};
-use crate::func::{Func, Pipeline};
-use crate::ir::rewrite::nodes;
+use crate::expr::Name;
+use crate::func::Pipeline;
 use crate::plan::validate::error;
 use indexmap::{IndexMap, IndexSet};
 use std::collections::BTreeSet;
@@ -12,7 +11,7 @@ use std::collections::BTreeSet;
 /// dropped. A cycle is an error.
 pub fn realization_order(p: &Pipeline) -> Result<Vec<Name>, Error> {
     let callees: IndexMap<&Name, IndexSet<Name>> =
-        p.funcs.values().map(|f| (&f.name, callees(p, f))).collect();
+        p.funcs.values().map(|f| (&f.name, f.callees(p))).collect();
     let needed = reachable(p, &callees);
     let mut waits: Vec<usize> = callees.values().map(IndexSet::len).collect();
     let mut callers: Vec<Vec<usize>> = vec![vec![]; callees.len()];
@@ -37,24 +36,6 @@ pub fn realization_order(p: &Pipeline) -> Result<Vec<Name>, Error> {
         return Err(error(p, format!("these Funcs call each other in a circle: {}", rest.join(", "))));
     }
     Ok(order.into_iter().collect())
-}
-
-/// Other Funcs that `f` calls, anywhere in its definitions.
-pub fn callees(p: &Pipeline, f: &Func) -> IndexSet<Name> {
-    let updates = f.updates.iter().flat_map(|u| {
-        let bounds = u.rdom.vars.iter().flat_map(|r| [&r.min, &r.extent]);
-        u.args.iter().chain(&u.values).chain(&u.rdom.predicate).chain(bounds)
-    });
-    let mut out = IndexSet::new();
-    for e in nodes(f.values.iter().chain(updates)) {
-        if let ExprKind::Call { name, .. } = e.kind()
-            && *name != f.name
-            && p.funcs.contains_key(name)
-        {
-            out.insert(name.clone());
-        }
-    }
-    out
 }
 
 fn reachable(p: &Pipeline, callees: &IndexMap<&Name, IndexSet<Name>>) -> IndexSet<Name> {

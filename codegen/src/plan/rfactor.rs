@@ -14,12 +14,11 @@
 use crate::analysis::algebra::{Interval, build};
 use crate::analysis::associative::{Reduction, redirect};
 use crate::error::Error;
+use crate::expr::walk::Substitution;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Var};
-use crate::ir::rewrite::Substitution;
-use crate::nests::bounds_inference::points;
 use crate::plan::apply_schedule::pure_stage;
-use crate::plan::plans::{Bounded, Change, Dim, FuncPlan, Stage, illegal};
+use crate::plan::plans::{Bounded, Change, Dim, FuncPlan, Stage, blocks, illegal, points};
 use crate::plan::validate::is_var;
 use crate::schedule::{ForKind, StageId};
 use rustc_hash::FxHashMap;
@@ -96,12 +95,6 @@ fn bounds_of(s: &Stage, name: &Name) -> Option<Bounded> {
         }
         None => s.rvars.iter().find(|r| r.name == *name).cloned(),
     }
-}
-
-/// Number of blocks of `factor` that cover `[min, max]`: `ceil((max - min + 1) / factor)`.
-pub fn blocks(min: &Expr, max: &Expr, factor: &Expr) -> Expr {
-    let extent = build::offset(&build::sub(max, min), 1);
-    build::div(&build::offset(&build::add(&extent, factor), -1), factor)
 }
 
 /// `into(a, v) = identity; into(a, v) = into(a, v) op e`.

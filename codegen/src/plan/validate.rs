@@ -4,9 +4,9 @@
 //! definitions use pure variables only as themselves in their own place; names are unique.
 
 use crate::error::Error;
+use crate::expr::walk::nodes;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Constraint, Func, Layout, Pipeline, Update};
-use crate::ir::rewrite::nodes;
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashSet;
 
@@ -186,7 +186,7 @@ fn check_self_reads(
             if pure.contains(own) {
                 return (!is_var(a, own)).then(|| own.clone());
             }
-            crate::ir::rewrite::variables(a).into_iter().find(|v| pure.contains(v))
+            crate::expr::walk::variables(a).into_iter().find(|v| pure.contains(v))
         })
     };
     let mut all: Vec<&[Expr]> = vec![&u.args];

@@ -22,7 +22,7 @@
 use super::Pool;
 use super::element::{Element, Wide, with_element};
 use super::memory::Memory;
-use crate::func::Layout;
+use crate::func::{Layout, PITCH};
 use crate::types::ScalarType;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -32,8 +32,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 const SLACK: i64 = 64;
 /// Bytes of a cache line, and of the widest vector.
 const LINE: i64 = 64;
-/// Lanes to which rows are padded, at least.
-const LANES: i64 = 16;
 /// Rows or planes at multiples of this many bytes compete for the same cache sets.
 const PAGE: i64 = 4096;
 
@@ -281,7 +279,7 @@ impl Shape {
     fn checked(spec: &BufferSpec, slots: i64) -> Option<Shape> {
         let size = spec.ty.bytes() as i64;
         // Code for strided buffers counts on nothing.
-        let unit = if spec.layout == Layout::Strided { 1 } else { LANES.max(LINE / size) };
+        let unit = if spec.layout == Layout::Strided { 1 } else { PITCH.max(LINE / size) };
         let page = PAGE / size;
         let (mut strides, mut before, mut step) = (vec![], 0i64, slots);
         for (d, (&e, &h)) in spec.extents.iter().zip(&spec.halo).enumerate() {

@@ -1,7 +1,7 @@
 //! Element types at the border to Rust: typed slices in, buffer elements out.
 
-use crate::types::{ScalarType, nearest_half};
-use half::f16;
+use crate::expr::Expr;
+use crate::types::{ScalarType, f16, nearest_half};
 
 /// A number on its way between element types: wide enough for either kind.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ macro_rules! with_element {
             S::I64 => with!(i64),
             S::U8 => with!(u8),
             S::U16 => with!(u16),
-            S::F16 => with!(half::f16),
+            S::F16 => with!($crate::types::f16),
             S::U32 => with!(u32),
             S::U64 => with!(u64),
             S::F32 => with!(f32),
@@ -153,6 +153,17 @@ impl Scalar {
             Scalar::U64(v) => i64::try_from(v).unwrap_or(i64::MAX),
             Scalar::F16(_) | Scalar::F32(_) | Scalar::F64(_) => return None,
         })
+    }
+
+    /// As a constant of an expression.
+    pub fn constant(self) -> Expr {
+        match self {
+            Scalar::U64(v) => Expr::int(self.ty(), v as i64),
+            Scalar::F16(v) => Expr::float(self.ty(), v.to_f64()),
+            Scalar::F32(v) => Expr::float(self.ty(), v.into()),
+            Scalar::F64(v) => Expr::float(self.ty(), v),
+            v => Expr::int(self.ty(), v.as_int().unwrap_or(0)),
+        }
     }
 }
 

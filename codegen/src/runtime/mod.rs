@@ -1,15 +1,19 @@
-//! Buffers and the worker pool.
+//! Buffers, scalars, the worker pool, and what profiled code counts.
+//!
+//! Takes element types and layouts of the vocabulary; gives memory that compiled code may be pointed to and threads to run it on.
+//! Knows nothing of code.
 
 mod buffer;
 mod copy;
 mod element;
 mod memory;
 mod pool;
+pub mod profile;
 mod view;
 
 pub use buffer::{Buffer, BufferSpec};
 pub use element::{Element, Scalar, Wide};
-pub use pool::Pool;
+pub use pool::{BodyFn, Pool};
 pub use view::{Dimension, View};
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! loops a worker spins for a while, as sweeps of a solver follow each other closely, and then sleeps. A call
 //! allocates nothing.
 
-use crate::backend::abi::{BodyFn, Context};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::ptr;
@@ -13,6 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// The body of a parallel loop: a context that it passes on, captured values, loop variable.
+pub type BodyFn = unsafe extern "C" fn(*const c_void, *const c_void, i32);
 
 /// How long a waiting thread spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
@@ -97,7 +99,7 @@ impl Pool {
     /// Calls `f(i)` for every `i` in `[0, n)`, in any order on any thread, and returns when all are done. A panic in `f`
     /// aborts the process.
     pub fn for_each<F: Fn(i32) + Sync>(&self, n: i32, f: F) {
-        unsafe extern "C" fn call<F: Fn(i32) + Sync>(_: *const Context, f: *const c_void, i: i32) {
+        unsafe extern "C" fn call<F: Fn(i32) + Sync>(_: *const c_void, f: *const c_void, i: i32) {
             // SAFETY: `f` is the closure below, borrowed during the loop.
             unsafe { (*f.cast::<F>())(i) }
         }
@@ -114,13 +116,13 @@ impl Pool {
     /// unwind; `min + extent` does not overflow.
     pub unsafe fn run_body(
         &self,
-        context: *const Context,
+        context: *const c_void,
         body: BodyFn,
         closure: *const c_void,
         min: i32,
         extent: i32,
     ) {
-        let job = |from, to| Job { body, context: context.cast(), closure, from: min + from, to: min + to };
+        let job = |from, to| Job { body, context, closure, from: min + from, to: min + to };
         let threads = (self.threads() as i32).min(extent);
         if threads <= 1 || INSIDE.get() {
             // SAFETY: by this function's contract.
@@ -178,7 +180,7 @@ impl Shared {
 
 impl Mailbox {
     fn new() -> Mailbox {
-        unsafe extern "C" fn nothing(_: *const Context, _: *const c_void, _: i32) {}
+        unsafe extern "C" fn nothing(_: *const c_void, _: *const c_void, _: i32) {}
         let job = Job { body: nothing, context: ptr::null(), closure: ptr::null(), from: 0, to: 0 };
         Mailbox { posted: AtomicU64::new(0), job: UnsafeCell::new(job), gate: Gate::default() }
     }
@@ -193,7 +195,7 @@ impl Job {
         let outer = INSIDE.replace(true);
         for i in self.from..self.to {
             // SAFETY: by this function's contract.
-            unsafe { (self.body)(self.context.cast(), self.closure, i) }
+            unsafe { (self.body)(self.context, self.closure, i) }
         }
         INSIDE.set(outer);
     }

@@ -3,10 +3,10 @@
 //! A schedule is data apart from the algorithm: a list of directives per stage, applied in order by
 //! [`crate::lower`]. It prints as text, one directive a line, and is read back from it:
 //!
-//! ```text
-//! pq: rfactor(s -> pq_s); ...
-//! pq_s.update(0): split(y, yo, yi, 32, guard) parallel(yo) vectorize(x, 16)
-//! p: store_at(pq_s.update(0), yo) compute_at(pq_s.update(0), yi) fold_storage(y, 4) sink
+//! ```schedule
+//! pq.update(0): split(y, yo, yi, 32, guard) rfactor(yo as strip, into pq_s)
+//! pq_s.update(0): parallel(strip) split(x, xo, xi, 16, predicate) vectorize(xi)
+//! p: store_at(pq_s.update(0), strip) compute_at(pq_s.update(0), yi) fold_storage(y, 4) sink
 //! ```
 //!
 //! Stage 0 of a Func is its pure definition, stage k its k-th update (`f.update(k-1)` in text). Legality is
@@ -178,12 +178,14 @@ pub enum Directive {
     /// Where and how intermediate values lie.
     StoreIn(Memory),
     /// An output that is computed inside a consumer's nest: every point of the domain is also stored to the output
-    /// buffer, once, by the iteration of the store level whose own tile holds it (design B2).
+    /// buffer, once, by the iteration of the store level whose own tile holds it. Legal iff
+    /// the consumer iterates over the same space, dimension by dimension; its loops visit each point once (no tail that shifts or
+    /// rounds up); what it reads covers its own tile; and every other reader runs in a later nest, which reads the output buffer.
     Sink,
     /// Stores to the output buffer (of a root output or a sink) bypass the cache where the run-time parameter is non-zero.
     NonTemporal(Expr),
     /// The output overwrites input `input`: legal iff every read of it is in this Func's definition at its own
-    /// coordinates, every point is computed once, and layouts agree (rules A1 to A3). If the pure definition is the input itself,
+    /// coordinates, every point is computed once, and layouts agree. If the pure definition is the input itself,
     /// only the updates run.
     InPlaceOf(Name),
 }

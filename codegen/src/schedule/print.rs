@@ -1,8 +1,8 @@
 //! Schedules as text, which [`crate::schedule::text`] reads back.
 
 use crate::expr::Expr;
-use crate::ir::print::whole;
-use crate::ir::rewrite::interned;
+use crate::expr::print::whole;
+use crate::expr::walk::interned;
 use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
 use std::fmt::{self, Display, Formatter};
 

@@ -1,6 +1,7 @@
 //! Scalar and vector types of expressions.
 
-use half::f16;
+pub use half::f16;
+
 use std::fmt;
 
 /// The element type of an expression or buffer.

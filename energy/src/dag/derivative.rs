@@ -1,4 +1,5 @@
-//! Symbolic partial derivatives, memoised per (node, access): the OnePass algorithm of Opt section 5.2.
+//! Symbolic partial derivatives, memoised per (node, access): the algorithm OnePass of DeVito et al., "Opt: a domain
+//! specific language for non-linear least squares optimization in graphics and imaging", 2017, section 5.2.
 //!
 //! Derivatives flow only through the taken branch of a Select: `d Select(c, a, b) = Select(c, da, db)`, again a selection of
 //! values, so a NaN or Inf of the untaken branch's derivative stays untaken. At singular points the language fixes the

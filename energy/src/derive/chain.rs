@@ -1,5 +1,5 @@
 //! The chain rule through computed arrays: each keeps its partials with respect to the unknowns that it reads beside its
-//! values (Opt section 4.3), and what reads the array reads those.
+//! values (DeVito et al., "Opt", 2017, section 4.3), and what reads the array reads those.
 
 use crate::builder::composed;
 use crate::dag::{Access, At, Dag, ExprId, Source};

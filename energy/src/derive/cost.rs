@@ -1,32 +1,10 @@
-//! Routines per residual instance: cost, model and their parts.
+//! Routines per residual instance: what it adds to E and to the model, and whether it counts.
 
-use super::Template;
+use super::{Kind, Routine, Site, Template};
 use crate::dag::{At, Dag, ExprId, Source};
 use crate::model::Energy;
 
-/// The per-instance routines of one residual template.
-#[derive(Clone, Debug)]
-pub struct ResidualCost {
-    /// Index among the energy's residuals.
-    pub residual: usize,
-    /// The boundary rule holds (1 where it is lifted).
-    pub boundary: ExprId,
-    /// Some unknown read is in the domain at a free element.
-    pub counts: ExprId,
-    /// Both: the instance is part of E.
-    pub guard: ExprId,
-    /// The residual of a counted instance, else 0.
-    pub value: ExprId,
-    /// Its square, else 0. Under a loss, the whole block's energy at its first residual, 0 at the others.
-    pub cost: ExprId,
-    /// Its part of the model's change, (J d)(2 r + J d) times the weight of its loss, else 0; d is the direction. Under a loss of second
-    /// order the square is that of the bent J d.
-    pub model: ExprId,
-    /// (J d) of a counted instance, else 0.
-    pub jp: ExprId,
-}
-
-pub(super) fn residual_cost(energy: &Energy, dag: &mut Dag, t: &Template) -> ResidualCost {
+pub(super) fn instance_routines(energy: &Energy, dag: &mut Dag, t: &Template) -> [Routine; 3] {
     let guard = dag.and(&[t.boundary, t.counts]);
     let zero = dag.constant(0.0);
     let bent = super::directional(dag, &t.rows);
@@ -40,17 +18,10 @@ pub(super) fn residual_cost(energy: &Energy, dag: &mut Dag, t: &Template) -> Res
     let model = t.weigh(dag, model);
     // A block's energy stands by itself: its squares are guarded one by one.
     let in_block = energy.residuals[t.residual].block.is_some();
-    let mut guarded = |e: ExprId| dag.select(guard, e, zero);
-    ResidualCost {
-        residual: t.residual,
-        boundary: t.boundary,
-        counts: t.counts,
-        guard,
-        value: guarded(t.value),
-        cost: if in_block { t.energy } else { guarded(t.energy) },
-        model: guarded(model),
-        jp: guarded(t.jp),
-    }
+    let cost = if in_block { t.energy } else { dag.select(guard, t.energy, zero) };
+    let model = dag.select(guard, model, zero);
+    let routine = |kind, root| Routine { kind, site: Site::Residual(t.residual), roots: vec![root] };
+    [routine(Kind::Cost, cost), routine(Kind::Model, model), routine(Kind::Counts, t.counts)]
 }
 
 /// Whether an instance counts: one of the unknowns it reads, as constructed, is in the domain and free. In a space without

@@ -1,4 +1,5 @@
-//! Factoring of sums: the greedy multivariate Horner scheme of Opt section 6 (after Ceberio and Kreinovich).
+//! Factoring of sums: the greedy multivariate Horner scheme (DeVito et al., "Opt", 2017, section 6; Ceberio and
+//! Kreinovich, "Greedy algorithms for optimizing multivariate Horner schemes", 2004).
 //!
 //! The factor that most terms share is pulled out of them, again and again, in the inner sum and in the rest. A common
 //! magnitude of coefficients counts as a factor. Guard rule: a factor leaves the branch of `Select(c, a, 0)` only if it is

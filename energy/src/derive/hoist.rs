@@ -1,7 +1,7 @@
 //! Hoisting: the parts of a routine that depend on one element only and not on the direction, computed once per
 //! linearisation and stored beside the unknowns (ARAP then keeps a cosine and a sine per pixel).
 
-use super::{Passes, Stored, count_ops, materialize::channel, simplify};
+use super::{Kind, Passes, Routine, Routines, count_ops, materialize::channel, simplify};
 use crate::dag::{Access, At, Dag, ExprId, Node, Offset, Source};
 use crate::model::{Domain, Energy, SpaceId};
 use rustc_hash::FxHashMap;
@@ -19,18 +19,30 @@ enum Reads {
     More,
 }
 
+impl Routines {
+    /// Hoists what every PCG iteration evaluates, with all such routines together.
+    pub fn hoist(&mut self, energy: &Energy, passes: Passes) {
+        let directed = |r: &&mut Routine| r.kind.reads_direction();
+        let roots = self.table.iter().filter(|r| r.kind.reads_direction()).flat_map(|r| &r.roots);
+        let roots: Vec<ExprId> = roots.copied().collect();
+        let hoisted = hoist(energy, &mut self.dag, &roots, &mut self.table, passes);
+        let own = self.table.iter_mut().filter(directed).flat_map(|r| &mut r.roots);
+        own.zip(hoisted).for_each(|(old, new)| *old = new);
+    }
+}
+
 /// Replaces every maximal subexpression of `roots` that reads a single element, does not read the direction and holds a
 /// division or a function call that differs from element to element.
 ///
 /// Stored values are 0 outside the domain where the expression itself would be its value at zero reads. Where the two
 /// differ, the read is guarded by its own `InBounds`, which the enclosing guard usually resolves again. The passes run again
 /// on the roots. Without the pass itself, reads of computed arrays alone are replaced. What channel k of [`Source::Hoisted`] holds,
-/// written at offset 0, is added to `stored`; returns the roots that read it.
+/// written at offset 0, is added to the routines of [`Kind::Stored`] in `table`; returns the roots that read it.
 pub fn hoist(
     energy: &Energy,
     dag: &mut Dag,
     roots: &[ExprId],
-    stored: &mut Stored,
+    table: &mut Vec<Routine>,
     passes: Passes,
 ) -> Vec<ExprId> {
     let mut reads: FxHashMap<ExprId, Reads> = FxHashMap::default();
@@ -59,7 +71,7 @@ pub fn hoist(
     maximal.sort_by_key(|m| m.0);
     let mut reads_of: FxHashMap<ExprId, ExprId> = FxHashMap::default();
     for (n, space, at) in maximal {
-        reads_of.insert(n, read_hoisted(energy, dag, n, (space, at), stored));
+        reads_of.insert(n, read_hoisted(energy, dag, n, (space, at), table));
     }
     let replaced = dag.substitute_ids(roots, &mut |_, n| reads_of.get(&n).copied());
     simplify(dag, &replaced, passes).0
@@ -112,7 +124,7 @@ fn read_hoisted(
     dag: &mut Dag,
     n: ExprId,
     (space, at): (SpaceId, &At),
-    stored: &mut Stored,
+    table: &mut Vec<Routine>,
 ) -> ExprId {
     let origin: Offset = energy.spaces[space.index()].iter().map(|_| 0).collect();
     let here = match at {
@@ -126,7 +138,7 @@ fn read_hoisted(
         }),
     };
     let domain = Domain::Space(space);
-    let channel = channel(stored, domain, here);
+    let channel = channel(table, Kind::Stored, domain, here);
     let access = Access { source: Source::Hoisted(domain), channel, at: at.clone() };
     let read = dag.access(access);
     let inside = dag.inside(&energy.graphs, at);

@@ -3,9 +3,10 @@
 //! Nothing stored is Opt's in-place method. A residual group may store its partials (once per linearisation), its products J p (once
 //! per direction: the two passes of J^T (J p)), or its share of the diagonal blocks of J^T J, so that only what couples elements
 //! is computed in place. A computed array is stored with its partials, or recomputed wherever it is read. Results differ by rounding alone;
-//! what is fastest depends on how costly the partials are against the memory they take (Opt, section 7, figure 14; design section 2).
+//! what is fastest depends on how costly the partials are against the memory they take (DeVito et al.,
+//! "Opt", 2017, section 7, figure 14).
 
-use super::{Template, robust};
+use super::{Kind, Routine, Site, Template, robust};
 use crate::dag::{Access, At, Dag, ExprId, Source};
 use crate::model::{Computed, Domain, Energy};
 use std::collections::BTreeMap;
@@ -121,59 +122,57 @@ impl fmt::Display for Materialize {
     }
 }
 
-/// Values per domain, in the order of their channels.
-pub type Stored = Vec<(Domain, Vec<ExprId>)>;
-
-/// The channel that holds `value` over `domain`, added if it is new.
-pub(super) fn channel(stored: &mut Stored, domain: Domain, value: ExprId) -> u16 {
-    let list = match stored.iter().position(|(d, _)| *d == domain) {
-        Some(i) => &mut stored[i].1,
-        None => {
-            stored.push((domain, Vec::new()));
-            &mut stored.last_mut().expect("just pushed").1
-        }
-    };
-    let at = list.iter().position(|&v| v == value).unwrap_or_else(|| {
-        list.push(value);
-        list.len() - 1
+/// The channel of what is stored over `domain` that holds `value`, added if it is new. `kind` is [`Kind::Stored`] or [`Kind::Product`].
+pub(super) fn channel(table: &mut Vec<Routine>, kind: Kind, domain: Domain, value: ExprId) -> u16 {
+    let site = Site::Instance(domain);
+    let at = table.iter().position(|r| (r.kind, r.site) == (kind, site)).unwrap_or_else(|| {
+        table.push(Routine { kind, site, roots: Vec::new() });
+        table.len() - 1
     });
-    at as u16
+    let roots = &mut table[at].roots;
+    let channel = roots.iter().position(|&v| v == value).unwrap_or_else(|| {
+        roots.push(value);
+        roots.len() - 1
+    });
+    channel as u16
 }
 
-/// Puts what the groups of `templates` store into `stored` and `products`, and its reads into what their J^T J p is made of.
+/// The routines of what the groups of `templates` store: first per linearisation, then per direction. Puts its reads into what their J^T J p is
+/// made of.
 pub(super) fn materialize(
     energy: &Energy,
     dag: &mut Dag,
     templates: &mut [Template],
     choices: &Materialize,
-) -> (Stored, Stored) {
-    let (mut stored, mut products) = (Stored::new(), Stored::new());
+) -> Vec<Routine> {
+    let mut table = Vec::new();
     for t in templates {
         let group = energy.residuals[t.residual].group;
         let choice = choices.of(&energy.groups[group.index()]);
         if choice.jacobian {
-            store_partials(energy, dag, t, &mut stored);
+            store_partials(energy, dag, t, &mut table);
         }
         if choice.product {
             let zero = dag.constant(0.0);
             let value = dag.select(t.boundary, t.applied.jp, zero);
-            let channel = channel(&mut products, t.domain, value);
+            let channel = channel(&mut table, Kind::Product, t.domain, value);
             t.applied.jp = read(energy, dag, Source::Product(t.domain), t.domain, channel);
         }
         t.applied.blocks = choice.blocks;
     }
-    (stored, products)
+    table.sort_by_key(|r| r.kind);
+    table
 }
 
 /// Replaces the partials of a template by what is stored: sqrt(rho') J under a loss.
-fn store_partials(energy: &Energy, dag: &mut Dag, t: &mut Template, stored: &mut Stored) {
+fn store_partials(energy: &Energy, dag: &mut Dag, t: &mut Template, table: &mut Vec<Routine>) {
     let root = t.weight.map(|w| robust::root(dag, w));
     for (_, partial) in &mut t.applied.partials {
         let value = root.map_or(*partial, |root| dag.mul(root, *partial));
         if dag.is_uniform(value) {
             continue;
         }
-        let channel = channel(stored, t.domain, value);
+        let channel = channel(table, Kind::Stored, t.domain, value);
         *partial = read(energy, dag, Source::Hoisted(t.domain), t.domain, channel);
     }
     t.applied.jp = super::directional(dag, &t.applied.partials);

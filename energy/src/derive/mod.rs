@@ -1,16 +1,9 @@
 //! Derivatives and the routines built from them.
 //!
-//! For a residual template r with partials J, every routine is an expression at one element (stencils: gathered by shifting
-//! the template so that each use of an unknown lands on the element) or at one slot of a hyperedge (graphs: gathered over
-//! the incidence list by the consumer):
-//!
-//! | routine    | meaning                                                                          |
-//! |------------|----------------------------------------------------------------------------------|
-//! | `gradient` | J^T r                                                                            |
-//! | `blocks`   | the element's diagonal block of J^T J, lower triangle packed (0,0),(1,0),(1,1).. |
-//! | `jtjp`     | J^T (J p), p read as [`Source::Direction`]                                       |
-//! | `cost`     | r^2 of a counted instance                                                        |
-//! | `model`    | (J d)(2 r + J d) of a counted instance, d read as [`Source::Direction`]          |
+//! A routine is what the passes, the counts and the solver handle: some expressions evaluated together, of one [`Kind`] (what they
+//! compute: J^T r, J^T J p, r^2, ...) at one [`Site`] (where: at every element, at every hyperedge for one of its slots, ...).
+//! [`Routines`] is the table of them. `rows.rs` and `cost.rs` build their roots out of the residual templates and their partials
+//! J; a new kind is a variant, its roots there, and a pipeline that asks for it.
 //!
 //! A column of an excluded or out-of-domain element does not exist; p is 0 there, so J p needs no mask, and what the
 //! routines give at excluded elements is meaningless.
@@ -19,30 +12,28 @@ mod chain;
 mod cost;
 mod count;
 mod factor;
-mod global;
-mod graph;
 mod hoist;
 mod materialize;
 mod passes;
 mod robust;
+mod routine;
+mod rows;
 mod share;
 mod simplify;
-mod stencil;
+mod site;
 
 pub use chain::Chain;
-pub use cost::ResidualCost;
 pub use count::{OpCount, count_ops};
-pub use global::GlobalRoutines;
-pub use graph::{GraphRoutines, SlotRoutines};
 pub use hoist::hoist;
-pub use materialize::{Choice, Materialize, Stored};
+pub use materialize::{Choice, Materialize};
 pub use passes::Passes;
+pub use routine::{Kind, Routine, Routines};
 pub use share::share_parts;
 pub use simplify::{PassReport, assume_guards, factor_sums, simplify};
-pub use stencil::SpaceRoutines;
+pub use site::Site;
 
 use crate::dag::{Access, Dag, ExprId, Source};
-use crate::model::{BlockId, Domain, Energy, SpaceId, UnknownId};
+use crate::model::{BlockId, ComputedId, Domain, Energy, SpaceId, UnknownId};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
@@ -53,34 +44,6 @@ pub struct Component {
     pub unknown: UnknownId,
     /// Its channel.
     pub channel: u16,
-}
-
-/// The routines of an energy.
-#[derive(Clone, Debug)]
-pub struct Routines {
-    /// Holds every expression below (and the energy's own: it starts as a copy of the energy's DAG).
-    pub dag: Dag,
-    /// One per index space that has unknowns.
-    pub spaces: Vec<SpaceRoutines>,
-    /// One per graph that has residuals.
-    pub graphs: Vec<GraphRoutines>,
-    /// What the instances of each domain give the globals.
-    pub globals: Vec<GlobalRoutines>,
-    /// One per residual template that reads an unknown.
-    pub costs: Vec<ResidualCost>,
-    /// Values of the computed arrays, by array and channel, at offset 0.
-    pub computed: Vec<Vec<ExprId>>,
-    /// Their stored partials: what [`Source::Partial`] reads.
-    pub partials: Vec<Vec<ExprId>>,
-    /// What is stored once per linearisation: what [`Source::Hoisted`] reads, written at offset 0 or for a hyperedge. Partials
-    /// that are materialised, then what [`hoist`] adds.
-    pub stored: Stored,
-    /// What is stored once per direction: what [`Source::Product`] reads.
-    pub products: Stored,
-    /// Operation counts of each routine before and after each pass.
-    pub passes: Vec<PassReport>,
-    /// Whether the order of emitted operations is chosen ([`crate::emit`]).
-    pub scheduled: bool,
 }
 
 impl Routines {
@@ -102,30 +65,22 @@ impl Routines {
         dag.set_grouping(passes.bounds);
         let chain = Chain::new(energy, &mut dag);
         let mut templates = templates(energy, &mut dag, &chain);
-        let (stored, products) = materialize::materialize(energy, &mut dag, &mut templates, choices);
-        let spaces = (0..energy.spaces.len())
-            .map(|s| SpaceId(s as u32))
-            .filter(|&s| !components(energy, s).is_empty())
-            .map(|s| stencil::space_routines(energy, &mut dag, s, &templates))
-            .collect();
-        let graphs = graph::graph_routines(energy, &mut dag, &templates);
-        let globals = global::global_routines(energy, &mut dag, &templates);
-        let costs = templates.iter().map(|t| cost::residual_cost(energy, &mut dag, t)).collect();
-        let computed = energy.computed.iter().map(|c| c.values.clone()).collect();
-        let (partials, scheduled, passes) = (chain.stored, passes.scheduling, Vec::new());
-        Routines {
-            dag,
-            spaces,
-            graphs,
-            globals,
-            costs,
-            computed,
-            partials,
-            stored,
-            products,
-            passes,
-            scheduled,
+        let materialized = materialize::materialize(energy, &mut dag, &mut templates, choices);
+        let mut table = Vec::new();
+        for site in Site::of_rows(energy, &templates) {
+            table.extend(rows::rows_at(energy, &mut dag, site, &templates));
         }
+        for (c, (array, partials)) in energy.computed.iter().zip(chain.stored).enumerate() {
+            let (site, roots) =
+                (Site::Array(ComputedId(c as u32)), [array.values.clone(), partials].concat());
+            table.push(Routine { kind: Kind::Computed, site, roots });
+        }
+        table.extend(materialized);
+        for t in &templates {
+            table.extend(cost::instance_routines(energy, &mut dag, t));
+        }
+        table.retain(|r| !r.roots.is_empty());
+        Routines { dag, table, passes: Vec::new(), scheduled: passes.scheduling }
     }
 }
 

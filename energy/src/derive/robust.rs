@@ -1,5 +1,5 @@
-//! Robust losses: what a block's weight rho' and energy rho are, as expressions (design section 5; Triggs et al., "Bundle
-//! adjustment -- a modern synthesis" (1999), section 4.3).
+//! Robust losses: what a block's weight rho' and energy rho are, as expressions (Triggs et al., "Bundle adjustment --
+//! a modern synthesis", 1999, section 4.3).
 //!
 //! To first order J~ = sqrt(rho') J. To second order J~ = sqrt(rho') (I - alpha r r^T / sq) J with alpha = 1 - sqrt(D),
 //! D = 1 + 2 sq rho''/rho': where r is linear, J~^T J~ is then half the Hessian of rho(|r|^2), for any D > 0. Where rho bends more than that,

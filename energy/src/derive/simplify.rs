@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 /// What the passes did to one routine.
 #[derive(Clone, Debug)]
 pub struct PassReport {
-    /// As in `jtjp {W,H}`, by index space or graph number.
+    /// As in `jtjp space 0`: its kind and site.
     pub routine: String,
     /// Operation count after each stage; the first is `assembled`.
     pub stages: Vec<(&'static str, OpCount)>,
@@ -46,71 +46,11 @@ pub fn simplify(
 impl Routines {
     /// Simplifies every routine in place; appends to [`Routines::passes`].
     pub fn simplify(&mut self, wanted: Passes) {
-        let Routines {
-            dag,
-            spaces,
-            graphs,
-            globals,
-            costs,
-            computed,
-            partials,
-            stored,
-            products,
-            passes,
-            ..
-        } = self;
-        let mut run = |routine: String, roots: &mut [&mut ExprId]| {
-            if roots.is_empty() {
-                return;
-            }
-            let before: Vec<ExprId> = roots.iter().map(|r| **r).collect();
-            let (after, stages) = simplify(dag, &before, wanted);
-            roots.iter_mut().zip(after).for_each(|(r, a)| **r = a);
-            passes.push(PassReport { routine, stages });
-        };
-        for s in spaces {
-            for (name, list) in [
-                ("gradient", &mut s.gradient),
-                ("blocks", &mut s.blocks),
-                ("jtjp", &mut s.jtjp),
-                ("stored blocks", &mut s.stored_blocks),
-            ] {
-                run(format!("{name} space {}", s.space.0), &mut list.iter_mut().collect::<Vec<_>>());
-            }
-        }
-        for g in graphs {
-            for s in &mut g.slots {
-                for (name, list) in [
-                    ("gradient", &mut s.gradient),
-                    ("blocks", &mut s.blocks),
-                    ("jtjp", &mut s.jtjp),
-                    ("stored blocks", &mut s.stored_blocks),
-                ] {
-                    let routine = format!("{name} graph {} slot {}", g.graph.0, s.slot);
-                    run(routine, &mut list.iter_mut().collect::<Vec<_>>());
-                }
-            }
-        }
-        for g in globals {
-            for (name, list) in
-                [("gradient", &mut g.gradient), ("blocks", &mut g.blocks), ("jtjp", &mut g.jtjp)]
-            {
-                run(format!("{name} globals of {:?}", g.domain), &mut list.iter_mut().collect::<Vec<_>>());
-            }
-        }
-        for (k, (values, partials)) in computed.iter_mut().zip(partials).enumerate() {
-            let list = values.iter_mut().chain(partials);
-            run(format!("computed array {k}"), &mut list.collect::<Vec<_>>());
-        }
-        for (name, lists) in [("stored", stored), ("products", products)] {
-            for (domain, list) in lists {
-                run(format!("{name} {domain:?}"), &mut list.iter_mut().collect::<Vec<_>>());
-            }
-        }
-        for c in costs {
-            let n = c.residual;
-            run(format!("cost residual {n}"), &mut [&mut c.value, &mut c.cost]);
-            run(format!("model residual {n}"), &mut [&mut c.jp, &mut c.model]);
+        let Routines { dag, table, passes, .. } = self;
+        for r in table.iter_mut().filter(|r| !r.kind.is_condition()) {
+            let (after, stages) = simplify(dag, &r.roots, wanted);
+            r.roots = after;
+            passes.push(PassReport { routine: format!("{} {}", r.kind, r.site), stages });
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The order in which sums take their terms and products their factors: the scheduler of emitted operations (Opt, section 6).
+//! The order in which sums take their terms and products their factors: the scheduler of emitted operations (DeVito et al.,
+//! "Opt", 2017, section 6).
 //!
 //! A sum is split into single reductions, `sum += term`, which may come in any order. A list scheduler goes backwards from the roots: among what
 //! is ready (all of its users are scheduled) it takes what is under the condition of what it took last, then what makes the fewest

@@ -3,7 +3,7 @@
 use crate::matrix_free::Space;
 use rustc_hash::FxHashSet;
 use sumsq_energy::dag::{Access, ExprId, Node, Source};
-use sumsq_energy::derive::{Routines, count_ops};
+use sumsq_energy::derive::{Kind, Routines, Site, count_ops};
 use sumsq_energy::model::{Domain, ElementType, Energy};
 
 /// Bytes of a scalar of the vectors. In float64 all traffic doubles, and so does the time of an operation.
@@ -14,15 +14,15 @@ const PER_OPERATION: f64 = 0.25;
 
 /// Whether sweep A had better store q of a grid for sweep B. Where graphs or globals have a share, theirs is stored anyway.
 pub fn keeps_q(energy: &Energy, r: &Routines, space: &Space) -> bool {
-    let Some(stencil) = r.spaces.iter().find(|s| s.space == space.id) else { return false };
-    if !space.slots.is_empty() || r.globals.iter().any(|g| g.space == space.id) {
+    let jtjp = r.roots(Kind::JtJp, Site::Element(space.id));
+    if !space.slots.is_empty() || energy.is_global(space.id) {
         return false;
     }
     // Written, with the line fetched before, and read.
     let kept = 3.0 * SCALAR * space.components as f64;
     let damping = if space.inline_diagonal { 0.0 } else { SCALAR * space.components as f64 };
-    let operations = f64::from(count_ops(&r.dag, &stencil.jtjp).weight());
-    planes(energy, r, &stencil.jtjp) + damping + PER_OPERATION * operations > kept
+    let operations = f64::from(count_ops(&r.dag, jtjp).weight());
+    planes(energy, r, jtjp) + damping + PER_OPERATION * operations > kept
 }
 
 /// Bytes of the distinct fields, channel by channel, that `roots` read at and around an element. Sweep B reads p anyway.

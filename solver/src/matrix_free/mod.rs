@@ -34,7 +34,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use sumsq_codegen::ScalarType;
 use sumsq_energy::dag::{ExprId, Source};
-use sumsq_energy::derive::{Materialize, Passes, Routines, hoist};
+use sumsq_energy::derive::{Kind, Materialize, Passes, Routines, Site};
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{ArrayId, Energy, GraphId, SpaceId};
 
@@ -71,15 +71,7 @@ pub struct Space {
 /// Derives the routines of an energy, simplifies them and hoists out what only a linearisation changes of J^T J p.
 pub fn prepare(energy: &Energy, passes: Passes, choices: &Materialize) -> Routines {
     let mut routines = Routines::build_with(energy, passes, choices);
-    let mut lists: Vec<&mut Vec<ExprId>> = routines.spaces.iter_mut().map(|s| &mut s.jtjp).collect();
-    lists.extend(routines.graphs.iter_mut().flat_map(|g| g.slots.iter_mut().map(|s| &mut s.jtjp)));
-    lists.extend(routines.globals.iter_mut().map(|g| &mut g.jtjp));
-    lists.extend(routines.products.iter_mut().map(|(_, v)| v));
-    let roots: Vec<ExprId> = lists.iter().flat_map(|l| l.iter().copied()).collect();
-    let mut new = hoist(energy, &mut routines.dag, &roots, &mut routines.stored, passes).into_iter();
-    for list in lists {
-        list.iter_mut().zip(&mut new).for_each(|(old, new)| *old = new);
-    }
+    routines.hoist(energy, passes);
     routines
 }
 
@@ -137,7 +129,7 @@ impl Skeleton {
                 block: false,
                 stores_q: false,
             };
-            let block = block && !has_diagonal_blocks(routines, &stored);
+            let block = block && !has_diagonal_blocks(energy, routines, &stored);
             let inline_diagonal =
                 !block && !bounded && !energy.is_global(id) && diagonal::is_computable(routines, &stored);
             let skips = mask::skips(energy, id);
@@ -145,7 +137,7 @@ impl Skeleton {
             Space { stores_q: traffic::keeps_q(energy, routines, &space), ..space }
         });
         let mut spaces: Vec<Space> = spaces.collect();
-        if !routines.products.is_empty() && pcg::rolls(routines, &spaces) {
+        if routines.has(Kind::Product) && pcg::rolls(routines, &spaces) {
             // Sweep B does not have them.
             spaces[0].stores_q = true;
         }
@@ -171,19 +163,13 @@ impl Skeleton {
 
     /// Whether a share of the diagonal blocks of J^T J is stored over a space.
     pub fn stores_blocks(&self, space: &Space) -> bool {
-        let graphs = self.routines.graphs.iter().flat_map(|g| &g.slots);
-        self.stencil(space.id).is_some_and(|r| !r.stored_blocks.is_empty())
-            || graphs.filter(|s| s.space == space.id).any(|s| !s.stored_blocks.is_empty())
+        let mut sites = self.routines.of(Kind::StoredBlocks).map(|r| r.site);
+        sites.any(|site| site.row_space(&self.energy) == Some(space.id))
     }
 
     /// When elements of a space are excluded.
     pub fn excluded(&self, space: SpaceId) -> Option<ExprId> {
-        self.stencil(space).and_then(|r| r.excluded)
-    }
-
-    /// The routines of a space's stencils, if any stencil residual reads it.
-    pub fn stencil(&self, space: SpaceId) -> Option<&sumsq_energy::derive::SpaceRoutines> {
-        self.routines.spaces.iter().find(|r| r.space == space)
+        self.routines.roots(Kind::Excluded, Site::Element(space)).first().copied()
     }
 
     /// Number of entries of M^-1 per element: the packed lower triangle, or the diagonal.
@@ -194,12 +180,10 @@ impl Skeleton {
 }
 
 /// Whether no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.
-fn has_diagonal_blocks(r: &Routines, space: &Space) -> bool {
-    let stencils = r.spaces.iter().filter(|s| s.space == space.id).map(|s| &s.blocks);
-    let globals = r.globals.iter().filter(|g| g.space == space.id).map(|g| &g.blocks);
-    let slots = r.graphs.iter().flat_map(|g| &g.slots).filter(|s| s.space == space.id).map(|s| &s.blocks);
+fn has_diagonal_blocks(energy: &Energy, r: &Routines, space: &Space) -> bool {
+    let own = r.of(Kind::Blocks).filter(|b| b.site.row_space(energy) == Some(space.id));
     let mut couplings = (0..space.components).flat_map(|i| (0..i).map(move |j| packed(i, j)));
-    let blocks: Vec<&Vec<ExprId>> = stencils.chain(globals).chain(slots).collect();
+    let blocks: Vec<&[ExprId]> = own.map(|b| &b.roots[..]).collect();
     couplings.all(|at| blocks.iter().all(|b| r.dag.as_constant(b[at]) == Some(0.0)))
 }
 
@@ -211,14 +195,14 @@ pub fn packed(i: usize, j: usize) -> usize {
 
 /// Graph vertices that point into a space, at or around which some residual reads its unknowns; ascending in each graph.
 fn slots_into(energy: &Energy, routines: &Routines, space: SpaceId) -> Vec<(GraphId, u16)> {
-    let mut slots = vec![];
-    for g in &routines.graphs {
-        let own = g.slots.iter().filter(|s| s.space == space);
-        let vertices: BTreeSet<u16> =
-            own.map(|s| energy.graphs[g.graph.index()].vertex_of(s.slot).0).collect();
-        slots.extend(vertices.into_iter().map(|v| (g.graph, v)));
-    }
-    slots
+    let own = routines.of(Kind::JtJp).filter(|r| r.site.row_space(energy) == Some(space));
+    let vertices: BTreeSet<(GraphId, u16)> = own
+        .filter_map(|r| match r.site {
+            Site::Slot(graph, slot) => Some((graph, energy.graphs[graph.index()].vertex_of(slot).0)),
+            _ => None,
+        })
+        .collect();
+    vertices.into_iter().collect()
 }
 
 /// The reach of every stencil read, per index space and dim; see [`computed::reaches`].
@@ -238,15 +222,7 @@ fn halos(energy: &Energy, r: &Routines, roots: &[ExprId]) -> Vec<Vec<u32>> {
     halos
 }
 
-/// Every expression that some pipeline emits.
+/// Every expression that some pipeline emits, but for computed arrays.
 fn roots(r: &Routines) -> Vec<ExprId> {
-    let spaces = r.spaces.iter().flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
-    let slots = r.graphs.iter().flat_map(|g| &g.slots).flat_map(|s| [&s.gradient, &s.blocks, &s.jtjp]);
-    let globals = r.globals.iter().flat_map(|g| [&g.gradient, &g.blocks, &g.jtjp]);
-    let stored = r.stored.iter().chain(&r.products).map(|(_, v)| v);
-    let stored = stored.chain(r.spaces.iter().map(|s| &s.stored_blocks));
-    let lists = spaces.chain(slots).chain(globals).chain(stored);
-    let costs = r.costs.iter().flat_map(|c| [c.cost, c.counts, c.model]);
-    let excludes = r.spaces.iter().filter_map(|s| s.excluded);
-    lists.flatten().copied().chain(costs).chain(excludes).collect()
+    r.table.iter().filter(|r| r.kind != Kind::Computed).flat_map(|r| r.roots.iter().copied()).collect()
 }

@@ -1,4 +1,4 @@
-//! One PCG iteration as two sweeps (design B5).
+//! One PCG iteration as two sweeps over memory.
 //!
 //! ```text
 //! A: z = M^-1 r;  p = z + beta p_old;  q = (J^T J + D) p;  pq = sum p.q;  alpha = rz / pq
@@ -21,7 +21,7 @@ use crate::matrix_free::schedule::reduce::{Loops, Op, map_root, reduce, sink, sk
 use crate::matrix_free::{LANES, Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::dag::{ExprId, Source};
-use sumsq_energy::derive::{Routines, SlotRoutines};
+use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
@@ -132,13 +132,9 @@ impl Skeleton {
                 }
             }
         }
-        match self.stencil(space.id) {
-            None => damped,
-            Some(r) => {
-                let q = self.emit(&r.jtjp, self.linear, Place::Element(space.id, at.to_vec()), direction);
-                q.into_iter().zip(damped).map(|(q, d)| q + d).collect()
-            }
-        }
+        let roots = self.routines.roots(Kind::JtJp, Site::Element(space.id));
+        let q = self.emit(roots, self.linear, Place::Element(space.id, at.to_vec()), direction);
+        q.into_iter().zip(damped).map(|(q, d)| q + d).collect()
     }
 
     /// `value` where scalar c takes part, else 0: q is meaningless where M^-1 = 0, possibly NaN. A computed diagonal has no
@@ -159,8 +155,8 @@ impl Skeleton {
 /// Whether p and the products J p are computed inside A's reduction: one grid of two dims, read by stencils alone.
 pub fn rolls(r: &Routines, spaces: &[Space]) -> bool {
     let [space] = spaces else { return false };
-    let own = |(d, _): &(Domain, Vec<ExprId>)| *d == Domain::Space(space.id);
-    space.dims == 2 && space.slots.is_empty() && r.products.iter().all(own)
+    let own = Site::Instance(Domain::Space(space.id));
+    space.dims == 2 && space.slots.is_empty() && r.of(Kind::Product).all(|r| r.site == own)
 }
 
 /// Name of the partial sums of a slot in J^T J p.
@@ -212,15 +208,16 @@ pub fn direction(k: &Skeleton) -> Option<Scheduled> {
 
 /// What is stored of J p: outputs `jp<s>` over spaces, `jpg<g>` over hyperedges.
 pub fn products(k: &Skeleton) -> Option<Scheduled> {
-    if k.routines.products.is_empty() || k.rolls() {
+    if !k.routines.has(Kind::Product) || k.rolls() {
         return None;
     }
     let (mut p, mut s) = (Pipeline::new("pcg_jp"), Schedule::new());
     k.declare_vectors(&mut p, &["pn"]);
-    for (domain, roots) in &k.routines.products {
-        let f = product(k, &mut p, *domain, roots);
-        map_root(&mut s, &f, &Expr::param(strip_name(*domain), ScalarType::I32));
-        p.output_with(&f, Layout::Planar, k.domain_halo(*domain));
+    for r in k.routines.of(Kind::Product) {
+        let domain = r.site.domain(&k.energy);
+        let f = product(k, &mut p, domain, &r.roots);
+        map_root(&mut s, &f, &Expr::param(strip_name(domain), ScalarType::I32));
+        p.output_with(&f, Layout::Planar, k.domain_halo(domain));
     }
     k.complete(&mut p, &mut s, k.linear);
     Some((p, s))
@@ -243,8 +240,8 @@ pub fn sweep_a(k: &Skeleton) -> Scheduled {
     if k.rolls() {
         k.declare_vectors(&mut p, &["dr", "p", "minv", "damp"]);
         k.spaces.iter().for_each(|space| drop(new_direction(k, &mut p, space)));
-        for (domain, roots) in &k.routines.products {
-            product(k, &mut p, *domain, roots);
+        for r in k.routines.of(Kind::Product) {
+            product(k, &mut p, r.site.domain(&k.energy), &r.roots);
         }
     } else {
         k.declare_vectors(&mut p, &["pn", "minv", "damp"]);
@@ -274,8 +271,9 @@ fn space_product(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space
     let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
     let totals: Vec<Func> = k
         .globals(space.id)
-        .map(|(i, g)| {
-            let f = totals(k, p, s, (&total_name(i), g), (&g.jtjp, k.linear), &direction);
+        .map(|(i, site)| {
+            let roots = k.routines.roots(Kind::JtJp, site);
+            let f = totals(k, p, s, (&total_name(i), site), (roots, k.linear), &direction);
             p.output(&f);
             f
         })
@@ -319,7 +317,7 @@ pub fn graph_parts(k: &Skeleton) -> Option<Scheduled> {
         |space: SpaceId, c: usize, at: &[Expr]| Expr::call(over("pn", space), k.linear, at.to_vec(), c);
     let slots = k.spaces.iter().flat_map(|space| space.slots.iter().map(move |&slot| (space, slot)));
     for (space, (graph, slot)) in slots {
-        let contributions: Vec<ExprId> = k.places(graph, slot).flat_map(|r| r.jtjp.iter().copied()).collect();
+        let contributions = k.contributions(Kind::JtJp, graph, slot);
         let of = Parts { graph, slot, contributions: &contributions, ty: k.linear, direction: &direction };
         let rows = parts(k, &mut p, &part_name(graph, slot), of);
         p.output_with(&rows.part, record(rows.part.values.len()), vec![LANES as u32, 0]);
@@ -330,8 +328,8 @@ pub fn graph_parts(k: &Skeleton) -> Option<Scheduled> {
         let product = |(i, p): (usize, Expr)| {
             Expr::select(p.ne_(zero()), &p * &rows.part.at(at, i), zero()).cast(ScalarType::F64)
         };
-        let of_place = |r: &SlotRoutines| {
-            let there = k.place_at(graph, r.slot, &element);
+        let of_place = |slot| {
+            let there = k.place_at(graph, slot, &element);
             (0..space.components).map(|c| direction(space.id, c, &there)).collect::<Vec<Expr>>()
         };
         let components = k.places(graph, slot).flat_map(of_place).enumerate();
@@ -366,8 +364,8 @@ fn roll(k: &Skeleton, s: &mut Schedule, space: &Space, loops: &Loops) {
     if let Some(live) = k.live_at(space.id, &at) {
         stage.skip_unless("xo", live);
     }
-    for (domain, _) in &k.routines.products {
-        s.func(&over_domain("jp", *domain))
+    for domain in k.routines.of(Kind::Product).map(|r| r.site.domain(&k.energy)) {
+        s.func(&over_domain("jp", domain))
             .relaxed()
             .store_at(loops.strip.clone())
             .compute_at(loops.row.clone())
@@ -428,9 +426,9 @@ fn update_space(
     let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
     let totals: Vec<Func> = k
         .globals(space.id)
-        .map(|(i, g)| {
-            let f = Func::new(total_name(i), &[], vec![number(0.0); g.jtjp.len()]);
-            state_input(p, &f.name, g.jtjp.len());
+        .map(|(i, _)| {
+            let f = Func::new(total_name(i), &[], vec![number(0.0); space.components]);
+            state_input(p, &f.name, space.components);
             f
         })
         .collect();

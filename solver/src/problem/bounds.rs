@@ -1,4 +1,4 @@
-//! Box bounds lower <= x <= upper: what both paths make of them (design section 5).
+//! Box bounds lower <= x <= upper, for both paths.
 //!
 //! P is the projection on the box. A scalar at a bound whose -g points outwards is *held*: it takes no part in the linear
 //! system. The step is s = P(x + d) - x, and x is stationary where P(x - g) - x = 0.

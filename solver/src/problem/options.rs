@@ -14,7 +14,7 @@ pub enum Method {
     GaussNewton,
 }
 
-/// Arithmetic of the solve (design section 5).
+/// Arithmetic of the solve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Precision {
     /// float64 master copy, energy and gradient; float32 PCG.

@@ -1,7 +1,7 @@
 //! Index arithmetic in normal form: sums in which equal terms have cancelled, extrema without the arms that another one decides.
 //!
 //! Nothing has to be known for these; what facts decide is [`crate::analysis::algebra::Facts`]'s. Operands are i32 or i64 unless said otherwise, and do
-//! not wrap (design section 4), so sums may be reordered freely.
+//! not wrap, so sums may be reordered freely.
 
 use crate::analysis::algebra::poly::{Poly, Polys, is_index, rebuild};
 use crate::expr::{BinaryOp, Expr, ExprKind};

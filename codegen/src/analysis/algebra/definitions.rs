@@ -1,8 +1,8 @@
 //! Looking through names: what the facts remember of how a name came about.
 
 use crate::analysis::algebra::facts::{Facts, Range};
+use crate::expr::walk::{Memo, rewrite};
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::{Memo, rewrite};
 use rustc_hash::FxHashMap;
 
 impl Range {

@@ -2,8 +2,8 @@
 
 use crate::analysis::algebra::poly::{Poly, Polys, is_index};
 use crate::analysis::algebra::upper::{Search, Workspace};
+use crate::expr::walk::visit;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
-use crate::ir::rewrite::visit;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -79,7 +79,8 @@ impl Arith<'_> {
         }
     }
 
-    /// `a * b + c`, rounded once. That of f16 is exact enough in f64, see [`crate::reference::value`].
+    /// `a * b + c`, rounded once. That of f16 is exact enough in f64: the exact sum of halves has at most 53
+    /// significant bits, unless the result overflows or c decides no tie.
     pub fn fma(&self, a: Val, b: Val, c: Val, ty: Type) -> Val {
         if ty.scalar == ScalarType::F16 {
             let [a, b, c] = [a, b, c].map(|v| self.cast(v, ty, ScalarType::F64));

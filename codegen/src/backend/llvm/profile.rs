@@ -1,4 +1,4 @@
-//! Calls that say who computes and who allocates, where a function is profiled ([`crate::profile`]).
+//! Calls that say who computes and who allocates, where a function is profiled ([`crate::runtime::profile`]).
 
 use super::ir::Val;
 use super::stmt::{HeapBlock, StmtEmitter};
@@ -6,7 +6,7 @@ use crate::backend::abi::{PROFILE_ALLOCATE, PROFILE_ENTER};
 use crate::expr::Name;
 use crate::ir::rewrite::visit_stmts;
 use crate::ir::stmt::{LoweredFunction, Stmt};
-use crate::profile::slot;
+use crate::runtime::profile::slot;
 use crate::types::Type;
 
 /// Of a function that is profiled.

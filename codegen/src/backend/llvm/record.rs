@@ -1,4 +1,4 @@
-//! Reads of records (design B4, `load_record`): where the lanes of a load are slots of records anywhere in a buffer, every record is
+//! Reads of records: where the lanes of a load are slots of records anywhere in a buffer, every record is
 //! loaded as a row and the rows are transposed, once for all slots that are read at the same elements. A gather of one slot costs about
 //! as many memory accesses as all slots together do this way.
 //!

@@ -57,7 +57,7 @@ pub(super) fn emit_function(f: &LoweredFunction, target: &Target) -> Result<Modu
 pub(super) struct HeapBlock {
     /// Its address.
     pub address: Val,
-    /// See [`crate::profile`].
+    /// See [`crate::runtime::profile`].
     pub profile: Option<(u32, Val)>,
 }
 

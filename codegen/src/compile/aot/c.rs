@@ -2,8 +2,8 @@
 
 use crate::compile::bind::{Source, scalar_source};
 use crate::compile::signature::Signature;
+use crate::expr::walk::postorder;
 use crate::expr::{BinaryOp, Expr, ExprKind};
-use crate::ir::rewrite::postorder;
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 

@@ -18,8 +18,9 @@
 //!
 //! The sign of a zero is not kept by sin. In a relaxed stage exp may overflow one binade early.
 
+use crate::expr::walk::{Memo, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
-use crate::ir::rewrite::{Memo, map_children, rewrite};
+use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -338,6 +339,3 @@ fn log1p_f64(f: &Expr, e: &Expr, format: Format) -> Expr {
     let tail = Expr::fma(s, series, e * &format.float(c.ln2[1]));
     Expr::fma(e, format.float(c.ln2[0]), f - &Expr::binary(BinaryOp::Sub, half_square, tail))
 }
-
-#[cfg(test)]
-mod tests;

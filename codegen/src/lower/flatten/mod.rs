@@ -19,16 +19,14 @@
 //! A `Call` reads the intermediate storage where one is in scope, else the output buffer, else the input.
 
 use super::simplify::simplify_index;
+use crate::expr::walk::{Memo, any, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
-use crate::func::{Constraint, Layout, Shape};
-use crate::ir::rewrite::{Memo, any, block, map_children, rewrite};
+use crate::func::{Constraint, Layout, PITCH, Shape};
+use crate::ir::rewrite::{block, map_children};
 use crate::ir::stmt::{Stmt, Target};
 use crate::schedule::Memory;
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
-
-/// Rows of every buffer start at multiples of this many elements.
-pub const PITCH: i64 = 16;
 
 /// Storage of an intermediate Func.
 #[derive(Clone, PartialEq, Debug)]

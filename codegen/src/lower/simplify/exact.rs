@@ -1,103 +1,22 @@
-//! Rewrites that are exact for every value of every type: constant folding in the node's own type, and identities.
+//! Rewrites that are exact for every value of every type: constant folding, and identities.
 
 use crate::analysis::algebra::poly::splat;
+use crate::analysis::evaluate::{boolean, fold, int};
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
-use crate::types::{ScalarType, Type};
-
-/// A constant of the given type, broadcast if it has lanes.
-fn int(ty: Type, v: i64) -> Expr {
-    splat(Expr::int(ty.scalar, v), ty.lanes)
-}
-
-fn float(ty: Type, v: f64) -> Expr {
-    splat(Expr::float(ty.scalar, v), ty.lanes)
-}
-
-pub(super) fn boolean(ty: Type, v: bool) -> Expr {
-    int(ty.as_bool(), v as i64)
-}
-
-/// Value of a binary operator on integers of type `ty` (u64 as its bits).
-pub fn fold_int(op: BinaryOp, ty: ScalarType, a: i64, b: i64) -> Option<i64> {
-    use BinaryOp::*;
-    let unsigned = ty == ScalarType::U64;
-    let less = if unsigned { (a as u64) < (b as u64) } else { a < b };
-    let width = 8 * ty.bytes() as i64;
-    let shift = |v: i64| if (0..width).contains(&b) { v } else { 0 };
-    Some(match op {
-        Add => ty.wrap(a.wrapping_add(b)),
-        Sub => ty.wrap(a.wrapping_sub(b)),
-        Mul => ty.wrap(a.wrapping_mul(b)),
-        Div | Mod if b == 0 => 0,
-        Div if unsigned => ((a as u64) / (b as u64)) as i64,
-        Mod if unsigned => ((a as u64) % (b as u64)) as i64,
-        Div => ty.wrap(a.wrapping_div_euclid(b)),
-        Mod => ty.wrap(a.wrapping_rem_euclid(b)),
-        Min => {
-            if less {
-                a
-            } else {
-                b
-            }
-        }
-        Max => {
-            if less {
-                b
-            } else {
-                a
-            }
-        }
-        And => a & b,
-        Or => a | b,
-        Xor => a ^ b,
-        Shl => shift(ty.wrap(a.wrapping_shl(b as u32))),
-        Shr if unsigned => shift(((a as u64).wrapping_shr(b as u32)) as i64),
-        Shr if (0..width).contains(&b) => a >> b,
-        Shr => {
-            if ty.is_signed() {
-                a >> 63
-            } else {
-                0
-            }
-        }
-        Eq => (a == b) as i64,
-        Ne => (a != b) as i64,
-        Lt => less as i64,
-        Le => (less || a == b) as i64,
-        Gt => (!less && a != b) as i64,
-        Ge => !less as i64,
-        Pow | Atan2 => return None,
-    })
-}
-
-/// Results of f16 and f32 are exact: one operation in f64, rounded, is the operation in the type (2p + 2 bits).
-fn fold_float(op: BinaryOp, ty: Type, a: f64, b: f64) -> Option<Expr> {
-    use BinaryOp::*;
-    Some(match op {
-        Add => float(ty, a + b),
-        Sub => float(ty, a - b),
-        Mul => float(ty, a * b),
-        Div => float(ty, a / b),
-        Min => float(ty, if b.is_nan() || a < b { a } else { b }),
-        Max => float(ty, if b.is_nan() || a > b { a } else { b }),
-        Eq => boolean(ty, a == b),
-        Ne => boolean(ty, a != b),
-        Lt => boolean(ty, a < b),
-        Le => boolean(ty, a <= b),
-        Gt => boolean(ty, a > b),
-        Ge => boolean(ty, a >= b),
-        _ => return None,
-    })
-}
+use crate::types::ScalarType;
 
 /// One exact rewrite at the root of `e`, whose children are simplified; none if nothing applies.
 pub(super) fn exact(e: &Expr) -> Option<Expr> {
+    fold(e).or_else(|| identity(e))
+}
+
+/// Rewrites of what is not all constant.
+fn identity(e: &Expr) -> Option<Expr> {
     match e.kind() {
-        ExprKind::Unary(op, a) => unary(*op, a, e.ty()),
+        ExprKind::Unary(op, a) => unary(*op, a),
         ExprKind::Binary(op, a, b) => binary(*op, a, b),
         ExprKind::Select(c, a, b) => select(c, a, b),
-        ExprKind::Likely(c) => c.as_int().map(|_| c.clone()),
-        ExprKind::Cast(a) => cast(a, e.ty()),
+        ExprKind::Cast(a) if a.ty().scalar == e.ty().scalar => Some(a.clone()),
         ExprKind::Broadcast(a) if e.ty().lanes == 1 => Some(a.clone()),
         ExprKind::Ramp(a, b) if b.as_int() == Some(0) => Some(splat(a.clone(), e.ty().lanes)),
         ExprKind::Load { buffer, index, predicate: Some(p) } if p.as_int() == Some(1) => {
@@ -118,32 +37,8 @@ pub(super) fn exact(e: &Expr) -> Option<Expr> {
     }
 }
 
-fn unary(op: UnaryOp, a: &Expr, ty: Type) -> Option<Expr> {
+fn unary(op: UnaryOp, a: &Expr) -> Option<Expr> {
     use UnaryOp::*;
-    if let (Some(v), true) = (a.as_int(), !a.ty().scalar.is_float()) {
-        return match op {
-            Neg => Some(int(ty, v.wrapping_neg())),
-            Not if ty.scalar == ScalarType::Bool => Some(int(ty, 1 - v)),
-            Not => Some(int(ty, !v)),
-            Abs if ty.scalar.is_signed() => Some(int(ty, v.wrapping_abs())),
-            Abs => Some(a.clone()),
-            _ => None,
-        };
-    }
-    if let Some(v) = a.as_float() {
-        return match op {
-            Neg => Some(float(ty, -v)),
-            Abs => Some(float(ty, v.abs())),
-            // Rounding f64's root to the type is the type's root (2p + 2 bits).
-            Sqrt => Some(float(ty, v.sqrt())),
-            Floor => Some(float(ty, v.floor())),
-            Ceil => Some(float(ty, v.ceil())),
-            Trunc => Some(float(ty, v.trunc())),
-            Round => Some(float(ty, v.round_ties_even())),
-            IsNan => Some(boolean(ty, v.is_nan())),
-            _ => None,
-        };
-    }
     match (op, a.kind()) {
         (Neg, ExprKind::Unary(Neg, x)) | (Not, ExprKind::Unary(Not, x)) => Some(x.clone()),
         (Not, ExprKind::Binary(cmp, x, y)) if !x.ty().scalar.is_float() => {
@@ -164,18 +59,11 @@ fn unary(op: UnaryOp, a: &Expr, ty: Type) -> Option<Expr> {
 }
 
 fn binary(op: BinaryOp, a: &Expr, b: &Expr) -> Option<Expr> {
-    let ty = a.ty();
-    if ty.scalar.is_float() {
-        return match (a.as_float(), b.as_float()) {
-            (Some(x), Some(y)) => fold_float(op, ty, x, y),
-            _ => float_identity(op, a, b),
-        };
+    match a.ty().scalar {
+        ty if ty.is_float() => float_identity(op, a, b),
+        ScalarType::Bool => bool_identity(op, a, b),
+        _ => int_identity(op, a, b),
     }
-    if let (Some(x), Some(y)) = (a.as_int(), b.as_int()) {
-        let v = fold_int(op, ty.scalar, x, y)?;
-        return Some(if op.is_comparison() { boolean(ty, v != 0) } else { int(ty, v) });
-    }
-    if ty.scalar == ScalarType::Bool { bool_identity(op, a, b) } else { int_identity(op, a, b) }
 }
 
 /// Identities that hold for every float including NaN, infinities and signed zeros. Not among them: `x + 0` (changes -0),
@@ -270,11 +158,8 @@ fn absorbs(op: BinaryOp, whole: &Expr, part: &Expr) -> bool {
 }
 
 fn select(c: &Expr, a: &Expr, b: &Expr) -> Option<Expr> {
-    match c.as_int() {
-        Some(0) => return Some(b.clone()),
-        Some(_) => return Some(a.clone()),
-        None if a == b => return Some(a.clone()),
-        None => {}
+    if a == b {
+        return Some(a.clone());
     }
     if let ExprKind::Unary(UnaryOp::Not, c) = c.kind() {
         return Some(Expr::select(c, b, a));
@@ -290,26 +175,4 @@ fn select(c: &Expr, a: &Expr, b: &Expr) -> Option<Expr> {
         },
         _ => None,
     }
-}
-
-fn cast(a: &Expr, ty: Type) -> Option<Expr> {
-    use ScalarType::*;
-    let from = a.ty().scalar;
-    if from == ty.scalar {
-        return Some(a.clone());
-    }
-    if let (Some(v), false) = (a.as_int(), from.is_float()) {
-        return match ty.scalar {
-            // An integer that f64 does not hold is beyond f16's range.
-            F16 if from == U64 => Some(float(ty, (v as u64) as f64)),
-            F16 => Some(float(ty, v as f64)),
-            // i64 to f32 goes directly, not through f64.
-            F32 if from == U64 => Some(float(ty, (v as u64) as f32 as f64)),
-            F32 => Some(float(ty, v as f32 as f64)),
-            F64 if from == U64 => Some(float(ty, (v as u64) as f64)),
-            F64 => Some(float(ty, v as f64)),
-            _ => Some(int(ty, v)),
-        };
-    }
-    a.as_float().map(|v| splat(Expr::constant(ty.scalar, v), ty.lanes))
 }

@@ -1,10 +1,11 @@
 //! Expressions, from the leaves up.
 
-use super::exact::{boolean, exact};
+use super::exact::exact;
 use crate::analysis::algebra::Facts;
 use crate::analysis::algebra::poly::{Mono, Poly, Polys, as_lane, is_index, rebuild};
+use crate::analysis::evaluate::boolean;
+use crate::expr::walk::any;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
-use crate::ir::rewrite::any;
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
 

@@ -13,8 +13,6 @@ mod exact;
 mod expr;
 mod stmt;
 
-pub use exact::fold_int;
-
 use crate::analysis::algebra::Facts;
 use crate::expr::Expr;
 use crate::ir::stmt::Stmt;

@@ -3,8 +3,9 @@
 use super::expr::{Mode, Simplifier};
 use crate::analysis::algebra::Facts;
 use crate::analysis::algebra::poly::{Polys, is_index};
+use crate::expr::walk::visit;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::{block, visit};
+use crate::ir::rewrite::block;
 use crate::ir::stmt::Stmt;
 use crate::lower::flatten::is_tuple_value;
 use crate::schedule::ForKind;

@@ -2,9 +2,9 @@
 
 use crate::analysis::algebra::poly::{Poly, Polys, is_index};
 use crate::expr::{Expr, ExprKind, Name};
+use crate::func::PITCH;
 use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
-use crate::lower::flatten::PITCH;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Sets `aligned` where it is provable: every buffer starts 64-byte aligned and every stride of a dimension >= 1 is a

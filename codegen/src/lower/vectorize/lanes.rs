@@ -3,8 +3,9 @@
 use super::reduction;
 use crate::analysis::algebra::poly::splat;
 use crate::analysis::associative::identity;
+use crate::expr::walk::{Memo, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
-use crate::ir::rewrite::{Memo, block, rewrite};
+use crate::ir::rewrite::block;
 use crate::ir::stmt::Stmt;
 use crate::lower::simplify::{simplify_expr, simplify_index};
 use crate::schedule::ForKind;

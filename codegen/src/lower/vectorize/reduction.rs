@@ -1,8 +1,8 @@
 //! Updates that combine all lanes in one element.
 
 use crate::analysis::associative::identity;
+use crate::expr::walk::any;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
-use crate::ir::rewrite::any;
 use crate::types::{ScalarType, Type};
 
 /// True if `e` loads from `buffer`.

@@ -1,9 +1,9 @@
 //! Expressions in directives: they take the types that the pipeline declares, and make sense by the rules of those in definitions.
 
 use crate::error::Error;
+use crate::expr::walk::{Memo, rewrite, variables};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::func::Pipeline;
-use crate::ir::rewrite::{Memo, rewrite, variables};
 use crate::plan::plans::{FuncPlan, Stage, illegal};
 use crate::plan::validate::{check_exprs, declared_param, declared_values};
 use crate::schedule::Directive;

@@ -1,8 +1,8 @@
 //! Directives about where a Func is computed and how its values are stored.
 
 use crate::error::Error;
+use crate::expr::walk::nodes;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::ir::rewrite::nodes;
 use crate::plan::apply_schedule::loops::find_dim;
 use crate::plan::plans::{Bound, FuncPlan, Level, Stage, illegal};
 use crate::schedule::{Directive, ForKind, StageId};

@@ -2,8 +2,8 @@
 
 use crate::analysis::associative::Reduction;
 use crate::error::Error;
+use crate::expr::walk::{nodes, variables};
 use crate::expr::{ExprKind, Name};
-use crate::ir::rewrite::{nodes, variables};
 use crate::plan::plans::{Stage, illegal};
 use crate::plan::validate::is_var;
 use crate::schedule::ForKind;

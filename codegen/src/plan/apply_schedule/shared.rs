@@ -5,8 +5,8 @@
 //! it reads, and those whose stages run with its own.
 
 use crate::expr::Name;
-use crate::nests::bounds_inference::{Uses, uses};
 use crate::plan::plans::{FuncPlan, JointLoop, Level, is_joint};
+use crate::plan::uses::{Uses, uses};
 use crate::schedule::{LoopLevel, StageId};
 use indexmap::IndexMap;
 

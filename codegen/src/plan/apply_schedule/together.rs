@@ -6,7 +6,6 @@ use crate::func::Pipeline;
 use crate::plan::apply_schedule::loops::find_dim;
 use crate::plan::apply_schedule::shared::{is_at, share};
 use crate::plan::plans::{Dim, FuncPlan, JointLoop, Level, Stage, Together, illegal, is_joint};
-use crate::plan::realization_order::callees;
 use crate::schedule::{Directive, LoopLevel, StageId};
 use indexmap::{IndexMap, IndexSet};
 
@@ -37,7 +36,7 @@ pub fn together(p: &Pipeline, plans: &mut IndexMap<Name, FuncPlan>) -> Result<Ve
     let steps: Vec<Vec<StageId>> = first.into_iter().map(|id| run_with(&joints, id)).collect();
     let loops = steps.iter().map(|step| joint_loops(plans, &joints, step)).collect::<Vec<_>>().concat();
     let shared = share(plans, &loops);
-    let callees: Callees = p.funcs.iter().map(|(n, f)| (n.clone(), callees(p, f))).collect();
+    let callees: Callees = p.funcs.iter().map(|(n, f)| (n.clone(), f.callees(p))).collect();
     for j in &joints {
         let step = steps.iter().find(|step| step.contains(&j.0)).into_iter().flatten();
         for other in step.take_while(|id| **id != j.0) {

@@ -1,4 +1,4 @@
-//! Schedules from text: the inverse of their `Display` in [`crate::ir::print`].
+//! Schedules from text: the inverse of their `Display` in [`crate::schedule::print`].
 //!
 //! ```text
 //! schedule  = { stage ":" { directive } }

@@ -19,7 +19,7 @@ pub(super) struct Problem {
 }
 
 /// An element or hyperedge.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Place {
     Element(SpaceId, usize),
     Edge(GraphId, usize),
@@ -90,12 +90,16 @@ impl Problem {
             }
             _ => true,
         };
-        guard
-            && r.unknown_reads.iter().any(|a| {
-                let Source::Unknown(u) = a.source else { panic!("not an unknown") };
-                let s = self.energy.unknowns[u.index()].space;
-                self.target(place, &a.at).is_some_and(|t| !self.excluded(s, t))
-            })
+        guard && self.reads_free(r, place)
+    }
+
+    /// Whether an instance reads an unknown at a free element.
+    pub fn reads_free(&self, r: &Residual, place: Place) -> bool {
+        r.unknown_reads.iter().any(|a| {
+            let Source::Unknown(u) = a.source else { panic!("not an unknown") };
+            let s = self.energy.unknowns[u.index()].space;
+            self.target(place, &a.at).is_some_and(|t| !self.excluded(s, t))
+        })
     }
 
     /// Every counted instance: `(residual, place)`.

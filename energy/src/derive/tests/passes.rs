@@ -2,8 +2,10 @@
 
 use super::problems;
 use crate::dag::{Dag, Node, Source};
-use crate::derive::{Passes, Routines, Stored, count_ops, hoist, share_parts};
+use crate::derive::{Kind, Passes, Routines, Site, count_ops, hoist, share_parts};
 use crate::model::{Domain, ParamId, SpaceId};
+
+const GRID: Site = Site::Element(SpaceId(0));
 
 #[test]
 fn passes_never_cost_operations() {
@@ -23,15 +25,15 @@ fn arap_keeps_a_cosine_and_a_sine_per_pixel() {
     let p = problems::arap_image();
     let routines = Routines::build(&p.energy);
     let mut dag = routines.dag.clone();
-    let mut stored = Stored::new();
-    let roots = hoist(&p.energy, &mut dag, &routines.spaces[0].jtjp, &mut stored, Passes::ALL);
+    let (mut stored, jtjp) = (Vec::new(), routines.roots(Kind::JtJp, GRID));
+    let roots = hoist(&p.energy, &mut dag, jtjp, &mut stored, Passes::ALL);
     assert_eq!(stored.len(), 1);
-    let text: Vec<String> = stored[0].1.iter().map(|&v| dag.display_with(v, &p.energy)).collect();
+    let text: Vec<String> = stored[0].roots.iter().map(|&v| dag.display_with(v, &p.energy)).collect();
     assert_eq!(text, ["cos(Angle(0,0))", "sin(Angle(0,0))"]);
     let ops = count_ops(&dag, &roots);
     assert_eq!((ops.transcendental, ops.div), (0, 0));
     // The stored values are read under guards that imply their own bounds: no more conditions than before.
-    let before = count_ops(&routines.dag, &routines.spaces[0].jtjp);
+    let before = count_ops(&routines.dag, jtjp);
     assert!(ops.compare <= before.compare && ops.select <= before.select);
     let reads = roots.iter().flat_map(|&r| dag.accesses(r));
     assert!(reads.into_iter().any(|a| a.source == Source::Hoisted(Domain::Space(SpaceId(0)))));
@@ -41,11 +43,11 @@ fn arap_keeps_a_cosine_and_a_sine_per_pixel() {
 fn laplacian_is_as_small_as_by_hand() {
     let p = problems::laplacian();
     let routines = Routines::build(&p.energy);
-    let jtjp = routines.spaces[0].jtjp[0];
+    let jtjp = routines.roots(Kind::JtJp, GRID)[0];
     // By hand: w^2 p + four guarded differences: w*w, *p, 4 subtractions, 4 additions.
     let ops = count_ops(&routines.dag, &[jtjp]);
     assert_eq!((ops.add, ops.mul, ops.div, ops.select, ops.loads), (8, 2, 0, 4, 5));
-    let block = routines.spaces[0].blocks[0];
+    let block = routines.roots(Kind::Blocks, GRID)[0];
     assert!(routines.dag.accesses(block).is_empty());
     assert!(!matches!(routines.dag.node(block), Node::Const(_)));
 }

@@ -3,7 +3,7 @@
 use super::oracle::{Place, Problem, View};
 use super::problems;
 use crate::dag::{Evaluator, ExprId};
-use crate::derive::{Materialize, Passes, Routines, Stored, hoist};
+use crate::derive::{Kind, Materialize, Passes, Routine, Routines, Site, hoist};
 use crate::model::{Domain, SpaceId};
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ struct Dense {
     gradient: Table,
     jtjp: Table,
     blocks: Table,
-    energy: f64,
-    model: f64,
+    /// r and J p of every counted instance, in the order of the instances.
+    instances: Vec<(f64, f64)>,
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -36,8 +36,7 @@ fn dense(p: &mut Problem) -> Dense {
         gradient: Table::new(),
         jtjp: Table::new(),
         blocks: Table::new(),
-        energy: dot(&r, &r),
-        model: jp.iter().zip(&r).map(|(jp, r)| jp * (2.0 * r + jp)).sum(),
+        instances: r.iter().copied().zip(jp.iter().copied()).collect(),
     };
     for s in 0..p.energy.spaces.len() {
         let space = SpaceId(s as u32);
@@ -67,25 +66,27 @@ fn evaluate(p: &Problem, routines: &Routines, roots: &[ExprId], place: Place) ->
 /// Evaluates the routines at every element and hyperedge and gathers them.
 fn generated(p: &Problem, routines: &Routines) -> [Table; 3] {
     let mut out = [Table::new(), Table::new(), Table::new()];
-    for s in &routines.spaces {
-        for (table, roots) in out.iter_mut().zip([&s.gradient, &s.jtjp, &s.blocks]) {
-            for element in 0..p.elements(s.space) {
-                let values = evaluate(p, routines, roots, Place::Element(s.space, element));
-                for (c, v) in values.into_iter().enumerate() {
-                    table.entry((s.space, c)).or_default().push(v);
-                }
-            }
-        }
-    }
-    for g in &routines.graphs {
-        for s in &g.slots {
-            for (table, roots) in out.iter_mut().zip([&s.gradient, &s.jtjp, &s.blocks]) {
-                for (e, edge) in p.edges[g.graph.index()].iter().enumerate() {
-                    let values = evaluate(p, routines, roots, Place::Edge(g.graph, e));
-                    for (c, v) in values.into_iter().enumerate() {
-                        table.get_mut(&(s.space, c)).expect("a component")[edge[usize::from(s.slot)]] += v;
+    for (table, kind) in out.iter_mut().zip([Kind::Gradient, Kind::JtJp, Kind::Blocks]) {
+        for r in routines.of(kind) {
+            match r.site {
+                Site::Element(space) => {
+                    for element in 0..p.elements(space) {
+                        let values = evaluate(p, routines, &r.roots, Place::Element(space, element));
+                        for (c, v) in values.into_iter().enumerate() {
+                            table.entry((space, c)).or_default().push(v);
+                        }
                     }
                 }
+                Site::Slot(graph, slot) => {
+                    let space = r.site.row_space(&p.energy).unwrap();
+                    for (e, edge) in p.edges[graph.index()].iter().enumerate() {
+                        let values = evaluate(p, routines, &r.roots, Place::Edge(graph, e));
+                        for (c, v) in values.into_iter().enumerate() {
+                            table.get_mut(&(space, c)).expect("a component")[edge[usize::from(slot)]] += v;
+                        }
+                    }
+                }
+                other => panic!("these problems have no rows at {other:?}"),
             }
         }
     }
@@ -114,46 +115,45 @@ fn check(mut p: Problem) {
         assert_same(&p, "gradient", &gradient, &oracle.gradient, 1e-9);
         assert_same(&p, "jtjp", &jtjp, &oracle.jtjp, 1e-9);
         assert_same(&p, "blocks", &blocks, &oracle.blocks, 1e-9);
-        let (mut energy, mut model, mut counted) = (0.0, 0.0, 0);
-        for c in &routines.costs {
-            for place in p.domain(p.energy.residuals[c.residual].domain) {
-                let v = evaluate(&p, routines, &[c.cost, c.model, c.guard, c.value, c.jp], place);
-                energy += v[0];
-                model += v[1];
-                counted += v[2] as usize;
-                assert!((v[0] - v[3] * v[3]).abs() <= 1e-12 * (1.0 + v[0]));
-                assert!((v[1] - v[4] * (2.0 * v[3] + v[4])).abs() <= 1e-12 * (1.0 + v[1].abs()));
+        let mut counted = BTreeMap::new();
+        for ((residual, place), values) in p.instances().into_iter().zip(&oracle.instances) {
+            counted.insert((residual, place), *values);
+        }
+        for residual in 0..p.energy.residuals.len() {
+            let site = Site::Residual(residual);
+            let roots = [Kind::Cost, Kind::Model, Kind::Counts].map(|kind| routines.roots(kind, site)[0]);
+            for place in p.domain(p.energy.residuals[residual].domain) {
+                let v = evaluate(&p, routines, &roots, place);
+                let (r, jp) = counted.get(&(residual, place)).copied().unwrap_or_default();
+                assert_eq!(v[2] != 0.0, p.reads_free(&p.energy.residuals[residual], place));
+                assert!((v[0] - r * r).abs() <= 1e-12 * (1.0 + v[0]), "{} but {}", v[0], r * r);
+                let model = jp * (2.0 * r + jp);
+                assert!((v[1] - model).abs() <= 1e-9 * (1.0 + v[1].abs()), "{} but {model}", v[1]);
             }
         }
-        assert_eq!(counted, p.instances().len());
-        assert!((energy - oracle.energy).abs() <= 1e-12 * oracle.energy);
-        assert!((model - oracle.model).abs() <= 1e-9 * (1.0 + oracle.model.abs()));
     }
     check_hoisting(&mut p, &simplified);
 }
 
 /// Hoisted parts computed per element and read back give the same J^T J p.
 fn check_hoisting(p: &mut Problem, routines: &Routines) {
-    for s in &routines.spaces {
-        check_hoisted_roots(p, routines, &s.jtjp, Domain::Space(s.space));
-    }
-    for g in &routines.graphs {
-        for s in &g.slots {
-            check_hoisted_roots(p, routines, &s.jtjp, Domain::Graph(g.graph));
-        }
+    for r in routines.of(Kind::JtJp) {
+        let domain = r.site.domain(&p.energy);
+        check_hoisted_roots(p, routines, &r.roots, domain);
     }
 }
 
 fn check_hoisted_roots(p: &mut Problem, routines: &Routines, roots: &[ExprId], domain: Domain) {
     let mut dag = routines.dag.clone();
-    let mut stored = Stored::new();
+    let mut stored = Vec::new();
     let hoisted = hoist(&p.energy, &mut dag, roots, &mut stored, Passes::ALL);
     p.hoisted.clear();
-    for (domain, values) in &stored {
+    for Routine { site, roots: values, .. } in &stored {
         let evaluator = Evaluator::new(&dag, values);
-        let places = p.domain(*domain);
+        let domain = site.domain(&p.energy);
+        let places = p.domain(domain);
         let data = places.into_iter().flat_map(|place| evaluator.eval(&View { problem: p, place })).collect();
-        p.hoisted.insert(*domain, (values.len(), data));
+        p.hoisted.insert(domain, (values.len(), data));
     }
     let (before, after) = (Evaluator::new(&dag, roots), Evaluator::new(&dag, &hoisted));
     for place in p.domain(domain) {

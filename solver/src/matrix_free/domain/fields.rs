@@ -6,6 +6,7 @@ use crate::matrix_free::{LANES, Skeleton};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{Directive, Expr, ExprKind, Func, Input, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::{ExprId, Source};
+use sumsq_energy::derive::{Kind, Routine};
 use sumsq_energy::emit::{Emitter, Place, component_index, names};
 use sumsq_energy::model::{ArrayId, Domain, GraphId, SpaceId};
 
@@ -72,9 +73,10 @@ impl Skeleton {
             add(self.field(over("lo", s.id), &vec![ty; s.components], s.id));
             add(self.field(over("hi", s.id), &vec![ty; s.components], s.id));
         }
-        for (domain, values) in &self.routines.stored {
-            let layout = self.layout(Source::Hoisted(*domain), values.len());
-            let field = self.domain_field(over_domain("h", *domain), &vec![ty; values.len()], *domain);
+        for Routine { site, roots: values, .. } in self.routines.of(Kind::Stored) {
+            let domain = site.domain(&self.energy);
+            let layout = self.layout(Source::Hoisted(domain), values.len());
+            let field = self.domain_field(over_domain("h", domain), &vec![ty; values.len()], domain);
             add(Input { layout, ..field });
         }
         for &(graph, slot) in self.spaces.iter().flat_map(|s| &s.slots) {
@@ -83,8 +85,9 @@ impl Skeleton {
                 add(Input { trusted: true, ..list(gather::stored(graph, slot), &types) });
             }
         }
-        for (domain, values) in &self.routines.products {
-            add(self.domain_field(over_domain("jp", *domain), &vec![ty; values.len()], *domain));
+        for Routine { site, roots: values, .. } in self.routines.of(Kind::Product) {
+            let domain = site.domain(&self.energy);
+            add(self.domain_field(over_domain("jp", domain), &vec![ty; values.len()], domain));
         }
         for s in &self.spaces {
             add(self.field(over("bd", s.id), &vec![ty; crate::matrix_free::packed(s.components, 0)], s.id));

@@ -1,4 +1,4 @@
-//! How fields lie in memory (design B1): planar, but in records where hyperedges read them at their vertices, so that all of a vertex is in
+//! The layout of fields in memory: planar, but in records where hyperedges read them at their vertices, so that all of a vertex is in
 //! one cache line and read at once. Records are of lists only: the stencils of a grid want planes.
 
 use crate::matrix_free::Skeleton;

@@ -30,7 +30,7 @@ pub fn integers(k: &Skeleton, data: &ProblemData) -> BTreeMap<String, i64> {
     out
 }
 
-/// Height of a strip along the last dim, from sizes alone (design B5): 32 strips, fewer where a strip would be so small
+/// Height of a strip along the last dim, from sizes alone: 32 strips, fewer where a strip would be so small
 /// that a barrier costs more than its work. Neighbouring strips of a ring recompute `2 reach` rows each.
 pub fn strip(extents: &[usize]) -> usize {
     let Some((&rows, inner)) = extents.split_last() else { return 1 };

@@ -10,7 +10,7 @@ use crate::matrix_free::schedule::reduce::{Loops, map_root, skip_unless, strip_n
 use crate::matrix_free::{LANES, Scheduled, Skeleton};
 use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
 use sumsq_energy::dag::{Access, At, Dag, ExprId, Node, Source};
-use sumsq_energy::derive::Routines;
+use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{ComputedId, Domain, Energy, SpaceId};
 
@@ -58,7 +58,7 @@ impl Skeleton {
                 Node::Access(Access { source: Source::Computed(c) | Source::Partial(c), .. }) => Some(*c),
                 _ => None,
             };
-            let nodes = self.routines.dag.reachable(&self.values_and_partials(c));
+            let nodes = self.routines.dag.reachable(self.values_and_partials(c));
             let reads: Vec<ComputedId> = nodes.iter().filter_map(read).collect();
             match groups.last_mut() {
                 Some(group) if !group.iter().any(|d| reads.contains(d)) => group.push(c),
@@ -68,13 +68,13 @@ impl Skeleton {
         groups
     }
 
-    fn values_and_partials(&self, c: ComputedId) -> Vec<ExprId> {
-        [&self.routines.computed[c.index()][..], &self.routines.partials[c.index()]].concat()
+    fn values_and_partials(&self, c: ComputedId) -> &[ExprId] {
+        self.routines.roots(Kind::Computed, Site::Array(c))
     }
 
     /// Channel of a partial beside the values.
     pub fn partial_channel(&self, c: ComputedId, partial: usize) -> usize {
-        self.routines.computed[c.index()].len() + partial
+        self.energy.computed[c.index()].values.len() + partial
     }
 
     /// As [`Skeleton::complete`] in the master precision, where all computed arrays are stored at the same x: they are inputs.
@@ -101,7 +101,8 @@ impl Skeleton {
         nest: Option<&(SpaceId, Loops)>,
     ) -> Option<Func> {
         let c = self.computed().find(|c| name(*c) == wanted)?;
-        let f = self.values(p, c, &self.routines.computed[c.index()], ty);
+        let values = &self.values_and_partials(c)[..self.partial_channel(c, 0)];
+        let f = self.values(p, c, values, ty);
         match nest {
             Some((space, loops)) if *space == self.energy.computed[c.index()].space && self.rings(*space) => {
                 self.in_ring(s, *space, &f, loops);
@@ -165,10 +166,10 @@ pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId], block: u3
     let origin = vec![0; energy.spaces.iter().map(Vec::len).max().unwrap_or(0)];
     let dag = &routines.dag;
     reaches.add(energy, dag, roots, &origin);
-    for (domain, list) in &routines.products {
-        if let Domain::Space(space) = domain {
+    for r in routines.of(Kind::Product) {
+        if let Domain::Space(space) = r.site.domain(energy) {
             let around = blocks(&reaches.products[space.index()], block);
-            reaches.add(energy, dag, list, &around);
+            reaches.add(energy, dag, &r.roots, &around);
         }
     }
     // An array reads only those before it.
@@ -176,9 +177,8 @@ pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId], block: u3
         let Some(around) = reaches.computed[c].as_ref().map(|around| blocks(around, block)) else { continue };
         let own = &mut reaches.spaces[energy.computed[c].space.index()];
         own.iter_mut().zip(&around).for_each(|(to, &around)| *to = (*to).max(around));
-        for list in [&routines.computed[c], &routines.partials[c]] {
-            reaches.add(energy, dag, list, &around);
-        }
+        let roots = routines.roots(Kind::Computed, Site::Array(ComputedId(c as u32)));
+        reaches.add(energy, dag, roots, &around);
     }
     reaches.spaces
 }

@@ -7,6 +7,7 @@ use crate::matrix_free::schedule::reduce::{Op, reduce, skip_unless};
 use crate::matrix_free::{Scheduled, Skeleton};
 use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::ExprId;
+use sumsq_energy::derive::{Kind, Site};
 use sumsq_energy::model::Domain;
 
 /// The pipeline.
@@ -44,14 +45,12 @@ pub fn pipeline(k: &Skeleton) -> Scheduled {
 /// Per group the sum of the costs of its residuals in one domain, then the count, at one point.
 fn terms(k: &Skeleton, domain: Domain, at: &[Expr]) -> Vec<Option<Expr>> {
     let groups = k.energy.groups.len();
-    let costs: Vec<_> =
-        k.routines.costs.iter().filter(|c| k.energy.residuals[c.residual].domain == domain).collect();
-    let mut roots: Vec<ExprId> = costs.iter().map(|c| c.cost).collect();
+    let residuals: Vec<usize> = k.residuals(domain).collect();
     // An instance that the boundary rule sets to 0 still counts.
-    roots.extend(costs.iter().map(|c| c.counts));
+    let roots = [k.instance_roots(Kind::Cost, domain), k.instance_roots(Kind::Counts, domain)].concat();
     let none = |_, _: usize, _: &[Expr]| unreachable!("the cost reads no direction");
     let e = k.emit(&roots, k.master, k.place(domain, at.to_vec()), &none);
-    let (values, counts) = e.split_at(costs.len());
+    let (values, counts) = e.split_at(residuals.len());
     let mut terms: Vec<Option<Expr>> = vec![None; groups + 1];
     let mut add = |g: usize, t: Expr| {
         let t = t.cast(ScalarType::F64);
@@ -60,8 +59,8 @@ fn terms(k: &Skeleton, domain: Domain, at: &[Expr]) -> Vec<Option<Expr>> {
             Some(old) => old + t,
         });
     };
-    for ((c, value), counts) in costs.iter().zip(values).zip(counts) {
-        add(k.energy.residuals[c.residual].group.index(), value.clone());
+    for ((r, value), counts) in residuals.into_iter().zip(values).zip(counts) {
+        add(k.energy.residuals[r].group.index(), value.clone());
         add(groups, counts.clone());
     }
     terms
@@ -71,12 +70,26 @@ impl Skeleton {
     /// The domains that have residuals, in order of first use.
     pub fn domains(&self) -> Vec<Domain> {
         let mut domains = vec![];
-        for c in &self.routines.costs {
-            let d = self.energy.residuals[c.residual].domain;
+        for d in self.routines.of(Kind::Cost).map(|r| r.site.domain(&self.energy)) {
             if !domains.contains(&d) {
                 domains.push(d);
             }
         }
         domains
+    }
+
+    /// The residuals over a domain that have routines.
+    fn residuals(&self, domain: Domain) -> impl Iterator<Item = usize> {
+        let own = self.routines.of(Kind::Cost).filter_map(|r| match r.site {
+            Site::Residual(n) => Some(n),
+            _ => None,
+        });
+        own.filter(move |&n| self.energy.residuals[n].domain == domain)
+    }
+
+    /// One root per residual over a domain.
+    pub fn instance_roots(&self, kind: Kind, domain: Domain) -> Vec<ExprId> {
+        let own = self.residuals(domain).flat_map(|n| self.routines.roots(kind, Site::Residual(n)));
+        own.copied().collect()
     }
 }

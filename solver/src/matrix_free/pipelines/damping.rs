@@ -2,7 +2,7 @@
 //!
 //! s_i = 1/(1 + sqrt(diag_i)), fixed at the first iterate; D_i = clamp(s_i^2 diag_i, min, max) / (s_i^2 R), and 0 for
 //! Gauss-Newton (`inv_radius` = 0). M^-1 is the inverse of the diagonal, or of the blocks, of A = J^T J + D; 0 at excluded elements, where
-//! diag_i = 0 and at held scalars (design section 5).
+//! diag_i = 0 and at held scalars.
 
 use crate::matrix_free::domain::fields::{all, over, vars};
 use crate::matrix_free::pipelines::boxed::Boxed;

@@ -1,4 +1,4 @@
-//! Graph gathers: sums over the hyperedges at a vertex (design B4).
+//! Graph gathers: sums over the hyperedges at a vertex.
 //!
 //! The hyperedges at the vertices of one slot are laid out as *rows* of at most 64 incidences: a vertex of degree 0 has none, one of
 //! degree 100,000 has many. Rows are sorted by length and packed in blocks of [`LANES`], columns contiguous per
@@ -16,7 +16,7 @@ use sumsq_codegen::{
     Expr, Func, Input, LoopLevel, Memory, Name, Pipeline, RDom, ScalarType, Schedule, Tail, Var,
 };
 use sumsq_energy::dag::{Access, Dag, ExprId, Node, Source};
-use sumsq_energy::derive::Routines;
+use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{Domain, Energy, GraphId, SpaceId};
 
@@ -73,9 +73,10 @@ pub struct Parts<'a> {
 /// Of every vertex, the channels that J^T J p reads of what is stored over the hyperedges, ascending.
 pub fn beside(energy: &Energy, r: &Routines) -> FxHashMap<(GraphId, u16), Vec<usize>> {
     let mut roots: FxHashMap<(GraphId, u16), Vec<ExprId>> = FxHashMap::default();
-    for (graph, s) in r.graphs.iter().flat_map(|g| g.slots.iter().map(|s| (g.graph, s))) {
-        let vertex = energy.graphs[graph.index()].vertex_of(s.slot).0;
-        roots.entry((graph, vertex)).or_default().extend(&s.jtjp);
+    for r in r.of(Kind::JtJp) {
+        let Site::Slot(graph, slot) = r.site else { continue };
+        let vertex = energy.graphs[graph.index()].vertex_of(slot).0;
+        roots.entry((graph, vertex)).or_default().extend(&r.roots);
     }
     roots.into_iter().map(|(at, roots)| (at, channels(&r.dag, at.0, &roots))).collect()
 }
@@ -223,7 +224,7 @@ pub fn gather(
         of.trusted = true;
         let of = p.input(of);
         for (i, place) in k.places(graph, slot).enumerate() {
-            let vertex = k.vertex_at(graph, place.slot, &at);
+            let vertex = k.vertex_at(graph, place, &at);
             let n = number.at(&vertex, 0);
             let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), n)]);
             let row = of.at(&[first.at(&vertex, 0) + rdom.var(0)], 0);

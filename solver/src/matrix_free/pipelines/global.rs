@@ -4,27 +4,30 @@ use crate::matrix_free::Skeleton;
 use crate::matrix_free::schedule::reduce::{Op, reduce};
 use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::ExprId;
-use sumsq_energy::derive::GlobalRoutines;
+use sumsq_energy::derive::{Kind, Site};
 use sumsq_energy::model::SpaceId;
 
 impl Skeleton {
-    /// The routines of a space of globals, by domain, with their numbers among all.
-    pub fn globals(&self, space: SpaceId) -> impl Iterator<Item = (usize, &GlobalRoutines)> {
-        self.routines.globals.iter().enumerate().filter(move |(_, g)| g.space == space)
+    /// The sites of a space of globals, by domain, with their numbers among all.
+    pub fn globals(&self, space: SpaceId) -> impl Iterator<Item = (usize, Site)> {
+        let sites = self.routines.of(Kind::JtJp).map(|r| r.site);
+        let globals = sites.filter(|site| matches!(site, Site::Global(..))).enumerate();
+        globals.filter(move |(_, site)| site.row_space(&self.energy) == Some(space))
     }
 }
 
-/// Adds the scalar tuple Func `name`: the sums of `roots` over all instances of the domain of `g`, in float64.
+/// Adds the scalar tuple Func `name`: the sums of `roots` over all instances of the domain of `site`, in float64.
 pub fn totals(
     k: &Skeleton,
     p: &mut Pipeline,
     s: &mut Schedule,
-    (name, g): (&str, &GlobalRoutines),
+    (name, site): (&str, Site),
     (roots, ty): (&[ExprId], ScalarType),
     direction: crate::matrix_free::pipelines::gather::Direction,
 ) -> Func {
-    let points = k.points(g.domain);
-    let terms = k.emit(roots, ty, k.place(g.domain, points.coordinates.clone()), direction);
+    let domain = site.domain(&k.energy);
+    let points = k.points(domain);
+    let terms = k.emit(roots, ty, k.place(domain, points.coordinates.clone()), direction);
     let terms = terms.into_iter().map(|t| (Op::Add, t.cast(ScalarType::F64))).collect();
     reduce(p, s, name, &points, terms).0
 }

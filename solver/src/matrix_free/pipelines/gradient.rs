@@ -10,7 +10,7 @@ use crate::matrix_free::schedule::reduce::{map_root, skip_unless, strip_name};
 use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::ExprId;
-use sumsq_energy::derive::SlotRoutines;
+use sumsq_energy::derive::{Kind, Site};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
@@ -33,31 +33,27 @@ pub fn kept_entries(space: &Space) -> Vec<usize> {
 
 fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Func {
     let kept = kept_entries(space);
-    let roots = |gradient: &[ExprId], blocks: &[ExprId]| -> Vec<ExprId> {
+    let roots = |site: Site| -> Vec<ExprId> {
+        let (gradient, blocks) =
+            (k.routines.roots(Kind::Gradient, site), k.routines.roots(Kind::Blocks, site));
         gradient.iter().copied().chain(kept.iter().map(|&i| blocks[i])).collect()
     };
     let none = |_, _: usize, _: &[Expr]| unreachable!("the gradient reads no direction");
     let name = over("gb", space.id);
     let mut partials = vec![];
     for &(graph, slot) in &space.slots {
-        let roots: Vec<ExprId> = k.places(graph, slot).flat_map(|r| roots(&r.gradient, &r.blocks)).collect();
+        let roots: Vec<ExprId> =
+            k.places(graph, slot).flat_map(|slot| roots(Site::Slot(graph, slot))).collect();
         let of = Parts { graph, slot, contributions: &roots, ty: k.master, direction: &none };
         partials.push(parts(k, p, &format!("{name}_g{}s{slot}", graph.0), of).at_root(s));
     }
     let vars = vars(space.dims);
     let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
-    let start = match k.stencil(space.id) {
-        Some(r) => {
-            k.emit(&roots(&r.gradient, &r.blocks), k.master, Place::Element(space.id, at.clone()), &none)
-        }
-        None => vec![Expr::float(k.master, 0.0); space.components + kept.len()],
-    };
+    let own = roots(Site::Element(space.id));
+    let start = k.emit(&own, k.master, Place::Element(space.id, at.clone()), &none);
     let totals: Vec<Func> = k
         .globals(space.id)
-        .map(|(i, g)| {
-            let roots = roots(&g.gradient, &g.blocks);
-            totals(k, p, s, (&format!("{name}_t{i}"), g), (&roots, k.master), &none)
-        })
+        .map(|(i, site)| totals(k, p, s, (&format!("{name}_t{i}"), site), (&roots(site), k.master), &none))
         .collect();
     let start = add_totals(start, &totals);
     let sum = gather(k, p, &format!("{name}_sum"), space, &vars, start, &partials);
@@ -74,11 +70,19 @@ impl Skeleton {
         self.energy.graphs[graph.index()].space_of(slot)
     }
 
-    /// The routines of the places that the hyperedges of a graph reach from a vertex: the vertex, its neighbours.
-    pub fn places(&self, graph: GraphId, vertex: u16) -> impl Iterator<Item = &SlotRoutines> {
+    /// The slots that the hyperedges of a graph reach from a vertex and that have routines: the vertex, its neighbours.
+    pub fn places(&self, graph: GraphId, vertex: u16) -> impl Iterator<Item = u16> {
         let declared = &self.energy.graphs[graph.index()];
-        let all = self.routines.graphs.iter().filter(move |g| g.graph == graph).flat_map(|g| &g.slots);
-        all.filter(move |s| declared.vertex_of(s.slot).0 == vertex)
+        self.routines.of(Kind::JtJp).filter_map(move |r| match r.site {
+            Site::Slot(g, slot) if g == graph && declared.vertex_of(slot).0 == vertex => Some(slot),
+            _ => None,
+        })
+    }
+
+    /// What hyperedges give the places that they reach from a vertex, place by place.
+    pub fn contributions(&self, kind: Kind, graph: GraphId, vertex: u16) -> Vec<ExprId> {
+        let slots = self.places(graph, vertex);
+        slots.flat_map(|slot| self.routines.roots(kind, Site::Slot(graph, slot))).copied().collect()
     }
 
     /// The place of a slot whose vertex is at `vertex`.

@@ -11,6 +11,7 @@ use crate::matrix_free::schedule::reduce::{map_root, skip_unless, strip_name};
 use crate::matrix_free::{LANES, Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Layout, LoopLevel, Pipeline, ScalarType, Schedule, Var};
 use sumsq_energy::dag::{ExprId, Source};
+use sumsq_energy::derive::{Kind, Routine, Site};
 use sumsq_energy::emit::{Place, component_count, names};
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
@@ -35,17 +36,18 @@ pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
         }
     }
     // Also where no unknown lives: a factor of the edges, an array computed from globals.
-    for (domain, values) in &k.routines.stored {
-        if let Domain::Graph(graph) = *domain {
+    for Routine { site, roots: values, .. } in k.routines.of(Kind::Stored) {
+        let domain = site.domain(&k.energy);
+        if let Domain::Graph(graph) = domain {
             beside_entries(k, &mut p, &mut s, graph, values);
             if !read_by_edge(k, graph) {
                 continue;
             }
         }
-        let place = k.place(*domain, coordinates(k, *domain));
+        let place = k.place(domain, coordinates(k, domain));
         let h = k.emit(values, k.master, place, &none);
-        let layout = k.layout(Source::Hoisted(*domain), values.len());
-        root(k, &mut p, &mut s, (over_domain("h", *domain), layout), *domain, h, true);
+        let layout = k.layout(Source::Hoisted(domain), values.len());
+        root(k, &mut p, &mut s, (over_domain("h", domain), layout), domain, h, true);
     }
     for space in k.spaces.iter().filter(|space| k.stores_blocks(space)) {
         stored_blocks(k, &mut p, &mut s, space);
@@ -82,9 +84,9 @@ fn root(
 
 /// Whether anything but the gathers at vertices reads what is stored over the hyperedges of a graph.
 fn read_by_edge(k: &Skeleton, graph: GraphId) -> bool {
-    let globals = k.routines.globals.iter().map(|g| &g.jtjp);
-    let roots = globals.chain(k.routines.products.iter().map(|(_, v)| v));
-    roots.into_iter().any(|roots| !channels(&k.routines.dag, graph, roots).is_empty())
+    let globals = k.routines.of(Kind::JtJp).filter(|r| matches!(r.site, Site::Global(..)));
+    let mut readers = globals.chain(k.routines.of(Kind::Product));
+    readers.any(|r| !channels(&k.routines.dag, graph, &r.roots).is_empty())
 }
 
 /// Adds, for every slot whose gather reads some of `values` (stored over the hyperedges of `graph`), these beside its entries.
@@ -122,19 +124,16 @@ fn stored_blocks(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space
     let mut slots = Space { slots: vec![], ..space.clone() };
     let mut sums = vec![];
     for &(graph, slot) in &space.slots {
-        let contributions: Vec<ExprId> =
-            k.places(graph, slot).flat_map(|r| r.stored_blocks.iter().copied()).collect();
+        let contributions = k.contributions(Kind::StoredBlocks, graph, slot);
         if !contributions.is_empty() {
             let of = Parts { graph, slot, contributions: &contributions, ty: k.master, direction: &none };
             sums.push(parts(k, p, &format!("{name}_g{}s{slot}", graph.0), of).at_root(s));
             slots.slots.push((graph, slot));
         }
     }
-    let start = match k.stencil(space.id) {
-        Some(r) if !r.stored_blocks.is_empty() => {
-            k.emit(&r.stored_blocks, k.master, Place::Element(space.id, at.clone()), &none)
-        }
-        _ => zeros(),
+    let start = match k.routines.roots(Kind::StoredBlocks, Site::Element(space.id)) {
+        [] => zeros(),
+        roots => k.emit(roots, k.master, Place::Element(space.id, at.clone()), &none),
     };
     let sum = gather::gather(k, p, &format!("{name}_sum"), &slots, &vars, start, &sums);
     let level = root(k, p, s, (name, Layout::Planar), domain, all(&sum, &at), true);

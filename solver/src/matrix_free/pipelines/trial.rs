@@ -1,7 +1,7 @@
 //! The trial point x + s, the model's predicted decrease there and the norms of the step.
 //!
 //! Outputs `xt<s>` = x + s in the master precision, and the scalar tuple `model` in float64: see the constants.
-//! pred = -sum (J s)(2 r + J s), D not included (design section 5).
+//! pred = -sum (J s)(2 r + J s), D not included.
 //!
 //! Without bounds s = d. With them s = P(x + d) - x; and where the parameter `descent` is t > 0, t b stands in place of d, b being what
 //! `dr` holds before PCG. t < 0 takes -t b as it is, without
@@ -11,7 +11,8 @@ use crate::matrix_free::domain::fields::{all, over, vars};
 use crate::matrix_free::schedule::reduce::{Op, reduce, sink, skip_unless};
 use crate::matrix_free::{Scheduled, Skeleton, Space};
 use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule, Var};
-use sumsq_energy::dag::{ExprId, Source};
+use sumsq_energy::dag::Source;
+use sumsq_energy::derive::Kind;
 use sumsq_energy::emit::names;
 use sumsq_energy::model::{Domain, SpaceId};
 
@@ -87,8 +88,7 @@ fn norms(k: &Skeleton, space: &Space, xt: &Func, at: &[Expr]) -> Vec<Expr> {
 
 /// The term of [`MODEL`] at an instance of a domain that has residuals.
 fn model(k: &Skeleton, domain: Domain, at: &[Expr]) -> Expr {
-    let costs = k.routines.costs.iter().filter(|c| k.energy.residuals[c.residual].domain == domain);
-    let roots: Vec<ExprId> = costs.map(|c| c.model).collect();
+    let roots = k.instance_roots(Kind::Model, domain);
     let place = k.place(domain, at.to_vec());
     let terms = k.emit(&roots, k.master, place, &|space, c, at| direction(k, space, c, at));
     let terms = terms.into_iter().map(|t| t.cast(ScalarType::F64));

@@ -7,7 +7,7 @@
 use crate::matrix_free::{Skeleton, Space, packed};
 use sumsq_codegen::Expr;
 use sumsq_energy::dag::{ExprId, Node};
-use sumsq_energy::derive::Routines;
+use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::SpaceId;
 
@@ -38,20 +38,26 @@ pub const DAMPING: [&str; 3] = ["min_diagonal", "max_diagonal", "inv_radius"];
 /// Whether the diagonal of J^T J of a space reads no field: no graph contributes, and the stencils' share is an expression in
 /// parameters and conditions on coordinates. Excluded elements are a field, too.
 pub fn is_computable(routines: &Routines, space: &Space) -> bool {
-    let stencil = routines.spaces.iter().find(|r| r.space == space.id);
-    let Some(r) = stencil.filter(|r| space.slots.is_empty() && r.excluded.is_none()) else { return false };
+    let site = Site::Element(space.id);
+    if !space.slots.is_empty() || !routines.roots(Kind::Excluded, site).is_empty() {
+        return false;
+    }
     let reads = |id: &ExprId| {
         matches!(routines.dag.node(*id), Node::Access(_) | Node::Sample { .. } | Node::Free(..))
     };
-    let roots: Vec<ExprId> = (0..space.components).map(|i| r.blocks[packed(i, i)]).collect();
-    !routines.dag.reachable(&roots).iter().any(reads)
+    !routines.dag.reachable(&diagonal(routines, space)).iter().any(reads)
+}
+
+/// What the stencils give diag(J^T J).
+fn diagonal(routines: &Routines, space: &Space) -> Vec<ExprId> {
+    let blocks = routines.roots(Kind::Blocks, Site::Element(space.id));
+    (0..space.components).map(|i| blocks[packed(i, i)]).collect()
 }
 
 impl Skeleton {
     /// D and M^-1 of a space with `inline_diagonal`.
     pub fn computed_diagonal(&self, space: &Space, at: &[Expr]) -> Diagonal {
-        let r = self.stencil(space.id).expect("is_computable asks for stencils");
-        let roots: Vec<ExprId> = (0..space.components).map(|i| r.blocks[packed(i, i)]).collect();
+        let roots = diagonal(&self.routines, space);
         let none = |_: SpaceId, _: usize, _: &[Expr]| unreachable!("the diagonal reads no direction");
         let diag = self.emit(&roots, self.linear, Place::Element(space.id, at.to_vec()), &none);
         let (zero, one) = (Expr::float(self.linear, 0.0), Expr::float(self.linear, 1.0));

@@ -1,4 +1,4 @@
-//! Reductions over a domain, the same for any number of threads (design B3).
+//! Reductions over a domain, the same for any number of threads.
 //!
 //! The domain is cut along its last dim into strips, whose height comes from sizes alone; strips run in parallel, each with one
 //! accumulator per vector lane; lanes, then strips, are summed in a fixed order. All accumulators are float64.

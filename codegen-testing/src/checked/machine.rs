@@ -1,0 +1,412 @@
+//! The checked machine: statements.
+
+use super::counters::Counters;
+use super::eval::Lanes;
+use super::memory::{Buffer, Cell, Memory};
+use super::races::Positions;
+use crate::reference::{Bindings, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+use sumsq_codegen::analysis::algebra::poly::is_index;
+use sumsq_codegen::expr::{Expr, ExprKind, Name};
+use sumsq_codegen::func::{Layout, Pipeline};
+use sumsq_codegen::ir::stmt::{Stmt, Target};
+use sumsq_codegen::schedule::{Directive, ForKind, Schedule};
+
+/// What went wrong, in words.
+pub(super) type Fallible<T> = Result<T, String>;
+
+/// Storage of a realised Func: `(min, extent)` per dimension, and the elements written so far.
+struct Realized {
+    region: Vec<(i64, i64)>,
+    planes: Vec<FxHashMap<Vec<i64>, Cell>>,
+}
+
+/// Memory, names and counters of a run.
+#[derive(Default)]
+pub struct Machine {
+    /// Variables and parameters.
+    pub(super) names: FxHashMap<Name, Lanes>,
+    /// Values of the present statement's expressions, by node: nothing changes while they are evaluated.
+    pub(super) memo: FxHashMap<usize, Lanes>,
+    pub(super) counters: Counters,
+    pub(super) positions: Positions,
+    /// Longest chain of dependences that ends in something that the present statement read.
+    pub(super) chain: usize,
+    folds: FxHashMap<Name, Vec<Option<u32>>>,
+    buffers: FxHashMap<Name, Buffer>,
+    /// Outputs in place of inputs: the buffer is the input's.
+    in_place: FxHashMap<Name, Name>,
+    realized: FxHashMap<Name, Realized>,
+    /// Flat buffers allocated by the code.
+    allocated: FxHashMap<Name, Memory>,
+    /// Flat name to buffer and plane.
+    flat: FxHashMap<Name, (Name, usize)>,
+    /// Operations of the values of a `Provide` or `Store`, by their address.
+    operations: FxHashMap<usize, usize>,
+    /// How many have run.
+    statements: usize,
+}
+
+impl Machine {
+    /// Nothing is bound.
+    pub fn new() -> Machine {
+        Machine::default()
+    }
+
+    /// Binds inputs, outputs over the given domains, sizes and parameters.
+    pub fn bind_pipeline(&mut self, p: &Pipeline, s: &Schedule, b: &Bindings, domains: &[super::Domain]) {
+        for (n, i) in &p.inputs {
+            self.bind(n, Buffer::input(&b.inputs[n], i.layout), i.layout);
+        }
+        for (o, e) in p.outputs.iter().zip(domains) {
+            let f = &p.funcs[&o.func];
+            self.bind(&o.func, Buffer::output(&f.types(), e, o.layout, &o.halo), o.layout);
+        }
+        for (stage, directives) in &s.stages {
+            for d in directives {
+                if let Directive::InPlaceOf(input) = d {
+                    self.in_place.insert(stage.func.clone(), input.clone());
+                }
+            }
+        }
+        for (n, v) in &b.params {
+            self.set(n, *v);
+        }
+    }
+
+    /// Binds an input or output, its extents and strides.
+    pub fn bind(&mut self, name: &Name, b: Buffer, layout: Layout) {
+        for (d, n) in b.extents.iter().enumerate() {
+            self.set(&format!("{name}.extent.{d}").into(), Value::Int(*n as i64));
+            self.set(&format!("{name}.min.{d}").into(), Value::Int(b.min[d] as i64));
+            for stride in ["stride", "step"] {
+                self.set(&format!("{name}.{stride}.{d}").into(), Value::Int(b.strides[d]));
+            }
+        }
+        for prefix in [name.to_string(), format!("{name}.out")] {
+            match layout {
+                Layout::Record(_) => {
+                    self.flat.insert(prefix.into(), (name.clone(), 0));
+                }
+                Layout::Planar | Layout::Strided => {
+                    for k in 0..b.types.len() {
+                        self.flat.insert(format!("{prefix}.{k}").into(), (name.clone(), k));
+                    }
+                }
+            }
+        }
+        self.buffers.insert(name.clone(), b);
+    }
+
+    /// Gives a parameter its value.
+    pub fn set(&mut self, name: &Name, value: Value) {
+        self.names.insert(name.clone(), Lanes::from_slice(&[value]));
+    }
+
+    /// Says how the storage of a Func is folded, for statements over coordinates.
+    pub fn fold(&mut self, func: &Name, factors: &[Option<u32>]) {
+        self.folds.insert(func.clone(), factors.to_vec());
+    }
+
+    /// An element of an output, or of the input that it is in place of.
+    pub fn output(&mut self, name: &Name, k: usize, at: &[i32]) -> Option<Value> {
+        self.buffer(name)?.get(k, at)
+    }
+
+    /// How many elements of an output are written, pads and halo included; none if it is in place of an input.
+    pub fn written(&self, name: &Name) -> Option<usize> {
+        let b = self.buffers.get(name).filter(|_| !self.in_place.contains_key(name))?;
+        Some(b.flat.iter().flat_map(|m| &m.elements).filter(|c| c.value.is_some()).count())
+    }
+
+    /// What was counted.
+    pub fn into_counters(self) -> Counters {
+        self.counters
+    }
+
+    fn buffer(&mut self, name: &Name) -> Option<&mut Buffer> {
+        let name = self.in_place.get(name).unwrap_or(name);
+        self.buffers.get_mut(name)
+    }
+
+    /// Runs a statement. Iterations of parallel loops run one after the other; races are found nevertheless.
+    pub fn run(&mut self, s: &Stmt) -> Fallible<()> {
+        self.memo.clear();
+        self.statements += 1;
+        if self.statements > super::MOST_STATEMENTS {
+            return Err(format!("{} statements are {}", self.statements, super::TOO_LONG));
+        }
+        match s {
+            Stmt::Block(v) => v.iter().try_for_each(|s| self.run(s)),
+            Stmt::Let { name, value, body } => {
+                let v = self.eval(value)?;
+                if !is_index(value.ty()) {
+                    self.counters.operations += operations([value]);
+                }
+                self.scoped(name, v, body)
+            }
+            Stmt::For { var, min, extent, kind, body } => {
+                let (min, extent) = (self.scalar(min)?, self.scalar(extent)?);
+                self.iterate(var, min, extent, *kind, body)
+            }
+            Stmt::If { cond, then, otherwise } => match (self.scalar(cond)?, otherwise) {
+                (0, None) => Ok(()),
+                (0, Some(o)) => self.run(o),
+                _ => self.run(then),
+            },
+            Stmt::Assert { cond, message, args } => {
+                if self.scalar(cond)? != 0 {
+                    return Ok(());
+                }
+                let args: Vec<String> =
+                    args.iter().map(|a| self.scalar(a).map(|v| v.to_string())).collect::<Fallible<_>>()?;
+                Err(format!("assertion: {message} {}", args.join(" ")))
+            }
+            Stmt::Realize { func, region, body } => self.realize(func, region, body),
+            Stmt::Produce { body, .. } => self.run(body),
+            Stmt::Provide { func, args, values, to: Target::Atomic(ops) } => {
+                self.provide_atomic(func, args, values, ops)
+            }
+            Stmt::Provide { func, args, values, to } => self.provide(func, args, values, to),
+            Stmt::Allocate { buffer, extent, body, zeroed, ty, .. } => {
+                let n = self.scalar(extent)?.max(0) as usize;
+                self.count_allocation(buffer, n)?;
+                let fill = if *zeroed { Cell::of(Value::of(*ty, 0.0)) } else { Cell::default() };
+                let memory = Memory { elements: vec![fill; n], origin: 0 };
+                let outer = self.allocated.insert(buffer.clone(), memory);
+                self.run(body)?;
+                self.allocated.remove(buffer);
+                self.allocated.extend(outer.map(|o| (buffer.clone(), o)));
+                Ok(())
+            }
+            Stmt::Store { buffer, index, value, predicate, .. } => {
+                self.store(buffer, index, value, predicate.as_ref())
+            }
+            Stmt::Accumulate { buffer, op, index, value, predicate } => {
+                self.accumulate(buffer, *op, (index, value), predicate.as_ref())
+            }
+            Stmt::Prefetch { name, args } => self.prefetch(name, args),
+        }
+    }
+
+    fn iterate(&mut self, var: &Name, min: i64, extent: i64, kind: ForKind, body: &Stmt) -> Fallible<()> {
+        let parallel = (kind == ForKind::Parallel).then(|| self.positions.start_loop());
+        self.counters.iterations += extent.max(0) as usize;
+        for i in min..min + extent.max(0) {
+            if let Some(execution) = parallel {
+                self.positions.enter(execution);
+            }
+            let done = self.scoped(var, Lanes::from_slice(&[Value::Int(i)]), body);
+            if parallel.is_some() {
+                self.positions.leave();
+            }
+            done.map_err(|e| if e.contains("races") { format!("{e} ({var} = {i})") } else { e })?;
+        }
+        Ok(())
+    }
+
+    fn scoped(&mut self, name: &Name, value: Lanes, body: &Stmt) -> Fallible<()> {
+        let outer = self.names.insert(name.clone(), value);
+        self.run(body)?;
+        self.names.remove(name);
+        self.names.extend(outer.map(|o| (name.clone(), o)));
+        Ok(())
+    }
+
+    fn realize(&mut self, func: &Name, region: &[(Expr, Expr)], body: &Stmt) -> Fallible<()> {
+        let mut sizes = vec![];
+        for (min, extent) in region {
+            sizes.push((self.scalar(min)?, self.scalar(extent)?));
+        }
+        let elements = sizes.iter().fold(1usize, |n, s| n.saturating_mul(s.1.max(0) as usize));
+        self.count_allocation(func, elements)?;
+        let outer = self.realized.insert(func.clone(), Realized { region: sizes, planes: vec![] });
+        self.run(body)?;
+        self.realized.remove(func);
+        self.realized.extend(outer.map(|o| (func.clone(), o)));
+        Ok(())
+    }
+
+    fn count_allocation(&mut self, name: &Name, elements: usize) -> Fallible<()> {
+        if elements > super::MOST_ELEMENTS {
+            return Err(format!("{name} has {elements} elements, which is {}", super::TOO_LARGE));
+        }
+        let f = self.counters.func(name);
+        f.allocations += 1;
+        f.allocated = f.allocated.max(elements);
+        Ok(())
+    }
+
+    fn store(&mut self, buffer: &Name, index: &Expr, value: &Expr, on: Option<&Expr>) -> Fallible<()> {
+        let n = *self
+            .operations
+            .entry(value as *const Expr as usize)
+            .or_insert_with(|| operations(std::iter::once(value).chain(on)));
+        self.counters.operations += n;
+        self.counters.func(buffer).operations += n;
+        self.counters.func(buffer).store_instructions += 1;
+        self.store_lanes(buffer, (index, value), on, |cell, v, positions| Ok(cell.write(v, positions)?))
+    }
+
+    /// Evaluates where and what, and applies `change` to the element of every lane that is on.
+    pub(super) fn store_lanes(
+        &mut self,
+        buffer: &Name,
+        (index, value): (&Expr, &Expr),
+        on: Option<&Expr>,
+        change: impl Fn(&mut Cell, Value, &Positions) -> Fallible<()>,
+    ) -> Fallible<()> {
+        let (index, value) = (self.eval(index)?, self.eval(value)?);
+        let on = on.map(|p| self.eval(p)).transpose()?;
+        for l in 0..index.len() {
+            if on.as_ref().is_some_and(|p| p[l] == Value::Int(0)) {
+                continue;
+            }
+            let i = index[l].as_int().unwrap_or(0);
+            let v = value[l.min(value.len() - 1)];
+            let (cell, positions) = self.flat_element(buffer, i)?;
+            change(cell, v, positions).map_err(|e| format!("{buffer}[{i}] {e}"))?;
+            self.counters.func(buffer).stores += 1;
+        }
+        Ok(())
+    }
+
+    /// An element of a flat buffer.
+    pub(super) fn flat_element(&mut self, buffer: &Name, index: i64) -> Fallible<(&mut Cell, &Positions)> {
+        let memory = match self.allocated.get_mut(buffer) {
+            Some(m) => m,
+            None => {
+                let (b, k) = self.flat.get(buffer).ok_or_else(|| format!("no buffer {buffer}"))?;
+                let b = self.in_place.get(b).unwrap_or(b);
+                let b = self.buffers.get_mut(b).ok_or_else(|| format!("no buffer {buffer}"))?;
+                &mut b.flat[*k]
+            }
+        };
+        let n = memory.elements.len();
+        let cell = memory.at(index).ok_or_else(|| format!("{buffer}[{index}] of {n} is outside"))?;
+        Ok((cell, &self.positions))
+    }
+
+    /// The slot of a point in intermediate storage.
+    fn slot(&self, func: &Name, at: &[i64]) -> Fallible<Vec<i64>> {
+        let folds = self.folds.get(func).map_or(&[][..], |f| f);
+        let region = &self.realized[func].region;
+        let mut slot = vec![];
+        for (d, (&c, &(min, extent))) in at.iter().zip(region).enumerate() {
+            match folds.get(d).copied().flatten() {
+                Some(n) => slot.push(c.rem_euclid(n as i64)),
+                None if c < min || c >= min + extent => {
+                    return Err(format!("{func}{at:?} is outside of its storage {region:?}"));
+                }
+                None => slot.push(c),
+            }
+        }
+        Ok(slot)
+    }
+
+    /// Stores the values of a Func at a point, all computed before any is stored.
+    fn provide(&mut self, func: &Name, args: &[Expr], values: &[Expr], to: &Target) -> Fallible<()> {
+        self.chain = 0;
+        let at: Vec<i64> = args.iter().map(|a| self.scalar(a)).collect::<Fallible<_>>()?;
+        let results: Vec<Value> = values.iter().map(|v| Ok(self.eval(v)?[0])).collect::<Fallible<_>>()?;
+        let intermediate = *to == Target::Intermediate && self.realized.contains_key(func);
+        // A sink stores the value that was just stored in intermediate storage: not computed again.
+        let computes = intermediate || !self.realized.contains_key(func);
+        if computes {
+            let address = values.as_ptr() as usize;
+            let n = *self.operations.entry(address).or_insert_with(|| operations(values));
+            self.counters.computed(func, &at, n);
+        }
+        let now = self.counters.operations;
+        for (k, v) in results.into_iter().enumerate() {
+            let read = self.chain;
+            let (cell, positions) = match intermediate {
+                true => self.slot_cell(func, &at, k)?,
+                false => self.output_cell(func, &at, k)?,
+            };
+            cell.write(v, positions).map_err(|e| format!("{func}{at:?} {e}"))?;
+            let chain = 1 + read.max(cell.chain).max(cell.read_chain);
+            (cell.chain, cell.read_chain, cell.written_at) = (chain, 0, now);
+            self.counters.chain = self.counters.chain.max(chain);
+        }
+        let f = self.counters.func(func);
+        *(if intermediate { &mut f.stores } else { &mut f.output_stores }) += 1;
+        Ok(())
+    }
+
+    pub(super) fn is_realized(&self, func: &Name) -> bool {
+        self.realized.contains_key(func)
+    }
+
+    pub(super) fn is_flat(&self, name: &Name) -> bool {
+        self.flat.contains_key(name) || self.allocated.contains_key(name)
+    }
+
+    pub(super) fn slot_cell(
+        &mut self,
+        func: &Name,
+        at: &[i64],
+        k: usize,
+    ) -> Fallible<(&mut Cell, &Positions)> {
+        let slot = self.slot(func, at)?;
+        let r = self.realized.get_mut(func).ok_or_else(|| format!("{func} has no storage"))?;
+        if r.planes.len() <= k {
+            r.planes.resize_with(k + 1, FxHashMap::default);
+        }
+        Ok((r.planes[k].entry(slot).or_default(), &self.positions))
+    }
+
+    pub(super) fn output_cell(
+        &mut self,
+        func: &Name,
+        at: &[i64],
+        k: usize,
+    ) -> Fallible<(&mut Cell, &Positions)> {
+        let point: Vec<i32> = at.iter().map(|&c| c as i32).collect();
+        let name = self.in_place.get(func).unwrap_or(func);
+        let b = self.buffers.get_mut(name).ok_or_else(|| format!("{func} has no storage"))?;
+        let cell = b.element(k, &point).ok_or_else(|| format!("{func}{at:?} is outside"))?;
+        Ok((cell, &self.positions))
+    }
+
+    /// The value of a Func or input at a point.
+    pub(super) fn call(&mut self, name: &Name, args: &[Expr], k: usize) -> Fallible<Value> {
+        let at: Vec<i64> = args.iter().map(|a| self.scalar(a)).collect::<Fallible<_>>()?;
+        let computed = self.realized.contains_key(name);
+        let (cell, positions) = match computed {
+            true => self.slot_cell(name, &at, k)?,
+            false => self.output_cell(name, &at, k)?,
+        };
+        let v = cell.read(positions).map_err(|e| format!("{name}{at:?} {e}"))?;
+        let (chain, written_at) = (cell.chain, cell.written_at);
+        // The reading statement's value will be one longer.
+        cell.read_chain = cell.read_chain.max(chain + 1);
+        self.chain = self.chain.max(chain);
+        let distance = if chain > 0 { self.counters.operations - written_at } else { 0 };
+        let f = self.counters.func(name);
+        f.loads += 1;
+        f.load_instructions += 1;
+        f.reuse_distance = f.reuse_distance.max(distance);
+        Ok(v)
+    }
+}
+
+/// Arithmetic of expressions, each distinct node once; what is inside of coordinates is not the Func's work.
+fn operations<'a>(values: impl IntoIterator<Item = &'a Expr>) -> usize {
+    let mut seen = FxHashSet::default();
+    let mut stack: Vec<&Expr> = values.into_iter().collect();
+    let mut n = 0;
+    while let Some(e) = stack.pop() {
+        if !seen.insert(e.id()) {
+            continue;
+        }
+        match e.kind() {
+            ExprKind::Call { .. } | ExprKind::Load { .. } => continue,
+            ExprKind::Unary(..) | ExprKind::Binary(..) | ExprKind::Select(..) => n += 1,
+            ExprKind::Fma(..) => n += 2,
+            _ => {}
+        }
+        e.for_each_child(|c| stack.push(c));
+    }
+    n
+}

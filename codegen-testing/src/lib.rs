@@ -1,0 +1,17 @@
+//! Oracles of the engine, and the tests that use them. Nothing that ships depends on this crate.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`reference`] | evaluates the definitions of a pipeline; knows no schedule |
+//! | [`checked`] | runs statements of every level on memory that notices races and stray accesses, and counts |
+//! | [`interpreter`] | runs flat statements on plain vectors: for the passes after flattening |
+//! | [`check`], [`native`] | a pipeline under a schedule, on checked memory and as machine code, against the reference |
+//! | [`rng`], [`smaller`] | random choices that repeat; smaller variants of an expression that fails |
+
+pub mod check;
+pub mod checked;
+pub mod interpreter;
+pub mod native;
+pub mod reference;
+pub mod rng;
+pub mod smaller;

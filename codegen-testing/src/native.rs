@@ -1,0 +1,178 @@
+//! Runs pipelines as machine code.
+
+use crate::reference::{Bindings, Realization, Value, evaluate_over};
+use std::rc::Rc;
+use sumsq_codegen::Target;
+use sumsq_codegen::compile::{Compiled, Signature};
+use sumsq_codegen::func::{Layout, Pipeline};
+use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
+use sumsq_codegen::schedule::Schedule;
+use sumsq_codegen::types::nearest_half;
+use sumsq_codegen::{Error, ScalarType};
+
+/// Lowers, with the verifier on, and compiles.
+pub fn compile(p: &Pipeline, s: &Schedule) -> Result<Compiled, Error> {
+    let options = LowerOptions { verify: true, ..LowerOptions::default() };
+    Compiled::from_lowered(&lower(p, s, &options)?, Signature::of(p, s)?, &Target::host())
+}
+
+/// Runs on so many threads; one result per output. An output in place of an input has that input's buffers.
+pub fn execute(
+    p: &Pipeline,
+    compiled: &Compiled,
+    b: &Bindings,
+    domains: &[Vec<(i32, usize)>],
+    threads: usize,
+) -> Result<Vec<Realization>, Error> {
+    let mut all: Vec<(String, Rc<Buffer>)> = vec![];
+    for (name, i) in &p.inputs {
+        let r = &b.inputs[name];
+        let parts =
+            parts(name, Look { types: &i.types, layout: i.layout, halo: &i.halo }, &r.min, &r.extents);
+        fill_parts(&parts, r);
+        all.extend(parts);
+    }
+    let mut outputs: Vec<Vec<(String, Rc<Buffer>)>> = vec![];
+    for (o, d) in p.outputs.iter().zip(domains) {
+        let slot = compiled.signature().slot(&o.func).map(|i| &compiled.signature().buffers[i]);
+        let shared = slot.and_then(|s| all.iter().find(|a| Some(&*a.0) == s.in_place_of.as_deref()));
+        let parts = match shared {
+            Some((_, b)) => vec![(o.func.to_string(), b.clone())],
+            None => {
+                let extents: Vec<usize> = d.iter().map(|d| d.1).collect();
+                let look = Look { types: &p.funcs[&o.func].types(), layout: o.layout, halo: &o.halo };
+                parts(&o.func, look, &first(d), &extents)
+            }
+        };
+        outputs.push(parts);
+    }
+    let buffers: Vec<(&str, &Buffer)> =
+        all.iter().chain(outputs.iter().flatten()).map(|(n, b)| (&**n, &**b)).collect();
+    let params: Vec<(&str, Scalar)> =
+        p.params.iter().map(|(n, ty)| (&**n, scalar(*ty, b.params[n]))).collect();
+    compiled.run(&Pool::new(threads), &buffers, &params)?;
+    let types = |i: usize| p.funcs[&p.outputs[i].func].types();
+    Ok(outputs.iter().enumerate().map(|(i, b)| read_parts(b, &types(i), &domains[i])).collect())
+}
+
+fn first(domain: &[(i32, usize)]) -> Vec<i32> {
+    domain.iter().map(|d| d.0).collect()
+}
+
+/// Compiles and runs on 1 and 3 threads; every output must be the reference's, to the bit.
+pub fn agree(p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usize>]) -> Vec<Realization> {
+    let domain = |extents: &Vec<usize>| extents.iter().map(|&n| (0, n)).collect();
+    agree_over(p, s, b, &extents.iter().map(domain).collect::<Vec<_>>())
+}
+
+/// As [`agree`] over domains, `(min, extent)` per dimension.
+pub fn agree_over(
+    p: &Pipeline,
+    s: &Schedule,
+    b: &Bindings,
+    domains: &[Vec<(i32, usize)>],
+) -> Vec<Realization> {
+    let expected = evaluate_over(p, b, domains).unwrap_or_else(|e| panic!("{e}"));
+    let compiled = compile(p, s).unwrap_or_else(|e| panic!("{e}\n{s}"));
+    for threads in [1, 3] {
+        let got = execute(p, &compiled, b, domains, threads).unwrap_or_else(|e| panic!("{e}\n{s}"));
+        for ((o, want), got) in p.outputs.iter().zip(&expected).zip(&got) {
+            for (k, at) in
+                (0..want.types.len()).flat_map(|k| want.points().into_iter().map(move |at| (k, at)))
+            {
+                let (g, w) = (got.get(&at, k), want.get(&at, k));
+                let same = g.zip(w).is_some_and(|(g, w)| g.same(w));
+                assert!(same, "{}.{k}{at:?} is {g:?}, not {w:?} ({threads} threads)\n{s}", o.func);
+            }
+        }
+    }
+    expected
+}
+
+/// What is declared of an input or output.
+struct Look<'a> {
+    types: &'a [ScalarType],
+    layout: Layout,
+    halo: &'a [u32],
+}
+
+/// The named buffers of a tuple: one, or if the types differ one for each.
+fn parts(name: &str, look: Look, min: &[i32], extents: &[usize]) -> Vec<(String, Rc<Buffer>)> {
+    let sizes: Vec<i32> = extents.iter().map(|&n| n as i32).collect();
+    let make = |name: String, ty: ScalarType, channels: usize| {
+        let spec = BufferSpec::new(ty, &sizes).starting_at(min).channels(channels);
+        let buffer = Buffer::new(spec.layout(look.layout).halo(look.halo));
+        (name, Rc::new(buffer.expect("memory for a small buffer")))
+    };
+    if look.types.iter().all(|t| *t == look.types[0]) {
+        return vec![make(name.to_string(), look.types[0], look.types.len())];
+    }
+    look.types.iter().enumerate().map(|(k, ty)| make(format!("{name}.{k}"), *ty, 1)).collect()
+}
+
+fn fill_parts(parts: &[(String, Rc<Buffer>)], r: &Realization) {
+    if let [(_, one)] = parts {
+        return fill(one, r);
+    }
+    for (k, (_, b)) in parts.iter().enumerate() {
+        fill(b, &Realization { types: vec![r.types[k]], planes: vec![r.planes[k].clone()], ..r.clone() });
+    }
+}
+
+fn read_parts(parts: &[(String, Rc<Buffer>)], types: &[ScalarType], domain: &[(i32, usize)]) -> Realization {
+    if let [(_, one)] = parts {
+        return read(one, types, domain);
+    }
+    let each: Vec<Realization> =
+        parts.iter().zip(types).map(|((_, b), ty)| read(b, &[*ty], domain)).collect();
+    let planes = each.iter().flat_map(|r| r.planes.clone()).collect();
+    Realization { types: types.to_vec(), planes, ..each[0].clone() }
+}
+
+/// A parameter's value, typed.
+pub fn scalar(ty: ScalarType, v: Value) -> Scalar {
+    let (i, f) = (v.as_int().unwrap_or(0), v.as_f64());
+    match ty {
+        ScalarType::Bool => Scalar::Bool(i != 0),
+        ScalarType::I8 => Scalar::I8(i as i8),
+        ScalarType::I16 => Scalar::I16(i as i16),
+        ScalarType::I32 => Scalar::I32(i as i32),
+        ScalarType::I64 => Scalar::I64(i),
+        ScalarType::U8 => Scalar::U8(i as u8),
+        ScalarType::U16 => Scalar::U16(i as u16),
+        ScalarType::U32 => Scalar::U32(i as u32),
+        ScalarType::U64 => Scalar::U64(i as u64),
+        ScalarType::F16 => Scalar::F16(nearest_half(f)),
+        ScalarType::F32 => Scalar::F32(f as f32),
+        ScalarType::F64 => Scalar::F64(f),
+    }
+}
+
+/// Copies values into a buffer's domain.
+pub fn fill(buffer: &Buffer, r: &Realization) {
+    for at in r.points() {
+        for k in 0..r.types.len() {
+            match r.get(&at, k) {
+                Some(Value::Int(v)) => buffer.set(&at, k, v),
+                Some(Value::Float(v)) => buffer.set(&at, k, v),
+                None => false,
+            };
+        }
+    }
+}
+
+/// The values of a buffer's domain.
+pub fn read(buffer: &Buffer, types: &[ScalarType], domain: &[(i32, usize)]) -> Realization {
+    let extents: Vec<usize> = domain.iter().map(|d| d.1).collect();
+    let mut r = Realization::zeros(types, &extents).moved_to(&first(domain));
+    for (i, at) in r.points().into_iter().enumerate() {
+        for (k, ty) in types.iter().enumerate() {
+            r.planes[k][i] = match ty.is_float() {
+                true => Value::Float(buffer.get::<f64>(&at, k).unwrap_or(f64::NAN)),
+                false => Value::Int(buffer.get::<i64>(&at, k).unwrap_or(i64::MIN)),
+            };
+        }
+    }
+    r
+}

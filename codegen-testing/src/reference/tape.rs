@@ -1,0 +1,212 @@
+//! Expressions as straight-line code: each distinct node once, operands first.
+//!
+//! A tape makes deep and heavily shared expressions cheap to evaluate, without recursion. Vector nodes are
+//! taken apart into lanes, so that every register holds one scalar.
+
+use super::value::{self, IllTyped, Value};
+use rustc_hash::FxHashMap;
+use sumsq_codegen::error::Error;
+use sumsq_codegen::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use sumsq_codegen::types::ScalarType;
+
+/// Index of a register: the instruction that writes it.
+type Reg = usize;
+
+/// One instruction. The types are those of the operands unless said otherwise.
+enum Op {
+    Const(Value),
+    /// Variable number `.0` of the tape.
+    Var(usize),
+    Cast(ScalarType, ScalarType, Reg),
+    Reinterpret(ScalarType, ScalarType, Reg),
+    Unary(UnaryOp, ScalarType, Reg),
+    Binary(BinaryOp, ScalarType, Reg, Reg),
+    Fma(ScalarType, Reg, Reg, Reg),
+    Select(Reg, Reg, Reg),
+    Call {
+        name: Name,
+        args: Vec<Reg>,
+        value: usize,
+    },
+}
+
+/// Straight-line code for some expressions over numbered variables.
+pub struct Tape {
+    ops: Vec<Op>,
+    /// Lanes of the compiled expressions, one after the other.
+    results: Vec<Reg>,
+    /// For error messages.
+    pipeline: String,
+}
+
+/// What a tape needs from its surroundings.
+pub trait Calls {
+    /// Value `value` of Func or input `name` at `coords`.
+    fn call(&mut self, name: &Name, coords: &[i32], value: usize) -> Result<Value, Error>;
+}
+
+/// Compiles expressions; `params` are already known, `vars` are numbered in their order.
+pub fn compile(
+    exprs: &[Expr],
+    vars: &[Name],
+    params: &FxHashMap<Name, Value>,
+    pipeline: &str,
+) -> Result<Tape, Error> {
+    let mut builder = Builder { vars, params, regs: FxHashMap::default(), ops: vec![] };
+    let mut results = vec![];
+    for e in exprs {
+        for lane in 0..e.ty().lanes {
+            let reg = builder
+                .reg(e, lane)
+                .map_err(|message| Error::Pipeline { pipeline: pipeline.to_string(), message })?;
+            results.push(reg);
+        }
+    }
+    Ok(Tape { ops: builder.ops, results, pipeline: pipeline.to_string() })
+}
+
+struct Builder<'a> {
+    vars: &'a [Name],
+    params: &'a FxHashMap<Name, Value>,
+    /// Register of a lane of a node, by the node's identity.
+    regs: FxHashMap<(usize, u16), Reg>,
+    ops: Vec<Op>,
+}
+
+impl Builder<'_> {
+    /// The register of one lane of an expression: a post-order walk with an explicit stack.
+    fn reg(&mut self, root: &Expr, lane: u16) -> Result<Reg, String> {
+        let mut stack = vec![(root.clone(), lane)];
+        while let Some((e, lane)) = stack.last().cloned() {
+            if self.regs.contains_key(&(e.id(), lane)) {
+                stack.pop();
+                continue;
+            }
+            let operands = operands(&e, lane);
+            let missing: Vec<_> =
+                operands.iter().filter(|(c, l)| !self.regs.contains_key(&(c.id(), *l))).cloned().collect();
+            if !missing.is_empty() {
+                stack.extend(missing);
+                continue;
+            }
+            let regs: Vec<Reg> = operands.iter().map(|(c, l)| self.regs[&(c.id(), *l)]).collect();
+            let reg = self.emit(&e, lane, &regs)?;
+            self.regs.insert((e.id(), lane), reg);
+            stack.pop();
+        }
+        Ok(self.regs[&(root.id(), lane)])
+    }
+
+    fn push(&mut self, op: Op) -> Reg {
+        self.ops.push(op);
+        self.ops.len() - 1
+    }
+
+    /// Code for one lane of a node whose operands are in `regs` (in the order of [`operands`]).
+    fn emit(&mut self, e: &Expr, lane: u16, regs: &[Reg]) -> Result<Reg, String> {
+        let ty = e.ty().scalar;
+        let op = match e.kind() {
+            ExprKind::Int(v) => Op::Const(Value::Int(ty.wrap(*v))),
+            ExprKind::Float(v) => Op::Const(Value::Float(value::round_to(ty, *v))),
+            ExprKind::Var(n) => match self.vars.iter().position(|v| v == n) {
+                Some(i) => Op::Var(i),
+                None => return Err(format!("variable `{n}` is not defined here")),
+            },
+            ExprKind::Param(n) => match self.params.get(n) {
+                Some(v) => Op::Const(*v),
+                None => return Err(format!("parameter `{n}` has no value")),
+            },
+            ExprKind::Cast(a) => Op::Cast(a.ty().scalar, ty, regs[0]),
+            ExprKind::Reinterpret(a) => Op::Reinterpret(a.ty().scalar, ty, regs[0]),
+            ExprKind::Unary(op, a) => Op::Unary(*op, a.ty().scalar, regs[0]),
+            ExprKind::Binary(op, a, _) => Op::Binary(*op, a.ty().scalar, regs[0], regs[1]),
+            ExprKind::Fma(..) => Op::Fma(ty, regs[0], regs[1], regs[2]),
+            ExprKind::Select(..) => Op::Select(regs[0], regs[1], regs[2]),
+            ExprKind::Call { name, value, .. } => {
+                Op::Call { name: name.clone(), args: regs.to_vec(), value: *value }
+            }
+            ExprKind::Likely(_) | ExprKind::Broadcast(_) | ExprKind::Interleave(_) => return Ok(regs[0]),
+            ExprKind::Ramp(base, _) => {
+                let step = self.push(Op::Const(Value::Int((lane / base.ty().lanes) as i64)));
+                let offset = self.push(Op::Binary(BinaryOp::Mul, ty, regs[1], step));
+                Op::Binary(BinaryOp::Add, ty, regs[0], offset)
+            }
+            ExprKind::VectorReduce(op, _) => return Ok(self.tree(*op, ty, regs)),
+            ExprKind::Load { buffer, .. } => {
+                return Err(format!("a load from `{buffer}` outside lowered code"));
+            }
+        };
+        Ok(self.push(op))
+    }
+
+    /// The fixed tree of a vector reduction: the upper half of the lanes is folded onto the lower half.
+    fn tree(&mut self, op: BinaryOp, ty: ScalarType, lanes: &[Reg]) -> Reg {
+        let mut lanes = lanes.to_vec();
+        while lanes.len() > 1 {
+            let half = lanes.len().div_ceil(2);
+            for i in half..lanes.len() {
+                lanes[i - half] = self.push(Op::Binary(op, ty, lanes[i - half], lanes[i]));
+            }
+            lanes.truncate(half);
+        }
+        lanes[0]
+    }
+}
+
+/// The operand lanes that lane `lane` of a node reads.
+fn operands(e: &Expr, lane: u16) -> Vec<(Expr, u16)> {
+    match e.kind() {
+        ExprKind::Broadcast(a) => vec![(a.clone(), lane % a.ty().lanes)],
+        ExprKind::Ramp(base, stride) => {
+            let m = base.ty().lanes;
+            vec![(base.clone(), lane % m), (stride.clone(), lane % stride.ty().lanes)]
+        }
+        ExprKind::Interleave(parts) => {
+            let of = parts.len() as u16;
+            vec![(parts[(lane % of) as usize].clone(), lane / of)]
+        }
+        ExprKind::VectorReduce(_, a) => (0..a.ty().lanes).map(|l| (a.clone(), l)).collect(),
+        _ => {
+            let mut children = vec![];
+            e.for_each_child(|c| children.push((c.clone(), lane % c.ty().lanes)));
+            children
+        }
+    }
+}
+
+impl Tape {
+    /// Runs the tape; the result has the lanes of the compiled expressions, in order.
+    pub fn run(&self, vars: &[i64], calls: &mut dyn Calls) -> Result<Vec<Value>, Error> {
+        let mut regs: Vec<Value> = Vec::with_capacity(self.ops.len());
+        for op in &self.ops {
+            let value = match op {
+                Op::Call { name, args, value } => {
+                    let coords: Vec<i32> =
+                        args.iter().map(|&r| regs[r].as_int().unwrap_or_default() as i32).collect();
+                    calls.call(name, &coords, *value)?
+                }
+                _ => step(op, &regs, vars).map_err(|IllTyped(message)| Error::Pipeline {
+                    pipeline: self.pipeline.clone(),
+                    message: format!("ill-typed expression: {message}"),
+                })?,
+            };
+            regs.push(value);
+        }
+        Ok(self.results.iter().map(|&r| regs[r]).collect())
+    }
+}
+
+/// One instruction other than a call.
+fn step(op: &Op, regs: &[Value], vars: &[i64]) -> Result<Value, IllTyped> {
+    match op {
+        Op::Const(v) => Ok(*v),
+        Op::Var(i) => Ok(Value::Int(vars[*i])),
+        Op::Cast(from, to, a) => Ok(value::cast(*from, *to, regs[*a])),
+        Op::Reinterpret(from, to, a) => value::reinterpret(*from, *to, regs[*a]),
+        Op::Unary(op, ty, a) => value::unary(*op, *ty, regs[*a]),
+        Op::Binary(op, ty, a, b) => value::binary(*op, *ty, regs[*a], regs[*b]),
+        Op::Fma(ty, a, b, c) => value::fma(*ty, regs[*a], regs[*b], regs[*c]),
+        Op::Select(c, a, b) => Ok(value::select(regs[*c], regs[*a], regs[*b])),
+        Op::Call { .. } => Err(IllTyped("a call outside a pipeline".into())),
+    }
+}

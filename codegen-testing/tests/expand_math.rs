@@ -1,0 +1,225 @@
+//! Accuracy of the expansions, by the reference evaluator, and their cost.
+
+use rustc_hash::FxHashSet;
+use sumsq_codegen::ir::stmt::{Stmt, Target};
+use sumsq_codegen::lower::expand_math::{expand_math, expand_math_expr};
+use sumsq_codegen::{Expr, ExprKind, ScalarType, Type, UnaryOp};
+use sumsq_codegen_testing::reference::{Value, eval_lanes, eval_scalar};
+
+/// The expansion of `op`, evaluated at x.
+fn evaluate(op: UnaryOp, ty: ScalarType, x: f64) -> f64 {
+    let e = expand_math_expr(&Expr::float(ty, x).unary(op));
+    eval_scalar(&e, &[], &[]).unwrap().as_f64()
+}
+
+/// `difference` in units in the last place of `exact` in type `ty`.
+fn ulps(ty: ScalarType, difference: f64, exact: f64) -> f64 {
+    let (digits, least) = if ty == ScalarType::F32 { (23, -149) } else { (52, -1074) };
+    let exponent = if exact == 0.0 { least } else { exact.abs().log2().floor() as i32 - digits };
+    let unit = exponent.max(least);
+    // In two steps: a power of two below 2^-1022 is inexact as an intermediate.
+    difference / 2f64.powi(unit.max(-1000)) / 2f64.powi(unit - unit.max(-1000))
+}
+
+/// A small generator (xorshift), so that failures repeat.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    fn uniform(&mut self, lo: f64, hi: f64) -> f64 {
+        lo + (hi - lo) * (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+    /// Uniform in the logarithm of the magnitude, any sign.
+    fn scaled(&mut self, lo: f64, hi: f64) -> f64 {
+        let magnitude = self.uniform(lo.ln(), hi.ln()).exp();
+        if self.next() & 1 == 0 { magnitude } else { -magnitude }
+    }
+}
+
+const POINTS: usize = 3000;
+
+fn check_f32(op: UnaryOp, exact: fn(f64) -> f64, mut point: impl FnMut(&mut Random) -> f64) {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..POINTS {
+        let x = point(&mut random) as f32 as f64;
+        let error = ulps(ScalarType::F32, evaluate(op, ScalarType::F32, x) - exact(x), exact(x));
+        assert!(error.abs() <= 2.5, "{op:?}({x:e}) is off by {error} ulp");
+    }
+}
+
+#[test]
+fn f32_functions_are_within_2_5_ulp() {
+    check_f32(UnaryOp::Sin, f64::sin, |r| r.uniform(-10.0, 10.0));
+    check_f32(UnaryOp::Cos, f64::cos, |r| r.uniform(-10.0, 10.0));
+    check_f32(UnaryOp::Sin, f64::sin, |r| r.scaled(1e-6, 1e5));
+    check_f32(UnaryOp::Cos, f64::cos, |r| r.scaled(1e-6, 1e5));
+    check_f32(UnaryOp::Exp, f64::exp, |r| r.uniform(-103.9, 88.7));
+    check_f32(UnaryOp::Exp, f64::exp, |r| r.scaled(1e-9, 1.0));
+    check_f32(UnaryOp::Log, f64::ln, |r| r.scaled(1e-45, 3e38).abs());
+    check_f32(UnaryOp::Log, f64::ln, |r| r.uniform(0.5, 2.0));
+}
+
+/// Near multiples of pi/2, where the reduced argument cancels most.
+#[test]
+fn f32_near_the_zeros() {
+    let mut k = 1;
+    check_f32(UnaryOp::Sin, f64::sin, |_| {
+        k += 21;
+        k as f64 * std::f64::consts::FRAC_PI_2
+    });
+    let mut k = 1;
+    check_f32(UnaryOp::Cos, f64::cos, |_| {
+        k += 20;
+        k as f64 * std::f64::consts::FRAC_PI_2
+    });
+}
+
+/// Against values computed with 50 digits (mpmath), whose own error in f64 is half a unit.
+#[test]
+fn f64_functions_are_within_2_ulp() {
+    for line in include_str!("golden/expand_math/f64.txt").lines().filter(|l| !l.starts_with('#')) {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let op = match fields[0] {
+            "sin" => UnaryOp::Sin,
+            "cos" => UnaryOp::Cos,
+            "exp" => UnaryOp::Exp,
+            "log" => UnaryOp::Log,
+            other => panic!("unknown function {other}"),
+        };
+        let bits = |s: &str| f64::from_bits(u64::from_str_radix(s, 16).unwrap());
+        // The exact value is the sum of two floats.
+        let (x, high, low) = (bits(fields[1]), bits(fields[2]), bits(fields[3]));
+        let got = evaluate(op, ScalarType::F64, x);
+        // got - high is exact, being a difference of neighbours.
+        let error = ulps(ScalarType::F64, (got - high) - low, high);
+        assert!(error.abs() <= 2.0, "{op:?}({x:e}) is off by {error} ulp");
+    }
+}
+
+#[test]
+fn special_values() {
+    use UnaryOp::*;
+    let inf = f64::INFINITY;
+    for ty in [ScalarType::F32, ScalarType::F64] {
+        for (op, x, y) in [
+            (Exp, inf, inf),
+            (Exp, 1000.0, inf),
+            (Exp, -inf, 0.0),
+            (Exp, -1000.0, 0.0),
+            (Exp, 0.0, 1.0),
+            (Log, 0.0, -inf),
+            (Log, -0.0, -inf),
+            (Log, inf, inf),
+            (Log, 1.0, 0.0),
+            (Sin, 0.0, 0.0),
+            (Cos, 0.0, 1.0),
+        ] {
+            assert_eq!(evaluate(op, ty, x), y, "{op:?}({x}) in {ty:?}");
+        }
+        for (op, x) in [(Log, -1.0), (Log, -inf), (Sin, inf), (Cos, -inf)] {
+            assert!(evaluate(op, ty, x).is_nan(), "{op:?}({x}) in {ty:?}");
+        }
+        for op in [Exp, Log, Sin, Cos] {
+            assert!(evaluate(op, ty, f64::NAN).is_nan(), "{op:?}(NaN) in {ty:?}");
+        }
+        let largest = if ty == ScalarType::F32 { f32::MAX as f64 } else { f64::MAX };
+        for (op, x) in [(Sin, largest), (Cos, largest), (Sin, 1e20), (Cos, -3e30)] {
+            assert!(evaluate(op, ty, x).abs() <= 1.001, "{op:?}({x}) in {ty:?} is bounded");
+        }
+    }
+    let least = f32::from_bits(1) as f64;
+    assert_eq!(evaluate(Exp, ScalarType::F32, -103.5), least, "half the least subnormal rounds up");
+    assert_eq!(evaluate(Exp, ScalarType::F32, -104.0), 0.0);
+}
+
+#[test]
+fn lanes_are_kept() {
+    let ty = Type::F32.with_lanes(4);
+    let ramp = Expr::new(ExprKind::Ramp(Expr::from(0), Expr::from(1)), Type::I32.with_lanes(4));
+    for (op, f) in
+        [(UnaryOp::Sin, f64::sin as fn(f64) -> f64), (UnaryOp::Exp, f64::exp), (UnaryOp::Log, f64::ln)]
+    {
+        let e = expand_math_expr(&ramp.cast(ScalarType::F32).unary(op));
+        assert_eq!(e.ty(), ty);
+        for (lane, value) in eval_lanes(&e, &[], &[]).unwrap().into_iter().enumerate() {
+            let Value::Float(v) = value else { panic!("a float") };
+            assert!((v - f(lane as f64)).abs() < 1e-5 || v == f(lane as f64), "{op:?}({lane}) = {v}");
+        }
+    }
+}
+
+/// Distinct nodes that compute (neither constants nor variables, broadcasts or reinterpreted bits).
+fn operations(e: &Expr) -> usize {
+    let (mut seen, mut stack, mut n) = (FxHashSet::default(), vec![e], 0);
+    while let Some(e) = stack.pop() {
+        if seen.insert(e.id()) {
+            n += !matches!(
+                e.kind(),
+                ExprKind::Int(_)
+                    | ExprKind::Float(_)
+                    | ExprKind::Param(_)
+                    | ExprKind::Broadcast(_)
+                    | ExprKind::Reinterpret(_)
+            ) as usize;
+            e.for_each_child(|c| stack.push(c));
+        }
+    }
+    n
+}
+
+/// The cost of each function, and what sharing saves. A change here is a change of speed: measure it.
+#[test]
+fn operation_counts() {
+    let count =
+        |ty: ScalarType, f: &dyn Fn(&Expr) -> Expr| operations(&expand_math_expr(&f(&Expr::param("t", ty))));
+    let counts = |ty| {
+        [
+            count(ty, &|x| x.sin()),
+            count(ty, &|x| x.cos()),
+            // Built twice, from equal but distinct arguments.
+            count(ty, &|x| (x + &Expr::float(ty, 1.0)).sin() * (x + &Expr::float(ty, 1.0)).cos()),
+            count(ty, &|x| x.exp()),
+            count(ty, &|x| x.log()),
+        ]
+    };
+    assert_eq!(counts(ScalarType::F32), [26, 27, 35, 24, 34]);
+    assert_eq!(counts(ScalarType::F64), [32, 33, 41, 29, 37]);
+}
+
+#[test]
+fn other_functions_stay() {
+    let half = Expr::float(ScalarType::F16, 0.5).sin();
+    assert_eq!(expand_math_expr(&half), half);
+    let tan = Expr::from(0.5f32).tan();
+    assert_eq!(expand_math_expr(&tan), tan);
+}
+
+#[test]
+fn statements_are_expanded_throughout() {
+    let x = Expr::param("t", ScalarType::F32);
+    let provide = |value: Expr| Stmt::Provide {
+        func: "f".into(),
+        args: vec![],
+        values: vec![value],
+        to: Target::Intermediate,
+    };
+    let body = Stmt::Block(vec![provide(x.sin()), provide(x.cos())]).into();
+    let s = Stmt::Let { name: "unused".into(), value: x.exp(), body };
+    let Stmt::Let { value, body, .. } = expand_math(&s) else { panic!("a let") };
+    assert_eq!(operations(&value), 24);
+    let Stmt::Block(stmts) = *body else { panic!("a block") };
+    let values: Vec<Expr> = stmts
+        .into_iter()
+        .map(|s| match s {
+            Stmt::Provide { values, .. } => values[0].clone(),
+            other => panic!("a provide, not {other}"),
+        })
+        .collect();
+    let both = Expr::call("pair", ScalarType::F32, values, 0);
+    assert_eq!(operations(&both), 26 + 7 + 1, "beside the call: the sine, and the quadrant of the cosine");
+}

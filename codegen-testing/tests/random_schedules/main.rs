@@ -1,0 +1,133 @@
+//! Random pipelines under random schedules, against the reference evaluator.
+//!
+//! Integers and floats must agree to the bit, on any number of threads; sums whose order a schedule changes, and relaxed code,
+//! within the bound of their number of terms and magnitudes. A schedule may be refused with a typed error, never with
+//! anything else; what a run refuses is checked as well. Each case runs twice: its lowered statements on checked memory, and as machine code. A case that fails is
+//! made smaller and printed as the text of its program. `SUMSQ_FUZZ_CASES` sets how many cases run, `SUMSQ_FUZZ_SEED` the
+//! first seed (to repeat one case: its seed, and 1 case, which is then also printed), `SUMSQ_FUZZ_STATS=1` prints in how many cases
+//! each directive and feature got its turn. `cargo xtask fuzz` runs many.
+
+mod approximate;
+mod program;
+mod refusals;
+mod run;
+mod schedules;
+mod shrink;
+mod stats;
+
+use indexmap::IndexMap;
+use run::{Outcome, run};
+use sumsq_codegen::{Directive, Error, StageId};
+use sumsq_codegen_testing::rng::Rng;
+
+/// Cases of an ordinary test run.
+const CASES: u64 = 100;
+
+fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")),
+        Err(_) => default,
+    }
+}
+
+#[test]
+fn schedules_do_not_change_results() {
+    let (first, cases) = (setting("SUMSQ_FUZZ_SEED", 1), setting("SUMSQ_FUZZ_CASES", CASES));
+    let (mut same, mut refused, mut large, mut wrong) = (0, 0, 0, vec![]);
+    let (mut by_run, mut seen) = (0, 0);
+    let mut stats = stats::Stats::default();
+    for seed in first..first + cases {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let mut case = program::program(&mut rng);
+        schedules::schedule(&mut rng, &mut case);
+        if cases == 1 {
+            println!("{}", shrink::text(&case));
+        }
+        let mut outcome = run(&case);
+        // What is refused is dropped, so that the rest of the schedule gets its turn.
+        while let Outcome::Refused(error) | Outcome::RefusedByRun(error, _) = &outcome {
+            refused += 1;
+            if let Outcome::RefusedByRun(_, known) = &outcome {
+                by_run += 1;
+                seen += *known as usize;
+            }
+            println!("  refused: {error}");
+            if !drop_refused(&mut case, error) {
+                break;
+            }
+            outcome = run(&case);
+        }
+        match outcome {
+            Outcome::Same => {
+                same += 1;
+                stats.count(&case);
+            }
+            Outcome::Refused(error) | Outcome::RefusedByRun(error, _) => {
+                wrong.push(format!("seed {seed}: no schedule at all is refused: {error}"))
+            }
+            // Such as everything computed again for every element of something else.
+            Outcome::TooLarge => large += 1,
+            Outcome::Wrong(message) => {
+                println!("  WRONG: {message}\n{}", shrink::text(&case));
+                let (small, message) = shrink::shrink(&case);
+                wrong.push(format!("seed {seed}: {message}\n{}", shrink::text(&small)));
+            }
+        }
+    }
+    if setting("SUMSQ_FUZZ_STATS", 0) > 0 {
+        stats.print();
+    }
+    println!("{same} the same, {refused} refusals, {large} too large, {} wrong", wrong.len());
+    println!("{by_run} refusals by runs, the reasons of {seen} seen");
+    assert!(wrong.is_empty(), "{} of {cases} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    let missing = stats.missing();
+    assert!(cases < 1000 || missing.is_empty(), "no case of {cases} used {missing:?}");
+    assert!(large * 50 <= cases.max(50), "{large} of {cases} cases are too large");
+    assert!(by_run < 20 || seen > 0, "of {by_run} refusals by runs, the reason of none was seen");
+    assert!(
+        cases < 20 || refused < 3 * cases,
+        "nearly everything is refused: {refused} refusals in {cases} cases"
+    );
+}
+
+/// Drops the directive that an error names, if others do not build on it, else all of its stage's, or all; false if there are
+/// none left.
+fn drop_refused(case: &mut program::Case, error: &Error) -> bool {
+    let stages = &mut case.schedule.stages;
+    let count = |stages: &IndexMap<StageId, Vec<Directive>>| stages.values().map(Vec::len).sum::<usize>();
+    let before = count(stages);
+    let Error::Schedule { func, directive, .. } = error else {
+        // A region that turned out too small, or a consumer that turned out larger.
+        stages.retain(|_, v| !v.iter().any(|d| matches!(d, Directive::Bound { .. } | Directive::Sink)));
+        return before > 0;
+    };
+    // Errors of late passes name a loop, such as `f.s0.xi`.
+    let of = |s: &StageId| s.to_string() == *func || func.starts_with(&format!("{}.s{}.", s.func, s.stage));
+    for (_, v) in stages.iter_mut().filter(|(s, _)| of(s)) {
+        v.retain(|d| builds_loops(d) || d.to_string() != *directive);
+    }
+    if count(stages) == before {
+        stages.retain(|s, _| !of(s));
+    }
+    if count(stages) == before {
+        stages.clear();
+    }
+    before > 0
+}
+
+/// Do other directives name what this one makes, or make no sense without it?
+fn builds_loops(d: &Directive) -> bool {
+    use Directive::*;
+    matches!(
+        d,
+        Split { .. }
+            | Fuse { .. }
+            | Rename { .. }
+            | Rfactor { .. }
+            | ComputeAt(_)
+            | Sink
+            | In { .. }
+            | CloneIn { .. }
+    )
+}

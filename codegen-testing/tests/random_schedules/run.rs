@@ -1,0 +1,101 @@
+//! Runs a case through the whole compiler and compares it with the reference.
+
+use crate::approximate::bounds;
+use crate::program::Case;
+use crate::refusals::{at_run_time, check};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use sumsq_codegen::{Error, Schedule};
+use sumsq_codegen_testing::checked::{TOO_LARGE, TOO_LONG, run_lowered_over, run_nests_over};
+use sumsq_codegen_testing::reference::{Realization, evaluate_over};
+
+/// What came of a case.
+pub enum Outcome {
+    /// The same as the reference.
+    Same,
+    /// The schedule was refused.
+    Refused(Error),
+    /// It was refused by a run; true if its reason was seen.
+    RefusedByRun(Error, bool),
+    /// It needs more memory or time than a test should.
+    TooLarge,
+    /// Anything else, in words.
+    Wrong(String),
+}
+
+/// Runs a case on checked memory, as nests and lowered, where a stray access or a race is found before it does harm, then
+/// as machine code on pools of 1 and 3 threads. Panics are caught.
+pub fn run(case: &Case) -> Outcome {
+    match catch_unwind(AssertUnwindSafe(|| compare(case))) {
+        Ok(Ok(())) => Outcome::Same,
+        Ok(Err(Failure::Error(e @ Error::Schedule { .. }))) => Outcome::Refused(e),
+        Ok(Err(Failure::Error(e))) if at_run_time(&e) => match check(case, &e) {
+            Ok(seen) => Outcome::RefusedByRun(e, seen),
+            Err(why) => Outcome::Wrong(why),
+        },
+        Ok(Err(Failure::Error(e))) if [TOO_LARGE, TOO_LONG].iter().any(|t| e.to_string().contains(t)) => {
+            Outcome::TooLarge
+        }
+        Ok(Err(Failure::Error(e))) => Outcome::Wrong(e.to_string()),
+        Ok(Err(Failure::Mismatch(m))) => Outcome::Wrong(m),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
+            Outcome::Wrong(format!("panic: {}", text.unwrap_or_default()))
+        }
+    }
+}
+
+enum Failure {
+    Error(Error),
+    Mismatch(String),
+}
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Failure {
+        Failure::Error(e)
+    }
+}
+
+fn compare(case: &Case) -> Result<(), Failure> {
+    let (p, b) = (&case.pipeline, &case.bindings);
+    let text = case.schedule.to_string();
+    // As it is read back: which names of an expression are variables is decided where it is applied.
+    let s = &Schedule::parse(&text).map_err(|e| Failure::Mismatch(format!("is not read back: {e}")))?;
+    if s.to_string() != text {
+        return Err(Failure::Mismatch(format!("read back, the schedule is another:\n{s}")));
+    }
+    let expected = evaluate_over(p, b, &case.domains)?;
+    let bounds = bounds(case)?;
+    let same = |got: &[Realization], by: &str| -> Result<(), Failure> {
+        let outputs = p.outputs.iter().zip(&expected);
+        for ((o, want), (got, bounds)) in outputs.zip(got.iter().zip(&bounds)) {
+            let difference = |m| Failure::Mismatch(format!("{by}: {}{m}", o.func));
+            near(want, got, bounds).map_err(difference)?;
+        }
+        Ok(())
+    };
+    let nests = run_nests_over(p, s, b, &case.domains)?;
+    same(&nests.outputs, "nests")?;
+    let lowered = run_lowered_over(p, s, b, &case.domains)?;
+    same(&lowered.outputs, "lowered")?;
+    let compiled = sumsq_codegen_testing::native::compile(p, s)?;
+    for threads in [1, 3] {
+        let outputs = sumsq_codegen_testing::native::execute(p, &compiled, b, &case.domains, threads)?;
+        same(&outputs, &format!("{threads} threads"))?;
+    }
+    Ok(())
+}
+
+/// Says where `got` is further from `want` than the bounds allow; 0 allows no other bits.
+fn near(want: &Realization, got: &Realization, bounds: &[Vec<f64>]) -> Result<(), String> {
+    for (k, (plane, bounds)) in want.planes.iter().zip(bounds).enumerate() {
+        for ((at, &w), &bound) in want.points().iter().zip(plane).zip(bounds) {
+            let Some(g) = got.get(at, k) else { return Err(format!(".{k}{at:?} is missing")) };
+            let near = bound > 0.0 && ((g.as_f64() - w.as_f64()).abs() <= bound || bound == f64::INFINITY);
+            if !g.same(w) && !near {
+                return Err(format!(".{k}{at:?} is {g}, not {w} within {bound}"));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! What each directive means: results, footprints, work, storage, refusals. One file a theme.
+
+#![allow(clippy::cloned_ref_to_slice_refs, reason = "coordinates read better as arrays")]
+
+mod atomics;
+mod bounds;
+mod errors;
+mod folding;
+mod joint_loops;
+mod lanes;
+mod loops;
+mod periods;
+mod prefetch;
+mod reductions;
+mod regions;
+mod rings;
+mod shared;
+mod sinks;
+mod support;
+mod tails;
+mod together;
+mod versions;

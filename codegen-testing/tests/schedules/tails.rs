@@ -1,0 +1,167 @@
+//! What tail strategies read and write: regions do not depend on how a loop is split.
+
+use crate::support::{ran, refused, schedule};
+use sumsq_codegen::{Expr, Func, Input, Layout, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
+use sumsq_codegen_testing::check::{bindings, check, pattern};
+
+const I32: ScalarType = ScalarType::I32;
+/// The tails that never read beyond what the definitions need.
+const EXACT: [Tail; 4] = [Tail::Auto, Tail::GuardWithIf, Tail::Predicate, Tail::ShiftInwards];
+
+/// `out(x) = g(x) + g(x + 2)`, `g(x) = in(x) - 3 in(x + 1)`: `w` values of `out` need `w + 3` of `in`.
+fn chain() -> Pipeline {
+    let v = Var::new("x");
+    let x = v.expr();
+    let mut p = Pipeline::new("chain");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let g = p.func(Func::new("g", &[v.clone()], vec![i.at(&[x.clone()], 0) - i.at(&[&x + 1], 0) * 3]));
+    let out = p.func(Func::new("out", &[v], vec![g.at(&[x.clone()], 0) + g.at(&[&x + 2], 0)]));
+    p.output(&out);
+    p
+}
+
+/// Runs `s` where the input holds exactly what `w` outputs need, and where it holds one element less.
+fn footprint_is_exact(s: &Schedule, w: usize) {
+    let p = chain();
+    let b = bindings(vec![("in", pattern(&[I32], &[w + 3], 7))], vec![]);
+    check(&p, s, &b, &[vec![w]], 0.0);
+    let e = ran(&p, s, &[w as i32 + 2], &[w as i32]).expect_err("one is missing");
+    let last = w + 2;
+    assert_eq!(
+        e.to_string(),
+        format!(
+            "chain: in is read beyond dimension 0: from, to, first readable, last readable: 0, {last}, 0, {}",
+            w + 1
+        ),
+        "{s}"
+    );
+}
+
+#[test]
+fn no_split_changes_the_footprint() {
+    for w in [1, 2, 4, 5, 9, 17, 23] {
+        for tail in EXACT {
+            let mut s = Schedule::new();
+            s.func("out").split("x", "xo", "xi", 5, tail);
+            footprint_is_exact(&s, w);
+            s.func("g").compute_at(LoopLevel::pure("out", "xo")).vectorize("x", 4, tail);
+            footprint_is_exact(&s, w);
+        }
+    }
+}
+
+/// Three splits, none of which divides another: of the block, and of what is in it, in producer and consumer.
+#[test]
+fn nested_splits_that_do_not_divide_keep_the_footprint() {
+    for w in [1, 3, 7, 8, 16, 22, 31] {
+        for (outer, middle, inner) in [
+            (Tail::ShiftInwards, Tail::ShiftInwards, Tail::ShiftInwards),
+            (Tail::ShiftInwards, Tail::Predicate, Tail::ShiftInwards),
+            (Tail::GuardWithIf, Tail::ShiftInwards, Tail::ShiftInwards),
+            (Tail::Auto, Tail::Auto, Tail::Auto),
+        ] {
+            let mut s = Schedule::new();
+            s.func("out").split("x", "xo", "xi", 7, outer).split("xi", "xio", "xii", 3, middle);
+            s.func("out").split("xo", "xoo", "xoi", 2, inner);
+            footprint_is_exact(&s, w);
+            s.func("g").compute_at(LoopLevel::pure("out", "xoo"));
+            s.func("g").split("x", "a", "b", 5, outer).split("b", "c", "d", 4, inner).vectorize_loop("d");
+            footprint_is_exact(&s, w);
+        }
+    }
+}
+
+/// A group of blocks that begins with the one that moves back: with the loop over a block outside of it, what is computed or
+/// stored for the group starts before the place where that block would have been.
+#[test]
+fn the_first_block_of_a_group_may_move_back() {
+    let p = chain();
+    let groups =
+        "out: split(x, xo, xi, 8, shift_inwards) split(xo, xoo, xoi, 4, predicate) reorder(xoi, xoo, xi)";
+    let storage =
+        ["", "store_whole store_in(stack)", "store_whole split(x, a, b, 16, round_up) vectorize(b)"];
+    // With what rounding up adds to 3.
+    let read = 3 + 15;
+    for w in [1, 5, 8, 31, 32, 33, 40, 63, 64, 65, 71] {
+        let b = bindings(vec![("in", pattern(&[I32], &[w + read], 7))], vec![]);
+        for level in ["compute_at(out, xoo)", "compute_at(out, xoi) store_at(out, xoo)"] {
+            for own in storage {
+                check(&p, &schedule(&format!("{groups} g: {level} {own}")), &b, &[vec![w]], 0.0);
+            }
+        }
+    }
+}
+
+/// The last block moves back by what is missing and stores its points again.
+#[test]
+fn shift_inwards_recomputes_and_does_not_guard() {
+    let p = chain();
+    let mut s = Schedule::new();
+    s.func("out").compute_root();
+    s.func("g").compute_root().vectorize("x", 8, Tail::ShiftInwards);
+    let b = bindings(vec![("in", pattern(&[I32], &[24], 7))], vec![]);
+    let done = check(&p, &s, &b, &[vec![21]], 0.0);
+    // 23 points in three blocks of 8.
+    assert_eq!(done.counters.of("g").stores, 24, "{}", done.nests);
+}
+
+/// A row of output with a pad that nobody may touch: rounding up an output is refused, all else stays inside.
+#[test]
+fn round_up_is_for_intermediates() {
+    let mut s = Schedule::new();
+    s.func("out").split("x", "xo", "xi", 4, Tail::RoundUp);
+    let e = refused(&chain(), &s);
+    assert_eq!(
+        e,
+        "out: split(x, xo, xi, 4, round_up): RoundUp writes beyond the region: pure definitions of intermediates only; use Predicate"
+    );
+}
+
+#[test]
+fn shift_inwards_where_points_may_be_computed_twice() {
+    let v = Var::new("x");
+    let r = RDom::new([("r", Expr::from(0), Expr::from(3))]);
+    let mut p = Pipeline::new("sum");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let f = p.func(Func::sum("f", &[v.clone()], r, vec![i.at(&[v.expr() + Expr::var("r")], 0)]));
+    p.output(&f);
+    let mut s = Schedule::new();
+    s.update("f", 0).split("x", "xo", "xi", 4, Tail::ShiftInwards);
+    assert_eq!(
+        refused(&p, &s),
+        "f.update(0): split(x, xo, xi, 4, shift_inwards): ShiftInwards would update some points twice: pure definitions only; use Predicate"
+    );
+
+    let mut s = Schedule::new();
+    s.update("f", 0).split("x", "xo", "xi", 4, Tail::RoundUp);
+    assert_eq!(
+        refused(&p, &s),
+        "f.update(0): split(x, xo, xi, 4, round_up): RoundUp writes beyond the region: pure definitions of intermediates only; use Predicate"
+    );
+
+    let mut s = Schedule::new();
+    s.func("f")
+        .split("x", "xo", "xi", 4, Tail::ShiftInwards)
+        .split("xo", "a", "b", 2, Tail::Auto)
+        .parallel("a");
+    assert_eq!(
+        refused(&p, &s),
+        "f: split(x, xo, xi, 4, shift_inwards): the last two blocks overlap, but the loop a runs them in parallel; \
+         use Predicate"
+    );
+
+    let mut p = Pipeline::new("in_place");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let f = p.func(Func::new("f", &[v.clone()], vec![i.at(&[v.expr()], 0) + 1]));
+    p.output_with(&f, Layout::Planar, vec![0]);
+    let mut s = Schedule::new();
+    s.func("f").in_place_of("in").split("x", "xo", "xi", 4, Tail::ShiftInwards);
+    assert_eq!(
+        refused(&p, &s),
+        "f: in_place_of(in): some points are computed more than once, and would read what was overwritten"
+    );
+    // The same split, left to the compiler, is guarded.
+    let mut s = Schedule::new();
+    s.func("f").in_place_of("in").split("x", "xo", "xi", 4, Tail::Auto);
+    sumsq_codegen::lower::lower(&p, &s, &Default::default()).expect("legal");
+}

@@ -1,0 +1,137 @@
+//! Conversions between all types, and large constants.
+
+use crate::{bindings, row, scalar_and_vector};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Var};
+use sumsq_codegen_testing::native::agree;
+use sumsq_codegen_testing::reference::Value;
+
+const TYPES: [ScalarType; 12] = ScalarType::ALL;
+
+fn values(ty: ScalarType) -> Vec<Value> {
+    if ty.is_float() {
+        let v = [
+            0.0, -0.0, 0.4, -0.6, 1.0, 127.5, 128.0, 255.9, -129.0, 1e4, 65504.0, 65520.0, 7e9, -7e9, 2e19,
+            1e-7,
+        ];
+        let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e-40, 2049.0, 4097.5, 1.0 + f64::EPSILON];
+        return v.into_iter().chain(special).map(|v| Value::of(ty, v)).collect();
+    }
+    let v = [
+        0,
+        1,
+        2,
+        100,
+        127,
+        128,
+        255,
+        256,
+        2049,
+        65519,
+        65535,
+        65536,
+        16777217,
+        i64::MAX,
+        i64::MIN,
+        -1,
+        -2,
+        -128,
+    ];
+    let mut v: Vec<Value> = v.into_iter().map(|v| Value::Int(ty.wrap(v))).collect();
+    // Rounds up in f32; through f64 the last bit would be lost, and the tie go down.
+    v.push(Value::Int(ty.wrap((1 << 54) + (1 << 30) + 1)));
+    v
+}
+
+/// What Rust's `as` gives, where it knows both types.
+fn by_rust(v: Value, from: ScalarType, to: ScalarType) -> Option<Value> {
+    use ScalarType::*;
+    if from == F16 || to == F16 {
+        return None;
+    }
+    let whole = |i: i64| match from {
+        U64 => i as u64 as i128,
+        _ => i as i128,
+    };
+    Some(match (v, to) {
+        (Value::Int(i), F32) => Value::Float(whole(i) as f32 as f64),
+        (Value::Int(i), F64) => Value::Float(whole(i) as f64),
+        (Value::Int(i), Bool) => Value::Int((i != 0) as i64),
+        (Value::Int(i), to) => Value::Int(to.wrap(i)),
+        (Value::Float(x), F32) => Value::Float(x as f32 as f64),
+        (Value::Float(x), F64) => Value::Float(x),
+        (Value::Float(x), Bool) => Value::Int((x != 0.0) as i64),
+        (Value::Float(x), I8) => Value::Int(x as i8 as i64),
+        (Value::Float(x), I16) => Value::Int(x as i16 as i64),
+        (Value::Float(x), I32) => Value::Int(x as i32 as i64),
+        (Value::Float(x), I64) => Value::Int(x as i64),
+        (Value::Float(x), U8) => Value::Int(x as u8 as i64),
+        (Value::Float(x), U16) => Value::Int(x as u16 as i64),
+        (Value::Float(x), U32) => Value::Int(x as u32 as i64),
+        (Value::Float(x), _) => Value::Int(x as u64 as i64),
+    })
+}
+
+#[test]
+fn between_all_types() {
+    for from in TYPES {
+        let mut p = Pipeline::new("casts");
+        let x = Var::new("x");
+        let a = p.input(Input::new("a", &[from], 1)).at(&[x.expr()], 0);
+        for to in TYPES {
+            let f = p.func(Func::new(to.name(), std::slice::from_ref(&x), vec![a.cast(to)]));
+            p.output(&f);
+        }
+        let v = values(from);
+        let b = bindings(vec![("a", row(from, v.clone()))]);
+        for s in scalar_and_vector(&p, 8) {
+            let results = agree(&p, &s, &b, &vec![vec![v.len()]; TYPES.len()]);
+            for (to, r) in TYPES.into_iter().zip(results) {
+                for (&v, &got) in v.iter().zip(&r.planes[0]) {
+                    let want = by_rust(v, from, to).unwrap_or(got);
+                    assert!(got.same(want), "{v} from {} to {} is {got}, not {want}", from.name(), to.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn saturating() {
+    for from in TYPES.into_iter().filter(|t| t.is_int()) {
+        for to in TYPES.into_iter().filter(|t| t.is_int()) {
+            let mut p = Pipeline::new("casts");
+            let x = Var::new("x");
+            let a = p.input(Input::new("a", &[from], 1)).at(&[x.expr()], 0);
+            let f = p.func(Func::new("f", std::slice::from_ref(&x), vec![a.saturating_cast(to)]));
+            p.output(&f);
+            let v = values(from);
+            let [s, _] = scalar_and_vector(&p, 8);
+            let r = &agree(&p, &s, &bindings(vec![("a", row(from, v.clone()))]), &[vec![v.len()]])[0];
+            let whole =
+                |ty: ScalarType, v: i64| if ty == ScalarType::U64 { v as u64 as i128 } else { v as i128 };
+            for (v, got) in v.iter().zip(&r.planes[0]) {
+                let v = whole(from, v.as_int().unwrap());
+                let want = v.clamp(to.least() as i128, whole(to, to.greatest()));
+                assert_eq!(
+                    whole(to, got.as_int().unwrap()),
+                    want,
+                    "{v} from {} to {}",
+                    from.name(),
+                    to.name()
+                );
+            }
+        }
+    }
+}
+
+/// Constants beyond 2^53 are exact.
+#[test]
+fn large_constants() {
+    let k = (1i64 << 60) + 1;
+    let x = Expr::new(sumsq_codegen::ExprKind::Var("x".into()), ScalarType::I64.into());
+    for e in [x.clone() + k, &x + k] {
+        assert_eq!(e.to_string(), format!("x + {k}:i64"));
+    }
+    assert_eq!(Expr::constant(ScalarType::U8, 300.0).as_int(), Some(255), "saturates");
+    assert_eq!(Expr::float(ScalarType::F16, 2049.0).as_float(), Some(2048.0), "is rounded");
+}

@@ -1,0 +1,79 @@
+//! Ill-typed definitions are refused, in words that name them; never a panic, never wrong code.
+
+use sumsq_codegen::{BinaryOp, Expr, Func, Pipeline, RDom, ScalarType, Schedule, Var};
+use sumsq_codegen_testing::native::compile;
+use sumsq_codegen_testing::reference::{Bindings, evaluate};
+
+/// What the compiler and the reference evaluator say of `f(x) = value`.
+fn refused(value: Expr) -> String {
+    let mut p = Pipeline::new("p");
+    let f = p.func(Func::new("f", &[Var::new("x")], vec![value]));
+    p.output(&f);
+    let compiled = compile(&p, &Schedule::new()).err().map_or(String::new(), |e| e.to_string());
+    let evaluated =
+        evaluate(&p, &Bindings::default(), &[vec![1]]).err().map_or(String::new(), |e| e.to_string());
+    assert_eq!(compiled, evaluated);
+    compiled
+}
+
+#[test]
+fn operands() {
+    let x = Expr::var("x");
+    let float = x.cast(ScalarType::F32);
+    let text = |fault: &str| format!("pipeline p: f: {fault}");
+    assert_eq!(refused(&x + &float), text("operands of Add are i32 and f32: x + f32(x)"));
+    assert_eq!(refused(x.lt(&float)), text("operands of Lt are i32 and f32: x < f32(x)"));
+    assert_eq!(refused(x.cast(ScalarType::Bool) + Expr::bool(true)), text("Add of bool: bool(x) + true"));
+    assert_eq!(refused(float.and(&float)), text("And of f32: f32(x) & f32(x)"));
+    assert_eq!(refused(x.sin()), text("Sin of i32: sin(x)"));
+    assert_eq!(refused(x.pow(&x)), text("Pow of i32: pow(x, x)"));
+    assert_eq!(refused(Expr::binary(BinaryOp::Shl, &float, &float)), text("Shl of f32: f32(x) << f32(x)"));
+    assert_eq!(
+        refused(Expr::select(&x, &x, &x)),
+        text("the condition of a select of i32 is i32: select(x, x, x)")
+    );
+    let arms = Expr::select(x.lt(3), &x, &float);
+    assert_eq!(refused(arms), text("arms of a select are i32 and f32: select(x < 3, x, f32(x))"));
+    assert_eq!(refused(Expr::fma(&x, &x, &x)), text("operands of Fma are i32, i32 and i32: fma(x, x, x)"));
+    let bits = float.reinterpret(ScalarType::U64);
+    assert_eq!(refused(bits), text("f32 has not the bits of u64: bits_as_u64(f32(x))"));
+    assert_eq!(refused(x.likely()), text("likely of i32: likely(x)"));
+    assert_eq!(refused(float.likely()), text("likely of f32: likely(f32(x))"));
+}
+
+#[test]
+fn updates_and_calls() {
+    let text = |change: &dyn Fn(Func) -> Func| {
+        let mut p = Pipeline::new("p");
+        let f = p.func(change(Func::new("f", &[Var::new("x")], vec![Expr::var("x")])));
+        p.output(&f);
+        compile(&p, &Schedule::new()).err().map_or(String::new(), |e| e.to_string())
+    };
+    let x = Expr::var("x");
+    let wider = text(&|f| {
+        f.clone().update(
+            vec![x.clone()],
+            vec![f.at(std::slice::from_ref(&x), 0).cast(ScalarType::I64)],
+            RDom::default(),
+        )
+    });
+    assert_eq!(wider, "pipeline p: f.update(0) stores i64 into i32");
+    let wide = x.cast(ScalarType::I64);
+    let coordinate = text(&|f| {
+        f.clone().update(vec![x.clone()], vec![f.at(std::slice::from_ref(&wide), 0)], RDom::default())
+    });
+    assert_eq!(coordinate, "pipeline p: f.update(0): a coordinate of f is not an i32");
+    let r = RDom::new([("r", Expr::from(0), Expr::from(3))]);
+    let r = r.clone().filter(r.var(0));
+    let predicate =
+        text(&|f| f.clone().update(vec![x.clone()], vec![f.at(std::slice::from_ref(&x), 0)], r.clone()));
+    assert_eq!(predicate, "pipeline p: f.update(0): the predicate is i32, not bool: r");
+    let r = RDom::new([("r", Expr::from(0), wide.clone())]);
+    let bounds =
+        text(&|f| f.clone().update(vec![x.clone()], vec![f.at(std::slice::from_ref(&x), 0)], r.clone()));
+    assert_eq!(bounds, "pipeline p: f.update(0): the bounds of r are no i32");
+    let place = text(&|f| {
+        f.clone().update(vec![wide.clone()], vec![f.at(std::slice::from_ref(&x), 0)], RDom::default())
+    });
+    assert_eq!(place, "pipeline p: f.update(0): a coordinate of f is not an i32");
+}

@@ -1,0 +1,66 @@
+//! Routines of the rows of J^T J: what the templates give an element's unknowns at one site.
+
+use super::{Kind, Routine, Site, Template, components};
+use crate::dag::{Dag, ExprId};
+use crate::model::{Energy, SpaceId};
+
+/// Where row `c`, column `d <= c` of a packed lower triangle lies.
+fn packed(c: usize, d: usize) -> usize {
+    c * (c + 1) / 2 + d
+}
+
+/// Gradient, blocks, J^T J p and stored blocks at a site, and which elements are excluded.
+pub(super) fn rows_at(energy: &Energy, dag: &mut Dag, site: Site, templates: &[Template]) -> Vec<Routine> {
+    let space = site.row_space(energy).expect("a site of rows");
+    let components = components(energy, space);
+    let n = components.len();
+    let (mut gradient, mut jtjp) = (vec![Vec::new(); n], vec![Vec::new(); n]);
+    let (mut blocks, mut stored) = (vec![Vec::new(); packed(n, 0)], Vec::new());
+    for t in templates.iter().filter(|t| site.is_read_by(t)) {
+        let stores = t.applied.blocks && site.stores_blocks();
+        if stores {
+            stored.resize(blocks.len(), Vec::new());
+        }
+        for u in &site.uses(energy, dag, t, &components) {
+            let jr = dag.mul(u.partial, t.weighted_value);
+            let jjp = t.applied.product(dag, u.applied, &mut |dag, a| site.is_own(energy, dag, u, a));
+            gradient[u.component].push(site.gathered(dag, t.boundary, jr, u));
+            jtjp[u.component].push(site.gathered(dag, t.boundary, jjp, u));
+            for &(d, other) in &u.beside {
+                let jj = dag.mul(u.row, other);
+                let jj = t.weigh(dag, jj);
+                let jj = site.gathered(dag, t.boundary, jj, u);
+                blocks[packed(u.component, d)].push(jj);
+                if stores {
+                    stored[packed(u.component, d)].push(jj);
+                }
+            }
+        }
+    }
+    let lists = [
+        (Kind::Gradient, gradient),
+        (Kind::Blocks, blocks),
+        (Kind::JtJp, jtjp),
+        (Kind::StoredBlocks, stored),
+    ];
+    let mut routines: Vec<Routine> = lists
+        .into_iter()
+        .map(|(kind, lists)| Routine { kind, site, roots: lists.iter().map(|l| sum_of(dag, l)).collect() })
+        .collect();
+    if let Site::Element(space) = site {
+        let roots = excluded(energy, dag, space).into_iter().collect();
+        routines.push(Routine { kind: Kind::Excluded, site, roots });
+    }
+    routines
+}
+
+fn sum_of(dag: &mut Dag, terms: &[ExprId]) -> ExprId {
+    let terms: Vec<(f64, ExprId)> = terms.iter().map(|&t| (1.0, t)).collect();
+    dag.sum(0.0, &terms)
+}
+
+/// The or of the space's Exclude expressions.
+fn excluded(energy: &Energy, dag: &mut Dag, space: SpaceId) -> Option<ExprId> {
+    let all: Vec<ExprId> = energy.excludes.iter().filter(|(s, _)| *s == space).map(|&(_, e)| e).collect();
+    (!all.is_empty()).then(|| dag.or(&all))
+}
