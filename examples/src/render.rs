@@ -97,8 +97,7 @@ pub fn render(mesh: &Mesh, colours: &[Vec3], view: &View, width: u32, height: u3
 pub(crate) fn normals(mesh: &Mesh) -> Vec<Vec3> {
     let mut normals = vec![Vec3::zeros(); mesh.positions.len()];
     for corners in &mesh.triangles {
-        let [a, b, c] = corners.map(|v| mesh.positions[v as usize]);
-        let weighted = (b - a).cross(&(c - a));
+        let weighted = mesh.face_normal(corners);
         for v in corners {
             normals[*v as usize] += weighted;
         }

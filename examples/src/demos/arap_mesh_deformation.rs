@@ -1,7 +1,7 @@
 //! As-rigid-as-possible deformation of a mesh: some vertices are posed, the rest follows.
 
 use super::handle::{HELD, Handle, constraints, targets};
-use super::{DemoError, Problem, Run, floats, indices, param, points};
+use super::{DemoError, Problem, Run, floats, graph, param, points};
 use crate::geometry::{Vec3, flat};
 use crate::io::Mesh;
 use crate::io::picture::side_by_side;
@@ -85,7 +85,7 @@ impl Scene {
     pub fn problem(&self) -> Problem {
         let count = self.mesh.positions.len();
         let rest = flat(&self.mesh.positions);
-        let edges = self.mesh.directed_edges();
+        let [v0, v1] = graph(&self.mesh.directed_edges());
         Problem {
             energy: "arap_mesh_deformation",
             text: include_str!("../../energies/arap_mesh_deformation.t"),
@@ -96,8 +96,8 @@ impl Scene {
                 floats("Constraints", &[count, 3], constraints(&self.targets)),
                 param("w_fitSqrt", W_FIT_SQRT),
                 param("w_regSqrt", W_REG_SQRT),
-                indices("G.v0", edges.iter().map(|edge| edge[0])),
-                indices("G.v1", edges.iter().map(|edge| edge[1])),
+                v0,
+                v1,
             ],
             options: Options { iterations: 100, ..Options::default() },
         }
@@ -105,8 +105,7 @@ impl Scene {
 
     /// The mesh with its vertices at the solution.
     fn deformed(&self, solution: &[NamedArray]) -> Result<Mesh, DemoError> {
-        let positions = points(solution, "Offset", self.mesh.positions.len())?;
-        Ok(Mesh { positions, triangles: self.mesh.triangles.clone() })
+        Ok(self.mesh.at(points(solution, "Offset", self.mesh.positions.len())?))
     }
 
     /// Both meshes from the same place; posed vertices are coloured.

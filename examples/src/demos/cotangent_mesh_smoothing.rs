@@ -1,7 +1,7 @@
 //! Smoothing of a noisy mesh with cotangent weights (Desbrun, Meyer, Schroeder and Barr, "Implicit fairing of irregular meshes
 //! using diffusion and curvature flow", 1999), the weights recomputed while the mesh moves.
 
-use super::{DemoError, Problem, Run, floats, indices, param, points};
+use super::{DemoError, Problem, Run, floats, graph, param, points};
 use crate::geometry::{Vec3, flat, rms_distance, unit};
 use crate::io::Mesh;
 use crate::panels;
@@ -65,8 +65,7 @@ impl Scene {
     pub fn problem(&self) -> Problem {
         let count = self.noisy.positions.len();
         let start = flat(&self.noisy.positions);
-        let wedges = self.noisy.wedges();
-        let vertex = |slot: usize| wedges.iter().map(move |wedge| wedge[slot]);
+        let [v0, v1, v2, v3] = graph(&self.noisy.wedges());
         Problem {
             energy: "cotangent_mesh_smoothing",
             text: include_str!("../../energies/cotangent_mesh_smoothing.t"),
@@ -75,10 +74,10 @@ impl Scene {
                 floats("A", &[count, 3], start),
                 param("w_fitSqrt", W_FIT_SQRT),
                 param("w_regSqrt", W_REG_SQRT),
-                indices("G.v0", vertex(0)),
-                indices("G.v1", vertex(1)),
-                indices("G.v2", vertex(2)),
-                indices("G.v3", vertex(3)),
+                v0,
+                v1,
+                v2,
+                v3,
             ],
             options: Options { iterations: 60, function_tolerance: 1e-4, ..Options::default() },
         }
@@ -86,8 +85,7 @@ impl Scene {
 
     /// The mesh of a solution.
     pub fn smoothed(&self, solution: &[NamedArray]) -> Result<Mesh, DemoError> {
-        let positions = points(solution, "X", self.noisy.positions.len())?;
-        Ok(Mesh { positions, triangles: self.noisy.triangles.clone() })
+        Ok(self.noisy.at(points(solution, "X", self.noisy.positions.len())?))
     }
 
     fn picture(&self, smooth: &Mesh) -> Result<image::RgbImage, DemoError> {
@@ -112,8 +110,8 @@ fn edge_lengths(mesh: &Mesh) -> Vec<f32> {
 
 /// Mean angle between corresponding triangles' normals, in degrees.
 fn normal_error(mesh: &Mesh, truth: &Mesh) -> f64 {
-    let angles = (0..mesh.triangles.len()).map(|t| {
-        let [a, b] = [mesh, truth].map(|mesh| unit(mesh.face_normal(t)));
+    let angles = mesh.triangles.iter().map(|corners| {
+        let [a, b] = [mesh, truth].map(|mesh| unit(mesh.face_normal(corners)));
         f64::from(a.dot(&b).clamp(-1.0, 1.0).acos()).to_degrees()
     });
     angles.sum::<f64>() / mesh.triangles.len().max(1) as f64

@@ -2,7 +2,7 @@
 //! with affine maps is deformed, and carries a fine mesh along.
 
 use super::handle::{HELD, Handle, constraints, targets};
-use super::{DemoError, Problem, Run, floats, indices, param, points, rows};
+use super::{DemoError, Problem, Run, floats, graph, param, points, rows};
 use crate::geometry::{Vec3, flat};
 use crate::io::Mesh;
 use crate::render::{CLAY, View, render};
@@ -89,7 +89,7 @@ impl Scene {
         let count = self.nodes.positions.len();
         let rest = flat(&self.nodes.positions);
         let identity = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0].repeat(count);
-        let edges = self.nodes.directed_edges();
+        let [v0, v1] = graph(&self.nodes.directed_edges());
         Problem {
             energy: "embedded_deformation",
             text: include_str!("../../energies/embedded_deformation.t"),
@@ -101,8 +101,8 @@ impl Scene {
                 param("w_fitSqrt", W_FIT_SQRT),
                 param("w_regSqrt", W_REG_SQRT),
                 param("w_rotSqrt", W_ROT_SQRT),
-                indices("G.v0", edges.iter().map(|edge| edge[0])),
-                indices("G.v1", edges.iter().map(|edge| edge[1])),
+                v0,
+                v1,
             ],
             options: Options { iterations: 100, ..Options::default() },
         }
@@ -119,8 +119,7 @@ impl Scene {
             };
             carriers.iter().map(carry).sum()
         };
-        let positions = self.mesh.positions.iter().zip(&self.carriers).map(carried).collect();
-        Ok(Mesh { positions, triangles: self.mesh.triangles.clone() })
+        Ok(self.mesh.at(self.mesh.positions.iter().zip(&self.carriers).map(carried).collect()))
     }
 
     /// The nodes and the mesh, before and after.
@@ -136,7 +135,7 @@ impl Scene {
     }
 
     fn draw_nodes(&self, at: &[Vec3], view: &View) -> RgbImage {
-        let mesh = Mesh { positions: at.to_vec(), triangles: self.nodes.triangles.clone() };
+        let mesh = self.nodes.at(at.to_vec());
         let colours: Vec<Vec3> =
             self.targets.iter().map(|t| if t.is_some() { HANDLE } else { CLAY }).collect();
         let mut picture = render(&mesh, &colours, view, 560, 500);

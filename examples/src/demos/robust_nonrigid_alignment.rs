@@ -2,7 +2,7 @@
 //! a head is fitted to a one-sided, noisy, cluttered scan of another expression. Between passes each vertex looks for its point
 //! of the scan anew; the machine code stays.
 
-use super::{DemoError, Problem, Run, floats, indices, param, points, rows};
+use super::{DemoError, Problem, Run, floats, graph, param, points, rows};
 use crate::geometry::{Vec3, flat, rms_distance, rotate, unit};
 use crate::io::Mesh;
 use crate::panels;
@@ -103,7 +103,7 @@ impl Scene {
             let about = p + expression - CENTRE;
             CENTRE + SHIFT + rotate(Vec3::x(), TURN[1], rotate(Vec3::y(), TURN[0], about))
         });
-        Ok(Scene::scanned(Mesh { positions: truth.collect(), triangles: head.triangles.clone() }, head))
+        Ok(Scene::scanned(head.at(truth.collect()), head))
     }
 
     fn scanned(truth: Mesh, head: Mesh) -> Scene {
@@ -115,7 +115,7 @@ impl Scene {
             let off = owner.map_or(0.0, |i| CLUTTER[i].2) + NOISE as f32 * random.normal() as f32;
             p + off * normal
         });
-        let mut scan = Mesh { positions: moved.collect(), triangles: truth.triangles.clone() };
+        let mut scan = truth.at(moved.collect());
         let facing = |corners: &[u32; 3]| corners.iter().all(|&v| normals[v as usize][2] > 0.05);
         let whole =
             |corners: &[u32; 3]| corners.iter().all(|&v| owner[v as usize] == owner[corners[0] as usize]);
@@ -129,9 +129,9 @@ impl Scene {
             1.0 / 3.0 * (a + (b + c))
         };
         let rim = scan.rim();
-        let points = scan.triangles.iter().enumerate().map(|(t, corners)| Point {
+        let points = scan.triangles.iter().map(|corners| Point {
             at: middle(corners),
-            normal: unit(scan.face_normal(t)),
+            normal: unit(scan.face_normal(corners)),
             rim: corners.iter().any(|&v| rim[v as usize]),
         });
         let points = points.collect();
@@ -142,15 +142,13 @@ impl Scene {
     pub fn problem(&self) -> Problem {
         let count = self.head.positions.len();
         let rest = flat(&self.head.positions);
-        let edges = self.edges();
         let mut inputs = vec![
             floats("Offset", &[count, 3], rest.clone()),
             floats("Angle", &[count, 3], vec![0.0; 3 * count]),
             floats("UrShape", &[count, 3], rest),
             param("w_fitSqrt", W_FIT_SQRT),
-            indices("G.v0", edges.iter().map(|edge| edge[0])),
-            indices("G.v1", edges.iter().map(|edge| edge[1])),
         ];
+        inputs.extend(graph(&self.edges()));
         inputs.extend(self.matches(&self.head, 0));
         Problem {
             energy: "robust_nonrigid_alignment",
@@ -211,8 +209,7 @@ impl Scene {
     }
 
     fn moved(&self, solution: &[NamedArray]) -> Result<Mesh, DemoError> {
-        let positions = points(solution, "Offset", self.head.positions.len())?;
-        Ok(Mesh { positions, triangles: self.head.triangles.clone() })
+        Ok(self.head.at(points(solution, "Offset", self.head.positions.len())?))
     }
 
     fn error_where_seen(&self, mesh: &Mesh) -> f64 {
@@ -230,7 +227,7 @@ impl Scene {
             .zip(weights)
             .map(|(found, weight)| if found.is_some() { blend(weight[0].abs().min(1.0)) } else { CLAY })
             .collect();
-        let truth = Mesh { positions: self.truth.clone(), triangles: self.head.triangles.clone() };
+        let truth = self.head.at(self.truth.clone());
         let scan = Vec3::new(0.42, 0.5, 0.62);
         let (head, scan, fitted, weights, truth) = (
             draw(&self.head, &[]),

@@ -158,10 +158,7 @@ impl Scene {
         let [surface, truth] = [depth, &self.truth].map(|depth| self.surface(depth));
         let common: BTreeSet<[u32; 3]> = truth.triangles.iter().copied().collect();
         let kept = surface.triangles.iter().filter(|corners| common.contains(*corners));
-        let normal = |mesh: &Mesh, corners: &[u32; 3]| {
-            let [a, b, c] = corners.map(|v| mesh.positions[v as usize]);
-            unit((b - a).cross(&(c - a)))
-        };
+        let normal = |mesh: &Mesh, corners: &[u32; 3]| unit(mesh.face_normal(corners));
         let angle = |corners: &[u32; 3]| {
             normal(&surface, corners).dot(&normal(&truth, corners)).clamp(-1.0, 1.0).acos()
         };

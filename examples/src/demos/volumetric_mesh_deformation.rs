@@ -81,8 +81,7 @@ impl Scene {
 
     /// The mesh where the lattice takes it.
     pub fn deformed(&self, moved: &[Vec3]) -> Mesh {
-        let positions = self.mesh.positions.iter().map(|&p| self.lattice.interpolate(moved, p)).collect();
-        Mesh { positions, triangles: self.mesh.triangles.clone() }
+        self.mesh.at(self.mesh.positions.iter().map(|&p| self.lattice.interpolate(moved, p)).collect())
     }
 
     fn picture(&self, moved: &[Vec3], deformed: &Mesh) -> Result<RgbImage, DemoError> {
@@ -112,7 +111,7 @@ fn upright(mesh: Mesh) -> Mesh {
     let up = Vec3::y();
     let angle = axis.dot(&up).clamp(-1.0, 1.0).acos();
     let turn = |p: &Vec3| rotate(axis.cross(&up), angle, p - centre);
-    Mesh { positions: mesh.positions.iter().map(turn).collect(), triangles: mesh.triangles }
+    mesh.at(mesh.positions.iter().map(turn).collect())
 }
 
 /// Cuts the lower part off, square: triangles below go, and vertices of those that are cut move up to the cut.

@@ -111,17 +111,15 @@ impl Mesh {
         rim
     }
 
-    /// The normal of a triangle, as long as twice its area.
-    pub(crate) fn face_normal(&self, triangle: usize) -> Vec3 {
-        let [a, b, c] = self.triangles[triangle].map(|v| self.positions[v as usize]);
-        (b - a).cross(&(c - a))
+    /// The same triangles with other positions of as many vertices.
+    pub fn at(&self, positions: Vec<Vec3>) -> Mesh {
+        Mesh { positions, triangles: self.triangles.clone() }
     }
 
-    /// Mean length of the edges; 0 without any.
-    pub fn mean_edge(&self) -> f32 {
-        let edges = self.directed_edges();
-        let length = |&[a, b]: &[u32; 2]| (self.positions[a as usize] - self.positions[b as usize]).norm();
-        edges.iter().map(length).sum::<f32>() / edges.len().max(1) as f32
+    /// The normal of a triangle, as long as twice its area.
+    pub(crate) fn face_normal(&self, corners: &[u32; 3]) -> Vec3 {
+        let [a, b, c] = corners.map(|v| self.positions[v as usize]);
+        (b - a).cross(&(c - a))
     }
 }
 

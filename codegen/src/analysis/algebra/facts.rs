@@ -17,12 +17,11 @@ pub(super) struct Range {
     pub depth: usize,
 }
 
-/// Bounds of variables, parameters and loaded values, and known inequalities. Cheap enough to clone where a scope is
+/// Bounds of variables and parameters, and known inequalities. Cheap enough to clone where a scope is
 /// entered; a clone that is dropped is the scope left.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     ranges: FxHashMap<Name, Range>,
-    values: FxHashMap<Name, Range>,
     /// Each is <= 0.
     inequalities: Vec<Poly>,
     declared: usize,
@@ -96,13 +95,6 @@ impl Facts {
         }
     }
 
-    /// Elements of Func or input `name`, or of flat buffer `name`, lie in `[lo, hi]`.
-    pub fn values_in(&mut self, name: impl Into<Name>, lo: Expr, hi: Expr) {
-        self.declared += 1;
-        self.answers = Rc::default();
-        self.values.insert(name.into(), Range { lo: Some(lo), hi: Some(hi), depth: self.declared });
-    }
-
     /// `cond` holds here. Learns from conjunctions and comparisons of index expressions.
     pub fn assume(&mut self, cond: &Expr) {
         self.learn(cond, true);
@@ -172,7 +164,7 @@ impl Facts {
             });
             found
         };
-        for r in self.ranges.values_mut().chain(self.values.values_mut()) {
+        for r in self.ranges.values_mut() {
             r.lo = r.lo.take().filter(|e| !mentions(e));
             r.hi = r.hi.take().filter(|e| !mentions(e));
         }
@@ -196,12 +188,10 @@ impl Facts {
         self.ranges.get(name)
     }
 
-    /// Bounds of an atom that is a variable, a parameter or an element of a Func or buffer.
+    /// Bounds of an atom that is a variable or a parameter.
     pub(super) fn range_of(&self, atom: &Expr) -> Option<&Range> {
         match atom.kind() {
             ExprKind::Var(n) | ExprKind::Param(n) => self.ranges.get(n),
-            ExprKind::Call { name, .. } => self.values.get(name),
-            ExprKind::Load { buffer, predicate: None, .. } => self.values.get(buffer),
             _ => None,
         }
     }
