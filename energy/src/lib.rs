@@ -5,6 +5,8 @@ pub mod dag;
 pub mod derive;
 pub mod emit;
 mod error;
+mod graph;
+mod ids;
 mod inline;
 pub mod lua;
 pub mod model;

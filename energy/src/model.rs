@@ -3,42 +3,14 @@
 //! Energies are checked when they are built: a finished [`Energy`] has only resolved names, at least one unknown read
 //! by some residual, one domain per residual, channels in range.
 
-use crate::dag::{Access, Dag, ExprId, Offset, Source, moved};
-use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
-use std::sync::Arc;
+pub use crate::graph::{Graph, Neighbour, Vertex};
+pub use crate::ids::{
+    ArrayId, BlockId, ComputedId, DimId, Domain, GraphId, GroupId, ParamId, SpaceId, UnknownId,
+};
 
-macro_rules! ids {
-    ($($(#[$m:meta])* $name:ident),* $(,)?) => { $(
-        $(#[$m])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-        pub struct $name(pub u32);
-        impl $name {
-            /// As an index into the model's table.
-            pub fn index(self) -> usize { self.0 as usize }
-        }
-    )* };
-}
-ids!(
-    /// A run-time extent.
-    DimId,
-    /// An index space: a list of dims.
-    SpaceId,
-    /// An unknown.
-    UnknownId,
-    /// A given array.
-    ArrayId,
-    /// A computed array.
-    ComputedId,
-    /// A parameter.
-    ParamId,
-    /// A graph.
-    GraphId,
-    /// A named group of residuals.
-    GroupId,
-    /// Residuals under one robust loss.
-    BlockId,
-);
+use crate::dag::{Access, Dag, ExprId, Names, Source};
+use crate::ids::Offset;
+use std::sync::Arc;
 
 /// Declared element types; floats compute in the solve's precision, integers are read-only and converted by value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,112 +136,6 @@ pub struct Param {
     pub position: i64,
 }
 
-/// A vertex of a graph: an index array into `space`.
-#[derive(Clone, Debug)]
-pub struct Vertex {
-    /// Its name, as in `G.v0`.
-    pub name: String,
-    /// The index space it points into.
-    pub space: SpaceId,
-    /// Position of the index array in the C interface's parameter list.
-    pub position: i64,
-}
-
-/// The element at a constant offset from a vertex: a place that hyperedges reach through computed arrays that read around
-/// their own element. It may lie outside the domain, where everything reads 0.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Neighbour {
-    /// Slot of the vertex.
-    pub vertex: u16,
-    /// From there; not 0.
-    pub offset: Offset,
-}
-
-/// A set of hyperedges.
-///
-/// A *slot* is a place that a hyperedge reads: its vertices in order, then their neighbours.
-#[derive(Clone, Debug)]
-pub struct Graph {
-    /// Its name.
-    pub name: String,
-    /// Position of the hyperedge count.
-    pub position: i64,
-    /// Its vertices, in order of their slots.
-    pub vertices: Vec<Vertex>,
-    /// The neighbours of vertices that its residuals reach: slots `vertices.len()..`.
-    pub neighbours: IndexSet<Neighbour, FxBuildHasher>,
-}
-
-impl Graph {
-    /// All slots.
-    pub fn slots(&self) -> std::ops::Range<u16> {
-        0..(self.vertices.len() + self.neighbours.len()) as u16
-    }
-
-    /// The vertex that a slot is or is a neighbour of, and the offset from there.
-    pub fn vertex_of(&self, slot: u16) -> (u16, Option<&Offset>) {
-        match usize::from(slot).checked_sub(self.vertices.len()) {
-            None => (slot, None),
-            Some(k) => (self.neighbours[k].vertex, Some(&self.neighbours[k].offset)),
-        }
-    }
-
-    /// The index space that a slot points into.
-    pub fn space_of(&self, slot: u16) -> SpaceId {
-        self.vertices[usize::from(self.vertex_of(slot).0)].space
-    }
-
-    /// The slot at an offset from a slot, if there is one.
-    pub fn moved(&self, slot: u16, by: &Offset) -> Option<u16> {
-        let to = self.neighbour(slot, by);
-        if to.offset.iter().all(|&o| o == 0) {
-            return Some(to.vertex);
-        }
-        self.neighbours.get_index_of(&to).map(|k| (self.vertices.len() + k) as u16)
-    }
-
-    /// The same, added if it is new; `None` where there are more slots than can be told apart.
-    pub fn reach(&mut self, slot: u16, by: &Offset) -> Option<u16> {
-        if let Some(known) = self.moved(slot, by) {
-            return Some(known);
-        }
-        let new =
-            u16::try_from(self.vertices.len() + self.neighbours.len()).ok().filter(|&n| n < u16::MAX)?;
-        let neighbour = self.neighbour(slot, by);
-        self.neighbours.insert(neighbour);
-        Some(new)
-    }
-
-    fn neighbour(&self, slot: u16, by: &Offset) -> Neighbour {
-        let (vertex, offset) = self.vertex_of(slot);
-        Neighbour { vertex, offset: offset.map_or_else(|| by.clone(), |o| moved(o, by)) }
-    }
-
-    /// Whether two slots are the same element in no hyperedge: other index spaces, or other offsets from one vertex.
-    pub fn never_same(&self, a: u16, b: u16) -> bool {
-        self.space_of(a) != self.space_of(b) || (a != b && self.vertex_of(a).0 == self.vertex_of(b).0)
-    }
-
-    /// `G.v0`, or `G.v0(1,0)` for a neighbour.
-    pub fn slot_name(&self, slot: u16) -> String {
-        let (vertex, offset) = self.vertex_of(slot);
-        let offset = offset.map_or_else(String::new, |o| {
-            let entries: Vec<String> = o.iter().map(i32::to_string).collect();
-            format!("({})", entries.join(","))
-        });
-        format!("{}.{}{offset}", self.name, self.vertices[usize::from(vertex)].name)
-    }
-}
-
-/// The set a residual template is instantiated over.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub enum Domain {
-    /// Every element of an index space.
-    Space(SpaceId),
-    /// Every hyperedge of a graph.
-    Graph(GraphId),
-}
-
 /// A scalar residual template.
 #[derive(Clone, Debug)]
 pub struct Residual {
@@ -376,5 +242,37 @@ impl Energy {
             Domain::Space(s) => self.space_name(s),
             Domain::Graph(g) => self.graphs[g.index()].name.clone(),
         }
+    }
+}
+
+impl Names for Energy {
+    fn source(&self, source: Source) -> String {
+        match source {
+            Source::Unknown(u) => self.unknowns[u.index()].name.clone(),
+            Source::Array(a) => self.arrays[a.index()].name.clone(),
+            Source::Direction(u) => format!("p_{}", self.unknowns[u.index()].name),
+            Source::Computed(c) => self.computed[c.index()].name.clone(),
+            Source::Partial(c) => format!("d_{}", self.computed[c.index()].name),
+            Source::Hoisted(d) => format!("inv{}", self.domain_name(d)),
+            Source::Product(d) => format!("Jp{}", self.domain_name(d)),
+        }
+    }
+    fn channels(&self, source: Source) -> Option<u16> {
+        match source {
+            Source::Unknown(u) | Source::Direction(u) => Some(self.unknowns[u.index()].channels),
+            Source::Array(a) => Some(self.arrays[a.index()].channels),
+            Source::Computed(c) => Some(self.computed[c.index()].values.len() as u16),
+            Source::Partial(_) | Source::Hoisted(_) | Source::Product(_) => None,
+        }
+    }
+    fn param(&self, param: ParamId) -> (String, Option<u16>) {
+        let p = &self.params[param.index()];
+        (p.name.clone(), Some(p.channels))
+    }
+    fn vertex(&self, graph: GraphId, slot: u16) -> String {
+        self.graphs[graph.index()].slot_name(slot)
+    }
+    fn space(&self, space: SpaceId) -> String {
+        self.space_name(space)
     }
 }

@@ -2,12 +2,14 @@
 
 mod apt;
 mod fuzz;
+mod layers;
 mod llvm;
 mod peers;
 mod process;
 
 use process::{Failure, cargo, root};
 use std::process::ExitCode;
+use std::time::Instant;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -20,8 +22,9 @@ usage: cargo xtask TASK
                   (the clock's); a failing case is shrunk and printed
   bench [NAME]    setup, then the benchmarks (all, or those whose name contains NAME) into benches/results/
   peers           install and build what benchmarks compare with: Ceres, Halide (Debian, Ubuntu)
-  lint            formatting, clippy and docs, warnings as errors
-  ci              lint, then test";
+  layers          which folder may import from which: circles, imports that run upwards, lines of code
+  lint            layers, formatting, clippy and docs, warnings as errors
+  ci              setup, lint, then test, with the minutes of each step";
 
 /// Demos that `cargo xtask demo` runs.
 const DEMOS: [&str; 2] = ["image_warping", "arap_mesh_deformation"];
@@ -44,8 +47,9 @@ fn main() -> ExitCode {
         ["bench"] => bench(None),
         ["bench", name] if !name.starts_with('-') => bench(Some(name)),
         ["peers"] => peers::setup(),
+        ["layers"] => layers::layers(),
         ["lint"] => llvm::setup().and_then(|()| lint()),
-        ["ci"] => llvm::setup().and_then(|()| lint()).and_then(|()| test(false)),
+        ["ci"] => ci(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())
@@ -94,7 +98,34 @@ fn bench(name: Option<&str>) -> Result<(), Failure> {
     cargo(&args).run()
 }
 
+fn ci() -> Result<(), Failure> {
+    let mut steps = Steps::default();
+    steps.run("setup", llvm::setup)?;
+    steps.run("lint", lint)?;
+    // Apart, so that what is slow is known: building the tests, or running them.
+    steps.run("build of the tests", || cargo(&["test", "--workspace", "--no-run"]).run())?;
+    steps.run("test", || test(false))
+}
+
+/// Prints the minutes of each step, also of one that fails.
+#[derive(Default)]
+struct Steps {
+    minutes: Vec<(&'static str, f64)>,
+}
+
+impl Steps {
+    fn run(&mut self, name: &'static str, step: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+        let start = Instant::now();
+        let done = step();
+        self.minutes.push((name, start.elapsed().as_secs_f64() / 60.0));
+        let steps: Vec<String> = self.minutes.iter().map(|(name, m)| format!("{name} {m:.1}")).collect();
+        println!("minutes: {}", steps.join(", "));
+        done
+    }
+}
+
 fn lint() -> Result<(), Failure> {
+    layers::layers()?;
     cargo(&["fmt", "--all", "--check"]).run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
     cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()

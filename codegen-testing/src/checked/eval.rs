@@ -1,12 +1,9 @@
 //! The checked machine: expressions.
 
-use super::machine::{Fallible, Machine};
+use super::machine::{Fallible, Lanes, Machine};
 use crate::reference::{Value, value};
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 use sumsq_codegen::expr::{BinaryOp, Expr, ExprKind, Name};
-
-/// Values per lane.
-pub(super) type Lanes = SmallVec<[Value; 2]>;
 
 impl Machine {
     /// The value of a scalar integer expression.

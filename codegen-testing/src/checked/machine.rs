@@ -1,11 +1,11 @@
 //! The checked machine: statements.
 
 use super::counters::Counters;
-use super::eval::Lanes;
 use super::memory::{Buffer, Cell, Memory};
 use super::races::Positions;
 use crate::reference::{Bindings, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use sumsq_codegen::analysis::algebra::poly::is_index;
 use sumsq_codegen::expr::{Expr, ExprKind, Name};
 use sumsq_codegen::func::{Layout, Pipeline};
@@ -14,6 +14,9 @@ use sumsq_codegen::schedule::{Directive, ForKind, Schedule};
 
 /// What went wrong, in words.
 pub(super) type Fallible<T> = Result<T, String>;
+
+/// Values per lane.
+pub(super) type Lanes = SmallVec<[Value; 2]>;
 
 /// Storage of a realised Func: `(min, extent)` per dimension, and the elements written so far.
 struct Realized {

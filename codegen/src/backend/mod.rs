@@ -1,4 +1,4 @@
-//! Back ends: from a [`crate::ir::stmt::LoweredFunction`] to machine code.
+//! Back ends: take a [`crate::ir::stmt::LoweredFunction`] and a target, give machine code and its text.
 //!
 //! | file | what |
 //! |---|---|

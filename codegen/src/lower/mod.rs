@@ -1,17 +1,10 @@
-//! Lowering: a straight list of passes, one file each.
+//! Lowering: statements to statements, one file a pass.
 //!
-//! ```text
-//! Pipeline + Schedule
-//!   validate, wrappers, inline, apply_schedule (rfactor)         what is computed, and the loops of each stage
-//!   build_nests (bounds_inference, joint_regions,       Realize / Produce / Provide / Call
-//!     sliding_window, storage_folding,
-//!     allocation_bounds, sinks)
-//!   skip_stages, trim, simplify,
-//!   flatten, expand_math, unroll, vectorize, simplify,  Allocate / Store / Load, vectors
-//!   dead_allocations, hoist, partition,
-//!   simplify, interleave, narrow
-//! LoweredFunction
-//! ```
+//! Takes the statements of [`crate::nests`], over coordinates; gives a [`LoweredFunction`]: flat buffers, explicit vectors, and
+//! nothing left that a back end would have to decide. [`lower`] is the list of passes, each with the reason for its place; what
+//! it needs and leaves is said in the pass's file. Three levels of statements, which [`verify`](crate::ir::verify) tells apart:
+//! *multi* (coordinates: `Realize`, `Provide`, `Call`), *flat* (buffers: `Allocate`, `Store`, `Load`) and *vector*.
+//!
 //! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the plan and then the statement after each pass are written to
 //! `dir/<pipeline>/NN_after_<pass>.ir`.
 
@@ -33,7 +26,7 @@ use crate::error::Error;
 use crate::expr::Name;
 use crate::func::{Layout, Pipeline, extent_param, min_param, step_param, stride_param};
 use crate::ir::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
-use crate::ir::verify;
+use crate::ir::verify::{Level, verify};
 use crate::nests::{self, Built};
 use crate::plan::plan;
 use crate::plan::plans::{FuncPlan, Plan};
@@ -93,39 +86,43 @@ fn lower_here(
     let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
     let plan = plan(p, schedule)?;
     log.dump("apply_schedule", &plan)?;
-    let Built { mut body, storage, required } = nests::build_nests(&plan)?;
-    log.after("build_nests", &body, verify::Level::Multi)?;
-    let outputs: Vec<Name> = p.outputs.iter().map(|o| o.func.clone()).collect();
-    body = skip_stages::skip_stages(&body, &outputs);
-    log.after("skip_stages", &body, verify::Level::Multi)?;
-    body = trim::trim(&body);
-    log.after("trim", &body, verify::Level::Multi)?;
-    body = simplify::simplify(&body);
-    log.after("simplify", &body, verify::Level::Multi)?;
-    let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage) };
-    body = flatten::flatten(&body, &env);
-    log.after("flatten", &body, verify::Level::Flat)?;
-    body = expand_math::expand_math(&body);
-    log.after("expand_math", &body, verify::Level::Flat)?;
-    body = unroll::unroll(&body).map_err(|e| in_pipeline(p, e))?;
-    log.after("unroll", &body, verify::Level::Flat)?;
-    body = vectorize::vectorize_with(&body, &unaligned(&plan, &storage)).map_err(|e| in_pipeline(p, e))?;
-    log.after("vectorize", &body, verify::Level::Vector)?;
-    body = simplify::simplify(&body);
-    log.after("simplify", &body, verify::Level::Vector)?;
-    body = dead_allocations::dead_allocations(&body);
-    log.after("dead_allocations", &body, verify::Level::Vector)?;
-    body = hoist::hoist(&body);
-    log.after("hoist", &body, verify::Level::Vector)?;
-    body = partition::partition(&body);
-    log.after("partition", &body, verify::Level::Vector)?;
-    body = simplify::simplify(&body);
-    log.after("simplify", &body, verify::Level::Vector)?;
+    let Built { body, storage, required } = nests::build_nests(&plan)?;
+    log.after("build_nests", &body, Level::Multi)?;
     let aliases = aliases(&plan, &storage);
-    body = interleave::interleave(&body, &aliases);
-    log.after("interleave", &body, verify::Level::Vector)?;
-    body = narrow::narrow(&body);
-    log.after("narrow", &body, verify::Level::Vector)?;
+    let outputs: Vec<Name> = p.outputs.iter().map(|o| o.func.clone()).collect();
+    let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage) };
+    let unaligned = unaligned(&plan, &storage);
+    let mut s = Lowering { body, log };
+    // First, while every use stands beside the nest that computes what it uses.
+    s.pass("skip_stages", Level::Multi, |b| Ok(skip_stages::skip_stages(b, &outputs)))?;
+    // While conditions are on coordinates and loop variables; vectors would hide which loop a condition bounds.
+    s.pass("trim", Level::Multi, |b| Ok(trim::trim(b)))?;
+    // Regions and loops that are empty now go before they become buffers.
+    s.pass("simplify", Level::Multi, |b| Ok(simplify::simplify(b)))?;
+    // Before unrolling and vectorising, which then see one index for each access instead of one for each dimension.
+    s.pass("flatten", Level::Flat, |b| Ok(flatten::flatten(b, &env)))?;
+    // On scalars, once for all copies and lanes, and before anything looks for what sines and cosines share.
+    s.pass("expand_math", Level::Flat, |b| Ok(expand_math::expand_math(b)))?;
+    // Before vectorising: a vector loop may hold unrolled ones, and the copies become vectors of their own.
+    s.pass("unroll", Level::Flat, |b| unroll::unroll(b).map_err(|e| in_pipeline(p, e)))?;
+    s.pass("vectorize", Level::Vector, |b| {
+        vectorize::vectorize_with(b, &unaligned).map_err(|e| in_pipeline(p, e))
+    })?;
+    // Copies have constants for loop variables, lanes have ramps: conditions that hold for all of them become constants.
+    s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify(b)))?;
+    // Behind the simplification, which drops reads under conditions that never hold; before code is copied.
+    s.pass("dead_allocations", Level::Vector, |b| Ok(dead_allocations::dead_allocations(b)))?;
+    // Before partitioning, so that both bodies of a loop share its invariants.
+    s.pass("hoist", Level::Vector, |b| Ok(hoist::hoist(b)))?;
+    // Behind vectorising: the conditions of all lanes are known, and tested at once.
+    s.pass("partition", Level::Vector, |b| Ok(partition::partition(b)))?;
+    // The interior body without its conditions.
+    s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify(b)))?;
+    // Behind partitioning: in the interior stores have lost their masks, and none of what is merged is likely.
+    s.pass("interleave", Level::Vector, |b| Ok(interleave::interleave(b, &aliases)))?;
+    // Last: a simplification would take the narrow sums apart again.
+    s.pass("narrow", Level::Vector, |b| Ok(narrow::narrow(b)))?;
+    let Lowering { body, log } = s;
     let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
     let args = args(&plan, &storage);
     let records = records(&plan, &storage);
@@ -252,6 +249,25 @@ fn records(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> Vec<(Name,
     inputs.chain(outputs).filter_map(slots).collect()
 }
 
+/// The statement on its way through the passes.
+struct Lowering<'a> {
+    body: Stmt,
+    log: Log<'a>,
+}
+
+impl Lowering<'_> {
+    /// Runs a pass; what it makes is of `level`.
+    fn pass(
+        &mut self,
+        name: &'static str,
+        level: Level,
+        pass: impl FnOnce(&Stmt) -> Result<Stmt, Error>,
+    ) -> Result<(), Error> {
+        self.body = pass(&self.body)?;
+        self.log.after(name, &self.body, level)
+    }
+}
+
 /// Names, times, dumps and checks passes.
 struct Log<'a> {
     pipeline: String,
@@ -280,12 +296,11 @@ impl Log<'_> {
         Ok(())
     }
 
-    fn after(&mut self, pass: &'static str, s: &Stmt, level: verify::Level) -> Result<(), Error> {
+    fn after(&mut self, pass: &'static str, s: &Stmt, level: Level) -> Result<(), Error> {
         self.dump(pass, s)?;
         if self.options.verify {
             // A violated invariant is a defect of the pass; the statement helps whoever looks for it.
-            verify::verify(s, level)
-                .map_err(|e| self.error(format!("internal error: after {pass}: {e}\n{s}")))?;
+            verify(s, level).map_err(|e| self.error(format!("internal error: after {pass}: {e}\n{s}")))?;
         }
         self.start = Instant::now();
         Ok(())

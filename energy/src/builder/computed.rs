@@ -2,8 +2,9 @@
 
 use crate::builder::value::Value;
 use crate::builder::{Arithmetic, Builder, FieldRef};
-use crate::dag::{Access, At, Function, Offset, Source, moved};
+use crate::dag::{Access, At, Function, Offset, Source};
 use crate::error::Fault;
+use crate::ids::moved;
 use crate::model::{Computed, ComputedId, DimId, Domain, Graph, GraphId};
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;

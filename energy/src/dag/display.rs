@@ -2,7 +2,7 @@
 //! the order they are needed, and the last line is the expression itself.
 
 use super::{Access, At, Compare, Dag, ExprId, Function, Node, Offset, Source};
-use crate::model::{Domain, Energy, GraphId, ParamId, SpaceId};
+use crate::ids::{Domain, GraphId, ParamId, SpaceId};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 
@@ -48,38 +48,6 @@ impl Names for Ids {
     }
     fn space(&self, space: SpaceId) -> String {
         format!("space{}", space.0)
-    }
-}
-
-impl Names for Energy {
-    fn source(&self, source: Source) -> String {
-        match source {
-            Source::Unknown(u) => self.unknowns[u.index()].name.clone(),
-            Source::Array(a) => self.arrays[a.index()].name.clone(),
-            Source::Direction(u) => format!("p_{}", self.unknowns[u.index()].name),
-            Source::Computed(c) => self.computed[c.index()].name.clone(),
-            Source::Partial(c) => format!("d_{}", self.computed[c.index()].name),
-            Source::Hoisted(d) => format!("inv{}", self.domain_name(d)),
-            Source::Product(d) => format!("Jp{}", self.domain_name(d)),
-        }
-    }
-    fn channels(&self, source: Source) -> Option<u16> {
-        match source {
-            Source::Unknown(u) | Source::Direction(u) => Some(self.unknowns[u.index()].channels),
-            Source::Array(a) => Some(self.arrays[a.index()].channels),
-            Source::Computed(c) => Some(self.computed[c.index()].values.len() as u16),
-            Source::Partial(_) | Source::Hoisted(_) | Source::Product(_) => None,
-        }
-    }
-    fn param(&self, param: ParamId) -> (String, Option<u16>) {
-        let p = &self.params[param.index()];
-        (p.name.clone(), Some(p.channels))
-    }
-    fn vertex(&self, graph: GraphId, slot: u16) -> String {
-        self.graphs[graph.index()].slot_name(slot)
-    }
-    fn space(&self, space: SpaceId) -> String {
-        self.space_name(space)
     }
 }
 

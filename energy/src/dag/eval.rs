@@ -1,7 +1,7 @@
 //! Evaluation in f64: the slow, obvious meaning of a DAG.
 
 use super::{Access, At, Compare, Dag, ExprId, Node, Offset, arith::powi, function::apply};
-use crate::model::{ArrayId, GraphId, ParamId, SpaceId};
+use crate::ids::{ArrayId, GraphId, ParamId, SpaceId};
 use rustc_hash::FxHashMap;
 
 /// What an expression reads at one element or hyperedge.

@@ -17,13 +17,14 @@ mod function;
 mod node;
 mod traverse;
 
+pub use crate::ids::Offset;
 pub use display::{Ids, Names};
 pub use eval::{Env, Evaluator, interpolate};
 pub use function::apply as apply_function;
 pub use node::*;
-pub(crate) use traverse::moved;
 
-use crate::model::{ArrayId, Graph, GraphId, ParamId, SpaceId};
+use crate::graph::Graph;
+use crate::ids::{ArrayId, GraphId, ParamId, SpaceId};
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 

@@ -1,6 +1,6 @@
 //! The nodes of the symbolic DAG.
 
-use crate::model::{ArrayId, ComputedId, Domain, GraphId, ParamId, SpaceId, UnknownId};
+use crate::ids::{ArrayId, ComputedId, Domain, GraphId, Offset, ParamId, SpaceId, UnknownId};
 use smallvec::SmallVec;
 
 /// Index of a node in its [`crate::dag::Dag`].
@@ -21,9 +21,6 @@ impl Const {
         f64::from_bits(self.0)
     }
 }
-
-/// A stencil offset or box corner, one entry per dim of the index space, fastest-varying first.
-pub type Offset = SmallVec<[i32; 3]>;
 
 /// What an access reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

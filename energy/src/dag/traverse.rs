@@ -1,6 +1,7 @@
 //! Walks over shared expressions: loops over sorted ids, never recursion.
 
 use super::{Access, At, Compare, Dag, ExprId, Node, Offset};
+use crate::ids::moved;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -217,10 +218,4 @@ impl Dag {
             _ => None,
         })
     }
-}
-
-/// Componentwise sum.
-pub(crate) fn moved(o: &Offset, by: &Offset) -> Offset {
-    debug_assert_eq!(o.len(), by.len());
-    o.iter().zip(by).map(|(a, b)| a + b).collect()
 }

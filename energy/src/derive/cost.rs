@@ -1,13 +1,14 @@
 //! Routines per residual instance: what it adds to E and to the model, and whether it counts.
 
-use super::{Kind, Routine, Site, Template};
+use super::template::Template;
+use super::{Kind, Routine, Site};
 use crate::dag::{At, Dag, ExprId, Source};
 use crate::model::Energy;
 
 pub(super) fn instance_routines(energy: &Energy, dag: &mut Dag, t: &Template) -> [Routine; 3] {
     let guard = dag.and(&[t.boundary, t.counts]);
     let zero = dag.constant(0.0);
-    let bent = super::directional(dag, &t.rows);
+    let bent = super::template::directional(dag, &t.rows);
     let model = if bent == t.jp {
         let twice = dag.sum(0.0, &[(2.0, t.value), (1.0, t.jp)]);
         dag.mul(t.jp, twice)

@@ -6,7 +6,8 @@
 //! what is fastest depends on how costly the partials are against the memory they take (DeVito et al.,
 //! "Opt", 2017, section 7, figure 14).
 
-use super::{Kind, Routine, Site, Template, robust};
+use super::template::Template;
+use super::{Kind, Routine, Site, robust};
 use crate::dag::{Access, At, Dag, ExprId, Source};
 use crate::model::{Computed, Domain, Energy};
 use std::collections::BTreeMap;
@@ -175,7 +176,7 @@ fn store_partials(energy: &Energy, dag: &mut Dag, t: &mut Template, table: &mut 
         let channel = channel(table, Kind::Stored, t.domain, value);
         *partial = read(energy, dag, Source::Hoisted(t.domain), t.domain, channel);
     }
-    t.applied.jp = super::directional(dag, &t.applied.partials);
+    t.applied.jp = super::template::directional(dag, &t.applied.partials);
     t.applied.weight = None;
 }
 

@@ -21,30 +21,24 @@ mod rows;
 mod share;
 mod simplify;
 mod site;
+mod template;
 
 pub use chain::Chain;
 pub use count::{OpCount, count_ops};
 pub use hoist::hoist;
 pub use materialize::{Choice, Materialize};
 pub use passes::Passes;
-pub use routine::{Kind, Routine, Routines};
+pub use routine::{Kind, PassReport, Routine, Routines};
 pub use share::share_parts;
-pub use simplify::{PassReport, assume_guards, factor_sums, simplify};
+pub use simplify::{assume_guards, factor_sums, simplify};
 pub use site::Site;
+pub use template::{Component, components};
 
-use crate::dag::{Access, Dag, ExprId, Source};
-use crate::model::{BlockId, ComputedId, Domain, Energy, SpaceId, UnknownId};
+use crate::dag::{Access, Dag, ExprId};
+use crate::model::{BlockId, ComputedId, Energy};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
-
-/// One scalar per element of an index space: a channel of an unknown.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Component {
-    /// The unknown.
-    pub unknown: UnknownId,
-    /// Its channel.
-    pub channel: u16,
-}
+use template::{Applied, Template, directional};
 
 impl Routines {
     /// Differentiates, assembles and simplifies the routines of `energy`.
@@ -81,89 +75,6 @@ impl Routines {
         }
         table.retain(|r| !r.roots.is_empty());
         Routines { dag, table, passes: Vec::new(), scheduled: passes.scheduling }
-    }
-}
-
-/// The scalars per element of a space: every channel of every unknown, in order of declaration.
-pub fn components(energy: &Energy, space: SpaceId) -> Vec<Component> {
-    let unknowns = energy.unknowns.iter().enumerate().filter(|(_, u)| u.space == space);
-    unknowns
-        .flat_map(|(i, u)| {
-            (0..u.channels).map(move |channel| Component { unknown: UnknownId(i as u32), channel })
-        })
-        .collect()
-}
-
-/// A residual template with its partials.
-struct Template {
-    /// Index among the energy's residuals.
-    residual: usize,
-    domain: Domain,
-    /// The residual as written.
-    value: ExprId,
-    /// The boundary rule's condition, 1 where it is lifted.
-    boundary: ExprId,
-    /// Partials by unknown access; not 0, unless `rows` are not.
-    partials: Vec<(Access, ExprId)>,
-    /// What J^T J is made of, by the same accesses: the partials, bent under a loss of second order.
-    rows: Vec<(Access, ExprId)>,
-    /// J p: the sum of partial times direction.
-    jp: ExprId,
-    /// Some unknown read is in the domain at a free element.
-    counts: ExprId,
-    /// Its part of E where it counts: the square, or the loss of its block at the block's first residual and 0 at the others.
-    energy: ExprId,
-    /// rho' of its block, if it is under a loss.
-    weight: Option<ExprId>,
-    /// The value times that weight.
-    weighted_value: ExprId,
-    /// What J^T J p is made of.
-    applied: Applied,
-}
-
-/// J as J^T J p applies it: as derived, or read from where it is stored.
-struct Applied {
-    /// In the order of the template's partials.
-    partials: Vec<(Access, ExprId)>,
-    /// rho' where the partials do not hold its root.
-    weight: Option<ExprId>,
-    /// J p times the weight.
-    jp: ExprId,
-    /// Whether the elements' own share is left to their stored blocks.
-    blocks: bool,
-}
-
-impl Applied {
-    /// J^T's part of one access: `partial` times the weighted J p, without the share of accesses that are `own` where the elements' blocks
-    /// are stored. `own` gives the condition under which an access reads the element itself.
-    fn product(
-        &self,
-        dag: &mut Dag,
-        partial: ExprId,
-        own: &mut dyn FnMut(&mut Dag, &Access) -> Option<ExprId>,
-    ) -> ExprId {
-        if !self.blocks {
-            return dag.mul(partial, self.jp);
-        }
-        let zero = dag.constant(0.0);
-        let mut others = Vec::new();
-        for (access, partial) in &self.partials {
-            let other = match own(dag, access) {
-                None => *partial,
-                Some(own) => dag.select(own, zero, *partial),
-            };
-            others.push((access.clone(), other));
-        }
-        let jp = directional(dag, &others);
-        let jp = self.weight.map_or(jp, |w| dag.mul(w, jp));
-        dag.mul(partial, jp)
-    }
-}
-
-impl Template {
-    /// `e` times the weight.
-    fn weigh(&self, dag: &mut Dag, e: ExprId) -> ExprId {
-        self.weight.map_or(e, |w| dag.mul(w, e))
     }
 }
 
@@ -253,30 +164,6 @@ fn bend_rows(dag: &mut Dag, members: &mut [&mut Template], guards: &[ExprId], by
             rows.push((access.clone(), dag.sub(partial, share)));
         }
         (t.partials, t.rows) = (partials, rows);
-    }
-}
-
-/// `sum partial * direction`.
-fn directional(dag: &mut Dag, partials: &[(Access, ExprId)]) -> ExprId {
-    let mut terms = Vec::with_capacity(partials.len());
-    for (access, partial) in partials {
-        let p = direction(dag, access);
-        terms.push((1.0, dag.mul(*partial, p)));
-    }
-    dag.sum(0.0, &terms)
-}
-
-/// The direction's read beside an unknown's.
-fn direction(dag: &mut Dag, access: &Access) -> ExprId {
-    let Source::Unknown(u) = access.source else { unreachable!("partials are with respect to unknowns") };
-    dag.access(Access { source: Source::Direction(u), ..access.clone() })
-}
-
-/// The component that an access reads, if it reads an unknown.
-fn component_of(access: &Access) -> Option<Component> {
-    match access.source {
-        Source::Unknown(unknown) => Some(Component { unknown, channel: access.channel }),
-        _ => None,
     }
 }
 

@@ -1,8 +1,18 @@
 //! The table of routines: what each computes, and where.
 
-use super::{PassReport, Site};
+use super::count::OpCount;
+use super::site::Site;
 use crate::dag::{Dag, ExprId};
 use std::fmt;
+
+/// What the passes did to one routine.
+#[derive(Clone, Debug)]
+pub struct PassReport {
+    /// As in `jtjp space 0`: its kind and site.
+    pub routine: String,
+    /// Operation count after each stage; the first is `assembled`.
+    pub stages: Vec<(&'static str, OpCount)>,
+}
 
 /// What a routine computes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,6 +1,7 @@
 //! Routines of the rows of J^T J: what the templates give an element's unknowns at one site.
 
-use super::{Kind, Routine, Site, Template, components};
+use super::template::Template;
+use super::{Kind, Routine, Site, components};
 use crate::dag::{Dag, ExprId};
 use crate::model::{Energy, SpaceId};
 

@@ -1,18 +1,9 @@
 //! The passes over assembled routines, in order: guards, factoring, sharing. Each keeps its result only where it needs no more
 //! operations than before, and reports the counts.
 
-use super::{OpCount, Passes, Routines, count_ops, factor::factor, share_parts};
+use super::{OpCount, PassReport, Passes, Routines, count_ops, factor::factor, share_parts};
 use crate::dag::{Dag, ExprId, Node};
 use rustc_hash::FxHashMap;
-
-/// What the passes did to one routine.
-#[derive(Clone, Debug)]
-pub struct PassReport {
-    /// As in `jtjp space 0`: its kind and site.
-    pub routine: String,
-    /// Operation count after each stage; the first is `assembled`.
-    pub stages: Vec<(&'static str, OpCount)>,
-}
 
 /// Nodes that [`assume_guards`] may visit below guards, in all; a cap against quadratic work on deep nests.
 const ASSUME_BUDGET: usize = 1 << 20;

@@ -6,7 +6,7 @@
 //! domain; the element's routine is the sum of these over its incidences in every (graph, slot), plus the stencil routine. The
 //! globals' routine is the sum over all instances that read a global.
 
-use super::{Component, Template, component_of, components};
+use super::template::{Component, Template, component_of, components};
 use crate::dag::{Access, At, Dag, ExprId, Offset};
 use crate::model::{ComputedId, Domain, Energy, GraphId, SpaceId};
 use std::fmt;

@@ -3,7 +3,7 @@
 use crate::builder::{Builder, FieldRef, SampledRef, Value};
 use crate::error::Fault;
 use crate::lua::arguments::{arity_fault, describe, handle, to_value, whole};
-use crate::lua::values::VertexHandle;
+use crate::lua::handles::VertexHandle;
 use mlua::Value as LuaValue;
 
 /// A field called with arguments.

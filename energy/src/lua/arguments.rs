@@ -2,7 +2,7 @@
 
 use crate::builder::{Builder, Value};
 use crate::error::Fault;
-use crate::lua::values::{
+use crate::lua::handles::{
     DimHandle, Expression, FieldHandle, GraphHandle, LossHandle, SampledHandle, TypeHandle, VertexHandle,
 };
 use mlua::{AnyUserData, Value as LuaValue};

@@ -3,9 +3,9 @@
 use crate::builder::{Builder, FieldRef, ValueType};
 use crate::error::Fault;
 use crate::lua::arguments::{argument_fault, arity_fault, describe, handle, whole};
-use crate::lua::operate;
-use crate::lua::sandbox::Scope;
-use crate::lua::values::{DimHandle, Expression, FieldHandle, GraphHandle, TypeHandle};
+use crate::lua::handles::{DimHandle, Expression, FieldHandle, GraphHandle, TypeHandle};
+use crate::lua::state::Scope;
+use crate::lua::state::operate;
 use crate::model::{DimId, ElementType, IntegerType};
 use mlua::{Value as LuaValue, Variadic};
 

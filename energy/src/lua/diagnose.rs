@@ -1,20 +1,9 @@
 //! From Lua's errors to ours.
 
-use crate::error::{EnergyError, Fault, Note};
+use crate::error::{EnergyError, Fault};
+use crate::lua::state::{CHUNK, Located, MEMORY_LIMIT};
 use crate::model::SourceFile;
 use std::sync::Arc;
-
-/// Chunk name in Lua's own messages, which start with `CHUNK:LINE:`.
-pub(super) const CHUNK: &str = "energy";
-
-/// A fault raised by one of our functions, on its way through Lua.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{fault}")]
-pub(super) struct Located {
-    pub fault: Fault,
-    pub line: Option<u32>,
-    pub notes: Vec<Note>,
-}
 
 /// The error to show for what ended the file.
 pub(super) fn diagnose(error: &mlua::Error, source: &Arc<SourceFile>) -> EnergyError {
@@ -27,7 +16,7 @@ pub(super) fn diagnose(error: &mlua::Error, source: &Arc<SourceFile>) -> EnergyE
             let (line, text) = split_position(message);
             (Fault::Syntax(format!("syntax error: {text}")), line)
         }
-        mlua::Error::MemoryError(_) => (Fault::OutOfMemory(crate::lua::sandbox::MEMORY_LIMIT >> 20), None),
+        mlua::Error::MemoryError(_) => (Fault::OutOfMemory(MEMORY_LIMIT >> 20), None),
         mlua::Error::RuntimeError(message) => {
             let (line, text) = split_position(message);
             (runtime_fault(text), line)

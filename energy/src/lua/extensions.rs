@@ -4,9 +4,9 @@ use crate::builder::{Builder, FieldRef, Group, Loss, Value};
 use crate::error::Fault;
 use crate::lua::arguments::{argument_fault, arity_fault, describe, handle, to_value};
 use crate::lua::declarations::{dims, string};
-use crate::lua::operate;
-use crate::lua::sandbox::Scope;
-use crate::lua::values::{Expression, FieldHandle, LossHandle, SampledHandle};
+use crate::lua::handles::{Expression, FieldHandle, LossHandle, SampledHandle};
+use crate::lua::state::Scope;
+use crate::lua::state::operate;
 use crate::model::LossKind;
 use mlua::{Table, Value as LuaValue, Variadic};
 

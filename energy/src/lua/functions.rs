@@ -5,9 +5,9 @@ use crate::dag::Function;
 use crate::error::Fault;
 use crate::lua::access::constant;
 use crate::lua::arguments::{argument_fault, arity_fault, describe, handle, to_value, to_values, whole};
-use crate::lua::operate;
-use crate::lua::sandbox::Scope;
-use crate::lua::values::{Expression, FieldHandle};
+use crate::lua::handles::{Expression, FieldHandle};
+use crate::lua::state::Scope;
+use crate::lua::state::operate;
 use mlua::{Table, Value as LuaValue, Variadic};
 use std::cell::Cell;
 

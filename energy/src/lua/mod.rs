@@ -9,13 +9,14 @@ mod declarations;
 mod diagnose;
 mod extensions;
 mod functions;
+mod handles;
 mod sandbox;
+mod state;
 mod values;
 
 use crate::builder::Builder;
 use crate::error::{EnergyError, Fault};
 use crate::model::{Energy, SourceFile};
-use mlua::Lua;
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
@@ -49,36 +50,4 @@ impl Energy {
             .finish(Some(source.clone()))
             .map_err(|f| EnergyError::in_file(f.fault, f.line, Vec::new(), &source))
     }
-}
-
-/// The builder that a Lua state works on.
-type Shared = Rc<RefCell<Builder>>;
-
-/// Does one operation of the file: `f` on the builder, at the line that is running.
-fn operate<R>(lua: &Lua, f: impl FnOnce(&mut Builder) -> Result<R, Fault>) -> mlua::Result<R> {
-    let line = current_line(lua);
-    let shared = lua.app_data_ref::<Shared>().map(|s| Rc::clone(&s));
-    let shared = shared.ok_or_else(|| mlua::Error::runtime("no energy is being built"))?;
-    // Taken only if Lua code could run inside an operation, through a metamethod of a list that it reads.
-    let mut builder = shared.try_borrow_mut().map_err(mlua::Error::external)?;
-    builder.set_line(line);
-    f(&mut builder).map_err(|fault| {
-        let notes = builder.take_notes();
-        mlua::Error::external(diagnose::Located { fault, line, notes })
-    })
-}
-
-/// The innermost line of the file that is running.
-fn current_line(lua: &Lua) -> Option<u32> {
-    for level in 0.. {
-        // The binding has Lua helpers of its own; only lines of the file count. `None`: past the outermost frame.
-        let line = lua.inspect_stack(level, |frame| {
-            let ours = frame.source().source.is_some_and(|s| s.strip_prefix('@') == Some(diagnose::CHUNK));
-            frame.current_line().filter(|_| ours)
-        })?;
-        if let Some(line) = line {
-            return u32::try_from(line).ok();
-        }
-    }
-    None
 }

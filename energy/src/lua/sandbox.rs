@@ -1,7 +1,8 @@
 //! The Lua state that an energy file runs in: no files, processes or code loading; bounded time and memory.
 
 use crate::error::Fault;
-use crate::lua::{Shared, current_line, declarations, diagnose, extensions, functions, operate};
+use crate::lua::state::{CHUNK, Located, MEMORY_LIMIT, Scope, Shared, current_line, operate};
+use crate::lua::{declarations, extensions, functions};
 use mlua::chunk::ChunkMode;
 use mlua::{HookTriggers, Lua, LuaOptions, StdLib, Table, Value as LuaValue, VmState};
 use std::cell::Cell;
@@ -11,8 +12,6 @@ use std::rc::Rc;
 const INSTRUCTION_LIMIT: u64 = 5_000_000;
 /// Instructions between two looks at the count.
 const INSTRUCTION_STEP: u32 = 10_000;
-/// Bytes of Lua memory an energy file may use.
-pub(super) const MEMORY_LIMIT: usize = 64 << 20;
 
 /// Names of Lua that a file may not use. With protected calls a loop would outlive any limit.
 const FORBIDDEN: [&str; 21] = [
@@ -56,21 +55,7 @@ pub(super) fn run(text: &str, builder: &Shared) -> mlua::Result<()> {
     report_unknown_names(&lua, &lua.globals(), None)?;
     report_unknown_names(&lua, &scope.opt, Some("opt"))?;
     limit(&lua)?;
-    lua.load(text).set_name(format!("@{}", diagnose::CHUNK)).set_mode(ChunkMode::Text).exec()
-}
-
-/// The names in scope: each is a global and a member of `opt`.
-pub(super) struct Scope<'a> {
-    pub lua: &'a Lua,
-    opt: Table,
-}
-
-impl Scope<'_> {
-    pub(super) fn set(&self, name: &str, value: impl mlua::IntoLua) -> mlua::Result<()> {
-        let value = value.into_lua(self.lua)?;
-        self.opt.raw_set(name, &value)?;
-        self.lua.globals().raw_set(name, value)
-    }
+    lua.load(text).set_name(format!("@{}", CHUNK)).set_mode(ChunkMode::Text).exec()
 }
 
 fn limit(lua: &Lua) -> mlua::Result<()> {
@@ -83,7 +68,7 @@ fn limit(lua: &Lua) -> mlua::Result<()> {
             return Ok(VmState::Continue);
         }
         let (fault, line) = (Fault::Runaway(INSTRUCTION_LIMIT), current_line(lua));
-        Err(mlua::Error::external(diagnose::Located { fault, line, notes: Vec::new() }))
+        Err(mlua::Error::external(Located { fault, line, notes: Vec::new() }))
     })
 }
 

@@ -1,36 +1,14 @@
-//! What an energy file holds: expressions, fields, graphs, vertices, dims and types, as Lua userdata.
+//! What an energy file may do with what it holds: operators and methods of Lua userdata.
 
-use crate::builder::{Arithmetic, FieldRef, Loss, SampledRef, Value, ValueType};
+use crate::builder::Arithmetic;
 use crate::error::Fault;
+use crate::lua::access;
 use crate::lua::arguments::{arity_fault, describe, to_value, whole};
-use crate::lua::{access, operate};
-use crate::model::{DimId, GraphId};
+use crate::lua::handles::{
+    DimHandle, Expression, FieldHandle, GraphHandle, LossHandle, SampledHandle, TypeHandle, VertexHandle,
+};
+use crate::lua::state::operate;
 use mlua::{Lua, MetaMethod, UserData, UserDataMethods, Value as LuaValue, Variadic};
-
-/// A scalar or Vector.
-#[derive(Clone)]
-pub(super) struct Expression(pub Value);
-/// An unknown or array, or a slice of its channels.
-#[derive(Clone, Copy)]
-pub(super) struct FieldHandle(pub FieldRef);
-/// An array read at real coordinates.
-#[derive(Clone)]
-pub(super) struct SampledHandle(pub SampledRef);
-/// A robust loss.
-#[derive(Clone)]
-pub(super) struct LossHandle(pub Loss);
-/// A graph.
-#[derive(Clone, Copy)]
-pub(super) struct GraphHandle(pub GraphId);
-/// A vertex of a graph.
-#[derive(Clone, Copy)]
-pub(super) struct VertexHandle(pub GraphId, pub u16);
-/// A dim.
-#[derive(Clone, Copy)]
-pub(super) struct DimHandle(pub DimId);
-/// An element type.
-#[derive(Clone, Copy)]
-pub(super) struct TypeHandle(pub ValueType);
 
 impl UserData for Expression {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {

@@ -1,3 +1,5 @@
+//! The library's face: data, options and bounds in; a solver compiled once, problems of given sizes, sessions and reports out.
+
 pub mod bounds;
 pub mod data;
 pub mod error;

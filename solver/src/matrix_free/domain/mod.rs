@@ -1,3 +1,7 @@
+//! What follows from an energy and its sizes: fields over index spaces, lists of incidences, masks, layouts, sizes of strips.
+//!
+//! Takes the energy and the data's shapes; gives declarations and buffers for the pipelines. Computes nothing of a solve.
+
 pub mod counts;
 pub mod fields;
 pub mod incidence;

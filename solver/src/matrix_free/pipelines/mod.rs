@@ -1,3 +1,5 @@
+//! The pipelines, one a file: Funcs that call an energy's routines, and what the outer loop needs of them.
+
 pub mod boxed;
 pub mod computed;
 pub mod cost;
