@@ -3,6 +3,7 @@
 use super::counters::{Counted, Counters};
 use super::memory::{Buffer, Cell, Memory};
 use super::races::Positions;
+use std::hash::Hash;
 use crate::reference::{Bindings, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -133,7 +134,7 @@ impl Machine {
                 if !is_index(value.ty()) {
                     self.counters.operations += operations([value]);
                 }
-                self.scoped(name, v, body)
+                self.bound(|m| &mut m.names, name, v, body)
             }
             Stmt::For { var, min, extent, kind, body } => {
                 let (min, extent) = (self.scalar(min)?, self.scalar(extent)?);
@@ -163,11 +164,7 @@ impl Machine {
                 self.count_allocation(buffer.into(), n)?;
                 let fill = if *zeroed { Cell::of(Value::of(*ty, 0.0)) } else { Cell::default() };
                 let memory = Memory { elements: vec![fill; n], origin: 0 };
-                let outer = self.allocated.insert(buffer.clone(), memory);
-                self.run(body)?;
-                self.allocated.remove(buffer);
-                self.allocated.extend(outer.map(|o| (buffer.clone(), o)));
-                Ok(())
+                self.bound(|m| &mut m.allocated, buffer, memory, body)
             }
             Stmt::Store { buffer, index, value, predicate, .. } => {
                 self.store(buffer, index, value, predicate.as_ref())
@@ -187,7 +184,7 @@ impl Machine {
             if let Some(execution) = parallel {
                 self.positions.enter(execution);
             }
-            let done = self.scoped(var, Lanes::from_slice(&[Value::Int(i)]), body);
+            let done = self.bound(|m| &mut m.names, var, Lanes::from_slice(&[Value::Int(i)]), body);
             if parallel.is_some() {
                 self.positions.leave();
             }
@@ -196,11 +193,18 @@ impl Machine {
         Ok(())
     }
 
-    fn scoped(&mut self, name: &Name, value: Lanes, body: &Stmt) -> Fallible<()> {
-        let outer = self.names.insert(name.clone(), value);
+    /// Runs `body` with `name` bound in one of the scopes, which has what it had again afterwards.
+    fn bound<K: Clone + Eq + Hash, T>(
+        &mut self,
+        scope: fn(&mut Self) -> &mut FxHashMap<K, T>,
+        name: &K,
+        value: T,
+        body: &Stmt,
+    ) -> Fallible<()> {
+        let outer = scope(self).insert(name.clone(), value);
         self.run(body)?;
-        self.names.remove(name);
-        self.names.extend(outer.map(|o| (name.clone(), o)));
+        scope(self).remove(name);
+        scope(self).extend(outer.map(|o| (name.clone(), o)));
         Ok(())
     }
 
@@ -211,11 +215,7 @@ impl Machine {
         }
         let elements = sizes.iter().fold(1usize, |n, s| n.saturating_mul(s.1.max(0) as usize));
         self.count_allocation(func.into(), elements)?;
-        let outer = self.realized.insert(func.clone(), Realized { region: sizes, planes: vec![] });
-        self.run(body)?;
-        self.realized.remove(func);
-        self.realized.extend(outer.map(|o| (func.clone(), o)));
-        Ok(())
+        self.bound(|m| &mut m.realized, func, Realized { region: sizes, planes: vec![] }, body)
     }
 
     fn count_allocation(&mut self, what: Counted, elements: usize) -> Fallible<()> {

@@ -100,6 +100,18 @@ pub struct Dim {
     pub reduction: bool,
 }
 
+impl Dim {
+    /// A serial loop over a pure variable.
+    pub fn pure(name: &Name) -> Dim {
+        Dim { name: name.clone(), kind: ForKind::Serial, reduction: false }
+    }
+
+    /// A serial loop over a reduction variable.
+    pub fn reduction(name: &Name) -> Dim {
+        Dim { name: name.clone(), kind: ForKind::Serial, reduction: true }
+    }
+}
+
 /// A reduction variable with inclusive bounds over pure variables, parameters and input calls.
 #[derive(Clone, Debug)]
 pub struct Bounded {
@@ -153,6 +165,32 @@ pub struct Stage {
     pub atomic: bool,
     /// The stage, and the loop down to which, it runs together with.
     pub with: Option<LoopLevel>,
+}
+
+impl Stage {
+    /// A definition without loops, and without any directive.
+    pub fn new(id: StageId, args: Vec<Expr>, values: Vec<Expr>) -> Stage {
+        Stage {
+            id,
+            args,
+            values,
+            predicate: None,
+            rvars: vec![],
+            changes: vec![],
+            dims: vec![],
+            skips: vec![],
+            relaxed: false,
+            coords: vec![],
+            reduction: None,
+            reordered: None,
+            partition: vec![],
+            prefetches: vec![],
+            special: vec![],
+            version: 0,
+            atomic: false,
+            with: None,
+        }
+    }
 }
 
 /// Where something happens.
