@@ -3,10 +3,10 @@
 use super::counters::{Counted, Counters};
 use super::memory::{Buffer, Cell, Memory};
 use super::races::Positions;
-use std::hash::Hash;
 use crate::reference::{Bindings, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use std::hash::Hash;
 use sumsq_codegen::analysis::algebra::poly::is_index;
 use sumsq_codegen::expr::{Expr, ExprKind, Flat, Name, Param, Part};
 use sumsq_codegen::func::Pipeline;

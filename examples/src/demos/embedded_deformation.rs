@@ -8,8 +8,8 @@ use crate::io::Mesh;
 use crate::render::{CLAY, View, render};
 use crate::{panels, raster};
 use image::{Rgb, RgbImage};
-use sumsq::{NamedArray, Options, SolveOptions};
 use nalgebra::Matrix3;
+use sumsq::{NamedArray, Options, SolveOptions};
 
 const NODES: &[u8] = include_bytes!("../../../data/embedded_deformation/dog_2k.ply");
 const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_10k.ply");
