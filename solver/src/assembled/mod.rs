@@ -9,6 +9,7 @@
 mod cholesky;
 mod differences;
 mod domain;
+mod error;
 mod eval;
 mod jacobian;
 mod locate;
@@ -17,11 +18,13 @@ mod pcg;
 mod preconditioner;
 mod solve;
 mod tape;
+mod template;
 
 pub(crate) use crate::assembled::differences::Witness;
+pub use crate::assembled::error::{ExplicitError, LossScale};
 pub use crate::assembled::jacobian::Jacobian;
 pub use crate::assembled::locate::{NonFinite, ValueRead};
-pub use crate::assembled::loss::{LossScale, loss_scales};
+pub use crate::assembled::loss::loss_scales;
 pub use crate::assembled::preconditioner::resolve as resolve_preconditioner;
 pub use crate::assembled::solve::{LinearSolver, SolveError, solve, solve_with};
 
@@ -29,46 +32,17 @@ use crate::assembled::domain::{Instance, Layout, Point};
 use crate::assembled::eval::Workspace;
 use crate::assembled::loss::Losses;
 use crate::assembled::tape::{Read, Tape};
+use crate::assembled::template::Template;
 use crate::outer::lm::Energies;
-use crate::problem::bounds::{Bounds, BoundsError};
+use crate::problem::bounds::Bounds;
 use crate::problem::data::ProblemData;
 use rayon::prelude::*;
 use std::borrow::Cow;
-use sumsq_energy::dag::{Access, Offset, Source};
+use sumsq_energy::dag::{Access, Source};
 use sumsq_energy::model::{Domain, Energy, SpaceId};
-use thiserror::Error;
 
 /// Rows of one task. Sums are combined per task, in order: the size is part of the result's bits.
 const CHUNK: usize = 2048;
-
-/// What the explicit path cannot do.
-#[derive(Clone, PartialEq, Debug, Error)]
-#[allow(missing_docs)]
-pub enum ExplicitError {
-    #[error("the explicit path cannot evaluate {what}")]
-    Unsupported { what: String },
-    #[error(
-        "the Jacobian is too large for the explicit path: expected fewer than 2^32 entries, came {entries}"
-    )]
-    TooLarge { entries: usize },
-    #[error(transparent)]
-    LossScale(#[from] LossScale),
-    #[error(transparent)]
-    Bounds(#[from] BoundsError),
-}
-
-/// A residual template over its domain.
-struct Template {
-    tape: Tape,
-    domain: Domain,
-    /// Box of the boundary rule.
-    guard: Option<(Offset, Offset)>,
-    group: usize,
-    /// The robust loss it is under.
-    block: Option<usize>,
-    /// The instances that count.
-    counted: Vec<u32>,
-}
 
 /// Consecutive rows of one template.
 struct Chunk {
@@ -302,40 +276,6 @@ impl<'a> Explicit<'a> {
         template.counted[chunk.instances.clone()]
             .iter()
             .map(move |&n| (template, self.layout.instance(template.domain, n as usize)))
-    }
-}
-
-impl Template {
-    /// Whether the boundary rule makes the residual 0 here.
-    fn is_cut(&self, at: &Instance<'_>) -> bool {
-        self.guard.as_ref().is_some_and(|(lo, hi)| !at.box_inside(lo, hi))
-    }
-
-    fn value(&self, at: &Instance<'_>, point: &Point<'_>, work: &mut Workspace) -> f64 {
-        if self.is_cut(at) { 0.0 } else { eval::value(&self.tape, at, point, work) }
-    }
-
-    /// Adds one row of J to `values`, which belong to the ascending `columns`; returns the residual. Reads that coincide (two
-    /// vertices at one element) add up.
-    fn row(
-        &self,
-        at: &Instance<'_>,
-        point: &Point<'_>,
-        columns: &[u32],
-        values: &mut [f64],
-        work: &mut Workspace,
-    ) -> f64 {
-        if self.is_cut(at) {
-            return 0.0;
-        }
-        let residual = eval::value_and_partials(&self.tape, at, point, work);
-        for (slot, partial) in self.tape.result_slots().iter().zip(work.result_partials(&self.tape)) {
-            let column = at.column(self.tape.slot_read(*slot));
-            if let Some(k) = column.and_then(|c| columns.binary_search(&c).ok()) {
-                values[k] += partial;
-            }
-        }
-        residual
     }
 }
 

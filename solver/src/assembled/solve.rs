@@ -1,7 +1,7 @@
 //! Gauss-Newton and Levenberg-Marquardt over the assembled Jacobian: the baseline in the manner of general solvers.
 
 use crate::assembled::cholesky::NormalCholesky;
-use crate::assembled::pcg::{Solution, Stopping, pcg};
+use crate::assembled::pcg::{Solution, Stopping, dot, pcg};
 use crate::assembled::preconditioner::{BlockDiagonal, element_blocks};
 use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, preconditioner};
 use crate::outer::lm;
@@ -343,10 +343,6 @@ impl Steps for State<'_> {
     }
 
     fn reject(&mut self) {}
-}
-
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// max|v_i|; NaN if any entry is.
