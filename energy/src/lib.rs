@@ -8,7 +8,7 @@ mod error;
 mod graph;
 mod ids;
 mod inline;
-mod losses;
+pub mod losses;
 pub mod lua;
 pub mod model;
 pub mod rust;

@@ -7,10 +7,10 @@ pub use crate::graph::{Graph, Neighbour, Vertex};
 pub use crate::ids::{
     ArrayId, BlockId, ComputedId, DimId, Domain, GraphId, GroupId, ParamId, SpaceId, UnknownId,
 };
-pub use crate::losses::LossKind;
 
 use crate::dag::{Access, Dag, ExprId, Names, Source};
 use crate::ids::Offset;
+use crate::losses::LossKind;
 use std::sync::Arc;
 
 /// Declared element types; floats compute in the solve's precision, integers are read-only and converted by value.

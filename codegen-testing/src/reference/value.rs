@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 use sumsq_codegen::expr::{BinaryOp, UnaryOp};
-use sumsq_codegen::types::{ScalarType, half};
+use sumsq_codegen::types::{ScalarType, f16, nearest_half};
 
 /// A scalar of any type. An `Int` is wrapped to its type (u64 as its bits), a `Float` rounded to it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -102,8 +102,8 @@ pub fn reinterpret(from: ScalarType, to: ScalarType, v: Value) -> Result<Value, 
     match (v, from, to) {
         (Value::Float(x), F32, I32 | U32) => Ok(Value::Int(to.wrap((x as f32).to_bits() as i64))),
         (Value::Float(x), F64, I64 | U64) => Ok(Value::Int(x.to_bits() as i64)),
-        (Value::Float(x), F16, I16 | U16) => Ok(Value::Int(to.wrap(half::to_bits(x) as i64))),
-        (Value::Int(x), I16 | U16, F16) => Ok(Value::Float(half::from_bits(x as u16))),
+        (Value::Float(x), F16, I16 | U16) => Ok(Value::Int(to.wrap(nearest_half(x).to_bits() as i64))),
+        (Value::Int(x), I16 | U16, F16) => Ok(Value::Float(f16::from_bits(x as u16).to_f64())),
         (Value::Int(x), I32 | U32, F32) => Ok(Value::Float(f32::from_bits(x as u32) as f64)),
         (Value::Int(x), I64 | U64, F64) => Ok(Value::Float(f64::from_bits(x as u64))),
         (Value::Int(x), a, b) if a.is_int() && b.is_int() && a.bytes() == b.bytes() => {

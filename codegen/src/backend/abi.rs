@@ -6,7 +6,7 @@
 
 use crate::functions::Function;
 use crate::runtime::{BodyFn, Pool};
-use crate::types::half;
+use crate::types::f16;
 use std::alloc::Layout;
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -250,10 +250,10 @@ pub fn symbols() -> Vec<(String, usize)> {
     }
     // Targets of conversions and intrinsics on CPUs without the instruction. A half is passed in the low bits of a float.
     extern "C" fn half_of(v: f32) -> f32 {
-        f32::from_bits(half::to_bits(v as f64) as u32)
+        f32::from_bits(f16::from_f32(v).to_bits() as u32)
     }
     extern "C" fn of_half(v: f32) -> f32 {
-        half::from_bits(v.to_bits() as u16) as f32
+        f16::from_bits(v.to_bits() as u16).to_f32()
     }
     table.push(("__truncsfhf2".into(), half_of as *const () as usize));
     table.push(("__extendhfsf2".into(), of_half as *const () as usize));

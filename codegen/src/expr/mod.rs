@@ -16,10 +16,15 @@
 //! order, a reduction by them may give a zero of the other sign, which a schedule may bring about unless floats are strict. An f16 is
 //! rounded after every operation.
 
+mod flat;
 mod literal;
+mod param;
 pub(crate) mod print;
 mod typing;
 pub mod walk;
+
+pub use flat::{Content, Flat};
+pub use param::{Param, Part};
 
 use crate::functions::Function;
 use crate::scalar_functions;
@@ -173,8 +178,8 @@ pub enum ExprKind {
     Float(f64),
     /// A loop variable, reduction variable or let-bound name.
     Var(Name),
-    /// A run-time scalar parameter of the pipeline.
-    Param(Name),
+    /// A run-time scalar: a parameter of the pipeline, or a part of what a buffer looks like.
+    Param(Param),
     /// Conversion to the node's type, see [`ScalarType::wrap`], [`ScalarType::round`] and [`ScalarType::saturate`].
     Cast(Expr),
     /// The same bits as the node's type, which has the operand's width (f32 with i32, f64 with i64, both ways).
@@ -208,8 +213,8 @@ pub enum ExprKind {
     Interleave(Vec<Expr>),
     /// Element(s) `index` (i64, in elements) of a flat buffer; lanes with a false predicate give 0.
     Load {
-        /// Flat buffer, see [`crate::ir::stmt`].
-        buffer: Name,
+        /// Flat buffer.
+        buffer: Flat,
         /// Flat element index; a `Ramp` of stride 1 is a dense vector load, other vectors gather.
         index: Expr,
         /// Bool of the same lanes, or none for an unconditional load.
@@ -281,7 +286,8 @@ fn same_apart_from_children(a: &ExprKind, b: &ExprKind) -> bool {
     match (a, b) {
         (Int(x), Int(y)) => x == y,
         (Float(x), Float(y)) => x == y,
-        (Var(x), Var(y)) | (Param(x), Param(y)) => x == y,
+        (Var(x), Var(y)) => x == y,
+        (Param(x), Param(y)) => x == y,
         (Unary(x, _), Unary(y, _)) => x == y,
         (Binary(x, ..), Binary(y, ..)) | (VectorReduce(x, _), VectorReduce(y, _)) => x == y,
         (Call { name, args, value }, Call { name: n, args: list, value: v }) => {
@@ -293,6 +299,12 @@ fn same_apart_from_children(a: &ExprKind, b: &ExprKind) -> bool {
         }
         _ => std::mem::discriminant(a) == std::mem::discriminant(b),
     }
+}
+
+/// Hashes what is written for a symbol. Factors of index arithmetic are in the order of their hashes, and so in one that follows from
+/// the text of the program alone.
+fn hash_text(symbol: &impl std::fmt::Display, h: &mut rustc_hash::FxHasher) {
+    symbol.to_string().hash(h);
 }
 
 impl Eq for Expr {}
@@ -349,11 +361,12 @@ impl Expr {
         match &kind {
             ExprKind::Int(v) => v.hash(&mut h),
             ExprKind::Float(v) => v.to_bits().hash(&mut h),
-            ExprKind::Var(n) | ExprKind::Param(n) => n.hash(&mut h),
+            ExprKind::Var(n) => n.hash(&mut h),
+            ExprKind::Param(p) => hash_text(p, &mut h),
             ExprKind::Unary(op, _) => op.hash(&mut h),
             ExprKind::Binary(op, ..) | ExprKind::VectorReduce(op, _) => op.hash(&mut h),
             ExprKind::Call { name, value, .. } => (name, value).hash(&mut h),
-            ExprKind::Load { buffer, .. } => buffer.hash(&mut h),
+            ExprKind::Load { buffer, .. } => hash_text(buffer, &mut h),
             _ => {}
         }
         let node = Expr(Arc::new(ExprNode { kind, ty, hash: 0 }));
@@ -530,9 +543,14 @@ impl Expr {
         Expr::new(ExprKind::Var(name.into()), Type::I32)
     }
 
-    /// A run-time scalar parameter.
-    pub fn param(name: impl Into<Name>, ty: impl Into<Type>) -> Expr {
-        Expr::new(ExprKind::Param(name.into()), ty.into())
+    /// A run-time scalar; a name is that of a parameter which the pipeline declares.
+    pub fn param(param: impl Into<Param>, ty: impl Into<Type>) -> Expr {
+        Expr::new(ExprKind::Param(param.into()), ty.into())
+    }
+
+    /// A part of what the buffer bound to an input or output looks like.
+    pub fn part(of: impl Into<Name>, part: Part) -> Expr {
+        Expr::param(Param::Of(of.into(), part), part.ty())
     }
 
     /// Conversion; a no-op if the type is already `scalar`.

@@ -81,7 +81,7 @@ fn compile_here(p: &Pipeline, s: &Schedule, target: &Target) -> Result<Library, 
 
 /// Refuses names that C cannot say, or not apart.
 fn check_names(pipeline: &str, signature: &Signature) -> Result<(), Error> {
-    let buffers = signature.buffers.iter().map(|b| c::buffer_name(&b.name));
+    let buffers = signature.buffers.iter().map(c::buffer_name);
     let names: Vec<String> = buffers.chain(signature.params.keys().map(|n| n.to_string())).collect();
     for name in std::iter::once(pipeline).chain(names.iter().map(String::as_str)) {
         if !c::is_identifier(name) {

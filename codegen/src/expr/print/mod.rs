@@ -173,7 +173,8 @@ pub(crate) fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt
             f.write_char(')')
         }
         ExprKind::Int(_) | ExprKind::Float(_) => literal(f, e),
-        ExprKind::Var(n) | ExprKind::Param(n) => f.write_str(n),
+        ExprKind::Var(n) => f.write_str(n),
+        ExprKind::Param(p) => write!(f, "{p}"),
         ExprKind::Cast(a) => call(f, ty.scalar.name(), &[a], names),
         ExprKind::Reinterpret(a) => call(f, &format!("bits_as_{}", ty.scalar.name()), &[a], names),
         ExprKind::Unary(UnaryOp::Neg, a) => {

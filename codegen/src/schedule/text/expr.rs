@@ -2,7 +2,7 @@
 //! when the schedule meets a pipeline, which declares its names ([`crate::plan::apply_schedule`]).
 
 use crate::expr::print::word;
-use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use crate::schedule::text::lexer::{Lexer, Token};
 use crate::types::{ScalarType, Type};
 
@@ -312,7 +312,7 @@ fn build(tree: &Tree, ty: ScalarType, names: NamesAre) -> Result<Expr, String> {
         Tree::Name(n) if names == NamesAre::Variables && !n.contains('.') => {
             return Ok(Expr::new(ExprKind::Var(n.clone()), Type::of(ty)));
         }
-        Tree::Name(n) => return Ok(Expr::param(n.clone(), ty)),
+        Tree::Name(n) => return Ok(Expr::param(Param::parse(n), ty)),
         Tree::Call(n, args, value) => {
             let args = args.iter().map(|a| of(a, ScalarType::I32)).collect::<Result<_, _>>()?;
             return Ok(Expr::call(n.clone(), ty, args, *value));
