@@ -1,7 +1,7 @@
 //! What the explicit path cannot do.
 
 use crate::problem::bounds::BoundsError;
-use sumsq_energy::model::LossKind;
+use sumsq_energy::losses::LossKind;
 use thiserror::Error;
 
 /// A loss with a scale that is none.

@@ -11,7 +11,8 @@ use crate::assembled::jacobian::{Jacobian, weighted};
 use crate::assembled::template::Template;
 use std::ops::Range;
 use sumsq_energy::dag::{Access, At, Env, Offset};
-use sumsq_energy::model::{ArrayId, Energy, GraphId, LossKind, ParamId, SpaceId};
+use sumsq_energy::losses::LossKind;
+use sumsq_energy::model::{ArrayId, Energy, GraphId, ParamId, SpaceId};
 
 /// No slot: a row without a loss.
 const NONE: usize = usize::MAX;

@@ -35,7 +35,7 @@ use crate::assembled::tape::{Read, Tape};
 use crate::assembled::template::Template;
 use crate::outer::lm::Energies;
 use crate::problem::bounds::Bounds;
-use crate::problem::data::ProblemData;
+use crate::problem::data::{Numbers, ProblemData};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use sumsq_energy::dag::{Access, Source};
@@ -56,7 +56,7 @@ struct Chunk {
 /// x is always the flat vector of *all* unknown scalars, excluded ones included; vectors that belong to columns of J (g,
 /// diagonals, directions) hold the free ones only. [`Explicit::scatter`] and [`Explicit::gather`] translate.
 pub struct Explicit<'a> {
-    data: &'a ProblemData,
+    data: &'a ProblemData<'a>,
     /// Without computed arrays: their values stand where they are read.
     energy: Cow<'a, Energy>,
     /// Per array its numbers; those of constant views are the unknowns as last refreshed.
@@ -73,7 +73,7 @@ pub struct Explicit<'a> {
 
 impl<'a> Explicit<'a> {
     /// Prepares `energy` on `data`, excluding what it excludes.
-    pub fn new(energy: &'a Energy, data: &'a ProblemData) -> Result<Explicit<'a>, ExplicitError> {
+    pub fn new(energy: &'a Energy, data: &'a ProblemData<'a>) -> Result<Explicit<'a>, ExplicitError> {
         let free = free_elements(energy, data)?;
         Explicit::with_free(energy, data, free)
     }
@@ -81,7 +81,7 @@ impl<'a> Explicit<'a> {
     /// The same under a mask of one's own: per index space, whether each element is free.
     pub fn with_free(
         energy: &'a Energy,
-        data: &'a ProblemData,
+        data: &'a ProblemData<'a>,
         free: Vec<Vec<bool>>,
     ) -> Result<Explicit<'a>, ExplicitError> {
         let (energy, arrays) = (inlined(energy), arrays(energy, data));
@@ -96,7 +96,7 @@ impl<'a> Explicit<'a> {
         let templates: Vec<Template> = templates.collect::<Result<_, ExplicitError>>()?;
         let chunks = chunks(&templates);
         let pattern = pattern(&energy, &layout, &templates, &chunks)?;
-        let scales = loss_scales(&energy, &data.params)?;
+        let scales = loss_scales(&energy, data.params())?;
         let losses = Losses::new(&energy, &scales, &templates, |t| layout.instances(t.domain));
         let bounds = bounds(&energy, data, &layout, &arrays)?;
         Ok(Explicit { data, energy, arrays, layout, templates, chunks, losses, bounds, pattern })
@@ -142,13 +142,13 @@ impl<'a> Explicit<'a> {
 
     /// The unknowns as bound, flat.
     pub fn initial(&self) -> Vec<f64> {
-        self.data.unknowns.concat()
+        self.data.x()
     }
 
     /// The unknowns as bound, moved into their bounds, and a warning where they were not inside.
     fn feasible(&self) -> (Vec<f64>, Vec<String>) {
         let Some(bounds) = &self.bounds else { return (self.initial(), Vec::new()) };
-        let mut unknowns = self.data.unknowns.clone();
+        let mut unknowns: Vec<Vec<f64>> = self.data.unknowns().into_iter().map(Cow::into_owned).collect();
         let warnings = bounds.project(&self.energy, &mut unknowns, |u, element| {
             self.layout.column(self.layout.scalar(u, element, 0)).is_some()
         });
@@ -267,7 +267,7 @@ impl<'a> Explicit<'a> {
     }
 
     fn point<'p>(&'p self, x: &'p [f64]) -> Point<'p> {
-        Point { x, arrays: &self.arrays, params: &self.data.params, bump: None }
+        Point { x, arrays: &self.arrays, params: self.data.params(), bump: None }
     }
 
     /// The rows of a chunk.
@@ -285,12 +285,12 @@ fn inlined(energy: &Energy) -> Cow<'_, Energy> {
 }
 
 /// The numbers of each array; a constant view starts as its unknown.
-fn arrays<'a>(energy: &Energy, data: &'a ProblemData) -> Vec<Cow<'a, [f64]>> {
+fn arrays<'a>(energy: &Energy, data: &'a ProblemData<'a>) -> Vec<Cow<'a, [f64]>> {
     let numbers = energy.arrays.iter().enumerate().map(|(a, array)| match array.view_of {
-        Some(unknown) => &data.unknowns[unknown.index()],
-        None => &data.arrays[a],
+        Some(unknown) => Some(&data.unknown_numbers()[unknown.index()]),
+        None => data.array_numbers()[a].as_ref(),
     });
-    numbers.map(|values| Cow::Borrowed(values.as_slice())).collect()
+    numbers.map(|n| n.map(Numbers::doubles).unwrap_or_default()).collect()
 }
 
 /// Per index space, whether each element is free: an element is excluded where any Exclude expression is not 0.
@@ -303,7 +303,7 @@ pub fn free_elements(energy: &Energy, data: &ProblemData) -> Result<Vec<Vec<bool
     // Excludes read arrays only: no mask and no unknown has a say in them.
     let (energy, arrays) = (&*inlined(energy), arrays(energy, data));
     let layout = Layout::new(energy, data, free.clone());
-    let point = Point { x: &[], arrays: &arrays, params: &data.params, bump: None };
+    let point = Point { x: &[], arrays: &arrays, params: data.params(), bump: None };
     for &(space, condition) in &energy.excludes {
         let domain = Domain::Space(space);
         let tape = Tape::compile(energy, domain, condition)?;
@@ -329,7 +329,7 @@ fn bounds(
         return Ok(None);
     }
     let mut bounds = Bounds::none(data);
-    let point = Point { x: &[], arrays, params: &data.params, bump: None };
+    let point = Point { x: &[], arrays, params: data.params(), bump: None };
     for of in &energy.bounds {
         let (u, domain) = (of.unknown.index(), Domain::Space(energy.unknowns[of.unknown.index()].space));
         for (expressions, values) in [(&of.lower, &mut bounds.lower[u]), (&of.upper, &mut bounds.upper[u])] {

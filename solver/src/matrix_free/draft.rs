@@ -202,7 +202,7 @@ impl<'k> Draft<'k> {
                         roots.extend(own.flat_map(|(_, directives)| directives).filter_map(expression));
                     }
                 }
-                ExprKind::Param(name) => {
+                ExprKind::Param(sumsq_codegen::Param::Named(name)) => {
                     self.p.params.insert(name.clone(), e.ty().scalar);
                     if let Some(&param) = all.get(&**name) {
                         self.params.insert(name.clone(), param);

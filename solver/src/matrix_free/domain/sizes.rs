@@ -13,7 +13,7 @@ use sumsq_energy::model::{Domain, GraphId, SpaceId};
 /// The sizes of a problem: those of its spaces and graphs, and the lists behind its gathers.
 pub struct Sizes<'a> {
     k: &'a Skeleton,
-    data: &'a ProblemData,
+    data: &'a ProblemData<'a>,
     /// The lists of every vertex that is gathered at.
     pub incidences: FxHashMap<(GraphId, u16), Incidence>,
 }
@@ -24,7 +24,7 @@ impl<'a> Sizes<'a> {
         let vertices = k.spaces.iter().flat_map(|s| s.slots.iter().map(move |&at| (s.id, at)));
         let lists = vertices.map(|(space, (g, v))| {
             let elements = data.elements(&k.energy, space);
-            let meets = &data.graphs[g.index()].vertices[usize::from(v)];
+            let meets = &data.graphs()[g.index()].vertices[usize::from(v)];
             ((g, v), Incidence::build(elements, meets, k.target.lanes as usize))
         });
         Sizes { k, data, incidences: lists.collect() }
@@ -40,7 +40,7 @@ impl<'a> Sizes<'a> {
             Extents::Scalar => vec![],
             Extents::Space(s) => space(s),
             Extents::Vectors(s) => mask::vector_extents(&space(s), self.k.target.lanes),
-            Extents::Edges(g) => vec![self.data.graphs[g.index()].edges as i32],
+            Extents::Edges(g) => vec![self.data.graphs()[g.index()].edges as i32],
             Extents::Blocks(g, v) => vec![lists(g, v).block.len() as i32],
             Extents::Rows(g, v) => vec![lists(g, v).rows() as i32],
             Extents::LanesByBlocks(g, v) => {
@@ -59,7 +59,7 @@ impl<'a> Sizes<'a> {
             out.extend(extents.iter().enumerate().map(|(d, &n)| (Size::Extent(s, d), n as i32)));
             out.push((Size::Strip(Domain::Space(s)), self.strip(&extents) as i32));
         }
-        for (g, graph) in (0..).map(GraphId).zip(&self.data.graphs) {
+        for (g, graph) in (0..).map(GraphId).zip(self.data.graphs()) {
             out.push((Size::Edges(g), graph.edges as i32));
             out.push((Size::Strip(Domain::Graph(g)), self.strip(&[graph.edges]) as i32));
         }

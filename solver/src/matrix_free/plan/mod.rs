@@ -3,12 +3,14 @@
 mod build;
 pub mod compile;
 pub mod steps;
+mod upload;
 
 use crate::matrix_free::domain::mask;
 use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::build::Builder;
 use crate::matrix_free::plan::compile::Modules;
+use crate::matrix_free::plan::upload::Uploaded;
 use crate::matrix_free::scalars::{EnergyScalar, PcgScalar, Scalar};
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::{Initial, Over, VectorId, What};
@@ -23,10 +25,7 @@ use std::sync::Arc;
 use sumsq_codegen::ScalarType;
 use sumsq_codegen::program::{BufferId, Flow, ParamId, Program, Table};
 use sumsq_codegen::runtime::{self, Buffer, Element, Pool};
-use sumsq_energy::emit::component_index;
-use sumsq_energy::model::{
-    ArrayId, ElementType, GraphId, GroupId, ParamId as EnergyParam, SpaceId, UnknownId,
-};
+use sumsq_energy::model::{GraphId, GroupId, SpaceId};
 
 /// Buffers, parameters and programs of a problem of given sizes.
 ///
@@ -40,6 +39,7 @@ pub struct Plan {
     /// Of each phase.
     programs: Vec<Program>,
     pub(crate) pool: Arc<Pool>,
+    uploaded: Uploaded,
 }
 
 impl Plan {
@@ -47,7 +47,7 @@ impl Plan {
     pub fn new(
         k: Arc<Skeleton>,
         modules: &Modules,
-        data: &ProblemData,
+        data: &ProblemData<'_>,
         pool: Arc<Pool>,
         streaming: bool,
     ) -> Result<Plan, SolveError> {
@@ -58,11 +58,17 @@ impl Plan {
         modules.all().iter().try_for_each(|m| b.module(m, &sizes))?;
         let programs = b.programs(modules)?;
         let Builder { pool, table, buffers, params, .. } = b;
-        let mut plan = Plan { k: k.clone(), table, buffers, params, programs, pool };
+        let mut plan =
+            Plan { k: k.clone(), table, buffers, params, programs, pool, uploaded: Uploaded::default() };
         plan.fill_graphs(&sizes, data)?;
         plan.upload_arrays(data)?;
         plan.upload_unknowns(data)?;
         Ok(plan)
+    }
+
+    /// Bytes of all buffers.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.buffers.values().map(|&id| self.table.buffer(id).bytes()).sum()
     }
 
     /// A vector; `None` if no pipeline of the energy uses it.
@@ -95,98 +101,24 @@ impl Plan {
         Ok(())
     }
 
-    /// Copies the unknowns to x.
-    pub fn upload_unknowns(&mut self, data: &ProblemData) -> Result<(), SolveError> {
-        self.upload(What::X, |_| 0, &data.unknowns)?;
-        self.match_trials()
-    }
-
     fn match_trials(&self) -> Result<(), SolveError> {
         self.k.spaces.iter().try_for_each(|s| self.match_copies(What::X.of(s.id)))
     }
 
     /// Copies a vector to those that hold the same numbers.
     fn match_copies(&self, id: VectorId) -> Result<(), SolveError> {
-        let copies = self.k.describe(id).copies;
-        let Some(from) = self.buffer(id).filter(|_| !copies.is_empty()) else { return Ok(()) };
-        let values = from.to_vec::<f64>();
-        copies.into_iter().try_for_each(|to| self.copy(to, &values))
-    }
-
-    /// Packs one list per unknown into the components `first..` of a vector over every space; its other components become 0.
-    pub(crate) fn upload(
-        &self,
-        what: What,
-        first: impl Fn(&Space) -> usize,
-        from: &[Vec<f64>],
-    ) -> Result<(), SolveError> {
-        for s in &self.k.spaces {
-            let id = what.of(s.id);
-            let Some(spec) = self.buffer(id).map(|b| b.spec()) else { continue };
-            let (stride, first) = (spec.channels, first(s));
-            let mut packed = vec![0.0f64; spec.len() * stride];
-            for (u, values) in from.iter().enumerate() {
-                let field = &self.k.energy.unknowns[u];
-                if field.space != s.id {
-                    continue;
-                }
-                let at = first + component_index(&self.k.energy, UnknownId(u as u32), 0);
-                let n = field.channels as usize;
-                for (to, from) in packed.chunks_mut(stride).zip(values.chunks(n)) {
-                    to[at..at + n].copy_from_slice(from);
-                }
-            }
-            self.copy(id, &packed)?;
+        let Some(from) = self.buffer(id) else { return Ok(()) };
+        for copy in self.k.describe(id).copies {
+            let Some(to) = self.buffer(copy) else { continue };
+            to.copy_domain(from, &self.pool).map_err(|e| SolveError::Data(format!("{copy}: {e}")))?;
         }
         Ok(())
     }
 
-    /// Copies x to the unknowns.
-    pub fn download_unknowns(&self, data: &mut ProblemData) {
-        self.download(What::X, |_| 0, &mut data.unknowns);
-    }
-
-    /// Unpacks the components `first..` of a vector over every space into one list per unknown.
-    pub(crate) fn download(&self, what: What, first: impl Fn(&Space) -> usize, to: &mut [Vec<f64>]) {
-        for s in &self.k.spaces {
-            let Some(b) = self.buffer(what.of(s.id)) else { continue };
-            let (packed, stride, first) = (b.to_vec::<f64>(), b.spec().channels, first(s));
-            for (u, values) in to.iter_mut().enumerate() {
-                let field = &self.k.energy.unknowns[u];
-                if field.space != s.id {
-                    continue;
-                }
-                let at = first + component_index(&self.k.energy, UnknownId(u as u32), 0);
-                let n = field.channels as usize;
-                for (to, from) in values.chunks_mut(n).zip(packed.chunks(stride)) {
-                    to.copy_from_slice(&from[at..at + n]);
-                }
-            }
-        }
-    }
-
-    /// Copies arrays and params, and evaluates what is excluded and bounds.
-    pub fn upload_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
-        for (field, values) in self.k.energy.arrays.iter().zip(&data.arrays) {
-            let fits = |v: &f64| field.element != ElementType::Uint8 || f64::from(*v as u8) == *v;
-            if let Some(i) = values.iter().position(|v| !fits(v)) {
-                let (name, v) = (&field.name, values[i]);
-                return Err(SolveError::Data(format!("array `{name}`, number {i}: {v} is no uint8")));
-            }
-        }
-        for (k, values) in data.arrays.iter().enumerate() {
-            let id = What::Array.of(ArrayId(k as u32));
-            self.copy(id, values)?;
-            self.k.describe(id).copies.into_iter().try_for_each(|to| self.copy(to, values))?;
-        }
-        for (p, values) in data.params.iter().enumerate() {
-            for (c, &v) in values.iter().enumerate() {
-                self.set_number(Number::Energy(EnergyParam(p as u32), c as u16), v)?;
-            }
-        }
+    /// Evaluates what is excluded.
+    pub(crate) fn evaluate_masks(&mut self) -> Result<(), SolveError> {
         self.reset(Initial::OnesPerBinding, |_| true);
         self.run(Phase::Mask)?;
-        self.run(Phase::Bounds)?;
         self.k.spaces.iter().try_for_each(|s| self.update_live(s.id))
     }
 
@@ -218,7 +150,7 @@ impl Plan {
     }
 
     /// Moves x into its bounds. Says of which unknowns how many scalars were outside.
-    pub fn project(&mut self, data: &ProblemData) -> Result<Vec<String>, SolveError> {
+    pub fn project(&mut self, data: &ProblemData<'_>) -> Result<Vec<String>, SolveError> {
         let k = self.k.clone();
         let energy = &*k.energy;
         if energy.bounds.is_empty() {
@@ -235,7 +167,7 @@ impl Plan {
             let own = free.iter().find(|(s, _)| *s == energy.unknowns[u].space);
             own.and_then(|(_, free)| free.as_ref()).is_none_or(|free| free[element] != 0)
         };
-        let mut x: Vec<Vec<f64>> = data.unknowns.iter().map(|u| vec![0.0; u.len()]).collect();
+        let mut x: Vec<Vec<f64>> = data.unknown_lengths().into_iter().map(|n| vec![0.0; n]).collect();
         self.download(What::X, |_| 0, &mut x);
         let warnings = bounds.project(energy, &mut x, is_free);
         if !warnings.is_empty() {
@@ -256,13 +188,13 @@ impl Plan {
         }
     }
 
-    fn fill_graphs(&self, sizes: &Sizes, data: &ProblemData) -> Result<(), SolveError> {
+    fn fill_graphs(&self, sizes: &Sizes, data: &ProblemData<'_>) -> Result<(), SolveError> {
         let declared = &self.k.energy.graphs;
         let coordinates = |g: GraphId, v: usize, elements: &mut dyn Iterator<Item = u32>| {
             let space = declared[g.index()].vertices[v].space;
             coordinates(elements, &data.extents(&self.k.energy, space))
         };
-        for (g, graph) in (0..).map(GraphId).zip(&data.graphs) {
+        for (g, graph) in (0..).map(GraphId).zip(data.graphs()) {
             for (v, elements) in graph.vertices.iter().enumerate() {
                 let at = coordinates(g, v, &mut elements.iter().copied());
                 self.copy(What::Vertex.of((g, v as u16)), &at)?;
@@ -280,7 +212,7 @@ impl Plan {
                 (What::RowOf, &i.of),
             ];
             lists.into_iter().try_for_each(|(what, values)| self.copy(what.of((g, v)), values))?;
-            for (other, elements) in data.graphs[g.index()].vertices.iter().enumerate() {
+            for (other, elements) in data.graphs()[g.index()].vertices.iter().enumerate() {
                 let at = coordinates(g, other, &mut i.edge.iter().map(|&e| elements[e as usize]));
                 self.copy(What::RowVertex(other as u16).of((g, v)), &at)?;
             }

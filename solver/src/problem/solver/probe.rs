@@ -21,6 +21,9 @@ pub struct LinearProbe<'p> {
 
 impl Problem {
     /// Linearises at the unknowns of `data` and stands at d = 0.
+    ///
+    /// # Errors
+    /// As for [`Problem::init`].
     pub fn linear_probe(
         &mut self,
         data: &ProblemData,
@@ -53,6 +56,9 @@ impl LinearProbe<'_> {
     }
 
     /// Does `n` (at least one) iterations.
+    ///
+    /// # Errors
+    /// A failure of the engine.
     pub fn iterate(&mut self, n: usize) -> Result<(), SolveError> {
         self.done += n;
         self.plan.set_number(Number::Limit, self.done as f64)?;
