@@ -7,6 +7,7 @@ use crate::{raster, warp};
 use image::{Rgb, RgbImage};
 use sumsq::{NamedArray, Options, SolveOptions};
 
+/// Photograph by riaphotographs.
 const PICTURE: &[u8] = include_bytes!("../../../data/image_warping/tulips.png");
 const MASK: &[u8] = include_bytes!("../../../data/image_warping/tulips_mask.png");
 const HANDLES: &str = include_str!("../../../data/image_warping/tulips.handles");

@@ -9,6 +9,7 @@ use image::imageops::{self, FilterType};
 use image::{Rgb, RgbImage};
 use sumsq::{NamedArray, Options, SolveOptions};
 
+/// Photograph by the JPEG XL Project Authors.
 const PHOTOGRAPH: &[u8] = include_bytes!("../../../data/optical_flow/frame1.png");
 
 /// Weights of agreement, of sparse reflectance, of smooth shading, and of shading that follows brightness, as the square roots

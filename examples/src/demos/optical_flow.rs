@@ -8,6 +8,7 @@ use crate::pyramid::Grey;
 use image::{Rgb, RgbImage};
 use sumsq::{Method, Options, ProblemData, SolveOptions};
 
+/// Made of a photograph by the JPEG XL Project Authors.
 const FRAMES: [&[u8]; 2] = [
     include_bytes!("../../../data/optical_flow/frame1.png"),
     include_bytes!("../../../data/optical_flow/frame2.png"),

@@ -8,6 +8,7 @@ use image::imageops::{self, FilterType};
 use image::{Rgb, RgbImage};
 use sumsq::{NamedArray, Options, SolveOptions};
 
+/// Photographs by Rachel Michetti (cup) and Stefan van der Walt (cat).
 const CUP: &[u8] = include_bytes!("../../../data/poisson_image_editing/coffee.jpg");
 const CAT: &[u8] = include_bytes!("../../../data/poisson_image_editing/chelsea.jpg");
 
