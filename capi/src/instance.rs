@@ -72,7 +72,7 @@ const _: fn() = || {
 pub struct Instance {
     solver: Arc<Solver>,
     /// Its unknowns are those of the solve in progress, except for what was assigned since.
-    data: Option<ProblemData>,
+    data: Option<ProblemData<'static>>,
     changed: Changed,
     live: Option<Live>,
     solve: Option<Solve>,
@@ -88,7 +88,7 @@ impl Instance {
     }
 
     /// The numbers as they are, once complete.
-    pub fn data(&self) -> Option<&ProblemData> {
+    pub fn data(&self) -> Option<&ProblemData<'static>> {
         self.data.as_ref()
     }
 
@@ -102,7 +102,7 @@ impl Instance {
         let energy = self.solver.energy();
         match &mut self.data {
             Some(data) => data.update(energy, arrays)?,
-            None => self.data = Some(ProblemData::bind(energy, arrays)?),
+            None => self.data = Some(ProblemData::bind(energy, arrays)?.into_owned()),
         }
         for array in arrays {
             self.changed.note(energy, &array.name);

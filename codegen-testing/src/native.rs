@@ -6,8 +6,9 @@ use sumsq_codegen::Target;
 use sumsq_codegen::compile::{Compiled, Signature};
 use sumsq_codegen::func::{Layout, Pipeline};
 use sumsq_codegen::lower::{LowerOptions, lower};
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Half, Pool, Scalar};
+use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::schedule::Schedule;
+use sumsq_codegen::types::nearest_half;
 use sumsq_codegen::{Error, ScalarType};
 
 /// Lowers, with the verifier on, and compiles.
@@ -142,7 +143,7 @@ pub fn scalar(ty: ScalarType, v: Value) -> Scalar {
         ScalarType::U16 => Scalar::U16(i as u16),
         ScalarType::U32 => Scalar::U32(i as u32),
         ScalarType::U64 => Scalar::U64(i as u64),
-        ScalarType::F16 => Scalar::F16(Half::from(f)),
+        ScalarType::F16 => Scalar::F16(nearest_half(f)),
         ScalarType::F32 => Scalar::F32(f as f32),
         ScalarType::F64 => Scalar::F64(f),
     }

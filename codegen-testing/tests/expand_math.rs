@@ -5,6 +5,7 @@ use sumsq_codegen::ir::stmt::{Stmt, Target};
 use sumsq_codegen::lower::expand_math::{expand_math, expand_math_expr};
 use sumsq_codegen::{Expr, ExprKind, ScalarType, Type, UnaryOp};
 use sumsq_codegen_testing::reference::{Value, eval_lanes, eval_scalar};
+use sumsq_codegen_testing::rng::Rng;
 
 /// The expansion of `op`, evaluated at x.
 fn evaluate(op: UnaryOp, ty: ScalarType, x: f64) -> f64 {
@@ -21,30 +22,24 @@ fn ulps(ty: ScalarType, difference: f64, exact: f64) -> f64 {
     difference / 2f64.powi(unit.max(-1000)) / 2f64.powi(unit - unit.max(-1000))
 }
 
-/// A small generator (xorshift), so that failures repeat.
-struct Random(u64);
+/// Numbers to evaluate at.
+struct Random(Rng);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
     fn uniform(&mut self, lo: f64, hi: f64) -> f64 {
-        lo + (hi - lo) * (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        lo + (hi - lo) * (self.0.next() >> 11) as f64 / (1u64 << 53) as f64
     }
     /// Uniform in the logarithm of the magnitude, any sign.
     fn scaled(&mut self, lo: f64, hi: f64) -> f64 {
         let magnitude = self.uniform(lo.ln(), hi.ln()).exp();
-        if self.next() & 1 == 0 { magnitude } else { -magnitude }
+        if self.0.percent(50) { magnitude } else { -magnitude }
     }
 }
 
 const POINTS: usize = 3000;
 
 fn check_f32(op: UnaryOp, exact: fn(f64) -> f64, mut point: impl FnMut(&mut Random) -> f64) {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random(Rng::new(0x9e37_79b9_7f4a_7c15));
     for _ in 0..POINTS {
         let x = point(&mut random) as f32 as f64;
         let error = ulps(ScalarType::F32, evaluate(op, ScalarType::F32, x) - exact(x), exact(x));

@@ -3,23 +3,9 @@
 use sumsq_codegen::schedule::Memory;
 use sumsq_codegen::{Error, Expr, Func, Input, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};
 use sumsq_codegen_testing::check::{bindings, pattern, try_check, with_halo};
+use sumsq_codegen_testing::rng::Rng;
 
 const I32: ScalarType = ScalarType::I32;
-
-/// xorshift64*, enough for choices.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % n
-    }
-    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())].clone()
-    }
-}
 
 /// a = stencil of in; b = stencil of a; c(x, y) = sum over a window of b with an update; out = b, c, a mixed.
 fn pipeline() -> Pipeline {
@@ -51,7 +37,7 @@ fn pipeline() -> Pipeline {
 }
 
 /// Random splits and order of one stage; kinds are given to loops where they are often legal.
-fn loops(r: &mut Random, s: &mut Schedule, func: &str, stage: usize, output: bool) -> Vec<String> {
+fn loops(r: &mut Rng, s: &mut Schedule, func: &str, stage: usize, output: bool) -> Vec<String> {
     let mut dims: Vec<String> = if stage == 0 { vec![] } else { vec!["rx".into(), "ry".into()] };
     dims.extend(["x".into(), "y".into()]);
     let mut h = if stage == 0 { s.func(func) } else { s.update(func, stage - 1) };
@@ -88,7 +74,7 @@ fn loops(r: &mut Random, s: &mut Schedule, func: &str, stage: usize, output: boo
     dims
 }
 
-fn schedule(r: &mut Random) -> Schedule {
+fn schedule(r: &mut Rng) -> Schedule {
     let mut s = Schedule::new();
     let out = loops(r, &mut s, "out", 0, true);
     // Producers of a Func computed at a loop of `out` sit there or further out.
@@ -138,9 +124,7 @@ fn random_schedules_agree_with_the_reference() {
     let p = pipeline();
     let (mut legal, mut slides, mut folds) = (0, 0, 0);
     for seed in first..first + count {
-        let mut r = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        r.below(2);
-        r.below(2);
+        let mut r = Rng::new(seed);
         let s = schedule(&mut r);
         let (w, h) = r.pick(&[(1, 1), (7, 5), (12, 9)]);
         let b = bindings(vec![("in", with_halo(&pattern(&[I32], &[w, h], 3), &[300, 300]))], vec![]);

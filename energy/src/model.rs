@@ -10,6 +10,7 @@ pub use crate::ids::{
 
 use crate::dag::{Access, Dag, ExprId, Names, Source};
 use crate::ids::Offset;
+use crate::losses::LossKind;
 use std::sync::Arc;
 
 /// Declared element types; floats compute in the solve's precision, integers are read-only and converted by value.
@@ -85,20 +86,6 @@ pub struct Computed {
     pub places: Vec<Offset>,
     /// Source line of the declaration.
     pub line: Option<u32>,
-}
-
-/// A robust loss rho of a block's squared norm (Zach and Bourmaud, "Descending, lifting or smoothing", 2018, list them);
-/// s is the scale: where it starts to count a residual as an outlier.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum LossKind {
-    /// q up to s^2, then 2 s sqrt(q) - s^2.
-    Huber,
-    /// s^2 log(1 + q/s^2).
-    Cauchy,
-    /// s^2/3 (1 - (1 - q/s^2)^3) up to s^2, then s^2/3.
-    Tukey,
-    /// q/(1 + q/s^2).
-    GemanMcClure,
 }
 
 /// A robust loss over the channels of one Vector: the block's energy is `kind` of the sum of their squares.

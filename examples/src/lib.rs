@@ -2,6 +2,7 @@
 
 pub mod demos;
 pub mod energies;
+mod geometry;
 pub mod io;
 pub mod panels;
 pub mod plot;
@@ -9,5 +10,6 @@ mod pyramid;
 mod random;
 mod raster;
 pub mod render;
-mod vec3;
 pub mod warp;
+
+pub use geometry::Vec3;

@@ -1,22 +1,25 @@
 //! Shaded pictures of meshes: an orthographic z-buffer with 2 x 2 supersampling.
 
+use crate::geometry::{Vec3, unit};
 use crate::io::Mesh;
 use crate::raster;
-use crate::vec3::{Vec3, cross, dot, normalize, sub};
 use image::{Rgb, RgbImage};
 
 /// Samples per pixel along each axis.
 const SUPERSAMPLING: u32 = 2;
 /// Background, linear light, at the top and at the bottom.
-const BACKGROUND: [Vec3; 2] = [[0.92, 0.94, 0.97], [0.62, 0.66, 0.72]];
+const BACKGROUND: [Vec3; 2] = [Vec3::new(0.92, 0.94, 0.97), Vec3::new(0.62, 0.66, 0.72)];
 /// Directions to the lights in camera axes (right, up, towards the viewer), and their strengths.
-const LIGHTS: [(Vec3, f32); 3] =
-    [([-0.45, 0.75, 0.6], 0.85), ([0.8, 0.1, 0.5], 0.28), ([0.0, -1.0, 0.2], 0.10)];
+const LIGHTS: [(Vec3, f32); 3] = [
+    (Vec3::new(-0.45, 0.75, 0.6), 0.85),
+    (Vec3::new(0.8, 0.1, 0.5), 0.28),
+    (Vec3::new(0.0, -1.0, 0.2), 0.10),
+];
 /// Light from everywhere.
 const AMBIENT: f32 = 0.10;
 
 /// The colour of a plain surface, linear light.
-pub const CLAY: Vec3 = [0.62, 0.57, 0.51];
+pub const CLAY: Vec3 = Vec3::new(0.62, 0.57, 0.51);
 
 /// An orthographic camera.
 #[derive(Clone, Debug)]
@@ -33,12 +36,12 @@ pub struct View {
 impl View {
     /// A camera that looks from direction `towards`, with `up` upright, and sees all the meshes.
     pub fn of(meshes: &[&Mesh], towards: Vec3, up: Vec3) -> View {
-        let towards = normalize(towards);
-        let right = normalize(cross(up, towards));
-        let up = cross(towards, right);
+        let towards = unit(towards);
+        let right = unit(up.cross(&towards));
+        let up = towards.cross(&right);
         let points = || meshes.iter().flat_map(|mesh| &mesh.positions);
         let range = |axis: Vec3| {
-            let along = points().map(|&p| dot(p, axis)).filter(|t| t.is_finite());
+            let along = points().map(|p| p.dot(&axis)).filter(|t| t.is_finite());
             along.fold([f32::INFINITY, f32::NEG_INFINITY], |[low, high], t| [low.min(t), high.max(t)])
         };
         let (x, y) = (range(right), range(up));
@@ -50,20 +53,20 @@ impl View {
     /// The same direction, with `middle` in the middle and what is seen scaled by `factor`.
     pub(crate) fn closer(self, middle: Vec3, factor: f32) -> View {
         let half = self.half.map(|h| factor * h);
-        View { middle: [dot(middle, self.right), dot(middle, self.up)], half, ..self }
+        View { middle: [middle.dot(&self.right), middle.dot(&self.up)], half, ..self }
     }
 
     /// Whether a surface with that normal is seen from outside.
     pub(crate) fn faces(&self, normal: Vec3) -> bool {
-        dot(normal, self.towards) > 0.0
+        normal.dot(&self.towards) > 0.0
     }
 
     /// Position in a picture of that size, and depth (larger is nearer).
     pub(crate) fn project(&self, p: Vec3, width: u32, height: u32) -> ([f32; 2], f32) {
         let scale = (width as f32 / (2.0 * self.half[0])).min(height as f32 / (2.0 * self.half[1]));
-        let x = 0.5 * width as f32 + scale * (dot(p, self.right) - self.middle[0]);
-        let y = 0.5 * height as f32 - scale * (dot(p, self.up) - self.middle[1]);
-        ([x, y], dot(p, self.towards))
+        let x = 0.5 * width as f32 + scale * (p.dot(&self.right) - self.middle[0]);
+        let y = 0.5 * height as f32 - scale * (p.dot(&self.up) - self.middle[1]);
+        ([x, y], p.dot(&self.towards))
     }
 }
 
@@ -92,47 +95,42 @@ pub fn render(mesh: &Mesh, colours: &[Vec3], view: &View, width: u32, height: u3
 
 /// Vertex normals: the sum of the adjacent triangles' normals weighted by their areas, unit length.
 pub(crate) fn normals(mesh: &Mesh) -> Vec<Vec3> {
-    let mut normals = vec![[0.0; 3]; mesh.positions.len()];
+    let mut normals = vec![Vec3::zeros(); mesh.positions.len()];
     for corners in &mesh.triangles {
-        let [a, b, c] = corners.map(|v| mesh.positions[v as usize]);
-        let weighted = cross(sub(b, a), sub(c, a));
+        let weighted = mesh.face_normal(corners);
         for v in corners {
-            let normal = &mut normals[*v as usize];
-            *normal = [0, 1, 2].map(|i| normal[i] + weighted[i]);
+            normals[*v as usize] += weighted;
         }
     }
-    normals.into_iter().map(normalize).collect()
+    normals.into_iter().map(unit).collect()
 }
 
 /// Diffuse light, the same on both sides of a surface.
 fn shade(normal: Vec3, colour: Vec3, view: &View) -> Vec3 {
-    let normal = normalize(normal);
-    let facing = if dot(normal, view.towards) < 0.0 { -1.0 } else { 1.0 };
-    let camera =
-        [dot(normal, view.right), dot(normal, view.up), dot(normal, view.towards)].map(|n| facing * n);
-    let diffuse: f32 =
-        LIGHTS.iter().map(|&(to, strength)| strength * dot(camera, normalize(to)).max(0.0)).sum();
+    let normal = unit(normal);
+    let facing = if normal.dot(&view.towards) < 0.0 { -1.0 } else { 1.0 };
+    let camera = facing * Vec3::new(normal.dot(&view.right), normal.dot(&view.up), normal.dot(&view.towards));
+    let diffuse: f32 = LIGHTS.iter().map(|(to, strength)| strength * camera.dot(&unit(*to)).max(0.0)).sum();
     let rim = 0.12 * (1.0 - camera[2].clamp(0.0, 1.0)).powi(3);
     colour.map(|c| c * (AMBIENT + diffuse) + rim)
 }
 
 fn background(t: f32) -> Vec3 {
-    [0, 1, 2].map(|i| BACKGROUND[0][i] + t * (BACKGROUND[1][i] - BACKGROUND[0][i]))
+    BACKGROUND[0] + t * (BACKGROUND[1] - BACKGROUND[0])
 }
 
 /// Averages the samples of each pixel in linear light and encodes as sRGB.
 fn downsample(light: &[Vec3], width: u32, height: u32) -> RgbImage {
     let samples = (SUPERSAMPLING * SUPERSAMPLING) as f32;
     RgbImage::from_fn(width, height, |x, y| {
-        let mut sum = [0.0; 3];
+        let mut sum = Vec3::zeros();
         for sy in 0..SUPERSAMPLING {
             for sx in 0..SUPERSAMPLING {
                 let row = (y * SUPERSAMPLING + sy) * width * SUPERSAMPLING;
-                let sample = light[(row + x * SUPERSAMPLING + sx) as usize];
-                sum = [0, 1, 2].map(|i| sum[i] + sample[i]);
+                sum += light[(row + x * SUPERSAMPLING + sx) as usize];
             }
         }
-        Rgb(sum.map(|s| srgb(s / samples)))
+        Rgb(sum.map(|s| srgb(s / samples)).into())
     })
 }
 
@@ -144,7 +142,7 @@ pub(crate) fn srgb(linear: f32) -> u8 {
 }
 
 fn blend(k: [f32; 3], of: [Vec3; 3]) -> Vec3 {
-    [0, 1, 2].map(|i| k[0] * of[0][i] + k[1] * of[1][i] + k[2] * of[2][i])
+    k[0] * of[0] + k[1] * of[1] + k[2] * of[2]
 }
 
 #[cfg(test)]
@@ -155,10 +153,10 @@ mod tests {
     fn squares() -> (Mesh, Vec<Vec3>) {
         let mut mesh = Mesh::default();
         let mut colours = Vec::new();
-        for (size, z, colour) in [(0.5, 1.0, [1.0, 0.0, 0.0]), (1.0, 0.0, [0.0, 0.0, 1.0])] {
+        for (size, z, colour) in [(0.5, 1.0, Vec3::x()), (1.0, 0.0, Vec3::z())] {
             let first = mesh.positions.len() as u32;
             for [x, y] in [[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0f32]] {
-                mesh.positions.push([size * x, size * y, z]);
+                mesh.positions.push(Vec3::new(size * x, size * y, z));
                 colours.push(colour);
             }
             mesh.triangles.push([first, first + 1, first + 2]);
@@ -170,12 +168,12 @@ mod tests {
     #[test]
     fn the_nearer_surface_hides_the_farther_one() {
         let (mesh, colours) = squares();
-        let view = View::of(&[&mesh], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]);
+        let view = View::of(&[&mesh], Vec3::z(), Vec3::y());
         let picture = render(&mesh, &colours, &view, 64, 64);
         let (middle, side) = (picture.get_pixel(32, 32).0, picture.get_pixel(8, 32).0);
         assert!(middle[0] > 100 && middle[2] < 60, "red in the middle: {middle:?}");
         assert!(side[2] > 100 && side[0] < 60, "blue around it: {side:?}");
-        let behind = View::of(&[&mesh], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]);
+        let behind = View::of(&[&mesh], -Vec3::z(), Vec3::y());
         let middle = render(&mesh, &colours, &behind, 64, 64).get_pixel(32, 32).0;
         assert!(middle[2] > 100 && middle[0] < 60, "blue from behind: {middle:?}");
     }
@@ -183,7 +181,7 @@ mod tests {
     #[test]
     fn everything_fits() {
         let (mesh, _) = squares();
-        let view = View::of(&[&mesh], [0.3, -1.0, 0.4], [0.0, 0.0, 1.0]);
+        let view = View::of(&[&mesh], Vec3::new(0.3, -1.0, 0.4), Vec3::z());
         for &p in &mesh.positions {
             let ([x, y], _) = view.project(p, 80, 30);
             assert!((0.0..=80.0).contains(&x) && (0.0..=30.0).contains(&y), "({x}, {y})");
@@ -194,20 +192,20 @@ mod tests {
     fn normals_are_weighted_by_area() {
         // A corner of a large triangle facing +z and of a small one facing +x.
         let mesh = Mesh {
-            positions: vec![[0.0; 3], [2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+            positions: vec![Vec3::zeros(), 2.0 * Vec3::x(), 2.0 * Vec3::y(), Vec3::y(), Vec3::z()],
             triangles: vec![[0, 1, 2], [0, 3, 4]],
         };
-        let expected = normalize([1.0, 0.0, 4.0]);
+        let expected = unit(Vec3::new(1.0, 0.0, 4.0));
         let normal = normals(&mesh)[0];
-        assert!(sub(normal, expected).iter().all(|d| d.abs() < 1e-6), "{normal:?}");
+        assert!((normal - expected).abs().max() < 1e-6, "{normal:?}");
     }
 
     #[test]
     fn an_empty_mesh_leaves_the_background() {
         let mesh = Mesh::default();
-        let view = View::of(&[&mesh], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]);
+        let view = View::of(&[&mesh], Vec3::z(), Vec3::y());
         let picture = render(&mesh, &[], &view, 8, 256);
-        assert_eq!(picture.get_pixel(0, 0).0, BACKGROUND[0].map(srgb));
+        assert_eq!(picture.get_pixel(0, 0).0, <[u8; 3]>::from(BACKGROUND[0].map(srgb)));
         assert!(picture.rows().all(|mut row| row.clone().all(|p| p == row.next().unwrap())));
     }
 }

@@ -50,6 +50,12 @@ impl Task {
         self
     }
 
+    /// In another folder.
+    pub fn within(mut self, folder: &Path) -> Task {
+        self.command.current_dir(folder);
+        self
+    }
+
     /// Echoes the command and runs it on this terminal; an error unless it succeeds.
     pub fn run(mut self) -> Result<(), Failure> {
         eprintln!("$ {}", self.line);

@@ -72,7 +72,7 @@ pub fn run() -> Result<Report, Failed> {
 struct Contest<'a> {
     case: &'a Case,
     solver: Solver,
-    data: ProblemData,
+    data: ProblemData<'a>,
     peer: &'a Peer,
     file: PathBuf,
 }

@@ -18,7 +18,7 @@ pub struct Iteration<'a> {
     /// The energy.
     pub energy: Energy,
     problem: &'a demos::Problem,
-    data: ProblemData,
+    data: ProblemData<'a>,
     timer: Timer,
 }
 

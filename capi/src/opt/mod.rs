@@ -130,9 +130,9 @@ impl Opt_Plan {
     /// # Safety
     /// As for [`Memory::read`].
     unsafe fn read(&mut self, table: *const *mut c_void) -> Result<()> {
-        let unknowns = self.instance.data().map(|d| d.unknowns.as_slice());
+        let unknowns = self.instance.data().map(|d| d.unknowns());
         // SAFETY: by the contract.
-        let read = unsafe { self.memory.read(&self.positions, &self.extents, table, unknowns) };
+        let read = unsafe { self.memory.read(&self.positions, &self.extents, table, unknowns.as_deref()) };
         let assigned = read.and_then(|mut arrays| {
             if self.instance.data().is_none() {
                 arrays.extend(self.positions.dim_arrays(&self.extents));
@@ -151,7 +151,7 @@ impl Opt_Plan {
         self.cost = self.instance.progress()?.energy / 2.0;
         let Some(data) = self.instance.data() else { return Ok(()) };
         // SAFETY: by the contract.
-        unsafe { self.memory.write(&self.positions, table, &data.unknowns) }
+        unsafe { self.memory.write(&self.positions, table, &data.unknowns()) }
     }
 
     /// # Safety

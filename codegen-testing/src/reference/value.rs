@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 use sumsq_codegen::expr::{BinaryOp, UnaryOp};
-use sumsq_codegen::types::{ScalarType, half};
+use sumsq_codegen::types::{ScalarType, f16, nearest_half};
 
 /// A scalar of any type. An `Int` is wrapped to its type (u64 as its bits), a `Float` rounded to it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -102,8 +102,8 @@ pub fn reinterpret(from: ScalarType, to: ScalarType, v: Value) -> Result<Value, 
     match (v, from, to) {
         (Value::Float(x), F32, I32 | U32) => Ok(Value::Int(to.wrap((x as f32).to_bits() as i64))),
         (Value::Float(x), F64, I64 | U64) => Ok(Value::Int(x.to_bits() as i64)),
-        (Value::Float(x), F16, I16 | U16) => Ok(Value::Int(to.wrap(half::to_bits(x) as i64))),
-        (Value::Int(x), I16 | U16, F16) => Ok(Value::Float(half::from_bits(x as u16))),
+        (Value::Float(x), F16, I16 | U16) => Ok(Value::Int(to.wrap(nearest_half(x).to_bits() as i64))),
+        (Value::Int(x), I16 | U16, F16) => Ok(Value::Float(f16::from_bits(x as u16).to_f64())),
         (Value::Int(x), I32 | U32, F32) => Ok(Value::Float(f32::from_bits(x as u32) as f64)),
         (Value::Int(x), I64 | U64, F64) => Ok(Value::Float(f64::from_bits(x as u64))),
         (Value::Int(x), a, b) if a.is_int() && b.is_int() && a.bytes() == b.bytes() => {
@@ -135,29 +135,15 @@ fn float_unary(op: UnaryOp, ty: ScalarType, x: f64) -> Result<Value, IllTyped> {
     use UnaryOp::*;
     let y = match op {
         Neg => -x,
-        Abs => x.abs(),
-        Sqrt => x.sqrt(),
         Floor => x.floor(),
         Ceil => x.ceil(),
         Round => x.round_ties_even(),
         Trunc => x.trunc(),
-        Sin => x.sin(),
-        Cos => x.cos(),
-        Tan => x.tan(),
-        Asin => x.asin(),
-        Acos => x.acos(),
-        Atan => x.atan(),
-        Sinh => x.sinh(),
-        Cosh => x.cosh(),
-        Tanh => x.tanh(),
-        Asinh => x.asinh(),
-        Acosh => x.acosh(),
-        Atanh => x.atanh(),
-        Exp => x.exp(),
-        Log => x.ln(),
-        Log10 => x.log10(),
         IsNan => return Ok(Value::Int(x.is_nan() as i64)),
-        Not => return Err(IllTyped(format!("{op:?} of {}", ty.name()))),
+        _ => match op.function() {
+            Some(f) => f.value(x, 0.0),
+            None => return Err(IllTyped(format!("{op:?} of {}", ty.name()))),
+        },
     };
     Ok(Value::Float(round_to(ty, y)))
 }
@@ -241,7 +227,7 @@ fn int_binary(op: BinaryOp, ty: ScalarType, x: i64, y: i64) -> Option<i64> {
         Xor => x ^ y,
         Shl => shift_left(ty, x, y),
         Shr => shift_right(ty, x, y),
-        Pow | Atan2 | Eq | Ne | Lt | Le | Gt | Ge => return None,
+        _ => return None,
     })
 }
 
@@ -276,9 +262,7 @@ fn float_binary(op: BinaryOp, ty: ScalarType, x: f64, y: f64) -> Option<f64> {
         Min if y.is_nan() || x < y => x,
         Max if y.is_nan() || x > y => x,
         Min | Max => y,
-        Pow => x.powf(y),
-        Atan2 => x.atan2(y),
-        And | Or | Xor | Shl | Shr | Eq | Ne | Lt | Le | Gt | Ge => return None,
+        _ => op.function()?.value(x, y),
     }))
 }
 

@@ -31,7 +31,8 @@ type Environment = Vec<(sumsq_codegen::Name, Value)>;
 /// The lanes of an expression; integers may be variables, all else parameters.
 fn eval(e: &Expr, env: &Environment) -> Vec<Value> {
     let vars: Vec<_> = env.iter().filter_map(|(n, v)| Some((n.clone(), v.as_int()?))).collect();
-    eval_lanes(e, &vars, env).unwrap_or_else(|error| panic!("{error}: {e}"))
+    let params: Vec<_> = env.iter().map(|(n, v)| (n.clone().into(), *v)).collect();
+    eval_lanes(e, &vars, &params).unwrap_or_else(|error| panic!("{error}: {e}"))
 }
 
 /// Equal to the bit, NaNs all alike.

@@ -1,6 +1,7 @@
 //! Arithmetic on f16, against f64 rounded once.
 
 use crate::{bindings, row, scalar_and_vector};
+use sumsq_codegen::types::{f16, nearest_half};
 use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Var};
 use sumsq_codegen_testing::native::agree;
 use sumsq_codegen_testing::reference::Value;
@@ -50,6 +51,42 @@ fn operations_round_once() {
             }
         }
     }
+}
+
+#[test]
+fn rounds_to_nearest_even() {
+    let tiny = 2f64.powi(-36);
+    for (v, r) in [
+        (2049.0, 2048.0),
+        (2051.0, 2052.0),
+        // As a float each of these is a tie.
+        (2049.0 + tiny, 2050.0),
+        (2051.0 - tiny, 2050.0),
+        (65519.9, 65504.0),
+        (65520.0 - tiny, 65504.0),
+        (65520.0, f64::INFINITY),
+        (1e300, f64::INFINITY),
+        (2f64.powi(-25), 0.0),
+        (2f64.powi(-25) * (1.0 + tiny), 2f64.powi(-24)),
+        (1.5 * 2f64.powi(-24), 2f64.powi(-23)),
+        (0.1, 0.0999755859375),
+    ] {
+        assert_eq!(F16.round(v), r, "{v}");
+        assert_eq!(F16.round(-v), -r, "{v}");
+    }
+    assert!(F16.round(-1e-30).is_sign_negative());
+    assert!(F16.round(-1e-300).is_sign_negative());
+}
+
+#[test]
+fn all_bits_go_there_and_back() {
+    for bits in 0..=u16::MAX {
+        let half = f16::from_bits(bits);
+        let quiet = if half.is_nan() { bits | 0x200 } else { bits };
+        assert_eq!(nearest_half(half.to_f64()).to_bits(), quiet, "{bits:#x}");
+    }
+    assert_eq!(nearest_half(f64::NAN).to_bits(), 0x7e00);
+    assert_eq!(nearest_half(-f64::NAN).to_bits(), 0xfe00);
 }
 
 /// Maths functions are computed in f32: at most the neighbour of the correctly rounded value.

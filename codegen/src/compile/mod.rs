@@ -69,15 +69,6 @@ impl Compiled {
         Ok(Compiled(Arc::new(Inner { kernel, required, signature, plan })))
     }
 
-    /// Compiles several lowered functions on all cores, each in an LLVM context of its own. Results come in the order of
-    /// the jobs; of several errors the first is given.
-    pub fn all_from_lowered(
-        jobs: Vec<(LoweredFunction, Signature)>,
-        target: &Target,
-    ) -> Result<Vec<Compiled>, Error> {
-        in_parallel(jobs, |(f, signature)| Compiled::from_lowered(&f, signature, target))
-    }
-
     /// The name of the pipeline.
     pub fn name(&self) -> &str {
         &self.0.kernel.name

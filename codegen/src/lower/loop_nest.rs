@@ -99,9 +99,11 @@ impl Printer<'_> {
                 format!("{func}{out}(...) = ...\n")
             }
             Stmt::Prefetch { name, .. } => format!("prefetch {name}(...)\n"),
-            Stmt::Assert { .. } | Stmt::Allocate { .. } | Stmt::Store { .. } | Stmt::Accumulate { .. } => {
-                String::new()
-            }
+            Stmt::Assert { .. }
+            | Stmt::Allocate { .. }
+            | Stmt::Store { .. }
+            | Stmt::Accumulate { .. }
+            | Stmt::PrefetchByte { .. } => String::new(),
         }
     }
 

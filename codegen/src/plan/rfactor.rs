@@ -18,7 +18,8 @@ use crate::expr::walk::Substitution;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Var};
 use crate::plan::apply_schedule::pure_stage;
-use crate::plan::plans::{Bounded, Change, Dim, FuncPlan, Stage, blocks, illegal, points};
+use crate::plan::extents::{blocks, points};
+use crate::plan::plans::{Bounded, Change, Dim, FuncPlan, Stage, illegal};
 use crate::plan::validate::is_var;
 use crate::schedule::{ForKind, StageId};
 use rustc_hash::FxHashMap;
@@ -129,25 +130,16 @@ fn intermediate(
         let from = stage.origins(c.before()[0]);
         f.vars.iter().any(|v| from.contains(&v.0))
     };
+    let id = StageId { func: into.clone(), stage: 1 };
     let mut update = Stage {
-        id: StageId { func: into.clone(), stage: 1 },
-        args,
-        values,
         predicate: stage.predicate.as_ref().map(|e| subst.apply(e)),
         rvars: stage.rvars.iter().filter(|r| !rename.contains_key(&r.name)).cloned().collect(),
         changes: stage.changes.iter().filter(|c| !pure_change(c)).map(|c| c.renamed(&new_name)).collect(),
         dims: stage.dims.iter().filter(|d| d.reduction && !rename.contains_key(&d.name)).cloned().collect(),
-        skips: vec![],
         relaxed: stage.relaxed,
         coords: stage.coords.iter().map(new_name).collect(),
         reduction: Some(reduction.clone()),
-        partition: vec![],
-        prefetches: vec![],
-        special: vec![],
-        version: 0,
-        reordered: None,
-        atomic: false,
-        with: None,
+        ..Stage::new(id, args, values)
     };
     let kind_of = |v: &Name| {
         let kept = keep.iter().find(|k| k.1 == *v).and_then(|k| stage.dims.iter().find(|d| d.name == k.0));
@@ -155,7 +147,7 @@ fn intermediate(
     };
     for (v, a) in vars.iter().zip(&update.args) {
         if is_var(a, &v.0) {
-            update.dims.push(Dim { name: v.0.clone(), kind: kind_of(&v.0), reduction: false });
+            update.dims.push(Dim { kind: kind_of(&v.0), ..Dim::pure(&v.0) });
         }
     }
     let stages = vec![pure_stage(&func), update];
@@ -172,34 +164,23 @@ fn merge(plan: &FuncPlan, k: usize, reduction: &Reduction, kept: Vec<Bounded>, i
     let tuple = |name: &Name, at: &[Expr]| -> Vec<Expr> {
         types.iter().enumerate().map(|(i, &ty)| Expr::call(name.clone(), ty, at.to_vec(), i)).collect()
     };
-    let rdim = |r: &Bounded| Dim { name: r.name.clone(), kind: ForKind::Serial, reduction: true };
     let pure_origin = |c: &&Change| f.vars.iter().any(|v| old.origins(c.before()[0]).contains(&v.0));
     let mut pure: Vec<Dim> = old.dims.iter().filter(|d| !d.reduction).cloned().collect();
     let changes: Vec<Change> = old.changes.iter().filter(pure_origin).cloned().collect();
     for v in &f.vars {
         // A coordinate that the update computed is a loop now.
         if !pure.iter().any(|d| d.name == v.0) && !changes.iter().any(|c| c.before().contains(&&v.0)) {
-            pure.push(Dim { name: v.0.clone(), kind: ForKind::Serial, reduction: false });
+            pure.push(Dim::pure(&v.0));
         }
     }
+    let values = reduction.combine(&tuple(&f.name, &args), &tuple(into, &at));
     Stage {
-        id: old.id.clone(),
-        values: reduction.combine(&tuple(&f.name, &args), &tuple(into, &at)),
-        args,
-        predicate: None,
-        dims: kept.iter().map(rdim).chain(pure).collect(),
+        dims: kept.iter().map(|r| Dim::reduction(&r.name)).chain(pure).collect(),
         coords: kept.iter().map(|r| r.name.clone()).collect(),
         rvars: kept,
         changes,
-        skips: vec![],
         relaxed: old.relaxed,
         reduction: Some(reduction.clone()),
-        partition: vec![],
-        prefetches: vec![],
-        special: vec![],
-        version: 0,
-        reordered: None,
-        atomic: false,
-        with: None,
+        ..Stage::new(old.id.clone(), args, values)
     }
 }

@@ -1,7 +1,7 @@
 //! Element types at the border to Rust: typed slices in, buffer elements out.
 
 use crate::expr::Expr;
-use crate::types::{ScalarType, half};
+use crate::types::{ScalarType, f16, nearest_half};
 
 /// A number on its way between element types: wide enough for either kind.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ macro_rules! with_element {
             S::I64 => with!(i64),
             S::U8 => with!(u8),
             S::U16 => with!(u16),
-            S::F16 => with!($crate::runtime::element::Half),
+            S::F16 => with!($crate::types::f16),
             S::U32 => with!(u32),
             S::U64 => with!(u64),
             S::F32 => with!(f32),
@@ -91,36 +91,18 @@ impl Element for BoolByte {
     }
 }
 
-/// An f16 element in memory: its bits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(transparent)]
-pub struct Half(pub u16);
-
-impl From<f64> for Half {
-    /// The nearest half, ties to even.
-    fn from(v: f64) -> Half {
-        Half(half::to_bits(v))
-    }
-}
-
-impl From<Half> for f64 {
-    fn from(v: Half) -> f64 {
-        half::from_bits(v.0)
-    }
-}
-
-impl sealed::Sealed for Half {}
-impl Element for Half {
+impl sealed::Sealed for f16 {}
+impl Element for f16 {
     const TYPE: ScalarType = ScalarType::F16;
     #[inline]
     fn widen(self) -> Wide {
-        Wide::Float(self.into())
+        Wide::Float(self.to_f64())
     }
     #[inline]
-    fn narrow(w: Wide) -> Half {
+    fn narrow(w: Wide) -> f16 {
         match w {
-            Wide::Int(v) => Half::from(v as f64),
-            Wide::Float(v) => Half::from(v),
+            Wide::Int(v) => nearest_half(v as f64),
+            Wide::Float(v) => nearest_half(v),
         }
     }
 }
@@ -151,7 +133,7 @@ pub enum Scalar {
     U16(u16),
     U32(u32),
     U64(u64),
-    F16(Half),
+    F16(f16),
     F32(f32),
     F64(f64),
 }
@@ -177,7 +159,7 @@ impl Scalar {
     pub fn constant(self) -> Expr {
         match self {
             Scalar::U64(v) => Expr::int(self.ty(), v as i64),
-            Scalar::F16(v) => Expr::float(self.ty(), half::from_bits(v.0)),
+            Scalar::F16(v) => Expr::float(self.ty(), v.to_f64()),
             Scalar::F32(v) => Expr::float(self.ty(), v.into()),
             Scalar::F64(v) => Expr::float(self.ty(), v),
             v => Expr::int(self.ty(), v.as_int().unwrap_or(0)),
@@ -211,7 +193,7 @@ scalars! {
     U16 u16, v => v as u64;
     U32 u32, v => v as u64;
     U64 u64, v => v;
-    F16 Half, v => v.0 as u64;
+    F16 f16, v => v.to_bits() as u64;
     F32 f32, v => v.to_bits() as u64;
     F64 f64, v => v.to_bits();
 }

@@ -1,6 +1,7 @@
 //! Zeroed memory for buffers.
 
 use super::Pool;
+use memmap2::{Advice, MmapMut, MmapRaw};
 use std::alloc::Layout;
 
 /// From this size on memory comes from the kernel directly: zeroed lazily, in huge pages.
@@ -20,8 +21,8 @@ pub(super) struct Memory {
 /// Where a block comes from.
 enum From {
     Allocator,
-    /// Start and length of the mapping that it lies in.
-    Mapping(*mut u8, usize),
+    /// A mapping that it lies in.
+    Mapping(MmapRaw),
     /// Borrowed, for reading only or for writing too.
     Borrowed {
         writable: bool,
@@ -56,37 +57,23 @@ impl Memory {
     }
 
     fn mapped(bytes: usize) -> Option<Memory> {
-        let length = bytes.checked_add(HUGE_PAGE)?;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a fresh anonymous mapping; the advice, on whole pages inside it, changes no contents and may fail.
-        unsafe {
-            let start = libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0);
-            if start == libc::MAP_FAILED {
-                return None;
-            }
-            let start = start.cast::<u8>();
-            let base = start.add(start.align_offset(HUGE_PAGE));
-            libc::madvise(base.cast(), bytes / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE);
-            Some(Memory { base, bytes, from: From::Mapping(start, length) })
-        }
+        let map = MmapRaw::from(MmapMut::map_anon(bytes.checked_add(HUGE_PAGE)?).ok()?);
+        let skipped = map.as_ptr().align_offset(HUGE_PAGE);
+        // A system without huge pages refuses, and that is all right.
+        let _ = map.advise_range(Advice::HugePage, skipped, bytes / HUGE_PAGE * HUGE_PAGE);
+        let base = map.as_mut_ptr().wrapping_add(skipped);
+        Some(Memory { base, bytes, from: From::Mapping(map) })
     }
 
     /// Asks the kernel for all pages now, on the threads of `pool`, each for its share: their nodes' memory. A page that is refused comes
     /// when it is first touched.
     pub fn populate(&self, pool: &Pool) {
-        if !matches!(self.from, From::Mapping(..)) {
-            return;
-        }
+        let From::Mapping(map) = &self.from else { return };
         let (pages, n) = (self.bytes.div_ceil(PAGE), pool.threads());
-        let base = self.base as usize;
+        let skipped = self.base as usize - map.as_ptr() as usize;
         pool.for_each(n as i32, |k| {
             let [from, to] = [k as usize, k as usize + 1].map(|k| pages * k / n * PAGE);
-            // SAFETY: inside our mapping, which goes on behind the block; the advice changes no contents, and does nothing where
-            // pages are larger.
-            unsafe {
-                libc::madvise((base + from) as *mut libc::c_void, to - from, libc::MADV_POPULATE_WRITE)
-            };
+            let _ = map.advise_range(Advice::PopulateWrite, skipped + from, to - from);
         });
     }
 
@@ -103,18 +90,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        match self.from {
-            // SAFETY: ours, as `mapped` made it, and unmapped once.
-            From::Mapping(start, length) => unsafe {
-                libc::munmap(start.cast(), length);
-            },
-            From::Borrowed { .. } => {}
-            From::Allocator => {
-                if let Ok(layout) = Layout::from_size_align(self.bytes, ALIGN) {
-                    // SAFETY: allocated with this layout, freed once.
-                    unsafe { std::alloc::dealloc(self.base, layout) }
-                }
-            }
+        if let (From::Allocator, Ok(layout)) = (&self.from, Layout::from_size_align(self.bytes, ALIGN)) {
+            // SAFETY: allocated with this layout, freed once.
+            unsafe { std::alloc::dealloc(self.base, layout) }
         }
     }
 }

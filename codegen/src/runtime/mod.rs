@@ -12,7 +12,7 @@ pub mod profile;
 mod view;
 
 pub use buffer::{Buffer, BufferSpec};
-pub use element::{Element, Half, Scalar, Wide};
+pub use element::{Element, Scalar, Wide};
 pub use pool::{BodyFn, Pool};
 pub use view::{Dimension, View};
 

@@ -55,6 +55,16 @@ impl Display for Tail {
     }
 }
 
+impl Display for Memory {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Memory::Heap => "heap",
+            Memory::Stack => "stack",
+            Memory::Register => "register",
+        })
+    }
+}
+
 impl Display for Directive {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let e = |e: &Expr| InDirective(interned(e));
@@ -124,9 +134,7 @@ impl Display for Directive {
             Directive::Estimate { var, min, extent } => write!(f, "set_estimate({var}, {min}, {extent})"),
             Directive::AlignStorage { var, modulus } => write!(f, "align_storage({var}, {modulus})"),
             Directive::ReorderStorage(vars) => write!(f, "reorder_storage({})", vars.join(", ")),
-            Directive::StoreIn(Memory::Heap) => f.write_str("store_in(heap)"),
-            Directive::StoreIn(Memory::Stack) => f.write_str("store_in(stack)"),
-            Directive::StoreIn(Memory::Register) => f.write_str("store_in(register)"),
+            Directive::StoreIn(memory) => write!(f, "store_in({memory})"),
             Directive::Sink => f.write_str("sink"),
             Directive::NonTemporal(when) => write!(f, "non_temporal({})", e(when)),
             Directive::InPlaceOf(n) => write!(f, "in_place_of({n})"),

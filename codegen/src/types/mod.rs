@@ -1,6 +1,6 @@
 //! Scalar and vector types of expressions.
 
-pub mod half;
+pub use half::f16;
 
 use std::fmt;
 
@@ -136,7 +136,7 @@ impl ScalarType {
     pub fn round(self, v: f64) -> f64 {
         match self {
             ScalarType::F32 => v as f32 as f64,
-            ScalarType::F16 => half::round(v),
+            ScalarType::F16 => nearest_half(v).to_f64(),
             _ => v,
         }
     }
@@ -176,6 +176,15 @@ impl ScalarType {
             F64 => "f64",
         }
     }
+}
+
+/// The nearest half, ties to even; a NaN keeps its sign. By way of the f32 that is rounded to odd, whose 24 bits keep what decides the
+/// rounding to 11: on CPUs that convert f32 alone, [`f16::from_f64`] rounds twice.
+pub fn nearest_half(v: f64) -> f16 {
+    let near = v as f32;
+    let back = f64::from(near);
+    let (beyond, inexact) = (back.abs() > v.abs(), back < v || back > v);
+    f16::from_f32(f32::from_bits((near.to_bits() - u32::from(beyond)) | u32::from(inexact)))
 }
 
 /// The type of an expression: an element type and a number of lanes (1 for a scalar).

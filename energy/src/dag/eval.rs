@@ -1,6 +1,6 @@
 //! Evaluation in f64: the slow, obvious meaning of a DAG.
 
-use super::{Access, At, Compare, Dag, ExprId, Node, Offset, arith::powi, function::apply};
+use super::{Access, At, Compare, Dag, ExprId, Node, Offset, arith::powi};
 use crate::ids::{ArrayId, GraphId, ParamId, SpaceId};
 use rustc_hash::FxHashMap;
 
@@ -79,7 +79,7 @@ impl<'a> Evaluator<'a> {
                 let at: Vec<f64> = at.iter().map(value).collect();
                 interpolate(&at, &mut |tap| env.tap(*image, tap))
             }
-            Node::Call(f, args) => apply(*f, value(&args[0]), args.get(1).map_or(0.0, value)),
+            Node::Call(f, args) => f.value(value(&args[0]), args.get(1).map_or(0.0, value)),
             Node::Compare(Compare::Eq, a, b) => truth(value(a) == value(b)),
             Node::Compare(Compare::Less, a, b) => truth(value(a) < value(b)),
             Node::Compare(Compare::LessEq, a, b) => truth(value(a) <= value(b)),

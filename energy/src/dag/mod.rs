@@ -20,8 +20,8 @@ mod traverse;
 pub use crate::ids::Offset;
 pub use display::{Ids, Names};
 pub use eval::{Env, Evaluator, interpolate};
-pub use function::apply as apply_function;
 pub use node::*;
+pub use sumsq_codegen::functions::Function;
 
 use crate::graph::Graph;
 use crate::ids::{ArrayId, GraphId, ParamId, SpaceId};

@@ -2,6 +2,7 @@
 
 use crate::ids::{ArrayId, ComputedId, Domain, GraphId, Offset, ParamId, SpaceId, UnknownId};
 use smallvec::SmallVec;
+use sumsq_codegen::functions::Function;
 
 /// Index of a node in its [`crate::dag::Dag`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -66,31 +67,6 @@ pub struct Access {
     pub at: At,
 }
 
-/// Elementwise functions. `Pow` is real power of two operands; integer powers are [`Node::Prod`] exponents.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-#[allow(missing_docs)]
-pub enum Function {
-    Abs,
-    Acos,
-    Acosh,
-    Asin,
-    Asinh,
-    Atan,
-    Atan2,
-    Atanh,
-    Cos,
-    Cosh,
-    Exp,
-    Log,
-    Log10,
-    Pow,
-    Sin,
-    Sinh,
-    Sqrt,
-    Tan,
-    Tanh,
-}
-
 /// Comparisons; the others are these with swapped operands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[allow(missing_docs)]
@@ -143,7 +119,7 @@ pub enum Node {
         /// The coordinates, fastest-varying dim first.
         at: Box<[ExprId]>,
     },
-    /// A function of one operand, or two for `Atan2` (y, x) and `Pow` (base, exponent).
+    /// A function of as many operands as it has. `Pow` is the real power; integer powers are exponents of `Prod`.
     Call(Function, SmallVec<[ExprId; 2]>),
     /// `a op b`.
     Compare(Compare, ExprId, ExprId),

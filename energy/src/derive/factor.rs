@@ -5,7 +5,7 @@
 //! magnitude of coefficients counts as a factor. Guard rule: a factor leaves the branch of `Select(c, a, 0)` only if it is
 //! finite by construction (made of constants, parameters and coordinates without division).
 
-use crate::dag::{Dag, ExprId, Function, Node};
+use crate::dag::{Dag, ExprId, Node};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -170,10 +170,7 @@ fn is_finite(dag: &Dag, id: ExprId, memo: &mut FxHashMap<ExprId, bool>) -> bool 
                 operands && constant.get().is_finite() && terms.iter().all(|(c, _)| c.get().is_finite())
             }
             Node::Prod(factors) => operands && factors.iter().all(|f| f.1 > 0),
-            Node::Call(f, _) => {
-                use Function::{Abs, Atan, Cos, Sin, Tanh};
-                operands && matches!(f, Abs | Atan | Cos | Sin | Tanh)
-            }
+            Node::Call(f, _) => operands && f.is_finite(),
             Node::Select(_, a, b) => memo[a] && memo[b],
             _ => true,
         };

@@ -333,30 +333,8 @@ impl<'a> Emitter<'a> {
     }
 
     fn call(&self, f: Function, args: &[ExprId]) -> Expr {
-        use UnaryOp as U;
-        let a = self.number(args[0]);
-        let op = match f {
-            Function::Atan2 => return a.atan2(self.number(args[1])),
-            Function::Pow => return a.pow(self.number(args[1])),
-            Function::Abs => U::Abs,
-            Function::Acos => U::Acos,
-            Function::Acosh => U::Acosh,
-            Function::Asin => U::Asin,
-            Function::Asinh => U::Asinh,
-            Function::Atan => U::Atan,
-            Function::Atanh => U::Atanh,
-            Function::Cos => U::Cos,
-            Function::Cosh => U::Cosh,
-            Function::Exp => U::Exp,
-            Function::Log => U::Log,
-            Function::Log10 => U::Log10,
-            Function::Sin => U::Sin,
-            Function::Sinh => U::Sinh,
-            Function::Sqrt => U::Sqrt,
-            Function::Tan => U::Tan,
-            Function::Tanh => U::Tanh,
-        };
-        a.unary(op)
+        let operands: Vec<Expr> = args.iter().map(|&a| self.number(a)).collect();
+        Expr::apply(f, &operands)
     }
 }
 

@@ -115,25 +115,9 @@ fn unknown_name<'a>(
         _ => 2,
     };
     let similar = candidates
-        .map(|c| (edit_distance(&name.to_lowercase(), &c.to_lowercase()), c))
+        .map(|c| (strsim::levenshtein(&name.to_lowercase(), &c.to_lowercase()), c))
         .filter(|(d, _)| *d <= limit)
         .min()
         .map(|(_, c)| c.to_owned());
     Fault::UnknownName { name: name.into(), similar }
-}
-
-/// Insertions, deletions and replacements that turn `a` into `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }

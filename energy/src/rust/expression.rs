@@ -140,7 +140,10 @@ impl Expr {
 }
 
 macro_rules! functions {
-    ($($name:ident $function:ident),* $(,)?) => { impl Expr { $(
+    (
+        unary { $($name:ident $function:ident = $single:path, $double:path;)* }
+        binary { $($rest:tt)* }
+    ) => { impl Expr { $(
         #[doc = concat!("`", stringify!($name), "` of each channel.")]
         #[track_caller]
         pub fn $name(&self) -> Expr {
@@ -148,10 +151,8 @@ macro_rules! functions {
         }
     )* } };
 }
-functions!(
-    abs Abs, acos Acos, acosh Acosh, asin Asin, asinh Asinh, atan Atan, atanh Atanh, cos Cos, cosh Cosh, exp Exp,
-    log Log, log10 Log10, sin Sin, sinh Sinh, sqrt Sqrt, tan Tan, tanh Tanh,
-);
+// Those of two operands are above.
+sumsq_codegen::scalar_functions!(functions);
 
 macro_rules! comparisons {
     ($($name:ident $comparison:ident $sign:literal),* $(,)?) => { impl Expr { $(

@@ -22,7 +22,8 @@
 mod expression;
 mod extensions;
 
-pub use crate::model::{DimId, LossKind};
+pub use crate::losses::LossKind;
+pub use crate::model::DimId;
 pub use crate::rust::expression::{Expr, IntoExpr, rotate_2d, rotate_3d, select, vector};
 pub use crate::rust::extensions::{Residuals, Sampled};
 

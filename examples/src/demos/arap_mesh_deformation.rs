@@ -1,7 +1,8 @@
 //! As-rigid-as-possible deformation of a mesh: some vertices are posed, the rest follows.
 
 use super::handle::{HELD, Handle, constraints, targets};
-use super::{DemoError, Problem, Run, floats, indices, param, rows};
+use super::{DemoError, Problem, Run, floats, graph, param, points};
+use crate::geometry::{Vec3, flat};
 use crate::io::Mesh;
 use crate::io::picture::side_by_side;
 use crate::render::{CLAY, View, render};
@@ -16,18 +17,30 @@ const W_REG_SQRT: f32 = 1.0;
 /// The dog faces +x, its left is +y, up is +z; the paws stand at z = 0. It gives the right paw, looks up and to its right, and
 /// raises its tail.
 const POSE: [Handle; 6] = [
-    Handle { centre: [-0.53, 0.08, 0.01], radius: 0.045, ..HELD },
-    Handle { centre: [-0.53, -0.08, 0.01], radius: 0.045, ..HELD },
-    Handle { centre: [0.16, 0.053, 0.01], radius: 0.045, ..HELD },
-    Handle { centre: [0.16, -0.053, 0.02], radius: 0.045, angle: -1.0, shift: [0.23, -0.02, 0.27], ..HELD },
+    Handle { centre: Vec3::new(-0.53, 0.08, 0.01), radius: 0.045, ..HELD },
+    Handle { centre: Vec3::new(-0.53, -0.08, 0.01), radius: 0.045, ..HELD },
+    Handle { centre: Vec3::new(0.16, 0.053, 0.01), radius: 0.045, ..HELD },
     Handle {
-        centre: [0.37, 0.0, 0.69],
-        radius: 0.06,
-        axis: [0.0, -0.5, -1.0],
-        angle: 0.55,
-        shift: [-0.03, -0.06, 0.03],
+        centre: Vec3::new(0.16, -0.053, 0.02),
+        radius: 0.045,
+        angle: -1.0,
+        shift: Vec3::new(0.23, -0.02, 0.27),
+        ..HELD
     },
-    Handle { centre: [-0.716, 0.0, 0.336], radius: 0.03, angle: 1.3, shift: [0.02, 0.06, 0.33], ..HELD },
+    Handle {
+        centre: Vec3::new(0.37, 0.0, 0.69),
+        radius: 0.06,
+        axis: Vec3::new(0.0, -0.5, -1.0),
+        angle: 0.55,
+        shift: Vec3::new(-0.03, -0.06, 0.03),
+    },
+    Handle {
+        centre: Vec3::new(-0.716, 0.0, 0.336),
+        radius: 0.03,
+        angle: 1.3,
+        shift: Vec3::new(0.02, 0.06, 0.33),
+        ..HELD
+    },
 ];
 
 /// Poses the dog.
@@ -49,7 +62,7 @@ pub(super) fn first() -> Result<Problem, DemoError> {
 pub struct Scene {
     mesh: Mesh,
     /// Per vertex: where it is dragged.
-    targets: Vec<Option<[f32; 3]>>,
+    targets: Vec<Option<Vec3>>,
 }
 
 impl Scene {
@@ -71,8 +84,8 @@ impl Scene {
     /// The problem: Offset and Angle of every vertex, started at rest. Each edge is in the graph in both directions.
     pub fn problem(&self) -> Problem {
         let count = self.mesh.positions.len();
-        let rest = self.mesh.positions.as_flattened().to_vec();
-        let edges = self.mesh.directed_edges();
+        let rest = flat(&self.mesh.positions);
+        let [v0, v1] = graph(&self.mesh.directed_edges());
         Problem {
             energy: "arap_mesh_deformation",
             text: include_str!("../../energies/arap_mesh_deformation.t"),
@@ -83,8 +96,8 @@ impl Scene {
                 floats("Constraints", &[count, 3], constraints(&self.targets)),
                 param("w_fitSqrt", W_FIT_SQRT),
                 param("w_regSqrt", W_REG_SQRT),
-                indices("G.v0", edges.iter().map(|edge| edge[0])),
-                indices("G.v1", edges.iter().map(|edge| edge[1])),
+                v0,
+                v1,
             ],
             options: Options {
                 solve: SolveOptions { iterations: 100, ..SolveOptions::default() },
@@ -95,15 +108,14 @@ impl Scene {
 
     /// The mesh with its vertices at the solution.
     fn deformed(&self, solution: &[NamedArray]) -> Result<Mesh, DemoError> {
-        let positions = rows::<3>(solution, "Offset", self.mesh.positions.len())?;
-        Ok(Mesh { positions, triangles: self.mesh.triangles.clone() })
+        Ok(self.mesh.at(points(solution, "Offset", self.mesh.positions.len())?))
     }
 
     /// Both meshes from the same place; posed vertices are coloured.
     fn before_and_after(&self, deformed: &Mesh) -> image::RgbImage {
-        let view = View::of(&[&self.mesh, deformed], [0.75, -1.0, 0.28], [0.0, 0.0, 1.0]);
-        let handle = [0.10, 0.28, 0.62];
-        let colours: Vec<[f32; 3]> =
+        let view = View::of(&[&self.mesh, deformed], Vec3::new(0.75, -1.0, 0.28), Vec3::z());
+        let handle = Vec3::new(0.10, 0.28, 0.62);
+        let colours: Vec<Vec3> =
             self.targets.iter().map(|target| if target.is_some() { handle } else { CLAY }).collect();
         let [before, after] = [&self.mesh, deformed].map(|mesh| render(mesh, &colours, &view, 800, 720));
         side_by_side(&before, &after, 8)

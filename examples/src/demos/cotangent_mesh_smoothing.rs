@@ -1,12 +1,12 @@
 //! Smoothing of a noisy mesh with cotangent weights (Desbrun, Meyer, Schroeder and Barr, "Implicit fairing of irregular meshes
 //! using diffusion and curvature flow", 1999), the weights recomputed while the mesh moves.
 
-use super::{DemoError, Problem, Run, floats, indices, param, rows};
+use super::{DemoError, Problem, Run, floats, graph, param, points};
+use crate::geometry::{Vec3, flat, rms_distance, unit};
 use crate::io::Mesh;
 use crate::panels;
 use crate::random::Random;
 use crate::render::{View, normals, render};
-use crate::vec3::{add, dot, length, normalize, rms_distance, scale, sub};
 use sumsq::{NamedArray, Options, SolveOptions};
 
 const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_17k.ply");
@@ -56,7 +56,7 @@ impl Scene {
         let mut noisy = clean.clone();
         let directions = normals(&clean).into_iter().zip(edge_lengths(&clean));
         for (p, (normal, edge)) in noisy.positions.iter_mut().zip(directions) {
-            *p = add(*p, scale(NOISE * edge * random.normal() as f32, normal));
+            *p += NOISE * edge * random.normal() as f32 * normal;
         }
         Scene { clean, noisy }
     }
@@ -64,9 +64,8 @@ impl Scene {
     /// The problem: every vertex, started at its noisy position.
     pub fn problem(&self) -> Problem {
         let count = self.noisy.positions.len();
-        let start = self.noisy.positions.as_flattened().to_vec();
-        let wedges = self.noisy.wedges();
-        let vertex = |slot: usize| wedges.iter().map(move |wedge| wedge[slot]);
+        let start = flat(&self.noisy.positions);
+        let [v0, v1, v2, v3] = graph(&self.noisy.wedges());
         Problem {
             energy: "cotangent_mesh_smoothing",
             text: include_str!("../../energies/cotangent_mesh_smoothing.t"),
@@ -75,10 +74,10 @@ impl Scene {
                 floats("A", &[count, 3], start),
                 param("w_fitSqrt", W_FIT_SQRT),
                 param("w_regSqrt", W_REG_SQRT),
-                indices("G.v0", vertex(0)),
-                indices("G.v1", vertex(1)),
-                indices("G.v2", vertex(2)),
-                indices("G.v3", vertex(3)),
+                v0,
+                v1,
+                v2,
+                v3,
             ],
             options: Options {
                 solve: SolveOptions { iterations: 60, function_tolerance: 1e-4, ..SolveOptions::default() },
@@ -89,13 +88,12 @@ impl Scene {
 
     /// The mesh of a solution.
     pub fn smoothed(&self, solution: &[NamedArray]) -> Result<Mesh, DemoError> {
-        let positions = rows::<3>(solution, "X", self.noisy.positions.len())?;
-        Ok(Mesh { positions, triangles: self.noisy.triangles.clone() })
+        Ok(self.noisy.at(points(solution, "X", self.noisy.positions.len())?))
     }
 
     fn picture(&self, smooth: &Mesh) -> Result<image::RgbImage, DemoError> {
-        let view =
-            View::of(&[&self.clean], [0.75, -1.0, 0.28], [0.0, 0.0, 1.0]).closer([0.2, 0.0, 0.6], 0.42);
+        let view = View::of(&[&self.clean], Vec3::new(0.75, -1.0, 0.28), Vec3::z())
+            .closer(Vec3::new(0.2, 0.0, 0.6), 0.42);
         let [noisy, smooth, clean] =
             [&self.noisy, smooth, &self.clean].map(|mesh| render(mesh, &[], &view, 560, 620));
         Ok(panels::row(&[("noisy", &noisy), ("smoothed", &smooth), ("ground truth", &clean)])?)
@@ -107,7 +105,7 @@ fn edge_lengths(mesh: &Mesh) -> Vec<f32> {
     let mut sums = vec![(0.0, 0.0); mesh.positions.len()];
     for [a, b] in mesh.directed_edges() {
         let (sum, count) = &mut sums[a as usize];
-        *sum += length(sub(mesh.positions[a as usize], mesh.positions[b as usize]));
+        *sum += (mesh.positions[a as usize] - mesh.positions[b as usize]).norm();
         *count += 1.0;
     }
     sums.into_iter().map(|(sum, count)| sum / f32::max(count, 1.0)).collect()
@@ -115,9 +113,9 @@ fn edge_lengths(mesh: &Mesh) -> Vec<f32> {
 
 /// Mean angle between corresponding triangles' normals, in degrees.
 fn normal_error(mesh: &Mesh, truth: &Mesh) -> f64 {
-    let angles = (0..mesh.triangles.len()).map(|t| {
-        let [a, b] = [mesh, truth].map(|mesh| normalize(mesh.face_normal(t)));
-        f64::from(dot(a, b).clamp(-1.0, 1.0).acos()).to_degrees()
+    let angles = mesh.triangles.iter().map(|corners| {
+        let [a, b] = [mesh, truth].map(|mesh| unit(mesh.face_normal(corners)));
+        f64::from(a.dot(&b).clamp(-1.0, 1.0).acos()).to_degrees()
     });
     angles.sum::<f64>() / mesh.triangles.len().max(1) as f64
 }

@@ -2,12 +2,13 @@
 //! with affine maps is deformed, and carries a fine mesh along.
 
 use super::handle::{HELD, Handle, constraints, targets};
-use super::{DemoError, Problem, Run, floats, indices, param, rows};
+use super::{DemoError, Problem, Run, floats, graph, param, points, rows};
+use crate::geometry::{Vec3, flat};
 use crate::io::Mesh;
 use crate::render::{CLAY, View, render};
-use crate::vec3::{Vec3, add, dot, scale, sub};
 use crate::{panels, raster};
 use image::{Rgb, RgbImage};
+use nalgebra::Matrix3;
 use sumsq::{NamedArray, Options, SolveOptions};
 
 const NODES: &[u8] = include_bytes!("../../../data/embedded_deformation/dog_2k.ply");
@@ -23,12 +24,29 @@ const CARRIERS: usize = 5;
 
 /// The dog faces +x, its left is +y, up is +z. It stretches, chest down.
 const POSE: [Handle; 6] = [
-    Handle { centre: [-0.53, 0.08, 0.01], radius: 0.05, ..HELD },
-    Handle { centre: [-0.53, -0.08, 0.01], radius: 0.05, ..HELD },
-    Handle { centre: [0.16, 0.053, 0.01], radius: 0.05, shift: [0.24, 0.01, 0.0], ..HELD },
-    Handle { centre: [0.16, -0.053, 0.01], radius: 0.05, shift: [0.24, -0.01, 0.0], ..HELD },
-    Handle { centre: [0.37, 0.0, 0.69], radius: 0.06, angle: -0.1, shift: [0.12, 0.0, -0.36], ..HELD },
-    Handle { centre: [-0.716, 0.0, 0.336], radius: 0.03, angle: 1.3, shift: [-0.04, 0.05, 0.36], ..HELD },
+    Handle { centre: Vec3::new(-0.53, 0.08, 0.01), radius: 0.05, ..HELD },
+    Handle { centre: Vec3::new(-0.53, -0.08, 0.01), radius: 0.05, ..HELD },
+    Handle { centre: Vec3::new(0.16, 0.053, 0.01), radius: 0.05, shift: Vec3::new(0.24, 0.01, 0.0), ..HELD },
+    Handle {
+        centre: Vec3::new(0.16, -0.053, 0.01),
+        radius: 0.05,
+        shift: Vec3::new(0.24, -0.01, 0.0),
+        ..HELD
+    },
+    Handle {
+        centre: Vec3::new(0.37, 0.0, 0.69),
+        radius: 0.06,
+        angle: -0.1,
+        shift: Vec3::new(0.12, 0.0, -0.36),
+        ..HELD
+    },
+    Handle {
+        centre: Vec3::new(-0.716, 0.0, 0.336),
+        radius: 0.03,
+        angle: 1.3,
+        shift: Vec3::new(-0.04, 0.05, 0.36),
+        ..HELD
+    },
 ];
 
 /// Poses the dog by its nodes.
@@ -69,9 +87,9 @@ impl Scene {
     /// The problem: Offset and RotMatrix of every node, started at rest. Each edge is in the graph in both directions.
     pub fn problem(&self) -> Problem {
         let count = self.nodes.positions.len();
-        let rest = self.nodes.positions.as_flattened().to_vec();
+        let rest = flat(&self.nodes.positions);
         let identity = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0].repeat(count);
-        let edges = self.nodes.directed_edges();
+        let [v0, v1] = graph(&self.nodes.directed_edges());
         Problem {
             energy: "embedded_deformation",
             text: include_str!("../../energies/embedded_deformation.t"),
@@ -83,8 +101,8 @@ impl Scene {
                 param("w_fitSqrt", W_FIT_SQRT),
                 param("w_regSqrt", W_REG_SQRT),
                 param("w_rotSqrt", W_ROT_SQRT),
-                indices("G.v0", edges.iter().map(|edge| edge[0])),
-                indices("G.v1", edges.iter().map(|edge| edge[1])),
+                v0,
+                v1,
             ],
             options: Options {
                 solve: SolveOptions { iterations: 100, ..SolveOptions::default() },
@@ -95,23 +113,22 @@ impl Scene {
 
     /// The mesh where its nodes take it: p' = sum w (R (p - g) + g') over its nodes g.
     pub fn deformed(&self, solution: &[NamedArray]) -> Result<Mesh, DemoError> {
-        let offsets = rows::<3>(solution, "Offset", self.nodes.positions.len())?;
+        let offsets = points(solution, "Offset", self.nodes.positions.len())?;
         let matrices = rows::<9>(solution, "RotMatrix", self.nodes.positions.len())?;
         let carried = |(&p, carriers): (&Vec3, &[(usize, f32); CARRIERS])| {
-            carriers.iter().fold([0.0; 3], |sum, &(node, weight)| {
-                let arm = sub(p, self.nodes.positions[node]);
-                let turned = [0, 3, 6].map(|i| dot([0, 1, 2].map(|j| matrices[node][i + j]), arm));
-                add(sum, scale(weight, add(offsets[node], turned)))
-            })
+            let carry = |&(node, weight): &(usize, f32)| {
+                let turned = Matrix3::from_row_slice(&matrices[node]) * (p - self.nodes.positions[node]);
+                weight * (offsets[node] + turned)
+            };
+            carriers.iter().map(carry).sum()
         };
-        let positions = self.mesh.positions.iter().zip(&self.carriers).map(carried).collect();
-        Ok(Mesh { positions, triangles: self.mesh.triangles.clone() })
+        Ok(self.mesh.at(self.mesh.positions.iter().zip(&self.carriers).map(carried).collect()))
     }
 
     /// The nodes and the mesh, before and after.
     fn picture(&self, solution: &[NamedArray], deformed: &Mesh) -> Result<RgbImage, DemoError> {
-        let view = View::of(&[&self.mesh, deformed], [0.75, -1.0, 0.28], [0.0, 0.0, 1.0]);
-        let moved = rows::<3>(solution, "Offset", self.nodes.positions.len())?;
+        let view = View::of(&[&self.mesh, deformed], Vec3::new(0.75, -1.0, 0.28), Vec3::z());
+        let moved = points(solution, "Offset", self.nodes.positions.len())?;
         let graph = [&self.nodes.positions, &moved].map(|at| self.draw_nodes(at, &view));
         let [before, after] = [&self.mesh, deformed].map(|mesh| render(mesh, &[], &view, 560, 500));
         let [nodes_before, nodes_after] = graph;
@@ -121,7 +138,7 @@ impl Scene {
     }
 
     fn draw_nodes(&self, at: &[Vec3], view: &View) -> RgbImage {
-        let mesh = Mesh { positions: at.to_vec(), triangles: self.nodes.triangles.clone() };
+        let mesh = self.nodes.at(at.to_vec());
         let colours: Vec<Vec3> =
             self.targets.iter().map(|t| if t.is_some() { HANDLE } else { CLAY }).collect();
         let mut picture = render(&mesh, &colours, view, 560, 500);
@@ -137,11 +154,11 @@ impl Scene {
     }
 }
 
-const HANDLE: Vec3 = [0.10, 0.28, 0.62];
+const HANDLE: Vec3 = Vec3::new(0.10, 0.28, 0.62);
 
 /// The nearest nodes of a point, weighted by (1 - distance / that of the next one)^2.
 fn carriers(p: Vec3, nodes: &[Vec3]) -> [(usize, f32); CARRIERS] {
-    let distance = |node: &Vec3| dot(sub(*node, p), sub(*node, p)).sqrt();
+    let distance = |node: &Vec3| (node - p).norm();
     let mut nearest: Vec<(usize, f32)> = nodes.iter().map(distance).enumerate().collect();
     nearest.select_nth_unstable_by(CARRIERS, |a, b| a.1.total_cmp(&b.1));
     let reach = nearest[CARRIERS].1;
@@ -158,8 +175,7 @@ mod tests {
     fn at_rest_the_mesh_stays() {
         let scene = Scene::dog().unwrap();
         let at_rest = scene.deformed(&scene.problem().inputs).unwrap();
-        let worst =
-            at_rest.positions.iter().zip(&scene.mesh.positions).map(|(&a, &b)| dot(sub(a, b), sub(a, b)));
+        let worst = at_rest.positions.iter().zip(&scene.mesh.positions).map(|(a, b)| (a - b).norm_squared());
         assert!(worst.fold(0.0, f32::max) < 1e-11);
     }
 

@@ -19,6 +19,7 @@ pub mod volumetric_mesh_deformation;
 use run::Run;
 pub use run::{Measure, Observer, Outcome, Pass};
 
+use crate::Vec3;
 use crate::io::FileError;
 use crate::plot::PlotError;
 use std::path::Path;
@@ -135,7 +136,7 @@ pub struct Problem {
 
 impl Problem {
     /// The energy as machine code, and the inputs bound to it.
-    pub fn compile(&self) -> Result<(Solver, ProblemData), DemoError> {
+    pub fn compile(&self) -> Result<(Solver, ProblemData<'_>), DemoError> {
         let energy = Energy::from_text(self.energy, self.text)?;
         let data = ProblemData::bind(&energy, &self.inputs)?;
         Ok((Solver::compile(energy, &self.options.compile)?, data))
@@ -170,10 +171,21 @@ fn param(name: &str, value: f32) -> NamedArray {
     floats(name, &[], vec![value])
 }
 
-/// An int32 index array.
-fn indices(name: &str, values: impl Iterator<Item = u32>) -> NamedArray {
-    let values: Vec<i64> = values.map(i64::from).collect();
-    NamedArray { name: name.to_string(), shape: vec![values.len()], data: ArrayData::Int(values, "int32") }
+/// The int32 index arrays `G.v0`, `G.v1`... of a graph with these hyperedges.
+fn graph<const N: usize>(edges: &[[u32; N]]) -> [NamedArray; N] {
+    std::array::from_fn(|slot| {
+        let vertex = edges.iter().map(|edge| i64::from(edge[slot])).collect();
+        NamedArray {
+            name: format!("G.v{slot}"),
+            shape: vec![edges.len()],
+            data: ArrayData::Int(vertex, "int32"),
+        }
+    })
+}
+
+/// The unknown of that name among a solution's, as points.
+fn points(solution: &[NamedArray], name: &str, count: usize) -> Result<Vec<Vec3>, DemoError> {
+    Ok(rows::<3>(solution, name, count)?.into_iter().map(Vec3::from).collect())
 }
 
 /// The unknown of that name among a solution's, as rows of N numbers.

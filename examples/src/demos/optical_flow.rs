@@ -113,7 +113,7 @@ impl Scene {
                 let label = format!("{} x {}, w_reg {w_reg}", pictures[0].width, pictures[0].height);
                 run.pass(&label, &mut planned, &mut data, &problem.options.solve)?;
             }
-            let solution = data.unknown_arrays(solver.energy(), problem.options.compile.precision);
+            let solution = data.unknown_arrays(problem.options.compile.precision);
             flow = rows::<2>(&solution, "X", pictures[0].values.len())?;
             if let Some(finer) = level.checked_sub(1).map(|finer| &pyramid[finer][0]) {
                 flow = doubled(&flow, &pictures[0], finer);

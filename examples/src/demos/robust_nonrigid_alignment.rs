@@ -2,12 +2,12 @@
 //! a head is fitted to a one-sided, noisy, cluttered scan of another expression. Between passes each vertex looks for its point
 //! of the scan anew; the machine code stays.
 
-use super::{DemoError, Problem, Run, floats, indices, param, rows};
+use super::{DemoError, Problem, Run, floats, graph, param, points, rows};
+use crate::geometry::{Vec3, flat, rms_distance, rotate, unit};
 use crate::io::Mesh;
 use crate::panels;
 use crate::random::Random;
 use crate::render::{CLAY, View, normals, render};
-use crate::vec3::{Vec3, add, dot, length, normalize, rms_distance, rotate, scale, sub};
 use image::RgbImage;
 use sumsq::{NamedArray, Options, SolveOptions};
 
@@ -18,16 +18,19 @@ const OPEN: &[u8] = include_bytes!("../../../data/robust_nonrigid_alignment/head
 const EXPRESSION: [f32; 2] = [1.0, 0.1];
 /// How the scanned head is turned, about the vertical and then about the line through its ears (radians), and shifted.
 const TURN: [f32; 2] = [0.2, 0.1];
-const CENTRE: Vec3 = [0.0, 7.0, 0.5];
-const SHIFT: Vec3 = [0.08, 0.05, -0.06];
+const CENTRE: Vec3 = Vec3::new(0.0, 7.0, 0.5);
+const SHIFT: Vec3 = Vec3::new(0.08, 0.05, -0.06);
 
 /// Millimetres per unit of the model.
 const MILLIMETRES: f64 = 100.0;
 /// Standard deviation of the scan's noise along its normals, in units.
 const NOISE: f64 = 0.004;
 /// Clutter: patches of the scan around these points, with their radii, that stand off by the last number.
-const CLUTTER: [(Vec3, f32, f32); 3] =
-    [([0.62, 6.8, 1.2], 0.24, 0.14), ([0.0, 7.95, 1.3], 0.4, 0.16), ([-0.3, 6.7, 1.1], 0.25, 0.15)];
+const CLUTTER: [(Vec3, f32, f32); 3] = [
+    (Vec3::new(0.62, 6.8, 1.2), 0.24, 0.14),
+    (Vec3::new(0.0, 7.95, 1.3), 0.4, 0.16),
+    (Vec3::new(-0.3, 6.7, 1.1), 0.25, 0.15),
+];
 
 /// Rigidity falls from pass to pass.
 const PASSES: usize = 14;
@@ -46,13 +49,13 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     let (solver, mut data) = start.compile()?;
     let mut planned = solver.plan(&data)?;
     for pass in 0..PASSES {
-        let solution = data.unknown_arrays(solver.energy(), start.options.compile.precision);
+        let solution = data.unknown_arrays(start.options.compile.precision);
         let moved = scene.moved(&solution)?;
         data.update(solver.energy(), &scene.matches(&moved, pass))?;
         planned.set_arrays(&data)?;
         run.pass(&format!("pass {}", pass + 1), &mut planned, &mut data, &start.options.solve)?;
     }
-    let solution = data.unknown_arrays(solver.energy(), start.options.compile.precision);
+    let solution = data.unknown_arrays(start.options.compile.precision);
     let moved = scene.moved(&solution)?;
     let weights = rows::<1>(&solution, "RobustWeights", moved.positions.len())?;
     let rms = |mesh: &Mesh| MILLIMETRES * rms_distance(&mesh.positions, &scene.truth);
@@ -96,25 +99,23 @@ impl Scene {
         let (head, smile, open) = (read(HEAD)?, read(SMILE)?, read(OPEN)?);
         let blended = head.positions.iter().zip(smile.positions.iter().zip(&open.positions));
         let truth = blended.map(|(&p, (&smile, &open))| {
-            let expression = add(scale(EXPRESSION[0], sub(smile, p)), scale(EXPRESSION[1], sub(open, p)));
-            let about = sub(add(p, expression), CENTRE);
-            let turned = rotate([1.0, 0.0, 0.0], TURN[1], rotate([0.0, 1.0, 0.0], TURN[0], about));
-            add(add(CENTRE, SHIFT), turned)
+            let expression = EXPRESSION[0] * (smile - p) + EXPRESSION[1] * (open - p);
+            let about = p + expression - CENTRE;
+            CENTRE + SHIFT + rotate(Vec3::x(), TURN[1], rotate(Vec3::y(), TURN[0], about))
         });
-        Ok(Scene::scanned(Mesh { positions: truth.collect(), triangles: head.triangles.clone() }, head))
+        Ok(Scene::scanned(head.at(truth.collect()), head))
     }
 
     fn scanned(truth: Mesh, head: Mesh) -> Scene {
         let mut random = Random(2009);
         let normals = normals(&truth);
-        let clutter =
-            |p: Vec3| CLUTTER.iter().position(|&(centre, radius, _)| length(sub(p, centre)) < radius);
+        let clutter = |p: Vec3| CLUTTER.iter().position(|&(centre, radius, _)| (p - centre).norm() < radius);
         let owner: Vec<Option<usize>> = truth.positions.iter().map(|&p| clutter(p)).collect();
         let moved = truth.positions.iter().zip(&normals).zip(&owner).map(|((&p, &normal), owner)| {
             let off = owner.map_or(0.0, |i| CLUTTER[i].2) + NOISE as f32 * random.normal() as f32;
-            add(p, scale(off, normal))
+            p + off * normal
         });
-        let mut scan = Mesh { positions: moved.collect(), triangles: truth.triangles.clone() };
+        let mut scan = truth.at(moved.collect());
         let facing = |corners: &[u32; 3]| corners.iter().all(|&v| normals[v as usize][2] > 0.05);
         let whole =
             |corners: &[u32; 3]| corners.iter().all(|&v| owner[v as usize] == owner[corners[0] as usize]);
@@ -125,12 +126,12 @@ impl Scene {
         }
         let middle = |corners: &[u32; 3]| {
             let [a, b, c] = corners.map(|v| scan.positions[v as usize]);
-            scale(1.0 / 3.0, add(a, add(b, c)))
+            1.0 / 3.0 * (a + (b + c))
         };
         let rim = scan.rim();
-        let points = scan.triangles.iter().enumerate().map(|(t, corners)| Point {
+        let points = scan.triangles.iter().map(|corners| Point {
             at: middle(corners),
-            normal: normalize(scan.face_normal(t)),
+            normal: unit(scan.face_normal(corners)),
             rim: corners.iter().any(|&v| rim[v as usize]),
         });
         let points = points.collect();
@@ -140,16 +141,14 @@ impl Scene {
     /// The problem of the first pass: every vertex started at rest.
     pub fn problem(&self) -> Problem {
         let count = self.head.positions.len();
-        let rest = self.head.positions.as_flattened().to_vec();
-        let edges = self.edges();
+        let rest = flat(&self.head.positions);
         let mut inputs = vec![
             floats("Offset", &[count, 3], rest.clone()),
             floats("Angle", &[count, 3], vec![0.0; 3 * count]),
             floats("UrShape", &[count, 3], rest),
             param("w_fitSqrt", W_FIT_SQRT),
-            indices("G.v0", edges.iter().map(|edge| edge[0])),
-            indices("G.v1", edges.iter().map(|edge| edge[1])),
         ];
+        inputs.extend(graph(&self.edges()));
         inputs.extend(self.matches(&self.head, 0));
         Problem {
             energy: "robust_nonrigid_alignment",
@@ -172,9 +171,8 @@ impl Scene {
             (0..parts.len() as u32).partition(|&v| Some(parts[v as usize]) == largest);
         let at = |v: u32| self.head.positions[v as usize];
         for v in loose {
-            let nearest =
-                |a: &&u32, b: &&u32| length(sub(at(**a), at(v))).total_cmp(&length(sub(at(**b), at(v))));
-            if let Some(&tie) = skin.iter().min_by(nearest) {
+            let distance = |other: u32| (at(other) - at(v)).norm();
+            if let Some(&tie) = skin.iter().min_by(|&&a, &&b| distance(a).total_cmp(&distance(b))) {
                 edges.extend([[v, tie], [tie, v]]);
             }
         }
@@ -189,16 +187,16 @@ impl Scene {
         let between = |[first, last]: [f32; 2]| first * (last / first).powf(t);
         let belief = between(BELIEF);
         let best = |distance: f32| (1.0 - (distance / belief).powi(2)).max(0.01).sqrt();
-        let nothing = ([f32::NEG_INFINITY; 3], [0.0; 3]);
+        let nothing = (Vec3::repeat(f32::NEG_INFINITY), Vec3::zeros());
         let normals = normals(moved);
         let found = moved.positions.iter().zip(&normals).map(|(&p, &n)| match self.nearest(p, n) {
-            Some((point, normal)) => ((point, normal), best(dot(normal, sub(p, point)))),
+            Some((point, normal)) => ((point, normal), best(normal.dot(&(p - point)))),
             None => (nothing, 1.0),
         });
         let ((points, normals), weights): ((Vec<Vec3>, Vec<Vec3>), Vec<f32>) = found.unzip();
         vec![
-            floats("Constraints", &[count, 3], points.into_flattened()),
-            floats("ConstraintNormals", &[count, 3], normals.into_flattened()),
+            floats("Constraints", &[count, 3], flat(&points)),
+            floats("ConstraintNormals", &[count, 3], flat(&normals)),
             floats("RobustWeights", &[count], weights),
             param("w_confSqrt", W_FIT_SQRT * belief / std::f32::consts::SQRT_2),
             param("w_regSqrt", between(W_REG_SQRT)),
@@ -207,15 +205,14 @@ impl Scene {
 
     /// The nearest point of the scan whose normal agrees.
     fn nearest(&self, p: Vec3, normal: Vec3) -> Option<(Vec3, Vec3)> {
-        let agreeing = self.points.iter().filter(|point| dot(point.normal, normal) > LEAST_COSINE);
-        let squared = agreeing.map(|point| (dot(sub(p, point.at), sub(p, point.at)), point));
+        let agreeing = self.points.iter().filter(|point| point.normal.dot(&normal) > LEAST_COSINE);
+        let squared = agreeing.map(|point| ((p - point.at).norm_squared(), point));
         let (squared, nearest) = squared.min_by(|a, b| a.0.total_cmp(&b.0))?;
         (squared < REACH * REACH && !nearest.rim).then_some((nearest.at, nearest.normal))
     }
 
     fn moved(&self, solution: &[NamedArray]) -> Result<Mesh, DemoError> {
-        let positions = rows::<3>(solution, "Offset", self.head.positions.len())?;
-        Ok(Mesh { positions, triangles: self.head.triangles.clone() })
+        Ok(self.head.at(points(solution, "Offset", self.head.positions.len())?))
     }
 
     fn error_where_seen(&self, mesh: &Mesh) -> f64 {
@@ -226,15 +223,15 @@ impl Scene {
     }
 
     fn picture(&self, moved: &Mesh, weights: &[[f32; 1]]) -> Result<RgbImage, DemoError> {
-        let view = View::of(&[&self.head, moved], [0.35, 0.1, 1.0], [0.0, 1.0, 0.0]);
+        let view = View::of(&[&self.head, moved], Vec3::new(0.35, 0.1, 1.0), Vec3::y());
         let draw = |mesh: &Mesh, colours: &[Vec3]| render(mesh, colours, &view, 440, 580);
         let matches = moved.positions.iter().zip(normals(moved)).map(|(&p, n)| self.nearest(p, n));
         let trust: Vec<Vec3> = matches
             .zip(weights)
             .map(|(found, weight)| if found.is_some() { blend(weight[0].abs().min(1.0)) } else { CLAY })
             .collect();
-        let truth = Mesh { positions: self.truth.clone(), triangles: self.head.triangles.clone() };
-        let scan = [0.42, 0.5, 0.62];
+        let truth = self.head.at(self.truth.clone());
+        let scan = Vec3::new(0.42, 0.5, 0.62);
         let (head, scan, fitted, weights, truth) = (
             draw(&self.head, &[]),
             draw(&self.scan, &vec![scan; self.scan.positions.len()]),
@@ -254,6 +251,5 @@ impl Scene {
 
 /// From red (0) to green (1).
 fn blend(t: f32) -> Vec3 {
-    let (low, high) = ([0.75, 0.08, 0.05], [0.12, 0.5, 0.22]);
-    add(scale(1.0 - t, low), scale(t, high))
+    (1.0 - t) * Vec3::new(0.75, 0.08, 0.05) + t * Vec3::new(0.12, 0.5, 0.22)
 }

@@ -63,7 +63,7 @@ impl<'a> Run<'a> {
     pub(super) fn solve(&mut self, problem: &Problem) -> Result<Vec<NamedArray>, DemoError> {
         let (solver, mut data) = problem.compile()?;
         self.pass("solve", &mut solver.plan(&data)?, &mut data, &problem.options.solve)?;
-        Ok(data.unknown_arrays(solver.energy(), problem.options.compile.precision))
+        Ok(data.unknown_arrays(problem.options.compile.precision))
     }
 
     /// Solves a planned problem from the unknowns in `data`, which become the result.

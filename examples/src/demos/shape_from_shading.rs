@@ -3,10 +3,10 @@
 
 use super::run::{Run, decode};
 use super::{DemoError, Problem, floats, param, rows};
+use crate::geometry::{Vec3, unit};
 use crate::io::Mesh;
 use crate::panels;
 use crate::render::{View, render};
-use crate::vec3::{cross, dot, normalize, sub};
 use image::{DynamicImage, Rgb, RgbImage};
 use std::collections::BTreeSet;
 use sumsq::{ArrayData, NamedArray, Options, SolveOptions};
@@ -88,12 +88,8 @@ impl Scene {
             let along = |i: usize| {
                 if step == 1 { i % self.width + 1 < self.width } else { i / self.width + 1 < self.height }
             };
-            let kept = (0..self.depth.len()).map(|i| i64::from(along(i) && self.level(i, i + step)));
-            NamedArray {
-                name: name.into(),
-                shape: shape.to_vec(),
-                data: ArrayData::Int(kept.collect(), "uint8"),
-            }
+            let kept = (0..self.depth.len()).map(|i| u8::from(along(i) && self.level(i, i + step)));
+            NamedArray { name: name.into(), shape: shape.to_vec(), data: ArrayData::Bytes(kept.collect()) }
         };
         let mut inputs = vec![
             floats("X", &shape, self.smoothed()),
@@ -161,12 +157,9 @@ impl Scene {
         let [surface, truth] = [depth, &self.truth].map(|depth| self.surface(depth));
         let common: BTreeSet<[u32; 3]> = truth.triangles.iter().copied().collect();
         let kept = surface.triangles.iter().filter(|corners| common.contains(*corners));
-        let normal = |mesh: &Mesh, corners: &[u32; 3]| {
-            let [a, b, c] = corners.map(|v| mesh.positions[v as usize]);
-            normalize(cross(sub(b, a), sub(c, a)))
-        };
+        let normal = |mesh: &Mesh, corners: &[u32; 3]| unit(mesh.face_normal(corners));
         let angle = |corners: &[u32; 3]| {
-            dot(normal(&surface, corners), normal(&truth, corners)).clamp(-1.0, 1.0).acos()
+            normal(&surface, corners).dot(&normal(&truth, corners)).clamp(-1.0, 1.0).acos()
         };
         let (sum, count) =
             kept.fold((0.0, 0.0), |(sum, count), corners| (sum + f64::from(angle(corners)), count + 1.0));
@@ -176,7 +169,7 @@ impl Scene {
     /// Surfaces above, errors below.
     fn picture(&self, refined: &[f32]) -> Result<RgbImage, DemoError> {
         let meshes = [&self.depth, refined, &self.truth].map(|depth| self.surface(depth));
-        let view = View::of(&[&meshes[2]], [0.3, -0.25, -1.0], [0.0, -1.0, 0.0]);
+        let view = View::of(&[&meshes[2]], Vec3::new(0.3, -0.25, -1.0), -Vec3::y());
         let [measured, result, truth] =
             meshes.map(|mesh| render(&mesh, &[], &view, self.width as u32, self.height as u32));
         let photograph = RgbImage::from_fn(self.width as u32, self.height as u32, |x, y| {
@@ -196,9 +189,9 @@ impl Scene {
     fn surface(&self, depth: &[f32]) -> Mesh {
         let point = |i: usize| {
             let pixel = [(i % self.width) as f32 - CENTRE[0], (i / self.width) as f32 - CENTRE[1]];
-            [pixel[0] / FOCAL * depth[i], pixel[1] / FOCAL * depth[i], depth[i]]
+            Vec3::new(pixel[0] / FOCAL * depth[i], pixel[1] / FOCAL * depth[i], depth[i])
         };
-        let mut mesh = Mesh { positions: vec![[f32::NAN; 3]; depth.len()], triangles: Vec::new() };
+        let mut mesh = Mesh { positions: vec![Vec3::repeat(f32::NAN); depth.len()], triangles: Vec::new() };
         for i in (0..depth.len() - self.width).filter(|i| i % self.width + 1 < self.width) {
             let (right, below, across) = (i + 1, i + self.width, i + self.width + 1);
             for corners in [[i, below, right], [right, below, across]] {

@@ -2,10 +2,10 @@
 //! deformation, Sederberg and Parry 1986, with trilinear cells).
 
 use super::handle::constraints;
-use super::{DemoError, Problem, Run, floats, param, rows};
+use super::{DemoError, Problem, Run, floats, param, points};
+use crate::geometry::{Vec3, flat, rotate, unit};
 use crate::io::Mesh;
 use crate::render::{View, render};
-use crate::vec3::{Vec3, add, cross, normalize, rotate, scale, sub};
 use crate::{panels, raster};
 use image::{Rgb, RgbImage};
 use sumsq::{Options, SolveOptions};
@@ -30,7 +30,7 @@ const BEND: f32 = 1.1;
 pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     let scene = Scene::hand()?;
     let solution = run.solve(&scene.problem())?;
-    let moved = rows::<3>(&solution, "Offset", scene.lattice.points().len())?;
+    let moved = points(&solution, "Offset", scene.lattice.points().len())?;
     let deformed = scene.deformed(&moved);
     run.mesh("", &deformed)?;
     run.picture("", &scene.picture(&moved, &deformed)?)?;
@@ -62,7 +62,7 @@ impl Scene {
     /// The problem: Offset and Angle of every lattice point, started at rest.
     pub fn problem(&self) -> Problem {
         let [w, h, d] = self.lattice.size;
-        let rest = self.lattice.points().as_flattened().to_vec();
+        let rest = flat(&self.lattice.points());
         let shape = [d, h, w, 3];
         Problem {
             energy: "volumetric_mesh_deformation",
@@ -84,14 +84,13 @@ impl Scene {
 
     /// The mesh where the lattice takes it.
     pub fn deformed(&self, moved: &[Vec3]) -> Mesh {
-        let positions = self.mesh.positions.iter().map(|&p| self.lattice.interpolate(moved, p)).collect();
-        Mesh { positions, triangles: self.mesh.triangles.clone() }
+        self.mesh.at(self.mesh.positions.iter().map(|&p| self.lattice.interpolate(moved, p)).collect())
     }
 
     fn picture(&self, moved: &[Vec3], deformed: &Mesh) -> Result<RgbImage, DemoError> {
         let rest = self.lattice.points();
         let hull = |points: &[Vec3]| Mesh { positions: points.to_vec(), triangles: Vec::new() };
-        let view = View::of(&[&hull(&rest), &hull(moved)], [0.5, -0.15, 1.0], [0.0, 1.0, 0.0]);
+        let view = View::of(&[&hull(&rest), &hull(moved)], Vec3::new(0.5, -0.15, 1.0), Vec3::y());
         let draw = |mesh: &Mesh, points: &[Vec3]| {
             let mut picture = render(mesh, &[], &view, 620, 760);
             self.lattice.draw(points, &self.targets, &view, &mut picture);
@@ -105,17 +104,17 @@ impl Scene {
 /// Turns a mesh so that the way from its cut to its far end, along which it is longest, is +y.
 fn upright(mesh: Mesh) -> Mesh {
     let count = mesh.positions.len() as f32;
-    let centre = scale(1.0 / count, mesh.positions.iter().fold([0.0; 3], |sum, &p| add(sum, p)));
+    let centre = 1.0 / count * mesh.positions.iter().sum::<Vec3>();
     // A few power steps on the covariance.
-    let mut axis = [1.0, -1.0, 1.0];
+    let mut axis = Vec3::new(1.0, -1.0, 1.0);
     for _ in 0..30 {
-        let spread = mesh.positions.iter().map(|&p| sub(p, centre));
-        axis = normalize(spread.fold([0.0; 3], |sum, arm| add(sum, scale(crate::vec3::dot(arm, axis), arm))));
+        let spread = mesh.positions.iter().map(|p| p - centre);
+        axis = unit(spread.map(|arm| arm.dot(&axis) * arm).sum());
     }
-    let up = [0.0, 1.0, 0.0];
-    let angle = crate::vec3::dot(axis, up).clamp(-1.0, 1.0).acos();
-    let turn = |&p: &Vec3| rotate(cross(axis, up), angle, sub(p, centre));
-    Mesh { positions: mesh.positions.iter().map(turn).collect(), triangles: mesh.triangles }
+    let up = Vec3::y();
+    let angle = axis.dot(&up).clamp(-1.0, 1.0).acos();
+    let turn = |p: &Vec3| rotate(axis.cross(&up), angle, p - centre);
+    mesh.at(mesh.positions.iter().map(turn).collect())
 }
 
 /// Cuts the lower part off, square: triangles below go, and vertices of those that are cut move up to the cut.
@@ -137,12 +136,10 @@ fn pose(lattice: &Lattice, index: usize) -> Option<Vec3> {
         return Some(p);
     }
     let length = lattice.cell * (h - 1) as f32;
-    let pivot = add(
-        lattice.origin,
-        scale(0.5, [lattice.cell * (w - 1) as f32, length, lattice.cell * (lattice.size[2] - 1) as f32]),
-    );
-    let twisted = rotate([0.0, 1.0, 0.0], TWIST, sub(p, pivot));
-    (layer + POSED >= h).then(|| add(pivot, rotate([0.0, 0.0, 1.0], BEND, twisted)))
+    let sides = Vec3::new(lattice.cell * (w - 1) as f32, length, lattice.cell * (lattice.size[2] - 1) as f32);
+    let pivot = lattice.origin + 0.5 * sides;
+    let twisted = rotate(Vec3::y(), TWIST, p - pivot);
+    (layer + POSED >= h).then(|| pivot + rotate(Vec3::z(), BEND, twisted))
 }
 
 /// A regular lattice of cubic cells.
@@ -157,17 +154,15 @@ struct Lattice {
 impl Lattice {
     /// Encloses the points, with `cells` cells along the longest side.
     fn around(points: &[Vec3], cells: usize) -> Lattice {
-        let bound = |axis: usize, from: f32, pick: fn(f32, f32) -> f32| {
-            points.iter().map(|p| p[axis]).fold(from, pick)
+        let bound = |from: f32, pick: fn(f32, f32) -> f32| {
+            points.iter().fold(Vec3::repeat(from), |bound, p| bound.zip_map(p, pick))
         };
-        let low = [0, 1, 2].map(|axis| bound(axis, f32::INFINITY, f32::min));
-        let high = [0, 1, 2].map(|axis| bound(axis, f32::NEG_INFINITY, f32::max));
-        let extent = sub(high, low);
+        let (low, high) = (bound(f32::INFINITY, f32::min), bound(f32::NEG_INFINITY, f32::max));
+        let extent = high - low;
         let cell = extent.iter().copied().fold(0.0, f32::max) / cells as f32;
         let size = extent.map(|side| (side / cell).ceil() as usize + 1);
-        let middle = scale(0.5, add(low, high));
-        let origin = [0, 1, 2].map(|axis| middle[axis] - 0.5 * cell * (size[axis] - 1) as f32);
-        Lattice { origin, cell, size }
+        let origin = 0.5 * (low + high) - size.map(|points| 0.5 * cell * (points - 1) as f32);
+        Lattice { origin, cell, size: size.into() }
     }
 
     fn len(&self) -> usize {
@@ -176,8 +171,8 @@ impl Lattice {
 
     fn point(&self, index: usize) -> Vec3 {
         let [w, h, _] = self.size;
-        let at = [index % w, index / w % h, index / (w * h)];
-        [0, 1, 2].map(|axis| self.origin[axis] + self.cell * at[axis] as f32)
+        let at = [index % w, index / w % h, index / (w * h)].map(|step| step as f32);
+        self.origin + self.cell * Vec3::from(at)
     }
 
     fn points(&self) -> Vec<Vec3> {
@@ -187,9 +182,9 @@ impl Lattice {
     /// Where `p` goes when the lattice points go to `moved`.
     fn interpolate(&self, moved: &[Vec3], p: Vec3) -> Vec3 {
         let [w, h, _] = self.size;
-        let at = [0, 1, 2].map(|axis| (p[axis] - self.origin[axis]) / self.cell);
+        let at = (p - self.origin) / self.cell;
         let base = [0, 1, 2].map(|axis| (at[axis].max(0.0) as usize).min(self.size[axis].saturating_sub(2)));
-        (0..8).fold([0.0; 3], |sum, corner: usize| {
+        let share = |corner: usize| {
             let step = [corner & 1, corner >> 1 & 1, corner >> 2];
             let weight: f32 = (0..3)
                 .map(|axis| {
@@ -198,8 +193,9 @@ impl Lattice {
                 })
                 .product();
             let [x, y, z] = [0, 1, 2].map(|axis| base[axis] + step[axis]);
-            add(sum, scale(weight, moved[x + w * (y + h * z)]))
-        })
+            weight * moved[x + w * (y + h * z)]
+        };
+        (0..8).map(share).sum()
     }
 
     /// The lines on its outside, and its posed points.
@@ -232,16 +228,15 @@ impl Lattice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vec3::length;
 
     #[test]
     fn an_affine_motion_of_the_lattice_moves_the_mesh_alike() {
         let scene = Scene::hand().unwrap();
-        let map = |p: Vec3| [p[0] + 0.5 * p[1] + 1.0, p[1] - 2.0, 0.25 * p[2] - p[0]];
+        let map = |p: Vec3| Vec3::new(p[0] + 0.5 * p[1] + 1.0, p[1] - 2.0, 0.25 * p[2] - p[0]);
         let moved: Vec<Vec3> = scene.lattice.points().into_iter().map(map).collect();
         let deformed = scene.deformed(&moved);
         for (&p, &q) in scene.mesh.positions.iter().zip(&deformed.positions) {
-            assert!(length(sub(map(p), q)) < 1e-4);
+            assert!((map(p) - q).norm() < 1e-4);
         }
     }
 

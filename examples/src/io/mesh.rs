@@ -1,14 +1,14 @@
 //! Triangle meshes.
 
 use super::{FileError, obj, ply, save};
-use crate::vec3::{cross, length, sub};
+use crate::Vec3;
 use std::path::Path;
 
 /// A triangle mesh; every index is in range.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mesh {
     /// Vertex positions.
-    pub positions: Vec<[f32; 3]>,
+    pub positions: Vec<Vec3>,
     /// Vertices of each triangle, counter-clockwise seen from outside.
     pub triangles: Vec<[u32; 3]>,
 }
@@ -111,17 +111,15 @@ impl Mesh {
         rim
     }
 
-    /// The normal of a triangle, as long as twice its area.
-    pub(crate) fn face_normal(&self, triangle: usize) -> [f32; 3] {
-        let [a, b, c] = self.triangles[triangle].map(|v| self.positions[v as usize]);
-        cross(sub(b, a), sub(c, a))
+    /// The same triangles with other positions of as many vertices.
+    pub fn at(&self, positions: Vec<Vec3>) -> Mesh {
+        Mesh { positions, triangles: self.triangles.clone() }
     }
 
-    /// Mean length of the edges; 0 without any.
-    pub fn mean_edge(&self) -> f32 {
-        let edges = self.directed_edges();
-        let length = |&[a, b]: &[u32; 2]| length(sub(self.positions[a as usize], self.positions[b as usize]));
-        edges.iter().map(length).sum::<f32>() / edges.len().max(1) as f32
+    /// The normal of a triangle, as long as twice its area.
+    pub(crate) fn face_normal(&self, corners: &[u32; 3]) -> Vec3 {
+        let [a, b, c] = corners.map(|v| self.positions[v as usize]);
+        (b - a).cross(&(c - a))
     }
 }
 
@@ -131,10 +129,8 @@ mod tests {
 
     /// A unit square of two triangles and a spare vertex.
     fn square() -> Mesh {
-        Mesh {
-            positions: vec![[0., 0., 0.], [1., 0., 0.], [1., 1., 0.], [0., 1., 0.25], [1e-7, -3e8, 1. / 3.]],
-            triangles: vec![[0, 1, 2], [0, 2, 3]],
-        }
+        let corners = [[0., 0., 0.], [1., 0., 0.], [1., 1., 0.], [0., 1., 0.25], [1e-7, -3e8, 1. / 3.]];
+        Mesh { positions: corners.map(Vec3::from).to_vec(), triangles: vec![[0, 1, 2], [0, 2, 3]] }
     }
 
     #[test]

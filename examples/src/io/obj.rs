@@ -1,6 +1,7 @@
 //! Wavefront OBJ, positions and faces only.
 
 use super::Mesh;
+use crate::Vec3;
 
 /// Objects of one file are put together; materials are not loaded.
 pub fn decode(mut bytes: &[u8]) -> Result<Mesh, String> {
@@ -15,7 +16,7 @@ pub fn decode(mut bytes: &[u8]) -> Result<Mesh, String> {
     let mut mesh = Mesh::default();
     for model in models {
         let first = mesh.positions.len() as u32;
-        mesh.positions.extend(model.mesh.positions.chunks_exact(3).map(|p| [p[0], p[1], p[2]]));
+        mesh.positions.extend(model.mesh.positions.chunks_exact(3).map(Vec3::from_column_slice));
         mesh.triangles
             .extend(model.mesh.indices.chunks_exact(3).map(|t| [t[0] + first, t[1] + first, t[2] + first]));
     }

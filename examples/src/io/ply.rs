@@ -1,6 +1,7 @@
 //! PLY, text and binary.
 
 use super::Mesh;
+use crate::Vec3;
 use ply_rs_bw::parser::Parser;
 use ply_rs_bw::ply::{
     Addable, DefaultElement, ElementDef, Encoding, Ply, Property, PropertyAccess, PropertyAccessResult,
@@ -20,7 +21,7 @@ pub fn decode(mut bytes: &[u8]) -> Result<Mesh, String> {
             item.position[axis]
                 .ok_or_else(|| format!("vertex {row} has no coordinate {}", ["x", "y", "z"][axis]))
         };
-        mesh.positions.push([coordinate(0)?, coordinate(1)?, coordinate(2)?]);
+        mesh.positions.push(Vec3::new(coordinate(0)?, coordinate(1)?, coordinate(2)?));
     }
     for (row, item) in ply.payload.get("face").into_iter().flatten().enumerate() {
         let corner = |&i: &i64| u32::try_from(i).map_err(|_| format!("face {row} names vertex {i}"));
@@ -101,7 +102,7 @@ pub fn encode(mesh: &Mesh) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn vertex_item(position: &[f32; 3]) -> DefaultElement {
+fn vertex_item(position: &Vec3) -> DefaultElement {
     let mut item = DefaultElement::new();
     for (axis, value) in ["x", "y", "z"].into_iter().zip(position) {
         item.insert(axis.to_string(), Property::Float(*value));

@@ -1,9 +1,10 @@
 //! Files appear whole or not at all.
 
 use super::FileError;
-use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
+use tempfile::Builder;
 
 /// Writes a file by way of a temporary one beside it, renamed when complete; a device or pipe is written to directly.
 pub fn save(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
@@ -12,12 +13,12 @@ pub fn save(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let Some(target) = regular_target(path)? else { return fs::write(path, bytes) };
-    let temporary = temporary_name(&target)?;
-    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, &target));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
+    // Less what the process's umask takes away, as for any new file.
+    let anybody = fs::Permissions::from_mode(0o666);
+    let temporary = Builder::new().prefix(".").permissions(anybody).tempfile_in(folder(&target))?;
+    fs::write(&temporary, bytes)?;
+    temporary.persist(&target)?;
+    Ok(())
 }
 
 /// Where the file really goes, symbolic links followed; `None` for what exists and is no regular file.
@@ -30,20 +31,14 @@ fn regular_target(path: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-fn temporary_name(target: &Path) -> io::Result<PathBuf> {
-    let name = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let mut hidden = OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}", std::process::id()));
-    Ok(target.with_file_name(hidden))
+/// The folder that a file is in.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Whether a file could be written there, as far as can be told beforehand: before a long computation, not after it.
 pub fn check_target(path: &Path) -> Result<(), FileError> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let parent = folder(path);
     let problem = if path.is_dir() {
         io::ErrorKind::IsADirectory
     } else if path.file_name().is_none() {
@@ -84,7 +79,6 @@ mod tests {
         check_target(&dir.path().join("a.bin")).unwrap();
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_link_keeps_pointing() {
         let dir = tempfile::tempdir().unwrap();

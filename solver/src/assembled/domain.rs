@@ -54,7 +54,7 @@ pub(super) struct Point<'a> {
 
 impl<'a> Layout<'a> {
     /// `free`: per space, whether each element is free.
-    pub fn new(energy: &Energy, data: &'a ProblemData, free: Vec<Vec<bool>>) -> Layout<'a> {
+    pub fn new(energy: &Energy, data: &'a ProblemData<'_>, free: Vec<Vec<bool>>) -> Layout<'a> {
         let space = |s: usize| {
             let extents = data.extents(energy, SpaceId(s as u32));
             Space { elements: extents.iter().product(), extents: extents.iter().map(|&e| e as i32).collect() }
@@ -82,7 +82,7 @@ impl<'a> Layout<'a> {
                 }
             }
         }
-        Layout { spaces, unknowns, arrays, graphs: &data.graphs, free, columns, scalars }
+        Layout { spaces, unknowns, arrays, graphs: data.graphs(), free, columns, scalars }
     }
 
     /// Number of unknown scalars, excluded ones included.

@@ -2,7 +2,8 @@
 
 use crate::assembled::eval::Workspace;
 use crate::assembled::tape::{Place, Read};
-use crate::assembled::{Explicit, Template, eval};
+use crate::assembled::template::Template;
+use crate::assembled::{Explicit, eval};
 use std::fmt;
 use sumsq_energy::dag::{Source, interpolate};
 use sumsq_energy::model::Domain;

@@ -8,7 +8,6 @@
 //! - k = limit.
 
 use crate::assembled::preconditioner::BlockDiagonal;
-use crate::assembled::solve::dot;
 use crate::problem::report::LinearStop;
 
 /// Stopping rules.
@@ -98,6 +97,10 @@ fn reached(
     let gained = q - *q_before;
     *q_before = q;
     (k >= 2 && k as f64 * gained <= stopping.forcing * q).then_some(LinearStop::Model)
+}
+
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 fn axpy(alpha: f64, x: &[f64], y: &mut [f64]) {

@@ -4,7 +4,7 @@
 //! known when the tape is built: its *slots*, ascending. Forward-mode differentiation keeps one partial per (operation,
 //! slot), all in one array whose layout the tape fixes.
 
-use crate::assembled::ExplicitError;
+use crate::assembled::error::ExplicitError;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use sumsq_energy::dag::{Access, At, Compare, ExprId, Function, Node, Offset, Source};

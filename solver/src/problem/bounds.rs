@@ -37,7 +37,7 @@ pub struct Bounds {
 impl Bounds {
     /// No bounds at all.
     pub fn none(data: &ProblemData) -> Bounds {
-        let all = |v: f64| data.unknowns.iter().map(|u| vec![v; u.len()]).collect();
+        let all = |v: f64| data.unknown_lengths().into_iter().map(|n| vec![v; n]).collect();
         Bounds { lower: all(f64::NEG_INFINITY), upper: all(f64::INFINITY) }
     }
 

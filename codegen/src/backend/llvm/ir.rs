@@ -11,6 +11,7 @@ use inkwell::llvm_sys::{
     LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMFastMathFlags, LLVMIntPredicate, LLVMLinkage, LLVMOpcode,
     LLVMRealPredicate,
 };
+use std::ffi::c_char;
 use std::ptr;
 
 use super::message::{c_string, take_message};
@@ -72,7 +73,7 @@ macro_rules! llvm {
 
 /// Indivisible, but not ordered with other memory.
 const RELAXED: LLVMAtomicOrdering = LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic;
-const NO_NAME: *const libc::c_char = c"".as_ptr();
+const NO_NAME: *const c_char = c"".as_ptr();
 
 impl Ir {
     /// An empty module called `name`.

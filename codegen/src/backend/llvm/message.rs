@@ -2,7 +2,7 @@
 
 use inkwell::llvm_sys::core::LLVMDisposeMessage;
 use inkwell::llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char};
 
 /// A C string; NUL bytes, which no name has, are dropped.
 pub(crate) fn c_string(s: &str) -> CString {
@@ -13,7 +13,7 @@ pub(crate) fn c_string(s: &str) -> CString {
 ///
 /// # Safety
 /// `s` is null or a NUL-terminated string allocated by LLVM, not used afterwards.
-pub(crate) unsafe fn take_message(s: *mut libc::c_char) -> String {
+pub(crate) unsafe fn take_message(s: *mut c_char) -> String {
     if s.is_null() {
         return String::new();
     }

@@ -6,7 +6,7 @@ use crate::expr::Expr;
 use crate::func::{Func, Pipeline, RVar, Update, Var};
 use crate::plan::plans::{Bounded, Dim, FuncPlan, Stage};
 use crate::plan::validate::is_var;
-use crate::schedule::{ForKind, StageId};
+use crate::schedule::StageId;
 
 /// The loops that a Func has without directives.
 pub fn plan_func(p: &Pipeline, f: &Func) -> FuncPlan {
@@ -18,60 +18,31 @@ pub fn plan_func(p: &Pipeline, f: &Func) -> FuncPlan {
 
 /// Pure definition: the first variable is innermost.
 pub fn pure_stage(f: &Func) -> Stage {
-    let dim = |v: &Var| Dim { name: v.0.clone(), kind: ForKind::Serial, reduction: false };
+    let id = StageId { func: f.name.clone(), stage: 0 };
     Stage {
-        id: StageId { func: f.name.clone(), stage: 0 },
-        args: f.vars.iter().map(Var::expr).collect(),
-        values: f.values.clone(),
-        predicate: None,
-        rvars: vec![],
-        changes: vec![],
-        dims: f.vars.iter().map(dim).collect(),
-        skips: vec![],
-        relaxed: false,
+        dims: f.vars.iter().map(|v| Dim::pure(&v.0)).collect(),
         coords: f.vars.iter().map(|v| v.0.clone()).collect(),
-        reduction: None,
-        partition: vec![],
-        prefetches: vec![],
-        special: vec![],
-        version: 0,
-        reordered: None,
-        atomic: false,
-        with: None,
+        ..Stage::new(id, f.vars.iter().map(Var::expr).collect(), f.values.clone())
     }
 }
 
 /// Update: reduction variables innermost, first fastest, then the pure variables that stand for themselves.
 fn update_stage(f: &Func, stage: usize, u: &Update) -> Stage {
-    let rdim = |r: &Bounded| Dim { name: r.name.clone(), kind: ForKind::Serial, reduction: true };
-    let pure = |(v, a): (&Var, &Expr)| {
-        is_var(a, &v.0).then(|| Dim { name: v.0.clone(), kind: ForKind::Serial, reduction: false })
-    };
+    let pure = |(v, a): (&Var, &Expr)| is_var(a, &v.0).then(|| Dim::pure(&v.0));
     let rvars: Vec<Bounded> = u.rdom.vars.iter().map(bounded).collect();
     let pure_dims: Vec<Dim> = f.vars.iter().zip(&u.args).filter_map(pure).collect();
     let coords = match rvars.is_empty() {
         true => pure_dims.iter().map(|d| d.name.clone()).collect(),
         false => rvars.iter().map(|r| r.name.clone()).collect(),
     };
+    let id = StageId { func: f.name.clone(), stage };
     Stage {
-        id: StageId { func: f.name.clone(), stage },
-        args: u.args.clone(),
-        values: u.values.clone(),
         predicate: u.rdom.predicate.clone(),
-        dims: rvars.iter().map(rdim).chain(pure_dims).collect(),
+        dims: rvars.iter().map(|r| Dim::reduction(&r.name)).chain(pure_dims).collect(),
         rvars,
-        changes: vec![],
-        skips: vec![],
-        relaxed: false,
         coords,
         reduction: Reduction::of(&f.name, &u.args, &u.values, u.rdom.predicate.as_ref()),
-        partition: vec![],
-        prefetches: vec![],
-        special: vec![],
-        version: 0,
-        reordered: None,
-        atomic: false,
-        with: None,
+        ..Stage::new(id, u.args.clone(), u.values.clone())
     }
 }
 

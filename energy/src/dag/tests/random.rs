@@ -120,7 +120,7 @@ fn meaning(t: &Tree, x: &[f64; READS], margin: &mut f64, magnitude: &mut f64) ->
             if matches!(f, Function::Abs | Function::Sqrt | Function::Log) {
                 *margin = margin.min(distance(a));
             }
-            apply_function(*f, a, 0.0)
+            f.value(a, 0.0)
         }
         Tree::Less(a, b) => {
             let (a, b) = (m(a), m(b));
