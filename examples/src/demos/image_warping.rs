@@ -24,7 +24,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
-/// What the first solve is given.
+/// Returns what the first solve is given.
 pub(super) fn first() -> Result<Problem, DemoError> {
     Ok(Scene::tulips()?.problem())
 }
@@ -34,7 +34,7 @@ pub(super) fn first() -> Result<Problem, DemoError> {
 pub struct Handle {
     /// The pixel, x and y.
     pub from: [u32; 2],
-    /// Where it goes.
+    /// The pixel it goes to.
     pub to: [f32; 2],
 }
 

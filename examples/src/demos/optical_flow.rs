@@ -31,7 +31,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
-/// What the first solve is given.
+/// Returns what the first solve is given.
 pub(super) fn first() -> Result<Problem, DemoError> {
     let scene = Scene::flowers()?;
     Ok(Scene::problem(&scene.grey, &vec![[0.0; 2]; scene.truth.len()]))
