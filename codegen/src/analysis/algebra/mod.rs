@@ -9,10 +9,10 @@
 //! Invariants: i32 and i64 arithmetic that gets here does not wrap; a name has one definition in a scope; what a form or an answer says
 //! holds for every value of its atoms that the facts allow, however small the budget of the search.
 
-pub mod build;
+pub(crate) mod build;
 mod definitions;
 mod facts;
-pub mod interval;
+pub(crate) mod interval;
 mod mono;
 pub mod poly;
 mod rebuild;
