@@ -14,9 +14,10 @@ mod definitions;
 mod facts;
 pub(crate) mod interval;
 mod mono;
-pub mod poly;
+pub(crate) mod poly;
 mod rebuild;
 mod upper;
 
 pub use crate::analysis::algebra::facts::Facts;
 pub use crate::analysis::algebra::interval::Interval;
+pub use crate::analysis::algebra::poly::is_index;
