@@ -5,7 +5,7 @@ use sumsq::ProblemData;
 use sumsq::energy::Energy;
 
 /// A small problem.
-pub type Small = (Energy, ProblemData);
+pub type Small = (Energy, ProblemData<'static>);
 
 /// All of them, by name.
 pub fn all() -> [(&'static str, Small); 5] {

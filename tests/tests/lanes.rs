@@ -10,7 +10,7 @@ const LANES: [i32; 4] = [4, 8, 16, 32];
 fn routines_are_the_same_for_all_lanes() {
     for (name, (energy, data)) in small::all() {
         let mut random = Random(5);
-        let x: Vec<f64> = data.unknowns.concat().iter().map(|x| x + 0.1 * random.number()).collect();
+        let x: Vec<f64> = data.x().iter().map(|x| x + 0.1 * random.number()).collect();
         let v = random.numbers(x.len());
         for lanes in LANES {
             let options = CompileOptions { precision: Precision::F64, ..CompileOptions::default() };
