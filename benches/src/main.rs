@@ -1,4 +1,4 @@
-//! `sumsq-bench [NAME]`: runs the benchmarks whose name contains NAME (all without it).
+//! `sumsq-bench [NAME]`: runs the benchmarks whose name contains NAME (all without it). `sumsq-bench figure` draws the README's figure.
 
 use std::process::ExitCode;
 use sumsq_benches::report::results_folder;
@@ -8,10 +8,11 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let wanted = match &args[..] {
         [] => "",
+        [name] if name == "figure" => return figure(),
         [name] if BENCHMARKS.iter().any(|(n, _)| n.contains(name.as_str())) => name,
         _ => {
             let names: Vec<_> = BENCHMARKS.iter().map(|(n, _)| *n).collect();
-            eprintln!("usage: sumsq-bench [NAME]; the benchmarks are {}", names.join(", "));
+            eprintln!("usage: sumsq-bench [NAME]; the benchmarks are {}, and figure", names.join(", "));
             return ExitCode::from(2);
         }
     };
@@ -31,4 +32,17 @@ fn main() -> ExitCode {
         }
     }
     exit
+}
+
+fn figure() -> ExitCode {
+    match sumsq_benches::figure::draw() {
+        Ok(path) => {
+            println!("wrote {}", path.display());
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("figure: {e}");
+            ExitCode::FAILURE
+        }
+    }
 }

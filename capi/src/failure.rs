@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use sumsq::energy::EnergyError;
 use sumsq::problem::data::DataError;
-use sumsq::{SolveError, energy};
+use sumsq::{OptionError, SolveError, energy};
 
 /// `sumsq_status` of the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,8 +82,15 @@ impl From<SolveError> for Failure {
             SolveError::InitialNotFinite { .. } => Status::NotFinite,
             SolveError::Data(_) | SolveError::Bounds(_) => Status::Data,
             SolveError::Option(_) => Status::Argument,
+            _ => Status::Internal,
         };
         Failure::new(status, error.to_string())
+    }
+}
+
+impl From<OptionError> for Failure {
+    fn from(error: OptionError) -> Failure {
+        Failure::argument(error.to_string())
     }
 }
 

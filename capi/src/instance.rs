@@ -9,13 +9,12 @@
 //! | graphs | is planned anew, then as above; nothing is compiled |
 
 use crate::failure::{Failure, Result};
-use crate::live::Live;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sumsq::energy::Energy;
 use sumsq::energy::dag::{Node, Source};
 use sumsq::energy::model::{ArrayId, ParamId};
-use sumsq::{Iteration, NamedArray, Options, ProblemData, Solver, Termination};
+use sumsq::{Iteration, NamedArray, Problem, ProblemData, Session, SolveOptions, Solver, Termination};
 
 /// What was assigned since the solve last looked.
 #[derive(Clone, Copy, Default)]
@@ -47,13 +46,27 @@ pub struct Progress {
 
 /// A solve that was started, and what it has done before its session was started anew.
 struct Solve {
-    options: Options,
+    options: SolveOptions,
     started: Instant,
     energy_initial: f64,
     steps_before: usize,
     linear_before: usize,
     ended: Option<Termination>,
 }
+
+/// A planned problem, with or without a solve in progress.
+enum Live {
+    Idle(Problem),
+    Running(Session),
+}
+
+/// C may share a solver between threads and hand a problem from one to another.
+const _: fn() = || {
+    fn shareable<T: Send + Sync>() {}
+    fn movable<T: Send>() {}
+    shareable::<Solver>();
+    movable::<Live>();
+};
 
 /// A problem of a compiled energy.
 pub struct Instance {
@@ -98,10 +111,10 @@ impl Instance {
     }
 
     /// Starts a solve from the unknowns as assigned.
-    pub fn start(&mut self, options: &Options) -> Result<()> {
+    pub fn start(&mut self, options: &SolveOptions) -> Result<()> {
         self.solve = None;
         self.restart(options)?;
-        let energy_initial = self.live.as_ref().and_then(|l| l.look(|s| s.energies().total));
+        let energy_initial = self.session().map(|s| s.energies().total);
         self.solve = Some(Solve {
             options: options.clone(),
             started: Instant::now(),
@@ -117,9 +130,8 @@ impl Instance {
     /// solve in progress, and the unknowns are those of the last good step.
     pub fn step(&mut self) -> Result<Option<Termination>> {
         let stepped = self.refresh().and_then(|()| {
-            let live = self.live.as_mut();
-            let ended = live.and_then(|l| l.with_session(|s| s.step())).ok_or_else(not_started)?;
-            Ok(ended?)
+            let Some(Live::Running(session)) = &mut self.live else { return Err(not_started()) };
+            Ok(session.step()?)
         });
         match stepped {
             Ok(ended) => {
@@ -131,9 +143,7 @@ impl Instance {
             }
             Err(failure) => {
                 self.solve = None;
-                if let Some(live) = &mut self.live {
-                    live.stop();
-                }
+                self.stop();
                 Err(failure)
             }
         }
@@ -149,19 +159,14 @@ impl Instance {
     /// How the solve stands.
     pub fn progress(&self) -> Result<Progress> {
         let solve = self.solve.as_ref().ok_or_else(not_started)?;
-        let look = self.live.as_ref().and_then(|l| {
-            l.look(|s| {
-                let linear: usize = s.iterations().iter().map(|i| i.linear_iterations).sum();
-                (s.energies().total, s.iterations().len(), linear, s.iterations().last().cloned())
-            })
-        });
-        let (energy, steps, linear, last) = look.ok_or_else(not_started)?;
+        let session = self.session().ok_or_else(not_started)?;
+        let linear: usize = session.iterations().iter().map(|i| i.linear_iterations).sum();
         Ok(Progress {
             energy_initial: solve.energy_initial,
-            energy,
-            steps: solve.steps_before + steps,
+            energy: session.energies().total,
+            steps: solve.steps_before + session.iterations().len(),
             linear_iterations: solve.linear_before + linear,
-            last,
+            last: session.iterations().last().cloned(),
             termination: solve.ended,
         })
     }
@@ -183,32 +188,60 @@ impl Instance {
             return self.restart(&options);
         }
         if numbers {
-            let (Some(data), Some(live)) = (&self.data, &mut self.live) else { return Err(not_started()) };
-            live.with_session(|s| s.set_arrays(data)).ok_or_else(not_started)??;
+            let (Some(data), Some(Live::Running(session))) = (&self.data, &mut self.live) else {
+                return Err(not_started());
+            };
+            session.set_arrays(data)?;
         }
         self.changed = Changed::default();
         Ok(())
     }
 
     /// A new session on the numbers as they are, planned anew where sizes changed.
-    fn restart(&mut self, options: &Options) -> Result<()> {
+    fn restart(&mut self, options: &SolveOptions) -> Result<()> {
+        self.stop();
         let data = self.data.as_ref().ok_or_else(|| Failure::state("the problem has no numbers yet"))?;
         match &mut self.live {
-            Some(live) if !self.changed.sizes => {
+            Some(Live::Idle(problem)) if !self.changed.sizes => {
                 if self.changed.numbers || self.changed.start {
-                    live.set_arrays(data)?;
+                    problem.set_arrays(data)?;
                 }
             }
-            _ => self.live = Some(Live::plan(self.solver.clone(), data)?),
+            live => *live = Some(Live::Idle(self.solver.plan(data)?)),
         }
         self.changed = Changed::default();
-        let Some(live) = &mut self.live else { return Err(not_started()) };
-        Ok(live.start(data, options)?)
+        let Some(Live::Idle(problem)) = self.live.take() else { return Err(not_started()) };
+        match problem.into_session(data, options) {
+            Ok(session) => {
+                self.live = Some(Live::Running(session));
+                Ok(())
+            }
+            Err(unstarted) => {
+                self.live = Some(Live::Idle(unstarted.problem));
+                Err(unstarted.error.into())
+            }
+        }
+    }
+
+    /// The solve in progress.
+    fn session(&self) -> Option<&Session> {
+        match &self.live {
+            Some(Live::Running(session)) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// Ends the solve in progress; the plan stays.
+    fn stop(&mut self) {
+        self.live = self.live.take().map(|live| match live {
+            Live::Running(session) => Live::Idle(session.into_problem()),
+            idle => idle,
+        });
     }
 
     fn download(&mut self) {
-        if let (Some(live), Some(data)) = (&self.live, &mut self.data) {
-            live.look(|s| s.unknowns(data));
+        if let (Some(Live::Running(session)), Some(data)) = (&self.live, &mut self.data) {
+            session.unknowns(data);
         }
     }
 }

@@ -3,7 +3,6 @@
 //! ```text
 //! opt, modern   the two interfaces: extern functions, their structs, what pointers mean
 //! instance      a problem of either: which numbers changed, and what that means for the solve in progress
-//! live          solver, plan and session under one owner, without lifetimes
 //! element       numbers in C memory
 //! failure       status codes, the last error, the guard that every extern function runs under
 //! ```
@@ -14,6 +13,5 @@
 mod element;
 mod failure;
 mod instance;
-mod live;
 pub mod modern;
 pub mod opt;

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use sumsq::energy::Energy;
-use sumsq::outer::lm::Control;
-use sumsq::{ArrayData, Method, NamedArray, Options, Precision, ProblemData, Solver};
+use sumsq::{
+    ArrayData, CompileOptions, Method, NamedArray, Options, Precision, ProblemData, SolveOptions, Solver,
+};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -96,15 +97,17 @@ fn the_published_interface_smooths_a_disc() {
     let mut data = ProblemData::bind(&energy, &arrays).unwrap();
     // One exact step: the energy is quadratic.
     let options = Options {
-        method: Method::GaussNewton,
-        iterations: 1,
-        linear_tolerance: Some(1e-13),
-        precision: Precision::F64,
-        ..Options::default()
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions {
+            method: Method::GaussNewton,
+            iterations: 1,
+            linear_tolerance: Some(1e-13),
+            ..SolveOptions::default()
+        },
     };
-    let solver = Solver::compile(energy, &options).unwrap();
+    let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
-    let report = problem.solve(&mut data, &options, &mut |_| Control::Continue).unwrap();
+    let report = problem.solve(&mut data, &options.solve).unwrap();
 
     let path = root().join("examples/energies/laplacian.t");
     for link in [Link::Shared, Link::Static] {
@@ -148,9 +151,12 @@ fn sumsqs_own_interface_fits_a_curve() {
     ];
     let energy = Energy::from_file(&path).unwrap();
     let mut data = ProblemData::bind(&energy, &arrays).unwrap();
-    let options = Options { precision: Precision::F64, ..Options::default() };
-    let solver = Solver::compile(energy, &options).unwrap();
-    let report = solver.plan(&data).unwrap().solve(&mut data, &options, &mut |_| Control::Continue).unwrap();
+    let options = Options {
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        ..Options::default()
+    };
+    let solver = Solver::compile(energy, &options.compile).unwrap();
+    let report = solver.plan(&data).unwrap().solve(&mut data, &options.solve).unwrap();
 
     let (code, out, err) = run("examples/c/curve_fitting.c", Link::Shared, &[path.to_str().unwrap()]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");

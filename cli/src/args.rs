@@ -1,11 +1,13 @@
 //! The command line.
 
+use crate::engine;
+use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 use sumsq::energy::derive::{Materialize, Passes};
-use sumsq::{Backend, LossOrder, Method, Options, Precision, Preconditioner};
+use sumsq::{Backend, CompileOptions, LossOrder, Method, Options, Precision, Preconditioner, SolveOptions};
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
 #[derive(Parser, Debug)]
@@ -60,13 +62,13 @@ pub struct SolverArgs {
     #[arg(long, value_name = "M", value_parser = at_least_one)]
     linear_iterations: Option<usize>,
     /// Stop PCG at |r| <= T |b|
-    #[arg(long, value_name = "T", value_parser = positive)]
+    #[arg(long, value_name = "T")]
     linear_tolerance: Option<f64>,
     /// Stop PCG when its model stalls at this rate
-    #[arg(long, value_name = "Z", default_value_t = 1e-2, value_parser = positive)]
+    #[arg(long, value_name = "Z", default_value_t = 1e-2)]
     forcing: f64,
     /// First trust-region radius
-    #[arg(long, value_name = "R0", default_value_t = 1e4, value_parser = positive)]
+    #[arg(long, value_name = "R0", default_value_t = 1e4)]
     radius: f64,
     /// Arithmetic
     #[arg(long, value_enum, default_value_t = PrecisionArg::Mixed)]
@@ -78,13 +80,13 @@ pub struct SolverArgs {
     #[arg(long, value_name = "S", value_parser = seconds)]
     max_seconds: Option<Duration>,
     /// Stop when an accepted step changes E by at most F times E; 0 turns it off
-    #[arg(long, value_name = "F", default_value_t = 1e-6, value_parser = not_negative)]
+    #[arg(long, value_name = "F", default_value_t = 1e-6)]
     function_tolerance: f64,
     /// Where to run
     #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
     backend: BackendArg,
     /// Worker threads [default: all cores]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// How much of robust losses J^T J holds
     #[arg(long, value_enum, default_value_t = LossesArg::Declared)]
@@ -200,18 +202,9 @@ enum BackendArg {
 }
 
 impl SolverArgs {
-    /// As the solver takes them.
-    pub fn options(&self) -> Options {
-        Options {
-            method: match self.method {
-                MethodArg::Lm => Method::LevenbergMarquardt,
-                MethodArg::Gn => Method::GaussNewton,
-            },
-            iterations: self.iterations,
-            linear_iterations: self.linear_iterations,
-            linear_tolerance: self.linear_tolerance,
-            forcing: self.forcing,
-            radius: self.radius,
+    /// As the solver takes them, which knows their ranges.
+    pub fn options(&self) -> Result<Options, Failure> {
+        let compile = CompileOptions {
             precision: match self.precision {
                 PrecisionArg::Mixed => Precision::Mixed,
                 PrecisionArg::F32 => Precision::F32,
@@ -223,8 +216,6 @@ impl SolverArgs {
                 PreconditionerArg::Jacobi => Preconditioner::Jacobi,
                 PreconditionerArg::BlockJacobi => Preconditioner::BlockJacobi,
             },
-            max_time: self.max_seconds,
-            function_tolerance: self.function_tolerance,
             backend: match self.backend {
                 BackendArg::Auto => Backend::Auto,
                 BackendArg::Cpu => Backend::Cpu,
@@ -237,26 +228,31 @@ impl SolverArgs {
                 LossesArg::SecondOrder => LossOrder::Second,
             },
             materialize: self.materialize.clone(),
-            ..Options::default()
-        }
+            ..CompileOptions::default()
+        };
+        let solve = SolveOptions {
+            method: match self.method {
+                MethodArg::Lm => Method::LevenbergMarquardt,
+                MethodArg::Gn => Method::GaussNewton,
+            },
+            iterations: self.iterations,
+            linear_iterations: self.linear_iterations,
+            linear_tolerance: self.linear_tolerance,
+            forcing: self.forcing,
+            radius: self.radius,
+            max_time: self.max_seconds,
+            function_tolerance: self.function_tolerance,
+            ..SolveOptions::default()
+        };
+        let options = Options { compile, solve };
+        options.check().map_err(|e| engine::failure(e.into()))?;
+        Ok(options)
     }
 }
 
-fn finite(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| "expected a number".to_string())?;
-    if value.is_finite() { Ok(value) } else { Err("expected a finite number".to_string()) }
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    finite(text).and_then(|v| if v > 0.0 { Ok(v) } else { Err("expected a number above 0".to_string()) })
-}
-
-fn not_negative(text: &str) -> Result<f64, String> {
-    finite(text).and_then(|v| if v >= 0.0 { Ok(v) } else { Err("expected 0 or more".to_string()) })
-}
-
 fn seconds(text: &str) -> Result<Duration, String> {
-    not_negative(text).and_then(|s| Duration::try_from_secs_f64(s).map_err(|error| error.to_string()))
+    let seconds: f64 = text.parse().map_err(|_| "expected a number".to_string())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -272,12 +268,13 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    fn solve(extra: &[&str]) -> Result<Options, clap::Error> {
+    /// The options of a line, or the exit code of its refusal.
+    fn solve(extra: &[&str]) -> Result<Options, i32> {
         let line = ["sumsq", "solve", "e.t", "--inputs", "f.npz"].iter().chain(extra);
-        Cli::try_parse_from(line).map(|cli| match cli.command {
-            Command::Solve(args) => args.options.options(),
+        match Cli::try_parse_from(line).map_err(|e| e.exit_code())?.command {
+            Command::Solve(args) => args.options.options().map_err(|e| e.code().into()),
             other => panic!("{other:?}"),
-        })
+        }
     }
 
     #[test]
@@ -289,12 +286,12 @@ mod tests {
     fn the_defaults_are_the_librarys() {
         let (given, library) = (solve(&[]).unwrap(), Options::default());
         assert_eq!(format!("{given:?}"), format!("{library:?}"));
-        assert_eq!((library.iterations, library.precision), (50, Precision::Mixed));
+        assert_eq!((library.solve.iterations, library.compile.precision), (50, Precision::Mixed));
     }
 
     #[test]
     fn every_option_arrives() {
-        let options = solve(&[
+        let Options { compile, solve: options } = solve(&[
             "--method",
             "gn",
             "--iterations",
@@ -322,20 +319,22 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(options.method, Method::GaussNewton);
-        assert_eq!((options.iterations, options.linear_iterations, options.threads), (7, Some(9), Some(3)));
+        assert_eq!((options.iterations, options.linear_iterations, compile.threads), (7, Some(9), Some(3)));
         assert_eq!((options.linear_tolerance, options.forcing, options.radius), (Some(1e-9), 1e-3, 10.0));
         assert_eq!(
-            (options.precision, options.preconditioner),
+            (compile.precision, compile.preconditioner),
             (Precision::F64, Preconditioner::BlockJacobi)
         );
         assert_eq!((options.max_time, options.function_tolerance), (Some(Duration::from_millis(2500)), 0.0));
-        assert_eq!(options.backend, Backend::Cuda);
+        assert_eq!(compile.backend, Backend::Cuda);
     }
 
     #[test]
     fn nonsense_is_refused() {
         for bad in [
             ["--threads", "0"],
+            ["--radius", "0"],
+            ["--forcing", "nan"],
             ["--threads", "-1"],
             ["--iterations", "x"],
             ["--linear-tolerance", "nan"],
@@ -351,7 +350,7 @@ mod tests {
             ["--backend", "tpu"],
             ["--nope", "1"],
         ] {
-            assert_eq!(solve(&bad).unwrap_err().exit_code(), 2, "{bad:?}");
+            assert_eq!(solve(&bad).unwrap_err(), 2, "{bad:?}");
         }
     }
 

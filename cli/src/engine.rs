@@ -8,7 +8,10 @@ use sumsq::codegen::Target;
 use sumsq::codegen::backend::llvm::listing;
 use sumsq::energy::{Energy, EnergyError};
 use sumsq::outer::lm::Control;
-use sumsq::{Iteration, NamedArray, Options, Precision, ProblemData, Report, SolveError, Solver};
+use sumsq::{
+    Blame, CompileOptions, Iteration, NamedArray, OptionError, Options, Precision, ProblemData, Report,
+    SolveError, Solver,
+};
 
 /// A finished solve.
 pub struct Solved {
@@ -44,30 +47,41 @@ pub fn solve(
     on_step: &mut dyn FnMut(&Iteration),
 ) -> Result<Solved, Failure> {
     let mut data = bind(&energy, inputs)?;
-    data.check_exact(&energy, options.precision).map_err(Failure::input)?;
+    data.check_exact(&energy, options.compile.precision).map_err(Failure::input)?;
     let known = data.warnings.clone();
-    let solver = Solver::compile(energy, options).map_err(failure)?;
+    let solver = Solver::compile(energy, &options.compile).map_err(failure)?;
     let mut observe = |step: &Iteration| {
         on_step(step);
         Control::Continue
     };
     let mut problem = solver.plan(&data).map_err(failure)?;
-    let report = problem.solve(&mut data, options, &mut observe).map_err(failure)?;
+    let report = problem.solve_with(&mut data, &options.solve, &mut observe).map_err(failure)?;
     report.warnings.iter().filter(|warning| !known.contains(warning)).for_each(|warning| warn(warning));
-    let unknowns = data.unknown_arrays(solver.energy(), options.precision);
+    let unknowns = data.unknown_arrays(solver.energy(), options.compile.precision);
     Ok(Solved { report, unknowns })
 }
 
-fn failure(error: SolveError) -> Failure {
+/// What an error of the library means on the command line: options are flags there.
+pub fn failure(error: SolveError) -> Failure {
+    let flag = |name: &str| format!("--{}", name.replace('_', "-"));
     match error {
-        SolveError::Backend(_) => Failure::Backend(error.to_string()),
+        SolveError::Backend(_) => Failure::Backend(format!("{error}; use --backend cpu")),
+        SolveError::Option(OptionError::Number { name, expected, came }) => {
+            Failure::message(format!("{}: expected {expected}, came {came}", flag(name)))
+        }
+        SolveError::Option(OptionError::Zero { name }) => {
+            Failure::message(format!("{}: expected 1 or more", flag(name)))
+        }
+        SolveError::InitialNotFinite { place: Blame::Float32, .. } => {
+            Failure::message(format!("{error}: use --precision mixed"))
+        }
         other => Failure::input(other),
     }
 }
 
 /// Certifies the generated routines at `x` in direction `v`, both over all unknown scalars.
 pub fn check(energy: &Energy, data: &ProblemData, x: &[f64], v: &[f64]) -> Result<Certificate, Failure> {
-    let options = Options { precision: Precision::F64, ..Options::default() };
+    let options = CompileOptions { precision: Precision::F64, ..CompileOptions::default() };
     let solver = Solver::compile(energy.clone(), &options).map_err(failure)?;
     let mut problem = solver.plan(data).map_err(failure)?;
     problem.certify(data, x, v).map_err(|e| match e {
@@ -79,7 +93,7 @@ pub fn check(energy: &Energy, data: &ProblemData, x: &[f64], v: &[f64]) -> Resul
 /// What the engine makes of an energy at a late stage, one pipeline after the other.
 pub fn compiled_text(energy: &Energy, args: &ShowArgs) -> Result<String, Failure> {
     let (passes, materialize) = (args.passes, args.materialize.clone());
-    let options = Options { passes, materialize, ..Options::default() };
+    let options = CompileOptions { passes, materialize, ..CompileOptions::default() };
     let functions = sumsq::problem::solver::lowered(energy, &options).map_err(failure)?;
     let mut text = String::new();
     for f in &functions {

@@ -25,23 +25,31 @@ impl Failure {
         Failure::Input(miette::Report::msg(chain(&error)))
     }
 
+    /// An error in words.
+    pub fn message(text: String) -> Failure {
+        Failure::Input(miette::Report::msg(text))
+    }
+
     /// An error that can point into an energy file.
     pub fn diagnostic(error: impl Diagnostic + Send + Sync + 'static) -> Failure {
         Failure::Input(miette::Report::new(error))
     }
 
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::Input(_) => BAD_INPUT,
+            Failure::Backend(_) => NO_BACKEND,
+        }
+    }
+
     /// Prints the error; the process ends with what is returned.
     pub fn print(&self) -> ExitCode {
         match self {
-            Failure::Input(report) => {
-                eprintln!("{report:?}");
-                ExitCode::from(BAD_INPUT)
-            }
-            Failure::Backend(message) => {
-                eprintln!("{:?}", miette::Report::msg(message.clone()));
-                ExitCode::from(NO_BACKEND)
-            }
+            Failure::Input(report) => eprintln!("{report:?}"),
+            Failure::Backend(message) => eprintln!("{:?}", miette::Report::msg(message.clone())),
         }
+        ExitCode::from(self.code())
     }
 }
 

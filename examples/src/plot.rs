@@ -1,4 +1,4 @@
-//! Line plots.
+//! Plots: energy against iteration, and bars of ratios.
 
 use image::RgbImage;
 use plotters::prelude::*;
@@ -32,6 +32,89 @@ pub fn energies(title: &str, energies: &[f64]) -> Result<RgbImage, PlotError> {
     let mut bytes = vec![255; (SIZE.0 * SIZE.1 * 3) as usize];
     draw(&mut bytes, title, &points, energies.len()).map_err(|error| PlotError(error.to_string()))?;
     RgbImage::from_raw(SIZE.0, SIZE.1, bytes).ok_or_else(|| PlotError("wrong buffer size".to_string()))
+}
+
+/// A ratio of times, with the quartiles of its measurements.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ratio {
+    /// Median.
+    pub median: f64,
+    /// First and third quartile.
+    pub quartiles: [f64; 2],
+}
+
+/// Groups of horizontal bars on a logarithmic axis that starts at 1, a colour for each of `series`. Every group has a name and one ratio
+/// per series.
+pub fn ratios(title: &str, series: &[&str], groups: &[(String, Vec<Ratio>)]) -> Result<RgbImage, PlotError> {
+    register_font()?;
+    let size = (SIZE.0, 130 + 70 * groups.len() as u32);
+    let mut bytes = vec![255; (size.0 * size.1 * 3) as usize];
+    draw_ratios(&mut bytes, size, title, series, groups).map_err(PlotError::new)?;
+    RgbImage::from_raw(size.0, size.1, bytes).ok_or_else(|| PlotError::new("wrong buffer size"))
+}
+
+/// Colours of the series.
+const BARS: [RGBColor; 3] = [RGBColor(31, 90, 158), RGBColor(214, 125, 44), RGBColor(90, 140, 90)];
+
+fn draw_ratios(
+    bytes: &mut [u8],
+    size: (u32, u32),
+    title: &str,
+    series: &[&str],
+    groups: &[(String, Vec<Ratio>)],
+) -> Result<(), Box<dyn std::error::Error>> {
+    let area = BitMapBackend::with_buffer(bytes, size).into_drawing_area();
+    area.fill(&WHITE)?;
+    let largest =
+        groups.iter().flat_map(|(_, all)| all).map(|r| r.quartiles[1].max(r.median)).fold(10.0, f64::max);
+    let mut chart = ChartBuilder::on(&area)
+        .caption(title, ("sans-serif", 22))
+        .margin(16)
+        .x_label_area_size(40)
+        .y_label_area_size(250)
+        .build_cartesian_2d((1.0..largest * 3.5).log_scale(), 0.0..groups.len() as f64)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .disable_y_axis()
+        .x_label_formatter(&|x| format!("{x:.0}x"))
+        .label_style(("sans-serif", 15))
+        .bold_line_style(RGBColor(205, 210, 216))
+        .light_line_style(RGBColor(238, 240, 243))
+        .draw()?;
+    let height = 0.8 / series.len().max(1) as f64;
+    for (s, name) in series.iter().enumerate() {
+        let colour = BARS[s % BARS.len()];
+        let bars = groups.iter().enumerate().filter_map(|(g, (_, all))| Some((g, all.get(s)?)));
+        let top = |g: usize| groups.len() as f64 - g as f64 - 0.1 - s as f64 * height;
+        chart
+            .draw_series(bars.clone().map(|(g, r)| {
+                Rectangle::new([(1.0, top(g)), (r.median, top(g) - 0.9 * height)], colour.filled())
+            }))?
+            .label(*name)
+            .legend(move |(x, y)| Rectangle::new([(x, y - 6), (x + 14, y + 6)], colour.filled()));
+        chart.draw_series(bars.clone().map(|(g, r)| {
+            let middle = top(g) - 0.45 * height;
+            PathElement::new(r.quartiles.map(|q| (q, middle)), BLACK.stroke_width(1))
+        }))?;
+        chart.draw_series(bars.map(|(g, r)| {
+            let right = r.quartiles[1].max(r.median) * 1.04;
+            Text::new(format!("{:.1}", r.median), (right, top(g) - 0.1 * height), ("sans-serif", 15))
+        }))?;
+    }
+    for (g, (name, _)) in groups.iter().enumerate() {
+        let (_, y) = chart.backend_coord(&(1.0, groups.len() as f64 - g as f64 - 0.5));
+        area.draw(&Text::new(name.clone(), (20, y - 9), ("sans-serif", 16)))?;
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .label_font(("sans-serif", 15))
+        .border_style(RGBColor(205, 210, 216))
+        .background_style(WHITE)
+        .draw()?;
+    area.present()?;
+    Ok(())
 }
 
 /// Makes the font known to plotters; again does no harm.
@@ -120,6 +203,20 @@ mod tests {
         {
             energies("odd", &odd).unwrap();
         }
+    }
+
+    #[test]
+    fn longer_bars_of_larger_ratios() {
+        let ratio = |median: f64| Ratio { median, quartiles: [median * 0.9, median * 1.1] };
+        let groups = [("small".to_string(), vec![ratio(2.0)]), ("large".to_string(), vec![ratio(90.0)])];
+        let picture = ratios("bars", &["one"], &groups).unwrap();
+        let blue = |rows: std::ops::Range<u32>| {
+            rows.flat_map(|y| (260..SIZE.0).map(move |x| (x, y)))
+                .filter(|&(x, y)| picture.get_pixel(x, y).0 == [31, 90, 158])
+                .count()
+        };
+        let middle = 50 + (picture.height() - 110) / 2;
+        assert!(4 * blue(50..middle) < blue(middle..picture.height()));
     }
 
     #[test]

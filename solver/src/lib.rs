@@ -7,10 +7,12 @@ pub mod outer;
 pub mod problem;
 
 pub use crate::problem::data::{ArrayData, GraphData, NamedArray, ProblemData};
-pub use crate::problem::error::SolveError;
-pub use crate::problem::options::{Backend, LossOrder, Method, Options, Precision, Preconditioner};
+pub use crate::problem::error::{Blame, SolveError};
+pub use crate::problem::options::{
+    Backend, CompileOptions, LossOrder, Method, OptionError, Options, Precision, Preconditioner, SolveOptions,
+};
 pub use crate::problem::report::{Iteration, LinearStop, Report, Seconds, Termination};
-pub use crate::problem::session::Session;
+pub use crate::problem::session::{Session, Unstarted};
 pub use crate::problem::solver::{Evaluation, LinearProbe, Problem, Solver};
 pub use sumsq_codegen as codegen;
 pub use sumsq_energy as energy;

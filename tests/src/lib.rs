@@ -1,10 +1,10 @@
 //! What end-to-end tests share: the reference cases, found beside the checkout.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use sumsq::check::splitmix64;
 use sumsq::energy::model::Energy;
-use sumsq::outer::lm::Control;
 use sumsq::{ArrayData, NamedArray, Options, ProblemData, Report, Solver};
 use sumsq_examples::io::npz::Archive;
 
@@ -100,9 +100,9 @@ pub fn full_tests() -> bool {
 
 /// Compiles, plans and solves; the unknowns of `data` become the result.
 pub fn solve(energy: &Energy, data: &mut ProblemData, options: &Options) -> Report {
-    let solver = Solver::compile(energy.clone(), options).unwrap();
+    let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
     let mut problem = solver.plan(data).unwrap();
-    problem.solve(data, options, &mut |_| Control::Continue).unwrap()
+    problem.solve(data, &options.solve).unwrap()
 }
 
 /// The bits of all unknowns.
@@ -135,12 +135,17 @@ pub fn bind(text: &str, arrays: &[NamedArray]) -> (Energy, ProblemData) {
 }
 
 /// A seeded sequence.
-pub struct Random(pub u64);
+pub struct Random(SplitMix64);
 
 impl Random {
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(SplitMix64::seed_from_u64(seed))
+    }
+
     /// In [-1, 1).
     pub fn number(&mut self) -> f64 {
-        (splitmix64(&mut self.0) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
     /// `n` of them.
@@ -150,7 +155,7 @@ impl Random {
 
     /// `n` whole numbers in 0..below.
     pub fn below(&mut self, below: usize, n: usize) -> Vec<i64> {
-        (0..n).map(|_| (splitmix64(&mut self.0) % below as u64) as i64).collect()
+        (0..n).map(|_| (self.0.next_u64() % below as u64) as i64).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The explicit path against an independent implementation: energies, derivatives, exact Gauss-Newton traces, minima.
 
 use sumsq::assembled::{Explicit, LinearSolver};
-use sumsq::{Method, Options, Preconditioner, assembled};
+use sumsq::{CompileOptions, Method, Options, Preconditioner, SolveOptions, assembled};
 use sumsq_tests::{Case, assert_close, assert_vectors_close};
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -55,13 +55,17 @@ fn check_gauss_newton(name: &str, linear: LinearSolver) {
     let Some(case) = Case::open(name) else { return };
     let expected = case.numbers("gn_energies");
     let options = Options {
-        method: Method::GaussNewton,
-        iterations: expected.len() - 1,
-        linear_tolerance: Some(1e-12),
-        linear_iterations: Some(20_000),
+        solve: SolveOptions {
+            method: Method::GaussNewton,
+            iterations: expected.len() - 1,
+            linear_tolerance: Some(1e-12),
+            linear_iterations: Some(20_000),
+            ..SolveOptions::default()
+        },
         ..Options::default()
     };
-    let report = assembled::solve(&case.energy, &mut case.data(), &options, linear).unwrap();
+    let report =
+        assembled::solve(&case.energy, &mut case.data(), &options.compile, &options.solve, linear).unwrap();
     assert_close("E at the start", report.energy_initial, expected[0], 1e-9);
     for (step, &expected) in report.iterations.iter().zip(&expected[1..]) {
         assert_close(&format!("{name}, step {}", step.iteration), step.energy, expected, 1e-6);
@@ -71,9 +75,12 @@ fn check_gauss_newton(name: &str, linear: LinearSolver) {
 /// LM reaches the listed minimum; `two_sided`: it is a converged one.
 fn check_lm(name: &str, linear: LinearSolver, two_sided: bool) {
     let Some(case) = Case::open(name) else { return };
-    let options = Options { iterations: 120, function_tolerance: 0.0, ..Options::default() };
+    let options = Options {
+        solve: SolveOptions { iterations: 120, function_tolerance: 0.0, ..SolveOptions::default() },
+        ..Options::default()
+    };
     let mut data = case.data();
-    let report = assembled::solve(&case.energy, &mut data, &options, linear).unwrap();
+    let report = assembled::solve(&case.energy, &mut data, &options.compile, &options.solve, linear).unwrap();
     let minimum = case.number("/lm_energy_final");
     let e = report.energy_final;
     assert!(e <= minimum * (1.0 + 1e-4), "{name}: E = {e}, listed {minimum} ({:?})", report.termination);
@@ -185,14 +192,25 @@ fn jacobi_pcg_takes_the_expected_iterations() {
         let Some(case) = Case::open(name) else { return };
         for (tolerance, expected) in [(1e-9, at_1e9), (1e-12, at_1e12)] {
             let options = Options {
-                method: Method::GaussNewton,
-                iterations: 1,
-                preconditioner: Preconditioner::Jacobi,
-                linear_tolerance: Some(tolerance),
-                ..Options::default()
+                compile: CompileOptions {
+                    preconditioner: Preconditioner::Jacobi,
+                    ..CompileOptions::default()
+                },
+                solve: SolveOptions {
+                    method: Method::GaussNewton,
+                    iterations: 1,
+                    linear_tolerance: Some(tolerance),
+                    ..SolveOptions::default()
+                },
             };
-            let report =
-                assembled::solve(&case.energy, &mut case.data(), &options, LinearSolver::Cg).unwrap();
+            let report = assembled::solve(
+                &case.energy,
+                &mut case.data(),
+                &options.compile,
+                &options.solve,
+                LinearSolver::Cg,
+            )
+            .unwrap();
             let taken = report.iterations[0].linear_iterations as f64;
             assert_close(&format!("{name} at {tolerance:e}"), taken, f64::from(expected), 0.05);
         }
@@ -205,9 +223,16 @@ fn linear_energies_have_gain_ratio_one() {
     for name in ["laplacian", "poisson_image_editing_small"] {
         let Some(case) = Case::open(name) else { return };
         for radius in [1e-2, 1.0, 1e4] {
-            let options = Options { radius, ..Options::default() };
-            let report =
-                assembled::solve(&case.energy, &mut case.data(), &options, LinearSolver::Cg).unwrap();
+            let options =
+                Options { solve: SolveOptions { radius, ..SolveOptions::default() }, ..Options::default() };
+            let report = assembled::solve(
+                &case.energy,
+                &mut case.data(),
+                &options.compile,
+                &options.solve,
+                LinearSolver::Cg,
+            )
+            .unwrap();
             let mut before = report.energy_initial;
             for step in &report.iterations {
                 let predicted = (before - step.energy) / step.gain_ratio;

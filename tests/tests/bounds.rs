@@ -3,7 +3,10 @@
 use sumsq::assembled::{Explicit, LinearSolver};
 use sumsq::energy::model::Energy;
 use sumsq::outer::lm::Control;
-use sumsq::{Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Report, Solver, assembled};
+use sumsq::{
+    CompileOptions, Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Report,
+    SolveOptions, Solver, assembled,
+};
 use sumsq_tests::{Random, assert_close, bind, doubles, solve};
 
 /// A banded linear system; x in [L, U].
@@ -27,7 +30,7 @@ struct Banded {
 }
 
 fn banded(n: usize, seed: u64, lower: Vec<f64>, upper: Vec<f64>) -> Banded {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (c, b) = (random.numbers(3 * n), random.numbers(n));
     let mut j = vec![vec![0.0; n]; n];
     for i in 0..n {
@@ -86,11 +89,13 @@ impl Banded {
 
 fn precise() -> Options {
     Options {
-        precision: Precision::F64,
-        iterations: 300,
-        function_tolerance: 0.0,
-        linear_tolerance: Some(1e-12),
-        ..Options::default()
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions {
+            iterations: 300,
+            function_tolerance: 0.0,
+            linear_tolerance: Some(1e-12),
+            ..SolveOptions::default()
+        },
     }
 }
 
@@ -124,16 +129,22 @@ fn assert_falls(report: &Report) {
 fn solve_all(energy: &Energy, data: &ProblemData, options: &Options) -> Vec<(String, Report, Vec<f64>)> {
     let mut all = Vec::new();
     for preconditioner in [Preconditioner::None, Preconditioner::Jacobi, Preconditioner::BlockJacobi] {
-        let options = Options { preconditioner, ..options.clone() };
+        let options = Options {
+            compile: CompileOptions { preconditioner, ..options.compile.clone() },
+            ..options.clone()
+        };
         let mut came = data.clone();
         let report = solve(energy, &mut came, &options);
         all.push((format!("generated, {preconditioner:?}"), report, came.unknowns.concat()));
         let mut came = data.clone();
-        let report = assembled::solve(energy, &mut came, &options, LinearSolver::Cg).unwrap();
+        let report =
+            assembled::solve(energy, &mut came, &options.compile, &options.solve, LinearSolver::Cg).unwrap();
         all.push((format!("explicit, {preconditioner:?}"), report, came.unknowns.concat()));
     }
     let mut came = data.clone();
-    let report = assembled::solve(energy, &mut came, options, LinearSolver::Cholesky).unwrap();
+    let report =
+        assembled::solve(energy, &mut came, &options.compile, &options.solve, LinearSolver::Cholesky)
+            .unwrap();
     all.push(("explicit, Cholesky".into(), report, came.unknowns.concat()));
     all
 }
@@ -143,7 +154,7 @@ fn solve_all(energy: &Energy, data: &ProblemData, options: &Options) -> Vec<(Str
 fn a_linear_system_in_a_box() {
     let n = 37;
     for seed in 1..4 {
-        let mut random = Random(100 + seed);
+        let mut random = Random::new(100 + seed);
         let sides = random.numbers(2 * n);
         let boxes = [
             (vec![0.0; n], vec![f64::INFINITY; n]),
@@ -186,7 +197,7 @@ const IMAGE: &str = r#"
 "#;
 
 fn image(w: usize, h: usize, seed: u64) -> Vec<NamedArray> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (a, b) = (random.numbers(2 * w * h), random.numbers(2 * w * h));
     let one = |f: fn(f64, f64) -> f64| -> Vec<f64> { a.iter().zip(&b).map(|(&a, &b)| f(a, b)).collect() };
     let mask = random.numbers(w * h).iter().map(|m| f64::from(u8::from(*m > 0.8))).collect();
@@ -239,7 +250,10 @@ fn an_image_between_two_others() {
     }
     // Narrower types: the same minimum, as far as they can say.
     for (precision, tolerance) in [(Precision::Mixed, 1e-7), (Precision::F32, 1e-4)] {
-        let options = Options { precision, function_tolerance: 1e-9, ..options.clone() };
+        let options = Options {
+            compile: CompileOptions { precision, ..options.compile.clone() },
+            solve: SolveOptions { function_tolerance: 1e-9, ..options.solve.clone() },
+        };
         let mut came = data.clone();
         let report = solve(&energy, &mut came, &options);
         assert_falls(&report);
@@ -254,7 +268,10 @@ fn an_image_between_two_others() {
 #[test]
 fn gauss_newton_stays_in_the_box() {
     let (energy, data) = bind(IMAGE, &image(9, 8, 6));
-    let options = Options { method: Method::GaussNewton, iterations: 60, ..precise() };
+    let options = Options {
+        solve: SolveOptions { method: Method::GaussNewton, iterations: 60, ..precise().solve },
+        ..precise()
+    };
     for (_, _, x) in solve_all(&energy, &data, &options) {
         assert_image(&energy, &data, &x, 1e-6);
     }
@@ -277,7 +294,7 @@ fn where_the_cut_step_leads_uphill_the_gradient_is_followed() {
     let start: Vec<f64> = (0..n).flat_map(|_| [0.1, 1.0]).collect();
     let (energy, data) = bind(COUPLED, &[doubles("X", &[n, 2], start), doubles("C", &[n, 2], c.clone())]);
     for method in [Method::LevenbergMarquardt, Method::GaussNewton] {
-        let options = Options { method, ..precise() };
+        let options = Options { solve: SolveOptions { method, ..precise().solve }, ..precise() };
         for (what, report, x) in solve_all(&energy, &data, &options) {
             // Gauss-Newton would take the step uphill, too.
             assert!(report.iterations[0].energy < report.energy_initial, "{what}");
@@ -301,7 +318,7 @@ fn a_global_in_a_box() {
         Bounds(T, Vector(-s, -1), Vector(s / 2, 1))
     "#;
     let n = 50;
-    let a = Random(3).numbers(n);
+    let a = Random::new(3).numbers(n);
     let b: Vec<f64> = a.iter().map(|a| 3.0 * a + 0.2).collect();
     let arrays = [
         doubles("T", &[2], vec![0.0, 0.0]),
@@ -326,13 +343,14 @@ fn bounds_that_leave_no_room_are_named() {
     let (energy, data) = bind(BANDED, &system.arrays);
     let expected = "Bounds of `X`, element [3], channel 0: expected lower <= upper, came 0.5 and 0.25";
     let options = Options::default();
-    let solver = Solver::compile(energy.clone(), &options).unwrap();
+    let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     let mut came = data.clone();
-    let error = problem.solve(&mut came, &options, &mut |_| Control::Continue).unwrap_err();
+    let error = problem.solve(&mut came, &options.solve).unwrap_err();
     assert_eq!(error.to_string(), expected);
     assert_eq!(came.unknowns, data.unknowns);
-    let error = assembled::solve(&energy, &mut came, &options, LinearSolver::Cg).unwrap_err();
+    let error =
+        assembled::solve(&energy, &mut came, &options.compile, &options.solve, LinearSolver::Cg).unwrap_err();
     assert_eq!(error.to_string(), expected);
 }
 
@@ -341,15 +359,15 @@ fn bounds_that_leave_no_room_are_named() {
 fn a_certificate_holds_nothing() {
     let (energy, data) = bind(IMAGE, &image(9, 8, 7));
     let options = precise();
-    let solver = Solver::compile(energy.clone(), &options).unwrap();
+    let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     let mut expected = data.clone();
-    problem.solve(&mut expected, &options, &mut |_| Control::Continue).unwrap();
+    problem.solve(&mut expected, &options.solve).unwrap();
     let x = data.unknowns.concat();
-    let certificate = problem.certify(&data, &x, &Random(9).numbers(x.len())).unwrap();
+    let certificate = problem.certify(&data, &x, &Random::new(9).numbers(x.len())).unwrap();
     assert!(certificate.passed(), "{:?}", certificate.failures());
     let mut came = data.clone();
-    problem.solve(&mut came, &options, &mut |_| Control::Continue).unwrap();
+    problem.solve(&mut came, &options.solve).unwrap();
     assert_eq!(came.unknowns, expected.unknowns);
 }
 
@@ -361,9 +379,9 @@ fn a_box_that_moves_takes_x_along() {
     let after = banded(n, 4, vec![0.2; n], vec![0.5; n]);
     let (energy, data) = bind(BANDED, &before.arrays);
     let options = precise();
-    let solver = Solver::compile(energy.clone(), &options).unwrap();
+    let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
-    let mut session = problem.init(&data, &options).unwrap();
+    let mut session = problem.init(&data, &options.solve).unwrap();
     session.step().unwrap();
     let mut came = data.clone();
     session.unknowns(&mut came);
@@ -371,7 +389,7 @@ fn a_box_that_moves_takes_x_along() {
     came.update(&energy, &after.arrays[3..]).unwrap();
     session.set_arrays(&came).unwrap();
     session.run(&mut |_| Control::Continue).unwrap();
-    let report = session.finish(&mut came);
+    let (report, _) = session.finish(&mut came);
     let x = &came.unknowns[0];
     assert_feasible(x, &after.lower, &after.upper);
     assert_stationary(x, &after.gradient(x), &after.lower, &after.upper, 1e-6);

@@ -3,7 +3,10 @@
 
 use sumsq::assembled::Explicit;
 use sumsq::outer::lm::Control;
-use sumsq::{Method, NamedArray, Options, Precision, Problem, ProblemData, SolveError, Solver, Termination};
+use sumsq::{
+    CompileOptions, Method, NamedArray, OptionError, Options, Precision, Problem, ProblemData, Session,
+    SolveError, SolveOptions, Solver, Termination,
+};
 use sumsq_tests::{Random, assert_close, assert_vectors_close, bind, bits, doubles, indices, solve};
 
 /// A fit with smoothness; linear, with a parameter and an exclusion.
@@ -19,7 +22,7 @@ const SMOOTH: &str = r#"
 "#;
 
 fn smooth(w: usize, h: usize, weight: f64, seed: u64) -> Vec<NamedArray> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mask = random.numbers(w * h).iter().map(|m| f64::from(u8::from(*m > 0.7))).collect();
     vec![
         doubles("X", &[h, w], random.numbers(w * h)),
@@ -31,11 +34,13 @@ fn smooth(w: usize, h: usize, weight: f64, seed: u64) -> Vec<NamedArray> {
 
 fn exact_gn() -> Options {
     Options {
-        method: Method::GaussNewton,
-        iterations: 1,
-        linear_tolerance: Some(1e-13),
-        precision: Precision::F64,
-        ..Options::default()
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions {
+            method: Method::GaussNewton,
+            iterations: 1,
+            linear_tolerance: Some(1e-13),
+            ..SolveOptions::default()
+        },
     }
 }
 
@@ -45,7 +50,7 @@ fn as_fresh(problem: &mut Problem, text: &str, data: &ProblemData, arrays: &[Nam
     let (energy, mut fresh) = bind(text, arrays);
     let expected = solve(&energy, &mut fresh, options);
     let mut data = data.clone();
-    let report = problem.solve(&mut data, options, &mut |_| Control::Continue).unwrap();
+    let report = problem.solve(&mut data, &options.solve).unwrap();
     assert_eq!(report.energy_initial, expected.energy_initial);
     assert_eq!(report.energy_final, expected.energy_final);
     assert_eq!((report.unknowns, report.residuals), (expected.unknowns, expected.residuals));
@@ -56,12 +61,12 @@ fn as_fresh(problem: &mut Problem, text: &str, data: &ProblemData, arrays: &[Nam
 fn unknowns_arrays_params_and_masks() {
     let options = exact_gn();
     let (energy, data) = bind(SMOOTH, &smooth(33, 9, 0.5, 1));
-    let solver = Solver::compile(energy, &options).unwrap();
+    let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     as_fresh(&mut problem, SMOOTH, &data, &smooth(33, 9, 0.5, 1), &options);
 
     let mut arrays = smooth(33, 9, 0.5, 1);
-    arrays[0] = doubles("X", &[9, 33], Random(9).numbers(33 * 9));
+    arrays[0] = doubles("X", &[9, 33], Random::new(9).numbers(33 * 9));
     as_fresh(&mut problem, SMOOTH, &bind(SMOOTH, &arrays).1, &arrays, &options);
 
     // Other values, another weight, other excluded elements.
@@ -80,7 +85,7 @@ fn unknowns_arrays_params_and_masks() {
 #[test]
 fn dims() {
     let options = exact_gn();
-    let solver = Solver::compile(bind(SMOOTH, &smooth(4, 4, 1.0, 1)).0, &options).unwrap();
+    let solver = Solver::compile(bind(SMOOTH, &smooth(4, 4, 1.0, 1)).0, &options.compile).unwrap();
     let mut first = solver.plan(&bind(SMOOTH, &smooth(40, 23, 1.0, 3)).1).unwrap();
     for (w, h) in [(1, 1), (1, 19), (50, 1), (16, 16), (17, 31), (300, 65)] {
         let arrays = smooth(w, h, 0.7, (w * h) as u64);
@@ -96,14 +101,14 @@ fn dims() {
 fn data_of_another_size_are_refused() {
     let options = exact_gn();
     let (energy, data) = bind(SMOOTH, &smooth(6, 4, 1.0, 1));
-    let solver = Solver::compile(energy, &options).unwrap();
+    let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     // As many elements, in another shape.
     let mut other = bind(SMOOTH, &smooth(4, 6, 1.0, 1)).1;
     let before = bits(&other);
     assert!(matches!(problem.set_arrays(&other), Err(SolveError::Data(_))));
     assert!(matches!(problem.evaluate(&other), Err(SolveError::Data(_))));
-    let e = problem.solve(&mut other, &options, &mut |_| Control::Continue).unwrap_err();
+    let e = problem.solve(&mut other, &options.solve).unwrap_err();
     assert!(e.to_string().contains("[6, 4]") && e.to_string().contains("[4, 6]"), "{e}");
     assert_eq!(bits(&other), before);
 }
@@ -118,13 +123,13 @@ fn graphs() {
         Energy(X(G.v0) - X(G.v1) - 0.5)
     "#;
     let arrays = |n: usize, e: usize| {
-        let mut random = Random(e as u64);
+        let mut random = Random::new(e as u64);
         let (v0, v1) = (random.below(n, e), random.below(n, e));
         [doubles("X", &[n], random.numbers(n)), indices("G.v0", 1, v0), indices("G.v1", 1, v1)]
     };
     let options = exact_gn();
     let (energy, data) = bind(text, &arrays(20, 60));
-    let solver = Solver::compile(energy, &options).unwrap();
+    let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     for (n, e) in [(20, 60), (20, 61), (20, 3), (500, 2000), (2, 1)] {
         let data = bind(text, &arrays(n, e)).1;
@@ -148,12 +153,15 @@ fn valley(c: f64) -> Vec<NamedArray> {
 
 #[test]
 fn energies_and_gradients_at_any_point() {
-    let options = Options { precision: Precision::F64, ..Options::default() };
+    let options = Options {
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        ..Options::default()
+    };
     let (energy, mut data) = bind(VALLEY, &valley(1.0));
-    let solver = Solver::compile(energy.clone(), &options).unwrap();
+    let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     for seed in 0..3 {
-        data.unknowns[0] = Random(seed).numbers(6);
+        data.unknowns[0] = Random::new(seed).numbers(6);
         let e = problem.evaluate(&data).unwrap();
         let explicit = Explicit::new(&energy, &data).unwrap();
         let x = explicit.initial();
@@ -172,7 +180,7 @@ fn energies_and_gradients_at_any_point() {
 
     // The gradient is 0 at excluded elements, whatever is stored there.
     let (energy, data) = bind(SMOOTH, &smooth(20, 5, 1.0, 4));
-    let solver = Solver::compile(energy.clone(), &options).unwrap();
+    let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
     let g = solver.plan(&data).unwrap().evaluate(&data).unwrap().gradient.concat();
     let explicit = Explicit::new(&energy, &data).unwrap();
     assert!(explicit.free() < 100);
@@ -181,14 +189,17 @@ fn energies_and_gradients_at_any_point() {
 
 #[test]
 fn step_by_step_is_the_same_as_at_once() {
-    let options = Options { function_tolerance: 0.0, ..Options::default() };
+    let options = Options {
+        solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
+        ..Options::default()
+    };
     let (energy, start) = bind(VALLEY, &valley(1.0));
     let mut at_once = start.clone();
     let expected = solve(&energy, &mut at_once, &options);
 
-    let solver = Solver::compile(energy, &options).unwrap();
+    let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&start).unwrap();
-    let mut session = problem.init(&start, &options).unwrap();
+    let mut session = problem.init(&start, &options.solve).unwrap();
     let mut steps = 0;
     let ended = loop {
         steps += 1;
@@ -201,19 +212,53 @@ fn step_by_step_is_the_same_as_at_once() {
     assert_eq!(ended, expected.termination);
     assert_eq!(session.step().unwrap(), Some(ended), "after the end nothing happens");
     let mut data = start.clone();
-    let report = session.finish(&mut data);
+    let (report, _) = session.finish(&mut data);
     assert_eq!(report.iterations.len(), expected.iterations.len());
     assert_eq!(report.energy_final, expected.energy_final);
     assert_eq!(bits(&data), bits(&at_once));
 }
 
 #[test]
-fn params_change_between_steps() {
-    let options = Options { function_tolerance: 0.0, precision: Precision::F64, ..Options::default() };
+fn a_session_that_owns_its_problem_gives_it_back() {
+    let options = Options {
+        solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
+        ..Options::default()
+    };
     let (energy, start) = bind(VALLEY, &valley(1.0));
-    let solver = Solver::compile(energy, &options).unwrap();
+    let mut expected = start.clone();
+    solve(&energy, &mut expected, &options);
+    let solver = Solver::compile(energy, &options.compile).unwrap();
+    // The plan outlives its solver, and moves to another thread in the midst of a solve.
+    let mut session = solver.plan(&start).unwrap().into_session(&start, &options.solve).unwrap();
+    drop(solver);
+    session.step().unwrap();
+    let (mut data, steps) = (start.clone(), |mut session: Session| {
+        while session.step().unwrap().is_none() {}
+        session
+    });
+    let session = std::thread::spawn(move || steps(session)).join().unwrap();
+    let (_, mut problem) = session.finish(&mut data);
+    assert_eq!(bits(&data), bits(&expected));
+
+    let broken = bind(VALLEY, &valley(f64::MAX)).1;
+    problem.set_arrays(&broken).unwrap();
+    let refused = problem.into_session(&broken, &options.solve).err().unwrap();
+    assert!(matches!(refused.error, SolveError::InitialNotFinite { .. }), "{}", refused.error);
+    let mut problem = refused.problem;
+    problem.set_arrays(&start).unwrap();
+    as_fresh(&mut problem, VALLEY, &start, &valley(1.0), &options);
+}
+
+#[test]
+fn params_change_between_steps() {
+    let options = Options {
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
+    };
+    let (energy, start) = bind(VALLEY, &valley(1.0));
+    let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&start).unwrap();
-    let mut session = problem.init(&start, &options).unwrap();
+    let mut session = problem.init(&start, &options.solve).unwrap();
     while session.step().unwrap().is_none() {}
     let changed = bind(VALLEY, &valley(2.0)).1;
     session.set_arrays(&changed).unwrap();
@@ -221,7 +266,7 @@ fn params_change_between_steps() {
     assert_close("E", session.energies().total, 3.0, 1e-6);
     while session.step().unwrap().is_none() {}
     let mut data = changed.clone();
-    let report = session.finish(&mut data);
+    let (report, _) = session.finish(&mut data);
     assert!(report.energy_final < 1e-12, "{report:?}");
     for x in data.unknowns[0].chunks(2) {
         assert!((x[0] - 2.0).abs() < 1e-6 && (x[1] - 4.0).abs() < 1e-5, "{x:?}");
@@ -229,14 +274,34 @@ fn params_change_between_steps() {
 }
 
 #[test]
-fn the_callback_sees_each_step_and_can_end_the_solve() {
-    let options = Options { function_tolerance: 0.0, ..Options::default() };
+fn what_was_compiled_is_what_a_solve_reports() {
     let (energy, start) = bind(VALLEY, &valley(1.0));
-    let solver = Solver::compile(energy, &options).unwrap();
+    let compiled =
+        CompileOptions { precision: Precision::F32, threads: Some(1), ..CompileOptions::default() };
+    let mut problem = Solver::compile(energy.clone(), &compiled).unwrap().plan(&start).unwrap();
+    let report = problem.solve(&mut start.clone(), &SolveOptions::default()).unwrap();
+    assert_eq!((report.precision, report.threads), ("f32", 1));
+
+    let mut data = start.clone();
+    let error = problem.solve(&mut data, &SolveOptions { radius: f64::NAN, ..SolveOptions::default() });
+    assert!(matches!(error, Err(SolveError::Option(OptionError::Number { name: "radius", .. }))));
+    assert_eq!(bits(&data), bits(&start));
+    let none = CompileOptions { threads: Some(0), ..CompileOptions::default() };
+    assert!(matches!(Solver::compile(energy, &none), Err(SolveError::Option(OptionError::Zero { .. }))));
+}
+
+#[test]
+fn the_callback_sees_each_step_and_can_end_the_solve() {
+    let options = Options {
+        solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
+        ..Options::default()
+    };
+    let (energy, start) = bind(VALLEY, &valley(1.0));
+    let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&start).unwrap();
     let mut seen = vec![];
     let mut data = start.clone();
-    let report = problem.solve(&mut data, &options, &mut |step| {
+    let report = problem.solve_with(&mut data, &options.solve, &mut |step| {
         seen.push(step.iteration);
         if step.iteration == 3 { Control::Abort } else { Control::Continue }
     });
@@ -264,9 +329,9 @@ fn a_start_that_is_not_finite_leaves_everything_as_it_was() {
     let options = Options::default();
     let (energy, mut data) = bind(text, &arrays(f64::NAN));
     let before = bits(&data);
-    let solver = Solver::compile(energy, &options).unwrap();
+    let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
-    let e = problem.solve(&mut data, &options, &mut |_| Control::Continue).unwrap_err();
+    let e = problem.solve(&mut data, &options.solve).unwrap_err();
     let said = e.to_string();
     for part in ["not finite at the start", "residual 1", "element (2) of {N}", "`A`[2]"] {
         assert!(said.contains(part), "no `{part}` in: {said}");
@@ -295,7 +360,7 @@ fn no_data_under_guards() {
     "#;
     let (w, h) = (37, 21);
     let n = w * h;
-    let mut random = Random(8);
+    let mut random = Random::new(8);
     let mut c = random.numbers(2 * n);
     for e in 0..n {
         match e % 3 {
@@ -318,12 +383,15 @@ fn no_data_under_guards() {
     ];
     let (energy, start) = bind(text, &arrays);
     for precision in [Precision::F64, Precision::Mixed, Precision::F32] {
-        let options = Options { precision, ..exact_gn() };
+        let options = Options { compile: CompileOptions { precision, ..exact_gn().compile }, ..exact_gn() };
         let options = Options {
-            linear_tolerance: Some(if precision == Precision::F64 { 1e-13 } else { 1e-5 }),
+            solve: SolveOptions {
+                linear_tolerance: Some(if precision == Precision::F64 { 1e-13 } else { 1e-5 }),
+                ..options.solve
+            },
             ..options
         };
-        let solver = Solver::compile(energy.clone(), &options).unwrap();
+        let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
         let mut problem = solver.plan(&start).unwrap();
         let explicit = Explicit::new(&energy, &start).unwrap();
         let e = problem.evaluate(&start).unwrap();
@@ -331,7 +399,7 @@ fn no_data_under_guards() {
         let g = explicit.scatter(&explicit.gradient(&explicit.initial()));
         assert_vectors_close("g", &e.gradient.concat(), &g, tolerance);
         let mut data = start.clone();
-        let report = problem.solve(&mut data, &options, &mut |_| Control::Continue).unwrap();
+        let report = problem.solve(&mut data, &options.solve).unwrap();
         // The energy is quadratic: one step ends at the minimum.
         let at = data.unknowns.concat();
         let explicit_energy = explicit.energies(&at).total;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use sumsq::energy::Energy;
-use sumsq::{ArrayData, NamedArray, Options, Precision, ProblemData, Solver};
+use sumsq::{ArrayData, CompileOptions, NamedArray, Options, Precision, ProblemData, SolveOptions, Solver};
 use sumsq_examples::demos::{ALL, Demo, Outcome, intrinsic_image_decomposition};
 use sumsq_tests::{Random, assert_close, doubles, example_energy, indices, shared, solve};
 
@@ -60,9 +60,12 @@ fn derivatives_are_certified_on_the_inputs_of_the_demos() {
         let problem = demo.problem().unwrap();
         let energy = Energy::from_text(problem.energy, problem.text).unwrap();
         let data = ProblemData::bind(&energy, &problem.inputs).unwrap();
-        let options = Options { precision: Precision::F64, ..Options::default() };
-        let solver = Solver::compile(energy, &options).unwrap();
-        let mut random = Random(17);
+        let options = Options {
+            compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+            ..Options::default()
+        };
+        let solver = Solver::compile(energy, &options.compile).unwrap();
+        let mut random = Random::new(17);
         let x = data.unknowns.concat();
         // Away from rest, where many derivatives vanish.
         let size = x.iter().map(|x| x.abs()).fold(0.0, f64::max).min(1.0) * 1e-3;
@@ -85,7 +88,7 @@ fn floats(array: &NamedArray) -> Vec<f64> {
 #[test]
 fn cloning_keeps_the_targets_brightness() {
     let (w, h) = (17, 13);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let source: Vec<f64> = (0..w * h * 4).map(|_| 100.0 * random.number()).collect();
     let inside = |i: usize| (3..w - 3).contains(&(i % w)) && (3..h - 3).contains(&(i / w));
     let target: Vec<f64> = source.iter().map(|s| s + 40.0).collect();
@@ -95,7 +98,10 @@ fn cloning_keeps_the_targets_brightness() {
     let shape = [h, w, 4];
     let arrays = [doubles("X", &shape, start), doubles("T", &shape, source), doubles("M", &[h, w], mask)];
     let mut data = ProblemData::bind(&energy, &arrays).unwrap();
-    let options = Options { linear_tolerance: Some(1e-10), precision: Precision::F64, ..Options::default() };
+    let options = Options {
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions { linear_tolerance: Some(1e-10), ..SolveOptions::default() },
+    };
     let report = solve(&energy, &mut data, &options);
     assert!(report.energy_final < 1e-12 * report.energy_initial, "{}", report.energy_final);
     let worst = data.unknowns[0].iter().zip(&target).map(|(x, t)| (x - t).abs()).fold(0.0, f64::max);
@@ -132,7 +138,10 @@ fn volumes_and_graphs_follow_a_rigid_motion() {
     let (points, constraints) = lattice(n);
     let rest: Vec<f64> = points.iter().flatten().copied().collect();
     let weight = |name: &str, w: f64| doubles(name, &[], vec![w]);
-    let options = Options { function_tolerance: 0.0, precision: Precision::F64, ..Options::default() };
+    let options = Options {
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
+    };
 
     let energy = example_energy("volumetric_mesh_deformation");
     let shape = [n, n, n, 3];
@@ -201,11 +210,7 @@ fn light_is_told_from_colour() {
         halves.iter().sum::<f64>().sqrt()
     };
     let photograph = problem.inputs.iter().find(|array| array.name == "I").map(floats).unwrap();
-    solver
-        .plan(&data)
-        .unwrap()
-        .solve(&mut data, &problem.options, &mut |_| sumsq::outer::lm::Control::Continue)
-        .unwrap();
+    solver.plan(&data).unwrap().solve(&mut data, &problem.options.solve).unwrap();
     assert!(spread(&data.unknowns[0]) < 0.2 * spread(&photograph), "{}", spread(&data.unknowns[0]));
     let jump = data.unknowns[0][3 * (w as usize / 2)] - data.unknowns[0][3 * (w as usize / 2 - 1)];
     assert!(jump < -0.5, "the colours stay apart: {jump}");
@@ -222,8 +227,7 @@ fn published_pictures_are_cloned() {
     let problem = scene.problem();
     let (solver, mut data) = problem.compile().unwrap();
     let mut plan = solver.plan(&data).unwrap();
-    let report =
-        plan.solve(&mut data, &problem.options, &mut |_| sumsq::outer::lm::Control::Continue).unwrap();
+    let report = plan.solve(&mut data, &problem.options.solve).unwrap();
     assert!(report.energy_final < 0.9 * report.energy_initial);
     let gradient = plan.evaluate(&data).unwrap().gradient;
     let norm = gradient[0].iter().map(|g| g * g).sum::<f64>().sqrt();

@@ -1,17 +1,16 @@
 //! The same bits for any number of threads and from run to run, at odd sizes that make several strips.
 
-use sumsq::outer::lm::Control;
-use sumsq::{NamedArray, Options, Precision, Preconditioner, Solver};
+use sumsq::{CompileOptions, NamedArray, Options, Precision, Preconditioner, SolveOptions, Solver};
 use sumsq_tests::{Random, bind, bits, doubles, indices};
 
 /// Everything of a solve that must not depend on the number of threads.
 fn outcome(text: &str, arrays: &[NamedArray], options: &Options) -> [Vec<u64>; 2] {
     let (energy, start) = bind(text, arrays);
-    let solver = Solver::compile(energy, options).unwrap();
+    let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&start).unwrap();
     let mut solve = || {
         let mut data = start.clone();
-        let report = problem.solve(&mut data, options, &mut |_| Control::Continue).unwrap();
+        let report = problem.solve(&mut data, &options.solve).unwrap();
         assert!(report.iterations.iter().any(|i| i.accepted), "{report:?}");
         let mut numbers = vec![report.energy_initial.to_bits()];
         for i in &report.iterations {
@@ -38,13 +37,18 @@ fn same_bits(text: &str, arrays: &[NamedArray]) {
     for (precision, preconditioner) in settings {
         let with = |threads| {
             let options = Options {
-                precision,
-                preconditioner,
-                threads: Some(threads),
-                iterations: 3,
-                linear_iterations: Some(30),
-                function_tolerance: 0.0,
-                ..Options::default()
+                compile: CompileOptions {
+                    precision,
+                    preconditioner,
+                    threads: Some(threads),
+                    ..CompileOptions::default()
+                },
+                solve: SolveOptions {
+                    iterations: 3,
+                    linear_iterations: Some(30),
+                    function_tolerance: 0.0,
+                    ..SolveOptions::default()
+                },
             };
             outcome(text, arrays, &options)
         };
@@ -66,7 +70,7 @@ fn images() {
         for x, y in Stencil { {1,0}, {0,1}, {-2,1} } do Energy(X(0,0) - X(x,y) * cos(X(0,0,1))) end
     "#;
     let (w, h) = (131, 257);
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let numbers = [random.numbers(2 * w * h), random.numbers(2 * w * h)];
     let [x, a] = numbers;
     same_bits(text, &[doubles("X", &[h, w, 2], x), doubles("A", &[h, w, 2], a)]);
@@ -82,7 +86,7 @@ fn volumes() {
         for x, y, z in Stencil { {1,0,0}, {0,1,0}, {0,0,1} } do Energy(X(0,0,0) - X(x,y,z) * X(0,0,0)) end
     "#;
     let n = 41 * 37 * 39;
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let [x, a] = [random.numbers(n), random.numbers(n)];
     same_bits(text, &[doubles("X", &[39, 37, 41], x), doubles("A", &[39, 37, 41], a)]);
 }
@@ -96,7 +100,7 @@ fn lines() {
         Energy(0.3 * (X(0) - A(0)), X(0) - X(1), X(-1) - 2 * X(0) * X(0) + X(1))
     "#;
     let n = 70_001;
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     same_bits(text, &[doubles("X", &[n], random.numbers(n)), doubles("A", &[n], random.numbers(n))]);
 }
 
@@ -111,7 +115,7 @@ fn graphs() {
         Energy(X(G.v0, 0) - X(G.v1, 1) * X(G.v1, 0), X(G.v0) - 2 * X(G.v1))
     "#;
     let (n, e) = (20_003, 60_001);
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     let (mut v0, v1) = (random.below(n, e), random.below(n, e));
     v0[..5000].fill(77);
     same_bits(
@@ -144,7 +148,7 @@ fn computed_arrays_and_globals() {
         Energy(0.1 * T())
     "#;
     let (w, h, n, e) = (131, 157, 4001, 20_011);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let [x, y] = [random.below(w, e), random.below(h, e)];
     same_bits(
         text,

@@ -1,6 +1,6 @@
 //! The linear solver on the shared cases: gain ratios of linear energies, numbers of PCG iterations.
 
-use sumsq::{Method, Options, Precision, Preconditioner};
+use sumsq::{CompileOptions, Method, Options, Precision, Preconditioner, SolveOptions};
 use sumsq_tests::{Case, solve};
 
 /// The model of a linear energy is exact: the gain ratio is 1 at any radius, whatever PCG has reached.
@@ -9,11 +9,13 @@ fn gain_ratio(name: &str) {
     let mut judged = 0;
     for radius in [1e-3, 1.0, 1e4, 1e12] {
         let options = Options {
-            precision: Precision::F64,
-            radius,
-            iterations: 20,
-            function_tolerance: 0.0,
-            ..Options::default()
+            compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+            solve: SolveOptions {
+                radius,
+                iterations: 20,
+                function_tolerance: 0.0,
+                ..SolveOptions::default()
+            },
         };
         let report = solve(&case.energy, &mut case.data(), &options);
         let mut energy = report.energy_initial;
@@ -45,12 +47,17 @@ fn iterations(name: &str, expected: [usize; 2]) {
     let Some(case) = Case::open(name) else { return };
     for (tau, expected) in [1e-9, 1e-12].into_iter().zip(expected) {
         let options = Options {
-            method: Method::GaussNewton,
-            iterations: 1,
-            preconditioner: Preconditioner::Jacobi,
-            precision: Precision::F64,
-            linear_tolerance: Some(tau),
-            ..Options::default()
+            compile: CompileOptions {
+                preconditioner: Preconditioner::Jacobi,
+                precision: Precision::F64,
+                ..CompileOptions::default()
+            },
+            solve: SolveOptions {
+                method: Method::GaussNewton,
+                iterations: 1,
+                linear_tolerance: Some(tau),
+                ..SolveOptions::default()
+            },
         };
         let report = solve(&case.energy, &mut case.data(), &options);
         let came = report.linear_iterations_total;

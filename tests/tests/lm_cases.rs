@@ -1,11 +1,14 @@
 //! Levenberg-Marquardt on generated code, with the default options, on the shared cases.
 
 use sumsq::assembled::LinearSolver;
-use sumsq::{Options, Precision, Report, Solver, assembled};
+use sumsq::{CompileOptions, Options, Precision, Report, SolveOptions, Solver, assembled};
 use sumsq_tests::{Case, assert_close, bind, bits, doubles, full_tests, solve};
 
 fn lm() -> Options {
-    Options { iterations: 120, function_tolerance: 0.0, ..Options::default() }
+    Options {
+        solve: SolveOptions { iterations: 120, function_tolerance: 0.0, ..SolveOptions::default() },
+        ..Options::default()
+    }
 }
 
 /// The energies of accepted steps fall strictly; rejected ones keep the old energy.
@@ -31,7 +34,7 @@ fn minimum(name: &str, converged: bool) {
     assert!(e <= listed * (1.0 + 1e-4), "{name}: E = {e}, listed {listed} ({:?})", report.termination);
     if converged {
         assert_close(name, e, listed, 1e-6);
-        let f64 = Options { precision: Precision::F64, ..lm() };
+        let f64 = Options { compile: CompileOptions { precision: Precision::F64, ..lm().compile }, ..lm() };
         let exact = solve(&case.energy, &mut case.data(), &f64);
         assert_falls(&exact);
         assert_close(name, exact.energy_final, listed, 1e-6);
@@ -69,10 +72,13 @@ cases! {
 fn image_warping() {
     let Some(case) = full_tests().then(|| Case::open("image_warping")).flatten() else { return };
     let options = Options {
-        iterations: 60,
-        forcing: 1e-3,
-        linear_iterations: Some(2000),
-        function_tolerance: 0.0,
+        solve: SolveOptions {
+            iterations: 60,
+            forcing: 1e-3,
+            linear_iterations: Some(2000),
+            function_tolerance: 0.0,
+            ..lm().solve
+        },
         ..lm()
     };
     let report = solve(&case.energy, &mut case.data(), &options);
@@ -88,13 +94,13 @@ fn rejected_steps_leave_no_trace() {
     let mut rejections = 0;
     for name in ["image_warping_small", "arap_mesh_deformation", "curveFitting_small"] {
         let Some(case) = Case::open(name) else { return };
-        let options = Options { iterations: 25, radius: 1e12, ..lm() };
-        let solver = Solver::compile(case.energy.clone(), &options).unwrap();
+        let options = Options { solve: SolveOptions { iterations: 25, radius: 1e12, ..lm().solve }, ..lm() };
+        let solver = Solver::compile(case.energy.clone(), &options.compile).unwrap();
         let mut data = case.data();
         let mut problem = solver.plan(&data).unwrap();
-        let mut session = problem.init(&data, &options).unwrap();
+        let mut session = problem.init(&data, &options.solve).unwrap();
         let mut before = bits(&data);
-        for taken in 1..=options.iterations {
+        for taken in 1..=options.solve.iterations {
             session.step().unwrap();
             let Some(step) = session.iterations().get(taken - 1) else { break };
             session.unknowns(&mut data);
@@ -122,20 +128,28 @@ fn the_diagonal_is_clamped() {
         for (min, max) in [(1e-6, 1e32), (2.0, 1e32), (1e-6, 0.25), (2.0, 0.125)] {
             let (energy, data) = bind(&text, &arrays);
             let options = Options {
-                precision: Precision::F64,
-                iterations: 1,
-                linear_tolerance: Some(1e-14),
-                radius: RADIUS,
-                min_lm_diagonal: min,
-                max_lm_diagonal: max,
-                ..lm()
+                compile: CompileOptions { precision: Precision::F64, ..lm().compile },
+                solve: SolveOptions {
+                    iterations: 1,
+                    linear_tolerance: Some(1e-14),
+                    radius: RADIUS,
+                    min_lm_diagonal: min,
+                    max_lm_diagonal: max,
+                    ..lm().solve
+                },
             };
             let d = f64::min(f64::max(9.0 / 16.0, min), max) * 16.0 / RADIUS;
             let expected = 9.0 * 5.25 * (1.0 - 9.0 / (9.0 + d)).powi(2);
             let report = solve(&energy, &mut data.clone(), &options);
             assert_close("generated", report.energy_final, expected, 1e-12);
-            let report =
-                assembled::solve(&energy, &mut data.clone(), &options, LinearSolver::Cholesky).unwrap();
+            let report = assembled::solve(
+                &energy,
+                &mut data.clone(),
+                &options.compile,
+                &options.solve,
+                LinearSolver::Cholesky,
+            )
+            .unwrap();
             assert_close("explicit", report.energy_final, expected, 1e-12);
         }
     }

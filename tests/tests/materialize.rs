@@ -1,8 +1,10 @@
 //! What is stored changes no result: every choice is certified against the explicit path, on every construct.
 
 use sumsq::energy::Energy;
-use sumsq::outer::lm::Control;
-use sumsq::{NamedArray, Options, Precision, Preconditioner, ProblemData, SolveError, Solver};
+use sumsq::{
+    CompileOptions, NamedArray, Options, Precision, Preconditioner, ProblemData, SolveError, SolveOptions,
+    Solver,
+};
 use sumsq_tests::{Random, bind, doubles, indices};
 
 const CHOICES: [&str; 6] = ["in_place", "j", "jp", "j+jp", "blocks", "j+blocks"];
@@ -16,24 +18,25 @@ fn all_choices(text: &str, arrays: &[NamedArray]) {
 
 #[track_caller]
 fn choices(energy: &Energy, data: &ProblemData, choices: &[&str]) {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let x: Vec<f64> = data.unknowns.concat().iter().map(|x| x + 0.1 * random.number()).collect();
     let v = random.numbers(x.len());
     let mut first: Option<f64> = None;
     for (i, choice) in choices.iter().enumerate() {
         let options = Options {
-            materialize: choice.parse().unwrap(),
-            preconditioner: [Preconditioner::BlockJacobi, Preconditioner::Jacobi][i % 2],
-            precision: Precision::F64,
-            linear_tolerance: Some(1e-12),
-            iterations: 3,
-            ..Options::default()
+            compile: CompileOptions {
+                materialize: choice.parse().unwrap(),
+                preconditioner: [Preconditioner::BlockJacobi, Preconditioner::Jacobi][i % 2],
+                precision: Precision::F64,
+                ..CompileOptions::default()
+            },
+            solve: SolveOptions { linear_tolerance: Some(1e-12), iterations: 3, ..SolveOptions::default() },
         };
-        let solver = Solver::compile(energy.clone(), &options).unwrap();
+        let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
         let mut plan = solver.plan(data).unwrap();
         let certificate = plan.certify(data, &x, &v).unwrap();
         assert!(certificate.passed(), "{choice}: {:?}", certificate.failures());
-        let report = plan.solve(&mut data.clone(), &options, &mut |_| Control::Continue).unwrap();
+        let report = plan.solve(&mut data.clone(), &options.solve).unwrap();
         let e = *first.get_or_insert(report.energy_final);
         assert!(
             (report.energy_final - e).abs() <= 1e-9 * e.abs(),
@@ -47,7 +50,7 @@ fn choices(energy: &Energy, data: &ProblemData, choices: &[&str]) {
 #[test]
 fn grids() {
     let (w, h) = (37, 21);
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut mask: Vec<f64> = random.numbers(w * h);
     mask.iter_mut().for_each(|m| *m = if *m > 0.6 { f64::INFINITY } else { *m });
     let text = r#"
@@ -69,7 +72,7 @@ fn grids() {
 #[test]
 fn volumes_under_losses() {
     let (w, h, d) = (9, 6, 5);
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let text = r#"
         local W, H, D = Dim("W", 0), Dim("H", 1), Dim("D", 2)
         local X = Unknown("X", opt_float3, {W,H,D}, 0)
@@ -89,7 +92,7 @@ fn volumes_under_losses() {
 #[test]
 fn graphs() {
     let (n, m, edges) = (23, 9, 150);
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let text = r#"
         local N, M = Dim("N", 0), Dim("M", 1)
         local X = Unknown("X", opt_float3, {N}, 0)
@@ -119,7 +122,7 @@ fn graphs() {
 #[test]
 fn computed_arrays() {
     let (w, h) = (19, 14);
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     let text = r#"
         local W, H = Dim("W", 0), Dim("H", 1)
         local X = Unknown("X", opt_float, {W,H}, 0)
@@ -143,7 +146,7 @@ fn computed_arrays() {
 #[test]
 fn computed_arrays_at_vertices() {
     let (w, h, edges) = (9, 6, 70);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let text = r#"
         local W, H = Dim("W", 0), Dim("H", 1)
         local X = Unknown("X", opt_float, {W,H}, 0)
@@ -182,9 +185,12 @@ fn names_are_checked() {
     "#;
     let error = |choice: &str| {
         let energy = Energy::from_text("test.t", text).unwrap();
-        let options = Options { materialize: choice.parse().unwrap(), ..Options::default() };
-        match Solver::compile(energy, &options) {
-            Err(SolveError::Option(message)) => message,
+        let options = Options {
+            compile: CompileOptions { materialize: choice.parse().unwrap(), ..CompileOptions::default() },
+            ..Options::default()
+        };
+        match Solver::compile(energy, &options.compile) {
+            Err(SolveError::Option(message)) => message.to_string(),
             _ => panic!("{choice} was taken"),
         }
     };

@@ -1,7 +1,6 @@
 //! The generated path against the expected figures of the shared cases.
 
-use sumsq::outer::lm::Control;
-use sumsq::{Method, Options, Precision, Solver};
+use sumsq::{CompileOptions, Method, Options, Precision, SolveOptions, Solver};
 use sumsq_tests::{Case, assert_close};
 
 fn exact_gauss_newton(name: &str, precision: Precision) -> Option<(Vec<f64>, Vec<f64>, Vec<f64>)> {
@@ -10,17 +9,19 @@ fn exact_gauss_newton(name: &str, precision: Precision) -> Option<(Vec<f64>, Vec
     let expected = case.numbers("gn_energies");
     let drift = case.numbers("gn_energies_float32_rel_change");
     let options = Options {
-        method: Method::GaussNewton,
-        iterations: expected.len() - 1,
-        linear_tolerance: Some(tau),
-        linear_iterations: Some(20_000),
-        precision,
-        ..Options::default()
+        compile: CompileOptions { precision, ..CompileOptions::default() },
+        solve: SolveOptions {
+            method: Method::GaussNewton,
+            iterations: expected.len() - 1,
+            linear_tolerance: Some(tau),
+            linear_iterations: Some(20_000),
+            ..SolveOptions::default()
+        },
     };
-    let solver = Solver::compile(case.energy.clone(), &options).unwrap();
+    let solver = Solver::compile(case.energy.clone(), &options.compile).unwrap();
     let mut data = case.data();
     let mut problem = solver.plan(&data).unwrap();
-    let report = problem.solve(&mut data, &options, &mut |_| Control::Continue).unwrap();
+    let report = problem.solve(&mut data, &options.solve).unwrap();
     let mut came = vec![report.energy_initial];
     came.extend(report.iterations.iter().map(|i| i.energy));
     Some((came, expected, drift))

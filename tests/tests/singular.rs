@@ -1,6 +1,6 @@
 //! Systems without a unique solution, and ones at the end of float32's range: solved like any other, in every precision.
 
-use sumsq::{Method, NamedArray, Options, Precision, Preconditioner};
+use sumsq::{CompileOptions, Method, NamedArray, Options, Precision, Preconditioner, SolveOptions};
 use sumsq_tests::{Random, bind, doubles, solve};
 
 const PRECISIONS: [Precision; 3] = [Precision::F64, Precision::Mixed, Precision::F32];
@@ -14,12 +14,13 @@ fn vanishes(text: &str, arrays: &[NamedArray], share: [f64; 3]) {
                 let (energy, mut data) = bind(text, arrays);
                 let before = data.unknowns.concat();
                 let options = Options {
-                    method,
-                    precision,
-                    preconditioner,
-                    iterations: 10,
-                    function_tolerance: 0.0,
-                    ..Options::default()
+                    compile: CompileOptions { precision, preconditioner, ..CompileOptions::default() },
+                    solve: SolveOptions {
+                        method,
+                        iterations: 10,
+                        function_tolerance: 0.0,
+                        ..SolveOptions::default()
+                    },
                 };
                 let report = solve(&energy, &mut data, &options);
                 let what = format!("{precision:?}, {preconditioner:?}, {method:?}");
@@ -46,7 +47,7 @@ fn blocks_of_rank_one() {
         local B = Array("B", opt_float, {N}, 2)
         Energy(X(0):dot(A(0)) - B(0))
     "#;
-    let (n, mut random) = (1000, Random(1));
+    let (n, mut random) = (1000, Random::new(1));
     // Directions of length at least 1.
     let a = random.numbers(2 * n).iter().map(|a| a + a.signum()).collect();
     let arrays = [
@@ -66,7 +67,7 @@ fn differences_only() {
         Energy(X(0,0) - X(1,0), X(0,0) - X(0,1))
     "#;
     let (w, h) = (19, 13);
-    vanishes(text, &[doubles("X", &[h, w, 3], Random(2).numbers(w * h * 3))], [1e-15, 1e-15, 1e-8]);
+    vanishes(text, &[doubles("X", &[h, w, 3], Random::new(2).numbers(w * h * 3))], [1e-15, 1e-15, 1e-8]);
 }
 
 /// Columns of J between 1 and 1e-100: beyond what float32 can square, or hold at all.
@@ -82,11 +83,8 @@ fn columns_that_underflow() {
         for preconditioner in [Preconditioner::Jacobi, Preconditioner::BlockJacobi] {
             let (energy, mut data) = bind(text, &arrays);
             let options = Options {
-                precision,
-                preconditioner,
-                iterations: 30,
-                function_tolerance: 0.0,
-                ..Options::default()
+                compile: CompileOptions { precision, preconditioner, ..CompileOptions::default() },
+                solve: SolveOptions { iterations: 30, function_tolerance: 0.0, ..SolveOptions::default() },
             };
             let report = solve(&energy, &mut data, &options);
             // Three residuals stay at 0.5^2, the others vanish.
@@ -94,7 +92,8 @@ fn columns_that_underflow() {
                 (report.energy_final - 0.75).abs() < 1e-5,
                 "{precision:?}, {preconditioner:?}: {report:?}"
             );
-            let gn = Options { method: Method::GaussNewton, ..options };
+            let gn =
+                Options { solve: SolveOptions { method: Method::GaussNewton, ..options.solve }, ..options };
             let (_, mut data) = bind(text, &arrays);
             let report = solve(&energy, &mut data, &gn);
             assert!(!report.non_finite, "{precision:?}, {preconditioner:?}: {report:?}");
@@ -116,7 +115,10 @@ fn excluded_elements_are_no_part_of_the_step_test() {
         Exclude(less(A(0), 0))
         Energy(Select(less(A(0), 0), 0, X(0) * X(0) - A(0)))
     "#;
-    let options = Options { iterations: 40, function_tolerance: 0.0, ..Options::default() };
+    let options = Options {
+        solve: SolveOptions { iterations: 40, function_tolerance: 0.0, ..SolveOptions::default() },
+        ..Options::default()
+    };
     let last = |held: f64| {
         let arrays =
             [doubles("X", &[4], vec![1.0, 2.0, held, 1.0]), doubles("A", &[4], vec![3.0, 2.0, -1.0, 5.0])];

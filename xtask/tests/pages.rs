@@ -84,3 +84,11 @@ fn excerpts_of_the_representation_are_printed_by_the_engine() {
         assert!(golden.iter().any(|g| g.contains(block)), "no golden file has\n{block}");
     }
 }
+
+/// The Rust program that the README shows is the one that a test runs.
+#[test]
+fn the_program_of_the_readme_is_the_example() {
+    let page = read(&root().join("README.md"));
+    let shown = page.split("```rust\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_eq!(shown, read(&root().join("solver/examples/smoothing.rs")));
+}

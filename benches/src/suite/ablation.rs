@@ -7,7 +7,7 @@
 use super::iteration::{ITERATIONS, Iteration};
 use crate::harness::processor_time;
 use crate::report::Report;
-use sumsq::Options;
+use sumsq::CompileOptions;
 use sumsq::energy::Energy;
 use sumsq::energy::derive::{Kind, Materialize, Passes};
 use sumsq::matrix_free::domain::counts::operation_counts;
@@ -45,7 +45,8 @@ pub fn run() -> Report {
 fn measure(report: &mut Report, problem: &Problem) {
     let name = problem.energy;
     let iteration = Iteration::new(problem, processor_time);
-    let solver = |passes| iteration.solver(&Options { threads: Some(1), passes, ..iteration.options() });
+    let solver =
+        |passes| iteration.solver(&CompileOptions { threads: Some(1), passes, ..iteration.options() });
     let all = solver(Passes::ALL);
     let [mut all, mut again] = [(); 2].map(|()| iteration.plan(&all));
     for (setting, passes) in SETTINGS {

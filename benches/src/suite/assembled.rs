@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use sumsq::assembled::{LinearSolver, solve_with};
 use sumsq::energy::model::Energy;
 use sumsq::outer::lm::Control;
-use sumsq::{NamedArray, Options, ProblemData, Solver};
+use sumsq::{CompileOptions, NamedArray, Options, ProblemData, SolveOptions, Solver};
 use sumsq_examples::demos::{arap_mesh_deformation, image_warping};
 use sumsq_examples::io::npz::Archive;
 
@@ -44,16 +44,19 @@ fn shared_case(name: &str) -> Option<Vec<NamedArray>> {
 }
 
 fn compare(report: &mut Report, name: &str, text: &str, inputs: &[NamedArray]) {
-    let options = Options { iterations: STEPS, threads: Some(THREADS), ..Options::default() };
+    let options = Options {
+        compile: CompileOptions { threads: Some(THREADS), ..CompileOptions::default() },
+        solve: SolveOptions { iterations: STEPS, ..SolveOptions::default() },
+    };
     let energy = Energy::from_text(name, text).expect("the energy is well formed");
     let data = ProblemData::bind(&energy, inputs).expect("the inputs fit the energy");
-    let solver = Solver::compile(energy.clone(), &options).expect("the energy compiles");
+    let solver = Solver::compile(energy.clone(), &options.compile).expect("the energy compiles");
     let generated = |target: f64| {
         until(target, &mut |callback| {
             let mut data = data.clone();
             let start = Instant::now();
             let mut problem = solver.plan(&data).expect("the plan fits into memory");
-            let r = problem.solve(&mut data, &options, callback).expect("the energy is finite");
+            let r = problem.solve_with(&mut data, &options.solve, callback).expect("the energy is finite");
             (start, r.energy_final, r.seconds.compile, r.linear_iterations_total)
         })
     };
@@ -61,8 +64,9 @@ fn compare(report: &mut Report, name: &str, text: &str, inputs: &[NamedArray]) {
         until(target, &mut |callback| {
             let mut data = data.clone();
             let start = Instant::now();
-            let r = solve_with(&energy, &mut data, &options, LinearSolver::Cg, callback)
-                .expect("the energy is finite");
+            let r =
+                solve_with(&energy, &mut data, &options.compile, &options.solve, LinearSolver::Cg, callback)
+                    .expect("the energy is finite");
             (start, r.energy_final, 0.0, r.linear_iterations_total)
         })
     };

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use sumsq::energy::model::Energy;
 use sumsq::outer::lm::Control;
-use sumsq::{Options, ProblemData, Solver};
+use sumsq::{CompileOptions, Options, ProblemData, SolveOptions, Solver};
 
 /// A solve that takes longer than this is ended.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -91,7 +91,7 @@ impl<'a> Contest<'a> {
     fn new(peer: &'a Peer, case: &'a Case, file: PathBuf) -> Result<Contest<'a>, Failed> {
         let energy = Energy::from_text(&format!("{}.t", case.energy), &case.text)?;
         let data = ProblemData::bind(&energy, &case.inputs)?;
-        let solver = Solver::compile(energy, &options(1e4, NO_LIMIT))?;
+        let solver = Solver::compile(energy, &options(1e4, NO_LIMIT).compile)?;
         write_problem(&file, &case.inputs)?;
         Ok(Contest { case, solver, data, peer, file })
     }
@@ -154,7 +154,7 @@ impl<'a> Contest<'a> {
 
     /// Within 1 percent of the lowest energy that any side comes to: against each linear solver.
     fn to_lowest(&self, report: &mut Report) -> Result<Pairs, Failed> {
-        let (name, radius) = (&self.case.name, Options::default().radius);
+        let (name, radius) = (&self.case.name, SolveOptions::default().radius);
         let ours = self.sumsq(radius, f64::NEG_INFINITY)?;
         facts(report, &format!("{name}, sumsq"), &ours);
         let mut theirs = vec![];
@@ -177,14 +177,14 @@ impl<'a> Contest<'a> {
     /// Runs of sumsq against the one of Ceres, which takes too long to be repeated: a second of ours is easily disturbed, a minute of
     /// Ceres' is not. No pairs if neither side reaches the target.
     fn once(&self, theirs: &Trajectory, target: f64) -> Result<Vec<Times>, Failed> {
-        let ours = (0..AGAINST_ONE).map(|_| self.sumsq(Options::default().radius, target));
+        let ours = (0..AGAINST_ONE).map(|_| self.sumsq(SolveOptions::default().radius, target));
         let ours = ours.collect::<Result<Vec<_>, Failed>>()?;
         Ok(ours.iter().filter_map(|ours| times(ours, theirs, target)).collect())
     }
 
     /// Pairs in alternating order.
     fn alternate(&self, linear: Linear, target: f64) -> Result<Vec<Times>, Failed> {
-        let radius = Options::default().radius;
+        let radius = SolveOptions::default().radius;
         let (started, mut pairs) = (Instant::now(), vec![]);
         while pairs.len() < MIN_PAIRS || (pairs.len() < MOST_PAIRS && started.elapsed() < BUDGET) {
             let (ours, theirs) = if pairs.len() % 2 == 0 {
@@ -215,7 +215,7 @@ impl<'a> Contest<'a> {
         let mut problem = self.solver.plan(&data)?;
         let plan = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let report = problem.solve(&mut data, &options, &mut |i| {
+        let report = problem.solve_with(&mut data, &options.solve, &mut |i| {
             if i.accepted {
                 points.push((start.elapsed().as_secs_f64(), i.energy));
             }
@@ -294,11 +294,13 @@ fn facts(report: &mut Report, side: &str, run: &Trajectory) {
 /// The defaults of sumsq, but for the first radius and the limits.
 fn options(radius: f64, iterations: usize) -> Options {
     Options {
-        radius,
-        forcing: FORCING,
-        iterations,
-        max_time: Some(LIMIT),
-        threads: Some(THREADS),
-        ..Options::default()
+        compile: CompileOptions { threads: Some(THREADS), ..CompileOptions::default() },
+        solve: SolveOptions {
+            radius,
+            forcing: FORCING,
+            iterations,
+            max_time: Some(LIMIT),
+            ..SolveOptions::default()
+        },
     }
 }

@@ -12,7 +12,7 @@ use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::energy::model::Energy;
 use sumsq::matrix_free::plan::compile::{Settings, pipelines};
 use sumsq::matrix_free::prepare;
-use sumsq::{Options, ProblemData, Solver};
+use sumsq::{CompileOptions, ProblemData, Solver};
 use sumsq_examples::demos::image_warping::Scene;
 
 /// Runs of which the fastest counts.
@@ -22,7 +22,7 @@ pub fn run() -> Report {
     let setting = format!("image_warping, mixed precision, {THREADS} threads; target: 0.5 s");
     let mut report = Report::new("compile", setting);
     let problem = Scene::tulips().expect("the demo's own data").problem();
-    let options = Options { threads: Some(THREADS), ..problem.options.clone() };
+    let options = CompileOptions { threads: Some(THREADS), ..problem.options.compile.clone() };
     let read = || Energy::from_text("image_warping.t", problem.text).expect("the energy is well formed");
     let data = ProblemData::bind(&read(), &problem.inputs).expect("the inputs fit the energy");
     let mut whole = || {
@@ -54,7 +54,7 @@ fn breakdown(text: &str) -> Vec<(String, Duration)> {
     let mut routines = None;
     timed("derive", &mut || routines = Some(prepare(&energy, Passes::ALL, &Materialize::default())));
     let routines = routines.expect("just derived");
-    let settings = Settings::new(&energy, &Options::default()).expect("the default options fit");
+    let settings = Settings::new(&energy, &CompileOptions::default()).expect("the default options fit");
     let mut all = vec![];
     timed("emit", &mut || {
         let (computed, others) =

@@ -3,7 +3,7 @@
 use crate::harness::{Ratio, compare_timed};
 use std::time::Duration;
 use sumsq::energy::Energy;
-use sumsq::{Options, Problem, ProblemData, Solver};
+use sumsq::{CompileOptions, Problem, ProblemData, Solver};
 use sumsq_examples::demos;
 
 /// PCG iterations per measurement.
@@ -30,11 +30,11 @@ impl<'a> Iteration<'a> {
     }
 
     /// The problem's options.
-    pub fn options(&self) -> Options {
-        self.problem.options.clone()
+    pub fn options(&self) -> CompileOptions {
+        self.problem.options.compile.clone()
     }
 
-    pub fn solver(&self, options: &Options) -> Solver {
+    pub fn solver(&self, options: &CompileOptions) -> Solver {
         Solver::compile(self.energy.clone(), options).expect("the energy compiles")
     }
 
@@ -50,7 +50,7 @@ impl<'a> Iteration<'a> {
     /// Every run starts PCG anew: late residuals are so small that arithmetic on them is slow.
     fn run(&self, planned: &mut Problem) -> Duration {
         let mut probe =
-            planned.linear_probe(&self.data, &self.problem.options).expect("the system is finite");
+            planned.linear_probe(&self.data, &self.problem.options.solve).expect("the system is finite");
         (self.timer)(&mut || probe.iterate(ITERATIONS).expect("generated code runs"))
     }
 }

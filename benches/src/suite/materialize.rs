@@ -5,7 +5,7 @@ use super::THREADS;
 use super::iteration::{ITERATIONS, Iteration};
 use crate::harness::time;
 use crate::report::Report;
-use sumsq::Options;
+use sumsq::CompileOptions;
 use sumsq::energy::Energy;
 use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::matrix_free::domain::counts::operation_counts;
@@ -39,7 +39,8 @@ fn measure(report: &mut Report, problem: &Problem) {
     let iteration = Iteration::new(problem, time);
     let choice = |text: &str| -> Materialize { text.parse().expect("a choice") };
     let solver = |text: &str| {
-        let options = Options { threads: Some(THREADS), materialize: choice(text), ..iteration.options() };
+        let options =
+            CompileOptions { threads: Some(THREADS), materialize: choice(text), ..iteration.options() };
         iteration.solver(&options)
     };
     let in_place = solver("in_place");

@@ -14,7 +14,8 @@ use crate::yardstick::stream::{Store, Stream};
 use sumsq::energy::model::Energy;
 use sumsq::energy::rust::EnergyBuilder;
 use sumsq::{
-    ArrayData, LinearProbe, Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Solver,
+    ArrayData, CompileOptions, LinearProbe, Method, NamedArray, Options, Precision, Preconditioner,
+    ProblemData, SolveOptions, Solver,
 };
 
 /// Points in each direction.
@@ -45,15 +46,17 @@ pub fn run() -> Report {
 /// Calls `f` at the start of PCG.
 fn with_probe<R>(data: &ProblemData, precision: Precision, f: impl FnOnce(&mut LinearProbe) -> R) -> R {
     let options = Options {
-        method: Method::GaussNewton,
-        precision,
-        preconditioner: Preconditioner::Jacobi,
-        threads: Some(THREADS),
-        ..Options::default()
+        compile: CompileOptions {
+            precision,
+            preconditioner: Preconditioner::Jacobi,
+            threads: Some(THREADS),
+            ..CompileOptions::default()
+        },
+        solve: SolveOptions { method: Method::GaussNewton, ..SolveOptions::default() },
     };
-    let solver = Solver::compile(energy(), &options).expect("the energy compiles");
+    let solver = Solver::compile(energy(), &options.compile).expect("the energy compiles");
     let mut problem = solver.plan(data).expect("the plan fits into memory");
-    f(&mut problem.linear_probe(data, &options).expect("the system is finite"))
+    f(&mut problem.linear_probe(data, &options.solve).expect("the system is finite"))
 }
 
 fn measure(report: &mut Report, probe: &mut LinearProbe, exact: f64) {

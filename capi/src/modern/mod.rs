@@ -93,7 +93,7 @@ unsafe fn options_at(options: *const sumsq_options) -> Result<Option<Options>> {
 
 fn compiled(energy: Energy, options: Option<Options>) -> Result<sumsq_solver> {
     let options = options.unwrap_or_default();
-    let solver = Arc::new(Solver::compile(energy, &options)?);
+    let solver = Arc::new(Solver::compile(energy, &options.compile)?);
     Ok(sumsq_solver { solver, options })
 }
 
@@ -340,7 +340,7 @@ pub unsafe extern "C" fn sumsq_get_report(
 fn start(problem: &mut Problem, options: Option<Options>) -> Result<()> {
     let options = problem.options(options)?;
     problem.assign()?;
-    problem.instance.start(&options)
+    problem.instance.start(&options.solve)
 }
 
 fn step(problem: &mut Problem) -> Result<Option<Termination>> {

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result};
 use std::mem::size_of;
 use std::ptr;
 use std::time::Duration;
-use sumsq::{LossOrder, Method, Options, Precision, Preconditioner};
+use sumsq::{CompileOptions, LossOrder, Method, Options, Precision, Preconditioner, SolveOptions};
 
 /// A struct that starts with its size in bytes, as the caller's header knew it, and grows at its end only.
 ///
@@ -99,7 +99,7 @@ unsafe impl Growing for sumsq_options {
 
 impl Default for sumsq_options {
     fn default() -> sumsq_options {
-        let o = Options::default();
+        let o = SolveOptions::default();
         sumsq_options {
             size: size_of::<sumsq_options>(),
             method: 0,
@@ -132,8 +132,7 @@ impl sumsq_options {
         if self.reserved != 0 {
             return Err(Failure::argument(format!("option reserved: expected 0, came {}", self.reserved)));
         }
-        Ok(Options {
-            method: choice("method", self.method, &[Method::LevenbergMarquardt, Method::GaussNewton])?,
+        let compile = CompileOptions {
             precision: choice(
                 "precision",
                 self.precision,
@@ -150,27 +149,34 @@ impl sumsq_options {
                 ],
             )?,
             threads: Some(count("threads", self.threads.into())?).filter(|&n| n > 0),
-            iterations: count("iterations", self.iterations)?,
-            linear_iterations: Some(count("linear_iterations", self.linear_iterations)?).filter(|&n| n > 0),
-            linear_tolerance: Some(number("linear_tolerance", self.linear_tolerance)?).filter(|&t| t > 0.0),
-            forcing: number("forcing", self.forcing)?,
-            radius: positive("radius", self.radius)?,
-            max_radius: positive("max_radius", self.max_radius)?,
-            min_radius: number("min_radius", self.min_radius)?,
-            min_relative_decrease: number("min_relative_decrease", self.min_relative_decrease)?,
-            function_tolerance: number("function_tolerance", self.function_tolerance)?,
-            gradient_tolerance: number("gradient_tolerance", self.gradient_tolerance)?,
-            gradient_rtol: number("gradient_rtol", self.gradient_rtol)?,
-            max_time: limit(self.max_seconds)?,
-            min_lm_diagonal: positive("min_lm_diagonal", self.min_lm_diagonal)?,
-            max_lm_diagonal: positive("max_lm_diagonal", self.max_lm_diagonal)?,
             losses: choice(
                 "losses",
                 self.losses,
                 &[LossOrder::Declared, LossOrder::First, LossOrder::Second],
             )?,
-            ..Options::default()
-        })
+            ..CompileOptions::default()
+        };
+        let solve = SolveOptions {
+            method: choice("method", self.method, &[Method::LevenbergMarquardt, Method::GaussNewton])?,
+            iterations: count("iterations", self.iterations)?,
+            linear_iterations: Some(count("linear_iterations", self.linear_iterations)?).filter(|&n| n > 0),
+            linear_tolerance: Some(self.linear_tolerance).filter(|&t| t != 0.0),
+            forcing: self.forcing,
+            radius: self.radius,
+            max_radius: self.max_radius,
+            min_radius: self.min_radius,
+            min_relative_decrease: self.min_relative_decrease,
+            function_tolerance: self.function_tolerance,
+            gradient_tolerance: self.gradient_tolerance,
+            gradient_rtol: self.gradient_rtol,
+            max_time: limit(self.max_seconds)?,
+            min_lm_diagonal: self.min_lm_diagonal,
+            max_lm_diagonal: self.max_lm_diagonal,
+            ..SolveOptions::default()
+        };
+        let options = Options { compile, solve };
+        options.check()?;
+        Ok(options)
     }
 }
 
@@ -186,22 +192,8 @@ fn count(name: &str, value: i64) -> Result<usize> {
     usize::try_from(value).map_err(bad)
 }
 
-fn number(name: &str, value: f64) -> Result<f64> {
-    if value.is_finite() && value >= 0.0 {
-        return Ok(value);
-    }
-    Err(Failure::argument(format!("option {name}: expected a number of at least 0, came {value}")))
-}
-
-fn positive(name: &str, value: f64) -> Result<f64> {
-    if value.is_finite() && value > 0.0 {
-        return Ok(value);
-    }
-    Err(Failure::argument(format!("option {name}: expected a number above 0, came {value}")))
-}
-
+/// 0 is no limit.
 fn limit(seconds: f64) -> Result<Option<Duration>> {
-    let seconds = number("max_seconds", seconds)?;
-    let bad = |_| Failure::argument(format!("option max_seconds: {seconds} is too long"));
+    let bad = |e| Failure::argument(format!("option max_seconds: {seconds}: {e}"));
     if seconds == 0.0 { Ok(None) } else { Duration::try_from_secs_f64(seconds).map(Some).map_err(bad) }
 }

@@ -112,8 +112,7 @@ impl Problem {
     /// Options of a solve: what was fixed when the energy was compiled must not differ.
     pub fn options(&self, wanted: Option<Options>) -> Result<Options> {
         let (compiled, wanted) = (&self.options, wanted.unwrap_or_else(|| self.options.clone()));
-        let fixed = |o: &Options| (o.precision, o.preconditioner, o.threads, o.losses);
-        if fixed(compiled) == fixed(&wanted) {
+        if compiled.compile == wanted.compile {
             return Ok(wanted);
         }
         Err(Failure::argument(

@@ -15,7 +15,7 @@ use parameters::Parameters;
 use positions::{Memory, Positions};
 use std::ffi::{c_char, c_double, c_int, c_uint, c_void};
 use std::sync::Arc;
-use sumsq::{Method, Options, Precision, Solver};
+use sumsq::{CompileOptions, Method, Precision, Solver};
 
 /// `Opt_InitializationParameters`.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,6 @@ pub struct Opt_Problem {
     solver: Arc<Solver>,
     positions: Arc<Positions>,
     method: Method,
-    precision: Precision,
 }
 
 /// `Opt_Plan`: an energy for given dims. Outlives the problem it was planned from.
@@ -50,7 +49,6 @@ pub struct Opt_Plan {
     instance: Instance,
     positions: Arc<Positions>,
     method: Method,
-    precision: Precision,
     /// Extents of the energy's dims.
     extents: Vec<usize>,
     parameters: Parameters,
@@ -102,9 +100,9 @@ impl Opt_State {
         energy.warnings.iter().for_each(|w| self.say(2, || format!("Opt: warning: {w}")));
         let positions = Arc::new(Positions::new(&energy, self.double)?);
         let precision = if self.double { Precision::F64 } else { Precision::Mixed };
-        let options = Options { precision, method, ..Options::default() };
+        let options = CompileOptions { precision, ..CompileOptions::default() };
         let solver = Arc::new(Solver::compile(energy, &options)?);
-        Ok(Opt_Problem { solver, positions, method, precision })
+        Ok(Opt_Problem { solver, positions, method })
     }
 }
 
@@ -119,7 +117,6 @@ impl Opt_Problem {
             memory: Memory::new(&self.positions),
             positions: self.positions.clone(),
             method: self.method,
-            precision: self.precision,
             extents,
             parameters: Parameters::default(),
             cost: f64::NAN,
@@ -163,7 +160,7 @@ impl Opt_Plan {
         self.cost = f64::NAN;
         // SAFETY: by the contract.
         unsafe { self.read(table) }?;
-        self.instance.start(&self.parameters.options(self.method, self.precision))?;
+        self.instance.start(&self.parameters.options(self.method))?;
         // SAFETY: by the contract.
         unsafe { self.write(table) }
     }

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use std::ffi::c_void;
-use sumsq::{Method, Options, Precision};
+use sumsq::{Method, SolveOptions};
 
 /// What `Opt_SetSolverParameter` has set so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,10 +74,9 @@ impl Parameters {
     }
 
     /// The options of a solve. Steps are counted by the caller, since `nIterations` may change between them.
-    pub fn options(&self, method: Method, precision: Precision) -> Options {
-        Options {
+    pub fn options(&self, method: Method) -> SolveOptions {
+        SolveOptions {
             method,
-            precision,
             iterations: usize::MAX,
             linear_iterations: Some(self.linear_iterations),
             // Gauss-Newton takes all of its linear iterations, as published: no step improves the model by nothing.
@@ -90,7 +89,7 @@ impl Parameters {
             max_lm_diagonal: self.max_diagonal,
             function_tolerance: self.function_tolerance,
             radius_decrease_factor: self.radius_decrease_factor,
-            ..Options::default()
+            ..SolveOptions::default()
         }
     }
 }
@@ -153,19 +152,18 @@ mod tests {
         let count = 77i32;
         // SAFETY: an int parameter.
         unsafe { p.set("lIterations", (&raw const count).cast()) }.unwrap();
-        let o = p.options(Method::LevenbergMarquardt, Precision::F64);
+        let o = p.options(Method::LevenbergMarquardt);
         let radii = (o.min_radius, o.max_radius, o.radius, o.radius_decrease_factor);
         assert_eq!(radii, (0.5, 64.0, 8.0, 4.0));
         assert_eq!((o.min_lm_diagonal, o.max_lm_diagonal), (2.0, 32.0));
         assert_eq!((o.min_relative_decrease, o.function_tolerance, o.forcing), (0.25, 0.0625, 0.125));
         assert_eq!(o.linear_iterations, Some(77));
-        assert_eq!(p.options(Method::GaussNewton, Precision::F64).forcing, 0.0);
+        assert_eq!(p.options(Method::GaussNewton).forcing, 0.0);
     }
 
     #[test]
     fn defaults_are_the_published_ones_where_both_have_them() {
-        let (ours, theirs) =
-            (Options::default(), Parameters::default().options(Method::default(), Precision::default()));
+        let (ours, theirs) = (SolveOptions::default(), Parameters::default().options(Method::default()));
         assert_eq!(
             (ours.radius, ours.max_radius, ours.min_radius, ours.radius_decrease_factor),
             (theirs.radius, theirs.max_radius, theirs.min_radius, theirs.radius_decrease_factor)
@@ -174,7 +172,7 @@ mod tests {
             (ours.min_relative_decrease, ours.function_tolerance),
             (theirs.min_relative_decrease, theirs.function_tolerance)
         );
-        let diagonals = |o: &Options| (o.min_lm_diagonal, o.max_lm_diagonal);
+        let diagonals = |o: &SolveOptions| (o.min_lm_diagonal, o.max_lm_diagonal);
         assert_eq!(diagonals(&ours), diagonals(&theirs));
     }
 }

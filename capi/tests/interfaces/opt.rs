@@ -1,7 +1,7 @@
 //! The published interface.
 
 use crate::support::*;
-use sumsq::{Method, Options, Precision};
+use sumsq::{CompileOptions, Method, Options, Precision, SolveOptions};
 
 /// A quadratic energy with a weight, and numbers of many widths.
 const WIDTHS: &str = r#"
@@ -22,12 +22,14 @@ const WIDTHS: &str = r#"
 /// One step that minimises a quadratic energy.
 fn exact() -> Options {
     Options {
-        method: Method::GaussNewton,
-        iterations: 1,
-        linear_iterations: Some(400),
-        forcing: 0.0,
-        precision: Precision::F64,
-        ..Options::default()
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions {
+            method: Method::GaussNewton,
+            iterations: 1,
+            linear_iterations: Some(400),
+            forcing: 0.0,
+            ..SolveOptions::default()
+        },
     }
 }
 
@@ -186,13 +188,15 @@ fn rounding_of_the_callers_floats_does_not_disturb_the_solve() {
         integers("G.p", &[n as usize], &vec![0; n as usize]),
     ];
     let options = Options {
-        method: Method::LevenbergMarquardt,
-        iterations: 8,
-        linear_iterations: Some(10),
-        forcing: f64::from(1e-4f32),
-        function_tolerance: 0.0,
-        precision: Precision::Mixed,
-        ..Options::default()
+        compile: CompileOptions { precision: Precision::Mixed, ..CompileOptions::default() },
+        solve: SolveOptions {
+            method: Method::LevenbergMarquardt,
+            iterations: 8,
+            linear_iterations: Some(10),
+            forcing: f64::from(1e-4f32),
+            function_tolerance: 0.0,
+            ..SolveOptions::default()
+        },
     };
     let (report, unknowns) = rust(&energy, &arrays, &options);
 
@@ -283,7 +287,10 @@ fn views_and_globals() {
         floats("T", &[2], &[0.0; 2]),
         floats("A", &[3], &[4.0, 5.0, 7.0]),
     ];
-    let options = |iterations| Options { iterations, linear_iterations: Some(100), ..exact() };
+    let options = |iterations| Options {
+        solve: SolveOptions { iterations, linear_iterations: Some(100), ..exact().solve },
+        ..exact()
+    };
     for steps in 1..=3 {
         assert_eq!(opt.step(&mut table), 1, "{}", last_error());
         let (report, expected) = rust(&energy.path, &arrays, &options(steps));

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{offset_of, size_of, size_of_val};
 use std::ptr::{null, null_mut};
-use sumsq::{LossOrder, Method, Options, Precision};
+use sumsq::{CompileOptions, LossOrder, Method, Options, Precision, SolveOptions};
 use sumsq_capi::modern::*;
 
 const F32: c_int = 1;
@@ -101,11 +101,13 @@ fn exact() -> sumsq_options {
 
 fn exact_in_rust() -> Options {
     Options {
-        method: Method::GaussNewton,
-        iterations: 1,
-        linear_tolerance: Some(1e-13),
-        precision: Precision::F64,
-        ..Options::default()
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions {
+            method: Method::GaussNewton,
+            iterations: 1,
+            linear_tolerance: Some(1e-13),
+            ..SolveOptions::default()
+        },
     }
 }
 
@@ -332,18 +334,30 @@ fn losses_and_damping_are_as_told() {
     };
     let in_rust = |options: &Options| rust(&energy.path, &[floats("X", &[1], &[2.0])], options).1[0][0];
     let second = step(&sumsq_options { losses: 2, ..exact() });
-    close(second, in_rust(&Options { losses: LossOrder::Second, ..exact_in_rust() }), 1e-12);
+    close(
+        second,
+        in_rust(&Options {
+            compile: CompileOptions { losses: LossOrder::Second, ..exact_in_rust().compile },
+            ..exact_in_rust()
+        }),
+        1e-12,
+    );
     assert!((second - step(&exact())).abs() > 0.01, "to first order the step is another");
 
     let damped = sumsq_options { method: 0, radius: 1.0, min_lm_diagonal: 5.0, iterations: 1, ..exact() };
     let method = Method::LevenbergMarquardt;
-    let expected = Options { method, radius: 1.0, min_lm_diagonal: 5.0, ..exact_in_rust() };
+    let expected = Options {
+        solve: SolveOptions { method, radius: 1.0, min_lm_diagonal: 5.0, ..exact_in_rust().solve },
+        ..exact_in_rust()
+    };
     close(step(&damped), in_rust(&expected), 1e-12);
     assert!((step(&damped) - step(&sumsq_options { min_lm_diagonal: 1e-6, ..damped })).abs() > 0.01);
     let mut solver = null_mut();
     for (bad, words) in [
         (sumsq_options { losses: 3, ..defaults() }, ["losses", "3"]),
         (sumsq_options { reserved: 1, ..defaults() }, ["reserved: expected 0", "1"]),
+        (sumsq_options { radius: f64::NAN, ..defaults() }, ["option radius", "NaN"]),
+        (sumsq_options { linear_tolerance: -1.0, ..defaults() }, ["option linear_tolerance", "-1"]),
     ] {
         // SAFETY: valid strings, a place, options with their size.
         let made = unsafe { sumsq_solver_from_text(c("t").as_ptr(), c(text).as_ptr(), &bad, &mut solver) };

@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
 use std::path::{Path, PathBuf};
 use sumsq::energy::Energy;
-use sumsq::outer::lm::Control;
 use sumsq::{ArrayData, NamedArray, Options, ProblemData, Report, Solver};
 use sumsq_capi::modern::sumsq_last_error;
 use sumsq_capi::opt::*;
@@ -149,9 +148,9 @@ pub fn integers(name: &str, shape: &[usize], values: &[i64]) -> NamedArray {
 pub fn rust(energy: &Path, arrays: &[NamedArray], options: &Options) -> (Report, Vec<Vec<f64>>) {
     let energy = Energy::from_file(energy).unwrap();
     let mut data = ProblemData::bind(&energy, arrays).unwrap_or_else(|e| panic!("{e}"));
-    let solver = Solver::compile(energy, options).unwrap();
+    let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
-    let report = problem.solve(&mut data, options, &mut |_| Control::Continue).unwrap();
+    let report = problem.solve(&mut data, &options.solve).unwrap();
     (report, data.unknowns)
 }
 

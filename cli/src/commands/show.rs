@@ -5,7 +5,7 @@ use crate::engine;
 use crate::failure::Failure;
 use std::fmt::Write;
 use std::process::ExitCode;
-use sumsq::SolveError;
+use sumsq::OptionError;
 use sumsq::energy::dag::{Dag, ExprId, Source};
 use sumsq::energy::derive::{OpCount, Routines, count_ops};
 use sumsq::energy::model::{Domain, Energy, Field};
@@ -17,7 +17,7 @@ pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
     let energy = args
         .materialize
         .apply(engine::load(&args.energy)?)
-        .map_err(|e| Failure::input(SolveError::Option(e)))?;
+        .map_err(|e| Failure::input(OptionError::Materialize(e)))?;
     let text = match args.stage {
         Stage::Declarations => declarations(&energy, args),
         Stage::Dag => residuals(&energy, args.stats),

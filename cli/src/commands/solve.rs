@@ -14,8 +14,8 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
     }
     let energy = engine::load(&args.energy)?;
     let inputs = inputs::read(&args.inputs, &energy)?;
-    let options = args.options.options();
-    let progress = Progress::new(options.iterations);
+    let options = args.options.options()?;
+    let progress = Progress::new(options.solve.iterations);
     let solved = engine::solve(energy, &inputs, &options, &mut |step| progress.step(step));
     drop(progress);
     let solved = solved?;

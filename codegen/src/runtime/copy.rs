@@ -1,17 +1,18 @@
-//! Copies between buffers and plain slices.
+//! Copies between buffers, views and plain slices.
 //!
-//! A slice is in C order and interleaved: channels fastest, then dimension 0, then dimension 1, and so on. Only the
-//! domain is copied; halos and pads keep what they hold.
+//! A slice is in C order and interleaved: channels fastest, then dimension 0, then dimension 1, and so on. A view has as its first dimension
+//! the channels, then those of the buffer. Only the domain is copied; halos and pads keep what they hold.
 
+use super::Pool;
 use super::buffer::Buffer;
 use super::element::{Element, with_element};
-use rayon::prelude::*;
+use super::view::View;
 
-/// Number of values from which on copies run in parallel.
-const PARALLEL: usize = 1 << 16;
+/// Values that one thread copies at a time, about.
+const GRAIN: usize = 1 << 16;
 
 /// The elements of a buffer as cells, by their offset from the origin of plane 0. Made by [`Buffer::cells`] with
-/// the buffer's own element type, used while the buffer lives, with offsets inside its memory; several threads touch disjoint
+/// the buffer's own element type, used while the buffer lives, with offsets inside its memory; several threads write disjoint
 /// elements only, while the buffer's own thread waits for them.
 pub(super) struct Cells<E>(*mut E);
 
@@ -49,17 +50,80 @@ impl Buffer {
         with_element!(self.spec().ty, E => {
             let cells = self.cells::<E>();
             let this = RowLayout::of(self);
-            let copy = |(r, values): (usize, &[T])| {
-                let cells = &cells;
-                this.for_each_value(r, |i, offset| {
-                    cells.put(offset, E::narrow(values[i].widen()));
-                });
-            };
-            if from.len() < PARALLEL {
-                from.chunks(row).enumerate().for_each(copy);
-            } else {
-                from.par_chunks(row).enumerate().for_each(copy);
+            for (r, values) in from.chunks(row).enumerate() {
+                this.for_each_value(r, |i, offset| cells.put(offset, E::narrow(values[i].widen())));
             }
+        });
+        Ok(())
+    }
+
+    /// Copies a view's channels to the channels from `first` on, converting the element type, on the threads of `pool`. An error if the
+    /// view's dimensions are not the channels and then those of the domain.
+    pub fn copy_channels(&self, first: usize, from: &View<'_>, pool: &Pool) -> Result<(), String> {
+        let own = RowLayout::of(self);
+        let (channels, theirs) = own.matching(first, &from.spec().extents, from.strides())?;
+        if !self.writable() {
+            return Err("its memory was borrowed for reading".into());
+        }
+        self.touch();
+        with_element!(self.spec().ty, E => {
+            let to = self.cells::<E>();
+            with_element!(from.spec().ty, F => {
+                let from = from.cells::<F>();
+                own.for_each_run(&theirs, first, channels, pool, |n, a, b| {
+                    let (to, from) = (&to, &from);
+                    // Apart, so that either loop knows its strides.
+                    if (a.1, b.1) == (1, 1) {
+                        (0..n).for_each(|x| to.put(a.0 + x, E::narrow(from.get(b.0 + x).widen())));
+                    } else {
+                        (0..n).for_each(|x| to.put(a.0 + x * a.1, E::narrow(from.get(b.0 + x * b.1).widen())));
+                    }
+                });
+            })
+        });
+        Ok(())
+    }
+
+    /// Copies the channels from `first` on to a slice of so many, converting the element type, on the threads of `pool`.
+    pub fn copy_channels_to<T: Element>(
+        &self,
+        first: usize,
+        channels: usize,
+        to: &mut [T],
+        pool: &Pool,
+    ) -> Result<(), String> {
+        let own = RowLayout::of(self);
+        let extents: Vec<i32> = std::iter::once(channels as i32).chain(own.extents.iter().copied()).collect();
+        let to = View::new(to, &super::Dimension::dense(&extents))?;
+        let (channels, theirs) = own.matching(first, &extents, to.strides())?;
+        let to = to.cells::<T>();
+        with_element!(self.spec().ty, E => {
+            let from = self.cells::<E>();
+            own.for_each_run(&theirs, first, channels, pool, |n, a, b| {
+                let (to, from) = (&to, &from);
+                (0..n).for_each(|x| to.put(b.0 + x * b.1, T::narrow(from.get(a.0 + x * a.1).widen())));
+            })
+        });
+        Ok(())
+    }
+
+    /// Copies the domain of a buffer that looks like this one, on the threads of `pool`.
+    pub fn copy_domain(&self, from: &Buffer, pool: &Pool) -> Result<(), String> {
+        if self.spec() != from.spec() || self.strides() != from.strides() || !self.writable() {
+            return Err(format!("{:?} cannot be a copy of {:?}", self.spec(), from.spec()));
+        }
+        let extents: Vec<i32> =
+            std::iter::once(self.spec().channels as i32).chain(self.spec().extents.iter().copied()).collect();
+        let own = RowLayout::of(self);
+        let (channels, _) = own.matching(0, &extents, &vec![0; extents.len()])?;
+        let theirs = Strides { channel: own.channel_step, dims: own.strides.clone() };
+        self.touch();
+        with_element!(self.spec().ty, E => {
+            let (to, from) = (self.cells::<E>(), from.cells::<E>());
+            own.for_each_run(&theirs, 0, channels, pool, |n, a, b| {
+                let (to, from) = (&to, &from);
+                (0..n).for_each(|x| to.put(a.0 + x * a.1, from.get(b.0 + x * b.1)));
+            })
         });
         Ok(())
     }
@@ -73,16 +137,8 @@ impl Buffer {
         with_element!(self.spec().ty, E => {
             let cells = self.cells::<E>();
             let this = RowLayout::of(self);
-            let copy = |(r, values): (usize, &mut [T])| {
-                let cells = &cells;
-                this.for_each_value(r, |i, offset| {
-                    values[i] = T::narrow(cells.get(offset).widen());
-                });
-            };
-            if to.len() < PARALLEL {
-                to.chunks_mut(row).enumerate().for_each(copy);
-            } else {
-                to.par_chunks_mut(row).enumerate().for_each(copy);
+            for (r, values) in to.chunks_mut(row).enumerate() {
+                this.for_each_value(r, |i, offset| values[i] = T::narrow(cells.get(offset).widen()));
             }
         });
         Ok(())
@@ -181,6 +237,12 @@ struct RowLayout {
     channel_step: i64,
 }
 
+/// Where somebody else's values lie, in elements.
+struct Strides {
+    channel: i64,
+    dims: Vec<i64>,
+}
+
 impl RowLayout {
     fn of(b: &Buffer) -> RowLayout {
         RowLayout {
@@ -191,13 +253,61 @@ impl RowLayout {
         }
     }
 
-    /// Calls `f(index in the row, offset from the origin)` for every value of row `r` in C order.
-    fn for_each_value(&self, r: usize, mut f: impl FnMut(usize, i64)) {
+    /// How many channels and with which strides something of these extents and strides, the channels first, is to be copied from or to
+    /// the channels from `first` on.
+    fn matching(&self, first: usize, extents: &[i32], strides: &[i64]) -> Result<(usize, Strides), String> {
+        let fits = extents.split_first().is_some_and(|(&c, dims)| {
+            dims == self.extents && usize::try_from(c).is_ok_and(|c| first + c <= self.channels)
+        });
+        if !fits {
+            let (own, channels) = (&self.extents, self.channels);
+            return Err(format!(
+                "{extents:?}, the channels first, for {own:?} elements of {channels} channels"
+            ));
+        }
+        Ok((extents[0] as usize, Strides { channel: strides[0], dims: strides[1..].to_vec() }))
+    }
+
+    /// Calls `f(values, (own offset, own step), (their offset, their step))` for every channel of every row, pieces of rows in parallel.
+    fn for_each_run(
+        &self,
+        theirs: &Strides,
+        first: usize,
+        channels: usize,
+        pool: &Pool,
+        f: impl Fn(i64, (i64, i64), (i64, i64)) + Sync,
+    ) {
+        let row = self.extents.first().map_or(1, |&e| e as usize);
+        let rows: usize = self.extents.iter().skip(1).map(|&e| e as usize).product();
+        if row * rows * channels == 0 {
+            return;
+        }
+        let steps = [&self.strides, &theirs.dims].map(|s| s.first().copied().unwrap_or(0));
+        let some = (GRAIN / (row * channels)).max(1);
+        pool.for_each(rows.div_ceil(some) as i32, |task| {
+            for r in task as usize * some..rows.min((task as usize + 1) * some) {
+                let starts = [&self.strides, &theirs.dims].map(|strides| self.start(r, strides));
+                for c in 0..channels as i64 {
+                    let own = starts[0] + (first as i64 + c) * self.channel_step;
+                    f(row as i64, (own, steps[0]), (starts[1] + c * theirs.channel, steps[1]));
+                }
+            }
+        });
+    }
+
+    /// Where a row begins under some strides.
+    fn start(&self, r: usize, strides: &[i64]) -> i64 {
         let (mut rest, mut start) = (r, 0);
-        for (&e, &s) in self.extents.iter().zip(&self.strides).skip(1) {
+        for (&e, &s) in self.extents.iter().zip(strides).skip(1) {
             start += (rest % e as usize) as i64 * s;
             rest /= e as usize;
         }
+        start
+    }
+
+    /// Calls `f(index in the row, offset from the origin)` for every value of row `r` in C order.
+    fn for_each_value(&self, r: usize, mut f: impl FnMut(usize, i64)) {
+        let start = self.start(r, &self.strides);
         let n = self.extents.first().map_or(1, |&e| e as usize);
         let step = self.strides.first().copied().unwrap_or(0);
         for x in 0..n {

@@ -167,3 +167,32 @@ fn what_does_not_fit_is_refused() {
     assert!(a.copy_from(&[1.0f32]).is_err());
     assert_eq!((a.get::<f32>(&[3], 0), a.get::<f32>(&[0], 1), a.get::<f32>(&[0, 0], 0)), (None, None, None));
 }
+
+#[test]
+fn channels_are_copied_from_views_and_back() {
+    let pool = Pool::new(3);
+    for layout in [Layout::Planar, Layout::Record(4)] {
+        let spec = BufferSpec::new(ScalarType::F32, &[5, 3]).channels(3).layout(layout).halo(&[16, 1]);
+        let b = Buffer::new(spec).unwrap();
+        // Two channels of bytes, rows upside down.
+        let bytes: Vec<u8> = (0..30).collect();
+        let dims = [Dimension::new(0, 2, 1), Dimension::new(0, 5, 2), Dimension::new(0, 3, -10)];
+        let view = View::reading(&bytes, &dims).unwrap();
+        b.copy_channels(1, &view, &pool).unwrap();
+        for (x, y, c) in [(0, 0, 0), (4, 2, 1), (2, 1, 0)] {
+            let expected = 10 * (2 - y) + 2 * x + c;
+            assert_eq!(b.get::<i32>(&[x, y], 1 + c as usize), Some(expected));
+        }
+        assert_eq!((b.get::<f64>(&[1, 1], 0), b.get::<f64>(&[-1, 1], 1)), (Some(0.0), Some(0.0)));
+        let mut back = vec![0.0f64; 30];
+        b.copy_channels_to(1, 2, &mut back, &pool).unwrap();
+        let rows: Vec<f64> = bytes.chunks(10).rev().flatten().map(|&v| f64::from(v)).collect();
+        assert_eq!(back, rows);
+        let twin = Buffer::new(b.spec().clone()).unwrap();
+        twin.copy_domain(&b, &pool).unwrap();
+        assert_eq!(twin.to_vec::<f32>(), b.to_vec::<f32>());
+        assert!(
+            b.copy_channels(2, &view, &pool).is_err() && b.copy_channels_to(0, 3, &mut back, &pool).is_err()
+        );
+    }
+}

@@ -6,7 +6,7 @@ use crate::geometry::{Vec3, flat};
 use crate::io::Mesh;
 use crate::io::picture::side_by_side;
 use crate::render::{CLAY, View, render};
-use sumsq::{NamedArray, Options};
+use sumsq::{NamedArray, Options, SolveOptions};
 
 const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_10k.ply");
 
@@ -99,7 +99,10 @@ impl Scene {
                 v0,
                 v1,
             ],
-            options: Options { iterations: 100, ..Options::default() },
+            options: Options {
+                solve: SolveOptions { iterations: 100, ..SolveOptions::default() },
+                ..Options::default()
+            },
         }
     }
 

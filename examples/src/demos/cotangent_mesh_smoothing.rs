@@ -7,7 +7,7 @@ use crate::io::Mesh;
 use crate::panels;
 use crate::random::Random;
 use crate::render::{View, normals, render};
-use sumsq::{NamedArray, Options};
+use sumsq::{NamedArray, Options, SolveOptions};
 
 const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_17k.ply");
 
@@ -52,7 +52,7 @@ impl Scene {
 
     /// Adds noise to a mesh.
     pub fn new(clean: Mesh) -> Scene {
-        let mut random = Random(2017);
+        let mut random = Random::new(2017);
         let mut noisy = clean.clone();
         let directions = normals(&clean).into_iter().zip(edge_lengths(&clean));
         for (p, (normal, edge)) in noisy.positions.iter_mut().zip(directions) {
@@ -79,7 +79,10 @@ impl Scene {
                 v2,
                 v3,
             ],
-            options: Options { iterations: 60, function_tolerance: 1e-4, ..Options::default() },
+            options: Options {
+                solve: SolveOptions { iterations: 60, function_tolerance: 1e-4, ..SolveOptions::default() },
+                ..Options::default()
+            },
         }
     }
 

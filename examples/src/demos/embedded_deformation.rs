@@ -9,7 +9,7 @@ use crate::render::{CLAY, View, render};
 use crate::{panels, raster};
 use image::{Rgb, RgbImage};
 use nalgebra::Matrix3;
-use sumsq::{NamedArray, Options};
+use sumsq::{NamedArray, Options, SolveOptions};
 
 const NODES: &[u8] = include_bytes!("../../../data/embedded_deformation/dog_2k.ply");
 const DOG: &[u8] = include_bytes!("../../../data/arap_mesh_deformation/dog_10k.ply");
@@ -104,7 +104,10 @@ impl Scene {
                 v0,
                 v1,
             ],
-            options: Options { iterations: 100, ..Options::default() },
+            options: Options {
+                solve: SolveOptions { iterations: 100, ..SolveOptions::default() },
+                ..Options::default()
+            },
         }
     }
 

@@ -5,7 +5,7 @@ use super::{DemoError, Problem, floats, param, rows};
 use crate::io::picture::side_by_side;
 use crate::{raster, warp};
 use image::{Rgb, RgbImage};
-use sumsq::{NamedArray, Options};
+use sumsq::{NamedArray, Options, SolveOptions};
 
 const PICTURE: &[u8] = include_bytes!("../../../data/image_warping/tulips.png");
 const MASK: &[u8] = include_bytes!("../../../data/image_warping/tulips_mask.png");
@@ -102,7 +102,10 @@ impl Scene {
                 param("w_fitSqrt", W_FIT_SQRT),
                 param("w_regSqrt", W_REG_SQRT),
             ],
-            options: Options { iterations: 100, ..Options::default() },
+            options: Options {
+                solve: SolveOptions { iterations: 100, ..SolveOptions::default() },
+                ..Options::default()
+            },
         }
     }
 

@@ -7,7 +7,7 @@ use crate::panels;
 use crate::render::srgb;
 use image::imageops::{self, FilterType};
 use image::{Rgb, RgbImage};
-use sumsq::{NamedArray, Options};
+use sumsq::{NamedArray, Options, SolveOptions};
 
 const PHOTOGRAPH: &[u8] = include_bytes!("../../../data/optical_flow/frame1.png");
 
@@ -67,9 +67,12 @@ impl Scene {
                 param("p", P),
             ],
             options: Options {
-                iterations: 12,
-                linear_iterations: Some(200),
-                function_tolerance: 1e-3,
+                solve: SolveOptions {
+                    iterations: 12,
+                    linear_iterations: Some(200),
+                    function_tolerance: 1e-3,
+                    ..SolveOptions::default()
+                },
                 ..Options::default()
             },
         }

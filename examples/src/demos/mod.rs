@@ -139,7 +139,7 @@ impl Problem {
     pub fn compile(&self) -> Result<(Solver, ProblemData), DemoError> {
         let energy = Energy::from_text(self.energy, self.text)?;
         let data = ProblemData::bind(&energy, &self.inputs)?;
-        Ok((Solver::compile(energy, &self.options)?, data))
+        Ok((Solver::compile(energy, &self.options.compile)?, data))
     }
 }
 

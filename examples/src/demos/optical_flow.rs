@@ -6,7 +6,7 @@ use super::{DemoError, Problem, floats, param, rows};
 use crate::panels;
 use crate::pyramid::Grey;
 use image::{Rgb, RgbImage};
-use sumsq::{Method, Options, ProblemData};
+use sumsq::{Method, Options, ProblemData, SolveOptions};
 
 const FRAMES: [&[u8]; 2] = [
     include_bytes!("../../../data/optical_flow/frame1.png"),
@@ -80,9 +80,12 @@ impl Scene {
             // The derivative images are smoother than the derivative of the bilinear interpolation, so that near the end steps
             // do not lower E as predicted, and a trust region would collapse.
             options: Options {
-                method: Method::GaussNewton,
-                iterations: 6,
-                linear_iterations: Some(50),
+                solve: SolveOptions {
+                    method: Method::GaussNewton,
+                    iterations: 6,
+                    linear_iterations: Some(50),
+                    ..SolveOptions::default()
+                },
                 ..Options::default()
             },
         }
@@ -107,9 +110,9 @@ impl Scene {
                 data.update(solver.energy(), &[param("w_reg", w_reg)])?;
                 planned.set_arrays(&data)?;
                 let label = format!("{} x {}, w_reg {w_reg}", pictures[0].width, pictures[0].height);
-                run.pass(&label, &mut planned, &mut data, &problem.options)?;
+                run.pass(&label, &mut planned, &mut data, &problem.options.solve)?;
             }
-            let solution = data.unknown_arrays(solver.energy(), problem.options.precision);
+            let solution = data.unknown_arrays(solver.energy(), problem.options.compile.precision);
             flow = rows::<2>(&solution, "X", pictures[0].values.len())?;
             if let Some(finer) = level.checked_sub(1).map(|finer| &pyramid[finer][0]) {
                 flow = doubled(&flow, &pictures[0], finer);

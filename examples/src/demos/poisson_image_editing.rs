@@ -6,7 +6,7 @@ use super::{DemoError, Problem, floats, rows};
 use crate::panels;
 use image::imageops::{self, FilterType};
 use image::{Rgb, RgbImage};
-use sumsq::{NamedArray, Options};
+use sumsq::{NamedArray, Options, SolveOptions};
 
 const CUP: &[u8] = include_bytes!("../../../data/poisson_image_editing/coffee.jpg");
 const CAT: &[u8] = include_bytes!("../../../data/poisson_image_editing/chelsea.jpg");
@@ -76,7 +76,10 @@ impl Scene {
                 floats("T", &[height, width, 4], colours(&self.source)),
                 floats("M", &[height, width], mask),
             ],
-            options: Options { linear_tolerance: Some(1e-5), ..Options::default() },
+            options: Options {
+                solve: SolveOptions { linear_tolerance: Some(1e-5), ..SolveOptions::default() },
+                ..Options::default()
+            },
         }
     }
 

@@ -9,7 +9,7 @@ use crate::panels;
 use crate::random::Random;
 use crate::render::{CLAY, View, normals, render};
 use image::RgbImage;
-use sumsq::{NamedArray, Options};
+use sumsq::{NamedArray, Options, SolveOptions};
 
 const HEAD: &[u8] = include_bytes!("../../../data/robust_nonrigid_alignment/head.ply");
 const SMILE: &[u8] = include_bytes!("../../../data/robust_nonrigid_alignment/head_smile.ply");
@@ -49,13 +49,13 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     let (solver, mut data) = start.compile()?;
     let mut planned = solver.plan(&data)?;
     for pass in 0..PASSES {
-        let solution = data.unknown_arrays(solver.energy(), start.options.precision);
+        let solution = data.unknown_arrays(solver.energy(), start.options.compile.precision);
         let moved = scene.moved(&solution)?;
         data.update(solver.energy(), &scene.matches(&moved, pass))?;
         planned.set_arrays(&data)?;
-        run.pass(&format!("pass {}", pass + 1), &mut planned, &mut data, &start.options)?;
+        run.pass(&format!("pass {}", pass + 1), &mut planned, &mut data, &start.options.solve)?;
     }
-    let solution = data.unknown_arrays(solver.energy(), start.options.precision);
+    let solution = data.unknown_arrays(solver.energy(), start.options.compile.precision);
     let moved = scene.moved(&solution)?;
     let weights = rows::<1>(&solution, "RobustWeights", moved.positions.len())?;
     let rms = |mesh: &Mesh| MILLIMETRES * rms_distance(&mesh.positions, &scene.truth);
@@ -107,7 +107,7 @@ impl Scene {
     }
 
     fn scanned(truth: Mesh, head: Mesh) -> Scene {
-        let mut random = Random(2009);
+        let mut random = Random::new(2009);
         let normals = normals(&truth);
         let clutter = |p: Vec3| CLUTTER.iter().position(|&(centre, radius, _)| (p - centre).norm() < radius);
         let owner: Vec<Option<usize>> = truth.positions.iter().map(|&p| clutter(p)).collect();
@@ -154,7 +154,10 @@ impl Scene {
             energy: "robust_nonrigid_alignment",
             text: include_str!("../../energies/robust_nonrigid_alignment.t"),
             inputs,
-            options: Options { iterations: 15, function_tolerance: 1e-3, ..Options::default() },
+            options: Options {
+                solve: SolveOptions { iterations: 15, function_tolerance: 1e-3, ..SolveOptions::default() },
+                ..Options::default()
+            },
         }
     }
 

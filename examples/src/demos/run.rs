@@ -7,7 +7,7 @@ use crate::plot;
 use image::RgbImage;
 use std::path::{Path, PathBuf};
 use sumsq::outer::lm::Control;
-use sumsq::{Iteration, NamedArray, Options, ProblemData, Report};
+use sumsq::{Iteration, NamedArray, ProblemData, Report, SolveOptions};
 
 /// Told after each step which pass is running.
 pub type Observer<'a> = &'a mut dyn FnMut(&str, &Iteration);
@@ -62,8 +62,8 @@ impl<'a> Run<'a> {
     /// Compiles, plans and solves a problem; its unknowns at the end.
     pub(super) fn solve(&mut self, problem: &Problem) -> Result<Vec<NamedArray>, DemoError> {
         let (solver, mut data) = problem.compile()?;
-        self.pass("solve", &mut solver.plan(&data)?, &mut data, &problem.options)?;
-        Ok(data.unknown_arrays(solver.energy(), problem.options.precision))
+        self.pass("solve", &mut solver.plan(&data)?, &mut data, &problem.options.solve)?;
+        Ok(data.unknown_arrays(solver.energy(), problem.options.compile.precision))
     }
 
     /// Solves a planned problem from the unknowns in `data`, which become the result.
@@ -72,13 +72,13 @@ impl<'a> Run<'a> {
         label: &str,
         problem: &mut sumsq::Problem,
         data: &mut ProblemData,
-        options: &Options,
+        options: &SolveOptions,
     ) -> Result<(), DemoError> {
         let mut observe = |step: &Iteration| {
             (self.observer)(label, step);
             Control::Continue
         };
-        let report = problem.solve(data, options, &mut observe)?;
+        let report = problem.solve_with(data, options, &mut observe)?;
         self.outcome.passes.push(Pass { label: label.to_string(), report });
         Ok(())
     }

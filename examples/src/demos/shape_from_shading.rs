@@ -9,7 +9,7 @@ use crate::panels;
 use crate::render::{View, render};
 use image::{DynamicImage, Rgb, RgbImage};
 use std::collections::BTreeSet;
-use sumsq::{ArrayData, NamedArray, Options};
+use sumsq::{ArrayData, NamedArray, Options, SolveOptions};
 
 const DEPTH: &[u8] = include_bytes!("../../../data/shape_from_shading/skull_depth.png");
 const TRUTH: &[u8] = include_bytes!("../../../data/shape_from_shading/skull_truth.png");
@@ -114,7 +114,10 @@ impl Scene {
             energy: "shape_from_shading",
             text: include_str!("../../energies/shape_from_shading.t"),
             inputs,
-            options: Options { iterations: 100, function_tolerance: 1e-5, ..Options::default() },
+            options: Options {
+                solve: SolveOptions { iterations: 100, function_tolerance: 1e-5, ..SolveOptions::default() },
+                ..Options::default()
+            },
         }
     }
 

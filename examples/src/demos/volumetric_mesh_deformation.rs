@@ -8,7 +8,7 @@ use crate::io::Mesh;
 use crate::render::{View, render};
 use crate::{panels, raster};
 use image::{Rgb, RgbImage};
-use sumsq::Options;
+use sumsq::{Options, SolveOptions};
 
 const HAND: &[u8] = include_bytes!("../../../data/volumetric_mesh_deformation/hand.ply");
 
@@ -75,7 +75,10 @@ impl Scene {
                 param("w_fitSqrt", W_FIT_SQRT),
                 param("w_regSqrt", W_REG_SQRT),
             ],
-            options: Options { iterations: 100, ..Options::default() },
+            options: Options {
+                solve: SolveOptions { iterations: 100, ..SolveOptions::default() },
+                ..Options::default()
+            },
         }
     }
 

@@ -8,7 +8,7 @@ use crate::outer::lm;
 use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Outcome, Steps};
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
 use crate::problem::data::ProblemData;
-use crate::problem::options::{Method, Options, Precision, Preconditioner};
+use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner, SolveOptions};
 use crate::problem::report::{LinearStop, Report, Seconds};
 use std::time::Instant;
 use sumsq_energy::model::Energy;
@@ -32,41 +32,52 @@ pub enum LinearSolver {
 pub enum SolveError {
     #[error(transparent)]
     Explicit(#[from] ExplicitError),
+    #[error(transparent)]
+    Option(#[from] OptionError),
     #[error("the energy is {energy} at the start{}", location.as_ref().map(|l| format!(": {l}")).unwrap_or_default())]
     InitialNotFinite { energy: f64, location: Option<Box<NonFinite>> },
 }
 
-/// Minimises `energy` from the unknowns of `data`, which it overwrites. Always in float64, whatever the options say.
+/// Minimises `energy` from the unknowns of `data`, which it overwrites. Of `compiled`, preconditioner and order of losses count: the
+/// precision is always float64.
+///
+/// # Errors
+/// An energy that the explicit path cannot evaluate, options out of range, or an energy that is not finite at the start.
 pub fn solve(
     energy: &Energy,
     data: &mut ProblemData,
-    options: &Options,
+    compiled: &CompileOptions,
+    options: &SolveOptions,
     linear: LinearSolver,
 ) -> Result<Report, SolveError> {
-    solve_with(energy, data, options, linear, &mut |_| Control::Continue)
+    solve_with(energy, data, compiled, options, linear, &mut |_| Control::Continue)
 }
 
 /// [`solve`], observed after each step.
+///
+/// # Errors
+/// As for [`solve`].
 pub fn solve_with(
     energy: &Energy,
     data: &mut ProblemData,
-    options: &Options,
+    compiled: &CompileOptions,
+    options: &SolveOptions,
     linear: LinearSolver,
     callback: Callback<'_>,
 ) -> Result<Report, SolveError> {
     let started = Instant::now();
-    let options = Options { precision: Precision::F64, ..options.clone() };
-    let energy = &options.losses.apply(energy.clone());
+    options.check()?;
+    let energy = &compiled.losses.apply(energy.clone());
     let problem = Explicit::new(energy, data)?;
     let free = problem.free();
-    let mut state = State::new(problem, &options, linear);
+    let mut state = State::new(problem, compiled.preconditioner, options, linear);
     let planned = started.elapsed().as_secs_f64();
-    let outcome = lm::minimise(&mut state, &options, free, callback).map_err(|e| {
+    let outcome = lm::minimise(&mut state, options, Precision::F64, free, callback).map_err(|e| {
         let location = state.problem.locate_non_finite(&state.x).map(Box::new);
         SolveError::InitialNotFinite { energy: e.energy, location }
     })?;
     let seconds = Seconds { compile: 0.0, plan: planned, solve: started.elapsed().as_secs_f64() - planned };
-    let report = report(&state, &options, outcome, seconds);
+    let report = report(&state, options, outcome, seconds);
     let mut x = std::mem::take(&mut state.x);
     drop(state);
     for unknown in &mut data.unknowns {
@@ -76,7 +87,7 @@ pub fn solve_with(
     Ok(report)
 }
 
-fn report(state: &State<'_>, options: &Options, outcome: Outcome, seconds: Seconds) -> Report {
+fn report(state: &State<'_>, options: &SolveOptions, outcome: Outcome, seconds: Seconds) -> Report {
     let mut warnings = state.problem.data.warnings.clone();
     warnings.extend(state.moved.iter().cloned());
     warnings.extend(state.problem.energy.warnings.iter().cloned());
@@ -93,10 +104,7 @@ fn report(state: &State<'_>, options: &Options, outcome: Outcome, seconds: Secon
         unknowns: state.problem.free(),
         residuals: state.problem.rows(),
         unconstrained: state.unconstrained,
-        method: match options.method {
-            Method::LevenbergMarquardt => "lm",
-            Method::GaussNewton => "gn",
-        },
+        method: options.method.name(),
         preconditioner: match state.preconditioner {
             Preconditioner::None => "none",
             Preconditioner::Jacobi => "jacobi",
@@ -104,7 +112,7 @@ fn report(state: &State<'_>, options: &Options, outcome: Outcome, seconds: Secon
         },
         backend: "cpu",
         device: "explicit Jacobian".to_string(),
-        precision: "f64",
+        precision: Precision::F64.name(),
         threads: rayon::current_num_threads(),
         seconds,
         warnings,
@@ -114,7 +122,7 @@ fn report(state: &State<'_>, options: &Options, outcome: Outcome, seconds: Secon
 /// x and everything evaluated there.
 struct State<'a> {
     problem: Explicit<'a>,
-    options: &'a Options,
+    options: &'a SolveOptions,
     preconditioner: Preconditioner,
     x: Vec<f64>,
     /// Warnings of unknowns that started outside of their bounds.
@@ -142,11 +150,16 @@ enum Linear {
 }
 
 impl<'a> State<'a> {
-    fn new(problem: Explicit<'a>, options: &'a Options, linear: LinearSolver) -> State<'a> {
+    fn new(
+        problem: Explicit<'a>,
+        preconditioner: Preconditioner,
+        options: &'a SolveOptions,
+        linear: LinearSolver,
+    ) -> State<'a> {
         let (x, moved) = problem.feasible();
         let of_columns = |lists: &[Vec<f64>]| problem.gather(&lists.concat());
         let bounds = problem.bounds().map(|b| [of_columns(&b.lower), of_columns(&b.upper)]);
-        let preconditioner = preconditioner::resolve(options.preconditioner, &problem.energy);
+        let preconditioner = preconditioner::resolve(preconditioner, &problem.energy);
         let linear = match linear {
             LinearSolver::Cg if preconditioner == Preconditioner::BlockJacobi => {
                 Linear::Cg(element_blocks(&problem))
@@ -175,7 +188,7 @@ impl<'a> State<'a> {
     /// D_i = clamp(s_i^2 diag_i, min, max) / (s_i^2 R); 0 for Gauss-Newton.
     fn damping(&self, radius: Option<f64>) -> Vec<f64> {
         let Some(radius) = radius else { return vec![0.0; self.diag.len()] };
-        let Options { min_lm_diagonal: min, max_lm_diagonal: max, .. } = *self.options;
+        let SolveOptions { min_lm_diagonal: min, max_lm_diagonal: max, .. } = *self.options;
         let damp = |(&diag, &s): (&f64, &f64)| (s * s * diag).max(min).min(max) / (s * s * radius);
         self.diag.iter().zip(&self.scale).map(damp).collect()
     }

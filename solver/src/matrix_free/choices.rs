@@ -48,7 +48,7 @@ fn planes(energy: &Energy, r: &Routines, roots: &[ExprId]) -> f64 {
 mod tests {
     use crate::matrix_free::plan::compile::Settings;
     use crate::matrix_free::prepare;
-    use crate::problem::options::Options;
+    use crate::problem::options::CompileOptions;
     use sumsq_energy::derive::{Materialize, Passes};
     use sumsq_energy::model::Energy;
 
@@ -60,7 +60,7 @@ mod tests {
         let text = format!("{declared}{unknown}{}{residuals}", arrays.collect::<String>());
         let energy = Energy::from_text("test.t", &text).unwrap();
         let routines = prepare(&energy, Passes::ALL, &Materialize::default());
-        let settings = Settings::new(&energy, &Options::default()).unwrap();
+        let settings = Settings::new(&energy, &CompileOptions::default()).unwrap();
         settings.skeleton(energy.into(), routines.into()).spaces[0].stores_q
     }
 

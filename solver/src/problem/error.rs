@@ -1,23 +1,26 @@
 //! What can go wrong in a solve, as types whose text says what to do.
 
+use crate::assembled::{ExplicitError, NonFinite};
+use crate::problem::options::OptionError;
 use thiserror::Error;
 
 /// A solve that could not be started or finished. The caller's data are as they were.
 #[derive(Error, Debug)]
+#[non_exhaustive]
 pub enum SolveError {
     /// The engine refused a pipeline, or generated code stopped.
     #[error(transparent)]
     Engine(#[from] sumsq_codegen::Error),
     /// The requested back end is not there.
-    #[error("the back end `{0}` is not available in this build; use --backend cpu")]
+    #[error("the back end `{0}` is not available in this build")]
     Backend(&'static str),
     /// E at the start is inf or NaN.
     #[error("the energy is not finite at the start ({energy}): {place}")]
     InitialNotFinite {
         /// E.
         energy: f64,
-        /// The residual, the element and the values read there.
-        place: String,
+        /// What makes it so.
+        place: Blame,
     },
     /// The problem's numbers do not fit the energy.
     #[error("{0}")]
@@ -26,6 +29,26 @@ pub enum SolveError {
     #[error(transparent)]
     Bounds(#[from] crate::problem::bounds::BoundsError),
     /// An option that this energy cannot honour.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+}
+
+/// Where an energy that is not finite comes from.
+#[derive(Clone, PartialEq, Debug, Error)]
+#[non_exhaustive]
+pub enum Blame {
+    /// The first residual that is not finite: the element and the values read there.
     #[error("{0}")]
-    Option(String),
+    Residual(Box<NonFinite>),
+    /// In float64 every residual is finite.
+    #[error(
+        "in float64 every residual is finite, so float32 is too narrow for them: take the mixed precision"
+    )]
+    Float32,
+    /// Every residual is finite.
+    #[error("every residual is finite, but the sum of their squares is not")]
+    Sum,
+    /// It was not found.
+    #[error("which residual it is cannot be said ({0})")]
+    Unknown(ExplicitError),
 }

@@ -1,8 +1,10 @@
-//! What a solve may be told.
+//! Options: [`CompileOptions`] are fixed with the machine code, [`SolveOptions`] are those of each solve. Both are checked where they are
+//! used, by [`Solver::compile`](crate::Solver::compile) and by whatever starts a solve.
 
 use std::time::Duration;
 use sumsq_energy::derive::{Materialize, Passes};
 use sumsq_energy::model::Energy;
+use thiserror::Error;
 
 /// Outer method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -74,26 +76,45 @@ pub enum Backend {
     Cuda,
 }
 
-/// Options of a solve; the defaults are those of the command line.
-#[derive(Clone, Debug)]
-pub struct Options {
+/// What is fixed when an energy is compiled; the defaults are those of the command line.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct CompileOptions {
+    /// Arithmetic.
+    pub precision: Precision,
+    /// M.
+    pub preconditioner: Preconditioner,
+    /// Where to run.
+    pub backend: Backend,
+    /// Worker threads, at least one; `None`: all cores.
+    pub threads: Option<usize>,
+    /// How much of robust losses J^T J holds.
+    pub losses: LossOrder,
+    /// Passes over the routines: fewer than all for measurements only.
+    pub passes: Passes,
+    /// What is stored instead of computed where it is needed.
+    pub materialize: Materialize,
+}
+
+/// What a solve may be told; the defaults are those of the command line.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SolveOptions {
     /// Outer method.
     pub method: Method,
     /// Steps at most, rejected ones included.
     pub iterations: usize,
     /// PCG iterations at most per step; `None`: 500, or ten times the free unknowns if `linear_tolerance` is given.
     pub linear_iterations: Option<usize>,
-    /// tau: stop PCG at |r| <= tau |b|.
+    /// tau > 0: stop PCG at |r| <= tau |b|.
     pub linear_tolerance: Option<f64>,
-    /// zeta of the model stopping rule.
+    /// zeta >= 0 of the model stopping rule.
     pub forcing: f64,
-    /// First trust-region radius.
+    /// First trust-region radius, above 0.
     pub radius: f64,
-    /// Largest radius.
+    /// Largest radius, above 0.
     pub max_radius: f64,
     /// The solve ends below this radius.
     pub min_radius: f64,
-    /// By what the first of several rejections in a row divides the radius; each further one doubles the divisor.
+    /// By what the first of several rejections in a row divides the radius, above 1; each further one doubles the divisor.
     pub radius_decrease_factor: f64,
     /// Least gain ratio of an accepted step.
     pub min_relative_decrease: f64,
@@ -109,25 +130,11 @@ pub struct Options {
     pub gradient_rtol: f64,
     /// Wall-clock limit.
     pub max_time: Option<Duration>,
-    /// Arithmetic.
-    pub precision: Precision,
-    /// M.
-    pub preconditioner: Preconditioner,
-    /// Where to run.
-    pub backend: Backend,
-    /// Worker threads; `None`: all cores.
-    pub threads: Option<usize>,
-    /// How much of robust losses J^T J holds.
-    pub losses: LossOrder,
-    /// Passes over the routines: fewer than all for measurements only.
-    pub passes: Passes,
-    /// What is stored instead of computed where it is needed.
-    pub materialize: Materialize,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for SolveOptions {
+    fn default() -> SolveOptions {
+        SolveOptions {
             method: Method::default(),
             iterations: 50,
             linear_iterations: None,
@@ -144,13 +151,163 @@ impl Default for Options {
             gradient_tolerance: 1e-10,
             gradient_rtol: 0.0,
             max_time: None,
-            precision: Precision::default(),
-            preconditioner: Preconditioner::default(),
-            backend: Backend::default(),
-            threads: None,
-            losses: LossOrder::default(),
-            passes: Passes::ALL,
-            materialize: Materialize::default(),
         }
+    }
+}
+
+/// Both, for whoever hands them on together.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Options {
+    /// Fixed with the machine code.
+    pub compile: CompileOptions,
+    /// Of each solve.
+    pub solve: SolveOptions,
+}
+
+impl Options {
+    /// Checks every number.
+    ///
+    /// # Errors
+    /// The first one that is out of range.
+    pub fn check(&self) -> Result<(), OptionError> {
+        self.compile.check()?;
+        self.solve.check()
+    }
+}
+
+/// An option that is out of range, or that an energy cannot honour.
+#[derive(Clone, PartialEq, Debug, Error)]
+#[non_exhaustive]
+pub enum OptionError {
+    /// A number out of its range, or NaN.
+    #[error("option {name}: expected {expected}, came {came}")]
+    Number {
+        /// The field of the options.
+        name: &'static str,
+        /// The range, in words.
+        expected: &'static str,
+        /// What was given.
+        came: f64,
+    },
+    /// A count of 0.
+    #[error("option {name}: expected at least 1, came 0")]
+    Zero {
+        /// The field of the options.
+        name: &'static str,
+    },
+    /// Blocks of so many unknowns cannot be had.
+    #[error("block_jacobi takes at most {most} unknowns per element, this energy has {came}: use jacobi")]
+    Blocks {
+        /// Unknowns per element at most.
+        most: usize,
+        /// The energy's.
+        came: usize,
+    },
+    /// Names in `materialize` that the energy does not have.
+    #[error("{0}")]
+    Materialize(String),
+    /// A certificate was asked of a solver in a narrower precision.
+    #[error("the certificate needs a solver compiled with float64 precision")]
+    CertificatePrecision,
+}
+
+impl CompileOptions {
+    /// Checks every number.
+    ///
+    /// # Errors
+    /// The first one that is out of range.
+    pub fn check(&self) -> Result<(), OptionError> {
+        if self.threads == Some(0) { Err(OptionError::Zero { name: "threads" }) } else { Ok(()) }
+    }
+}
+
+impl SolveOptions {
+    /// Checks every number.
+    ///
+    /// # Errors
+    /// The first one that is out of range.
+    pub fn check(&self) -> Result<(), OptionError> {
+        let above_zero = [
+            ("linear_tolerance", self.linear_tolerance.unwrap_or(1.0)),
+            ("radius", self.radius),
+            ("max_radius", self.max_radius),
+            ("min_lm_diagonal", self.min_lm_diagonal),
+            ("max_lm_diagonal", self.max_lm_diagonal),
+        ];
+        let not_negative = [
+            ("forcing", self.forcing),
+            ("min_radius", self.min_radius),
+            ("min_relative_decrease", self.min_relative_decrease),
+            ("function_tolerance", self.function_tolerance),
+            ("gradient_tolerance", self.gradient_tolerance),
+            ("gradient_rtol", self.gradient_rtol),
+        ];
+        let all = |list: &[(&'static str, f64)], expected, fits: fn(f64) -> bool| match list
+            .iter()
+            .find(|(_, v)| !(v.is_finite() && fits(*v)))
+        {
+            Some(&(name, came)) => Err(OptionError::Number { name, expected, came }),
+            None => Ok(()),
+        };
+        all(&above_zero, "a finite number above 0", |v| v > 0.0)?;
+        all(&not_negative, "a finite number of at least 0", |v| v >= 0.0)?;
+        let factor = [("radius_decrease_factor", self.radius_decrease_factor)];
+        all(&factor, "a finite number above 1", |v| v > 1.0)
+    }
+}
+
+impl Precision {
+    /// The name in reports: `mixed`, `f32` or `f64`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::Mixed => "mixed",
+            Precision::F32 => "f32",
+            Precision::F64 => "f64",
+        }
+    }
+}
+
+impl Method {
+    /// The name in reports: `lm` or `gn`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::LevenbergMarquardt => "lm",
+            Method::GaussNewton => "gn",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_is_checked() {
+        let d = SolveOptions::default;
+        assert_eq!(d().check(), Ok(()));
+        let bad: [(&str, fn(&mut SolveOptions, f64)); 12] = [
+            ("linear_tolerance", |o, v| o.linear_tolerance = Some(v)),
+            ("forcing", |o, v| o.forcing = v),
+            ("radius", |o, v| o.radius = v),
+            ("max_radius", |o, v| o.max_radius = v),
+            ("min_radius", |o, v| o.min_radius = v),
+            ("radius_decrease_factor", |o, v| o.radius_decrease_factor = v),
+            ("min_relative_decrease", |o, v| o.min_relative_decrease = v),
+            ("min_lm_diagonal", |o, v| o.min_lm_diagonal = v),
+            ("max_lm_diagonal", |o, v| o.max_lm_diagonal = v),
+            ("function_tolerance", |o, v| o.function_tolerance = v),
+            ("gradient_tolerance", |o, v| o.gradient_tolerance = v),
+            ("gradient_rtol", |o, v| o.gradient_rtol = v),
+        ];
+        for (name, set) in bad {
+            for value in [f64::NAN, f64::INFINITY, -1.0] {
+                let mut options = d();
+                set(&mut options, value);
+                let said = options.check().unwrap_err().to_string();
+                assert!(said.contains(name) && said.contains("finite"), "{said}");
+            }
+        }
+        let threads = |n| CompileOptions { threads: Some(n), ..CompileOptions::default() }.check();
+        assert_eq!((threads(1), threads(0)), (Ok(()), Err(OptionError::Zero { name: "threads" })));
     }
 }

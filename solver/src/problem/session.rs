@@ -1,82 +1,104 @@
 //! A solve in progress: one step at a time, with numbers that may change in between.
 
 use crate::assembled::Explicit;
-use crate::matrix_free::plan::Plan;
 use crate::matrix_free::plan::steps::Run;
 use crate::outer::lm::{Callback, Energies, InitialNotFinite, Minimiser};
 use crate::problem::data::ProblemData;
-use crate::problem::error::SolveError;
-use crate::problem::options::{Method, Options, Precision};
+use crate::problem::error::{Blame, SolveError};
+use crate::problem::options::{Precision, SolveOptions};
 use crate::problem::report::{Iteration, Report, Seconds, Termination};
-use crate::problem::solver::{Code, Problem};
-use std::sync::Arc;
+use crate::problem::solver::Problem;
+use std::borrow::BorrowMut;
+use std::fmt;
 use std::time::Instant;
+use thiserror::Error;
 
-/// A solve between two steps. Dropping it leaves the caller's data as they were.
-pub struct Session<'p> {
-    run: Run<'p>,
+/// A solve between two steps, on a problem that it owns or, as a `Session<&mut Problem>`, borrows. Dropping it leaves the caller's data as
+/// they were.
+pub struct Session<P: BorrowMut<Problem> = Problem> {
+    problem: P,
+    run: Run,
     minimiser: Minimiser,
-    options: Options,
-    code: Arc<Code>,
+    options: SolveOptions,
     free: usize,
-    preconditioner: &'static str,
     started: Instant,
-    plan_seconds: f64,
     /// Of unknowns that had to be moved into their bounds.
     warnings: Vec<String>,
 }
 
-impl<'p> Session<'p> {
+/// A problem of which no session could be made, and why.
+#[derive(Error)]
+#[error("{error}")]
+pub struct Unstarted {
+    /// The problem as it was.
+    pub problem: Problem,
+    /// Why.
+    #[source]
+    pub error: SolveError,
+}
+
+impl fmt::Debug for Unstarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unstarted").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<P: BorrowMut<Problem>> Session<P> {
+    /// Starts a solve from the unknowns in `data`.
+    ///
+    /// # Errors
+    /// As for [`Problem::init`], together with the problem.
     pub(crate) fn start(
-        problem: &'p mut Problem,
+        mut owner: P,
         data: &ProblemData,
-        options: &Options,
-    ) -> Result<Session<'p>, SolveError> {
-        problem.upload_unknowns(data)?;
-        let warnings = problem.plan.project(data)?;
-        let free = problem.free_scalars(data);
-        let ten_times = || if options.linear_tolerance.is_some() { 10 * free } else { 500 };
-        let limit = options.linear_iterations.unwrap_or_else(ten_times);
-        let (code, plan_seconds) = (problem.code.clone(), problem.plan_seconds);
-        let preconditioner = problem.preconditioner();
+        options: &SolveOptions,
+    ) -> Result<Session<P>, (SolveError, P)> {
+        let problem = owner.borrow_mut();
         let started = Instant::now();
-        let mut run = Run::new(&mut problem.plan, options.clone(), limit);
-        let minimiser = Minimiser::start(&mut run, options.clone(), free);
-        if let Some(e) = run.failure.take() {
-            return Err(e);
+        match Started::new(problem, data, options) {
+            Ok(Started { run, minimiser, free, warnings }) => Ok(Session {
+                problem: owner,
+                run,
+                minimiser,
+                options: options.clone(),
+                free,
+                started,
+                warnings,
+            }),
+            Err(e) => Err((e, owner)),
         }
-        let minimiser = minimiser.map_err(|e| not_finite(run.plan, data, e, options.precision))?;
-        let options = options.clone();
-        Ok(Session { run, minimiser, options, code, free, preconditioner, started, plan_seconds, warnings })
     }
 
     /// Takes one step; returns why the solve ended, once it has. After the end nothing happens.
     pub fn step(&mut self) -> Result<Option<Termination>, SolveError> {
-        let ended = self.minimiser.step(&mut self.run);
+        let plan = &mut self.problem.borrow_mut().plan;
+        let ended = self.minimiser.step(&mut self.run.on(plan));
         self.check()?;
         Ok(ended)
     }
 
     /// Steps until the solve ends or the callback ends it.
     pub fn run(&mut self, callback: Callback<'_>) -> Result<(), SolveError> {
-        self.minimiser.run(&mut self.run, callback);
+        let plan = &mut self.problem.borrow_mut().plan;
+        self.minimiser.run(&mut self.run.on(plan), callback);
         self.check()
     }
 
     /// Takes arrays and params of the same sizes anew; x stays where it is, E and g are evaluated there again. What is excluded
     /// must not change.
     pub fn set_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
-        self.run.plan.upload_arrays(data)?;
-        self.warnings.extend(self.run.plan.project(data)?);
-        let refreshed = self.minimiser.refresh(&mut self.run);
+        let problem = self.problem.borrow_mut();
+        problem.set_arrays(data)?;
+        self.warnings.extend(problem.plan.project(data)?);
+        let refreshed = self.minimiser.refresh(&mut self.run.on(&mut problem.plan));
         self.check()?;
-        let precision = self.options.precision;
-        refreshed.map_err(|e| not_finite(self.run.plan, data, e, precision))
+        let problem = self.problem.borrow();
+        refreshed.map_err(|e| not_finite(problem, data, e))
     }
 
     /// Copies the current unknowns to `data`.
     pub fn unknowns(&self, data: &mut ProblemData) {
-        self.run.plan.download_unknowns(data);
+        self.problem.borrow().plan.download_unknowns(data);
     }
 
     /// E at the current unknowns.
@@ -89,18 +111,25 @@ impl<'p> Session<'p> {
         self.minimiser.iterations()
     }
 
-    /// Writes the unknowns to `data`. A solve that is finished before it ended counts as aborted.
-    pub fn finish(self, data: &mut ProblemData) -> Report {
+    /// Ends the solve without a report.
+    pub fn into_problem(self) -> P {
+        self.problem
+    }
+
+    /// Writes the unknowns to `data` and gives the problem back. A solve that is finished before it ended counts as aborted.
+    pub fn finish(self, data: &mut ProblemData) -> (Report, P) {
         self.unknowns(data);
         let outcome = self.minimiser.finish();
         let solve = self.started.elapsed().as_secs_f64();
-        let seconds = Seconds { compile: self.code.compile_seconds, plan: self.plan_seconds, solve };
+        let problem = self.problem.borrow();
+        let code = &problem.code;
+        let seconds = Seconds { compile: code.compile_seconds, plan: problem.plan_seconds, solve };
         let mut warnings = data.warnings.clone();
         warnings.extend(self.warnings);
         if outcome.termination == Termination::NoFreeUnknown {
             warnings.push("every unknown is excluded: there is nothing to solve".into());
         }
-        Report {
+        let report = Report {
             energy_initial: outcome.energy_initial,
             energy_final: outcome.energy_final,
             termination: outcome.termination,
@@ -109,20 +138,17 @@ impl<'p> Session<'p> {
             unknowns: self.free,
             residuals: self.run.residuals,
             unconstrained: self.run.start.unconstrained as usize,
-            method: if self.options.method == Method::GaussNewton { "gn" } else { "lm" },
-            preconditioner: self.preconditioner,
+            method: self.options.method.name(),
+            preconditioner: problem.preconditioner(),
             backend: "cpu",
-            device: self.code.target.processor.name.clone(),
-            precision: match self.options.precision {
-                Precision::Mixed => "mixed",
-                Precision::F32 => "f32",
-                Precision::F64 => "f64",
-            },
-            threads: self.code.pool.threads(),
+            device: code.target.processor.name.clone(),
+            precision: code.options.precision.name(),
+            threads: code.pool.threads(),
             seconds,
             warnings,
             non_finite: outcome.non_finite,
-        }
+        };
+        (report, self.problem)
     }
 
     /// The first engine failure, if there was one.
@@ -131,21 +157,44 @@ impl<'p> Session<'p> {
     }
 }
 
-/// The error of an energy that is not finite at x: names the first residual to blame, and what it reads.
-fn not_finite(plan: &Plan, data: &ProblemData, e: InitialNotFinite, precision: Precision) -> SolveError {
-    let mut data = data.clone();
-    plan.download_unknowns(&mut data);
-    let located = Explicit::new(&plan.k.energy, &data)
-        .map(|explicit| explicit.locate_non_finite(&explicit.initial()))
-        .map_err(|e| e.to_string());
-    let place = match (located, precision) {
-        (Ok(Some(place)), _) => place.to_string(),
-        (Ok(None), Precision::F32) => {
-            "in float64 every residual is finite, so float32 is too narrow for them: use --precision mixed"
-                .into()
+/// What a solve begins with.
+struct Started {
+    run: Run,
+    minimiser: Minimiser,
+    free: usize,
+    warnings: Vec<String>,
+}
+
+impl Started {
+    fn new(problem: &mut Problem, data: &ProblemData, options: &SolveOptions) -> Result<Started, SolveError> {
+        options.check()?;
+        problem.upload_unknowns(data)?;
+        let warnings = problem.plan.project(data)?;
+        let free = problem.free_scalars(data);
+        let ten_times = || if options.linear_tolerance.is_some() { 10 * free } else { 500 };
+        let limit = options.linear_iterations.unwrap_or_else(ten_times);
+        let mut run = Run::new(options.clone(), limit);
+        let precision = problem.code.options.precision;
+        let minimiser = Minimiser::start(&mut run.on(&mut problem.plan), options.clone(), precision, free);
+        if let Some(e) = run.failure.take() {
+            return Err(e);
         }
-        (Ok(None), _) => "every residual is finite, but the sum of their squares is not".into(),
-        (Err(why), _) => format!("which residual it is cannot be said ({why})"),
+        let minimiser = minimiser.map_err(|e| not_finite(problem, data, e))?;
+        Ok(Started { run, minimiser, free, warnings })
+    }
+}
+
+/// The error of an energy that is not finite at x: names the first residual to blame, and what it reads.
+fn not_finite(problem: &Problem, data: &ProblemData, e: InitialNotFinite) -> SolveError {
+    let mut data = data.clone();
+    problem.plan.download_unknowns(&mut data);
+    let located = Explicit::new(problem.energy(), &data)
+        .map(|explicit| explicit.locate_non_finite(&explicit.initial()));
+    let place = match (located, problem.code.options.precision) {
+        (Ok(Some(place)), _) => Blame::Residual(Box::new(place)),
+        (Ok(None), Precision::F32) => Blame::Float32,
+        (Ok(None), _) => Blame::Sum,
+        (Err(why), _) => Blame::Unknown(why),
     };
     SolveError::InitialNotFinite { energy: e.energy, place }
 }

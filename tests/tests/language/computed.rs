@@ -2,8 +2,7 @@
 
 use super::{agrees, options};
 use sumsq::assembled::LinearSolver;
-use sumsq::outer::lm::Control;
-use sumsq::{Precision, Preconditioner, Solver, assembled};
+use sumsq::{Options, Precision, Preconditioner, SolveOptions, Solver, assembled};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 const W: usize = 37;
@@ -24,7 +23,7 @@ fn vectors_nested_shifted_and_read_beyond_the_border() {
         Energy(Select(InBounds(0,0), T(3,0) + T(0,-2), 0))
         Energy(0.2 * (U(0,0) - A(0,0,0)), 0.1 * U(-1,-1) * X(0,0,0))
     "#;
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     agrees(
         text,
         &[
@@ -47,7 +46,7 @@ fn under_a_mask_and_a_loss() {
         Energy(Select(V(0,0), S(0,0) - S(0,1), 0))
         Residual{name="robust", loss=Cauchy(0.5), S(0,0) - S(-1,0), S(0,0) * X(0,1)}
     "#;
-    let mut random = Random(12);
+    let mut random = Random::new(12);
     agrees(
         text,
         &[doubles("X", &[H, W], random.numbers(W * H)), doubles("A", &[H, W], random.numbers(W * H))],
@@ -70,7 +69,7 @@ fn at_the_vertices_of_a_graph() {
         Energy(R(G.c) * S(G.a, 0) - X(G.b, 1))
     "#;
     let (n, e) = (23, 301);
-    let mut random = Random(13);
+    let mut random = Random::new(13);
     let places = |random: &mut Random| -> Vec<i64> {
         let (x, y) = (random.below(W, e), random.below(H, e));
         x.into_iter().zip(y).flat_map(|(x, y)| [x, y]).collect()
@@ -101,7 +100,11 @@ fn outside_the_domain_the_array_is_zero() {
         Energy(Select(InBounds(0,0), S(1,0), 0))
     "#;
     let (energy, mut data) = bind(text, &[doubles("X", &[H, W], vec![0.0; W * H])]);
-    let report = solve(&energy, &mut data, &sumsq::Options { iterations: 1, ..Default::default() });
+    let report = solve(
+        &energy,
+        &mut data,
+        &Options { solve: SolveOptions { iterations: 1, ..SolveOptions::default() }, ..Options::default() },
+    );
     assert_eq!(report.energy_initial, ((W - 1) * H) as f64);
     assert_eq!(report.residuals, (W - 1) * H);
     assert_eq!(report.unconstrained, W * H, "at 0 the cosine is flat");
@@ -122,7 +125,7 @@ fn over_a_space_without_unknowns() {
         Energy(exp(Wt(G.e)) * (X(G.v0) - X(G.v1)), S(G.e) * X(G.v1, 0))
     "#;
     let (n, e) = (41, 97);
-    let mut random = Random(14);
+    let mut random = Random::new(14);
     agrees(
         text,
         &[
@@ -154,16 +157,23 @@ fn rows_of_any_width() {
              {residual}\nEnergy(0.5 * (X(0,0) - A(0,0)))"
         );
         let problem = |w: usize| {
-            let mut random = Random(w as u64);
+            let mut random = Random::new(w as u64);
             [doubles("X", &[3, w], random.numbers(3 * w)), doubles("A", &[3, w], random.numbers(3 * w))]
         };
         let options = options(Precision::F64, Preconditioner::Jacobi);
-        let solver = Solver::compile(bind(&text, &problem(1)).0, &options).unwrap();
+        let solver = Solver::compile(bind(&text, &problem(1)).0, &options.compile).unwrap();
         for w in 1..=49 {
             let (energy, start) = bind(&text, &problem(w));
             let mut problem = solver.plan(&start).unwrap();
-            let report = problem.solve(&mut start.clone(), &options, &mut |_| Control::Continue).unwrap();
-            let expected = assembled::solve(&energy, &mut start.clone(), &options, LinearSolver::Cg).unwrap();
+            let report = problem.solve(&mut start.clone(), &options.solve).unwrap();
+            let expected = assembled::solve(
+                &energy,
+                &mut start.clone(),
+                &options.compile,
+                &options.solve,
+                LinearSolver::Cg,
+            )
+            .unwrap();
             assert_close("initial energy", report.energy_initial, expected.energy_initial, 1e-12);
             assert_close("final energy", report.energy_final, expected.energy_final, 1e-8);
         }

@@ -2,7 +2,7 @@
 
 use super::agrees;
 use sumsq::assembled::Explicit;
-use sumsq::{LossOrder, Options, Precision};
+use sumsq::{CompileOptions, LossOrder, Options, Precision, SolveOptions};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 const W: usize = 25;
@@ -21,7 +21,7 @@ const TEXT: &str = r#"
 "#;
 
 fn arrays() -> [sumsq::NamedArray; 3] {
-    let mut random = Random(51);
+    let mut random = Random::new(51);
     [
         doubles("X", &[H, W, 2], random.numbers(2 * W * H)),
         doubles("A", &[H, W, 2], random.numbers(2 * W * H)),
@@ -65,8 +65,11 @@ fn groups_by_name() {
     let explicit = Explicit::new(&energy, &data).unwrap();
     let by_explicit = explicit.energies(&explicit.initial());
     drop(explicit);
-    let options = Options { precision: Precision::F64, ..Options::default() };
-    let solver = sumsq::Solver::compile(energy.clone(), &options).unwrap();
+    let options = Options {
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        ..Options::default()
+    };
+    let solver = sumsq::Solver::compile(energy.clone(), &options.compile).unwrap();
     let by_generated = solver.plan(&data).unwrap().evaluate(&data).unwrap().energies;
     for (group, expected) in expected.into_iter().enumerate() {
         assert_close(&energy.groups[group], by_explicit.by_group[group], expected, 1e-12);
@@ -82,7 +85,7 @@ fn groups_by_name() {
 /// blocks far out and far in.
 #[test]
 fn second_order_agrees() {
-    let mut random = Random(53);
+    let mut random = Random::new(53);
     let text = r#"
         local W, H = Dim("W", 0), Dim("H", 1)
         local X = Unknown("X", opt_float2, {W,H}, 0)
@@ -108,7 +111,7 @@ fn second_order_agrees() {
 /// The same over hyperedges whose vertices coincide, with a global.
 #[test]
 fn second_order_agrees_on_graphs() {
-    let (n, edges, mut random) = (23, 90, Random(54));
+    let (n, edges, mut random) = (23, 90, Random::new(54));
     let text = r#"
         local N = Dim("N", 0)
         local X = Unknown("X", opt_float3, {N}, 0)
@@ -148,7 +151,7 @@ fn second_order_is_the_hessian_of_convex_losses() {
     let energy = LossOrder::Second.apply(energy);
     let explicit = Explicit::new(&energy, &data).unwrap();
     let (x, h) = (explicit.initial(), 1.0 / 65536.0);
-    let v = Random(56).numbers(x.len());
+    let v = Random::new(56).numbers(x.len());
     let at = |t: f64| explicit.gradient(&x.iter().zip(&v).map(|(x, v)| x + t * v).collect::<Vec<_>>());
     let slope = |h: f64| at(h).iter().zip(at(-h)).map(|(a, b)| (a - b) / (2.0 * h)).collect::<Vec<f64>>();
     let (coarse, fine) = (slope(2.0 * h), slope(h));
@@ -170,14 +173,15 @@ fn second_order_takes_fewer_steps() {
     let solved = |losses| {
         let (energy, mut data) = bind(CONVEX, &convex_arrays());
         let options = Options {
-            losses,
-            precision: Precision::F64,
-            linear_tolerance: Some(1e-12),
-            function_tolerance: 0.0,
-            radius: 1e12,
-            ..Options::default()
+            compile: CompileOptions { losses, precision: Precision::F64, ..CompileOptions::default() },
+            solve: SolveOptions {
+                linear_tolerance: Some(1e-12),
+                function_tolerance: 0.0,
+                radius: 1e12,
+                ..SolveOptions::default()
+            },
         };
-        let solver = sumsq::Solver::compile(energy.clone(), &options).unwrap();
+        let solver = sumsq::Solver::compile(energy.clone(), &options.compile).unwrap();
         let start = solver.plan(&data).unwrap().evaluate(&data).unwrap();
         let report = solve(&energy, &mut data, &options);
         let steps = report.iterations.iter().position(|i| i.gradient_max_norm <= 1e-4);
@@ -193,7 +197,7 @@ fn second_order_takes_fewer_steps() {
 }
 
 fn convex_arrays() -> [sumsq::NamedArray; 3] {
-    let mut random = Random(55);
+    let mut random = Random::new(55);
     [
         doubles("X", &[H, W, 2], random.numbers(2 * W * H)),
         doubles("A", &[H, W, 2], random.numbers(2 * W * H)),

@@ -12,20 +12,23 @@ mod views;
 
 use sumsq::assembled::{Explicit, LinearSolver};
 use sumsq::check::seeded_direction;
-use sumsq::{NamedArray, Options, Precision, Preconditioner, Report, Solver, assembled};
+use sumsq::{
+    CompileOptions, NamedArray, Options, Precision, Preconditioner, Report, SolveOptions, Solver, assembled,
+};
 use sumsq_tests::{assert_close, bind, solve};
 
 /// A few steps with exact linear solves, small enough to compare one by one.
 fn options(precision: Precision, preconditioner: Preconditioner) -> Options {
     Options {
-        precision,
-        preconditioner,
-        iterations: 4,
-        linear_tolerance: Some(if precision == Precision::F64 { 1e-12 } else { 1e-6 }),
-        linear_iterations: Some(2000),
-        function_tolerance: 0.0,
-        radius: 10.0,
-        ..Options::default()
+        compile: CompileOptions { precision, preconditioner, ..CompileOptions::default() },
+        solve: SolveOptions {
+            iterations: 4,
+            linear_tolerance: Some(if precision == Precision::F64 { 1e-12 } else { 1e-6 }),
+            linear_iterations: Some(2000),
+            function_tolerance: 0.0,
+            radius: 10.0,
+            ..SolveOptions::default()
+        },
     }
 }
 
@@ -38,7 +41,9 @@ fn agrees(text: &str, arrays: &[NamedArray]) {
     for precision in [Precision::Mixed, Precision::F32] {
         let (energy, start) = bind(text, arrays);
         let options = options(precision, Preconditioner::Auto);
-        let expected = assembled::solve(&energy, &mut start.clone(), &options, LinearSolver::Cg).unwrap();
+        let expected =
+            assembled::solve(&energy, &mut start.clone(), &options.compile, &options.solve, LinearSolver::Cg)
+                .unwrap();
         let report = solve(&energy, &mut start.clone(), &options);
         let initial = if precision == Precision::F32 { 1e-5 } else { 1e-12 };
         assert_close("initial energy", report.energy_initial, expected.energy_initial, initial);
@@ -54,7 +59,7 @@ fn agrees(text: &str, arrays: &[NamedArray]) {
 #[track_caller]
 fn certified(text: &str, arrays: &[NamedArray], preconditioner: Preconditioner) {
     let (energy, mut data) = bind(text, arrays);
-    let solver = Solver::compile(energy.clone(), &options(Precision::F64, preconditioner)).unwrap();
+    let solver = Solver::compile(energy.clone(), &options(Precision::F64, preconditioner).compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     let evaluation = problem.evaluate(&data).unwrap();
     let explicit = Explicit::new(&energy, &data).unwrap();
@@ -81,7 +86,9 @@ fn certified(text: &str, arrays: &[NamedArray], preconditioner: Preconditioner) 
 #[track_caller]
 fn steps_agree(text: &str, arrays: &[NamedArray], options: &Options) -> Report {
     let (energy, start) = bind(text, arrays);
-    let expected = assembled::solve(&energy, &mut start.clone(), options, LinearSolver::Cg).unwrap();
+    let expected =
+        assembled::solve(&energy, &mut start.clone(), &options.compile, &options.solve, LinearSolver::Cg)
+            .unwrap();
     let report = solve(&energy, &mut start.clone(), options);
     assert_close("initial energy", report.energy_initial, expected.energy_initial, 1e-12);
     assert_eq!(report.unknowns, expected.unknowns);

@@ -1,7 +1,7 @@
 //! Sampled images.
 
 use super::agrees;
-use sumsq::{Options, Precision};
+use sumsq::{CompileOptions, Options, Precision, SolveOptions};
 use sumsq_tests::{Random, assert_close, bind, doubles, solve};
 
 const W: usize = 29;
@@ -24,7 +24,7 @@ fn at_unknowns_slices_and_outside() {
         local C = ComputedArray("C", {W,H}, S(i + X(0,0,1), j + 0.5, 0))
         Energy(C(0,0) - C(1,0))
     "#;
-    let mut random = Random(21);
+    let mut random = Random::new(21);
     agrees(
         text,
         &[
@@ -50,7 +50,7 @@ fn lines_volumes_and_images_of_another_space() {
         Energy(X(0), T() - 0.4)
     "#;
     let (n, u, v, d) = (43, 11, 7, 5);
-    let mut random = Random(22);
+    let mut random = Random::new(22);
     agrees(
         text,
         &[
@@ -78,7 +78,7 @@ fn nan_does_not_leak_where_it_is_not_read() {
         Energy(Select(eq(A(0,0), A(0,0)), A(0,0) * X(0,0,0), 0))
         Energy(X(0,0), C(0,0) - C(0,1))
     "#;
-    let mut random = Random(23);
+    let mut random = Random::new(23);
     let mut image = random.numbers(3 * W * H);
     image
         .iter_mut()
@@ -113,7 +113,10 @@ fn a_ramp_is_followed_exactly() {
     let arrays =
         [doubles("X", &[n], vec![0.0; n]), doubles("I", &[n], ramp), doubles("dI", &[n], vec![3.0; n])];
     let (energy, mut data) = bind(text, &arrays);
-    let options = Options { precision: Precision::F64, iterations: 10, ..Options::default() };
+    let options = Options {
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions { iterations: 10, ..SolveOptions::default() },
+    };
     let report = solve(&energy, &mut data, &options);
     // The last term samples left of the image all along.
     assert_close("energy", report.energy_final, 25.0, 1e-9);

@@ -2,7 +2,7 @@
 
 use super::{agrees, certified, options, steps_agree};
 use sumsq::assembled::{Explicit, LinearSolver};
-use sumsq::{Method, Options, Precision, Preconditioner, assembled};
+use sumsq::{CompileOptions, Method, Options, Precision, Preconditioner, SolveOptions, assembled};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 /// Vertices of `edges` pairs over a grid, flat: random ones, then pairs of neighbours, pairs that coincide, and pairs from the corners
@@ -43,7 +43,7 @@ fn vectors_and_chains_over_an_image() {
         Energy(0.3 * T(G.a) - X(G.b, 1) * X(G.a, 0))
     "#;
     let arrays = |w: usize, h: usize, edges: usize| {
-        let mut random = Random((w * edges) as u64);
+        let mut random = Random::new((w * edges) as u64);
         let (a, b) = pairs(&mut random, w, h, edges);
         [
             doubles("X", &[h, w, 2], random.numbers(2 * w * h)),
@@ -74,7 +74,7 @@ fn over_lists_under_losses() {
         Residual{name="second", loss=SecondOrder(Cauchy(0.7)), D(G.c) * X(G.a) - R(G.b)}
     "#;
     let (n, m, edges) = (35, 6, 130);
-    let mut random = Random(31);
+    let mut random = Random::new(31);
     let (mut a, mut b) = (random.below(n, edges), random.below(n, edges));
     a[..70].fill(11);
     for e in 40..60 {
@@ -110,7 +110,7 @@ fn coordinates_and_borders() {
         Energy(U(G.a) - V(G.b), U(G.b) * X(G.a))
     "#;
     let (w, h, d, edges) = (5, 4, 3, 90);
-    let mut random = Random(32);
+    let mut random = Random::new(32);
     let (flat_a, flat_b) = pairs(&mut random, w, h, edges);
     let z = random.below(d, edges);
     let voxels =
@@ -123,10 +123,22 @@ fn coordinates_and_borders() {
     ];
     certified(text, &arrays, Preconditioner::Jacobi);
     let exact = options(Precision::F64, Preconditioner::Jacobi);
-    steps_agree(text, &arrays, &Options { method: Method::GaussNewton, ..exact.clone() });
+    steps_agree(
+        text,
+        &arrays,
+        &Options {
+            solve: SolveOptions { method: Method::GaussNewton, ..exact.solve.clone() },
+            ..exact.clone()
+        },
+    );
     let (energy, start) = bind(text, &arrays);
-    let stalling = Options { linear_tolerance: None, forcing: 1e-4, iterations: 1, ..exact };
-    let expected = assembled::solve(&energy, &mut start.clone(), &stalling, LinearSolver::Cg).unwrap();
+    let stalling = Options {
+        solve: SolveOptions { linear_tolerance: None, forcing: 1e-4, iterations: 1, ..exact.solve },
+        ..exact
+    };
+    let expected =
+        assembled::solve(&energy, &mut start.clone(), &stalling.compile, &stalling.solve, LinearSolver::Cg)
+            .unwrap();
     let report = solve(&energy, &mut start.clone(), &stalling);
     assert!(expected.iterations[0].linear_iterations > 3, "{expected:?}");
     assert_eq!(report.iterations[0].linear_iterations, expected.iterations[0].linear_iterations);
@@ -144,7 +156,7 @@ fn energy_and_instances_by_hand() {
         Energy(B(G.a) - C(G.b))
     "#;
     let (w, h, edges) = (4, 3, 60);
-    let mut random = Random(33);
+    let mut random = Random::new(33);
     let x = random.numbers(w * h);
     let (a, b) = pairs(&mut random, w, h, edges);
     let inside = |i: i64, j: i64| i >= 0 && j >= 0 && i < w as i64 && j < h as i64;
@@ -160,7 +172,11 @@ fn energy_and_instances_by_hand() {
     let explicit = Explicit::new(&energy, &data).unwrap();
     assert_eq!(explicit.rows(), edges);
     assert_close("E", explicit.energies(&x).total, expected, 1e-13);
-    let report = solve(&energy, &mut data, &Options { iterations: 1, ..Default::default() });
+    let report = solve(
+        &energy,
+        &mut data,
+        &Options { solve: SolveOptions { iterations: 1, ..SolveOptions::default() }, ..Options::default() },
+    );
     assert_eq!(report.residuals, edges);
     assert_close("E", report.energy_initial, expected, 1e-13);
     certified(text, &arrays, Preconditioner::Jacobi);
@@ -187,7 +203,7 @@ fn a_hyperedge_that_reaches_nothing_does_not_count() {
             indices("G.v", 1, vec![0, 1, 2]),
         ];
         let (energy, data) = bind(&text, &arrays);
-        let solver = sumsq::Solver::compile(energy.clone(), &Options::default()).unwrap();
+        let solver = sumsq::Solver::compile(energy.clone(), &CompileOptions::default()).unwrap();
         let evaluation = solver.plan(&data).unwrap().evaluate(&data).unwrap();
         assert_eq!(evaluation.residuals, counted);
         assert_eq!(Explicit::new(&energy, &data).unwrap().rows(), counted);

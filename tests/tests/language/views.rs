@@ -2,7 +2,6 @@
 
 use super::{agrees, options, steps_agree};
 use sumsq::assembled::Explicit;
-use sumsq::outer::lm::Control;
 use sumsq::{NamedArray, Precision, Preconditioner, Solver};
 use sumsq_tests::{Random, assert_close, bind, bits, doubles};
 
@@ -22,7 +21,7 @@ const L_P: &str = r#"
 "#;
 
 fn images(channels: usize, seed: u64) -> Vec<NamedArray> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let n = channels * W * H;
     vec![
         doubles("X", &[H, W, channels], random.numbers(n)),
@@ -41,11 +40,11 @@ fn l_p_agrees() {
 fn weights_lag_by_a_step() {
     let (energy, start) = bind(L_P, &images(3, 32));
     let options = options(Precision::F64, Preconditioner::Auto);
-    let solver = Solver::compile(energy.clone(), &options).unwrap();
+    let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
     let mut problem = solver.plan(&start).unwrap();
-    let mut session = problem.init(&start, &options).unwrap();
+    let mut session = problem.init(&start, &options.solve).unwrap();
     let (mut data, mut gaps) = (start.clone(), 0);
-    for taken in 0..options.iterations {
+    for taken in 0..options.solve.iterations {
         let frozen = data.clone();
         session.step().unwrap();
         let Some(step) = session.iterations().get(taken).cloned() else { break };
@@ -85,7 +84,7 @@ fn views_in_a_non_linear_energy_agree() {
 #[test]
 fn views_are_frozen_during_a_rejected_trial() {
     let mut long = options(Precision::F64, Preconditioner::Jacobi);
-    (long.radius, long.iterations) = (1e4, 8);
+    (long.solve.radius, long.solve.iterations) = (1e4, 8);
     let arrays = images(2, 34);
     let report = steps_agree(NON_LINEAR, &arrays, &long);
     let rejected = report.iterations.iter().filter(|i| !i.accepted).count();
@@ -97,11 +96,11 @@ fn views_are_frozen_during_a_rejected_trial() {
     }
     // A plan that has solved once solves again from the same start to the same bits.
     let (energy, start) = bind(NON_LINEAR, &arrays);
-    let solver = Solver::compile(energy, &long).unwrap();
+    let solver = Solver::compile(energy, &long.compile).unwrap();
     let mut problem = solver.plan(&start).unwrap();
     let mut again = || {
         let mut data = start.clone();
-        problem.solve(&mut data, &long, &mut |_| Control::Continue).unwrap();
+        problem.solve(&mut data, &long.solve).unwrap();
         bits(&data)
     };
     assert!(again() == again());

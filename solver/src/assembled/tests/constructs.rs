@@ -271,7 +271,10 @@ fn a_robust_fit_leaves_the_outliers_alone() {
         data: ArrayData::F64(v.to_vec()),
     };
     let mut data = ProblemData::bind(&energy, &[array("X", &[], &[0.0]), array("A", &[7], &values)]).unwrap();
-    let options = Options { function_tolerance: 0.0, ..Options::default() };
+    let options = Options {
+        solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
+        ..Options::default()
+    };
     solve(&energy, &mut data, &options, LinearSolver::Cholesky).unwrap();
     // sum over inliers (x - a) = 0.3: the outlier pulls with a constant force.
     approx::assert_relative_eq!(data.unknowns[0][0], (6.0 + 0.3) / 6.0, max_relative = 1e-6);
@@ -299,7 +302,10 @@ fn re_weighting_reaches_the_minimum_that_it_stands_for() {
     let body = format!("{VIEW}Energy(X(0) - A(0))\nEnergy(L_p(X(0), V(0), 1.5, {{N}}))");
     let a = [3.0, -2.0, 0.7, 10.0];
     let (energy, mut data) = line(&body, &[1.0; 4], &a);
-    let options = Options { iterations: 200, function_tolerance: 0.0, ..Options::default() };
+    let options = Options {
+        solve: SolveOptions { iterations: 200, function_tolerance: 0.0, ..SolveOptions::default() },
+        ..Options::default()
+    };
     let report = solve(&energy, &mut data, &options, LinearSolver::Cholesky).unwrap();
     for (x, a) in data.unknowns[0].iter().zip(a) {
         // The noise floor, 1e-13 of E ~ 50, is a gradient of some 1e-6.

@@ -3,9 +3,18 @@
 mod constructs;
 
 use crate::assembled::*;
-use crate::problem::options::Options;
-use crate::problem::report::Termination;
+use crate::problem::options::{CompileOptions, Options, SolveOptions};
+use crate::problem::report::{Report, Termination};
 use crate::{ArrayData, NamedArray};
+
+fn solve(
+    energy: &Energy,
+    data: &mut ProblemData,
+    options: &Options,
+    linear: LinearSolver,
+) -> Result<Report, SolveError> {
+    crate::assembled::solve(energy, data, &options.compile, &options.solve, linear)
+}
 
 /// An energy and its inputs, 1-D over {N}: `X` (unknown), `A` (array), each given by its values.
 fn line(body: &str, x: &[f64], a: &[f64]) -> (Energy, ProblemData) {
@@ -202,7 +211,10 @@ fn an_unknown_that_nothing_holds_stays_put() {
     for linear in [LinearSolver::Cg, LinearSolver::Cholesky] {
         for method in [crate::Method::GaussNewton, crate::Method::LevenbergMarquardt] {
             let (energy, mut data) = line(body, &[1.0, 2.0, 9.0], &[0.0, 5.0, 0.0]);
-            let options = Options { method, iterations: 20, ..Options::default() };
+            let options = Options {
+                solve: SolveOptions { method, iterations: 20, ..SolveOptions::default() },
+                ..Options::default()
+            };
             let report = solve(&energy, &mut data, &options, linear).unwrap();
             assert_eq!(report.unconstrained, 1);
             assert_eq!(data.unknowns[0][1], 2.0);
@@ -218,7 +230,10 @@ fn every_preconditioner_leads_to_the_same_minimum() {
     let x: Vec<f64> = (0..40).map(|i| (i as f64 * 0.7).sin()).collect();
     for preconditioner in [None, Jacobi, BlockJacobi, Auto] {
         let (energy, mut data) = line("Energy(0.1 * (X(0) - A(0)), X(0) - X(1))", &[0.0; 40], &x);
-        let options = Options { preconditioner, linear_tolerance: Some(1e-12), ..Options::default() };
+        let options = Options {
+            compile: CompileOptions { preconditioner, ..CompileOptions::default() },
+            solve: SolveOptions { linear_tolerance: Some(1e-12), ..SolveOptions::default() },
+        };
         let cg = solve(&energy, &mut data, &options, LinearSolver::Cg).unwrap();
         let (energy, mut data) = line("Energy(0.1 * (X(0) - A(0)), X(0) - X(1))", &[0.0; 40], &x);
         let direct = solve(&energy, &mut data, &options, LinearSolver::Cholesky).unwrap();

@@ -4,7 +4,7 @@ use crate::matrix_free::domain::mask;
 use crate::matrix_free::pipelines::{boxed, computed, cost, damping, gradient, linearise, trial};
 use crate::matrix_free::{Scheduled, Skeleton, pcg};
 use crate::problem::error::SolveError;
-use crate::problem::options::{Options, Precision, Preconditioner};
+use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner};
 use std::sync::Arc;
 use sumsq_codegen::Target;
 use sumsq_codegen::compile::Compiled;
@@ -42,7 +42,7 @@ pub struct Settings {
 
 impl Settings {
     /// What the options mean for an energy.
-    pub fn new(energy: &Energy, options: &Options) -> Result<Settings, SolveError> {
+    pub fn new(energy: &Energy, options: &CompileOptions) -> Result<Settings, OptionError> {
         let (master, linear) = match options.precision {
             Precision::Mixed => (ScalarType::F64, ScalarType::F32),
             Precision::F32 => (ScalarType::F32, ScalarType::F32),
@@ -55,9 +55,7 @@ impl Settings {
             Preconditioner::Auto if (2..=MAX_BLOCK).contains(&largest) => Preconditioner::BlockJacobi,
             Preconditioner::Auto => Preconditioner::Jacobi,
             Preconditioner::BlockJacobi if largest > MAX_BLOCK => {
-                return Err(SolveError::Option(format!(
-                    "block_jacobi takes at most {MAX_BLOCK} unknowns per element, this energy has {largest}: use jacobi"
-                )));
+                return Err(OptionError::Blocks { most: MAX_BLOCK, came: largest });
             }
             other => other,
         };

@@ -8,7 +8,7 @@ use crate::matrix_free::preconditioner::diagonal::DAMPING;
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
 use crate::problem::bounds::HALVINGS;
 use crate::problem::error::SolveError;
-use crate::problem::options::Options;
+use crate::problem::options::SolveOptions;
 use crate::problem::report::LinearStop;
 
 /// What the damping pipeline says of the linear system.
@@ -26,10 +26,10 @@ pub struct Start {
     pub free: f64,
 }
 
-/// One solve on a plan, from the plan's x. An engine failure is kept and ends the solve: from then on every number is NaN.
-pub struct Run<'p> {
-    pub(crate) plan: &'p mut Plan,
-    options: Options,
+/// The state of one solve from a plan's x, apart from the plan itself. An engine failure is kept and ends the solve: from then on every
+/// number is NaN.
+pub struct Run {
+    options: SolveOptions,
     linear_limit: usize,
     /// Whether the scales of the damping are fixed.
     scaled: bool,
@@ -43,27 +43,31 @@ pub struct Run<'p> {
     pub residuals: usize,
 }
 
-impl<'p> Run<'p> {
-    /// A solve from the plan's x; `linear_limit` bounds PCG iterations per step.
-    pub fn new(plan: &'p mut Plan, options: Options, linear_limit: usize) -> Run<'p> {
+impl Run {
+    /// A solve from a plan's x; `linear_limit` bounds PCG iterations per step.
+    pub fn new(options: SolveOptions, linear_limit: usize) -> Run {
         let start = Start::default();
-        Run {
-            plan,
-            options,
-            linear_limit,
-            scaled: false,
-            damped_for: None,
-            failure: None,
-            start,
-            residuals: 0,
-        }
+        Run { options, linear_limit, scaled: false, damped_for: None, failure: None, start, residuals: 0 }
     }
 
+    /// The solve on its plan, which must be the same in every call.
+    pub fn on<'a>(&'a mut self, plan: &'a mut Plan) -> OnPlan<'a> {
+        OnPlan { run: self, plan }
+    }
+}
+
+/// A solve together with its plan, for as long as a call takes.
+pub struct OnPlan<'a> {
+    run: &'a mut Run,
+    plan: &'a mut Plan,
+}
+
+impl OnPlan<'_> {
     fn run(&mut self, phase: Phase) -> bool {
-        if self.failure.is_none() {
-            self.failure = self.plan.run(phase).err();
+        if self.run.failure.is_none() {
+            self.run.failure = self.plan.run(phase).err();
         }
-        self.failure.is_none()
+        self.run.failure.is_none()
     }
 
     fn energies(&mut self, phase: Phase) -> Energies {
@@ -72,48 +76,48 @@ impl<'p> Run<'p> {
         }
         let groups = self.plan.k.energy.groups.len();
         let by_group: Vec<f64> = (0..groups).map(|g| self.plan.scalar("energy", g)).collect();
-        self.residuals = self.plan.scalar("energy", groups) as usize;
+        self.run.residuals = self.plan.scalar("energy", groups) as usize;
         Energies { total: by_group.iter().sum(), by_group }
     }
 
     /// D, M^-1 and b for a radius.
     fn damp(&mut self, radius: Option<f64>) -> bool {
         let inv_radius = radius.map_or(0.0, |r| 1.0 / r);
-        let values = [self.options.min_lm_diagonal, self.options.max_lm_diagonal, inv_radius];
+        let values = [self.run.options.min_lm_diagonal, self.run.options.max_lm_diagonal, inv_radius];
         for (name, value) in DAMPING.into_iter().zip(values) {
-            if self.failure.is_none() {
-                self.failure = self.plan.set_param(name, value).err();
+            if self.run.failure.is_none() {
+                self.run.failure = self.plan.set_param(name, value).err();
             }
         }
         if !self.run(Phase::Damping) {
             return false;
         }
         let start = |i| self.plan.scalar("start", i);
-        self.start = Start {
+        self.run.start = Start {
             bb: start(BB),
             rz: start(RZ),
             gradient_max_norm: start(GMAX),
             unconstrained: start(UNCONSTRAINED),
             free: start(FREE),
         };
-        self.damped_for = Some(radius);
+        self.run.damped_for = Some(radius);
         true
     }
 
     /// Parameters of the stop rules; a rule that is off gets a bound that nothing meets.
     fn set_rules(&mut self) -> Result<(), SolveError> {
-        let tolerance = self.options.linear_tolerance;
-        let bound = tolerance.map_or(-1.0, |tau| tau * tau * self.start.bb);
+        let tolerance = self.run.options.linear_tolerance;
+        let bound = tolerance.map_or(-1.0, |tau| tau * tau * self.run.start.bb);
         self.plan.set_param("tolerance", bound)?;
-        let zeta = if tolerance.is_none() { self.options.forcing } else { -f64::MAX };
+        let zeta = if tolerance.is_none() { self.run.options.forcing } else { -f64::MAX };
         self.plan.set_param("zeta", zeta)?;
-        self.plan.set_param("limit", self.linear_limit as f64)
+        self.plan.set_param("limit", self.run.linear_limit as f64)
     }
 
     /// The trial point and what the model says of it, see [`crate::matrix_free::pipelines::trial`].
     fn trial(&mut self, descent: f64) -> [f64; 3] {
         if let Err(e) = self.plan.set_param("descent", descent) {
-            self.failure.get_or_insert(e);
+            self.run.failure.get_or_insert(e);
         }
         let ok = self.run(Phase::Trial);
         [MODEL, STEP, X].map(|i| if ok { self.plan.scalar("model", i) } else { f64::NAN })
@@ -123,7 +127,7 @@ impl<'p> Run<'p> {
     fn descend(&mut self, radius: Option<f64>) -> [f64; 3] {
         // PCG has spent b.
         self.damp(radius);
-        let bb = self.start.bb;
+        let bb = self.run.start.bb;
         // The model m(s) = 2 g.s + |J s|^2 gives |J b|^2 = (m(2b) - 2 m(b)) / 2: the linear parts cancel to the last bit.
         let curvature = 0.5 * self.trial(-2.0)[MODEL] - self.trial(-1.0)[MODEL];
         let mut t = bb / curvature.max(f64::EPSILON * bb);
@@ -140,16 +144,16 @@ impl<'p> Run<'p> {
 
     /// PCG to its end: iterations, why it stopped, |r|/|b|.
     fn pcg(&mut self) -> (usize, LinearStop, f64) {
-        let Start { bb, rz, .. } = self.start;
+        let Start { bb, rz, .. } = self.run.start;
         if !rz.is_finite() || !bb.is_finite() {
             return (0, LinearStop::NotFinite, f64::NAN);
         }
-        if rz <= 0.0 || self.linear_limit == 0 {
+        if rz <= 0.0 || self.run.linear_limit == 0 {
             let stop = if bb == 0.0 { LinearStop::Tolerance } else { LinearStop::Limit };
             return (0, stop, if bb == 0.0 { 0.0 } else { 1.0 });
         }
         if let Err(e) = self.set_rules().and_then(|()| self.plan.start_pcg(rz, bb)) {
-            self.failure.get_or_insert(e);
+            self.run.failure.get_or_insert(e);
         }
         if !self.run(Phase::Pcg) {
             return (0, LinearStop::NotFinite, f64::NAN);
@@ -171,26 +175,26 @@ impl<'p> Run<'p> {
     }
 }
 
-impl Steps for Run<'_> {
+impl Steps for OnPlan<'_> {
     fn energy_at_start(&mut self) -> Energies {
         self.energies(Phase::Cost)
     }
 
     fn linearise(&mut self, radius: Option<f64>) -> Linearisation {
         let mut ok = self.run(Phase::Linearise);
-        if ok && !self.scaled {
+        if ok && !self.run.scaled {
             ok = self.run(Phase::Scales);
-            self.scaled = true;
+            self.run.scaled = true;
         }
         // The norms come with D.
         ok = ok && self.damp(radius);
-        Linearisation { gradient_max_norm: if ok { self.start.gradient_max_norm } else { f64::NAN } }
+        Linearisation { gradient_max_norm: if ok { self.run.start.gradient_max_norm } else { f64::NAN } }
     }
 
     fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
-        let ok = self.damped_for == Some(radius) || self.damp(radius);
+        let ok = self.run.damped_for == Some(radius) || self.damp(radius);
         let (iterations, stop, residual) = if ok { self.pcg() } else { (0, LinearStop::NotFinite, f64::NAN) };
-        self.damped_for = None; // r is spent
+        self.run.damped_for = None; // r is spent
         let breakdown = matches!(stop, LinearStop::Indefinite | LinearStop::NotFinite);
         let usable = !(breakdown && iterations <= 1);
         let mut model = self.trial(0.0);
@@ -207,7 +211,7 @@ impl Steps for Run<'_> {
 
     fn accept(&mut self) -> Option<Energies> {
         if let Err(e) = self.plan.swap_trial() {
-            self.failure.get_or_insert(e);
+            self.run.failure.get_or_insert(e);
         }
         // What is lagged has moved with x.
         self.plan.k.energy.has_views().then(|| self.energies(Phase::Cost))

@@ -9,7 +9,7 @@
 //! problems" (2004), section 3.2, which are also the rules of Ceres:
 //! R = R / max(1/3, 1 - (2 rho - 1)^3), nu = 2; after another one R = R / nu, nu = 2 nu.
 
-use crate::problem::options::{Method, Options, Precision};
+use crate::problem::options::{Method, Precision, SolveOptions};
 use crate::problem::report::{Iteration, LinearStop, Termination};
 use std::time::Instant;
 
@@ -106,14 +106,18 @@ pub struct Outcome {
 
 /// Minimises E from the current x.
 ///
-/// `free` is the number of free unknowns; with none there is nothing to do.
+/// `precision` is that of E; `free` is the number of free unknowns, with none there is nothing to do.
+///
+/// # Errors
+/// E at the start is not finite.
 pub fn minimise(
     steps: &mut dyn Steps,
-    options: &Options,
+    options: &SolveOptions,
+    precision: Precision,
     free: usize,
     callback: Callback<'_>,
 ) -> Result<Outcome, InitialNotFinite> {
-    let mut run = Minimiser::start(steps, options.clone(), free)?;
+    let mut run = Minimiser::start(steps, options.clone(), precision, free)?;
     run.run(steps, callback);
     Ok(run.finish())
 }
@@ -144,8 +148,8 @@ struct TrustRegion {
 }
 
 impl TrustRegion {
-    fn new(options: &Options) -> TrustRegion {
-        let Options { radius, max_radius, radius_decrease_factor: nu, .. } = *options;
+    fn new(options: &SolveOptions) -> TrustRegion {
+        let SolveOptions { radius, max_radius, radius_decrease_factor: nu, .. } = *options;
         TrustRegion { radius, max_radius, nu, first_nu: nu }
     }
 
@@ -175,7 +179,8 @@ enum Verdict {
 
 /// A minimisation between two steps. The same [`Steps`] must be given to every method.
 pub struct Minimiser {
-    options: Options,
+    options: SolveOptions,
+    precision: Precision,
     started: Instant,
     energy_initial: f64,
     /// At x.
@@ -194,7 +199,8 @@ impl Minimiser {
     /// Evaluates and linearises at the current x.
     pub fn start(
         steps: &mut dyn Steps,
-        options: Options,
+        options: SolveOptions,
+        precision: Precision,
         free: usize,
     ) -> Result<Minimiser, InitialNotFinite> {
         let energies = steps.energy_at_start();
@@ -204,6 +210,7 @@ impl Minimiser {
         let mut run = Minimiser {
             trust: TrustRegion::new(&options),
             options,
+            precision,
             started: Instant::now(),
             energy_initial: energies.total,
             energies,
@@ -331,7 +338,7 @@ impl Minimiser {
         } else {
             // False for NaN.
             let has_model = linear.predicted > 0.0;
-            let noise = energy_noise(self.options.precision) * self.energies.total;
+            let noise = energy_noise(self.precision) * self.energies.total;
             if linear.predicted <= noise && decrease.abs() <= noise {
                 Verdict::Noise
             } else if !trial.is_finite() || !has_model {
@@ -386,7 +393,7 @@ impl Minimiser {
                 }
             }
         }
-        let tolerance = step_tolerance(self.options.precision);
+        let tolerance = step_tolerance(self.precision);
         if verdict != Verdict::Invalid && linear.step_norm <= tolerance * (linear.x_norm + tolerance) {
             return Some(Termination::StepTolerance);
         }
@@ -405,7 +412,7 @@ impl Minimiser {
     /// The relative decrease that ends LM; `None` if switched off. Below the noise of E a tolerance has no meaning.
     fn function_tolerance(&self) -> Option<f64> {
         let wanted = self.options.function_tolerance;
-        (wanted > 0.0).then(|| wanted.max(energy_noise(self.options.precision)))
+        (wanted > 0.0).then(|| wanted.max(energy_noise(self.precision)))
     }
 
     fn record(&mut self, linear: &LinearResult, gain_ratio: f64, verdict: Verdict, started: Instant) {

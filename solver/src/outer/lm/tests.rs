@@ -44,8 +44,12 @@ impl Script {
         self.proposals[(self.next - 1).min(self.proposals.len() - 1)]
     }
 
-    fn run(&mut self, options: &Options) -> Outcome {
-        minimise(self, options, 1, &mut |_| Control::Continue).unwrap()
+    fn run(&mut self, options: &SolveOptions) -> Outcome {
+        self.run_in(Precision::Mixed, options)
+    }
+
+    fn run_in(&mut self, precision: Precision, options: &SolveOptions) -> Outcome {
+        minimise(self, options, precision, 1, &mut |_| Control::Continue).unwrap()
     }
 }
 
@@ -81,12 +85,12 @@ impl Steps for Script {
 }
 
 /// LM without tolerances, `iterations` steps.
-fn plain(iterations: usize) -> Options {
-    Options { iterations, function_tolerance: 0.0, ..Options::default() }
+fn plain(iterations: usize) -> SolveOptions {
+    SolveOptions { iterations, function_tolerance: 0.0, ..SolveOptions::default() }
 }
 
-fn gn(iterations: usize) -> Options {
-    Options { method: Method::GaussNewton, ..plain(iterations) }
+fn gn(iterations: usize) -> SolveOptions {
+    SolveOptions { method: Method::GaussNewton, ..plain(iterations) }
 }
 
 #[test]
@@ -105,7 +109,7 @@ fn radius_follows_the_gain_ratio() {
 
 #[test]
 fn radius_is_capped() {
-    let options = Options { max_radius: 2e4, ..plain(1) };
+    let options = SolveOptions { max_radius: 2e4, ..plain(1) };
     assert_eq!(Script::new(1.0, &[proposes(0.1, 0.9)]).run(&options).iterations[0].radius, 2e4);
 }
 
@@ -126,7 +130,7 @@ fn rejections_shrink_faster_and_faster_and_keep_the_linearisation() {
 #[test]
 fn the_first_rejection_divides_by_the_decrease_factor() {
     let uphill = proposes(10.0, 101.0);
-    let options = Options { radius_decrease_factor: 10.0, ..plain(4) };
+    let options = SolveOptions { radius_decrease_factor: 10.0, ..plain(4) };
     let outcome = Script::new(100.0, &[uphill, uphill, proposes(10.0, 90.0), uphill]).run(&options);
     let radii: Vec<f64> = outcome.iterations.iter().map(|i| i.radius).collect();
     assert_eq!(radii, [1e3, 50.0, 150.0, 15.0]);
@@ -175,15 +179,14 @@ fn noise_floor_needs_both_changes_to_be_small() {
     assert_eq!(Script::new(1.0, &[jump]).run(&plain(1)).termination, Termination::MaxIterations);
     // In float32 the floor is higher.
     let f32_noise = proposes(5e-7, 1.0 - 5e-7);
-    let options = Options { precision: Precision::F32, ..plain(9) };
-    let outcome = Script::new(1.0, &[f32_noise]).run(&options);
+    let outcome = Script::new(1.0, &[f32_noise]).run_in(Precision::F32, &plain(9));
     assert_eq!(outcome.termination, Termination::NoiseFloor);
     assert_eq!(outcome.energy_final, 1.0, "below the floor rho is meaningless: x stays");
 }
 
 #[test]
 fn function_tolerance_ends_on_accepted_steps_only() {
-    let options = |f| Options { function_tolerance: f, ..plain(3) };
+    let options = |f| SolveOptions { function_tolerance: f, ..plain(3) };
     let small = proposes(1e-7, 1.0 - 1e-7);
     assert_eq!(Script::new(1.0, &[small]).run(&options(1e-6)).iterations.len(), 1);
     assert_eq!(Script::new(1.0, &[small]).run(&options(1e-6)).termination, Termination::FunctionTolerance);
@@ -196,7 +199,7 @@ fn function_tolerance_ends_on_accepted_steps_only() {
 fn function_tolerance_is_at_least_the_noise_of_the_energy() {
     // |dE| = 5e-14 E at a prediction above the noise: a setting of 1e-15 acts as 1e-13.
     let step = proposes(2e-13, 1.0 - 5e-14);
-    let options = Options { function_tolerance: 1e-15, ..plain(3) };
+    let options = SolveOptions { function_tolerance: 1e-15, ..plain(3) };
     assert_eq!(Script::new(1.0, &[step]).run(&options).termination, Termination::FunctionTolerance);
 }
 
@@ -206,8 +209,8 @@ fn short_steps_end_lm() {
     assert_eq!(Script::new(1.0, &[short]).run(&plain(9)).termination, Termination::StepTolerance);
     let longer = Scripted { step_norm: 2e-8, ..short };
     assert_eq!(Script::new(1.0, &[longer]).run(&plain(1)).termination, Termination::MaxIterations);
-    let options = Options { precision: Precision::F32, ..plain(1) };
-    assert_eq!(Script::new(1.0, &[longer]).run(&options).termination, Termination::StepTolerance);
+    let outcome = Script::new(1.0, &[longer]).run_in(Precision::F32, &plain(1));
+    assert_eq!(outcome.termination, Termination::StepTolerance);
 }
 
 #[test]
@@ -218,7 +221,7 @@ fn small_gradients_end_lm_at_the_start_too() {
     assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::GradientTolerance, 0));
 
     let falling = Scripted { gradient: 0.9e-3, ..proposes(0.1, 0.9) };
-    let options = Options { gradient_rtol: 1e-3, ..plain(9) };
+    let options = SolveOptions { gradient_rtol: 1e-3, ..plain(9) };
     let outcome = Script::new(1.0, &[falling]).run(&options);
     assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::GradientTolerance, 1));
     assert_eq!(outcome.iterations[0].gradient_max_norm, 0.9e-3);
@@ -226,7 +229,7 @@ fn small_gradients_end_lm_at_the_start_too() {
 
 #[test]
 fn a_vanishing_radius_ends_lm() {
-    let options = Options { min_radius: 1e3, ..plain(50) };
+    let options = SolveOptions { min_radius: 1e3, ..plain(50) };
     let outcome = Script::new(1.0, &[proposes(0.5, 1.5)]).run(&options);
     assert_eq!(outcome.termination, Termination::MinRadius);
     assert_eq!(outcome.iterations.len(), 3, "1e4, 5e3, 1.25e3, 156");
@@ -234,7 +237,7 @@ fn a_vanishing_radius_ends_lm() {
 
 #[test]
 fn the_clock_and_the_observer_end_a_solve() {
-    let options = Options { max_time: Some(Duration::ZERO), ..plain(9) };
+    let options = SolveOptions { max_time: Some(Duration::ZERO), ..plain(9) };
     let outcome = Script::new(1.0, &[proposes(0.1, 0.9)]).run(&options);
     assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::MaxSeconds, 0));
 
@@ -244,7 +247,7 @@ fn the_clock_and_the_observer_end_a_solve() {
         if i.iteration == 2 { Control::Abort } else { Control::Continue }
     };
     let mut script = Script::new(1.0, &[proposes(0.1, 0.9), proposes(0.1, 0.8)]);
-    let outcome = minimise(&mut script, &plain(9), 1, &mut observer).unwrap();
+    let outcome = minimise(&mut script, &plain(9), Precision::Mixed, 1, &mut observer).unwrap();
     assert_eq!((outcome.termination, outcome.energy_final), (Termination::UserAbort, 0.8));
     assert_eq!(seen, [1, 2]);
 }
@@ -252,7 +255,7 @@ fn the_clock_and_the_observer_end_a_solve() {
 #[test]
 fn nothing_free_is_nothing_to_do() {
     let mut script = Script::new(0.0, &[proposes(0.1, 0.9)]);
-    let outcome = minimise(&mut script, &plain(9), 0, &mut |_| Control::Continue).unwrap();
+    let outcome = minimise(&mut script, &plain(9), Precision::Mixed, 0, &mut |_| Control::Continue).unwrap();
     assert_eq!((outcome.termination, outcome.iterations.len()), (Termination::NoFreeUnknown, 0));
     assert_eq!(script.linearised, 0);
 }
@@ -261,7 +264,7 @@ fn nothing_free_is_nothing_to_do() {
 fn a_start_that_is_not_finite_is_an_error() {
     for energy in [f64::INFINITY, f64::NAN] {
         let mut script = Script::new(energy, &[proposes(0.1, 0.9)]);
-        assert!(minimise(&mut script, &plain(9), 1, &mut |_| Control::Continue).is_err());
+        assert!(minimise(&mut script, &plain(9), Precision::Mixed, 1, &mut |_| Control::Continue).is_err());
         assert_eq!(script.linearised, 0);
     }
 }
@@ -310,10 +313,11 @@ struct Dense {
 }
 
 impl Dense {
-    fn run(problem: Problem, start: &[f64], options: &Options) -> (Outcome, DVector<f64>) {
+    fn run(problem: Problem, start: &[f64], options: &SolveOptions) -> (Outcome, DVector<f64>) {
         let x = DVector::from_column_slice(start);
         let mut dense = Dense { problem, step: x.clone(), x, scale: None };
-        let outcome = minimise(&mut dense, options, start.len(), &mut |_| Control::Continue).unwrap();
+        let outcome =
+            minimise(&mut dense, options, Precision::F64, start.len(), &mut |_| Control::Continue).unwrap();
         (outcome, dense.x)
     }
 }
@@ -416,7 +420,7 @@ fn accepted_energies_fall_strictly() {
 #[test]
 fn a_linear_energy_has_gain_ratio_one_at_any_radius() {
     for radius in [1e-3, 1.0, 1e4] {
-        let options = Options { radius, ..plain(30) };
+        let options = SolveOptions { radius, ..plain(30) };
         let (outcome, x) = Dense::run(line, &[50.0, -20.0], &options);
         let mut energy = outcome.energy_initial;
         for i in &outcome.iterations {

@@ -1,7 +1,7 @@
 //! The solver: compile once per energy, plan once per size, solve many times.
 //!
 //! ```text
-//! Solver::compile(energy, &options)?  ->  solver.plan(&data)?  ->  problem.solve(&mut data, &options, &mut callback)?
+//! Solver::compile(energy, &options)?  ->  solver.plan(&data)?  ->  problem.solve(&mut data, &options)?
 //!                                                              ->  problem.init(&data, &options)?  ->  session.step()? ...
 //! ```
 
@@ -15,12 +15,12 @@ use crate::matrix_free::domain::fields::over;
 use crate::matrix_free::plan::compile::{Modules, Settings, pipelines};
 use crate::matrix_free::plan::{Phase, Plan};
 use crate::matrix_free::{Skeleton, prepare};
-use crate::outer::lm::{Callback, Energies};
+use crate::outer::lm::{Callback, Control, Energies};
 use crate::problem::data::ProblemData;
 use crate::problem::error::SolveError;
-use crate::problem::options::{Backend, Options};
+use crate::problem::options::{Backend, CompileOptions, OptionError, SolveOptions};
 use crate::problem::report::Report;
-use crate::problem::session::Session;
+use crate::problem::session::{Session, Unstarted};
 use std::sync::Arc;
 use std::time::Instant;
 use sumsq_codegen::ScalarType;
@@ -41,6 +41,7 @@ pub struct Solver {
 pub(crate) struct Code {
     k: Arc<Skeleton>,
     settings: Settings,
+    pub(crate) options: CompileOptions,
     modules: Modules,
     pub(crate) target: Target,
     pub(crate) pool: Arc<Pool>,
@@ -48,15 +49,18 @@ pub(crate) struct Code {
 }
 
 impl Solver {
-    /// Derives the routines of an energy and compiles its pipelines. Precision, preconditioner, back end, thread count, the order of losses, passes and
-    /// what is materialised are taken from `options` here; all else when solving.
-    pub fn compile(energy: Energy, options: &Options) -> Result<Solver, SolveError> {
+    /// Derives the routines of an energy and compiles its pipelines.
+    ///
+    /// # Errors
+    /// Options that are out of range or that the energy cannot honour, a back end that is not there, or a failure of the engine.
+    pub fn compile(energy: Energy, options: &CompileOptions) -> Result<Solver, SolveError> {
         let started = Instant::now();
+        options.check()?;
         if options.backend == Backend::Cuda {
             return Err(SolveError::Backend("cuda"));
         }
         let energy = options.losses.apply(energy);
-        let energy = options.materialize.apply(energy).map_err(SolveError::Option)?;
+        let energy = options.materialize.apply(energy).map_err(OptionError::Materialize)?;
         let settings = Settings::new(&energy, options)?;
         let routines = prepare(&energy, options.passes, &options.materialize);
         let target = Target::host();
@@ -64,7 +68,17 @@ impl Solver {
         let modules = Modules::new(&k, &target)?;
         let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
         let compile_seconds = started.elapsed().as_secs_f64();
-        Ok(Solver { code: Arc::new(Code { k, settings, modules, target, pool, compile_seconds }) })
+        Ok(Solver {
+            code: Arc::new(Code {
+                k,
+                settings,
+                options: options.clone(),
+                modules,
+                target,
+                pool,
+                compile_seconds,
+            }),
+        })
     }
 
     /// The energy.
@@ -89,9 +103,9 @@ impl Code {
 }
 
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
-pub fn lowered(energy: &Energy, options: &Options) -> Result<Vec<LoweredFunction>, SolveError> {
+pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredFunction>, SolveError> {
     let energy = options.losses.apply(energy.clone());
-    let energy = options.materialize.apply(energy).map_err(SolveError::Option)?;
+    let energy = options.materialize.apply(energy).map_err(OptionError::Materialize)?;
     let settings = Settings::new(&energy, options)?;
     let routines = prepare(&energy, options.passes, &options.materialize);
     let k = settings.skeleton(energy.into(), routines.into());
@@ -147,21 +161,41 @@ impl Problem {
     }
 
     /// Minimises from the unknowns in `data` and writes the result there. Of `data` only the unknowns are read: arrays and
-    /// params are those of the plan, [`Problem::set_arrays`] and [`Problem::rebind`]. On an error `data` is unchanged.
-    pub fn solve(
+    /// params are those of the plan, [`Problem::set_arrays`] and [`Problem::rebind`].
+    ///
+    /// # Errors
+    /// As for [`Problem::init`]; then `data` is unchanged.
+    pub fn solve(&mut self, data: &mut ProblemData, options: &SolveOptions) -> Result<Report, SolveError> {
+        self.solve_with(data, options, &mut |_| Control::Continue)
+    }
+
+    /// [`Problem::solve`], observed after each step.
+    ///
+    /// # Errors
+    /// As for [`Problem::solve`].
+    pub fn solve_with(
         &mut self,
         data: &mut ProblemData,
-        options: &Options,
+        options: &SolveOptions,
         callback: Callback<'_>,
     ) -> Result<Report, SolveError> {
         let mut session = self.init(data, options)?;
         session.run(callback)?;
-        Ok(session.finish(data))
+        Ok(session.finish(data).0)
     }
 
     /// Starts a solve from the unknowns in `data`, to be taken step by step.
-    pub fn init(&mut self, data: &ProblemData, options: &Options) -> Result<Session<'_>, SolveError> {
-        Session::start(self, data, options)
+    pub fn init(
+        &mut self,
+        data: &ProblemData,
+        options: &SolveOptions,
+    ) -> Result<Session<&mut Problem>, SolveError> {
+        Session::start(self, data, options).map_err(|(error, _)| error)
+    }
+
+    /// As [`Problem::init`], for a session that owns the problem until [`Session::finish`] gives it back.
+    pub fn into_session(self, data: &ProblemData, options: &SolveOptions) -> Result<Session, Box<Unstarted>> {
+        Session::start(self, data, options).map_err(|(error, problem)| Box::new(Unstarted { problem, error }))
     }
 
     /// E and g = J^T r at the unknowns in `data`. (r itself is never stored; [`crate::assembled::Explicit::residuals`] lists it.)
@@ -207,8 +241,7 @@ impl Problem {
         v: &[f64],
     ) -> Result<Certificate, CheckError<SolveError>> {
         if self.code.settings.linear != ScalarType::F64 {
-            let message = "the certificate needs a solver compiled with float64 precision";
-            return Err(CheckError::Routines(SolveError::Option(message.into())));
+            return Err(CheckError::Routines(OptionError::CertificatePrecision.into()));
         }
         let certificate = check(&self.code.k.energy, data, &mut Certified::new(&mut self.plan), x, v);
         // The last mask tried is a random one.

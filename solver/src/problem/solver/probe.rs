@@ -6,7 +6,7 @@ use crate::matrix_free::plan::{Phase, Plan};
 use crate::outer::lm::Steps;
 use crate::problem::data::ProblemData;
 use crate::problem::error::SolveError;
-use crate::problem::options::Options;
+use crate::problem::options::SolveOptions;
 use crate::problem::solver::Problem;
 
 /// PCG on the Gauss-Newton system of a problem, stopped by nothing but a breakdown.
@@ -22,11 +22,12 @@ impl Problem {
     pub fn linear_probe(
         &mut self,
         data: &ProblemData,
-        options: &Options,
+        options: &SolveOptions,
     ) -> Result<LinearProbe<'_>, SolveError> {
-        self.plan.upload_unknowns(data)?;
-        let mut run = Run::new(&mut self.plan, options.clone(), 0);
-        run.linearise(None);
+        options.check()?;
+        self.upload_unknowns(data)?;
+        let mut run = Run::new(options.clone(), 0);
+        run.on(&mut self.plan).linearise(None);
         if let Some(e) = run.failure.take() {
             return Err(e);
         }
