@@ -5,7 +5,10 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use sumsq::energy::model::Energy;
-use sumsq::{ArrayData, NamedArray, Options, ProblemData, Report, Solver};
+use sumsq::{
+    ArrayData, CompileOptions, Method, NamedArray, Options, Precision, ProblemData, Report, SolveOptions,
+    Solver,
+};
 use sumsq_examples::io::npz::Archive;
 
 /// Root of the workspace.
@@ -132,6 +135,20 @@ pub fn bind(text: &str, arrays: &[NamedArray]) -> (Energy, ProblemData) {
     let energy = Energy::from_text("test.t", text).unwrap_or_else(|e| panic!("{e}"));
     let data = ProblemData::bind(&energy, arrays).unwrap_or_else(|e| panic!("{e}"));
     (energy, data)
+}
+
+/// Options of one Gauss-Newton step in float64 whose linear system is solved as far as rounding lets it: to the minimum of a
+/// quadratic energy.
+pub fn one_exact_step() -> Options {
+    Options {
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions {
+            method: Method::GaussNewton,
+            iterations: 1,
+            linear_tolerance: Some(1e-13),
+            ..SolveOptions::default()
+        },
+    }
 }
 
 /// A seeded sequence.

@@ -4,10 +4,12 @@
 use sumsq::assembled::Explicit;
 use sumsq::outer::lm::Control;
 use sumsq::{
-    CompileOptions, Method, NamedArray, OptionError, Options, Precision, Problem, ProblemData, Session,
-    SolveError, SolveOptions, Solver, Termination,
+    CompileOptions, NamedArray, OptionError, Options, Precision, Problem, ProblemData, Session, SolveError,
+    SolveOptions, Solver, Termination,
 };
-use sumsq_tests::{Random, assert_close, assert_vectors_close, bind, bits, doubles, indices, solve};
+use sumsq_tests::{
+    Random, assert_close, assert_vectors_close, bind, bits, doubles, indices, one_exact_step, solve,
+};
 
 /// A fit with smoothness; linear, with a parameter and an exclusion.
 const SMOOTH: &str = r#"
@@ -32,18 +34,6 @@ fn smooth(w: usize, h: usize, weight: f64, seed: u64) -> Vec<NamedArray> {
     ]
 }
 
-fn exact_gn() -> Options {
-    Options {
-        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
-        solve: SolveOptions {
-            method: Method::GaussNewton,
-            iterations: 1,
-            linear_tolerance: Some(1e-13),
-            ..SolveOptions::default()
-        },
-    }
-}
-
 /// Solving on `problem` gives, to the bit, what a fresh solver gives.
 #[track_caller]
 fn as_fresh(problem: &mut Problem, text: &str, data: &ProblemData, arrays: &[NamedArray], options: &Options) {
@@ -59,7 +49,7 @@ fn as_fresh(problem: &mut Problem, text: &str, data: &ProblemData, arrays: &[Nam
 
 #[test]
 fn unknowns_arrays_params_and_masks() {
-    let options = exact_gn();
+    let options = one_exact_step();
     let (energy, data) = bind(SMOOTH, &smooth(33, 9, 0.5, 1));
     let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
@@ -84,7 +74,7 @@ fn unknowns_arrays_params_and_masks() {
 
 #[test]
 fn dims() {
-    let options = exact_gn();
+    let options = one_exact_step();
     let solver = Solver::compile(bind(SMOOTH, &smooth(4, 4, 1.0, 1)).0, &options.compile).unwrap();
     let mut first = solver.plan(&bind(SMOOTH, &smooth(40, 23, 1.0, 3)).1).unwrap();
     for (w, h) in [(1, 1), (1, 19), (50, 1), (16, 16), (17, 31), (300, 65)] {
@@ -99,7 +89,7 @@ fn dims() {
 
 #[test]
 fn data_of_another_size_are_refused() {
-    let options = exact_gn();
+    let options = one_exact_step();
     let (energy, data) = bind(SMOOTH, &smooth(6, 4, 1.0, 1));
     let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
@@ -127,7 +117,7 @@ fn graphs() {
         let (v0, v1) = (random.below(n, e), random.below(n, e));
         [doubles("X", &[n], random.numbers(n)), indices("G.v0", 1, v0), indices("G.v1", 1, v1)]
     };
-    let options = exact_gn();
+    let options = one_exact_step();
     let (energy, data) = bind(text, &arrays(20, 60));
     let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
@@ -383,7 +373,8 @@ fn no_data_under_guards() {
     ];
     let (energy, start) = bind(text, &arrays);
     for precision in [Precision::F64, Precision::Mixed, Precision::F32] {
-        let options = Options { compile: CompileOptions { precision, ..exact_gn().compile }, ..exact_gn() };
+        let options =
+            Options { compile: CompileOptions { precision, ..one_exact_step().compile }, ..one_exact_step() };
         let options = Options {
             solve: SolveOptions {
                 linear_tolerance: Some(if precision == Precision::F64 { 1e-13 } else { 1e-5 }),
