@@ -74,7 +74,7 @@ impl Element {
             Int16 => ArrayData::Int(each(bytes, i16::from_ne_bytes).map(i64::from).collect(), "int16"),
             Int32 => ArrayData::Int(each(bytes, i32::from_ne_bytes).map(i64::from).collect(), "int32"),
             Int64 => ArrayData::Int(each(bytes, i64::from_ne_bytes).collect(), "int64"),
-            Uint8 => ArrayData::Int(each(bytes, u8::from_ne_bytes).map(i64::from).collect(), "uint8"),
+            Uint8 => ArrayData::Bytes(bytes.to_vec()),
             Uint16 => ArrayData::Int(each(bytes, u16::from_ne_bytes).map(i64::from).collect(), "uint16"),
             Uint32 => ArrayData::Int(each(bytes, u32::from_ne_bytes).map(i64::from).collect(), "uint32"),
             Uint64 => {

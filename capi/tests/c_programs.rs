@@ -106,7 +106,7 @@ fn the_published_interface_smooths_a_disc() {
         assert_eq!((code, err.as_str()), (0, ""), "{out}");
         close("start", number(&out, "start"), report.energy_initial / 2.0, 1e-8);
         close("cost", number(&out, "cost"), report.energy_final / 2.0, 1e-8);
-        close("centre", number(&out, "centre"), data.unknowns[0][24 * 64 + 32], 1e-5);
+        close("centre", number(&out, "centre"), data.unknowns()[0][24 * 64 + 32], 1e-5);
         assert_eq!(out.lines().filter(|l| l.starts_with("step ")).count(), 3, "{out}");
     }
 }

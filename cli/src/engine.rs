@@ -33,9 +33,9 @@ fn warned(built: Result<Energy, EnergyError>) -> Result<Energy, Failure> {
 }
 
 /// Checks the inputs against the energy's declarations.
-pub fn bind(energy: &Energy, inputs: &[NamedArray]) -> Result<ProblemData, Failure> {
+pub fn bind<'a>(energy: &Energy, inputs: &'a [NamedArray]) -> Result<ProblemData<'a>, Failure> {
     let data = ProblemData::bind(energy, inputs).map_err(Failure::input)?;
-    data.warnings.iter().for_each(|warning| warn(warning));
+    data.warnings().iter().for_each(|warning| warn(warning));
     Ok(data)
 }
 
@@ -48,7 +48,7 @@ pub fn solve(
 ) -> Result<Solved, Failure> {
     let mut data = bind(&energy, inputs)?;
     data.check_exact(&energy, options.compile.precision).map_err(Failure::input)?;
-    let known = data.warnings.clone();
+    let known = data.warnings().to_vec();
     let solver = Solver::compile(energy, &options.compile).map_err(failure)?;
     let mut observe = |step: &Iteration| {
         on_step(step);
@@ -57,7 +57,7 @@ pub fn solve(
     let mut problem = solver.plan(&data).map_err(failure)?;
     let report = problem.solve_with(&mut data, &options.solve, &mut observe).map_err(failure)?;
     report.warnings.iter().filter(|warning| !known.contains(warning)).for_each(|warning| warn(warning));
-    let unknowns = data.unknown_arrays(solver.energy(), options.compile.precision);
+    let unknowns = data.unknown_arrays(options.compile.precision);
     Ok(Solved { report, unknowns })
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use sumsq_codegen::analysis::evaluate::fold;
-use sumsq_codegen::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use sumsq_codegen::expr::{BinaryOp, Expr, ExprKind, Flat, Name, UnaryOp};
 use sumsq_codegen::ir::stmt::Stmt;
 
 /// Lanes of a value; bool and integers are whole numbers.
@@ -15,8 +15,8 @@ type Value = Vec<f64>;
 #[derive(Clone, Default, Debug, PartialEq)]
 pub struct Machine {
     /// Flat buffers.
-    pub buffers: HashMap<Name, Vec<f64>>,
-    /// Variables and parameters.
+    pub buffers: HashMap<Flat, Vec<f64>>,
+    /// Variables.
     pub names: HashMap<Name, Value>,
 }
 
@@ -75,7 +75,7 @@ impl Machine {
         match e.kind() {
             ExprKind::Int(v) => vec![*v as f64; e.ty().lanes as usize],
             ExprKind::Float(v) => vec![*v; e.ty().lanes as usize],
-            ExprKind::Var(n) | ExprKind::Param(n) => self.names[n].clone(),
+            ExprKind::Var(n) => self.names[n].clone(),
             ExprKind::Cast(a) if whole => self.eval(a).iter().map(|v| v.trunc()).collect(),
             ExprKind::Cast(a) | ExprKind::Likely(a) => self.eval(a),
             ExprKind::Unary(UnaryOp::Neg, a) => self.eval(a).iter().map(|v| -v).collect(),

@@ -7,7 +7,7 @@
 //!
 //! | layer | what |
 //! |---|---|
-//! | `types`, `expr`, `target` | element types; expressions, walks over them, their text; the machine that code is made for |
+//! | `types`, `functions`, `expr`, `target` | element types; the table of scalar functions; expressions, walks over them, their text; the machine that code is made for |
 //! | `error` | everything that can be refused |
 //! | `func`, `schedule`, `language` | algorithm, schedule, and what is made of both: the vocabulary of users |
 //! | `runtime` | buffers, scalars, threads, profiles: what code is run on |
@@ -30,6 +30,7 @@ pub mod compile;
 pub mod error;
 pub mod expr;
 pub mod func;
+pub mod functions;
 pub mod ir;
 pub mod language;
 pub mod lower;
@@ -43,7 +44,7 @@ pub mod target;
 pub mod types;
 
 pub use error::Error;
-pub use expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+pub use expr::{BinaryOp, Content, Expr, ExprKind, Flat, Name, Param, Part, UnaryOp};
 pub use func::{Constraint, Func, Input, Layout, Output, Pipeline, RDom, RVar, Source, Update, Var};
 pub use language::boundary;
 pub use schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};

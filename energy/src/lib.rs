@@ -10,6 +10,7 @@ mod error;
 mod graph;
 mod ids;
 mod inline;
+pub mod losses;
 pub mod lua;
 pub mod model;
 pub mod rust;

@@ -1,4 +1,4 @@
-//! What an energy declares: the model that both front ends build and everything else reads.
+//! Declarations of an energy: the model that both front ends build and everything else reads.
 //!
 //! Energies are checked when they are built: a finished [`Energy`] has only resolved names, at least one unknown read
 //! by some residual, one domain per residual, channels in range.
@@ -10,6 +10,7 @@ pub use crate::ids::{
 
 use crate::dag::{Access, Dag, ExprId, Names, Source};
 use crate::ids::Offset;
+use crate::losses::LossKind;
 use std::sync::Arc;
 
 /// Declared element types; floats compute in the solve's precision, integers are read-only and converted by value.
@@ -55,7 +56,7 @@ pub struct Field {
     pub name: String,
     /// Scalars per element.
     pub channels: u16,
-    /// Where it lives.
+    /// The index space that it lives on.
     pub space: SpaceId,
     /// Declared element type.
     pub element: ElementType,
@@ -73,9 +74,9 @@ pub struct Field {
 pub struct Computed {
     /// Its name.
     pub name: String,
-    /// Where it lives.
+    /// The index space that it lives on.
     pub space: SpaceId,
-    /// What each channel holds. They read unknowns, arrays and computed arrays declared before.
+    /// Value of each channel. They read unknowns, arrays and computed arrays declared before.
     pub values: Vec<ExprId>,
     /// The box of its reads around the element, offset 0 included; `{0}` if it uses InBounds.
     pub reach: (Offset, Offset),
@@ -87,28 +88,14 @@ pub struct Computed {
     pub line: Option<u32>,
 }
 
-/// A robust loss rho of a block's squared norm (Zach and Bourmaud, "Descending, lifting or smoothing", 2018, list them);
-/// s is the scale: where it starts to count a residual as an outlier.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum LossKind {
-    /// q up to s^2, then 2 s sqrt(q) - s^2.
-    Huber,
-    /// s^2 log(1 + q/s^2).
-    Cauchy,
-    /// s^2/3 (1 - (1 - q/s^2)^3) up to s^2, then s^2/3.
-    Tukey,
-    /// q/(1 + q/s^2).
-    GemanMcClure,
-}
-
 /// A robust loss over the channels of one Vector: the block's energy is `kind` of the sum of their squares.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Which loss.
+    /// The loss.
     pub kind: LossKind,
     /// Its scale s > 0: an expression of constants and params.
     pub scale: ExprId,
-    /// Whether J^T J holds the loss's own curvature as well (Triggs' correction), or its slope alone.
+    /// True if J^T J holds the loss's own curvature as well (Triggs' correction), or its slope alone.
     pub second_order: bool,
 }
 
@@ -213,12 +200,12 @@ impl Energy {
         format!("{{{}}}", names.join(","))
     }
 
-    /// Whether a space is that of the globals: one element, read from everywhere.
+    /// Tells whether a space is that of the globals: one element, read from everywhere.
     pub fn is_global(&self, s: SpaceId) -> bool {
         self.spaces[s.index()].iter().all(|d| self.dims[d.index()].fixed.is_some())
     }
 
-    /// Whether some array is a constant view of an unknown.
+    /// Tells whether some array is a constant view of an unknown.
     pub fn has_views(&self) -> bool {
         self.arrays.iter().any(|a| a.view_of.is_some())
     }

@@ -2,7 +2,8 @@
 
 use sumsq_energy::Energy;
 use sumsq_energy::dag::{Access, At, Env, Offset, Source};
-use sumsq_energy::model::{ArrayId, Domain, GraphId, LossKind, ParamId, SpaceId};
+use sumsq_energy::losses::LossKind;
+use sumsq_energy::model::{ArrayId, Domain, GraphId, ParamId, SpaceId};
 use sumsq_energy::rust::EnergyBuilder;
 
 /// Z is zero everywhere; added to an expression it makes a residual of it.

@@ -15,7 +15,8 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let array = |name: &str| NamedArray { name: name.into(), shape: vec![48, 64], data: picture.clone() };
 
     let solver = Solver::compile(e.finish()?, &CompileOptions::default())?;
-    let mut data = ProblemData::bind(solver.energy(), &[array("X"), array("A")])?;
+    let arrays = [array("X"), array("A")];
+    let mut data = ProblemData::bind(solver.energy(), &arrays)?;
     let report = solver.plan(&data)?.solve(&mut data, &SolveOptions::default())?;
     println!("E: {} -> {}, {}", report.energy_initial, report.energy_final, report.termination.name());
     assert!(report.energy_final < 0.1 * report.energy_initial);

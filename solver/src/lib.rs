@@ -6,7 +6,7 @@ pub mod matrix_free;
 pub mod outer;
 pub mod problem;
 
-pub use crate::problem::data::{ArrayData, GraphData, NamedArray, ProblemData};
+pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, NamedArray, ProblemData, Slice};
 pub use crate::problem::error::{Blame, SolveError};
 pub use crate::problem::options::{
     Backend, CompileOptions, LossOrder, Method, OptionError, Options, Precision, Preconditioner, SolveOptions,

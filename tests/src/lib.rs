@@ -60,7 +60,7 @@ impl Case {
     }
 
     /// The inputs, bound.
-    pub fn data(&self) -> ProblemData {
+    pub fn data(&self) -> ProblemData<'_> {
         ProblemData::bind(&self.energy, &self.arrays).unwrap_or_else(|e| panic!("{}: {e}", self.name))
     }
 
@@ -82,12 +82,7 @@ impl Case {
         let arrays = read_npz(&self.folder.join(format!("vectors_{}.npz", self.name)));
         move |name| {
             let array = arrays.iter().find(|a| a.name == name);
-            match &array.unwrap_or_else(|| panic!("no vector {name}")).data {
-                ArrayData::F64(v) => v.clone(),
-                ArrayData::F32(v) => v.iter().map(|&v| f64::from(v)).collect(),
-                ArrayData::Int(v, _) => v.iter().map(|&v| v as f64).collect(),
-                ArrayData::Bool(v) => v.iter().map(|&v| f64::from(u8::from(v))).collect(),
-            }
+            array.unwrap_or_else(|| panic!("no vector {name}")).data.doubles()
         }
     }
 }
@@ -102,15 +97,15 @@ pub fn full_tests() -> bool {
 }
 
 /// Compiles, plans and solves; the unknowns of `data` become the result.
-pub fn solve(energy: &Energy, data: &mut ProblemData, options: &Options) -> Report {
+pub fn solve(energy: &Energy, data: &mut ProblemData<'_>, options: &Options) -> Report {
     let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
     let mut problem = solver.plan(data).unwrap();
     problem.solve(data, &options.solve).unwrap()
 }
 
 /// The bits of all unknowns.
-pub fn bits(data: &ProblemData) -> Vec<u64> {
-    data.unknowns.iter().flatten().map(|v| v.to_bits()).collect()
+pub fn bits(data: &ProblemData<'_>) -> Vec<u64> {
+    data.x().iter().map(|v| v.to_bits()).collect()
 }
 
 fn read_npz(path: &Path) -> Vec<NamedArray> {
@@ -131,10 +126,10 @@ pub fn indices(name: &str, dims: usize, values: Vec<i64>) -> NamedArray {
 }
 
 /// A problem written down in a test.
-pub fn bind(text: &str, arrays: &[NamedArray]) -> (Energy, ProblemData) {
+pub fn bind(text: &str, arrays: &[NamedArray]) -> (Energy, ProblemData<'static>) {
     let energy = Energy::from_text("test.t", text).unwrap_or_else(|e| panic!("{e}"));
     let data = ProblemData::bind(&energy, arrays).unwrap_or_else(|e| panic!("{e}"));
-    (energy, data)
+    (energy, data.into_owned())
 }
 
 /// Options of one Gauss-Newton step in float64 whose linear system is solved as far as rounding lets it: to the minimum of a

@@ -7,7 +7,7 @@ use sumsq::{
     CompileOptions, Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Report,
     SolveOptions, Solver, assembled,
 };
-use sumsq_tests::{Random, assert_close, bind, doubles, solve};
+use sumsq_tests::{Random, assert_close, bind, bits, doubles, solve};
 
 /// A banded linear system; x in [L, U].
 const BANDED: &str = r#"
@@ -135,17 +135,17 @@ fn solve_all(energy: &Energy, data: &ProblemData, options: &Options) -> Vec<(Str
         };
         let mut came = data.clone();
         let report = solve(energy, &mut came, &options);
-        all.push((format!("generated, {preconditioner:?}"), report, came.unknowns.concat()));
+        all.push((format!("generated, {preconditioner:?}"), report, came.x()));
         let mut came = data.clone();
         let report =
             assembled::solve(energy, &mut came, &options.compile, &options.solve, LinearSolver::Cg).unwrap();
-        all.push((format!("explicit, {preconditioner:?}"), report, came.unknowns.concat()));
+        all.push((format!("explicit, {preconditioner:?}"), report, came.x()));
     }
     let mut came = data.clone();
     let report =
         assembled::solve(energy, &mut came, &options.compile, &options.solve, LinearSolver::Cholesky)
             .unwrap();
-    all.push(("explicit, Cholesky".into(), report, came.unknowns.concat()));
+    all.push(("explicit, Cholesky".into(), report, came.x()));
     all
 }
 
@@ -217,18 +217,15 @@ fn assert_image(energy: &Energy, before: &ProblemData, x: &[f64], tolerance: f64
     let problem = Explicit::new(energy, before).unwrap();
     let g = problem.scatter(&problem.gradient(x));
     let free = problem.scatter(&vec![1.0; problem.free()]);
-    let start = before.unknowns.concat();
-    let n = before.arrays[1].len();
+    let start = before.x();
+    let (lowers, uppers) = (before.array("L").unwrap(), before.array("U").unwrap());
+    let n = lowers.len();
     for i in 0..x.len() {
         if free[i] == 0.0 {
             assert_eq!(x[i], start[i]);
             continue;
         }
-        let (lower, upper) = if i < n {
-            (before.arrays[1][i], before.arrays[2][i])
-        } else {
-            (f64::NEG_INFINITY, f64::INFINITY)
-        };
+        let (lower, upper) = if i < n { (lowers[i], uppers[i]) } else { (f64::NEG_INFINITY, f64::INFINITY) };
         assert!(lower <= x[i] && x[i] <= upper, "{i}: {} in [{lower}, {upper}]", x[i]);
         let step = (x[i] - g[i]).max(lower).min(upper) - x[i];
         assert!(step.abs() <= tolerance, "{i}: {step:e}");
@@ -259,7 +256,7 @@ fn an_image_between_two_others() {
         assert_falls(&report);
         assert_close("narrow", report.energy_final, expected, tolerance);
         if precision == Precision::Mixed {
-            assert_image(&energy, &data, &came.unknowns.concat(), 1e-2);
+            assert_image(&energy, &data, &came.x(), 1e-2);
         }
     }
 }
@@ -348,7 +345,7 @@ fn bounds_that_leave_no_room_are_named() {
     let mut came = data.clone();
     let error = problem.solve(&mut came, &options.solve).unwrap_err();
     assert_eq!(error.to_string(), expected);
-    assert_eq!(came.unknowns, data.unknowns);
+    assert_eq!(bits(&came), bits(&data));
     let error =
         assembled::solve(&energy, &mut came, &options.compile, &options.solve, LinearSolver::Cg).unwrap_err();
     assert_eq!(error.to_string(), expected);
@@ -363,12 +360,12 @@ fn a_certificate_holds_nothing() {
     let mut problem = solver.plan(&data).unwrap();
     let mut expected = data.clone();
     problem.solve(&mut expected, &options.solve).unwrap();
-    let x = data.unknowns.concat();
+    let x = data.x();
     let certificate = problem.certify(&data, &x, &Random::new(9).numbers(x.len())).unwrap();
     assert!(certificate.passed(), "{:?}", certificate.failures());
     let mut came = data.clone();
     problem.solve(&mut came, &options.solve).unwrap();
-    assert_eq!(came.unknowns, expected.unknowns);
+    assert_eq!(bits(&came), bits(&expected));
 }
 
 /// Between steps the box may move: x follows it.
@@ -385,12 +382,12 @@ fn a_box_that_moves_takes_x_along() {
     session.step().unwrap();
     let mut came = data.clone();
     session.unknowns(&mut came);
-    assert_feasible(&came.unknowns[0], &before.lower, &before.upper);
+    assert_feasible(&came.unknowns()[0], &before.lower, &before.upper);
     came.update(&energy, &after.arrays[3..]).unwrap();
     session.set_arrays(&came).unwrap();
     session.run(&mut |_| Control::Continue).unwrap();
     let (report, _) = session.finish(&mut came);
-    let x = &came.unknowns[0];
+    let x = &came.unknowns()[0];
     assert_feasible(x, &after.lower, &after.upper);
     assert_stationary(x, &after.gradient(x), &after.lower, &after.upper, 1e-6);
     assert!(report.warnings.iter().any(|w| w.starts_with("24 scalars of `X`")), "{:?}", report.warnings);

@@ -57,7 +57,23 @@ fn unknowns_arrays_params_and_masks() {
 
     let mut arrays = smooth(33, 9, 0.5, 1);
     arrays[0] = doubles("X", &[9, 33], Random::new(9).numbers(33 * 9));
-    as_fresh(&mut problem, SMOOTH, &bind(SMOOTH, &arrays).1, &arrays, &options);
+    let mut moved = data.clone();
+    moved.update(problem.energy(), &arrays[..1]).unwrap();
+    as_fresh(&mut problem, SMOOTH, &moved, &arrays, &options);
+
+    // What was not given to the problem is an error, not an old answer.
+    for (changed, name) in
+        [(doubles("A", &[9, 33], vec![1.0; 33 * 9]), "`A`"), (doubles("w", &[], vec![2.0]), "`w`")]
+    {
+        let mut data = moved.clone();
+        data.update(problem.energy(), &[changed]).unwrap();
+        let before = bits(&data);
+        match problem.solve(&mut data, &options.solve) {
+            Err(SolveError::Stale { what }) => assert!(what.contains(name), "{what}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(bits(&data), before);
+    }
 
     // Other values, another weight, other excluded elements.
     let arrays = smooth(33, 9, 2.0, 2);
@@ -96,8 +112,8 @@ fn data_of_another_size_are_refused() {
     // As many elements, in another shape.
     let mut other = bind(SMOOTH, &smooth(4, 6, 1.0, 1)).1;
     let before = bits(&other);
-    assert!(matches!(problem.set_arrays(&other), Err(SolveError::Data(_))));
-    assert!(matches!(problem.evaluate(&other), Err(SolveError::Data(_))));
+    assert!(matches!(problem.set_arrays(&other), Err(SolveError::Dims { .. })));
+    assert!(matches!(problem.evaluate(&other), Err(SolveError::Dims { .. })));
     let e = problem.solve(&mut other, &options.solve).unwrap_err();
     assert!(e.to_string().contains("[6, 4]") && e.to_string().contains("[4, 6]"), "{e}");
     assert_eq!(bits(&other), before);
@@ -151,7 +167,7 @@ fn energies_and_gradients_at_any_point() {
     let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     for seed in 0..3 {
-        data.unknowns[0] = Random::new(seed).numbers(6);
+        data.set_unknown("X", &Random::new(seed).numbers(6)).unwrap();
         let e = problem.evaluate(&data).unwrap();
         let explicit = Explicit::new(&energy, &data).unwrap();
         let x = explicit.initial();
@@ -165,7 +181,7 @@ fn energies_and_gradients_at_any_point() {
         assert_vectors_close("g", &e.gradient[0], &explicit.gradient(&x), 1e-13);
     }
     // Not finite is an answer too.
-    data.unknowns[0][0] = f64::MAX;
+    data.set_unknown("X", &[f64::MAX, 1.0, 0.5, 2.0, 3.0, -1.0]).unwrap();
     assert!(!problem.evaluate(&data).unwrap().energies.total.is_finite());
 
     // The gradient is 0 at excluded elements, whatever is stored there.
@@ -258,7 +274,7 @@ fn params_change_between_steps() {
     let mut data = changed.clone();
     let (report, _) = session.finish(&mut data);
     assert!(report.energy_final < 1e-12, "{report:?}");
-    for x in data.unknowns[0].chunks(2) {
+    for x in data.unknowns()[0].chunks(2) {
         assert!((x[0] - 2.0).abs() < 1e-6 && (x[1] - 4.0).abs() < 1e-5, "{x:?}");
     }
 }
@@ -392,7 +408,7 @@ fn no_data_under_guards() {
         let mut data = start.clone();
         let report = problem.solve(&mut data, &options.solve).unwrap();
         // The energy is quadratic: one step ends at the minimum.
-        let at = data.unknowns.concat();
+        let at = data.x();
         let explicit_energy = explicit.energies(&at).total;
         assert_close("E", report.energy_final, explicit_energy, tolerance);
         let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();

@@ -44,7 +44,7 @@ fn agrees(text: &str, arrays: &[NamedArray]) {
         // The step s solves J^T J s = -g.
         let mut moved = data.clone();
         let report = problem.solve(&mut moved, &options.solve).unwrap();
-        let x1 = moved.unknowns.concat();
+        let x1 = moved.x();
         let (came, expected) = (report.energy_final, explicit.energies(&x1).total);
         // Where the energy vanishes, it does so up to the rounding of what it was.
         let bound = 1e-9 * expected + 1e-25 * report.energy_initial;

@@ -19,7 +19,7 @@ fn all_choices(text: &str, arrays: &[NamedArray]) {
 #[track_caller]
 fn choices(energy: &Energy, data: &ProblemData, choices: &[&str]) {
     let mut random = Random::new(11);
-    let x: Vec<f64> = data.unknowns.concat().iter().map(|x| x + 0.1 * random.number()).collect();
+    let x: Vec<f64> = data.x().iter().map(|x| x + 0.1 * random.number()).collect();
     let v = random.numbers(x.len());
     let mut first: Option<f64> = None;
     for (i, choice) in choices.iter().enumerate() {

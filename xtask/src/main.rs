@@ -2,6 +2,7 @@
 
 mod apt;
 mod fuzz;
+mod how_to;
 mod layers;
 mod llvm;
 mod peers;
@@ -22,6 +23,7 @@ usage: cargo xtask TASK
                   (the clock's); a failing case is shrunk and printed
   bench [NAME]    setup, then the benchmarks (all, or those whose name contains NAME) into benches/results/
   peers           install and build what benchmarks compare with: Ceres, Halide (Debian, Ubuntu)
+  how-to          setup, then docs/patches: each applies, touches few files, and passes the tests that it names
   layers          which folder may import from which: circles, imports that run upwards, lines of code
   lint            layers, formatting, clippy and docs, warnings as errors
   ci              setup, lint, then test, with the minutes of each step";
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         ["bench"] => bench(None),
         ["bench", name] if !name.starts_with('-') => bench(Some(name)),
         ["peers"] => peers::setup(),
+        ["how-to"] => llvm::setup().and_then(|()| how_to::how_to()),
         ["layers"] => layers::layers(),
         ["lint"] => llvm::setup().and_then(|()| lint()),
         ["ci"] => ci(),

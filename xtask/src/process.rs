@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Why a task ended early; shown as it is.
+/// Reason why a task ended early; shown as it is.
 #[derive(Debug)]
 pub struct Failure(pub String);
 
@@ -47,6 +47,12 @@ impl Task {
     /// With an environment variable.
     pub fn env(mut self, name: &str, value: &str) -> Task {
         self.command.env(name, value);
+        self
+    }
+
+    /// In another folder.
+    pub fn within(mut self, folder: &Path) -> Task {
+        self.command.current_dir(folder);
         self
     }
 

@@ -10,6 +10,7 @@ mod engine_pipelines;
 mod iteration;
 mod materialize;
 mod pcg;
+mod plan;
 mod stream;
 
 use crate::report::Report;
@@ -26,6 +27,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("stream", || Ok(stream::run())),
     ("pcg", || Ok(pcg::run())),
     ("assembled", || Ok(assembled::run())),
+    ("plan", || Ok(plan::run())),
     ("compile", || Ok(compile::run())),
     ("ablation", || Ok(ablation::run())),
     ("materialize", || Ok(materialize::run())),

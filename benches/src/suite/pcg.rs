@@ -24,7 +24,7 @@ const N: usize = 4096;
 const W_FIT: f64 = 0.1;
 /// Iterations after which both sides must agree.
 const CHECKED: usize = 20;
-/// How far r.z of the two sides may be apart: float32 vectors, summed in different orders.
+/// Distance that r.z of the two sides may have: float32 vectors, summed in different orders.
 const AGREEMENT: f64 = 1e-3;
 /// Arrays that the two sweeps move, and that triad does.
 const MOVED: (f64, f64) = (8.0, 3.0);
@@ -87,7 +87,7 @@ fn measure(report: &mut Report, probe: &mut LinearProbe, exact: f64) {
     }
 }
 
-fn energy() -> Energy {
+pub fn energy() -> Energy {
     let e = EnergyBuilder::new();
     let dims = [e.dim("W"), e.dim("H")];
     let x = e.unknown("X", 1, &dims);
@@ -99,7 +99,7 @@ fn energy() -> Energy {
     e.finish().expect("the energy is well formed")
 }
 
-fn data(energy: &Energy) -> ProblemData {
+fn data(energy: &Energy) -> ProblemData<'static> {
     let w = (W_FIT * W_FIT) as f32;
     let field = |name: &str, values| NamedArray {
         name: name.into(),
@@ -108,5 +108,5 @@ fn data(energy: &Energy) -> ProblemData {
     };
     let a = right_hand_side(N).into_iter().map(|b| b / w).collect();
     let arrays = [field("X", vec![0.0; N * N]), field("A", a)];
-    ProblemData::bind(energy, &arrays).expect("the arrays fit the energy")
+    ProblemData::bind(energy, &arrays).expect("the arrays fit the energy").into_owned()
 }

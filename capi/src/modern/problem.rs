@@ -9,7 +9,7 @@ use sumsq::energy::Energy;
 use sumsq::energy::model::SpaceId;
 use sumsq::{ArrayData, NamedArray, Options, Solver};
 
-/// What is behind a handle.
+/// The object behind a handle.
 pub struct Problem {
     pub instance: Instance,
     /// Defaults of a solve.
@@ -82,8 +82,8 @@ impl Problem {
         let unknown =
             unknown.ok_or_else(|| Failure::argument(format!("the energy declares no unknown `{name}`")))?;
         self.counted(name, element, bytes)?;
-        let pending = self.pending.iter().find(|a| a.name == name).map(|a| doubles(&a.data));
-        let solved = || self.instance.data().map(|d| d.unknowns[unknown].clone());
+        let pending = self.pending.iter().find(|a| a.name == name).map(|a| a.data.doubles());
+        let solved = || self.instance.data().map(|d| d.unknowns()[unknown].to_vec());
         let values = pending.or_else(solved);
         let values = values.ok_or_else(|| Failure::state(format!("unknown `{name}` was not set yet")))?;
         let from = element.encode(&values)?;
@@ -177,14 +177,5 @@ impl Problem {
             shape.push(channels.into());
         }
         Ok(shape)
-    }
-}
-
-fn doubles(data: &ArrayData) -> Vec<f64> {
-    match data {
-        ArrayData::F32(v) => v.iter().map(|&v| v.into()).collect(),
-        ArrayData::F64(v) => v.clone(),
-        ArrayData::Int(v, _) => v.iter().map(|&v| v as f64).collect(),
-        ArrayData::Bool(v) => v.iter().map(|&v| f64::from(u8::from(v))).collect(),
     }
 }

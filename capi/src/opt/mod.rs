@@ -21,7 +21,7 @@ use sumsq::{CompileOptions, Method, Precision, Solver};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Opt_InitializationParameters {
-    /// Whether `opt_float` is double.
+    /// True (not 0) if `opt_float` is double.
     pub doublePrecision: c_int,
     /// 0 silent, 1 errors, 2 also warnings and ends of solves, 3 also steps; all on stderr.
     pub verbosityLevel: c_int,
@@ -130,9 +130,9 @@ impl Opt_Plan {
     /// # Safety
     /// As for [`Memory::read`].
     unsafe fn read(&mut self, table: *const *mut c_void) -> Result<()> {
-        let unknowns = self.instance.data().map(|d| d.unknowns.as_slice());
+        let unknowns = self.instance.data().map(|d| d.unknowns());
         // SAFETY: by the contract.
-        let read = unsafe { self.memory.read(&self.positions, &self.extents, table, unknowns) };
+        let read = unsafe { self.memory.read(&self.positions, &self.extents, table, unknowns.as_deref()) };
         let assigned = read.and_then(|mut arrays| {
             if self.instance.data().is_none() {
                 arrays.extend(self.positions.dim_arrays(&self.extents));
@@ -151,7 +151,7 @@ impl Opt_Plan {
         self.cost = self.instance.progress()?.energy / 2.0;
         let Some(data) = self.instance.data() else { return Ok(()) };
         // SAFETY: by the contract.
-        unsafe { self.memory.write(&self.positions, table, &data.unknowns) }
+        unsafe { self.memory.write(&self.positions, table, &data.unknowns()) }
     }
 
     /// # Safety
@@ -165,7 +165,7 @@ impl Opt_Plan {
         unsafe { self.write(table) }
     }
 
-    /// Whether there is more to do.
+    /// Takes a step, and tells whether there is more to do.
     ///
     /// # Safety
     /// As for [`Opt_Plan::read`] and [`Opt_Plan::write`].
@@ -206,7 +206,7 @@ impl Opt_Plan {
     }
 }
 
-/// What `handle` points to.
+/// Returns what `handle` points to.
 ///
 /// # Safety
 /// `handle` is null or was returned by this library for a `T`, is not freed yet and not in use by another thread.

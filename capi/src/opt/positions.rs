@@ -1,14 +1,15 @@
-//! What lies at each position of the parameter table, and reading and writing it.
+//! The positions of the parameter table: their kinds, reading and writing.
 
 use crate::element::{Element, view};
 use crate::failure::{Failure, Result};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use sumsq::energy::Energy;
 use sumsq::energy::model::{Field, SpaceId};
 use sumsq::{ArrayData, NamedArray};
 
-/// What a position holds.
+/// Kinds of positions.
 #[derive(Clone, Debug)]
 enum Kind {
     /// An unknown, by its index.
@@ -150,7 +151,7 @@ impl Memory {
         positions: &Positions,
         extents: &[usize],
         table: *const *mut c_void,
-        unknowns: Option<&[Vec<f64>]>,
+        unknowns: Option<&[Cow<'_, [f64]>]>,
     ) -> Result<Vec<NamedArray>> {
         let mut edges = vec![0; positions.graphs];
         let mut changed = vec![];
@@ -186,7 +187,7 @@ impl Memory {
         &mut self,
         positions: &Positions,
         table: *const *mut c_void,
-        unknowns: &[Vec<f64>],
+        unknowns: &[Cow<'_, [f64]>],
     ) -> Result<()> {
         for (slot, seen) in positions.slots.iter().zip(&mut self.seen) {
             let Kind::Unknown(i) = slot.kind else { continue };
@@ -250,11 +251,10 @@ impl Slot {
 
 /// `data` where the caller's bytes differ from those seen, else the solve's own values.
 fn keep_untouched(data: ArrayData, bytes: &[u8], seen: &[u8], own: &[f64], width: usize) -> ArrayData {
-    let values: Vec<f64> = match &data {
-        ArrayData::F32(v) => v.iter().map(|&v| f64::from(v)).collect(),
-        ArrayData::F64(v) => v.clone(),
-        _ => return data,
-    };
+    if !matches!(data, ArrayData::F32(_) | ArrayData::F64(_)) {
+        return data;
+    }
+    let values = data.doubles();
     let touched = bytes.chunks(width).zip(seen.chunks(width)).map(|(a, b)| a != b);
     let merged = values.iter().zip(own).zip(touched);
     ArrayData::F64(merged.map(|((&new, &old), touched)| if touched { new } else { old }).collect())

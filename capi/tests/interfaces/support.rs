@@ -151,7 +151,7 @@ pub fn rust(energy: &Path, arrays: &[NamedArray], options: &Options) -> (Report,
     let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     let report = problem.solve(&mut data, &options.solve).unwrap();
-    (report, data.unknowns)
+    (report, data.unknowns().into_iter().map(|u| u.into_owned()).collect())
 }
 
 #[track_caller]

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use sumsq::check::{Certificate, Disagreement, seeded_direction};
 use sumsq::energy::Energy;
-use sumsq::{ArrayData, NamedArray, ProblemData};
+use sumsq::{ArrayData, NamedArray, Precision, ProblemData};
 use sumsq_examples::io::{check_target, npz};
 
 /// Seed of the direction where none is given.
@@ -20,25 +20,30 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         check_target(path).map_err(Failure::input)?;
     }
     let energy = engine::load(&args.energy)?;
-    let mut data = engine::bind(&energy, &inputs::read(&args.inputs, &energy)?)?;
+    let inputs = inputs::read(&args.inputs, &energy)?;
+    let mut data = engine::bind(&energy, &inputs)?;
     if let Some(path) = &args.at {
-        data.unknowns = read_unknowns(path, &energy, &data)?.unknowns;
+        data = read_unknowns(path, &energy, &data)?;
     }
-    let x = data.unknowns.concat();
+    let x = data.x();
     let v = match &args.direction {
-        Some(path) => read_unknowns(path, &energy, &data)?.unknowns.concat(),
+        Some(path) => read_unknowns(path, &energy, &data)?.x(),
         None => seeded_direction(x.len(), SEED),
     };
     let certificate = engine::check(&energy, &data, &x, &v)?;
     if let Some(path) = &args.output {
-        npz::write(path, &outputs(&energy, &data, &certificate)).map_err(Failure::input)?;
+        npz::write(path, &outputs(&data, &certificate)).map_err(Failure::input)?;
     }
     print!("{}", table(&certificate));
     Ok(ExitCode::from(if certificate.passed() { 0 } else { NOT_GOOD }))
 }
 
 /// The problem with all its unknowns replaced by those of an archive.
-fn read_unknowns(path: &Path, energy: &Energy, data: &ProblemData) -> Result<ProblemData, Failure> {
+fn read_unknowns<'a>(
+    path: &Path,
+    energy: &Energy,
+    data: &ProblemData<'a>,
+) -> Result<ProblemData<'a>, Failure> {
     let arrays = inputs::read_unknowns(path, energy)?;
     for unknown in &energy.unknowns {
         if !arrays.iter().any(|array| array.name == unknown.name) {
@@ -52,17 +57,16 @@ fn read_unknowns(path: &Path, energy: &Energy, data: &ProblemData) -> Result<Pro
 }
 
 /// `JTF.X`, `diag.X` and `JTJv.X` of each unknown X, in its shape.
-fn outputs(energy: &Energy, data: &ProblemData, certificate: &Certificate) -> Vec<NamedArray> {
+fn outputs(data: &ProblemData<'_>, certificate: &Certificate) -> Vec<NamedArray> {
     let mut arrays = Vec::new();
     for (what, vector) in
         [("JTF", &certificate.jtf), ("diag", &certificate.diag), ("JTJv", &certificate.jtjv)]
     {
         let mut rest = vector.as_slice();
-        for ((unknown, values), shape) in energy.unknowns.iter().zip(&data.unknowns).zip(&data.unknown_shapes)
-        {
-            let (part, others) = rest.split_at(values.len());
+        for NamedArray { name, shape, data } in data.unknown_arrays(Precision::F64) {
+            let (part, others) = rest.split_at(data.len());
             let data = ArrayData::F64(part.to_vec());
-            arrays.push(NamedArray { name: format!("{what}.{}", unknown.name), shape: shape.clone(), data });
+            arrays.push(NamedArray { name: format!("{what}.{name}"), shape, data });
             rest = others;
         }
     }

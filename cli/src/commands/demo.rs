@@ -44,7 +44,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode, Failure> {
 /// The table of a single solve; of several, a line each.
 fn passes(passes: &[Pass]) -> String {
     match passes {
-        [single] => report::table(&single.report),
+        [single] => single.report.to_string(),
         several => report::summary(several),
     }
 }

@@ -30,7 +30,7 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
         let name = args.energy.file_stem().unwrap_or_default().to_string_lossy();
         report::write_plot(path, &name, &solved.report)?;
     }
-    print!("{}", report::table(&solved.report));
+    print!("{}", solved.report);
     // Empty unless SUMSQ_PROFILE asked for it when the pipelines were compiled.
     eprint!("{}", sumsq::codegen::runtime::profile::report());
     let code = if solved.report.non_finite { NOT_GOOD } else { 0 };

@@ -1,9 +1,9 @@
-//! What a checked run counts.
+//! Counters of a checked run.
 
 use indexmap::IndexMap;
 use rustc_hash::FxHashSet;
 use std::ops::RangeInclusive;
-use sumsq_codegen::expr::Name;
+use sumsq_codegen::expr::{Flat, Name};
 
 /// Counts of one Func or input.
 #[derive(Clone, Default, PartialEq, Debug)]
@@ -31,10 +31,39 @@ pub struct FuncCounters {
     pub allocations: usize,
 }
 
+/// Kinds of counted things.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Counted {
+    /// A Func or input, before flattening.
+    Func(Name),
+    /// A flat buffer.
+    Flat(Flat),
+}
+
+impl std::fmt::Display for Counted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Counted::Func(name) => f.write_str(name),
+            Counted::Flat(flat) => write!(f, "{flat}"),
+        }
+    }
+}
+
+impl From<&Name> for Counted {
+    fn from(func: &Name) -> Counted {
+        Counted::Func(func.clone())
+    }
+}
+impl From<&Flat> for Counted {
+    fn from(flat: &Flat) -> Counted {
+        Counted::Flat(flat.clone())
+    }
+}
+
 /// Counts of a run.
 #[derive(Clone, Default, Debug)]
 pub struct Counters {
-    funcs: IndexMap<Name, FuncCounters>,
+    counted: IndexMap<Counted, FuncCounters>,
     points: FxHashSet<(Name, Vec<i64>)>,
     /// Arithmetic operations so far, those of let-bound data among them.
     pub operations: usize,
@@ -45,14 +74,15 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counts of a Func, input or flat buffer; zeros if it was never touched.
+    /// Counts of a Func or input, or of the flat buffer that prints so; zeros if it was never touched.
     pub fn of(&self, name: &str) -> FuncCounters {
-        self.funcs.get(name).cloned().unwrap_or_default()
+        let func = self.counted.get(&Counted::Func(name.into()));
+        func.or_else(|| self.counted.get(&Counted::Flat(name.into()))).cloned().unwrap_or_default()
     }
 
     /// All counts, in order of first mention.
-    pub fn iter(&self) -> impl Iterator<Item = (&Name, &FuncCounters)> {
-        self.funcs.iter()
+    pub fn iter(&self) -> impl Iterator<Item = (&Counted, &FuncCounters)> {
+        self.counted.iter()
     }
 
     /// The least and greatest coordinate of a Func that was computed, per dimension; none if no point was (coordinates only).
@@ -74,26 +104,23 @@ impl Counters {
 
     /// Largest distance between computing and reading a value, of all Funcs.
     pub fn reuse_distance(&self) -> usize {
-        self.funcs.values().map(|f| f.reuse_distance).max().unwrap_or(0)
+        self.counted.values().map(|f| f.reuse_distance).max().unwrap_or(0)
     }
 
-    /// How many points could be computed at once, on average, by a machine with as many units as it can use.
+    /// Returns how many points could be computed at once, on average, by a machine with as many units as it can use.
     pub fn span(&self) -> f64 {
         self.points() as f64 / self.chain.max(1) as f64
     }
 
-    pub(super) fn func(&mut self, name: &Name) -> &mut FuncCounters {
-        if !self.funcs.contains_key(name) {
-            self.funcs.insert(name.clone(), FuncCounters::default());
-        }
-        &mut self.funcs[name]
+    pub(super) fn count(&mut self, what: impl Into<Counted>) -> &mut FuncCounters {
+        self.counted.entry(what.into()).or_default()
     }
 
     /// A point of `func` was computed with so many operations.
     pub(super) fn computed(&mut self, func: &Name, at: &[i64], operations: usize) {
         self.operations += operations;
         let new = self.points.insert((func.clone(), at.to_vec()));
-        let f = self.func(func);
+        let f = self.count(func);
         f.operations += operations;
         f.points += new as usize;
     }

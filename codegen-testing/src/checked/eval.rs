@@ -3,7 +3,7 @@
 use super::machine::{Fallible, Lanes, Machine};
 use crate::reference::{Value, value};
 use smallvec::smallvec;
-use sumsq_codegen::expr::{BinaryOp, Expr, ExprKind, Name};
+use sumsq_codegen::expr::{BinaryOp, Expr, ExprKind, Flat};
 
 impl Machine {
     /// The value of a scalar integer expression.
@@ -27,8 +27,9 @@ impl Machine {
         Ok(match e.kind() {
             ExprKind::Int(v) => smallvec![Value::Int(*v); e.ty().lanes as usize],
             ExprKind::Float(v) => smallvec![Value::Float(*v); e.ty().lanes as usize],
-            ExprKind::Var(n) | ExprKind::Param(n) => {
-                self.names.get(n).cloned().ok_or_else(|| format!("{n} is not bound"))?
+            ExprKind::Var(n) => self.names.get(n).cloned().ok_or_else(|| format!("{n} is not bound"))?,
+            ExprKind::Param(p) => {
+                smallvec![*self.params.get(p).ok_or_else(|| format!("{p} is not bound"))?]
             }
             ExprKind::Cast(a) => {
                 let from = a.ty().scalar;
@@ -81,7 +82,7 @@ impl Machine {
         })
     }
 
-    fn load(&mut self, buffer: &Name, index: &Expr, on: Option<&Expr>, e: &Expr) -> Fallible<Lanes> {
+    fn load(&mut self, buffer: &Flat, index: &Expr, on: Option<&Expr>, e: &Expr) -> Fallible<Lanes> {
         let index = self.eval(index)?;
         let on = on.map(|p| self.eval(p)).transpose()?;
         let mut out = Lanes::new();
@@ -96,7 +97,7 @@ impl Machine {
             out.push(cell.read(positions).map_err(|e| format!("{buffer}[{i}] {e}"))?);
             loads += 1;
         }
-        let f = self.counters.func(buffer);
+        let f = self.counters.count(buffer);
         f.loads += loads;
         f.load_instructions += 1;
         Ok(out)

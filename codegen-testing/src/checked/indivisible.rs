@@ -5,7 +5,7 @@ use super::memory::Cell;
 use super::races::Positions;
 use crate::reference::Value;
 use crate::reference::value::binary;
-use sumsq_codegen::expr::{BinaryOp, Expr, Name};
+use sumsq_codegen::expr::{BinaryOp, Expr, Flat, Name};
 use sumsq_codegen::types::ScalarType;
 
 impl Cell {
@@ -31,7 +31,7 @@ impl Machine {
     /// `buffer[index] = buffer[index] op value`.
     pub(super) fn accumulate(
         &mut self,
-        buffer: &Name,
+        buffer: &Flat,
         op: BinaryOp,
         (index, value): (&Expr, &Expr),
         on: Option<&Expr>,
@@ -58,20 +58,22 @@ impl Machine {
             };
             cell.update((*op, e.ty().scalar), v, positions).map_err(|e| format!("{func}{at:?} {e}"))?;
         }
-        let f = self.counters.func(func);
+        let f = self.counters.count(func);
         *(if intermediate { &mut f.stores } else { &mut f.output_stores }) += 1;
         Ok(())
     }
 
-    /// Evaluates where; before flattening the point must exist.
+    /// Evaluates where: the point must exist.
     pub(super) fn prefetch(&mut self, name: &Name, args: &[Expr]) -> Fallible<()> {
         let at: Vec<i64> = args.iter().map(|a| self.scalar(a)).collect::<Fallible<_>>()?;
-        if self.is_flat(name) {
-            return Ok(());
-        }
         match self.is_realized(name) {
             true => self.slot_cell(name, &at, 0).map(|_| ()),
             false => self.output_cell(name, &at, 0).map(|_| ()),
         }
+    }
+
+    /// Evaluates where: any byte may be asked for.
+    pub(super) fn prefetch_byte(&mut self, byte: &Expr) -> Fallible<()> {
+        self.scalar(byte).map(|_| ())
     }
 }

@@ -1,14 +1,15 @@
 //! The checked machine: statements.
 
-use super::counters::Counters;
+use super::counters::{Counted, Counters};
 use super::memory::{Buffer, Cell, Memory};
 use super::races::Positions;
 use crate::reference::{Bindings, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use std::hash::Hash;
 use sumsq_codegen::analysis::algebra::poly::is_index;
-use sumsq_codegen::expr::{Expr, ExprKind, Name};
-use sumsq_codegen::func::{Layout, Pipeline};
+use sumsq_codegen::expr::{Expr, ExprKind, Flat, Name, Param, Part};
+use sumsq_codegen::func::Pipeline;
 use sumsq_codegen::ir::stmt::{Stmt, Target};
 use sumsq_codegen::schedule::{Directive, ForKind, Schedule};
 
@@ -27,8 +28,9 @@ struct Realized {
 /// Memory, names and counters of a run.
 #[derive(Default)]
 pub struct Machine {
-    /// Variables and parameters.
+    /// Variables.
     pub(super) names: FxHashMap<Name, Lanes>,
+    pub(super) params: FxHashMap<Param, Value>,
     /// Values of the present statement's expressions, by node: nothing changes while they are evaluated.
     pub(super) memo: FxHashMap<usize, Lanes>,
     pub(super) counters: Counters,
@@ -41,9 +43,7 @@ pub struct Machine {
     in_place: FxHashMap<Name, Name>,
     realized: FxHashMap<Name, Realized>,
     /// Flat buffers allocated by the code.
-    allocated: FxHashMap<Name, Memory>,
-    /// Flat name to buffer and plane.
-    flat: FxHashMap<Name, (Name, usize)>,
+    allocated: FxHashMap<Flat, Memory>,
     /// Operations of the values of a `Provide` or `Store`, by their address.
     operations: FxHashMap<usize, usize>,
     /// How many have run.
@@ -59,11 +59,11 @@ impl Machine {
     /// Binds inputs, outputs over the given domains, sizes and parameters.
     pub fn bind_pipeline(&mut self, p: &Pipeline, s: &Schedule, b: &Bindings, domains: &[super::Domain]) {
         for (n, i) in &p.inputs {
-            self.bind(n, Buffer::input(&b.inputs[n], i.layout), i.layout);
+            self.bind(n, Buffer::input(&b.inputs[n], i.layout));
         }
         for (o, e) in p.outputs.iter().zip(domains) {
             let f = &p.funcs[&o.func];
-            self.bind(&o.func, Buffer::output(&f.types(), e, o.layout, &o.halo), o.layout);
+            self.bind(&o.func, Buffer::output(&f.types(), e, o.layout, &o.halo));
         }
         for (stage, directives) in &s.stages {
             for d in directives {
@@ -73,37 +73,25 @@ impl Machine {
             }
         }
         for (n, v) in &b.params {
-            self.set(n, *v);
+            self.set(n.clone(), *v);
         }
     }
 
     /// Binds an input or output, its extents and strides.
-    pub fn bind(&mut self, name: &Name, b: Buffer, layout: Layout) {
+    pub fn bind(&mut self, name: &Name, b: Buffer) {
         for (d, n) in b.extents.iter().enumerate() {
-            self.set(&format!("{name}.extent.{d}").into(), Value::Int(*n as i64));
-            self.set(&format!("{name}.min.{d}").into(), Value::Int(b.min[d] as i64));
-            for stride in ["stride", "step"] {
-                self.set(&format!("{name}.{stride}.{d}").into(), Value::Int(b.strides[d]));
-            }
-        }
-        for prefix in [name.to_string(), format!("{name}.out")] {
-            match layout {
-                Layout::Record(_) => {
-                    self.flat.insert(prefix.into(), (name.clone(), 0));
-                }
-                Layout::Planar | Layout::Strided => {
-                    for k in 0..b.types.len() {
-                        self.flat.insert(format!("{prefix}.{k}").into(), (name.clone(), k));
-                    }
-                }
-            }
+            let mut part = |part, value| self.set(Param::Of(name.clone(), part), Value::Int(value));
+            part(Part::Extent(d), *n as i64);
+            part(Part::Min(d), b.min[d] as i64);
+            part(Part::Stride(d), b.strides[d]);
+            part(Part::Step(d), b.strides[d]);
         }
         self.buffers.insert(name.clone(), b);
     }
 
     /// Gives a parameter its value.
-    pub fn set(&mut self, name: &Name, value: Value) {
-        self.names.insert(name.clone(), Lanes::from_slice(&[value]));
+    pub fn set(&mut self, param: impl Into<Param>, value: Value) {
+        self.params.insert(param.into(), value);
     }
 
     /// Says how the storage of a Func is folded, for statements over coordinates.
@@ -173,7 +161,7 @@ impl Machine {
             Stmt::Provide { func, args, values, to } => self.provide(func, args, values, to),
             Stmt::Allocate { buffer, extent, body, zeroed, ty, .. } => {
                 let n = self.scalar(extent)?.max(0) as usize;
-                self.count_allocation(buffer, n)?;
+                self.count_allocation(buffer.into(), n)?;
                 let fill = if *zeroed { Cell::of(Value::of(*ty, 0.0)) } else { Cell::default() };
                 let memory = Memory { elements: vec![fill; n], origin: 0 };
                 self.bound(|m| &mut m.allocated, buffer, memory, body)
@@ -185,6 +173,7 @@ impl Machine {
                 self.accumulate(buffer, *op, (index, value), predicate.as_ref())
             }
             Stmt::Prefetch { name, args } => self.prefetch(name, args),
+            Stmt::PrefetchByte { byte, .. } => self.prefetch_byte(byte),
         }
     }
 
@@ -205,10 +194,10 @@ impl Machine {
     }
 
     /// Runs `body` with `name` bound in one of the scopes, which has what it had again afterwards.
-    fn bound<T>(
+    fn bound<K: Clone + Eq + Hash, T>(
         &mut self,
-        scope: fn(&mut Self) -> &mut FxHashMap<Name, T>,
-        name: &Name,
+        scope: fn(&mut Self) -> &mut FxHashMap<K, T>,
+        name: &K,
         value: T,
         body: &Stmt,
     ) -> Fallible<()> {
@@ -225,35 +214,35 @@ impl Machine {
             sizes.push((self.scalar(min)?, self.scalar(extent)?));
         }
         let elements = sizes.iter().fold(1usize, |n, s| n.saturating_mul(s.1.max(0) as usize));
-        self.count_allocation(func, elements)?;
+        self.count_allocation(func.into(), elements)?;
         self.bound(|m| &mut m.realized, func, Realized { region: sizes, planes: vec![] }, body)
     }
 
-    fn count_allocation(&mut self, name: &Name, elements: usize) -> Fallible<()> {
+    fn count_allocation(&mut self, what: Counted, elements: usize) -> Fallible<()> {
         if elements > super::MOST_ELEMENTS {
-            return Err(format!("{name} has {elements} elements, which is {}", super::TOO_LARGE));
+            return Err(format!("{what} has {elements} elements, which is {}", super::TOO_LARGE));
         }
-        let f = self.counters.func(name);
+        let f = self.counters.count(what);
         f.allocations += 1;
         f.allocated = f.allocated.max(elements);
         Ok(())
     }
 
-    fn store(&mut self, buffer: &Name, index: &Expr, value: &Expr, on: Option<&Expr>) -> Fallible<()> {
+    fn store(&mut self, buffer: &Flat, index: &Expr, value: &Expr, on: Option<&Expr>) -> Fallible<()> {
         let n = *self
             .operations
             .entry(value as *const Expr as usize)
             .or_insert_with(|| operations(std::iter::once(value).chain(on)));
         self.counters.operations += n;
-        self.counters.func(buffer).operations += n;
-        self.counters.func(buffer).store_instructions += 1;
+        self.counters.count(buffer).operations += n;
+        self.counters.count(buffer).store_instructions += 1;
         self.store_lanes(buffer, (index, value), on, |cell, v, positions| Ok(cell.write(v, positions)?))
     }
 
     /// Evaluates where and what, and applies `change` to the element of every lane that is on.
     pub(super) fn store_lanes(
         &mut self,
-        buffer: &Name,
+        buffer: &Flat,
         (index, value): (&Expr, &Expr),
         on: Option<&Expr>,
         change: impl Fn(&mut Cell, Value, &Positions) -> Fallible<()>,
@@ -268,20 +257,19 @@ impl Machine {
             let v = value[l.min(value.len() - 1)];
             let (cell, positions) = self.flat_element(buffer, i)?;
             change(cell, v, positions).map_err(|e| format!("{buffer}[{i}] {e}"))?;
-            self.counters.func(buffer).stores += 1;
+            self.counters.count(buffer).stores += 1;
         }
         Ok(())
     }
 
     /// An element of a flat buffer.
-    pub(super) fn flat_element(&mut self, buffer: &Name, index: i64) -> Fallible<(&mut Cell, &Positions)> {
+    pub(super) fn flat_element(&mut self, buffer: &Flat, index: i64) -> Fallible<(&mut Cell, &Positions)> {
         let memory = match self.allocated.get_mut(buffer) {
             Some(m) => m,
             None => {
-                let (b, k) = self.flat.get(buffer).ok_or_else(|| format!("no buffer {buffer}"))?;
-                let b = self.in_place.get(b).unwrap_or(b);
-                let b = self.buffers.get_mut(b).ok_or_else(|| format!("no buffer {buffer}"))?;
-                &mut b.flat[*k]
+                let of = self.in_place.get(&buffer.of).unwrap_or(&buffer.of);
+                let b = self.buffers.get_mut(of).and_then(|b| b.memory(buffer.content));
+                b.ok_or_else(|| format!("no buffer {buffer}"))?
             }
         };
         let n = memory.elements.len();
@@ -331,17 +319,13 @@ impl Machine {
             (cell.chain, cell.read_chain, cell.written_at) = (chain, 0, now);
             self.counters.chain = self.counters.chain.max(chain);
         }
-        let f = self.counters.func(func);
+        let f = self.counters.count(func);
         *(if intermediate { &mut f.stores } else { &mut f.output_stores }) += 1;
         Ok(())
     }
 
     pub(super) fn is_realized(&self, func: &Name) -> bool {
         self.realized.contains_key(func)
-    }
-
-    pub(super) fn is_flat(&self, name: &Name) -> bool {
-        self.flat.contains_key(name) || self.allocated.contains_key(name)
     }
 
     pub(super) fn slot_cell(
@@ -385,7 +369,7 @@ impl Machine {
         cell.read_chain = cell.read_chain.max(chain + 1);
         self.chain = self.chain.max(chain);
         let distance = if chain > 0 { self.counters.operations - written_at } else { 0 };
-        let f = self.counters.func(name);
+        let f = self.counters.count(name);
         f.loads += 1;
         f.load_instructions += 1;
         f.reuse_distance = f.reuse_distance.max(distance);

@@ -2,6 +2,7 @@
 
 use super::races::{Accesses, Positions};
 use crate::reference::{Realization, Value};
+use sumsq_codegen::expr::Content;
 use sumsq_codegen::func::Layout;
 use sumsq_codegen::types::ScalarType;
 
@@ -58,7 +59,6 @@ impl Memory {
 
 /// An input or output.
 pub struct Buffer {
-    pub(super) types: Vec<ScalarType>,
     pub(super) min: Vec<i32>,
     pub(super) extents: Vec<usize>,
     halo: Vec<usize>,
@@ -91,6 +91,16 @@ impl Buffer {
         Buffer::new(types, &min, &extents, &halo, layout)
     }
 
+    /// The memory of a flat buffer; none if the layout has no such one.
+    pub(super) fn memory(&mut self, content: Content) -> Option<&mut Memory> {
+        match (content, self.layout) {
+            (Content::Plane(_), Layout::Record(_)) => None,
+            (Content::Plane(k), _) => self.flat.get_mut(k),
+            (Content::Records, Layout::Record(_)) => self.flat.first_mut(),
+            (Content::Records, _) => None,
+        }
+    }
+
     fn new(types: &[ScalarType], min: &[i32], extents: &[usize], halo: &[usize], layout: Layout) -> Buffer {
         let slots = if let Layout::Record(n) = layout { n as i64 } else { 1 };
         // Pitches are multiples of 16 elements (see `lower::flatten`); the gap is never legally touched.
@@ -108,15 +118,7 @@ impl Buffer {
         let origin: i64 = strides.iter().zip(halo).map(|(s, h)| s * *h as i64).sum();
         let memory = Memory { elements: vec![Cell::default(); stride as usize], origin };
         let flat = vec![memory; if slots > 1 { 1 } else { types.len() }];
-        Buffer {
-            types: types.to_vec(),
-            min: min.to_vec(),
-            extents: extents.to_vec(),
-            halo: halo.to_vec(),
-            flat,
-            strides,
-            layout,
-        }
+        Buffer { min: min.to_vec(), extents: extents.to_vec(), halo: halo.to_vec(), flat, strides, layout }
     }
 
     /// Tuple element `k` at `at`; none outside of domain and halo.

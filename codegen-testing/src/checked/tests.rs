@@ -1,4 +1,4 @@
-//! What checked execution finds, and what it counts.
+//! Findings and counters of checked execution.
 
 use super::*;
 use sumsq_codegen::expr::Expr;
@@ -159,7 +159,7 @@ fn uninitialised_storage_is_noticed() {
 fn stores_beyond_the_domain_are_counted() {
     let mut m = Machine::new();
     let output = Buffer::output(&[I32], &[(0, 4)], Layout::Planar, &[1]);
-    m.bind(&"f".into(), output, Layout::Planar);
+    m.bind(&"f".into(), output);
     let body = Stmt::Provide {
         func: "f".into(),
         args: vec![Expr::var("i")],

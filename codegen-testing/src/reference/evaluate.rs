@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
 use sumsq_codegen::error::Error;
-use sumsq_codegen::expr::{Expr, Name};
+use sumsq_codegen::expr::{Expr, Name, Param, Part};
 use sumsq_codegen::func::{Func, Input, Pipeline, Update};
 use sumsq_codegen::plan::realization_order::realization_order;
 use sumsq_codegen::plan::validate::{error, is_var, validate};
@@ -65,18 +65,18 @@ fn evaluate_here(
 }
 
 /// Checks what is bound and gives every parameter its value, implied extents included.
-fn bind(p: &Pipeline, b: &Bindings, domains: &[Vec<(i32, usize)>]) -> Result<FxHashMap<Name, Value>, Error> {
+fn bind(p: &Pipeline, b: &Bindings, domains: &[Vec<(i32, usize)>]) -> Result<FxHashMap<Param, Value>, Error> {
     let refuse =
         |name: &Name, message: String| Error::Bind { pipeline: p.name.clone(), name: name.clone(), message };
     let mut params = FxHashMap::default();
     for name in p.params.keys() {
         let value = b.params.get(name).ok_or_else(|| refuse(name, "parameter has no value".into()))?;
-        params.insert(name.clone(), *value);
+        params.insert(Param::Named(name.clone()), *value);
     }
     let mut sizes_of = |name: &Name, domain: &[(i32, usize)]| {
         for (d, &(min, n)) in domain.iter().enumerate() {
-            params.insert(format!("{name}.min.{d}").into(), Value::Int(min as i64));
-            params.insert(format!("{name}.extent.{d}").into(), Value::Int(n as i64));
+            params.insert(Param::Of(name.clone(), Part::Min(d)), Value::Int(min as i64));
+            params.insert(Param::Of(name.clone(), Part::Extent(d)), Value::Int(n as i64));
         }
     };
     for (name, input) in &p.inputs {
@@ -102,7 +102,7 @@ fn bind(p: &Pipeline, b: &Bindings, domains: &[Vec<(i32, usize)>]) -> Result<FxH
     Ok(params)
 }
 
-/// How the updates of a Func treat one of its dimensions.
+/// Treatment of one dimension of a Func by its updates.
 #[derive(Clone, Copy, PartialEq)]
 enum Dimension {
     /// Every update has the pure variable there: slices do not interact.
@@ -132,7 +132,7 @@ struct UpdatePlan {
 }
 
 impl Plan {
-    fn new(p: &Pipeline, f: &Func, params: &FxHashMap<Name, Value>) -> Result<Plan, Error> {
+    fn new(p: &Pipeline, f: &Func, params: &FxHashMap<Param, Value>) -> Result<Plan, Error> {
         let vars: Vec<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
         let dimensions = (0..vars.len())
             .map(|d| match f.updates.iter().filter(|u| is_var(&u.args[d], &f.vars[d].0)).count() {
@@ -148,7 +148,12 @@ impl Plan {
 }
 
 impl UpdatePlan {
-    fn new(p: &Pipeline, f: &Func, u: &Update, params: &FxHashMap<Name, Value>) -> Result<UpdatePlan, Error> {
+    fn new(
+        p: &Pipeline,
+        f: &Func,
+        u: &Update,
+        params: &FxHashMap<Param, Value>,
+    ) -> Result<UpdatePlan, Error> {
         let pure_dims: Vec<usize> = (0..f.vars.len()).filter(|&d| is_var(&u.args[d], &f.vars[d].0)).collect();
         let mut vars: Vec<Name> = pure_dims.iter().map(|&d| f.vars[d].0.clone()).collect();
         let bounds: Vec<Expr> = u.rdom.vars.iter().flat_map(|v| [v.min.clone(), v.extent.clone()]).collect();
@@ -161,7 +166,7 @@ impl UpdatePlan {
     }
 }
 
-/// What is known of a Func so far.
+/// Knowledge of a Func so far.
 #[derive(Default)]
 struct State {
     /// Values of the pure definition.
@@ -377,7 +382,7 @@ fn select_dims(point: &[i32], dimensions: &[Dimension], which: Dimension) -> Poi
     point.iter().zip(dimensions).filter(|(_, d)| **d == which).map(|(c, _)| *c).collect()
 }
 
-/// Whether the boxed coordinates of `point` lie in `bounds`.
+/// Tells whether the boxed coordinates of `point` lie in `bounds`.
 fn covers(bounds: &[Range], point: &[i32], dimensions: &[Dimension]) -> bool {
     point
         .iter()

@@ -22,7 +22,7 @@ pub use value::Value;
 use indexmap::IndexMap;
 use rustc_hash::FxHashMap;
 use sumsq_codegen::error::Error;
-use sumsq_codegen::expr::{Expr, Name};
+use sumsq_codegen::expr::{Expr, Name, Param};
 use sumsq_codegen::types::ScalarType;
 
 /// The values of an input or output over `[min - halo, min + extent + halo)` in each dimension.
@@ -115,7 +115,7 @@ impl Realization {
     }
 }
 
-/// What is given at run time.
+/// Inputs and parameters given at run time.
 #[derive(Clone, Debug, Default)]
 pub struct Bindings {
     /// Values of every input.
@@ -125,7 +125,7 @@ pub struct Bindings {
 }
 
 /// Evaluates a closed expression (no calls, no loads) over integer variables and parameters: one value per lane.
-pub fn eval_lanes(e: &Expr, vars: &[(Name, i64)], params: &[(Name, Value)]) -> Result<Vec<Value>, Error> {
+pub fn eval_lanes(e: &Expr, vars: &[(Name, i64)], params: &[(Param, Value)]) -> Result<Vec<Value>, Error> {
     struct NoCalls;
     impl tape::Calls for NoCalls {
         fn call(&mut self, name: &Name, _: &[i32], _: usize) -> Result<Value, Error> {
@@ -133,12 +133,12 @@ pub fn eval_lanes(e: &Expr, vars: &[(Name, i64)], params: &[(Name, Value)]) -> R
         }
     }
     let (names, values): (Vec<Name>, Vec<i64>) = vars.iter().cloned().unzip();
-    let params: FxHashMap<Name, Value> = params.iter().cloned().collect();
+    let params: FxHashMap<Param, Value> = params.iter().cloned().collect();
     tape::compile(std::slice::from_ref(e), &names, &params, "expression")?.run(&values, &mut NoCalls)
 }
 
 /// [`eval_lanes`] of a scalar expression: the value of its only lane.
-pub fn eval_scalar(e: &Expr, vars: &[(Name, i64)], params: &[(Name, Value)]) -> Result<Value, Error> {
+pub fn eval_scalar(e: &Expr, vars: &[(Name, i64)], params: &[(Param, Value)]) -> Result<Value, Error> {
     match eval_lanes(e, vars, params)?[..] {
         [v] => Ok(v),
         ref lanes => Err(Error::Pipeline {

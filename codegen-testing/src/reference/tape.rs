@@ -6,7 +6,7 @@
 use super::value::{self, IllTyped, Value};
 use rustc_hash::FxHashMap;
 use sumsq_codegen::error::Error;
-use sumsq_codegen::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use sumsq_codegen::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use sumsq_codegen::types::ScalarType;
 
 /// Index of a register: the instruction that writes it.
@@ -39,7 +39,7 @@ pub struct Tape {
     pipeline: String,
 }
 
-/// What a tape needs from its surroundings.
+/// Surroundings of a tape.
 pub trait Calls {
     /// Value `value` of Func or input `name` at `coords`.
     fn call(&mut self, name: &Name, coords: &[i32], value: usize) -> Result<Value, Error>;
@@ -49,7 +49,7 @@ pub trait Calls {
 pub fn compile(
     exprs: &[Expr],
     vars: &[Name],
-    params: &FxHashMap<Name, Value>,
+    params: &FxHashMap<Param, Value>,
     pipeline: &str,
 ) -> Result<Tape, Error> {
     let mut builder = Builder { vars, params, regs: FxHashMap::default(), ops: vec![] };
@@ -67,7 +67,7 @@ pub fn compile(
 
 struct Builder<'a> {
     vars: &'a [Name],
-    params: &'a FxHashMap<Name, Value>,
+    params: &'a FxHashMap<Param, Value>,
     /// Register of a lane of a node, by the node's identity.
     regs: FxHashMap<(usize, u16), Reg>,
     ops: Vec<Op>,

@@ -135,29 +135,15 @@ fn float_unary(op: UnaryOp, ty: ScalarType, x: f64) -> Result<Value, IllTyped> {
     use UnaryOp::*;
     let y = match op {
         Neg => -x,
-        Abs => x.abs(),
-        Sqrt => x.sqrt(),
         Floor => x.floor(),
         Ceil => x.ceil(),
         Round => x.round_ties_even(),
         Trunc => x.trunc(),
-        Sin => x.sin(),
-        Cos => x.cos(),
-        Tan => x.tan(),
-        Asin => x.asin(),
-        Acos => x.acos(),
-        Atan => x.atan(),
-        Sinh => x.sinh(),
-        Cosh => x.cosh(),
-        Tanh => x.tanh(),
-        Asinh => x.asinh(),
-        Acosh => x.acosh(),
-        Atanh => x.atanh(),
-        Exp => x.exp(),
-        Log => x.ln(),
-        Log10 => x.log10(),
         IsNan => return Ok(Value::Int(x.is_nan() as i64)),
-        Not => return Err(IllTyped(format!("{op:?} of {}", ty.name()))),
+        _ => match op.function() {
+            Some(f) => f.value(x, 0.0),
+            None => return Err(IllTyped(format!("{op:?} of {}", ty.name()))),
+        },
     };
     Ok(Value::Float(round_to(ty, y)))
 }
@@ -241,7 +227,7 @@ fn int_binary(op: BinaryOp, ty: ScalarType, x: i64, y: i64) -> Option<i64> {
         Xor => x ^ y,
         Shl => shift_left(ty, x, y),
         Shr => shift_right(ty, x, y),
-        Pow | Atan2 | Eq | Ne | Lt | Le | Gt | Ge => return None,
+        _ => return None,
     })
 }
 
@@ -276,9 +262,7 @@ fn float_binary(op: BinaryOp, ty: ScalarType, x: f64, y: f64) -> Option<f64> {
         Min if y.is_nan() || x < y => x,
         Max if y.is_nan() || x > y => x,
         Min | Max => y,
-        Pow => x.powf(y),
-        Atan2 => x.atan2(y),
-        And | Or | Xor | Shl | Shr | Eq | Ne | Lt | Le | Gt | Ge => return None,
+        _ => op.function()?.value(x, y),
     }))
 }
 

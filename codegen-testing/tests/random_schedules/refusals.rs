@@ -12,7 +12,7 @@ use sumsq_codegen_testing::reference::eval_scalar;
 const BOUND: &str = ": needed from, to, given from, to ";
 const SINK: [&str; 2] = [" must range over its domain in dimension ", ": from, to, last of the domain "];
 
-/// What a refusal says.
+/// Claim of a refusal.
 struct Claim {
     /// The Func whose coordinates are meant.
     func: Name,
@@ -55,7 +55,7 @@ fn bound(case: &Case, line: &str) -> Result<Option<Claim>, String> {
         let Directive::Bound { var, min, extent } = d else { continue };
         let Some((_, numbers)) = line.split_once(&format!("{}: {d}{BOUND}", s.func)) else { continue };
         let [from, to, first, last] = integers(numbers)?;
-        let params: Vec<_> = case.bindings.params.iter().map(|(n, v)| (n.clone(), *v)).collect();
+        let params: Vec<_> = case.bindings.params.iter().map(|(n, v)| (n.clone().into(), *v)).collect();
         let value = |e| eval_scalar(e, &[], &params).ok().and_then(|v| v.as_int());
         let said = value(extent).is_none_or(|n| last - first + 1 == n)
             && min.as_ref().and_then(value).is_none_or(|min| first == min);

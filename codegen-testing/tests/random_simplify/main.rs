@@ -31,7 +31,8 @@ type Environment = Vec<(sumsq_codegen::Name, Value)>;
 /// The lanes of an expression; integers may be variables, all else parameters.
 fn eval(e: &Expr, env: &Environment) -> Vec<Value> {
     let vars: Vec<_> = env.iter().filter_map(|(n, v)| Some((n.clone(), v.as_int()?))).collect();
-    eval_lanes(e, &vars, env).unwrap_or_else(|error| panic!("{error}: {e}"))
+    let params: Vec<_> = env.iter().map(|(n, v)| (n.clone().into(), *v)).collect();
+    eval_lanes(e, &vars, &params).unwrap_or_else(|error| panic!("{error}: {e}"))
 }
 
 /// Equal to the bit, NaNs all alike.
@@ -43,7 +44,7 @@ fn identical(a: &[Value], b: &[Value]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(one)
 }
 
-/// What is wrong with `simplify` on `e`, if anything is.
+/// Returns what is wrong with `simplify` on `e`, if anything is.
 fn fault(e: &Expr, simplify: &dyn Fn(&Expr) -> Expr, environments: &[Environment]) -> Option<String> {
     let simple = simplify(e);
     if simple.ty() != e.ty() {

@@ -3,6 +3,7 @@
 use crate::support::{plane, ran, refused, schedule};
 use sumsq_codegen::Target;
 use sumsq_codegen::compile::Compiled;
+use sumsq_codegen::func::extent_param;
 use sumsq_codegen::lower::lower;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
@@ -409,7 +410,7 @@ fn indices() {
         one(&first, input().constrain(0, Constraint::new())),
         "pipeline p: in needs 0 constraints, it has 1"
     );
-    let extent = Expr::param("q.extent.0", I32);
+    let extent = extent_param("q", 0);
     let mut p = Pipeline::new("p");
     p.func(Func::new("f", std::slice::from_ref(&v), vec![extent]));
     p.output(&Func::new("q", std::slice::from_ref(&v), vec![x.clone()]));

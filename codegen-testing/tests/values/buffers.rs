@@ -2,6 +2,7 @@
 //! ranges of parameters.
 
 use crate::bindings;
+use sumsq_codegen::func::extent_param;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Dimension, Pool, Scalar, View};
 use sumsq_codegen::schedule::{LoopLevel, Schedule, Tail};
 use sumsq_codegen::{Constraint, Error, Expr, Func, Input, Layout, Pipeline, ScalarType, Var, boundary};
@@ -248,7 +249,7 @@ fn declarations_are_checked() {
         text(Input::strided("in", &[I32], 2).constrain(1, undeclared)),
         "pipeline blur: a constraint of in: parameter n: i32 is not declared"
     );
-    let wide = Constraint::new().min(Expr::param("in.extent.0", I32).cast(ScalarType::I64));
+    let wide = Constraint::new().min(extent_param("in", 0).cast(ScalarType::I64));
     assert_eq!(
         text(Input::strided("in", &[I32], 2).constrain(1, wide)),
         "pipeline blur: a constraint of in is no i32 known before the run: i64(in.extent.0)"

@@ -5,14 +5,24 @@
 
 use crate::analysis::algebra::poly::splat;
 use crate::expr::walk::{Memo, rewrite};
-use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
 
-/// The integer value of `e`, where names stand for constants; none if that is not all it depends on.
-pub fn evaluate(e: &Expr, known: &FxHashMap<Name, Expr>) -> Option<i64> {
+/// The constants that variables and parameters stand for.
+#[derive(Clone, Default, Debug)]
+pub struct Known {
+    /// Variables.
+    pub vars: FxHashMap<Name, Expr>,
+    /// Parameters.
+    pub params: FxHashMap<Param, Expr>,
+}
+
+/// The integer value of `e` where variables and parameters are known; none if that is not all it depends on.
+pub fn evaluate(e: &Expr, known: &Known) -> Option<i64> {
     let value = rewrite(e, &mut Memo::default(), &mut |_, new| match new.kind() {
-        ExprKind::Var(name) | ExprKind::Param(name) => known.get(name).cloned().unwrap_or(new),
+        ExprKind::Var(name) => known.vars.get(name).cloned().unwrap_or(new),
+        ExprKind::Param(param) => known.params.get(param).cloned().unwrap_or(new),
         _ => fold(&new).unwrap_or(new),
     });
     value.as_int()
@@ -114,7 +124,7 @@ fn fold_int(op: BinaryOp, ty: ScalarType, a: i64, b: i64) -> Option<i64> {
         Le => (less || a == b) as i64,
         Gt => (!less && a != b) as i64,
         Ge => !less as i64,
-        Pow | Atan2 => return None,
+        _ => return None,
     })
 }
 
@@ -166,7 +176,7 @@ mod tests {
     use BinaryOp::*;
 
     fn value(op: BinaryOp, ty: ScalarType, a: i64, b: i64) -> Option<i64> {
-        evaluate(&Expr::binary(op, Expr::int(ty, a), Expr::int(ty, b)), &FxHashMap::default())
+        evaluate(&Expr::binary(op, Expr::int(ty, a), Expr::int(ty, b)), &Known::default())
     }
 
     #[test]
@@ -195,10 +205,12 @@ mod tests {
         let (x, p) = (Expr::var("x"), Expr::param("p", ScalarType::F32));
         let e = Expr::select(x.lt(3), &x * 2, p.unary(UnaryOp::Floor).cast(ScalarType::I32));
         let at = |x: i32, p: f32| {
-            let known = [("x".into(), Expr::from(x)), ("p".into(), Expr::from(p))];
-            evaluate(&e, &known.into_iter().collect())
+            let mut known = Known::default();
+            known.vars.insert("x".into(), Expr::from(x));
+            known.params.insert("p".into(), Expr::from(p));
+            evaluate(&e, &known)
         };
         assert_eq!((at(2, 0.0), at(3, -1.5)), (Some(4), Some(-2)));
-        assert_eq!(evaluate(&e, &FxHashMap::default()), None);
+        assert_eq!(evaluate(&e, &Known::default()), None);
     }
 }

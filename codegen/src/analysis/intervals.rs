@@ -8,7 +8,7 @@ use crate::analysis::algebra::build::{div, mul, normal};
 use crate::analysis::algebra::interval::{Interval, Span};
 use crate::analysis::algebra::poly::{Poly, Polys, is_index, rebuild};
 use crate::expr::walk::{nodes, postorder, substitute};
-use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use crate::func::{Func, Input};
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -189,7 +189,7 @@ impl<'a> Intervals<'a> {
     /// Is `d` a parameter that is promised to be positive?
     fn is_positive(&self, d: &Expr) -> bool {
         let range = |name| self.definitions.param_range(name);
-        matches!(d.kind(), ExprKind::Param(name) if range(name).is_some_and(|(low, _)| low >= 1))
+        matches!(d.kind(), ExprKind::Param(Param::Named(name)) if range(name).is_some_and(|(low, _)| low >= 1))
     }
 
     /// The interval of the type, where that is a bound worth having.

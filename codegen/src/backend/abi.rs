@@ -4,6 +4,7 @@
 //! [`symbols`], with the [`Context`] it was given. Nothing of that panics or unwinds: a failure is recorded in the
 //! context and makes the entry point return non-zero.
 
+use crate::functions::Function;
 use crate::runtime::{BodyFn, Pool};
 use crate::types::f16;
 use std::alloc::Layout;
@@ -219,15 +220,6 @@ unsafe extern "C" {
     fn memset(d: *mut c_void, c: i32, n: usize) -> *mut c_void;
 }
 
-macro_rules! math {
-    ($table:ident: $($name:literal $f:ident($($a:ident),*)),* $(,)?) => { $({
-        extern "C" fn single($($a: f32),*) -> f32 { f32::$f($($a),*) }
-        extern "C" fn double($($a: f64),*) -> f64 { f64::$f($($a),*) }
-        $table.push((concat!("sumsq_", $name, "f").into(), single as *const () as usize));
-        $table.push((concat!("sumsq_", $name).into(), double as *const () as usize));
-    })* };
-}
-
 macro_rules! libm {
     ($table:ident: $($name:literal $f:ident($($a:ident),*)),* $(,)?) => { $({
         extern "C" fn single($($a: f32),*) -> f32 { f32::$f($($a),*) }
@@ -251,9 +243,11 @@ pub fn symbols() -> Vec<(String, usize)> {
         ("memmove".into(), memmove as *const () as usize),
         ("memset".into(), memset as *const () as usize),
     ];
-    math!(table: "sin" sin(x), "cos" cos(x), "tan" tan(x), "asin" asin(x), "acos" acos(x), "atan" atan(x),
-        "sinh" sinh(x), "cosh" cosh(x), "tanh" tanh(x), "asinh" asinh(x), "acosh" acosh(x), "atanh" atanh(x),
-        "exp" exp(x), "log" ln(x), "log10" log10(x), "pow" powf(x, y), "atan2" atan2(x, y));
+    for f in Function::ALL {
+        let [single, double] = f.library();
+        table.push((format!("{MATH_PREFIX}{}f", f.name()), single));
+        table.push((format!("{MATH_PREFIX}{}", f.name()), double));
+    }
     // Targets of conversions and intrinsics on CPUs without the instruction. A half is passed in the low bits of a float.
     extern "C" fn half_of(v: f32) -> f32 {
         f32::from_bits(f16::from_f32(v).to_bits() as u32)

@@ -4,10 +4,10 @@ use super::signature::{BufferSlot, Signature};
 use super::{Look, bind_error};
 use crate::error::Error;
 use crate::expr::walk::postorder;
-use crate::expr::{BinaryOp, Expr, ExprKind, Name};
-use crate::func::Layout;
-use crate::ir::stmt::{ArgKind, LoweredFunction};
-use crate::runtime::{Buffer, Scalar};
+use crate::expr::{BinaryOp, Expr, ExprKind, Param, Part};
+use crate::ir::args::Arg;
+use crate::ir::stmt::LoweredFunction;
+use crate::runtime::{Buffer, BufferSpec, Scalar};
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 use std::ffi::c_void;
@@ -22,41 +22,36 @@ pub(super) struct Plan {
 }
 
 /// Where a scalar argument comes from.
+#[derive(Clone, Copy)]
 pub(super) enum Source {
-    /// Minimum of dimension `.1` of slot `.0`.
-    Min(usize, usize, ScalarType),
-    /// Extent of dimension `.1` of slot `.0`.
-    Extent(usize, usize, ScalarType),
-    /// Stride of dimension `.1` of slot `.0`.
-    Stride(usize, usize, ScalarType),
+    /// What the buffer of slot `.0` looks like.
+    Part(usize, Part, ScalarType),
     /// A parameter, by its index in the signature.
     Param(usize),
 }
 
 impl Plan {
-    /// Matches the arguments of `f` with the signature, by the names of [`crate::ir::stmt`].
+    /// Matches the arguments of `f` with the signature.
+    ///
+    /// # Errors
+    /// An argument that is neither a buffer nor a parameter of the signature.
     pub fn new(f: &LoweredFunction, signature: &Signature) -> Result<Plan, Error> {
-        let mut plan = Plan {
-            pipeline: f.name.clone(),
-            signature: signature.clone(),
-            pointers: vec![],
-            scalars: vec![],
+        let (mut pointers, mut scalars) = (vec![], vec![]);
+        let unknown = |name: String| {
+            bind_error(&f.name, name, "the code asks for it, but it is neither a buffer nor a parameter")
         };
         for a in &f.args {
-            let unknown =
-                || plan.error(&a.name, "the code asks for it, but it is neither a buffer nor a parameter");
-            match a.kind {
-                ArgKind::Input | ArgKind::Output => {
-                    let p = pointer_source(&a.name, signature).ok_or_else(unknown)?;
-                    plan.pointers.push(p);
+            match a {
+                Arg::Buffer { flat, .. } => {
+                    pointers.push(signature.plane(flat).ok_or_else(|| unknown(flat.to_string()))?)
                 }
-                ArgKind::Scalar => {
-                    let s = scalar_source(&a.name, a.ty, signature).ok_or_else(unknown)?;
-                    plan.scalars.push(s);
+                Arg::Scalar { param, ty } => {
+                    let source = Source::of(param, *ty, signature);
+                    scalars.push(source.ok_or_else(|| unknown(param.to_string()))?);
                 }
             }
         }
-        Ok(plan)
+        Ok(Plan { pipeline: f.name.clone(), signature: signature.clone(), pointers, scalars })
     }
 
     fn error(&self, name: &str, message: impl Into<String>) -> Error {
@@ -126,11 +121,8 @@ impl Plan {
     /// Fills in extents and strides.
     pub fn fill_sizes(&self, scalars: &mut [u64], slots: &[&Buffer]) {
         for (to, source) in scalars.iter_mut().zip(&self.scalars) {
-            match *source {
-                Source::Min(slot, d, ty) => *to = integer_slot(slots[slot].spec().min[d] as i64, ty),
-                Source::Extent(slot, d, ty) => *to = integer_slot(slots[slot].spec().extents[d] as i64, ty),
-                Source::Stride(slot, d, ty) => *to = integer_slot(slots[slot].strides()[d], ty),
-                Source::Param(_) => {}
+            if let Source::Part(slot, part, ty) = *source {
+                *to = integer_slot(part_of(slots[slot].spec(), slots[slot].strides(), part), ty);
             }
         }
     }
@@ -178,14 +170,14 @@ impl Plan {
     pub fn check_constraints(&self, looks: &[Look], scalars: &[u64]) -> Result<(), Error> {
         for (slot, look) in self.signature.buffers.iter().zip(looks) {
             for (d, c) in slot.constraints.iter().enumerate() {
-                let found = [look.spec.min[d] as i64, look.spec.extents[d] as i64, look.strides[d]];
-                for ((what, fixed), found) in c.parts().into_iter().zip(found) {
-                    let Some(e) = fixed else { continue };
+                for (part, e) in c.parts(d) {
+                    let what = part.noun();
                     let v = self.evaluate(e, looks, scalars).ok_or_else(|| {
                         self.error(&slot.name, format!("the {what} {e} cannot be computed before the run"))
                     })?;
+                    let found = look.part(part);
                     // Nobody steps along a dimension of one element.
-                    if found != v && !(what == "stride" && look.spec.extents[d] <= 1) {
+                    if found != v && !(matches!(part, Part::Step(_)) && look.spec.extents[d] <= 1) {
                         let message = format!("the {what} of dimension {d} must be {v}, it is {found}");
                         return Err(self.error(&slot.name, message));
                     }
@@ -258,11 +250,9 @@ impl Plan {
         })
     }
 
-    fn param_value(&self, name: &Name, ty: ScalarType, looks: &[Look], scalars: &[u64]) -> Option<i64> {
-        match scalar_source(name, ty, &self.signature)? {
-            Source::Min(slot, d, _) => Some(looks[slot].spec.min[d] as i64),
-            Source::Extent(slot, d, _) => Some(looks[slot].spec.extents[d] as i64),
-            Source::Stride(slot, d, _) => Some(looks[slot].strides[d]),
+    fn param_value(&self, param: &Param, ty: ScalarType, looks: &[Look], scalars: &[u64]) -> Option<i64> {
+        match Source::of(param, ty, &self.signature)? {
+            Source::Part(slot, part, _) => Some(looks[slot].part(part)),
             Source::Param(_) if !ty.is_int() => None,
             Source::Param(p) => {
                 let i = self.scalars.iter().position(|s| matches!(s, Source::Param(q) if *q == p))?;
@@ -272,41 +262,38 @@ impl Plan {
     }
 }
 
+impl Look {
+    fn part(&self, part: Part) -> i64 {
+        part_of(&self.spec, &self.strides, part)
+    }
+}
+
+/// A number that describes a buffer.
+fn part_of(spec: &BufferSpec, strides: &[i64], part: Part) -> i64 {
+    match part {
+        Part::Min(d) => spec.min[d].into(),
+        Part::Extent(d) => spec.extents[d].into(),
+        Part::Stride(d) | Part::Step(d) => strides[d],
+    }
+}
+
 /// An integer in the low bytes of a scalar slot.
 fn integer_slot(v: i64, ty: ScalarType) -> u64 {
     if ty.bytes() == 4 { v as u32 as u64 } else { v as u64 }
 }
 
-/// `f`, `f.k`, `f.out` or `f.out.k`: slot of `f` and plane `k`, or the slot of tuple element `k`.
-fn pointer_source(name: &str, signature: &Signature) -> Option<(usize, usize)> {
-    let find = |name: &str| signature.slot(name).or_else(|| signature.slot(name.strip_suffix(".out")?));
-    if let Some(slot) = find(name) {
-        // Records are one buffer; so is a planar one that is asked for as a whole.
-        return Some((slot, 0));
-    }
-    let (base, k) = name.rsplit_once('.')?;
-    if let Some(slot) = base.strip_suffix(".out").and_then(|base| signature.slot(&format!("{base}.{k}"))) {
-        return Some((slot, 0));
-    }
-    let (slot, plane) = (find(base)?, k.parse().ok()?);
-    let b = &signature.buffers[slot];
-    (!matches!(b.layout, Layout::Record(_)) && plane < b.channels).then_some((slot, plane))
-}
-
-/// A parameter, `f.min.d`, `f.extent.d`, `f.stride.d` or `f.step.d`.
-pub(super) fn scalar_source(name: &str, ty: ScalarType, signature: &Signature) -> Option<Source> {
-    if let Some((i, _, declared)) = signature.params.get_full(name) {
-        return (*declared == ty).then_some(Source::Param(i));
-    }
-    let (rest, d) = name.rsplit_once('.')?;
-    let (base, what) = rest.rsplit_once('.')?;
-    let base = base.strip_suffix(".out").filter(|_| signature.slot(base).is_none()).unwrap_or(base);
-    let slot = signature.slot(base).or_else(|| signature.slot(&format!("{base}.0")))?;
-    let d: usize = d.parse().ok().filter(|&d| d < signature.buffers[slot].dims)?;
-    match what {
-        "min" => Some(Source::Min(slot, d, ty)),
-        "extent" => Some(Source::Extent(slot, d, ty)),
-        "stride" | "step" => Some(Source::Stride(slot, d, ty)),
-        _ => None,
+impl Source {
+    /// That of `param` as a `ty`; none if the signature has no such thing.
+    pub fn of(param: &Param, ty: ScalarType, signature: &Signature) -> Option<Source> {
+        match param {
+            Param::Named(name) => {
+                let (i, _, declared) = signature.params.get_full(name)?;
+                (*declared == ty).then_some(Source::Param(i))
+            }
+            Param::Of(of, part) => {
+                let slot = signature.first_slot(of)?;
+                (part.dimension() < signature.buffers[slot].dims).then_some(Source::Part(slot, *part, ty))
+            }
+        }
     }
 }

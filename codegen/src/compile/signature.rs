@@ -1,7 +1,7 @@
-//! What a compiled pipeline takes: buffers and parameters, by name.
+//! Arguments of a compiled pipeline: buffers and parameters, by name.
 
 use crate::error::Error;
-use crate::expr::{Expr, Name};
+use crate::expr::{Content, Expr, Flat, Name};
 use crate::func::{Constraint, Layout, Pipeline, extent_param, min_param, step_param};
 use crate::plan::validate::error;
 use crate::runtime::Buffer;
@@ -12,17 +12,21 @@ use indexmap::IndexMap;
 /// A buffer that a pipeline takes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BufferSlot {
-    /// Name of the input or of the output's Func; followed by `.k` for tuple element k if the types of a tuple differ.
+    /// Name that whoever binds calls it by: the input or the output's Func, followed by `.k` if it is of tuple element k alone.
     pub name: Name,
+    /// The input or the output's Func.
+    pub of: Name,
+    /// The tuple element that it is of, if the types of a tuple differ; else it is of all.
+    pub element: Option<usize>,
     /// Element type.
     pub ty: ScalarType,
     /// Tuple elements.
     pub channels: usize,
     /// Number of dimensions.
     pub dims: usize,
-    /// How elements lie.
+    /// Layout of the elements.
     pub layout: Layout,
-    /// What is fixed of a strided buffer, one per dimension.
+    /// Fixed parts of a strided buffer, one per dimension.
     pub constraints: Vec<Constraint>,
     /// Least halo, per dimension.
     pub halo: Vec<u32>,
@@ -52,6 +56,8 @@ impl Signature {
         for input in pipeline.inputs.values() {
             let slot = BufferSlot {
                 name: input.name.clone(),
+                of: input.name.clone(),
+                element: None,
                 ty: first(pipeline, &input.name, &input.types)?,
                 channels: input.types.len(),
                 dims: input.dims,
@@ -71,6 +77,8 @@ impl Signature {
             let types = func.types();
             let slot = BufferSlot {
                 name: func.name.clone(),
+                of: func.name.clone(),
+                element: None,
                 ty: first(pipeline, &func.name, &types)?,
                 channels: func.values.len(),
                 dims: func.vars.len(),
@@ -87,9 +95,32 @@ impl Signature {
         Ok(Signature { buffers, params, param_ranges })
     }
 
-    /// Index of the buffer called `name`.
+    /// Index of the buffer called `name` by whoever binds it.
     pub fn slot(&self, name: &str) -> Option<usize> {
         self.buffers.iter().position(|b| &*b.name == name)
+    }
+
+    /// Slot and plane of a flat buffer; none if it is no argument.
+    pub(super) fn plane(&self, flat: &Flat) -> Option<(usize, usize)> {
+        let first = self.first_slot(&flat.of)?;
+        let b = &self.buffers[first];
+        match (flat.content, b.element) {
+            // Records are one buffer; so is a planar one that is asked for as a whole.
+            (Content::Records, None) => Some((first, 0)),
+            (Content::Records, Some(_)) => None,
+            (Content::Plane(k), None) => {
+                (!matches!(b.layout, Layout::Record(_)) && k < b.channels).then_some((first, k))
+            }
+            (Content::Plane(k), Some(_)) => {
+                let slot = self.buffers.iter().position(|b| b.of == flat.of && b.element == Some(k))?;
+                Some((slot, 0))
+            }
+        }
+    }
+
+    /// Slot of the buffer that parts of `of` describe; if its tuple elements have buffers of their own, they look alike.
+    pub(super) fn first_slot(&self, of: &Name) -> Option<usize> {
+        self.buffers.iter().position(|b| b.of == *of)
     }
 }
 
@@ -123,12 +154,13 @@ impl BufferSlot {
             return Err(error(pipeline, format!("{name} has values of several types, {why}")));
         }
         let same = |d: usize| Constraint {
-            min: Some(min_param(name, d)),
-            extent: Some(extent_param(name, d)),
-            stride: Some(step_param(name, d)),
+            min: Some(min_param(name.clone(), d)),
+            extent: Some(extent_param(name.clone(), d)),
+            stride: Some(step_param(name.clone(), d)),
         };
         let part = |(k, ty): (usize, &ScalarType)| BufferSlot {
             name: format!("{name}.{k}").into(),
+            element: Some(k),
             ty: *ty,
             channels: 1,
             constraints: match k {

@@ -16,11 +16,18 @@
 //! order, a reduction by them may give a zero of the other sign, which a schedule may bring about unless floats are strict. An f16 is
 //! rounded after every operation.
 
+mod flat;
 mod literal;
+mod param;
 pub(crate) mod print;
 mod typing;
 pub mod walk;
 
+pub use flat::{Content, Flat};
+pub use param::{Param, Part};
+
+use crate::functions::Function;
+use crate::scalar_functions;
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
@@ -30,63 +37,127 @@ use std::sync::Arc;
 /// A name of a Func, input, variable or parameter. Cheap to clone.
 pub type Name = Arc<str>;
 
-/// Operators of one operand. Maths functions are elementwise on floats; roundings leave integers alone.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)]
-pub enum UnaryOp {
-    Neg,
-    /// Logical not on bool, bitwise not on integers.
-    Not,
-    Abs,
-    Sqrt,
-    Floor,
-    Ceil,
-    /// To nearest, ties to even.
-    Round,
-    Trunc,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Sinh,
-    Cosh,
-    Tanh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Exp,
-    Log,
-    Log10,
-    IsNan,
-}
+macro_rules! operators_of_functions {
+    (
+        unary { $($name1:ident $op1:ident = $single1:path, $double1:path;)* }
+        binary { $($name2:ident $op2:ident = $single2:path, $double2:path;)* }
+    ) => {
+        /// Operators of one operand: these, and the [`Function`]s of one operand, elementwise on floats. Roundings leave integers alone.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[allow(missing_docs)]
+        pub enum UnaryOp {
+            Neg,
+            /// Logical not on bool, bitwise not on integers.
+            Not,
+            Floor,
+            Ceil,
+            /// To nearest, ties to even.
+            Round,
+            Trunc,
+            IsNan,
+            $($op1,)*
+        }
 
-/// Operators of two operands of the same type.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)]
-pub enum BinaryOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Mod,
-    Min,
-    Max,
-    Pow,
-    Atan2,
-    /// Logical on bool, bitwise on integers; likewise `Or` and `Xor`.
-    And,
-    Or,
-    Xor,
-    Shl,
-    Shr,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
+        /// Operators of two operands of the same type: these, and the [`Function`]s of two operands.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[allow(missing_docs)]
+        pub enum BinaryOp {
+            Add,
+            Sub,
+            Mul,
+            Div,
+            Mod,
+            Min,
+            Max,
+            /// Logical on bool, bitwise on integers; likewise `Or` and `Xor`.
+            And,
+            Or,
+            Xor,
+            Shl,
+            Shr,
+            Eq,
+            Ne,
+            Lt,
+            Le,
+            Gt,
+            Ge,
+            $($op2,)*
+        }
+
+        impl UnaryOp {
+            /// Those that print as calls.
+            pub(crate) const CALLED: &[UnaryOp] = &[
+                UnaryOp::Floor,
+                UnaryOp::Ceil,
+                UnaryOp::Round,
+                UnaryOp::Trunc,
+                UnaryOp::IsNan,
+                $(UnaryOp::$op1,)*
+            ];
+
+            /// The function that it is, if it is one.
+            pub const fn function(self) -> Option<Function> {
+                match self {
+                    $(UnaryOp::$op1 => Some(Function::$op1),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl BinaryOp {
+            /// Those that print as calls.
+            pub(crate) const CALLED: &[BinaryOp] = &[BinaryOp::Min, BinaryOp::Max, $(BinaryOp::$op2,)*];
+
+            /// The function that it is, if it is one.
+            pub const fn function(self) -> Option<Function> {
+                match self {
+                    $(BinaryOp::$op2 => Some(Function::$op2),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl Expr {
+            /// `f` of as many operands as it has.
+            pub fn apply(f: Function, operands: &[Expr]) -> Expr {
+                match f {
+                    $(Function::$op1 => operands[0].$name1(),)*
+                    $(Function::$op2 => operands[0].$name2(&operands[1]),)*
+                }
+            }
+
+            $(
+                #[doc = concat!("See [`Function::", stringify!($op1), "`].")]
+                pub fn $name1(&self) -> Expr { self.unary(UnaryOp::$op1) }
+            )*
+            $(
+                #[doc = concat!("See [`Function::", stringify!($op2), "`].")]
+                pub fn $name2(&self, b: impl Into<Expr>) -> Expr {
+                    Expr::binary(BinaryOp::$op2, self.clone(), b)
+                }
+            )*
+        }
+    };
+}
+scalar_functions!(operators_of_functions);
+
+impl UnaryOp {
+    /// Its name in text.
+    pub const fn name(self) -> &'static str {
+        match self {
+            UnaryOp::Neg => "neg",
+            UnaryOp::Not => "not",
+            UnaryOp::Floor => "floor",
+            UnaryOp::Ceil => "ceil",
+            UnaryOp::Round => "round",
+            UnaryOp::Trunc => "trunc",
+            UnaryOp::IsNan => "isnan",
+            _ => match self.function() {
+                Some(f) => f.name(),
+                None => "",
+            },
+        }
+    }
 }
 
 impl BinaryOp {
@@ -97,7 +168,7 @@ impl BinaryOp {
     }
 }
 
-/// What an expression node is. `Call` disappears at flattening; the vector nodes and `Load` appear
+/// Kinds of expression nodes. `Call` disappears at flattening; the vector nodes and `Load` appear
 /// only in lowered code.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExprKind {
@@ -107,8 +178,8 @@ pub enum ExprKind {
     Float(f64),
     /// A loop variable, reduction variable or let-bound name.
     Var(Name),
-    /// A run-time scalar parameter of the pipeline.
-    Param(Name),
+    /// A run-time scalar: a parameter of the pipeline, or a part of what a buffer looks like.
+    Param(Param),
     /// Conversion to the node's type, see [`ScalarType::wrap`], [`ScalarType::round`] and [`ScalarType::saturate`].
     Cast(Expr),
     /// The same bits as the node's type, which has the operand's width (f32 with i32, f64 with i64, both ways).
@@ -129,7 +200,7 @@ pub enum ExprKind {
         name: Name,
         /// One coordinate per dimension.
         args: Vec<Expr>,
-        /// Which tuple element.
+        /// The tuple element.
         value: usize,
     },
     /// `base, base + stride, ...`, the node's lanes of them.
@@ -142,8 +213,8 @@ pub enum ExprKind {
     Interleave(Vec<Expr>),
     /// Element(s) `index` (i64, in elements) of a flat buffer; lanes with a false predicate give 0.
     Load {
-        /// Flat buffer, see [`crate::ir::stmt`].
-        buffer: Name,
+        /// Flat buffer.
+        buffer: Flat,
         /// Flat element index; a `Ramp` of stride 1 is a dense vector load, other vectors gather.
         index: Expr,
         /// Bool of the same lanes, or none for an unconditional load.
@@ -215,7 +286,8 @@ fn same_apart_from_children(a: &ExprKind, b: &ExprKind) -> bool {
     match (a, b) {
         (Int(x), Int(y)) => x == y,
         (Float(x), Float(y)) => x == y,
-        (Var(x), Var(y)) | (Param(x), Param(y)) => x == y,
+        (Var(x), Var(y)) => x == y,
+        (Param(x), Param(y)) => x == y,
         (Unary(x, _), Unary(y, _)) => x == y,
         (Binary(x, ..), Binary(y, ..)) | (VectorReduce(x, _), VectorReduce(y, _)) => x == y,
         (Call { name, args, value }, Call { name: n, args: list, value: v }) => {
@@ -227,6 +299,12 @@ fn same_apart_from_children(a: &ExprKind, b: &ExprKind) -> bool {
         }
         _ => std::mem::discriminant(a) == std::mem::discriminant(b),
     }
+}
+
+/// Hashes what is written for a symbol. Factors of index arithmetic are in the order of their hashes, and so in one that follows from
+/// the text of the program alone.
+fn hash_text(symbol: &impl std::fmt::Display, h: &mut rustc_hash::FxHasher) {
+    symbol.to_string().hash(h);
 }
 
 impl Eq for Expr {}
@@ -283,11 +361,12 @@ impl Expr {
         match &kind {
             ExprKind::Int(v) => v.hash(&mut h),
             ExprKind::Float(v) => v.to_bits().hash(&mut h),
-            ExprKind::Var(n) | ExprKind::Param(n) => n.hash(&mut h),
+            ExprKind::Var(n) => n.hash(&mut h),
+            ExprKind::Param(p) => hash_text(p, &mut h),
             ExprKind::Unary(op, _) => op.hash(&mut h),
             ExprKind::Binary(op, ..) | ExprKind::VectorReduce(op, _) => op.hash(&mut h),
             ExprKind::Call { name, value, .. } => (name, value).hash(&mut h),
-            ExprKind::Load { buffer, .. } => buffer.hash(&mut h),
+            ExprKind::Load { buffer, .. } => hash_text(buffer, &mut h),
             _ => {}
         }
         let node = Expr(Arc::new(ExprNode { kind, ty, hash: 0 }));
@@ -301,7 +380,7 @@ impl Expr {
         node
     }
 
-    /// What the node is.
+    /// Returns what the node is.
     pub fn kind(&self) -> &ExprKind {
         &self.0.kind
     }
@@ -464,9 +543,14 @@ impl Expr {
         Expr::new(ExprKind::Var(name.into()), Type::I32)
     }
 
-    /// A run-time scalar parameter.
-    pub fn param(name: impl Into<Name>, ty: impl Into<Type>) -> Expr {
-        Expr::new(ExprKind::Param(name.into()), ty.into())
+    /// A run-time scalar; a name is that of a parameter which the pipeline declares.
+    pub fn param(param: impl Into<Param>, ty: impl Into<Type>) -> Expr {
+        Expr::new(ExprKind::Param(param.into()), ty.into())
+    }
+
+    /// A part of what the buffer bound to an input or output looks like.
+    pub fn part(of: impl Into<Name>, part: Part) -> Expr {
+        Expr::param(Param::Of(of.into(), part), part.ty())
     }
 
     /// Conversion; a no-op if the type is already `scalar`.
@@ -551,7 +635,7 @@ macro_rules! binary_methods {
     )* } };
 }
 binary_methods!(
-    min Min, max Max, pow Pow, atan2 Atan2, and And, or Or, xor Xor, shl Shl, shr Shr, modulo Mod,
+    min Min, max Max, and And, or Or, xor Xor, shl Shl, shr Shr, modulo Mod,
     eq_ Eq, ne_ Ne, lt Lt, le Le, gt Gt, ge Ge,
 );
 
@@ -561,11 +645,7 @@ macro_rules! unary_methods {
         pub fn $f(&self) -> Expr { self.unary(UnaryOp::$op) }
     )* } };
 }
-unary_methods!(
-    not_ Not, abs Abs, sqrt Sqrt, floor Floor, ceil Ceil, round Round, trunc Trunc, sin Sin, cos Cos, tan Tan,
-    asin Asin, acos Acos, atan Atan, sinh Sinh, cosh Cosh, tanh Tanh, asinh Asinh, acosh Acosh, atanh Atanh,
-    exp Exp, log Log, log10 Log10, is_nan IsNan,
-);
+unary_methods!(not_ Not, floor Floor, ceil Ceil, round Round, trunc Trunc, is_nan IsNan);
 
 macro_rules! operators {
     ($($tr:ident $f:ident $op:ident),*) => { $(

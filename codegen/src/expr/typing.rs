@@ -1,10 +1,10 @@
-//! Which operands an operator takes.
+//! Types of operands that operators take.
 
 use super::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::types::{ScalarType, Type};
 
 impl Expr {
-    /// What is wrong with the types of this node, given those of its operands; none if it is well-typed.
+    /// Returns what is wrong with the types of this node, given those of its operands; none if it is well-typed.
     pub fn type_fault(&self) -> Option<String> {
         let ty = self.ty();
         let own = |right: Type| (right != ty).then(|| format!("the node is {ty}, not {right}"));
@@ -45,6 +45,7 @@ fn reinterpreted(from: Type, to: Type) -> Option<String> {
 fn unary(op: UnaryOp, ty: ScalarType) -> Option<String> {
     use UnaryOp::*;
     let fits = match op {
+        // The one function that integers have, too.
         Neg | Abs => ty != ScalarType::Bool,
         Not => !ty.is_float(),
         Floor | Ceil | Round | Trunc | IsNan => ty != ScalarType::Bool,
@@ -62,8 +63,8 @@ fn binary(op: BinaryOp, a: Type, b: Type) -> Option<String> {
         Add | Sub | Mul | Div | Mod => a.scalar != ScalarType::Bool,
         Shl | Shr => a.scalar.is_int(),
         And | Or | Xor => !a.scalar.is_float(),
-        Pow | Atan2 => a.scalar.is_float(),
         Min | Max | Eq | Ne | Lt | Le | Gt | Ge => true,
+        _ => a.scalar.is_float(),
     };
     (!fits).then(|| format!("{op:?} of {a}"))
 }

@@ -1,6 +1,6 @@
 //! The buffers of a pipeline: what is declared of them, and the parameters that describe what is bound.
 
-use crate::expr::{Expr, Name};
+use crate::expr::{Expr, Name, Part};
 use crate::types::{ScalarType, Type};
 
 /// `(min, extent)` of each dimension, none where there is no boundary.
@@ -10,7 +10,7 @@ pub type Domain = Vec<Option<(Expr, Expr)>>;
 /// whoever makes a buffer guarantees it, and vectorising relies on it. The largest record has as many slots.
 pub const PITCH: i64 = 16;
 
-/// How the elements of a Func or input lie in memory. Coordinates `(c0, c1, ...)` of tuple element `k` are at
+/// Layout of the elements of a Func or input in memory. Coordinates `(c0, c1, ...)` of tuple element `k` are at
 /// `origin + c0*stride0 + c1*stride1 + ...`; dimension 0 is the fastest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Layout {
@@ -25,7 +25,7 @@ pub enum Layout {
     Strided,
 }
 
-/// What is fixed of one dimension of a [`Layout::Strided`] buffer: expressions over parameters and the sizes of buffers, which
+/// Fixed parts of one dimension of a [`Layout::Strided`] buffer: expressions over parameters and the sizes of buffers, which
 /// the code relies on and which are checked before every run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Constraint {
@@ -57,9 +57,10 @@ impl Constraint {
         self.stride = Some(e.into().cast(ScalarType::I64));
         self
     }
-    /// What each expression fixes, in words, and the expression.
-    pub(crate) fn parts(&self) -> [(&'static str, &Option<Expr>); 3] {
-        [("minimum", &self.min), ("extent", &self.extent), ("stride", &self.stride)]
+    /// Returns what is fixed of dimension `d`.
+    pub(crate) fn parts(&self, d: usize) -> impl Iterator<Item = (Part, &Expr)> {
+        let all = [(Part::Min(d), &self.min), (Part::Extent(d), &self.extent), (Part::Step(d), &self.stride)];
+        all.into_iter().filter_map(|(part, e)| Some((part, e.as_ref()?)))
     }
     /// Those of a buffer of `dims` dimensions of which nothing is said: neighbours in the first lie next to each other.
     pub fn defaults(dims: usize) -> Vec<Constraint> {
@@ -68,7 +69,7 @@ impl Constraint {
     }
 }
 
-/// How a buffer of a pipeline lies in memory, as its declaration says.
+/// Shape of a buffer of a pipeline in memory, as its declaration says.
 #[derive(Clone, Copy)]
 pub struct Shape<'a> {
     /// Name of the input or output.
@@ -83,21 +84,23 @@ impl Shape<'_> {
     /// First coordinate of dimension `d`: i32.
     pub fn min(&self, d: usize) -> Expr {
         match self.layout {
-            Layout::Strided => self.fixed(d, |c| &c.min).unwrap_or_else(|| min_param(self.name, d)),
+            Layout::Strided => self.fixed(d, |c| &c.min).unwrap_or_else(|| min_param(self.name.clone(), d)),
             _ => Expr::from(0),
         }
     }
     /// Number of coordinates of dimension `d`: i32.
     pub fn extent(&self, d: usize) -> Expr {
-        self.fixed(d, |c| &c.extent).unwrap_or_else(|| extent_param(self.name, d))
+        self.fixed(d, |c| &c.extent).unwrap_or_else(|| extent_param(self.name.clone(), d))
     }
     /// Distance of neighbours in dimension `d`, in elements: i64.
     pub fn stride(&self, d: usize) -> Expr {
         match self.layout {
-            Layout::Strided => self.fixed(d, |c| &c.stride).unwrap_or_else(|| step_param(self.name, d)),
+            Layout::Strided => {
+                self.fixed(d, |c| &c.stride).unwrap_or_else(|| step_param(self.name.clone(), d))
+            }
             Layout::Planar if d == 0 => Expr::int(Type::I64, 1),
             Layout::Record(slots) if d == 0 => Expr::int(Type::I64, slots as i64),
-            _ => stride_param(self.name, d),
+            _ => stride_param(self.name.clone(), d),
         }
     }
     fn fixed(&self, d: usize, part: impl Fn(&Constraint) -> &Option<Expr>) -> Option<Expr> {
@@ -157,7 +160,7 @@ impl Input {
         }
         self
     }
-    /// How it lies in memory.
+    /// Returns how it lies in memory.
     pub fn shape(&self) -> Shape<'_> {
         Shape { name: &self.name, layout: self.layout, constraints: &self.constraints }
     }
@@ -181,31 +184,31 @@ impl Input {
 }
 
 /// The run-time extent of dimension `d` of an input or output buffer, as an i32 parameter.
-pub fn extent_param(name: &str, d: usize) -> Expr {
-    Expr::param(format!("{name}.extent.{d}"), Type::I32)
+pub fn extent_param(name: impl Into<Name>, d: usize) -> Expr {
+    Expr::part(name, Part::Extent(d))
 }
 
 /// The run-time first coordinate of dimension `d` of a strided buffer, as an i32 parameter.
-pub fn min_param(name: &str, d: usize) -> Expr {
-    Expr::param(format!("{name}.min.{d}"), Type::I32)
+pub fn min_param(name: impl Into<Name>, d: usize) -> Expr {
+    Expr::part(name, Part::Min(d))
 }
 
 /// The run-time stride, in elements, of dimension `d` of a strided buffer, as an i64 parameter.
-pub fn step_param(name: &str, d: usize) -> Expr {
-    Expr::param(format!("{name}.step.{d}"), Type::I64)
+pub fn step_param(name: impl Into<Name>, d: usize) -> Expr {
+    Expr::part(name, Part::Step(d))
 }
 
 /// The i64 parameter that holds the stride of dimension `d` >= 1 of a planar or record buffer, in elements. Unlike a
 /// [`step_param`], it is a multiple of [`PITCH`].
-pub fn stride_param(name: &str, d: usize) -> Expr {
-    Expr::param(format!("{name}.stride.{d}"), Type::I64)
+pub fn stride_param(name: impl Into<Name>, d: usize) -> Expr {
+    Expr::part(name, Part::Stride(d))
 }
 
 /// An output: Func `func` is computed over the domain of the buffer bound to it: `[0, extent_d)`, or
 /// `[min_d, min_d + extent_d)` if it is strided.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Output {
-    /// Which Func.
+    /// The Func.
     pub func: Name,
     /// Layout of the buffer.
     pub layout: Layout,

@@ -3,6 +3,7 @@
 //! Takes the vocabulary (expressions, names of Funcs and stages); gives statements and the lowered function, ways to walk and
 //! rebuild them, their text, and the check of their invariants. Knows nothing of how they come about.
 
+pub mod args;
 pub mod print;
 pub mod rewrite;
 pub mod stmt;

@@ -116,6 +116,12 @@ fn stmt(f: &mut Formatter<'_>, s: &Stmt, pad: usize, last: bool) -> fmt::Result 
             list(f, args, &n)?;
             writeln!(f, ")")
         }
+        Stmt::PrefetchByte { buffer, byte } => {
+            let n = shared(f, pad, &[byte])?;
+            write!(f, "{p}prefetch {buffer}(")?;
+            list(f, std::slice::from_ref(byte), &n)?;
+            writeln!(f, ")")
+        }
         Stmt::Accumulate { buffer, op, index, value, predicate } => {
             let roots: Vec<&Expr> = [index, value].into_iter().chain(predicate).collect();
             let n = shared(f, pad, &roots)?;
@@ -186,7 +192,7 @@ impl Display for LoweredFunction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "function {}{} {{", self.name, if self.relaxed { " relaxed" } else { "" })?;
         for a in &self.args {
-            writeln!(f, "  {} {}: {}", format!("{:?}", a.kind).to_lowercase(), a.name, a.ty.name())?;
+            writeln!(f, "  {a}")?;
         }
         writeln!(f, "}} {{")?;
         stmt(f, &self.body, 1, true)?;

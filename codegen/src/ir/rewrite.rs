@@ -1,6 +1,6 @@
 //! Walking and rebuilding statements, for all passes.
 
-use crate::expr::Expr;
+use crate::expr::{Expr, Name};
 use crate::ir::stmt::Stmt;
 
 /// The statement with its own expressions (not those of nested statements) mapped by `f`, and its direct nested
@@ -57,6 +57,7 @@ pub fn map_children(s: &Stmt, f: &mut impl FnMut(&Expr) -> Expr, g: &mut impl Fn
         Stmt::Prefetch { name, args } => {
             Stmt::Prefetch { name: name.clone(), args: args.iter().map(f).collect() }
         }
+        Stmt::PrefetchByte { buffer, byte } => Stmt::PrefetchByte { buffer: buffer.clone(), byte: f(byte) },
         Stmt::Accumulate { buffer, op, index, value, predicate } => Stmt::Accumulate {
             buffer: buffer.clone(),
             op: *op,
@@ -92,7 +93,8 @@ pub fn for_each_child<'a>(s: &'a Stmt, f: &mut dyn FnMut(&'a Stmt)) {
         | Stmt::Provide { .. }
         | Stmt::Store { .. }
         | Stmt::Accumulate { .. }
-        | Stmt::Prefetch { .. } => {}
+        | Stmt::Prefetch { .. }
+        | Stmt::PrefetchByte { .. } => {}
     }
 }
 
@@ -116,6 +118,7 @@ pub fn own_exprs<'a>(s: &'a Stmt, f: &mut impl FnMut(&'a Expr)) {
         }),
         Stmt::Provide { args, values, .. } => args.iter().chain(values).for_each(f),
         Stmt::Prefetch { args, .. } => args.iter().for_each(f),
+        Stmt::PrefetchByte { byte, .. } => f(byte),
         Stmt::Allocate { extent, .. } => f(extent),
         Stmt::Store { index, value, predicate, .. } | Stmt::Accumulate { index, value, predicate, .. } => {
             f(index);
@@ -135,4 +138,19 @@ pub fn block(stmts: Vec<Stmt>) -> Stmt {
         }
     }
     if out.len() == 1 { out.remove(0) } else { Stmt::Block(out) }
+}
+
+/// `let name = value` around `body`.
+pub fn bind(name: Name, value: Expr, body: Stmt) -> Stmt {
+    Stmt::Let { name, value, body: Box::new(body) }
+}
+
+/// `if cond { then } else { otherwise }`.
+pub fn branch(cond: Expr, then: Stmt, otherwise: Option<Stmt>) -> Stmt {
+    Stmt::If { cond, then: Box::new(then), otherwise: otherwise.map(Box::new) }
+}
+
+/// `body` under conditions, the first one outermost.
+pub fn under(conds: &[Expr], body: Stmt) -> Stmt {
+    conds.iter().rev().fold(body, |body, c| branch(c.clone(), body, None))
 }

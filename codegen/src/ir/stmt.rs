@@ -1,14 +1,15 @@
 //! Statements: the lowered program.
 //!
 //! Two levels, told apart by node names. Before flattening: `Realize`, `Produce`, `Provide` and `Call` in
-//! expressions, multi-dimensional. After: `Allocate`, `Store` and `Load` on flat buffers. A flat buffer of tuple element k of a
-//! planar Func or input `f` is called `f.k`; a record is one buffer `f`. The output buffer of a sink or root output `f` is
+//! expressions, multi-dimensional. After: `Allocate`, `Store` and `Load` on flat buffers ([`Flat`]). That of tuple element k of a
+//! planar Func or input `f` prints as `f.k`; a record is one buffer `f`. The output buffer of a sink or root output `f` is
 //! `f.out.k` / `f.out` where it differs from its intermediate storage.
 //!
 //! Evaluation: statements of a block in order; `Let` binds a scalar for the body; a `Parallel` loop runs its
 //! iterations in any order on any worker.
 
-use crate::expr::{BinaryOp, Expr, Name};
+use crate::expr::{BinaryOp, Expr, Flat, Name};
+use crate::ir::args::Arg;
 use crate::schedule::{ForKind, Memory, StageId};
 use crate::types::ScalarType;
 
@@ -36,23 +37,24 @@ pub enum Stmt {
     Provide { func: Name, args: Vec<Expr>, values: Vec<Expr>, to: Target },
 
     /// After flattening: `extent` elements of `ty`, 64-byte aligned; zeroed if `zeroed`.
-    Allocate { buffer: Name, ty: ScalarType, extent: Expr, memory: Memory, zeroed: bool, body: Box<Stmt> },
+    Allocate { buffer: Flat, ty: ScalarType, extent: Expr, memory: Memory, zeroed: bool, body: Box<Stmt> },
     /// After flattening: `buffer[index] = value` in lanes whose predicate holds. Bool is stored as a byte.
     /// `aligned`: the first lane of a dense store is a multiple of the vector's size.
     Store {
-        buffer: Name,
+        buffer: Flat,
         index: Expr,
         value: Expr,
         predicate: Option<Expr>,
         aligned: bool,
         non_temporal: bool,
     },
-    /// Fetches an element of Func or input `name` into the cache. Before flattening the coordinates; after, the byte of flat
-    /// buffer `name`.
+    /// Before flattening: fetches the element of Func or input `name` at coordinates `args` into the cache.
     Prefetch { name: Name, args: Vec<Expr> },
+    /// After flattening: fetches a byte of a buffer into the cache.
+    PrefetchByte { buffer: Flat, byte: Expr },
     /// After flattening: `buffer[index] = buffer[index] op value` in lanes whose predicate holds, each lane in one indivisible
     /// step, so that other iterations may update the same element meanwhile.
-    Accumulate { buffer: Name, op: BinaryOp, index: Expr, value: Expr, predicate: Option<Expr> },
+    Accumulate { buffer: Flat, op: BinaryOp, index: Expr, value: Expr, predicate: Option<Expr> },
 }
 
 /// Where a `Provide` goes.
@@ -67,30 +69,8 @@ pub enum Target {
     Atomic(Vec<BinaryOp>),
 }
 
-/// Kind of an argument slot of a compiled function.
-#[derive(Clone, PartialEq, Debug)]
-pub enum ArgKind {
-    /// An input's flat buffer; the pointer is that of the first coordinate of its domain.
-    Input,
-    /// An output's flat buffer, likewise.
-    Output,
-    /// A scalar: a user parameter, or the minimum, extent or stride (in elements, i64) of a buffer.
-    Scalar,
-}
-
-/// One argument of a compiled function.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Arg {
-    /// Name in the body: a flat buffer or a `Param`.
-    pub name: Name,
-    /// Element or scalar type.
-    pub ty: ScalarType,
-    /// Buffer or scalar.
-    pub kind: ArgKind,
-}
-
 /// A lowered pipeline, ready for a back end. Its ABI: `i32 f(const Context*, void *const *buffers, const u64 *scalars)`;
-/// `buffers` holds the pointers of the Input and Output arguments in their order in `args`, `scalars` the scalars
+/// `buffers` holds the pointers of the buffers among `args` in their order, `scalars` the scalars
 /// in their order, each in the low bytes of a 64-bit slot. Returns 0, or k + 1 where assertion k failed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoweredFunction {
@@ -103,9 +83,9 @@ pub struct LoweredFunction {
     /// Float reassociation and contraction allowed everywhere in the body.
     pub relaxed: bool,
     /// Pairs of argument buffers that may be the same memory (an output in place of an input). All others are distinct.
-    pub aliases: Vec<(Name, Name)>,
+    pub aliases: Vec<(Flat, Flat)>,
     /// Argument buffers that hold records, with their slots.
-    pub records: Vec<(Name, u8)>,
+    pub records: Vec<(Flat, u8)>,
     /// Regions of the inputs that it reads.
     pub required: Required,
 }

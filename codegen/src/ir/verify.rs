@@ -21,7 +21,7 @@ use crate::schedule::ForKind;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// How far a statement is lowered.
+/// Levels to which a statement may be lowered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
     /// Coordinates.
@@ -96,9 +96,12 @@ impl Verifier {
                 self.stmt(body)
             }
             Stmt::Prefetch { name, args } => {
-                require(!flat || args.len() == 1, || format!("prefetch of {name} is not flat"))?;
-                let ty = if flat { ScalarType::I64 } else { ScalarType::I32 };
-                args.iter().try_for_each(|a| self.scalar(a, &[ty], "a prefetched place"))
+                require(!flat, || format!("prefetch of {name} is not flat"))?;
+                args.iter().try_for_each(|a| self.scalar(a, &[ScalarType::I32], "a prefetched place"))
+            }
+            Stmt::PrefetchByte { buffer, byte } => {
+                require(flat, || format!("prefetch of {buffer} before flattening"))?;
+                self.scalar(byte, &[ScalarType::I64], "a prefetched place")
             }
             Stmt::Store { buffer, index, value, predicate, .. }
             | Stmt::Accumulate { buffer, index, value, predicate, .. } => {

@@ -6,7 +6,7 @@
 //! likely conditions in code that goes away.
 
 use crate::expr::walk::visit;
-use crate::expr::{ExprKind, Name};
+use crate::expr::{ExprKind, Flat};
 use crate::ir::rewrite::{map_children, own_exprs, visit_stmts};
 use crate::ir::stmt::Stmt;
 use rustc_hash::FxHashSet;
@@ -26,7 +26,7 @@ pub fn dead_allocations(s: &Stmt) -> Stmt {
     }
 }
 
-fn allocated(s: &Stmt) -> FxHashSet<Name> {
+fn allocated(s: &Stmt) -> FxHashSet<Flat> {
     let mut names = FxHashSet::default();
     visit_stmts(s, &mut |s| {
         if let Stmt::Allocate { buffer, .. } = s {
@@ -36,7 +36,7 @@ fn allocated(s: &Stmt) -> FxHashSet<Name> {
     names
 }
 
-fn loaded(s: &Stmt) -> FxHashSet<Name> {
+fn loaded(s: &Stmt) -> FxHashSet<Flat> {
     let mut names = FxHashSet::default();
     let mut seen = FxHashSet::default();
     visit_stmts(s, &mut |s| {
@@ -53,12 +53,10 @@ fn loaded(s: &Stmt) -> FxHashSet<Name> {
 }
 
 /// The statement without the storage called `dead` and what is stored in it.
-fn without(s: &Stmt, dead: &FxHashSet<Name>) -> Stmt {
+fn without(s: &Stmt, dead: &FxHashSet<Flat>) -> Stmt {
     match s {
         Stmt::Allocate { buffer, body, .. } if dead.contains(buffer) => without(body, dead),
-        Stmt::Store { buffer, .. }
-        | Stmt::Accumulate { buffer, .. }
-        | Stmt::Prefetch { name: buffer, .. }
+        Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } | Stmt::PrefetchByte { buffer, .. }
             if dead.contains(buffer) =>
         {
             Stmt::Block(vec![])

@@ -7,7 +7,7 @@
 
 use crate::analysis::algebra::build;
 use crate::expr::walk::any;
-use crate::expr::{Expr, ExprKind, Name};
+use crate::expr::{Expr, ExprKind, Flat};
 use crate::ir::rewrite::{block, map_children};
 use crate::ir::stmt::Stmt;
 
@@ -17,7 +17,7 @@ const MAX_STRIDE: i64 = 8;
 const MAX_LANES: i64 = 128;
 
 /// See the module's description. `aliases`: pairs of buffers that may be the same memory.
-pub fn interleave(s: &Stmt, aliases: &[(Name, Name)]) -> Stmt {
+pub fn interleave(s: &Stmt, aliases: &[(Flat, Flat)]) -> Stmt {
     let Stmt::Block(list) = s else {
         return map_children(s, &mut Expr::clone, &mut |s| interleave(s, aliases));
     };
@@ -36,7 +36,7 @@ pub fn interleave(s: &Stmt, aliases: &[(Name, Name)]) -> Stmt {
 
 /// A strided store, taken apart.
 struct Strided<'a> {
-    buffer: &'a Name,
+    buffer: &'a Flat,
     base: &'a Expr,
     value: &'a Expr,
     predicate: Option<&'a Expr>,
@@ -50,7 +50,7 @@ fn strided(s: &Stmt) -> Option<(Strided<'_>, i64)> {
 }
 
 /// The stores at the start of a block as one, and how many there are.
-fn dense(list: &[Stmt], aliases: &[(Name, Name)]) -> Option<(Stmt, usize)> {
+fn dense(list: &[Stmt], aliases: &[(Flat, Flat)]) -> Option<(Stmt, usize)> {
     let (first, stride) = strided(list.first()?)?;
     let (buffer, n) = (first.buffer, stride as usize);
     let lanes = first.value.ty().lanes as i64 * stride;
@@ -85,8 +85,8 @@ fn dense(list: &[Stmt], aliases: &[(Name, Name)]) -> Option<(Stmt, usize)> {
 }
 
 /// May `e` read what is in `buffer`?
-fn reads(e: &Expr, buffer: &Name, aliases: &[(Name, Name)]) -> bool {
-    let shared = |other: &Name| {
+fn reads(e: &Expr, buffer: &Flat, aliases: &[(Flat, Flat)]) -> bool {
+    let shared = |other: &Flat| {
         other == buffer
             || aliases.iter().any(|(a, b)| (a == buffer && b == other) || (b == buffer && a == other))
     };
@@ -128,7 +128,7 @@ mod tests {
     fn what_is_not_whole_or_reads_itself_stays() {
         let pair = |second: Stmt| Stmt::Block(vec![store(0, 2, load("a.0"), None), second]);
         let mask = Expr::new(ExprKind::Broadcast(Expr::var("m").eq_(0)), Type::BOOL.with_lanes(4));
-        let aliases = [(Name::from("f.0"), Name::from("old.0"))];
+        let aliases = [(Flat::from("f.0"), Flat::from("old.0"))];
         for (second, one) in [
             (store(1, 2, load("b.0"), None), true),
             (store(2, 2, load("b.0"), None), false),

@@ -99,13 +99,15 @@ impl Printer<'_> {
                 format!("{func}{out}(...) = ...\n")
             }
             Stmt::Prefetch { name, .. } => format!("prefetch {name}(...)\n"),
-            Stmt::Assert { .. } | Stmt::Allocate { .. } | Stmt::Store { .. } | Stmt::Accumulate { .. } => {
-                String::new()
-            }
+            Stmt::Assert { .. }
+            | Stmt::Allocate { .. }
+            | Stmt::Store { .. }
+            | Stmt::Accumulate { .. }
+            | Stmt::PrefetchByte { .. } => String::new(),
         }
     }
 
-    /// What follows the stages of a Func consumes it.
+    /// Prints statements in order; what follows the stages of a Func consumes it.
     fn block(&self, list: &[Stmt]) -> String {
         let Some((first, rest)) = list.split_first() else { return String::new() };
         let text = self.stmt(first);

@@ -6,7 +6,7 @@
 //! *multi* (coordinates: `Realize`, `Provide`, `Call`), *flat* (buffers: `Allocate`, `Store`, `Load`) and *vector*.
 //!
 //! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the plan and then the statement after each pass are written to
-//! `dir/<pipeline>/NN_after_<pass>.ir`.
+//! `dir/<pipeline>/NN_after_<pass>.ir`, and the regions that build_nests inferred to `NN_regions.txt`.
 
 pub mod dead_allocations;
 pub mod expand_math;
@@ -23,19 +23,20 @@ pub mod unroll;
 pub mod vectorize;
 
 use crate::error::Error;
-use crate::expr::Name;
-use crate::func::{Layout, Pipeline, extent_param, min_param, step_param, stride_param};
-use crate::ir::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
+use crate::expr::{Flat, Name, Param, Part};
+use crate::func::{Layout, Output, Pipeline};
+use crate::ir::args::Arg;
+use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::ir::verify::{Level, verify};
 use crate::nests::{self, Built};
 use crate::plan::plan;
 use crate::plan::plans::{FuncPlan, Plan};
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
-use crate::types::ScalarType;
 use flatten::{External, FlattenEnv, Intermediate};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::Display;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -86,8 +87,9 @@ fn lower_here(
     let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
     let plan = plan(p, schedule)?;
     log.dump("apply_schedule", &plan)?;
-    let Built { body, storage, required } = nests::build_nests(&plan)?;
+    let Built { body, storage, required, regions } = nests::build_nests(&plan)?;
     log.after("build_nests", &body, Level::Multi)?;
+    log.write("regions.txt", &regions)?;
     let aliases = aliases(&plan, &storage);
     let outputs: Vec<Name> = p.outputs.iter().map(|o| o.func.clone()).collect();
     let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage) };
@@ -139,8 +141,11 @@ fn in_pipeline(p: &Pipeline, e: Error) -> Error {
     }
 }
 
+/// The Funcs that have intermediate storage.
+type Stored = FxHashMap<Name, nests::Storage>;
+
 /// How everything lies in memory.
-fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> FlattenEnv {
+fn flatten_env(plan: &Plan, storage: &Stored) -> FlattenEnv {
     let mut env = FlattenEnv::default();
     for i in plan.pipeline.inputs.values() {
         let constraints = i.constraints.clone();
@@ -162,7 +167,7 @@ fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> Flatte
             env.funcs.insert(name.clone(), intermediate);
         }
         if let Some(o) = &f.output {
-            let mut x = External::new(output_buffer(name, storage), &types, o.layout);
+            let mut x = output(f, o, storage);
             x.constraints = o.constraints.clone();
             x.non_temporal = f.non_temporal.clone();
             x.alias = f.in_place_of.clone();
@@ -173,77 +178,66 @@ fn flatten_env(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> Flatte
 }
 
 /// Flat output buffers that start and go on anywhere.
-fn unaligned(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> FxHashSet<Name> {
-    let strided = |f: &&FuncPlan| f.output.as_ref().is_some_and(|o| o.layout == Layout::Strided);
-    let planes = |f: &FuncPlan| {
-        let types = f.func.types();
-        let x = External::new(output_buffer(&f.func.name, storage), &types, Layout::Strided);
-        (0..types.len()).map(move |k| x.flat(k)).collect::<Vec<_>>()
-    };
-    plan.funcs.values().filter(strided).flat_map(planes).collect()
+fn unaligned(plan: &Plan, storage: &Stored) -> FxHashSet<Flat> {
+    let outputs = plan.funcs.values().filter_map(|f| Some(output(f, f.output.as_ref()?, storage)));
+    let strided = outputs.filter(|x| x.layout == Layout::Strided);
+    strided.flat_map(|x| x.flats().map(|(flat, _)| flat).collect::<Vec<_>>()).collect()
 }
 
-/// Prefix of the flat output buffers of a Func.
-fn output_buffer(func: &Name, storage: &FxHashMap<Name, nests::Storage>) -> Name {
-    if storage.contains_key(func) { format!("{func}.out").into() } else { func.clone() }
+/// The buffer of an output.
+fn output(f: &FuncPlan, o: &Output, storage: &Stored) -> External {
+    let is_output = storage.contains_key(&f.func.name);
+    External { is_output, ..External::new(f.func.name.clone(), &f.func.types(), o.layout) }
 }
 
 /// Flat buffers of in-place outputs with those of the inputs they overwrite.
-fn aliases(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> Vec<(Name, Name)> {
+fn aliases(plan: &Plan, storage: &Stored) -> Vec<(Flat, Flat)> {
     let mut pairs = vec![];
     for f in plan.funcs.values() {
         let (Some(o), Some(input)) = (&f.output, &f.in_place_of) else { continue };
-        let types = f.func.types();
-        let out = External::new(output_buffer(&f.func.name, storage), &types, o.layout);
-        let input = External::new(input.clone(), &types, o.layout);
-        pairs.extend((0..types.len()).map(|k| (out.flat(k), input.flat(k))));
+        let out = output(f, o, storage);
+        let input = External::new(input.clone(), &out.types, o.layout);
+        pairs.extend((0..out.types.len()).map(|k| (out.flat(k), input.flat(k))));
     }
     pairs
 }
 
 /// Buffers of inputs, then of outputs, each in declaration order; then extents (i32) and strides (i64, dimensions
 /// from 1; strided buffers: minima and all strides) of each in the same order; then parameters.
-fn args(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> Vec<Arg> {
+fn args(plan: &Plan, storage: &Stored) -> Vec<Arg> {
     let p = &plan.pipeline;
-    let mut args = vec![];
-    let mut scalars = vec![];
-    let mut add =
-        |name: &Name, buffer: Name, types: &[ScalarType], layout: Layout, dims: usize, kind: ArgKind| {
-            let x = External::new(buffer, types, layout);
-            let flat = if let Layout::Record(_) = layout { 1 } else { types.len() };
-            args.extend((0..flat).map(|k| Arg { name: x.flat(k), ty: types[k], kind: kind.clone() }));
-            for d in 0..dims {
-                scalars.push((extent_param(name, d), ScalarType::I32));
-            }
-            if layout == Layout::Strided {
-                scalars.extend((0..dims).map(|d| (min_param(name, d), ScalarType::I32)));
-                scalars.extend((0..dims).map(|d| (step_param(name, d), ScalarType::I64)));
-            } else {
-                scalars.extend((1..dims).map(|d| (stride_param(name, d), ScalarType::I64)));
-            }
+    let inputs =
+        p.inputs.values().map(|i| (External::new(i.name.clone(), &i.types, i.layout), i.dims, false));
+    let outputs = p.outputs.iter().map(|o| {
+        let f = &plan.funcs[&o.func];
+        (output(f, o, storage), f.func.vars.len(), true)
+    });
+    let (mut args, mut parts) = (vec![], vec![]);
+    for (x, dims, written) in inputs.chain(outputs) {
+        args.extend(x.flats().map(|(flat, ty)| Arg::Buffer { flat, ty, written }));
+        let mut each = |dims: Range<usize>, part: fn(usize) -> Part| {
+            parts.extend(dims.map(|d| (x.of.clone(), part(d))));
         };
-    for i in p.inputs.values() {
-        add(&i.name, i.name.clone(), &i.types, i.layout, i.dims, ArgKind::Input);
-    }
-    for o in &p.outputs {
-        let f = &plan.funcs[&o.func].func;
-        add(&o.func, output_buffer(&o.func, storage), &f.types(), o.layout, f.vars.len(), ArgKind::Output);
-    }
-    for (e, ty) in scalars {
-        if let crate::expr::ExprKind::Param(name) = e.kind() {
-            args.push(Arg { name: name.clone(), ty, kind: ArgKind::Scalar });
+        each(0..dims, Part::Extent);
+        if x.layout == Layout::Strided {
+            each(0..dims, Part::Min);
+            each(0..dims, Part::Step);
+        } else {
+            each(1..dims, Part::Stride);
         }
     }
-    args.extend(p.params.iter().map(|(n, ty)| Arg { name: n.clone(), ty: *ty, kind: ArgKind::Scalar }));
+    let parts = parts.into_iter().map(|(of, part)| (Param::Of(of, part), part.ty().scalar));
+    let params = p.params.iter().map(|(name, ty)| (Param::Named(name.clone()), *ty));
+    args.extend(parts.chain(params).map(|(param, ty)| Arg::Scalar { param, ty }));
     args
 }
 
 /// The flat buffers that hold records, with their slots.
-fn records(plan: &Plan, storage: &FxHashMap<Name, nests::Storage>) -> Vec<(Name, u8)> {
-    let inputs = plan.pipeline.inputs.values().map(|i| (i.name.clone(), i.layout));
-    let outputs = plan.pipeline.outputs.iter().map(|o| (output_buffer(&o.func, storage), o.layout));
-    let slots = |(name, layout): (Name, Layout)| match layout {
-        Layout::Record(n) => Some((name, n)),
+fn records(plan: &Plan, storage: &Stored) -> Vec<(Flat, u8)> {
+    let inputs = plan.pipeline.inputs.values().map(|i| External::new(i.name.clone(), &i.types, i.layout));
+    let outputs = plan.pipeline.outputs.iter().map(|o| output(&plan.funcs[&o.func], o, storage));
+    let slots = |x: External| match x.layout {
+        Layout::Record(n) => Some((x.flat(0), n)),
         Layout::Planar | Layout::Strided => None,
     };
     inputs.chain(outputs).filter_map(slots).collect()
@@ -285,15 +279,19 @@ impl Log<'_> {
     /// Ends the time of a pass; what it made goes to the dump.
     fn dump(&mut self, pass: &'static str, made: &dyn Display) -> Result<(), Error> {
         self.time(pass);
-        if let Some(dir) = &self.options.dump {
-            let dir = dir.join(&self.pipeline);
-            let file = dir.join(format!("{:02}_after_{pass}.ir", self.passes.len()));
-            std::fs::create_dir_all(&dir)
-                .and_then(|()| std::fs::write(&file, made.to_string()))
-                .map_err(|e| self.error(format!("cannot write {}: {e}", file.display())))?;
-        }
+        self.write(&format!("after_{pass}.ir"), made)?;
         self.start = Instant::now();
         Ok(())
+    }
+
+    /// Writes a file of the dump, under the number of the pass that ended last.
+    fn write(&self, name: &str, made: &dyn Display) -> Result<(), Error> {
+        let Some(dir) = &self.options.dump else { return Ok(()) };
+        let dir = dir.join(&self.pipeline);
+        let file = dir.join(format!("{:02}_{name}", self.passes.len()));
+        std::fs::create_dir_all(&dir)
+            .and_then(|()| std::fs::write(&file, made.to_string()))
+            .map_err(|e| self.error(format!("cannot write {}: {e}", file.display())))
     }
 
     fn after(&mut self, pass: &'static str, s: &Stmt, level: Level) -> Result<(), Error> {

@@ -3,23 +3,19 @@
 //! Bounds inference knows the regions as expressions over extents of buffers, parameters and let-bound names; a query keeps
 //! these and evaluates them. The answer is what the compiled code itself checks its buffers against.
 
-use crate::analysis::evaluate::evaluate;
+use crate::analysis::evaluate::{Known, evaluate};
 use crate::error::Error;
 use crate::expr::walk::nodes;
-use crate::expr::{Expr, ExprKind, Name};
-use crate::func::{Pipeline, extent_param, min_param};
+use crate::expr::{Expr, ExprKind, Name, Param, Part};
+use crate::func::Pipeline;
 use crate::ir::stmt::Required;
 use crate::runtime::Scalar;
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
 use indexmap::IndexMap;
-use rustc_hash::FxHashMap;
 
 /// First and last coordinate in each dimension; nothing is read where some first exceeds its last.
 pub type Region = Vec<(i64, i64)>;
-
-/// Names with the constants that they stand for.
-type Known = FxHashMap<Name, Expr>;
 
 /// The required regions of a scheduled pipeline, not yet evaluated.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -49,7 +45,7 @@ impl BoundsQuery {
         params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
         let sizes = |(name, n): &(&str, &[i32])| {
-            n.iter().enumerate().map(|(d, n)| (extent_param(name, d), *n)).collect()
+            n.iter().enumerate().map(|(d, n)| (Param::Of((*name).into(), Part::Extent(d)), *n)).collect()
         };
         self.regions_of(extents.iter().flat_map::<Vec<_>, _>(sizes), params)
     }
@@ -61,26 +57,26 @@ impl BoundsQuery {
         params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
         let ends = |(name, dims): &(&str, &[(i32, i32)])| {
+            let name = Name::from(*name);
+            let of = |part| Param::Of(name.clone(), part);
             let dims = dims.iter().enumerate();
-            dims.flat_map(|(d, (min, n))| [(min_param(name, d), *min), (extent_param(name, d), *n)]).collect()
+            dims.flat_map(|(d, (min, n))| [(of(Part::Min(d)), *min), (of(Part::Extent(d)), *n)]).collect()
         };
         self.regions_of(domains.iter().flat_map::<Vec<_>, _>(ends), params)
     }
 
     fn regions_of(
         &self,
-        sizes: impl Iterator<Item = (Expr, i32)>,
+        sizes: impl Iterator<Item = (Param, i32)>,
         params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
-        let mut known: Known = params.iter().map(|&(n, v)| (n.into(), v.constant())).collect();
-        known.extend(sizes.filter_map(|(e, n)| match e.kind() {
-            ExprKind::Param(name) => Some((name.clone(), n.into())),
-            _ => None,
-        }));
+        let mut known = Known::default();
+        known.params.extend(params.iter().map(|&(n, v)| (n.into(), v.constant())));
+        known.params.extend(sizes.map(|(p, n)| (p, n.into())));
         for (name, value) in &self.required.lets {
             // What no region needs may be impossible to know, such as a bound that is read from memory.
             if let Some(v) = evaluate(value, &known) {
-                known.insert(name.clone(), Expr::int(value.ty(), v));
+                known.vars.insert(name.clone(), Expr::int(value.ty(), v));
             }
         }
         let mut regions = IndexMap::new();
@@ -94,8 +90,10 @@ impl BoundsQuery {
 
     fn evaluate(&self, e: &Expr, known: &Known) -> Result<i64, Error> {
         let missing = |n: &Expr| match n.kind() {
-            ExprKind::Param(p) if !known.contains_key(p) => Some(format!("{p} is not given")),
-            ExprKind::Var(v) if !known.contains_key(v) => Some(format!("{v} cannot be computed from sizes")),
+            ExprKind::Param(p) if !known.params.contains_key(p) => Some(format!("{p} is not given")),
+            ExprKind::Var(v) if !known.vars.contains_key(v) => {
+                Some(format!("{v} cannot be computed from sizes"))
+            }
             ExprKind::Call { name, .. } => Some(format!("a value of {name} cannot be known before the run")),
             _ => None,
         };

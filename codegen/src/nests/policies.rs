@@ -5,28 +5,21 @@ use crate::expr::walk::{Memo, any, rewrite, variables};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
-use crate::nests::Nests;
 use crate::plan::plans::{Stage, illegal};
 use crate::schedule::{Directive, Partition};
 use rustc_hash::FxHashSet;
 
-impl Nests<'_> {
-    /// The body of loop `var` (`local` in the stage) under a policy.
-    pub(super) fn partitioned(
-        &self,
-        s: &Stage,
-        (local, policy): (&Name, Partition),
-        var: &Name,
-        body: &Stmt,
-    ) -> Result<Stmt, Error> {
-        let mut marks = Marks { on: FxHashSet::from_iter([var.clone()]), policy, found: false };
-        let body = marks.stmt(body);
-        if policy == Partition::Always && !marks.found {
-            let text = Directive::Partition { var: local.clone(), policy }.to_string();
-            return Err(illegal(&s.id, text, "there is no condition on this loop"));
-        }
-        Ok(body)
+/// The body of loop `j` of `s`, counted from outside, whose variable is `var`, under the stage's policy for it.
+pub fn with_policy(s: &Stage, j: usize, var: &Name, body: Stmt) -> Result<Stmt, Error> {
+    let local = &s.dims[s.dims.len() - 1 - j].name;
+    let Some(&(_, policy)) = s.partition.iter().find(|(v, _)| v == local) else { return Ok(body) };
+    let mut marks = Marks { on: FxHashSet::from_iter([var.clone()]), policy, found: false };
+    let body = marks.stmt(&body);
+    if policy == Partition::Always && !marks.found {
+        let text = Directive::Partition { var: local.clone(), policy }.to_string();
+        return Err(illegal(&s.id, text, "there is no condition on this loop"));
     }
+    Ok(body)
 }
 
 /// Sets or removes the `likely` marks of conditions on some names, and on what is let-bound from them.

@@ -11,9 +11,10 @@ use crate::analysis::algebra::build::{max, min, offset};
 use crate::error::Error;
 use crate::expr::walk::{substitute, variables};
 use crate::expr::{Expr, Name};
-use crate::nests::bounds_inference::round_up_unit;
-use crate::nests::{Around, Nests};
-use crate::plan::plans::{FuncPlan, Level, illegal, own_var};
+use crate::nests::regions::Regions;
+use crate::nests::scope::{Around, Scope};
+use crate::plan::extents::round_up_unit;
+use crate::plan::plans::{FuncPlan, illegal, own_var};
 use crate::schedule::ForKind;
 use rustc_hash::FxHashMap;
 
@@ -29,93 +30,82 @@ struct Slide {
     last_before: Expr,
 }
 
-impl Nests<'_> {
-    /// Loops and gates between the store level and here, outermost first.
-    pub(super) fn since_store(&self, f: &FuncPlan) -> &[Around] {
-        let Level::At(store) = &f.store else { return &self.around };
-        let at = self.around.iter().position(|a| match a {
-            Around::Loop(l, ..) | Around::Once(l) => l == store,
-            Around::Gate => false,
-        });
-        &self.around[at.map_or(0, |i| i + 1)..]
+/// Storage outside of a parallel loop must not be written inside it.
+pub fn check_store_races(scope: &Scope, f: &FuncPlan) -> Result<(), Error> {
+    let parallel = scope.since_store(f).iter().find_map(|a| match a {
+        Around::Loop(l, _, ForKind::Parallel) => Some(own_var(l)),
+        _ => None,
+    });
+    match parallel {
+        Some(v) => {
+            let rule = format!("iterations of the parallel loop {v} would share the storage");
+            Err(illegal(&f.stages[0].id, "store_at", rule))
+        }
+        None => Ok(()),
     }
+}
 
-    /// Storage outside of a parallel loop must not be written inside it.
-    pub fn check_store_races(&self, f: &FuncPlan) -> Result<(), Error> {
-        let parallel = self.since_store(f).iter().find_map(|a| match a {
-            Around::Loop(l, _, ForKind::Parallel) => Some(own_var(l).to_string()),
-            _ => None,
-        });
-        match parallel {
-            Some(v) => {
-                let rule = format!("iterations of the parallel loop {v} would share the storage");
-                Err(illegal(&f.stages[0].id, "store_at", rule))
-            }
-            None => Ok(()),
+/// Records what the loops of `f` have to cover, given the region `required` at its compute level; true if it slides.
+pub fn slide(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan, required: &[Interval]) -> bool {
+    let mut produced = required.to_vec();
+    let slide = find_slide(scope, regions, f, required);
+    let slides = slide.is_some();
+    if let Some(Slide { dim: d, first, up, last_before }) = slide {
+        let end = if up { "min" } else { "max" };
+        let name: Name = format!("{}.s0.{}.{end}", f.func.name, f.func.vars[d].0).into();
+        let Interval { min: lowest, max: highest } = &required[d];
+        let (whole, next) = match up {
+            true => (lowest, offset(&last_before, 1)),
+            false => (highest, offset(&last_before, -1)),
+        };
+        // Where the region jumps, nothing before its start is needed.
+        let next = match up {
+            true if scope.facts.proves_le(lowest, &next) => next,
+            true => max(&next, lowest),
+            false if scope.facts.proves_le(&next, highest) => next,
+            false => min(&next, highest),
+        };
+        let slid = regions.bind(&mut scope.facts, name.to_string(), &Expr::select(first, whole, next));
+        regions.unslid.insert(name, whole.clone());
+        if up {
+            produced[d].min = slid;
+        } else {
+            produced[d].max = slid;
         }
     }
+    regions.produced.insert(f.func.name.clone(), produced);
+    slides
+}
 
-    /// What the loops of `f` have to cover, given the region `required` at its compute level.
-    pub fn slide(&mut self, f: &FuncPlan, required: &[Interval]) -> Result<Vec<Interval>, Error> {
-        let mut produced = required.to_vec();
-        let slide = self.find_slide(f, required);
-        let slid = slide.is_some();
-        if let Some(Slide { dim: d, first, up, last_before }) = slide {
-            let end = if up { "min" } else { "max" };
-            let name: Name = format!("{}.s0.{}.{end}", f.func.name, f.func.vars[d].0).into();
-            let Interval { min: lowest, max: highest } = &required[d];
-            let (whole, next) = match up {
-                true => (lowest, offset(&last_before, 1)),
-                false => (highest, offset(&last_before, -1)),
-            };
-            // Where the region jumps, nothing before its start is needed.
-            let next = match up {
-                true if self.facts.proves_le(lowest, &next) => next,
-                true => max(&next, lowest),
-                false if self.facts.proves_le(&next, highest) => next,
-                false => min(&next, highest),
-            };
-            let slid = self.name(name.to_string(), &Expr::select(first, whole, next));
-            self.unslid.insert(name, whole.clone());
-            if up {
-                produced[d].min = slid;
-            } else {
-                produced[d].max = slid;
-            }
-        }
-        self.note_once(f, slid);
-        Ok(produced)
+/// The one dimension that moves, if it does so in one direction.
+fn find_slide(scope: &Scope, regions: &Regions, f: &FuncPlan, required: &[Interval]) -> Option<Slide> {
+    if f.store == f.compute || f.stages.len() > 1 {
+        return None;
     }
-
-    /// The one dimension that moves, if it does so in one direction.
-    fn find_slide(&self, f: &FuncPlan, required: &[Interval]) -> Option<Slide> {
-        if f.store == f.compute || f.stages.len() > 1 {
+    let facts = &scope.facts;
+    let mut loops = scope.since_store(f).iter().filter(|a| !matches!(a, Around::Once(_)));
+    let Some(Around::Loop(_, v, ForKind::Serial)) = loops.next() else { return None };
+    if loops.next().is_some() {
+        return None;
+    }
+    let raw = |e: &Expr| facts.expand(e, v, &regions.unslid);
+    let back: FxHashMap<Name, Expr> = [(v.clone(), Expr::var(v.clone()) - 1)].into_iter().collect();
+    let mut found = None;
+    for (d, i) in required.iter().enumerate() {
+        let (min, max) = (raw(&i.min), raw(&i.max));
+        if !variables(&min).contains(v) && !variables(&max).contains(v) {
+            continue;
+        }
+        let (min_before, max_before) = (substitute(&min, &back), substitute(&max, &back));
+        let rises = |a: &Expr, b: &Expr| facts.proves_le(a, b);
+        let up = rises(&min_before, &min) && rises(&max_before, &max);
+        let down = !up && rises(&min, &min_before) && rises(&max, &max_before);
+        let rounded = round_up_unit(&f.stages[0], &f.func.vars[d].0).is_some();
+        if found.is_some() || !(up || down) || rounded {
             return None;
         }
-        let mut loops = self.since_store(f).iter().filter(|a| !matches!(a, Around::Once(_)));
-        let Some(Around::Loop(_, v, ForKind::Serial)) = loops.next() else { return None };
-        if loops.next().is_some() {
-            return None;
-        }
-        let raw = |e: &Expr| self.facts.expand(e, v, &self.unslid);
-        let back: FxHashMap<Name, Expr> = [(v.clone(), Expr::var(v.clone()) - 1)].into_iter().collect();
-        let mut found = None;
-        for (d, i) in required.iter().enumerate() {
-            let (min, max) = (raw(&i.min), raw(&i.max));
-            if !variables(&min).contains(v) && !variables(&max).contains(v) {
-                continue;
-            }
-            let (min_before, max_before) = (substitute(&min, &back), substitute(&max, &back));
-            let rises = |a: &Expr, b: &Expr| self.facts.proves_le(a, b);
-            let up = rises(&min_before, &min) && rises(&max_before, &max);
-            let down = !up && rises(&min, &min_before) && rises(&max, &max_before);
-            let rounded = round_up_unit(&f.stages[0], &f.func.vars[d].0).is_some();
-            if found.is_some() || !(up || down) || rounded {
-                return None;
-            }
-            let first = Expr::var(v.clone()).eq_(self.facts.first(v)?);
-            found = Some(Slide { dim: d, first, up, last_before: if up { max_before } else { min_before } });
-        }
-        found
+        let first = Expr::var(v.clone()).eq_(facts.first(v)?);
+        found = Some(Slide { dim: d, first, up, last_before: if up { max_before } else { min_before } });
     }
+    found
 }

@@ -15,100 +15,96 @@
 //! Follows sliding: what an iteration needs counts, not what it computes. Decided behind the walk of [`crate::nests`], when all
 //! versions of the nests around have been seen: storage is folded alike in all of them.
 
-use crate::analysis::algebra::Interval;
+use crate::analysis::algebra::{Facts, Interval};
 use crate::error::Error;
 use crate::expr::walk::variables;
 use crate::expr::{Expr, Name};
 use crate::func::PITCH;
 use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
-use crate::nests::{Around, Nests, Storage};
-use crate::plan::plans::{FuncPlan, illegal};
+use crate::nests::found::Found;
+use crate::nests::regions::Regions;
+use crate::nests::scope::{Around, Scope};
+use crate::nests::storage::{Live, Storage};
+use crate::plan::plans::{FuncPlan, Plan, illegal};
 use crate::schedule::{ForKind, Memory};
 use rustc_hash::FxHashMap;
 
-/// Coordinates that are in use at once, per dimension; none where no constant bounds them, or where folding does not pay.
-pub type Live = Vec<Option<i64>>;
-
-impl Nests<'_> {
-    /// Checks the fold factors of `f` against its region at the compute level.
-    pub fn check_folds(&self, f: &FuncPlan, required: &[Interval]) -> Result<(), Error> {
-        for (d, factor) in f.fold.iter().enumerate().filter_map(|(d, n)| n.map(|n| (d, n))) {
-            let live = self.facts.upper(&required[d].extent());
-            if live.is_none_or(|n| n > factor as i64) {
-                let live = live.map_or("an unbounded number of".to_string(), |n| n.to_string());
-                let directive = format!("fold_storage({}, {factor})", f.func.vars[d].0);
-                let rule = format!(
-                    "{live} coordinates are live at once, in [{}, {}]",
-                    required[d].min, required[d].max
-                );
-                return Err(illegal(&f.stages[0].id, directive, rule));
-            }
+/// Checks the fold factors of `f` against its region at the compute level.
+pub fn check_folds(facts: &Facts, f: &FuncPlan, required: &[Interval]) -> Result<(), Error> {
+    for (d, factor) in f.fold.iter().enumerate().filter_map(|(d, n)| n.map(|n| (d, n))) {
+        let live = facts.upper(&required[d].extent());
+        if live.is_none_or(|n| n > factor as i64) {
+            let live = live.map_or("an unbounded number of".to_string(), |n| n.to_string());
+            let directive = format!("fold_storage({}, {factor})", f.func.vars[d].0);
+            let rule =
+                format!("{live} coordinates are live at once, in [{}, {}]", required[d].min, required[d].max);
+            return Err(illegal(&f.stages[0].id, directive, rule));
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// Notes how much of `f` is in use at once, given its region at the compute level: the most of all places where it is computed.
-    pub fn note_live(&mut self, f: &FuncPlan, required: &[Interval]) {
-        if f.whole || f.store == f.compute {
-            return;
-        }
-        let here: Live = required.iter().enumerate().map(|(d, i)| self.live(f, d, i)).collect();
-        let live = match self.live.remove(&f.func.name) {
-            Some(before) => before.into_iter().zip(here).map(|(a, b)| Some(a?.max(b?))).collect(),
-            None => here,
-        };
-        self.live.insert(f.func.name.clone(), live);
+/// Notes how much of `f` is in use at once, given its region at the compute level: the most of all places where it is computed.
+pub fn note_live(scope: &Scope, regions: &Regions, found: &mut Found, f: &FuncPlan, required: &[Interval]) {
+    if f.whole || f.store == f.compute {
+        return;
     }
+    let here: Live = required.iter().enumerate().map(|(d, i)| live(scope, regions, f, d, i)).collect();
+    let live = match found.live.remove(&f.func.name) {
+        Some(before) => before.into_iter().zip(here).map(|(a, b)| Some(a?.max(b?))).collect(),
+        None => here,
+    };
+    found.live.insert(f.func.name.clone(), live);
+}
 
-    /// Coordinates of dimension `d` in the region `i`, if that moves with the loops inside of the storage.
-    fn live(&self, f: &FuncPlan, d: usize, i: &Interval) -> Option<i64> {
-        let loops = self.since_store(f).iter().filter_map(|a| match a {
-            Around::Loop(_, v, _) => Some(v),
-            Around::Once(_) | Around::Gate => None,
-        });
-        let loops: Vec<&Name> = loops.collect();
-        let outermost = loops.first()?;
-        let moves = [&i.min, &i.max].into_iter().any(|end| {
-            let end = variables(&self.facts.expand(end, outermost, &self.unslid));
-            loops.iter().any(|&v| end.contains(v))
-        });
-        if f.fold[d].is_some() || !moves || self.has_lanes(f, d) {
-            return None;
-        }
-        self.facts.upper(&i.extent())
+/// Coordinates of dimension `d` in the region `i`, if that moves with the loops inside of the storage.
+fn live(scope: &Scope, regions: &Regions, f: &FuncPlan, d: usize, i: &Interval) -> Option<i64> {
+    let loops = scope.since_store(f).iter().filter_map(|a| match a {
+        Around::Loop(_, v, _) => Some(v),
+        Around::Once(_) | Around::Gate => None,
+    });
+    let loops: Vec<&Name> = loops.collect();
+    let outermost = loops.first()?;
+    let moves = [&i.min, &i.max].into_iter().any(|end| {
+        let end = variables(&scope.facts.expand(end, outermost, &regions.unslid));
+        loops.iter().any(|&v| end.contains(v))
+    });
+    if f.fold[d].is_some() || !moves || has_lanes(scope, f, d) {
+        return None;
     }
+    scope.facts.upper(&i.extent())
+}
 
-    /// Does a stage that reads or writes `f` run as lanes along dimension `d`?
-    fn has_lanes(&self, f: &FuncPlan, d: usize) -> bool {
-        let own = f.stages.iter().map(|s| (s, vec![&s.args[d]]));
-        let readers = self.uses.get(&f.func.name).into_iter().flatten();
-        let readers = readers.map(|(id, calls)| {
-            let s = &self.plan.funcs[&id.func].stages[id.stage];
-            (s, calls.iter().map(|args| &args[d]).collect())
-        });
-        own.chain(readers).any(|(s, coordinates): (_, Vec<&Expr>)| {
-            s.versions().into_iter().any(|s| {
-                let lanes = s.dims.iter().filter(|dim| dim.kind == ForKind::Vectorized);
-                let lanes: Vec<Name> = lanes.flat_map(|dim| s.origins(&dim.name)).collect();
-                coordinates.iter().any(|e| variables(e).iter().any(|v| lanes.contains(v)))
-            })
+/// Does a stage that reads or writes `f` run as lanes along dimension `d`?
+fn has_lanes(scope: &Scope, f: &FuncPlan, d: usize) -> bool {
+    let own = f.stages.iter().map(|s| (s, vec![&s.args[d]]));
+    let readers = scope.callers(&f.func.name).iter();
+    let readers = readers.map(|(id, calls)| {
+        let s = &scope.plan.funcs[&id.func].stages[id.stage];
+        (s, calls.iter().map(|args| &args[d]).collect())
+    });
+    own.chain(readers).any(|(s, coordinates): (_, Vec<&Expr>)| {
+        s.versions().into_iter().any(|s| {
+            let lanes = s.dims.iter().filter(|dim| dim.kind == ForKind::Vectorized);
+            let lanes: Vec<Name> = lanes.flat_map(|dim| s.origins(&dim.name)).collect();
+            coordinates.iter().any(|e| variables(e).iter().any(|v| lanes.contains(v)))
         })
-    }
+    })
+}
 
-    /// Decides which dimensions are folded, of all storage.
-    pub fn decide_folds(&mut self) {
-        for (func, live) in &self.live {
-            let f = &self.plan.funcs[func];
-            let Some(store) = self.storage.get_mut(func).filter(|s| s.memory != Memory::Register) else {
-                continue;
-            };
-            for (d, live) in live.iter().enumerate() {
-                let factor = live.and_then(|n| u32::try_from(n.max(1)).ok()).map(u32::next_power_of_two);
-                let Some(factor) = factor.filter(|&n| n <= i32::MAX as u32) else { continue };
-                if store.sizes[d].is_none_or(|all| padded(f, d, factor as i64) < padded(f, d, all)) {
-                    store.fold[d] = Some(factor);
-                }
+/// Decides which dimensions are folded, of all storage.
+pub fn decide_folds(plan: &Plan, found: &mut Found) {
+    for (func, live) in &found.live {
+        let f = &plan.funcs[func];
+        let Some(store) = found.storage.get_mut(func).filter(|s| s.memory != Memory::Register) else {
+            continue;
+        };
+        for (d, live) in live.iter().enumerate() {
+            let factor = live.and_then(|n| u32::try_from(n.max(1)).ok()).map(u32::next_power_of_two);
+            let Some(factor) = factor.filter(|&n| n <= i32::MAX as u32) else { continue };
+            if store.sizes[d].is_none_or(|all| padded(f, d, factor as i64) < padded(f, d, all)) {
+                store.fold[d] = Some(factor);
             }
         }
     }

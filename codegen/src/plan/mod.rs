@@ -6,6 +6,7 @@
 
 pub mod apply_schedule;
 pub mod contracts;
+pub mod extents;
 pub mod inline;
 pub mod plans;
 pub mod realization_order;

@@ -1,6 +1,5 @@
 //! What is computed, and the loops of each stage: the result of [`crate::plan::apply_schedule`].
 
-use crate::analysis::algebra::{Interval, build};
 use crate::analysis::associative::Reduction;
 use crate::analysis::intervals::Definitions;
 use crate::error::Error;
@@ -8,6 +7,7 @@ use crate::expr::{Expr, Name};
 use crate::func::{Func, Input, Output, Pipeline};
 use crate::schedule::{ForKind, LoopLevel, Memory, Partition, StageId, Tail};
 use indexmap::IndexMap;
+use std::fmt::{self, Display, Formatter};
 
 /// Largest factor of a split: that of 32 strips of all that an i32 counts, and far from where the extent of a buffer plus a
 /// factor would leave i32.
@@ -200,6 +200,16 @@ pub enum Level {
     Root,
     /// Inside this loop.
     At(LoopLevel),
+}
+
+/// `root` or `f.update(k), var`.
+impl Display for Level {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Level::Root => f.write_str("root"),
+            Level::At(l) => write!(f, "{}, {}", l.stage, own_var(l)),
+        }
+    }
 }
 
 /// A Func with its stages and its placement.
@@ -410,16 +420,4 @@ impl Definitions for Plan {
     fn param_range(&self, name: &Name) -> Option<(i64, i64)> {
         self.pipeline.param_ranges.get(name).copied()
     }
-}
-
-/// Number of blocks of `factor` that cover `[min, max]`: `ceil((max - min + 1) / factor)`.
-pub fn blocks(min: &Expr, max: &Expr, factor: &Expr) -> Expr {
-    let extent = build::offset(&build::sub(max, min), 1);
-    build::div(&build::offset(&build::add(&extent, factor), -1), factor)
-}
-
-/// Number of points of two fused loops; 0 if either has none.
-pub fn points(inner: &Interval, outer: &Interval) -> Expr {
-    let zero = Expr::from(0);
-    build::mul(&build::max(&inner.extent(), &zero), &build::max(&outer.extent(), &zero))
 }

@@ -9,18 +9,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Calls of one Func or input: the stages that call it, with the distinct coordinates.
 pub type Uses = FxHashMap<Name, Vec<(StageId, Vec<Vec<Expr>>)>>;
 
-/// All expressions of a stage.
-pub fn stage_exprs(s: &Stage) -> impl Iterator<Item = &Expr> {
-    let bounds = s.rvars.iter().flat_map(|r| [&r.min, &r.max]);
-    s.args.iter().chain(&s.values).chain(&s.predicate).chain(bounds).chain(s.skips.iter().map(|x| &x.1))
-}
-
 /// Collects the calls of all stages.
 pub fn uses<'a>(stages: impl Iterator<Item = &'a Stage>) -> Uses {
     let mut out = Uses::default();
     for s in stages {
         let mut seen: FxHashSet<(Name, Vec<Expr>)> = FxHashSet::default();
-        for e in nodes(stage_exprs(s)) {
+        for e in nodes(exprs(s)) {
             let ExprKind::Call { name, args, .. } = e.kind() else { continue };
             if !seen.insert((name.clone(), args.clone())) {
                 continue;
@@ -33,4 +27,10 @@ pub fn uses<'a>(stages: impl Iterator<Item = &'a Stage>) -> Uses {
         }
     }
     out
+}
+
+/// All expressions of a stage.
+fn exprs(s: &Stage) -> impl Iterator<Item = &Expr> {
+    let bounds = s.rvars.iter().flat_map(|r| [&r.min, &r.max]);
+    s.args.iter().chain(&s.values).chain(&s.predicate).chain(bounds).chain(s.skips.iter().map(|x| &x.1))
 }

@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use crate::expr::walk::nodes;
-use crate::expr::{Expr, ExprKind, Name};
+use crate::expr::{Expr, ExprKind, Name, Param, Part};
 use crate::func::{Constraint, Func, Layout, Pipeline, Update};
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashSet;
@@ -80,14 +80,18 @@ fn buffers(p: &Pipeline) -> impl Iterator<Item = (&Name, usize, Layout, &[Constr
     inputs.chain(outputs)
 }
 
-/// No name starts with that of a Func or input and a dot: those stand for parts of it, such as `f.out` or `f.extent.0`.
+/// No name starts with that of a Func or input and a dot: those stand for parts of it, such as `f.out` or `f.extent.0`. No parameter
+/// reads as a part of a buffer.
 pub fn check_names(p: &Pipeline) -> Result<(), Error> {
     for name in p.funcs.keys().chain(p.inputs.keys()).chain(p.params.keys()) {
         if let Some(whole) = part_of(p, name) {
             return Err(error(p, format!("the name {name} is one of those for parts of {whole}")));
         }
     }
-    Ok(())
+    match p.params.keys().find(|name| Param::parse(name).name().is_none()) {
+        Some(name) => Err(error(p, format!("the name {name} is one of those for parts of buffers"))),
+        None => Ok(()),
+    }
 }
 
 /// The Func or input of which `name` could be a part.
@@ -244,35 +248,33 @@ pub fn check_exprs<'a>(
     Ok(())
 }
 
-fn check_param(p: &Pipeline, at: &str, name: &Name, ty: Type) -> Result<(), Error> {
-    match declared_param(p, name) {
+fn check_param(p: &Pipeline, at: &str, param: &Param, ty: Type) -> Result<(), Error> {
+    match declared_param(p, param) {
         Some(declared) if declared == ty => Ok(()),
-        Some(declared) if p.params.contains_key(name) => {
-            Err(error(p, format!("{at}: parameter {name} is {declared}, not {ty}")))
+        Some(declared) if param.name().is_some() => {
+            Err(error(p, format!("{at}: parameter {param} is {declared}, not {ty}")))
         }
-        _ => Err(error(p, format!("{at}: parameter {name}: {ty} is not declared"))),
+        _ => Err(error(p, format!("{at}: parameter {param}: {ty} is not declared"))),
     }
 }
 
-/// The type of a parameter, or of a size of a buffer, by its name.
-pub fn declared_param(p: &Pipeline, name: &str) -> Option<Type> {
-    if let Some(declared) = p.params.get(name) {
-        return Some(Type::of(*declared));
-    }
-    let (rest, d) = name.rsplit_once('.')?;
-    let (buffer, what) = rest.rsplit_once('.')?;
-    let strided = p.shape(&buffer.into()).layout == Layout::Strided;
-    let ty = match what {
-        "extent" => Type::I32,
-        "min" if strided => Type::I32,
-        "step" if strided => Type::I64,
-        _ => return None,
+/// The type of a parameter that `p` declares, or of a part of one of its buffers that definitions may read.
+pub fn declared_param(p: &Pipeline, param: &Param) -> Option<Type> {
+    let (buffer, part) = match param {
+        Param::Named(name) => return p.params.get(name).map(|ty| Type::of(*ty)),
+        Param::Of(buffer, part) => (buffer, part),
+    };
+    let strided = p.shape(buffer).layout == Layout::Strided;
+    let readable = match part {
+        Part::Extent(_) => true,
+        Part::Min(_) | Part::Step(_) => strided,
+        Part::Stride(_) => false,
     };
     let dims = match p.inputs.get(buffer) {
         Some(i) => i.dims,
-        None => p.outputs.iter().find(|o| *o.func == *buffer).and_then(|o| p.funcs.get(&o.func))?.vars.len(),
+        None => p.outputs.iter().find(|o| o.func == *buffer).and_then(|o| p.funcs.get(&o.func))?.vars.len(),
     };
-    (d.parse::<usize>().ok()? < dims).then_some(ty)
+    (readable && part.dimension() < dims).then_some(part.ty())
 }
 
 /// The types of the values of a Func or input.

@@ -2,7 +2,8 @@ use super::*;
 use crate::compile::{BufferSlot, Signature};
 use crate::expr::{Expr, ExprKind};
 use crate::func::Layout;
-use crate::ir::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
+use crate::ir::args::Arg;
+use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::target::Target;
 use crate::types::{ScalarType, Type};
 
@@ -18,6 +19,8 @@ fn load(buffer: &str) -> Expr {
 fn pipeline(name: &str, inputs: &[&str], params: &[&str], value: Expr) -> Compiled {
     let slot = |name: &str, written| BufferSlot {
         name: name.into(),
+        of: name.into(),
+        element: None,
         ty: ScalarType::F64,
         channels: 1,
         dims: 0,
@@ -28,10 +31,10 @@ fn pipeline(name: &str, inputs: &[&str], params: &[&str], value: Expr) -> Compil
         in_place_of: None,
         value_range: None,
     };
-    let arg = |name: &str, kind| Arg { name: name.into(), ty: ScalarType::F64, kind };
-    let mut args: Vec<Arg> = inputs.iter().map(|n| arg(n, ArgKind::Input)).collect();
-    args.push(arg("out", ArgKind::Output));
-    args.extend(params.iter().map(|n| arg(n, ArgKind::Scalar)));
+    let buffer = |name: &str, written| Arg::Buffer { flat: name.into(), ty: ScalarType::F64, written };
+    let mut args: Vec<Arg> = inputs.iter().map(|n| buffer(n, false)).collect();
+    args.push(buffer("out", true));
+    args.extend(params.iter().map(|&n| Arg::Scalar { param: n.into(), ty: ScalarType::F64 }));
     let mut buffers: Vec<BufferSlot> = inputs.iter().map(|n| slot(n, false)).collect();
     buffers.push(slot("out", true));
     let params = params.iter().map(|&n| (n.into(), ScalarType::F64)).collect();

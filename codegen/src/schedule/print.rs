@@ -7,7 +7,7 @@ use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule
 use std::fmt::{self, Display, Formatter};
 
 impl ForKind {
-    /// What stands before `for`.
+    /// Returns what stands before `for`.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             ForKind::Serial => "",
@@ -51,6 +51,16 @@ impl Display for Tail {
             Tail::Predicate => "predicate",
             Tail::RoundUp => "round_up",
             Tail::ShiftInwards => "shift_inwards",
+        })
+    }
+}
+
+impl Display for Memory {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Memory::Heap => "heap",
+            Memory::Stack => "stack",
+            Memory::Register => "register",
         })
     }
 }
@@ -124,9 +134,7 @@ impl Display for Directive {
             Directive::Estimate { var, min, extent } => write!(f, "set_estimate({var}, {min}, {extent})"),
             Directive::AlignStorage { var, modulus } => write!(f, "align_storage({var}, {modulus})"),
             Directive::ReorderStorage(vars) => write!(f, "reorder_storage({})", vars.join(", ")),
-            Directive::StoreIn(Memory::Heap) => f.write_str("store_in(heap)"),
-            Directive::StoreIn(Memory::Stack) => f.write_str("store_in(stack)"),
-            Directive::StoreIn(Memory::Register) => f.write_str("store_in(register)"),
+            Directive::StoreIn(memory) => write!(f, "store_in({memory})"),
             Directive::Sink => f.write_str("sink"),
             Directive::NonTemporal(when) => write!(f, "non_temporal({})", e(when)),
             Directive::InPlaceOf(n) => write!(f, "in_place_of({n})"),

@@ -5,9 +5,10 @@ use crate::builder::read::FieldRef;
 use crate::builder::value::Value;
 use crate::dag::Source;
 use crate::error::Fault;
-use crate::model::{Block, BlockId, BoxBounds, Domain, GroupId, LossKind};
+use crate::losses::LossKind;
+use crate::model::{Block, BlockId, BoxBounds, Domain, GroupId};
 
-/// What residuals given together have in common.
+/// Properties that residuals given together have in common.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
     /// Name in reports; by default `energy_<k>`.

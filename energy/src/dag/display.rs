@@ -1,7 +1,7 @@
 //! Expressions as text. Small ones print as one line; in large ones shared and long parts get a line `t3 = ...` each, in
 //! the order they are needed, and the last line is the expression itself.
 
-use super::{Access, At, Compare, Dag, ExprId, Function, Node, Offset, Source};
+use super::{Access, At, Compare, Dag, ExprId, Node, Offset, Source};
 use crate::ids::{Domain, GraphId, ParamId, SpaceId};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
@@ -56,7 +56,7 @@ const INLINE_SIZE: u64 = 160;
 /// Longer parts get a line of their own.
 const LINE_LENGTH: usize = 160;
 
-/// How tightly a printed form binds.
+/// Binding strength of a printed form.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Level {
     Sum,
@@ -143,7 +143,7 @@ impl Printer<'_> {
             }
             Node::Sum { constant, terms } => self.sum(constant.get(), terms),
             Node::Prod(factors) => self.product(factors),
-            Node::Call(f, arguments) => (format!("{}({})", name(*f), self.list(arguments)), Level::Atom),
+            Node::Call(f, arguments) => (format!("{}({})", f.name(), self.list(arguments)), Level::Atom),
             Node::Sample { image: (array, channel), at, .. } => {
                 let name = self.names.source(Source::Array(*array));
                 (format!("Sample({name},{channel}; {})", self.list(at)), Level::Atom)
@@ -238,8 +238,4 @@ fn in_bounds(lo: &Offset, hi: &Offset) -> String {
         return format!("InBounds({})", numbers(&corner));
     }
     format!("InBounds({}..{})", numbers(lo), numbers(hi))
-}
-
-fn name(f: Function) -> String {
-    format!("{f:?}").to_lowercase()
 }

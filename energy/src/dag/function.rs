@@ -1,17 +1,18 @@
-//! Function calls and real powers.
+//! Function calls and real powers; the DAG as the algebra of their slopes.
 
 use super::{Dag, ExprId, Function, Node};
+use sumsq_codegen::functions::Algebra;
 
 impl Dag {
-    /// `function(arguments)`: one argument, or two for `Atan2` (y, x) and `Pow` (base, exponent).
+    /// `function(arguments)`.
     pub fn call(&mut self, function: Function, arguments: &[ExprId]) -> ExprId {
-        debug_assert_eq!(arguments.len(), arity(function));
+        debug_assert_eq!(arguments.len(), function.arity());
         if function == Function::Pow {
             return self.pow(arguments[0], arguments[1]);
         }
         let constants: Option<Vec<f64>> = arguments.iter().map(|&a| self.as_constant(a)).collect();
         if let Some(values) = constants {
-            return self.constant(apply(function, values[0], values.get(1).copied().unwrap_or(0.0)));
+            return self.constant(function.value(values[0], values.get(1).copied().unwrap_or(0.0)));
         }
         if function == Function::Abs && self.is_boolean(arguments[0]) {
             return arguments[0];
@@ -36,35 +37,43 @@ impl Dag {
     }
 }
 
-/// Number of operands.
-pub fn arity(function: Function) -> usize {
-    match function {
-        Function::Atan2 | Function::Pow => 2,
-        _ => 1,
-    }
-}
+impl Algebra for Dag {
+    type Value = ExprId;
 
-/// The value of a function in f64; `y` is ignored by functions of one operand.
-pub fn apply(function: Function, x: f64, y: f64) -> f64 {
-    match function {
-        Function::Abs => x.abs(),
-        Function::Acos => x.acos(),
-        Function::Acosh => x.acosh(),
-        Function::Asin => x.asin(),
-        Function::Asinh => x.asinh(),
-        Function::Atan => x.atan(),
-        Function::Atan2 => x.atan2(y),
-        Function::Atanh => x.atanh(),
-        Function::Cos => x.cos(),
-        Function::Cosh => x.cosh(),
-        Function::Exp => x.exp(),
-        Function::Log => x.ln(),
-        Function::Log10 => x.log10(),
-        Function::Pow => x.powf(y),
-        Function::Sin => x.sin(),
-        Function::Sinh => x.sinh(),
-        Function::Sqrt => x.sqrt(),
-        Function::Tan => x.tan(),
-        Function::Tanh => x.tanh(),
+    fn constant(&mut self, v: f64) -> ExprId {
+        Dag::constant(self, v)
+    }
+    fn sum(&mut self, constant: f64, terms: &[(f64, ExprId)]) -> ExprId {
+        Dag::sum(self, constant, terms)
+    }
+    fn product(&mut self, coefficient: f64, factors: &[(ExprId, i32)]) -> ExprId {
+        Dag::product(self, coefficient, factors)
+    }
+    fn call(&mut self, f: Function, operands: &[ExprId]) -> ExprId {
+        Dag::call(self, f, operands)
+    }
+    fn select(&mut self, cond: ExprId, a: ExprId, b: ExprId) -> ExprId {
+        Dag::select(self, cond, a, b)
+    }
+    fn truth(&mut self, a: ExprId) -> ExprId {
+        Dag::truth(self, a)
+    }
+    fn equal(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        Dag::equal(self, a, b)
+    }
+    fn less(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        Dag::less(self, a, b)
+    }
+    fn less_eq(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        Dag::less_eq(self, a, b)
+    }
+    fn and(&mut self, conditions: &[ExprId]) -> ExprId {
+        Dag::and(self, conditions)
+    }
+    fn or(&mut self, conditions: &[ExprId]) -> ExprId {
+        Dag::or(self, conditions)
+    }
+    fn is_zero(&self, a: ExprId) -> bool {
+        self.is_constant(a, 0.0)
     }
 }

@@ -5,15 +5,15 @@
 //! magnitude of coefficients counts as a factor. Guard rule: a factor leaves the branch of `Select(c, a, 0)` only if it is
 //! finite by construction (made of constants, parameters and coordinates without division).
 
-use crate::dag::{Dag, ExprId, Function, Node};
+use crate::dag::{Dag, ExprId, Node};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Sums longer than this are left alone: the greedy choice is quadratic.
 const LONGEST: usize = 4096;
-/// How deep inner sums are factored again.
+/// Depth to which inner sums are factored again.
 const DEEPEST: u32 = 40;
-/// What saving a division is worth in multiplications.
+/// Worth of a saved division in multiplications.
 const DIVISION: usize = 8;
 
 /// The factored form of a sum; other nodes are returned as they are.
@@ -27,7 +27,7 @@ pub(super) fn factor(dag: &mut Dag, id: ExprId) -> ExprId {
     horner(dag, constant, terms, 0)
 }
 
-/// What can be pulled out of several terms.
+/// Factors that can be pulled out of several terms.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Common {
     /// A factor with a positive (true) or negative exponent.
@@ -157,7 +157,7 @@ fn divide(dag: &mut Dag, c: f64, t: ExprId, f: ExprId, power: i32) -> (f64, Expr
     (c, quotient)
 }
 
-/// Whether an expression is finite whatever it reads: constants, parameters and coordinates, their sums, products and
+/// Tells whether an expression is finite whatever it reads: constants, parameters and coordinates, their sums, products and
 /// bounded functions.
 fn is_finite(dag: &Dag, id: ExprId, memo: &mut FxHashMap<ExprId, bool>) -> bool {
     for n in dag.reachable_while(&[id], |n| !memo.contains_key(&n)) {
@@ -170,10 +170,7 @@ fn is_finite(dag: &Dag, id: ExprId, memo: &mut FxHashMap<ExprId, bool>) -> bool 
                 operands && constant.get().is_finite() && terms.iter().all(|(c, _)| c.get().is_finite())
             }
             Node::Prod(factors) => operands && factors.iter().all(|f| f.1 > 0),
-            Node::Call(f, _) => {
-                use Function::{Abs, Atan, Cos, Sin, Tanh};
-                operands && matches!(f, Abs | Atan | Cos | Sin | Tanh)
-            }
+            Node::Call(f, _) => operands && f.is_finite(),
             Node::Select(_, a, b) => memo[a] && memo[b],
             _ => true,
         };

@@ -22,7 +22,7 @@ use order::Order;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{BinaryOp, Expr, ScalarType, Type, UnaryOp};
 
-/// Where an expression is evaluated.
+/// Place where an expression is evaluated.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// At an element of an index space: one coordinate per dim, fastest first.
@@ -38,7 +38,7 @@ pub enum Place {
     },
 }
 
-/// How a field is read: given the source, the component within the field's tuple and coordinates.
+/// Function that reads a field: given the source, the component within the field's tuple and coordinates.
 pub type ReadField<'a> = &'a dyn Fn(Source, usize, &[Expr]) -> Expr;
 
 /// Number of a scalar component within the tuple of its index space: every channel of every unknown of that space in
@@ -54,7 +54,7 @@ pub fn component_count(energy: &Energy, space: SpaceId) -> usize {
     energy.unknowns.iter().filter(|u| u.space == space).map(|u| u.channels as usize).sum()
 }
 
-/// What evaluating `roots` takes for an instance of `domain`, in the order in which they are emitted.
+/// Returns what evaluating `roots` takes for an instance of `domain`, in the order in which they are emitted.
 pub fn routine_pressure(energy: &Energy, routines: &Routines, domain: Domain, roots: &[ExprId]) -> Pressure {
     let place = match domain {
         Domain::Space(s) => {
@@ -77,7 +77,7 @@ pub struct Emitter<'a> {
     ty: ScalarType,
     place: Place,
     read: ReadField<'a>,
-    /// Whether the order of operands is chosen.
+    /// True if the order of operands is chosen.
     scheduled: bool,
     order: Order,
     memo: FxHashMap<ExprId, Expr>,
@@ -333,30 +333,8 @@ impl<'a> Emitter<'a> {
     }
 
     fn call(&self, f: Function, args: &[ExprId]) -> Expr {
-        use UnaryOp as U;
-        let a = self.number(args[0]);
-        let op = match f {
-            Function::Atan2 => return a.atan2(self.number(args[1])),
-            Function::Pow => return a.pow(self.number(args[1])),
-            Function::Abs => U::Abs,
-            Function::Acos => U::Acos,
-            Function::Acosh => U::Acosh,
-            Function::Asin => U::Asin,
-            Function::Asinh => U::Asinh,
-            Function::Atan => U::Atan,
-            Function::Atanh => U::Atanh,
-            Function::Cos => U::Cos,
-            Function::Cosh => U::Cosh,
-            Function::Exp => U::Exp,
-            Function::Log => U::Log,
-            Function::Log10 => U::Log10,
-            Function::Sin => U::Sin,
-            Function::Sinh => U::Sinh,
-            Function::Sqrt => U::Sqrt,
-            Function::Tan => U::Tan,
-            Function::Tanh => U::Tanh,
-        };
-        a.unary(op)
+        let operands: Vec<Expr> = args.iter().map(|&a| self.number(a)).collect();
+        Expr::apply(f, &operands)
     }
 }
 

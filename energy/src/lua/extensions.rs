@@ -2,20 +2,13 @@
 
 use crate::builder::{Builder, FieldRef, Group, Loss, Value};
 use crate::error::Fault;
+use crate::losses::LossKind;
 use crate::lua::arguments::{argument_fault, arity_fault, describe, handle, to_value};
 use crate::lua::declarations::{dims, string};
 use crate::lua::handles::{Expression, FieldHandle, LossHandle, SampledHandle};
 use crate::lua::state::Scope;
 use crate::lua::state::operate;
-use crate::model::LossKind;
 use mlua::{Table, Value as LuaValue, Variadic};
-
-const LOSSES: [(&str, LossKind); 4] = [
-    ("Huber", LossKind::Huber),
-    ("Cauchy", LossKind::Cauchy),
-    ("Tukey", LossKind::Tukey),
-    ("GemanMcClure", LossKind::GemanMcClure),
-];
 
 pub(super) fn add(scope: &Scope) -> mlua::Result<()> {
     add_computed(scope)?;
@@ -68,7 +61,7 @@ fn add_sampled(scope: &Scope) -> mlua::Result<()> {
 }
 
 fn add_losses(scope: &Scope) -> mlua::Result<()> {
-    for (name, kind) in LOSSES {
+    for (kind, name) in LossKind::all() {
         let loss = scope.lua.create_function(move |lua, args: Variadic<LuaValue>| {
             operate(lua, |b| match &args[..] {
                 [scale] => Ok(LossHandle(Loss { kind, scale: to_value(b, scale)?, second_order: false })),
@@ -98,7 +91,7 @@ fn add_losses(scope: &Scope) -> mlua::Result<()> {
 
 const RESIDUAL: &str = "one table, as in Residual{name=\"fit\", loss=Huber(0.1), e1, e2}";
 
-/// What a `Residual{...}` holds: the entries with names, then the values in order.
+/// Returns what a `Residual{...}` holds: the entries with names, then the values in order.
 fn residual_group(b: &mut Builder, table: &Table) -> Result<(Group, Vec<Value>), Fault> {
     let mut group = Group::default();
     for pair in table.pairs::<LuaValue, LuaValue>() {

@@ -11,26 +11,6 @@ use crate::lua::state::operate;
 use mlua::{Table, Value as LuaValue, Variadic};
 use std::cell::Cell;
 
-const FUNCTIONS: [(&str, Function); 18] = [
-    ("abs", Function::Abs),
-    ("acos", Function::Acos),
-    ("acosh", Function::Acosh),
-    ("asin", Function::Asin),
-    ("asinh", Function::Asinh),
-    ("atan", Function::Atan),
-    ("atanh", Function::Atanh),
-    ("cos", Function::Cos),
-    ("cosh", Function::Cosh),
-    ("exp", Function::Exp),
-    ("log", Function::Log),
-    ("log10", Function::Log10),
-    ("sin", Function::Sin),
-    ("sinh", Function::Sinh),
-    ("sqrt", Function::Sqrt),
-    ("Sqrt", Function::Sqrt),
-    ("tan", Function::Tan),
-    ("tanh", Function::Tanh),
-];
 const COMPARISONS: [(&str, Comparison); 5] = [
     ("eq", Comparison::Eq),
     ("less", Comparison::Less),
@@ -49,7 +29,7 @@ pub(super) fn add(scope: &Scope) -> mlua::Result<()> {
     add_statements(scope)
 }
 
-/// How many arguments a function takes.
+/// Number of arguments of a function.
 #[derive(Clone, Copy)]
 enum Arity {
     Exactly(usize),
@@ -87,11 +67,10 @@ fn add_function(
 }
 
 fn add_mathematics(scope: &Scope) -> mlua::Result<()> {
-    for (name, function) in FUNCTIONS {
-        add_function(scope, name, Arity::Exactly(1), move |b, v| b.call(function, &[&v[0]]))?;
-    }
-    for (name, function) in [("atan2", Function::Atan2), ("pow", Function::Pow)] {
-        add_function(scope, name, Arity::Exactly(2), move |b, v| b.call(function, &[&v[0], &v[1]]))?;
+    let names = Function::ALL.iter().map(|f| (f.name(), *f)).chain([("Sqrt", Function::Sqrt)]);
+    for (name, function) in names {
+        let arity = Arity::Exactly(function.arity());
+        add_function(scope, name, arity, move |b, v| b.call(function, &v.iter().collect::<Vec<_>>()))?;
     }
     for (name, operator) in FOLDS {
         add_function(scope, name, Arity::AtLeast(1), move |b, v| {
@@ -151,7 +130,7 @@ fn add_vectors(scope: &Scope) -> mlua::Result<()> {
     scope.set("Slice", slice)
 }
 
-/// What speaks of elements and their neighbours.
+/// Adds what speaks of elements and their neighbours.
 fn add_places(scope: &Scope) -> mlua::Result<()> {
     let lua = scope.lua;
     let index = lua.create_function(|lua, args: Variadic<LuaValue>| {

@@ -26,7 +26,7 @@ impl fmt::Debug for Expr {
     }
 }
 
-/// What can stand where an expression is expected: an [`Expr`] or a number.
+/// Operand of an expression: an [`Expr`] or a number.
 pub trait IntoExpr {
     /// As an expression of `energy`.
     fn into_expr(self, energy: &EnergyBuilder) -> Expr;
@@ -114,7 +114,7 @@ impl Expr {
         self.with([], |b, v, []| Ok(b.all(v)))
     }
 
-    /// Whether any channel is non-zero.
+    /// Tells whether any channel is non-zero.
     #[track_caller]
     pub fn any(&self) -> Expr {
         self.with([], |b, v, []| Ok(b.any(v)))
@@ -140,7 +140,10 @@ impl Expr {
 }
 
 macro_rules! functions {
-    ($($name:ident $function:ident),* $(,)?) => { impl Expr { $(
+    (
+        unary { $($name:ident $function:ident = $single:path, $double:path;)* }
+        binary { $($rest:tt)* }
+    ) => { impl Expr { $(
         #[doc = concat!("`", stringify!($name), "` of each channel.")]
         #[track_caller]
         pub fn $name(&self) -> Expr {
@@ -148,10 +151,8 @@ macro_rules! functions {
         }
     )* } };
 }
-functions!(
-    abs Abs, acos Acos, acosh Acosh, asin Asin, asinh Asinh, atan Atan, atanh Atanh, cos Cos, cosh Cosh, exp Exp,
-    log Log, log10 Log10, sin Sin, sinh Sinh, sqrt Sqrt, tan Tan, tanh Tanh,
-);
+// Those of two operands are above.
+sumsq_codegen::scalar_functions!(functions);
 
 macro_rules! comparisons {
     ($($name:ident $comparison:ident $sign:literal),* $(,)?) => { impl Expr { $(

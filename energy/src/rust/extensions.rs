@@ -2,7 +2,8 @@
 
 use crate::builder::{Group, Loss, SampledRef, ValueType};
 use crate::error::Fault;
-use crate::model::{DimId, ElementType, LossKind};
+use crate::losses::LossKind;
+use crate::model::{DimId, ElementType};
 use crate::rust::{EnergyBuilder, Expr, Field, IntoExpr};
 use std::rc::Rc;
 

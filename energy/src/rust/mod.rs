@@ -22,7 +22,8 @@
 mod expression;
 mod extensions;
 
-pub use crate::model::{DimId, LossKind};
+pub use crate::losses::LossKind;
+pub use crate::model::DimId;
 pub use crate::rust::expression::{Expr, IntoExpr, rotate_2d, rotate_3d, select, vector};
 pub use crate::rust::extensions::{Residuals, Sampled};
 
@@ -292,7 +293,7 @@ impl Field {
     }
 }
 
-/// Where a field is read.
+/// Place where a field is read.
 #[derive(Clone, Debug)]
 pub enum Place<'a> {
     /// At the element plus an offset.

@@ -136,7 +136,7 @@ pub struct Problem {
 
 impl Problem {
     /// The energy as machine code, and the inputs bound to it.
-    pub fn compile(&self) -> Result<(Solver, ProblemData), DemoError> {
+    pub fn compile(&self) -> Result<(Solver, ProblemData<'_>), DemoError> {
         let energy = Energy::from_text(self.energy, self.text)?;
         let data = ProblemData::bind(&energy, &self.inputs)?;
         Ok((Solver::compile(energy, &self.options.compile)?, data))

@@ -8,6 +8,7 @@ use crate::pyramid::Grey;
 use image::{Rgb, RgbImage};
 use sumsq::{Method, Options, ProblemData, SolveOptions};
 
+/// Made of a photograph by the JPEG XL Project Authors.
 const FRAMES: [&[u8]; 2] = [
     include_bytes!("../../../data/optical_flow/frame1.png"),
     include_bytes!("../../../data/optical_flow/frame2.png"),
@@ -30,7 +31,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
-/// What the first solve is given.
+/// Returns what the first solve is given.
 pub(super) fn first() -> Result<Problem, DemoError> {
     let scene = Scene::flowers()?;
     Ok(Scene::problem(&scene.grey, &vec![[0.0; 2]; scene.truth.len()]))
@@ -112,7 +113,7 @@ impl Scene {
                 let label = format!("{} x {}, w_reg {w_reg}", pictures[0].width, pictures[0].height);
                 run.pass(&label, &mut planned, &mut data, &problem.options.solve)?;
             }
-            let solution = data.unknown_arrays(solver.energy(), problem.options.compile.precision);
+            let solution = data.unknown_arrays(problem.options.compile.precision);
             flow = rows::<2>(&solution, "X", pictures[0].values.len())?;
             if let Some(finer) = level.checked_sub(1).map(|finer| &pyramid[finer][0]) {
                 flow = doubled(&flow, &pictures[0], finer);

@@ -49,13 +49,13 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     let (solver, mut data) = start.compile()?;
     let mut planned = solver.plan(&data)?;
     for pass in 0..PASSES {
-        let solution = data.unknown_arrays(solver.energy(), start.options.compile.precision);
+        let solution = data.unknown_arrays(start.options.compile.precision);
         let moved = scene.moved(&solution)?;
         data.update(solver.energy(), &scene.matches(&moved, pass))?;
         planned.set_arrays(&data)?;
         run.pass(&format!("pass {}", pass + 1), &mut planned, &mut data, &start.options.solve)?;
     }
-    let solution = data.unknown_arrays(solver.energy(), start.options.compile.precision);
+    let solution = data.unknown_arrays(start.options.compile.precision);
     let moved = scene.moved(&solution)?;
     let weights = rows::<1>(&solution, "RobustWeights", moved.positions.len())?;
     let rms = |mesh: &Mesh| MILLIMETRES * rms_distance(&mesh.positions, &scene.truth);

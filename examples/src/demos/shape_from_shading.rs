@@ -88,12 +88,8 @@ impl Scene {
             let along = |i: usize| {
                 if step == 1 { i % self.width + 1 < self.width } else { i / self.width + 1 < self.height }
             };
-            let kept = (0..self.depth.len()).map(|i| i64::from(along(i) && self.level(i, i + step)));
-            NamedArray {
-                name: name.into(),
-                shape: shape.to_vec(),
-                data: ArrayData::Int(kept.collect(), "uint8"),
-            }
+            let kept = (0..self.depth.len()).map(|i| u8::from(along(i) && self.level(i, i + step)));
+            NamedArray { name: name.into(), shape: shape.to_vec(), data: ArrayData::Bytes(kept.collect()) }
         };
         let mut inputs = vec![
             floats("X", &shape, self.smoothed()),

@@ -2,8 +2,9 @@
 
 use crate::assembled::domain::{Instance, Point};
 use crate::assembled::eval::Workspace;
-use crate::assembled::loss::weighted;
-use crate::assembled::{Explicit, Jacobian, Template, eval};
+use crate::assembled::jacobian::weighted;
+use crate::assembled::template::Template;
+use crate::assembled::{Explicit, Jacobian, eval};
 use rayon::prelude::*;
 
 /// Widest step relative to max(1, |x|). A power of two, so that x + h loses nothing in the common case. The noise is about 1e-16 / h.
@@ -25,7 +26,7 @@ pub(crate) struct Differences {
     pub rows: Vec<Witness>,
 }
 
-/// What the differences of a row say.
+/// Verdict of the differences of a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Witness {
     /// The derivative.

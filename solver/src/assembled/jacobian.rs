@@ -3,7 +3,6 @@
 //! Both orders are kept so that every product is a loop over independent outputs: parallel, and the same bits for any number
 //! of threads.
 
-use crate::assembled::loss::weighted;
 use rayon::prelude::*;
 use sprs::CsMatI;
 
@@ -147,4 +146,9 @@ fn transpose(columns: usize, indptr: &[usize], indices: &[u32]) -> (Vec<usize>, 
         }
     }
     (starts, rows, positions)
+}
+
+/// `weight` times `r`; 0 under weight 0, whatever r is.
+pub(super) fn weighted(weight: f64, r: f64) -> f64 {
+    if weight == 0.0 { 0.0 } else { weight * r }
 }

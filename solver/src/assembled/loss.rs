@@ -6,11 +6,13 @@
 //! is, and J~^T J~ the matrix of Gauss-Newton. To first order alpha = 0; to second order it is what makes J~^T J~ hold the curvature of rho,
 //! as far as it stays positive definite. Where rho' <= 0 the block has no rows.
 
-use crate::assembled::{Jacobian, Template};
+use crate::assembled::error::LossScale;
+use crate::assembled::jacobian::{Jacobian, weighted};
+use crate::assembled::template::Template;
 use std::ops::Range;
 use sumsq_energy::dag::{Access, At, Env, Offset};
-use sumsq_energy::model::{ArrayId, Energy, GraphId, LossKind, ParamId, SpaceId};
-use thiserror::Error;
+use sumsq_energy::losses::LossKind;
+use sumsq_energy::model::{ArrayId, Energy, GraphId, ParamId, SpaceId};
 
 /// No slot: a row without a loss.
 const NONE: usize = usize::MAX;
@@ -21,20 +23,6 @@ const SECOND_STEP: f64 = 1.0 / (1 << 9) as f64;
 
 /// The largest alpha.
 const STEEPEST: f64 = 0.999;
-
-/// A loss with a scale that is none.
-#[derive(Clone, PartialEq, Debug, Error)]
-#[error(
-    "group `{group}`{}: expected a positive scale of its loss {kind:?}, came {scale}",
-    line.map(|l| format!(" (line {l})")).unwrap_or_default()
-)]
-#[allow(missing_docs)]
-pub struct LossScale {
-    pub group: String,
-    pub line: Option<u32>,
-    pub kind: LossKind,
-    pub scale: f64,
-}
 
 /// The scale of each block.
 pub fn loss_scales(energy: &Energy, params: &[Vec<f64>]) -> Result<Vec<f64>, LossScale> {
@@ -110,7 +98,7 @@ const EXACT: Derivatives = |kind, q, s| (slope(kind, q, s), curvature(kind, q, s
 const DIFFERENCES: Derivatives =
     |kind, q, s| (slope_by_differences(kind, q, s), curvature_by_differences(kind, q, s));
 
-/// What a loss does to the rows of a block.
+/// Effect of a loss on the rows of a block.
 #[derive(Clone, Copy)]
 struct Shape {
     /// sqrt(rho'), 0 where rho' <= 0.
@@ -145,7 +133,7 @@ impl Block {
         Shape { root, alpha, bend: alpha / q }
     }
 
-    /// Whether rho has no second derivative within a step of q.
+    /// Tells whether rho has no second derivative within a step of q.
     fn is_kink(&self, q: f64) -> bool {
         let s2 = self.scale * self.scale;
         let kinked = matches!(self.kind, LossKind::Huber | LossKind::Tukey);
@@ -153,7 +141,7 @@ impl Block {
     }
 }
 
-/// Which rows of J lie under which loss.
+/// Rows of J that lie under losses.
 pub(super) struct Losses {
     blocks: Vec<Block>,
     /// Slot of each row, or [`NONE`]; empty where no row lies under a loss.
@@ -262,12 +250,7 @@ impl Losses {
     }
 }
 
-/// `weight` times `r`; 0 under weight 0, whatever r is.
-pub(super) fn weighted(weight: f64, r: f64) -> f64 {
-    if weight == 0.0 { 0.0 } else { weight * r }
-}
-
-/// What an expression of params and constants reads; the builder lets a scale be nothing else.
+/// Surroundings of an expression of params and constants; the builder lets a scale be nothing else.
 struct Params<'a>(&'a [Vec<f64>]);
 
 impl Env for Params<'_> {

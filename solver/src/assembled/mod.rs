@@ -9,6 +9,7 @@
 mod cholesky;
 mod differences;
 mod domain;
+mod error;
 mod eval;
 mod jacobian;
 mod locate;
@@ -17,57 +18,30 @@ mod pcg;
 mod preconditioner;
 mod solve;
 mod tape;
+mod template;
 
 pub(crate) use crate::assembled::differences::Witness;
+pub use crate::assembled::error::{ExplicitError, LossScale};
 pub use crate::assembled::jacobian::Jacobian;
 pub use crate::assembled::locate::{NonFinite, ValueRead};
-pub use crate::assembled::loss::{LossScale, loss_scales};
+pub use crate::assembled::loss::loss_scales;
 pub use crate::assembled::solve::{LinearSolver, SolveError, solve, solve_with};
 
 use crate::assembled::domain::{Instance, Layout, Point};
 use crate::assembled::eval::Workspace;
 use crate::assembled::loss::Losses;
 use crate::assembled::tape::{Read, Tape};
+use crate::assembled::template::Template;
 use crate::outer::lm::Energies;
-use crate::problem::bounds::{Bounds, BoundsError};
-use crate::problem::data::ProblemData;
+use crate::problem::bounds::Bounds;
+use crate::problem::data::{Numbers, ProblemData};
 use rayon::prelude::*;
 use std::borrow::Cow;
-use sumsq_energy::dag::{Access, Offset, Source};
+use sumsq_energy::dag::{Access, Source};
 use sumsq_energy::model::{Domain, Energy, SpaceId};
-use thiserror::Error;
 
 /// Rows of one task. Sums are combined per task, in order: the size is part of the result's bits.
 const CHUNK: usize = 2048;
-
-/// What the explicit path cannot do.
-#[derive(Clone, PartialEq, Debug, Error)]
-#[allow(missing_docs)]
-pub enum ExplicitError {
-    #[error("the explicit path cannot evaluate {what}")]
-    Unsupported { what: String },
-    #[error(
-        "the Jacobian is too large for the explicit path: expected fewer than 2^32 entries, came {entries}"
-    )]
-    TooLarge { entries: usize },
-    #[error(transparent)]
-    LossScale(#[from] LossScale),
-    #[error(transparent)]
-    Bounds(#[from] BoundsError),
-}
-
-/// A residual template over its domain.
-struct Template {
-    tape: Tape,
-    domain: Domain,
-    /// Box of the boundary rule.
-    guard: Option<(Offset, Offset)>,
-    group: usize,
-    /// The robust loss it is under.
-    block: Option<usize>,
-    /// The instances that count.
-    counted: Vec<u32>,
-}
 
 /// Consecutive rows of one template.
 struct Chunk {
@@ -81,7 +55,7 @@ struct Chunk {
 /// x is always the flat vector of *all* unknown scalars, excluded ones included; vectors that belong to columns of J (g,
 /// diagonals, directions) hold the free ones only. [`Explicit::scatter`] and [`Explicit::gather`] translate.
 pub struct Explicit<'a> {
-    data: &'a ProblemData,
+    data: &'a ProblemData<'a>,
     /// Without computed arrays: their values stand where they are read.
     energy: Cow<'a, Energy>,
     /// Per array its numbers; those of constant views are the unknowns as last refreshed.
@@ -98,7 +72,7 @@ pub struct Explicit<'a> {
 
 impl<'a> Explicit<'a> {
     /// Prepares `energy` on `data`, excluding what it excludes.
-    pub fn new(energy: &'a Energy, data: &'a ProblemData) -> Result<Explicit<'a>, ExplicitError> {
+    pub fn new(energy: &'a Energy, data: &'a ProblemData<'a>) -> Result<Explicit<'a>, ExplicitError> {
         let free = free_elements(energy, data)?;
         Explicit::with_free(energy, data, free)
     }
@@ -106,7 +80,7 @@ impl<'a> Explicit<'a> {
     /// The same under a mask of one's own: per index space, whether each element is free.
     pub fn with_free(
         energy: &'a Energy,
-        data: &'a ProblemData,
+        data: &'a ProblemData<'a>,
         free: Vec<Vec<bool>>,
     ) -> Result<Explicit<'a>, ExplicitError> {
         let (energy, arrays) = (inlined(energy), arrays(energy, data));
@@ -121,7 +95,7 @@ impl<'a> Explicit<'a> {
         let templates: Vec<Template> = templates.collect::<Result<_, ExplicitError>>()?;
         let chunks = chunks(&templates);
         let pattern = pattern(&energy, &layout, &templates, &chunks)?;
-        let scales = loss_scales(&energy, &data.params)?;
+        let scales = loss_scales(&energy, data.params())?;
         let losses = Losses::new(&energy, &scales, &templates, |t| layout.instances(t.domain));
         let bounds = bounds(&energy, data, &layout, &arrays)?;
         Ok(Explicit { data, energy, arrays, layout, templates, chunks, losses, bounds, pattern })
@@ -167,13 +141,13 @@ impl<'a> Explicit<'a> {
 
     /// The unknowns as bound, flat.
     pub fn initial(&self) -> Vec<f64> {
-        self.data.unknowns.concat()
+        self.data.x()
     }
 
     /// The unknowns as bound, moved into their bounds, and a warning where they were not inside.
     fn feasible(&self) -> (Vec<f64>, Vec<String>) {
         let Some(bounds) = &self.bounds else { return (self.initial(), Vec::new()) };
-        let mut unknowns = self.data.unknowns.clone();
+        let mut unknowns: Vec<Vec<f64>> = self.data.unknowns().into_iter().map(Cow::into_owned).collect();
         let warnings = bounds.project(&self.energy, &mut unknowns, |u, element| {
             self.layout.column(self.layout.scalar(u, element, 0)).is_some()
         });
@@ -292,7 +266,7 @@ impl<'a> Explicit<'a> {
     }
 
     fn point<'p>(&'p self, x: &'p [f64]) -> Point<'p> {
-        Point { x, arrays: &self.arrays, params: &self.data.params, bump: None }
+        Point { x, arrays: &self.arrays, params: self.data.params(), bump: None }
     }
 
     /// The rows of a chunk.
@@ -304,52 +278,18 @@ impl<'a> Explicit<'a> {
     }
 }
 
-impl Template {
-    /// Whether the boundary rule makes the residual 0 here.
-    fn is_cut(&self, at: &Instance<'_>) -> bool {
-        self.guard.as_ref().is_some_and(|(lo, hi)| !at.box_inside(lo, hi))
-    }
-
-    fn value(&self, at: &Instance<'_>, point: &Point<'_>, work: &mut Workspace) -> f64 {
-        if self.is_cut(at) { 0.0 } else { eval::value(&self.tape, at, point, work) }
-    }
-
-    /// Adds one row of J to `values`, which belong to the ascending `columns`; returns the residual. Reads that coincide (two
-    /// vertices at one element) add up.
-    fn row(
-        &self,
-        at: &Instance<'_>,
-        point: &Point<'_>,
-        columns: &[u32],
-        values: &mut [f64],
-        work: &mut Workspace,
-    ) -> f64 {
-        if self.is_cut(at) {
-            return 0.0;
-        }
-        let residual = eval::value_and_partials(&self.tape, at, point, work);
-        for (slot, partial) in self.tape.result_slots().iter().zip(work.result_partials(&self.tape)) {
-            let column = at.column(self.tape.slot_read(*slot));
-            if let Some(k) = column.and_then(|c| columns.binary_search(&c).ok()) {
-                values[k] += partial;
-            }
-        }
-        residual
-    }
-}
-
 /// The energy without computed arrays.
 fn inlined(energy: &Energy) -> Cow<'_, Energy> {
     if energy.computed.is_empty() { Cow::Borrowed(energy) } else { Cow::Owned(energy.inlined()) }
 }
 
 /// The numbers of each array; a constant view starts as its unknown.
-fn arrays<'a>(energy: &Energy, data: &'a ProblemData) -> Vec<Cow<'a, [f64]>> {
+fn arrays<'a>(energy: &Energy, data: &'a ProblemData<'a>) -> Vec<Cow<'a, [f64]>> {
     let numbers = energy.arrays.iter().enumerate().map(|(a, array)| match array.view_of {
-        Some(unknown) => &data.unknowns[unknown.index()],
-        None => &data.arrays[a],
+        Some(unknown) => Some(&data.unknown_numbers()[unknown.index()]),
+        None => data.array_numbers()[a].as_ref(),
     });
-    numbers.map(|values| Cow::Borrowed(values.as_slice())).collect()
+    numbers.map(|n| n.map(Numbers::doubles).unwrap_or_default()).collect()
 }
 
 /// Per index space, whether each element is free: an element is excluded where any Exclude expression is not 0.
@@ -362,7 +302,7 @@ pub fn free_elements(energy: &Energy, data: &ProblemData) -> Result<Vec<Vec<bool
     // Excludes read arrays only: no mask and no unknown has a say in them.
     let (energy, arrays) = (&*inlined(energy), arrays(energy, data));
     let layout = Layout::new(energy, data, free.clone());
-    let point = Point { x: &[], arrays: &arrays, params: &data.params, bump: None };
+    let point = Point { x: &[], arrays: &arrays, params: data.params(), bump: None };
     for &(space, condition) in &energy.excludes {
         let domain = Domain::Space(space);
         let tape = Tape::compile(energy, domain, condition)?;
@@ -388,7 +328,7 @@ fn bounds(
         return Ok(None);
     }
     let mut bounds = Bounds::none(data);
-    let point = Point { x: &[], arrays, params: &data.params, bump: None };
+    let point = Point { x: &[], arrays, params: data.params(), bump: None };
     for of in &energy.bounds {
         let (u, domain) = (of.unknown.index(), Domain::Space(energy.unknowns[of.unknown.index()].space));
         for (expressions, values) in [(&of.lower, &mut bounds.lower[u]), (&of.upper, &mut bounds.upper[u])] {

@@ -8,10 +8,9 @@
 //! - k = limit.
 
 use crate::assembled::preconditioner::BlockDiagonal;
-use crate::assembled::solve::dot;
 use crate::problem::report::LinearStop;
 
-/// When to stop.
+/// Stopping rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stopping {
     /// tau.
@@ -22,7 +21,7 @@ pub(super) struct Stopping {
     pub limit: usize,
 }
 
-/// How it went.
+/// Solution, and how it was found.
 #[derive(Clone, Debug)]
 pub(super) struct Solution {
     pub d: Vec<f64>,
@@ -81,7 +80,7 @@ pub(super) fn pcg(
     Solution { d, iterations, stop, residual, usable: iterations > 0 }
 }
 
-/// Whether iteration k meets a stopping rule. `q_before` is Q_{k-1} and becomes Q_k.
+/// Tells whether iteration k meets a stopping rule. `q_before` is Q_{k-1} and becomes Q_k.
 fn reached(
     stopping: &Stopping,
     k: usize,
@@ -98,6 +97,10 @@ fn reached(
     let gained = q - *q_before;
     *q_before = q;
     (k >= 2 && k as f64 * gained <= stopping.forcing * q).then_some(LinearStop::Model)
+}
+
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 fn axpy(alpha: f64, x: &[f64], y: &mut [f64]) {

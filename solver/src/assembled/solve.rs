@@ -1,7 +1,7 @@
 //! Gauss-Newton and Levenberg-Marquardt over the assembled Jacobian: the baseline in the manner of general solvers.
 
 use crate::assembled::cholesky::NormalCholesky;
-use crate::assembled::pcg::{Solution, Stopping, pcg};
+use crate::assembled::pcg::{Solution, Stopping, dot, pcg};
 use crate::assembled::preconditioner::{BlockDiagonal, element_blocks};
 use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, preconditioner};
 use crate::outer::lm;
@@ -17,7 +17,7 @@ use thiserror::Error;
 /// PCG iterations at most where nothing else is said.
 const LINEAR_ITERATIONS: usize = 500;
 
-/// How A d = b is solved.
+/// Ways to solve A d = b.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinearSolver {
     /// Conjugate gradients on products with J and J^T.
@@ -26,7 +26,7 @@ pub enum LinearSolver {
     Cholesky,
 }
 
-/// Why there was no solve. The unknowns have not changed.
+/// Reason why there was no solve. The unknowns have not changed.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[allow(missing_docs)]
 pub enum SolveError {
@@ -42,7 +42,7 @@ pub enum SolveError {
 /// precision is always float64.
 ///
 /// # Errors
-/// An energy that the explicit path cannot evaluate, options out of range, or an energy that is not finite at the start.
+/// An energy that the assembled path cannot evaluate, options out of range, or an energy that is not finite at the start.
 pub fn solve(
     energy: &Energy,
     data: &mut ProblemData,
@@ -78,17 +78,19 @@ pub fn solve_with(
     })?;
     let seconds = Seconds { compile: 0.0, plan: planned, solve: started.elapsed().as_secs_f64() - planned };
     let report = report(&state, options, outcome, seconds);
-    let mut x = std::mem::take(&mut state.x);
+    let x = std::mem::take(&mut state.x);
     drop(state);
-    for unknown in &mut data.unknowns {
-        let rest = x.split_off(unknown.len());
-        *unknown = std::mem::replace(&mut x, rest);
+    let mut rest = x.as_slice();
+    for (unknown, length) in data.unknown_lengths().into_iter().enumerate() {
+        let (own, others) = rest.split_at(length);
+        data.take_unknown(unknown, own.to_vec());
+        rest = others;
     }
     Ok(report)
 }
 
 fn report(state: &State<'_>, options: &SolveOptions, outcome: Outcome, seconds: Seconds) -> Report {
-    let mut warnings = state.problem.data.warnings.clone();
+    let mut warnings = state.problem.data.warnings().to_vec();
     warnings.extend(state.moved.iter().cloned());
     warnings.extend(state.problem.energy.warnings.iter().cloned());
     if state.problem.free() == 0 {
@@ -142,7 +144,7 @@ struct State<'a> {
     linear: Linear,
 }
 
-/// What a linear solver keeps from step to step.
+/// State that a linear solver keeps from step to step.
 enum Linear {
     /// The columns of each element.
     Cg(Vec<Vec<u32>>),
@@ -343,10 +345,6 @@ impl Steps for State<'_> {
     }
 
     fn reject(&mut self) {}
-}
-
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// max|v_i|; NaN if any entry is.

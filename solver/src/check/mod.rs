@@ -225,8 +225,8 @@ fn unmasked(energy: &Energy) -> Vec<SpaceId> {
 
 /// Where each unknown's scalars lie in a vector over all of them.
 fn parts(data: &ProblemData) -> impl Iterator<Item = std::ops::Range<usize>> {
-    data.unknowns.iter().scan(0, |start, unknown| {
-        let range = *start..*start + unknown.len();
+    data.unknown_lengths().into_iter().scan(0, |start, length| {
+        let range = *start..*start + length;
         *start = range.end;
         Some(range)
     })

@@ -15,7 +15,7 @@ Energy(abs(X(0, 0, 0) - X(0, 1, 1)) - A(0, 0) * Y(0, 0))
 Energy(0.3 * Y(0, 0) ^ 2)
 "#;
 
-fn problem() -> (Energy, ProblemData) {
+fn problem() -> (Energy, ProblemData<'static>) {
     let energy = Energy::from_text("test.t", ENERGY).unwrap();
     let array = |name: &str, shape: &[usize], seed| NamedArray {
         name: name.to_string(),
@@ -24,10 +24,10 @@ fn problem() -> (Energy, ProblemData) {
     };
     let arrays = [array("X", &[6, 7, 2], 5), array("Y", &[6, 7], 6), array("A", &[6, 7], 7)];
     let data = ProblemData::bind(&energy, &arrays).unwrap();
-    (energy, data)
+    (energy, data.into_owned())
 }
 
-/// What is done to correct results.
+/// Damage done to correct results.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
@@ -47,7 +47,7 @@ enum Fault {
 /// Correct routines, and one fault.
 struct Faulty<'a> {
     energy: &'a Energy,
-    data: &'a ProblemData,
+    data: &'a ProblemData<'a>,
     free: Vec<Vec<bool>>,
     fault: Fault,
 }
@@ -112,7 +112,7 @@ fn certify(fault: Fault) -> Certificate {
     let (energy, data) = problem();
     let free = vec![vec![true; 42]; energy.spaces.len()];
     let mut routines = Faulty { energy: &energy, data: &data, free, fault };
-    let x = data.unknowns.concat();
+    let x = data.x();
     check(&energy, &data, &mut routines, &x, &seeded_direction(x.len(), 9)).unwrap()
 }
 
@@ -150,10 +150,10 @@ fn every_fault_is_found() {
 fn entries_at_a_kink_are_skipped_and_counted() {
     let (energy, mut data) = problem();
     // Every element: X(0, 0, 0) = X(0, 1, 1), where abs has its kink.
-    data.unknowns[0].fill(0.5);
+    data.set_x(&vec![0.5; data.x().len()]).unwrap();
     let free = vec![vec![true; 42]; energy.spaces.len()];
     let mut routines = Faulty { energy: &energy, data: &data, free, fault: Fault::None };
-    let x = data.unknowns.concat();
+    let x = data.x();
     let certificate = check(&energy, &data, &mut routines, &x, &x).unwrap();
     assert!(certificate.passed(), "{:?}", certificate.failures());
     assert!(certificate.unknowns[0].skipped > 40, "{:?}", certificate.unknowns[0]);
@@ -174,7 +174,7 @@ fn entries_that_say_where_an_image_is_sampled_are_skipped_and_counted() {
     let (_, data) = problem();
     let free = vec![vec![true; 42]; energy.spaces.len()];
     let mut routines = Faulty { energy: &energy, data: &data, free, fault: Fault::None };
-    let x = data.unknowns.concat();
+    let x = data.x();
     let certificate = check(&energy, &data, &mut routines, &x, &x).unwrap();
     assert!(certificate.passed(), "{:?}", certificate.failures());
     let counts = |u: usize| (certificate.unknowns[u].compared, certificate.unknowns[u].sampled);

@@ -1,4 +1,4 @@
-//! What can go wrong in a solve, as types whose text says what to do.
+//! Errors of a solve, as types whose text says what to do.
 
 use crate::assembled::{ExplicitError, NonFinite};
 use crate::problem::options::OptionError;
@@ -19,12 +19,31 @@ pub enum SolveError {
     InitialNotFinite {
         /// E.
         energy: f64,
-        /// What makes it so.
+        /// The cause.
         place: Blame,
     },
     /// The problem's numbers do not fit the energy.
     #[error("{0}")]
     Data(String),
+    /// Data of other sizes than those that the problem was planned for.
+    #[error(
+        "the problem was planned for the dims {planned:?}, these data have {came:?}: rebind it or make another plan"
+    )]
+    Dims {
+        /// The problem's.
+        planned: Vec<usize>,
+        /// Those of the data.
+        came: Vec<usize>,
+    },
+    /// Data that differ from what the problem holds: it was not given what has changed.
+    #[error(
+        "{what} of these data is not what the problem holds: give it to the problem first, by `set_arrays`, or by `rebind` where graphs \
+         have changed"
+    )]
+    Stale {
+        /// The first that differs.
+        what: String,
+    },
     /// Lower bounds above upper ones.
     #[error(transparent)]
     Bounds(#[from] crate::problem::bounds::BoundsError),
@@ -33,7 +52,7 @@ pub enum SolveError {
     Option(#[from] OptionError),
 }
 
-/// Where an energy that is not finite comes from.
+/// Source of an energy that is not finite.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[non_exhaustive]
 pub enum Blame {

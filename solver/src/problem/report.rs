@@ -1,8 +1,9 @@
-//! What a solve says about itself.
+//! The report of a solve.
 
 use serde::Serialize;
+use std::fmt;
 
-/// Why a solve ended. The unknowns are always those of the last good iterate.
+/// Reason why a solve ended. The unknowns are always those of the last good iterate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Termination {
@@ -50,7 +51,7 @@ impl Termination {
     }
 }
 
-/// Why PCG ended.
+/// Reason why PCG ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinearStop {
@@ -68,8 +69,23 @@ pub enum LinearStop {
     NotFinite,
 }
 
+impl LinearStop {
+    /// The name in reports: `preconditioned_norm`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LinearStop::Tolerance => "tolerance",
+            LinearStop::Model => "model",
+            LinearStop::PreconditionedNorm => "preconditioned_norm",
+            LinearStop::Limit => "limit",
+            LinearStop::Indefinite => "indefinite",
+            LinearStop::NotFinite => "not_finite",
+        }
+    }
+}
+
 /// One step and the state after it; a rejected step keeps the old energy.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Iteration {
     /// 1 for the first step.
     pub iteration: usize,
@@ -85,11 +101,11 @@ pub struct Iteration {
     pub gain_ratio: f64,
     /// Trust-region radius after the step; infinite for Gauss-Newton.
     pub radius: f64,
-    /// Whether the step was taken.
+    /// True if the step was taken.
     pub accepted: bool,
     /// PCG iterations.
     pub linear_iterations: usize,
-    /// Why PCG ended.
+    /// Reason why PCG ended.
     pub linear_stop: LinearStop,
     /// |r|/|b| of the recurred residual.
     pub linear_residual: f64,
@@ -99,6 +115,7 @@ pub struct Iteration {
 
 /// Wall-clock seconds per phase.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct Seconds {
     /// Energy to machine code.
     pub compile: f64,
@@ -110,12 +127,13 @@ pub struct Seconds {
 
 /// The report of a solve. Serialised as JSON, non-finite numbers become null.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Report {
     /// E at the start.
     pub energy_initial: f64,
     /// E at the end.
     pub energy_final: f64,
-    /// Why it ended.
+    /// Reason for its end.
     pub termination: Termination,
     /// One entry per step.
     pub iterations: Vec<Iteration>,
@@ -143,7 +161,163 @@ pub struct Report {
     pub seconds: Seconds,
     /// Things the user should know.
     pub warnings: Vec<String>,
-    /// Whether the solve failed because energies or linear systems were not finite; the unknowns are the last good ones.
+    /// True if the solve failed because energies or linear systems were not finite; the unknowns are the last good ones.
     #[serde(skip)]
     pub non_finite: bool,
+}
+
+/// The table for people: one line a step, and what is true of the whole.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} unknowns, {} residuals; {} with {} on {} ({}), {}, {} threads\n\n{HEADER}",
+            self.unknowns,
+            self.residuals,
+            self.method,
+            self.preconditioner,
+            self.backend,
+            self.device,
+            self.precision,
+            self.threads,
+        )?;
+        writeln!(f, "{:>4}  {:>13.6e}", 0, self.energy_initial)?;
+        self.iterations.iter().try_for_each(|step| writeln!(f, "{step}"))?;
+        writeln!(
+            f,
+            "\n{}: E = {:.9e} after {} steps, {} PCG iterations; compile {:.2} s, plan {:.2} s, solve {:.2} s",
+            self.termination.name(),
+            self.energy_final,
+            self.iterations.len(),
+            self.linear_iterations_total,
+            self.seconds.compile,
+            self.seconds.plan,
+            self.seconds.solve
+        )?;
+        if self.unconstrained > 0 {
+            writeln!(
+                f,
+                "{} unknowns are in no residual's reach and stayed where they were",
+                self.unconstrained
+            )?;
+        }
+        Ok(())
+    }
+}
+
+const HEADER: &str = "iter         energy     max|g|       |s|      gain     radius  ok    pcg  stop                  |r|/|b|  seconds";
+
+/// A line of the table.
+impl fmt::Display for Iteration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>4}  {:>13.6e}  {:>9.2e} {:>9.2e} {:>9.2e} {:>10.2e} {:>3} {:>6}  {:<19} {:>9.1e} {:>8.3}",
+            self.iteration,
+            self.energy,
+            self.gradient_max_norm,
+            self.step_norm,
+            self.gain_ratio,
+            self.radius,
+            if self.accepted { "yes" } else { "no" },
+            self.linear_iterations,
+            self.linear_stop.name(),
+            self.linear_residual,
+            self.seconds
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let step = Iteration {
+            iteration: 1,
+            energy: 2.0,
+            energy_by_group: vec![1.5, 0.5],
+            gradient_max_norm: 0.25,
+            step_norm: f64::NAN,
+            gain_ratio: 0.9,
+            radius: f64::INFINITY,
+            accepted: true,
+            linear_iterations: 12,
+            linear_stop: LinearStop::PreconditionedNorm,
+            linear_residual: 1e-3,
+            seconds: 0.5,
+        };
+        Report {
+            energy_initial: 8.0,
+            energy_final: 2.0,
+            termination: Termination::FunctionTolerance,
+            iterations: vec![step],
+            unknowns: 3,
+            residuals: 4,
+            unconstrained: 0,
+            linear_iterations_total: 12,
+            method: "lm",
+            preconditioner: "jacobi",
+            backend: "cpu",
+            device: "some processor".to_string(),
+            precision: "mixed",
+            threads: 2,
+            seconds: Seconds::default(),
+            warnings: Vec::new(),
+            non_finite: false,
+        }
+    }
+
+    #[test]
+    fn json_has_the_agreed_keys_and_null_for_what_is_not_finite() {
+        let json: serde_json::Value =
+            serde_json::from_str(&serde_json::to_string(&report()).unwrap()).unwrap();
+        for key in [
+            "energy_initial",
+            "energy_final",
+            "termination",
+            "iterations",
+            "unknowns",
+            "residuals",
+            "unconstrained",
+            "linear_iterations_total",
+            "method",
+            "preconditioner",
+            "backend",
+            "device",
+            "precision",
+            "threads",
+        ] {
+            assert!(!json[key].is_null(), "{key}");
+        }
+        assert_eq!(json["termination"], "function_tolerance");
+        for key in ["compile", "plan", "solve"] {
+            assert!(json["seconds"][key].is_number(), "{key}");
+        }
+        let step = &json["iterations"][0];
+        assert_eq!((&step["linear_stop"], &step["accepted"]), (&"preconditioned_norm".into(), &true.into()));
+        assert!(step["radius"].is_null() && step["step_norm"].is_null());
+        for key in [
+            "iteration",
+            "energy",
+            "energy_by_group",
+            "gradient_max_norm",
+            "gain_ratio",
+            "linear_iterations",
+            "linear_residual",
+            "seconds",
+        ] {
+            assert!(!step[key].is_null(), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_table_shows_start_steps_and_end() {
+        let text = report().to_string();
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows[2], HEADER);
+        assert!(rows[3].contains("8.000000e0") && rows[4].contains("preconditioned_norm"), "{text}");
+        assert!(rows[4].len() <= HEADER.len(), "columns line up\n{text}");
+        assert!(text.contains("function_tolerance: E = 2.000000000e0 after 1 steps"), "{text}");
+    }
 }

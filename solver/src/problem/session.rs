@@ -70,6 +70,9 @@ impl<P: BorrowMut<Problem>> Session<P> {
     }
 
     /// Takes one step; returns why the solve ended, once it has. After the end nothing happens.
+    ///
+    /// # Errors
+    /// A failure of the engine.
     pub fn step(&mut self) -> Result<Option<Termination>, SolveError> {
         let plan = &mut self.problem.borrow_mut().plan;
         let ended = self.minimiser.step(&mut self.run.on(plan));
@@ -78,6 +81,9 @@ impl<P: BorrowMut<Problem>> Session<P> {
     }
 
     /// Steps until the solve ends or the callback ends it.
+    ///
+    /// # Errors
+    /// A failure of the engine.
     pub fn run(&mut self, callback: Callback<'_>) -> Result<(), SolveError> {
         let plan = &mut self.problem.borrow_mut().plan;
         self.minimiser.run(&mut self.run.on(plan), callback);
@@ -86,6 +92,9 @@ impl<P: BorrowMut<Problem>> Session<P> {
 
     /// Takes arrays and params of the same sizes anew; x stays where it is, E and g are evaluated there again. What is excluded
     /// must not change.
+    ///
+    /// # Errors
+    /// As for [`Problem::set_arrays`], an energy that is not finite at x, or a failure of the engine.
     pub fn set_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
         let problem = self.problem.borrow_mut();
         problem.set_arrays(data)?;
@@ -124,7 +133,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
         let problem = self.problem.borrow();
         let code = &problem.code;
         let seconds = Seconds { compile: code.compile_seconds, plan: problem.plan_seconds, solve };
-        let mut warnings = data.warnings.clone();
+        let mut warnings = data.warnings().to_vec();
         warnings.extend(self.warnings);
         if outcome.termination == Termination::NoFreeUnknown {
             warnings.push("every unknown is excluded: there is nothing to solve".into());

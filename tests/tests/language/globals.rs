@@ -119,8 +119,8 @@ fn linear_regression() {
                 },
             };
             solve(&energy, &mut data, &options);
-            assert_close("slope", data.unknowns[0][0], slope, tolerance / slope.abs().min(1.0));
-            assert_close("offset", data.unknowns[0][1], offset, tolerance / offset.abs().min(1.0));
+            assert_close("slope", data.unknowns()[0][0], slope, tolerance / slope.abs().min(1.0));
+            assert_close("offset", data.unknowns()[0][1], offset, tolerance / offset.abs().min(1.0));
         }
     }
 }

@@ -39,7 +39,7 @@ fn losses_agree() {
 fn groups_by_name() {
     let (energy, mut data) = bind(TEXT, &arrays());
     assert_eq!(energy.groups, ["huber", "cauchy", "tukey", "geman", "plain"]);
-    let [x, a] = [data.unknowns[0].clone(), data.arrays[0].clone()];
+    let [x, a] = [data.unknowns()[0].to_vec(), data.array("A").unwrap().into_owned()];
     let at = |v: &[f64], i: usize, j: usize, c: usize| v[2 * (j * W + i) + c];
     let mut expected = [0.0; 5];
     for (i, j) in (0..H).flat_map(|j| (0..W).map(move |i| (i, j))) {

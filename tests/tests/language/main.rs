@@ -1,8 +1,9 @@
-//! Every construct of the energy language, on small problems of odd sizes: the generated path against the explicit one, which
+//! Every construct of the energy language, on small problems of odd sizes: the matrix-free path against the assembled one, which
 //! shares no derivative with it, and against numbers worked out by hand where there are any.
 
 mod computed;
 mod domains;
+mod functions;
 mod globals;
 mod losses;
 mod masks;
@@ -32,7 +33,7 @@ fn options(precision: Precision, preconditioner: Preconditioner) -> Options {
     }
 }
 
-/// The generated path agrees with the explicit one on a problem: derivatives, energies, whole steps, in every precision.
+/// The matrix-free path agrees with the assembled one on a problem: derivatives, energies, whole steps, in every precision.
 #[track_caller]
 fn agrees(text: &str, arrays: &[NamedArray]) {
     certified(text, arrays, Preconditioner::Jacobi);
@@ -69,14 +70,14 @@ fn certified(text: &str, arrays: &[NamedArray], preconditioner: Preconditioner) 
     for (group, (came, expected)) in evaluation.energies.by_group.iter().zip(&expected.by_group).enumerate() {
         assert_close(&format!("energy of group {group}"), *came, *expected, 1e-12);
     }
-    let x = data.unknowns.concat();
+    let x = data.x();
     let certificate = problem.certify(&data, &x, &seeded_direction(x.len(), 5)).unwrap();
     assert_eq!(certificate.failures(), Vec::<String>::new(), "{preconditioner:?}");
     let judged: usize = certificate.unknowns.iter().map(|u| u.compared + u.sampled).sum();
     assert!(judged > 0, "every difference was skipped");
     // The certificate has left the energy's own mask and arrays behind.
     assert_eq!(problem.evaluate(&data).unwrap().residuals, explicit.rows());
-    data.unknowns.iter_mut().flatten().for_each(|x| *x *= 0.5);
+    data.set_x(&x.iter().map(|x| x * 0.5).collect::<Vec<f64>>()).unwrap();
     let halved = problem.evaluate(&data).unwrap().energies.total;
     let explicit = Explicit::new(&energy, &data).unwrap();
     assert_close("energy elsewhere", halved, explicit.energies(&explicit.initial()).total, 1e-12);

@@ -120,7 +120,7 @@ fn a_ramp_is_followed_exactly() {
     let report = solve(&energy, &mut data, &options);
     // The last term samples left of the image all along.
     assert_close("energy", report.energy_final, 25.0, 1e-9);
-    for (i, x) in data.unknowns[0].iter().enumerate() {
+    for (i, x) in data.unknowns()[0].iter().enumerate() {
         let expected = if (2..28).contains(&i) { 2.0 / 3.0 } else { 0.0 };
         assert!((x - expected).abs() < 1e-6, "x[{i}] = {x}");
     }

@@ -44,7 +44,8 @@ pub const CRATES: [Crate; 4] = [
     Crate {
         folder: "energy",
         layers: &[
-            "ids", "graph", "dag", "model", "error", "inline", "builder", "derive", "emit", "lua", "rust",
+            "ids", "graph", "dag", "losses", "model", "error", "inline", "builder", "derive", "emit", "lua",
+            "rust",
         ],
         circle: 1,
     },

@@ -47,8 +47,9 @@ impl Builder<'_> {
         self.case.sinks.push(inner.clone().into());
         let k = self.rng.below(producer.values.len());
         if self.rng.percent(40) {
-            let dims =
-                [0, 1].map(|d| (format!("{name}_{}", ["r", "s"][d]), Expr::from(0), extent_param(&inner, d)));
+            let dims = [0, 1].map(|d| {
+                (format!("{name}_{}", ["r", "s"][d]), Expr::from(0), extent_param(inner.as_str(), d))
+            });
             let r = RDom::new(dims);
             let at = [r.var(0), r.var(1)];
             let term = self.value(ty, &at, 1);

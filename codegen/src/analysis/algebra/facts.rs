@@ -3,7 +3,7 @@
 use crate::analysis::algebra::poly::{Poly, Polys, is_index};
 use crate::analysis::algebra::upper::{Search, Workspace};
 use crate::expr::walk::visit;
-use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,7 +21,8 @@ pub(super) struct Range {
 /// entered; a clone that is dropped is the scope left.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    ranges: FxHashMap<Name, Range>,
+    variables: FxHashMap<Name, Range>,
+    params: FxHashMap<Param, Range>,
     /// Each is <= 0.
     inequalities: Vec<Poly>,
     declared: usize,
@@ -62,13 +63,20 @@ impl Facts {
         Facts::default()
     }
 
-    /// `lo <= name <= hi` for a variable or parameter; replaces what was known of the name.
+    /// `lo <= name <= hi` for a variable; replaces what was known of the name.
     pub fn interval(&mut self, name: impl Into<Name>, lo: Option<Expr>, hi: Option<Expr>) {
         let name = name.into();
         self.forget(&name);
         self.declared += 1;
         self.answers = Rc::new(Answers { own: RefCell::default(), outer: Some(self.answers.clone()) });
-        self.ranges.insert(name, Range { lo, hi, depth: self.declared });
+        self.variables.insert(name, Range { lo, hi, depth: self.declared });
+    }
+
+    /// `lo <= param <= hi`, from here on.
+    pub fn param_interval(&mut self, param: impl Into<Param>, lo: Option<Expr>, hi: Option<Expr>) {
+        self.declared += 1;
+        self.answers = Rc::default();
+        self.params.insert(param.into(), Range { lo, hi, depth: self.declared });
     }
 
     /// The body of `for var in [min, min + extent)` is entered, so the extent is at least 1.
@@ -150,7 +158,7 @@ impl Facts {
 
     /// A name is bound anew: what mentions the old one is void, answers too.
     fn forget(&mut self, name: &Name) {
-        let known = self.ranges.remove(name).is_some();
+        let known = self.variables.remove(name).is_some();
         if known {
             self.answers = Rc::default();
         } else if self.inequalities.is_empty() {
@@ -159,12 +167,12 @@ impl Facts {
         let mentions = |e: &Expr| {
             let mut found = false;
             visit(e, &mut |n| {
-                found |= matches!(n.kind(), ExprKind::Var(v) | ExprKind::Param(v) if v == name);
+                found |= matches!(n.kind(), ExprKind::Var(v) if v == name);
                 !found
             });
             found
         };
-        for r in self.ranges.values_mut() {
+        for r in self.variables.values_mut().chain(self.params.values_mut()) {
             r.lo = r.lo.take().filter(|e| !mentions(e));
             r.hi = r.hi.take().filter(|e| !mentions(e));
         }
@@ -183,15 +191,16 @@ impl Facts {
         &self.inequalities
     }
 
-    /// What is known of a name.
+    /// What is known of a variable.
     pub(super) fn named(&self, name: &Name) -> Option<&Range> {
-        self.ranges.get(name)
+        self.variables.get(name)
     }
 
     /// Bounds of an atom that is a variable or a parameter.
     pub(super) fn range_of(&self, atom: &Expr) -> Option<&Range> {
         match atom.kind() {
-            ExprKind::Var(n) | ExprKind::Param(n) => self.ranges.get(n),
+            ExprKind::Var(n) => self.variables.get(n),
+            ExprKind::Param(p) => self.params.get(p),
             _ => None,
         }
     }

@@ -78,11 +78,10 @@ impl Poly {
         if same { self.constant.checked_sub(o.constant) } else { None }
     }
 
-    /// A name or two, plus a constant: in plain sight it cancels against others, and costs no more than a name. (Names of
-    /// shared parts, `%k`, are bound more than once and do not count.)
+    /// A name or two, plus a constant: in plain sight it cancels against others, and costs no more than a name.
     pub fn is_plain(&self) -> bool {
         let name = |e: &Expr| match e.kind() {
-            ExprKind::Var(v) => e.ty().lanes == 1 && !v.starts_with('%'),
+            ExprKind::Var(_) => e.ty().lanes == 1,
             ExprKind::Param(_) => true,
             _ => false,
         };

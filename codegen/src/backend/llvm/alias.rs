@@ -5,7 +5,8 @@
 //! a store makes stale.
 
 use super::ir::{Ir, Meta, Val};
-use crate::expr::{Expr, Name};
+use crate::expr::{Expr, Flat};
+use crate::ir::args::Arg;
 use crate::ir::rewrite::visit_stmts;
 use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::schedule::Memory;
@@ -17,30 +18,25 @@ pub(super) struct Group(pub u32);
 
 /// Groups of all buffers of a function.
 pub(super) struct Aliasing {
-    groups: FxHashMap<Name, Group>,
+    groups: FxHashMap<Flat, Group>,
     /// Per group: the scope list and the no-alias list. Empty where there is only one group.
     scopes: Vec<(Meta, Meta)>,
     /// Groups that some store of the function writes to.
     written: Vec<bool>,
     /// Elements of every buffer that is kept in registers.
-    registers: FxHashMap<Name, i64>,
+    registers: FxHashMap<Flat, i64>,
     /// Slots of the buffers of records.
-    records: FxHashMap<Name, u8>,
+    records: FxHashMap<Flat, u8>,
 }
 
 impl Aliasing {
     /// Groups the buffers of `f`.
     pub fn new(ir: &Ir, f: &LoweredFunction) -> Aliasing {
-        let mut names: Vec<Name> = f
-            .args
-            .iter()
-            .filter(|a| a.kind != crate::ir::stmt::ArgKind::Scalar)
-            .map(|a| a.name.clone())
-            .collect();
+        let mut buffers: Vec<Flat> = f.args.iter().filter_map(Arg::flat).cloned().collect();
         let (mut stored, mut registers) = (vec![], FxHashMap::default());
         visit_stmts(&f.body, &mut |s| match s {
             Stmt::Allocate { buffer, memory, extent, .. } => {
-                names.push(buffer.clone());
+                buffers.push(buffer.clone());
                 if let (Memory::Register, Some(n)) = (memory, extent.as_int()) {
                     let least = registers.entry(buffer.clone()).or_insert(n);
                     *least = n.min(*least);
@@ -49,10 +45,10 @@ impl Aliasing {
             Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } => stored.push(buffer.clone()),
             _ => {}
         });
-        let mut groups: FxHashMap<Name, Group> = FxHashMap::default();
+        let mut groups: FxHashMap<Flat, Group> = FxHashMap::default();
         let mut n = 0;
-        for name in names {
-            groups.entry(name).or_insert_with(|| {
+        for buffer in buffers {
+            groups.entry(buffer).or_insert_with(|| {
                 n += 1;
                 Group(n - 1)
             });
@@ -74,7 +70,7 @@ impl Aliasing {
     }
 
     /// The group of a buffer; `None` if the function has no such buffer.
-    pub fn group(&self, buffer: &str) -> Option<Group> {
+    pub fn group(&self, buffer: &Flat) -> Option<Group> {
         self.groups.get(buffer).copied()
     }
 
@@ -87,7 +83,7 @@ impl Aliasing {
     }
 
     /// True if `lanes` elements from `first` are in a buffer that is kept in registers.
-    pub fn in_registers(&self, buffer: &str, first: &Expr, lanes: u16) -> bool {
+    pub fn in_registers(&self, buffer: &Flat, first: &Expr, lanes: u16) -> bool {
         match (self.registers.get(buffer), first.as_int()) {
             (Some(n), Some(first)) => first >= 0 && first + lanes as i64 <= *n,
             _ => false,
@@ -95,7 +91,7 @@ impl Aliasing {
     }
 
     /// Slots of the records of a buffer, if it holds records.
-    pub fn record(&self, buffer: &str) -> Option<u8> {
+    pub fn record(&self, buffer: &Flat) -> Option<u8> {
         self.records.get(buffer).copied()
     }
 

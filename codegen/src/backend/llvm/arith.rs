@@ -3,6 +3,7 @@
 use super::ir::{Ir, Val};
 use crate::backend::abi::MATH_PREFIX;
 use crate::expr::{BinaryOp, UnaryOp};
+use crate::functions::Function;
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op, LLVMRealPredicate as FloatCmp};
 
@@ -116,7 +117,7 @@ impl Arith<'_> {
             UnaryOp::IsNan => Ok(ir.int(ty.as_bool(), 0)),
             _ if !float => Err(format!("{op:?} of {ty}")),
             UnaryOp::Sqrt => Ok(ir.float_intrinsic("llvm.sqrt", &[t], &[v])),
-            _ => self.library(unary_name(op)?, &[v], ty),
+            _ => self.library(op.function(), &[v], ty),
         }
     }
 
@@ -145,11 +146,10 @@ impl Arith<'_> {
             Mod => self.euclid(a, b, ty).1,
             Min | Max if scalar.is_float() => self.float_min_max(op == Min, a, b, false),
             Min | Max => self.int_min_max(op == Min, a, b, ty),
-            Pow => self.library("pow", &[a, b], ty)?,
-            Atan2 => self.library("atan2", &[a, b], ty)?,
             Shl | Shr if scalar.is_float() => return Err(format!("{op:?} of {ty}")),
             Shl | Shr => self.shift(op == Shl, a, b, ty),
             Eq | Ne | Lt | Le | Gt | Ge => return Err("comparisons are above".into()),
+            _ => self.library(op.function(), &[a, b], ty)?,
         })
     }
 
@@ -312,30 +312,31 @@ impl Arith<'_> {
     }
 
     /// Calls the maths library per lane. f16 is computed in f32.
-    fn library(&self, name: &str, args: &[Val], ty: Type) -> Result<Val, String> {
+    fn library(&self, f: Option<Function>, args: &[Val], ty: Type) -> Result<Val, String> {
         let ir = self.0;
+        let name = f.ok_or("not a function of the library")?.name();
         if !ty.scalar.is_float() {
             return Err(format!("{name} of {ty}"));
         }
         if ty.scalar == ScalarType::F16 {
             let wide: Vec<Val> = args.iter().map(|&a| self.cast(a, ty, ScalarType::F32)).collect();
             let single = Type { scalar: ScalarType::F32, ..ty };
-            return Ok(self.cast(self.library(name, &wide, single)?, single, ScalarType::F16));
+            return Ok(self.cast(self.library(f, &wide, single)?, single, ScalarType::F16));
         }
         let element = ir.ty(Type::of(ty.scalar));
         let suffix = if ty.scalar == ScalarType::F32 { "f" } else { "" };
         let symbol = format!("{MATH_PREFIX}{name}{suffix}");
-        let f = ir.add_function(&symbol, ir.fn_ty(element, &vec![element; args.len()]));
-        ir.function_flag(f, "nounwind");
-        ir.function_flag(f, "willreturn");
-        ir.touches_no_memory(f);
+        let callee = ir.add_function(&symbol, ir.fn_ty(element, &vec![element; args.len()]));
+        ir.function_flag(callee, "nounwind");
+        ir.function_flag(callee, "willreturn");
+        ir.touches_no_memory(callee);
         if ty.lanes == 1 {
-            return Ok(ir.call(f, args));
+            return Ok(ir.call(callee, args));
         }
         let mut result = ir.poison(ir.ty(ty));
         for i in 0..ty.lanes {
             let lane: Vec<Val> = args.iter().map(|&a| ir.extract(a, i)).collect();
-            result = ir.insert(result, ir.call(f, &lane), i);
+            result = ir.insert(result, ir.call(callee, &lane), i);
         }
         Ok(result)
     }
@@ -345,25 +346,4 @@ impl Arith<'_> {
 fn power_of_two(c: i64, ty: Type) -> Option<u32> {
     let positive = c > 0 && ty.scalar.wrap(c) == c;
     (positive && (c as u64).is_power_of_two()).then(|| c.trailing_zeros())
-}
-
-fn unary_name(op: UnaryOp) -> Result<&'static str, String> {
-    Ok(match op {
-        UnaryOp::Sin => "sin",
-        UnaryOp::Cos => "cos",
-        UnaryOp::Tan => "tan",
-        UnaryOp::Asin => "asin",
-        UnaryOp::Acos => "acos",
-        UnaryOp::Atan => "atan",
-        UnaryOp::Sinh => "sinh",
-        UnaryOp::Cosh => "cosh",
-        UnaryOp::Tanh => "tanh",
-        UnaryOp::Asinh => "asinh",
-        UnaryOp::Acosh => "acosh",
-        UnaryOp::Atanh => "atanh",
-        UnaryOp::Exp => "exp",
-        UnaryOp::Log => "log",
-        UnaryOp::Log10 => "log10",
-        _ => return Err(format!("{op:?} is not a library function")),
-    })
 }

@@ -7,7 +7,7 @@ use super::arith::Arith;
 use super::ir::Val;
 use super::scope::GroupSet;
 use super::stmt::StmtEmitter;
-use crate::expr::{BinaryOp, Expr, Name};
+use crate::expr::{BinaryOp, Expr, Flat};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMAtomicRMWBinOp as Rmw, LLVMOpcode as Op};
 
@@ -15,7 +15,7 @@ impl<'f> StmtEmitter<'f> {
     /// `buffer[index] = buffer[index] op value` per lane.
     pub fn accumulate(
         &mut self,
-        buffer: &'f Name,
+        buffer: &'f Flat,
         op: BinaryOp,
         index: &'f Expr,
         value: &'f Expr,

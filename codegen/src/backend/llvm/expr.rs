@@ -7,8 +7,8 @@ use super::alias::Aliasing;
 use super::arith::Arith;
 use super::ir::{Ir, Val};
 use super::memory::Access;
-use super::scope::{GroupSet, Scopes};
-use crate::expr::{BinaryOp, Expr, ExprKind};
+use super::scope::{GroupSet, Scopes, Symbol};
+use crate::expr::{BinaryOp, Expr, ExprKind, Flat};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::LLVMOpcode;
 
@@ -62,9 +62,8 @@ impl<'f> ExprEmitter<'f> {
             ExprKind::Int(v) if ty.scalar.is_float() => ir.float(ty, *v as f64),
             ExprKind::Int(v) => ir.int(ty, *v),
             ExprKind::Float(v) => ir.float(ty, *v),
-            ExprKind::Var(n) | ExprKind::Param(n) => {
-                self.scopes.name(n).ok_or_else(|| format!("{n} is not defined here"))?
-            }
+            ExprKind::Var(n) => self.value(Symbol::Var(n.clone()))?,
+            ExprKind::Param(p) => self.value(Symbol::Param(p.clone()))?,
             ExprKind::Cast(a) => Arith(ir).cast(self.done(a)?, a.ty(), ty.scalar),
             ExprKind::Reinterpret(a) => ir.cast(LLVMOpcode::LLVMBitCast, self.done(a)?, ir.ty(ty)),
             ExprKind::Unary(op, a) => Arith(ir).unary(*op, self.done(a)?, a.ty())?,
@@ -135,8 +134,12 @@ impl<'f> ExprEmitter<'f> {
     }
 
     /// The pointer bound to a buffer.
-    pub fn buffer(&self, name: &str) -> Result<Val, String> {
-        self.scopes.name(name).ok_or_else(|| format!("buffer {name} is not defined here"))
+    pub fn buffer(&self, buffer: &Flat) -> Result<Val, String> {
+        self.value(Symbol::Buffer(buffer.clone()))
+    }
+
+    fn value(&self, symbol: Symbol) -> Result<Val, String> {
+        self.scopes.value(&symbol).ok_or_else(|| format!("{symbol} is not defined here"))
     }
 
     /// An i32 or i64 index as i64.

@@ -14,7 +14,7 @@ use super::alias::Group;
 use super::expr::ExprEmitter;
 use super::ir::Val;
 use super::scope::GroupSet;
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{Expr, ExprKind, Flat};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
@@ -68,7 +68,7 @@ pub(super) struct StoreFlags {
 
 impl<'f> ExprEmitter<'f> {
     /// Address(es) of an access whose operand is done: a pointer, or a vector of pointers.
-    fn address(&self, buffer: &str, access: &Access, ty: Type) -> Result<Val, String> {
+    fn address(&self, buffer: &Flat, access: &Access, ty: Type) -> Result<Val, String> {
         let ir = self.ir;
         let operand = access.operand();
         let index = self.index(self.done(operand)?, operand.ty());
@@ -84,7 +84,7 @@ impl<'f> ExprEmitter<'f> {
     }
 
     /// Address of one element.
-    pub fn element(&self, buffer: &str, index: Val, index_ty: Type, ty: Type) -> Result<Val, String> {
+    pub fn element(&self, buffer: &Flat, index: Val, index_ty: Type, ty: Type) -> Result<Val, String> {
         let index = self.index(index, index_ty);
         Ok(self.ir.element_ptr(self.ir.memory_ty(ty), self.buffer(buffer)?, index))
     }
@@ -93,7 +93,7 @@ impl<'f> ExprEmitter<'f> {
     /// `loads` are the groups that the operands were loaded from.
     pub fn load(
         &mut self,
-        buffer: &str,
+        buffer: &Flat,
         index: &'f Expr,
         predicate: Option<&'f Expr>,
         loads: GroupSet,
@@ -154,7 +154,7 @@ impl<'f> ExprEmitter<'f> {
     /// touched: the last load ends with the last lane, and of masked lanes the loads are masked too.
     fn strided_load(
         &self,
-        buffer: &str,
+        buffer: &Flat,
         (first, stride): (&'f Expr, i64),
         mask: Option<Val>,
         ty: Type,
@@ -207,7 +207,7 @@ impl<'f> ExprEmitter<'f> {
     /// A store whose operands (index operand, value, predicate) are done.
     pub fn store(
         &mut self,
-        buffer: &str,
+        buffer: &Flat,
         index: &'f Expr,
         value: &'f Expr,
         predicate: Option<&'f Expr>,
@@ -264,7 +264,7 @@ impl<'f> ExprEmitter<'f> {
         Ok(())
     }
 
-    pub fn group(&self, buffer: &str) -> Result<Group, String> {
+    pub fn group(&self, buffer: &Flat) -> Result<Group, String> {
         self.aliasing.group(buffer).ok_or_else(|| format!("buffer {buffer} is not declared"))
     }
 

@@ -1,11 +1,11 @@
 //! Parallel loops: the body becomes a function of its own, which the worker pool calls.
 //!
 //! `void body(const Context*, const Closure*, i32 i)`; the closure is a struct, in the frame of the surrounding function,
-//! of every name bound there that the body mentions: lets, parameters, buffer pointers, loop variables. The body
+//! of every symbol bound there that the body mentions: lets, parameters, buffer pointers, loop variables. The body
 //! loads them first, so that no store can come between.
 
 use super::ir::{Fun, Ty};
-use super::scope::Scopes;
+use super::scope::{Scopes, Symbol};
 use super::stmt::{Frame, StmtEmitter};
 use crate::backend::abi::PARALLEL_FOR;
 use crate::expr::{Expr, ExprKind, Name};
@@ -30,9 +30,9 @@ impl<'f> StmtEmitter<'f> {
         let n = self.exprs.emit(extent)?;
         let (first, n) = (self.as_i32(first, min.ty()), self.as_i32(n, extent.ty()));
         let (mut captured, mut readable) = (vec![], vec![]);
-        for (name, bytes) in names_in(body) {
-            if let Some(v) = self.exprs.scopes.name(&name) {
-                captured.push((name, v));
+        for (symbol, bytes) in symbols_in(body) {
+            if let Some(v) = self.exprs.scopes.value(&symbol) {
+                captured.push((symbol, v));
                 readable.push(bytes);
             }
         }
@@ -43,8 +43,8 @@ impl<'f> StmtEmitter<'f> {
         for (i, (_, v)) in captured.iter().enumerate() {
             ir.store(*v, ir.field_ptr(closure_ty, closure, i as u32), 1);
         }
-        let names = captured.into_iter().map(|c| c.0);
-        let function = self.outline(var, body, names, &fields, closure_ty)?;
+        let symbols = captured.into_iter().map(|c| c.0);
+        let function = self.outline(var, body, symbols, &fields, closure_ty)?;
         self.exprs.scopes.stored(self.stores_in(body));
         let (ptr, i32_ty) = (ir.ptr_ty(), ir.ty(Type::I32));
         let params = [ptr, ptr, ptr, i32_ty, i32_ty];
@@ -56,12 +56,12 @@ impl<'f> StmtEmitter<'f> {
         Ok(())
     }
 
-    /// Emits `body` as a function that takes its names from a closure, and returns to the current position.
+    /// Emits `body` as a function that takes its symbols from a closure, and returns to the current position.
     fn outline(
         &mut self,
         var: &'f Name,
         body: &'f Stmt,
-        names: impl Iterator<Item = Name>,
+        symbols: impl Iterator<Item = Symbol>,
         fields: &[Field],
         closure_ty: Ty,
     ) -> Result<Fun, String> {
@@ -74,7 +74,7 @@ impl<'f> StmtEmitter<'f> {
         ir.make_internal(fun);
         let outer = std::mem::replace(&mut self.frame, Frame::new(ir, self.target, fun, true));
         let outer_scopes = std::mem::replace(&mut self.exprs.scopes, Scopes::new());
-        for (i, name) in names.enumerate() {
+        for (i, symbol) in symbols.enumerate() {
             let p = ir.field_ptr(closure_ty, ir.param(fun, 1), i as u32);
             let (ty, readable) = fields[i];
             let v = ir.load(ty, p, 1);
@@ -82,10 +82,10 @@ impl<'f> StmtEmitter<'f> {
                 ir.annotate(v, "dereferenceable", ir.meta(&[ir.meta_int(readable)]));
                 ir.annotate(v, "align", ir.meta(&[ir.meta_int(readable)]));
             }
-            self.exprs.scopes.bind(&name, v);
+            self.exprs.scopes.bind(symbol, v);
         }
         let i = ir.param(fun, 2);
-        self.exprs.scopes.bind(var, i);
+        self.exprs.scopes.bind(Symbol::Var(var.clone()), i);
         self.profile_worker();
         let done = self.stmt(body);
         self.frame_exit();
@@ -114,10 +114,9 @@ fn may_fail(s: &Stmt) -> bool {
 /// loaded at the constant index 0 is there, and LLVM may then move the load out of loops and conditions.
 type Field = (Ty, i64);
 
-/// All names that `s` mentions, in order of first mention: variables, parameters, buffers; with the bytes that [`Field`] is
-/// about.
-fn names_in(s: &Stmt) -> IndexMap<Name, i64> {
-    let mut names: IndexMap<Name, i64> = IndexMap::new();
+/// All symbols that `s` mentions, in order of first mention, with the bytes that [`Field`] is about.
+fn symbols_in(s: &Stmt) -> IndexMap<Symbol, i64> {
+    let mut symbols: IndexMap<Symbol, i64> = IndexMap::new();
     let mut seen = FxHashSet::default();
     visit_stmts(s, &mut |s| {
         let mut work: Vec<&Expr> = vec![];
@@ -130,28 +129,35 @@ fn names_in(s: &Stmt) -> IndexMap<Name, i64> {
                 work.extend(args);
             }
             Stmt::Allocate { extent, .. } => work.push(extent),
-            Stmt::Prefetch { name, args } => {
-                names.entry(name.clone()).or_default();
-                work.extend(args);
+            Stmt::PrefetchByte { buffer, byte } => {
+                symbols.entry(Symbol::Buffer(buffer.clone())).or_default();
+                work.push(byte);
             }
             Stmt::Store { buffer, index, value, predicate, .. }
             | Stmt::Accumulate { buffer, index, value, predicate, .. } => {
-                names.entry(buffer.clone()).or_default();
+                symbols.entry(Symbol::Buffer(buffer.clone())).or_default();
                 work.extend([index, value]);
                 work.extend(predicate);
             }
-            Stmt::Block(_) | Stmt::Realize { .. } | Stmt::Produce { .. } | Stmt::Provide { .. } => {}
+            Stmt::Block(_)
+            | Stmt::Realize { .. }
+            | Stmt::Produce { .. }
+            | Stmt::Provide { .. }
+            | Stmt::Prefetch { .. } => {}
         }
         while let Some(e) = work.pop() {
             if !seen.insert(e.id()) {
                 continue;
             }
             match e.kind() {
-                ExprKind::Var(n) | ExprKind::Param(n) => {
-                    names.entry(n.clone()).or_default();
+                ExprKind::Var(n) => {
+                    symbols.entry(Symbol::Var(n.clone())).or_default();
+                }
+                ExprKind::Param(p) => {
+                    symbols.entry(Symbol::Param(p.clone())).or_default();
                 }
                 ExprKind::Load { buffer, index, .. } => {
-                    let bytes = names.entry(buffer.clone()).or_default();
+                    let bytes = symbols.entry(Symbol::Buffer(buffer.clone())).or_default();
                     if index.as_int() == Some(0) {
                         *bytes = (*bytes).max(e.ty().scalar.bytes() as i64);
                     }
@@ -161,5 +167,5 @@ fn names_in(s: &Stmt) -> IndexMap<Name, i64> {
             e.for_each_child(|c| work.push(c));
         }
     });
-    names
+    symbols
 }

@@ -3,7 +3,7 @@
 use super::ir::Val;
 use super::stmt::{HeapBlock, StmtEmitter};
 use crate::backend::abi::{PROFILE_ALLOCATE, PROFILE_ENTER};
-use crate::expr::Name;
+use crate::expr::{Flat, Name};
 use crate::ir::rewrite::visit_stmts;
 use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::runtime::profile::slot;
@@ -64,10 +64,9 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// `bytes` were allocated for `buffer`; what to say when they are freed.
-    pub fn profile_allocation(&self, buffer: &str, bytes: Val) -> Option<(u32, Val)> {
+    pub fn profile_allocation(&self, buffer: &Flat, bytes: Val) -> Option<(u32, Val)> {
         let profile = self.profile.as_ref()?;
-        let func = buffer.rsplit_once('.').map_or(buffer, |b| b.0);
-        let slot = slot(&profile.pipeline, func);
+        let slot = slot(&profile.pipeline, &buffer.of);
         self.profile_allocate(slot, bytes);
         Some((slot, bytes))
     }

@@ -10,7 +10,7 @@ use super::expr::ExprEmitter;
 use super::ir::Val;
 use super::memory::Access;
 use super::scope::GroupSet;
-use crate::expr::{BinaryOp, Expr, ExprKind};
+use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Param, Part};
 use crate::types::{ScalarType, Type};
 
 /// A load from records, as far as it is known without emitting anything.
@@ -27,7 +27,7 @@ impl<'f> ExprEmitter<'f> {
     /// Whether a load reads one slot of a record in each lane.
     pub fn slots(
         &self,
-        buffer: &str,
+        buffer: &Flat,
         access: &Access<'f>,
         predicate: Option<&'f Expr>,
         ty: Type,
@@ -55,7 +55,7 @@ impl<'f> ExprEmitter<'f> {
     /// The value of such a load, whose operands are done; `depends` are the groups that they and the buffer were loaded from.
     pub fn load_slot(
         &mut self,
-        buffer: &str,
+        buffer: &Flat,
         access: &Access<'f>,
         mask: Option<Val>,
         what: Slots,
@@ -77,7 +77,7 @@ impl<'f> ExprEmitter<'f> {
     /// One record per lane.
     fn rows(
         &self,
-        buffer: &str,
+        buffer: &Flat,
         access: &Access<'f>,
         mask: Option<Val>,
         what: &Slots,
@@ -175,7 +175,7 @@ fn residue(e: &Expr, n: i64) -> Option<i64> {
         ExprKind::Int(c) => Some(c.rem_euclid(n)),
         ExprKind::Broadcast(a) | ExprKind::Cast(a) => residue(a, n),
         ExprKind::Ramp(base, stride) if residue(stride, n)? == 0 => residue(base, n),
-        ExprKind::Param(name) if name.contains(".stride.") => Some(0),
+        ExprKind::Param(Param::Of(_, Part::Stride(_))) => Some(0),
         ExprKind::Binary(BinaryOp::Add, a, b) => both(a, b).map(|(a, b)| (a + b).rem_euclid(n)),
         ExprKind::Binary(BinaryOp::Sub, a, b) => both(a, b).map(|(a, b)| (a - b).rem_euclid(n)),
         ExprKind::Binary(BinaryOp::Mul, a, b) => match (residue(a, n), residue(b, n)) {

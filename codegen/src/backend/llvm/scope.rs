@@ -1,4 +1,4 @@
-//! What is known at the point being emitted: values of names, and values of expressions already emitted.
+//! What is known at the point being emitted: values of symbols, and values of expressions already emitted.
 //!
 //! Scopes follow the control flow: a loop body, a branch or a parallel body is a scope, and what was emitted in it is
 //! forgotten behind it, as it does not dominate what follows.
@@ -11,7 +11,7 @@
 
 use super::alias::Group;
 use super::ir::Val;
-use crate::expr::{Expr, Name};
+use crate::expr::{Expr, Flat, Name, Param};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -43,6 +43,27 @@ impl GroupSet {
     }
 }
 
+/// What has a value of its own in a function: what it takes, and what is bound in its body.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Symbol {
+    /// A loop or `Let`.
+    Var(Name),
+    /// A scalar argument.
+    Param(Param),
+    /// The address of an argument or allocation.
+    Buffer(Flat),
+}
+
+impl std::fmt::Display for Symbol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Symbol::Var(name) => f.write_str(name),
+            Symbol::Param(param) => write!(f, "{param}"),
+            Symbol::Buffer(flat) => write!(f, "buffer {flat}"),
+        }
+    }
+}
+
 /// An emitted expression.
 #[derive(Clone, Copy)]
 pub(super) struct Memo {
@@ -62,7 +83,7 @@ struct Columns {
 
 #[derive(Default)]
 struct Scope {
-    names: FxHashMap<Name, Val>,
+    symbols: FxHashMap<Symbol, Val>,
     memo: FxHashMap<usize, Memo>,
     /// Columns of transposed records, by what was read; see [`super::record`].
     records: FxHashMap<String, Columns>,
@@ -93,22 +114,22 @@ impl Scopes {
         self.stack.pop();
     }
 
-    /// Gives `name` a value in the current scope.
-    pub fn bind(&mut self, name: &Name, value: Val) {
-        let shadows = self.name(name).is_some();
+    /// Gives `symbol` a value in the current scope.
+    pub fn bind(&mut self, symbol: Symbol, value: Val) {
+        let shadows = self.value(&symbol).is_some();
         if let Some(top) = self.stack.last_mut() {
             if shadows {
                 top.shadows = true;
                 top.memo.clear();
                 top.records.clear();
             }
-            top.names.insert(name.clone(), value);
+            top.symbols.insert(symbol, value);
         }
     }
 
-    /// The value of a name.
-    pub fn name(&self, name: &str) -> Option<Val> {
-        self.stack.iter().rev().find_map(|s| s.names.get(name).copied())
+    /// The value of a symbol.
+    pub fn value(&self, symbol: &Symbol) -> Option<Val> {
+        self.stack.iter().rev().find_map(|s| s.symbols.get(symbol).copied())
     }
 
     /// A value of `e` emitted earlier that is still good here.
@@ -191,16 +212,16 @@ mod tests {
     fn shadowing_hides_values_of_the_outer_name() {
         let ir = Ir::new("t");
         let (one, two) = (ir.int(Type::I32, 1), ir.int(Type::I32, 2));
-        let (x, e) = (Name::from("x"), Expr::var("x"));
+        let (x, e) = (Symbol::Var("x".into()), Expr::var("x"));
         let mut s = Scopes::new();
-        s.bind(&x, one);
+        s.bind(x.clone(), one);
         s.remember(&e, one, GroupSet::default());
         s.push();
-        s.bind(&x, two);
+        s.bind(x.clone(), two);
         assert!(s.recall(&e).is_none());
-        assert_eq!(s.name("x"), Some(two));
+        assert_eq!(s.value(&x), Some(two));
         s.pop();
         assert!(s.recall(&e).is_some());
-        assert_eq!(s.name("x"), Some(one));
+        assert_eq!(s.value(&x), Some(one));
     }
 }

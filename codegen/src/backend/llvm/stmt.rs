@@ -6,12 +6,13 @@ use super::expr::ExprEmitter;
 use super::ir::{Block, Fun, Ir, Val};
 use super::memory::{Access, StoreFlags};
 use super::profile::Profile;
-use super::scope::{GroupSet, Scopes};
+use super::scope::{GroupSet, Scopes, Symbol};
 use crate::backend::abi::{ALLOC, FAIL, FREE};
 use crate::backend::x86;
-use crate::expr::{Expr, Name};
+use crate::expr::{Expr, Flat, Name};
+use crate::ir::args::Arg;
 use crate::ir::rewrite::visit_stmts;
-use crate::ir::stmt::{ArgKind, LoweredFunction, Stmt};
+use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::schedule::{ForKind, Memory};
 use crate::target::Target;
 use crate::types::{ScalarType, Type};
@@ -135,25 +136,24 @@ impl<'f> StmtEmitter<'f> {
         let (buffers, scalars) = (ir.param(self.frame.fun, 1), ir.param(self.frame.fun, 2));
         let (mut n_buffers, mut n_scalars) = (0, 0);
         for a in &f.args {
-            let value = match a.kind {
-                ArgKind::Input | ArgKind::Output => {
+            let (symbol, value) = match a {
+                Arg::Buffer { flat, .. } => {
                     let p = ir.element_ptr(ir.ptr_ty(), buffers, ir.int(Type::I64, n_buffers));
                     n_buffers += 1;
-                    ir.load(ir.ptr_ty(), p, 8)
+                    (Symbol::Buffer(flat.clone()), ir.load(ir.ptr_ty(), p, 8))
                 }
-                ArgKind::Scalar => {
+                Arg::Scalar { param, ty } => {
                     let p = ir.element_ptr(ir.ty(Type::I64), scalars, ir.int(Type::I64, n_scalars));
                     n_scalars += 1;
-                    let ty = Type::of(a.ty);
-                    let v = ir.load(ir.memory_ty(ty), p, 8);
-                    if a.ty == ScalarType::Bool {
-                        Arith(ir).cast(v, Type::of(ScalarType::U8), ScalarType::Bool)
-                    } else {
-                        v
-                    }
+                    let v = ir.load(ir.memory_ty(Type::of(*ty)), p, 8);
+                    let v = match ty {
+                        ScalarType::Bool => Arith(ir).cast(v, Type::of(ScalarType::U8), ScalarType::Bool),
+                        _ => v,
+                    };
+                    (Symbol::Param(param.clone()), v)
                 }
             };
-            self.exprs.scopes.bind(&a.name, value);
+            self.exprs.scopes.bind(symbol, value);
         }
     }
 
@@ -163,7 +163,7 @@ impl<'f> StmtEmitter<'f> {
         // Long chains of lets would nest as deep as they are long.
         while let Stmt::Let { name, value, body } = s {
             let v = self.exprs.emit(value)?;
-            self.exprs.scopes.bind(name, v);
+            self.exprs.scopes.bind(Symbol::Var(name.clone()), v);
             s = body;
         }
         match s {
@@ -185,9 +185,9 @@ impl<'f> StmtEmitter<'f> {
             Stmt::Accumulate { buffer, op, index, value, predicate } => {
                 self.accumulate(buffer, *op, index, value, predicate.as_ref())
             }
-            Stmt::Prefetch { name, args } => self.prefetch(name, args),
+            Stmt::PrefetchByte { buffer, byte } => self.prefetch(buffer, byte),
             Stmt::Let { .. } => Err("lets are handled above".into()),
-            Stmt::Realize { func, .. } | Stmt::Provide { func, .. } => {
+            Stmt::Realize { func, .. } | Stmt::Provide { func, .. } | Stmt::Prefetch { name: func, .. } => {
                 Err(format!("a multi-dimensional statement of {func} was left by lowering"))
             }
             Stmt::Produce { stage, body } => self.produce(&stage.func, body),
@@ -196,7 +196,7 @@ impl<'f> StmtEmitter<'f> {
 
     fn store(
         &mut self,
-        buffer: &'f Name,
+        buffer: &'f Flat,
         index: &'f Expr,
         value: &'f Expr,
         predicate: Option<&'f Expr>,
@@ -215,11 +215,10 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// Asks for the cache line of an element, to be read, in all levels.
-    fn prefetch(&mut self, buffer: &'f Name, index: &'f [Expr]) -> Result<(), String> {
-        let [index] = index else { return Err(format!("prefetch of {buffer} was left by flattening")) };
+    fn prefetch(&mut self, buffer: &'f Flat, byte: &'f Expr) -> Result<(), String> {
         let ir = self.ir();
-        let i = self.exprs.emit(index)?;
-        let p = self.exprs.element(buffer, i, index.ty(), Type::of(ScalarType::U8))?;
+        let i = self.exprs.emit(byte)?;
+        let p = self.exprs.element(buffer, i, byte.ty(), Type::of(ScalarType::U8))?;
         let int = |v| ir.int(Type::I32, v);
         ir.intrinsic("llvm.prefetch", &[ir.ptr_ty()], &[p, int(0), int(3), int(1)]);
         Ok(())
@@ -240,7 +239,7 @@ impl<'f> StmtEmitter<'f> {
             Some(n) if n <= 0 => return Ok(()),
             Some(1) => {
                 return self.scoped(|e| {
-                    e.exprs.scopes.bind(var, first);
+                    e.exprs.scopes.bind(Symbol::Var(var.clone()), first);
                     e.stmt(body)
                 });
             }
@@ -260,7 +259,7 @@ impl<'f> StmtEmitter<'f> {
         ir.add_incoming(i, first, before);
         self.exprs.scopes.stored(self.stores_in(body));
         self.scoped(|e| {
-            e.exprs.scopes.bind(var, i);
+            e.exprs.scopes.bind(Symbol::Var(var.clone()), i);
             e.stmt(body)
         })?;
         let next = ir.add_nsw(i, ir.int(min.ty(), 1));
@@ -317,7 +316,7 @@ impl<'f> StmtEmitter<'f> {
 
     fn allocate(
         &mut self,
-        buffer: &'f Name,
+        buffer: &'f Flat,
         ty: ScalarType,
         extent: &'f Expr,
         memory: Memory,
@@ -343,7 +342,7 @@ impl<'f> StmtEmitter<'f> {
             }
         }
         self.exprs.scopes.push();
-        self.exprs.scopes.bind(buffer, p);
+        self.exprs.scopes.bind(Symbol::Buffer(buffer.clone()), p);
         let done = self.stmt(body);
         self.exprs.scopes.pop();
         if memory == Memory::Heap
@@ -355,7 +354,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// Allocates `extent * size` bytes and leaves the function if there are none.
-    fn heap_block(&mut self, buffer: &str, extent: &'f Expr, size: i64) -> Result<(Val, Val), String> {
+    fn heap_block(&mut self, buffer: &Flat, extent: &'f Expr, size: i64) -> Result<(Val, Val), String> {
         let ir = self.ir();
         let n = self.exprs.emit(extent)?;
         let n = Arith(ir).cast(n, extent.ty(), ScalarType::I64);

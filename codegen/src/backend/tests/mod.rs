@@ -5,9 +5,10 @@ mod statements;
 
 use crate::compile::{BufferSlot, Compiled, Signature};
 use crate::error::Error;
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{Expr, ExprKind, Flat, Param, Part};
 use crate::func::Layout;
-use crate::ir::stmt::{Arg, ArgKind, LoweredFunction, Stmt};
+use crate::ir::args::Arg;
+use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::runtime::{Buffer, BufferSpec, Element, Pool, Scalar};
 use crate::schedule::{ForKind, Memory};
 use crate::target::Target;
@@ -17,7 +18,7 @@ use crate::types::{ScalarType, Type};
 struct Build {
     args: Vec<Arg>,
     signature: Signature,
-    aliases: Vec<(crate::Name, crate::Name)>,
+    aliases: Vec<(Flat, Flat)>,
     relaxed: bool,
 }
 
@@ -27,12 +28,13 @@ fn build() -> Build {
 
 impl Build {
     fn buffer(mut self, name: &str, ty: ScalarType, written: bool) -> Build {
-        let kind = if written { ArgKind::Output } else { ArgKind::Input };
-        self.args.push(Arg { name: name.into(), ty, kind });
-        let extent = format!("{name}.extent.0");
-        self.args.push(Arg { name: extent.into(), ty: ScalarType::I32, kind: ArgKind::Scalar });
+        self.args.push(Arg::Buffer { flat: name.into(), ty, written });
+        let param = Param::Of(name.into(), Part::Extent(0));
+        self.args.push(Arg::Scalar { param, ty: ScalarType::I32 });
         self.signature.buffers.push(BufferSlot {
             name: name.into(),
+            of: name.into(),
+            element: None,
             ty,
             channels: 1,
             dims: 1,
@@ -52,7 +54,7 @@ impl Build {
         self.buffer(name, ty, true)
     }
     fn param(mut self, name: &str, ty: ScalarType) -> Build {
-        self.args.push(Arg { name: name.into(), ty, kind: ArgKind::Scalar });
+        self.args.push(Arg::Scalar { param: name.into(), ty });
         self.signature.params.insert(name.into(), ty);
         self
     }
@@ -100,7 +102,7 @@ fn index(e: Expr) -> Expr {
     e.cast(ScalarType::I64)
 }
 fn extent(name: &str) -> Expr {
-    Expr::param(format!("{name}.extent.0"), Type::I32)
+    Expr::part(name, Part::Extent(0))
 }
 fn broadcast(e: Expr, lanes: u16) -> Expr {
     let ty = e.ty().with_lanes(lanes);

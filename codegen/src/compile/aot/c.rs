@@ -1,17 +1,26 @@
 //! Names, types, constants and integer expressions in C.
 
-use crate::compile::bind::{Source, scalar_source};
-use crate::compile::signature::Signature;
+use crate::compile::bind::Source;
+use crate::compile::signature::{BufferSlot, Signature};
 use crate::expr::walk::postorder;
-use crate::expr::{BinaryOp, Expr, ExprKind};
+use crate::expr::{BinaryOp, Expr, ExprKind, Part};
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 
-/// The argument for a buffer: element k of a tuple of several types, `f.k`, is `f_k`.
-pub fn buffer_name(name: &str) -> String {
-    match name.rsplit_once('.') {
-        Some((base, k)) if k.chars().all(|c| c.is_ascii_digit()) => format!("{base}_{k}"),
-        _ => name.to_string(),
+/// The argument for a buffer: that of element k of a tuple of several types is `f_k`.
+pub fn buffer_name(slot: &BufferSlot) -> String {
+    match slot.element {
+        Some(k) => format!("{}_{k}", slot.of),
+        None => slot.of.to_string(),
+    }
+}
+
+/// What the runtime calls a part of a buffer, apart from its dimension.
+pub fn part_name(part: Part) -> &'static str {
+    match part {
+        Part::Min(_) => "min",
+        Part::Extent(_) => "extent",
+        Part::Stride(_) | Part::Step(_) => "stride",
     }
 }
 
@@ -106,11 +115,12 @@ impl<'a> Arithmetic<'a> {
             ExprKind::Cast(a) if a.ty().scalar.is_int() && ty.is_int() => {
                 format!("({}){}", c_type(ty), of(a))
             }
-            ExprKind::Param(n) => match scalar_source(n, ty, self.signature)? {
-                Source::Min(slot, d, _) => format!("{}->min[{d}]", self.argument(slot)),
-                Source::Extent(slot, d, _) => format!("{}->extent[{d}]", self.argument(slot)),
-                Source::Stride(slot, d, _) => format!("{}->stride[{d}]", self.argument(slot)),
-                Source::Param(_) if ty.is_int() => format!("(int64_t){n}"),
+            ExprKind::Param(p) => match Source::of(p, ty, self.signature)? {
+                Source::Part(slot, part, _) => {
+                    let buffer = buffer_name(&self.signature.buffers[slot]);
+                    format!("{buffer}->{}[{}]", part_name(part), part.dimension())
+                }
+                Source::Param(_) if ty.is_int() => format!("(int64_t){p}"),
                 Source::Param(_) => return None,
             },
             ExprKind::Binary(op, a, b) => {
@@ -128,9 +138,5 @@ impl<'a> Arithmetic<'a> {
             }
             _ => return None,
         })
-    }
-
-    fn argument(&self, slot: usize) -> String {
-        buffer_name(&self.signature.buffers[slot].name)
     }
 }

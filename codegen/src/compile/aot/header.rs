@@ -5,6 +5,7 @@ use crate::compile::bind::{Plan, Source};
 use crate::compile::bind_error;
 use crate::compile::signature::{BufferSlot, Signature};
 use crate::error::Error;
+use crate::expr::Part;
 use crate::func::Layout;
 use std::fmt::Write;
 
@@ -46,9 +47,9 @@ impl Header<'_> {
         let slots = self.signature.buffers.iter().map(|b| self.slot(b));
         list(t, &format!("sumsq_slot {name}_slots"), slots.collect());
         let source = |s: &Source| match *s {
-            Source::Min(slot, d, _) => format!("{{ SUMSQ_MIN, {slot}, {d} }}"),
-            Source::Extent(slot, d, _) => format!("{{ SUMSQ_EXTENT, {slot}, {d} }}"),
-            Source::Stride(slot, d, _) => format!("{{ SUMSQ_STRIDE, {slot}, {d} }}"),
+            Source::Part(slot, part, _) => {
+                format!("{{ {}, {slot}, {} }}", part_constant(part), part.dimension())
+            }
             Source::Param(p) => format!("{{ SUMSQ_PARAM, {p}, 0 }}"),
         };
         let planes = self.plan.pointers().iter().map(|(slot, k)| format!("{{ SUMSQ_PLANE, {slot}, {k} }}"));
@@ -89,7 +90,7 @@ impl Header<'_> {
     fn function(&self, t: &mut String) -> Result<(), Error> {
         let s = self.signature;
         let doc: String = s.buffers.iter().map(|b| format!("\n *   {}", description(b))).collect();
-        let buffers: Vec<String> = s.buffers.iter().map(|b| c::buffer_name(&b.name)).collect();
+        let buffers: Vec<String> = s.buffers.iter().map(c::buffer_name).collect();
         let mut args: Vec<String> = buffers.iter().map(|b| format!("const sumsq_buffer *{b}")).collect();
         args.extend(s.params.iter().map(|(n, ty)| format!("{} {n}", c::c_type(*ty))));
         let _ = writeln!(t, "/* Returns 0, or another number and leaves sumsq_message().{doc} */");
@@ -114,13 +115,13 @@ impl Header<'_> {
         let (mut arithmetic, mut lines) = (Arithmetic::new(self.signature), vec![]);
         for (i, b) in self.signature.buffers.iter().enumerate() {
             for (d, c) in b.constraints.iter().enumerate() {
-                for (kind, (what, fixed)) in ["MIN", "EXTENT", "STRIDE"].into_iter().zip(c.parts()) {
-                    let Some(e) = fixed else { continue };
-                    let message = || format!("the {what} {e} cannot be written in C");
+                for (part, e) in c.parts(d) {
+                    let message = || format!("the {} {e} cannot be written in C", part.noun());
+                    let kind = part_constant(part);
                     let value = arithmetic.value(e, &mut lines).ok_or_else(|| self.refuse(b, message()))?;
                     let text = c::string(&e.to_string());
                     lines.push(format!(
-                        "if (!sumsq_fixed({arguments}, {i}, SUMSQ_{kind}, {d}, {value}, &sumsq_ok, {text})) return -1;"
+                        "if (!sumsq_fixed({arguments}, {i}, {kind}, {d}, {value}, &sumsq_ok, {text})) return -1;"
                     ));
                 }
             }
@@ -143,10 +144,15 @@ impl Header<'_> {
     }
 }
 
+/// The runtime's constant for a part of a buffer.
+fn part_constant(part: Part) -> String {
+    format!("SUMSQ_{}", c::part_name(part).to_uppercase())
+}
+
 /// What is to be bound, in words.
 fn description(b: &BufferSlot) -> String {
     let what = if b.written { "output" } else { "input" };
-    let (name, ty) = (c::buffer_name(&b.name), c::type_name(b.ty));
+    let (name, ty) = (c::buffer_name(b), c::type_name(b.ty));
     let mut text = format!("{name}: {what} of {ty}, {} dimensions", b.dims);
     if b.channels > 1 {
         let _ = write!(text, ", {} channels", b.channels);
@@ -162,10 +168,8 @@ fn description(b: &BufferSlot) -> String {
         let _ = write!(text, ", halo at least {:?}", b.halo);
     }
     for (d, c) in b.constraints.iter().enumerate() {
-        for (what, fixed) in c.parts() {
-            if let Some(e) = fixed {
-                let _ = write!(text, ", {what} {d} is {e}");
-            }
+        for (part, e) in c.parts(d) {
+            let _ = write!(text, ", {} {d} is {e}", part.noun());
         }
     }
     // Nothing that an expression prints may end the comment.

@@ -19,6 +19,7 @@ use super::signature::Signature;
 use crate::backend::llvm;
 use crate::error::Error;
 use crate::func::Pipeline;
+use crate::functions::Function;
 use crate::lower::{LowerOptions, lower};
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
@@ -26,11 +27,9 @@ use crate::target::Target;
 use header::Header;
 use std::path::Path;
 
-/// The runtime's header and source.
-pub const RUNTIME: [(&str, &str); 2] = [
-    ("sumsq_runtime.h", include_str!("../../../runtime/sumsq_runtime.h")),
-    ("sumsq_runtime.c", include_str!("../../../runtime/sumsq_runtime.c")),
-];
+/// The runtime's header, and its source but for the maths.
+const RUNTIME_H: &str = include_str!("../../../runtime/sumsq_runtime.h");
+const RUNTIME_C: &str = include_str!("../../../runtime/sumsq_runtime.c");
 
 /// Dimensions of a buffer that the runtime has room for.
 const MAX_DIMS: usize = 8;
@@ -55,7 +54,14 @@ impl Library {
 
 /// Writes the runtime's two files.
 pub fn write_runtime(dir: &Path) -> std::io::Result<()> {
-    RUNTIME.iter().try_for_each(|(name, text)| std::fs::write(dir.join(name), text))
+    std::fs::write(dir.join("sumsq_runtime.h"), RUNTIME_H)?;
+    std::fs::write(dir.join("sumsq_runtime.c"), format!("{RUNTIME_C}{}", maths()))
+}
+
+/// C text of the functions that generated code calls by name: the C library's.
+fn maths() -> String {
+    let called = Function::ALL.iter().filter(|f| !matches!(f, Function::Abs | Function::Sqrt));
+    called.map(|f| format!("{}({})\n", ["UNARY", "BINARY"][f.arity() - 1], f.name())).collect()
 }
 
 /// Compiles `p` under `s` for `target`. The pipeline's name and those of its buffers and parameters must be C identifiers.
@@ -75,7 +81,7 @@ fn compile_here(p: &Pipeline, s: &Schedule, target: &Target) -> Result<Library, 
 
 /// Refuses names that C cannot say, or not apart.
 fn check_names(pipeline: &str, signature: &Signature) -> Result<(), Error> {
-    let buffers = signature.buffers.iter().map(|b| c::buffer_name(&b.name));
+    let buffers = signature.buffers.iter().map(c::buffer_name);
     let names: Vec<String> = buffers.chain(signature.params.keys().map(|n| n.to_string())).collect();
     for name in std::iter::once(pipeline).chain(names.iter().map(String::as_str)) {
         if !c::is_identifier(name) {

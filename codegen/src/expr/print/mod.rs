@@ -100,7 +100,7 @@ fn infix(op: BinaryOp, logical: bool) -> Option<(u8, &'static str)> {
         Mul => (7, "*"),
         Div => (7, "/"),
         Mod => (7, "%"),
-        Min | Max | Pow | Atan2 => return None,
+        _ => return None,
     })
 }
 
@@ -115,8 +115,6 @@ pub(crate) fn word(op: BinaryOp) -> &'static str {
         Mod => "mod",
         Min => "min",
         Max => "max",
-        Pow => "pow",
-        Atan2 => "atan2",
         And => "and",
         Or => "or",
         Xor => "xor",
@@ -128,6 +126,10 @@ pub(crate) fn word(op: BinaryOp) -> &'static str {
         Le => "le",
         Gt => "gt",
         Ge => "ge",
+        _ => match op.function() {
+            Some(f) => f.name(),
+            None => "",
+        },
     }
 }
 
@@ -171,7 +173,8 @@ pub(crate) fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt
             f.write_char(')')
         }
         ExprKind::Int(_) | ExprKind::Float(_) => literal(f, e),
-        ExprKind::Var(n) | ExprKind::Param(n) => f.write_str(n),
+        ExprKind::Var(n) => f.write_str(n),
+        ExprKind::Param(p) => write!(f, "{p}"),
         ExprKind::Cast(a) => call(f, ty.scalar.name(), &[a], names),
         ExprKind::Reinterpret(a) => call(f, &format!("bits_as_{}", ty.scalar.name()), &[a], names),
         ExprKind::Unary(UnaryOp::Neg, a) => {
@@ -190,7 +193,7 @@ pub(crate) fn node(f: &mut dyn Write, e: &Expr, names: &Names, outer: u8) -> fmt
             f.write_char('!')?;
             child(f, a, names, 8)
         }
-        ExprKind::Unary(op, a) => call(f, &format!("{op:?}").to_lowercase(), &[a], names),
+        ExprKind::Unary(op, a) => call(f, op.name(), &[a], names),
         ExprKind::Binary(op, a, b) => binary(f, *op, [a, b], ty.scalar == ScalarType::Bool, names, outer),
         ExprKind::Fma(a, b, c) => call(f, "fma", &[a, b, c], names),
         ExprKind::Select(c, a, b) => call(f, "select", &[c, a, b], names),

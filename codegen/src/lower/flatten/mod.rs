@@ -20,7 +20,7 @@
 
 use super::simplify::simplify_index;
 use crate::expr::walk::{Memo, any, rewrite};
-use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::expr::{BinaryOp, Content, Expr, ExprKind, Flat, Name};
 use crate::func::{Constraint, Layout, PITCH, Shape};
 use crate::ir::rewrite::{block, map_children};
 use crate::ir::stmt::{Stmt, Target};
@@ -48,9 +48,10 @@ pub struct Intermediate {
 /// An input or output buffer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct External {
-    /// Prefix of its flat buffers: the name of the Func or input, or `f.out` for the output of a Func with
-    /// intermediate storage of its own.
-    pub buffer: Name,
+    /// The Func or input.
+    pub of: Name,
+    /// It is the output of a Func with intermediate storage besides.
+    pub is_output: bool,
     /// Element type of each tuple element.
     pub types: Vec<ScalarType>,
     /// Layout.
@@ -77,18 +78,26 @@ pub struct FlattenEnv {
 }
 
 impl External {
-    /// A buffer with the prefix `name`.
-    pub fn new(name: impl Into<Name>, types: &[ScalarType], layout: Layout) -> External {
-        let (buffer, types) = (name.into(), types.to_vec());
-        External { buffer, types, layout, constraints: vec![], non_temporal: None, alias: None }
+    /// The buffer of an input, or of an output without intermediate storage.
+    pub fn new(of: impl Into<Name>, types: &[ScalarType], layout: Layout) -> External {
+        let (of, types) = (of.into(), types.to_vec());
+        let (constraints, non_temporal, alias) = (vec![], None, None);
+        External { of, is_output: false, types, layout, constraints, non_temporal, alias }
     }
 
     /// Flat buffer of tuple element `k`.
-    pub fn flat(&self, k: usize) -> Name {
-        match self.layout {
-            Layout::Planar | Layout::Strided => format!("{}.{k}", self.buffer).into(),
-            Layout::Record(_) => self.buffer.clone(),
-        }
+    pub fn flat(&self, k: usize) -> Flat {
+        let content = match self.layout {
+            Layout::Planar | Layout::Strided => Content::Plane(k),
+            Layout::Record(_) => Content::Records,
+        };
+        Flat { of: self.of.clone(), is_output: self.is_output, content }
+    }
+
+    /// All its flat buffers with their element types.
+    pub fn flats(&self) -> impl Iterator<Item = (Flat, ScalarType)> {
+        let n = if let Layout::Record(_) = self.layout { 1 } else { self.types.len() };
+        (0..n).map(|k| (self.flat(k), self.types[k]))
     }
 }
 
@@ -175,7 +184,7 @@ impl Flatten<'_> {
         };
         for (k, ty) in store.types.iter().enumerate().rev() {
             s = Stmt::Allocate {
-                buffer: format!("{func}.{k}").into(),
+                buffer: Flat::plane(func.clone(), k),
                 ty: *ty,
                 extent: pitch.clone(),
                 memory: store.memory,
@@ -193,14 +202,14 @@ impl Flatten<'_> {
             Target::Intermediate | Target::Atomic(_) if self.scope.contains_key(func) => None,
             _ => self.env.outputs.get(func),
         };
-        let targets: Vec<(Name, Expr)> = (0..values.len())
+        let targets: Vec<(Flat, Expr)> = (0..values.len())
             .map(|k| match external {
-                Some(x) => (x.flat(k), external_index(func, x, &args, k)),
-                None => (format!("{func}.{k}").into(), self.scoped_index(func, &args)),
+                Some(x) => (x.flat(k), external_index(x, &args, k)),
+                None => (Flat::plane(func.clone(), k), self.scoped_index(func, &args)),
             })
             .collect();
         if let Target::Atomic(ops) = to {
-            let update = |(((buffer, index), value), op): (((Name, Expr), Expr), &BinaryOp)| {
+            let update = |(((buffer, index), value), op): (((Flat, Expr), Expr), &BinaryOp)| {
                 Stmt::Accumulate { buffer, op: *op, index, value, predicate: None }
             };
             return block(targets.into_iter().zip(values).zip(ops).map(update).collect());
@@ -230,22 +239,20 @@ impl Flatten<'_> {
     /// One prefetch per flat buffer. Its index counts bytes: the element types of the buffers are not known behind it.
     fn prefetch(&mut self, name: &Name, args: &[Expr]) -> Stmt {
         let args: Vec<Expr> = args.iter().map(|a| self.expr(a)).collect();
-        let places: Vec<(Name, Expr, ScalarType)> = if self.scope.contains_key(name) {
+        let places: Vec<(Flat, Expr, ScalarType)> = if self.scope.contains_key(name) {
             let index = self.scoped_index(name, &args);
             let types = self.env.funcs[name].types.iter().enumerate();
-            types.map(|(k, &ty)| (format!("{name}.{k}").into(), index.clone(), ty)).collect()
+            types.map(|(k, &ty)| (Flat::plane(name.clone(), k), index.clone(), ty)).collect()
         } else {
             let external = self.env.outputs.get(name).or_else(|| self.env.inputs.get(name));
-            let flat = |x: &External| match x.layout {
-                Layout::Planar | Layout::Strided => x.types.len(),
-                Layout::Record(_) => 1,
+            let all = |x: &External| {
+                x.flats().enumerate().map(|(k, (f, ty))| (f, external_index(x, &args, k), ty)).collect()
             };
-            let place = |x: &External, k| (x.flat(k), external_index(name, x, &args, k), x.types[k]);
-            external.map_or(vec![], |x| (0..flat(x)).map(|k| place(x, k)).collect())
+            external.map_or(vec![], all)
         };
-        let one = |(name, index, ty): (Name, Expr, ScalarType)| Stmt::Prefetch {
-            name,
-            args: vec![simplify_index(&(index * ty.bytes() as i64))],
+        let one = |(buffer, index, ty): (Flat, Expr, ScalarType)| Stmt::PrefetchByte {
+            buffer,
+            byte: simplify_index(&(index * ty.bytes() as i64)),
         };
         block(places.into_iter().map(one).collect())
     }
@@ -255,9 +262,9 @@ impl Flatten<'_> {
         let out = rewrite(e, &mut memo, &mut |_, new| {
             let ExprKind::Call { name, args, value } = new.kind() else { return new };
             let (buffer, index) = if self.scope.contains_key(name) {
-                (format!("{name}.{value}").into(), self.scoped_index(name, args))
+                (Flat::plane(name.clone(), *value), self.scoped_index(name, args))
             } else if let Some(x) = self.env.outputs.get(name).or_else(|| self.env.inputs.get(name)) {
-                (x.flat(*value), external_index(name, x, args, *value))
+                (x.flat(*value), external_index(x, args, *value))
             } else {
                 return new;
             };
@@ -294,7 +301,7 @@ pub fn is_tuple_value(name: &str) -> bool {
 
 /// True if a store to `target` (or to the input `alias` that shares its memory) may change what `value` loads: a load at
 /// an index that differs by a constant is safe.
-fn clobbers((buffer, index): &(Name, Expr), alias: Option<Name>, value: &Expr) -> bool {
+fn clobbers((buffer, index): &(Flat, Expr), alias: Option<Flat>, value: &Expr) -> bool {
     any(value, |n| {
         let ExprKind::Load { buffer: b, index: i, .. } = n.kind() else { return false };
         let apart = || simplify_index(&(i - index)).as_int().is_some_and(|d| d != 0);
@@ -328,8 +335,8 @@ fn round_up(extent: &Expr, n: i64) -> Expr {
 }
 
 /// Index of tuple element `k` of an input or output.
-fn external_index(name: &Name, x: &External, args: &[Expr], k: usize) -> Expr {
-    let shape = Shape { name, layout: x.layout, constraints: &x.constraints };
+fn external_index(x: &External, args: &[Expr], k: usize) -> Expr {
+    let shape = Shape { name: &x.of, layout: x.layout, constraints: &x.constraints };
     let offset = if let Layout::Record(_) = x.layout { k as i64 } else { 0 };
     let terms = args.iter().enumerate().map(|(d, a)| {
         let from_first = if x.layout == Layout::Strided { a - &shape.min(d) } else { a.clone() };
@@ -344,7 +351,7 @@ fn sum(terms: impl Iterator<Item = Expr>) -> Expr {
     simplify_index(&total)
 }
 
-fn store(buffer: Name, index: Expr, value: Expr, non_temporal: Option<&Expr>) -> Stmt {
+fn store(buffer: Flat, index: Expr, value: Expr, non_temporal: Option<&Expr>) -> Stmt {
     let make = |non_temporal| Stmt::Store {
         buffer: buffer.clone(),
         index: index.clone(),

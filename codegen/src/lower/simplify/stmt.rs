@@ -103,6 +103,9 @@ impl Simplifier {
                     non_temporal: *non_temporal,
                 }
             }
+            Stmt::PrefetchByte { buffer, byte } => {
+                Stmt::PrefetchByte { buffer: buffer.clone(), byte: self.own(byte, Mode::Index, used) }
+            }
             Stmt::Prefetch { name, args } => Stmt::Prefetch {
                 name: name.clone(),
                 args: args.iter().map(|a| self.own(a, Mode::Index, used)).collect(),

@@ -1,7 +1,7 @@
 //! Marks dense stores that start at a multiple of the vector's size.
 
 use crate::analysis::algebra::poly::{Poly, Polys, is_index};
-use crate::expr::{Expr, ExprKind, Name};
+use crate::expr::{Expr, ExprKind, Flat, Name, Param, Part};
 use crate::func::PITCH;
 use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
@@ -9,12 +9,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Sets `aligned` where it is provable: every buffer starts 64-byte aligned and every stride of a dimension >= 1 is a
 /// multiple of [`PITCH`] elements, but for those in `unaligned`.
-pub(super) fn mark_aligned(s: &Stmt, unaligned: &FxHashSet<Name>) -> Stmt {
+pub(super) fn mark_aligned(s: &Stmt, unaligned: &FxHashSet<Flat>) -> Stmt {
     walk(s, &mut FxHashMap::default(), unaligned)
 }
 
 /// `known`: a divisor of each let-bound integer.
-fn walk(s: &Stmt, known: &mut FxHashMap<Name, i64>, unaligned: &FxHashSet<Name>) -> Stmt {
+fn walk(s: &Stmt, known: &mut FxHashMap<Name, i64>, unaligned: &FxHashSet<Flat>) -> Stmt {
     match s {
         Stmt::Let { name, value, body } => {
             let divisor = if is_index(value.ty()) && value.ty().lanes == 1 {
@@ -22,7 +22,7 @@ fn walk(s: &Stmt, known: &mut FxHashMap<Name, i64>, unaligned: &FxHashSet<Name>)
             } else {
                 1
             };
-            let outer = known.insert(name.clone(), divisor.max(pitch(name)));
+            let outer = known.insert(name.clone(), divisor);
             let body = walk(body, known, unaligned);
             restore(known, name, outer);
             Stmt::Let { name: name.clone(), value: value.clone(), body: Box::new(body) }
@@ -54,21 +54,14 @@ fn restore(known: &mut FxHashMap<Name, i64>, name: &Name, outer: Option<i64>) {
     };
 }
 
-/// [`PITCH`] for names of strides of dimensions >= 1, else 1.
-fn pitch(name: &str) -> i64 {
-    let dimension = |mark: &str| name.rsplit_once(mark).and_then(|(_, d)| d.parse::<usize>().ok());
-    match dimension(".stride.").or_else(|| dimension(".pitch.")) {
-        Some(d) if d >= 1 => PITCH,
-        _ => 1,
-    }
-}
-
 /// A constant that divides the polynomial (a power of two, capped).
 fn divisor(p: &Poly, known: &FxHashMap<Name, i64>) -> i64 {
     let power = |v: i64| 1i64 << v.trailing_zeros().min(20);
     let of_atom = |e: &Expr| match e.kind() {
-        ExprKind::Var(n) => known.get(n).map_or_else(|| pitch(n), |d| power(*d)),
-        ExprKind::Param(n) => pitch(n),
+        ExprKind::Var(n) => known.get(n).map_or(1, |d| power(*d)),
+        ExprKind::Param(Param::Of(_, Part::Stride(_))) => PITCH,
+        // The pitch of an intermediate is a multiple, plus a skew or none.
+        ExprKind::Select(_, a, b) => a.as_int().zip(b.as_int()).map_or(1, |(a, b)| power(a).min(power(b))),
         _ => 1,
     };
     let terms = p.terms.iter().map(|(m, c)| m.iter().fold(power(*c), |d, e| (d * of_atom(e)).min(1 << 20)));

@@ -4,7 +4,7 @@ use super::reduction;
 use crate::analysis::algebra::poly::splat;
 use crate::analysis::associative::identity;
 use crate::expr::walk::{Memo, rewrite};
-use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Name};
 use crate::ir::rewrite::block;
 use crate::ir::stmt::Stmt;
 use crate::lower::simplify::{simplify_expr, simplify_index};
@@ -20,7 +20,7 @@ pub(super) struct Lanes {
     /// Which lanes run; all if none. At least one lane runs wherever a statement is emitted.
     mask: Option<Expr>,
     /// Buffers allocated inside, with a slot per lane.
-    private: FxHashSet<Name>,
+    private: FxHashSet<Flat>,
     memo: Memo,
 }
 
@@ -92,7 +92,8 @@ impl Lanes {
                 };
                 self.store(plain)
             }
-            Stmt::Prefetch { name, .. } => Err(format!("{name} is prefetched inside of it")),
+            Stmt::Prefetch { .. } => Err("a prefetch was left by flattening".into()),
+            Stmt::PrefetchByte { buffer, .. } => Err(format!("{} is prefetched inside of it", buffer.of)),
             Stmt::Accumulate { buffer, op, index, value, predicate } => {
                 Ok(self.accumulate(buffer, *op, index, value, predicate.as_ref()))
             }
@@ -291,7 +292,7 @@ impl Lanes {
     /// One update per lane, or one of all lanes together where they meet at one element.
     fn accumulate(
         &mut self,
-        buffer: &Name,
+        buffer: &Flat,
         op: BinaryOp,
         index: &Expr,
         value: &Expr,

@@ -23,7 +23,7 @@ mod reduction;
 
 use super::simplify::simplify_index;
 use crate::error::Error;
-use crate::expr::{Expr, Name};
+use crate::expr::{Expr, Flat};
 use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
 use crate::schedule::ForKind;
@@ -35,7 +35,7 @@ pub fn vectorize(s: &Stmt) -> Result<Stmt, Error> {
 }
 
 /// As [`vectorize`], where nothing is promised of the buffers in `unaligned`.
-pub fn vectorize_with(s: &Stmt, unaligned: &FxHashSet<Name>) -> Result<Stmt, Error> {
+pub fn vectorize_with(s: &Stmt, unaligned: &FxHashSet<Flat>) -> Result<Stmt, Error> {
     let mut error = None;
     let out = walk(s, &mut error);
     match error {

@@ -2,11 +2,11 @@
 
 use crate::analysis::associative::identity;
 use crate::expr::walk::any;
-use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::expr::{BinaryOp, Expr, ExprKind, Flat};
 use crate::types::{ScalarType, Type};
 
 /// True if `e` loads from `buffer`.
-pub(super) fn reads(e: &Expr, buffer: &Name) -> bool {
+pub(super) fn reads(e: &Expr, buffer: &Flat) -> bool {
     any(e, |n| matches!(n.kind(), ExprKind::Load { buffer: b, .. } if b == buffer))
 }
 
@@ -16,13 +16,13 @@ pub(super) fn reads_memory(e: &Expr) -> bool {
 }
 
 /// The load of the accumulated element.
-pub(super) fn old_value(buffer: &Name, index: &Expr, ty: Type) -> Expr {
+pub(super) fn old_value(buffer: &Flat, index: &Expr, ty: Type) -> Expr {
     let kind = ExprKind::Load { buffer: buffer.clone(), index: index.clone(), predicate: None };
     Expr::new(kind, Type::of(ty.scalar))
 }
 
 /// `value` as `buffer[index] op rest`, where `rest` does not read the buffer.
-pub(super) fn accumulation(buffer: &Name, index: &Expr, value: &Expr) -> Option<(BinaryOp, Expr)> {
+pub(super) fn accumulation(buffer: &Flat, index: &Expr, value: &Expr) -> Option<(BinaryOp, Expr)> {
     use BinaryOp::*;
     let bool = value.ty().scalar == ScalarType::Bool;
     let op = match root(value) {
@@ -46,9 +46,9 @@ fn root(value: &Expr) -> &ExprKind {
     }
 }
 
-/// What is combined with the accumulated element in `e`: none inside if it is the element itself; none if `e` has not
+/// Returns what is combined with the accumulated element in `e`: none inside if it is the element itself; none if `e` has not
 /// this form.
-fn rest(op: BinaryOp, buffer: &Name, index: &Expr, e: &Expr) -> Option<Option<Expr>> {
+fn rest(op: BinaryOp, buffer: &Flat, index: &Expr, e: &Expr) -> Option<Option<Expr>> {
     match e.kind() {
         ExprKind::Load { buffer: b, index: i, predicate: None } if b == buffer && i == index => Some(None),
         ExprKind::Binary(o, a, b) if *o == op && !reads(b, buffer) => {

@@ -1,7 +1,7 @@
 //! Golden texts of small loops.
 
 use super::*;
-use crate::expr::Name;
+use crate::expr::Part;
 use crate::schedule::Memory;
 use crate::types::{ScalarType, Type};
 
@@ -33,7 +33,7 @@ fn rule(body: Stmt) -> String {
 #[test]
 fn dense_strided_and_gathered() {
     let x = v("xo") * 8 + v("x");
-    let row = x.cast(ScalarType::I64) + v("y").cast(ScalarType::I64) * Expr::param("g.stride.1", Type::I64);
+    let row = x.cast(ScalarType::I64) + v("y").cast(ScalarType::I64) * Expr::part("g", Part::Stride(1));
     let index = load("id.0", x.clone(), ScalarType::I32);
     assert_eq!(
         text(store(row, f(x.clone() + 1) + f(x.clone() * 2) * f(index) + f(v("y")))),
@@ -97,9 +97,8 @@ fn lanes_combine_in_one_element() {
 
 #[test]
 fn storage_inside_gets_a_slot_per_lane() {
-    let buffer: Name = "g.0".into();
     let inner = Stmt::Allocate {
-        buffer,
+        buffer: "g.0".into(),
         ty: ScalarType::F32,
         extent: Expr::int(Type::I64, 3),
         memory: Memory::Stack,

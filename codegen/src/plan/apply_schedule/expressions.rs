@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::expr::walk::{Memo, rewrite, variables};
-use crate::expr::{Expr, ExprKind, Name};
+use crate::expr::{Expr, ExprKind, Name, Param};
 use crate::func::Pipeline;
 use crate::plan::plans::{FuncPlan, Stage, illegal};
 use crate::plan::validate::{check_exprs, declared_param, declared_values};
@@ -19,7 +19,9 @@ pub fn named<'d>(p: &Pipeline, plan: &FuncPlan, s: &Stage, d: &'d Directive) -> 
         ExprKind::Var(n) if !scope.contains(n) && p.params.contains_key(n) => {
             Expr::param(n.clone(), e.ty().scalar)
         }
-        ExprKind::Param(n) if scope.contains(n) && !p.params.contains_key(n) => Expr::var(n.clone()),
+        ExprKind::Param(Param::Named(n)) if scope.contains(n) && !p.params.contains_key(n) => {
+            Expr::var(n.clone())
+        }
         _ => e,
     });
     Cow::Owned(Directive::SkipUnless { var: var.clone(), cond })
@@ -47,7 +49,7 @@ pub fn typed(p: &Pipeline, d: &Directive) -> Directive {
 fn retyped(p: &Pipeline, new: Expr) -> Expr {
     use ExprKind::*;
     match new.kind() {
-        Param(n) => declared_param(p, n).map_or(new.clone(), |ty| Expr::param(n.clone(), ty)),
+        ExprKind::Param(n) => declared_param(p, n).map_or(new.clone(), |ty| Expr::param(n.clone(), ty)),
         Call { name, args, value } => {
             let ty = declared_values(p, name).and_then(|types| types.get(*value).copied());
             ty.map_or(new.clone(), |ty| Expr::call(name.clone(), ty, args.clone(), *value))

@@ -1,7 +1,8 @@
 //! Expressions in schedule text: precedence climbing, then typing from the leaves that say their type. What says none is settled
 //! when the schedule meets a pipeline, which declares its names ([`crate::plan::apply_schedule`]).
 
-use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
+use crate::expr::print::word;
+use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use crate::schedule::text::lexer::{Lexer, Token};
 use crate::types::{ScalarType, Type};
 
@@ -246,23 +247,15 @@ fn constant(lexer: &mut Lexer, v: Number, negative: bool) -> Result<Tree, String
     }
 }
 
-/// The operators of one operand that print as calls.
-const CALLED: [UnaryOp; 22] = {
-    use UnaryOp::*;
-    [
-        Abs, Sqrt, Floor, Ceil, Round, Trunc, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh,
-        Acosh, Atanh, Exp, Log, Log10, IsNan,
-    ]
-};
-
 /// The operator that prints as a call of `name`, if it is one; takes the operands.
 fn operation(name: &str, args: &mut Vec<Tree>) -> Result<Option<Tree>, String> {
     let one = |args: &mut Vec<Tree>| operands(name, args).map(|[a]| Box::new(a));
-    let pair = |args: &mut Vec<Tree>, op| {
-        operands(name, args).map(|[a, b]| Tree::Binary(op, Box::new(a), Box::new(b)))
-    };
-    if let Some(op) = CALLED.into_iter().find(|op| *name == format!("{op:?}").to_lowercase()) {
+    if let Some(&op) = UnaryOp::CALLED.iter().find(|op| op.name() == name) {
         return Ok(Some(Tree::Unary(op, one(args)?)));
+    }
+    if let Some(&op) = BinaryOp::CALLED.iter().find(|op| word(**op) == name) {
+        let [a, b] = operands(name, args)?;
+        return Ok(Some(Tree::Binary(op, Box::new(a), Box::new(b))));
     }
     if let Some(ty) = scalar_type(name) {
         return Ok(Some(Tree::Cast(ty, one(args)?)));
@@ -271,10 +264,6 @@ fn operation(name: &str, args: &mut Vec<Tree>) -> Result<Option<Tree>, String> {
         return Ok(Some(Tree::Bits(ty, one(args)?)));
     }
     Ok(Some(match name {
-        "min" => pair(args, BinaryOp::Min)?,
-        "max" => pair(args, BinaryOp::Max)?,
-        "pow" => pair(args, BinaryOp::Pow)?,
-        "atan2" => pair(args, BinaryOp::Atan2)?,
         "fma" => Tree::Fma(Box::new(operands(name, args)?)),
         "select" => Tree::Select(Box::new(operands(name, args)?)),
         "likely" => Tree::Likely(one(args)?),
@@ -323,7 +312,7 @@ fn build(tree: &Tree, ty: ScalarType, names: NamesAre) -> Result<Expr, String> {
         Tree::Name(n) if names == NamesAre::Variables && !n.contains('.') => {
             return Ok(Expr::new(ExprKind::Var(n.clone()), Type::of(ty)));
         }
-        Tree::Name(n) => return Ok(Expr::param(n.clone(), ty)),
+        Tree::Name(n) => return Ok(Expr::param(Param::parse(n), ty)),
         Tree::Call(n, args, value) => {
             let args = args.iter().map(|a| of(a, ScalarType::I32)).collect::<Result<_, _>>()?;
             return Ok(Expr::call(n.clone(), ty, args, *value));

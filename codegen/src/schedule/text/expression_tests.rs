@@ -1,6 +1,6 @@
 //! Expressions of all operators and types, read back in a pipeline that declares their names.
 
-use crate::expr::{BinaryOp, UnaryOp};
+use crate::expr::{BinaryOp, Part, UnaryOp};
 use crate::func::{Input, Pipeline};
 use crate::plan::apply_schedule::expressions::typed;
 use crate::schedule::text::*;
@@ -15,7 +15,7 @@ const TYPES: [ScalarType; 12] = {
 struct Maker<'c> {
     choices: &'c [u32],
     next: usize,
-    /// What was made before.
+    /// Expressions made before.
     pool: Vec<Expr>,
 }
 
@@ -34,7 +34,7 @@ impl Maker<'_> {
         match self.choose(4) {
             0 => Expr::param(format!("p_{}", ty.name()), ty),
             1 => Expr::call(format!("in_{}", ty.name()), ty, vec![Expr::param("p_i32", ScalarType::I32)], 1),
-            2 if ty == ScalarType::I32 => Expr::param("in_u8.extent.0", ty),
+            2 if ty == ScalarType::I32 => Expr::part("in_u8", Part::Extent(0)),
             _ => {
                 let bits = self.choose(usize::MAX) as i64 * 0x1_0003 - 5_000_000_000;
                 let value = [0.0, -0.0, 1.0, -2.5, 1e-7, 1e30, f64::INFINITY][self.choose(7)];

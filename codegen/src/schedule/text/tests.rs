@@ -1,6 +1,6 @@
 //! Printing and reading are inverse; errors say where.
 
-use crate::expr::{BinaryOp, UnaryOp};
+use crate::expr::{BinaryOp, Part, UnaryOp};
 use crate::schedule::text::*;
 use crate::types::Type;
 use proptest::prelude::*;
@@ -66,7 +66,7 @@ fn leaf(variables: bool) -> impl Strategy<Value = Expr> {
     prop_oneof![
         any::<i32>().prop_map(Expr::from),
         name().prop_map(named),
-        name().prop_map(|n| Expr::param(format!("{n}.extent.0"), Type::I32)),
+        name().prop_map(|n| Expr::part(n, Part::Extent(0))),
     ]
 }
 

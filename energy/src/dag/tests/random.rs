@@ -93,7 +93,7 @@ fn build(dag: &mut Dag, t: &Tree) -> ExprId {
 
 const READS: usize = 4;
 
-/// How far a decision was from going the other way; none at all if it was made by a NaN, which may simplify to a number.
+/// Returns how far a decision was from going the other way; none at all if it was made by a NaN, which may simplify to a number.
 fn distance(v: f64) -> f64 {
     if v.is_nan() { 0.0 } else { v.abs() }
 }
@@ -120,7 +120,7 @@ fn meaning(t: &Tree, x: &[f64; READS], margin: &mut f64, magnitude: &mut f64) ->
             if matches!(f, Function::Abs | Function::Sqrt | Function::Log) {
                 *margin = margin.min(distance(a));
             }
-            apply_function(*f, a, 0.0)
+            f.value(a, 0.0)
         }
         Tree::Less(a, b) => {
             let (a, b) = (m(a), m(b));

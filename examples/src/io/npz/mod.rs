@@ -80,7 +80,9 @@ fn read_npy(npy: &mut impl Read, size: u64) -> Result<(Vec<usize>, ArrayData), S
         return Err(format!("ends after {} of {expected} bytes", bytes.len()));
     }
     let fortran = header.order() == Order::Fortran;
-    Ok((shape.clone(), element.decode(&bytes, |n| if fortran { c_order(&shape) } else { (0..n).collect() })?))
+    let data =
+        if fortran { element.decode(&bytes, c_order(&shape))? } else { element.decode(&bytes, |i| i)? };
+    Ok((shape, data))
 }
 
 /// Magic, version, length and the dictionary of a `.npy`.
@@ -118,21 +120,23 @@ fn parse_head(head: &[u8]) -> Result<NpyHeader, String> {
     NpyHeader::from_reader(head).map_err(|error| error.to_string())
 }
 
-/// For each element in C order, its place in a Fortran-ordered file.
-fn c_order(shape: &[usize]) -> Vec<usize> {
-    let strides: Vec<usize> = shape
-        .iter()
-        .scan(1, |stride, &n| {
-            let this = *stride;
-            *stride *= n;
-            Some(this)
-        })
-        .collect();
-    let mut places = vec![0];
-    for (&n, &stride) in shape.iter().zip(&strides) {
-        places = places.iter().flat_map(|&place| (0..n).map(move |i| place + i * stride)).collect();
+/// The place, in a Fortran-ordered file, of an element by its number in C order.
+fn c_order(shape: &[usize]) -> impl Fn(usize) -> usize {
+    let mut stride = 1;
+    let strides = shape.iter().map(|&n| {
+        let this = stride;
+        stride *= n;
+        (n, this)
+    });
+    let strides: Vec<(usize, usize)> = strides.collect();
+    move |mut element| {
+        let mut place = 0;
+        for &(n, stride) in strides.iter().rev() {
+            place += element % n * stride;
+            element /= n;
+        }
+        place
     }
-    places
 }
 
 /// A dtype that we read.
@@ -161,26 +165,22 @@ impl Element {
         Ok(Element { kind, size, big_endian: ty.endianness() == Endianness::Big, name })
     }
 
-    /// Elements in the order that `places` gives for their number.
-    fn decode(&self, bytes: &[u8], places: impl Fn(usize) -> Vec<usize>) -> Result<ArrayData, String> {
-        let places = places(bytes.len() / self.size);
-        let word = |place: &usize| self.word(&bytes[place * self.size..][..self.size]);
+    /// All elements; `place` says where in the file each lies.
+    fn decode(&self, bytes: &[u8], place: impl Fn(usize) -> usize) -> Result<ArrayData, String> {
+        let words =
+            (0..bytes.len() / self.size).map(|i| self.word(&bytes[place(i) * self.size..][..self.size]));
         Ok(match (&self.kind, self.size) {
-            (Kind::Float, 4) => {
-                ArrayData::F32(places.iter().map(|p| f32::from_bits(word(p) as u32)).collect())
-            }
-            (Kind::Float, _) => ArrayData::F64(places.iter().map(|p| f64::from_bits(word(p))).collect()),
-            (Kind::Bool, _) => ArrayData::Bool(places.iter().map(|p| word(p) != 0).collect()),
+            (Kind::Float, 4) => ArrayData::F32(words.map(|w| f32::from_bits(w as u32)).collect()),
+            (Kind::Float, _) => ArrayData::F64(words.map(f64::from_bits).collect()),
+            (Kind::Bool, _) => ArrayData::Bool(words.map(|w| w != 0).collect()),
+            (Kind::Unsigned, 1) => ArrayData::Bytes(words.map(|w| w as u8).collect()),
             (Kind::Unsigned, _) => {
-                let value = |p: &usize| {
-                    i64::try_from(word(p)).map_err(|_| format!("the value {} is too large", word(p)))
-                };
-                ArrayData::Int(places.iter().map(value).collect::<Result<_, _>>()?, self.name)
+                let value = |w: u64| i64::try_from(w).map_err(|_| format!("the value {w} is too large"));
+                ArrayData::Int(words.map(value).collect::<Result<_, _>>()?, self.name)
             }
             (Kind::Signed, size) => {
                 let unused = 64 - 8 * size as u32;
-                let value = |p: &usize| ((word(p) << unused) as i64) >> unused;
-                ArrayData::Int(places.iter().map(value).collect(), self.name)
+                ArrayData::Int(words.map(|w| ((w << unused) as i64) >> unused).collect(), self.name)
             }
         })
     }
@@ -223,6 +223,10 @@ fn encode(arrays: &[NamedArray]) -> io::Result<Vec<u8>> {
             ArrayData::F32(values) => put(&mut npz, name, shape, values)?,
             ArrayData::F64(values) => put(&mut npz, name, shape, values)?,
             ArrayData::Int(values, _) => put(&mut npz, name, shape, values)?,
+            ArrayData::Bytes(values) => {
+                let wide: Vec<i64> = values.iter().map(|&v| v.into()).collect();
+                put(&mut npz, name, shape, &wide)?;
+            }
             ArrayData::Bool(values) => put(&mut npz, name, shape, values)?,
         }
     }

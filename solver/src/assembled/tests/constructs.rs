@@ -25,7 +25,7 @@ fn real(name: &str, shape: &[usize], seed: u64) -> NamedArray {
     NamedArray { name: name.to_string(), shape: shape.to_vec(), data }
 }
 
-fn bind_all(energy: &Energy, scale: f64) -> ProblemData {
+fn bind_all(energy: &Energy, scale: f64) -> ProblemData<'static> {
     let index = |name: &str, v: [i64; 4]| NamedArray {
         name: name.to_string(),
         shape: vec![4],
@@ -42,7 +42,7 @@ fn bind_all(energy: &Energy, scale: f64) -> ProblemData {
         index("G.v", [0, 3, 3, 5]),
         index("G.w", [1, 2, 3, 0]),
     ];
-    ProblemData::bind(energy, &arrays).unwrap()
+    ProblemData::bind(energy, &arrays).unwrap().into_owned()
 }
 
 fn load(body: &str) -> Energy {
@@ -240,7 +240,7 @@ fn an_outlier_of_tukey_contributes_nothing_and_nan_is_not_hidden() {
     let (r, j) = problem.linearise(&problem.initial());
     assert_eq!((r[0], j.rows().to_dense()[[0, 0]]), (0.0, 0.0));
     assert!(problem.energies(&problem.initial()).total.is_finite() && r[1] > 0.0);
-    data.unknowns[0][0] = 0.0;
+    data.set_unknown("X", &[0.0, 0.01]).unwrap();
     let problem = Explicit::new(&energy, &data).unwrap();
     assert!(problem.energies(&problem.initial()).total.is_nan());
     assert_eq!(problem.locate_non_finite(&problem.initial()).unwrap().instance, "element (0) of {N}");
@@ -270,14 +270,16 @@ fn a_robust_fit_leaves_the_outliers_alone() {
         shape: shape.to_vec(),
         data: ArrayData::F64(v.to_vec()),
     };
-    let mut data = ProblemData::bind(&energy, &[array("X", &[], &[0.0]), array("A", &[7], &values)]).unwrap();
+    let mut data = ProblemData::bind(&energy, &[array("X", &[], &[0.0]), array("A", &[7], &values)])
+        .map(ProblemData::into_owned)
+        .unwrap();
     let options = Options {
         solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
         ..Options::default()
     };
     solve(&energy, &mut data, &options, LinearSolver::Cholesky).unwrap();
     // sum over inliers (x - a) = 0.3: the outlier pulls with a constant force.
-    approx::assert_relative_eq!(data.unknowns[0][0], (6.0 + 0.3) / 6.0, max_relative = 1e-6);
+    approx::assert_relative_eq!(data.unknowns()[0][0], (6.0 + 0.3) / 6.0, max_relative = 1e-6);
 }
 
 /// `X` and its constant view `V`, 1-D.
@@ -293,7 +295,7 @@ fn a_view_is_constant_until_a_step_is_accepted() {
     assert_gradient_of_energy(&problem, &[5.0, 7.0]);
     problem.refresh_views(&[5.0, 7.0]);
     assert_eq!(problem.residuals(&[5.0, 7.0]), [24.0, 48.0]);
-    assert_eq!(data.unknowns[0], [2.0, 3.0]);
+    assert_eq!(*data.unknowns()[0], [2.0, 3.0]);
 }
 
 #[test]
@@ -307,7 +309,7 @@ fn re_weighting_reaches_the_minimum_that_it_stands_for() {
         ..Options::default()
     };
     let report = solve(&energy, &mut data, &options, LinearSolver::Cholesky).unwrap();
-    for (x, a) in data.unknowns[0].iter().zip(a) {
+    for (x, a) in data.unknowns()[0].iter().zip(a) {
         // The noise floor, 1e-13 of E ~ 50, is a gradient of some 1e-6.
         approx::assert_abs_diff_eq!(x - a + x.abs().sqrt() * x.signum(), 0.0, epsilon = 1e-5);
     }
@@ -317,7 +319,7 @@ fn re_weighting_reaches_the_minimum_that_it_stands_for() {
 }
 
 /// An image that is linear, sampled where an unknown says.
-fn sampled(corner: f64) -> (Energy, ProblemData) {
+fn sampled(corner: f64) -> (Energy, ProblemData<'static>) {
     let text = r#"
         local W, H, N = Dim("W", 0), Dim("H", 1), Dim("N", 2)
         local P = Unknown("P", opt_float2, {N}, 0)
@@ -334,7 +336,7 @@ fn sampled(corner: f64) -> (Energy, ProblemData) {
     let p = NamedArray { name: "P".into(), shape: vec![3, 2], data: ArrayData::F64(p) };
     let f = move |x: f64, y: f64| if (x, y) == (1.0, 0.0) { corner } else { 3.0 * x - 2.0 * y + 1.0 };
     let arrays = [p, image("I", &f), image("Ix", &|_, _| 3.0), image("Iy", &|_, _| -2.0)];
-    let data = ProblemData::bind(&energy, &arrays).unwrap();
+    let data = ProblemData::bind(&energy, &arrays).map(ProblemData::into_owned).unwrap();
     (energy, data)
 }
 

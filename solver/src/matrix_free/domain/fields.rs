@@ -4,7 +4,7 @@ use crate::matrix_free::pipelines::{computed, gather};
 use crate::matrix_free::schedule::reduce::Loops;
 use crate::matrix_free::{LANES, Skeleton};
 use rustc_hash::{FxHashMap, FxHashSet};
-use sumsq_codegen::{Directive, Expr, ExprKind, Func, Input, Pipeline, ScalarType, Schedule};
+use sumsq_codegen::{Directive, Expr, ExprKind, Func, Input, Param, Pipeline, ScalarType, Schedule};
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::derive::{Kind, Routine};
 use sumsq_energy::emit::{Emitter, Place, component_index, names};
@@ -180,7 +180,7 @@ impl Skeleton {
                         roots.extend(own.flat_map(|(_, directives)| directives).filter_map(expression));
                     }
                 }
-                ExprKind::Param(name) => {
+                ExprKind::Param(Param::Named(name)) => {
                     p.params.insert(name.clone(), e.ty().scalar);
                 }
                 _ => {}

@@ -42,7 +42,7 @@ impl Incidence {
         let mut rows: Vec<(u32, u32, u32)> = vec![]; // (element, first edge position, length)
         for v in 0..elements {
             for from in (start[v]..start[v + 1]).step_by(ROW) {
-                rows.push((v as u32, from as u32, (start[v + 1] - from).min(ROW) as u32));
+                rows.push((v as u32, from, (start[v + 1] - from).min(ROW as u32)));
             }
         }
         let lanes = LANES as usize;
@@ -102,8 +102,8 @@ impl Incidence {
 }
 
 /// Hyperedges sorted by element, ascending within one, and where each element's begin.
-fn by_element(elements: usize, vertex: &[u32]) -> (Vec<usize>, Vec<u32>) {
-    let mut start = vec![0usize; elements + 1];
+fn by_element(elements: usize, vertex: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    let mut start = vec![0u32; elements + 1];
     for &v in vertex {
         start[v as usize + 1] += 1;
     }
@@ -113,7 +113,7 @@ fn by_element(elements: usize, vertex: &[u32]) -> (Vec<usize>, Vec<u32>) {
     let mut next = start.clone();
     let mut edges = vec![0u32; vertex.len()];
     for (e, &v) in vertex.iter().enumerate() {
-        edges[next[v as usize]] = e as u32;
+        edges[next[v as usize] as usize] = e as u32;
         next[v as usize] += 1;
     }
     (start, edges)

@@ -23,7 +23,7 @@ pub fn integers(k: &Skeleton, data: &ProblemData) -> BTreeMap<String, i64> {
         }
         out.insert(strip_name(Domain::Space(s)), strip(&extents) as i64);
     }
-    for (g, graph) in data.graphs.iter().enumerate() {
+    for (g, graph) in data.graphs().iter().enumerate() {
         out.insert(format!("edges{g}"), graph.edges as i64);
         out.insert(strip_name(Domain::Graph(GraphId(g as u32))), strip(&[graph.edges]) as i64);
     }

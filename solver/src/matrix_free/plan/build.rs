@@ -54,7 +54,7 @@ impl Builder {
         slots
             .map(|(space, g, slot)| {
                 let elements = data.elements(&self.k.energy, space);
-                (g, slot, Incidence::build(elements, &data.graphs[g.index()].vertices[slot as usize]))
+                (g, slot, Incidence::build(elements, &data.graphs()[g.index()].vertices[slot as usize]))
             })
             .collect()
     }
@@ -92,7 +92,7 @@ impl Builder {
             out.insert(linear_name(&name), e.clone());
             out.insert(name, e);
         }
-        for (g, graph) in data.graphs.iter().enumerate() {
+        for (g, graph) in data.graphs().iter().enumerate() {
             for prefix in ["h", "jp"] {
                 let domain = Domain::Graph(GraphId(g as u32));
                 out.insert(over_domain(prefix, domain), vec![graph.edges as i32]);

@@ -3,6 +3,7 @@
 mod build;
 pub mod compile;
 pub mod steps;
+mod upload;
 
 use crate::matrix_free::domain::fields::over;
 use crate::matrix_free::domain::incidence::Incidence;
@@ -11,6 +12,7 @@ use crate::matrix_free::pcg::state;
 use crate::matrix_free::pipelines::gather;
 use crate::matrix_free::plan::build::Builder;
 use crate::matrix_free::plan::compile::Modules;
+use crate::matrix_free::plan::upload::Uploaded;
 use crate::matrix_free::{Skeleton, Space};
 use crate::problem::bounds::Bounds;
 use crate::problem::data::ProblemData;
@@ -19,8 +21,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use sumsq_codegen::program::{BufferId, Flow, ParamId, Program, Table};
 use sumsq_codegen::runtime::{Buffer, Pool, Scalar};
-use sumsq_energy::emit::{component_index, names};
-use sumsq_energy::model::{ArrayId, ElementType, GraphId, ParamId as EnergyParam, SpaceId, UnknownId};
+use sumsq_energy::emit::names;
+use sumsq_energy::model::{GraphId, SpaceId};
 
 /// The phases of a solve, each a program over the same table.
 pub struct Phases {
@@ -45,6 +47,7 @@ pub struct Plan {
     params: BTreeMap<String, ParamId>,
     pub(crate) phases: Phases,
     pub(crate) pool: Arc<Pool>,
+    uploaded: Uploaded,
 }
 
 impl Plan {
@@ -52,7 +55,7 @@ impl Plan {
     pub fn new(
         k: Arc<Skeleton>,
         modules: &Modules,
-        data: &ProblemData,
+        data: &ProblemData<'_>,
         pool: Arc<Pool>,
         streaming: bool,
     ) -> Result<Plan, SolveError> {
@@ -65,11 +68,16 @@ impl Plan {
         }
         let phases = b.phases(modules)?;
         let Builder { k, pool, table, ids, params } = b;
-        let mut plan = Plan { k, table, ids, params, phases, pool };
+        let mut plan = Plan { k, table, ids, params, phases, pool, uploaded: Uploaded::default() };
         plan.fill_graphs(data, &incidences)?;
         plan.upload_arrays(data)?;
         plan.upload_unknowns(data)?;
         Ok(plan)
+    }
+
+    /// Bytes of all buffers.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.ids.values().map(|&id| self.table.buffer(id).bytes()).sum()
     }
 
     pub(crate) fn buffer(&self, name: &str) -> Option<&Buffer> {
@@ -91,100 +99,25 @@ impl Plan {
         Ok(())
     }
 
-    /// Copies the unknowns to x.
-    pub fn upload_unknowns(&mut self, data: &ProblemData) -> Result<(), SolveError> {
-        self.upload(names::unknowns, 0, &data.unknowns)?;
-        self.match_trials()
-    }
-
     fn match_trials(&self) -> Result<(), SolveError> {
         self.k.spaces.iter().filter(|s| s.skips).try_for_each(|s| self.match_trial(s.id))
     }
 
     /// Copies x to x + d: what the trial skips is the same in both.
     fn match_trial(&self, space: SpaceId) -> Result<(), SolveError> {
-        let Some(x) = self.buffer(&names::unknowns(space)) else { return Ok(()) };
-        self.copy(&over("xt", space), &x.to_vec::<f64>())
+        let (x, trial) = (self.buffer(&names::unknowns(space)), self.buffer(&over("xt", space)));
+        let (Some(x), Some(trial)) = (x, trial) else { return Ok(()) };
+        trial.copy_domain(x, &self.pool).map_err(|e| SolveError::Data(format!("x + d: {e}")))
     }
 
-    /// Packs one list per unknown into the components `first..` of a vector over every space; its other components become 0.
-    pub(crate) fn upload(
-        &self,
-        name: impl Fn(SpaceId) -> String,
-        first: usize,
-        from: &[Vec<f64>],
-    ) -> Result<(), SolveError> {
-        for s in &self.k.spaces {
-            let name = name(s.id);
-            let Some(spec) = self.buffer(&name).map(|b| b.spec()) else { continue };
-            let stride = spec.channels;
-            let mut packed = vec![0.0f64; spec.len() * stride];
-            for (u, values) in from.iter().enumerate() {
-                let field = &self.k.energy.unknowns[u];
-                if field.space != s.id {
-                    continue;
-                }
-                let at = first + component_index(&self.k.energy, UnknownId(u as u32), 0);
-                let n = field.channels as usize;
-                for (to, from) in packed.chunks_mut(stride).zip(values.chunks(n)) {
-                    to[at..at + n].copy_from_slice(from);
-                }
-            }
-            self.copy(&name, &packed)?;
-        }
-        Ok(())
-    }
-
-    /// Copies x to the unknowns.
-    pub fn download_unknowns(&self, data: &mut ProblemData) {
-        self.download(names::unknowns, 0, &mut data.unknowns);
-    }
-
-    /// Unpacks the components `first..` of a vector over every space into one list per unknown.
-    pub(crate) fn download(&self, name: impl Fn(SpaceId) -> String, first: usize, to: &mut [Vec<f64>]) {
-        for s in &self.k.spaces {
-            let Some(b) = self.buffer(&name(s.id)) else { continue };
-            let (packed, stride) = (b.to_vec::<f64>(), b.spec().channels);
-            for (u, values) in to.iter_mut().enumerate() {
-                let field = &self.k.energy.unknowns[u];
-                if field.space != s.id {
-                    continue;
-                }
-                let at = first + component_index(&self.k.energy, UnknownId(u as u32), 0);
-                let n = field.channels as usize;
-                for (to, from) in values.chunks_mut(n).zip(packed.chunks(stride)) {
-                    to.copy_from_slice(&from[at..at + n]);
-                }
-            }
-        }
-    }
-
-    /// Copies arrays and params, and evaluates what is excluded and bounds.
-    pub fn upload_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
-        for (field, values) in self.k.energy.arrays.iter().zip(&data.arrays) {
-            let fits = |v: &f64| field.element != ElementType::Uint8 || f64::from(*v as u8) == *v;
-            if let Some(i) = values.iter().position(|v| !fits(v)) {
-                let (name, v) = (&field.name, values[i]);
-                return Err(SolveError::Data(format!("array `{name}`, number {i}: {v} is no uint8")));
-            }
-        }
-        for (k, values) in data.arrays.iter().enumerate() {
-            let name = names::array(ArrayId(k as u32));
-            self.copy(&name, values)?;
-            self.copy(&linear_name(&name), values)?;
-        }
-        for (p, values) in data.params.iter().enumerate() {
-            for (c, &v) in values.iter().enumerate() {
-                self.set_param(&names::param(EnergyParam(p as u32), c as u16), v)?;
-            }
-        }
+    /// Evaluates what is excluded.
+    pub(crate) fn evaluate_masks(&mut self) -> Result<(), SolveError> {
         for s in &self.k.spaces {
             if let Some(&id) = self.ids.get(&names::free(s.id)) {
                 self.table.buffer(id).fill(1u8);
             }
         }
         self.run(Phase::Mask)?;
-        self.run(Phase::Bounds)?;
         self.k.spaces.iter().try_for_each(|s| self.update_live(s.id))
     }
 
@@ -207,7 +140,7 @@ impl Plan {
     }
 
     /// Moves x into its bounds. Says of which unknowns how many scalars were outside.
-    pub fn project(&mut self, data: &ProblemData) -> Result<Vec<String>, SolveError> {
+    pub fn project(&mut self, data: &ProblemData<'_>) -> Result<Vec<String>, SolveError> {
         let k = self.k.clone();
         let energy = &*k.energy;
         if energy.bounds.is_empty() {
@@ -224,7 +157,7 @@ impl Plan {
             let own = free.iter().find(|(s, _)| *s == energy.unknowns[u].space);
             own.and_then(|(_, free)| free.as_ref()).is_none_or(|free| free[element] != 0)
         };
-        let mut x: Vec<Vec<f64>> = data.unknowns.iter().map(|u| vec![0.0; u.len()]).collect();
+        let mut x: Vec<Vec<f64>> = data.unknown_lengths().into_iter().map(|n| vec![0.0; n]).collect();
         self.download(names::unknowns, 0, &mut x);
         let warnings = bounds.project(energy, &mut x, is_free);
         if !warnings.is_empty() {
@@ -247,10 +180,10 @@ impl Plan {
 
     fn fill_graphs(
         &mut self,
-        data: &ProblemData,
+        data: &ProblemData<'_>,
         incidences: &[(GraphId, u16, Incidence)],
     ) -> Result<(), SolveError> {
-        for (g, graph) in data.graphs.iter().enumerate() {
+        for (g, graph) in data.graphs().iter().enumerate() {
             for (slot, elements) in graph.vertices.iter().enumerate() {
                 let space = self.k.energy.graphs[g].vertices[slot].space;
                 let extents = data.extents(&self.k.energy, space);
@@ -268,7 +201,7 @@ impl Plan {
             for (suffix, values) in lists {
                 self.copy(&format!("{prefix}.{suffix}"), values)?;
             }
-            for (other, elements) in data.graphs[g.index()].vertices.iter().enumerate() {
+            for (other, elements) in data.graphs()[g.index()].vertices.iter().enumerate() {
                 let space = self.k.energy.graphs[g.index()].vertices[other].space;
                 let extents = data.extents(&self.k.energy, space);
                 let beside = i.edge.iter().map(|&e| elements[e as usize]);

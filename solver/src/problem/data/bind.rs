@@ -4,90 +4,162 @@
 //! whose range needs the extents.
 
 use crate::assembled::loss_scales;
-use crate::problem::data::{ArrayData, DataError, Declared, GraphData, NamedArray, ProblemData};
+use crate::problem::data::{ArrayView, DataError, Declared, GraphData, Numbers, ProblemData, Stamp};
 use rustc_hash::FxHashMap;
 use sumsq_energy::model::{ArrayId, Dim, DimId, ElementType, Energy, Field, ParamId, SpaceId, UnknownId};
 
 /// Largest extent, edge count and scalar count of a field: indices are 32-bit signed.
 const INDEX_MAX: usize = i32::MAX as usize;
 
-impl ProblemData {
-    /// Checks `arrays` against the declarations of `energy` and takes their numbers.
+impl<'a> ProblemData<'a> {
+    /// Checks `arrays` against the declarations of `energy` and takes their numbers, which stay where they are.
     ///
     /// Dims are optional where a shape fixes them. Unknowns and params must be finite, arrays need not be. A name that the
     /// energy does not declare is a warning.
-    pub fn bind(energy: &Energy, arrays: &[NamedArray]) -> Result<ProblemData, DataError> {
+    ///
+    /// # Errors
+    /// What is missing, of another shape or type than declared, or out of range.
+    pub fn bind(
+        energy: &Energy,
+        arrays: impl IntoIterator<Item = impl Into<ArrayView<'a>>>,
+    ) -> Result<ProblemData<'a>, DataError> {
         let mut binder = Binder::new(energy, arrays)?;
         binder.bind_dim_keys()?;
-        let data = ProblemData {
-            unknowns: vec![Vec::new(); energy.unknowns.len()],
-            arrays: vec![Vec::new(); energy.arrays.len()],
+        let mut data = ProblemData {
+            arrays: vec![None; energy.arrays.len()],
             params: vec![Vec::new(); energy.params.len()],
-            unknown_shapes: vec![Vec::new(); energy.unknowns.len()],
+            param_stamps: vec![Stamp::next(); energy.params.len()],
             ..ProblemData::default()
         };
-        binder.run(data, true)
+        let changes = binder.run(&data, true)?;
+        data.unknowns = changes.unknowns.iter().map(|(_, numbers)| numbers.clone()).collect();
+        data.apply(changes);
+        Ok(data)
     }
 
-    /// Replaces the numbers of `arrays`, which keep the extents of the problem. On an error nothing has changed.
-    pub fn update(&mut self, energy: &Energy, arrays: &[NamedArray]) -> Result<(), DataError> {
+    /// Replaces the numbers of `arrays` by copies, which keep the extents of the problem. On an error nothing has changed.
+    ///
+    /// # Errors
+    /// As for [`ProblemData::bind`].
+    pub fn update<'b>(
+        &mut self,
+        energy: &Energy,
+        arrays: impl IntoIterator<Item = impl Into<ArrayView<'b>>>,
+    ) -> Result<(), DataError> {
         let mut binder = Binder::new(energy, arrays)?;
         for (slot, &extent) in binder.dims.iter_mut().zip(&self.dims) {
             *slot = Some((extent, "the problem as bound".to_string()));
         }
         binder.bind_dim_keys()?;
-        *self = binder.run(self.clone(), false)?;
+        let changes = binder.run(self, false)?;
+        self.apply(changes.into_owned());
         Ok(())
+    }
+
+    fn apply(&mut self, changes: Changes<'a>) {
+        let Changes { unknowns, arrays, params, graphs, integers, dims, warnings } = changes;
+        let what = unknowns.iter().map(|(i, _)| Declared::Unknown(UnknownId(*i as u32)));
+        let what = what.chain(arrays.iter().map(|(i, _)| Declared::Array(ArrayId(*i as u32))));
+        let what: Vec<Declared> =
+            what.chain(params.iter().map(|(i, _)| Declared::Param(ParamId(*i as u32)))).collect();
+        self.integers.retain(|w| !what.contains(w));
+        self.integers.extend(integers);
+        unknowns.into_iter().for_each(|(i, numbers)| self.unknowns[i] = numbers);
+        arrays.into_iter().for_each(|(i, numbers)| self.arrays[i] = Some(numbers));
+        for (i, values) in params {
+            (self.params[i], self.param_stamps[i]) = (values, Stamp::next());
+        }
+        if let Some(graphs) = graphs {
+            (self.graphs, self.graph_stamp) = (graphs, Stamp::next());
+        }
+        (self.dims, self.warnings) = (dims, warnings);
+    }
+}
+
+/// Numbers that a binding brings, with the index of what they replace.
+#[derive(Default)]
+struct Changes<'a> {
+    unknowns: Vec<(usize, Numbers<'a>)>,
+    arrays: Vec<(usize, Numbers<'a>)>,
+    params: Vec<(usize, Vec<f64>)>,
+    /// `None`: as they were.
+    graphs: Option<Vec<GraphData>>,
+    /// Those of it that came as integers.
+    integers: Vec<Declared>,
+    dims: Vec<usize>,
+    warnings: Vec<String>,
+}
+
+impl Changes<'_> {
+    fn into_owned(self) -> Changes<'static> {
+        fn own(list: Vec<(usize, Numbers<'_>)>) -> Vec<(usize, Numbers<'static>)> {
+            list.into_iter().map(|(i, numbers)| (i, numbers.into_owned())).collect()
+        }
+        Changes {
+            unknowns: own(self.unknowns),
+            arrays: own(self.arrays),
+            params: self.params,
+            graphs: self.graphs,
+            integers: self.integers,
+            dims: self.dims,
+            warnings: self.warnings,
+        }
     }
 }
 
 /// Extents found so far and which names were used.
-struct Binder<'a> {
-    energy: &'a Energy,
-    given: FxHashMap<&'a str, &'a NamedArray>,
-    order: Vec<&'a str>,
+struct Binder<'e, 'a> {
+    energy: &'e Energy,
+    given: FxHashMap<String, ArrayView<'a>>,
+    order: Vec<String>,
     /// Per dim: its extent and who said so.
     dims: Vec<Option<(usize, String)>>,
 }
 
-impl<'a> Binder<'a> {
-    fn new(energy: &'a Energy, arrays: &'a [NamedArray]) -> Result<Binder<'a>, DataError> {
-        let mut given = FxHashMap::default();
+impl<'e, 'a> Binder<'e, 'a> {
+    fn new(
+        energy: &'e Energy,
+        arrays: impl IntoIterator<Item = impl Into<ArrayView<'a>>>,
+    ) -> Result<Binder<'e, 'a>, DataError> {
+        let (mut given, mut order) = (FxHashMap::default(), vec![]);
         for array in arrays {
-            check_length(array)?;
-            if given.insert(array.name.as_str(), array).is_some() {
-                return Err(DataError::Duplicate { name: array.name.clone() });
+            let array: ArrayView<'a> = array.into();
+            array.check()?;
+            let name = array.name.to_string();
+            order.push(name.clone());
+            if given.insert(name.clone(), array).is_some() {
+                return Err(DataError::Duplicate { name });
             }
         }
-        let order = arrays.iter().map(|a| a.name.as_str()).collect();
         let fixed = |d: &Dim| Some((usize::try_from(d.fixed?).ok()?, "the energy".to_string()));
         let dims = energy.dims.iter().map(fixed).collect();
         Ok(Binder { energy, given, order, dims })
     }
 
-    /// Takes every number into `data`. `complete`: every declared name must be there.
-    fn run(&mut self, mut data: ProblemData, complete: bool) -> Result<ProblemData, DataError> {
-        self.bind_fields(&mut data, complete)?;
-        self.bind_params(&mut data, complete)?;
-        data.dims = self.resolved_dims()?;
-        self.check_sizes(&data)?;
-        self.bind_graphs(&mut data, complete)?;
-        data.warnings = self.unused();
-        Ok(data)
+    /// Returns what the arrays change of `data`. `complete`: every declared name must be there.
+    fn run(&mut self, data: &ProblemData<'_>, complete: bool) -> Result<Changes<'a>, DataError> {
+        let mut changes = Changes::default();
+        self.bind_fields(&mut changes, complete)?;
+        self.bind_params(&mut changes, &data.params, complete)?;
+        changes.dims = self.resolved_dims()?;
+        self.check_sizes(&changes.dims)?;
+        self.bind_graphs(&mut changes, &data.graphs, complete)?;
+        changes.warnings = self.unused();
+        Ok(changes)
     }
 
     fn bind_dim_keys(&mut self) -> Result<(), DataError> {
         for (index, dim) in self.energy.dims.iter().enumerate().filter(|(_, d)| d.fixed.is_none()) {
             let Some(array) = self.given.get(dim.name.as_str()) else { continue };
-            let ArrayData::Int(values, _) = &array.data else {
-                let (name, came) = (dim.name.clone(), array.data.dtype());
+            if !array.is_integer() {
+                let (name, came) = (dim.name.clone(), array.dtype());
                 return Err(DataError::Dtype { kind: "dim", name, expected: "a 0-d integer", came });
-            };
+            }
             if !array.shape.is_empty() {
                 let (name, came) = (dim.name.clone(), tuple(&array.shape));
                 return Err(DataError::Shape { kind: "dim", name, expected: "()".to_string(), came });
             }
-            let value = values[0];
+            let value = array.integers().next().unwrap_or(0);
             let by = format!("the key `{}`", dim.name);
             if !(1..=INDEX_MAX as i64).contains(&value) {
                 return Err(DataError::DimRange { dim: dim.name.clone(), value: value.into(), by });
@@ -119,34 +191,36 @@ impl<'a> Binder<'a> {
         }
     }
 
-    fn bind_fields(&mut self, data: &mut ProblemData, complete: bool) -> Result<(), DataError> {
+    fn bind_fields(&mut self, changes: &mut Changes<'a>, complete: bool) -> Result<(), DataError> {
         for (i, field) in self.energy.unknowns.iter().enumerate() {
             let Some(array) = self.find("unknown", &field.name, complete, |b| b.expected_shape(field))?
             else {
                 continue;
             };
-            self.check_field_shape("unknown", field, array)?;
-            let what = Declared::Unknown(UnknownId(i as u32));
-            data.unknowns[i] = convert(array, what, &mut data.integers)?;
-            data.unknown_shapes[i] = array.shape.clone();
-            check_finite("unknown", array, &data.unknowns[i])?;
+            self.check_field_shape("unknown", field, &array)?;
+            note_integers(&array, Declared::Unknown(UnknownId(i as u32)), &mut changes.integers)?;
+            check_finite("unknown", &array)?;
+            changes.unknowns.push((i, Numbers::of(array)));
         }
-        for (i, field) in self.energy.arrays.iter().enumerate() {
-            if let Some(u) = field.view_of {
-                data.arrays[i] = data.unknowns[u.index()].clone();
-                continue;
-            }
+        for (i, field) in self.energy.arrays.iter().enumerate().filter(|(_, f)| f.view_of.is_none()) {
             let Some(array) = self.find("array", &field.name, complete, |b| b.expected_shape(field))? else {
                 continue;
             };
-            self.check_field_shape("array", field, array)?;
-            data.arrays[i] = convert(array, Declared::Array(ArrayId(i as u32)), &mut data.integers)?;
-            check_declared_type(field, array, &data.arrays[i])?;
+            self.check_field_shape("array", field, &array)?;
+            note_integers(&array, Declared::Array(ArrayId(i as u32)), &mut changes.integers)?;
+            check_declared_type(field, &array)?;
+            changes.arrays.push((i, Numbers::of(array)));
         }
         Ok(())
     }
 
-    fn bind_params(&mut self, data: &mut ProblemData, complete: bool) -> Result<(), DataError> {
+    fn bind_params(
+        &mut self,
+        changes: &mut Changes<'a>,
+        known: &[Vec<f64>],
+        complete: bool,
+    ) -> Result<(), DataError> {
+        let mut all = known.to_vec();
         for (i, param) in self.energy.params.iter().enumerate() {
             let n = usize::from(param.channels);
             let expected = if n == 1 { "()".to_string() } else { tuple(&[n]) };
@@ -157,10 +231,12 @@ impl<'a> Binder<'a> {
                 let (name, came) = (param.name.clone(), tuple(&array.shape));
                 return Err(DataError::Shape { kind: "param", name, expected, came });
             }
-            data.params[i] = convert(array, Declared::Param(ParamId(i as u32)), &mut data.integers)?;
-            check_finite("param", array, &data.params[i])?;
+            note_integers(&array, Declared::Param(ParamId(i as u32)), &mut changes.integers)?;
+            check_finite("param", &array)?;
+            all[i] = array.doubles().into_owned();
+            changes.params.push((i, all[i].clone()));
         }
-        loss_scales(&self.energy, &data.params)?;
+        loss_scales(self.energy, &all)?;
         Ok(())
     }
 
@@ -171,9 +247,9 @@ impl<'a> Binder<'a> {
         name: &str,
         complete: bool,
         expected: impl Fn(&Self) -> String,
-    ) -> Result<Option<&'a NamedArray>, DataError> {
+    ) -> Result<Option<ArrayView<'a>>, DataError> {
         match self.given.get(name) {
-            Some(array) => Ok(Some(array)),
+            Some(array) => Ok(Some(array.clone())),
             None if complete => Err(DataError::Missing {
                 kind,
                 name: name.to_string(),
@@ -187,7 +263,7 @@ impl<'a> Binder<'a> {
         &mut self,
         kind: &'static str,
         field: &Field,
-        array: &NamedArray,
+        array: &ArrayView<'_>,
     ) -> Result<(), DataError> {
         let dims = self.shaped_dims(field);
         let (n, channels) = (dims.len(), usize::from(field.channels));
@@ -208,7 +284,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The dims in the shape of a field: none for a global.
-    fn shaped_dims(&self, field: &Field) -> &'a [DimId] {
+    fn shaped_dims(&self, field: &Field) -> &'e [DimId] {
         if self.energy.is_global(field.space) { &[] } else { &self.energy.spaces[field.space.index()] }
     }
 
@@ -238,9 +314,9 @@ impl<'a> Binder<'a> {
     }
 
     /// Every field has fewer than 2^31 scalars.
-    fn check_sizes(&self, data: &ProblemData) -> Result<(), DataError> {
+    fn check_sizes(&self, dims: &[usize]) -> Result<(), DataError> {
         for field in self.energy.unknowns.iter().chain(&self.energy.arrays) {
-            let extents = data.extents(&self.energy, field.space);
+            let extents = self.extents(dims, field.space);
             let scalars = extents.iter().try_fold(usize::from(field.channels), |n, &e| n.checked_mul(e));
             if scalars.is_none_or(|n| n > INDEX_MAX) {
                 return Err(DataError::SpaceTooLarge {
@@ -253,18 +329,31 @@ impl<'a> Binder<'a> {
         Ok(())
     }
 
-    fn bind_graphs(&mut self, data: &mut ProblemData, complete: bool) -> Result<(), DataError> {
-        data.graphs.resize_with(self.energy.graphs.len(), GraphData::default);
-        for (g, graph) in self.energy.graphs.iter().enumerate() {
-            let mut vertices = std::mem::take(&mut data.graphs[g].vertices);
+    /// Extents of an index space, fastest-varying first.
+    fn extents(&self, dims: &[usize], space: SpaceId) -> Vec<usize> {
+        self.energy.spaces[space.index()].iter().map(|d| dims[d.index()]).collect()
+    }
+
+    fn bind_graphs(
+        &mut self,
+        changes: &mut Changes<'a>,
+        known: &[GraphData],
+        complete: bool,
+    ) -> Result<(), DataError> {
+        let (mut graphs, mut any) = (known.to_vec(), complete);
+        graphs.resize_with(self.energy.graphs.len(), GraphData::default);
+        for (graph, data) in self.energy.graphs.iter().zip(&mut graphs) {
+            let vertices = &mut data.vertices;
             vertices.resize_with(graph.vertices.len(), Vec::new);
             for (slot, vertex) in graph.vertices.iter().enumerate() {
                 let key = format!("{}.{}", graph.name, vertex.name);
                 let dims = self.energy.spaces[vertex.space.index()].len();
                 let expected = if dims == 1 { "(E,)".to_string() } else { format!("(E, {dims})") };
                 if let Some(array) = self.find("index array", &key, complete, |_| expected.clone())? {
-                    check_index_shape(&graph.name, array, dims, expected)?;
-                    vertices[slot] = self.flatten_indices(data, &graph.name, vertex.space, array)?;
+                    check_index_shape(&graph.name, &array, dims, expected)?;
+                    vertices[slot] =
+                        self.flatten_indices(&changes.dims, &graph.name, vertex.space, &array)?;
+                    any = true;
                 }
             }
             let key = |slot: usize| format!("{}.{}", graph.name, graph.vertices[slot].name);
@@ -278,33 +367,36 @@ impl<'a> Binder<'a> {
                     edges: vertices[slot].len(),
                 });
             }
-            data.graphs[g] = GraphData { edges, vertices };
+            data.edges = edges;
         }
+        changes.graphs = any.then_some(graphs);
         Ok(())
     }
 
     /// Element numbers of an index array; rows hold one index per dim, fastest-varying first.
     fn flatten_indices(
         &self,
-        data: &ProblemData,
+        dims: &[usize],
         graph: &str,
         space: SpaceId,
-        array: &NamedArray,
+        array: &ArrayView<'_>,
     ) -> Result<Vec<u32>, DataError> {
-        let ArrayData::Int(values, _) = &array.data else {
-            let (name, came) = (array.name.clone(), array.data.dtype());
+        if !array.is_integer() {
+            let (name, came) = (array.name.to_string(), array.dtype());
             return Err(DataError::Dtype { kind: "index array", name, expected: "integers", came });
-        };
+        }
+        let extents = self.extents(dims, space);
         let dims = &self.energy.spaces[space.index()];
-        let extents = data.extents(&self.energy, space);
+        let mut values = array.integers();
         let mut elements = Vec::with_capacity(array.shape[0]);
-        for (row, index) in values.chunks_exact(extents.len().max(1)).enumerate() {
+        for row in 0..array.shape[0] {
             let (mut element, mut stride) = (0, 1);
-            for ((&value, &extent), dim) in index.iter().zip(&extents).zip(dims) {
+            for (&extent, dim) in extents.iter().zip(dims) {
+                let value = values.next().unwrap_or(-1);
                 if !(0..extent as i64).contains(&value) {
                     return Err(DataError::Index {
                         graph: graph.to_string(),
-                        vertex: array.name.clone(),
+                        vertex: array.name.to_string(),
                         row,
                         dim: self.energy.dims[dim.index()].name.clone(),
                         last: extent - 1,
@@ -330,7 +422,7 @@ impl<'a> Binder<'a> {
             declared.extend(g.vertices.iter().map(|v| format!("{}.{}", g.name, v.name)));
         }
         let view = |name: &str| e.arrays.iter().any(|a| a.name == name && a.view_of.is_some());
-        let unused = self.order.iter().filter_map(|&name| match declared.contains(name) {
+        let unused = self.order.iter().filter_map(|name| match declared.contains(name) {
             false => Some(format!("`{name}` is not declared by the energy and is not used")),
             true if view(name) => {
                 Some(format!("`{name}` is a constant view of an unknown: its numbers are not used"))
@@ -341,22 +433,9 @@ impl<'a> Binder<'a> {
     }
 }
 
-fn check_length(array: &NamedArray) -> Result<(), DataError> {
-    let expected = array.shape.iter().try_fold(1usize, |n, &e| n.checked_mul(e));
-    if expected == Some(array.data.len()) {
-        return Ok(());
-    }
-    Err(DataError::Length {
-        name: array.name.clone(),
-        shape: tuple(&array.shape),
-        expected: expected.map_or("too many".to_string(), |n| n.to_string()),
-        came: array.data.len(),
-    })
-}
-
 fn check_index_shape(
     graph: &str,
-    array: &NamedArray,
+    array: &ArrayView<'_>,
     dims: usize,
     expected: String,
 ) -> Result<(), DataError> {
@@ -366,67 +445,66 @@ fn check_index_shape(
         _ => false,
     };
     if !fits || array.shape[0] > INDEX_MAX {
-        let (name, came) = (array.name.clone(), tuple(&array.shape));
+        let (name, came) = (array.name.to_string(), tuple(&array.shape));
         return Err(DataError::Shape { kind: "index array", name, expected, came });
     }
     if array.shape[0] == 0 {
-        let (vertex, shape) = (array.name.clone(), tuple(&array.shape));
+        let (vertex, shape) = (array.name.to_string(), tuple(&array.shape));
         return Err(DataError::NoEdges { graph: graph.to_string(), vertex, shape });
     }
     Ok(())
 }
 
-/// The numbers of `array` in float64; integers must survive that. Notes in `integers` what came as integers.
-fn convert(array: &NamedArray, what: Declared, integers: &mut Vec<Declared>) -> Result<Vec<f64>, DataError> {
-    integers.retain(|&w| w != what);
-    match &array.data {
-        ArrayData::F32(v) => Ok(v.iter().map(|&x| f64::from(x)).collect()),
-        ArrayData::F64(v) => Ok(v.clone()),
-        ArrayData::Bool(v) => Ok(v.iter().map(|&x| f64::from(u8::from(x))).collect()),
-        ArrayData::Int(v, _) => {
-            integers.push(what);
-            // The cast back is done in i128: i64::MAX rounds up to 2^63, which i64 would saturate.
-            if let Some(element) = v.iter().position(|&x| (x as f64) as i128 != i128::from(x)) {
-                let (name, value) = (array.name.clone(), v[element].to_string());
-                return Err(DataError::Inexact { name, element, value, precision: "float64" });
-            }
-            Ok(v.iter().map(|&x| x as f64).collect())
+/// Notes in `integers` what came as integers, which float64 must hold.
+fn note_integers(
+    array: &ArrayView<'_>,
+    what: Declared,
+    integers: &mut Vec<Declared>,
+) -> Result<(), DataError> {
+    if array.is_integer() {
+        integers.push(what);
+    }
+    match array.inexact() {
+        None => Ok(()),
+        Some((element, value)) => {
+            let name = array.name.to_string();
+            Err(DataError::Inexact { name, element, value, precision: "float64" })
         }
     }
 }
 
-fn check_finite(kind: &'static str, array: &NamedArray, values: &[f64]) -> Result<(), DataError> {
-    match values.iter().position(|v| !v.is_finite()) {
+pub(super) fn check_finite(kind: &'static str, array: &ArrayView<'_>) -> Result<(), DataError> {
+    match array.misfit(f64::is_finite) {
         None => Ok(()),
-        Some(i) => Err(DataError::NotFinite {
+        Some((i, value)) => Err(DataError::NotFinite {
             kind,
-            name: array.name.clone(),
+            name: array.name.to_string(),
             element: multi_index(&array.shape, i),
-            value: values[i],
+            value,
         }),
     }
 }
 
 /// Floats given for an array declared with an integer type must be values of that type.
-fn check_declared_type(field: &Field, array: &NamedArray, values: &[f64]) -> Result<(), DataError> {
+fn check_declared_type(field: &Field, array: &ArrayView<'_>) -> Result<(), DataError> {
     let (declared, fits): (_, fn(f64) -> bool) = match field.element {
         ElementType::OptFloat | ElementType::Float | ElementType::Double => return Ok(()),
         ElementType::Uint8 => ("uint8", |v| v.fract() == 0.0 && (0.0..=255.0).contains(&v)),
         ElementType::Int(_) => ("integer", |v| v.fract() == 0.0),
     };
-    match values.iter().position(|&v| !fits(v)) {
+    match array.misfit(fits) {
         None => Ok(()),
-        Some(i) => Err(DataError::DeclaredType {
+        Some((i, value)) => Err(DataError::DeclaredType {
             name: field.name.clone(),
             element: multi_index(&array.shape, i),
             declared,
-            value: values[i],
+            value,
         }),
     }
 }
 
 /// `(48, 64)`, and `(7,)` with a single entry, as numpy prints shapes.
-fn tuple(parts: &[impl ToString]) -> String {
+pub(super) fn tuple(parts: &[impl ToString]) -> String {
     let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
     if parts.len() == 1 { format!("({},)", parts[0]) } else { format!("({})", parts.join(", ")) }
 }

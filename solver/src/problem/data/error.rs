@@ -1,17 +1,21 @@
-//! What can be wrong with the arrays of a problem.
+//! Mistakes in the arrays of a problem.
 
 use crate::assembled::LossScale;
 use thiserror::Error;
 
-/// Why the arrays do not fit the energy. Every message says what was expected and what came.
+/// Reason why the arrays do not fit the energy. Every message says what was expected and what came.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum DataError {
     #[error("{kind} `{name}` is missing: expected {expected}")]
     Missing { kind: &'static str, name: String, expected: String },
 
     #[error("dim `{name}` is missing: expected a 0-d integer, or an array whose shape fixes it")]
     MissingDim { name: String },
+
+    #[error("the energy declares no {kind} `{name}`")]
+    Undeclared { kind: &'static str, name: String },
 
     #[error("`{name}` was given twice: expected one array of that name")]
     Duplicate { name: String },

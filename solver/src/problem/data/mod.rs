@@ -3,62 +3,17 @@
 //! [`ProblemData::bind`] accepts a complete set of arrays, [`ProblemData::update`] replaces some of them between steps. Both
 //! either succeed or leave an error that names the array, what was expected and what came.
 
+mod array;
 mod bind;
 mod error;
 
+pub use crate::problem::data::array::{ArrayData, ArrayView, NamedArray, Slice};
 pub use crate::problem::data::error::DataError;
 
 use crate::problem::options::Precision;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
 use sumsq_energy::model::{ArrayId, Energy, ParamId, SpaceId, UnknownId};
-
-/// An array as it came, in C order.
-#[derive(Clone, Debug)]
-pub struct NamedArray {
-    /// Its name: a declared name, or `G.v0` for an index array.
-    pub name: String,
-    /// Extents, slowest first; empty for a 0-d array.
-    pub shape: Vec<usize>,
-    /// The elements.
-    pub data: ArrayData,
-}
-
-/// Elements of an array; integers of every width as i64, the width kept for messages.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub enum ArrayData {
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-    /// Values and the dtype's name, as in "uint8".
-    Int(Vec<i64>, &'static str),
-    Bool(Vec<bool>),
-}
-
-impl ArrayData {
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        match self {
-            ArrayData::F32(v) => v.len(),
-            ArrayData::F64(v) => v.len(),
-            ArrayData::Int(v, _) => v.len(),
-            ArrayData::Bool(v) => v.len(),
-        }
-    }
-
-    /// Whether there is no element.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Name of the element type, as numpy spells it.
-    pub fn dtype(&self) -> &'static str {
-        match self {
-            ArrayData::F32(_) => "float32",
-            ArrayData::F64(_) => "float64",
-            ArrayData::Int(_, name) => name,
-            ArrayData::Bool(_) => "bool",
-        }
-    }
-}
 
 /// Index arrays of a graph, flattened to element numbers of the vertex's index space.
 #[derive(Clone, Debug, Default)]
@@ -71,36 +26,167 @@ pub struct GraphData {
 
 /// A declared set of numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)]
-pub enum Declared {
+pub(crate) enum Declared {
     Unknown(UnknownId),
     Array(ArrayId),
     Param(ParamId),
 }
 
-/// All numbers of a problem, indexed by the ids of its energy, checked. Fields are in C order, channels innermost, in
-/// float64 (float32 inputs are held exactly).
-#[derive(Clone, Debug, Default)]
-pub struct ProblemData {
-    /// Extent of each dim.
-    pub dims: Vec<usize>,
-    /// Per unknown.
-    pub unknowns: Vec<Vec<f64>>,
-    /// Per array.
-    pub arrays: Vec<Vec<f64>>,
-    /// Per param.
-    pub params: Vec<Vec<f64>>,
-    /// Per graph.
-    pub graphs: Vec<GraphData>,
-    /// Unused names and the like.
-    pub warnings: Vec<String>,
-    /// Shape in which each unknown came, slowest first: the output has it too.
-    pub unknown_shapes: Vec<Vec<usize>>,
-    /// What came with an integer dtype: a narrower precision must hold it exactly (see [`ProblemData::check_exact`]).
-    pub integers: Vec<Declared>,
+/// Numbers of one declaration, in C order, channels innermost: of the caller, or a copy.
+#[derive(Clone, Debug)]
+pub(crate) struct Numbers<'a> {
+    name: String,
+    shape: Vec<usize>,
+    source: Source<'a>,
+    stamp: Stamp,
 }
 
-impl ProblemData {
+#[derive(Clone, Debug)]
+enum Source<'a> {
+    Caller(ArrayView<'a>),
+    Own(ArrayData),
+}
+
+/// A number that differs from that of all other contents: who remembers it knows whether contents have changed since.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Stamp(u64);
+
+impl Stamp {
+    fn next() -> Stamp {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Stamp(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl<'a> Numbers<'a> {
+    fn of(view: ArrayView<'a>) -> Numbers<'a> {
+        let (name, shape) = (view.name.to_string(), view.shape.clone());
+        Numbers { name, shape, source: Source::Caller(view), stamp: Stamp::next() }
+    }
+
+    /// Returns what contents these are.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// The numbers, wherever they are.
+    pub fn view(&self) -> ArrayView<'_> {
+        match &self.source {
+            Source::Caller(view) => view.clone(),
+            Source::Own(data) => ArrayView::new(&self.name, &self.shape, data.slice()),
+        }
+    }
+
+    /// The numbers in float64.
+    pub fn doubles(&self) -> Cow<'_, [f64]> {
+        match &self.source {
+            Source::Caller(view) => view.doubles(),
+            Source::Own(ArrayData::F64(v)) => Cow::Borrowed(v),
+            Source::Own(data) => Cow::Owned(data.doubles()),
+        }
+    }
+
+    fn set(&mut self, values: Vec<f64>) {
+        (self.source, self.stamp) = (Source::Own(ArrayData::F64(values)), Stamp::next());
+    }
+
+    fn into_owned(self) -> Numbers<'static> {
+        let source = match self.source {
+            Source::Caller(view) => view.to_data(),
+            Source::Own(data) => data,
+        };
+        Numbers { name: self.name, shape: self.shape, source: Source::Own(source), stamp: self.stamp }
+    }
+}
+
+/// All numbers of a problem, checked against the declarations of its energy. They stay where they are, in the memory of the caller, until a plan
+/// copies them; unknowns that a solve has found are copies in float64.
+#[derive(Clone, Debug, Default)]
+pub struct ProblemData<'a> {
+    dims: Vec<usize>,
+    unknowns: Vec<Numbers<'a>>,
+    /// `None` for constant views, whose numbers are those of their unknowns.
+    arrays: Vec<Option<Numbers<'a>>>,
+    params: Vec<Vec<f64>>,
+    param_stamps: Vec<Stamp>,
+    graphs: Vec<GraphData>,
+    graph_stamp: Stamp,
+    warnings: Vec<String>,
+    /// Arrays that came with an integer dtype: a narrower precision must hold it exactly (see [`ProblemData::check_exact`]).
+    integers: Vec<Declared>,
+}
+
+impl<'a> ProblemData<'a> {
+    /// Extent of each dim, in order of declaration.
+    pub fn dims(&self) -> &[usize] {
+        &self.dims
+    }
+
+    /// Unused names and the like.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The graphs, in order of declaration.
+    pub fn graphs(&self) -> &[GraphData] {
+        &self.graphs
+    }
+
+    /// Per param, in order of declaration, its channels.
+    pub fn params(&self) -> &[Vec<f64>] {
+        &self.params
+    }
+
+    /// The unknown of that name, in C order, channels innermost; `None` where there is none.
+    pub fn unknown(&self, name: &str) -> Option<Cow<'_, [f64]>> {
+        self.unknowns.iter().find(|u| u.name == name).map(Numbers::doubles)
+    }
+
+    /// The array of that name, in C order, channels innermost; `None` where there is none.
+    pub fn array(&self, name: &str) -> Option<Cow<'_, [f64]>> {
+        self.arrays.iter().flatten().find(|a| a.name == name).map(Numbers::doubles)
+    }
+
+    /// Every unknown in order of declaration, each in C order, channels innermost.
+    pub fn unknowns(&self) -> Vec<Cow<'_, [f64]>> {
+        self.unknowns.iter().map(Numbers::doubles).collect()
+    }
+
+    /// All unknown scalars: the unknowns one after the other.
+    pub fn x(&self) -> Vec<f64> {
+        self.unknowns().concat()
+    }
+
+    /// Replaces the unknown of that name by as many finite numbers, in C order.
+    ///
+    /// # Errors
+    /// There is no such unknown, the numbers are not as many, or one is not finite.
+    pub fn set_unknown(&mut self, name: &str, values: &[f64]) -> Result<(), DataError> {
+        let unknown = self.unknowns.iter_mut().find(|u| u.name == name);
+        let unknown = unknown.ok_or_else(|| DataError::Undeclared { kind: "unknown", name: name.into() })?;
+        let view = ArrayView::new(name, &unknown.shape, values);
+        view.check()?;
+        bind::check_finite("unknown", &view)?;
+        unknown.set(values.to_vec());
+        Ok(())
+    }
+
+    /// Replaces all unknowns, as [`ProblemData::x`] lists them.
+    ///
+    /// # Errors
+    /// As for [`ProblemData::set_unknown`].
+    pub fn set_x(&mut self, x: &[f64]) -> Result<(), DataError> {
+        ArrayView::new("x", &[self.unknown_lengths().iter().sum()], x).check()?;
+        let mut rest = x;
+        for (u, length) in self.unknown_lengths().into_iter().enumerate() {
+            let (own, others) = rest.split_at(length);
+            let name = self.unknowns[u].name.clone();
+            self.set_unknown(&name, own)?;
+            rest = others;
+        }
+        Ok(())
+    }
+
     /// Extents of an index space, fastest-varying first.
     pub fn extents(&self, energy: &Energy, space: SpaceId) -> Vec<usize> {
         energy.spaces[space.index()].iter().map(|d| self.dims[d.index()]).collect()
@@ -113,42 +199,92 @@ impl ProblemData {
 
     /// Checks that `precision` holds every number that came as an integer exactly. ([`ProblemData::bind`] has done so for
     /// float64.)
+    ///
+    /// # Errors
+    /// The first number that it does not hold.
     pub fn check_exact(&self, energy: &Energy, precision: Precision) -> Result<(), DataError> {
         if precision != Precision::F32 {
             return Ok(());
         }
+        let misfit = |values: &[f64]| {
+            let element = values.iter().position(|&v| f64::from(v as f32) != v)?;
+            Some((element, values[element].to_string()))
+        };
         for &what in &self.integers {
-            let (name, values) = self.declared(energy, what);
-            if let Some(element) = values.iter().position(|&v| f64::from(v as f32) != v) {
-                let (value, precision) = (values[element].to_string(), "float32");
-                return Err(DataError::Inexact { name: name.to_string(), element, value, precision });
+            let (name, found) = match what {
+                Declared::Unknown(i) => {
+                    (&energy.unknowns[i.index()].name, misfit(&self.unknowns[i.index()].doubles()))
+                }
+                Declared::Array(i) => {
+                    let numbers = self.arrays[i.index()].as_ref();
+                    (&energy.arrays[i.index()].name, numbers.and_then(|n| misfit(&n.doubles())))
+                }
+                Declared::Param(i) => (&energy.params[i.index()].name, misfit(&self.params[i.index()])),
+            };
+            if let Some((element, value)) = found {
+                return Err(DataError::Inexact { name: name.clone(), element, value, precision: "float32" });
             }
         }
         Ok(())
     }
 
     /// Every unknown, named, in the shape in which it came: float32 for `f32`, else float64.
-    pub fn unknown_arrays(&self, energy: &Energy, precision: Precision) -> Vec<NamedArray> {
-        let data = |values: &[f64]| match precision {
+    pub fn unknown_arrays(&self, precision: Precision) -> Vec<NamedArray> {
+        let data = |values: Cow<'_, [f64]>| match precision {
             Precision::F32 => ArrayData::F32(values.iter().map(|&v| v as f32).collect()),
-            _ => ArrayData::F64(values.to_vec()),
+            _ => ArrayData::F64(values.into_owned()),
         };
-        let named = energy.unknowns.iter().zip(&self.unknowns).zip(&self.unknown_shapes);
-        named
-            .map(|((u, values), shape)| NamedArray {
-                name: u.name.clone(),
-                shape: shape.clone(),
-                data: data(values),
-            })
-            .collect()
+        let array = |u: &Numbers<'_>| NamedArray {
+            name: u.name.clone(),
+            shape: u.shape.clone(),
+            data: data(u.doubles()),
+        };
+        self.unknowns.iter().map(array).collect()
     }
 
-    fn declared<'a>(&'a self, energy: &'a Energy, what: Declared) -> (&'a str, &'a [f64]) {
-        match what {
-            Declared::Unknown(i) => (&energy.unknowns[i.index()].name, &self.unknowns[i.index()]),
-            Declared::Array(i) => (&energy.arrays[i.index()].name, &self.arrays[i.index()]),
-            Declared::Param(i) => (&energy.params[i.index()].name, &self.params[i.index()]),
+    /// The same numbers, in memory of their own.
+    pub fn into_owned(self) -> ProblemData<'static> {
+        ProblemData {
+            unknowns: self.unknowns.into_iter().map(Numbers::into_owned).collect(),
+            arrays: self.arrays.into_iter().map(|a| a.map(Numbers::into_owned)).collect(),
+            dims: self.dims,
+            params: self.params,
+            param_stamps: self.param_stamps,
+            graphs: self.graphs,
+            graph_stamp: self.graph_stamp,
+            warnings: self.warnings,
+            integers: self.integers,
         }
+    }
+
+    /// The unknowns, in order of declaration.
+    pub(crate) fn unknown_numbers(&self) -> &[Numbers<'a>] {
+        &self.unknowns
+    }
+
+    /// The arrays, in order of declaration; `None` for constant views.
+    pub(crate) fn array_numbers(&self) -> &[Option<Numbers<'a>>] {
+        &self.arrays
+    }
+
+    /// Returns what contents the params are.
+    pub(crate) fn param_stamps(&self) -> &[Stamp] {
+        &self.param_stamps
+    }
+
+    /// Returns what contents the graphs are.
+    pub(crate) fn graph_stamp(&self) -> Stamp {
+        self.graph_stamp
+    }
+
+    /// Numbers of each unknown.
+    pub(crate) fn unknown_lengths(&self) -> Vec<usize> {
+        self.unknowns.iter().map(|u| u.shape.iter().product()).collect()
+    }
+
+    /// Replaces an unknown by what a solve has found.
+    pub(crate) fn take_unknown(&mut self, unknown: usize, values: Vec<f64>) {
+        self.unknowns[unknown].set(values);
     }
 }
 

@@ -69,30 +69,32 @@ fn assert_refused(arrays: &[NamedArray], parts: &[&str]) {
 #[test]
 fn binds_a_complete_set() {
     let energy = energy();
-    let data = ProblemData::bind(&energy, &inputs()).unwrap();
-    assert_eq!(data.dims, [4, 3, 5]);
-    assert_eq!(data.unknowns[0].len(), 24);
-    assert_eq!(data.unknowns[0][23], 23.0);
-    assert_eq!(data.arrays[1], [0.0, 1.0, 2.0, 254.0, 255.0]);
-    assert_eq!(data.params, [vec![0.0], vec![0.0, 1.0, 2.0]]);
-    assert_eq!(data.graphs[0].edges, 2);
+    let data = ProblemData::bind(&energy, &inputs()).map(ProblemData::into_owned).unwrap();
+    assert_eq!(data.dims(), [4, 3, 5]);
+    assert_eq!(data.unknowns()[0].len(), 24);
+    assert_eq!(data.unknowns()[0][23], 23.0);
+    assert_eq!(*data.array("B").unwrap(), [0.0, 1.0, 2.0, 254.0, 255.0]);
+    assert_eq!(data.params(), [vec![0.0], vec![0.0, 1.0, 2.0]]);
+    assert_eq!(data.graphs()[0].edges, 2);
     // (x, y) = (3, 0) and (1, 2), fastest-varying first.
-    assert_eq!(data.graphs[0].vertices, [vec![3, 9], vec![4, 4]]);
-    assert!(data.warnings.is_empty());
+    assert_eq!(data.graphs()[0].vertices, [vec![3, 9], vec![4, 4]]);
+    assert!(data.warnings().is_empty());
 }
 
 #[test]
 fn a_scalar_field_may_have_a_channel_axis() {
-    let data = ProblemData::bind(&energy(), &with(floats("A", &[3, 4, 1]))).unwrap();
-    assert_eq!(data.arrays[0].len(), 12);
+    let data =
+        ProblemData::bind(&energy(), &with(floats("A", &[3, 4, 1]))).map(ProblemData::into_owned).unwrap();
+    assert_eq!(data.array("A").unwrap().len(), 12);
     assert!(ProblemData::bind(&energy(), &with(ints("B", &[5, 1], &[0; 5]))).is_ok());
     assert!(ProblemData::bind(&energy(), &with(ints("G.q", &[2, 1], &[0, 1]))).is_ok());
 }
 
 #[test]
 fn dims_are_optional_and_checked() {
-    let data = ProblemData::bind(&energy(), &with(ints("W", &[], &[4]))).unwrap();
-    assert_eq!(data.dims[0], 4);
+    let data =
+        ProblemData::bind(&energy(), &with(ints("W", &[], &[4]))).map(ProblemData::into_owned).unwrap();
+    assert_eq!(data.dims()[0], 4);
     assert_refused(
         &with(ints("W", &[], &[5])),
         &["dim `W`", "is 5 by the key `W`", "4 by unknown `X` of shape (3, 4, 2)"],
@@ -185,8 +187,10 @@ fn unknowns_and_params_are_finite_and_arrays_need_not_be() {
         &["unknown `X`, element [1, 2, 1]", "finite", "NaN"],
     );
     assert_refused(&with(holed("t", &[3], 2, f64::INFINITY)), &["param `t`, element [2]", "inf"]);
-    let data = ProblemData::bind(&energy(), &with(holed("A", &[3, 4], 5, f64::NEG_INFINITY))).unwrap();
-    assert_eq!(data.arrays[0][5], f64::NEG_INFINITY);
+    let data = ProblemData::bind(&energy(), &with(holed("A", &[3, 4], 5, f64::NEG_INFINITY)))
+        .map(ProblemData::into_owned)
+        .unwrap();
+    assert_eq!(data.array("A").unwrap()[5], f64::NEG_INFINITY);
 }
 
 #[test]
@@ -195,7 +199,7 @@ fn integers_are_held_exactly_or_refused() {
     let bind = |value: i64| {
         let mut values = vec![0; 12];
         values[7] = value;
-        ProblemData::bind(&energy, &with(ints("A", &[3, 4], &values)))
+        ProblemData::bind(&energy, &with(ints("A", &[3, 4], &values))).map(ProblemData::into_owned)
     };
     let data = bind((1 << 24) + 1).unwrap();
     assert!(data.check_exact(&energy, Precision::F64).is_ok());
@@ -208,7 +212,7 @@ fn integers_are_held_exactly_or_refused() {
     assert!(bind(i64::MAX).is_err());
     // Floats are rounded, not refused.
     let rounded = array("A", &[3, 4], ArrayData::F64(vec![0.1; 12]));
-    let data = ProblemData::bind(&energy, &with(rounded)).unwrap();
+    let data = ProblemData::bind(&energy, &with(rounded)).map(ProblemData::into_owned).unwrap();
     assert!(data.check_exact(&energy, Precision::F32).is_ok());
 }
 
@@ -219,16 +223,16 @@ fn integer_declarations_take_their_values_only() {
     assert_refused(&with(floats(0.5)), &["array `B`, element [2]", "uint8", "came 0.5"]);
     assert_refused(&with(floats(256.0)), &["uint8", "came 256"]);
     let bools = array("B", &[5], ArrayData::Bool(vec![true, false, true, true, false]));
-    let data = ProblemData::bind(&energy(), &with(bools)).unwrap();
-    assert_eq!(data.arrays[1], [1.0, 0.0, 1.0, 1.0, 0.0]);
+    let data = ProblemData::bind(&energy(), &with(bools)).map(ProblemData::into_owned).unwrap();
+    assert_eq!(*data.array("B").unwrap(), [1.0, 0.0, 1.0, 1.0, 0.0]);
 }
 
 #[test]
 fn names_are_used_once_and_unused_ones_are_said() {
     let mut arrays = inputs();
     arrays.push(floats("typo", &[7]));
-    let data = ProblemData::bind(&energy(), &arrays).unwrap();
-    assert_eq!(data.warnings, ["`typo` is not declared by the energy and is not used"]);
+    let data = ProblemData::bind(&energy(), &arrays).map(ProblemData::into_owned).unwrap();
+    assert_eq!(data.warnings(), ["`typo` is not declared by the energy and is not used"]);
     arrays.push(floats("X", &[3, 4, 2]));
     assert_refused(&arrays, &["`X` was given twice"]);
 }
@@ -236,29 +240,57 @@ fn names_are_used_once_and_unused_ones_are_said() {
 #[test]
 fn an_update_replaces_numbers_and_keeps_extents() {
     let energy = energy();
-    let mut data = ProblemData::bind(&energy, &inputs()).unwrap();
+    let mut data = ProblemData::bind(&energy, &inputs()).map(ProblemData::into_owned).unwrap();
     let before = data.clone();
     let twos = array("A", &[3, 4], ArrayData::F32(vec![2.0; 12]));
     data.update(&energy, &[twos, ints("G.q", &[2], &[0, 1])]).unwrap();
-    assert_eq!(data.arrays[0], [2.0; 12]);
-    assert_eq!(data.graphs[0].vertices, [vec![3, 9], vec![0, 1]]);
-    assert_eq!((&data.unknowns, &data.params), (&before.unknowns, &before.params));
+    assert_eq!(*data.array("A").unwrap(), [2.0; 12]);
+    assert_eq!(data.graphs()[0].vertices, [vec![3, 9], vec![0, 1]]);
+    assert_eq!((data.x(), data.params()), (before.x(), before.params()));
 
     let unchanged = data.clone();
     assert!(data.update(&energy, &[floats("A", &[3, 5])]).is_err());
     assert!(data.update(&energy, &[floats("s", &[]), ints("G.q", &[1], &[0])]).is_err());
-    assert_eq!((data.arrays, data.params), (unchanged.arrays, unchanged.params));
+    assert_eq!((data.array("A"), data.params()), (unchanged.array("A"), unchanged.params()));
     // A new number of edges needs both vertices.
     let mut data = before;
     data.update(&energy, &[ints("G.p", &[1, 2], &[0, 0]), ints("G.q", &[1], &[0])]).unwrap();
-    assert_eq!(data.graphs[0].edges, 1);
+    assert_eq!(data.graphs()[0].edges, 1);
+}
+
+#[test]
+fn views_with_strides_are_what_their_copies_are() {
+    let energy = energy();
+    // X is upside down, and every second number of a column-major array; A is a row repeated.
+    let x: Vec<f64> = (0..48).map(f64::from).collect();
+    let a = [5u8, 6, 7, 8];
+    let (b, s, t) = ([0u16, 1, 2, 254, 255], [2.0f32], [0i32, 1, 2]);
+    let (p, q) = ([3i32, 0, 1, 2], [4u64, 4]);
+    let views = [
+        ArrayView::new("X", &[3, 4, 2], &x[..]).strided(&[-2, 6, 24]),
+        ArrayView::new("A", &[3, 4], &a[..]).strided(&[0, 1]),
+        ArrayView::new("B", &[5], &b[..]),
+        ArrayView::new("s", &[], &s[..]),
+        ArrayView::new("t", &[3], &t[..]),
+        ArrayView::new("G.p", &[2, 2], &p[..]),
+        ArrayView::new("G.q", &[2], &q[..]),
+    ];
+    let data = ProblemData::bind(&energy, views).unwrap();
+    let own = data.clone().into_owned();
+    assert_eq!((data.x(), data.array("A"), data.array("B")), (own.x(), own.array("A"), own.array("B")));
+    assert_eq!(data.unknown("X").unwrap()[..4], [4.0, 28.0, 10.0, 34.0]);
+    assert_eq!(data.array("A").unwrap()[4..], [5.0, 6.0, 7.0, 8.0, 5.0, 6.0, 7.0, 8.0]);
+    assert_eq!(data.graphs()[0].vertices, [vec![3, 9], vec![4, 4]]);
+    let short = ArrayView::new("X", &[3, 4, 2], &x[..40]).strided(&[-2, 6, 24]);
+    let message = ProblemData::bind(&energy, [short]).unwrap_err().to_string();
+    assert!(message.contains("`X`") && message.contains("came 40"), "{message}");
 }
 
 #[test]
 fn unknowns_go_out_as_they_came_in() {
     let energy = energy();
-    let data = ProblemData::bind(&energy, &inputs()).unwrap();
-    let out = &data.unknown_arrays(&energy, Precision::F32)[0];
+    let data = ProblemData::bind(&energy, &inputs()).map(ProblemData::into_owned).unwrap();
+    let out = &data.unknown_arrays(Precision::F32)[0];
     assert_eq!((out.name.as_str(), out.shape.as_slice(), out.data.dtype()), ("X", &[3, 4, 2][..], "float32"));
-    assert_eq!(data.unknown_arrays(&energy, Precision::Mixed)[0].data.dtype(), "float64");
+    assert_eq!(data.unknown_arrays(Precision::Mixed)[0].data.dtype(), "float64");
 }

@@ -86,7 +86,10 @@ impl Solver {
         &self.code.k.energy
     }
 
-    /// Allocates buffers for the sizes of `data` and copies its numbers.
+    /// Allocates buffers for the sizes of `data` and copies its numbers, which are then the problem's own.
+    ///
+    /// # Errors
+    /// Too little memory, or a failure of the engine.
     pub fn plan(&self, data: &ProblemData) -> Result<Problem, SolveError> {
         Problem::new(self.code.clone(), data)
     }
@@ -103,6 +106,9 @@ impl Code {
 }
 
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
+///
+/// # Errors
+/// As for [`Solver::compile`].
 pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredFunction>, SolveError> {
     let energy = options.losses.apply(energy.clone());
     let energy = options.materialize.apply(energy).map_err(OptionError::Materialize)?;
@@ -140,28 +146,42 @@ impl Problem {
         let streaming = code.vector_bytes(data) > code.target.caches.last;
         let plan = Plan::new(code.k.clone(), &code.modules, data, code.pool.clone(), streaming)?;
         let plan_seconds = started.elapsed().as_secs_f64();
-        Ok(Problem { code, plan, plan_seconds, dims: data.dims.clone() })
+        Ok(Problem { code, plan, plan_seconds, dims: data.dims().to_vec() })
     }
 
     /// The energy.
-    pub(crate) fn energy(&self) -> &Energy {
+    pub fn energy(&self) -> &Energy {
         &self.code.k.energy
     }
 
-    /// Takes arrays and params of the same sizes anew.
-    pub fn set_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
+    /// Bytes of the buffers that the problem was planned with.
+    pub fn buffer_bytes(&self) -> usize {
+        self.plan.buffer_bytes()
+    }
+
+    /// Takes arrays and params of the same sizes anew: those that have changed.
+    ///
+    /// # Errors
+    /// Other dims, or other graphs: [`Problem::rebind`] takes these.
+    pub fn set_arrays(&mut self, data: &ProblemData<'_>) -> Result<(), SolveError> {
         self.check_dims(data)?;
+        if self.plan.stale_graphs(data) {
+            return Err(SolveError::Stale { what: "graph".into() });
+        }
         self.plan.upload_arrays(data)
     }
 
     /// Takes everything in `data` anew: other sizes, other graphs. The machine code stays.
+    ///
+    /// # Errors
+    /// As for [`Solver::plan`]; the problem is then as it was.
     pub fn rebind(&mut self, data: &ProblemData) -> Result<(), SolveError> {
         *self = Problem::new(self.code.clone(), data)?;
         Ok(())
     }
 
-    /// Minimises from the unknowns in `data` and writes the result there. Of `data` only the unknowns are read: arrays and
-    /// params are those of the plan, [`Problem::set_arrays`] and [`Problem::rebind`].
+    /// Minimises from the unknowns in `data` and writes the result there. Everything else in `data` is what the problem was given last:
+    /// by [`Solver::plan`], [`Problem::set_arrays`] or [`Problem::rebind`].
     ///
     /// # Errors
     /// As for [`Problem::init`]; then `data` is unchanged.
@@ -185,6 +205,10 @@ impl Problem {
     }
 
     /// Starts a solve from the unknowns in `data`, to be taken step by step.
+    ///
+    /// # Errors
+    /// Options out of range, data that the problem does not hold, bounds without room, an energy that is not finite at the start, or a failure
+    /// of the engine.
     pub fn init(
         &mut self,
         data: &ProblemData,
@@ -194,11 +218,17 @@ impl Problem {
     }
 
     /// As [`Problem::init`], for a session that owns the problem until [`Session::finish`] gives it back.
+    ///
+    /// # Errors
+    /// As for [`Problem::init`], with the problem.
     pub fn into_session(self, data: &ProblemData, options: &SolveOptions) -> Result<Session, Box<Unstarted>> {
         Session::start(self, data, options).map_err(|(error, problem)| Box::new(Unstarted { problem, error }))
     }
 
     /// E and g = J^T r at the unknowns in `data`. (r itself is never stored; [`crate::assembled::Explicit::residuals`] lists it.)
+    ///
+    /// # Errors
+    /// Data that the problem does not hold, or a failure of the engine. An energy that is not finite is an answer.
     pub fn evaluate(&mut self, data: &ProblemData) -> Result<Evaluation, SolveError> {
         self.upload_unknowns(data)?;
         self.plan.run(Phase::Cost)?;
@@ -206,7 +236,7 @@ impl Problem {
         let by_group: Vec<f64> = (0..groups).map(|g| self.plan.scalar("energy", g)).collect();
         let residuals = self.plan.scalar("energy", groups) as usize;
         self.plan.run(Phase::Linearise)?;
-        let mut gradient: Vec<Vec<f64>> = data.unknowns.iter().map(|u| vec![0.0; u.len()]).collect();
+        let mut gradient: Vec<Vec<f64>> = data.unknown_lengths().into_iter().map(|n| vec![0.0; n]).collect();
         self.plan.download(|s| over("gb", s), 0, &mut gradient);
         for (values, field) in gradient.iter_mut().zip(&self.energy().unknowns) {
             let Some(free) = self.free(field.space) else { continue };
@@ -219,21 +249,24 @@ impl Problem {
 
     pub(crate) fn upload_unknowns(&mut self, data: &ProblemData) -> Result<(), SolveError> {
         self.check_dims(data)?;
+        if let Some(what) = self.plan.stale(data) {
+            return Err(SolveError::Stale { what });
+        }
         self.plan.upload_unknowns(data)
     }
 
     fn check_dims(&self, data: &ProblemData) -> Result<(), SolveError> {
-        if data.dims == self.dims {
+        if data.dims() == self.dims {
             return Ok(());
         }
-        Err(SolveError::Data(format!(
-            "the problem was planned for the dims {:?}, these data have {:?}: rebind it or make another plan",
-            self.dims, data.dims
-        )))
+        Err(SolveError::Dims { planned: self.dims.clone(), came: data.dims().to_vec() })
     }
 
     /// Certifies the generated routines at `x` in direction `v`, both over all unknown scalars (see [`crate::check`]). Needs a
     /// solver compiled for float64.
+    ///
+    /// # Errors
+    /// Another precision, an energy that the explicit path cannot evaluate, or a failure of the engine.
     pub fn certify(
         &mut self,
         data: &ProblemData,
@@ -245,7 +278,8 @@ impl Problem {
         }
         let certificate = check(&self.code.k.energy, data, &mut Certified::new(&mut self.plan), x, v);
         // The last mask tried is a random one.
-        self.plan.upload_arrays(data).map_err(CheckError::Routines)?;
+        self.plan.evaluate_masks().map_err(CheckError::Routines)?;
+        self.plan.run(Phase::Bounds).map_err(CheckError::Routines)?;
         certificate
     }
 

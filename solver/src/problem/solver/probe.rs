@@ -19,6 +19,9 @@ pub struct LinearProbe<'p> {
 
 impl Problem {
     /// Linearises at the unknowns of `data` and stands at d = 0.
+    ///
+    /// # Errors
+    /// As for [`Problem::init`].
     pub fn linear_probe(
         &mut self,
         data: &ProblemData,
@@ -51,6 +54,9 @@ impl LinearProbe<'_> {
     }
 
     /// Does `n` (at least one) iterations.
+    ///
+    /// # Errors
+    /// A failure of the engine.
     pub fn iterate(&mut self, n: usize) -> Result<(), SolveError> {
         self.done += n;
         self.plan.set_param("limit", self.done as f64)?;

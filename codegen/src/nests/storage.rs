@@ -1,0 +1,20 @@
+//! Storage of intermediates.
+
+use crate::expr::Expr;
+use crate::schedule::Memory;
+
+/// Storage of one Func.
+#[derive(Clone, Debug)]
+pub struct Storage {
+    /// `(min, extent)` per dimension.
+    pub region: Vec<(Expr, Expr)>,
+    /// Where it is kept.
+    pub memory: Memory,
+    /// Constants that the extents do not exceed, where there are some.
+    pub sizes: Vec<Option<i64>>,
+    /// Circular storage per dimension: coordinates modulo this.
+    pub fold: Vec<Option<u32>>,
+}
+
+/// Coordinates that are in use at once, per dimension; none where no constant bounds them, or where folding does not pay.
+pub type Live = Vec<Option<i64>>;

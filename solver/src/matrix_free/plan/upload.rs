@@ -1,0 +1,181 @@
+//! Numbers of a problem on their way into a plan's buffers: one pass over each, on the plan's threads, from wherever they lie. What the buffers
+//! hold already is not copied again.
+
+use crate::matrix_free::plan::{Phase, Plan, linear_name};
+use crate::problem::data::{ArrayView, Numbers, ProblemData, Stamp};
+use crate::problem::error::SolveError;
+use std::collections::BTreeSet;
+use sumsq_codegen::runtime::Buffer;
+use sumsq_energy::dag::{ExprId, Node, Source};
+use sumsq_energy::emit::{component_index, names};
+use sumsq_energy::model::{ArrayId, Energy, Field, ParamId, SpaceId, UnknownId};
+
+/// Contents of the buffers of arrays and of the parameters.
+#[derive(Default)]
+pub(super) struct Uploaded {
+    arrays: Vec<Option<Stamp>>,
+    params: Vec<Stamp>,
+    graphs: Stamp,
+}
+
+impl Plan {
+    /// Copies the unknowns to x.
+    pub fn upload_unknowns(&mut self, data: &ProblemData<'_>) -> Result<(), SolveError> {
+        for (u, numbers) in data.unknown_numbers().iter().enumerate() {
+            let field = &self.k.energy.unknowns[u];
+            let first = component_index(&self.k.energy, UnknownId(u as u32), 0);
+            if let Some(x) = self.buffer(&names::unknowns(field.space)) {
+                self.copy_numbers(x, first, numbers, field, data)?;
+            }
+        }
+        self.match_trials()
+    }
+
+    /// Copies arrays and params that are not there yet, and evaluates what is excluded and bounds where these changed.
+    pub fn upload_arrays(&mut self, data: &ProblemData<'_>) -> Result<(), SolveError> {
+        let k = self.k.clone();
+        let changed = self.changed(data);
+        let first = self.uploaded.arrays.is_empty();
+        for &(array, numbers) in &changed.arrays {
+            let (field, name) = (&k.energy.arrays[array.index()], names::array(array));
+            for name in [linear_name(&name), name] {
+                if let Some(buffer) = self.buffer(&name) {
+                    self.copy_numbers(buffer, 0, numbers, field, data)?;
+                }
+            }
+        }
+        for &param in &changed.params {
+            for (c, &v) in data.params()[param.index()].iter().enumerate() {
+                self.set_param(&names::param(param, c as u16), v)?;
+            }
+        }
+        let excludes = k.energy.excludes.iter().map(|(_, e)| *e);
+        if first || changed.read_by(&k.energy, excludes) {
+            self.evaluate_masks()?;
+        }
+        let bounds = k.energy.bounds.iter().flat_map(|b| b.lower.iter().chain(&b.upper)).copied();
+        if first || changed.read_by(&k.energy, bounds) {
+            self.run(Phase::Bounds)?;
+        }
+        self.uploaded = Uploaded {
+            arrays: data.array_numbers().iter().map(|a| a.as_ref().map(Numbers::stamp)).collect(),
+            params: data.param_stamps().to_vec(),
+            graphs: data.graph_stamp(),
+        };
+        Ok(())
+    }
+
+    /// The first of the graphs, arrays and params of `data` that the plan does not hold, in words.
+    pub fn stale(&self, data: &ProblemData<'_>) -> Option<String> {
+        if self.stale_graphs(data) {
+            return Some("graph".into());
+        }
+        let Changed { arrays, params } = self.changed(data);
+        let energy = &self.k.energy;
+        let array = arrays.first().map(|(a, _)| format!("array `{}`", energy.arrays[a.index()].name));
+        array.or_else(|| params.first().map(|p| format!("param `{}`", energy.params[p.index()].name)))
+    }
+
+    /// Tells whether the graphs of `data` are others than those of the plan.
+    pub fn stale_graphs(&self, data: &ProblemData<'_>) -> bool {
+        !self.k.energy.graphs.is_empty() && self.uploaded.graphs != data.graph_stamp()
+    }
+
+    fn changed<'d>(&self, data: &'d ProblemData<'_>) -> Changed<'d> {
+        let arrays = data.array_numbers().iter().enumerate().filter_map(|(a, numbers)| {
+            let numbers = numbers.as_ref()?;
+            let known = self.uploaded.arrays.get(a).copied().flatten();
+            (known != Some(numbers.stamp())).then_some((ArrayId(a as u32), numbers))
+        });
+        let params = data.param_stamps().iter().enumerate();
+        let params = params.filter(|&(p, stamp)| self.uploaded.params.get(p) != Some(stamp));
+        Changed { arrays: arrays.collect(), params: params.map(|(p, _)| ParamId(p as u32)).collect() }
+    }
+
+    /// Copies the numbers of a field to the channels of a buffer from `first` on.
+    fn copy_numbers(
+        &self,
+        to: &Buffer,
+        first: usize,
+        numbers: &Numbers<'_>,
+        field: &Field,
+        data: &ProblemData<'_>,
+    ) -> Result<(), SolveError> {
+        let extents = data.extents(&self.k.energy, field.space);
+        let view = numbers.view();
+        let shaped = if self.k.energy.is_global(field.space) { 0 } else { extents.len() };
+        let copied = view.channels(usize::from(field.channels), &extents, shaped);
+        let copied = copied.and_then(|view| to.copy_channels(first, &view, &self.pool));
+        copied.map_err(|e| SolveError::Data(format!("{}: {e}", field.name)))
+    }
+
+    /// Packs one list per unknown into the components `first..` of a vector over every space; its other components become 0.
+    pub(crate) fn upload(
+        &self,
+        name: impl Fn(SpaceId) -> String,
+        first: usize,
+        from: &[Vec<f64>],
+    ) -> Result<(), SolveError> {
+        for s in &self.k.spaces {
+            let Some(buffer) = self.buffer(&name(s.id)) else { continue };
+            buffer.fill(0.0);
+            let extents: Vec<usize> = buffer.spec().extents.iter().map(|&e| e as usize).collect();
+            for (u, values) in from.iter().enumerate() {
+                let field = &self.k.energy.unknowns[u];
+                if field.space != s.id {
+                    continue;
+                }
+                let at = first + component_index(&self.k.energy, UnknownId(u as u32), 0);
+                let shape: Vec<usize> =
+                    extents.iter().rev().copied().chain([usize::from(field.channels)]).collect();
+                let view = ArrayView::new(&field.name, &shape, values.as_slice());
+                let copied = view.channels(usize::from(field.channels), &extents, extents.len());
+                let copied = copied.and_then(|view| buffer.copy_channels(at, &view, &self.pool));
+                copied.map_err(|e| SolveError::Data(format!("{}: {e}", field.name)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies x to the unknowns.
+    pub fn download_unknowns(&self, data: &mut ProblemData<'_>) {
+        let mut lists: Vec<Vec<f64>> = data.unknown_lengths().into_iter().map(|n| vec![0.0; n]).collect();
+        self.download(names::unknowns, 0, &mut lists);
+        lists.into_iter().enumerate().for_each(|(u, values)| data.take_unknown(u, values));
+    }
+
+    /// Unpacks the components `first..` of a vector over every space into one list per unknown.
+    pub(crate) fn download(&self, name: impl Fn(SpaceId) -> String, first: usize, to: &mut [Vec<f64>]) {
+        for (u, values) in to.iter_mut().enumerate() {
+            let field = &self.k.energy.unknowns[u];
+            let Some(buffer) = self.buffer(&name(field.space)) else { continue };
+            let at = first + component_index(&self.k.energy, UnknownId(u as u32), 0);
+            // Lists are as long as the space is large.
+            let _ = buffer.copy_channels_to(at, usize::from(field.channels), values, &self.pool);
+        }
+    }
+}
+
+/// Numbers that the buffers do not hold yet.
+struct Changed<'d> {
+    arrays: Vec<(ArrayId, &'d Numbers<'d>)>,
+    params: Vec<ParamId>,
+}
+
+impl Changed<'_> {
+    /// Tells whether expressions read any of it, or could: what lies behind other accesses is not looked at.
+    fn read_by(&self, energy: &Energy, roots: impl Iterator<Item = ExprId>) -> bool {
+        let roots: Vec<ExprId> = roots.collect();
+        let arrays: BTreeSet<ArrayId> = self.arrays.iter().map(|(a, _)| *a).collect();
+        (!self.arrays.is_empty() || !self.params.is_empty())
+            && energy.dag.reachable(&roots).into_iter().any(|node| match energy.dag.node(node) {
+                Node::Access(access) => match access.source {
+                    Source::Array(a) => arrays.contains(&a),
+                    _ => true,
+                },
+                Node::Param(p, _) => self.params.contains(p),
+                Node::Sample { .. } => true,
+                _ => false,
+            })
+    }
+}

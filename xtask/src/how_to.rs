@@ -1,0 +1,129 @@
+//! The how-to pages, proved: every `docs/patches/NAME.patch` is what `docs/NAME.md` teaches.
+//!
+//! Text in front of the first `diff --git` of a patch names the tests that show it works, a line each:
+//!
+//! ```text
+//! Test: cargo test -p sumsq-energy --test language erf
+//! ```
+//!
+//! All patches are applied together to a copy of the tree below `target/`, which builds into the same target folder: dependencies
+//! are there already. A patch adds its thing in at most [`MOST_FILES`] production files, each of which its page names.
+
+use crate::process::{Failure, root, task};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Production files that one extension may touch.
+const MOST_FILES: usize = 4;
+
+/// Folders of tests and pages: what a patch changes there is no production code.
+const BESIDE: [&str; 7] = ["tests", "docs", "benches", "examples", "data", "codegen-testing", "xtask"];
+
+struct Patch {
+    name: String,
+    path: PathBuf,
+    tests: Vec<String>,
+    production: Vec<String>,
+}
+
+/// Applies every patch, counts its production files and runs its tests.
+pub fn how_to() -> Result<(), Failure> {
+    let patches = patches()?;
+    let (tree, target) = (root().join("target/how-to/tree"), root().join("target"));
+    copy_tree(&tree)?;
+    for patch in &patches {
+        println!(
+            "{}: {} production files: {}",
+            patch.name,
+            patch.production.len(),
+            patch.production.join(", ")
+        );
+        patch.check()?;
+        let path = patch.path.to_string_lossy();
+        // The copy is no repository of its own, and not to be taken for a part of this one.
+        let apply = task(&["git", "apply", "-C1", &path]).within(&tree);
+        apply.env("GIT_CEILING_DIRECTORIES", &target.join("how-to").to_string_lossy()).run()?;
+    }
+    for test in patches.iter().flat_map(|p| &p.tests) {
+        let line: Vec<&str> = test.split_whitespace().collect();
+        task(&line).within(&tree).env("CARGO_TARGET_DIR", &target.to_string_lossy()).run()?;
+    }
+    Ok(())
+}
+
+fn patches() -> Result<Vec<Patch>, Failure> {
+    let folder = root().join("docs/patches");
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(&folder).map_err(|e| failure(&folder, e))?.flatten().map(|e| e.path()).collect();
+    paths.sort();
+    paths.into_iter().map(Patch::read).collect()
+}
+
+impl Patch {
+    fn read(path: PathBuf) -> Result<Patch, Failure> {
+        let text = fs::read_to_string(&path).map_err(|e| failure(&path, e))?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let head = text.lines().take_while(|l| !l.starts_with("diff --git"));
+        let tests = head.filter_map(|l| l.strip_prefix("Test: ")).map(str::to_owned).collect();
+        let changed = text.lines().filter_map(|l| l.strip_prefix("+++ b/"));
+        let production = changed.filter(|p| is_production(p)).map(str::to_owned).collect();
+        Ok(Patch { name, path, tests, production })
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let wrong = |why: String| Err(Failure(format!("docs/patches/{}.patch {why}", self.name)));
+        if self.tests.iter().all(|t| !t.starts_with("cargo test ")) {
+            return wrong("names no test: `Test: cargo test ...` in front of its first diff".into());
+        }
+        if self.production.len() > MOST_FILES {
+            return wrong(format!("changes more than {MOST_FILES} production files"));
+        }
+        let page = root().join("docs").join(&self.name).with_extension("md");
+        let text = fs::read_to_string(&page).map_err(|e| failure(&page, e))?;
+        match self.production.iter().find(|p| !text.contains(*p)) {
+            Some(path) => wrong(format!("changes {path}, which docs/{}.md does not name", self.name)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_production(path: &str) -> bool {
+    let is_test = |part: &str| BESIDE.contains(&part) || part == "tests.rs" || part.ends_with("_tests.rs");
+    path.ends_with(".rs") && !path.split('/').any(is_test)
+}
+
+/// Makes `tree` a copy of the files that git knows. Those that are the same already keep their times, and so their builds.
+fn copy_tree(tree: &Path) -> Result<(), Failure> {
+    let listed = task(&["git", "ls-files"]).output();
+    let listed = listed.ok_or_else(|| Failure("git does not list the files of the tree".into()))?;
+    let files: HashSet<PathBuf> =
+        listed.lines().map(PathBuf::from).filter(|f| root().join(f).exists()).collect();
+    for file in &files {
+        let (from, to) = (root().join(file), tree.join(file));
+        let wanted = fs::read(&from).map_err(|e| failure(&from, e))?;
+        if fs::read(&to).is_ok_and(|there| there == wanted) {
+            continue;
+        }
+        let folder = to.parent().unwrap_or(tree);
+        fs::create_dir_all(folder).and_then(|()| fs::copy(&from, &to)).map_err(|e| failure(&to, e))?;
+    }
+    remove_others(tree, tree, &files)
+}
+
+/// Removes what patches of an earlier run have added.
+fn remove_others(folder: &Path, tree: &Path, files: &HashSet<PathBuf>) -> Result<(), Failure> {
+    for entry in fs::read_dir(folder).map_err(|e| failure(folder, e))?.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            remove_others(&path, tree, files)?;
+        } else if path.strip_prefix(tree).is_ok_and(|p| !files.contains(p)) {
+            fs::remove_file(&path).map_err(|e| failure(&path, e))?;
+        }
+    }
+    Ok(())
+}
+
+fn failure(path: &Path, error: std::io::Error) -> Failure {
+    Failure(format!("{}: {error}", path.display()))
+}
