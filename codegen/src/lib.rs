@@ -22,7 +22,7 @@
 //!
 //! The oracles that tests compare with are in a crate of their own, `codegen-testing`.
 
-#![warn(missing_docs)]
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod analysis;
 pub mod backend;
