@@ -21,7 +21,7 @@ pub fn all() -> [(&'static str, Small); 5] {
 /// Two channels, guards, a mask that holds inf where it excludes, sizes that no vector divides.
 pub fn grid() -> Small {
     let (w, h) = (37, 21);
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut mask: Vec<f64> = random.numbers(w * h);
     mask.iter_mut().for_each(|m| *m = if *m > 0.6 { f64::INFINITY } else { *m });
     let text = r#"
@@ -41,7 +41,7 @@ pub fn grid() -> Small {
 /// Three dims and channels, robust losses of both orders.
 pub fn volume_under_losses() -> Small {
     let (w, h, d) = (9, 6, 5);
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let text = r#"
         local W, H, D = Dim("W", 0), Dim("H", 1), Dim("D", 2)
         local X = Unknown("X", opt_float3, {W,H,D}, 0)
@@ -58,7 +58,7 @@ pub fn volume_under_losses() -> Small {
 /// Vertices that coincide within an edge, elements in no edge, two index spaces, a global.
 pub fn graph() -> Small {
     let (n, m, edges) = (23, 9, 150);
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let text = r#"
         local N, M = Dim("N", 0), Dim("M", 1)
         local X = Unknown("X", opt_float3, {N}, 0)
@@ -87,7 +87,7 @@ pub fn graph() -> Small {
 /// Computed arrays over a grid, one of which reads the other.
 pub fn computed_arrays() -> Small {
     let (w, h) = (19, 14);
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     let text = r#"
         local W, H = Dim("W", 0), Dim("H", 1)
         local X = Unknown("X", opt_float, {W,H}, 0)
@@ -104,7 +104,7 @@ pub fn computed_arrays() -> Small {
 /// Computed arrays that read neighbours, at the vertices of hyperedges: some of them neighbours, some the same.
 pub fn computed_arrays_at_vertices() -> Small {
     let (w, h, edges) = (9, 6, 70);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let text = r#"
         local W, H = Dim("W", 0), Dim("H", 1)
         local X = Unknown("X", opt_float, {W,H}, 0)

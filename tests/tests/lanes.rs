@@ -9,7 +9,7 @@ const LANES: [i32; 4] = [4, 8, 16, 32];
 #[test]
 fn routines_are_the_same_for_all_lanes() {
     for (name, (energy, data)) in small::all() {
-        let mut random = Random(5);
+        let mut random = Random::new(5);
         let x: Vec<f64> = data.x().iter().map(|x| x + 0.1 * random.number()).collect();
         let v = random.numbers(x.len());
         for lanes in LANES {

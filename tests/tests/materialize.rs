@@ -11,7 +11,7 @@ const CHOICES: [&str; 6] = ["in_place", "j", "jp", "j+jp", "blocks", "j+blocks"]
 /// Certifies a problem under every choice, and holds one solve against that in place.
 #[track_caller]
 fn choices(energy: &Energy, data: &ProblemData, choices: &[&str]) {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let x: Vec<f64> = data.x().iter().map(|x| x + 0.1 * random.number()).collect();
     let v = random.numbers(x.len());
     let mut first: Option<f64> = None;
