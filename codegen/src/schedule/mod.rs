@@ -14,7 +14,7 @@
 //! directive and rule.
 
 mod print;
-pub mod text;
+pub(crate) mod text;
 
 use crate::expr::{Expr, Name};
 use indexmap::IndexMap;
