@@ -30,7 +30,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
-/// What the first solve is given.
+/// Returns what the first solve is given.
 pub(super) fn first() -> Result<Problem, DemoError> {
     Ok(Scene::noisy_dog()?.problem())
 }
@@ -40,7 +40,7 @@ pub(super) fn first() -> Result<Problem, DemoError> {
 pub struct Scene {
     /// The truth.
     pub clean: Mesh,
-    /// What is smoothed: other positions, same triangles.
+    /// The mesh that is smoothed: other positions, same triangles.
     pub noisy: Mesh,
 }
 
@@ -52,7 +52,7 @@ impl Scene {
 
     /// Adds noise to a mesh.
     pub fn new(clean: Mesh) -> Scene {
-        let mut random = Random(2017);
+        let mut random = Random::new(2017);
         let mut noisy = clean.clone();
         let directions = normals(&clean).into_iter().zip(edge_lengths(&clean));
         for (p, (normal, edge)) in noisy.positions.iter_mut().zip(directions) {
