@@ -22,7 +22,7 @@
 //!
 //! The oracles that tests compare with are in a crate of their own, `codegen-testing`.
 
-#![warn(unreachable_pub)]
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod analysis;
 pub mod backend;

@@ -24,7 +24,6 @@ pub(crate) use crate::assembled::differences::Witness;
 pub use crate::assembled::error::ExplicitError;
 pub use crate::assembled::jacobian::Jacobian;
 pub use crate::assembled::locate::{NonFinite, ValueRead};
-pub use crate::assembled::preconditioner::resolve as resolve_preconditioner;
 pub use crate::assembled::solve::{LinearSolver, SolveError, solve, solve_with};
 
 use crate::assembled::domain::{Instance, Layout, Point};
