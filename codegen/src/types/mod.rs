@@ -190,7 +190,7 @@ impl ScalarType {
 }
 
 /// The nearest half, ties to even; a NaN keeps its sign. By way of the f32 that is rounded to odd, whose 24 bits keep what decides the
-/// rounding to 11: on CPUs that convert f32 alone, [`f16::from_f64`] rounds twice.
+/// rounding to 11: on CPUs that convert f32 alone, `f16::from_f64` rounds twice.
 pub fn nearest_half(v: f64) -> f16 {
     let near = v as f32;
     let back = f64::from(near);
