@@ -64,7 +64,7 @@ fn located(lexer: &Lexer, stage: Option<&StageId>, start: usize, message: String
     }
 }
 
-/// What a schedule is made of.
+/// Parts of a schedule.
 enum Item {
     Stage(StageId),
     Directive(Directive),
