@@ -1,4 +1,4 @@
-//! Schedules from text: the inverse of their `Display` in [`crate::schedule::print`].
+//! Schedules from text: the inverse of their `Display` in `schedule/print.rs`.
 //!
 //! ```text
 //! schedule  = { stage ":" { directive } }
