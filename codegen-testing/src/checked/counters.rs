@@ -31,7 +31,7 @@ pub struct FuncCounters {
     pub allocations: usize,
 }
 
-/// What is counted.
+/// A thing whose accesses are counted.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Counted {
     /// A Func or input, before flattening.

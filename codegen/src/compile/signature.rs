@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 /// A buffer that a pipeline takes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BufferSlot {
-    /// What whoever binds calls it: the input or the output's Func, followed by `.k` if it is of tuple element k alone.
+    /// Name for whoever binds it: the input or the output's Func, followed by `.k` if it is of tuple element k alone.
     pub name: Name,
     /// The input or the output's Func.
     pub of: Name,

@@ -12,11 +12,11 @@ pub struct Flat {
     pub of: Name,
     /// True for the output buffer of a Func that has intermediate storage besides.
     pub is_output: bool,
-    /// What of it.
+    /// Part of it that this buffer holds.
     pub content: Content,
 }
 
-/// What a flat buffer holds of a Func or input.
+/// Content of a flat buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Content {
     /// This tuple element.

@@ -45,7 +45,7 @@ impl Part {
         d
     }
 
-    /// What it is called in messages.
+    /// Noun for it in messages.
     pub(crate) const fn noun(self) -> &'static str {
         match self {
             Part::Extent(_) => "extent",

@@ -57,7 +57,7 @@ impl Constraint {
         self.stride = Some(e.into().cast(ScalarType::I64));
         self
     }
-    /// What is fixed of dimension `d`.
+    /// The parts of dimension `d` that are fixed, with their values.
     pub(crate) fn parts(&self, d: usize) -> impl Iterator<Item = (Part, &Expr)> {
         let all = [(Part::Min(d), &self.min), (Part::Extent(d), &self.extent), (Part::Step(d), &self.stride)];
         all.into_iter().filter_map(|(part, e)| Some((part, e.as_ref()?)))

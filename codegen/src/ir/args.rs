@@ -1,4 +1,4 @@
-//! What a compiled function takes.
+//! Arguments of a compiled function.
 
 use crate::expr::{Flat, Param};
 use crate::types::ScalarType;

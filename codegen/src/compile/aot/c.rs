@@ -15,7 +15,7 @@ pub fn buffer_name(slot: &BufferSlot) -> String {
     }
 }
 
-/// What the runtime calls a part of a buffer, apart from its dimension.
+/// The runtime's name for a part of a buffer, apart from its dimension.
 pub fn part_name(part: Part) -> &'static str {
     match part {
         Part::Min(_) => "min",
