@@ -122,46 +122,36 @@ impl Function {
         x: &[A::Value],
         dx: &[A::Value],
     ) -> A::Value {
-        let slope = match self {
+        match self {
             Function::Atan2 => return atan2_derivative(a, [x[0], x[1]], [dx[0], dx[1]]),
             Function::Pow => return pow_derivative(a, value, [x[0], x[1]], [dx[0], dx[1]]),
-            Function::Sqrt => return flat_at_zero(a, x[0], 0.5, (value, -1), dx[0]),
+            _ => {}
+        }
+        let square = a.powi(x[0], 2);
+        let one_minus_square = a.sum(1.0, &[(-1.0, square)]);
+        let slope = match self {
             Function::Abs => {
                 let zero = a.constant(0.0);
                 let (plus, minus) = (a.constant(1.0), a.constant(-1.0));
                 let positive = a.less_eq(zero, x[0]);
                 a.select(positive, plus, minus)
             }
-            Function::Acos => {
-                let radicand = one_and_square(a, -1.0, x[0]);
-                let root = a.call(Function::Sqrt, &[radicand]);
-                a.product(-1.0, &[(root, -1)])
-            }
-            Function::Asin => {
-                let radicand = one_and_square(a, -1.0, x[0]);
-                let root = a.call(Function::Sqrt, &[radicand]);
-                a.powi(root, -1)
+            Function::Acos | Function::Asin => {
+                let root = a.call(Function::Sqrt, &[one_minus_square]);
+                a.product(if self == Function::Acos { -1.0 } else { 1.0 }, &[(root, -1)])
             }
             // acosh needs x >= 1, so sqrt(x - 1) sqrt(x + 1) is sqrt(x^2 - 1).
-            Function::Acosh => {
-                let square = a.powi(x[0], 2);
-                let radicand = a.sum(-1.0, &[(1.0, square)]);
-                let root = a.call(Function::Sqrt, &[radicand]);
-                a.powi(root, -1)
-            }
-            Function::Asinh => {
-                let radicand = one_and_square(a, 1.0, x[0]);
+            Function::Acosh | Function::Asinh => {
+                let one = if self == Function::Acosh { -1.0 } else { 1.0 };
+                let radicand = a.sum(one, &[(1.0, square)]);
                 let root = a.call(Function::Sqrt, &[radicand]);
                 a.powi(root, -1)
             }
             Function::Atan => {
-                let denominator = one_and_square(a, 1.0, x[0]);
+                let denominator = a.sum(1.0, &[(1.0, square)]);
                 a.powi(denominator, -1)
             }
-            Function::Atanh => {
-                let denominator = one_and_square(a, -1.0, x[0]);
-                a.powi(denominator, -1)
-            }
+            Function::Atanh => a.powi(one_minus_square, -1),
             Function::Cos => {
                 let sin = a.call(Function::Sin, &[x[0]]);
                 a.sum(0.0, &[(-1.0, sin)])
@@ -172,8 +162,12 @@ impl Function {
             Function::Log10 => a.product(std::f64::consts::LOG10_E, &[(x[0], -1)]),
             Function::Sin => a.call(Function::Cos, &[x[0]]),
             Function::Sinh => a.call(Function::Cosh, &[x[0]]),
-            Function::Tan => one_and_square(a, 1.0, value),
-            Function::Tanh => one_and_square(a, -1.0, value),
+            Function::Sqrt => return flat_at_zero(a, x[0], 0.5, (value, -1), dx[0]),
+            Function::Tan | Function::Tanh => {
+                let square = a.powi(value, 2);
+                a.sum(1.0, &[(if self == Function::Tan { 1.0 } else { -1.0 }, square)])
+            }
+            Function::Atan2 | Function::Pow => unreachable!("functions of two operands are above"),
         };
         a.mul(slope, dx[0])
     }
@@ -232,12 +226,6 @@ fn flat_at_zero<A: Algebra>(
     let slope = a.product(coefficient, &[power]);
     let (product, zero) = (a.mul(slope, dx), a.constant(0.0));
     a.select(regular, product, zero)
-}
-
-/// 1 + sign x^2.
-fn one_and_square<A: Algebra>(a: &mut A, sign: f64, x: A::Value) -> A::Value {
-    let square = a.powi(x, 2);
-    a.sum(1.0, &[(sign, square)])
 }
 
 /// `d atan2(y, x) = (x dy - y dx) / (x^2 + y^2)`, 0 at (0, 0).
