@@ -9,7 +9,7 @@ pub const MIN_PAIRS: usize = 15;
 /// The times of `a` over those of `b`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ratio {
-    /// What is compared: `ours / theirs`, unless it says otherwise.
+    /// Sides that are compared: `ours / theirs`, unless it says otherwise.
     pub name: String,
     /// Median of time(a) / time(b) over the pairs.
     pub median: f64,
@@ -17,9 +17,9 @@ pub struct Ratio {
     pub quartiles: (f64, f64),
     /// Median times in seconds.
     pub seconds: (f64, f64),
-    /// How many pairs were run.
+    /// Number of pairs that were run.
     pub pairs: usize,
-    /// Whether `a` was ended early so often that the median is a lower bound.
+    /// True if `a` was ended early so often that the median is a lower bound.
     pub at_least: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct Times {
     pub a: f64,
     /// Of the other.
     pub b: f64,
-    /// Whether `a` was ended early: it took at least that long.
+    /// True if `a` was ended early: it took at least that long.
     pub at_least: bool,
 }
 
@@ -95,7 +95,7 @@ pub fn noise(name: &str, a: &mut dyn FnMut(), pairs: usize) -> Ratio {
     compare_timed(name, &mut { run }, &mut { run }, pairs)
 }
 
-/// How long a run takes.
+/// The time that a run takes.
 pub fn time(f: &mut dyn FnMut()) -> Duration {
     let start = Instant::now();
     f();

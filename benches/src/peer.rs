@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use sumsq::{ArrayData, NamedArray};
 
-/// What E was, when.
+/// Values of E over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trajectory {
     /// E at the start.
@@ -23,12 +23,12 @@ pub struct Trajectory {
     pub seconds: f64,
     /// Seconds of set-up that are not in the others.
     pub set_up: f64,
-    /// Why it ended, in the solver's own words.
+    /// Reason for its end, in the solver's own words.
     pub termination: String,
 }
 
 impl Trajectory {
-    /// When E was first no larger than `target`.
+    /// Returns the time at which E was first no larger than `target`.
     pub fn time_to(&self, target: f64) -> Option<f64> {
         self.points.iter().find(|(_, energy)| *energy <= target).map(|(seconds, _)| *seconds)
     }

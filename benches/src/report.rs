@@ -1,4 +1,4 @@
-//! What a benchmark found: on the terminal, and as JSON and a text table in `benches/results/`.
+//! Findings of a benchmark: on the terminal, and as JSON and a text table in `benches/results/`.
 
 use crate::harness::Ratio;
 use serde_json::{Value, json};
@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 pub struct Report {
     /// Name of the benchmark and of its files.
     pub name: String,
-    /// What was run, sizes included.
+    /// Setting of the run, sizes included.
     pub setting: String,
-    /// Where.
+    /// The machine.
     pub machine: String,
     /// Ratios, in the order measured.
     pub ratios: Vec<Ratio>,
     /// Further numbers: name, value, unit.
     pub facts: Vec<(String, f64, String)>,
-    /// What else there is to say, a line each.
+    /// Remarks, a line each.
     pub notes: Vec<String>,
 }
 

@@ -31,12 +31,12 @@ pub enum Status {
     Internal = 7,
 }
 
-/// What a C caller is told.
+/// A failure as a C caller is told it.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Which kind.
+    /// The kind.
     pub status: Status,
-    /// What, in words.
+    /// The message.
     pub message: String,
 }
 

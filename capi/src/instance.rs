@@ -16,7 +16,7 @@ use sumsq::energy::dag::{Node, Source};
 use sumsq::energy::model::{ArrayId, ParamId};
 use sumsq::{Iteration, NamedArray, Problem, ProblemData, Session, SolveOptions, Solver, Termination};
 
-/// What was assigned since the solve last looked.
+/// Assignments since the solve last looked.
 #[derive(Clone, Copy, Default)]
 struct Changed {
     /// Arrays or params.
@@ -40,7 +40,7 @@ pub struct Progress {
     pub linear_iterations: usize,
     /// The last step.
     pub last: Option<Iteration>,
-    /// Why the solve ended, once it has.
+    /// Reason for the end, once there is one.
     pub termination: Option<Termination>,
 }
 
@@ -156,7 +156,7 @@ impl Instance {
         }
     }
 
-    /// How the solve stands.
+    /// Returns how the solve stands.
     pub fn progress(&self) -> Result<Progress> {
         let solve = self.solve.as_ref().ok_or_else(not_started)?;
         let session = self.session().ok_or_else(not_started)?;
@@ -262,7 +262,7 @@ impl Changed {
     }
 }
 
-/// Whether an `Exclude` reads the array or param, or could: what lies behind other accesses is not looked at.
+/// Tells whether an `Exclude` reads the array or param, or could: what lies behind other accesses is not looked at.
 fn excluding(energy: &Energy, array: Option<ArrayId>, param: Option<ParamId>) -> bool {
     let roots: Vec<_> = energy.excludes.iter().map(|e| e.1).collect();
     energy.dag.reachable(&roots).into_iter().any(|node| match energy.dag.node(node) {

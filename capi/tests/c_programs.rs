@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use sumsq::energy::Energy;
-use sumsq::{
-    ArrayData, CompileOptions, Method, NamedArray, Options, Precision, ProblemData, SolveOptions, Solver,
-};
+use sumsq::{ArrayData, CompileOptions, NamedArray, Options, Precision, ProblemData, Solver};
+use sumsq_tests::one_exact_step;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -95,16 +94,8 @@ fn disc() -> (Energy, Vec<NamedArray>) {
 fn the_published_interface_smooths_a_disc() {
     let (energy, arrays) = disc();
     let mut data = ProblemData::bind(&energy, &arrays).unwrap();
-    // One exact step: the energy is quadratic.
-    let options = Options {
-        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
-        solve: SolveOptions {
-            method: Method::GaussNewton,
-            iterations: 1,
-            linear_tolerance: Some(1e-13),
-            ..SolveOptions::default()
-        },
-    };
+    // The energy is quadratic.
+    let options = one_exact_step();
     let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     let report = problem.solve(&mut data, &options.solve).unwrap();

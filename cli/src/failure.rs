@@ -10,7 +10,7 @@ pub const BAD_INPUT: u8 = 2;
 /// The back end is not available.
 pub const NO_BACKEND: u8 = 3;
 
-/// Why a command ended early.
+/// Reasons for a command to end early.
 #[derive(Debug)]
 pub enum Failure {
     /// The user's energy, arrays or files.

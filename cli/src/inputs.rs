@@ -1,4 +1,4 @@
-//! Which arrays of an archive an energy needs.
+//! Choice of the arrays of an archive that an energy needs.
 
 use crate::failure::{Failure, warn};
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What the tool makes of input that is wrong, singular or not finite: exit code, message, files.
+//! The tool on input that is wrong, singular or not finite: exit code, message, files.
 
 mod bench;
 

@@ -8,15 +8,15 @@ use sumsq_codegen::func::Pipeline;
 use sumsq_codegen::schedule::Schedule;
 use sumsq_codegen::{Error, ScalarType};
 
-/// What a run left behind.
+/// Results of a run.
 pub struct Ran {
     /// The nests, as text.
     pub nests: String,
     /// The lowered body, as text.
     pub body: String,
-    /// What the nests counted.
+    /// Counters of the nests.
     pub counters: Counters,
-    /// What the lowered function counted.
+    /// Counters of the lowered function.
     pub lowered: Counters,
 }
 

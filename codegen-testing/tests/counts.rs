@@ -1,4 +1,4 @@
-//! What schedules promise in numbers: values computed once, storage as small as folded, loads and operations per element of
+//! Promises of schedules in numbers: values computed once, storage as small as folded, loads and operations per element of
 //! a loop's interior.
 
 use sumsq_codegen::schedule::Memory;

@@ -11,7 +11,7 @@ use sumsq_codegen_testing::checked;
 use sumsq_codegen_testing::reference::{Bindings, Realization, Value, evaluate};
 
 const DEPTH: u32 = 100_000;
-/// What LLVM, which takes quadratic time, has a second for.
+/// Size for which LLVM, which takes quadratic time, has a second.
 const COMPILED: u32 = 10_000;
 const U32: ScalarType = ScalarType::U32;
 

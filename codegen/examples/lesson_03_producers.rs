@@ -14,7 +14,7 @@ use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule, Target, Var};
 
 const SIZE: [i32; 2] = [64, 48];
 
-/// What stands for costly work: wide(x, y) = x^2 + 3 y.
+/// Returns what stands for costly work: wide(x, y) = x^2 + 3 y.
 fn wide(x: i32, y: i32) -> i32 {
     x * x + 3 * y
 }

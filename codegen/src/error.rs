@@ -1,4 +1,4 @@
-//! What a user of the engine can do wrong, as types whose text says what to do.
+//! Mistakes of users of the engine, as types whose text says what to do.
 
 use crate::expr::Name;
 use thiserror::Error;
@@ -9,9 +9,9 @@ pub enum Error {
     /// The algorithm itself is wrong.
     #[error("pipeline {pipeline}: {message}")]
     Pipeline {
-        /// Which pipeline.
+        /// The pipeline.
         pipeline: String,
-        /// What is wrong and what to do.
+        /// Words on what is wrong and what to do.
         message: String,
     },
     /// A directive is illegal.
@@ -27,7 +27,7 @@ pub enum Error {
     /// LLVM refused the module, or code could not be loaded.
     #[error("{pipeline}: back end: {message}")]
     Backend {
-        /// Which pipeline.
+        /// The pipeline.
         pipeline: String,
         /// LLVM's words.
         message: String,
@@ -35,9 +35,9 @@ pub enum Error {
     /// A buffer or parameter given at run time does not fit.
     #[error("{pipeline}: {name}: {message}")]
     Bind {
-        /// Which pipeline.
+        /// The pipeline.
         pipeline: String,
-        /// Which buffer or parameter.
+        /// The buffer or parameter.
         name: Name,
         /// Expected and came.
         message: String,
@@ -45,7 +45,7 @@ pub enum Error {
     /// An assertion of the compiled code failed.
     #[error("{pipeline}: {message}")]
     Run {
-        /// Which pipeline.
+        /// The pipeline.
         pipeline: String,
         /// The assertion's text with its values.
         message: String,

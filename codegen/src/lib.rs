@@ -22,6 +22,8 @@
 //!
 //! The oracles that tests compare with are in a crate of their own, `codegen-testing`.
 
+#![warn(missing_docs, unreachable_pub)]
+
 pub mod analysis;
 pub mod backend;
 pub mod compile;

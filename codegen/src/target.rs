@@ -15,7 +15,7 @@ pub struct Target {
     /// f32 lanes of the vectors that schedules are made of, a power of two. They need not be those of the processor: longer
     /// vectors are cut by the back end, shorter ones leave lanes idle.
     pub lanes: i32,
-    /// What the back end generates instructions for.
+    /// Processor that the back end generates instructions for.
     pub processor: Processor,
     /// Sizes of the caches.
     pub caches: Caches,

@@ -1,11 +1,11 @@
-//! What can be wrong with an energy: a typed fault, and where in the text it is.
+//! Mistakes in energies: a typed fault, and where in the text it is.
 
 use crate::model::SourceFile;
 use miette::{Diagnostic, LabeledSpan, SourceCode};
 use std::fmt;
 use std::sync::Arc;
 
-/// What is wrong. Names are as the user wrote them.
+/// Kinds of mistakes. Names are as the user wrote them.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Fault {
@@ -146,7 +146,7 @@ fn entries(n: usize) -> String {
 }
 
 impl Fault {
-    /// What to do about it.
+    /// Returns what to do about it.
     pub fn help(&self) -> Option<String> {
         use Fault::*;
         let text = match self {
@@ -319,7 +319,7 @@ pub struct Note {
     pub line: u32,
     /// Text to underline, where it occurs once in that line; else the line is.
     pub name: Option<String>,
-    /// What is said there.
+    /// The words there.
     pub text: Option<String>,
 }
 
@@ -363,7 +363,7 @@ impl EnergyError {
         EnergyError { fault: Box::new(fault), notes: Vec::new(), place }
     }
 
-    /// What is wrong.
+    /// The problem.
     pub fn fault(&self) -> &Fault {
         &self.fault
     }
@@ -451,7 +451,7 @@ fn span_of(text: &str, line: u32, name: Option<&str>) -> (usize, usize) {
     (text.len(), 0)
 }
 
-/// Where `word` occurs in `line`, if exactly once and not inside a longer name.
+/// Returns where `word` occurs in `line`, if exactly once and not inside a longer name.
 fn sole_word(line: &str, word: &str) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut hits = line.match_indices(word).filter(|&(at, _)| {

@@ -85,7 +85,7 @@ impl Graph {
         Neighbour { vertex, offset: offset.map_or_else(|| by.clone(), |o| moved(o, by)) }
     }
 
-    /// Whether two slots are the same element in no hyperedge: other index spaces, or other offsets from one vertex.
+    /// Tells whether two slots are the same element in no hyperedge: other index spaces, or other offsets from one vertex.
     pub fn never_same(&self, a: u16, b: u16) -> bool {
         self.space_of(a) != self.space_of(b) || (a != b && self.vertex_of(a).0 == self.vertex_of(b).0)
     }

@@ -48,7 +48,7 @@ impl Energy {
     }
 }
 
-/// What a computed array becomes.
+/// Replacement of a computed array.
 enum Array {
     /// Its values by channel, at offset 0.
     Inlined(Vec<ExprId>),
@@ -75,7 +75,7 @@ fn inline(dag: &mut Dag, graphs: &[Graph], arrays: &[Array], id: ExprId) -> Expr
     })
 }
 
-/// What `value`, written at an element, is at a slot of a hyperedge. All its places are slots since the array was first read there.
+/// Returns what `value`, written at an element, is at a slot of a hyperedge. All its places are slots since the array was first read there.
 fn at_slot(dag: &mut Dag, graphs: &[Graph], (g, slot): (GraphId, u16), value: ExprId) -> ExprId {
     let graph = &graphs[g.index()];
     dag.substitute(value, &mut |dag, node| match node {

@@ -1,5 +1,7 @@
 //! What to minimise: declarations, symbolic DAG, derivatives, routines. Knows nothing of solvers.
 
+#![warn(missing_docs)]
+
 mod builder;
 pub mod dag;
 pub mod derive;

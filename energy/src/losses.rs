@@ -19,7 +19,7 @@ pub enum LossKind {
     GemanMcClure,
 }
 
-/// Where a loss is taken.
+/// Point at which a loss is taken.
 #[derive(Clone, Copy)]
 pub(crate) struct Point {
     /// The scale s, and its square.
@@ -39,7 +39,7 @@ pub(crate) struct Bend {
 /// A row of the table.
 pub(crate) struct Row {
     pub kind: LossKind,
-    /// What energy files call it, with its scale as the only argument.
+    /// Name in energy files, with its scale as the only argument.
     pub name: &'static str,
     /// rho and rho'; rho' is 0 where it is not positive.
     pub value_and_slope: fn(&mut Dag, Point) -> (ExprId, ExprId),

@@ -1,4 +1,4 @@
-//! What an energy declares: the model that both front ends build and everything else reads.
+//! Declarations of an energy: the model that both front ends build and everything else reads.
 //!
 //! Energies are checked when they are built: a finished [`Energy`] has only resolved names, at least one unknown read
 //! by some residual, one domain per residual, channels in range.
@@ -56,7 +56,7 @@ pub struct Field {
     pub name: String,
     /// Scalars per element.
     pub channels: u16,
-    /// Where it lives.
+    /// The index space that it lives on.
     pub space: SpaceId,
     /// Declared element type.
     pub element: ElementType,
@@ -74,9 +74,9 @@ pub struct Field {
 pub struct Computed {
     /// Its name.
     pub name: String,
-    /// Where it lives.
+    /// The index space that it lives on.
     pub space: SpaceId,
-    /// What each channel holds. They read unknowns, arrays and computed arrays declared before.
+    /// Value of each channel. They read unknowns, arrays and computed arrays declared before.
     pub values: Vec<ExprId>,
     /// The box of its reads around the element, offset 0 included; `{0}` if it uses InBounds.
     pub reach: (Offset, Offset),
@@ -91,11 +91,11 @@ pub struct Computed {
 /// A robust loss over the channels of one Vector: the block's energy is `kind` of the sum of their squares.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Which loss.
+    /// The loss.
     pub kind: LossKind,
     /// Its scale s > 0: an expression of constants and params.
     pub scale: ExprId,
-    /// Whether J^T J holds the loss's own curvature as well (Triggs' correction), or its slope alone.
+    /// True if J^T J holds the loss's own curvature as well (Triggs' correction), or its slope alone.
     pub second_order: bool,
 }
 
@@ -200,12 +200,12 @@ impl Energy {
         format!("{{{}}}", names.join(","))
     }
 
-    /// Whether a space is that of the globals: one element, read from everywhere.
+    /// Tells whether a space is that of the globals: one element, read from everywhere.
     pub fn is_global(&self, s: SpaceId) -> bool {
         self.spaces[s.index()].iter().all(|d| self.dims[d.index()].fixed.is_some())
     }
 
-    /// Whether some array is a constant view of an unknown.
+    /// Tells whether some array is a constant view of an unknown.
     pub fn has_views(&self) -> bool {
         self.arrays.iter().any(|a| a.view_of.is_some())
     }

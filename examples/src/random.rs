@@ -1,14 +1,19 @@
 //! Seeded noise, the same on every machine.
 
-use sumsq::check::splitmix64;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// A seeded sequence.
-pub(crate) struct Random(pub u64);
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(SplitMix64::seed_from_u64(seed))
+    }
+
     /// In (0, 1].
     pub fn uniform(&mut self) -> f64 {
-        ((splitmix64(&mut self.0) >> 11) + 1) as f64 / (1u64 << 53) as f64
+        ((self.0.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
     /// Mean 0, variance 1 (Box and Muller).
@@ -24,7 +29,7 @@ mod tests {
 
     #[test]
     fn normal_numbers_have_their_moments() {
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         let n = 20_000;
         let values: Vec<f64> = (0..n).map(|_| random.normal()).collect();
         let moment = |k: i32| values.iter().map(|v| v.powi(k)).sum::<f64>() / f64::from(n);

@@ -1,10 +1,14 @@
 //! What end-to-end tests share: the reference cases, found beside the checkout.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use sumsq::check::splitmix64;
 use sumsq::energy::model::Energy;
-use sumsq::{ArrayData, NamedArray, Options, ProblemData, Report, Solver};
+use sumsq::{
+    ArrayData, CompileOptions, Method, NamedArray, Options, Precision, ProblemData, Report, SolveOptions,
+    Solver,
+};
 use sumsq_examples::io::npz::Archive;
 
 /// Root of the workspace.
@@ -128,13 +132,32 @@ pub fn bind(text: &str, arrays: &[NamedArray]) -> (Energy, ProblemData<'static>)
     (energy, data.into_owned())
 }
 
+/// Options of one Gauss-Newton step in float64 whose linear system is solved as far as rounding lets it: to the minimum of a
+/// quadratic energy.
+pub fn one_exact_step() -> Options {
+    Options {
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions {
+            method: Method::GaussNewton,
+            iterations: 1,
+            linear_tolerance: Some(1e-13),
+            ..SolveOptions::default()
+        },
+    }
+}
+
 /// A seeded sequence.
-pub struct Random(pub u64);
+pub struct Random(SplitMix64);
 
 impl Random {
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(SplitMix64::seed_from_u64(seed))
+    }
+
     /// In [-1, 1).
     pub fn number(&mut self) -> f64 {
-        (splitmix64(&mut self.0) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
     /// `n` of them.
@@ -144,7 +167,7 @@ impl Random {
 
     /// `n` whole numbers in 0..below.
     pub fn below(&mut self, below: usize, n: usize) -> Vec<i64> {
-        (0..n).map(|_| (splitmix64(&mut self.0) % below as u64) as i64).collect()
+        (0..n).map(|_| (self.0.next_u64() % below as u64) as i64).collect()
     }
 }
 

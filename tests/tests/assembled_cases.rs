@@ -1,4 +1,4 @@
-//! The explicit path against an independent implementation: energies, derivatives, exact Gauss-Newton traces, minima.
+//! The assembled path against an independent implementation: energies, derivatives, exact Gauss-Newton traces, minima.
 
 use sumsq::assembled::{Explicit, LinearSolver};
 use sumsq::{CompileOptions, Method, Options, Preconditioner, SolveOptions, assembled};

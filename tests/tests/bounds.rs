@@ -30,7 +30,7 @@ struct Banded {
 }
 
 fn banded(n: usize, seed: u64, lower: Vec<f64>, upper: Vec<f64>) -> Banded {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (c, b) = (random.numbers(3 * n), random.numbers(n));
     let mut j = vec![vec![0.0; n]; n];
     for i in 0..n {
@@ -154,7 +154,7 @@ fn solve_all(energy: &Energy, data: &ProblemData, options: &Options) -> Vec<(Str
 fn a_linear_system_in_a_box() {
     let n = 37;
     for seed in 1..4 {
-        let mut random = Random(100 + seed);
+        let mut random = Random::new(100 + seed);
         let sides = random.numbers(2 * n);
         let boxes = [
             (vec![0.0; n], vec![f64::INFINITY; n]),
@@ -197,7 +197,7 @@ const IMAGE: &str = r#"
 "#;
 
 fn image(w: usize, h: usize, seed: u64) -> Vec<NamedArray> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (a, b) = (random.numbers(2 * w * h), random.numbers(2 * w * h));
     let one = |f: fn(f64, f64) -> f64| -> Vec<f64> { a.iter().zip(&b).map(|(&a, &b)| f(a, b)).collect() };
     let mask = random.numbers(w * h).iter().map(|m| f64::from(u8::from(*m > 0.8))).collect();
@@ -315,7 +315,7 @@ fn a_global_in_a_box() {
         Bounds(T, Vector(-s, -1), Vector(s / 2, 1))
     "#;
     let n = 50;
-    let a = Random(3).numbers(n);
+    let a = Random::new(3).numbers(n);
     let b: Vec<f64> = a.iter().map(|a| 3.0 * a + 0.2).collect();
     let arrays = [
         doubles("T", &[2], vec![0.0, 0.0]),
@@ -361,7 +361,7 @@ fn a_certificate_holds_nothing() {
     let mut expected = data.clone();
     problem.solve(&mut expected, &options.solve).unwrap();
     let x = data.x();
-    let certificate = problem.certify(&data, &x, &Random(9).numbers(x.len())).unwrap();
+    let certificate = problem.certify(&data, &x, &Random::new(9).numbers(x.len())).unwrap();
     assert!(certificate.passed(), "{:?}", certificate.failures());
     let mut came = data.clone();
     problem.solve(&mut came, &options.solve).unwrap();

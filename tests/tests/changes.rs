@@ -4,10 +4,12 @@
 use sumsq::assembled::Explicit;
 use sumsq::outer::lm::Control;
 use sumsq::{
-    CompileOptions, Method, NamedArray, OptionError, Options, Precision, Problem, ProblemData, Session,
-    SolveError, SolveOptions, Solver, Termination,
+    CompileOptions, NamedArray, OptionError, Options, Precision, Problem, ProblemData, Session, SolveError,
+    SolveOptions, Solver, Termination,
 };
-use sumsq_tests::{Random, assert_close, assert_vectors_close, bind, bits, doubles, indices, solve};
+use sumsq_tests::{
+    Random, assert_close, assert_vectors_close, bind, bits, doubles, indices, one_exact_step, solve,
+};
 
 /// A fit with smoothness; linear, with a parameter and an exclusion.
 const SMOOTH: &str = r#"
@@ -22,7 +24,7 @@ const SMOOTH: &str = r#"
 "#;
 
 fn smooth(w: usize, h: usize, weight: f64, seed: u64) -> Vec<NamedArray> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mask = random.numbers(w * h).iter().map(|m| f64::from(u8::from(*m > 0.7))).collect();
     vec![
         doubles("X", &[h, w], random.numbers(w * h)),
@@ -30,18 +32,6 @@ fn smooth(w: usize, h: usize, weight: f64, seed: u64) -> Vec<NamedArray> {
         doubles("M", &[h, w], mask),
         doubles("w", &[], vec![weight]),
     ]
-}
-
-fn exact_gn() -> Options {
-    Options {
-        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
-        solve: SolveOptions {
-            method: Method::GaussNewton,
-            iterations: 1,
-            linear_tolerance: Some(1e-13),
-            ..SolveOptions::default()
-        },
-    }
 }
 
 /// Solving on `problem` gives, to the bit, what a fresh solver gives.
@@ -59,14 +49,14 @@ fn as_fresh(problem: &mut Problem, text: &str, data: &ProblemData, arrays: &[Nam
 
 #[test]
 fn unknowns_arrays_params_and_masks() {
-    let options = exact_gn();
+    let options = one_exact_step();
     let (energy, data) = bind(SMOOTH, &smooth(33, 9, 0.5, 1));
     let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     as_fresh(&mut problem, SMOOTH, &data, &smooth(33, 9, 0.5, 1), &options);
 
     let mut arrays = smooth(33, 9, 0.5, 1);
-    arrays[0] = doubles("X", &[9, 33], Random(9).numbers(33 * 9));
+    arrays[0] = doubles("X", &[9, 33], Random::new(9).numbers(33 * 9));
     let mut moved = data.clone();
     moved.update(problem.energy(), &arrays[..1]).unwrap();
     as_fresh(&mut problem, SMOOTH, &moved, &arrays, &options);
@@ -100,7 +90,7 @@ fn unknowns_arrays_params_and_masks() {
 
 #[test]
 fn dims() {
-    let options = exact_gn();
+    let options = one_exact_step();
     let solver = Solver::compile(bind(SMOOTH, &smooth(4, 4, 1.0, 1)).0, &options.compile).unwrap();
     let mut first = solver.plan(&bind(SMOOTH, &smooth(40, 23, 1.0, 3)).1).unwrap();
     for (w, h) in [(1, 1), (1, 19), (50, 1), (16, 16), (17, 31), (300, 65)] {
@@ -115,7 +105,7 @@ fn dims() {
 
 #[test]
 fn data_of_another_size_are_refused() {
-    let options = exact_gn();
+    let options = one_exact_step();
     let (energy, data) = bind(SMOOTH, &smooth(6, 4, 1.0, 1));
     let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
@@ -139,11 +129,11 @@ fn graphs() {
         Energy(X(G.v0) - X(G.v1) - 0.5)
     "#;
     let arrays = |n: usize, e: usize| {
-        let mut random = Random(e as u64);
+        let mut random = Random::new(e as u64);
         let (v0, v1) = (random.below(n, e), random.below(n, e));
         [doubles("X", &[n], random.numbers(n)), indices("G.v0", 1, v0), indices("G.v1", 1, v1)]
     };
-    let options = exact_gn();
+    let options = one_exact_step();
     let (energy, data) = bind(text, &arrays(20, 60));
     let solver = Solver::compile(energy, &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
@@ -177,7 +167,7 @@ fn energies_and_gradients_at_any_point() {
     let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
     let mut problem = solver.plan(&data).unwrap();
     for seed in 0..3 {
-        data.set_unknown("X", &Random(seed).numbers(6)).unwrap();
+        data.set_unknown("X", &Random::new(seed).numbers(6)).unwrap();
         let e = problem.evaluate(&data).unwrap();
         let explicit = Explicit::new(&energy, &data).unwrap();
         let x = explicit.initial();
@@ -376,7 +366,7 @@ fn no_data_under_guards() {
     "#;
     let (w, h) = (37, 21);
     let n = w * h;
-    let mut random = Random(8);
+    let mut random = Random::new(8);
     let mut c = random.numbers(2 * n);
     for e in 0..n {
         match e % 3 {
@@ -399,7 +389,8 @@ fn no_data_under_guards() {
     ];
     let (energy, start) = bind(text, &arrays);
     for precision in [Precision::F64, Precision::Mixed, Precision::F32] {
-        let options = Options { compile: CompileOptions { precision, ..exact_gn().compile }, ..exact_gn() };
+        let options =
+            Options { compile: CompileOptions { precision, ..one_exact_step().compile }, ..one_exact_step() };
         let options = Options {
             solve: SolveOptions {
                 linear_tolerance: Some(if precision == Precision::F64 { 1e-13 } else { 1e-5 }),

@@ -65,7 +65,7 @@ fn derivatives_are_certified_on_the_inputs_of_the_demos() {
             ..Options::default()
         };
         let solver = Solver::compile(energy, &options.compile).unwrap();
-        let mut random = Random(17);
+        let mut random = Random::new(17);
         let x = data.x();
         // Away from rest, where many derivatives vanish.
         let size = x.iter().map(|x| x.abs()).fold(0.0, f64::max).min(1.0) * 1e-3;
@@ -88,7 +88,7 @@ fn floats(array: &NamedArray) -> Vec<f64> {
 #[test]
 fn cloning_keeps_the_targets_brightness() {
     let (w, h) = (17, 13);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let source: Vec<f64> = (0..w * h * 4).map(|_| 100.0 * random.number()).collect();
     let inside = |i: usize| (3..w - 3).contains(&(i % w)) && (3..h - 3).contains(&(i / w));
     let target: Vec<f64> = source.iter().map(|s| s + 40.0).collect();

@@ -70,7 +70,7 @@ fn images() {
         for x, y in Stencil { {1,0}, {0,1}, {-2,1} } do Energy(X(0,0) - X(x,y) * cos(X(0,0,1))) end
     "#;
     let (w, h) = (131, 257);
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let numbers = [random.numbers(2 * w * h), random.numbers(2 * w * h)];
     let [x, a] = numbers;
     same_bits(text, &[doubles("X", &[h, w, 2], x), doubles("A", &[h, w, 2], a)]);
@@ -86,7 +86,7 @@ fn volumes() {
         for x, y, z in Stencil { {1,0,0}, {0,1,0}, {0,0,1} } do Energy(X(0,0,0) - X(x,y,z) * X(0,0,0)) end
     "#;
     let n = 41 * 37 * 39;
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let [x, a] = [random.numbers(n), random.numbers(n)];
     same_bits(text, &[doubles("X", &[39, 37, 41], x), doubles("A", &[39, 37, 41], a)]);
 }
@@ -100,7 +100,7 @@ fn lines() {
         Energy(0.3 * (X(0) - A(0)), X(0) - X(1), X(-1) - 2 * X(0) * X(0) + X(1))
     "#;
     let n = 70_001;
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     same_bits(text, &[doubles("X", &[n], random.numbers(n)), doubles("A", &[n], random.numbers(n))]);
 }
 
@@ -115,7 +115,7 @@ fn graphs() {
         Energy(X(G.v0, 0) - X(G.v1, 1) * X(G.v1, 0), X(G.v0) - 2 * X(G.v1))
     "#;
     let (n, e) = (20_003, 60_001);
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     let (mut v0, v1) = (random.below(n, e), random.below(n, e));
     v0[..5000].fill(77);
     same_bits(
@@ -148,7 +148,7 @@ fn computed_arrays_and_globals() {
         Energy(0.1 * T())
     "#;
     let (w, h, n, e) = (131, 157, 4001, 20_011);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let [x, y] = [random.below(w, e), random.below(h, e)];
     same_bits(
         text,

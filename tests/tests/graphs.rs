@@ -13,7 +13,7 @@ fn agrees(text: &str, arrays: &[NamedArray]) {
     let (_, jacobian) = explicit.linearise(&x);
     let g = explicit.gradient(&x);
     let free = explicit.scatter(&vec![1.0; explicit.free()]);
-    let v = Random(7).numbers(x.len()).iter().zip(free).map(|(v, free)| v * free).collect::<Vec<f64>>();
+    let v = Random::new(7).numbers(x.len()).iter().zip(free).map(|(v, free)| v * free).collect::<Vec<f64>>();
     for (precision, exact, step) in [(Precision::F64, 1e-11, 1e-8), (Precision::Mixed, 1e-11, 1e-4)] {
         let options = Options {
             compile: CompileOptions { precision, ..CompileOptions::default() },
@@ -70,7 +70,7 @@ const PAIRS: &str = r#"
 
 fn pairs(vertices: usize, v0: Vec<i64>, v1: Vec<i64>) -> Vec<NamedArray> {
     let edges = v0.len();
-    let mut random = Random(edges as u64);
+    let mut random = Random::new(edges as u64);
     let weights = random.numbers(edges).iter().map(|w| 1.5 + w).collect();
     vec![
         doubles("X", &[vertices, 2], random.numbers(2 * vertices)),
@@ -84,7 +84,7 @@ fn pairs(vertices: usize, v0: Vec<i64>, v1: Vec<i64>) -> Vec<NamedArray> {
 
 #[test]
 fn random_pairs_with_loops_and_duplicates() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let (mut v0, mut v1) = (random.below(37, 150), random.below(37, 150));
     for e in 0..20 {
         (v0[e], v1[e]) = (v0[e + 20], v1[e + 20]); // twice the same
@@ -99,7 +99,7 @@ fn vertices_without_edges() {
     let v = |random: &mut Random| {
         random.below(16, 60).iter().map(|v| if *v < 8 { v + 1 } else { v + 40 }).collect()
     };
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let (v0, v1) = (v(&mut random), v(&mut random));
     agrees(PAIRS, &pairs(70, v0, v1));
 }
@@ -113,12 +113,12 @@ fn one_edge() {
 #[test]
 fn one_vertex_in_all_edges() {
     agrees(PAIRS, &pairs(300, vec![5; 299], (0..300).filter(|&v| v != 5).collect()));
-    agrees(PAIRS, &pairs(3, Random(3).below(3, 1000), vec![2; 1000]));
+    agrees(PAIRS, &pairs(3, Random::new(3).below(3, 1000), vec![2; 1000]));
 }
 
 #[test]
 fn a_vertex_of_degree_100_000() {
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     let n = 100_000;
     let mut arrays = pairs(50, vec![7; n], random.below(50, n));
     // Small weights keep the sums of the order of one.
@@ -138,7 +138,7 @@ const HYPER: &str = r#"
 
 #[test]
 fn vertices_in_different_spaces() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let (n, m, e) = (19, 5, 83);
     agrees(
         HYPER,
@@ -171,7 +171,7 @@ const MIXED: &str = r#"
 #[test]
 fn several_graphs_with_stencils() {
     for n in [1, 2, 16, 45] {
-        let mut random = Random(6 + n as u64);
+        let mut random = Random::new(6 + n as u64);
         agrees(
             MIXED,
             &[
@@ -202,7 +202,7 @@ const PIXELS: &str = r#"
 #[test]
 fn graphs_over_images_and_volumes() {
     for (w, h, d) in [(5, 4, 3), (17, 9, 2), (1, 1, 1)] {
-        let mut random = Random(w as u64);
+        let mut random = Random::new(w as u64);
         let e = 120;
         let pixels = |random: &mut Random| -> Vec<i64> {
             let (x, y) = (random.below(w, e), random.below(h, e));

@@ -114,7 +114,7 @@ fn rejected_steps_leave_no_trace() {
 }
 
 /// One step on r = 3 (x - a) with clamped damping, by hand: diag = 9, s = 1/4, D = clamp(9/16, min, max) 16 / R. With and without a stored
-/// diagonal, and by the explicit path.
+/// diagonal, and by the assembled path.
 #[test]
 fn the_diagonal_is_clamped() {
     const RADIUS: f64 = 8.0;

@@ -18,7 +18,7 @@ fn all_choices(text: &str, arrays: &[NamedArray]) {
 
 #[track_caller]
 fn choices(energy: &Energy, data: &ProblemData, choices: &[&str]) {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let x: Vec<f64> = data.x().iter().map(|x| x + 0.1 * random.number()).collect();
     let v = random.numbers(x.len());
     let mut first: Option<f64> = None;
@@ -50,7 +50,7 @@ fn choices(energy: &Energy, data: &ProblemData, choices: &[&str]) {
 #[test]
 fn grids() {
     let (w, h) = (37, 21);
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut mask: Vec<f64> = random.numbers(w * h);
     mask.iter_mut().for_each(|m| *m = if *m > 0.6 { f64::INFINITY } else { *m });
     let text = r#"
@@ -72,7 +72,7 @@ fn grids() {
 #[test]
 fn volumes_under_losses() {
     let (w, h, d) = (9, 6, 5);
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let text = r#"
         local W, H, D = Dim("W", 0), Dim("H", 1), Dim("D", 2)
         local X = Unknown("X", opt_float3, {W,H,D}, 0)
@@ -92,7 +92,7 @@ fn volumes_under_losses() {
 #[test]
 fn graphs() {
     let (n, m, edges) = (23, 9, 150);
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let text = r#"
         local N, M = Dim("N", 0), Dim("M", 1)
         local X = Unknown("X", opt_float3, {N}, 0)
@@ -122,7 +122,7 @@ fn graphs() {
 #[test]
 fn computed_arrays() {
     let (w, h) = (19, 14);
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     let text = r#"
         local W, H = Dim("W", 0), Dim("H", 1)
         local X = Unknown("X", opt_float, {W,H}, 0)
@@ -146,7 +146,7 @@ fn computed_arrays() {
 #[test]
 fn computed_arrays_at_vertices() {
     let (w, h, edges) = (9, 6, 70);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let text = r#"
         local W, H = Dim("W", 0), Dim("H", 1)
         local X = Unknown("X", opt_float, {W,H}, 0)

@@ -1,4 +1,4 @@
-//! The generated path against the expected figures of the shared cases.
+//! The matrix-free path against the expected figures of the shared cases.
 
 use sumsq::{CompileOptions, Method, Options, Precision, SolveOptions, Solver};
 use sumsq_tests::{Case, assert_close};

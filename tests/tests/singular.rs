@@ -43,7 +43,7 @@ fn blocks_of_rank_one() {
         local B = Array("B", opt_float, {N}, 2)
         Energy(X(0):dot(A(0)) - B(0))
     "#;
-    let (n, mut random) = (1000, Random(1));
+    let (n, mut random) = (1000, Random::new(1));
     // Directions of length at least 1.
     let a = random.numbers(2 * n).iter().map(|a| a + a.signum()).collect();
     let arrays = [
@@ -63,7 +63,7 @@ fn differences_only() {
         Energy(X(0,0) - X(1,0), X(0,0) - X(0,1))
     "#;
     let (w, h) = (19, 13);
-    vanishes(text, &[doubles("X", &[h, w, 3], Random(2).numbers(w * h * 3))], [1e-15, 1e-15, 1e-8]);
+    vanishes(text, &[doubles("X", &[h, w, 3], Random::new(2).numbers(w * h * 3))], [1e-15, 1e-15, 1e-8]);
 }
 
 /// Columns of J between 1 and 1e-100: beyond what float32 can square, or hold at all.

@@ -2,12 +2,12 @@
 
 use crate::process::{Failure, task};
 
-/// Whether this machine has apt.
+/// Tells whether this machine has apt.
 pub fn is_here() -> bool {
     has_program("apt-get")
 }
 
-/// Whether dpkg can be asked.
+/// Tells whether dpkg can be asked.
 pub fn has_dpkg() -> bool {
     has_program("dpkg-query")
 }
@@ -36,7 +36,7 @@ pub fn install(
     task(&line(&root, &install_command(packages))).env("DEBIAN_FRONTEND", "noninteractive").run()
 }
 
-/// Whether apt could install the package.
+/// Tells whether apt could install the package.
 pub fn has_candidate(package: &str) -> bool {
     task(&["apt-cache", "policy", package])
         .env("LC_ALL", "C")
@@ -60,7 +60,7 @@ fn install_command<'a>(packages: &[&'a str]) -> Vec<&'a str> {
     command
 }
 
-/// What to put before a command that needs root: nothing, sudo, or `None` if neither will do.
+/// Returns what to put before a command that needs root: nothing, sudo, or `None` if neither will do.
 fn as_root() -> Option<Vec<&'static str>> {
     if task(&["id", "-u"]).output().as_deref() == Some("0") {
         return Some(Vec::new());

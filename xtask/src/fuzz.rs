@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Pipelines, and expressions of each sort, of a run.
 const CASES: u64 = 3000;
 
-/// What to run.
+/// Options of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Options {
     cases: u64,

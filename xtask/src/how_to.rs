@@ -3,11 +3,11 @@
 //! Text in front of the first `diff --git` of a patch names the tests that show it works, a line each:
 //!
 //! ```text
-//! Test: cargo test -p sumsq-energy --test language erf
+//! Test: cargo test --workspace --test language functions
 //! ```
 //!
 //! All patches are applied together to a copy of the tree below `target/`, which builds into the same target folder: dependencies
-//! are there already. A patch adds its thing in at most [`MOST_FILES`] production files, each of which its page names.
+//! are there already, if tests are taken out of `--workspace`, whose features all tests are built with. A patch adds its thing in at most [`MOST_FILES`] production files, each of which its page names.
 
 use crate::process::{Failure, root, task};
 use std::collections::HashSet;

@@ -4,7 +4,7 @@ use crate::apt;
 use crate::process::{Failure, task};
 use std::path::Path;
 
-/// What the build links against, on Debian and Ubuntu: LLVM with Polly, the libraries LLVM itself needs, and a C++ linker.
+/// Packages that the build links against, on Debian and Ubuntu: LLVM with Polly, the libraries LLVM itself needs, and a C++ linker.
 const PACKAGES: [&str; 6] =
     ["llvm-22-dev", "libpolly-22-dev", "libzstd-dev", "zlib1g-dev", "libffi-dev", "g++"];
 
@@ -59,7 +59,7 @@ fn is_llvm_22(version: &str) -> bool {
     version.split('.').next() == Some("22")
 }
 
-/// What has to be installed. Where dpkg knows the packages, those it lacks; elsewhere all, unless `llvm-config` is a 22.
+/// Returns what has to be installed. Where dpkg knows the packages, those it lacks; elsewhere all, unless `llvm-config` is a 22.
 fn missing() -> Vec<&'static str> {
     let config = ["llvm-config-22", "llvm-config"].iter().any(|c| llvm_version(c).is_some());
     if !config {

@@ -26,7 +26,7 @@ usage: cargo xtask TASK
   how-to          setup, then docs/patches: each applies, touches few files, and passes the tests that it names
   layers          which folder may import from which: circles, imports that run upwards, lines of code
   lint            layers, formatting, clippy and docs, warnings as errors
-  ci              setup, lint, then test, with the minutes of each step";
+  ci              setup, lint, test, how-to, with the minutes of each step";
 
 /// Demos that `cargo xtask demo` runs.
 const DEMOS: [&str; 2] = ["image_warping", "arap_mesh_deformation"];
@@ -107,7 +107,8 @@ fn ci() -> Result<(), Failure> {
     steps.run("lint", lint)?;
     // Apart, so that what is slow is known: building the tests, or running them.
     steps.run("build of the tests", || cargo(&["test", "--workspace", "--no-run"]).run())?;
-    steps.run("test", || test(false))
+    steps.run("test", || test(false))?;
+    steps.run("how-to", how_to::how_to)
 }
 
 /// Prints the minutes of each step, also of one that fails.

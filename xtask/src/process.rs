@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Why a task ended early; shown as it is.
+/// Reason why a task ended early; shown as it is.
 #[derive(Debug)]
 pub struct Failure(pub String);
 

@@ -1,4 +1,4 @@
-//! What each pass over the routines is worth, after figure 15 of the Opt paper: operations of J^T J p, how many values live at once in it,
+//! The worth of each pass over the routines, after figure 15 of the Opt paper: operations of J^T J p, how many values live at once in it,
 //! and time of a PCG iteration, as passes are added one by one, against all of them. On one thread, by processor time: they change
 //! arithmetic alone.
 //!
@@ -16,7 +16,7 @@ use sumsq_examples::demos::{
     Problem, arap_mesh_deformation, image_warping, poisson_image_editing, shape_from_shading,
 };
 
-/// What is measured against all passes.
+/// Sets of passes that are measured against all of them.
 const SETTINGS: [(&str, Passes); 5] = [
     ("none", Passes::NONE),
     ("polynomial", Passes { polynomial: true, ..Passes::NONE }),

@@ -1,6 +1,6 @@
-//! Levenberg-Marquardt, generated against the explicit path: time until E is within 1 percent of the lower final E.
+//! Levenberg-Marquardt, generated against the assembled path: time until E is within 1 percent of the lower final E.
 //!
-//! Both sides run the same outer loop with the same options; the explicit path keeps float64 throughout, the generated one is
+//! Both sides run the same outer loop with the same options; the assembled path keeps float64 throughout, the generated one is
 //! mixed. The time counts from bound data: set-up of the side's structures, then the iterations. Compiling an energy, which is done
 //! once for any number of problems, is reported apart.
 

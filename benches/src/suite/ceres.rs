@@ -38,7 +38,7 @@ const BUDGET: Duration = Duration::from_secs(90);
 /// Forcing term of CGNR, and of sumsq.
 const FORCING: f64 = 1e-2;
 
-/// How far the energies at the start may be apart, relatively.
+/// Relative distance that the energies at the start may have.
 const SAME: f64 = 1e-9;
 
 type Failed = Box<dyn Error>;
@@ -80,7 +80,7 @@ struct Contest<'a> {
 /// A linear solver of Ceres, as the peer calls it.
 type Linear = &'static str;
 
-/// What sumsq is compared with, and the times of both.
+/// Names of what sumsq is compared with, and the times of both.
 type Pairs = Vec<(String, Vec<Times>)>;
 
 fn against(linear: Linear) -> String {

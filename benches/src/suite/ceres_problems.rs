@@ -8,7 +8,7 @@ use sumsq_examples::io::{npz::Archive, picture};
 /// As many steps as the time allows.
 pub const NO_LIMIT: usize = 100_000;
 
-/// When a side is done.
+/// The goal at which a side is done.
 pub enum Goal {
     /// At each of these energies, from each of these first radii.
     Energies { targets: &'static [f64], radii: &'static [f64] },
@@ -18,7 +18,7 @@ pub enum Goal {
 
 /// A problem and what is to be shown on it.
 pub struct Case {
-    /// What it is called in reports.
+    /// Name in reports.
     pub name: String,
     /// The energy's name.
     pub energy: &'static str,
@@ -26,9 +26,9 @@ pub struct Case {
     pub text: String,
     /// Unknowns, arrays, params, dims and graphs.
     pub inputs: Vec<NamedArray>,
-    /// When a side is done.
+    /// The goal at which a side is done.
     pub goal: Goal,
-    /// How many times faster sumsq is to be.
+    /// Ratio of times that sumsq is to reach.
     pub factor: f64,
     /// Linear solvers of Ceres, each with the parameter blocks that suit it (`Blocks` in the peer's `instance.h`).
     pub linear: &'static [(&'static str, &'static str)],

@@ -43,7 +43,7 @@ pub fn run() -> Result<Report, Failed> {
     Ok(report)
 }
 
-/// Where our time goes.
+/// Reports where our time goes.
 fn breakdown(report: &mut Report, (name, _, build): Job) {
     let (p, s) = build();
     let (_, passes) = lower_timed(&p, &s, &LowerOptions::default()).expect("the schedule is legal");

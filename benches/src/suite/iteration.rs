@@ -10,7 +10,7 @@ use sumsq_examples::demos;
 pub const ITERATIONS: usize = 20;
 const PAIRS: usize = 15;
 
-/// How long a run takes.
+/// The time that a run takes.
 pub type Timer = fn(&mut dyn FnMut()) -> Duration;
 
 /// A problem whose iterations are measured.

@@ -24,7 +24,7 @@ const N: usize = 4096;
 const W_FIT: f64 = 0.1;
 /// Iterations after which both sides must agree.
 const CHECKED: usize = 20;
-/// How far r.z of the two sides may be apart: float32 vectors, summed in different orders.
+/// Distance that r.z of the two sides may have: float32 vectors, summed in different orders.
 const AGREEMENT: f64 = 1e-3;
 /// Arrays that the two sweeps move, and that triad does.
 const MOVED: (f64, f64) = (8.0, 3.0);

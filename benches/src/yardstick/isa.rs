@@ -3,7 +3,7 @@
 /// Vector instructions of the host, best last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Isa {
-    /// What every processor of the target has.
+    /// Instructions of every processor of the target.
     Baseline,
     /// 256-bit vectors with fused multiply-add.
     Avx2,

@@ -42,7 +42,7 @@ pub struct Pcg {
 /// Rows of `n` elements with pads, each starting at a cache line.
 struct Grid {
     data: Vec<f32>,
-    /// Where row 0 starts, its pad included.
+    /// Start of row 0, its pad included.
     start: usize,
 }
 
@@ -207,7 +207,7 @@ fn split<'a>(mut a: &'a mut [f32], n: usize, strips: &[Range<usize>]) -> Vec<&'a
     parts
 }
 
-/// What the operator is.
+/// Rows of the operator.
 #[derive(Clone, Copy)]
 struct Rows {
     n: usize,

@@ -14,7 +14,7 @@ pub struct Stream {
     c: Vec<f32>,
 }
 
-/// How results are stored.
+/// Ways to store results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Store {
     /// Through the cache.

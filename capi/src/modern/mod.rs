@@ -35,7 +35,7 @@ fn status(done: Result<()>) -> Status {
     done.map_or_else(|failure| failure.status, |()| Status::Ok)
 }
 
-/// What a pointer leads to.
+/// Returns what a pointer leads to.
 ///
 /// # Safety
 /// `pointer` is null or valid as long as the result lives.

@@ -15,7 +15,7 @@ pub unsafe trait Growing: Copy {
     const NAME: &'static str;
 }
 
-/// What the caller knows of `T`, over `defaults`.
+/// Returns what the caller knows of `T`, over `defaults`.
 ///
 /// # Safety
 /// `from` is null or points to as many bytes as its size says.

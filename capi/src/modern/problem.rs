@@ -9,7 +9,7 @@ use sumsq::energy::Energy;
 use sumsq::energy::model::SpaceId;
 use sumsq::{ArrayData, NamedArray, Options, Solver};
 
-/// What is behind a handle.
+/// The object behind a handle.
 pub struct Problem {
     pub instance: Instance,
     /// Defaults of a solve.

@@ -21,7 +21,7 @@ use sumsq::{CompileOptions, Method, Precision, Solver};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Opt_InitializationParameters {
-    /// Whether `opt_float` is double.
+    /// True (not 0) if `opt_float` is double.
     pub doublePrecision: c_int,
     /// 0 silent, 1 errors, 2 also warnings and ends of solves, 3 also steps; all on stderr.
     pub verbosityLevel: c_int,
@@ -165,7 +165,7 @@ impl Opt_Plan {
         unsafe { self.write(table) }
     }
 
-    /// Whether there is more to do.
+    /// Takes a step, and tells whether there is more to do.
     ///
     /// # Safety
     /// As for [`Opt_Plan::read`] and [`Opt_Plan::write`].
@@ -206,7 +206,7 @@ impl Opt_Plan {
     }
 }
 
-/// What `handle` points to.
+/// Returns what `handle` points to.
 ///
 /// # Safety
 /// `handle` is null or was returned by this library for a `T`, is not freed yet and not in use by another thread.

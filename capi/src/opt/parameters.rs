@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result};
 use std::ffi::c_void;
 use sumsq::{Method, SolveOptions};
 
-/// What `Opt_SetSolverParameter` has set so far.
+/// Settings made by `Opt_SetSolverParameter` so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
     /// `nIterations`: steps.

@@ -1,4 +1,4 @@
-//! What lies at each position of the parameter table, and reading and writing it.
+//! The positions of the parameter table: their kinds, reading and writing.
 
 use crate::element::{Element, view};
 use crate::failure::{Failure, Result};
@@ -9,7 +9,7 @@ use sumsq::energy::Energy;
 use sumsq::energy::model::{Field, SpaceId};
 use sumsq::{ArrayData, NamedArray};
 
-/// What a position holds.
+/// Kinds of positions.
 #[derive(Clone, Debug)]
 enum Kind {
     /// An unknown, by its index.

@@ -1,4 +1,4 @@
-//! What the published interface says of mistakes. It has no status codes: null, 0, and a message.
+//! Mistakes in the published interface. It has no status codes: null, 0, and a message.
 
 use crate::support::*;
 use std::ffi::c_void;

@@ -5,8 +5,9 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{offset_of, size_of, size_of_val};
 use std::ptr::{null, null_mut};
-use sumsq::{CompileOptions, LossOrder, Method, Options, Precision, SolveOptions};
+use sumsq::{CompileOptions, LossOrder, Method, Options, SolveOptions};
 use sumsq_capi::modern::*;
+use sumsq_tests::one_exact_step;
 
 const F32: c_int = 1;
 const F64: c_int = 2;
@@ -99,18 +100,6 @@ fn exact() -> sumsq_options {
     sumsq_options { method: 1, precision: 2, iterations: 9, linear_tolerance: 1e-13, ..defaults() }
 }
 
-fn exact_in_rust() -> Options {
-    Options {
-        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
-        solve: SolveOptions {
-            method: Method::GaussNewton,
-            iterations: 1,
-            linear_tolerance: Some(1e-13),
-            ..SolveOptions::default()
-        },
-    }
-}
-
 #[track_caller]
 fn fails(came: Status, expected: Status, parts: &[&str]) {
     let message = last_error();
@@ -153,7 +142,7 @@ fn numbers_change_between_steps() {
             integers("G.a", &[a.len() / 2, 2], &wide(a)),
             integers("G.b", &[b.len() / 2, 2], &wide(b)),
         ];
-        let (report, expected) = rust(&energy.path, &arrays, &exact_in_rust());
+        let (report, expected) = rust(&energy.path, &arrays, &one_exact_step());
         close(p.report().energy, report.energy_final, 1e-10);
         p.get("X", 24).iter().zip(&expected[0]).for_each(|(came, expected)| close(*came, *expected, 1e-8));
     };
@@ -337,8 +326,8 @@ fn losses_and_damping_are_as_told() {
     close(
         second,
         in_rust(&Options {
-            compile: CompileOptions { losses: LossOrder::Second, ..exact_in_rust().compile },
-            ..exact_in_rust()
+            compile: CompileOptions { losses: LossOrder::Second, ..one_exact_step().compile },
+            ..one_exact_step()
         }),
         1e-12,
     );
@@ -347,8 +336,8 @@ fn losses_and_damping_are_as_told() {
     let damped = sumsq_options { method: 0, radius: 1.0, min_lm_diagonal: 5.0, iterations: 1, ..exact() };
     let method = Method::LevenbergMarquardt;
     let expected = Options {
-        solve: SolveOptions { method, radius: 1.0, min_lm_diagonal: 5.0, ..exact_in_rust().solve },
-        ..exact_in_rust()
+        solve: SolveOptions { method, radius: 1.0, min_lm_diagonal: 5.0, ..one_exact_step().solve },
+        ..one_exact_step()
     };
     close(step(&damped), in_rust(&expected), 1e-12);
     assert!((step(&damped) - step(&sumsq_options { min_lm_diagonal: 1e-6, ..damped })).abs() > 0.01);

@@ -7,7 +7,7 @@ use sumsq_examples::io::npz;
 
 pub struct Bench(tempfile::TempDir);
 
-/// What a run left on its streams.
+/// Output of a run on its streams.
 pub struct Run {
     pub code: Option<i32>,
     pub stdout: String,

@@ -1,4 +1,4 @@
-//! What a checked run counts.
+//! Counters of a checked run.
 
 use indexmap::IndexMap;
 use rustc_hash::FxHashSet;
@@ -31,7 +31,7 @@ pub struct FuncCounters {
     pub allocations: usize,
 }
 
-/// A thing whose accesses are counted.
+/// Kinds of counted things.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Counted {
     /// A Func or input, before flattening.
@@ -107,7 +107,7 @@ impl Counters {
         self.counted.values().map(|f| f.reuse_distance).max().unwrap_or(0)
     }
 
-    /// How many points could be computed at once, on average, by a machine with as many units as it can use.
+    /// Returns how many points could be computed at once, on average, by a machine with as many units as it can use.
     pub fn span(&self) -> f64 {
         self.points() as f64 / self.chain.max(1) as f64
     }

@@ -7,7 +7,7 @@ use crate::reference::{Bindings, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::hash::Hash;
-use sumsq_codegen::analysis::algebra::poly::is_index;
+use sumsq_codegen::analysis::algebra::is_index;
 use sumsq_codegen::expr::{Expr, ExprKind, Flat, Name, Param, Part};
 use sumsq_codegen::func::Pipeline;
 use sumsq_codegen::ir::stmt::{Stmt, Target};

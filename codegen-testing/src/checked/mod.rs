@@ -50,13 +50,13 @@ fn from_zero(extents: &[Vec<usize>]) -> Vec<Domain> {
     extents.iter().map(|e| e.iter().map(|&n| (0, n)).collect()).collect()
 }
 
-/// What a checked run of a pipeline left.
+/// Results of a checked run of a pipeline.
 pub struct Run {
     /// The statement that ran, as text.
     pub text: String,
     /// Values of the outputs, in their order; an element that was not written is an error.
     pub outputs: Vec<Realization>,
-    /// What was counted.
+    /// The counters.
     pub counters: Counters,
 }
 

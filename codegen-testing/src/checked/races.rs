@@ -1,4 +1,4 @@
-//! Which accesses may happen at the same time.
+//! Detection of accesses that may happen at the same time.
 //!
 //! A *position* is the path of iterations of parallel loops around a place in the run, `parallel loop -> iteration ->
 //! parallel loop inside -> iteration ...`. Two positions are concurrent iff their paths part at two iterations of one
@@ -17,7 +17,7 @@ pub type Position = u32;
 struct Node {
     parent: Position,
     depth: u32,
-    /// Which execution of which loop.
+    /// Number of the execution of the loop.
     execution: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What checked execution finds, and what it counts.
+//! Findings and counters of checked execution.
 
 use super::*;
 use sumsq_codegen::expr::Expr;

@@ -102,7 +102,7 @@ fn bind(p: &Pipeline, b: &Bindings, domains: &[Vec<(i32, usize)>]) -> Result<FxH
     Ok(params)
 }
 
-/// How the updates of a Func treat one of its dimensions.
+/// Treatment of one dimension of a Func by its updates.
 #[derive(Clone, Copy, PartialEq)]
 enum Dimension {
     /// Every update has the pure variable there: slices do not interact.
@@ -166,7 +166,7 @@ impl UpdatePlan {
     }
 }
 
-/// What is known of a Func so far.
+/// Knowledge of a Func so far.
 #[derive(Default)]
 struct State {
     /// Values of the pure definition.
@@ -382,7 +382,7 @@ fn select_dims(point: &[i32], dimensions: &[Dimension], which: Dimension) -> Poi
     point.iter().zip(dimensions).filter(|(_, d)| **d == which).map(|(c, _)| *c).collect()
 }
 
-/// Whether the boxed coordinates of `point` lie in `bounds`.
+/// Tells whether the boxed coordinates of `point` lie in `bounds`.
 fn covers(bounds: &[Range], point: &[i32], dimensions: &[Dimension]) -> bool {
     point
         .iter()

@@ -115,7 +115,7 @@ impl Realization {
     }
 }
 
-/// What is given at run time.
+/// Inputs and parameters given at run time.
 #[derive(Clone, Debug, Default)]
 pub struct Bindings {
     /// Values of every input.

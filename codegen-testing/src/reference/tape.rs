@@ -39,7 +39,7 @@ pub struct Tape {
     pipeline: String,
 }
 
-/// What a tape needs from its surroundings.
+/// Surroundings of a tape.
 pub trait Calls {
     /// Value `value` of Func or input `name` at `coords`.
     fn call(&mut self, name: &Name, coords: &[i32], value: usize) -> Result<Value, Error>;

@@ -1,4 +1,4 @@
-//! How far two evaluations of sums and products of floats in any order may differ.
+//! Bounds on how far two evaluations of sums and products of floats in any order may differ.
 //!
 //! Let M(e) be the value of `e` with every term replaced by its magnitude: M(a - b) = M(a) + M(b), M(a * b) = M(a) M(b).
 //! However the operations of `e` are reordered, distributed or contracted, the result differs from the exact one by at most
@@ -57,7 +57,7 @@ pub fn bounds(case: &Case) -> Result<Bounds, Error> {
     Ok(out)
 }
 
-/// How far two values of that magnitude and rounding may be apart.
+/// Returns how far two values of that magnitude and rounding may be apart.
 fn bound(rounding: f64, magnitude: f64) -> f64 {
     let known = magnitude < GREAT && rounding < MOST_ROUNDING;
     if known { 2.0 * rounding / (1.0 - rounding) * magnitude + TINY } else { f64::INFINITY }
@@ -98,7 +98,7 @@ struct Magnitude {
 #[derive(Default)]
 struct Analysis(HashMap<Name, Magnitude>);
 
-/// What is known of an expression.
+/// Knowledge of an expression.
 struct Term {
     magnitude: Expr,
     rounding: f64,

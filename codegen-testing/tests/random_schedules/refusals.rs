@@ -12,7 +12,7 @@ use sumsq_codegen_testing::reference::eval_scalar;
 const BOUND: &str = ": needed from, to, given from, to ";
 const SINK: [&str; 2] = [" must range over its domain in dimension ", ": from, to, last of the domain "];
 
-/// What a refusal says.
+/// Claim of a refusal.
 struct Claim {
     /// The Func whose coordinates are meant.
     func: Name,

@@ -8,7 +8,7 @@ use sumsq_codegen::{Error, Schedule};
 use sumsq_codegen_testing::checked::{TOO_LARGE, TOO_LONG, run_lowered_over, run_nests_over};
 use sumsq_codegen_testing::reference::{Realization, evaluate_over};
 
-/// What came of a case.
+/// Outcome of a case.
 pub enum Outcome {
     /// The same as the reference.
     Same,

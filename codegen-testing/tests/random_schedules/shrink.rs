@@ -123,7 +123,7 @@ fn cut(r: &Realization, d: usize) -> Realization {
     with_halo(&out, &r.halo)
 }
 
-/// Whether a Func is an output or is called.
+/// Tells whether a Func is an output or is called.
 fn is_needed(case: &Case, name: &str) -> bool {
     case.pipeline.outputs.iter().any(|o| *o.func == *name)
         || case.pipeline.funcs.values().filter(|g| *g.name != *name).any(|g| {

@@ -1,4 +1,4 @@
-//! How often the cases of a run used what.
+//! Counts of what the cases of a run used.
 
 use crate::approximate::bounds;
 use crate::program::Case;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use sumsq_codegen::func::Layout;
 use sumsq_codegen::{Directive, ScalarType};
 
-/// What every run of many cases uses.
+/// Directives that every run of many cases uses.
 const DIRECTIVES: [&str; 42] = [
     "Parallel",
     "Serial",

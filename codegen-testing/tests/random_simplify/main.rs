@@ -44,7 +44,7 @@ fn identical(a: &[Value], b: &[Value]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(one)
 }
 
-/// What is wrong with `simplify` on `e`, if anything is.
+/// Returns what is wrong with `simplify` on `e`, if anything is.
 fn fault(e: &Expr, simplify: &dyn Fn(&Expr) -> Expr, environments: &[Environment]) -> Option<String> {
     let simple = simplify(e);
     if simple.ty() != e.ty() {

@@ -1,4 +1,4 @@
-//! Which folds that a schedule names are valid: the right result or a refusal, and never a value that was overwritten too early.
+//! Validity of the folds that a schedule names: the right result or a refusal, and never a value that was overwritten too early.
 
 use crate::support::schedule;
 use sumsq_codegen::{Error, Expr, Func, Input, Pipeline, RDom, ScalarType, Var};

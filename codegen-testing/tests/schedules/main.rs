@@ -1,4 +1,4 @@
-//! What each directive means: results, footprints, work, storage, refusals. One file a theme.
+//! Meaning of each directive: results, footprints, work, storage, refusals. One file a theme.
 
 #![allow(clippy::cloned_ref_to_slice_refs, reason = "coordinates read better as arrays")]
 

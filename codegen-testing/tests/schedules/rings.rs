@@ -11,7 +11,7 @@ const I32: ScalarType = ScalarType::I32;
 /// A strip of more rows than any domain here has.
 const ROWS: &str = "out: split(y, yo, yi, 64, guard) f: store_at(out, yo) compute_at(out, yi)";
 
-/// What the storage of `f` is, in the words of the loop nest.
+/// Returns what the storage of `f` is, in the words of the loop nest.
 fn stored(p: &Pipeline, text: &str) -> String {
     let nest = p.print_loop_nest(&schedule(text)).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let line = nest.lines().find_map(|l| l.trim().strip_prefix("store f")?.strip_suffix(':'));

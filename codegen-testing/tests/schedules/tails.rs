@@ -1,4 +1,4 @@
-//! What tail strategies read and write: regions do not depend on how a loop is split.
+//! Reads and writes of tail strategies: regions do not depend on how a loop is split.
 
 use crate::support::{ran, refused, schedule};
 use sumsq_codegen::{Expr, Func, Input, Layout, LoopLevel, Pipeline, RDom, ScalarType, Schedule, Tail, Var};

@@ -10,7 +10,7 @@ const I32: ScalarType = ScalarType::I32;
 
 type Condition = fn(&str, &Input) -> Func;
 
-/// What each makes of `abcd`, from coordinate -6 on.
+/// Conditions with what each makes of `abcd`, from coordinate -6 on.
 const CONDITIONS: [(&str, Condition, &str); 5] = [
     (
         "constant",

@@ -42,7 +42,7 @@ fn values(ty: ScalarType) -> Vec<Value> {
     v
 }
 
-/// What Rust's `as` gives, where it knows both types.
+/// Returns what Rust's `as` gives, where it knows both types.
 fn by_rust(v: Value, from: ScalarType, to: ScalarType) -> Option<Value> {
     use ScalarType::*;
     if from == F16 || to == F16 {

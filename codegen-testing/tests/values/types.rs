@@ -4,7 +4,7 @@ use sumsq_codegen::{BinaryOp, Expr, Func, Pipeline, RDom, ScalarType, Schedule, 
 use sumsq_codegen_testing::native::compile;
 use sumsq_codegen_testing::reference::{Bindings, evaluate};
 
-/// What the compiler and the reference evaluator say of `f(x) = value`.
+/// Returns what the compiler and the reference evaluator say of `f(x) = value`.
 fn refused(value: Expr) -> String {
     let mut p = Pipeline::new("p");
     let f = p.func(Func::new("f", &[Var::new("x")], vec![value]));

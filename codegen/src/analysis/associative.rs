@@ -73,13 +73,13 @@ impl Reduction {
 }
 
 /// What an elementwise update combines each element with.
-pub fn operands(f: &Name, args: &[Expr], values: &[Expr]) -> Option<Vec<(BinaryOp, Expr)>> {
+pub(crate) fn operands(f: &Name, args: &[Expr], values: &[Expr]) -> Option<Vec<(BinaryOp, Expr)>> {
     let update = Update { f, args };
     values.iter().enumerate().map(|(k, v)| update.operands(k, v)).collect()
 }
 
 /// `e` with every call `f(args)` replaced by `into(at)`.
-pub fn redirect(e: &Expr, f: &Name, args: &[Expr], into: &Name, at: &[Expr]) -> Expr {
+pub(crate) fn redirect(e: &Expr, f: &Name, args: &[Expr], into: &Name, at: &[Expr]) -> Expr {
     rewrite(e, &mut Memo::default(), &mut |old, new| match old.kind() {
         ExprKind::Call { name, args: own, value } if name == f && own == args => {
             Expr::call(into.clone(), old.ty().scalar, at.to_vec(), *value)
@@ -89,7 +89,7 @@ pub fn redirect(e: &Expr, f: &Name, args: &[Expr], into: &Name, at: &[Expr]) -> 
 }
 
 /// `e` with every call of `f` replaced by one of `by`.
-pub fn redirect_all(e: &Expr, f: &Name, by: &Name) -> Expr {
+pub(crate) fn redirect_all(e: &Expr, f: &Name, by: &Name) -> Expr {
     rewrite(e, &mut Memo::default(), &mut |_, new| match new.kind() {
         ExprKind::Call { name, args, value } if name == f => {
             Expr::call(by.clone(), new.ty().scalar, args.clone(), *value)
@@ -155,7 +155,7 @@ impl Update<'_> {
 }
 
 /// The value that changes nothing: -0 for float sums (-0 + 0 is 0), infinities for float minima and maxima.
-pub fn identity(op: BinaryOp, ty: ScalarType) -> Expr {
+pub(crate) fn identity(op: BinaryOp, ty: ScalarType) -> Expr {
     match op {
         BinaryOp::Add if ty.is_float() => Expr::float(ty, -0.0),
         BinaryOp::Add | BinaryOp::Or | BinaryOp::Xor => Expr::constant(ty, 0.0),

@@ -14,7 +14,7 @@ use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What calls in coordinates stand for.
-pub trait Definitions {
+pub(crate) trait Definitions {
     /// The input of this name.
     fn input(&self, name: &Name) -> Option<&Input>;
     /// The Func of this name, which is no input.
@@ -24,7 +24,7 @@ pub trait Definitions {
 }
 
 /// Intervals of expressions while some variables range; others are fixed and stand for themselves.
-pub struct Intervals<'a> {
+pub(crate) struct Intervals<'a> {
     definitions: &'a dyn Definitions,
     /// Variables that have one value; replaced before anything else.
     fixed: FxHashMap<Name, Expr>,
@@ -40,7 +40,7 @@ pub struct Intervals<'a> {
 
 impl<'a> Intervals<'a> {
     /// `scope` gives the variables: those whose interval is a point are fixed, the others range.
-    pub fn new(definitions: &'a dyn Definitions, scope: &FxHashMap<Name, Interval>) -> Self {
+    pub(crate) fn new(definitions: &'a dyn Definitions, scope: &FxHashMap<Name, Interval>) -> Self {
         let span = |(n, i): (&Name, &Interval)| (n.clone(), Span::new(i.min.clone(), i.max.clone()));
         let fixed =
             scope.iter().filter(|s| s.1.min == s.1.max).map(|(n, i)| (n.clone(), i.min.clone())).collect();
@@ -55,7 +55,7 @@ impl<'a> Intervals<'a> {
     }
 
     /// The interval of `e`, or what makes it unbounded.
-    pub fn of(&mut self, e: &Expr) -> Result<Interval, String> {
+    pub(crate) fn of(&mut self, e: &Expr) -> Result<Interval, String> {
         match self.span(&substitute(e, &self.fixed)) {
             Span { min: Some(min), max: Some(max) } => Ok(Interval { min, max }),
             _ => Err(self.culprit.clone().unwrap_or_else(|| "an expression that is not affine".into())),

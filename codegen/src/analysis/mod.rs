@@ -4,6 +4,6 @@
 //! statements in the making, so that every layer above asks the same questions here.
 
 pub mod algebra;
-pub mod associative;
+pub(crate) mod associative;
 pub mod evaluate;
-pub mod intervals;
+pub(crate) mod intervals;

@@ -14,10 +14,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The type of a compiled function: context, buffer pointers, scalar slots; see [`crate::ir::stmt::LoweredFunction`].
-pub type EntryFn = unsafe extern "C" fn(*const Context, *const *mut c_void, *const u64) -> i32;
+pub(crate) type EntryFn = unsafe extern "C" fn(*const Context, *const *mut c_void, *const u64) -> i32;
 
 /// The code of a failed allocation, in the place of an assertion's number.
-pub const OUT_OF_MEMORY: i32 = i32::MAX;
+pub(crate) const OUT_OF_MEMORY: i32 = i32::MAX;
 
 /// State of one call of an entry point. `failed` is read by generated code and stays the first field.
 #[repr(C)]
@@ -199,19 +199,19 @@ unsafe extern "C" fn free(p: *mut u8) {
 }
 
 /// Name of the function that records a failure.
-pub const FAIL: &str = "sumsq_fail";
+pub(crate) const FAIL: &str = "sumsq_fail";
 /// Name of the function that runs a parallel loop.
-pub const PARALLEL_FOR: &str = "sumsq_parallel_for";
+pub(crate) const PARALLEL_FOR: &str = "sumsq_parallel_for";
 /// Name of the allocator.
-pub const ALLOC: &str = "sumsq_alloc";
+pub(crate) const ALLOC: &str = "sumsq_alloc";
 /// Name of its counterpart.
-pub const FREE: &str = "sumsq_free";
+pub(crate) const FREE: &str = "sumsq_free";
 /// Name of the function that says which Func a thread computes, see [`crate::runtime::profile`].
-pub const PROFILE_ENTER: &str = "sumsq_profile_enter";
+pub(crate) const PROFILE_ENTER: &str = "sumsq_profile_enter";
 /// Name of the function that says what was allocated for a Func.
-pub const PROFILE_ALLOCATE: &str = "sumsq_profile_allocate";
+pub(crate) const PROFILE_ALLOCATE: &str = "sumsq_profile_allocate";
 /// Prefix of the maths functions: LLVM must not take them for the C library's and fold calls its own way.
-pub const MATH_PREFIX: &str = "sumsq_";
+pub(crate) const MATH_PREFIX: &str = "sumsq_";
 
 unsafe extern "C" {
     // What LLVM itself may call for memory intrinsics and, on CPUs without the instructions, for f16 and rounding.
@@ -231,7 +231,7 @@ macro_rules! libm {
 
 /// Every symbol that generated code may refer to, with its address. The maths functions are the standard library's,
 /// the same that the reference evaluator calls.
-pub fn symbols() -> Vec<(String, usize)> {
+pub(crate) fn symbols() -> Vec<(String, usize)> {
     let mut table: Vec<(String, usize)> = vec![
         (FAIL.into(), fail as *const () as usize),
         (PARALLEL_FOR.into(), parallel_for as *const () as usize),

@@ -10,7 +10,7 @@
 //! The back end knows nothing of Funcs or schedules; it emits what it is given, with the semantics of
 //! [`crate::expr`] and [`crate::ir::stmt`].
 
-pub mod abi;
+pub(crate) mod abi;
 mod host;
 pub mod llvm;
 mod x86;

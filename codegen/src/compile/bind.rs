@@ -35,7 +35,7 @@ impl Plan {
     ///
     /// # Errors
     /// An argument that is neither a buffer nor a parameter of the signature.
-    pub fn new(f: &LoweredFunction, signature: &Signature) -> Result<Plan, Error> {
+    pub(super) fn new(f: &LoweredFunction, signature: &Signature) -> Result<Plan, Error> {
         let (mut pointers, mut scalars) = (vec![], vec![]);
         let unknown = |name: String| {
             bind_error(&f.name, name, "the code asks for it, but it is neither a buffer nor a parameter")
@@ -59,27 +59,27 @@ impl Plan {
     }
 
     /// Slot and plane of each pointer.
-    pub fn pointers(&self) -> &[(usize, usize)] {
+    pub(super) fn pointers(&self) -> &[(usize, usize)] {
         &self.pointers
     }
 
     /// Where each scalar comes from.
-    pub fn scalars(&self) -> &[Source] {
+    pub(super) fn scalars(&self) -> &[Source] {
         &self.scalars
     }
 
     /// Length of the array of pointers.
-    pub fn pointer_count(&self) -> usize {
+    pub(super) fn pointer_count(&self) -> usize {
         self.pointers.len()
     }
 
     /// Length of the array of scalars.
-    pub fn scalar_count(&self) -> usize {
+    pub(super) fn scalar_count(&self) -> usize {
         self.scalars.len()
     }
 
     /// One buffer per slot, from named buffers.
-    pub fn match_buffers<'b>(&self, given: &[(&str, &'b Buffer)]) -> Result<Vec<&'b Buffer>, Error> {
+    pub(super) fn match_buffers<'b>(&self, given: &[(&str, &'b Buffer)]) -> Result<Vec<&'b Buffer>, Error> {
         let mut slots: Vec<Option<&Buffer>> = vec![None; self.signature.buffers.len()];
         for (name, b) in given {
             let i = self
@@ -100,7 +100,7 @@ impl Plan {
     }
 
     /// Checks that each buffer fits its slot, and that what is written is not also something else.
-    pub fn check_slots(&self, slots: &[&Buffer]) -> Result<(), Error> {
+    pub(super) fn check_slots(&self, slots: &[&Buffer]) -> Result<(), Error> {
         for (slot, b) in self.signature.buffers.iter().zip(slots) {
             slot.check(b).map_err(|m| self.error(&slot.name, m))?;
         }
@@ -119,7 +119,7 @@ impl Plan {
     }
 
     /// Fills in extents and strides.
-    pub fn fill_sizes(&self, scalars: &mut [u64], slots: &[&Buffer]) {
+    pub(super) fn fill_sizes(&self, scalars: &mut [u64], slots: &[&Buffer]) {
         for (to, source) in scalars.iter_mut().zip(&self.scalars) {
             if let Source::Part(slot, part, ty) = *source {
                 *to = integer_slot(part_of(slots[slot].spec(), slots[slot].strides(), part), ty);
@@ -128,7 +128,7 @@ impl Plan {
     }
 
     /// Fills in all parameters.
-    pub fn fill_params(&self, scalars: &mut [u64], given: &[(&str, Scalar)]) -> Result<(), Error> {
+    pub(super) fn fill_params(&self, scalars: &mut [u64], given: &[(&str, Scalar)]) -> Result<(), Error> {
         for (name, value) in given {
             self.set_param(scalars, name, *value)?;
         }
@@ -139,7 +139,7 @@ impl Plan {
     }
 
     /// Fills in one parameter.
-    pub fn set_param(&self, scalars: &mut [u64], name: &str, value: Scalar) -> Result<(), Error> {
+    pub(super) fn set_param(&self, scalars: &mut [u64], name: &str, value: Scalar) -> Result<(), Error> {
         let Some((i, _, ty)) = self.signature.params.get_full(name) else {
             return Err(self.error(name, "the pipeline has no such parameter"));
         };
@@ -160,14 +160,14 @@ impl Plan {
     }
 
     /// Fills in addresses.
-    pub fn fill_pointers<'b>(&self, pointers: &mut [*mut c_void], slot: impl Fn(usize) -> &'b Buffer) {
+    pub(super) fn fill_pointers<'b>(&self, pointers: &mut [*mut c_void], slot: impl Fn(usize) -> &'b Buffer) {
         for (to, &(s, plane)) in pointers.iter_mut().zip(&self.pointers) {
             *to = slot(s).plane_ptr(plane);
         }
     }
 
     /// Checks what is fixed of strided buffers.
-    pub fn check_constraints(&self, looks: &[Look], scalars: &[u64]) -> Result<(), Error> {
+    pub(super) fn check_constraints(&self, looks: &[Look], scalars: &[u64]) -> Result<(), Error> {
         for (slot, look) in self.signature.buffers.iter().zip(looks) {
             for (d, c) in slot.constraints.iter().enumerate() {
                 for (part, e) in c.parts(d) {
@@ -188,7 +188,7 @@ impl Plan {
     }
 
     /// Slots whose values keep a promised range, with that range for buffers of the given sizes.
-    pub fn ranges(&self, looks: &[Look], scalars: &[u64]) -> Result<Vec<(usize, i64, i64)>, Error> {
+    pub(super) fn ranges(&self, looks: &[Look], scalars: &[u64]) -> Result<Vec<(usize, i64, i64)>, Error> {
         let one = |(i, s): (usize, &BufferSlot)| {
             let (low, high) = s.value_range.as_ref()?;
             let ends = (self.evaluate(low, looks, scalars), self.evaluate(high, looks, scalars));
@@ -202,7 +202,7 @@ impl Plan {
     }
 
     /// Checks the values of a slot's buffer.
-    pub fn check_range(&self, slot: usize, b: &Buffer, low: i64, high: i64) -> Result<(), Error> {
+    pub(super) fn check_range(&self, slot: usize, b: &Buffer, low: i64, high: i64) -> Result<(), Error> {
         match b.value_outside(low, high) {
             None => Ok(()),
             Some(v) => {
@@ -284,7 +284,7 @@ fn integer_slot(v: i64, ty: ScalarType) -> u64 {
 
 impl Source {
     /// That of `param` as a `ty`; none if the signature has no such thing.
-    pub fn of(param: &Param, ty: ScalarType, signature: &Signature) -> Option<Source> {
+    pub(super) fn of(param: &Param, ty: ScalarType, signature: &Signature) -> Option<Source> {
         match param {
             Param::Named(name) => {
                 let (i, _, declared) = signature.params.get_full(name)?;

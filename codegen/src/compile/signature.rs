@@ -1,4 +1,4 @@
-//! What a compiled pipeline takes: buffers and parameters, by name.
+//! Arguments of a compiled pipeline: buffers and parameters, by name.
 
 use crate::error::Error;
 use crate::expr::{Content, Expr, Flat, Name};
@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 /// A buffer that a pipeline takes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BufferSlot {
-    /// Name for whoever binds it: the input or the output's Func, followed by `.k` if it is of tuple element k alone.
+    /// Name that whoever binds calls it by: the input or the output's Func, followed by `.k` if it is of tuple element k alone.
     pub name: Name,
     /// The input or the output's Func.
     pub of: Name,
@@ -24,9 +24,9 @@ pub struct BufferSlot {
     pub channels: usize,
     /// Number of dimensions.
     pub dims: usize,
-    /// How elements lie.
+    /// Layout of the elements.
     pub layout: Layout,
-    /// What is fixed of a strided buffer, one per dimension.
+    /// Fixed parts of a strided buffer, one per dimension.
     pub constraints: Vec<Constraint>,
     /// Least halo, per dimension.
     pub halo: Vec<u32>,

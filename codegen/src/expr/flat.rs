@@ -12,11 +12,11 @@ pub struct Flat {
     pub of: Name,
     /// True for the output buffer of a Func that has intermediate storage besides.
     pub is_output: bool,
-    /// Part of it that this buffer holds.
+    /// The part of it.
     pub content: Content,
 }
 
-/// Content of a flat buffer.
+/// Parts of a Func or input that a flat buffer holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Content {
     /// This tuple element.

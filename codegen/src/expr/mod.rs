@@ -168,7 +168,7 @@ impl BinaryOp {
     }
 }
 
-/// What an expression node is. `Call` disappears at flattening; the vector nodes and `Load` appear
+/// Kinds of expression nodes. `Call` disappears at flattening; the vector nodes and `Load` appear
 /// only in lowered code.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExprKind {
@@ -200,7 +200,7 @@ pub enum ExprKind {
         name: Name,
         /// One coordinate per dimension.
         args: Vec<Expr>,
-        /// Which tuple element.
+        /// The tuple element.
         value: usize,
     },
     /// `base, base + stride, ...`, the node's lanes of them.
@@ -380,7 +380,7 @@ impl Expr {
         node
     }
 
-    /// What the node is.
+    /// Returns what the node is.
     pub fn kind(&self) -> &ExprKind {
         &self.0.kind
     }

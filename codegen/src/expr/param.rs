@@ -45,7 +45,7 @@ impl Part {
         d
     }
 
-    /// Noun for it in messages.
+    /// Returns what it is called in messages.
     pub(crate) const fn noun(self) -> &'static str {
         match self {
             Part::Extent(_) => "extent",

@@ -1,10 +1,10 @@
-//! Which operands an operator takes.
+//! Types of operands that operators take.
 
 use super::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::types::{ScalarType, Type};
 
 impl Expr {
-    /// What is wrong with the types of this node, given those of its operands; none if it is well-typed.
+    /// Returns what is wrong with the types of this node, given those of its operands; none if it is well-typed.
     pub fn type_fault(&self) -> Option<String> {
         let ty = self.ty();
         let own = |right: Type| (right != ty).then(|| format!("the node is {ty}, not {right}"));

@@ -10,7 +10,7 @@ pub type Domain = Vec<Option<(Expr, Expr)>>;
 /// whoever makes a buffer guarantees it, and vectorising relies on it. The largest record has as many slots.
 pub const PITCH: i64 = 16;
 
-/// How the elements of a Func or input lie in memory. Coordinates `(c0, c1, ...)` of tuple element `k` are at
+/// Layout of the elements of a Func or input in memory. Coordinates `(c0, c1, ...)` of tuple element `k` are at
 /// `origin + c0*stride0 + c1*stride1 + ...`; dimension 0 is the fastest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Layout {
@@ -25,7 +25,7 @@ pub enum Layout {
     Strided,
 }
 
-/// What is fixed of one dimension of a [`Layout::Strided`] buffer: expressions over parameters and the sizes of buffers, which
+/// Fixed parts of one dimension of a [`Layout::Strided`] buffer: expressions over parameters and the sizes of buffers, which
 /// the code relies on and which are checked before every run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Constraint {
@@ -57,7 +57,7 @@ impl Constraint {
         self.stride = Some(e.into().cast(ScalarType::I64));
         self
     }
-    /// The parts of dimension `d` that are fixed, with their values.
+    /// Returns what is fixed of dimension `d`.
     pub(crate) fn parts(&self, d: usize) -> impl Iterator<Item = (Part, &Expr)> {
         let all = [(Part::Min(d), &self.min), (Part::Extent(d), &self.extent), (Part::Step(d), &self.stride)];
         all.into_iter().filter_map(|(part, e)| Some((part, e.as_ref()?)))
@@ -69,7 +69,7 @@ impl Constraint {
     }
 }
 
-/// How a buffer of a pipeline lies in memory, as its declaration says.
+/// Shape of a buffer of a pipeline in memory, as its declaration says.
 #[derive(Clone, Copy)]
 pub struct Shape<'a> {
     /// Name of the input or output.
@@ -160,7 +160,7 @@ impl Input {
         }
         self
     }
-    /// How it lies in memory.
+    /// Returns how it lies in memory.
     pub fn shape(&self) -> Shape<'_> {
         Shape { name: &self.name, layout: self.layout, constraints: &self.constraints }
     }
@@ -208,7 +208,7 @@ pub fn stride_param(name: impl Into<Name>, d: usize) -> Expr {
 /// `[min_d, min_d + extent_d)` if it is strided.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Output {
-    /// Which Func.
+    /// The Func.
     pub func: Name,
     /// Layout of the buffer.
     pub layout: Layout,

@@ -163,7 +163,7 @@ impl Func {
     }
 }
 
-/// What can be called: a Func or an input.
+/// Callable things: a Func or an input.
 pub trait Source {
     /// Element types of the tuple.
     fn types(&self) -> Vec<ScalarType>;
@@ -232,7 +232,7 @@ impl Pipeline {
         self.funcs.insert(f.name.clone(), f.clone());
         f
     }
-    /// Why `old` may not become `new`.
+    /// Returns why `old` may not become `new`.
     fn changed(&self, old: &Func, new: &Func) -> Option<String> {
         let name = &old.name;
         let same = (&old.vars, &old.values) == (&new.vars, &new.values);
@@ -266,7 +266,7 @@ impl Pipeline {
         let halo = vec![0; func.vars.len()];
         self.outputs.push(Output { func: func.name.clone(), layout: Layout::Strided, constraints, halo });
     }
-    /// How the buffer of input or output `name` lies in memory.
+    /// Returns how the buffer of input or output `name` lies in memory.
     pub fn shape<'a>(&'a self, name: &'a Name) -> Shape<'a> {
         if let Some(i) = self.inputs.get(name) {
             return i.shape();

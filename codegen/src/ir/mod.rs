@@ -4,7 +4,7 @@
 //! rebuild them, their text, and the check of their invariants. Knows nothing of how they come about.
 
 pub mod args;
-pub mod print;
+pub(crate) mod print;
 pub mod rewrite;
 pub mod stmt;
 pub mod verify;

@@ -15,13 +15,13 @@ use crate::types::ScalarType;
 
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs, reason = "the line above a variant says what its fields are")]
 pub enum Stmt {
     /// In order.
     Block(Vec<Stmt>),
     /// `name = value` inside `body`; any scalar type.
     Let { name: Name, value: Expr, body: Box<Stmt> },
-    /// `for var in [min, min + extent)`. `Vectorized` and `Unrolled` are gone after their passes. `relaxed` lets the back
-    /// end reassociate and contract floats inside.
+    /// `for var in [min, min + extent)`. `Vectorized` and `Unrolled` are gone after their passes.
     For { var: Name, min: Expr, extent: Expr, kind: ForKind, body: Box<Stmt> },
     /// Scalar condition, except between vectorising and flattening of masks.
     If { cond: Expr, then: Box<Stmt>, otherwise: Option<Box<Stmt>> },
@@ -32,8 +32,8 @@ pub enum Stmt {
     Realize { func: Name, region: Vec<(Expr, Expr)>, body: Box<Stmt> },
     /// Marks the code that computes a stage (for passes and for readers; after flattening, for profiles).
     Produce { stage: StageId, body: Box<Stmt> },
-    /// Before flattening: `func(args) = values`, all values computed before any store.
-    /// `sink`: also (or only) goes to the output buffer, see [`Target`].
+    /// Before flattening: `func(args) = values`, all values computed before any store. Where they go is said by
+    /// the [`Target`].
     Provide { func: Name, args: Vec<Expr>, values: Vec<Expr>, to: Target },
 
     /// After flattening: `extent` elements of `ty`, 64-byte aligned; zeroed if `zeroed`.

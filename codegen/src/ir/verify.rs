@@ -21,7 +21,7 @@ use crate::schedule::ForKind;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// How far a statement is lowered.
+/// Levels to which a statement may be lowered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
     /// Coordinates.

@@ -31,7 +31,7 @@ impl Pipeline {
         self.reduced(name, r, term, start, BinaryOp::Max)
     }
 
-    /// Where `term` is least over `r`, and that value: one i32 per dimension of `r`, then the value. Of equal terms the first
+    /// Returns where `term` is least over `r`, and that value: one i32 per dimension of `r`, then the value. Of equal terms the first
     /// counts, in the order of the domain. Where no term is less than [`Pipeline::minimum`] over nothing: the first point
     /// of the domain, whether its predicate holds there or not.
     pub fn argmin(&mut self, name: impl Into<Name>, r: &RDom, term: Expr) -> Vec<Expr> {
@@ -39,7 +39,7 @@ impl Pipeline {
         self.extreme(name, r, term, start, BinaryOp::Lt)
     }
 
-    /// Where `term` is greatest over `r`, and that value, as [`Pipeline::argmin`].
+    /// Returns where `term` is greatest over `r`, and that value, as [`Pipeline::argmin`].
     pub fn argmax(&mut self, name: impl Into<Name>, r: &RDom, term: Expr) -> Vec<Expr> {
         let start = Expr::least(term.ty());
         self.extreme(name, r, term, start, BinaryOp::Gt)

@@ -1,4 +1,4 @@
-//! What is built from the core language: arithmetic on fixed-point numbers, inline reductions, boundary conditions.
+//! Additions built from the core language: arithmetic on fixed-point numbers, inline reductions, boundary conditions.
 //!
 //! Everything here makes ordinary expressions and Funcs. No pass knows of it.
 

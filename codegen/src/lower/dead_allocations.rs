@@ -12,7 +12,7 @@ use crate::ir::stmt::Stmt;
 use rustc_hash::FxHashSet;
 
 /// See the module's description.
-pub fn dead_allocations(s: &Stmt) -> Stmt {
+pub(crate) fn dead_allocations(s: &Stmt) -> Stmt {
     let mut s = s.clone();
     loop {
         let mut dead = allocated(&s);

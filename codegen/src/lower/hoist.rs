@@ -18,7 +18,7 @@ use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// See the module's description.
-pub fn hoist(s: &Stmt) -> Stmt {
+pub(crate) fn hoist(s: &Stmt) -> Stmt {
     let Stmt::For { var, min, extent, kind, body } = s else {
         return map_children(s, &mut Expr::clone, &mut hoist);
     };

@@ -17,7 +17,7 @@ const MAX_STRIDE: i64 = 8;
 const MAX_LANES: i64 = 128;
 
 /// See the module's description. `aliases`: pairs of buffers that may be the same memory.
-pub fn interleave(s: &Stmt, aliases: &[(Flat, Flat)]) -> Stmt {
+pub(crate) fn interleave(s: &Stmt, aliases: &[(Flat, Flat)]) -> Stmt {
     let Stmt::Block(list) = s else {
         return map_children(s, &mut Expr::clone, &mut |s| interleave(s, aliases));
     };

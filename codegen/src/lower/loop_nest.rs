@@ -107,7 +107,7 @@ impl Printer<'_> {
         }
     }
 
-    /// What follows the stages of a Func consumes it.
+    /// Prints statements in order; what follows the stages of a Func consumes it.
     fn block(&self, list: &[Stmt]) -> String {
         let Some((first, rest)) = list.split_first() else { return String::new() };
         let text = self.stmt(first);

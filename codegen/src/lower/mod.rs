@@ -8,16 +8,16 @@
 //! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the plan and then the statement after each pass are written to
 //! `dir/<pipeline>/NN_after_<pass>.ir`, and the regions that build_nests inferred to `NN_regions.txt`.
 
-pub mod dead_allocations;
+pub(crate) mod dead_allocations;
 pub mod expand_math;
-pub mod flatten;
-pub mod hoist;
-pub mod interleave;
-pub mod loop_nest;
-pub mod narrow;
+pub(crate) mod flatten;
+pub(crate) mod hoist;
+pub(crate) mod interleave;
+pub(crate) mod loop_nest;
+pub(crate) mod narrow;
 pub mod partition;
 pub mod simplify;
-pub mod skip_stages;
+pub(crate) mod skip_stages;
 pub mod trim;
 pub mod unroll;
 pub mod vectorize;

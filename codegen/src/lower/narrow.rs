@@ -16,7 +16,7 @@ use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashSet;
 
 /// See the module's description.
-pub fn narrow(s: &Stmt) -> Stmt {
+pub(crate) fn narrow(s: &Stmt) -> Stmt {
     let mut marks = Marks::default();
     marks.mark(s);
     walk(s, &Facts::new(), &marks)

@@ -15,7 +15,7 @@ use crate::ir::stmt::Stmt;
 use rustc_hash::FxHashSet;
 
 /// See the module's description.
-pub fn skip_stages(s: &Stmt, outputs: &[Name]) -> Stmt {
+pub(crate) fn skip_stages(s: &Stmt, outputs: &[Name]) -> Stmt {
     if has_literals(s) { skip(s, outputs) } else { s.clone() }
 }
 

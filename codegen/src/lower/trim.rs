@@ -28,7 +28,7 @@ pub fn trim(s: &Stmt) -> Stmt {
     Stmt::For { var: var.clone(), extent: sub(&end, &first), min: first, kind: *kind, body }
 }
 
-/// What the conditions solved so far say of the loop variable, in terms of what is known outside of the loop.
+/// Bounds of the loop variable by the conditions solved so far, in terms of what is known outside of the loop.
 struct Ends<'a> {
     var: &'a Name,
     min: Option<Expr>,

@@ -15,7 +15,7 @@ use crate::schedule::{Directive, Memory};
 const REGISTER_ELEMENTS: i64 = 64;
 
 /// Decides region and memory of `f`, which has intermediate storage and this region at its store level.
-pub fn allocate(facts: &Facts, found: &mut Found, f: &FuncPlan, region: &[Interval]) {
+pub(super) fn allocate(facts: &Facts, found: &mut Found, f: &FuncPlan, region: &[Interval]) {
     let sizes: Vec<Option<i64>> = region.iter().map(|i| facts.upper(&i.extent())).collect();
     let elements = sizes.iter().try_fold(1i64, |all, n| Some(all * (*n)?));
     let memory = match f.memory {
@@ -40,7 +40,7 @@ pub fn allocate(facts: &Facts, found: &mut Found, f: &FuncPlan, region: &[Interv
 }
 
 /// What is not on the heap has constant sizes, as folded.
-pub fn check_sizes(plan: &Plan, found: &Found) -> Result<(), Error> {
+pub(super) fn check_sizes(plan: &Plan, found: &Found) -> Result<(), Error> {
     for (f, s) in plan.funcs.values().filter_map(|f| Some((f, found.storage.get(&f.func.name)?))) {
         let open = (0..s.sizes.len()).find(|&d| s.sizes[d].is_none() && s.fold[d].is_none());
         if let (Some(d), Memory::Stack | Memory::Register) = (open, s.memory) {

@@ -14,7 +14,7 @@ use crate::plan::plans::{Level, illegal};
 use crate::schedule::Directive;
 
 /// Replaces the interval that a Func needs in a dimension at `level` by the one that the schedule says, if it says one.
-pub fn bound(
+pub(super) fn bound(
     scope: &mut Scope,
     regions: &mut Regions,
     (func, d): (&Name, usize),

@@ -26,7 +26,7 @@ use crate::schedule::StageId;
 use rustc_hash::FxHashMap;
 
 /// The region of `func` at `level`, which is the level being opened or one that was opened before.
-pub fn region(
+pub(super) fn region(
     scope: &mut Scope,
     regions: &mut Regions,
     func: &Name,
@@ -107,7 +107,7 @@ fn cover_updates(
 }
 
 /// What the callers and the updates of `func` need, before it is rounded.
-pub fn needed(
+pub(super) fn needed(
     scope: &mut Scope,
     regions: &mut Regions,
     func: &Name,
@@ -150,7 +150,7 @@ fn round(
 }
 
 /// `stage` reads `func` at a coordinate without bounds.
-pub fn unbounded(scope: &Scope, func: &Name, stage: &StageId, dim: usize, why: &str) -> Error {
+pub(super) fn unbounded(scope: &Scope, func: &Name, stage: &StageId, dim: usize, why: &str) -> Error {
     let message = format!(
         "{stage} reads {func} at coordinate {dim}, which has no bounds because of {why}; clamp the coordinate"
     );
@@ -176,7 +176,7 @@ fn check_readers(scope: &Scope, func: &Name, level: &Level) -> Result<(), Error>
 }
 
 /// Intervals of the local variables of `stage` while the loops around `level` are fixed.
-pub fn ranges_of(
+pub(super) fn ranges_of(
     scope: &mut Scope,
     regions: &mut Regions,
     stage: &StageId,
@@ -187,7 +187,7 @@ pub fn ranges_of(
 }
 
 /// As [`ranges_of`], for a version of a stage.
-pub fn ranges_in(
+pub(super) fn ranges_in(
     scope: &mut Scope,
     regions: &mut Regions,
     s: &Stage,

@@ -10,7 +10,7 @@ use crate::types::ScalarType;
 use rustc_hash::FxHashSet;
 
 /// An assertion, unless it is known to hold.
-pub fn assertion(facts: &Facts, conds: &[Expr], message: String, args: &[Expr]) -> Option<Stmt> {
+pub(super) fn assertion(facts: &Facts, conds: &[Expr], message: String, args: &[Expr]) -> Option<Stmt> {
     let proved = |c: &Expr| match c.kind() {
         ExprKind::Binary(BinaryOp::Le, a, b) => {
             facts.proves_le(a, b) && !matches!(b.kind(), ExprKind::Param(_))
@@ -24,7 +24,7 @@ pub fn assertion(facts: &Facts, conds: &[Expr], message: String, args: &[Expr]) 
 }
 
 /// An assertion that the points of two fused loops of these extents are counted by an i32.
-pub fn points_check(facts: &Facts, id: &StageId, extents: &[Expr; 2], fused: &Name) -> Option<Stmt> {
+pub(super) fn points_check(facts: &Facts, id: &StageId, extents: &[Expr; 2], fused: &Name) -> Option<Stmt> {
     let most = extents.each_ref().map(|e| facts.upper(e));
     if let [Some(a), Some(b)] = most
         && a.max(0).checked_mul(b.max(0)).is_some_and(|n| n <= i32::MAX as i64)
@@ -39,7 +39,7 @@ pub fn points_check(facts: &Facts, id: &StageId, extents: &[Expr; 2], fused: &Na
 
 /// `lets` and `checks` around `body`. Names whose values memory decides come last, each behind all checks that need none of
 /// those after it: memory is read where it is known to be there.
-pub fn guarded(lets: &[(Name, Expr)], mut checks: Vec<Stmt>, body: Stmt) -> Stmt {
+pub(super) fn guarded(lets: &[(Name, Expr)], mut checks: Vec<Stmt>, body: Stmt) -> Stmt {
     let mut late: FxHashSet<Name> = FxHashSet::default();
     let (mut early, mut order) = (vec![], vec![]);
     for l in lets {

@@ -20,12 +20,12 @@ use crate::plan::plans::{FuncPlan, Level, Stage, illegal};
 use crate::schedule::{Directive, ForKind, LoopLevel};
 
 /// Vector and unrolled loops are at most that long.
-pub const MAX_COPIES: i64 = 1024;
+pub(super) const MAX_COPIES: i64 = 1024;
 
 impl<'p> Walk<'p> {
     /// One stage: its special versions under their conditions, then what remains. Each computes the producers placed in its
     /// loops over regions of its own.
-    pub fn stage(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Stmt, Error> {
+    pub(super) fn stage(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Stmt, Error> {
         self.versions(s, &mut |walk, version| {
             let cx = place(walk.scope.plan, &walk.regions, &walk.found, f, version)?;
             walk.item(&cx, 0, 0, Mode::Store(vec![]))
@@ -113,7 +113,7 @@ impl<'p> Walk<'p> {
 
     /// What is inside loop `j - 1` (inside the stage, for j = 0): its producers, then the next loop or the last slot; in that, the
     /// store.
-    pub fn inside(&mut self, cx: &Emit<'p>, j: usize, mode: Mode) -> Result<Stmt, Error> {
+    pub(super) fn inside(&mut self, cx: &Emit<'p>, j: usize, mode: Mode) -> Result<Stmt, Error> {
         let n = cx.s.dims.len();
         if j > n {
             return Ok(leaf(cx, &mode));
@@ -147,7 +147,7 @@ impl<'p> Walk<'p> {
 }
 
 /// Enters the bounds of a reduction variable: the lets, of those that have names.
-pub fn enter_bounds(
+pub(super) fn enter_bounds(
     scope: &mut Scope,
     regions: &mut Regions,
     cx: &Emit,
@@ -167,14 +167,14 @@ pub fn enter_bounds(
 }
 
 /// That coordinate `x` lies in the own tile, unless it is known to.
-pub fn in_own_tile(facts: &Facts, x: &Expr, own: &Interval) -> Option<Expr> {
+pub(super) fn in_own_tile(facts: &Facts, x: &Expr, own: &Interval) -> Option<Expr> {
     let ends = [(&own.min, x), (x, &own.max)];
     let open = ends.into_iter().filter(|(a, b)| !facts.proves_le(a, b));
     open.map(|(a, b)| a.le(b).likely()).reduce(|a, b| a.and(b))
 }
 
 /// A loop of a stage.
-pub struct Entered {
+pub(super) struct Entered {
     /// Its variable, in full.
     pub var: Name,
     /// First value.
@@ -191,7 +191,7 @@ pub struct Entered {
 
 /// Enters loop `j`, counted from outside: what is known inside, and what is around. Vector and unrolled loops are made
 /// as long as they may become, and have a tail then.
-pub fn enter_loop(scope: &mut Scope, cx: &mut Emit, j: usize) -> Result<Entered, Error> {
+pub(super) fn enter_loop(scope: &mut Scope, cx: &mut Emit, j: usize) -> Result<Entered, Error> {
     let s = cx.s;
     let dim = &s.dims[s.dims.len() - 1 - j];
     let (min, max) = cx.bounds[&dim.name].clone();

@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Invariant: it holds for all places together, so it only grows. Nothing is taken back where a scope or a version of a stage is
 /// left; where a Func lies at several places, sizes are the largest of them.
 #[derive(Default)]
-pub struct Found {
+pub(super) struct Found {
     /// Storage of the Funcs that have some.
     pub storage: FxHashMap<Name, Storage>,
     /// What is in use at once of the Funcs whose storage may be folded.

@@ -10,7 +10,7 @@ use crate::plan::plans::{FuncPlan, Stage, illegal};
 use crate::schedule::Tail;
 
 /// Checks the rules of [`crate::schedule::Directive::InPlaceOf`], once all is found.
-pub fn check_in_place(scope: &Scope, found: &Found) -> Result<(), Error> {
+pub(super) fn check_in_place(scope: &Scope, found: &Found) -> Result<(), Error> {
     let plan = scope.plan;
     for f in plan.funcs.values() {
         let Some(input) = &f.in_place_of else { continue };
@@ -47,7 +47,7 @@ pub fn check_in_place(scope: &Scope, found: &Found) -> Result<(), Error> {
 
 /// Records whether every point of `f` is computed once: tiles do not overlap, and within a tile a value is kept, for `f` slides or
 /// is stored where it is computed.
-pub fn note_once(scope: &Scope, regions: &Regions, found: &mut Found, f: &FuncPlan, slides: bool) {
+pub(super) fn note_once(scope: &Scope, regions: &Regions, found: &mut Found, f: &FuncPlan, slides: bool) {
     let stored = (f.func.name.clone(), f.store.clone());
     let (Some(own), Some(foot)) = (regions.own.get(&f.func.name), regions.at.get(&stored)) else { return };
     let inside = |(foot, own): (&Interval, &Interval)| {
@@ -60,7 +60,7 @@ pub fn note_once(scope: &Scope, regions: &Regions, found: &mut Found, f: &FuncPl
 
 /// Does stage `s` only store what is there already? The pure definition of an output in place of an input, if it is that input:
 /// such an output has updates only.
-pub fn keeps(found: &Found, f: &FuncPlan, s: &Stage) -> bool {
+pub(super) fn keeps(found: &Found, f: &FuncPlan, s: &Stage) -> bool {
     let Some(input) = f.in_place_of.as_ref().filter(|_| s.id.stage == 0) else { return false };
     let own: Vec<Expr> = f.func.vars.iter().map(|v| v.expr()).collect();
     let is_input = |(k, v): (usize, &Expr)| matches!(v.kind(), ExprKind::Call { name, args, value } if name == input && *args == own && *value == k);

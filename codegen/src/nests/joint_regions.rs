@@ -11,7 +11,12 @@ use crate::nests::scope::Scope;
 use crate::plan::plans::Level;
 
 /// Binds what all nests at the level being opened need of `func`, which is computed in joint loops there: `needed`.
-pub fn note_whole_nest(scope: &mut Scope, regions: &mut Regions, func: &Name, mut needed: Vec<Interval>) {
+pub(super) fn note_whole_nest(
+    scope: &mut Scope,
+    regions: &mut Regions,
+    func: &Name,
+    mut needed: Vec<Interval>,
+) {
     for (i, v) in needed.iter_mut().zip(&scope.plan.funcs[func].func.vars) {
         *i = regions.bind_ends(&mut scope.facts, &format!("{func}.all.{}", v.0), i);
     }
@@ -19,7 +24,13 @@ pub fn note_whole_nest(scope: &mut Scope, regions: &mut Regions, func: &Name, mu
 }
 
 /// Cuts the region of `func` at `level`, not rounded yet, down to what some iteration of the whole nest reads.
-pub fn keep_within(scope: &Scope, regions: &mut Regions, func: &Name, level: &Level, dims: &mut [Interval]) {
+pub(super) fn keep_within(
+    scope: &Scope,
+    regions: &mut Regions,
+    func: &Name,
+    level: &Level,
+    dims: &mut [Interval],
+) {
     let Some(whole) = regions.whole_nest.get(func) else { return };
     let stored = (func.clone(), scope.plan.funcs[func].store.clone());
     if let Level::At(l) = level

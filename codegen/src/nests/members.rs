@@ -20,7 +20,7 @@ const BEHIND_A_CONDITION: &str = "a bound that reads memory lies behind a condit
 
 /// One of the stages of a joint nest.
 #[derive(Clone)]
-pub struct Member<'p> {
+pub(super) struct Member<'p> {
     /// Its slots.
     pub cx: Emit<'p>,
     /// What its innermost statement does.
@@ -33,7 +33,7 @@ pub struct Member<'p> {
 
 /// What a level of a joint nest starts with.
 #[derive(Default)]
-pub struct Opened {
+pub(super) struct Opened {
     /// They hold in every scope, the outermost first.
     pub lets: Vec<(Name, Expr)>,
     /// Each under the conditions of its stage.
@@ -42,7 +42,7 @@ pub struct Opened {
 
 impl Opened {
     /// `body` behind the checks, inside of the lets.
-    pub fn around(self, body: Stmt) -> Stmt {
+    pub(super) fn around(self, body: Stmt) -> Stmt {
         let body = block(self.checks.into_iter().chain([body]).collect());
         self.lets.into_iter().rev().fold(body, |body, (n, v)| bind(n, v, body))
     }
@@ -50,18 +50,18 @@ impl Opened {
 
 impl<'p> Member<'p> {
     /// A stage in front of its first loop.
-    pub fn new(cx: Emit<'p>, scope: Scope<'p>) -> Member<'p> {
+    pub(super) fn new(cx: Emit<'p>, scope: Scope<'p>) -> Member<'p> {
         Member { cx, mode: Mode::Store(vec![]), conds: vec![], scope }
     }
 
     /// Does it store the zeros of what another member skips?
-    pub fn is_zero(&self) -> bool {
+    pub(super) fn is_zero(&self) -> bool {
         matches!(self.mode, Mode::Zero)
     }
 
     /// Slot `j`: what it opens for all in the scope `outside`, unless another member does, and more conditions. Returns the members
     /// that store the zeros of what it skips.
-    pub fn enter_slot(
+    pub(super) fn enter_slot(
         &mut self,
         regions: &mut Regions,
         j: usize,
@@ -140,7 +140,7 @@ impl<'p> Member<'p> {
 }
 
 /// The lets of a level hold whether or not some stage runs: none reads memory, where it might not be.
-pub fn check_lets(plan: &Plan, regions: &Regions, s: &Stage, level: &Level) -> Result<(), Error> {
+pub(super) fn check_lets(plan: &Plan, regions: &Regions, s: &Stage, level: &Level) -> Result<(), Error> {
     match regions.opened.get(level).into_iter().flatten().any(|(_, v)| reads(v)) {
         true => Err(not_joint(plan, s, BEHIND_A_CONDITION)),
         false => Ok(()),
@@ -148,7 +148,7 @@ pub fn check_lets(plan: &Plan, regions: &Regions, s: &Stage, level: &Level) -> R
 }
 
 /// Stage `s` breaks `rule` by running together with others.
-pub fn not_joint(plan: &Plan, s: &Stage, rule: impl Into<String>) -> Error {
+pub(super) fn not_joint(plan: &Plan, s: &Stage, rule: impl Into<String>) -> Error {
     let mut steps = plan.together.iter().flat_map(|t| &t.steps);
     let others = steps.find(|step| step.contains(&s.id)).into_iter().flatten();
     let joined = std::iter::once(&s.id).chain(others);

@@ -3,20 +3,20 @@
 //! Takes a plan; gives statements over coordinates (`Realize`, `Produce`, `Provide`), what each Func is stored in, and the regions
 //! of the inputs that they read.
 //!
-//! One walk from outside in ([`walk`]). At every level (root, or the body of a loop) the Funcs that are stored or computed there are
-//! opened, consumers first: their regions are inferred and let-bound ([`bounds_inference`]), a sliding region is
-//! narrowed ([`sliding_window`]), folds are checked ([`storage_folding`]), storage is sized
-//! ([`allocation_bounds`]). Then the storage is realised and the nests follow, producers first ([`emit`], [`together`]). Behind the
+//! One walk from outside in (`walk.rs`). At every level (root, or the body of a loop) the Funcs that are stored or computed there are
+//! opened, consumers first: their regions are inferred and let-bound (`bounds_inference.rs`), a sliding region is
+//! narrowed (`sliding_window.rs`), folds are checked (`storage_folding.rs`), storage is sized
+//! (`allocation_bounds.rs`). Then the storage is realised and the nests follow, producers first (`emit.rs`, `together.rs`). Behind the
 //! walk, what storage needs no more of its region than a ring is folded.
 //!
 //! What the walk knows has three lifetimes. A pass is a function over those that it needs, so its signature says what it may change:
-//! - [`scope::Scope`]: what holds at the place where the walk is; put back where the place is left.
-//! - [`regions::Regions`]: what was inferred of the levels that are open; put back behind each special version of a stage.
-//! - [`found::Found`]: what comes out; only grows.
+//! - `Scope`: what holds at the place where the walk is; put back where the place is left.
+//! - `Regions`: what was inferred of the levels that are open; put back behind each special version of a stage.
+//! - `Found`: what comes out; only grows.
 //!
 //! Names: loop `v` of stage k of `f` is `f.s<k>.<v>`; the origin of a block of split variable `x` is let-bound
 //! as `f.s<k>.<x>.base` and stays opaque, so that it cancels; likewise a variable that was fused. Lets, guards and conditions
-//! are placed as far out as the variables they use allow ([`slots`]); what concerns rows is thus decided outside of the vector loop.
+//! are placed as far out as the variables they use allow (`slots.rs`); what concerns rows is thus decided outside of the vector loop.
 
 mod allocation_bounds;
 mod bound;

@@ -14,7 +14,7 @@ use crate::schedule::ForKind;
 
 /// Places where the values of a stage go.
 #[derive(Clone, Copy, Debug)]
-pub struct Destination {
+pub(super) struct Destination {
     /// To intermediate storage.
     pub intermediate: bool,
     /// To the output buffer.
@@ -22,7 +22,7 @@ pub struct Destination {
 }
 
 /// Does `f` need storage besides the output buffer? Not if its region, which was inferred, is known to lie in that.
-pub fn has_storage(scope: &Scope, regions: &Regions, f: &FuncPlan) -> bool {
+pub(super) fn has_storage(scope: &Scope, regions: &Regions, f: &FuncPlan) -> bool {
     let name = &f.func.name;
     if f.output.is_none() || f.sink {
         return true;
@@ -35,7 +35,7 @@ pub fn has_storage(scope: &Scope, regions: &Regions, f: &FuncPlan) -> bool {
 }
 
 /// The places where the values of stage `s` go.
-pub fn destination(found: &Found, f: &FuncPlan, s: &Stage) -> Destination {
+pub(super) fn destination(found: &Found, f: &FuncPlan, s: &Stage) -> Destination {
     let intermediate = found.storage.contains_key(&f.func.name);
     let whole = f.stages.len() == 1;
     let output = f.output.is_some() && (!intermediate || (whole && s.id.stage == 0));
@@ -43,7 +43,7 @@ pub fn destination(found: &Found, f: &FuncPlan, s: &Stage) -> Destination {
 }
 
 /// The coordinates, per dimension, at which a point that also has intermediate storage goes to the output buffer.
-pub fn own_intervals(regions: &Regions, f: &FuncPlan, to: Destination) -> Vec<Interval> {
+pub(super) fn own_intervals(regions: &Regions, f: &FuncPlan, to: Destination) -> Vec<Interval> {
     if !to.output || !to.intermediate {
         return vec![];
     }
@@ -51,7 +51,7 @@ pub fn own_intervals(regions: &Regions, f: &FuncPlan, to: Destination) -> Vec<In
 }
 
 /// Copies the own tile of an output with update definitions from its storage to its buffer.
-pub fn copy_to_output(regions: &Regions, found: &Found, f: &FuncPlan) -> Option<Stmt> {
+pub(super) fn copy_to_output(regions: &Regions, found: &Found, f: &FuncPlan) -> Option<Stmt> {
     let name = &f.func.name;
     if f.output.is_none() || f.stages.len() == 1 || !found.storage.contains_key(name) {
         return None;

@@ -11,7 +11,7 @@ use crate::ir::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 
 /// The ranges become facts. Before any region is inferred.
-pub fn enter_param_ranges(facts: &mut Facts, p: &Pipeline) {
+pub(super) fn enter_param_ranges(facts: &mut Facts, p: &Pipeline) {
     let ranges = p.param_ranges.iter().filter_map(|(n, r)| Some((n, *p.params.get(n)?, r)));
     for (name, ty, (low, high)) in ranges.filter(|(_, ty, _)| is_index(Type::from(*ty))) {
         let end = |v: i64| (ty.wrap(v) == v).then(|| Expr::int(ty, v));
@@ -20,7 +20,7 @@ pub fn enter_param_ranges(facts: &mut Facts, p: &Pipeline) {
 }
 
 /// One assertion per range.
-pub fn param_checks(p: &Pipeline) -> Vec<Stmt> {
+pub(super) fn param_checks(p: &Pipeline) -> Vec<Stmt> {
     let check = |(name, (low, high)): (&Name, &(i64, i64))| {
         let ty = p.params.get(name).copied().filter(|ty| ty.is_int())?;
         let value = Expr::param(name.clone(), ty).cast(ScalarType::I64);

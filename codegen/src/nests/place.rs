@@ -16,7 +16,7 @@ use crate::plan::extents::{block_origin, rounds_region};
 use crate::plan::plans::{Change, FuncPlan, Fuse, Level, Plan, Split, Stage, illegal};
 
 /// One version of a stage, all of its slots filled.
-pub fn place<'p>(
+pub(super) fn place<'p>(
     plan: &Plan,
     regions: &Regions,
     found: &Found,

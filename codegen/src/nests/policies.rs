@@ -10,7 +10,7 @@ use crate::schedule::{Directive, Partition};
 use rustc_hash::FxHashSet;
 
 /// The body of loop `j` of `s`, counted from outside, whose variable is `var`, under the stage's policy for it.
-pub fn with_policy(s: &Stage, j: usize, var: &Name, body: Stmt) -> Result<Stmt, Error> {
+pub(super) fn with_policy(s: &Stage, j: usize, var: &Name, body: Stmt) -> Result<Stmt, Error> {
     let local = &s.dims[s.dims.len() - 1 - j].name;
     let Some(&(_, policy)) = s.partition.iter().find(|(v, _)| v == local) else { return Ok(body) };
     let mut marks = Marks { on: FxHashSet::from_iter([var.clone()]), policy, found: false };

@@ -22,7 +22,12 @@ use rustc_hash::FxHashMap;
 const LINE: i64 = 64;
 
 /// The prefetches at loop `var` of `s`.
-pub fn prefetches(scope: &Scope, regions: &Regions, s: &Stage, var: &Name) -> Result<Vec<Stmt>, Error> {
+pub(super) fn prefetches(
+    scope: &Scope,
+    regions: &Regions,
+    s: &Stage,
+    var: &Name,
+) -> Result<Vec<Stmt>, Error> {
     let mut out = vec![];
     for (name, _, ahead) in s.prefetches.iter().filter(|p| p.1 == *var) {
         let d = Directive::Prefetch { name: name.clone(), var: var.clone(), ahead: *ahead };

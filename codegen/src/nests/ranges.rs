@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 
 /// Intervals of the local variables of `s` while its loops at and around `level` are fixed, all others range over their own
 /// bounds, and its pure variables over `pure`.
-pub fn ranges(
+pub(super) fn ranges(
     scope: &Scope,
     regions: &Regions,
     s: &Stage,
@@ -40,7 +40,7 @@ pub fn ranges(
 
 /// Grows `dims` by the coordinates of `calls` while variables have these `ranges`. Fails with a dimension that has no bounds,
 /// and what makes it unbounded.
-pub fn cover(
+pub(super) fn cover(
     plan: &Plan,
     ranges: &FxHashMap<Name, Interval>,
     calls: &[Vec<Expr>],

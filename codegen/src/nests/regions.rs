@@ -1,4 +1,4 @@
-//! What is inferred about the levels that are open.
+//! Inferences about the levels that are open.
 
 use crate::analysis::algebra::poly::{Polys, rebuild};
 use crate::analysis::algebra::{Facts, Interval};
@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub struct Regions {
     /// Regions by Func and level, in the order in which they were inferred.
     pub at: IndexMap<(Name, Level), Vec<Interval>>,
-    /// What the loops of a Func cover at its compute level: the region less what sliding saves.
+    /// Regions that the loops of Funcs cover at their compute level: the region less what sliding saves.
     pub produced: FxHashMap<Name, Vec<Interval>>,
     /// A slid end, and that end before sliding.
     pub unslid: FxHashMap<Name, Expr>,
@@ -26,7 +26,7 @@ pub struct Regions {
     pub rvars: FxHashMap<(StageId, Name), (Expr, Expr)>,
     /// Own tile of each sink, and the domain of each output that has storage besides its buffer.
     pub own: FxHashMap<Name, Vec<Interval>>,
-    /// What whole joint nests need of the Funcs that several of their stages read.
+    /// Regions that whole joint nests need of the Funcs that several of their stages read.
     pub whole_nest: FxHashMap<Name, Vec<Interval>>,
     /// Of the same Funcs at their store levels: what is needed, before it is rounded.
     pub stored: FxHashMap<(Name, Level), Vec<Interval>>,

@@ -16,7 +16,11 @@ use crate::nests::sinks::sink_checks;
 use crate::plan::plans::{Change, FuncPlan, Fuse, Level, MAX_FACTOR, Split, Stage};
 
 /// The assertions at root, which is being opened: ranges of parameters, buffers, loops, sinks and regions that the schedule says.
-pub fn root_checks(scope: &mut Scope, regions: &mut Regions, found: &mut Found) -> Result<Vec<Stmt>, Error> {
+pub(super) fn root_checks(
+    scope: &mut Scope,
+    regions: &mut Regions,
+    found: &mut Found,
+) -> Result<Vec<Stmt>, Error> {
     let mut checks = param_checks(&scope.plan.pipeline);
     checks.extend(buffer_checks(scope, regions, found)?);
     checks.extend(loop_checks(scope, regions)?);

@@ -19,13 +19,13 @@ pub enum Around {
     Gate,
 }
 
-/// What to compute, and what holds at the place where the walk is.
+/// The plan to carry out, and what holds at the place where the walk is.
 ///
 /// Invariant: the facts follow from the loops, conditions and lets around the place. Who leaves a loop, a branch or a version of a
 /// stage puts back the scope that held before; what is inferred ([`crate::nests::regions::Regions`]) goes on.
 #[derive(Clone)]
 pub struct Scope<'p> {
-    /// What to compute. The same everywhere.
+    /// The plan to carry out. The same everywhere.
     pub plan: &'p Plan,
     /// Who calls whom. The same everywhere.
     pub uses: &'p Uses,

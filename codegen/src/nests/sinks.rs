@@ -16,7 +16,7 @@ use crate::plan::plans::{FuncPlan, Level, Plan, Stage, illegal};
 use crate::schedule::Tail;
 
 /// Checks the rules of [`crate::schedule::Directive::Sink`] that need no regions: same space, each point visited once.
-pub fn check_sinks(plan: &Plan) -> Result<(), Error> {
+pub(super) fn check_sinks(plan: &Plan) -> Result<(), Error> {
     for f in plan.funcs.values().filter(|f| f.sink) {
         let Level::At(l) = &f.compute else { continue };
         let consumer = &plan.funcs[&l.stage.func];
@@ -63,7 +63,7 @@ fn partitions(plan: &Plan, f: &FuncPlan) -> bool {
 }
 
 /// Binds the own tile of `f` at its store level, which is being opened, and checks that what the consumer reads covers it.
-pub fn own_tile(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan) -> Result<(), Error> {
+pub(super) fn own_tile(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan) -> Result<(), Error> {
     let name = &f.func.name;
     let own: Vec<Interval> = match (&f.compute, f.sink) {
         (Level::At(l), true) => {
@@ -98,7 +98,7 @@ pub fn own_tile(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan) -> Resul
 }
 
 /// Tests at run time that the consumer's coordinates range over exactly the sink's domain.
-pub fn sink_checks(scope: &mut Scope, regions: &mut Regions) -> Result<Vec<Stmt>, Error> {
+pub(super) fn sink_checks(scope: &mut Scope, regions: &mut Regions) -> Result<Vec<Stmt>, Error> {
     let plan = scope.plan;
     let mut checks = vec![];
     for f in plan.funcs.values().filter(|f| f.sink) {

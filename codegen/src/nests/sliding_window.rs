@@ -31,7 +31,7 @@ struct Slide {
 }
 
 /// Storage outside of a parallel loop must not be written inside it.
-pub fn check_store_races(scope: &Scope, f: &FuncPlan) -> Result<(), Error> {
+pub(super) fn check_store_races(scope: &Scope, f: &FuncPlan) -> Result<(), Error> {
     let parallel = scope.since_store(f).iter().find_map(|a| match a {
         Around::Loop(l, _, ForKind::Parallel) => Some(own_var(l)),
         _ => None,
@@ -46,7 +46,7 @@ pub fn check_store_races(scope: &Scope, f: &FuncPlan) -> Result<(), Error> {
 }
 
 /// Records what the loops of `f` have to cover, given the region `required` at its compute level; true if it slides.
-pub fn slide(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan, required: &[Interval]) -> bool {
+pub(super) fn slide(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan, required: &[Interval]) -> bool {
     let mut produced = required.to_vec();
     let slide = find_slide(scope, regions, f, required);
     let slides = slide.is_some();

@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 /// Something placed as far out as its variables allow.
 #[derive(Clone)]
-pub enum Item {
+pub(super) enum Item {
     Let(Name, Expr),
     /// Bounds of a reduction variable.
     Bounds(Name, Expr, Expr),
@@ -37,7 +37,7 @@ pub enum Item {
 
 /// What the innermost statement does.
 #[derive(Clone)]
-pub enum Mode {
+pub(super) enum Mode {
     /// Stores where the Func's values go; to the output under these conditions on vector lanes.
     Store(Vec<Expr>),
     /// Stores to intermediate storage only: the point is not in the own tile.
@@ -48,7 +48,7 @@ pub enum Mode {
 
 /// One stage being emitted.
 #[derive(Clone)]
-pub struct Emit<'p> {
+pub(super) struct Emit<'p> {
     pub f: &'p FuncPlan,
     pub s: &'p Stage,
     /// Items per slot: one more than there are loops, and one.
@@ -62,7 +62,12 @@ pub struct Emit<'p> {
 
 impl<'p> Emit<'p> {
     /// Stage `s`, with nothing in its slots yet.
-    pub fn new(regions: &Regions, f: &'p FuncPlan, s: &'p Stage, destination: Destination) -> Emit<'p> {
+    pub(super) fn new(
+        regions: &Regions,
+        f: &'p FuncPlan,
+        s: &'p Stage,
+        destination: Destination,
+    ) -> Emit<'p> {
         let slots = vec![vec![]; s.dims.len() + 2];
         let (locals, bounds) = (FxHashMap::default(), FxHashMap::default());
         let mut cx = Emit { f, s, slots, locals, bounds, destination };
@@ -71,7 +76,7 @@ impl<'p> Emit<'p> {
     }
 
     /// The bounds of a local name.
-    pub fn interval(&self, name: &Name) -> Interval {
+    pub(super) fn interval(&self, name: &Name) -> Interval {
         let (min, max) = self.bounds[name].clone();
         Interval { min, max }
     }
@@ -118,7 +123,7 @@ impl<'p> Emit<'p> {
     }
 
     /// The first slot in which a local name has a value.
-    pub fn slot_of(&self, name: &Name) -> usize {
+    pub(super) fn slot_of(&self, name: &Name) -> usize {
         let s = self.s;
         if let Some(c) = s.replaced(name) {
             let after = c.after().into_iter().map(|n| self.slot_of(n)).max();
@@ -128,7 +133,7 @@ impl<'p> Emit<'p> {
     }
 
     /// The first slot in which the bounds of a local name have values.
-    pub fn bounds_slot(&self, name: &Name) -> usize {
+    pub(super) fn bounds_slot(&self, name: &Name) -> usize {
         let from = self.s.origins(name);
         let bounded = self.s.rvars.iter().filter(|r| from.contains(&r.name));
         let deps = bounded.flat_map(|r| variables(&r.min).into_iter().chain(variables(&r.max)));

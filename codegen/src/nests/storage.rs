@@ -17,4 +17,4 @@ pub struct Storage {
 }
 
 /// Coordinates that are in use at once, per dimension; none where no constant bounds them, or where folding does not pay.
-pub type Live = Vec<Option<i64>>;
+pub(super) type Live = Vec<Option<i64>>;

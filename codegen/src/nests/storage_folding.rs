@@ -31,7 +31,7 @@ use crate::schedule::{ForKind, Memory};
 use rustc_hash::FxHashMap;
 
 /// Checks the fold factors of `f` against its region at the compute level.
-pub fn check_folds(facts: &Facts, f: &FuncPlan, required: &[Interval]) -> Result<(), Error> {
+pub(super) fn check_folds(facts: &Facts, f: &FuncPlan, required: &[Interval]) -> Result<(), Error> {
     for (d, factor) in f.fold.iter().enumerate().filter_map(|(d, n)| n.map(|n| (d, n))) {
         let live = facts.upper(&required[d].extent());
         if live.is_none_or(|n| n > factor as i64) {
@@ -46,7 +46,13 @@ pub fn check_folds(facts: &Facts, f: &FuncPlan, required: &[Interval]) -> Result
 }
 
 /// Notes how much of `f` is in use at once, given its region at the compute level: the most of all places where it is computed.
-pub fn note_live(scope: &Scope, regions: &Regions, found: &mut Found, f: &FuncPlan, required: &[Interval]) {
+pub(super) fn note_live(
+    scope: &Scope,
+    regions: &Regions,
+    found: &mut Found,
+    f: &FuncPlan,
+    required: &[Interval],
+) {
     if f.whole || f.store == f.compute {
         return;
     }
@@ -94,7 +100,7 @@ fn has_lanes(scope: &Scope, f: &FuncPlan, d: usize) -> bool {
 }
 
 /// Decides which dimensions are folded, of all storage.
-pub fn decide_folds(plan: &Plan, found: &mut Found) {
+pub(super) fn decide_folds(plan: &Plan, found: &mut Found) {
     for (func, live) in &found.live {
         let f = &plan.funcs[func];
         let Some(store) = found.storage.get_mut(func).filter(|s| s.memory != Memory::Register) else {
@@ -118,7 +124,7 @@ fn padded(f: &FuncPlan, d: usize, n: i64) -> i64 {
 }
 
 /// Folded dimensions of realised storage have the coordinates 0 to the factor less one.
-pub fn fold_storage(s: &Stmt, storage: &FxHashMap<Name, Storage>) -> Stmt {
+pub(super) fn fold_storage(s: &Stmt, storage: &FxHashMap<Name, Storage>) -> Stmt {
     let s = map_children(s, &mut Expr::clone, &mut |s| fold_storage(s, storage));
     match s {
         Stmt::Realize { func, mut region, body } => {

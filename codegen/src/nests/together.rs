@@ -36,7 +36,7 @@ const MAX_VERSIONS: usize = 64;
 
 impl<'p> Walk<'p> {
     /// The nest of stages that run together.
-    pub fn joint_nest(&mut self, ids: &[StageId]) -> Result<Stmt, Error> {
+    pub(super) fn joint_nest(&mut self, ids: &[StageId]) -> Result<Stmt, Error> {
         let plan = self.scope.plan;
         let all = ids.iter().map(|id| (&plan.funcs[&id.func], &plan.funcs[&id.func].stages[id.stage]));
         let stages: Vec<_> = all.filter(|(f, s)| !keeps(&self.found, f, s)).collect();

@@ -20,10 +20,10 @@ use crate::nests::storage_folding::{check_folds, note_live};
 use crate::plan::plans::{FuncPlan, Level, Stage, illegal};
 
 /// Makes what stands at a place, given the walk that is there.
-pub type Make<'a, 'p> = &'a mut dyn FnMut(&mut Walk<'p>) -> Result<Stmt, Error>;
+pub(super) type Make<'a, 'p> = &'a mut dyn FnMut(&mut Walk<'p>) -> Result<Stmt, Error>;
 
 /// The walk, in three parts of different lifetimes. Passes take those that they need.
-pub struct Walk<'p> {
+pub(super) struct Walk<'p> {
     /// Of the place.
     pub scope: Scope<'p>,
     /// Of the levels that are open.
@@ -34,7 +34,7 @@ pub struct Walk<'p> {
 
 impl<'p> Walk<'p> {
     /// Everything at `level`: what is stored there and, under `conds`, computed there, then `rest`.
-    pub fn level(&mut self, level: &Level, conds: &[Expr], rest: Make<'_, 'p>) -> Result<Stmt, Error> {
+    pub(super) fn level(&mut self, level: &Level, conds: &[Expr], rest: Make<'_, 'p>) -> Result<Stmt, Error> {
         let placed = |f: &&FuncPlan| f.compute == *level || f.store == *level;
         let here: Vec<&FuncPlan> = self.scope.plan.funcs.values().filter(placed).collect();
         if here.is_empty() && *level != Level::Root {
@@ -93,7 +93,7 @@ impl<'p> Walk<'p> {
     }
 
     /// What `each` makes of every version of a stage, under its condition.
-    pub fn versions(
+    pub(super) fn versions(
         &mut self,
         s: &'p Stage,
         each: &mut dyn FnMut(&mut Self, &'p Stage) -> Result<Stmt, Error>,
@@ -116,7 +116,7 @@ impl<'p> Walk<'p> {
     }
 
     /// What `each` makes at the place of `scope`, which is left behind it.
-    pub fn at<T>(&mut self, scope: Scope<'p>, each: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn at<T>(&mut self, scope: Scope<'p>, each: impl FnOnce(&mut Self) -> T) -> T {
         let outside = std::mem::replace(&mut self.scope, scope);
         let made = each(self);
         self.scope = outside;

@@ -13,7 +13,7 @@ use crate::plan::plans::{Dim, FuncPlan, Plan, Stage, illegal};
 use crate::schedule::{Directive, ForKind, StageId};
 
 /// Checks `plan`.
-pub fn contracts(plan: &Plan) -> Result<(), Error> {
+pub(crate) fn contracts(plan: &Plan) -> Result<(), Error> {
     for f in plan.funcs.values() {
         if plan.pipeline.strict_float {
             strict(plan, f)?;

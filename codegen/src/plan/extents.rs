@@ -7,20 +7,20 @@ use crate::plan::plans::{Change, FuncPlan, Split, Stage};
 use crate::schedule::Tail;
 
 /// Number of blocks of `factor` that cover `[min, max]`: `ceil((max - min + 1) / factor)`.
-pub fn blocks(min: &Expr, max: &Expr, factor: &Expr) -> Expr {
+pub(crate) fn blocks(min: &Expr, max: &Expr, factor: &Expr) -> Expr {
     let extent = offset(&sub(max, min), 1);
     build::div(&offset(&add(&extent, factor), -1), factor)
 }
 
 /// Number of points of two fused loops; 0 if either has none.
-pub fn points(inner: &Interval, outer: &Interval) -> Expr {
+pub(crate) fn points(inner: &Interval, outer: &Interval) -> Expr {
     let zero = Expr::from(0);
     mul(&build::max(&inner.extent(), &zero), &build::max(&outer.extent(), &zero))
 }
 
 /// Start of block `outer` of a split of `bounds`. Never falls as `outer` rises: the origins of several blocks lie
 /// between those of the first and of the last one.
-pub fn block_origin(s: &Stage, t: &Split, outer: &Expr, bounds: &Interval) -> Expr {
+pub(crate) fn block_origin(s: &Stage, t: &Split, outer: &Expr, bounds: &Interval) -> Expr {
     let Interval { min, max } = bounds;
     let origin = add(&mul(outer, &t.factor), min);
     if t.tail != Tail::ShiftInwards || origin == *min || divides(s, t, bounds) {
@@ -39,7 +39,7 @@ fn divides(s: &Stage, t: &Split, bounds: &Interval) -> bool {
 
 /// Does the split need no guard, because the region is rounded up to whole blocks of it or a split around it has one? A
 /// RoundUp of a block's inside does not grow the region: it is guarded, unless the factors divide.
-pub fn rounds_region(s: &Stage, t: &Split) -> bool {
+pub(crate) fn rounds_region(s: &Stage, t: &Split) -> bool {
     let mut name = &t.old;
     while let Some(c) = s.made(name) {
         match c {
@@ -52,7 +52,7 @@ pub fn rounds_region(s: &Stage, t: &Split) -> bool {
 }
 
 /// The multiple to which RoundUp splits round the extent of `var`.
-pub fn round_up_unit(s: &Stage, var: &Name) -> Option<Expr> {
+pub(crate) fn round_up_unit(s: &Stage, var: &Name) -> Option<Expr> {
     match s.replaced(var)? {
         Change::Split(t) if t.tail == Tail::RoundUp => Some(match round_up_unit(s, &t.outer) {
             Some(u) => mul(&u, &t.factor),
@@ -64,6 +64,6 @@ pub fn round_up_unit(s: &Stage, var: &Name) -> Option<Expr> {
 }
 
 /// Is the region of `f` rounded in dimension `d`, to a multiple or to whole blocks?
-pub fn is_rounded(f: &FuncPlan, d: usize) -> bool {
+pub(crate) fn is_rounded(f: &FuncPlan, d: usize) -> bool {
     f.align[d].is_some() || round_up_unit(&f.stages[0], &f.func.vars[d].0).is_some()
 }

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 /// definition substituted is already free of calls of inlined Funcs. The Funcs themselves disappear.
 ///
 /// Before: no Func in `inlined` has updates or is an output. After: nothing calls them.
-pub fn inline(p: &Pipeline, order: &[Name], inlined: &dyn Fn(&Name) -> bool) -> Pipeline {
+pub(crate) fn inline(p: &Pipeline, order: &[Name], inlined: &dyn Fn(&Name) -> bool) -> Pipeline {
     let mut out = Pipeline { funcs: Default::default(), ..p.clone() };
     let mut bodies: FxHashMap<Name, Func> = FxHashMap::default();
     for name in order {

@@ -1,20 +1,20 @@
 //! Plans: what is computed, and the loops of each stage.
 //!
-//! Takes a pipeline and a schedule; gives a [`Plan`](plans::Plan) in which every directive is applied or refused, or a typed error
+//! Takes a pipeline and a schedule; gives a [`Plan`] in which every directive is applied or refused, or a typed error
 //! that names Func, directive and rule. Only definitions and lists of loops so far: regions and statements come with
 //! [`crate::nests`].
 
-pub mod apply_schedule;
-pub mod contracts;
-pub mod extents;
-pub mod inline;
-pub mod plans;
+pub(crate) mod apply_schedule;
+pub(crate) mod contracts;
+pub(crate) mod extents;
+pub(crate) mod inline;
+pub(crate) mod plans;
 pub mod realization_order;
-pub mod rfactor;
-pub mod text;
-pub mod uses;
+pub(crate) mod rfactor;
+pub(crate) mod text;
+pub(crate) mod uses;
 pub mod validate;
-pub mod wrappers;
+pub(crate) mod wrappers;
 
 use crate::error::Error;
 use crate::expr::Name;

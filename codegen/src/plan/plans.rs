@@ -11,7 +11,7 @@ use std::fmt::{self, Display, Formatter};
 
 /// Largest factor of a split: that of 32 strips of all that an i32 counts, and far from where the extent of a buffer plus a
 /// factor would leave i32.
-pub const MAX_FACTOR: i64 = 1 << 26;
+pub(crate) const MAX_FACTOR: i64 = 1 << 26;
 
 /// `old = outer * factor + inner + min(old)`.
 #[derive(Clone, Debug)]
@@ -352,22 +352,22 @@ impl JointLoop {
 }
 
 /// The name of the joint loop of which `var` is one.
-pub fn joint_name(var: &str) -> Name {
+pub(crate) fn joint_name(var: &str) -> Name {
     format!("{var}{JOINT}").into()
 }
 
 /// Is it the level of a [`JointLoop`]?
-pub fn is_joint(level: &LoopLevel) -> bool {
+pub(crate) fn is_joint(level: &LoopLevel) -> bool {
     level.var.ends_with(JOINT)
 }
 
 /// What the stages call the loop at `level`.
-pub fn own_var(level: &LoopLevel) -> &str {
+pub(crate) fn own_var(level: &LoopLevel) -> &str {
     level.var.strip_suffix(JOINT).unwrap_or(&level.var)
 }
 
 /// An illegal directive.
-pub fn illegal(stage: &StageId, directive: impl Into<String>, rule: impl Into<String>) -> Error {
+pub(crate) fn illegal(stage: &StageId, directive: impl Into<String>, rule: impl Into<String>) -> Error {
     let func = match stage.stage {
         0 => stage.func.to_string(),
         k => format!("{}.update({})", stage.func, k - 1),

@@ -25,7 +25,7 @@ use crate::schedule::{ForKind, StageId};
 use rustc_hash::FxHashMap;
 
 /// Factors stage `k` of `plan`; the stage then reduces over the kept variables. Returns the intermediate.
-pub fn rfactor(
+pub(crate) fn rfactor(
     plan: &mut FuncPlan,
     k: usize,
     keep: &[(Name, Name)],

@@ -83,7 +83,7 @@ fn directives(s: &Stage) -> Vec<String> {
     all.map(|d| d.to_string()).collect()
 }
 
-/// Where the Func is computed and how it is stored.
+/// Returns where the Func is computed and how it is stored.
 fn placement(f: &FuncPlan) -> Vec<String> {
     let at = |level: &Level, what: fn(LoopLevel) -> Directive| match level {
         Level::Root => None,

@@ -7,10 +7,10 @@ use crate::schedule::StageId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Calls of one Func or input: the stages that call it, with the distinct coordinates.
-pub type Uses = FxHashMap<Name, Vec<(StageId, Vec<Vec<Expr>>)>>;
+pub(crate) type Uses = FxHashMap<Name, Vec<(StageId, Vec<Vec<Expr>>)>>;
 
 /// Collects the calls of all stages.
-pub fn uses<'a>(stages: impl Iterator<Item = &'a Stage>) -> Uses {
+pub(crate) fn uses<'a>(stages: impl Iterator<Item = &'a Stage>) -> Uses {
     let mut out = Uses::default();
     for s in stages {
         let mut seen: FxHashSet<(Name, Vec<Expr>)> = FxHashSet::default();

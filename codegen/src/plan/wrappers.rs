@@ -12,7 +12,7 @@ use crate::schedule::{Directive, Schedule, StageId};
 use crate::types::ScalarType;
 
 /// `p` with the wrappers that `schedule` asks for, in its order.
-pub fn wrappers(p: &Pipeline, schedule: &Schedule) -> Result<Pipeline, Error> {
+pub(crate) fn wrappers(p: &Pipeline, schedule: &Schedule) -> Result<Pipeline, Error> {
     let mut out = p.clone();
     for (id, directives) in &schedule.stages {
         for d in directives {

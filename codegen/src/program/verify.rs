@@ -1,4 +1,4 @@
-//! What a program must satisfy before it runs.
+//! Conditions that a program must satisfy before it runs.
 //!
 //! - Every id exists, every buffer and parameter of a pipeline is bound exactly once and fits.
 //! - No run binds one buffer to two names, one of them written, unless that output is in place of that input.

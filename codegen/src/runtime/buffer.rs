@@ -35,14 +35,14 @@ const LINE: i64 = 64;
 /// Rows or planes at multiples of this many bytes compete for the same cache sets.
 const PAGE: i64 = 4096;
 
-/// What a buffer looks like.
+/// Type, shape and layout of a buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BufferSpec {
     /// Type of every value.
     pub ty: ScalarType,
     /// Values per element.
     pub channels: usize,
-    /// How elements lie.
+    /// Layout of the elements.
     pub layout: Layout,
     /// First coordinate of the domain per dimension, fastest first.
     pub min: Vec<i32>,
@@ -146,7 +146,7 @@ impl Buffer {
         Ok(b)
     }
 
-    /// What it looks like.
+    /// Returns what it looks like.
     pub fn spec(&self) -> &BufferSpec {
         &self.spec
     }
@@ -240,7 +240,7 @@ impl Buffer {
     }
 }
 
-/// Where things lie in a buffer, in elements.
+/// Offsets within a buffer, in elements.
 struct Shape {
     strides: Vec<i64>,
     plane: i64,

@@ -229,7 +229,7 @@ impl Buffer {
     }
 }
 
-/// Where the rows of a buffer lie, in elements from the origin.
+/// Offsets of the rows of a buffer, in elements from the origin.
 struct RowLayout {
     extents: Vec<i32>,
     strides: Vec<i64>,
@@ -237,7 +237,7 @@ struct RowLayout {
     channel_step: i64,
 }
 
-/// Where somebody else's values lie, in elements.
+/// Offsets of somebody else's values, in elements.
 struct Strides {
     channel: i64,
     dims: Vec<i64>,
@@ -253,7 +253,7 @@ impl RowLayout {
         }
     }
 
-    /// How many channels and with which strides something of these extents and strides, the channels first, is to be copied from or to
+    /// Returns how many channels and with which strides something of these extents and strides, the channels first, is to be copied from or to
     /// the channels from `first` on.
     fn matching(&self, first: usize, extents: &[i32], strides: &[i64]) -> Result<(usize, Strides), String> {
         let fits = extents.split_first().is_some_and(|(&c, dims)| {
@@ -295,7 +295,7 @@ impl RowLayout {
         });
     }
 
-    /// Where a row begins under some strides.
+    /// Returns where a row begins under some strides.
     fn start(&self, r: usize, strides: &[i64]) -> i64 {
         let (mut rest, mut start) = (r, 0);
         for (&e, &s) in self.extents.iter().zip(strides).skip(1) {

@@ -73,7 +73,7 @@ element!(i8 I8 Int i64, i16 I16 Int i64, i32 I32 Int i64, i64 I64 Int i64, u8 U8
 /// A bool element in memory: one byte, 0 or 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
-pub struct BoolByte(pub u8);
+pub(super) struct BoolByte(pub u8);
 
 impl sealed::Sealed for BoolByte {}
 impl Element for BoolByte {

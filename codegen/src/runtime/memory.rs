@@ -34,7 +34,7 @@ unsafe impl Send for Memory {}
 
 impl Memory {
     /// `bytes` zero bytes; `None` if there are not so many.
-    pub fn zeroed(bytes: usize) -> Option<Memory> {
+    pub(super) fn zeroed(bytes: usize) -> Option<Memory> {
         let bytes = bytes.max(ALIGN);
         if bytes >= LARGE { Memory::mapped(bytes) } else { Memory::small(bytes) }
     }
@@ -47,12 +47,12 @@ impl Memory {
     }
 
     /// A block that is borrowed for as long as the result is used, by a [`super::View`] alone.
-    pub fn borrowed(base: *mut u8, bytes: usize, writable: bool) -> Memory {
+    pub(super) fn borrowed(base: *mut u8, bytes: usize, writable: bool) -> Memory {
         Memory { base, bytes, from: From::Borrowed { writable } }
     }
 
     /// False for memory borrowed for reading.
-    pub fn writable(&self) -> bool {
+    pub(super) fn writable(&self) -> bool {
         !matches!(self.from, From::Borrowed { writable: false })
     }
 
@@ -67,7 +67,7 @@ impl Memory {
 
     /// Asks the kernel for all pages now, on the threads of `pool`, each for its share: their nodes' memory. A page that is refused comes
     /// when it is first touched.
-    pub fn populate(&self, pool: &Pool) {
+    pub(super) fn populate(&self, pool: &Pool) {
         let From::Mapping(map) = &self.from else { return };
         let (pages, n) = (self.bytes.div_ceil(PAGE), pool.threads());
         let skipped = self.base as usize - map.as_ptr() as usize;
@@ -78,12 +78,12 @@ impl Memory {
     }
 
     /// First byte.
-    pub fn base(&self) -> *mut u8 {
+    pub(super) fn base(&self) -> *mut u8 {
         self.base
     }
 
     /// Size in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// The body of a parallel loop: a context that it passes on, captured values, loop variable.
 pub type BodyFn = unsafe extern "C" fn(*const c_void, *const c_void, i32);
 
-/// How long a waiting thread spins before it sleeps.
+/// Time that a waiting thread spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
 
 /// Worker threads, to be shared by all who compute. Dropping it joins them.
@@ -40,7 +40,7 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// Where one worker finds its share of a loop; on cache lines of its own.
+/// Place where one worker finds its share of a loop; on cache lines of its own.
 #[repr(align(128))]
 struct Mailbox {
     /// Number of shares put in so far.

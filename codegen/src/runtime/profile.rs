@@ -1,4 +1,4 @@
-//! Where the time and the memory of compiled pipelines go, per Func.
+//! Profiles: time and memory of compiled pipelines, per Func.
 //!
 //! A pipeline that is lowered with [`crate::lower::LowerOptions::profile`] (`SUMSQ_PROFILE=1`) says which Func it computes,
 //! whenever that changes, and what it allocates for whom. Time belongs to the innermost Func that is being computed, inlined
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Funcs that are told apart; what comes later is counted as the last.
 const SLOTS: usize = 1024;
-/// What a thread computes when it computes nothing.
+/// Slot of a thread that computes nothing.
 const NOTHING: u32 = 0;
 
-/// What one thread spent.
+/// Time that one thread spent.
 struct Thread {
     nanoseconds: [AtomicU64; SLOTS],
     entries: [AtomicU64; SLOTS],
@@ -43,7 +43,7 @@ struct Registry {
 
 thread_local! {
     static THREAD: OnceCell<Arc<Thread>> = const { OnceCell::new() };
-    /// What this thread computes, and since when (in nanoseconds after the start).
+    /// The Func that this thread computes, and since when (in nanoseconds after the start).
     static NOW: Cell<(u32, u64)> = const { Cell::new((NOTHING, 0)) };
 }
 
@@ -109,7 +109,7 @@ pub(crate) extern "C" fn allocate(slot: u32, bytes: i64) {
     }
 }
 
-/// What one Func took.
+/// Time and memory of one Func.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     /// The pipeline.
@@ -118,7 +118,7 @@ pub struct Row {
     pub func: String,
     /// Time of all threads.
     pub time: Duration,
-    /// How often a thread came to compute it, also back from a producer inside.
+    /// Number of times that a thread came to compute it, also back from a producer inside.
     pub entries: u64,
     /// Heap allocations for its values.
     pub allocations: u64,
@@ -128,7 +128,7 @@ pub struct Row {
     pub peak: u64,
 }
 
-/// What profiled pipelines took so far.
+/// Time and memory of profiled pipelines so far.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Profile {
     /// By pipeline in order of compilation, the slowest Func first.

@@ -14,7 +14,7 @@
 //! directive and rule.
 
 mod print;
-pub mod text;
+pub(crate) mod text;
 
 use crate::expr::{Expr, Name};
 use indexmap::IndexMap;
@@ -95,6 +95,7 @@ pub enum Memory {
 
 /// One directive on a stage (loop structure) or on a Func (placement, storage).
 #[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs, reason = "the line above a variant says what its fields are")]
 pub enum Directive {
     /// `old = outer * factor + inner` (+ min); `factor` is a constant or a parameter in 1..=2^26.
     Split { old: Name, outer: Name, inner: Name, factor: Expr, tail: Tail },

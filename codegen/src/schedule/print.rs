@@ -7,7 +7,7 @@ use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule
 use std::fmt::{self, Display, Formatter};
 
 impl ForKind {
-    /// What stands before `for`.
+    /// Returns what stands before `for`.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             ForKind::Serial => "",

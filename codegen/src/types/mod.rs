@@ -9,16 +9,27 @@ use std::fmt;
 pub enum ScalarType {
     /// One byte in memory, 0 or 1.
     Bool,
+    /// Two's complement, 1 byte.
     I8,
+    /// Two's complement, 2 bytes.
     I16,
+    /// Two's complement, 4 bytes: coordinates.
     I32,
+    /// Two's complement, 8 bytes: flat offsets.
     I64,
+    /// Unsigned, 1 byte.
     U8,
+    /// Unsigned, 2 bytes.
     U16,
+    /// Unsigned, 4 bytes.
     U32,
+    /// Unsigned, 8 bytes.
     U64,
+    /// IEEE half, 2 bytes: 1 sign, 5 exponent and 10 stored significand bits; the greatest finite value is 65504.
     F16,
+    /// IEEE single, 4 bytes.
     F32,
+    /// IEEE double, 8 bytes.
     F64,
 }
 
@@ -179,7 +190,7 @@ impl ScalarType {
 }
 
 /// The nearest half, ties to even; a NaN keeps its sign. By way of the f32 that is rounded to odd, whose 24 bits keep what decides the
-/// rounding to 11: on CPUs that convert f32 alone, [`f16::from_f64`] rounds twice.
+/// rounding to 11: on CPUs that convert f32 alone, `f16::from_f64` rounds twice.
 pub fn nearest_half(v: f64) -> f16 {
     let near = v as f32;
     let back = f64::from(near);

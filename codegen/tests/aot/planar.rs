@@ -72,7 +72,7 @@ fn gather() -> Pipeline {
     p
 }
 
-/// What the program prints of `smooth`, computed in this process.
+/// Returns what the program prints of `smooth`, computed in this process.
 fn smooth_here() -> Vec<String> {
     let (p, s) = smooth();
     let compiled = Compiled::new(&p, &s, &Target::host()).expect("compiles");

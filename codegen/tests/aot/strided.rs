@@ -47,7 +47,7 @@ fn kinds() -> Pipeline {
     p
 }
 
-/// What the program prints of `colours`, by arithmetic: `(greatest, mean, sum)` at every point of the part.
+/// Returns what the program prints of `colours`, by arithmetic: `(greatest, mean, sum)` at every point of the part.
 fn colours_here() -> Vec<String> {
     let at = |x: i32, y: i32, c: i64| {
         let i = (HEIGHT - 1 - (y - 7)) as i64 * PITCH + (x + 4) as i64 * 3 + c;
@@ -85,7 +85,7 @@ fn part() -> [Dimension; 2] {
     [Dimension::new(-3, 17, 1), Dimension::new(8, 6, 20)]
 }
 
-/// What the program prints of its mistakes, those apart that this process cannot make.
+/// Returns what the program prints of its mistakes, those apart that this process cannot make.
 fn refusals() -> Vec<String> {
     let rgb = [Dimension::new(-4, WIDTH, 3), Dimension::new(7, HEIGHT, -PITCH), Dimension::new(0, 3, 1)];
     let with = |d: usize, to: Dimension| {

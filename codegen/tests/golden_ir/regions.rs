@@ -5,7 +5,7 @@
 use crate::pipelines::*;
 use crate::{Case, compare, dumps};
 
-/// What a case shows, and the case.
+/// Cases, with what each shows.
 const CASES: [(&str, Case); 14] = [
     (
         "bounds inference: a tile of f covers what all points of a tile of out read, which the domain cuts off",

@@ -106,7 +106,7 @@ impl Builder {
     }
 }
 
-/// Where a computed array that is read at `at` reads what it reads at `inner`. At a vertex all its places are slots of the graph
+/// Returns where a computed array that is read at `at` reads what it reads at `inner`. At a vertex all its places are slots of the graph
 /// since it was first read there.
 pub(crate) fn composed(graphs: &[Graph], inner: &Access, at: &At) -> Option<Access> {
     let place = match (&inner.at, at) {

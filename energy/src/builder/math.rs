@@ -105,7 +105,7 @@ impl Builder {
         self.fold(v, |dag, ids| ids.iter().skip(1).fold(ids[0], |p, &x| dag.mul(p, x)))
     }
 
-    /// Whether any entry is non-zero.
+    /// Tells whether any entry is non-zero.
     pub(crate) fn any(&mut self, v: &Value) -> Value {
         self.fold(v, |dag, ids| {
             let truths = truths(dag, ids);

@@ -39,7 +39,7 @@ pub(crate) struct Builder {
     dim_positions: BTreeMap<i64, String>,
     /// Groups that were given a name.
     group_names: FxHashMap<String, GroupId>,
-    /// Where each read was last written.
+    /// Line where each read was last written.
     access_lines: FxHashMap<Access, u32>,
     /// Line of the operation under way.
     line: Option<u32>,

@@ -8,7 +8,7 @@ use crate::model::GraphId;
 /// An unknown or array, or a slice of its channels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FieldRef {
-    /// Which one.
+    /// Its identity.
     pub source: Source,
     /// First channel of the slice.
     pub first: u16,

@@ -148,7 +148,7 @@ impl Builder {
         ));
     }
 
-    /// Whether some residual reads the unknown.
+    /// Tells whether some residual reads the unknown.
     pub(super) fn is_read(&self, unknown: Source) -> bool {
         self.energy.residuals.iter().flat_map(|r| &r.unknown_reads).any(|a| a.source == unknown)
     }

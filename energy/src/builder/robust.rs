@@ -8,7 +8,7 @@ use crate::error::Fault;
 use crate::losses::LossKind;
 use crate::model::{Block, BlockId, BoxBounds, Domain, GroupId};
 
-/// What residuals given together have in common.
+/// Properties that residuals given together have in common.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
     /// Name in reports; by default `energy_<k>`.

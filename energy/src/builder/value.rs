@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scalar {
     pub id: ExprId,
-    /// Whether `InBounds` or `InBoundsExpanded` was written in it, be it as `InBounds(0,0)`, which is 1.
+    /// True if `InBounds` or `InBoundsExpanded` was written in it, be it as `InBounds(0,0)`, which is 1.
     pub uses_bounds: bool,
 }
 

@@ -335,7 +335,7 @@ struct Branches {
     is_select: bool,
 }
 
-/// Whether multiplying a sum out by `c` keeps coefficients finite and non-zero. An infinite `c` (from a division by 0) may only
+/// Tells whether multiplying a sum out by `c` keeps coefficients finite and non-zero. An infinite `c` (from a division by 0) may only
 /// go to a lone term: `inf * (a + 0)` is not `inf*a + inf*0`.
 fn scales_safely(c: f64, constant: f64, terms: &[(Const, ExprId)]) -> bool {
     let safe = |k: f64| !k.is_finite() || ((c * k).is_finite() && c * k != 0.0);

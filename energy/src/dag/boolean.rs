@@ -8,11 +8,11 @@ use super::{At, Compare, Dag, ExprId, Node, Offset};
 
 /// Longer operand lists are only sorted and deduplicated, not compared pairwise.
 const PAIRWISE_LIMIT: usize = 48;
-/// How far into nested conditions an implication looks.
+/// Depth of nested conditions to which an implication looks.
 const IMPLIES_DEPTH: u32 = 4;
 
 impl Dag {
-    /// Whether the node is 1 or 0 by construction.
+    /// Tells whether the node is 1 or 0 by construction.
     pub fn is_boolean(&self, id: ExprId) -> bool {
         match self.node(id) {
             Node::InBounds { .. } | Node::Free(..) | Node::Compare(..) | Node::NonZero(_) => true,
@@ -191,7 +191,7 @@ impl Dag {
         }
     }
 
-    /// Whether two operands cannot both hold (conjunction), or cannot both fail (disjunction).
+    /// Tells whether two operands cannot both hold (conjunction), or cannot both fail (disjunction).
     fn complementary(&self, ops: &[ExprId], conjunction: bool) -> bool {
         ops.iter().any(|&a| {
             ops.iter().any(|&b| match (conjunction, self.node(a)) {
@@ -271,12 +271,12 @@ impl Dag {
         }
     }
 
-    /// Whether `a` is known to imply `b`. May miss implications, never invents one.
+    /// Tells whether `a` is known to imply `b`. May miss implications, never invents one.
     pub fn implies(&self, a: ExprId, b: ExprId) -> bool {
         self.implies_to(a, b, IMPLIES_DEPTH)
     }
 
-    /// Whether `a` and `b` are known never to hold together.
+    /// Tells whether `a` and `b` are known never to hold together.
     pub fn excludes(&self, a: ExprId, b: ExprId) -> bool {
         self.excludes_to(a, b, IMPLIES_DEPTH)
     }
@@ -348,7 +348,7 @@ impl Dag {
         }
     }
 
-    /// Whether `a0 == a1` and `b0 == b1` compare one expression with two distinct constants.
+    /// Tells whether `a0 == a1` and `b0 == b1` compare one expression with two distinct constants.
     fn differ_by_constant(&self, a0: ExprId, a1: ExprId, b0: ExprId, b1: ExprId) -> bool {
         let split = |x, y| match (self.as_constant(x), self.as_constant(y)) {
             (Some(c), None) => Some((y, c)),
@@ -384,7 +384,7 @@ impl Dag {
     }
 }
 
-/// Whether the first box holds the second.
+/// Tells whether the first box holds the second.
 fn holds_box(outer: (&Offset, &Offset), inner: (&Offset, &Offset)) -> bool {
     outer.0.len() == inner.0.len()
         && outer.0.iter().zip(inner.0).all(|(o, i)| o <= i)

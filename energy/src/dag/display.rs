@@ -56,7 +56,7 @@ const INLINE_SIZE: u64 = 160;
 /// Longer parts get a line of their own.
 const LINE_LENGTH: usize = 160;
 
-/// How tightly a printed form binds.
+/// Binding strength of a printed form.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Level {
     Sum,

@@ -4,7 +4,7 @@ use super::{Access, At, Compare, Dag, ExprId, Node, Offset, arith::powi};
 use crate::ids::{ArrayId, GraphId, ParamId, SpaceId};
 use rustc_hash::FxHashMap;
 
-/// What an expression reads at one element or hyperedge.
+/// Surroundings of an expression at one element or hyperedge.
 pub trait Env {
     /// A scalar read; 0 outside the domain.
     fn access(&self, access: &Access) -> f64;
@@ -14,13 +14,13 @@ pub trait Env {
     fn param(&self, param: ParamId, channel: u16) -> f64;
     /// The element's coordinate along a dim.
     fn index(&self, dim: u16) -> f64;
-    /// Whether the box around the element lies in the domain.
+    /// Tells whether the box around the element lies in the domain.
     fn in_bounds(&self, lo: &Offset, hi: &Offset) -> bool;
-    /// Whether the element there is in the domain and not excluded.
+    /// True if the element there is in the domain and not excluded.
     fn free(&self, space: SpaceId, at: &At) -> bool;
-    /// Whether two slots of the hyperedge are the same element.
+    /// Tells whether two slots of the hyperedge are the same element.
     fn same_vertex(&self, graph: GraphId, a: u16, b: u16) -> bool;
-    /// Whether the box around a slot of the hyperedge lies in the domain.
+    /// Tells whether the box around a slot of the hyperedge lies in the domain.
     fn in_bounds_at(&self, graph: GraphId, slot: u16, lo: &Offset, hi: &Offset) -> bool;
     /// The coordinate of a slot of the hyperedge along a dim.
     fn index_at(&self, graph: GraphId, slot: u16, dim: u16) -> f64;

@@ -34,7 +34,7 @@ pub struct Dag {
     nodes: IndexSet<Node, FxBuildHasher>,
     /// `(node, access node) -> derivative`.
     derivatives: FxHashMap<(ExprId, ExprId), ExprId>,
-    /// How many normalising constructors are active inside each other; bounds recursion on adversarial nests.
+    /// Number of normalising constructors that are active inside each other; bounds recursion on adversarial nests.
     nesting: u32,
     /// Terms of a sum under one condition stay apart.
     ungrouped: bool,
@@ -46,7 +46,7 @@ impl Dag {
         Dag::default()
     }
 
-    /// Whether terms of a sum under one condition share one Select from here on (they do at first).
+    /// Tells whether terms of a sum under one condition share one Select from here on (they do at first).
     pub fn set_grouping(&mut self, on: bool) {
         self.ungrouped = !on;
     }
@@ -56,7 +56,7 @@ impl Dag {
         self.nodes.len()
     }
 
-    /// Whether nothing has been built yet.
+    /// Tells whether nothing has been built yet.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -97,7 +97,7 @@ impl Dag {
         self.intern(Node::Index(dim))
     }
 
-    /// Whether the box `[lo, hi]` around the element lies in the domain. The element itself always does, so the box is
+    /// Tells whether the box `[lo, hi]` around the element lies in the domain. The element itself always does, so the box is
     /// extended to hold offset 0: equal conditions get equal nodes, and the box that is only offset 0 is the constant 1.
     pub fn in_bounds(&mut self, lo: &Offset, hi: &Offset) -> ExprId {
         match with_origin(lo, hi) {
@@ -106,7 +106,7 @@ impl Dag {
         }
     }
 
-    /// Whether the element at `at` lies in the domain: vertices, hyperedges and globals do.
+    /// Tells whether the element at `at` lies in the domain: vertices, hyperedges and globals do.
     pub fn inside(&mut self, graphs: &[Graph], at: &At) -> ExprId {
         match at {
             At::Offset(o) => self.in_bounds(o, o),
@@ -118,7 +118,7 @@ impl Dag {
         }
     }
 
-    /// Whether the element at `at` is in the domain and not excluded.
+    /// Tells whether the element at `at` is in the domain and not excluded.
     pub fn free(&mut self, space: SpaceId, at: At) -> ExprId {
         self.intern(Node::Free(space, at))
     }
@@ -128,7 +128,7 @@ impl Dag {
         self.intern(Node::IndexAt(graph, slot, dim))
     }
 
-    /// Whether the box `[lo, hi]` around a slot of the hyperedge lies in the domain, where the slot itself does.
+    /// Tells whether the box `[lo, hi]` around a slot of the hyperedge lies in the domain, where the slot itself does.
     pub fn in_bounds_at(&mut self, graph: GraphId, slot: u16, lo: &Offset, hi: &Offset) -> ExprId {
         match with_origin(lo, hi) {
             Some((lo, hi)) => self.intern(Node::InBoundsAt { graph, slot, lo, hi }),
@@ -136,7 +136,7 @@ impl Dag {
         }
     }
 
-    /// Whether two slots of the hyperedge are the same element.
+    /// Tells whether two slots of the hyperedge are the same element.
     pub fn same_vertex(&mut self, graph: GraphId, a: u16, b: u16) -> ExprId {
         if a == b {
             return self.constant(1.0);
@@ -152,7 +152,7 @@ impl Dag {
         }
     }
 
-    /// Whether `id` is the constant `v`.
+    /// Tells whether `id` is the constant `v`.
     pub fn is_constant(&self, id: ExprId, v: f64) -> bool {
         self.as_constant(id) == Some(v)
     }

@@ -23,7 +23,7 @@ impl Const {
     }
 }
 
-/// What an access reads.
+/// Source of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Source {
     /// The unknown itself.
@@ -43,7 +43,7 @@ pub enum Source {
     Product(Domain),
 }
 
-/// Where an access reads.
+/// Place of an access.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum At {
     /// At the element plus a constant offset; 0 outside the domain.
@@ -61,7 +61,7 @@ pub enum At {
 pub struct Access {
     /// From where.
     pub source: Source,
-    /// Which channel.
+    /// The channel.
     pub channel: u16,
     /// At which element.
     pub at: At,
@@ -90,14 +90,14 @@ pub enum Node {
     Param(ParamId, u16),
     /// The element's coordinate along a dim (0 is fastest-varying).
     Index(u16),
-    /// Whether the whole box `[lo, hi]` (inclusive offsets) around the element lies in the domain.
+    /// True if the whole box `[lo, hi]` (inclusive offsets) around the element lies in the domain.
     InBounds {
         /// Lower corner.
         lo: Offset,
         /// Upper corner.
         hi: Offset,
     },
-    /// Whether the element there is in the domain and not excluded.
+    /// True if the element there is in the domain and not excluded.
     Free(SpaceId, At),
     /// `constant + sum coefficient * term`; terms sorted, distinct, coefficients non-zero, at least one term.
     Sum {
@@ -114,7 +114,7 @@ pub enum Node {
     Sample {
         /// The array and its channel.
         image: (ArrayId, u16),
-        /// Where its derivative along each dim is sampled; empty if there is none (then `at` reads no unknown).
+        /// Arrays in which its derivative along each dim is sampled; empty if there is none (then `at` reads no unknown).
         partials: Box<[(ArrayId, u16)]>,
         /// The coordinates, fastest-varying dim first.
         at: Box<[ExprId]>,
@@ -125,9 +125,9 @@ pub enum Node {
     Compare(Compare, ExprId, ExprId),
     /// `x ~= 0` of a non-boolean (NaN is true).
     NonZero(ExprId),
-    /// Whether two slots of the hyperedge (in the same index space) are the same element.
+    /// True if two slots of the hyperedge (in the same index space) are the same element.
     SameVertex(GraphId, u16, u16),
-    /// Whether the whole box `[lo, hi]` (inclusive offsets) around a slot of the hyperedge that is in the domain lies in it, too.
+    /// True if the whole box `[lo, hi]` (inclusive offsets) around a slot of the hyperedge that is in the domain lies in it, too.
     InBoundsAt {
         /// The graph.
         graph: GraphId,

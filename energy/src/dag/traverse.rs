@@ -44,12 +44,12 @@ impl Dag {
         found
     }
 
-    /// Whether an expression has one value for all elements or hyperedges, whatever the unknowns.
+    /// Tells whether an expression has one value for all elements or hyperedges, whatever the unknowns.
     pub fn is_uniform(&self, id: ExprId) -> bool {
         self.reachable(&[id]).iter().all(|&n| !self.asks_place(n))
     }
 
-    /// Whether a node, whatever its operands are, may differ from element to element.
+    /// Tells whether a node, whatever its operands are, may differ from element to element.
     pub fn asks_place(&self, id: ExprId) -> bool {
         match self.node(id) {
             Node::Access(_) | Node::Index(_) | Node::IndexAt(..) | Node::Sample { .. } => true,
@@ -60,7 +60,7 @@ impl Dag {
         }
     }
 
-    /// What the equalities among what the roots use are made of: the last bit of it decides something.
+    /// Returns what the equalities among what the roots use are made of: the last bit of it decides something.
     pub fn deciding(&self, roots: &[ExprId]) -> FxHashSet<ExprId> {
         let equality = |n: &ExprId| matches!(self.node(*n), Node::Compare(Compare::Eq, ..));
         let equalities: Vec<ExprId> = self.reachable(roots).into_iter().filter(equality).collect();

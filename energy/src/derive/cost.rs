@@ -25,7 +25,7 @@ pub(super) fn instance_routines(energy: &Energy, dag: &mut Dag, t: &Template) ->
     [routine(Kind::Cost, cost), routine(Kind::Model, model), routine(Kind::Counts, t.counts)]
 }
 
-/// Whether an instance counts: one of the unknowns it reads, as constructed, is in the domain and free. In a space without
+/// Tells whether an instance counts: one of the unknowns it reads, as constructed, is in the domain and free. In a space without
 /// Exclude every element of the domain is free.
 pub(super) fn counts(energy: &Energy, dag: &mut Dag, residual: usize) -> ExprId {
     let mut any = Vec::new();

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 
 /// Sums longer than this are left alone: the greedy choice is quadratic.
 const LONGEST: usize = 4096;
-/// How deep inner sums are factored again.
+/// Depth to which inner sums are factored again.
 const DEEPEST: u32 = 40;
-/// What saving a division is worth in multiplications.
+/// Worth of a saved division in multiplications.
 const DIVISION: usize = 8;
 
 /// The factored form of a sum; other nodes are returned as they are.
@@ -27,7 +27,7 @@ pub(super) fn factor(dag: &mut Dag, id: ExprId) -> ExprId {
     horner(dag, constant, terms, 0)
 }
 
-/// What can be pulled out of several terms.
+/// Factors that can be pulled out of several terms.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Common {
     /// A factor with a positive (true) or negative exponent.
@@ -157,7 +157,7 @@ fn divide(dag: &mut Dag, c: f64, t: ExprId, f: ExprId, power: i32) -> (f64, Expr
     (c, quotient)
 }
 
-/// Whether an expression is finite whatever it reads: constants, parameters and coordinates, their sums, products and
+/// Tells whether an expression is finite whatever it reads: constants, parameters and coordinates, their sums, products and
 /// bounded functions.
 fn is_finite(dag: &Dag, id: ExprId, memo: &mut FxHashMap<ExprId, bool>) -> bool {
     for n in dag.reachable_while(&[id], |n| !memo.contains_key(&n)) {

@@ -6,7 +6,7 @@ use crate::dag::{Access, At, Dag, ExprId, Node, Offset, Source};
 use crate::model::{Domain, Energy, SpaceId};
 use rustc_hash::FxHashMap;
 
-/// What an expression reads.
+/// Reads of an expression.
 #[derive(Clone, PartialEq)]
 enum Reads {
     /// Constants and parameters only.
@@ -77,12 +77,12 @@ pub fn hoist(
     simplify(dag, &replaced, passes).0
 }
 
-/// Whether loops over elements compute it for each of them. What none of them changes they compute once: the root of a weight.
+/// Tells whether loops over elements compute it for each of them. What none of them changes they compute once: the root of a weight.
 fn varies(reads: &Reads) -> bool {
     !matches!(reads, Reads::Nothing | Reads::Element(_, At::Global))
 }
 
-/// Whether a node is worth a store by itself.
+/// Tells whether a node is worth a store by itself.
 fn is_costly(dag: &Dag, n: ExprId) -> bool {
     match dag.node(n) {
         Node::Call(..) => count_ops(dag, &[n]).transcendental > 0,
@@ -91,7 +91,7 @@ fn is_costly(dag: &Dag, n: ExprId) -> bool {
     }
 }
 
-/// Whether a node reads a computed array or its partials: the sweeps have no other way to them.
+/// Tells whether a node reads a computed array or its partials: the sweeps have no other way to them.
 fn reads_computed(dag: &Dag, n: ExprId) -> bool {
     matches!(dag.node(n), Node::Access(a) if matches!(a.source, Source::Computed(_) | Source::Partial(_)))
 }

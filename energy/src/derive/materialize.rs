@@ -1,4 +1,4 @@
-//! Which derived quantities are stored, and which are computed wherever they are needed.
+//! Choice of derived quantities that are stored; others are computed wherever they are needed.
 //!
 //! Nothing stored is Opt's in-place method. A residual group may store its partials (once per linearisation), its products J p (once
 //! per direction: the two passes of J^T (J p)), or its share of the diagonal blocks of J^T J, so that only what couples elements
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a residual group stores.
+/// Choice of what a residual group stores.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Choice {
     /// Its partials that are not constants.
@@ -25,7 +25,7 @@ pub struct Choice {
     pub blocks: bool,
 }
 
-/// What is stored, by residual group and computed array. Read from text such as `jp`, `fit=in_place,reg=j+jp,B=recomputed`: one
+/// Choices by residual group and computed array. Read from text such as `jp`, `fit=in_place,reg=j+jp,B=recomputed`: one
 /// choice without a name is that of all groups not named.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Materialize {
@@ -180,7 +180,7 @@ fn store_partials(energy: &Energy, dag: &mut Dag, t: &mut Template, table: &mut 
     t.applied.weight = None;
 }
 
-/// What is stored for the instance itself.
+/// Returns what is stored for the instance itself.
 fn read(energy: &Energy, dag: &mut Dag, source: Source, domain: Domain, channel: u16) -> ExprId {
     let at = match domain {
         Domain::Space(s) if energy.is_global(s) => At::Global,

@@ -1,4 +1,4 @@
-//! Which passes make the routines: all of them, but for measurements of what each is worth (figure 15 of the Opt paper).
+//! The passes that make the routines: all of them, but for measurements of what each is worth (figure 15 of the Opt paper).
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ pub struct Passes {
     pub polynomial: bool,
     /// Parts that several products or sums hold are computed once.
     pub sharing: bool,
-    /// What depends on one element alone is stored once per linearisation. Off, computed arrays are stored all the same: the
+    /// True if what depends on one element alone is stored once per linearisation. Off, computed arrays are stored all the same: the
     /// sweeps have no other way to them.
     pub hoisting: bool,
     /// Terms and factors are emitted in an order in which few values live at once.

@@ -5,7 +5,7 @@ use super::site::Site;
 use crate::dag::{Dag, ExprId};
 use std::fmt;
 
-/// What the passes did to one routine.
+/// Report of what the passes did to one routine.
 #[derive(Clone, Debug)]
 pub struct PassReport {
     /// As in `jtjp space 0`: its kind and site.
@@ -14,7 +14,7 @@ pub struct PassReport {
     pub stages: Vec<(&'static str, OpCount)>,
 }
 
-/// What a routine computes.
+/// Kinds of routines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     /// (J^T r)_c, one root per component of the site's space.
@@ -25,21 +25,21 @@ pub enum Kind {
     JtJp,
     /// As [`Kind::Blocks`], of the residual groups whose blocks are stored; absent if there are none.
     StoredBlocks,
-    /// Whether the element is excluded; absent if the energy excludes none of its space.
+    /// True if the element is excluded; absent if the energy excludes none of its space.
     Excluded,
     /// The values of a computed array by channel, then its partials: what [`Source::Partial`](crate::dag::Source) reads.
     Computed,
-    /// What is stored once per linearisation: root k is channel k of [`Source::Hoisted`](crate::dag::Source). Partials that are
+    /// Parts stored once per linearisation: root k is channel k of [`Source::Hoisted`](crate::dag::Source). Partials that are
     /// materialised, then what [`hoist`](super::hoist) adds.
     Stored,
-    /// What is stored once per direction: root k is channel k of [`Source::Product`](crate::dag::Source).
+    /// Parts stored once per direction: root k is channel k of [`Source::Product`](crate::dag::Source).
     Product,
     /// r^2 of a counted instance, else 0. Under a loss, the whole block's energy at its first residual, 0 at the others.
     Cost,
     /// Its part of the model's change, (J d)(2 r + J d) times the weight of its loss, else 0; d is the direction. Under a loss of second
     /// order the square is that of the bent J d.
     Model,
-    /// Whether some unknown that the instance reads is in the domain at a free element.
+    /// True if some unknown that the instance reads is in the domain at a free element.
     Counts,
 }
 
@@ -92,9 +92,9 @@ impl fmt::Display for Kind {
 /// Expressions that are evaluated together at every instance of a site.
 #[derive(Clone, Debug)]
 pub struct Routine {
-    /// What it computes.
+    /// The kind.
     pub kind: Kind,
-    /// Where.
+    /// The site.
     pub site: Site,
     /// Its values; what each is, the kind says. Never empty.
     pub roots: Vec<ExprId>,
@@ -109,7 +109,7 @@ pub struct Routines {
     pub table: Vec<Routine>,
     /// Operation counts of each routine before and after each pass.
     pub passes: Vec<PassReport>,
-    /// Whether the order of emitted operations is chosen ([`crate::emit`]).
+    /// True if the order of emitted operations is chosen ([`crate::emit`]).
     pub scheduled: bool,
 }
 

@@ -5,7 +5,7 @@ use super::{Kind, Routine, Site, components};
 use crate::dag::{Dag, ExprId};
 use crate::model::{Energy, SpaceId};
 
-/// Where row `c`, column `d <= c` of a packed lower triangle lies.
+/// Returns where row `c`, column `d <= c` of a packed lower triangle lies.
 fn packed(c: usize, d: usize) -> usize {
     c * (c + 1) / 2 + d
 }

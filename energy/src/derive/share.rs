@@ -15,7 +15,7 @@ const WIDEST: usize = 32;
 /// Names given at most, and pairs looked at in all: caps on the work for huge routines.
 const MOST_NAMES: usize = 2048;
 const PAIR_BUDGET: usize = 1 << 22;
-/// What saving a division is worth in multiplications.
+/// Worth of a saved division in multiplications.
 const DIVISION: i64 = 8;
 
 /// An operand: a node of the expression, or the n-th named part.
@@ -28,7 +28,7 @@ enum Base {
 /// `(base, exponent)` of a product, `(base, 1 or -1)` of a sum.
 type Item = (Base, i32);
 
-/// What several nodes hold.
+/// Part that several nodes hold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     /// A power in products.

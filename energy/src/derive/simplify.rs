@@ -92,7 +92,7 @@ fn assume(
     })[0]
 }
 
-/// Whether an expression holds a condition that could be resolved.
+/// Memory of which expressions hold a condition that could be resolved.
 #[derive(Default)]
 struct Conditional(FxHashMap<ExprId, bool>);
 

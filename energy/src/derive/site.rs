@@ -11,7 +11,7 @@ use crate::dag::{Access, At, Dag, ExprId, Offset};
 use crate::model::{ComputedId, Domain, Energy, GraphId, SpaceId};
 use std::fmt;
 
-/// Where a routine is evaluated.
+/// Site at which a routine is evaluated.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Site {
     /// At every element of an index space that has unknowns: what the stencil templates around it give it.
@@ -87,7 +87,7 @@ pub(super) struct Use {
     pub applied: ExprId,
     /// The entries of J^T J's rows by the components d <= `component` of the same element.
     pub beside: Vec<(usize, ExprId)>,
-    /// How far from the instance the element is.
+    /// Offset of the element from the instance.
     offset: Offset,
 }
 
@@ -113,7 +113,7 @@ impl Site {
         sites
     }
 
-    /// Whether a template contributes here.
+    /// Tells whether a template contributes here.
     pub(super) fn is_read_by(self, t: &Template) -> bool {
         match self {
             Site::Element(space) => t.domain == Domain::Space(space),
@@ -123,7 +123,7 @@ impl Site {
         }
     }
 
-    /// Where an instance of `t` reads the `components` of the site's element.
+    /// Returns where an instance of `t` reads the `components` of the site's element.
     pub(super) fn uses(
         self,
         energy: &Energy,
@@ -177,7 +177,7 @@ impl Site {
         }
     }
 
-    /// Whether a share of the diagonal blocks may be stored here.
+    /// Tells whether a share of the diagonal blocks may be stored here.
     pub(super) fn stores_blocks(self) -> bool {
         !matches!(self, Site::Global(..))
     }

@@ -33,7 +33,7 @@ pub(super) struct Template {
     pub(super) boundary: ExprId,
     /// Partials by unknown access; not 0, unless `rows` are not.
     pub(super) partials: Vec<(Access, ExprId)>,
-    /// What J^T J is made of, by the same accesses: the partials, bent under a loss of second order.
+    /// Rows that J^T J is made of, by the same accesses: the partials, bent under a loss of second order.
     pub(super) rows: Vec<(Access, ExprId)>,
     /// J p: the sum of partial times direction.
     pub(super) jp: ExprId,
@@ -45,7 +45,7 @@ pub(super) struct Template {
     pub(super) weight: Option<ExprId>,
     /// The value times that weight.
     pub(super) weighted_value: ExprId,
-    /// What J^T J p is made of.
+    /// Parts that J^T J p is made of.
     pub(super) applied: Applied,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Applied {
     pub(super) weight: Option<ExprId>,
     /// J p times the weight.
     pub(super) jp: ExprId,
-    /// Whether the elements' own share is left to their stored blocks.
+    /// True if the elements' own share is left to their stored blocks.
     pub(super) blocks: bool,
 }
 

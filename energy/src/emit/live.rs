@@ -1,4 +1,4 @@
-//! How many values live at once where expressions are evaluated in the order in which the engine emits them: the noise-free
+//! Count of the values that live at once where expressions are evaluated in the order in which the engine emits them: the noise-free
 //! measure of what an order of operands is worth.
 //!
 //! The engine evaluates operands before users, the first operand first, a shared node once. A value lives from there to its last use;
@@ -8,12 +8,12 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{BinaryOp, Expr, ExprKind, ScalarType};
 
-/// What evaluating some expressions takes. The order of the fields is that of importance.
+/// Cost of evaluating some expressions. The order of the fields is that of importance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Pressure {
     /// Values that live at once, at most.
     pub live: u32,
-    /// How often a selection is under another condition than the one before.
+    /// Number of selections under another condition than the one before.
     pub switches: u32,
 }
 
@@ -45,7 +45,7 @@ pub fn pressure(roots: &[Expr]) -> Pressure {
     all
 }
 
-/// Whether an evaluated node is a value that takes a register. An operand's register may hold the result.
+/// Tells whether an evaluated node is a value that takes a register. An operand's register may hold the result.
 fn is_value(e: &Expr) -> bool {
     let leaf = matches!(
         e.kind(),
@@ -57,7 +57,7 @@ fn is_value(e: &Expr) -> bool {
 /// Expressions as they are where everything likely is true.
 #[derive(Default)]
 struct Interior {
-    /// Whether an expression is true there; nodes are kept so that their ids stay theirs.
+    /// Truth of expressions there; nodes are kept so that their ids stay theirs.
     holds: FxHashMap<usize, (Expr, bool)>,
 }
 
@@ -88,7 +88,7 @@ impl Interior {
         self.holds[&e.id()].1
     }
 
-    /// What stands for `e`: the arm of a selection that is decided, the open part of a conjunction.
+    /// Returns what stands for `e`: the arm of a selection that is decided, the open part of a conjunction.
     fn resolve(&mut self, e: &Expr) -> Expr {
         let mut e = e.clone();
         loop {

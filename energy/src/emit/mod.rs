@@ -22,7 +22,7 @@ use order::Order;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{BinaryOp, Expr, ScalarType, Type, UnaryOp};
 
-/// Where an expression is evaluated.
+/// Place where an expression is evaluated.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// At an element of an index space: one coordinate per dim, fastest first.
@@ -38,7 +38,7 @@ pub enum Place {
     },
 }
 
-/// How a field is read: given the source, the component within the field's tuple and coordinates.
+/// Function that reads a field: given the source, the component within the field's tuple and coordinates.
 pub type ReadField<'a> = &'a dyn Fn(Source, usize, &[Expr]) -> Expr;
 
 /// Number of a scalar component within the tuple of its index space: every channel of every unknown of that space in
@@ -54,7 +54,7 @@ pub fn component_count(energy: &Energy, space: SpaceId) -> usize {
     energy.unknowns.iter().filter(|u| u.space == space).map(|u| u.channels as usize).sum()
 }
 
-/// What evaluating `roots` takes for an instance of `domain`, in the order in which they are emitted.
+/// Returns what evaluating `roots` takes for an instance of `domain`, in the order in which they are emitted.
 pub fn routine_pressure(energy: &Energy, routines: &Routines, domain: Domain, roots: &[ExprId]) -> Pressure {
     let place = match domain {
         Domain::Space(s) => {
@@ -77,7 +77,7 @@ pub struct Emitter<'a> {
     ty: ScalarType,
     place: Place,
     read: ReadField<'a>,
-    /// Whether the order of operands is chosen.
+    /// True if the order of operands is chosen.
     scheduled: bool,
     order: Order,
     memo: FxHashMap<ExprId, Expr>,

@@ -44,12 +44,12 @@ impl Order {
     }
 }
 
-/// Whether the operands of a node may come in any order.
+/// Tells whether the operands of a node may come in any order.
 fn is_free(dag: &Dag, n: ExprId) -> bool {
     matches!(dag.node(n), Node::Sum { .. } | Node::Prod(_))
 }
 
-/// Whether a node is no value: the same for all elements.
+/// Tells whether a node is no value: the same for all elements.
 fn is_leaf(dag: &Dag, n: ExprId) -> bool {
     matches!(dag.node(n), Node::Const(_) | Node::Param(..) | Node::Index(_))
 }
@@ -74,11 +74,11 @@ fn costliest_first(dag: &Dag, nodes: &[ExprId]) -> Order {
 /// A condition and on which side of it.
 type Guard = Option<(ExprId, bool)>;
 
-/// What the scheduler places: one reduction of a free node, or another node with all of its operands.
+/// Unit that the scheduler places: one reduction of a free node, or another node with all of its operands.
 struct Unit {
     node: ExprId,
     operands: Vec<ExprId>,
-    /// When it became ready.
+    /// Time at which it became ready.
     since: u32,
 }
 

@@ -232,7 +232,7 @@ fn fewest(roots: &[Expr]) -> u32 {
     least[&all]
 }
 
-/// What an expression is where read k is a number made of k.
+/// Returns what an expression is where read k is a number made of k.
 fn value(e: &Expr) -> f64 {
     match e.kind() {
         ExprKind::Int(v) => *v as f64,

@@ -1,4 +1,4 @@
-//! What Lua hands over, turned into what the builder takes.
+//! From Lua values to what the builder takes.
 
 use crate::builder::{Builder, Value};
 use crate::error::Fault;
@@ -59,7 +59,7 @@ pub(super) fn handle<T: Copy + 'static>(value: &LuaValue) -> Option<T> {
     data.borrow::<T>().ok().map(|h| *h)
 }
 
-/// What a value is, for messages.
+/// Returns what a value is, for messages.
 pub(super) fn describe(value: &LuaValue) -> String {
     match value {
         LuaValue::Nil => "nil".into(),

@@ -91,7 +91,7 @@ fn add_losses(scope: &Scope) -> mlua::Result<()> {
 
 const RESIDUAL: &str = "one table, as in Residual{name=\"fit\", loss=Huber(0.1), e1, e2}";
 
-/// What a `Residual{...}` holds: the entries with names, then the values in order.
+/// Returns what a `Residual{...}` holds: the entries with names, then the values in order.
 fn residual_group(b: &mut Builder, table: &Table) -> Result<(Group, Vec<Value>), Fault> {
     let mut group = Group::default();
     for pair in table.pairs::<LuaValue, LuaValue>() {

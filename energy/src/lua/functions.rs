@@ -29,7 +29,7 @@ pub(super) fn add(scope: &Scope) -> mlua::Result<()> {
     add_statements(scope)
 }
 
-/// How many arguments a function takes.
+/// Number of arguments of a function.
 #[derive(Clone, Copy)]
 enum Arity {
     Exactly(usize),
@@ -130,7 +130,7 @@ fn add_vectors(scope: &Scope) -> mlua::Result<()> {
     scope.set("Slice", slice)
 }
 
-/// What speaks of elements and their neighbours.
+/// Adds what speaks of elements and their neighbours.
 fn add_places(scope: &Scope) -> mlua::Result<()> {
     let lua = scope.lua;
     let index = lua.create_function(|lua, args: Variadic<LuaValue>| {

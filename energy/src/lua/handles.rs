@@ -1,4 +1,4 @@
-//! What an energy file holds: expressions, fields, graphs, vertices, dims and types.
+//! Values of an energy file: expressions, fields, graphs, vertices, dims and types.
 
 use crate::builder::{FieldRef, Loss, SampledRef, Value, ValueType};
 use crate::model::{DimId, GraphId};

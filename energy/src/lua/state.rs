@@ -1,4 +1,4 @@
-//! What functions of the language share while a file runs: the builder, the names in scope, the line.
+//! State that functions of the language share while a file runs: the builder, the names in scope, the line.
 
 use crate::builder::Builder;
 use crate::error::{Fault, Note};

@@ -1,4 +1,4 @@
-//! What an energy file may do with what it holds: operators and methods of Lua userdata.
+//! Operations of an energy file on what it holds: operators and methods of Lua userdata.
 
 use crate::builder::Arithmetic;
 use crate::error::Fault;

@@ -26,7 +26,7 @@ impl fmt::Debug for Expr {
     }
 }
 
-/// What can stand where an expression is expected: an [`Expr`] or a number.
+/// Operand of an expression: an [`Expr`] or a number.
 pub trait IntoExpr {
     /// As an expression of `energy`.
     fn into_expr(self, energy: &EnergyBuilder) -> Expr;
@@ -114,7 +114,7 @@ impl Expr {
         self.with([], |b, v, []| Ok(b.all(v)))
     }
 
-    /// Whether any channel is non-zero.
+    /// Tells whether any channel is non-zero.
     #[track_caller]
     pub fn any(&self) -> Expr {
         self.with([], |b, v, []| Ok(b.any(v)))

@@ -293,7 +293,7 @@ impl Field {
     }
 }
 
-/// Where a field is read.
+/// Place where a field is read.
 #[derive(Clone, Debug)]
 pub enum Place<'a> {
     /// At the element plus an offset.

@@ -52,7 +52,7 @@ impl Scene {
 
     /// Adds noise to a mesh.
     pub fn new(clean: Mesh) -> Scene {
-        let mut random = Random(2017);
+        let mut random = Random::new(2017);
         let mut noisy = clean.clone();
         let directions = normals(&clean).into_iter().zip(edge_lengths(&clean));
         for (p, (normal, edge)) in noisy.positions.iter_mut().zip(directions) {

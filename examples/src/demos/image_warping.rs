@@ -7,6 +7,7 @@ use crate::{raster, warp};
 use image::{Rgb, RgbImage};
 use sumsq::{NamedArray, Options, SolveOptions};
 
+/// Photograph by riaphotographs.
 const PICTURE: &[u8] = include_bytes!("../../../data/image_warping/tulips.png");
 const MASK: &[u8] = include_bytes!("../../../data/image_warping/tulips_mask.png");
 const HANDLES: &str = include_str!("../../../data/image_warping/tulips.handles");
@@ -23,7 +24,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
-/// What the first solve is given.
+/// Returns what the first solve is given.
 pub(super) fn first() -> Result<Problem, DemoError> {
     Ok(Scene::tulips()?.problem())
 }
@@ -33,7 +34,7 @@ pub(super) fn first() -> Result<Problem, DemoError> {
 pub struct Handle {
     /// The pixel, x and y.
     pub from: [u32; 2],
-    /// Where it goes.
+    /// The pixel it goes to.
     pub to: [f32; 2],
 }
 

@@ -9,6 +9,7 @@ use image::imageops::{self, FilterType};
 use image::{Rgb, RgbImage};
 use sumsq::{NamedArray, Options, SolveOptions};
 
+/// Photograph by the JPEG XL Project Authors.
 const PHOTOGRAPH: &[u8] = include_bytes!("../../../data/optical_flow/frame1.png");
 
 /// Weights of agreement, of sparse reflectance, of smooth shading, and of shading that follows brightness, as the square roots
@@ -29,7 +30,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
-/// What the first solve is given.
+/// Returns what the first solve is given.
 pub(super) fn first() -> Result<Problem, DemoError> {
     Ok(Scene::new(decode(PHOTOGRAPH)?.to_rgb8()).problem())
 }

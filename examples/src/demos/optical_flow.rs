@@ -8,6 +8,7 @@ use crate::pyramid::Grey;
 use image::{Rgb, RgbImage};
 use sumsq::{Method, Options, ProblemData, SolveOptions};
 
+/// Made of a photograph by the JPEG XL Project Authors.
 const FRAMES: [&[u8]; 2] = [
     include_bytes!("../../../data/optical_flow/frame1.png"),
     include_bytes!("../../../data/optical_flow/frame2.png"),
@@ -30,7 +31,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
-/// What the first solve is given.
+/// Returns what the first solve is given.
 pub(super) fn first() -> Result<Problem, DemoError> {
     let scene = Scene::flowers()?;
     Ok(Scene::problem(&scene.grey, &vec![[0.0; 2]; scene.truth.len()]))

@@ -8,10 +8,11 @@ use image::imageops::{self, FilterType};
 use image::{Rgb, RgbImage};
 use sumsq::{NamedArray, Options, SolveOptions};
 
+/// Photographs by Rachel Michetti (cup) and Stefan van der Walt (cat).
 const CUP: &[u8] = include_bytes!("../../../data/poisson_image_editing/coffee.jpg");
 const CAT: &[u8] = include_bytes!("../../../data/poisson_image_editing/chelsea.jpg");
 
-/// Where the cat's picture goes: the pixel of the cup's picture under its upper left corner, and its width there.
+/// Place of the cat's picture: the pixel of the cup's picture under its upper left corner, and its width there.
 const PLACE: (i64, i64) = (93, 127);
 const WIDTH: u32 = 232;
 /// The surface of the coffee: centre and half axes of an ellipse, in pixels.
@@ -27,7 +28,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
-/// What the first solve is given.
+/// Returns what the first solve is given.
 pub(super) fn first() -> Result<Problem, DemoError> {
     Ok(Scene::cat_in_a_cup()?.problem())
 }
@@ -35,7 +36,7 @@ pub(super) fn first() -> Result<Problem, DemoError> {
 /// A picture, another one laid over it, and which pixels are to come from the latter.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    /// What is changed.
+    /// The picture that is changed.
     pub target: RgbImage,
     /// Whose gradients are taken, of the same size.
     pub source: RgbImage,

@@ -107,7 +107,7 @@ impl Scene {
     }
 
     fn scanned(truth: Mesh, head: Mesh) -> Scene {
-        let mut random = Random(2009);
+        let mut random = Random::new(2009);
         let normals = normals(&truth);
         let clutter = |p: Vec3| CLUTTER.iter().position(|&(centre, radius, _)| (p - centre).norm() < radius);
         let owner: Vec<Option<usize>> = truth.positions.iter().map(|&p| clutter(p)).collect();

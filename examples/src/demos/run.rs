@@ -15,16 +15,16 @@ pub type Observer<'a> = &'a mut dyn FnMut(&str, &Iteration);
 /// A solve within a demo.
 #[derive(Clone, Debug)]
 pub struct Pass {
-    /// What it does, in a word or two.
+    /// Description in a word or two.
     pub label: String,
-    /// What happened.
+    /// The report.
     pub report: Report,
 }
 
 /// A figure that a demo is judged by, at its start and at its end. Smaller is better.
 #[derive(Clone, Debug)]
 pub struct Measure {
-    /// What is measured, against what.
+    /// The thing that is measured, against what.
     pub name: &'static str,
     /// Its unit.
     pub unit: &'static str,
@@ -34,14 +34,14 @@ pub struct Measure {
     pub after: f64,
 }
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Every solve, in order.
     pub passes: Vec<Pass>,
     /// Figures against ground truth.
     pub measures: Vec<Measure>,
-    /// What was written.
+    /// Files that were written.
     pub files: Vec<PathBuf>,
 }
 

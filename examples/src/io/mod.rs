@@ -12,7 +12,7 @@ pub use save::{check_target, save};
 
 use std::path::{Path, PathBuf};
 
-/// Why a file could not be read or written. The message names the file.
+/// Reason why a file could not be read or written. The message names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The operating system said no.
@@ -30,7 +30,7 @@ pub enum FileError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The problem, and its place.
         problem: String,
     },
     /// One array of an archive is not what it should be.
@@ -40,7 +40,7 @@ pub enum FileError {
         path: PathBuf,
         /// The array.
         array: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }

@@ -26,7 +26,7 @@ pub(crate) struct Differences {
     pub rows: Vec<Witness>,
 }
 
-/// What the differences of a row say.
+/// Verdict of the differences of a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Witness {
     /// The derivative.

@@ -1,4 +1,4 @@
-//! Where things are: elements of index spaces, hyperedges, unknown scalars and the columns of J.
+//! Locations: elements of index spaces, hyperedges, unknown scalars and the columns of J.
 //!
 //! x is one flat vector of all unknown scalars: unknowns in order of declaration, each in C order, channels innermost. The
 //! columns of J are the free ones among them, in the same order.
@@ -20,7 +20,7 @@ struct Space {
     elements: usize,
 }
 
-/// Where the scalars of an unknown or array lie in its vector.
+/// Positions of the scalars of an unknown or array in its vector.
 #[derive(Clone, Copy, Debug)]
 struct Strip {
     base: usize,
@@ -107,7 +107,7 @@ impl<'a> Layout<'a> {
         strip.base + element * strip.channels + channel
     }
 
-    /// Where the scalars of an unknown lie in x.
+    /// Returns where the scalars of an unknown lie in x.
     pub fn part(&self, unknown: UnknownId) -> Range<usize> {
         let start = self.unknowns[unknown.index()].base;
         let end = self.unknowns.get(unknown.index() + 1).map_or(self.scalars(), |next| next.base);
@@ -162,7 +162,7 @@ impl<'a> Layout<'a> {
         Some(element)
     }
 
-    /// Whether the box `[lo, hi]` of offsets around given coordinates lies in the domain.
+    /// Tells whether the box `[lo, hi]` of offsets around given coordinates lies in the domain.
     fn box_inside(&self, space: SpaceId, at: &Offset, lo: &Offset, hi: &Offset) -> bool {
         let along = at.iter().zip(&self.spaces[space.index()].extents).zip(lo.iter().zip(hi));
         along.into_iter().all(|((&c, &extent), (&lo, &hi))| {
@@ -240,7 +240,7 @@ impl Instance<'_> {
         self.layout.column(self.layout.scalar(u.index(), element, usize::from(read.channel)))
     }
 
-    /// Whether the element there is in the domain and not excluded.
+    /// True if the element there is in the domain and not excluded.
     pub fn is_free(&self, space: SpaceId, place: &Place) -> bool {
         self.element(place).is_some_and(|e| self.layout.free[space.index()][e])
     }
@@ -250,7 +250,7 @@ impl Instance<'_> {
         self.coordinates.get(usize::from(d)).copied().unwrap_or(0)
     }
 
-    /// Whether the box `[lo, hi]` of offsets lies in the domain; always so for hyperedges.
+    /// Tells whether the box `[lo, hi]` of offsets lies in the domain; always so for hyperedges.
     pub fn box_inside(&self, lo: &Offset, hi: &Offset) -> bool {
         let Domain::Space(s) = self.domain else { return true };
         self.layout.box_inside(s, &self.coordinates, lo, hi)
@@ -268,7 +268,7 @@ impl Instance<'_> {
         coordinates.and_then(|at| at.get(usize::from(d)).copied()).unwrap_or(0)
     }
 
-    /// Whether two places of the hyperedge are the same element.
+    /// Tells whether two places of the hyperedge are the same element.
     pub fn same_vertex(&self, a: &Place, b: &Place) -> bool {
         let (a, b) = (self.element(a), self.element(b));
         a.is_some() && a == b

@@ -1,4 +1,4 @@
-//! What the explicit path cannot do.
+//! Limits of the assembled path.
 
 use crate::problem::bounds::BoundsError;
 use sumsq_energy::losses::LossKind;
@@ -18,7 +18,7 @@ pub struct LossScale {
     pub scale: f64,
 }
 
-/// What the explicit path cannot do.
+/// Limits of the assembled path.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[allow(missing_docs)]
 pub enum ExplicitError {

@@ -56,7 +56,7 @@ pub(super) fn value_and_branches(
     (result, branches)
 }
 
-/// How large the numbers are that the value is made of: sums with all signs made equal. A function passes on the error of its
+/// Returns how large the numbers are that the value is made of: sums with all signs made equal. A function passes on the error of its
 /// operand, to first order.
 pub(super) fn magnitude(tape: &Tape, at: &Instance<'_>, point: &Point<'_>, work: &mut Workspace) -> f64 {
     value(tape, at, point, work);

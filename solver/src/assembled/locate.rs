@@ -1,4 +1,4 @@
-//! Where an energy is not finite, for a message that a user can act on.
+//! Search for the place where an energy is not finite, for a message that a user can act on.
 
 use crate::assembled::eval::Workspace;
 use crate::assembled::tape::{Place, Read};
@@ -15,9 +15,9 @@ pub struct ValueRead {
     pub name: String,
     /// Coordinates there, fastest-varying first.
     pub element: Vec<i32>,
-    /// Which channel.
+    /// The channel.
     pub channel: u16,
-    /// What it holds.
+    /// Its value.
     pub value: f64,
 }
 
@@ -102,7 +102,7 @@ impl Explicit<'_> {
         }
     }
 
-    /// What the sampled images hold around the coordinates where they are read.
+    /// Returns what the sampled images hold around the coordinates where they are read.
     fn taps(&self, template: &Template, number: usize, x: &[f64]) -> Vec<ValueRead> {
         let (at, point) = (self.layout.instance(template.domain, number), self.point(x));
         let mut taps = Vec::new();
@@ -118,7 +118,7 @@ impl Explicit<'_> {
         taps
     }
 
-    /// What a read finds; `None` out of the domain.
+    /// Returns what a read finds; `None` out of the domain.
     fn value_read(&self, template: &Template, number: usize, read: &Read, x: &[f64]) -> Option<ValueRead> {
         let field = match read.source {
             Source::Unknown(u) => &self.energy.unknowns[u.index()],

@@ -98,7 +98,7 @@ const EXACT: Derivatives = |kind, q, s| (slope(kind, q, s), curvature(kind, q, s
 const DIFFERENCES: Derivatives =
     |kind, q, s| (slope_by_differences(kind, q, s), curvature_by_differences(kind, q, s));
 
-/// What a loss does to the rows of a block.
+/// Effect of a loss on the rows of a block.
 #[derive(Clone, Copy)]
 struct Shape {
     /// sqrt(rho'), 0 where rho' <= 0.
@@ -133,7 +133,7 @@ impl Block {
         Shape { root, alpha, bend: alpha / q }
     }
 
-    /// Whether rho has no second derivative within a step of q.
+    /// Tells whether rho has no second derivative within a step of q.
     fn is_kink(&self, q: f64) -> bool {
         let s2 = self.scale * self.scale;
         let kinked = matches!(self.kind, LossKind::Huber | LossKind::Tukey);
@@ -141,7 +141,7 @@ impl Block {
     }
 }
 
-/// Which rows of J lie under which loss.
+/// Rows of J that lie under losses.
 pub(super) struct Losses {
     blocks: Vec<Block>,
     /// Slot of each row, or [`NONE`]; empty where no row lies under a loss.
@@ -250,7 +250,7 @@ impl Losses {
     }
 }
 
-/// What an expression of params and constants reads; the builder lets a scale be nothing else.
+/// Surroundings of an expression of params and constants; the builder lets a scale be nothing else.
 struct Params<'a>(&'a [Vec<f64>]);
 
 impl Env for Params<'_> {

@@ -25,7 +25,6 @@ pub use crate::assembled::error::{ExplicitError, LossScale};
 pub use crate::assembled::jacobian::Jacobian;
 pub use crate::assembled::locate::{NonFinite, ValueRead};
 pub use crate::assembled::loss::loss_scales;
-pub use crate::assembled::preconditioner::resolve as resolve_preconditioner;
 pub use crate::assembled::solve::{LinearSolver, SolveError, solve, solve_with};
 
 use crate::assembled::domain::{Instance, Layout, Point};

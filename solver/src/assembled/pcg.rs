@@ -10,7 +10,7 @@
 use crate::assembled::preconditioner::BlockDiagonal;
 use crate::problem::report::LinearStop;
 
-/// When to stop.
+/// Stopping rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stopping {
     /// tau.
@@ -21,7 +21,7 @@ pub(super) struct Stopping {
     pub limit: usize,
 }
 
-/// How it went.
+/// Solution, and how it was found.
 #[derive(Clone, Debug)]
 pub(super) struct Solution {
     pub d: Vec<f64>,
@@ -80,7 +80,7 @@ pub(super) fn pcg(
     Solution { d, iterations, stop, residual, usable: iterations > 0 }
 }
 
-/// Whether iteration k meets a stopping rule. `q_before` is Q_{k-1} and becomes Q_k.
+/// Tells whether iteration k meets a stopping rule. `q_before` is Q_{k-1} and becomes Q_k.
 fn reached(
     stopping: &Stopping,
     k: usize,

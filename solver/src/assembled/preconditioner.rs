@@ -1,4 +1,4 @@
-//! The preconditioners of the explicit path: the diagonal blocks of A, of size 0 (none), 1 (Jacobi), or all unknowns of an
+//! The preconditioners of the assembled path: the diagonal blocks of A, of size 0 (none), 1 (Jacobi), or all unknowns of an
 //! element (block Jacobi).
 
 use crate::assembled::{Explicit, Jacobian};
@@ -13,7 +13,7 @@ const BLOCK_SHIFT: f64 = 1e-12;
 /// Blocks of one task.
 const GRAIN: usize = 256;
 
-/// What `requested` means for `energy`: `Auto` becomes `None` if the energy says so, else block Jacobi where an element has
+/// Returns what `requested` means for `energy`: `Auto` becomes `None` if the energy says so, else block Jacobi where an element has
 /// several unknown scalars, else Jacobi.
 pub fn resolve(requested: Preconditioner, energy: &Energy) -> Preconditioner {
     if requested != Preconditioner::Auto {
@@ -43,7 +43,7 @@ pub(super) enum BlockDiagonal {
 /// Inverse of a block.
 pub(super) enum BlockInverse {
     Factor(Cholesky<f64, Dyn>),
-    /// Where the block is not positive definite: its diagonal.
+    /// Its diagonal, where the block is not positive definite.
     Diagonal(Vec<f64>),
 }
 

@@ -17,7 +17,7 @@ use thiserror::Error;
 /// PCG iterations at most where nothing else is said.
 const LINEAR_ITERATIONS: usize = 500;
 
-/// How A d = b is solved.
+/// Ways to solve A d = b.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinearSolver {
     /// Conjugate gradients on products with J and J^T.
@@ -26,7 +26,7 @@ pub enum LinearSolver {
     Cholesky,
 }
 
-/// Why there was no solve. The unknowns have not changed.
+/// Reason why there was no solve. The unknowns have not changed.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[allow(missing_docs)]
 pub enum SolveError {
@@ -42,7 +42,7 @@ pub enum SolveError {
 /// precision is always float64.
 ///
 /// # Errors
-/// An energy that the explicit path cannot evaluate, options out of range, or an energy that is not finite at the start.
+/// An energy that the assembled path cannot evaluate, options out of range, or an energy that is not finite at the start.
 pub fn solve(
     energy: &Energy,
     data: &mut ProblemData,
@@ -144,7 +144,7 @@ struct State<'a> {
     linear: Linear,
 }
 
-/// What a linear solver keeps from step to step.
+/// State that a linear solver keeps from step to step.
 enum Linear {
     /// The columns of each element.
     Cg(Vec<Vec<u32>>),

@@ -19,7 +19,7 @@ pub(super) type Slot = u16;
 /// An array and its channel.
 pub(super) type Image = (ArrayId, u16);
 
-/// Where a read happens, checked against the domain of the tape.
+/// Place of a read, checked against the domain of the tape.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// At the element plus an offset, in the index space of the domain.
@@ -128,7 +128,7 @@ impl Tape {
         self.depends.len()
     }
 
-    /// Where the partials of an operation lie.
+    /// Returns where the partials of an operation lie.
     pub fn partials_of(&self, op: usize) -> Range<usize> {
         self.starts[op] as usize..self.starts[op + 1] as usize
     }
@@ -148,7 +148,7 @@ impl Tape {
         &self.reads[self.slots[usize::from(slot)] as usize]
     }
 
-    /// Whether some image is sampled where the unknowns say. Its given derivative images need not be the derivatives of the
+    /// Tells whether some image is sampled where the unknowns say. Its given derivative images need not be the derivatives of the
     /// interpolated image, so finite differences are no witness.
     pub fn samples_at_unknowns(&self) -> bool {
         let at_unknowns =
@@ -247,7 +247,7 @@ fn slot(energy: &Energy, graph: GraphId, slot: u16) -> Place {
     }
 }
 
-/// Where `at` reads a field of `space` from `domain`.
+/// Returns where `at` reads a field of `space` from `domain`.
 pub(super) fn place(
     energy: &Energy,
     domain: Domain,

@@ -21,7 +21,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Whether the boundary rule makes the residual 0 here.
+    /// Tells whether the boundary rule makes the residual 0 here.
     pub(super) fn is_cut(&self, at: &Instance<'_>) -> bool {
         self.guard.as_ref().is_some_and(|(lo, hi)| !at.box_inside(lo, hi))
     }

@@ -1,4 +1,4 @@
-//! What the routines should give, with a scale for each entry below which differences are rounding.
+//! Expected results of the routines, with a scale for each entry below which differences are rounding.
 
 use crate::assembled::{Explicit, Jacobian, Witness};
 use std::ops::Range;

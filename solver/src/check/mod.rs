@@ -13,7 +13,7 @@
 mod compare;
 mod random;
 
-pub use random::{seeded_direction, splitmix64};
+pub use random::seeded_direction;
 
 use crate::assembled::{Explicit, ExplicitError, Witness, free_elements};
 use crate::problem::data::ProblemData;

@@ -1,24 +1,19 @@
-//! A small seeded generator: certificates must be the same on every machine.
+//! Seeded numbers: certificates must be the same on every machine.
 
-/// The next number of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-pub fn splitmix64(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// Seeded numbers.
-pub(super) struct Random(u64);
+pub(super) struct Random(SplitMix64);
 
 impl Random {
     pub fn new(seed: u64) -> Random {
-        Random(seed)
+        Random(SplitMix64::seed_from_u64(seed))
     }
 
     /// From 0 inclusive to 1 exclusive.
     pub fn uniform(&mut self) -> f64 {
-        (splitmix64(&mut self.0) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+        (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 }
 

@@ -27,7 +27,7 @@ fn problem() -> (Energy, ProblemData<'static>) {
     (energy, data.into_owned())
 }
 
-/// What is done to correct results.
+/// Damage done to correct results.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,

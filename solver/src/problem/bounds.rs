@@ -105,7 +105,7 @@ pub fn clamp(v: f64, lower: f64, upper: f64) -> f64 {
     }
 }
 
-/// Whether a scalar with gradient g is held.
+/// Tells whether a scalar with gradient g is held.
 pub fn is_held(x: f64, g: f64, lower: f64, upper: f64) -> bool {
     let (at_lower, at_upper) = (x <= lower, x >= upper);
     (at_lower && (g > 0.0 || at_upper)) || (at_upper && g < 0.0)

@@ -1,4 +1,4 @@
-//! What can go wrong in a solve, as types whose text says what to do.
+//! Errors of a solve, as types whose text says what to do.
 
 use crate::assembled::{ExplicitError, NonFinite};
 use crate::problem::options::OptionError;
@@ -19,7 +19,7 @@ pub enum SolveError {
     InitialNotFinite {
         /// E.
         energy: f64,
-        /// What makes it so.
+        /// The cause.
         place: Blame,
     },
     /// The problem's numbers do not fit the energy.
@@ -52,7 +52,7 @@ pub enum SolveError {
     Option(#[from] OptionError),
 }
 
-/// Where an energy that is not finite comes from.
+/// Source of an energy that is not finite.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[non_exhaustive]
 pub enum Blame {

@@ -42,7 +42,7 @@ pub enum Preconditioner {
     BlockJacobi,
 }
 
-/// How much of a robust loss J^T J holds.
+/// Share of a robust loss that J^T J holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LossOrder {
     /// As the energy says of each loss.
@@ -64,7 +64,7 @@ impl LossOrder {
     }
 }
 
-/// Where the generated code runs.
+/// Machine that the generated code runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
     /// CUDA where there is one, else CPU.
@@ -76,26 +76,26 @@ pub enum Backend {
     Cuda,
 }
 
-/// What is fixed when an energy is compiled; the defaults are those of the command line.
+/// Options that are fixed when an energy is compiled; the defaults are those of the command line.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CompileOptions {
     /// Arithmetic.
     pub precision: Precision,
     /// M.
     pub preconditioner: Preconditioner,
-    /// Where to run.
+    /// Machine to run on.
     pub backend: Backend,
     /// Worker threads, at least one; `None`: all cores.
     pub threads: Option<usize>,
-    /// How much of robust losses J^T J holds.
+    /// Share of robust losses that J^T J holds.
     pub losses: LossOrder,
     /// Passes over the routines: fewer than all for measurements only.
     pub passes: Passes,
-    /// What is stored instead of computed where it is needed.
+    /// Choice of what is stored instead of computed where it is needed.
     pub materialize: Materialize,
 }
 
-/// What a solve may be told; the defaults are those of the command line.
+/// Options of a solve; the defaults are those of the command line.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SolveOptions {
     /// Outer method.
@@ -186,7 +186,7 @@ pub enum OptionError {
         name: &'static str,
         /// The range, in words.
         expected: &'static str,
-        /// What was given.
+        /// The value that was given.
         came: f64,
     },
     /// A count of 0.

@@ -1,9 +1,9 @@
-//! What a solve says about itself.
+//! The report of a solve.
 
 use serde::Serialize;
 use std::fmt;
 
-/// Why a solve ended. The unknowns are always those of the last good iterate.
+/// Reason why a solve ended. The unknowns are always those of the last good iterate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Termination {
@@ -51,7 +51,7 @@ impl Termination {
     }
 }
 
-/// Why PCG ended.
+/// Reason why PCG ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinearStop {
@@ -101,11 +101,11 @@ pub struct Iteration {
     pub gain_ratio: f64,
     /// Trust-region radius after the step; infinite for Gauss-Newton.
     pub radius: f64,
-    /// Whether the step was taken.
+    /// True if the step was taken.
     pub accepted: bool,
     /// PCG iterations.
     pub linear_iterations: usize,
-    /// Why PCG ended.
+    /// Reason why PCG ended.
     pub linear_stop: LinearStop,
     /// |r|/|b| of the recurred residual.
     pub linear_residual: f64,
@@ -133,7 +133,7 @@ pub struct Report {
     pub energy_initial: f64,
     /// E at the end.
     pub energy_final: f64,
-    /// Why it ended.
+    /// Reason for its end.
     pub termination: Termination,
     /// One entry per step.
     pub iterations: Vec<Iteration>,
@@ -161,7 +161,7 @@ pub struct Report {
     pub seconds: Seconds,
     /// Things the user should know.
     pub warnings: Vec<String>,
-    /// Whether the solve failed because energies or linear systems were not finite; the unknowns are the last good ones.
+    /// True if the solve failed because energies or linear systems were not finite; the unknowns are the last good ones.
     #[serde(skip)]
     pub non_finite: bool,
 }

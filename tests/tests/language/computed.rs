@@ -23,7 +23,7 @@ fn vectors_nested_shifted_and_read_beyond_the_border() {
         Energy(Select(InBounds(0,0), T(3,0) + T(0,-2), 0))
         Energy(0.2 * (U(0,0) - A(0,0,0)), 0.1 * U(-1,-1) * X(0,0,0))
     "#;
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     agrees(
         text,
         &[
@@ -46,7 +46,7 @@ fn under_a_mask_and_a_loss() {
         Energy(Select(V(0,0), S(0,0) - S(0,1), 0))
         Residual{name="robust", loss=Cauchy(0.5), S(0,0) - S(-1,0), S(0,0) * X(0,1)}
     "#;
-    let mut random = Random(12);
+    let mut random = Random::new(12);
     agrees(
         text,
         &[doubles("X", &[H, W], random.numbers(W * H)), doubles("A", &[H, W], random.numbers(W * H))],
@@ -69,7 +69,7 @@ fn at_the_vertices_of_a_graph() {
         Energy(R(G.c) * S(G.a, 0) - X(G.b, 1))
     "#;
     let (n, e) = (23, 301);
-    let mut random = Random(13);
+    let mut random = Random::new(13);
     let places = |random: &mut Random| -> Vec<i64> {
         let (x, y) = (random.below(W, e), random.below(H, e));
         x.into_iter().zip(y).flat_map(|(x, y)| [x, y]).collect()
@@ -125,7 +125,7 @@ fn over_a_space_without_unknowns() {
         Energy(exp(Wt(G.e)) * (X(G.v0) - X(G.v1)), S(G.e) * X(G.v1, 0))
     "#;
     let (n, e) = (41, 97);
-    let mut random = Random(14);
+    let mut random = Random::new(14);
     agrees(
         text,
         &[
@@ -157,7 +157,7 @@ fn rows_of_any_width() {
              {residual}\nEnergy(0.5 * (X(0,0) - A(0,0)))"
         );
         let problem = |w: usize| {
-            let mut random = Random(w as u64);
+            let mut random = Random::new(w as u64);
             [doubles("X", &[3, w], random.numbers(3 * w)), doubles("A", &[3, w], random.numbers(3 * w))]
         };
         let options = options(Precision::F64, Preconditioner::Jacobi);

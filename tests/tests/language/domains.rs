@@ -32,7 +32,7 @@ fn grid(dims: &[usize], seed: u64) {
     }
     let shape: Vec<usize> = dims.iter().rev().copied().chain([2]).collect();
     let scalars = shape.iter().product();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     agrees(
         &text,
         &[doubles("X", &shape, random.numbers(scalars)), doubles("F", &shape, random.numbers(scalars))],
@@ -81,7 +81,7 @@ fn several_index_spaces() {
         Energy(0.2 * Y(0), Z(0) - 1, Z(0) - Z(1))
     "#;
     let (w, h, n, e, k) = (19, 15, 27, 211, 45);
-    let mut random = Random(65);
+    let mut random = Random::new(65);
     let p = random.below(w, e).into_iter().zip(random.below(h, e)).flat_map(|(x, y)| [x, y]).collect();
     agrees(
         text,
@@ -116,7 +116,7 @@ const MASKED: &str = r#"
 #[test]
 fn bytes() {
     let (w, h) = (31, 17);
-    let mut random = Random(66);
+    let mut random = Random::new(66);
     let (x, values) = (random.numbers(w * h), random.below(256, w * h));
     let typed = |name: &str, data: ArrayData| {
         let text = MASKED.replace("TYPE", name);
@@ -161,7 +161,7 @@ fn bytes_that_are_gathered() {
         Energy(0.01 * A(G.a) * (X(G.a) - X(G.b)) - C(G.b) / 100)
     "#;
     let (w, h, edges) = (35, 13, 90);
-    let mut random = Random(67);
+    let mut random = Random::new(67);
     let mut bytes = |name: &str| {
         let data = ArrayData::Bytes(random.below(256, w * h).into_iter().map(|v| v as u8).collect());
         NamedArray { name: name.into(), shape: vec![h, w], data }

@@ -23,6 +23,6 @@ fn every_function_agrees() {
         };
         writeln!(text, "Residual{{name='{name}', 0.3 * ({call} - A(0))}}").unwrap();
     }
-    let mut random = Random(57);
+    let mut random = Random::new(57);
     agrees(&text, &[doubles("X", &[n], random.numbers(n)), doubles("A", &[n], random.numbers(n))]);
 }

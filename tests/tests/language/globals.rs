@@ -22,7 +22,7 @@ fn beside_a_stencil() {
         Residual{loss=Huber(0.3), S(0,0) - S(-1,0), T(0) * A(0,0)}
     "#;
     let (w, h) = (35, 23);
-    let mut random = Random(41);
+    let mut random = Random::new(41);
     let arrays = [
         doubles("X", &[h, w], random.numbers(w * h)),
         doubles("A", &[h, w], random.numbers(w * h)),
@@ -50,7 +50,7 @@ fn beside_a_graph() {
         Energy(0.3 * (S(G.v0) - 2 * S(G.v1)))
     "#;
     let (n, e) = (61, 203);
-    let mut random = Random(42);
+    let mut random = Random::new(42);
     agrees(
         text,
         &[
@@ -76,7 +76,7 @@ fn alone() {
         Energy(0.1 * R() * A(0,1) - R() * T(0))
     "#;
     let n = 1013;
-    let mut random = Random(43);
+    let mut random = Random::new(43);
     agrees(
         text,
         &[
@@ -97,7 +97,7 @@ fn linear_regression() {
         Energy(T(0) * P(0,0) + T(1) - P(0,1))
     "#;
     let n = 777;
-    let points = Random(44).numbers(2 * n);
+    let points = Random::new(44).numbers(2 * n);
     let sum = |f: &dyn Fn(f64, f64) -> f64| points.chunks(2).map(|p| f(p[0], p[1])).sum::<f64>();
     let (sx, sy, sxx, sxy) = (sum(&|x, _| x), sum(&|_, y| y), sum(&|x, _| x * x), sum(&|x, y| x * y));
     let slope = (n as f64 * sxy - sx * sy) / (n as f64 * sxx - sx * sx);

@@ -21,7 +21,7 @@ const TEXT: &str = r#"
 "#;
 
 fn arrays() -> [sumsq::NamedArray; 3] {
-    let mut random = Random(51);
+    let mut random = Random::new(51);
     [
         doubles("X", &[H, W, 2], random.numbers(2 * W * H)),
         doubles("A", &[H, W, 2], random.numbers(2 * W * H)),
@@ -85,7 +85,7 @@ fn groups_by_name() {
 /// blocks far out and far in.
 #[test]
 fn second_order_agrees() {
-    let mut random = Random(53);
+    let mut random = Random::new(53);
     let text = r#"
         local W, H = Dim("W", 0), Dim("H", 1)
         local X = Unknown("X", opt_float2, {W,H}, 0)
@@ -111,7 +111,7 @@ fn second_order_agrees() {
 /// The same over hyperedges whose vertices coincide, with a global.
 #[test]
 fn second_order_agrees_on_graphs() {
-    let (n, edges, mut random) = (23, 90, Random(54));
+    let (n, edges, mut random) = (23, 90, Random::new(54));
     let text = r#"
         local N = Dim("N", 0)
         local X = Unknown("X", opt_float3, {N}, 0)
@@ -151,7 +151,7 @@ fn second_order_is_the_hessian_of_convex_losses() {
     let energy = LossOrder::Second.apply(energy);
     let explicit = Explicit::new(&energy, &data).unwrap();
     let (x, h) = (explicit.initial(), 1.0 / 65536.0);
-    let v = Random(56).numbers(x.len());
+    let v = Random::new(56).numbers(x.len());
     let at = |t: f64| explicit.gradient(&x.iter().zip(&v).map(|(x, v)| x + t * v).collect::<Vec<_>>());
     let slope = |h: f64| at(h).iter().zip(at(-h)).map(|(a, b)| (a - b) / (2.0 * h)).collect::<Vec<f64>>();
     let (coarse, fine) = (slope(2.0 * h), slope(h));
@@ -197,7 +197,7 @@ fn second_order_takes_fewer_steps() {
 }
 
 fn convex_arrays() -> [sumsq::NamedArray; 3] {
-    let mut random = Random(55);
+    let mut random = Random::new(55);
     [
         doubles("X", &[H, W, 2], random.numbers(2 * W * H)),
         doubles("A", &[H, W, 2], random.numbers(2 * W * H)),

@@ -1,4 +1,4 @@
-//! Every construct of the energy language, on small problems of odd sizes: the generated path against the explicit one, which
+//! Every construct of the energy language, on small problems of odd sizes: the matrix-free path against the assembled one, which
 //! shares no derivative with it, and against numbers worked out by hand where there are any.
 
 mod computed;
@@ -33,7 +33,7 @@ fn options(precision: Precision, preconditioner: Preconditioner) -> Options {
     }
 }
 
-/// The generated path agrees with the explicit one on a problem: derivatives, energies, whole steps, in every precision.
+/// The matrix-free path agrees with the assembled one on a problem: derivatives, energies, whole steps, in every precision.
 #[track_caller]
 fn agrees(text: &str, arrays: &[NamedArray]) {
     certified(text, arrays, Preconditioner::Jacobi);

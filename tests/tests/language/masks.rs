@@ -23,7 +23,7 @@ const BLOBS: &str = r#"
 
 /// Free: two discs and one element, `shift` to the right.
 fn blobs(shift: usize) -> Vec<NamedArray> {
-    let mut random = Random(17);
+    let mut random = Random::new(17);
     let disc = |x: usize, y: usize, at: [usize; 2], radius: usize| {
         x.abs_diff(at[0] + shift).pow(2) + y.abs_diff(at[1]).pow(2) <= radius.pow(2)
     };
@@ -56,7 +56,7 @@ fn a_volume() {
         Energy(0.2 * (S(0,0,0) - S(0,1,0)))
     "#;
     let (w, h, d) = (67, 7, 9);
-    let mut random = Random(18);
+    let mut random = Random::new(18);
     let mut numbers = |n| random.numbers(n);
     agrees(
         text,
@@ -136,7 +136,7 @@ fn a_condition_on_a_quotient_is_exact() {
         Energy(X(0,0) - X(1,0))
     "#;
     let (w, h) = (49, 5);
-    let mut random = Random(19);
+    let mut random = Random::new(19);
     // Times the reciprocal of 49, 49 is less than 1.
     let values: Vec<f64> = (0..w * h).map(|i| [49.0, 147.0, 12.0, 98.0][i % 4]).collect();
     let param = doubles("p", &[], vec![49.0]);

@@ -24,7 +24,7 @@ fn at_unknowns_slices_and_outside() {
         local C = ComputedArray("C", {W,H}, S(i + X(0,0,1), j + 0.5, 0))
         Energy(C(0,0) - C(1,0))
     "#;
-    let mut random = Random(21);
+    let mut random = Random::new(21);
     agrees(
         text,
         &[
@@ -50,7 +50,7 @@ fn lines_volumes_and_images_of_another_space() {
         Energy(X(0), T() - 0.4)
     "#;
     let (n, u, v, d) = (43, 11, 7, 5);
-    let mut random = Random(22);
+    let mut random = Random::new(22);
     agrees(
         text,
         &[
@@ -78,7 +78,7 @@ fn nan_does_not_leak_where_it_is_not_read() {
         Energy(Select(eq(A(0,0), A(0,0)), A(0,0) * X(0,0,0), 0))
         Energy(X(0,0), C(0,0) - C(0,1))
     "#;
-    let mut random = Random(23);
+    let mut random = Random::new(23);
     let mut image = random.numbers(3 * W * H);
     image
         .iter_mut()

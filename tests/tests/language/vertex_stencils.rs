@@ -43,7 +43,7 @@ fn vectors_and_chains_over_an_image() {
         Energy(0.3 * T(G.a) - X(G.b, 1) * X(G.a, 0))
     "#;
     let arrays = |w: usize, h: usize, edges: usize| {
-        let mut random = Random((w * edges) as u64);
+        let mut random = Random::new((w * edges) as u64);
         let (a, b) = pairs(&mut random, w, h, edges);
         [
             doubles("X", &[h, w, 2], random.numbers(2 * w * h)),
@@ -74,7 +74,7 @@ fn over_lists_under_losses() {
         Residual{name="second", loss=SecondOrder(Cauchy(0.7)), D(G.c) * X(G.a) - R(G.b)}
     "#;
     let (n, m, edges) = (35, 6, 130);
-    let mut random = Random(31);
+    let mut random = Random::new(31);
     let (mut a, mut b) = (random.below(n, edges), random.below(n, edges));
     a[..70].fill(11);
     for e in 40..60 {
@@ -110,7 +110,7 @@ fn coordinates_and_borders() {
         Energy(U(G.a) - V(G.b), U(G.b) * X(G.a))
     "#;
     let (w, h, d, edges) = (5, 4, 3, 90);
-    let mut random = Random(32);
+    let mut random = Random::new(32);
     let (flat_a, flat_b) = pairs(&mut random, w, h, edges);
     let z = random.below(d, edges);
     let voxels =
@@ -156,7 +156,7 @@ fn energy_and_instances_by_hand() {
         Energy(B(G.a) - C(G.b))
     "#;
     let (w, h, edges) = (4, 3, 60);
-    let mut random = Random(33);
+    let mut random = Random::new(33);
     let x = random.numbers(w * h);
     let (a, b) = pairs(&mut random, w, h, edges);
     let inside = |i: i64, j: i64| i >= 0 && j >= 0 && i < w as i64 && j < h as i64;

@@ -21,7 +21,7 @@ const L_P: &str = r#"
 "#;
 
 fn images(channels: usize, seed: u64) -> Vec<NamedArray> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let n = channels * W * H;
     vec![
         doubles("X", &[H, W, channels], random.numbers(n)),

@@ -32,7 +32,7 @@ pub fn layers() -> Result<(), Failure> {
     if faults.is_empty() { Ok(()) } else { Err(Failure(format!("{} faults of layers", faults.len()))) }
 }
 
-/// What is wrong with the imports of one crate.
+/// Returns what is wrong with the imports of one crate.
 fn check(c: &Crate, modules: &BTreeMap<Module, Source>) -> Vec<String> {
     let graph = Graph::of(modules);
     let file = |m: &Module| format!("{}/src/{}", c.folder, m.join("/"));

@@ -12,7 +12,7 @@ pub struct Token {
 /// A source file, read.
 #[derive(Debug, Default)]
 pub struct Source {
-    /// What is compiled without tests.
+    /// Tokens without those of tests.
     pub tokens: Vec<Token>,
     /// Modules that only tests see.
     pub tests: Vec<String>,

@@ -108,7 +108,7 @@ impl Builder<'_> {
         Func::new(name, &vars, vec![value])
     }
 
-    /// What lies where something is least in a small window.
+    /// Returns what lies where something is least in a small window.
     fn nearest(&mut self, name: &str) -> Func {
         let (vars, at) = self.xy();
         let (inner, r, term) = self.inline_term(name, &at);
@@ -167,7 +167,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What a reduction written in place in `name` needs: its own name, a small window around `at`, and a term.
+    /// Returns what a reduction written in place in `name` needs: its own name, a small window around `at`, and a term.
     fn inline_term(&mut self, name: &str, at: &[Expr]) -> (String, RDom, Expr) {
         let inner = format!("{name}_of");
         let r = self.window_domain(&inner);
@@ -327,7 +327,7 @@ impl Builder<'_> {
         Func::new(name, &vars, values)
     }
 
-    /// Where some value is least or greatest in the domain of the first input, with the value.
+    /// Returns where some value is least or greatest in the domain of the first input, with the value.
     fn extreme(&mut self, name: &str) -> Func {
         let r = self.everything(name);
         let ty =

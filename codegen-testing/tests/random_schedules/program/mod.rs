@@ -38,7 +38,7 @@ pub const BINS: i64 = 12;
 /// Coordinates of an input or output in one dimension, at most.
 pub const MOST_EXTENT: usize = 40;
 
-/// What the names of [`Builder::siblings`] start with.
+/// Beginning of the names of [`Builder::siblings`].
 const SIBLING: &str = "near";
 
 /// First coordinate and number of coordinates, per dimension.
@@ -74,14 +74,14 @@ enum Callee {
 
 struct Builder<'a> {
     rng: &'a mut Rng,
-    /// What is made: without outputs and their domains until the end.
+    /// The case being made: without outputs and their domains until the end.
     case: Case,
     callees: Vec<Callee>,
     /// Extents of the inputs, and of two-dimensional outputs.
     size: [usize; 2],
     /// Are Funcs sums and products of floats, whose error under reordering has a bound?
     smooth: bool,
-    /// What follows the names of Funcs, inputs, variables and parameters.
+    /// Suffix of the names of Funcs, inputs, variables and parameters.
     ending: &'static str,
 }
 

@@ -404,7 +404,7 @@ fn stages(f: &Func) -> Vec<Vec<Expr>> {
     std::iter::once(f.values.clone()).chain(f.updates.iter().map(update)).collect()
 }
 
-/// Whether an expression calls `func`.
+/// Tells whether an expression calls `func`.
 pub fn reads(e: &Expr, func: &str) -> bool {
     calls(e).iter().any(|c| matches!(c.kind(), ExprKind::Call { name, .. } if **name == *func))
 }

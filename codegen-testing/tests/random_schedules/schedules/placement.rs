@@ -1,11 +1,11 @@
-//! Where Funcs are computed, and how they are stored.
+//! Placement and storage of Funcs.
 
 use super::{Scheduler, reads, stages};
 use crate::program::BINS;
 use sumsq_codegen::{Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Memory, Name, StageId, Tail};
 
 impl Scheduler<'_> {
-    /// Where an intermediate Func is computed; false if it is inlined.
+    /// Chooses where an intermediate Func is computed; false if it is inlined.
     pub(super) fn place(&mut self, f: &Func, pure: &StageId) -> bool {
         let ring = self.case.rings.contains(&f.name) && self.rng.percent(80);
         if !ring && f.updates.is_empty() && self.rng.percent(25) {

@@ -8,52 +8,52 @@ use crate::expr::{BinaryOp, Expr, ExprKind};
 use crate::types::Type;
 
 /// The normal form of index arithmetic; anything else stays as it is.
-pub fn normal(e: &Expr) -> Expr {
+pub(crate) fn normal(e: &Expr) -> Expr {
     if is_index(e.ty()) { rebuild(&Polys::default().of(e), e.ty()) } else { e.clone() }
 }
 
 /// The value of index arithmetic that is a constant.
-pub fn constant(e: &Expr) -> Option<i64> {
+pub(crate) fn constant(e: &Expr) -> Option<i64> {
     if is_index(e.ty()) { Polys::default().of(e).as_constant() } else { e.as_int() }
 }
 
 /// `a + b`.
-pub fn add(a: &Expr, b: &Expr) -> Expr {
+pub(crate) fn add(a: &Expr, b: &Expr) -> Expr {
     normal(&(a + b))
 }
 
 /// `a - b`.
-pub fn sub(a: &Expr, b: &Expr) -> Expr {
+pub(crate) fn sub(a: &Expr, b: &Expr) -> Expr {
     normal(&(a - b))
 }
 
 /// `a + c`.
-pub fn offset(a: &Expr, c: i64) -> Expr {
+pub(crate) fn offset(a: &Expr, c: i64) -> Expr {
     normal(&(a + c))
 }
 
 /// `a * b`.
-pub fn mul(a: &Expr, b: &Expr) -> Expr {
+pub(crate) fn mul(a: &Expr, b: &Expr) -> Expr {
     normal(&(a * b))
 }
 
 /// `floor(a / b)`; `b >= 1`.
-pub fn div(a: &Expr, b: &Expr) -> Expr {
+pub(crate) fn div(a: &Expr, b: &Expr) -> Expr {
     if a == b { Expr::int(a.ty(), 1) } else { normal(&(a / b)) }
 }
 
 /// `a mod b`; `b >= 1`.
-pub fn modulo(a: &Expr, b: &Expr) -> Expr {
+pub(crate) fn modulo(a: &Expr, b: &Expr) -> Expr {
     if a == b { Expr::int(a.ty(), 0) } else { normal(&a.modulo(b)) }
 }
 
 /// `min(a, b)` of any type, decided where index arithmetic differs from an arm by a constant.
-pub fn min(a: &Expr, b: &Expr) -> Expr {
+pub(crate) fn min(a: &Expr, b: &Expr) -> Expr {
     extremum(BinaryOp::Min, a, b)
 }
 
 /// `max(a, b)` of any type, likewise.
-pub fn max(a: &Expr, b: &Expr) -> Expr {
+pub(crate) fn max(a: &Expr, b: &Expr) -> Expr {
     extremum(BinaryOp::Max, a, b)
 }
 
@@ -114,7 +114,7 @@ fn collect_arms(op: BinaryOp, e: &Expr, out: &mut Vec<Arm>) {
 }
 
 /// `a <= b` as an expression, folded where both differ by a constant.
-pub fn le(a: &Expr, b: &Expr) -> Expr {
+pub(crate) fn le(a: &Expr, b: &Expr) -> Expr {
     match Arm::of(a).minus(&Arm::of(b)) {
         Some(d) => Expr::bool(d <= 0),
         None => a.le(b),
@@ -122,7 +122,7 @@ pub fn le(a: &Expr, b: &Expr) -> Expr {
 }
 
 /// Conjunction that drops constants.
-pub fn and(a: &Expr, b: &Expr) -> Expr {
+pub(crate) fn and(a: &Expr, b: &Expr) -> Expr {
     match (a.as_int(), b.as_int()) {
         (Some(0), _) | (_, Some(1)) => a.clone(),
         (_, Some(0)) | (Some(1), _) => b.clone(),

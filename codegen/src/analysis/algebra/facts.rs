@@ -40,7 +40,7 @@ pub(super) struct Answers {
 
 impl Answers {
     /// The answer given before, if the question was asked.
-    pub fn get(&self, terms: &Poly) -> Option<Option<i64>> {
+    pub(super) fn get(&self, terms: &Poly) -> Option<Option<i64>> {
         let mut scope = Some(self);
         while let Some(s) = scope {
             if let Some(r) = s.own.borrow().get(terms) {
@@ -52,7 +52,7 @@ impl Answers {
     }
 
     /// Records an answer.
-    pub fn insert(&self, terms: Poly, answer: Option<i64>) {
+    pub(super) fn insert(&self, terms: Poly, answer: Option<i64>) {
         self.own.borrow_mut().insert(terms, answer);
     }
 }

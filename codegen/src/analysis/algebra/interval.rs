@@ -37,7 +37,7 @@ impl Interval {
 
 /// An interval whose ends may be unknown.
 #[derive(Clone, Debug, Default)]
-pub struct Span {
+pub(crate) struct Span {
     /// First value, if there is a bound.
     pub min: Option<Expr>,
     /// Last value, if there is a bound.
@@ -46,31 +46,31 @@ pub struct Span {
 
 impl Span {
     /// Both ends are known.
-    pub fn new(min: Expr, max: Expr) -> Span {
+    pub(crate) fn new(min: Expr, max: Expr) -> Span {
         Span { min: Some(min), max: Some(max) }
     }
     /// The first value, if it is a constant.
-    pub fn constant_min(&self) -> Option<i64> {
+    pub(crate) fn constant_min(&self) -> Option<i64> {
         self.min.as_ref()?.as_int()
     }
     /// The last value, if it is a constant.
-    pub fn constant_max(&self) -> Option<i64> {
+    pub(crate) fn constant_max(&self) -> Option<i64> {
         self.max.as_ref()?.as_int()
     }
     /// Under a function that never decreases.
-    pub fn map(&self, f: impl Fn(&Expr) -> Expr) -> Span {
+    pub(crate) fn map(&self, f: impl Fn(&Expr) -> Expr) -> Span {
         Span { min: self.min.as_ref().map(&f), max: self.max.as_ref().map(&f) }
     }
 
     /// Everything in either.
-    pub fn union(self, o: Span) -> Span {
+    pub(crate) fn union(self, o: Span) -> Span {
         let both =
             |f: fn(&Expr, &Expr) -> Expr, a: Option<Expr>, b: Option<Expr>| a.zip(b).map(|(a, b)| f(&a, &b));
         Span { min: both(build::min, self.min, o.min), max: both(build::max, self.max, o.max) }
     }
 
     /// `min(self, o)` or `max(self, o)`: the minimum is bounded above by either operand, the maximum below.
-    pub fn extremum(self, op: BinaryOp, o: Span) -> Span {
+    pub(crate) fn extremum(self, op: BinaryOp, o: Span) -> Span {
         let f: fn(&Expr, &Expr) -> Expr = if op == BinaryOp::Min { build::min } else { build::max };
         let both = |x: Option<Expr>, y: Option<Expr>| x.zip(y).map(|(x, y)| f(&x, &y));
         let either = |x: Option<Expr>, y: Option<Expr>| match (x, y) {
@@ -84,13 +84,13 @@ impl Span {
     }
 
     /// `-self`.
-    pub fn negative(&self) -> Span {
+    pub(crate) fn negative(&self) -> Span {
         let negate = |e: &Expr| mul(e, &Expr::int(e.ty(), -1));
         Span { min: self.max.as_ref().map(negate), max: self.min.as_ref().map(negate) }
     }
 
     /// `abs(self)`, none below 0. An end that is unknown may be the least of its type, which has no magnitude: without bounds.
-    pub fn magnitude(&self) -> Span {
+    pub(crate) fn magnitude(&self) -> Span {
         let (Some(lo), Some(hi)) = (&self.min, &self.max) else { return Span::default() };
         let Span { min: Some(below), max: Some(beyond) } = self.negative() else { return Span::default() };
         let zero = Expr::int(lo.ty(), 0);
@@ -100,7 +100,7 @@ impl Span {
     /// `self mod d` for one value d >= 1: within one period `[min mod d, max mod d]`, else `[0, d - 1]`. Of nothing it is
     /// `[d - 1, 0]` or, within one period, as above: nothing as well, and inside of whatever else came out for a larger span, as an
     /// iteration of a split that has nothing left to do must not need more than the whole loop.
-    pub fn modulo(&self, d: &Expr) -> Span {
+    pub(crate) fn modulo(&self, d: &Expr) -> Span {
         let (zero, last) = (Expr::int(d.ty(), 0), offset(d, -1));
         let Span { min: Some(lo), max: Some(hi) } = self else { return Span::new(zero, last) };
         let (first, end) = (build::modulo(lo, d), build::modulo(hi, d));
@@ -124,7 +124,7 @@ impl Span {
     }
 
     /// `self / d` for one value d of any sign, 0 included.
-    pub fn quotient(&self, d: &Expr) -> Span {
+    pub(crate) fn quotient(&self, d: &Expr) -> Span {
         let (Some(lo), Some(hi)) = (&self.min, &self.max) else { return Span::default() };
         by_sign((lo, hi), d, div)
     }
@@ -132,7 +132,7 @@ impl Span {
     /// `self * o`. Where both are intervals, the extremes lie at the corners, here written as one formula for all signs that
     /// is monotone for empty intervals, too (Lakeyev 1995, of Kaucher's product): with `+` and `-` for the positive and negative
     /// part, from `max(a0+ b0+, a1- b1-) - max(a1+ b0-, a0- b1+)` to `max(a1+ b1+, a0- b0-) - max(a0+ b1-, a1- b0+)`.
-    pub fn product(&self, o: &Span) -> Span {
+    pub(crate) fn product(&self, o: &Span) -> Span {
         let (Some(a0), Some(a1), Some(b0), Some(b1)) = (&self.min, &self.max, &o.min, &o.max) else {
             return Span::default();
         };

@@ -9,14 +9,15 @@
 //! Invariants: i32 and i64 arithmetic that gets here does not wrap; a name has one definition in a scope; what a form or an answer says
 //! holds for every value of its atoms that the facts allow, however small the budget of the search.
 
-pub mod build;
+pub(crate) mod build;
 mod definitions;
 mod facts;
-pub mod interval;
+pub(crate) mod interval;
 mod mono;
-pub mod poly;
+pub(crate) mod poly;
 mod rebuild;
 mod upper;
 
 pub use crate::analysis::algebra::facts::Facts;
 pub use crate::analysis::algebra::interval::Interval;
+pub use crate::analysis::algebra::poly::is_index;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A product of atoms, ordered by hash, parameters last; it derefs to its factors. One factor is never a `Product`. Polynomials are
 /// copied all the time, and nearly all monomials are one atom: that takes no memory of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Mono {
+pub(crate) enum Mono {
     /// One factor.
     Atom(Expr),
     /// Any other number of factors.
@@ -18,7 +18,7 @@ pub enum Mono {
 
 impl Mono {
     /// The product of these atoms.
-    pub fn product(factors: impl IntoIterator<Item = Expr>) -> Mono {
+    pub(crate) fn product(factors: impl IntoIterator<Item = Expr>) -> Mono {
         let mut factors: Vec<Expr> = factors.into_iter().collect();
         if factors.len() == 1 {
             return Mono::Atom(factors.remove(0));
@@ -28,7 +28,7 @@ impl Mono {
     }
 
     /// The product of both.
-    pub fn times(&self, o: &Mono) -> Mono {
+    pub(crate) fn times(&self, o: &Mono) -> Mono {
         Mono::product(self.iter().chain(o.iter()).cloned())
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! Quotients are floored by a positive constant c: `(c a + r) / c = a + r / c`. `x - c (x / c)` is kept as `x % c`.
 
-pub use crate::analysis::algebra::mono::Mono;
-pub use crate::analysis::algebra::rebuild::{rebuild, splat};
+pub(crate) use crate::analysis::algebra::mono::Mono;
+pub(crate) use crate::analysis::algebra::rebuild::{rebuild, splat};
 
 use crate::analysis::algebra::rebuild::constant;
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
@@ -19,7 +19,7 @@ use std::hash::{Hash, Hasher};
 /// `constant + sum coef * mono`; no coefficient is 0, no monomial occurs twice. The order of the terms is that of first
 /// mention and carries no meaning.
 #[derive(Clone, Debug, Default)]
-pub struct Poly {
+pub(crate) struct Poly {
     /// Monomials and coefficients.
     pub terms: SmallVec<[(Mono, i64); 3]>,
     /// The constant term.
@@ -50,22 +50,22 @@ impl Hash for Poly {
 
 impl Poly {
     /// A constant.
-    pub fn constant(constant: i64) -> Poly {
+    pub(crate) fn constant(constant: i64) -> Poly {
         Poly { terms: smallvec![], constant }
     }
 
     /// An atom.
-    pub fn atom(e: Expr) -> Poly {
+    pub(crate) fn atom(e: Expr) -> Poly {
         Poly { terms: smallvec![(Mono::Atom(e), 1)], constant: 0 }
     }
 
     /// The value, if it has no terms.
-    pub fn as_constant(&self) -> Option<i64> {
+    pub(crate) fn as_constant(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
     }
 
     /// The atom, if it is one with coefficient 1.
-    pub fn as_atom(&self) -> Option<&Expr> {
+    pub(crate) fn as_atom(&self) -> Option<&Expr> {
         match &self.terms[..] {
             [(m, 1)] if self.constant == 0 && m.len() == 1 => Some(&m[0]),
             _ => None,
@@ -73,13 +73,13 @@ impl Poly {
     }
 
     /// `self - o`, if that is a constant.
-    pub fn difference(&self, o: &Poly) -> Option<i64> {
+    pub(crate) fn difference(&self, o: &Poly) -> Option<i64> {
         let same = self.terms.len() == o.terms.len() && self.terms.iter().all(|(m, c)| o.coef(m) == *c);
         if same { self.constant.checked_sub(o.constant) } else { None }
     }
 
     /// A name or two, plus a constant: in plain sight it cancels against others, and costs no more than a name.
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         let name = |e: &Expr| match e.kind() {
             ExprKind::Var(_) => e.ty().lanes == 1,
             ExprKind::Param(_) => true,
@@ -89,12 +89,12 @@ impl Poly {
     }
 
     /// Coefficient of a monomial.
-    pub fn coef(&self, m: &Mono) -> i64 {
+    pub(crate) fn coef(&self, m: &Mono) -> i64 {
         self.terms.iter().find(|(n, _)| n == m).map_or(0, |(_, c)| *c)
     }
 
     /// `self + k * o`, or none if a coefficient leaves i64.
-    pub fn plus(mut self, o: &Poly, k: i64) -> Option<Poly> {
+    pub(crate) fn plus(mut self, o: &Poly, k: i64) -> Option<Poly> {
         self.constant = self.constant.checked_add(o.constant.checked_mul(k)?)?;
         for (m, c) in &o.terms {
             self.add_term(m, c.checked_mul(k)?)?;
@@ -103,13 +103,13 @@ impl Poly {
     }
 
     /// `self` less its term with `m`.
-    pub fn without(&self, m: &Mono) -> Poly {
+    pub(crate) fn without(&self, m: &Mono) -> Poly {
         let terms = self.terms.iter().filter(|(n, _)| n != m).cloned().collect();
         Poly { terms, constant: self.constant }
     }
 
     /// `self + c`.
-    pub fn offset(mut self, c: i64) -> Option<Poly> {
+    pub(crate) fn offset(mut self, c: i64) -> Option<Poly> {
         self.constant = self.constant.checked_add(c)?;
         Some(self)
     }
@@ -129,7 +129,7 @@ impl Poly {
     }
 
     /// `k * self`.
-    pub fn scaled(mut self, k: i64) -> Option<Poly> {
+    pub(crate) fn scaled(mut self, k: i64) -> Option<Poly> {
         if k == 0 {
             return Some(Poly::default());
         }
@@ -141,7 +141,7 @@ impl Poly {
     }
 
     /// The product, or none if it is too large.
-    pub fn times(&self, o: &Poly) -> Option<Poly> {
+    pub(crate) fn times(&self, o: &Poly) -> Option<Poly> {
         if self.terms.len() * o.terms.len() > MAX_TERMS {
             return None;
         }
@@ -157,7 +157,7 @@ impl Poly {
 
     /// Splits into `c * quotient + rest`, where the rest holds the terms that c does not divide and a constant in
     /// `[0, c)`.
-    pub fn split_multiples(&self, c: i64) -> (Poly, Poly) {
+    pub(crate) fn split_multiples(&self, c: i64) -> (Poly, Poly) {
         let mut q = Poly::constant(self.constant.div_euclid(c));
         let mut r = Poly::constant(self.constant.rem_euclid(c));
         for (m, k) in &self.terms {
@@ -172,12 +172,12 @@ impl Poly {
 }
 
 /// The lane number as an atom of `lanes` lanes.
-pub fn lane_atom(lanes: u16) -> Expr {
+pub(crate) fn lane_atom(lanes: u16) -> Expr {
     Expr::new(ExprKind::Ramp(Expr::from(0), Expr::from(1)), Type::I32.with_lanes(lanes))
 }
 
 /// The number of lanes, if `e` is a [`lane_atom`].
-pub fn as_lane(e: &Expr) -> Option<u16> {
+pub(crate) fn as_lane(e: &Expr) -> Option<u16> {
     match e.kind() {
         ExprKind::Ramp(a, b) if a.as_int() == Some(0) && b.as_int() == Some(1) => Some(e.ty().lanes),
         _ => None,
@@ -191,19 +191,19 @@ pub fn is_index(ty: Type) -> bool {
 
 /// Conversion of expressions to polynomials, memoised by node.
 #[derive(Default, Debug)]
-pub struct Polys {
+pub(crate) struct Polys {
     memo: FxHashMap<usize, (Expr, Poly)>,
     affine: bool,
 }
 
 impl Polys {
     /// Products of two sums are atoms: multiplied out, their terms would forget what they share, which interval arithmetic needs.
-    pub fn affine() -> Polys {
+    pub(crate) fn affine() -> Polys {
         Polys { affine: true, ..Polys::default() }
     }
 
     /// The polynomial of an i32 or i64 expression. Does not look inside atoms; min and max are atoms.
-    pub fn of(&mut self, e: &Expr) -> Poly {
+    pub(crate) fn of(&mut self, e: &Expr) -> Poly {
         if let Some((_, p)) = self.memo.get(&e.id()) {
             return p.clone();
         }
@@ -248,7 +248,7 @@ impl Polys {
     }
 
     /// `p / c`, floored.
-    pub fn div(&mut self, p: &Poly, c: i64, ty: Type) -> Option<Poly> {
+    pub(crate) fn div(&mut self, p: &Poly, c: i64, ty: Type) -> Option<Poly> {
         match c {
             0 => return Some(Poly::constant(0)),
             i64::MIN => return None,
@@ -281,7 +281,7 @@ impl Polys {
     }
 
     /// `p mod c`, in `[0, |c|)`.
-    pub fn modulo(&mut self, p: &Poly, c: i64, ty: Type) -> Option<Poly> {
+    pub(crate) fn modulo(&mut self, p: &Poly, c: i64, ty: Type) -> Option<Poly> {
         let c = c.checked_abs()?;
         if c <= 1 {
             return Some(Poly::constant(0));
@@ -319,7 +319,7 @@ impl Polys {
 }
 
 /// `x / a` with constant a > 0.
-pub fn quotient(e: &Expr) -> Option<(Expr, i64)> {
+pub(crate) fn quotient(e: &Expr) -> Option<(Expr, i64)> {
     match e.kind() {
         ExprKind::Binary(BinaryOp::Div, x, a) => a.as_int().filter(|&a| a > 0).map(|a| (x.clone(), a)),
         _ => None,

@@ -10,7 +10,7 @@ pub(super) fn constant(ty: Type, v: i64) -> Expr {
 }
 
 /// A scalar widened to `lanes`; vectors as they are.
-pub fn splat(e: Expr, lanes: u16) -> Expr {
+pub(crate) fn splat(e: Expr, lanes: u16) -> Expr {
     if lanes == 1 || e.ty().lanes > 1 {
         return e;
     }
@@ -20,7 +20,7 @@ pub fn splat(e: Expr, lanes: u16) -> Expr {
 
 /// The expression of a polynomial: terms in their order (a positive one first, if any), the constant last. With `ty` of
 /// several lanes, an affine function of the lane number becomes a `Ramp`, a uniform value a `Broadcast`.
-pub fn rebuild(p: &Poly, ty: Type) -> Expr {
+pub(crate) fn rebuild(p: &Poly, ty: Type) -> Expr {
     if ty.lanes == 1 {
         return rebuild_terms(p, ty);
     }

@@ -50,19 +50,19 @@ struct Left {
 }
 
 impl<'a> Search<'a> {
-    pub fn new(facts: &'a Facts, workspace: Workspace) -> Search<'a> {
+    pub(super) fn new(facts: &'a Facts, workspace: Workspace) -> Search<'a> {
         let Workspace { polys, memo } = workspace;
         Search { facts, polys, budget: BUDGET, memo }
     }
 
     /// What the next query may use.
-    pub fn end(mut self) -> Workspace {
+    pub(super) fn end(mut self) -> Workspace {
         self.memo.clear();
         Workspace { polys: self.polys, memo: self.memo }
     }
 
     /// A constant that `p` never exceeds. The same question is asked again and again while nothing new is known.
-    pub fn upper(&mut self, mut p: Poly) -> Option<i64> {
+    pub(super) fn upper(&mut self, mut p: Poly) -> Option<i64> {
         // The answer for p is that for its terms plus the constant.
         let constant = std::mem::take(&mut p.constant);
         if p.terms.is_empty() {

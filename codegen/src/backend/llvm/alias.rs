@@ -31,7 +31,7 @@ pub(super) struct Aliasing {
 
 impl Aliasing {
     /// Groups the buffers of `f`.
-    pub fn new(ir: &Ir, f: &LoweredFunction) -> Aliasing {
+    pub(super) fn new(ir: &Ir, f: &LoweredFunction) -> Aliasing {
         let mut buffers: Vec<Flat> = f.args.iter().filter_map(Arg::flat).cloned().collect();
         let (mut stored, mut registers) = (vec![], FxHashMap::default());
         visit_stmts(&f.body, &mut |s| match s {
@@ -70,12 +70,12 @@ impl Aliasing {
     }
 
     /// The group of a buffer; `None` if the function has no such buffer.
-    pub fn group(&self, buffer: &Flat) -> Option<Group> {
+    pub(super) fn group(&self, buffer: &Flat) -> Option<Group> {
         self.groups.get(buffer).copied()
     }
 
     /// Marks a load or store of group `g`.
-    pub fn annotate(&self, ir: &Ir, access: Val, g: Group) {
+    pub(super) fn annotate(&self, ir: &Ir, access: Val, g: Group) {
         if let Some((scope, others)) = self.scopes.get(g.0 as usize) {
             ir.annotate(access, "alias.scope", *scope);
             ir.annotate(access, "noalias", *others);
@@ -83,7 +83,7 @@ impl Aliasing {
     }
 
     /// True if `lanes` elements from `first` are in a buffer that is kept in registers.
-    pub fn in_registers(&self, buffer: &Flat, first: &Expr, lanes: u16) -> bool {
+    pub(super) fn in_registers(&self, buffer: &Flat, first: &Expr, lanes: u16) -> bool {
         match (self.registers.get(buffer), first.as_int()) {
             (Some(n), Some(first)) => first >= 0 && first + lanes as i64 <= *n,
             _ => false,
@@ -91,12 +91,12 @@ impl Aliasing {
     }
 
     /// Slots of the records of a buffer, if it holds records.
-    pub fn record(&self, buffer: &Flat) -> Option<u8> {
+    pub(super) fn record(&self, buffer: &Flat) -> Option<u8> {
         self.records.get(buffer).copied()
     }
 
     /// True if nothing in the function writes to `g`: its loads may move anywhere.
-    pub fn is_read_only(&self, g: Group) -> bool {
+    pub(super) fn is_read_only(&self, g: Group) -> bool {
         !self.written[g.0 as usize]
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Arith<'f>(pub &'f Ir);
 
 impl Arith<'_> {
     /// Conversion of `v`, a `from`, to elements `to`.
-    pub fn cast(&self, v: Val, from: Type, to: ScalarType) -> Val {
+    pub(super) fn cast(&self, v: Val, from: Type, to: ScalarType) -> Val {
         use ScalarType::Bool;
         let (ir, to_ty) = (self.0, self.0.ty(Type { scalar: to, lanes: from.lanes }));
         let source = from.scalar;
@@ -63,7 +63,7 @@ impl Arith<'_> {
     }
 
     /// `a + b`
-    pub fn add(&self, a: Val, b: Val, ty: Type) -> Val {
+    pub(super) fn add(&self, a: Val, b: Val, ty: Type) -> Val {
         if ty.scalar.is_float() {
             self.0.float_binary(Op::LLVMFAdd, a, b)
         } else {
@@ -72,7 +72,7 @@ impl Arith<'_> {
     }
 
     /// `a * b`
-    pub fn mul(&self, a: Val, b: Val, ty: Type) -> Val {
+    pub(super) fn mul(&self, a: Val, b: Val, ty: Type) -> Val {
         if ty.scalar.is_float() {
             self.0.float_binary(Op::LLVMFMul, a, b)
         } else {
@@ -82,7 +82,7 @@ impl Arith<'_> {
 
     /// `a * b + c`, rounded once. That of f16 is exact enough in f64: the exact sum of halves has at most 53
     /// significant bits, unless the result overflows or c decides no tie.
-    pub fn fma(&self, a: Val, b: Val, c: Val, ty: Type) -> Val {
+    pub(super) fn fma(&self, a: Val, b: Val, c: Val, ty: Type) -> Val {
         if ty.scalar == ScalarType::F16 {
             let [a, b, c] = [a, b, c].map(|v| self.cast(v, ty, ScalarType::F64));
             let wide = ty.of_element(ScalarType::F64);
@@ -96,7 +96,7 @@ impl Arith<'_> {
     }
 
     /// `op v`.
-    pub fn unary(&self, op: UnaryOp, v: Val, ty: Type) -> Result<Val, String> {
+    pub(super) fn unary(&self, op: UnaryOp, v: Val, ty: Type) -> Result<Val, String> {
         let ir = self.0;
         let (float, t) = (ty.scalar.is_float(), ir.ty(ty));
         let rounding = |name| Ok(if float { ir.intrinsic(name, &[t], &[v]) } else { v });
@@ -122,7 +122,7 @@ impl Arith<'_> {
     }
 
     /// `a op b`, both of type `ty`.
-    pub fn binary(&self, op: BinaryOp, a: Val, b: Val, ty: Type) -> Result<Val, String> {
+    pub(super) fn binary(&self, op: BinaryOp, a: Val, b: Val, ty: Type) -> Result<Val, String> {
         use BinaryOp::*;
         let ir = self.0;
         let scalar = ty.scalar;
@@ -183,7 +183,7 @@ impl Arith<'_> {
 
     /// Minimum or maximum: `isnan(b) ? a : (a < b ? a : b)`, with `>` for the maximum. If `a` is NaN the comparison is
     /// false and gives `b`; of two zeros it gives `b`. The reference evaluator uses the same formula.
-    pub fn float_min_max(&self, min: bool, a: Val, b: Val, b_is_a_number: bool) -> Val {
+    pub(super) fn float_min_max(&self, min: bool, a: Val, b: Val, b_is_a_number: bool) -> Val {
         let ir = self.0;
         let p = if min { FloatCmp::LLVMRealOLT } else { FloatCmp::LLVMRealOGT };
         let chosen = ir.select(ir.fcmp(p, a, b), a, b);
@@ -257,7 +257,7 @@ impl Arith<'_> {
     }
 
     /// Euclidean quotient by a constant.
-    pub fn div_by(&self, a: Val, c: i64, ty: Type) -> Val {
+    pub(super) fn div_by(&self, a: Val, c: i64, ty: Type) -> Val {
         match power_of_two(c, ty) {
             Some(k) => self.right_shift(a, k, ty),
             None => self.euclid(a, self.0.int(ty, c), ty).0,
@@ -265,7 +265,7 @@ impl Arith<'_> {
     }
 
     /// Euclidean remainder by a constant.
-    pub fn mod_by(&self, a: Val, c: i64, ty: Type) -> Val {
+    pub(super) fn mod_by(&self, a: Val, c: i64, ty: Type) -> Val {
         match power_of_two(c, ty) {
             Some(_) => self.0.binary(Op::LLVMAnd, a, self.0.int(ty, c - 1)),
             None => self.euclid(a, self.0.int(ty, c), ty).1,
@@ -279,7 +279,7 @@ impl Arith<'_> {
 
     /// Reduction of all lanes. Floats: while there is more than one lane, lane i is combined with lane i + h, h being
     /// half the lanes rounded up, for all i + h that exist. Integers do not depend on the order.
-    pub fn reduce(&self, op: BinaryOp, v: Val, ty: Type) -> Result<Val, String> {
+    pub(super) fn reduce(&self, op: BinaryOp, v: Val, ty: Type) -> Result<Val, String> {
         let (mut v, mut lanes) = (v, ty.lanes);
         while lanes > 1 {
             let half = lanes.div_ceil(2);

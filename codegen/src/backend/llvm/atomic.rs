@@ -13,7 +13,7 @@ use inkwell::llvm_sys::{LLVMAtomicRMWBinOp as Rmw, LLVMOpcode as Op};
 
 impl<'f> StmtEmitter<'f> {
     /// `buffer[index] = buffer[index] op value` per lane.
-    pub fn accumulate(
+    pub(super) fn accumulate(
         &mut self,
         buffer: &'f Flat,
         op: BinaryOp,

@@ -25,7 +25,7 @@ pub(super) struct ExprEmitter<'f> {
 
 impl<'f> ExprEmitter<'f> {
     /// The value of `e` here.
-    pub fn emit(&mut self, e: &'f Expr) -> Result<Val, String> {
+    pub(super) fn emit(&mut self, e: &'f Expr) -> Result<Val, String> {
         let mut work = vec![(e, false)];
         while let Some((node, operands_done)) = work.pop() {
             if self.scopes.recall(node).is_some() {
@@ -45,7 +45,7 @@ impl<'f> ExprEmitter<'f> {
     }
 
     /// The value of an expression that was emitted before.
-    pub fn done(&self, e: &Expr) -> Result<Val, String> {
+    pub(super) fn done(&self, e: &Expr) -> Result<Val, String> {
         self.scopes.recall(e).map(|m| m.value).ok_or_else(|| "an operand was not emitted".into())
     }
 
@@ -134,7 +134,7 @@ impl<'f> ExprEmitter<'f> {
     }
 
     /// The pointer bound to a buffer.
-    pub fn buffer(&self, buffer: &Flat) -> Result<Val, String> {
+    pub(super) fn buffer(&self, buffer: &Flat) -> Result<Val, String> {
         self.value(Symbol::Buffer(buffer.clone()))
     }
 
@@ -143,7 +143,7 @@ impl<'f> ExprEmitter<'f> {
     }
 
     /// An i32 or i64 index as i64.
-    pub fn index(&self, v: Val, ty: Type) -> Val {
+    pub(super) fn index(&self, v: Val, ty: Type) -> Val {
         Arith(self.ir).cast(v, ty, ScalarType::I64)
     }
 }

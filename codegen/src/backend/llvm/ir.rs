@@ -77,7 +77,7 @@ const NO_NAME: *const c_char = c"".as_ptr();
 
 impl Ir {
     /// An empty module called `name`.
-    pub fn new(name: &str) -> Ir {
+    pub(super) fn new(name: &str) -> Ir {
         let name = c_string(name);
         // SAFETY: the context is fresh and outlives module and builder, see `drop`.
         unsafe {
@@ -88,18 +88,18 @@ impl Ir {
     }
 
     /// The module, for passes and code generation.
-    pub fn module(&self) -> LLVMModuleRef {
+    pub(super) fn module(&self) -> LLVMModuleRef {
         self.module
     }
 
     /// The module as text.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         // SAFETY: the module is alive; the message is ours.
         unsafe { take_message(LLVMPrintModuleToString(self.module)) }
     }
 
     /// LLVM's own opinion of the module.
-    pub fn verify(&self) -> Result<(), String> {
+    pub(super) fn verify(&self) -> Result<(), String> {
         let mut message = ptr::null_mut();
         let action = LLVMVerifierFailureAction::LLVMReturnStatusAction;
         // SAFETY: the module is alive; the message is set in either case and is ours.
@@ -111,7 +111,7 @@ impl Ir {
     }
 
     /// Sets triple and data layout.
-    pub fn set_target(&self, triple: &str, data_layout: &str) {
+    pub(super) fn set_target(&self, triple: &str, data_layout: &str) {
         let (triple, layout) = (c_string(triple), c_string(data_layout));
         llvm!(LLVMSetTarget(self.module, triple.as_ptr()));
         llvm!(LLVMSetDataLayout(self.module, layout.as_ptr()));
@@ -120,7 +120,7 @@ impl Ir {
     // ---- types
 
     /// The register type of `ty`: bool is i1.
-    pub fn ty(&self, ty: Type) -> Ty {
+    pub(super) fn ty(&self, ty: Type) -> Ty {
         use ScalarType::*;
         let c = self.context;
         let element = llvm!(match ty.scalar {
@@ -137,7 +137,7 @@ impl Ir {
     }
 
     /// The memory type of `ty`: bool is i8.
-    pub fn memory_ty(&self, ty: Type) -> Ty {
+    pub(super) fn memory_ty(&self, ty: Type) -> Ty {
         match ty.scalar {
             ScalarType::Bool => self.ty(Type { scalar: ScalarType::U8, ..ty }),
             _ => self.ty(ty),
@@ -145,52 +145,52 @@ impl Ir {
     }
 
     /// `lanes` of `element`, or `element` itself for one lane.
-    pub fn vector_of(&self, element: Ty, lanes: u16) -> Ty {
+    pub(super) fn vector_of(&self, element: Ty, lanes: u16) -> Ty {
         if lanes == 1 { element } else { Ty(llvm!(LLVMVectorType(element.0, lanes as u32))) }
     }
 
     /// An opaque pointer.
-    pub fn ptr_ty(&self) -> Ty {
+    pub(super) fn ptr_ty(&self) -> Ty {
         Ty(llvm!(LLVMPointerTypeInContext(self.context, 0)))
     }
 
     /// `void`.
-    pub fn void_ty(&self) -> Ty {
+    pub(super) fn void_ty(&self) -> Ty {
         Ty(llvm!(LLVMVoidTypeInContext(self.context)))
     }
 
     /// `[n x element]`.
-    pub fn array_ty(&self, element: Ty, n: u64) -> Ty {
+    pub(super) fn array_ty(&self, element: Ty, n: u64) -> Ty {
         Ty(llvm!(LLVMArrayType2(element.0, n)))
     }
 
     /// A struct with natural alignment.
-    pub fn struct_ty(&self, fields: &[Ty]) -> Ty {
+    pub(super) fn struct_ty(&self, fields: &[Ty]) -> Ty {
         let mut f: Vec<_> = fields.iter().map(|t| t.0).collect();
         Ty(llvm!(LLVMStructTypeInContext(self.context, f.as_mut_ptr(), f.len() as u32, 0)))
     }
 
     /// A function type.
-    pub fn fn_ty(&self, ret: Ty, params: &[Ty]) -> Ty {
+    pub(super) fn fn_ty(&self, ret: Ty, params: &[Ty]) -> Ty {
         let mut p: Vec<_> = params.iter().map(|t| t.0).collect();
         Ty(llvm!(LLVMFunctionType(ret.0, p.as_mut_ptr(), p.len() as u32, 0)))
     }
 
     /// The type of a value.
-    pub fn type_of(&self, v: Val) -> Ty {
+    pub(super) fn type_of(&self, v: Val) -> Ty {
         Ty(llvm!(LLVMTypeOf(v.0)))
     }
 
     // ---- constants
 
     /// An integer or bool constant in every lane.
-    pub fn int(&self, ty: Type, v: i64) -> Val {
+    pub(super) fn int(&self, ty: Type, v: i64) -> Val {
         let element = self.ty(Type::of(ty.scalar));
         self.splat_const(Val(llvm!(LLVMConstInt(element.0, v as u64, 1))), ty.lanes)
     }
 
     /// A float constant in every lane.
-    pub fn float(&self, ty: Type, v: f64) -> Val {
+    pub(super) fn float(&self, ty: Type, v: f64) -> Val {
         let element = self.ty(Type::of(ty.scalar));
         self.splat_const(Val(llvm!(LLVMConstReal(element.0, v))), ty.lanes)
     }
@@ -200,25 +200,25 @@ impl Ir {
     }
 
     /// A vector of constants.
-    pub fn const_vector(&self, vs: &[Val]) -> Val {
+    pub(super) fn const_vector(&self, vs: &[Val]) -> Val {
         let mut vs: Vec<_> = vs.iter().map(|v| v.0).collect();
         Val(llvm!(LLVMConstVector(vs.as_mut_ptr(), vs.len() as u32)))
     }
 
     /// Zero of any type.
-    pub fn zero(&self, ty: Ty) -> Val {
+    pub(super) fn zero(&self, ty: Ty) -> Val {
         Val(llvm!(LLVMConstNull(ty.0)))
     }
 
     /// A value that is never looked at.
-    pub fn poison(&self, ty: Ty) -> Val {
+    pub(super) fn poison(&self, ty: Ty) -> Val {
         Val(llvm!(LLVMGetPoison(ty.0)))
     }
 
     // ---- functions and blocks
 
     /// Declares or defines function `name`.
-    pub fn add_function(&self, name: &str, ty: Ty) -> Fun {
+    pub(super) fn add_function(&self, name: &str, ty: Ty) -> Fun {
         let name = c_string(name);
         // SAFETY: as in `llvm!`; the name is a NUL-terminated string.
         let existing = unsafe { LLVMGetNamedFunction(self.module, name.as_ptr()) };
@@ -229,22 +229,22 @@ impl Ir {
     }
 
     /// Gives a function another name.
-    pub fn rename(&self, f: Fun, name: &str) {
+    pub(super) fn rename(&self, f: Fun, name: &str) {
         llvm!(LLVMSetValueName2(f.val.0, name.as_ptr().cast(), name.len()));
     }
 
     /// Hides a function from the linker.
-    pub fn make_internal(&self, f: Fun) {
+    pub(super) fn make_internal(&self, f: Fun) {
         llvm!(LLVMSetLinkage(f.val.0, LLVMLinkage::LLVMInternalLinkage));
     }
 
     /// Parameter `i`.
-    pub fn param(&self, f: Fun, i: u32) -> Val {
+    pub(super) fn param(&self, f: Fun, i: u32) -> Val {
         Val(llvm!(LLVMGetParam(f.val.0, i)))
     }
 
     /// Attribute `"key"="value"` on a function.
-    pub fn function_attribute(&self, f: Fun, key: &str, value: &str) {
+    pub(super) fn function_attribute(&self, f: Fun, key: &str, value: &str) {
         let a = llvm!(LLVMCreateStringAttribute(
             self.context,
             key.as_ptr().cast(),
@@ -262,36 +262,36 @@ impl Ir {
     }
 
     /// An attribute without value on a function (`nounwind`).
-    pub fn function_flag(&self, f: Fun, name: &str) {
+    pub(super) fn function_flag(&self, f: Fun, name: &str) {
         let a = self.enum_attribute(name, 0);
         llvm!(LLVMAddAttributeAtIndex(f.val.0, inkwell::llvm_sys::LLVMAttributeFunctionIndex, a));
     }
 
     /// `memory(none)` on a function.
-    pub fn touches_no_memory(&self, f: Fun) {
+    pub(super) fn touches_no_memory(&self, f: Fun) {
         let a = self.enum_attribute("memory", 0);
         llvm!(LLVMAddAttributeAtIndex(f.val.0, inkwell::llvm_sys::LLVMAttributeFunctionIndex, a));
     }
 
     /// `align` on argument `i` of a call (of a pointer or a vector of pointers).
-    pub fn call_align(&self, call: Val, i: u32, bytes: u64) {
+    pub(super) fn call_align(&self, call: Val, i: u32, bytes: u64) {
         let a = self.enum_attribute("align", bytes);
         llvm!(LLVMAddCallSiteAttribute(call.0, i + 1, a));
     }
 
     /// A new block at the end of `f`.
-    pub fn block(&self, f: Fun, name: &str) -> Block {
+    pub(super) fn block(&self, f: Fun, name: &str) -> Block {
         let name = c_string(name);
         Block(llvm!(LLVMAppendBasicBlockInContext(self.context, f.val.0, name.as_ptr())))
     }
 
     /// Continues at the end of `b`.
-    pub fn at_end(&self, b: Block) {
+    pub(super) fn at_end(&self, b: Block) {
         llvm!(LLVMPositionBuilderAtEnd(self.builder, b.0));
     }
 
     /// Continues before the terminator of `b`.
-    pub fn before_terminator(&self, b: Block) {
+    pub(super) fn before_terminator(&self, b: Block) {
         llvm!({
             let t = LLVMGetBasicBlockTerminator(b.0);
             if t.is_null() {
@@ -303,24 +303,24 @@ impl Ir {
     }
 
     /// The block being filled.
-    pub fn current_block(&self) -> Block {
+    pub(super) fn current_block(&self) -> Block {
         Block(llvm!(LLVMGetInsertBlock(self.builder)))
     }
 
     // ---- control flow
 
     /// Jump.
-    pub fn br(&self, to: Block) {
+    pub(super) fn br(&self, to: Block) {
         llvm!(LLVMBuildBr(self.builder, to.0));
     }
 
     /// Conditional jump.
-    pub fn cond_br(&self, cond: Val, then: Block, otherwise: Block) {
+    pub(super) fn cond_br(&self, cond: Val, then: Block, otherwise: Block) {
         llvm!(LLVMBuildCondBr(self.builder, cond.0, then.0, otherwise.0));
     }
 
     /// `ret v` or `ret void`.
-    pub fn ret(&self, v: Option<Val>) {
+    pub(super) fn ret(&self, v: Option<Val>) {
         llvm!(match v {
             Some(v) => LLVMBuildRet(self.builder, v.0),
             None => LLVMBuildRetVoid(self.builder),
@@ -328,18 +328,18 @@ impl Ir {
     }
 
     /// An empty phi.
-    pub fn phi(&self, ty: Ty) -> Val {
+    pub(super) fn phi(&self, ty: Ty) -> Val {
         Val(llvm!(LLVMBuildPhi(self.builder, ty.0, NO_NAME)))
     }
 
     /// `v` where control comes from `from`.
-    pub fn add_incoming(&self, phi: Val, v: Val, from: Block) {
+    pub(super) fn add_incoming(&self, phi: Val, v: Val, from: Block) {
         let (mut v, mut b) = (v.0, from.0);
         llvm!(LLVMAddIncoming(phi.0, &mut v, &mut b, 1));
     }
 
     /// Calls `f`.
-    pub fn call(&self, f: Fun, args: &[Val]) -> Val {
+    pub(super) fn call(&self, f: Fun, args: &[Val]) -> Val {
         let mut args: Vec<_> = args.iter().map(|a| a.0).collect();
         Val(llvm!(LLVMBuildCall2(
             self.builder,
@@ -352,7 +352,7 @@ impl Ir {
     }
 
     /// Calls intrinsic `name`, overloaded on `types`.
-    pub fn intrinsic(&self, name: &str, types: &[Ty], args: &[Val]) -> Val {
+    pub(super) fn intrinsic(&self, name: &str, types: &[Ty], args: &[Val]) -> Val {
         let mut types: Vec<_> = types.iter().map(|t| t.0).collect();
         let id = llvm!(LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len()));
         debug_assert_ne!(id, 0, "LLVM has no intrinsic {name}");
@@ -363,34 +363,34 @@ impl Ir {
     }
 
     /// Like [`Ir::intrinsic`], for one that computes floats: carries the fast flags.
-    pub fn float_intrinsic(&self, name: &str, types: &[Ty], args: &[Val]) -> Val {
+    pub(super) fn float_intrinsic(&self, name: &str, types: &[Ty], args: &[Val]) -> Val {
         self.with_fast_flags(self.intrinsic(name, types, args))
     }
 
     // ---- arithmetic
 
     /// A two-operand instruction without flags.
-    pub fn binary(&self, op: LLVMOpcode, a: Val, b: Val) -> Val {
+    pub(super) fn binary(&self, op: LLVMOpcode, a: Val, b: Val) -> Val {
         Val(llvm!(LLVMBuildBinOp(self.builder, op, a.0, b.0, NO_NAME)))
     }
 
     /// A two-operand float instruction, with the fast flags.
-    pub fn float_binary(&self, op: LLVMOpcode, a: Val, b: Val) -> Val {
+    pub(super) fn float_binary(&self, op: LLVMOpcode, a: Val, b: Val) -> Val {
         self.with_fast_flags(self.binary(op, a, b))
     }
 
     /// `a + b` that does not overflow.
-    pub fn add_nsw(&self, a: Val, b: Val) -> Val {
+    pub(super) fn add_nsw(&self, a: Val, b: Val) -> Val {
         Val(llvm!(LLVMBuildNSWAdd(self.builder, a.0, b.0, NO_NAME)))
     }
 
     /// `a * b` that does not overflow.
-    pub fn mul_nsw(&self, a: Val, b: Val) -> Val {
+    pub(super) fn mul_nsw(&self, a: Val, b: Val) -> Val {
         Val(llvm!(LLVMBuildNSWMul(self.builder, a.0, b.0, NO_NAME)))
     }
 
     /// Float negation.
-    pub fn fneg(&self, a: Val) -> Val {
+    pub(super) fn fneg(&self, a: Val) -> Val {
         self.with_fast_flags(Val(llvm!(LLVMBuildFNeg(self.builder, a.0, NO_NAME))))
     }
 
@@ -407,59 +407,59 @@ impl Ir {
     }
 
     /// Integer comparison.
-    pub fn icmp(&self, p: LLVMIntPredicate, a: Val, b: Val) -> Val {
+    pub(super) fn icmp(&self, p: LLVMIntPredicate, a: Val, b: Val) -> Val {
         Val(llvm!(LLVMBuildICmp(self.builder, p, a.0, b.0, NO_NAME)))
     }
 
     /// Float comparison.
-    pub fn fcmp(&self, p: LLVMRealPredicate, a: Val, b: Val) -> Val {
+    pub(super) fn fcmp(&self, p: LLVMRealPredicate, a: Val, b: Val) -> Val {
         Val(llvm!(LLVMBuildFCmp(self.builder, p, a.0, b.0, NO_NAME)))
     }
 
     /// `c ? a : b`; `c` is i1, or i1 in every lane.
-    pub fn select(&self, c: Val, a: Val, b: Val) -> Val {
+    pub(super) fn select(&self, c: Val, a: Val, b: Val) -> Val {
         Val(llvm!(LLVMBuildSelect(self.builder, c.0, a.0, b.0, NO_NAME)))
     }
 
     /// Conversion.
-    pub fn cast(&self, op: LLVMOpcode, v: Val, to: Ty) -> Val {
+    pub(super) fn cast(&self, op: LLVMOpcode, v: Val, to: Ty) -> Val {
         Val(llvm!(LLVMBuildCast(self.builder, op, v.0, to.0, NO_NAME)))
     }
 
     // ---- vectors
 
     /// Lane `i`.
-    pub fn extract(&self, v: Val, i: u16) -> Val {
+    pub(super) fn extract(&self, v: Val, i: u16) -> Val {
         let i = self.int(Type::I32, i as i64);
         Val(llvm!(LLVMBuildExtractElement(self.builder, v.0, i.0, NO_NAME)))
     }
 
     /// `v` with lane `i` replaced.
-    pub fn insert(&self, v: Val, x: Val, i: u16) -> Val {
+    pub(super) fn insert(&self, v: Val, x: Val, i: u16) -> Val {
         let i = self.int(Type::I32, i as i64);
         Val(llvm!(LLVMBuildInsertElement(self.builder, v.0, x.0, i.0, NO_NAME)))
     }
 
     /// Lanes `mask` of the concatenation of `a` and `b`.
-    pub fn shuffle(&self, a: Val, b: Val, mask: &[u16]) -> Val {
+    pub(super) fn shuffle(&self, a: Val, b: Val, mask: &[u16]) -> Val {
         let mask: Vec<_> = mask.iter().map(|&i| self.int(Type::I32, i as i64)).collect();
         let mask = self.const_vector(&mask);
         Val(llvm!(LLVMBuildShuffleVector(self.builder, a.0, b.0, mask.0, NO_NAME)))
     }
 
     /// Lanes of a vector.
-    pub fn lanes(&self, v: Val) -> u16 {
+    pub(super) fn lanes(&self, v: Val) -> u16 {
         llvm!(LLVMGetVectorSize(LLVMTypeOf(v.0))) as u16
     }
 
     /// Lanes `mask` of `a`.
-    pub fn pick(&self, a: Val, mask: &[u16]) -> Val {
+    pub(super) fn pick(&self, a: Val, mask: &[u16]) -> Val {
         let b = self.poison(self.type_of(a));
         self.shuffle(a, b, mask)
     }
 
     /// A scalar in every lane.
-    pub fn splat(&self, v: Val, lanes: u16) -> Val {
+    pub(super) fn splat(&self, v: Val, lanes: u16) -> Val {
         if lanes == 1 {
             return v;
         }
@@ -469,12 +469,12 @@ impl Ir {
     }
 
     /// `<1 x ty>`, which [`Ir::vector_of`] does not make.
-    pub fn vector_type_of_one(&self, ty: Ty) -> Ty {
+    pub(super) fn vector_type_of_one(&self, ty: Ty) -> Ty {
         Ty(llvm!(LLVMVectorType(ty.0, 1)))
     }
 
     /// A scalar as a vector of one lane.
-    pub fn vector_of_one(&self, v: Val) -> Val {
+    pub(super) fn vector_of_one(&self, v: Val) -> Val {
         let undefined = self.poison(self.vector_type_of_one(self.type_of(v)));
         self.insert(undefined, v, 0)
     }
@@ -482,44 +482,44 @@ impl Ir {
     // ---- memory
 
     /// `base + index` elements of type `element`; `index` an integer or a vector of them.
-    pub fn element_ptr(&self, element: Ty, base: Val, index: Val) -> Val {
+    pub(super) fn element_ptr(&self, element: Ty, base: Val, index: Val) -> Val {
         let mut i = index.0;
         Val(llvm!(LLVMBuildInBoundsGEP2(self.builder, element.0, base.0, &mut i, 1, NO_NAME)))
     }
 
     /// Field `i` of the struct at `p`.
-    pub fn field_ptr(&self, ty: Ty, p: Val, i: u32) -> Val {
+    pub(super) fn field_ptr(&self, ty: Ty, p: Val, i: u32) -> Val {
         Val(llvm!(LLVMBuildStructGEP2(self.builder, ty.0, p.0, i, NO_NAME)))
     }
 
     /// A load with known alignment.
-    pub fn load(&self, ty: Ty, p: Val, align: u32) -> Val {
+    pub(super) fn load(&self, ty: Ty, p: Val, align: u32) -> Val {
         let v = llvm!(LLVMBuildLoad2(self.builder, ty.0, p.0, NO_NAME));
         llvm!(LLVMSetAlignment(v, align));
         Val(v)
     }
 
     /// A store with known alignment.
-    pub fn store(&self, v: Val, p: Val, align: u32) -> Val {
+    pub(super) fn store(&self, v: Val, p: Val, align: u32) -> Val {
         let s = llvm!(LLVMBuildStore(self.builder, v.0, p.0));
         llvm!(LLVMSetAlignment(s, align));
         Val(s)
     }
 
     /// `*p = *p op v` in one indivisible step.
-    pub fn atomic_update(&self, op: LLVMAtomicRMWBinOp, p: Val, v: Val) {
+    pub(super) fn atomic_update(&self, op: LLVMAtomicRMWBinOp, p: Val, v: Val) {
         llvm!(LLVMBuildAtomicRMW(self.builder, op, p.0, v.0, RELAXED, 0));
     }
 
     /// An indivisible load of an integer.
-    pub fn atomic_load(&self, ty: Ty, p: Val, align: u32) -> Val {
+    pub(super) fn atomic_load(&self, ty: Ty, p: Val, align: u32) -> Val {
         let v = self.load(ty, p, align);
         llvm!(LLVMSetOrdering(v.0, RELAXED));
         v
     }
 
     /// Stores `new` at `p` if `old` is there, in one indivisible step: what was there, and whether it was `old`.
-    pub fn compare_exchange(&self, p: Val, old: Val, new: Val) -> (Val, Val) {
+    pub(super) fn compare_exchange(&self, p: Val, old: Val, new: Val) -> (Val, Val) {
         let pair = llvm!(LLVMBuildAtomicCmpXchg(self.builder, p.0, old.0, new.0, RELAXED, RELAXED, 0));
         let part = |i| Val(llvm!(LLVMBuildExtractValue(self.builder, pair, i, NO_NAME)));
         (part(0), part(1))
@@ -527,28 +527,37 @@ impl Ir {
 
     /// `llvm.masked.store` or `llvm.masked.scatter` of `v`, a `ty`, to `p`, a `ptrs`.
     #[allow(clippy::too_many_arguments)]
-    pub fn masked_store(&self, name: &str, ty: Ty, ptrs: Ty, v: Val, p: Val, mask: Val, align: u32) -> Val {
+    pub(super) fn masked_store(
+        &self,
+        name: &str,
+        ty: Ty,
+        ptrs: Ty,
+        v: Val,
+        p: Val,
+        mask: Val,
+        align: u32,
+    ) -> Val {
         let s = self.intrinsic(name, &[ty, ptrs], &[v, p, mask]);
         self.call_align(s, 1, align as u64);
         s
     }
 
     /// Marks an aligned store as bypassing the caches.
-    pub fn mark_non_temporal(&self, store: Val) {
+    pub(super) fn mark_non_temporal(&self, store: Val) {
         let one = self.int(Type::I32, 1);
         let one = Meta(llvm!(LLVMValueAsMetadata(one.0)));
         self.annotate(store, "nontemporal", self.meta(&[one]));
     }
 
     /// Stack space with known alignment, at the current position.
-    pub fn alloca(&self, ty: Ty, align: u32) -> Val {
+    pub(super) fn alloca(&self, ty: Ty, align: u32) -> Val {
         let v = llvm!(LLVMBuildAlloca(self.builder, ty.0, NO_NAME));
         llvm!(LLVMSetAlignment(v, align));
         Val(v)
     }
 
     /// Sets `bytes` (i64) bytes at `p` to zero.
-    pub fn memset_zero(&self, p: Val, bytes: Val, align: u32) -> Val {
+    pub(super) fn memset_zero(&self, p: Val, bytes: Val, align: u32) -> Val {
         let zero = self.int(Type::of(ScalarType::U8), 0);
         Val(llvm!(LLVMBuildMemSet(self.builder, p.0, zero.0, bytes.0, align)))
     }
@@ -556,23 +565,23 @@ impl Ir {
     // ---- metadata
 
     /// A metadata node over `parts`.
-    pub fn meta(&self, parts: &[Meta]) -> Meta {
+    pub(super) fn meta(&self, parts: &[Meta]) -> Meta {
         let mut p: Vec<_> = parts.iter().map(|m| m.0).collect();
         Meta(llvm!(LLVMMDNodeInContext2(self.context, p.as_mut_ptr(), p.len())))
     }
 
     /// A metadata string.
-    pub fn meta_string(&self, s: &str) -> Meta {
+    pub(super) fn meta_string(&self, s: &str) -> Meta {
         Meta(llvm!(LLVMMDStringInContext2(self.context, s.as_ptr().cast(), s.len())))
     }
 
     /// An i64 as metadata.
-    pub fn meta_int(&self, v: i64) -> Meta {
+    pub(super) fn meta_int(&self, v: i64) -> Meta {
         Meta(llvm!(LLVMValueAsMetadata(self.int(Type::I64, v).0)))
     }
 
     /// Attaches `!kind node` to an instruction.
-    pub fn annotate(&self, instruction: Val, kind: &str, node: Meta) {
+    pub(super) fn annotate(&self, instruction: Val, kind: &str, node: Meta) {
         llvm!({
             if LLVMIsAInstruction(instruction.0).is_null() {
                 return;

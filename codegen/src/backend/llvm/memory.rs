@@ -35,7 +35,7 @@ pub(super) enum Access<'f> {
 
 impl<'f> Access<'f> {
     /// Classifies an index.
-    pub fn of(index: &'f Expr) -> Access<'f> {
+    pub(super) fn of(index: &'f Expr) -> Access<'f> {
         if index.ty().lanes == 1 {
             return Access::Scalar(index);
         }
@@ -50,7 +50,7 @@ impl<'f> Access<'f> {
     }
 
     /// The expression whose value the access needs: the first lane's index, or all.
-    pub fn operand(&self) -> &'f Expr {
+    pub(super) fn operand(&self) -> &'f Expr {
         match self {
             Access::Scalar(e) | Access::Dense(e) | Access::Strided(e, _) | Access::Gather(e) => e,
         }
@@ -84,14 +84,14 @@ impl<'f> ExprEmitter<'f> {
     }
 
     /// Address of one element.
-    pub fn element(&self, buffer: &Flat, index: Val, index_ty: Type, ty: Type) -> Result<Val, String> {
+    pub(super) fn element(&self, buffer: &Flat, index: Val, index_ty: Type, ty: Type) -> Result<Val, String> {
         let index = self.index(index, index_ty);
         Ok(self.ir.element_ptr(self.ir.memory_ty(ty), self.buffer(buffer)?, index))
     }
 
     /// A load whose operands are done, and its group. Lanes with a false predicate give 0.
     /// `loads` are the groups that the operands were loaded from.
-    pub fn load(
+    pub(super) fn load(
         &mut self,
         buffer: &Flat,
         index: &'f Expr,
@@ -205,7 +205,7 @@ impl<'f> ExprEmitter<'f> {
     }
 
     /// A store whose operands (index operand, value, predicate) are done.
-    pub fn store(
+    pub(super) fn store(
         &mut self,
         buffer: &Flat,
         index: &'f Expr,
@@ -264,11 +264,11 @@ impl<'f> ExprEmitter<'f> {
         Ok(())
     }
 
-    pub fn group(&self, buffer: &Flat) -> Result<Group, String> {
+    pub(super) fn group(&self, buffer: &Flat) -> Result<Group, String> {
         self.aliasing.group(buffer).ok_or_else(|| format!("buffer {buffer} is not declared"))
     }
 
-    pub fn mark_load(&self, v: Val, group: Group) {
+    pub(super) fn mark_load(&self, v: Val, group: Group) {
         self.aliasing.annotate(self.ir, v, group);
         if self.aliasing.is_read_only(group) {
             self.ir.annotate(v, "invariant.load", self.ir.meta(&[]));

@@ -32,7 +32,7 @@ impl Drop for Machine {
 
 impl Machine {
     /// A machine that generates code for `target`.
-    pub fn new(target: &Target) -> Result<Machine, String> {
+    pub(super) fn new(target: &Target) -> Result<Machine, String> {
         x86::initialise();
         let p = &target.processor;
         let (triple, cpu, features) = (c_string(&p.triple), c_string(&p.name), c_string(&p.features));
@@ -59,7 +59,7 @@ impl Machine {
     }
 
     /// Gives the module this machine's triple and data layout.
-    pub fn prepare(&self, ir: &Ir) {
+    pub(super) fn prepare(&self, ir: &Ir) {
         // SAFETY: the machine is alive; layout and strings are ours and disposed of here.
         let (triple, layout) = unsafe {
             let data = LLVMCreateTargetDataLayout(self.0);
@@ -71,7 +71,7 @@ impl Machine {
     }
 
     /// Runs the pass list.
-    pub fn optimize(&self, ir: &Ir) -> Result<(), String> {
+    pub(super) fn optimize(&self, ir: &Ir) -> Result<(), String> {
         let passes = c_string(PASSES);
         // SAFETY: module, machine and strings are alive; the options are ours.
         unsafe {
@@ -83,13 +83,13 @@ impl Machine {
     }
 
     /// The module as assembly text.
-    pub fn assembly(&self, ir: &Ir) -> Result<String, String> {
+    pub(super) fn assembly(&self, ir: &Ir) -> Result<String, String> {
         let buffer = self.generate(ir, LLVMCodeGenFileType::LLVMAssemblyFile)?;
         Ok(String::from_utf8_lossy(buffer.bytes()).into_owned())
     }
 
     /// The module as an object file.
-    pub fn object(&self, ir: &Ir) -> Result<Object, String> {
+    pub(super) fn object(&self, ir: &Ir) -> Result<Object, String> {
         self.generate(ir, LLVMCodeGenFileType::LLVMObjectFile)
     }
 
@@ -111,13 +111,13 @@ pub(super) struct Object(LLVMMemoryBufferRef);
 
 impl Object {
     /// Its bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: the buffer is alive as long as `self`, and is not written to.
         unsafe { std::slice::from_raw_parts(LLVMGetBufferStart(self.0).cast(), LLVMGetBufferSize(self.0)) }
     }
 
     /// Gives the buffer away.
-    pub fn into_raw(self) -> LLVMMemoryBufferRef {
+    pub(super) fn into_raw(self) -> LLVMMemoryBufferRef {
         std::mem::ManuallyDrop::new(self).0
     }
 }

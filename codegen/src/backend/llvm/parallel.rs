@@ -18,7 +18,7 @@ use rustc_hash::FxHashSet;
 
 impl<'f> StmtEmitter<'f> {
     /// `for var in [min, min + extent)` on the pool.
-    pub fn parallel(
+    pub(super) fn parallel(
         &mut self,
         var: &'f Name,
         min: &'f Expr,

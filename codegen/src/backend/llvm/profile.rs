@@ -19,7 +19,7 @@ pub(super) struct Profile {
 
 impl Profile {
     /// Some if lowering left marks of who computes.
-    pub fn of(f: &LoweredFunction) -> Option<Profile> {
+    pub(super) fn of(f: &LoweredFunction) -> Option<Profile> {
         let mut marked = false;
         visit_stmts(&f.body, &mut |s| marked |= matches!(s, Stmt::Produce { .. }));
         marked.then(|| Profile { pipeline: f.name.clone(), producing: vec![] })
@@ -28,7 +28,7 @@ impl Profile {
 
 impl<'f> StmtEmitter<'f> {
     /// The code that computes `func`.
-    pub fn produce(&mut self, func: &Name, body: &'f Stmt) -> Result<(), String> {
+    pub(super) fn produce(&mut self, func: &Name, body: &'f Stmt) -> Result<(), String> {
         let Some(profile) = &mut self.profile else { return self.stmt(body) };
         let slot = slot(&profile.pipeline, func);
         profile.producing.push(slot);
@@ -44,7 +44,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// The body of a parallel loop computes what the code around the loop does.
-    pub fn profile_worker(&mut self) {
+    pub(super) fn profile_worker(&mut self) {
         if let Some(&slot) = self.profile.as_ref().and_then(|p| p.producing.last()) {
             let before = self.profile_enter(slot);
             self.frame.producing.push(before);
@@ -56,7 +56,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// Computes `slot` from here on; what was computed before.
-    pub fn profile_back(&self, slot: Val) -> Val {
+    pub(super) fn profile_back(&self, slot: Val) -> Val {
         let ir = self.exprs.ir;
         let i32_ty = ir.ty(Type::I32);
         let enter = ir.add_function(PROFILE_ENTER, ir.fn_ty(i32_ty, &[i32_ty]));
@@ -64,7 +64,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// `bytes` were allocated for `buffer`; what to say when they are freed.
-    pub fn profile_allocation(&self, buffer: &Flat, bytes: Val) -> Option<(u32, Val)> {
+    pub(super) fn profile_allocation(&self, buffer: &Flat, bytes: Val) -> Option<(u32, Val)> {
         let profile = self.profile.as_ref()?;
         let slot = slot(&profile.pipeline, &buffer.of);
         self.profile_allocate(slot, bytes);
@@ -72,7 +72,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// A block is about to be freed.
-    pub fn profile_free(&self, block: HeapBlock) {
+    pub(super) fn profile_free(&self, block: HeapBlock) {
         if let Some((slot, bytes)) = block.profile {
             let ir = self.exprs.ir;
             self.profile_allocate(slot, ir.mul_nsw(ir.int(Type::I64, -1), bytes));

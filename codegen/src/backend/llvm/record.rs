@@ -25,7 +25,7 @@ pub(super) struct Slots {
 
 impl<'f> ExprEmitter<'f> {
     /// Whether a load reads one slot of a record in each lane.
-    pub fn slots(
+    pub(super) fn slots(
         &self,
         buffer: &Flat,
         access: &Access<'f>,
@@ -53,7 +53,7 @@ impl<'f> ExprEmitter<'f> {
     }
 
     /// The value of such a load, whose operands are done; `depends` are the groups that they and the buffer were loaded from.
-    pub fn load_slot(
+    pub(super) fn load_slot(
         &mut self,
         buffer: &Flat,
         access: &Access<'f>,

@@ -21,12 +21,12 @@ pub(super) struct GroupSet(u128);
 
 impl GroupSet {
     /// The set of `g` alone.
-    pub fn of(g: Group) -> GroupSet {
+    pub(super) fn of(g: Group) -> GroupSet {
         GroupSet(1 << g.0.min(127))
     }
 
     /// Union.
-    pub fn union(self, o: GroupSet) -> GroupSet {
+    pub(super) fn union(self, o: GroupSet) -> GroupSet {
         GroupSet(self.0 | o.0)
     }
 
@@ -100,22 +100,22 @@ pub(super) struct Scopes {
 
 impl Scopes {
     /// One empty scope.
-    pub fn new() -> Scopes {
+    pub(super) fn new() -> Scopes {
         Scopes { stack: vec![Scope::default()], now: 1, last_store: [0; 128] }
     }
 
     /// Enters a scope.
-    pub fn push(&mut self) {
+    pub(super) fn push(&mut self) {
         self.stack.push(Scope::default());
     }
 
     /// Leaves it.
-    pub fn pop(&mut self) {
+    pub(super) fn pop(&mut self) {
         self.stack.pop();
     }
 
     /// Gives `symbol` a value in the current scope.
-    pub fn bind(&mut self, symbol: Symbol, value: Val) {
+    pub(super) fn bind(&mut self, symbol: Symbol, value: Val) {
         let shadows = self.value(&symbol).is_some();
         if let Some(top) = self.stack.last_mut() {
             if shadows {
@@ -128,17 +128,17 @@ impl Scopes {
     }
 
     /// The value of a symbol.
-    pub fn value(&self, symbol: &Symbol) -> Option<Val> {
+    pub(super) fn value(&self, symbol: &Symbol) -> Option<Val> {
         self.stack.iter().rev().find_map(|s| s.symbols.get(symbol).copied())
     }
 
     /// A value of `e` emitted earlier that is still good here.
-    pub fn recall(&self, e: &Expr) -> Option<Memo> {
+    pub(super) fn recall(&self, e: &Expr) -> Option<Memo> {
         self.visible().find_map(|s| s.memo.get(&e.id()).filter(|m| self.is_fresh(m.loads, m.time)).copied())
     }
 
     /// Remembers the value of `e`, which must live as long as these scopes (its address is the key).
-    pub fn remember(&mut self, e: &Expr, value: Val, loads: GroupSet) {
+    pub(super) fn remember(&mut self, e: &Expr, value: Val, loads: GroupSet) {
         let memo = Memo { value, loads, time: self.now };
         if let Some(top) = self.stack.last_mut() {
             top.memo.insert(e.id(), memo);
@@ -146,7 +146,7 @@ impl Scopes {
     }
 
     /// Columns of records that were read earlier and are still good here.
-    pub fn recall_record(&self, key: &str) -> Option<Rc<[Val]>> {
+    pub(super) fn recall_record(&self, key: &str) -> Option<Rc<[Val]>> {
         let fresh = |s: &Scope| {
             s.records.get(key).filter(|c| self.is_fresh(c.loads, c.time)).map(|c| c.values.clone())
         };
@@ -154,7 +154,7 @@ impl Scopes {
     }
 
     /// Remembers columns that depend on `loads`.
-    pub fn remember_record(&mut self, key: String, columns: Vec<Val>, loads: GroupSet) -> Rc<[Val]> {
+    pub(super) fn remember_record(&mut self, key: String, columns: Vec<Val>, loads: GroupSet) -> Rc<[Val]> {
         let values: Rc<[Val]> = columns.into();
         let time = self.now;
         if let Some(top) = self.stack.last_mut() {
@@ -170,7 +170,7 @@ impl Scopes {
     }
 
     /// A store to `groups` was, or may have been, executed.
-    pub fn stored(&mut self, groups: GroupSet) {
+    pub(super) fn stored(&mut self, groups: GroupSet) {
         for i in groups.bits() {
             self.last_store[i] = self.now;
         }

@@ -88,7 +88,7 @@ impl Frame {
     }
 
     /// Starts to fill `fun`, whose first parameter is the context.
-    pub fn new(ir: &Ir, target: &Target, fun: Fun, is_body: bool) -> Frame {
+    pub(super) fn new(ir: &Ir, target: &Target, fun: Fun, is_body: bool) -> Frame {
         ir.function_flag(fun, "nounwind");
         ir.function_attribute(fun, "target-cpu", &target.processor.name);
         ir.function_attribute(fun, "target-features", &target.processor.features);
@@ -158,7 +158,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// Emits `s`.
-    pub fn stmt(&mut self, s: &'f Stmt) -> Result<(), String> {
+    pub(super) fn stmt(&mut self, s: &'f Stmt) -> Result<(), String> {
         let mut s = s;
         // Long chains of lets would nest as deep as they are long.
         while let Stmt::Let { name, value, body } = s {
@@ -381,7 +381,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// Leaves the function for good with `code`, freeing what is allocated.
-    pub fn leave(&self, code: Val) {
+    pub(super) fn leave(&self, code: Val) {
         self.frame.heap.iter().rev().for_each(|&p| self.free(p));
         if let Some(&before) = self.frame.producing.first() {
             self.profile_back(before);
@@ -390,7 +390,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// The normal end of the function being filled.
-    pub fn frame_exit(&self) {
+    pub(super) fn frame_exit(&self) {
         let ir = self.ir();
         if self.frame.non_temporal {
             // Non-temporal stores are not ordered by the release that ends a parallel loop.
@@ -400,7 +400,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// Frame space, allocated once per call of the function.
-    pub fn alloca(&self, ty: super::ir::Ty, align: u32) -> Val {
+    pub(super) fn alloca(&self, ty: super::ir::Ty, align: u32) -> Val {
         let ir = self.ir();
         let here = ir.current_block();
         ir.before_terminator(self.frame.entry);
@@ -410,12 +410,12 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// A new block of the function being filled.
-    pub fn block(&self, name: &str) -> Block {
+    pub(super) fn block(&self, name: &str) -> Block {
         self.ir().block(self.frame.fun, name)
     }
 
     /// Emits with a scope of its own.
-    pub fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
+    pub(super) fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
         self.exprs.scopes.push();
         let r = f(self);
         self.exprs.scopes.pop();
@@ -423,7 +423,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// Groups that `s` stores to.
-    pub fn stores_in(&self, s: &Stmt) -> GroupSet {
+    pub(super) fn stores_in(&self, s: &Stmt) -> GroupSet {
         let mut set = GroupSet::default();
         visit_stmts(s, &mut |s| {
             if let Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } = s {
@@ -435,7 +435,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// Continues behind a parallel loop only if nothing failed in it.
-    pub fn leave_if_failed(&self) {
+    pub(super) fn leave_if_failed(&self) {
         let ir = self.ir();
         let i32_ty = ir.ty(Type::I32);
         // `failed` is the context's first field.
@@ -448,7 +448,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// A scalar index or count as i32.
-    pub fn as_i32(&self, v: Val, ty: Type) -> Val {
+    pub(super) fn as_i32(&self, v: Val, ty: Type) -> Val {
         if ty == Type::I64 { self.ir().cast(Op::LLVMTrunc, v, self.ir().ty(Type::I32)) } else { v }
     }
 }

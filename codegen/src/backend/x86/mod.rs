@@ -7,10 +7,10 @@ use inkwell::llvm_sys::target::{
 use std::sync::Once;
 
 /// The intrinsic that orders non-temporal stores before later ones.
-pub const STORE_FENCE: &str = "llvm.x86.sse.sfence";
+pub(super) const STORE_FENCE: &str = "llvm.x86.sse.sfence";
 
 /// Makes LLVM's x86 target known to it.
-pub fn initialise() {
+pub(super) fn initialise() {
     static ONCE: Once = Once::new();
     // SAFETY: initialisation takes nothing and runs once.
     ONCE.call_once(|| unsafe {
@@ -23,7 +23,7 @@ pub fn initialise() {
 
 /// f32 lanes of the vectors that are worth using: 16 where 512-bit units run at full clock (Zen 4 and later, Ice Lake and
 /// later), 8 on other machines with AVX, else 4.
-pub fn preferred_lanes(cpu: &str, features: &str) -> i32 {
+pub(super) fn preferred_lanes(cpu: &str, features: &str) -> i32 {
     let has = |f: &str| features.split(',').any(|x| x.strip_prefix('+') == Some(f));
     // CPUs with AVX-512 that lower their clock for it, or split it without gain.
     const NARROW: [&str; 4] = ["skylake-avx512", "cascadelake", "cooperlake", "cannonlake"];

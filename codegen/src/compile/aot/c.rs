@@ -8,15 +8,15 @@ use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 
 /// The argument for a buffer: that of element k of a tuple of several types is `f_k`.
-pub fn buffer_name(slot: &BufferSlot) -> String {
+pub(super) fn buffer_name(slot: &BufferSlot) -> String {
     match slot.element {
         Some(k) => format!("{}_{k}", slot.of),
         None => slot.of.to_string(),
     }
 }
 
-/// The runtime's name for a part of a buffer, apart from its dimension.
-pub fn part_name(part: Part) -> &'static str {
+/// What the runtime calls a part of a buffer, apart from its dimension.
+pub(super) fn part_name(part: Part) -> &'static str {
     match part {
         Part::Min(_) => "min",
         Part::Extent(_) => "extent",
@@ -25,7 +25,7 @@ pub fn part_name(part: Part) -> &'static str {
 }
 
 /// Can `name` name an argument or a function? What starts with `sumsq_` is the runtime's.
-pub fn is_identifier(name: &str) -> bool {
+pub(super) fn is_identifier(name: &str) -> bool {
     const KEYWORDS: [&str; 32] = [
         "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
         "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return",
@@ -37,12 +37,12 @@ pub fn is_identifier(name: &str) -> bool {
 }
 
 /// The runtime's name for a type.
-pub fn type_name(ty: ScalarType) -> String {
+pub(super) fn type_name(ty: ScalarType) -> String {
     format!("SUMSQ_{}", ty.name().to_uppercase())
 }
 
 /// The type of an argument.
-pub fn c_type(ty: ScalarType) -> &'static str {
+pub(super) fn c_type(ty: ScalarType) -> &'static str {
     use ScalarType::*;
     match ty {
         Bool | U8 => "uint8_t",
@@ -59,7 +59,7 @@ pub fn c_type(ty: ScalarType) -> &'static str {
 }
 
 /// A string constant.
-pub fn string(text: &str) -> String {
+pub(super) fn string(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
@@ -75,7 +75,7 @@ pub fn string(text: &str) -> String {
 /// Integer expressions over parameters and what buffers look like, as C. Every operation is a variable of its own, so that what
 /// expressions share is computed once and nothing is nested deeper than a compiler takes. It computes what
 /// [`crate::compile::bind::Plan`] evaluates; sums that do not fit in an int64_t set `sumsq_ok` to 0.
-pub struct Arithmetic<'a> {
+pub(super) struct Arithmetic<'a> {
     signature: &'a Signature,
     /// What stands for a node, by its address.
     values: FxHashMap<usize, String>,
@@ -83,12 +83,12 @@ pub struct Arithmetic<'a> {
 }
 
 impl<'a> Arithmetic<'a> {
-    pub fn new(signature: &'a Signature) -> Self {
+    pub(super) fn new(signature: &'a Signature) -> Self {
         Arithmetic { signature, values: FxHashMap::default(), variables: 0 }
     }
 
     /// The value of `e`, after the declarations that this adds to `lines`; none if C cannot compute it.
-    pub fn value(&mut self, e: &'a Expr, lines: &mut Vec<String>) -> Option<String> {
+    pub(super) fn value(&mut self, e: &'a Expr, lines: &mut Vec<String>) -> Option<String> {
         for n in postorder(&[e]) {
             if self.values.contains_key(&n.id()) {
                 continue;

@@ -10,12 +10,12 @@ use crate::func::Layout;
 use std::fmt::Write;
 
 /// The constant that describes a pipeline.
-pub fn pipeline_name(pipeline: &str) -> String {
+pub(super) fn pipeline_name(pipeline: &str) -> String {
     format!("{pipeline}_pipeline")
 }
 
 /// What a header says.
-pub struct Header<'a> {
+pub(super) struct Header<'a> {
     pub name: &'a str,
     pub signature: &'a Signature,
     pub plan: &'a Plan,
@@ -24,7 +24,7 @@ pub struct Header<'a> {
 }
 
 impl Header<'_> {
-    pub fn text(&self) -> Result<String, Error> {
+    pub(super) fn text(&self) -> Result<String, Error> {
         let name = self.name;
         let guard = format!("{}_H", name.to_uppercase());
         let mut t = format!(

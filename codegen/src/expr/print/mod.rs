@@ -28,7 +28,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// Decides the names for expressions that are printed together. Trees of up to `repeats` times the DAG's nodes stay trees.
-    pub fn of(roots: &[&Expr], repeats: u64) -> Names {
+    pub(crate) fn of(roots: &[&Expr], repeats: u64) -> Names {
         let mut names = Names { by_id: FxHashMap::default(), order: vec![] };
         let order = postorder(roots);
         let mut uses: FxHashMap<usize, u32> = FxHashMap::default();

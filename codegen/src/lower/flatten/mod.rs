@@ -31,7 +31,7 @@ use rustc_hash::FxHashMap;
 
 /// Storage of an intermediate Func.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Intermediate {
+pub(crate) struct Intermediate {
     /// Element type of each tuple element.
     pub types: Vec<ScalarType>,
     /// Where it is kept; not `Heap` only with a constant region.
@@ -48,7 +48,7 @@ pub struct Intermediate {
 
 /// An input or output buffer.
 #[derive(Clone, PartialEq, Debug)]
-pub struct External {
+pub(crate) struct External {
     /// The Func or input.
     pub of: Name,
     /// It is the output of a Func with intermediate storage besides.
@@ -67,7 +67,7 @@ pub struct External {
 
 /// How everything that a pipeline reads and writes lies in memory.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct FlattenEnv {
+pub(crate) struct FlattenEnv {
     /// Funcs that are realised.
     pub funcs: FxHashMap<Name, Intermediate>,
     /// Inputs by name.
@@ -80,14 +80,14 @@ pub struct FlattenEnv {
 
 impl External {
     /// The buffer of an input, or of an output without intermediate storage.
-    pub fn new(of: impl Into<Name>, types: &[ScalarType], layout: Layout) -> External {
+    pub(crate) fn new(of: impl Into<Name>, types: &[ScalarType], layout: Layout) -> External {
         let (of, types) = (of.into(), types.to_vec());
         let (constraints, non_temporal, alias) = (vec![], None, None);
         External { of, is_output: false, types, layout, constraints, non_temporal, alias }
     }
 
     /// Flat buffer of tuple element `k`.
-    pub fn flat(&self, k: usize) -> Flat {
+    pub(crate) fn flat(&self, k: usize) -> Flat {
         let content = match self.layout {
             Layout::Planar | Layout::Strided => Content::Plane(k),
             Layout::Record(_) => Content::Records,
@@ -96,14 +96,14 @@ impl External {
     }
 
     /// All its flat buffers with their element types.
-    pub fn flats(&self) -> impl Iterator<Item = (Flat, ScalarType)> {
+    pub(crate) fn flats(&self) -> impl Iterator<Item = (Flat, ScalarType)> {
         let n = if let Layout::Record(_) = self.layout { 1 } else { self.types.len() };
         (0..n).map(|k| (self.flat(k), self.types[k]))
     }
 }
 
 /// See the module's description. Names that `env` does not know are left alone (the verifier reports them).
-pub fn flatten(s: &Stmt, env: &FlattenEnv) -> Stmt {
+pub(crate) fn flatten(s: &Stmt, env: &FlattenEnv) -> Stmt {
     Flatten { env, scope: FxHashMap::default(), memo: Memo::default() }.stmt(s)
 }
 

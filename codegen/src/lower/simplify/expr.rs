@@ -33,7 +33,7 @@ pub(super) struct Simplifier {
 const ROUNDS: usize = 16;
 
 impl Simplifier {
-    pub fn new(facts: Facts) -> Simplifier {
+    pub(super) fn new(facts: Facts) -> Simplifier {
         Simplifier {
             facts,
             known: FxHashMap::default(),
@@ -44,12 +44,12 @@ impl Simplifier {
     }
 
     /// The same knowledge without results, to be extended where a scope is entered.
-    pub fn inner(&self) -> Simplifier {
+    pub(super) fn inner(&self) -> Simplifier {
         Simplifier { known: self.known.clone(), ..Simplifier::new(self.facts.clone()) }
     }
 
     /// Simplifies `e`; iterative over the DAG, each node once per mode.
-    pub fn expr(&mut self, e: &Expr, mode: Mode) -> Expr {
+    pub(super) fn expr(&mut self, e: &Expr, mode: Mode) -> Expr {
         let mut stack = vec![(e.clone(), mode, false)];
         while let Some((e, mode, ready)) = stack.pop() {
             if self.memo.contains_key(&(e.id(), mode)) {
@@ -91,7 +91,7 @@ impl Simplifier {
     }
 
     /// True if loaded values, floats or bit patterns are among the operands: integer arithmetic there is data.
-    pub fn holds_data(&mut self, e: &Expr) -> bool {
+    pub(super) fn holds_data(&mut self, e: &Expr) -> bool {
         if let Some((_, r)) = self.reads.get(&e.id()) {
             return *r;
         }

@@ -43,7 +43,7 @@ impl Simplifier {
         e
     }
 
-    pub fn stmt(&mut self, s: &Stmt, used: &mut Used) -> Stmt {
+    pub(super) fn stmt(&mut self, s: &Stmt, used: &mut Used) -> Stmt {
         match s {
             Stmt::Block(v) => {
                 block(v.iter().map(|s| self.stmt(s, used)).filter(|s| !is_nothing(s)).collect())

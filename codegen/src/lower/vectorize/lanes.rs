@@ -28,7 +28,7 @@ pub(super) struct Lanes {
 type Rule = String;
 
 impl Lanes {
-    pub fn new(var: &Name, min: &Expr, lanes: u16) -> Result<Lanes, Rule> {
+    pub(super) fn new(var: &Name, min: &Expr, lanes: u16) -> Result<Lanes, Rule> {
         let one = Expr::int(min.ty(), 1);
         let ramp = Expr::new(ExprKind::Ramp(min.clone(), one), min.ty().with_lanes(lanes));
         Ok(Lanes {
@@ -40,7 +40,7 @@ impl Lanes {
         })
     }
 
-    pub fn stmt(&mut self, s: &Stmt) -> Result<Stmt, Rule> {
+    pub(super) fn stmt(&mut self, s: &Stmt) -> Result<Stmt, Rule> {
         match s {
             Stmt::Block(v) => Ok(block(v.iter().map(|s| self.stmt(s)).collect::<Result<_, _>>()?)),
             Stmt::Let { name, value, body } => self.let_(name, value, body),

@@ -46,7 +46,7 @@ fn root(value: &Expr) -> &ExprKind {
     }
 }
 
-/// What is combined with the accumulated element in `e`: none inside if it is the element itself; none if `e` has not
+/// Returns what is combined with the accumulated element in `e`: none inside if it is the element itself; none if `e` has not
 /// this form.
 fn rest(op: BinaryOp, buffer: &Flat, index: &Expr, e: &Expr) -> Option<Option<Expr>> {
     match e.kind() {

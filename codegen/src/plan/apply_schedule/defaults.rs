@@ -9,7 +9,7 @@ use crate::plan::validate::is_var;
 use crate::schedule::StageId;
 
 /// The loops that a Func has without directives.
-pub fn plan_func(p: &Pipeline, f: &Func) -> FuncPlan {
+pub(super) fn plan_func(p: &Pipeline, f: &Func) -> FuncPlan {
     let mut stages = vec![pure_stage(f)];
     stages.extend(f.updates.iter().enumerate().map(|(k, u)| update_stage(f, k + 1, u)));
     let output = p.outputs.iter().find(|o| o.func == f.name).cloned();
@@ -17,7 +17,7 @@ pub fn plan_func(p: &Pipeline, f: &Func) -> FuncPlan {
 }
 
 /// Pure definition: the first variable is innermost.
-pub fn pure_stage(f: &Func) -> Stage {
+pub(crate) fn pure_stage(f: &Func) -> Stage {
     let id = StageId { func: f.name.clone(), stage: 0 };
     Stage {
         dims: f.vars.iter().map(|v| Dim::pure(&v.0)).collect(),

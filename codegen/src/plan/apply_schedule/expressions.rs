@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 /// `d` with the names in its condition told apart, if it is a `skip_unless`, which may hold variables and parameters: text
 /// does not say which is which. What is no variable of the stage but a declared parameter is that, and the other way round.
-pub fn named<'d>(p: &Pipeline, plan: &FuncPlan, s: &Stage, d: &'d Directive) -> Cow<'d, Directive> {
+pub(crate) fn named<'d>(p: &Pipeline, plan: &FuncPlan, s: &Stage, d: &'d Directive) -> Cow<'d, Directive> {
     let Directive::SkipUnless { var, cond } = d else { return Cow::Borrowed(d) };
     let scope = stage_variables(plan, s);
     let cond = rewrite(cond, &mut Memo::default(), &mut |_, e| match e.kind() {
@@ -29,7 +29,7 @@ pub fn named<'d>(p: &Pipeline, plan: &FuncPlan, s: &Stage, d: &'d Directive) -> 
 
 /// The directive with parameters and calls of the types that `p` declares, which schedule text does not say, and numbers of the
 /// types of what they are combined with.
-pub fn typed(p: &Pipeline, d: &Directive) -> Directive {
+pub(crate) fn typed(p: &Pipeline, d: &Directive) -> Directive {
     let mut memo = Memo::default();
     let mut of = |e: &Expr| rewrite(e, &mut memo, &mut |_, new| retyped(p, new));
     let mut d = d.clone();
@@ -68,7 +68,7 @@ fn retyped(p: &Pipeline, new: Expr) -> Expr {
 
 /// Checks the expressions of `d`, a directive of stage `s`: types, and that what they name is declared. Where no variables are
 /// allowed at all, the directive itself says so.
-pub fn check(p: &Pipeline, plan: &FuncPlan, s: &Stage, d: &Directive) -> Result<(), Error> {
+pub(crate) fn check(p: &Pipeline, plan: &FuncPlan, s: &Stage, d: &Directive) -> Result<(), Error> {
     let (exprs, condition): (Vec<&Expr>, bool) = match d {
         Directive::Split { factor, .. } => (vec![factor], false),
         Directive::Bound { min, extent, .. } => (min.iter().chain([extent]).collect(), false),

@@ -11,7 +11,7 @@ use crate::schedule::{ForKind, Tail};
 use crate::types::Type;
 
 /// The place of loop `var`, or an error that says which loops there are.
-pub fn find_dim(s: &Stage, var: &Name, directive: &str) -> Result<usize, Error> {
+pub(super) fn find_dim(s: &Stage, var: &Name, directive: &str) -> Result<usize, Error> {
     s.dims.iter().position(|d| d.name == *var).ok_or_else(|| {
         let loops: Vec<&str> = s.dims.iter().map(|d| &*d.name).collect();
         illegal(&s.id, directive, format!("{var} is not a loop here; the loops are {}", loops.join(" ")))
@@ -31,7 +31,7 @@ fn must_be_new(f: &Func, s: &Stage, name: &Name, text: &str) -> Result<(), Error
 }
 
 /// See [`crate::Directive::Split`].
-pub fn split(plan: &mut FuncPlan, k: usize, s: Split, text: &str) -> Result<(), Error> {
+pub(super) fn split(plan: &mut FuncPlan, k: usize, s: Split, text: &str) -> Result<(), Error> {
     let is_output = plan.output.is_some() && !plan.sink;
     let stage = &mut plan.stages[k];
     let i = find_dim(stage, &s.old, text)?;
@@ -71,7 +71,7 @@ pub fn split(plan: &mut FuncPlan, k: usize, s: Split, text: &str) -> Result<(), 
 }
 
 /// See [`crate::Directive::Fuse`].
-pub fn fuse(f: &Func, s: &mut Stage, t: Fuse, text: &str) -> Result<(), Error> {
+pub(super) fn fuse(f: &Func, s: &mut Stage, t: Fuse, text: &str) -> Result<(), Error> {
     let (i, o) = (find_dim(s, &t.inner, text)?, find_dim(s, &t.outer, text)?);
     if i == o {
         return Err(illegal(&s.id, text, "a loop cannot be fused with itself"));
@@ -93,7 +93,7 @@ pub fn fuse(f: &Func, s: &mut Stage, t: Fuse, text: &str) -> Result<(), Error> {
 }
 
 /// See [`crate::Directive::Rename`].
-pub fn rename(f: &Func, s: &mut Stage, old: &Name, new: &Name, text: &str) -> Result<(), Error> {
+pub(super) fn rename(f: &Func, s: &mut Stage, old: &Name, new: &Name, text: &str) -> Result<(), Error> {
     let i = find_dim(s, old, text)?;
     must_be_new(f, s, new, text)?;
     s.dims[i].name = new.clone();
@@ -139,7 +139,7 @@ fn keeps_order(s: &mut Stage, changed: bool, text: &str) -> Result<(), Error> {
 }
 
 /// Puts the named loops, innermost first, in the places they occupied.
-pub fn reorder_dims(s: &mut Stage, names: &[Name], text: &str) -> Result<(), Error> {
+pub(super) fn reorder_dims(s: &mut Stage, names: &[Name], text: &str) -> Result<(), Error> {
     let mut at = vec![];
     for n in names {
         let i = find_dim(s, n, text)?;

@@ -5,7 +5,7 @@
 //! that is illegal by itself is refused here, one that depends on regions later.
 
 mod defaults;
-pub mod expressions;
+pub(crate) mod expressions;
 mod loops;
 mod placement;
 mod races;
@@ -14,7 +14,7 @@ mod special;
 mod tails;
 mod together;
 
-pub use crate::plan::apply_schedule::defaults::pure_stage;
+pub(crate) use crate::plan::apply_schedule::defaults::pure_stage;
 
 use crate::error::Error;
 use crate::expr::{Expr, Name};
@@ -32,7 +32,7 @@ use crate::types::Type;
 use indexmap::IndexMap;
 
 /// Funcs that are substituted into their consumers: those that say so, and by default intermediates without updates.
-pub fn inlined(p: &Pipeline, schedule: &Schedule, name: &Name) -> Result<bool, Error> {
+pub(crate) fn inlined(p: &Pipeline, schedule: &Schedule, name: &Name) -> Result<bool, Error> {
     let id = StageId { func: name.clone(), stage: 0 };
     let f = &p.funcs[name];
     let given: &[Directive] = schedule.stages.get(&id).map_or(&[], |d| d);
@@ -76,7 +76,7 @@ fn no_loops(schedule: &Schedule, name: &Name, given: &[Directive]) -> Result<(),
 }
 
 /// Applies `schedule` to `p`, from which inlined Funcs are gone (`gone` names them, for error messages).
-pub fn apply_schedule(
+pub(crate) fn apply_schedule(
     p: &Pipeline,
     schedule: &Schedule,
     gone: &dyn Fn(&Name) -> bool,

@@ -9,7 +9,7 @@ use crate::schedule::{Directive, ForKind, StageId};
 use crate::types::Type;
 use indexmap::IndexMap;
 
-pub fn place(plan: &mut FuncPlan, d: &Directive, id: &StageId) -> Result<(), Error> {
+pub(super) fn place(plan: &mut FuncPlan, d: &Directive, id: &StageId) -> Result<(), Error> {
     let dim = |plan: &FuncPlan, var: &Name, what: &str| {
         let i = plan.func.vars.iter().position(|v| v.0 == *var);
         i.ok_or_else(|| illegal(id, format!("{what}({var})"), "the Func has no such dimension"))
@@ -101,7 +101,7 @@ pub fn place(plan: &mut FuncPlan, d: &Directive, id: &StageId) -> Result<(), Err
     Ok(())
 }
 
-pub fn default_placement(plan: &mut FuncPlan) -> Result<(), Error> {
+pub(super) fn default_placement(plan: &mut FuncPlan) -> Result<(), Error> {
     let id = &plan.stages[0].id;
     if plan.compute == Level::Root && plan.store != Level::Root {
         return Err(illegal(id, "store_at", "needs a compute_at inside it"));
@@ -128,13 +128,13 @@ fn i32_of_parameters(e: &Expr) -> Result<(), String> {
 }
 
 /// Does `e` neither read memory nor use variables?
-pub fn of_parameters(e: &Expr) -> bool {
+pub(super) fn of_parameters(e: &Expr) -> bool {
     !nodes([e]).iter().any(|e| matches!(e.kind(), ExprKind::Var(_) | ExprKind::Call { .. }))
 }
 
 /// Every level names an existing loop of a computed Func, and no Func is computed inside of itself: from any Func, one
 /// comes to one at root by going from each to the one in whose loop it is computed.
-pub fn check_levels(plans: &IndexMap<Name, FuncPlan>) -> Result<(), Error> {
+pub(super) fn check_levels(plans: &IndexMap<Name, FuncPlan>) -> Result<(), Error> {
     for f in plans.values() {
         for (what, level) in [("compute_at", &f.compute), ("store_at", &f.store)] {
             let Level::At(l) = level else { continue };

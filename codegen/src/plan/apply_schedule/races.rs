@@ -11,7 +11,7 @@ use crate::types::ScalarType;
 
 /// Does every iteration write, and read of the Func, a point of its own? True if each reduction variable stands alone in
 /// some coordinate, the same in every access.
-pub fn distinct_points(s: &Stage) -> bool {
+pub(super) fn distinct_points(s: &Stage) -> bool {
     s.rvars.iter().all(|r| independent(s, &r.name))
 }
 
@@ -26,7 +26,7 @@ fn independent(s: &Stage, r: &Name) -> bool {
 
 /// Parallel and vector loops over reduction variables must not race, and float sums keep their order unless the stage is
 /// relaxed. `types` are those of the tuple.
-pub fn check_loops(s: &Stage, types: &[ScalarType]) -> Result<(), Error> {
+pub(super) fn check_loops(s: &Stage, types: &[ScalarType]) -> Result<(), Error> {
     let rounds = s.reduction.as_ref().is_some_and(|r| r.rounds(types));
     if let (Some(text), true, false) = (&s.reordered, rounds, s.relaxed) {
         let rule = "another order rounds a sum of floats differently; say `relaxed` if that may be";

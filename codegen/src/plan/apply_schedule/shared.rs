@@ -13,7 +13,7 @@ use indexmap::IndexMap;
 type Plans = IndexMap<Name, FuncPlan>;
 
 /// Moves levels to those of joint loops, where they have to be; returns the Funcs that are computed there.
-pub fn share(plans: &mut Plans, loops: &[JointLoop]) -> Vec<Name> {
+pub(super) fn share(plans: &mut Plans, loops: &[JointLoop]) -> Vec<Name> {
     let uses = uses(plans.values().flat_map(|f| &f.stages));
     while let Some((func, from, to)) = plans.values().find_map(|f| to_move(plans, &uses, loops, f)) {
         for level in plans.get_mut(&func).into_iter().flat_map(|f| [&mut f.compute, &mut f.store]) {
@@ -27,7 +27,7 @@ pub fn share(plans: &mut Plans, loops: &[JointLoop]) -> Vec<Name> {
 }
 
 /// Is the Func computed at this joint loop?
-pub fn is_at(f: &FuncPlan, joint: &JointLoop) -> bool {
+pub(super) fn is_at(f: &FuncPlan, joint: &JointLoop) -> bool {
     f.compute == Level::At(joint.level())
 }
 

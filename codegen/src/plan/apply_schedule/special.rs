@@ -10,7 +10,7 @@ use crate::schedule::{Directive, Tail};
 use crate::types::Type;
 
 /// See [`Directive::Specialize`]: adds a version of stage `k`, which starts as the stage is now.
-pub fn specialize(
+pub(super) fn specialize(
     p: &Pipeline,
     plan: &mut FuncPlan,
     k: usize,

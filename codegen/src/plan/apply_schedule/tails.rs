@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 
 /// Replaces every `Auto`: by `ShiftInwards` in pure definitions where that is legal, else by `Predicate`. Refuses an explicit
 /// `ShiftInwards` whose overlapping blocks would run in parallel.
-pub fn resolve(plans: &mut IndexMap<Name, FuncPlan>) -> Result<(), Error> {
+pub(super) fn resolve(plans: &mut IndexMap<Name, FuncPlan>) -> Result<(), Error> {
     let holds_sink: Vec<LoopLevel> = plans
         .values()
         .filter(|f| f.sink)

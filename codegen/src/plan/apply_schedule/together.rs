@@ -18,7 +18,7 @@ type Joint = (StageId, LoopLevel);
 /// Groups of Funcs that have stages which run together, in the order of `plans`, which this makes one in which the Funcs of
 /// a group follow each other. What several of the stages read at a joint loop is then computed at the level of that.
 /// `p` holds the definitions of `plans`.
-pub fn together(p: &Pipeline, plans: &mut IndexMap<Name, FuncPlan>) -> Result<Vec<Together>, Error> {
+pub(super) fn together(p: &Pipeline, plans: &mut IndexMap<Name, FuncPlan>) -> Result<Vec<Together>, Error> {
     let joints: Vec<Joint> = plans
         .values()
         .flat_map(|f| &f.stages)

@@ -11,7 +11,7 @@ const MAX_DEPTH: usize = 200;
 
 /// What a bare name stands for.
 #[derive(Clone, Copy, PartialEq)]
-pub enum NamesAre {
+pub(super) enum NamesAre {
     /// Loop variables; names with a dot are parameters all the same.
     Variables,
     /// Run-time parameters.
@@ -50,7 +50,7 @@ enum Surety {
 }
 
 /// Reads an expression; one without a type of its own gets `hint`, or i32.
-pub fn parse(lexer: &mut Lexer, names: NamesAre, hint: Option<ScalarType>) -> Result<Expr, String> {
+pub(super) fn parse(lexer: &mut Lexer, names: NamesAre, hint: Option<ScalarType>) -> Result<Expr, String> {
     let mut reader = Reader { lexer, names, shared: vec![] };
     if !reader.lexer.accept("{") {
         return Ok(reader.expression(hint)?.0);

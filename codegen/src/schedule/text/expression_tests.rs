@@ -15,7 +15,7 @@ const TYPES: [ScalarType; 12] = {
 struct Maker<'c> {
     choices: &'c [u32],
     next: usize,
-    /// What was made before.
+    /// Expressions made before.
     pool: Vec<Expr>,
 }
 

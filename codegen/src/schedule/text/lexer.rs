@@ -5,7 +5,7 @@ use crate::types::ScalarType;
 
 /// A token. Names may hold letters, digits, `_`, `$` and, inside, dots.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Token {
+pub(super) enum Token {
     Name(Name),
     /// An integer without its sign.
     Int(i128),
@@ -25,7 +25,7 @@ const SYMBOLS: [&str; 28] = [
 
 /// A text with one token of look-ahead.
 #[derive(Clone)]
-pub struct Lexer<'a> {
+pub(super) struct Lexer<'a> {
     text: &'a str,
     /// Where the look-ahead starts and ends, and where the token before it ended.
     start: usize,
@@ -35,34 +35,34 @@ pub struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    pub fn new(text: &'a str) -> Lexer<'a> {
+    pub(super) fn new(text: &'a str) -> Lexer<'a> {
         let mut lexer = Lexer { text, start: 0, end: 0, previous_end: 0, token: Token::End };
         lexer.advance();
         lexer
     }
 
     /// The next token.
-    pub fn peek(&self) -> &Token {
+    pub(super) fn peek(&self) -> &Token {
         &self.token
     }
 
     /// Byte offset of the next token.
-    pub fn position(&self) -> usize {
+    pub(super) fn position(&self) -> usize {
         self.start
     }
 
     /// The text from `start` to the last token taken (at least the one at `start`).
-    pub fn text_from(&self, start: usize) -> &'a str {
+    pub(super) fn text_from(&self, start: usize) -> &'a str {
         &self.text[start..self.previous_end.max(if start == self.start { self.end } else { start })]
     }
 
     /// Line number of an offset, from 1.
-    pub fn line_of(&self, offset: usize) -> usize {
+    pub(super) fn line_of(&self, offset: usize) -> usize {
         self.text[..offset].matches('\n').count() + 1
     }
 
     /// Takes the next token.
-    pub fn advance(&mut self) -> Token {
+    pub(super) fn advance(&mut self) -> Token {
         self.previous_end = self.end;
         let rest = &self.text[self.end..];
         let skipped = blank(rest);
@@ -73,7 +73,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Takes the next token if it is `symbol`.
-    pub fn accept(&mut self, symbol: &str) -> bool {
+    pub(super) fn accept(&mut self, symbol: &str) -> bool {
         let is = matches!(&self.token, Token::Symbol(s) if *s == symbol);
         if is {
             self.advance();
@@ -82,13 +82,13 @@ impl<'a> Lexer<'a> {
     }
 
     /// Does `%k =` come next?
-    pub fn starts_definition(&self) -> bool {
+    pub(super) fn starts_definition(&self) -> bool {
         let mut ahead = self.clone();
         ahead.accept("%") && ahead.unsigned().is_ok() && ahead.accept("=")
     }
 
     /// Takes `symbol` or says what is there instead.
-    pub fn expect(&mut self, symbol: &str) -> Result<(), String> {
+    pub(super) fn expect(&mut self, symbol: &str) -> Result<(), String> {
         if self.accept(symbol) {
             Ok(())
         } else {
@@ -97,7 +97,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Takes a name.
-    pub fn name(&mut self) -> Result<Name, String> {
+    pub(super) fn name(&mut self) -> Result<Name, String> {
         match &self.token {
             Token::Name(n) => {
                 let n = n.clone();
@@ -109,7 +109,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Takes an integer from 0 to 2^32 - 1.
-    pub fn unsigned(&mut self) -> Result<u32, String> {
+    pub(super) fn unsigned(&mut self) -> Result<u32, String> {
         match self.token {
             Token::Int(v) if u32::try_from(v).is_ok() => {
                 self.advance();
@@ -120,7 +120,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Reads an i32.
-    pub fn signed(&mut self) -> Result<i32, String> {
+    pub(super) fn signed(&mut self) -> Result<i32, String> {
         let negative = self.accept("-");
         let Token::Int(v) = self.token else {
             return Err(format!("expected a number, not {}", self.describe()));
@@ -131,7 +131,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// The next token for a message.
-    pub fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         match self.token {
             Token::End => "the end".into(),
             _ => format!("`{}`", &self.text[self.start..self.end]),

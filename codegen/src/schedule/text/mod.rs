@@ -1,4 +1,4 @@
-//! Schedules from text: the inverse of their `Display` in [`crate::schedule::print`].
+//! Schedules from text: the inverse of their `Display` in `schedule/print.rs`.
 //!
 //! ```text
 //! schedule  = { stage ":" { directive } }
@@ -64,7 +64,7 @@ fn located(lexer: &Lexer, stage: Option<&StageId>, start: usize, message: String
     }
 }
 
-/// What a schedule is made of.
+/// Parts of a schedule.
 enum Item {
     Stage(StageId),
     Directive(Directive),

@@ -93,7 +93,7 @@ fn build(dag: &mut Dag, t: &Tree) -> ExprId {
 
 const READS: usize = 4;
 
-/// How far a decision was from going the other way; none at all if it was made by a NaN, which may simplify to a number.
+/// Returns how far a decision was from going the other way; none at all if it was made by a NaN, which may simplify to a number.
 fn distance(v: f64) -> f64 {
     if v.is_nan() { 0.0 } else { v.abs() }
 }

@@ -82,7 +82,7 @@ impl Problem {
         own.any(|(_, e)| self.eval(*e, Place::Element(s, element)) != 0.0)
     }
 
-    /// Whether an instance is counted, by the rules of the language.
+    /// Tells whether an instance is counted, by the rules of the language.
     fn counts(&self, r: &Residual, place: Place) -> bool {
         let guard = match (&r.guard, place) {
             (Some((lo, hi)), Place::Element(s, e)) => {
@@ -93,7 +93,7 @@ impl Problem {
         guard && self.reads_free(r, place)
     }
 
-    /// Whether an instance reads an unknown at a free element.
+    /// Tells whether an instance reads an unknown at a free element.
     pub fn reads_free(&self, r: &Residual, place: Place) -> bool {
         r.unknown_reads.iter().any(|a| {
             let Source::Unknown(u) = a.source else { panic!("not an unknown") };

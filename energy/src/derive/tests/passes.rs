@@ -1,4 +1,4 @@
-//! What the passes find in known energies.
+//! Tests of the passes on known energies.
 
 use super::problems;
 use crate::dag::{Dag, Node, Source};

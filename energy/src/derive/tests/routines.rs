@@ -2,9 +2,10 @@
 
 use super::oracle::{Place, Problem, View};
 use super::problems;
-use crate::dag::{Evaluator, ExprId};
-use crate::derive::{Kind, Materialize, Passes, Routine, Routines, Site, hoist};
-use crate::model::{Domain, SpaceId};
+use crate::dag::{Dag, Evaluator, ExprId};
+use crate::derive::template::directional;
+use crate::derive::{Chain, Kind, Materialize, Passes, Routine, Routines, Site, hoist};
+use crate::model::{Domain, Energy, SpaceId};
 use std::collections::BTreeMap;
 
 /// Per component of a space, per element.
@@ -106,6 +107,14 @@ fn assert_same(p: &Problem, what: &str, ours: &Table, theirs: &Table, tolerance:
     }
 }
 
+/// J p of a residual as derived, not simplified, in a DAG of its own.
+fn derived_jp(energy: &Energy, residual: usize) -> (Dag, ExprId) {
+    let mut dag = energy.dag.clone();
+    let partials = Chain::new(energy, &mut dag).partials(energy, &mut dag, energy.residuals[residual].value);
+    let jp = directional(&mut dag, &partials);
+    (dag, jp)
+}
+
 fn check(mut p: Problem) {
     let oracle = dense(&mut p);
     let assembled = Routines::assemble(&p.energy, Passes::ALL, &Materialize::default());
@@ -122,6 +131,8 @@ fn check(mut p: Problem) {
         for residual in 0..p.energy.residuals.len() {
             let site = Site::Residual(residual);
             let roots = [Kind::Cost, Kind::Model, Kind::Counts].map(|kind| routines.roots(kind, site)[0]);
+            let (dag, jp) = derived_jp(&p.energy, residual);
+            let derived = Evaluator::new(&dag, &[jp]);
             for place in p.domain(p.energy.residuals[residual].domain) {
                 let v = evaluate(&p, routines, &roots, place);
                 let (r, jp) = counted.get(&(residual, place)).copied().unwrap_or_default();
@@ -129,6 +140,10 @@ fn check(mut p: Problem) {
                 assert!((v[0] - r * r).abs() <= 1e-12 * (1.0 + v[0]), "{} but {}", v[0], r * r);
                 let model = jp * (2.0 * r + jp);
                 assert!((v[1] - model).abs() <= 1e-9 * (1.0 + v[1].abs()), "{} but {model}", v[1]);
+                let counts = counted.contains_key(&(residual, place));
+                let jp = if counts { derived.eval(&View { problem: &p, place })[0] } else { 0.0 };
+                let model = jp * (2.0 * r + jp);
+                assert!((v[1] - model).abs() <= 1e-12 * (1.0 + v[1].abs()), "{} but {model}", v[1]);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What the routines of an energy cost: operations per element or hyperedge, the measure that no machine's noise touches.
+//! Costs of the routines of an energy: operations per element or hyperedge, the measure that no machine's noise touches.
 
 use indexmap::IndexMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use sumsq_energy::model::{Domain, Energy};
 /// The operations of one routine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RoutineCount {
-    /// What it computes.
+    /// The kind.
     pub routine: Kind,
     /// For what, once: an element (`{W,H}`), a vertex of a hyperedge (`G.v0`), a hyperedge (`G`), a computed array (`B {W,H}`).
     pub per: String,

@@ -12,7 +12,7 @@ use sumsq_energy::model::{ArrayId, Domain, ElementType, Energy, SpaceId, Unknown
 /// Channels that a record may hold.
 const CHANNELS: std::ops::RangeInclusive<usize> = 2..=16;
 
-/// What `roots` read at the vertices of hyperedges.
+/// Returns what `roots` read at the vertices of hyperedges.
 pub fn at_vertices(r: &Routines, roots: &[ExprId]) -> FxHashSet<Source> {
     let mut sources = FxHashSet::default();
     for id in r.dag.reachable(roots) {

@@ -10,7 +10,7 @@ use sumsq_energy::dag::{ExprId, Node, Source};
 use sumsq_energy::emit::{component_index, names};
 use sumsq_energy::model::{ArrayId, Energy, Field, ParamId, SpaceId, UnknownId};
 
-/// What the buffers of arrays and the parameters hold.
+/// Contents of the buffers of arrays and of the parameters.
 #[derive(Default)]
 pub(super) struct Uploaded {
     arrays: Vec<Option<Stamp>>,
@@ -76,7 +76,7 @@ impl Plan {
         array.or_else(|| params.first().map(|p| format!("param `{}`", energy.params[p.index()].name)))
     }
 
-    /// Whether the graphs of `data` are others than those of the plan.
+    /// Tells whether the graphs of `data` are others than those of the plan.
     pub fn stale_graphs(&self, data: &ProblemData<'_>) -> bool {
         !self.k.energy.graphs.is_empty() && self.uploaded.graphs != data.graph_stamp()
     }
@@ -156,14 +156,14 @@ impl Plan {
     }
 }
 
-/// What the buffers do not hold yet.
+/// Numbers that the buffers do not hold yet.
 struct Changed<'d> {
     arrays: Vec<(ArrayId, &'d Numbers<'d>)>,
     params: Vec<ParamId>,
 }
 
 impl Changed<'_> {
-    /// Whether expressions read any of it, or could: what lies behind other accesses is not looked at.
+    /// Tells whether expressions read any of it, or could: what lies behind other accesses is not looked at.
     fn read_by(&self, energy: &Energy, roots: impl Iterator<Item = ExprId>) -> bool {
         let roots: Vec<ExprId> = roots.collect();
         let arrays: BTreeSet<ArrayId> = self.arrays.iter().map(|(a, _)| *a).collect();

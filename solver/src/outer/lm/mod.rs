@@ -2,7 +2,7 @@
 //!
 //! Notation: x the unknowns, r the residuals, E = sum r^2, J the Jacobian, g = J^T r. A step s solves (J^T J + D) s = -g
 //! approximately, with D falling as the radius R grows. This file owns every decision (accept, damp, stop) and no number
-//! larger than a scalar: the generated path and the explicit path both run under it, behind [`Steps`].
+//! larger than a scalar: the matrix-free path and the assembled path both run under it, behind [`Steps`].
 //!
 //! The gain ratio is rho = (E(x) - E(x+s)) / pred, with pred = -sum (J s)(2 r + J s) the decrease of the linear model without
 //! damping. After an accepted step R grows as in Madsen, Nielsen and Tingleff, "Methods for non-linear least squares
@@ -25,23 +25,23 @@ pub struct Energies {
     pub by_group: Vec<f64>,
 }
 
-/// What a linearisation at x says.
+/// Result of a linearisation at x.
 #[derive(Clone, Copy, Debug)]
 pub struct Linearisation {
     /// max|g| over free unknowns; NaN if any entry is.
     pub gradient_max_norm: f64,
 }
 
-/// What the linear solve and the model say of the proposed step.
+/// Results of the linear solve and the model about the proposed step.
 #[derive(Clone, Copy, Debug)]
 pub struct LinearResult {
     /// Iterations of the linear solver.
     pub iterations: usize,
-    /// Why it stopped.
+    /// Reason for its end.
     pub stop: LinearStop,
     /// |r| / |b| of its recurred residual.
     pub residual: f64,
-    /// Whether there is a step at all: false if the solver broke down before its first iterate; s is then 0.
+    /// True if there is a step at all: false if the solver broke down before its first iterate; s is then 0.
     pub usable: bool,
     /// Decrease of E that the linear model predicts for the step, damping not included.
     pub predicted: f64,
@@ -70,7 +70,7 @@ pub trait Steps {
     fn reject(&mut self);
 }
 
-/// What an observer of the iterations wants.
+/// Wish of an observer of the iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Control {
     /// Go on.
@@ -89,18 +89,18 @@ pub struct InitialNotFinite {
     pub energy: f64,
 }
 
-/// How a solve went.
+/// Outcome of a solve.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// E at the start.
     pub energy_initial: f64,
     /// E at the end.
     pub energy_final: f64,
-    /// Why it ended.
+    /// Reason for its end.
     pub termination: Termination,
     /// One entry per step.
     pub iterations: Vec<Iteration>,
-    /// Whether it ended because the energy or the linear system was not finite: a failure, though x is still good.
+    /// True if it ended because the energy or the linear system was not finite: a failure, though x is still good.
     pub non_finite: bool,
 }
 
@@ -165,7 +165,7 @@ impl TrustRegion {
     }
 }
 
-/// What became of a proposed step.
+/// Verdict on a proposed step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Accepted,
@@ -329,7 +329,7 @@ impl Minimiser {
         ended
     }
 
-    /// What to do with a step whose energy is `trial`, and its gain ratio.
+    /// Judges a step whose energy is `trial`; also gives its gain ratio.
     fn judge(&self, linear: &LinearResult, trial: f64) -> (Verdict, f64) {
         let decrease = self.energies.total - trial;
         let gain_ratio = decrease / linear.predicted;
@@ -400,7 +400,7 @@ impl Minimiser {
         (self.trust.radius < self.options.min_radius).then_some(Termination::MinRadius)
     }
 
-    /// Whether max|g| at x ends the solve. False for NaN.
+    /// Tells whether max|g| at x ends the solve. False for NaN.
     fn gradient_is_small(&self) -> bool {
         let o = &self.options;
         if self.gauss_newton() {
@@ -432,7 +432,7 @@ impl Minimiser {
         });
     }
 
-    /// How it went. A solve that was left before its end counts as ended by the user.
+    /// Returns how it went. A solve that was left before its end counts as ended by the user.
     pub fn finish(self) -> Outcome {
         Outcome {
             energy_initial: self.energy_initial,

@@ -34,7 +34,7 @@ impl ArrayData {
         self.slice().len()
     }
 
-    /// Whether there is no element.
+    /// Tells whether there is no element.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -138,7 +138,7 @@ impl<'a> Slice<'a> {
         typed!(self, v => v.len())
     }
 
-    /// Whether there is no element.
+    /// Tells whether there is no element.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -160,7 +160,7 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// Whether the elements are integers, not bools.
+    /// Tells whether the elements are integers, not bools.
     pub fn is_integer(&self) -> bool {
         !matches!(self, Slice::F32(_) | Slice::F64(_) | Slice::Bool(_))
     }

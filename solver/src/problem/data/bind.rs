@@ -76,7 +76,7 @@ impl<'a> ProblemData<'a> {
     }
 }
 
-/// What a binding brings, with the index of what it replaces.
+/// Numbers that a binding brings, with the index of what they replace.
 #[derive(Default)]
 struct Changes<'a> {
     unknowns: Vec<(usize, Numbers<'a>)>,
@@ -84,7 +84,7 @@ struct Changes<'a> {
     params: Vec<(usize, Vec<f64>)>,
     /// `None`: as they were.
     graphs: Option<Vec<GraphData>>,
-    /// What of it came as integers.
+    /// Those of it that came as integers.
     integers: Vec<Declared>,
     dims: Vec<usize>,
     warnings: Vec<String>,
@@ -136,7 +136,7 @@ impl<'e, 'a> Binder<'e, 'a> {
         Ok(Binder { energy, given, order, dims })
     }
 
-    /// What the arrays change of `data`. `complete`: every declared name must be there.
+    /// Returns what the arrays change of `data`. `complete`: every declared name must be there.
     fn run(&mut self, data: &ProblemData<'_>, complete: bool) -> Result<Changes<'a>, DataError> {
         let mut changes = Changes::default();
         self.bind_fields(&mut changes, complete)?;

@@ -1,9 +1,9 @@
-//! What can be wrong with the arrays of a problem.
+//! Mistakes in the arrays of a problem.
 
 use crate::assembled::LossScale;
 use thiserror::Error;
 
-/// Why the arrays do not fit the energy. Every message says what was expected and what came.
+/// Reason why the arrays do not fit the energy. Every message says what was expected and what came.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[allow(missing_docs)]
 #[non_exhaustive]

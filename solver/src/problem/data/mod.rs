@@ -64,7 +64,7 @@ impl<'a> Numbers<'a> {
         Numbers { name, shape, source: Source::Caller(view), stamp: Stamp::next() }
     }
 
-    /// What contents these are.
+    /// Returns what contents these are.
     pub fn stamp(&self) -> Stamp {
         self.stamp
     }
@@ -112,7 +112,7 @@ pub struct ProblemData<'a> {
     graphs: Vec<GraphData>,
     graph_stamp: Stamp,
     warnings: Vec<String>,
-    /// What came with an integer dtype: a narrower precision must hold it exactly (see [`ProblemData::check_exact`]).
+    /// Arrays that came with an integer dtype: a narrower precision must hold it exactly (see [`ProblemData::check_exact`]).
     integers: Vec<Declared>,
 }
 
@@ -267,12 +267,12 @@ impl<'a> ProblemData<'a> {
         &self.arrays
     }
 
-    /// What contents the params are.
+    /// Returns what contents the params are.
     pub(crate) fn param_stamps(&self) -> &[Stamp] {
         &self.param_stamps
     }
 
-    /// What contents the graphs are.
+    /// Returns what contents the graphs are.
     pub(crate) fn graph_stamp(&self) -> Stamp {
         self.graph_stamp
     }
