@@ -94,6 +94,9 @@ pub fn check(energy: &Energy, data: &ProblemData, x: &[f64], v: &[f64]) -> Resul
 pub fn compiled_text(energy: &Energy, args: &ShowArgs) -> Result<String, Failure> {
     let (passes, materialize) = (args.passes, args.materialize.clone());
     let options = CompileOptions { passes, materialize, ..CompileOptions::default() };
+    if args.stage == Stage::Schedules {
+        return sumsq::problem::solver::schedules(energy, &options).map_err(failure);
+    }
     let functions = sumsq::problem::solver::lowered(energy, &options).map_err(failure)?;
     let mut text = String::new();
     for f in &functions {
