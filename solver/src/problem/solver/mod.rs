@@ -16,12 +16,10 @@ use crate::matrix_free::plan::compile::{Modules, Settings};
 use crate::matrix_free::stages::{Phase, pipelines};
 use crate::matrix_free::vectors::What;
 use crate::matrix_free::{Scheduled, Skeleton, prepare};
-use crate::outer::lm::{Callback, Control, Energies};
+use crate::outer::lm::Energies;
 use crate::problem::data::ProblemData;
 use crate::problem::error::SolveError;
-use crate::problem::options::{Backend, CompileOptions, OptionError, SolveOptions};
-use crate::problem::report::Report;
-use crate::problem::session::{Session, Unstarted};
+use crate::problem::options::{Backend, CompileOptions, OptionError};
 use std::sync::Arc;
 use std::time::Instant;
 use sumsq_codegen::ScalarType;
@@ -193,51 +191,6 @@ impl Problem {
     pub fn rebind(&mut self, data: &ProblemData) -> Result<(), SolveError> {
         *self = Problem::new(self.code.clone(), data)?;
         Ok(())
-    }
-
-    /// Minimises from the unknowns in `data` and writes the result there. Everything else in `data` is what the problem was given last:
-    /// by [`Solver::plan`], [`Problem::set_arrays`] or [`Problem::rebind`].
-    ///
-    /// # Errors
-    /// As for [`Problem::init`]; then `data` is unchanged.
-    pub fn solve(&mut self, data: &mut ProblemData, options: &SolveOptions) -> Result<Report, SolveError> {
-        self.solve_with(data, options, &mut |_| Control::Continue)
-    }
-
-    /// [`Problem::solve`], observed after each step.
-    ///
-    /// # Errors
-    /// As for [`Problem::solve`].
-    pub fn solve_with(
-        &mut self,
-        data: &mut ProblemData,
-        options: &SolveOptions,
-        callback: Callback<'_>,
-    ) -> Result<Report, SolveError> {
-        let mut session = self.init(data, options)?;
-        session.run(callback)?;
-        Ok(session.finish(data).0)
-    }
-
-    /// Starts a solve from the unknowns in `data`, to be taken step by step.
-    ///
-    /// # Errors
-    /// Options out of range, data that the problem does not hold, bounds without room, an energy that is not finite at the start, or a failure
-    /// of the engine.
-    pub fn init(
-        &mut self,
-        data: &ProblemData,
-        options: &SolveOptions,
-    ) -> Result<Session<&mut Problem>, SolveError> {
-        Session::start(self, data, options).map_err(|(error, _)| error)
-    }
-
-    /// As [`Problem::init`], for a session that owns the problem until [`Session::finish`] gives it back.
-    ///
-    /// # Errors
-    /// As for [`Problem::init`], with the problem.
-    pub fn into_session(self, data: &ProblemData, options: &SolveOptions) -> Result<Session, Box<Unstarted>> {
-        Session::start(self, data, options).map_err(|(error, problem)| Box::new(Unstarted { problem, error }))
     }
 
     /// E and g = J^T r at the unknowns in `data`. (r itself is never stored; [`crate::assembled::Explicit::residuals`] lists it.)
