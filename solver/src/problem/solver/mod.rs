@@ -213,11 +213,14 @@ impl Problem {
     }
 
     pub(crate) fn upload_unknowns(&mut self, data: &ProblemData) -> Result<(), SolveError> {
-        self.check_dims(data)?;
-        if let Some(what) = self.plan.stale(data) {
-            return Err(SolveError::Stale { what });
-        }
+        self.check_held(data)?;
         self.plan.upload_unknowns(data)
+    }
+
+    /// Fails where anything but the unknowns in `data` is not what the plan holds.
+    fn check_held(&self, data: &ProblemData<'_>) -> Result<(), SolveError> {
+        self.check_dims(data)?;
+        self.plan.stale(data).map_or(Ok(()), |what| Err(SolveError::Stale { what }))
     }
 
     fn check_dims(&self, data: &ProblemData) -> Result<(), SolveError> {
@@ -241,6 +244,7 @@ impl Problem {
         if self.code.settings.linear != ScalarType::F64 {
             return Err(CheckError::Routines(OptionError::CertificatePrecision.into()));
         }
+        self.check_held(data).map_err(CheckError::Routines)?;
         let certificate = check(&self.code.k.energy, data, &mut Certified::new(&mut self.plan), x, v);
         // The last mask tried is a random one.
         self.plan.evaluate_masks().map_err(CheckError::Routines)?;
