@@ -21,7 +21,7 @@ fn shared_library() -> &'static str {
     if cfg!(target_os = "macos") { "libsumsq_capi.dylib" } else { "libsumsq_capi.so" }
 }
 
-/// How a program is linked.
+/// Ways to link a program.
 enum Link {
     Shared,
     Static,

@@ -90,7 +90,7 @@ pub fn agree_over(
     expected
 }
 
-/// What is declared of an input or output.
+/// Declaration of an input or output.
 struct Look<'a> {
     types: &'a [ScalarType],
     layout: Layout,

@@ -173,7 +173,7 @@ impl Function {
     }
 }
 
-/// What expressions are made with: enough to write slopes.
+/// Constructors of expressions: enough to write slopes.
 pub trait Algebra {
     /// An expression, by handle.
     type Value: Copy;
@@ -196,11 +196,11 @@ pub trait Algebra {
     fn less(&mut self, a: Self::Value, b: Self::Value) -> Self::Value;
     /// `a <= b`.
     fn less_eq(&mut self, a: Self::Value, b: Self::Value) -> Self::Value;
-    /// Whether all of the conditions hold.
+    /// Tells whether all of the conditions hold.
     fn and(&mut self, conditions: &[Self::Value]) -> Self::Value;
-    /// Whether any of the conditions holds.
+    /// Tells whether any of the conditions holds.
     fn or(&mut self, conditions: &[Self::Value]) -> Self::Value;
-    /// Whether an expression is known to be 0.
+    /// Tells whether an expression is known to be 0.
     fn is_zero(&self, a: Self::Value) -> bool;
 
     /// `a * b`.

@@ -1,4 +1,4 @@
-//! What to minimise: declarations, symbolic DAG, derivatives, routines. Knows nothing of solvers.
+//! Energies to be minimised: declarations, symbolic DAG, derivatives, routines. Knows nothing of solvers.
 
 #![warn(missing_docs)]
 

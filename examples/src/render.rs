@@ -56,7 +56,7 @@ impl View {
         View { middle: [middle.dot(&self.right), middle.dot(&self.up)], half, ..self }
     }
 
-    /// Whether a surface with that normal is seen from outside.
+    /// Tells whether a surface with that normal is seen from outside.
     pub(crate) fn faces(&self, normal: Vec3) -> bool {
         normal.dot(&self.towards) > 0.0
     }

@@ -2,9 +2,8 @@
 
 use sumsq::assembled::{Explicit, LinearSolver};
 use sumsq::energy::model::Energy;
-use sumsq::outer::lm::Control;
 use sumsq::{
-    CompileOptions, Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Report,
+    CompileOptions, Control, Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Report,
     SolveOptions, Solver, assembled,
 };
 use sumsq_tests::{Random, assert_close, bind, bits, doubles, solve};
@@ -211,7 +210,7 @@ fn image(w: usize, h: usize, seed: u64) -> Vec<NamedArray> {
     ]
 }
 
-/// What a feasible, stationary point of [`IMAGE`] must be, at the data's unknowns. Excluded elements stay where they were.
+/// Asserts that the data's unknowns are a feasible, stationary point of [`IMAGE`]. Excluded elements stay where they were.
 #[track_caller]
 fn assert_image(energy: &Energy, before: &ProblemData, x: &[f64], tolerance: f64) {
     let problem = Explicit::new(energy, before).unwrap();

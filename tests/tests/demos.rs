@@ -17,7 +17,7 @@ fn play(name: &str) -> Outcome {
     outcome
 }
 
-/// Whether the figure `index` falls at least to that share.
+/// Tells whether the figure `index` falls at least to that share.
 #[track_caller]
 fn falls(outcome: &Outcome, index: usize, share: f64) {
     let m = &outcome.measures[index];

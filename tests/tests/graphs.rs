@@ -1,10 +1,10 @@
-//! Graphs at their edges, on generated code against the explicit path: E, g, diag(J^T J), J^T J v and exact Gauss-Newton steps.
+//! Graphs at their edges, on generated code against the assembled path: E, g, diag(J^T J), J^T J v and exact Gauss-Newton steps.
 
 use sumsq::assembled::Explicit;
 use sumsq::{CompileOptions, Method, NamedArray, Options, Precision, SolveOptions, Solver};
 use sumsq_tests::{Random, assert_close, assert_vectors_close, bind, doubles, indices};
 
-/// The generated path agrees with the explicit one, at the given unknowns and after an exact Gauss-Newton step.
+/// The matrix-free path agrees with the assembled one, at the given unknowns and after an exact Gauss-Newton step.
 #[track_caller]
 fn agrees(text: &str, arrays: &[NamedArray]) {
     let (energy, data) = bind(text, arrays);

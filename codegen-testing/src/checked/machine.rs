@@ -13,7 +13,7 @@ use sumsq_codegen::func::Pipeline;
 use sumsq_codegen::ir::stmt::{Stmt, Target};
 use sumsq_codegen::schedule::{Directive, ForKind, Schedule};
 
-/// What went wrong, in words.
+/// A result, or in words what went wrong.
 pub(super) type Fallible<T> = Result<T, String>;
 
 /// Values per lane.
@@ -46,7 +46,7 @@ pub struct Machine {
     allocated: FxHashMap<Flat, Memory>,
     /// Operations of the values of a `Provide` or `Store`, by their address.
     operations: FxHashMap<usize, usize>,
-    /// How many have run.
+    /// Number of statements that have run.
     statements: usize,
 }
 
@@ -104,13 +104,13 @@ impl Machine {
         self.buffer(name)?.get(k, at)
     }
 
-    /// How many elements of an output are written, pads and halo included; none if it is in place of an input.
+    /// Returns how many elements of an output are written, pads and halo included; none if it is in place of an input.
     pub fn written(&self, name: &Name) -> Option<usize> {
         let b = self.buffers.get(name).filter(|_| !self.in_place.contains_key(name))?;
         Some(b.flat.iter().flat_map(|m| &m.elements).filter(|c| c.value.is_some()).count())
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn into_counters(self) -> Counters {
         self.counters
     }

@@ -19,7 +19,7 @@ pub enum Value {
     Float(f64),
 }
 
-/// Why an operator has no meaning on its operands: the expression is ill-typed.
+/// Reason why an operator has no meaning on its operands: the expression is ill-typed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IllTyped(pub String);
 

@@ -1,10 +1,10 @@
-//! Which updates are associative reductions: the form that rfactor, atomics and reordering count on.
+//! Recognition of associative reductions: the form that rfactor, atomics and reordering count on.
 
 use crate::expr::walk::{Memo, any, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::types::ScalarType;
 
-/// How an update combines an element `f(a)` of its own with something free of `f`.
+/// Form of an update that combines an element `f(a)` of its own with something free of `f`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reduction {
     /// `f(a).k = f(a).k op_k e_k` for every tuple element k, in either operand order: associative and commutative.
@@ -72,7 +72,7 @@ impl Reduction {
     }
 }
 
-/// What an elementwise update combines each element with.
+/// Returns what an elementwise update combines each element with.
 pub(crate) fn operands(f: &Name, args: &[Expr], values: &[Expr]) -> Option<Vec<(BinaryOp, Expr)>> {
     let update = Update { f, args };
     values.iter().enumerate().map(|(k, v)| update.operands(k, v)).collect()

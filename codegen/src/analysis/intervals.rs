@@ -13,7 +13,7 @@ use crate::func::{Func, Input};
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What calls in coordinates stand for.
+/// Meaning of calls in coordinates.
 pub(crate) trait Definitions {
     /// The input of this name.
     fn input(&self, name: &Name) -> Option<&Input>;
@@ -265,7 +265,7 @@ impl<'a> Intervals<'a> {
         }
     }
 
-    /// What element `value` of `f` may be after its updates, if it lay in `start` before: an update keeps an element, or picks one
+    /// Returns what element `value` of `f` may be after its updates, if it lay in `start` before: an update keeps an element, or picks one
     /// of some coordinates, such as the place of the least value so far.
     fn updated(&mut self, f: &Func, value: usize, start: Span) -> Span {
         let mut s = start;
@@ -330,7 +330,7 @@ struct Picks {
     above_own: FxHashSet<usize>,
     /// Nodes with calls in them.
     above_calls: FxHashSet<usize>,
-    /// What came of a node.
+    /// Results by node.
     found: FxHashMap<usize, Option<Span>>,
 }
 

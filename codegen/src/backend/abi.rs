@@ -1,4 +1,4 @@
-//! What generated code and its host agree on.
+//! The agreement between generated code and its host.
 //!
 //! An entry point is an [`EntryFn`], described in [`crate::ir::stmt::LoweredFunction`]. It may call the functions of
 //! [`symbols`], with the [`Context`] it was given. Nothing of that panics or unwinds: a failure is recorded in the
@@ -28,7 +28,7 @@ pub struct Context<'a> {
     pool: &'a Pool,
 }
 
-/// What failed: assertion `code - 1`, or [`OUT_OF_MEMORY`], with the values of its arguments.
+/// The failure of a call: assertion `code - 1`, or [`OUT_OF_MEMORY`], with the values of its arguments.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Failure {
     /// 1 + the number of the assertion in the function, in program order.
@@ -43,7 +43,7 @@ impl<'a> Context<'a> {
         Context { failed: AtomicI32::new(0), failure: Mutex::new(None), pool }
     }
 
-    /// What failed, if anything did.
+    /// Returns what failed, if anything did.
     pub fn into_failure(self) -> Option<Failure> {
         self.failure.into_inner().unwrap_or_else(|e| e.into_inner())
     }

@@ -79,7 +79,7 @@ impl Compiled {
         &self.0.signature
     }
 
-    /// Which region of each input is read for buffers of these extents and these parameters; see [`BoundsQuery::regions`].
+    /// Returns which region of each input is read for buffers of these extents and these parameters; see [`BoundsQuery::regions`].
     pub fn required_regions(
         &self,
         extents: &[(&str, &[i32])],
@@ -164,7 +164,7 @@ pub(crate) struct Call {
     in_range: Vec<Option<(u64, i64, i64)>>,
 }
 
-/// What sizes and parameters make of the promises about buffers: the same in the runs of a loop.
+/// Promises about buffers for given sizes and parameters: the same in the runs of a loop.
 struct Promises {
     /// The sizes, where they are arguments, and parameters.
     scalars: Vec<u64>,
@@ -172,7 +172,7 @@ struct Promises {
     ranges: Vec<(usize, i64, i64)>,
 }
 
-/// What sizes depend on.
+/// Properties of a buffer that sizes depend on.
 #[derive(Clone, PartialEq)]
 struct Look {
     spec: BufferSpec,

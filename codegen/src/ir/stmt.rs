@@ -57,7 +57,7 @@ pub enum Stmt {
     Accumulate { buffer: Flat, op: BinaryOp, index: Expr, value: Expr, predicate: Option<Expr> },
 }
 
-/// Where a `Provide` goes.
+/// Destination of a `Provide`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
     /// The Func's intermediate storage.

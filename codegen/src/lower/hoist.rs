@@ -37,7 +37,7 @@ struct Invariants<'a> {
     loop_var: &'a Name,
     /// Names bound by the loop or inside of it.
     inside: FxHashSet<Name>,
-    /// Whether a node is invariant and needs no memory; holds for the whole body, as every name is bound once.
+    /// Invariance of nodes that need no memory; it holds for the whole body, as every name is bound once.
     fixed: FxHashMap<usize, bool>,
     names: FxHashMap<Expr, Name>,
     /// Keys of `names` in the order of discovery.

@@ -40,7 +40,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How to lower.
+/// Options of lowering.
 #[derive(Clone, Debug)]
 pub struct LowerOptions {
     /// Write the plan and the statement after each pass below this folder.
@@ -144,7 +144,7 @@ fn in_pipeline(p: &Pipeline, e: Error) -> Error {
 /// The Funcs that have intermediate storage.
 type Stored = FxHashMap<Name, nests::Storage>;
 
-/// How everything lies in memory.
+/// Returns how everything lies in memory.
 fn flatten_env(plan: &Plan, storage: &Stored) -> FlattenEnv {
     let mut env = FlattenEnv::default();
     for i in plan.pipeline.inputs.values() {

@@ -31,7 +31,7 @@ struct Marks {
 }
 
 impl Marks {
-    /// Whether `s` holds one; marks it and what is in it.
+    /// Tells whether `s` holds one; marks it and what is in it.
     fn mark(&mut self, s: &Stmt) -> bool {
         let mut found = match s {
             Stmt::Store { index, .. } | Stmt::Accumulate { index, .. } => is_candidate(index),

@@ -252,7 +252,7 @@ fn literal(cond: &Expr, holds: bool) -> Option<Literal> {
     }
 }
 
-/// What `cond == holds` implies that is a literal: the conjunction of its parts that are.
+/// Returns what `cond == holds` implies that is a literal: the conjunction of its parts that are.
 fn implied(cond: &Expr, holds: bool) -> Option<Literal> {
     if let Some(l) = literal(cond, holds) {
         return Some(l);

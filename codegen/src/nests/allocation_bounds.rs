@@ -39,7 +39,7 @@ pub(super) fn allocate(facts: &Facts, found: &mut Found, f: &FuncPlan, region: &
     found.storage.insert(f.func.name.clone(), Storage { region, memory, sizes, fold: f.fold.clone() });
 }
 
-/// What is not on the heap has constant sizes, as folded.
+/// Checks that what is not on the heap has constant sizes, as folded.
 pub(super) fn check_sizes(plan: &Plan, found: &Found) -> Result<(), Error> {
     for (f, s) in plan.funcs.values().filter_map(|f| Some((f, found.storage.get(&f.func.name)?))) {
         let open = (0..s.sizes.len()).find(|&d| s.sizes[d].is_none() && s.fold[d].is_none());

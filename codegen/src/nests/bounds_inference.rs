@@ -59,7 +59,7 @@ pub(super) fn region(
     Ok(dims)
 }
 
-/// What the callers of `func`, and the output buffer, need.
+/// Returns what the callers of `func`, and the output buffer, need.
 fn required(
     scope: &mut Scope,
     regions: &mut Regions,
@@ -106,7 +106,7 @@ fn cover_updates(
     Ok(())
 }
 
-/// What the callers and the updates of `func` need, before it is rounded.
+/// Returns what the callers and the updates of `func` need, before it is rounded.
 pub(super) fn needed(
     scope: &mut Scope,
     regions: &mut Regions,
@@ -197,7 +197,7 @@ pub(super) fn ranges_in(
     ranges::ranges(scope, regions, s, level, &pure)
 }
 
-/// What the pure loops of `func` cover, seen from `level`.
+/// Returns what the pure loops of `func` cover, seen from `level`.
 fn pure_region(
     scope: &mut Scope,
     regions: &mut Regions,

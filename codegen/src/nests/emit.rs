@@ -76,7 +76,7 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// What follows item `i` of slot `j`, where `cond` holds and may hold again after it did not.
+    /// Returns what follows item `i` of slot `j`, where `cond` holds and may hold again after it did not.
     fn gated(&mut self, cx: &Emit<'p>, j: usize, i: usize, cond: &Expr, mode: Mode) -> Result<Stmt, Error> {
         self.at(self.scope.clone(), |walk| {
             walk.scope.enter_gate(cond);
@@ -111,7 +111,7 @@ impl<'p> Walk<'p> {
         Ok(branch(cond, own, other))
     }
 
-    /// What is inside loop `j - 1` (inside the stage, for j = 0): its producers, then the next loop or the last slot; in that, the
+    /// Returns what is inside loop `j - 1` (inside the stage, for j = 0): its producers, then the next loop or the last slot; in that, the
     /// store.
     pub(super) fn inside(&mut self, cx: &Emit<'p>, j: usize, mode: Mode) -> Result<Stmt, Error> {
         let n = cx.s.dims.len();
@@ -183,7 +183,7 @@ pub(super) struct Entered {
     pub max: Expr,
     /// Number of iterations.
     pub extent: Expr,
-    /// How it runs.
+    /// The way it runs.
     pub kind: ForKind,
     /// If there is at most one iteration: whether there is one for sure.
     pub once: Option<bool>,

@@ -1,11 +1,11 @@
-//! What the walk leaves for later passes.
+//! Results of the walk for later passes.
 
 use crate::expr::{Expr, Name};
 use crate::nests::storage::{Live, Storage};
 use crate::nests::table::RegionTable;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What was found on the way.
+/// Findings on the way.
 ///
 /// Invariant: it holds for all places together, so it only grows. Nothing is taken back where a scope or a version of a stage is
 /// left; where a Func lies at several places, sizes are the largest of them.
@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(super) struct Found {
     /// Storage of the Funcs that have some.
     pub storage: FxHashMap<Name, Storage>,
-    /// What is in use at once of the Funcs whose storage may be folded.
+    /// Regions in use at once of the Funcs whose storage may be folded.
     pub live: FxHashMap<Name, Live>,
     /// Outputs each of whose points is computed once.
     pub once: FxHashSet<Name>,

@@ -23,15 +23,15 @@ const BEHIND_A_CONDITION: &str = "a bound that reads memory lies behind a condit
 pub(super) struct Member<'p> {
     /// Its slots.
     pub cx: Emit<'p>,
-    /// What its innermost statement does.
+    /// Action of its innermost statement.
     pub mode: Mode,
-    /// What its body runs under, the outermost condition first.
+    /// Conditions that its body runs under, the outermost first.
     pub conds: Vec<Expr>,
     /// The scope of its nest, as if that stood by itself.
     pub scope: Scope<'p>,
 }
 
-/// What a level of a joint nest starts with.
+/// Start of a level of a joint nest.
 #[derive(Default)]
 pub(super) struct Opened {
     /// They hold in every scope, the outermost first.
@@ -129,7 +129,7 @@ impl<'p> Member<'p> {
         Ok(())
     }
 
-    /// What follows item `i` of slot `j` where `cond` fails.
+    /// Returns what follows item `i` of slot `j` where `cond` fails.
     fn zeros(&self, j: usize, i: usize, cond: &Expr) -> Member<'p> {
         let mut z = Member { mode: Mode::Zero, ..self.clone() };
         z.cx.slots[j].drain(..=i);

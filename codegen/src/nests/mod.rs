@@ -61,13 +61,13 @@ use rustc_hash::FxHashMap;
 use scope::Scope;
 use walk::Walk;
 
-/// What the walk leaves for later passes.
+/// Results of the walk for later passes.
 pub struct Built {
     /// The whole body.
     pub body: Stmt,
     /// Storage by Func.
     pub storage: FxHashMap<Name, Storage>,
-    /// Which regions of the inputs are read.
+    /// Regions of the inputs that are read.
     pub required: Required,
     /// Every Func at every place.
     pub regions: RegionTable,

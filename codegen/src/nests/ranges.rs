@@ -63,7 +63,7 @@ struct Ranges<'a, 'p> {
     stage: &'a Stage,
     /// Loops at this position and further out are fixed.
     fixed_from: usize,
-    /// What the pure variables range over.
+    /// Ranges of the pure variables.
     pure: &'a [Interval],
     /// Those asked for so far.
     known: FxHashMap<Name, Interval>,

@@ -1,4 +1,4 @@
-//! What a run tests before it begins.
+//! Tests that a run makes before it begins.
 
 use crate::analysis::algebra::build::offset;
 use crate::analysis::algebra::{Facts, Interval, build};

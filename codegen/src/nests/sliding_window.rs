@@ -18,7 +18,7 @@ use crate::plan::plans::{FuncPlan, illegal, own_var};
 use crate::schedule::ForKind;
 use rustc_hash::FxHashMap;
 
-/// How a region moves from one iteration to the next.
+/// Movement of a region from one iteration to the next.
 struct Slide {
     /// The dimension that moves.
     dim: usize,

@@ -35,7 +35,7 @@ pub(super) enum Item {
     Own(Expr, Interval),
 }
 
-/// What the innermost statement does.
+/// Action of the innermost statement.
 #[derive(Clone)]
 pub(super) enum Mode {
     /// Stores where the Func's values go; to the output under these conditions on vector lanes.

@@ -8,7 +8,7 @@ use crate::schedule::Memory;
 pub struct Storage {
     /// `(min, extent)` per dimension.
     pub region: Vec<(Expr, Expr)>,
-    /// Where it is kept.
+    /// Memory in which it is kept.
     pub memory: Memory,
     /// Constants that the extents do not exceed, where there are some.
     pub sizes: Vec<Option<i64>>,

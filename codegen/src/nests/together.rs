@@ -83,7 +83,7 @@ impl<'p> Walk<'p> {
         Ok(opened.around(self.parts(&group, 0)?))
     }
 
-    /// What the stages do inside of their first `j` loops, all of them joint: further joint loops, and what each does alone.
+    /// Returns what the stages do inside of their first `j` loops, all of them joint: further joint loops, and what each does alone.
     fn parts(&mut self, group: &[Member<'p>], j: usize) -> Result<Stmt, Error> {
         let plan = self.scope.plan;
         let (mut parts, mut done) = (vec![], vec![]);
@@ -106,7 +106,7 @@ impl<'p> Walk<'p> {
         Ok(block(parts))
     }
 
-    /// What the stages from the `i`th on do by themselves before `joint`, and that loop.
+    /// Returns what the stages from the `i`th on do by themselves before `joint`, and that loop.
     fn around_joint(&mut self, group: &[Member<'p>], i: usize, joint: &'p JointLoop) -> Result<Stmt, Error> {
         let Some(m) = group.get(i).filter(|_| joint.depth > 0) else { return self.joint_loop(group, joint) };
         if m.is_zero() {
@@ -184,7 +184,7 @@ impl<'p> Walk<'p> {
         Ok(opened.around(self.joint_body(&members, joint)?))
     }
 
-    /// What several of the stages read in an iteration of a joint loop, then all of them.
+    /// Returns what several of the stages read in an iteration of a joint loop, then all of them.
     fn joint_body(&mut self, group: &[Member<'p>], joint: &'p JointLoop) -> Result<Stmt, Error> {
         let level = Level::At(joint.level());
         let differ = group.iter().any(|m| !m.conds.is_empty());

@@ -92,7 +92,7 @@ impl<'p> Walk<'p> {
         }))
     }
 
-    /// What `each` makes of every version of a stage, under its condition.
+    /// Returns what `each` makes of every version of a stage, under its condition.
     pub(super) fn versions(
         &mut self,
         s: &'p Stage,
@@ -115,7 +115,7 @@ impl<'p> Walk<'p> {
         Ok(special.into_iter().rev().fold(rest, |rest, (cond, body)| branch(cond.clone(), body, Some(rest))))
     }
 
-    /// What `each` makes at the place of `scope`, which is left behind it.
+    /// Returns what `each` makes at the place of `scope`, which is left behind it.
     pub(super) fn at<T>(&mut self, scope: Scope<'p>, each: impl FnOnce(&mut Self) -> T) -> T {
         let outside = std::mem::replace(&mut self.scope, scope);
         let made = each(self);

@@ -1,4 +1,4 @@
-//! What the declarations of a pipeline forbid a schedule.
+//! Contracts: schedules that the declarations of a pipeline forbid.
 //!
 //! - A pipeline with strict floats: whatever could change the value of a float. That is `relaxed`, and a float reduction in
 //!   another order: by `rfactor`, `reorder` or `fuse`, over the lanes of a vector, or atomic and parallel. That holds for minima

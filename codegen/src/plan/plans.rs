@@ -1,4 +1,4 @@
-//! What is computed, and the loops of each stage: the result of [`crate::plan::apply_schedule`].
+//! The plan: what is computed, and the loops of each stage; the result of [`crate::plan::apply_schedule`].
 
 use crate::analysis::associative::Reduction;
 use crate::analysis::intervals::Definitions;
@@ -24,7 +24,7 @@ pub struct Split {
     pub inner: Name,
     /// i32, constant or parameter, from 1 to [`MAX_FACTOR`]; checked at run time for a parameter.
     pub factor: Expr,
-    /// What the last block does.
+    /// Treatment of the last block.
     pub tail: Tail,
 }
 
@@ -94,7 +94,7 @@ impl Change {
 pub struct Dim {
     /// Local name.
     pub name: Name,
-    /// How it runs.
+    /// The way it runs.
     pub kind: ForKind,
     /// Is it (part of) a reduction variable?
     pub reduction: bool,
@@ -128,7 +128,7 @@ pub struct Bounded {
 /// still loops.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// Which definition.
+    /// The definition.
     pub id: StageId,
     /// Left-hand side coordinates.
     pub args: Vec<Expr>,
@@ -138,7 +138,7 @@ pub struct Stage {
     pub predicate: Option<Expr>,
     /// Reduction variables, fastest first.
     pub rvars: Vec<Bounded>,
-    /// What became of loops, in the order of the directives.
+    /// Changes of the loops, in the order of the directives.
     pub changes: Vec<Change>,
     /// Innermost first.
     pub dims: Vec<Dim>,
@@ -155,11 +155,11 @@ pub struct Stage {
     pub reordered: Option<String>,
     /// Loops whose conditions are tested in place, or all up front.
     pub partition: Vec<(Name, Partition)>,
-    /// What is fetched ahead: Func or input, loop, iterations.
+    /// Prefetches: Func or input, loop, iterations.
     pub prefetches: Vec<(Name, Name, u32)>,
     /// Versions for conditions that are tried in order before this one.
     pub special: Vec<(Expr, Stage)>,
-    /// Which version this is; 0 is what remains.
+    /// Number of this version; 0 is what remains.
     pub version: usize,
     /// Each element is updated in one indivisible step.
     pub atomic: bool,
@@ -193,7 +193,7 @@ impl Stage {
     }
 }
 
-/// Where something happens.
+/// Level at which something happens.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Level {
     /// Outside all loops.
@@ -219,9 +219,9 @@ pub struct FuncPlan {
     pub func: Func,
     /// Pure definition first.
     pub stages: Vec<Stage>,
-    /// Where it is computed.
+    /// Level at which it is computed.
     pub compute: Level,
-    /// Where its storage lives.
+    /// Level at which its storage lives.
     pub store: Level,
     /// Fold factor per dimension, where the schedule says it.
     pub fold: Vec<Option<u32>>,
@@ -235,9 +235,9 @@ pub struct FuncPlan {
     pub pad: Vec<Option<u32>>,
     /// Dimensions of the storage, fastest first.
     pub storage_order: Vec<usize>,
-    /// What the region probably is, per dimension: `(min, extent)`.
+    /// Estimates of the region, per dimension: `(min, extent)`.
     pub estimates: Vec<Option<(i32, i32)>>,
-    /// Where intermediate values are kept, if said.
+    /// Memory for intermediate values, if said.
     pub memory: Option<Memory>,
     /// The output that it is.
     pub output: Option<Output>,
@@ -335,13 +335,13 @@ pub struct Together {
 pub struct JointLoop {
     /// The stages, in the order of their bodies.
     pub members: Vec<StageId>,
-    /// What it is called in each of them.
+    /// Its name in each of them.
     pub var: Name,
     /// Number of loops around it in the nest.
     pub depth: usize,
 }
 
-/// What follows the name of a loop where all its stages are meant. No variable is called so.
+/// Suffix of the name of a loop where all its stages are meant. No variable is called so.
 const JOINT: &str = ".joint";
 
 impl JointLoop {
@@ -361,7 +361,7 @@ pub(crate) fn is_joint(level: &LoopLevel) -> bool {
     level.var.ends_with(JOINT)
 }
 
-/// What the stages call the loop at `level`.
+/// Returns what the stages call the loop at `level`.
 pub(crate) fn own_var(level: &LoopLevel) -> &str {
     level.var.strip_suffix(JOINT).unwrap_or(&level.var)
 }

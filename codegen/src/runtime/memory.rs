@@ -18,7 +18,7 @@ pub(super) struct Memory {
     from: From,
 }
 
-/// Where a block comes from.
+/// Origin of a block of memory.
 enum From {
     Allocator,
     /// A mapping that it lies in.

@@ -24,11 +24,11 @@ use indexmap::IndexMap;
 pub struct StageId {
     /// The Func.
     pub func: Name,
-    /// Which definition.
+    /// The definition.
     pub stage: usize,
 }
 
-/// What happens in the last iteration of a split whose factor does not divide the extent.
+/// Treatment of the last iteration of a split whose factor does not divide the extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tail {
     /// `ShiftInwards` where that is legal, else `Predicate`. The default.
@@ -46,7 +46,7 @@ pub enum Tail {
     ShiftInwards,
 }
 
-/// How the iterations of a loop run.
+/// Ways to run the iterations of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ForKind {
     /// One after the other.
@@ -59,10 +59,10 @@ pub enum ForKind {
     Unrolled,
 }
 
-/// Whether a loop's conditions get an interior body.
+/// Policy for an interior body without a loop's conditions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Partition {
-    /// Where they can be tested up front. The default.
+    /// An interior body where conditions can be tested up front. The default.
     #[default]
     Auto,
     /// Never: less code.
@@ -81,7 +81,7 @@ pub struct LoopLevel {
     pub var: Name,
 }
 
-/// Where the values of an intermediate Func are kept.
+/// Memory for the values of an intermediate Func.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Memory {
     /// From the allocator, 64-byte aligned.
@@ -106,7 +106,7 @@ pub enum Directive {
     Rename { old: Name, new: Name },
     /// The given loops, innermost first, in the places they occupied; others keep theirs.
     Reorder(Vec<Name>),
-    /// How loop `var` runs. `Vectorized` and `Unrolled` need a constant extent: split first.
+    /// Loop `var` runs in this way. `Vectorized` and `Unrolled` need a constant extent: split first.
     Kind { var: Name, kind: ForKind },
     /// Moves the reduction over the kept variables `(rvar, pure name)` to an intermediate Func `into`, whose
     /// pure dimensions they become; this stage then reduces over them. On an update whose operator is
@@ -130,7 +130,7 @@ pub enum Directive {
     /// version may have versions of its own. A Func computed or stored at a loop of the stage is so in every version, so each
     /// has a loop of that name; a sink is not.
     Specialize { cond: Expr, directives: Vec<Directive> },
-    /// Whether conditions on loop `var` (tails, `likely` ones) are tested once per body of the innermost loop, which then
+    /// Conditions on loop `var` (tails, `likely` ones) are tested in place, or once per body of the innermost loop, which then
     /// exists twice, or in place.
     Partition { var: Name, policy: Partition },
 
@@ -170,13 +170,13 @@ pub enum Directive {
     /// constants or parameters, which make loop bounds constant. What is required must lie inside; that is checked at run
     /// time at root, and must be provable further in. For an output the buffer must have that extent.
     Bound { var: Name, min: Option<Expr>, extent: Expr },
-    /// What the auto-scheduler may assume of the region in dimension `var`. Changes no code.
+    /// An assumption for automatic schedulers about the region in dimension `var`. Changes no code.
     Estimate { var: Name, min: i32, extent: i32 },
     /// The storage of an intermediate in dimension `var` is rounded up to a multiple of this constant.
     AlignStorage { var: Name, modulus: u32 },
     /// The dimensions of an intermediate's storage, fastest first; all of them.
     ReorderStorage(Vec<Name>),
-    /// Where and how intermediate values lie.
+    /// Memory for the intermediate values.
     StoreIn(Memory),
     /// An output that is computed inside a consumer's nest: every point of the domain is also stored to the output
     /// buffer, once, by the iteration of the store level whose own tile holds it. Legal iff

@@ -30,7 +30,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
-/// What the first solve is given.
+/// Returns what the first solve is given.
 pub(super) fn first() -> Result<Problem, DemoError> {
     Ok(Scene::noisy_dog()?.problem())
 }
@@ -40,7 +40,7 @@ pub(super) fn first() -> Result<Problem, DemoError> {
 pub struct Scene {
     /// The truth.
     pub clean: Mesh,
-    /// What is smoothed: other positions, same triangles.
+    /// The mesh that is smoothed: other positions, same triangles.
     pub noisy: Mesh,
 }
 

@@ -12,14 +12,14 @@ pub(super) struct Handle {
     pub shift: Vec3,
 }
 
-/// What is not said of a handle: it stays where it is.
+/// Defaults of a handle: it stays where it is.
 pub(super) const HELD: Handle =
     Handle { centre: ORIGIN, radius: 0.0, axis: Vec3::new(0.0, 1.0, 0.0), angle: 0.0, shift: ORIGIN };
 
 const ORIGIN: Vec3 = Vec3::new(0.0, 0.0, 0.0);
 
 impl Handle {
-    /// Where the point at `p` goes, if it belongs to this handle.
+    /// Returns where the point at `p` goes, if it belongs to this handle.
     pub fn target(&self, p: Vec3) -> Option<Vec3> {
         let arm = p - self.centre;
         let inside = arm.norm_squared() <= self.radius * self.radius;
@@ -27,7 +27,7 @@ impl Handle {
     }
 }
 
-/// Where the first handle that holds a point takes it, for each point.
+/// Returns where the first handle that holds a point takes it, for each point.
 pub(super) fn targets(handles: &[Handle], points: &[Vec3]) -> Vec<Option<Vec3>> {
     points.iter().map(|&p| handles.iter().find_map(|handle| handle.target(p))).collect()
 }

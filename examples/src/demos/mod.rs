@@ -24,15 +24,14 @@ use crate::io::FileError;
 use crate::plot::PlotError;
 use std::path::Path;
 use sumsq::energy::{Energy, EnergyError};
-use sumsq::problem::data::DataError;
-use sumsq::{ArrayData, NamedArray, Options, ProblemData, SolveError, Solver};
+use sumsq::{ArrayData, DataError, NamedArray, Options, ProblemData, SolveError, Solver};
 
 /// A demo.
 #[derive(Clone, Copy, Debug)]
 pub struct Demo {
     /// Its name, and its energy's.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Description in a line.
     pub about: &'static str,
     play: fn(&mut Run<'_>) -> Result<(), DemoError>,
     problem: fn() -> Result<Problem, DemoError>,
@@ -108,7 +107,7 @@ impl Demo {
         ALL.into_iter().find(|demo| demo.name == name)
     }
 
-    /// What its first solve is given.
+    /// Returns what its first solve is given.
     pub fn problem(&self) -> Result<Problem, DemoError> {
         (self.problem)()
     }
@@ -130,7 +129,7 @@ pub struct Problem {
     pub text: &'static str,
     /// Unknowns (at their start), arrays, params and graphs, by name.
     pub inputs: Vec<NamedArray>,
-    /// What the solver is told.
+    /// Options of the solver.
     pub options: Options,
 }
 
@@ -143,7 +142,7 @@ impl Problem {
     }
 }
 
-/// Why a demo has no pictures.
+/// Reason why a demo has no pictures.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum DemoError {

@@ -16,7 +16,7 @@ const SMILE: &[u8] = include_bytes!("../../../data/robust_nonrigid_alignment/hea
 const OPEN: &[u8] = include_bytes!("../../../data/robust_nonrigid_alignment/head_open.ply");
 /// Shares of the two expressions in the scanned one.
 const EXPRESSION: [f32; 2] = [1.0, 0.1];
-/// How the scanned head is turned, about the vertical and then about the line through its ears (radians), and shifted.
+/// Turn of the scanned head about the vertical and then about the line through its ears (radians), and shifted.
 const TURN: [f32; 2] = [0.2, 0.1];
 const CENTRE: Vec3 = Vec3::new(0.0, 7.0, 0.5);
 const SHIFT: Vec3 = Vec3::new(0.08, 0.05, -0.06);
@@ -67,7 +67,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
-/// What the first solve is given.
+/// Returns what the first solve is given.
 pub(super) fn first() -> Result<Problem, DemoError> {
     Ok(Scene::heads()?.problem())
 }
@@ -77,7 +77,7 @@ pub(super) fn first() -> Result<Problem, DemoError> {
 pub struct Scene {
     head: Mesh,
     truth: Vec<Vec3>,
-    /// Whether the scan shows the surface around a vertex, and without clutter.
+    /// True if the scan shows the surface around a vertex, and without clutter.
     seen: Vec<bool>,
     scan: Mesh,
     points: Vec<Point>,
@@ -88,7 +88,7 @@ pub struct Scene {
 struct Point {
     at: Vec3,
     normal: Vec3,
-    /// Whether the scan ends here. What lies beyond has its nearest point here too, but should not come here.
+    /// True if the scan ends here. What lies beyond has its nearest point here too, but should not come here.
     rim: bool,
 }
 
@@ -179,7 +179,7 @@ impl Scene {
         edges
     }
 
-    /// What changes before a pass: the matches of the mesh as it is, the weight of rigidity, and the weights of the vertices,
+    /// Returns what changes before a pass: the matches of the mesh as it is, the weight of rigidity, and the weights of the vertices,
     /// which start where they are best for the distances now, but not at 0, where their derivative vanishes.
     fn matches(&self, moved: &Mesh, pass: usize) -> Vec<NamedArray> {
         let count = moved.positions.len();

@@ -52,7 +52,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
-/// What the first solve is given.
+/// Returns what the first solve is given.
 pub(super) fn first() -> Result<Problem, DemoError> {
     Ok(Scene::skull()?.problem())
 }
@@ -134,12 +134,12 @@ impl Scene {
         (0..self.depth.len()).map(value).collect()
     }
 
-    /// Whether two pixels see the same surface.
+    /// Tells whether two pixels see the same surface.
     fn joined(&self, depth: &[f32], i: usize, j: usize) -> bool {
         depth[i] > 0.0 && depth[j] > 0.0 && (depth[i] - depth[j]).abs() < JUMP
     }
 
-    /// Whether shading may be compared between two pixels.
+    /// Tells whether shading may be compared between two pixels.
     fn level(&self, i: usize, j: usize) -> bool {
         self.joined(&self.depth, i, j) && (self.depth[i] - self.depth[j]).abs() < CREASE
     }

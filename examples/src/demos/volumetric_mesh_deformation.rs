@@ -22,7 +22,7 @@ const CUT: f32 = 0.28;
 const CELLS: usize = 20;
 /// The last layers along the arm, which are posed; as many first ones are held.
 const POSED: usize = 3;
-/// How the fingers go: turned about the arm, then bent, in radians.
+/// Motion of the fingers: turned about the arm, then bent, in radians.
 const TWIST: f32 = 1.2;
 const BEND: f32 = 1.1;
 
@@ -37,7 +37,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     run.plot()
 }
 
-/// What the first solve is given.
+/// Returns what the first solve is given.
 pub(super) fn first() -> Result<Problem, DemoError> {
     Ok(Scene::hand()?.problem())
 }
@@ -127,7 +127,7 @@ fn cut(mut mesh: Mesh) -> Mesh {
     mesh
 }
 
-/// Where a lattice point is put: the first layers stay, the last ones are twisted and bent.
+/// Returns where a lattice point is put: the first layers stay, the last ones are twisted and bent.
 fn pose(lattice: &Lattice, index: usize) -> Option<Vec3> {
     let [w, h, _] = lattice.size;
     let layer = index / w % h;
@@ -179,7 +179,7 @@ impl Lattice {
         (0..self.len()).map(|i| self.point(i)).collect()
     }
 
-    /// Where `p` goes when the lattice points go to `moved`.
+    /// Returns where `p` goes when the lattice points go to `moved`.
     fn interpolate(&self, moved: &[Vec3], p: Vec3) -> Vec3 {
         let [w, h, _] = self.size;
         let at = (p - self.origin) / self.cell;

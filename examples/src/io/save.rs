@@ -21,7 +21,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the file really goes, symbolic links followed; `None` for what exists and is no regular file.
+/// Returns where the file really goes, symbolic links followed; `None` for what exists and is no regular file.
 fn regular_target(path: &Path) -> io::Result<Option<PathBuf>> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => fs::canonicalize(path).map(Some),
@@ -36,7 +36,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Whether a file could be written there, as far as can be told beforehand: before a long computation, not after it.
+/// Tells whether a file could be written there, as far as can be told beforehand: before a long computation, not after it.
 pub fn check_target(path: &Path) -> Result<(), FileError> {
     let parent = folder(path);
     let problem = if path.is_dir() {

@@ -1,22 +1,8 @@
 //! Limits of the assembled path.
 
 use crate::problem::bounds::BoundsError;
-use sumsq_energy::losses::LossKind;
+use crate::problem::data::LossScale;
 use thiserror::Error;
-
-/// A loss with a scale that is none.
-#[derive(Clone, PartialEq, Debug, Error)]
-#[error(
-    "group `{group}`{}: expected a positive scale of its loss {kind:?}, came {scale}",
-    line.map(|l| format!(" (line {l})")).unwrap_or_default()
-)]
-#[allow(missing_docs)]
-pub struct LossScale {
-    pub group: String,
-    pub line: Option<u32>,
-    pub kind: LossKind,
-    pub scale: f64,
-}
 
 /// Limits of the assembled path.
 #[derive(Clone, PartialEq, Debug, Error)]

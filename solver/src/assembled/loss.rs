@@ -6,13 +6,11 @@
 //! is, and J~^T J~ the matrix of Gauss-Newton. To first order alpha = 0; to second order it is what makes J~^T J~ hold the curvature of rho,
 //! as far as it stays positive definite. Where rho' <= 0 the block has no rows.
 
-use crate::assembled::error::LossScale;
 use crate::assembled::jacobian::{Jacobian, weighted};
 use crate::assembled::template::Template;
 use std::ops::Range;
-use sumsq_energy::dag::{Access, At, Env, Offset};
 use sumsq_energy::losses::LossKind;
-use sumsq_energy::model::{ArrayId, Energy, GraphId, ParamId, SpaceId};
+use sumsq_energy::model::Energy;
 
 /// No slot: a row without a loss.
 const NONE: usize = usize::MAX;
@@ -23,20 +21,6 @@ const SECOND_STEP: f64 = 1.0 / (1 << 9) as f64;
 
 /// The largest alpha.
 const STEEPEST: f64 = 0.999;
-
-/// The scale of each block.
-pub fn loss_scales(energy: &Energy, params: &[Vec<f64>]) -> Result<Vec<f64>, LossScale> {
-    let scale = |(number, block): (usize, &sumsq_energy::model::Block)| {
-        let scale = energy.dag.eval(block.scale, &Params(params));
-        if scale > 0.0 && scale.is_finite() {
-            return Ok(scale);
-        }
-        let under = energy.residuals.iter().find(|r| r.block.is_some_and(|b| b.index() == number));
-        let group = under.map_or_else(String::new, |r| energy.groups[r.group.index()].clone());
-        Err(LossScale { group, line: under.and_then(|r| r.line), kind: block.kind, scale })
-    };
-    energy.blocks.iter().enumerate().map(scale).collect()
-}
 
 /// rho(q) with scale s.
 fn rho(kind: LossKind, q: f64, s: f64) -> f64 {
@@ -247,38 +231,5 @@ impl Losses {
             *r = weighted(root / (1.0 - alpha), *r);
         }
         jacobian.scale_rows(&self.slots.iter().map(|&slot| shape(slot).root).collect::<Vec<_>>());
-    }
-}
-
-/// Surroundings of an expression of params and constants; the builder lets a scale be nothing else.
-struct Params<'a>(&'a [Vec<f64>]);
-
-impl Env for Params<'_> {
-    fn param(&self, param: ParamId, channel: u16) -> f64 {
-        self.0[param.index()][usize::from(channel)]
-    }
-    fn access(&self, _: &Access) -> f64 {
-        f64::NAN
-    }
-    fn tap(&self, _: (ArrayId, u16), _: &[i64]) -> f64 {
-        f64::NAN
-    }
-    fn index(&self, _: u16) -> f64 {
-        f64::NAN
-    }
-    fn in_bounds(&self, _: &Offset, _: &Offset) -> bool {
-        false
-    }
-    fn free(&self, _: SpaceId, _: &At) -> bool {
-        false
-    }
-    fn same_vertex(&self, _: GraphId, _: u16, _: u16) -> bool {
-        false
-    }
-    fn in_bounds_at(&self, _: GraphId, _: u16, _: &Offset, _: &Offset) -> bool {
-        false
-    }
-    fn index_at(&self, _: GraphId, _: u16, _: u16) -> f64 {
-        0.0
     }
 }

@@ -21,10 +21,9 @@ mod tape;
 mod template;
 
 pub(crate) use crate::assembled::differences::Witness;
-pub use crate::assembled::error::{ExplicitError, LossScale};
+pub use crate::assembled::error::ExplicitError;
 pub use crate::assembled::jacobian::Jacobian;
 pub use crate::assembled::locate::{NonFinite, ValueRead};
-pub use crate::assembled::loss::loss_scales;
 pub use crate::assembled::solve::{LinearSolver, SolveError, solve, solve_with};
 
 use crate::assembled::domain::{Instance, Layout, Point};
@@ -34,7 +33,7 @@ use crate::assembled::tape::{Read, Tape};
 use crate::assembled::template::Template;
 use crate::outer::lm::Energies;
 use crate::problem::bounds::Bounds;
-use crate::problem::data::{Numbers, ProblemData};
+use crate::problem::data::{Numbers, ProblemData, loss_scales};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use sumsq_energy::dag::{Access, Source};

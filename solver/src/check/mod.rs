@@ -1,4 +1,4 @@
-//! The certificate of the derivatives: generated routines against the explicit path and against finite differences.
+//! The certificate of the derivatives: generated routines against the assembled path and against finite differences.
 //!
 //! With g = J^T r and A = J^T J, at one x and for one direction v, all in float64:
 //! - g, diag(A) and A v agree with the assembled Jacobian to a relative 2-norm of [`EXPLICIT_TOLERANCE`], unknown by unknown;
@@ -24,7 +24,7 @@ use sumsq_energy::dag::At;
 use sumsq_energy::model::{Energy, SpaceId};
 use thiserror::Error;
 
-/// Largest disagreement with the explicit path, relative, in the 2-norm.
+/// Largest disagreement with the assembled path, relative, in the 2-norm.
 pub const EXPLICIT_TOLERANCE: f64 = 1e-9;
 
 /// Largest disagreement with finite differences.
@@ -39,9 +39,9 @@ const EXCLUDED_SHARE: f64 = 0.3;
 /// The routines under test. Every vector holds all unknown scalars (unknowns in order of declaration, each in C order), 0 at
 /// excluded ones.
 pub trait Routines {
-    /// What can go wrong in them.
+    /// Failure of the routines.
     type Error;
-    /// Which elements are free from here on, per index space.
+    /// Sets which elements are free from here on, per index space.
     fn set_free(&mut self, free: &[Vec<bool>]) -> Result<(), Self::Error>;
     /// g = J^T r at x.
     fn jtf(&mut self, x: &[f64]) -> Result<Vec<f64>, Self::Error>;
@@ -53,10 +53,10 @@ pub trait Routines {
     fn apply_preconditioner(&mut self, x: &[f64], r: &[f64]) -> Result<Vec<f64>, Self::Error>;
 }
 
-/// Why there is no certificate.
+/// Reason why there is no certificate.
 #[derive(Debug, Error)]
 pub enum CheckError<E> {
-    /// From the explicit path.
+    /// From the assembled path.
     #[error(transparent)]
     Explicit(#[from] ExplicitError),
     /// From the routines under test.
@@ -64,10 +64,10 @@ pub enum CheckError<E> {
     Routines(E),
 }
 
-/// How far one part of one vector is from what it should be.
+/// Distance of one part of one vector from what it should be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Disagreement {
-    /// Against the explicit path: the largest over the masks.
+    /// Against the assembled path: the largest over the masks.
     pub explicit: f64,
     /// Against finite differences, under the energy's own mask.
     pub differences: f64,
@@ -92,7 +92,7 @@ pub struct UnknownCertificate {
     pub sampled: usize,
 }
 
-/// What the routines gave and how far it can be trusted.
+/// Results of the routines, and how far they can be trusted.
 #[derive(Clone, Debug)]
 pub struct Certificate {
     /// Per unknown, in order of declaration.
@@ -116,7 +116,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// What disagrees, in words; empty if all is well.
+    /// Returns what disagrees, in words; empty if all is well.
     pub fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         for u in &self.unknowns {
@@ -155,7 +155,7 @@ impl Certificate {
         failures
     }
 
-    /// Whether everything agrees.
+    /// Tells whether everything agrees.
     pub fn passed(&self) -> bool {
         self.failures().is_empty()
     }
@@ -223,7 +223,7 @@ fn unmasked(energy: &Energy) -> Vec<SpaceId> {
     spaces
 }
 
-/// Where each unknown's scalars lie in a vector over all of them.
+/// Returns where each unknown's scalars lie in a vector over all of them.
 fn parts(data: &ProblemData) -> impl Iterator<Item = std::ops::Range<usize>> {
     data.unknown_lengths().into_iter().scan(0, |start, length| {
         let range = *start..*start + length;

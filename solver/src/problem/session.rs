@@ -2,7 +2,7 @@
 
 use crate::assembled::Explicit;
 use crate::matrix_free::plan::steps::Run;
-use crate::outer::lm::{Callback, Energies, InitialNotFinite, Minimiser};
+use crate::outer::lm::{Callback, Control, Energies, InitialNotFinite, Minimiser};
 use crate::problem::data::ProblemData;
 use crate::problem::error::{Blame, SolveError};
 use crate::problem::options::{Precision, SolveOptions};
@@ -40,6 +40,53 @@ pub struct Unstarted {
 impl fmt::Debug for Unstarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unstarted").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl Problem {
+    /// Minimises from the unknowns in `data` and writes the result there. Everything else in `data` is what the problem was given last:
+    /// by [`Solver::plan`], [`Problem::set_arrays`] or [`Problem::rebind`].
+    ///
+    /// # Errors
+    /// As for [`Problem::init`]; then `data` is unchanged.
+    pub fn solve(&mut self, data: &mut ProblemData, options: &SolveOptions) -> Result<Report, SolveError> {
+        self.solve_with(data, options, &mut |_| Control::Continue)
+    }
+
+    /// [`Problem::solve`], observed after each step.
+    ///
+    /// # Errors
+    /// As for [`Problem::solve`].
+    pub fn solve_with(
+        &mut self,
+        data: &mut ProblemData,
+        options: &SolveOptions,
+        callback: Callback<'_>,
+    ) -> Result<Report, SolveError> {
+        let mut session = self.init(data, options)?;
+        session.run(callback)?;
+        Ok(session.finish(data).0)
+    }
+
+    /// Starts a solve from the unknowns in `data`, to be taken step by step.
+    ///
+    /// # Errors
+    /// Options out of range, data that the problem does not hold, bounds without room, an energy that is not finite at the start, or a failure
+    /// of the engine.
+    pub fn init(
+        &mut self,
+        data: &ProblemData,
+        options: &SolveOptions,
+    ) -> Result<Session<&mut Problem>, SolveError> {
+        Session::start(self, data, options).map_err(|(error, _)| error)
+    }
+
+    /// As [`Problem::init`], for a session that owns the problem until [`Session::finish`] gives it back.
+    ///
+    /// # Errors
+    /// As for [`Problem::init`], with the problem.
+    pub fn into_session(self, data: &ProblemData, options: &SolveOptions) -> Result<Session, Box<Unstarted>> {
+        Session::start(self, data, options).map_err(|(error, problem)| Box::new(Unstarted { problem, error }))
     }
 }
 
@@ -150,7 +197,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
             method: self.options.method.name(),
             preconditioner: problem.preconditioner(),
             backend: "cpu",
-            device: code.target.processor.name.clone(),
+            device: code.target().processor.name.clone(),
             precision: code.options.precision.name(),
             threads: code.pool.threads(),
             seconds,

@@ -80,7 +80,7 @@ fn views_in_a_non_linear_energy_agree() {
     agrees(NON_LINEAR, &images(2, 33));
 }
 
-/// A rejected step refreshes nothing: the same steps as on the explicit path, and E stays what it was.
+/// A rejected step refreshes nothing: the same steps as on the assembled path, and E stays what it was.
 #[test]
 fn views_are_frozen_during_a_rejected_trial() {
     let mut long = options(Precision::F64, Preconditioner::Jacobi);

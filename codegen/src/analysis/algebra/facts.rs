@@ -1,4 +1,4 @@
-//! What is known about integers at a place in the program.
+//! Facts about integers at a place in the program.
 
 use crate::analysis::algebra::poly::{Poly, Polys, is_index};
 use crate::analysis::algebra::upper::{Search, Workspace};
@@ -191,7 +191,7 @@ impl Facts {
         &self.inequalities
     }
 
-    /// What is known of a variable.
+    /// Returns what is known of a variable.
     pub(super) fn named(&self, name: &Name) -> Option<&Range> {
         self.variables.get(name)
     }

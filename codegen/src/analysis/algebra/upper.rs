@@ -25,7 +25,7 @@ const DEPTH: usize = 24;
 /// Uses of known inequalities on one path.
 const INEQUALITIES: usize = 3;
 
-/// What one query leaves to the next.
+/// Memory that one query leaves to the next.
 #[derive(Debug, Default)]
 pub(super) struct Workspace {
     /// Forms of expressions, which no fact changes.
@@ -42,7 +42,7 @@ pub(super) struct Search<'a> {
     memo: FxHashMap<Poly, Option<i64>>,
 }
 
-/// Where a query stands on its path.
+/// Position of a query on its path.
 #[derive(Clone, Copy)]
 struct Left {
     depth: usize,
@@ -55,7 +55,7 @@ impl<'a> Search<'a> {
         Search { facts, polys, budget: BUDGET, memo }
     }
 
-    /// What the next query may use.
+    /// Returns what the next query may use.
     pub(super) fn end(mut self) -> Workspace {
         self.memo.clear();
         Workspace { polys: self.polys, memo: self.memo }

@@ -1,4 +1,4 @@
-//! Which buffers may share memory, told to LLVM as `alias.scope` and `noalias` metadata.
+//! Buffers that may share memory, told to LLVM as `alias.scope` and `noalias` metadata.
 //!
 //! Every flat buffer (argument or allocation) is its own group, except that declared in-place pairs share one. An
 //! access to group g is in scope g and aliases no other scope. The same groups tell the emitter which memoised loads

@@ -17,7 +17,7 @@ use inkwell::llvm_sys::LLVMOpcode;
 pub(super) struct ExprEmitter<'f> {
     /// Module and builder.
     pub ir: &'f Ir,
-    /// Which buffers may share memory.
+    /// Buffers that may share memory.
     pub aliasing: &'f Aliasing,
     /// Names and memo of the LLVM function being emitted.
     pub scopes: Scopes,

@@ -21,7 +21,7 @@ use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 /// Longest stride for which all elements between the lanes are loaded.
 const MAX_STRIDE: i64 = 4;
 
-/// How the lanes of an index lie.
+/// Pattern of the lanes of an index.
 pub(super) enum Access<'f> {
     /// One element.
     Scalar(&'f Expr),
@@ -57,7 +57,7 @@ impl<'f> Access<'f> {
     }
 }
 
-/// What a store may assume and do.
+/// Assumptions and permissions of a store.
 #[derive(Clone, Copy)]
 pub(super) struct StoreFlags {
     /// The address is a multiple of the vector's size.

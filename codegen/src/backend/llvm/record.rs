@@ -24,7 +24,7 @@ pub(super) struct Slots {
 }
 
 impl<'f> ExprEmitter<'f> {
-    /// Whether a load reads one slot of a record in each lane.
+    /// Tells whether a load reads one slot of a record in each lane.
     pub(super) fn slots(
         &self,
         buffer: &Flat,

@@ -72,7 +72,7 @@ pub(super) struct Frame {
     pub context: Val,
     /// Heap blocks to free on the way out, innermost last.
     pub heap: Vec<HeapBlock>,
-    /// What the thread computed before each of the Funcs that it computes here, innermost last.
+    /// Funcs that the thread computed before each of those that it computes here, innermost last.
     pub producing: Vec<Val>,
     /// True for an outlined body, which returns nothing.
     pub is_body: bool,

@@ -1,4 +1,4 @@
-//! What is particular to x86: LLVM's target, the vectors worth using, the fence behind non-temporal stores.
+//! Particulars of x86: LLVM's target, the vectors worth using, the fence behind non-temporal stores.
 
 use inkwell::llvm_sys::target::{
     LLVMInitializeX86AsmPrinter, LLVMInitializeX86Target, LLVMInitializeX86TargetInfo,

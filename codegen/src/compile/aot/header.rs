@@ -14,7 +14,7 @@ pub(super) fn pipeline_name(pipeline: &str) -> String {
     format!("{pipeline}_pipeline")
 }
 
-/// What a header says.
+/// Contents of a header.
 pub(super) struct Header<'a> {
     pub name: &'a str,
     pub signature: &'a Signature,
@@ -41,7 +41,7 @@ impl Header<'_> {
         Ok(t)
     }
 
-    /// What the runtime needs to know, as constants.
+    /// Writes what the runtime needs to know, as constants.
     fn tables(&self, t: &mut String) {
         let name = self.name;
         let slots = self.signature.buffers.iter().map(|b| self.slot(b));
@@ -149,7 +149,7 @@ fn part_constant(part: Part) -> String {
     format!("SUMSQ_{}", c::part_name(part).to_uppercase())
 }
 
-/// What is to be bound, in words.
+/// Returns what is to be bound, in words.
 fn description(b: &BufferSlot) -> String {
     let what = if b.written { "output" } else { "input" };
     let (name, ty) = (c::buffer_name(b), c::type_name(b.ty));
@@ -180,7 +180,7 @@ fn list(t: &mut String, declaration: &str, items: Vec<String>) {
     let _ = writeln!(t, "static const {declaration}[] = {{\n    {}\n}};", items.join(",\n    "));
 }
 
-/// What `sumsq_buffer.record` says of a layout.
+/// Returns what `sumsq_buffer.record` says of a layout.
 fn layout(b: &BufferSlot) -> String {
     match b.layout {
         Layout::Planar => "0".into(),

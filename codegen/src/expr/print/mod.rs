@@ -19,7 +19,7 @@ const SMALL_TREE: u64 = 48;
 /// Shared nodes with smaller trees than this are repeated.
 const REPEATED_TREE: u64 = 5;
 
-/// Which nodes of some expressions are printed as names.
+/// Nodes of some expressions that are printed as names.
 pub(crate) struct Names {
     by_id: FxHashMap<usize, usize>,
     /// Named nodes, operands first.

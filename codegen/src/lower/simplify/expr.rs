@@ -9,7 +9,7 @@ use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashMap;
 
-/// Which rules an integer expression obeys.
+/// Rules that an integer expression obeys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Mode {
     /// i32 and i64 do not wrap.
@@ -25,7 +25,7 @@ pub(super) struct Simplifier {
     pub known: FxHashMap<Name, Expr>,
     memo: FxHashMap<(usize, Mode), (Expr, Expr)>,
     polys: Polys,
-    /// Whether a node's subtree holds data.
+    /// Nodes, with true if the subtree holds data.
     reads: FxHashMap<usize, (Expr, bool)>,
 }
 

@@ -12,12 +12,12 @@ use crate::schedule::ForKind;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What is known inside the body of a vectorised loop.
+/// Knowledge inside the body of a vectorised loop.
 pub(super) struct Lanes {
     lanes: u16,
     /// Values of the loop variable and of names bound to vectors.
     vectors: FxHashMap<Name, Expr>,
-    /// Which lanes run; all if none. At least one lane runs wherever a statement is emitted.
+    /// Lanes that run; all if none. At least one lane runs wherever a statement is emitted.
     mask: Option<Expr>,
     /// Buffers allocated inside, with a slot per lane.
     private: FxHashSet<Flat>,

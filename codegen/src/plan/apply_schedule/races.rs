@@ -1,4 +1,4 @@
-//! Which reduction variables may be reordered, or run at once.
+//! Rules for reduction variables that are reordered, or run at once.
 
 use crate::analysis::associative::Reduction;
 use crate::error::Error;

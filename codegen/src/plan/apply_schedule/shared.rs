@@ -1,4 +1,4 @@
-//! What several stages read at a loop that they run together in.
+//! Funcs that several stages read at a loop that they run together in.
 //!
 //! A Func that is computed or stored at a joint loop of one stage and is read in the nests of others, too, is moved to the
 //! level of the joint loop: there it is computed once per iteration for all of them. With it go Funcs at that loop which

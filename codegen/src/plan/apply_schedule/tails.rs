@@ -1,4 +1,4 @@
-//! What `Auto` stands for, and where blocks may overlap.
+//! Resolution of the tail `Auto`, and of blocks that may overlap.
 
 use crate::error::Error;
 use crate::expr::Name;

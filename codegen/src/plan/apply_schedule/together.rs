@@ -244,7 +244,7 @@ fn ordered(mut groups: Vec<IndexSet<Name>>, callees: &Callees) -> Option<Vec<Ind
     Some(out)
 }
 
-/// What runs one after the other: single stages, and `joint` ones. None if there is no order in which the stages of each Func
+/// Returns what runs one after the other: single stages, and `joint` ones. None if there is no order in which the stages of each Func
 /// keep theirs.
 fn in_order(
     plans: &IndexMap<Name, FuncPlan>,

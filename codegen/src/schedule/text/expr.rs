@@ -9,7 +9,7 @@ use crate::types::{ScalarType, Type};
 /// Deepest nesting that is read: bounds the recursion.
 const MAX_DEPTH: usize = 200;
 
-/// What a bare name stands for.
+/// Meaning of a bare name.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum NamesAre {
     /// Loop variables; names with a dot are parameters all the same.
@@ -36,7 +36,7 @@ enum Tree {
     Select(Box<[Tree; 3]>),
 }
 
-/// How surely the type of an expression is known: a number in its usual form gives way to anything that is surer.
+/// Certainty about the type of an expression: a number in its usual form gives way to anything that is surer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Surety {
     /// Names and calls only.

@@ -27,7 +27,7 @@ const SYMBOLS: [&str; 28] = [
 #[derive(Clone)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
-    /// Where the look-ahead starts and ends, and where the token before it ended.
+    /// Start and end of the look-ahead, and end of the token before it.
     start: usize,
     end: usize,
     previous_end: usize,

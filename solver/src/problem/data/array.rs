@@ -1,6 +1,6 @@
 //! Arrays from outside: owned ones, and views of somebody's memory.
 
-use crate::problem::data::DataError;
+use crate::problem::data::error::DataError;
 use std::borrow::Cow;
 use sumsq_codegen::runtime::{Dimension, View};
 
@@ -225,7 +225,7 @@ impl<'a> ArrayView<'a> {
         }
         Err(DataError::Length {
             name: self.name.to_string(),
-            shape: super::bind::tuple(&self.shape),
+            shape: tuple(&self.shape),
             expected: count.map_or("too many".to_string(), |n| n.to_string()),
             came: self.slice.len(),
         })
@@ -351,4 +351,33 @@ impl<'a> ArrayView<'a> {
         dims.extend(extents.iter().zip(rows).map(|(&e, s)| Dimension::new(0, e as i32, s)));
         typed!(self.slice, v => View::reading(v, &dims))
     }
+}
+
+/// Refuses numbers that are not finite.
+pub(super) fn check_finite(kind: &'static str, array: &ArrayView<'_>) -> Result<(), DataError> {
+    match array.misfit(f64::is_finite) {
+        None => Ok(()),
+        Some((i, value)) => Err(DataError::NotFinite {
+            kind,
+            name: array.name.to_string(),
+            element: multi_index(&array.shape, i),
+            value,
+        }),
+    }
+}
+
+/// `(48, 64)`, and `(7,)` with a single entry, as numpy prints shapes.
+pub(super) fn tuple(parts: &[impl ToString]) -> String {
+    let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+    if parts.len() == 1 { format!("({},)", parts[0]) } else { format!("({})", parts.join(", ")) }
+}
+
+/// `[3, 4, 1]`: where in an array of that shape the `flat`-th element in C order lies.
+pub(super) fn multi_index(shape: &[usize], mut flat: usize) -> String {
+    let mut index = vec![0; shape.len()];
+    for (i, &extent) in index.iter_mut().zip(shape).rev() {
+        *i = flat % extent;
+        flat /= extent;
+    }
+    format!("{index:?}")
 }

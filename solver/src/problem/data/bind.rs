@@ -3,8 +3,10 @@
 //! Order of work: names, then extents of dims (0-d keys first, then shapes in order of declaration), then index arrays,
 //! whose range needs the extents.
 
-use crate::assembled::loss_scales;
-use crate::problem::data::{ArrayView, DataError, Declared, GraphData, Numbers, ProblemData, Stamp};
+use crate::problem::data::array::{check_finite, multi_index, tuple};
+use crate::problem::data::{
+    ArrayView, DataError, Declared, GraphData, Numbers, ProblemData, Stamp, loss_scales,
+};
 use rustc_hash::FxHashMap;
 use sumsq_energy::model::{ArrayId, Dim, DimId, ElementType, Energy, Field, ParamId, SpaceId, UnknownId};
 
@@ -473,18 +475,6 @@ fn note_integers(
     }
 }
 
-pub(super) fn check_finite(kind: &'static str, array: &ArrayView<'_>) -> Result<(), DataError> {
-    match array.misfit(f64::is_finite) {
-        None => Ok(()),
-        Some((i, value)) => Err(DataError::NotFinite {
-            kind,
-            name: array.name.to_string(),
-            element: multi_index(&array.shape, i),
-            value,
-        }),
-    }
-}
-
 /// Floats given for an array declared with an integer type must be values of that type.
 fn check_declared_type(field: &Field, array: &ArrayView<'_>) -> Result<(), DataError> {
     let (declared, fits): (_, fn(f64) -> bool) = match field.element {
@@ -501,20 +491,4 @@ fn check_declared_type(field: &Field, array: &ArrayView<'_>) -> Result<(), DataE
             value,
         }),
     }
-}
-
-/// `(48, 64)`, and `(7,)` with a single entry, as numpy prints shapes.
-pub(super) fn tuple(parts: &[impl ToString]) -> String {
-    let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
-    if parts.len() == 1 { format!("({},)", parts[0]) } else { format!("({})", parts.join(", ")) }
-}
-
-/// `[3, 4, 1]`: where in an array of that shape the `flat`-th element in C order lies.
-fn multi_index(shape: &[usize], mut flat: usize) -> String {
-    let mut index = vec![0; shape.len()];
-    for (i, &extent) in index.iter_mut().zip(shape).rev() {
-        *i = flat % extent;
-        flat /= extent;
-    }
-    format!("{index:?}")
 }

@@ -1,6 +1,6 @@
 //! Mistakes in the arrays of a problem.
 
-use crate::assembled::LossScale;
+use crate::problem::data::losses::LossScale;
 use thiserror::Error;
 
 /// Reason why the arrays do not fit the energy. Every message says what was expected and what came.

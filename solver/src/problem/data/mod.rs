@@ -6,9 +6,11 @@
 mod array;
 mod bind;
 mod error;
+mod losses;
 
 pub use crate::problem::data::array::{ArrayData, ArrayView, NamedArray, Slice};
 pub use crate::problem::data::error::DataError;
+pub use crate::problem::data::losses::{LossScale, loss_scales};
 
 use crate::problem::options::Precision;
 use std::borrow::Cow;
@@ -166,7 +168,7 @@ impl<'a> ProblemData<'a> {
         let unknown = unknown.ok_or_else(|| DataError::Undeclared { kind: "unknown", name: name.into() })?;
         let view = ArrayView::new(name, &unknown.shape, values);
         view.check()?;
-        bind::check_finite("unknown", &view)?;
+        array::check_finite("unknown", &view)?;
         unknown.set(values.to_vec());
         Ok(())
     }
