@@ -69,6 +69,7 @@ macro_rules! operators_of_functions {
             Mod,
             Min,
             Max,
+            $($op2,)*
             /// Logical on bool, bitwise on integers; likewise `Or` and `Xor`.
             And,
             Or,
@@ -81,7 +82,6 @@ macro_rules! operators_of_functions {
             Le,
             Gt,
             Ge,
-            $($op2,)*
         }
 
         impl UnaryOp {
