@@ -6,8 +6,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use sumsq::energy::EnergyError;
-use sumsq::problem::data::DataError;
-use sumsq::{OptionError, SolveError, energy};
+use sumsq::{DataError, OptionError, SolveError, energy};
 
 /// `sumsq_status` of the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

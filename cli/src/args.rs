@@ -152,6 +152,7 @@ pub enum Stage {
     Dag,
     Derivatives,
     Routines,
+    Schedules,
     Loops,
     Llvm,
     Asm,
@@ -375,7 +376,7 @@ mod tests {
         assert!(args.direction.is_some() && args.output.is_some() && args.at.is_some());
         let Ok(Command::Show(args)) = parse(&["sumsq", "show", "e.t"]) else { panic!() };
         assert_eq!((args.stage, args.stats), (Stage::Declarations, false));
-        for stage in ["declarations", "dag", "derivatives", "routines", "loops", "llvm", "asm"] {
+        for stage in ["declarations", "dag", "derivatives", "routines", "schedules", "loops", "llvm", "asm"] {
             assert!(parse(&["sumsq", "show", "e.t", "--stage", stage, "--stats"]).is_ok(), "{stage}");
         }
         let Ok(Command::Demo(args)) = parse(&["sumsq", "demo", "arap_mesh_deformation", "--out", "d"]) else {

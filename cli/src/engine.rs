@@ -7,10 +7,9 @@ use sumsq::check::{Certificate, CheckError};
 use sumsq::codegen::Target;
 use sumsq::codegen::backend::llvm::listing;
 use sumsq::energy::{Energy, EnergyError};
-use sumsq::outer::lm::Control;
 use sumsq::{
-    Blame, CompileOptions, Iteration, NamedArray, OptionError, Options, Precision, ProblemData, Report,
-    SolveError, Solver,
+    Blame, CompileOptions, Control, Iteration, NamedArray, OptionError, Options, Precision, ProblemData,
+    Report, SolveError, Solver,
 };
 
 /// A finished solve.
@@ -94,7 +93,10 @@ pub fn check(energy: &Energy, data: &ProblemData, x: &[f64], v: &[f64]) -> Resul
 pub fn compiled_text(energy: &Energy, args: &ShowArgs) -> Result<String, Failure> {
     let (passes, materialize) = (args.passes, args.materialize.clone());
     let options = CompileOptions { passes, materialize, ..CompileOptions::default() };
-    let functions = sumsq::problem::solver::lowered(energy, &options).map_err(failure)?;
+    if args.stage == Stage::Schedules {
+        return sumsq::schedules(energy, &options).map_err(failure);
+    }
+    let functions = sumsq::lowered(energy, &options).map_err(failure)?;
     let mut text = String::new();
     for f in &functions {
         let part = match args.stage {

@@ -1,5 +1,5 @@
 use sumsq::energy::rust::EnergyBuilder;
-use sumsq::{ArrayData, CompileOptions, NamedArray, ProblemData, SolveOptions, Solver};
+use sumsq::{ArrayView, CompileOptions, ProblemData, SolveOptions, Solver};
 
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Stay near the picture A, have small differences between neighbours.
@@ -11,12 +11,11 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     e.energy(x.at([0, 0]) - x.at([0, 1]));
 
     let noise = |i: usize| (i * 7919 % 101) as f32 / 100.0;
-    let picture = ArrayData::F32((0..64 * 48).map(noise).collect());
-    let array = |name: &str| NamedArray { name: name.into(), shape: vec![48, 64], data: picture.clone() };
+    let picture: Vec<f32> = (0..64 * 48).map(noise).collect();
+    let array = |name| ArrayView::new(name, &[48, 64], picture.as_slice());
 
     let solver = Solver::compile(e.finish()?, &CompileOptions::default())?;
-    let arrays = [array("X"), array("A")];
-    let mut data = ProblemData::bind(solver.energy(), &arrays)?;
+    let mut data = ProblemData::bind(solver.energy(), [array("X"), array("A")])?;
     let report = solver.plan(&data)?.solve(&mut data, &SolveOptions::default())?;
     println!("E: {} -> {}, {}", report.energy_initial, report.energy_final, report.termination.name());
     assert!(report.energy_final < 0.1 * report.energy_initial);

@@ -1,11 +1,17 @@
 //! Non-linear least squares over images, volumes, meshes and graphs.
 
+#![warn(missing_docs)]
+
 pub mod assembled;
 pub mod check;
+// What `sumsq show`, tests and benches look into: no part of the interface.
+#[doc(hidden)]
 pub mod matrix_free;
-pub mod outer;
-pub mod problem;
+mod outer;
+mod problem;
 
+pub use crate::outer::lm::{Callback, Control, Energies};
+pub use crate::problem::bounds::{Bounds, BoundsError};
 pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, NamedArray, ProblemData, Slice};
 pub use crate::problem::error::{Blame, SolveError};
 pub use crate::problem::options::{
@@ -13,6 +19,6 @@ pub use crate::problem::options::{
 };
 pub use crate::problem::report::{Iteration, LinearStop, Report, Seconds, Termination};
 pub use crate::problem::session::{Session, Unstarted};
-pub use crate::problem::solver::{Evaluation, LinearProbe, Problem, Solver};
+pub use crate::problem::solver::{Evaluation, LinearProbe, Problem, Solver, lowered, schedules};
 pub use sumsq_codegen as codegen;
 pub use sumsq_energy as energy;

@@ -1,5 +1,7 @@
 //! What end-to-end tests share: the reference cases, found beside the checkout.
 
+pub mod small;
+
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::Value;

@@ -2,9 +2,8 @@
 
 use sumsq::assembled::{Explicit, LinearSolver};
 use sumsq::energy::model::Energy;
-use sumsq::outer::lm::Control;
 use sumsq::{
-    CompileOptions, Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Report,
+    CompileOptions, Control, Method, NamedArray, Options, Precision, Preconditioner, ProblemData, Report,
     SolveOptions, Solver, assembled,
 };
 use sumsq_tests::{Random, assert_close, bind, bits, doubles, solve};

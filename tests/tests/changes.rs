@@ -2,10 +2,9 @@
 //! taken step by step.
 
 use sumsq::assembled::Explicit;
-use sumsq::outer::lm::Control;
 use sumsq::{
-    CompileOptions, NamedArray, OptionError, Options, Precision, Problem, ProblemData, Session, SolveError,
-    SolveOptions, Solver, Termination,
+    CompileOptions, Control, NamedArray, OptionError, Options, Precision, Problem, ProblemData, Session,
+    SolveError, SolveOptions, Solver, Termination,
 };
 use sumsq_tests::{
     Random, assert_close, assert_vectors_close, bind, bits, doubles, indices, one_exact_step, solve,

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! All patches are applied together to a copy of the tree below `target/`, which builds into the same target folder: dependencies
-//! are there already, if tests are taken out of `--workspace`, whose features all tests are built with. A patch adds its thing in at most [`MOST_FILES`] production files, each of which its page names.
+//! are there already, if tests are taken out of `--workspace`, whose features all tests are built with. Cargo tells the builds of
+//! two trees apart by name and version alone, not by path: the copy has a version of its own. A patch adds its thing in at most [`MOST_FILES`] production files, each of which its page names.
 
 use crate::process::{Failure, root, task};
 use std::collections::HashSet;
@@ -93,7 +94,10 @@ fn is_production(path: &str) -> bool {
     path.ends_with(".rs") && !path.split('/').any(is_test)
 }
 
-/// Makes `tree` a copy of the files that git knows. Those that are the same already keep their times, and so their builds.
+/// The version of the copy's packages.
+const VERSION: &str = "version = \"0.0.0-how-to\"";
+
+/// Makes `tree` a copy of the files that git knows, under [`VERSION`]. Those that are the same already keep their times, and so their builds.
 fn copy_tree(tree: &Path) -> Result<(), Failure> {
     let listed = task(&["git", "ls-files"]).output();
     let listed = listed.ok_or_else(|| Failure("git does not list the files of the tree".into()))?;
@@ -101,14 +105,32 @@ fn copy_tree(tree: &Path) -> Result<(), Failure> {
         listed.lines().map(PathBuf::from).filter(|f| root().join(f).exists()).collect();
     for file in &files {
         let (from, to) = (root().join(file), tree.join(file));
-        let wanted = fs::read(&from).map_err(|e| failure(&from, e))?;
+        let text = fs::read(&from).map_err(|e| failure(&from, e))?;
+        let wanted = match file.to_str() {
+            Some("Cargo.toml") => marked(&text, "\n\n"),
+            Some("Cargo.lock") => marked(&text, "[[package]]"),
+            _ => text,
+        };
         if fs::read(&to).is_ok_and(|there| there == wanted) {
             continue;
         }
         let folder = to.parent().unwrap_or(tree);
         fs::create_dir_all(folder).and_then(|()| fs::copy(&from, &to)).map_err(|e| failure(&to, e))?;
+        fs::write(&to, wanted).map_err(|e| failure(&to, e))?;
     }
     remove_others(tree, tree, &files)
+}
+
+/// Gives [`VERSION`] to what is no dependency: in each part of a manifest or lock file, the line that is a version, unless the part names a
+/// source.
+fn marked(text: &[u8], between: &str) -> Vec<u8> {
+    let text = String::from_utf8_lossy(text);
+    let line = |l: &str| if l.starts_with("version = \"") { VERSION.to_owned() } else { l.to_owned() };
+    let part = |part: &str| match part.contains("\nsource = ") {
+        true => part.to_owned(),
+        false => part.split('\n').map(line).collect::<Vec<_>>().join("\n"),
+    };
+    text.split(between).map(part).collect::<Vec<_>>().join(between).into_bytes()
 }
 
 /// Removes what patches of an earlier run have added.

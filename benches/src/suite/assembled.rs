@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use sumsq::assembled::{LinearSolver, solve_with};
 use sumsq::energy::model::Energy;
-use sumsq::outer::lm::Control;
-use sumsq::{CompileOptions, NamedArray, Options, ProblemData, SolveOptions, Solver};
+use sumsq::{CompileOptions, Control, NamedArray, Options, ProblemData, SolveOptions, Solver};
 use sumsq_examples::demos::{arap_mesh_deformation, image_warping};
 use sumsq_examples::io::npz::Archive;
 

@@ -18,8 +18,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use sumsq::energy::model::Energy;
-use sumsq::outer::lm::Control;
-use sumsq::{CompileOptions, Options, ProblemData, SolveOptions, Solver};
+use sumsq::{CompileOptions, Control, Options, ProblemData, SolveOptions, Solver};
 
 /// A solve that takes longer than this is ended.
 const LIMIT: Duration = Duration::from_secs(180);

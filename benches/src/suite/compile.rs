@@ -10,8 +10,9 @@ use sumsq::codegen::backend::llvm::Kernel;
 use sumsq::codegen::lower::{LowerOptions, lower_timed};
 use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::energy::model::Energy;
-use sumsq::matrix_free::plan::compile::{Settings, pipelines};
+use sumsq::matrix_free::plan::compile::Settings;
 use sumsq::matrix_free::prepare;
+use sumsq::matrix_free::stages::pipelines;
 use sumsq::{CompileOptions, ProblemData, Solver};
 use sumsq_examples::demos::image_warping::Scene;
 
@@ -57,14 +58,13 @@ fn breakdown(text: &str) -> Vec<(String, Duration)> {
     let settings = Settings::new(&energy, &CompileOptions::default()).expect("the default options fit");
     let mut all = vec![];
     timed("emit", &mut || {
-        let (computed, others) =
-            pipelines(&settings.skeleton(energy.clone().into(), routines.clone().into()));
-        all = computed.into_iter().chain(others.into_iter().flatten()).collect();
+        all = pipelines(&settings.skeleton(energy.clone().into(), routines.clone().into(), Target::host()));
     });
     let (mut lowered, mut passes) = (vec![], BTreeMap::<&str, Duration>::new());
     timed("lower", &mut || {
-        for (p, s) in &all {
-            let (f, times) = lower_timed(p, s, &LowerOptions::default()).expect("the schedules are legal");
+        for (_, s) in &all {
+            let done = lower_timed(&s.pipeline, &s.schedule, &LowerOptions::default());
+            let (f, times) = done.expect("the schedules are legal");
             times.into_iter().for_each(|(pass, t)| *passes.entry(pass).or_default() += t);
             lowered.push(f);
         }

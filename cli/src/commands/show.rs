@@ -25,7 +25,7 @@ pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
         Stage::Routines => {
             routines(&Routines::build_with(&energy, args.passes, &args.materialize), &energy, args.stats)
         }
-        Stage::Loops | Stage::Llvm | Stage::Asm => engine::compiled_text(&energy, args)?,
+        Stage::Schedules | Stage::Loops | Stage::Llvm | Stage::Asm => engine::compiled_text(&energy, args)?,
     };
     print!("{text}");
     Ok(ExitCode::SUCCESS)

@@ -364,6 +364,9 @@ fn names_of_parts() {
     let mut p = start("g");
     p.param("f.extent.0", ScalarType::F32);
     assert_eq!(algorithm_error(&p), "pipeline p: the name f.extent.0 is one of those for parts of f");
+    let mut p = start("g");
+    p.param("h.extent.0", ScalarType::I32);
+    assert_eq!(algorithm_error(&p), "pipeline p: the name h.extent.0 is one of those for parts of buffers");
     let wrapped = lower(&start("g"), &schedule("f: in_(g, as f.out)"), &Default::default());
     let text = "pipeline p: the name f.out is one of those for parts of f";
     assert_eq!(wrapped.expect_err("taken").to_string(), text);

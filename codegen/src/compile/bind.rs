@@ -24,7 +24,7 @@ pub(super) struct Plan {
 /// Where a scalar argument comes from.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
-    /// What the buffer of slot `.0` looks like.
+    /// A part of what the buffer of slot `.0` looks like, as a number of this type.
     Part(usize, Part, ScalarType),
     /// A parameter, by its index in the signature.
     Param(usize),

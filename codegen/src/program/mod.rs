@@ -6,7 +6,7 @@
 
 mod verify;
 
-use crate::compile::{Call, Compiled};
+use crate::compile::{BufferSlot, Call, Compiled, bind_error};
 use crate::error::Error;
 use crate::expr::Name;
 use crate::runtime::{Buffer, Pool, Scalar};
@@ -128,7 +128,7 @@ impl Table {
         let (name, old) = &mut self.params[id.0];
         if old.ty() != value.ty() {
             let message = format!("expected a {}, got a {}", old.ty().name(), value.ty().name());
-            return Err(crate::compile::bind_error("program", name.clone(), message));
+            return Err(bind_error("program", name.clone(), message));
         }
         *old = value;
         Ok(())
@@ -144,7 +144,7 @@ impl Table {
         let (x, y) = (&mut left[low], &mut right[0]);
         x.buffer
             .swap(&mut y.buffer)
-            .map_err(|m| crate::compile::bind_error("program", format!("{} and {}", x.name, y.name), m))
+            .map_err(|m| bind_error("program", format!("{} and {}", x.name, y.name), m))
     }
 }
 
@@ -189,11 +189,7 @@ impl Program {
     ) -> Result<(), Error> {
         let (buffers, params) = table.size();
         if buffers < self.table_size.0 || params < self.table_size.1 {
-            return Err(crate::compile::bind_error(
-                "program",
-                "table",
-                "it is not the one that the program was made for",
-            ));
+            return Err(bind_error("program", "table", "it is not the one that the program was made for"));
         }
         execute(&mut self.steps, table, pool, host).map(|_| ())
     }
@@ -203,10 +199,13 @@ fn prepare(pipelines: &[Compiled], table: &Table, steps: &[Step]) -> Result<Vec<
     let one = |step: &Step| match step {
         Step::Run { pipeline, bindings, params } => {
             let compiled = &pipelines[pipeline.0];
-            let find = |slot: &Name| bindings.iter().find(|b| b.0 == *slot).map(|b| b.1);
-            // `verify` has seen a binding for every slot.
+            let find = |slot: &BufferSlot| {
+                let bound = bindings.iter().find(|b| b.0 == slot.name).map(|b| b.1);
+                bound
+                    .ok_or_else(|| bind_error(compiled.name(), slot.name.clone(), "no buffer is bound to it"))
+            };
             let slots: Vec<BufferId> =
-                compiled.signature().buffers.iter().filter_map(|slot| find(&slot.name)).collect();
+                compiled.signature().buffers.iter().map(find).collect::<Result<_, _>>()?;
             let mut call = Call::new(compiled.clone());
             for (name, value) in params {
                 call.set_param(name, value.now(table))?;

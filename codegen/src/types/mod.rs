@@ -194,7 +194,9 @@ impl ScalarType {
 pub fn nearest_half(v: f64) -> f16 {
     let near = v as f32;
     let back = f64::from(near);
-    let (beyond, inexact) = (back.abs() > v.abs(), back < v || back > v);
+    // Neither holds for a NaN.
+    let (below, above) = (back < v, back > v);
+    let (beyond, inexact) = (back.abs() > v.abs(), below | above);
     f16::from_f32(f32::from_bits((near.to_bits() - u32::from(beyond)) | u32::from(inexact)))
 }
 

@@ -24,8 +24,7 @@ use crate::io::FileError;
 use crate::plot::PlotError;
 use std::path::Path;
 use sumsq::energy::{Energy, EnergyError};
-use sumsq::problem::data::DataError;
-use sumsq::{ArrayData, NamedArray, Options, ProblemData, SolveError, Solver};
+use sumsq::{ArrayData, DataError, NamedArray, Options, ProblemData, SolveError, Solver};
 
 /// A demo.
 #[derive(Clone, Copy, Debug)]

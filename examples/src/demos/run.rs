@@ -6,8 +6,7 @@ use crate::io::{Mesh, picture};
 use crate::plot;
 use image::RgbImage;
 use std::path::{Path, PathBuf};
-use sumsq::outer::lm::Control;
-use sumsq::{Iteration, NamedArray, ProblemData, Report, SolveOptions};
+use sumsq::{Control, Iteration, NamedArray, ProblemData, Report, SolveOptions};
 
 /// Told after each step which pass is running.
 pub type Observer<'a> = &'a mut dyn FnMut(&str, &Iteration);

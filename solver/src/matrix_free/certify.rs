@@ -5,13 +5,16 @@
 //! With p_old = 0 sweep A gives p = M^-1 r.
 
 use crate::check::Routines;
-use crate::matrix_free::domain::fields::over;
-use crate::matrix_free::pcg::state;
+use crate::matrix_free::Space;
+use crate::matrix_free::params::Number;
 use crate::matrix_free::pipelines::damping::inverse_diagonal_entry;
-use crate::matrix_free::plan::{Phase, Plan};
+use crate::matrix_free::plan::Plan;
+use crate::matrix_free::scalars::{AlphaScalar, PcgScalar};
+use crate::matrix_free::stages::Phase;
+use crate::matrix_free::vectors::What;
 use crate::problem::error::SolveError;
 use sumsq_energy::emit::component_index;
-use sumsq_energy::model::{SpaceId, UnknownId};
+use sumsq_energy::model::UnknownId;
 
 /// The routines of a plan whose precisions are both float64.
 pub struct Certified<'p> {
@@ -41,14 +44,14 @@ impl<'p> Certified<'p> {
 
     fn empty(&self) -> Vec<Vec<f64>> {
         let k = &self.plan.k;
-        let elements = |s| self.plan.buffer(&over("x", s)).map_or(0, |b| b.spec().len());
+        let elements = |s| self.plan.buffer(What::X.of(s)).map_or(0, |b| b.spec().len());
         k.energy.unknowns.iter().map(|u| vec![0.0; elements(u.space) * u.channels as usize]).collect()
     }
 
     /// The vector over all unknown scalars, 0 at excluded elements, from components `first..` of a vector per space.
-    fn gather(&self, name: impl Fn(SpaceId) -> String, first: usize) -> Vec<f64> {
+    fn gather(&self, what: What, first: impl Fn(&Space) -> usize) -> Vec<f64> {
         let mut lists = self.empty();
-        self.plan.download(name, first, &mut lists);
+        self.plan.download(what, first, &mut lists);
         let k = &self.plan.k;
         for (u, list) in k.energy.unknowns.iter().zip(&mut lists) {
             let Some(free) = self.free.get(u.space.index()) else { continue };
@@ -63,7 +66,7 @@ impl<'p> Certified<'p> {
 
     fn linearise(&mut self, x: &[f64]) -> Result<(), SolveError> {
         let x = self.split(x);
-        self.plan.upload(|s| over("x", s), 0, &x)?;
+        self.plan.upload(What::X, |_| 0, &x)?;
         self.plan.run(Phase::Linearise)
     }
 
@@ -71,20 +74,17 @@ impl<'p> Certified<'p> {
     fn damp(&mut self, x: &[f64]) -> Result<(), SolveError> {
         self.linearise(x)?;
         self.plan.run(Phase::Scales)?;
-        self.plan.set_param("inv_radius", 0.0)?;
+        self.plan.set_number(Number::InvRadius, 0.0)?;
         self.plan.run(Phase::Damping)
     }
 
     fn sweep_a(&mut self, beta: f64, r: &[f64], p: &[f64]) -> Result<(), SolveError> {
-        let mut values = [0.0; state::LEN];
-        (values[state::RZ], values[state::BETA]) = (1.0, beta);
-        self.plan.start_pcg(1.0, 1.0)?;
-        self.plan.set_scalars("state", &values)?;
+        self.plan.clear_direction();
+        self.plan.set_scalars(&[(PcgScalar::Rz, 1.0), (PcgScalar::Beta, beta)])?;
         let (r, p) = (self.split(r), self.split(p));
-        for s in self.plan.k.spaces.clone() {
-            self.plan.upload(only("dr", s.id), s.components, &r)?;
-        }
-        self.plan.upload(|s| over("p", s), 0, &p)?;
+        // r lies behind d.
+        self.plan.upload(What::DR, |s| s.components, &r)?;
+        self.plan.upload(What::P, |_| 0, &p)?;
         self.plan.run(Phase::SweepA)
     }
 }
@@ -103,7 +103,7 @@ impl Routines for Certified<'_> {
 
     fn jtf(&mut self, x: &[f64]) -> Result<Vec<f64>, SolveError> {
         self.linearise(x)?;
-        Ok(self.gather(|s| over("gb", s), 0))
+        Ok(self.gather(What::GradientAndBlocks, |_| 0))
     }
 
     fn diag(&mut self, x: &[f64]) -> Result<Vec<f64>, SolveError> {
@@ -112,7 +112,7 @@ impl Routines for Certified<'_> {
         for (u, list) in lists.iter_mut().enumerate() {
             let field = &self.plan.k.energy.unknowns[u];
             let Some(space) = self.plan.k.spaces.iter().find(|s| s.id == field.space) else { continue };
-            let Some(gb) = self.plan.buffer(&over("gb", space.id)) else { continue };
+            let Some(gb) = self.plan.buffer(What::GradientAndBlocks.of(space.id)) else { continue };
             let (values, stride) = (gb.to_vec::<f64>(), gb.spec().channels);
             let first = component_index(&self.plan.k.energy, UnknownId(u as u32), 0);
             let n = field.channels as usize;
@@ -130,26 +130,14 @@ impl Routines for Certified<'_> {
         self.damp(x)?;
         let zero = vec![0.0; v.len()];
         self.sweep_a(1.0, &zero, v)?;
-        self.plan.set_scalars("alpha", &[1.0, 1.0, 1.0])?;
+        self.plan.set_scalars(&AlphaScalar::ALL.map(|s| (s, 1.0)))?;
         self.plan.run(Phase::SweepB)?;
-        let mut out = zero;
-        let spaces = self.plan.k.spaces.clone();
-        // r starts behind d, at as many components as the space has.
-        for s in spaces {
-            let part = self.gather(only("dr", s.id), s.components);
-            out.iter_mut().zip(part).for_each(|(o, p)| *o -= p);
-        }
-        Ok(out)
+        Ok(self.gather(What::DR, |s| s.components).into_iter().map(|r| 0.0 - r).collect())
     }
 
     fn apply_preconditioner(&mut self, x: &[f64], r: &[f64]) -> Result<Vec<f64>, SolveError> {
         self.damp(x)?;
         self.sweep_a(0.0, r, &vec![0.0; r.len()])?;
-        Ok(self.gather(|s| over("pn", s), 0))
+        Ok(self.gather(What::PNew, |_| 0))
     }
-}
-
-/// Names a vector over one space alone.
-fn only(prefix: &str, space: SpaceId) -> impl Fn(SpaceId) -> String {
-    move |s| if s == space { over(prefix, s) } else { String::new() }
 }

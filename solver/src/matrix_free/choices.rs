@@ -49,6 +49,7 @@ mod tests {
     use crate::matrix_free::plan::compile::Settings;
     use crate::matrix_free::prepare;
     use crate::problem::options::CompileOptions;
+    use sumsq_codegen::Target;
     use sumsq_energy::derive::{Materialize, Passes};
     use sumsq_energy::model::Energy;
 
@@ -61,7 +62,7 @@ mod tests {
         let energy = Energy::from_text("test.t", &text).unwrap();
         let routines = prepare(&energy, Passes::ALL, &Materialize::default());
         let settings = Settings::new(&energy, &CompileOptions::default()).unwrap();
-        settings.skeleton(energy.into(), routines.into()).spaces[0].stores_q
+        settings.skeleton(energy.into(), routines.into(), Target::host()).spaces[0].stores_q
     }
 
     #[test]

@@ -19,30 +19,45 @@
 pub mod certify;
 pub mod choices;
 pub mod domain;
+pub mod draft;
+pub mod params;
 pub mod pcg;
 pub mod pipelines;
 pub mod plan;
 pub mod preconditioner;
+pub mod scalars;
 pub mod schedule;
+pub mod stages;
+pub mod vectors;
 
 use crate::matrix_free::choices as traffic;
 use crate::matrix_free::domain::{layout, mask};
+use crate::matrix_free::params::Param;
 use crate::matrix_free::pipelines::{computed, gather};
 use crate::matrix_free::preconditioner::diagonal;
+use crate::matrix_free::vectors::{Role, VectorId};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use sumsq_codegen::ScalarType;
+use sumsq_codegen::{Name, Pipeline, ScalarType, Schedule, Target};
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::derive::{Kind, Materialize, Passes, Routines, Site};
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{ArrayId, Energy, GraphId, SpaceId};
 
-/// Lanes that schedules vectorise by: a 512-bit vector of float32. Wider types take several registers.
-pub const LANES: i32 = 16;
-
-/// A compiled pipeline's algorithm and schedule.
-pub type Scheduled = (sumsq_codegen::Pipeline, sumsq_codegen::Schedule);
+/// A pipeline's algorithm and schedule, and what its names mean.
+pub struct Scheduled {
+    /// The algorithm.
+    pub pipeline: Pipeline,
+    /// The schedule.
+    pub schedule: Schedule,
+    /// The copy of the numbers that it computes with.
+    pub role: Role,
+    /// The vectors behind the names of its inputs and outputs.
+    pub vectors: BTreeMap<Name, VectorId>,
+    /// The parameters behind their names.
+    pub params: BTreeMap<Name, Param>,
+}
 
 /// An index space that holds unknowns.
 #[derive(Clone, Debug)]
@@ -87,6 +102,8 @@ pub struct Skeleton {
     pub linear: ScalarType,
     /// Whether M = I.
     pub identity: bool,
+    /// The machine that the code is for. Vectors have as many elements as it has lanes; wider types take several registers.
+    pub target: Target,
     /// Index spaces with unknowns.
     pub spaces: Vec<Space>,
     /// How far every index space is read around an element, per dim.
@@ -111,6 +128,7 @@ impl Skeleton {
         linear: ScalarType,
         block: bool,
         identity: bool,
+        target: Target,
     ) -> Skeleton {
         let (energy, routines) = (&*of, &*derived);
         let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
@@ -144,7 +162,8 @@ impl Skeleton {
         let roots = roots(routines);
         let at_vertices = layout::at_vertices(routines, &roots);
         let bytes = layout::bytes(energy, routines, &roots);
-        let (reaches, halos) = (reaches(energy, routines, &roots, 1), halos(energy, routines, &roots));
+        let (reaches, halos) =
+            (reaches(energy, routines, &roots, 1), halos(energy, routines, &roots, target.lanes as u32));
         let beside = gather::beside(energy, routines);
         Skeleton {
             energy: of.clone(),
@@ -152,6 +171,7 @@ impl Skeleton {
             master,
             linear,
             identity,
+            target,
             spaces,
             reaches,
             halos,
@@ -213,11 +233,11 @@ fn reaches(energy: &Energy, r: &Routines, roots: &[ExprId], block: u32) -> Vec<V
 }
 
 /// What whole vectors reach, per index space and dim; in dim 0 at least a vector, so that whole ones around the domain may be read.
-fn halos(energy: &Energy, r: &Routines, roots: &[ExprId]) -> Vec<Vec<u32>> {
-    let mut halos = reaches(energy, r, roots, LANES as u32);
+fn halos(energy: &Energy, r: &Routines, roots: &[ExprId], lanes: u32) -> Vec<Vec<u32>> {
+    let mut halos = reaches(energy, r, roots, lanes);
     for h in halos.iter_mut().filter(|h| !h.is_empty()) {
-        *h = computed::blocks(h, LANES as u32);
-        h[0] = h[0].next_multiple_of(LANES as u32);
+        *h = computed::blocks(h, lanes);
+        h[0] = h[0].next_multiple_of(lanes);
     }
     halos
 }

@@ -15,13 +15,16 @@ pub(crate) const HALVINGS: usize = 60;
 #[error(
     "Bounds of `{unknown}`, element {element:?}, channel {channel}: expected lower <= upper, came {lower} and {upper}"
 )]
-#[allow(missing_docs)]
 pub struct BoundsError {
+    /// Name of the unknown.
     pub unknown: String,
     /// Coordinates, fastest-varying first.
     pub element: Vec<usize>,
+    /// Which channel.
     pub channel: usize,
+    /// The lower bound there.
     pub lower: f64,
+    /// The upper bound there.
     pub upper: f64,
 }
 

@@ -197,7 +197,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
             method: self.options.method.name(),
             preconditioner: problem.preconditioner(),
             backend: "cpu",
-            device: code.target.processor.name.clone(),
+            device: code.target().processor.name.clone(),
             precision: code.options.precision.name(),
             threads: code.pool.threads(),
             seconds,

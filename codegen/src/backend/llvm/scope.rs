@@ -43,7 +43,7 @@ impl GroupSet {
     }
 }
 
-/// What has a value of its own in a function: what it takes, and what is bound in its body.
+/// A thing that has a value in a function: an argument, or one that its body binds.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Symbol {
     /// A loop or `Let`.

@@ -19,6 +19,7 @@
 //! A `Call` reads the intermediate storage where one is in scope, else the output buffer, else the input.
 
 use super::simplify::simplify_index;
+use crate::analysis::algebra::poly::is_index;
 use crate::expr::walk::{Memo, any, rewrite};
 use crate::expr::{BinaryOp, Content, Expr, ExprKind, Flat, Name};
 use crate::func::{Constraint, Layout, PITCH, Shape};
@@ -220,9 +221,9 @@ impl Flatten<'_> {
             .any(|k| (0..k).any(|j| clobbers(&targets[j], alias.map(|a| a.flat(j)), &values[k])))
         {
             for (k, v) in values.iter_mut().enumerate() {
-                let name = tuple_value(func, k);
+                let name: Name = format!("{func}.value.{k}").into();
                 let var = Expr::new(ExprKind::Var(name.clone()), v.ty());
-                lets.push((name, std::mem::replace(v, var)));
+                lets.push((name, as_data(&std::mem::replace(v, var))));
             }
         }
         let mut stores = vec![];
@@ -289,14 +290,9 @@ impl Flatten<'_> {
     }
 }
 
-/// Name of element `k` of a tuple, computed before any element is stored.
-fn tuple_value(func: &Name, k: usize) -> Name {
-    format!("{func}.value.{k}").into()
-}
-
-/// Is it the name of an element of a tuple, computed before any element is stored?
-pub(crate) fn is_tuple_value(name: &str) -> bool {
-    name.rsplit_once('.').is_some_and(|(rest, _)| rest.ends_with(".value"))
+/// An integer as bits: a let of arithmetic alone is taken for a coordinate, which must not wrap.
+fn as_data(value: &Expr) -> Expr {
+    if is_index(value.ty()) { value.reinterpret(value.ty().scalar) } else { value.clone() }
 }
 
 /// True if a store to `target` (or to the input `alias` that shares its memory) may change what `value` loads: a load at

@@ -125,3 +125,17 @@ fn flat_statements_pass_the_verifier() {
     assert!(flat.to_string().contains("if nt != 0 {"), "{flat}");
     assert!(flat.to_string().contains("= 1f streaming"), "{flat}");
 }
+
+#[test]
+fn integers_of_tuples_are_data() {
+    let mut env = FlattenEnv::default();
+    env.outputs.insert("o".into(), External::new("o", &[ScalarType::I32; 2], Layout::Planar));
+    let at = [v("x")];
+    let old = Expr::call("o", ScalarType::I32, at.to_vec(), 0);
+    let wraps = provide("o", &at, vec![v("x") * 1_000_003, old], Target::Output);
+    assert_eq!(
+        flatten(&wraps, &env).to_string(),
+        "let o.value.0 = bits_as_i32(x * 1000003)\nlet o.value.1 = bits_as_i32(o.0[i64(x)])\n\
+         o.0[i64(x)] = o.value.0\no.1[i64(x)] = o.value.1\n"
+    );
+}

@@ -7,7 +7,6 @@ use crate::expr::walk::visit;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::rewrite::block;
 use crate::ir::stmt::Stmt;
-use crate::lower::flatten::is_tuple_value;
 use crate::schedule::ForKind;
 use rustc_hash::FxHashSet;
 
@@ -135,8 +134,8 @@ impl Simplifier {
     }
 
     fn let_(&mut self, name: &Name, value: &Expr, body: &Stmt, used: &mut Used) -> Stmt {
-        // Lets of integers are coordinates, except values that a tuple's stores are to take.
-        let coordinate = is_index(value.ty()) && !is_tuple_value(name) && !self.holds_data(value);
+        // Lets of integers are coordinates, as far as they do not hold data.
+        let coordinate = is_index(value.ty()) && !self.holds_data(value);
         let mode = if coordinate { Mode::Index } else { Mode::Data };
         let value = self.expr(value, mode);
         let mut inner = self.inner();

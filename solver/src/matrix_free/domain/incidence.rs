@@ -2,12 +2,9 @@
 //!
 //! The incidences of one vertex slot are cut into *rows* of at most [`ROW`], so that a vertex in all edges costs no more than
 //! others; rows are sorted by length (longest first, ties by element) inside windows of 64 blocks, and packed in blocks of
-//! [`LANES`]: entry i of lane l of block b is at `block[b] + LANES * i + l`. Within a row hyperedges ascend, and the rows of an element are listed in
+//! as many as there are lanes: entry i of lane l of block b is at `block[b] + lanes * i + l`. Within a row hyperedges ascend, and the rows of an element are listed in
 //! order, so sums have one order whatever the machine. The elements at the other vertices of a hyperedge are listed beside it, so that they
 //! are read densely.
-
-use crate::matrix_free::LANES;
-use sumsq_energy::model::SpaceId;
 
 /// Incidences per row at most.
 pub const ROW: usize = 64;
@@ -17,8 +14,6 @@ const WINDOW: usize = 64;
 /// The packed lists of one (graph, slot). All numbers are in range by construction: generated code reads them unchecked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Incidence {
-    /// Index space that the slot points into.
-    pub space: Option<SpaceId>,
     /// First entry of each block.
     pub block: Vec<i32>,
     /// Incidences of each row; rows are padded to whole blocks with empty ones.
@@ -37,7 +32,7 @@ pub struct Incidence {
 
 impl Incidence {
     /// The lists for `elements` elements, where hyperedge e meets element `vertex[e]` (each below `elements`).
-    pub fn build(elements: usize, vertex: &[u32]) -> Incidence {
+    pub fn build(elements: usize, vertex: &[u32], lanes: usize) -> Incidence {
         let (start, edges) = by_element(elements, vertex);
         let mut rows: Vec<(u32, u32, u32)> = vec![]; // (element, first edge position, length)
         for v in 0..elements {
@@ -45,23 +40,21 @@ impl Incidence {
                 rows.push((v as u32, from, (start[v + 1] - from).min(ROW as u32)));
             }
         }
-        let lanes = LANES as usize;
         for window in rows.chunks_mut(WINDOW * lanes) {
             window.sort_by_key(|&(v, from, length)| (std::cmp::Reverse(length), v, from));
         }
         let mut out = Incidence::default();
         for block in rows.chunks(lanes) {
-            out.push_block(block, &edges);
+            out.push_block(block, &edges, lanes);
         }
         if rows.is_empty() {
-            out.push_block(&[], &edges);
+            out.push_block(&[], &edges, lanes);
         }
         out.list_rows(elements, &rows);
         out
     }
 
-    fn push_block(&mut self, rows: &[(u32, u32, u32)], edges: &[u32]) {
-        let lanes = LANES as usize;
+    fn push_block(&mut self, rows: &[(u32, u32, u32)], edges: &[u32], lanes: usize) {
         let longest = rows.iter().map(|r| r.2).max().unwrap_or(0).max(1) as usize;
         let base = self.edge.len();
         self.block.push(base as i32);
@@ -124,8 +117,7 @@ mod tests {
     use super::*;
 
     /// Reads the lists as generated code does: per element the hyperedges in the order they are summed.
-    fn unpack(i: &Incidence) -> Vec<Vec<u32>> {
-        let lanes = LANES as usize;
+    fn unpack(i: &Incidence, lanes: usize) -> Vec<Vec<u32>> {
         let row = |r: usize| -> Vec<u32> {
             let base = i.block[r / lanes] as usize + r % lanes;
             (0..i.length[r] as usize).map(|k| i.edge[base + k * lanes] as u32).collect()
@@ -148,10 +140,12 @@ mod tests {
         for (e, &v) in vertex.iter().enumerate() {
             expected[v as usize].push(e as u32);
         }
-        let i = Incidence::build(elements, &vertex);
-        assert_eq!(unpack(&i), expected);
-        assert_eq!(i.rows() % LANES as usize, 0);
-        assert!(i.edge.iter().all(|&e| (e as usize) < vertex.len().max(1)));
+        for lanes in [4, 16] {
+            let i = Incidence::build(elements, &vertex, lanes);
+            assert_eq!(unpack(&i, lanes), expected);
+            assert_eq!(i.rows() % lanes, 0);
+            assert!(i.edge.iter().all(|&e| (e as usize) < vertex.len().max(1)));
+        }
     }
 
     #[test]

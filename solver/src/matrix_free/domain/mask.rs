@@ -1,71 +1,64 @@
 //! `free<s>`: 1 where an element is not excluded, u8 over space s; run once when arrays or params are bound.
 //!
-//! Vectors (of [`LANES`] elements along dim 0) far from every free element are skipped. One u8 per vector says which not:
+//! Vectors (of as many elements along dim 0 as there are lanes) far from every free element are skipped. One u8 per vector says which not:
 //! - `live<s>`: it has a free element. Only these have entries of g, of the diagonal and in PCG: p, r and d stay 0 elsewhere.
 //! - `near<s>`: it has an element within twice the reach of a free one, per dim. An instance counts only if it reads a free element, so it
 //!   is within the reach, and what it reads, such as a computed array or x + s, is within twice the reach. Elsewhere E has no terms, x + s
 //!   stays x, and computed arrays and what is stored per linearisation have any value.
 
-use crate::matrix_free::domain::fields::{over, vars};
-use crate::matrix_free::schedule::reduce::{map_root, strip_name};
-use crate::matrix_free::{LANES, Scheduled, Skeleton, Space};
-use sumsq_codegen::{Expr, Func, Input, Layout, Pipeline, ScalarType, Schedule};
-use sumsq_energy::emit::{Place, names};
+use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
+use crate::matrix_free::schedule::Strip;
+use crate::matrix_free::vectors::{Role, VectorId, What};
+use crate::matrix_free::{Scheduled, Skeleton, Space};
+use sumsq_codegen::{Expr, ScalarType};
+use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, Energy, SpaceId};
 
-/// Prefix of the mask of vectors that have a free element.
-pub const LIVE: &str = "live";
-/// Prefix of the mask of vectors that are near one.
-pub const NEAR: &str = "near";
-
 /// The pipeline, if anything is excluded at all; elsewhere the mask is 1 throughout the domain.
-pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
-    let (mut p, mut s) = (Pipeline::new("mask"), Schedule::new());
+pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, "mask", Role::Master);
     for space in &k.spaces {
         let Some(excluded) = k.excluded(space.id) else { continue };
         let vars = vars(space.dims);
-        let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
-        let none = |_, _: usize, _: &[Expr]| unreachable!("Exclude reads no direction");
-        let e = k.emit(&[excluded], k.master, Place::Element(space.id, at), &none).remove(0);
-        let held = e.ne_(Expr::float(k.master, 0.0));
+        let place = Place::Element(space.id, coordinates(&vars));
+        let e = d.emit(&[excluded], place, &no_direction).remove(0);
+        let held = e.ne_(Expr::float(d.ty(), 0.0));
         let byte = |v| Expr::int(ScalarType::U8, v);
-        let f = p.func(Func::new(names::free(space.id), &vars, vec![Expr::select(held, byte(0), byte(1))]));
-        map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
-        p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+        let id = What::Free.of(space.id);
+        let f = d.func(id, &vars, vec![Expr::select(held, byte(0), byte(1))]);
+        d.map(&f, Strip::Of(Domain::Space(space.id)));
+        d.output(&f, id);
     }
-    k.complete(&mut p, &mut s, k.master);
-    (!p.outputs.is_empty()).then_some((p, s))
+    d.finish()
 }
 
 impl Skeleton {
     /// Whether an element is free.
     pub fn free_at(&self, space: &Space, at: &[Expr]) -> Expr {
-        let mask = Expr::call(names::free(space.id), ScalarType::U8, at.to_vec(), 0);
-        mask.ne_(Expr::int(ScalarType::U8, 0))
-    }
-
-    /// The masks of vectors as inputs.
-    pub fn masks(&self, space: &Space) -> [Input; 2] {
-        [LIVE, NEAR].map(|name| self.field(over(name, space.id), &[ScalarType::U8], space.id))
+        is_set(What::Free.of(space.id), at)
     }
 
     /// Whether the vector at `at` has a free element; absent where nothing is skipped.
     pub fn live_at(&self, space: SpaceId, at: &[Expr]) -> Option<Expr> {
-        self.vector_at(LIVE, space, at)
+        self.vector_at(What::Live, space, at)
     }
 
     /// Whether the vector at `at` is near a free element; absent where nothing is skipped.
     pub fn near_at(&self, space: SpaceId, at: &[Expr]) -> Option<Expr> {
-        self.vector_at(NEAR, space, at)
+        self.vector_at(What::Near, space, at)
     }
 
-    fn vector_at(&self, mask: &str, space: SpaceId, at: &[Expr]) -> Option<Expr> {
+    fn vector_at(&self, mask: What, space: SpaceId, at: &[Expr]) -> Option<Expr> {
         self.spaces.iter().find(|s| s.id == space && s.skips)?;
         let mut at = at.to_vec();
-        at[0] = &at[0] / LANES as i64;
-        let zero = Expr::int(ScalarType::U8, 0);
-        Some(Expr::call(over(mask, space), ScalarType::U8, at, 0).ne_(zero))
+        at[0] = &at[0] / i64::from(self.target.lanes);
+        Some(is_set(mask.of(space), &at))
     }
+}
+
+/// Whether an entry of a vector of bytes is not 0.
+fn is_set(id: VectorId, at: &[Expr]) -> Expr {
+    Expr::call(id.to_string(), ScalarType::U8, at.to_vec(), 0).ne_(Expr::int(ScalarType::U8, 0))
 }
 
 /// Whether vectors of a space are skipped: a grid of two or more dims with an Exclude that stands alone. No graph's vertices lie in it, and
@@ -82,14 +75,14 @@ pub fn skips(energy: &Energy, space: SpaceId) -> bool {
 }
 
 /// `live` of `free`, over `extents`.
-pub fn live_vectors(free: &[u8], extents: &[i32]) -> Vec<u8> {
-    vectors_within(free, extents, 0)
+pub fn live_vectors(free: &[u8], extents: &[i32], lanes: i32) -> Vec<u8> {
+    vectors_within(free, extents, lanes, 0)
 }
 
 /// `near` of `free`, over `extents`, for a reach per dim.
-pub fn near_vectors(free: &[u8], extents: &[i32], reach: &[u32]) -> Vec<u8> {
-    let mut near = vectors_within(free, extents, 2 * reach[0] as usize);
-    let vectors = vector_extents(extents);
+pub fn near_vectors(free: &[u8], extents: &[i32], reach: &[u32], lanes: i32) -> Vec<u8> {
+    let mut near = vectors_within(free, extents, lanes, 2 * reach[0] as usize);
+    let vectors = vector_extents(extents, lanes);
     let mut stride = 1;
     for (d, &n) in vectors.iter().enumerate() {
         let slab = stride * n.max(1) as usize;
@@ -102,9 +95,9 @@ pub fn near_vectors(free: &[u8], extents: &[i32], reach: &[u32]) -> Vec<u8> {
 }
 
 /// Per vector, whether it or what is at most `beyond` before or behind it in its row holds a free element.
-fn vectors_within(free: &[u8], extents: &[i32], beyond: usize) -> Vec<u8> {
+fn vectors_within(free: &[u8], extents: &[i32], lanes: i32, beyond: usize) -> Vec<u8> {
     let row = extents.first().map_or(1, |&n| n.max(1) as usize);
-    let lanes = LANES as usize;
+    let lanes = lanes as usize;
     let mut vectors = Vec::with_capacity(free.len().div_ceil(lanes));
     // How many elements of the row are free in front of each, and in all.
     let mut before = vec![0u32; row + 1];
@@ -139,9 +132,9 @@ fn dilate(slab: &[u8], stride: usize, reach: u32) -> Vec<u8> {
 }
 
 /// Extents of a mask of vectors for those of the space.
-pub fn vector_extents(extents: &[i32]) -> Vec<i32> {
+pub fn vector_extents(extents: &[i32], lanes: i32) -> Vec<i32> {
     let mut vectors = extents.to_vec();
-    vectors[0] = (vectors[0] + LANES - 1) / LANES;
+    vectors[0] = (vectors[0] + lanes - 1) / lanes;
     vectors
 }
 
@@ -153,8 +146,8 @@ mod tests {
     fn a_vector_with_one_free_element_is_live() {
         let mut free = vec![0u8; 2 * 20];
         (free[3], free[20 + 19]) = (1, 1);
-        assert_eq!(live_vectors(&free, &[20, 2]), [1, 0, 0, 1]);
-        assert_eq!(vector_extents(&[20, 2]), [2, 2]);
+        assert_eq!(live_vectors(&free, &[20, 2], 16), [1, 0, 0, 1]);
+        assert_eq!(vector_extents(&[20, 2], 16), [2, 2]);
     }
 
     #[test]
@@ -171,8 +164,10 @@ mod tests {
         };
         let near: Vec<u8> = (0..free.len()).map(|i| is_near(place(i)) as u8).collect();
         assert!(near.contains(&0) && near.contains(&1));
-        let vectors = near_vectors(&free, &extents, &reach);
-        assert_eq!(vectors, live_vectors(&near, &extents));
-        assert!(vectors.contains(&0) && vectors != live_vectors(&free, &extents));
+        for lanes in [4, 16] {
+            let vectors = near_vectors(&free, &extents, &reach, lanes);
+            assert_eq!(vectors, live_vectors(&near, &extents, lanes));
+            assert!(vectors.contains(&0) && vectors != live_vectors(&free, &extents, lanes));
+        }
     }
 }

@@ -3,7 +3,6 @@
 //! Takes the energy and the data's shapes; gives declarations and buffers for the pipelines. Computes nothing of a solve.
 
 pub mod counts;
-pub mod fields;
 pub mod incidence;
 pub mod layout;
 pub mod mask;

@@ -1,59 +1,76 @@
 //! Everything that follows from sizes: extents, strip heights, parameters of generated pipelines.
 
-use crate::matrix_free::schedule::reduce::strip_name;
-use crate::matrix_free::{LANES, Skeleton};
+use crate::matrix_free::Skeleton;
+use crate::matrix_free::domain::incidence::Incidence;
+use crate::matrix_free::domain::mask;
+use crate::matrix_free::params::Size;
+use crate::matrix_free::schedule::cpu::strip_height;
+use crate::matrix_free::vectors::Extents;
 use crate::problem::data::ProblemData;
-use std::collections::BTreeMap;
-use sumsq_energy::emit::names;
+use rustc_hash::FxHashMap;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
-/// Pixels below which cutting a strip in two is not worth a barrier.
-const STRIP_PIXELS: usize = 16 * 1024;
+/// The sizes of a problem: those of its spaces and graphs, and the lists behind its gathers.
+pub struct Sizes<'a> {
+    k: &'a Skeleton,
+    data: &'a ProblemData<'a>,
+    /// The lists of every vertex that is gathered at.
+    pub incidences: FxHashMap<(GraphId, u16), Incidence>,
+}
 
-/// The same of lists: what hyperedges meet at, and hyperedges, cost many times what a pixel does.
-const STRIP_ENTRIES: usize = 512;
+impl<'a> Sizes<'a> {
+    /// Builds the lists.
+    pub fn new(k: &'a Skeleton, data: &'a ProblemData) -> Sizes<'a> {
+        let vertices = k.spaces.iter().flat_map(|s| s.slots.iter().map(move |&at| (s.id, at)));
+        let lists = vertices.map(|(space, (g, v))| {
+            let elements = data.elements(&k.energy, space);
+            let meets = &data.graphs()[g.index()].vertices[usize::from(v)];
+            ((g, v), Incidence::build(elements, meets, k.target.lanes as usize))
+        });
+        Sizes { k, data, incidences: lists.collect() }
+    }
 
-/// Integer parameters of generated pipelines, by name.
-pub fn integers(k: &Skeleton, data: &ProblemData) -> BTreeMap<String, i64> {
-    let mut out = BTreeMap::new();
-    for s in (0..k.energy.spaces.len() as u32).map(SpaceId) {
-        let extents = data.extents(&k.energy, s);
-        for (d, &n) in extents.iter().enumerate() {
-            out.insert(names::extent_name(s, d), n as i64);
+    /// Extents of the points of a vector.
+    pub fn extents(&self, points: Extents) -> Vec<i32> {
+        let space = |s: SpaceId| -> Vec<i32> {
+            self.data.extents(&self.k.energy, s).into_iter().map(|n| n as i32).collect()
+        };
+        let lists = |g: GraphId, v: u16| &self.incidences[&(g, v)];
+        match points {
+            Extents::Scalar => vec![],
+            Extents::Space(s) => space(s),
+            Extents::Vectors(s) => mask::vector_extents(&space(s), self.k.target.lanes),
+            Extents::Edges(g) => vec![self.data.graphs()[g.index()].edges as i32],
+            Extents::Blocks(g, v) => vec![lists(g, v).block.len() as i32],
+            Extents::Rows(g, v) => vec![lists(g, v).rows() as i32],
+            Extents::LanesByBlocks(g, v) => {
+                vec![self.k.target.lanes, (lists(g, v).rows() / self.k.target.lanes as usize) as i32]
+            }
+            Extents::Entries(g, v) => vec![lists(g, v).edge.len() as i32],
+            Extents::RowsByElement(g, v) => vec![lists(g, v).of.len() as i32],
         }
-        out.insert(strip_name(Domain::Space(s)), strip(&extents) as i64);
     }
-    for (g, graph) in data.graphs().iter().enumerate() {
-        out.insert(format!("edges{g}"), graph.edges as i64);
-        out.insert(strip_name(Domain::Graph(GraphId(g as u32))), strip(&[graph.edges]) as i64);
+
+    /// The parameters that follow from sizes, without the machine's.
+    pub fn parameters(&self) -> Vec<(Size, i32)> {
+        let mut out = vec![];
+        for s in (0..self.k.energy.spaces.len() as u32).map(SpaceId) {
+            let extents = self.data.extents(&self.k.energy, s);
+            out.extend(extents.iter().enumerate().map(|(d, &n)| (Size::Extent(s, d), n as i32)));
+            out.push((Size::Strip(Domain::Space(s)), self.strip(&extents) as i32));
+        }
+        for (g, graph) in (0..).map(GraphId).zip(self.data.graphs()) {
+            out.push((Size::Edges(g), graph.edges as i32));
+            out.push((Size::Strip(Domain::Graph(g)), self.strip(&[graph.edges]) as i32));
+        }
+        for (&(g, v), lists) in &self.incidences {
+            out.push((Size::Rows(g, v), lists.rows() as i32));
+            out.push((Size::Entries(g, v), lists.edge.len() as i32));
+        }
+        out
     }
-    out
-}
 
-/// Height of a strip along the last dim, from sizes alone: 32 strips, fewer where a strip would be so small
-/// that a barrier costs more than its work. Neighbouring strips of a ring recompute `2 reach` rows each.
-pub fn strip(extents: &[usize]) -> usize {
-    let Some((&rows, inner)) = extents.split_last() else { return 1 };
-    let row: usize = inner.iter().product::<usize>().max(1);
-    if inner.is_empty() {
-        // Whole vectors.
-        let strip = rows.div_ceil(32).max(STRIP_ENTRIES).clamp(1, rows.max(1));
-        return strip.next_multiple_of(LANES as usize);
-    }
-    rows.div_ceil(32).max(STRIP_PIXELS.div_ceil(row)).clamp(1, rows.max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::strip;
-
-    #[test]
-    fn strips_come_from_sizes() {
-        assert_eq!(strip(&[4096, 4096]), 128);
-        assert_eq!(strip(&[64, 64]), 64);
-        assert_eq!(strip(&[10]), 16);
-        assert_eq!(strip(&[10_000]), 512);
-        assert_eq!(strip(&[1_000_000]), 31_264);
-        assert_eq!(strip(&[7, 0]), 1);
+    fn strip(&self, extents: &[usize]) -> usize {
+        strip_height(extents, &self.k.target)
     }
 }

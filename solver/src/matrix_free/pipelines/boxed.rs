@@ -1,41 +1,41 @@
 //! Box bounds: `lo<s>` and `hi<s>` over the spaces that have any, and what the other pipelines make of them (see
 //! [`crate::problem::bounds`]). Unbounded components of such a space have infinite bounds.
 
-use crate::matrix_free::domain::fields::{over, vars};
-use crate::matrix_free::schedule::reduce::{map_root, strip_name};
+use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
+use crate::matrix_free::schedule::Strip;
+use crate::matrix_free::vectors::{Role, What};
 use crate::matrix_free::{Scheduled, Skeleton, Space};
-use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
+use sumsq_codegen::Expr;
 use sumsq_energy::dag::ExprId;
-use sumsq_energy::emit::{Place, component_index, names};
+use sumsq_energy::emit::{Place, component_index};
 use sumsq_energy::model::{BoxBounds, Domain};
 
 /// Evaluates the bounds, if there are any; run when arrays or params are bound and when a solve starts.
-pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
-    let (mut p, mut s) = (Pipeline::new("bounds"), Schedule::new());
+pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, "bounds", Role::Master);
     for space in k.spaces.iter().filter(|s| s.bounded) {
         let sides: [(_, _, Side); 2] =
-            [("lo", f64::NEG_INFINITY, |b| &b.lower), ("hi", f64::INFINITY, |b| &b.upper)];
-        for (name, none, side) in sides {
-            let vars = vars(space.dims);
-            let at = vars.iter().map(|v| v.expr()).collect();
-            let f = p.func(Func::new(over(name, space.id), &vars, bounds(k, space, at, none, side)));
-            map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
-            p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+            [(What::Lower, f64::NEG_INFINITY, |b| &b.lower), (What::Upper, f64::INFINITY, |b| &b.upper)];
+        for (what, none, side) in sides {
+            let (id, vars) = (what.of(space.id), vars(space.dims));
+            let values = bounds(&d, space, coordinates(&vars), none, side);
+            let f = d.func(id, &vars, values);
+            d.map(&f, Strip::Of(Domain::Space(space.id)));
+            d.output(&f, id);
         }
     }
-    k.complete(&mut p, &mut s, k.master);
-    (!p.outputs.is_empty()).then_some((p, s))
+    d.finish()
 }
 
 /// Lower or upper.
 type Side = fn(&BoxBounds) -> &Vec<ExprId>;
 
 /// One side of the bounds of every component at `at`; `none` where there is no bound.
-fn bounds(k: &Skeleton, space: &Space, at: Vec<Expr>, none: f64, side: Side) -> Vec<Expr> {
-    let mut values = vec![Expr::float(k.master, none); space.components];
+fn bounds(d: &Draft, space: &Space, at: Vec<Expr>, none: f64, side: Side) -> Vec<Expr> {
+    let k = d.k;
+    let mut values = vec![Expr::float(d.ty(), none); space.components];
     for of in k.energy.bounds.iter().filter(|b| k.energy.unknowns[b.unknown.index()].space == space.id) {
-        let no_direction = |_, _: usize, _: &[Expr]| unreachable!("bounds read no direction");
-        let emitted = k.emit(side(of), k.master, Place::Element(space.id, at.clone()), &no_direction);
+        let emitted = d.emit(side(of), Place::Element(space.id, at.clone()), &no_direction);
         let first = component_index(&k.energy, of.unknown, 0);
         emitted.into_iter().enumerate().for_each(|(c, e)| values[first + c] = e);
     }
@@ -49,16 +49,11 @@ pub struct Boxed {
     upper: Vec<Expr>,
 }
 
-impl Skeleton {
+impl Draft<'_> {
     /// x and its bounds at an element of a space; `None` where it has none.
     pub fn boxed(&self, space: &Space, at: &[Expr]) -> Option<Boxed> {
-        let all = |name: String| -> Vec<Expr> {
-            let read = |c| Expr::call(name.clone(), self.master, at.to_vec(), c);
-            (0..space.components).map(read).collect()
-        };
-        let bound = |name| all(over(name, space.id));
-        let x = names::unknowns(space.id);
-        space.bounded.then(|| Boxed { x: all(x), lower: bound("lo"), upper: bound("hi") })
+        let all = |what: What| self.all(what.of(space.id), at);
+        space.bounded.then(|| Boxed { x: all(What::X), lower: all(What::Lower), upper: all(What::Upper) })
     }
 }
 

@@ -5,10 +5,11 @@
 //! that is evaluated at the same x; the cost computes the values at any x. The sweeps of PCG read neither: what applyJTJ needs of them
 //! is hoisted (see [`crate::matrix_free::pipelines::linearise`]).
 
-use crate::matrix_free::domain::fields::vars;
-use crate::matrix_free::schedule::reduce::{Loops, map_root, skip_unless, strip_name};
-use crate::matrix_free::{LANES, Scheduled, Skeleton};
-use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule, Tail, Var};
+use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
+use crate::matrix_free::schedule::{Ring, Strip};
+use crate::matrix_free::vectors::{Role, What};
+use crate::matrix_free::{Scheduled, Skeleton};
+use sumsq_codegen::{Expr, Func, Name};
 use sumsq_energy::dag::{Access, At, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::{Place, names};
@@ -17,36 +18,26 @@ use sumsq_energy::model::{ComputedId, Domain, Energy, SpaceId};
 /// Rows read around an element up to which the cost computes arrays in rings: strips of images have some 16 rows or more.
 const RING_ROWS: u32 = 4;
 
-/// Name of a computed array.
-pub fn name(c: ComputedId) -> String {
-    format!("c{}", c.0)
-}
-
 /// The pipelines that store all computed arrays at x: each reads those before it, whose halos are 0 as they themselves are there.
 pub fn pipelines(k: &Skeleton) -> Vec<Scheduled> {
     let groups = k.groups();
-    groups
-        .iter()
-        .enumerate()
-        .map(|(i, group)| {
-            let (mut p, mut s) = (Pipeline::new(format!("computed{i}")), Schedule::new());
-            for &c in group {
-                let f = k.values(&mut p, c, &k.values_and_partials(c), k.master);
-                let space = k.energy.computed[c.index()].space;
-                let level =
-                    map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space)), ScalarType::I32));
-                let at: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
-                skip_unless(&mut s, &level, k.near_at(space, &at));
-                p.output_with(&f, Layout::Planar, k.halos[space.index()].clone());
-            }
-            k.complete_reading(&mut p, &mut s, groups[..i].iter().flatten().copied());
-            (p, s)
-        })
-        .collect()
+    let one = |(i, group): (usize, &Vec<ComputedId>)| {
+        let mut d = Draft::new(k, format!("computed{i}"), Role::Master);
+        for &c in group {
+            let f = values(&mut d, c, k.values_and_partials(c));
+            let space = k.energy.computed[c.index()].space;
+            d.map(&f, Strip::Of(Domain::Space(space)));
+            d.skip_unless(&f, k.near_at(space, &coordinates(&f.vars)));
+            d.output(&f, What::Computed.of(c));
+        }
+        d.finish_reading(groups[..i].iter().flatten().copied().collect(), None)
+    };
+    groups.iter().enumerate().flat_map(one).collect()
 }
 
 impl Skeleton {
-    fn computed(&self) -> impl Iterator<Item = ComputedId> + use<> {
+    /// All computed arrays.
+    pub fn computed(&self) -> impl Iterator<Item = ComputedId> + use<> {
         (0..self.energy.computed.len() as u32).map(ComputedId)
     }
 
@@ -68,7 +59,8 @@ impl Skeleton {
         groups
     }
 
-    fn values_and_partials(&self, c: ComputedId) -> &[ExprId] {
+    /// The values of a computed array and its partials.
+    pub fn values_and_partials(&self, c: ComputedId) -> &[ExprId] {
         self.routines.roots(Kind::Computed, Site::Array(c))
     }
 
@@ -77,74 +69,37 @@ impl Skeleton {
         self.energy.computed[c.index()].values.len() + partial
     }
 
-    /// As [`Skeleton::complete`] in the master precision, where all computed arrays are stored at the same x: they are inputs.
-    pub fn complete_at_x(&self, p: &mut Pipeline, s: &mut Schedule) {
-        self.complete_reading(p, s, self.computed());
-    }
-
-    /// As [`Skeleton::complete_at_x`]; what [`pipelines`] stores of these arrays is there.
-    fn complete_reading(&self, p: &mut Pipeline, s: &mut Schedule, stored: impl Iterator<Item = ComputedId>) {
-        let stored = stored.map(|c| {
-            let types = vec![self.master; self.values_and_partials(c).len()];
-            self.field(name(c), &types, self.energy.computed[c.index()].space)
-        });
-        self.complete_from(p, s, self.master, stored.collect(), None);
-    }
-
-    /// Adds the values of the computed array that `wanted` means, if it means one: inside of `nest`, if that is over the same space.
-    pub fn add_computed(
-        &self,
-        p: &mut Pipeline,
-        s: &mut Schedule,
-        wanted: &str,
-        ty: ScalarType,
-        nest: Option<&(SpaceId, Loops)>,
-    ) -> Option<Func> {
-        let c = self.computed().find(|c| name(*c) == wanted)?;
-        let values = &self.values_and_partials(c)[..self.partial_channel(c, 0)];
-        let f = self.values(p, c, values, ty);
-        match nest {
-            Some((space, loops)) if *space == self.energy.computed[c.index()].space && self.rings(*space) => {
-                self.in_ring(s, *space, &f, loops);
-            }
-            _ => {
-                let space = self.energy.computed[c.index()].space;
-                map_root(s, &f, &Expr::param(strip_name(Domain::Space(space)), ScalarType::I32));
-            }
-        }
-        Some(f)
-    }
-
     /// Whether a ring of rows is worth what it computes again: those that a strip shares with its neighbours are few in images alone.
     fn rings(&self, space: SpaceId) -> bool {
         matches!(self.reaches[space.index()][..], [_, rows] if rows <= RING_ROWS)
     }
+}
 
-    /// Row by row inside of a reduction over the same space: as many rows as are read at a time.
-    fn in_ring(&self, s: &mut Schedule, space: SpaceId, f: &Func, loops: &Loops) {
-        let stage = s
-            .func(&f.name)
-            .relaxed()
-            .store_at(loops.strip.clone())
-            .compute_at(loops.row.clone())
-            .align_bounds("x", LANES as u32)
-            .vectorize("x", LANES, Tail::Predicate);
-        let at: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
-        if let Some(near) = self.near_at(space, &at) {
-            stage.skip_unless("xo", near);
+/// Adds the values of a computed array: inside of the reduction of `nest`, if that is over the same space.
+pub fn add(d: &mut Draft, c: ComputedId, nest: Option<&(SpaceId, Name)>) -> Func {
+    let k = d.k;
+    let space = k.energy.computed[c.index()].space;
+    let f = values(d, c, &k.values_and_partials(c)[..k.partial_channel(c, 0)]);
+    match nest {
+        Some((over, reader)) if *over == space && k.rings(space) => {
+            // As many rows as are read at a time.
+            let live = k.near_at(space, &coordinates(&f.vars));
+            d.ring_in(reader, &f, Ring { reach: None, stored: false });
+            d.skip_unless(&f, live);
         }
+        _ => d.map(&f, Strip::Of(Domain::Space(space))),
     }
+    f
+}
 
-    fn values(&self, p: &mut Pipeline, c: ComputedId, roots: &[ExprId], ty: ScalarType) -> Func {
-        let space = self.energy.computed[c.index()].space;
-        let vars = vars(self.energy.spaces[space.index()].len());
-        let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
-        let none = |_, _: usize, _: &[Expr]| unreachable!("computed arrays read no direction");
-        let values = self.emit(roots, ty, Place::Element(space, at.clone()), &none);
-        let inside = inside(space, &at);
-        let guarded = values.into_iter().map(|v| Expr::select(inside.clone(), v, Expr::float(ty, 0.0)));
-        p.func(Func::new(name(c), &vars, guarded.collect()))
-    }
+fn values(d: &mut Draft, c: ComputedId, roots: &[ExprId]) -> Func {
+    let space = d.k.energy.computed[c.index()].space;
+    let vars = vars(d.k.energy.spaces[space.index()].len());
+    let (at, ty) = (coordinates(&vars), d.ty());
+    let values = d.emit(roots, Place::Element(space, at.clone()), &no_direction);
+    let inside = inside(space, &at);
+    let guarded = values.into_iter().map(|v| Expr::select(inside.clone(), v, Expr::float(ty, 0.0)));
+    d.func(What::Computed.of(c), &vars, guarded.collect())
 }
 
 /// Whether a place is in the domain.

@@ -4,14 +4,16 @@
 //! Gauss-Newton (`inv_radius` = 0). M^-1 is the inverse of the diagonal, or of the blocks, of A = J^T J + D; 0 at excluded elements, where
 //! diag_i = 0 and at held scalars.
 
-use crate::matrix_free::domain::fields::{all, over, vars};
+use crate::matrix_free::draft::{Draft, all, coordinates, vars};
 use crate::matrix_free::pipelines::boxed::Boxed;
 use crate::matrix_free::pipelines::gradient::kept_entries;
 use crate::matrix_free::preconditioner::diagonal;
-use crate::matrix_free::schedule::reduce::{Loops, Op, map_root, reduce, sink, skip_unless, strip_name};
+use crate::matrix_free::scalars::StartScalar;
+use crate::matrix_free::schedule::Strip;
+use crate::matrix_free::schedule::reduce::Op;
+use crate::matrix_free::vectors::{Role, What};
 use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
-use sumsq_codegen::{Expr, Func, Layout, LoopLevel, Pipeline, ScalarType, Schedule, Var};
-use sumsq_energy::emit::names;
+use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::model::Domain;
 
 /// g and the packed blocks as read by both pipelines, at one element.
@@ -23,23 +25,21 @@ struct System {
     boxed: Option<Boxed>,
 }
 
-impl Skeleton {
-    fn system(&self, p: &mut Pipeline, space: &Space, at: &[Expr]) -> System {
+impl System {
+    fn at(d: &mut Draft, space: &Space, at: &[Expr]) -> System {
         let kept = kept_entries(space);
         let c = space.components;
-        let gb = p.input(self.field(over("gb", space.id), &vec![self.master; c + kept.len()], space.id));
-        let free = p.input(self.field(names::free(space.id), &[ScalarType::U8], space.id));
+        let gb = d.input(What::GradientAndBlocks.of(space.id));
+        let free = d.input(What::Free.of(space.id));
         let entry = |i, j| kept.iter().position(|&e| e == packed(i, j)).map(|e| gb.at(at, c + e));
         System {
             gradient: (0..c).map(|i| gb.at(at, i)).collect(),
             block: (0..c).map(|i| (0..c).map(|j| entry(i, j)).collect()).collect(),
             free: free.at(at, 0).ne_(Expr::int(ScalarType::U8, 0)),
-            boxed: self.boxed(space, at),
+            boxed: d.boxed(space, at),
         }
     }
-}
 
-impl System {
     fn diagonal(&self, i: usize) -> Expr {
         self.block[i][i].clone().expect("the diagonal is always kept")
     }
@@ -63,97 +63,91 @@ impl System {
     }
 }
 
-/// `sc<s>` = 1/(1 + sqrt(diag)), run once per solve.
-pub fn scales(k: &Skeleton) -> Scheduled {
-    let (mut p, mut s) = (Pipeline::new("scales"), Schedule::new());
+/// `Scales`, once per solve.
+pub fn scales(k: &Skeleton) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, "scales", Role::Master);
     for space in &k.spaces {
         let vars = vars(space.dims);
-        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
-        let system = k.system(&mut p, space, &at);
+        let at = coordinates(&vars);
+        let system = System::at(&mut d, space, &at);
         let values = (0..space.components).map(|i| diagonal::scale(&system.diagonal(i))).collect();
-        let f = p.func(Func::new(over("sc", space.id), &vars, values));
-        let level = map_root(&mut s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
-        skip_unless(&mut s, &level, k.live_at(space.id, &at));
-        p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+        let f = d.func(What::Scales.of(space.id), &vars, values);
+        d.map(&f, Strip::Of(Domain::Space(space.id)));
+        d.skip_unless(&f, k.live_at(space.id, &at));
+        d.output(&f, What::Scales.of(space.id));
     }
-    k.complete(&mut p, &mut s, k.master);
-    (p, s)
+    d.finish()
 }
 
-/// Element of the output `start`: |b|^2.
-pub const BB: usize = 0;
-/// Element of the output `start`: r0 . M^-1 r0.
-pub const RZ: usize = 1;
-/// Element of the output `start`: max|P(x - g) - x| over free scalars.
-pub const GMAX: usize = 2;
-/// Element of the output `start`: number of free scalars with a zero column.
-pub const UNCONSTRAINED: usize = 3;
-/// Element of the output `start`: number of free scalars.
-pub const FREE: usize = 4;
-
-/// Per space the outputs `dr<s>` (0, then b) and, unless the sweeps compute them, `minv<s>`, `damp<s>` (D) in the linear
-/// precision, and the scalar tuple `start` in float64.
-pub fn pipeline(k: &Skeleton) -> Scheduled {
-    let (mut p, mut s) = (Pipeline::new("damping"), Schedule::new());
+/// Per space the outputs `DR` (0, then b) and, unless the sweeps compute them, `MInv` and `Damp`; and the tuple `Start`.
+pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, "damping", Role::Master);
     let mut totals: Option<Vec<Expr>> = None;
     for space in &k.spaces {
-        let [dr, damp, minv] = damp_space(k, &mut p, space);
-        let (e, loops) = start(k, &mut p, &mut s, space, [&dr, &minv]);
-        let stored = if space.inline_diagonal { vec![dr] } else { vec![dr, damp, minv] };
-        store(k, &mut p, &mut s, space, &stored, &loops.vector);
+        let [dr, damp, minv] = damp_space(&mut d, space);
+        let sums = start(&mut d, space, [&dr, &minv]);
+        store(&mut d, space, &sums, [&dr, &damp, &minv]);
+        let e = all(&sums, &[]);
         totals = Some(match totals {
             None => e,
             Some(t) => {
-                let combine = |(i, (a, b)): (usize, (Expr, Expr))| if i == GMAX { a.max(b) } else { a + b };
-                t.into_iter().zip(e).enumerate().map(combine).collect()
+                let combine = |(s, (a, b)): (StartScalar, (Expr, Expr))| match s {
+                    StartScalar::GradientMax => a.max(b),
+                    _ => a + b,
+                };
+                StartScalar::ALL.into_iter().zip(t.into_iter().zip(e)).map(combine).collect()
             }
         });
     }
-    let start = p.func(Func::new("start", &[], totals.unwrap_or_default()));
-    p.output(&start);
-    k.complete(&mut p, &mut s, k.master);
-    (p, s)
+    let start = d.func(What::Start.of(()), &[], totals.unwrap_or_default());
+    d.output(&start, What::Start.of(()));
+    d.finish()
 }
 
-/// Adds `dr<s>`, `damp<s>` and `minv<s>`.
-fn damp_space(k: &Skeleton, p: &mut Pipeline, space: &Space) -> [Func; 3] {
+/// Adds `DR`, `Damp` and `MInv`.
+fn damp_space(d: &mut Draft, space: &Space) -> [Func; 3] {
+    let (k, c) = (d.k, space.components);
     let vars = vars(space.dims);
-    let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
-    let system = k.system(p, space, &at);
-    let scale = p.input(k.field(over("sc", space.id), &vec![k.master; space.components], space.id));
+    let at = coordinates(&vars);
+    let system = System::at(d, space, &at);
+    let scale = d.input(What::Scales.of(space.id));
     let constant = |v| Expr::float(k.master, v);
-    let c = space.components;
-    let mut func = |name, values: Vec<Expr>| {
+    let mut func = |what: What, values: Vec<Expr>| {
         let values = values.into_iter().map(|v| v.cast(k.linear)).collect();
-        p.func(Func::new(over(name, space.id), &vars, values))
+        d.func(what.of(space.id), &vars, values)
     };
     let b = (0..c).map(|i| Expr::select(system.active(i), -system.gradient[i].clone(), constant(0.0)));
-    let dr = func("dr", (0..c).map(|_| constant(0.0)).chain(b).collect());
+    let dr = func(What::DR, (0..c).map(|_| constant(0.0)).chain(b).collect());
     let damp = (0..c).map(|i| {
         let d = diagonal::damping(&system.diagonal(i), &scale.at(&at, i));
         Expr::select(system.active(i), d, constant(0.0))
     });
-    let damp = func("damp", damp.collect());
+    let damp = func(What::Damp, damp.collect());
     // M is that of A with the D that it has in PCG.
     let held: Vec<Expr> = all(&damp, &at).into_iter().map(|d| d.cast(k.master)).collect();
     // 1/diag may be more than float32 holds, times an entry of b that it rounds to 0.
     let limit = if k.linear == ScalarType::F32 { f64::from(f32::MAX) } else { f64::MAX };
     let minv = inverse(k, space, &system, &held).into_iter();
-    let minv = func("minv", minv.map(|v| v.max(constant(-limit)).min(constant(limit))).collect());
+    let minv = func(What::MInv, minv.map(|v| v.max(constant(-limit)).min(constant(limit))).collect());
     [dr, damp, minv]
 }
 
-/// Stores what the sweeps read of a space in the nest of its share of `start`, which reads it.
-fn store(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space, funcs: &[Func], at: &LoopLevel) {
-    for f in funcs {
-        if k.identity && *f.name == *over("damp", space.id) {
-            // M = I reads no D.
-            map_root(s, f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
-        } else {
-            sink(s, f, at);
-        }
-        p.output_with(f, Layout::Planar, k.halos[space.id.index()].clone());
+/// Stores what the sweeps read of a space in the nest of its share of `Start`, which reads it.
+fn store(d: &mut Draft, space: &Space, sums: &Func, [dr, damp, minv]: [&Func; 3]) {
+    d.store_in(sums, dr);
+    d.output(dr, What::DR.of(space.id));
+    if space.inline_diagonal {
+        return;
     }
+    if d.k.identity {
+        // M = I reads no D.
+        d.map(damp, Strip::Of(Domain::Space(space.id)));
+    } else {
+        d.store_in(sums, damp);
+    }
+    d.output(damp, What::Damp.of(space.id));
+    d.store_in(sums, minv);
+    d.output(minv, What::MInv.of(space.id));
 }
 
 /// Relative shift of the diagonal of a block before it is inverted: well above the rounding of the inverse's entries, which are
@@ -247,35 +241,35 @@ pub fn inverse_diagonal<'a>(space: &Space, minv: &'a [Expr], i: usize) -> &'a Ex
     if space.block { &minv[packed(i, i)] } else { &minv[i] }
 }
 
-fn start(
-    k: &Skeleton,
-    p: &mut Pipeline,
-    s: &mut Schedule,
-    space: &Space,
-    [dr, minv]: [&Func; 2],
-) -> (Vec<Expr>, Loops) {
+/// The share of a space in `Start`.
+fn start(d: &mut Draft, space: &Space, [dr, minv]: [&Func; 2]) -> Func {
+    let (k, c) = (d.k, space.components);
     let points = k.points(Domain::Space(space.id));
     let at = &points.coordinates;
-    let system = k.system(p, space, at);
-    let (r, minv) = (all(dr, at).split_off(space.components), all(minv, at));
+    let system = System::at(d, space, at);
+    let (r, minv) = (all(dr, at).split_off(c), all(minv, at));
     let f64 = |e: Expr| e.cast(ScalarType::F64);
     let sum = |e: Vec<Expr>| e.into_iter().reduce(|a, b| a + b).expect("at least one component");
-    let c = space.components;
     let count = |on: Expr| Expr::select(on, Expr::from(1.0f64), Expr::from(0.0f64));
-    let bb = sum(r.iter().map(|e| f64(e.clone()) * f64(e.clone())).collect());
-    let rz = sum((0..c).map(|i| f64(r[i].clone()) * f64(apply_inverse(space, &minv, &r, i))).collect());
-    let gmax = (0..c).map(|i| {
+    let maximum = (0..c).map(|i| {
         let g = system.projected_gradient(i);
         // The larger of two numbers drops a NaN: let it through as infinity.
         let g = Expr::select(g.is_nan(), Expr::float(g.ty(), f64::INFINITY), g.abs());
         Expr::select(system.free.clone(), f64(g), Expr::from(0.0f64))
     });
-    let gmax = gmax.reduce(|a, b| a.max(b)).expect("at least one component");
+    let maximum = maximum.reduce(|a, b| a.max(b)).expect("at least one component");
     let loose = (0..c).map(|i| count(system.free.and(system.constrained(i).not_())));
-    let free = count(system.free.clone()) * c as f64;
-    let terms =
-        vec![(Op::Add, bb), (Op::Add, rz), (Op::Max, gmax), (Op::Add, sum(loose.collect())), (Op::Add, free)];
-    let (f, loops) = reduce(p, s, &over("start", space.id), &points, terms);
-    skip_unless(s, &loops.vector, k.live_at(space.id, at));
-    (all(&f, &[]), loops)
+    let term = |s: StartScalar| match s {
+        StartScalar::Bb => (Op::Add, sum(r.iter().map(|e| f64(e.clone()) * f64(e.clone())).collect())),
+        StartScalar::Rz => {
+            let z = |i: usize| f64(apply_inverse(space, &minv, &r, i));
+            (Op::Add, sum((0..c).map(|i| f64(r[i].clone()) * z(i)).collect()))
+        }
+        StartScalar::GradientMax => (Op::Max, maximum.clone()),
+        StartScalar::Unconstrained => (Op::Add, sum(loose.clone().collect())),
+        StartScalar::Free => (Op::Add, count(system.free.clone()) * c as f64),
+    };
+    let f = d.reduce(&format!("start{}", space.id.0), &points, StartScalar::ALL.map(term).to_vec());
+    d.skip_unless(&f, k.live_at(space.id, at));
+    f
 }

@@ -1,64 +1,24 @@
 //! Graph gathers: sums over the hyperedges at a vertex.
 //!
 //! The hyperedges at the vertices of one slot are laid out as *rows* of at most 64 incidences: a vertex of degree 0 has none, one of
-//! degree 100,000 has many. Rows are sorted by length and packed in blocks of [`LANES`], columns contiguous per
+//! degree 100,000 has many. Rows are sorted by length and packed in blocks of as many as there are lanes, columns contiguous per
 //! lane. `part` computes one sum per row, over (lane, block); the vertex adds up its rows in order. See [`crate::matrix_free::domain::incidence`] for the lists.
 //!
 //! Neighbours that hyperedges reach through computed arrays have no rows of their own: those of their vertex hold a sum for each.
 
-use crate::matrix_free::domain::fields::{all, list};
-use crate::matrix_free::domain::incidence::ROW;
+use crate::matrix_free::draft::{Direction, Draft, all, coordinates};
+use crate::matrix_free::params::Size;
 use crate::matrix_free::pipelines::invariant;
+use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::schedule::reduce::Points;
-use crate::matrix_free::{LANES, Skeleton, Space};
+use crate::matrix_free::vectors::What;
+use crate::matrix_free::{Skeleton, Space};
 use rustc_hash::FxHashMap;
-use sumsq_codegen::{
-    Expr, Func, Input, LoopLevel, Memory, Name, Pipeline, RDom, ScalarType, Schedule, Tail, Var,
-};
+use sumsq_codegen::{Expr, Func, Name, RDom, Var};
 use sumsq_energy::dag::{Access, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::{Place, names};
-use sumsq_energy::model::{Domain, Energy, GraphId, SpaceId};
-
-/// Blocks of rows that one thread takes at a time.
-const BLOCKS: i32 = 16;
-
-/// Prefix of the lists of a slot: `r0s1`.
-pub fn rows(g: GraphId, slot: u16) -> String {
-    format!("r{}s{slot}", g.0)
-}
-
-/// The elements of the rows of a slot: `r0s1.own`.
-fn own(g: GraphId, slot: u16) -> String {
-    format!("{}.own", rows(g, slot))
-}
-
-/// Prefix of the list that holds, beside every entry of the rows of `slot`, the element at vertex `other`: `r0s1.v0`.
-pub fn listed(g: GraphId, slot: u16, other: u16) -> String {
-    format!("{}.v{other}", rows(g, slot))
-}
-
-/// Name of the list that holds, beside every entry of the rows of `slot`, what is stored once per linearisation and the sums read
-/// (see `Skeleton::beside`): `r0s1.h`.
-pub fn stored(g: GraphId, slot: u16) -> String {
-    format!("{}.h", rows(g, slot))
-}
-
-/// The hyperedges of the rows of a slot; in range by construction.
-pub fn edges(g: GraphId, slot: u16) -> Input {
-    let mut edges = list(format!("{}.edge", rows(g, slot)), &[ScalarType::I32]);
-    edges.value_range = Some((0.into(), crate::matrix_free::domain::fields::edge_count(g) - 1));
-    edges.trusted = true;
-    edges
-}
-
-/// How many `what` (rows, entries) the lists of a slot hold, an i32 parameter.
-fn count(prefix: &str, what: &str) -> Expr {
-    Expr::param(format!("{prefix}.{what}"), ScalarType::I32)
-}
-
-/// A direction as the gather reads it.
-pub type Direction<'a> = &'a dyn Fn(SpaceId, usize, &[Expr]) -> Expr;
+use sumsq_energy::model::{Domain, Energy, GraphId};
 
 /// Sums over the hyperedges of a graph at its vertices of one slot.
 pub struct Parts<'a> {
@@ -66,7 +26,6 @@ pub struct Parts<'a> {
     pub slot: u16,
     /// What every hyperedge contributes, a component each.
     pub contributions: &'a [ExprId],
-    pub ty: ScalarType,
     pub direction: Direction<'a>,
 }
 
@@ -97,155 +56,122 @@ pub fn channels(dag: &Dag, graph: GraphId, roots: &[ExprId]) -> Vec<usize> {
 pub struct Rows {
     /// Per row, over (lane, block), the sum of the contributions.
     pub part: Func,
-    sum: Name,
-    own: Option<Name>,
+    sum: Func,
+    own: Option<Func>,
 }
 
 impl Rows {
     /// Stored at root, blocks in parallel.
-    pub fn at_root(self, s: &mut Schedule) -> Func {
-        let name = &self.part.name;
-        s.func(name).compute_root().relaxed().split("block", "strip", "b", BLOCKS, Tail::Predicate);
-        s.func(name).parallel("strip").vectorize("lane", LANES, Tail::Predicate);
-        s.func(name).reorder(&["lanei", "laneo", "b", "strip"]);
-        self.sums_at(s, LoopLevel::pure(name, "laneo"));
+    pub fn at_root(self, d: &mut Draft) -> Func {
+        d.map_rows(&self.part);
+        self.sums_in(d, &self.part);
         self.part
     }
 
-    /// Stored block by block at `level`, where something else uses them, too.
-    pub fn within(self, s: &mut Schedule, level: LoopLevel) {
-        let part = s.func(&self.part.name).relaxed().compute_at(level.clone());
-        part.vectorize("lane", LANES, Tail::Predicate).sink();
-        self.sums_at(s, level);
+    /// Stored block by block in the nest of `reader`, where something else uses them, too.
+    pub fn within(self, d: &mut Draft, reader: &Func) {
+        d.store_in(reader, &self.part);
+        self.sums_in(d, reader);
     }
 
-    fn sums_at(&self, s: &mut Schedule, level: LoopLevel) {
-        for name in self.own.iter().chain([&self.sum]) {
-            s.func(name).compute_at(level.clone()).store_in(Memory::Register);
-            s.func(name).vectorize("lane", LANES, Tail::Predicate);
+    fn sums_in(&self, d: &mut Draft, reader: &Func) {
+        for f in self.own.iter().chain([&self.sum]) {
+            d.registers_in(reader, f);
         }
-        s.update(&self.sum, 0).vectorize("lane", LANES, Tail::Predicate);
     }
 }
 
-/// All rows of a slot, blocks last, in strips as [`Rows::at_root`] has them.
-pub fn row_points(graph: GraphId, slot: u16) -> Points {
-    let blocks = count(&rows(graph, slot), "rows") / LANES as i64;
-    let rdom = RDom::new([("rlane", Expr::from(0), Expr::from(LANES)), ("rblock", Expr::from(0), blocks)]);
-    let coordinates = vec![rdom.var(0), rdom.var(1)];
-    Points { rdom, coordinates, strip: Expr::from(BLOCKS) }
-}
+impl Skeleton {
+    /// All rows of a slot, blocks last, in strips as [`Rows::at_root`] has them.
+    pub fn row_points(&self, graph: GraphId, slot: u16) -> Points {
+        let blocks = Size::Rows(graph, slot).expr() / i64::from(self.target.lanes);
+        let lanes = Expr::from(self.target.lanes);
+        let rdom = RDom::new([("rlane", Expr::from(0), lanes), ("rblock", Expr::from(0), blocks)]);
+        let coordinates = vec![rdom.var(0), rdom.var(1)];
+        Points { rdom, coordinates, strip: Strip::Blocks }
+    }
 
-/// The element of the row at (lane, block).
-pub fn element(k: &Skeleton, (graph, slot): (GraphId, u16), at: &[Expr]) -> Vec<Expr> {
-    let space = k.slot_space(graph, slot);
-    let row = &at[1] * LANES as i64 + &at[0];
-    names::listed_coordinates(&own(graph, slot), k.energy.spaces[space.index()].len(), space, &row)
+    /// The element of the row at (lane, block).
+    pub fn row_element(&self, (graph, slot): (GraphId, u16), at: &[Expr]) -> Vec<Expr> {
+        let row = &at[1] * i64::from(self.target.lanes) + &at[0];
+        self.listed(What::RowElement, (graph, slot), slot, &row)
+    }
+
+    /// Entry `at` of a list of elements at vertex `of`.
+    pub fn listed(&self, what: What, (graph, slot): (GraphId, u16), of: u16, at: &Expr) -> Vec<Expr> {
+        let space = self.slot_space(graph, of);
+        let dims = self.energy.spaces[space.index()].len();
+        names::listed_coordinates(&what.of((graph, slot)).to_string(), dims, space, at)
+    }
 }
 
 /// Adds Func `name` = per row the sum of the contributions.
-pub fn parts(k: &Skeleton, p: &mut Pipeline, name: &str, of: Parts) -> Rows {
-    let Parts { graph, slot, contributions, ty, direction } = of;
-    let prefix = rows(graph, slot);
-    let space = k.slot_space(graph, slot);
-    let ranged = |suffix: &str, to: Expr| {
-        let mut i = list(format!("{prefix}.{suffix}"), &[ScalarType::I32]);
-        i.value_range = Some((0.into(), to));
-        i
-    };
-    let block = p.input(ranged("block", count(&prefix, "entries")));
-    let length = p.input(ranged("length", Expr::from(ROW as i32)));
-    let edges = edges(graph, slot);
-    p.input(k.vertex_input(own(graph, slot), space));
+pub fn parts(d: &mut Draft, name: &str, of: Parts) -> Rows {
+    let Parts { graph, slot, contributions, direction } = of;
+    let (k, of) = (d.k, (graph, slot));
+    let (block, length) = (d.input(What::RowBlock.of(of)), d.input(What::RowLength.of(of)));
+    d.input(What::RowElement.of(of));
 
-    let (lane, b) = (Var::new("lane"), Var::new("block"));
-    let (vars, at) = ([lane.clone(), b.clone()], [lane.expr(), b.expr()]);
-    let row = [b.expr() * LANES as i64 + lane.expr()];
+    let vars = [Var::new("lane"), Var::new("block")];
+    let at = coordinates(&vars);
+    let (lane, b, lanes) = (&at[0], &at[1], i64::from(k.target.lanes));
+    let row = [b * lanes + lane];
     let rdom = RDom::new([("i", Expr::from(0), length.at(&row, 0))]);
     // What the terms read of the vertex itself is computed once before the loop over its incidences.
     let own_name = format!("{name}_own");
     // One after the other in the lanes.
-    let entry = block.at(&[b.expr()], 0) + rdom.var(0) * LANES as i64 + lane.expr();
-    let vertices = &k.energy.graphs[graph.index()].vertices;
-    let known = (0..vertices.len() as u16).map(|v| {
-        if v == slot {
-            return (v, element(k, (graph, slot), &at));
-        }
-        let space = vertices[usize::from(v)].space;
-        let dims = k.energy.spaces[space.index()].len();
-        (v, names::listed_coordinates(&listed(graph, slot, v), dims, space, &entry))
+    let entry = block.at(&[b.clone()], 0) + rdom.var(0) * lanes + lane;
+    let known = (0..k.energy.graphs[graph.index()].vertices.len() as u16).map(|v| {
+        let element = match v == slot {
+            true => k.row_element(of, &at),
+            false => k.listed(What::RowVertex(v), of, v, &entry),
+        };
+        (v, element)
     });
-    let place =
-        Place::Edge { graph, edge: edges.at(std::slice::from_ref(&entry), 0), known: known.collect() };
-    let beside = &k.beside[&(graph, slot)];
+    let known = known.collect();
+    let place = Place::Edge { graph, edge: d.element(What::RowEdge.of(of), &[entry.clone()], 0), known };
+    let beside = &k.beside[&of];
     let stored = |domain: Domain, channel: usize| {
-        let at = beside.iter().position(|&c| c == channel).filter(|_| domain == Domain::Graph(graph))?;
-        Some(Expr::call(
-            crate::matrix_free::pipelines::gather::stored(graph, slot),
-            ty,
-            vec![entry.clone()],
-            at,
-        ))
+        let i = beside.iter().position(|&c| c == channel).filter(|_| domain == Domain::Graph(graph))?;
+        Some(d.element(What::RowHoisted.of(of), &[entry.clone()], i))
     };
-    let terms = k.emit_reading(contributions, ty, place, direction, &stored);
+    let terms = d.emit_reading(contributions, place, direction, &stored);
     let stand_in = |i: usize, e: &Expr| Expr::call(own_name.as_str(), e.ty().scalar, at.to_vec(), i);
     let invariant::Split { invariants, terms } = invariant::split(&terms, &rdom.var(0), stand_in);
-    let own = (!invariants.is_empty()).then(|| p.func(Func::new(own_name.as_str(), &vars, invariants)).name);
-    let sum = p.func(Func::sum(format!("{name}_sum"), &vars, rdom, terms));
-    let part = p.func(Func::new(name, &vars, all(&sum, &at)));
-    Rows { part, sum: sum.name, own }
+    let own = (!invariants.is_empty()).then(|| d.p.func(Func::new(own_name.as_str(), &vars, invariants)));
+    let sum = d.p.func(Func::sum(format!("{name}_sum"), &vars, rdom, terms));
+    let part = d.p.func(Func::new(name, &vars, all(&sum, &at)));
+    Rows { part, sum, own }
 }
 
 /// What hyperedges give the elements at `vars`: Func `name` = `start` + the sum of `parts` over all rows, of every graph vertex that points
-/// into `space`, at the elements that the ones at `vars` are or are neighbours of; outside the domain `count` is 0.
+/// into `space`, at the elements that the ones at `vars` are or are neighbours of; outside the domain the count of rows is 0.
 /// Inlined if no graph reads the space.
 pub fn gather(
-    k: &Skeleton,
-    p: &mut Pipeline,
+    d: &mut Draft,
     name: &str,
     space: &Space,
     vars: &[Var],
     start: Vec<Expr>,
-    parts: &[Func],
+    parts: &[Name],
 ) -> Func {
-    let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+    let (k, at) = (d.k, coordinates(vars));
+    let (lanes, ty) = (i64::from(k.target.lanes), d.ty());
     let mut f = Func::new(name, vars, start);
     for (&(graph, slot), part) in space.slots.iter().zip(parts) {
-        let prefix = rows(graph, slot);
-        let rows = count(&prefix, "rows");
-        let field = |suffix: &str| {
-            let mut i = k.field(format!("{prefix}.{suffix}"), &[ScalarType::I32], space.id);
-            i.value_range = Some((0.into(), rows.clone()));
-            i
-        };
-        let (first, number) = (p.input(field("first")), p.input(field("count")));
-        let mut of = list(format!("{prefix}.of"), &[ScalarType::I32]);
-        of.value_range = Some((0.into(), rows - 1));
-        of.trusted = true;
-        let of = p.input(of);
+        let [first, number, of] = [What::FirstRow, What::RowCount, What::RowOf];
+        let [first, number, of] = [first, number, of].map(|what| d.input(what.of((graph, slot))));
         for (i, place) in k.places(graph, slot).enumerate() {
             let vertex = k.vertex_at(graph, place, &at);
             let n = number.at(&vertex, 0);
             let rdom = RDom::new([(format!("i{}", f.updates.len()), Expr::from(0), n)]);
             let row = of.at(&[first.at(&vertex, 0) + rdom.var(0)], 0);
-            let row = [&row % LANES as i64, &row / LANES as i64];
+            let row = [&row % lanes, &row / lanes];
             let n = f.values.len();
-            let values = (0..n).map(|c| f.at(&at, c) + part.at(&row, i * n + c)).collect();
+            let part = |c| Expr::call(part.clone(), ty, row.to_vec(), i * n + c);
+            let values = (0..n).map(|c| f.at(&at, c) + part(c)).collect();
             f = f.update(at.clone(), values, rdom);
         }
     }
-    p.func(f)
-}
-
-/// Schedules a gather Func to be computed one vector at a time at `level`, over the variables `vars`.
-pub fn at_vector(s: &mut Schedule, f: &Func, level: LoopLevel) {
-    if f.updates.is_empty() {
-        s.func(&f.name).inline();
-        return;
-    }
-    let x = f.vars[0].0.clone();
-    s.func(&f.name).compute_at(level).store_in(Memory::Register).vectorize(&x, LANES, Tail::Predicate);
-    for u in 0..f.updates.len() {
-        s.update(&f.name, u).vectorize(&x, LANES, Tail::Predicate);
-    }
+    d.p.func(f)
 }

@@ -3,26 +3,26 @@
 //! Output `gb<s>`, a tuple over space s: C entries of g, then the packed lower triangle of the block (only its diagonal
 //! where M needs no blocks). Meaningless at excluded elements.
 
-use crate::matrix_free::domain::fields::{over, vars};
-use crate::matrix_free::pipelines::gather::{Parts, at_vector, gather, parts};
+use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
+use crate::matrix_free::pipelines::gather::{Parts, gather, parts};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
-use crate::matrix_free::schedule::reduce::{map_root, skip_unless, strip_name};
+use crate::matrix_free::schedule::Strip;
+use crate::matrix_free::vectors::{Role, What};
 use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
-use sumsq_codegen::{Expr, Func, Layout, Pipeline, ScalarType, Schedule};
+use sumsq_codegen::{Expr, Func};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Site};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
 /// The pipeline.
-pub fn pipeline(k: &Skeleton) -> Scheduled {
-    let (mut p, mut s) = (Pipeline::new("gradient"), Schedule::new());
+pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, "gradient", Role::Master);
     for space in &k.spaces {
-        let f = space_gradient(k, &mut p, &mut s, space);
-        p.output_with(&f, Layout::Planar, k.halos[space.id.index()].clone());
+        let f = space_gradient(&mut d, space);
+        d.output(&f, What::GradientAndBlocks.of(space.id));
     }
-    k.complete_at_x(&mut p, &mut s);
-    (p, s)
+    d.finish_at_x()
 }
 
 /// The entries of a packed block that are kept.
@@ -31,36 +31,36 @@ pub fn kept_entries(space: &Space) -> Vec<usize> {
     if space.block { (0..c * (c + 1) / 2).collect() } else { (0..c).map(|i| packed(i, i)).collect() }
 }
 
-fn space_gradient(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) -> Func {
+fn space_gradient(d: &mut Draft, space: &Space) -> Func {
+    let k = d.k;
     let kept = kept_entries(space);
     let roots = |site: Site| -> Vec<ExprId> {
         let (gradient, blocks) =
             (k.routines.roots(Kind::Gradient, site), k.routines.roots(Kind::Blocks, site));
         gradient.iter().copied().chain(kept.iter().map(|&i| blocks[i])).collect()
     };
-    let none = |_, _: usize, _: &[Expr]| unreachable!("the gradient reads no direction");
-    let name = over("gb", space.id);
+    let id = What::GradientAndBlocks.of(space.id);
     let mut partials = vec![];
     for &(graph, slot) in &space.slots {
         let roots: Vec<ExprId> =
             k.places(graph, slot).flat_map(|slot| roots(Site::Slot(graph, slot))).collect();
-        let of = Parts { graph, slot, contributions: &roots, ty: k.master, direction: &none };
-        partials.push(parts(k, p, &format!("{name}_g{}s{slot}", graph.0), of).at_root(s));
+        let of = Parts { graph, slot, contributions: &roots, direction: &no_direction };
+        partials.push(parts(d, &format!("{id}_g{}s{slot}", graph.0), of).at_root(d).name);
     }
     let vars = vars(space.dims);
-    let at: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
+    let at = coordinates(&vars);
     let own = roots(Site::Element(space.id));
-    let start = k.emit(&own, k.master, Place::Element(space.id, at.clone()), &none);
-    let totals: Vec<Func> = k
-        .globals(space.id)
-        .map(|(i, site)| totals(k, p, s, (&format!("{name}_t{i}"), site), (&roots(site), k.master), &none))
-        .collect();
-    let start = add_totals(start, &totals);
-    let sum = gather(k, p, &format!("{name}_sum"), space, &vars, start, &partials);
-    let f = p.func(Func::new(name, &vars, crate::matrix_free::domain::fields::all(&sum, &at)));
-    let level = map_root(s, &f, &Expr::param(strip_name(Domain::Space(space.id)), ScalarType::I32));
-    skip_unless(s, &level, k.live_at(space.id, &at));
-    at_vector(s, &sum, level);
+    let start = d.emit(&own, Place::Element(space.id, at.clone()), &no_direction);
+    let mut sums = vec![];
+    for (i, site) in k.globals(space.id) {
+        sums.push(totals(d, &format!("{id}_t{i}"), site, &roots(site), &no_direction).name);
+    }
+    let start = add_totals(start, &sums);
+    let sum = gather(d, &format!("{id}_sum"), space, &vars, start, &partials);
+    let f = d.func(id, &vars, all(&sum, &at));
+    d.map(&f, Strip::Of(Domain::Space(space.id)));
+    d.skip_unless(&f, k.live_at(space.id, &at));
+    d.gathered_in(&f, &sum);
     f
 }
 

@@ -4,82 +4,64 @@
 //! hyperedges of a graph), `r<g>s<slot>.h` (the same of the graph, in the order in which the gathers at its vertices read it)
 //! and `bd<s>` (the stored share of the diagonal blocks of J^T J, packed lower triangle).
 
-use crate::matrix_free::domain::fields::{all, over, over_domain, vars};
-use crate::matrix_free::pipelines::gather;
-use crate::matrix_free::pipelines::gather::{Parts, at_vector, channels, parts};
-use crate::matrix_free::schedule::reduce::{map_root, skip_unless, strip_name};
-use crate::matrix_free::{LANES, Scheduled, Skeleton, Space, packed};
-use sumsq_codegen::{Expr, Func, Layout, LoopLevel, Pipeline, ScalarType, Schedule, Var};
-use sumsq_energy::dag::{ExprId, Source};
+use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
+use crate::matrix_free::pipelines::gather::{Parts, channels, gather, parts};
+use crate::matrix_free::schedule::Strip;
+use crate::matrix_free::vectors::{Role, VectorId, What};
+use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
+use sumsq_codegen::{Expr, Func, Var};
+use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Routine, Site};
-use sumsq_energy::emit::{Place, component_count, names};
-use sumsq_energy::model::{Domain, GraphId, SpaceId};
-
-/// Entries of a slot's rows that one thread takes at a time.
-const ENTRIES: i32 = 1024;
+use sumsq_energy::emit::Place;
+use sumsq_energy::model::{Domain, GraphId};
 
 /// The pipeline, if there is anything to do.
-pub fn pipeline(k: &Skeleton) -> Option<Scheduled> {
-    let (mut p, mut s) = (Pipeline::new("linearise"), Schedule::new());
-    let none = |_, _: usize, _: &[Expr]| unreachable!("what is stored per linearisation reads no direction");
+pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, "linearise", Role::Master);
     if k.master != k.linear {
-        let spaces = (0..k.energy.spaces.len() as u32).map(SpaceId);
-        for space in spaces.filter(|&s| component_count(&k.energy, s) > 0) {
-            let domain = Domain::Space(space);
-            let at = coordinates(k, domain);
-            let x = |c| Expr::call(names::unknowns(space), k.master, at.clone(), c);
-            let x = (0..component_count(&k.energy, space)).map(x).collect();
-            let layout = k.vector_layout(space, Source::Unknown);
+        for space in &k.spaces {
+            let domain = Domain::Space(space.id);
+            let x = d.all(What::X.of(space.id), &coordinates(&domain_vars(k, domain)));
             // A view may be sampled anywhere.
             let skipped = !k.energy.has_views();
-            root(k, &mut p, &mut s, (over("xl", space), layout), domain, x, skipped);
+            root(&mut d, What::LinearX.of(space.id), domain, x, skipped);
         }
     }
     // Also where no unknown lives: a factor of the edges, an array computed from globals.
     for Routine { site, roots: values, .. } in k.routines.of(Kind::Stored) {
         let domain = site.domain(&k.energy);
         if let Domain::Graph(graph) = domain {
-            beside_entries(k, &mut p, &mut s, graph, values);
+            beside_entries(&mut d, graph, values);
             if !read_by_edge(k, graph) {
                 continue;
             }
         }
-        let place = k.place(domain, coordinates(k, domain));
-        let h = k.emit(values, k.master, place, &none);
-        let layout = k.layout(Source::Hoisted(domain), values.len());
-        root(k, &mut p, &mut s, (over_domain("h", domain), layout), domain, h, true);
+        let place = k.place(domain, coordinates(&domain_vars(k, domain)));
+        let h = d.emit(values, place, &no_direction);
+        root(&mut d, What::Hoisted.of(domain), domain, h, true);
     }
     for space in k.spaces.iter().filter(|space| k.stores_blocks(space)) {
-        stored_blocks(k, &mut p, &mut s, space);
+        stored_blocks(&mut d, space);
     }
-    k.complete_at_x(&mut p, &mut s);
-    (!p.outputs.is_empty()).then_some((p, s))
+    d.finish_at_x()
 }
 
-fn coordinates(k: &Skeleton, domain: Domain) -> Vec<Expr> {
-    k.domain_vars(domain).0.iter().map(|&v| Expr::var(v)).collect()
+fn domain_vars(k: &Skeleton, domain: Domain) -> Vec<Var> {
+    k.domain_vars(domain).0.iter().map(|&v| Var::new(v)).collect()
 }
 
-/// Adds an output over a domain, in the linear solver's precision; not far from what is free, if it is `skipped` there. Returns its loop outside of the vector.
-fn root(
-    k: &Skeleton,
-    p: &mut Pipeline,
-    s: &mut Schedule,
-    (name, layout): (String, Layout),
-    domain: Domain,
-    values: Vec<Expr>,
-    skipped: bool,
-) -> LoopLevel {
+/// Adds an output over a domain; not far from what is free, if it is `skipped` there.
+fn root(d: &mut Draft, id: VectorId, domain: Domain, values: Vec<Expr>, skipped: bool) -> Func {
+    let k = d.k;
     let values = values.into_iter().map(|v| v.cast(k.linear)).collect();
-    let vars: Vec<Var> = k.domain_vars(domain).0.iter().map(|&v| Var::new(v)).collect();
-    let f = p.func(Func::new(name, &vars, values));
-    p.output_with(&f, layout, k.domain_halo(domain));
-    let level = map_root(s, &f, &Expr::param(strip_name(domain), ScalarType::I32));
+    let vars = domain_vars(k, domain);
+    let f = d.func(id, &vars, values);
+    d.output(&f, id);
+    d.map(&f, Strip::Of(domain));
     if let (Domain::Space(space), true) = (domain, skipped) {
-        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
-        skip_unless(s, &level, k.near_at(space, &at));
+        d.skip_unless(&f, k.near_at(space, &coordinates(&vars)));
     }
-    level
+    f
 }
 
 /// Whether anything but the gathers at vertices reads what is stored over the hyperedges of a graph.
@@ -90,52 +72,46 @@ fn read_by_edge(k: &Skeleton, graph: GraphId) -> bool {
 }
 
 /// Adds, for every slot whose gather reads some of `values` (stored over the hyperedges of `graph`), these beside its entries.
-fn beside_entries(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, graph: GraphId, values: &[ExprId]) {
-    let slots = k.spaces.iter().flat_map(|space| &space.slots).filter(|(g, _)| *g == graph);
-    for &(_, slot) in slots {
-        let wanted: Vec<ExprId> = k.beside[&(graph, slot)].iter().map(|&c| values[c]).collect();
+fn beside_entries(d: &mut Draft, graph: GraphId, values: &[ExprId]) {
+    let k = d.k;
+    for &of in k.spaces.iter().flat_map(|space| &space.slots).filter(|(g, _)| *g == graph) {
+        let wanted: Vec<ExprId> = k.beside[&of].iter().map(|&c| values[c]).collect();
         if wanted.is_empty() {
             continue;
         }
-        let none =
-            |_, _: usize, _: &[Expr]| unreachable!("what is stored per linearisation reads no direction");
         let x = Var::new("x");
-        let edges = gather::edges(graph, slot);
-        let vertices = (0u16..).zip(&k.energy.graphs[graph.index()].vertices);
-        let known = vertices.map(|(v, vertex)| {
-            let dims = k.energy.spaces[vertex.space.index()].len();
-            (v, names::listed_coordinates(&gather::listed(graph, slot, v), dims, vertex.space, &x.expr()))
-        });
-        let place = Place::Edge { graph, edge: edges.at(&[x.expr()], 0), known: known.collect() };
-        let h = k.emit(&wanted, k.master, place, &none).into_iter().map(|v| v.cast(k.linear)).collect();
-        let f = p.func(Func::new(gather::stored(graph, slot), &[x], h));
-        p.output_with(&f, Layout::Planar, vec![LANES as u32]);
-        map_root(s, &f, &Expr::from(ENTRIES));
+        let at = [x.expr()];
+        let vertices = 0..k.energy.graphs[graph.index()].vertices.len() as u16;
+        let known = vertices.map(|v| (v, k.listed(What::RowVertex(v), of, v, &at[0])));
+        let known = known.collect();
+        let place = Place::Edge { graph, edge: d.element(What::RowEdge.of(of), &at, 0), known };
+        let h = d.emit(&wanted, place, &no_direction).into_iter().map(|v| v.cast(k.linear)).collect();
+        let f = d.func(What::RowHoisted.of(of), &[x], h);
+        d.output(&f, What::RowHoisted.of(of));
+        d.map(&f, Strip::Entries);
     }
 }
 
 /// The stored share of a space's diagonal blocks.
-fn stored_blocks(k: &Skeleton, p: &mut Pipeline, s: &mut Schedule, space: &Space) {
-    let none = |_, _: usize, _: &[Expr]| unreachable!("blocks read no direction");
-    let name = over("bd", space.id);
-    let zeros = || vec![Expr::float(k.master, 0.0); packed(space.components, 0)];
-    let (vars, domain) = (vars(space.dims), Domain::Space(space.id));
-    let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+fn stored_blocks(d: &mut Draft, space: &Space) {
+    let (k, id) = (d.k, What::StoredBlocks.of(space.id));
+    let vars = vars(space.dims);
+    let at = coordinates(&vars);
     let mut slots = Space { slots: vec![], ..space.clone() };
     let mut sums = vec![];
     for &(graph, slot) in &space.slots {
         let contributions = k.contributions(Kind::StoredBlocks, graph, slot);
         if !contributions.is_empty() {
-            let of = Parts { graph, slot, contributions: &contributions, ty: k.master, direction: &none };
-            sums.push(parts(k, p, &format!("{name}_g{}s{slot}", graph.0), of).at_root(s));
+            let of = Parts { graph, slot, contributions: &contributions, direction: &no_direction };
+            sums.push(parts(d, &format!("{id}_g{}s{slot}", graph.0), of).at_root(d).name);
             slots.slots.push((graph, slot));
         }
     }
     let start = match k.routines.roots(Kind::StoredBlocks, Site::Element(space.id)) {
-        [] => zeros(),
-        roots => k.emit(roots, k.master, Place::Element(space.id, at.clone()), &none),
+        [] => vec![Expr::float(d.ty(), 0.0); packed(space.components, 0)],
+        roots => d.emit(roots, Place::Element(space.id, at.clone()), &no_direction),
     };
-    let sum = gather::gather(k, p, &format!("{name}_sum"), &slots, &vars, start, &sums);
-    let level = root(k, p, s, (name, Layout::Planar), domain, all(&sum, &at), true);
-    at_vector(s, &sum, level);
+    let sum = gather(d, &format!("{id}_sum"), &slots, &vars, start, &sums);
+    let f = root(d, id, Domain::Space(space.id), all(&sum, &at), true);
+    d.gathered_in(&f, &sum);
 }

@@ -7,90 +7,79 @@
 //! `dr` holds before PCG. t < 0 takes -t b as it is, without
 //! P: what the length of that step is found with.
 
-use crate::matrix_free::domain::fields::{all, over, vars};
-use crate::matrix_free::schedule::reduce::{Op, reduce, sink, skip_unless};
+use crate::matrix_free::draft::{Draft, all, coordinates, vars};
+use crate::matrix_free::params::Number;
+use crate::matrix_free::scalars::ModelScalar;
+use crate::matrix_free::schedule::reduce::Op;
+use crate::matrix_free::vectors::{Role, What};
 use crate::matrix_free::{Scheduled, Skeleton, Space};
-use sumsq_codegen::{Expr, Func, Pipeline, ScalarType, Schedule, Var};
-use sumsq_energy::dag::Source;
+use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::derive::Kind;
-use sumsq_energy::emit::names;
-use sumsq_energy::model::{Domain, SpaceId};
-
-/// Element of `model`: sum (J s)(2 r + J s), the negative of the predicted decrease.
-pub const MODEL: usize = 0;
-/// Element of `model`: |s|^2.
-pub const STEP: usize = 1;
-/// Element of `model`: |x + s|^2 over free scalars. The rule that compares |s| with |x| holds only where this is |x|^2 to its tolerance, and
-/// x + s is at hand.
-pub const X: usize = 2;
+use sumsq_energy::model::Domain;
 
 /// The pipeline.
-pub fn pipeline(k: &Skeleton) -> Scheduled {
-    let (mut p, mut s) = (Pipeline::new("trial"), Schedule::new());
-    let mut totals = [const { None::<Expr> }; 3];
-    let mut add = |element: usize, e: Expr| {
-        totals[element] = Some(match totals[element].take() {
+pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, "trial", Role::Master);
+    let mut totals = ModelScalar::ALL.map(|_| None::<Expr>);
+    let mut add = |s: ModelScalar, e: Expr| {
+        let total = &mut totals[s as usize];
+        *total = Some(match total.take() {
             None => e,
             Some(sum) => sum + e,
         });
     };
     let mut domains = k.domains();
     for space in &k.spaces {
-        p.input(k.field(over("dr", space.id), &vec![k.linear; 2 * space.components], space.id));
+        d.input(What::DR.of(space.id));
         let vars = vars(space.dims);
-        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
-        let values = (0..space.components).map(|c| proposed(k, space, c, &at).trial).collect();
-        let xt = p.func(Func::new(over("xt", space.id), &vars, values));
-        let layout = k.vector_layout(space.id, Source::Unknown);
-        p.output_with(&xt, layout, k.halos[space.id.index()].clone());
+        let at = coordinates(&vars);
+        let values = (0..space.components).map(|c| proposed(&d, space, c, &at).trial).collect();
+        let xt = d.func(What::Trial.of(space.id), &vars, values);
+        d.output(&xt, What::Trial.of(space.id));
 
         let points = k.points(Domain::Space(space.id));
-        let mut terms = norms(k, space, &xt, &points.coordinates);
+        let mut terms = norms(&d, space, &xt, &points.coordinates);
         // What residuals there are over the same elements reads the same x and d.
         let own = domains.iter().position(|&d| d == Domain::Space(space.id)).map(|i| domains.remove(i));
-        terms.extend(own.map(|d| model(k, d, &points.coordinates)));
+        terms.extend(own.map(|domain| model(&d, domain, &points.coordinates)));
         let terms = terms.into_iter().map(|t| (Op::Add, t)).collect();
-        let (f, loops) = reduce(&mut p, &mut s, &over("steps", space.id), &points, terms);
-        skip_unless(&mut s, &loops.vector, k.near_at(space.id, &points.coordinates));
-        sink(&mut s, &xt, &loops.vector);
-        [STEP, X, MODEL].into_iter().zip(all(&f, &[])).for_each(|(element, e)| add(element, e));
+        let f = d.reduce(&format!("steps{}", space.id.0), &points, terms);
+        d.skip_unless(&f, k.near_at(space.id, &points.coordinates));
+        d.store_in(&f, &xt);
+        let elements = [ModelScalar::Step, ModelScalar::X, ModelScalar::Model];
+        elements.into_iter().zip(all(&f, &[])).for_each(|(element, e)| add(element, e));
     }
     for (i, domain) in domains.into_iter().enumerate() {
         let points = k.points(domain);
-        let term = (Op::Add, model(k, domain, &points.coordinates));
-        let (f, _) = reduce(&mut p, &mut s, &format!("model{i}"), &points, vec![term]);
-        add(MODEL, f.at(&[], 0));
+        let term = (Op::Add, model(&d, domain, &points.coordinates));
+        let f = d.reduce(&format!("model{i}"), &points, vec![term]);
+        add(ModelScalar::Model, f.at(&[], 0));
     }
     let totals = totals.into_iter().map(|t| t.unwrap_or(Expr::from(0.0f64))).collect();
-    let model = p.func(Func::new("model", &[], totals));
-    p.output(&model);
-    k.complete_at_x(&mut p, &mut s);
-    (p, s)
+    let model = d.func(What::Model.of(()), &[], totals);
+    d.output(&model, What::Model.of(()));
+    d.finish_at_x()
 }
 
-fn direction(k: &Skeleton, space: SpaceId, component: usize, at: &[Expr]) -> Expr {
-    let space = k.spaces.iter().find(|s| s.id == space).expect("directions are of unknowns");
-    proposed(k, space, component, at).step
-}
-
-/// The terms of [`STEP`] and [`X`] at an element.
-fn norms(k: &Skeleton, space: &Space, xt: &Func, at: &[Expr]) -> Vec<Expr> {
+/// The terms of [`ModelScalar::Step`] and [`ModelScalar::X`] at an element.
+fn norms(d: &Draft, space: &Space, xt: &Func, at: &[Expr]) -> Vec<Expr> {
     let square = |e: Expr| e.cast(ScalarType::F64) * e.cast(ScalarType::F64);
     let norm = |f: &dyn Fn(usize) -> Expr| (0..space.components).map(|c| square(f(c))).reduce(|a, b| a + b);
-    let terms = [norm(&|c| direction(k, space.id, c, at)), norm(&|c| xt.at(at, c))];
+    let terms = [norm(&|c| proposed(d, space, c, at).step), norm(&|c| xt.at(at, c))];
     // Excluded elements are no part of x: they may hold any number.
-    let counted = |t| match k.excluded(space.id) {
-        Some(_) => Expr::select(k.free_at(space, at), t, Expr::from(0.0f64)),
+    let counted = |t| match d.k.excluded(space.id) {
+        Some(_) => Expr::select(d.k.free_at(space, at), t, Expr::from(0.0f64)),
         None => t,
     };
     terms.into_iter().flatten().map(counted).collect()
 }
 
-/// The term of [`MODEL`] at an instance of a domain that has residuals.
-fn model(k: &Skeleton, domain: Domain, at: &[Expr]) -> Expr {
+/// The term of [`ModelScalar::Model`] at an instance of a domain that has residuals.
+fn model(d: &Draft, domain: Domain, at: &[Expr]) -> Expr {
+    let k = d.k;
     let roots = k.instance_roots(Kind::Model, domain);
-    let place = k.place(domain, at.to_vec());
-    let terms = k.emit(&roots, k.master, place, &|space, c, at| direction(k, space, c, at));
+    let step = |space, c, at: &[Expr]| proposed(d, k.space_of_unknowns(space), c, at).step;
+    let terms = d.emit(&roots, k.place(domain, at.to_vec()), &step);
     let terms = terms.into_iter().map(|t| t.cast(ScalarType::F64));
     terms.reduce(|a, b| a + b).expect("the domain has residuals")
 }
@@ -103,15 +92,15 @@ struct Proposed {
     step: Expr,
 }
 
-fn proposed(k: &Skeleton, space: &Space, c: usize, at: &[Expr]) -> Proposed {
-    let component = |c| Expr::call(over("dr", space.id), k.linear, at.to_vec(), c).cast(k.master);
-    let (d, b) = (component(c), component(space.components + c));
-    let Some(boxed) = k.boxed(space, at) else {
-        let x = Expr::call(names::unknowns(space.id), k.master, at.to_vec(), c);
-        return Proposed { trial: x + &d, step: d };
+fn proposed(d: &Draft, space: &Space, c: usize, at: &[Expr]) -> Proposed {
+    let component = |c| d.element(What::DR.of(space.id), at, c).cast(d.ty());
+    let (direction, b) = (component(c), component(space.components + c));
+    let Some(boxed) = d.boxed(space, at) else {
+        let x = d.element(What::X.of(space.id), at, c);
+        return Proposed { trial: x + &direction, step: direction };
     };
-    let (t, zero) = (Expr::param("descent", k.master), Expr::float(k.master, 0.0));
-    let d = Expr::select(t.gt(zero.clone()), &t * &b, d);
-    let step = Expr::select(t.lt(zero), -(&t * &b), boxed.step(c, &d));
-    Proposed { trial: boxed.moved(c, &d), step }
+    let (t, zero) = (Number::Descent.expr(d.ty()), Expr::float(d.ty(), 0.0));
+    let direction = Expr::select(t.gt(zero.clone()), &t * &b, direction);
+    let step = Expr::select(t.lt(zero), -(&t * &b), boxed.step(c, &direction));
+    Proposed { trial: boxed.moved(c, &direction), step }
 }

@@ -5,47 +5,39 @@ pub mod compile;
 pub mod steps;
 mod upload;
 
-use crate::matrix_free::domain::fields::over;
-use crate::matrix_free::domain::incidence::Incidence;
 use crate::matrix_free::domain::mask;
-use crate::matrix_free::pcg::state;
-use crate::matrix_free::pipelines::gather;
+use crate::matrix_free::domain::sizes::Sizes;
+use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::build::Builder;
 use crate::matrix_free::plan::compile::Modules;
 use crate::matrix_free::plan::upload::Uploaded;
+use crate::matrix_free::scalars::{EnergyScalar, PcgScalar, Scalar};
+use crate::matrix_free::stages::Phase;
+use crate::matrix_free::vectors::{Initial, Over, VectorId, What};
 use crate::matrix_free::{Skeleton, Space};
+use crate::outer::lm::Energies;
 use crate::problem::bounds::Bounds;
 use crate::problem::data::ProblemData;
 use crate::problem::error::SolveError;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use sumsq_codegen::ScalarType;
 use sumsq_codegen::program::{BufferId, Flow, ParamId, Program, Table};
-use sumsq_codegen::runtime::{Buffer, Pool, Scalar};
-use sumsq_energy::emit::names;
-use sumsq_energy::model::{GraphId, SpaceId};
-
-/// The phases of a solve, each a program over the same table.
-pub struct Phases {
-    mask: Option<Program>,
-    bounds: Option<Program>,
-    cost: Program,
-    trial_cost: Program,
-    linearise: Program,
-    scales: Program,
-    damping: Program,
-    pcg: Program,
-    sweep_a: Program,
-    sweep_b: Program,
-    trial: Program,
-}
+use sumsq_codegen::runtime::{self, Buffer, Element, Pool};
+use sumsq_energy::model::{GraphId, GroupId, SpaceId};
 
 /// Buffers, parameters and programs of a problem of given sizes.
+///
+/// Tuples of scalars, and of every space x, x + d, d and r, and the directions, are always there. Any other vector is there if
+/// some pipeline of the energy uses it.
 pub struct Plan {
     pub(crate) k: Arc<Skeleton>,
     pub(crate) table: Table,
-    ids: BTreeMap<String, BufferId>,
-    params: BTreeMap<String, ParamId>,
-    pub(crate) phases: Phases,
+    buffers: BTreeMap<VectorId, BufferId>,
+    params: FxHashMap<(Param, ScalarType), ParamId>,
+    /// Of each phase.
+    programs: Vec<Program>,
     pub(crate) pool: Arc<Pool>,
     uploaded: Uploaded,
 }
@@ -59,17 +51,16 @@ impl Plan {
         pool: Arc<Pool>,
         streaming: bool,
     ) -> Result<Plan, SolveError> {
-        let mut b = Builder::new(k, pool);
-        let incidences = b.incidences(data);
-        let extents = b.extents(data, &incidences);
-        b.parameters(data, &incidences, streaming);
-        for (role, m) in modules.roles() {
-            b.buffers(role.into(), m, &extents)?;
-        }
-        let phases = b.phases(modules)?;
-        let Builder { k, pool, table, ids, params } = b;
-        let mut plan = Plan { k, table, ids, params, phases, pool, uploaded: Uploaded::default() };
-        plan.fill_graphs(data, &incidences)?;
+        let sizes = Sizes::new(&k, data);
+        let mut b = Builder::new(k.clone(), pool);
+        b.parameters(&sizes, streaming);
+        b.essentials(&sizes)?;
+        modules.all().iter().try_for_each(|m| b.module(m, &sizes))?;
+        let programs = b.programs(modules)?;
+        let Builder { pool, table, buffers, params, .. } = b;
+        let mut plan =
+            Plan { k: k.clone(), table, buffers, params, programs, pool, uploaded: Uploaded::default() };
+        plan.fill_graphs(&sizes, data)?;
         plan.upload_arrays(data)?;
         plan.upload_unknowns(data)?;
         Ok(plan)
@@ -77,22 +68,33 @@ impl Plan {
 
     /// Bytes of all buffers.
     pub(crate) fn buffer_bytes(&self) -> usize {
-        self.ids.values().map(|&id| self.table.buffer(id).bytes()).sum()
+        self.buffers.values().map(|&id| self.table.buffer(id).bytes()).sum()
     }
 
-    pub(crate) fn buffer(&self, name: &str) -> Option<&Buffer> {
-        self.ids.get(name).map(|&id| self.table.buffer(id))
+    /// A vector; `None` if no pipeline of the energy uses it.
+    pub(crate) fn buffer(&self, id: VectorId) -> Option<&Buffer> {
+        self.buffers.get(&id).map(|&id| self.table.buffer(id))
     }
 
-    /// A scalar of the tuple `name`; NaN if there is none.
-    pub(crate) fn scalar(&self, name: &str, i: usize) -> f64 {
-        self.buffer(name).and_then(|b| b.get(&[], i)).unwrap_or(f64::NAN)
+    /// A scalar.
+    pub(crate) fn scalar<S: Scalar>(&self, s: S) -> f64 {
+        let tuple = self.table.buffer(self.buffers[&S::OF.of(())]);
+        tuple.get(&[], s.index(&self.k)).unwrap_or(f64::NAN)
     }
 
-    /// Sets a float parameter in every precision it is declared in.
-    pub(crate) fn set_param(&mut self, name: &str, value: f64) -> Result<(), SolveError> {
-        for (ty, scalar) in [("f32", Scalar::F32(value as f32)), ("f64", Scalar::F64(value))] {
-            if let Some(&id) = self.params.get(&format!("{name}:{ty}")) {
+    /// E, as the last run of a cost says, and the number of instances that count.
+    pub(crate) fn energies(&self) -> (Energies, usize) {
+        let groups = (0..self.k.energy.groups.len() as u32).map(GroupId);
+        let by_group: Vec<f64> = groups.map(|g| self.scalar(EnergyScalar::Group(g))).collect();
+        let total = by_group.iter().sum();
+        (Energies { total, by_group }, self.scalar(EnergyScalar::Count) as usize)
+    }
+
+    /// Sets a number in every precision in which some pipeline takes it.
+    pub(crate) fn set_number(&mut self, number: Number, value: f64) -> Result<(), SolveError> {
+        let precisions = [runtime::Scalar::F32(value as f32), runtime::Scalar::F64(value)];
+        for scalar in precisions {
+            if let Some(&id) = self.params.get(&(Param::Number(number), scalar.ty())) {
                 self.table.set_param(id, scalar)?;
             }
         }
@@ -100,43 +102,51 @@ impl Plan {
     }
 
     fn match_trials(&self) -> Result<(), SolveError> {
-        self.k.spaces.iter().filter(|s| s.skips).try_for_each(|s| self.match_trial(s.id))
+        self.k.spaces.iter().try_for_each(|s| self.match_copies(What::X.of(s.id)))
     }
 
-    /// Copies x to x + d: what the trial skips is the same in both.
-    fn match_trial(&self, space: SpaceId) -> Result<(), SolveError> {
-        let (x, trial) = (self.buffer(&names::unknowns(space)), self.buffer(&over("xt", space)));
-        let (Some(x), Some(trial)) = (x, trial) else { return Ok(()) };
-        trial.copy_domain(x, &self.pool).map_err(|e| SolveError::Data(format!("x + d: {e}")))
+    /// Copies a vector to those that hold the same numbers.
+    fn match_copies(&self, id: VectorId) -> Result<(), SolveError> {
+        let Some(from) = self.buffer(id) else { return Ok(()) };
+        for copy in self.k.describe(id).copies {
+            let Some(to) = self.buffer(copy) else { continue };
+            to.copy_domain(from, &self.pool).map_err(|e| SolveError::Data(format!("{copy}: {e}")))?;
+        }
+        Ok(())
     }
 
     /// Evaluates what is excluded.
     pub(crate) fn evaluate_masks(&mut self) -> Result<(), SolveError> {
-        for s in &self.k.spaces {
-            if let Some(&id) = self.ids.get(&names::free(s.id)) {
-                self.table.buffer(id).fill(1u8);
-            }
-        }
+        self.reset(Initial::OnesPerBinding, |_| true);
         self.run(Phase::Mask)?;
         self.k.spaces.iter().try_for_each(|s| self.update_live(s.id))
     }
 
-    /// Which vectors hold free elements or are near one. No others are written: there the vectors and M^-1 become 0 here, and stay so.
-    fn update_live(&self, space: SpaceId) -> Result<(), SolveError> {
-        let Some(free) = self.buffer(&names::free(space)) else { return Ok(()) };
-        for name in ["p", "pn", "dr", "minv"] {
-            if let Some(p) = self.buffer(&over(name, space)) {
-                p.clear();
+    /// Gives vectors their first values again.
+    fn reset(&self, to: Initial, of: impl Fn(VectorId) -> bool) {
+        for (&id, &buffer) in &self.buffers {
+            let buffer = self.table.buffer(buffer);
+            match self.k.describe(id).initial {
+                initial if initial != to || !of(id) => {}
+                Initial::OnesPerBinding => buffer.fill(1u8),
+                Initial::Zeros | Initial::ZerosPerMask => buffer.clear(),
             }
         }
-        if !self.k.spaces.iter().any(|s| s.id == space && s.skips) {
+    }
+
+    /// Which vectors hold free elements or are near one. No others are written: there the vectors and M^-1 become 0 here, and stay so.
+    fn update_live(&self, space: SpaceId) -> Result<(), SolveError> {
+        let Some(free) = self.buffer(What::Free.of(space)) else { return Ok(()) };
+        self.reset(Initial::ZerosPerMask, |id| id.over == Over::Space(space));
+        if !self.k.space_of_unknowns(space).skips {
             return Ok(());
         }
-        self.match_trial(space)?;
-        let (extents, reach) = (&free.spec().extents, &self.k.reaches[space.index()]);
+        self.match_copies(What::X.of(space))?;
+        let (extents, reach, lanes) =
+            (&free.spec().extents, &self.k.reaches[space.index()], self.k.target.lanes);
         let free = free.to_vec::<u8>();
-        self.copy(&over(mask::LIVE, space), &mask::live_vectors(&free, extents))?;
-        self.copy(&over(mask::NEAR, space), &mask::near_vectors(&free, extents, reach))
+        self.copy(What::Live.of(space), &mask::live_vectors(&free, extents, lanes))?;
+        self.copy(What::Near.of(space), &mask::near_vectors(&free, extents, reach, lanes))
     }
 
     /// Moves x into its bounds. Says of which unknowns how many scalars were outside.
@@ -148,20 +158,20 @@ impl Plan {
         }
         self.run(Phase::Bounds)?;
         let mut bounds = Bounds::none(data);
-        self.download(|s| over("lo", s), 0, &mut bounds.lower);
-        self.download(|s| over("hi", s), 0, &mut bounds.upper);
+        self.download(What::Lower, |_| 0, &mut bounds.lower);
+        self.download(What::Upper, |_| 0, &mut bounds.upper);
         bounds.check(energy, data)?;
-        let free = |s: &Space| self.buffer(&names::free(s.id)).map(Buffer::to_vec::<u8>);
+        let free = |s: &Space| self.buffer(What::Free.of(s.id)).map(Buffer::to_vec::<u8>);
         let free: Vec<(SpaceId, Option<Vec<u8>>)> = self.k.spaces.iter().map(|s| (s.id, free(s))).collect();
         let is_free = |u: usize, element: usize| {
             let own = free.iter().find(|(s, _)| *s == energy.unknowns[u].space);
             own.and_then(|(_, free)| free.as_ref()).is_none_or(|free| free[element] != 0)
         };
         let mut x: Vec<Vec<f64>> = data.unknown_lengths().into_iter().map(|n| vec![0.0; n]).collect();
-        self.download(names::unknowns, 0, &mut x);
+        self.download(What::X, |_| 0, &mut x);
         let warnings = bounds.project(energy, &mut x, is_free);
         if !warnings.is_empty() {
-            self.upload(names::unknowns, 0, &x)?;
+            self.upload(What::X, |_| 0, &x)?;
             self.match_trials()?;
         }
         Ok(warnings)
@@ -170,138 +180,91 @@ impl Plan {
     /// Takes all bounds off, until they are evaluated again.
     pub(crate) fn unbound(&self) {
         for s in self.k.spaces.iter().filter(|s| s.bounded) {
-            for (name, value) in [("lo", f64::NEG_INFINITY), ("hi", f64::INFINITY)] {
-                if let Some(b) = self.buffer(&over(name, s.id)) {
+            for (what, value) in [(What::Lower, f64::NEG_INFINITY), (What::Upper, f64::INFINITY)] {
+                if let Some(b) = self.buffer(what.of(s.id)) {
                     b.fill(value);
                 }
             }
         }
     }
 
-    fn fill_graphs(
-        &mut self,
-        data: &ProblemData<'_>,
-        incidences: &[(GraphId, u16, Incidence)],
-    ) -> Result<(), SolveError> {
-        for (g, graph) in data.graphs().iter().enumerate() {
-            for (slot, elements) in graph.vertices.iter().enumerate() {
-                let space = self.k.energy.graphs[g].vertices[slot].space;
-                let extents = data.extents(&self.k.energy, space);
-                let coordinates = coordinates(elements.iter().copied(), &extents);
-                self.copy(&names::vertex(GraphId(g as u32), slot as u16), &coordinates)?;
+    fn fill_graphs(&self, sizes: &Sizes, data: &ProblemData<'_>) -> Result<(), SolveError> {
+        let declared = &self.k.energy.graphs;
+        let coordinates = |g: GraphId, v: usize, elements: &mut dyn Iterator<Item = u32>| {
+            let space = declared[g.index()].vertices[v].space;
+            coordinates(elements, &data.extents(&self.k.energy, space))
+        };
+        for (g, graph) in (0..).map(GraphId).zip(data.graphs()) {
+            for (v, elements) in graph.vertices.iter().enumerate() {
+                let at = coordinates(g, v, &mut elements.iter().copied());
+                self.copy(What::Vertex.of((g, v as u16)), &at)?;
             }
         }
-        for (g, slot, i) in incidences {
-            let prefix = gather::rows(*g, *slot);
-            let space = self.k.energy.graphs[g.index()].vertices[*slot as usize].space;
-            let extents = data.extents(&self.k.energy, space);
-            let own = coordinates(i.own.iter().map(|&v| v as u32), &extents);
-            let lists = [("block", &i.block), ("length", &i.length), ("edge", &i.edge), ("own", &own)];
-            let lists = lists.into_iter().chain([("first", &i.first), ("count", &i.count), ("of", &i.of)]);
-            for (suffix, values) in lists {
-                self.copy(&format!("{prefix}.{suffix}"), values)?;
-            }
+        for (&(g, v), i) in &sizes.incidences {
+            let own = coordinates(g, usize::from(v), &mut i.own.iter().map(|&v| v as u32));
+            let lists = [
+                (What::RowBlock, &i.block),
+                (What::RowLength, &i.length),
+                (What::RowEdge, &i.edge),
+                (What::RowElement, &own),
+                (What::FirstRow, &i.first),
+                (What::RowCount, &i.count),
+                (What::RowOf, &i.of),
+            ];
+            lists.into_iter().try_for_each(|(what, values)| self.copy(what.of((g, v)), values))?;
             for (other, elements) in data.graphs()[g.index()].vertices.iter().enumerate() {
-                let space = self.k.energy.graphs[g.index()].vertices[other].space;
-                let extents = data.extents(&self.k.energy, space);
-                let beside = i.edge.iter().map(|&e| elements[e as usize]);
-                self.copy(&gather::listed(*g, *slot, other as u16), &coordinates(beside, &extents))?;
+                let at = coordinates(g, other, &mut i.edge.iter().map(|&e| elements[e as usize]));
+                self.copy(What::RowVertex(other as u16).of((g, v)), &at)?;
             }
         }
         Ok(())
     }
 
-    /// Copies into a buffer, if any pipeline reads it.
-    fn copy<T: sumsq_codegen::runtime::Element>(&self, name: &str, values: &[T]) -> Result<(), SolveError> {
-        let Some(&id) = self.ids.get(name) else { return Ok(()) };
-        self.table.buffer(id).copy_from(values).map_err(|e| SolveError::Data(format!("{name}: {e}")))
+    /// Copies into a vector, if it is there.
+    fn copy<T: Element>(&self, id: VectorId, values: &[T]) -> Result<(), SolveError> {
+        let Some(buffer) = self.buffer(id) else { return Ok(()) };
+        buffer.copy_from(values).map_err(|e| SolveError::Data(format!("{id}: {e}")))
     }
 
-    /// Sets which elements of each space with unknowns are free, in the order of [`Skeleton::spaces`].
+    /// Sets which elements of a space with unknowns are free.
     pub(crate) fn set_free(&self, space: SpaceId, free: &[u8]) -> Result<(), SolveError> {
-        self.copy(&names::free(space), free)?;
+        self.copy(What::Free.of(space), free)?;
         self.update_live(space)
     }
 
-    /// Sets a scalar tuple.
-    pub(crate) fn set_scalars(&self, name: &str, values: &[f64]) -> Result<(), SolveError> {
-        self.copy(name, values)
+    /// Sets a tuple of scalars; those that are not given become 0.
+    pub(crate) fn set_scalars<S: Scalar>(&self, given: &[(S, f64)]) -> Result<(), SolveError> {
+        let id = S::OF.of(());
+        let mut values = vec![0.0; self.k.tuple(id).1];
+        given.iter().for_each(|&(s, v)| values[s.index(&self.k)] = v);
+        self.copy(id, &values)
     }
 
     /// Exchanges x and x + d.
     pub(crate) fn swap_trial(&mut self) -> Result<(), SolveError> {
         for s in &self.k.spaces {
-            let (x, xt) = (self.ids[&names::unknowns(s.id)], self.ids[&over("xt", s.id)]);
-            self.table.swap(x, xt)?;
+            let [x, trial] = [What::X, What::Trial].map(|what| self.buffers[&what.of(s.id)]);
+            self.table.swap(x, trial)?;
         }
         Ok(())
     }
 
     /// Sets the carried scalars of PCG for a solve from d = 0 with old direction 0.
-    pub(crate) fn start_pcg(&mut self, rz: f64, rr: f64) -> Result<(), SolveError> {
-        let mut values = [0.0; state::LEN];
-        values[state::RZ] = rz;
-        values[state::RR] = rr;
-        for s in &self.k.spaces {
-            if let Some(p) = self.buffer(&over("p", s.id)) {
-                p.clear();
-            }
-        }
-        self.set_scalars("state", &values)
+    pub(crate) fn start_pcg(&self, rz: f64, rr: f64) -> Result<(), SolveError> {
+        self.clear_direction();
+        self.set_scalars(&[(PcgScalar::Rz, rz), (PcgScalar::Rr, rr)])
+    }
+
+    /// Makes the old direction 0.
+    pub(crate) fn clear_direction(&self) {
+        self.k.spaces.iter().filter_map(|s| self.buffer(What::P.of(s.id))).for_each(Buffer::clear);
     }
 
     /// Runs a phase.
     pub(crate) fn run(&mut self, phase: Phase) -> Result<(), SolveError> {
-        let p = &mut self.phases;
-        let program = match phase {
-            Phase::Mask => p.mask.as_mut(),
-            Phase::Bounds => p.bounds.as_mut(),
-            Phase::Cost => Some(&mut p.cost),
-            Phase::TrialCost => Some(&mut p.trial_cost),
-            Phase::Linearise => Some(&mut p.linearise),
-            Phase::Scales => Some(&mut p.scales),
-            Phase::Damping => Some(&mut p.damping),
-            Phase::Pcg => Some(&mut p.pcg),
-            Phase::SweepA => Some(&mut p.sweep_a),
-            Phase::SweepB => Some(&mut p.sweep_b),
-            Phase::Trial => Some(&mut p.trial),
-        };
-        match program {
-            Some(program) => Ok(program.run(&mut self.table, &self.pool, &mut |_, _| Ok(Flow::Stop))?),
-            None => Ok(()),
-        }
+        let program = &mut self.programs[phase as usize];
+        Ok(program.run(&mut self.table, &self.pool, &mut |_, _| Ok(Flow::Stop))?)
     }
-}
-
-/// A phase of a solve.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
-    /// Excluded elements.
-    Mask,
-    /// Box bounds.
-    Bounds,
-    /// E at x.
-    Cost,
-    /// E at x + d.
-    TrialCost,
-    /// g, blocks and what applyJTJ reads, at x.
-    Linearise,
-    /// Scales of the damping.
-    Scales,
-    /// D, M^-1, b.
-    Damping,
-    /// PCG to its end.
-    Pcg,
-    /// One sweep A, on its own, with what comes before it.
-    SweepA,
-    /// One sweep B, on its own.
-    SweepB,
-    /// x + d and the model.
-    Trial,
-}
-
-fn linear_name(name: &str) -> String {
-    format!("l.{name}")
 }
 
 /// Coordinates, fastest dim first and innermost, of element numbers.

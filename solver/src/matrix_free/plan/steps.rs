@@ -1,10 +1,9 @@
 //! The steps of the outer loop on generated code: see [`crate::outer::lm::Steps`].
 
-use crate::matrix_free::pcg::{state, stop};
-use crate::matrix_free::pipelines::damping::{BB, FREE, GMAX, RZ, UNCONSTRAINED};
-use crate::matrix_free::pipelines::trial::{MODEL, STEP, X};
-use crate::matrix_free::plan::{Phase, Plan};
-use crate::matrix_free::preconditioner::diagonal::DAMPING;
+use crate::matrix_free::params::Number;
+use crate::matrix_free::plan::Plan;
+use crate::matrix_free::scalars::{ModelScalar, PcgScalar, StartScalar};
+use crate::matrix_free::stages::Phase;
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
 use crate::problem::bounds::HALVINGS;
 use crate::problem::error::SolveError;
@@ -74,31 +73,34 @@ impl OnPlan<'_> {
         if !self.run(phase) {
             return Energies { total: f64::NAN, by_group: vec![] };
         }
-        let groups = self.plan.k.energy.groups.len();
-        let by_group: Vec<f64> = (0..groups).map(|g| self.plan.scalar("energy", g)).collect();
-        self.run.residuals = self.plan.scalar("energy", groups) as usize;
-        Energies { total: by_group.iter().sum(), by_group }
+        let (energies, residuals) = self.plan.energies();
+        self.run.residuals = residuals;
+        energies
     }
 
     /// D, M^-1 and b for a radius.
     fn damp(&mut self, radius: Option<f64>) -> bool {
         let inv_radius = radius.map_or(0.0, |r| 1.0 / r);
-        let values = [self.run.options.min_lm_diagonal, self.run.options.max_lm_diagonal, inv_radius];
-        for (name, value) in DAMPING.into_iter().zip(values) {
+        let numbers = [
+            (Number::MinDiagonal, self.run.options.min_lm_diagonal),
+            (Number::MaxDiagonal, self.run.options.max_lm_diagonal),
+            (Number::InvRadius, inv_radius),
+        ];
+        for (number, value) in numbers {
             if self.run.failure.is_none() {
-                self.run.failure = self.plan.set_param(name, value).err();
+                self.run.failure = self.plan.set_number(number, value).err();
             }
         }
         if !self.run(Phase::Damping) {
             return false;
         }
-        let start = |i| self.plan.scalar("start", i);
+        let start = |s: StartScalar| self.plan.scalar(s);
         self.run.start = Start {
-            bb: start(BB),
-            rz: start(RZ),
-            gradient_max_norm: start(GMAX),
-            unconstrained: start(UNCONSTRAINED),
-            free: start(FREE),
+            bb: start(StartScalar::Bb),
+            rz: start(StartScalar::Rz),
+            gradient_max_norm: start(StartScalar::GradientMax),
+            unconstrained: start(StartScalar::Unconstrained),
+            free: start(StartScalar::Free),
         };
         self.run.damped_for = Some(radius);
         true
@@ -108,19 +110,19 @@ impl OnPlan<'_> {
     fn set_rules(&mut self) -> Result<(), SolveError> {
         let tolerance = self.run.options.linear_tolerance;
         let bound = tolerance.map_or(-1.0, |tau| tau * tau * self.run.start.bb);
-        self.plan.set_param("tolerance", bound)?;
+        self.plan.set_number(Number::Tolerance, bound)?;
         let zeta = if tolerance.is_none() { self.run.options.forcing } else { -f64::MAX };
-        self.plan.set_param("zeta", zeta)?;
-        self.plan.set_param("limit", self.run.linear_limit as f64)
+        self.plan.set_number(Number::Zeta, zeta)?;
+        self.plan.set_number(Number::Limit, self.run.linear_limit as f64)
     }
 
     /// The trial point and what the model says of it, see [`crate::matrix_free::pipelines::trial`].
     fn trial(&mut self, descent: f64) -> [f64; 3] {
-        if let Err(e) = self.plan.set_param("descent", descent) {
+        if let Err(e) = self.plan.set_number(Number::Descent, descent) {
             self.run.failure.get_or_insert(e);
         }
         let ok = self.run(Phase::Trial);
-        [MODEL, STEP, X].map(|i| if ok { self.plan.scalar("model", i) } else { f64::NAN })
+        ModelScalar::ALL.map(|s| if ok { self.plan.scalar(s) } else { f64::NAN })
     }
 
     /// The projected gradient step P(x + t b) - x with t = |b|^2 / |J b|^2, halved until the model falls.
@@ -129,11 +131,12 @@ impl OnPlan<'_> {
         self.damp(radius);
         let bb = self.run.start.bb;
         // The model m(s) = 2 g.s + |J s|^2 gives |J b|^2 = (m(2b) - 2 m(b)) / 2: the linear parts cancel to the last bit.
-        let curvature = 0.5 * self.trial(-2.0)[MODEL] - self.trial(-1.0)[MODEL];
+        let curvature = 0.5 * self.trial(-2.0)[ModelScalar::Model as usize]
+            - self.trial(-1.0)[ModelScalar::Model as usize];
         let mut t = bb / curvature.max(f64::EPSILON * bb);
         let mut model = self.trial(t);
         for _ in 0..HALVINGS {
-            if -model[MODEL] > 0.0 {
+            if -model[ModelScalar::Model as usize] > 0.0 {
                 break;
             }
             t *= 0.5;
@@ -158,20 +161,9 @@ impl OnPlan<'_> {
         if !self.run(Phase::Pcg) {
             return (0, LinearStop::NotFinite, f64::NAN);
         }
-        let at = |i| self.plan.scalar("state", i);
-        let code = at(state::STOP);
-        let stop = if code == stop::TOLERANCE {
-            LinearStop::Tolerance
-        } else if code == stop::MODEL {
-            LinearStop::Model
-        } else if code == stop::INDEFINITE {
-            LinearStop::Indefinite
-        } else if code == stop::NOT_FINITE {
-            LinearStop::NotFinite
-        } else {
-            LinearStop::Limit
-        };
-        (at(state::K) as usize, stop, (at(state::RR) / bb).sqrt())
+        let stop = LinearStop::of_code(self.plan.scalar(PcgScalar::Stop)).unwrap_or(LinearStop::Limit);
+        let residual = (self.plan.scalar(PcgScalar::Rr) / bb).sqrt();
+        (self.plan.scalar(PcgScalar::K) as usize, stop, residual)
     }
 }
 
@@ -198,10 +190,17 @@ impl Steps for OnPlan<'_> {
         let breakdown = matches!(stop, LinearStop::Indefinite | LinearStop::NotFinite);
         let usable = !(breakdown && iterations <= 1);
         let mut model = self.trial(0.0);
-        if self.plan.k.spaces.iter().any(|s| s.bounded) && usable && -model[MODEL] <= 0.0 {
+        if self.plan.k.spaces.iter().any(|s| s.bounded)
+            && usable
+            && -model[ModelScalar::Model as usize] <= 0.0
+        {
             model = self.descend(radius);
         }
-        let (predicted, step_norm, x_norm) = (-model[MODEL], model[STEP].sqrt(), model[X].sqrt());
+        let (predicted, step_norm, x_norm) = (
+            -model[ModelScalar::Model as usize],
+            model[ModelScalar::Step as usize].sqrt(),
+            model[ModelScalar::X as usize].sqrt(),
+        );
         LinearResult { iterations, stop, residual, usable, predicted, step_norm, x_norm }
     }
 

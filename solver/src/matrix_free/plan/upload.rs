@@ -1,14 +1,18 @@
 //! Numbers of a problem on their way into a plan's buffers: one pass over each, on the plan's threads, from wherever they lie. What the buffers
 //! hold already is not copied again.
 
-use crate::matrix_free::plan::{Phase, Plan, linear_name};
+use crate::matrix_free::Space;
+use crate::matrix_free::params::Number;
+use crate::matrix_free::plan::Plan;
+use crate::matrix_free::stages::Phase;
+use crate::matrix_free::vectors::What;
 use crate::problem::data::{ArrayView, Numbers, ProblemData, Stamp};
 use crate::problem::error::SolveError;
 use std::collections::BTreeSet;
 use sumsq_codegen::runtime::Buffer;
 use sumsq_energy::dag::{ExprId, Node, Source};
-use sumsq_energy::emit::{component_index, names};
-use sumsq_energy::model::{ArrayId, Energy, Field, ParamId, SpaceId, UnknownId};
+use sumsq_energy::emit::component_index;
+use sumsq_energy::model::{ArrayId, Energy, Field, ParamId, UnknownId};
 
 /// Contents of the buffers of arrays and of the parameters.
 #[derive(Default)]
@@ -24,7 +28,7 @@ impl Plan {
         for (u, numbers) in data.unknown_numbers().iter().enumerate() {
             let field = &self.k.energy.unknowns[u];
             let first = component_index(&self.k.energy, UnknownId(u as u32), 0);
-            if let Some(x) = self.buffer(&names::unknowns(field.space)) {
+            if let Some(x) = self.buffer(What::X.of(field.space)) {
                 self.copy_numbers(x, first, numbers, field, data)?;
             }
         }
@@ -37,16 +41,16 @@ impl Plan {
         let changed = self.changed(data);
         let first = self.uploaded.arrays.is_empty();
         for &(array, numbers) in &changed.arrays {
-            let (field, name) = (&k.energy.arrays[array.index()], names::array(array));
-            for name in [linear_name(&name), name] {
-                if let Some(buffer) = self.buffer(&name) {
+            let (field, id) = (&k.energy.arrays[array.index()], What::Array.of(array));
+            for id in k.describe(id).copies.into_iter().chain([id]) {
+                if let Some(buffer) = self.buffer(id) {
                     self.copy_numbers(buffer, 0, numbers, field, data)?;
                 }
             }
         }
         for &param in &changed.params {
             for (c, &v) in data.params()[param.index()].iter().enumerate() {
-                self.set_param(&names::param(param, c as u16), v)?;
+                self.set_number(Number::Energy(param, c as u16), v)?;
             }
         }
         let excludes = k.energy.excludes.iter().map(|(_, e)| *e);
@@ -112,12 +116,12 @@ impl Plan {
     /// Packs one list per unknown into the components `first..` of a vector over every space; its other components become 0.
     pub(crate) fn upload(
         &self,
-        name: impl Fn(SpaceId) -> String,
-        first: usize,
+        what: What,
+        first: impl Fn(&Space) -> usize,
         from: &[Vec<f64>],
     ) -> Result<(), SolveError> {
         for s in &self.k.spaces {
-            let Some(buffer) = self.buffer(&name(s.id)) else { continue };
+            let Some(buffer) = self.buffer(what.of(s.id)) else { continue };
             buffer.fill(0.0);
             let extents: Vec<usize> = buffer.spec().extents.iter().map(|&e| e as usize).collect();
             for (u, values) in from.iter().enumerate() {
@@ -125,7 +129,7 @@ impl Plan {
                 if field.space != s.id {
                     continue;
                 }
-                let at = first + component_index(&self.k.energy, UnknownId(u as u32), 0);
+                let at = first(s) + component_index(&self.k.energy, UnknownId(u as u32), 0);
                 let shape: Vec<usize> =
                     extents.iter().rev().copied().chain([usize::from(field.channels)]).collect();
                 let view = ArrayView::new(&field.name, &shape, values.as_slice());
@@ -140,16 +144,17 @@ impl Plan {
     /// Copies x to the unknowns.
     pub fn download_unknowns(&self, data: &mut ProblemData<'_>) {
         let mut lists: Vec<Vec<f64>> = data.unknown_lengths().into_iter().map(|n| vec![0.0; n]).collect();
-        self.download(names::unknowns, 0, &mut lists);
+        self.download(What::X, |_| 0, &mut lists);
         lists.into_iter().enumerate().for_each(|(u, values)| data.take_unknown(u, values));
     }
 
     /// Unpacks the components `first..` of a vector over every space into one list per unknown.
-    pub(crate) fn download(&self, name: impl Fn(SpaceId) -> String, first: usize, to: &mut [Vec<f64>]) {
+    pub(crate) fn download(&self, what: What, first: impl Fn(&Space) -> usize, to: &mut [Vec<f64>]) {
         for (u, values) in to.iter_mut().enumerate() {
             let field = &self.k.energy.unknowns[u];
-            let Some(buffer) = self.buffer(&name(field.space)) else { continue };
-            let at = first + component_index(&self.k.energy, UnknownId(u as u32), 0);
+            let Some(buffer) = self.buffer(what.of(field.space)) else { continue };
+            let at = first(self.k.space_of_unknowns(field.space))
+                + component_index(&self.k.energy, UnknownId(u as u32), 0);
             // Lists are as long as the space is large.
             let _ = buffer.copy_channels_to(at, usize::from(field.channels), values, &self.pool);
         }

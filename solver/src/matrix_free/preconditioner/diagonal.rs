@@ -4,12 +4,13 @@
 //! and M^-1 from it: two arrays less to read, and in the interior both are loop invariants. M^-1 is then finite but not 0 in
 //! halos; p stays 0 there because r and the old p are.
 
-use crate::matrix_free::{Skeleton, Space, packed};
+use crate::matrix_free::draft::{Draft, no_direction};
+use crate::matrix_free::params::Number;
+use crate::matrix_free::{Space, packed};
 use sumsq_codegen::Expr;
 use sumsq_energy::dag::{ExprId, Node};
 use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::Place;
-use sumsq_energy::model::SpaceId;
 
 /// D and M^-1 at one element, one entry per component; 0 where diag = 0.
 pub struct Diagonal {
@@ -25,15 +26,13 @@ pub fn scale(diag: &Expr) -> Expr {
     &one / &(&one + &diag.sqrt())
 }
 
-/// D = clamp(s^2 diag, min, max) / (s^2 R), with min, max and 1/R (0 for Gauss-Newton) the parameters [`DAMPING`].
+/// D = clamp(s^2 diag, min, max) / (s^2 R), with min, max and 1/R (0 for Gauss-Newton) parameters.
 pub fn damping(diag: &Expr, scale: &Expr) -> Expr {
-    let [min, max, inv_radius] = DAMPING.map(|name| Expr::param(name, diag.ty().scalar));
+    let numbers = [Number::MinDiagonal, Number::MaxDiagonal, Number::InvRadius];
+    let [min, max, inv_radius] = numbers.map(|n| n.expr(diag.ty().scalar));
     let s2 = scale * scale;
     (&s2 * diag).max(min).min(max) / s2 * inv_radius
 }
-
-/// The parameters of the damping.
-pub const DAMPING: [&str; 3] = ["min_diagonal", "max_diagonal", "inv_radius"];
 
 /// Whether the diagonal of J^T J of a space reads no field: no graph contributes, and the stencils' share is an expression in
 /// parameters and conditions on coordinates. Excluded elements are a field, too.
@@ -54,21 +53,19 @@ fn diagonal(routines: &Routines, space: &Space) -> Vec<ExprId> {
     (0..space.components).map(|i| blocks[packed(i, i)]).collect()
 }
 
-impl Skeleton {
-    /// D and M^-1 of a space with `inline_diagonal`.
-    pub fn computed_diagonal(&self, space: &Space, at: &[Expr]) -> Diagonal {
-        let roots = diagonal(&self.routines, space);
-        let none = |_: SpaceId, _: usize, _: &[Expr]| unreachable!("the diagonal reads no direction");
-        let diag = self.emit(&roots, self.linear, Place::Element(space.id, at.to_vec()), &none);
-        let (zero, one) = (Expr::float(self.linear, 0.0), Expr::float(self.linear, 1.0));
-        let active = |d: &Expr| d.gt(zero.clone());
-        let damp: Vec<Expr> =
-            diag.iter().map(|d| Expr::select(active(d), damping(d, &scale(d)), zero.clone())).collect();
-        let inverse = |(d, damp): (&Expr, &Expr)| {
-            let value = if self.identity { one.clone() } else { &one / &(d + damp) };
-            Expr::select(active(d), value, zero.clone())
-        };
-        let minv = diag.iter().zip(&damp).map(inverse).collect();
-        Diagonal { damp, minv }
-    }
+/// D and M^-1 of a space with `inline_diagonal`.
+pub fn computed(d: &Draft, space: &Space, at: &[Expr]) -> Diagonal {
+    let k = d.k;
+    let roots = diagonal(&k.routines, space);
+    let diag = d.emit(&roots, Place::Element(space.id, at.to_vec()), &no_direction);
+    let (zero, one) = (Expr::float(d.ty(), 0.0), Expr::float(d.ty(), 1.0));
+    let active = |d: &Expr| d.gt(zero.clone());
+    let damp: Vec<Expr> =
+        diag.iter().map(|d| Expr::select(active(d), damping(d, &scale(d)), zero.clone())).collect();
+    let inverse = |(d, damp): (&Expr, &Expr)| {
+        let value = if k.identity { one.clone() } else { &one / &(d + damp) };
+        Expr::select(active(d), value, zero.clone())
+    };
+    let minv = diag.iter().zip(&damp).map(inverse).collect();
+    Diagonal { damp, minv }
 }

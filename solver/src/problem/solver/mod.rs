@@ -11,10 +11,11 @@ pub use crate::problem::solver::probe::LinearProbe;
 
 use crate::check::{Certificate, CheckError, check};
 use crate::matrix_free::certify::Certified;
-use crate::matrix_free::domain::fields::over;
-use crate::matrix_free::plan::compile::{Modules, Settings, pipelines};
-use crate::matrix_free::plan::{Phase, Plan};
-use crate::matrix_free::{Skeleton, prepare};
+use crate::matrix_free::plan::Plan;
+use crate::matrix_free::plan::compile::{Modules, Settings};
+use crate::matrix_free::stages::{Phase, pipelines};
+use crate::matrix_free::vectors::What;
+use crate::matrix_free::{Scheduled, Skeleton, prepare};
 use crate::outer::lm::Energies;
 use crate::problem::data::ProblemData;
 use crate::problem::error::SolveError;
@@ -26,7 +27,7 @@ use sumsq_codegen::Target;
 use sumsq_codegen::ir::stmt::LoweredFunction;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, Pool};
-use sumsq_energy::emit::{component_count, names};
+use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, SpaceId};
 
 /// An energy as machine code.
@@ -41,7 +42,6 @@ pub(crate) struct Code {
     settings: Settings,
     pub(crate) options: CompileOptions,
     modules: Modules,
-    pub(crate) target: Target,
     pub(crate) pool: Arc<Pool>,
     pub(crate) compile_seconds: f64,
 }
@@ -52,31 +52,29 @@ impl Solver {
     /// # Errors
     /// Options that are out of range or that the energy cannot honour, a back end that is not there, or a failure of the engine.
     pub fn compile(energy: Energy, options: &CompileOptions) -> Result<Solver, SolveError> {
+        Solver::compile_for(energy, options, Target::host())
+    }
+
+    /// As [`Solver::compile`], with schedules for another machine than this one: of other lanes, say. The code runs here.
+    ///
+    /// # Errors
+    /// As of [`Solver::compile`].
+    pub fn compile_for(
+        energy: Energy,
+        options: &CompileOptions,
+        target: Target,
+    ) -> Result<Solver, SolveError> {
         let started = Instant::now();
         options.check()?;
         if options.backend == Backend::Cuda {
             return Err(SolveError::Backend("cuda"));
         }
-        let energy = options.losses.apply(energy);
-        let energy = options.materialize.apply(energy).map_err(OptionError::Materialize)?;
-        let settings = Settings::new(&energy, options)?;
-        let routines = prepare(&energy, options.passes, &options.materialize);
-        let target = Target::host();
-        let k = Arc::new(settings.skeleton(energy.into(), routines.into()));
-        let modules = Modules::new(&k, &target)?;
+        let (k, settings) = skeleton(energy, options, target)?;
+        let modules = Modules::new(&k)?;
         let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
         let compile_seconds = started.elapsed().as_secs_f64();
-        Ok(Solver {
-            code: Arc::new(Code {
-                k,
-                settings,
-                options: options.clone(),
-                modules,
-                target,
-                pool,
-                compile_seconds,
-            }),
-        })
+        let (k, options) = (Arc::new(k), options.clone());
+        Ok(Solver { code: Arc::new(Code { k, settings, options, modules, pool, compile_seconds }) })
     }
 
     /// The energy.
@@ -94,6 +92,11 @@ impl Solver {
 }
 
 impl Code {
+    /// The machine that the code is for.
+    pub(crate) fn target(&self) -> &Target {
+        &self.k.target
+    }
+
     /// Bytes that a sweep of PCG moves: a bound on what it would keep in the cache.
     fn vector_bytes(&self, data: &ProblemData) -> usize {
         let energy = &self.k.energy;
@@ -103,20 +106,35 @@ impl Code {
     }
 }
 
-/// The pipelines of an energy, lowered: loops, before LLVM sees them.
-///
-/// # Errors
-/// As for [`Solver::compile`].
-pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredFunction>, SolveError> {
-    let energy = options.losses.apply(energy.clone());
+/// What the pipelines of an energy are made from.
+fn skeleton(
+    energy: Energy,
+    options: &CompileOptions,
+    target: Target,
+) -> Result<(Skeleton, Settings), SolveError> {
+    let energy = options.losses.apply(energy);
     let energy = options.materialize.apply(energy).map_err(OptionError::Materialize)?;
     let settings = Settings::new(&energy, options)?;
     let routines = prepare(&energy, options.passes, &options.materialize);
-    let k = settings.skeleton(energy.into(), routines.into());
-    let lower_one = |(p, s)| lower(&p, &s, &LowerOptions::default());
-    let (computed, others) = pipelines(&k);
-    let all = computed.into_iter().chain(others.into_iter().flatten());
-    Ok(all.map(lower_one).collect::<Result<_, _>>()?)
+    Ok((settings.skeleton(energy.into(), routines.into(), target), settings))
+}
+
+/// The schedules of an energy's pipelines as text, each below the name of its pipeline.
+///
+/// # Errors
+/// As for [`Solver::compile`].
+pub fn schedules(energy: &Energy, options: &CompileOptions) -> Result<String, SolveError> {
+    let (k, _) = skeleton(energy.clone(), options, Target::host())?;
+    let text = |(_, s): (_, Scheduled)| format!("# {}\n{}\n", s.pipeline.name, s.schedule);
+    Ok(pipelines(&k).into_iter().map(text).collect())
+}
+
+/// The pipelines of an energy, lowered: loops, before LLVM sees them.
+pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredFunction>, SolveError> {
+    let (k, _) = skeleton(energy.clone(), options, Target::host())?;
+    let options = LowerOptions::default();
+    let all = pipelines(&k).into_iter().map(|(_, s)| lower(&s.pipeline, &s.schedule, &options));
+    Ok(all.collect::<Result<_, _>>()?)
 }
 
 /// E and its gradient at some x.
@@ -141,7 +159,7 @@ pub struct Problem {
 impl Problem {
     fn new(code: Arc<Code>, data: &ProblemData) -> Result<Problem, SolveError> {
         let started = Instant::now();
-        let streaming = code.vector_bytes(data) > code.target.caches.last;
+        let streaming = code.vector_bytes(data) > code.k.target.caches.last;
         let plan = Plan::new(code.k.clone(), &code.modules, data, code.pool.clone(), streaming)?;
         let plan_seconds = started.elapsed().as_secs_f64();
         Ok(Problem { code, plan, plan_seconds, dims: data.dims().to_vec() })
@@ -185,27 +203,27 @@ impl Problem {
     pub fn evaluate(&mut self, data: &ProblemData) -> Result<Evaluation, SolveError> {
         self.upload_unknowns(data)?;
         self.plan.run(Phase::Cost)?;
-        let groups = self.energy().groups.len();
-        let by_group: Vec<f64> = (0..groups).map(|g| self.plan.scalar("energy", g)).collect();
-        let residuals = self.plan.scalar("energy", groups) as usize;
+        let (energies, residuals) = self.plan.energies();
         self.plan.run(Phase::Linearise)?;
         let mut gradient: Vec<Vec<f64>> = data.unknown_lengths().into_iter().map(|n| vec![0.0; n]).collect();
-        self.plan.download(|s| over("gb", s), 0, &mut gradient);
+        self.plan.download(What::GradientAndBlocks, |_| 0, &mut gradient);
         for (values, field) in gradient.iter_mut().zip(&self.energy().unknowns) {
             let Some(free) = self.free(field.space) else { continue };
             let elements = values.chunks_mut(usize::from(field.channels));
             elements.zip(free).filter(|(_, free)| *free == 0).for_each(|(v, _)| v.fill(0.0));
         }
-        let energies = Energies { total: by_group.iter().sum(), by_group };
         Ok(Evaluation { energies, residuals, gradient })
     }
 
     pub(crate) fn upload_unknowns(&mut self, data: &ProblemData) -> Result<(), SolveError> {
-        self.check_dims(data)?;
-        if let Some(what) = self.plan.stale(data) {
-            return Err(SolveError::Stale { what });
-        }
+        self.check_held(data)?;
         self.plan.upload_unknowns(data)
+    }
+
+    /// Fails where anything but the unknowns in `data` is not what the plan holds.
+    fn check_held(&self, data: &ProblemData<'_>) -> Result<(), SolveError> {
+        self.check_dims(data)?;
+        self.plan.stale(data).map_or(Ok(()), |what| Err(SolveError::Stale { what }))
     }
 
     fn check_dims(&self, data: &ProblemData) -> Result<(), SolveError> {
@@ -229,6 +247,7 @@ impl Problem {
         if self.code.settings.linear != ScalarType::F64 {
             return Err(CheckError::Routines(OptionError::CertificatePrecision.into()));
         }
+        self.check_held(data).map_err(CheckError::Routines)?;
         let certificate = check(&self.code.k.energy, data, &mut Certified::new(&mut self.plan), x, v);
         // The last mask tried is a random one.
         self.plan.evaluate_masks().map_err(CheckError::Routines)?;
@@ -246,7 +265,7 @@ impl Problem {
 
     /// 1 per free element, 0 per excluded one; `None` where nothing masks the space.
     fn free(&self, space: SpaceId) -> Option<Vec<u8>> {
-        self.plan.buffer(&names::free(space)).map(Buffer::to_vec)
+        self.plan.buffer(What::Free.of(space)).map(Buffer::to_vec)
     }
 
     /// Scalars that are not excluded.

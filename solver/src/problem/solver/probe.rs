@@ -1,8 +1,10 @@
 //! PCG an iteration at a time, for measurements of its speed.
 
-use crate::matrix_free::pcg::state;
+use crate::matrix_free::params::Number;
+use crate::matrix_free::plan::Plan;
 use crate::matrix_free::plan::steps::Run;
-use crate::matrix_free::plan::{Phase, Plan};
+use crate::matrix_free::scalars::PcgScalar;
+use crate::matrix_free::stages::Phase;
 use crate::outer::lm::Steps;
 use crate::problem::data::ProblemData;
 use crate::problem::error::SolveError;
@@ -35,8 +37,8 @@ impl Problem {
             return Err(e);
         }
         let (rz, bb) = (run.start.rz, run.start.bb);
-        self.plan.set_param("tolerance", -1.0)?;
-        self.plan.set_param("zeta", -f64::MAX)?;
+        self.plan.set_number(Number::Tolerance, -1.0)?;
+        self.plan.set_number(Number::Zeta, -f64::MAX)?;
         self.plan.start_pcg(rz, bb)?;
         Ok(LinearProbe { plan: &mut self.plan, rz, bb, done: 0 })
     }
@@ -45,7 +47,7 @@ impl Problem {
 impl LinearProbe<'_> {
     /// r.z of the state it stands at.
     pub fn rz(&self) -> f64 {
-        if self.done == 0 { self.rz } else { self.plan.scalar("state", state::RZ) }
+        if self.done == 0 { self.rz } else { self.plan.scalar(PcgScalar::Rz) }
     }
 
     /// |b|^2.
@@ -59,7 +61,7 @@ impl LinearProbe<'_> {
     /// A failure of the engine.
     pub fn iterate(&mut self, n: usize) -> Result<(), SolveError> {
         self.done += n;
-        self.plan.set_param("limit", self.done as f64)?;
+        self.plan.set_number(Number::Limit, self.done as f64)?;
         self.plan.run(Phase::Pcg)
     }
 }

@@ -1,0 +1,139 @@
+//! The parameters of generated pipelines, by id. As with vectors, their names are symbols and nothing more.
+
+use crate::matrix_free::Skeleton;
+use std::fmt;
+use sumsq_codegen::{Expr, ScalarType};
+use sumsq_energy::emit::names;
+use sumsq_energy::model::{Domain, GraphId, ParamId, SpaceId};
+
+/// A whole number (i32) that follows from the sizes of a problem and the machine: fixed once a problem is planned.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Size {
+    /// Extent of a dim of a space.
+    Extent(SpaceId, usize),
+    /// Height of a strip of a domain.
+    Strip(Domain),
+    /// Hyperedges of a graph.
+    Edges(GraphId),
+    /// Rows of a vertex, padding included.
+    Rows(GraphId, u16),
+    /// Entries of the rows of a vertex.
+    Entries(GraphId, u16),
+    /// Not 0 where vectors had better bypass the cache.
+    Streaming,
+}
+
+/// A number that may change between runs, in the precisions in which pipelines take it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Number {
+    /// A channel of a parameter of the energy.
+    Energy(ParamId, u16),
+    /// Least scaled diagonal entry that D is made of.
+    MinDiagonal,
+    /// Largest one.
+    MaxDiagonal,
+    /// 1/R, 0 for Gauss-Newton.
+    InvRadius,
+    /// t of the trial, see [`crate::matrix_free::pipelines::trial`].
+    Descent,
+    /// tau^2 |b|^2 of the stop rule.
+    Tolerance,
+    /// zeta of the stop rule.
+    Zeta,
+    /// PCG iterations at most.
+    Limit,
+}
+
+/// A parameter of a pipeline.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Param {
+    /// Fixed by sizes.
+    Size(Size),
+    /// Free to change.
+    Number(Number),
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Size::Extent(s, d) => f.write_str(&names::extent_name(*s, *d)),
+            Size::Strip(Domain::Space(s)) => write!(f, "strip.s{}", s.0),
+            Size::Strip(Domain::Graph(g)) => write!(f, "strip.g{}", g.0),
+            Size::Edges(g) => write!(f, "edges{}", g.0),
+            Size::Rows(g, v) => write!(f, "r{}s{v}.rows", g.0),
+            Size::Entries(g, v) => write!(f, "r{}s{v}.entries", g.0),
+            Size::Streaming => f.write_str("streaming"),
+        }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Number::Energy(p, channel) => return f.write_str(&names::param(*p, *channel)),
+            Number::MinDiagonal => "min_diagonal",
+            Number::MaxDiagonal => "max_diagonal",
+            Number::InvRadius => "inv_radius",
+            Number::Descent => "descent",
+            Number::Tolerance => "tolerance",
+            Number::Zeta => "zeta",
+            Number::Limit => "limit",
+        })
+    }
+}
+
+impl fmt::Display for Param {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Param::Size(size) => size.fmt(f),
+            Param::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+impl Size {
+    /// As generated code reads it.
+    pub fn expr(self) -> Expr {
+        Expr::param(self.to_string(), ScalarType::I32)
+    }
+}
+
+impl Number {
+    /// As generated code reads it.
+    pub fn expr(self, ty: ScalarType) -> Expr {
+        Expr::param(self.to_string(), ty)
+    }
+}
+
+/// Number of hyperedges of a graph.
+pub fn edge_count(g: GraphId) -> Expr {
+    Size::Edges(g).expr()
+}
+
+/// Height of a strip of a domain.
+pub fn strip(domain: Domain) -> Expr {
+    Size::Strip(domain).expr()
+}
+
+impl Skeleton {
+    /// Every parameter that a pipeline may take.
+    pub fn parameters(&self) -> Vec<Param> {
+        let energy = &self.energy;
+        let mut sizes = vec![Size::Streaming];
+        for (s, dims) in (0..).map(SpaceId).zip(&energy.spaces) {
+            sizes.extend((0..dims.len()).map(|d| Size::Extent(s, d)));
+            sizes.push(Size::Strip(Domain::Space(s)));
+        }
+        for (g, graph) in (0..).map(GraphId).zip(&energy.graphs) {
+            sizes.extend([Size::Edges(g), Size::Strip(Domain::Graph(g))]);
+            let vertices = 0..graph.vertices.len() as u16;
+            sizes.extend(vertices.flat_map(|v| [Size::Rows(g, v), Size::Entries(g, v)]));
+        }
+        use Number::*;
+        let own = (0..).map(ParamId).zip(&energy.params);
+        let own = own.flat_map(|(p, declared)| (0..declared.channels).map(move |c| Energy(p, c)));
+        let numbers = [MinDiagonal, MaxDiagonal, InvRadius, Descent, Tolerance, Zeta, Limit];
+        let numbers = own.chain(numbers).map(Param::Number);
+        sizes.into_iter().map(Param::Size).chain(numbers).collect()
+    }
+}

@@ -1,0 +1,194 @@
+//! Directives of nests for a CPU, and the numbers that follow from the machine.
+//!
+//! Strips run in parallel; vectors of as many elements as the target has lanes run along the fastest dim, with masks where a row
+//! ends.
+
+use crate::matrix_free::params::{Size, strip};
+use crate::matrix_free::schedule::{Kind, Nest, Strip};
+use rustc_hash::FxHashMap;
+use sumsq_codegen::{Expr, LoopLevel, Memory, Name, Schedule, Tail, Target};
+
+/// Pixels below which cutting a strip in two is not worth a barrier.
+const STRIP_PIXELS: usize = 16 * 1024;
+
+/// The same of lists: what hyperedges meet at, and hyperedges, cost many times what a pixel does.
+const STRIP_ENTRIES: usize = 512;
+
+/// Blocks of rows that one thread takes at a time.
+const BLOCKS: i32 = 16;
+
+/// Entries of a vertex's rows that one thread takes at a time.
+const ENTRIES: i32 = 1024;
+
+/// Height of a strip along the last dim, from sizes alone: 32 strips, fewer where a strip would be so small
+/// that a barrier costs more than its work. Neighbouring strips of a ring recompute `2 reach` rows each.
+pub fn strip_height(extents: &[usize], target: &Target) -> usize {
+    let Some((&rows, inner)) = extents.split_last() else { return 1 };
+    let row: usize = inner.iter().product::<usize>().max(1);
+    if inner.is_empty() {
+        // Whole vectors.
+        let strip = rows.div_ceil(32).max(STRIP_ENTRIES).clamp(1, rows.max(1));
+        return strip.next_multiple_of(target.lanes as usize);
+    }
+    rows.div_ceil(32).max(STRIP_PIXELS.div_ceil(row)).clamp(1, rows.max(1))
+}
+
+/// A schedule in the making.
+pub struct Scheduler {
+    /// The directives so far.
+    pub schedule: Schedule,
+    lanes: i32,
+    /// The loops of every nest that others may be computed in.
+    loops: FxHashMap<Name, Loops>,
+}
+
+/// The loops of a nest that producers are computed at.
+struct Loops {
+    /// The innermost loop outside of the vector: where producers of single vectors are computed.
+    vector: LoopLevel,
+    /// Of a reduction: the loop over rows of a strip (equal to that over strips in one dim), and the parallel loop over strips.
+    rows: Option<(LoopLevel, LoopLevel)>,
+}
+
+impl Scheduler {
+    /// Nothing is scheduled yet.
+    pub fn new(target: &Target) -> Scheduler {
+        Scheduler { schedule: Schedule::new(), lanes: target.lanes, loops: FxHashMap::default() }
+    }
+
+    /// Adds the directives of a nest; that of its reader must be there.
+    pub fn add(&mut self, nest: &Nest) {
+        match &nest.kind {
+            Kind::Map(strip) => self.map(nest, *strip),
+            Kind::Rows => self.rows(nest),
+            Kind::Reduction(over, strip) => self.reduction(nest, over, *strip),
+            Kind::StoredIn(reader) => self.stored(nest, reader),
+            Kind::RegistersIn(reader) => self.registers(nest, reader),
+            Kind::RingIn(reader, ring) => self.ring(nest, reader, ring.reach, ring.stored),
+            Kind::Inline => {
+                self.schedule.func(&nest.func).inline();
+            }
+        }
+    }
+
+    fn map(&mut self, nest: &Nest, strip: Strip) {
+        let vars = &nest.vars;
+        let last = &vars[vars.len() - 1];
+        let first = if vars.len() == 1 { "row" } else { &vars[0] };
+        let stage = self.schedule.func(&nest.func).compute_root().relaxed();
+        let stage = stage
+            .split(last, "strip", "row", height(strip), Tail::Predicate)
+            .split(first, "vec", "lane", self.lanes, Tail::Predicate)
+            .parallel("strip")
+            .vectorize_loop("lane");
+        if let Some(live) = &nest.live {
+            stage.skip_unless("vec", live.clone());
+        }
+        let vector = LoopLevel::pure(&nest.func, "vec");
+        self.loops.insert(nest.func.clone(), Loops { vector, rows: None });
+    }
+
+    fn rows(&mut self, nest: &Nest) {
+        let (name, s) = (&nest.func, &mut self.schedule);
+        s.func(name).compute_root().relaxed().split("block", "strip", "b", BLOCKS, Tail::Predicate);
+        s.func(name).parallel("strip").vectorize("lane", self.lanes, Tail::Predicate);
+        s.func(name).reorder(&["lanei", "laneo", "b", "strip"]);
+        self.loops.insert(name.clone(), Loops { vector: LoopLevel::pure(name, "laneo"), rows: None });
+    }
+
+    fn reduction(&mut self, nest: &Nest, over: &[Name], strip: Strip) {
+        let (name, s) = (&*nest.func, &mut self.schedule);
+        let (strips, lanes) = (format!("{name}_s"), format!("{name}_sl"));
+        let vars: Vec<&str> = over.iter().map(|v| &**v).collect();
+        let last = vars[vars.len() - 1];
+        // In one dimension the vector loop is split from inside the strip.
+        let first = if vars.len() == 1 { "row" } else { vars[0] };
+        s.func(name).compute_root().relaxed();
+        s.update(name, 0)
+            .split(last, "strip", "row", height(strip), Tail::Predicate)
+            .split(first, "vec", "lane", self.lanes, Tail::Predicate)
+            .rfactor(&[("strip", "s")], &strips);
+        s.func(&strips).compute_root();
+        s.update(&strips, 0).rfactor(&[("lane", "l")], &lanes).parallel("s").vectorize_loop("lane");
+        let strip = LoopLevel::update(&strips, 0, "s");
+        s.func(&lanes).compute_at(strip.clone()).store_in(Memory::Register).vectorize_loop("l");
+        let mut order = vec!["l", "vec"];
+        order.extend(vars[..vars.len() - 1].iter().skip(1));
+        if vars.len() > 1 {
+            order.push("row");
+        }
+        order.push("s");
+        let stage = s.update(&lanes, 0).reorder(&order).vectorize_loop("l");
+        if let Some(live) = &nest.live {
+            stage.skip_unless("vec", live.clone());
+        }
+        let row = if vars.len() == 1 { strip.clone() } else { LoopLevel::update(&lanes, 0, "row") };
+        let vector = LoopLevel::update(&lanes, 0, "vec");
+        self.loops.insert(nest.func.clone(), Loops { vector, rows: Some((row, strip)) });
+    }
+
+    fn vector_of(&self, reader: &Name) -> LoopLevel {
+        self.loops.get(reader).expect("the reader has a nest").vector.clone()
+    }
+
+    fn stored(&mut self, nest: &Nest, reader: &Name) {
+        let (vector, x) = (self.vector_of(reader), &nest.vars[0]);
+        let stage = self.schedule.func(&nest.func).relaxed().compute_at(vector);
+        let stage = stage.vectorize(x, self.lanes, Tail::Predicate).sink();
+        if let Some(id) = nest.in_place_of {
+            stage.in_place_of(&id.to_string());
+        }
+    }
+
+    fn registers(&mut self, nest: &Nest, reader: &Name) {
+        let (vector, x) = (self.vector_of(reader), &nest.vars[0]);
+        let stage = self.schedule.func(&nest.func).compute_at(vector).store_in(Memory::Register);
+        stage.vectorize(x, self.lanes, Tail::Predicate);
+        for u in 0..nest.updates {
+            self.schedule.update(&nest.func, u).vectorize(x, self.lanes, Tail::Predicate);
+        }
+    }
+
+    fn ring(&mut self, nest: &Nest, reader: &Name, reach: Option<u32>, stored: bool) {
+        let rows = self.loops.get(reader).and_then(|loops| loops.rows.clone());
+        let (row, strip) = rows.expect("the reader is a reduction");
+        let mut stage = self.schedule.func(&nest.func).relaxed().store_at(strip).compute_at(row);
+        if let Some(reach) = reach {
+            stage = stage.fold_storage("y", (2 * reach + 1).next_power_of_two());
+        }
+        let stage = stage.align_bounds("x", self.lanes as u32).vectorize("x", self.lanes, Tail::Predicate);
+        let stage = match stored {
+            true => stage.sink().non_temporal(Size::Streaming.expr()),
+            false => stage,
+        };
+        if let Some(live) = &nest.live {
+            stage.skip_unless("xo", live.clone());
+        }
+    }
+}
+
+/// What one thread takes at a time.
+fn height(of: Strip) -> Expr {
+    match of {
+        Strip::Of(domain) => strip(domain),
+        Strip::Blocks => Expr::from(BLOCKS),
+        Strip::Entries => Expr::from(ENTRIES),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strips_come_from_sizes() {
+        let target = Target::host().with_lanes(16);
+        let strip = |extents: &[usize]| strip_height(extents, &target);
+        assert_eq!(strip(&[4096, 4096]), 128);
+        assert_eq!(strip(&[64, 64]), 64);
+        assert_eq!(strip(&[10]), 16);
+        assert_eq!(strip(&[10_000]), 512);
+        assert_eq!(strip(&[1_000_000]), 31_264);
+        assert_eq!(strip(&[7, 0]), 1);
+    }
+}
