@@ -1,6 +1,6 @@
-//! The worth of each pass over the routines, after figure 15 of the Opt paper: operations of J^T J p, how many values live at once in it,
-//! and time of a PCG iteration, as passes are added one by one, against all of them. On one thread, by processor time: they change
-//! arithmetic alone.
+//! The worth of each pass over the routines, after figure 15 of DeVito et al., "Opt", 2017: operations of J^T J p, how many
+//! values live at once in it, and time of a PCG iteration, as passes are added one by one, against all of them. On one thread,
+//! by processor time: they change arithmetic alone.
 //!
 //! Bounds here are those of the expressions; that loops over the interior test no bounds is the engine's doing, in every setting.
 

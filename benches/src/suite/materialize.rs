@@ -1,5 +1,6 @@
-//! Costs and gains of storing, after figure 14 of the Opt paper: a PCG iteration with stored partials, with stored products J p (the two
-//! passes of J^T (J p)), with both (an explicit Jacobian), or with stored diagonal blocks of J^T J, against the in-place method.
+//! Costs and gains of storing, after figure 14 of DeVito et al., "Opt", 2017: a PCG iteration with stored partials, with stored
+//! products J p (the two passes of J^T (J p)), with both (an explicit Jacobian), or with stored diagonal blocks of J^T J,
+//! against the in-place method.
 
 use super::THREADS;
 use super::iteration::{ITERATIONS, Iteration};

@@ -1,4 +1,5 @@
-//! The passes that make the routines: all of them, but for measurements of what each is worth (figure 15 of the Opt paper).
+//! The passes that make the routines: all of them, but for measurements of what each is worth (figure 15 of
+//! DeVito et al., "Opt", 2017).
 
 use std::fmt;
 use std::str::FromStr;
