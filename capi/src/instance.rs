@@ -55,6 +55,7 @@ struct Solve {
 }
 
 /// A planned problem, with or without a solve in progress.
+#[allow(clippy::large_enum_variant, reason = "there is one of it per problem of a C program")]
 enum Live {
     Idle(Problem),
     Running(Session),

@@ -10,13 +10,14 @@ impl Rng {
         Rng(SplitMix64::seed_from_u64(seed))
     }
 
-    pub fn next(&mut self) -> u64 {
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// From 0 to n - 1.
     pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        (self.bits() % n as u64) as usize
     }
 
     /// From `lo` to `hi`, both included.

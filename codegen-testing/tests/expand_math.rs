@@ -27,7 +27,7 @@ struct Random(Rng);
 
 impl Random {
     fn uniform(&mut self, lo: f64, hi: f64) -> f64 {
-        lo + (hi - lo) * (self.0.next() >> 11) as f64 / (1u64 << 53) as f64
+        lo + (hi - lo) * (self.0.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
     /// Uniform in the logarithm of the magnitude, any sign.
     fn scaled(&mut self, lo: f64, hi: f64) -> f64 {

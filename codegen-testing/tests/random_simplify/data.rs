@@ -35,7 +35,7 @@ fn extreme(rng: &mut Rng, ty: ScalarType) -> Value {
         0 => Value::Int(ty.wrap(rng.range(-3, 3))),
         1 => Value::Int(ty.wrap(ty.least().wrapping_add(rng.range(0, 2)))),
         2 => Value::Int(ty.wrap(ty.greatest().wrapping_sub(rng.range(0, 2)))),
-        _ => Value::Int(ty.wrap(rng.next() as i64)),
+        _ => Value::Int(ty.wrap(rng.bits() as i64)),
     }
 }
 

@@ -285,7 +285,8 @@ mod tests {
     fn every_number_is_checked() {
         let d = SolveOptions::default;
         assert_eq!(d().check(), Ok(()));
-        let bad: [(&str, fn(&mut SolveOptions, f64)); 12] = [
+        type Set = fn(&mut SolveOptions, f64);
+        let bad: [(&str, Set); 12] = [
             ("linear_tolerance", |o, v| o.linear_tolerance = Some(v)),
             ("forcing", |o, v| o.forcing = v),
             ("radius", |o, v| o.radius = v),

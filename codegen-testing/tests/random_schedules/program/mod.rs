@@ -162,7 +162,7 @@ impl Builder<'_> {
     /// A small number, sometimes one from the whole range of the type.
     fn number(&mut self, ty: ScalarType) -> Value {
         if ty.is_int() && self.rng.percent(15) {
-            return Value::Int(ty.wrap(self.rng.next() as i64 >> self.rng.below(64)));
+            return Value::Int(ty.wrap(self.rng.bits() as i64 >> self.rng.below(64)));
         }
         let scale = if self.rng.percent(20) { 200 } else { 5 };
         Value::of(ty, self.rng.range(-scale, 3 * scale) as f64 / 2.0)

@@ -120,7 +120,7 @@ pub fn parts(d: &mut Draft, name: &str, of: Parts) -> Rows {
     // What the terms read of the vertex itself is computed once before the loop over its incidences.
     let own_name = format!("{name}_own");
     // One after the other in the lanes.
-    let entry = block.at(&[b.clone()], 0) + rdom.var(0) * lanes + lane;
+    let entry = block.at(std::slice::from_ref(b), 0) + rdom.var(0) * lanes + lane;
     let known = (0..k.energy.graphs[graph.index()].vertices.len() as u16).map(|v| {
         let element = match v == slot {
             true => k.row_element(of, &at),
@@ -129,11 +129,11 @@ pub fn parts(d: &mut Draft, name: &str, of: Parts) -> Rows {
         (v, element)
     });
     let known = known.collect();
-    let place = Place::Edge { graph, edge: d.element(What::RowEdge.of(of), &[entry.clone()], 0), known };
+    let place = Place::Edge { graph, edge: d.element(What::RowEdge.of(of), std::slice::from_ref(&entry), 0), known };
     let beside = &k.beside[&of];
     let stored = |domain: Domain, channel: usize| {
         let i = beside.iter().position(|&c| c == channel).filter(|_| domain == Domain::Graph(graph))?;
-        Some(d.element(What::RowHoisted.of(of), &[entry.clone()], i))
+        Some(d.element(What::RowHoisted.of(of), std::slice::from_ref(&entry), i))
     };
     let terms = d.emit_reading(contributions, place, direction, &stored);
     let stand_in = |i: usize, e: &Expr| Expr::call(own_name.as_str(), e.ty().scalar, at.to_vec(), i);
