@@ -129,7 +129,8 @@ pub fn parts(d: &mut Draft, name: &str, of: Parts) -> Rows {
         (v, element)
     });
     let known = known.collect();
-    let place = Place::Edge { graph, edge: d.element(What::RowEdge.of(of), std::slice::from_ref(&entry), 0), known };
+    let place =
+        Place::Edge { graph, edge: d.element(What::RowEdge.of(of), std::slice::from_ref(&entry), 0), known };
     let beside = &k.beside[&of];
     let stored = |domain: Domain, channel: usize| {
         let i = beside.iter().position(|&c| c == channel).filter(|_| domain == Domain::Graph(graph))?;
