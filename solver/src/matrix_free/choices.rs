@@ -1,6 +1,6 @@
 //! What it takes to compute q = J^T J p again where sweep B reads it, against what it takes to keep it, in bytes per element and PCG iteration.
 
-use crate::matrix_free::Space;
+use crate::matrix_free::skeleton::Space;
 use rustc_hash::FxHashSet;
 use sumsq_energy::dag::{Access, ExprId, Node, Source};
 use sumsq_energy::derive::{Kind, Routines, Site, count_ops};

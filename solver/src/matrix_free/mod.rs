@@ -27,96 +27,28 @@ pub mod plan;
 pub mod preconditioner;
 pub mod scalars;
 pub mod schedule;
+pub mod skeleton;
 pub mod stages;
 pub mod vectors;
 
 use crate::matrix_free::choices as traffic;
 use crate::matrix_free::domain::{layout, mask};
-use crate::matrix_free::params::Param;
 use crate::matrix_free::pipelines::{computed, gather};
 use crate::matrix_free::preconditioner::diagonal;
-use crate::matrix_free::vectors::{Role, VectorId};
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::matrix_free::skeleton::{Skeleton, Space, packed};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use sumsq_codegen::{Name, Pipeline, ScalarType, Schedule, Target};
-use sumsq_energy::dag::{ExprId, Source};
+use sumsq_codegen::{ScalarType, Target};
+use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Materialize, Passes, Routines, Site};
 use sumsq_energy::emit::component_count;
-use sumsq_energy::model::{ArrayId, Energy, GraphId, SpaceId};
-
-/// A pipeline's algorithm and schedule, and what its names mean.
-pub struct Scheduled {
-    /// The algorithm.
-    pub pipeline: Pipeline,
-    /// The schedule.
-    pub schedule: Schedule,
-    /// The copy of the numbers that it computes with.
-    pub role: Role,
-    /// The vectors behind the names of its inputs and outputs.
-    pub vectors: BTreeMap<Name, VectorId>,
-    /// The parameters behind their names.
-    pub params: BTreeMap<Name, Param>,
-}
-
-/// An index space that holds unknowns.
-#[derive(Clone, Debug)]
-pub struct Space {
-    /// Which one.
-    pub id: SpaceId,
-    /// Number of dims.
-    pub dims: usize,
-    /// Scalars per element.
-    pub components: usize,
-    /// Graph vertices that point into it, at or around which its unknowns are read.
-    pub slots: Vec<(GraphId, u16)>,
-    /// Whether D and M^-1 are expressions of the sweeps instead of fields: see [`diagonal`].
-    pub inline_diagonal: bool,
-    /// Whether vectors far from every free element are skipped, see [`mask`].
-    pub skips: bool,
-    /// Whether any of its unknowns has box bounds.
-    pub bounded: bool,
-    /// Whether M holds whole blocks: where they are more than a diagonal.
-    pub block: bool,
-    /// Whether sweep A stores q for sweep B, which computes it again otherwise, see [`traffic`]; always where it keeps J p
-    /// in a ring of rows.
-    pub stores_q: bool,
-}
+use sumsq_energy::model::{Energy, GraphId, SpaceId};
 
 /// Derives the routines of an energy, simplifies them and hoists out what only a linearisation changes of J^T J p.
 pub fn prepare(energy: &Energy, passes: Passes, choices: &Materialize) -> Routines {
     let mut routines = Routines::build_with(energy, passes, choices);
     routines.hoist(energy, passes);
     routines
-}
-
-/// What all pipelines of an energy share.
-pub struct Skeleton {
-    /// The energy.
-    pub energy: Arc<Energy>,
-    /// Its routines.
-    pub routines: Arc<Routines>,
-    /// Type of the master copy of x, E, g.
-    pub master: ScalarType,
-    /// Type of PCG vectors and applyJTJ.
-    pub linear: ScalarType,
-    /// Whether M = I.
-    pub identity: bool,
-    /// The machine that the code is for. Vectors have as many elements as it has lanes; wider types take several registers.
-    pub target: Target,
-    /// Index spaces with unknowns.
-    pub spaces: Vec<Space>,
-    /// How far every index space is read around an element, per dim.
-    pub reaches: Vec<Vec<u32>>,
-    /// Halo of every index space, elements per dim: what is read by whole vectors.
-    pub halos: Vec<Vec<u32>>,
-    /// What is read at the vertices of hyperedges.
-    at_vertices: FxHashSet<Source>,
-    /// Arrays that are stored as bytes.
-    bytes: FxHashSet<ArrayId>,
-    /// Per vertex, the channels of what is stored over its graph's hyperedges that J^T J p reads there. Every vertex has its own copy in the
-    /// order of its entries: read once per PCG iteration, it had better be dense.
-    beside: FxHashMap<(GraphId, u16), Vec<usize>>,
 }
 
 impl Skeleton {
@@ -180,23 +112,6 @@ impl Skeleton {
             beside,
         }
     }
-
-    /// Whether a share of the diagonal blocks of J^T J is stored over a space.
-    pub fn stores_blocks(&self, space: &Space) -> bool {
-        let mut sites = self.routines.of(Kind::StoredBlocks).map(|r| r.site);
-        sites.any(|site| site.row_space(&self.energy) == Some(space.id))
-    }
-
-    /// When elements of a space are excluded.
-    pub fn excluded(&self, space: SpaceId) -> Option<ExprId> {
-        self.routines.roots(Kind::Excluded, Site::Element(space)).first().copied()
-    }
-
-    /// Number of entries of M^-1 per element: the packed lower triangle, or the diagonal.
-    pub fn block_entries(&self, space: &Space) -> usize {
-        let c = space.components;
-        if space.block { c * (c + 1) / 2 } else { c }
-    }
 }
 
 /// Whether no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.
@@ -205,12 +120,6 @@ fn has_diagonal_blocks(energy: &Energy, r: &Routines, space: &Space) -> bool {
     let mut couplings = (0..space.components).flat_map(|i| (0..i).map(move |j| packed(i, j)));
     let blocks: Vec<&[ExprId]> = own.map(|b| &b.roots[..]).collect();
     couplings.all(|at| blocks.iter().all(|b| r.dag.as_constant(b[at]) == Some(0.0)))
-}
-
-/// Position of entry (i, j) in the packed lower triangle, row-major.
-pub fn packed(i: usize, j: usize) -> usize {
-    let (i, j) = (i.max(j), i.min(j));
-    i * (i + 1) / 2 + j
 }
 
 /// Graph vertices that point into a space, at or around which some residual reads its unknowns; ascending in each graph.

@@ -1,6 +1,6 @@
 //! The parameters of generated pipelines, by id. As with vectors, their names are symbols and nothing more.
 
-use crate::matrix_free::Skeleton;
+use crate::matrix_free::skeleton::Skeleton;
 use std::fmt;
 use sumsq_codegen::{Expr, ScalarType};
 use sumsq_energy::emit::names;

@@ -1,6 +1,6 @@
 //! The scalars that steer a solve: tuples of float64 that pipelines write and pipelines or the host read.
 
-use crate::matrix_free::Skeleton;
+use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::vectors::What;
 use crate::problem::report::LinearStop;
 use sumsq_codegen::{Expr, ScalarType};

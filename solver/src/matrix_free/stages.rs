@@ -1,9 +1,10 @@
 //! The stages of a solve, one table: which pipelines each is made of, and which of them every phase runs.
 
 use crate::matrix_free::domain::mask;
+use crate::matrix_free::pcg;
 use crate::matrix_free::pipelines::{boxed, computed, cost, damping, gradient, linearise, trial};
+use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::vectors::{Role, VectorId};
-use crate::matrix_free::{Scheduled, Skeleton, pcg};
 
 /// A piece of a solve: one pipeline, several that follow one another, or none where there is nothing to do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

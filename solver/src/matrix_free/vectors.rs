@@ -8,9 +8,8 @@
 use crate::matrix_free::domain::incidence::ROW;
 use crate::matrix_free::domain::layout::record;
 use crate::matrix_free::params::{Size, edge_count};
-use crate::matrix_free::pipelines::gradient::kept_entries;
 use crate::matrix_free::scalars::{AlphaScalar, ModelScalar, PcgScalar, StartScalar};
-use crate::matrix_free::{Skeleton, Space, packed};
+use crate::matrix_free::skeleton::{Skeleton, Space, kept_entries, packed};
 use std::fmt;
 use sumsq_codegen::{Expr, Layout, ScalarType};
 use sumsq_energy::dag::Source;

@@ -1,7 +1,7 @@
 //! The layout of fields in memory: planar, but in records where hyperedges read them at their vertices, so that all of a vertex is in
 //! one cache line and read at once. Records are of lists only: the stencils of a grid want planes.
 
-use crate::matrix_free::Skeleton;
+use crate::matrix_free::skeleton::Skeleton;
 use rustc_hash::FxHashSet;
 use sumsq_codegen::Layout;
 use sumsq_energy::dag::{Access, At, ExprId, Node, Source};

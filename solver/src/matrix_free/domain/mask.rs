@@ -8,8 +8,8 @@
 
 use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
 use crate::matrix_free::schedule::Strip;
+use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
 use crate::matrix_free::vectors::{Role, VectorId, What};
-use crate::matrix_free::{Scheduled, Skeleton, Space};
 use sumsq_codegen::{Expr, ScalarType};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, Energy, SpaceId};

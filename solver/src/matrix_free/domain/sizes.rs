@@ -1,10 +1,10 @@
 //! Everything that follows from sizes: extents, strip heights, parameters of generated pipelines.
 
-use crate::matrix_free::Skeleton;
 use crate::matrix_free::domain::incidence::Incidence;
 use crate::matrix_free::domain::mask;
 use crate::matrix_free::params::Size;
 use crate::matrix_free::schedule::cpu::strip_height;
+use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::vectors::Extents;
 use crate::problem::data::ProblemData;
 use rustc_hash::FxHashMap;

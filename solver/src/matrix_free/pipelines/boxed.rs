@@ -3,8 +3,8 @@
 
 use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
 use crate::matrix_free::schedule::Strip;
+use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
 use crate::matrix_free::vectors::{Role, What};
-use crate::matrix_free::{Scheduled, Skeleton, Space};
 use sumsq_codegen::Expr;
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::emit::{Place, component_index};

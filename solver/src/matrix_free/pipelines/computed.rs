@@ -7,8 +7,8 @@
 
 use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
 use crate::matrix_free::schedule::{Ring, Strip};
+use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::vectors::{Role, What};
-use crate::matrix_free::{Scheduled, Skeleton};
 use sumsq_codegen::{Expr, Func, Name};
 use sumsq_energy::dag::{Access, At, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::{Kind, Routines, Site};

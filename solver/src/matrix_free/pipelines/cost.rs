@@ -5,8 +5,8 @@
 use crate::matrix_free::draft::{Draft, all, no_direction};
 use crate::matrix_free::scalars::{EnergyScalar, Scalar};
 use crate::matrix_free::schedule::reduce::Op;
+use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::vectors::{Role, What};
-use crate::matrix_free::{Scheduled, Skeleton};
 use sumsq_codegen::{Expr, ScalarType};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Site};

@@ -6,13 +6,12 @@
 
 use crate::matrix_free::draft::{Draft, all, coordinates, vars};
 use crate::matrix_free::pipelines::boxed::Boxed;
-use crate::matrix_free::pipelines::gradient::kept_entries;
 use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::scalars::StartScalar;
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::schedule::reduce::Op;
+use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space, kept_entries, packed};
 use crate::matrix_free::vectors::{Role, What};
-use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::model::Domain;
 

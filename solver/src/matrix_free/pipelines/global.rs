@@ -1,8 +1,8 @@
 //! Globals: unknowns that every instance may read. Their rows of J^T J p and of the gradient are sums over whole domains.
 
-use crate::matrix_free::Skeleton;
 use crate::matrix_free::draft::{Direction, Draft};
 use crate::matrix_free::schedule::reduce::Op;
+use crate::matrix_free::skeleton::Skeleton;
 use sumsq_codegen::{Expr, Func, Name, ScalarType};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Site};

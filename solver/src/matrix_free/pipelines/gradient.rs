@@ -7,8 +7,8 @@ use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
 use crate::matrix_free::pipelines::gather::{Parts, gather, parts};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
 use crate::matrix_free::schedule::Strip;
+use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space, kept_entries};
 use crate::matrix_free::vectors::{Role, What};
-use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Site};
@@ -23,12 +23,6 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
         d.output(&f, What::GradientAndBlocks.of(space.id));
     }
     d.finish_at_x()
-}
-
-/// The entries of a packed block that are kept.
-pub fn kept_entries(space: &Space) -> Vec<usize> {
-    let c = space.components;
-    if space.block { (0..c * (c + 1) / 2).collect() } else { (0..c).map(|i| packed(i, i)).collect() }
 }
 
 fn space_gradient(d: &mut Draft, space: &Space) -> Func {

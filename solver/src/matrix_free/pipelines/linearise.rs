@@ -7,8 +7,8 @@
 use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
 use crate::matrix_free::pipelines::gather::{Parts, channels, gather, parts};
 use crate::matrix_free::schedule::Strip;
+use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space, packed};
 use crate::matrix_free::vectors::{Role, VectorId, What};
-use crate::matrix_free::{Scheduled, Skeleton, Space, packed};
 use sumsq_codegen::{Expr, Func, Var};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Routine, Site};

@@ -1,9 +1,9 @@
 //! A plan in the making: which buffers and parameters there are, and the programs over them.
 
-use crate::matrix_free::Skeleton;
 use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::params::{Param, Size};
 use crate::matrix_free::plan::compile::{Module, Modules};
+use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::stages::{self, Phase};
 use crate::matrix_free::vectors::{Role, VectorId, What};
 use crate::problem::error::SolveError;

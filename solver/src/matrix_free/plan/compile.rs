@@ -1,9 +1,9 @@
 //! From an energy to machine code, once; plans of any size share it.
 
 use crate::matrix_free::params::Param;
+use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::stages::{Stage, pipelines};
 use crate::matrix_free::vectors::{Role, VectorId};
-use crate::matrix_free::{Scheduled, Skeleton};
 use crate::problem::error::SolveError;
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner};
 use std::collections::BTreeMap;

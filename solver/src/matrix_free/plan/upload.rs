@@ -1,9 +1,9 @@
 //! Numbers of a problem on their way into a plan's buffers: one pass over each, on the plan's threads, from wherever they lie. What the buffers
 //! hold already is not copied again.
 
-use crate::matrix_free::Space;
 use crate::matrix_free::params::Number;
 use crate::matrix_free::plan::Plan;
+use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
 use crate::problem::data::{ArrayView, Numbers, ProblemData, Stamp};

@@ -6,7 +6,7 @@
 
 use crate::matrix_free::draft::{Draft, no_direction};
 use crate::matrix_free::params::Number;
-use crate::matrix_free::{Space, packed};
+use crate::matrix_free::skeleton::{Space, packed};
 use sumsq_codegen::Expr;
 use sumsq_energy::dag::{ExprId, Node};
 use sumsq_energy::derive::{Kind, Routines, Site};

@@ -3,9 +3,9 @@
 //! The domain is cut along its last dim into strips, whose height comes from sizes alone; strips run in parallel, each with one
 //! accumulator per vector lane; lanes, then strips, are summed in a fixed order. All accumulators are float64.
 
-use crate::matrix_free::Skeleton;
 use crate::matrix_free::draft::{Draft, all};
 use crate::matrix_free::schedule::{Kind, Strip};
+use crate::matrix_free::skeleton::Skeleton;
 use sumsq_codegen::{Expr, Func, RDom, ScalarType};
 use sumsq_energy::model::Domain;
 
