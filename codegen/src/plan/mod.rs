@@ -1,6 +1,6 @@
 //! Plans: what is computed, and the loops of each stage.
 //!
-//! Takes a pipeline and a schedule; gives a [`Plan`] in which every directive is applied or refused, or a typed error
+//! Takes a pipeline and a schedule; gives a `Plan` in which every directive is applied or refused, or a typed error
 //! that names Func, directive and rule. Only definitions and lists of loops so far: regions and statements come with
 //! [`crate::nests`].
 

@@ -1,20 +1,22 @@
-//! The generated path: the solver's skeleton as engine pipelines around an energy's routines.
+//! The matrix-free path: PCG and what is around it as engine pipelines that call an energy's routines; no Jacobian is stored.
 //!
-//! Each file holds one pipeline: its algorithm (Funcs that call the routines) and its default schedule.
+//! | file or folder | holds |
+//! |---|---|
+//! | [`skeleton`] | the energy, its routines, index spaces, precisions and target: what all pipelines share |
+//! | [`vectors`], [`params`], [`scalars`] | ids of everything that pipelines read and write, and one table of what each is |
+//! | [`draft`] | a pipeline in the making: declares by id what its Funcs call |
+//! | [`pipelines`], [`pcg`] | the Funcs: energy, gradient, damping, linearisation, trial point; the sweeps of PCG and its loop |
+//! | [`preconditioner`] | M^-1 |
+//! | [`schedule`] | each nest of a pipeline as data, and the directives that a target makes of it |
+//! | [`domain`] | index spaces: incidence lists, layouts, masks, sizes |
+//! | [`choices`] | what is stored for the next sweep, and what is computed again |
+//! | [`stages`] | the table of pipelines, and the phases of a solve that run them |
+//! | [`plan`] | buffers of given sizes, programs over them, the steps of the outer loop |
+//! | [`certify`] | the routines one by one, for the certificate |
 //!
-//! | pipeline | from | to |
-//! |---|---|---|
-//! | [`boxed`] | arrays | bounds of x |
-//! | [`cost`] | x | E per group, number of counted instances |
-//! | [`computed`] | x | computed arrays and their partials |
-//! | [`gradient`] | x, computed arrays | g = J^T r and diag or blocks of J^T J |
-//! | [`damping`] | g, blocks, radius | D, M^-1, b = -g, r.z, norms |
-//! | [`linearise`] | x | x and the hoisted parts in the linear solver's precision |
-//! | [`pcg`] | r, p, ... | sweeps A and B of one PCG iteration, and what comes before them |
-//! | [`trial`] | x, d | x + d, predicted decrease, norms |
-//!
-//! Invariants: every field has a halo of zeros; M^-1 = 0, p = 0, r = 0 and d = 0 at excluded elements, unconstrained and held
-//! scalars, in halos and in pads. Where vectors are skipped ([`mask`]), g, D and what is stored at x have any value. (A computed M^-1 is merely finite in halos, see [`diagonal`].)
+//! Invariants: every vector has a halo of zeros; M^-1 = 0, p = 0, r = 0 and d = 0 at excluded elements, at unconstrained and held
+//! scalars, in halos and in pads. Where SIMD vectors are skipped ([`domain::mask`]), g, D and what is stored at x have any value. (An M^-1
+//! that is computed where it is read is merely finite in halos, see [`preconditioner::diagonal`].)
 
 pub mod certify;
 pub mod choices;

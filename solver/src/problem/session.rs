@@ -45,7 +45,7 @@ impl fmt::Debug for Unstarted {
 
 impl Problem {
     /// Minimises from the unknowns in `data` and writes the result there. Everything else in `data` is what the problem was given last:
-    /// by [`Solver::plan`], [`Problem::set_arrays`] or [`Problem::rebind`].
+    /// by [`crate::Solver::plan`], [`Problem::set_arrays`] or [`Problem::rebind`].
     ///
     /// # Errors
     /// As for [`Problem::init`]; then `data` is unchanged.

@@ -1,8 +1,8 @@
 //! The one algebra of indices: what every pass that reasons about integers uses.
 //!
-//! - [`poly`]: the normal form, polynomials over integer atoms. Equal terms cancel; `x - c (x / c)` is `x mod c`.
-//! - [`build`]: sums, products, quotients and extrema of expressions in that form.
-//! - [`Interval`], [`Span`](interval::Span): symbolic ends, for the regions that a program computes.
+//! - `poly`: the normal form, polynomials over integer atoms. Equal terms cancel; `x - c (x / c)` is `x mod c`.
+//! - `build`: sums, products, quotients and extrema of expressions in that form.
+//! - [`Interval`], `Span`: symbolic ends, for the regions that a program computes.
 //! - [`Facts`]: what is known at a place in the program, and *the* decision procedure, [`Facts::upper`]: `a <= b` is
 //!   `upper(a - b) <= 0`. Allocation extents, fold factors, the monotonicity of a slide, trimming and legality use it and nothing else.
 //!

@@ -15,7 +15,7 @@
 //! - storage allocated inside has one slot per lane, lanes fastest.
 //!
 //! Finally dense stores whose first element is provably a multiple of the lanes are marked `aligned`, from the promise on
-//! strides in [`super::flatten`].
+//! strides in `flatten`.
 
 mod aligned;
 mod lanes;

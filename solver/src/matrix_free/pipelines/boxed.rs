@@ -1,5 +1,5 @@
 //! Box bounds: `lo<s>` and `hi<s>` over the spaces that have any, and what the other pipelines make of them (see
-//! [`crate::problem::bounds`]). Unbounded components of such a space have infinite bounds.
+//! `problem::bounds`). Unbounded components of such a space have infinite bounds.
 
 use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
 use crate::matrix_free::schedule::Strip;

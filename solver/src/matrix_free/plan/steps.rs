@@ -1,4 +1,4 @@
-//! The steps of the outer loop on generated code: see [`crate::outer::lm::Steps`].
+//! The steps of the outer loop on generated code: see `outer::lm::Steps`.
 
 use crate::matrix_free::params::Number;
 use crate::matrix_free::plan::Plan;
