@@ -9,7 +9,6 @@
 //! | graphs | is planned anew, then as above; nothing is compiled |
 
 use crate::failure::{Failure, Result};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sumsq::energy::Energy;
 use sumsq::energy::dag::{Node, Source};
@@ -71,7 +70,7 @@ const _: fn() = || {
 
 /// A problem of a compiled energy.
 pub struct Instance {
-    solver: Arc<Solver>,
+    solver: Solver,
     /// Its unknowns are those of the solve in progress, except for what was assigned since.
     data: Option<ProblemData<'static>>,
     changed: Changed,
@@ -80,11 +79,11 @@ pub struct Instance {
 }
 
 impl Instance {
-    pub fn new(solver: Arc<Solver>) -> Instance {
+    pub fn new(solver: Solver) -> Instance {
         Instance { solver, data: None, changed: Changed::default(), live: None, solve: None }
     }
 
-    pub fn solver(&self) -> &Arc<Solver> {
+    pub fn solver(&self) -> &Solver {
         &self.solver
     }
 

@@ -15,13 +15,12 @@ use crate::failure::{Failure, Result, guarded, last, load, text};
 use problem::Problem;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::Arc;
 use sumsq::energy::Energy;
 use sumsq::{Options, Solver, Termination};
 
 /// `sumsq_solver`.
 pub struct sumsq_solver {
-    solver: Arc<Solver>,
+    solver: Solver,
     options: Options,
 }
 
@@ -93,7 +92,7 @@ unsafe fn options_at(options: *const sumsq_options) -> Result<Option<Options>> {
 
 fn compiled(energy: Energy, options: Option<Options>) -> Result<sumsq_solver> {
     let options = options.unwrap_or_default();
-    let solver = Arc::new(Solver::compile(energy, &options.compile)?);
+    let solver = Solver::compile(energy, &options.compile)?;
     Ok(sumsq_solver { solver, options })
 }
 

@@ -4,7 +4,6 @@ use crate::element::{Element, view};
 use crate::failure::{Failure, Result};
 use crate::instance::Instance;
 use std::ffi::c_void;
-use std::sync::Arc;
 use sumsq::energy::Energy;
 use sumsq::energy::model::SpaceId;
 use sumsq::{ArrayData, NamedArray, Options, Solver};
@@ -28,7 +27,7 @@ enum Shape {
 }
 
 impl Problem {
-    pub fn new(solver: Arc<Solver>, options: Options) -> Problem {
+    pub fn new(solver: Solver, options: Options) -> Problem {
         // Extents that the energy fixes are nobody's to set, and in no shape.
         let dims = vec![None; solver.energy().dims.len()];
         Problem { instance: Instance::new(solver), options, dims, pending: vec![] }

@@ -39,7 +39,7 @@ pub struct Opt_State {
 
 /// `Opt_Problem`: a compiled energy.
 pub struct Opt_Problem {
-    solver: Arc<Solver>,
+    solver: Solver,
     positions: Arc<Positions>,
     method: Method,
 }
@@ -101,7 +101,7 @@ impl Opt_State {
         let positions = Arc::new(Positions::new(&energy, self.double)?);
         let precision = if self.double { Precision::F64 } else { Precision::Mixed };
         let options = CompileOptions { precision, ..CompileOptions::default() };
-        let solver = Arc::new(Solver::compile(energy, &options)?);
+        let solver = Solver::compile(energy, &options)?;
         Ok(Opt_Problem { solver, positions, method })
     }
 }
