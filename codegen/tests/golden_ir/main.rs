@@ -14,21 +14,21 @@ use sumsq_codegen::{Pipeline, Schedule};
 type Case = (&'static str, fn() -> Pipeline, &'static str);
 
 /// The schedule as text, and the files of the dump in their order: names without extension, and what is in them.
-fn dumps((name, pipeline, schedule): &Case) -> (String, Vec<(String, String)>) {
-    let dir = std::env::temp_dir().join(format!("sumsq-golden-{}-{name}", std::process::id()));
+fn dumps((_, pipeline, schedule): &Case) -> (String, Vec<(String, String)>) {
+    // A folder of its own for each call: tests run side by side, and two of them dump cases of one name.
+    let dir = tempfile::tempdir().expect("a folder");
     let (p, s) = (pipeline(), Schedule::parse(schedule).expect("text"));
-    let options = LowerOptions { dump: Some(dir.clone()), verify: true, ..LowerOptions::default() };
+    let options = LowerOptions { dump: Some(dir.path().into()), verify: true, ..LowerOptions::default() };
     lower(&p, &s, &options).expect("legal");
-    let files = std::fs::read_dir(dir.join(&p.name)).expect("dumps").map(|f| f.expect("a file").path());
+    let files =
+        std::fs::read_dir(dir.path().join(&p.name)).expect("dumps").map(|f| f.expect("a file").path());
     let mut files: Vec<PathBuf> = files.collect();
     files.sort();
     let read = |file: &PathBuf| {
         let name = file.file_stem().and_then(|n| n.to_str()).expect("a name");
         (name.to_string(), std::fs::read_to_string(file).expect("readable"))
     };
-    let files = files.iter().map(read).collect();
-    std::fs::remove_dir_all(dir).expect("ours");
-    (s.to_string(), files)
+    (s.to_string(), files.iter().map(read).collect())
 }
 
 /// Holds each text to `tests/golden/<folder>/<name>.<extension>`, and the folder to the texts.
