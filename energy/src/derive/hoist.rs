@@ -19,13 +19,28 @@ enum Reads {
     More,
 }
 
+/// A part of J^T J p and J p that one element and nothing of the direction decides: it may be hoisted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The index space of its elements.
+    pub space: SpaceId,
+    /// Its number among those of the space.
+    pub number: usize,
+    /// Its value at offset 0.
+    pub value: ExprId,
+    /// True if it must be hoisted: it reads a computed array, to which the sweeps have no other way.
+    pub forced: bool,
+}
+
 impl Routines {
-    /// Hoists what every PCG iteration evaluates, with all such routines together.
-    pub fn hoist(&mut self, energy: &Energy, passes: Passes) {
+    /// Hoists what every PCG iteration evaluates, with all such routines together; `in_place` names the parts, by space and number, that
+    /// stay where they are. Lists all of them in [`Routines::parts`].
+    pub fn hoist(&mut self, energy: &Energy, passes: Passes, in_place: &dyn Fn(SpaceId, usize) -> bool) {
         let directed = |r: &&mut Routine| r.kind.reads_direction();
         let roots = self.table.iter().filter(|r| r.kind.reads_direction()).flat_map(|r| &r.roots);
         let roots: Vec<ExprId> = roots.copied().collect();
-        let hoisted = hoist(energy, &mut self.dag, &roots, &mut self.table, passes);
+        let (hoisted, parts) = hoist(energy, &mut self.dag, &roots, &mut self.table, passes, in_place);
+        self.parts = parts;
         let own = self.table.iter_mut().filter(directed).flat_map(|r| &mut r.roots);
         own.zip(hoisted).for_each(|(old, new)| *old = new);
     }
@@ -37,14 +52,16 @@ impl Routines {
 /// Stored values are 0 outside the domain where the expression itself would be its value at zero reads. Where the two
 /// differ, the read is guarded by its own `InBounds`, which the enclosing guard usually resolves again. The passes run again
 /// on the roots. Without the pass itself, reads of computed arrays alone are replaced. What channel k of [`Source::Hoisted`] holds,
-/// written at offset 0, is added to the routines of [`Kind::Stored`] in `table`; returns the roots that read it.
+/// written at offset 0, is added to the routines of [`Kind::Stored`] in `table`; returns the roots that read it, and the parts that were found,
+/// also those of them that `in_place` leaves where they are.
 pub fn hoist(
     energy: &Energy,
     dag: &mut Dag,
     roots: &[ExprId],
     table: &mut Vec<Routine>,
     passes: Passes,
-) -> Vec<ExprId> {
+    in_place: &dyn Fn(SpaceId, usize) -> bool,
+) -> (Vec<ExprId>, Vec<Part>) {
     let mut reads: FxHashMap<ExprId, Reads> = FxHashMap::default();
     let mut costly: FxHashMap<ExprId, bool> = FxHashMap::default();
     for n in dag.reachable(roots) {
@@ -70,11 +87,43 @@ pub fn hoist(
     });
     maximal.sort_by_key(|m| m.0);
     let mut reads_of: FxHashMap<ExprId, ExprId> = FxHashMap::default();
+    let mut parts = Vec::new();
     for (n, space, at) in maximal {
-        reads_of.insert(n, read_hoisted(energy, dag, n, (space, at), table));
+        let value = at_origin(energy, dag, n, (space, at));
+        let forced = dag.reachable(&[value]).into_iter().any(|n| reads_computed(dag, n));
+        let part = numbered(&mut parts, Part { space, number: 0, value, forced });
+        if part.forced || !in_place(space, part.number) {
+            reads_of.insert(n, read_hoisted(energy, dag, n, at, part, table));
+        }
     }
     let replaced = dag.substitute_ids(roots, &mut |_, n| reads_of.get(&n).copied());
-    simplify(dag, &replaced, passes).0
+    (simplify(dag, &replaced, passes).0, parts)
+}
+
+/// The part of the same space and value in `parts`, where it gets the next number of its space if it is new.
+fn numbered(parts: &mut Vec<Part>, new: Part) -> Part {
+    let own = |p: &&Part| p.space == new.space;
+    if let Some(&known) = parts.iter().filter(own).find(|p| p.value == new.value) {
+        return known;
+    }
+    let part = Part { number: parts.iter().filter(own).count(), ..new };
+    parts.push(part);
+    part
+}
+
+/// `n`, which reads elements of `space` at `at`, as it is at offset 0.
+fn at_origin(energy: &Energy, dag: &mut Dag, n: ExprId, (space, at): (SpaceId, &At)) -> ExprId {
+    let origin: Offset = energy.spaces[space.index()].iter().map(|_| 0).collect();
+    match at {
+        At::Offset(o) => dag.shift(n, &o.iter().map(|v| -v).collect()),
+        At::Global | At::Edge(_) => n,
+        At::Vertex(..) => dag.substitute(n, &mut |dag, node| match node {
+            Node::Access(a) if a.at != At::Global => {
+                Some(dag.access(Access { at: At::Offset(origin.clone()), ..a.clone() }))
+            }
+            _ => None,
+        }),
+    }
 }
 
 /// Tells whether loops over elements compute it for each of them. What none of them changes they compute once: the root of a weight.
@@ -118,27 +167,17 @@ fn reads_of(energy: &Energy, dag: &Dag, n: ExprId, reads: &FxHashMap<ExprId, Rea
     }
 }
 
-/// The read that stands for `n`, storing its value if it is new.
+/// The read at `at` that stands for `n`, storing the value of its part if that is new.
 fn read_hoisted(
     energy: &Energy,
     dag: &mut Dag,
     n: ExprId,
-    (space, at): (SpaceId, &At),
+    at: &At,
+    part: Part,
     table: &mut Vec<Routine>,
 ) -> ExprId {
-    let origin: Offset = energy.spaces[space.index()].iter().map(|_| 0).collect();
-    let here = match at {
-        At::Offset(o) => dag.shift(n, &o.iter().map(|v| -v).collect()),
-        At::Global | At::Edge(_) => n,
-        At::Vertex(..) => dag.substitute(n, &mut |dag, node| match node {
-            Node::Access(a) if a.at != At::Global => {
-                Some(dag.access(Access { at: At::Offset(origin.clone()), ..a.clone() }))
-            }
-            _ => None,
-        }),
-    };
-    let domain = Domain::Space(space);
-    let channel = channel(table, Kind::Stored, domain, here);
+    let domain = Domain::Space(part.space);
+    let channel = channel(table, Kind::Stored, domain, part.value);
     let access = Access { source: Source::Hoisted(domain), channel, at: at.clone() };
     let read = dag.access(access);
     let inside = dag.inside(&energy.graphs, at);

@@ -25,8 +25,8 @@ mod template;
 
 pub use chain::Chain;
 pub use count::{OpCount, count_ops};
-pub use hoist::hoist;
-pub use materialize::{Choice, Materialize};
+pub use hoist::{Part, hoist};
+pub use materialize::GroupStores;
 pub use passes::Passes;
 pub use routine::{Kind, PassReport, Routine, Routines};
 pub use share::share_parts;
@@ -43,23 +43,23 @@ use template::{Applied, Template, directional};
 impl Routines {
     /// Differentiates, assembles and simplifies the routines of `energy`.
     pub fn build(energy: &Energy) -> Routines {
-        Routines::build_with(energy, Passes::ALL, &Materialize::default())
+        Routines::build_with(energy, Passes::ALL, &[])
     }
 
-    /// The same with some passes only, and with some quantities stored.
-    pub fn build_with(energy: &Energy, passes: Passes, choices: &Materialize) -> Routines {
-        let mut routines = Routines::assemble(energy, passes, choices);
+    /// The same with some passes only, and with what `groups` store, by number; those that it does not have store nothing.
+    pub fn build_with(energy: &Energy, passes: Passes, groups: &[GroupStores]) -> Routines {
+        let mut routines = Routines::assemble(energy, passes, groups);
         routines.simplify(passes);
         routines
     }
 
     /// The routines as assembled, simplified by the DAG's constructors only.
-    pub fn assemble(energy: &Energy, passes: Passes, choices: &Materialize) -> Routines {
+    pub fn assemble(energy: &Energy, passes: Passes, groups: &[GroupStores]) -> Routines {
         let mut dag = energy.dag.clone();
         dag.set_grouping(passes.bounds);
         let chain = Chain::new(energy, &mut dag);
         let mut templates = templates(energy, &mut dag, &chain);
-        let materialized = materialize::materialize(energy, &mut dag, &mut templates, choices);
+        let materialized = materialize::materialize(energy, &mut dag, &mut templates, groups);
         let mut table = Vec::new();
         for site in Site::of_rows(energy, &templates) {
             table.extend(rows::rows_at(energy, &mut dag, site, &templates));
@@ -74,7 +74,7 @@ impl Routines {
             table.extend(cost::instance_routines(energy, &mut dag, t));
         }
         table.retain(|r| !r.roots.is_empty());
-        Routines { dag, table, passes: Vec::new(), scheduled: passes.scheduling }
+        Routines { dag, table, passes: Vec::new(), parts: Vec::new(), scheduled: passes.scheduling }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The table of routines: what each computes, and where.
 
 use super::count::OpCount;
+use super::hoist::Part;
 use super::site::Site;
 use crate::dag::{Dag, ExprId};
 use std::fmt;
@@ -109,6 +110,8 @@ pub struct Routines {
     pub table: Vec<Routine>,
     /// Operation counts of each routine before and after each pass.
     pub passes: Vec<PassReport>,
+    /// The parts that may be hoisted, by index space and number.
+    pub parts: Vec<Part>,
     /// True if the order of emitted operations is chosen ([`crate::emit`]).
     pub scheduled: bool,
 }

@@ -9,7 +9,7 @@
 //! | [`preconditioner`] | M^-1 |
 //! | [`schedule`] | each nest of a pipeline as data, and the directives that a target makes of it |
 //! | [`domain`] | index spaces: incidence lists, layouts, masks, sizes |
-//! | [`choices`] | what is stored for the next sweep, and what is computed again |
+//! | [`choices`] | for everything that could be stored, kept in a ring or computed again: which of these it is |
 //! | [`stages`] | the table of pipelines, and the phases of a solve that run them |
 //! | [`plan`] | buffers of given sizes, programs over them, the steps of the outer loop |
 //! | [`certify`] | the routines one by one, for the certificate |
@@ -33,75 +33,68 @@ pub mod skeleton;
 pub mod stages;
 pub mod vectors;
 
-use crate::matrix_free::choices as traffic;
-use crate::matrix_free::domain::{layout, mask};
+use crate::matrix_free::choices::{ChoiceError, Derived, Facts, Of, Overrides, Value};
 use crate::matrix_free::pipelines::{computed, gather};
-use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::skeleton::{Skeleton, Space, packed};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use sumsq_codegen::{ScalarType, Target};
 use sumsq_energy::dag::ExprId;
-use sumsq_energy::derive::{Kind, Materialize, Passes, Routines, Site};
+use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::component_count;
-use sumsq_energy::model::{Energy, GraphId, SpaceId};
+use sumsq_energy::model::{DimId, Energy, GraphId, SpaceId};
 
-/// Derives the routines of an energy, simplifies them and hoists out what only a linearisation changes of J^T J p.
-pub fn prepare(energy: &Energy, passes: Passes, choices: &Materialize) -> Routines {
-    let mut routines = Routines::build_with(energy, passes, choices);
-    routines.hoist(energy, passes);
-    routines
+/// Requests that the choices of an energy are made by.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Choices that a user made.
+    pub given: &'a Overrides,
+    /// The sizes of the energy's dims, if they are known.
+    pub sizes: Option<&'a [usize]>,
 }
 
 impl Skeleton {
     /// The skeleton of an energy.
+    ///
+    /// # Errors
+    /// A given choice that cannot be.
     pub fn new(
-        of: Arc<Energy>,
-        derived: Arc<Routines>,
+        derived: Derived,
         master: ScalarType,
         linear: ScalarType,
         block: bool,
         identity: bool,
         target: Target,
-    ) -> Skeleton {
-        let (energy, routines) = (&*of, &*derived);
+        wanted: Wanted,
+    ) -> Result<Skeleton, ChoiceError> {
+        let Derived { energy, routines, choices } = derived;
         let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
-        let spaces = spaces.filter(|&s| component_count(energy, s) > 0).map(|id| {
-            let (dims, components) = (energy.spaces[id.index()].len(), component_count(energy, id));
-            let slots = slots_into(energy, routines, id);
-            let bounded = energy.bounds.iter().any(|b| energy.unknowns[b.unknown.index()].space == id);
-            let stored = Space {
-                id,
-                dims,
-                components,
-                slots,
-                inline_diagonal: false,
-                skips: false,
-                bounded,
-                block: false,
-                stores_q: false,
-            };
-            let block = block && !has_diagonal_blocks(energy, routines, &stored);
-            let inline_diagonal =
-                !block && !bounded && !energy.is_global(id) && diagonal::is_computable(routines, &stored);
-            let skips = mask::skips(energy, id);
-            let space = Space { inline_diagonal, skips, block, ..stored };
-            Space { stores_q: traffic::keeps_q(energy, routines, &space), ..space }
-        });
-        let mut spaces: Vec<Space> = spaces.collect();
-        if routines.has(Kind::Product) && pcg::rolls(routines, &spaces) {
-            // Sweep B does not have them.
-            spaces[0].stores_q = true;
+        let spaces = spaces.filter(|&s| component_count(&energy, s) > 0);
+        let mut spaces: Vec<Space> = spaces.map(|id| bare_space(&energy, &routines, id, block)).collect();
+        let roots = roots(&routines);
+        let reaches = reaches(&energy, &routines, &roots, 1);
+        let halos = halos(&energy, &routines, &roots, target.lanes as u32);
+        let extents = wanted.sizes.map(|sizes| extents(&energy, sizes));
+        let facts = Facts {
+            energy: &energy,
+            routines: &routines,
+            roots: &roots,
+            reaches: &reaches,
+            target: &target,
+            extents: extents.as_deref(),
+            scalar: linear.bytes(),
+        };
+        let choices = choices::store(&facts, &mut spaces, choices, wanted.given)?;
+        let mut beside = gather::beside(&energy, &routines);
+        for (&(graph, vertex), channels) in &mut beside {
+            if choices.is(Of::Entries(graph, vertex), Value::Indirect) {
+                channels.clear();
+            }
         }
-        let roots = roots(routines);
-        let at_vertices = layout::at_vertices(routines, &roots);
-        let bytes = layout::bytes(energy, routines, &roots);
-        let (reaches, halos) =
-            (reaches(energy, routines, &roots, 1), halos(energy, routines, &roots, target.lanes as u32));
-        let beside = gather::beside(energy, routines);
-        Skeleton {
-            energy: of.clone(),
-            routines: derived.clone(),
+        let (energy, routines) = (Arc::new(energy), Arc::new(routines));
+        Ok(Skeleton {
+            energy,
+            routines,
             master,
             linear,
             identity,
@@ -109,11 +102,35 @@ impl Skeleton {
             spaces,
             reaches,
             halos,
-            at_vertices,
-            bytes,
+            choices,
             beside,
-        }
+        })
     }
+}
+
+/// A space with unknowns before choices are made.
+fn bare_space(energy: &Energy, routines: &Routines, id: SpaceId, block: bool) -> Space {
+    let bare = Space {
+        id,
+        dims: energy.spaces[id.index()].len(),
+        components: component_count(energy, id),
+        slots: slots_into(energy, routines, id),
+        rolls: false,
+        rolls_products: false,
+        inline_diagonal: false,
+        skips: false,
+        bounded: energy.bounds.iter().any(|b| energy.unknowns[b.unknown.index()].space == id),
+        block: false,
+        stores_q: false,
+    };
+    Space { block: block && !has_diagonal_blocks(energy, routines, &bare), ..bare }
+}
+
+/// The extents of every index space for the sizes of the dims.
+fn extents(energy: &Energy, sizes: &[usize]) -> Vec<Vec<usize>> {
+    let given = |d: &DimId| sizes.get(d.index()).copied().unwrap_or(0);
+    let of = |d: &DimId| energy.dims[d.index()].fixed.map_or(given(d), |n| n as usize);
+    energy.spaces.iter().map(|dims| dims.iter().map(of).collect()).collect()
 }
 
 /// Whether no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.

@@ -4,10 +4,10 @@
 //! A: z = M^-1 r;  p = z + beta p_old;  q = (J^T J + D) p;  pq = sum p.q;  alpha = rz / pq
 //! B: d' = d + alpha p;  r' = r - alpha q;  rz' = sum r'.M^-1 r';  beta = rz' / rz;  stop?
 //! ```
-//! `p_old` and `p` are two buffers, swapped after each iteration; d and r are one tuple `dr`, updated in place. Over a grid of two dims without
-//! graphs p is computed row by row inside the reduction of A, in a ring of rows, and stored to memory once; elsewhere it is a sweep of its own
-//! before A, and so are the products J p that are stored and the partial sums over hyperedges with their share of pq. q is recomputed in B from
-//! p and these, or stored by A where that costs more than memory.
+//! `p_old` and `p` are two buffers, swapped after each iteration; d and r are one tuple `dr`, updated in place. p is a sweep of its own before A,
+//! or, by choice, computed row by row inside the reduction of A, in a ring of rows, and stored to memory once; and so are the products J p
+//! that are stored. The partial sums over hyperedges with their share of pq come before A. q is recomputed in B from p and these, or, by choice,
+//! stored by A.
 //!
 //! Scalars live in two tuples of float64, `state` (carried, ping-ponged) and `alpha` (from A to B). The model value Q = d.(b + r)/2 is carried by
 //! Q' = Q + alpha rz / 2, which equals it in exact arithmetic and needs no sweep over b.
@@ -27,7 +27,7 @@ use crate::matrix_free::vectors::{Over, Role, VectorId, What};
 use crate::problem::report::LinearStop;
 use sumsq_codegen::{Expr, Func, Name, ScalarType, Var};
 use sumsq_energy::dag::ExprId;
-use sumsq_energy::derive::{Kind, Routines, Site};
+use sumsq_energy::derive::{Kind, Routine, Site};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::Domain;
 
@@ -55,10 +55,13 @@ fn is_finite(e: &Expr) -> Expr {
 
 /// Declares vectors of every space; the sweeps compute a diagonal that is not stored.
 fn declare(d: &mut Draft, whats: &[What]) {
-    for space in &d.k.spaces {
-        let stored = |what: &&What| !(space.inline_diagonal && matches!(what, What::MInv | What::Damp));
-        whats.iter().filter(stored).for_each(|what| drop(d.input(what.of(space.id))));
-    }
+    d.k.spaces.iter().for_each(|space| declare_of(d, space, whats));
+}
+
+/// Declares vectors of a space.
+fn declare_of(d: &mut Draft, space: &Space, whats: &[What]) {
+    let stored = |what: &&What| !(space.inline_diagonal && matches!(what, What::MInv | What::Damp));
+    whats.iter().filter(stored).for_each(|what| drop(d.input(what.of(space.id))));
 }
 
 fn inverse_at(d: &Draft, space: &Space, at: &[Expr]) -> Vec<Expr> {
@@ -100,16 +103,11 @@ fn where_active(space: &Space, minv: &[Expr], c: usize, value: Expr) -> Expr {
     Expr::select(inverse_diagonal(space, minv, c).ne_(zero()), value.clone(), zero())
 }
 
-/// Whether p and the products J p are computed inside A's reduction: one grid of two dims, read by stencils alone.
-pub fn rolls(r: &Routines, spaces: &[Space]) -> bool {
-    let [space] = spaces else { return false };
-    let own = Site::Instance(Domain::Space(space.id));
-    space.dims == 2 && space.slots.is_empty() && r.of(Kind::Product).all(|r| r.site == own)
-}
-
 impl Skeleton {
-    fn rolls(&self) -> bool {
-        rolls(&self.routines, &self.spaces)
+    /// The products J p that are stored over domains where they are a sweep of their own, or where they are not.
+    fn products(&self, rolling: bool) -> impl Iterator<Item = &Routine> {
+        let rolls = |d: Domain| self.spaces.iter().any(|s| s.rolls_products && d == Domain::Space(s.id));
+        self.routines.of(Kind::Product).filter(move |r| rolls(r.site.domain(&self.energy)) == rolling)
     }
 }
 
@@ -131,12 +129,9 @@ fn new_direction(d: &mut Draft, space: &Space) -> Func {
 /// The new direction, where A does not compute it: outputs `PNew`.
 pub fn direction(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "pcg_p", Role::Linear);
-    if k.rolls() {
-        return vec![];
-    }
-    declare(&mut d, &[What::DR, What::P, What::MInv]);
     d.input(What::State.of(()));
-    for space in &k.spaces {
+    for space in k.spaces.iter().filter(|space| !space.rolls) {
+        declare_of(&mut d, space, &[What::DR, What::P, What::MInv]);
         let f = new_direction(&mut d, space);
         d.map(&f, Strip::Of(Domain::Space(space.id)));
         d.skip_unless(&f, k.live_at(space.id, &coordinates(&f.vars)));
@@ -147,11 +142,10 @@ pub fn direction(k: &Skeleton) -> Vec<Scheduled> {
 /// What is stored of J p: outputs `Product`.
 pub fn products(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "pcg_jp", Role::Linear);
-    if !k.routines.has(Kind::Product) || k.rolls() {
-        return vec![];
+    for space in k.spaces.iter().filter(|space| !space.rolls) {
+        declare_of(&mut d, space, &[What::PNew]);
     }
-    declare(&mut d, &[What::PNew]);
-    for r in k.routines.of(Kind::Product) {
+    for r in k.products(false) {
         let domain = r.site.domain(&k.energy);
         let f = product(&mut d, domain, &r.roots);
         d.map(&f, Strip::Of(domain));
@@ -173,22 +167,12 @@ fn product(d: &mut Draft, domain: Domain, roots: &[ExprId]) -> Func {
 pub fn sweep_a(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "pcg_a", Role::Linear);
     d.input(What::State.of(()));
-    let (mut directions, mut products) = (vec![], vec![]);
-    if k.rolls() {
-        declare(&mut d, &[What::DR, What::P, What::MInv, What::Damp]);
-        k.spaces.iter().for_each(|space| directions.push(new_direction(&mut d, space)));
-        for r in k.routines.of(Kind::Product) {
-            products.push(product(&mut d, r.site.domain(&k.energy), &r.roots));
-        }
-    } else {
-        declare(&mut d, &[What::PNew, What::MInv, What::Damp]);
-    }
     let mut pq = number(0.0);
     for &of in k.spaces.iter().flat_map(|space| &space.slots) {
         pq = pq + d.input(What::PartProduct.of(of)).at(&[], 0);
     }
     for space in &k.spaces {
-        pq = pq + space_product(&mut d, space, (&directions, &products));
+        pq = pq + space_product(&mut d, space);
     }
     let ok = pq.gt(number(0.0)).and(is_finite(&pq));
     let alpha = Expr::select(ok.clone(), k.scalar(PcgScalar::Rz) / &pq, number(0.0));
@@ -203,9 +187,19 @@ pub fn sweep_a(k: &Skeleton) -> Vec<Scheduled> {
     d.finish()
 }
 
-/// The share of p.q that stencils and globals have over a space, with `Q` inside of it, and p and J p where they roll.
-fn space_product(d: &mut Draft, space: &Space, (directions, products): (&[Func], &[Func])) -> Expr {
+/// The share of p.q that stencils and globals have over a space, with `Q` inside of it, and p and J p where they are rings of rows.
+fn space_product(d: &mut Draft, space: &Space) -> Expr {
     let k = d.k;
+    let (mut rolling, mut products) = (None, vec![]);
+    if space.rolls {
+        declare_of(d, space, &[What::DR, What::P, What::MInv, What::Damp]);
+        rolling = Some(new_direction(d, space));
+    } else {
+        declare_of(d, space, &[What::PNew, What::MInv, What::Damp]);
+    }
+    for r in k.products(true).filter(|r| r.site.domain(&k.energy) == Domain::Space(space.id)) {
+        products.push(product(d, Domain::Space(space.id), &r.roots));
+    }
     let direction = k.direction_in(What::PNew);
     let vars = vars(space.dims);
     let at = coordinates(&vars);
@@ -231,14 +225,14 @@ fn space_product(d: &mut Draft, space: &Space, (directions, products): (&[Func],
     let term = terms.reduce(|a, b| a + b).expect("at least one component");
     let f = d.reduce(&format!("pq{}", space.id.0), &points, vec![(Op::Add, term)]);
     d.skip_unless(&f, k.live_at(space.id, at));
-    // One row of p is read `reach` rows away on either side.
-    let reach = Some(k.halos[space.id.index()].get(1).copied().unwrap_or(0));
-    for p in directions {
-        d.ring_in(&f.name, p, Ring { reach, stored: true });
-        d.skip_unless(p, k.live_at(space.id, &coordinates(&p.vars)));
+    // A row of p is read `reach` rows away on either side.
+    let reach = k.halos[space.id.index()].last().copied();
+    if let Some(p) = rolling {
+        d.ring_in(&f.name, &p, Ring { reach, stored: true });
+        d.skip_unless(&p, k.live_at(space.id, &coordinates(&p.vars)));
     }
     for jp in products {
-        d.ring_in(&f.name, jp, Ring { reach, stored: false });
+        d.ring_in(&f.name, &jp, Ring { reach, stored: false });
     }
     if space.stores_q {
         d.store_in(&f, &q);

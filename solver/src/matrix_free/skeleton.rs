@@ -1,14 +1,15 @@
 //! What all pipelines of an energy share, and what one of them is made of. Made in [`crate::matrix_free`], read by every file of it.
 
+use crate::matrix_free::choices::Choices;
 use crate::matrix_free::params::Param;
 use crate::matrix_free::vectors::{Role, VectorId};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use sumsq_codegen::{Name, Pipeline, ScalarType, Schedule, Target};
-use sumsq_energy::dag::{ExprId, Source};
+use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Routines, Site};
-use sumsq_energy::model::{ArrayId, Energy, GraphId, SpaceId};
+use sumsq_energy::model::{Energy, GraphId, SpaceId};
 
 /// A pipeline's algorithm and schedule, and what its names mean.
 pub struct Scheduled {
@@ -35,16 +36,19 @@ pub struct Space {
     pub components: usize,
     /// Graph vertices that point into it, at or around which its unknowns are read.
     pub slots: Vec<(GraphId, u16)>,
-    /// Whether D and M^-1 are expressions of the sweeps instead of fields: see [`crate::matrix_free::preconditioner::diagonal`].
+    /// By choice: p is computed in a ring of rows inside of sweep A.
+    pub rolls: bool,
+    /// By choice: so are the products J p that are stored over it.
+    pub rolls_products: bool,
+    /// By choice: D and M^-1 are expressions of the sweeps instead of fields, see [`crate::matrix_free::preconditioner::diagonal`].
     pub inline_diagonal: bool,
-    /// Whether vectors far from every free element are skipped, see [`crate::matrix_free::domain::mask`].
+    /// By choice: vectors far from every free element are skipped, see [`crate::matrix_free::domain::mask`].
     pub skips: bool,
     /// Whether any of its unknowns has box bounds.
     pub bounded: bool,
     /// Whether M holds whole blocks: where they are more than a diagonal.
     pub block: bool,
-    /// Whether sweep A stores q for sweep B, which computes it again otherwise, see [`crate::matrix_free::choices`]; always where it keeps J p
-    /// in a ring of rows.
+    /// By choice: sweep A stores q for sweep B, which computes it again otherwise.
     pub stores_q: bool,
 }
 
@@ -68,12 +72,10 @@ pub struct Skeleton {
     pub reaches: Vec<Vec<u32>>,
     /// Halo of every index space, elements per dim: what is read by whole vectors.
     pub halos: Vec<Vec<u32>>,
-    /// What is read at the vertices of hyperedges.
-    pub(super) at_vertices: FxHashSet<Source>,
-    /// Arrays that are stored as bytes.
-    pub(super) bytes: FxHashSet<ArrayId>,
+    /// What is stored, in which form, and what is computed again.
+    pub choices: Choices,
     /// Per vertex, the channels of what is stored over its graph's hyperedges that J^T J p reads there. Every vertex has its own copy in the
-    /// order of its entries: read once per PCG iteration, it had better be dense.
+    /// order of its entries, unless a choice has them read through the number of the hyperedge: then there are none.
     pub(super) beside: FxHashMap<(GraphId, u16), Vec<usize>>,
 }
 

@@ -5,6 +5,7 @@
 //!
 //! A pipeline says `X` for the unknowns wherever it reads them. Its [`Role`] says which copy of the numbers that is.
 
+use crate::matrix_free::choices::{Of, Value};
 use crate::matrix_free::domain::incidence::ROW;
 use crate::matrix_free::domain::layout::record;
 use crate::matrix_free::params::{Size, edge_count};
@@ -12,7 +13,6 @@ use crate::matrix_free::scalars::{AlphaScalar, ModelScalar, PcgScalar, StartScal
 use crate::matrix_free::skeleton::{Skeleton, Space, kept_entries, packed};
 use std::fmt;
 use sumsq_codegen::{Expr, Layout, ScalarType};
-use sumsq_energy::dag::Source;
 use sumsq_energy::derive::Kind;
 use sumsq_energy::emit::names;
 use sumsq_energy::model::{ArrayId, ComputedId, Domain, GraphId, SpaceId};
@@ -445,11 +445,11 @@ impl Skeleton {
     fn layout_of(&self, id: VectorId, channels: usize) -> Layout {
         match (id.what, id.over) {
             (What::X | What::Trial | What::LinearX | What::View, Over::Space(s)) => {
-                self.vector_layout(s, Source::Unknown)
+                self.chosen_layout(Of::UnknownLayout(s), channels)
             }
-            (What::P | What::PNew, Over::Space(s)) => self.vector_layout(s, Source::Direction),
-            (What::Hoisted, Over::Space(s)) => self.layout(Source::Hoisted(Domain::Space(s)), channels),
-            (What::Array | What::LinearArray, Over::Array(a)) => self.layout(Source::Array(a), channels),
+            (What::P | What::PNew, Over::Space(s)) => self.chosen_layout(Of::DirectionLayout(s), channels),
+            (What::Hoisted, Over::Space(s)) => self.chosen_layout(Of::StoredLayout(s), channels),
+            (What::Array | What::LinearArray, Over::Array(a)) => self.chosen_layout(Of::ArrayLayout(a), channels),
             (What::Part, _) => record(channels),
             _ => Layout::Planar,
         }
@@ -488,7 +488,7 @@ impl Skeleton {
     }
 
     fn is_bytes(&self, id: VectorId) -> bool {
-        matches!(id.over, Over::Array(a) if self.bytes.contains(&a))
+        matches!(id.over, Over::Array(a) if self.choices.is(Of::Bytes(a), Value::Narrow))
     }
 
     /// Dims of the space that a vertex points into.

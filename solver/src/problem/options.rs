@@ -2,7 +2,8 @@
 //! used, by [`Solver::compile`](crate::Solver::compile) and by whatever starts a solve.
 
 use std::time::Duration;
-use sumsq_energy::derive::{Materialize, Passes};
+use crate::matrix_free::choices::{ChoiceError, Overrides};
+use sumsq_energy::derive::Passes;
 use sumsq_energy::model::Energy;
 use thiserror::Error;
 
@@ -91,8 +92,11 @@ pub struct CompileOptions {
     pub losses: LossOrder,
     /// Passes over the routines: fewer than all for measurements only.
     pub passes: Passes,
-    /// Choice of what is stored instead of computed where it is needed.
-    pub materialize: Materialize,
+    /// Choices of storage in place of those that would be made.
+    pub choices: Overrides,
+    /// The sizes of the energy's dims, in the order of their declaration, if they are known: some choices depend on them. The code is right
+    /// for any others, too.
+    pub sizes: Option<Vec<usize>>,
 }
 
 /// Options of a solve; the defaults are those of the command line.
@@ -203,9 +207,9 @@ pub enum OptionError {
         /// The energy's.
         came: usize,
     },
-    /// Names in `materialize` that the energy does not have.
-    #[error("{0}")]
-    Materialize(String),
+    /// A choice that cannot be.
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
     /// A certificate was asked of a solver in a narrower precision.
     #[error("the certificate needs a solver compiled with float64 precision")]
     CertificatePrecision,

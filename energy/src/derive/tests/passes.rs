@@ -26,7 +26,7 @@ fn arap_keeps_a_cosine_and_a_sine_per_pixel() {
     let routines = Routines::build(&p.energy);
     let mut dag = routines.dag.clone();
     let (mut stored, jtjp) = (Vec::new(), routines.roots(Kind::JtJp, GRID));
-    let roots = hoist(&p.energy, &mut dag, jtjp, &mut stored, Passes::ALL);
+    let (roots, _) = hoist(&p.energy, &mut dag, jtjp, &mut stored, Passes::ALL, &|_, _| false);
     assert_eq!(stored.len(), 1);
     let text: Vec<String> = stored[0].roots.iter().map(|&v| dag.display_with(v, &p.energy)).collect();
     assert_eq!(text, ["cos(Angle(0,0))", "sin(Angle(0,0))"]);

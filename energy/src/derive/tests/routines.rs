@@ -4,7 +4,7 @@ use super::oracle::{Place, Problem, View};
 use super::problems;
 use crate::dag::{Dag, Evaluator, ExprId};
 use crate::derive::template::directional;
-use crate::derive::{Chain, Kind, Materialize, Passes, Routine, Routines, Site, hoist};
+use crate::derive::{Chain, Kind, Passes, Routine, Routines, Site, hoist};
 use crate::model::{Domain, Energy, SpaceId};
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ fn derived_jp(energy: &Energy, residual: usize) -> (Dag, ExprId) {
 
 fn check(mut p: Problem) {
     let oracle = dense(&mut p);
-    let assembled = Routines::assemble(&p.energy, Passes::ALL, &Materialize::default());
+    let assembled = Routines::assemble(&p.energy, Passes::ALL, &[]);
     let simplified = Routines::build(&p.energy);
     for routines in [&assembled, &simplified] {
         let [gradient, jtjp, blocks] = generated(&p, routines);
@@ -161,7 +161,7 @@ fn check_hoisting(p: &mut Problem, routines: &Routines) {
 fn check_hoisted_roots(p: &mut Problem, routines: &Routines, roots: &[ExprId], domain: Domain) {
     let mut dag = routines.dag.clone();
     let mut stored = Vec::new();
-    let hoisted = hoist(&p.energy, &mut dag, roots, &mut stored, Passes::ALL);
+    let (hoisted, _) = hoist(&p.energy, &mut dag, roots, &mut stored, Passes::ALL, &|_, _| false);
     p.hoisted.clear();
     for Routine { site, roots: values, .. } in &stored {
         let evaluator = Evaluator::new(&dag, values);

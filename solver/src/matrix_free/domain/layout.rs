@@ -1,13 +1,13 @@
 //! The layout of fields in memory: planar, but in records where hyperedges read them at their vertices, so that all of a vertex is in
 //! one cache line and read at once. Records are of lists only: the stencils of a grid want planes.
 
+use crate::matrix_free::choices::{Of, Value};
 use crate::matrix_free::skeleton::Skeleton;
 use rustc_hash::FxHashSet;
 use sumsq_codegen::Layout;
 use sumsq_energy::dag::{Access, At, ExprId, Node, Source};
 use sumsq_energy::derive::Routines;
-use sumsq_energy::emit::component_count;
-use sumsq_energy::model::{ArrayId, Domain, ElementType, Energy, SpaceId, UnknownId};
+use sumsq_energy::model::{ArrayId, ElementType, Energy};
 
 /// Channels that a record may hold.
 const CHANNELS: std::ops::RangeInclusive<usize> = 2..=16;
@@ -23,8 +23,8 @@ pub fn at_vertices(r: &Routines, roots: &[ExprId]) -> FxHashSet<Source> {
     sources
 }
 
-/// The arrays that are stored as bytes, whatever the precision of what reads them: those of bytes that are read at offsets alone. The processor
-/// gathers no bytes.
+/// The arrays that can be stored as bytes, whatever the precision of what reads them: those of bytes that are read at offsets alone. The
+/// processor gathers no bytes.
 pub fn bytes(energy: &Energy, r: &Routines, roots: &[ExprId]) -> FxHashSet<ArrayId> {
     let declared = energy.arrays.iter().map(|a| a.element == ElementType::Uint8);
     let ids = (0..).map(ArrayId).zip(declared).filter_map(|(id, byte)| byte.then_some(id));
@@ -50,22 +50,8 @@ pub fn record(channels: usize) -> Layout {
 }
 
 impl Skeleton {
-    /// The layout of a field with so many channels.
-    pub fn layout(&self, source: Source, channels: usize) -> Layout {
-        if let Source::Hoisted(Domain::Graph(_)) | Source::Product(_) = source {
-            return Layout::Planar;
-        }
-        let space = self.energy.space_of(source);
-        let list = self.energy.spaces[space.index()].len() == 1 && !self.energy.is_global(space);
-        if list && self.at_vertices.contains(&source) { record(channels) } else { Layout::Planar }
-    }
-
-    /// The layout of a vector over all unknowns of a space, read as `source` is of each.
-    pub fn vector_layout(&self, space: SpaceId, source: fn(UnknownId) -> Source) -> Layout {
-        let ids = (0..self.energy.unknowns.len() as u32).map(UnknownId);
-        let own = ids.filter(|u| self.energy.unknowns[u.index()].space == space);
-        let components = component_count(&self.energy, space);
-        let mut layouts = own.map(|u| self.layout(source(u), components));
-        layouts.find(|l| *l != Layout::Planar).unwrap_or(Layout::Planar)
+    /// The layout of a vector of so many channels that has a choice.
+    pub fn chosen_layout(&self, of: Of, channels: usize) -> Layout {
+        if self.choices.is(of, Value::Record) { record(channels) } else { Layout::Planar }
     }
 }

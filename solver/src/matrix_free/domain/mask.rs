@@ -61,9 +61,9 @@ fn is_set(id: VectorId, at: &[Expr]) -> Expr {
     Expr::call(id.to_string(), ScalarType::U8, at.to_vec(), 0).ne_(Expr::int(ScalarType::U8, 0))
 }
 
-/// Whether vectors of a space are skipped: a grid of two or more dims with an Exclude that stands alone. No graph's vertices lie in it, and
+/// Tells whether vectors of a space can be skipped: those of a grid of two or more dims with an Exclude that stands alone. No graph's vertices lie in it, and
 /// the residuals over it read no unknowns of another space.
-pub fn skips(energy: &Energy, space: SpaceId) -> bool {
+pub fn can_skip(energy: &Energy, space: SpaceId) -> bool {
     let excluded = energy.excludes.iter().any(|(s, _)| *s == space);
     let joined = energy.graphs.iter().flat_map(|g| &g.vertices).any(|v| v.space == space);
     let own = energy.residuals.iter().filter(|r| r.domain == Domain::Space(space));

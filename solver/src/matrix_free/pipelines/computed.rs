@@ -5,6 +5,7 @@
 //! that is evaluated at the same x; the cost computes the values at any x. The sweeps of PCG read neither: what applyJTJ needs of them
 //! is hoisted (see [`crate::matrix_free::pipelines::linearise`]).
 
+use crate::matrix_free::choices::{Of, Value};
 use crate::matrix_free::draft::{Draft, coordinates, no_direction, vars};
 use crate::matrix_free::schedule::{Ring, Strip};
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
@@ -14,9 +15,6 @@ use sumsq_energy::dag::{Access, At, Dag, ExprId, Node, Source};
 use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::{Place, names};
 use sumsq_energy::model::{ComputedId, Domain, Energy, SpaceId};
-
-/// Rows read around an element up to which the cost computes arrays in rings: strips of images have some 16 rows or more.
-const RING_ROWS: u32 = 4;
 
 /// The pipelines that store all computed arrays at x: each reads those before it, whose halos are 0 as they themselves are there.
 pub fn pipelines(k: &Skeleton) -> Vec<Scheduled> {
@@ -68,11 +66,6 @@ impl Skeleton {
     pub fn partial_channel(&self, c: ComputedId, partial: usize) -> usize {
         self.energy.computed[c.index()].values.len() + partial
     }
-
-    /// Whether a ring of rows is worth what it computes again: those that a strip shares with its neighbours are few in images alone.
-    fn rings(&self, space: SpaceId) -> bool {
-        matches!(self.reaches[space.index()][..], [_, rows] if rows <= RING_ROWS)
-    }
 }
 
 /// Adds the values of a computed array: inside of the reduction of `nest`, if that is over the same space.
@@ -81,7 +74,7 @@ pub fn add(d: &mut Draft, c: ComputedId, nest: Option<&(SpaceId, Name)>) -> Func
     let space = k.energy.computed[c.index()].space;
     let f = values(d, c, &k.values_and_partials(c)[..k.partial_channel(c, 0)]);
     match nest {
-        Some((over, reader)) if *over == space && k.rings(space) => {
+        Some((over, reader)) if *over == space && k.choices.is(Of::Cost(c), Value::Ring) => {
             // As many rows as are read at a time.
             let live = k.near_at(space, &coordinates(&f.vars));
             d.ring_in(reader, &f, Ring { reach: None, stored: false });

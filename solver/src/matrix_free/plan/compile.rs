@@ -1,5 +1,7 @@
 //! From an energy to machine code, once; plans of any size share it.
 
+use crate::matrix_free::Wanted;
+use crate::matrix_free::choices::{ChoiceError, Derived};
 use crate::matrix_free::params::Param;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::stages::{Stage, pipelines};
@@ -7,10 +9,8 @@ use crate::matrix_free::vectors::{Role, VectorId};
 use crate::problem::error::SolveError;
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::{Name, ScalarType, Target};
-use sumsq_energy::derive::Routines;
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, SpaceId};
 
@@ -54,8 +54,16 @@ impl Settings {
     }
 
     /// The skeleton of an energy under these settings.
-    pub fn skeleton(&self, energy: Arc<Energy>, routines: Arc<Routines>, target: Target) -> Skeleton {
-        Skeleton::new(energy, routines, self.master, self.linear, self.block, self.identity, target)
+    ///
+    /// # Errors
+    /// A wanted choice that cannot be.
+    pub fn skeleton(
+        &self,
+        derived: Derived,
+        target: Target,
+        wanted: Wanted,
+    ) -> Result<Skeleton, ChoiceError> {
+        Skeleton::new(derived, self.master, self.linear, self.block, self.identity, target, wanted)
     }
 }
 

@@ -152,17 +152,19 @@ impl Scheduler {
     fn ring(&mut self, nest: &Nest, reader: &Name, reach: Option<u32>, stored: bool) {
         let rows = self.loops.get(reader).and_then(|loops| loops.rows.clone());
         let (row, strip) = rows.expect("the reader is a reduction");
+        let x = &nest.vars[0];
         let mut stage = self.schedule.func(&nest.func).relaxed().store_at(strip).compute_at(row);
         if let Some(reach) = reach {
-            stage = stage.fold_storage("y", (2 * reach + 1).next_power_of_two());
+            let last = &nest.vars[nest.vars.len() - 1];
+            stage = stage.fold_storage(last, (2 * reach + 1).next_power_of_two());
         }
-        let stage = stage.align_bounds("x", self.lanes as u32).vectorize("x", self.lanes, Tail::Predicate);
+        let stage = stage.align_bounds(x, self.lanes as u32).vectorize(x, self.lanes, Tail::Predicate);
         let stage = match stored {
             true => stage.sink().non_temporal(Size::Streaming.expr()),
             false => stage,
         };
         if let Some(live) = &nest.live {
-            stage.skip_unless("xo", live.clone());
+            stage.skip_unless(&format!("{x}o"), live.clone());
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::check::{Certificate, CheckError, check};
 use crate::matrix_free::certify::Certified;
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::plan::compile::{Modules, Settings};
-use crate::matrix_free::prepare;
+use crate::matrix_free::{Wanted, choices};
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::stages::{Phase, pipelines};
 use crate::matrix_free::vectors::What;
@@ -113,10 +113,20 @@ fn skeleton(
     target: Target,
 ) -> Result<(Skeleton, Settings), SolveError> {
     let energy = options.losses.apply(energy);
-    let energy = options.materialize.apply(energy).map_err(OptionError::Materialize)?;
     let settings = Settings::new(&energy, options)?;
-    let routines = prepare(&energy, options.passes, &options.materialize);
-    Ok((settings.skeleton(energy.into(), routines.into(), target), settings))
+    let derived = choices::derive(&energy, options.passes, &options.choices).map_err(OptionError::from)?;
+    let wanted = Wanted { given: &options.choices, sizes: options.sizes.as_deref() };
+    let k = settings.skeleton(derived, target, wanted).map_err(OptionError::from)?;
+    Ok((k, settings))
+}
+
+/// The choices of storage that an energy is compiled with, as text that [`crate::ChoiceOverrides`] reads.
+///
+/// # Errors
+/// As for [`Solver::compile`].
+pub fn choices_text(energy: &Energy, options: &CompileOptions) -> Result<String, SolveError> {
+    let (k, _) = skeleton(energy.clone(), options, Target::host())?;
+    Ok(k.choices.to_string())
 }
 
 /// The schedules of an energy's pipelines as text, each below the name of its pipeline.

@@ -1,4 +1,4 @@
-//! What it takes to compute q = J^T J p again where sweep B reads it, against what it takes to keep it, in bytes per element and PCG iteration.
+//! The cost of computing q = J^T J p again where sweep B reads it, against that of keeping it, in bytes per element and PCG iteration.
 
 use crate::matrix_free::skeleton::Space;
 use rustc_hash::FxHashSet;
@@ -12,7 +12,7 @@ const SCALAR: f64 = 4.0;
 /// Bytes that memory moves in the time of an operation on one lane: some 20 GB/s of a core against some 80 G operations.
 const PER_OPERATION: f64 = 0.25;
 
-/// Whether sweep A had better store q of a grid for sweep B. Where graphs or globals have a share, theirs is stored anyway.
+/// Tells whether sweep A had better store q of a grid for sweep B. Where graphs or globals have a share, theirs is stored anyway.
 pub fn keeps_q(energy: &Energy, r: &Routines, space: &Space) -> bool {
     let jtjp = r.roots(Kind::JtJp, Site::Element(space.id));
     if !space.slots.is_empty() || energy.is_global(space.id) {
@@ -46,23 +46,26 @@ fn planes(energy: &Energy, r: &Routines, roots: &[ExprId]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use crate::matrix_free::choices::{Of, Overrides, Value, derive};
     use crate::matrix_free::plan::compile::Settings;
-    use crate::matrix_free::prepare;
+    use crate::matrix_free::Wanted;
     use crate::problem::options::CompileOptions;
     use sumsq_codegen::Target;
-    use sumsq_energy::derive::{Materialize, Passes};
-    use sumsq_energy::model::Energy;
+    use sumsq_energy::derive::Passes;
+    use sumsq_energy::model::{Energy, SpaceId};
 
-    /// Whether q is kept for residuals of X over a grid with 12 arrays.
+    /// Tells whether q is kept for residuals of X over a grid with 12 arrays.
     fn keeps_q(residuals: &str) -> bool {
         let arrays = (0..12).map(|k| format!("A[{k}] = Array('A{k}', opt_float, {{W,H}}, {})\n", k + 1));
         let declared = "local W, H = Dim('W', 0), Dim('H', 1)\nlocal A = {}\n";
         let unknown = "local X = Unknown('X', opt_float, {W,H}, 0)\n";
         let text = format!("{declared}{unknown}{}{residuals}", arrays.collect::<String>());
         let energy = Energy::from_text("test.t", &text).unwrap();
-        let routines = prepare(&energy, Passes::ALL, &Materialize::default());
+        let given = Overrides::default();
+        let derived = derive(&energy, Passes::ALL, &given).unwrap();
         let settings = Settings::new(&energy, &CompileOptions::default()).unwrap();
-        settings.skeleton(energy.into(), routines.into(), Target::host()).spaces[0].stores_q
+        let wanted = Wanted { given: &given, sizes: None };
+        settings.skeleton(derived, Target::host(), wanted).unwrap().choices.is(Of::Q(SpaceId(0)), Value::Root)
     }
 
     #[test]

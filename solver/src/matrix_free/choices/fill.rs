@@ -1,0 +1,301 @@
+//! Making the choices: defaults, what is possible at all, and what a user wants instead.
+
+use super::{Choice, ChoiceError, Choices, Of, Overrides, Value, traffic};
+use crate::matrix_free::domain::{layout, mask};
+use crate::matrix_free::pipelines::gather;
+use crate::matrix_free::preconditioner::diagonal;
+use crate::matrix_free::schedule::cpu::strip_height;
+use crate::matrix_free::skeleton::Space;
+use rustc_hash::FxHashSet;
+use sumsq_codegen::{Layout, Target};
+use sumsq_energy::dag::{Access, ExprId, Node, Source};
+use sumsq_energy::derive::{GroupStores, Kind, Part, Passes, Routines, Site};
+use sumsq_energy::model::{ArrayId, ComputedId, Domain, Energy, GroupId, SpaceId, UnknownId};
+
+/// Rows read around an element up to which the energy computes arrays in rings: strips of images have some 16 rows or more.
+const RING_ROWS: u32 = 4;
+
+/// Planes of a strip for each that it shares with its neighbours, from which on a ring of planes is worth what it computes again.
+const PLANES: usize = 8;
+
+/// Letters of an expression that a comment shows.
+const NOTE: usize = 60;
+
+/// An energy as derivation leaves it.
+#[derive(Clone, Debug)]
+pub struct Derived {
+    /// The energy, without the computed arrays that are substituted.
+    pub energy: Energy,
+    /// Its routines.
+    pub routines: Routines,
+    /// The choices that these follow from.
+    pub choices: Choices,
+}
+
+/// Facts that storage is chosen by.
+pub struct Facts<'a> {
+    /// The energy.
+    pub energy: &'a Energy,
+    /// Its routines.
+    pub routines: &'a Routines,
+    /// Every expression that some pipeline emits, but for computed arrays.
+    pub roots: &'a [ExprId],
+    /// How far every index space is read around an element, per dim.
+    pub reaches: &'a [Vec<u32>],
+    /// The machine.
+    pub target: &'a Target,
+    /// Extents of every index space, if they are known.
+    pub extents: Option<&'a [Vec<usize>]>,
+    /// Bytes of a scalar of PCG's vectors.
+    pub scalar: usize,
+}
+
+/// Choices in the making.
+struct Filler<'a> {
+    given: &'a Overrides,
+    choices: Choices,
+}
+
+impl Filler<'_> {
+    /// Adds a choice: the value that is given, else the first possible one. Returns the value.
+    fn choose(&mut self, of: Of, name: &str, possible: &[Value]) -> Result<Value, ChoiceError> {
+        let mut choice =
+            Choice { of, name: name.into(), value: possible[0], possible: possible.into(), note: String::new() };
+        match self.given.of(of, name) {
+            Some((value, _)) if possible.contains(&value) => choice.value = value,
+            // `*` is for those that can.
+            None | Some((_, false)) => {}
+            Some((value, true)) => {
+                let words: Vec<String> = possible.iter().map(Value::to_string).collect();
+                let (subject, possible) = (choice.subject(), words.join(", "));
+                return Err(ChoiceError::Impossible { subject, value, possible });
+            }
+        }
+        let value = choice.value;
+        self.choices.0.push(choice);
+        Ok(value)
+    }
+
+    fn note(&mut self, note: String) {
+        if let Some(last) = self.choices.0.last_mut() {
+            last.note = note;
+        }
+    }
+}
+
+/// Both values, the default first.
+fn two(default: bool, yes: Value, no: Value) -> [Value; 2] {
+    if default { [yes, no] } else { [no, yes] }
+}
+
+/// Derives the routines of an energy, simplifies them and hoists out what only a linearisation changes of J^T J p: with the choices of
+/// residual groups, computed arrays and hoisted parts.
+///
+/// # Errors
+/// A given choice that cannot be.
+pub fn derive(energy: &Energy, passes: Passes, given: &Overrides) -> Result<Derived, ChoiceError> {
+    let mut f = Filler { given, choices: Choices::default() };
+    let mut groups = vec![];
+    for (id, name) in (0..).map(GroupId).zip(&energy.groups) {
+        let both = [Value::Inline, Value::Root];
+        let jacobian = f.choose(Of::Jacobian(id), name, &both)? == Value::Root;
+        let product = f.choose(Of::Product(id), name, &both)? == Value::Root;
+        // Products hold the elements' own share already.
+        let blocks = f.choose(Of::Blocks(id), name, if product { &both[..1] } else { &both })? == Value::Root;
+        groups.push(GroupStores { jacobian, product, blocks });
+    }
+    let mut inline = FxHashSet::default();
+    for (id, computed) in (0..).map(ComputedId).zip(&energy.computed) {
+        if f.choose(Of::Computed(id), &computed.name, &[Value::Root, Value::Inline])? == Value::Inline {
+            inline.insert(&computed.name);
+        }
+    }
+    let energy = match inline.is_empty() {
+        true => energy.clone(),
+        false => energy.inlined_where(|c| inline.contains(&c.name)),
+    };
+    let mut routines = Routines::build_with(&energy, passes, &groups);
+    let name = |space, number| format!("{}.{number}", energy.space_name(space));
+    let in_place = |space, number| {
+        let wanted = given.of(Of::Hoisted(space, number), &name(space, number));
+        wanted.is_some_and(|(value, _)| value == Value::Inline)
+    };
+    routines.hoist(&energy, passes, &in_place);
+    for part in routines.parts.clone() {
+        hoisted(&mut f, &energy, &routines, part, &name(part.space, part.number))?;
+    }
+    Ok(Derived { choices: f.choices, energy, routines })
+}
+
+fn hoisted(f: &mut Filler, energy: &Energy, r: &Routines, part: Part, name: &str) -> Result<(), ChoiceError> {
+    let possible: &[Value] = if part.forced { &[Value::Root] } else { &[Value::Root, Value::Inline] };
+    f.choose(Of::Hoisted(part.space, part.number), name, possible)?;
+    let text = r.dag.display_with(part.value, energy).replace('\n', "; ");
+    let short: String = text.chars().take(NOTE).collect();
+    f.note(if short.len() < text.len() { format!("{short} ..") } else { text });
+    Ok(())
+}
+
+/// Makes the choices of storage, and gives them to the spaces. `block` says whether M holds whole blocks of a space.
+///
+/// # Errors
+/// A given choice that cannot be, or that is about nothing that the energy has.
+pub fn store(
+    of: &Facts,
+    spaces: &mut [Space],
+    derived: Choices,
+    given: &Overrides,
+) -> Result<Choices, ChoiceError> {
+    let mut f = Filler { given, choices: derived };
+    spaces.iter_mut().try_for_each(|space| of_space(&mut f, of, space))?;
+    costs(&mut f, of)?;
+    arrays(&mut f, of)?;
+    layouts(&mut f, of, spaces)?;
+    let mut beside: Vec<_> = gather::beside(of.energy, of.routines).into_iter().collect();
+    beside.sort_by_key(|(at, _)| *at);
+    for ((graph, vertex), _) in beside.into_iter().filter(|(_, channels)| !channels.is_empty()) {
+        let declared = &of.energy.graphs[graph.index()];
+        let name = format!("{}.{}", declared.name, declared.vertices[usize::from(vertex)].name);
+        f.choose(Of::Entries(graph, vertex), &name, &[Value::Beside, Value::Indirect])?;
+    }
+    given.check(&f.choices)?;
+    Ok(f.choices)
+}
+
+/// The choices of a space with unknowns.
+fn of_space(f: &mut Filler, of: &Facts, space: &mut Space) -> Result<(), ChoiceError> {
+    let (energy, r, id) = (of.energy, of.routines, space.id);
+    let name = energy.space_name(id);
+    let grid = space.dims >= 2 && space.slots.is_empty() && !energy.is_global(id);
+    let rows = of.reaches[id.index()].last().copied().unwrap_or(0);
+    let fields = space.components * of.scalar;
+    let direction: &[Value] = match grid && reads_stay_inside(energy, r, id, true) {
+        true => &two(of.ring_pays(id, rows, fields), Value::Ring, Value::Root),
+        false => &[Value::Root],
+    };
+    space.rolls = f.choose(Of::Direction(id), &name, direction)? == Value::Ring;
+    if r.of(Kind::Product).any(|r| r.site.domain(energy) == Domain::Space(id)) {
+        let products: &[Value] = match space.rolls {
+            true => &[Value::Ring],
+            false if grid && reads_stay_inside(energy, r, id, false) => &[Value::Root, Value::Ring],
+            false => &[Value::Root],
+        };
+        space.rolls_products = f.choose(Of::Products(id), &name, products)? == Value::Ring;
+    }
+    let possible = !space.block && !space.bounded && !energy.is_global(id);
+    let diagonal: &[Value] = match possible && diagonal::is_computable(r, space) {
+        true => &[Value::Inline, Value::Root],
+        false => &[Value::Root],
+    };
+    space.inline_diagonal = f.choose(Of::Diagonal(id), &name, diagonal)? == Value::Inline;
+    let q: &[Value] = match () {
+        // Sweep B does not have the products.
+        () if space.rolls_products => &[Value::Root],
+        () if energy.is_global(id) => &[Value::Inline],
+        () => &two(traffic::keeps_q(energy, r, space), Value::Root, Value::Inline),
+    };
+    space.stores_q = f.choose(Of::Q(id), &name, q)? == Value::Root;
+    if mask::can_skip(energy, id) {
+        let far = f.choose(Of::Skip(id), &name, &[Value::Skipped, Value::Kept])?;
+        space.skips = far == Value::Skipped;
+    }
+    Ok(())
+}
+
+/// Tells whether J^T J p over a space alone reads what is computed for each direction over it: p, if `direction`, and products J p.
+fn reads_stay_inside(energy: &Energy, r: &Routines, id: SpaceId, direction: bool) -> bool {
+    let own = [Site::Element(id), Site::Instance(Domain::Space(id))];
+    let others = r.table.iter().filter(|r| r.kind.reads_direction() && !own.contains(&r.site));
+    let roots: Vec<ExprId> = others.flat_map(|r| r.roots.iter().copied()).collect();
+    let reads = |n: &ExprId| match r.dag.node(*n) {
+        Node::Access(Access { source: Source::Direction(u), .. }) => {
+            direction && energy.unknowns[u.index()].space == id
+        }
+        Node::Access(Access { source: Source::Product(d), .. }) => *d == Domain::Space(id),
+        _ => false,
+    };
+    !r.dag.reachable(&roots).iter().any(reads)
+}
+
+impl Facts<'_> {
+    /// Tells whether a ring of rows is worth what it computes again, of which `rows` are read on either side and which hold `bytes` per
+    /// element. The rows that a strip shares with its neighbours are few in images; of a volume, where a row is a plane, the sizes tell.
+    fn ring_pays(&self, space: SpaceId, rows: u32, bytes: usize) -> bool {
+        let dims = self.energy.spaces[space.index()].len();
+        let (Some(all), true) = (self.extents, dims > 2) else { return dims == 2 };
+        let (extents, rows) = (&all[space.index()], rows as usize);
+        let plane: usize = extents[..dims - 1].iter().product();
+        let fits = plane * bytes * (2 * rows + 1).next_power_of_two() <= self.target.caches.l2 / 2;
+        fits && strip_height(extents, self.target) >= PLANES * 2 * rows
+    }
+}
+
+/// The choices of computed arrays in the energy at x + d.
+fn costs(f: &mut Filler, of: &Facts) -> Result<(), ChoiceError> {
+    let energy = of.energy;
+    let mut domains = of.routines.of(Kind::Cost).map(|r| r.site.domain(energy));
+    // Where this is the only nest, what is computed over its space is read there alone.
+    let first = domains.next();
+    let nest = first.filter(|first| domains.all(|d| d == *first));
+    for (id, computed) in (0..).map(ComputedId).zip(&energy.computed) {
+        let (space, dims) = (computed.space, energy.spaces[computed.space.index()].len());
+        let rows = of.reaches[space.index()].last().copied().unwrap_or(0);
+        let possible: &[Value] = match nest == Some(Domain::Space(space)) && dims >= 2 {
+            true => {
+                let pays = of.ring_pays(space, rows, computed.values.len() * of.scalar);
+                &two(rows <= RING_ROWS && pays, Value::Ring, Value::Root)
+            }
+            false => &[Value::Root],
+        };
+        f.choose(Of::Cost(id), &computed.name, possible)?;
+    }
+    Ok(())
+}
+
+/// The choices of the types of arrays.
+fn arrays(f: &mut Filler, of: &Facts) -> Result<(), ChoiceError> {
+    let narrow = layout::bytes(of.energy, of.routines, of.roots);
+    for (id, array) in (0..).map(ArrayId).zip(&of.energy.arrays) {
+        if narrow.contains(&id) {
+            f.choose(Of::Bytes(id), &array.name, &[Value::Narrow, Value::Wide])?;
+        }
+    }
+    Ok(())
+}
+
+/// The choices of layouts: of lists that could be records.
+fn layouts(f: &mut Filler, of: &Facts, spaces: &[Space]) -> Result<(), ChoiceError> {
+    let energy = of.energy;
+    let at_vertices = layout::at_vertices(of.routines, of.roots);
+    let choices = f.choices.clone();
+    let narrow = |id| choices.is(Of::Bytes(id), Value::Narrow);
+    let mut choose = |what: Of, name: &str, space: SpaceId, channels: usize, sources: &[Source]| {
+        let list = energy.spaces[space.index()].len() == 1 && !energy.is_global(space);
+        if !list || layout::record(channels) == Layout::Planar {
+            return Ok(());
+        }
+        let read = sources.iter().any(|s| at_vertices.contains(s));
+        f.choose(what, name, &two(read, Value::Record, Value::Planar)).map(drop)
+    };
+    for space in spaces {
+        let ids = (0..energy.unknowns.len() as u32).map(UnknownId);
+        let own: Vec<UnknownId> = ids.filter(|u| energy.unknowns[u.index()].space == space.id).collect();
+        let sources = |of: fn(UnknownId) -> Source| own.iter().map(|&u| of(u)).collect::<Vec<_>>();
+        let (id, name, n) = (space.id, energy.space_name(space.id), space.components);
+        choose(Of::UnknownLayout(id), &format!("x {name}"), id, n, &sources(Source::Unknown))?;
+        choose(Of::DirectionLayout(id), &format!("p {name}"), id, n, &sources(Source::Direction))?;
+    }
+    for r in of.routines.of(Kind::Stored) {
+        if let Domain::Space(s) = r.site.domain(energy) {
+            let name = format!("stored {}", energy.space_name(s));
+            choose(Of::StoredLayout(s), &name, s, r.roots.len(), &[Source::Hoisted(Domain::Space(s))])?;
+        }
+    }
+    // The processor gathers no bytes.
+    let arrays = (0..).map(ArrayId).zip(&energy.arrays);
+    for (id, array) in arrays.filter(|(id, array)| array.view_of.is_none() && !narrow(*id)) {
+        let channels = usize::from(array.channels);
+        choose(Of::ArrayLayout(id), &array.name, array.space, channels, &[Source::Array(id)])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! Choices that a user makes: text, read line by line, or in short.
+
+use super::{Choice, Choices, Of, VALUES, Value};
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Choices that are taken in place of those that would be made. Read from lines of the text of [`Choices`]: `SUBJECT: VALUE`, with
+/// comments from `#` on. `*` stands for all names: `J *: root` is for every residual group that has no line of its own. Of several lines
+/// for one subject the last one counts.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Overrides(Vec<Line>);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Line {
+    /// Kind and name: `J reg`.
+    subject: String,
+    value: Value,
+}
+
+/// A choice that cannot be.
+#[derive(Clone, PartialEq, Debug, Error)]
+#[non_exhaustive]
+pub enum ChoiceError {
+    /// A line that is not `SUBJECT: VALUE`.
+    #[error("choices, line {line}: `{text}` is not SUBJECT: VALUE, as in `J reg: root`")]
+    Syntax {
+        /// The line, from 1.
+        line: usize,
+        /// Its text.
+        text: String,
+    },
+    /// A value that no choice has.
+    #[error("choices, line {line}: `{value}` is none of {all}")]
+    Value {
+        /// The line, from 1.
+        line: usize,
+        /// The text in place of a value.
+        value: String,
+        /// All words that are values.
+        all: String,
+    },
+    /// An entry of a short list that is no such.
+    #[error("`{0}` is not in_place, or j, jp, blocks joined by +")]
+    Short(String),
+    /// Both `jp` and `blocks` in a short list.
+    #[error("jp holds the elements' own share already: store jp or blocks")]
+    ProductAndBlocks,
+    /// A subject that the energy does not have.
+    #[error("there is no choice `{subject}`: the energy has {has}")]
+    Subject {
+        /// The subject.
+        subject: String,
+        /// The names of this kind, or all kinds.
+        has: String,
+    },
+    /// A value that this choice cannot have, given those before it.
+    #[error("`{subject}: {value}` is not possible here, only {possible}")]
+    Impossible {
+        /// The subject.
+        subject: String,
+        /// The value.
+        value: Value,
+        /// The values that it can have.
+        possible: String,
+    },
+}
+
+impl Overrides {
+    /// Reads a short list: `jp`, or `fit=in_place,reg=j+jp,B=recomputed`. An entry without a name is for all residual groups that
+    /// the list does not name; J, J p and blocks are stored where it says `j`, `jp`, `blocks`. `stored` and `recomputed` are for computed
+    /// arrays.
+    ///
+    /// # Errors
+    /// An entry that is no such.
+    pub fn short(list: &str) -> Result<Overrides, ChoiceError> {
+        let mut all = Overrides::default();
+        for entry in list.split(',').map(str::trim).filter(|e| !e.is_empty()) {
+            match entry.split_once('=') {
+                None => all.group("*", entry)?,
+                Some((name, "stored")) => all.push("computed", name, Value::Root),
+                Some((name, "recomputed")) => all.push("computed", name, Value::Inline),
+                Some((name, stores)) => all.group(name, stores)?,
+            }
+        }
+        Ok(all)
+    }
+
+    /// These, and after them those of `later`.
+    pub fn then(mut self, later: Overrides) -> Overrides {
+        self.0.extend(later.0);
+        self
+    }
+
+    /// These, and after them the value of one choice.
+    pub fn with(mut self, choice: &Choice, value: Value) -> Overrides {
+        self.0.push(Line { subject: choice.subject(), value });
+        self
+    }
+
+    fn push(&mut self, word: &str, name: &str, value: Value) {
+        self.0.push(Line { subject: format!("{word} {name}"), value });
+    }
+
+    fn group(&mut self, name: &str, stores: &str) -> Result<(), ChoiceError> {
+        let parts: Vec<&str> = if stores == "in_place" { vec![] } else { stores.split('+').collect() };
+        if parts.iter().any(|part| !["j", "jp", "blocks"].contains(part)) {
+            return Err(ChoiceError::Short(stores.into()));
+        }
+        if parts.contains(&"jp") && parts.contains(&"blocks") {
+            return Err(ChoiceError::ProductAndBlocks);
+        }
+        for (word, part) in [("J", "j"), ("Jp", "jp"), ("blocks", "blocks")] {
+            self.push(word, name, if parts.contains(&part) { Value::Root } else { Value::Inline });
+        }
+        Ok(())
+    }
+
+    /// The value that is wanted of a subject, and whether that has a line of its own.
+    pub(super) fn of(&self, of: Of, name: &str) -> Option<(Value, bool)> {
+        let last = |name: &str| {
+            let subject = format!("{} {name}", of.word());
+            self.0.iter().rfind(|l| l.subject == subject).map(|l| l.value)
+        };
+        last(name).map(|v| (v, true)).or_else(|| last("*").map(|v| (v, false)))
+    }
+
+    /// Fails at a line whose subject is none of `choices`.
+    pub(super) fn check(&self, choices: &Choices) -> Result<(), ChoiceError> {
+        let word = |subject: &str| subject.split(' ').next().unwrap_or_default().to_owned();
+        for line in self.0.iter().filter(|l| !l.subject.ends_with(" *")) {
+            if choices.all().iter().any(|c| c.subject() == line.subject) {
+                continue;
+            }
+            let own = choices.all().iter().filter(|c| c.of.word() == word(&line.subject));
+            let names: Vec<&str> = own.map(|c| c.name.as_str()).collect();
+            let has = if names.is_empty() { "none of this kind".into() } else { names.join(", ") };
+            return Err(ChoiceError::Subject { subject: line.subject.clone(), has });
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Overrides {
+    type Err = ChoiceError;
+
+    fn from_str(text: &str) -> Result<Overrides, ChoiceError> {
+        let mut all = Overrides::default();
+        for (number, text) in (1..).zip(text.lines()) {
+            let bare = if text.trim_start().starts_with('#') { "" } else { text };
+            let bare = bare.split(" #").next().unwrap_or_default().trim();
+            if bare.is_empty() {
+                continue;
+            }
+            let syntax = || ChoiceError::Syntax { line: number, text: bare.into() };
+            let (subject, value) = bare.rsplit_once(':').ok_or_else(syntax)?;
+            let (word, name) = subject.trim().split_once(' ').ok_or_else(syntax)?;
+            let value = value.trim();
+            let known = VALUES.iter().find(|(_, word)| *word == value).map(|(v, _)| *v);
+            let known = known.ok_or_else(|| {
+                let words: Vec<&str> = VALUES.iter().map(|(_, word)| *word).collect();
+                ChoiceError::Value { line: number, value: value.into(), all: words.join(", ") }
+            })?;
+            all.push(word, name.trim(), known);
+        }
+        Ok(all)
+    }
+}
+
+impl fmt::Display for Overrides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|l| writeln!(f, "{}: {}", l.subject, l.value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_back() {
+        let text = "J reg: root\nhoisted {W,H}.0: inline\nlayout x {N}: record\n";
+        let read: Overrides =
+            "# mine\nJ reg:root  # or inline\n\n hoisted  {W,H}.0: inline\nlayout x {N}: record".parse().unwrap();
+        assert_eq!(read.to_string(), text);
+        assert_eq!(text.parse::<Overrides>().unwrap(), read);
+    }
+
+    #[test]
+    fn short_lists_are_lines() {
+        let lines = |list| Overrides::short(list).unwrap().to_string();
+        assert_eq!(lines("fit=j"), "J fit: root\nJp fit: inline\nblocks fit: inline\n");
+        assert_eq!(lines("jp, B=recomputed"), "J *: inline\nJp *: root\nblocks *: inline\ncomputed B: inline\n");
+        assert_eq!(Overrides::short("jtj"), Err(ChoiceError::Short("jtj".into())));
+        assert_eq!(Overrides::short("jp+blocks"), Err(ChoiceError::ProductAndBlocks));
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let error = |text: &str| text.parse::<Overrides>().unwrap_err().to_string();
+        assert!(error("\nJ reg = root").contains("line 2: `J reg = root` is not"));
+        assert!(error("J reg: somewhere").contains("line 1: `somewhere` is none of inline, ring, root"));
+    }
+}
