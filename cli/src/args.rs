@@ -6,8 +6,10 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
-use sumsq::energy::derive::{Materialize, Passes};
-use sumsq::{Backend, CompileOptions, LossOrder, Method, Options, Precision, Preconditioner, SolveOptions};
+use sumsq::energy::derive::Passes;
+use sumsq::{
+    Backend, CompileOptions, LossOrder, Method, Options, Overrides, Precision, Preconditioner, SolveOptions,
+};
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
 #[derive(Parser, Debug)]
@@ -49,7 +51,7 @@ pub struct SolveArgs {
     pub options: SolverArgs,
 }
 
-/// What the solver is told; the defaults are those of [`Options`].
+/// Options of the solver; the defaults are those of [`Options`].
 #[derive(Args, Debug)]
 pub struct SolverArgs {
     /// Levenberg-Marquardt or Gauss-Newton
@@ -70,30 +72,43 @@ pub struct SolverArgs {
     /// First trust-region radius
     #[arg(long, value_name = "R0", default_value_t = 1e4)]
     radius: f64,
-    /// Arithmetic
-    #[arg(long, value_enum, default_value_t = PrecisionArg::Mixed)]
-    precision: PrecisionArg,
-    /// Preconditioner of PCG
-    #[arg(long, value_enum, default_value_t = PreconditionerArg::Auto)]
-    preconditioner: PreconditionerArg,
     /// Wall-clock limit
     #[arg(long, value_name = "S", value_parser = seconds)]
     max_seconds: Option<Duration>,
     /// Stop when an accepted step changes E by at most F times E; 0 turns it off
     #[arg(long, value_name = "F", default_value_t = 1e-6)]
     function_tolerance: f64,
-    /// Where to run
-    #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
-    backend: BackendArg,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    #[command(flatten)]
+    code: CodeArgs,
+}
+
+/// Options that change generated code: the same for every command that generates any.
+#[derive(Args, Debug)]
+pub struct CodeArgs {
+    /// Arithmetic [default: mixed; `check`: f64, the only one that it takes]
+    #[arg(long, value_enum)]
+    precision: Option<PrecisionArg>,
+    /// Preconditioner of PCG
+    #[arg(long, value_enum, default_value_t = PreconditionerArg::Auto)]
+    preconditioner: PreconditionerArg,
+    /// Where to run
+    #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
+    backend: BackendArg,
     /// How much of robust losses J^T J holds
     #[arg(long, value_enum, default_value_t = LossesArg::Declared)]
     losses: LossesArg,
-    /// What residual groups store: in_place, or j, jp, blocks joined by +; `GROUP=...` for one; `ARRAY=recomputed` of a computed array
+    /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting, scheduling
     #[arg(long, default_value_t, value_name = "LIST")]
-    materialize: Materialize,
+    passes: Passes,
+    /// What residual groups store: in_place, or j, jp, blocks joined by +; `GROUP=...` for one; `ARRAY=recomputed` of a computed array
+    #[arg(long, value_parser = Overrides::short, value_name = "LIST")]
+    materialize: Option<Overrides>,
+    /// Choices of storage, as `show --stage choices` prints them: lines that differ suffice
+    #[arg(long, value_parser = choices, value_name = "FILE")]
+    choices: Option<Overrides>,
 }
 
 #[derive(Args, Debug)]
@@ -112,6 +127,8 @@ pub struct CheckArgs {
     /// Where `JTF.<unknown>`, `diag.<unknown>` and `JTJv.<unknown>` go
     #[arg(long, value_name = "O.npz")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub code: CodeArgs,
 }
 
 #[derive(Args, Debug)]
@@ -124,12 +141,11 @@ pub struct ShowArgs {
     /// Print operation counts as well: per pixel or edge, for every routine
     #[arg(long)]
     pub stats: bool,
-    /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting, scheduling
-    #[arg(long, default_value_t, value_name = "LIST")]
-    pub passes: Passes,
-    /// What is stored: as in `solve`
-    #[arg(long, default_value_t, value_name = "LIST")]
-    pub materialize: Materialize,
+    /// Arrays as of `solve`: prints also what follows from their sizes
+    #[arg(long, value_name = "F.npz")]
+    pub inputs: Option<PathBuf>,
+    #[command(flatten)]
+    pub code: CodeArgs,
 }
 
 #[derive(Args, Debug)]
@@ -152,10 +168,17 @@ pub enum Stage {
     Dag,
     Derivatives,
     Routines,
+    Choices,
     Schedules,
     Loops,
     Llvm,
     Asm,
+}
+
+/// Reads a file of choices.
+fn choices(path: &str) -> Result<Overrides, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+    text.parse::<Overrides>().map_err(|e| e.to_string())
 }
 
 fn demo_names() -> PossibleValuesParser {
@@ -202,14 +225,15 @@ enum BackendArg {
     Cuda,
 }
 
-impl SolverArgs {
-    /// As the solver takes them, which knows their ranges.
-    pub fn options(&self) -> Result<Options, Failure> {
-        let compile = CompileOptions {
+impl CodeArgs {
+    /// As the library takes them; `precision` where none is asked for.
+    pub fn options(&self, precision: Precision) -> CompileOptions {
+        CompileOptions {
             precision: match self.precision {
-                PrecisionArg::Mixed => Precision::Mixed,
-                PrecisionArg::F32 => Precision::F32,
-                PrecisionArg::F64 => Precision::F64,
+                None => precision,
+                Some(PrecisionArg::Mixed) => Precision::Mixed,
+                Some(PrecisionArg::F32) => Precision::F32,
+                Some(PrecisionArg::F64) => Precision::F64,
             },
             preconditioner: match self.preconditioner {
                 PreconditionerArg::Auto => Preconditioner::Auto,
@@ -222,15 +246,26 @@ impl SolverArgs {
                 BackendArg::Cpu => Backend::Cpu,
                 BackendArg::Cuda => Backend::Cuda,
             },
-            threads: self.threads,
             losses: match self.losses {
                 LossesArg::Declared => LossOrder::Declared,
                 LossesArg::FirstOrder => LossOrder::First,
                 LossesArg::SecondOrder => LossOrder::Second,
             },
-            materialize: self.materialize.clone(),
+            passes: self.passes,
+            choices: self
+                .choices
+                .clone()
+                .unwrap_or_default()
+                .then(self.materialize.clone().unwrap_or_default()),
             ..CompileOptions::default()
-        };
+        }
+    }
+}
+
+impl SolverArgs {
+    /// As the solver takes them, which knows their ranges.
+    pub fn options(&self) -> Result<Options, Failure> {
+        let compile = CompileOptions { threads: self.threads, ..self.code.options(Precision::Mixed) };
         let solve = SolveOptions {
             method: match self.method {
                 MethodArg::Lm => Method::LevenbergMarquardt,
@@ -317,6 +352,12 @@ mod tests {
             "cuda",
             "--threads",
             "3",
+            "--losses",
+            "first_order",
+            "--passes",
+            "sharing",
+            "--materialize",
+            "j",
         ])
         .unwrap();
         assert_eq!(options.method, Method::GaussNewton);
@@ -327,7 +368,22 @@ mod tests {
             (Precision::F64, Preconditioner::BlockJacobi)
         );
         assert_eq!((options.max_time, options.function_tolerance), (Some(Duration::from_millis(2500)), 0.0));
-        assert_eq!(compile.backend, Backend::Cuda);
+        assert_eq!((compile.backend, compile.losses), (Backend::Cuda, LossOrder::First));
+        assert_eq!(compile.passes, "sharing".parse().unwrap());
+        assert_eq!(compile.choices, Overrides::short("j").unwrap());
+    }
+
+    #[test]
+    fn commands_that_generate_code_take_the_same_options() {
+        let cli = Cli::command();
+        let of = |name: &str| cli.find_subcommand(name).unwrap().get_arguments().map(|a| a.get_id().clone());
+        let code: Vec<_> = CodeArgs::augment_args(clap::Command::new(""))
+            .get_arguments()
+            .map(|a| a.get_id().clone())
+            .collect();
+        for name in ["solve", "check", "show"] {
+            assert!(code.iter().all(|option| of(name).any(|o| o == *option)), "{name}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod matrix_free;
 mod outer;
 mod problem;
 
+pub use crate::matrix_free::choices::{ChoiceError, Overrides};
 pub use crate::outer::lm::{Callback, Control, Energies};
 pub use crate::problem::bounds::{Bounds, BoundsError};
 pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, NamedArray, ProblemData, Slice};
@@ -19,6 +20,8 @@ pub use crate::problem::options::{
 };
 pub use crate::problem::report::{Iteration, LinearStop, Report, Seconds, Termination};
 pub use crate::problem::session::{Session, Unstarted};
-pub use crate::problem::solver::{Evaluation, LinearProbe, Problem, Solver, lowered, schedules};
+pub use crate::problem::solver::{
+    Evaluation, LinearProbe, Problem, Solver, choices, lowered, schedules, sizes,
+};
 pub use sumsq_codegen as codegen;
 pub use sumsq_energy as energy;

@@ -2,7 +2,8 @@
 
 use sumsq::energy::Energy;
 use sumsq::{
-    CompileOptions, Options, Precision, Preconditioner, ProblemData, SolveError, SolveOptions, Solver,
+    CompileOptions, Options, Overrides, Precision, Preconditioner, ProblemData, SolveError, SolveOptions,
+    Solver,
 };
 use sumsq_tests::{Random, small};
 
@@ -18,7 +19,7 @@ fn choices(energy: &Energy, data: &ProblemData, choices: &[&str]) {
     for (i, choice) in choices.iter().enumerate() {
         let options = Options {
             compile: CompileOptions {
-                materialize: choice.parse().unwrap(),
+                choices: Overrides::short(choice).unwrap(),
                 preconditioner: [Preconditioner::BlockJacobi, Preconditioner::Jacobi][i % 2],
                 precision: Precision::F64,
                 ..CompileOptions::default()
@@ -84,7 +85,10 @@ fn names_are_checked() {
     let error = |choice: &str| {
         let energy = Energy::from_text("test.t", text).unwrap();
         let options = Options {
-            compile: CompileOptions { materialize: choice.parse().unwrap(), ..CompileOptions::default() },
+            compile: CompileOptions {
+                choices: Overrides::short(choice).unwrap(),
+                ..CompileOptions::default()
+            },
             ..Options::default()
         };
         match Solver::compile(energy, &options.compile) {

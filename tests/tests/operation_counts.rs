@@ -1,9 +1,10 @@
 //! The table of operation counts in `docs/` is that of the energies in `examples/energies`. `SUMSQ_UPDATE=1` rewrites it.
 
 use std::fmt::Write;
-use sumsq::energy::derive::{Materialize, Passes};
+use sumsq::Overrides;
+use sumsq::energy::derive::Passes;
+use sumsq::matrix_free::choices::derive;
 use sumsq::matrix_free::domain::counts::{RoutineCount, operation_counts, table};
-use sumsq::matrix_free::prepare;
 use sumsq_tests::{example_energy, workspace_root};
 
 const HEAD: &str = "# Operation counts
@@ -19,7 +20,8 @@ fn the_table_is_up_to_date() {
     let mut text = String::from(HEAD);
     for name in &names() {
         let energy = example_energy(name);
-        let counts = operation_counts(&energy, &prepare(&energy, Passes::ALL, &Materialize::default()));
+        let counts =
+            operation_counts(&energy, &derive(&energy, Passes::ALL, &Overrides::default()).unwrap().routines);
         write!(text, "\n## {name}\n\n{}", table(&counts)).unwrap();
     }
     let path = workspace_root().join("docs/operation_counts.md");
@@ -37,7 +39,9 @@ fn the_scheduler_keeps_no_more_values_alive() {
     let mut gained = 0;
     for name in names() {
         let energy = example_energy(&name);
-        let counts = |passes| operation_counts(&energy, &prepare(&energy, passes, &Materialize::default()));
+        let counts = |passes| {
+            operation_counts(&energy, &derive(&energy, passes, &Overrides::default()).unwrap().routines)
+        };
         let (with, without) = (counts(Passes::ALL), counts(Passes { scheduling: false, ..Passes::ALL }));
         for (with, without) in with.iter().zip(&without) {
             let routine = format!("{name}: {} per {}", with.routine, with.per);

@@ -8,10 +8,11 @@ use super::iteration::{ITERATIONS, Iteration};
 use crate::harness::processor_time;
 use crate::report::Report;
 use sumsq::CompileOptions;
+use sumsq::Overrides;
 use sumsq::energy::Energy;
-use sumsq::energy::derive::{Kind, Materialize, Passes};
+use sumsq::energy::derive::{Kind, Passes};
+use sumsq::matrix_free::choices::derive;
 use sumsq::matrix_free::domain::counts::operation_counts;
-use sumsq::matrix_free::prepare;
 use sumsq_examples::demos::{
     Problem, arap_mesh_deformation, image_warping, poisson_image_editing, shape_from_shading,
 };
@@ -61,7 +62,10 @@ fn measure(report: &mut Report, problem: &Problem) {
 
 /// Weighted operations of J^T J p, all elements and vertices of an edge together, and the most values that live at once in one of them.
 fn facts(report: &mut Report, name: &str, energy: &Energy, passes: Passes) {
-    let counts = operation_counts(energy, &prepare(energy, passes, &Materialize::default()));
+    let counts = operation_counts(
+        energy,
+        &derive(energy, passes, &Overrides::default()).expect("nothing is given").routines,
+    );
     let jtjp = || counts.iter().filter(|c| c.routine == Kind::JtJp);
     let weight = jtjp().map(|c| f64::from(c.count.weight())).sum();
     let live = jtjp().map(|c| c.live).max().unwrap_or(0);

@@ -8,12 +8,13 @@ use std::time::Duration;
 use sumsq::codegen::Target;
 use sumsq::codegen::backend::llvm::Kernel;
 use sumsq::codegen::lower::{LowerOptions, lower_timed};
-use sumsq::energy::derive::{Materialize, Passes};
+use sumsq::energy::derive::Passes;
 use sumsq::energy::model::Energy;
+use sumsq::matrix_free::Wanted;
+use sumsq::matrix_free::choices::derive;
 use sumsq::matrix_free::plan::compile::Settings;
-use sumsq::matrix_free::prepare;
 use sumsq::matrix_free::stages::pipelines;
-use sumsq::{CompileOptions, ProblemData, Solver};
+use sumsq::{CompileOptions, Overrides, ProblemData, Solver};
 use sumsq_examples::demos::image_warping::Scene;
 
 /// Runs of which the fastest counts.
@@ -52,13 +53,15 @@ fn breakdown(text: &str) -> Vec<(String, Duration)> {
     let mut energy = None;
     timed("read the text", &mut || energy = Energy::from_text("image_warping.t", text).ok());
     let energy = energy.expect("the energy is well formed");
-    let mut routines = None;
-    timed("derive", &mut || routines = Some(prepare(&energy, Passes::ALL, &Materialize::default())));
-    let routines = routines.expect("just derived");
+    let (given, mut derived) = (Overrides::default(), None);
+    timed("derive", &mut || derived = derive(&energy, Passes::ALL, &given).ok());
+    let derived = derived.expect("nothing is given that could not be");
     let settings = Settings::new(&energy, &CompileOptions::default()).expect("the default options fit");
     let mut all = vec![];
     timed("emit", &mut || {
-        all = pipelines(&settings.skeleton(energy.clone().into(), routines.clone().into(), Target::host()));
+        let wanted = Wanted { given: &given, sizes: None };
+        let k = settings.skeleton(derived.clone(), Target::host(), wanted);
+        all = pipelines(&k.expect("nothing is given that could not be"));
     });
     let (mut lowered, mut passes) = (vec![], BTreeMap::<&str, Duration>::new());
     timed("lower", &mut || {

@@ -6,11 +6,11 @@ use super::THREADS;
 use super::iteration::{ITERATIONS, Iteration};
 use crate::harness::time;
 use crate::report::Report;
-use sumsq::CompileOptions;
 use sumsq::energy::Energy;
-use sumsq::energy::derive::{Materialize, Passes};
+use sumsq::energy::derive::Passes;
+use sumsq::matrix_free::choices::derive;
 use sumsq::matrix_free::domain::counts::operation_counts;
-use sumsq::matrix_free::prepare;
+use sumsq::{CompileOptions, Overrides};
 use sumsq_examples::demos::{
     Problem, arap_mesh_deformation, cotangent_mesh_smoothing, image_warping, poisson_image_editing,
     shape_from_shading,
@@ -38,10 +38,9 @@ pub fn run() -> Report {
 fn measure(report: &mut Report, problem: &Problem) {
     let name = problem.energy;
     let iteration = Iteration::new(problem, time);
-    let choice = |text: &str| -> Materialize { text.parse().expect("a choice") };
+    let choice = |text: &str| Overrides::short(text).expect("a choice");
     let solver = |text: &str| {
-        let options =
-            CompileOptions { threads: Some(THREADS), materialize: choice(text), ..iteration.options() };
+        let options = CompileOptions { threads: Some(THREADS), choices: choice(text), ..iteration.options() };
         iteration.solver(&options)
     };
     let in_place = solver("in_place");
@@ -62,8 +61,9 @@ fn measure(report: &mut Report, problem: &Problem) {
 }
 
 /// Weighted operations that one iteration spends in J p and J^T J p, all elements and vertices of an edge together.
-fn weight(energy: &Energy, choices: &Materialize) -> f64 {
-    let counts = operation_counts(energy, &prepare(energy, Passes::ALL, choices));
+fn weight(energy: &Energy, choices: &Overrides) -> f64 {
+    let derived = derive(energy, Passes::ALL, choices).expect("every group can store all");
+    let counts = operation_counts(energy, &derived.routines);
     let own = counts.iter().filter(|c| c.routine.reads_direction());
     own.map(|c| f64::from(c.count.weight())).sum()
 }

@@ -67,7 +67,7 @@ impl Skeleton {
         target: Target,
         wanted: Wanted,
     ) -> Result<Skeleton, ChoiceError> {
-        let Derived { energy, routines, choices } = derived;
+        let Derived { energy, routines, choices, .. } = derived;
         let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
         let spaces = spaces.filter(|&s| component_count(&energy, s) > 0);
         let mut spaces: Vec<Space> = spaces.map(|id| bare_space(&energy, &routines, id, block)).collect();

@@ -129,9 +129,10 @@ fn new_direction(d: &mut Draft, space: &Space) -> Func {
 /// The new direction, where A does not compute it: outputs `PNew`.
 pub fn direction(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "pcg_p", Role::Linear);
+    let own = || k.spaces.iter().filter(|space| !space.rolls);
+    own().for_each(|space| declare_of(&mut d, space, &[What::DR, What::P, What::MInv]));
     d.input(What::State.of(()));
-    for space in k.spaces.iter().filter(|space| !space.rolls) {
-        declare_of(&mut d, space, &[What::DR, What::P, What::MInv]);
+    for space in own() {
         let f = new_direction(&mut d, space);
         d.map(&f, Strip::Of(Domain::Space(space.id)));
         d.skip_unless(&f, k.live_at(space.id, &coordinates(&f.vars)));
@@ -167,6 +168,10 @@ fn product(d: &mut Draft, domain: Domain, roots: &[ExprId]) -> Func {
 pub fn sweep_a(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "pcg_a", Role::Linear);
     d.input(What::State.of(()));
+    for space in &k.spaces {
+        let read: &[What] = if space.rolls { &[What::DR, What::P] } else { &[What::PNew] };
+        declare_of(&mut d, space, &[read, &[What::MInv, What::Damp]].concat());
+    }
     let mut pq = number(0.0);
     for &of in k.spaces.iter().flat_map(|space| &space.slots) {
         pq = pq + d.input(What::PartProduct.of(of)).at(&[], 0);
@@ -190,13 +195,8 @@ pub fn sweep_a(k: &Skeleton) -> Vec<Scheduled> {
 /// The share of p.q that stencils and globals have over a space, with `Q` inside of it, and p and J p where they are rings of rows.
 fn space_product(d: &mut Draft, space: &Space) -> Expr {
     let k = d.k;
-    let (mut rolling, mut products) = (None, vec![]);
-    if space.rolls {
-        declare_of(d, space, &[What::DR, What::P, What::MInv, What::Damp]);
-        rolling = Some(new_direction(d, space));
-    } else {
-        declare_of(d, space, &[What::PNew, What::MInv, What::Damp]);
-    }
+    let rolling = space.rolls.then(|| new_direction(d, space));
+    let mut products = vec![];
     for r in k.products(true).filter(|r| r.site.domain(&k.energy) == Domain::Space(space.id)) {
         products.push(product(d, Domain::Space(space.id), &r.roots));
     }

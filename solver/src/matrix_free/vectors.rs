@@ -449,7 +449,9 @@ impl Skeleton {
             }
             (What::P | What::PNew, Over::Space(s)) => self.chosen_layout(Of::DirectionLayout(s), channels),
             (What::Hoisted, Over::Space(s)) => self.chosen_layout(Of::StoredLayout(s), channels),
-            (What::Array | What::LinearArray, Over::Array(a)) => self.chosen_layout(Of::ArrayLayout(a), channels),
+            (What::Array | What::LinearArray, Over::Array(a)) => {
+                self.chosen_layout(Of::ArrayLayout(a), channels)
+            }
             (What::Part, _) => record(channels),
             _ => Layout::Planar,
         }

@@ -26,6 +26,8 @@ const NOTE: usize = 60;
 pub struct Derived {
     /// The energy, without the computed arrays that are substituted.
     pub energy: Energy,
+    /// What its residual groups store, by number.
+    pub groups: Vec<GroupStores>,
     /// Its routines.
     pub routines: Routines,
     /// The choices that these follow from.
@@ -59,8 +61,13 @@ struct Filler<'a> {
 impl Filler<'_> {
     /// Adds a choice: the value that is given, else the first possible one. Returns the value.
     fn choose(&mut self, of: Of, name: &str, possible: &[Value]) -> Result<Value, ChoiceError> {
-        let mut choice =
-            Choice { of, name: name.into(), value: possible[0], possible: possible.into(), note: String::new() };
+        let mut choice = Choice {
+            of,
+            name: name.into(),
+            value: possible[0],
+            possible: possible.into(),
+            note: String::new(),
+        };
         match self.given.of(of, name) {
             Some((value, _)) if possible.contains(&value) => choice.value = value,
             // `*` is for those that can.
@@ -124,7 +131,7 @@ pub fn derive(energy: &Energy, passes: Passes, given: &Overrides) -> Result<Deri
     for part in routines.parts.clone() {
         hoisted(&mut f, &energy, &routines, part, &name(part.space, part.number))?;
     }
-    Ok(Derived { choices: f.choices, energy, routines })
+    Ok(Derived { choices: f.choices, energy, groups, routines })
 }
 
 fn hoisted(f: &mut Filler, energy: &Energy, r: &Routines, part: Part, name: &str) -> Result<(), ChoiceError> {

@@ -87,6 +87,24 @@ impl Of {
     }
 }
 
+/// Every word in front of a name.
+const WORDS: [&str; 14] = [
+    "J",
+    "Jp",
+    "blocks",
+    "computed",
+    "hoisted",
+    "direction",
+    "products",
+    "q",
+    "diagonal",
+    "far",
+    "cost",
+    "layout",
+    "bytes",
+    "entries",
+];
+
 /// The value of a choice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Value {

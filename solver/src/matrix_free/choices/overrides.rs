@@ -1,6 +1,6 @@
 //! Choices that a user makes: text, read line by line, or in short.
 
-use super::{Choice, Choices, Of, VALUES, Value};
+use super::{Choice, Choices, Of, VALUES, Value, WORDS};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -128,8 +128,9 @@ impl Overrides {
     /// Fails at a line whose subject is none of `choices`.
     pub(super) fn check(&self, choices: &Choices) -> Result<(), ChoiceError> {
         let word = |subject: &str| subject.split(' ').next().unwrap_or_default().to_owned();
-        for line in self.0.iter().filter(|l| !l.subject.ends_with(" *")) {
-            if choices.all().iter().any(|c| c.subject() == line.subject) {
+        for line in &self.0 {
+            let all = line.subject.strip_suffix(" *").is_some_and(|word| WORDS.contains(&word));
+            if all || choices.all().iter().any(|c| c.subject() == line.subject) {
                 continue;
             }
             let own = choices.all().iter().filter(|c| c.of.word() == word(&line.subject));
@@ -181,7 +182,9 @@ mod tests {
     fn text_and_back() {
         let text = "J reg: root\nhoisted {W,H}.0: inline\nlayout x {N}: record\n";
         let read: Overrides =
-            "# mine\nJ reg:root  # or inline\n\n hoisted  {W,H}.0: inline\nlayout x {N}: record".parse().unwrap();
+            "# mine\nJ reg:root  # or inline\n\n hoisted  {W,H}.0: inline\nlayout x {N}: record"
+                .parse()
+                .unwrap();
         assert_eq!(read.to_string(), text);
         assert_eq!(text.parse::<Overrides>().unwrap(), read);
     }
@@ -190,7 +193,10 @@ mod tests {
     fn short_lists_are_lines() {
         let lines = |list| Overrides::short(list).unwrap().to_string();
         assert_eq!(lines("fit=j"), "J fit: root\nJp fit: inline\nblocks fit: inline\n");
-        assert_eq!(lines("jp, B=recomputed"), "J *: inline\nJp *: root\nblocks *: inline\ncomputed B: inline\n");
+        assert_eq!(
+            lines("jp, B=recomputed"),
+            "J *: inline\nJp *: root\nblocks *: inline\ncomputed B: inline\n"
+        );
         assert_eq!(Overrides::short("jtj"), Err(ChoiceError::Short("jtj".into())));
         assert_eq!(Overrides::short("jp+blocks"), Err(ChoiceError::ProductAndBlocks));
     }

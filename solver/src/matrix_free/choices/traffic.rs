@@ -46,9 +46,9 @@ fn planes(energy: &Energy, r: &Routines, roots: &[ExprId]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use crate::matrix_free::Wanted;
     use crate::matrix_free::choices::{Of, Overrides, Value, derive};
     use crate::matrix_free::plan::compile::Settings;
-    use crate::matrix_free::Wanted;
     use crate::problem::options::CompileOptions;
     use sumsq_codegen::Target;
     use sumsq_energy::derive::Passes;
