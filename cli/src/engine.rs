@@ -49,7 +49,7 @@ pub fn solve(
     let mut data = bind(&energy, inputs)?;
     data.check_exact(&energy, options.compile.precision).map_err(Failure::input)?;
     let known = data.warnings().to_vec();
-    let solver = Solver::compile(energy, &options.compile).map_err(failure)?;
+    let solver = Solver::compile(energy, &for_sizes(&options.compile, &data)).map_err(failure)?;
     let mut observe = |step: &Iteration| {
         on_step(step);
         Control::Continue
@@ -59,6 +59,11 @@ pub fn solve(
     report.warnings.iter().filter(|warning| !known.contains(warning)).for_each(|warning| warn(warning));
     let unknowns = data.unknown_arrays(options.compile.precision);
     Ok(Solved { report, unknowns })
+}
+
+/// The options with the sizes of the data, which some choices of storage depend on.
+fn for_sizes(options: &CompileOptions, data: &ProblemData) -> CompileOptions {
+    CompileOptions { sizes: Some(data.dims().to_vec()), ..options.clone() }
 }
 
 /// What an error of the library means on the command line: options are flags there.
@@ -90,7 +95,7 @@ pub fn check(
     x: &[f64],
     v: &[f64],
 ) -> Result<Certificate, Failure> {
-    let solver = Solver::compile(energy.clone(), options).map_err(failure)?;
+    let solver = Solver::compile(energy.clone(), &for_sizes(options, data)).map_err(failure)?;
     let mut problem = solver.plan(data).map_err(failure)?;
     problem.certify(data, x, v).map_err(|e| match e {
         CheckError::Explicit(e) => Failure::input(e),
@@ -101,7 +106,7 @@ pub fn check(
 /// The code that the engine makes of an energy, as text: one pipeline after the other.
 pub fn compiled_text(energy: &Energy, stage: Stage, options: &CompileOptions) -> Result<String, Failure> {
     match stage {
-        Stage::Choices => return sumsq::choices(energy, options).map_err(failure),
+        Stage::Choices => return sumsq::choices(energy, options).map(|c| c.to_string()).map_err(failure),
         Stage::Schedules => return sumsq::schedules(energy, options).map_err(failure),
         _ => {}
     }
@@ -121,9 +126,16 @@ pub fn compiled_text(energy: &Energy, stage: Stage, options: &CompileOptions) ->
     Ok(text)
 }
 
-/// The parameters of generated code that follow from the sizes of the inputs in a file, a line each.
-pub fn sizes(energy: &Energy, file: &Path, options: &CompileOptions) -> Result<String, Failure> {
+/// The parameters of generated code that follow from the sizes of the inputs in a file, a line each; and the options with these sizes.
+pub fn sizes(
+    energy: &Energy,
+    file: &Path,
+    options: &CompileOptions,
+) -> Result<(String, CompileOptions), Failure> {
     let inputs = inputs::read(file, energy)?;
-    let sizes = sumsq::sizes(energy, options, &bind(energy, &inputs)?).map_err(failure)?;
-    Ok(sizes.into_iter().map(|(name, value)| format!("size      {name} = {value}\n")).collect())
+    let data = bind(energy, &inputs)?;
+    let options = for_sizes(options, &data);
+    let sizes = sumsq::sizes(energy, &options, &data).map_err(failure)?;
+    let text = sizes.into_iter().map(|(name, value)| format!("size      {name} = {value}\n")).collect();
+    Ok((text, options))
 }

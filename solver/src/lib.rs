@@ -10,7 +10,7 @@ pub mod matrix_free;
 mod outer;
 mod problem;
 
-pub use crate::matrix_free::choices::{ChoiceError, Overrides};
+pub use crate::matrix_free::choices::{ChoiceError, Choices, Overrides};
 pub use crate::outer::lm::{Callback, Control, Energies};
 pub use crate::problem::bounds::{Bounds, BoundsError};
 pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, NamedArray, ProblemData, Slice};

@@ -14,10 +14,12 @@ use sumsq::matrix_free::domain::counts::{operation_counts, table};
 
 /// Prints one stage of what an energy is compiled to, behind the sizes of the inputs if there are any.
 pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
-    let options = args.code.options(Precision::Mixed);
+    let mut options = args.code.options(Precision::Mixed);
     let declared = engine::load(&args.energy)?;
     if let Some(file) = &args.inputs {
-        println!("{}", engine::sizes(&declared, file, &options)?);
+        let text;
+        (text, options) = engine::sizes(&declared, file, &options)?;
+        println!("{text}");
     }
     let derive = || options.derive(declared.clone()).map_err(|e| engine::failure(e.into()));
     let text = match args.stage {

@@ -12,6 +12,7 @@ pub use crate::problem::solver::probe::LinearProbe;
 use crate::check::{Certificate, CheckError, check};
 use crate::matrix_free::Wanted;
 use crate::matrix_free::certify::Certified;
+use crate::matrix_free::choices::Choices;
 use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::plan::compile::{Modules, Settings};
@@ -112,13 +113,12 @@ fn skeleton(
     Ok((k, settings))
 }
 
-/// The choices of storage that an energy is compiled with, as text that [`crate::Overrides`] reads.
+/// The choices of storage that an energy is compiled with. Their text is what [`crate::Overrides`] reads.
 ///
 /// # Errors
 /// As for [`Solver::compile`].
-pub fn choices(energy: &Energy, options: &CompileOptions) -> Result<String, SolveError> {
-    let (k, _) = skeleton(energy.clone(), options, Target::host())?;
-    Ok(k.choices.to_string())
+pub fn choices(energy: &Energy, options: &CompileOptions) -> Result<Choices, SolveError> {
+    Ok(skeleton(energy.clone(), options, Target::host())?.0.choices)
 }
 
 /// The schedules of an energy's pipelines as text, each below the name of its pipeline.
