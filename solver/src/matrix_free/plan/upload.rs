@@ -8,9 +8,8 @@ use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
 use crate::problem::data::{ArrayView, Numbers, ProblemData, Stamp};
 use crate::problem::error::SolveError;
-use std::collections::BTreeSet;
 use sumsq_codegen::runtime::Buffer;
-use sumsq_energy::dag::{ExprId, Node, Source};
+use sumsq_energy::dag::ExprId;
 use sumsq_energy::emit::component_index;
 use sumsq_energy::model::{ArrayId, Energy, Field, ParamId, UnknownId};
 
@@ -53,12 +52,12 @@ impl Plan {
                 self.set_number(Number::Energy(param, c as u16), v)?;
             }
         }
-        let excludes = k.energy.excludes.iter().map(|(_, e)| *e);
-        if first || changed.read_by(&k.energy, excludes) {
+        let excludes: Vec<ExprId> = k.energy.excludes.iter().map(|(_, e)| *e).collect();
+        if first || changed.read_by(&k.energy, &excludes) {
             self.evaluate_masks()?;
         }
         let bounds = k.energy.bounds.iter().flat_map(|b| b.lower.iter().chain(&b.upper)).copied();
-        if first || changed.read_by(&k.energy, bounds) {
+        if first || changed.read_by(&k.energy, &bounds.collect::<Vec<_>>()) {
             self.run(Phase::Bounds)?;
         }
         self.uploaded = Uploaded {
@@ -168,19 +167,9 @@ struct Changed<'d> {
 }
 
 impl Changed<'_> {
-    /// Tells whether expressions read any of it, or could: what lies behind other accesses is not looked at.
-    fn read_by(&self, energy: &Energy, roots: impl Iterator<Item = ExprId>) -> bool {
-        let roots: Vec<ExprId> = roots.collect();
-        let arrays: BTreeSet<ArrayId> = self.arrays.iter().map(|(a, _)| *a).collect();
-        (!self.arrays.is_empty() || !self.params.is_empty())
-            && energy.dag.reachable(&roots).into_iter().any(|node| match energy.dag.node(node) {
-                Node::Access(access) => match access.source {
-                    Source::Array(a) => arrays.contains(&a),
-                    _ => true,
-                },
-                Node::Param(p, _) => self.params.contains(p),
-                Node::Sample { .. } => true,
-                _ => false,
-            })
+    /// Tells whether expressions read any of it, or could.
+    fn read_by(&self, energy: &Energy, roots: &[ExprId]) -> bool {
+        let arrays: Vec<ArrayId> = self.arrays.iter().map(|(a, _)| *a).collect();
+        energy.may_read(roots, &arrays, &self.params)
     }
 }
