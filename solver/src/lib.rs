@@ -13,7 +13,7 @@ mod problem;
 pub use crate::outer::lm::{Callback, Control, Energies};
 pub use crate::problem::bounds::{Bounds, BoundsError};
 pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, NamedArray, ProblemData, Slice};
-pub use crate::problem::error::{Blame, SolveError};
+pub use crate::problem::error::{Blame, SolveError, Stale};
 pub use crate::problem::options::{
     Backend, CompileOptions, LossOrder, Method, OptionError, Options, Precision, Preconditioner, SolveOptions,
 };

@@ -113,9 +113,9 @@ impl Table {
         &self.buffers[id.0].buffer
     }
 
-    /// A 0-d buffer's value.
-    pub fn scalar(&self, id: BufferId) -> f64 {
-        self.buffer(id).get(&[], 0).unwrap_or(f64::NAN)
+    /// A 0-d buffer's value; `None` if it has dimensions.
+    pub fn scalar(&self, id: BufferId) -> Option<f64> {
+        self.buffer(id).get(&[], 0)
     }
 
     /// The current value of a parameter.
@@ -144,7 +144,7 @@ impl Table {
         let (x, y) = (&mut left[low], &mut right[0]);
         x.buffer
             .swap(&mut y.buffer)
-            .map_err(|m| bind_error("program", format!("{} and {}", x.name, y.name), m))
+            .map_err(|e| bind_error("program", format!("{} and {}", x.name, y.name), e.to_string()))
     }
 }
 
@@ -263,7 +263,7 @@ fn execute(
                         Flow::Break => break,
                         Flow::Stop => return Ok(Flow::Stop),
                     }
-                    if table.scalar(*until) != 0.0 {
+                    if table.scalar(*until).is_none_or(|done| done != 0.0) {
                         break;
                     }
                 }

@@ -151,7 +151,7 @@ fn conversions_saturate_and_wrap_like_as() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let new = |spec| Buffer::new(spec).err().unwrap();
+    let new = |spec| Buffer::new(spec).err().unwrap().to_string();
     let f32s = |extents: &[i32]| BufferSpec::new(ScalarType::F32, extents);
     assert_eq!(new(f32s(&[3, -1])), "negative extent -1");
     assert_eq!(new(f32s(&[3]).halo(&[1, 1])), "2 halo widths for 1 dimensions");

@@ -83,7 +83,7 @@ pub fn solve_with(
     let mut rest = x.as_slice();
     for (unknown, length) in data.unknown_lengths().into_iter().enumerate() {
         let (own, others) = rest.split_at(length);
-        data.take_unknown(unknown, own.to_vec());
+        data.new_unknown(unknown).copy_from_slice(own);
         rest = others;
     }
     Ok(report)

@@ -19,7 +19,7 @@ use crate::matrix_free::stages::{Phase, pipelines};
 use crate::matrix_free::vectors::What;
 use crate::outer::lm::Energies;
 use crate::problem::data::ProblemData;
-use crate::problem::error::SolveError;
+use crate::problem::error::{SolveError, Stale};
 use crate::problem::options::{Backend, CompileOptions, OptionError};
 use std::sync::Arc;
 use std::time::Instant;
@@ -182,7 +182,7 @@ impl Problem {
     pub fn set_arrays(&mut self, data: &ProblemData<'_>) -> Result<(), SolveError> {
         self.check_dims(data)?;
         if self.plan.stale_graphs(data) {
-            return Err(SolveError::Stale { what: "graph".into() });
+            return Err(SolveError::Stale(Stale::Graphs));
         }
         self.plan.upload_arrays(data)
     }
@@ -223,7 +223,7 @@ impl Problem {
     /// Fails where anything but the unknowns in `data` is not what the plan holds.
     fn check_held(&self, data: &ProblemData<'_>) -> Result<(), SolveError> {
         self.check_dims(data)?;
-        self.plan.stale(data).map_or(Ok(()), |what| Err(SolveError::Stale { what }))
+        self.plan.stale(data).map_or(Ok(()), |what| Err(SolveError::Stale(what)))
     }
 
     fn check_dims(&self, data: &ProblemData) -> Result<(), SolveError> {
