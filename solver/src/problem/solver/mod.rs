@@ -9,6 +9,7 @@ mod probe;
 
 pub use crate::problem::solver::probe::LinearProbe;
 
+use crate::assembled::Threads;
 use crate::check::{Certificate, CheckError, check};
 use crate::matrix_free::certify::Certified;
 use crate::matrix_free::plan::Plan;
@@ -248,7 +249,9 @@ impl Problem {
             return Err(CheckError::Routines(OptionError::CertificatePrecision.into()));
         }
         self.check_held(data).map_err(CheckError::Routines)?;
-        let certificate = check(&self.code.k.energy, data, &mut Certified::new(&mut self.plan), x, v);
+        let threads = Threads::new(Some(self.code.pool.threads()));
+        let mut routines = Certified::new(&mut self.plan);
+        let certificate = threads.run(|| check(&self.code.k.energy, data, &mut routines, x, v));
         // The last mask tried is a random one.
         self.plan.evaluate_masks().map_err(CheckError::Routines)?;
         self.plan.run(Phase::Bounds).map_err(CheckError::Routines)?;
