@@ -96,16 +96,15 @@ impl Instance {
         (self.data, self.live, self.solve) = (None, None, None);
     }
 
-    /// Takes numbers: all that the energy declares the first time, then any. On an error nothing has changed.
-    pub fn assign(&mut self, arrays: &[NamedArray]) -> Result<()> {
+    /// Takes numbers out of the list: all that the energy declares the first time, then any. On an error nothing has changed.
+    pub fn assign(&mut self, arrays: &mut Vec<NamedArray>) -> Result<()> {
         let energy = self.solver.energy();
+        let names: Vec<String> = arrays.iter().map(|a| a.name.clone()).collect();
         match &mut self.data {
-            Some(data) => data.update(energy, arrays)?,
-            None => self.data = Some(ProblemData::bind(energy, arrays)?.into_owned()),
+            Some(data) => data.update_taking(energy, arrays)?,
+            None => self.data = Some(ProblemData::bind_taking(energy, arrays)?),
         }
-        for array in arrays {
-            self.changed.note(energy, &array.name);
-        }
+        names.iter().for_each(|name| self.changed.note(energy, name));
         Ok(())
     }
 
