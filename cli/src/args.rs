@@ -49,7 +49,7 @@ pub struct SolveArgs {
     pub options: SolverArgs,
 }
 
-/// What the solver is told; the defaults are those of [`Options`].
+/// Options of the solver; the defaults are those of [`Options`].
 #[derive(Args, Debug)]
 pub struct SolverArgs {
     /// Levenberg-Marquardt or Gauss-Newton
@@ -70,27 +70,37 @@ pub struct SolverArgs {
     /// First trust-region radius
     #[arg(long, value_name = "R0", default_value_t = 1e4)]
     radius: f64,
-    /// Arithmetic
-    #[arg(long, value_enum, default_value_t = PrecisionArg::Mixed)]
-    precision: PrecisionArg,
-    /// Preconditioner of PCG
-    #[arg(long, value_enum, default_value_t = PreconditionerArg::Auto)]
-    preconditioner: PreconditionerArg,
     /// Wall-clock limit
     #[arg(long, value_name = "S", value_parser = seconds)]
     max_seconds: Option<Duration>,
     /// Stop when an accepted step changes E by at most F times E; 0 turns it off
     #[arg(long, value_name = "F", default_value_t = 1e-6)]
     function_tolerance: f64,
-    /// Where to run
-    #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
-    backend: BackendArg,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    #[command(flatten)]
+    code: CodeArgs,
+}
+
+/// Options that change generated code: the same for every command that generates any.
+#[derive(Args, Debug)]
+pub struct CodeArgs {
+    /// Arithmetic [default: mixed; `check`: f64, the only one that it takes]
+    #[arg(long, value_enum)]
+    precision: Option<PrecisionArg>,
+    /// Preconditioner of PCG
+    #[arg(long, value_enum, default_value_t = PreconditionerArg::Auto)]
+    preconditioner: PreconditionerArg,
+    /// Where to run
+    #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
+    backend: BackendArg,
     /// How much of robust losses J^T J holds
     #[arg(long, value_enum, default_value_t = LossesArg::Declared)]
     losses: LossesArg,
+    /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting, scheduling
+    #[arg(long, default_value_t, value_name = "LIST")]
+    passes: Passes,
     /// What residual groups store: in_place, or j, jp, blocks joined by +; `GROUP=...` for one; `ARRAY=recomputed` of a computed array
     #[arg(long, default_value_t, value_name = "LIST")]
     materialize: Materialize,
@@ -112,6 +122,8 @@ pub struct CheckArgs {
     /// Where `JTF.<unknown>`, `diag.<unknown>` and `JTJv.<unknown>` go
     #[arg(long, value_name = "O.npz")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub code: CodeArgs,
 }
 
 #[derive(Args, Debug)]
@@ -124,12 +136,11 @@ pub struct ShowArgs {
     /// Print operation counts as well: per pixel or edge, for every routine
     #[arg(long)]
     pub stats: bool,
-    /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting, scheduling
-    #[arg(long, default_value_t, value_name = "LIST")]
-    pub passes: Passes,
-    /// What is stored: as in `solve`
-    #[arg(long, default_value_t, value_name = "LIST")]
-    pub materialize: Materialize,
+    /// Arrays as of `solve`: prints also what follows from their sizes
+    #[arg(long, value_name = "F.npz")]
+    pub inputs: Option<PathBuf>,
+    #[command(flatten)]
+    pub code: CodeArgs,
 }
 
 #[derive(Args, Debug)]
@@ -202,14 +213,15 @@ enum BackendArg {
     Cuda,
 }
 
-impl SolverArgs {
-    /// As the solver takes them, which knows their ranges.
-    pub fn options(&self) -> Result<Options, Failure> {
-        let compile = CompileOptions {
+impl CodeArgs {
+    /// As the library takes them; `precision` where none is asked for.
+    pub fn options(&self, precision: Precision) -> CompileOptions {
+        CompileOptions {
             precision: match self.precision {
-                PrecisionArg::Mixed => Precision::Mixed,
-                PrecisionArg::F32 => Precision::F32,
-                PrecisionArg::F64 => Precision::F64,
+                None => precision,
+                Some(PrecisionArg::Mixed) => Precision::Mixed,
+                Some(PrecisionArg::F32) => Precision::F32,
+                Some(PrecisionArg::F64) => Precision::F64,
             },
             preconditioner: match self.preconditioner {
                 PreconditionerArg::Auto => Preconditioner::Auto,
@@ -222,15 +234,22 @@ impl SolverArgs {
                 BackendArg::Cpu => Backend::Cpu,
                 BackendArg::Cuda => Backend::Cuda,
             },
-            threads: self.threads,
             losses: match self.losses {
                 LossesArg::Declared => LossOrder::Declared,
                 LossesArg::FirstOrder => LossOrder::First,
                 LossesArg::SecondOrder => LossOrder::Second,
             },
+            passes: self.passes,
             materialize: self.materialize.clone(),
             ..CompileOptions::default()
-        };
+        }
+    }
+}
+
+impl SolverArgs {
+    /// As the solver takes them, which knows their ranges.
+    pub fn options(&self) -> Result<Options, Failure> {
+        let compile = CompileOptions { threads: self.threads, ..self.code.options(Precision::Mixed) };
         let solve = SolveOptions {
             method: match self.method {
                 MethodArg::Lm => Method::LevenbergMarquardt,
@@ -317,6 +336,12 @@ mod tests {
             "cuda",
             "--threads",
             "3",
+            "--losses",
+            "first_order",
+            "--passes",
+            "sharing",
+            "--materialize",
+            "j",
         ])
         .unwrap();
         assert_eq!(options.method, Method::GaussNewton);
@@ -327,7 +352,21 @@ mod tests {
             (Precision::F64, Preconditioner::BlockJacobi)
         );
         assert_eq!((options.max_time, options.function_tolerance), (Some(Duration::from_millis(2500)), 0.0));
-        assert_eq!(compile.backend, Backend::Cuda);
+        assert_eq!((compile.backend, compile.losses), (Backend::Cuda, LossOrder::First));
+        assert_eq!((compile.passes, compile.materialize), ("sharing".parse().unwrap(), "j".parse().unwrap()));
+    }
+
+    #[test]
+    fn commands_that_generate_code_take_the_same_options() {
+        let cli = Cli::command();
+        let of = |name: &str| cli.find_subcommand(name).unwrap().get_arguments().map(|a| a.get_id().clone());
+        let code: Vec<_> = CodeArgs::augment_args(clap::Command::new(""))
+            .get_arguments()
+            .map(|a| a.get_id().clone())
+            .collect();
+        for name in ["solve", "check", "show"] {
+            assert!(code.iter().all(|option| of(name).any(|o| o == *option)), "{name}");
+        }
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! The one place where the tool calls the solver library.
 
-use crate::args::{ShowArgs, Stage};
+use crate::args::Stage;
 use crate::failure::{Failure, warn};
+use crate::inputs;
 use std::path::Path;
 use sumsq::check::{Certificate, CheckError};
 use sumsq::codegen::Target;
 use sumsq::codegen::backend::llvm::listing;
 use sumsq::energy::{Energy, EnergyError};
 use sumsq::{
-    Blame, CompileOptions, Control, Iteration, NamedArray, OptionError, Options, Precision, ProblemData,
-    Report, SolveError, Solver,
+    Blame, CompileOptions, Control, Iteration, NamedArray, OptionError, Options, ProblemData, Report,
+    SolveError, Solver,
 };
 
 /// A finished solve.
@@ -74,14 +75,22 @@ pub fn failure(error: SolveError) -> Failure {
         SolveError::InitialNotFinite { place: Blame::Float32, .. } => {
             Failure::message(format!("{error}: use --precision mixed"))
         }
+        SolveError::Option(OptionError::CertificatePrecision) => {
+            Failure::message(format!("{error}: leave out --precision, or use --precision f64"))
+        }
         other => Failure::input(other),
     }
 }
 
 /// Certifies the generated routines at `x` in direction `v`, both over all unknown scalars.
-pub fn check(energy: &Energy, data: &ProblemData, x: &[f64], v: &[f64]) -> Result<Certificate, Failure> {
-    let options = CompileOptions { precision: Precision::F64, ..CompileOptions::default() };
-    let solver = Solver::compile(energy.clone(), &options).map_err(failure)?;
+pub fn check(
+    energy: &Energy,
+    data: &ProblemData,
+    options: &CompileOptions,
+    x: &[f64],
+    v: &[f64],
+) -> Result<Certificate, Failure> {
+    let solver = Solver::compile(energy.clone(), options).map_err(failure)?;
     let mut problem = solver.plan(data).map_err(failure)?;
     problem.certify(data, x, v).map_err(|e| match e {
         CheckError::Explicit(e) => Failure::input(e),
@@ -89,20 +98,18 @@ pub fn check(energy: &Energy, data: &ProblemData, x: &[f64], v: &[f64]) -> Resul
     })
 }
 
-/// What the engine makes of an energy at a late stage, one pipeline after the other.
-pub fn compiled_text(energy: &Energy, args: &ShowArgs) -> Result<String, Failure> {
-    let (passes, materialize) = (args.passes, args.materialize.clone());
-    let options = CompileOptions { passes, materialize, ..CompileOptions::default() };
-    if args.stage == Stage::Schedules {
-        return sumsq::schedules(energy, &options).map_err(failure);
+/// The code that the engine makes of an energy, as text: one pipeline after the other.
+pub fn compiled_text(energy: &Energy, stage: Stage, options: &CompileOptions) -> Result<String, Failure> {
+    if stage == Stage::Schedules {
+        return sumsq::schedules(energy, options).map_err(failure);
     }
-    let functions = sumsq::lowered(energy, &options).map_err(failure)?;
+    let functions = sumsq::lowered(energy, options).map_err(failure)?;
     let mut text = String::new();
     for f in &functions {
-        let part = match args.stage {
+        let part = match stage {
             Stage::Llvm | Stage::Asm => {
                 let listing = listing(f, &Target::host()).map_err(|e| failure(e.into()))?;
-                if args.stage == Stage::Asm { listing.asm } else { listing.optimized }
+                if stage == Stage::Asm { listing.asm } else { listing.optimized }
             }
             _ => f.to_string(),
         };
@@ -110,4 +117,11 @@ pub fn compiled_text(energy: &Energy, args: &ShowArgs) -> Result<String, Failure
         text.push('\n');
     }
     Ok(text)
+}
+
+/// The parameters of generated code that follow from the sizes of the inputs in a file, a line each.
+pub fn sizes(energy: &Energy, file: &Path, options: &CompileOptions) -> Result<String, Failure> {
+    let inputs = inputs::read(file, energy)?;
+    let sizes = sumsq::sizes(energy, options, &bind(energy, &inputs)?).map_err(failure)?;
+    Ok(sizes.into_iter().map(|(name, value)| format!("size      {name} = {value}\n")).collect())
 }

@@ -20,6 +20,6 @@ pub use crate::problem::options::{
 };
 pub use crate::problem::report::{Iteration, LinearStop, Report, Seconds, Termination};
 pub use crate::problem::session::{Session, Unstarted};
-pub use crate::problem::solver::{Evaluation, LinearProbe, Problem, Solver, lowered, schedules};
+pub use crate::problem::solver::{Evaluation, LinearProbe, Problem, Solver, lowered, schedules, sizes};
 pub use sumsq_codegen as codegen;
 pub use sumsq_energy as energy;

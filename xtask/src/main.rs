@@ -22,6 +22,9 @@ usage: cargo xtask TASK
                   setup, then N (3000) random pipelines under random schedules and N random expressions, from seed S on
                   (the clock's); a failing case is shrunk and printed
   bench [NAME]    setup, then the benchmarks (all, or those whose name contains NAME) into benches/results/
+  compare OLD [--code] [--bits] [--times] [--steps N] [--pairs N]
+                  setup, then another release build of the tool against this tree's: LLVM text of all energies, bits of the
+                  demos' problems after N (6) steps, seconds of N (9) alternated pairs; all three, or those named
   peers           install and build what benchmarks compare with: Ceres, Halide (Debian, Ubuntu)
   how-to          setup, then docs/patches: each applies, touches few files, and passes the tests that it names
   layers          which folder may import from which: circles, imports that run upwards, lines of code
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         },
         ["bench"] => bench(None),
         ["bench", name] if !name.starts_with('-') => bench(Some(name)),
+        ["compare", old, ref options @ ..] => compare(old, options),
         ["peers"] => peers::setup(),
         ["how-to"] => llvm::setup().and_then(|()| how_to::how_to()),
         ["layers"] => layers::layers(),
@@ -98,6 +102,17 @@ fn bench(name: Option<&str>) -> Result<(), Failure> {
     llvm::setup()?;
     let mut args = vec!["run", "--release", "--package", "sumsq-benches", "--"];
     args.extend(name);
+    cargo(&args).run()
+}
+
+fn compare(old: &str, options: &[&str]) -> Result<(), Failure> {
+    llvm::setup()?;
+    let old = std::fs::canonicalize(old).map_err(|e| Failure(format!("{old}: {e}")))?;
+    cargo(&["build", "--release", "--package", "sumsq-cli"]).run()?;
+    let new = root().join("target/release/sumsq");
+    let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
+    let mut args = vec!["run", "--release", "--package", "sumsq-benches", "--", "compare", &old, &new];
+    args.extend(options);
     cargo(&args).run()
 }
 

@@ -30,7 +30,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         Some(path) => read_unknowns(path, &energy, &data)?.x(),
         None => seeded_direction(x.len(), SEED),
     };
-    let certificate = engine::check(&energy, &data, &x, &v)?;
+    let options = args.code.options(Precision::F64);
+    let certificate = engine::check(&energy, &data, &options, &x, &v)?;
     if let Some(path) = &args.output {
         npz::write(path, &outputs(&data, &certificate)).map_err(Failure::input)?;
     }

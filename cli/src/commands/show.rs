@@ -5,33 +5,36 @@ use crate::engine;
 use crate::failure::Failure;
 use std::fmt::Write;
 use std::process::ExitCode;
-use sumsq::OptionError;
 use sumsq::energy::dag::{Dag, ExprId, Source};
 use sumsq::energy::derive::{OpCount, Routines, count_ops};
 use sumsq::energy::model::{Domain, Energy, Field};
 use sumsq::matrix_free::domain::counts::{operation_counts, table};
 use sumsq::matrix_free::prepare;
+use sumsq::{CompileOptions, Precision};
 
-/// Prints one stage of what an energy is compiled to.
+/// Prints one stage of what an energy is compiled to, behind the sizes of the inputs if there are any.
 pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
-    let energy = args
-        .materialize
-        .apply(engine::load(&args.energy)?)
-        .map_err(|e| Failure::input(OptionError::Materialize(e)))?;
+    let options = args.code.options(Precision::Mixed);
+    let declared = engine::load(&args.energy)?;
+    if let Some(file) = &args.inputs {
+        println!("{}", engine::sizes(&declared, file, &options)?);
+    }
+    let energy = options.apply(declared).map_err(|e| engine::failure(e.into()))?;
     let text = match args.stage {
-        Stage::Declarations => declarations(&energy, args),
+        Stage::Declarations => declarations(&energy, args.stats, &options),
         Stage::Dag => residuals(&energy, args.stats),
         Stage::Derivatives => derivatives(&energy, args.stats),
         Stage::Routines => {
-            routines(&Routines::build_with(&energy, args.passes, &args.materialize), &energy, args.stats)
+            let routines = Routines::build_with(&energy, options.passes, &options.materialize);
+            self::routines(&routines, &energy, args.stats)
         }
-        Stage::Schedules | Stage::Loops | Stage::Llvm | Stage::Asm => engine::compiled_text(&energy, args)?,
+        late => engine::compiled_text(&energy, late, &options)?,
     };
     print!("{text}");
     Ok(ExitCode::SUCCESS)
 }
 
-fn declarations(energy: &Energy, args: &ShowArgs) -> String {
+fn declarations(energy: &Energy, stats: bool, options: &CompileOptions) -> String {
     let mut text = String::new();
     let mut line = |what: &str, rest: String| {
         let _ = writeln!(text, "{what:<9} {rest}");
@@ -62,9 +65,10 @@ fn declarations(energy: &Energy, args: &ShowArgs) -> String {
     if let Some(use_it) = energy.use_preconditioner {
         line("option", format!("UsePreconditioner({use_it})"));
     }
-    if args.stats {
+    if stats {
+        let routines = prepare(energy, options.passes, &options.materialize);
         text.push('\n');
-        text.push_str(&table(&operation_counts(energy, &prepare(energy, args.passes, &args.materialize))));
+        text.push_str(&table(&operation_counts(energy, &routines)));
     }
     text
 }

@@ -219,6 +219,14 @@ impl CompileOptions {
     pub fn check(&self) -> Result<(), OptionError> {
         if self.threads == Some(0) { Err(OptionError::Zero { name: "threads" }) } else { Ok(()) }
     }
+
+    /// The energy with its losses and what it stores so.
+    ///
+    /// # Errors
+    /// Names in `materialize` that the energy does not have.
+    pub fn apply(&self, energy: Energy) -> Result<Energy, OptionError> {
+        self.materialize.apply(self.losses.apply(energy)).map_err(OptionError::Materialize)
+    }
 }
 
 impl SolveOptions {

@@ -8,6 +8,7 @@ use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::vectors::Extents;
 use crate::problem::data::ProblemData;
 use rustc_hash::FxHashMap;
+use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
 /// The sizes of a problem: those of its spaces and graphs, and the lists behind its gathers.
@@ -51,9 +52,9 @@ impl<'a> Sizes<'a> {
         }
     }
 
-    /// The parameters that follow from sizes, without the machine's.
+    /// The parameters that follow from sizes and the machine.
     pub fn parameters(&self) -> Vec<(Size, i32)> {
-        let mut out = vec![];
+        let mut out = vec![(Size::Streaming, i32::from(self.vector_bytes() > self.k.target.caches.last))];
         for s in (0..self.k.energy.spaces.len() as u32).map(SpaceId) {
             let extents = self.data.extents(&self.k.energy, s);
             out.extend(extents.iter().enumerate().map(|(d, &n)| (Size::Extent(s, d), n as i32)));
@@ -68,6 +69,14 @@ impl<'a> Sizes<'a> {
             out.push((Size::Entries(g, v), lists.edge.len() as i32));
         }
         out
+    }
+
+    /// Bytes that a sweep of PCG moves: a bound on what it would keep in the cache.
+    fn vector_bytes(&self) -> usize {
+        let energy = &self.k.energy;
+        let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
+        let scalars = spaces.map(|s| component_count(energy, s) * self.data.elements(energy, s));
+        4 * scalars.sum::<usize>() * self.k.linear.bytes()
     }
 
     fn strip(&self, extents: &[usize]) -> usize {

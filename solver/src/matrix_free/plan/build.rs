@@ -1,7 +1,7 @@
 //! A plan in the making: which buffers and parameters there are, and the programs over them.
 
 use crate::matrix_free::domain::sizes::Sizes;
-use crate::matrix_free::params::{Param, Size};
+use crate::matrix_free::params::Param;
 use crate::matrix_free::plan::compile::{Module, Modules};
 use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::stages::{self, Phase};
@@ -38,9 +38,9 @@ impl Builder {
         Builder { k, pool, table: Table::new(), vectors: BTreeMap::new(), params: FxHashMap::default() }
     }
 
-    pub fn parameters(&mut self, sizes: &Sizes, streaming: bool) {
-        let streaming = (Size::Streaming, i32::from(streaming));
-        for (size, v) in sizes.parameters().into_iter().chain([streaming]) {
+    /// Adds the parameters that follow from sizes.
+    pub fn parameters(&mut self, sizes: &Sizes) {
+        for (size, v) in sizes.parameters() {
             let id = self.table.add_param(size.to_string(), Scalar::I32(v));
             self.params.insert((Param::Size(size), ScalarType::I32), id);
         }

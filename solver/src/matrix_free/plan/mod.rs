@@ -49,11 +49,10 @@ impl Plan {
         modules: &Modules,
         data: &ProblemData<'_>,
         pool: Arc<Pool>,
-        streaming: bool,
     ) -> Result<Plan, SolveError> {
         let sizes = Sizes::new(&k, data);
         let mut b = Builder::new(k.clone(), pool);
-        b.parameters(&sizes, streaming);
+        b.parameters(&sizes);
         b.essentials(&sizes)?;
         modules.all().iter().try_for_each(|m| b.module(m, &sizes))?;
         let programs = b.programs(modules)?;

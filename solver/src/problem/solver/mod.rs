@@ -12,6 +12,7 @@ pub use crate::problem::solver::probe::LinearProbe;
 use crate::assembled::Threads;
 use crate::check::{Certificate, CheckError, check};
 use crate::matrix_free::certify::Certified;
+use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::plan::compile::{Modules, Settings};
 use crate::matrix_free::prepare;
@@ -22,13 +23,13 @@ use crate::outer::lm::Energies;
 use crate::problem::data::ProblemData;
 use crate::problem::error::{SolveError, Stale};
 use crate::problem::options::{Backend, CompileOptions, OptionError};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use sumsq_codegen::ir::stmt::LoweredFunction;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, Pool};
 use sumsq_codegen::{ScalarType, Target};
-use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Energy, SpaceId};
 
 /// An energy as machine code.
@@ -66,10 +67,6 @@ impl Solver {
         target: Target,
     ) -> Result<Solver, SolveError> {
         let started = Instant::now();
-        options.check()?;
-        if options.backend == Backend::Cuda {
-            return Err(SolveError::Backend("cuda"));
-        }
         let (k, settings) = skeleton(energy, options, target)?;
         let modules = Modules::new(&k)?;
         let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
@@ -97,14 +94,6 @@ impl Code {
     pub(crate) fn target(&self) -> &Target {
         &self.k.target
     }
-
-    /// Bytes that a sweep of PCG moves: a bound on what it would keep in the cache.
-    fn vector_bytes(&self, data: &ProblemData) -> usize {
-        let energy = &self.k.energy;
-        let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
-        let scalars = spaces.map(|s| component_count(energy, s) * data.elements(energy, s));
-        4 * scalars.sum::<usize>() * self.settings.linear.bytes()
-    }
 }
 
 /// What the pipelines of an energy are made from.
@@ -113,8 +102,11 @@ fn skeleton(
     options: &CompileOptions,
     target: Target,
 ) -> Result<(Skeleton, Settings), SolveError> {
-    let energy = options.losses.apply(energy);
-    let energy = options.materialize.apply(energy).map_err(OptionError::Materialize)?;
+    options.check()?;
+    if options.backend == Backend::Cuda {
+        return Err(SolveError::Backend("cuda"));
+    }
+    let energy = options.apply(energy)?;
     let settings = Settings::new(&energy, options)?;
     let routines = prepare(&energy, options.passes, &options.materialize);
     Ok((settings.skeleton(energy.into(), routines.into(), target), settings))
@@ -136,6 +128,21 @@ pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredF
     let options = LowerOptions::default();
     let all = pipelines(&k).into_iter().map(|(_, s)| lower(&s.pipeline, &s.schedule, &options));
     Ok(all.collect::<Result<_, _>>()?)
+}
+
+/// The parameters of an energy's pipelines that follow from the sizes of `data`, by the names that [`schedules`] and [`lowered`] show,
+/// with their values.
+///
+/// # Errors
+/// As for [`Solver::compile`].
+pub fn sizes(
+    energy: &Energy,
+    options: &CompileOptions,
+    data: &ProblemData,
+) -> Result<BTreeMap<String, i32>, SolveError> {
+    let (k, _) = skeleton(energy.clone(), options, Target::host())?;
+    let all = Sizes::new(&k, data).parameters();
+    Ok(all.into_iter().map(|(size, value)| (size.to_string(), value)).collect())
 }
 
 /// E and its gradient at some x.
@@ -160,8 +167,7 @@ pub struct Problem {
 impl Problem {
     fn new(code: Arc<Code>, data: &ProblemData) -> Result<Problem, SolveError> {
         let started = Instant::now();
-        let streaming = code.vector_bytes(data) > code.k.target.caches.last;
-        let plan = Plan::new(code.k.clone(), &code.modules, data, code.pool.clone(), streaming)?;
+        let plan = Plan::new(code.k.clone(), &code.modules, data, code.pool.clone())?;
         let plan_seconds = started.elapsed().as_secs_f64();
         Ok(Problem { code, plan, plan_seconds, dims: data.dims().to_vec() })
     }

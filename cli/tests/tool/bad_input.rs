@@ -1,8 +1,6 @@
 //! The tool on input that is wrong, singular or not finite: exit code, message, files.
 
-mod bench;
-
-use bench::{Bench, Run, doubles, floats, ints};
+use crate::bench::{Bench, Run, doubles, floats, ints};
 use sumsq::{ArrayData, NamedArray};
 
 const HEAD: &str = r#"

@@ -1,8 +1,6 @@
 //! The `sumsq` program as its users meet it: exit codes, messages, files.
 
-mod bench;
-
-use bench::{Bench, array, doubles, floats, ints};
+use crate::bench::{Bench, array, doubles, floats, ints};
 use sumsq::ArrayData;
 
 /// Pulls X to A at every element: the minimum is X = A, E = 0.

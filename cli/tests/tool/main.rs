@@ -1,0 +1,6 @@
+//! The `sumsq` program, run as its users run it.
+
+mod bad_input;
+mod bench;
+mod code_options;
+mod command_line;
