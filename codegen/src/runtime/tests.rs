@@ -196,3 +196,28 @@ fn channels_are_copied_from_views_and_back() {
         );
     }
 }
+
+/// A list is one row, copied in pieces; a picture is copied in rows.
+#[test]
+fn long_lists_are_copied_whole() {
+    let pool = Pool::new(3);
+    for (extents, layout) in [
+        (vec![200_001], Layout::Planar),
+        (vec![100_003], Layout::Record(4)),
+        (vec![301, 7, 3], Layout::Planar),
+        (vec![], Layout::Planar),
+    ] {
+        let halo = vec![2; extents.len()];
+        let spec = BufferSpec::new(ScalarType::I32, &extents).channels(3).layout(layout).halo(&halo);
+        let (b, twin) = (Buffer::new(spec.clone()).unwrap(), Buffer::new(spec).unwrap());
+        b.generate(&pool, |element, channel| (3 * element + channel) as i32).unwrap();
+        let all: Vec<i32> = (0..3 * b.spec().len() as i32).collect();
+        assert_eq!(b.to_vec::<i32>(), all);
+        let dims = [&[3], &extents[..]].concat();
+        twin.copy_channels(0, &View::reading(&all, &Dimension::dense(&dims)).unwrap(), &pool).unwrap();
+        assert_eq!(twin.to_vec::<i32>(), all);
+        let mut back = vec![0; all.len()];
+        twin.copy_channels_to(0, 3, &mut back, &pool).unwrap();
+        assert_eq!(back, all);
+    }
+}
