@@ -7,6 +7,7 @@ mod layers;
 mod llvm;
 mod peers;
 mod process;
+mod prose;
 
 use process::{Failure, cargo, root};
 use std::process::ExitCode;
@@ -28,7 +29,7 @@ usage: cargo xtask TASK
   peers           install and build what benchmarks compare with: Ceres, Halide (Debian, Ubuntu)
   how-to          setup, then docs/patches: each applies, touches few files, and passes the tests that it names
   layers          which folder may import from which: circles, imports that run upwards, lines of code
-  lint            layers, formatting, clippy and docs, warnings as errors
+  lint            layers, first words of doc comments, formatting, clippy and docs, warnings as errors
   ci              setup, lint, test, how-to, with the minutes of each step";
 
 /// Demos that `cargo xtask demo` runs.
@@ -145,6 +146,7 @@ impl Steps {
 
 fn lint() -> Result<(), Failure> {
     layers::layers()?;
+    prose::prose()?;
     cargo(&["fmt", "--all", "--check"]).run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
     cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()

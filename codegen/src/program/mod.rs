@@ -37,7 +37,7 @@ pub enum Value {
 pub enum Step {
     /// Runs a pipeline, with a buffer for each of its inputs and outputs and a value for each of its parameters.
     Run {
-        /// Which pipeline.
+        /// The pipeline.
         pipeline: PipelineId,
         /// Its buffers by name.
         bindings: Vec<(Name, BufferId)>,
@@ -52,14 +52,14 @@ pub enum Step {
         max: usize,
         /// A 0-d buffer of any type.
         until: BufferId,
-        /// What is repeated.
+        /// The steps that are repeated.
         body: Vec<Step>,
     },
     /// Asks the host, which may read and write buffers and change parameters, what to do next.
     Host(Name),
 }
 
-/// What the host wants after a [`Step::Host`].
+/// The host's answer to a [`Step::Host`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
     /// The next step.
