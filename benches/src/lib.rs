@@ -1,5 +1,6 @@
 //! Benchmarks: ratios measured side by side in one run, against hand-written yardsticks and against peers.
 
+pub mod compare;
 pub mod figure;
 pub mod harness;
 pub mod peer;

@@ -1,6 +1,8 @@
-//! `sumsq-bench [NAME]`: runs the benchmarks whose name contains NAME (all without it). `sumsq-bench figure` draws the README's figure.
+//! `sumsq-bench [NAME]`: runs the benchmarks whose name contains NAME (all without it). `sumsq-bench figure` draws the README's figure,
+//! `sumsq-bench compare OLD NEW` compares two builds of the tool.
 
 use std::process::ExitCode;
+use sumsq_benches::compare::{self, Options};
 use sumsq_benches::report::results_folder;
 use sumsq_benches::suite::BENCHMARKS;
 
@@ -9,6 +11,7 @@ fn main() -> ExitCode {
     let wanted = match &args[..] {
         [] => "",
         [name] if name == "figure" => return figure(),
+        [name, rest @ ..] if name == "compare" => return compare(rest),
         [name] if BENCHMARKS.iter().any(|(n, _)| n.contains(name.as_str())) => name,
         _ => {
             let names: Vec<_> = BENCHMARKS.iter().map(|(n, _)| *n).collect();
@@ -32,6 +35,21 @@ fn main() -> ExitCode {
         }
     }
     exit
+}
+
+fn compare(args: &[String]) -> ExitCode {
+    let Some(options) = Options::read(args) else {
+        eprintln!("usage: sumsq-bench compare OLD NEW [--code] [--bits] [--times] [--steps N] [--pairs N]");
+        return ExitCode::from(2);
+    };
+    match compare::compare(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("compare: {e}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 fn figure() -> ExitCode {

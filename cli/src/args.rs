@@ -38,13 +38,13 @@ pub struct SolveArgs {
     /// Unknowns, arrays, params, dims and graphs, by their names
     #[arg(long, value_name = "F.npz")]
     pub inputs: PathBuf,
-    /// Where the unknowns go
+    /// File for the unknowns
     #[arg(long, value_name = "O.npz")]
     pub output: Option<PathBuf>,
-    /// Where the report goes
+    /// File for the report
     #[arg(long, value_name = "R.json")]
     pub report: Option<PathBuf>,
-    /// Where the plot of energy against iteration goes
+    /// File for the plot of energy against iteration
     #[arg(long, value_name = "P.png")]
     pub plot: Option<PathBuf>,
     #[command(flatten)]
@@ -94,16 +94,16 @@ pub struct CodeArgs {
     /// Preconditioner of PCG
     #[arg(long, value_enum, default_value_t = PreconditionerArg::Auto)]
     preconditioner: PreconditionerArg,
-    /// Where to run
+    /// Machine to run on
     #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
     backend: BackendArg,
-    /// How much of robust losses J^T J holds
+    /// Share of robust losses that J^T J holds
     #[arg(long, value_enum, default_value_t = LossesArg::Declared)]
     losses: LossesArg,
     /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting, scheduling
     #[arg(long, default_value_t, value_name = "LIST")]
     passes: Passes,
-    /// What residual groups store: in_place, or j, jp, blocks joined by +; `GROUP=...` for one; `ARRAY=recomputed` of a computed array
+    /// Storage of residual groups: in_place, or j, jp, blocks joined by +; `GROUP=...` for one; `ARRAY=recomputed` of a computed array
     #[arg(long, value_parser = Overrides::short, value_name = "LIST")]
     materialize: Option<Overrides>,
     /// Choices of storage, as `show --stage choices` prints them: lines that differ suffice
@@ -121,10 +121,10 @@ pub struct CheckArgs {
     /// The direction v, by unknown [default: seeded random numbers]
     #[arg(long, value_name = "V.npz")]
     pub direction: Option<PathBuf>,
-    /// Where to evaluate, by unknown [default: the inputs' unknowns]
+    /// Point of evaluation, by unknown [default: the inputs' unknowns]
     #[arg(long, value_name = "X.npz")]
     pub at: Option<PathBuf>,
-    /// Where `JTF.<unknown>`, `diag.<unknown>` and `JTJv.<unknown>` go
+    /// File for `JTF.<unknown>`, `diag.<unknown>` and `JTJv.<unknown>`
     #[arg(long, value_name = "O.npz")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
@@ -135,7 +135,7 @@ pub struct CheckArgs {
 pub struct ShowArgs {
     /// The energy file
     pub energy: PathBuf,
-    /// How far to compile
+    /// Last stage of compilation
     #[arg(long, value_enum, default_value_t = Stage::Declarations)]
     pub stage: Stage,
     /// Print operation counts as well: per pixel or edge, for every routine
@@ -150,7 +150,7 @@ pub struct ShowArgs {
 
 #[derive(Args, Debug)]
 pub struct DemoArgs {
-    /// Which one; without a name they are listed
+    /// Name of the demo; without it they are listed
     #[arg(value_parser = demo_names())]
     pub name: Option<String>,
     /// Folder for pictures and results, made if need be

@@ -15,7 +15,7 @@ use sumsq::{
 
 /// A finished solve.
 pub struct Solved {
-    /// What happened.
+    /// The report of its steps.
     pub report: Report,
     /// Every unknown, in its input shape.
     pub unknowns: Vec<NamedArray>,
@@ -66,7 +66,7 @@ fn for_sizes(options: &CompileOptions, data: &ProblemData) -> CompileOptions {
     CompileOptions { sizes: Some(data.dims().to_vec()), ..options.clone() }
 }
 
-/// What an error of the library means on the command line: options are flags there.
+/// An error of the library as the command line says it: options are flags there.
 pub fn failure(error: SolveError) -> Failure {
     let flag = |name: &str| format!("--{}", name.replace('_', "-"));
     match error {

@@ -37,7 +37,7 @@ fn all_schedules_give_identical_output() {
     }
 }
 
-/// What the paper says of each strategy, in its own terms.
+/// The paper's judgement of each strategy, in its own terms.
 #[test]
 fn each_strategy_is_weak_in_its_own_way() {
     let all = measure().expect("legal");

@@ -120,7 +120,7 @@ fn choice(both: bool) -> Pipeline {
     p
 }
 
-/// What no run-time condition of parameters asks for is not computed; the results are the same.
+/// Stages that no condition of parameters asks for are not computed; the results are the same.
 #[test]
 fn stages_are_skipped_where_they_are_not_needed() {
     let (w, h) = (13, 9);

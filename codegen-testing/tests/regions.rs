@@ -314,7 +314,7 @@ fn rounding_up_grows_regions_by_whole_blocks() {
     assert_eq!(query(&p, &s, &[16]), [(0, 15)]);
 }
 
-/// What a strided output anywhere needs, and what is missing where only its size is given.
+/// Inputs that a strided output anywhere needs, and what is missing where only its size is given.
 #[test]
 fn regions_over_a_shifted_domain() {
     let v = Var::new("x");
@@ -403,7 +403,7 @@ fn data_dependent_coordinates() {
     assert!(matches!(&e, Error::Pipeline { .. }) && e.to_string() == text, "{e}");
 }
 
-/// Where a value is least: one of the places that were looked at, under every schedule. What adds up has no bounds.
+/// The place of a least value is one of those that were looked at, under every schedule. A sum has no bounds.
 #[test]
 fn the_place_of_an_extreme_is_a_coordinate() {
     let v = Var::new("x");

@@ -1,4 +1,4 @@
-//! What end-to-end tests share: the reference cases, found beside the checkout.
+//! Helpers that end-to-end tests share: the reference cases, found beside the checkout.
 
 pub mod small;
 
@@ -89,7 +89,7 @@ impl Case {
     }
 }
 
-/// Whether the slow tests are to run (`cargo xtask test --full`); a notice if not.
+/// Tells whether the slow tests are to run (`cargo xtask test --full`); prints a notice if not.
 pub fn full_tests() -> bool {
     let on = std::env::var_os("SUMSQ_FULL").is_some_and(|v| v == "1");
     if !on {

@@ -1,4 +1,4 @@
-//! What is stored changes no result: every choice is certified against the explicit path, on every construct.
+//! Storage changes no result: every choice is certified against the assembled path, on every construct.
 
 use sumsq::energy::Energy;
 use sumsq::{

@@ -101,7 +101,7 @@ fn columns_that_underflow() {
     }
 }
 
-/// What excluded elements hold says nothing of how small a step is.
+/// Values of excluded elements say nothing of how small a step is.
 #[test]
 fn excluded_elements_are_no_part_of_the_step_test() {
     let text = r#"

@@ -8,7 +8,8 @@
 //!
 //! All patches are applied together to a copy of the tree below `target/`, which builds into the same target folder: dependencies
 //! are there already, if tests are taken out of `--workspace`, whose features all tests are built with. Cargo tells the builds of
-//! two trees apart by name and version alone, not by path: the copy has a version of its own. A patch adds its thing in at most [`MOST_FILES`] production files, each of which its page names.
+//! two trees apart by name and version alone, not by path: the copy has a version of its own. A patch adds its thing in at most
+//! [`MOST_FILES`] production files, each of which its page names.
 
 use crate::process::{Failure, root, task};
 use std::collections::HashSet;
@@ -20,6 +21,10 @@ const MOST_FILES: usize = 4;
 
 /// Folders of tests and pages: what a patch changes there is no production code.
 const BESIDE: [&str; 7] = ["tests", "docs", "benches", "examples", "data", "codegen-testing", "xtask"];
+
+/// The copy is compiled once and runs a few tests: its crates are not optimised. Dependencies keep the profile that they were built with.
+const PROFILE: [(&str, &str); 3] =
+    [("CARGO_PROFILE_DEV_OPT_LEVEL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_INCREMENTAL", "0")];
 
 struct Patch {
     name: String,
@@ -46,9 +51,13 @@ pub fn how_to() -> Result<(), Failure> {
         let apply = task(&["git", "apply", "-C1", &path]).within(&tree);
         apply.env("GIT_CEILING_DIRECTORIES", &target.join("how-to").to_string_lossy()).run()?;
     }
-    for test in patches.iter().flat_map(|p| &p.tests) {
-        let line: Vec<&str> = test.split_whitespace().collect();
-        task(&line).within(&tree).env("CARGO_TARGET_DIR", &target.to_string_lossy()).run()?;
+    for line in patches.iter().flat_map(|p| &p.tests) {
+        let line: Vec<&str> = line.split_whitespace().collect();
+        let mut test = task(&line).within(&tree).env("CARGO_TARGET_DIR", &target.to_string_lossy());
+        for (name, value) in PROFILE {
+            test = test.env(name, value);
+        }
+        test.run()?;
     }
     Ok(())
 }

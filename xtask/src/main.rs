@@ -7,6 +7,7 @@ mod layers;
 mod llvm;
 mod peers;
 mod process;
+mod prose;
 
 use process::{Failure, cargo, root};
 use std::process::ExitCode;
@@ -22,10 +23,13 @@ usage: cargo xtask TASK
                   setup, then N (3000) random pipelines under random schedules and N random expressions, from seed S on
                   (the clock's); a failing case is shrunk and printed
   bench [NAME]    setup, then the benchmarks (all, or those whose name contains NAME) into benches/results/
+  compare OLD [--code] [--bits] [--times] [--steps N] [--pairs N]
+                  setup, then another release build of the tool against this tree's: LLVM text of all energies, bits of the
+                  demos' problems after N (6) steps, seconds of N (9) alternated pairs; all three, or those named
   peers           install and build what benchmarks compare with: Ceres, Halide (Debian, Ubuntu)
   how-to          setup, then docs/patches: each applies, touches few files, and passes the tests that it names
   layers          which folder may import from which: circles, imports that run upwards, lines of code
-  lint            layers, formatting, clippy and docs, warnings as errors
+  lint            layers, first words of doc comments, formatting, clippy and docs, warnings as errors
   ci              setup, lint, test, how-to, with the minutes of each step";
 
 /// Demos that `cargo xtask demo` runs.
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         },
         ["bench"] => bench(None),
         ["bench", name] if !name.starts_with('-') => bench(Some(name)),
+        ["compare", old, ref options @ ..] => compare(old, options),
         ["peers"] => peers::setup(),
         ["how-to"] => llvm::setup().and_then(|()| how_to::how_to()),
         ["layers"] => layers::layers(),
@@ -101,6 +106,17 @@ fn bench(name: Option<&str>) -> Result<(), Failure> {
     cargo(&args).run()
 }
 
+fn compare(old: &str, options: &[&str]) -> Result<(), Failure> {
+    llvm::setup()?;
+    let old = std::fs::canonicalize(old).map_err(|e| Failure(format!("{old}: {e}")))?;
+    cargo(&["build", "--release", "--package", "sumsq-cli"]).run()?;
+    let new = root().join("target/release/sumsq");
+    let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
+    let mut args = vec!["run", "--release", "--package", "sumsq-benches", "--", "compare", &old, &new];
+    args.extend(options);
+    cargo(&args).run()
+}
+
 fn ci() -> Result<(), Failure> {
     let mut steps = Steps::default();
     steps.run("setup", llvm::setup)?;
@@ -130,6 +146,7 @@ impl Steps {
 
 fn lint() -> Result<(), Failure> {
     layers::layers()?;
+    prose::prose()?;
     cargo(&["fmt", "--all", "--check"]).run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
     cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()

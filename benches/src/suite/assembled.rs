@@ -23,7 +23,7 @@ const BUDGET: Duration = Duration::from_secs(60);
 
 pub fn run() -> Report {
     let mut report = Report::new(
-        "explicit",
+        "assembled",
         format!("time until E <= 1.01 E_final, at most {STEPS} steps of LM, {THREADS} threads"),
     );
     let image = image_warping::Scene::tulips().expect("the demo's own data").problem();
@@ -59,7 +59,7 @@ fn compare(report: &mut Report, name: &str, text: &str, inputs: &[NamedArray]) {
             (start, r.energy_final, r.seconds.compile, r.linear_iterations_total)
         })
     };
-    let explicit = |target: f64| {
+    let assembled = |target: f64| {
         until(target, &mut |callback| {
             let mut data = data.clone();
             let start = Instant::now();
@@ -69,8 +69,8 @@ fn compare(report: &mut Report, name: &str, text: &str, inputs: &[NamedArray]) {
             (start, r.energy_final, 0.0, r.linear_iterations_total)
         })
     };
-    let (ours, theirs) = (generated(f64::NEG_INFINITY), explicit(f64::NEG_INFINITY));
-    for (side, run) in [("generated", &ours), ("explicit", &theirs)] {
+    let (ours, theirs) = (generated(f64::NEG_INFINITY), assembled(f64::NEG_INFINITY));
+    for (side, run) in [("generated", &ours), ("assembled", &theirs)] {
         report.fact(&format!("{name}, {side}: final E"), run.energy, "");
         report.fact(&format!("{name}, {side}: PCG iterations to the end"), run.linear as f64, "");
         report.fact(&format!("{name}, {side}: whole solve"), run.time.as_secs_f64(), "s");
@@ -79,9 +79,9 @@ fn compare(report: &mut Report, name: &str, text: &str, inputs: &[NamedArray]) {
     let target = 1.01 * ours.energy.min(theirs.energy);
     let timed = |run: Reached| if run.energy <= target { run.time } else { Duration::MAX };
     report.ratio(compare_within(
-        &format!("{name}: generated / explicit"),
+        &format!("{name}: generated / assembled"),
         &mut || timed(generated(target)),
-        &mut || timed(explicit(target)),
+        &mut || timed(assembled(target)),
         BUDGET,
     ));
     report.ratio(compare_within(

@@ -223,7 +223,7 @@ fn rounding_of_the_callers_floats_does_not_disturb_the_solve() {
     assert_eq!(x.get()[0], 9.0);
 }
 
-/// What is excluded may change between two steps.
+/// The excluded elements may change between two steps.
 #[test]
 fn a_changed_mask_is_seen_by_the_next_step() {
     const MASKED: &str = r#"

@@ -75,7 +75,7 @@ impl Positions {
     }
 }
 
-/// Who touched an element.
+/// Positions that touched an element.
 #[derive(Clone, Default, Debug)]
 pub struct Accesses {
     writer: Option<Position>,

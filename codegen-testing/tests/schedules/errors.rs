@@ -136,7 +136,7 @@ fn algorithm_error(p: &Pipeline) -> String {
     lower(p, &Schedule::new(), &Default::default()).expect_err("illegal").to_string()
 }
 
-/// What no schedule can make right.
+/// Mistakes that no schedule can make right.
 #[test]
 fn algorithms() {
     let v = Var::new("x");
@@ -217,7 +217,7 @@ fn too_small_an_input() {
     );
 }
 
-/// What only the sizes of a run decide.
+/// Mistakes that show only by the sizes of a run.
 #[test]
 fn too_large_a_factor_or_a_product() {
     let v = Var::new("x");

@@ -99,7 +99,7 @@ fn a_promise_bounds_the_storage_of_remainders() {
     assert_eq!(e.as_deref(), Some("f: store_in(stack): the extent of z has no constant bound"));
 }
 
-/// What a divisor asks for that is not there.
+/// A remainder asks for more than the input has.
 #[test]
 fn remainders_beyond_an_input_are_refused() {
     let (p, _) = pipeline(false, |x, p| x % p);

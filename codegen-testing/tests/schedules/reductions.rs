@@ -168,7 +168,7 @@ fn float_sums_keep_their_order_unless_relaxed() {
     check(&p, &schedule("f.update(0): split(rx, xo, xi, 4, predicate) fuse(xo, ry, r)"), &b, &[vec![]], 0.0);
 }
 
-/// What a `where` reads is computed before it is tested, in whatever loop of the update it is computed.
+/// Producers that a `where` reads are computed before it is tested, in whatever loop of the update that is.
 #[test]
 fn predicates_read_what_is_computed_inside() {
     let (mut p, i, vars) = plane("where");

@@ -163,7 +163,7 @@ fn what_is_not_folded() {
     assert_eq!(stored(&steady, &format!("{small} store_in(register)")), ", in registers");
 }
 
-/// What has no constant size unless it is folded.
+/// Storage that has no constant size unless it is folded.
 #[test]
 fn a_ring_in_the_frame() {
     let p = pipeline(STEADY, false);

@@ -90,7 +90,7 @@ fn rings() {
     assert_eq!(ran.counters.of("q").stores, (7 + 5) * 9);
 }
 
-/// What is shared, under other directives of its own and of the joint loops.
+/// A shared producer, under other directives of its own and of the joint loops.
 #[test]
 fn with_other_directives() {
     let both = |at: &str| format!("g.update(0): compute_with(f, {at}) k: compute_with(f, {at})");
@@ -120,7 +120,7 @@ fn with_other_directives() {
     }
 }
 
-/// What nests share inside of a tile may be stored outside of them.
+/// A producer that nests share inside of a tile may be stored outside of them.
 #[test]
 fn inside_of_a_tile() {
     let mut q = fork();
@@ -172,7 +172,7 @@ fn refusals() {
     }
 }
 
-/// Where a stage may have no iteration, the memory that a region is read from may not be there.
+/// A stage may have no iteration; the memory that its region is read from may then not be there.
 #[test]
 fn bounds_in_memory() {
     let (mut p, i, [vx, vy]) = plane("ragged");

@@ -135,7 +135,7 @@ fn masked() -> Pipeline {
     q
 }
 
-/// Where a condition fails, zeros are stored in the joint loops, and what the values need is not computed.
+/// Joint loops store zeros where a condition fails; what the values need is not computed there.
 #[test]
 fn zeros_of_what_is_skipped() {
     let row = "skip_unless(y, rows(max(0, min(y, in.extent.1 - 1))) > 0)";

@@ -1,4 +1,4 @@
-//! How the buffers and parameters of a call become the argument arrays of an entry point.
+//! Argument arrays of an entry point, made of the buffers and parameters of a call.
 
 use super::signature::{BufferSlot, Signature};
 use super::{Look, bind_error};
@@ -12,7 +12,7 @@ use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 use std::ffi::c_void;
 
-/// Where each entry of the argument arrays comes from.
+/// The source of each entry of the argument arrays.
 pub(super) struct Plan {
     pipeline: String,
     signature: Signature,
@@ -21,7 +21,7 @@ pub(super) struct Plan {
     scalars: Vec<Source>,
 }
 
-/// Where a scalar argument comes from.
+/// The source of a scalar argument.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     /// A part of what the buffer of slot `.0` looks like, as a number of this type.
@@ -63,7 +63,7 @@ impl Plan {
         &self.pointers
     }
 
-    /// Where each scalar comes from.
+    /// The source of each scalar.
     pub(super) fn scalars(&self) -> &[Source] {
         &self.scalars
     }

@@ -27,7 +27,7 @@ pub enum Around {
 pub struct Scope<'p> {
     /// The plan to carry out. The same everywhere.
     pub plan: &'p Plan,
-    /// Who calls whom. The same everywhere.
+    /// Calls of every Func. The same everywhere.
     pub uses: &'p Uses,
     /// Everything bound and assumed so far.
     pub facts: Facts,

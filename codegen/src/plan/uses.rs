@@ -1,4 +1,4 @@
-//! Who reads what, at which coordinates.
+//! Calls of Funcs and inputs: by which stages, at which coordinates.
 
 use crate::expr::walk::nodes;
 use crate::expr::{Expr, ExprKind, Name};

@@ -37,7 +37,7 @@ pub enum Value {
 pub enum Step {
     /// Runs a pipeline, with a buffer for each of its inputs and outputs and a value for each of its parameters.
     Run {
-        /// Which pipeline.
+        /// The pipeline.
         pipeline: PipelineId,
         /// Its buffers by name.
         bindings: Vec<(Name, BufferId)>,
@@ -52,14 +52,14 @@ pub enum Step {
         max: usize,
         /// A 0-d buffer of any type.
         until: BufferId,
-        /// What is repeated.
+        /// The steps that are repeated.
         body: Vec<Step>,
     },
     /// Asks the host, which may read and write buffers and change parameters, what to do next.
     Host(Name),
 }
 
-/// What the host wants after a [`Step::Host`].
+/// The host's answer to a [`Step::Host`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
     /// The next step.
@@ -113,9 +113,9 @@ impl Table {
         &self.buffers[id.0].buffer
     }
 
-    /// A 0-d buffer's value.
-    pub fn scalar(&self, id: BufferId) -> f64 {
-        self.buffer(id).get(&[], 0).unwrap_or(f64::NAN)
+    /// A 0-d buffer's value; `None` if it has dimensions.
+    pub fn scalar(&self, id: BufferId) -> Option<f64> {
+        self.buffer(id).get(&[], 0)
     }
 
     /// The current value of a parameter.
@@ -144,7 +144,7 @@ impl Table {
         let (x, y) = (&mut left[low], &mut right[0]);
         x.buffer
             .swap(&mut y.buffer)
-            .map_err(|m| bind_error("program", format!("{} and {}", x.name, y.name), m))
+            .map_err(|e| bind_error("program", format!("{} and {}", x.name, y.name), e.to_string()))
     }
 }
 
@@ -263,7 +263,7 @@ fn execute(
                         Flow::Break => break,
                         Flow::Stop => return Ok(Flow::Stop),
                     }
-                    if table.scalar(*until) != 0.0 {
+                    if table.scalar(*until).is_none_or(|done| done != 0.0) {
                         break;
                     }
                 }

@@ -110,7 +110,7 @@ fn outside_the_domain_the_array_is_zero() {
     assert_eq!(report.unconstrained, W * H, "at 0 the cosine is flat");
 }
 
-/// What the sweeps need of a space without unknowns is stored there too: weights of edges, an array computed from a global.
+/// Parts that the sweeps need of a space without unknowns are stored there too: weights of edges, an array computed from a global.
 #[test]
 fn over_a_space_without_unknowns() {
     let text = r#"

@@ -144,7 +144,7 @@ const CONVEX: &str = r#"
     Residual{loss=Huber(9*s), X(0,0) - X(0,1) - 0.3}
 "#;
 
-/// Where residuals are linear and rho is convex in them, J^T J of second order is half the Hessian of E: differences of the gradient.
+/// J^T J of second order is half the Hessian of E, by differences of the gradient, if residuals are linear and rho is convex in them.
 #[test]
 fn second_order_is_the_hessian_of_convex_losses() {
     let (energy, data) = bind(CONVEX, &convex_arrays());

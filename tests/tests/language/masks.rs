@@ -87,7 +87,7 @@ fn skipping_changes_no_bit() {
     }
 }
 
-/// What a solve left in buffers where nothing is free any more, or now is, does not matter.
+/// Values that a solve left in buffers where nothing is free any more, or now is, do not matter.
 #[test]
 fn the_free_part_moves() {
     let options = options(Precision::Mixed, Preconditioner::Auto);
@@ -106,7 +106,7 @@ fn the_free_part_moves() {
     }
 }
 
-/// Where only views are read far out, by a sample, x stays what it is there.
+/// Elements far out that only a view's sample reads keep their x.
 #[test]
 fn a_view_sampled_far_from_what_is_free() {
     let text = r#"

@@ -1,4 +1,4 @@
-//! Who imports whom, among the modules of one crate.
+//! Imports among the modules of one crate.
 
 use super::source::{Source, Token};
 use std::collections::{BTreeMap, BTreeSet};

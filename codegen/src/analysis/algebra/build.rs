@@ -155,7 +155,7 @@ mod tests {
         is(&max(&a, &b), "200:u8");
     }
 
-    /// Where a coefficient would leave i64, the expression stays.
+    /// An expression stays as it is if a coefficient would leave i64.
     #[test]
     fn large_coefficients_are_left_alone() {
         let big = Expr::int(ScalarType::I64, i64::MAX);

@@ -1,4 +1,4 @@
-//! What is known at the point being emitted: values of symbols, and values of expressions already emitted.
+//! Knowledge at the point being emitted: values of symbols, and values of expressions already emitted.
 //!
 //! Scopes follow the control flow: a loop body, a branch or a parallel body is a scope, and what was emitted in it is
 //! forgotten behind it, as it does not dominate what follows.

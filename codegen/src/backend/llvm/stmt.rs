@@ -117,7 +117,7 @@ pub(super) struct StmtEmitter<'f> {
     pub target: &'f Target,
     /// The function being filled.
     pub frame: Frame,
-    /// Who computes, if that is asked for.
+    /// The Funcs being computed, if the function is profiled.
     pub profile: Option<Profile>,
     /// Messages so far.
     pub assertions: Vec<String>,

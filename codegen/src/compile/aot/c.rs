@@ -15,7 +15,7 @@ pub(super) fn buffer_name(slot: &BufferSlot) -> String {
     }
 }
 
-/// What the runtime calls a part of a buffer, apart from its dimension.
+/// The runtime's name of a part of a buffer, apart from its dimension.
 pub(super) fn part_name(part: Part) -> &'static str {
     match part {
         Part::Min(_) => "min",
@@ -77,7 +77,7 @@ pub(super) fn string(text: &str) -> String {
 /// [`crate::compile::bind::Plan`] evaluates; sums that do not fit in an int64_t set `sumsq_ok` to 0.
 pub(super) struct Arithmetic<'a> {
     signature: &'a Signature,
-    /// What stands for a node, by its address.
+    /// The C expression that stands for a node, by the node's address.
     values: FxHashMap<usize, String>,
     variables: usize,
 }

@@ -34,7 +34,7 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Intermediate {
     /// Element type of each tuple element.
     pub types: Vec<ScalarType>,
-    /// Where it is kept; not `Heap` only with a constant region.
+    /// The memory it is kept in; other than `Heap` only with a constant region.
     pub memory: Memory,
     /// Circular storage per dimension: the coordinate modulo this.
     pub fold: Vec<Option<u32>>,
@@ -65,7 +65,7 @@ pub(crate) struct External {
     pub alias: Option<Name>,
 }
 
-/// How everything that a pipeline reads and writes lies in memory.
+/// The layout in memory of everything that a pipeline reads and writes.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct FlattenEnv {
     /// Funcs that are realised.
