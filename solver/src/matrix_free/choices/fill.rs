@@ -244,17 +244,28 @@ fn costs(f: &mut Filler, of: &Facts) -> Result<(), ChoiceError> {
     // Where this is the only nest, what is computed over its space is read there alone.
     let first = domains.next();
     let nest = first.filter(|first| domains.all(|d| d == *first));
-    for (id, computed) in (0..).map(ComputedId).zip(&energy.computed) {
+    // An array is read by later ones: by those that are stored, it is read outside of the sum.
+    let mut read = FxHashSet::default();
+    for (id, computed) in (0..).map(ComputedId).zip(&energy.computed).rev() {
         let (space, dims) = (computed.space, energy.spaces[computed.space.index()].len());
         let rows = of.reaches[space.index()].last().copied().unwrap_or(0);
-        let possible: &[Value] = match nest == Some(Domain::Space(space)) && dims >= 2 {
+        let alone = nest == Some(Domain::Space(space)) && !read.contains(&id);
+        let possible: &[Value] = match alone && dims >= 2 {
             true => {
                 let pays = of.ring_pays(space, rows, computed.values.len() * of.scalar);
                 &two(rows <= RING_ROWS && pays, Value::Ring, Value::Root)
             }
             false => &[Value::Root],
         };
-        f.choose(Of::Cost(id), &computed.name, possible)?;
+        if f.choose(Of::Cost(id), &computed.name, possible)? == Value::Root {
+            let values = &of.routines.roots(Kind::Computed, Site::Array(id))[..computed.values.len()];
+            read.extend(of.routines.dag.reachable(values).into_iter().filter_map(|n| {
+                match of.routines.dag.node(n) {
+                    Node::Access(Access { source: Source::Computed(c), .. }) => Some(*c),
+                    _ => None,
+                }
+            }));
+        }
     }
     Ok(())
 }
