@@ -86,21 +86,20 @@ impl Element {
         })
     }
 
-    /// Bytes of `values`, rounded to this type, which is a float type.
-    pub fn encode(self, values: &[f64]) -> Result<Vec<u8>> {
+    /// Writes `values`, rounded to this type, which is a float type, to as many [`Element::bytes`].
+    pub fn encode(self, values: &[f64], to: &mut [u8]) -> Result<()> {
         match self {
-            Float32 => Ok(packed(values, |v| (v as f32).to_ne_bytes())),
-            Float64 => Ok(packed(values, f64::to_ne_bytes)),
-            _ => Err(Failure::argument("unknowns are read as SUMSQ_FLOAT32 or SUMSQ_FLOAT64")),
+            Float32 => pack(values, to, |v| (v as f32).to_ne_bytes()),
+            Float64 => pack(values, to, f64::to_ne_bytes),
+            _ => return Err(Failure::argument("unknowns are read as SUMSQ_FLOAT32 or SUMSQ_FLOAT64")),
         }
+        Ok(())
     }
 }
 
-fn packed<const N: usize>(values: &[f64], write: impl Fn(f64) -> [u8; N]) -> Vec<u8> {
-    let mut bytes = vec![0; N * values.len()];
-    let (chunks, _) = bytes.as_chunks_mut::<N>();
+fn pack<const N: usize>(values: &[f64], to: &mut [u8], write: impl Fn(f64) -> [u8; N]) {
+    let (chunks, _) = to.as_chunks_mut::<N>();
     chunks.iter_mut().zip(values).for_each(|(to, &v)| *to = write(v));
-    bytes
 }
 
 fn each<'a, T, const N: usize>(
@@ -115,9 +114,22 @@ fn each<'a, T, const N: usize>(
 /// # Safety
 /// `pointer` is not null, `len` bytes from it can be read and nobody writes them as long as the result lives.
 pub unsafe fn view<'a>(pointer: *const u8, len: usize) -> Result<&'a [u8]> {
-    if isize::try_from(len).is_err() {
-        return Err(Failure::data(format!("{len} bytes are more than memory can hold")));
-    }
     // SAFETY: by the contract; u8 needs no alignment, and the length fits an isize.
-    Ok(unsafe { slice::from_raw_parts(pointer, len) })
+    possible(len).map(|()| unsafe { slice::from_raw_parts(pointer, len) })
+}
+
+/// Memory of the caller to write to.
+///
+/// # Safety
+/// `pointer` is not null, `len` bytes from it can be written and nobody else uses them as long as the result lives.
+pub unsafe fn view_mut<'a>(pointer: *mut u8, len: usize) -> Result<&'a mut [u8]> {
+    // SAFETY: by the contract; u8 needs no alignment, and the length fits an isize.
+    possible(len).map(|()| unsafe { slice::from_raw_parts_mut(pointer, len) })
+}
+
+fn possible(len: usize) -> Result<()> {
+    match isize::try_from(len) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure::data(format!("{len} bytes are more than memory can hold"))),
+    }
 }

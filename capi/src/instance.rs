@@ -11,7 +11,6 @@
 use crate::failure::{Failure, Result};
 use std::time::{Duration, Instant};
 use sumsq::energy::Energy;
-use sumsq::energy::dag::{Node, Source};
 use sumsq::energy::model::{ArrayId, ParamId};
 use sumsq::{Iteration, NamedArray, Problem, ProblemData, Session, SolveOptions, Solver, Termination};
 
@@ -97,16 +96,15 @@ impl Instance {
         (self.data, self.live, self.solve) = (None, None, None);
     }
 
-    /// Takes numbers: all that the energy declares the first time, then any. On an error nothing has changed.
-    pub fn assign(&mut self, arrays: &[NamedArray]) -> Result<()> {
+    /// Takes numbers out of the list: all that the energy declares the first time, then any. On an error nothing has changed.
+    pub fn assign(&mut self, arrays: &mut Vec<NamedArray>) -> Result<()> {
         let energy = self.solver.energy();
+        let names: Vec<String> = arrays.iter().map(|a| a.name.clone()).collect();
         match &mut self.data {
-            Some(data) => data.update(energy, arrays)?,
-            None => self.data = Some(ProblemData::bind(energy, arrays)?.into_owned()),
+            Some(data) => data.update_taking(energy, arrays)?,
+            None => self.data = Some(ProblemData::bind_taking(energy, arrays)?),
         }
-        for array in arrays {
-            self.changed.note(energy, &array.name);
-        }
+        names.iter().for_each(|name| self.changed.note(energy, name));
         Ok(())
     }
 
@@ -254,25 +252,13 @@ impl Changed {
         if energy.unknowns.iter().any(|u| u.name == name) {
             self.start = true;
         } else if array.is_some() || param.is_some() {
+            let excludes: Vec<_> = energy.excludes.iter().map(|e| e.1).collect();
             self.numbers = true;
-            self.start |= excluding(energy, array, param);
+            self.start |= energy.may_read(&excludes, array.as_slice(), param.as_slice());
         } else {
             self.sizes = true;
         }
     }
-}
-
-/// Tells whether an `Exclude` reads the array or param, or could: what lies behind other accesses is not looked at.
-fn excluding(energy: &Energy, array: Option<ArrayId>, param: Option<ParamId>) -> bool {
-    let roots: Vec<_> = energy.excludes.iter().map(|e| e.1).collect();
-    energy.dag.reachable(&roots).into_iter().any(|node| match energy.dag.node(node) {
-        Node::Access(access) => match access.source {
-            Source::Array(a) => Some(a) == array,
-            _ => true,
-        },
-        Node::Param(p, _) => Some(*p) == param,
-        _ => false,
-    })
 }
 
 fn not_started() -> Failure {

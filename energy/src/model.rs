@@ -8,7 +8,7 @@ pub use crate::ids::{
     ArrayId, BlockId, ComputedId, DimId, Domain, GraphId, GroupId, ParamId, SpaceId, UnknownId,
 };
 
-use crate::dag::{Access, Dag, ExprId, Names, Source};
+use crate::dag::{Access, Dag, ExprId, Names, Node, Source};
 use crate::ids::Offset;
 use crate::losses::LossKind;
 use std::sync::Arc;
@@ -208,6 +208,23 @@ impl Energy {
     /// Tells whether some array is a constant view of an unknown.
     pub fn has_views(&self) -> bool {
         self.arrays.iter().any(|a| a.view_of.is_some())
+    }
+
+    /// Tells whether expressions read any of these arrays or params, or could: what computed arrays and views of unknowns are made
+    /// of is not looked at.
+    pub fn may_read(&self, roots: &[ExprId], arrays: &[ArrayId], params: &[ParamId]) -> bool {
+        if arrays.is_empty() && params.is_empty() {
+            return false;
+        }
+        self.dag.reachable(roots).into_iter().any(|node| match self.dag.node(node) {
+            Node::Access(Access { source: Source::Array(a), .. }) => arrays.contains(a),
+            Node::Access(_) => true,
+            Node::Sample { image, partials, .. } => {
+                arrays.contains(&image.0) || partials.iter().any(|(a, _)| arrays.contains(a))
+            }
+            Node::Param(p, _) => params.contains(p),
+            _ => false,
+        })
     }
 
     /// The index space that a source lives over.

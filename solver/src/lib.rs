@@ -4,6 +4,7 @@
 
 pub mod assembled;
 pub mod check;
+mod counting_sort;
 // What `sumsq show`, tests and benches look into: no part of the interface.
 #[doc(hidden)]
 pub mod matrix_free;
@@ -13,7 +14,7 @@ mod problem;
 pub use crate::outer::lm::{Callback, Control, Energies};
 pub use crate::problem::bounds::{Bounds, BoundsError};
 pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, NamedArray, ProblemData, Slice};
-pub use crate::problem::error::{Blame, SolveError};
+pub use crate::problem::error::{Blame, SolveError, Stale};
 pub use crate::problem::options::{
     Backend, CompileOptions, LossOrder, Method, OptionError, Options, Precision, Preconditioner, SolveOptions,
 };

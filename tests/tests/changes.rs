@@ -68,7 +68,7 @@ fn unknowns_arrays_params_and_masks() {
         data.update(problem.energy(), &[changed]).unwrap();
         let before = bits(&data);
         match problem.solve(&mut data, &options.solve) {
-            Err(SolveError::Stale { what }) => assert!(what.contains(name), "{what}"),
+            Err(SolveError::Stale(what)) => assert!(what.to_string().contains(name), "{what}"),
             other => panic!("{other:?}"),
         }
         assert_eq!(bits(&data), before);

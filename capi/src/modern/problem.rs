@@ -1,6 +1,6 @@
 //! `sumsq_problem`: numbers by name, with their sizes checked where they come in.
 
-use crate::element::{Element, view};
+use crate::element::{Element, view, view_mut};
 use crate::failure::{Failure, Result};
 use crate::instance::Instance;
 use std::ffi::c_void;
@@ -77,35 +77,32 @@ impl Problem {
         if data.is_null() {
             return Err(Failure::argument(format!("the memory for `{name}` is a null pointer")));
         }
-        let unknown = self.energy().unknowns.iter().position(|u| u.name == name);
-        let unknown =
-            unknown.ok_or_else(|| Failure::argument(format!("the energy declares no unknown `{name}`")))?;
+        if !self.energy().unknowns.iter().any(|u| u.name == name) {
+            return Err(Failure::argument(format!("the energy declares no unknown `{name}`")));
+        }
         self.counted(name, element, bytes)?;
-        let pending = self.pending.iter().find(|a| a.name == name).map(|a| a.data.doubles());
-        let solved = || self.instance.data().map(|d| d.unknowns()[unknown].to_vec());
-        let values = pending.or_else(solved);
+        let pending = self.pending.iter().find(|a| a.name == name).map(|a| a.data.doubles().into());
+        let values = pending.or_else(|| self.instance.data()?.unknown(name));
         let values = values.ok_or_else(|| Failure::state(format!("unknown `{name}` was not set yet")))?;
-        let from = element.encode(&values)?;
-        // SAFETY: not null and writable for `bytes` bytes, which `from` is long: `counted` has checked it.
-        unsafe { data.cast::<u8>().copy_from_nonoverlapping(from.as_ptr(), from.len()) };
-        Ok(())
+        // SAFETY: not null, and writable by the contract.
+        element.encode(&values, unsafe { view_mut(data.cast(), bytes) }?)
     }
 
     /// Hands to the instance what was set. On an error it stays pending.
     pub fn assign(&mut self) -> Result<()> {
         if self.instance.data().is_some() {
-            self.instance.assign(&self.pending)?;
-        } else {
-            let dims = self.energy().dims.iter().zip(&self.dims).filter(|(d, _)| d.fixed.is_none());
-            let named = dims.filter_map(|(d, extent)| {
-                let data = ArrayData::Int(vec![(*extent)? as i64], "int64");
-                Some(NamedArray { name: d.name.clone(), shape: vec![], data })
-            });
-            let all: Vec<NamedArray> = named.chain(self.pending.iter().cloned()).collect();
-            self.instance.assign(&all)?;
+            return self.instance.assign(&mut self.pending);
         }
-        self.pending.clear();
-        Ok(())
+
+        let dims = self.energy().dims.iter().zip(&self.dims).filter(|(d, _)| d.fixed.is_none());
+        let named = dims.filter_map(|(d, extent)| {
+            let data = ArrayData::Int(vec![(*extent)? as i64], "int64");
+            Some(NamedArray { name: d.name.clone(), shape: vec![], data })
+        });
+        let mut all: Vec<NamedArray> = named.collect();
+        let set = all.len();
+        all.append(&mut self.pending);
+        self.instance.assign(&mut all).inspect_err(|_| self.pending = all.split_off(set))
     }
 
     /// Options of a solve: what was fixed when the energy was compiled must not differ.

@@ -137,7 +137,7 @@ impl Opt_Plan {
             if self.instance.data().is_none() {
                 arrays.extend(self.positions.dim_arrays(&self.extents));
             }
-            self.instance.assign(&arrays)
+            self.instance.assign(&mut arrays)
         });
         // What was seen but not taken is read again.
         assigned.inspect_err(|_| self.memory.forget())

@@ -193,10 +193,11 @@ impl Memory {
             let Kind::Unknown(i) = slot.kind else { continue };
             // SAFETY: the table holds this position by the contract.
             let pointer = unsafe { slot.pointer(table) }?;
-            let bytes = slot.element.encode(&unknowns[i])?;
+            let bytes = seen.get_or_insert_default();
+            bytes.resize(slot.element.bytes() * unknowns[i].len(), 0);
+            slot.element.encode(&unknowns[i], bytes)?;
             // SAFETY: `bytes` is as long as what was read from there; the two do not overlap, since `bytes` is ours.
             unsafe { pointer.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-            *seen = Some(bytes);
         }
         Ok(())
     }

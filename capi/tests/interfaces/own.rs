@@ -176,6 +176,36 @@ fn numbers_change_between_steps() {
     fails(p.start(&exact()), Status::Data, &["`X`", "missing"]);
 }
 
+/// What an `Exclude` samples decides what is free, like what it reads.
+#[test]
+fn a_sampled_mask_changes_between_steps() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W, H}, 0)
+        local M = Array("M", opt_float, {W, H}, 1)
+        local Z = Array("Z", opt_float, {W, H}, 2)
+        local S = SampledImage(M)
+        Exclude(S(Index(0), Index(1)) + Z(0, 0))
+        Energy(X(0, 0) - Index(0), X(0, 0) - X(1, 0))
+    "#;
+    let (energy, p) = (file(text), Own::new(text, &exact()));
+    assert_eq!((p.dim("W", 4), p.dim("H", 3)), (Status::Ok, Status::Ok));
+    let mut mask = [0.0f32; 12];
+    mask[5] = 1.0;
+    assert_eq!(p.set("X", F32, &[7.0f32; 12]), Status::Ok);
+    assert_eq!(p.set("M", F32, &mask), Status::Ok);
+    assert_eq!(p.set("Z", F32, &[0.0f32; 12]), Status::Ok);
+    assert_eq!(p.start(&exact()), Status::Ok, "{}", last_error());
+    assert_eq!(p.step(), 0);
+    assert_eq!(p.get("X", 12)[5], 7.0);
+    assert_eq!(p.set("M", F32, &[0.0f32; 12]), Status::Ok);
+    assert_eq!(p.step(), 0);
+    let zeros = ["M", "Z"].map(|name| floats(name, &[3, 4], &[0.0; 12]));
+    let arrays = [&[floats("X", &[3, 4], &[7.0; 12])], &zeros[..]].concat();
+    let (_, expected) = rust(&energy.path, &arrays, &one_exact_step());
+    p.get("X", 12).iter().zip(&expected[0]).for_each(|(came, expected)| close(*came, *expected, 1e-8));
+}
+
 const VALLEY: &str = r#"
     local N = Dim("N", 0)
     local X = Unknown("X", opt_float2, {N}, 0)

@@ -127,9 +127,8 @@ pub struct Input {
     /// Inclusive bounds of the (integer) values, promised by whoever binds the buffer: makes data-dependent
     /// coordinates bounded.
     pub value_range: Option<(Expr, Expr)>,
-    /// Coordinates at which it is read are promised to lie in its domain (incidence lists, checked when they are built):
-    /// its required region is not checked at run time.
-    pub trusted: bool,
+    /// See [`Input::trusted`].
+    pub(crate) trusted: bool,
 }
 
 impl Input {
@@ -150,6 +149,13 @@ impl Input {
     pub fn strided(name: impl Into<Name>, types: &[ScalarType], dims: usize) -> Input {
         let constraints = Constraint::defaults(dims);
         Input { layout: Layout::Strided, constraints, ..Input::new(name, types, dims) }
+    }
+    /// Leaves out the check, at run time, that it is read inside of its domain and halo.
+    ///
+    /// # Safety
+    /// Whatever is bound to the inputs, every coordinate at which the pipeline reads this one lies there.
+    pub unsafe fn trusted(self) -> Input {
+        Input { trusted: true, ..self }
     }
     /// Replaces what is fixed of dimension `d` of a strided input. One constraint too many, of a dimension that is not there or
     /// of another layout, is refused with the pipeline.

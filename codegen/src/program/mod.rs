@@ -122,7 +122,7 @@ fn execute(
                         Flow::Break => break,
                         Flow::Stop => return Ok(Flow::Stop),
                     }
-                    if table.scalar(*until) != 0.0 {
+                    if table.scalar(*until).is_none_or(|done| done != 0.0) {
                         break;
                     }
                 }

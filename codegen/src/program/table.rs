@@ -48,9 +48,9 @@ impl Table {
         &self.buffers[id.0].buffer
     }
 
-    /// A 0-d buffer's value.
-    pub fn scalar(&self, id: BufferId) -> f64 {
-        self.buffer(id).get(&[], 0).unwrap_or(f64::NAN)
+    /// A 0-d buffer's value; `None` if it has dimensions.
+    pub fn scalar(&self, id: BufferId) -> Option<f64> {
+        self.buffer(id).get(&[], 0)
     }
 
     /// The current value of a parameter.
@@ -79,7 +79,7 @@ impl Table {
         let (x, y) = (&mut left[low], &mut right[0]);
         x.buffer
             .swap(&mut y.buffer)
-            .map_err(|m| bind_error("program", format!("{} and {}", x.name, y.name), m))
+            .map_err(|e| bind_error("program", format!("{} and {}", x.name, y.name), e.to_string()))
     }
 }
 

@@ -21,6 +21,7 @@
 
 use super::Pool;
 use super::element::{Element, Wide, with_element};
+use super::error::BufferError;
 use super::memory::Memory;
 use crate::func::{Layout, PITCH};
 use crate::types::ScalarType;
@@ -103,8 +104,11 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A zeroed buffer. Errors name what is wrong: negative extents, more channels than slots, too much memory.
-    pub fn new(spec: BufferSpec) -> Result<Buffer, String> {
+    /// A zeroed buffer.
+    ///
+    /// # Errors
+    /// Impossible extents or coordinates, more channels than slots, too little memory.
+    pub fn new(spec: BufferSpec) -> Result<Buffer, BufferError> {
         let shape = Shape::of(&spec)?;
         let stagger = stagger(&spec);
         let bytes = (shape.elements as i128 + stagger as i128) * spec.ty.bytes() as i128;
@@ -112,7 +116,7 @@ impl Buffer {
             .ok()
             .filter(|&b| b <= isize::MAX as usize)
             .and_then(Memory::zeroed)
-            .ok_or_else(|| format!("not enough memory for {} elements {:?}", spec.ty.name(), spec.extents))?;
+            .ok_or_else(|| BufferError::Memory { ty: spec.ty, extents: spec.extents.clone() })?;
         let Shape { strides, plane, origin, .. } = shape;
         Ok(Buffer::over(memory, spec, strides, plane, origin + stagger))
     }
@@ -140,7 +144,7 @@ impl Buffer {
     }
 
     /// A scalar holding `v`.
-    pub fn scalar<T: Element>(v: T) -> Result<Buffer, String> {
+    pub fn scalar<T: Element>(v: T) -> Result<Buffer, BufferError> {
         let b = Buffer::new(BufferSpec::new(T::TYPE, &[]))?;
         b.set(&[], 0, v);
         Ok(b)
@@ -227,13 +231,15 @@ impl Buffer {
         with_element!(self.spec.ty, E => self.cells::<E>().put(offset, E::narrow(v)));
     }
 
+    /// The error of an exchange with, or a copy of, a buffer that looks otherwise.
+    pub(super) fn unlike(&self, other: &Buffer) -> BufferError {
+        BufferError::Unlike(Box::new(self.spec.clone()), Box::new(other.spec.clone()))
+    }
+
     /// Exchanges the memory of two buffers that look alike.
-    pub fn swap(&mut self, other: &mut Buffer) -> Result<(), String> {
+    pub fn swap(&mut self, other: &mut Buffer) -> Result<(), BufferError> {
         if self.spec != other.spec || self.strides != other.strides {
-            return Err(format!(
-                "buffers that are swapped must look alike: {:?} and {:?}",
-                self.spec, other.spec
-            ));
+            return Err(self.unlike(other));
         }
         std::mem::swap(self, other);
         Ok(())
@@ -249,30 +255,33 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(spec: &BufferSpec) -> Result<Shape, String> {
+    fn of(spec: &BufferSpec) -> Result<Shape, BufferError> {
+        let dims = spec.extents.len();
         let slots = match spec.layout {
             Layout::Planar | Layout::Strided => 1,
             Layout::Record(s) if spec.channels <= s as usize => s as i64,
-            Layout::Record(s) => {
-                return Err(format!("{} channels do not fit in a record of {s}", spec.channels));
+            Layout::Record(slots) => {
+                return Err(BufferError::Record { channels: spec.channels, slots });
             }
         };
-        if spec.halo.len() != spec.extents.len() {
-            return Err(format!("{} halo widths for {} dimensions", spec.halo.len(), spec.extents.len()));
+        if spec.halo.len() != dims {
+            return Err(BufferError::Halo { widths: spec.halo.len(), dims });
         }
-        if spec.min.len() != spec.extents.len() {
-            return Err(format!("{} minima for {} dimensions", spec.min.len(), spec.extents.len()));
+        if spec.min.len() != dims {
+            return Err(BufferError::Minima { minima: spec.min.len(), dims });
         }
-        if let Some((m, e)) = spec.min.iter().zip(&spec.extents).find(|(m, e)| m.checked_add(**e).is_none()) {
-            return Err(format!("coordinates from {m} on, {e} of them, do not fit in i32"));
+        let mut coordinates = spec.min.iter().zip(&spec.extents);
+        if let Some((&min, &extent)) = coordinates.find(|(m, e)| m.checked_add(**e).is_none()) {
+            return Err(BufferError::Coordinates { min, extent });
         }
-        if let Some(e) = spec.extents.iter().find(|&&e| e < 0) {
-            return Err(format!("negative extent {e}"));
+        if let Some(&extent) = spec.extents.iter().find(|&&e| e < 0) {
+            return Err(BufferError::Negative { extent });
         }
         if spec.channels == 0 {
-            return Err("a buffer needs at least one channel".into());
+            return Err(BufferError::NoChannel);
         }
-        Shape::checked(spec, slots).ok_or_else(|| format!("extents {:?} are too large", spec.extents))
+        let too_large = || BufferError::TooLarge { extents: spec.extents.clone() };
+        Shape::checked(spec, slots).ok_or_else(too_large)
     }
 
     /// `None` on overflow.

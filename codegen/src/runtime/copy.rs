@@ -6,7 +6,8 @@
 use super::Pool;
 use super::buffer::Buffer;
 use super::element::{Element, with_element};
-use super::view::View;
+use super::error::BufferError;
+use super::view::{Dimension, View};
 
 /// Values that one thread copies at a time, about.
 const GRAIN: usize = 1 << 16;
@@ -38,10 +39,10 @@ impl<E: Element> Cells<E> {
 impl Buffer {
     /// Copies the domain from a slice, converting the element type. The slice must have one value per element and
     /// channel.
-    pub fn copy_from<T: Element>(&self, from: &[T]) -> Result<(), String> {
+    pub fn copy_from<T: Element>(&self, from: &[T]) -> Result<(), BufferError> {
         let row = self.row_values(from.len())?;
         if !self.writable() {
-            return Err("its memory was borrowed for reading".into());
+            return Err(BufferError::ReadOnly);
         }
         if row == 0 {
             return Ok(());
@@ -59,11 +60,11 @@ impl Buffer {
 
     /// Copies a view's channels to the channels from `first` on, converting the element type, on the threads of `pool`. An error if the
     /// view's dimensions are not the channels and then those of the domain.
-    pub fn copy_channels(&self, first: usize, from: &View<'_>, pool: &Pool) -> Result<(), String> {
+    pub fn copy_channels(&self, first: usize, from: &View<'_>, pool: &Pool) -> Result<(), BufferError> {
         let own = RowLayout::of(self);
         let (channels, theirs) = own.matching(first, &from.spec().extents, from.strides())?;
         if !self.writable() {
-            return Err("its memory was borrowed for reading".into());
+            return Err(BufferError::ReadOnly);
         }
         self.touch();
         with_element!(self.spec().ty, E => {
@@ -84,6 +85,36 @@ impl Buffer {
         Ok(())
     }
 
+    /// Sets every value of the domain to `value(element, channel)`, elements numbered in C order, on the threads of `pool`.
+    ///
+    /// # Errors
+    /// The memory was borrowed for reading.
+    pub fn generate<T: Element>(
+        &self,
+        pool: &Pool,
+        value: impl Fn(usize, usize) -> T + Sync,
+    ) -> Result<(), BufferError> {
+        if !self.writable() {
+            return Err(BufferError::ReadOnly);
+        }
+        self.touch();
+        let (own, elements) = (RowLayout::of(self), self.spec().len() as i64);
+        // An offset among theirs is the number of the element, behind those of the channels before.
+        let dims = Dimension::dense(&own.extents).iter().map(|d| d.stride).collect();
+        let numbers = Strides { channel: elements, dims };
+        with_element!(self.spec().ty, E => {
+            let to = self.cells::<E>();
+            own.for_each_run(&numbers, 0, own.channels, pool, |n, a, b| {
+                let (to, channel, first) = (&to, (b.0 / elements) as usize, b.0 % elements);
+                (0..n).for_each(|x| {
+                    let value = value((first + x) as usize, channel);
+                    to.put(a.0 + x * a.1, E::narrow(value.widen()));
+                });
+            })
+        });
+        Ok(())
+    }
+
     /// Copies the channels from `first` on to a slice of so many, converting the element type, on the threads of `pool`.
     pub fn copy_channels_to<T: Element>(
         &self,
@@ -91,10 +122,10 @@ impl Buffer {
         channels: usize,
         to: &mut [T],
         pool: &Pool,
-    ) -> Result<(), String> {
+    ) -> Result<(), BufferError> {
         let own = RowLayout::of(self);
         let extents: Vec<i32> = std::iter::once(channels as i32).chain(own.extents.iter().copied()).collect();
-        let to = View::new(to, &super::Dimension::dense(&extents))?;
+        let to = View::new(to, &Dimension::dense(&extents))?;
         let (channels, theirs) = own.matching(first, &extents, to.strides())?;
         let to = to.cells::<T>();
         with_element!(self.spec().ty, E => {
@@ -108,9 +139,12 @@ impl Buffer {
     }
 
     /// Copies the domain of a buffer that looks like this one, on the threads of `pool`.
-    pub fn copy_domain(&self, from: &Buffer, pool: &Pool) -> Result<(), String> {
-        if self.spec() != from.spec() || self.strides() != from.strides() || !self.writable() {
-            return Err(format!("{:?} cannot be a copy of {:?}", self.spec(), from.spec()));
+    pub fn copy_domain(&self, from: &Buffer, pool: &Pool) -> Result<(), BufferError> {
+        if self.spec() != from.spec() || self.strides() != from.strides() {
+            return Err(self.unlike(from));
+        }
+        if !self.writable() {
+            return Err(BufferError::ReadOnly);
         }
         let extents: Vec<i32> =
             std::iter::once(self.spec().channels as i32).chain(self.spec().extents.iter().copied()).collect();
@@ -129,7 +163,7 @@ impl Buffer {
     }
 
     /// Copies the domain to a slice, converting the element type.
-    pub fn copy_to<T: Element>(&self, to: &mut [T]) -> Result<(), String> {
+    pub fn copy_to<T: Element>(&self, to: &mut [T]) -> Result<(), BufferError> {
         let row = self.row_values(to.len())?;
         if row == 0 {
             return Ok(());
@@ -219,11 +253,12 @@ impl Buffer {
     }
 
     /// [`Buffer::row_length`], or an error if `n` is not the number of values of the domain.
-    fn row_values(&self, n: usize) -> Result<usize, String> {
+    fn row_values(&self, n: usize) -> Result<usize, BufferError> {
         let s = self.spec();
         let expected = s.len() * s.channels;
         if n != expected {
-            return Err(format!("{n} values for {:?} elements of {} channels", s.extents, s.channels));
+            let (extents, channels) = (s.extents.clone(), s.channels);
+            return Err(BufferError::Values { came: n, extents, channels });
         }
         Ok(if expected == 0 { 0 } else { self.row_length() })
     }
@@ -255,15 +290,18 @@ impl RowLayout {
 
     /// Returns how many channels and with which strides something of these extents and strides, the channels first, is to be copied from or to
     /// the channels from `first` on.
-    fn matching(&self, first: usize, extents: &[i32], strides: &[i64]) -> Result<(usize, Strides), String> {
+    fn matching(
+        &self,
+        first: usize,
+        extents: &[i32],
+        strides: &[i64],
+    ) -> Result<(usize, Strides), BufferError> {
         let fits = extents.split_first().is_some_and(|(&c, dims)| {
             dims == self.extents && usize::try_from(c).is_ok_and(|c| first + c <= self.channels)
         });
         if !fits {
-            let (own, channels) = (&self.extents, self.channels);
-            return Err(format!(
-                "{extents:?}, the channels first, for {own:?} elements of {channels} channels"
-            ));
+            let (came, extents, channels) = (extents.to_vec(), self.extents.clone(), self.channels);
+            return Err(BufferError::Channels { came, extents, channels });
         }
         Ok((extents[0] as usize, Strides { channel: strides[0], dims: strides[1..].to_vec() }))
     }
@@ -283,13 +321,19 @@ impl RowLayout {
             return;
         }
         let steps = [&self.strides, &theirs.dims].map(|s| s.first().copied().unwrap_or(0));
-        let some = (GRAIN / (row * channels)).max(1);
-        pool.for_each(rows.div_ceil(some) as i32, |task| {
-            for r in task as usize * some..rows.min((task as usize + 1) * some) {
-                let starts = [&self.strides, &theirs.dims].map(|strides| self.start(r, strides));
+        // Lists are one long row.
+        let piece = (GRAIN / channels).clamp(1, row);
+        let per_row = row.div_ceil(piece);
+        let (pieces, some) = (rows * per_row, (GRAIN / (piece * channels)).max(1));
+        pool.for_each(pieces.div_ceil(some) as i32, |task| {
+            for p in task as usize * some..pieces.min((task as usize + 1) * some) {
+                let (r, from) = (p / per_row, p % per_row * piece);
+                let n = piece.min(row - from) as i64;
+                let [own, other] = [(&self.strides, steps[0]), (&theirs.dims, steps[1])]
+                    .map(|(strides, step)| self.start(r, strides) + from as i64 * step);
                 for c in 0..channels as i64 {
-                    let own = starts[0] + (first as i64 + c) * self.channel_step;
-                    f(row as i64, (own, steps[0]), (starts[1] + c * theirs.channel, steps[1]));
+                    let own = own + (first as i64 + c) * self.channel_step;
+                    f(n, (own, steps[0]), (other + c * theirs.channel, steps[1]));
                 }
             }
         });

@@ -6,6 +6,7 @@
 mod buffer;
 mod copy;
 mod element;
+mod error;
 mod memory;
 mod pool;
 pub mod profile;
@@ -13,6 +14,7 @@ mod view;
 
 pub use buffer::{Buffer, BufferSpec};
 pub use element::{Element, Scalar, Wide};
+pub use error::BufferError;
 pub use pool::{BodyFn, Pool};
 pub use view::{Dimension, View};
 

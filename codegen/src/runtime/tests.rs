@@ -151,7 +151,7 @@ fn conversions_saturate_and_wrap_like_as() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let new = |spec| Buffer::new(spec).err().unwrap();
+    let new = |spec| Buffer::new(spec).err().unwrap().to_string();
     let f32s = |extents: &[i32]| BufferSpec::new(ScalarType::F32, extents);
     assert_eq!(new(f32s(&[3, -1])), "negative extent -1");
     assert_eq!(new(f32s(&[3]).halo(&[1, 1])), "2 halo widths for 1 dimensions");
@@ -194,5 +194,30 @@ fn channels_are_copied_from_views_and_back() {
         assert!(
             b.copy_channels(2, &view, &pool).is_err() && b.copy_channels_to(0, 3, &mut back, &pool).is_err()
         );
+    }
+}
+
+/// A list is one row, copied in pieces; a picture is copied in rows.
+#[test]
+fn long_lists_are_copied_whole() {
+    let pool = Pool::new(3);
+    for (extents, layout) in [
+        (vec![200_001], Layout::Planar),
+        (vec![100_003], Layout::Record(4)),
+        (vec![301, 7, 3], Layout::Planar),
+        (vec![], Layout::Planar),
+    ] {
+        let halo = vec![2; extents.len()];
+        let spec = BufferSpec::new(ScalarType::I32, &extents).channels(3).layout(layout).halo(&halo);
+        let (b, twin) = (Buffer::new(spec.clone()).unwrap(), Buffer::new(spec).unwrap());
+        b.generate(&pool, |element, channel| (3 * element + channel) as i32).unwrap();
+        let all: Vec<i32> = (0..3 * b.spec().len() as i32).collect();
+        assert_eq!(b.to_vec::<i32>(), all);
+        let dims = [&[3], &extents[..]].concat();
+        twin.copy_channels(0, &View::reading(&all, &Dimension::dense(&dims)).unwrap(), &pool).unwrap();
+        assert_eq!(twin.to_vec::<i32>(), all);
+        let mut back = vec![0; all.len()];
+        twin.copy_channels_to(0, 3, &mut back, &pool).unwrap();
+        assert_eq!(back, all);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::buffer::{Buffer, BufferSpec};
 use super::element::Element;
+use super::error::BufferError;
 use super::memory::Memory;
 use crate::func::Layout;
 use std::marker::PhantomData;
@@ -52,15 +53,15 @@ impl Deref for View<'_> {
 
 impl<'m> View<'m> {
     /// A view to read from and write to. No two coordinates may share an element.
-    pub fn new<T: Element>(memory: &'m mut [T], dims: &[Dimension]) -> Result<View<'m>, String> {
-        if let Some(d) = overlapping(dims) {
-            return Err(format!("coordinates of dimension {d} share elements with others"));
+    pub fn new<T: Element>(memory: &'m mut [T], dims: &[Dimension]) -> Result<View<'m>, BufferError> {
+        if let Some(dim) = overlapping(dims) {
+            return Err(BufferError::Overlap { dim });
         }
         View::over(memory.as_mut_ptr(), memory.len(), dims, true)
     }
 
     /// A view to read from. Several coordinates may share an element (a stride of 0 repeats a row, for instance).
-    pub fn reading<T: Element>(memory: &'m [T], dims: &[Dimension]) -> Result<View<'m>, String> {
+    pub fn reading<T: Element>(memory: &'m [T], dims: &[Dimension]) -> Result<View<'m>, BufferError> {
         View::over(memory.as_ptr().cast_mut(), memory.len(), dims, false)
     }
 
@@ -69,25 +70,25 @@ impl<'m> View<'m> {
         len: usize,
         dims: &[Dimension],
         writable: bool,
-    ) -> Result<View<'m>, String> {
+    ) -> Result<View<'m>, BufferError> {
         let spec = BufferSpec {
             layout: Layout::Strided,
             ..BufferSpec::new(T::TYPE, &dims.iter().map(|d| d.extent).collect::<Vec<_>>())
         };
         let spec = spec.starting_at(&dims.iter().map(|d| d.min).collect::<Vec<_>>());
-        if let Some(d) = dims.iter().find(|d| d.extent < 0 || d.min.checked_add(d.extent).is_none()) {
-            return Err(format!("coordinates from {} on, {} of them, are not possible", d.min, d.extent));
+        let impossible = |d: &&Dimension| d.extent < 0 || d.min.checked_add(d.extent).is_none();
+        if let Some(&Dimension { min, extent, .. }) = dims.iter().find(impossible) {
+            return Err(BufferError::Coordinates { min, extent });
         }
         let (mut before, mut behind) = (0i64, 0i64);
         for d in dims.iter().filter(|_| !spec.is_empty()) {
-            let reach = d.stride.checked_mul(d.extent as i64 - 1).ok_or("strides are too large")?;
+            let reach = d.stride.checked_mul(d.extent as i64 - 1).ok_or(BufferError::Strides)?;
             let end = if reach < 0 { &mut before } else { &mut behind };
-            *end = end.checked_add(reach).ok_or("strides are too large")?;
+            *end = end.checked_add(reach).ok_or(BufferError::Strides)?;
         }
-        let needed =
-            behind.checked_sub(before).and_then(|n| n.checked_add(1)).ok_or("strides are too large")?;
+        let needed = behind.checked_sub(before).and_then(|n| n.checked_add(1)).ok_or(BufferError::Strides)?;
         if !spec.is_empty() && needed as u64 > len as u64 {
-            return Err(format!("{needed} elements are needed, the slice has {len}"));
+            return Err(BufferError::Slice { needed, came: len });
         }
         let memory = Memory::borrowed(base.cast(), len * size_of::<T>(), writable);
         let strides = dims.iter().map(|d| d.stride).collect();
@@ -141,18 +142,20 @@ mod tests {
         assert!(!v.set(&[0, 0], 0, 9u8));
         v.fill(9u8);
         v.clear();
-        assert_eq!(v.copy_from(&[0u8; 15]), Err("its memory was borrowed for reading".into()));
+        assert_eq!(v.copy_from(&[0u8; 15]), Err(BufferError::ReadOnly));
         assert_eq!(memory, [1, 2, 3]);
     }
 
     #[test]
     fn what_is_refused() {
         let mut m = vec![0f32; 10];
-        let mut text = |d: &[(i32, i32, i64)]| View::new(&mut m, &dims(d)).err().unwrap_or_default();
+        let mut text = |d: &[(i32, i32, i64)]| {
+            View::new(&mut m, &dims(d)).err().map_or(String::new(), |e| e.to_string())
+        };
         assert_eq!(text(&[(0, 4, 1), (0, 3, 4)]), "12 elements are needed, the slice has 10");
         assert_eq!(text(&[(0, 4, 1), (0, 3, 3)]), "coordinates of dimension 1 share elements with others");
         assert_eq!(text(&[(0, 2, 0)]), "coordinates of dimension 0 share elements with others");
-        assert_eq!(text(&[(i32::MAX, 2, 1)]), "coordinates from 2147483647 on, 2 of them, are not possible");
+        assert_eq!(text(&[(i32::MAX, 2, 1)]), "coordinates from 2147483647 on, 2 of them, do not fit in i32");
         assert_eq!(text(&[(0, 2, i64::MAX), (0, 3, i64::MIN)]), "strides are too large");
         assert_eq!(text(&[(0, 0, 1), (0, 1000, 1)]), "", "nothing needs nothing");
     }

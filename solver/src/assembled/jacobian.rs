@@ -3,8 +3,10 @@
 //! Both orders are kept so that every product is a loop over independent outputs: parallel, and the same bits for any number
 //! of threads.
 
+use crate::counting_sort::counting_sort;
 use rayon::prelude::*;
 use sprs::CsMatI;
+use std::iter::repeat_n;
 
 /// Rows or columns that one task handles at least.
 const GRAIN: usize = 512;
@@ -127,24 +129,12 @@ fn per_row(matrix: &CsMatI<f64, u32, usize>, f: impl Fn(&[u32], &[f64]) -> f64 +
     (0..matrix.rows()).into_par_iter().with_min_len(GRAIN).map(row).collect()
 }
 
-/// The pattern of the transpose, and where each of its entries stands in the original: a counting sort by column.
+/// The pattern of the transpose, and where each of its entries stands in the original.
 fn transpose(columns: usize, indptr: &[usize], indices: &[u32]) -> (Vec<usize>, Vec<u32>, Vec<u32>) {
-    let mut starts = vec![0usize; columns + 1];
-    for &c in indices {
-        starts[c as usize + 1] += 1;
-    }
-    for c in 0..columns {
-        starts[c + 1] += starts[c];
-    }
-    let mut next = starts.clone();
-    let (mut rows, mut positions) = (vec![0; indices.len()], vec![0; indices.len()]);
-    for r in 0..indptr.len() - 1 {
-        for p in indptr[r]..indptr[r + 1] {
-            let slot = &mut next[indices[p] as usize];
-            (rows[*slot], positions[*slot]) = (r as u32, p as u32);
-            *slot += 1;
-        }
-    }
+    let (starts, positions) = counting_sort(indices, columns);
+    let row_of: Vec<u32> =
+        (0..).zip(indptr.windows(2)).flat_map(|(row, ends)| repeat_n(row, ends[1] - ends[0])).collect();
+    let rows = positions.iter().map(|&p| row_of[p as usize]).collect();
     (starts, rows, positions)
 }
 

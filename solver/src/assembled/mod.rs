@@ -19,12 +19,14 @@ mod preconditioner;
 mod solve;
 mod tape;
 mod template;
+mod threads;
 
 pub(crate) use crate::assembled::differences::Witness;
 pub use crate::assembled::error::ExplicitError;
 pub use crate::assembled::jacobian::Jacobian;
 pub use crate::assembled::locate::{NonFinite, ValueRead};
 pub use crate::assembled::solve::{LinearSolver, SolveError, solve, solve_with};
+pub(crate) use crate::assembled::threads::Threads;
 
 use crate::assembled::domain::{Instance, Layout, Point};
 use crate::assembled::eval::Workspace;

@@ -3,13 +3,13 @@
 use crate::assembled::cholesky::NormalCholesky;
 use crate::assembled::pcg::{Solution, Stopping, dot, pcg};
 use crate::assembled::preconditioner::{BlockDiagonal, element_blocks};
-use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, preconditioner};
+use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, Threads, preconditioner};
 use crate::outer::lm;
-use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Outcome, Steps};
+use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Steps};
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
 use crate::problem::data::ProblemData;
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner, SolveOptions};
-use crate::problem::report::{LinearStop, Report, Seconds};
+use crate::problem::report::{LinearStop, Report, Seconds, Setting};
 use std::time::Instant;
 use sumsq_energy::model::Energy;
 use thiserror::Error;
@@ -38,8 +38,8 @@ pub enum SolveError {
     InitialNotFinite { energy: f64, location: Option<Box<NonFinite>> },
 }
 
-/// Minimises `energy` from the unknowns of `data`, which it overwrites. Of `compiled`, preconditioner and order of losses count: the
-/// precision is always float64.
+/// Minimises `energy` from the unknowns of `data`, which it overwrites. Of `compiled`, preconditioner, order of losses and threads count:
+/// the precision is always float64.
 ///
 /// # Errors
 /// An energy that the assembled path cannot evaluate, options out of range, or an energy that is not finite at the start.
@@ -67,58 +67,45 @@ pub fn solve_with(
 ) -> Result<Report, SolveError> {
     let started = Instant::now();
     options.check()?;
+    compiled.check()?;
+    let threads = Threads::new(compiled.threads);
     let energy = &compiled.losses.apply(energy.clone());
-    let problem = Explicit::new(energy, data)?;
-    let free = problem.free();
-    let mut state = State::new(problem, compiled.preconditioner, options, linear);
+    let new = || Ok(State::new(Explicit::new(energy, data)?, compiled.preconditioner, options, linear));
+    let mut state = threads.run(new).map_err(SolveError::Explicit)?;
+    let free = state.problem.free();
     let planned = started.elapsed().as_secs_f64();
-    let outcome = lm::minimise(&mut state, options, Precision::F64, free, callback).map_err(|e| {
-        let location = state.problem.locate_non_finite(&state.x).map(Box::new);
+    let mut steps = OnThreads { threads: &threads, state: &mut state };
+    let outcome = lm::minimise(&mut steps, options, Precision::F64, free, callback).map_err(|e| {
+        let location = threads.run(|| state.problem.locate_non_finite(&state.x)).map(Box::new);
         SolveError::InitialNotFinite { energy: e.energy, location }
     })?;
     let seconds = Seconds { compile: 0.0, plan: planned, solve: started.elapsed().as_secs_f64() - planned };
-    let report = report(&state, options, outcome, seconds);
-    let x = std::mem::take(&mut state.x);
-    drop(state);
-    let mut rest = x.as_slice();
-    for (unknown, length) in data.unknown_lengths().into_iter().enumerate() {
-        let (own, others) = rest.split_at(length);
-        data.take_unknown(unknown, own.to_vec());
-        rest = others;
-    }
-    Ok(report)
-}
-
-fn report(state: &State<'_>, options: &SolveOptions, outcome: Outcome, seconds: Seconds) -> Report {
-    let mut warnings = state.problem.data.warnings().to_vec();
-    warnings.extend(state.moved.iter().cloned());
-    warnings.extend(state.problem.energy.warnings.iter().cloned());
-    if state.problem.free() == 0 {
-        warnings.push("every unknown is excluded: nothing to solve".to_string());
-    }
-    Report {
-        non_finite: outcome.non_finite,
-        energy_initial: outcome.energy_initial,
-        energy_final: outcome.energy_final,
-        termination: outcome.termination,
-        linear_iterations_total: outcome.iterations.iter().map(|i| i.linear_iterations).sum(),
-        iterations: outcome.iterations,
-        unknowns: state.problem.free(),
+    let mut warnings = data.warnings().to_vec();
+    warnings.extend(state.moved.iter().chain(&state.problem.energy.warnings).cloned());
+    let setting = Setting {
+        unknowns: free,
         residuals: state.problem.rows(),
         unconstrained: state.unconstrained,
-        method: options.method.name(),
+        method: options.method,
         preconditioner: match state.preconditioner {
             Preconditioner::None => "none",
             Preconditioner::Jacobi => "jacobi",
             Preconditioner::BlockJacobi | Preconditioner::Auto => "block_jacobi",
         },
-        backend: "cpu",
         device: "explicit Jacobian".to_string(),
-        precision: Precision::F64.name(),
-        threads: rayon::current_num_threads(),
-        seconds,
-        warnings,
+        precision: Precision::F64,
+        threads: threads.count(),
+    };
+    let report = Report::new(outcome, setting, seconds, warnings);
+    let x = std::mem::take(&mut state.x);
+    drop(state);
+    let mut rest = x.as_slice();
+    for (unknown, length) in data.unknown_lengths().into_iter().enumerate() {
+        let (own, others) = rest.split_at(length);
+        data.new_unknown(unknown).copy_from_slice(own);
+        rest = others;
     }
+    Ok(report)
 }
 
 /// x and everything evaluated there.
@@ -293,6 +280,38 @@ impl<'a> State<'a> {
     fn predicted(&self, s: &[f64]) -> f64 {
         let js = self.jacobian.apply(s);
         -js.iter().zip(&self.residuals).map(|(js, r)| js * (2.0 * r + js)).sum::<f64>()
+    }
+}
+
+/// The steps of a solve on its threads.
+struct OnThreads<'s, 'a> {
+    threads: &'s Threads,
+    state: &'s mut State<'a>,
+}
+
+impl Steps for OnThreads<'_, '_> {
+    fn energy_at_start(&mut self) -> Energies {
+        self.threads.run(|| self.state.energy_at_start())
+    }
+
+    fn linearise(&mut self, radius: Option<f64>) -> Linearisation {
+        self.threads.run(|| self.state.linearise(radius))
+    }
+
+    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
+        self.threads.run(|| self.state.solve_linear(radius))
+    }
+
+    fn trial_energy(&mut self) -> Energies {
+        self.threads.run(|| self.state.trial_energy())
+    }
+
+    fn accept(&mut self) -> Option<Energies> {
+        self.threads.run(|| self.state.accept())
+    }
+
+    fn reject(&mut self) {
+        self.state.reject();
     }
 }
 

@@ -59,8 +59,12 @@ impl<'k> Draft<'k> {
     pub fn input(&mut self, id: VectorId) -> Input {
         let of = self.k.describe(self.k.in_role(id, self.role));
         let mut input = Input::new(id.to_string(), &of.types, of.halo.len());
-        (input.layout, input.halo, input.value_range, input.trusted) =
-            (of.layout, of.halo, of.range, of.trusted);
+        (input.layout, input.halo, input.value_range) = (of.layout, of.halo, of.range);
+        if of.trusted {
+            // SAFETY: such a vector is read by a row's lane and block, by an entry below the row's length, or by what the
+            // lists of `Incidence` hold at those: numbers that are in range by construction, and that no user can bind.
+            input = unsafe { input.trusted() };
+        }
         self.vectors.insert(input.name.clone(), id);
         self.p.input(input)
     }

@@ -2,6 +2,7 @@
 
 use crate::assembled::{ExplicitError, NonFinite};
 use crate::problem::options::OptionError;
+use sumsq_codegen::runtime::BufferError;
 use thiserror::Error;
 
 /// A solve that could not be started or finished. The caller's data are as they were.
@@ -22,9 +23,14 @@ pub enum SolveError {
         /// The cause.
         place: Blame,
     },
-    /// The problem's numbers do not fit the energy.
-    #[error("{0}")]
-    Data(String),
+    /// A buffer that could not be had, or numbers that do not fit into it.
+    #[error("{of}: {source}")]
+    Buffer {
+        /// The declared field, or the vector of the solver.
+        of: String,
+        /// The sizes that do not fit.
+        source: BufferError,
+    },
     /// Data of other sizes than those that the problem was planned for.
     #[error(
         "the problem was planned for the dims {planned:?}, these data have {came:?}: rebind it or make another plan"
@@ -37,19 +43,30 @@ pub enum SolveError {
     },
     /// Data that differ from what the problem holds: it was not given what has changed.
     #[error(
-        "{what} of these data is not what the problem holds: give it to the problem first, by `set_arrays`, or by `rebind` where graphs \
+        "{0} of these data is not what the problem holds: give it to the problem first, by `set_arrays`, or by `rebind` where graphs \
          have changed"
     )]
-    Stale {
-        /// The first that differs.
-        what: String,
-    },
+    Stale(Stale),
     /// Lower bounds above upper ones.
     #[error(transparent)]
     Bounds(#[from] crate::problem::bounds::BoundsError),
     /// An option that this energy cannot honour.
     #[error(transparent)]
     Option(#[from] OptionError),
+}
+
+/// The first of some data that differs from what a problem holds.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Stale {
+    /// The index arrays of some graph.
+    #[error("graph")]
+    Graphs,
+    /// The array of this name.
+    #[error("array `{0}`")]
+    Array(String),
+    /// The param of this name.
+    #[error("param `{0}`")]
+    Param(String),
 }
 
 /// Source of an energy that is not finite.

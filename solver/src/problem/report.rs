@@ -1,5 +1,7 @@
 //! The report of a solve.
 
+use crate::outer::lm::Outcome;
+use crate::problem::options::{Method, Precision};
 use serde::Serialize;
 use std::fmt;
 
@@ -164,6 +166,56 @@ pub struct Report {
     /// True if the solve failed because energies or linear systems were not finite; the unknowns are the last good ones.
     #[serde(skip)]
     pub non_finite: bool,
+}
+
+/// Facts about a solve that are no part of its course.
+pub(crate) struct Setting {
+    /// Free scalars.
+    pub unknowns: usize,
+    /// Residual instances that count.
+    pub residuals: usize,
+    /// Free scalars whose column of J is zero.
+    pub unconstrained: usize,
+    pub method: Method,
+    /// The name of the one that was taken.
+    pub preconditioner: &'static str,
+    /// Name of the processor, or of what stands for it.
+    pub device: String,
+    pub precision: Precision,
+    pub threads: usize,
+}
+
+impl Report {
+    /// The report of a solve on the CPU.
+    pub(crate) fn new(
+        outcome: Outcome,
+        setting: Setting,
+        seconds: Seconds,
+        mut warnings: Vec<String>,
+    ) -> Report {
+        if outcome.termination == Termination::NoFreeUnknown {
+            warnings.push("every unknown is excluded: there is nothing to solve".into());
+        }
+        Report {
+            energy_initial: outcome.energy_initial,
+            energy_final: outcome.energy_final,
+            termination: outcome.termination,
+            linear_iterations_total: outcome.iterations.iter().map(|i| i.linear_iterations).sum(),
+            iterations: outcome.iterations,
+            unknowns: setting.unknowns,
+            residuals: setting.residuals,
+            unconstrained: setting.unconstrained,
+            method: setting.method.name(),
+            preconditioner: setting.preconditioner,
+            backend: "cpu",
+            device: setting.device,
+            precision: setting.precision.name(),
+            threads: setting.threads,
+            seconds,
+            warnings,
+            non_finite: outcome.non_finite,
+        }
+    }
 }
 
 /// The table for people: one line a step, and what is true of the whole.

@@ -1,12 +1,12 @@
 //! A solve in progress: one step at a time, with numbers that may change in between.
 
-use crate::assembled::Explicit;
+use crate::assembled::{Explicit, Threads};
 use crate::matrix_free::plan::steps::Run;
 use crate::outer::lm::{Callback, Control, Energies, InitialNotFinite, Minimiser};
 use crate::problem::data::ProblemData;
 use crate::problem::error::{Blame, SolveError};
 use crate::problem::options::{Precision, SolveOptions};
-use crate::problem::report::{Iteration, Report, Seconds, Termination};
+use crate::problem::report::{Iteration, Report, Seconds, Setting, Termination};
 use crate::problem::solver::Problem;
 use std::borrow::BorrowMut;
 use std::fmt;
@@ -182,29 +182,17 @@ impl<P: BorrowMut<Problem>> Session<P> {
         let seconds = Seconds { compile: code.compile_seconds, plan: problem.plan_seconds, solve };
         let mut warnings = data.warnings().to_vec();
         warnings.extend(self.warnings);
-        if outcome.termination == Termination::NoFreeUnknown {
-            warnings.push("every unknown is excluded: there is nothing to solve".into());
-        }
-        let report = Report {
-            energy_initial: outcome.energy_initial,
-            energy_final: outcome.energy_final,
-            termination: outcome.termination,
-            linear_iterations_total: outcome.iterations.iter().map(|i| i.linear_iterations).sum(),
-            iterations: outcome.iterations,
+        let setting = Setting {
             unknowns: self.free,
             residuals: self.run.residuals,
             unconstrained: self.run.start.unconstrained as usize,
-            method: self.options.method.name(),
+            method: self.options.method,
             preconditioner: problem.preconditioner(),
-            backend: "cpu",
             device: code.target().processor.name.clone(),
-            precision: code.options.precision.name(),
+            precision: code.options.precision,
             threads: code.pool.threads(),
-            seconds,
-            warnings,
-            non_finite: outcome.non_finite,
         };
-        (report, self.problem)
+        (Report::new(outcome, setting, seconds, warnings), self.problem)
     }
 
     /// The first engine failure, if there was one.
@@ -244,8 +232,12 @@ impl Started {
 fn not_finite(problem: &Problem, data: &ProblemData, e: InitialNotFinite) -> SolveError {
     let mut data = data.clone();
     problem.plan.download_unknowns(&mut data);
-    let located = Explicit::new(problem.energy(), &data)
-        .map(|explicit| explicit.locate_non_finite(&explicit.initial()));
+    let energy = problem.energy();
+    let locate = || {
+        let explicit = Explicit::new(energy, &data)?;
+        Ok(explicit.locate_non_finite(&explicit.initial()))
+    };
+    let located = Threads::new(Some(problem.code.pool.threads())).run(locate);
     let place = match (located, problem.code.options.precision) {
         (Ok(Some(place)), _) => Blame::Residual(Box::new(place)),
         (Ok(None), Precision::F32) => Blame::Float32,

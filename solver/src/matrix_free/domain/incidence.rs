@@ -6,6 +6,8 @@
 //! order, so sums have one order whatever the machine. The elements at the other vertices of a hyperedge are listed beside it, so that they
 //! are read densely.
 
+use crate::counting_sort::counting_sort;
+
 /// Incidences per row at most.
 pub const ROW: usize = 64;
 /// Blocks per sorting window.
@@ -33,11 +35,11 @@ pub struct Incidence {
 impl Incidence {
     /// The lists for `elements` elements, where hyperedge e meets element `vertex[e]` (each below `elements`).
     pub fn build(elements: usize, vertex: &[u32], lanes: usize) -> Incidence {
-        let (start, edges) = by_element(elements, vertex);
+        let (start, edges) = counting_sort(vertex, elements);
         let mut rows: Vec<(u32, u32, u32)> = vec![]; // (element, first edge position, length)
         for v in 0..elements {
             for from in (start[v]..start[v + 1]).step_by(ROW) {
-                rows.push((v as u32, from, (start[v + 1] - from).min(ROW as u32)));
+                rows.push((v as u32, from as u32, (start[v + 1] - from).min(ROW) as u32));
             }
         }
         for window in rows.chunks_mut(WINDOW * lanes) {
@@ -92,24 +94,6 @@ impl Incidence {
     pub fn rows(&self) -> usize {
         self.length.len()
     }
-}
-
-/// Hyperedges sorted by element, ascending within one, and where each element's begin.
-fn by_element(elements: usize, vertex: &[u32]) -> (Vec<u32>, Vec<u32>) {
-    let mut start = vec![0u32; elements + 1];
-    for &v in vertex {
-        start[v as usize + 1] += 1;
-    }
-    for v in 0..elements {
-        start[v + 1] += start[v];
-    }
-    let mut next = start.clone();
-    let mut edges = vec![0u32; vertex.len()];
-    for (e, &v) in vertex.iter().enumerate() {
-        edges[next[v as usize] as usize] = e as u32;
-        next[v as usize] += 1;
-    }
-    (start, edges)
 }
 
 #[cfg(test)]

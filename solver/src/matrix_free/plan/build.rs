@@ -5,7 +5,7 @@ use crate::matrix_free::params::Param;
 use crate::matrix_free::plan::compile::{Module, Modules};
 use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::stages::{self, Phase};
-use crate::matrix_free::vectors::{Role, VectorId, What};
+use crate::matrix_free::vectors::{Initial, Role, VectorId, What};
 use crate::problem::error::SolveError;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -15,19 +15,27 @@ use sumsq_codegen::program::{BufferId, ParamId, PipelineId, Program, Step, Table
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
 use sumsq_codegen::{Name, ScalarType};
 
+/// A vector that a plan holds.
+pub(super) struct Held {
+    pub buffer: BufferId,
+    pub initial: Initial,
+    /// Vectors that hold the same numbers when it is copied from outside.
+    pub copies: Vec<VectorId>,
+}
+
 /// A plan in the making.
 pub(super) struct Builder {
     pub k: Arc<Skeleton>,
     pub pool: Arc<Pool>,
     pub table: Table,
-    pub buffers: BTreeMap<VectorId, BufferId>,
+    pub vectors: BTreeMap<VectorId, Held>,
     pub params: FxHashMap<(Param, ScalarType), ParamId>,
 }
 
 impl Builder {
     /// Nothing is there yet.
     pub fn new(k: Arc<Skeleton>, pool: Arc<Pool>) -> Builder {
-        Builder { k, pool, table: Table::new(), buffers: BTreeMap::new(), params: FxHashMap::default() }
+        Builder { k, pool, table: Table::new(), vectors: BTreeMap::new(), params: FxHashMap::default() }
     }
 
     /// Adds the parameters that follow from sizes.
@@ -45,14 +53,14 @@ impl Builder {
         let mut all = tuples.map(|what| what.of(())).to_vec();
         let vectors = [What::X, What::Trial, What::DR, What::P, What::PNew];
         all.extend(self.k.spaces.iter().flat_map(|s| vectors.map(|what| what.of(s.id))));
-        all.into_iter().try_for_each(|id| self.buffer(id, sizes))
+        all.into_iter().try_for_each(|id| self.vector(id, sizes))
     }
 
     /// Adds the vectors and parameters that a pipeline takes and that are not there yet.
     pub fn module(&mut self, m: &Module, sizes: &Sizes) -> Result<(), SolveError> {
         let signature = m.code.signature();
         for slot in &signature.buffers {
-            self.buffer(self.k.in_role(m.vectors[&slot.name], m.role), sizes)?;
+            self.vector(self.k.in_role(m.vectors[&slot.name], m.role), sizes)?;
         }
         for (name, &ty) in &signature.params {
             let zero = match ty {
@@ -67,17 +75,18 @@ impl Builder {
         Ok(())
     }
 
-    fn buffer(&mut self, id: VectorId, sizes: &Sizes) -> Result<(), SolveError> {
-        if self.buffers.contains_key(&id) {
+    fn vector(&mut self, id: VectorId, sizes: &Sizes) -> Result<(), SolveError> {
+        if self.vectors.contains_key(&id) {
             return Ok(());
         }
         let of = self.k.describe(id);
         // The elements of a tuple have one type.
         let spec = BufferSpec::new(of.types[0], &sizes.extents(of.extents));
         let spec = spec.channels(of.types.len()).layout(of.layout).halo(&of.halo);
-        let buffer = Buffer::new(spec).map_err(|e| SolveError::Data(format!("{id}: {e}")))?;
+        let buffer = Buffer::new(spec).map_err(|e| SolveError::Buffer { of: id.to_string(), source: e })?;
         buffer.populate(&self.pool);
-        self.buffers.insert(id, self.table.add(id.to_string(), buffer, true));
+        let buffer = self.table.add(id.to_string(), buffer, true);
+        self.vectors.insert(id, Held { buffer, initial: of.initial, copies: of.copies });
         Ok(())
     }
 
@@ -101,11 +110,13 @@ impl Builder {
                 stages::Step::RunAs(role, stage) => {
                     steps.extend(modules.of(*stage).map(|m| self.run(m, *role, pipelines)));
                 }
-                stages::Step::Swap(a, b) => steps.push(Step::Swap(self.buffers[a], self.buffers[b])),
+                stages::Step::Swap(a, b) => {
+                    steps.push(Step::Swap(self.vectors[a].buffer, self.vectors[b].buffer))
+                }
                 stages::Step::Until(done, body) => {
                     let body = self.steps(body, modules, pipelines);
                     // `done` ends it: `max` is only what a usize can count.
-                    steps.push(Step::Repeat { max: usize::MAX, until: self.buffers[done], body });
+                    steps.push(Step::Repeat { max: usize::MAX, until: self.vectors[done].buffer, body });
                 }
             }
         }
@@ -117,7 +128,7 @@ impl Builder {
         let signature = m.code.signature();
         let bindings = signature.buffers.iter().map(|slot| {
             let id = self.k.in_role(m.vectors[&slot.name], role);
-            (slot.name.clone(), self.buffers[&id])
+            (slot.name.clone(), self.vectors[&id].buffer)
         });
         let params = signature.params.iter().map(|(name, &ty)| {
             let id = self.params[&(m.params[name], ty)];

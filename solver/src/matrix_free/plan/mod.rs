@@ -8,7 +8,7 @@ mod upload;
 use crate::matrix_free::domain::mask;
 use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::params::{Number, Param};
-use crate::matrix_free::plan::build::Builder;
+use crate::matrix_free::plan::build::{Builder, Held};
 use crate::matrix_free::plan::compile::Modules;
 use crate::matrix_free::plan::upload::Uploaded;
 use crate::matrix_free::scalars::{EnergyScalar, PcgScalar, Scalar};
@@ -23,8 +23,8 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use sumsq_codegen::ScalarType;
-use sumsq_codegen::program::{BufferId, Flow, ParamId, Program, Table};
-use sumsq_codegen::runtime::{self, Buffer, Element, Pool};
+use sumsq_codegen::program::{Flow, ParamId, Program, Table};
+use sumsq_codegen::runtime::{self, Buffer, BufferError, Pool};
 use sumsq_energy::model::{GraphId, GroupId, SpaceId};
 
 /// Buffers, parameters and programs of a problem of given sizes.
@@ -34,7 +34,7 @@ use sumsq_energy::model::{GraphId, GroupId, SpaceId};
 pub struct Plan {
     pub(crate) k: Arc<Skeleton>,
     pub(crate) table: Table,
-    buffers: BTreeMap<VectorId, BufferId>,
+    vectors: BTreeMap<VectorId, Held>,
     params: FxHashMap<(Param, ScalarType), ParamId>,
     /// Of each phase.
     programs: Vec<Program>,
@@ -56,9 +56,9 @@ impl Plan {
         b.essentials(&sizes)?;
         modules.all().iter().try_for_each(|m| b.module(m, &sizes))?;
         let programs = b.programs(modules)?;
-        let Builder { pool, table, buffers, params, .. } = b;
+        let Builder { pool, table, vectors, params, .. } = b;
         let mut plan =
-            Plan { k: k.clone(), table, buffers, params, programs, pool, uploaded: Uploaded::default() };
+            Plan { k: k.clone(), table, vectors, params, programs, pool, uploaded: Uploaded::default() };
         plan.fill_graphs(&sizes, data)?;
         plan.upload_arrays(data)?;
         plan.upload_unknowns(data)?;
@@ -67,18 +67,23 @@ impl Plan {
 
     /// Bytes of all buffers.
     pub(crate) fn buffer_bytes(&self) -> usize {
-        self.buffers.values().map(|&id| self.table.buffer(id).bytes()).sum()
+        self.vectors.values().map(|v| self.table.buffer(v.buffer).bytes()).sum()
     }
 
     /// A vector; `None` if no pipeline of the energy uses it.
     pub(crate) fn buffer(&self, id: VectorId) -> Option<&Buffer> {
-        self.buffers.get(&id).map(|&id| self.table.buffer(id))
+        self.vectors.get(&id).map(|v| self.table.buffer(v.buffer))
+    }
+
+    /// A vector that is always there: see [`Builder::essentials`].
+    fn essential(&self, id: VectorId) -> &Buffer {
+        self.table.buffer(self.vectors[&id].buffer)
     }
 
     /// A scalar.
     pub(crate) fn scalar<S: Scalar>(&self, s: S) -> f64 {
-        let tuple = self.table.buffer(self.buffers[&S::OF.of(())]);
-        tuple.get(&[], s.index(&self.k)).unwrap_or(f64::NAN)
+        let value = self.essential(S::OF.of(())).get(&[], s.index(&self.k));
+        value.expect("a tuple has all its scalars")
     }
 
     /// E, as the last run of a cost says, and the number of instances that count.
@@ -104,12 +109,12 @@ impl Plan {
         self.k.spaces.iter().try_for_each(|s| self.match_copies(What::X.of(s.id)))
     }
 
-    /// Copies a vector to those that hold the same numbers.
+    /// Copies an essential vector to those that hold the same numbers.
     fn match_copies(&self, id: VectorId) -> Result<(), SolveError> {
-        let Some(from) = self.buffer(id) else { return Ok(()) };
-        for copy in self.k.describe(id).copies {
+        let from = self.essential(id);
+        for &copy in &self.vectors[&id].copies {
             let Some(to) = self.buffer(copy) else { continue };
-            to.copy_domain(from, &self.pool).map_err(|e| SolveError::Data(format!("{copy}: {e}")))?;
+            to.copy_domain(from, &self.pool).map_err(not_copied(copy))?;
         }
         Ok(())
     }
@@ -123,10 +128,9 @@ impl Plan {
 
     /// Gives vectors their first values again.
     fn reset(&self, to: Initial, of: impl Fn(VectorId) -> bool) {
-        for (&id, &buffer) in &self.buffers {
-            let buffer = self.table.buffer(buffer);
-            match self.k.describe(id).initial {
-                initial if initial != to || !of(id) => {}
+        for (_, held) in self.vectors.iter().filter(|(id, held)| held.initial == to && of(**id)) {
+            let buffer = self.table.buffer(held.buffer);
+            match to {
                 Initial::OnesPerBinding => buffer.fill(1u8),
                 Initial::Zeros | Initial::ZerosPerMask => buffer.clear(),
             }
@@ -144,8 +148,8 @@ impl Plan {
         let (extents, reach, lanes) =
             (&free.spec().extents, &self.k.reaches[space.index()], self.k.target.lanes);
         let free = free.to_vec::<u8>();
-        self.copy(What::Live.of(space), &mask::live_vectors(&free, extents, lanes))?;
-        self.copy(What::Near.of(space), &mask::near_vectors(&free, extents, reach, lanes))
+        self.copy_if_held(What::Live.of(space), &mask::live_vectors(&free, extents, lanes))?;
+        self.copy_if_held(What::Near.of(space), &mask::near_vectors(&free, extents, reach, lanes))
     }
 
     /// Moves x into its bounds. Says of which unknowns how many scalars were outside.
@@ -188,61 +192,77 @@ impl Plan {
     }
 
     fn fill_graphs(&self, sizes: &Sizes, data: &ProblemData<'_>) -> Result<(), SolveError> {
-        let declared = &self.k.energy.graphs;
-        let coordinates = |g: GraphId, v: usize, elements: &mut dyn Iterator<Item = u32>| {
-            let space = declared[g.index()].vertices[v].space;
-            coordinates(elements, &data.extents(&self.k.energy, space))
+        // No two vertices of a graph need be of the same space.
+        let extents = |g: GraphId, v: usize| {
+            data.extents(&self.k.energy, self.k.energy.graphs[g.index()].vertices[v].space)
         };
         for (g, graph) in (0..).map(GraphId).zip(data.graphs()) {
             for (v, elements) in graph.vertices.iter().enumerate() {
-                let at = coordinates(g, v, &mut elements.iter().copied());
-                self.copy(What::Vertex.of((g, v as u16)), &at)?;
+                let extents = extents(g, v);
+                let at = |e: usize, dim: usize| coordinate(elements[e] as usize, &extents, dim);
+                self.generate_if_held(What::Vertex.of((g, v as u16)), at)?;
             }
         }
         for (&(g, v), i) in &sizes.incidences {
-            let own = coordinates(g, usize::from(v), &mut i.own.iter().map(|&v| v as u32));
             let lists = [
                 (What::RowBlock, &i.block),
                 (What::RowLength, &i.length),
                 (What::RowEdge, &i.edge),
-                (What::RowElement, &own),
                 (What::FirstRow, &i.first),
                 (What::RowCount, &i.count),
                 (What::RowOf, &i.of),
             ];
-            lists.into_iter().try_for_each(|(what, values)| self.copy(what.of((g, v)), values))?;
+            lists
+                .into_iter()
+                .try_for_each(|(what, values)| self.generate_if_held(what.of((g, v)), |n, _| values[n]))?;
+            let own = extents(g, usize::from(v));
+            let at = |row: usize, dim: usize| coordinate(i.own[row] as usize, &own, dim);
+            self.generate_if_held(What::RowElement.of((g, v)), at)?;
             for (other, elements) in data.graphs()[g.index()].vertices.iter().enumerate() {
-                let at = coordinates(g, other, &mut i.edge.iter().map(|&e| elements[e as usize]));
-                self.copy(What::RowVertex(other as u16).of((g, v)), &at)?;
+                let extents = extents(g, other);
+                let at =
+                    |n: usize, dim: usize| coordinate(elements[i.edge[n] as usize] as usize, &extents, dim);
+                self.generate_if_held(What::RowVertex(other as u16).of((g, v)), at)?;
             }
         }
         Ok(())
     }
 
-    /// Copies into a vector, if it is there.
-    fn copy<T: Element>(&self, id: VectorId, values: &[T]) -> Result<(), SolveError> {
+    /// Sets a vector that some pipelines use to `value(element, component)`; nothing where none does.
+    fn generate_if_held(
+        &self,
+        id: VectorId,
+        value: impl Fn(usize, usize) -> i32 + Sync,
+    ) -> Result<(), SolveError> {
         let Some(buffer) = self.buffer(id) else { return Ok(()) };
-        buffer.copy_from(values).map_err(|e| SolveError::Data(format!("{id}: {e}")))
+        buffer.generate(&self.pool, value).map_err(not_copied(id))
+    }
+
+    /// Sets a vector that some pipelines use; nothing where none does.
+    fn copy_if_held(&self, id: VectorId, values: &[u8]) -> Result<(), SolveError> {
+        let Some(buffer) = self.buffer(id) else { return Ok(()) };
+        buffer.copy_from(values).map_err(not_copied(id))
     }
 
     /// Sets which elements of a space with unknowns are free.
     pub(crate) fn set_free(&self, space: SpaceId, free: &[u8]) -> Result<(), SolveError> {
-        self.copy(What::Free.of(space), free)?;
+        self.copy_if_held(What::Free.of(space), free)?;
         self.update_live(space)
     }
 
     /// Sets a tuple of scalars; those that are not given become 0.
     pub(crate) fn set_scalars<S: Scalar>(&self, given: &[(S, f64)]) -> Result<(), SolveError> {
         let id = S::OF.of(());
-        let mut values = vec![0.0; self.k.tuple(id).1];
+        let tuple = self.essential(id);
+        let mut values = vec![0.0; tuple.spec().channels];
         given.iter().for_each(|&(s, v)| values[s.index(&self.k)] = v);
-        self.copy(id, &values)
+        tuple.copy_from(&values).map_err(not_copied(id))
     }
 
     /// Exchanges x and x + d.
     pub(crate) fn swap_trial(&mut self) -> Result<(), SolveError> {
         for s in &self.k.spaces {
-            let [x, trial] = [What::X, What::Trial].map(|what| self.buffers[&what.of(s.id)]);
+            let [x, trial] = [What::X, What::Trial].map(|what| self.vectors[&what.of(s.id)].buffer);
             self.table.swap(x, trial)?;
         }
         Ok(())
@@ -256,7 +276,7 @@ impl Plan {
 
     /// Makes the old direction 0.
     pub(crate) fn clear_direction(&self) {
-        self.k.spaces.iter().filter_map(|s| self.buffer(What::P.of(s.id))).for_each(Buffer::clear);
+        self.k.spaces.iter().for_each(|s| self.essential(What::P.of(s.id)).clear());
     }
 
     /// Runs a phase.
@@ -266,15 +286,12 @@ impl Plan {
     }
 }
 
-/// Coordinates, fastest dim first and innermost, of element numbers.
-fn coordinates(elements: impl Iterator<Item = u32>, extents: &[usize]) -> Vec<i32> {
-    let mut out = vec![];
-    for e in elements {
-        let mut rest = e as usize;
-        for &n in extents {
-            out.push((rest % n) as i32);
-            rest /= n;
-        }
-    }
-    out
+/// A coordinate of an element, by its number.
+fn coordinate(element: usize, extents: &[usize], dim: usize) -> i32 {
+    (element / extents[..dim].iter().product::<usize>() % extents[dim]) as i32
+}
+
+/// The error of numbers that a vector did not take.
+fn not_copied(id: VectorId) -> impl Fn(BufferError) -> SolveError {
+    move |source| SolveError::Buffer { of: id.to_string(), source }
 }

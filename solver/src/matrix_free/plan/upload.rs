@@ -7,10 +7,9 @@ use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
 use crate::problem::data::{ArrayView, Numbers, ProblemData, Stamp};
-use crate::problem::error::SolveError;
-use std::collections::BTreeSet;
+use crate::problem::error::{SolveError, Stale};
 use sumsq_codegen::runtime::Buffer;
-use sumsq_energy::dag::{ExprId, Node, Source};
+use sumsq_energy::dag::ExprId;
 use sumsq_energy::emit::component_index;
 use sumsq_energy::model::{ArrayId, Energy, Field, ParamId, UnknownId};
 
@@ -28,9 +27,7 @@ impl Plan {
         for (u, numbers) in data.unknown_numbers().iter().enumerate() {
             let field = &self.k.energy.unknowns[u];
             let first = component_index(&self.k.energy, UnknownId(u as u32), 0);
-            if let Some(x) = self.buffer(What::X.of(field.space)) {
-                self.copy_numbers(x, first, numbers, field, data)?;
-            }
+            self.copy_numbers(self.essential(What::X.of(field.space)), first, numbers, field, data)?;
         }
         self.match_trials()
     }
@@ -53,12 +50,12 @@ impl Plan {
                 self.set_number(Number::Energy(param, c as u16), v)?;
             }
         }
-        let excludes = k.energy.excludes.iter().map(|(_, e)| *e);
-        if first || changed.read_by(&k.energy, excludes) {
+        let excludes: Vec<ExprId> = k.energy.excludes.iter().map(|(_, e)| *e).collect();
+        if first || changed.read_by(&k.energy, &excludes) {
             self.evaluate_masks()?;
         }
         let bounds = k.energy.bounds.iter().flat_map(|b| b.lower.iter().chain(&b.upper)).copied();
-        if first || changed.read_by(&k.energy, bounds) {
+        if first || changed.read_by(&k.energy, &bounds.collect::<Vec<_>>()) {
             self.run(Phase::Bounds)?;
         }
         self.uploaded = Uploaded {
@@ -69,15 +66,15 @@ impl Plan {
         Ok(())
     }
 
-    /// The first of the graphs, arrays and params of `data` that the plan does not hold, in words.
-    pub fn stale(&self, data: &ProblemData<'_>) -> Option<String> {
+    /// The first of the graphs, arrays and params of `data` that the plan does not hold.
+    pub fn stale(&self, data: &ProblemData<'_>) -> Option<Stale> {
         if self.stale_graphs(data) {
-            return Some("graph".into());
+            return Some(Stale::Graphs);
         }
         let Changed { arrays, params } = self.changed(data);
         let energy = &self.k.energy;
-        let array = arrays.first().map(|(a, _)| format!("array `{}`", energy.arrays[a.index()].name));
-        array.or_else(|| params.first().map(|p| format!("param `{}`", energy.params[p.index()].name)))
+        let array = arrays.first().map(|(a, _)| Stale::Array(energy.arrays[a.index()].name.clone()));
+        array.or_else(|| params.first().map(|p| Stale::Param(energy.params[p.index()].name.clone())))
     }
 
     /// Tells whether the graphs of `data` are others than those of the plan.
@@ -110,7 +107,7 @@ impl Plan {
         let shaped = if self.k.energy.is_global(field.space) { 0 } else { extents.len() };
         let copied = view.channels(usize::from(field.channels), &extents, shaped);
         let copied = copied.and_then(|view| to.copy_channels(first, &view, &self.pool));
-        copied.map_err(|e| SolveError::Data(format!("{}: {e}", field.name)))
+        copied.map_err(|source| SolveError::Buffer { of: field.name.clone(), source })
     }
 
     /// Packs one list per unknown into the components `first..` of a vector over every space; its other components become 0.
@@ -135,7 +132,7 @@ impl Plan {
                 let view = ArrayView::new(&field.name, &shape, values.as_slice());
                 let copied = view.channels(usize::from(field.channels), &extents, extents.len());
                 let copied = copied.and_then(|view| buffer.copy_channels(at, &view, &self.pool));
-                copied.map_err(|e| SolveError::Data(format!("{}: {e}", field.name)))?;
+                copied.map_err(|source| SolveError::Buffer { of: field.name.clone(), source })?;
             }
         }
         Ok(())
@@ -143,21 +140,22 @@ impl Plan {
 
     /// Copies x to the unknowns.
     pub fn download_unknowns(&self, data: &mut ProblemData<'_>) {
-        let mut lists: Vec<Vec<f64>> = data.unknown_lengths().into_iter().map(|n| vec![0.0; n]).collect();
-        self.download(What::X, |_| 0, &mut lists);
-        lists.into_iter().enumerate().for_each(|(u, values)| data.take_unknown(u, values));
+        let unknowns = 0..self.k.energy.unknowns.len();
+        unknowns.for_each(|u| self.download_one(What::X, |_| 0, u, data.new_unknown(u)));
     }
 
     /// Unpacks the components `first..` of a vector over every space into one list per unknown.
     pub(crate) fn download(&self, what: What, first: impl Fn(&Space) -> usize, to: &mut [Vec<f64>]) {
-        for (u, values) in to.iter_mut().enumerate() {
-            let field = &self.k.energy.unknowns[u];
-            let Some(buffer) = self.buffer(what.of(field.space)) else { continue };
-            let at = first(self.k.space_of_unknowns(field.space))
-                + component_index(&self.k.energy, UnknownId(u as u32), 0);
-            // Lists are as long as the space is large.
-            let _ = buffer.copy_channels_to(at, usize::from(field.channels), values, &self.pool);
-        }
+        to.iter_mut().enumerate().for_each(|(u, values)| self.download_one(what, &first, u, values));
+    }
+
+    fn download_one(&self, what: What, first: impl Fn(&Space) -> usize, unknown: usize, to: &mut [f64]) {
+        let field = &self.k.energy.unknowns[unknown];
+        let Some(buffer) = self.buffer(what.of(field.space)) else { return };
+        let at = first(self.k.space_of_unknowns(field.space))
+            + component_index(&self.k.energy, UnknownId(unknown as u32), 0);
+        // Lists are as long as the space is large.
+        let _ = buffer.copy_channels_to(at, usize::from(field.channels), to, &self.pool);
     }
 }
 
@@ -168,19 +166,9 @@ struct Changed<'d> {
 }
 
 impl Changed<'_> {
-    /// Tells whether expressions read any of it, or could: what lies behind other accesses is not looked at.
-    fn read_by(&self, energy: &Energy, roots: impl Iterator<Item = ExprId>) -> bool {
-        let roots: Vec<ExprId> = roots.collect();
-        let arrays: BTreeSet<ArrayId> = self.arrays.iter().map(|(a, _)| *a).collect();
-        (!self.arrays.is_empty() || !self.params.is_empty())
-            && energy.dag.reachable(&roots).into_iter().any(|node| match energy.dag.node(node) {
-                Node::Access(access) => match access.source {
-                    Source::Array(a) => arrays.contains(&a),
-                    _ => true,
-                },
-                Node::Param(p, _) => self.params.contains(p),
-                Node::Sample { .. } => true,
-                _ => false,
-            })
+    /// Tells whether expressions read any of it, or could.
+    fn read_by(&self, energy: &Energy, roots: &[ExprId]) -> bool {
+        let arrays: Vec<ArrayId> = self.arrays.iter().map(|(a, _)| *a).collect();
+        energy.may_read(roots, &arrays, &self.params)
     }
 }

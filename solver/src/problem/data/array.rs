@@ -2,7 +2,7 @@
 
 use crate::problem::data::error::DataError;
 use std::borrow::Cow;
-use sumsq_codegen::runtime::{Dimension, View};
+use sumsq_codegen::runtime::{BufferError, Dimension, View};
 
 /// An array as it came, in C order.
 #[derive(Clone, Debug)]
@@ -328,7 +328,7 @@ impl<'a> ArrayView<'a> {
         channels: usize,
         extents: &[usize],
         shaped: usize,
-    ) -> Result<View<'a>, String> {
+    ) -> Result<View<'a>, BufferError> {
         let dense = || {
             let mut step = 1;
             let mut strides: Vec<isize> = self

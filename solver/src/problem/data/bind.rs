@@ -5,7 +5,7 @@
 
 use crate::problem::data::array::{check_finite, multi_index, tuple};
 use crate::problem::data::{
-    ArrayView, DataError, Declared, GraphData, Numbers, ProblemData, Stamp, loss_scales,
+    ArrayView, DataError, Declared, GraphData, NamedArray, Numbers, ProblemData, Source, Stamp, loss_scales,
 };
 use rustc_hash::FxHashMap;
 use sumsq_energy::model::{ArrayId, Dim, DimId, ElementType, Energy, Field, ParamId, SpaceId, UnknownId};
@@ -25,17 +25,23 @@ impl<'a> ProblemData<'a> {
         energy: &Energy,
         arrays: impl IntoIterator<Item = impl Into<ArrayView<'a>>>,
     ) -> Result<ProblemData<'a>, DataError> {
-        let mut binder = Binder::new(energy, arrays)?;
-        binder.bind_dim_keys()?;
-        let mut data = ProblemData {
-            arrays: vec![None; energy.arrays.len()],
-            params: vec![Vec::new(); energy.params.len()],
-            param_stamps: vec![Stamp::next(); energy.params.len()],
-            ..ProblemData::default()
-        };
-        let changes = binder.run(&data, true)?;
-        data.unknowns = changes.unknowns.iter().map(|(_, numbers)| numbers.clone()).collect();
+        let mut data = ProblemData::empty(energy);
+        let changes = data.changes(energy, arrays, true)?;
         data.apply(changes);
+        Ok(data)
+    }
+
+    /// As [`ProblemData::bind`], but the numbers are taken out of the list. On an error it is as it was.
+    ///
+    /// # Errors
+    /// As for [`ProblemData::bind`].
+    pub fn bind_taking(
+        energy: &Energy,
+        arrays: &mut Vec<NamedArray>,
+    ) -> Result<ProblemData<'static>, DataError> {
+        let mut data = ProblemData::empty(energy);
+        let changes = data.changes(energy, &*arrays, true)?.emptied();
+        data.apply(changes.filled(arrays));
         Ok(data)
     }
 
@@ -48,14 +54,44 @@ impl<'a> ProblemData<'a> {
         energy: &Energy,
         arrays: impl IntoIterator<Item = impl Into<ArrayView<'b>>>,
     ) -> Result<(), DataError> {
+        let changes = self.changes(energy, arrays, false)?;
+        self.apply(changes.into_owned());
+        Ok(())
+    }
+
+    /// As [`ProblemData::update`], but the numbers are taken out of the list. On an error it is as it was.
+    ///
+    /// # Errors
+    /// As for [`ProblemData::bind`].
+    pub fn update_taking(&mut self, energy: &Energy, arrays: &mut Vec<NamedArray>) -> Result<(), DataError> {
+        let changes = self.changes(energy, &*arrays, false)?.emptied();
+        self.apply(changes.filled(arrays));
+        Ok(())
+    }
+
+    /// No numbers yet.
+    fn empty(energy: &Energy) -> ProblemData<'a> {
+        ProblemData {
+            arrays: vec![None; energy.arrays.len()],
+            params: vec![Vec::new(); energy.params.len()],
+            param_stamps: vec![Stamp::next(); energy.params.len()],
+            ..ProblemData::default()
+        }
+    }
+
+    /// The changes that arrays make. `complete`: every declared name must be there.
+    fn changes<'b>(
+        &self,
+        energy: &Energy,
+        arrays: impl IntoIterator<Item = impl Into<ArrayView<'b>>>,
+        complete: bool,
+    ) -> Result<Changes<'b>, DataError> {
         let mut binder = Binder::new(energy, arrays)?;
         for (slot, &extent) in binder.dims.iter_mut().zip(&self.dims) {
             *slot = Some((extent, "the problem as bound".to_string()));
         }
         binder.bind_dim_keys()?;
-        let changes = binder.run(self, false)?;
-        self.apply(changes.into_owned());
-        Ok(())
+        binder.run(self, complete)
     }
 
     fn apply(&mut self, changes: Changes<'a>) {
@@ -66,7 +102,11 @@ impl<'a> ProblemData<'a> {
             what.chain(params.iter().map(|(i, _)| Declared::Param(ParamId(*i as u32)))).collect();
         self.integers.retain(|w| !what.contains(w));
         self.integers.extend(integers);
-        unknowns.into_iter().for_each(|(i, numbers)| self.unknowns[i] = numbers);
+        if self.unknowns.is_empty() {
+            self.unknowns = unknowns.into_iter().map(|(_, numbers)| numbers).collect();
+        } else {
+            unknowns.into_iter().for_each(|(i, numbers)| self.unknowns[i] = numbers);
+        }
         arrays.into_iter().for_each(|(i, numbers)| self.arrays[i] = Some(numbers));
         for (i, values) in params {
             (self.params[i], self.param_stamps[i]) = (values, Stamp::next());
@@ -92,14 +132,33 @@ struct Changes<'a> {
     warnings: Vec<String>,
 }
 
-impl Changes<'_> {
+impl<'a> Changes<'a> {
+    /// With copies of the numbers.
     fn into_owned(self) -> Changes<'static> {
-        fn own(list: Vec<(usize, Numbers<'_>)>) -> Vec<(usize, Numbers<'static>)> {
-            list.into_iter().map(|(i, numbers)| (i, numbers.into_owned())).collect()
+        self.map(Numbers::into_owned)
+    }
+
+    /// Without the numbers, for [`Changes::filled`].
+    fn emptied(self) -> Changes<'static> {
+        self.map(Numbers::emptied)
+    }
+
+    /// With the numbers of the arrays that these changes were found from.
+    fn filled(mut self, arrays: &mut Vec<NamedArray>) -> Self {
+        for array in arrays.drain(..) {
+            let mut all = self.unknowns.iter_mut().chain(&mut self.arrays);
+            if let Some((_, numbers)) = all.find(|(_, numbers)| numbers.name == array.name) {
+                numbers.source = Source::Own(array.data);
+            }
         }
+        self
+    }
+
+    fn map(self, own: fn(Numbers<'a>) -> Numbers<'static>) -> Changes<'static> {
+        let all = |list: Vec<(usize, Numbers<'a>)>| list.into_iter().map(|(i, n)| (i, own(n))).collect();
         Changes {
-            unknowns: own(self.unknowns),
-            arrays: own(self.arrays),
+            unknowns: all(self.unknowns),
+            arrays: all(self.arrays),
             params: self.params,
             graphs: self.graphs,
             integers: self.integers,

@@ -88,8 +88,22 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    fn set(&mut self, values: Vec<f64>) {
-        (self.source, self.stamp) = (Source::Own(ArrayData::F64(values)), Stamp::next());
+    /// A list of its own for other contents, which the caller writes.
+    fn renew(&mut self) -> &mut [f64] {
+        self.stamp = Stamp::next();
+        if !matches!(self.source, Source::Own(ArrayData::F64(_))) {
+            self.source = Source::Own(ArrayData::F64(vec![0.0; self.shape.iter().product()]));
+        }
+        match &mut self.source {
+            Source::Own(ArrayData::F64(list)) => list,
+            _ => unreachable!("it was just put there"),
+        }
+    }
+
+    /// The same contents, which are not there yet.
+    fn emptied(self) -> Numbers<'static> {
+        let source = Source::Own(ArrayData::F64(vec![]));
+        Numbers { name: self.name, shape: self.shape, source, stamp: self.stamp }
     }
 
     fn into_owned(self) -> Numbers<'static> {
@@ -169,7 +183,7 @@ impl<'a> ProblemData<'a> {
         let view = ArrayView::new(name, &unknown.shape, values);
         view.check()?;
         array::check_finite("unknown", &view)?;
-        unknown.set(values.to_vec());
+        unknown.renew().copy_from_slice(values);
         Ok(())
     }
 
@@ -284,9 +298,9 @@ impl<'a> ProblemData<'a> {
         self.unknowns.iter().map(|u| u.shape.iter().product()).collect()
     }
 
-    /// Replaces an unknown by what a solve has found.
-    pub(crate) fn take_unknown(&mut self, unknown: usize, values: Vec<f64>) {
-        self.unknowns[unknown].set(values);
+    /// The list of an unknown for what a solve has found.
+    pub(crate) fn new_unknown(&mut self, unknown: usize) -> &mut [f64] {
+        self.unknowns[unknown].renew()
     }
 }
 

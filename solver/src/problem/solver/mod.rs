@@ -9,6 +9,7 @@ mod probe;
 
 pub use crate::problem::solver::probe::LinearProbe;
 
+use crate::assembled::Threads;
 use crate::check::{Certificate, CheckError, check};
 use crate::matrix_free::certify::Certified;
 use crate::matrix_free::domain::sizes::Sizes;
@@ -20,7 +21,7 @@ use crate::matrix_free::stages::{Phase, pipelines};
 use crate::matrix_free::vectors::What;
 use crate::outer::lm::Energies;
 use crate::problem::data::ProblemData;
-use crate::problem::error::SolveError;
+use crate::problem::error::{SolveError, Stale};
 use crate::problem::options::{Backend, CompileOptions, OptionError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -188,7 +189,7 @@ impl Problem {
     pub fn set_arrays(&mut self, data: &ProblemData<'_>) -> Result<(), SolveError> {
         self.check_dims(data)?;
         if self.plan.stale_graphs(data) {
-            return Err(SolveError::Stale { what: "graph".into() });
+            return Err(SolveError::Stale(Stale::Graphs));
         }
         self.plan.upload_arrays(data)
     }
@@ -229,7 +230,7 @@ impl Problem {
     /// Fails where anything but the unknowns in `data` is not what the plan holds.
     fn check_held(&self, data: &ProblemData<'_>) -> Result<(), SolveError> {
         self.check_dims(data)?;
-        self.plan.stale(data).map_or(Ok(()), |what| Err(SolveError::Stale { what }))
+        self.plan.stale(data).map_or(Ok(()), |what| Err(SolveError::Stale(what)))
     }
 
     fn check_dims(&self, data: &ProblemData) -> Result<(), SolveError> {
@@ -254,7 +255,9 @@ impl Problem {
             return Err(CheckError::Routines(OptionError::CertificatePrecision.into()));
         }
         self.check_held(data).map_err(CheckError::Routines)?;
-        let certificate = check(&self.code.k.energy, data, &mut Certified::new(&mut self.plan), x, v);
+        let threads = Threads::new(Some(self.code.pool.threads()));
+        let mut routines = Certified::new(&mut self.plan);
+        let certificate = threads.run(|| check(&self.code.k.energy, data, &mut routines, x, v));
         // The last mask tried is a random one.
         self.plan.evaluate_masks().map_err(CheckError::Routines)?;
         self.plan.run(Phase::Bounds).map_err(CheckError::Routines)?;
