@@ -246,7 +246,8 @@ fn costs(f: &mut Filler, of: &Facts) -> Result<(), ChoiceError> {
     let nest = first.filter(|first| domains.all(|d| d == *first));
     // An array is read by later ones: by those that are stored, it is read outside of the sum.
     let mut read = FxHashSet::default();
-    for (id, computed) in (0..).map(ComputedId).zip(&energy.computed).rev() {
+    for (number, computed) in energy.computed.iter().enumerate().rev() {
+        let id = ComputedId(number as u32);
         let (space, dims) = (computed.space, energy.spaces[computed.space.index()].len());
         let rows = of.reaches[space.index()].last().copied().unwrap_or(0);
         let alone = nest == Some(Domain::Space(space)) && !read.contains(&id);
@@ -258,16 +259,19 @@ fn costs(f: &mut Filler, of: &Facts) -> Result<(), ChoiceError> {
             false => &[Value::Root],
         };
         if f.choose(Of::Cost(id), &computed.name, possible)? == Value::Root {
-            let values = &of.routines.roots(Kind::Computed, Site::Array(id))[..computed.values.len()];
-            read.extend(of.routines.dag.reachable(values).into_iter().filter_map(|n| {
-                match of.routines.dag.node(n) {
-                    Node::Access(Access { source: Source::Computed(c), .. }) => Some(*c),
-                    _ => None,
-                }
-            }));
+            read.extend(reads_of(of.routines, id, computed.values.len()));
         }
     }
     Ok(())
+}
+
+/// The computed arrays that the `values` of one of them read.
+fn reads_of(r: &Routines, id: ComputedId, values: usize) -> impl Iterator<Item = ComputedId> {
+    let nodes = r.dag.reachable(&r.roots(Kind::Computed, Site::Array(id))[..values]);
+    nodes.into_iter().filter_map(|n| match r.dag.node(n) {
+        Node::Access(Access { source: Source::Computed(c), .. }) => Some(*c),
+        _ => None,
+    })
 }
 
 /// The choices of the types of arrays.
