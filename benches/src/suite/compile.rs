@@ -12,7 +12,6 @@ use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::energy::model::Energy;
 use sumsq::matrix_free::plan::compile::Settings;
 use sumsq::matrix_free::prepare;
-use sumsq::matrix_free::stages::pipelines;
 use sumsq::{CompileOptions, ProblemData, Solver};
 use sumsq_examples::demos::image_warping::Scene;
 
@@ -58,7 +57,8 @@ fn breakdown(text: &str) -> Vec<(String, Duration)> {
     let settings = Settings::new(&energy, &CompileOptions::default()).expect("the default options fit");
     let mut all = vec![];
     timed("emit", &mut || {
-        all = pipelines(&settings.skeleton(energy.clone().into(), routines.clone().into(), Target::host()));
+        let k = settings.skeleton(energy.clone().into(), routines.clone().into(), Target::host());
+        all = settings.pipelines(&k);
     });
     let (mut lowered, mut passes) = (vec![], BTreeMap::<&str, Duration>::new());
     timed("lower", &mut || {
