@@ -13,7 +13,6 @@ use sumsq::energy::model::Energy;
 use sumsq::matrix_free::Wanted;
 use sumsq::matrix_free::choices::derive;
 use sumsq::matrix_free::plan::compile::Settings;
-use sumsq::matrix_free::stages::pipelines;
 use sumsq::{CompileOptions, Overrides, ProblemData, Solver};
 use sumsq_examples::demos::image_warping::Scene;
 
@@ -61,7 +60,7 @@ fn breakdown(text: &str) -> Vec<(String, Duration)> {
     timed("emit", &mut || {
         let wanted = Wanted { given: &given, sizes: None };
         let k = settings.skeleton(derived.clone(), Target::host(), wanted);
-        all = pipelines(&k.expect("nothing is given that could not be"));
+        all = settings.pipelines(&k.expect("nothing is given that could not be"));
     });
     let (mut lowered, mut passes) = (vec![], BTreeMap::<&str, Duration>::new());
     timed("lower", &mut || {

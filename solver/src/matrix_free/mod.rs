@@ -6,7 +6,8 @@
 //! | [`vectors`], [`params`], [`scalars`] | ids of everything that pipelines read and write, and one table of what each is |
 //! | [`draft`] | a pipeline in the making: declares by id what its Funcs call |
 //! | [`pipelines`], [`pcg`] | the Funcs: energy, gradient, damping, linearisation, trial point; the sweeps of PCG and its loop |
-//! | [`preconditioner`] | M^-1 |
+//! | [`preconditioner`] | the trait of M^-1, and its kinds |
+//! | [`stop`] | the rules that end PCG |
 //! | [`schedule`] | each nest of a pipeline as data, and the directives that a target makes of it |
 //! | [`domain`] | index spaces: incidence lists, layouts, masks, sizes |
 //! | [`choices`] | for everything that could be stored, kept in a ring or computed again: which of these it is |
@@ -31,11 +32,14 @@ pub mod scalars;
 pub mod schedule;
 pub mod skeleton;
 pub mod stages;
+pub mod stop;
 pub mod vectors;
 
 use crate::matrix_free::choices::{ChoiceError, Derived, Facts, Of, Overrides, Value};
 use crate::matrix_free::pipelines::{computed, gather};
-use crate::matrix_free::skeleton::{Skeleton, Space, packed};
+use crate::matrix_free::preconditioner::Preconditioner;
+use crate::matrix_free::skeleton::{Entries, Field, Shape, Skeleton, Space, When, packed};
+use crate::matrix_free::vectors::{Extents, Initial};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use sumsq_codegen::{ScalarType, Target};
@@ -62,15 +66,15 @@ impl Skeleton {
         derived: Derived,
         master: ScalarType,
         linear: ScalarType,
-        block: bool,
-        identity: bool,
+        preconditioners: &[Arc<dyn Preconditioner>],
         target: Target,
         wanted: Wanted,
     ) -> Result<Skeleton, ChoiceError> {
         let Derived { energy, routines, choices, .. } = derived;
         let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
         let spaces = spaces.filter(|&s| component_count(&energy, s) > 0);
-        let mut spaces: Vec<Space> = spaces.map(|id| bare_space(&energy, &routines, id, block)).collect();
+        let mut spaces: Vec<Space> =
+            spaces.map(|id| bare_space(&energy, &routines, id, preconditioners)).collect();
         let roots = roots(&routines);
         let reaches = reaches(&energy, &routines, &roots, 1);
         let halos = halos(&energy, &routines, &roots, target.lanes as u32);
@@ -91,13 +95,14 @@ impl Skeleton {
                 channels.clear();
             }
         }
+        let shapes = preconditioners.iter().map(|m| shape(&**m, &spaces, linear)).collect();
         let (energy, routines) = (Arc::new(energy), Arc::new(routines));
         Ok(Skeleton {
             energy,
             routines,
             master,
             linear,
-            identity,
+            preconditioners: shapes,
             target,
             spaces,
             reaches,
@@ -109,7 +114,12 @@ impl Skeleton {
 }
 
 /// A space with unknowns before choices are made.
-fn bare_space(energy: &Energy, routines: &Routines, id: SpaceId, block: bool) -> Space {
+fn bare_space(
+    energy: &Energy,
+    routines: &Routines,
+    id: SpaceId,
+    preconditioners: &[Arc<dyn Preconditioner>],
+) -> Space {
     let bare = Space {
         id,
         dims: energy.spaces[id.index()].len(),
@@ -120,10 +130,13 @@ fn bare_space(energy: &Energy, routines: &Routines, id: SpaceId, block: bool) ->
         inline_diagonal: false,
         skips: false,
         bounded: energy.bounds.iter().any(|b| energy.unknowns[b.unknown.index()].space == id),
-        block: false,
+        coupled: false,
+        kept: Entries::Diagonal,
         stores_q: false,
     };
-    Space { block: block && !has_diagonal_blocks(energy, routines, &bare), ..bare }
+    let space = Space { coupled: !has_diagonal_blocks(energy, routines, &bare), ..bare };
+    let kept = preconditioners.iter().map(|m| m.entries(&space)).max().unwrap_or(Entries::Diagonal);
+    Space { kept, ..space }
 }
 
 /// The extents of every index space for the sizes of the dims.
@@ -131,6 +144,17 @@ fn extents(energy: &Energy, sizes: &[usize]) -> Vec<Vec<usize>> {
     let given = |d: &DimId| sizes.get(d.index()).copied().unwrap_or(0);
     let of = |d: &DimId| energy.dims[d.index()].fixed.map_or(given(d), |n| n as usize);
     energy.spaces.iter().map(|dims| dims.iter().map(of).collect()).collect()
+}
+
+/// Everything that the table of vectors and the phases have to know of a preconditioner.
+fn shape(m: &dyn Preconditioner, spaces: &[Space], linear: ScalarType) -> Shape {
+    let fields = |space: &Space| {
+        let (points, initial) = (Extents::Space(space.id), Initial::ZerosPerMask);
+        let pointwise = Field { level: 0, points, width: m.width(space), ty: linear, initial };
+        [vec![pointwise], m.fields(space, linear)].concat()
+    };
+    let fields = spaces.iter().map(|space| (space.id, fields(space))).collect();
+    Shape { name: m.name(), fields, stages: When::ALL.map(|when| m.stages(when)) }
 }
 
 /// Whether no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.

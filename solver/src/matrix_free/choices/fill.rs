@@ -5,7 +5,7 @@ use crate::matrix_free::domain::{layout, mask};
 use crate::matrix_free::pipelines::gather;
 use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::schedule::cpu::strip_height;
-use crate::matrix_free::skeleton::Space;
+use crate::matrix_free::skeleton::{Entries, Space};
 use rustc_hash::FxHashSet;
 use sumsq_codegen::{Layout, Target};
 use sumsq_energy::dag::{Access, ExprId, Node, Source};
@@ -143,7 +143,7 @@ fn hoisted(f: &mut Filler, energy: &Energy, r: &Routines, part: Part, name: &str
     Ok(())
 }
 
-/// Makes the choices of storage, and gives them to the spaces. `block` says whether M holds whole blocks of a space.
+/// Makes the choices of storage, and gives them to the spaces.
 ///
 /// # Errors
 /// A given choice that cannot be, or that is about nothing that the energy has.
@@ -189,7 +189,7 @@ fn of_space(f: &mut Filler, of: &Facts, space: &mut Space) -> Result<(), ChoiceE
         };
         space.rolls_products = f.choose(Of::Products(id), &name, products)? == Value::Ring;
     }
-    let possible = !space.block && !space.bounded && !energy.is_global(id);
+    let possible = space.kept == Entries::Diagonal && !space.bounded && !energy.is_global(id);
     let diagonal: &[Value] = match possible && diagonal::is_computable(r, space) {
         true => &[Value::Inline, Value::Root],
         false => &[Value::Root],
