@@ -76,8 +76,11 @@ pub trait Preconditioner: Send + Sync {
         vec![]
     }
 
-    /// M^-1 r at an element, an expression per component; r is read there alone.
-    fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr>;
+    /// M^-1 r at an element, an expression per component; r is read there alone. Where nothing else is said field 0 is the
+    /// diagonal of M^-1, and nothing else is there.
+    fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr> {
+        at.scaled(r)
+    }
 
     /// A condition that holds where scalar c takes part. Where it does not, J^T J p may be anything, NaN too.
     fn takes_part(&self, at: &At, c: usize) -> Expr {
@@ -115,6 +118,11 @@ impl At<'_> {
     /// The element's space.
     pub fn space(&self) -> &Space {
         self.space
+    }
+
+    /// Field 0 times r, number by number.
+    pub fn scaled(&self, r: &[Expr]) -> Vec<Expr> {
+        self.inverse.iter().zip(r).map(|(m, r)| m * r).collect()
     }
 
     /// A field there, from 1 on.

@@ -62,7 +62,7 @@ impl Preconditioner for BlockJacobi {
     fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr> {
         let m = &at.inverse;
         if !at.space().coupled {
-            return m.iter().zip(r).map(|(m, r)| m * r).collect();
+            return at.scaled(r);
         }
         let row = |i| (0..r.len()).map(move |j| &m[packed(i, j)] * &r[j]);
         (0..r.len()).map(|i| row(i).reduce(|a, b| a + b).expect("at least one component")).collect()
