@@ -10,9 +10,7 @@ use sumsq::codegen::backend::llvm::Kernel;
 use sumsq::codegen::lower::{LowerOptions, lower_timed};
 use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::energy::model::Energy;
-use sumsq::matrix_free::plan::compile::Settings;
-use sumsq::matrix_free::prepare;
-use sumsq::matrix_free::stages::pipelines;
+use sumsq::inside::{Settings, pipelines, prepare};
 use sumsq::{CompileOptions, ProblemData, Solver};
 use sumsq_examples::demos::image_warping::Scene;
 

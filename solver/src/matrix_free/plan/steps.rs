@@ -21,8 +21,6 @@ pub struct Start {
     pub gradient_max_norm: f64,
     /// Free scalars whose column of J is zero.
     pub unconstrained: f64,
-    /// Free scalars.
-    pub free: f64,
 }
 
 /// The state of one solve from a plan's x, apart from the plan itself. An engine failure is kept and ends the solve: from then on every
@@ -100,7 +98,6 @@ impl OnPlan<'_> {
             rz: start(StartScalar::Rz),
             gradient_max_norm: start(StartScalar::GradientMax),
             unconstrained: start(StartScalar::Unconstrained),
-            free: start(StartScalar::Free),
         };
         self.run.damped_for = Some(radius);
         true
