@@ -51,3 +51,8 @@ pub enum Error {
         message: String,
     },
 }
+
+/// The error of a buffer or parameter of a pipeline.
+pub(crate) fn bind_error(pipeline: &str, name: impl Into<Name>, message: impl Into<String>) -> Error {
+    Error::Bind { pipeline: pipeline.into(), name: name.into(), message: message.into() }
+}

@@ -3,7 +3,7 @@
 //! Exact, as [`crate::expr`] defines every operator: integers wrap in their type, division is Euclidean and total, floats are
 //! rounded once per operation. What it cannot do exactly (library functions) it leaves alone.
 
-use crate::analysis::algebra::poly::splat;
+use crate::analysis::algebra::rebuild::splat;
 use crate::expr::walk::{Memo, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use crate::types::{ScalarType, Type};

@@ -5,8 +5,10 @@
 
 use crate::analysis::algebra::build;
 use crate::analysis::algebra::build::{div, mul, normal};
+use crate::analysis::algebra::forms::Polys;
 use crate::analysis::algebra::interval::{Interval, Span};
-use crate::analysis::algebra::poly::{Poly, Polys, is_index, rebuild};
+use crate::analysis::algebra::poly::{Poly, is_index};
+use crate::analysis::algebra::rebuild::rebuild;
 use crate::expr::walk::{nodes, postorder, substitute};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use crate::func::{Func, Input};

@@ -1,8 +1,7 @@
 //! Argument arrays of an entry point, made of the buffers and parameters of a call.
 
 use super::signature::{BufferSlot, Signature};
-use super::{Look, bind_error};
-use crate::error::Error;
+use crate::error::{Error, bind_error};
 use crate::expr::walk::postorder;
 use crate::expr::{BinaryOp, Expr, ExprKind, Param, Part};
 use crate::ir::args::Arg;
@@ -262,7 +261,22 @@ impl Plan {
     }
 }
 
+/// Properties of a buffer that sizes depend on.
+#[derive(Clone, PartialEq)]
+pub(super) struct Look {
+    spec: BufferSpec,
+    strides: Vec<i64>,
+}
+
 impl Look {
+    pub(super) fn of(b: &Buffer) -> Look {
+        Look { spec: b.spec().clone(), strides: b.strides().to_vec() }
+    }
+
+    pub(super) fn is_of(&self, b: &Buffer) -> bool {
+        self.spec == *b.spec() && self.strides == b.strides()
+    }
+
     fn part(&self, part: Part) -> i64 {
         part_of(&self.spec, &self.strides, part)
     }

@@ -17,11 +17,11 @@ use crate::func::Pipeline;
 use crate::ir::stmt::LoweredFunction;
 use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
-use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
+use crate::runtime::{Buffer, Pool, Scalar};
 use crate::schedule::Schedule;
 use crate::stack::{STACK_BYTES, mark_large, on_large_stack};
 use crate::target::Target;
-use bind::Plan;
+use bind::{Look, Plan};
 use indexmap::IndexMap;
 pub use signature::{BufferSlot, Signature};
 use std::ffi::c_void;
@@ -172,23 +172,6 @@ struct Promises {
     ranges: Vec<(usize, i64, i64)>,
 }
 
-/// Properties of a buffer that sizes depend on.
-#[derive(Clone, PartialEq)]
-struct Look {
-    spec: BufferSpec,
-    strides: Vec<i64>,
-}
-
-impl Look {
-    fn of(b: &Buffer) -> Look {
-        Look { spec: b.spec().clone(), strides: b.strides().to_vec() }
-    }
-
-    fn is_of(&self, b: &Buffer) -> bool {
-        self.spec == *b.spec() && self.strides == b.strides()
-    }
-}
-
 // SAFETY: the pointers are numbers until `run`, whose caller answers for them on whatever thread it is.
 unsafe impl Send for Call {}
 
@@ -322,9 +305,4 @@ pub(crate) fn in_parallel<J: Send, R: Send>(
     });
     let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
     results.into_iter().flatten().collect()
-}
-
-/// Name of a buffer or parameter that an argument belongs to, for messages.
-pub(crate) fn bind_error(pipeline: &str, name: impl Into<Name>, message: impl Into<String>) -> Error {
-    Error::Bind { pipeline: pipeline.into(), name: name.into(), message: message.into() }
 }

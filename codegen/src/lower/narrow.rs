@@ -7,7 +7,8 @@
 //! after it may take these sums apart again.
 
 use crate::analysis::algebra::Facts;
-use crate::analysis::algebra::poly::{Polys, rebuild};
+use crate::analysis::algebra::forms::Polys;
+use crate::analysis::algebra::rebuild::rebuild;
 use crate::expr::walk::{Memo, rewrite};
 use crate::expr::{Expr, ExprKind};
 use crate::ir::rewrite::{for_each_child, map_children, own_exprs};

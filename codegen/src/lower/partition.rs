@@ -210,7 +210,7 @@ fn assume_true(s: &Stmt, taken: &[Expr]) -> Stmt {
     map_exprs(s, &mut |e| {
         rewrite(e, &mut memo, &mut |old, new| match old.kind() {
             ExprKind::Likely(c) if taken.contains(&c.id()) => {
-                crate::analysis::algebra::poly::splat(Expr::bool(true), new.ty().lanes)
+                crate::analysis::algebra::rebuild::splat(Expr::bool(true), new.ty().lanes)
             }
             _ => new,
         })

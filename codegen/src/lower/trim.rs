@@ -8,7 +8,9 @@
 
 use crate::analysis::algebra::build;
 use crate::analysis::algebra::build::{add, sub};
-use crate::analysis::algebra::poly::{Polys, is_index, rebuild};
+use crate::analysis::algebra::forms::Polys;
+use crate::analysis::algebra::poly::is_index;
+use crate::analysis::algebra::rebuild::rebuild;
 use crate::expr::walk::{any, substitute, uses_var};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::ir::rewrite::map_children;

@@ -1,6 +1,7 @@
 //! Inferences about the levels that are open.
 
-use crate::analysis::algebra::poly::{Polys, rebuild};
+use crate::analysis::algebra::forms::Polys;
+use crate::analysis::algebra::rebuild::rebuild;
 use crate::analysis::algebra::{Facts, Interval};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::stmt::Stmt;

@@ -4,6 +4,7 @@ use crate::expr::{Expr, ExprKind};
 use crate::func::Layout;
 use crate::ir::args::Arg;
 use crate::ir::stmt::{LoweredFunction, Stmt};
+use crate::runtime::{Buffer, Scalar};
 use crate::target::Target;
 use crate::types::{ScalarType, Type};
 

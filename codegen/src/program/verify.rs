@@ -7,10 +7,11 @@
 //!   it wrote is taken as written behind it, since it runs at least once unless `max` is 0.
 //! - Swapped buffers look alike; the condition of a `Repeat` is a scalar that its body or an earlier step writes.
 
-use crate::compile::{Compiled, bind_error};
-use crate::error::Error;
+use crate::compile::Compiled;
+use crate::error::{Error, bind_error};
 use crate::expr::Name;
-use crate::program::{BufferId, Step, Table, Value};
+use crate::program::step::{BufferId, Step, Value};
+use crate::program::table::Table;
 use crate::runtime::Buffer;
 
 /// Checks `steps`.

@@ -34,7 +34,7 @@ pub const CRATES: [Crate; 4] = [
             "compile",
             "program",
         ],
-        circle: 5,
+        circle: 2,
     },
     Crate {
         folder: "codegen-testing",

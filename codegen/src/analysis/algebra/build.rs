@@ -3,7 +3,9 @@
 //! Nothing has to be known for these; what facts decide is [`crate::analysis::algebra::Facts`]'s. Operands are i32 or i64 unless said otherwise, and do
 //! not wrap, so sums may be reordered freely.
 
-use crate::analysis::algebra::poly::{Poly, Polys, is_index, rebuild};
+use crate::analysis::algebra::forms::Polys;
+use crate::analysis::algebra::poly::{Poly, is_index};
+use crate::analysis::algebra::rebuild::rebuild;
 use crate::expr::{BinaryOp, Expr, ExprKind};
 use crate::types::Type;
 

@@ -1,6 +1,7 @@
 //! The one algebra of indices: what every pass that reasons about integers uses.
 //!
 //! - `poly`: the normal form, polynomials over integer atoms. Equal terms cancel; `x - c (x / c)` is `x mod c`.
+//! - `forms`, `rebuild`: from expressions to that form and back.
 //! - `build`: sums, products, quotients and extrema of expressions in that form.
 //! - [`Interval`], `Span`: symbolic ends, for the regions that a program computes.
 //! - [`Facts`]: what is known at a place in the program, and *the* decision procedure, [`Facts::upper`]: `a <= b` is
@@ -10,12 +11,14 @@
 //! holds for every value of its atoms that the facts allow, however small the budget of the search.
 
 pub(crate) mod build;
+mod decide;
 mod definitions;
 mod facts;
+pub(crate) mod forms;
 pub(crate) mod interval;
 mod mono;
 pub(crate) mod poly;
-mod rebuild;
+pub(crate) mod rebuild;
 mod upper;
 
 pub use crate::analysis::algebra::facts::Facts;

@@ -13,8 +13,9 @@
 //! All ways are tried within a budget, and answers are memoised. More budget never makes an answer wrong, and
 //! the budget counts steps, so answers do not depend on the machine.
 
-use crate::analysis::algebra::facts::{Facts, Range};
-use crate::analysis::algebra::poly::{Mono, Poly, Polys, as_lane, quotient};
+use crate::analysis::algebra::facts::{Facts, Range, Workspace};
+use crate::analysis::algebra::forms::{Polys, quotient};
+use crate::analysis::algebra::poly::{Mono, Poly, as_lane};
 use crate::expr::{BinaryOp, Expr, ExprKind};
 use rustc_hash::FxHashMap;
 
@@ -24,15 +25,6 @@ const BUDGET: usize = 600;
 const DEPTH: usize = 24;
 /// Uses of known inequalities on one path.
 const INEQUALITIES: usize = 3;
-
-/// Memory that one query leaves to the next.
-#[derive(Debug, Default)]
-pub(super) struct Workspace {
-    /// Forms of expressions, which no fact changes.
-    polys: Polys,
-    /// Empty between queries: only its memory stays.
-    memo: FxHashMap<Poly, Option<i64>>,
-}
 
 /// One query.
 pub(super) struct Search<'a> {

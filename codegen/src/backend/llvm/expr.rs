@@ -3,10 +3,10 @@
 //! Nodes are emitted operands first, each shared node once per scope (see [`super::scope`]), with a work list instead of
 //! recursion.
 
+use super::access::Access;
 use super::alias::Aliasing;
 use super::arith::Arith;
 use super::ir::{Ir, Val};
-use super::memory::Access;
 use super::scope::{GroupSet, Scopes, Symbol};
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat};
 use crate::types::{ScalarType, Type};

@@ -10,52 +10,17 @@
 //! Loads are marked with the element's alignment only: on x86 a vector load costs the same either way, and only the
 //! address decides. Stores that are known to be aligned say so, since non-temporal ones need it.
 
+use super::access::Access;
 use super::alias::Group;
 use super::expr::ExprEmitter;
 use super::ir::Val;
 use super::scope::GroupSet;
-use crate::expr::{Expr, ExprKind, Flat};
+use crate::expr::{Expr, Flat};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
 /// Longest stride for which all elements between the lanes are loaded.
 const MAX_STRIDE: i64 = 4;
-
-/// Pattern of the lanes of an index.
-pub(super) enum Access<'f> {
-    /// One element.
-    Scalar(&'f Expr),
-    /// Consecutive elements from this one.
-    Dense(&'f Expr),
-    /// Elements a constant number apart, from this one.
-    Strided(&'f Expr, i64),
-    /// Any elements.
-    Gather(&'f Expr),
-}
-
-impl<'f> Access<'f> {
-    /// Classifies an index.
-    pub(super) fn of(index: &'f Expr) -> Access<'f> {
-        if index.ty().lanes == 1 {
-            return Access::Scalar(index);
-        }
-        match index.kind() {
-            ExprKind::Ramp(base, stride) => match stride.as_int() {
-                Some(1) => Access::Dense(base),
-                Some(s) => Access::Strided(base, s),
-                None => Access::Gather(index),
-            },
-            _ => Access::Gather(index),
-        }
-    }
-
-    /// The expression whose value the access needs: the first lane's index, or all.
-    pub(super) fn operand(&self) -> &'f Expr {
-        match self {
-            Access::Scalar(e) | Access::Dense(e) | Access::Strided(e, _) | Access::Gather(e) => e,
-        }
-    }
-}
 
 /// Assumptions and permissions of a store.
 #[derive(Clone, Copy)]

@@ -16,6 +16,7 @@
 //! Vectors are explicit in our IR, so LLVM's vectorisers do not run. Floats are strict: no flag is set, unless the
 //! whole function is `relaxed` (`reassoc nsz contract`).
 
+mod access;
 mod alias;
 mod arith;
 mod atomic;

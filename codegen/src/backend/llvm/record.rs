@@ -6,9 +6,9 @@
 //! the index modulo the slots, and `index - k` is where the row starts.
 //! Lanes that a predicate turns off read the record of element (0, 0, ...), which every buffer has.
 
+use super::access::Access;
 use super::expr::ExprEmitter;
 use super::ir::Val;
-use super::memory::Access;
 use super::scope::GroupSet;
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Param, Part};
 use crate::types::{ScalarType, Type};

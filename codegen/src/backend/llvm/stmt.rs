@@ -1,10 +1,11 @@
 //! Statements: from a lowered function to an LLVM module.
 
+use super::access::Access;
 use super::alias::{Aliasing, Group};
 use super::arith::Arith;
 use super::expr::ExprEmitter;
 use super::ir::{Block, Fun, Ir, Val};
-use super::memory::{Access, StoreFlags};
+use super::memory::StoreFlags;
 use super::profile::Profile;
 use super::scope::{GroupSet, Scopes, Symbol};
 use crate::backend::abi::{ALLOC, FAIL, FREE};

@@ -2,9 +2,8 @@
 
 use super::c::{self, Arithmetic};
 use crate::compile::bind::{Plan, Source};
-use crate::compile::bind_error;
 use crate::compile::signature::{BufferSlot, Signature};
-use crate::error::Error;
+use crate::error::{Error, bind_error};
 use crate::expr::Part;
 use crate::func::Layout;
 use std::fmt::Write;

@@ -14,10 +14,9 @@ mod c;
 mod header;
 
 use super::bind::Plan;
-use super::bind_error;
 use super::signature::Signature;
 use crate::backend::llvm;
-use crate::error::Error;
+use crate::error::{Error, bind_error};
 use crate::func::Pipeline;
 use crate::functions::Function;
 use crate::lower::{LowerOptions, lower};

@@ -1,6 +1,6 @@
 //! Rewrites that are exact for every value of every type: constant folding, and identities.
 
-use crate::analysis::algebra::poly::splat;
+use crate::analysis::algebra::rebuild::splat;
 use crate::analysis::evaluate::{boolean, fold, int};
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::types::ScalarType;

@@ -2,7 +2,9 @@
 
 use super::exact::exact;
 use crate::analysis::algebra::Facts;
-use crate::analysis::algebra::poly::{Mono, Poly, Polys, as_lane, is_index, rebuild};
+use crate::analysis::algebra::forms::Polys;
+use crate::analysis::algebra::poly::{Mono, Poly, as_lane, is_index};
+use crate::analysis::algebra::rebuild::rebuild;
 use crate::analysis::evaluate::boolean;
 use crate::expr::walk::any;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, UnaryOp};
@@ -175,7 +177,7 @@ impl Simplifier {
             }
             _ => uniform = false,
         });
-        uniform.then(|| crate::analysis::algebra::poly::splat(e.with_children(inner), lanes))
+        uniform.then(|| crate::analysis::algebra::rebuild::splat(e.with_children(inner), lanes))
     }
 
     /// Normal form of index arithmetic; min and max decided where possible.

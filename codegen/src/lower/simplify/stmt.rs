@@ -2,7 +2,8 @@
 
 use super::expr::{Mode, Simplifier};
 use crate::analysis::algebra::Facts;
-use crate::analysis::algebra::poly::{Polys, is_index};
+use crate::analysis::algebra::forms::Polys;
+use crate::analysis::algebra::poly::is_index;
 use crate::expr::walk::visit;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::rewrite::block;

@@ -1,6 +1,7 @@
 //! Marks dense stores that start at a multiple of the vector's size.
 
-use crate::analysis::algebra::poly::{Poly, Polys, is_index};
+use crate::analysis::algebra::forms::Polys;
+use crate::analysis::algebra::poly::{Poly, is_index};
 use crate::expr::{Expr, ExprKind, Flat, Name, Param, Part};
 use crate::func::PITCH;
 use crate::ir::rewrite::map_children;

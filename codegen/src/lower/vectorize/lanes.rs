@@ -1,7 +1,7 @@
 //! The body of one vectorised loop.
 
 use super::reduction;
-use crate::analysis::algebra::poly::splat;
+use crate::analysis::algebra::rebuild::splat;
 use crate::analysis::associative::identity;
 use crate::expr::walk::{Memo, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Name};

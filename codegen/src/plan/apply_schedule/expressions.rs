@@ -1,7 +1,7 @@
 //! Expressions in directives: they take the types that the pipeline declares, and make sense by the rules of those in definitions.
 
 use crate::error::Error;
-use crate::expr::walk::{Memo, rewrite, variables};
+use crate::expr::walk::{Memo, nodes, rewrite, variables};
 use crate::expr::{Expr, ExprKind, Name, Param};
 use crate::func::Pipeline;
 use crate::plan::plans::{FuncPlan, Stage, illegal};
@@ -9,6 +9,11 @@ use crate::plan::validate::{check_exprs, declared_param, declared_values};
 use crate::schedule::Directive;
 use rustc_hash::FxHashSet;
 use std::borrow::Cow;
+
+/// Does `e` neither read memory nor use variables?
+pub(super) fn of_parameters(e: &Expr) -> bool {
+    !nodes([e]).iter().any(|e| matches!(e.kind(), ExprKind::Var(_) | ExprKind::Call { .. }))
+}
 
 /// `d` with the names in its condition told apart, if it is a `skip_unless`, which may hold variables and parameters: text
 /// does not say which is which. What is no variable of the stage but a declared parameter is that, and the other way round.

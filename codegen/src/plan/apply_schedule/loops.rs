@@ -4,7 +4,7 @@ use crate::analysis::associative::Reduction;
 use crate::error::Error;
 use crate::expr::Name;
 use crate::func::Func;
-use crate::plan::apply_schedule::placement::of_parameters;
+use crate::plan::apply_schedule::expressions::of_parameters;
 use crate::plan::apply_schedule::races::distinct_points;
 use crate::plan::plans::{Change, Dim, FuncPlan, Fuse, MAX_FACTOR, Split, Stage, illegal};
 use crate::schedule::{ForKind, Tail};

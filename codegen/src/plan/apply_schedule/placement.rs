@@ -1,8 +1,8 @@
 //! Directives about where a Func is computed and how its values are stored.
 
 use crate::error::Error;
-use crate::expr::walk::nodes;
-use crate::expr::{Expr, ExprKind, Name};
+use crate::expr::{Expr, Name};
+use crate::plan::apply_schedule::expressions::of_parameters;
 use crate::plan::apply_schedule::loops::find_dim;
 use crate::plan::plans::{Bound, FuncPlan, Level, Stage, illegal};
 use crate::schedule::{Directive, ForKind, StageId};
@@ -125,11 +125,6 @@ fn i32_of_parameters(e: &Expr) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("{e} is no i32 made of constants and parameters")),
     }
-}
-
-/// Does `e` neither read memory nor use variables?
-pub(super) fn of_parameters(e: &Expr) -> bool {
-    !nodes([e]).iter().any(|e| matches!(e.kind(), ExprKind::Var(_) | ExprKind::Call { .. }))
 }
 
 /// Every level names an existing loop of a computed Func, and no Func is computed inside of itself: from any Func, one

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::expr::Expr;
 use crate::func::Pipeline;
 use crate::plan::apply_schedule::apply;
-use crate::plan::apply_schedule::placement::of_parameters;
+use crate::plan::apply_schedule::expressions::of_parameters;
 use crate::plan::plans::{FuncPlan, illegal};
 use crate::schedule::{Directive, Tail};
 use crate::types::Type;
