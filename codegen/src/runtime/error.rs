@@ -1,6 +1,6 @@
 //! Mistakes in the shapes of buffers and of what is copied to and from them.
 
-use super::buffer::BufferSpec;
+use super::spec::BufferSpec;
 use crate::types::ScalarType;
 use thiserror::Error;
 

@@ -10,12 +10,14 @@ mod error;
 mod memory;
 mod pool;
 pub mod profile;
+mod spec;
 mod view;
 
-pub use buffer::{Buffer, BufferSpec};
+pub use buffer::Buffer;
 pub use element::{Element, Scalar, Wide};
 pub use error::BufferError;
 pub use pool::{BodyFn, Pool};
+pub use spec::BufferSpec;
 pub use view::{Dimension, View};
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Buffers over memory that somebody else owns.
 
-use super::buffer::{Buffer, BufferSpec};
+use super::buffer::Buffer;
 use super::element::Element;
 use super::error::BufferError;
 use super::memory::Memory;
+use super::spec::BufferSpec;
 use crate::func::Layout;
 use std::marker::PhantomData;
 use std::ops::Deref;
