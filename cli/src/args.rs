@@ -2,7 +2,7 @@
 
 use crate::engine;
 use crate::failure::Failure;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -90,8 +90,8 @@ pub struct CodeArgs {
     #[arg(long, value_enum)]
     precision: Option<PrecisionArg>,
     /// Preconditioner of PCG
-    #[arg(long, value_enum, default_value_t = PreconditionerArg::Auto)]
-    preconditioner: PreconditionerArg,
+    #[arg(long, value_parser = preconditioners(), default_value = Preconditioner::default().name())]
+    preconditioner: Preconditioner,
     /// Machine to run on
     #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
     backend: BackendArg,
@@ -169,6 +169,11 @@ pub enum Stage {
     Asm,
 }
 
+fn preconditioners() -> impl TypedValueParser<Value = Preconditioner> {
+    let names = Preconditioner::ALL.iter().map(|(_, name)| *name);
+    PossibleValuesParser::new(names).try_map(|name| Preconditioner::named(&name).ok_or("unknown"))
+}
+
 fn demo_names() -> PossibleValuesParser {
     PossibleValuesParser::new(sumsq_examples::demos::ALL.iter().map(|demo| demo.name))
 }
@@ -184,15 +189,6 @@ enum PrecisionArg {
     Mixed,
     F32,
     F64,
-}
-
-#[derive(ValueEnum, Clone, Copy, Debug)]
-#[value(rename_all = "snake_case")]
-enum PreconditionerArg {
-    Auto,
-    None,
-    Jacobi,
-    BlockJacobi,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
@@ -223,12 +219,7 @@ impl CodeArgs {
                 Some(PrecisionArg::F32) => Precision::F32,
                 Some(PrecisionArg::F64) => Precision::F64,
             },
-            preconditioner: match self.preconditioner {
-                PreconditionerArg::Auto => Preconditioner::Auto,
-                PreconditionerArg::None => Preconditioner::None,
-                PreconditionerArg::Jacobi => Preconditioner::Jacobi,
-                PreconditionerArg::BlockJacobi => Preconditioner::BlockJacobi,
-            },
+            preconditioner: self.preconditioner,
             backend: match self.backend {
                 BackendArg::Auto => Backend::Auto,
                 BackendArg::Cpu => Backend::Cpu,

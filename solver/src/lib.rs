@@ -28,5 +28,4 @@ pub mod inside {
     pub use crate::matrix_free::domain::counts::{RoutineCount, operation_counts, table};
     pub use crate::matrix_free::plan::compile::Settings;
     pub use crate::matrix_free::prepare;
-    pub use crate::matrix_free::stages::pipelines;
 }

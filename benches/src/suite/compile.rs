@@ -10,7 +10,7 @@ use sumsq::codegen::backend::llvm::Kernel;
 use sumsq::codegen::lower::{LowerOptions, lower_timed};
 use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::energy::model::Energy;
-use sumsq::inside::{Settings, pipelines, prepare};
+use sumsq::inside::{Settings, prepare};
 use sumsq::{CompileOptions, ProblemData, Solver};
 use sumsq_examples::demos::image_warping::Scene;
 
@@ -56,7 +56,8 @@ fn breakdown(text: &str) -> Vec<(String, Duration)> {
     let settings = Settings::new(&energy, &CompileOptions::default()).expect("the default options fit");
     let mut all = vec![];
     timed("emit", &mut || {
-        all = pipelines(&settings.skeleton(energy.clone().into(), routines.clone().into(), Target::host()));
+        let k = settings.skeleton(energy.clone().into(), routines.clone().into(), Target::host());
+        all = settings.pipelines(&k);
     });
     let (mut lowered, mut passes) = (vec![], BTreeMap::<&str, Duration>::new());
     timed("lower", &mut || {

@@ -138,16 +138,7 @@ impl sumsq_options {
                 self.precision,
                 &[Precision::Mixed, Precision::F32, Precision::F64],
             )?,
-            preconditioner: choice(
-                "preconditioner",
-                self.preconditioner,
-                &[
-                    Preconditioner::Auto,
-                    Preconditioner::None,
-                    Preconditioner::Jacobi,
-                    Preconditioner::BlockJacobi,
-                ],
-            )?,
+            preconditioner: choice("preconditioner", self.preconditioner, Preconditioner::ALL)?.0,
             threads: Some(count("threads", self.threads.into())?).filter(|&n| n > 0),
             losses: choice(
                 "losses",

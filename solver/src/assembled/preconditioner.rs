@@ -47,15 +47,18 @@ pub(super) enum BlockInverse {
     Diagonal(Vec<f64>),
 }
 
-/// The columns of J of each element that has any.
-pub(super) fn element_blocks(problem: &Explicit<'_>) -> Vec<Vec<u32>> {
+/// The columns of J of each element that has any, if this kind of M is made of them.
+pub(super) fn element_blocks(kind: Preconditioner, problem: &Explicit<'_>) -> Vec<Vec<u32>> {
+    if matches!(kind, Preconditioner::None | Preconditioner::Jacobi) {
+        return vec![];
+    }
     let spaces = (0..problem.energy.spaces.len()).map(|s| SpaceId(s as u32));
     let elements = spaces.flat_map(|s| (0..problem.layout.elements(s)).map(move |e| (s, e)));
     elements.map(|(s, e)| problem.columns_at(s, e)).filter(|block| !block.is_empty()).collect()
 }
 
 impl BlockDiagonal {
-    /// M for A = J^T J + diag(`damping`), with `diag` = diag(J^T J). `blocks` are used by block Jacobi only.
+    /// M for A = J^T J + diag(`damping`), with `diag` = diag(J^T J). `blocks` are those of [`element_blocks`].
     pub fn new(
         kind: Preconditioner,
         jacobian: &Jacobian,

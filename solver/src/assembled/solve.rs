@@ -87,11 +87,7 @@ pub fn solve_with(
         residuals: state.problem.rows(),
         unconstrained: state.unconstrained,
         method: options.method,
-        preconditioner: match state.preconditioner {
-            Preconditioner::None => "none",
-            Preconditioner::Jacobi => "jacobi",
-            Preconditioner::BlockJacobi | Preconditioner::Auto => "block_jacobi",
-        },
+        preconditioner: state.preconditioner.name(),
         device: "explicit Jacobian".to_string(),
         precision: Precision::F64,
         threads: threads.count(),
@@ -133,7 +129,7 @@ struct State<'a> {
 
 /// State that a linear solver keeps from step to step.
 enum Linear {
-    /// The columns of each element.
+    /// The columns of each element, if M is made of them.
     Cg(Vec<Vec<u32>>),
     Cholesky(NormalCholesky),
 }
@@ -150,10 +146,7 @@ impl<'a> State<'a> {
         let bounds = problem.bounds().map(|b| [of_columns(&b.lower), of_columns(&b.upper)]);
         let preconditioner = preconditioner::resolve(preconditioner, &problem.energy);
         let linear = match linear {
-            LinearSolver::Cg if preconditioner == Preconditioner::BlockJacobi => {
-                Linear::Cg(element_blocks(&problem))
-            }
-            LinearSolver::Cg => Linear::Cg(Vec::new()),
+            LinearSolver::Cg => Linear::Cg(element_blocks(preconditioner, &problem)),
             LinearSolver::Cholesky => Linear::Cholesky(NormalCholesky::new(&problem.pattern)),
         };
         State {

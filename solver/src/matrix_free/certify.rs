@@ -6,7 +6,6 @@
 
 use crate::check::Routines;
 use crate::matrix_free::params::Number;
-use crate::matrix_free::pipelines::damping::inverse_diagonal_entry;
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::scalars::{AlphaScalar, PcgScalar};
 use crate::matrix_free::skeleton::Space;
@@ -15,6 +14,9 @@ use crate::matrix_free::vectors::What;
 use crate::problem::error::SolveError;
 use sumsq_energy::emit::component_index;
 use sumsq_energy::model::UnknownId;
+
+/// The preconditioner that is certified: the first.
+const M: u8 = 0;
 
 /// The routines of a plan whose precisions are both float64.
 pub struct Certified<'p> {
@@ -75,7 +77,8 @@ impl<'p> Certified<'p> {
         self.linearise(x)?;
         self.plan.run(Phase::Scales)?;
         self.plan.set_number(Number::InvRadius, 0.0)?;
-        self.plan.run(Phase::Damping)
+        self.plan.run(Phase::Prepare(M))?;
+        self.plan.run(Phase::Damping(M))
     }
 
     fn sweep_a(&mut self, beta: f64, r: &[f64], p: &[f64]) -> Result<(), SolveError> {
@@ -85,7 +88,7 @@ impl<'p> Certified<'p> {
         // r lies behind d.
         self.plan.upload(What::DR, |s| s.components, &r)?;
         self.plan.upload(What::P, |_| 0, &p)?;
-        self.plan.run(Phase::SweepA)
+        self.plan.run(Phase::SweepA(M))
     }
 }
 
@@ -119,7 +122,8 @@ impl Routines for Certified<'_> {
             for (e, (to, from)) in list.chunks_mut(n).zip(values.chunks(stride)).enumerate() {
                 let free = self.free.get(space.id.index()).is_none_or(|f| f[e]);
                 for (c, to) in to.iter_mut().enumerate().filter(|_| free) {
-                    *to = from[space.components + inverse_diagonal_entry(space, first + c)];
+                    let kept = space.kept_at(first + c, first + c).expect("the diagonal is kept");
+                    *to = from[space.components + kept];
                 }
             }
         }
@@ -131,7 +135,7 @@ impl Routines for Certified<'_> {
         let zero = vec![0.0; v.len()];
         self.sweep_a(1.0, &zero, v)?;
         self.plan.set_scalars(&AlphaScalar::ALL.map(|s| (s, 1.0)))?;
-        self.plan.run(Phase::SweepB)?;
+        self.plan.run(Phase::SweepB(M))?;
         Ok(self.gather(What::DR, |s| s.components).into_iter().map(|r| 0.0 - r).collect())
     }
 

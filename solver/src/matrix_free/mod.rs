@@ -6,7 +6,8 @@
 //! | [`vectors`], [`params`], [`scalars`] | ids of everything that pipelines read and write, and one table of what each is |
 //! | [`draft`] | a pipeline in the making: declares by id what its Funcs call |
 //! | [`pipelines`], [`pcg`] | the Funcs: energy, gradient, damping, linearisation, trial point; the sweeps of PCG and its loop |
-//! | [`preconditioner`] | M^-1 |
+//! | [`preconditioner`] | the trait of M^-1, and its kinds |
+//! | [`stop`] | the rules that end PCG |
 //! | [`schedule`] | each nest of a pipeline as data, and the directives that a target makes of it |
 //! | [`domain`] | index spaces: incidence lists, layouts, masks, sizes |
 //! | [`choices`] | what is stored for the next sweep, and what is computed again |
@@ -31,13 +32,15 @@ pub mod scalars;
 pub mod schedule;
 pub mod skeleton;
 pub mod stages;
+pub mod stop;
 pub mod vectors;
 
 use crate::matrix_free::choices as traffic;
 use crate::matrix_free::domain::{layout, mask};
 use crate::matrix_free::pipelines::{computed, gather};
-use crate::matrix_free::preconditioner::diagonal;
-use crate::matrix_free::skeleton::{Skeleton, Space, packed};
+use crate::matrix_free::preconditioner::{Preconditioner, diagonal};
+use crate::matrix_free::skeleton::{Entries, Field, Shape, Skeleton, Space, When, packed};
+use crate::matrix_free::vectors::{Extents, Initial};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use sumsq_codegen::{ScalarType, Target};
@@ -60,8 +63,7 @@ impl Skeleton {
         derived: Arc<Routines>,
         master: ScalarType,
         linear: ScalarType,
-        block: bool,
-        identity: bool,
+        preconditioners: &[Arc<dyn Preconditioner>],
         target: Target,
     ) -> Skeleton {
         let (energy, routines) = (&*of, &*derived);
@@ -78,14 +80,19 @@ impl Skeleton {
                 inline_diagonal: false,
                 skips: false,
                 bounded,
-                block: false,
+                coupled: false,
+                kept: Entries::Diagonal,
                 stores_q: false,
             };
-            let block = block && !has_diagonal_blocks(energy, routines, &stored);
-            let inline_diagonal =
-                !block && !bounded && !energy.is_global(id) && diagonal::is_computable(routines, &stored);
+            let space = Space { coupled: !has_diagonal_blocks(energy, routines, &stored), ..stored };
+            let asked = preconditioners.iter().map(|m| m.entries(&space));
+            let kept = asked.max().unwrap_or(Entries::Diagonal);
+            let inline_diagonal = kept == Entries::Diagonal
+                && !bounded
+                && !energy.is_global(id)
+                && diagonal::is_computable(routines, &space);
             let skips = mask::skips(energy, id);
-            let space = Space { inline_diagonal, skips, block, ..stored };
+            let space = Space { inline_diagonal, skips, kept, ..space };
             Space { stores_q: traffic::keeps_q(energy, routines, &space), ..space }
         });
         let mut spaces: Vec<Space> = spaces.collect();
@@ -99,12 +106,13 @@ impl Skeleton {
         let (reaches, halos) =
             (reaches(energy, routines, &roots, 1), halos(energy, routines, &roots, target.lanes as u32));
         let beside = gather::beside(energy, routines);
+        let shapes = preconditioners.iter().map(|m| shape(&**m, &spaces, linear)).collect();
         Skeleton {
             energy: of.clone(),
             routines: derived.clone(),
             master,
             linear,
-            identity,
+            preconditioners: shapes,
             target,
             spaces,
             reaches,
@@ -114,6 +122,17 @@ impl Skeleton {
             beside,
         }
     }
+}
+
+/// Everything that the table of vectors and the phases have to know of a preconditioner.
+fn shape(m: &dyn Preconditioner, spaces: &[Space], linear: ScalarType) -> Shape {
+    let fields = |space: &Space| {
+        let (points, initial) = (Extents::Space(space.id), Initial::ZerosPerMask);
+        let pointwise = Field { level: 0, points, width: m.width(space), ty: linear, initial };
+        [vec![pointwise], m.fields(space, linear)].concat()
+    };
+    let fields = spaces.iter().map(|space| (space.id, fields(space))).collect();
+    Shape { name: m.name(), fields, stages: When::ALL.map(|when| m.stages(when)) }
 }
 
 /// Whether no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.

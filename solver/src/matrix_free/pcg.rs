@@ -9,22 +9,22 @@
 //! before A, and so are the products J p that are stored and the partial sums over hyperedges with their share of pq. q is recomputed in B from
 //! p and these, or stored by A where that costs more than memory.
 //!
+//! Where M has stages of PCG iterations they run behind B, which leaves r.M^-1 r, |r|^2 and the decision to a reduction behind them.
+//!
 //! Scalars live in two tuples of float64, `state` (carried, ping-ponged) and `alpha` (from A to B). The model value Q = d.(b + r)/2 is carried by
 //! Q' = Q + alpha rz / 2, which equals it in exact arithmetic and needs no sweep over b.
 
 use crate::matrix_free::draft::{Direction, Draft, all, coordinates, vars};
-use crate::matrix_free::params::Number;
-use crate::matrix_free::pipelines::damping::{apply_inverse, inverse_diagonal};
 use crate::matrix_free::pipelines::gather::{Parts, gather, parts};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
-use crate::matrix_free::preconditioner::diagonal;
-use crate::matrix_free::scalars::{AlphaScalar, PcgScalar};
+use crate::matrix_free::preconditioner::{At, M, diagonal};
+use crate::matrix_free::scalars::{AlphaScalar, PcgScalar, StartProduct, StartScalar};
 use crate::matrix_free::schedule::reduce::Op;
 use crate::matrix_free::schedule::{Ring, Strip};
-use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space, packed};
-use crate::matrix_free::stages::{Stage, Step};
+use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space, When, packed};
+use crate::matrix_free::stages::{Stage, Step, own};
+use crate::matrix_free::stop::{self, Progress, is_finite, number};
 use crate::matrix_free::vectors::{Over, Role, VectorId, What};
-use crate::problem::report::LinearStop;
 use sumsq_codegen::{Expr, Func, Name, ScalarType, Var};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Routines, Site};
@@ -32,40 +32,32 @@ use sumsq_energy::emit::Place;
 use sumsq_energy::model::Domain;
 
 /// PCG to its end: the stop rules hold the iteration limit.
-pub fn solve(k: &Skeleton) -> Vec<Step> {
-    let mut iteration = to_sweep_a();
-    iteration.push(Step::Run(Stage::SweepB));
+pub fn solve(k: &Skeleton, kind: u8) -> Vec<Step> {
+    let mut iteration = to_sweep_a(kind);
+    iteration.push(Step::Run(Stage::SweepB(kind)));
+    iteration.extend(own(k, kind, When::Iteration));
+    iteration.push(Step::Run(Stage::Sums(kind)));
     iteration.extend(k.spaces.iter().map(|s| Step::Swap(What::P.of(s.id), What::PNew.of(s.id))));
     iteration.push(Step::Swap(What::State.of(()), What::Next.of(())));
     vec![Step::Until(What::Done.of(()), iteration)]
 }
 
 /// An iteration up to alpha.
-pub fn to_sweep_a() -> Vec<Step> {
-    [Stage::Direction, Stage::Products, Stage::Parts, Stage::SweepA].map(Step::Run).to_vec()
-}
-
-fn number(v: f64) -> Expr {
-    Expr::float(ScalarType::F64, v)
-}
-
-fn is_finite(e: &Expr) -> Expr {
-    e.abs().lt(number(f64::INFINITY))
+pub fn to_sweep_a(kind: u8) -> Vec<Step> {
+    [Stage::Direction(kind), Stage::Products, Stage::Parts, Stage::SweepA(kind)].map(Step::Run).to_vec()
 }
 
 /// Declares vectors of every space; the sweeps compute a diagonal that is not stored.
 fn declare(d: &mut Draft, whats: &[What]) {
     for space in &d.k.spaces {
-        let stored = |what: &&What| !(space.inline_diagonal && matches!(what, What::MInv | What::Damp));
+        let stored = |what: &&What| !(space.inline_diagonal && matches!(what, What::M { .. } | What::Damp));
         whats.iter().filter(stored).for_each(|what| drop(d.input(what.of(space.id))));
     }
 }
 
-fn inverse_at(d: &Draft, space: &Space, at: &[Expr]) -> Vec<Expr> {
-    if space.inline_diagonal {
-        return diagonal::computed(d, space, at).minv;
-    }
-    d.all(What::MInv.of(space.id), at)
+/// Field 0 of M^-1.
+fn inverse(m: M) -> What {
+    What::M { kind: m.kind, field: 0 }
 }
 
 /// (J^T J + D) p at `at`: the stencils' share.
@@ -90,14 +82,14 @@ fn apply(d: &Draft, space: &Space, at: &[Expr], direction: Direction) -> Vec<Exp
     q.into_iter().zip(damped).map(|(q, d)| q + d).collect()
 }
 
-/// `value` where scalar c takes part, else 0: q is meaningless where M^-1 = 0, possibly NaN. A computed diagonal has no
+/// `value` where scalar c takes part, else 0: q is meaningless elsewhere, possibly NaN. A computed diagonal has no
 /// excluded elements, and where it is 0 so are J, r and q.
-fn where_active(space: &Space, minv: &[Expr], c: usize, value: Expr) -> Expr {
-    if space.inline_diagonal {
+fn where_active(m: M, at: &At, c: usize, value: Expr) -> Expr {
+    if at.space().inline_diagonal {
         return value;
     }
-    let zero = || Expr::float(value.ty().scalar, 0.0);
-    Expr::select(inverse_diagonal(space, minv, c).ne_(zero()), value.clone(), zero())
+    let zero = Expr::float(value.ty().scalar, 0.0);
+    Expr::select(m.of.takes_part(at, c), value, zero)
 }
 
 /// Whether p and the products J p are computed inside A's reduction: one grid of two dims, read by stencils alone.
@@ -114,30 +106,29 @@ impl Skeleton {
 }
 
 /// Adds Func `PNew` = M^-1 r + beta p_old as an output.
-fn new_direction(d: &mut Draft, space: &Space) -> Func {
+fn new_direction(d: &mut Draft, m: M, space: &Space) -> Func {
     let k = d.k;
     let beta = k.scalar(PcgScalar::Beta).cast(k.linear);
     let vars = vars(space.dims);
     let at = coordinates(&vars);
     let r = d.all(What::DR.of(space.id), &at).split_off(space.components);
-    let (old, minv) = (d.all(What::P.of(space.id), &at), inverse_at(d, space, &at));
-    let values =
-        (0..space.components).map(|c| apply_inverse(space, &minv, &r, c) + &beta * &old[c]).collect();
+    let (old, z) = (d.all(What::P.of(space.id), &at), m.of.apply(&m.at(d, space, &at), &r));
+    let values = z.into_iter().zip(old).map(|(z, old)| z + &beta * &old).collect();
     let f = d.func(What::PNew.of(space.id), &vars, values);
     d.output(&f, What::PNew.of(space.id));
     f
 }
 
 /// The new direction, where A does not compute it: outputs `PNew`.
-pub fn direction(k: &Skeleton) -> Vec<Scheduled> {
-    let mut d = Draft::new(k, "pcg_p", Role::Linear);
+pub fn direction(k: &Skeleton, m: M) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, m.pipeline("pcg_p"), Role::Linear);
     if k.rolls() {
         return vec![];
     }
-    declare(&mut d, &[What::DR, What::P, What::MInv]);
+    declare(&mut d, &[What::DR, What::P, inverse(m)]);
     d.input(What::State.of(()));
     for space in &k.spaces {
-        let f = new_direction(&mut d, space);
+        let f = new_direction(&mut d, m, space);
         d.map(&f, Strip::Of(Domain::Space(space.id)));
         d.skip_unless(&f, k.live_at(space.id, &coordinates(&f.vars)));
     }
@@ -170,25 +161,25 @@ fn product(d: &mut Draft, domain: Domain, roots: &[ExprId]) -> Func {
 }
 
 /// Sweep A. Outputs: `PNew` where p rolls, `Alpha`.
-pub fn sweep_a(k: &Skeleton) -> Vec<Scheduled> {
-    let mut d = Draft::new(k, "pcg_a", Role::Linear);
+pub fn sweep_a(k: &Skeleton, m: M) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, m.pipeline("pcg_a"), Role::Linear);
     d.input(What::State.of(()));
     let (mut directions, mut products) = (vec![], vec![]);
     if k.rolls() {
-        declare(&mut d, &[What::DR, What::P, What::MInv, What::Damp]);
-        k.spaces.iter().for_each(|space| directions.push(new_direction(&mut d, space)));
+        declare(&mut d, &[What::DR, What::P, inverse(m), What::Damp]);
+        k.spaces.iter().for_each(|space| directions.push(new_direction(&mut d, m, space)));
         for r in k.routines.of(Kind::Product) {
             products.push(product(&mut d, r.site.domain(&k.energy), &r.roots));
         }
     } else {
-        declare(&mut d, &[What::PNew, What::MInv, What::Damp]);
+        declare(&mut d, &[What::PNew, inverse(m), What::Damp]);
     }
     let mut pq = number(0.0);
     for &of in k.spaces.iter().flat_map(|space| &space.slots) {
         pq = pq + d.input(What::PartProduct.of(of)).at(&[], 0);
     }
     for space in &k.spaces {
-        pq = pq + space_product(&mut d, space, (&directions, &products));
+        pq = pq + space_product(&mut d, m, space, (&directions, &products));
     }
     let ok = pq.gt(number(0.0)).and(is_finite(&pq));
     let alpha = Expr::select(ok.clone(), k.scalar(PcgScalar::Rz) / &pq, number(0.0));
@@ -204,7 +195,7 @@ pub fn sweep_a(k: &Skeleton) -> Vec<Scheduled> {
 }
 
 /// The share of p.q that stencils and globals have over a space, with `Q` inside of it, and p and J p where they roll.
-fn space_product(d: &mut Draft, space: &Space, (directions, products): (&[Func], &[Func])) -> Expr {
+fn space_product(d: &mut Draft, m: M, space: &Space, (directions, products): (&[Func], &[Func])) -> Expr {
     let k = d.k;
     let direction = k.direction_in(What::PNew);
     let vars = vars(space.dims);
@@ -223,10 +214,10 @@ fn space_product(d: &mut Draft, space: &Space, (directions, products): (&[Func],
     }
     let points = k.points(Domain::Space(space.id));
     let at = &points.coordinates;
-    let minv = inverse_at(d, space, at);
+    let here = m.at(d, space, at);
     let terms = (0..space.components).map(|c| {
         let product = direction(space.id, c, at) * q.at(at, c);
-        where_active(space, &minv, c, product).cast(ScalarType::F64)
+        where_active(m, &here, c, product).cast(ScalarType::F64)
     });
     let term = terms.reduce(|a, b| a + b).expect("at least one component");
     let f = d.reduce(&format!("pq{}", space.id.0), &points, vec![(Op::Add, term)]);
@@ -287,10 +278,10 @@ pub fn graph_parts(k: &Skeleton) -> Vec<Scheduled> {
     d.finish()
 }
 
-/// Sweep B. `DR` in place. Outputs `Next` and `Done`.
-pub fn sweep_b(k: &Skeleton) -> Vec<Scheduled> {
-    let mut d = Draft::new(k, "pcg_b", Role::LinearB);
-    declare(&mut d, &[What::DR, What::P, What::MInv, What::Damp]);
+/// Sweep B. `DR` in place; `Next` and `Done`, unless M has stages to run before.
+pub fn sweep_b(k: &Skeleton, m: M) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, m.pipeline("pcg_b"), Role::LinearB);
+    declare(&mut d, &[What::DR, What::P, inverse(m), What::Damp]);
     d.input(What::State.of(()));
     d.input(What::Alpha.of(()));
     for &of in k.spaces.iter().flat_map(|space| &space.slots) {
@@ -298,18 +289,44 @@ pub fn sweep_b(k: &Skeleton) -> Vec<Scheduled> {
     }
     let mut sums = [number(0.0), number(0.0)];
     for space in &k.spaces {
-        let f = update_space(&mut d, space, &k.direction_in(What::P));
-        for (i, sum) in sums.iter_mut().enumerate() {
-            *sum = sum.clone() + f.at(&[], i);
-        }
+        let (q, drn) = update(&mut d, m, space, &k.direction_in(What::P));
+        let nest = if m.has_iteration_stages() {
+            d.map_over(&drn, Strip::Of(Domain::Space(space.id)), What::DR.of(space.id));
+            d.skip_unless(&drn, k.live_at(space.id, &coordinates(&drn.vars)));
+            drn.clone()
+        } else {
+            let f = sum_space(&mut d, m, space, &mut sums, &|_, at| all(&drn, at));
+            d.store_over(&f, &drn, What::DR.of(space.id));
+            f
+        };
+        d.output(&drn, What::DR.of(space.id));
+        d.gathered_in(&nest, &q);
     }
-    let [rz, rr] = sums;
-    decide(&mut d, rz, rr);
+    if !m.has_iteration_stages() {
+        decide(&mut d, m, sums);
+    }
     d.finish()
 }
 
-/// d', r' and the sums (r'.M^-1 r', |r'|^2) of one space, in one nest.
-fn update_space(d: &mut Draft, space: &Space, direction: Direction) -> Func {
+/// The end of an iteration where M has stages of its own behind sweep B: outputs `Next` and `Done`.
+pub fn sums(k: &Skeleton, m: M) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, m.pipeline("pcg_c"), Role::Linear);
+    if !m.has_iteration_stages() {
+        return vec![];
+    }
+    declare(&mut d, &[What::DR]);
+    d.input(What::State.of(()));
+    d.input(What::Alpha.of(()));
+    let mut sums = [number(0.0), number(0.0)];
+    for space in &k.spaces {
+        sum_space(&mut d, m, space, &mut sums, &|d, at| d.all(What::DR.of(space.id), at));
+    }
+    decide(&mut d, m, sums);
+    d.finish()
+}
+
+/// d' and r' of one space, and q, which they read.
+fn update(d: &mut Draft, m: M, space: &Space, direction: Direction) -> (Func, Func) {
     let k = d.k;
     let vars = vars(space.dims);
     let at = coordinates(&vars);
@@ -330,61 +347,64 @@ fn update_space(d: &mut Draft, space: &Space, direction: Direction) -> Func {
     let ok = k.scalar(AlphaScalar::Positive).ne_(number(0.0));
     let mut old = d.all(What::DR.of(space.id), &at);
     let r = old.split_off(space.components);
-    let minv = inverse_at(d, space, &at);
+    let here = m.at(d, space, &at);
     let step = |c: usize| {
         Expr::select(ok.clone(), &old[c] + &(&alpha * &direction(space.id, c, &at)), old[c].clone())
     };
-    let rest = |c: usize| where_active(space, &minv, c, &r[c] - &(&alpha * &q.at(&at, c)));
+    let rest = |c: usize| where_active(m, &here, c, &r[c] - &(&alpha * &q.at(&at, c)));
     let values = (0..space.components).map(step).chain((0..space.components).map(rest)).collect();
     let drn = d.p.func(Func::new(format!("drn{}", space.id.0), &vars, values));
+    (q, drn)
+}
 
-    let points = k.points(Domain::Space(space.id));
-    let rc = all(&drn, &points.coordinates).split_off(space.components);
-    let minv = inverse_at(d, space, &points.coordinates);
-    let f64 = |e: &Expr| e.cast(ScalarType::F64);
-    let sum =
-        |terms: &mut dyn Iterator<Item = Expr>| terms.reduce(|a, b| a + b).expect("at least one component");
-    let z = |c: usize| apply_inverse(space, &minv, &rc, c);
-    let rz = sum(&mut (0..space.components).map(|c| f64(&(&rc[c] * &z(c)))));
-    let rr = sum(&mut rc.iter().map(|r| f64(&(r * r))));
+/// Adds the nest of r.z and |r|^2 over a space, and them to `sums`; `dr` gives d and r at an element.
+fn sum_space(
+    d: &mut Draft,
+    m: M,
+    space: &Space,
+    sums: &mut [Expr; 2],
+    dr: &dyn Fn(&Draft, &[Expr]) -> Vec<Expr>,
+) -> Func {
+    let points = d.k.points(Domain::Space(space.id));
+    let at = &points.coordinates;
+    let r = dr(d, at).split_off(space.components);
+    let rz = m.of.product(&r, &m.of.apply(&m.at(d, space, at), &r));
+    let rr = r.iter().map(|r| (r * r).cast(ScalarType::F64));
+    let rr = rr.reduce(|a, b| a + b).expect("at least one component");
     let f = d.reduce(&format!("acc{}", space.id.0), &points, vec![(Op::Add, rz), (Op::Add, rr)]);
-    d.output(&drn, What::DR.of(space.id));
-    d.store_over(&f, &drn, What::DR.of(space.id));
-    d.skip_unless(&f, k.live_at(space.id, &points.coordinates));
-    d.gathered_in(&f, &q);
+    d.skip_unless(&f, d.k.live_at(space.id, at));
+    for (i, sum) in sums.iter_mut().enumerate() {
+        *sum = sum.clone() + f.at(&[], i);
+    }
     f
 }
 
-/// The scalars at the end of an iteration.
-fn decide(d: &mut Draft, rz: Expr, rr: Expr) {
+/// The scalars at the end of an iteration, from r.z and |r|^2.
+fn decide(d: &mut Draft, m: M, [rz, rr]: [Expr; 2]) {
     let k = d.k;
-    let option = |n: Number| n.expr(ScalarType::F64);
-    let gain = number(0.5) * k.scalar(AlphaScalar::Alpha) * k.scalar(PcgScalar::Rz);
-    let q = k.scalar(PcgScalar::Q) + &gain;
-    let count = k.scalar(PcgScalar::K) + number(1.0);
     let old = k.scalar(PcgScalar::Rz);
+    let gain = number(0.5) * k.scalar(AlphaScalar::Alpha) * old.clone();
     let beta = Expr::select(old.gt(number(0.0)), &rz / &old, number(0.0));
-    let enough = (&count * &gain).le(option(Number::Zeta) * q.clone()).and(count.ge(number(2.0)));
-    let code = |stop: LinearStop| number(stop.code());
-    let rules = [
-        (k.scalar(AlphaScalar::Positive).eq_(number(0.0)), {
-            let finite = is_finite(&k.scalar(AlphaScalar::Pq));
-            Expr::select(finite, code(LinearStop::Indefinite), code(LinearStop::NotFinite))
-        }),
-        (is_finite(&rz).and(is_finite(&rr)).not_(), code(LinearStop::NotFinite)),
-        (rr.le(option(Number::Tolerance)), code(LinearStop::Tolerance)),
-        (rr.eq_(number(0.0)).or(rz.eq_(number(0.0))), code(LinearStop::Tolerance)),
-        (enough, code(LinearStop::Model)),
-        (count.ge(option(Number::Limit)), code(LinearStop::Limit)),
-    ];
-    let running = number(0.0);
-    let code = rules.into_iter().rev().fold(running, |code, (rule, value)| Expr::select(rule, value, code));
+    let progress = Progress {
+        pq: k.scalar(AlphaScalar::Pq),
+        positive: k.scalar(AlphaScalar::Positive),
+        first_rz: match m.follows_damping() {
+            true => k.scalar(StartProduct),
+            false => k.scalar(StartScalar::Rz),
+        },
+        q: k.scalar(PcgScalar::Q) + &gain,
+        count: k.scalar(PcgScalar::K) + number(1.0),
+        rz,
+        rr,
+        gain,
+    };
+    let code = stop::code(m.of.rules(&progress));
     let value = |s: PcgScalar| match s {
-        PcgScalar::Rz => rz.clone(),
+        PcgScalar::Rz => progress.rz.clone(),
         PcgScalar::Beta => beta.clone(),
-        PcgScalar::Rr => rr.clone(),
-        PcgScalar::Q => q.clone(),
-        PcgScalar::K => count.clone(),
+        PcgScalar::Rr => progress.rr.clone(),
+        PcgScalar::Q => progress.q.clone(),
+        PcgScalar::K => progress.count.clone(),
         PcgScalar::Stop => code.clone(),
     };
     let next = d.func(What::Next.of(()), &[], PcgScalar::ALL.map(value).to_vec());

@@ -57,6 +57,10 @@ pub enum StartScalar {
     Free,
 }
 
+/// r0.z0 on its own, see [`What::StartProduct`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StartProduct;
+
 /// Scalars of the model at the trial point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ModelScalar {
@@ -120,6 +124,12 @@ impl Scalar for StartScalar {
     const OF: What = What::Start;
     fn index(self, _: &Skeleton) -> usize {
         self as usize
+    }
+}
+impl Scalar for StartProduct {
+    const OF: What = What::StartProduct;
+    fn index(self, _: &Skeleton) -> usize {
+        0
     }
 }
 impl Scalar for ModelScalar {

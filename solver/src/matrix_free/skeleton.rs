@@ -1,7 +1,7 @@
 //! What all pipelines of an energy share, and what one of them is made of. Made in [`crate::matrix_free`], read by every file of it.
 
 use crate::matrix_free::params::Param;
-use crate::matrix_free::vectors::{Role, VectorId};
+use crate::matrix_free::vectors::{Extents, Initial, Role, VectorId, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,11 +41,75 @@ pub struct Space {
     pub skips: bool,
     /// Whether any of its unknowns has box bounds.
     pub bounded: bool,
-    /// Whether M holds whole blocks: where they are more than a diagonal.
-    pub block: bool,
+    /// Whether some residual couples two scalars of one element: its block of J^T J is more than a diagonal.
+    pub coupled: bool,
+    /// The entries of the blocks of J^T J that come with g: those that some preconditioner reads.
+    pub kept: Entries,
     /// Whether sweep A stores q for sweep B, which computes it again otherwise, see [`crate::matrix_free::choices`]; always where it keeps J p
     /// in a ring of rows.
     pub stores_q: bool,
+}
+
+/// Entries of the diagonal blocks of J^T J.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Entries {
+    /// The diagonal.
+    Diagonal,
+    /// The lower triangle, packed.
+    Block,
+}
+
+/// A vector that a preconditioner has over a space.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Field {
+    /// The level of a hierarchy, 0 for the problem itself.
+    pub level: u8,
+    /// Its points.
+    pub points: Extents,
+    /// Elements of its tuple.
+    pub width: usize,
+    /// Their type.
+    pub ty: ScalarType,
+    /// Its first values.
+    pub initial: Initial,
+}
+
+/// The times at which a preconditioner has stages.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum When {
+    /// After g, the blocks and what J^T J p reads.
+    Linearised,
+    /// After D, b and field 0.
+    Damped,
+    /// In every PCG iteration, between sweep B and the stop rules; and once before the first.
+    Iteration,
+}
+
+/// Everything that vectors and phases have to know of a preconditioner.
+pub struct Shape {
+    /// Its name.
+    pub name: &'static str,
+    /// Its fields over every space with unknowns.
+    pub fields: BTreeMap<SpaceId, Vec<Field>>,
+    /// How many stages it has at these times, in the order of the enum.
+    pub stages: [u8; 3],
+}
+
+impl When {
+    /// In the order of the enum.
+    pub const ALL: [When; 3] = [When::Linearised, When::Damped, When::Iteration];
+}
+
+impl Shape {
+    /// Number of its stages at these times.
+    pub fn stages(&self, when: When) -> u8 {
+        self.stages[when as usize]
+    }
+
+    /// Tells whether the first z is had only after stages behind the damping, and r0.z0 with it.
+    pub fn follows_damping(&self) -> bool {
+        self.stages(When::Damped) + self.stages(When::Iteration) > 0
+    }
 }
 
 /// What all pipelines of an energy share.
@@ -58,8 +122,8 @@ pub struct Skeleton {
     pub master: ScalarType,
     /// Type of PCG vectors and applyJTJ.
     pub linear: ScalarType,
-    /// Whether M = I.
-    pub identity: bool,
+    /// The preconditioners, by number.
+    pub preconditioners: Vec<Shape>,
     /// The machine that the code is for. Vectors have as many elements as it has lanes; wider types take several registers.
     pub target: Target,
     /// Index spaces with unknowns.
@@ -89,10 +153,10 @@ impl Skeleton {
         self.routines.roots(Kind::Excluded, Site::Element(space)).first().copied()
     }
 
-    /// Number of entries of M^-1 per element: the packed lower triangle, or the diagonal.
-    pub fn block_entries(&self, space: &Space) -> usize {
-        let c = space.components;
-        if space.block { c * (c + 1) / 2 } else { c }
+    /// A preconditioner's vector over a space.
+    pub fn field(&self, kind: u8, field: u8, space: SpaceId) -> VectorId {
+        let level = self.preconditioners[usize::from(kind)].fields[&space][usize::from(field)].level;
+        VectorId { level, ..What::M { kind, field }.of(space) }
     }
 }
 
@@ -102,8 +166,24 @@ pub fn packed(i: usize, j: usize) -> usize {
     i * (i + 1) / 2 + j
 }
 
-/// The entries of a packed block that are kept.
-pub fn kept_entries(space: &Space) -> Vec<usize> {
-    let c = space.components;
-    if space.block { (0..c * (c + 1) / 2).collect() } else { (0..c).map(|i| packed(i, i)).collect() }
+impl Entries {
+    /// Their positions in the packed blocks of elements with so many components.
+    pub fn list(self, components: usize) -> Vec<usize> {
+        match self {
+            Entries::Diagonal => (0..components).map(|i| packed(i, i)).collect(),
+            Entries::Block => (0..packed(components, 0)).collect(),
+        }
+    }
+}
+
+impl Space {
+    /// The entries of the packed blocks of J^T J that come with g.
+    pub fn kept_entries(&self) -> Vec<usize> {
+        self.kept.list(self.components)
+    }
+
+    /// Position of entry (i, j) of the block among those.
+    pub fn kept_at(&self, i: usize, j: usize) -> Option<usize> {
+        self.kept_entries().iter().position(|&e| e == packed(i, j))
+    }
 }

@@ -9,7 +9,7 @@ use crate::matrix_free::domain::incidence::ROW;
 use crate::matrix_free::domain::layout::record;
 use crate::matrix_free::params::{Size, edge_count};
 use crate::matrix_free::scalars::{AlphaScalar, ModelScalar, PcgScalar, StartScalar};
-use crate::matrix_free::skeleton::{Skeleton, Space, kept_entries, packed};
+use crate::matrix_free::skeleton::{Field, Skeleton, Space, packed};
 use std::fmt;
 use sumsq_codegen::{Expr, Layout, ScalarType};
 use sumsq_energy::dag::Source;
@@ -45,8 +45,13 @@ pub enum What {
     Scales,
     /// d, then r.
     DR,
-    /// M^-1: packed blocks or diagonals.
-    MInv,
+    /// A field of a preconditioner, both by number; field 0 is its pointwise part.
+    M {
+        /// The preconditioner.
+        kind: u8,
+        /// The field.
+        field: u8,
+    },
     /// D.
     Damp,
     /// The direction of the iteration before.
@@ -110,6 +115,8 @@ pub enum What {
     Done,
     /// At the start of PCG.
     Start,
+    /// r0.z0 where the preconditioner has stages behind the damping.
+    StartProduct,
     /// E per residual group and the number of instances that count.
     Energy,
     /// The model's decrease and norms.
@@ -202,7 +209,8 @@ impl fmt::Display for VectorId {
             What::GradientAndBlocks => "gb",
             What::Scales => "sc",
             What::DR => "dr",
-            What::MInv => "minv",
+            What::M { kind: 0, field: 0 } => "minv",
+            What::M { .. } => "m",
             What::Damp => "damp",
             What::P => "p",
             What::PNew => "pn",
@@ -224,10 +232,15 @@ impl fmt::Display for VectorId {
             What::Alpha => "alpha",
             What::Done => "done",
             What::Start => "start",
+            What::StartProduct => "start_rz",
             What::Energy => "energy",
             What::Model => "model",
         };
         f.write_str(prefix)?;
+        match self.what {
+            What::M { kind, field } if (kind, field) != (0, 0) => write!(f, "{kind}f{field}s")?,
+            _ => {}
+        }
         match self.over {
             Over::Nothing => {}
             Over::Space(SpaceId(n)) | Over::Array(ArrayId(n)) | Over::Computed(ComputedId(n)) => {
@@ -361,7 +374,8 @@ impl Skeleton {
             extents,
             initial: match id.what {
                 What::Free => Initial::OnesPerBinding,
-                What::P | What::PNew | What::DR | What::MInv => Initial::ZerosPerMask,
+                What::P | What::PNew | What::DR => Initial::ZerosPerMask,
+                What::M { .. } => self.field_of(id).initial,
                 _ => Initial::Zeros,
             },
             range: self.range(id),
@@ -382,9 +396,12 @@ impl Skeleton {
             (What::Scales, _) => (master, components()),
             (What::LinearX | What::P | What::PNew | What::Q | What::Damp, _) => (linear, components()),
             (What::Free | What::Live | What::Near, _) => (ScalarType::U8, 1),
-            (What::GradientAndBlocks, _) => (master, components() + kept_entries(self.space(id)).len()),
+            (What::GradientAndBlocks, _) => (master, components() + self.space(id).kept_entries().len()),
             (What::DR, _) => (linear, 2 * components()),
-            (What::MInv, _) => (linear, self.block_entries(self.space(id))),
+            (What::M { .. }, _) => {
+                let field = self.field_of(id);
+                (field.ty, field.width)
+            }
             (What::StoredBlocks, _) => (linear, packed(components(), 0)),
             (What::Hoisted, over) => (linear, self.values_over(Kind::Stored, over)),
             (What::Product, over) => (linear, self.values_over(Kind::Product, over)),
@@ -408,6 +425,7 @@ impl Skeleton {
             (What::State | What::Next, _) => (f64, PcgScalar::ALL.len()),
             (What::Alpha, _) => (f64, AlphaScalar::ALL.len()),
             (What::Start, _) => (f64, StartScalar::ALL.len()),
+            (What::StartProduct, _) => (f64, 1),
             (What::Model, _) => (f64, ModelScalar::ALL.len()),
             (What::Energy, _) => (f64, self.energy.groups.len() + 1),
             (What::Computed | What::Array | What::LinearArray | What::Total, _) => misfit(id),
@@ -420,6 +438,7 @@ impl Skeleton {
         match (id.over, id.what) {
             (Over::Nothing | Over::Globals(_), _) | (_, What::PartProduct) => Extents::Scalar,
             (Over::Space(s), What::Live | What::Near) => Extents::Vectors(s),
+            (Over::Space(_), What::M { .. }) => self.field_of(id).points,
             (Over::Space(s), _) => Extents::Space(s),
             (Over::Graph(g), _) | (Over::Vertex(g, _), What::Vertex) => Extents::Edges(g),
             (Over::Array(a), _) => Extents::Space(self.energy.arrays[a.index()].space),
@@ -496,6 +515,15 @@ impl Skeleton {
         self.energy.spaces[self.slot_space(graph, vertex).index()].len()
     }
 
+    fn field_of(&self, id: VectorId) -> Field {
+        match (id.what, id.over) {
+            (What::M { kind, field }, Over::Space(s)) => {
+                self.preconditioners[usize::from(kind)].fields[&s][usize::from(field)]
+            }
+            _ => misfit(id),
+        }
+    }
+
     fn space(&self, id: VectorId) -> &Space {
         match id.over {
             Over::Space(s) => self.space_of_unknowns(s),
@@ -523,12 +551,18 @@ impl Skeleton {
         self.spaces.iter().find(|s| s.id == id).expect("the space holds unknowns")
     }
 
-    /// The vectors that expressions of routines and masks may read, computed arrays apart.
+    /// The vectors that expressions of routines, masks and preconditioners may read, computed arrays apart.
     pub fn readable(&self) -> Vec<VectorId> {
         let mut all = vec![];
         for s in &self.spaces {
             let whats = [What::X, What::View, What::Free, What::Live, What::Near, What::Lower, What::Upper];
             all.extend(whats.map(|what| what.of(s.id)));
+        }
+        all.extend([What::Start, What::StartProduct].map(|what| what.of(())));
+        for (kind, shape) in (0..).zip(&self.preconditioners) {
+            for (&space, fields) in &shape.fields {
+                all.extend((0..).zip(fields).map(|(field, _)| self.field(kind, field, space)));
+            }
         }
         all.extend(self.domains_of(Kind::Stored).map(|domain| What::Hoisted.of(domain)));
         let vertices = self.spaces.iter().flat_map(|s| &s.slots);

@@ -42,6 +42,26 @@ pub enum Preconditioner {
     BlockJacobi,
 }
 
+impl Preconditioner {
+    /// Every choice and its name in options and reports, in the order of their numbers in `sumsq.h`.
+    pub const ALL: &[(Preconditioner, &str)] = &[
+        (Preconditioner::Auto, "auto"),
+        (Preconditioner::None, "none"),
+        (Preconditioner::Jacobi, "jacobi"),
+        (Preconditioner::BlockJacobi, "block_jacobi"),
+    ];
+
+    /// The choice of this name.
+    pub fn named(name: &str) -> Option<Preconditioner> {
+        Preconditioner::ALL.iter().find(|(_, n)| *n == name).map(|(choice, _)| *choice)
+    }
+
+    /// The name in options and reports.
+    pub fn name(self) -> &'static str {
+        Preconditioner::ALL[self as usize].1
+    }
+}
+
 /// Share of a robust loss that J^T J holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LossOrder {

@@ -157,6 +157,17 @@ impl<P: BorrowMut<Problem>> Session<P> {
         refreshed.map_err(|e| not_finite(problem, data, e))
     }
 
+    /// Goes on with another of the preconditioners that the solver was compiled with, by number, from the next linear solve on. Returns
+    /// whether there is one of this number.
+    #[doc(hidden)]
+    pub fn change_to(&mut self, preconditioner: u8) -> bool {
+        let there = usize::from(preconditioner) < self.problem.borrow().plan.k.preconditioners.len();
+        if there {
+            self.run.change_to(preconditioner);
+        }
+        there
+    }
+
     /// Copies the current unknowns to `data`.
     ///
     /// # Errors
@@ -196,7 +207,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
             residuals: self.run.residuals,
             unconstrained: self.run.start.unconstrained as usize,
             method: self.options.method,
-            preconditioner: problem.preconditioner(),
+            preconditioner: problem.plan.k.preconditioners[usize::from(self.run.kind())].name,
             device: code.target().processor.name.clone(),
             precision: code.options.precision,
             threads: code.pool.threads(),

@@ -1,24 +1,25 @@
-//! From g and the blocks of J^T J to the linear system: scales, D, M^-1, b and the norms at the start of PCG.
+//! From g and the blocks of J^T J to the linear system: scales, D, field 0 of M^-1, b and the norms at the start of PCG.
 //!
 //! s_i = 1/(1 + sqrt(diag_i)), fixed at the first iterate; D_i = clamp(s_i^2 diag_i, min, max) / (s_i^2 R), and 0 for
-//! Gauss-Newton (`inv_radius` = 0). M^-1 is the inverse of the diagonal, or of the blocks, of A = J^T J + D; 0 at excluded elements, where
-//! diag_i = 0 and at held scalars.
+//! Gauss-Newton (`inv_radius` = 0). M^-1 is made of A = J^T J + D; 0 at excluded elements, where diag_i = 0 and at held scalars.
 
 use crate::matrix_free::draft::{Draft, all, coordinates, vars};
 use crate::matrix_free::pipelines::boxed::Boxed;
-use crate::matrix_free::preconditioner::diagonal;
+use crate::matrix_free::preconditioner::M;
+use crate::matrix_free::preconditioner::diagonal::{self, Block};
 use crate::matrix_free::scalars::StartScalar;
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::schedule::reduce::Op;
-use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space, kept_entries, packed};
+use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
 use crate::matrix_free::vectors::{Role, What};
-use sumsq_codegen::{Expr, Func, ScalarType};
+use rustc_hash::FxHashSet;
+use sumsq_codegen::{Expr, ExprKind, Func, ScalarType};
 use sumsq_energy::model::Domain;
 
-/// g and the packed blocks as read by both pipelines, at one element.
+/// g and the blocks of J^T J as read by both pipelines, at one element.
 struct System {
     gradient: Vec<Expr>,
-    /// Entry (i, j) of the block; off-diagonal entries are absent where only the diagonal is kept.
+    /// Entry (i, j) of the block; those that are not kept are absent.
     block: Vec<Vec<Option<Expr>>>,
     free: Expr,
     boxed: Option<Boxed>,
@@ -26,11 +27,10 @@ struct System {
 
 impl System {
     fn at(d: &mut Draft, space: &Space, at: &[Expr]) -> System {
-        let kept = kept_entries(space);
         let c = space.components;
         let gb = d.input(What::GradientAndBlocks.of(space.id));
         let free = d.input(What::Free.of(space.id));
-        let entry = |i, j| kept.iter().position(|&e| e == packed(i, j)).map(|e| gb.at(at, c + e));
+        let entry = |i, j| space.kept_at(i, j).map(|e| gb.at(at, c + e));
         System {
             gradient: (0..c).map(|i| gb.at(at, i)).collect(),
             block: (0..c).map(|i| (0..c).map(|j| entry(i, j)).collect()).collect(),
@@ -78,14 +78,14 @@ pub fn scales(k: &Skeleton) -> Vec<Scheduled> {
     d.finish()
 }
 
-/// Per space the outputs `DR` (0, then b) and, unless the sweeps compute them, `MInv` and `Damp`; and the tuple `Start`.
-pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
-    let mut d = Draft::new(k, "damping", Role::Master);
+/// Per space the outputs `DR` (0, then b) and, unless the sweeps compute them, field 0 of M^-1 and `Damp`; and the tuple `Start`.
+pub fn pipeline(k: &Skeleton, m: M) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, m.pipeline("damping"), Role::Master);
     let mut totals: Option<Vec<Expr>> = None;
     for space in &k.spaces {
-        let [dr, damp, minv] = damp_space(&mut d, space);
-        let sums = start(&mut d, space, [&dr, &minv]);
-        store(&mut d, space, &sums, [&dr, &damp, &minv]);
+        let [dr, damp, minv] = damp_space(&mut d, m, space);
+        let sums = start(&mut d, m, space, [&dr, &minv]);
+        store(&mut d, m, space, &sums, [&dr, &damp, &minv]);
         let e = all(&sums, &[]);
         totals = Some(match totals {
             None => e,
@@ -103,8 +103,30 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
     d.finish()
 }
 
-/// Adds `DR`, `Damp` and `MInv`.
-fn damp_space(d: &mut Draft, space: &Space) -> [Func; 3] {
+/// r0.z0 where M has stages between b and it: the scalar `StartProduct`.
+pub fn start_product(k: &Skeleton, m: M) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, m.pipeline("start"), Role::Linear);
+    if !m.follows_damping() {
+        return vec![];
+    }
+    let mut total = Expr::from(0.0f64);
+    for space in &k.spaces {
+        d.input(What::DR.of(space.id));
+        let points = k.points(Domain::Space(space.id));
+        let at = &points.coordinates;
+        let r = d.all(What::DR.of(space.id), at).split_off(space.components);
+        let rz = m.of.product(&r, &m.of.apply(&m.at(&d, space, at), &r));
+        let f = d.reduce(&format!("start{}", space.id.0), &points, vec![(Op::Add, rz)]);
+        d.skip_unless(&f, k.live_at(space.id, at));
+        total = total + f.at(&[], 0);
+    }
+    let rz = d.func(What::StartProduct.of(()), &[], vec![total]);
+    d.output(&rz, What::StartProduct.of(()));
+    d.finish()
+}
+
+/// Adds `DR`, `Damp` and field 0 of M^-1.
+fn damp_space(d: &mut Draft, m: M, space: &Space) -> [Func; 3] {
     let (k, c) = (d.k, space.components);
     let vars = vars(space.dims);
     let at = coordinates(&vars);
@@ -122,131 +144,62 @@ fn damp_space(d: &mut Draft, space: &Space) -> [Func; 3] {
         Expr::select(system.active(i), d, constant(0.0))
     });
     let damp = func(What::Damp, damp.collect());
-    // M is that of A with the D that it has in PCG.
-    let held: Vec<Expr> = all(&damp, &at).into_iter().map(|d| d.cast(k.master)).collect();
+    let block = Block {
+        space,
+        ty: k.master,
+        linear: k.linear,
+        // M is that of A with the D that it has in PCG.
+        damp: all(&damp, &at).into_iter().map(|d| d.cast(k.master)).collect(),
+        active: (0..c).map(|i| system.active(i)).collect(),
+        entries: system.block,
+    };
     // 1/diag may be more than float32 holds, times an entry of b that it rounds to 0.
     let limit = if k.linear == ScalarType::F32 { f64::from(f32::MAX) } else { f64::MAX };
-    let minv = inverse(k, space, &system, &held).into_iter();
-    let minv = func(What::MInv, minv.map(|v| v.max(constant(-limit)).min(constant(limit))).collect());
-    [dr, damp, minv]
+    let minv = m.of.inverse(&block).into_iter();
+    let minv = minv.map(|v| v.max(constant(-limit)).min(constant(limit))).collect();
+    [dr, damp, func(What::M { kind: m.kind, field: 0 }, minv)]
 }
 
-/// Stores what the sweeps read of a space in the nest of its share of `Start`, which reads it.
-fn store(d: &mut Draft, space: &Space, sums: &Func, [dr, damp, minv]: [&Func; 3]) {
+/// Stores what the sweeps read of a space: in the nest of its share of `Start`, if that reads it.
+fn store(d: &mut Draft, m: M, space: &Space, sums: &Func, [dr, damp, minv]: [&Func; 3]) {
     d.store_in(sums, dr);
     d.output(dr, What::DR.of(space.id));
     if space.inline_diagonal {
         return;
     }
-    if d.k.identity {
-        // M = I reads no D.
-        d.map(damp, Strip::Of(Domain::Space(space.id)));
-    } else {
-        d.store_in(sums, damp);
-    }
-    d.output(damp, What::Damp.of(space.id));
-    d.store_in(sums, minv);
-    d.output(minv, What::MInv.of(space.id));
-}
-
-/// Relative shift of the diagonal of a block before it is inverted: well above the rounding of the inverse's entries, which are
-/// up to 1/shift times those of the matrix. Where it was too small, a singular block's inverse would be indefinite.
-fn block_shift(linear: ScalarType) -> f64 {
-    if linear == ScalarType::F32 { 1e-5 } else { 1e-12 }
-}
-
-/// The packed inverse of the block of A, or the inverses of its diagonal, 0 where inactive.
-fn inverse(k: &Skeleton, space: &Space, system: &System, damp: &[Expr]) -> Vec<Expr> {
-    let c = damp.len();
-    let (zero, one) = (Expr::float(k.master, 0.0), Expr::float(k.master, 1.0));
-    let damped = |i: usize| system.diagonal(i) + &damp[i];
-    if k.identity {
-        return (0..c).map(|i| Expr::select(system.active(i), one.clone(), zero.clone())).collect();
-    }
-    if !space.block {
-        return (0..c).map(|i| Expr::select(system.active(i), &one / &damped(i), zero.clone())).collect();
-    }
-    // An inactive scalar becomes an identity row, so that the others' block is inverted alone.
-    let shift = Expr::float(k.master, 1.0 + block_shift(k.linear));
-    let entry = |i: usize, j: usize| {
-        if i == j {
-            return Expr::select(system.active(i), damped(i) * &shift, one.clone());
+    let minv_is_read = reads(sums, minv);
+    let mut store = |f: &Func, what: What, read: bool| {
+        match read {
+            true => d.store_in(sums, f),
+            false => d.map(f, Strip::Of(Domain::Space(space.id))),
         }
-        let e = system.block[i][j].clone().unwrap_or_else(|| zero.clone());
-        Expr::select(system.active(i).and(system.active(j)), e, zero.clone())
+        d.output(f, what.of(space.id));
     };
-    let a: Vec<Expr> = (0..c).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| entry(i, j)).collect();
-    let inv = spd_inverse(&a, c, 0.5 * block_shift(k.linear));
-    let masked = (0..c).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| {
-        let active = if i == j { system.active(i) } else { system.active(i).and(system.active(j)) };
-        Expr::select(active, inv[packed(i, j)].clone(), zero.clone())
-    });
-    masked.collect()
+    store(damp, What::Damp, minv_is_read && reads(minv, damp));
+    store(minv, What::M { kind: m.kind, field: 0 }, minv_is_read);
 }
 
-/// The packed inverse of a packed symmetric positive definite matrix, by Cholesky: A = L L^T, A^-1 = L^-T L^-1. A pivot that rounding
-/// made less than `least` times its diagonal entry counts as that much.
-pub fn spd_inverse(a: &[Expr], n: usize, least: f64) -> Vec<Expr> {
-    let ty = a[0].ty();
-    let mut l: Vec<Expr> = a.to_vec();
-    let mut inv_diagonal = Vec::with_capacity(n);
-    for j in 0..n {
-        let mut d = a[packed(j, j)].clone();
-        for m in 0..j {
-            d = d - &l[packed(j, m)] * &l[packed(j, m)];
+/// Tells whether what `f` is computed from reads `g`.
+fn reads(f: &Func, g: &Func) -> bool {
+    fn calls(e: &Expr, name: &str, seen: &mut FxHashSet<usize>) -> bool {
+        let mut found = matches!(e.kind(), ExprKind::Call { name: called, .. } if &**called == name);
+        if seen.insert(e.id()) {
+            e.for_each_child(|c| found = found || calls(c, name, seen));
         }
-        let d = d.max(&a[packed(j, j)] * &Expr::float(ty, least));
-        inv_diagonal.push(Expr::float(ty, 1.0) / d.sqrt());
-        for i in j + 1..n {
-            let mut v = a[packed(i, j)].clone();
-            for m in 0..j {
-                v = v - &l[packed(i, m)] * &l[packed(j, m)];
-            }
-            l[packed(i, j)] = v * &inv_diagonal[j];
-        }
+        found
     }
-    // W = L^-1, lower triangular.
-    let mut w: Vec<Expr> = a.to_vec();
-    for j in 0..n {
-        w[packed(j, j)] = inv_diagonal[j].clone();
-        for i in j + 1..n {
-            let sum = (j..i).map(|m| &l[packed(i, m)] * &w[packed(m, j)]).reduce(|x, y| x + y);
-            w[packed(i, j)] = -(sum.expect("i > j") * &inv_diagonal[i]);
-        }
-    }
-    let entry = |i: usize, j: usize| {
-        let products = (i.max(j)..n).map(|m| &w[packed(m, i)] * &w[packed(m, j)]);
-        products.reduce(|x, y| x + y).expect("at least one term")
-    };
-    (0..n).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| entry(i, j)).collect()
-}
-
-/// (M^-1 v)_i of a packed block or diagonal.
-pub fn apply_inverse(space: &Space, minv: &[Expr], v: &[Expr], i: usize) -> Expr {
-    if !space.block {
-        return &minv[i] * &v[i];
-    }
-    let products = (0..v.len()).map(|j| &minv[packed(i, j)] * &v[j]);
-    products.reduce(|a, b| a + b).expect("at least one component")
-}
-
-/// Position of diagonal entry i among the kept entries of a block.
-pub fn inverse_diagonal_entry(space: &Space, i: usize) -> usize {
-    if space.block { packed(i, i) } else { i }
-}
-
-/// The diagonal entry of M^-1 for scalar i.
-pub fn inverse_diagonal<'a>(space: &Space, minv: &'a [Expr], i: usize) -> &'a Expr {
-    if space.block { &minv[packed(i, i)] } else { &minv[i] }
+    let mut seen = FxHashSet::default();
+    let values = f.values.iter().chain(f.updates.iter().flat_map(|u| &u.values));
+    values.into_iter().any(|e| calls(e, &g.name, &mut seen))
 }
 
 /// The share of a space in `Start`.
-fn start(d: &mut Draft, space: &Space, [dr, minv]: [&Func; 2]) -> Func {
+fn start(d: &mut Draft, m: M, space: &Space, [dr, minv]: [&Func; 2]) -> Func {
     let (k, c) = (d.k, space.components);
     let points = k.points(Domain::Space(space.id));
     let at = &points.coordinates;
     let system = System::at(d, space, at);
-    let (r, minv) = (all(dr, at).split_off(c), all(minv, at));
+    let r = all(dr, at).split_off(c);
     let f64 = |e: Expr| e.cast(ScalarType::F64);
     let sum = |e: Vec<Expr>| e.into_iter().reduce(|a, b| a + b).expect("at least one component");
     let count = |on: Expr| Expr::select(on, Expr::from(1.0f64), Expr::from(0.0f64));
@@ -257,13 +210,16 @@ fn start(d: &mut Draft, space: &Space, [dr, minv]: [&Func; 2]) -> Func {
         Expr::select(system.free.clone(), f64(g), Expr::from(0.0f64))
     });
     let maximum = maximum.reduce(|a, b| a.max(b)).expect("at least one component");
+    let rz = (!m.follows_damping()).then(|| {
+        let z = m.of.apply(&m.at_with(d, space, at, all(minv, at)), &r);
+        let [r, z] = [r.clone(), z].map(|v| v.into_iter().map(f64).collect::<Vec<Expr>>());
+        m.of.product(&r, &z)
+    });
     let loose = (0..c).map(|i| count(system.free.and(system.constrained(i).not_())));
     let term = |s: StartScalar| match s {
         StartScalar::Bb => (Op::Add, sum(r.iter().map(|e| f64(e.clone()) * f64(e.clone())).collect())),
-        StartScalar::Rz => {
-            let z = |i: usize| f64(apply_inverse(space, &minv, &r, i));
-            (Op::Add, sum((0..c).map(|i| f64(r[i].clone()) * z(i)).collect()))
-        }
+        // Where z is not had yet, it is no part of this.
+        StartScalar::Rz => (Op::Add, rz.clone().unwrap_or(Expr::from(0.0f64))),
         StartScalar::GradientMax => (Op::Max, maximum.clone()),
         StartScalar::Unconstrained => (Op::Add, sum(loose.clone().collect())),
         StartScalar::Free => (Op::Add, count(system.free.clone()) * c as f64),

@@ -1,13 +1,13 @@
 //! g = J^T r and the diagonal blocks of J^T J.
 //!
 //! Output `gb<s>`, a tuple over space s: C entries of g, then the packed lower triangle of the block (only its diagonal
-//! where M needs no blocks). Meaningless at excluded elements.
+//! where no preconditioner reads the blocks). Meaningless at excluded elements.
 
 use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
 use crate::matrix_free::pipelines::gather::{Parts, gather, parts};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
 use crate::matrix_free::schedule::Strip;
-use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space, kept_entries};
+use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
 use crate::matrix_free::vectors::{Role, What};
 use sumsq_codegen::{Expr, Func};
 use sumsq_energy::dag::ExprId;
@@ -27,7 +27,7 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
 
 fn space_gradient(d: &mut Draft, space: &Space) -> Func {
     let k = d.k;
-    let kept = kept_entries(space);
+    let kept = space.kept_entries();
     let roots = |site: Site| -> Vec<ExprId> {
         let (gradient, blocks) =
             (k.routines.roots(Kind::Gradient, site), k.routines.roots(Kind::Blocks, site));

@@ -90,14 +90,14 @@ impl Builder {
         Ok(())
     }
 
-    /// The programs of all phases, in their order.
-    pub fn programs(&self, modules: &Modules) -> Result<Vec<Program>, SolveError> {
-        let program = |phase: &Phase| {
+    /// The programs of all phases.
+    pub fn programs(&self, modules: &Modules) -> Result<BTreeMap<Phase, Program>, SolveError> {
+        let program = |phase: Phase| {
             let mut pipelines = vec![];
             let steps = self.steps(&phase.steps(&self.k), modules, &mut pipelines);
-            Ok(Program::new(&pipelines, &self.table, &steps)?)
+            Ok((phase, Program::new(&pipelines, &self.table, &steps)?))
         };
-        Phase::ALL.iter().map(program).collect()
+        Phase::all(&self.k).into_iter().map(program).collect()
     }
 
     fn steps(&self, of: &[stages::Step], modules: &Modules, pipelines: &mut Vec<Compiled>) -> Vec<Step> {

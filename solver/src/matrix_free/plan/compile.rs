@@ -1,33 +1,28 @@
 //! From an energy to machine code, once; plans of any size share it.
 
 use crate::matrix_free::params::Param;
+use crate::matrix_free::preconditioner::{Preconditioner, kinds};
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::stages::{Stage, pipelines};
 use crate::matrix_free::vectors::{Role, VectorId};
 use crate::problem::error::SolveError;
-use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner};
+use crate::problem::options::{CompileOptions, OptionError, Precision};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::{Name, ScalarType, Target};
 use sumsq_energy::derive::Routines;
-use sumsq_energy::emit::component_count;
-use sumsq_energy::model::{Energy, SpaceId};
-
-/// Unknowns per element up to which `auto` takes block Jacobi, and above which it cannot be had.
-const MAX_BLOCK: usize = 8;
+use sumsq_energy::model::Energy;
 
 /// Everything that decides what code is generated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     /// Type of the master copy of x, E, g.
     pub master: ScalarType,
     /// Type of PCG vectors and applyJTJ.
     pub linear: ScalarType,
-    /// Whether M holds whole blocks.
-    pub block: bool,
-    /// Whether M = I.
-    pub identity: bool,
+    /// The preconditioners that a plan holds, by number: a solve begins with the first.
+    pub preconditioners: Vec<Arc<dyn Preconditioner>>,
 }
 
 impl Settings {
@@ -38,24 +33,18 @@ impl Settings {
             Precision::F32 => (ScalarType::F32, ScalarType::F32),
             Precision::F64 => (ScalarType::F64, ScalarType::F64),
         };
-        let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
-        let largest = spaces.map(|s| component_count(energy, s)).max().unwrap_or(0);
-        let choice = match options.preconditioner {
-            Preconditioner::Auto if energy.use_preconditioner == Some(false) => Preconditioner::None,
-            Preconditioner::Auto if (2..=MAX_BLOCK).contains(&largest) => Preconditioner::BlockJacobi,
-            Preconditioner::Auto => Preconditioner::Jacobi,
-            Preconditioner::BlockJacobi if largest > MAX_BLOCK => {
-                return Err(OptionError::Blocks { most: MAX_BLOCK, came: largest });
-            }
-            other => other,
-        };
-        let (block, identity) = (choice == Preconditioner::BlockJacobi, choice == Preconditioner::None);
-        Ok(Settings { master, linear, block, identity })
+        let preconditioners = vec![kinds::chosen(options.preconditioner, energy)?];
+        Ok(Settings { master, linear, preconditioners })
     }
 
     /// The skeleton of an energy under these settings.
     pub fn skeleton(&self, energy: Arc<Energy>, routines: Arc<Routines>, target: Target) -> Skeleton {
-        Skeleton::new(energy, routines, self.master, self.linear, self.block, self.identity, target)
+        Skeleton::new(energy, routines, self.master, self.linear, &self.preconditioners, target)
+    }
+
+    /// All pipelines of such a skeleton.
+    pub fn pipelines(&self, k: &Skeleton) -> Vec<(Stage, Scheduled)> {
+        pipelines(k, &self.preconditioners)
     }
 }
 
@@ -78,9 +67,9 @@ pub struct Modules(Vec<Module>);
 
 impl Modules {
     /// Compiles all pipelines of a skeleton.
-    pub fn new(k: &Skeleton) -> Result<Modules, SolveError> {
+    pub fn new(k: &Skeleton, settings: &Settings) -> Result<Modules, SolveError> {
         let (mut jobs, mut rest) = (vec![], vec![]);
-        for (stage, Scheduled { pipeline, schedule, role, vectors, params }) in pipelines(k) {
+        for (stage, Scheduled { pipeline, schedule, role, vectors, params }) in settings.pipelines(k) {
             jobs.push((pipeline, schedule));
             rest.push((stage, role, vectors, params));
         }

@@ -36,8 +36,7 @@ pub struct Plan {
     pub(crate) table: Table,
     vectors: BTreeMap<VectorId, Held>,
     params: FxHashMap<(Param, ScalarType), ParamId>,
-    /// Of each phase.
-    programs: Vec<Program>,
+    programs: BTreeMap<Phase, Program>,
     pub(crate) pool: Arc<Pool>,
     uploaded: Uploaded,
 }
@@ -281,7 +280,7 @@ impl Plan {
 
     /// Runs a phase.
     pub(crate) fn run(&mut self, phase: Phase) -> Result<(), SolveError> {
-        let program = &mut self.programs[phase as usize];
+        let program = self.programs.get_mut(&phase).expect("every phase of the skeleton has a program");
         Ok(program.run(&mut self.table, &self.pool, &mut |_, _| Ok(Flow::Stop))?)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::matrix_free::params::Number;
 use crate::matrix_free::plan::Plan;
-use crate::matrix_free::scalars::{ModelScalar, PcgScalar, StartScalar};
+use crate::matrix_free::scalars::{ModelScalar, PcgScalar, StartProduct, StartScalar};
 use crate::matrix_free::stages::Phase;
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
 use crate::problem::bounds::HALVINGS;
@@ -15,7 +15,7 @@ use crate::problem::report::LinearStop;
 pub struct Start {
     /// |b|^2.
     pub bb: f64,
-    /// r0 . M^-1 r0.
+    /// r0.z0.
     pub rz: f64,
     /// max|g| over free scalars.
     pub gradient_max_norm: f64,
@@ -30,8 +30,12 @@ pub struct Run {
     linear_limit: usize,
     /// Whether the scales of the damping are fixed.
     scaled: bool,
-    /// Radius that D and M^-1 were computed for since the last linearisation.
-    damped_for: Option<Option<f64>>,
+    /// The number of the preconditioner.
+    kind: u8,
+    /// The preconditioner whose stages have run since the last linearisation.
+    prepared: Option<u8>,
+    /// Radius and preconditioner that D and M^-1 were computed for since the last linearisation.
+    damped_for: Option<(Option<f64>, u8)>,
     /// The first engine failure.
     pub failure: Option<SolveError>,
     /// Numbers of the current linear system.
@@ -44,7 +48,27 @@ impl Run {
     /// A solve from a plan's x; `linear_limit` bounds PCG iterations per step.
     pub fn new(options: SolveOptions, linear_limit: usize) -> Run {
         let start = Start::default();
-        Run { options, linear_limit, scaled: false, damped_for: None, failure: None, start, residuals: 0 }
+        Run {
+            options,
+            linear_limit,
+            scaled: false,
+            kind: 0,
+            prepared: None,
+            damped_for: None,
+            failure: None,
+            start,
+            residuals: 0,
+        }
+    }
+
+    /// The number of the preconditioner.
+    pub fn kind(&self) -> u8 {
+        self.kind
+    }
+
+    /// Goes on with another preconditioner, one of the plan's, from the next linear solve on.
+    pub fn change_to(&mut self, kind: u8) {
+        self.kind = kind;
     }
 
     /// The solve on its plan, which must be the same in every call.
@@ -78,6 +102,7 @@ impl OnPlan<'_> {
 
     /// D, M^-1 and b for a radius.
     fn damp(&mut self, radius: Option<f64>) -> bool {
+        let kind = self.run.kind;
         let inv_radius = radius.map_or(0.0, |r| 1.0 / r);
         let numbers = [
             (Number::MinDiagonal, self.run.options.min_lm_diagonal),
@@ -89,17 +114,25 @@ impl OnPlan<'_> {
                 self.run.failure = self.plan.set_number(number, value).err();
             }
         }
-        if !self.run(Phase::Damping) {
+        if self.run.prepared != Some(kind) && !self.run(Phase::Prepare(kind)) {
             return false;
         }
+        self.run.prepared = Some(kind);
+        if !self.run(Phase::Damping(kind)) {
+            return false;
+        }
+        let shape = &self.plan.k.preconditioners[usize::from(kind)];
         let start = |s: StartScalar| self.plan.scalar(s);
         self.run.start = Start {
             bb: start(StartScalar::Bb),
-            rz: start(StartScalar::Rz),
+            rz: match shape.follows_damping() {
+                false => start(StartScalar::Rz),
+                true => self.plan.scalar(StartProduct),
+            },
             gradient_max_norm: start(StartScalar::GradientMax),
             unconstrained: start(StartScalar::Unconstrained),
         };
-        self.run.damped_for = Some(radius);
+        self.run.damped_for = Some((radius, kind));
         true
     }
 
@@ -155,7 +188,7 @@ impl OnPlan<'_> {
         if let Err(e) = self.set_rules().and_then(|()| self.plan.start_pcg(rz, bb)) {
             self.run.failure.get_or_insert(e);
         }
-        if !self.run(Phase::Pcg) {
+        if !self.run(Phase::Pcg(self.run.kind)) {
             return (0, LinearStop::NotFinite, f64::NAN);
         }
         let stop = LinearStop::of_code(self.plan.scalar(PcgScalar::Stop)).unwrap_or(LinearStop::Limit);
@@ -171,6 +204,7 @@ impl Steps for OnPlan<'_> {
 
     fn linearise(&mut self, radius: Option<f64>) -> Linearisation {
         let mut ok = self.run(Phase::Linearise);
+        self.run.prepared = None;
         if ok && !self.run.scaled {
             ok = self.run(Phase::Scales);
             self.run.scaled = true;
@@ -181,7 +215,7 @@ impl Steps for OnPlan<'_> {
     }
 
     fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
-        let ok = self.run.damped_for == Some(radius) || self.damp(radius);
+        let ok = self.run.damped_for == Some((radius, self.run.kind)) || self.damp(radius);
         let (iterations, stop, residual) = if ok { self.pcg() } else { (0, LinearStop::NotFinite, f64::NAN) };
         self.run.damped_for = None; // r is spent
         let breakdown = matches!(stop, LinearStop::Indefinite | LinearStop::NotFinite);

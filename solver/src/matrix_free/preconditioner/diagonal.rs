@@ -1,4 +1,4 @@
-//! D and M^-1 of single scalars, and where they are computed instead of stored.
+//! The diagonal blocks of A = J^T J + D at single elements, and where D and M^-1 are computed of them instead of stored.
 //!
 //! Where the diagonal of J^T J follows from parameters and the place in the domain alone (`inline_diagonal`), the sweeps compute D
 //! and M^-1 from it: two arrays less to read, and in the interior both are loop invariants. M^-1 is then finite but not 0 in
@@ -7,17 +7,47 @@
 use crate::matrix_free::draft::{Draft, no_direction};
 use crate::matrix_free::params::Number;
 use crate::matrix_free::skeleton::{Space, packed};
-use sumsq_codegen::Expr;
+use sumsq_codegen::{Expr, ScalarType};
 use sumsq_energy::dag::{ExprId, Node};
 use sumsq_energy::derive::{Kind, Routines, Site};
 use sumsq_energy::emit::Place;
 
-/// D and M^-1 at one element, one entry per component; 0 where diag = 0.
-pub struct Diagonal {
+/// A's block at one element of a space, as field 0 of M^-1 is made of it.
+pub struct Block<'s> {
+    /// The space.
+    pub space: &'s Space,
+    /// The type of all expressions.
+    pub ty: ScalarType,
+    /// The type in which field 0 is kept.
+    pub linear: ScalarType,
+    /// Entry (i, j) of J^T J; `None` off the diagonal where g's pipeline keeps that alone.
+    pub entries: Vec<Vec<Option<Expr>>>,
     /// D.
     pub damp: Vec<Expr>,
-    /// M^-1.
-    pub minv: Vec<Expr>,
+    /// Conditions: whether scalar i takes part.
+    pub active: Vec<Expr>,
+}
+
+impl Block<'_> {
+    /// A diagonal entry of J^T J.
+    pub fn diagonal(&self, i: usize) -> Expr {
+        self.entries[i][i].clone().expect("the diagonal is always kept")
+    }
+
+    /// A diagonal entry of A.
+    pub fn damped(&self, i: usize) -> Expr {
+        self.diagonal(i) + &self.damp[i]
+    }
+
+    /// `value` where scalar i takes part, else 0.
+    pub fn where_active(&self, i: usize, value: Expr) -> Expr {
+        Expr::select(self.active[i].clone(), value, self.number(0.0))
+    }
+
+    /// A constant.
+    pub fn number(&self, value: f64) -> Expr {
+        Expr::float(self.ty, value)
+    }
 }
 
 /// s = 1/(1 + sqrt(diag)).
@@ -53,19 +83,20 @@ fn diagonal(routines: &Routines, space: &Space) -> Vec<ExprId> {
     (0..space.components).map(|i| blocks[packed(i, i)]).collect()
 }
 
-/// D and M^-1 of a space with `inline_diagonal`.
-pub fn computed(d: &Draft, space: &Space, at: &[Expr]) -> Diagonal {
+/// The diagonal of a space with `inline_diagonal` at one element; D and whatever takes no part are 0 where diag is.
+pub fn computed<'s>(d: &Draft, space: &'s Space, at: &[Expr]) -> Block<'s> {
     let k = d.k;
     let roots = diagonal(&k.routines, space);
     let diag = d.emit(&roots, Place::Element(space.id, at.to_vec()), &no_direction);
-    let (zero, one) = (Expr::float(d.ty(), 0.0), Expr::float(d.ty(), 1.0));
-    let active = |d: &Expr| d.gt(zero.clone());
-    let damp: Vec<Expr> =
-        diag.iter().map(|d| Expr::select(active(d), damping(d, &scale(d)), zero.clone())).collect();
-    let inverse = |(d, damp): (&Expr, &Expr)| {
-        let value = if k.identity { one.clone() } else { &one / &(d + damp) };
-        Expr::select(active(d), value, zero.clone())
-    };
-    let minv = diag.iter().zip(&damp).map(inverse).collect();
-    Diagonal { damp, minv }
+    let zero = Expr::float(d.ty(), 0.0);
+    let active: Vec<Expr> = diag.iter().map(|d| d.gt(zero.clone())).collect();
+    let damp = diag.iter().zip(&active).map(|(d, active)| {
+        let value = damping(d, &scale(d));
+        Expr::select(active.clone(), value, zero.clone())
+    });
+    let damp = damp.collect();
+    let c = space.components;
+    let entry = |i: usize, j: usize| (i == j).then(|| diag[i].clone());
+    let entries = (0..c).map(|i| (0..c).map(|j| entry(i, j)).collect()).collect();
+    Block { space, ty: d.ty(), linear: k.linear, entries, damp, active }
 }

@@ -1,3 +1,169 @@
-//! Preconditioners: what M^-1 is, from the blocks of J^T J, and how it is had where it is applied.
+//! Preconditioners: the M of PCG.
+//!
+//! M^-1 is linear, symmetric and the same for a whole linear solve. Every kind has a *pointwise part*, field 0: numbers per element
+//! that [`Preconditioner::inverse`] makes of the element's own block of A = J^T J + D. What else a kind needs are vectors of its own, fields
+//! from 1 on, which its stages write. M^-1 r is had in one way, [`Preconditioner::apply`]: an expression per component of an element, in
+//! r there and in fields. So z = M^-1 r may be
+//!
+//! - *pointwise*: of r and field 0 alone. No stages; the sweeps compute it wherever they read it.
+//! - *stored*: read from a field that stages of every PCG iteration have made of r.
+//! - *both*: a pointwise part, plus a term that is read from a field of another level.
+//!
+//! Where a kind has stages of PCG iterations, r is complete before they run, and z after: sweep B updates d and r, the stages run, and a
+//! reduction of its own sums r.z and decides. Elsewhere sweep B does it all. The z of the first direction is made likewise, of r = b, when D is:
+//! r0.z0 comes with the norms of the damping, or after the stages that z waits for.
+//!
+//! Invariants:
+//! - Field 0 is 0 at scalars that take no part (excluded, unconstrained, held at a bound), and so is z.
+//! - Fields are 0 outside of the domain, in halos and in pads, as all vectors are.
+//! - Where a space has `inline_diagonal`, D and field 0 are expressions of the pipelines that read them and no vectors: [`M::at`] knows. Nothing
+//!   is excluded or held there, and z is 0 outside of the domain because r is.
+//! - A plan holds several kinds, numbered, production one. x, g, the blocks, D, d, r, p and the scalars are common to all: g comes with the
+//!   union of the entries of blocks that they ask for. Fields and stages are each kind's own. Whoever goes from one to the other computes D, b
+//!   and what the other has per linearisation anew: phases that depend on M have the number of a kind.
 
 pub mod diagonal;
+pub mod kinds;
+
+use crate::matrix_free::draft::Draft;
+use crate::matrix_free::preconditioner::diagonal::{Block, computed};
+use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
+use crate::matrix_free::stop::{self, Progress, Rule};
+use crate::matrix_free::vectors::What;
+use crate::problem::options::OptionError;
+use sumsq_codegen::{Expr, ScalarType};
+use sumsq_energy::model::Energy;
+
+/// A kind of preconditioner: see the invariants above.
+pub trait Preconditioner: Send + Sync {
+    /// The name in reports.
+    fn name(&self) -> &'static str;
+
+    /// Tells whether it can be had for an energy.
+    ///
+    /// # Errors
+    /// The reason why not.
+    fn suits(&self, _energy: &Energy) -> Result<(), OptionError> {
+        Ok(())
+    }
+
+    /// The entries of an element's diagonal block of J^T J that [`Preconditioner::inverse`] reads.
+    fn entries(&self, _space: &Space) -> Entries {
+        Entries::Diagonal
+    }
+
+    /// Numbers of field 0 per element.
+    fn width(&self, space: &Space) -> usize {
+        space.components
+    }
+
+    /// Field 0 of an element: as many expressions as [`Preconditioner::width`] says, in the type of the block.
+    fn inverse(&self, of: &Block) -> Vec<Expr>;
+
+    /// The fields of a space from 1 on, by level whatever it needs; `linear` is the type of r and z.
+    fn fields(&self, _space: &Space, _linear: ScalarType) -> Vec<Field> {
+        vec![]
+    }
+
+    /// Number of its stages at these times.
+    fn stages(&self, _when: When) -> u8 {
+        0
+    }
+
+    /// The pipelines of one of its stages, in the order in which they run; `kind` is its own number.
+    fn pipelines(&self, _k: &Skeleton, _kind: u8, _when: When, _stage: u8) -> Vec<Scheduled> {
+        vec![]
+    }
+
+    /// M^-1 r at an element, an expression per component; r is read there alone.
+    fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr>;
+
+    /// A condition that holds where scalar c takes part. Where it does not, J^T J p may be anything, NaN too.
+    fn takes_part(&self, at: &At, c: usize) -> Expr {
+        is_not_zero(&at.inverse[c])
+    }
+
+    /// The share of an element in r.z, float64.
+    fn product(&self, r: &[Expr], z: &[Expr]) -> Expr {
+        let products = r.iter().zip(z).map(|(r, z)| (r * z).cast(ScalarType::F64));
+        products.reduce(|a, b| a + b).expect("at least one component")
+    }
+
+    /// The rules that end PCG, of which the first that holds counts.
+    fn rules(&self, of: &Progress) -> Vec<Rule> {
+        stop::rules(of)
+    }
+}
+
+/// Tells whether a number is not 0.
+pub fn is_not_zero(e: &Expr) -> Expr {
+    e.ne_(Expr::float(e.ty().scalar, 0.0))
+}
+
+/// An element at which a pipeline reads M^-1.
+pub struct At<'a> {
+    draft: &'a Draft<'a>,
+    kind: u8,
+    space: &'a Space,
+    coordinates: &'a [Expr],
+    /// Field 0 there.
+    pub inverse: Vec<Expr>,
+}
+
+impl At<'_> {
+    /// The element's space.
+    pub fn space(&self) -> &Space {
+        self.space
+    }
+
+    /// A field there, from 1 on.
+    pub fn field(&self, field: u8) -> Vec<Expr> {
+        self.draft.all(self.draft.k.field(self.kind, field, self.space.id), self.coordinates)
+    }
+}
+
+/// A preconditioner and its number among those of a plan.
+#[derive(Clone, Copy)]
+pub struct M<'m> {
+    /// The number.
+    pub kind: u8,
+    /// The preconditioner.
+    pub of: &'m dyn Preconditioner,
+}
+
+impl M<'_> {
+    /// Tells whether z is had of r only after stages of its own.
+    pub fn has_iteration_stages(&self) -> bool {
+        self.of.stages(When::Iteration) > 0
+    }
+
+    /// Tells whether the first z is had only after stages behind the damping, and r0.z0 with it.
+    pub fn follows_damping(&self) -> bool {
+        self.has_iteration_stages() || self.of.stages(When::Damped) > 0
+    }
+
+    /// The name of a pipeline that there is once per kind.
+    pub fn pipeline(&self, name: &str) -> String {
+        if self.kind == 0 { name.to_string() } else { format!("{name}_m{}", self.kind) }
+    }
+
+    /// An element whose field 0 is read from memory, or computed where it is no vector.
+    pub fn at<'a>(&self, draft: &'a Draft<'a>, space: &'a Space, coordinates: &'a [Expr]) -> At<'a> {
+        let inverse = match space.inline_diagonal {
+            true => self.of.inverse(&computed(draft, space, coordinates)),
+            false => draft.all(What::M { kind: self.kind, field: 0 }.of(space.id), coordinates),
+        };
+        self.at_with(draft, space, coordinates, inverse)
+    }
+
+    /// As [`M::at`], where field 0 is at hand.
+    pub fn at_with<'a>(
+        &self,
+        draft: &'a Draft<'a>,
+        space: &'a Space,
+        coordinates: &'a [Expr],
+        inverse: Vec<Expr>,
+    ) -> At<'a> {
+        At { draft, kind: self.kind, space, coordinates, inverse }
+    }
+}

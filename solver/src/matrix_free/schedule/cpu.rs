@@ -81,6 +81,10 @@ impl Scheduler {
             .split(first, "vec", "lane", self.lanes, Tail::Predicate)
             .parallel("strip")
             .vectorize_loop("lane");
+        let stage = match nest.in_place_of {
+            Some(id) => stage.in_place_of(&id.to_string()),
+            None => stage,
+        };
         if let Some(live) = &nest.live {
             stage.skip_unless("vec", live.clone());
         }

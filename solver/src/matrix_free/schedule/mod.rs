@@ -78,6 +78,12 @@ impl Draft<'_> {
         self.nest(f, Kind::Map(strip));
     }
 
+    /// As [`Draft::map`], over the vector that it reads.
+    pub fn map_over(&mut self, f: &Func, strip: Strip, id: VectorId) {
+        self.map(f, strip);
+        self.nests.last_mut().expect("just pushed").in_place_of = Some(id);
+    }
+
     /// Computes sums over the rows of a vertex in a nest of its own.
     pub fn map_rows(&mut self, f: &Func) {
         self.nest(f, Kind::Rows);

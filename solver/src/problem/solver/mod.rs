@@ -15,9 +15,10 @@ use crate::matrix_free::certify::Certified;
 use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::plan::compile::{Modules, Settings};
+use crate::matrix_free::preconditioner::Preconditioner;
 use crate::matrix_free::prepare;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
-use crate::matrix_free::stages::{Phase, pipelines};
+use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
 use crate::outer::lm::Energies;
 use crate::problem::data::ProblemData;
@@ -66,9 +67,32 @@ impl Solver {
         options: &CompileOptions,
         target: Target,
     ) -> Result<Solver, SolveError> {
+        Solver::compile_using(energy, options, target, None)
+    }
+
+    /// As [`Solver::compile_for`], with these preconditioners, at least one, in place of that of the options: a solve begins with the
+    /// first, and [`Session::change_to`](crate::Session::change_to) goes on with another.
+    ///
+    /// # Errors
+    /// As of [`Solver::compile`].
+    #[doc(hidden)]
+    pub fn compile_with(
+        energy: Energy,
+        options: &CompileOptions,
+        preconditioners: Vec<Arc<dyn Preconditioner>>,
+    ) -> Result<Solver, SolveError> {
+        Solver::compile_using(energy, options, Target::host(), Some(preconditioners))
+    }
+
+    fn compile_using(
+        energy: Energy,
+        options: &CompileOptions,
+        target: Target,
+        preconditioners: Option<Vec<Arc<dyn Preconditioner>>>,
+    ) -> Result<Solver, SolveError> {
         let started = Instant::now();
-        let (k, settings) = skeleton(energy, options, target)?;
-        let modules = Modules::new(&k)?;
+        let (k, settings) = skeleton(energy, options, target, preconditioners)?;
+        let modules = Modules::new(&k, &settings)?;
         let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
         let compile_seconds = started.elapsed().as_secs_f64();
         let (k, options) = (Arc::new(k), options.clone());
@@ -101,13 +125,15 @@ fn skeleton(
     energy: Energy,
     options: &CompileOptions,
     target: Target,
+    preconditioners: Option<Vec<Arc<dyn Preconditioner>>>,
 ) -> Result<(Skeleton, Settings), SolveError> {
     options.check()?;
     if options.backend == Backend::Cuda {
         return Err(SolveError::Backend("cuda"));
     }
     let energy = options.apply(energy)?;
-    let settings = Settings::new(&energy, options)?;
+    let mut settings = Settings::new(&energy, options)?;
+    settings.preconditioners = preconditioners.unwrap_or(settings.preconditioners);
     let routines = prepare(&energy, options.passes, &options.materialize);
     Ok((settings.skeleton(energy.into(), routines.into(), target), settings))
 }
@@ -117,16 +143,16 @@ fn skeleton(
 /// # Errors
 /// As for [`Solver::compile`].
 pub fn schedules(energy: &Energy, options: &CompileOptions) -> Result<String, SolveError> {
-    let (k, _) = skeleton(energy.clone(), options, Target::host())?;
+    let (k, settings) = skeleton(energy.clone(), options, Target::host(), None)?;
     let text = |(_, s): (_, Scheduled)| format!("# {}\n{}\n", s.pipeline.name, s.schedule);
-    Ok(pipelines(&k).into_iter().map(text).collect())
+    Ok(settings.pipelines(&k).into_iter().map(text).collect())
 }
 
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
 pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredFunction>, SolveError> {
-    let (k, _) = skeleton(energy.clone(), options, Target::host())?;
+    let (k, settings) = skeleton(energy.clone(), options, Target::host(), None)?;
     let options = LowerOptions::default();
-    let all = pipelines(&k).into_iter().map(|(_, s)| lower(&s.pipeline, &s.schedule, &options));
+    let all = settings.pipelines(&k).into_iter().map(|(_, s)| lower(&s.pipeline, &s.schedule, &options));
     Ok(all.collect::<Result<_, _>>()?)
 }
 
@@ -140,7 +166,7 @@ pub fn sizes(
     options: &CompileOptions,
     data: &ProblemData,
 ) -> Result<BTreeMap<String, i32>, SolveError> {
-    let (k, _) = skeleton(energy.clone(), options, Target::host())?;
+    let (k, _) = skeleton(energy.clone(), options, Target::host(), None)?;
     let all = Sizes::new(&k, data).parameters();
     Ok(all.into_iter().map(|(size, value)| (size.to_string(), value)).collect())
 }
@@ -265,14 +291,6 @@ impl Problem {
         self.plan.evaluate_masks().map_err(CheckError::Routines)?;
         self.plan.run(Phase::Bounds).map_err(CheckError::Routines)?;
         certificate
-    }
-
-    pub(crate) fn preconditioner(&self) -> &'static str {
-        match self.code.settings {
-            Settings { identity: true, .. } => "none",
-            Settings { block: true, .. } => "block_jacobi",
-            _ => "jacobi",
-        }
     }
 
     /// 1 per free element, 0 per excluded one; `None` where nothing masks the space.

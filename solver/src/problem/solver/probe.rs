@@ -62,6 +62,7 @@ impl LinearProbe<'_> {
     pub fn iterate(&mut self, n: usize) -> Result<(), SolveError> {
         self.done += n;
         self.plan.set_number(Number::Limit, self.done as f64)?;
-        self.plan.run(Phase::Pcg)
+        // With the preconditioner that a solve begins with.
+        self.plan.run(Phase::Pcg(0))
     }
 }

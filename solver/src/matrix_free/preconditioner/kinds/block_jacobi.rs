@@ -1,0 +1,127 @@
+//! M = the diagonal blocks of A, one per element, inverted by Cholesky. Where no residual couples the scalars of an element that is Jacobi.
+
+use crate::matrix_free::preconditioner::diagonal::Block;
+use crate::matrix_free::preconditioner::{At, Preconditioner, is_not_zero};
+use crate::matrix_free::skeleton::{Entries, Space, packed};
+use crate::problem::options::{self, OptionError};
+use sumsq_codegen::{Expr, ScalarType};
+use sumsq_energy::emit::component_count;
+use sumsq_energy::model::{Energy, SpaceId};
+
+/// Unknowns per element at most: all entries of the inverse are expressions of one pipeline.
+const MAX_BLOCK: usize = 8;
+
+/// M = the diagonal blocks of A. Field 0 is the packed inverse of each, or the inverses of its diagonal where it has no more.
+pub struct BlockJacobi;
+
+impl Preconditioner for BlockJacobi {
+    fn name(&self) -> &'static str {
+        options::Preconditioner::BlockJacobi.name()
+    }
+
+    fn suits(&self, energy: &Energy) -> Result<(), OptionError> {
+        match largest_element(energy) {
+            came if came > MAX_BLOCK => Err(OptionError::Blocks { most: MAX_BLOCK, came }),
+            _ => Ok(()),
+        }
+    }
+
+    fn entries(&self, space: &Space) -> Entries {
+        if space.coupled { Entries::Block } else { Entries::Diagonal }
+    }
+
+    fn width(&self, space: &Space) -> usize {
+        self.entries(space).list(space.components).len()
+    }
+
+    fn inverse(&self, of: &Block) -> Vec<Expr> {
+        let c = of.active.len();
+        if !of.space.coupled {
+            return (0..c).map(|i| of.where_active(i, of.number(1.0) / of.damped(i))).collect();
+        }
+        // An inactive scalar becomes an identity row, so that the others' block is inverted alone.
+        let shift = of.number(1.0 + block_shift(of.linear));
+        let both = |i: usize, j: usize| of.active[i].and(of.active[j].clone());
+        let entry = |(i, j): (usize, usize)| {
+            if i == j {
+                return Expr::select(of.active[i].clone(), of.damped(i) * &shift, of.number(1.0));
+            }
+            let e = of.entries[i][j].clone().unwrap_or_else(|| of.number(0.0));
+            Expr::select(both(i, j), e, of.number(0.0))
+        };
+        let a: Vec<Expr> = lower(c).map(entry).collect();
+        let inverse = spd_inverse(&a, c, 0.5 * block_shift(of.linear));
+        let masked = lower(c).zip(inverse).map(|((i, j), e)| match i == j {
+            true => of.where_active(i, e),
+            false => Expr::select(both(i, j), e, of.number(0.0)),
+        });
+        masked.collect()
+    }
+
+    fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr> {
+        let m = &at.inverse;
+        if !at.space().coupled {
+            return m.iter().zip(r).map(|(m, r)| m * r).collect();
+        }
+        let row = |i| (0..r.len()).map(move |j| &m[packed(i, j)] * &r[j]);
+        (0..r.len()).map(|i| row(i).reduce(|a, b| a + b).expect("at least one component")).collect()
+    }
+
+    fn takes_part(&self, at: &At, c: usize) -> Expr {
+        is_not_zero(&at.inverse[if at.space().coupled { packed(c, c) } else { c }])
+    }
+}
+
+/// Unknown scalars of the element that has most.
+pub fn largest_element(energy: &Energy) -> usize {
+    let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
+    spaces.map(|s| component_count(energy, s)).max().unwrap_or(0)
+}
+
+/// The entries of a lower triangle, row by row.
+fn lower(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..n).flat_map(|i| (0..=i).map(move |j| (i, j)))
+}
+
+/// Relative shift of the diagonal of a block before it is inverted: well above the rounding of the inverse's entries, which are
+/// up to 1/shift times those of the matrix. Where it was too small, a singular block's inverse would be indefinite.
+fn block_shift(linear: ScalarType) -> f64 {
+    if linear == ScalarType::F32 { 1e-5 } else { 1e-12 }
+}
+
+/// The packed inverse of a packed symmetric positive definite matrix, by Cholesky: A = L L^T, A^-1 = L^-T L^-1. A pivot that rounding
+/// made less than `least` times its diagonal entry counts as that much.
+fn spd_inverse(a: &[Expr], n: usize, least: f64) -> Vec<Expr> {
+    let ty = a[0].ty();
+    let mut l: Vec<Expr> = a.to_vec();
+    let mut inv_diagonal = Vec::with_capacity(n);
+    for j in 0..n {
+        let mut d = a[packed(j, j)].clone();
+        for m in 0..j {
+            d = d - &l[packed(j, m)] * &l[packed(j, m)];
+        }
+        let d = d.max(&a[packed(j, j)] * &Expr::float(ty, least));
+        inv_diagonal.push(Expr::float(ty, 1.0) / d.sqrt());
+        for i in j + 1..n {
+            let mut v = a[packed(i, j)].clone();
+            for m in 0..j {
+                v = v - &l[packed(i, m)] * &l[packed(j, m)];
+            }
+            l[packed(i, j)] = v * &inv_diagonal[j];
+        }
+    }
+    // W = L^-1, lower triangular.
+    let mut w: Vec<Expr> = a.to_vec();
+    for j in 0..n {
+        w[packed(j, j)] = inv_diagonal[j].clone();
+        for i in j + 1..n {
+            let sum = (j..i).map(|m| &l[packed(i, m)] * &w[packed(m, j)]).reduce(|x, y| x + y);
+            w[packed(i, j)] = -(sum.expect("i > j") * &inv_diagonal[i]);
+        }
+    }
+    let entry = |(i, j): (usize, usize)| {
+        let products = (i.max(j)..n).map(|m| &w[packed(m, i)] * &w[packed(m, j)]);
+        products.reduce(|x, y| x + y).expect("at least one term")
+    };
+    lower(n).map(entry).collect()
+}

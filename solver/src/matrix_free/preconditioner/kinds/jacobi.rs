@@ -1,0 +1,23 @@
+//! M = diag(A).
+
+use crate::matrix_free::preconditioner::diagonal::Block;
+use crate::matrix_free::preconditioner::{At, Preconditioner};
+use crate::problem::options;
+use sumsq_codegen::Expr;
+
+/// M = diag(A).
+pub struct Jacobi;
+
+impl Preconditioner for Jacobi {
+    fn name(&self) -> &'static str {
+        options::Preconditioner::Jacobi.name()
+    }
+
+    fn inverse(&self, of: &Block) -> Vec<Expr> {
+        (0..of.active.len()).map(|i| of.where_active(i, of.number(1.0) / of.damped(i))).collect()
+    }
+
+    fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr> {
+        at.inverse.iter().zip(r).map(|(m, r)| m * r).collect()
+    }
+}

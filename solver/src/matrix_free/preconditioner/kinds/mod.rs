@@ -1,0 +1,44 @@
+//! The preconditioners that ship, and which of them an option means.
+
+mod block_jacobi;
+mod jacobi;
+mod none;
+
+use crate::matrix_free::preconditioner::Preconditioner;
+use crate::problem::options::{self, OptionError};
+use std::sync::Arc;
+use sumsq_energy::model::Energy;
+
+/// The preconditioner that an option asks for.
+fn of(choice: options::Preconditioner, energy: &Energy) -> Arc<dyn Preconditioner> {
+    match choice {
+        options::Preconditioner::Auto => automatic(energy),
+        options::Preconditioner::None => Arc::new(none::None),
+        options::Preconditioner::Jacobi => Arc::new(jacobi::Jacobi),
+        options::Preconditioner::BlockJacobi => Arc::new(block_jacobi::BlockJacobi),
+    }
+}
+
+/// The preconditioner of an energy that none was named for.
+fn automatic(energy: &Energy) -> Arc<dyn Preconditioner> {
+    let blocks = block_jacobi::BlockJacobi;
+    if energy.use_preconditioner == Some(false) {
+        Arc::new(none::None)
+    } else if block_jacobi::largest_element(energy) >= 2 && blocks.suits(energy).is_ok() {
+        Arc::new(blocks)
+    } else {
+        Arc::new(jacobi::Jacobi)
+    }
+}
+
+/// The preconditioner that an option asks for, if an energy can have it.
+///
+/// # Errors
+/// The reason why it cannot.
+pub fn chosen(
+    choice: options::Preconditioner,
+    energy: &Energy,
+) -> Result<Arc<dyn Preconditioner>, OptionError> {
+    let chosen = of(choice, energy);
+    chosen.suits(energy).map(|()| chosen)
+}

@@ -1,0 +1,23 @@
+//! M = I on the scalars that take part.
+
+use crate::matrix_free::preconditioner::diagonal::Block;
+use crate::matrix_free::preconditioner::{At, Preconditioner};
+use crate::problem::options;
+use sumsq_codegen::Expr;
+
+/// M = I.
+pub struct None;
+
+impl Preconditioner for None {
+    fn name(&self) -> &'static str {
+        options::Preconditioner::None.name()
+    }
+
+    fn inverse(&self, of: &Block) -> Vec<Expr> {
+        (0..of.active.len()).map(|i| of.where_active(i, of.number(1.0))).collect()
+    }
+
+    fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr> {
+        at.inverse.iter().zip(r).map(|(m, r)| m * r).collect()
+    }
+}
