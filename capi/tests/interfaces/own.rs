@@ -176,7 +176,7 @@ fn numbers_change_between_steps() {
     fails(p.start(&exact()), Status::Data, &["`X`", "missing"]);
 }
 
-/// What an `Exclude` samples decides what is free, like what it reads.
+/// An image that an `Exclude` samples decides what is free, like what it reads.
 #[test]
 fn a_sampled_mask_changes_between_steps() {
     let text = r#"

@@ -63,8 +63,8 @@ enum Build {
     PerKind(fn(u8) -> Stage, fn(&Skeleton, M) -> Vec<Scheduled>),
 }
 
-/// Every stage but those of preconditioners' own: those of which there may be several pipelines, then the largest first, since they are
-/// compiled on all cores.
+/// Every stage but those of preconditioners' own: those of which there may be several pipelines, then the largest first, since
+/// they are compiled on all cores.
 const STAGES: [Build; 16] = {
     use Build::{Once, PerKind};
     [

@@ -1,8 +1,8 @@
 //! The diagonal blocks of A = J^T J + D at single elements, and where D and M^-1 are computed of them instead of stored.
 //!
-//! Where the diagonal of J^T J follows from parameters and the place in the domain alone (`inline_diagonal`), the sweeps compute D
-//! and M^-1 from it: two arrays less to read, and in the interior both are loop invariants. M^-1 is then finite but not 0 in
-//! halos; p stays 0 there because r and the old p are.
+//! Where the diagonal of J^T J follows from parameters and the place in the domain alone (`inline_diagonal`), the sweeps
+//! compute D and M^-1 from it: two arrays less to read, and in the interior both are loop invariants. M^-1 is then finite but
+//! not 0 in halos; p stays 0 there because r and the old p are.
 
 use crate::matrix_free::draft::{Draft, no_direction};
 use crate::matrix_free::params::Number;
