@@ -5,7 +5,9 @@
 pub mod assembled;
 pub mod check;
 mod counting_sort;
-mod matrix_free;
+// Parts that `sumsq show`, tests and benches look into: no part of the interface.
+#[doc(hidden)]
+pub mod matrix_free;
 mod outer;
 mod problem;
 
@@ -21,11 +23,3 @@ pub use crate::problem::session::{Session, Unstarted};
 pub use crate::problem::solver::{Evaluation, LinearProbe, Problem, Solver, lowered, schedules, sizes};
 pub use sumsq_codegen as codegen;
 pub use sumsq_energy as energy;
-
-/// Parts of the matrix-free path that `sumsq show`, tests and benches look into; no part of the interface.
-#[doc(hidden)]
-pub mod inside {
-    pub use crate::matrix_free::domain::counts::{RoutineCount, operation_counts, table};
-    pub use crate::matrix_free::plan::compile::Settings;
-    pub use crate::matrix_free::prepare;
-}

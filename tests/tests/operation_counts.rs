@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 use sumsq::energy::derive::{Materialize, Passes};
-use sumsq::inside::{RoutineCount, operation_counts, prepare, table};
+use sumsq::matrix_free::domain::counts::{RoutineCount, operation_counts, table};
+use sumsq::matrix_free::prepare;
 use sumsq_tests::{example_energy, workspace_root};
 
 const HEAD: &str = "# Operation counts

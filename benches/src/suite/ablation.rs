@@ -10,7 +10,8 @@ use crate::report::Report;
 use sumsq::CompileOptions;
 use sumsq::energy::Energy;
 use sumsq::energy::derive::{Kind, Materialize, Passes};
-use sumsq::inside::{operation_counts, prepare};
+use sumsq::matrix_free::domain::counts::operation_counts;
+use sumsq::matrix_free::prepare;
 use sumsq_examples::demos::{
     Problem, arap_mesh_deformation, image_warping, poisson_image_editing, shape_from_shading,
 };

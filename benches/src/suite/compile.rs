@@ -10,7 +10,8 @@ use sumsq::codegen::backend::llvm::Kernel;
 use sumsq::codegen::lower::{LowerOptions, lower_timed};
 use sumsq::energy::derive::{Materialize, Passes};
 use sumsq::energy::model::Energy;
-use sumsq::inside::{Settings, prepare};
+use sumsq::matrix_free::plan::compile::Settings;
+use sumsq::matrix_free::prepare;
 use sumsq::{CompileOptions, ProblemData, Solver};
 use sumsq_examples::demos::image_warping::Scene;
 

@@ -9,7 +9,8 @@ use crate::report::Report;
 use sumsq::CompileOptions;
 use sumsq::energy::Energy;
 use sumsq::energy::derive::{Materialize, Passes};
-use sumsq::inside::{operation_counts, prepare};
+use sumsq::matrix_free::domain::counts::operation_counts;
+use sumsq::matrix_free::prepare;
 use sumsq_examples::demos::{
     Problem, arap_mesh_deformation, cotangent_mesh_smoothing, image_warping, poisson_image_editing,
     shape_from_shading,

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use sumsq::energy::dag::{Dag, ExprId, Source};
 use sumsq::energy::derive::{OpCount, Routines, count_ops};
 use sumsq::energy::model::{Domain, Energy, Field};
-use sumsq::inside::{operation_counts, prepare, table};
+use sumsq::matrix_free::domain::counts::{operation_counts, table};
+use sumsq::matrix_free::prepare;
 use sumsq::{CompileOptions, Precision};
 
 /// Prints one stage of what an energy is compiled to, behind the sizes of the inputs if there are any.
