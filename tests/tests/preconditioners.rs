@@ -28,7 +28,7 @@ struct Shared {
     name: &'static str,
     pointwise: f64,
     level: u8,
-    /// Whether PCG ends by [`ETA`].
+    /// Tells if PCG ends by [`ETA`].
     normed: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::problem::error::SolveError;
 use crate::problem::options::SolveOptions;
 use crate::problem::report::LinearStop;
 
-/// What the damping pipeline says of the linear system.
+/// Numbers of the linear system that the damping pipeline finds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Start {
     /// |b|^2.
@@ -28,7 +28,7 @@ pub struct Start {
 pub struct Run {
     options: SolveOptions,
     linear_limit: usize,
-    /// Whether the scales of the damping are fixed.
+    /// True once the scales of the damping are fixed.
     scaled: bool,
     /// The number of the preconditioner.
     kind: u8,
