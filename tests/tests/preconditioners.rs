@@ -28,7 +28,7 @@ struct Shared {
     name: &'static str,
     pointwise: f64,
     level: u8,
-    /// Whether PCG ends by [`ETA`].
+    /// Tells if PCG ends by [`ETA`].
     normed: bool,
 }
 
@@ -330,7 +330,7 @@ fn a_plan_of_two_kinds_changes_in_the_middle() {
             assert_eq!(came.linear_stop, report.iterations[0].linear_stop, "{what}");
             assert_close(&format!("{what}: E"), came.energy, report.energy_final, 1e-9);
             let mut here = data.clone();
-            session.unknowns(&mut here);
+            session.unknowns(&mut here).unwrap();
             assert_vectors_close(&what, &here.x(), &expected.x(), 1e-9);
         }
     }

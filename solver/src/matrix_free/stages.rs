@@ -32,7 +32,7 @@ pub enum Stage {
     Damping(u8),
     /// r0.z0, where the damping does not have it.
     StartProduct(u8),
-    /// What J^T J p reads.
+    /// Inputs of J^T J p.
     Linearise,
     /// Scales of the damping.
     Scales,
@@ -135,7 +135,7 @@ pub enum Phase {
     TrialCost,
     /// g, blocks and what applyJTJ reads, at x.
     Linearise,
-    /// What M has per linearisation.
+    /// Stages of M per linearisation.
     Prepare(u8),
     /// Scales of the damping.
     Scales,
@@ -161,7 +161,7 @@ impl Phase {
         shared.into_iter().chain(kinds.flat_map(per_kind)).collect()
     }
 
-    /// What it does.
+    /// Its steps.
     pub fn steps(self, k: &Skeleton) -> Vec<Step> {
         let run = |stage| vec![Step::Run(stage)];
         match self {
