@@ -79,7 +79,7 @@ impl From<SolveError> for Failure {
             SolveError::Engine(_) => Status::Internal,
             SolveError::Backend(_) => Status::Backend,
             SolveError::InitialNotFinite { .. } => Status::NotFinite,
-            SolveError::Buffer { .. } | SolveError::Bounds(_) => Status::Data,
+            SolveError::Data(_) | SolveError::Buffer { .. } | SolveError::Bounds(_) => Status::Data,
             SolveError::Option(_) => Status::Argument,
             _ => Status::Internal,
         };

@@ -133,7 +133,7 @@ impl Instance {
         });
         match stepped {
             Ok(ended) => {
-                self.download();
+                self.download()?;
                 if let Some(solve) = &mut self.solve {
                     solve.ended = ended;
                 }
@@ -237,10 +237,11 @@ impl Instance {
         });
     }
 
-    fn download(&mut self) {
+    fn download(&mut self) -> Result<()> {
         if let (Some(Live::Running(session)), Some(data)) = (&self.live, &mut self.data) {
-            session.unknowns(data);
+            session.unknowns(data)?;
         }
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@
 pub mod assembled;
 pub mod check;
 mod counting_sort;
-// What `sumsq show`, tests and benches look into: no part of the interface.
+// Parts that `sumsq show`, tests and benches look into: no part of the interface.
 #[doc(hidden)]
 pub mod matrix_free;
 mod outer;

@@ -380,12 +380,13 @@ fn a_box_that_moves_takes_x_along() {
     let mut session = problem.init(&data, &options.solve).unwrap();
     session.step().unwrap();
     let mut came = data.clone();
-    session.unknowns(&mut came);
+    session.unknowns(&mut came).unwrap();
     assert_feasible(&came.unknowns()[0], &before.lower, &before.upper);
     came.update(&energy, &after.arrays[3..]).unwrap();
     session.set_arrays(&came).unwrap();
     session.run(&mut |_| Control::Continue).unwrap();
-    let (report, _) = session.finish(&mut came);
+    session.unknowns(&mut came).unwrap();
+    let (report, _) = session.finish();
     let x = &came.unknowns()[0];
     assert_feasible(x, &after.lower, &after.upper);
     assert_stationary(x, &after.gradient(x), &after.lower, &after.upper, 1e-6);

@@ -3,8 +3,8 @@
 
 use sumsq::assembled::Explicit;
 use sumsq::{
-    CompileOptions, Control, NamedArray, OptionError, Options, Precision, Problem, ProblemData, Session,
-    SolveError, SolveOptions, Solver, Termination,
+    CompileOptions, Control, DataError, NamedArray, OptionError, Options, Precision, Problem, ProblemData,
+    Session, SolveError, SolveOptions, Solver, Termination,
 };
 use sumsq_tests::{
     Random, assert_close, assert_vectors_close, bind, bits, doubles, indices, one_exact_step, solve,
@@ -217,7 +217,8 @@ fn step_by_step_is_the_same_as_at_once() {
     assert_eq!(ended, expected.termination);
     assert_eq!(session.step().unwrap(), Some(ended), "after the end nothing happens");
     let mut data = start.clone();
-    let (report, _) = session.finish(&mut data);
+    session.unknowns(&mut data).unwrap();
+    let (report, _) = session.finish();
     assert_eq!(report.iterations.len(), expected.iterations.len());
     assert_eq!(report.energy_final, expected.energy_final);
     assert_eq!(bits(&data), bits(&at_once));
@@ -242,7 +243,8 @@ fn a_session_that_owns_its_problem_gives_it_back() {
         session
     });
     let session = std::thread::spawn(move || steps(session)).join().unwrap();
-    let (_, mut problem) = session.finish(&mut data);
+    session.unknowns(&mut data).unwrap();
+    let (_, mut problem) = session.finish();
     assert_eq!(bits(&data), bits(&expected));
 
     let broken = bind(VALLEY, &valley(f64::MAX)).1;
@@ -252,6 +254,30 @@ fn a_session_that_owns_its_problem_gives_it_back() {
     let mut problem = refused.problem;
     problem.set_arrays(&start).unwrap();
     as_fresh(&mut problem, VALLEY, &start, &valley(1.0), &options);
+}
+
+/// Numbers are checked against the declarations of the energy that they were bound to: those of another one are an error.
+#[test]
+fn numbers_of_another_energy_are_refused() {
+    let options = one_exact_step();
+    let (energy, data) = bind(SMOOTH, &smooth(5, 4, 0.5, 1));
+    let (other, mut others) = bind(VALLEY, &valley(1.0));
+    let before = bits(&others);
+    let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
+    let refused = |e: SolveError| assert!(matches!(e, SolveError::Data(DataError::OtherEnergy)), "{e}");
+    refused(solver.plan(&others).err().unwrap());
+    let mut problem = solver.plan(&data).unwrap();
+    refused(problem.solve(&mut others, &options.solve).unwrap_err());
+    refused(problem.set_arrays(&others).unwrap_err());
+    refused(problem.rebind(&others).unwrap_err());
+    refused(problem.evaluate(&others).unwrap_err());
+    let mut session = problem.init(&data, &options.solve).unwrap();
+    refused(session.set_arrays(&others).unwrap_err());
+    refused(session.unknowns(&mut others).unwrap_err());
+    assert_eq!(others.update(&energy, &valley(1.0)), Err(DataError::OtherEnergy));
+    assert_eq!(others.check_exact(&energy, Precision::F32), Err(DataError::OtherEnergy));
+    assert!(Explicit::new(&energy, &others).is_err() && Explicit::new(&other, &data).is_err());
+    assert_eq!(bits(&others), before);
 }
 
 #[test]
@@ -271,7 +297,8 @@ fn params_change_between_steps() {
     assert_close("E", session.energies().total, 3.0, 1e-6);
     while session.step().unwrap().is_none() {}
     let mut data = changed.clone();
-    let (report, _) = session.finish(&mut data);
+    session.unknowns(&mut data).unwrap();
+    let (report, _) = session.finish();
     assert!(report.energy_final < 1e-12, "{report:?}");
     for x in data.unknowns()[0].chunks(2) {
         assert!((x[0] - 2.0).abs() < 1e-6 && (x[1] - 4.0).abs() < 1e-5, "{x:?}");

@@ -103,7 +103,7 @@ fn rejected_steps_leave_no_trace() {
         for taken in 1..=options.solve.iterations {
             session.step().unwrap();
             let Some(step) = session.iterations().get(taken - 1) else { break };
-            session.unknowns(&mut data);
+            session.unknowns(&mut data).unwrap();
             let after = bits(&data);
             assert_eq!(before == after, !step.accepted, "{name}: {step:?}");
             rejections += usize::from(!step.accepted);

@@ -1,7 +1,7 @@
 //! Limits of the assembled path.
 
 use crate::problem::bounds::BoundsError;
-use crate::problem::data::LossScale;
+use crate::problem::data::{DataError, LossScale};
 use thiserror::Error;
 
 /// Limits of the assembled path.
@@ -14,6 +14,8 @@ pub enum ExplicitError {
         "the Jacobian is too large for the explicit path: expected fewer than 2^32 entries, came {entries}"
     )]
     TooLarge { entries: usize },
+    #[error(transparent)]
+    Data(#[from] DataError),
     #[error(transparent)]
     LossScale(#[from] LossScale),
     #[error(transparent)]

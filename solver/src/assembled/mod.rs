@@ -84,6 +84,7 @@ impl<'a> Explicit<'a> {
         data: &'a ProblemData<'a>,
         free: Vec<Vec<bool>>,
     ) -> Result<Explicit<'a>, ExplicitError> {
+        data.check_declared(energy)?;
         let (energy, arrays) = (inlined(energy), arrays(energy, data));
         let layout = Layout::new(&energy, data, free);
         let templates = energy.residuals.iter().map(|residual| {
@@ -295,6 +296,7 @@ fn arrays<'a>(energy: &Energy, data: &'a ProblemData<'a>) -> Vec<Cow<'a, [f64]>>
 
 /// Per index space, whether each element is free: an element is excluded where any Exclude expression is not 0.
 pub fn free_elements(energy: &Energy, data: &ProblemData) -> Result<Vec<Vec<bool>>, ExplicitError> {
+    data.check_declared(energy)?;
     let elements = |s: usize| data.elements(energy, SpaceId(s as u32));
     let mut free: Vec<Vec<bool>> = (0..energy.spaces.len()).map(|s| vec![true; elements(s)]).collect();
     if energy.excludes.is_empty() {

@@ -30,7 +30,7 @@ pub struct Draft<'k> {
     pub k: &'k Skeleton,
     /// Its algorithm.
     pub p: Pipeline,
-    /// How its Funcs are computed; readers come first.
+    /// Its nests; readers come first.
     pub nests: Vec<Nest>,
     role: Role,
     vectors: BTreeMap<Name, VectorId>,

@@ -157,7 +157,7 @@ fn shape(m: &dyn Preconditioner, spaces: &[Space], linear: ScalarType) -> Shape 
     Shape { name: m.name(), fields, stages: When::ALL.map(|when| m.stages(when)) }
 }
 
-/// Whether no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.
+/// True if no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.
 fn has_diagonal_blocks(energy: &Energy, r: &Routines, space: &Space) -> bool {
     let own = r.of(Kind::Blocks).filter(|b| b.site.row_space(energy) == Some(space.id));
     let mut couplings = (0..space.components).flat_map(|i| (0..i).map(move |j| packed(i, j)));
@@ -184,7 +184,7 @@ fn reaches(energy: &Energy, r: &Routines, roots: &[ExprId], block: u32) -> Vec<V
     computed::reaches(energy, r, &roots, block)
 }
 
-/// What whole vectors reach, per index space and dim; in dim 0 at least a vector, so that whole ones around the domain may be read.
+/// The reach of whole vectors, per index space and dim; in dim 0 at least a vector, so that whole ones around the domain may be read.
 fn halos(energy: &Energy, r: &Routines, roots: &[ExprId], lanes: u32) -> Vec<Vec<u32>> {
     let mut halos = reaches(energy, r, roots, lanes);
     for h in halos.iter_mut().filter(|h| !h.is_empty()) {

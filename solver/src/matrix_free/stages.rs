@@ -32,7 +32,7 @@ pub enum Stage {
     Damping(u8),
     /// r0.z0, where the damping does not have it.
     StartProduct(u8),
-    /// What J^T J p reads.
+    /// Inputs of J^T J p.
     Linearise,
     /// Scales of the damping.
     Scales,
@@ -63,8 +63,8 @@ enum Build {
     PerKind(fn(u8) -> Stage, fn(&Skeleton, M) -> Vec<Scheduled>),
 }
 
-/// Every stage but those of preconditioners' own: those of which there may be several pipelines, then the largest first, since they are
-/// compiled on all cores.
+/// Every stage but those of preconditioners' own: those of which there may be several pipelines, then the largest first, since
+/// they are compiled on all cores.
 const STAGES: [Build; 16] = {
     use Build::{Once, PerKind};
     [
@@ -135,7 +135,7 @@ pub enum Phase {
     TrialCost,
     /// g, blocks and what applyJTJ reads, at x.
     Linearise,
-    /// What M has per linearisation.
+    /// Stages of M per linearisation.
     Prepare(u8),
     /// Scales of the damping.
     Scales,
@@ -161,7 +161,7 @@ impl Phase {
         shared.into_iter().chain(kinds.flat_map(per_kind)).collect()
     }
 
-    /// What it does.
+    /// Its steps.
     pub fn steps(self, k: &Skeleton) -> Vec<Step> {
         let run = |stage| vec![Step::Run(stage)];
         match self {

@@ -18,7 +18,7 @@ pub struct Progress {
     pub rr: Expr,
     /// Q = d.(b + r)/2, the decrease of the quadratic model so far.
     pub q: Expr,
-    /// What the iteration added to Q.
+    /// The growth of Q by the iteration.
     pub gain: Expr,
     /// Iterations done, this one too.
     pub count: Expr,
@@ -26,7 +26,7 @@ pub struct Progress {
 
 /// A rule that ends PCG.
 pub struct Rule {
-    /// Whether it does.
+    /// True if it does.
     pub holds: Expr,
     /// The code of the reason, float64.
     pub code: Expr,

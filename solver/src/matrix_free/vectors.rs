@@ -64,7 +64,7 @@ pub enum What {
     StoredBlocks,
 
     // Of a domain.
-    /// What is stored once per linearisation.
+    /// Parts of J^T J p that are stored once per linearisation.
     Hoisted,
     /// The products J p that are stored.
     Product,
@@ -91,9 +91,9 @@ pub enum What {
     RowVertex(u16),
     /// Copies of what is stored over the hyperedges, beside every entry.
     RowHoisted,
-    /// Where the rows of every element begin in `RowOf`.
+    /// Place in `RowOf` where the rows of every element begin.
     FirstRow,
-    /// How many rows every element has.
+    /// Number of rows of every element.
     RowCount,
     /// Rows, grouped by element.
     RowOf,
@@ -103,7 +103,7 @@ pub enum What {
     PartProduct,
 
     // Tuples of scalars.
-    /// What the instances of a domain give the globals in J^T J p.
+    /// Shares of the instances of a domain in the globals' J^T J p.
     Total,
     /// The carried scalars of PCG.
     State,
@@ -271,7 +271,7 @@ impl fmt::Display for VectorId {
     }
 }
 
-/// Which copy of the numbers a pipeline computes with.
+/// The copy of the numbers that a pipeline computes with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// x and the arrays in the master precision.
@@ -307,7 +307,7 @@ pub enum Extents {
     RowsByElement(GraphId, u16),
 }
 
-/// What a vector holds before anything is written to it.
+/// Contents of a vector before anything is written to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Initial {
     /// 0.
@@ -323,7 +323,7 @@ pub enum Initial {
 pub struct Description {
     /// Type per element of the tuple.
     pub types: Vec<ScalarType>,
-    /// How it lies in memory.
+    /// Its layout in memory.
     pub layout: Layout,
     /// Readable elements beyond the domain, per dim.
     pub halo: Vec<u32>,

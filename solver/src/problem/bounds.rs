@@ -20,7 +20,7 @@ pub struct BoundsError {
     pub unknown: String,
     /// Coordinates, fastest-varying first.
     pub element: Vec<usize>,
-    /// Which channel.
+    /// The channel.
     pub channel: usize,
     /// The lower bound there.
     pub lower: f64,

@@ -1,6 +1,7 @@
 //! Errors of a solve, as types whose text says what to do.
 
 use crate::assembled::{ExplicitError, NonFinite};
+use crate::problem::data::DataError;
 use crate::problem::options::OptionError;
 use sumsq_codegen::runtime::BufferError;
 use thiserror::Error;
@@ -23,6 +24,9 @@ pub enum SolveError {
         /// The cause.
         place: Blame,
     },
+    /// Numbers of another energy.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// A buffer that could not be had, or numbers that do not fit into it.
     #[error("{of}: {source}")]
     Buffer {

@@ -22,6 +22,8 @@ pub struct Session<P: BorrowMut<Problem> = Problem> {
     options: SolveOptions,
     free: usize,
     started: Instant,
+    /// Warnings of the data that came last.
+    of_data: Vec<String>,
     /// Of unknowns that had to be moved into their bounds.
     warnings: Vec<String>,
 }
@@ -65,7 +67,8 @@ impl Problem {
     ) -> Result<Report, SolveError> {
         let mut session = self.init(data, options)?;
         session.run(callback)?;
-        Ok(session.finish(data).0)
+        session.unknowns(data)?;
+        Ok(session.finish().0)
     }
 
     /// Starts a solve from the unknowns in `data`, to be taken step by step.
@@ -110,6 +113,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
                 options: options.clone(),
                 free,
                 started,
+                of_data: data.warnings().to_vec(),
                 warnings,
             }),
             Err(e) => Err((e, owner)),
@@ -145,6 +149,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
     pub fn set_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
         let problem = self.problem.borrow_mut();
         problem.set_arrays(data)?;
+        self.of_data = data.warnings().to_vec();
         self.warnings.extend(problem.plan.project(data)?);
         let refreshed = self.minimiser.refresh(&mut self.run.on(&mut problem.plan));
         self.check()?;
@@ -164,8 +169,14 @@ impl<P: BorrowMut<Problem>> Session<P> {
     }
 
     /// Copies the current unknowns to `data`.
-    pub fn unknowns(&self, data: &mut ProblemData) {
-        self.problem.borrow().plan.download_unknowns(data);
+    ///
+    /// # Errors
+    /// Data of other sizes, or of another energy.
+    pub fn unknowns(&self, data: &mut ProblemData) -> Result<(), SolveError> {
+        let problem = self.problem.borrow();
+        problem.check_sizes(data)?;
+        problem.plan.download_unknowns(data);
+        Ok(())
     }
 
     /// E at the current unknowns.
@@ -183,16 +194,14 @@ impl<P: BorrowMut<Problem>> Session<P> {
         self.problem
     }
 
-    /// Writes the unknowns to `data` and gives the problem back. A solve that is finished before it ended counts as aborted.
-    pub fn finish(self, data: &mut ProblemData) -> (Report, P) {
-        self.unknowns(data);
+    /// Gives the problem back; the unknowns are to be copied before. A solve that is finished before it ended counts as aborted.
+    pub fn finish(self) -> (Report, P) {
         let outcome = self.minimiser.finish();
         let solve = self.started.elapsed().as_secs_f64();
         let problem = self.problem.borrow();
         let code = &problem.code;
         let seconds = Seconds { compile: code.compile_seconds, plan: problem.plan_seconds, solve };
-        let mut warnings = data.warnings().to_vec();
-        warnings.extend(self.warnings);
+        let warnings = [self.of_data, self.warnings].concat();
         let setting = Setting {
             unknowns: self.free,
             residuals: self.run.residuals,
@@ -212,7 +221,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
     }
 }
 
-/// What a solve begins with.
+/// State that a solve begins with.
 struct Started {
     run: Run,
     minimiser: Minimiser,

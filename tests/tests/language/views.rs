@@ -48,7 +48,7 @@ fn weights_lag_by_a_step() {
         let frozen = data.clone();
         session.step().unwrap();
         let Some(step) = session.iterations().get(taken).cloned() else { break };
-        session.unknowns(&mut data);
+        session.unknowns(&mut data).unwrap();
         assert!(step.accepted, "{step:?}");
         assert!((step.gain_ratio - 1.0).abs() < 1e-6, "{step:?}");
         // Explicit takes its views from the data: here those of the new x ...

@@ -1,4 +1,4 @@
-//! What follows from an energy and its sizes: fields over index spaces, lists of incidences, masks, layouts, sizes of strips.
+//! Consequences of an energy and its sizes: fields over index spaces, lists of incidences, masks, layouts, sizes of strips.
 //!
 //! Takes the energy and the data's shapes; gives declarations and buffers for the pipelines. Computes nothing of a solve.
 

@@ -58,7 +58,7 @@ impl Draft<'_> {
 }
 
 impl Boxed {
-    /// Whether component i with gradient g is held.
+    /// True where component i with gradient g is held.
     pub fn is_held(&self, i: usize, g: &Expr) -> Expr {
         let zero = || Expr::float(g.ty(), 0.0);
         let (at_lower, at_upper) = (self.x[i].le(self.lower[i].clone()), self.x[i].ge(self.upper[i].clone()));

@@ -42,12 +42,12 @@ impl System {
     fn diagonal(&self, i: usize) -> Expr {
         self.block[i][i].clone().expect("the diagonal is always kept")
     }
-    /// Whether scalar i is free and constrained by some residual.
+    /// True where scalar i is free and constrained by some residual.
     fn constrained(&self, i: usize) -> Expr {
         let d = self.diagonal(i);
         self.free.and(d.gt(Expr::float(d.ty(), 0.0)))
     }
-    /// Whether scalar i takes part: constrained, and not held at a bound.
+    /// True where scalar i takes part: constrained, and not held at a bound.
     fn active(&self, i: usize) -> Expr {
         let constrained = self.constrained(i);
         match &self.boxed {

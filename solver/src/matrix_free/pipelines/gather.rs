@@ -24,7 +24,7 @@ use sumsq_energy::model::{Domain, Energy, GraphId};
 pub struct Parts<'a> {
     pub graph: GraphId,
     pub slot: u16,
-    /// What every hyperedge contributes, a component each.
+    /// Contributions of every hyperedge, one per component.
     pub contributions: &'a [ExprId],
     pub direction: Direction<'a>,
 }
@@ -145,8 +145,8 @@ pub fn parts(d: &mut Draft, name: &str, of: Parts) -> Rows {
     Rows { part, sum, own }
 }
 
-/// What hyperedges give the elements at `vars`: Func `name` = `start` + the sum of `parts` over all rows, of every graph vertex that points
-/// into `space`, at the elements that the ones at `vars` are or are neighbours of; outside the domain the count of rows is 0.
+/// Sums of what hyperedges give the elements at `vars`: Func `name` = `start` + the sum of `parts` over all rows, of every graph vertex
+/// that points into `space`, at the elements that the ones at `vars` are or are neighbours of; outside the domain the count of rows is 0.
 /// Inlined if no graph reads the space.
 pub fn gather(
     d: &mut Draft,

@@ -73,7 +73,7 @@ impl Skeleton {
         })
     }
 
-    /// What hyperedges give the places that they reach from a vertex, place by place.
+    /// Contributions of hyperedges to the places that they reach from a vertex, place by place.
     pub fn contributions(&self, kind: Kind, graph: GraphId, vertex: u16) -> Vec<ExprId> {
         let slots = self.places(graph, vertex);
         slots.flat_map(|slot| self.routines.roots(kind, Site::Slot(graph, slot))).copied().collect()

@@ -1,4 +1,4 @@
-//! What applyJTJ reads: x in the linear solver's precision, and what is stored once per linearisation.
+//! Inputs of applyJTJ: x in the linear solver's precision, and what is stored once per linearisation.
 //!
 //! Outputs `xl<s>` (where the precisions differ), `h<s>` and `hg<g>` (hoisted parts and stored partials over a space or the
 //! hyperedges of a graph), `r<g>s<slot>.h` (the same of the graph, in the order in which the gathers at its vertices read it)
@@ -64,7 +64,7 @@ fn root(d: &mut Draft, id: VectorId, domain: Domain, values: Vec<Expr>, skipped:
     f
 }
 
-/// Whether anything but the gathers at vertices reads what is stored over the hyperedges of a graph.
+/// True if anything but the gathers at vertices reads what is stored over the hyperedges of a graph.
 fn read_by_edge(k: &Skeleton, graph: GraphId) -> bool {
     let globals = k.routines.of(Kind::JtJp).filter(|r| matches!(r.site, Site::Global(..)));
     let mut readers = globals.chain(k.routines.of(Kind::Product));

@@ -84,7 +84,7 @@ fn model(d: &Draft, domain: Domain, at: &[Expr]) -> Expr {
     terms.reduce(|a, b| a + b).expect("the domain has residuals")
 }
 
-/// What is proposed for one scalar.
+/// The trial of one scalar.
 struct Proposed {
     /// x + s.
     trial: Expr,

@@ -27,7 +27,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What the options mean for an energy.
+    /// The settings that the options mean for an energy.
     pub fn new(energy: &Energy, options: &CompileOptions) -> Result<Settings, OptionError> {
         let (master, linear) = match options.precision {
             Precision::Mixed => (ScalarType::F64, ScalarType::F32),

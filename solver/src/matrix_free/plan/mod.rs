@@ -136,7 +136,7 @@ impl Plan {
         }
     }
 
-    /// Which vectors hold free elements or are near one. No others are written: there the vectors and M^-1 become 0 here, and stay so.
+    /// Marks the vectors that hold free elements or are near one. No others are written: there the vectors and M^-1 become 0 here, and stay so.
     fn update_live(&self, space: SpaceId) -> Result<(), SolveError> {
         let Some(free) = self.buffer(What::Free.of(space)) else { return Ok(()) };
         self.reset(Initial::ZerosPerMask, |id| id.over == Over::Space(space));

@@ -10,7 +10,7 @@ use crate::problem::error::SolveError;
 use crate::problem::options::SolveOptions;
 use crate::problem::report::LinearStop;
 
-/// What the damping pipeline says of the linear system.
+/// Numbers of the linear system that the damping pipeline finds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Start {
     /// |b|^2.
@@ -21,8 +21,6 @@ pub struct Start {
     pub gradient_max_norm: f64,
     /// Free scalars whose column of J is zero.
     pub unconstrained: f64,
-    /// Free scalars.
-    pub free: f64,
 }
 
 /// The state of one solve from a plan's x, apart from the plan itself. An engine failure is kept and ends the solve: from then on every
@@ -30,7 +28,7 @@ pub struct Start {
 pub struct Run {
     options: SolveOptions,
     linear_limit: usize,
-    /// Whether the scales of the damping are fixed.
+    /// True once the scales of the damping are fixed.
     scaled: bool,
     /// The number of the preconditioner.
     kind: u8,
@@ -133,7 +131,6 @@ impl OnPlan<'_> {
             },
             gradient_max_norm: start(StartScalar::GradientMax),
             unconstrained: start(StartScalar::Unconstrained),
-            free: start(StartScalar::Free),
         };
         self.run.damped_for = Some((radius, kind));
         true

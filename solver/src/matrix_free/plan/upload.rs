@@ -110,7 +110,7 @@ impl Plan {
         copied.map_err(|source| SolveError::Buffer { of: field.name.clone(), source })
     }
 
-    /// Packs one list per unknown into the components `first..` of a vector over every space; its other components become 0.
+    /// Packs one list per unknown into the components `first..` of an essential vector over every space; its other components become 0.
     pub(crate) fn upload(
         &self,
         what: What,
@@ -118,7 +118,7 @@ impl Plan {
         from: &[Vec<f64>],
     ) -> Result<(), SolveError> {
         for s in &self.k.spaces {
-            let Some(buffer) = self.buffer(what.of(s.id)) else { continue };
+            let buffer = self.essential(what.of(s.id));
             buffer.fill(0.0);
             let extents: Vec<usize> = buffer.spec().extents.iter().map(|&e| e as usize).collect();
             for (u, values) in from.iter().enumerate() {
@@ -144,7 +144,8 @@ impl Plan {
         unknowns.for_each(|u| self.download_one(What::X, |_| 0, u, data.new_unknown(u)));
     }
 
-    /// Unpacks the components `first..` of a vector over every space into one list per unknown.
+    /// Unpacks the components `first..` of a vector over every space into one list per unknown, which stays as it is where there is no
+    /// such vector.
     pub(crate) fn download(&self, what: What, first: impl Fn(&Space) -> usize, to: &mut [Vec<f64>]) {
         to.iter_mut().enumerate().for_each(|(u, values)| self.download_one(what, &first, u, values));
     }

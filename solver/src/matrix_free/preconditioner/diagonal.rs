@@ -1,8 +1,8 @@
 //! The diagonal blocks of A = J^T J + D at single elements, and where D and M^-1 are computed of them instead of stored.
 //!
-//! Where the diagonal of J^T J follows from parameters and the place in the domain alone (`inline_diagonal`), the sweeps compute D
-//! and M^-1 from it: two arrays less to read, and in the interior both are loop invariants. M^-1 is then finite but not 0 in
-//! halos; p stays 0 there because r and the old p are.
+//! Where the diagonal of J^T J follows from parameters and the place in the domain alone (`inline_diagonal`), the sweeps
+//! compute D and M^-1 from it: two arrays less to read, and in the interior both are loop invariants. M^-1 is then finite but
+//! not 0 in halos; p stays 0 there because r and the old p are.
 
 use crate::matrix_free::draft::{Draft, no_direction};
 use crate::matrix_free::params::Number;
@@ -64,7 +64,7 @@ pub fn damping(diag: &Expr, scale: &Expr) -> Expr {
     (&s2 * diag).max(min).min(max) / s2 * inv_radius
 }
 
-/// Whether the diagonal of J^T J of a space reads no field: no graph contributes, and the stencils' share is an expression in
+/// True if the diagonal of J^T J of a space reads no field: no graph contributes, and the stencils' share is an expression in
 /// parameters and conditions on coordinates. Excluded elements are a field, too.
 pub fn is_computable(routines: &Routines, space: &Space) -> bool {
     let site = Site::Element(space.id);
@@ -77,7 +77,7 @@ pub fn is_computable(routines: &Routines, space: &Space) -> bool {
     !routines.dag.reachable(&diagonal(routines, space)).iter().any(reads)
 }
 
-/// What the stencils give diag(J^T J).
+/// The stencils' share of diag(J^T J).
 fn diagonal(routines: &Routines, space: &Space) -> Vec<ExprId> {
     let blocks = routines.roots(Kind::Blocks, Site::Element(space.id));
     (0..space.components).map(|i| blocks[packed(i, i)]).collect()

@@ -1,26 +1,27 @@
 //! Preconditioners: the M of PCG.
 //!
-//! M^-1 is linear, symmetric and the same for a whole linear solve. Every kind has a *pointwise part*, field 0: numbers per element
-//! that [`Preconditioner::inverse`] makes of the element's own block of A = J^T J + D. What else a kind needs are vectors of its own, fields
-//! from 1 on, which its stages write. M^-1 r is had in one way, [`Preconditioner::apply`]: an expression per component of an element, in
-//! r there and in fields. So z = M^-1 r may be
+//! M^-1 is linear, symmetric and the same for a whole linear solve. Every kind has a *pointwise part*, field 0: numbers per
+//! element that [`Preconditioner::inverse`] makes of the element's own block of A = J^T J + D. What else a kind needs are
+//! vectors of its own, fields from 1 on, which its stages write. M^-1 r is had in one way, [`Preconditioner::apply`]: an
+//! expression per component of an element, in r there and in fields. So z = M^-1 r may be
 //!
 //! - *pointwise*: of r and field 0 alone. No stages; the sweeps compute it wherever they read it.
 //! - *stored*: read from a field that stages of every PCG iteration have made of r.
 //! - *both*: a pointwise part, plus a term that is read from a field of another level.
 //!
-//! Where a kind has stages of PCG iterations, r is complete before they run, and z after: sweep B updates d and r, the stages run, and a
-//! reduction of its own sums r.z and decides. Elsewhere sweep B does it all. The z of the first direction is made likewise, of r = b, when D is:
-//! r0.z0 comes with the norms of the damping, or after the stages that z waits for.
+//! Where a kind has stages of PCG iterations, r is complete before they run, and z after: sweep B updates d and r, the stages
+//! run, and a reduction of its own sums r.z and decides. Elsewhere sweep B does it all. The z of the first direction is made
+//! likewise, of r = b, when D is: r0.z0 comes with the norms of the damping, or after the stages that z waits for.
 //!
 //! Invariants:
 //! - Field 0 is 0 at scalars that take no part (excluded, unconstrained, held at a bound), and so is z.
 //! - Fields are 0 outside of the domain, in halos and in pads, as all vectors are.
-//! - Where a space has `inline_diagonal`, D and field 0 are expressions of the pipelines that read them and no vectors: [`M::at`] knows. Nothing
-//!   is excluded or held there, and z is 0 outside of the domain because r is.
-//! - A plan holds several kinds, numbered, production one. x, g, the blocks, D, d, r, p and the scalars are common to all: g comes with the
-//!   union of the entries of blocks that they ask for. Fields and stages are each kind's own. Whoever goes from one to the other computes D, b
-//!   and what the other has per linearisation anew: phases that depend on M have the number of a kind.
+//! - Where a space has `inline_diagonal`, D and field 0 are expressions of the pipelines that read them and no vectors:
+//!   [`M::at`] knows. Nothing is excluded or held there, and z is 0 outside of the domain because r is.
+//! - A plan holds several kinds, numbered, production one. x, g, the blocks, D, d, r, p and the scalars are common to all: g
+//!   comes with the union of the entries of blocks that they ask for. Fields and stages are each kind's own. Whoever goes from
+//!   one to the other computes D, b and what the other has per linearisation anew: phases that depend on M have the number of a
+//!   kind.
 
 pub mod diagonal;
 pub mod kinds;
@@ -75,8 +76,11 @@ pub trait Preconditioner: Send + Sync {
         vec![]
     }
 
-    /// M^-1 r at an element, an expression per component; r is read there alone.
-    fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr>;
+    /// M^-1 r at an element, an expression per component; r is read there alone. Where nothing else is said field 0 is the
+    /// diagonal of M^-1, and nothing else is there.
+    fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr> {
+        at.scaled(r)
+    }
 
     /// A condition that holds where scalar c takes part. Where it does not, J^T J p may be anything, NaN too.
     fn takes_part(&self, at: &At, c: usize) -> Expr {
@@ -114,6 +118,11 @@ impl At<'_> {
     /// The element's space.
     pub fn space(&self) -> &Space {
         self.space
+    }
+
+    /// Field 0 times r, number by number.
+    pub fn scaled(&self, r: &[Expr]) -> Vec<Expr> {
+        self.inverse.iter().zip(r).map(|(m, r)| m * r).collect()
     }
 
     /// A field there, from 1 on.

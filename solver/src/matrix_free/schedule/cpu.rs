@@ -173,7 +173,7 @@ impl Scheduler {
     }
 }
 
-/// What one thread takes at a time.
+/// The share of a domain that one thread takes at a time.
 fn height(of: Strip) -> Expr {
     match of {
         Strip::Of(domain) => strip(domain),

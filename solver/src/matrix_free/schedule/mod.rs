@@ -10,7 +10,7 @@ use crate::matrix_free::vectors::VectorId;
 use sumsq_codegen::{Expr, Func, Name};
 use sumsq_energy::model::Domain;
 
-/// How a Func is computed.
+/// The nest of a Func: how it is computed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Nest {
     /// The Func.
@@ -19,7 +19,7 @@ pub struct Nest {
     pub vars: Vec<Name>,
     /// Number of its updates.
     pub updates: usize,
-    /// Where and in which order.
+    /// Place and order of its computation.
     pub kind: Kind,
     /// An expression in the coordinates of its points: vectors for which it is false are skipped.
     pub live: Option<Expr>,
@@ -46,7 +46,7 @@ pub enum Kind {
     Inline,
 }
 
-/// What one thread takes at a time.
+/// The share of a domain that one thread takes at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strip {
     /// Rows of a domain, by its sizes.

@@ -24,7 +24,7 @@ pub struct Points {
     pub rdom: RDom,
     /// Its variables as expressions: the coordinates of a point.
     pub coordinates: Vec<Expr>,
-    /// What one thread takes at a time.
+    /// The share of a domain that one thread takes at a time.
     pub strip: Strip,
 }
 

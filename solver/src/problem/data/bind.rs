@@ -20,7 +20,7 @@ impl<'a> ProblemData<'a> {
     /// energy does not declare is a warning.
     ///
     /// # Errors
-    /// What is missing, of another shape or type than declared, or out of range.
+    /// Numbers that are missing, of another shape or type than declared, or out of range.
     pub fn bind(
         energy: &Energy,
         arrays: impl IntoIterator<Item = impl Into<ArrayView<'a>>>,
@@ -54,6 +54,7 @@ impl<'a> ProblemData<'a> {
         energy: &Energy,
         arrays: impl IntoIterator<Item = impl Into<ArrayView<'b>>>,
     ) -> Result<(), DataError> {
+        self.check_declared(energy)?;
         let changes = self.changes(energy, arrays, false)?;
         self.apply(changes.into_owned());
         Ok(())
@@ -64,6 +65,7 @@ impl<'a> ProblemData<'a> {
     /// # Errors
     /// As for [`ProblemData::bind`].
     pub fn update_taking(&mut self, energy: &Energy, arrays: &mut Vec<NamedArray>) -> Result<(), DataError> {
+        self.check_declared(energy)?;
         let changes = self.changes(energy, &*arrays, false)?.emptied();
         self.apply(changes.filled(arrays));
         Ok(())

@@ -14,6 +14,9 @@ pub enum DataError {
     #[error("dim `{name}` is missing: expected a 0-d integer, or an array whose shape fixes it")]
     MissingDim { name: String },
 
+    #[error("these numbers were bound to another energy: it declares other names")]
+    OtherEnergy,
+
     #[error("the energy declares no {kind} `{name}`")]
     Undeclared { kind: &'static str, name: String },
 

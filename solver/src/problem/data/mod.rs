@@ -213,12 +213,30 @@ impl<'a> ProblemData<'a> {
         self.extents(energy, space).iter().product()
     }
 
+    /// Checks that these are numbers for what `energy` declares.
+    pub(crate) fn check_declared(&self, energy: &Energy) -> Result<(), DataError> {
+        let graphs = || self.graphs.iter().zip(&energy.graphs);
+        let fits = self.dims.len() == energy.dims.len()
+            && self.unknowns.iter().map(|u| &u.name).eq(energy.unknowns.iter().map(|u| &u.name))
+            && self.arrays.iter().map(Option::is_none).eq(energy.arrays.iter().map(|a| a.view_of.is_some()))
+            && self
+                .arrays
+                .iter()
+                .zip(&energy.arrays)
+                .all(|(n, a)| n.as_ref().is_none_or(|n| n.name == a.name))
+            && self.params.iter().map(Vec::len).eq(energy.params.iter().map(|p| usize::from(p.channels)))
+            && self.graphs.len() == energy.graphs.len()
+            && graphs().all(|(data, graph)| data.vertices.len() == graph.vertices.len());
+        if fits { Ok(()) } else { Err(DataError::OtherEnergy) }
+    }
+
     /// Checks that `precision` holds every number that came as an integer exactly. ([`ProblemData::bind`] has done so for
     /// float64.)
     ///
     /// # Errors
-    /// The first number that it does not hold.
+    /// The first number that it does not hold, or numbers of another energy.
     pub fn check_exact(&self, energy: &Energy, precision: Precision) -> Result<(), DataError> {
+        self.check_declared(energy)?;
         if precision != Precision::F32 {
             return Ok(());
         }

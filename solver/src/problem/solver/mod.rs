@@ -40,7 +40,7 @@ pub struct Solver {
     pub(crate) code: Arc<Code>,
 }
 
-/// What all problems of a solver share.
+/// Things that all problems of a solver share.
 pub(crate) struct Code {
     k: Arc<Skeleton>,
     settings: Settings,
@@ -121,7 +121,7 @@ impl Code {
     }
 }
 
-/// What the pipelines of an energy are made from.
+/// Origin of the pipelines of an energy.
 fn skeleton(
     energy: Energy,
     options: &CompileOptions,
@@ -203,6 +203,7 @@ pub struct Problem {
 impl Problem {
     fn new(code: Arc<Code>, data: &ProblemData) -> Result<Problem, SolveError> {
         let started = Instant::now();
+        data.check_declared(&code.k.energy)?;
         let plan = Plan::new(code.k.clone(), &code.modules, data, code.pool.clone())?;
         let plan_seconds = started.elapsed().as_secs_f64();
         Ok(Problem { code, plan, plan_seconds, dims: data.dims().to_vec() })
@@ -223,7 +224,7 @@ impl Problem {
     /// # Errors
     /// Other dims, or other graphs: [`Problem::rebind`] takes these.
     pub fn set_arrays(&mut self, data: &ProblemData<'_>) -> Result<(), SolveError> {
-        self.check_dims(data)?;
+        self.check_sizes(data)?;
         if self.plan.stale_graphs(data) {
             return Err(SolveError::Stale(Stale::Graphs));
         }
@@ -265,11 +266,13 @@ impl Problem {
 
     /// Fails where anything but the unknowns in `data` is not what the plan holds.
     fn check_held(&self, data: &ProblemData<'_>) -> Result<(), SolveError> {
-        self.check_dims(data)?;
+        self.check_sizes(data)?;
         self.plan.stale(data).map_or(Ok(()), |what| Err(SolveError::Stale(what)))
     }
 
-    fn check_dims(&self, data: &ProblemData) -> Result<(), SolveError> {
+    /// Fails where `data` are of other sizes or of another energy.
+    pub(crate) fn check_sizes(&self, data: &ProblemData) -> Result<(), SolveError> {
+        data.check_declared(self.energy())?;
         if data.dims() == self.dims {
             return Ok(());
         }

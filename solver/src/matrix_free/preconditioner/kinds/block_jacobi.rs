@@ -1,4 +1,5 @@
-//! M = the diagonal blocks of A, one per element, inverted by Cholesky. Where no residual couples the scalars of an element that is Jacobi.
+//! M = the diagonal blocks of A, one per element, inverted by Cholesky. Where no residual couples the scalars of an element
+//! that is Jacobi.
 
 use crate::matrix_free::preconditioner::diagonal::Block;
 use crate::matrix_free::preconditioner::{At, Preconditioner, is_not_zero};
@@ -61,7 +62,7 @@ impl Preconditioner for BlockJacobi {
     fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr> {
         let m = &at.inverse;
         if !at.space().coupled {
-            return m.iter().zip(r).map(|(m, r)| m * r).collect();
+            return at.scaled(r);
         }
         let row = |i| (0..r.len()).map(move |j| &m[packed(i, j)] * &r[j]);
         (0..r.len()).map(|i| row(i).reduce(|a, b| a + b).expect("at least one component")).collect()
@@ -89,8 +90,8 @@ fn block_shift(linear: ScalarType) -> f64 {
     if linear == ScalarType::F32 { 1e-5 } else { 1e-12 }
 }
 
-/// The packed inverse of a packed symmetric positive definite matrix, by Cholesky: A = L L^T, A^-1 = L^-T L^-1. A pivot that rounding
-/// made less than `least` times its diagonal entry counts as that much.
+/// The packed inverse of a packed symmetric positive definite matrix, by Cholesky: A = L L^T, A^-1 = L^-T L^-1. A pivot that
+/// rounding made less than `least` times its diagonal entry counts as that much.
 fn spd_inverse(a: &[Expr], n: usize, least: f64) -> Vec<Expr> {
     let ty = a[0].ty();
     let mut l: Vec<Expr> = a.to_vec();

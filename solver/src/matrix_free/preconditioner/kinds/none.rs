@@ -1,7 +1,7 @@
 //! M = I on the scalars that take part.
 
+use crate::matrix_free::preconditioner::Preconditioner;
 use crate::matrix_free::preconditioner::diagonal::Block;
-use crate::matrix_free::preconditioner::{At, Preconditioner};
 use crate::problem::options;
 use sumsq_codegen::Expr;
 
@@ -15,9 +15,5 @@ impl Preconditioner for None {
 
     fn inverse(&self, of: &Block) -> Vec<Expr> {
         (0..of.active.len()).map(|i| of.where_active(i, of.number(1.0))).collect()
-    }
-
-    fn apply(&self, at: &At, r: &[Expr]) -> Vec<Expr> {
-        at.inverse.iter().zip(r).map(|(m, r)| m * r).collect()
     }
 }
