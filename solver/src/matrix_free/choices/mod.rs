@@ -87,22 +87,22 @@ impl Of {
     }
 }
 
-/// Every word in front of a name.
-const WORDS: [&str; 14] = [
-    "J",
-    "Jp",
-    "blocks",
-    "computed",
-    "hoisted",
-    "direction",
-    "products",
-    "q",
-    "diagonal",
-    "far",
-    "cost",
-    "layout",
-    "bytes",
-    "entries",
+/// Every word in front of a name, with what the name is of.
+const WORDS: [(&str, &str); 14] = [
+    ("J", "residual group"),
+    ("Jp", "residual group"),
+    ("blocks", "residual group"),
+    ("computed", "computed array"),
+    ("hoisted", "hoisted part"),
+    ("direction", "index space of unknowns"),
+    ("products", "index space of stored products"),
+    ("q", "index space of unknowns"),
+    ("diagonal", "index space of unknowns"),
+    ("far", "index space with excluded elements"),
+    ("cost", "computed array"),
+    ("layout", "list of records"),
+    ("bytes", "array of bytes"),
+    ("entries", "vertex whose gather reads what is stored"),
 ];
 
 /// The value of a choice.

@@ -46,13 +46,23 @@ pub enum ChoiceError {
     /// Both `jp` and `blocks` in a short list.
     #[error("jp holds the elements' own share already: store jp or blocks")]
     ProductAndBlocks,
-    /// A subject that the energy does not have.
-    #[error("there is no choice `{subject}`: the energy has {has}")]
-    Subject {
-        /// The subject.
-        subject: String,
-        /// The names of this kind, or all kinds.
+    /// A name that nothing of its kind has.
+    #[error("there is no {kind} `{name}`: {has}")]
+    Name {
+        /// The kind: residual group, computed array, ...
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// The names that there are.
         has: String,
+    },
+    /// A word that begins no choice.
+    #[error("there is no choice `{word}`, only {all}")]
+    Word {
+        /// The word.
+        word: String,
+        /// All of them.
+        all: String,
     },
     /// A value that this choice cannot have, given those before it.
     #[error("`{subject}: {value}` is not possible here, only {possible}")]
@@ -127,16 +137,18 @@ impl Overrides {
 
     /// Fails at a line whose subject is none of `choices`.
     pub(super) fn check(&self, choices: &Choices) -> Result<(), ChoiceError> {
-        let word = |subject: &str| subject.split(' ').next().unwrap_or_default().to_owned();
         for line in &self.0 {
-            let all = line.subject.strip_suffix(" *").is_some_and(|word| WORDS.contains(&word));
-            if all || choices.all().iter().any(|c| c.subject() == line.subject) {
-                continue;
-            }
-            let own = choices.all().iter().filter(|c| c.of.word() == word(&line.subject));
+            let (word, name) = line.subject.split_once(' ').unwrap_or((&line.subject, ""));
+            let Some((_, kind)) = WORDS.iter().find(|(w, _)| *w == word) else {
+                let all: Vec<&str> = WORDS.iter().map(|(w, _)| *w).collect();
+                return Err(ChoiceError::Word { word: word.into(), all: all.join(", ") });
+            };
+            let own = choices.all().iter().filter(|c| c.of.word() == word);
             let names: Vec<&str> = own.map(|c| c.name.as_str()).collect();
-            let has = if names.is_empty() { "none of this kind".into() } else { names.join(", ") };
-            return Err(ChoiceError::Subject { subject: line.subject.clone(), has });
+            if name != "*" && !names.contains(&name) {
+                let has = if names.is_empty() { "the energy has none".into() } else { names.join(", ") };
+                return Err(ChoiceError::Name { kind, name: name.into(), has });
+            }
         }
         Ok(())
     }
