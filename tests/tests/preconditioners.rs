@@ -56,13 +56,11 @@ fn field(space: &Space, linear: ScalarType, level: u8) -> Field {
     Field { level, points, width: space.components, ty: linear, initial: Initial::ZerosPerMask }
 }
 
+/// The values of a field at an element.
+type Values<'v> = &'v dyn Fn(&Draft, &Space, &[Expr]) -> Vec<Expr>;
+
 /// A pipeline that writes a field of every space; `values` gives it at an element.
-fn writes(
-    k: &Skeleton,
-    kind: u8,
-    number: u8,
-    values: &dyn Fn(&Draft, &Space, &[Expr]) -> Vec<Expr>,
-) -> Vec<Scheduled> {
+fn writes(k: &Skeleton, kind: u8, number: u8, values: Values) -> Vec<Scheduled> {
     let mut d = Draft::new(k, format!("writes{number}"), Role::Linear);
     for space in &k.spaces {
         let vars = vars(space.dims);

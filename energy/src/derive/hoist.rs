@@ -1,7 +1,7 @@
 //! Hoisting: the parts of a routine that depend on one element only and not on the direction, computed once per
 //! linearisation and stored beside the unknowns (ARAP then keeps a cosine and a sine per pixel).
 
-use super::{Kind, Passes, Routine, Routines, count_ops, materialize::channel, simplify};
+use super::{Kind, Part, Passes, Routine, Routines, count_ops, materialize::channel, simplify};
 use crate::dag::{Access, At, Dag, ExprId, Node, Offset, Source};
 use crate::model::{Domain, Energy, SpaceId};
 use rustc_hash::FxHashMap;
@@ -17,19 +17,6 @@ enum Reads {
     Element(SpaceId, At),
     /// Anything else.
     More,
-}
-
-/// A part of J^T J p and J p that one element and nothing of the direction decides: it may be hoisted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
-    /// The index space of its elements.
-    pub space: SpaceId,
-    /// Its number among those of the space.
-    pub number: usize,
-    /// Its value at offset 0.
-    pub value: ExprId,
-    /// True if it must be hoisted: it reads a computed array, to which the sweeps have no other way.
-    pub forced: bool,
 }
 
 impl Routines {

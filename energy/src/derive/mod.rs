@@ -25,10 +25,10 @@ mod template;
 
 pub use chain::Chain;
 pub use count::{OpCount, count_ops};
-pub use hoist::{Part, hoist};
+pub use hoist::hoist;
 pub use materialize::GroupStores;
 pub use passes::Passes;
-pub use routine::{Kind, PassReport, Routine, Routines};
+pub use routine::{Kind, Part, PassReport, Routine, Routines};
 pub use share::share_parts;
 pub use simplify::{assume_guards, factor_sums, simplify};
 pub use site::Site;

@@ -1,9 +1,9 @@
 //! The table of routines: what each computes, and where.
 
 use super::count::OpCount;
-use super::hoist::Part;
 use super::site::Site;
 use crate::dag::{Dag, ExprId};
+use crate::model::SpaceId;
 use std::fmt;
 
 /// Report of what the passes did to one routine.
@@ -13,6 +13,19 @@ pub struct PassReport {
     pub routine: String,
     /// Operation count after each stage; the first is `assembled`.
     pub stages: Vec<(&'static str, OpCount)>,
+}
+
+/// A part of J^T J p and J p that one element and nothing of the direction decides: it may be hoisted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The index space of its elements.
+    pub space: SpaceId,
+    /// Its number among those of the space.
+    pub number: usize,
+    /// Its value at offset 0.
+    pub value: ExprId,
+    /// True if it must be hoisted: it reads a computed array, to which the sweeps have no other way.
+    pub forced: bool,
 }
 
 /// Kinds of routines.

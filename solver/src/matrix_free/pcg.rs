@@ -131,7 +131,7 @@ pub fn direction(k: &Skeleton, m: M) -> Vec<Scheduled> {
     d.finish()
 }
 
-/// What is stored of J p: outputs `Product`.
+/// The products J p that are stored: outputs `Product`.
 pub fn products(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "pcg_jp", Role::Linear);
     for space in k.spaces.iter().filter(|space| !space.rolls) {
@@ -233,7 +233,7 @@ fn space_product(d: &mut Draft, m: M, space: &Space) -> Expr {
     f.at(&[], 0)
 }
 
-/// What the instances of a domain give the globals in J^T J p.
+/// The share of a domain's instances in J^T J p of the globals.
 fn total(i: usize) -> VectorId {
     What::Total.of(Over::Globals(i))
 }

@@ -1,4 +1,4 @@
-//! What all pipelines of an energy share, and what one of them is made of. Made in [`crate::matrix_free`], read by every file of it.
+//! Properties that all pipelines of an energy share, and the parts of one of them. Made in [`crate::matrix_free`], read by every file of it.
 
 use crate::matrix_free::choices::Choices;
 use crate::matrix_free::params::Param;
@@ -28,7 +28,7 @@ pub struct Scheduled {
 /// An index space that holds unknowns.
 #[derive(Clone, Debug)]
 pub struct Space {
-    /// Which one.
+    /// The space.
     pub id: SpaceId,
     /// Number of dims.
     pub dims: usize,
@@ -44,9 +44,9 @@ pub struct Space {
     pub inline_diagonal: bool,
     /// By choice: vectors far from every free element are skipped, see [`crate::matrix_free::domain::mask`].
     pub skips: bool,
-    /// Whether any of its unknowns has box bounds.
+    /// True if any of its unknowns has box bounds.
     pub bounded: bool,
-    /// Whether some residual couples two scalars of one element: its block of J^T J is more than a diagonal.
+    /// True if some residual couples two scalars of one element: its block of J^T J is more than a diagonal.
     pub coupled: bool,
     /// The entries of the blocks of J^T J that come with g: those that some preconditioner reads.
     pub kept: Entries,
@@ -95,7 +95,7 @@ pub struct Shape {
     pub name: &'static str,
     /// Its fields over every space with unknowns.
     pub fields: BTreeMap<SpaceId, Vec<Field>>,
-    /// How many stages it has at these times, in the order of the enum.
+    /// Numbers of its stages at these times, in the order of the enum.
     pub stages: [u8; 3],
 }
 
@@ -116,7 +116,7 @@ impl Shape {
     }
 }
 
-/// What all pipelines of an energy share.
+/// Everything that all pipelines of an energy share.
 pub struct Skeleton {
     /// The energy.
     pub energy: Arc<Energy>,
@@ -132,11 +132,11 @@ pub struct Skeleton {
     pub target: Target,
     /// Index spaces with unknowns.
     pub spaces: Vec<Space>,
-    /// How far every index space is read around an element, per dim.
+    /// Reach of reads around an element, per index space and dim.
     pub reaches: Vec<Vec<u32>>,
     /// Halo of every index space, elements per dim: what is read by whole vectors.
     pub halos: Vec<Vec<u32>>,
-    /// What is stored, in which form, and what is computed again.
+    /// Storage: what is stored, in which form, and what is computed again.
     pub choices: Choices,
     /// Per vertex, the channels of what is stored over its graph's hyperedges that J^T J p reads there. Every vertex has its own copy in the
     /// order of its entries, unless a choice has them read through the number of the hyperedge: then there are none.
@@ -144,13 +144,13 @@ pub struct Skeleton {
 }
 
 impl Skeleton {
-    /// Whether a share of the diagonal blocks of J^T J is stored over a space.
+    /// True if a share of the diagonal blocks of J^T J is stored over a space.
     pub fn stores_blocks(&self, space: &Space) -> bool {
         let mut sites = self.routines.of(Kind::StoredBlocks).map(|r| r.site);
         sites.any(|site| site.row_space(&self.energy) == Some(space.id))
     }
 
-    /// When elements of a space are excluded.
+    /// The condition that excludes elements of a space.
     pub fn excluded(&self, space: SpaceId) -> Option<ExprId> {
         self.routines.roots(Kind::Excluded, Site::Element(space)).first().copied()
     }

@@ -1,7 +1,7 @@
 //! Options: [`CompileOptions`] are fixed with the machine code, [`SolveOptions`] are those of each solve. Both are checked where they are
 //! used, by [`Solver::compile`](crate::Solver::compile) and by whatever starts a solve.
 
-use crate::matrix_free::choices::{ChoiceError, Derived, Overrides, derive};
+use crate::matrix_free::choices::{ChoiceError, Overrides};
 use std::time::Duration;
 use sumsq_energy::derive::Passes;
 use sumsq_energy::model::Energy;
@@ -242,14 +242,6 @@ impl CompileOptions {
     /// The first one that is out of range.
     pub fn check(&self) -> Result<(), OptionError> {
         if self.threads == Some(0) { Err(OptionError::Zero { name: "threads" }) } else { Ok(()) }
-    }
-
-    /// The energy with its losses and choices so, and its routines.
-    ///
-    /// # Errors
-    /// A choice that cannot be.
-    pub fn derive(&self, energy: Energy) -> Result<Derived, OptionError> {
-        Ok(derive(&self.losses.apply(energy), self.passes, &self.choices)?)
     }
 }
 

@@ -26,7 +26,7 @@ const NOTE: usize = 60;
 pub struct Derived {
     /// The energy, without the computed arrays that are substituted.
     pub energy: Energy,
-    /// What its residual groups store, by number.
+    /// Storage of its residual groups, by number.
     pub groups: Vec<GroupStores>,
     /// Its routines.
     pub routines: Routines,
@@ -42,7 +42,7 @@ pub struct Facts<'a> {
     pub routines: &'a Routines,
     /// Every expression that some pipeline emits, but for computed arrays.
     pub roots: &'a [ExprId],
-    /// How far every index space is read around an element, per dim.
+    /// Reach of reads around an element, per index space and dim.
     pub reaches: &'a [Vec<u32>],
     /// The machine.
     pub target: &'a Target,

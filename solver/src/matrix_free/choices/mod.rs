@@ -55,11 +55,11 @@ pub enum Of {
     DirectionLayout(SpaceId),
     /// An array: planes or records.
     ArrayLayout(ArrayId),
-    /// What is stored per linearisation over a space: planes or records.
+    /// Parts that are stored per linearisation over a space: planes or records.
     StoredLayout(SpaceId),
     /// An array of bytes: stored as such, or in the precision of what reads it.
     Bytes(ArrayId),
-    /// What is stored over hyperedges and read by the gather at a vertex: copied beside its entries, or read through their number.
+    /// Parts that are stored over hyperedges and read by the gather at a vertex: copied beside its entries, or read through their number.
     Entries(GraphId, u16),
 }
 

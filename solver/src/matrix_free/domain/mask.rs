@@ -33,17 +33,17 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
 }
 
 impl Skeleton {
-    /// Whether an element is free.
+    /// True where an element is free.
     pub fn free_at(&self, space: &Space, at: &[Expr]) -> Expr {
         is_set(What::Free.of(space.id), at)
     }
 
-    /// Whether the vector at `at` has a free element; absent where nothing is skipped.
+    /// True where the vector at `at` has a free element; absent where nothing is skipped.
     pub fn live_at(&self, space: SpaceId, at: &[Expr]) -> Option<Expr> {
         self.vector_at(What::Live, space, at)
     }
 
-    /// Whether the vector at `at` is near a free element; absent where nothing is skipped.
+    /// True where the vector at `at` is near a free element; absent where nothing is skipped.
     pub fn near_at(&self, space: SpaceId, at: &[Expr]) -> Option<Expr> {
         self.vector_at(What::Near, space, at)
     }
@@ -56,7 +56,7 @@ impl Skeleton {
     }
 }
 
-/// Whether an entry of a vector of bytes is not 0.
+/// True where an entry of a vector of bytes is not 0.
 fn is_set(id: VectorId, at: &[Expr]) -> Expr {
     Expr::call(id.to_string(), ScalarType::U8, at.to_vec(), 0).ne_(Expr::int(ScalarType::U8, 0))
 }

@@ -95,13 +95,13 @@ fn values(d: &mut Draft, c: ComputedId, roots: &[ExprId]) -> Func {
     d.func(What::Computed.of(c), &vars, guarded.collect())
 }
 
-/// Whether a place is in the domain.
+/// True where a place is in the domain.
 fn inside(space: SpaceId, at: &[Expr]) -> Expr {
     let within = |(d, x): (usize, &Expr)| x.ge(0).likely().and(x.lt(names::extent(space, d)).likely());
     at.iter().enumerate().map(within).reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::bool(true))
 }
 
-/// How far every index space is read around an element, per dim: by `roots`, through computed arrays and products J p, and by taps of
+/// The reach of reads around an element, per index space and dim: by `roots`, through computed arrays and products J p, and by taps of
 /// sampled images, which are clamped to one beyond the array. What is read of an element, then, where computed arrays and products are
 /// computed by blocks of `block` elements in dim 0, and more where they read each other.
 pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId], block: u32) -> Vec<Vec<u32>> {
@@ -131,14 +131,14 @@ pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId], block: u3
     reaches.spaces
 }
 
-/// What whole blocks in dim 0 around an element reach, wherever they start: up to an element less than a block beyond.
+/// The reach of whole blocks in dim 0 around an element, wherever they start: up to an element less than a block beyond.
 pub fn blocks(around: &[u32], block: u32) -> Vec<u32> {
     let mut around = around.to_vec();
     around.iter_mut().take(1).for_each(|first| *first += block - 1);
     around
 }
 
-/// How far things are read around an element, per dim.
+/// Reaches of reads around an element, per dim.
 struct Reaches {
     /// Every index space.
     spaces: Vec<Vec<u32>>,

@@ -13,7 +13,7 @@ use crate::assembled::Threads;
 use crate::check::{Certificate, CheckError, check};
 use crate::matrix_free::Wanted;
 use crate::matrix_free::certify::Certified;
-use crate::matrix_free::choices::Choices;
+use crate::matrix_free::choices::{self, Choices, Derived};
 use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::plan::compile::{Modules, Settings};
@@ -121,7 +121,17 @@ impl Code {
     }
 }
 
-/// Origin of the pipelines of an energy.
+impl CompileOptions {
+    /// The energy with its losses and choices so, and its routines.
+    ///
+    /// # Errors
+    /// A choice that cannot be.
+    pub fn derive(&self, energy: Energy) -> Result<Derived, OptionError> {
+        Ok(choices::derive(&self.losses.apply(energy), self.passes, &self.choices)?)
+    }
+}
+
+/// The skeleton that the pipelines of an energy are made from, and its settings.
 fn skeleton(
     energy: Energy,
     options: &CompileOptions,
