@@ -21,6 +21,8 @@ pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
         (text, options) = engine::sizes(&declared, file, &options)?;
         println!("{text}");
     }
+    // Options that the energy cannot honour are refused at every stage, also where nothing depends on them.
+    sumsq::choices(&declared, &options).map_err(engine::failure)?;
     let derive = || options.derive(declared.clone()).map_err(|e| engine::failure(e.into()));
     let text = match args.stage {
         Stage::Declarations => declarations(&derive()?, args.stats),
