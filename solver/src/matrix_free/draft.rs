@@ -1,17 +1,14 @@
 //! A pipeline in the making: Funcs and their schedule, and the vectors and parameters behind the names that they mention.
 
 use crate::matrix_free::params::Param;
-use crate::matrix_free::pipelines::computed;
-use crate::matrix_free::schedule::Nest;
-use crate::matrix_free::schedule::cpu::Scheduler;
-use crate::matrix_free::skeleton::{Scheduled, Skeleton};
+use crate::matrix_free::schedule::{Kind, Nest, Ring, Strip};
+use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::vectors::{Role, VectorId, What};
-use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
-use sumsq_codegen::{Directive, Expr, ExprKind, Func, Input, Name, Pipeline, ScalarType, Schedule, Var};
+use sumsq_codegen::{Expr, Func, Input, Name, Pipeline, ScalarType, Var};
 use sumsq_energy::dag::{ExprId, Source};
 use sumsq_energy::emit::{Emitter, Place, component_index, names};
-use sumsq_energy::model::{ComputedId, Domain, SpaceId};
+use sumsq_energy::model::{Domain, SpaceId};
 
 /// Names of the loop variables of an element.
 const DIMS: [&str; 8] = ["x", "y", "z", "t", "u", "v", "w", "s"];
@@ -32,9 +29,9 @@ pub struct Draft<'k> {
     pub p: Pipeline,
     /// Its nests; readers come first.
     pub nests: Vec<Nest>,
-    role: Role,
-    vectors: BTreeMap<Name, VectorId>,
-    params: BTreeMap<Name, Param>,
+    pub(super) role: Role,
+    pub(super) vectors: BTreeMap<Name, VectorId>,
+    pub(super) params: BTreeMap<Name, Param>,
 }
 
 impl<'k> Draft<'k> {
@@ -129,95 +126,66 @@ impl<'k> Draft<'k> {
         };
         Emitter::new(&k.energy, &k.routines, ty, place, &read).numbers(roots)
     }
+}
 
-    /// The pipeline with what its Funcs and their schedule use and what is not declared yet: computed arrays as Funcs, vectors,
-    /// parameters. None if it has no outputs: there is nothing to do then.
-    pub fn finish(self) -> Vec<Scheduled> {
-        self.finish_reading(vec![], None)
+impl Draft<'_> {
+    pub(super) fn nest(&mut self, f: &Func, kind: Kind) {
+        let vars = f.vars.iter().map(|v| v.0.clone()).collect();
+        let (func, updates) = (f.name.clone(), f.updates.len());
+        self.nests.push(Nest { func, vars, updates, kind, live: None, in_place_of: None });
     }
 
-    /// As [`Draft::finish`]; all computed arrays are stored at the x that it reads.
-    pub fn finish_at_x(self) -> Vec<Scheduled> {
-        let stored = self.k.computed().collect();
-        self.finish_reading(stored, None)
+    /// Computes an output in a nest of its own.
+    pub fn map(&mut self, f: &Func, strip: Strip) {
+        self.nest(f, Kind::Map(strip));
     }
 
-    /// As [`Draft::finish`]; the computed arrays `stored` are there, others over the space of `nest` are kept in rings of rows inside of the
-    /// reduction of that name.
-    pub fn finish_reading(
-        mut self,
-        stored: Vec<ComputedId>,
-        nest: Option<(SpaceId, Name)>,
-    ) -> Vec<Scheduled> {
-        if self.p.outputs.is_empty() {
-            return vec![];
-        }
-        let schedule = self.declare(stored, nest.as_ref());
-        let Draft { p, role, vectors, params, .. } = self;
-        vec![Scheduled { pipeline: p, schedule, role, vectors, params }]
+    /// As [`Draft::map`], over the vector that it reads.
+    pub fn map_over(&mut self, f: &Func, strip: Strip, id: VectorId) {
+        self.map(f, strip);
+        self.nests.last_mut().expect("just pushed").in_place_of = Some(id);
     }
 
-    /// Declares all that is used and schedules the nests.
-    fn declare(&mut self, stored: Vec<ComputedId>, nest: Option<&(SpaceId, Name)>) -> Schedule {
-        let k = self.k;
-        let mut scheduler = Scheduler::new(&k.target);
-        self.nests.iter().for_each(|nest| scheduler.add(nest));
-        let named = |id: VectorId| (id.to_string(), id);
-        let mut known: FxHashMap<String, VectorId> = FxHashMap::default();
-        for id in k.readable() {
-            known.insert(id.to_string(), id);
-        }
-        let stored: Vec<(String, VectorId)> =
-            stored.into_iter().map(|c| named(What::Computed.of(c))).collect();
-        known.extend(stored);
-        let computed: FxHashMap<String, ComputedId> =
-            k.computed().map(|c| (What::Computed.of(c).to_string(), c)).collect();
-        let all: FxHashMap<String, Param> = k.parameters().into_iter().map(|p| (p.to_string(), p)).collect();
-        let mut roots: Vec<Expr> = vec![];
-        for f in self.p.funcs.values() {
-            roots.extend(f.values.iter().cloned());
-            for u in &f.updates {
-                roots.extend(u.args.iter().chain(&u.values).chain(&u.rdom.predicate).cloned());
-                roots.extend(u.rdom.vars.iter().flat_map(|v| [v.min.clone(), v.extent.clone()]));
-            }
-        }
-        roots.extend(scheduler.schedule.stages.values().flatten().filter_map(expression));
-        let ranges = known.values().filter_map(|&id| k.describe(id).range);
-        let ranges = ranges.chain(self.p.inputs.values().filter_map(|i| i.value_range.clone()));
-        roots.extend(ranges.flat_map(|(a, b)| [a, b]).collect::<Vec<_>>());
-        // An id is that of a node that lives.
-        let (mut seen, mut alive) = (FxHashSet::default(), vec![]);
-        while let Some(e) = roots.pop() {
-            if !seen.insert(e.id()) {
-                continue;
-            }
-            match e.kind() {
-                ExprKind::Call { name, .. }
-                    if !self.p.funcs.contains_key(name) && !self.p.inputs.contains_key(name) =>
-                {
-                    if let Some(&id) = known.get(&**name) {
-                        self.input(id);
-                    } else if let Some(&c) = computed.get(&**name) {
-                        let there = self.nests.len();
-                        let f = computed::add(self, c, nest);
-                        self.nests[there..].iter().for_each(|nest| scheduler.add(nest));
-                        roots.extend(f.values);
-                        let own = scheduler.schedule.stages.iter().filter(|(stage, _)| stage.func == f.name);
-                        roots.extend(own.flat_map(|(_, directives)| directives).filter_map(expression));
-                    }
-                }
-                ExprKind::Param(sumsq_codegen::Param::Named(name)) => {
-                    self.p.params.insert(name.clone(), e.ty().scalar);
-                    if let Some(&param) = all.get(&**name) {
-                        self.params.insert(name.clone(), param);
-                    }
-                }
-                _ => {}
-            }
-            e.for_each_child(|c| roots.push(c.clone()));
-            alive.push(e);
-        }
-        scheduler.schedule
+    /// Computes sums over the rows of a vertex in a nest of its own.
+    pub fn map_rows(&mut self, f: &Func) {
+        self.nest(f, Kind::Rows);
+    }
+
+    /// Computes an output vector by vector inside of the nest of `reader`, and stores it there.
+    pub fn store_in(&mut self, reader: &Func, f: &Func) {
+        self.nest(f, Kind::StoredIn(reader.name.clone()));
+    }
+
+    /// As [`Draft::store_in`], over the vector that it reads.
+    pub fn store_over(&mut self, reader: &Func, f: &Func, id: VectorId) {
+        self.store_in(reader, f);
+        self.nests.last_mut().expect("just pushed").in_place_of = Some(id);
+    }
+
+    /// Computes a Func vector by vector in registers, inside of the nest of `reader`.
+    pub fn registers_in(&mut self, reader: &Func, f: &Func) {
+        self.nest(f, Kind::RegistersIn(reader.name.clone()));
+    }
+
+    /// As [`Draft::registers_in`]; substituted where nothing is gathered.
+    pub fn gathered_in(&mut self, reader: &Func, f: &Func) {
+        if f.updates.is_empty() { self.inline(f) } else { self.registers_in(reader, f) }
+    }
+
+    /// Computes a Func row by row inside of the reduction `reader`.
+    pub fn ring_in(&mut self, reader: &Name, f: &Func, ring: Ring) {
+        self.nest(f, Kind::RingIn(reader.clone(), ring));
+    }
+
+    /// Substitutes a Func into what reads it.
+    pub fn inline(&mut self, f: &Func) {
+        self.nest(f, Kind::Inline);
+    }
+
+    /// Skips the vectors of the nest of `f` for which `live`, an expression in the coordinates of its points, is false.
+    pub fn skip_unless(&mut self, f: &Func, live: Option<Expr>) {
+        let nest = self.nests.iter_mut().rfind(|n| n.func == f.name);
+        nest.expect("the Func has a nest").live = live;
     }
 }
 
@@ -245,16 +213,6 @@ impl Skeleton {
             Domain::Space(s) => Place::Element(s, coordinates),
             Domain::Graph(graph) => Place::Edge { graph, edge: coordinates[0].clone(), known: vec![] },
         }
-    }
-}
-
-/// The expression in a directive.
-fn expression(d: &Directive) -> Option<Expr> {
-    match d {
-        Directive::Split { factor: e, .. }
-        | Directive::NonTemporal(e)
-        | Directive::SkipUnless { cond: e, .. } => Some(e.clone()),
-        _ => None,
     }
 }
 

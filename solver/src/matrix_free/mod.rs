@@ -3,15 +3,16 @@
 //! | file or folder | holds |
 //! |---|---|
 //! | [`skeleton`] | the energy, its routines, index spaces, precisions and target: what all pipelines share |
-//! | [`vectors`], [`params`], [`scalars`] | ids of everything that pipelines read and write, and one table of what each is |
-//! | [`draft`] | a pipeline in the making: declares by id what its Funcs call |
+//! | [`vectors`], [`params`], [`scalars`] | ids of everything that pipelines read and write |
+//! | [`describe`] | one table of what each of them is |
+//! | [`draft`], [`finish`] | a pipeline in the making, and made: declares by id what its Funcs call |
 //! | [`pipelines`], [`pcg`] | the Funcs: energy, gradient, damping, linearisation, trial point; the sweeps of PCG and its loop |
 //! | [`preconditioner`] | the trait of M^-1, and its kinds |
 //! | [`stop`] | the rules that end PCG |
 //! | [`schedule`] | each nest of a pipeline as data, and the directives that a target makes of it |
 //! | [`domain`] | index spaces: incidence lists, layouts, masks, sizes |
 //! | [`choices`] | for everything that could be stored, kept in a ring or computed again: which of these it is |
-//! | [`stages`] | the table of pipelines, and the phases of a solve that run them |
+//! | [`stages`], [`phases`] | the table of pipelines, and the phases of a solve that run them |
 //! | [`plan`] | buffers of given sizes, programs over them, the steps of the outer loop |
 //! | [`certify`] | the routines one by one, for the certificate |
 //!
@@ -21,10 +22,13 @@
 
 pub mod certify;
 pub mod choices;
+pub mod describe;
 pub mod domain;
 pub mod draft;
+pub mod finish;
 pub mod params;
 pub mod pcg;
+pub mod phases;
 pub mod pipelines;
 pub mod plan;
 pub mod preconditioner;

@@ -1,6 +1,5 @@
 //! The parameters of generated pipelines, by id. As with vectors, their names are symbols and nothing more.
 
-use crate::matrix_free::skeleton::Skeleton;
 use std::fmt;
 use sumsq_codegen::{Expr, ScalarType};
 use sumsq_energy::emit::names;
@@ -113,27 +112,4 @@ pub fn edge_count(g: GraphId) -> Expr {
 /// Height of a strip of a domain.
 pub fn strip(domain: Domain) -> Expr {
     Size::Strip(domain).expr()
-}
-
-impl Skeleton {
-    /// Every parameter that a pipeline may take.
-    pub fn parameters(&self) -> Vec<Param> {
-        let energy = &self.energy;
-        let mut sizes = vec![Size::Streaming];
-        for (s, dims) in (0..).map(SpaceId).zip(&energy.spaces) {
-            sizes.extend((0..dims.len()).map(|d| Size::Extent(s, d)));
-            sizes.push(Size::Strip(Domain::Space(s)));
-        }
-        for (g, graph) in (0..).map(GraphId).zip(&energy.graphs) {
-            sizes.extend([Size::Edges(g), Size::Strip(Domain::Graph(g))]);
-            let vertices = 0..graph.vertices.len() as u16;
-            sizes.extend(vertices.flat_map(|v| [Size::Rows(g, v), Size::Entries(g, v)]));
-        }
-        use Number::*;
-        let own = (0..).map(ParamId).zip(&energy.params);
-        let own = own.flat_map(|(p, declared)| (0..declared.channels).map(move |c| Energy(p, c)));
-        let numbers = [MinDiagonal, MaxDiagonal, InvRadius, Descent, Tolerance, Zeta, Limit];
-        let numbers = own.chain(numbers).map(Param::Number);
-        sizes.into_iter().map(Param::Size).chain(numbers).collect()
-    }
 }

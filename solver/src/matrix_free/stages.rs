@@ -1,12 +1,7 @@
-//! The stages of a solve, one table: which pipelines each is made of, and which of them every phase runs.
+//! The stages of a solve, and the steps and phases that run them.
 
-use crate::matrix_free::domain::mask;
-use crate::matrix_free::pcg;
-use crate::matrix_free::pipelines::{boxed, computed, cost, damping, gradient, linearise, trial};
-use crate::matrix_free::preconditioner::{M, Preconditioner};
-use crate::matrix_free::skeleton::{Scheduled, Skeleton, When};
+use crate::matrix_free::skeleton::{Skeleton, When};
 use crate::matrix_free::vectors::{Role, VectorId};
-use std::sync::Arc;
 
 /// A piece of a solve: one pipeline, several that follow one another, or none where there is nothing to do. What depends on M
 /// has the number of a preconditioner.
@@ -53,60 +48,6 @@ pub enum Stage {
         /// Its number among those of the same time.
         number: u8,
     },
-}
-
-/// Builds the pipelines of a stage.
-enum Build {
-    /// Of one that all preconditioners share.
-    Once(Stage, fn(&Skeleton) -> Vec<Scheduled>),
-    /// Of one that each has.
-    PerKind(fn(u8) -> Stage, fn(&Skeleton, M) -> Vec<Scheduled>),
-}
-
-/// Every stage but those of preconditioners' own: those of which there may be several pipelines, then the largest first, since
-/// they are compiled on all cores.
-const STAGES: [Build; 16] = {
-    use Build::{Once, PerKind};
-    [
-        Once(Stage::Computed, computed::pipelines),
-        Once(Stage::Parts, pcg::graph_parts),
-        PerKind(Stage::SweepA, pcg::sweep_a),
-        Once(Stage::Gradient, gradient::pipeline),
-        PerKind(Stage::SweepB, pcg::sweep_b),
-        PerKind(Stage::Sums, pcg::sums),
-        Once(Stage::Trial, trial::pipeline),
-        Once(Stage::Cost, cost::pipeline),
-        PerKind(Stage::Damping, damping::pipeline),
-        PerKind(Stage::StartProduct, damping::start_product),
-        Once(Stage::Linearise, linearise::pipeline),
-        Once(Stage::Scales, damping::scales),
-        Once(Stage::Mask, mask::pipeline),
-        Once(Stage::Bounds, boxed::pipeline),
-        PerKind(Stage::Direction, pcg::direction),
-        Once(Stage::Products, pcg::products),
-    ]
-};
-
-/// All pipelines of a solver with these preconditioners, the skeleton's.
-pub fn pipelines(k: &Skeleton, of: &[Arc<dyn Preconditioner>]) -> Vec<(Stage, Scheduled)> {
-    let all = || (0..).zip(of).map(|(kind, of)| M { kind, of: &**of });
-    let mut pipelines = vec![];
-    let mut add = |stage, built: Vec<Scheduled>| pipelines.extend(built.into_iter().map(|p| (stage, p)));
-    for row in STAGES {
-        match row {
-            Build::Once(stage, build) => add(stage, build(k)),
-            Build::PerKind(stage, build) => all().for_each(|m| add(stage(m.kind), build(k, m))),
-        }
-    }
-    for M { kind, of } in all() {
-        for when in When::ALL {
-            for number in 0..of.stages(when) {
-                let stage = Stage::Preconditioner { kind, when, number };
-                add(stage, of.pipelines(k, kind, when, number));
-            }
-        }
-    }
-    pipelines
 }
 
 /// A step of a phase.
@@ -159,29 +100,6 @@ impl Phase {
         let kinds = 0..k.preconditioners.len() as u8;
         let shared = [Mask, Bounds, Cost, TrialCost, Linearise, Scales, Trial];
         shared.into_iter().chain(kinds.flat_map(per_kind)).collect()
-    }
-
-    /// Its steps.
-    pub fn steps(self, k: &Skeleton) -> Vec<Step> {
-        let run = |stage| vec![Step::Run(stage)];
-        match self {
-            Phase::Mask => run(Stage::Mask),
-            Phase::Bounds => run(Stage::Bounds),
-            Phase::Cost => run(Stage::Cost),
-            Phase::TrialCost => vec![Step::RunAs(Role::Trial, Stage::Cost)],
-            Phase::Linearise => [Stage::Computed, Stage::Gradient, Stage::Linearise].map(Step::Run).to_vec(),
-            Phase::Prepare(kind) => own(k, kind, When::Linearised),
-            Phase::Scales => run(Stage::Scales),
-            Phase::Damping(kind) => {
-                let steps =
-                    [run(Stage::Damping(kind)), own(k, kind, When::Damped), own(k, kind, When::Iteration)];
-                [steps.concat(), run(Stage::StartProduct(kind))].concat()
-            }
-            Phase::Pcg(kind) => pcg::solve(k, kind),
-            Phase::SweepA(kind) => [own(k, kind, When::Iteration), pcg::to_sweep_a(kind)].concat(),
-            Phase::SweepB(kind) => run(Stage::SweepB(kind)),
-            Phase::Trial => run(Stage::Trial),
-        }
     }
 }
 

@@ -1,8 +1,6 @@
 //! The layout of fields in memory: planar, but in records where hyperedges read them at their vertices, so that all of a vertex is in
 //! one cache line and read at once. Records are of lists only: the stencils of a grid want planes.
 
-use crate::matrix_free::choices::{Of, Value};
-use crate::matrix_free::skeleton::Skeleton;
 use rustc_hash::FxHashSet;
 use sumsq_codegen::Layout;
 use sumsq_energy::dag::{Access, At, ExprId, Node, Source};
@@ -46,12 +44,5 @@ pub fn record(channels: usize) -> Layout {
         Layout::Record(channels.next_power_of_two().max(4) as u8)
     } else {
         Layout::Planar
-    }
-}
-
-impl Skeleton {
-    /// The layout of a vector of so many channels that has a choice.
-    pub fn chosen_layout(&self, of: Of, channels: usize) -> Layout {
-        if self.choices.is(of, Value::Record) { record(channels) } else { Layout::Planar }
     }
 }

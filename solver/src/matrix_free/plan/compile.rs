@@ -3,9 +3,10 @@
 use crate::matrix_free::Wanted;
 use crate::matrix_free::choices::{ChoiceError, Derived};
 use crate::matrix_free::params::Param;
+use crate::matrix_free::phases::pipelines;
 use crate::matrix_free::preconditioner::{Preconditioner, kinds};
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
-use crate::matrix_free::stages::{Stage, pipelines};
+use crate::matrix_free::stages::Stage;
 use crate::matrix_free::vectors::{Role, VectorId};
 use crate::problem::error::SolveError;
 use crate::problem::options::{CompileOptions, OptionError, Precision};

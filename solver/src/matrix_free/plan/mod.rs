@@ -10,14 +10,13 @@ use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::build::{Builder, Held};
 use crate::matrix_free::plan::compile::Modules;
-use crate::matrix_free::plan::upload::Uploaded;
 use crate::matrix_free::scalars::{EnergyScalar, PcgScalar, Scalar};
 use crate::matrix_free::skeleton::{Skeleton, Space};
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::{Initial, Over, VectorId, What};
 use crate::outer::lm::Energies;
 use crate::problem::bounds::Bounds;
-use crate::problem::data::ProblemData;
+use crate::problem::data::{ProblemData, Stamp};
 use crate::problem::error::SolveError;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -39,6 +38,14 @@ pub struct Plan {
     programs: BTreeMap<Phase, Program>,
     pub(crate) pool: Arc<Pool>,
     uploaded: Uploaded,
+}
+
+/// Contents of the buffers of arrays and of the parameters.
+#[derive(Default)]
+struct Uploaded {
+    arrays: Vec<Option<Stamp>>,
+    params: Vec<Stamp>,
+    graphs: Stamp,
 }
 
 impl Plan {

@@ -2,24 +2,16 @@
 //! hold already is not copied again.
 
 use crate::matrix_free::params::Number;
-use crate::matrix_free::plan::Plan;
+use crate::matrix_free::plan::{Plan, Uploaded};
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
-use crate::problem::data::{ArrayView, Numbers, ProblemData, Stamp};
+use crate::problem::data::{ArrayView, Numbers, ProblemData};
 use crate::problem::error::{SolveError, Stale};
 use sumsq_codegen::runtime::Buffer;
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::emit::component_index;
 use sumsq_energy::model::{ArrayId, Energy, Field, ParamId, UnknownId};
-
-/// Contents of the buffers of arrays and of the parameters.
-#[derive(Default)]
-pub(super) struct Uploaded {
-    arrays: Vec<Option<Stamp>>,
-    params: Vec<Stamp>,
-    graphs: Stamp,
-}
 
 impl Plan {
     /// Copies the unknowns to x.

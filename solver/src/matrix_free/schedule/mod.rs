@@ -5,9 +5,8 @@
 pub mod cpu;
 pub mod reduce;
 
-use crate::matrix_free::draft::Draft;
 use crate::matrix_free::vectors::VectorId;
-use sumsq_codegen::{Expr, Func, Name};
+use sumsq_codegen::{Expr, Name};
 use sumsq_energy::model::Domain;
 
 /// The nest of a Func: how it is computed.
@@ -64,65 +63,4 @@ pub struct Ring {
     pub reach: Option<u32>,
     /// Also stored to memory, past the caches where vectors are larger than these.
     pub stored: bool,
-}
-
-impl Draft<'_> {
-    fn nest(&mut self, f: &Func, kind: Kind) {
-        let vars = f.vars.iter().map(|v| v.0.clone()).collect();
-        let (func, updates) = (f.name.clone(), f.updates.len());
-        self.nests.push(Nest { func, vars, updates, kind, live: None, in_place_of: None });
-    }
-
-    /// Computes an output in a nest of its own.
-    pub fn map(&mut self, f: &Func, strip: Strip) {
-        self.nest(f, Kind::Map(strip));
-    }
-
-    /// As [`Draft::map`], over the vector that it reads.
-    pub fn map_over(&mut self, f: &Func, strip: Strip, id: VectorId) {
-        self.map(f, strip);
-        self.nests.last_mut().expect("just pushed").in_place_of = Some(id);
-    }
-
-    /// Computes sums over the rows of a vertex in a nest of its own.
-    pub fn map_rows(&mut self, f: &Func) {
-        self.nest(f, Kind::Rows);
-    }
-
-    /// Computes an output vector by vector inside of the nest of `reader`, and stores it there.
-    pub fn store_in(&mut self, reader: &Func, f: &Func) {
-        self.nest(f, Kind::StoredIn(reader.name.clone()));
-    }
-
-    /// As [`Draft::store_in`], over the vector that it reads.
-    pub fn store_over(&mut self, reader: &Func, f: &Func, id: VectorId) {
-        self.store_in(reader, f);
-        self.nests.last_mut().expect("just pushed").in_place_of = Some(id);
-    }
-
-    /// Computes a Func vector by vector in registers, inside of the nest of `reader`.
-    pub fn registers_in(&mut self, reader: &Func, f: &Func) {
-        self.nest(f, Kind::RegistersIn(reader.name.clone()));
-    }
-
-    /// As [`Draft::registers_in`]; substituted where nothing is gathered.
-    pub fn gathered_in(&mut self, reader: &Func, f: &Func) {
-        if f.updates.is_empty() { self.inline(f) } else { self.registers_in(reader, f) }
-    }
-
-    /// Computes a Func row by row inside of the reduction `reader`.
-    pub fn ring_in(&mut self, reader: &Name, f: &Func, ring: Ring) {
-        self.nest(f, Kind::RingIn(reader.clone(), ring));
-    }
-
-    /// Substitutes a Func into what reads it.
-    pub fn inline(&mut self, f: &Func) {
-        self.nest(f, Kind::Inline);
-    }
-
-    /// Skips the vectors of the nest of `f` for which `live`, an expression in the coordinates of its points, is false.
-    pub fn skip_unless(&mut self, f: &Func, live: Option<Expr>) {
-        let nest = self.nests.iter_mut().rfind(|n| n.func == f.name);
-        nest.expect("the Func has a nest").live = live;
-    }
 }
