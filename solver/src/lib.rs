@@ -5,24 +5,26 @@
 pub mod assembled;
 pub mod check;
 mod counting_sort;
+mod error;
 // Parts that `sumsq show`, tests and benches look into: no part of the interface.
 #[doc(hidden)]
 pub mod matrix_free;
 mod outer;
 mod problem;
+mod session;
+mod solver;
 
-pub use crate::matrix_free::choices::{ChoiceError, Choices, Overrides};
+pub use crate::error::{Blame, SolveError, Stale};
+pub use crate::matrix_free::choices::Choices;
 pub use crate::outer::lm::{Callback, Control, Energies};
 pub use crate::problem::bounds::{Bounds, BoundsError};
 pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, NamedArray, ProblemData, Slice};
-pub use crate::problem::error::{Blame, SolveError, Stale};
 pub use crate::problem::options::{
     Backend, CompileOptions, LossOrder, Method, OptionError, Options, Precision, Preconditioner, SolveOptions,
 };
+pub use crate::problem::overrides::{ChoiceError, Overrides};
 pub use crate::problem::report::{Iteration, LinearStop, Report, Seconds, Termination};
-pub use crate::problem::session::{Session, Unstarted};
-pub use crate::problem::solver::{
-    Evaluation, LinearProbe, Problem, Solver, choices, lowered, schedules, sizes,
-};
+pub use crate::session::{Session, Unstarted};
+pub use crate::solver::{Evaluation, LinearProbe, Problem, Solver, choices, lowered, schedules, sizes};
 pub use sumsq_codegen as codegen;
 pub use sumsq_energy as energy;

@@ -20,7 +20,7 @@ fn combinations(energy: &Energy, given: &Overrides, at: usize, out: &mut Vec<Ove
     let list = choices(energy, &options(given.clone()).compile).unwrap();
     let Some(choice) = list.all().get(at) else { return out.push(given.clone()) };
     for &value in &choice.possible {
-        combinations(energy, &given.clone().with(choice, value), at + 1, out);
+        combinations(energy, &given.clone().with(choice.subject(), value), at + 1, out);
     }
 }
 
@@ -148,7 +148,7 @@ fn each_alone() {
         for choice in list.all() {
             for &value in choice.possible.iter().filter(|v| **v != choice.value) {
                 println!("{name}: {}: {value}", choice.subject());
-                certify(&problem, &Overrides::default().with(choice, value), expected);
+                certify(&problem, &Overrides::default().with(choice.subject(), value), expected);
             }
         }
     }

@@ -5,13 +5,13 @@
 //! With p_old = 0 sweep A gives p = M^-1 r.
 
 use crate::check::Routines;
+use crate::error::SolveError;
 use crate::matrix_free::params::Number;
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::scalars::{AlphaScalar, PcgScalar};
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
-use crate::problem::error::SolveError;
 use sumsq_energy::emit::component_index;
 use sumsq_energy::model::UnknownId;
 

@@ -1,9 +1,7 @@
-//! The library's face: data, options and bounds in; a solver compiled once, problems of given sizes, sessions and reports out.
+//! What goes into a solve and what comes out: data, bounds, options, choices of storage, the report.
 
 pub mod bounds;
 pub mod data;
-pub mod error;
 pub mod options;
+pub mod overrides;
 pub mod report;
-pub mod session;
-pub mod solver;

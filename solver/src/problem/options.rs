@@ -1,7 +1,7 @@
 //! Options: [`CompileOptions`] are fixed with the machine code, [`SolveOptions`] are those of each solve. Both are checked where they are
 //! used, by [`Solver::compile`](crate::Solver::compile) and by whatever starts a solve.
 
-use crate::matrix_free::choices::{ChoiceError, Overrides};
+use crate::problem::overrides::{ChoiceError, Overrides};
 use std::time::Duration;
 use sumsq_energy::derive::Passes;
 use sumsq_energy::model::Energy;

@@ -1,6 +1,5 @@
 //! The report of a solve.
 
-use crate::outer::lm::Outcome;
 use crate::problem::options::{Method, Precision};
 use serde::Serialize;
 use std::fmt;
@@ -183,6 +182,21 @@ pub(crate) struct Setting {
     pub device: String,
     pub precision: Precision,
     pub threads: usize,
+}
+
+/// Outcome of a solve.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// E at the start.
+    pub energy_initial: f64,
+    /// E at the end.
+    pub energy_final: f64,
+    /// Reason for its end.
+    pub termination: Termination,
+    /// One entry per step.
+    pub iterations: Vec<Iteration>,
+    /// True if it ended because the energy or the linear system was not finite: a failure, though x is still good.
+    pub non_finite: bool,
 }
 
 impl Report {

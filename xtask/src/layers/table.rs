@@ -49,7 +49,21 @@ pub const CRATES: [Crate; 4] = [
         ],
         circle: 1,
     },
-    Crate { folder: "solver", layers: &[], circle: 5 },
+    Crate {
+        folder: "solver",
+        layers: &[
+            "counting_sort",
+            "problem",
+            "outer",
+            "assembled",
+            "check",
+            "error",
+            "matrix_free",
+            "solver",
+            "session",
+        ],
+        circle: 1,
+    },
 ];
 
 /// Packages, the lowest first: each may depend on those of earlier lines.

@@ -68,7 +68,7 @@ impl Filler<'_> {
             possible: possible.into(),
             note: String::new(),
         };
-        match self.given.of(of, name) {
+        match self.given.of(of.word(), name) {
             Some((value, _)) if possible.contains(&value) => choice.value = value,
             // `*` is for those that can.
             None | Some((_, false)) => {}
@@ -124,7 +124,7 @@ pub fn derive(energy: &Energy, passes: Passes, given: &Overrides) -> Result<Deri
     let mut routines = Routines::build_with(&energy, passes, &groups);
     let name = |space, number| format!("{}.{number}", energy.space_name(space));
     let in_place = |space, number| {
-        let wanted = given.of(Of::Hoisted(space, number), &name(space, number));
+        let wanted = given.of(Of::Hoisted(space, number).word(), &name(space, number));
         wanted.is_some_and(|(value, _)| value == Value::Inline)
     };
     routines.hoist(&energy, passes, &in_place);
@@ -165,7 +165,8 @@ pub fn store(
         let name = format!("{}.{}", declared.name, declared.vertices[usize::from(vertex)].name);
         f.choose(Of::Entries(graph, vertex), &name, &[Value::Beside, Value::Indirect])?;
     }
-    given.check(&f.choices)?;
+    let subjects: Vec<_> = f.choices.0.iter().map(|c| (c.of.word(), c.name.as_str())).collect();
+    given.check(&subjects)?;
     Ok(f.choices)
 }
 

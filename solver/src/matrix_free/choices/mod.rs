@@ -15,11 +15,10 @@
 //! differ by rounding alone.
 
 mod fill;
-mod overrides;
 mod traffic;
 
+pub use crate::problem::overrides::{ChoiceError, Overrides, Value};
 pub use fill::{Derived, Facts, derive, store};
-pub use overrides::{ChoiceError, Overrides};
 
 use std::fmt::{self, Write};
 use sumsq_energy::model::{ArrayId, ComputedId, GraphId, GroupId, SpaceId};
@@ -84,73 +83,6 @@ impl Of {
             Of::Bytes(_) => "bytes",
             Of::Entries(..) => "entries",
         }
-    }
-}
-
-/// Every word in front of a name, with what the name is of.
-const WORDS: [(&str, &str); 14] = [
-    ("J", "residual group"),
-    ("Jp", "residual group"),
-    ("blocks", "residual group"),
-    ("computed", "computed array"),
-    ("hoisted", "hoisted part"),
-    ("direction", "index space of unknowns"),
-    ("products", "index space of stored products"),
-    ("q", "index space of unknowns"),
-    ("diagonal", "index space of unknowns"),
-    ("far", "index space with excluded elements"),
-    ("cost", "computed array"),
-    ("layout", "list of records"),
-    ("bytes", "array of bytes"),
-    ("entries", "vertex whose gather reads what is stored"),
-];
-
-/// The value of a choice.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub enum Value {
-    /// Computed, and simplified, where it is read.
-    Inline,
-    /// A ring of rows inside of the nest that reads it.
-    Ring,
-    /// A Func of its own, stored.
-    Root,
-    /// A plane per channel.
-    Planar,
-    /// All channels of an element together.
-    Record,
-    /// One byte per element.
-    Narrow,
-    /// The type of what reads it.
-    Wide,
-    /// Copied in the order in which it is read.
-    Beside,
-    /// Read through a list of places.
-    Indirect,
-    /// Computed.
-    Kept,
-    /// Left out.
-    Skipped,
-}
-
-/// Every value with its word.
-const VALUES: [(Value, &str); 11] = [
-    (Value::Inline, "inline"),
-    (Value::Ring, "ring"),
-    (Value::Root, "root"),
-    (Value::Planar, "planar"),
-    (Value::Record, "record"),
-    (Value::Narrow, "narrow"),
-    (Value::Wide, "wide"),
-    (Value::Beside, "beside"),
-    (Value::Indirect, "indirect"),
-    (Value::Kept, "kept"),
-    (Value::Skipped, "skipped"),
-];
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = VALUES.iter().find(|(v, _)| v == self).map_or("", |(_, word)| word);
-        f.write_str(word)
     }
 }
 

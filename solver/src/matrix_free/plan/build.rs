@@ -1,12 +1,12 @@
 //! A plan in the making: which buffers and parameters there are, and the programs over them.
 
+use crate::error::SolveError;
 use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::params::Param;
 use crate::matrix_free::plan::compile::{Module, Modules};
 use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::stages::{self, Phase};
 use crate::matrix_free::vectors::{Initial, Role, VectorId, What};
-use crate::problem::error::SolveError;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! From an energy to machine code, once; plans of any size share it.
 
+use crate::error::SolveError;
 use crate::matrix_free::Wanted;
 use crate::matrix_free::choices::{ChoiceError, Derived};
 use crate::matrix_free::params::Param;
@@ -8,7 +9,6 @@ use crate::matrix_free::preconditioner::{Preconditioner, kinds};
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::stages::Stage;
 use crate::matrix_free::vectors::{Role, VectorId};
-use crate::problem::error::SolveError;
 use crate::problem::options::{CompileOptions, OptionError, Precision};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -5,6 +5,7 @@ pub mod compile;
 pub mod steps;
 mod upload;
 
+use crate::error::SolveError;
 use crate::matrix_free::domain::mask;
 use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::params::{Number, Param};
@@ -17,7 +18,6 @@ use crate::matrix_free::vectors::{Initial, Over, VectorId, What};
 use crate::outer::lm::Energies;
 use crate::problem::bounds::Bounds;
 use crate::problem::data::{ProblemData, Stamp};
-use crate::problem::error::SolveError;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! The steps of the outer loop on generated code: see `outer::lm::Steps`.
 
+use crate::error::SolveError;
 use crate::matrix_free::params::Number;
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::scalars::{ModelScalar, PcgScalar, StartProduct, StartScalar};
 use crate::matrix_free::stages::Phase;
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
 use crate::problem::bounds::HALVINGS;
-use crate::problem::error::SolveError;
 use crate::problem::options::SolveOptions;
 use crate::problem::report::LinearStop;
 

@@ -1,13 +1,13 @@
 //! Numbers of a problem on their way into a plan's buffers: one pass over each, on the plan's threads, from wherever they lie. What the buffers
 //! hold already is not copied again.
 
+use crate::error::{SolveError, Stale};
 use crate::matrix_free::params::Number;
 use crate::matrix_free::plan::{Plan, Uploaded};
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
 use crate::problem::data::{ArrayView, Numbers, ProblemData};
-use crate::problem::error::{SolveError, Stale};
 use sumsq_codegen::runtime::Buffer;
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::emit::component_index;

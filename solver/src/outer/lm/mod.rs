@@ -10,7 +10,7 @@
 //! R = R / max(1/3, 1 - (2 rho - 1)^3), nu = 2; after another one R = R / nu, nu = 2 nu.
 
 use crate::problem::options::{Method, Precision, SolveOptions};
-use crate::problem::report::{Iteration, LinearStop, Termination};
+use crate::problem::report::{Iteration, LinearStop, Outcome, Termination};
 use std::time::Instant;
 
 /// Invalid steps in a row (pred <= 0, a failed linear solve, or a non-finite energy) after which LM gives up.
@@ -87,21 +87,6 @@ pub type Callback<'a> = &'a mut dyn FnMut(&Iteration) -> Control;
 pub struct InitialNotFinite {
     /// E at the start.
     pub energy: f64,
-}
-
-/// Outcome of a solve.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// E at the start.
-    pub energy_initial: f64,
-    /// E at the end.
-    pub energy_final: f64,
-    /// Reason for its end.
-    pub termination: Termination,
-    /// One entry per step.
-    pub iterations: Vec<Iteration>,
-    /// True if it ended because the energy or the linear system was not finite: a failure, though x is still good.
-    pub non_finite: bool,
 }
 
 /// Minimises E from the current x.

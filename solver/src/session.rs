@@ -1,13 +1,13 @@
 //! A solve in progress: one step at a time, with numbers that may change in between.
 
 use crate::assembled::{Explicit, Threads};
+use crate::error::{Blame, SolveError};
 use crate::matrix_free::plan::steps::Run;
 use crate::outer::lm::{Callback, Control, Energies, InitialNotFinite, Minimiser};
 use crate::problem::data::ProblemData;
-use crate::problem::error::{Blame, SolveError};
 use crate::problem::options::{Precision, SolveOptions};
 use crate::problem::report::{Iteration, Report, Seconds, Setting, Termination};
-use crate::problem::solver::Problem;
+use crate::solver::Problem;
 use std::borrow::BorrowMut;
 use std::fmt;
 use std::time::Instant;

@@ -7,10 +7,11 @@
 
 mod probe;
 
-pub use crate::problem::solver::probe::LinearProbe;
+pub use crate::solver::probe::LinearProbe;
 
 use crate::assembled::Threads;
 use crate::check::{Certificate, CheckError, check};
+use crate::error::{SolveError, Stale};
 use crate::matrix_free::Wanted;
 use crate::matrix_free::certify::Certified;
 use crate::matrix_free::choices::{self, Choices, Derived};
@@ -23,7 +24,6 @@ use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
 use crate::outer::lm::Energies;
 use crate::problem::data::ProblemData;
-use crate::problem::error::{SolveError, Stale};
 use crate::problem::options::{Backend, CompileOptions, OptionError};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! PCG an iteration at a time, for measurements of its speed.
 
+use crate::error::SolveError;
 use crate::matrix_free::params::Number;
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::plan::steps::Run;
@@ -7,9 +8,8 @@ use crate::matrix_free::scalars::PcgScalar;
 use crate::matrix_free::stages::Phase;
 use crate::outer::lm::Steps;
 use crate::problem::data::ProblemData;
-use crate::problem::error::SolveError;
 use crate::problem::options::SolveOptions;
-use crate::problem::solver::Problem;
+use crate::solver::Problem;
 
 /// PCG on the Gauss-Newton system of a problem, stopped by nothing but a breakdown.
 pub struct LinearProbe<'p> {

@@ -1,11 +1,77 @@
 //! Choices that a user makes: text, read line by line, or in short.
 
-use super::{Choice, Choices, Of, VALUES, Value, WORDS};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Choices that are taken in place of those that would be made. Read from lines of the text of [`Choices`]: `SUBJECT: VALUE`, with
+/// Every word in front of a name, with what the name is of.
+const WORDS: [(&str, &str); 14] = [
+    ("J", "residual group"),
+    ("Jp", "residual group"),
+    ("blocks", "residual group"),
+    ("computed", "computed array"),
+    ("hoisted", "hoisted part"),
+    ("direction", "index space of unknowns"),
+    ("products", "index space of stored products"),
+    ("q", "index space of unknowns"),
+    ("diagonal", "index space of unknowns"),
+    ("far", "index space with excluded elements"),
+    ("cost", "computed array"),
+    ("layout", "list of records"),
+    ("bytes", "array of bytes"),
+    ("entries", "vertex whose gather reads what is stored"),
+];
+
+/// The value of a choice.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Value {
+    /// Computed, and simplified, where it is read.
+    Inline,
+    /// A ring of rows inside of the nest that reads it.
+    Ring,
+    /// A Func of its own, stored.
+    Root,
+    /// A plane per channel.
+    Planar,
+    /// All channels of an element together.
+    Record,
+    /// One byte per element.
+    Narrow,
+    /// The type of what reads it.
+    Wide,
+    /// Copied in the order in which it is read.
+    Beside,
+    /// Read through a list of places.
+    Indirect,
+    /// Computed.
+    Kept,
+    /// Left out.
+    Skipped,
+}
+
+/// Every value with its word.
+const VALUES: [(Value, &str); 11] = [
+    (Value::Inline, "inline"),
+    (Value::Ring, "ring"),
+    (Value::Root, "root"),
+    (Value::Planar, "planar"),
+    (Value::Record, "record"),
+    (Value::Narrow, "narrow"),
+    (Value::Wide, "wide"),
+    (Value::Beside, "beside"),
+    (Value::Indirect, "indirect"),
+    (Value::Kept, "kept"),
+    (Value::Skipped, "skipped"),
+];
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = VALUES.iter().find(|(v, _)| v == self).map_or("", |(_, word)| word);
+        f.write_str(word)
+    }
+}
+
+/// Choices that are taken in place of those that would be made. Read from lines of the text of [`Choices`](crate::Choices): `SUBJECT: VALUE`, with
 /// comments from `#` on. `*` stands for all names: `J *: root` is for every residual group that has no line of its own. Of several lines
 /// for one subject the last one counts.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -103,8 +169,8 @@ impl Overrides {
     }
 
     /// These, and after them the value of one choice.
-    pub fn with(mut self, choice: &Choice, value: Value) -> Overrides {
-        self.0.push(Line { subject: choice.subject(), value });
+    pub fn with(mut self, subject: String, value: Value) -> Overrides {
+        self.0.push(Line { subject, value });
         self
     }
 
@@ -127,24 +193,24 @@ impl Overrides {
     }
 
     /// The value that is wanted of a subject, and whether that has a line of its own.
-    pub(super) fn of(&self, of: Of, name: &str) -> Option<(Value, bool)> {
+    pub(crate) fn of(&self, word: &str, name: &str) -> Option<(Value, bool)> {
         let last = |name: &str| {
-            let subject = format!("{} {name}", of.word());
+            let subject = format!("{word} {name}");
             self.0.iter().rfind(|l| l.subject == subject).map(|l| l.value)
         };
         last(name).map(|v| (v, true)).or_else(|| last("*").map(|v| (v, false)))
     }
 
-    /// Fails at a line whose subject is none of `choices`.
-    pub(super) fn check(&self, choices: &Choices) -> Result<(), ChoiceError> {
+    /// Fails at a line whose subject is none of those of `choices`, words and names.
+    pub(crate) fn check(&self, choices: &[(&str, &str)]) -> Result<(), ChoiceError> {
         for line in &self.0 {
             let (word, name) = line.subject.split_once(' ').unwrap_or((&line.subject, ""));
             let Some((_, kind)) = WORDS.iter().find(|(w, _)| *w == word) else {
                 let all: Vec<&str> = WORDS.iter().map(|(w, _)| *w).collect();
                 return Err(ChoiceError::Word { word: word.into(), all: all.join(", ") });
             };
-            let own = choices.all().iter().filter(|c| c.of.word() == word);
-            let names: Vec<&str> = own.map(|c| c.name.as_str()).collect();
+            let own = choices.iter().filter(|(w, _)| *w == word);
+            let names: Vec<&str> = own.map(|(_, name)| *name).collect();
             if name != "*" && !names.contains(&name) {
                 let has = if names.is_empty() { "the energy has none".into() } else { names.join(", ") };
                 return Err(ChoiceError::Name { kind, name: name.into(), has });
