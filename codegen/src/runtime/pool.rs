@@ -16,8 +16,10 @@ use std::time::{Duration, Instant};
 /// The body of a parallel loop: a context that it passes on, captured values, loop variable.
 pub type BodyFn = unsafe extern "C" fn(*const c_void, *const c_void, i32);
 
-/// Time that a waiting thread spins before it sleeps.
-const SPIN: Duration = Duration::from_micros(20);
+/// Time that a waiting thread spins before it sleeps: longer than the loops of a solver are apart, and than one of them takes where two
+/// threads share a core. Where all cores were busy a moment ago, Linux wakes a sleeping thread on the core of the one that wakes it. If both
+/// slept again after shorter waits, they would go on taking turns on that core, until its load balancer parts them some ten milliseconds later.
+const SPIN: Duration = Duration::from_micros(200);
 
 /// Worker threads, to be shared by all who compute. Dropping it joins them.
 pub struct Pool {
@@ -224,6 +226,8 @@ impl Gate {
             if start.elapsed() >= SPIN {
                 break;
             }
+            // The thread that makes it true may be waiting for this core.
+            std::thread::yield_now();
         }
         let mut guard = lock(&self.mutex);
         // Either `wake` sees this flag, or the condition below sees what was done before `wake`: both are SeqCst.
