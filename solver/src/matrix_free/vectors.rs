@@ -18,7 +18,7 @@ pub enum What {
     Trial,
     /// x in the linear solver's precision, where that is another one.
     LinearX,
-    /// x as of the last accepted step, which constant views read. No memory of its own: see [`Skeleton::in_role`].
+    /// x as of the last accepted step, which constant views read. No memory of its own: it is x in its role (see [`Role`]).
     View,
     /// 1 at free elements, 0 at excluded ones.
     Free,

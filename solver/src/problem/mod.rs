@@ -1,4 +1,4 @@
-//! What goes into a solve and what comes out: data, bounds, options, choices of storage, the report.
+//! Ins and outs of a solve: data, bounds, options, choices of storage, the report.
 
 pub mod bounds;
 pub mod data;
