@@ -168,6 +168,21 @@ fn text_and_back() {
     }
 }
 
+/// Rings of planes pay where planes are small and strips high, which sizes tell.
+#[test]
+fn rings_of_planes_follow_sizes() {
+    let (energy, _) = small::volume_under_losses();
+    let direction = |sizes: Option<[usize; 3]>| {
+        let sizes = sizes.map(|s| s.to_vec());
+        let compile = CompileOptions { sizes, ..CompileOptions::default() };
+        let all = choices(&energy, &compile).unwrap();
+        all.all().iter().find(|c| c.subject().starts_with("direction")).unwrap().value.to_string()
+    };
+    assert_eq!(direction(Some([16, 16, 4096])), "ring");
+    assert_eq!(direction(Some([4096, 4096, 64])), "root");
+    assert_eq!(direction(None), "root");
+}
+
 #[test]
 fn errors_say_what_is_possible() {
     let (energy, _): (Energy, ProblemData) = small::graph();

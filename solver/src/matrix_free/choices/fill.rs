@@ -15,8 +15,12 @@ use sumsq_energy::model::{ArrayId, ComputedId, Domain, Energy, GroupId, SpaceId,
 /// Rows read around an element up to which the energy computes arrays in rings: strips of images have some 16 rows or more.
 const RING_ROWS: u32 = 4;
 
-/// Planes of a strip for each that it shares with its neighbours, from which on a ring of planes is worth what it computes again.
-const PLANES: usize = 8;
+/// Planes of a strip for each that it shares with its neighbours, from which on a ring of planes is worth what it computes again: of p,
+/// which costs a read of r and of the p before (Laplacian of 128^3, strips of four planes: a fifth of the solve saved) ..
+const PLANES_OF_P: usize = 2;
+
+/// .. and of computed arrays, which may be any expression.
+const PLANES_OF_ARRAYS: usize = 8;
 
 /// Letters of an expression that a comment shows.
 const NOTE: usize = 60;
@@ -178,7 +182,7 @@ fn of_space(f: &mut Filler, of: &Facts, space: &mut Space) -> Result<(), ChoiceE
     let rows = of.reaches[id.index()].last().copied().unwrap_or(0);
     let fields = space.components * of.scalar;
     let direction: &[Value] = match grid && reads_stay_inside(energy, r, id, true) {
-        true => &two(of.ring_pays(id, rows, fields), Value::Ring, Value::Root),
+        true => &two(of.ring_pays(id, rows, fields, PLANES_OF_P), Value::Ring, Value::Root),
         false => &[Value::Root],
     };
     space.rolls = f.choose(Of::Direction(id), &name, direction)? == Value::Ring;
@@ -228,13 +232,13 @@ fn reads_stay_inside(energy: &Energy, r: &Routines, id: SpaceId, direction: bool
 impl Facts<'_> {
     /// Tells whether a ring of rows is worth what it computes again, of which `rows` are read on either side and which hold `bytes` per
     /// element. The rows that a strip shares with its neighbours are few in images; of a volume, where a row is a plane, the sizes tell.
-    fn ring_pays(&self, space: SpaceId, rows: u32, bytes: usize) -> bool {
+    fn ring_pays(&self, space: SpaceId, rows: u32, bytes: usize, planes: usize) -> bool {
         let dims = self.energy.spaces[space.index()].len();
         let (Some(all), true) = (self.extents, dims > 2) else { return dims == 2 };
         let (extents, rows) = (&all[space.index()], rows as usize);
         let plane: usize = extents[..dims - 1].iter().product();
         let fits = plane * bytes * (2 * rows + 1).next_power_of_two() <= self.target.caches.l2 / 2;
-        fits && strip_height(extents, self.target) >= PLANES * 2 * rows
+        fits && strip_height(extents, self.target) >= planes * 2 * rows
     }
 }
 
@@ -254,7 +258,7 @@ fn costs(f: &mut Filler, of: &Facts) -> Result<(), ChoiceError> {
         let alone = nest == Some(Domain::Space(space)) && !read.contains(&id);
         let possible: &[Value] = match alone && dims >= 2 {
             true => {
-                let pays = of.ring_pays(space, rows, computed.values.len() * of.scalar);
+                let pays = of.ring_pays(space, rows, computed.values.len() * of.scalar, PLANES_OF_ARRAYS);
                 &two(rows <= RING_ROWS && pays, Value::Ring, Value::Root)
             }
             false => &[Value::Root],
