@@ -180,6 +180,7 @@ fn rings_of_planes_follow_sizes() {
     };
     assert_eq!(direction(Some([16, 16, 4096])), "ring");
     assert_eq!(direction(Some([4096, 4096, 64])), "root");
+    assert_eq!(direction(Some([usize::MAX, usize::MAX, 64])), "root");
     assert_eq!(direction(None), "root");
 }
 

@@ -83,17 +83,18 @@ impl Skeleton {
         let reaches = reaches(&energy, &routines, &roots, 1);
         let halos = halos(&energy, &routines, &roots, target.lanes as u32);
         let extents = wanted.sizes.map(|sizes| extents(&energy, sizes));
+        let mut beside = gather::beside(&energy, &routines);
         let facts = Facts {
             energy: &energy,
             routines: &routines,
             roots: &roots,
+            beside: &beside,
             reaches: &reaches,
             target: &target,
             extents: extents.as_deref(),
             scalar: linear.bytes(),
         };
         let choices = choices::store(&facts, &mut spaces, choices, wanted.given)?;
-        let mut beside = gather::beside(&energy, &routines);
         for (&(graph, vertex), channels) in &mut beside {
             if choices.is(Of::Entries(graph, vertex), Value::Indirect) {
                 channels.clear();

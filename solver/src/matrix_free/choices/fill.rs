@@ -2,15 +2,14 @@
 
 use super::{Choice, ChoiceError, Choices, Of, Overrides, Value, traffic};
 use crate::matrix_free::domain::{layout, mask};
-use crate::matrix_free::pipelines::gather;
 use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::schedule::cpu::strip_height;
 use crate::matrix_free::skeleton::{Entries, Space};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{Layout, Target};
 use sumsq_energy::dag::{Access, ExprId, Node, Source};
 use sumsq_energy::derive::{GroupStores, Kind, Part, Passes, Routines, Site};
-use sumsq_energy::model::{ArrayId, ComputedId, Domain, Energy, GroupId, SpaceId, UnknownId};
+use sumsq_energy::model::{ArrayId, ComputedId, Domain, Energy, GraphId, GroupId, SpaceId, UnknownId};
 
 /// Rows read around an element up to which the energy computes arrays in rings: strips of images have some 16 rows or more.
 const RING_ROWS: u32 = 4;
@@ -46,6 +45,8 @@ pub struct Facts<'a> {
     pub routines: &'a Routines,
     /// Every expression that some pipeline emits, but for computed arrays.
     pub roots: &'a [ExprId],
+    /// Per vertex, the channels of what is stored over its graph's hyperedges that J^T J p reads there.
+    pub beside: &'a FxHashMap<(GraphId, u16), Vec<usize>>,
     /// Reach of reads around an element, per index space and dim.
     pub reaches: &'a [Vec<u32>],
     /// The machine.
@@ -160,11 +161,12 @@ pub fn store(
     let mut f = Filler { given, choices: derived };
     spaces.iter_mut().try_for_each(|space| of_space(&mut f, of, space))?;
     costs(&mut f, of)?;
-    arrays(&mut f, of)?;
-    layouts(&mut f, of, spaces)?;
-    let mut beside: Vec<_> = gather::beside(of.energy, of.routines).into_iter().collect();
-    beside.sort_by_key(|(at, _)| *at);
-    for ((graph, vertex), _) in beside.into_iter().filter(|(_, channels)| !channels.is_empty()) {
+    let narrow = arrays(&mut f, of)?;
+    layouts(&mut f, of, spaces, &narrow)?;
+    let read = of.beside.iter().filter(|(_, channels)| !channels.is_empty());
+    let mut read: Vec<_> = read.map(|(&at, _)| at).collect();
+    read.sort();
+    for (graph, vertex) in read {
         let declared = &of.energy.graphs[graph.index()];
         let name = format!("{}.{}", declared.name, declared.vertices[usize::from(vertex)].name);
         f.choose(Of::Entries(graph, vertex), &name, &[Value::Beside, Value::Indirect])?;
@@ -236,9 +238,10 @@ impl Facts<'_> {
         let dims = self.energy.spaces[space.index()].len();
         let (Some(all), true) = (self.extents, dims > 2) else { return dims == 2 };
         let (extents, rows) = (&all[space.index()], rows as usize);
-        let plane: usize = extents[..dims - 1].iter().product();
-        let fits = plane * bytes * (2 * rows + 1).next_power_of_two() <= self.target.caches.l2 / 2;
-        fits && strip_height(extents, self.target) >= planes * 2 * rows
+        let element = bytes * (2 * rows + 1).next_power_of_two();
+        let ring = extents[..dims - 1].iter().try_fold(element, |n, &extent| n.checked_mul(extent));
+        ring.is_some_and(|ring| ring <= self.target.caches.l2 / 2)
+            && strip_height(extents, self.target) >= planes * 2 * rows
     }
 }
 
@@ -279,23 +282,27 @@ fn reads_of(r: &Routines, id: ComputedId, values: usize) -> impl Iterator<Item =
     })
 }
 
-/// The choices of the types of arrays.
-fn arrays(f: &mut Filler, of: &Facts) -> Result<(), ChoiceError> {
-    let narrow = layout::bytes(of.energy, of.routines, of.roots);
+/// The choices of the types of arrays; returns those that stay bytes.
+fn arrays(f: &mut Filler, of: &Facts) -> Result<FxHashSet<ArrayId>, ChoiceError> {
+    let mut narrow = layout::bytes(of.energy, of.routines, of.roots);
     for (id, array) in (0..).map(ArrayId).zip(&of.energy.arrays) {
-        if narrow.contains(&id) {
-            f.choose(Of::Bytes(id), &array.name, &[Value::Narrow, Value::Wide])?;
+        let possible = narrow.contains(&id);
+        if possible && f.choose(Of::Bytes(id), &array.name, &[Value::Narrow, Value::Wide])? == Value::Wide {
+            narrow.remove(&id);
         }
     }
-    Ok(())
+    Ok(narrow)
 }
 
-/// The choices of layouts: of lists that could be records.
-fn layouts(f: &mut Filler, of: &Facts, spaces: &[Space]) -> Result<(), ChoiceError> {
+/// The choices of layouts: of lists that could be records, but for those in `narrow`.
+fn layouts(
+    f: &mut Filler,
+    of: &Facts,
+    spaces: &[Space],
+    narrow: &FxHashSet<ArrayId>,
+) -> Result<(), ChoiceError> {
     let energy = of.energy;
     let at_vertices = layout::at_vertices(of.routines, of.roots);
-    let choices = f.choices.clone();
-    let narrow = |id| choices.is(Of::Bytes(id), Value::Narrow);
     let mut choose = |what: Of, name: &str, space: SpaceId, channels: usize, sources: &[Source]| {
         let list = energy.spaces[space.index()].len() == 1 && !energy.is_global(space);
         if !list || layout::record(channels) == Layout::Planar {
@@ -320,7 +327,7 @@ fn layouts(f: &mut Filler, of: &Facts, spaces: &[Space]) -> Result<(), ChoiceErr
     }
     // The processor gathers no bytes.
     let arrays = (0..).map(ArrayId).zip(&energy.arrays);
-    for (id, array) in arrays.filter(|(id, array)| array.view_of.is_none() && !narrow(*id)) {
+    for (id, array) in arrays.filter(|(id, array)| array.view_of.is_none() && !narrow.contains(id)) {
         let channels = usize::from(array.channels);
         choose(Of::ArrayLayout(id), &array.name, array.space, channels, &[Source::Array(id)])?;
     }
