@@ -121,8 +121,8 @@ impl Skeleton {
             (What::Start, _) => (f64, StartScalar::ALL.len()),
             (What::StartProduct, _) => (f64, 1),
             (What::Model, _) => (f64, ModelScalar::ALL.len()),
-            (What::Energy, _) => (f64, self.energy.groups.len() + 1),
-            (What::Computed | What::Array | What::LinearArray | What::Total, _) => misfit(id),
+            (What::Energy, Over::Share(n)) => (f64, self.shares[n].groups.len() + 1),
+            (What::Computed | What::Array | What::LinearArray | What::Total | What::Energy, _) => misfit(id),
             // The rows' lists, and whether PCG is done.
             _ => (ScalarType::I32, 1),
         }
@@ -130,7 +130,7 @@ impl Skeleton {
 
     fn extents(&self, id: VectorId) -> Extents {
         match (id.over, id.what) {
-            (Over::Nothing | Over::Globals(_), _) | (_, What::PartProduct) => Extents::Scalar,
+            (Over::Nothing | Over::Globals(_) | Over::Share(_), _) | (_, What::PartProduct) => Extents::Scalar,
             (Over::Space(s), What::Live | What::Near) => Extents::Vectors(s),
             (Over::Space(_), What::M { .. }) => self.field_of(id).points,
             (Over::Space(s), _) => Extents::Space(s),

@@ -29,7 +29,7 @@ const STAGES: [Build; 16] = {
         PerKind(Stage::SweepB, pcg::sweep_b),
         PerKind(Stage::Sums, pcg::sums),
         Once(Stage::Trial, trial::pipeline),
-        Once(Stage::Cost, cost::pipeline),
+        Once(Stage::Cost, cost::pipelines),
         PerKind(Stage::Damping, damping::pipeline),
         PerKind(Stage::StartProduct, damping::start_product),
         Once(Stage::Linearise, linearise::pipeline),
