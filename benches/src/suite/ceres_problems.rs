@@ -103,8 +103,8 @@ fn poisson_image_editing() -> Result<Case, String> {
 /// A scanned relief, its depth refined by its picture. Both sides creep on for thousands of steps, since the energy jumps where
 /// pixels become discontinuous; 50 steps are both sides' default.
 fn shape_from_shading() -> Result<Case, String> {
-    let mut archive = Archive::open(&shared("data/rgbd/opt_sfs_relief.npz")).map_err(|e| e.to_string())?;
-    let mut read = |name: &str| archive.read(name).map_err(|e| e.to_string());
+    let archive = Archive::open(&shared("data/rgbd/opt_sfs_relief.npz")).map_err(|e| e.to_string())?;
+    let read = |name: &str| archive.read(name).map_err(|e| e.to_string());
     let renamed = |name: &str, array: NamedArray| NamedArray { name: name.into(), ..array };
     let (measured, image) = (read("depth")?, read("intensity")?);
     let (height, width) = (measured.shape[0], measured.shape[1]);
@@ -177,5 +177,5 @@ fn shared(path: &str) -> PathBuf {
 
 /// Every array of a shared archive.
 fn arrays(path: &str) -> Result<Vec<NamedArray>, String> {
-    Archive::open(&shared(path)).and_then(|mut a| a.read_all()).map_err(|e| e.to_string())
+    Archive::open(&shared(path)).and_then(|a| a.read_all()).map_err(|e| e.to_string())
 }
