@@ -111,7 +111,7 @@ pub fn bits(data: &ProblemData<'_>) -> Vec<u64> {
 }
 
 fn read_npz(path: &Path) -> Vec<NamedArray> {
-    let arrays = Archive::open(path).and_then(|mut a| a.read_all());
+    let arrays = Archive::open(path).and_then(|a| a.read_all());
     arrays.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 

@@ -148,8 +148,8 @@ fn published_poisson_image_editing() -> Result<Case, String> {
 
 /// A scanned relief, its depth refined by its picture.
 fn published_shape_from_shading() -> Result<Case, String> {
-    let mut archive = Archive::open(&published("data/rgbd/opt_sfs_relief.npz")).map_err(|e| e.to_string())?;
-    let mut read = |name: &str| archive.read(name).map_err(|e| e.to_string());
+    let archive = Archive::open(&published("data/rgbd/opt_sfs_relief.npz")).map_err(|e| e.to_string())?;
+    let read = |name: &str| archive.read(name).map_err(|e| e.to_string());
     let renamed = |name: &str, array: NamedArray| NamedArray { name: name.into(), ..array };
     let (measured, image) = (read("depth")?, read("intensity")?);
     let (height, width) = (measured.shape[0], measured.shape[1]);

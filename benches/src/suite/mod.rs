@@ -41,5 +41,5 @@ pub const BENCHMARKS: &[Benchmark] = &[
 /// The inputs of image warping at its published size, from the reference cases.
 fn image_warping_512() -> Result<Vec<NamedArray>, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/cases/image_warping.npz");
-    Archive::open(&path).and_then(|mut archive| archive.read_all()).map_err(|e| e.to_string())
+    Archive::open(&path).and_then(|archive| archive.read_all()).map_err(|e| e.to_string())
 }
