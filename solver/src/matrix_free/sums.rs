@@ -14,7 +14,7 @@ const GROUPS: usize = 24;
 
 /// Operations in one nest, as [`OpCount::weight`](sumsq_energy::derive::OpCount) counts them, from which on what follows goes to another
 /// nest.
-pub const OPERATIONS: u32 = 4000;
+pub const OPERATIONS: u32 = 6000;
 
 /// Residuals over one domain that are summed in one nest.
 #[derive(Clone, PartialEq, Debug)]
@@ -101,7 +101,8 @@ pub fn pieces(dag: &Dag, roots: &[ExprId]) -> Vec<Vec<Terms>> {
     if count <= 1 {
         return vec![whole];
     }
-    let terms: Vec<Terms> = roots.iter().zip(whole).map(|(&r, whole)| terms(dag, r).unwrap_or(whole)).collect();
+    let terms: Vec<Terms> =
+        roots.iter().zip(whole).map(|(&r, whole)| terms(dag, r).unwrap_or(whole)).collect();
     let range = |len: usize, k: usize| k * len / count..(k + 1) * len / count;
     (0..count).map(|k| terms.iter().map(|t| t[range(t.len(), k)].to_vec()).collect()).collect()
 }

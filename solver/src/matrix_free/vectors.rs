@@ -55,6 +55,8 @@ pub enum What {
     StoredBlocks,
 
     // Of a domain.
+    /// Weighted residuals that are stored for J^T r.
+    Residual,
     /// Parts of J^T J p that are stored once per linearisation.
     Hoisted,
     /// The products J p that are stored.
@@ -209,6 +211,7 @@ impl fmt::Display for VectorId {
             What::PNew => "pn",
             What::Q => "q",
             What::StoredBlocks => "bd",
+            What::Residual => "res",
             What::Hoisted => "h",
             What::Product => "jp",
             What::Computed => "c",

@@ -1,6 +1,6 @@
 //! Making the choices: defaults, what is possible at all, and what a user wants instead.
 
-use super::{Choice, ChoiceError, Choices, Of, Overrides, Value, traffic};
+use super::{Choice, ChoiceError, Choices, Of, Overrides, Value, in_place, traffic};
 use crate::matrix_free::domain::{layout, mask};
 use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::schedule::cpu::strip_height;
@@ -113,11 +113,13 @@ pub fn derive(energy: &Energy, passes: Passes, given: &Overrides) -> Result<Deri
     let mut groups = vec![];
     for (id, name) in (0..).map(GroupId).zip(&energy.groups) {
         let both = [Value::Inline, Value::Root];
+        let kept = two(!in_place::explodes(energy, id), Value::Inline, Value::Root);
+        let residual = f.choose(Of::Residual(id), name, &kept)? == Value::Root;
         let jacobian = f.choose(Of::Jacobian(id), name, &both)? == Value::Root;
-        let product = f.choose(Of::Product(id), name, &both)? == Value::Root;
+        let product = f.choose(Of::Product(id), name, &kept)? == Value::Root;
         // Products hold the elements' own share already.
         let blocks = f.choose(Of::Blocks(id), name, if product { &both[..1] } else { &both })? == Value::Root;
-        groups.push(GroupStores { jacobian, product, blocks });
+        groups.push(GroupStores { residual, jacobian, product, blocks });
     }
     let mut inline = FxHashSet::default();
     for (id, computed) in (0..).map(ComputedId).zip(&energy.computed) {

@@ -10,9 +10,9 @@ use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
 use crate::matrix_free::sums::{Terms, pieces};
 use crate::matrix_free::vectors::{Role, What};
-use sumsq_codegen::{Expr, Func, RDom};
+use sumsq_codegen::{Expr, Func, RDom, Var};
 use sumsq_energy::dag::ExprId;
-use sumsq_energy::derive::{Kind, Site};
+use sumsq_energy::derive::{Kind, Routine, Site};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
@@ -22,6 +22,25 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
     for space in &k.spaces {
         let f = space_gradient(&mut d, space);
         d.output(&f, What::GradientAndBlocks.of(space.id));
+    }
+    d.finish_at_x()
+}
+
+/// The residuals that are stored for g: outputs `res<s>` and `resg<g>`, the groups' residuals times the weight of their loss, 0 where the
+/// boundary rule does not hold.
+pub fn residuals(k: &Skeleton) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, "residuals", Role::Master);
+    for Routine { site, roots, .. } in k.routines.of(Kind::Residual) {
+        let domain = site.domain(&k.energy);
+        let vars: Vec<Var> = k.domain_vars(domain).0.into_iter().map(Var::new).collect();
+        let at = coordinates(&vars);
+        let values = d.emit(roots, k.place(domain, at.clone()), &no_direction);
+        let f = d.func(What::Residual.of(domain), &vars, values);
+        d.output(&f, What::Residual.of(domain));
+        d.map(&f, Strip::Of(domain));
+        if let Domain::Space(space) = domain {
+            d.skip_unless(&f, k.near_at(space, &at));
+        }
     }
     d.finish_at_x()
 }
