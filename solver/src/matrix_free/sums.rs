@@ -3,7 +3,6 @@
 //! Residuals over one domain share the reads of a nest. But its body is one block of straight code, whose compile time grows faster than
 //! its length, and it holds one accumulator per residual group; so long lists are cut into several nests, and these into several pipelines.
 
-use crate::matrix_free::skeleton::Skeleton;
 use std::collections::BTreeSet;
 use sumsq_energy::dag::{Dag, ExprId, Node};
 use sumsq_energy::derive::{Kind, Routines, Site, count_ops};
@@ -114,13 +113,5 @@ fn terms(dag: &Dag, root: ExprId) -> Option<Terms> {
             Some(terms.iter().map(|(c, t)| (c.get(), *t)).collect())
         }
         _ => None,
-    }
-}
-
-impl Skeleton {
-    /// One root per residual of a sum.
-    pub fn instance_roots(&self, kind: Kind, sum: &Sum) -> Vec<ExprId> {
-        let own = sum.residuals.iter().flat_map(|&n| self.routines.roots(kind, Site::Residual(n)));
-        own.copied().collect()
     }
 }

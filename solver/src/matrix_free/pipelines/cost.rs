@@ -8,7 +8,8 @@ use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::sums::{Share, Sum};
 use crate::matrix_free::vectors::{Over, Role, What};
 use sumsq_codegen::{Expr, ScalarType};
-use sumsq_energy::derive::Kind;
+use sumsq_energy::dag::ExprId;
+use sumsq_energy::derive::{Kind, Site};
 use sumsq_energy::model::Domain;
 
 /// The pipelines, one per share of the sums.
@@ -69,4 +70,12 @@ fn terms(d: &Draft, share: &Share, sum: &Sum, at: &[Expr]) -> Vec<Option<Expr>> 
         add(share.groups.len(), counts);
     }
     terms
+}
+
+impl Skeleton {
+    /// One root per residual of a sum.
+    pub fn instance_roots(&self, kind: Kind, sum: &Sum) -> Vec<ExprId> {
+        let own = sum.residuals.iter().flat_map(|&n| self.routines.roots(kind, Site::Residual(n)));
+        own.copied().collect()
+    }
 }
