@@ -170,7 +170,9 @@ impl Fault {
                 return Some(budget.remedy().to_owned());
             }
             Pattern => "`string.find(s, part, 1, true)` finds plain text; so do `sub`, `byte`, `format`, ...",
-            OutOfTime(_) => "do its strings or tables grow? The time is for what counts of instructions cannot see",
+            OutOfTime(_) => {
+                "do its strings or tables grow? The time is for what counts of instructions cannot see"
+            }
             TooDeep => "is there a function that calls itself without end?",
             Unreadable { .. } => "check the path and its permissions",
             UnknownName { similar: Some(s), .. } => return Some(format!("did you mean `{s}`?")),
@@ -204,7 +206,9 @@ impl Fault {
             Duplicate { .. } => {
                 "dims, unknowns, arrays, params, graphs and vertices share one set of names, by which inputs are bound"
             }
-            DuplicateGroup { .. } => "where they are to be reported as one, say so: Residual{name=..., merge=true, ...}",
+            DuplicateGroup { .. } => {
+                "where they are to be reported as one, say so: Residual{name=..., merge=true, ...}"
+            }
             TooManyDims { .. } => "several dims in one: an extent W*H, with a graph for its neighbours",
             NoDims(_) => {
                 "list its dims, fastest-varying first, as in {W,H}; only an Unknown may have none, and is a global then"

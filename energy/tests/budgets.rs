@@ -35,7 +35,10 @@ fn hostile_files_end() {
         (Budget::Depth, "local x = X(0,0) for i = 1, 3000 do x = sin(x) end Energy(x)"),
         (Budget::Depth, "local x = X(0,0) for i = 1, 1e6 do x = x*x + x end Energy(x)"),
         (Budget::Depth, "local x = X(0,0) for i = 1, 1e6 do x = x + A(i,0)*x end Energy(x)"),
-        (Budget::Depth, "local y = 1 + A(0,0) local x = X(0,0) for i = 1, 1e6 do x = x + (A(i,0)+x)^y end Energy(x)"),
+        (
+            Budget::Depth,
+            "local y = 1 + A(0,0) local x = X(0,0) for i = 1, 1e6 do x = x + (A(i,0)+x)^y end Energy(x)",
+        ),
         (Budget::Nodes, "local s = 0 for i = 1, 1e6 do s = s + A(i,0) * X(i%13,0) end Energy(s)"),
         (Budget::Residuals, "for i = 1, 1e6 do Energy(X(0,0)) end"),
         (Budget::Residuals, "for i = 1, 1e6 do Exclude(A(i,0)) end"),

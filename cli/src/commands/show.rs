@@ -30,7 +30,8 @@ pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
         Stage::Derivatives => derivatives(&derive()?.energy, args.stats),
         Stage::Routines => {
             let Derived { energy, groups, .. } = derive()?;
-            let built = Routines::build_with(&energy, options.passes, &groups).map_err(Failure::diagnostic)?;
+            let built =
+                Routines::build_with(&energy, options.passes, &groups).map_err(Failure::diagnostic)?;
             routines(&built, &energy, args.stats)
         }
         late => engine::compiled_text(&declared, late, &options)?,

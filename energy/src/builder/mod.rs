@@ -20,8 +20,8 @@ pub(crate) use crate::builder::robust::{Group, Loss};
 pub(crate) use crate::builder::sampled::SampledRef;
 pub(crate) use crate::builder::value::Value;
 
-use crate::dag::{Access, At, ExprId, Source};
 use crate::budgets::{Budget, Budgets};
+use crate::dag::{Access, At, ExprId, Source};
 use crate::error::{Fault, Note};
 use crate::model::{Domain, Energy, GroupId};
 use indexmap::IndexMap;

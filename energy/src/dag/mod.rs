@@ -22,8 +22,8 @@ pub use crate::ids::Offset;
 pub use display::{Ids, Names};
 pub use eval::{Env, Evaluator, interpolate};
 pub use node::*;
-use traverse::operands;
 pub use sumsq_codegen::functions::Function;
+use traverse::operands;
 
 use crate::graph::Graph;
 use crate::ids::{ArrayId, GraphId, ParamId, SpaceId};

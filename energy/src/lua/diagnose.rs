@@ -20,7 +20,7 @@ pub(super) fn diagnose(error: &mlua::Error, source: &Arc<SourceFile>, budgets: &
         mlua::Error::MemoryError(_) => {
             let fault = Fault::Budget { budget: Budget::LuaMemory, most: budgets.lua_memory, routine: None };
             (fault, None)
-        },
+        }
         mlua::Error::RuntimeError(message) => {
             let (line, text) = split_position(message);
             (runtime_fault(text), line)

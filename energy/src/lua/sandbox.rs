@@ -64,9 +64,8 @@ pub(super) fn run(source: &Arc<SourceFile>, builder: &Shared, budgets: &Budgets)
     strings::make_safe(&lua, budgets.lua_memory)?;
     let line = Rc::new(Cell::new(None));
     limit(&lua, budgets, &line)?;
-    let chunk = |text: &str| {
-        lua.load(text).set_name(format!("@{CHUNK}")).set_mode(ChunkMode::Text).into_function()
-    };
+    let chunk =
+        |text: &str| lua.load(text).set_name(format!("@{CHUNK}")).set_mode(ChunkMode::Text).into_function();
     // Lua says itself what is no Lua.
     chunk(&source.text)?;
     let unreadable = || located(&lua, Fault::Syntax("syntax error".into()));

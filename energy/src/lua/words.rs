@@ -469,10 +469,11 @@ impl<'a> Parser<'a> {
 pub(super) fn add(lua: &Lua, source: &Arc<SourceFile>, tests: Vec<Test>) -> mlua::Result<()> {
     let judge = Rc::new(Judge { source: Arc::clone(source), tests });
     let truth = Rc::clone(&judge);
-    let truth = lua.create_function(move |_, (value, test): (LuaValue, usize)| match is_expression(&value) {
-        true => Err(truth.refuse(test)),
-        false => Ok(value),
-    })?;
+    let truth =
+        lua.create_function(move |_, (value, test): (LuaValue, usize)| match is_expression(&value) {
+            true => Err(truth.refuse(test)),
+            false => Ok(value),
+        })?;
     lua.globals().raw_set(TRUTH, truth)?;
     for (name, when_equal) in [(EQUAL, true), (UNEQUAL, false)] {
         let judge = Rc::clone(&judge);
@@ -502,7 +503,9 @@ struct Judge {
 impl Judge {
     /// The error of an expression in a test.
     fn refuse(&self, test: usize) -> mlua::Error {
-        let Some(Test { word, of }) = self.tests.get(test) else { return mlua::Error::runtime("no such test") };
+        let Some(Test { word, of }) = self.tests.get(test) else {
+            return mlua::Error::runtime("no such test");
+        };
         let before = &self.source.text[..of.start];
         let line = before.bytes().filter(|c| *c == b'\n').count() as u32 + 1;
         let note = Note { line, name: None, text: None, place: Some(of.clone()) };
@@ -578,7 +581,16 @@ mod tests {
 
     #[test]
     fn what_is_no_lua_is_left() {
-        for text in ["if a then", "x = = 3", "x = 'abc", "local function end", "f(", "x = {1", "--[[ no end", "for i do end"] {
+        for text in [
+            "if a then",
+            "x = = 3",
+            "x = 'abc",
+            "local function end",
+            "f(",
+            "x = {1",
+            "--[[ no end",
+            "for i do end",
+        ] {
             assert!(rewrite(text).is_none(), "{text}");
         }
         assert!(rewrite(&format!("x = {}1{}", "(".repeat(5000), ")".repeat(5000))).is_none());
@@ -595,7 +607,16 @@ mod tests {
     /// Expressions of plain values.
     fn plain() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
-            Just("a"), Just("b"), Just("nil"), Just("true"), Just("false"), Just("0"), Just("2"), Just("'s'"), Just("f(1)"), Just("t.x"),
+            Just("a"),
+            Just("b"),
+            Just("nil"),
+            Just("true"),
+            Just("false"),
+            Just("0"),
+            Just("2"),
+            Just("'s'"),
+            Just("f(1)"),
+            Just("t.x"),
         ]
         .prop_map(str::to_owned);
         leaf.prop_recursive(6, 40, 2, |inner| {
@@ -605,7 +626,8 @@ mod tests {
                 inner.clone().prop_map(|a| format!("not {a}")),
                 inner.clone().prop_map(|a| format!("({a})")),
                 inner.clone().prop_map(|a| format!("g({a})")),
-                (inner.clone(), inner).prop_map(|(a, b)| format!("(function() if {a} then return {b} end end)()")),
+                (inner.clone(), inner)
+                    .prop_map(|(a, b)| format!("(function() if {a} then return {b} end end)()")),
             ]
         })
     }
