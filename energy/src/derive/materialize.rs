@@ -2,9 +2,10 @@
 //!
 //! Nothing stored is Opt's in-place method. A residual group may store its partials (once per linearisation), its products J p (once
 //! per direction: the two passes of J^T (J p)), its share of the diagonal blocks of J^T J, so that only what couples elements
-//! is computed in place, or its residuals (for J^T r). Results differ by rounding alone; what is fastest depends on how costly the partials are against the memory
-//! they take (DeVito et al., "Opt", 2017, section 7, figure 14).
+//! is computed in place, or its residuals (for J^T r). Results differ by rounding alone; what is fastest depends on how costly the
+//! partials are against the memory they take (DeVito et al., "Opt", 2017, section 7, figure 14).
 
+use super::chain::narrow;
 use super::template::Template;
 use super::{Kind, Routine, Site, robust};
 use crate::dag::{Access, At, Dag, ExprId, Source};
@@ -25,7 +26,13 @@ pub struct GroupStores {
 
 /// The channel of what is stored over `domain` that holds `value`, added if it is new. `kind` is [`Kind::Residual`],
 /// [`Kind::Stored`] or [`Kind::Product`].
-pub(super) fn channel(table: &mut Vec<Routine>, kind: Kind, domain: Domain, value: ExprId) -> u16 {
+pub(super) fn channel(
+    dag: &mut Dag,
+    table: &mut Vec<Routine>,
+    kind: Kind,
+    domain: Domain,
+    value: ExprId,
+) -> u16 {
     let site = Site::Instance(domain);
     let at = table.iter().position(|r| (r.kind, r.site) == (kind, site)).unwrap_or_else(|| {
         table.push(Routine { kind, site, roots: Vec::new() });
@@ -36,7 +43,7 @@ pub(super) fn channel(table: &mut Vec<Routine>, kind: Kind, domain: Domain, valu
         roots.push(value);
         roots.len() - 1
     });
-    channel as u16
+    narrow(dag, channel)
 }
 
 /// The routines of what the groups of `templates` store, `groups` by their number: first per linearisation, then per direction. Puts its
@@ -54,7 +61,7 @@ pub(super) fn materialize(
         if choice.residual {
             let zero = dag.constant(0.0);
             let value = dag.select(t.boundary, t.weighted_value, zero);
-            let channel = channel(&mut table, Kind::Residual, t.domain, value);
+            let channel = channel(dag, &mut table, Kind::Residual, t.domain, value);
             t.weighted_value = read(energy, dag, Source::Residual(t.domain), t.domain, channel);
         }
         if choice.jacobian {
@@ -63,7 +70,7 @@ pub(super) fn materialize(
         if choice.product {
             let zero = dag.constant(0.0);
             let value = dag.select(t.boundary, t.applied.jp, zero);
-            let channel = channel(&mut table, Kind::Product, t.domain, value);
+            let channel = channel(dag, &mut table, Kind::Product, t.domain, value);
             t.applied.jp = read(energy, dag, Source::Product(t.domain), t.domain, channel);
         }
         t.applied.blocks = choice.blocks;
@@ -80,7 +87,7 @@ fn store_partials(energy: &Energy, dag: &mut Dag, t: &mut Template, table: &mut 
         if dag.is_uniform(value) {
             continue;
         }
-        let channel = channel(table, Kind::Stored, t.domain, value);
+        let channel = channel(dag, table, Kind::Stored, t.domain, value);
         *partial = read(energy, dag, Source::Hoisted(t.domain), t.domain, channel);
     }
     t.applied.jp = super::template::directional(dag, &t.applied.partials);
