@@ -44,8 +44,8 @@ pub const CRATES: [Crate; 4] = [
     Crate {
         folder: "energy",
         layers: &[
-            "ids", "graph", "dag", "losses", "model", "error", "inline", "builder", "derive", "emit", "lua",
-            "rust",
+            "budgets", "ids", "graph", "dag", "losses", "model", "error", "inline", "builder", "derive",
+            "emit", "lua", "rust",
         ],
         circle: 1,
     },
