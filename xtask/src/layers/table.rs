@@ -32,6 +32,7 @@ pub const CRATES: [Crate; 4] = [
             "nests",
             "lower",
             "backend",
+            "cache",
             "compile",
             "program",
         ],
