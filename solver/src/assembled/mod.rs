@@ -39,7 +39,7 @@ use crate::problem::data::{Numbers, ProblemData, loss_scales};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use sumsq_energy::dag::{Access, Source};
-use sumsq_energy::model::{Domain, Energy, SpaceId};
+use sumsq_energy::model::{Domain, Energy, SpaceId, UnknownId};
 
 /// Rows of one task. Sums are combined per task, in order: the size is part of the result's bits.
 const CHUNK: usize = 2048;
@@ -130,6 +130,18 @@ impl<'a> Explicit<'a> {
     /// Per column of J, its place in x.
     pub fn free_scalars(&self) -> &[u32] {
         self.layout.free_scalars()
+    }
+
+    /// The channel of an unknown that each column of J belongs to, numbered through all unknowns.
+    pub(crate) fn components(&self) -> Vec<usize> {
+        let (mut of_scalars, mut first) = (Vec::with_capacity(self.scalars()), 0);
+        for (u, f) in self.energy.unknowns.iter().enumerate() {
+            let channels = usize::from(f.channels);
+            let scalars = 0..self.layout.part(UnknownId(u as u32)).len();
+            of_scalars.extend(scalars.map(|i| first + i % channels));
+            first += channels;
+        }
+        self.free_scalars().iter().map(|&s| of_scalars[s as usize]).collect()
     }
 
     /// The column of J of each unknown scalar of an element, `None` where excluded.

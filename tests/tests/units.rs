@@ -1,0 +1,266 @@
+//! Units change nothing: data, residuals, single unknowns and origins in other units have the same answer in theirs. Where the factor is a
+//! power of two no bit of a trace may differ but by it.
+
+use sumsq::{CompileOptions, Iteration, NamedArray, Options, Precision, Report, SolveOptions};
+use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
+
+const W: usize = 19;
+const H: usize = 13;
+
+/// A problem in units: the energy, and its numbers under factors of the data and of the residuals.
+struct Problem {
+    name: &'static str,
+    text: &'static str,
+    /// By data, residuals, and the second unknown's own unit.
+    arrays: fn(f64, f64, f64) -> Vec<NamedArray>,
+}
+
+fn numbers(seed: u64, n: usize, times: f64) -> Vec<f64> {
+    Random::new(seed).numbers(n).into_iter().map(|v| v * times).collect()
+}
+
+fn scalar(name: &str, value: f64) -> NamedArray {
+    doubles(name, &[], vec![value])
+}
+
+/// A quadratic energy over a grid.
+const LINEAR: Problem = Problem {
+    name: "linear",
+    text: r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float2, {W,H}, 0)
+        local A = Array("A", opt_float2, {W,H}, 1)
+        local w = Param("w", opt_float, 2)
+        Energy(w * 0.3 * (X(0,0) - A(0,0)))
+        Energy(w * (X(0,0) - X(1,0)), w * (X(0,0) - X(0,1)), w * (X(0,0,0) - 0.5 * X(0,0,1)))
+    "#,
+    arrays: |data, residuals, _| {
+        let shape = [H, W, 2];
+        vec![
+            doubles("X", &shape, numbers(1, W * H * 2, data)),
+            doubles("A", &shape, numbers(2, W * H * 2, data)),
+            scalar("w", residuals),
+        ]
+    },
+};
+
+/// Homogeneous in the data without being linear, under losses, with bounds and what is excluded.
+const HOMOGENEOUS: Problem = Problem {
+    name: "homogeneous",
+    text: r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float2, {W,H}, 0)
+        local A = Array("A", opt_float, {W,H}, 1)
+        local w, s = Param("w", opt_float, 2), Param("s", opt_float, 3)
+        Exclude(greater(A(0,0), 0.9 * s))
+        Bounds(X, -0.8 * s, 0.9 * s)
+        local x, y = X(0,0,0), X(0,0,1)
+        Residual{loss=Cauchy(0.5 * w * s), w * (sqrt(x*x + y*y + 0.01*s*s) - A(0,0) - 0.5 * s)}
+        Residual{loss=Huber(0.3 * w * s), w * (x * y / (2 * s + A(0,0)) - X(1,0,1))}
+        Energy(0.3 * w * (X(0,0) - X(0,1)))
+    "#,
+    arrays: |data, residuals, _| {
+        vec![
+            doubles("X", &[H, W, 2], numbers(3, W * H * 2, 0.7 * data)),
+            doubles("A", &[H, W], numbers(4, W * H, data)),
+            scalar("w", residuals),
+            scalar("s", data),
+        ]
+    },
+};
+
+/// A graph, globals, and two unknowns of which one has a unit of its own.
+const GRAPH: Problem = Problem {
+    name: "graph",
+    text: r#"
+        local N, E = Dim("N", 0), Dim("E", 1)
+        local X = Unknown("X", opt_float2, {N}, 0)
+        local T = Unknown("T", opt_float2, {}, 1)
+        local B = Array("B", opt_float2, {E}, 2)
+        local w, s, u = Param("w", opt_float, 3), Param("s", opt_float, 4), Param("u", opt_float, 5)
+        local G = Graph("G", 6, "a", {N}, 7, "b", {N}, 8, "e", {E}, 9)
+        local turn = T(0) * u
+        Energy(w * (Rotate2D(turn, X(G.b) - X(G.a)) - B(G.e)))
+        Energy(0.2 * w * s * (T(1) * u - 0.3), 0.1 * w * X(G.a))
+    "#,
+    arrays: |data, residuals, own| {
+        let (n, edges) = (23, 70);
+        let mut random = Random::new(7);
+        vec![
+            doubles("X", &[n, 2], numbers(5, n * 2, data)),
+            doubles("T", &[2], vec![0.3 / own, -0.2 / own]),
+            doubles("B", &[edges, 2], numbers(6, edges * 2, data)),
+            scalar("w", residuals),
+            scalar("s", data),
+            scalar("u", own),
+            indices("G.a", 1, random.below(n, edges)),
+            indices("G.b", 1, random.below(n, edges)),
+            indices("G.e", 1, (0..edges as i64).collect()),
+        ]
+    },
+};
+
+const ALL: [Problem; 3] = [LINEAR, HOMOGENEOUS, GRAPH];
+
+fn options(precision: Precision) -> Options {
+    Options {
+        compile: CompileOptions { precision, ..CompileOptions::default() },
+        solve: SolveOptions { function_tolerance: 1e-9, ..SolveOptions::default() },
+    }
+}
+
+fn run(of: &Problem, [data, residuals, own]: [f64; 3], options: &Options) -> (Report, Vec<f64>) {
+    let (energy, mut numbers) = bind(of.text, &(of.arrays)(data, residuals, own));
+    let report = solve(&energy, &mut numbers, options);
+    (report, numbers.x())
+}
+
+/// Everything in the record of a step that has no unit, and what has one in the unit of `data` and `residuals`.
+fn without_units(step: &Iteration, data: f64, residuals: f64) -> impl PartialEq + std::fmt::Debug + use<> {
+    let energy = step.energy / (data * residuals).powi(2);
+    let counts = (step.accepted, step.linear_iterations, step.linear_stop);
+    let numbers = [energy, step.step_norm / data, step.gain_ratio, step.radius, step.linear_residual];
+    (counts, numbers.map(f64::to_bits))
+}
+
+/// The traces under powers of two are the same to the bit.
+#[track_caller]
+fn same_bits(precision: Precision, of: &Problem, data: f64, residuals: f64) {
+    let options = options(precision);
+    let ((one, x), (other, y)) =
+        (run(of, [1.0, 1.0, 1.0], &options), run(of, [data, residuals, 1.0], &options));
+    let what = format!("{} in {precision:?}, data times {data:e}, residuals times {residuals:e}", of.name);
+    assert_eq!(one.termination, other.termination, "{what}");
+    assert!(one.iterations.len() > 2 && one.energy_final < 0.8 * one.energy_initial, "{what}: {one}");
+    for (a, b) in one.iterations.iter().zip(&other.iterations) {
+        assert_eq!(without_units(a, 1.0, 1.0), without_units(b, data, residuals), "{what}\n{one}\n{other}");
+    }
+    assert_eq!(one.iterations.len(), other.iterations.len(), "{what}");
+    // The globals of the graph are angles.
+    let unit = |i: usize| if of.name == "graph" && i >= x.len() - 2 { 1.0 } else { data };
+    for (i, (x, y)) in x.iter().zip(&y).enumerate() {
+        assert_eq!(x.to_bits(), (y / unit(i)).to_bits(), "{what}: unknown {i}: {x} {y}");
+    }
+}
+
+#[test]
+fn powers_of_two_change_no_bit_of_float64() {
+    for of in &ALL {
+        for k in [2f64.powi(-40), 2f64.powi(40)] {
+            same_bits(Precision::F64, of, k, 1.0);
+            same_bits(Precision::F64, of, 1.0, k);
+        }
+    }
+}
+
+/// As far as float32 reaches: squares of J, products of z and r.
+#[test]
+fn powers_of_two_change_no_bit_of_float32() {
+    for of in &ALL {
+        for precision in [Precision::Mixed, Precision::F32] {
+            for k in [2f64.powi(-13), 2f64.powi(16)] {
+                same_bits(precision, of, k, 1.0);
+                same_bits(precision, of, 1.0, k);
+            }
+        }
+    }
+}
+
+/// E in the unit of its square and x in its own, for factors of twelve powers of ten either way.
+#[test]
+fn any_unit_has_the_same_answer() {
+    for of in &ALL {
+        for (precision, tolerance) in
+            [(Precision::F64, 1e-7), (Precision::Mixed, 1e-6), (Precision::F32, 1e-3)]
+        {
+            let mut options = options(precision);
+            options.solve = SolveOptions { iterations: 200, function_tolerance: 1e-12, ..options.solve };
+            let (one, x) = run(of, [1.0; 3], &options);
+            let size = x.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+            for [data, residuals] in
+                [[1e-12, 1.0], [1e-6, 1.0], [1e12, 1.0], [1.0, 1e-12], [1.0, 1e-6], [1.0, 1e12]]
+            {
+                let (report, y) = run(of, [data, residuals, 1.0], &options);
+                let what = format!(
+                    "{} in {precision:?}, data times {data:e}, residuals times {residuals:e}",
+                    of.name
+                );
+                let e = report.energy_final / (data * residuals).powi(2);
+                assert_close(&what, e, one.energy_final, 0.1 * tolerance);
+                let unit = |i: usize| if of.name == "graph" && i >= x.len() - 2 { 1.0 } else { data };
+                for (i, (x, y)) in x.iter().zip(&y).enumerate() {
+                    let y = y / unit(i);
+                    assert!((x - y).abs() <= tolerance * size, "{what}: unknown {i}: {x} {y}");
+                }
+            }
+        }
+    }
+}
+
+/// An unknown in another unit than its neighbours: the same energies, step by step.
+#[test]
+fn an_unknown_may_have_a_unit_of_its_own() {
+    let options = options(Precision::F64);
+    let energies = |report: &Report| -> Vec<u64> {
+        report.iterations.iter().map(|step| step.energy.to_bits()).collect()
+    };
+    let (one, _) = run(&GRAPH, [1.0; 3], &options);
+    for own in [2f64.powi(-40), 2f64.powi(40)] {
+        let (other, _) = run(&GRAPH, [1.0, 1.0, own], &options);
+        let (one, other) = (energies(&one), energies(&other));
+        let steps = one.len().min(other.len());
+        assert!(steps > 3, "{one:?} {other:?}");
+        assert_eq!(one[..steps], other[..steps], "own unit {own:e}");
+    }
+}
+
+/// Far from the origin x is as good as its digits.
+#[test]
+fn offsets_do_not_end_a_solve_early() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W,H}, 0)
+        local A = Array("A", opt_float, {W,H}, 1)
+        Energy(0.1 * (X(0,0) - A(0,0)), X(0,0) - X(1,0), X(0,0) - X(0,1))
+        Energy(sin(0.3 * (X(0,0) - X(1,1))))
+    "#;
+    let at = |offset: f64| {
+        let moved = |seed| numbers(seed, W * H, 1.0).into_iter().map(|v| v + offset).collect::<Vec<f64>>();
+        // What the offset leaves of the numbers.
+        let kept = |v: Vec<f64>| v.into_iter().map(|v| (v + 1e6 - offset) - (1e6 - offset)).collect();
+        let arrays = [doubles("X", &[H, W], kept(moved(8))), doubles("A", &[H, W], kept(moved(9)))];
+        let (energy, mut data) = bind(text, &arrays);
+        let options = Options {
+            solve: SolveOptions { function_tolerance: 1e-13, ..SolveOptions::default() },
+            ..options(Precision::Mixed)
+        };
+        let report = solve(&energy, &mut data, &options);
+        (report, data.x().into_iter().map(|x| x - offset).collect::<Vec<f64>>())
+    };
+    let ((near, x), (far, y)) = (at(0.0), at(1e6));
+    assert_close("E", far.energy_final, near.energy_final, 1e-8);
+    for (x, y) in x.iter().zip(&y) {
+        assert!((x - y).abs() <= 1e-7, "{x} {y}\n{near}\n{far}");
+    }
+}
+
+/// A solve that starts where another one ended has nothing to do.
+#[test]
+fn a_start_at_the_solution_stops() {
+    for of in &ALL {
+        for data in [1e-12, 1.0, 1e12] {
+            let mut options = options(Precision::F64);
+            options.solve = SolveOptions {
+                function_tolerance: 0.0,
+                linear_tolerance: Some(1e-12),
+                iterations: 300,
+                ..options.solve
+            };
+            let (energy, mut numbers) = bind(of.text, &(of.arrays)(data, 1.0, 1.0));
+            let first = solve(&energy, &mut numbers, &options);
+            let again = solve(&energy, &mut numbers, &options);
+            assert!(again.iterations.len() <= 1, "{} times {data:e}:\n{first}\n{again}", of.name);
+            assert_close(of.name, again.energy_final, first.energy_final, 1e-12);
+        }
+    }
+}
