@@ -229,8 +229,13 @@ impl<'a> Explicit<'a> {
         (residuals, jacobian)
     }
 
-    /// r(x) and J(x), into what an earlier [`Explicit::linearise`] returned.
-    pub fn linearise_into(&self, x: &[f64], residuals: &mut [f64], jacobian: &mut Jacobian) {
+    /// r(x) and J(x), into what an earlier [`Explicit::linearise`] returned. Returns diag(J^T J) to first order, if some loss is of second.
+    pub fn linearise_into(
+        &self,
+        x: &[f64],
+        residuals: &mut [f64],
+        jacobian: &mut Jacobian,
+    ) -> Option<Vec<f64>> {
         let point = self.point(x);
         jacobian.refill(|indptr, columns, values| {
             let (mut tasks, mut row) = (Vec::with_capacity(self.chunks.len()), 0);
@@ -254,7 +259,9 @@ impl<'a> Explicit<'a> {
                 }
             });
         });
+        let first_order = self.losses.first_order_diag(residuals, jacobian);
         self.losses.apply(residuals, jacobian);
+        first_order
     }
 
     /// J(x), under a loss J~.

@@ -118,6 +118,8 @@ struct State<'a> {
     jacobian: Jacobian,
     gradient: Vec<f64>,
     diag: Vec<f64>,
+    /// That diagonal to first order in losses: what is damped with.
+    first_order: Vec<f64>,
     /// Lower and upper bound of each column, if the energy has any.
     bounds: Option<[Vec<f64>; 2]>,
     /// Free scalars that no residual constrains.
@@ -163,6 +165,7 @@ impl<'a> State<'a> {
             jacobian: problem.pattern.clone(),
             gradient: vec![0.0; problem.free()],
             diag: vec![0.0; problem.free()],
+            first_order: Vec::new(),
             component: problem.components(),
             largest: Vec::new(),
             running: Vec::new(),
@@ -177,7 +180,7 @@ impl<'a> State<'a> {
     fn damping(&self, radius: Option<f64>) -> Vec<f64> {
         let Some(radius) = radius else { return vec![0.0; self.diag.len()] };
         let SolveOptions { min_lm_diagonal: min, max_lm_diagonal: max, running_scales, .. } = *self.options;
-        let diag = if running_scales { &self.running } else { &self.diag };
+        let diag = if running_scales { &self.running } else { &self.first_order };
         let damp =
             |(&diag, &c): (&f64, &usize)| diag.max(min * self.largest[c]).min(max * self.largest[c]) / radius;
         diag.iter().zip(&self.component).map(damp).collect()
@@ -185,9 +188,9 @@ impl<'a> State<'a> {
 
     /// Takes the diagonal of J^T J at a new x into the largest values so far.
     fn scale(&mut self) {
-        self.running.resize(self.diag.len(), 0.0);
+        self.running.resize(self.first_order.len(), 0.0);
         self.largest.resize(self.component.iter().max().map_or(0, |c| c + 1), 0.0);
-        for ((running, &diag), &c) in self.running.iter_mut().zip(&self.diag).zip(&self.component) {
+        for ((running, &diag), &c) in self.running.iter_mut().zip(&self.first_order).zip(&self.component) {
             *running = running.max(diag);
             self.largest[c] = self.largest[c].max(diag);
         }
@@ -208,12 +211,12 @@ impl<'a> State<'a> {
     }
 
     /// Solves (J^T J + D) d = -g.
-    fn direction(&self, damping: &[f64]) -> Solution {
+    fn direction(&self, damping: &[f64], forcing: f64) -> Solution {
         let b: Vec<f64> = self.gradient.iter().map(|g| -g).collect();
         match &self.linear {
             Linear::Cg(blocks) => {
                 let m = BlockDiagonal::new(self.preconditioner, &self.jacobian, &self.diag, damping, blocks);
-                pcg(&|p| self.apply(p, damping), &b, &m, &self.stopping())
+                pcg(&|p| self.apply(p, damping), &b, &m, &self.stopping(forcing))
             }
             Linear::Cholesky(cholesky) => match cholesky.solve(&self.jacobian, &self.diag, damping, &b) {
                 Some(d) => self.direct_solution(d, damping, &b),
@@ -291,14 +294,10 @@ impl<'a> State<'a> {
         }
     }
 
-    fn stopping(&self) -> Stopping {
+    fn stopping(&self, forcing: f64) -> Stopping {
         let o = self.options;
         let default = if o.linear_tolerance.is_some() { 10 * self.problem.free() } else { LINEAR_ITERATIONS };
-        Stopping {
-            tolerance: o.linear_tolerance,
-            forcing: o.forcing,
-            limit: o.linear_iterations.unwrap_or(default),
-        }
+        Stopping { tolerance: o.linear_tolerance, forcing, limit: o.linear_iterations.unwrap_or(default) }
     }
 
     /// Decrease of E that the linear model predicts for s: -sum (J s)(2 r + J s).
@@ -323,8 +322,8 @@ impl Steps for OnThreads<'_, '_> {
         self.threads.run(|| self.state.linearise(radius))
     }
 
-    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
-        self.threads.run(|| self.state.solve_linear(radius))
+    fn solve_linear(&mut self, radius: Option<f64>, forcing: f64) -> LinearResult {
+        self.threads.run(|| self.state.solve_linear(radius, forcing))
     }
 
     fn trial_energy(&mut self) -> Energies {
@@ -346,17 +345,18 @@ impl Steps for State<'_> {
     }
 
     fn linearise(&mut self, _: Option<f64>) -> Linearisation {
-        self.problem.linearise_into(&self.x, &mut self.residuals, &mut self.jacobian);
+        let first_order = self.problem.linearise_into(&self.x, &mut self.residuals, &mut self.jacobian);
         self.gradient = self.jacobian.apply_transpose(&self.residuals);
         self.diag = self.jacobian.diag();
+        self.first_order = first_order.unwrap_or_else(|| self.diag.clone());
         self.scale();
         self.unconstrained = self.diag.iter().filter(|&&d| d == 0.0).count();
         let gradient_scaled = self.scaled_gradient();
         Linearisation { gradient_max_norm: self.hold(), gradient_scaled }
     }
 
-    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
-        let solution = self.direction(&self.damping(radius));
+    fn solve_linear(&mut self, radius: Option<f64>, forcing: f64) -> LinearResult {
+        let solution = self.direction(&self.damping(radius), forcing);
         let mut s = self.propose(&solution.d);
         let mut predicted = self.predicted(&s);
         if self.bounds.is_some() && solution.usable && predicted <= 0.0 {

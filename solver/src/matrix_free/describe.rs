@@ -91,7 +91,10 @@ impl Skeleton {
             (What::Largest, _) => (f64, components()),
             (What::LinearX | What::P | What::PNew | What::Q | What::Damp, _) => (linear, components()),
             (What::Free | What::Live | What::Near, _) => (ScalarType::U8, 1),
-            (What::GradientAndBlocks, _) => (master, components() + self.space(id).kept_entries().len()),
+            (What::GradientAndBlocks, _) => {
+                let vectors = if self.energy.bends() { 2 } else { 1 };
+                (master, vectors * components() + self.space(id).kept_entries().len())
+            }
             (What::DR, _) => (linear, 2 * components()),
             (What::M { .. }, _) => {
                 let field = self.field_of(id);

@@ -1,6 +1,6 @@
 //! From g and the blocks of J^T J to the linear system: scales, D, field 0 of M^-1, b and the norms at the start of PCG.
 //!
-//! D_i = clamp(diag_i, min, max) / R, and 0 for Gauss-Newton (`inv_radius` = 0). min and max are multiples of the largest entry that
+//! D_i = clamp(diag_i, min, max) / R, diag to first order in losses, and 0 for Gauss-Newton (`inv_radius` = 0). min and max are multiples of the largest entry that
 //! diag(J^T J) has had for the component; by option the running maximum of diag_i takes its place. M^-1 is made of
 //! A = J^T J + D; 0 at excluded elements, where diag_i = 0 and at held scalars.
 
@@ -23,6 +23,8 @@ struct System {
     gradient: Vec<Expr>,
     /// Entry (i, j) of the block; those that are not kept are absent.
     block: Vec<Vec<Option<Expr>>>,
+    /// The diagonal of J^T J to first order: what is damped with. A loss of second order may leave nothing of it in the block.
+    first_order: Vec<Expr>,
     free: Expr,
     boxed: Option<Boxed>,
 }
@@ -33,9 +35,14 @@ impl System {
         let gb = d.input(What::GradientAndBlocks.of(space.id));
         let free = d.input(What::Free.of(space.id));
         let entry = |i, j| space.kept_at(i, j).map(|e| gb.at(at, c + e));
+        let block: Vec<Vec<_>> = (0..c).map(|i| (0..c).map(|j| entry(i, j)).collect()).collect();
+        let diagonal = |i: usize| block[i][i].clone().expect("the diagonal is always kept");
+        let behind = c + space.kept_entries().len();
+        let first_order = |i| if d.k.energy.bends() { gb.at(at, behind + i) } else { diagonal(i) };
         System {
             gradient: (0..c).map(|i| gb.at(at, i)).collect(),
-            block: (0..c).map(|i| (0..c).map(|j| entry(i, j)).collect()).collect(),
+            first_order: (0..c).map(first_order).collect(),
+            block,
             free: free.at(at, 0).ne_(Expr::int(ScalarType::U8, 0)),
             boxed: d.boxed(space, at),
         }
@@ -83,7 +90,7 @@ pub fn scales(k: &Skeleton) -> Vec<Scheduled> {
         let at = coordinates(&vars);
         let old = d.input(What::Scales.of(space.id));
         let system = System::at(&mut d, space, &at);
-        let values = (0..space.components).map(|i| running(&system.diagonal(i), old.at(&at, i))).collect();
+        let values = (0..space.components).map(|i| running(&system.first_order[i], old.at(&at, i))).collect();
         let scales = d.p.func(Func::new(format!("scn{}", space.id.0), &vars, values));
         let points = k.points(Domain::Space(space.id));
         let at = &points.coordinates;
@@ -170,7 +177,7 @@ fn damp_space(d: &mut Draft, m: M, space: &Space) -> [Func; 3] {
     let b = (0..c).map(|i| Expr::select(system.active(i), -system.gradient[i].clone(), constant(0.0)));
     let dr = func(What::DR, (0..c).map(|_| constant(0.0)).chain(b).collect());
     let damp = (0..c).map(|i| {
-        let diag = running(&system.diagonal(i), scale.at(&at, i));
+        let diag = running(&system.first_order[i], scale.at(&at, i));
         Expr::select(system.active(i), diagonal::damping(&diag, space, i), constant(0.0))
     });
     let damp = func(What::Damp, damp.collect());

@@ -66,7 +66,8 @@ pub fn damping(diag: &Expr, space: &Space, c: usize) -> Expr {
 /// parameters and conditions on coordinates. Excluded elements are a field, too.
 pub fn is_computable(routines: &Routines, space: &Space) -> bool {
     let site = Site::Element(space.id);
-    if !space.slots.is_empty() || !routines.roots(Kind::Excluded, site).is_empty() {
+    let read = [Kind::Excluded, Kind::FirstOrder].iter().any(|&kind| !routines.roots(kind, site).is_empty());
+    if !space.slots.is_empty() || read {
         return false;
     }
     let reads = |id: &ExprId| {
