@@ -139,4 +139,3 @@ fn certified_digits() {
     }
     println!("\n5 digits: {} of 54 runs, {} by the assembled path", reached[0], reached[1]);
 }
-

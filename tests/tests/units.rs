@@ -1,7 +1,10 @@
 //! Units change nothing: data, residuals, single unknowns and origins in other units have the same answer in theirs. Where the factor is a
 //! power of two no bit of a trace may differ but by it.
 
-use sumsq::{CompileOptions, Iteration, NamedArray, Options, Precision, Report, SolveOptions};
+use sumsq::energy::model::Energy;
+use sumsq::{
+    CompileOptions, Iteration, NamedArray, Options, Precision, ProblemData, Report, SolveOptions, Solver,
+};
 use sumsq_tests::{Random, assert_close, bind, doubles, indices, solve};
 
 const W: usize = 19;
@@ -102,17 +105,47 @@ const GRAPH: Problem = Problem {
 
 const ALL: [Problem; 3] = [LINEAR, HOMOGENEOUS, GRAPH];
 
-fn options(precision: Precision) -> Options {
-    Options {
-        compile: CompileOptions { precision, ..CompileOptions::default() },
-        solve: SolveOptions { function_tolerance: 1e-9, ..SolveOptions::default() },
-    }
+fn options() -> SolveOptions {
+    SolveOptions { function_tolerance: 1e-9, ..SolveOptions::default() }
 }
 
-fn run(of: &Problem, [data, residuals, own]: [f64; 3], options: &Options) -> (Report, Vec<f64>) {
-    let (energy, mut numbers) = bind(of.text, &(of.arrays)(data, residuals, own));
-    let report = solve(&energy, &mut numbers, options);
-    (report, numbers.x())
+/// A problem's code, for any units.
+struct Compiled<'p> {
+    of: &'p Problem,
+    precision: Precision,
+    solver: Solver,
+}
+
+impl<'p> Compiled<'p> {
+    fn new(of: &'p Problem, precision: Precision) -> Compiled<'p> {
+        let energy = Energy::from_text("test.t", of.text).unwrap_or_else(|e| panic!("{e}"));
+        let options = CompileOptions { precision, ..CompileOptions::default() };
+        Compiled { of, precision, solver: Solver::compile(energy, &options).unwrap() }
+    }
+
+    /// Solves in these units of data, residuals and the second unknown, `times` times over.
+    fn run(
+        &self,
+        [data, residuals, own]: [f64; 3],
+        options: &SolveOptions,
+        times: usize,
+    ) -> (Vec<Report>, Vec<f64>) {
+        let arrays = (self.of.arrays)(data, residuals, own);
+        let mut numbers = ProblemData::bind(self.solver.energy(), &arrays).unwrap_or_else(|e| panic!("{e}"));
+        let mut problem = self.solver.plan(&numbers).unwrap();
+        let reports = (0..times).map(|_| problem.solve(&mut numbers, options).unwrap()).collect();
+        (reports, numbers.x())
+    }
+
+    fn once(&self, units: [f64; 3], options: &SolveOptions) -> (Report, Vec<f64>) {
+        let (mut reports, x) = self.run(units, options, 1);
+        (reports.remove(0), x)
+    }
+
+    /// The unit of an unknown scalar: the globals of the graph are angles.
+    fn unit(&self, scalar: usize, scalars: usize, data: f64) -> f64 {
+        if self.of.name == "graph" && scalar >= scalars - 2 { 1.0 } else { data }
+    }
 }
 
 /// Everything in the record of a step that has no unit, and what has one in the unit of `data` and `residuals`. Norms over unknowns in
@@ -130,91 +163,112 @@ fn without_units(
 
 /// The traces under powers of two are the same to the bit.
 #[track_caller]
-fn same_bits(precision: Precision, of: &Problem, data: f64, residuals: f64) {
-    let options = options(precision);
-    let ((one, x), (other, y)) =
-        (run(of, [1.0, 1.0, 1.0], &options), run(of, [data, residuals, 1.0], &options));
-    let what = format!("{} in {precision:?}, data times {data:e}, residuals times {residuals:e}", of.name);
+fn same_bits(code: &Compiled, one: &(Report, Vec<f64>), [data, residuals]: [f64; 2]) {
+    let ((one, x), (other, y)) = (one, code.once([data, residuals, 1.0], &options()));
+    let what = format!(
+        "{} in {:?}, data times {data:e}, residuals times {residuals:e}",
+        code.of.name, code.precision
+    );
     assert_eq!(one.termination, other.termination, "{what}");
     assert!(one.iterations.len() > 2 && one.energy_final < 0.8 * one.energy_initial, "{what}: {one}");
     for (a, b) in one.iterations.iter().zip(&other.iterations) {
-        let mixed = of.name == "graph";
+        let mixed = code.of.name == "graph";
         let (a, b) = (without_units(a, [1.0; 2], mixed), without_units(b, [data, residuals], mixed));
         assert_eq!(a, b, "{what}\n{one}\n{other}");
     }
     assert_eq!(one.iterations.len(), other.iterations.len(), "{what}");
-    // The globals of the graph are angles.
-    let unit = |i: usize| if of.name == "graph" && i >= x.len() - 2 { 1.0 } else { data };
     for (i, (x, y)) in x.iter().zip(&y).enumerate() {
-        assert_eq!(x.to_bits(), (y / unit(i)).to_bits(), "{what}: unknown {i}: {x} {y}");
+        let y = y / code.unit(i, x.len(), data);
+        assert_eq!(x.to_bits(), y.to_bits(), "{what}: unknown {i}: {x} {y}");
+    }
+}
+
+fn powers_of_two(precision: Precision, powers: [i32; 2]) {
+    for of in &ALL {
+        let code = Compiled::new(of, precision);
+        let one = code.once([1.0; 3], &options());
+        for factor in powers.map(|k| 2f64.powi(k)) {
+            same_bits(&code, &one, [factor, 1.0]);
+            same_bits(&code, &one, [1.0, factor]);
+        }
     }
 }
 
 #[test]
 fn powers_of_two_change_no_bit_of_float64() {
-    for of in &ALL {
-        for k in [2f64.powi(-40), 2f64.powi(40)] {
-            same_bits(Precision::F64, of, k, 1.0);
-            same_bits(Precision::F64, of, 1.0, k);
-        }
-    }
+    powers_of_two(Precision::F64, [-40, 40]);
 }
 
-/// As far as float32 reaches: squares of J, products of z and r.
+/// As far as no product leaves the normal numbers of float32.
+#[test]
+fn powers_of_two_change_no_bit_of_mixed_precision() {
+    powers_of_two(Precision::Mixed, [-13, 16]);
+}
+
 #[test]
 fn powers_of_two_change_no_bit_of_float32() {
-    for of in &ALL {
-        for precision in [Precision::Mixed, Precision::F32] {
-            for k in [2f64.powi(-13), 2f64.powi(16)] {
-                same_bits(precision, of, k, 1.0);
-                same_bits(precision, of, 1.0, k);
-            }
-        }
-    }
+    powers_of_two(Precision::F32, [-13, 16]);
 }
 
 /// E in the unit of its square and x in its own, for factors of twelve powers of ten either way.
-#[test]
-fn any_unit_has_the_same_answer() {
+fn any_unit(precision: Precision, linear_tolerance: f64, tolerance: f64) {
+    let options = SolveOptions {
+        iterations: 200,
+        function_tolerance: 1e-12,
+        linear_tolerance: Some(linear_tolerance),
+        ..SolveOptions::default()
+    };
     for of in &ALL {
-        for (precision, tolerance) in
-            [(Precision::F64, 1e-7), (Precision::Mixed, 1e-6), (Precision::F32, 1e-3)]
-        {
-            let mut options = options(precision);
-            options.solve = SolveOptions { iterations: 200, function_tolerance: 1e-12, ..options.solve };
-            let (one, x) = run(of, [1.0; 3], &options);
-            let size = x.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
-            for [data, residuals] in
-                [[1e-12, 1.0], [1e-6, 1.0], [1e12, 1.0], [1.0, 1e-12], [1.0, 1e-6], [1.0, 1e12]]
-            {
-                let (report, y) = run(of, [data, residuals, 1.0], &options);
+        let code = Compiled::new(of, precision);
+        let (one, x) = code.once([1.0; 3], &options);
+        let size = x.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+        for factor in [1e-12, 1e-6, 1e12] {
+            for [data, residuals] in [[factor, 1.0], [1.0, factor]] {
+                let (report, y) = code.once([data, residuals, 1.0], &options);
                 let what = format!(
                     "{} in {precision:?}, data times {data:e}, residuals times {residuals:e}",
                     of.name
                 );
                 let e = report.energy_final / (data * residuals).powi(2);
                 assert_close(&what, e, one.energy_final, 0.1 * tolerance);
-                let unit = |i: usize| if of.name == "graph" && i >= x.len() - 2 { 1.0 } else { data };
                 for (i, (x, y)) in x.iter().zip(&y).enumerate() {
-                    let y = y / unit(i);
-                    assert!((x - y).abs() <= tolerance * size, "{what}: unknown {i}: {x} {y}");
+                    let y = y / code.unit(i, x.len(), data);
+                    assert!(
+                        (x - y).abs() <= tolerance * size,
+                        "{what}: unknown {i}: {x} {y}\n{one}\n{report}"
+                    );
                 }
             }
         }
     }
 }
 
+#[test]
+fn any_unit_has_the_same_answer_in_float64() {
+    any_unit(Precision::F64, 1e-10, 1e-7);
+}
+
+#[test]
+fn any_unit_has_the_same_answer_in_mixed_precision() {
+    any_unit(Precision::Mixed, 1e-5, 1e-6);
+}
+
+#[test]
+fn any_unit_has_the_same_answer_in_float32() {
+    any_unit(Precision::F32, 1e-4, 1e-3);
+}
+
 /// An unknown in another unit than its neighbours: the same energies, step by step.
 #[test]
 fn an_unknown_may_have_a_unit_of_its_own() {
-    let options = options(Precision::F64);
-    let energies = |report: &Report| -> Vec<u64> {
+    let code = Compiled::new(&GRAPH, Precision::F64);
+    let energies = |own: f64| -> Vec<u64> {
+        let (report, _) = code.once([1.0, 1.0, own], &options());
         report.iterations.iter().map(|step| step.energy.to_bits()).collect()
     };
-    let (one, _) = run(&GRAPH, [1.0; 3], &options);
+    let one = energies(1.0);
     for own in [2f64.powi(-40), 2f64.powi(40)] {
-        let (other, _) = run(&GRAPH, [1.0, 1.0, own], &options);
-        let (one, other) = (energies(&one), energies(&other));
+        let other = energies(own);
         let steps = one.len().min(other.len());
         assert!(steps > 3, "{one:?} {other:?}");
         assert_eq!(one[..steps], other[..steps], "own unit {own:e}");
@@ -239,7 +293,7 @@ fn offsets_do_not_end_a_solve_early() {
         let (energy, mut data) = bind(text, &arrays);
         let options = Options {
             solve: SolveOptions { function_tolerance: 1e-13, ..SolveOptions::default() },
-            ..options(Precision::Mixed)
+            ..Options::default()
         };
         let report = solve(&energy, &mut data, &options);
         (report, data.x().into_iter().map(|x| x - offset).collect::<Vec<f64>>())
@@ -254,18 +308,17 @@ fn offsets_do_not_end_a_solve_early() {
 /// A solve that starts where another one ended has nothing to do.
 #[test]
 fn a_start_at_the_solution_stops() {
+    let options = SolveOptions {
+        function_tolerance: 0.0,
+        linear_tolerance: Some(1e-12),
+        iterations: 300,
+        ..SolveOptions::default()
+    };
     for of in &ALL {
+        let code = Compiled::new(of, Precision::F64);
         for data in [1e-12, 1.0, 1e12] {
-            let mut options = options(Precision::F64);
-            options.solve = SolveOptions {
-                function_tolerance: 0.0,
-                linear_tolerance: Some(1e-12),
-                iterations: 300,
-                ..options.solve
-            };
-            let (energy, mut numbers) = bind(of.text, &(of.arrays)(data, 1.0, 1.0));
-            let first = solve(&energy, &mut numbers, &options);
-            let again = solve(&energy, &mut numbers, &options);
+            let (reports, _) = code.run([data, 1.0, 1.0], &options, 2);
+            let [first, again] = [&reports[0], &reports[1]];
             assert!(again.iterations.len() <= 1, "{} times {data:e}:\n{first}\n{again}", of.name);
             assert_close(of.name, again.energy_final, first.energy_final, 1e-12);
         }
