@@ -3,27 +3,35 @@
 use crate::failure::{Failure, warn};
 use std::collections::BTreeSet;
 use std::path::Path;
-use sumsq::NamedArray;
 use sumsq::energy::Energy;
+use sumsq::{NamedArray, ProblemData};
 use sumsq_examples::io::npz::Archive;
 
 /// Reads the arrays that the energy declares; warns of the others without reading them.
 pub fn read(path: &Path, energy: &Energy) -> Result<Vec<NamedArray>, Failure> {
-    read_declared(path, &declared(energy))
+    read_declared(path, energy, &declared(energy))
 }
 
 /// Reads arrays keyed by unknown.
 pub fn read_unknowns(path: &Path, energy: &Energy) -> Result<Vec<NamedArray>, Failure> {
-    read_declared(path, &energy.unknowns.iter().map(|field| field.name.clone()).collect())
+    read_declared(path, energy, &energy.unknowns.iter().map(|field| field.name.clone()).collect())
 }
 
-fn read_declared(path: &Path, wanted: &BTreeSet<String>) -> Result<Vec<NamedArray>, Failure> {
-    let mut archive = Archive::open(path).map_err(Failure::input)?;
+/// Reads the arrays that are wanted, once all of their shapes are known to fit.
+fn read_declared(
+    path: &Path,
+    energy: &Energy,
+    wanted: &BTreeSet<String>,
+) -> Result<Vec<NamedArray>, Failure> {
+    let archive = Archive::open(path).map_err(Failure::input)?;
     let (found, unused): (Vec<String>, Vec<String>) =
         archive.names().into_iter().partition(|name| wanted.contains(name));
     for name in unused {
         warn(&format!("{}: `{name}` is not declared by the energy and is not used", path.display()));
     }
+    let shape = |name| Ok((String::as_str(name), archive.shape(name).map_err(Failure::input)?));
+    let shapes: Vec<(&str, Vec<usize>)> = found.iter().map(shape).collect::<Result<_, Failure>>()?;
+    ProblemData::check_shapes(energy, shapes).map_err(Failure::input)?;
     found.iter().map(|name| archive.read(name).map_err(Failure::input)).collect()
 }
 

@@ -245,3 +245,26 @@ fn options_that_an_energy_cannot_honour() {
     run.fails_with(3, "--backend cpu");
     assert!(!bench.path("o.npz").exists());
 }
+
+#[test]
+fn archives_that_are_damaged() {
+    let bench = bench("Energy(X(0) - 1)\n", &[x(&[0.5; 16])]);
+    let archive = bench.path("inputs.npz");
+    let good = std::fs::read(&archive).unwrap();
+    let number = good.windows(4).position(|w| w == 0.5f32.to_le_bytes()).unwrap();
+    let mut bad = good.clone();
+    bad[number + 3] ^= 0x40;
+    std::fs::write(&archive, &bad).unwrap();
+    refused(&bench, &[], &["inputs.npz", "array `X`", "damaged"]);
+    std::fs::write(&archive, &good[..good.len() - 1]).unwrap();
+    refused(&bench, &[], &["not an npz archive"]);
+    // Shapes are known to fit before any number is read.
+    let text = "local A = Array(\"A\", opt_float, {N}, 1)\nEnergy(X(0) - A(0))\n";
+    let bench = Bench::new(&format!("{HEAD}{text}"));
+    bench.inputs(&[x(&[0.5; 16]), floats("A", &[17], &[0.25; 17])]);
+    let mut bad = std::fs::read(bench.path("inputs.npz")).unwrap();
+    let number = bad.windows(4).position(|w| w == 0.5f32.to_le_bytes()).unwrap();
+    bad[number] ^= 1;
+    std::fs::write(bench.path("inputs.npz"), &bad).unwrap();
+    refused(&bench, &[], &["dim `N`", "16", "17"]);
+}

@@ -41,7 +41,8 @@ pub enum FileError {
         /// The array.
         array: String,
         /// The problem.
-        problem: String,
+        #[source]
+        problem: npz::MemberError,
     },
 }
 

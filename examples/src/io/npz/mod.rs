@@ -1,253 +1,218 @@
-//! NumPy archives: stored or compressed, either byte order, C or Fortran order.
+//! NumPy archives: stored or deflated, either byte order, C or Fortran order.
 //!
-//! An array's shape and size are checked against the archive before memory is taken for it, and only arrays that are
-//! asked for are read.
+//! An archive is believed in nothing: the directory and each member's own header must agree on its name, the header's shape with its size
+//! and its contents with their checksum. Only arrays that are asked for are read, and no more of one than its header promises.
 
-use super::{FileError, save};
-use npyz::zip::{CompressionMethod, write::FileOptions};
-use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, TypeStr, WriterBuilder, npz::NpzWriter};
+mod elements;
+mod error;
+mod header;
+mod write;
+
+pub use error::MemberError;
+pub use write::{encode, write};
+
+use super::FileError;
+use flate2::read::DeflateDecoder;
+use header::Header;
+use rawzip::{
+    CompressionMethod, FileReader, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive, ZipArchiveEntryWayfinder,
+    ZipLocator, ZipReader, ZipVerifier,
+};
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use sumsq::{ArrayData, NamedArray};
+use sumsq::NamedArray;
+
+/// Deflate makes at most 1032 bytes of one.
+const MOST_INFLATED: u64 = 1032;
 
 /// An open archive.
 pub struct Archive {
     path: PathBuf,
-    npz: npyz::npz::NpzArchive<BufReader<File>>,
+    zip: ZipArchive<Box<dyn ReaderAt>>,
+    /// Sorted by name.
+    members: Vec<Member>,
+}
+
+/// An array by the archive's directory.
+struct Member {
+    /// Without `.npy`.
+    name: String,
+    method: CompressionMethod,
+    encrypted: bool,
+    wayfinder: ZipArchiveEntryWayfinder,
 }
 
 impl Archive {
     /// Opens an archive; reads its directory only.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is no archive, or a damaged one, or one that has a name twice.
     pub fn open(path: &Path) -> Result<Archive, FileError> {
         let file = File::open(path).map_err(|source| FileError::read(path, source))?;
-        match npyz::npz::NpzArchive::new(BufReader::new(file)) {
-            Ok(npz) => Ok(Archive { path: path.to_path_buf(), npz }),
-            Err(error) => Err(FileError::format(path, format!("not an npz archive ({error})"))),
+        let size = file.metadata().map_err(|source| FileError::read(path, source))?.len();
+        Archive::over(path, Box::new(FileReader::from(file)), size)
+    }
+
+    /// Opens an archive in memory; `path` names it in errors.
+    ///
+    /// # Errors
+    /// As of [`Archive::open`].
+    pub fn of_bytes(path: &Path, bytes: Vec<u8>) -> Result<Archive, FileError> {
+        let size = bytes.len() as u64;
+        Archive::over(path, Box::new(bytes), size)
+    }
+
+    fn over(path: &Path, reader: Box<dyn ReaderAt>, size: u64) -> Result<Archive, FileError> {
+        let refused = |error: rawzip::Error| FileError::format(path, format!("not an npz archive ({error})"));
+        let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
+        let zip = ZipLocator::new().locate_in_reader(reader, &mut buffer, size);
+        let zip = zip.map_err(|(_, error)| refused(error))?;
+        let mut members = Vec::new();
+        // Names have at most 2^16 bytes, extra fields too.
+        let mut own = vec![0; 1 << 17];
+        let (mut entries, mut count) = (zip.entries(&mut buffer), 0);
+        while let Some(entry) = entries.next_entry().map_err(refused)? {
+            count += 1;
+            let named = entry.file_path();
+            let name = String::from_utf8_lossy(named.as_ref());
+            let local = zip.get_entry(entry.wayfinder()).map_err(refused)?;
+            if local.local_header(&mut own).map_err(refused)?.file_path().as_ref() != named.as_ref() {
+                let problem =
+                    format!("the archive is damaged: its directory and the header of `{name}` differ");
+                return Err(FileError::format(path, problem));
+            }
+            members.extend(name.strip_suffix(".npy").map(|name| Member {
+                name: name.to_string(),
+                method: entry.compression_method(),
+                encrypted: entry.flags().is_encrypted(),
+                wayfinder: entry.wayfinder(),
+            }));
         }
+        if count != zip.entries_hint() {
+            let promised = zip.entries_hint();
+            let problem = format!("not an npz archive ({count} members in a directory of {promised})");
+            return Err(FileError::format(path, problem));
+        }
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(twice) = members.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            return Err(FileError::format(path, format!("the array `{}` is there twice", twice[0].name)));
+        }
+        Ok(Archive { path: path.to_path_buf(), zip, members })
     }
 
     /// The arrays' names, sorted.
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.npz.array_names().map(str::to_string).collect();
-        names.sort();
-        names
+        self.members.iter().map(|member| member.name.clone()).collect()
     }
 
-    /// Reads one array, into C order.
-    pub fn read(&mut self, name: &str) -> Result<NamedArray, FileError> {
-        let file = npyz::npz::file_name_from_array_name(name);
-        let entry = self.npz.zip_archive().by_name(&file);
-        let read = match entry {
-            Ok(mut entry) => {
-                let size = entry.size();
-                read_npy(&mut entry, size)
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        match read {
-            Ok((shape, data)) => Ok(NamedArray { name: name.to_string(), shape, data }),
-            Err(problem) => {
-                Err(FileError::Array { path: self.path.clone(), array: name.to_string(), problem })
-            }
-        }
+    /// Reads the shape of an array, slowest first, and nothing of its elements.
+    ///
+    /// # Errors
+    /// No such array, or a header that is not as it should be.
+    pub fn shape(&self, name: &str) -> Result<Vec<usize>, FileError> {
+        let shape =
+            self.member(name).and_then(|member| Ok(self.header(member, &mut self.contents(member)?)?.shape));
+        shape.map_err(|problem| self.error(name, problem))
+    }
+
+    /// Reads an array, into C order.
+    ///
+    /// # Errors
+    /// No such array, or one that is not whole.
+    pub fn read(&self, name: &str) -> Result<NamedArray, FileError> {
+        let read = self.member(name).and_then(|member| self.read_member(member));
+        read.map_err(|problem| self.error(name, problem))
     }
 
     /// Reads every array.
-    pub fn read_all(&mut self) -> Result<Vec<NamedArray>, FileError> {
-        self.names().iter().map(|name| self.read(name)).collect()
+    ///
+    /// # Errors
+    /// An array that is not whole.
+    pub fn read_all(&self) -> Result<Vec<NamedArray>, FileError> {
+        self.members.iter().map(|member| self.read(&member.name)).collect()
     }
-}
 
-/// Reads a `.npy` of `size` bytes.
-fn read_npy(npy: &mut impl Read, size: u64) -> Result<(Vec<usize>, ArrayData), String> {
-    let head = read_head(npy).map_err(|error| format!("not a .npy ({error})"))?;
-    let header = parse_head(&head)?;
-    let element = Element::of(&header.dtype())?;
-    let shape: Vec<usize> = header.shape().iter().map(|&n| n as usize).collect();
-    let expected = element.size as u64 * header.shape().iter().product::<u64>();
-    let held = size.saturating_sub(head.len() as u64);
-    if expected != held {
-        return Err(format!(
-            "shape {shape:?} of {} needs {expected} bytes, the file holds {held}",
-            element.name
-        ));
+    fn member(&self, name: &str) -> Result<&Member, MemberError> {
+        self.members.iter().find(|member| member.name == name).ok_or(MemberError::Missing)
     }
-    // The archive's directory may lie about the size too: the buffer grows as bytes really come.
-    let mut bytes = Vec::with_capacity(expected.min(1 << 26) as usize);
-    npy.take(expected).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 != expected {
-        return Err(format!("ends after {} of {expected} bytes", bytes.len()));
-    }
-    let fortran = header.order() == Order::Fortran;
-    let data =
-        if fortran { element.decode(&bytes, c_order(&shape))? } else { element.decode(&bytes, |i| i)? };
-    Ok((shape, data))
-}
 
-/// Magic, version, length and the dictionary of a `.npy`.
-fn read_head(npy: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut head = vec![0; 8];
-    npy.read_exact(&mut head)?;
-    if &head[..6] != b"\x93NUMPY" {
-        return Err(io::Error::other("no NUMPY magic"));
+    fn read_member(&self, member: &Member) -> Result<NamedArray, MemberError> {
+        let mut npy = self.contents(member)?;
+        let header = self.header(member, &mut npy)?;
+        let data = elements::read(&mut npy, &header)?;
+        // Here both compare the checksum, if they have not yet: there must be no byte more.
+        let _ = npy.read(&mut [0])?;
+        npy.into_inner().finish()?;
+        Ok(NamedArray { name: member.name.clone(), shape: header.shape, data })
     }
-    let width = if head[6] == 1 { 2 } else { 4 };
-    let mut length = [0; 4];
-    npy.read_exact(&mut length[..width])?;
-    head.extend_from_slice(&length[..width]);
-    let length = u64::from(u32::from_le_bytes(length));
-    if length > 1 << 20 {
-        return Err(io::Error::other("a header of more than 1 MiB"));
-    }
-    npy.take(length).read_to_end(&mut head)?;
-    Ok(head)
-}
 
-/// npyz multiplies extents without a check for overflow, so no header with absurd numbers may reach it.
-fn parse_head(head: &[u8]) -> Result<NpyHeader, String> {
-    let text = String::from_utf8_lossy(&head[8..]);
-    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
-    let product = numbers.map(|digits| digits.parse::<u64>().ok()).try_fold(1u64, |product, number| {
-        product.checked_mul(number?.max(1)).filter(|&product| product < 1 << 56)
-    });
-    if product.is_none() {
-        return Err(format!(
-            "absurd shape in {}",
-            text.trim_matches(|c: char| c.is_whitespace() || c.is_control())
-        ));
-    }
-    NpyHeader::from_reader(head).map_err(|error| error.to_string())
-}
-
-/// The place, in a Fortran-ordered file, of an element by its number in C order.
-fn c_order(shape: &[usize]) -> impl Fn(usize) -> usize {
-    let mut stride = 1;
-    let strides = shape.iter().map(|&n| {
-        let this = stride;
-        stride *= n;
-        (n, this)
-    });
-    let strides: Vec<(usize, usize)> = strides.collect();
-    move |mut element| {
-        let mut place = 0;
-        for &(n, stride) in strides.iter().rev() {
-            place += element % n * stride;
-            element /= n;
+    /// The header of a member, whose size and shape agree.
+    fn header(&self, member: &Member, npy: &mut impl Read) -> Result<Header, MemberError> {
+        let header = Header::read(npy)?;
+        let held = member.wayfinder.uncompressed_size_hint().saturating_sub(header.start as u64);
+        if header.bytes as u64 != held {
+            let (shape, dtype, expected) = (header.shape, header.element.name, header.bytes);
+            return Err(MemberError::Size { shape, dtype, expected, held });
         }
-        place
+        Ok(header)
     }
-}
 
-/// A dtype that we read.
-struct Element {
-    kind: Kind,
-    size: usize,
-    big_endian: bool,
-    name: &'static str,
-}
-
-enum Kind {
-    Float,
-    Signed,
-    Unsigned,
-    Bool,
-}
-
-impl Element {
-    fn of(dtype: &DType) -> Result<Element, String> {
-        let refused = || match dtype {
-            d if d.uses_pickled_array() => "dtype object (a pickle) is refused".to_string(),
-            d => format!("dtype {} is not supported: give float32, float64, integers or bool", d.descr()),
+    /// The uncompressed bytes of a member, from its first on.
+    fn contents(&self, member: &Member) -> Result<ZipVerifier<Bytes<'_>>, MemberError> {
+        let entry = self.zip.get_entry(member.wayfinder)?;
+        let packed = member.wayfinder.compressed_size_hint();
+        let size = member.wayfinder.uncompressed_size_hint();
+        let possible = match member.method {
+            CompressionMethod::STORE => packed == size,
+            CompressionMethod::DEFLATE => size <= packed.saturating_mul(MOST_INFLATED),
+            other => return Err(MemberError::Method(other.as_u16())),
         };
-        let DType::Plain(ty) = dtype else { return Err(refused()) };
-        let (kind, size, name) = kind_of(ty).ok_or_else(refused)?;
-        Ok(Element { kind, size, big_endian: ty.endianness() == Endianness::Big, name })
+        if member.encrypted {
+            return Err(MemberError::Method(member.method.as_u16()));
+        }
+        if !possible {
+            return Err(MemberError::Damaged(format!("{size} bytes cannot come of {packed}")));
+        }
+        let bytes = match member.method {
+            CompressionMethod::STORE => Bytes::Stored(entry.reader()),
+            _ => Bytes::Deflated(DeflateDecoder::new(entry.reader()), packed),
+        };
+        Ok(entry.verifying_reader(bytes))
     }
 
-    /// All elements; `place` says where in the file each lies.
-    fn decode(&self, bytes: &[u8], place: impl Fn(usize) -> usize) -> Result<ArrayData, String> {
-        let words =
-            (0..bytes.len() / self.size).map(|i| self.word(&bytes[place(i) * self.size..][..self.size]));
-        Ok(match (&self.kind, self.size) {
-            (Kind::Float, 4) => ArrayData::F32(words.map(|w| f32::from_bits(w as u32)).collect()),
-            (Kind::Float, _) => ArrayData::F64(words.map(f64::from_bits).collect()),
-            (Kind::Bool, _) => ArrayData::Bool(words.map(|w| w != 0).collect()),
-            (Kind::Unsigned, 1) => ArrayData::Bytes(words.map(|w| w as u8).collect()),
-            (Kind::Unsigned, _) => {
-                let value = |w: u64| i64::try_from(w).map_err(|_| format!("the value {w} is too large"));
-                ArrayData::Int(words.map(value).collect::<Result<_, _>>()?, self.name)
-            }
-            (Kind::Signed, size) => {
-                let unused = 64 - 8 * size as u32;
-                ArrayData::Int(words.map(|w| ((w << unused) as i64) >> unused).collect(), self.name)
-            }
-        })
-    }
-
-    /// Up to eight bytes as a number.
-    fn word(&self, bytes: &[u8]) -> u64 {
-        let push = |word: u64, byte: &u8| word << 8 | u64::from(*byte);
-        if self.big_endian { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
+    fn error(&self, name: &str, problem: MemberError) -> FileError {
+        FileError::Array { path: self.path.clone(), array: name.to_string(), problem }
     }
 }
 
-fn kind_of(ty: &TypeStr) -> Option<(Kind, usize, &'static str)> {
-    Some(match (ty.type_char(), ty.size_field()) {
-        (TypeChar::Float, 4) => (Kind::Float, 4, "float32"),
-        (TypeChar::Float, 8) => (Kind::Float, 8, "float64"),
-        (TypeChar::Bool, 1) => (Kind::Bool, 1, "bool"),
-        (TypeChar::Int, 1) => (Kind::Signed, 1, "int8"),
-        (TypeChar::Int, 2) => (Kind::Signed, 2, "int16"),
-        (TypeChar::Int, 4) => (Kind::Signed, 4, "int32"),
-        (TypeChar::Int, 8) => (Kind::Signed, 8, "int64"),
-        (TypeChar::Uint, 1) => (Kind::Unsigned, 1, "uint8"),
-        (TypeChar::Uint, 2) => (Kind::Unsigned, 2, "uint16"),
-        (TypeChar::Uint, 4) => (Kind::Unsigned, 4, "uint32"),
-        (TypeChar::Uint, 8) => (Kind::Unsigned, 8, "uint64"),
-        _ => return None,
-    })
+/// The contents of a member, uncompressed on the way.
+enum Bytes<'a> {
+    Stored(ZipReader<&'a Box<dyn ReaderAt>>),
+    /// With the number of bytes that it must end with.
+    Deflated(DeflateDecoder<ZipReader<&'a Box<dyn ReaderAt>>>, u64),
 }
 
-/// Writes an archive, uncompressed, C order; integers as int64.
-pub fn write(path: &Path, arrays: &[NamedArray]) -> Result<(), FileError> {
-    let bytes = encode(arrays).map_err(|source| FileError::write(path, source))?;
-    save(path, &bytes)
-}
-
-fn encode(arrays: &[NamedArray]) -> io::Result<Vec<u8>> {
-    let mut bytes = Cursor::new(Vec::new());
-    let mut npz = NpzWriter::new(&mut bytes);
-    for NamedArray { name, shape, data } in arrays {
-        match data {
-            ArrayData::F32(values) => put(&mut npz, name, shape, values)?,
-            ArrayData::F64(values) => put(&mut npz, name, shape, values)?,
-            ArrayData::Int(values, _) => put(&mut npz, name, shape, values)?,
-            ArrayData::Bytes(values) => {
-                let wide: Vec<i64> = values.iter().map(|&v| v.into()).collect();
-                put(&mut npz, name, shape, &wide)?;
+impl Bytes<'_> {
+    /// Fails if there are compressed bytes left.
+    fn finish(self) -> Result<(), MemberError> {
+        match self {
+            Bytes::Deflated(decoder, packed) if decoder.total_in() != packed => {
+                let said = format!("its contents end after {} of {packed} bytes", decoder.total_in());
+                Err(MemberError::Damaged(said))
             }
-            ArrayData::Bool(values) => put(&mut npz, name, shape, values)?,
+            _ => Ok(()),
         }
     }
-    npz.zip_writer().finish()?;
-    drop(npz);
-    Ok(bytes.into_inner())
 }
 
-fn put<T: npyz::AutoSerialize + Copy>(
-    npz: &mut NpzWriter<&mut Cursor<Vec<u8>>>,
-    name: &str,
-    shape: &[usize],
-    values: &[T],
-) -> io::Result<()> {
-    let options = FileOptions::default()
-        .compression_method(CompressionMethod::Stored)
-        .large_file(size_of_val(values) as u64 >= u64::from(u32::MAX) - (1 << 20));
-    let shape: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
-    let mut array = npz.array(name, options)?.default_dtype().shape(&shape).begin_nd()?;
-    array.extend(values.iter().copied())?;
-    array.finish()
+impl Read for Bytes<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Bytes::Stored(reader) => reader.read(buffer),
+            Bytes::Deflated(reader, _) => reader.read(buffer),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -192,6 +192,11 @@ impl<'a> From<&'a NamedArray> for ArrayView<'a> {
 }
 
 impl<'a> ArrayView<'a> {
+    /// A shape without elements.
+    pub(super) fn of_shape(name: &'a str, shape: Vec<usize>) -> ArrayView<'a> {
+        ArrayView { shape, ..ArrayView::new(name, &[], &[0.0f32; 0][..]) }
+    }
+
     /// The elements of `slice` in C order, `shape` slowest first.
     pub fn new(name: &'a str, shape: &[usize], slice: impl Into<Slice<'a>>) -> ArrayView<'a> {
         let slice = slice.into();

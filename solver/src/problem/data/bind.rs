@@ -8,7 +8,9 @@ use crate::problem::data::{
     ArrayView, DataError, Declared, GraphData, NamedArray, Numbers, ProblemData, Source, Stamp, loss_scales,
 };
 use rustc_hash::FxHashMap;
-use sumsq_energy::model::{ArrayId, Dim, DimId, ElementType, Energy, Field, ParamId, SpaceId, UnknownId};
+use sumsq_energy::model::{
+    ArrayId, Dim, DimId, ElementType, Energy, Field, Graph, Param, ParamId, SpaceId, UnknownId, Vertex,
+};
 
 /// Largest extent, edge count and scalar count of a field: indices are 32-bit signed.
 const INDEX_MAX: usize = i32::MAX as usize;
@@ -29,6 +31,21 @@ impl<'a> ProblemData<'a> {
         let changes = data.changes(energy, arrays, true)?;
         data.apply(changes);
         Ok(data)
+    }
+
+    /// Checks shapes against the declarations of `energy`, before there are any numbers. Names may be missing.
+    ///
+    /// # Errors
+    /// Arrays that [`ProblemData::bind`] would refuse by their shapes alone.
+    pub fn check_shapes<'s>(
+        energy: &Energy,
+        shapes: impl IntoIterator<Item = (&'s str, Vec<usize>)>,
+    ) -> Result<(), DataError> {
+        let mut binder = Binder::new(energy);
+        for (name, shape) in shapes {
+            binder.give(ArrayView::of_shape(name, shape))?;
+        }
+        binder.check_shapes()
     }
 
     /// As [`ProblemData::bind`], but the numbers are taken out of the list. On an error it is as it was.
@@ -88,7 +105,12 @@ impl<'a> ProblemData<'a> {
         arrays: impl IntoIterator<Item = impl Into<ArrayView<'b>>>,
         complete: bool,
     ) -> Result<Changes<'b>, DataError> {
-        let mut binder = Binder::new(energy, arrays)?;
+        let mut binder = Binder::new(energy);
+        for array in arrays {
+            let array: ArrayView<'b> = array.into();
+            array.check()?;
+            binder.give(array)?;
+        }
         for (slot, &extent) in binder.dims.iter_mut().zip(&self.dims) {
             *slot = Some((extent, "the problem as bound".to_string()));
         }
@@ -180,23 +202,46 @@ struct Binder<'e, 'a> {
 }
 
 impl<'e, 'a> Binder<'e, 'a> {
-    fn new(
-        energy: &'e Energy,
-        arrays: impl IntoIterator<Item = impl Into<ArrayView<'a>>>,
-    ) -> Result<Binder<'e, 'a>, DataError> {
-        let (mut given, mut order) = (FxHashMap::default(), vec![]);
-        for array in arrays {
-            let array: ArrayView<'a> = array.into();
-            array.check()?;
-            let name = array.name.to_string();
-            order.push(name.clone());
-            if given.insert(name.clone(), array).is_some() {
-                return Err(DataError::Duplicate { name });
-            }
-        }
+    fn new(energy: &'e Energy) -> Binder<'e, 'a> {
         let fixed = |d: &Dim| Some((usize::try_from(d.fixed?).ok()?, "the energy".to_string()));
         let dims = energy.dims.iter().map(fixed).collect();
-        Ok(Binder { energy, given, order, dims })
+        Binder { energy, given: FxHashMap::default(), order: vec![], dims }
+    }
+
+    fn give(&mut self, array: ArrayView<'a>) -> Result<(), DataError> {
+        let name = array.name.to_string();
+        self.order.push(name.clone());
+        match self.given.insert(name.clone(), array) {
+            None => Ok(()),
+            Some(_) => Err(DataError::Duplicate { name }),
+        }
+    }
+
+    /// Checks the shapes of what is given; dims that only a number says stay unknown.
+    fn check_shapes(&mut self) -> Result<(), DataError> {
+        let energy = self.energy;
+        for dim in energy.dims.iter().filter(|d| d.fixed.is_none()) {
+            self.given.get(dim.name.as_str()).map_or(Ok(()), |array| check_dim_shape(dim, array))?;
+        }
+        let views = energy.arrays.iter().filter(|f| f.view_of.is_none());
+        let fields = energy.unknowns.iter().map(|f| ("unknown", f)).chain(views.map(|f| ("array", f)));
+        for (kind, field) in fields {
+            if let Some(array) = self.find(kind, &field.name, false, |b| b.expected_shape(field))? {
+                self.check_field_shape(kind, field, &array)?;
+            }
+        }
+        for param in &energy.params {
+            let found = self.find("param", &param.name, false, |_| param_shape(param))?;
+            found.map_or(Ok(()), |array| check_param_shape(param, &array))?;
+        }
+        for graph in &energy.graphs {
+            for vertex in &graph.vertices {
+                let (key, dims) = self.index_array(graph, vertex);
+                let found = self.find("index array", &key, false, |_| index_shape(dims))?;
+                found.map_or(Ok(()), |array| check_index_shape(&graph.name, &array, dims))?;
+            }
+        }
+        self.resolved_dims().map_or(Ok(()), |dims| self.check_sizes(&dims))
     }
 
     /// Returns what the arrays change of `data`. `complete`: every declared name must be there.
@@ -218,10 +263,7 @@ impl<'e, 'a> Binder<'e, 'a> {
                 let (name, came) = (dim.name.clone(), array.dtype());
                 return Err(DataError::Dtype { kind: "dim", name, expected: "a 0-d integer", came });
             }
-            if !array.shape.is_empty() {
-                let (name, came) = (dim.name.clone(), tuple(&array.shape));
-                return Err(DataError::Shape { kind: "dim", name, expected: "()".to_string(), came });
-            }
+            check_dim_shape(dim, array)?;
             let value = array.integers().next().unwrap_or(0);
             let by = format!("the key `{}`", dim.name);
             if !(1..=INDEX_MAX as i64).contains(&value) {
@@ -285,15 +327,10 @@ impl<'e, 'a> Binder<'e, 'a> {
     ) -> Result<(), DataError> {
         let mut all = known.to_vec();
         for (i, param) in self.energy.params.iter().enumerate() {
-            let n = usize::from(param.channels);
-            let expected = if n == 1 { "()".to_string() } else { tuple(&[n]) };
-            let Some(array) = self.find("param", &param.name, complete, |_| expected.clone())? else {
+            let Some(array) = self.find("param", &param.name, complete, |_| param_shape(param))? else {
                 continue;
             };
-            if !(array.shape == [n] || (n == 1 && array.shape.is_empty())) {
-                let (name, came) = (param.name.clone(), tuple(&array.shape));
-                return Err(DataError::Shape { kind: "param", name, expected, came });
-            }
+            check_param_shape(param, &array)?;
             note_integers(&array, Declared::Param(ParamId(i as u32)), &mut changes.integers)?;
             check_finite("param", &array)?;
             all[i] = array.doubles().into_owned();
@@ -409,11 +446,9 @@ impl<'e, 'a> Binder<'e, 'a> {
             let vertices = &mut data.vertices;
             vertices.resize_with(graph.vertices.len(), Vec::new);
             for (slot, vertex) in graph.vertices.iter().enumerate() {
-                let key = format!("{}.{}", graph.name, vertex.name);
-                let dims = self.energy.spaces[vertex.space.index()].len();
-                let expected = if dims == 1 { "(E,)".to_string() } else { format!("(E, {dims})") };
-                if let Some(array) = self.find("index array", &key, complete, |_| expected.clone())? {
-                    check_index_shape(&graph.name, &array, dims, expected)?;
+                let (key, dims) = self.index_array(graph, vertex);
+                if let Some(array) = self.find("index array", &key, complete, |_| index_shape(dims))? {
+                    check_index_shape(&graph.name, &array, dims)?;
                     vertices[slot] =
                         self.flatten_indices(&changes.dims, &graph.name, vertex.space, &array)?;
                     any = true;
@@ -434,6 +469,11 @@ impl<'e, 'a> Binder<'e, 'a> {
         }
         changes.graphs = any.then_some(graphs);
         Ok(())
+    }
+
+    /// The name of an index array and the dims that it counts over.
+    fn index_array(&self, graph: &Graph, vertex: &Vertex) -> (String, usize) {
+        (format!("{}.{}", graph.name, vertex.name), self.energy.spaces[vertex.space.index()].len())
     }
 
     /// Element numbers of an index array; rows hold one index per dim, fastest-varying first.
@@ -496,12 +536,34 @@ impl<'e, 'a> Binder<'e, 'a> {
     }
 }
 
-fn check_index_shape(
-    graph: &str,
-    array: &ArrayView<'_>,
-    dims: usize,
-    expected: String,
-) -> Result<(), DataError> {
+fn check_dim_shape(dim: &Dim, array: &ArrayView<'_>) -> Result<(), DataError> {
+    if array.shape.is_empty() {
+        return Ok(());
+    }
+    let (name, came) = (dim.name.clone(), tuple(&array.shape));
+    Err(DataError::Shape { kind: "dim", name, expected: "()".to_string(), came })
+}
+
+/// `()`, or `(3,)` for three channels.
+fn param_shape(param: &Param) -> String {
+    if param.channels == 1 { "()".to_string() } else { tuple(&[param.channels]) }
+}
+
+fn check_param_shape(param: &Param, array: &ArrayView<'_>) -> Result<(), DataError> {
+    let n = usize::from(param.channels);
+    if array.shape == [n] || (n == 1 && array.shape.is_empty()) {
+        return Ok(());
+    }
+    let (name, came) = (param.name.clone(), tuple(&array.shape));
+    Err(DataError::Shape { kind: "param", name, expected: param_shape(param), came })
+}
+
+/// The shape of an index array over that many dims.
+fn index_shape(dims: usize) -> String {
+    if dims == 1 { "(E,)".to_string() } else { format!("(E, {dims})") }
+}
+
+fn check_index_shape(graph: &str, array: &ArrayView<'_>, dims: usize) -> Result<(), DataError> {
     let fits = match array.shape.as_slice() {
         [_] => dims == 1,
         [_, n] => *n == dims,
@@ -509,7 +571,7 @@ fn check_index_shape(
     };
     if !fits || array.shape[0] > INDEX_MAX {
         let (name, came) = (array.name.to_string(), tuple(&array.shape));
-        return Err(DataError::Shape { kind: "index array", name, expected, came });
+        return Err(DataError::Shape { kind: "index array", name, expected: index_shape(dims), came });
     }
     if array.shape[0] == 0 {
         let (vertex, shape) = (array.name.to_string(), tuple(&array.shape));
