@@ -1,9 +1,10 @@
 //! NIST's 27 certified problems of nonlinear regression from both starts, by the solver and by the assembled path, with default options.
 //! `cargo test -p sumsq-tests --test nist -- --nocapture` prints the table of `docs/nist.md`.
 
-use sumsq::assembled::{self, LinearSolver};
-use sumsq::{CompileOptions, NamedArray, Options, Precision, ProblemData, Report, SolveOptions};
-use sumsq_tests::{bind, doubles, solve, workspace_root};
+use sumsq::assembled::{self, Explicit, LinearSolver};
+use sumsq::energy::model::Energy;
+use sumsq::{CompileOptions, NamedArray, Precision, ProblemData, Report, SolveOptions, Solver};
+use sumsq_tests::{assert_close, bind, doubles, workspace_root};
 
 /// A problem's name, and what it fits `y` by, in `x`, `z` and the parameters `b(0)`, `b(1)` ..
 const MODELS: [(&str, &str); 27] = [
@@ -54,8 +55,10 @@ struct Certified {
 
 impl Certified {
     fn read(name: &str) -> Certified {
-        let path = workspace_root().join("data/nist").join(format!("{name}.dat"));
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let path = workspace_root().join("data/nist/nonlinear_regression.txt");
+        let all = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let of_name = |text: &&str| text.contains(&format!("({name}.dat)"));
+        let text = all.split("NIST/ITL StRD").find(of_name).unwrap_or_else(|| panic!("{name} is not there"));
         let numbers = |line: &str| line.split_whitespace().map(|w| w.parse().unwrap()).collect::<Vec<f64>>();
         let mut of = Certified { starts: [vec![], vec![]], values: vec![], sum: 0.0, rows: vec![] };
         let mut lines = text.lines();
@@ -77,16 +80,17 @@ impl Certified {
         }
         of.rows = lines.map(numbers).filter(|row| !row.is_empty()).collect();
         assert!(!of.values.is_empty() && !of.rows.is_empty(), "{name}");
+        if name == "Roszman1" {
+            // The file's b1, "1.20196866396E-0", contradicts its own sum of squares; see the test below.
+            of.values[0] = 0.20196866396;
+        }
         of
     }
 
-    fn arrays(&self, start: usize) -> Vec<NamedArray> {
+    fn arrays(&self, values: &[f64]) -> Vec<NamedArray> {
         let mut rows: Vec<f64> = vec![];
         self.rows.iter().for_each(|row| rows.extend((0..3).map(|i| row.get(i).copied().unwrap_or(0.0))));
-        vec![
-            doubles("b", &[self.values.len()], self.starts[start].clone()),
-            doubles("D", &[self.rows.len(), 3], rows),
-        ]
+        vec![doubles("b", &[self.values.len()], values.to_vec()), doubles("D", &[self.rows.len(), 3], rows)]
     }
 
     /// Digits of the certified values that all parameters have, at most 11.
@@ -106,36 +110,78 @@ fn text(name: &str, model: &str, parameters: usize) -> String {
     )
 }
 
+/// Runs that end elsewhere: from there on the curve is flat, and the parameters no longer move it.
+const ASTRAY: [(&str, usize); 2] = [("BoxBOD", 1), ("MGH10", 1)];
+
+fn until_it_stops() -> SolveOptions {
+    SolveOptions {
+        iterations: 2000,
+        function_tolerance: 0.0,
+        running_scales: true,
+        ..SolveOptions::default()
+    }
+}
+
+/// Every problem from both starts: a table of digits, and 5 of them wherever the tolerances let a solve go on. So far do both paths go.
 #[test]
 fn certified_digits() {
-    let options = Options {
-        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
-        solve: SolveOptions::default(),
-    };
-    println!("| problem | start | digits | steps | ended | assembled: digits | steps | ended |");
-    println!("|---|---|---|---|---|---|---|---|");
-    let mut reached = [0; 2];
+    let compile = CompileOptions { precision: Precision::F64, ..CompileOptions::default() };
+    println!(
+        "| problem | start | defaults: digits | steps | ended | until it stops: digits | steps | ended | assembled: digits |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    let mut reached = [0; 3];
     for (name, model) in MODELS {
         let certified = Certified::read(name);
-        for start in 0..2 {
-            let (energy, data) = bind(&text(name, model, certified.values.len()), &certified.arrays(start));
-            let by_solver = |data: &mut ProblemData| solve(&energy, data, &options);
-            let by_assembled = |data: &mut ProblemData| {
-                let linear = LinearSolver::Cholesky;
-                assembled::solve(&energy, data, &options.compile, &options.solve, linear).unwrap()
+        let text = text(name, model, certified.values.len());
+        let solver = Solver::compile(Energy::from_text(name, &text).unwrap(), &compile).unwrap();
+        for start in 1..=2 {
+            let arrays = certified.arrays(&certified.starts[start - 1]);
+            let data = ProblemData::bind(solver.energy(), &arrays).unwrap();
+            let solve = |options: &SolveOptions, data: &mut ProblemData| {
+                solver.plan(data).unwrap().solve(data, options).unwrap()
             };
-            let paths: [&dyn Fn(&mut ProblemData) -> Report; 2] = [&by_solver, &by_assembled];
-            let mut row = format!("| {name} | {} |", start + 1);
-            for (path, reached) in paths.iter().zip(&mut reached) {
-                let mut data = data.clone();
-                let report = path(&mut data);
-                let digits = certified.digits(&data.x());
-                *reached += usize::from(digits >= 5.0);
-                row +=
-                    &format!(" {digits:.1} | {} | {} |", report.iterations.len(), report.termination.name());
-            }
-            println!("{row}");
+            let (mut defaults, mut stopped, mut assembled) = (data.clone(), data.clone(), data.clone());
+            let by_default = solve(&SolveOptions::default(), &mut defaults);
+            let until = solve(&until_it_stops(), &mut stopped);
+            let linear = LinearSolver::Cholesky;
+            assembled::solve(solver.energy(), &mut assembled, &compile, &until_it_stops(), linear).unwrap();
+            let digits = [&defaults, &stopped, &assembled].map(|data| certified.digits(&data.x()));
+            let ended =
+                |report: &Report| format!("{} | {}", report.iterations.len(), report.termination.name());
+            let columns =
+                format!("{:.1} | {} | {:.1} | {}", digits[0], ended(&by_default), digits[1], ended(&until));
+            println!("| {name} | {start} | {columns} | {:.1} |", digits[2]);
+            digits.iter().zip(&mut reached).for_each(|(&d, reached)| *reached += usize::from(d >= 5.0));
+            let found = digits[1..].iter().all(|&d| d >= 5.0);
+            assert!(found || ASTRAY.contains(&(name, start)), "{name} from start {start}: {digits:?} digits");
         }
     }
-    println!("\n5 digits: {} of 54 runs, {} by the assembled path", reached[0], reached[1]);
+    println!(
+        "\n5 digits, of 54 runs: {} by default, {} until it stops, {} assembled",
+        reached[0], reached[1], reached[2]
+    );
+    assert!(reached[0] >= 20, "{} runs have 5 digits by default", reached[0]);
+}
+
+/// The certified values have the certified sums of squares. As b1 of Roszman1 the file says 1.20196866396E-0, at which the sum is 75 thousand
+/// times the certified one; it is that of 0.20196866396.
+#[test]
+fn certified_sums_are_those_of_the_certified_values() {
+    for (name, model) in MODELS {
+        let certified = Certified::read(name);
+        let sum = |values: &[f64]| {
+            let (energy, data) = bind(&text(name, model, values.len()), &certified.arrays(values));
+            let explicit = Explicit::new(&energy, &data).unwrap();
+            explicit.energies(&explicit.initial()).total
+        };
+        // Of Lanczos1 the values have as many digits as the data: what is left are roundings.
+        let tolerance = if name == "Lanczos1" { 1.0 } else { 1e-7 };
+        assert_close(name, sum(&certified.values), certified.sum, tolerance);
+        if name == "Roszman1" {
+            let mut of_file = certified.values.clone();
+            of_file[0] += 1.0;
+            assert!(sum(&of_file) > 1e4 * certified.sum);
+        }
+    }
 }

@@ -177,8 +177,9 @@ fn same_bits(code: &Compiled, one: &(Report, Vec<f64>), [data, residuals]: [f64;
         assert_eq!(a, b, "{what}\n{one}\n{other}");
     }
     assert_eq!(one.iterations.len(), other.iterations.len(), "{what}");
+    let n = x.len();
     for (i, (x, y)) in x.iter().zip(&y).enumerate() {
-        let y = y / code.unit(i, x.len(), data);
+        let y = y / code.unit(i, n, data);
         assert_eq!(x.to_bits(), y.to_bits(), "{what}: unknown {i}: {x} {y}");
     }
 }
@@ -231,8 +232,9 @@ fn any_unit(precision: Precision, linear_tolerance: f64, tolerance: f64) {
                 );
                 let e = report.energy_final / (data * residuals).powi(2);
                 assert_close(&what, e, one.energy_final, 0.1 * tolerance);
+                let n = x.len();
                 for (i, (x, y)) in x.iter().zip(&y).enumerate() {
-                    let y = y / code.unit(i, x.len(), data);
+                    let y = y / code.unit(i, n, data);
                     assert!(
                         (x - y).abs() <= tolerance * size,
                         "{what}: unknown {i}: {x} {y}\n{one}\n{report}"

@@ -164,11 +164,11 @@ impl OnPlan<'_> {
     }
 
     /// Parameters of the stop rules; a rule that is off gets a bound that nothing meets.
-    fn set_rules(&mut self, forcing: f64) -> Result<(), SolveError> {
+    fn set_rules(&mut self) -> Result<(), SolveError> {
         let tolerance = self.run.options.linear_tolerance;
         let bound = tolerance.map_or(-1.0, |tau| tau * tau * self.run.start.bb);
         self.plan.set_number(Number::Tolerance, bound)?;
-        let zeta = if tolerance.is_none() { forcing } else { -f64::MAX };
+        let zeta = if tolerance.is_none() { self.run.options.forcing } else { -f64::MAX };
         self.plan.set_number(Number::Zeta, zeta)?;
         self.plan.set_number(Number::Limit, self.run.linear_limit as f64)
     }
@@ -203,7 +203,7 @@ impl OnPlan<'_> {
     }
 
     /// PCG to its end: iterations, why it stopped, |r|/|b|.
-    fn pcg(&mut self, forcing: f64) -> (usize, LinearStop, f64) {
+    fn pcg(&mut self) -> (usize, LinearStop, f64) {
         let Start { bb, rz, .. } = self.run.start;
         if !rz.is_finite() || !bb.is_finite() {
             return (0, LinearStop::NotFinite, f64::NAN);
@@ -212,7 +212,7 @@ impl OnPlan<'_> {
             let stop = if bb == 0.0 { LinearStop::Tolerance } else { LinearStop::Limit };
             return (0, stop, if bb == 0.0 { 0.0 } else { 1.0 });
         }
-        if let Err(e) = self.set_rules(forcing).and_then(|()| self.plan.start_pcg(rz, bb)) {
+        if let Err(e) = self.set_rules().and_then(|()| self.plan.start_pcg(rz, bb)) {
             self.run.failure.get_or_insert(e);
         }
         if !self.run(Phase::Pcg(self.run.kind)) {
@@ -240,10 +240,9 @@ impl Steps for OnPlan<'_> {
         Linearisation { gradient_max_norm, gradient_scaled }
     }
 
-    fn solve_linear(&mut self, radius: Option<f64>, forcing: f64) -> LinearResult {
+    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
         let ok = self.run.damped_for == Some((radius, self.run.kind)) || self.damp(radius);
-        let (iterations, stop, residual) =
-            if ok { self.pcg(forcing) } else { (0, LinearStop::NotFinite, f64::NAN) };
+        let (iterations, stop, residual) = if ok { self.pcg() } else { (0, LinearStop::NotFinite, f64::NAN) };
         self.run.damped_for = None; // r is spent
         let breakdown = matches!(stop, LinearStop::Indefinite | LinearStop::NotFinite);
         let usable = !(breakdown && iterations <= 1);

@@ -59,8 +59,8 @@ pub trait Steps {
     fn energy_at_start(&mut self) -> Energies;
     /// Evaluates g and whatever else depends on x. `radius` is what the next `solve_linear` will be given.
     fn linearise(&mut self, radius: Option<f64>) -> Linearisation;
-    /// Proposes a step from x. `radius` is `None` for Gauss-Newton (D = 0); `forcing` is the rate at which the model counts as stalled.
-    fn solve_linear(&mut self, radius: Option<f64>, forcing: f64) -> LinearResult;
+    /// Proposes a step from x. `radius` is `None` for Gauss-Newton (D = 0).
+    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult;
     /// E at x + s. Lagged quantities keep their values at x.
     fn trial_energy(&mut self) -> Energies;
     /// x becomes x + s. Where lagged quantities were refreshed, the energies at the new x with them; else `None`.
@@ -149,35 +149,6 @@ impl TrustRegion {
     }
 }
 
-/// The rate zeta at which PCG's model counts as stalled. Steps that were cut short by it and turn out poor starve LM: the radius shrinks
-/// for what the linear solve left undone. So it tightens with each, and loosens with each good one.
-struct Forcing {
-    now: f64,
-    loosest: f64,
-}
-
-impl Forcing {
-    /// By this it tightens and loosens.
-    const FACTOR: f64 = 10.0;
-    /// It is at least this times the option.
-    const TIGHTEST: f64 = 1e-4;
-    /// Gain ratios below are poor, above are good.
-    const POOR: f64 = 0.5;
-    const GOOD: f64 = 0.9;
-
-    fn new(options: &SolveOptions) -> Forcing {
-        Forcing { now: options.forcing, loosest: options.forcing }
-    }
-
-    fn adapt(&mut self, stop: LinearStop, gain_ratio: f64) {
-        if gain_ratio > Forcing::GOOD {
-            self.now = (self.now * Forcing::FACTOR).min(self.loosest);
-        } else if stop == LinearStop::Model && !(gain_ratio >= Forcing::POOR) {
-            self.now = (self.now / Forcing::FACTOR).max(Forcing::TIGHTEST * self.loosest);
-        }
-    }
-}
-
 /// Verdict on a proposed step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
@@ -202,7 +173,6 @@ pub struct Minimiser {
     gradient: Linearisation,
     gradient_initial: f64,
     trust: TrustRegion,
-    forcing: Forcing,
     /// |s| of the longest accepted step.
     longest_step: f64,
     /// True if the last step was invalid.
@@ -225,7 +195,6 @@ impl Minimiser {
         }
         let mut run = Minimiser {
             trust: TrustRegion::new(&options),
-            forcing: Forcing::new(&options),
             options,
             precision,
             started: Instant::now(),
@@ -318,7 +287,7 @@ impl Minimiser {
     /// One step and its record; `Some` if the solve ends with it.
     fn take_step(&mut self, steps: &mut dyn Steps) -> Option<Termination> {
         let started = Instant::now();
-        let linear = steps.solve_linear(self.radius(), self.forcing.now);
+        let linear = steps.solve_linear(self.radius());
         // Gauss-Newton counts a breakdown of a finite system as a zero step: nothing but a non-finite value may end it.
         let usable = linear.usable || (self.gauss_newton() && linear.stop != LinearStop::NotFinite);
         let step_is_finite = usable && linear.step_norm.is_finite();
@@ -327,9 +296,6 @@ impl Minimiser {
             Some(trial) => self.judge(&linear, trial.total),
             None => (Verdict::Invalid, f64::NAN),
         };
-        if !self.gauss_newton() {
-            self.forcing.adapt(linear.stop, gain_ratio);
-        }
         let before = self.energies.total;
         let trial_total = trial.as_ref().map_or(f64::NAN, |t| t.total);
         match (verdict, trial) {

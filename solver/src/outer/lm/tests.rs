@@ -153,7 +153,8 @@ fn the_first_rejection_divides_by_the_decrease_factor() {
 #[test]
 fn poor_steps_tighten_the_forcing_and_good_ones_loosen_it() {
     let poor = proposes(10.0, 99.0);
-    let mut script = Script::new(100.0, &[poor, proposes(10.0, 105.0), proposes(1.0, 98.3), proposes(0.3, 98.0)]);
+    let mut script =
+        Script::new(100.0, &[poor, proposes(10.0, 105.0), proposes(1.0, 98.3), proposes(0.3, 98.0)]);
     script.run(&plain(5));
     let came: Vec<f64> = script.forcings.iter().map(|z| (z.log10() * 1e6).round() / 1e6).collect();
     assert_eq!(came, [-2.0, -3.0, -4.0, -4.0, -3.0]);
