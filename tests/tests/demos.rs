@@ -1,8 +1,9 @@
 //! The demos: their derivatives, and energies with a minimum known beforehand.
 
+use sumsq::assembled::Explicit;
 use sumsq::energy::Energy;
 use sumsq::{ArrayData, CompileOptions, NamedArray, Options, Precision, ProblemData, SolveOptions, Solver};
-use sumsq_examples::demos::{ALL, intrinsic_image_decomposition};
+use sumsq_examples::demos::{ALL, intrinsic_image_decomposition, shape_from_shading};
 use sumsq_tests::{Random, assert_close, doubles, example_energy, indices, solve};
 
 /// The energies whose demo inputs are quickly certified.
@@ -70,6 +71,21 @@ fn cloning_keeps_the_targets_brightness() {
     assert!(report.energy_final < 1e-12 * report.energy_initial, "{}", report.energy_final);
     let worst = data.unknowns()[0].iter().zip(&target).map(|(x, t)| (x - t).abs()).fold(0.0, f64::max);
     assert!(worst < 1e-6, "{worst}");
+}
+
+/// The benchmark's frame adds pixels that nothing was measured at.
+#[test]
+fn the_skull_has_the_same_energy_in_its_frame() {
+    let scene = shape_from_shading::Scene::skull().unwrap();
+    let energies = [scene.clone(), scene.in_its_frame()].map(|scene| {
+        let problem = scene.problem();
+        let energy = Energy::from_text(problem.energy, problem.text).unwrap();
+        let data = ProblemData::bind(&energy, &problem.inputs).unwrap();
+        let assembled = Explicit::new(&energy, &data).unwrap();
+        (assembled.free(), assembled.energies(&assembled.initial()).total)
+    });
+    assert_eq!(energies[0].0, energies[1].0);
+    assert_close("E", energies[1].1, energies[0].1, 1e-9);
 }
 
 /// A turn by the angle 0.7 about z and a shift.

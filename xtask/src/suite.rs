@@ -46,53 +46,42 @@ impl Tally {
     /// Reads a line of libtest's output: `test NAME ... ignored, REASON`, or `test result: ok. 3 passed; ...`.
     fn read(&mut self, line: &str) {
         if let Some(counts) = line.strip_prefix("test result: ") {
-            let of = |what: &str| {
-                let mut words = counts.split([' ', ';', '.']).filter(|w| !w.is_empty());
-                let mut before = "0";
-                words
-                    .find(|w| {
-                        *w == what || {
-                            before = w;
-                            false
-                        }
-                    })
-                    .map_or(0, |_| before.parse().unwrap_or(0))
-            };
-            self.passed += of("passed");
-            if of("filtered") > 0 {
+            self.passed += count(counts, "passed");
+            if count(counts, "filtered out") > 0 {
                 self.unexplained.push(line.to_owned());
             }
-        } else if let Some((name, rest)) =
-            line.strip_prefix("test ").and_then(|l| l.split_once(" ... ignored"))
-        {
-            match rest.strip_prefix(", ") {
-                Some(reason) => {
-                    let test = format!("{name}: {reason}");
-                    if !self.ignored.contains(&test) {
-                        self.ignored.push(test);
-                    }
-                }
-                None => self.unexplained.push(line.to_owned()),
-            }
+            return;
+        }
+        let Some((name, reason)) = line.strip_prefix("test ").and_then(|l| l.split_once(" ... ignored"))
+        else {
+            return;
+        };
+        let test = reason.strip_prefix(", ").map(|reason| format!("{name}: {reason}"));
+        match test {
+            Some(test) if self.ignored.contains(&test) => (),
+            Some(test) => self.ignored.push(test),
+            None => self.unexplained.push(line.to_owned()),
         }
     }
 
     fn check(&self) -> Result<(), Failure> {
         println!("{self}");
         if !self.unexplained.is_empty() {
-            return Err(Failure(format!(
-                "tests were skipped without a reason:\n{}",
-                self.unexplained.join("\n")
-            )));
+            let lines = self.unexplained.join("\n");
+            return Err(Failure(format!("tests were skipped without a reason:\n{lines}")));
         }
         if self.ignored.len() >= MOST_IGNORED {
-            return Err(Failure(format!(
-                "{} tests are ignored, expected fewer than {MOST_IGNORED}",
-                self.ignored.len()
-            )));
+            let many = self.ignored.len();
+            return Err(Failure(format!("{many} tests are ignored, expected fewer than {MOST_IGNORED}")));
         }
         Ok(())
     }
+}
+
+/// The number in front of a word in `ok. 3 passed; 0 failed; ...`.
+fn count(counts: &str, word: &str) -> usize {
+    let number = |part: &str| part.strip_suffix(word)?.trim().parse::<usize>().ok();
+    counts.split([';', '.']).filter_map(|part| number(part.trim())).sum()
 }
 
 impl std::fmt::Display for Tally {

@@ -211,3 +211,22 @@ fn published(path: &str) -> PathBuf {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
     std::env::var_os("SUMSQ_SHARED").map_or_else(beside, PathBuf::from).join(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sumsq::ProblemData;
+    use sumsq::energy::Energy;
+
+    /// The project has what it needs for a problem of each kind, of the size of the published one.
+    #[test]
+    fn a_problem_of_each_kind_has_its_inputs() {
+        let cases = [image_warping(), dog(), tulips_in_coffee(), skull()].map(Result::unwrap);
+        let sizes = ["512 x 512", "16952 vertices", "448 x 320", "640 x 480"];
+        for (case, size) in cases.iter().zip(sizes) {
+            assert!(case.name.contains(size), "{}", case.name);
+            let energy = Energy::from_text(case.energy, &case.text).unwrap();
+            ProblemData::bind(&energy, &case.inputs).unwrap();
+        }
+    }
+}
