@@ -211,12 +211,12 @@ impl<'a> State<'a> {
     }
 
     /// Solves (J^T J + D) d = -g.
-    fn direction(&self, damping: &[f64], forcing: f64) -> Solution {
+    fn direction(&self, damping: &[f64]) -> Solution {
         let b: Vec<f64> = self.gradient.iter().map(|g| -g).collect();
         match &self.linear {
             Linear::Cg(blocks) => {
                 let m = BlockDiagonal::new(self.preconditioner, &self.jacobian, &self.diag, damping, blocks);
-                pcg(&|p| self.apply(p, damping), &b, &m, &self.stopping(forcing))
+                pcg(&|p| self.apply(p, damping), &b, &m, &self.stopping())
             }
             Linear::Cholesky(cholesky) => match cholesky.solve(&self.jacobian, &self.diag, damping, &b) {
                 Some(d) => self.direct_solution(d, damping, &b),
@@ -294,10 +294,14 @@ impl<'a> State<'a> {
         }
     }
 
-    fn stopping(&self, forcing: f64) -> Stopping {
+    fn stopping(&self) -> Stopping {
         let o = self.options;
         let default = if o.linear_tolerance.is_some() { 10 * self.problem.free() } else { LINEAR_ITERATIONS };
-        Stopping { tolerance: o.linear_tolerance, forcing, limit: o.linear_iterations.unwrap_or(default) }
+        Stopping {
+            tolerance: o.linear_tolerance,
+            forcing: o.forcing,
+            limit: o.linear_iterations.unwrap_or(default),
+        }
     }
 
     /// Decrease of E that the linear model predicts for s: -sum (J s)(2 r + J s).
@@ -322,8 +326,8 @@ impl Steps for OnThreads<'_, '_> {
         self.threads.run(|| self.state.linearise(radius))
     }
 
-    fn solve_linear(&mut self, radius: Option<f64>, forcing: f64) -> LinearResult {
-        self.threads.run(|| self.state.solve_linear(radius, forcing))
+    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
+        self.threads.run(|| self.state.solve_linear(radius))
     }
 
     fn trial_energy(&mut self) -> Energies {
@@ -355,8 +359,8 @@ impl Steps for State<'_> {
         Linearisation { gradient_max_norm: self.hold(), gradient_scaled }
     }
 
-    fn solve_linear(&mut self, radius: Option<f64>, forcing: f64) -> LinearResult {
-        let solution = self.direction(&self.damping(radius), forcing);
+    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
+        let solution = self.direction(&self.damping(radius));
         let mut s = self.propose(&solution.d);
         let mut predicted = self.predicted(&s);
         if self.bounds.is_some() && solution.usable && predicted <= 0.0 {

@@ -32,25 +32,13 @@ struct Script {
     rejected: usize,
     linearised: usize,
     radii: Vec<Option<f64>>,
-    forcings: Vec<f64>,
 }
 
 impl Script {
     fn new(start: f64, proposals: &[Scripted]) -> Script {
         let proposals = proposals.to_vec();
         let (gradient, x_norm, next, accepted, rejected, linearised) = (1.0, 1.0, 0, 0, 0, 0);
-        Script {
-            start,
-            gradient,
-            x_norm,
-            proposals,
-            next,
-            accepted,
-            rejected,
-            linearised,
-            radii: Vec::new(),
-            forcings: Vec::new(),
-        }
+        Script { start, gradient, x_norm, proposals, next, accepted, rejected, linearised, radii: Vec::new() }
     }
 
     fn current(&self) -> Scripted {
@@ -79,10 +67,9 @@ impl Steps for Script {
         let g = if self.next == 0 { self.gradient } else { self.current().gradient };
         Linearisation { gradient_max_norm: g, gradient_scaled: g }
     }
-    fn solve_linear(&mut self, radius: Option<f64>, forcing: f64) -> LinearResult {
+    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
         self.next += 1;
         self.radii.push(radius);
-        self.forcings.push(forcing);
         let Scripted { predicted, step_norm, stop, usable, .. } = self.current();
         LinearResult { iterations: 1, stop, residual: 0.1, usable, predicted, step_norm, x_norm: self.x_norm }
     }
@@ -148,26 +135,6 @@ fn the_first_rejection_divides_by_the_decrease_factor() {
     let outcome = Script::new(100.0, &[uphill, uphill, proposes(10.0, 90.0), uphill]).run(&options);
     let radii: Vec<f64> = outcome.iterations.iter().map(|i| i.radius).collect();
     assert_eq!(radii, [1e3, 50.0, 150.0, 15.0]);
-}
-
-#[test]
-fn poor_steps_tighten_the_forcing_and_good_ones_loosen_it() {
-    let poor = proposes(10.0, 99.0);
-    let mut script =
-        Script::new(100.0, &[poor, proposes(10.0, 105.0), proposes(1.0, 98.3), proposes(0.3, 98.0)]);
-    script.run(&plain(5));
-    let came: Vec<f64> = script.forcings.iter().map(|z| (z.log10() * 1e6).round() / 1e6).collect();
-    assert_eq!(came, [-2.0, -3.0, -4.0, -4.0, -3.0]);
-
-    // Not where PCG went as far as it was let.
-    let limited = Scripted { stop: LinearStop::Limit, ..proposes(10.0, 105.0) };
-    let mut script = Script::new(100.0, &[limited]);
-    script.run(&plain(3));
-    assert_eq!(script.forcings, [1e-2; 3]);
-
-    let mut script = Script::new(100.0, &[poor, proposes(1.0, 98.0), proposes(1.0, 97.0)]);
-    script.run(&plain(3));
-    approx::assert_relative_eq!(script.forcings[2], 1e-2, max_relative = 1e-12);
 }
 
 #[test]
@@ -410,7 +377,7 @@ impl Steps for Dense {
         let scaled = g.iter().zip(norms).map(|(g, norm)| if norm > 0.0 { g.abs() / norm } else { 0.0 });
         Linearisation { gradient_max_norm: g.amax(), gradient_scaled: scaled.fold(0.0, f64::max) }
     }
-    fn solve_linear(&mut self, radius: Option<f64>, _: f64) -> LinearResult {
+    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
         let (r, j) = (self.problem)(&self.x);
         let mut a = j.tr_mul(&j);
         let diag = a.diagonal();
