@@ -12,7 +12,7 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
     for target in [&args.output, &args.report, &args.plot].into_iter().flatten() {
         check_target(target).map_err(Failure::input)?;
     }
-    let energy = engine::load(&args.energy)?;
+    let energy = engine::load(&args.energy, args.options.budgets())?;
     let inputs = inputs::read(&args.inputs, &energy)?;
     let options = args.options.options()?;
     let progress = Progress::new(options.solve.iterations);
