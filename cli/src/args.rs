@@ -113,7 +113,7 @@ pub struct CodeArgs {
     /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting, scheduling
     #[arg(long, default_value_t, value_name = "LIST")]
     passes: Passes,
-    /// Storage of residual groups: in_place, or j, jp, blocks joined by +; `GROUP=...` for one; `ARRAY=recomputed` of a computed array
+    /// Storage of residual groups: in_place, or r, j, jp, blocks joined by +; `GROUP=...` for one; `ARRAY=recomputed` of a computed array
     #[arg(long, value_parser = Overrides::short, value_name = "LIST")]
     materialize: Option<Overrides>,
     /// Choices of storage, as `show --stage choices` prints them: lines that differ suffice

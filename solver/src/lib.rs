@@ -22,7 +22,7 @@ pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, Named
 pub use crate::problem::options::{
     Backend, CompileOptions, LossOrder, Method, OptionError, Options, Precision, Preconditioner, SolveOptions,
 };
-pub use crate::problem::overrides::{ChoiceError, Overrides};
+pub use crate::problem::overrides::{ChoiceError, Overrides, Value};
 pub use crate::problem::report::{Iteration, LinearStop, Report, Seconds, Termination};
 pub use crate::session::{Session, Unstarted};
 pub use crate::solver::{Evaluation, LinearProbe, Problem, Solver, choices, lowered, schedules, sizes};

@@ -45,6 +45,8 @@ pub enum Kind {
     Excluded,
     /// The values of a computed array by channel, then its partials: what [`Source::Partial`](crate::dag::Source) reads.
     Computed,
+    /// Weighted residuals that are stored for J^T r: root k is channel k of [`Source::Residual`](crate::dag::Source).
+    Residual,
     /// Parts stored once per linearisation: root k is channel k of [`Source::Hoisted`](crate::dag::Source). Partials that are
     /// materialised, then what [`hoist`](super::hoist) adds.
     Stored,
@@ -69,6 +71,7 @@ impl Kind {
             Kind::StoredBlocks => "stored blocks of J^T J",
             Kind::FirstOrder => "diag(J^T J) to first order",
             Kind::Computed => "values and partials",
+            Kind::Residual => "r",
             Kind::Stored => "stored for J^T J p",
             Kind::Product => "J p",
             Kind::Cost => "energy",
@@ -98,6 +101,7 @@ impl fmt::Display for Kind {
             Kind::FirstOrder => "first order",
             Kind::Excluded => "excluded",
             Kind::Computed => "computed",
+            Kind::Residual => "residuals",
             Kind::Stored => "stored",
             Kind::Product => "products",
             Kind::Cost => "cost",
