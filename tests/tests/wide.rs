@@ -1,7 +1,7 @@
 //! Long energies: many residuals, and residuals with many reads. Their code is cut into pieces, which changes no result.
 
 use sumsq::energy::Energy;
-use sumsq::{CompileOptions, NamedArray, Precision, ProblemData, SolveOptions, Solver};
+use sumsq::{CompileLimits, CompileOptions, NamedArray, Precision, ProblemData, SolveOptions, Solver};
 use sumsq_tests::{Random, bind, doubles};
 
 /// Certifies the routines of an energy at a random place, and that it is lowered.
@@ -38,6 +38,22 @@ fn many_residuals() {
         assert!(schedules.contains(piece), "{schedules}");
     }
     certified(&energy, &data);
+}
+
+/// Code that would take LLVM too long is refused before it starts, and so is what takes more than its time.
+#[test]
+fn limits() {
+    let text = "local N = Dim('N', 0)\nlocal X = Unknown('X', double, {N}, 0)\nEnergy(sin(X(0)) - X(1))";
+    let energy = Energy::from_text("short.t", text).unwrap();
+    let error = |limits| {
+        let options = CompileOptions { limits, ..CompileOptions::default() };
+        Solver::compile(energy.clone(), &options).err().unwrap().to_string()
+    };
+    let few = error(CompileLimits { instructions: 400, ..CompileLimits::default() });
+    assert!(few.contains("instructions without a branch, at most 50 may be compiled"), "{few}");
+    assert!(few.contains("--max-instructions"), "{few}");
+    let soon = error(CompileLimits { seconds: 0.0, ..CompileLimits::default() });
+    assert!(soon.contains("compilation takes too long") && soon.contains("--max-compile-seconds"), "{soon}");
 }
 
 /// A residual of 81 reads stores r and J p; smaller ones compute them where they are read.
