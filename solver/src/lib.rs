@@ -20,9 +20,10 @@ pub use crate::outer::lm::{Callback, Control, Energies};
 pub use crate::problem::bounds::{Bounds, BoundsError};
 pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, NamedArray, ProblemData, Slice};
 pub use crate::problem::options::{
-    Backend, CompileOptions, LossOrder, Method, OptionError, Options, Precision, Preconditioner, SolveOptions,
+    Backend, CompileLimits, CompileOptions, LossOrder, Method, OptionError, Options, Precision,
+    Preconditioner, SolveOptions,
 };
-pub use crate::problem::overrides::{ChoiceError, Overrides};
+pub use crate::problem::overrides::{ChoiceError, Overrides, Value};
 pub use crate::problem::report::{Iteration, LinearStop, Report, Seconds, Termination};
 pub use crate::session::{Session, Unstarted};
 pub use crate::solver::{Evaluation, LinearProbe, Problem, Solver, choices, lowered, schedules, sizes};
