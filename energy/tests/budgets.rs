@@ -39,7 +39,11 @@ fn hostile_files_end() {
             Budget::Depth,
             "local y = 1 + A(0,0) local x = X(0,0) for i = 1, 1e6 do x = x + (A(i,0)+x)^y end Energy(x)",
         ),
-        (Budget::Nodes, "local s = 0 for i = 1, 1e6 do s = s + A(i,0) * X(i%13,0) end Energy(s)"),
+        (Budget::Depth, "local s = 0 for i = 1, 1e6 do s = s + A(i,0) * X(i%13,0) end Energy(s)"),
+        (
+            Budget::Nodes,
+            "local B = Array('B', opt_float64, {W,H}, 2) for i = 1, 1e6 do local y = sin(B(i,0) * X(0,0)) end",
+        ),
         (Budget::Residuals, "for i = 1, 1e6 do Energy(X(0,0)) end"),
         (Budget::Residuals, "for i = 1, 1e6 do Exclude(A(i,0)) end"),
         (Budget::Entries, "local t = {} for k = 1, 7000 do t[k] = k end Vector(unpack(t))"),
