@@ -33,6 +33,7 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
     print!("{}", solved.report);
     // Empty unless SUMSQ_PROFILE asked for it when the pipelines were compiled.
     eprint!("{}", sumsq::codegen::runtime::profile::report());
-    let code = if solved.report.non_finite { NOT_GOOD } else { 0 };
-    Ok(ExitCode::from(code))
+    let Some(why) = solved.report.failure() else { return Ok(ExitCode::SUCCESS) };
+    eprintln!("the solve failed: {why}; the unknowns are the last good ones");
+    Ok(ExitCode::from(NOT_GOOD))
 }
