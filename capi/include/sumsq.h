@@ -19,7 +19,8 @@
  * Errors. Every function that can fail returns a status; sumsq_last_error() then says what was wrong: with an energy the file,
  * the line and a hint, with numbers what was expected and what came. Nothing has changed then, except where it is said.
  * Memory. Numbers are copied when set and when got; no function keeps a pointer of the caller's.
- * Threads. Use a problem from one thread at a time. A solver can be shared; it is freed with the last problem that uses it.
+ * Threads. Use a problem from one thread at a time, but for sumsq_cancel. A solver can be shared; it is freed with the last problem
+ * that uses it.
  */
 #ifndef SUMSQ_H
 #define SUMSQ_H
@@ -96,7 +97,9 @@ typedef enum sumsq_termination {
     SUMSQ_MIN_RADIUS = 8,
     SUMSQ_NO_FREE_UNKNOWN = 9, /* everything is excluded */
     SUMSQ_DIVERGED = 10,       /* Gauss-Newton: E is not finite after the step */
-    SUMSQ_INVALID_STEPS = 11   /* LM: five steps in a row without a valid model or finite E */
+    SUMSQ_INVALID_STEPS = 11,  /* LM: five steps in a row without a valid model or finite E */
+    SUMSQ_INTERRUPTED = 12,    /* by sumsq_cancel */
+    SUMSQ_FAILED = 13          /* the engine failed in mid-solve */
 } sumsq_termination;
 
 /* What a solve may be told. Fill it with sumsq_options_init, then change fields; a null pointer stands for the defaults.
@@ -119,7 +122,7 @@ typedef struct sumsq_options {
     double function_tolerance;    /* LM ends when an accepted step changes E by at most this times E; 1e-6, 0: off */
     double gradient_tolerance;    /* LM ends when max|g| is at most this, g = J^T r; 1e-10 */
     double gradient_rtol;         /* the same, relative to max|g| at the start; 0 */
-    double max_seconds;           /* 0: no limit */
+    double max_seconds;           /* heeded between PCG iterations; 0: no limit */
     double min_lm_diagonal;       /* bounds of the scaled diagonal of J^T J that damping adds a share of; 1e-6 */
     double max_lm_diagonal;       /* 1e32 */
     int32_t losses;               /* sumsq_losses; fixed when the energy is compiled */
@@ -187,6 +190,10 @@ sumsq_status sumsq_solve(sumsq_problem *problem, const sumsq_options *options, s
  * the solve, and the unknowns are those of the last good step. */
 sumsq_status sumsq_start(sumsq_problem *problem, const sumsq_options *options);
 sumsq_status sumsq_step(sumsq_problem *problem, int32_t *termination);
+
+/* Ends the solve in progress, from any thread, a callback, or a signal handler: within one PCG iteration it ends as SUMSQ_INTERRUPTED, with
+ * the unknowns of the last good step. Without a solve in progress it has no effect. The problem must not be freed meanwhile. */
+void sumsq_cancel(sumsq_problem *problem);
 
 /* How the solve stands. */
 sumsq_status sumsq_get_report(const sumsq_problem *problem, sumsq_report *report);

@@ -55,7 +55,8 @@ impl Problem {
         self.solve_with(data, options, &mut |_| Control::Continue)
     }
 
-    /// [`Problem::solve`], observed after each step.
+    /// [`Problem::solve`], observed after each step. If the engine fails in mid-solve, the unknowns are those of the last good step, and the
+    /// report says so.
     ///
     /// # Errors
     /// As for [`Problem::solve`].
@@ -66,8 +67,12 @@ impl Problem {
         callback: Callback<'_>,
     ) -> Result<Report, SolveError> {
         let mut session = self.init(data, options)?;
-        session.run(callback)?;
+        let ran = session.run(callback);
         session.unknowns(data)?;
+        if let Err(error) = ran {
+            session.warnings.push(format!("the engine failed: {error}"));
+            session.minimiser.fail();
+        }
         Ok(session.finish().0)
     }
 

@@ -4,3 +4,4 @@ mod bad_input;
 mod bench;
 mod code_options;
 mod command_line;
+mod outputs;

@@ -7,6 +7,7 @@ use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, Threads, pr
 use crate::outer::lm;
 use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Steps};
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
+use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner, SolveOptions};
 use crate::problem::report::{LinearStop, Report, Seconds, Setting};
@@ -108,6 +109,7 @@ pub fn solve_with(
 struct State<'a> {
     problem: Explicit<'a>,
     options: &'a SolveOptions,
+    watch: Watch,
     preconditioner: Preconditioner,
     x: Vec<f64>,
     /// Warnings of unknowns that started outside of their bounds.
@@ -162,6 +164,7 @@ impl<'a> State<'a> {
             scale: Vec::new(),
             problem,
             options,
+            watch: Watch::new(options),
             preconditioner,
             linear,
         }
@@ -259,13 +262,14 @@ impl<'a> State<'a> {
         }
     }
 
-    fn stopping(&self) -> Stopping {
+    fn stopping(&self) -> Stopping<'_> {
         let o = self.options;
         let default = if o.linear_tolerance.is_some() { 10 * self.problem.free() } else { LINEAR_ITERATIONS };
         Stopping {
             tolerance: o.linear_tolerance,
             forcing: o.forcing,
             limit: o.linear_iterations.unwrap_or(default),
+            watch: &self.watch,
         }
     }
 

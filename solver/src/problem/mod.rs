@@ -1,6 +1,7 @@
 //! Ins and outs of a solve: data, bounds, options, choices of storage, the report.
 
 pub mod bounds;
+pub mod cancel;
 pub mod data;
 pub mod options;
 pub mod overrides;

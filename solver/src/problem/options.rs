@@ -1,6 +1,7 @@
 //! Options: [`CompileOptions`] are fixed with the machine code, [`SolveOptions`] are those of each solve. Both are checked where they are
 //! used, by [`Solver::compile`](crate::Solver::compile) and by whatever starts a solve.
 
+use crate::problem::cancel::Cancel;
 use crate::problem::overrides::{ChoiceError, Overrides};
 use std::time::Duration;
 use sumsq_energy::derive::Passes;
@@ -152,8 +153,10 @@ pub struct SolveOptions {
     pub gradient_tolerance: f64,
     /// LM ends when max|g| is at most this times max|g| at the start.
     pub gradient_rtol: f64,
-    /// Wall-clock limit.
+    /// Wall-clock limit. It is heeded between any two PCG iterations.
     pub max_time: Option<Duration>,
+    /// A request that ends the solve, as soon as the time limit would.
+    pub cancel: Option<Cancel>,
 }
 
 impl Default for SolveOptions {
@@ -175,6 +178,7 @@ impl Default for SolveOptions {
             gradient_tolerance: 1e-10,
             gradient_rtol: 0.0,
             max_time: None,
+            cancel: None,
         }
     }
 }

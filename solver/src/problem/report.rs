@@ -30,6 +30,10 @@ pub enum Termination {
     Diverged,
     /// Five steps in a row without a valid model or with a non-finite energy.
     InvalidSteps,
+    /// It was cancelled.
+    Interrupted,
+    /// The engine failed in mid-solve; a warning says how.
+    Failed,
 }
 
 impl Termination {
@@ -48,6 +52,8 @@ impl Termination {
             NoFreeUnknown => "no_free_unknown",
             Diverged => "diverged",
             InvalidSteps => "invalid_steps",
+            Interrupted => "interrupted",
+            Failed => "failed",
         }
     }
 }
@@ -68,6 +74,8 @@ pub enum LinearStop {
     Indefinite,
     /// A scalar became NaN or infinite.
     NotFinite,
+    /// The solve was to end, or the engine failed: there is no step.
+    Interrupted,
 }
 
 impl LinearStop {
@@ -80,6 +88,7 @@ impl LinearStop {
             LinearStop::Limit => "limit",
             LinearStop::Indefinite => "indefinite",
             LinearStop::NotFinite => "not_finite",
+            LinearStop::Interrupted => "interrupted",
         }
     }
 }
@@ -232,6 +241,31 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Tells whether the solve failed: it can say of its unknowns only that they are the last good ones.
+    pub fn failed(&self) -> bool {
+        use Termination::{Diverged, Failed, InvalidSteps};
+        self.non_finite || matches!(self.termination, Diverged | InvalidSteps | Failed)
+    }
+
+    /// A sentence where the solve did not end by convergence.
+    fn remark(&self) -> Option<String> {
+        use Termination::*;
+        let by = |what: &str| Some(format!("ended {what}, not by convergence: E may fall further"));
+        let failed = |how: &str| Some(format!("failed: {how}; the unknowns are those of the last good step"));
+        match self.termination {
+            GradientTolerance | FunctionTolerance | StepTolerance | NoiseFloor | NoFreeUnknown => None,
+            MaxIterations => by(&format!("by the limit of {} steps", self.iterations.len())),
+            MaxSeconds => by("by the limit of time"),
+            MinRadius => by("by the least radius"),
+            UserAbort | Interrupted => by("by request"),
+            Diverged => failed("E is not finite after a step of Gauss-Newton"),
+            InvalidSteps => failed("no step has a model that falls and a finite energy"),
+            Failed => failed("the engine stopped"),
+        }
+    }
+}
+
 /// The table for people: one line a step, and what is true of the whole.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -267,7 +301,15 @@ impl fmt::Display for Report {
                 self.unconstrained
             )?;
         }
-        Ok(())
+        let limited = self.iterations.iter().filter(|step| step.linear_stop == LinearStop::Limit).count();
+        if limited > 0 {
+            writeln!(
+                f,
+                "PCG ended by its limit of iterations in {limited} of {} steps",
+                self.iterations.len()
+            )?;
+        }
+        self.remark().map_or(Ok(()), |remark| writeln!(f, "{remark}"))
     }
 }
 

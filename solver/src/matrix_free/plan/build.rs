@@ -114,7 +114,9 @@ impl Builder {
                     steps.push(Step::Swap(self.vectors[a].buffer, self.vectors[b].buffer))
                 }
                 stages::Step::Until(done, body) => {
-                    let body = self.steps(body, modules, pipelines);
+                    // The host may end it before any iteration: see `Plan::run_until`.
+                    let mut body = self.steps(body, modules, pipelines);
+                    body.insert(0, Step::Host("watch".into()));
                     // `done` ends it: `max` is only what a usize can count.
                     steps.push(Step::Repeat { max: usize::MAX, until: self.vectors[done].buffer, body });
                 }

@@ -17,6 +17,7 @@ use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::{Initial, Over, VectorId, What};
 use crate::outer::lm::Energies;
 use crate::problem::bounds::Bounds;
+use crate::problem::cancel::Watch;
 use crate::problem::data::{ProblemData, Stamp};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -287,8 +288,19 @@ impl Plan {
 
     /// Runs a phase.
     pub(crate) fn run(&mut self, phase: Phase) -> Result<(), SolveError> {
+        self.run_until(phase, &Watch::default()).map(|_| ())
+    }
+
+    /// Runs a phase, which ends between two iterations of PCG once the watch says so. Returns whether it came to its own end.
+    pub(crate) fn run_until(&mut self, phase: Phase, watch: &Watch) -> Result<bool, SolveError> {
         let program = self.programs.get_mut(&phase).expect("every phase of the skeleton has a program");
-        Ok(program.run(&mut self.table, &self.pool, &mut |_, _| Ok(Flow::Stop))?)
+        let mut over = false;
+        let mut host = |_: &str, _: &mut Table| {
+            over = watch.is_over();
+            Ok(if over { Flow::Stop } else { Flow::Continue })
+        };
+        program.run(&mut self.table, &self.pool, &mut host)?;
+        Ok(!over)
     }
 }
 
