@@ -41,7 +41,8 @@ typedef enum sumsq_status {
     SUMSQ_OK = 0,
     SUMSQ_ERROR_ARGUMENT = 1,   /* a null pointer, an unknown name or enumerator, an option out of range */
     SUMSQ_ERROR_ENERGY = 2,     /* an energy that cannot be read, or is wrong */
-    SUMSQ_ERROR_DATA = 3,       /* numbers that do not fit the energy: wrong size or type, missing, an index out of range */
+    SUMSQ_ERROR_DATA = 3,       /* numbers that do not fit the energy: wrong size or type, missing, an index out of range; or a
+                                   problem that does not fit into memory */
     SUMSQ_ERROR_BACKEND = 4,    /* the back end is not available */
     SUMSQ_ERROR_NOT_FINITE = 5, /* the energy is not finite at the start */
     SUMSQ_ERROR_STATE = 6,      /* called out of order, or on a problem that is inside its callback */
@@ -109,7 +110,7 @@ typedef struct sumsq_options {
     int32_t method;               /* sumsq_method; SUMSQ_LM */
     int32_t precision;            /* sumsq_precision; fixed when the energy is compiled */
     int32_t preconditioner;       /* sumsq_preconditioner; fixed when the energy is compiled */
-    int32_t threads;              /* fixed when the energy is compiled; 0: all cores */
+    int32_t threads;              /* fixed when the energy is compiled; at most 1024; 0: all cores */
     int64_t iterations;           /* steps at most, rejected ones included; 50 */
     int64_t linear_iterations;    /* PCG iterations per step at most; 0: 500, or ten times the free unknowns if linear_tolerance
                                      is given */
@@ -127,6 +128,7 @@ typedef struct sumsq_options {
     double max_lm_diagonal;       /* 1e32 */
     int32_t losses;               /* sumsq_losses; fixed when the energy is compiled */
     int32_t reserved;             /* 0 */
+    int64_t max_memory;           /* bytes that the buffers of a problem may take, fixed when the energy is compiled; 0: what there is */
 } sumsq_options;
 
 /* How a solve stands. Set `size` before the call; fields beyond it are not written. */

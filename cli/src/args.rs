@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use sumsq::energy::derive::Passes;
 use sumsq::{
-    Backend, CompileOptions, LossOrder, Method, Options, Overrides, Precision, Preconditioner, SolveOptions,
+    Backend, CompileOptions, LossOrder, MemoryLimit, Method, Options, Overrides, Precision, Preconditioner,
+    SolveOptions,
 };
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
@@ -78,9 +79,12 @@ pub struct SolverArgs {
     /// Stop when an accepted step changes E by at most F times E; 0 turns it off
     #[arg(long, value_name = "F", default_value_t = 1e-6)]
     function_tolerance: f64,
-    /// Worker threads [default: all cores]
+    /// Worker threads, at most 1024 [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Memory for buffers: bytes, as in 8000000 or 1.5G, or a share, as in 50% [default: as much as there is]
+    #[arg(long, value_name = "BYTES")]
+    max_memory: Option<MemoryLimit>,
     #[command(flatten)]
     code: CodeArgs,
 }
@@ -256,7 +260,11 @@ impl CodeArgs {
 impl SolverArgs {
     /// As the solver takes them, which knows their ranges.
     pub fn options(&self) -> Result<Options, Failure> {
-        let compile = CompileOptions { threads: self.threads, ..self.code.options(Precision::Mixed) };
+        let compile = CompileOptions {
+            threads: self.threads,
+            max_memory: self.max_memory,
+            ..self.code.options(Precision::Mixed)
+        };
         let solve = SolveOptions {
             method: match self.method {
                 MethodArg::Lm => Method::LevenbergMarquardt,
@@ -343,6 +351,8 @@ mod tests {
             "cuda",
             "--threads",
             "3",
+            "--max-memory",
+            "50%",
             "--losses",
             "first_order",
             "--passes",
@@ -353,6 +363,7 @@ mod tests {
         .unwrap();
         assert_eq!(options.method, Method::GaussNewton);
         assert_eq!((options.iterations, options.linear_iterations, compile.threads), (7, Some(9), Some(3)));
+        assert_eq!(compile.max_memory, Some(MemoryLimit::Share(0.5)));
         assert_eq!((options.linear_tolerance, options.forcing, options.radius), (Some(1e-9), 1e-3, 10.0));
         assert_eq!(
             (compile.precision, compile.preconditioner),
@@ -381,6 +392,9 @@ mod tests {
     fn nonsense_is_refused() {
         for bad in [
             ["--threads", "0"],
+            ["--threads", "100000"],
+            ["--max-memory", "0"],
+            ["--max-memory", "101%"],
             ["--radius", "0"],
             ["--forcing", "nan"],
             ["--threads", "-1"],

@@ -78,6 +78,12 @@ pub fn failure(error: SolveError) -> Failure {
         SolveError::Option(OptionError::Zero { name }) => {
             Failure::message(format!("{}: expected 1 or more", flag(name)))
         }
+        SolveError::Option(OptionError::TooMany { name, most, came }) => {
+            Failure::message(format!("{}: expected at most {most}, came {came}", flag(name)))
+        }
+        SolveError::Memory { .. } => {
+            Failure::message(error.to_string().replace("max_memory", "--max-memory"))
+        }
         SolveError::InitialNotFinite { place: Blame::Float32, .. } => {
             Failure::message(format!("{error}: use --precision mixed"))
         }

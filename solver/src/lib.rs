@@ -20,8 +20,10 @@ pub use crate::outer::lm::{Callback, Control, Energies};
 pub use crate::problem::bounds::{Bounds, BoundsError};
 pub use crate::problem::cancel::Cancel;
 pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, NamedArray, ProblemData, Slice};
+pub use crate::problem::memory::{Memory, MemoryLimit};
 pub use crate::problem::options::{
-    Backend, CompileOptions, LossOrder, Method, OptionError, Options, Precision, Preconditioner, SolveOptions,
+    Backend, CompileOptions, LossOrder, MAX_THREADS, Method, OptionError, Options, Precision, Preconditioner,
+    SolveOptions,
 };
 pub use crate::problem::overrides::{ChoiceError, Overrides};
 pub use crate::problem::report::{Iteration, LinearStop, Report, Seconds, Termination};

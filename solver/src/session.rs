@@ -216,6 +216,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
             device: code.target().processor.name.clone(),
             precision: code.options.precision,
             threads: code.pool.threads(),
+            memory: problem.plan.memory,
         };
         (Report::new(outcome, setting, seconds, warnings), self.problem)
     }

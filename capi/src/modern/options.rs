@@ -4,7 +4,9 @@ use crate::failure::{Failure, Result};
 use std::mem::size_of;
 use std::ptr;
 use std::time::Duration;
-use sumsq::{CompileOptions, LossOrder, Method, Options, Precision, Preconditioner, SolveOptions};
+use sumsq::{
+    CompileOptions, LossOrder, MemoryLimit, Method, Options, Precision, Preconditioner, SolveOptions,
+};
 
 /// A struct that starts with its size in bytes, as the caller's header knew it, and grows at its end only.
 ///
@@ -90,6 +92,7 @@ pub struct sumsq_options {
     pub max_lm_diagonal: f64,
     pub losses: i32,
     pub reserved: i32,
+    pub max_memory: i64,
 }
 
 // SAFETY: repr(C), the size first, then integers and floats.
@@ -122,6 +125,7 @@ impl Default for sumsq_options {
             max_lm_diagonal: o.max_lm_diagonal,
             losses: 0,
             reserved: 0,
+            max_memory: 0,
         }
     }
 }
@@ -140,6 +144,9 @@ impl sumsq_options {
             )?,
             preconditioner: choice("preconditioner", self.preconditioner, Preconditioner::ALL)?.0,
             threads: Some(count("threads", self.threads.into())?).filter(|&n| n > 0),
+            max_memory: Some(count("max_memory", self.max_memory)? as u64)
+                .filter(|&n| n > 0)
+                .map(MemoryLimit::Bytes),
             losses: choice(
                 "losses",
                 self.losses,

@@ -154,3 +154,43 @@ fn a_limit_is_no_failure_and_is_said() {
         assert!(run.stdout.contains(said), "{}", run.stdout);
     }
 }
+
+/// Runs the tool with at most so many KiB of address space.
+fn within(bench: &Bench, kib: usize, more: &str) -> std::process::Output {
+    let tool = env!("CARGO_BIN_EXE_sumsq");
+    let line =
+        format!("ulimit -v {kib}; exec {tool} solve energy.t --inputs inputs.npz --output o.npz {more}");
+    Command::new("sh").args(["-c", &line]).current_dir(bench.path("")).output().unwrap()
+}
+
+#[test]
+fn threads_and_stacks_are_modest() {
+    let bench = fit();
+    bench.solve(&["--threads", "100000"]).fails_with(2, "--threads: expected at most 1024, came 100000");
+    bench.solve(&["--threads", "1024"]).succeeds();
+    let ended = within(&bench, 1_500_000, "--threads 2");
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    std::fs::remove_file(bench.path("o.npz")).unwrap();
+    let ended = within(&bench, 1_500_000, "--threads 1000");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.contains("1000 threads were asked for"), "{said}");
+    assert_eq!(bench.files(), ["energy.t", "inputs.npz"]);
+}
+
+#[test]
+fn memory_is_compared_with_what_there_is_before_it_is_touched() {
+    let bench = fit();
+    let run = bench.solve(&["--report", "r.json", "--max-memory", "1G"]);
+    run.succeeds();
+    let memory = &bench.json("r.json")["memory"];
+    assert_eq!(memory["limit"].as_u64(), Some(1 << 30));
+    assert!((1..1 << 20).contains(&memory["buffers"].as_u64().unwrap()), "{memory}");
+    assert!(run.stdout.contains("of buffers, 1.0 GiB available"), "{}", run.stdout);
+    std::fs::remove_file(bench.path("r.json")).unwrap();
+    let run = bench.solve(&["--output", "o.npz", "--max-memory", "1000"]);
+    for said in ["the problem needs", "of buffers, 1.0 KiB are available", "--max-memory"] {
+        run.fails_with(2, said);
+    }
+    assert_eq!(bench.files(), ["energy.t", "inputs.npz"]);
+}

@@ -9,6 +9,7 @@ use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation,
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
 use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
+use crate::problem::memory::Memory;
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner, SolveOptions};
 use crate::problem::report::{LinearStop, Report, Seconds, Setting};
 use std::time::Instant;
@@ -92,6 +93,7 @@ pub fn solve_with(
         device: "explicit Jacobian".to_string(),
         precision: Precision::F64,
         threads: threads.count(),
+        memory: Memory::default(),
     };
     let report = Report::new(outcome, setting, seconds, warnings);
     let x = std::mem::take(&mut state.x);

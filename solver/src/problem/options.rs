@@ -2,6 +2,7 @@
 //! used, by [`Solver::compile`](crate::Solver::compile) and by whatever starts a solve.
 
 use crate::problem::cancel::Cancel;
+use crate::problem::memory::MemoryLimit;
 use crate::problem::overrides::{ChoiceError, Overrides};
 use std::time::Duration;
 use sumsq_energy::derive::Passes;
@@ -98,6 +99,9 @@ pub enum Backend {
     Cuda,
 }
 
+/// Most worker threads that can be asked for.
+pub const MAX_THREADS: usize = 1024;
+
 /// Options that are fixed when an energy is compiled; the defaults are those of the command line.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CompileOptions {
@@ -107,8 +111,10 @@ pub struct CompileOptions {
     pub preconditioner: Preconditioner,
     /// Machine to run on.
     pub backend: Backend,
-    /// Worker threads, at least one; `None`: all cores.
+    /// Worker threads, from one to [`MAX_THREADS`]; `None`: all cores.
     pub threads: Option<usize>,
+    /// Memory that the buffers of a plan may take; `None`: as much as there is.
+    pub max_memory: Option<MemoryLimit>,
     /// Share of robust losses that J^T J holds.
     pub losses: LossOrder,
     /// Passes over the routines: fewer than all for measurements only.
@@ -223,6 +229,16 @@ pub enum OptionError {
         /// The field of the options.
         name: &'static str,
     },
+    /// A count that is too large.
+    #[error("option {name}: expected at most {most}, came {came}")]
+    TooMany {
+        /// The field of the options.
+        name: &'static str,
+        /// The largest.
+        most: usize,
+        /// The value that was given.
+        came: usize,
+    },
     /// Blocks of so many unknowns cannot be had.
     #[error("block_jacobi takes at most {most} unknowns per element, this energy has {came}: use jacobi")]
     Blocks {
@@ -245,7 +261,13 @@ impl CompileOptions {
     /// # Errors
     /// The first one that is out of range.
     pub fn check(&self) -> Result<(), OptionError> {
-        if self.threads == Some(0) { Err(OptionError::Zero { name: "threads" }) } else { Ok(()) }
+        match self.threads {
+            Some(0) => Err(OptionError::Zero { name: "threads" }),
+            Some(came) if came > MAX_THREADS => {
+                Err(OptionError::TooMany { name: "threads", most: MAX_THREADS, came })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -338,5 +360,7 @@ mod tests {
         }
         let threads = |n| CompileOptions { threads: Some(n), ..CompileOptions::default() }.check();
         assert_eq!((threads(1), threads(0)), (Ok(()), Err(OptionError::Zero { name: "threads" })));
+        let too_many = OptionError::TooMany { name: "threads", most: 1024, came: 1025 };
+        assert_eq!((threads(1024), threads(1025)), (Ok(()), Err(too_many)));
     }
 }

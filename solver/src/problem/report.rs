@@ -1,5 +1,6 @@
 //! The report of a solve.
 
+use crate::problem::memory::Memory;
 use crate::problem::options::{Method, Precision};
 use serde::Serialize;
 use std::fmt;
@@ -167,6 +168,8 @@ pub struct Report {
     pub precision: &'static str,
     /// Worker threads.
     pub threads: usize,
+    /// Of the plan; 0 for the assembled path.
+    pub memory: Memory,
     /// Times.
     pub seconds: Seconds,
     /// Things the user should know.
@@ -191,6 +194,7 @@ pub(crate) struct Setting {
     pub device: String,
     pub precision: Precision,
     pub threads: usize,
+    pub memory: Memory,
 }
 
 /// Outcome of a solve.
@@ -234,6 +238,7 @@ impl Report {
             device: setting.device,
             precision: setting.precision.name(),
             threads: setting.threads,
+            memory: setting.memory,
             seconds,
             warnings,
             non_finite: outcome.non_finite,
@@ -294,6 +299,9 @@ impl fmt::Display for Report {
             self.seconds.plan,
             self.seconds.solve
         )?;
+        if self.memory.buffers > 0 {
+            writeln!(f, "{}", self.memory)?;
+        }
         if self.unconstrained > 0 {
             writeln!(
                 f,
@@ -370,6 +378,7 @@ mod tests {
             device: "some processor".to_string(),
             precision: "mixed",
             threads: 2,
+            memory: Memory::default(),
             seconds: Seconds::default(),
             warnings: Vec::new(),
             non_finite: false,

@@ -19,6 +19,7 @@ use crate::outer::lm::Energies;
 use crate::problem::bounds::Bounds;
 use crate::problem::cancel::Watch;
 use crate::problem::data::{ProblemData, Stamp};
+use crate::problem::memory::Memory;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub struct Plan {
     params: FxHashMap<(Param, ScalarType), ParamId>,
     programs: BTreeMap<Phase, Program>,
     pub(crate) pool: Arc<Pool>,
+    pub(crate) memory: Memory,
     uploaded: Uploaded,
 }
 
@@ -50,31 +52,40 @@ struct Uploaded {
 }
 
 impl Plan {
-    /// Allocates everything for the sizes of `data` and copies its numbers.
+    /// Allocates everything for the sizes of `data`, unless it takes more bytes than the limit, and copies its numbers.
     pub fn new(
         k: Arc<Skeleton>,
         modules: &Modules,
         data: &ProblemData<'_>,
         pool: Arc<Pool>,
+        limit: Option<u64>,
     ) -> Result<Plan, SolveError> {
         let sizes = Sizes::new(&k, data);
         let mut b = Builder::new(k.clone(), pool);
         b.parameters(&sizes);
         b.essentials(&sizes)?;
         modules.all().iter().try_for_each(|m| b.module(m, &sizes))?;
+        let memory = Memory { buffers: b.buffer_bytes(), limit };
+        if let Some(limit) = limit.filter(|&limit| memory.buffers > limit) {
+            return Err(SolveError::Memory { needed: memory.buffers, limit });
+        }
+        b.populate();
         let programs = b.programs(modules)?;
         let Builder { pool, table, vectors, params, .. } = b;
-        let mut plan =
-            Plan { k: k.clone(), table, vectors, params, programs, pool, uploaded: Uploaded::default() };
+        let mut plan = Plan {
+            k: k.clone(),
+            table,
+            vectors,
+            params,
+            programs,
+            pool,
+            memory,
+            uploaded: Uploaded::default(),
+        };
         plan.fill_graphs(&sizes, data)?;
         plan.upload_arrays(data)?;
         plan.upload_unknowns(data)?;
         Ok(plan)
-    }
-
-    /// Bytes of all buffers.
-    pub(crate) fn buffer_bytes(&self) -> usize {
-        self.vectors.values().map(|v| self.table.buffer(v.buffer).bytes()).sum()
     }
 
     /// A vector; `None` if no pipeline of the energy uses it.
