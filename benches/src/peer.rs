@@ -64,7 +64,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The peer of that name, where `cargo xtask peers` puts it: `peers/NAME` in the folder of build artifacts.
+    /// The peer of that name, where `cargo xtask setup --peers` puts it: `peers/NAME` in the folder of build artifacts.
     pub fn find(name: &'static str) -> Result<Peer, Box<dyn Error>> {
         let own = std::env::current_exe()?;
         let program = own.ancestors().nth(2).unwrap_or(&own).join("peers").join(name);
@@ -72,7 +72,7 @@ impl Peer {
             return Ok(Peer { name, program });
         }
         Err(format!(
-            "the peer {name} is not built, {} is missing: run `cargo xtask peers`",
+            "the peer {name} is not built, {} is missing: run `cargo xtask setup --peers`",
             program.display()
         )
         .into())

@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
+use sumsq::energy::Budgets;
 use sumsq::energy::derive::Passes;
 use sumsq::{
     Backend, CompileOptions, LossOrder, MemoryLimit, Method, Options, Overrides, Precision, Preconditioner,
@@ -113,6 +114,34 @@ pub struct CodeArgs {
     /// Choices of storage, as `show --stage choices` prints them: lines that differ suffice
     #[arg(long, value_parser = choices, value_name = "FILE")]
     choices: Option<Overrides>,
+    #[command(flatten)]
+    budgets: BudgetArgs,
+}
+
+/// What an energy may take to be read and derived; the defaults are those of [`Budgets`].
+#[derive(Args, Debug)]
+pub struct BudgetArgs {
+    /// Nodes of the energy's expressions, with operands and derivatives
+    #[arg(long, value_name = "N", default_value_t = Budgets::default().nodes)]
+    max_nodes: u64,
+    /// Visits of nodes while expressions are built and derived
+    #[arg(long, value_name = "N", default_value_t = Budgets::default().steps)]
+    max_steps: u64,
+    /// Operations inside each other in an expression
+    #[arg(long, value_name = "N", default_value_t = Budgets::default().depth)]
+    max_depth: u32,
+    /// Entries of a Vector
+    #[arg(long, value_name = "N", default_value_t = Budgets::default().entries)]
+    max_entries: u32,
+    /// Scalar residuals and conditions
+    #[arg(long, value_name = "N", default_value_t = Budgets::default().residuals)]
+    max_residuals: u32,
+    /// Instructions of Lua that the energy file runs
+    #[arg(long, value_name = "N", default_value_t = Budgets::default().lua_instructions)]
+    max_lua_instructions: u64,
+    /// Bytes of the energy file, and of the memory of its Lua state
+    #[arg(long, value_name = "N", default_value_t = Budgets::default().lua_memory)]
+    max_lua_memory: u64,
 }
 
 #[derive(Args, Debug)]
@@ -226,6 +255,19 @@ enum BackendArg {
 }
 
 impl CodeArgs {
+    /// Budgets of the energy.
+    pub fn budgets(&self) -> Budgets {
+        Budgets {
+            nodes: self.budgets.max_nodes,
+            steps: self.budgets.max_steps,
+            depth: self.budgets.max_depth,
+            entries: self.budgets.max_entries,
+            residuals: self.budgets.max_residuals,
+            lua_instructions: self.budgets.max_lua_instructions,
+            lua_memory: self.budgets.max_lua_memory,
+        }
+    }
+
     /// As the library takes them; `precision` where none is asked for.
     pub fn options(&self, precision: Precision) -> CompileOptions {
         CompileOptions {
@@ -258,6 +300,11 @@ impl CodeArgs {
 }
 
 impl SolverArgs {
+    /// Budgets of the energy.
+    pub fn budgets(&self) -> Budgets {
+        self.code.budgets()
+    }
+
     /// As the solver takes them, which knows their ranges.
     pub fn options(&self) -> Result<Options, Failure> {
         let compile = CompileOptions {

@@ -7,7 +7,7 @@ use std::path::Path;
 use sumsq::check::{Certificate, CheckError};
 use sumsq::codegen::Target;
 use sumsq::codegen::backend::llvm::listing;
-use sumsq::energy::{Energy, EnergyError};
+use sumsq::energy::{Budgets, Energy, EnergyError};
 use sumsq::{
     Blame, CompileOptions, Control, Iteration, NamedArray, OptionError, Options, ProblemData, Report,
     SolveError, SolveOptions, Solver,
@@ -22,8 +22,8 @@ pub struct Solved {
 }
 
 /// Loads an energy file.
-pub fn load(path: &Path) -> Result<Energy, Failure> {
-    warned(Energy::from_file(path))
+pub fn load(path: &Path, budgets: Budgets) -> Result<Energy, Failure> {
+    warned(Energy::from_file_within(path, budgets))
 }
 
 fn warned(built: Result<Energy, EnergyError>) -> Result<Energy, Failure> {
@@ -90,6 +90,7 @@ pub fn failure(error: SolveError) -> Failure {
         SolveError::Option(OptionError::CertificatePrecision) => {
             Failure::message(format!("{error}: leave out --precision, or use --precision f64"))
         }
+        SolveError::Energy(error) => Failure::diagnostic(error),
         other => Failure::input(other),
     }
 }

@@ -1,8 +1,10 @@
 //! Mistakes in energies: a typed fault, and where in the text it is.
 
-use crate::model::SourceFile;
+use crate::budgets::Budget;
+use crate::model::{Energy, SourceFile};
 use miette::{Diagnostic, LabeledSpan, SourceCode};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Kinds of mistakes. Names are as the user wrote them.
@@ -16,10 +18,13 @@ pub enum Fault {
     Lua(String),
     #[error("cannot read `{path}`: {reason}")]
     Unreadable { path: String, reason: String },
-    #[error("the energy file ran for more than {0} instructions")]
-    Runaway(u64),
-    #[error("the energy file used more than {0} MiB of memory")]
-    OutOfMemory(usize),
+    #[error("the energy takes more than {most} {budget}{}", while_of(.routine))]
+    /// A budget that is spent, its figure, and the routine under way.
+    Budget { budget: Budget, most: u64, routine: Option<String> },
+    #[error("patterns of Lua's `string` are not available in energy files")]
+    Pattern,
+    #[error("the energy file runs for more than {0} s")]
+    OutOfTime(u64),
     #[error("the energy file nests its calls too deeply")]
     TooDeep,
 
@@ -36,6 +41,10 @@ pub enum Fault {
     // Declarations.
     #[error("`{name}` is declared twice")]
     Duplicate { name: String },
+    #[error("two groups of residuals are named `{name}`")]
+    DuplicateGroup { name: String },
+    #[error("`{name}` has {dims} dims; at most {most} are possible")]
+    TooManyDims { name: String, dims: usize, most: usize },
     #[error("a name cannot be empty")]
     EmptyName,
     #[error("`{0}` has no dims")]
@@ -88,6 +97,8 @@ pub enum Fault {
     Boolean(bool),
     #[error("Lua's own comparison on expressions")]
     LuaComparison,
+    #[error("Lua's `{0}` on an expression, whose value the solve alone knows")]
+    LuaWord(&'static str),
     #[error("`{0}` is an array; an expression is expected")]
     BareField(String),
     #[error("operand {} has {} and operand {} has {}", first.0, count(first.1, "channel"), second.0, second.1)]
@@ -140,6 +151,11 @@ fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
+/// `, while jtjp {W,H} is derived`.
+fn while_of(routine: &Option<String>) -> String {
+    routine.as_ref().map_or_else(String::new, |r| format!(", while {r} is derived"))
+}
+
 /// A scalar or Vector by its size.
 fn entries(n: usize) -> String {
     if n == 1 { "a scalar".into() } else { format!("a Vector with {n} entries") }
@@ -150,8 +166,13 @@ impl Fault {
     pub fn help(&self) -> Option<String> {
         use Fault::*;
         let text = match self {
-            Runaway(_) => "is there a loop that does not end?",
-            OutOfMemory(_) => "is there a table or string that grows without end?",
+            Budget { budget, .. } => {
+                return Some(budget.remedy().to_owned());
+            }
+            Pattern => "`string.find(s, part, 1, true)` finds plain text; so do `sub`, `byte`, `format`, ...",
+            OutOfTime(_) => {
+                "do its strings or tables grow? The time is for what counts of instructions cannot see"
+            }
             TooDeep => "is there a function that calls itself without end?",
             Unreadable { .. } => "check the path and its permissions",
             UnknownName { similar: Some(s), .. } => return Some(format!("did you mean `{s}`?")),
@@ -185,6 +206,10 @@ impl Fault {
             Duplicate { .. } => {
                 "dims, unknowns, arrays, params, graphs and vertices share one set of names, by which inputs are bound"
             }
+            DuplicateGroup { .. } => {
+                "where they are to be reported as one, say so: Residual{name=..., merge=true, ...}"
+            }
+            TooManyDims { .. } => "several dims in one: an extent W*H, with a graph for its neighbours",
             NoDims(_) => {
                 "list its dims, fastest-varying first, as in {W,H}; only an Unknown may have none, and is a global then"
             }
@@ -205,6 +230,14 @@ impl Fault {
             LuaComparison => {
                 "use eq(a,b), less(a,b), lesseq(a,b), greater(a,b) or greatereq(a,b), which give 1 or 0"
             }
+            LuaWord(word) => match *word {
+                "and" => "use And(a,b); for a choice between values, Select(cond, a, b)",
+                "or" => "use Or(a,b); for a value that may be missing, `if v == nil then`",
+                "not" => "use Not(x)",
+                "==" => "use eq(a,b), which gives 1 or 0; `== nil` asks whether there is a value",
+                "~=" => "use Not(eq(a,b)), which gives 1 or 0; `~= nil` asks whether there is a value",
+                _ => "use Select(cond, a, b); `v ~= nil` asks whether there is a value",
+            },
             BareField(name) => {
                 return Some(format!("read it at an offset, `{name}(0,0)`, or at a vertex, `{name}(G.v0)`"));
             }
@@ -271,6 +304,8 @@ impl Fault {
         match self {
             UnknownName { name, .. }
             | Duplicate { name }
+            | DuplicateGroup { name }
+            | TooManyDims { name, .. }
             | SamePosition { name, .. }
             | ViewMismatch { name, .. }
             | ComputedDomain { name, .. }
@@ -321,6 +356,8 @@ pub struct Note {
     pub name: Option<String>,
     /// The words there.
     pub text: Option<String>,
+    /// What to underline, in bytes of the file, where it is known.
+    pub place: Option<Range<usize>>,
 }
 
 /// An error in an energy, with its place in the energy file or in the Rust program that builds it.
@@ -352,7 +389,7 @@ impl EnergyError {
         source: &Arc<SourceFile>,
     ) -> EnergyError {
         if let (Some(line), true) = (line, notes.is_empty()) {
-            notes.push(Note { line, name: fault.culprit().map(str::to_owned), text: None });
+            notes.push(Note { line, name: fault.culprit().map(str::to_owned), text: None, place: None });
         }
         EnergyError { fault: Box::new(fault), notes, place: Place::File(source.clone()) }
     }
@@ -361,6 +398,26 @@ impl EnergyError {
     pub(crate) fn in_rust(fault: Fault, at: Option<(String, u32)>) -> EnergyError {
         let place = at.map_or(Place::Nowhere, |(file, line)| Place::Rust { file, line });
         EnergyError { fault: Box::new(fault), notes: Vec::new(), place }
+    }
+
+    /// A budget that was spent while `routine` was derived; it is shown at `residual`, by default at the largest.
+    pub(crate) fn while_deriving(
+        energy: &Energy,
+        budget: Budget,
+        routine: String,
+        residual: Option<usize>,
+    ) -> EnergyError {
+        let largest = || {
+            let size = |r: &usize| energy.dag.reachable(&[energy.residuals[*r].value]).len();
+            (0..energy.residuals.len()).rev().max_by_key(size)
+        };
+        let line = residual.or_else(largest).and_then(|r| energy.residuals[r].line);
+        let most = energy.dag.budgets().of(budget);
+        let fault = Fault::Budget { budget, most, routine: Some(routine) };
+        match &energy.source {
+            Some(source) => EnergyError::in_file(fault, line, Vec::new(), source),
+            None => EnergyError::in_rust(fault, None),
+        }
     }
 
     /// The problem.
@@ -408,7 +465,10 @@ impl Diagnostic for EnergyError {
             return None;
         }
         Some(Box::new(self.notes.iter().map(|n| {
-            let (start, len) = span_of(&source.text, n.line, n.name.as_deref());
+            let (start, len) = match &n.place {
+                Some(place) => (place.start, first_line(&source.text[place.clone()])),
+                None => span_of(&source.text, n.line, n.name.as_deref()),
+            };
             LabeledSpan::new(n.text.clone(), start, len)
         })))
     }
@@ -431,6 +491,11 @@ impl SourceCode for SourceFile {
             inner.line_count(),
         )))
     }
+}
+
+/// Length of the first line of a part of the text.
+fn first_line(part: &str) -> usize {
+    part.lines().next().map_or(0, str::len)
 }
 
 /// Byte offset and length of `name` in line `line` if it is there once as a whole word, else of the line's text.

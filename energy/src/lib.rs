@@ -2,6 +2,7 @@
 
 #![warn(missing_docs)]
 
+mod budgets;
 mod builder;
 pub mod dag;
 pub mod derive;
@@ -15,5 +16,6 @@ pub mod lua;
 pub mod model;
 pub mod rust;
 
+pub use budgets::{Budget, Budgets};
 pub use error::{EnergyError, Fault, Note};
 pub use model::Energy;

@@ -15,6 +15,10 @@ pub enum LossKind {
     Cauchy,
     /// s^2/3 (1 - (1 - q/s^2)^3) up to s^2, then s^2/3.
     Tukey,
+    /// 2 s^2 (sqrt(1 + q/s^2) - 1).
+    SoftL1,
+    /// s^2 atan(q/s^2).
+    Arctan,
     /// q/(1 + q/s^2).
     GemanMcClure,
 }
@@ -88,6 +92,35 @@ pub(crate) static LOSSES: &[Row] = &[
         bend: |dag, Point { s2, q, .. }| Bend { share: 4.0, base: dag.sub(s2, q), flat: None },
     },
     Row {
+        kind: LossKind::SoftL1,
+        name: "SoftL1",
+        value_and_slope: |dag, Point { s2, q, .. }| {
+            let base = one_and_ratio(dag, 1.0, q, s2);
+            let root = dag.call(Function::Sqrt, &[base]);
+            // As a quotient it keeps its digits near q = 0.
+            let below = dag.sum(1.0, &[(1.0, root)]);
+            (dag.product(2.0, &[(q, 1), (below, -1)]), dag.powi(root, -1))
+        },
+        bend: |dag, Point { s2, q, .. }| Bend { share: 1.0, base: dag.add(s2, q), flat: None },
+    },
+    Row {
+        kind: LossKind::Arctan,
+        name: "Arctan",
+        value_and_slope: |dag, Point { s2, q, .. }| {
+            let ratio = dag.div(q, s2);
+            let angle = dag.call(Function::Atan, &[ratio]);
+            let square = dag.powi(ratio, 2);
+            let base = dag.sum(1.0, &[(1.0, square)]);
+            (dag.mul(s2, angle), dag.powi(base, -1))
+        },
+        bend: |dag, Point { s2, q, .. }| {
+            // rho'' is 0 at q = 0, where the fraction would be of infinities.
+            let least = dag.scale(ARCTAN_FLAT, s2);
+            let over = dag.product(1.0, &[(s2, 2), (q, -1)]);
+            Bend { share: 4.0, base: dag.add(q, over), flat: Some(dag.less_eq(q, least)) }
+        },
+    },
+    Row {
         kind: LossKind::GemanMcClure,
         name: "GemanMcClure",
         value_and_slope: |dag, Point { s2, q, .. }| {
@@ -97,6 +130,9 @@ pub(crate) static LOSSES: &[Row] = &[
         bend: |dag, Point { s2, q, .. }| Bend { share: 4.0, base: dag.add(s2, q), flat: None },
     },
 ];
+
+/// Share of s^2 up to which Arctan counts as flat: it bends by twice the square of it there.
+const ARCTAN_FLAT: f64 = 1e-8;
 
 /// 1 +- q/s^2.
 fn one_and_ratio(dag: &mut Dag, sign: f64, q: ExprId, s2: ExprId) -> ExprId {

@@ -398,7 +398,7 @@ fn views_globals_groups_losses_and_bounds() {
     let e = load(
         "VX = Array('VX', opt_float3, {W,H}, 1)\nT = Unknown('T', opt_float2, {}, 20)\n\
          Energy(X(0,0) - VX(0,0))\nEnergy(Z(0,0) - T(1))\nEnergy(T())\n\
-         Residual{name='fit', loss=Huber(w), X(0,0) - V(0,0), Z(1,0)}\nResidual{name='fit', Z(0,0)}\n\
+         Residual{name='fit', loss=Huber(w), X(0,0) - V(0,0), Z(1,0)}\nResidual{name='fit', merge=true, Z(0,0)}\n\
          Bounds(X, -1, A(0,0))",
     );
     assert_eq!(e.arrays[2].view_of.map(|u| u.0), Some(1));

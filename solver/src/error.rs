@@ -4,13 +4,18 @@ use crate::assembled::{ExplicitError, NonFinite};
 use crate::problem::data::DataError;
 use crate::problem::memory::Bytes;
 use crate::problem::options::OptionError;
+use crate::problem::overrides::ChoiceError;
 use sumsq_codegen::runtime::BufferError;
+use sumsq_energy::EnergyError;
 use thiserror::Error;
 
 /// A solve that could not be started or finished. The caller's data are as they were.
 #[derive(Error, Debug)]
 #[non_exhaustive]
 pub enum SolveError {
+    /// An energy that takes more than its budgets.
+    #[error(transparent)]
+    Energy(#[from] EnergyError),
     /// The engine refused a pipeline, or generated code stopped.
     #[error(transparent)]
     Engine(#[from] sumsq_codegen::Error),
@@ -79,6 +84,12 @@ pub enum SolveError {
     /// An option that this energy cannot honour.
     #[error(transparent)]
     Option(#[from] OptionError),
+}
+
+impl From<ChoiceError> for SolveError {
+    fn from(error: ChoiceError) -> SolveError {
+        SolveError::Option(error.into())
+    }
 }
 
 /// The first of some data that differs from what a problem holds.

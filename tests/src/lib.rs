@@ -1,4 +1,4 @@
-//! Helpers that end-to-end tests share: the reference cases, found beside the checkout.
+//! Helpers that end-to-end tests share: the reference cases of `data/cases`.
 
 pub mod small;
 
@@ -18,19 +18,6 @@ pub fn workspace_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The folder of reference material: `$SUMSQ_SHARED`, or `shared` next to the checkout. `None`, with a notice, if absent.
-pub fn shared() -> Option<PathBuf> {
-    let folder = match std::env::var_os("SUMSQ_SHARED") {
-        Some(folder) => PathBuf::from(folder),
-        None => workspace_root().join("../shared"),
-    };
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("skipped: no reference cases at {} (set SUMSQ_SHARED)", folder.display());
-    None
-}
-
 /// The energy file of an example.
 pub fn example_energy(name: &str) -> Energy {
     let path = workspace_root().join("examples/energies").join(format!("{name}.t"));
@@ -41,24 +28,36 @@ pub fn example_energy(name: &str) -> Energy {
 pub struct Case {
     /// Its name.
     pub name: String,
-    /// From `examples/energies`; small cases share the file of the large one.
+    /// From `examples/energies`, see [`energy_of`].
     pub energy: Energy,
     /// Its inputs.
     pub arrays: Vec<NamedArray>,
     /// Its entry in `expected.json`.
     pub expected: Value,
-    folder: PathBuf,
+}
+
+/// The energy of a case: its name without what tells cases of one energy apart.
+pub fn energy_of(case: &str) -> &str {
+    match case {
+        "arap_hand" => "arap_mesh_deformation",
+        "optical_flow_flower" => "optical_flow",
+        _ => case.strip_suffix("_small").unwrap_or(case),
+    }
+}
+
+fn case_file(name: &str) -> PathBuf {
+    workspace_root().join("data/cases").join(name)
 }
 
 impl Case {
-    /// The case `name`; `None` where the reference material is absent.
-    pub fn open(name: &str) -> Option<Case> {
-        let folder = shared()?.join("cases");
-        let text = std::fs::read_to_string(folder.join("expected.json")).expect("expected.json");
+    /// The case `name`, all of whose files must be there.
+    #[track_caller]
+    pub fn open(name: &str) -> Case {
+        let text = std::fs::read_to_string(case_file("expected.json")).expect("expected.json");
         let mut all: Value = serde_json::from_str(&text).expect("expected.json is JSON");
-        let energy = example_energy(name.strip_suffix("_small").unwrap_or(name));
-        let arrays = read_npz(&folder.join(format!("{name}.npz")));
-        Some(Case { name: name.to_string(), energy, arrays, expected: all[name].take(), folder })
+        let energy = example_energy(energy_of(name));
+        let arrays = read_npz(&case_file(&format!("{name}.npz")));
+        Case { name: name.to_string(), energy, arrays, expected: all[name].take() }
     }
 
     /// The inputs, bound.
@@ -72,6 +71,16 @@ impl Case {
         value.unwrap_or_else(|| panic!("{} has no number at {pointer}", self.name))
     }
 
+    /// The energy at the minimum: what a simple Levenberg-Marquardt came to, or where that did not converge, a better figure.
+    pub fn minimum(&self) -> f64 {
+        self.number(if self.expected["minimum"].is_null() { "/lm_energy_final" } else { "/minimum" })
+    }
+
+    /// First radii of which one must lead to the expected energy: a single one but where there are many minima.
+    pub fn radii(&self) -> &'static [f64] {
+        if self.name == "optical_flow_flower" { &[1e2, 1e3, 1e4] } else { &[1e4] }
+    }
+
     /// A list of numbers of the expected figures.
     pub fn numbers(&self, key: &str) -> Vec<f64> {
         let list = self.expected[key].as_array();
@@ -81,21 +90,12 @@ impl Case {
 
     /// The vectors of a small case, in float64, each over all unknown scalars.
     pub fn vectors(&self) -> impl Fn(&str) -> Vec<f64> + use<> {
-        let arrays = read_npz(&self.folder.join(format!("vectors_{}.npz", self.name)));
+        let arrays = read_npz(&case_file(&format!("vectors_{}.npz", self.name)));
         move |name| {
             let array = arrays.iter().find(|a| a.name == name);
             array.unwrap_or_else(|| panic!("no vector {name}")).data.doubles()
         }
     }
-}
-
-/// Tells whether the slow tests are to run (`cargo xtask test --full`); prints a notice if not.
-pub fn full_tests() -> bool {
-    let on = std::env::var_os("SUMSQ_FULL").is_some_and(|v| v == "1");
-    if !on {
-        eprintln!("skipped: a slow test, run by `cargo xtask test --full`");
-    }
-    on
 }
 
 /// Compiles, plans and solves; the unknowns of `data` become the result.

@@ -10,7 +10,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// E, g, diag(J^T J) and J^T J v at the start and at the perturbed point.
 fn check_derivatives(name: &str) {
-    let Some(case) = Case::open(name) else { return };
+    let case = Case::open(name);
     let data = case.data();
     let problem = Explicit::new(&case.energy, &data).unwrap();
     let vectors = case.vectors();
@@ -52,7 +52,7 @@ fn check_derivatives(name: &str) {
 
 /// The exact Gauss-Newton trace, as far as it is listed.
 fn check_gauss_newton(name: &str, linear: LinearSolver) {
-    let Some(case) = Case::open(name) else { return };
+    let case = Case::open(name);
     let expected = case.numbers("gn_energies");
     let options = Options {
         solve: SolveOptions {
@@ -74,19 +74,25 @@ fn check_gauss_newton(name: &str, linear: LinearSolver) {
 
 /// LM reaches the listed minimum; `two_sided`: it is a converged one.
 fn check_lm(name: &str, linear: LinearSolver, two_sided: bool) {
-    let Some(case) = Case::open(name) else { return };
+    let case = Case::open(name);
+    let ends: Vec<f64> = case.radii().iter().map(|&radius| lm_from(&case, linear, radius)).collect();
+    let e = ends.iter().copied().fold(f64::INFINITY, f64::min);
+    let minimum = case.minimum();
+    assert!(e <= minimum * (1.0 + 1e-4), "{name}: E = {ends:?}, listed {minimum}");
+    if two_sided {
+        assert_close(name, e, minimum, 1e-6);
+    }
+}
+
+/// The energy at the end, which falls and is measured at what is written back.
+fn lm_from(case: &Case, linear: LinearSolver, radius: f64) -> f64 {
     let options = Options {
-        solve: SolveOptions { iterations: 120, function_tolerance: 0.0, ..SolveOptions::default() },
+        solve: SolveOptions { iterations: 120, function_tolerance: 0.0, radius, ..SolveOptions::default() },
         ..Options::default()
     };
     let mut data = case.data();
     let report = assembled::solve(&case.energy, &mut data, &options.compile, &options.solve, linear).unwrap();
-    let minimum = case.number("/lm_energy_final");
     let e = report.energy_final;
-    assert!(e <= minimum * (1.0 + 1e-4), "{name}: E = {e}, listed {minimum} ({:?})", report.termination);
-    if two_sided {
-        assert_close(name, e, minimum, 1e-6);
-    }
     let mut energy = report.energy_initial;
     for step in &report.iterations {
         assert!(if step.accepted { step.energy < energy } else { step.energy == energy }, "{step:?}");
@@ -95,6 +101,7 @@ fn check_lm(name: &str, linear: LinearSolver, two_sided: bool) {
     // What was written back is where the energy was measured.
     let problem = Explicit::new(&case.energy, &data).unwrap();
     assert_eq!(problem.energies(&problem.initial()).total, e);
+    e
 }
 
 macro_rules! cases {
@@ -114,11 +121,11 @@ cases! { check_derivatives:
     laplacian_small "laplacian_small", laplacian "laplacian",
     curve_fitting_small "curveFitting_small", curve_fitting "curveFitting",
     image_warping_small "image_warping_small",
-    arap_mesh_deformation "arap_mesh_deformation",
+    arap_hand "arap_hand",
     volumetric_mesh_deformation "volumetric_mesh_deformation",
     poisson_image_editing_small "poisson_image_editing_small",
     shape_from_shading_small "shape_from_shading_small",
-    optical_flow_small "optical_flow_small",
+    optical_flow_flower "optical_flow_flower",
 }
 
 // Not shape_from_shading_small: at step 9 its trace, whose systems were solved to about 1e-12, is 1.01e-6 from that of exact
@@ -127,45 +134,45 @@ cases! { gauss_newton_cholesky check_gauss_newton Cholesky:
     laplacian_small "laplacian_small", laplacian "laplacian",
     curve_fitting_small "curveFitting_small", curve_fitting "curveFitting",
     image_warping_small "image_warping_small",
-    arap_mesh_deformation "arap_mesh_deformation",
+    arap_hand "arap_hand",
     volumetric_mesh_deformation "volumetric_mesh_deformation",
     poisson_image_editing_small "poisson_image_editing_small",
-    optical_flow_small "optical_flow_small",
+    optical_flow_flower "optical_flow_flower",
 }
 
 cases! { gauss_newton_cg check_gauss_newton Cg:
     laplacian "laplacian", curve_fitting "curveFitting",
-    arap_mesh_deformation "arap_mesh_deformation",
+    arap_hand "arap_hand",
     volumetric_mesh_deformation "volumetric_mesh_deformation",
     poisson_image_editing_small "poisson_image_editing_small",
     shape_from_shading_small "shape_from_shading_small",
-    optical_flow_small "optical_flow_small",
+    optical_flow_flower "optical_flow_flower",
 }
 
 cases! { lm_cholesky check_lm Cholesky:
     laplacian "laplacian" true, curve_fitting "curveFitting" true,
     image_warping_small "image_warping_small" false,
-    arap_mesh_deformation "arap_mesh_deformation" true,
+    arap_hand "arap_hand" true,
     volumetric_mesh_deformation "volumetric_mesh_deformation" true,
     poisson_image_editing_small "poisson_image_editing_small" true,
     shape_from_shading_small "shape_from_shading_small" false,
-    optical_flow_small "optical_flow_small" false,
+    optical_flow_flower "optical_flow_flower" false,
 }
 
 cases! { lm_cg check_lm Cg:
     laplacian "laplacian" true, curve_fitting "curveFitting" true,
     image_warping_small "image_warping_small" false,
-    arap_mesh_deformation "arap_mesh_deformation" true,
+    arap_hand "arap_hand" true,
     volumetric_mesh_deformation "volumetric_mesh_deformation" true,
     poisson_image_editing_small "poisson_image_editing_small" true,
     shape_from_shading_small "shape_from_shading_small" false,
-    optical_flow_small "optical_flow_small" false,
+    optical_flow_flower "optical_flow_flower" false,
 }
 
 /// At 512 x 512 the numbers are listed, the vectors are not.
 #[test]
 fn image_warping_at_full_size_starts_right() {
-    let Some(case) = Case::open("image_warping") else { return };
+    let case = Case::open("image_warping");
     let data = case.data();
     let problem = Explicit::new(&case.energy, &data).unwrap();
     let x = problem.initial();
@@ -184,12 +191,12 @@ fn jacobi_pcg_takes_the_expected_iterations() {
         ("poisson_image_editing_small", 85, 103),
         ("volumetric_mesh_deformation", 131, 158),
         ("image_warping_small", 397, 553),
-        ("arap_mesh_deformation", 534, 563),
+        ("arap_hand", 175, 210),
         ("shape_from_shading_small", 975, 1358),
-        ("optical_flow_small", 525, 602),
+        ("optical_flow_flower", 304, 373),
     ];
     for (name, at_1e9, at_1e12) in counts {
-        let Some(case) = Case::open(name) else { return };
+        let case = Case::open(name);
         for (tolerance, expected) in [(1e-9, at_1e9), (1e-12, at_1e12)] {
             let options = Options {
                 compile: CompileOptions {
@@ -221,7 +228,7 @@ fn jacobi_pcg_takes_the_expected_iterations() {
 #[test]
 fn linear_energies_have_gain_ratio_one() {
     for name in ["laplacian", "poisson_image_editing_small"] {
-        let Some(case) = Case::open(name) else { return };
+        let case = Case::open(name);
         for radius in [1e-2, 1.0, 1e4] {
             let options =
                 Options { solve: SolveOptions { radius, ..SolveOptions::default() }, ..Options::default() };

@@ -6,6 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Pipelines, and expressions of each sort, of a run.
 const CASES: u64 = 3000;
 
+/// The same of a run of `cargo xtask nightly`.
+const LONG: u64 = 100_000;
+
 /// Options of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Options {
@@ -15,6 +18,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// A run of hours, from the clock's seed on.
+    pub fn long() -> Options {
+        Options { cases: LONG, seed: None }
+    }
+
     /// From `--cases N` and `--seed S`; none if it is anything else.
     pub fn read(args: &[&str]) -> Option<Options> {
         let mut options = Options { cases: CASES, seed: None };

@@ -11,7 +11,17 @@ const PACKAGES: [&str; 6] =
 /// llvm-sys looks here first.
 const PREFIX: &str = "LLVM_SYS_221_PREFIX";
 
-/// Makes sure that LLVM 22 is there.
+/// An error unless LLVM 22 is there.
+pub fn check() -> Result<(), Failure> {
+    if found_by_prefix()?.is_some() || missing().is_empty() {
+        return Ok(());
+    }
+    Err(Failure(
+        "LLVM 22 is not installed, or not whole: `cargo xtask setup` installs it, or says how".into(),
+    ))
+}
+
+/// Makes sure that LLVM 22 is there: installs it where it is not.
 pub fn setup() -> Result<(), Failure> {
     if let Some(found) = found_by_prefix()? {
         println!("LLVM {found}, from {PREFIX}");

@@ -5,59 +5,63 @@ mod fuzz;
 mod how_to;
 mod layers;
 mod llvm;
+mod nightly;
 mod peers;
 mod process;
 mod prose;
+mod suite;
 
 use process::{Failure, cargo, root};
 use std::process::ExitCode;
 use std::time::Instant;
+use suite::Tally;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  setup           find LLVM 22, or install it (Debian, Ubuntu)
-  demo            setup, a release build, and both demos into out/
-  test [--full]   setup, then all tests; --full adds the hour-long ones
+  setup [--peers] find LLVM 22, or install it (Debian, Ubuntu); --peers: install and build what benchmarks compare with
+                  (Ceres, Halide). Nothing else installs anything
+  demo            a release build, and two demos into out/
+  test [--full]   all tests, counted; --full adds the ignored ones
   fuzz [--cases N] [--seed S]
-                  setup, then N (3000) random pipelines under random schedules and N random expressions, from seed S on
+                  N (3000) random pipelines under random schedules and N random expressions, from seed S on
                   (the clock's); a failing case is shrunk and printed
-  bench [NAME]    setup, then the benchmarks (all, or those whose name contains NAME) into benches/results/
+  bench [NAME]    the benchmarks (all, or those whose name contains NAME) into benches/results/
   compare OLD [--code] [--bits] [--times] [--steps N] [--pairs N]
-                  setup, then another release build of the tool against this tree's: LLVM text of all energies, bits of the
+                  another release build of the tool against this tree's: LLVM text of all energies, bits of the
                   demos' problems after N (6) steps, seconds of N (9) alternated pairs; all three, or those named
-  peers           install and build what benchmarks compare with: Ceres, Halide (Debian, Ubuntu)
-  how-to          setup, then docs/patches: each applies, touches few files, and passes the tests that it names
+  how-to          docs/patches: each applies, touches few files, and passes the tests that it names
   layers          which folder may import from which: circles, imports that run upwards, lines of code
   lint            layers, first words of doc comments, formatting, clippy and docs, warnings as errors
-  ci              setup, lint, test, how-to, with the minutes of each step";
+  ci              lint, test, how-to, then the suites of tool, C and language in release: minutes of each step, counts of tests
+  nightly [STEP]  full, fuzz, miri, threads, valgrind: ignored tests, 100,000 cases of fuzz, miri on buffers, a thread
+                  sanitizer on the pool, valgrind on a solve and a C program";
 
 /// Demos that `cargo xtask demo` runs.
 const DEMOS: [&str; 2] = ["image_warping", "arap_mesh_deformation"];
-
-/// Set by `test --full`; slow tests look for it.
-const FULL_TESTS: &str = "SUMSQ_FULL";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args[..] {
         ["setup"] => llvm::setup(),
+        ["setup", "--peers"] => llvm::setup().and_then(|()| peers::setup()),
         ["demo"] => demo(),
         ["test"] => test(false),
         ["test", "--full"] => test(true),
         ["fuzz", ref options @ ..] => match fuzz::Options::read(options) {
-            Some(options) => llvm::setup().and_then(|()| fuzz::fuzz(options)),
+            Some(options) => llvm::check().and_then(|()| fuzz::fuzz(options)),
             None => return usage(),
         },
         ["bench"] => bench(None),
         ["bench", name] if !name.starts_with('-') => bench(Some(name)),
         ["compare", old, ref options @ ..] => compare(old, options),
-        ["peers"] => peers::setup(),
-        ["how-to"] => llvm::setup().and_then(|()| how_to::how_to()),
+        ["how-to"] => llvm::check().and_then(|()| how_to::how_to()),
         ["layers"] => layers::layers(),
-        ["lint"] => llvm::setup().and_then(|()| lint()),
-        ["ci"] => ci(),
+        ["lint"] => llvm::check().and_then(|()| lint()),
+        ["ci"] => llvm::check().and_then(|()| ci()),
+        ["nightly"] => llvm::check().and_then(|()| nightly::nightly(None)),
+        ["nightly", step] => llvm::check().and_then(|()| nightly::nightly(Some(step))),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())
@@ -79,7 +83,7 @@ fn usage() -> ExitCode {
 }
 
 fn demo() -> Result<(), Failure> {
-    llvm::setup()?;
+    llvm::check()?;
     let out = root().join("out");
     let out = out.to_string_lossy();
     for name in DEMOS {
@@ -89,25 +93,20 @@ fn demo() -> Result<(), Failure> {
     Ok(())
 }
 
-/// `cargo test` runs the doc tests too; cargo-nextest would not.
 fn test(full: bool) -> Result<(), Failure> {
-    llvm::setup()?;
-    let mut tests = cargo(&["test", "--workspace"]);
-    if full {
-        tests = tests.env(FULL_TESTS, "1");
-    }
-    tests.run()
+    llvm::check()?;
+    suite::all(&mut Tally::default(), full)
 }
 
 fn bench(name: Option<&str>) -> Result<(), Failure> {
-    llvm::setup()?;
+    llvm::check()?;
     let mut args = vec!["run", "--release", "--package", "sumsq-benches", "--"];
     args.extend(name);
     cargo(&args).run()
 }
 
 fn compare(old: &str, options: &[&str]) -> Result<(), Failure> {
-    llvm::setup()?;
+    llvm::check()?;
     let old = std::fs::canonicalize(old).map_err(|e| Failure(format!("{old}: {e}")))?;
     cargo(&["build", "--release", "--package", "sumsq-cli"]).run()?;
     let new = root().join("target/release/sumsq");
@@ -118,13 +117,13 @@ fn compare(old: &str, options: &[&str]) -> Result<(), Failure> {
 }
 
 fn ci() -> Result<(), Failure> {
-    let mut steps = Steps::default();
-    steps.run("setup", llvm::setup)?;
+    let (mut steps, mut tally) = (Steps::default(), Tally::default());
     steps.run("lint", lint)?;
     // Apart, so that what is slow is known: building the tests, or running them.
     steps.run("build of the tests", || cargo(&["test", "--workspace", "--no-run"]).run())?;
-    steps.run("test", || test(false))?;
-    steps.run("how-to", how_to::how_to)
+    steps.run("test", || suite::all(&mut tally, false))?;
+    steps.run("how-to", how_to::how_to)?;
+    steps.run("release", || suite::released(&mut tally))
 }
 
 /// Prints the minutes of each step, also of one that fails.

@@ -1,6 +1,7 @@
 //! Commands run in the workspace root, with errors that name the command.
 
 use std::fmt;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -33,12 +34,12 @@ pub fn task(line: &[&str]) -> Task {
     Task { command, line: line.join(" ") }
 }
 
-/// A cargo command, of the same cargo that runs xtask.
+/// A cargo command, of the same cargo that runs xtask; with `--locked` where it resolves dependencies.
 pub fn cargo(args: &[&str]) -> Task {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
-    let mut line = vec![cargo.as_str()];
-    line.extend(args);
-    let mut task = task(&line);
+    let locked: &[&str] = if args[0] == "fmt" { &[] } else { &["--locked"] };
+    let args = [&args[..1], locked, &args[1..]].concat();
+    let mut task = task(&[&[cargo.as_str()], &args[..]].concat());
     task.line = format!("cargo {}", args.join(" "));
     task
 }
@@ -64,6 +65,21 @@ impl Task {
             Ok(status) => Err(Failure(format!("`{}` failed ({status})", self.line))),
             Err(error) => Err(Failure(format!("cannot run `{}`: {error}", self.line))),
         }
+    }
+
+    /// As [`Task::run`]; `each` line of standard output is read as it is printed.
+    pub fn lines(mut self, mut each: impl FnMut(&str)) -> Result<(), Failure> {
+        eprintln!("$ {}", self.line);
+        let unable = |error| Failure(format!("cannot run `{}`: {error}", self.line));
+        let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(unable)?;
+        for line in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).split(b'\n')) {
+            let line = line.map_err(unable)?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            each(&line);
+        }
+        let status = child.wait().map_err(unable)?;
+        if status.success() { Ok(()) } else { Err(Failure(format!("`{}` failed ({status})", self.line))) }
     }
 
     /// Standard output of a quiet run; `None` if the program is missing or fails.

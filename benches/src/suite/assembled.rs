@@ -7,13 +7,11 @@
 use super::THREADS;
 use crate::harness::compare_within;
 use crate::report::Report;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use sumsq::assembled::{LinearSolver, solve_with};
 use sumsq::energy::model::Energy;
 use sumsq::{CompileOptions, Control, NamedArray, Options, ProblemData, SolveOptions, Solver};
 use sumsq_examples::demos::{arap_mesh_deformation, image_warping};
-use sumsq_examples::io::npz::Archive;
 
 /// Steps at most: image_warping creeps on for hundreds.
 const STEPS: usize = 60;
@@ -26,20 +24,12 @@ pub fn run() -> Report {
         "assembled",
         format!("time until E <= 1.01 E_final, at most {STEPS} steps of LM, {THREADS} threads"),
     );
-    let image = image_warping::Scene::tulips().expect("the demo's own data").problem();
-    let case = shared_case("image_warping");
-    let name = if case.is_some() { "image_warping 512 x 512" } else { "image_warping 500 x 500 (tulips)" };
-    compare(&mut report, name, image.text, &case.unwrap_or(image.inputs));
+    let text = image_warping::Scene::tulips().expect("the demo's own data").problem().text;
+    let inputs = super::image_warping_512().expect("the project's own data");
+    compare(&mut report, "image_warping 512 x 512", text, &inputs);
     let dog = arap_mesh_deformation::Scene::dog_17k().expect("the demo's own data").problem();
     compare(&mut report, "arap_mesh_deformation 17k", dog.text, &dog.inputs);
     report
-}
-
-/// The inputs of a reference case, if they lie beside the checkout or where `SUMSQ_SHARED` says.
-fn shared_case(name: &str) -> Option<Vec<NamedArray>> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    let folder = std::env::var_os("SUMSQ_SHARED").map_or_else(beside, PathBuf::from);
-    Archive::open(&folder.join(format!("cases/{name}.npz"))).ok()?.read_all().ok()
 }
 
 fn compare(report: &mut Report, name: &str, text: &str, inputs: &[NamedArray]) {

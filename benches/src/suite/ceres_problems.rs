@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use sumsq::{ArrayData, NamedArray};
-use sumsq_examples::demos::arap_mesh_deformation;
+use sumsq_examples::demos::{Problem, arap_mesh_deformation, poisson_image_editing, shape_from_shading};
 use sumsq_examples::io::{npz::Archive, picture};
 
 /// As many steps as the time allows.
@@ -34,13 +34,26 @@ pub struct Case {
     pub linear: &'static [(&'static str, &'static str)],
 }
 
-/// The problems, or which of them lack their inputs.
+/// The problems, or which of them lack their inputs: all inputs are part of the project, but for those of the two published
+/// problems, which may not be.
 pub fn cases() -> Vec<Result<Case, String>> {
-    vec![image_warping(), arap_mesh_deformation(), poisson_image_editing(), shape_from_shading()]
+    vec![
+        image_warping(),
+        dog(),
+        tulips_in_coffee(),
+        skull(),
+        published_poisson_image_editing(),
+        published_shape_from_shading(),
+    ]
+}
+
+/// The inputs of a demo, with the dims that it leaves to its arrays.
+fn with_dims(problem: Problem, dims: &[(&str, usize)]) -> Vec<NamedArray> {
+    problem.inputs.into_iter().chain(dims.iter().map(|&(name, value)| dim(name, value))).collect()
 }
 
 fn image_warping() -> Result<Case, String> {
-    let inputs = arrays("cases/image_warping.npz")?;
+    let inputs = super::image_warping_512()?;
     Ok(Case {
         name: "image_warping 512 x 512".into(),
         energy: "image_warping",
@@ -52,27 +65,68 @@ fn image_warping() -> Result<Case, String> {
     })
 }
 
-fn arap_mesh_deformation() -> Result<Case, String> {
+fn dog() -> Result<Case, String> {
     let scene = arap_mesh_deformation::Scene::dog_17k().map_err(|e| e.to_string())?;
     let problem = scene.problem();
     let vertices = problem.inputs[0].shape[0];
-    let mut inputs = problem.inputs;
-    inputs.push(dim("N", vertices));
     Ok(Case {
         name: format!("arap_mesh_deformation, {vertices} vertices"),
         energy: problem.energy,
         text: energy_file(problem.energy)?,
-        inputs,
+        inputs: with_dims(problem, &[("N", vertices)]),
         goal: Goal::Lowest { steps: NO_LIMIT },
         factor: 10.0,
         linear: &[("cgnr", "element"), ("cholesky", "element")],
     })
 }
 
+/// One photograph cloned into another, inside of an ellipse.
+fn tulips_in_coffee() -> Result<Case, String> {
+    let scene = poisson_image_editing::Scene::tulips_in_coffee().map_err(|e| e.to_string())?;
+    let (width, height) = (scene.target.width() as usize, scene.target.height() as usize);
+    let inputs = with_dims(scene.problem(), &[("W", width), ("H", height)]);
+    poisson_case(format!("poisson_image_editing {width} x {height}, tulips"), inputs)
+}
+
+fn poisson_case(name: String, inputs: Vec<NamedArray>) -> Result<Case, String> {
+    Ok(Case {
+        name,
+        energy: "poisson_image_editing",
+        text: energy_file("poisson_image_editing")?,
+        inputs,
+        goal: Goal::Lowest { steps: NO_LIMIT },
+        factor: 15.0,
+        linear: &[("cgnr", "element"), ("cholesky", "unknown")],
+    })
+}
+
+/// A rendered skull, its depth refined by its picture.
+fn skull() -> Result<Case, String> {
+    let scene = shape_from_shading::Scene::skull().map_err(|e| e.to_string())?.in_its_frame();
+    let problem = scene.problem();
+    let (height, width) = (problem.inputs[0].shape[0], problem.inputs[0].shape[1]);
+    let inputs = with_dims(problem, &[("W", width), ("H", height)]);
+    shading_case(format!("shape_from_shading {width} x {height}, skull"), inputs)
+}
+
+/// Both sides creep on for thousands of steps, since the energy jumps where pixels become discontinuous; 50 steps are both sides'
+/// default.
+fn shading_case(name: String, inputs: Vec<NamedArray>) -> Result<Case, String> {
+    Ok(Case {
+        name,
+        energy: "shape_from_shading",
+        text: energy_file("shape_from_shading")?,
+        inputs,
+        goal: Goal::Lowest { steps: 50 },
+        factor: 50.0,
+        linear: &[("cgnr", "element"), ("cholesky", "element")],
+    })
+}
+
 /// One photograph cloned into another, where the mask is white.
-fn poisson_image_editing() -> Result<Case, String> {
+fn published_poisson_image_editing() -> Result<Case, String> {
     let read = |name: &str| {
-        let path = shared(&format!("data/opt/{name}.png"));
+        let path = published(&format!("data/opt/{name}.png"));
         picture::read(&path).map(|p| p.to_rgba8()).map_err(|e| e.to_string())
     };
     let (into, from, mask) = (read("poisson0")?, read("poisson1")?, read("poisson_mask")?);
@@ -89,21 +143,12 @@ fn poisson_image_editing() -> Result<Case, String> {
         dim("W", width),
         dim("H", height),
     ];
-    Ok(Case {
-        name: format!("poisson_image_editing {width} x {height}"),
-        energy: "poisson_image_editing",
-        text: energy_file("poisson_image_editing")?,
-        inputs,
-        goal: Goal::Lowest { steps: NO_LIMIT },
-        factor: 15.0,
-        linear: &[("cgnr", "element"), ("cholesky", "unknown")],
-    })
+    poisson_case(format!("poisson_image_editing {width} x {height}, published"), inputs)
 }
 
-/// A scanned relief, its depth refined by its picture. Both sides creep on for thousands of steps, since the energy jumps where
-/// pixels become discontinuous; 50 steps are both sides' default.
-fn shape_from_shading() -> Result<Case, String> {
-    let archive = Archive::open(&shared("data/rgbd/opt_sfs_relief.npz")).map_err(|e| e.to_string())?;
+/// A scanned relief, its depth refined by its picture.
+fn published_shape_from_shading() -> Result<Case, String> {
+    let archive = Archive::open(&published("data/rgbd/opt_sfs_relief.npz")).map_err(|e| e.to_string())?;
     let read = |name: &str| archive.read(name).map_err(|e| e.to_string());
     let renamed = |name: &str, array: NamedArray| NamedArray { name: name.into(), ..array };
     let (measured, image) = (read("depth")?, read("intensity")?);
@@ -140,15 +185,7 @@ fn shape_from_shading() -> Result<Case, String> {
         };
         inputs.extend(names.iter().zip(values).map(param));
     }
-    Ok(Case {
-        name: format!("shape_from_shading {width} x {height}"),
-        energy: "shape_from_shading",
-        text: energy_file("shape_from_shading")?,
-        inputs,
-        goal: Goal::Lowest { steps: 50 },
-        factor: 50.0,
-        linear: &[("cgnr", "element"), ("cholesky", "element")],
-    })
+    shading_case(format!("shape_from_shading {width} x {height}, published"), inputs)
 }
 
 /// The elements of a float32 array.
@@ -169,13 +206,27 @@ fn dim(name: &str, value: usize) -> NamedArray {
     NamedArray { name: name.into(), shape: vec![], data: ArrayData::Int(vec![value as i64], "int32") }
 }
 
-/// A path in the shared inputs, which lie beside the checkout or where `SUMSQ_SHARED` says.
-fn shared(path: &str) -> PathBuf {
+/// A path in the inputs that are no part of the project: they lie in `../shared` beside it, or where `SUMSQ_SHARED` says.
+fn published(path: &str) -> PathBuf {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
     std::env::var_os("SUMSQ_SHARED").map_or_else(beside, PathBuf::from).join(path)
 }
 
-/// Every array of a shared archive.
-fn arrays(path: &str) -> Result<Vec<NamedArray>, String> {
-    Archive::open(&shared(path)).and_then(|a| a.read_all()).map_err(|e| e.to_string())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sumsq::ProblemData;
+    use sumsq::energy::Energy;
+
+    /// The project has what it needs for a problem of each kind, of the size of the published one.
+    #[test]
+    fn a_problem_of_each_kind_has_its_inputs() {
+        let cases = [image_warping(), dog(), tulips_in_coffee(), skull()].map(Result::unwrap);
+        let sizes = ["512 x 512", "16952 vertices", "448 x 320", "640 x 480"];
+        for (case, size) in cases.iter().zip(sizes) {
+            assert!(case.name.contains(size), "{}", case.name);
+            let energy = Energy::from_text(case.energy, &case.text).unwrap();
+            ProblemData::bind(&energy, &case.inputs).unwrap();
+        }
+    }
 }

@@ -84,7 +84,7 @@ impl Halide {
         let python: PathBuf = own.ancestors().nth(2).unwrap_or(&own).join("peers/halide/bin/python");
         if !python.is_file() {
             return Err(format!(
-                "Halide is not installed, {} is missing: run `cargo xtask peers`",
+                "Halide is not installed, {} is missing: run `cargo xtask setup --peers`",
                 python.display()
             )
             .into());

@@ -15,6 +15,9 @@ mod stream;
 
 use crate::report::Report;
 use std::error::Error;
+use std::path::Path;
+use sumsq::NamedArray;
+use sumsq_examples::io::npz::Archive;
 
 /// Threads of every benchmark, on both sides.
 pub const THREADS: usize = 2;
@@ -34,3 +37,9 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("ceres", ceres::run),
     ("engine", engine::run),
 ];
+
+/// The inputs of image warping at its published size, from the reference cases.
+fn image_warping_512() -> Result<Vec<NamedArray>, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/cases/image_warping.npz");
+    Archive::open(&path).and_then(|archive| archive.read_all()).map_err(|e| e.to_string())
+}

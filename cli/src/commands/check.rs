@@ -19,7 +19,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.output {
         check_target(path).map_err(Failure::output)?;
     }
-    let energy = engine::load(&args.energy)?;
+    let energy = engine::load(&args.energy, args.code.budgets())?;
     let inputs = inputs::read(&args.inputs, &energy)?;
     let mut data = engine::bind(&energy, &inputs)?;
     if let Some(path) = &args.at {

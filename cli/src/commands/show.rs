@@ -16,21 +16,23 @@ use sumsq::matrix_free::domain::counts::{operation_counts, table};
 /// Prints one stage of what an energy is compiled to, behind the sizes of the inputs if there are any.
 pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
     let mut options = args.code.options(Precision::Mixed);
-    let declared = engine::load(&args.energy)?;
+    let declared = engine::load(&args.energy, args.code.budgets())?;
     let mut sizes = String::new();
     if let Some(file) = &args.inputs {
         (sizes, options) = engine::sizes(&declared, file, &options)?;
     }
     // Options that the energy cannot honour are refused at every stage, also where nothing depends on them.
     sumsq::choices(&declared, &options).map_err(engine::failure)?;
-    let derive = || options.derive(declared.clone()).map_err(|e| engine::failure(e.into()));
+    let derive = || options.derive(declared.clone()).map_err(engine::failure);
     let text = match args.stage {
         Stage::Declarations => declarations(&derive()?, args.stats),
         Stage::Dag => residuals(&derive()?.energy, args.stats),
         Stage::Derivatives => derivatives(&derive()?.energy, args.stats),
         Stage::Routines => {
             let Derived { energy, groups, .. } = derive()?;
-            routines(&Routines::build_with(&energy, options.passes, &groups), &energy, args.stats)
+            let built =
+                Routines::build_with(&energy, options.passes, &groups).map_err(Failure::diagnostic)?;
+            routines(&built, &energy, args.stats)
         }
         late => engine::compiled_text(&declared, late, &options)?,
     };

@@ -18,7 +18,7 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
             return Err(Failure::message(format!("two outputs go to {}", target.display())));
         }
     }
-    let energy = engine::load(&args.energy)?;
+    let energy = engine::load(&args.energy, args.options.budgets())?;
     let inputs = inputs::read(&args.inputs, &energy)?;
     let options = args.options.options()?;
     let progress = Progress::new(options.solve.iterations);

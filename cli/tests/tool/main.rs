@@ -4,4 +4,5 @@ mod bad_input;
 mod bench;
 mod code_options;
 mod command_line;
+mod demos;
 mod outputs;

@@ -1,5 +1,6 @@
 //! Computed arrays: an array defined by an expression at offset 0, and the re-weighting of `L_p` that is kept in one.
 
+use crate::budgets::Budget;
 use crate::builder::value::Value;
 use crate::builder::{Arithmetic, Builder, FieldRef};
 use crate::dag::{Access, At, Function, Offset, Source};
@@ -12,9 +13,18 @@ use rustc_hash::FxBuildHasher;
 /// Keeps the weight of `L_p` finite where the norm is 0.
 const L_P_EPSILON: f64 = 1e-7;
 
+/// Most channels of a computed array, whatever the budget.
+const MOST_CHANNELS: usize = u16::MAX as usize;
+/// Steps that a read through a computed array counts for.
+const COSTLY: usize = 32;
+
 impl Builder {
     /// `ComputedArray(name, dims, value)`. What it reads is declared before it, so that there are no cycles.
     pub(crate) fn computed(&mut self, name: &str, dims: &[DimId], value: &Value) -> Result<FieldRef, Fault> {
+        self.check_dims(name, dims)?;
+        if value.len() > MOST_CHANNELS {
+            return Err(self.spent(Budget::Entries));
+        }
         self.declare_name(name)?;
         let space = self.space(dims);
         let mut accesses: Vec<Access> = Vec::new();
@@ -72,8 +82,10 @@ impl Builder {
                 Source::Unknown(_) => {
                     reads.insert(a.clone());
                 }
-                Source::Computed(c) => {
+                // Arrays of arrays read at ever more places.
+                Source::Computed(c) if !self.energy.dag.is_spent() => {
                     let inner = &self.energy.computed[c.index()].unknown_reads;
+                    self.energy.dag.spend(COSTLY * inner.len());
                     reads.extend(inner.iter().filter_map(|i| composed(&self.energy.graphs, i, &a.at)));
                 }
                 _ => {}
@@ -88,7 +100,8 @@ impl Builder {
         for a in accesses {
             let At::Offset(o) = &a.at else { continue };
             places.insert(o.clone());
-            if let Source::Computed(c) = a.source {
+            if let (Source::Computed(c), false) = (a.source, self.energy.dag.is_spent()) {
+                self.energy.dag.spend(COSTLY * self.energy.computed[c.index()].places.len());
                 places.extend(self.energy.computed[c.index()].places.iter().map(|i| moved(i, o)));
             }
         }

@@ -7,6 +7,8 @@ use crate::model::{
     ArrayId, Dim, DimId, ElementType, Field, Graph, GraphId, Param, ParamId, SpaceId, UnknownId, Vertex,
 };
 
+/// Most dims of an index space.
+const MAX_DIMS: usize = 8;
 /// Most channels an unknown, array or param can have.
 const MAX_CHANNELS: i64 = 64;
 
@@ -115,6 +117,7 @@ impl Builder {
             if dims.is_empty() {
                 return Err(Fault::NoDims(key));
             }
+            self.check_dims(&key, dims)?;
             let space = self.space(dims);
             slots.push(Vertex { name: vertex.clone(), space, position: *position });
         }
@@ -163,6 +166,7 @@ impl Builder {
         view_of: Option<UnknownId>,
     ) -> Result<Field, Fault> {
         let channels = check_channels(name, ty.channels)?;
+        self.check_dims(name, dims)?;
         self.declare_name(name)?;
         if view_of.is_none() {
             self.take_position(name, position)?;
@@ -193,6 +197,14 @@ impl Builder {
             dims.len() - 1
         });
         DimId(index as u32)
+    }
+
+    /// The dims of `name` are not more than there can be.
+    pub(super) fn check_dims(&self, name: &str, dims: &[DimId]) -> Result<(), Fault> {
+        match dims.len() > MAX_DIMS {
+            true => Err(Fault::TooManyDims { name: name.into(), dims: dims.len(), most: MAX_DIMS }),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn declare_name(&mut self, name: &str) -> Result<(), Fault> {

@@ -1,5 +1,6 @@
 //! Operators and functions, scalarised: applied channel by channel, scalars broadcast.
 
+use crate::budgets::Budget;
 use crate::builder::Builder;
 use crate::builder::value::{Scalar, Value};
 use crate::dag::{At, Compare, Dag, ExprId, Function};
@@ -123,6 +124,9 @@ impl Builder {
 
     /// `Vector(a, b, ...)` of scalars.
     pub(crate) fn vector(&mut self, entries: &[&Value]) -> Result<Value, Fault> {
+        if entries.len() as u64 > self.energy.dag.budgets().of(Budget::Entries) {
+            return Err(self.spent(Budget::Entries));
+        }
         let entry = |(i, v): (usize, &&Value)| match v.scalars() {
             [s] => Ok(*s),
             more => Err(Fault::NotScalar { function: "Vector".into(), position: i + 1, got: more.len() }),

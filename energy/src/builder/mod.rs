@@ -20,8 +20,9 @@ pub(crate) use crate::builder::robust::{Group, Loss};
 pub(crate) use crate::builder::sampled::SampledRef;
 pub(crate) use crate::builder::value::Value;
 
+use crate::budgets::{Budget, Budgets};
 use crate::dag::{Access, At, ExprId, Source};
-use crate::error::Note;
+use crate::error::{Fault, Note};
 use crate::model::{Domain, Energy, GroupId};
 use indexmap::IndexMap;
 use rustc_hash::FxHashMap;
@@ -37,8 +38,8 @@ pub(crate) struct Builder {
     positions: BTreeMap<i64, String>,
     /// Positions among dims.
     dim_positions: BTreeMap<i64, String>,
-    /// Groups that were given a name.
-    group_names: FxHashMap<String, GroupId>,
+    /// Groups by name, with the line that named them first.
+    group_names: FxHashMap<String, (GroupId, Option<u32>)>,
     /// Line where each read was last written.
     access_lines: FxHashMap<Access, u32>,
     /// Line of the operation under way.
@@ -48,6 +49,23 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
+    /// A builder of an energy that may take so much.
+    pub(crate) fn within(budgets: Budgets) -> Builder {
+        let mut builder = Builder::default();
+        builder.energy.dag.set_budgets(budgets);
+        builder
+    }
+
+    /// Fails if an operation has spent a budget: what it built is worth nothing.
+    pub(crate) fn check_budgets(&self) -> Result<(), Fault> {
+        self.energy.dag.overrun().map_or(Ok(()), |budget| Err(self.spent(budget)))
+    }
+
+    /// The fault of a spent budget.
+    fn spent(&self, budget: Budget) -> Fault {
+        Fault::Budget { budget, most: self.energy.dag.budgets().of(budget), routine: None }
+    }
+
     /// Says which line the following operations come from.
     pub(crate) fn set_line(&mut self, line: Option<u32>) {
         self.line = line;
@@ -71,7 +89,7 @@ impl Builder {
 
     fn note(&mut self, line: Option<u32>, name: &str, text: String) {
         if let Some(line) = line {
-            self.notes.push(Note { line, name: Some(name.to_owned()), text: Some(text) });
+            self.notes.push(Note { line, name: Some(name.to_owned()), text: Some(text), place: None });
         }
     }
 

@@ -1,5 +1,6 @@
 //! Residuals: domain inference, the boundary rule, which unknowns are read; and `Exclude`.
 
+use crate::budgets::Budget;
 use crate::builder::Builder;
 use crate::builder::math::is_vertex;
 use crate::builder::robust::Group;
@@ -7,6 +8,9 @@ use crate::builder::value::{Scalar, Value};
 use crate::dag::{Access, At, ExprId, Node, Offset, Source};
 use crate::error::Fault;
 use crate::model::{BlockId, Domain, GroupId, Residual, SpaceId};
+
+/// Characters of an expression that a warning shows.
+const MOST_SHOWN: usize = 400;
 
 impl Builder {
     /// `Energy(a, b, ...)`: each channel of each value is one residual; together they are one group.
@@ -27,6 +31,7 @@ impl Builder {
             match self.common_domain(&accesses)? {
                 Some(Domain::Space(space)) => {
                     self.check_dim_counts(s.id, space)?;
+                    self.check_room()?;
                     self.energy.excludes.push((space, s.id));
                 }
                 _ => return Err(Fault::ExcludeReadsNothing),
@@ -41,6 +46,7 @@ impl Builder {
         group: GroupId,
         block: Option<BlockId>,
     ) -> Result<(), Fault> {
+        self.check_room()?;
         let accesses = self.energy.dag.accesses(scalar.id);
         let unknown_reads = self.unknown_reads(&accesses);
         // A residual of globals alone has one instance.
@@ -70,6 +76,16 @@ impl Builder {
             line: self.line,
         });
         Ok(())
+    }
+
+    /// One more residual, warning of one or condition is possible.
+    fn check_room(&self) -> Result<(), Fault> {
+        let energy = &self.energy;
+        let known = energy.residuals.len() + energy.excludes.len() + energy.warnings.len();
+        match (known as u64) < energy.dag.budgets().of(Budget::Residuals) {
+            true => Ok(()),
+            false => Err(self.spent(Budget::Residuals)),
+        }
     }
 
     /// The one domain of all accesses; `None` if they are of globals alone.
@@ -142,7 +158,11 @@ impl Builder {
     fn warn_constant(&mut self, id: ExprId, group: GroupId) {
         let place = self.line.map_or_else(String::new, |l| format!("line {l}: "));
         let group = &self.energy.groups[group.index()];
-        let text = self.display(id);
+        let mut text = self.display(id);
+        if let Some((end, _)) = text.char_indices().nth(MOST_SHOWN) {
+            text.truncate(end);
+            text.push_str(" ..");
+        }
         self.energy.warnings.push(format!(
             "{place}a residual of {group} reads no unknown; it is constant and left out: {text}"
         ));

@@ -15,6 +15,8 @@ pub(crate) struct Group {
     pub name: Option<String>,
     /// A robust loss.
     pub loss: Option<Loss>,
+    /// True if it may join a group of its name.
+    pub merge: bool,
 }
 
 /// A robust loss.
@@ -26,10 +28,9 @@ pub(crate) struct Loss {
 }
 
 impl Builder {
-    /// Each channel of each value is one residual. Under a loss the channels of one value are one block. Values under a name
-    /// that was used before join its group.
+    /// Each channel of each value is one residual. Under a loss the channels of one value are one block.
     pub(crate) fn group(&mut self, group: &Group, values: &[&Value]) -> Result<(), Fault> {
-        let id = self.group_id(group.name.as_deref());
+        let id = self.group_id(group)?;
         for value in values {
             let block = group.loss.as_ref().map(|loss| self.block(loss)).transpose()?;
             for &scalar in value.scalars() {
@@ -40,17 +41,22 @@ impl Builder {
         Ok(())
     }
 
-    fn group_id(&mut self, name: Option<&str>) -> GroupId {
-        let groups = &mut self.energy.groups;
-        let next = GroupId(groups.len() as u32);
-        let Some(name) = name else {
-            groups.push(format!("energy_{}", next.0 + 1));
-            return next;
-        };
-        *self.group_names.entry(name.to_owned()).or_insert_with(|| {
-            groups.push(name.to_owned());
-            next
-        })
+    /// The group of this name, new unless it merges.
+    fn group_id(&mut self, group: &Group) -> Result<GroupId, Fault> {
+        let next = GroupId(self.energy.groups.len() as u32);
+        let name = group.name.clone().unwrap_or_else(|| format!("energy_{}", next.0 + 1));
+        if let Some(&(id, first)) = self.group_names.get(&name) {
+            if group.merge {
+                return Ok(id);
+            }
+            let line = self.line;
+            self.note(line, &name, "named again here".into());
+            self.note(first.filter(|&l| Some(l) != line), &name, "first named here".into());
+            return Err(Fault::DuplicateGroup { name });
+        }
+        self.group_names.insert(name.clone(), (next, self.line));
+        self.energy.groups.push(name);
+        Ok(next)
     }
 
     fn block(&mut self, loss: &Loss) -> Result<BlockId, Fault> {

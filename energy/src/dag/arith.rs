@@ -57,6 +57,7 @@ impl Dag {
         for &(c, t) in terms {
             self.push_term(c, t, &mut constant, &mut flat);
         }
+        self.spend(2 * flat.len());
         flat.sort_by_key(|&(_, t)| t);
         flat.dedup_by(|next, kept| {
             let same = next.1 == kept.1;
@@ -66,7 +67,7 @@ impl Dag {
             same
         });
         flat.retain(|&(c, _)| c != 0.0);
-        if !self.ungrouped && self.nesting < NESTING_LIMIT && flat.len() > 1 {
+        if !self.ungrouped && self.nesting < NESTING_LIMIT && flat.len() > 1 && !self.is_spent() {
             self.nesting += 1;
             let merged = self.merge_selects(&flat);
             let result = merged.map(|m| self.sum(constant, &m));
@@ -215,6 +216,7 @@ impl Dag {
 
     /// The node for `coefficient * factors`, none of which is a constant, a boolean or a guarded value.
     fn finish_product(&mut self, coefficient: f64, mut factors: Factors) -> ExprId {
+        self.spend(2 * factors.len());
         factors.sort_by_key(|&(f, _)| f);
         factors.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
@@ -270,6 +272,7 @@ impl Dag {
     /// `k1 Select(c, a1, b1) + k2 Select(c, a2, b2) = Select(c, k1 a1 + k2 a2, k1 b1 + k2 b2)`. A boolean counts as
     /// `Select(b, 1, 0)` where it meets such a Select. `None` if no two terms merge.
     fn merge_selects(&mut self, flat: &[(f64, ExprId)]) -> Option<Terms> {
+        self.spend(2 * flat.len());
         let keys: Vec<Option<Branches>> = flat.iter().map(|&(_, t)| self.branches(t)).collect();
         let mut counts = rustc_hash::FxHashMap::<ExprId, (u32, bool)>::default();
         for k in keys.iter().flatten() {

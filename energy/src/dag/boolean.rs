@@ -285,7 +285,8 @@ impl Dag {
         if a == b {
             return true;
         }
-        if depth == 0 {
+        self.spend(1);
+        if depth == 0 || self.is_spent() {
             return false;
         }
         let deeper = depth - 1;
@@ -321,7 +322,8 @@ impl Dag {
     }
 
     fn excludes_to(&self, a: ExprId, b: ExprId, depth: u32) -> bool {
-        if depth == 0 || a == b {
+        self.spend(1);
+        if depth == 0 || a == b || self.is_spent() {
             return self.is_constant(a, 0.0);
         }
         let deeper = depth - 1;

@@ -9,13 +9,19 @@ use super::{Access, Dag, ExprId, Node};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+/// Steps that a look at the memory of derivatives counts for.
+const STEPS: usize = 8;
+
 impl Dag {
     /// The partial derivative of `id` with respect to one access.
     pub fn derivative(&mut self, id: ExprId, access: &Access) -> ExprId {
+        if self.is_spent() {
+            return self.constant(0.0);
+        }
         let var = self.access(access.clone());
         let mut memo = std::mem::take(&mut self.derivatives);
         for n in self.reachable_while(&[id], |n| !memo.contains_key(&(n, var))) {
-            let d = self.derive_node(n, var, &memo);
+            let d = if self.is_spent() { var } else { self.derive_node(n, var, &memo) };
             memo.insert((n, var), d);
         }
         let result = memo[&(id, var)];
@@ -24,6 +30,7 @@ impl Dag {
     }
 
     fn derive_node(&mut self, id: ExprId, var: ExprId, memo: &FxHashMap<(ExprId, ExprId), ExprId>) -> ExprId {
+        self.spend(STEPS * (2 + self.children(id).len()));
         let zero = self.constant(0.0);
         if id == var {
             return self.constant(1.0);

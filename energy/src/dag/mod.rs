@@ -14,6 +14,7 @@ mod derivative;
 mod display;
 mod eval;
 mod function;
+mod meter;
 mod node;
 mod traverse;
 
@@ -22,6 +23,7 @@ pub use display::{Ids, Names};
 pub use eval::{Env, Evaluator, interpolate};
 pub use node::*;
 pub use sumsq_codegen::functions::Function;
+use traverse::operands;
 
 use crate::graph::Graph;
 use crate::ids::{ArrayId, GraphId, ParamId, SpaceId};
@@ -32,6 +34,9 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 #[derive(Clone, Debug, Default)]
 pub struct Dag {
     nodes: IndexSet<Node, FxBuildHasher>,
+    /// Length of the longest path from each node down.
+    depths: Vec<u32>,
+    meter: meter::Meter,
     /// `(node, access node) -> derivative`.
     derivatives: FxHashMap<(ExprId, ExprId), ExprId>,
     /// Number of normalising constructors that are active inside each other; bounds recursion on adversarial nests.
@@ -68,7 +73,17 @@ impl Dag {
 
     /// The id of exactly this node, whose normal form is the caller's business.
     fn intern(&mut self, node: Node) -> ExprId {
-        let (index, _) = self.nodes.insert_full(node);
+        let operands = operands(&node);
+        self.spend(1 + operands.len());
+        // Constants are always had: what a spent budget leaves of an expression is one.
+        if self.is_spent() && !matches!(node, Node::Const(_)) {
+            return self.constant(0.0);
+        }
+        let (index, new) = self.nodes.insert_full(node);
+        if new {
+            let depth = self.count(&operands);
+            self.depths.push(depth);
+        }
         ExprId(u32::try_from(index).expect("an energy has fewer than 2^32 nodes"))
     }
 

@@ -8,19 +8,7 @@ use smallvec::SmallVec;
 impl Dag {
     /// Operands of a node, in order.
     pub fn children(&self, id: ExprId) -> SmallVec<[ExprId; 4]> {
-        match self.node(id) {
-            Node::Const(_) | Node::Access(_) | Node::Param(..) | Node::Index(_) => SmallVec::new(),
-            Node::InBounds { .. } | Node::Free(..) | Node::SameVertex(..) => SmallVec::new(),
-            Node::InBoundsAt { .. } | Node::IndexAt(..) => SmallVec::new(),
-            Node::Sum { terms, .. } => terms.iter().map(|t| t.1).collect(),
-            Node::Prod(factors) => factors.iter().map(|f| f.0).collect(),
-            Node::Call(_, arguments) => arguments.iter().copied().collect(),
-            Node::Sample { at, .. } => at.iter().copied().collect(),
-            Node::Compare(_, a, b) => [*a, *b].into_iter().collect(),
-            Node::NonZero(a) | Node::Not(a) => [*a].into_iter().collect(),
-            Node::And(ops) | Node::Or(ops) => ops.iter().copied().collect(),
-            Node::Select(c, a, b) => [*c, *a, *b].into_iter().collect(),
-        }
+        operands(self.node(id))
     }
 
     /// Every node that the roots use, themselves included, operands before users.
@@ -39,6 +27,7 @@ impl Dag {
                 stack.extend(self.children(id));
             }
         }
+        self.spend(1 + seen.len());
         // A node is interned after its operands: ids are a topological order.
         found.sort_unstable();
         found
@@ -106,6 +95,9 @@ impl Dag {
         roots: &[ExprId],
         replace: &mut dyn FnMut(&mut Dag, ExprId) -> Option<ExprId>,
     ) -> Vec<ExprId> {
+        if self.is_spent() {
+            return roots.to_vec();
+        }
         let mut done: FxHashMap<ExprId, ExprId> = FxHashMap::default();
         let mut seen = FxHashSet::default();
         let mut stack: Vec<ExprId> = roots.to_vec();
@@ -125,6 +117,7 @@ impl Dag {
             }
         }
         pending.sort_unstable();
+        self.spend(1 + seen.len());
         for n in pending {
             let r = self.with_children(n, &mut |c| done[&c]);
             done.insert(n, r);
@@ -217,5 +210,22 @@ impl Dag {
             Node::Free(space, At::Offset(o)) => Some(dag.free(*space, At::Offset(moved(o, offset)))),
             _ => None,
         })
+    }
+}
+
+/// Operands of a node, in order.
+pub(super) fn operands(node: &Node) -> SmallVec<[ExprId; 4]> {
+    match node {
+        Node::Const(_) | Node::Access(_) | Node::Param(..) | Node::Index(_) => SmallVec::new(),
+        Node::InBounds { .. } | Node::Free(..) | Node::SameVertex(..) => SmallVec::new(),
+        Node::InBoundsAt { .. } | Node::IndexAt(..) => SmallVec::new(),
+        Node::Sum { terms, .. } => terms.iter().map(|t| t.1).collect(),
+        Node::Prod(factors) => factors.iter().map(|f| f.0).collect(),
+        Node::Call(_, arguments) => arguments.iter().copied().collect(),
+        Node::Sample { at, .. } => at.iter().copied().collect(),
+        Node::Compare(_, a, b) => [*a, *b].into_iter().collect(),
+        Node::NonZero(a) | Node::Not(a) => [*a].into_iter().collect(),
+        Node::And(ops) | Node::Or(ops) => ops.iter().copied().collect(),
+        Node::Select(c, a, b) => [*c, *a, *b].into_iter().collect(),
     }
 }

@@ -1,6 +1,7 @@
 //! The chain rule through computed arrays: each keeps its partials with respect to the unknowns that it reads beside its
 //! values (DeVito et al., "Opt", 2017, section 4.3), and what reads the array reads those.
 
+use crate::budgets::Budget;
 use crate::builder::composed;
 use crate::dag::{Access, At, Dag, ExprId, Source};
 use crate::model::{ComputedId, Energy};
@@ -44,7 +45,7 @@ impl Chain {
                         stored.push(partial);
                         stored.len() - 1
                     });
-                    (access, Slope::Stored(channel as u16))
+                    (access, Slope::Stored(narrow(dag, channel)))
                 };
                 slopes.push(partials.into_iter().map(slope).collect());
             }
@@ -81,6 +82,14 @@ impl Chain {
         let sums: Vec<_> = sums.collect();
         sums.into_iter().filter(|(_, d)| !dag.is_constant(*d, 0.0)).collect()
     }
+}
+
+/// The number of what is stored; where there are more than can be told apart, the budget of nodes counts as spent.
+pub(super) fn narrow(dag: &mut Dag, channel: usize) -> u16 {
+    u16::try_from(channel).unwrap_or_else(|_| {
+        dag.exhaust(Budget::Nodes);
+        0
+    })
 }
 
 /// A partial of computed array `c` where it is read; 0 outside the domain, where the array is 0 whatever the unknowns.

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 const LONGEST: usize = 4096;
 /// Depth to which inner sums are factored again.
 const DEEPEST: u32 = 40;
+/// Steps that the look at a term counts for.
+const STEPS: usize = 16;
 /// Worth of a saved division in multiplications.
 const DIVISION: usize = 8;
 
@@ -38,7 +40,8 @@ enum Common {
 
 fn horner(dag: &mut Dag, constant: f64, mut terms: Vec<(f64, ExprId)>, depth: u32) -> ExprId {
     let mut finite = FxHashMap::default();
-    while depth < DEEPEST && terms.len() > 1 {
+    while depth < DEEPEST && terms.len() > 1 && !dag.is_spent() {
+        dag.spend(STEPS * terms.len());
         let Some(common) = most_common(dag, &terms, &mut finite) else { break };
         let (inner, mut rest): (Vec<_>, Vec<_>) =
             terms.iter().copied().partition(|&t| holds(dag, t, common, &mut finite));

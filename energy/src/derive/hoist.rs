@@ -1,8 +1,9 @@
 //! Hoisting: the parts of a routine that depend on one element only and not on the direction, computed once per
 //! linearisation and stored beside the unknowns (ARAP then keeps a cosine and a sine per pixel).
 
-use super::{Kind, Part, Passes, Routine, Routines, count_ops, materialize::channel, simplify};
+use super::{Kind, Part, Passes, Routine, Routines, count_ops, materialize::channel, simplify, within};
 use crate::dag::{Access, At, Dag, ExprId, Node, Offset, Source};
+use crate::error::EnergyError;
 use crate::model::{Domain, Energy, SpaceId};
 use rustc_hash::FxHashMap;
 
@@ -22,7 +23,15 @@ enum Reads {
 impl Routines {
     /// Hoists what every PCG iteration evaluates, with all such routines together; `in_place` names the parts, by space and number, that
     /// stay where they are. Lists all of them in [`Routines::parts`].
-    pub fn hoist(&mut self, energy: &Energy, passes: Passes, in_place: &dyn Fn(SpaceId, usize) -> bool) {
+    ///
+    /// # Errors
+    /// A budget of the energy that is spent.
+    pub fn hoist(
+        &mut self,
+        energy: &Energy,
+        passes: Passes,
+        in_place: &dyn Fn(SpaceId, usize) -> bool,
+    ) -> Result<(), EnergyError> {
         let directed = |r: &&mut Routine| r.kind.reads_direction();
         let roots = self.table.iter().filter(|r| r.kind.reads_direction()).flat_map(|r| &r.roots);
         let roots: Vec<ExprId> = roots.copied().collect();
@@ -30,6 +39,7 @@ impl Routines {
         self.parts = parts;
         let own = self.table.iter_mut().filter(directed).flat_map(|r| &mut r.roots);
         own.zip(hoisted).for_each(|(old, new)| *old = new);
+        within(energy, &self.dag, || "the parts that J^T J p stores".into(), None)
     }
 }
 
@@ -76,6 +86,9 @@ pub fn hoist(
     let mut reads_of: FxHashMap<ExprId, ExprId> = FxHashMap::default();
     let mut parts = Vec::new();
     for (n, space, at) in maximal {
+        if dag.is_spent() {
+            break;
+        }
         let value = at_origin(energy, dag, n, (space, at));
         let forced = dag.reachable(&[value]).into_iter().any(|n| reads_computed(dag, n));
         let part = numbered(&mut parts, Part { space, number: 0, value, forced });
@@ -164,7 +177,7 @@ fn read_hoisted(
     table: &mut Vec<Routine>,
 ) -> ExprId {
     let domain = Domain::Space(part.space);
-    let channel = channel(table, Kind::Stored, domain, part.value);
+    let channel = channel(dag, table, Kind::Stored, domain, part.value);
     let access = Access { source: Source::Hoisted(domain), channel, at: at.clone() };
     let read = dag.access(access);
     let inside = dag.inside(&energy.graphs, at);

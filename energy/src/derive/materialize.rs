@@ -5,6 +5,7 @@
 //! is computed in place. Results differ by rounding alone; what is fastest depends on how costly the partials are against the memory
 //! they take (DeVito et al., "Opt", 2017, section 7, figure 14).
 
+use super::chain::narrow;
 use super::template::Template;
 use super::{Kind, Routine, Site, robust};
 use crate::dag::{Access, At, Dag, ExprId, Source};
@@ -22,7 +23,13 @@ pub struct GroupStores {
 }
 
 /// The channel of what is stored over `domain` that holds `value`, added if it is new. `kind` is [`Kind::Stored`] or [`Kind::Product`].
-pub(super) fn channel(table: &mut Vec<Routine>, kind: Kind, domain: Domain, value: ExprId) -> u16 {
+pub(super) fn channel(
+    dag: &mut Dag,
+    table: &mut Vec<Routine>,
+    kind: Kind,
+    domain: Domain,
+    value: ExprId,
+) -> u16 {
     let site = Site::Instance(domain);
     let at = table.iter().position(|r| (r.kind, r.site) == (kind, site)).unwrap_or_else(|| {
         table.push(Routine { kind, site, roots: Vec::new() });
@@ -33,7 +40,7 @@ pub(super) fn channel(table: &mut Vec<Routine>, kind: Kind, domain: Domain, valu
         roots.push(value);
         roots.len() - 1
     });
-    channel as u16
+    narrow(dag, channel)
 }
 
 /// The routines of what the groups of `templates` store, `groups` by their number: first per linearisation, then per direction. Puts its
@@ -54,7 +61,7 @@ pub(super) fn materialize(
         if choice.product {
             let zero = dag.constant(0.0);
             let value = dag.select(t.boundary, t.applied.jp, zero);
-            let channel = channel(&mut table, Kind::Product, t.domain, value);
+            let channel = channel(dag, &mut table, Kind::Product, t.domain, value);
             t.applied.jp = read(energy, dag, Source::Product(t.domain), t.domain, channel);
         }
         t.applied.blocks = choice.blocks;
@@ -71,7 +78,7 @@ fn store_partials(energy: &Energy, dag: &mut Dag, t: &mut Template, table: &mut 
         if dag.is_uniform(value) {
             continue;
         }
-        let channel = channel(table, Kind::Stored, t.domain, value);
+        let channel = channel(dag, table, Kind::Stored, t.domain, value);
         *partial = read(energy, dag, Source::Hoisted(t.domain), t.domain, channel);
     }
     t.applied.jp = super::template::directional(dag, &t.applied.partials);

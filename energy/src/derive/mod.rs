@@ -35,6 +35,7 @@ pub use site::Site;
 pub use template::{Component, components};
 
 use crate::dag::{Access, Dag, ExprId};
+use crate::error::EnergyError;
 use crate::model::{BlockId, ComputedId, Energy};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -42,27 +43,47 @@ use template::{Applied, Template, directional};
 
 impl Routines {
     /// Differentiates, assembles and simplifies the routines of `energy`.
-    pub fn build(energy: &Energy) -> Routines {
+    ///
+    /// # Errors
+    /// A budget of the energy that is spent.
+    pub fn build(energy: &Energy) -> Result<Routines, EnergyError> {
         Routines::build_with(energy, Passes::ALL, &[])
     }
 
     /// The same with some passes only, and with what `groups` store, by number; those that it does not have store nothing.
-    pub fn build_with(energy: &Energy, passes: Passes, groups: &[GroupStores]) -> Routines {
-        let mut routines = Routines::assemble(energy, passes, groups);
-        routines.simplify(passes);
-        routines
+    ///
+    /// # Errors
+    /// A budget of the energy that is spent.
+    pub fn build_with(
+        energy: &Energy,
+        passes: Passes,
+        groups: &[GroupStores],
+    ) -> Result<Routines, EnergyError> {
+        let mut routines = Routines::assemble(energy, passes, groups)?;
+        routines.simplify(energy, passes)?;
+        Ok(routines)
     }
 
     /// The routines as assembled, simplified by the DAG's constructors only.
-    pub fn assemble(energy: &Energy, passes: Passes, groups: &[GroupStores]) -> Routines {
+    ///
+    /// # Errors
+    /// A budget of the energy that is spent.
+    pub fn assemble(
+        energy: &Energy,
+        passes: Passes,
+        groups: &[GroupStores],
+    ) -> Result<Routines, EnergyError> {
         let mut dag = energy.dag.clone();
         dag.set_grouping(passes.bounds);
+        dag.allow_derivatives();
         let chain = Chain::new(energy, &mut dag);
-        let mut templates = templates(energy, &mut dag, &chain);
+        within(energy, &dag, || "the partials of computed arrays".into(), None)?;
+        let mut templates = templates(energy, &mut dag, &chain)?;
         let materialized = materialize::materialize(energy, &mut dag, &mut templates, groups);
         let mut table = Vec::new();
+        within(energy, &dag, || "what is stored of J".into(), None)?;
         for site in Site::of_rows(energy, &templates) {
-            table.extend(rows::rows_at(energy, &mut dag, site, &templates));
+            table.extend(rows::rows_at(energy, &mut dag, site, &templates)?);
         }
         for (c, (array, partials)) in energy.computed.iter().zip(chain.stored).enumerate() {
             let (site, roots) =
@@ -72,14 +93,28 @@ impl Routines {
         table.extend(materialized);
         for t in &templates {
             table.extend(cost::instance_routines(energy, &mut dag, t));
+            within(energy, &dag, || "cost and model".into(), Some(t.residual))?;
         }
         table.retain(|r| !r.roots.is_empty());
-        Routines { dag, table, passes: Vec::new(), parts: Vec::new(), scheduled: passes.scheduling }
+        Ok(Routines { dag, table, passes: Vec::new(), parts: Vec::new(), scheduled: passes.scheduling })
+    }
+}
+
+/// Fails if a budget is spent, in the name of the routine under way and, if it is known, of the residual.
+fn within(
+    energy: &Energy,
+    dag: &Dag,
+    routine: impl FnOnce() -> String,
+    residual: Option<usize>,
+) -> Result<(), EnergyError> {
+    match dag.overrun() {
+        None => Ok(()),
+        Some(budget) => Err(EnergyError::while_deriving(energy, budget, routine(), residual)),
     }
 }
 
 /// The templates that read an unknown.
-fn templates(energy: &Energy, dag: &mut Dag, chain: &Chain) -> Vec<Template> {
+fn templates(energy: &Energy, dag: &mut Dag, chain: &Chain) -> Result<Vec<Template>, EnergyError> {
     let mut out = Vec::new();
     for (residual, r) in energy.residuals.iter().enumerate() {
         if r.unknown_reads.is_empty() {
@@ -106,9 +141,11 @@ fn templates(energy: &Energy, dag: &mut Dag, chain: &Chain) -> Vec<Template> {
             weight: None,
             weighted_value: r.value,
         });
+        within(energy, dag, || "J".into(), Some(residual))?;
     }
     weigh_blocks(energy, dag, &mut out);
-    out
+    within(energy, dag, || "the rows under losses".into(), None)?;
+    Ok(out)
 }
 
 /// Puts the templates of each block under its loss.

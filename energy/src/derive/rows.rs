@@ -1,8 +1,9 @@
 //! Routines of the rows of J^T J: what the templates give an element's unknowns at one site.
 
 use super::template::Template;
-use super::{Kind, Routine, Site, components};
+use super::{Kind, Routine, Site, components, within};
 use crate::dag::{Dag, ExprId};
+use crate::error::EnergyError;
 use crate::model::{Energy, SpaceId};
 
 /// Returns where row `c`, column `d <= c` of a packed lower triangle lies.
@@ -11,7 +12,15 @@ fn packed(c: usize, d: usize) -> usize {
 }
 
 /// Gradient, blocks, J^T J p and stored blocks at a site, and which elements are excluded.
-pub(super) fn rows_at(energy: &Energy, dag: &mut Dag, site: Site, templates: &[Template]) -> Vec<Routine> {
+///
+/// # Errors
+/// A budget that is spent.
+pub(super) fn rows_at(
+    energy: &Energy,
+    dag: &mut Dag,
+    site: Site,
+    templates: &[Template],
+) -> Result<Vec<Routine>, EnergyError> {
     let space = site.row_space(energy).expect("a site of rows");
     let components = components(energy, space);
     let n = components.len();
@@ -23,6 +32,7 @@ pub(super) fn rows_at(energy: &Energy, dag: &mut Dag, site: Site, templates: &[T
             stored.resize(blocks.len(), Vec::new());
         }
         for u in &site.uses(energy, dag, t, &components) {
+            within(energy, dag, || format!("J^T J at {}", site.name(energy)), Some(t.residual))?;
             let jr = dag.mul(u.partial, t.weighted_value);
             let jjp = t.applied.product(dag, u.applied, &mut |dag, a| site.is_own(energy, dag, u, a));
             gradient[u.component].push(site.gathered(dag, t.boundary, jr, u));
@@ -52,7 +62,8 @@ pub(super) fn rows_at(energy: &Energy, dag: &mut Dag, site: Site, templates: &[T
         let roots = excluded(energy, dag, space).into_iter().collect();
         routines.push(Routine { kind: Kind::Excluded, site, roots });
     }
-    routines
+    within(energy, dag, || format!("J^T J at {}", site.name(energy)), None)?;
+    Ok(routines)
 }
 
 fn sum_of(dag: &mut Dag, terms: &[ExprId]) -> ExprId {

@@ -15,6 +15,8 @@ const WIDEST: usize = 32;
 /// Names given at most, and pairs looked at in all: caps on the work for huge routines.
 const MOST_NAMES: usize = 2048;
 const PAIR_BUDGET: usize = 1 << 22;
+/// Steps that the look at a pair counts for.
+const STEPS: usize = 8;
 /// Worth of a saved division in multiplications.
 const DIVISION: i64 = 8;
 
@@ -52,7 +54,7 @@ pub fn share_parts(dag: &mut Dag, roots: &[ExprId]) -> Vec<ExprId> {
     for &n in order.iter().filter(|n| !deciding.contains(n)) {
         groups.extend(group_of(dag, n).map(|g| (n, g)));
     }
-    let named = name_parts(&mut groups);
+    let named = name_parts(dag, &mut groups);
     let groups: FxHashMap<ExprId, Group> = groups.into_iter().collect();
     let mut builder = Builder { dag, done: FxHashMap::default(), built: vec![None; named.len()], named };
     for n in order {
@@ -75,10 +77,10 @@ fn group_of(dag: &Dag, n: ExprId) -> Option<Group> {
 }
 
 /// Replaces shared parts in the groups by names until nothing is saved; returns the parts by name.
-fn name_parts(groups: &mut [(ExprId, Group)]) -> Vec<Part> {
+fn name_parts(dag: &Dag, groups: &mut [(ExprId, Group)]) -> Vec<Part> {
     let mut named = Vec::new();
     let mut budget = PAIR_BUDGET;
-    while named.len() < MOST_NAMES {
+    while named.len() < MOST_NAMES && !dag.is_spent() {
         let mut counts: BTreeMap<Part, i64> = BTreeMap::new();
         for (_, group) in groups.iter() {
             for part in parts(group) {
@@ -86,6 +88,7 @@ fn name_parts(groups: &mut [(ExprId, Group)]) -> Vec<Part> {
                 budget = budget.saturating_sub(1);
             }
         }
+        dag.spend(groups.len());
         let mut best: Option<(i64, Part)> = None;
         for (part, n) in counts {
             let gain = gain(part, n);
@@ -98,6 +101,7 @@ fn name_parts(groups: &mut [(ExprId, Group)]) -> Vec<Part> {
         named.push(part);
         groups.iter_mut().for_each(|(_, g)| replace(g, part, name));
     }
+    dag.spend(STEPS * (PAIR_BUDGET - budget));
     named
 }
 

@@ -1,8 +1,10 @@
 //! The passes over assembled routines, in order: guards, factoring, sharing. Each keeps its result only where it needs no more
 //! operations than before, and reports the counts.
 
-use super::{OpCount, PassReport, Passes, Routines, count_ops, factor::factor, share_parts};
+use super::{OpCount, PassReport, Passes, Routines, count_ops, factor::factor, share_parts, within};
 use crate::dag::{Dag, ExprId, Node};
+use crate::error::EnergyError;
+use crate::model::Energy;
 use rustc_hash::FxHashMap;
 
 /// Nodes that [`assume_guards`] may visit below guards, in all; a cap against quadratic work on deep nests.
@@ -24,6 +26,9 @@ pub fn simplify(
     let mut count = count_ops(dag, &current);
     let mut stages = vec![("assembled", count)];
     for (_, name, pass) in passes.into_iter().filter(|p| p.0) {
+        if dag.is_spent() {
+            break;
+        }
         let next = pass(dag, &current);
         let next_count = count_ops(dag, &next);
         if next_count.weight() <= count.weight() {
@@ -36,13 +41,18 @@ pub fn simplify(
 
 impl Routines {
     /// Simplifies every routine in place; appends to [`Routines::passes`].
-    pub fn simplify(&mut self, wanted: Passes) {
+    ///
+    /// # Errors
+    /// A budget of the energy that is spent.
+    pub fn simplify(&mut self, energy: &Energy, wanted: Passes) -> Result<(), EnergyError> {
         let Routines { dag, table, passes, .. } = self;
         for r in table.iter_mut().filter(|r| !r.kind.is_condition()) {
             let (after, stages) = simplify(dag, &r.roots, wanted);
+            within(energy, dag, || format!("{} at {}", r.kind.formula(), r.site.name(energy)), None)?;
             r.roots = after;
             passes.push(PassReport { routine: format!("{} {}", r.kind, r.site), stages });
         }
+        Ok(())
     }
 }
 
@@ -72,7 +82,7 @@ fn assume(
     conditional: &mut Conditional,
     budget: &mut usize,
 ) -> ExprId {
-    if *budget == 0 || !conditional.get(dag, e) {
+    if *budget == 0 || dag.is_spent() || !conditional.get(dag, e) {
         return e;
     }
     dag.substitute_ids(&[e], &mut |dag, n| {

@@ -1,22 +1,26 @@
 //! From Lua's errors to ours.
 
+use crate::budgets::{Budget, Budgets};
 use crate::error::{EnergyError, Fault};
-use crate::lua::state::{CHUNK, Located, MEMORY_LIMIT};
+use crate::lua::state::{CHUNK, Located};
 use crate::model::SourceFile;
 use std::sync::Arc;
 
 /// The error to show for what ended the file.
-pub(super) fn diagnose(error: &mlua::Error, source: &Arc<SourceFile>) -> EnergyError {
+pub(super) fn diagnose(error: &mlua::Error, source: &Arc<SourceFile>, budgets: &Budgets) -> EnergyError {
     if let Some(l) = error.downcast_ref::<Located>() {
         return EnergyError::in_file(l.fault.clone(), l.line, l.notes.clone(), source);
     }
     let (fault, line) = match error {
-        mlua::Error::CallbackError { cause, .. } => return diagnose(cause, source),
+        mlua::Error::CallbackError { cause, .. } => return diagnose(cause, source, budgets),
         mlua::Error::SyntaxError { message, .. } => {
             let (line, text) = split_position(message);
             (Fault::Syntax(format!("syntax error: {text}")), line)
         }
-        mlua::Error::MemoryError(_) => (Fault::OutOfMemory(MEMORY_LIMIT >> 20), None),
+        mlua::Error::MemoryError(_) => {
+            let fault = Fault::Budget { budget: Budget::LuaMemory, most: budgets.lua_memory, routine: None };
+            (fault, None)
+        }
         mlua::Error::RuntimeError(message) => {
             let (line, text) = split_position(message);
             (runtime_fault(text), line)

@@ -101,6 +101,10 @@ fn residual_group(b: &mut Builder, table: &Table) -> Result<(Group, Vec<Value>),
             "loss" => {
                 group.loss = Some(loss("loss", &value)?);
             }
+            "merge" => match value {
+                LuaValue::Boolean(merge) => group.merge = merge,
+                other => return Err(argument_fault("merge", 0, "true or false", describe(&other))),
+            },
             other => return Err(Fault::NoMember("Residual".into(), other.into())),
         }
     }

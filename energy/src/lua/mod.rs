@@ -12,12 +12,17 @@ mod functions;
 mod handles;
 mod sandbox;
 mod state;
+mod strings;
+mod tokens;
 mod values;
+mod words;
 
+use crate::budgets::{Budget, Budgets};
 use crate::builder::Builder;
 use crate::error::{EnergyError, Fault};
 use crate::model::{Energy, SourceFile};
 use std::cell::RefCell;
+use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,13 +33,25 @@ impl Energy {
     /// # Errors
     /// If the file cannot be read, or whatever is wrong in it, with the line.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Energy, EnergyError> {
+        Energy::from_file_within(path, Budgets::default())
+    }
+
+    /// Loads an energy file that may take so much.
+    ///
+    /// # Errors
+    /// As for [`Energy::from_file`].
+    pub fn from_file_within(path: impl AsRef<Path>, budgets: Budgets) -> Result<Energy, EnergyError> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|e| {
+        let mut bytes = Vec::new();
+        // One byte more than there may be, which is enough to refuse it.
+        let most = budgets.lua_memory.saturating_add(1);
+        let read = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+        read.map_err(|e| {
             let fault = Fault::Unreadable { path: path.display().to_string(), reason: e.to_string() };
             EnergyError::in_rust(fault, None)
         })?;
         // Comments may be in any encoding; names and code are ASCII.
-        Energy::from_text(&path.display().to_string(), &String::from_utf8_lossy(&bytes))
+        Energy::from_text_within(&path.display().to_string(), &String::from_utf8_lossy(&bytes), budgets)
     }
 
     /// Builds an energy from the text of an energy file; `name` stands for the file in messages.
@@ -42,9 +59,21 @@ impl Energy {
     /// # Errors
     /// Whatever is wrong in it, with the line.
     pub fn from_text(name: &str, text: &str) -> Result<Energy, EnergyError> {
+        Energy::from_text_within(name, text, Budgets::default())
+    }
+
+    /// The same of a text that may take so much.
+    ///
+    /// # Errors
+    /// As for [`Energy::from_text`].
+    pub fn from_text_within(name: &str, text: &str, budgets: Budgets) -> Result<Energy, EnergyError> {
+        if text.len() as u64 > budgets.lua_memory {
+            let fault = Fault::Budget { budget: Budget::LuaMemory, most: budgets.lua_memory, routine: None };
+            return Err(EnergyError::in_rust(fault, None));
+        }
         let source = Arc::new(SourceFile { name: name.to_owned(), text: text.to_owned() });
-        let builder = Rc::new(RefCell::new(Builder::default()));
-        sandbox::run(text, &builder).map_err(|e| diagnose::diagnose(&e, &source))?;
+        let builder = Rc::new(RefCell::new(Builder::within(budgets)));
+        sandbox::run(&source, &builder, &budgets).map_err(|e| diagnose::diagnose(&e, &source, &budgets))?;
         let builder = builder.take();
         builder
             .finish(Some(source.clone()))

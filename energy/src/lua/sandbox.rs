@@ -1,17 +1,22 @@
 //! The Lua state that an energy file runs in: no files, processes or code loading; bounded time and memory.
 
+use crate::budgets::{Budget, Budgets};
 use crate::error::Fault;
-use crate::lua::state::{CHUNK, Located, MEMORY_LIMIT, Scope, Shared, current_line, operate};
-use crate::lua::{declarations, extensions, functions};
+use crate::lua::state::{CHUNK, Located, Scope, Shared, current_line, located, operate};
+use crate::lua::words::Rewritten;
+use crate::lua::{declarations, extensions, functions, strings, words};
+use crate::model::SourceFile;
 use mlua::chunk::ChunkMode;
 use mlua::{HookTriggers, Lua, LuaOptions, StdLib, Table, Value as LuaValue, VmState};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
 
-/// Instructions an energy file may run.
-const INSTRUCTION_LIMIT: u64 = 5_000_000;
-/// Instructions between two looks at the count.
-const INSTRUCTION_STEP: u32 = 10_000;
+/// Instructions between two looks at what the file has taken: one call of a library function may go over all its memory.
+const LOOK_EVERY: u32 = 20;
+/// Seconds that a file may run. Its instructions are counted; this is for calls, sorts and concatenations that take long.
+const MOST_SECONDS: u64 = 8;
 
 /// Names of Lua that a file may not use. With protected calls a loop would outlive any limit.
 const FORBIDDEN: [&str; 21] = [
@@ -37,11 +42,13 @@ const FORBIDDEN: [&str; 21] = [
     "jit",
     "arg",
 ];
+/// Longest name that is compared with others.
+const LONGEST_NAME: usize = 64;
 /// Names of the published language that will not come.
 const NEVER: [&str; 1] = ["Stage"];
 
 /// Runs an energy file.
-pub(super) fn run(text: &str, builder: &Shared) -> mlua::Result<()> {
+pub(super) fn run(source: &Arc<SourceFile>, builder: &Shared, budgets: &Budgets) -> mlua::Result<()> {
     let lua = Lua::new_with(StdLib::MATH | StdLib::STRING | StdLib::TABLE, LuaOptions::default())?;
     lua.set_app_data(Rc::clone(builder));
     for name in FORBIDDEN {
@@ -54,21 +61,47 @@ pub(super) fn run(text: &str, builder: &Shared) -> mlua::Result<()> {
     lua.globals().raw_set("opt", &scope.opt)?;
     report_unknown_names(&lua, &lua.globals(), None)?;
     report_unknown_names(&lua, &scope.opt, Some("opt"))?;
-    limit(&lua)?;
-    lua.load(text).set_name(format!("@{}", CHUNK)).set_mode(ChunkMode::Text).exec()
+    strings::make_safe(&lua, budgets.lua_memory)?;
+    let line = Rc::new(Cell::new(None));
+    limit(&lua, budgets, &line)?;
+    let chunk =
+        |text: &str| lua.load(text).set_name(format!("@{CHUNK}")).set_mode(ChunkMode::Text).into_function();
+    // Lua says itself what is no Lua.
+    chunk(&source.text)?;
+    let unreadable = || located(&lua, Fault::Syntax("syntax error".into()));
+    let Rewritten { text, tests } = words::rewrite(&source.text).ok_or_else(unreadable)?;
+    words::add(&lua, source, tests)?;
+    chunk(&text)?.call(()).map_err(|error| match error {
+        // Lua does not say where.
+        mlua::Error::MemoryError(_) => {
+            let fault = Fault::Budget { budget: Budget::LuaMemory, most: budgets.lua_memory, routine: None };
+            mlua::Error::external(Located { fault, line: line.get(), notes: Vec::new() })
+        }
+        other => other,
+    })
 }
 
-fn limit(lua: &Lua) -> mlua::Result<()> {
-    lua.set_memory_limit(MEMORY_LIMIT)?;
-    let run = Cell::new(0);
-    let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTION_STEP);
+/// Bounds what the file takes; `line` is kept at the line that ran at the last look.
+fn limit(lua: &Lua, budgets: &Budgets, line: &Rc<Cell<Option<u32>>>) -> mlua::Result<()> {
+    // Reached by what one call allocates; below it the hook says the line.
+    lua.set_memory_limit(usize::try_from(budgets.lua_memory).unwrap_or(usize::MAX).saturating_mul(2))?;
+    let Budgets { lua_instructions: instructions, lua_memory: memory, .. } = *budgets;
+    let (run, start, line) = (Cell::new(0), Instant::now(), Rc::clone(line));
+    let triggers = HookTriggers::new().every_nth_instruction(LOOK_EVERY);
     lua.set_hook(triggers, move |lua, _| {
-        run.set(run.get() + u64::from(INSTRUCTION_STEP));
-        if run.get() <= INSTRUCTION_LIMIT {
-            return Ok(VmState::Continue);
+        run.set(run.get() + u64::from(LOOK_EVERY));
+        line.set(current_line(lua));
+        let spent = |budget, most| located(lua, Fault::Budget { budget, most, routine: None });
+        if run.get() > instructions {
+            return Err(spent(Budget::LuaInstructions, instructions));
         }
-        let (fault, line) = (Fault::Runaway(INSTRUCTION_LIMIT), current_line(lua));
-        Err(mlua::Error::external(Located { fault, line, notes: Vec::new() }))
+        if lua.used_memory() as u64 > memory {
+            return Err(spent(Budget::LuaMemory, memory));
+        }
+        if start.elapsed().as_secs() >= MOST_SECONDS {
+            return Err(located(lua, Fault::OutOfTime(MOST_SECONDS)));
+        }
+        Ok(VmState::Continue)
     })
 }
 
@@ -114,7 +147,9 @@ fn unknown_name<'a>(
         3..5 => 1,
         _ => 2,
     };
+    // Names of like length alone: the comparison takes the product of both.
     let similar = candidates
+        .filter(|c| c.len().abs_diff(name.len()) <= limit && name.len() <= LONGEST_NAME)
         .map(|c| (strsim::levenshtein(&name.to_lowercase(), &c.to_lowercase()), c))
         .filter(|(d, _)| *d <= limit)
         .min()

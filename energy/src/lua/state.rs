@@ -18,9 +18,6 @@ pub(super) struct Located {
     pub notes: Vec<Note>,
 }
 
-/// Bytes of Lua memory an energy file may use.
-pub(super) const MEMORY_LIMIT: usize = 64 << 20;
-
 /// The builder that a Lua state works on.
 pub(super) type Shared = Rc<RefCell<Builder>>;
 
@@ -32,10 +29,16 @@ pub(super) fn operate<R>(lua: &Lua, f: impl FnOnce(&mut Builder) -> Result<R, Fa
     // Taken only if Lua code could run inside an operation, through a metamethod of a list that it reads.
     let mut builder = shared.try_borrow_mut().map_err(mlua::Error::external)?;
     builder.set_line(line);
-    f(&mut builder).map_err(|fault| {
+    let result = f(&mut builder);
+    builder.check_budgets().and(result).map_err(|fault| {
         let notes = builder.take_notes();
         mlua::Error::external(Located { fault, line, notes })
     })
+}
+
+/// A fault at the line that is running, where the builder is not asked.
+pub(super) fn located(lua: &Lua, fault: Fault) -> mlua::Error {
+    mlua::Error::external(Located { fault, line: current_line(lua), notes: Vec::new() })
 }
 
 /// The innermost line of the file that is running.

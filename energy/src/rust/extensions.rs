@@ -5,6 +5,7 @@ use crate::error::Fault;
 use crate::losses::LossKind;
 use crate::model::{DimId, ElementType};
 use crate::rust::{EnergyBuilder, Expr, Field, IntoExpr};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// An array read at real coordinates.
@@ -19,6 +20,8 @@ pub struct Sampled {
 pub struct Residuals {
     energy: EnergyBuilder,
     group: Group,
+    /// Shared with clones: true once the group is there, which later values join.
+    begun: Rc<Cell<bool>>,
 }
 
 impl EnergyBuilder {
@@ -82,8 +85,8 @@ impl EnergyBuilder {
 
     /// Residuals to be reported under a name.
     pub fn residual(&self, name: &str) -> Residuals {
-        let group = Group { name: Some(name.to_owned()), loss: None };
-        Residuals { energy: self.clone(), group }
+        let group = Group { name: Some(name.to_owned()), ..Group::default() };
+        Residuals { energy: self.clone(), group, begun: Rc::default() }
     }
 
     /// Box bounds on all channels of an unknown.
@@ -143,11 +146,18 @@ impl Residuals {
         self
     }
 
+    /// Reported with those of this name that there are already.
+    pub fn merged(mut self) -> Residuals {
+        self.group.merge = true;
+        self
+    }
+
     /// Adds residuals.
     #[track_caller]
     pub fn add(&self, value: impl IntoExpr) -> &Residuals {
         let value = self.energy.values([value]);
-        self.energy.operate(|b, _| b.group(&self.group, &value?.iter().collect::<Vec<_>>()));
+        let group = Group { merge: self.group.merge || self.begun.replace(true), ..self.group.clone() };
+        self.energy.operate(|b, _| b.group(&group, &value?.iter().collect::<Vec<_>>()));
         self
     }
 }

@@ -27,6 +27,7 @@ pub use crate::model::DimId;
 pub use crate::rust::expression::{Expr, IntoExpr, rotate_2d, rotate_3d, select, vector};
 pub use crate::rust::extensions::{Residuals, Sampled};
 
+use crate::budgets::Budgets;
 use crate::builder::{Builder, FieldRef, Value, ValueType};
 use crate::error::{EnergyError, Fault};
 use crate::model::{ElementType, Energy, GraphId};
@@ -57,6 +58,12 @@ impl EnergyBuilder {
     /// An empty energy.
     pub fn new() -> EnergyBuilder {
         EnergyBuilder::default()
+    }
+
+    /// An empty energy that may take so much.
+    pub fn within(budgets: Budgets) -> EnergyBuilder {
+        let state = State { builder: Builder::within(budgets), ..State::default() };
+        EnergyBuilder { state: Rc::new(RefCell::new(state)) }
     }
 
     /// A run-time extent.
@@ -201,6 +208,7 @@ impl EnergyBuilder {
         let mut positions = Positions { dims: state.dims, others: state.positions };
         state.builder.set_line(Some(caller.line()));
         let result = f(&mut state.builder, &mut positions);
+        let result = state.builder.check_budgets().and(result);
         (state.dims, state.positions) = (positions.dims, positions.others);
         result
             .map_err(|fault| {

@@ -8,15 +8,18 @@ use image::imageops::{self, FilterType};
 use image::{Rgb, RgbImage};
 use sumsq::{NamedArray, Options, SolveOptions};
 
-/// Photographs by Rachel Michetti (cup) and Stefan van der Walt (cat).
+/// Photographs by Rachel Michetti (cup), Stefan van der Walt (cat) and riaphotographs (tulips).
 const CUP: &[u8] = include_bytes!("../../../data/poisson_image_editing/coffee.jpg");
 const CAT: &[u8] = include_bytes!("../../../data/poisson_image_editing/chelsea.jpg");
+const TULIPS: &[u8] = include_bytes!("../../../data/image_warping/tulips.png");
 
 /// Place of the cat's picture: the pixel of the cup's picture under its upper left corner, and its width there.
 const PLACE: (i64, i64) = (93, 127);
 const WIDTH: u32 = 232;
-/// The surface of the coffee: centre and half axes of an ellipse, in pixels.
-const SURFACE: ([f32; 2], [f32; 2]) = ([219.0, 218.0], [108.0, 66.0]);
+/// Centre and half axes of an ellipse, in pixels.
+type Ellipse = ([f32; 2], [f32; 2]);
+/// The surface of the coffee.
+const SURFACE: Ellipse = ([219.0, 218.0], [108.0, 66.0]);
 
 /// Clones the cat into the cup.
 pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
@@ -53,13 +56,25 @@ impl Scene {
         let cat = imageops::resize(&cat, WIDTH, height, FilterType::CatmullRom);
         let mut source = RgbImage::new(target.width(), target.height());
         imageops::replace(&mut source, &cat, PLACE.0, PLACE.1);
-        let (centre, half) = SURFACE;
+        Ok(Scene::within(SURFACE, target, source))
+    }
+
+    /// The benchmark's: tulips, to be cloned into the picture of the cup without regard to what it shows, 448 x 320 pixels of which
+    /// 22 thousand change.
+    pub fn tulips_in_coffee() -> Result<Scene, DemoError> {
+        let [target, source] = [CUP, TULIPS]
+            .map(|bytes| decode(bytes).map(|picture| picture.crop_imm(16, 60, 448, 320).to_rgb8()));
+        Ok(Scene::within(([250.5, 174.0], [87.0, 83.0]), target?, source?))
+    }
+
+    /// A scene in which the pixels inside of an ellipse change.
+    fn within((centre, half): Ellipse, target: RgbImage, source: RgbImage) -> Scene {
         let inside = |x: u32, y: u32| {
             let (u, v) = ((x as f32 - centre[0]) / half[0], (y as f32 - centre[1]) / half[1]);
             u * u + v * v < 1.0
         };
         let inside = target.enumerate_pixels().map(|(x, y, _)| inside(x, y)).collect();
-        Ok(Scene { target, source, inside })
+        Scene { target, source, inside }
     }
 
     /// The problem: colours of every pixel, started at the target's. The fourth channel is opacity.

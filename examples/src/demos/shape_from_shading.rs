@@ -15,9 +15,11 @@ const DEPTH: &[u8] = include_bytes!("../../../data/shape_from_shading/skull_dept
 const TRUTH: &[u8] = include_bytes!("../../../data/shape_from_shading/skull_truth.png");
 const INTENSITY: &[u8] = include_bytes!("../../../data/shape_from_shading/skull_intensity.png");
 
-/// The camera: focal lengths and principal point, in pixels.
+/// Focal length of the camera, in pixels.
 const FOCAL: f32 = 574.0528;
-const CENTRE: [f32; 2] = [276.0, 168.0];
+/// Pixels of the camera, and of those the first of the pictures, outside of which nothing is seen.
+const FRAME: [usize; 2] = [640, 480];
+const CORNER: [usize; 2] = [44, 72];
 /// The light as 9 spherical harmonics.
 const LIGHT: [f32; 9] = [
     0.7819526,
@@ -62,6 +64,8 @@ pub(super) fn first() -> Result<Problem, DemoError> {
 pub struct Scene {
     width: usize,
     height: usize,
+    /// Principal point, in pixels.
+    centre: [f32; 2],
     depth: Vec<f32>,
     intensity: Vec<f32>,
     truth: Vec<f32>,
@@ -74,11 +78,27 @@ impl Scene {
         let (width, height) = (photograph.width() as usize, photograph.height() as usize);
         let intensity = photograph.to_luma8().pixels().map(|p| f32::from(p.0[0]) / 255.0).collect();
         let [depth, truth] = [DEPTH, TRUTH].map(|bytes| decode(bytes).map(|picture| depths(&picture)));
-        let scene = Scene { width, height, depth: depth?, intensity, truth: truth? };
+        let centre = [0, 1].map(|k| FRAME[k] as f32 / 2.0 - CORNER[k] as f32);
+        let scene = Scene { width, height, centre, depth: depth?, intensity, truth: truth? };
         if scene.depth.len() != width * height || scene.truth.len() != width * height {
             return Err(DemoError::Data("the skull's pictures differ in size".into()));
         }
         Ok(scene)
+    }
+
+    /// The same in all that the camera saw.
+    pub fn in_its_frame(&self) -> Scene {
+        let [width, height] = FRAME;
+        let wide = |values: &[f32]| {
+            let mut all = vec![0.0; width * height];
+            for (row, y) in values.chunks(self.width).zip(CORNER[1]..) {
+                all[y * width + CORNER[0]..][..self.width].copy_from_slice(row);
+            }
+            all
+        };
+        let centre = FRAME.map(|n| n as f32 / 2.0);
+        let [depth, intensity, truth] = [&self.depth, &self.intensity, &self.truth].map(|v| wide(v));
+        Scene { width, height, centre, depth, intensity, truth }
     }
 
     /// The problem: the depth of every pixel, started at the measured one.
@@ -102,8 +122,8 @@ impl Scene {
             param("w_g", W_G),
             param("f_x", FOCAL),
             param("f_y", FOCAL),
-            param("u_x", CENTRE[0]),
-            param("u_y", CENTRE[1]),
+            param("u_x", self.centre[0]),
+            param("u_y", self.centre[1]),
         ];
         inputs.extend(LIGHT.iter().enumerate().map(|(k, &l)| param(&format!("L_{}", k + 1), l)));
         Problem {
@@ -188,7 +208,7 @@ impl Scene {
     /// The surface that a depth map shows, in camera axes: x right, y down, z forward.
     fn surface(&self, depth: &[f32]) -> Mesh {
         let point = |i: usize| {
-            let pixel = [(i % self.width) as f32 - CENTRE[0], (i / self.width) as f32 - CENTRE[1]];
+            let pixel = [(i % self.width) as f32 - self.centre[0], (i / self.width) as f32 - self.centre[1]];
             Vec3::new(pixel[0] / FOCAL * depth[i], pixel[1] / FOCAL * depth[i], depth[i])
         };
         let mut mesh = Mesh { positions: vec![Vec3::repeat(f32::NAN); depth.len()], triangles: Vec::new() };

@@ -31,6 +31,8 @@ fn rho(kind: LossKind, q: f64, s: f64) -> f64 {
         LossKind::Cauchy => s2 * (q / s2).ln_1p(),
         LossKind::Tukey if q > s2 => s2 / 3.0,
         LossKind::Tukey => s2 / 3.0 * (1.0 - (1.0 - q / s2).powi(3)),
+        LossKind::SoftL1 => 2.0 * q / (1.0 + (1.0 + q / s2).sqrt()),
+        LossKind::Arctan => s2 * (q / s2).atan(),
         LossKind::GemanMcClure => q / (1.0 + q / s2),
     }
 }
@@ -44,6 +46,8 @@ fn slope(kind: LossKind, q: f64, s: f64) -> f64 {
         LossKind::Cauchy => 1.0 / (1.0 + ratio),
         LossKind::Tukey if ratio > 1.0 => 0.0,
         LossKind::Tukey => (1.0 - ratio).powi(2),
+        LossKind::SoftL1 => 1.0 / (1.0 + ratio).sqrt(),
+        LossKind::Arctan => 1.0 / (1.0 + ratio * ratio),
         LossKind::GemanMcClure => (1.0 + ratio).powi(-2),
     }
 }
@@ -58,6 +62,8 @@ fn curvature(kind: LossKind, q: f64, s: f64) -> f64 {
         LossKind::Cauchy => -(1.0 + ratio).powi(-2) / s2,
         LossKind::Tukey if ratio > 1.0 => 0.0,
         LossKind::Tukey => -2.0 * (1.0 - ratio) / s2,
+        LossKind::SoftL1 => -0.5 * (1.0 + ratio).powf(-1.5) / s2,
+        LossKind::Arctan => -2.0 * ratio * (1.0 + ratio * ratio).powi(-2) / s2,
         LossKind::GemanMcClure => -2.0 * (1.0 + ratio).powi(-3) / s2,
     }
 }

@@ -133,8 +133,8 @@ impl CompileOptions {
     ///
     /// # Errors
     /// A choice that cannot be.
-    pub fn derive(&self, energy: Energy) -> Result<Derived, OptionError> {
-        Ok(choices::derive(&self.losses.apply(energy), self.passes, &self.choices)?)
+    pub fn derive(&self, energy: Energy) -> Result<Derived, SolveError> {
+        choices::derive(&self.losses.apply(energy), self.passes, &self.choices)
     }
 }
 

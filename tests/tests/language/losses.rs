@@ -108,6 +108,20 @@ fn second_order_agrees() {
     agrees(text, &arrays);
 }
 
+/// Ceres' smooth losses, to both orders.
+#[test]
+fn soft_l1_and_arctan_agree() {
+    for order in ["", "SecondOrder"] {
+        let text = format!(
+            "local W, H = Dim('W', 0), Dim('H', 1)\nlocal X = Unknown('X', opt_float2, {{W,H}}, 0)\n\
+             local A = Array('A', opt_float2, {{W,H}}, 1)\nlocal s = Param('s', float, 2)\n\
+             Residual{{loss={order}(SoftL1(s)), 2 * (X(0,0) - A(0,0)), X(0,0,0) - X(1,0,1)}}\n\
+             Residual{{loss={order}(Arctan(2)), X(0,0) * X(0,1) - A(0,0), 1e-9 * X(0,0)}}\nEnergy(0.2 * X(0,0))"
+        );
+        agrees(&text, &arrays());
+    }
+}
+
 /// The same over hyperedges whose vertices coincide, with a global.
 #[test]
 fn second_order_agrees_on_graphs() {

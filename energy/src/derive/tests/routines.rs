@@ -117,8 +117,8 @@ fn derived_jp(energy: &Energy, residual: usize) -> (Dag, ExprId) {
 
 fn check(mut p: Problem) {
     let oracle = dense(&mut p);
-    let assembled = Routines::assemble(&p.energy, Passes::ALL, &[]);
-    let simplified = Routines::build(&p.energy);
+    let assembled = Routines::assemble(&p.energy, Passes::ALL, &[]).unwrap();
+    let simplified = Routines::build(&p.energy).unwrap();
     for routines in [&assembled, &simplified] {
         let [gradient, jtjp, blocks] = generated(&p, routines);
         assert_same(&p, "gradient", &gradient, &oracle.gradient, 1e-9);

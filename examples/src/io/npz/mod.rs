@@ -187,6 +187,7 @@ impl Archive {
 }
 
 /// The contents of a member, uncompressed on the way.
+#[allow(clippy::borrowed_box, reason = "the archive owns a box, and entries borrow what it owns")]
 enum Bytes<'a> {
     Stored(ZipReader<&'a Box<dyn ReaderAt>>),
     /// With the number of bytes that it must end with.

@@ -334,7 +334,7 @@ fn a_member_with_two_names_is_refused() {
     assert!(error.contains("damaged") && error.contains("`a.npy` differ"), "{error}");
 }
 
-/// What a header does not promise is not inflated; what it does is seen before any of it is.
+/// Nothing is inflated that a header does not promise, nor before the promise is looked at.
 #[test]
 fn a_bomb_is_refused_by_its_header() {
     let zeros = vec![0; 50 << 20];

@@ -183,13 +183,15 @@ fn an_excluded_global_is_a_constant() {
 type Rho = fn(f64, f64) -> f64;
 
 /// The losses, written out once more.
-const LOSSES: [(&str, Rho); 4] = [
+const LOSSES: [(&str, Rho); 6] = [
     ("Huber", |q, s| if q <= s * s { q } else { 2.0 * s * q.sqrt() - s * s }),
     ("Cauchy", |q, s| s * s * (1.0 + q / (s * s)).ln()),
     (
         "Tukey",
         |q, s| if q <= s * s { s * s / 3.0 * (1.0 - (1.0 - q / (s * s)).powi(3)) } else { s * s / 3.0 },
     ),
+    ("SoftL1", |q, s| 2.0 * s * s * ((1.0 + q / (s * s)).sqrt() - 1.0)),
+    ("Arctan", |q, s| s * s * (q / (s * s)).atan()),
     ("GemanMcClure", |q, s| q / (1.0 + q / (s * s))),
 ];
 

@@ -1,6 +1,7 @@
 //! Making the choices: defaults, what is possible at all, and what a user wants instead.
 
 use super::{Choice, ChoiceError, Choices, Of, Overrides, Value, traffic};
+use crate::error::SolveError;
 use crate::matrix_free::domain::{layout, mask};
 use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::schedule::cpu::strip_height;
@@ -104,8 +105,8 @@ fn two(default: bool, yes: Value, no: Value) -> [Value; 2] {
 /// residual groups, computed arrays and hoisted parts.
 ///
 /// # Errors
-/// A given choice that cannot be.
-pub fn derive(energy: &Energy, passes: Passes, given: &Overrides) -> Result<Derived, ChoiceError> {
+/// A given choice that cannot be, or a budget of the energy that is spent.
+pub fn derive(energy: &Energy, passes: Passes, given: &Overrides) -> Result<Derived, SolveError> {
     let mut f = Filler { given, choices: Choices::default() };
     let mut groups = vec![];
     for (id, name) in (0..).map(GroupId).zip(&energy.groups) {
@@ -126,13 +127,13 @@ pub fn derive(energy: &Energy, passes: Passes, given: &Overrides) -> Result<Deri
         true => energy.clone(),
         false => energy.inlined_where(|c| inline.contains(&c.name)),
     };
-    let mut routines = Routines::build_with(&energy, passes, &groups);
+    let mut routines = Routines::build_with(&energy, passes, &groups)?;
     let name = |space, number| format!("{}.{number}", energy.space_name(space));
     let in_place = |space, number| {
         let wanted = given.of(Of::Hoisted(space, number).word(), &name(space, number));
         wanted.is_some_and(|(value, _)| value == Value::Inline)
     };
-    routines.hoist(&energy, passes, &in_place);
+    routines.hoist(&energy, passes, &in_place)?;
     for part in routines.parts.clone() {
         hoisted(&mut f, &energy, &routines, part, &name(part.space, part.number))?;
     }

@@ -1,0 +1,110 @@
+//! Every budget ends what would spend more, with its line; within them nothing changes.
+
+use std::time::{Duration, Instant};
+use sumsq_energy::derive::Routines;
+use sumsq_energy::rust::EnergyBuilder;
+use sumsq_energy::{Budget, Budgets, Energy, EnergyError, Fault};
+
+const PREAMBLE: &str = "local W, H = Dim('W', 0), Dim('H', 1)
+local X = Unknown('X', opt_float, {W,H}, 0)
+local A = Array('A', opt_float, {W,H}, 1)
+";
+
+/// The error of a file that is loaded and derived; where there is none it must have been quick, too.
+fn outcome(text: &str) -> Option<EnergyError> {
+    let start = Instant::now();
+    let text = format!("{PREAMBLE}{text}\n");
+    let error = Energy::from_text("e.t", &text).and_then(|e| Routines::build(&e)).err();
+    // Ten seconds of a machine that does nothing else, built for release.
+    assert!(start.elapsed() < Duration::from_secs(60), "{text}: {:?}", start.elapsed());
+    error
+}
+
+fn spent(text: &str) -> Budget {
+    let error = outcome(text).unwrap_or_else(|| panic!("it ends well: {text}"));
+    assert!(error.location().is_some_and(|(_, line)| line.is_some_and(|l| l > 3)), "{error}");
+    match error.fault() {
+        Fault::Budget { budget, .. } => *budget,
+        other => panic!("{other}: {text}"),
+    }
+}
+
+#[test]
+fn hostile_files_end() {
+    for (budget, text) in [
+        (Budget::Depth, "local x = X(0,0) for i = 1, 3000 do x = sin(x) end Energy(x)"),
+        (Budget::Depth, "local x = X(0,0) for i = 1, 1e6 do x = x*x + x end Energy(x)"),
+        (Budget::Depth, "local x = X(0,0) for i = 1, 1e6 do x = x + A(i,0)*x end Energy(x)"),
+        (
+            Budget::Depth,
+            "local y = 1 + A(0,0) local x = X(0,0) for i = 1, 1e6 do x = x + (A(i,0)+x)^y end Energy(x)",
+        ),
+        (Budget::Nodes, "local s = 0 for i = 1, 1e6 do s = s + A(i,0) * X(i%13,0) end Energy(s)"),
+        (Budget::Residuals, "for i = 1, 1e6 do Energy(X(0,0)) end"),
+        (Budget::Residuals, "for i = 1, 1e6 do Exclude(A(i,0)) end"),
+        (Budget::Entries, "local t = {} for k = 1, 7000 do t[k] = k end Vector(unpack(t))"),
+        (Budget::LuaInstructions, "for i = 1, 1e9 do string.rep('', 2^31-1) end"),
+        (Budget::LuaInstructions, "while true do end"),
+        (Budget::LuaMemory, "local s = 'x' while true do s = string.rep(s, 2) end"),
+        (Budget::LuaMemory, "local t = {} for i = 1, 1e9 do t[i] = i end"),
+    ] {
+        assert_eq!(spent(text), budget, "{text}");
+    }
+}
+
+#[test]
+fn hostile_derivatives_end() {
+    for text in [
+        "local s = 1 for i = 1, 300 do s = s * (X(i,0) + A(i,0)) end Energy(s)",
+        "local s = 0 for i = 1, 4000 do s = s + A(i,0) * X(i,0) end Energy(s)",
+    ] {
+        let error = outcome(text).expect(text);
+        let Fault::Budget { routine: Some(routine), .. } = error.fault() else { panic!("{error}") };
+        assert!(routine.contains('J') && error.location().unwrap().1 == Some(4), "{error}");
+    }
+}
+
+#[test]
+fn large_energies_stay_inside() {
+    for text in [
+        "for i = 1, 1000 do Energy(X(0,0) * A(i,0) - X(i%7,0)) end",
+        "local s = 0 for i = -7, 7 do for j = -7, 7 do s = s + (1 + 0.37*i + 0.11*j + i*j) * X(i,j) end end Energy(s)",
+        "local x = X(0,0) for i = 1, 900 do x = sin(x) end Energy(x)",
+    ] {
+        assert!(outcome(text).is_none(), "{text}");
+    }
+}
+
+#[test]
+fn budgets_are_options() {
+    let text = format!("{PREAMBLE}Energy(sin(sin(X(0,0) + A(1,0))))");
+    let with = |budgets| Energy::from_text_within("e.t", &text, budgets).and_then(|e| Routines::build(&e));
+    assert!(with(Budgets::default()).is_ok());
+    for small in [
+        Budgets { nodes: 5, ..Budgets::default() },
+        Budgets { steps: 5, ..Budgets::default() },
+        Budgets { depth: 2, ..Budgets::default() },
+        Budgets { residuals: 0, ..Budgets::default() },
+        Budgets { lua_instructions: 10, ..Budgets::default() },
+        Budgets { lua_memory: 20, ..Budgets::default() },
+    ] {
+        let error = with(small).unwrap_err();
+        assert!(matches!(error.fault(), Fault::Budget { .. }), "{small:?}: {error}");
+    }
+    // Enough for the energy, not for its derivatives.
+    let routines = with(Budgets { nodes: 40, ..Budgets::default() }).unwrap_err();
+    assert!(matches!(routines.fault(), Fault::Budget { routine: Some(_), .. }), "{routines}");
+}
+
+#[test]
+fn budgets_hold_in_rust() {
+    let e = EnergyBuilder::within(Budgets { depth: 3, ..Budgets::default() });
+    let x = e.unknown("X", 1, &[e.dim("W")]);
+    let mut deep = x.at([0]);
+    for _ in 0..5 {
+        deep = deep.sin();
+    }
+    e.energy(deep);
+    let error = e.finish().unwrap_err();
+    assert!(matches!(error.fault(), Fault::Budget { budget: Budget::Depth, most: 3, .. }), "{error}");
+}

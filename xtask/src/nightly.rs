@@ -1,0 +1,84 @@
+//! Long checks: `cargo xtask nightly`. A step whose tool is absent fails and says what it needs; nothing is installed here.
+
+use crate::process::{Failure, cargo, root, task};
+use crate::{fuzz, suite};
+
+/// A step by name.
+type Step = (&'static str, fn() -> Result<(), Failure>);
+
+const STEPS: [Step; 5] = [
+    ("full", suite::ignored),
+    ("fuzz", || fuzz::fuzz(fuzz::Options::long())),
+    ("miri", miri),
+    ("threads", thread_sanitizer),
+    ("valgrind", valgrind),
+];
+
+/// Runs every step, or the one of that name, each also after one has failed.
+pub fn nightly(only: Option<&str>) -> Result<(), Failure> {
+    let wanted: Vec<&Step> = STEPS.iter().filter(|(name, _)| only.is_none_or(|o| o == *name)).collect();
+    if wanted.is_empty() {
+        let names = STEPS.map(|(name, _)| name).join(", ");
+        return Err(Failure(format!("no such step: the steps are {names}")));
+    }
+    let mut failed = vec![];
+    for (name, step) in wanted {
+        println!("nightly: {name}");
+        if let Err(failure) = step() {
+            eprintln!("nightly: {name}: {failure}");
+            failed.push(format!("{name}: {failure}"));
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(Failure(failed.join("\n"))) }
+}
+
+/// The tests of buffers and views: what they do with raw memory. (What needs LLVM or Lua is beyond miri: C lifetimes are a step of
+/// valgrind's.)
+fn miri() -> Result<(), Failure> {
+    component("miri")?;
+    let line =
+        ["rustup", "run", "nightly", "cargo", "miri", "test", "--locked", "-p", "sumsq-codegen", "--lib"];
+    // Isolation keeps the environment's variables and the clock away, which the pool reads.
+    task(&[&line[..], &["runtime::"]].concat()).env("MIRIFLAGS", "-Zmiri-disable-isolation").run()
+}
+
+/// The tests of the worker pool with the standard library instrumented too, into a target folder of their own.
+fn thread_sanitizer() -> Result<(), Failure> {
+    component("rust-src")?;
+    let target = "x86_64-unknown-linux-gnu";
+    let line = ["rustup", "run", "nightly", "cargo", "test", "--locked", "-Zbuild-std", "--target", target];
+    task(&[&line[..], &["-p", "sumsq-codegen", "--lib", "runtime::pool"]].concat())
+        .env("RUSTFLAGS", "-Zsanitizer=thread")
+        .env("CARGO_TARGET_DIR", &root().join("target/threads").to_string_lossy())
+        .run()
+}
+
+/// A solve from the command line, and a C program that frees what it makes, without errors of memory.
+fn valgrind() -> Result<(), Failure> {
+    if task(&["valgrind", "--version"]).output().is_none() {
+        return Err(Failure("valgrind is not installed: `apt-get install valgrind`".into()));
+    }
+    cargo(&["build", "--release", "-p", "sumsq-cli", "-p", "sumsq-capi"]).run()?;
+    let (release, program) =
+        (root().join("target/release"), root().join("target/release/valgrind-laplacian"));
+    let (release, program) = (release.to_string_lossy(), program.to_string_lossy());
+    let energy = "examples/energies/laplacian.t";
+    let check = ["valgrind", "--error-exitcode=99", "--quiet"];
+    let tool = format!("{release}/sumsq");
+    let inputs = ["solve", energy, "--inputs", "data/cases/laplacian_small.npz", "--threads", "2"];
+    task(&[&check[..], &[&tool], &inputs].concat()).run()?;
+    let build = ["cc", "-I", "capi/include", "examples/c/laplacian.c", "-L", &release, "-lsumsq_capi", "-lm"];
+    task(&[&build[..], &["-o", &program]].concat()).run()?;
+    task(&[&check[..], &[&program, energy]].concat()).env("LD_LIBRARY_PATH", &release).run()
+}
+
+/// An error unless the nightly toolchain is there, with a component.
+fn component(name: &str) -> Result<(), Failure> {
+    let list = task(&["rustup", "+nightly", "component", "list"]).output();
+    let list = list.ok_or_else(|| {
+        Failure(format!("needs a nightly toolchain: `rustup toolchain install nightly --component {name}`"))
+    })?;
+    let there = list.lines().any(|l| l.starts_with(name) && l.ends_with("(installed)"));
+    let add = format!("needs {name} of the nightly toolchain: `rustup +nightly component add {name}`");
+    if there { Ok(()) } else { Err(Failure(add)) }
+}

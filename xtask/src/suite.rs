@@ -1,0 +1,124 @@
+//! Test runs, counted. A test runs, or is ignored in its source with a reason: any other skip fails the run.
+
+use crate::process::{Failure, cargo};
+
+/// Ignored tests stay fewer than this.
+const MOST_IGNORED: usize = 10;
+
+/// Suites that CI runs in release too: the tool, the C interfaces, the energy language.
+const RELEASED: [&str; 4] = ["tool", "interfaces", "c_programs", "language"];
+
+/// Counts of one or more runs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    passed: usize,
+    /// Ignored tests by name, each with its reason.
+    ignored: Vec<String>,
+    /// Skips that no source gives a reason for, as they were printed.
+    unexplained: Vec<String>,
+}
+
+/// All tests in the profile of development, doc tests included (cargo-nextest would leave those out). `full`: ignored ones too.
+pub fn all(tally: &mut Tally, full: bool) -> Result<(), Failure> {
+    let mut args = vec!["test", "--workspace"];
+    args.extend(if full { &["--", "--include-ignored"][..] } else { &[] });
+    tally.run(&args)
+}
+
+/// The ignored tests alone, in release.
+pub fn ignored() -> Result<(), Failure> {
+    cargo(&["test", "--release", "--workspace", "--", "--ignored"]).run()
+}
+
+/// The suites of users' surfaces, in release.
+pub fn released(tally: &mut Tally) -> Result<(), Failure> {
+    let mut args = vec!["test", "--release", "--workspace"];
+    args.extend(RELEASED.iter().flat_map(|suite| ["--test", suite]));
+    tally.run(&args)
+}
+
+impl Tally {
+    fn run(&mut self, args: &[&str]) -> Result<(), Failure> {
+        cargo(args).lines(|line| self.read(line))?;
+        self.check()
+    }
+
+    /// Reads a line of libtest's output: `test NAME ... ignored, REASON`, or `test result: ok. 3 passed; ...`.
+    fn read(&mut self, line: &str) {
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            self.passed += count(counts, "passed");
+            if count(counts, "filtered out") > 0 {
+                self.unexplained.push(line.to_owned());
+            }
+            return;
+        }
+        let Some((name, reason)) = line.strip_prefix("test ").and_then(|l| l.split_once(" ... ignored"))
+        else {
+            return;
+        };
+        let test = reason.strip_prefix(", ").map(|reason| format!("{name}: {reason}"));
+        match test {
+            Some(test) if self.ignored.contains(&test) => (),
+            Some(test) => self.ignored.push(test),
+            None => self.unexplained.push(line.to_owned()),
+        }
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        println!("{self}");
+        if !self.unexplained.is_empty() {
+            let lines = self.unexplained.join("\n");
+            return Err(Failure(format!("tests were skipped without a reason:\n{lines}")));
+        }
+        if self.ignored.len() >= MOST_IGNORED {
+            let many = self.ignored.len();
+            return Err(Failure(format!("{many} tests are ignored, expected fewer than {MOST_IGNORED}")));
+        }
+        Ok(())
+    }
+}
+
+/// The number in front of a word in `ok. 3 passed; 0 failed; ...`.
+fn count(counts: &str, word: &str) -> usize {
+    let number = |part: &str| part.strip_suffix(word)?.trim().parse::<usize>().ok();
+    counts.split([';', '.']).filter_map(|part| number(part.trim())).sum()
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} tests passed, {} ignored", self.passed, self.ignored.len())?;
+        self.ignored.iter().try_for_each(|test| write!(f, "\n  {test}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(lines: &[&str]) -> Tally {
+        let mut tally = Tally::default();
+        lines.iter().for_each(|line| tally.read(line));
+        tally
+    }
+
+    #[test]
+    fn counts_and_reasons() {
+        let result =
+            "test result: ok. 7 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s";
+        let t = tally(&["test a::b ... ok", "test c ... ignored, full size", result, result]);
+        assert_eq!((t.passed, &t.ignored[..]), (14, &["c: full size".to_owned()][..]));
+        assert!(t.check().is_ok());
+    }
+
+    #[test]
+    fn skips_without_a_reason_fail() {
+        assert!(tally(&["test c ... ignored"]).check().is_err());
+        assert!(
+            tally(&["test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 4 filtered out"])
+                .check()
+                .is_err()
+        );
+        let many: Vec<String> = (0..MOST_IGNORED).map(|i| format!("test t{i} ... ignored, large")).collect();
+        assert!(tally(&many.iter().map(String::as_str).collect::<Vec<_>>()).check().is_err());
+    }
+}
