@@ -9,8 +9,8 @@ use std::time::Duration;
 use sumsq::energy::Budgets;
 use sumsq::energy::derive::Passes;
 use sumsq::{
-    Backend, CompileOptions, LossOrder, MemoryLimit, Method, Options, Overrides, Precision, Preconditioner,
-    SolveOptions,
+    Backend, CompileLimits, CompileOptions, LossOrder, MemoryLimit, Method, Options, Overrides, Precision,
+    Preconditioner, SolveOptions,
 };
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
@@ -108,7 +108,7 @@ pub struct CodeArgs {
     /// Passes over the routines: all, none, or some of bounds, polynomial, sharing, hoisting, scheduling
     #[arg(long, default_value_t, value_name = "LIST")]
     passes: Passes,
-    /// Storage of residual groups: in_place, or j, jp, blocks joined by +; `GROUP=...` for one; `ARRAY=recomputed` of a computed array
+    /// Storage of residual groups: in_place, or r, j, jp, blocks joined by +; `GROUP=...` for one; `ARRAY=recomputed` of a computed array
     #[arg(long, value_parser = Overrides::short, value_name = "LIST")]
     materialize: Option<Overrides>,
     /// Choices of storage, as `show --stage choices` prints them: lines that differ suffice
@@ -118,7 +118,7 @@ pub struct CodeArgs {
     budgets: BudgetArgs,
 }
 
-/// What an energy may take to be read and derived; the defaults are those of [`Budgets`].
+/// What an energy may take to be read, derived and compiled; the defaults are those of [`Budgets`] and [`CompileLimits`].
 #[derive(Args, Debug)]
 pub struct BudgetArgs {
     /// Nodes of the energy's expressions, with operands and derivatives
@@ -142,6 +142,12 @@ pub struct BudgetArgs {
     /// Bytes of the energy file, and of the memory of its Lua state
     #[arg(long, value_name = "N", default_value_t = Budgets::default().lua_memory)]
     max_lua_memory: u64,
+    /// LLVM instructions of a pipeline; a block without branches may have an eighth of them
+    #[arg(long, value_name = "N", default_value_t = CompileLimits::default().instructions)]
+    max_instructions: u64,
+    /// Seconds for derivation and compilation
+    #[arg(long, value_name = "S", default_value_t = CompileLimits::default().seconds)]
+    max_compile_seconds: f64,
 }
 
 #[derive(Args, Debug)]
@@ -294,6 +300,10 @@ impl CodeArgs {
                 .clone()
                 .unwrap_or_default()
                 .then(self.materialize.clone().unwrap_or_default()),
+            limits: CompileLimits {
+                instructions: self.budgets.max_instructions,
+                seconds: self.budgets.max_compile_seconds,
+            },
             ..CompileOptions::default()
         }
     }

@@ -24,6 +24,14 @@ pub enum Error {
         /// The rule it breaks.
         rule: String,
     },
+    /// Compilation takes more than its limits.
+    #[error("pipeline {pipeline}: {message}")]
+    Limit {
+        /// The pipeline.
+        pipeline: String,
+        /// The figure and the limit.
+        message: String,
+    },
     /// LLVM refused the module, or code could not be loaded.
     #[error("{pipeline}: back end: {message}")]
     Backend {

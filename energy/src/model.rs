@@ -233,9 +233,11 @@ impl Energy {
             Source::Unknown(u) | Source::Direction(u) => self.unknowns[u.index()].space,
             Source::Array(a) => self.arrays[a.index()].space,
             Source::Computed(c) | Source::Partial(c) => self.computed[c.index()].space,
-            Source::Hoisted(Domain::Space(s)) | Source::Product(Domain::Space(s)) => s,
-            Source::Hoisted(Domain::Graph(_)) | Source::Product(Domain::Graph(_)) => {
-                unreachable!("what is stored for hyperedges lives over no index space")
+            Source::Hoisted(domain) | Source::Residual(domain) | Source::Product(domain) => {
+                let Domain::Space(s) = domain else {
+                    unreachable!("what is stored for hyperedges lives over no index space")
+                };
+                s
             }
         }
     }
@@ -258,6 +260,7 @@ impl Names for Energy {
             Source::Computed(c) => self.computed[c.index()].name.clone(),
             Source::Partial(c) => format!("d_{}", self.computed[c.index()].name),
             Source::Hoisted(d) => format!("inv{}", self.domain_name(d)),
+            Source::Residual(d) => format!("r{}", self.domain_name(d)),
             Source::Product(d) => format!("Jp{}", self.domain_name(d)),
         }
     }
@@ -266,7 +269,7 @@ impl Names for Energy {
             Source::Unknown(u) | Source::Direction(u) => Some(self.unknowns[u.index()].channels),
             Source::Array(a) => Some(self.arrays[a.index()].channels),
             Source::Computed(c) => Some(self.computed[c.index()].values.len() as u16),
-            Source::Partial(_) | Source::Hoisted(_) | Source::Product(_) => None,
+            Source::Partial(_) | Source::Hoisted(_) | Source::Residual(_) | Source::Product(_) => None,
         }
     }
     fn param(&self, param: ParamId) -> (String, Option<u16>) {

@@ -16,9 +16,14 @@ pub enum SolveError {
     /// An energy that takes more than its budgets.
     #[error(transparent)]
     Energy(#[from] EnergyError),
+    /// An energy whose code is longer than what may be compiled.
+    #[error(
+        "{0}: fewer residuals, or residuals that read less, take less; the limits: --max-instructions, --max-compile-seconds"
+    )]
+    Limit(sumsq_codegen::Error),
     /// The engine refused a pipeline, or generated code stopped.
     #[error(transparent)]
-    Engine(#[from] sumsq_codegen::Error),
+    Engine(sumsq_codegen::Error),
     /// The requested back end is not there.
     #[error("the back end `{0}` is not available in this build")]
     Backend(&'static str),
@@ -89,6 +94,15 @@ pub enum SolveError {
 impl From<ChoiceError> for SolveError {
     fn from(error: ChoiceError) -> SolveError {
         SolveError::Option(error.into())
+    }
+}
+
+impl From<sumsq_codegen::Error> for SolveError {
+    fn from(e: sumsq_codegen::Error) -> SolveError {
+        match e {
+            e @ sumsq_codegen::Error::Limit { .. } => SolveError::Limit(e),
+            e => SolveError::Engine(e),
+        }
     }
 }
 

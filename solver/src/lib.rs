@@ -22,10 +22,10 @@ pub use crate::problem::cancel::Cancel;
 pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, NamedArray, ProblemData, Slice};
 pub use crate::problem::memory::{Memory, MemoryLimit};
 pub use crate::problem::options::{
-    Backend, CompileOptions, LossOrder, MAX_THREADS, Method, OptionError, Options, Precision, Preconditioner,
-    SolveOptions,
+    Backend, CompileLimits, CompileOptions, LossOrder, MAX_THREADS, Method, OptionError, Options, Precision,
+    Preconditioner, SolveOptions,
 };
-pub use crate::problem::overrides::{ChoiceError, Overrides};
+pub use crate::problem::overrides::{ChoiceError, Overrides, Value};
 pub use crate::problem::report::{Iteration, LinearStop, Report, Seconds, Termination};
 pub use crate::session::{Session, Unstarted};
 pub use crate::solver::{Evaluation, LinearProbe, Problem, Solver, choices, lowered, schedules, sizes};

@@ -4,7 +4,8 @@ use sumsq::assembled::{self, LinearSolver};
 use sumsq::codegen::Target;
 use sumsq::energy::Energy;
 use sumsq::{
-    CompileOptions, Options, Overrides, Precision, ProblemData, SolveError, SolveOptions, Solver, choices,
+    CompileOptions, Options, Overrides, Precision, ProblemData, SolveError, SolveOptions, Solver, Value,
+    choices,
 };
 use sumsq_tests::small::{self, Small};
 use sumsq_tests::{Random, bind, doubles, indices};
@@ -16,10 +17,17 @@ fn options(given: Overrides) -> Options {
     }
 }
 
-/// Every combination of choices from the `at`-th on: what is possible follows from the choices before.
+/// Every combination of choices from the `at`-th on: what is possible follows from the choices before. Stored residuals are read by J^T r
+/// alone, in which no other choice has a say: every second combination has them.
 fn combinations(energy: &Energy, given: &Overrides, at: usize, out: &mut Vec<Overrides>) {
     let list = choices(energy, &options(given.clone()).compile).unwrap();
-    let Some(choice) = list.all().get(at) else { return out.push(given.clone()) };
+    let Some(choice) = list.all().get(at) else {
+        let stored = if out.len() % 2 == 0 { Value::Inline } else { Value::Root };
+        return out.push(given.clone().with("r *".into(), stored));
+    };
+    if choice.subject().starts_with("r ") {
+        return combinations(energy, given, at + 1, out);
+    }
     for &value in &choice.possible {
         combinations(energy, &given.clone().with(choice.subject(), value), at + 1, out);
     }
@@ -197,5 +205,5 @@ fn errors_say_what_is_possible() {
         "`blocks edge: root` is not possible here, only inline"
     );
     assert_eq!(error("q {K}: root"), "there is no index space of unknowns `{K}`: {N}, {M}, {}");
-    assert!(error("soup *: root").starts_with("there is no choice `soup`, only J, Jp, blocks"));
+    assert!(error("soup *: root").starts_with("there is no choice `soup`, only r, J, Jp, blocks"));
 }

@@ -7,7 +7,7 @@ use sumsq::{
 };
 use sumsq_tests::{Random, small};
 
-const CHOICES: [&str; 6] = ["in_place", "j", "jp", "j+jp", "blocks", "j+blocks"];
+const CHOICES: [&str; 7] = ["in_place", "r", "r+j", "jp", "r+j+jp", "blocks", "r+j+blocks"];
 
 /// Certifies a problem under every choice, and holds one solve against that in place.
 #[track_caller]

@@ -63,7 +63,8 @@ fn valgrind() -> Result<(), Failure> {
         (root().join("target/release"), root().join("target/release/valgrind-laplacian"));
     let (release, program) = (release.to_string_lossy(), program.to_string_lossy());
     let energy = "examples/energies/laplacian.t";
-    let check = ["valgrind", "--error-exitcode=99", "--quiet"];
+    // Undefined values are not asked for: LLVM's optimiser branches on what it has loaded too early, and then ignores it.
+    let check = ["valgrind", "--error-exitcode=99", "--quiet", "--undef-value-errors=no"];
     let tool = format!("{release}/sumsq");
     let inputs = ["solve", energy, "--inputs", "data/cases/laplacian_small.npz", "--threads", "2"];
     task(&[&check[..], &[&tool], &inputs].concat()).run()?;

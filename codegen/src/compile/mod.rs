@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::expr::Name;
 use crate::func::Pipeline;
 use crate::ir::stmt::LoweredFunction;
+use crate::limits::Limits;
 use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
 use crate::runtime::{Buffer, Pool, Scalar};
@@ -50,11 +51,20 @@ impl Compiled {
     /// Lowers and compiles several pipelines on all cores, each in an LLVM context of its own. Results come in the order of
     /// the jobs; of several errors the first is given.
     pub fn all(jobs: Vec<(Pipeline, Schedule)>, target: &Target) -> Result<Vec<Compiled>, Error> {
-        let options = LowerOptions::default();
+        Compiled::all_within(jobs, target, Limits::default())
+    }
+
+    /// As [`Compiled::all`], within limits, the deadline being that of all jobs together.
+    pub fn all_within(
+        jobs: Vec<(Pipeline, Schedule)>,
+        target: &Target,
+        limits: Limits,
+    ) -> Result<Vec<Compiled>, Error> {
+        let options = LowerOptions { limits, ..LowerOptions::default() };
         let stack = stack_for(jobs.iter().map(|(pipeline, _)| pipeline.nodes()).max().unwrap_or(0));
         in_parallel(jobs, stack, |(pipeline, schedule)| {
             let signature = Signature::of(&pipeline, &schedule)?;
-            Compiled::from_lowered(&lower(&pipeline, &schedule, &options)?, signature, target)
+            Compiled::within(&lower(&pipeline, &schedule, &options)?, signature, target, &limits)
         })
     }
 
@@ -64,8 +74,17 @@ impl Compiled {
         signature: Signature,
         target: &Target,
     ) -> Result<Compiled, Error> {
+        Compiled::within(f, signature, target, &Limits::default())
+    }
+
+    fn within(
+        f: &LoweredFunction,
+        signature: Signature,
+        target: &Target,
+        limits: &Limits,
+    ) -> Result<Compiled, Error> {
         let plan = Plan::new(f, &signature)?;
-        let kernel = on_large_stack(|| Kernel::compile(f, target))?;
+        let kernel = on_large_stack(|| Kernel::compile(f, target, limits))?;
         let required = BoundsQuery::new(&f.name, f.required.clone());
         Ok(Compiled(Arc::new(Inner { kernel, required, signature, plan })))
     }

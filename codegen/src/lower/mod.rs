@@ -28,6 +28,7 @@ use crate::func::{Layout, Output, Pipeline};
 use crate::ir::args::Arg;
 use crate::ir::stmt::{LoweredFunction, Stmt};
 use crate::ir::verify::{Level, verify};
+use crate::limits::Limits;
 use crate::nests::{self, Built};
 use crate::plan::plan;
 use crate::plan::plans::{FuncPlan, Plan};
@@ -49,6 +50,8 @@ pub struct LowerOptions {
     pub verify: bool,
     /// Keep what [`crate::runtime::profile`] needs.
     pub profile: bool,
+    /// Most that lowering may take.
+    pub limits: Limits,
 }
 
 impl Default for LowerOptions {
@@ -58,6 +61,7 @@ impl Default for LowerOptions {
             dump: std::env::var_os("SUMSQ_DUMP").map(PathBuf::from),
             verify: cfg!(debug_assertions),
             profile: crate::runtime::profile::enabled(),
+            limits: Limits::default(),
         }
     }
 }
@@ -295,6 +299,7 @@ impl Log<'_> {
     }
 
     fn after(&mut self, pass: &'static str, s: &Stmt, level: Level) -> Result<(), Error> {
+        self.options.limits.in_time(&self.pipeline)?;
         self.dump(pass, s)?;
         if self.options.verify {
             // A violated invariant is a defect of the pass; the statement helps whoever looks for it.

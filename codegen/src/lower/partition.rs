@@ -12,6 +12,7 @@
 
 use super::simplify::{simplify_expr_with, simplify_with};
 use crate::analysis::algebra::Facts;
+use crate::analysis::algebra::poly::Poly;
 use crate::expr::walk::{Memo, any, rewrite, substitute, visit};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::ir::rewrite::{block, map_children, own_exprs, visit_stmts};
@@ -140,6 +141,7 @@ impl Conditions {
         if taken.is_empty() {
             return None;
         }
+        let mut tests = strongest(tests, facts);
         for i in (0..tests.len()).rev() {
             let mut others = facts.clone();
             tests.iter().enumerate().filter(|(j, _)| *j != i).for_each(|(_, t)| others.assume(t));
@@ -150,6 +152,23 @@ impl Conditions {
         let all = tests.into_iter().reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::bool(true));
         Some((all, taken))
     }
+}
+
+/// The tests without those that another implies in plain sight: `x + 2 < n` beside `x + 5 < n`. A wide stencil has one for each of its
+/// reads, and what is left is compared each with all.
+fn strongest(tests: Vec<Expr>, facts: &Facts) -> Vec<Expr> {
+    let mut forms: Vec<(Expr, Option<Poly>)> = vec![];
+    for test in tests {
+        let form = facts.at_most_zero(&test);
+        let more = |f: &Option<Poly>| form.as_ref()?.difference(f.as_ref()?);
+        match forms.iter().enumerate().find_map(|(i, (_, f))| Some((i, more(f)?))) {
+            Some((_, ..=0)) => continue,
+            Some((weaker, _)) => drop(forms.remove(weaker)),
+            None => {}
+        }
+        forms.push((test, form));
+    }
+    forms.into_iter().map(|(test, _)| test).collect()
 }
 
 /// Tests are simplified once each.

@@ -98,7 +98,7 @@ impl Builder {
             Source::Unknown(u) | Source::Direction(u) => &self.energy.unknowns[u.index()].name,
             Source::Array(a) => &self.energy.arrays[a.index()].name,
             Source::Computed(c) | Source::Partial(c) => &self.energy.computed[c.index()].name,
-            Source::Hoisted(_) | Source::Product(_) => "",
+            Source::Hoisted(_) | Source::Residual(_) | Source::Product(_) => "",
         }
     }
 

@@ -33,6 +33,8 @@ impl Names for Ids {
             Source::Partial(c) => format!("dC{}", c.0),
             Source::Hoisted(Domain::Space(s)) => format!("inv{}", s.0),
             Source::Hoisted(Domain::Graph(g)) => format!("invG{}", g.0),
+            Source::Residual(Domain::Space(s)) => format!("r{}", s.0),
+            Source::Residual(Domain::Graph(g)) => format!("rG{}", g.0),
             Source::Product(Domain::Space(s)) => format!("Jp{}", s.0),
             Source::Product(Domain::Graph(g)) => format!("JpG{}", g.0),
         }

@@ -39,6 +39,8 @@ pub enum Source {
     /// Value k of what is stored once per linearisation for every instance of a domain: hoisted parts of the routines, and
     /// partials that are materialised.
     Hoisted(Domain),
+    /// Value k of the weighted residuals of a domain's instances that are stored for J^T r.
+    Residual(Domain),
     /// Value k of the products J p of a domain's instances that are materialised: stored once per direction.
     Product(Domain),
 }

@@ -148,7 +148,9 @@ fn reads_computed(dag: &Dag, n: ExprId) -> bool {
 fn reads_of(energy: &Energy, dag: &Dag, n: ExprId, reads: &FxHashMap<ExprId, Reads>) -> Reads {
     match dag.node(n) {
         Node::Access(a) => match a.source {
-            Source::Direction(_) | Source::Hoisted(_) | Source::Product(_) => Reads::More,
+            Source::Direction(_) | Source::Hoisted(_) | Source::Residual(_) | Source::Product(_) => {
+                Reads::More
+            }
             source => Reads::Element(energy.space_of(source), a.at.clone()),
         },
         Node::Index(_) => Reads::Place,

@@ -1,9 +1,9 @@
 //! Derived quantities that are stored; others are computed wherever they are needed.
 //!
 //! Nothing stored is Opt's in-place method. A residual group may store its partials (once per linearisation), its products J p (once
-//! per direction: the two passes of J^T (J p)), or its share of the diagonal blocks of J^T J, so that only what couples elements
-//! is computed in place. Results differ by rounding alone; what is fastest depends on how costly the partials are against the memory
-//! they take (DeVito et al., "Opt", 2017, section 7, figure 14).
+//! per direction: the two passes of J^T (J p)), its share of the diagonal blocks of J^T J, so that only what couples elements
+//! is computed in place, or its residuals (for J^T r). Results differ by rounding alone; what is fastest depends on how costly the
+//! partials are against the memory they take (DeVito et al., "Opt", 2017, section 7, figure 14).
 
 use super::chain::narrow;
 use super::template::Template;
@@ -14,6 +14,8 @@ use crate::model::{Domain, Energy};
 /// The quantities that a residual group stores.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct GroupStores {
+    /// Its residuals, times the weight of their loss, for J^T r.
+    pub residual: bool,
     /// Its partials that are not constants.
     pub jacobian: bool,
     /// Its products J p.
@@ -22,7 +24,8 @@ pub struct GroupStores {
     pub blocks: bool,
 }
 
-/// The channel of what is stored over `domain` that holds `value`, added if it is new. `kind` is [`Kind::Stored`] or [`Kind::Product`].
+/// The channel of what is stored over `domain` that holds `value`, added if it is new. `kind` is [`Kind::Residual`],
+/// [`Kind::Stored`] or [`Kind::Product`].
 pub(super) fn channel(
     dag: &mut Dag,
     table: &mut Vec<Routine>,
@@ -44,7 +47,7 @@ pub(super) fn channel(
 }
 
 /// The routines of what the groups of `templates` store, `groups` by their number: first per linearisation, then per direction. Puts its
-/// reads into what their J^T J p is made of. A group that is not in `groups` stores nothing.
+/// reads into what their J^T r and J^T J p are made of. A group that is not in `groups` stores nothing.
 pub(super) fn materialize(
     energy: &Energy,
     dag: &mut Dag,
@@ -55,6 +58,12 @@ pub(super) fn materialize(
     for t in templates {
         let group = energy.residuals[t.residual].group;
         let choice = groups.get(group.index()).copied().unwrap_or_default();
+        if choice.residual {
+            let zero = dag.constant(0.0);
+            let value = dag.select(t.boundary, t.weighted_value, zero);
+            let channel = channel(dag, &mut table, Kind::Residual, t.domain, value);
+            t.weighted_value = read(energy, dag, Source::Residual(t.domain), t.domain, channel);
+        }
         if choice.jacobian {
             store_partials(energy, dag, t, &mut table);
         }

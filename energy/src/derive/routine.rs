@@ -43,6 +43,8 @@ pub enum Kind {
     Excluded,
     /// The values of a computed array by channel, then its partials: what [`Source::Partial`](crate::dag::Source) reads.
     Computed,
+    /// Weighted residuals that are stored for J^T r: root k is channel k of [`Source::Residual`](crate::dag::Source).
+    Residual,
     /// Parts stored once per linearisation: root k is channel k of [`Source::Hoisted`](crate::dag::Source). Partials that are
     /// materialised, then what [`hoist`](super::hoist) adds.
     Stored,
@@ -66,6 +68,7 @@ impl Kind {
             Kind::JtJp => "J^T J p",
             Kind::StoredBlocks => "stored blocks of J^T J",
             Kind::Computed => "values and partials",
+            Kind::Residual => "r",
             Kind::Stored => "stored for J^T J p",
             Kind::Product => "J p",
             Kind::Cost => "energy",
@@ -94,6 +97,7 @@ impl fmt::Display for Kind {
             Kind::StoredBlocks => "stored blocks",
             Kind::Excluded => "excluded",
             Kind::Computed => "computed",
+            Kind::Residual => "residuals",
             Kind::Stored => "stored",
             Kind::Product => "products",
             Kind::Cost => "cost",

@@ -97,6 +97,7 @@ impl Skeleton {
                 (field.ty, field.width)
             }
             (What::StoredBlocks, _) => (linear, packed(components(), 0)),
+            (What::Residual, over) => (master, self.values_over(Kind::Residual, over)),
             (What::Hoisted, over) => (linear, self.values_over(Kind::Stored, over)),
             (What::Product, over) => (linear, self.values_over(Kind::Product, over)),
             (What::Computed, Over::Computed(c)) => (master, self.values_and_partials(c).len()),
@@ -121,8 +122,8 @@ impl Skeleton {
             (What::Start, _) => (f64, StartScalar::ALL.len()),
             (What::StartProduct, _) => (f64, 1),
             (What::Model, _) => (f64, ModelScalar::ALL.len()),
-            (What::Energy, _) => (f64, self.energy.groups.len() + 1),
-            (What::Computed | What::Array | What::LinearArray | What::Total, _) => misfit(id),
+            (What::Energy, Over::Share(n)) => (f64, self.shares[n].groups.len() + 1),
+            (What::Computed | What::Array | What::LinearArray | What::Total | What::Energy, _) => misfit(id),
             // The rows' lists, and whether PCG is done.
             _ => (ScalarType::I32, 1),
         }
@@ -130,7 +131,9 @@ impl Skeleton {
 
     fn extents(&self, id: VectorId) -> Extents {
         match (id.over, id.what) {
-            (Over::Nothing | Over::Globals(_), _) | (_, What::PartProduct) => Extents::Scalar,
+            (Over::Nothing | Over::Globals(_) | Over::Share(_), _) | (_, What::PartProduct) => {
+                Extents::Scalar
+            }
             (Over::Space(s), What::Live | What::Near) => Extents::Vectors(s),
             (Over::Space(_), What::M { .. }) => self.field_of(id).points,
             (Over::Space(s), _) => Extents::Space(s),
@@ -260,6 +263,7 @@ impl Skeleton {
                 all.extend((0..).zip(fields).map(|(field, _)| self.field(kind, field, space)));
             }
         }
+        all.extend(self.domains_of(Kind::Residual).map(|domain| What::Residual.of(domain)));
         all.extend(self.domains_of(Kind::Stored).map(|domain| What::Hoisted.of(domain)));
         let vertices = self.spaces.iter().flat_map(|s| &s.slots);
         let beside = vertices.filter(|at| !self.beside[at].is_empty());

@@ -122,6 +122,7 @@ impl<'k> Draft<'k> {
             Source::Hoisted(d) => {
                 stored(d, component).unwrap_or_else(|| self.element(What::Hoisted.of(d), at, component))
             }
+            Source::Residual(d) => self.element(What::Residual.of(d), at, component),
             Source::Product(d) => self.element(What::Product.of(d), at, component),
         };
         Emitter::new(&k.energy, &k.routines, ty, place, &read).numbers(roots)

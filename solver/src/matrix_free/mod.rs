@@ -8,6 +8,7 @@
 //! | [`draft`], [`finish`] | a pipeline in the making, and made: declares by id what its Funcs call |
 //! | [`pipelines`], [`pcg`] | the Funcs: energy, gradient, damping, linearisation, trial point; the sweeps of PCG and its loop |
 //! | [`preconditioner`] | the trait of M^-1, and its kinds |
+//! | [`sums`] | which residuals are summed in one nest |
 //! | [`stop`] | the rules that end PCG |
 //! | [`schedule`] | each nest of a pipeline as data, and the directives that a target makes of it |
 //! | [`domain`] | index spaces: incidence lists, layouts, masks, sizes |
@@ -37,6 +38,7 @@ pub mod schedule;
 pub mod skeleton;
 pub mod stages;
 pub mod stop;
+pub mod sums;
 pub mod vectors;
 
 use crate::matrix_free::choices::{ChoiceError, Derived, Facts, Of, Overrides, Value};
@@ -84,8 +86,10 @@ impl Skeleton {
         let halos = halos(&energy, &routines, &roots, target.lanes as u32);
         let extents = wanted.sizes.map(|sizes| extents(&energy, sizes));
         let mut beside = gather::beside(&energy, &routines);
+        let shares = sums::shares(&energy, &routines);
         let facts = Facts {
             energy: &energy,
+            shares: &shares,
             routines: &routines,
             roots: &roots,
             beside: &beside,
@@ -113,6 +117,7 @@ impl Skeleton {
             reaches,
             halos,
             choices,
+            shares,
             beside,
         })
     }

@@ -19,17 +19,18 @@ enum Build {
 
 /// Every stage but those of preconditioners' own: those of which there may be several pipelines, then the largest first, since
 /// they are compiled on all cores.
-const STAGES: [Build; 16] = {
+const STAGES: [Build; 17] = {
     use Build::{Once, PerKind};
     [
         Once(Stage::Computed, computed::pipelines),
         Once(Stage::Parts, pcg::graph_parts),
         PerKind(Stage::SweepA, pcg::sweep_a),
         Once(Stage::Gradient, gradient::pipeline),
+        Once(Stage::Residuals, gradient::residuals),
         PerKind(Stage::SweepB, pcg::sweep_b),
         PerKind(Stage::Sums, pcg::sums),
         Once(Stage::Trial, trial::pipeline),
-        Once(Stage::Cost, cost::pipeline),
+        Once(Stage::Cost, cost::pipelines),
         PerKind(Stage::Damping, damping::pipeline),
         PerKind(Stage::StartProduct, damping::start_product),
         Once(Stage::Linearise, linearise::pipeline),
@@ -72,7 +73,10 @@ impl Phase {
             Phase::Bounds => run(Stage::Bounds),
             Phase::Cost => run(Stage::Cost),
             Phase::TrialCost => vec![Step::RunAs(Role::Trial, Stage::Cost)],
-            Phase::Linearise => [Stage::Computed, Stage::Gradient, Stage::Linearise].map(Step::Run).to_vec(),
+            Phase::Linearise => {
+                let stages = [Stage::Computed, Stage::Residuals, Stage::Gradient, Stage::Linearise];
+                stages.map(Step::Run).to_vec()
+            }
             Phase::Prepare(kind) => own(k, kind, When::Linearised),
             Phase::Scales => run(Stage::Scales),
             Phase::Damping(kind) => {

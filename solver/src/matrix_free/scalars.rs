@@ -4,7 +4,6 @@ use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::vectors::What;
 use crate::problem::report::LinearStop;
 use sumsq_codegen::{Expr, ScalarType};
-use sumsq_energy::model::GroupId;
 
 /// An element of a tuple of scalars.
 pub trait Scalar: Copy {
@@ -73,15 +72,6 @@ pub enum ModelScalar {
     X,
 }
 
-/// Scalars of the energy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EnergyScalar {
-    /// E of a residual group.
-    Group(GroupId),
-    /// Residual instances that count.
-    Count,
-}
-
 impl PcgScalar {
     /// In the order of the tuple.
     pub const ALL: [PcgScalar; 6] = {
@@ -138,16 +128,6 @@ impl Scalar for ModelScalar {
         self as usize
     }
 }
-impl Scalar for EnergyScalar {
-    const OF: What = What::Energy;
-    fn index(self, k: &Skeleton) -> usize {
-        match self {
-            EnergyScalar::Group(g) => g.index(),
-            EnergyScalar::Count => k.energy.groups.len(),
-        }
-    }
-}
-
 impl Skeleton {
     /// A scalar as generated code reads it.
     pub fn scalar<S: Scalar>(&self, s: S) -> Expr {

@@ -2,6 +2,7 @@
 
 use crate::matrix_free::choices::Choices;
 use crate::matrix_free::params::Param;
+use crate::matrix_free::sums::Share;
 use crate::matrix_free::vectors::{Extents, Initial, Role, VectorId, What};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -138,6 +139,8 @@ pub struct Skeleton {
     pub halos: Vec<Vec<u32>>,
     /// Storage: what is stored, in which form, and what is computed again.
     pub choices: Choices,
+    /// The sums of the energy, as pipelines have them.
+    pub shares: Vec<Share>,
     /// Per vertex, the channels of what is stored over its graph's hyperedges that J^T J p reads there. Every vertex has its own copy in the
     /// order of its entries, unless a choice has them read through the number of the hyperedge: then there are none.
     pub(super) beside: FxHashMap<(GraphId, u16), Vec<usize>>,

@@ -13,6 +13,8 @@ pub enum Stage {
     Parts,
     /// Sweep A of PCG.
     SweepA(u8),
+    /// Residuals that are stored for g.
+    Residuals,
     /// g and the diagonal blocks of J^T J.
     Gradient,
     /// Sweep B of PCG.

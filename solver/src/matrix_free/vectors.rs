@@ -55,6 +55,8 @@ pub enum What {
     StoredBlocks,
 
     // Of a domain.
+    /// Weighted residuals that are stored for J^T r.
+    Residual,
     /// Parts of J^T J p that are stored once per linearisation.
     Hoisted,
     /// The products J p that are stored.
@@ -108,7 +110,7 @@ pub enum What {
     Start,
     /// r0.z0 where the preconditioner has stages behind the damping.
     StartProduct,
-    /// E per residual group and the number of instances that count.
+    /// Of a share of the sums: E per residual group and the number of instances that count.
     Energy,
     /// The model's decrease and norms.
     Model,
@@ -131,6 +133,8 @@ pub enum Over {
     Computed(ComputedId),
     /// These routines of globals, by number.
     Globals(usize),
+    /// A share of the sums of the energy, by number.
+    Share(usize),
 }
 
 /// Names a vector of the solver. `over` is of the kind that `what` belongs to; `level` is that of a hierarchy, 0 for the problem itself.
@@ -207,6 +211,7 @@ impl fmt::Display for VectorId {
             What::PNew => "pn",
             What::Q => "q",
             What::StoredBlocks => "bd",
+            What::Residual => "res",
             What::Hoisted => "h",
             What::Product => "jp",
             What::Computed => "c",
@@ -237,7 +242,8 @@ impl fmt::Display for VectorId {
             Over::Space(SpaceId(n)) | Over::Array(ArrayId(n)) | Over::Computed(ComputedId(n)) => {
                 write!(f, "{n}")?;
             }
-            Over::Globals(n) => write!(f, "{n}")?,
+            Over::Share(0) => {}
+            Over::Globals(n) | Over::Share(n) => write!(f, "{n}")?,
             Over::Graph(g) => write!(f, "g{}", g.0)?,
             Over::Vertex(g, v) if self.what == What::Vertex => write!(f, "g{}v{v}", g.0)?,
             Over::Vertex(g, v) if matches!(self.what, What::Part | What::PartProduct) => {

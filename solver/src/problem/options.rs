@@ -124,6 +124,24 @@ pub struct CompileOptions {
     /// The sizes of the energy's dims, in the order of their declaration, if they are known: some choices depend on them. The code is right
     /// for any others, too.
     pub sizes: Option<Vec<usize>>,
+    /// Most that compilation may take.
+    pub limits: CompileLimits,
+}
+
+/// Most that the compilation of an energy may take.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CompileLimits {
+    /// LLVM instructions of a pipeline, before optimisation; a block without branches may have an eighth of them. LLVM's time grows with
+    /// the square of a block's length, so a long one is refused before LLVM takes hours for it.
+    pub instructions: u64,
+    /// Seconds for derivation and compilation, which are looked at between passes.
+    pub seconds: f64,
+}
+
+impl Default for CompileLimits {
+    fn default() -> CompileLimits {
+        CompileLimits { instructions: 400_000, seconds: 60.0 }
+    }
 }
 
 /// Options of a solve; the defaults are those of the command line.

@@ -5,7 +5,8 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// Every word in front of a name, with what the name is of.
-const WORDS: [(&str, &str); 14] = [
+const WORDS: [(&str, &str); 15] = [
+    ("r", "residual group"),
     ("J", "residual group"),
     ("Jp", "residual group"),
     ("blocks", "residual group"),
@@ -107,7 +108,7 @@ pub enum ChoiceError {
         all: String,
     },
     /// An entry of a short list that is no such.
-    #[error("`{0}` is not in_place, or j, jp, blocks joined by +")]
+    #[error("`{0}` is not in_place, or r, j, jp, blocks joined by +")]
     Short(String),
     /// Both `jp` and `blocks` in a short list.
     #[error("jp holds the elements' own share already: store jp or blocks")]
@@ -144,7 +145,7 @@ pub enum ChoiceError {
 
 impl Overrides {
     /// Reads a short list: `jp`, or `fit=in_place,reg=j+jp,B=recomputed`. An entry without a name is for all residual groups that
-    /// the list does not name; J, J p and blocks are stored where it says `j`, `jp`, `blocks`. `stored` and `recomputed` are for computed
+    /// the list does not name; r, J, J p and blocks are stored where it says `r`, `j`, `jp`, `blocks`. `stored` and `recomputed` are for computed
     /// arrays.
     ///
     /// # Errors
@@ -180,13 +181,13 @@ impl Overrides {
 
     fn group(&mut self, name: &str, stores: &str) -> Result<(), ChoiceError> {
         let parts: Vec<&str> = if stores == "in_place" { vec![] } else { stores.split('+').collect() };
-        if parts.iter().any(|part| !["j", "jp", "blocks"].contains(part)) {
+        if parts.iter().any(|part| !["r", "j", "jp", "blocks"].contains(part)) {
             return Err(ChoiceError::Short(stores.into()));
         }
         if parts.contains(&"jp") && parts.contains(&"blocks") {
             return Err(ChoiceError::ProductAndBlocks);
         }
-        for (word, part) in [("J", "j"), ("Jp", "jp"), ("blocks", "blocks")] {
+        for (word, part) in [("r", "r"), ("J", "j"), ("Jp", "jp"), ("blocks", "blocks")] {
             self.push(word, name, if parts.contains(&part) { Value::Root } else { Value::Inline });
         }
         Ok(())
@@ -270,10 +271,10 @@ mod tests {
     #[test]
     fn short_lists_are_lines() {
         let lines = |list| Overrides::short(list).unwrap().to_string();
-        assert_eq!(lines("fit=j"), "J fit: root\nJp fit: inline\nblocks fit: inline\n");
+        assert_eq!(lines("fit=j"), "r fit: inline\nJ fit: root\nJp fit: inline\nblocks fit: inline\n");
         assert_eq!(
             lines("jp, B=recomputed"),
-            "J *: inline\nJp *: root\nblocks *: inline\ncomputed B: inline\n"
+            "r *: inline\nJ *: inline\nJp *: root\nblocks *: inline\ncomputed B: inline\n"
         );
         assert_eq!(Overrides::short("jtj"), Err(ChoiceError::Short("jtj".into())));
         assert_eq!(Overrides::short("jp+blocks"), Err(ChoiceError::ProductAndBlocks));

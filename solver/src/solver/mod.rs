@@ -25,14 +25,14 @@ use crate::matrix_free::vectors::What;
 use crate::outer::lm::Energies;
 use crate::problem::data::ProblemData;
 use crate::problem::memory::MemoryLimit;
-use crate::problem::options::{Backend, CompileOptions, OptionError};
+use crate::problem::options::{Backend, CompileLimits, CompileOptions, OptionError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use sumsq_codegen::ir::stmt::LoweredFunction;
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::runtime::{Buffer, Pool};
-use sumsq_codegen::{ScalarType, Target};
+use sumsq_codegen::{Limits, ScalarType, Target};
 use sumsq_energy::model::{Energy, SpaceId};
 
 /// An energy as machine code.
@@ -94,7 +94,7 @@ impl Solver {
     ) -> Result<Solver, SolveError> {
         let started = Instant::now();
         let (k, settings) = skeleton(energy, options, target, preconditioners)?;
-        let modules = Modules::new(&k, &settings)?;
+        let modules = Modules::new(&k, &settings, options.limits(started))?;
         let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
         match options.threads {
             Some(asked) if pool.threads() < asked => {
@@ -129,6 +129,14 @@ impl Code {
 }
 
 impl CompileOptions {
+    /// Limits of a compilation that started then.
+    fn limits(&self, started: Instant) -> Limits {
+        let CompileLimits { instructions, seconds } = self.limits;
+        let longest = Duration::try_from_secs_f64(seconds).ok();
+        let deadline = longest.and_then(|longest| started.checked_add(longest));
+        Limits { instructions, block: instructions / BLOCK_SHARE, deadline }
+    }
+
     /// The energy with its losses and choices so, and its routines.
     ///
     /// # Errors
@@ -137,6 +145,9 @@ impl CompileOptions {
         choices::derive(&self.losses.apply(energy), self.passes, &self.choices)
     }
 }
+
+/// Share of a pipeline's instructions that one block without branches may have: what LLVM takes a few seconds for.
+const BLOCK_SHARE: u64 = 8;
 
 /// The skeleton that the pipelines of an energy are made from, and its settings.
 fn skeleton(

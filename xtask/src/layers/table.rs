@@ -21,6 +21,7 @@ pub const CRATES: [Crate; 4] = [
             "target",
             "expr",
             "error",
+            "limits",
             "func",
             "schedule",
             "language",
@@ -44,8 +45,8 @@ pub const CRATES: [Crate; 4] = [
     Crate {
         folder: "energy",
         layers: &[
-            "ids", "graph", "dag", "losses", "model", "error", "inline", "builder", "derive", "emit", "lua",
-            "rust",
+            "budgets", "ids", "graph", "dag", "losses", "model", "error", "inline", "builder", "derive",
+            "emit", "lua", "rust",
         ],
         circle: 1,
     },
@@ -80,4 +81,4 @@ pub const PACKAGES: [&[&str]; 6] = [
 pub const TESTING: [&str; 1] = ["sumsq-codegen-testing"];
 
 /// Parts of the code whose size is held: folder, lines of code that it may have.
-pub const SIZES: [(&str, usize); 2] = [("codegen/src", 19_000), ("codegen/src/lower", 5_000)];
+pub const SIZES: [(&str, usize); 2] = [("codegen/src", 19_300), ("codegen/src/lower", 5_000)];

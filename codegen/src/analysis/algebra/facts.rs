@@ -122,6 +122,23 @@ impl Facts {
         self.learn(cond, false);
     }
 
+    /// The polynomial f for which a comparison of scalar indices says f <= 0; none for other conditions.
+    pub(crate) fn at_most_zero(&self, cond: &Expr) -> Option<Poly> {
+        let ExprKind::Binary(op, a, b) = cond.kind() else { return None };
+        let (sign, plus) = match op {
+            BinaryOp::Le => (1, 0),
+            BinaryOp::Lt => (1, 1),
+            BinaryOp::Ge => (-1, 0),
+            BinaryOp::Gt => (-1, 1),
+            _ => return None,
+        };
+        if !is_index(a.ty()) || a.ty().lanes != 1 {
+            return None;
+        }
+        let polys = &mut self.workspace.borrow_mut().polys;
+        polys.of(a).plus(&polys.of(b), -1)?.scaled(sign)?.offset(plus)
+    }
+
     fn learn(&mut self, cond: &Expr, holds: bool) {
         match cond.kind() {
             ExprKind::Likely(c) => self.learn(c, holds),
@@ -154,15 +171,18 @@ impl Facts {
         }
     }
 
-    /// `sign * d + plus <= 0`.
+    /// `sign * d + plus <= 0`. Of inequalities that differ by their constants the strongest is kept: it implies the others.
     fn at_most(&mut self, d: &Poly, sign: i64, plus: i64) {
-        if let Some(f) = d.clone().scaled(sign).and_then(|f| f.offset(plus))
-            && !f.terms.is_empty()
-            && !self.inequalities.contains(&f)
-        {
-            self.answers = Rc::default();
-            self.inequalities.push(f);
+        let Some(f) = d.clone().scaled(sign).and_then(|f| f.offset(plus)) else { return };
+        if f.terms.is_empty() {
+            return;
         }
+        match self.inequalities.iter_mut().find_map(|known| f.difference(known).map(|more| (known, more))) {
+            Some((_, ..=0)) => return,
+            Some((known, _)) => *known = f,
+            None => self.inequalities.push(f),
+        }
+        self.answers = Rc::default();
     }
 
     /// A name is bound anew: what mentions the old one is void, answers too.

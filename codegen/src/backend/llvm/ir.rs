@@ -110,6 +110,30 @@ impl Ir {
         }
     }
 
+    /// Instructions of the module, and of its longest block.
+    pub(super) fn instructions(&self) -> (u64, u64) {
+        let (mut all, mut longest) = (0, 0);
+        // SAFETY: the module is alive, and nothing changes it while its lists are walked.
+        unsafe {
+            let mut f = LLVMGetFirstFunction(self.module);
+            while !f.is_null() {
+                let mut block = LLVMGetFirstBasicBlock(f);
+                while !block.is_null() {
+                    let mut own = 0;
+                    let mut i = LLVMGetFirstInstruction(block);
+                    while !i.is_null() {
+                        own += 1;
+                        i = LLVMGetNextInstruction(i);
+                    }
+                    (all, longest) = (all + own, own.max(longest));
+                    block = LLVMGetNextBasicBlock(block);
+                }
+                f = LLVMGetNextFunction(f);
+            }
+        }
+        (all, longest)
+    }
+
     /// Sets triple and data layout.
     pub(super) fn set_target(&self, triple: &str, data_layout: &str) {
         let (triple, layout) = (c_string(triple), c_string(data_layout));

@@ -35,6 +35,7 @@ mod stmt;
 use crate::backend::abi::EntryFn;
 use crate::error::Error;
 use crate::ir::stmt::LoweredFunction;
+use crate::limits::Limits;
 use crate::stack::on_large_stack;
 use crate::target::Target;
 use std::path::PathBuf;
@@ -64,10 +65,12 @@ pub struct Listing {
 impl Kernel {
     /// Compiles `f` for `target` and loads it. Writes `kernel.ll`, `kernel.opt.ll` and `kernel.s` to
     /// `$SUMSQ_DUMP/<name>/` if that variable is set.
-    pub fn compile(f: &LoweredFunction, target: &Target) -> Result<Kernel, Error> {
+    pub fn compile(f: &LoweredFunction, target: &Target, limits: &Limits) -> Result<Kernel, Error> {
         let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
         let machine = Machine::new(target).map_err(fail)?;
         let mut module = emit(f, target, &machine).map_err(fail)?;
+        let (instructions, block) = module.ir.instructions();
+        limits.admit(&f.name, instructions, block)?;
         let dump = dump_dir(&f.name);
         if let Some(dir) = &dump {
             write(dir, "kernel.ll", &module.ir.text()).map_err(fail)?;
@@ -77,6 +80,7 @@ impl Kernel {
             write(dir, "kernel.opt.ll", &module.ir.text()).map_err(fail)?;
             write(dir, "kernel.s", &machine.assembly(&module.ir).map_err(fail)?).map_err(fail)?;
         }
+        limits.in_time(&f.name)?;
         let symbol = jit::unique_symbol(&f.name);
         module.ir.rename(module.entry, &symbol);
         let object = machine.object(&module.ir).map_err(fail)?;

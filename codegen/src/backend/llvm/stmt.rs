@@ -61,6 +61,8 @@ pub(super) struct HeapBlock {
     pub address: Val,
     /// See [`crate::runtime::profile`].
     pub profile: Option<(u32, Val)>,
+    /// The way out that frees it and those below, once something failed inside: its first block, and the code that it leaves with.
+    unwinding: Option<(Block, Val)>,
 }
 
 /// The LLVM function being filled.
@@ -370,7 +372,7 @@ impl<'f> StmtEmitter<'f> {
         self.leave(ir.int(Type::I32, crate::backend::abi::OUT_OF_MEMORY as i64));
         ir.at_end(some);
         let profile = self.profile_allocation(buffer, bytes);
-        self.frame.heap.push(HeapBlock { address: p, profile });
+        self.frame.heap.push(HeapBlock { address: p, profile, unwinding: None });
         Ok((p, bytes))
     }
 
@@ -381,17 +383,35 @@ impl<'f> StmtEmitter<'f> {
         ir.call(free, &[block.address]);
     }
 
-    /// Leaves the function for good with `code`, freeing what is allocated.
-    pub(super) fn leave(&self, code: Val) {
-        self.frame.heap.iter().rev().for_each(|&p| self.free(p));
+    /// Leaves the function for good with `code`, freeing what is allocated. All failures inside of an allocation share the way out, so
+    /// that its length is that of the allocations, however many fail.
+    pub(super) fn leave(&mut self, code: Val) {
+        let ir = self.ir();
         if let Some(&before) = self.frame.producing.first() {
             self.profile_back(before);
         }
-        self.ir().ret((!self.frame.is_body).then_some(code));
+        let mut code = code;
+        for top in (0..self.frame.heap.len()).rev() {
+            let from = ir.current_block();
+            if let Some((block, known)) = self.frame.heap[top].unwinding {
+                ir.br(block);
+                ir.add_incoming(known, code, from);
+                return;
+            }
+            let block = self.block("unwind");
+            ir.br(block);
+            ir.at_end(block);
+            let phi = ir.phi(ir.ty(Type::I32));
+            ir.add_incoming(phi, code, from);
+            self.frame.heap[top].unwinding = Some((block, phi));
+            self.free(self.frame.heap[top]);
+            code = phi;
+        }
+        ir.ret((!self.frame.is_body).then_some(code));
     }
 
     /// The normal end of the function being filled.
-    pub(super) fn frame_exit(&self) {
+    pub(super) fn frame_exit(&mut self) {
         let ir = self.ir();
         if self.frame.non_temporal {
             // Non-temporal stores are not ordered by the release that ends a parallel loop.
@@ -436,7 +456,7 @@ impl<'f> StmtEmitter<'f> {
     }
 
     /// Continues behind a parallel loop only if nothing failed in it.
-    pub(super) fn leave_if_failed(&self) {
+    pub(super) fn leave_if_failed(&mut self) {
         let ir = self.ir();
         let i32_ty = ir.ty(Type::I32);
         // `failed` is the context's first field.

@@ -1,11 +1,12 @@
 //! Making the choices: defaults, what is possible at all, and what a user wants instead.
 
-use super::{Choice, ChoiceError, Choices, Of, Overrides, Value, traffic};
+use super::{Choice, ChoiceError, Choices, Of, Overrides, Value, in_place, traffic};
 use crate::error::SolveError;
 use crate::matrix_free::domain::{layout, mask};
 use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::schedule::cpu::strip_height;
 use crate::matrix_free::skeleton::{Entries, Space};
+use crate::matrix_free::sums::{Share, Sum};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{Layout, Target};
 use sumsq_energy::dag::{Access, ExprId, Node, Source};
@@ -48,6 +49,8 @@ pub struct Facts<'a> {
     pub roots: &'a [ExprId],
     /// Per vertex, the channels of what is stored over its graph's hyperedges that J^T J p reads there.
     pub beside: &'a FxHashMap<(GraphId, u16), Vec<usize>>,
+    /// Its sums.
+    pub shares: &'a [Share],
     /// Reach of reads around an element, per index space and dim.
     pub reaches: &'a [Vec<u32>],
     /// The machine.
@@ -111,11 +114,13 @@ pub fn derive(energy: &Energy, passes: Passes, given: &Overrides) -> Result<Deri
     let mut groups = vec![];
     for (id, name) in (0..).map(GroupId).zip(&energy.groups) {
         let both = [Value::Inline, Value::Root];
+        let kept = two(!in_place::explodes(energy, id), Value::Inline, Value::Root);
+        let residual = f.choose(Of::Residual(id), name, &kept)? == Value::Root;
         let jacobian = f.choose(Of::Jacobian(id), name, &both)? == Value::Root;
-        let product = f.choose(Of::Product(id), name, &both)? == Value::Root;
+        let product = f.choose(Of::Product(id), name, &kept)? == Value::Root;
         // Products hold the elements' own share already.
         let blocks = f.choose(Of::Blocks(id), name, if product { &both[..1] } else { &both })? == Value::Root;
-        groups.push(GroupStores { jacobian, product, blocks });
+        groups.push(GroupStores { residual, jacobian, product, blocks });
     }
     let mut inline = FxHashSet::default();
     for (id, computed) in (0..).map(ComputedId).zip(&energy.computed) {
@@ -249,10 +254,9 @@ impl Facts<'_> {
 /// The choices of computed arrays in the energy at x + d.
 fn costs(f: &mut Filler, of: &Facts) -> Result<(), ChoiceError> {
     let energy = of.energy;
-    let mut domains = of.routines.of(Kind::Cost).map(|r| r.site.domain(energy));
     // Where this is the only nest, what is computed over its space is read there alone.
-    let first = domains.next();
-    let nest = first.filter(|first| domains.all(|d| d == *first));
+    let sums: Vec<&Sum> = of.shares.iter().flat_map(|s| &s.sums).collect();
+    let nest = if let [only] = sums[..] { Some(only.domain) } else { None };
     // An array is read by later ones: by those that are stored, it is read outside of the sum.
     let mut read = FxHashSet::default();
     for (number, computed) in energy.computed.iter().enumerate().rev() {

@@ -6,6 +6,7 @@
 //! layouts from it. It is printed as text, a line for each choice, and lines of that text read back as [`Overrides`]:
 //!
 //! ```text
+//! r reg: inline                            # or root
 //! J reg: inline                            # or root
 //! hoisted {W,H}.0: root                    # or inline; sin(Angle(0,0))
 //! q {W,H}: inline                          # or root
@@ -15,6 +16,7 @@
 //! differ by rounding alone.
 
 mod fill;
+mod in_place;
 mod traffic;
 
 pub use crate::problem::overrides::{ChoiceError, Overrides, Value};
@@ -26,6 +28,8 @@ use sumsq_energy::model::{ArrayId, ComputedId, GraphId, GroupId, SpaceId};
 /// The thing that a choice is about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Of {
+    /// The residuals of a residual group: computed in J^T r wherever it reads them, or stored per linearisation.
+    Residual(GroupId),
     /// The partials of a residual group: computed in J^T J p, or stored per linearisation.
     Jacobian(GroupId),
     /// Its products J p: computed in J^T J p, or stored per direction.
@@ -66,6 +70,7 @@ impl Of {
     /// The word in front of its name.
     fn word(self) -> &'static str {
         match self {
+            Of::Residual(_) => "r",
             Of::Jacobian(_) => "J",
             Of::Product(_) => "Jp",
             Of::Blocks(_) => "blocks",

@@ -34,7 +34,8 @@ fn planes(energy: &Energy, r: &Routines, roots: &[ExprId]) -> f64 {
         Node::Access(Access { source, channel, .. }) if seen.insert(Some((*source, *channel))) => {
             match source {
                 Source::Array(a) if energy.arrays[a.index()].element == ElementType::Uint8 => 1.0,
-                Source::Hoisted(Domain::Graph(_)) | Source::Product(Domain::Graph(_)) => 0.0,
+                Source::Hoisted(Domain::Graph(_)) | Source::Residual(Domain::Graph(_)) => 0.0,
+                Source::Product(Domain::Graph(_)) => 0.0,
                 _ => SCALAR,
             }
         }

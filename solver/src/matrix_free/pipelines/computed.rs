@@ -176,7 +176,9 @@ impl Reaches {
                         widen(computed[c.index()].get_or_insert_with(|| vec![0; dims]), &access.at);
                     }
                     Source::Product(Domain::Space(s)) => widen(&mut products[s.index()], &access.at),
-                    Source::Hoisted(Domain::Graph(_)) | Source::Product(Domain::Graph(_)) => {}
+                    Source::Hoisted(Domain::Graph(_))
+                    | Source::Residual(Domain::Graph(_))
+                    | Source::Product(Domain::Graph(_)) => {}
                     source => widen(&mut spaces[energy.space_of(source).index()], &access.at),
                 },
                 _ => {}

@@ -8,10 +8,11 @@ use crate::matrix_free::pipelines::gather::{Parts, gather, parts};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
+use crate::matrix_free::sums::{Terms, pieces};
 use crate::matrix_free::vectors::{Role, What};
-use sumsq_codegen::{Expr, Func};
+use sumsq_codegen::{Expr, Func, RDom, Var};
 use sumsq_energy::dag::ExprId;
-use sumsq_energy::derive::{Kind, Site};
+use sumsq_energy::derive::{Kind, Routine, Site};
 use sumsq_energy::emit::Place;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
@@ -21,6 +22,25 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
     for space in &k.spaces {
         let f = space_gradient(&mut d, space);
         d.output(&f, What::GradientAndBlocks.of(space.id));
+    }
+    d.finish_at_x()
+}
+
+/// The residuals that are stored for g: outputs `res<s>` and `resg<g>`, the groups' residuals times the weight of their loss, 0 where the
+/// boundary rule does not hold.
+pub fn residuals(k: &Skeleton) -> Vec<Scheduled> {
+    let mut d = Draft::new(k, "residuals", Role::Master);
+    for Routine { site, roots, .. } in k.routines.of(Kind::Residual) {
+        let domain = site.domain(&k.energy);
+        let vars: Vec<Var> = k.domain_vars(domain).0.into_iter().map(Var::new).collect();
+        let at = coordinates(&vars);
+        let values = d.emit(roots, k.place(domain, at.clone()), &no_direction);
+        let f = d.func(What::Residual.of(domain), &vars, values);
+        d.output(&f, What::Residual.of(domain));
+        d.map(&f, Strip::Of(domain));
+        if let Domain::Space(space) = domain {
+            d.skip_unless(&f, k.near_at(space, &at));
+        }
     }
     d.finish_at_x()
 }
@@ -43,19 +63,40 @@ fn space_gradient(d: &mut Draft, space: &Space) -> Func {
     }
     let vars = vars(space.dims);
     let at = coordinates(&vars);
-    let own = roots(Site::Element(space.id));
-    let start = d.emit(&own, Place::Element(space.id, at.clone()), &no_direction);
+    let own = pieces(&k.routines.dag, &roots(Site::Element(space.id)));
+    let mut own = own.iter().map(|piece| piece_at(d, space.id, piece, &at)).collect::<Vec<_>>().into_iter();
+    let start = own.next().expect("there is a piece");
     let mut sums = vec![];
     for (i, site) in k.globals(space.id) {
         sums.push(totals(d, &format!("{id}_t{i}"), site, &roots(site), &no_direction).name);
     }
     let start = add_totals(start, &sums);
     let sum = gather(d, &format!("{id}_sum"), space, &vars, start, &partials);
-    let f = d.func(id, &vars, all(&sum, &at));
+    let mut f = Func::new(id.to_string(), &vars, all(&sum, &at));
+    // A nest for each further piece.
+    for more in own {
+        let values = all(&f, &at).into_iter().zip(more).map(|(sum, piece)| sum + piece).collect();
+        f = f.update(at.clone(), values, RDom::default());
+    }
+    let f = d.p.func(f);
     d.map(&f, Strip::Of(Domain::Space(space.id)));
     d.skip_unless(&f, k.live_at(space.id, &at));
     d.gathered_in(&f, &sum);
     f
+}
+
+/// A piece of the routines of an element, one value per root.
+fn piece_at(d: &Draft, space: SpaceId, piece: &[Terms], at: &[Expr]) -> Vec<Expr> {
+    let roots: Vec<ExprId> = piece.iter().flatten().map(|&(_, root)| root).collect();
+    let mut values = d.emit(&roots, Place::Element(space, at.to_vec()), &no_direction).into_iter();
+    let mut value = |terms: &Terms| {
+        let all = terms.iter().zip(&mut values).map(|(&(c, _), e)| match c {
+            1.0 => e,
+            c => Expr::float(d.ty(), c) * e,
+        });
+        all.reduce(|a, b| a + b).unwrap_or_else(|| Expr::float(d.ty(), 0.0))
+    };
+    piece.iter().map(&mut value).collect()
 }
 
 impl Skeleton {

@@ -12,6 +12,7 @@ use crate::matrix_free::params::Number;
 use crate::matrix_free::scalars::ModelScalar;
 use crate::matrix_free::schedule::reduce::Op;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
+use crate::matrix_free::sums::Sum;
 use crate::matrix_free::vectors::{Role, What};
 use sumsq_codegen::{Expr, Func, ScalarType};
 use sumsq_energy::derive::Kind;
@@ -28,7 +29,7 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
             Some(sum) => sum + e,
         });
     };
-    let mut domains = k.domains();
+    let mut sums: Vec<&Sum> = k.shares.iter().flat_map(|s| &s.sums).collect();
     for space in &k.spaces {
         d.input(What::DR.of(space.id));
         let vars = vars(space.dims);
@@ -40,8 +41,8 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
         let points = k.points(Domain::Space(space.id));
         let mut terms = norms(&d, space, &xt, &points.coordinates);
         // What residuals there are over the same elements reads the same x and d.
-        let own = domains.iter().position(|&d| d == Domain::Space(space.id)).map(|i| domains.remove(i));
-        terms.extend(own.map(|domain| model(&d, domain, &points.coordinates)));
+        let own = sums.iter().position(|s| s.domain == Domain::Space(space.id)).map(|i| sums.remove(i));
+        terms.extend(own.map(|sum| model(&d, sum, &points.coordinates)));
         let terms = terms.into_iter().map(|t| (Op::Add, t)).collect();
         let f = d.reduce(&format!("steps{}", space.id.0), &points, terms);
         d.skip_unless(&f, k.near_at(space.id, &points.coordinates));
@@ -49,10 +50,13 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
         let elements = [ModelScalar::Step, ModelScalar::X, ModelScalar::Model];
         elements.into_iter().zip(all(&f, &[])).for_each(|(element, e)| add(element, e));
     }
-    for (i, domain) in domains.into_iter().enumerate() {
-        let points = k.points(domain);
-        let term = (Op::Add, model(&d, domain, &points.coordinates));
+    for (i, sum) in sums.into_iter().enumerate() {
+        let points = k.points(sum.domain);
+        let term = (Op::Add, model(&d, sum, &points.coordinates));
         let f = d.reduce(&format!("model{i}"), &points, vec![term]);
+        if let Domain::Space(space) = sum.domain {
+            d.skip_unless(&f, k.near_at(space, &points.coordinates));
+        }
         add(ModelScalar::Model, f.at(&[], 0));
     }
     let totals = totals.into_iter().map(|t| t.unwrap_or(Expr::from(0.0f64))).collect();
@@ -74,14 +78,14 @@ fn norms(d: &Draft, space: &Space, xt: &Func, at: &[Expr]) -> Vec<Expr> {
     terms.into_iter().flatten().map(counted).collect()
 }
 
-/// The term of [`ModelScalar::Model`] at an instance of a domain that has residuals.
-fn model(d: &Draft, domain: Domain, at: &[Expr]) -> Expr {
+/// The term of [`ModelScalar::Model`] at an instance of a sum.
+fn model(d: &Draft, sum: &Sum, at: &[Expr]) -> Expr {
     let k = d.k;
-    let roots = k.instance_roots(Kind::Model, domain);
+    let roots = k.instance_roots(Kind::Model, sum);
     let step = |space, c, at: &[Expr]| proposed(d, k.space_of_unknowns(space), c, at).step;
-    let terms = d.emit(&roots, k.place(domain, at.to_vec()), &step);
+    let terms = d.emit(&roots, k.place(sum.domain, at.to_vec()), &step);
     let terms = terms.into_iter().map(|t| t.cast(ScalarType::F64));
-    terms.reduce(|a, b| a + b).expect("the domain has residuals")
+    terms.reduce(|a, b| a + b).expect("a sum has residuals")
 }
 
 /// The trial of one scalar.

@@ -6,7 +6,7 @@ use crate::matrix_free::params::Param;
 use crate::matrix_free::plan::compile::{Module, Modules};
 use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::stages::{self, Phase};
-use crate::matrix_free::vectors::{Initial, Role, VectorId, What};
+use crate::matrix_free::vectors::{Initial, Over, Role, VectorId, What};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,9 +48,9 @@ impl Builder {
 
     /// Adds what the host counts on, whoever else uses it: the tuples of scalars, and per space x, x + d, d and r, and the directions.
     pub fn essentials(&mut self, sizes: &Sizes) -> Result<(), SolveError> {
-        let tuples =
-            [What::State, What::Next, What::Alpha, What::Done, What::Start, What::Energy, What::Model];
+        let tuples = [What::State, What::Next, What::Alpha, What::Done, What::Start, What::Model];
         let mut all = tuples.map(|what| what.of(())).to_vec();
+        all.extend((0..self.k.shares.len()).map(|n| What::Energy.of(Over::Share(n))));
         let vectors = [What::X, What::Trial, What::DR, What::P, What::PNew];
         all.extend(self.k.spaces.iter().flat_map(|s| vectors.map(|what| what.of(s.id))));
         all.into_iter().try_for_each(|id| self.vector(id, sizes))

@@ -13,7 +13,7 @@ use crate::problem::options::{CompileOptions, OptionError, Precision};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use sumsq_codegen::compile::Compiled;
-use sumsq_codegen::{Name, ScalarType, Target};
+use sumsq_codegen::{Limits, Name, ScalarType, Target};
 use sumsq_energy::model::Energy;
 
 /// Everything that decides what code is generated.
@@ -77,13 +77,13 @@ pub struct Modules(Vec<Module>);
 
 impl Modules {
     /// Compiles all pipelines of a skeleton.
-    pub fn new(k: &Skeleton, settings: &Settings) -> Result<Modules, SolveError> {
+    pub fn new(k: &Skeleton, settings: &Settings, limits: Limits) -> Result<Modules, SolveError> {
         let (mut jobs, mut rest) = (vec![], vec![]);
         for (stage, Scheduled { pipeline, schedule, role, vectors, params }) in settings.pipelines(k) {
             jobs.push((pipeline, schedule));
             rest.push((stage, role, vectors, params));
         }
-        let code = Compiled::all(jobs, &k.target)?.into_iter().zip(rest);
+        let code = Compiled::all_within(jobs, &k.target, limits)?.into_iter().zip(rest);
         let module = |(code, (stage, role, vectors, params))| Module { stage, code, role, vectors, params };
         Ok(Modules(code.map(module).collect()))
     }

@@ -11,7 +11,7 @@ use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::build::{Builder, Held};
 use crate::matrix_free::plan::compile::Modules;
-use crate::matrix_free::scalars::{EnergyScalar, PcgScalar, Scalar};
+use crate::matrix_free::scalars::{PcgScalar, Scalar};
 use crate::matrix_free::skeleton::{Skeleton, Space};
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::{Initial, Over, VectorId, What};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use sumsq_codegen::ScalarType;
 use sumsq_codegen::program::{Flow, ParamId, Program, Table};
 use sumsq_codegen::runtime::{self, Buffer, BufferError, Pool};
-use sumsq_energy::model::{GraphId, GroupId, SpaceId};
+use sumsq_energy::model::{GraphId, SpaceId};
 
 /// Buffers, parameters and programs of a problem of given sizes.
 ///
@@ -106,10 +106,16 @@ impl Plan {
 
     /// E, as the last run of a cost says, and the number of instances that count.
     pub(crate) fn energies(&self) -> (Energies, usize) {
-        let groups = (0..self.k.energy.groups.len() as u32).map(GroupId);
-        let by_group: Vec<f64> = groups.map(|g| self.scalar(EnergyScalar::Group(g))).collect();
+        let (mut by_group, mut count) = (vec![0.0; self.k.energy.groups.len()], 0.0);
+        for (n, share) in self.k.shares.iter().enumerate() {
+            let tuple = self.essential(What::Energy.of(Over::Share(n)));
+            let scalar = |i| -> f64 { tuple.get(&[], i).expect("a tuple has all its scalars") };
+            let groups = share.groups.iter().map(|g| g.index()).enumerate();
+            groups.for_each(|(i, group)| by_group[group] += scalar(i));
+            count += scalar(share.groups.len());
+        }
         let total = by_group.iter().sum();
-        (Energies { total, by_group }, self.scalar(EnergyScalar::Count) as usize)
+        (Energies { total, by_group }, count as usize)
     }
 
     /// Sets a number in every precision in which some pipeline takes it.

@@ -6,6 +6,7 @@
 use crate::matrix_free::params::{Size, strip};
 use crate::matrix_free::schedule::{Kind, Nest, Strip};
 use rustc_hash::FxHashMap;
+use sumsq_codegen::schedule::StageHandle;
 use sumsq_codegen::{Expr, LoopLevel, Memory, Name, Schedule, Tail, Target};
 
 /// Pixels below which cutting a strip in two is not worth a barrier.
@@ -75,18 +76,24 @@ impl Scheduler {
         let vars = &nest.vars;
         let last = &vars[vars.len() - 1];
         let first = if vars.len() == 1 { "row" } else { &vars[0] };
+        let lanes = self.lanes;
+        let loops = |stage: StageHandle<'_>| {
+            let stage = stage
+                .split(last, "strip", "row", height(strip), Tail::Predicate)
+                .split(first, "vec", "lane", lanes, Tail::Predicate)
+                .parallel("strip")
+                .vectorize_loop("lane");
+            if let Some(live) = &nest.live {
+                stage.skip_unless("vec", live.clone());
+            }
+        };
         let stage = self.schedule.func(&nest.func).compute_root().relaxed();
-        let stage = stage
-            .split(last, "strip", "row", height(strip), Tail::Predicate)
-            .split(first, "vec", "lane", self.lanes, Tail::Predicate)
-            .parallel("strip")
-            .vectorize_loop("lane");
-        let stage = match nest.in_place_of {
+        loops(match nest.in_place_of {
             Some(id) => stage.in_place_of(&id.to_string()),
             None => stage,
-        };
-        if let Some(live) = &nest.live {
-            stage.skip_unless("vec", live.clone());
+        });
+        for u in 0..nest.updates {
+            loops(self.schedule.update(&nest.func, u));
         }
         let vector = LoopLevel::pure(&nest.func, "vec");
         self.loops.insert(nest.func.clone(), Loops { vector, rows: None });

@@ -1,0 +1,51 @@
+//! Limits of compilation: what a pipeline's code may take to be made.
+
+use crate::error::Error;
+use std::time::Instant;
+
+/// Most that compilation may take. LLVM's time grows with the square of a block of straight code, and it cannot be interrupted: so
+/// instructions are counted before it starts. The time is looked at between passes. By default there is no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// LLVM instructions of a pipeline, before optimisation.
+    pub instructions: u64,
+    /// The same of a block without branches.
+    pub block: u64,
+    /// The time at which compilation has to be done.
+    pub deadline: Option<Instant>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { instructions: u64::MAX, block: u64::MAX, deadline: None }
+    }
+}
+
+impl Limits {
+    /// Fails behind the deadline.
+    pub(crate) fn in_time(&self, pipeline: &str) -> Result<(), Error> {
+        match self.deadline {
+            Some(deadline) if Instant::now() > deadline => {
+                Err(exceeded(pipeline, "compilation takes too long"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails where a pipeline has more instructions, `block` of them in its longest block.
+    pub(crate) fn admit(&self, pipeline: &str, instructions: u64, block: u64) -> Result<(), Error> {
+        let over =
+            |what: &str, n, most| exceeded(pipeline, &format!("{n} {what}, at most {most} may be compiled"));
+        if block > self.block {
+            return Err(over("instructions without a branch", block, self.block));
+        }
+        if instructions > self.instructions {
+            return Err(over("instructions", instructions, self.instructions));
+        }
+        Ok(())
+    }
+}
+
+fn exceeded(pipeline: &str, message: &str) -> Error {
+    Error::Limit { pipeline: pipeline.into(), message: message.into() }
+}

@@ -1,0 +1,81 @@
+//! Long energies: many residuals, and residuals with many reads. Their code is cut into pieces, which changes no result.
+
+use sumsq::energy::Energy;
+use sumsq::{CompileLimits, CompileOptions, NamedArray, Precision, ProblemData, SolveOptions, Solver};
+use sumsq_tests::{Random, bind, doubles};
+
+/// Certifies the routines of an energy at a random place, and that it is lowered.
+#[track_caller]
+fn certified(energy: &Energy, data: &ProblemData) {
+    let mut random = Random::new(5);
+    let compile = CompileOptions { precision: Precision::F64, ..CompileOptions::default() };
+    let solver = Solver::compile(energy.clone(), &compile).unwrap();
+    let mut plan = solver.plan(data).unwrap();
+    let x: Vec<f64> = data.x().iter().map(|x| x + 0.1 * random.number()).collect();
+    let v = random.numbers(x.len());
+    let certificate = plan.certify(data, &x, &v).unwrap();
+    assert!(certificate.passed(), "{:?}", certificate.failures());
+    let solve = SolveOptions { iterations: 10, ..SolveOptions::default() };
+    let report = plan.solve(&mut data.clone(), &solve).unwrap();
+    assert!(report.energy_final < report.energy_initial);
+}
+
+/// More residual groups than one pipeline sums, and more operations in J^T r than one nest has.
+#[test]
+fn many_residuals() {
+    let lines = (1..=60).map(|i| {
+        let (a, b, c) = (i % 7, i % 5, i % 3);
+        format!("Energy(X({a})*A({b})*A({i}) - sin({i}*X({b}))*X({c}) + exp(0.1*X({a})*A({c})), X({c}) - cos(A({i})*X({a})))\n")
+    });
+    let declared = "local N = Dim('N', 0)\nlocal X = Unknown('X', double, {N}, 0)\nlocal A = Array('A', double, {N}, 1)\n";
+    let text = format!("{declared}{}", lines.collect::<String>());
+    let (n, mut random) = (150, Random::new(3));
+    let arrays: [NamedArray; 2] =
+        [doubles("X", &[n], random.numbers(n)), doubles("A", &[n], random.numbers(n))];
+    let (energy, data) = bind(&text, &arrays);
+    let schedules = sumsq::schedules(&energy, &CompileOptions::default()).unwrap();
+    for piece in ["cost_2", "gb0.update(0)"] {
+        assert!(schedules.contains(piece), "{schedules}");
+    }
+    certified(&energy, &data);
+}
+
+/// Code that would take LLVM too long is refused before it starts, and so is what takes more than its time.
+#[test]
+fn limits() {
+    let text = "local N = Dim('N', 0)\nlocal X = Unknown('X', double, {N}, 0)\nEnergy(sin(X(0)) - X(1))";
+    let energy = Energy::from_text("short.t", text).unwrap();
+    let error = |limits| {
+        let options = CompileOptions { limits, ..CompileOptions::default() };
+        Solver::compile(energy.clone(), &options).err().unwrap().to_string()
+    };
+    let few = error(CompileLimits { instructions: 400, ..CompileLimits::default() });
+    assert!(few.contains("instructions without a branch, at most 50 may be compiled"), "{few}");
+    assert!(few.contains("--max-instructions"), "{few}");
+    let soon = error(CompileLimits { seconds: 0.0, ..CompileLimits::default() });
+    assert!(soon.contains("compilation takes too long") && soon.contains("--max-compile-seconds"), "{soon}");
+}
+
+/// A residual of 81 reads stores r and J p; smaller ones compute them where they are read.
+#[test]
+fn wide_stencils() {
+    let (mut random, w, h) = (Random::new(9), 37, 23);
+    for (half, stored) in [(1, "inline"), (4, "root")] {
+        let reads = (-half..=half).flat_map(|y| (-half..=half).map(move |x| (x, y)));
+        let terms: Vec<String> =
+            reads.map(|(x, y)| format!("{}*X({x},{y})", 0.1 + 0.01 * f64::from(x + 2 * y))).collect();
+        let text = format!(
+            "local W, H = Dim('W', 0), Dim('H', 1)\nlocal X = Unknown('X', double, {{W,H}}, 0)\n\
+             local A = Array('A', double, {{W,H}}, 1)\nEnergy({} - A(0,0)*X(0,0)^2)\nEnergy(0.1*(X(0,0) - A(0,0)))",
+            terms.join(" + ")
+        );
+        let arrays =
+            [doubles("X", &[h, w], random.numbers(w * h)), doubles("A", &[h, w], random.numbers(w * h))];
+        let (energy, data) = bind(&text, &arrays);
+        let choices = sumsq::choices(&energy, &CompileOptions::default()).unwrap().to_string();
+        for (subject, value) in [("r energy_1", stored), ("Jp energy_1", stored), ("r energy_2", "inline")] {
+            assert!(choices.contains(&format!("{subject}: {value} ")), "{choices}");
+        }
+        certified(&energy, &data);
+    }
+}
