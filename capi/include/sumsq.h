@@ -98,7 +98,7 @@ typedef enum sumsq_termination {
     SUMSQ_MIN_RADIUS = 8,
     SUMSQ_NO_FREE_UNKNOWN = 9, /* everything is excluded */
     SUMSQ_DIVERGED = 10,       /* Gauss-Newton: E is not finite after the step */
-    SUMSQ_INVALID_STEPS = 11,  /* LM: five steps in a row without a valid model or finite E */
+    SUMSQ_INVALID_STEPS = 11,  /* LM: no valid model or no finite E at any radius */
     SUMSQ_INTERRUPTED = 12,    /* by sumsq_cancel */
     SUMSQ_FAILED = 13          /* the engine failed in mid-solve */
 } sumsq_termination;
@@ -121,13 +121,15 @@ typedef struct sumsq_options {
     double min_radius;            /* 1e-32 */
     double min_relative_decrease; /* of an accepted step, actual over predicted; 1e-3 */
     double function_tolerance;    /* LM ends when an accepted step changes E by at most this times E; 1e-6, 0: off */
-    double gradient_tolerance;    /* LM ends when max|g| is at most this, g = J^T r; 1e-10 */
-    double gradient_rtol;         /* the same, relative to max|g| at the start; 0 */
+    double gradient_tolerance;    /* LM ends when |g_i| <= this |column i of J| sqrt(E) for all i, g = J^T r; 1e-10 */
+    double gradient_rtol;         /* LM ends when max|g| is at most this times max|g| at the start; 0 */
     double max_seconds;           /* heeded between PCG iterations; 0: no limit */
-    double min_lm_diagonal;       /* bounds of the scaled diagonal of J^T J that damping adds a share of; 1e-6 */
+    double min_lm_diagonal;       /* bounds of the diagonal of J^T J that damping adds a share of, relative to its largest
+                                     entry for the same channel of the same unknown; 1e-6 */
     double max_lm_diagonal;       /* 1e32 */
     int32_t losses;               /* sumsq_losses; fixed when the energy is compiled */
-    int32_t reserved;             /* 0 */
+    int32_t running_scales;       /* 1: damp with the largest value so far of each entry of that diagonal; 0 */
+    double step_tolerance;        /* LM ends when |s| is at most this times both |x| and the longest step; 1e-8, 0: off */
     int64_t max_memory;           /* bytes that the buffers of a problem may take, fixed when the energy is compiled; 0: what there is */
 } sumsq_options;
 

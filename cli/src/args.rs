@@ -80,6 +80,15 @@ pub struct SolverArgs {
     /// Stop when an accepted step changes E by at most F times E; 0 turns it off
     #[arg(long, value_name = "F", default_value_t = 1e-6)]
     function_tolerance: f64,
+    /// Stop when no single unknown could take more than this share off |r|
+    #[arg(long, value_name = "G", default_value_t = 1e-10)]
+    gradient_tolerance: f64,
+    /// Stop when a step is at most T times both |x| and the longest step; 0 turns it off
+    #[arg(long, value_name = "T", default_value_t = 1e-8)]
+    step_tolerance: f64,
+    /// Damp with the largest diagonal of J^T J so far instead of the current one
+    #[arg(long)]
+    running_scales: bool,
     /// Worker threads, at most 1024 [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -334,6 +343,9 @@ impl SolverArgs {
             radius: self.radius,
             max_time: self.max_seconds,
             function_tolerance: self.function_tolerance,
+            gradient_tolerance: self.gradient_tolerance,
+            step_tolerance: self.step_tolerance,
+            running_scales: self.running_scales,
             ..SolveOptions::default()
         };
         let options = Options { compile, solve };

@@ -301,7 +301,11 @@ mod tests {
         session.unknowns(&mut data).unwrap();
         let report = session.finish().0;
         assert_eq!((report.termination, report.iterations.len()), (Termination::Failed, 1));
-        assert!(report.failed() && report.warnings[0].contains("the engine failed"), "{:?}", report.warnings);
+        assert!(
+            report.failure().is_some() && report.warnings[0].contains("the engine failed"),
+            "{:?}",
+            report.warnings
+        );
         assert_eq!(report.energy_final, good);
         assert!(good < report.energy_initial && good.is_finite());
         let e: f64 = data.x().iter().map(|x| (x * x - 2.0).powi(2)).sum();

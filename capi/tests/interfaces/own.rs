@@ -374,7 +374,7 @@ fn losses_and_damping_are_as_told() {
     let mut solver = null_mut();
     for (bad, words) in [
         (sumsq_options { losses: 3, ..defaults() }, ["losses", "3"]),
-        (sumsq_options { reserved: 1, ..defaults() }, ["reserved: expected 0", "1"]),
+        (sumsq_options { running_scales: 2, ..defaults() }, ["running_scales", "2"]),
         (sumsq_options { radius: f64::NAN, ..defaults() }, ["option radius", "NaN"]),
         (sumsq_options { linear_tolerance: -1.0, ..defaults() }, ["option linear_tolerance", "-1"]),
     ] {

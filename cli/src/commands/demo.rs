@@ -46,7 +46,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode, Failure> {
         let _ = writeln!(text, "wrote {}", file.display());
     }
     report::finish(outputs, &text)?;
-    let failed = played.passes.iter().any(|pass| pass.report.failed());
+    let failed = played.passes.iter().any(|pass| pass.report.failure().is_some());
     Ok(ExitCode::from(if failed { NOT_GOOD } else { 0 }))
 }
 

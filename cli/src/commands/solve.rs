@@ -41,9 +41,10 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
     report::finish(outputs, &solved.report.to_string())?;
     // Empty unless SUMSQ_PROFILE asked for it when the pipelines were compiled.
     tell(&sumsq::codegen::runtime::profile::report().to_string());
-    Ok(ExitCode::from(match solved.report.termination {
-        Termination::Interrupted => INTERRUPTED,
-        _ if solved.report.failed() => NOT_GOOD,
-        _ => 0,
-    }))
+    if let Some(why) = solved.report.failure() {
+        tell(&format!("the solve failed: {why}; the unknowns are the last good ones\n"));
+        return Ok(ExitCode::from(NOT_GOOD));
+    }
+    let interrupted = solved.report.termination == Termination::Interrupted;
+    Ok(ExitCode::from(if interrupted { INTERRUPTED } else { 0 }))
 }

@@ -1,9 +1,8 @@
 //! Requests to end a solve early: they are heeded between any two iterations of PCG.
 
-use crate::problem::options::SolveOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A request to end a solve, made from any thread. Clones are the same request.
 #[derive(Clone, Debug, Default)]
@@ -48,10 +47,10 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Those of a solve that starts now.
-    pub(crate) fn new(options: &SolveOptions) -> Watch {
-        let deadline = options.max_time.and_then(|limit| Instant::now().checked_add(limit));
-        Watch { cancel: options.cancel.clone(), deadline }
+    /// A request, and the end of the time of a solve that starts now.
+    pub(crate) fn new(cancel: Option<Cancel>, max_time: Option<Duration>) -> Watch {
+        let deadline = max_time.and_then(|limit| Instant::now().checked_add(limit));
+        Watch { cancel, deadline }
     }
 
     /// Tells whether the solve is to end.

@@ -167,16 +167,21 @@ pub struct SolveOptions {
     pub radius_decrease_factor: f64,
     /// Least gain ratio of an accepted step.
     pub min_relative_decrease: f64,
-    /// Bounds of the scaled diagonal of J^T J that LM damps with: D = clamp(s^2 diag, min, max) / (s^2 R).
+    /// Bounds of the diagonal of J^T J that LM damps with, relative to the largest entry that it has had for the same channel of the same
+    /// unknown: D = clamp(diag, min largest, max largest) / R.
     pub min_lm_diagonal: f64,
     /// The upper one; it wins over a larger lower one.
     pub max_lm_diagonal: f64,
     /// LM ends when an accepted step changes E by at most this times E; 0 turns it off.
     pub function_tolerance: f64,
-    /// LM ends when max|g| is at most this.
+    /// LM damps with the largest value that each entry of that diagonal has had (More), not with the current one.
+    pub running_scales: bool,
+    /// LM ends when no single unknown could take more than this share off |r|: |g_i| <= this |column i of J| sqrt(E) for all i.
     pub gradient_tolerance: f64,
     /// LM ends when max|g| is at most this times max|g| at the start.
     pub gradient_rtol: f64,
+    /// LM ends when |s| is at most this times both |x| and the longest step so far; 0 turns it off.
+    pub step_tolerance: f64,
     /// Wall-clock limit. It is heeded between any two PCG iterations.
     pub max_time: Option<Duration>,
     /// A request that ends the solve, as soon as the time limit would.
@@ -198,9 +203,11 @@ impl Default for SolveOptions {
             min_relative_decrease: 1e-3,
             min_lm_diagonal: 1e-6,
             max_lm_diagonal: 1e32,
+            running_scales: false,
             function_tolerance: 1e-6,
             gradient_tolerance: 1e-10,
             gradient_rtol: 0.0,
+            step_tolerance: 1e-8,
             max_time: None,
             cancel: None,
         }
@@ -309,6 +316,7 @@ impl SolveOptions {
             ("function_tolerance", self.function_tolerance),
             ("gradient_tolerance", self.gradient_tolerance),
             ("gradient_rtol", self.gradient_rtol),
+            ("step_tolerance", self.step_tolerance),
         ];
         let all = |list: &[(&'static str, f64)], expected, fits: fn(f64) -> bool| match list
             .iter()
@@ -354,7 +362,7 @@ mod tests {
         let d = SolveOptions::default;
         assert_eq!(d().check(), Ok(()));
         type Set = fn(&mut SolveOptions, f64);
-        let bad: [(&str, Set); 12] = [
+        let bad: [(&str, Set); 13] = [
             ("linear_tolerance", |o, v| o.linear_tolerance = Some(v)),
             ("forcing", |o, v| o.forcing = v),
             ("radius", |o, v| o.radius = v),
@@ -367,6 +375,7 @@ mod tests {
             ("function_tolerance", |o, v| o.function_tolerance = v),
             ("gradient_tolerance", |o, v| o.gradient_tolerance = v),
             ("gradient_rtol", |o, v| o.gradient_rtol = v),
+            ("step_tolerance", |o, v| o.step_tolerance = v),
         ];
         for (name, set) in bad {
             for value in [f64::NAN, f64::INFINITY, -1.0] {

@@ -9,11 +9,11 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Termination {
-    /// max|g| <= 1e-10, or <= gradient_rtol times that at the start. GN: g = 0.
+    /// Every |g_i| <= gradient_tolerance |column i of J| sqrt(E), or max|g| <= gradient_rtol times that at the start. GN: g = 0.
     GradientTolerance,
     /// An accepted step with |E - E_new| <= function_tolerance * E.
     FunctionTolerance,
-    /// |s| <= 1e-8 (|x| + 1e-8) (f32: 1e-7).
+    /// |s| <= step_tolerance times both |x| and the longest step, or beyond the resolution of x.
     StepTolerance,
     /// Predicted and actual decrease both below the noise of E.
     NoiseFloor,
@@ -29,7 +29,7 @@ pub enum Termination {
     NoFreeUnknown,
     /// Gauss-Newton: E after the step is not finite.
     Diverged,
-    /// Five steps in a row without a valid model or with a non-finite energy.
+    /// LM: no valid model or no finite energy at any radius down to the least one.
     InvalidSteps,
     /// It was cancelled.
     Interrupted,
@@ -174,9 +174,6 @@ pub struct Report {
     pub seconds: Seconds,
     /// Things the user should know.
     pub warnings: Vec<String>,
-    /// True if the solve failed because energies or linear systems were not finite; the unknowns are the last good ones.
-    #[serde(skip)]
-    pub non_finite: bool,
 }
 
 /// Facts about a solve that are no part of its course.
@@ -208,11 +205,23 @@ pub struct Outcome {
     pub termination: Termination,
     /// One entry per step.
     pub iterations: Vec<Iteration>,
-    /// True if it ended because the energy or the linear system was not finite: a failure, though x is still good.
-    pub non_finite: bool,
 }
 
 impl Report {
+    /// Why the solve failed, in a sentence; `None` if it ended well or by a limit. The unknowns are the last good ones either way.
+    pub fn failure(&self) -> Option<&'static str> {
+        match self.termination {
+            Termination::Diverged => {
+                Some("the energy or its gradient is not finite after a Gauss-Newton step")
+            }
+            Termination::InvalidSteps => {
+                Some("no step at any radius has a finite energy and a model that falls")
+            }
+            Termination::Failed => Some("the engine stopped in mid-solve"),
+            _ => None,
+        }
+    }
+
     /// The report of a solve on the CPU.
     pub(crate) fn new(
         outcome: Outcome,
@@ -241,32 +250,25 @@ impl Report {
             memory: setting.memory,
             seconds,
             warnings,
-            non_finite: outcome.non_finite,
         }
     }
 }
 
 impl Report {
-    /// Tells whether the solve failed: it can say of its unknowns only that they are the last good ones.
-    pub fn failed(&self) -> bool {
-        use Termination::{Diverged, Failed, InvalidSteps};
-        self.non_finite || matches!(self.termination, Diverged | InvalidSteps | Failed)
-    }
-
     /// A sentence where the solve did not end by convergence.
     fn remark(&self) -> Option<String> {
         use Termination::*;
         let by = |what: &str| Some(format!("ended {what}, not by convergence: E may fall further"));
-        let failed = |how: &str| Some(format!("failed: {how}; the unknowns are those of the last good step"));
         match self.termination {
             GradientTolerance | FunctionTolerance | StepTolerance | NoiseFloor | NoFreeUnknown => None,
             MaxIterations => by(&format!("by the limit of {} steps", self.iterations.len())),
             MaxSeconds => by("by the limit of time"),
             MinRadius => by("by the least radius"),
             UserAbort | Interrupted => by("by request"),
-            Diverged => failed("E is not finite after a step of Gauss-Newton"),
-            InvalidSteps => failed("no step has a model that falls and a finite energy"),
-            Failed => failed("the engine stopped"),
+            Diverged | InvalidSteps | Failed => {
+                let why = self.failure()?;
+                Some(format!("failed: {why}; the unknowns are those of the last good step"))
+            }
         }
     }
 }
@@ -381,7 +383,6 @@ mod tests {
             memory: Memory::default(),
             seconds: Seconds::default(),
             warnings: Vec::new(),
-            non_finite: false,
         }
     }
 

@@ -104,6 +104,11 @@ impl Plan {
         value.expect("a tuple has all its scalars")
     }
 
+    /// All scalars of a tuple that is no vector.
+    pub(crate) fn tuple(&self, id: VectorId) -> Vec<f64> {
+        self.buffer(id).map(Buffer::to_vec::<f64>).unwrap_or_default()
+    }
+
     /// E, as the last run of a cost says, and the number of instances that count.
     pub(crate) fn energies(&self) -> (Energies, usize) {
         let (mut by_group, mut count) = (vec![0.0; self.k.energy.groups.len()], 0.0);
