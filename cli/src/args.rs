@@ -9,8 +9,8 @@ use std::time::Duration;
 use sumsq::energy::Budgets;
 use sumsq::energy::derive::Passes;
 use sumsq::{
-    Backend, CompileLimits, CompileOptions, LossOrder, Method, Options, Overrides, Precision, Preconditioner,
-    SolveOptions,
+    Backend, CompileLimits, CompileOptions, LossOrder, MemoryLimit, Method, Options, Overrides, Precision,
+    Preconditioner, SolveOptions,
 };
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
@@ -89,9 +89,12 @@ pub struct SolverArgs {
     /// Damp with the largest diagonal of J^T J so far instead of the current one
     #[arg(long)]
     running_scales: bool,
-    /// Worker threads [default: all cores]
+    /// Worker threads, at most 1024 [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Memory for buffers: bytes, as in 8000000 or 1.5G, or a share, as in 50% [default: as much as there is]
+    #[arg(long, value_name = "BYTES")]
+    max_memory: Option<MemoryLimit>,
     #[command(flatten)]
     code: CodeArgs,
 }
@@ -323,7 +326,11 @@ impl SolverArgs {
 
     /// As the solver takes them, which knows their ranges.
     pub fn options(&self) -> Result<Options, Failure> {
-        let compile = CompileOptions { threads: self.threads, ..self.code.options(Precision::Mixed) };
+        let compile = CompileOptions {
+            threads: self.threads,
+            max_memory: self.max_memory,
+            ..self.code.options(Precision::Mixed)
+        };
         let solve = SolveOptions {
             method: match self.method {
                 MethodArg::Lm => Method::LevenbergMarquardt,
@@ -413,6 +420,8 @@ mod tests {
             "cuda",
             "--threads",
             "3",
+            "--max-memory",
+            "50%",
             "--losses",
             "first_order",
             "--passes",
@@ -423,6 +432,7 @@ mod tests {
         .unwrap();
         assert_eq!(options.method, Method::GaussNewton);
         assert_eq!((options.iterations, options.linear_iterations, compile.threads), (7, Some(9), Some(3)));
+        assert_eq!(compile.max_memory, Some(MemoryLimit::Share(0.5)));
         assert_eq!((options.linear_tolerance, options.forcing, options.radius), (Some(1e-9), 1e-3, 10.0));
         assert_eq!(
             (compile.precision, compile.preconditioner),
@@ -451,6 +461,9 @@ mod tests {
     fn nonsense_is_refused() {
         for bad in [
             ["--threads", "0"],
+            ["--threads", "100000"],
+            ["--max-memory", "0"],
+            ["--max-memory", "101%"],
             ["--radius", "0"],
             ["--forcing", "nan"],
             ["--threads", "-1"],

@@ -4,7 +4,9 @@ use crate::failure::{Failure, Result};
 use std::mem::size_of;
 use std::ptr;
 use std::time::Duration;
-use sumsq::{CompileOptions, LossOrder, Method, Options, Precision, Preconditioner, SolveOptions};
+use sumsq::{
+    CompileOptions, LossOrder, MemoryLimit, Method, Options, Precision, Preconditioner, SolveOptions,
+};
 
 /// A struct that starts with its size in bytes, as the caller's header knew it, and grows at its end only.
 ///
@@ -91,6 +93,7 @@ pub struct sumsq_options {
     pub losses: i32,
     pub running_scales: i32,
     pub step_tolerance: f64,
+    pub max_memory: i64,
 }
 
 // SAFETY: repr(C), the size first, then integers and floats.
@@ -124,6 +127,7 @@ impl Default for sumsq_options {
             losses: 0,
             running_scales: 0,
             step_tolerance: o.step_tolerance,
+            max_memory: 0,
         }
     }
 }
@@ -139,6 +143,9 @@ impl sumsq_options {
             )?,
             preconditioner: choice("preconditioner", self.preconditioner, Preconditioner::ALL)?.0,
             threads: Some(count("threads", self.threads.into())?).filter(|&n| n > 0),
+            max_memory: Some(count("max_memory", self.max_memory)? as u64)
+                .filter(|&n| n > 0)
+                .map(MemoryLimit::Bytes),
             losses: choice(
                 "losses",
                 self.losses,

@@ -7,7 +7,9 @@ use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, Threads, pr
 use crate::outer::lm;
 use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Steps};
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
+use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
+use crate::problem::memory::Memory;
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner, SolveOptions};
 use crate::problem::report::{LinearStop, Report, Seconds, Setting};
 use std::time::Instant;
@@ -91,6 +93,7 @@ pub fn solve_with(
         device: "explicit Jacobian".to_string(),
         precision: Precision::F64,
         threads: threads.count(),
+        memory: Memory::default(),
     };
     let report = Report::new(outcome, setting, seconds, warnings);
     let x = std::mem::take(&mut state.x);
@@ -108,6 +111,7 @@ pub fn solve_with(
 struct State<'a> {
     problem: Explicit<'a>,
     options: &'a SolveOptions,
+    watch: Watch,
     preconditioner: Preconditioner,
     x: Vec<f64>,
     /// Warnings of unknowns that started outside of their bounds.
@@ -171,6 +175,7 @@ impl<'a> State<'a> {
             running: Vec::new(),
             problem,
             options,
+            watch: Watch::new(options.cancel.clone(), options.max_time),
             preconditioner,
             linear,
         }
@@ -294,13 +299,14 @@ impl<'a> State<'a> {
         }
     }
 
-    fn stopping(&self) -> Stopping {
+    fn stopping(&self) -> Stopping<'_> {
         let o = self.options;
         let default = if o.linear_tolerance.is_some() { 10 * self.problem.free() } else { LINEAR_ITERATIONS };
         Stopping {
             tolerance: o.linear_tolerance,
             forcing: o.forcing,
             limit: o.linear_iterations.unwrap_or(default),
+            watch: &self.watch,
         }
     }
 

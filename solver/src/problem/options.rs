@@ -1,6 +1,8 @@
 //! Options: [`CompileOptions`] are fixed with the machine code, [`SolveOptions`] are those of each solve. Both are checked where they are
 //! used, by [`Solver::compile`](crate::Solver::compile) and by whatever starts a solve.
 
+use crate::problem::cancel::Cancel;
+use crate::problem::memory::MemoryLimit;
 use crate::problem::overrides::{ChoiceError, Overrides};
 use std::time::Duration;
 use sumsq_energy::derive::Passes;
@@ -97,6 +99,9 @@ pub enum Backend {
     Cuda,
 }
 
+/// Most worker threads that can be asked for.
+pub const MAX_THREADS: usize = 1024;
+
 /// Options that are fixed when an energy is compiled; the defaults are those of the command line.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CompileOptions {
@@ -106,8 +111,10 @@ pub struct CompileOptions {
     pub preconditioner: Preconditioner,
     /// Machine to run on.
     pub backend: Backend,
-    /// Worker threads, at least one; `None`: all cores.
+    /// Worker threads, from one to [`MAX_THREADS`]; `None`: all cores.
     pub threads: Option<usize>,
+    /// Memory that the buffers of a plan may take; `None`: as much as there is.
+    pub max_memory: Option<MemoryLimit>,
     /// Share of robust losses that J^T J holds.
     pub losses: LossOrder,
     /// Passes over the routines: fewer than all for measurements only.
@@ -175,8 +182,10 @@ pub struct SolveOptions {
     pub gradient_rtol: f64,
     /// LM ends when |s| is at most this times both |x| and the longest step so far; 0 turns it off.
     pub step_tolerance: f64,
-    /// Wall-clock limit.
+    /// Wall-clock limit. It is heeded between any two PCG iterations.
     pub max_time: Option<Duration>,
+    /// A request that ends the solve, as soon as the time limit would.
+    pub cancel: Option<Cancel>,
 }
 
 impl Default for SolveOptions {
@@ -200,6 +209,7 @@ impl Default for SolveOptions {
             gradient_rtol: 0.0,
             step_tolerance: 1e-8,
             max_time: None,
+            cancel: None,
         }
     }
 }
@@ -244,6 +254,16 @@ pub enum OptionError {
         /// The field of the options.
         name: &'static str,
     },
+    /// A count that is too large.
+    #[error("option {name}: expected at most {most}, came {came}")]
+    TooMany {
+        /// The field of the options.
+        name: &'static str,
+        /// The largest.
+        most: usize,
+        /// The value that was given.
+        came: usize,
+    },
     /// Blocks of so many unknowns cannot be had.
     #[error("block_jacobi takes at most {most} unknowns per element, this energy has {came}: use jacobi")]
     Blocks {
@@ -266,7 +286,13 @@ impl CompileOptions {
     /// # Errors
     /// The first one that is out of range.
     pub fn check(&self) -> Result<(), OptionError> {
-        if self.threads == Some(0) { Err(OptionError::Zero { name: "threads" }) } else { Ok(()) }
+        match self.threads {
+            Some(0) => Err(OptionError::Zero { name: "threads" }),
+            Some(came) if came > MAX_THREADS => {
+                Err(OptionError::TooMany { name: "threads", most: MAX_THREADS, came })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -361,5 +387,7 @@ mod tests {
         }
         let threads = |n| CompileOptions { threads: Some(n), ..CompileOptions::default() }.check();
         assert_eq!((threads(1), threads(0)), (Ok(()), Err(OptionError::Zero { name: "threads" })));
+        let too_many = OptionError::TooMany { name: "threads", most: 1024, came: 1025 };
+        assert_eq!((threads(1024), threads(1025)), (Ok(()), Err(too_many)));
     }
 }

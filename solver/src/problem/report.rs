@@ -1,5 +1,6 @@
 //! The report of a solve.
 
+use crate::problem::memory::Memory;
 use crate::problem::options::{Method, Precision};
 use serde::Serialize;
 use std::fmt;
@@ -30,6 +31,10 @@ pub enum Termination {
     Diverged,
     /// LM: no valid model or no finite energy at any radius down to the least one.
     InvalidSteps,
+    /// It was cancelled.
+    Interrupted,
+    /// The engine failed in mid-solve; a warning says how.
+    Failed,
 }
 
 impl Termination {
@@ -48,6 +53,8 @@ impl Termination {
             NoFreeUnknown => "no_free_unknown",
             Diverged => "diverged",
             InvalidSteps => "invalid_steps",
+            Interrupted => "interrupted",
+            Failed => "failed",
         }
     }
 }
@@ -68,6 +75,8 @@ pub enum LinearStop {
     Indefinite,
     /// A scalar became NaN or infinite.
     NotFinite,
+    /// The solve was to end, or the engine failed: there is no step.
+    Interrupted,
 }
 
 impl LinearStop {
@@ -80,6 +89,7 @@ impl LinearStop {
             LinearStop::Limit => "limit",
             LinearStop::Indefinite => "indefinite",
             LinearStop::NotFinite => "not_finite",
+            LinearStop::Interrupted => "interrupted",
         }
     }
 }
@@ -158,6 +168,8 @@ pub struct Report {
     pub precision: &'static str,
     /// Worker threads.
     pub threads: usize,
+    /// Of the plan; 0 for the assembled path.
+    pub memory: Memory,
     /// Times.
     pub seconds: Seconds,
     /// Things the user should know.
@@ -179,6 +191,7 @@ pub(crate) struct Setting {
     pub device: String,
     pub precision: Precision,
     pub threads: usize,
+    pub memory: Memory,
 }
 
 /// Outcome of a solve.
@@ -204,6 +217,7 @@ impl Report {
             Termination::InvalidSteps => {
                 Some("no step at any radius has a finite energy and a model that falls")
             }
+            Termination::Failed => Some("the engine stopped in mid-solve"),
             _ => None,
         }
     }
@@ -233,8 +247,28 @@ impl Report {
             device: setting.device,
             precision: setting.precision.name(),
             threads: setting.threads,
+            memory: setting.memory,
             seconds,
             warnings,
+        }
+    }
+}
+
+impl Report {
+    /// A sentence where the solve did not end by convergence.
+    fn remark(&self) -> Option<String> {
+        use Termination::*;
+        let by = |what: &str| Some(format!("ended {what}, not by convergence: E may fall further"));
+        match self.termination {
+            GradientTolerance | FunctionTolerance | StepTolerance | NoiseFloor | NoFreeUnknown => None,
+            MaxIterations => by(&format!("by the limit of {} steps", self.iterations.len())),
+            MaxSeconds => by("by the limit of time"),
+            MinRadius => by("by the least radius"),
+            UserAbort | Interrupted => by("by request"),
+            Diverged | InvalidSteps | Failed => {
+                let why = self.failure()?;
+                Some(format!("failed: {why}; the unknowns are those of the last good step"))
+            }
         }
     }
 }
@@ -267,6 +301,9 @@ impl fmt::Display for Report {
             self.seconds.plan,
             self.seconds.solve
         )?;
+        if self.memory.buffers > 0 {
+            writeln!(f, "{}", self.memory)?;
+        }
         if self.unconstrained > 0 {
             writeln!(
                 f,
@@ -274,7 +311,15 @@ impl fmt::Display for Report {
                 self.unconstrained
             )?;
         }
-        Ok(())
+        let limited = self.iterations.iter().filter(|step| step.linear_stop == LinearStop::Limit).count();
+        if limited > 0 {
+            writeln!(
+                f,
+                "PCG ended by its limit of iterations in {limited} of {} steps",
+                self.iterations.len()
+            )?;
+        }
+        self.remark().map_or(Ok(()), |remark| writeln!(f, "{remark}"))
     }
 }
 
@@ -335,6 +380,7 @@ mod tests {
             device: "some processor".to_string(),
             precision: "mixed",
             threads: 2,
+            memory: Memory::default(),
             seconds: Seconds::default(),
             warnings: Vec::new(),
         }

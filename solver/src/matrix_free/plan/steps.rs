@@ -8,6 +8,7 @@ use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
 use crate::problem::bounds::HALVINGS;
+use crate::problem::cancel::Watch;
 use crate::problem::options::SolveOptions;
 use crate::problem::report::LinearStop;
 
@@ -29,6 +30,7 @@ pub struct Start {
 /// The state of one solve from a plan's x, apart from the plan itself. An engine failure is kept and ends the solve: from then on every
 /// number is NaN.
 pub struct Run {
+    watch: Watch,
     options: SolveOptions,
     linear_limit: usize,
     /// Per space, the largest entries that diag(J^T J) has had for every component; empty before the first linearisation.
@@ -52,6 +54,7 @@ impl Run {
     pub fn new(options: SolveOptions, linear_limit: usize) -> Run {
         let start = Start::default();
         Run {
+            watch: Watch::new(options.cancel.clone(), options.max_time),
             options,
             linear_limit,
             largest: vec![],
@@ -215,8 +218,15 @@ impl OnPlan<'_> {
         if let Err(e) = self.set_rules().and_then(|()| self.plan.start_pcg(rz, bb)) {
             self.run.failure.get_or_insert(e);
         }
-        if !self.run(Phase::Pcg(self.run.kind)) {
-            return (0, LinearStop::NotFinite, f64::NAN);
+        if self.run.failure.is_none() {
+            match self.plan.run_until(Phase::Pcg(self.run.kind), &self.run.watch) {
+                Ok(true) => {}
+                Ok(false) => return (0, LinearStop::Interrupted, f64::NAN),
+                Err(e) => self.run.failure = Some(e),
+            }
+        }
+        if self.run.failure.is_some() {
+            return (0, LinearStop::Interrupted, f64::NAN);
         }
         let stop = LinearStop::of_code(self.plan.scalar(PcgScalar::Stop)).unwrap_or(LinearStop::Limit);
         let residual = (self.plan.scalar(PcgScalar::Rr) / bb).sqrt();
@@ -244,6 +254,17 @@ impl Steps for OnPlan<'_> {
         let ok = self.run.damped_for == Some((radius, self.run.kind)) || self.damp(radius);
         let (iterations, stop, residual) = if ok { self.pcg() } else { (0, LinearStop::NotFinite, f64::NAN) };
         self.run.damped_for = None; // r is spent
+        if stop == LinearStop::Interrupted || self.run.failure.is_some() {
+            return LinearResult {
+                iterations,
+                stop: LinearStop::Interrupted,
+                residual,
+                usable: false,
+                predicted: f64::NAN,
+                step_norm: f64::NAN,
+                x_norm: f64::NAN,
+            };
+        }
         let breakdown = matches!(stop, LinearStop::Indefinite | LinearStop::NotFinite);
         let usable = !(breakdown && iterations <= 1);
         let mut model = self.trial(0.0);

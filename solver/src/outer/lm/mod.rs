@@ -9,6 +9,7 @@
 //! problems" (2004), section 3.2, which are also the rules of Ceres:
 //! R = R / max(1/3, 1 - (2 rho - 1)^3), nu = 2; after another one R = R / nu, nu = 2 nu.
 
+use crate::problem::cancel::Watch;
 use crate::problem::options::{Method, Precision, SolveOptions};
 use crate::problem::report::{Iteration, LinearStop, Outcome, Termination};
 use std::time::Instant;
@@ -59,7 +60,7 @@ pub trait Steps {
     fn energy_at_start(&mut self) -> Energies;
     /// Evaluates g and whatever else depends on x. `radius` is what the next `solve_linear` will be given.
     fn linearise(&mut self, radius: Option<f64>) -> Linearisation;
-    /// Proposes a step from x. `radius` is `None` for Gauss-Newton (D = 0).
+    /// Proposes a step from x, unless it is interrupted. `radius` is `None` for Gauss-Newton (D = 0).
     fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult;
     /// E at x + s. Lagged quantities keep their values at x.
     fn trial_energy(&mut self) -> Energies;
@@ -165,7 +166,7 @@ enum Verdict {
 pub struct Minimiser {
     options: SolveOptions,
     precision: Precision,
-    started: Instant,
+    watch: Watch,
     energy_initial: f64,
     /// At x.
     energies: Energies,
@@ -189,6 +190,7 @@ impl Minimiser {
         precision: Precision,
         free: usize,
     ) -> Result<Minimiser, InitialNotFinite> {
+        let watch = Watch::new(options.cancel.clone(), options.max_time);
         let energies = steps.energy_at_start();
         if !energies.total.is_finite() {
             return Err(InitialNotFinite { energy: energies.total });
@@ -197,7 +199,7 @@ impl Minimiser {
             trust: TrustRegion::new(&options),
             options,
             precision,
-            started: Instant::now(),
+            watch,
             energy_initial: energies.total,
             energies,
             gradient: Linearisation { gradient_max_norm: 0.0, gradient_scaled: 0.0 },
@@ -271,8 +273,21 @@ impl Minimiser {
         if self.iterations.len() >= self.options.iterations {
             return Some(Termination::MaxIterations);
         }
-        let late = self.options.max_time.is_some_and(|limit| self.started.elapsed() >= limit);
-        late.then_some(Termination::MaxSeconds)
+        self.watch.is_over().then(|| self.interruption())
+    }
+
+    /// Why there is no step, although the solve has not ended.
+    fn interruption(&self) -> Termination {
+        match (self.watch.is_cancelled(), self.watch.is_over()) {
+            (true, _) => Termination::Interrupted,
+            (false, true) => Termination::MaxSeconds,
+            (false, false) => Termination::Failed,
+        }
+    }
+
+    /// Ends the solve, where x stands: the engine failed.
+    pub fn fail(&mut self) {
+        self.ended = Some(Termination::Failed);
     }
 
     fn gauss_newton(&self) -> bool {
@@ -288,6 +303,9 @@ impl Minimiser {
     fn take_step(&mut self, steps: &mut dyn Steps) -> Option<Termination> {
         let started = Instant::now();
         let linear = steps.solve_linear(self.radius());
+        if linear.stop == LinearStop::Interrupted {
+            return Some(self.interruption());
+        }
         // Gauss-Newton counts a breakdown of a finite system as a zero step: nothing but a non-finite value may end it.
         let usable = linear.usable || (self.gauss_newton() && linear.stop != LinearStop::NotFinite);
         let step_is_finite = usable && linear.step_norm.is_finite();
