@@ -72,12 +72,13 @@ void Opt_PlanFree(Opt_State *state, Opt_Plan *plan);
  *   float  radius_decrease_factor 2    of the first of several rejections in a row; it doubles with each further one
  *   float  q_tolerance 1e-4            LM's linear solver stops at k (Q_k - Q_{k-1}) <= q_tolerance Q_k, Q its model's decrease
  *   float  function_tolerance 1e-6     LM ends when an accepted step changes the cost by at most this times the cost
- *   float  min_lm_diagonal 1e-6        bounds of the diagonal of J^T J, scaled by s^2 = 1/(1 + sqrt(its first value))^2,
- *   float  max_lm_diagonal 1e32        that the damping is made of: D = clamp(s^2 diagonal, min, max) / (s^2 radius)
+ *   float  gradient_tolerance 1e-10    LM ends when |(J^T r)_i| is at most this times |column i of J| |r| for all i
+ *   float  step_tolerance 1e-8         LM ends when a step is at most this times both |x| and the longest step; 0: off
+ *   float  min_lm_diagonal 1e-6        bounds of the diagonal of J^T J that the damping is made of, relative to its largest entry
+ *   float  max_lm_diagonal 1e32        for the same channel of the same unknown: D = clamp(diagonal, min, max) / radius
  *   int    residual_reset_period 10    no effect: the linear solver never recomputes its residual
  *
- * LM's parameters are accepted and without effect for Gauss-Newton. LM also ends at a zero gradient, at a step that does not
- * move the unknowns, and where the decrease drowns in rounding. */
+ * LM's parameters are accepted and without effect for Gauss-Newton. LM also ends where the decrease drowns in rounding. */
 void Opt_SetSolverParameter(Opt_State *state, Opt_Plan *plan, const char *name, void *value);
 
 /* Opt_ProblemInit, then Opt_ProblemStep until it returns 0. */

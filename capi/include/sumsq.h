@@ -19,7 +19,8 @@
  * Errors. Every function that can fail returns a status; sumsq_last_error() then says what was wrong: with an energy the file,
  * the line and a hint, with numbers what was expected and what came. Nothing has changed then, except where it is said.
  * Memory. Numbers are copied when set and when got; no function keeps a pointer of the caller's.
- * Threads. Use a problem from one thread at a time. A solver can be shared; it is freed with the last problem that uses it.
+ * Threads. Use a problem from one thread at a time, but for sumsq_cancel. A solver can be shared; it is freed with the last problem
+ * that uses it.
  */
 #ifndef SUMSQ_H
 #define SUMSQ_H
@@ -40,7 +41,8 @@ typedef enum sumsq_status {
     SUMSQ_OK = 0,
     SUMSQ_ERROR_ARGUMENT = 1,   /* a null pointer, an unknown name or enumerator, an option out of range */
     SUMSQ_ERROR_ENERGY = 2,     /* an energy that cannot be read, or is wrong */
-    SUMSQ_ERROR_DATA = 3,       /* numbers that do not fit the energy: wrong size or type, missing, an index out of range */
+    SUMSQ_ERROR_DATA = 3,       /* numbers that do not fit the energy: wrong size or type, missing, an index out of range; or a
+                                   problem that does not fit into memory */
     SUMSQ_ERROR_BACKEND = 4,    /* the back end is not available */
     SUMSQ_ERROR_NOT_FINITE = 5, /* the energy is not finite at the start */
     SUMSQ_ERROR_STATE = 6,      /* called out of order, or on a problem that is inside its callback */
@@ -96,7 +98,9 @@ typedef enum sumsq_termination {
     SUMSQ_MIN_RADIUS = 8,
     SUMSQ_NO_FREE_UNKNOWN = 9, /* everything is excluded */
     SUMSQ_DIVERGED = 10,       /* Gauss-Newton: E is not finite after the step */
-    SUMSQ_INVALID_STEPS = 11   /* LM: five steps in a row without a valid model or finite E */
+    SUMSQ_INVALID_STEPS = 11,  /* LM: no valid model or no finite E at any radius */
+    SUMSQ_INTERRUPTED = 12,    /* by sumsq_cancel */
+    SUMSQ_FAILED = 13          /* the engine failed in mid-solve */
 } sumsq_termination;
 
 /* What a solve may be told. Fill it with sumsq_options_init, then change fields; a null pointer stands for the defaults.
@@ -106,7 +110,7 @@ typedef struct sumsq_options {
     int32_t method;               /* sumsq_method; SUMSQ_LM */
     int32_t precision;            /* sumsq_precision; fixed when the energy is compiled */
     int32_t preconditioner;       /* sumsq_preconditioner; fixed when the energy is compiled */
-    int32_t threads;              /* fixed when the energy is compiled; 0: all cores */
+    int32_t threads;              /* fixed when the energy is compiled; at most 1024; 0: all cores */
     int64_t iterations;           /* steps at most, rejected ones included; 50 */
     int64_t linear_iterations;    /* PCG iterations per step at most; 0: 500, or ten times the free unknowns if linear_tolerance
                                      is given */
@@ -117,13 +121,16 @@ typedef struct sumsq_options {
     double min_radius;            /* 1e-32 */
     double min_relative_decrease; /* of an accepted step, actual over predicted; 1e-3 */
     double function_tolerance;    /* LM ends when an accepted step changes E by at most this times E; 1e-6, 0: off */
-    double gradient_tolerance;    /* LM ends when max|g| is at most this, g = J^T r; 1e-10 */
-    double gradient_rtol;         /* the same, relative to max|g| at the start; 0 */
-    double max_seconds;           /* 0: no limit */
-    double min_lm_diagonal;       /* bounds of the scaled diagonal of J^T J that damping adds a share of; 1e-6 */
+    double gradient_tolerance;    /* LM ends when |g_i| <= this |column i of J| sqrt(E) for all i, g = J^T r; 1e-10 */
+    double gradient_rtol;         /* LM ends when max|g| is at most this times max|g| at the start; 0 */
+    double max_seconds;           /* heeded between PCG iterations; 0: no limit */
+    double min_lm_diagonal;       /* bounds of the diagonal of J^T J that damping adds a share of, relative to its largest
+                                     entry for the same channel of the same unknown; 1e-6 */
     double max_lm_diagonal;       /* 1e32 */
     int32_t losses;               /* sumsq_losses; fixed when the energy is compiled */
-    int32_t reserved;             /* 0 */
+    int32_t running_scales;       /* 1: damp with the largest value so far of each entry of that diagonal; 0 */
+    double step_tolerance;        /* LM ends when |s| is at most this times both |x| and the longest step; 1e-8, 0: off */
+    int64_t max_memory;           /* bytes that the buffers of a problem may take, fixed when the energy is compiled; 0: what there is */
 } sumsq_options;
 
 /* How a solve stands. Set `size` before the call; fields beyond it are not written. */
@@ -187,6 +194,10 @@ sumsq_status sumsq_solve(sumsq_problem *problem, const sumsq_options *options, s
  * the solve, and the unknowns are those of the last good step. */
 sumsq_status sumsq_start(sumsq_problem *problem, const sumsq_options *options);
 sumsq_status sumsq_step(sumsq_problem *problem, int32_t *termination);
+
+/* Ends the solve in progress, from any thread, a callback, or a signal handler: within one PCG iteration it ends as SUMSQ_INTERRUPTED, with
+ * the unknowns of the last good step. Without a solve in progress it has no effect. The problem must not be freed meanwhile. */
+void sumsq_cancel(sumsq_problem *problem);
 
 /* How the solve stands. */
 sumsq_status sumsq_get_report(const sumsq_problem *problem, sumsq_report *report);

@@ -80,7 +80,8 @@ impl From<SolveError> for Failure {
             SolveError::Backend(_) => Status::Backend,
             SolveError::InitialNotFinite { .. } => Status::NotFinite,
             SolveError::Data(_) | SolveError::Buffer { .. } | SolveError::Bounds(_) => Status::Data,
-            SolveError::Option(_) => Status::Argument,
+            SolveError::Memory { .. } => Status::Data,
+            SolveError::Option(_) | SolveError::Threads { .. } => Status::Argument,
             _ => Status::Internal,
         };
         Failure::new(status, error.to_string())

@@ -9,8 +9,8 @@ use std::time::Duration;
 use sumsq::energy::Budgets;
 use sumsq::energy::derive::Passes;
 use sumsq::{
-    Backend, CompileLimits, CompileOptions, LossOrder, Method, Options, Overrides, Precision, Preconditioner,
-    SolveOptions,
+    Backend, CompileLimits, CompileOptions, LossOrder, MemoryLimit, Method, Options, Overrides, Precision,
+    Preconditioner, SolveOptions,
 };
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
@@ -80,9 +80,21 @@ pub struct SolverArgs {
     /// Stop when an accepted step changes E by at most F times E; 0 turns it off
     #[arg(long, value_name = "F", default_value_t = 1e-6)]
     function_tolerance: f64,
-    /// Worker threads [default: all cores]
+    /// Stop when no single unknown could take more than this share off |r|
+    #[arg(long, value_name = "G", default_value_t = 1e-10)]
+    gradient_tolerance: f64,
+    /// Stop when a step is at most T times both |x| and the longest step; 0 turns it off
+    #[arg(long, value_name = "T", default_value_t = 1e-8)]
+    step_tolerance: f64,
+    /// Damp with the largest diagonal of J^T J so far instead of the current one
+    #[arg(long)]
+    running_scales: bool,
+    /// Worker threads, at most 1024 [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Memory for buffers: bytes, as in 8000000 or 1.5G, or a share, as in 50% [default: as much as there is]
+    #[arg(long, value_name = "BYTES")]
+    max_memory: Option<MemoryLimit>,
     #[command(flatten)]
     code: CodeArgs,
 }
@@ -314,7 +326,11 @@ impl SolverArgs {
 
     /// As the solver takes them, which knows their ranges.
     pub fn options(&self) -> Result<Options, Failure> {
-        let compile = CompileOptions { threads: self.threads, ..self.code.options(Precision::Mixed) };
+        let compile = CompileOptions {
+            threads: self.threads,
+            max_memory: self.max_memory,
+            ..self.code.options(Precision::Mixed)
+        };
         let solve = SolveOptions {
             method: match self.method {
                 MethodArg::Lm => Method::LevenbergMarquardt,
@@ -327,6 +343,9 @@ impl SolverArgs {
             radius: self.radius,
             max_time: self.max_seconds,
             function_tolerance: self.function_tolerance,
+            gradient_tolerance: self.gradient_tolerance,
+            step_tolerance: self.step_tolerance,
+            running_scales: self.running_scales,
             ..SolveOptions::default()
         };
         let options = Options { compile, solve };
@@ -401,6 +420,8 @@ mod tests {
             "cuda",
             "--threads",
             "3",
+            "--max-memory",
+            "50%",
             "--losses",
             "first_order",
             "--passes",
@@ -411,6 +432,7 @@ mod tests {
         .unwrap();
         assert_eq!(options.method, Method::GaussNewton);
         assert_eq!((options.iterations, options.linear_iterations, compile.threads), (7, Some(9), Some(3)));
+        assert_eq!(compile.max_memory, Some(MemoryLimit::Share(0.5)));
         assert_eq!((options.linear_tolerance, options.forcing, options.radius), (Some(1e-9), 1e-3, 10.0));
         assert_eq!(
             (compile.precision, compile.preconditioner),
@@ -439,6 +461,9 @@ mod tests {
     fn nonsense_is_refused() {
         for bad in [
             ["--threads", "0"],
+            ["--threads", "100000"],
+            ["--max-memory", "0"],
+            ["--max-memory", "101%"],
             ["--radius", "0"],
             ["--forcing", "nan"],
             ["--threads", "-1"],

@@ -2,7 +2,7 @@
 
 use crate::args::Stage;
 use crate::failure::{Failure, warn};
-use crate::inputs;
+use crate::{inputs, interrupt};
 use std::path::Path;
 use sumsq::check::{Certificate, CheckError};
 use sumsq::codegen::Target;
@@ -10,7 +10,7 @@ use sumsq::codegen::backend::llvm::listing;
 use sumsq::energy::{Budgets, Energy, EnergyError};
 use sumsq::{
     Blame, CompileOptions, Control, Iteration, NamedArray, OptionError, Options, ProblemData, Report,
-    SolveError, Solver,
+    SolveError, SolveOptions, Solver,
 };
 
 /// A finished solve.
@@ -55,7 +55,8 @@ pub fn solve(
         Control::Continue
     };
     let mut problem = solver.plan(&data).map_err(failure)?;
-    let report = problem.solve_with(&mut data, &options.solve, &mut observe).map_err(failure)?;
+    let options_now = SolveOptions { cancel: interrupt::request(), ..options.solve.clone() };
+    let report = problem.solve_with(&mut data, &options_now, &mut observe).map_err(failure)?;
     report.warnings.iter().filter(|warning| !known.contains(warning)).for_each(|warning| warn(warning));
     let unknowns = data.unknown_arrays(options.compile.precision);
     Ok(Solved { report, unknowns })
@@ -76,6 +77,12 @@ pub fn failure(error: SolveError) -> Failure {
         }
         SolveError::Option(OptionError::Zero { name }) => {
             Failure::message(format!("{}: expected 1 or more", flag(name)))
+        }
+        SolveError::Option(OptionError::TooMany { name, most, came }) => {
+            Failure::message(format!("{}: expected at most {most}, came {came}", flag(name)))
+        }
+        SolveError::Memory { .. } => {
+            Failure::message(error.to_string().replace("max_memory", "--max-memory"))
         }
         SolveError::InitialNotFinite { place: Blame::Float32, .. } => {
             Failure::message(format!("{error}: use --precision mixed"))

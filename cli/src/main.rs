@@ -5,6 +5,8 @@ mod commands;
 mod engine;
 mod failure;
 mod inputs;
+mod interrupt;
+mod output;
 mod progress;
 mod report;
 
@@ -20,7 +22,7 @@ fn main() -> ExitCode {
         Ok(Ok(code)) => code,
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
         Err(error) => {
-            eprintln!("cannot start a thread: {error}");
+            output::tell(&format!("cannot start a thread: {error}\n"));
             ExitCode::from(failure::BAD_INPUT)
         }
     }

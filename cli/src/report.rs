@@ -1,25 +1,39 @@
 //! Reports: a table for people, JSON for programs, a plot.
 
 use crate::failure::Failure;
+use crate::output::say;
 use serde_json::json;
 use std::fmt::Write;
-use std::path::Path;
 use sumsq::Report;
 use sumsq_examples::demos::{Outcome, Pass};
-use sumsq_examples::io::{picture, save};
+use sumsq_examples::io::{Outputs, picture};
 use sumsq_examples::plot;
 
-/// Writes the report as JSON; serde_json writes numbers that are not finite as null.
-pub fn write_json(path: &Path, report: &Report) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(report).map_err(Failure::input)?;
-    text.push('\n');
-    save(path, text.as_bytes()).map_err(Failure::input)
+/// Lets all outputs appear, with the text for standard output before them: where that takes no more, none does. Where nobody reads it any
+/// more, all do.
+pub fn finish(outputs: Outputs, text: &str) -> Result<(), Failure> {
+    let said = say(text);
+    if !matches!(said, Err(Failure::Output(_))) {
+        outputs.commit().map_err(Failure::output)?;
+    }
+    said
 }
 
-/// Writes the report of a demo's last solve as JSON, and beside it a line on each solve and what was measured.
-pub fn write_demo_json(path: &Path, outcome: &Outcome) -> Result<(), Failure> {
+/// The report as JSON; serde_json writes numbers that are not finite as null.
+pub fn json(report: &Report) -> Result<Vec<u8>, Failure> {
+    pretty(&serde_json::to_value(report).map_err(Failure::output)?)
+}
+
+fn pretty(json: &serde_json::Value) -> Result<Vec<u8>, Failure> {
+    let mut text = serde_json::to_string_pretty(json).map_err(Failure::output)?;
+    text.push('\n');
+    Ok(text.into_bytes())
+}
+
+/// The report of a demo's last solve as JSON, and beside it a line on each solve and what was measured.
+pub fn demo_json(outcome: &Outcome) -> Result<Vec<u8>, Failure> {
     let last = outcome.passes.last().map(|pass| &pass.report);
-    let mut json = serde_json::to_value(last).map_err(Failure::input)?;
+    let mut json = serde_json::to_value(last).map_err(Failure::output)?;
     let passes = outcome.passes.iter().map(|Pass { label, report }| {
         json!({
             "label": label,
@@ -35,9 +49,7 @@ pub fn write_demo_json(path: &Path, outcome: &Outcome) -> Result<(), Failure> {
     json["measures"] = measures
         .map(|m| json!({ "name": m.name, "unit": m.unit, "before": m.before, "after": m.after }))
         .collect();
-    let mut text = serde_json::to_string_pretty(&json).map_err(Failure::input)?;
-    text.push('\n');
-    save(path, text.as_bytes()).map_err(Failure::input)
+    pretty(&json)
 }
 
 /// A line for each of several solves.
@@ -69,10 +81,10 @@ pub fn summary(passes: &[Pass]) -> String {
     text
 }
 
-/// Writes the plot of energy against iteration.
-pub fn write_plot(path: &Path, title: &str, report: &Report) -> Result<(), Failure> {
-    let picture = plot::energies(title, &energies(report)).map_err(Failure::input)?;
-    picture::write_png(path, &picture).map_err(Failure::input)
+/// The plot of energy against iteration, as PNG.
+pub fn plot(title: &str, report: &Report) -> Result<Vec<u8>, Failure> {
+    let picture = plot::energies(title, &energies(report)).map_err(Failure::output)?;
+    picture::encode_png(&picture).map_err(Failure::output)
 }
 
 /// E at the start and after each step.

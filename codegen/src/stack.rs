@@ -5,6 +5,11 @@ use std::cell::Cell;
 /// Room for depths of 100,000, also for the frames of a build that is not optimised; the memory is only reserved.
 pub const STACK_BYTES: usize = if cfg!(debug_assertions) { 1 << 30 } else { 512 << 20 };
 
+/// Bytes of stack for expressions of so many nodes, which cannot be deeper.
+pub fn stack_for(nodes: usize) -> usize {
+    (STACK_BYTES / 100_000).saturating_mul(nodes).clamp(STACK_BYTES / 8, STACK_BYTES)
+}
+
 thread_local! {
     /// Does this thread have such a stack?
     static LARGE: Cell<bool> = const { Cell::new(false) };

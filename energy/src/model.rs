@@ -210,6 +210,11 @@ impl Energy {
         self.arrays.iter().any(|a| a.view_of.is_some())
     }
 
+    /// Tells whether some loss is of second order, so that J^T J is made of bent rows.
+    pub fn bends(&self) -> bool {
+        self.blocks.iter().any(|b| b.second_order)
+    }
+
     /// Tells whether expressions read any of these arrays or params, or could: what computed arrays and views of unknowns are made
     /// of is not looked at.
     pub fn may_read(&self, roots: &[ExprId], arrays: &[ArrayId], params: &[ParamId]) -> bool {

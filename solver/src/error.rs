@@ -2,6 +2,7 @@
 
 use crate::assembled::{ExplicitError, NonFinite};
 use crate::problem::data::DataError;
+use crate::problem::memory::Bytes;
 use crate::problem::options::OptionError;
 use crate::problem::overrides::ChoiceError;
 use sumsq_codegen::runtime::BufferError;
@@ -44,6 +45,27 @@ pub enum SolveError {
         of: String,
         /// The sizes that do not fit.
         source: BufferError,
+    },
+    /// Buffers that do not fit into the memory that there is, or that they may take. None was touched.
+    #[error(
+        "the problem needs {} of buffers, {} are available: solve a smaller one, store less (float32 precision, choices in place), or \
+         raise the limit (max_memory)",
+        Bytes(*needed),
+        Bytes(*limit)
+    )]
+    Memory {
+        /// Bytes of the buffers.
+        needed: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// Fewer threads than were asked for.
+    #[error("{asked} threads were asked for, the system started {started}: ask for fewer")]
+    Threads {
+        /// By the options.
+        asked: usize,
+        /// The caller's included.
+        started: usize,
     },
     /// Data of other sizes than those that the problem was planned for.
     #[error(

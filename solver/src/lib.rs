@@ -18,9 +18,11 @@ pub use crate::error::{Blame, SolveError, Stale};
 pub use crate::matrix_free::choices::Choices;
 pub use crate::outer::lm::{Callback, Control, Energies};
 pub use crate::problem::bounds::{Bounds, BoundsError};
+pub use crate::problem::cancel::Cancel;
 pub use crate::problem::data::{ArrayData, ArrayView, DataError, GraphData, NamedArray, ProblemData, Slice};
+pub use crate::problem::memory::{Memory, MemoryLimit};
 pub use crate::problem::options::{
-    Backend, CompileLimits, CompileOptions, LossOrder, Method, OptionError, Options, Precision,
+    Backend, CompileLimits, CompileOptions, LossOrder, MAX_THREADS, Method, OptionError, Options, Precision,
     Preconditioner, SolveOptions,
 };
 pub use crate::problem::overrides::{ChoiceError, Overrides, Value};

@@ -55,7 +55,8 @@ impl Problem {
         self.solve_with(data, options, &mut |_| Control::Continue)
     }
 
-    /// [`Problem::solve`], observed after each step.
+    /// [`Problem::solve`], observed after each step. If the engine fails in mid-solve, the unknowns are those of the last good step, and the
+    /// report says so.
     ///
     /// # Errors
     /// As for [`Problem::solve`].
@@ -66,7 +67,7 @@ impl Problem {
         callback: Callback<'_>,
     ) -> Result<Report, SolveError> {
         let mut session = self.init(data, options)?;
-        session.run(callback)?;
+        session.run_or_fail(callback);
         session.unknowns(data)?;
         Ok(session.finish().0)
     }
@@ -141,6 +142,14 @@ impl<P: BorrowMut<Problem>> Session<P> {
         self.check()
     }
 
+    /// As [`Session::run`]; a failure of the engine ends the solve, and the report tells of it.
+    fn run_or_fail(&mut self, callback: Callback<'_>) {
+        if let Err(error) = self.run(callback) {
+            self.warnings.push(format!("the engine failed: {error}"));
+            self.minimiser.fail();
+        }
+    }
+
     /// Takes arrays and params of the same sizes anew; x stays where it is, E and g are evaluated there again. What is excluded
     /// must not change.
     ///
@@ -211,6 +220,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
             device: code.target().processor.name.clone(),
             precision: code.options.precision,
             threads: code.pool.threads(),
+            memory: problem.plan.memory,
         };
         (Report::new(outcome, setting, seconds, warnings), self.problem)
     }
@@ -265,4 +275,40 @@ fn not_finite(problem: &Problem, data: &ProblemData, e: InitialNotFinite) -> Sol
         (Err(why), _) => Blame::Unknown(why),
     };
     SolveError::InitialNotFinite { energy: e.energy, place }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ArrayData, CompileOptions, NamedArray, Solver};
+    use sumsq_energy::Energy;
+
+    #[test]
+    fn an_engine_that_fails_in_mid_solve_leaves_the_last_good_step() {
+        let text =
+            "local N = Dim(\"N\", 0)\nlocal X = Unknown(\"X\", opt_float, {N}, 0)\nEnergy(X(0) * X(0) - 2)\n";
+        let energy = Energy::from_text("test.t", text).unwrap();
+        let x =
+            NamedArray { name: "X".to_string(), shape: vec![3], data: ArrayData::F64(vec![9.0, 7.0, 5.0]) };
+        let mut data = ProblemData::bind(&energy, [&x]).unwrap().into_owned();
+        let solver = Solver::compile(energy, &CompileOptions::default()).unwrap();
+        let mut problem = solver.plan(&data).unwrap();
+        let mut session = problem.init(&data, &SolveOptions::default()).unwrap();
+        assert_eq!(session.step().unwrap(), None);
+        let good = session.energies().total;
+        session.run.failure = Some(SolveError::Backend("lost"));
+        session.run_or_fail(&mut |_| Control::Continue);
+        session.unknowns(&mut data).unwrap();
+        let report = session.finish().0;
+        assert_eq!((report.termination, report.iterations.len()), (Termination::Failed, 1));
+        assert!(
+            report.failure().is_some() && report.warnings[0].contains("the engine failed"),
+            "{:?}",
+            report.warnings
+        );
+        assert_eq!(report.energy_final, good);
+        assert!(good < report.energy_initial && good.is_finite());
+        let e: f64 = data.x().iter().map(|x| (x * x - 2.0).powi(2)).sum();
+        assert!((e - good).abs() <= 1e-9 * good, "{e} at the unknowns, {good} reported");
+    }
 }

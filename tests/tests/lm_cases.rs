@@ -120,7 +120,7 @@ fn rejected_steps_leave_no_trace() {
     assert!(rejections >= 3, "the test saw {rejections} rejections");
 }
 
-/// One step on r = 3 (x - a) with clamped damping, by hand: diag = 9, s = 1/4, D = clamp(9/16, min, max) 16 / R. With and without a stored
+/// One step on r = 3 (x - a) with clamped damping, by hand: diag = 9 everywhere, D = clamp(9, 9 min, 9 max) / R. With and without a stored
 /// diagonal, and by the assembled path.
 #[test]
 fn the_diagonal_is_clamped() {
@@ -145,7 +145,7 @@ fn the_diagonal_is_clamped() {
                     ..lm().solve
                 },
             };
-            let d = f64::min(f64::max(9.0 / 16.0, min), max) * 16.0 / RADIUS;
+            let d = 9.0 * f64::min(f64::max(1.0, min), max) / RADIUS;
             let expected = 9.0 * 5.25 * (1.0 - 9.0 / (9.0 + d)).powi(2);
             let report = solve(&energy, &mut data.clone(), &options);
             assert_close("generated", report.energy_final, expected, 1e-12);

@@ -16,7 +16,7 @@ use problem::Problem;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 use sumsq::energy::Energy;
-use sumsq::{Options, Solver, Termination};
+use sumsq::{Cancel, Options, Solver, Termination};
 
 /// `sumsq_solver`.
 pub struct sumsq_solver {
@@ -24,8 +24,9 @@ pub struct sumsq_solver {
     options: Options,
 }
 
-/// `sumsq_problem`. Borrowed while a function works on it, so that a callback that uses it gets an error.
-pub struct sumsq_problem(RefCell<Problem>);
+/// `sumsq_problem`. Borrowed while a function works on it, so that a callback that uses it gets an error; but for the request, which any
+/// thread may make at any time.
+pub struct sumsq_problem(RefCell<Problem>, Cancel);
 
 /// `sumsq_callback`.
 pub type sumsq_callback = Option<unsafe extern "C" fn(*const sumsq_report, *mut c_void) -> c_int>;
@@ -187,7 +188,8 @@ pub unsafe extern "C" fn sumsq_problem_new(
         create(problem, || {
             let solver = given(solver, "solver")?;
             let problem = Problem::new(solver.solver.clone(), solver.options.clone());
-            Ok(sumsq_problem(RefCell::new(problem)))
+            let cancel = problem.cancel.clone();
+            Ok(sumsq_problem(RefCell::new(problem), cancel))
         })
     }
 }
@@ -321,6 +323,18 @@ pub unsafe extern "C" fn sumsq_solve(
 /// See `include/sumsq.h`.
 ///
 /// # Safety
+/// `problem` is null or valid during the call; other threads may use it meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_cancel(problem: *mut sumsq_problem) {
+    if !problem.is_null() {
+        // SAFETY: valid by the contract; the request is never written to but through its atomic, and nothing else is looked at.
+        unsafe { &(*problem).1 }.cancel();
+    }
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
 /// `problem` is null or valid; `report` is null or points to as many bytes as its size says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sumsq_get_report(
@@ -337,7 +351,9 @@ pub unsafe extern "C" fn sumsq_get_report(
 }
 
 fn start(problem: &mut Problem, options: Option<Options>) -> Result<()> {
-    let options = problem.options(options)?;
+    let mut options = problem.options(options)?;
+    problem.cancel.reset();
+    options.solve.cancel = Some(problem.cancel.clone());
     problem.assign()?;
     problem.instance.start(&options.solve)
 }

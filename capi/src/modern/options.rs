@@ -4,7 +4,9 @@ use crate::failure::{Failure, Result};
 use std::mem::size_of;
 use std::ptr;
 use std::time::Duration;
-use sumsq::{CompileOptions, LossOrder, Method, Options, Precision, Preconditioner, SolveOptions};
+use sumsq::{
+    CompileOptions, LossOrder, MemoryLimit, Method, Options, Precision, Preconditioner, SolveOptions,
+};
 
 /// A struct that starts with its size in bytes, as the caller's header knew it, and grows at its end only.
 ///
@@ -89,7 +91,9 @@ pub struct sumsq_options {
     pub min_lm_diagonal: f64,
     pub max_lm_diagonal: f64,
     pub losses: i32,
-    pub reserved: i32,
+    pub running_scales: i32,
+    pub step_tolerance: f64,
+    pub max_memory: i64,
 }
 
 // SAFETY: repr(C), the size first, then integers and floats.
@@ -121,7 +125,9 @@ impl Default for sumsq_options {
             min_lm_diagonal: o.min_lm_diagonal,
             max_lm_diagonal: o.max_lm_diagonal,
             losses: 0,
-            reserved: 0,
+            running_scales: 0,
+            step_tolerance: o.step_tolerance,
+            max_memory: 0,
         }
     }
 }
@@ -129,9 +135,6 @@ impl Default for sumsq_options {
 impl sumsq_options {
     /// As the solver takes them.
     pub fn options(&self) -> Result<Options> {
-        if self.reserved != 0 {
-            return Err(Failure::argument(format!("option reserved: expected 0, came {}", self.reserved)));
-        }
         let compile = CompileOptions {
             precision: choice(
                 "precision",
@@ -140,6 +143,9 @@ impl sumsq_options {
             )?,
             preconditioner: choice("preconditioner", self.preconditioner, Preconditioner::ALL)?.0,
             threads: Some(count("threads", self.threads.into())?).filter(|&n| n > 0),
+            max_memory: Some(count("max_memory", self.max_memory)? as u64)
+                .filter(|&n| n > 0)
+                .map(MemoryLimit::Bytes),
             losses: choice(
                 "losses",
                 self.losses,
@@ -163,6 +169,8 @@ impl sumsq_options {
             max_time: limit(self.max_seconds)?,
             min_lm_diagonal: self.min_lm_diagonal,
             max_lm_diagonal: self.max_lm_diagonal,
+            running_scales: choice("running_scales", self.running_scales, &[false, true])?,
+            step_tolerance: self.step_tolerance,
             ..SolveOptions::default()
         };
         let options = Options { compile, solve };

@@ -6,11 +6,13 @@ use crate::instance::Instance;
 use std::ffi::c_void;
 use sumsq::energy::Energy;
 use sumsq::energy::model::SpaceId;
-use sumsq::{ArrayData, NamedArray, Options, Solver};
+use sumsq::{ArrayData, Cancel, NamedArray, Options, Solver};
 
 /// The object behind a handle.
 pub struct Problem {
     pub instance: Instance,
+    /// Ends the solve in progress.
+    pub cancel: Cancel,
     /// Defaults of a solve.
     options: Options,
     /// Extents of the energy's dims, as far as set.
@@ -30,7 +32,7 @@ impl Problem {
     pub fn new(solver: Solver, options: Options) -> Problem {
         // Extents that the energy fixes are nobody's to set, and in no shape.
         let dims = vec![None; solver.energy().dims.len()];
-        Problem { instance: Instance::new(solver), options, dims, pending: vec![] }
+        Problem { instance: Instance::new(solver), cancel: Cancel::default(), options, dims, pending: vec![] }
     }
 
     fn energy(&self) -> &Energy {

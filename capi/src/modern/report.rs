@@ -63,6 +63,8 @@ pub fn code(termination: Termination) -> i32 {
         Termination::NoFreeUnknown => 9,
         Termination::Diverged => 10,
         Termination::InvalidSteps => 11,
+        Termination::Interrupted => 12,
+        Termination::Failed => 13,
     }
 }
 
@@ -81,6 +83,8 @@ pub fn name(code: i32) -> &'static CStr {
         9 => c"no_free_unknown",
         10 => c"diverged",
         11 => c"invalid_steps",
+        12 => c"interrupted",
+        13 => c"failed",
         _ => c"unknown",
     }
 }
@@ -95,7 +99,7 @@ mod tests {
         let all =
             [GradientTolerance, FunctionTolerance, StepTolerance, NoiseFloor, MaxIterations, MaxSeconds]
                 .into_iter()
-                .chain([UserAbort, MinRadius, NoFreeUnknown, Diverged, InvalidSteps]);
+                .chain([UserAbort, MinRadius, NoFreeUnknown, Diverged, InvalidSteps, Interrupted, Failed]);
         for t in all {
             assert_eq!(name(code(t)).to_str(), Ok(t.name()));
         }

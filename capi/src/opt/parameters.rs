@@ -19,6 +19,8 @@ pub struct Parameters {
     /// PCG stops where k (Q_k - Q_{k-1}) <= q_tolerance Q_k: the solver's forcing term.
     q_tolerance: f64,
     function_tolerance: f64,
+    gradient_tolerance: f64,
+    step_tolerance: f64,
     radius: f64,
     radius_decrease_factor: f64,
 }
@@ -35,6 +37,8 @@ impl Default for Parameters {
             max_radius: 1e16,
             q_tolerance: 1e-4,
             function_tolerance: 1e-6,
+            gradient_tolerance: 1e-10,
+            step_tolerance: 1e-8,
             radius: 1e4,
             radius_decrease_factor: 2.0,
         }
@@ -64,6 +68,8 @@ impl Parameters {
             "max_trust_region_radius" => self.max_radius = positive(name, number())?,
             "q_tolerance" => self.q_tolerance = not_negative(name, number())?,
             "function_tolerance" => self.function_tolerance = not_negative(name, number())?,
+            "gradient_tolerance" => self.gradient_tolerance = not_negative(name, number())?,
+            "step_tolerance" => self.step_tolerance = not_negative(name, number())?,
             "trust_region_radius" => self.radius = positive(name, number())?,
             "radius_decrease_factor" => self.radius_decrease_factor = above_one(name, number())?,
             "min_lm_diagonal" => self.min_diagonal = positive(name, number())?,
@@ -88,6 +94,8 @@ impl Parameters {
             min_lm_diagonal: self.min_diagonal,
             max_lm_diagonal: self.max_diagonal,
             function_tolerance: self.function_tolerance,
+            gradient_tolerance: self.gradient_tolerance,
+            step_tolerance: self.step_tolerance,
             radius_decrease_factor: self.radius_decrease_factor,
             ..SolveOptions::default()
         }
@@ -140,6 +148,8 @@ mod tests {
             "max_trust_region_radius",
             "q_tolerance",
             "function_tolerance",
+            "gradient_tolerance",
+            "step_tolerance",
             "trust_region_radius",
             "radius_decrease_factor",
             "min_lm_diagonal",
@@ -147,7 +157,7 @@ mod tests {
         ];
         names
             .iter()
-            .zip([0.25, 0.5, 64.0, 0.125, 0.0625, 8.0, 4.0, 2.0, 32.0])
+            .zip([0.25, 0.5, 64.0, 0.125, 0.0625, 0.75, 0.375, 8.0, 4.0, 2.0, 32.0])
             .for_each(|(n, v)| set(&mut p, n, v));
         let count = 77i32;
         // SAFETY: an int parameter.
@@ -157,6 +167,7 @@ mod tests {
         assert_eq!(radii, (0.5, 64.0, 8.0, 4.0));
         assert_eq!((o.min_lm_diagonal, o.max_lm_diagonal), (2.0, 32.0));
         assert_eq!((o.min_relative_decrease, o.function_tolerance, o.forcing), (0.25, 0.0625, 0.125));
+        assert_eq!((o.gradient_tolerance, o.step_tolerance), (0.75, 0.375));
         assert_eq!(o.linear_iterations, Some(77));
         assert_eq!(p.options(Method::GaussNewton).forcing, 0.0);
     }
@@ -171,6 +182,10 @@ mod tests {
         assert_eq!(
             (ours.min_relative_decrease, ours.function_tolerance),
             (theirs.min_relative_decrease, theirs.function_tolerance)
+        );
+        assert_eq!(
+            (ours.gradient_tolerance, ours.step_tolerance),
+            (theirs.gradient_tolerance, theirs.step_tolerance)
         );
         let diagonals = |o: &SolveOptions| (o.min_lm_diagonal, o.max_lm_diagonal);
         assert_eq!(diagonals(&ours), diagonals(&theirs));

@@ -113,7 +113,7 @@ fn a_changed_weight_is_seen_by_the_next_step() {
     assert_eq!(opt.step(&mut table), 1);
 }
 
-/// r = 3 (x - a): one step of LM under D = clamp(9/16, min, max) 16 / R, by hand (s = 1/4).
+/// r = 3 (x - a): one step of LM under D = clamp(9, 9 min, 9 max) / R, by hand.
 #[test]
 fn the_lm_diagonal_is_clamped() {
     let energy = file(
@@ -130,7 +130,7 @@ fn the_lm_diagonal_is_clamped() {
         opt.init(&mut table);
         close(opt.cost(), 22.5, 1e-14);
         opt.step(&mut table);
-        let left: f64 = 1.0 - 9.0 / (9.0 + clamped * 16.0 / 4.0);
+        let left: f64 = 1.0 - 9.0 / (9.0 + clamped * 9.0 / 4.0);
         close(opt.cost(), 22.5 * left * left, 1e-10);
     }
 }

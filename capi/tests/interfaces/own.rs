@@ -374,7 +374,7 @@ fn losses_and_damping_are_as_told() {
     let mut solver = null_mut();
     for (bad, words) in [
         (sumsq_options { losses: 3, ..defaults() }, ["losses", "3"]),
-        (sumsq_options { reserved: 1, ..defaults() }, ["reserved: expected 0", "1"]),
+        (sumsq_options { running_scales: 2, ..defaults() }, ["running_scales", "2"]),
         (sumsq_options { radius: f64::NAN, ..defaults() }, ["option radius", "NaN"]),
         (sumsq_options { linear_tolerance: -1.0, ..defaults() }, ["option linear_tolerance", "-1"]),
     ] {
@@ -412,4 +412,42 @@ fn structs_grow_at_their_end() {
     // SAFETY: options with their size.
     assert_eq!(unsafe { sumsq_options_init(&mut options) }, Status::Ok);
     assert_eq!((options.size, options.method, options.precision), (short, 0, 77));
+}
+
+#[test]
+fn another_thread_cancels_one_long_linear_solve() {
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float, {N}, 0)
+        local A = Array("A", opt_float, {N}, 1)
+        Energy(0.0001 * (X(0) - A(0)), X(0) - X(1))
+    "#;
+    let options = sumsq_options { linear_tolerance: 1e-300, linear_iterations: 1 << 40, ..defaults() };
+    let problem = Own::new(text, &options);
+    let n = 1 << 20;
+    assert_eq!(problem.dim("N", n as i64), Status::Ok);
+    assert_eq!(problem.set("X", F32, &vec![0.5f32; n]), Status::Ok);
+    assert_eq!(problem.set("A", F32, &(0..n).map(|i| (i % 7) as f32).collect::<Vec<_>>()), Status::Ok);
+    // SAFETY: a valid handle; without a solve in progress it does nothing. Null is no problem.
+    unsafe {
+        sumsq_cancel(problem.0);
+        sumsq_cancel(null_mut());
+    }
+    let address = problem.0 as usize;
+    let started = std::time::Instant::now();
+    std::thread::scope(|s| {
+        s.spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            // SAFETY: a handle that lives longer than this thread.
+            unsafe { sumsq_cancel(address as *mut sumsq_problem) };
+        });
+        // SAFETY: a valid handle and options, no callback.
+        let done = unsafe { sumsq_solve(problem.0, &options, None, null_mut()) };
+        assert_eq!(done, Status::Ok, "{}", last_error());
+    });
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    let report = problem.report();
+    assert_eq!((report.termination, report.iterations), (12, 0));
+    assert_eq!(report.energy, report.energy_initial);
+    assert!(problem.get("X", n).iter().all(|&x| x == 0.5), "the last good unknowns");
 }

@@ -2,14 +2,14 @@
 
 use crate::args::CheckArgs;
 use crate::failure::{Failure, NOT_GOOD};
-use crate::{engine, inputs};
+use crate::{engine, inputs, report};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use sumsq::check::{Certificate, Disagreement, seeded_direction};
 use sumsq::energy::Energy;
 use sumsq::{ArrayData, NamedArray, Precision, ProblemData};
-use sumsq_examples::io::{check_target, npz};
+use sumsq_examples::io::{Outputs, check_target, npz};
 
 /// Seed of the direction where none is given.
 const SEED: u64 = 1;
@@ -17,7 +17,7 @@ const SEED: u64 = 1;
 /// Certifies the derivatives of an energy; exit code 1 where something disagrees.
 pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.output {
-        check_target(path).map_err(Failure::input)?;
+        check_target(path).map_err(Failure::output)?;
     }
     let energy = engine::load(&args.energy, args.code.budgets())?;
     let inputs = inputs::read(&args.inputs, &energy)?;
@@ -32,10 +32,12 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     };
     let options = args.code.options(Precision::F64);
     let certificate = engine::check(&energy, &data, &options, &x, &v)?;
+    let mut files = Outputs::default();
     if let Some(path) = &args.output {
-        npz::write(path, &outputs(&data, &certificate)).map_err(Failure::input)?;
+        let bytes = npz::encode(&outputs(&data, &certificate)).map_err(Failure::output)?;
+        files.add(path, bytes).map_err(Failure::output)?;
     }
-    print!("{}", table(&certificate));
+    report::finish(files, &table(&certificate))?;
     Ok(ExitCode::from(if certificate.passed() { 0 } else { NOT_GOOD }))
 }
 

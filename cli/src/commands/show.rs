@@ -3,6 +3,7 @@
 use crate::args::{ShowArgs, Stage};
 use crate::engine;
 use crate::failure::Failure;
+use crate::output::say;
 use std::fmt::Write;
 use std::process::ExitCode;
 use sumsq::Precision;
@@ -16,10 +17,9 @@ use sumsq::matrix_free::domain::counts::{operation_counts, table};
 pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
     let mut options = args.code.options(Precision::Mixed);
     let declared = engine::load(&args.energy, args.code.budgets())?;
+    let mut sizes = String::new();
     if let Some(file) = &args.inputs {
-        let text;
-        (text, options) = engine::sizes(&declared, file, &options)?;
-        println!("{text}");
+        (sizes, options) = engine::sizes(&declared, file, &options)?;
     }
     // Options that the energy cannot honour are refused at every stage, also where nothing depends on them.
     sumsq::choices(&declared, &options).map_err(engine::failure)?;
@@ -36,7 +36,10 @@ pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
         }
         late => engine::compiled_text(&declared, late, &options)?,
     };
-    print!("{text}");
+    if !sizes.is_empty() {
+        sizes.push('\n');
+    }
+    say(&(sizes + &text))?;
     Ok(ExitCode::SUCCESS)
 }
 

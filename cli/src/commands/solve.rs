@@ -1,16 +1,22 @@
 //! `sumsq solve`.
 
 use crate::args::SolveArgs;
-use crate::failure::{Failure, NOT_GOOD};
+use crate::failure::{Failure, INTERRUPTED, NOT_GOOD};
+use crate::output::tell;
 use crate::progress::Progress;
 use crate::{engine, inputs, report};
 use std::process::ExitCode;
-use sumsq_examples::io::{check_target, npz};
+use sumsq::Termination;
+use sumsq_examples::io::{Outputs, check_target, npz};
 
-/// Solves a problem. The unknowns written are the last good ones, also where the solve failed.
+/// Solves a problem. The unknowns written are the last good ones, also where the solve failed or was interrupted.
 pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
-    for target in [&args.output, &args.report, &args.plot].into_iter().flatten() {
-        check_target(target).map_err(Failure::input)?;
+    let targets = || [&args.output, &args.report, &args.plot].into_iter().flatten();
+    for (number, target) in targets().enumerate() {
+        check_target(target).map_err(Failure::output)?;
+        if targets().take(number).any(|other| other == target) {
+            return Err(Failure::message(format!("two outputs go to {}", target.display())));
+        }
     }
     let energy = engine::load(&args.energy, args.options.budgets())?;
     let inputs = inputs::read(&args.inputs, &energy)?;
@@ -20,19 +26,25 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
     drop(progress);
     let solved = solved?;
 
+    let mut outputs = Outputs::default();
     if let Some(path) = &args.output {
-        npz::write(path, &solved.unknowns).map_err(Failure::input)?;
+        let bytes = npz::encode(&solved.unknowns).map_err(Failure::output)?;
+        outputs.add(path, bytes).map_err(Failure::output)?;
     }
     if let Some(path) = &args.report {
-        report::write_json(path, &solved.report)?;
+        outputs.add(path, report::json(&solved.report)?).map_err(Failure::output)?;
     }
     if let Some(path) = &args.plot {
         let name = args.energy.file_stem().unwrap_or_default().to_string_lossy();
-        report::write_plot(path, &name, &solved.report)?;
+        outputs.add(path, report::plot(&name, &solved.report)?).map_err(Failure::output)?;
     }
-    print!("{}", solved.report);
+    report::finish(outputs, &solved.report.to_string())?;
     // Empty unless SUMSQ_PROFILE asked for it when the pipelines were compiled.
-    eprint!("{}", sumsq::codegen::runtime::profile::report());
-    let code = if solved.report.non_finite { NOT_GOOD } else { 0 };
-    Ok(ExitCode::from(code))
+    tell(&sumsq::codegen::runtime::profile::report().to_string());
+    if let Some(why) = solved.report.failure() {
+        tell(&format!("the solve failed: {why}; the unknowns are the last good ones\n"));
+        return Ok(ExitCode::from(NOT_GOOD));
+    }
+    let interrupted = solved.report.termination == Termination::Interrupted;
+    Ok(ExitCode::from(if interrupted { INTERRUPTED } else { 0 }))
 }

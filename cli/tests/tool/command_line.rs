@@ -169,8 +169,8 @@ fn graphs_that_are_wrong() {
 fn files_that_are_not_there() {
     let bench = fit();
     bench.sumsq(&["solve", "energy.t", "--inputs", "absent.npz"]).fails_with(2, "absent.npz");
-    bench.solve(&["--output", "absent/o.npz"]).fails_with(2, "absent");
-    bench.solve(&["--report", "absent/r.json"]).fails_with(2, "absent");
+    bench.solve(&["--output", "absent/o.npz"]).fails_with(4, "absent");
+    bench.solve(&["--report", "absent/r.json"]).fails_with(4, "absent");
     bench.sumsq(&["solve", "energy.t", "--inputs", "energy.t"]).fails_with(2, "not an npz archive");
 }
 

@@ -5,3 +5,4 @@ mod bench;
 mod code_options;
 mod command_line;
 mod demos;
+mod outputs;

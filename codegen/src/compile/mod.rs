@@ -22,7 +22,7 @@ use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
 use crate::runtime::{Buffer, Pool, Scalar};
 use crate::schedule::Schedule;
-use crate::stack::{STACK_BYTES, mark_large, on_large_stack};
+use crate::stack::{mark_large, on_large_stack, stack_for};
 use crate::target::Target;
 use bind::{Look, Plan};
 use indexmap::IndexMap;
@@ -93,7 +93,8 @@ impl Compiled {
     ) -> Result<Vec<Compiled>, Error> {
         let options = LowerOptions { limits, ..LowerOptions::default() };
         let cache = cache.filter(|_| options.dump.is_none());
-        in_parallel(jobs, |(pipeline, schedule)| {
+        let stack = stack_for(jobs.iter().map(|(pipeline, _)| pipeline.nodes()).max().unwrap_or(0));
+        in_parallel(jobs, stack, |(pipeline, schedule)| {
             let signature = Signature::of(&pipeline, &schedule)?;
             let place = cache.map(|cache| Place::new(cache, &pipeline, &schedule, target, &options));
             if let Some(kept) = place.as_ref().and_then(|p| p.load(&pipeline, &schedule, &signature)) {
@@ -331,9 +332,10 @@ fn failure_error(kernel: &Kernel, f: Failure) -> Error {
     Error::Run { pipeline: kernel.name.clone(), message }
 }
 
-/// Applies `f` to every job on threads of its own with deep stacks, as many as there are cores. The first error wins.
+/// Applies `f` to every job on threads of its own with stacks of so many bytes, as many as there are cores. The first error wins.
 pub(crate) fn in_parallel<J: Send, R: Send>(
     jobs: Vec<J>,
+    stack: usize,
     f: impl Fn(J) -> Result<R, Error> + Sync,
 ) -> Result<Vec<R>, Error> {
     use std::sync::Mutex;
@@ -350,18 +352,21 @@ pub(crate) fn in_parallel<J: Send, R: Send>(
     };
     let large = || mark_large(work);
     let threads = std::thread::available_parallelism().map_or(1, |c| c.get()).min(n);
-    std::thread::scope(|s| {
+    let none = std::thread::scope(|s| {
         let spawn = || {
-            std::thread::Builder::new()
-                .name("sumsq-compile".into())
-                .stack_size(STACK_BYTES)
-                .spawn_scoped(s, large)
+            std::thread::Builder::new().name("sumsq-compile".into()).stack_size(stack).spawn_scoped(s, large)
         };
-        // Should no thread start, the caller does the work.
-        if (0..threads).filter_map(|_| spawn().ok()).count() == 0 {
-            work();
-        }
+        let (mut started, mut refused) = (0, None);
+        (0..threads).for_each(|_| match spawn() {
+            Ok(_) => started += 1,
+            Err(error) => refused = Some(error),
+        });
+        refused.filter(|_| started == 0)
     });
+    if let Some(error) = none {
+        let message = format!("no thread with a stack of {} MiB to compile on ({error})", stack >> 20);
+        return Err(Error::Backend { pipeline: "compilation".into(), message });
+    }
     let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
     results.into_iter().flatten().collect()
 }

@@ -4,7 +4,6 @@
 //! a derived `Debug` is enough for a type to be part of it, and no field is forgotten.
 
 use super::Expr;
-use super::walk::postorder;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::fmt::{self, Debug, Write};
@@ -33,23 +32,27 @@ pub(crate) fn exact_text(value: &impl Debug) -> String {
     nodes.text + &own
 }
 
-/// Writes the number of an expression, if some [`exact_text`] is under way on this thread; false if none is.
+/// Writes the number of an expression, if some [`exact_text`] is under way on this thread.
 pub(super) fn numbered(e: &Expr, f: &mut fmt::Formatter<'_>) -> Option<fmt::Result> {
     let known = |e: &Expr| NODES.with_borrow(|n| n.as_ref().map(|n| n.numbers.get(&e.id()).copied()));
-    if known(e)?.is_none() {
-        for node in postorder(&[e]) {
-            if known(node)?.is_some() {
-                continue;
-            }
-            // Operands come first: they are numbers here.
-            let line = format!("{:?} {:?}\n", node.ty(), node.kind());
-            NODES.with_borrow_mut(|n| {
-                let Some(n) = n else { return };
-                n.numbers.insert(node.id(), n.alive.len());
-                n.alive.push(node.clone());
-                n.text.push_str(&line);
-            });
+    known(e)?;
+    let mut stack = vec![(e.clone(), false)];
+    while let Some((node, operands_are_numbers)) = stack.pop() {
+        if known(&node)?.is_some() {
+            continue;
         }
+        if !operands_are_numbers {
+            stack.push((node.clone(), true));
+            node.for_each_child(|c| stack.push((c.clone(), false)));
+            continue;
+        }
+        let line = format!("{:?} {:?}\n", node.ty(), node.kind());
+        NODES.with_borrow_mut(|n| {
+            let Some(n) = n else { return };
+            n.numbers.insert(node.id(), n.alive.len());
+            n.alive.push(node);
+            n.text.push_str(&line);
+        });
     }
     Some(write!(f, "#{}", known(e)??))
 }

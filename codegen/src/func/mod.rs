@@ -219,6 +219,14 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
+    /// Number of distinct nodes of all definitions: no expression that is inlined from them is deeper.
+    pub(crate) fn nodes(&self) -> usize {
+        let of = |f: &'_ Func| {
+            nodes(f.values.iter().chain(f.updates.iter().flat_map(|u| u.args.iter().chain(&u.values)))).len()
+        };
+        self.funcs.values().map(of).sum()
+    }
+
     /// An empty pipeline.
     pub fn new(name: impl Into<String>) -> Pipeline {
         Pipeline { name: name.into(), ..Pipeline::default() }

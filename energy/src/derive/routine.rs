@@ -39,6 +39,8 @@ pub enum Kind {
     JtJp,
     /// As [`Kind::Blocks`], of the residual groups whose blocks are stored; absent if there are none.
     StoredBlocks,
+    /// The diagonal of J^T J as it is to first order, one root per component; absent if no loss is of second order.
+    FirstOrder,
     /// True if the element is excluded; absent if the energy excludes none of its space.
     Excluded,
     /// The values of a computed array by channel, then its partials: what [`Source::Partial`](crate::dag::Source) reads.
@@ -67,6 +69,7 @@ impl Kind {
             Kind::Blocks => "blocks of J^T J",
             Kind::JtJp => "J^T J p",
             Kind::StoredBlocks => "stored blocks of J^T J",
+            Kind::FirstOrder => "diag(J^T J) to first order",
             Kind::Computed => "values and partials",
             Kind::Residual => "r",
             Kind::Stored => "stored for J^T J p",
@@ -95,6 +98,7 @@ impl fmt::Display for Kind {
             Kind::Blocks => "blocks",
             Kind::JtJp => "jtjp",
             Kind::StoredBlocks => "stored blocks",
+            Kind::FirstOrder => "first order",
             Kind::Excluded => "excluded",
             Kind::Computed => "computed",
             Kind::Residual => "residuals",

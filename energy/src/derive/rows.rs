@@ -11,7 +11,7 @@ fn packed(c: usize, d: usize) -> usize {
     c * (c + 1) / 2 + d
 }
 
-/// Gradient, blocks, J^T J p and stored blocks at a site, and which elements are excluded.
+/// Gradient, blocks, J^T J p, stored blocks and the diagonal to first order at a site, and which elements are excluded.
 ///
 /// # Errors
 /// A budget that is spent.
@@ -26,6 +26,7 @@ pub(super) fn rows_at(
     let n = components.len();
     let (mut gradient, mut jtjp) = (vec![Vec::new(); n], vec![Vec::new(); n]);
     let (mut blocks, mut stored) = (vec![Vec::new(); packed(n, 0)], Vec::new());
+    let mut first_order = if energy.bends() { vec![Vec::new(); n] } else { Vec::new() };
     for t in templates.iter().filter(|t| site.is_read_by(t)) {
         let stores = t.applied.blocks && site.stores_blocks();
         if stores {
@@ -37,6 +38,11 @@ pub(super) fn rows_at(
             let jjp = t.applied.product(dag, u.applied, &mut |dag, a| site.is_own(energy, dag, u, a));
             gradient[u.component].push(site.gathered(dag, t.boundary, jr, u));
             jtjp[u.component].push(site.gathered(dag, t.boundary, jjp, u));
+            if let Some(diagonal) = first_order.get_mut(u.component) {
+                let jj = dag.mul(u.partial, u.own);
+                let jj = t.weigh(dag, jj);
+                diagonal.push(site.gathered(dag, t.boundary, jj, u));
+            }
             for &(d, other) in &u.beside {
                 let jj = dag.mul(u.row, other);
                 let jj = t.weigh(dag, jj);
@@ -53,6 +59,7 @@ pub(super) fn rows_at(
         (Kind::Blocks, blocks),
         (Kind::JtJp, jtjp),
         (Kind::StoredBlocks, stored),
+        (Kind::FirstOrder, first_order),
     ];
     let mut routines: Vec<Routine> = lists
         .into_iter()

@@ -87,6 +87,8 @@ pub(super) struct Use {
     pub applied: ExprId,
     /// The entries of J^T J's rows by the components d <= `component` of the same element.
     pub beside: Vec<(usize, ExprId)>,
+    /// The entry of J by the element's own component, all of its reads taken together.
+    pub own: ExprId,
     /// Offset of the element from the instance.
     offset: Offset,
 }
@@ -139,22 +141,26 @@ impl Site {
                 let [partial, applied, row] = partials.map(|p| partials_at(dag, p, &at, components));
                 let declared = &energy.graphs[graph.index()];
                 // Where several slots of the hyperedge are the same element, its column is the sum of theirs.
-                let mut column = row.clone();
-                for other in declared.slots().filter(|&o| o != slot && !declared.never_same(slot, o)) {
-                    let same = dag.same_vertex(graph, slot, other);
-                    let there = partials_at(dag, &t.rows, &At::Vertex(graph, other), components);
-                    for (sum, there) in column.iter_mut().zip(there) {
-                        let zero = dag.constant(0.0);
-                        let coinciding = dag.select(same, there, zero);
-                        *sum = dag.add(*sum, coinciding);
+                let mut column = |own: &[ExprId], of: &[(Access, ExprId)]| {
+                    let mut column = own.to_vec();
+                    for other in declared.slots().filter(|&o| o != slot && !declared.never_same(slot, o)) {
+                        let same = dag.same_vertex(graph, slot, other);
+                        let there = partials_at(dag, of, &At::Vertex(graph, other), components);
+                        for (sum, there) in column.iter_mut().zip(there) {
+                            let zero = dag.constant(0.0);
+                            let coinciding = dag.select(same, there, zero);
+                            *sum = dag.add(*sum, coinciding);
+                        }
                     }
-                }
-                instance_uses(dag, [&partial, &row, &applied], &column)
+                    column
+                };
+                let columns = [column(&row, &t.rows), column(&partial, &t.partials)];
+                instance_uses(dag, [&partial, &row, &applied], [&columns[0], &columns[1]])
             }
             Site::Global(..) => {
                 let partials = [&t.partials, &t.applied.partials, &t.rows];
                 let [partial, applied, row] = partials.map(|p| partials_at(dag, p, &At::Global, components));
-                instance_uses(dag, [&partial, &row, &applied], &row)
+                instance_uses(dag, [&partial, &row, &applied], [&row, &partial])
             }
             _ => Vec::new(),
         }
@@ -214,7 +220,7 @@ fn stencil_uses(t: &Template, components: &[Component]) -> Vec<Use> {
             let component = components.iter().position(|&k| k == component)?;
             let (row, applied) = (t.rows[i].1, t.applied.partials[i].1);
             let (offset, beside) = (offset.clone(), Vec::new());
-            Some(Use { component, partial: *partial, row, applied, beside, offset })
+            Some(Use { component, partial: *partial, row, applied, beside, own: *partial, offset })
         })
         .collect();
     for i in 0..uses.len() {
@@ -224,8 +230,12 @@ fn stencil_uses(t: &Template, components: &[Component]) -> Vec<Use> {
     uses
 }
 
-/// One use per component whose row is not 0; `column` holds the rows of all components of the element.
-fn instance_uses(dag: &Dag, [partial, row, applied]: [&[ExprId]; 3], column: &[ExprId]) -> Vec<Use> {
+/// One use per component whose row is not 0; `column` holds the rows of all components of the element, `own` their entries of J.
+fn instance_uses(
+    dag: &Dag,
+    [partial, row, applied]: [&[ExprId]; 3],
+    [column, own]: [&[ExprId]; 2],
+) -> Vec<Use> {
     let read = (0..row.len()).filter(|&c| !dag.is_constant(row[c], 0.0));
     read.map(|c| Use {
         component: c,
@@ -233,6 +243,7 @@ fn instance_uses(dag: &Dag, [partial, row, applied]: [&[ExprId]; 3], column: &[E
         row: row[c],
         applied: applied[c],
         beside: (0..=c).map(|d| (d, column[d])).collect(),
+        own: own[c],
         offset: Offset::default(),
     })
     .collect()

@@ -20,7 +20,7 @@ use run::Run;
 pub use run::{Measure, Observer, Outcome, Pass};
 
 use crate::Vec3;
-use crate::io::FileError;
+use crate::io::{FileError, Outputs};
 use crate::plot::PlotError;
 use std::path::Path;
 use sumsq::energy::{Energy, EnergyError};
@@ -114,7 +114,20 @@ impl Demo {
 
     /// Runs it; pictures go to the folder `out`, which exists.
     pub fn run(&self, out: &Path, observer: Observer<'_>) -> Result<Outcome, DemoError> {
-        let mut run = Run::new(self.name, out, observer);
+        let mut outputs = Outputs::default();
+        let outcome = self.run_for(out, &mut outputs, observer)?;
+        outputs.commit()?;
+        Ok(outcome)
+    }
+
+    /// Runs it; its pictures wait among the other `outputs`.
+    pub fn run_for(
+        &self,
+        out: &Path,
+        outputs: &mut Outputs,
+        observer: Observer<'_>,
+    ) -> Result<Outcome, DemoError> {
+        let mut run = Run::new(self.name, out, outputs, observer);
         (self.play)(&mut run)?;
         Ok(run.outcome)
     }

@@ -1,8 +1,7 @@
 //! One run of a demo: what it solves, draws and measures, collected for whoever started it.
 
 use super::{DemoError, Problem};
-use crate::io::picture::write_png;
-use crate::io::{Mesh, picture};
+use crate::io::{FileError, Mesh, Outputs, picture};
 use crate::plot;
 use image::RgbImage;
 use std::path::{Path, PathBuf};
@@ -40,7 +39,7 @@ pub struct Outcome {
     pub passes: Vec<Pass>,
     /// Figures against ground truth.
     pub measures: Vec<Measure>,
-    /// Files that were written.
+    /// Files of the run.
     pub files: Vec<PathBuf>,
 }
 
@@ -48,14 +47,20 @@ pub struct Outcome {
 pub(super) struct Run<'a> {
     name: &'static str,
     out: &'a Path,
+    outputs: &'a mut Outputs,
     observer: Observer<'a>,
     pub(super) outcome: Outcome,
 }
 
 impl<'a> Run<'a> {
-    /// A run that writes to the folder `out`, which exists.
-    pub(super) fn new(name: &'static str, out: &'a Path, observer: Observer<'a>) -> Run<'a> {
-        Run { name, out, observer, outcome: Outcome::default() }
+    /// A run whose files go to the folder `out`, which exists, with the other `outputs`.
+    pub(super) fn new(
+        name: &'static str,
+        out: &'a Path,
+        outputs: &'a mut Outputs,
+        observer: Observer<'a>,
+    ) -> Run<'a> {
+        Run { name, out, outputs, observer, outcome: Outcome::default() }
     }
 
     /// Compiles, plans and solves a problem; its unknowns at the end.
@@ -89,16 +94,18 @@ impl<'a> Run<'a> {
 
     /// Writes a picture; `suffix` is empty or tells it from the demo's other ones.
     pub(super) fn picture(&mut self, suffix: &str, picture: &RgbImage) -> Result<(), DemoError> {
-        let path = self.out.join(format!("{}{suffix}.png", self.name));
-        write_png(&path, picture)?;
-        self.outcome.files.push(path);
-        Ok(())
+        self.file(&format!("{suffix}.png"), picture::encode_png(picture))
     }
 
     /// Writes a mesh.
     pub(super) fn mesh(&mut self, suffix: &str, mesh: &Mesh) -> Result<(), DemoError> {
-        let path = self.out.join(format!("{}{suffix}.ply", self.name));
-        mesh.write_ply(&path)?;
+        self.file(&format!("{suffix}.ply"), mesh.encode_ply())
+    }
+
+    fn file(&mut self, suffix: &str, bytes: std::io::Result<Vec<u8>>) -> Result<(), DemoError> {
+        let path = self.out.join(format!("{}{suffix}", self.name));
+        let bytes = bytes.map_err(|source| FileError::write(&path, source))?;
+        self.outputs.add(&path, bytes)?;
         self.outcome.files.push(path);
         Ok(())
     }

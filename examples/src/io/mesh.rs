@@ -38,8 +38,12 @@ impl Mesh {
 
     /// Writes a binary little-endian PLY file.
     pub fn write_ply(&self, path: &Path) -> Result<(), FileError> {
-        let bytes = ply::encode(self).map_err(|source| FileError::write(path, source))?;
-        save(path, &bytes)
+        save(path, &self.encode_ply().map_err(|source| FileError::write(path, source))?)
+    }
+
+    /// The bytes of a binary little-endian PLY file.
+    pub fn encode_ply(&self) -> std::io::Result<Vec<u8>> {
+        ply::encode(self)
     }
 
     fn checked(self) -> Result<Mesh, String> {

@@ -8,7 +8,7 @@ mod ply;
 mod save;
 
 pub use mesh::Mesh;
-pub use save::{check_target, save};
+pub use save::{Outputs, check_target, save};
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ impl FileError {
         FileError::Io { action: "read", path: path.to_path_buf(), source }
     }
 
-    fn write(path: &Path, source: std::io::Error) -> FileError {
+    pub(crate) fn write(path: &Path, source: std::io::Error) -> FileError {
         FileError::Io { action: "write", path: path.to_path_buf(), source }
     }
 

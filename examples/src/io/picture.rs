@@ -18,11 +18,14 @@ pub fn decode(bytes: &[u8]) -> Result<DynamicImage, String> {
 
 /// Writes a PNG file.
 pub fn write_png(path: &Path, picture: &RgbImage) -> Result<(), FileError> {
+    save(path, &encode_png(picture).map_err(|source| FileError::write(path, source))?)
+}
+
+/// The bytes of a PNG file.
+pub fn encode_png(picture: &RgbImage) -> std::io::Result<Vec<u8>> {
     let mut bytes = Cursor::new(Vec::new());
-    picture
-        .write_to(&mut bytes, ImageFormat::Png)
-        .map_err(|error| FileError::write(path, std::io::Error::other(error)))?;
-    save(path, &bytes.into_inner())
+    picture.write_to(&mut bytes, ImageFormat::Png).map_err(std::io::Error::other)?;
+    Ok(bytes.into_inner())
 }
 
 /// Two pictures of equal height side by side, with a white gap.

@@ -221,6 +221,16 @@ impl Losses {
         self.blocks.iter().flat_map(shapes).collect()
     }
 
+    /// diag(J^T J) to first order, of r and J as they are without losses; `None` where no loss is of second order.
+    pub fn first_order_diag(&self, residuals: &[f64], jacobian: &Jacobian) -> Option<Vec<f64>> {
+        let bends = self.blocks.iter().any(|b| b.second_order);
+        bends.then(|| {
+            let mut weighted = jacobian.clone();
+            weighted.scale_rows(&self.root_weights(residuals));
+            weighted.diag()
+        })
+    }
+
     fn apply_with(&self, residuals: &mut [f64], jacobian: &mut Jacobian, derivatives: Derivatives) {
         if self.is_empty() {
             return;

@@ -39,7 +39,7 @@ use crate::problem::data::{Numbers, ProblemData, loss_scales};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use sumsq_energy::dag::{Access, Source};
-use sumsq_energy::model::{Domain, Energy, SpaceId};
+use sumsq_energy::model::{Domain, Energy, SpaceId, UnknownId};
 
 /// Rows of one task. Sums are combined per task, in order: the size is part of the result's bits.
 const CHUNK: usize = 2048;
@@ -132,6 +132,18 @@ impl<'a> Explicit<'a> {
         self.layout.free_scalars()
     }
 
+    /// The channel of an unknown that each column of J belongs to, numbered through all unknowns.
+    pub(crate) fn components(&self) -> Vec<usize> {
+        let (mut of_scalars, mut first) = (Vec::with_capacity(self.scalars()), 0);
+        for (u, f) in self.energy.unknowns.iter().enumerate() {
+            let channels = usize::from(f.channels);
+            let scalars = 0..self.layout.part(UnknownId(u as u32)).len();
+            of_scalars.extend(scalars.map(|i| first + i % channels));
+            first += channels;
+        }
+        self.free_scalars().iter().map(|&s| of_scalars[s as usize]).collect()
+    }
+
     /// The column of J of each unknown scalar of an element, `None` where excluded.
     pub(crate) fn columns_at(&self, space: SpaceId, element: usize) -> Vec<u32> {
         let unknowns = self.energy.unknowns.iter().enumerate().filter(|(_, f)| f.space == space);
@@ -217,8 +229,13 @@ impl<'a> Explicit<'a> {
         (residuals, jacobian)
     }
 
-    /// r(x) and J(x), into what an earlier [`Explicit::linearise`] returned.
-    pub fn linearise_into(&self, x: &[f64], residuals: &mut [f64], jacobian: &mut Jacobian) {
+    /// r(x) and J(x), into what an earlier [`Explicit::linearise`] returned. Returns diag(J^T J) to first order, if some loss is of second.
+    pub fn linearise_into(
+        &self,
+        x: &[f64],
+        residuals: &mut [f64],
+        jacobian: &mut Jacobian,
+    ) -> Option<Vec<f64>> {
         let point = self.point(x);
         jacobian.refill(|indptr, columns, values| {
             let (mut tasks, mut row) = (Vec::with_capacity(self.chunks.len()), 0);
@@ -242,7 +259,9 @@ impl<'a> Explicit<'a> {
                 }
             });
         });
+        let first_order = self.losses.first_order_diag(residuals, jacobian);
         self.losses.apply(residuals, jacobian);
+        first_order
     }
 
     /// J(x), under a loss J~.

@@ -8,17 +8,20 @@
 //! - k = limit.
 
 use crate::assembled::preconditioner::BlockDiagonal;
+use crate::problem::cancel::Watch;
 use crate::problem::report::LinearStop;
 
 /// Stopping rules.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stopping {
+pub(super) struct Stopping<'a> {
     /// tau.
     pub tolerance: Option<f64>,
     /// zeta, without effect where there is a tolerance.
     pub forcing: f64,
     /// Iterations at most.
     pub limit: usize,
+    /// Ends it before any iteration.
+    pub watch: &'a Watch,
 }
 
 /// Solution, and how it was found.
@@ -38,7 +41,7 @@ pub(super) fn pcg(
     apply: &dyn Fn(&[f64]) -> Vec<f64>,
     b: &[f64],
     m: &BlockDiagonal,
-    stopping: &Stopping,
+    stopping: &Stopping<'_>,
 ) -> Solution {
     let b_norm = dot(b, b).sqrt();
     let mut d = vec![0.0; b.len()];
@@ -49,6 +52,10 @@ pub(super) fn pcg(
     let mut q_before = 0.0;
     let mut ended = (0, LinearStop::Limit);
     for k in 1..=stopping.limit {
+        if stopping.watch.is_over() {
+            ended.1 = LinearStop::Interrupted;
+            break;
+        }
         let q = apply(&p);
         let pq = dot(&p, &q);
         if !(pq > 0.0 && pq.is_finite()) {
@@ -82,7 +89,7 @@ pub(super) fn pcg(
 
 /// Tells whether iteration k meets a stopping rule. `q_before` is Q_{k-1} and becomes Q_k.
 fn reached(
-    stopping: &Stopping,
+    stopping: &Stopping<'_>,
     k: usize,
     b_norm: f64,
     b: &[f64],

@@ -7,7 +7,9 @@ use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, Threads, pr
 use crate::outer::lm;
 use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Steps};
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
+use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
+use crate::problem::memory::Memory;
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner, SolveOptions};
 use crate::problem::report::{LinearStop, Report, Seconds, Setting};
 use std::time::Instant;
@@ -91,6 +93,7 @@ pub fn solve_with(
         device: "explicit Jacobian".to_string(),
         precision: Precision::F64,
         threads: threads.count(),
+        memory: Memory::default(),
     };
     let report = Report::new(outcome, setting, seconds, warnings);
     let x = std::mem::take(&mut state.x);
@@ -108,6 +111,7 @@ pub fn solve_with(
 struct State<'a> {
     problem: Explicit<'a>,
     options: &'a SolveOptions,
+    watch: Watch,
     preconditioner: Preconditioner,
     x: Vec<f64>,
     /// Warnings of unknowns that started outside of their bounds.
@@ -118,12 +122,18 @@ struct State<'a> {
     jacobian: Jacobian,
     gradient: Vec<f64>,
     diag: Vec<f64>,
+    /// That diagonal to first order in losses: what is damped with.
+    first_order: Vec<f64>,
     /// Lower and upper bound of each column, if the energy has any.
     bounds: Option<[Vec<f64>; 2]>,
     /// Free scalars that no residual constrains.
     unconstrained: usize,
-    /// s_i = 1 / (1 + sqrt(diag_i)) at the first iterate; empty before.
-    scale: Vec<f64>,
+    /// The channel of an unknown that each column belongs to, by number.
+    component: Vec<usize>,
+    /// Per such channel, the largest entry that diag(J^T J) has had; empty before the first linearisation.
+    largest: Vec<f64>,
+    /// The largest value that each entry of diag(J^T J) has had.
+    running: Vec<f64>,
     linear: Linear,
 }
 
@@ -159,20 +169,50 @@ impl<'a> State<'a> {
             jacobian: problem.pattern.clone(),
             gradient: vec![0.0; problem.free()],
             diag: vec![0.0; problem.free()],
-            scale: Vec::new(),
+            first_order: Vec::new(),
+            component: problem.components(),
+            largest: Vec::new(),
+            running: Vec::new(),
             problem,
             options,
+            watch: Watch::new(options.cancel.clone(), options.max_time),
             preconditioner,
             linear,
         }
     }
 
-    /// D_i = clamp(s_i^2 diag_i, min, max) / (s_i^2 R); 0 for Gauss-Newton.
+    /// D_i = clamp(diag_i, min, max) / R, with bounds relative to the largest entry of the channel; 0 for Gauss-Newton.
     fn damping(&self, radius: Option<f64>) -> Vec<f64> {
         let Some(radius) = radius else { return vec![0.0; self.diag.len()] };
-        let SolveOptions { min_lm_diagonal: min, max_lm_diagonal: max, .. } = *self.options;
-        let damp = |(&diag, &s): (&f64, &f64)| (s * s * diag).max(min).min(max) / (s * s * radius);
-        self.diag.iter().zip(&self.scale).map(damp).collect()
+        let SolveOptions { min_lm_diagonal: min, max_lm_diagonal: max, running_scales, .. } = *self.options;
+        let diag = if running_scales { &self.running } else { &self.first_order };
+        let damp =
+            |(&diag, &c): (&f64, &usize)| diag.max(min * self.largest[c]).min(max * self.largest[c]) / radius;
+        diag.iter().zip(&self.component).map(damp).collect()
+    }
+
+    /// Takes the diagonal of J^T J at a new x into the largest values so far.
+    fn scale(&mut self) {
+        self.running.resize(self.first_order.len(), 0.0);
+        self.largest.resize(self.component.iter().max().map_or(0, |c| c + 1), 0.0);
+        for ((running, &diag), &c) in self.running.iter_mut().zip(&self.first_order).zip(&self.component) {
+            *running = running.max(diag);
+            self.largest[c] = self.largest[c].max(diag);
+        }
+    }
+
+    /// max|g_i| / |column i of J|, each within its bounds; infinite for NaN.
+    fn scaled_gradient(&self) -> f64 {
+        let x = self.bounds.is_some().then(|| self.problem.gather(&self.x));
+        let scaled = |(i, (&g, &diag)): (usize, (&f64, &f64))| match (&x, &self.bounds) {
+            _ if g.is_nan() => f64::INFINITY,
+            _ if diag <= 0.0 => 0.0,
+            (Some(x), Some([lower, upper])) => {
+                projected_gradient(x[i], g / diag, lower[i], upper[i]).abs() * diag.sqrt()
+            }
+            _ => g.abs() / diag.sqrt(),
+        };
+        self.gradient.iter().zip(&self.diag).enumerate().map(scaled).fold(0.0, f64::max)
     }
 
     /// Solves (J^T J + D) d = -g.
@@ -259,13 +299,14 @@ impl<'a> State<'a> {
         }
     }
 
-    fn stopping(&self) -> Stopping {
+    fn stopping(&self) -> Stopping<'_> {
         let o = self.options;
         let default = if o.linear_tolerance.is_some() { 10 * self.problem.free() } else { LINEAR_ITERATIONS };
         Stopping {
             tolerance: o.linear_tolerance,
             forcing: o.forcing,
             limit: o.linear_iterations.unwrap_or(default),
+            watch: &self.watch,
         }
     }
 
@@ -314,14 +355,14 @@ impl Steps for State<'_> {
     }
 
     fn linearise(&mut self, _: Option<f64>) -> Linearisation {
-        self.problem.linearise_into(&self.x, &mut self.residuals, &mut self.jacobian);
+        let first_order = self.problem.linearise_into(&self.x, &mut self.residuals, &mut self.jacobian);
         self.gradient = self.jacobian.apply_transpose(&self.residuals);
         self.diag = self.jacobian.diag();
-        if self.scale.is_empty() {
-            self.scale = self.diag.iter().map(|d| 1.0 / (1.0 + d.sqrt())).collect();
-        }
+        self.first_order = first_order.unwrap_or_else(|| self.diag.clone());
+        self.scale();
         self.unconstrained = self.diag.iter().filter(|&&d| d == 0.0).count();
-        Linearisation { gradient_max_norm: self.hold() }
+        let gradient_scaled = self.scaled_gradient();
+        Linearisation { gradient_max_norm: self.hold(), gradient_scaled }
     }
 
     fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {

@@ -88,9 +88,13 @@ impl Skeleton {
         match (id.what, id.over) {
             (What::X | What::Trial | What::View | What::Lower | What::Upper, _) => (master, components()),
             (What::Scales, _) => (master, components()),
+            (What::Largest, _) => (f64, components()),
             (What::LinearX | What::P | What::PNew | What::Q | What::Damp, _) => (linear, components()),
             (What::Free | What::Live | What::Near, _) => (ScalarType::U8, 1),
-            (What::GradientAndBlocks, _) => (master, components() + self.space(id).kept_entries().len()),
+            (What::GradientAndBlocks, _) => {
+                let vectors = if self.energy.bends() { 2 } else { 1 };
+                (master, vectors * components() + self.space(id).kept_entries().len())
+            }
             (What::DR, _) => (linear, 2 * components()),
             (What::M { .. }, _) => {
                 let field = self.field_of(id);
@@ -131,9 +135,8 @@ impl Skeleton {
 
     fn extents(&self, id: VectorId) -> Extents {
         match (id.over, id.what) {
-            (Over::Nothing | Over::Globals(_) | Over::Share(_), _) | (_, What::PartProduct) => {
-                Extents::Scalar
-            }
+            (Over::Nothing | Over::Globals(_) | Over::Share(_), _) => Extents::Scalar,
+            (_, What::PartProduct | What::Largest) => Extents::Scalar,
             (Over::Space(s), What::Live | What::Near) => Extents::Vectors(s),
             (Over::Space(_), What::M { .. }) => self.field_of(id).points,
             (Over::Space(s), _) => Extents::Space(s),
@@ -297,8 +300,10 @@ impl Skeleton {
         use Number::*;
         let own = (0..).map(ParamId).zip(&energy.params);
         let own = own.flat_map(|(p, declared)| (0..declared.channels).map(move |c| Energy(p, c)));
-        let numbers = [MinDiagonal, MaxDiagonal, InvRadius, Descent, Tolerance, Zeta, Limit];
-        let numbers = own.chain(numbers).map(Param::Number);
+        let components = self.spaces.iter().flat_map(|s| (0..s.components as u16).map(|c| (s.id, c)));
+        let clamps = components.flat_map(|(s, c)| [LeastDiagonal(s, c), MostDiagonal(s, c)]);
+        let numbers = [Running, InvRadius, Descent, Tolerance, Zeta, Limit];
+        let numbers = own.chain(clamps).chain(numbers).map(Param::Number);
         sizes.into_iter().map(Param::Size).chain(numbers).collect()
     }
 

@@ -27,10 +27,12 @@ pub enum Size {
 pub enum Number {
     /// A channel of a parameter of the energy.
     Energy(ParamId, u16),
-    /// Least scaled diagonal entry that D is made of.
-    MinDiagonal,
+    /// Least diagonal entry of J^T J that D is made of, of a component of a space.
+    LeastDiagonal(SpaceId, u16),
     /// Largest one.
-    MaxDiagonal,
+    MostDiagonal(SpaceId, u16),
+    /// 1 if the running maximum of the diagonal takes its place.
+    Running,
     /// 1/R, 0 for Gauss-Newton.
     InvRadius,
     /// t of the trial, see [`crate::matrix_free::pipelines::trial`].
@@ -70,8 +72,9 @@ impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Number::Energy(p, channel) => return f.write_str(&names::param(*p, *channel)),
-            Number::MinDiagonal => "min_diagonal",
-            Number::MaxDiagonal => "max_diagonal",
+            Number::LeastDiagonal(s, c) => return write!(f, "min_diagonal{}c{c}", s.0),
+            Number::MostDiagonal(s, c) => return write!(f, "max_diagonal{}c{c}", s.0),
+            Number::Running => "running",
             Number::InvRadius => "inv_radius",
             Number::Descent => "descent",
             Number::Tolerance => "tolerance",

@@ -363,7 +363,8 @@ fn sum_space(
     let at = &points.coordinates;
     let r = dr(d, at).split_off(space.components);
     let rz = m.of.product(&r, &m.of.apply(&m.at(d, space, at), &r));
-    let rr = r.iter().map(|r| (r * r).cast(ScalarType::F64));
+    // Squares of b leave the range of float32 where those of J do not.
+    let rr = r.iter().map(|r| r.cast(ScalarType::F64) * r.cast(ScalarType::F64));
     let rr = rr.reduce(|a, b| a + b).expect("at least one component");
     let f = d.reduce(&format!("acc{}", space.id.0), &points, vec![(Op::Add, rz), (Op::Add, rr)]);
     d.skip_unless(&f, d.k.live_at(space.id, at));

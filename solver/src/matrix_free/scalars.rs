@@ -50,6 +50,8 @@ pub enum StartScalar {
     Rz,
     /// max|P(x - g) - x| over free scalars.
     GradientMax,
+    /// max|g_i| / sqrt(diag_i) over free scalars, each within its bounds.
+    ScaledGradient,
     /// Free scalars with a zero column of J.
     Unconstrained,
     /// Free scalars.
@@ -87,9 +89,9 @@ impl AlphaScalar {
 
 impl StartScalar {
     /// In the order of the tuple.
-    pub const ALL: [StartScalar; 5] = {
+    pub const ALL: [StartScalar; 6] = {
         use StartScalar::*;
-        [Bb, Rz, GradientMax, Unconstrained, Free]
+        [Bb, Rz, GradientMax, ScaledGradient, Unconstrained, Free]
     };
 }
 

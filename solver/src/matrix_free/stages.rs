@@ -31,7 +31,7 @@ pub enum Stage {
     StartProduct(u8),
     /// Inputs of J^T J p.
     Linearise,
-    /// Scales of the damping.
+    /// Scales of the damping: what it is clamped by, and its running maximum.
     Scales,
     /// Free elements.
     Mask,

@@ -32,8 +32,10 @@ pub enum What {
     Upper,
     /// g, then the kept entries of the diagonal blocks of J^T J.
     GradientAndBlocks,
-    /// s = 1/(1 + sqrt(diag)).
+    /// The running maximum of diag(J^T J).
     Scales,
+    /// The largest entry of diag(J^T J) per component of a space.
+    Largest,
     /// d, then r.
     DR,
     /// A field of a preconditioner, both by number; field 0 is its pointwise part.
@@ -203,6 +205,7 @@ impl fmt::Display for VectorId {
             What::Upper => "hi",
             What::GradientAndBlocks => "gb",
             What::Scales => "sc",
+            What::Largest => "largest",
             What::DR => "dr",
             What::M { kind: 0, field: 0 } => "minv",
             What::M { .. } => "m",

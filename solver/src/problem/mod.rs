@@ -1,7 +1,9 @@
 //! Ins and outs of a solve: data, bounds, options, choices of storage, the report.
 
 pub mod bounds;
+pub mod cancel;
 pub mod data;
+pub mod memory;
 pub mod options;
 pub mod overrides;
 pub mod report;

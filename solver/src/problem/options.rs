@@ -1,6 +1,8 @@
 //! Options: [`CompileOptions`] are fixed with the machine code, [`SolveOptions`] are those of each solve. Both are checked where they are
 //! used, by [`Solver::compile`](crate::Solver::compile) and by whatever starts a solve.
 
+use crate::problem::cancel::Cancel;
+use crate::problem::memory::MemoryLimit;
 use crate::problem::overrides::{ChoiceError, Overrides};
 use std::time::Duration;
 use sumsq_energy::derive::Passes;
@@ -97,6 +99,9 @@ pub enum Backend {
     Cuda,
 }
 
+/// Most worker threads that can be asked for.
+pub const MAX_THREADS: usize = 1024;
+
 /// Options that are fixed when an energy is compiled; the defaults are those of the command line.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CompileOptions {
@@ -106,8 +111,10 @@ pub struct CompileOptions {
     pub preconditioner: Preconditioner,
     /// Machine to run on.
     pub backend: Backend,
-    /// Worker threads, at least one; `None`: all cores.
+    /// Worker threads, from one to [`MAX_THREADS`]; `None`: all cores.
     pub threads: Option<usize>,
+    /// Memory that the buffers of a plan may take; `None`: as much as there is.
+    pub max_memory: Option<MemoryLimit>,
     /// Share of robust losses that J^T J holds.
     pub losses: LossOrder,
     /// Passes over the routines: fewer than all for measurements only.
@@ -160,18 +167,25 @@ pub struct SolveOptions {
     pub radius_decrease_factor: f64,
     /// Least gain ratio of an accepted step.
     pub min_relative_decrease: f64,
-    /// Bounds of the scaled diagonal of J^T J that LM damps with: D = clamp(s^2 diag, min, max) / (s^2 R).
+    /// Bounds of the diagonal of J^T J that LM damps with, relative to the largest entry that it has had for the same channel of the same
+    /// unknown: D = clamp(diag, min largest, max largest) / R.
     pub min_lm_diagonal: f64,
     /// The upper one; it wins over a larger lower one.
     pub max_lm_diagonal: f64,
     /// LM ends when an accepted step changes E by at most this times E; 0 turns it off.
     pub function_tolerance: f64,
-    /// LM ends when max|g| is at most this.
+    /// LM damps with the largest value that each entry of that diagonal has had (More), not with the current one.
+    pub running_scales: bool,
+    /// LM ends when no single unknown could take more than this share off |r|: |g_i| <= this |column i of J| sqrt(E) for all i.
     pub gradient_tolerance: f64,
     /// LM ends when max|g| is at most this times max|g| at the start.
     pub gradient_rtol: f64,
-    /// Wall-clock limit.
+    /// LM ends when |s| is at most this times both |x| and the longest step so far; 0 turns it off.
+    pub step_tolerance: f64,
+    /// Wall-clock limit. It is heeded between any two PCG iterations.
     pub max_time: Option<Duration>,
+    /// A request that ends the solve, as soon as the time limit would.
+    pub cancel: Option<Cancel>,
 }
 
 impl Default for SolveOptions {
@@ -189,10 +203,13 @@ impl Default for SolveOptions {
             min_relative_decrease: 1e-3,
             min_lm_diagonal: 1e-6,
             max_lm_diagonal: 1e32,
+            running_scales: false,
             function_tolerance: 1e-6,
             gradient_tolerance: 1e-10,
             gradient_rtol: 0.0,
+            step_tolerance: 1e-8,
             max_time: None,
+            cancel: None,
         }
     }
 }
@@ -237,6 +254,16 @@ pub enum OptionError {
         /// The field of the options.
         name: &'static str,
     },
+    /// A count that is too large.
+    #[error("option {name}: expected at most {most}, came {came}")]
+    TooMany {
+        /// The field of the options.
+        name: &'static str,
+        /// The largest.
+        most: usize,
+        /// The value that was given.
+        came: usize,
+    },
     /// Blocks of so many unknowns cannot be had.
     #[error("block_jacobi takes at most {most} unknowns per element, this energy has {came}: use jacobi")]
     Blocks {
@@ -259,7 +286,13 @@ impl CompileOptions {
     /// # Errors
     /// The first one that is out of range.
     pub fn check(&self) -> Result<(), OptionError> {
-        if self.threads == Some(0) { Err(OptionError::Zero { name: "threads" }) } else { Ok(()) }
+        match self.threads {
+            Some(0) => Err(OptionError::Zero { name: "threads" }),
+            Some(came) if came > MAX_THREADS => {
+                Err(OptionError::TooMany { name: "threads", most: MAX_THREADS, came })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -283,6 +316,7 @@ impl SolveOptions {
             ("function_tolerance", self.function_tolerance),
             ("gradient_tolerance", self.gradient_tolerance),
             ("gradient_rtol", self.gradient_rtol),
+            ("step_tolerance", self.step_tolerance),
         ];
         let all = |list: &[(&'static str, f64)], expected, fits: fn(f64) -> bool| match list
             .iter()
@@ -328,7 +362,7 @@ mod tests {
         let d = SolveOptions::default;
         assert_eq!(d().check(), Ok(()));
         type Set = fn(&mut SolveOptions, f64);
-        let bad: [(&str, Set); 12] = [
+        let bad: [(&str, Set); 13] = [
             ("linear_tolerance", |o, v| o.linear_tolerance = Some(v)),
             ("forcing", |o, v| o.forcing = v),
             ("radius", |o, v| o.radius = v),
@@ -341,6 +375,7 @@ mod tests {
             ("function_tolerance", |o, v| o.function_tolerance = v),
             ("gradient_tolerance", |o, v| o.gradient_tolerance = v),
             ("gradient_rtol", |o, v| o.gradient_rtol = v),
+            ("step_tolerance", |o, v| o.step_tolerance = v),
         ];
         for (name, set) in bad {
             for value in [f64::NAN, f64::INFINITY, -1.0] {
@@ -352,5 +387,7 @@ mod tests {
         }
         let threads = |n| CompileOptions { threads: Some(n), ..CompileOptions::default() }.check();
         assert_eq!((threads(1), threads(0)), (Ok(()), Err(OptionError::Zero { name: "threads" })));
+        let too_many = OptionError::TooMany { name: "threads", most: 1024, came: 1025 };
+        assert_eq!((threads(1024), threads(1025)), (Ok(()), Err(too_many)));
     }
 }

@@ -1,5 +1,6 @@
 //! The report of a solve.
 
+use crate::problem::memory::Memory;
 use crate::problem::options::{Method, Precision};
 use serde::Serialize;
 use std::fmt;
@@ -8,11 +9,11 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Termination {
-    /// max|g| <= 1e-10, or <= gradient_rtol times that at the start. GN: g = 0.
+    /// Every |g_i| <= gradient_tolerance |column i of J| sqrt(E), or max|g| <= gradient_rtol times that at the start. GN: g = 0.
     GradientTolerance,
     /// An accepted step with |E - E_new| <= function_tolerance * E.
     FunctionTolerance,
-    /// |s| <= 1e-8 (|x| + 1e-8) (f32: 1e-7).
+    /// |s| <= step_tolerance times both |x| and the longest step, or beyond the resolution of x.
     StepTolerance,
     /// Predicted and actual decrease both below the noise of E.
     NoiseFloor,
@@ -28,8 +29,12 @@ pub enum Termination {
     NoFreeUnknown,
     /// Gauss-Newton: E after the step is not finite.
     Diverged,
-    /// Five steps in a row without a valid model or with a non-finite energy.
+    /// LM: no valid model or no finite energy at any radius down to the least one.
     InvalidSteps,
+    /// It was cancelled.
+    Interrupted,
+    /// The engine failed in mid-solve; a warning says how.
+    Failed,
 }
 
 impl Termination {
@@ -48,6 +53,8 @@ impl Termination {
             NoFreeUnknown => "no_free_unknown",
             Diverged => "diverged",
             InvalidSteps => "invalid_steps",
+            Interrupted => "interrupted",
+            Failed => "failed",
         }
     }
 }
@@ -68,6 +75,8 @@ pub enum LinearStop {
     Indefinite,
     /// A scalar became NaN or infinite.
     NotFinite,
+    /// The solve was to end, or the engine failed: there is no step.
+    Interrupted,
 }
 
 impl LinearStop {
@@ -80,6 +89,7 @@ impl LinearStop {
             LinearStop::Limit => "limit",
             LinearStop::Indefinite => "indefinite",
             LinearStop::NotFinite => "not_finite",
+            LinearStop::Interrupted => "interrupted",
         }
     }
 }
@@ -158,13 +168,12 @@ pub struct Report {
     pub precision: &'static str,
     /// Worker threads.
     pub threads: usize,
+    /// Of the plan; 0 for the assembled path.
+    pub memory: Memory,
     /// Times.
     pub seconds: Seconds,
     /// Things the user should know.
     pub warnings: Vec<String>,
-    /// True if the solve failed because energies or linear systems were not finite; the unknowns are the last good ones.
-    #[serde(skip)]
-    pub non_finite: bool,
 }
 
 /// Facts about a solve that are no part of its course.
@@ -182,6 +191,7 @@ pub(crate) struct Setting {
     pub device: String,
     pub precision: Precision,
     pub threads: usize,
+    pub memory: Memory,
 }
 
 /// Outcome of a solve.
@@ -195,11 +205,23 @@ pub struct Outcome {
     pub termination: Termination,
     /// One entry per step.
     pub iterations: Vec<Iteration>,
-    /// True if it ended because the energy or the linear system was not finite: a failure, though x is still good.
-    pub non_finite: bool,
 }
 
 impl Report {
+    /// Why the solve failed, in a sentence; `None` if it ended well or by a limit. The unknowns are the last good ones either way.
+    pub fn failure(&self) -> Option<&'static str> {
+        match self.termination {
+            Termination::Diverged => {
+                Some("the energy or its gradient is not finite after a Gauss-Newton step")
+            }
+            Termination::InvalidSteps => {
+                Some("no step at any radius has a finite energy and a model that falls")
+            }
+            Termination::Failed => Some("the engine stopped in mid-solve"),
+            _ => None,
+        }
+    }
+
     /// The report of a solve on the CPU.
     pub(crate) fn new(
         outcome: Outcome,
@@ -225,9 +247,28 @@ impl Report {
             device: setting.device,
             precision: setting.precision.name(),
             threads: setting.threads,
+            memory: setting.memory,
             seconds,
             warnings,
-            non_finite: outcome.non_finite,
+        }
+    }
+}
+
+impl Report {
+    /// A sentence where the solve did not end by convergence.
+    fn remark(&self) -> Option<String> {
+        use Termination::*;
+        let by = |what: &str| Some(format!("ended {what}, not by convergence: E may fall further"));
+        match self.termination {
+            GradientTolerance | FunctionTolerance | StepTolerance | NoiseFloor | NoFreeUnknown => None,
+            MaxIterations => by(&format!("by the limit of {} steps", self.iterations.len())),
+            MaxSeconds => by("by the limit of time"),
+            MinRadius => by("by the least radius"),
+            UserAbort | Interrupted => by("by request"),
+            Diverged | InvalidSteps | Failed => {
+                let why = self.failure()?;
+                Some(format!("failed: {why}; the unknowns are those of the last good step"))
+            }
         }
     }
 }
@@ -260,6 +301,9 @@ impl fmt::Display for Report {
             self.seconds.plan,
             self.seconds.solve
         )?;
+        if self.memory.buffers > 0 {
+            writeln!(f, "{}", self.memory)?;
+        }
         if self.unconstrained > 0 {
             writeln!(
                 f,
@@ -267,7 +311,15 @@ impl fmt::Display for Report {
                 self.unconstrained
             )?;
         }
-        Ok(())
+        let limited = self.iterations.iter().filter(|step| step.linear_stop == LinearStop::Limit).count();
+        if limited > 0 {
+            writeln!(
+                f,
+                "PCG ended by its limit of iterations in {limited} of {} steps",
+                self.iterations.len()
+            )?;
+        }
+        self.remark().map_or(Ok(()), |remark| writeln!(f, "{remark}"))
     }
 }
 
@@ -328,9 +380,9 @@ mod tests {
             device: "some processor".to_string(),
             precision: "mixed",
             threads: 2,
+            memory: Memory::default(),
             seconds: Seconds::default(),
             warnings: Vec::new(),
-            non_finite: false,
         }
     }
 

@@ -24,6 +24,7 @@ use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
 use crate::outer::lm::Energies;
 use crate::problem::data::ProblemData;
+use crate::problem::memory::MemoryLimit;
 use crate::problem::options::{Backend, CompileLimits, CompileOptions, OptionError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -95,6 +96,12 @@ impl Solver {
         let (k, settings) = skeleton(energy, options, target, preconditioners)?;
         let modules = Modules::new(&k, &settings, options.limits(started))?;
         let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
+        match options.threads {
+            Some(asked) if pool.threads() < asked => {
+                return Err(SolveError::Threads { asked, started: pool.threads() });
+            }
+            _ => {}
+        }
         let compile_seconds = started.elapsed().as_secs_f64();
         let (k, options) = (Arc::new(k), options.clone());
         Ok(Solver { code: Arc::new(Code { k, settings, options, modules, pool, compile_seconds }) })
@@ -225,7 +232,8 @@ impl Problem {
     fn new(code: Arc<Code>, data: &ProblemData) -> Result<Problem, SolveError> {
         let started = Instant::now();
         data.check_declared(&code.k.energy)?;
-        let plan = Plan::new(code.k.clone(), &code.modules, data, code.pool.clone())?;
+        let limit = MemoryLimit::bytes(code.options.max_memory);
+        let plan = Plan::new(code.k.clone(), &code.modules, data, code.pool.clone(), limit)?;
         let plan_seconds = started.elapsed().as_secs_f64();
         Ok(Problem { code, plan, plan_seconds, dims: data.dims().to_vec() })
     }
@@ -237,7 +245,7 @@ impl Problem {
 
     /// Bytes of the buffers that the problem was planned with.
     pub fn buffer_bytes(&self) -> usize {
-        self.plan.buffer_bytes()
+        self.plan.memory.buffers as usize
     }
 
     /// Takes arrays and params of the same sizes anew: those that have changed.

@@ -218,3 +218,45 @@ fn convex_arrays() -> [sumsq::NamedArray; 3] {
         doubles("s", &[], vec![0.9]),
     ]
 }
+
+/// Where an element has only outliers, the curvature of its losses leaves J^T J as good as nothing to second order. What damps the step does
+/// not follow it there: E goes on falling, if more slowly than to first order.
+#[test]
+fn second_order_does_not_stall_on_elements_with_only_outliers() {
+    let text = r#"
+        local W, H, D = Dim("W", 0), Dim("H", 1), Dim("D", 2)
+        local X = Unknown("X", opt_float, {W,H,D}, 0)
+        local A = Array("A", opt_float, {W,H,D}, 1)
+        local M = Array("M", opt_float, {W,H,D}, 2)
+        Exclude(less(M(0,0,0), 0.1))
+        Residual{loss=Huber(0.01), X(0,0,0) - A(0,0,0)}
+        Residual{loss=Huber(0.01), X(0,0,0) - X(1,0,0)}
+        Residual{loss=Huber(0.01), X(0,0,0) - X(0,1,0)}
+        Residual{loss=Huber(0.01), X(0,0,0) - X(0,0,1)}
+    "#;
+    let (w, h, d) = (11, 9, 7);
+    let shape = [d, h, w];
+    let mut random = Random::new(61);
+    let mask = random.numbers(w * h * d).iter().map(|m| m.abs()).collect();
+    // Far from everything at the start.
+    let x = random.numbers(w * h * d).iter().map(|x| 4.0 + x).collect();
+    let arrays = [
+        doubles("X", &shape, x),
+        doubles("A", &shape, random.numbers(w * h * d)),
+        doubles("M", &shape, mask),
+    ];
+    let solved = |losses, precision| {
+        let (energy, mut data) = bind(text, &arrays);
+        let options = Options {
+            compile: CompileOptions { losses, precision, ..CompileOptions::default() },
+            solve: SolveOptions { iterations: 200, function_tolerance: 1e-5, ..SolveOptions::default() },
+        };
+        solve(&energy, &mut data, &options)
+    };
+    let first = solved(LossOrder::First, Precision::F64);
+    assert!(first.energy_final < 0.5 * first.energy_initial, "{first}");
+    for precision in [Precision::F64, Precision::Mixed] {
+        let second = solved(LossOrder::Second, precision);
+        assert!(second.energy_final < 1.5 * first.energy_final, "{first}\n{second}");
+    }
+}

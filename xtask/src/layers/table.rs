@@ -82,4 +82,4 @@ pub const PACKAGES: [&[&str]; 6] = [
 pub const TESTING: [&str; 1] = ["sumsq-codegen-testing"];
 
 /// Parts of the code whose size is held: folder, lines of code that it may have.
-pub const SIZES: [(&str, usize); 2] = [("codegen/src", 19_300), ("codegen/src/lower", 5_000)];
+pub const SIZES: [(&str, usize); 2] = [("codegen/src", 19_600), ("codegen/src/lower", 5_000)];

@@ -1,9 +1,11 @@
 //! From g and the blocks of J^T J to the linear system: scales, D, field 0 of M^-1, b and the norms at the start of PCG.
 //!
-//! s_i = 1/(1 + sqrt(diag_i)), fixed at the first iterate; D_i = clamp(s_i^2 diag_i, min, max) / (s_i^2 R), and 0 for
-//! Gauss-Newton (`inv_radius` = 0). M^-1 is made of A = J^T J + D; 0 at excluded elements, where diag_i = 0 and at held scalars.
+//! D_i = clamp(diag_i, min, max) / R, diag to first order in losses, and 0 for Gauss-Newton (`inv_radius` = 0). min and max are multiples of the largest entry that
+//! diag(J^T J) has had for the component; by option the running maximum of diag_i takes its place. M^-1 is made of
+//! A = J^T J + D; 0 at excluded elements, where diag_i = 0 and at held scalars.
 
 use crate::matrix_free::draft::{Draft, all, coordinates, vars};
+use crate::matrix_free::params::Number;
 use crate::matrix_free::pipelines::boxed::Boxed;
 use crate::matrix_free::preconditioner::M;
 use crate::matrix_free::preconditioner::diagonal::{self, Block};
@@ -21,6 +23,8 @@ struct System {
     gradient: Vec<Expr>,
     /// Entry (i, j) of the block; those that are not kept are absent.
     block: Vec<Vec<Option<Expr>>>,
+    /// The diagonal of J^T J to first order: what is damped with. A loss of second order may leave nothing of it in the block.
+    first_order: Vec<Expr>,
     free: Expr,
     boxed: Option<Boxed>,
 }
@@ -31,9 +35,14 @@ impl System {
         let gb = d.input(What::GradientAndBlocks.of(space.id));
         let free = d.input(What::Free.of(space.id));
         let entry = |i, j| space.kept_at(i, j).map(|e| gb.at(at, c + e));
+        let block: Vec<Vec<_>> = (0..c).map(|i| (0..c).map(|j| entry(i, j)).collect()).collect();
+        let diagonal = |i: usize| block[i][i].clone().expect("the diagonal is always kept");
+        let behind = c + space.kept_entries().len();
+        let first_order = |i| if d.k.energy.bends() { gb.at(at, behind + i) } else { diagonal(i) };
         System {
             gradient: (0..c).map(|i| gb.at(at, i)).collect(),
-            block: (0..c).map(|i| (0..c).map(|j| entry(i, j)).collect()).collect(),
+            first_order: (0..c).map(first_order).collect(),
+            block,
             free: free.at(at, 0).ne_(Expr::int(ScalarType::U8, 0)),
             boxed: d.boxed(space, at),
         }
@@ -55,6 +64,17 @@ impl System {
             None => constrained,
         }
     }
+    /// |g_i| / sqrt(diag_i): how much of |r| scalar i could take off on its own, within its bounds. 0 where it is not constrained.
+    fn scaled_gradient(&self, i: usize) -> Expr {
+        let (g, diag) = (&self.gradient[i], self.diagonal(i));
+        let root = diag.sqrt();
+        let step = -(g / &diag);
+        let length = self.boxed.as_ref().map_or(g.abs() / &root, |b| b.step(i, &step).abs() * &root);
+        let zero = Expr::float(g.ty(), 0.0);
+        // As of the gradient: the larger of two numbers drops a NaN.
+        let length = Expr::select(g.is_nan(), Expr::float(g.ty(), f64::INFINITY), length);
+        Expr::select(self.constrained(i).or(g.is_nan()).and(self.free.clone()), length, zero)
+    }
     /// P(x - g) - x of scalar i; without bounds -g.
     fn projected_gradient(&self, i: usize) -> Expr {
         let descent = -self.gradient[i].clone();
@@ -62,20 +82,37 @@ impl System {
     }
 }
 
-/// `Scales`, once per solve.
+/// Per space the tuple `Largest`, and `Scales` in place, once per linearisation.
 pub fn scales(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "scales", Role::Master);
     for space in &k.spaces {
         let vars = vars(space.dims);
         let at = coordinates(&vars);
+        let old = d.input(What::Scales.of(space.id));
         let system = System::at(&mut d, space, &at);
-        let values = (0..space.components).map(|i| diagonal::scale(&system.diagonal(i))).collect();
-        let f = d.func(What::Scales.of(space.id), &vars, values);
-        d.map(&f, Strip::Of(Domain::Space(space.id)));
-        d.skip_unless(&f, k.live_at(space.id, &at));
-        d.output(&f, What::Scales.of(space.id));
+        let values = (0..space.components).map(|i| running(&system.first_order[i], old.at(&at, i))).collect();
+        let scales = d.p.func(Func::new(format!("scn{}", space.id.0), &vars, values));
+        let points = k.points(Domain::Space(space.id));
+        let at = &points.coordinates;
+        let system = System::at(&mut d, space, at);
+        let entry = |i| {
+            let free = Expr::select(system.free.clone(), scales.at(at, i), Expr::float(k.master, 0.0));
+            (Op::Max, free.cast(ScalarType::F64))
+        };
+        let largest = (0..space.components).map(entry).collect();
+        let f = d.reduce(&What::Largest.of(space.id).to_string(), &points, largest);
+        d.skip_unless(&f, k.live_at(space.id, at));
+        d.store_over(&f, &scales, What::Scales.of(space.id));
+        d.output(&scales, What::Scales.of(space.id));
+        d.output(&f, What::Largest.of(space.id));
     }
     d.finish()
+}
+
+/// `diag`, or the larger one of it and what it was before, if the running maximum is wanted.
+fn running(diag: &Expr, before: Expr) -> Expr {
+    let wanted = Number::Running.expr(diag.ty().scalar).gt(Expr::float(diag.ty(), 0.0));
+    Expr::select(wanted, diag.max(before), diag.clone())
 }
 
 /// Per space the outputs `DR` (0, then b) and, unless the sweeps compute them, field 0 of M^-1 and `Damp`; and the tuple `Start`.
@@ -91,7 +128,7 @@ pub fn pipeline(k: &Skeleton, m: M) -> Vec<Scheduled> {
             None => e,
             Some(t) => {
                 let combine = |(s, (a, b)): (StartScalar, (Expr, Expr))| match s {
-                    StartScalar::GradientMax => a.max(b),
+                    StartScalar::GradientMax | StartScalar::ScaledGradient => a.max(b),
                     _ => a + b,
                 };
                 StartScalar::ALL.into_iter().zip(t.into_iter().zip(e)).map(combine).collect()
@@ -140,8 +177,8 @@ fn damp_space(d: &mut Draft, m: M, space: &Space) -> [Func; 3] {
     let b = (0..c).map(|i| Expr::select(system.active(i), -system.gradient[i].clone(), constant(0.0)));
     let dr = func(What::DR, (0..c).map(|_| constant(0.0)).chain(b).collect());
     let damp = (0..c).map(|i| {
-        let d = diagonal::damping(&system.diagonal(i), &scale.at(&at, i));
-        Expr::select(system.active(i), d, constant(0.0))
+        let diag = running(&system.first_order[i], scale.at(&at, i));
+        Expr::select(system.active(i), diagonal::damping(&diag, space, i), constant(0.0))
     });
     let damp = func(What::Damp, damp.collect());
     let block = Block {
@@ -215,12 +252,15 @@ fn start(d: &mut Draft, m: M, space: &Space, [dr, minv]: [&Func; 2]) -> Func {
         let [r, z] = [r.clone(), z].map(|v| v.into_iter().map(f64).collect::<Vec<Expr>>());
         m.of.product(&r, &z)
     });
+    let scaled = (0..c).map(|i| system.scaled_gradient(i));
+    let scaled = scaled.reduce(|a, b| a.max(b)).expect("at least one component");
     let loose = (0..c).map(|i| count(system.free.and(system.constrained(i).not_())));
     let term = |s: StartScalar| match s {
         StartScalar::Bb => (Op::Add, sum(r.iter().map(|e| f64(e.clone()) * f64(e.clone())).collect())),
         // Where z is not had yet, it is no part of this.
         StartScalar::Rz => (Op::Add, rz.clone().unwrap_or(Expr::from(0.0f64))),
         StartScalar::GradientMax => (Op::Max, maximum.clone()),
+        StartScalar::ScaledGradient => (Op::Max, f64(scaled.clone())),
         StartScalar::Unconstrained => (Op::Add, sum(loose.clone().collect())),
         StartScalar::Free => (Op::Add, count(system.free.clone()) * c as f64),
     };

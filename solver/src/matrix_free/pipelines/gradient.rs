@@ -1,7 +1,8 @@
 //! g = J^T r and the diagonal blocks of J^T J.
 //!
 //! Output `gb<s>`, a tuple over space s: C entries of g, then the packed lower triangle of the block (only its diagonal
-//! where no preconditioner reads the blocks). Meaningless at excluded elements.
+//! where no preconditioner reads the blocks), then C entries of the diagonal to first order where some loss is of second
+//! order. Meaningless at excluded elements.
 
 use crate::matrix_free::draft::{Draft, all, coordinates, no_direction, vars};
 use crate::matrix_free::pipelines::gather::{Parts, gather, parts};
@@ -51,7 +52,9 @@ fn space_gradient(d: &mut Draft, space: &Space) -> Func {
     let roots = |site: Site| -> Vec<ExprId> {
         let (gradient, blocks) =
             (k.routines.roots(Kind::Gradient, site), k.routines.roots(Kind::Blocks, site));
-        gradient.iter().copied().chain(kept.iter().map(|&i| blocks[i])).collect()
+        let first_order = k.routines.roots(Kind::FirstOrder, site);
+        let blocks = kept.iter().map(|&i| blocks[i]);
+        gradient.iter().copied().chain(blocks).chain(first_order.iter().copied()).collect()
     };
     let id = What::GradientAndBlocks.of(space.id);
     let mut partials = vec![];

@@ -84,10 +84,23 @@ impl Builder {
         let spec = BufferSpec::new(of.types[0], &sizes.extents(of.extents));
         let spec = spec.channels(of.types.len()).layout(of.layout).halo(&of.halo);
         let buffer = Buffer::new(spec).map_err(|e| SolveError::Buffer { of: id.to_string(), source: e })?;
-        buffer.populate(&self.pool);
         let buffer = self.table.add(id.to_string(), buffer, true);
         self.vectors.insert(id, Held { buffer, initial: of.initial, copies: of.copies });
         Ok(())
+    }
+
+    /// Bytes of all buffers. The large ones are addresses only: nothing was touched yet.
+    pub fn buffer_bytes(&self) -> u64 {
+        self.buffers().map(|buffer| buffer.bytes() as u64).sum()
+    }
+
+    /// Takes the memory of all buffers.
+    pub fn populate(&self) {
+        self.buffers().for_each(|buffer| buffer.populate(&self.pool));
+    }
+
+    fn buffers(&self) -> impl Iterator<Item = &Buffer> {
+        self.vectors.values().map(|held| self.table.buffer(held.buffer))
     }
 
     /// The programs of all phases.
@@ -114,7 +127,9 @@ impl Builder {
                     steps.push(Step::Swap(self.vectors[a].buffer, self.vectors[b].buffer))
                 }
                 stages::Step::Until(done, body) => {
-                    let body = self.steps(body, modules, pipelines);
+                    // The host may end it before any iteration: see `Plan::run_until`.
+                    let mut body = self.steps(body, modules, pipelines);
+                    body.insert(0, Step::Host("watch".into()));
                     // `done` ends it: `max` is only what a usize can count.
                     steps.push(Step::Repeat { max: usize::MAX, until: self.vectors[done].buffer, body });
                 }

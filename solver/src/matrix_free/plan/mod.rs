@@ -17,7 +17,9 @@ use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::{Initial, Over, VectorId, What};
 use crate::outer::lm::Energies;
 use crate::problem::bounds::Bounds;
+use crate::problem::cancel::Watch;
 use crate::problem::data::{ProblemData, Stamp};
+use crate::problem::memory::Memory;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +39,7 @@ pub struct Plan {
     params: FxHashMap<(Param, ScalarType), ParamId>,
     programs: BTreeMap<Phase, Program>,
     pub(crate) pool: Arc<Pool>,
+    pub(crate) memory: Memory,
     uploaded: Uploaded,
 }
 
@@ -49,31 +52,40 @@ struct Uploaded {
 }
 
 impl Plan {
-    /// Allocates everything for the sizes of `data` and copies its numbers.
+    /// Allocates everything for the sizes of `data`, unless it takes more bytes than the limit, and copies its numbers.
     pub fn new(
         k: Arc<Skeleton>,
         modules: &Modules,
         data: &ProblemData<'_>,
         pool: Arc<Pool>,
+        limit: Option<u64>,
     ) -> Result<Plan, SolveError> {
         let sizes = Sizes::new(&k, data);
         let mut b = Builder::new(k.clone(), pool);
         b.parameters(&sizes);
         b.essentials(&sizes)?;
         modules.all().iter().try_for_each(|m| b.module(m, &sizes))?;
+        let memory = Memory { buffers: b.buffer_bytes(), limit };
+        if let Some(limit) = limit.filter(|&limit| memory.buffers > limit) {
+            return Err(SolveError::Memory { needed: memory.buffers, limit });
+        }
+        b.populate();
         let programs = b.programs(modules)?;
         let Builder { pool, table, vectors, params, .. } = b;
-        let mut plan =
-            Plan { k: k.clone(), table, vectors, params, programs, pool, uploaded: Uploaded::default() };
+        let mut plan = Plan {
+            k: k.clone(),
+            table,
+            vectors,
+            params,
+            programs,
+            pool,
+            memory,
+            uploaded: Uploaded::default(),
+        };
         plan.fill_graphs(&sizes, data)?;
         plan.upload_arrays(data)?;
         plan.upload_unknowns(data)?;
         Ok(plan)
-    }
-
-    /// Bytes of all buffers.
-    pub(crate) fn buffer_bytes(&self) -> usize {
-        self.vectors.values().map(|v| self.table.buffer(v.buffer).bytes()).sum()
     }
 
     /// A vector; `None` if no pipeline of the energy uses it.
@@ -90,6 +102,11 @@ impl Plan {
     pub(crate) fn scalar<S: Scalar>(&self, s: S) -> f64 {
         let value = self.essential(S::OF.of(())).get(&[], s.index(&self.k));
         value.expect("a tuple has all its scalars")
+    }
+
+    /// All scalars of a tuple that is no vector.
+    pub(crate) fn tuple(&self, id: VectorId) -> Vec<f64> {
+        self.buffer(id).map(Buffer::to_vec::<f64>).unwrap_or_default()
     }
 
     /// E, as the last run of a cost says, and the number of instances that count.
@@ -293,8 +310,19 @@ impl Plan {
 
     /// Runs a phase.
     pub(crate) fn run(&mut self, phase: Phase) -> Result<(), SolveError> {
+        self.run_until(phase, &Watch::default()).map(|_| ())
+    }
+
+    /// Runs a phase, which ends between two iterations of PCG once the watch says so. Returns whether it came to its own end.
+    pub(crate) fn run_until(&mut self, phase: Phase, watch: &Watch) -> Result<bool, SolveError> {
         let program = self.programs.get_mut(&phase).expect("every phase of the skeleton has a program");
-        Ok(program.run(&mut self.table, &self.pool, &mut |_, _| Ok(Flow::Stop))?)
+        let mut over = false;
+        let mut host = |_: &str, _: &mut Table| {
+            over = watch.is_over();
+            Ok(if over { Flow::Stop } else { Flow::Continue })
+        };
+        program.run(&mut self.table, &self.pool, &mut host)?;
+        Ok(!over)
     }
 }
 

@@ -5,8 +5,10 @@ use crate::matrix_free::params::Number;
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::scalars::{ModelScalar, PcgScalar, StartProduct, StartScalar};
 use crate::matrix_free::stages::Phase;
+use crate::matrix_free::vectors::What;
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
 use crate::problem::bounds::HALVINGS;
+use crate::problem::cancel::Watch;
 use crate::problem::options::SolveOptions;
 use crate::problem::report::LinearStop;
 
@@ -19,6 +21,8 @@ pub struct Start {
     pub rz: f64,
     /// max|g| over free scalars.
     pub gradient_max_norm: f64,
+    /// max|g_i| / sqrt(diag_i) over them.
+    pub gradient_scaled: f64,
     /// Free scalars whose column of J is zero.
     pub unconstrained: f64,
 }
@@ -26,10 +30,11 @@ pub struct Start {
 /// The state of one solve from a plan's x, apart from the plan itself. An engine failure is kept and ends the solve: from then on every
 /// number is NaN.
 pub struct Run {
+    watch: Watch,
     options: SolveOptions,
     linear_limit: usize,
-    /// True once the scales of the damping are fixed.
-    scaled: bool,
+    /// Per space, the largest entries that diag(J^T J) has had for every component; empty before the first linearisation.
+    largest: Vec<Vec<f64>>,
     /// The number of the preconditioner.
     kind: u8,
     /// The preconditioner whose stages have run since the last linearisation.
@@ -49,9 +54,10 @@ impl Run {
     pub fn new(options: SolveOptions, linear_limit: usize) -> Run {
         let start = Start::default();
         Run {
+            watch: Watch::new(options.cancel.clone(), options.max_time),
             options,
             linear_limit,
-            scaled: false,
+            largest: vec![],
             kind: 0,
             prepared: None,
             damped_for: None,
@@ -100,20 +106,43 @@ impl OnPlan<'_> {
         energies
     }
 
+    fn set(&mut self, number: Number, value: f64) {
+        if self.run.failure.is_none() {
+            self.run.failure = self.plan.set_number(number, value).err();
+        }
+    }
+
+    /// The bounds of what D is made of, relative to the largest entries of diag(J^T J) so far.
+    fn scale(&mut self) -> bool {
+        let first = self.run.largest.is_empty();
+        let running = self.run.options.running_scales;
+        self.set(Number::Running, f64::from(u8::from(running && !first)));
+        if !self.run(Phase::Scales) {
+            return false;
+        }
+        self.set(Number::Running, f64::from(u8::from(running)));
+        let SolveOptions { min_lm_diagonal: min, max_lm_diagonal: max, .. } = self.run.options;
+        let k = self.plan.k.clone();
+        for (n, space) in k.spaces.iter().enumerate() {
+            let came = self.plan.tuple(What::Largest.of(space.id));
+            match self.run.largest.get_mut(n) {
+                Some(largest) => largest.iter_mut().zip(came).for_each(|(l, came)| *l = l.max(came)),
+                None => self.run.largest.push(came),
+            }
+            for c in 0..space.components {
+                let largest = self.run.largest[n][c];
+                self.set(Number::LeastDiagonal(space.id, c as u16), min * largest);
+                self.set(Number::MostDiagonal(space.id, c as u16), max * largest);
+            }
+        }
+        true
+    }
+
     /// D, M^-1 and b for a radius.
     fn damp(&mut self, radius: Option<f64>) -> bool {
         let kind = self.run.kind;
         let inv_radius = radius.map_or(0.0, |r| 1.0 / r);
-        let numbers = [
-            (Number::MinDiagonal, self.run.options.min_lm_diagonal),
-            (Number::MaxDiagonal, self.run.options.max_lm_diagonal),
-            (Number::InvRadius, inv_radius),
-        ];
-        for (number, value) in numbers {
-            if self.run.failure.is_none() {
-                self.run.failure = self.plan.set_number(number, value).err();
-            }
-        }
+        self.set(Number::InvRadius, inv_radius);
         if self.run.prepared != Some(kind) && !self.run(Phase::Prepare(kind)) {
             return false;
         }
@@ -130,6 +159,7 @@ impl OnPlan<'_> {
                 true => self.plan.scalar(StartProduct),
             },
             gradient_max_norm: start(StartScalar::GradientMax),
+            gradient_scaled: start(StartScalar::ScaledGradient),
             unconstrained: start(StartScalar::Unconstrained),
         };
         self.run.damped_for = Some((radius, kind));
@@ -188,8 +218,15 @@ impl OnPlan<'_> {
         if let Err(e) = self.set_rules().and_then(|()| self.plan.start_pcg(rz, bb)) {
             self.run.failure.get_or_insert(e);
         }
-        if !self.run(Phase::Pcg(self.run.kind)) {
-            return (0, LinearStop::NotFinite, f64::NAN);
+        if self.run.failure.is_none() {
+            match self.plan.run_until(Phase::Pcg(self.run.kind), &self.run.watch) {
+                Ok(true) => {}
+                Ok(false) => return (0, LinearStop::Interrupted, f64::NAN),
+                Err(e) => self.run.failure = Some(e),
+            }
+        }
+        if self.run.failure.is_some() {
+            return (0, LinearStop::Interrupted, f64::NAN);
         }
         let stop = LinearStop::of_code(self.plan.scalar(PcgScalar::Stop)).unwrap_or(LinearStop::Limit);
         let residual = (self.plan.scalar(PcgScalar::Rr) / bb).sqrt();
@@ -203,21 +240,31 @@ impl Steps for OnPlan<'_> {
     }
 
     fn linearise(&mut self, radius: Option<f64>) -> Linearisation {
-        let mut ok = self.run(Phase::Linearise);
+        let ok = self.run(Phase::Linearise);
         self.run.prepared = None;
-        if ok && !self.run.scaled {
-            ok = self.run(Phase::Scales);
-            self.run.scaled = true;
-        }
         // The norms come with D.
-        ok = ok && self.damp(radius);
-        Linearisation { gradient_max_norm: if ok { self.run.start.gradient_max_norm } else { f64::NAN } }
+        if !(ok && self.scale() && self.damp(radius)) {
+            return Linearisation { gradient_max_norm: f64::NAN, gradient_scaled: f64::NAN };
+        }
+        let Start { gradient_max_norm, gradient_scaled, .. } = self.run.start;
+        Linearisation { gradient_max_norm, gradient_scaled }
     }
 
     fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
         let ok = self.run.damped_for == Some((radius, self.run.kind)) || self.damp(radius);
         let (iterations, stop, residual) = if ok { self.pcg() } else { (0, LinearStop::NotFinite, f64::NAN) };
         self.run.damped_for = None; // r is spent
+        if stop == LinearStop::Interrupted || self.run.failure.is_some() {
+            return LinearResult {
+                iterations,
+                stop: LinearStop::Interrupted,
+                residual,
+                usable: false,
+                predicted: f64::NAN,
+                step_norm: f64::NAN,
+                x_norm: f64::NAN,
+            };
+        }
         let breakdown = matches!(stop, LinearStop::Indefinite | LinearStop::NotFinite);
         let usable = !(breakdown && iterations <= 1);
         let mut model = self.trial(0.0);

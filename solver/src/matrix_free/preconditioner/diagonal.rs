@@ -50,25 +50,24 @@ impl Block<'_> {
     }
 }
 
-/// s = 1/(1 + sqrt(diag)).
-pub fn scale(diag: &Expr) -> Expr {
-    let one = Expr::float(diag.ty(), 1.0);
-    &one / &(&one + &diag.sqrt())
-}
-
-/// D = clamp(s^2 diag, min, max) / (s^2 R), with min, max and 1/R (0 for Gauss-Newton) parameters.
-pub fn damping(diag: &Expr, scale: &Expr) -> Expr {
-    let numbers = [Number::MinDiagonal, Number::MaxDiagonal, Number::InvRadius];
+/// D = clamp(diag, min, max) / R of component `c`, with min, max and 1/R (0 for Gauss-Newton) parameters.
+pub fn damping(diag: &Expr, space: &Space, c: usize) -> Expr {
+    let component = (space.id, c as u16);
+    let numbers = [
+        Number::LeastDiagonal(component.0, component.1),
+        Number::MostDiagonal(component.0, component.1),
+        Number::InvRadius,
+    ];
     let [min, max, inv_radius] = numbers.map(|n| n.expr(diag.ty().scalar));
-    let s2 = scale * scale;
-    (&s2 * diag).max(min).min(max) / s2 * inv_radius
+    diag.max(min).min(max) * inv_radius
 }
 
 /// True if the diagonal of J^T J of a space reads no field: no graph contributes, and the stencils' share is an expression in
 /// parameters and conditions on coordinates. Excluded elements are a field, too.
 pub fn is_computable(routines: &Routines, space: &Space) -> bool {
     let site = Site::Element(space.id);
-    if !space.slots.is_empty() || !routines.roots(Kind::Excluded, site).is_empty() {
+    let read = [Kind::Excluded, Kind::FirstOrder].iter().any(|&kind| !routines.roots(kind, site).is_empty());
+    if !space.slots.is_empty() || read {
         return false;
     }
     let reads = |id: &ExprId| {
@@ -90,10 +89,11 @@ pub fn computed<'s>(d: &Draft, space: &'s Space, at: &[Expr]) -> Block<'s> {
     let diag = d.emit(&roots, Place::Element(space.id, at.to_vec()), &no_direction);
     let zero = Expr::float(d.ty(), 0.0);
     let active: Vec<Expr> = diag.iter().map(|d| d.gt(zero.clone())).collect();
-    let damp = diag.iter().zip(&active).map(|(d, active)| {
-        let value = damping(d, &scale(d));
-        Expr::select(active.clone(), value, zero.clone())
-    });
+    let damp = diag
+        .iter()
+        .zip(&active)
+        .enumerate()
+        .map(|(c, (d, active))| Expr::select(active.clone(), damping(d, space, c), zero.clone()));
     let damp = damp.collect();
     let c = space.components;
     let entry = |i: usize, j: usize| (i == j).then(|| diag[i].clone());

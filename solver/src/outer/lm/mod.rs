@@ -9,12 +9,10 @@
 //! problems" (2004), section 3.2, which are also the rules of Ceres:
 //! R = R / max(1/3, 1 - (2 rho - 1)^3), nu = 2; after another one R = R / nu, nu = 2 nu.
 
+use crate::problem::cancel::Watch;
 use crate::problem::options::{Method, Precision, SolveOptions};
 use crate::problem::report::{Iteration, LinearStop, Outcome, Termination};
 use std::time::Instant;
-
-/// Invalid steps in a row (pred <= 0, a failed linear solve, or a non-finite energy) after which LM gives up.
-const MAX_INVALID_STEPS: usize = 5;
 
 /// E and its parts.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +28,8 @@ pub struct Energies {
 pub struct Linearisation {
     /// max|g| over free unknowns; NaN if any entry is.
     pub gradient_max_norm: f64,
+    /// max|g_i| / |column i of J| over them, each within its bounds: what of |r| a single unknown could take off.
+    pub gradient_scaled: f64,
 }
 
 /// Results of the linear solve and the model about the proposed step.
@@ -60,7 +60,7 @@ pub trait Steps {
     fn energy_at_start(&mut self) -> Energies;
     /// Evaluates g and whatever else depends on x. `radius` is what the next `solve_linear` will be given.
     fn linearise(&mut self, radius: Option<f64>) -> Linearisation;
-    /// Proposes a step from x. `radius` is `None` for Gauss-Newton (D = 0).
+    /// Proposes a step from x, unless it is interrupted. `radius` is `None` for Gauss-Newton (D = 0).
     fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult;
     /// E at x + s. Lagged quantities keep their values at x.
     fn trial_energy(&mut self) -> Energies;
@@ -115,11 +115,11 @@ pub fn energy_noise(precision: Precision) -> f64 {
     }
 }
 
-/// The relative step below which x no longer moves.
-fn step_tolerance(precision: Precision) -> f64 {
+/// The relative step below which x does not move.
+fn resolution(precision: Precision) -> f64 {
     match precision {
-        Precision::F32 => 1e-7,
-        Precision::Mixed | Precision::F64 => 1e-8,
+        Precision::F32 => f64::from(f32::EPSILON),
+        Precision::Mixed | Precision::F64 => f64::EPSILON,
     }
 }
 
@@ -158,7 +158,7 @@ enum Verdict {
     Rejected,
     /// No step, no predicted decrease, or an energy that is not finite.
     Invalid,
-    /// Predicted and actual change are both noise.
+    /// Predicted and actual change are both no more than noise.
     Noise,
 }
 
@@ -166,16 +166,18 @@ enum Verdict {
 pub struct Minimiser {
     options: SolveOptions,
     precision: Precision,
-    started: Instant,
+    watch: Watch,
     energy_initial: f64,
     /// At x.
     energies: Energies,
-    /// max|g| at x.
-    gradient: f64,
+    /// Norms of g at x.
+    gradient: Linearisation,
     gradient_initial: f64,
     trust: TrustRegion,
-    invalid_steps: usize,
-    non_finite: bool,
+    /// |s| of the longest accepted step.
+    longest_step: f64,
+    /// True if the last step was invalid.
+    invalid: bool,
     iterations: Vec<Iteration>,
     ended: Option<Termination>,
 }
@@ -188,6 +190,7 @@ impl Minimiser {
         precision: Precision,
         free: usize,
     ) -> Result<Minimiser, InitialNotFinite> {
+        let watch = Watch::new(options.cancel.clone(), options.max_time);
         let energies = steps.energy_at_start();
         if !energies.total.is_finite() {
             return Err(InitialNotFinite { energy: energies.total });
@@ -196,13 +199,13 @@ impl Minimiser {
             trust: TrustRegion::new(&options),
             options,
             precision,
-            started: Instant::now(),
+            watch,
             energy_initial: energies.total,
             energies,
-            gradient: 0.0,
+            gradient: Linearisation { gradient_max_norm: 0.0, gradient_scaled: 0.0 },
             gradient_initial: 0.0,
-            invalid_steps: 0,
-            non_finite: false,
+            longest_step: 0.0,
+            invalid: false,
             iterations: Vec::new(),
             ended: None,
         };
@@ -210,8 +213,8 @@ impl Minimiser {
             run.ended = Some(Termination::NoFreeUnknown);
             return Ok(run);
         }
-        run.gradient = steps.linearise(run.radius()).gradient_max_norm;
-        run.gradient_initial = run.gradient;
+        run.gradient = steps.linearise(run.radius());
+        run.gradient_initial = run.gradient.gradient_max_norm;
         run.ended = run.gradient_is_small().then_some(Termination::GradientTolerance);
         Ok(run)
     }
@@ -227,8 +230,8 @@ impl Minimiser {
             return Err(InitialNotFinite { energy: energies.total });
         }
         self.energies = energies;
-        self.invalid_steps = 0;
-        self.gradient = steps.linearise(self.radius()).gradient_max_norm;
+        self.invalid = false;
+        self.gradient = steps.linearise(self.radius());
         self.ended = self.gradient_is_small().then_some(Termination::GradientTolerance);
         Ok(())
     }
@@ -270,8 +273,21 @@ impl Minimiser {
         if self.iterations.len() >= self.options.iterations {
             return Some(Termination::MaxIterations);
         }
-        let late = self.options.max_time.is_some_and(|limit| self.started.elapsed() >= limit);
-        late.then_some(Termination::MaxSeconds)
+        self.watch.is_over().then(|| self.interruption())
+    }
+
+    /// Why there is no step, although the solve has not ended.
+    fn interruption(&self) -> Termination {
+        match (self.watch.is_cancelled(), self.watch.is_over()) {
+            (true, _) => Termination::Interrupted,
+            (false, true) => Termination::MaxSeconds,
+            (false, false) => Termination::Failed,
+        }
+    }
+
+    /// Ends the solve, where x stands: the engine failed.
+    pub fn fail(&mut self) {
+        self.ended = Some(Termination::Failed);
     }
 
     fn gauss_newton(&self) -> bool {
@@ -287,6 +303,9 @@ impl Minimiser {
     fn take_step(&mut self, steps: &mut dyn Steps) -> Option<Termination> {
         let started = Instant::now();
         let linear = steps.solve_linear(self.radius());
+        if linear.stop == LinearStop::Interrupted {
+            return Some(self.interruption());
+        }
         // Gauss-Newton counts a breakdown of a finite system as a zero step: nothing but a non-finite value may end it.
         let usable = linear.usable || (self.gauss_newton() && linear.stop != LinearStop::NotFinite);
         let step_is_finite = usable && linear.step_norm.is_finite();
@@ -301,7 +320,8 @@ impl Minimiser {
             (Verdict::Accepted, Some(trial)) => {
                 self.energies = steps.accept().unwrap_or(trial);
                 self.trust.grow(gain_ratio);
-                self.gradient = steps.linearise(self.radius()).gradient_max_norm;
+                self.longest_step = self.longest_step.max(linear.step_norm);
+                self.gradient = steps.linearise(self.radius());
             }
             _ => steps.reject(),
         }
@@ -324,7 +344,7 @@ impl Minimiser {
             // False for NaN.
             let has_model = linear.predicted > 0.0;
             let noise = energy_noise(self.precision) * self.energies.total;
-            if linear.predicted <= noise && decrease.abs() <= noise {
+            if linear.predicted.abs() <= noise && decrease.abs() <= noise {
                 Verdict::Noise
             } else if !trial.is_finite() || !has_model {
                 Verdict::Invalid
@@ -339,8 +359,7 @@ impl Minimiser {
 
     /// Gauss-Newton takes every finite step, uphill too; only a zero gradient or a non-finite value ends it.
     fn after_gauss_newton(&mut self, verdict: Verdict) -> Option<Termination> {
-        if verdict != Verdict::Accepted || !self.gradient.is_finite() {
-            self.non_finite = true;
+        if verdict != Verdict::Accepted || !self.gradient.gradient_max_norm.is_finite() {
             return Some(Termination::Diverged);
         }
         self.gradient_is_small().then_some(Termination::GradientTolerance)
@@ -353,10 +372,10 @@ impl Minimiser {
         before: f64,
         trial: f64,
     ) -> Option<Termination> {
+        self.invalid = verdict == Verdict::Invalid;
         match verdict {
             Verdict::Noise => return Some(Termination::NoiseFloor),
             Verdict::Accepted => {
-                self.invalid_steps = 0;
                 if self.gradient_is_small() {
                     return Some(Termination::GradientTolerance);
                 }
@@ -364,34 +383,33 @@ impl Minimiser {
                     return Some(Termination::FunctionTolerance);
                 }
             }
-            Verdict::Rejected => {
-                self.trust.shrink();
-                self.invalid_steps = 0;
-            }
-            Verdict::Invalid => {
-                self.trust.shrink();
-                self.invalid_steps += 1;
-                if self.invalid_steps >= MAX_INVALID_STEPS {
-                    // A system that is finite but not positive has no trial energy either.
-                    self.non_finite = !trial.is_finite() && linear.stop != LinearStop::Indefinite;
-                    return Some(Termination::InvalidSteps);
-                }
-            }
+            Verdict::Rejected | Verdict::Invalid => self.trust.shrink(),
         }
-        let tolerance = step_tolerance(self.precision);
-        if verdict != Verdict::Invalid && linear.step_norm <= tolerance * (linear.x_norm + tolerance) {
+        if !self.invalid && self.step_is_short(linear) {
             return Some(Termination::StepTolerance);
         }
-        (self.trust.radius < self.options.min_radius).then_some(Termination::MinRadius)
+        let end = if self.invalid { Termination::InvalidSteps } else { Termination::MinRadius };
+        (self.trust.radius < self.options.min_radius).then_some(end)
     }
 
-    /// Tells whether max|g| at x ends the solve. False for NaN.
+    /// Tells whether a step is too short to go on: x does not move by it, or it is short beside the longest step and beside x. Where E has
+    /// fallen to the rounding of what it was at the start, x may be 0.
+    fn step_is_short(&self, linear: &LinearResult) -> bool {
+        let (tolerance, resolution) = (self.options.step_tolerance, resolution(self.precision));
+        let vanished = self.energies.total <= resolution * resolution * self.energy_initial;
+        let short = linear.step_norm <= tolerance * self.longest_step
+            && (vanished || linear.step_norm <= tolerance * linear.x_norm);
+        tolerance > 0.0 && (short || linear.step_norm <= resolution * linear.x_norm)
+    }
+
+    /// Tells whether g at x ends the solve. False for NaN.
     fn gradient_is_small(&self) -> bool {
-        let o = &self.options;
+        let (o, g) = (&self.options, &self.gradient);
         if self.gauss_newton() {
-            return self.gradient == 0.0;
+            return g.gradient_max_norm == 0.0;
         }
-        self.gradient <= o.gradient_tolerance || self.gradient <= o.gradient_rtol * self.gradient_initial
+        g.gradient_scaled <= o.gradient_tolerance * self.energies.total.sqrt()
+            || g.gradient_max_norm <= o.gradient_rtol * self.gradient_initial
     }
 
     /// The relative decrease that ends LM; `None` if switched off. Below the noise of E a tolerance has no meaning.
@@ -405,7 +423,7 @@ impl Minimiser {
             iteration: self.iterations.len() + 1,
             energy: self.energies.total,
             energy_by_group: self.energies.by_group.clone(),
-            gradient_max_norm: self.gradient,
+            gradient_max_norm: self.gradient.gradient_max_norm,
             step_norm: linear.step_norm,
             gain_ratio,
             radius: if self.gauss_newton() { f64::INFINITY } else { self.trust.radius },
@@ -424,7 +442,6 @@ impl Minimiser {
             energy_final: self.energies.total,
             termination: self.ended.unwrap_or(Termination::UserAbort),
             iterations: self.iterations,
-            non_finite: self.non_finite,
         }
     }
 }
