@@ -35,7 +35,7 @@ fn cancelled(after: Duration, solve: impl FnOnce(SolveOptions) -> Report + Send)
     let options = SolveOptions { cancel: Some(cancel.clone()), ..endless() };
     let (done, finished) = mpsc::channel();
     std::thread::scope(|s| {
-        s.spawn(move || done.send(solve(options)));
+        s.spawn(move || drop(done.send(solve(options))));
         std::thread::sleep(after);
         let asked = Instant::now();
         cancel.cancel();
