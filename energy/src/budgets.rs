@@ -27,7 +27,7 @@ impl Default for Budgets {
         Budgets {
             nodes: 4_000_000,
             steps: 100_000_000,
-            depth: 1000,
+            depth: 400,
             entries: 4096,
             residuals: 20_000,
             lua_instructions: 5_000_000,

@@ -175,9 +175,12 @@ fn certified_sums_are_those_of_the_certified_values() {
             let explicit = Explicit::new(&energy, &data).unwrap();
             explicit.energies(&explicit.initial()).total
         };
-        // Of Lanczos1 the values have as many digits as the data: what is left are roundings.
-        let tolerance = if name == "Lanczos1" { 1.0 } else { 1e-7 };
-        assert_close(name, sum(&certified.values), certified.sum, tolerance);
+        if name == "Lanczos1" {
+            // All but 0: the values' last digits weigh more.
+            assert!(sum(&certified.values) < 1e-19);
+            continue;
+        }
+        assert_close(name, sum(&certified.values), certified.sum, 1e-7);
         if name == "Roszman1" {
             let mut of_file = certified.values.clone();
             of_file[0] += 1.0;

@@ -1,55 +1,81 @@
-//! Random programs through the engine: `cargo xtask fuzz`.
+//! Random programs and energies: `cargo xtask fuzz`.
 
 use crate::process::{Failure, cargo};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Pipelines, and expressions of each sort, of a run.
-const CASES: u64 = 3000;
+/// What is made at random, and the tests that make it: they take a number of cases and the first seed.
+struct Kind {
+    name: &'static str,
+    package: &'static str,
+    tests: &'static [&'static str],
+    /// Cases of a run, if none are said; and of one of `cargo xtask nightly`.
+    cases: [u64; 2],
+}
 
-/// The same of a run of `cargo xtask nightly`.
-const LONG: u64 = 100_000;
+const KINDS: [Kind; 2] = [
+    Kind {
+        name: "pipelines",
+        package: "sumsq-codegen-testing",
+        tests: &["random_schedules", "random_simplify"],
+        cases: [3000, 100_000],
+    },
+    Kind {
+        name: "energies",
+        package: "sumsq-energy-testing",
+        tests: &["random_energies"],
+        cases: [10_000, 100_000],
+    },
+];
 
 /// Options of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Options {
+    kind: &'static str,
     cases: u64,
     /// None: another one every time.
     seed: Option<u64>,
 }
 
 impl Options {
-    /// A run of hours, from the clock's seed on.
-    pub fn long() -> Options {
-        Options { cases: LONG, seed: None }
-    }
-
-    /// From `--cases N` and `--seed S`; none if it is anything else.
+    /// From `[KIND] [N] [SEED]`; none if it is anything else.
     pub fn read(args: &[&str]) -> Option<Options> {
-        let mut options = Options { cases: CASES, seed: None };
-        let mut args = args.iter();
-        while let Some(name) = args.next() {
-            let value = args.next()?.parse().ok()?;
-            match *name {
-                "--cases" => options.cases = value,
-                "--seed" => options.seed = Some(value),
-                _ => return None,
+        let (kind, numbers) = match args {
+            [name, rest @ ..] if name.parse::<u64>().is_err() => {
+                (KINDS.iter().find(|k| k.name == *name)?, rest)
             }
-        }
-        Some(options)
+            all => (&KINDS[0], all),
+        };
+        let numbers: Vec<u64> = numbers.iter().map(|n| n.parse().ok()).collect::<Option<_>>()?;
+        let (cases, seed) = match numbers[..] {
+            [] => (kind.cases[0], None),
+            [cases] => (cases, None),
+            [cases, seed] => (cases, Some(seed)),
+            _ => return None,
+        };
+        Some(Options { kind: kind.name, cases, seed })
     }
 }
 
-/// The tests that take a seed and a number of cases.
-const TARGETS: [&str; 2] = ["random_schedules", "random_simplify"];
+/// Runs of hours of every kind, from the clock's seed on, each also after one has failed.
+pub fn long() -> Result<(), Failure> {
+    let run = |kind: &Kind| fuzz(Options { kind: kind.name, cases: kind.cases[1], seed: None });
+    let failed: Vec<String> = KINDS.iter().filter_map(|k| run(k).err()).map(|f| f.to_string()).collect();
+    if failed.is_empty() { Ok(()) } else { Err(Failure(failed.join("\n"))) }
+}
 
-/// Runs all targets, each to its end, also after one has failed.
+/// Runs all tests of a kind, each to its end, also after one has failed.
 pub fn fuzz(options: Options) -> Result<(), Failure> {
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_secs());
-    let (cases, seed) = (options.cases.to_string(), options.seed.unwrap_or_else(clock).to_string());
-    println!("seed {seed}, {cases} cases; the same again: cargo xtask fuzz --seed {seed} --cases {cases}");
-    let mut args = vec!["test", "--package", "sumsq-codegen-testing", "--no-fail-fast"];
-    args.extend(TARGETS.iter().flat_map(|t| ["--test", t]));
-    cargo(&args).env("SUMSQ_FUZZ_SEED", &seed).env("SUMSQ_FUZZ_CASES", &cases).run()
+    let Options { kind, cases, seed } = options;
+    let (cases, seed) = (cases.to_string(), seed.unwrap_or_else(clock).to_string());
+    println!("the same again: cargo xtask fuzz {kind} {cases} {seed}");
+    for of in KINDS.iter().filter(|k| k.name == kind) {
+        let mut args = vec!["test", "--package", of.package, "--no-fail-fast"];
+        args.extend(of.tests.iter().flat_map(|t| ["--test", t]));
+        args.extend(["--", "--nocapture"]);
+        cargo(&args).env("SUMSQ_FUZZ_SEED", &seed).env("SUMSQ_FUZZ_CASES", &cases).run()?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -59,9 +85,12 @@ mod tests {
     #[test]
     fn options() {
         let read = |args: &[&str]| Options::read(args);
-        assert_eq!(read(&[]), Some(Options { cases: CASES, seed: None }));
-        assert_eq!(read(&["--seed", "7", "--cases", "20"]), Some(Options { cases: 20, seed: Some(7) }));
-        for wrong in [&["--seed"][..], &["--seed", "x"], &["7"], &["--case", "3"]] {
+        let pipelines = |cases, seed| Some(Options { kind: "pipelines", cases, seed });
+        assert_eq!(read(&[]), pipelines(3000, None));
+        assert_eq!(read(&["20", "7"]), pipelines(20, Some(7)));
+        let energies = Options { kind: "energies", cases: 20, seed: None };
+        assert_eq!(read(&["energies", "20"]), Some(energies));
+        for wrong in [&["x"][..], &["energies", "x"], &["1", "2", "3"], &["energies", "-1"]] {
             assert_eq!(read(wrong), None, "{wrong:?}");
         }
     }

@@ -23,9 +23,9 @@ usage: cargo xtask TASK
                   (Ceres, Halide). Nothing else installs anything
   demo            a release build, and two demos into out/
   test [--full]   all tests, counted; --full adds the ignored ones
-  fuzz [--cases N] [--seed S]
-                  N (3000) random pipelines under random schedules and N random expressions, from seed S on
-                  (the clock's); a failing case is shrunk and printed
+  fuzz [pipelines|energies] [N] [SEED]
+                  N random cases from SEED on (the clock's): pipelines under schedules, and expressions; energies against an
+                  interpreter. A failing case is shrunk and printed
   bench [NAME]    the benchmarks (all, or those whose name contains NAME) into benches/results/
   compare OLD [--code] [--bits] [--times] [--steps N] [--pairs N]
                   another release build of the tool against this tree's: LLVM text of all energies, bits of the
@@ -34,7 +34,7 @@ usage: cargo xtask TASK
   layers          which folder may import from which: circles, imports that run upwards, lines of code
   lint            layers, first words of doc comments, formatting, clippy and docs, warnings as errors
   ci              lint, test, how-to, then the suites of tool, C and language in release: minutes of each step, counts of tests
-  nightly [STEP]  full, fuzz, miri, threads, valgrind: ignored tests, 100,000 cases of fuzz, miri on buffers, a thread
+  nightly [STEP]  full, fuzz, miri, threads, valgrind: ignored tests, long runs of fuzz, miri on buffers, a thread
                   sanitizer on the pool, valgrind on a solve and a C program";
 
 /// Demos that `cargo xtask demo` runs.

@@ -8,7 +8,7 @@ type Step = (&'static str, fn() -> Result<(), Failure>);
 
 const STEPS: [Step; 5] = [
     ("full", suite::ignored),
-    ("fuzz", || fuzz::fuzz(fuzz::Options::long())),
+    ("fuzz", fuzz::long),
     ("miri", miri),
     ("threads", thread_sanitizer),
     ("valgrind", valgrind),

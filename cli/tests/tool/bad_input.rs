@@ -65,6 +65,27 @@ fn extents_of_zero() {
 }
 
 #[test]
+fn energies_beyond_their_budgets() {
+    let deep = "local x = X(0) for i = 1, 3000 do x = sin(x) end\nEnergy(x)";
+    refused(
+        &bench(deep, &[x(&[0.0; 3])]),
+        &[],
+        &["operations inside each other", "energy.t:5", "--max-depth"],
+    );
+    let derived = "local s = 1 for i = 1, 300 do s = s * (X(i) + X(-i)) end\nEnergy(s)";
+    refused(&bench(derived, &[x(&[0.0; 3])]), &[], &["nodes and operands", "J", "energy.t:6", "--max-nodes"]);
+    let bench = bench("Energy(sin(sin(X(0))))", &[x(&[0.5; 3])]);
+    refused(&bench, &["--max-depth", "1"], &["more than 1 operations"]);
+    refused(&bench, &["--max-nodes", "20"], &["more than 20 nodes"]);
+}
+
+#[test]
+fn words_of_lua_on_expressions() {
+    let text = "Energy(X(0) == 3 and X(0) or 1)";
+    refused(&bench(text, &[x(&[0.0; 3])]), &[], &["`==`", "eq(a,b)", "energy.t:5:8"]);
+}
+
+#[test]
 fn graphs_without_edges() {
     let text = "local G = Graph(\"G\", 1, \"v0\", {N}, 2, \"v1\", {N}, 3)\nEnergy(X(G.v0) - X(G.v1) - 1)";
     refused(

@@ -109,7 +109,7 @@ pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId], block: u3
     let mut reaches = Reaches {
         spaces: energy.spaces.iter().map(|dims| none(dims)).collect(),
         products: energy.spaces.iter().map(|dims| none(dims)).collect(),
-        computed: vec![None; energy.computed.len()],
+        computed: energy.computed.iter().map(|c| none(&energy.spaces[c.space.index()])).collect(),
     };
     let origin = vec![0; energy.spaces.iter().map(Vec::len).max().unwrap_or(0)];
     let dag = &routines.dag;
@@ -122,7 +122,7 @@ pub fn reaches(energy: &Energy, routines: &Routines, roots: &[ExprId], block: u3
     }
     // An array reads only those before it.
     for c in (0..energy.computed.len()).rev() {
-        let Some(around) = reaches.computed[c].as_ref().map(|around| blocks(around, block)) else { continue };
+        let around = blocks(&reaches.computed[c], block);
         let own = &mut reaches.spaces[energy.computed[c].space.index()];
         own.iter_mut().zip(&around).for_each(|(to, &around)| *to = (*to).max(around));
         let roots = routines.roots(Kind::Computed, Site::Array(ComputedId(c as u32)));
@@ -144,8 +144,8 @@ struct Reaches {
     spaces: Vec<Vec<u32>>,
     /// The products over every index space.
     products: Vec<Vec<u32>>,
-    /// Every computed array that is read at all.
-    computed: Vec<Option<Vec<u32>>>,
+    /// Every computed array; one that nothing reads is stored all the same.
+    computed: Vec<Vec<u32>>,
 }
 
 impl Reaches {
@@ -171,10 +171,7 @@ impl Reaches {
                     spaces[space.index()].iter_mut().for_each(|h| *h = (*h).max(1));
                 }
                 Node::Access(access) => match access.source {
-                    Source::Computed(c) | Source::Partial(c) => {
-                        let dims = energy.spaces[energy.computed[c.index()].space.index()].len();
-                        widen(computed[c.index()].get_or_insert_with(|| vec![0; dims]), &access.at);
-                    }
+                    Source::Computed(c) | Source::Partial(c) => widen(&mut computed[c.index()], &access.at),
                     Source::Product(Domain::Space(s)) => widen(&mut products[s.index()], &access.at),
                     Source::Hoisted(Domain::Graph(_))
                     | Source::Residual(Domain::Graph(_))

@@ -14,14 +14,32 @@ use sumsq_energy::emit::component_index;
 use sumsq_energy::model::{ArrayId, Energy, Field, ParamId, UnknownId};
 
 impl Plan {
-    /// Copies the unknowns to x.
+    /// Copies the unknowns to x, and evaluates what is excluded and bounds where these read constant views.
     pub fn upload_unknowns(&mut self, data: &ProblemData<'_>) -> Result<(), SolveError> {
         for (u, numbers) in data.unknown_numbers().iter().enumerate() {
             let field = &self.k.energy.unknowns[u];
             let first = component_index(&self.k.energy, UnknownId(u as u32), 0);
             self.copy_numbers(self.essential(What::X.of(field.space)), first, numbers, field, data)?;
         }
-        self.match_trials()
+        self.match_trials()?;
+        let k = self.k.clone();
+        let arrays = (0..).map(ArrayId).zip(&k.energy.arrays);
+        let views: Vec<ArrayId> = arrays.filter(|(_, a)| a.view_of.is_some()).map(|(id, _)| id).collect();
+        self.evaluate_held(|of| k.energy.may_read(of, &views, &[]))
+    }
+
+    /// Evaluates what is excluded, and bounds, where `changed` says so of their expressions.
+    fn evaluate_held(&mut self, changed: impl Fn(&[ExprId]) -> bool) -> Result<(), SolveError> {
+        let k = self.k.clone();
+        let excludes: Vec<ExprId> = k.energy.excludes.iter().map(|(_, e)| *e).collect();
+        if changed(&excludes) {
+            self.evaluate_masks()?;
+        }
+        let bounds = k.energy.bounds.iter().flat_map(|b| b.lower.iter().chain(&b.upper)).copied();
+        if changed(&bounds.collect::<Vec<_>>()) {
+            self.run(Phase::Bounds)?;
+        }
+        Ok(())
     }
 
     /// Copies arrays and params that are not there yet, and evaluates what is excluded and bounds where these changed.
@@ -42,14 +60,7 @@ impl Plan {
                 self.set_number(Number::Energy(param, c as u16), v)?;
             }
         }
-        let excludes: Vec<ExprId> = k.energy.excludes.iter().map(|(_, e)| *e).collect();
-        if first || changed.read_by(&k.energy, &excludes) {
-            self.evaluate_masks()?;
-        }
-        let bounds = k.energy.bounds.iter().flat_map(|b| b.lower.iter().chain(&b.upper)).copied();
-        if first || changed.read_by(&k.energy, &bounds.collect::<Vec<_>>()) {
-            self.run(Phase::Bounds)?;
-        }
+        self.evaluate_held(|of| first || changed.read_by(&k.energy, of))?;
         self.uploaded = Uploaded {
             arrays: data.array_numbers().iter().map(|a| a.as_ref().map(Numbers::stamp)).collect(),
             params: data.param_stamps().to_vec(),

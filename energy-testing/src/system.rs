@@ -1,0 +1,447 @@
+//! All residuals of a case with their derivatives, and what a solver makes of them.
+
+use crate::case::{At, Case, Expr, Field, Kind, Loss, LossKind, Source};
+use crate::dual::Dual;
+use crate::evaluate::{Place, evaluate};
+use crate::reads::Reads;
+use std::cell::Cell;
+
+/// Share by which every result is off: 0, or with a seed to see how far rounding reaches.
+#[derive(Clone, Copy, Debug)]
+pub struct Noise {
+    pub share: f64,
+    pub seed: u64,
+}
+
+impl Noise {
+    pub const NONE: Noise = Noise { share: 0.0, seed: 0 };
+}
+
+/// A residual that counts, under a loss as J^T r and J^T J hold it.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// As the energy has it, without regard to a loss.
+    pub residual: f64,
+    /// r~.
+    pub weighted: f64,
+    /// The row of J~: scalars and slopes.
+    pub slopes: Vec<(usize, f64)>,
+}
+
+impl Row {
+    /// Tells whether neither the residual nor a derivative is inf or NaN.
+    pub fn is_finite(&self) -> bool {
+        self.residual.is_finite() && self.weighted.is_finite() && self.slopes.iter().all(|s| s.1.is_finite())
+    }
+}
+
+/// Everything that a solver knows of an energy at one x.
+#[derive(Clone, Debug)]
+pub struct System {
+    /// Templates in the order of the file, the instances of each in order.
+    pub rows: Vec<Row>,
+    /// E per group.
+    pub energies: Vec<f64>,
+    /// Per unknown scalar, whether it is free.
+    pub free: Vec<bool>,
+}
+
+impl System {
+    /// Tells whether no residual and no derivative is inf or NaN.
+    pub fn is_finite(&self) -> bool {
+        self.energies.iter().all(|e| e.is_finite()) && self.rows.iter().all(Row::is_finite)
+    }
+
+    /// J^T r.
+    pub fn gradient(&self) -> Vec<f64> {
+        self.sum(|row, slope| row.weighted * slope)
+    }
+
+    /// diag(J^T J).
+    pub fn diagonal(&self) -> Vec<f64> {
+        self.sum(|_, slope| slope * slope)
+    }
+
+    /// J^T J v.
+    pub fn product(&self, v: &[f64]) -> Vec<f64> {
+        self.sum(|row, slope| slope * row.slopes.iter().map(|(s, slope)| slope * v[*s]).sum::<f64>())
+    }
+
+    fn sum(&self, term: impl Fn(&Row, f64) -> f64) -> Vec<f64> {
+        let mut out = vec![0.0; self.free.len()];
+        for row in &self.rows {
+            row.slopes.iter().for_each(|&(s, slope)| out[s] += term(row, slope));
+        }
+        out
+    }
+}
+
+/// The system of a case at x.
+pub fn system(case: &Case, x: &[f64], noise: Noise) -> System {
+    let seed = Cell::new(noise.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let parts = case.parts();
+    let world = World { case, x, parts: &parts, noise, seed: &seed };
+    // What is excluded is no matter of rounding.
+    let masks = World { noise: Noise::NONE, ..world }.masks();
+    let free = world.free(&masks);
+    let (mut rows, mut energies) = (Vec::new(), Vec::new());
+    for of in &case.groups {
+        let mut energy = 0.0;
+        for value in &of.values {
+            let block = world.block(value, &masks);
+            energy += world.add_block(block, of.loss.as_ref(), &free, &mut rows);
+        }
+        energies.push(energy);
+    }
+    System { rows, energies, free }
+}
+
+/// The bounds of every unknown scalar.
+pub fn bounds(case: &Case) -> (Vec<f64>, Vec<f64>) {
+    let (seed, parts) = (Cell::new(1), case.parts());
+    let x = case.x();
+    let world = World { case, x: &x, parts: &parts, noise: Noise::NONE, seed: &seed };
+    let scalars = x.len();
+    let mut all = (vec![f64::NEG_INFINITY; scalars], vec![f64::INFINITY; scalars]);
+    for (field, lower, upper) in &case.bounds {
+        let (space, channels) = (case.fields[*field].space, case.fields[*field].channels);
+        for (side, into) in [(lower, &mut all.0), (upper, &mut all.1)] {
+            for element in 0..case.elements(space) {
+                let values = evaluate(case, side, &world.at(Domain::Space(space), element));
+                for c in 0..channels {
+                    let value = if values.len() == 1 { &values[0] } else { &values[c] };
+                    into[parts[*field].start + element * channels + c] = value.value;
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The instances of a residual.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Domain {
+    Space(usize),
+    Graph(usize),
+}
+
+/// The channels of one value: per channel that is a residual its instances that count, as (instance, value).
+type Block = Vec<(usize, Vec<(usize, Dual)>)>;
+
+#[derive(Clone, Copy)]
+struct World<'a> {
+    case: &'a Case,
+    x: &'a [f64],
+    parts: &'a [std::ops::Range<usize>],
+    noise: Noise,
+    seed: &'a Cell<u64>,
+}
+
+impl<'a> World<'a> {
+    fn at(self, domain: Domain, instance: usize) -> Here<'a> {
+        let coordinates = match domain {
+            Domain::Space(s) => self.case.coordinates(s, instance),
+            Domain::Graph(_) => vec![],
+        };
+        Here { world: self, domain, instance, coordinates }
+    }
+
+    /// Per space, whether each element is free.
+    fn masks(self) -> Vec<Vec<bool>> {
+        let spaces = 0..self.case.spaces.len();
+        let mut masks: Vec<Vec<bool>> = spaces.map(|s| vec![true; self.case.elements(s)]).collect();
+        for (space, condition) in &self.case.excludes {
+            for (element, free) in masks[*space].iter_mut().enumerate() {
+                let values = evaluate(self.case, condition, &self.at(Domain::Space(*space), element));
+                *free &= !values.iter().any(Dual::holds);
+            }
+        }
+        masks
+    }
+
+    fn free(self, masks: &[Vec<bool>]) -> Vec<bool> {
+        let unknowns = self.case.fields.iter().filter(|f| matches!(f.kind, Kind::Unknown(_)));
+        let scalars = |f: &Field| {
+            masks[f.space].iter().flat_map(|&m| std::iter::repeat_n(m, f.channels)).collect::<Vec<_>>()
+        };
+        unknowns.flat_map(scalars).collect()
+    }
+
+    /// The domain of a residual: where it reads anything that is no global, else the only element of the globals.
+    fn domain(self, reads: &Reads) -> Domain {
+        let placed = reads.all.iter().find_map(|a| match &a.at {
+            At::Offset(_) => Some(Domain::Space(self.case.space(a.source))),
+            At::Vertex(g, _) => Some(Domain::Graph(*g)),
+            At::Global => None,
+        });
+        placed.unwrap_or(Domain::Space(0))
+    }
+
+    fn instances(self, domain: Domain) -> usize {
+        match domain {
+            Domain::Space(s) => self.case.elements(s),
+            Domain::Graph(g) => self.case.graphs[g].edges.len(),
+        }
+    }
+
+    /// Evaluates what counts of a value. A channel that reads no unknown is a constant and left out.
+    fn block(self, value: &Expr, masks: &[Vec<bool>]) -> Block {
+        let mut block = Vec::new();
+        for (channel, reads) in self.case.reads(value).iter().enumerate() {
+            let unknowns = self.case.unknown_reads(reads);
+            if unknowns.is_empty() {
+                continue;
+            }
+            let domain = self.domain(reads);
+            let guard = match domain {
+                Domain::Space(s) if !reads.bounds => Some(self.case.reach(reads, self.case.spaces[s].len())),
+                _ => None,
+            };
+            let mut instances = Vec::new();
+            for instance in 0..self.instances(domain) {
+                let here = self.at(domain, instance);
+                let counts = unknowns.iter().any(|(field, at, by)| {
+                    let element = here.element(Source::Field(*field), at, by);
+                    element.is_some_and(|e| masks[self.case.fields[*field].space][e])
+                });
+                if !counts {
+                    continue;
+                }
+                let cut = guard.as_ref().is_some_and(|(lo, hi)| !here.inside(lo, hi));
+                let result = match cut {
+                    true => Dual::number(0.0),
+                    false => self.rounded(evaluate(self.case, value, &here).swap_remove(channel)),
+                };
+                instances.push((instance, result));
+            }
+            block.push((self.instances(domain), instances));
+        }
+        block
+    }
+
+    /// Adds the rows of a value and returns its share of E.
+    fn add_block(self, block: Block, loss: Option<&Loss>, free: &[bool], rows: &mut Vec<Row>) -> f64 {
+        let instances = block.iter().map(|(n, _)| *n).max().unwrap_or(0);
+        let mut squares = vec![0.0; instances];
+        for (_, counted) in &block {
+            counted.iter().for_each(|(i, r)| squares[*i] += r.value * r.value);
+        }
+        let scale = loss.map(|l| evaluate(self.case, &l.scale, &self.at(Domain::Space(0), 0))[0].value);
+        let mut shapes: Vec<Shape> = Vec::new();
+        for &q in &squares {
+            let mut shape = Shape::new(loss, scale.unwrap_or(1.0), q);
+            // log(1 + q/s^2) and s^2 - s^2 (..) are no better than s^2.
+            if loss.is_some() {
+                shape.rho += scale.unwrap_or(1.0).powi(2) * (self.off() - 1.0);
+            }
+            shapes.push(shape);
+        }
+        // Sums over the rows of a block: r^T J, scalar by scalar.
+        let mut bends: Vec<Vec<(usize, f64)>> = vec![vec![]; instances];
+        for (_, counted) in &block {
+            for (i, r) in counted {
+                let sum = Dual { slopes: std::mem::take(&mut bends[*i]), ..Dual::default() };
+                bends[*i] = Dual::chain(0.0, [(1.0, &sum), (r.value, r)]).slopes;
+            }
+        }
+        let mut energy = 0.0;
+        let mut seen = vec![false; instances];
+        for (_, counted) in block {
+            for (i, r) in counted {
+                if !std::mem::replace(&mut seen[i], true) {
+                    energy += shapes[i].rho;
+                }
+                let Shape { root, alpha, bend, .. } = shapes[i];
+                let bent = Dual { slopes: bends[i].clone(), ..Dual::default() };
+                let slopes = match bend == 0.0 {
+                    true => r.slopes.clone(),
+                    false => Dual::chain(0.0, [(1.0, &r), (-bend * r.value, &bent)]).slopes,
+                };
+                let weigh = |w: f64, v: f64| if w == 0.0 { 0.0 } else { w * v };
+                rows.push(Row {
+                    residual: r.value,
+                    weighted: weigh(root / (1.0 - alpha), r.value),
+                    slopes: slopes
+                        .into_iter()
+                        .filter(|(s, _)| free[*s])
+                        .map(|(s, v)| (s, weigh(root, v)))
+                        .collect(),
+                });
+            }
+        }
+        energy
+    }
+
+    fn rounded(self, mut result: Dual) -> Dual {
+        if self.noise.share > 0.0 {
+            result.value *= self.off();
+            result.slopes.iter_mut().for_each(|s| s.1 *= self.off());
+        }
+        result
+    }
+
+    /// 1 and a little, in either direction.
+    fn off(self) -> f64 {
+        // xorshift64.
+        let mut s = self.seed.get();
+        s ^= s << 13;
+        s ^= s >> 7;
+        s ^= s << 17;
+        self.seed.set(s);
+        1.0 + self.noise.share * ((s >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
+    }
+}
+
+/// One instance of a domain.
+struct Here<'a> {
+    world: World<'a>,
+    domain: Domain,
+    instance: usize,
+    coordinates: Vec<i64>,
+}
+
+impl Here<'_> {
+    /// The element of a read, and from there by an offset; none outside of the domain.
+    fn element(&self, source: Source, at: &At, by: &[i64]) -> Option<usize> {
+        let case = self.world.case;
+        let from = match (at, self.domain) {
+            (At::Global, _) => return Some(0),
+            (At::Vertex(g, v), _) => {
+                let graph = &case.graphs[*g];
+                case.coordinates(graph.spaces[*v], graph.edges[self.instance][*v])
+            }
+            (At::Offset(o), Domain::Space(_)) => self.coordinates.iter().zip(o).map(|(c, o)| c + o).collect(),
+            (At::Offset(_), Domain::Graph(_)) => unreachable!("a hyperedge has no neighbours"),
+        };
+        let moved: Vec<i64> = (0..from.len()).map(|d| from[d] + by.get(d).unwrap_or(&0)).collect();
+        let space = match (source, at) {
+            (Source::Field(f), _) => case.fields[f].space,
+            (source, _) => case.space(source),
+        };
+        case.element(space, &moved)
+    }
+}
+
+impl Place for Here<'_> {
+    fn read(&self, source: Source, at: &At, channel: usize) -> Dual {
+        let case = self.world.case;
+        let Some(element) = self.element(source, at, &[]) else { return Dual::number(0.0) };
+        let field = match source {
+            Source::Field(f) => f,
+            Source::Computed(c) => {
+                let there = self.world.at(Domain::Space(case.computed[c].space), element);
+                return evaluate(case, &case.computed[c].value, &there).swap_remove(channel);
+            }
+        };
+        let of = &case.fields[field];
+        let scalar = element * of.channels + channel;
+        match of.kind {
+            Kind::Unknown(_) => {
+                let scalar = self.world.parts[field].start + scalar;
+                Dual { slopes: vec![(scalar, 1.0)], ..Dual::number(self.world.x[scalar]) }
+            }
+            Kind::Array(_) => Dual::number(of.values[scalar]),
+            Kind::View(of) => Dual::number(case.fields[of].values[scalar]),
+        }
+    }
+
+    fn tap(&self, field: usize, channel: usize, at: &[i64]) -> f64 {
+        let (case, of) = (self.world.case, &self.world.case.fields[field]);
+        case.element(of.space, at).map_or(0.0, |e| of.values[e * of.channels + channel])
+    }
+
+    fn index(&self, dim: usize) -> f64 {
+        self.coordinates[dim] as f64
+    }
+
+    fn inside(&self, lo: &[i64], hi: &[i64]) -> bool {
+        let Domain::Space(space) = self.domain else { return true };
+        let corner = |offset: &[i64]| {
+            let at: Vec<i64> = self.coordinates.iter().zip(offset).map(|(c, o)| c + o).collect();
+            self.world.case.element(space, &at).is_some()
+        };
+        corner(lo) && corner(hi)
+    }
+
+    fn rounded(&self, result: Dual) -> Dual {
+        self.world.rounded(result)
+    }
+}
+
+/// What a loss makes of a block.
+#[derive(Clone, Copy)]
+struct Shape {
+    rho: f64,
+    /// sqrt(rho'), 0 where rho' <= 0.
+    root: f64,
+    alpha: f64,
+    /// alpha / q.
+    bend: f64,
+}
+
+impl Shape {
+    /// Of a block whose squares add up to q (Triggs et al., "Bundle adjustment -- a modern synthesis", section 4.3).
+    fn new(loss: Option<&Loss>, s: f64, q: f64) -> Shape {
+        let Some(loss) = loss else { return Shape { rho: q, root: 1.0, alpha: 0.0, bend: 0.0 } };
+        let Jet(rho, slope, curvature) = rho(loss.kind, s, q);
+        if slope <= 0.0 {
+            return Shape { rho, root: 0.0, alpha: 0.0, bend: 0.0 };
+        }
+        let root = slope.sqrt();
+        if !loss.second_order || curvature >= 0.0 || q == 0.0 {
+            return Shape { rho, root, alpha: 0.0, bend: 0.0 };
+        }
+        // alpha is the smaller root of alpha^2/2 - alpha - q rho''/rho' = 0, kept below 1.
+        let alpha = (1.0 - (1.0 + 2.0 * q * curvature / slope).max(0.0).sqrt()).min(0.999);
+        Shape { rho, root, alpha, bend: alpha / q }
+    }
+}
+
+/// A value with its first and second derivative by q.
+#[derive(Clone, Copy)]
+struct Jet(f64, f64, f64);
+
+impl Jet {
+    fn map(self, f: f64, d: f64, dd: f64) -> Jet {
+        Jet(f, d * self.1, dd * self.1 * self.1 + d * self.2)
+    }
+    fn scaled(self, by: f64, plus: f64) -> Jet {
+        Jet(by * self.0 + plus, by * self.1, by * self.2)
+    }
+}
+
+/// rho(q), with derivatives from those of its parts.
+fn rho(kind: LossKind, s: f64, q: f64) -> Jet {
+    let (q, s2) = (Jet(q, 1.0, 0.0), s * s);
+    let ratio = q.scaled(1.0 / s2, 0.0);
+    match kind {
+        LossKind::Huber if q.0 <= s2 => q,
+        LossKind::Huber => {
+            let root = q.0.sqrt();
+            q.map(root, 0.5 / root, -0.25 / (root * q.0)).scaled(2.0 * s, -s2)
+        }
+        LossKind::Cauchy => {
+            let b = ratio.scaled(1.0, 1.0);
+            b.map(ratio.0.ln_1p(), 1.0 / b.0, -1.0 / (b.0 * b.0)).scaled(s2, 0.0)
+        }
+        LossKind::Tukey if q.0 > s2 => Jet(s2 / 3.0, 0.0, 0.0),
+        // s^2/3 (1 - (1 - r)^3) = s^2 (r - r^2 + r^3/3), which does not cancel.
+        LossKind::Tukey => {
+            let r = ratio.0;
+            ratio.map(r * (1.0 - r + r * r / 3.0), (1.0 - r).powi(2), -2.0 * (1.0 - r)).scaled(s2, 0.0)
+        }
+        // 2 s^2 (root - 1), by r = (root - 1) (root + 1).
+        LossKind::SoftL1 => {
+            let root = (1.0 + ratio.0).sqrt();
+            ratio.map(2.0 * ratio.0 / (root + 1.0), 1.0 / root, -0.5 * root.powi(-3)).scaled(s2, 0.0)
+        }
+        LossKind::Arctan => {
+            let (r, b) = (ratio.0, 1.0 + ratio.0 * ratio.0);
+            ratio.map(r.atan(), 1.0 / b, -2.0 * r / (b * b)).scaled(s2, 0.0)
+        }
+        LossKind::GemanMcClure => {
+            let b = 1.0 + ratio.0;
+            ratio.map(ratio.0 / b, b.powi(-2), -2.0 * b.powi(-3)).scaled(s2, 0.0)
+        }
+    }
+}

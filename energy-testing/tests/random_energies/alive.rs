@@ -1,0 +1,97 @@
+//! Whether all that an expression reads has a say in it: then no folding may take a read away, and the box of the boundary rule is that of
+//! the text.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use sumsq_codegen_testing::rng::Rng;
+use sumsq_energy_testing::case::{At, Case, Expr, Kind, Source};
+use sumsq_energy_testing::dual::Dual;
+use sumsq_energy_testing::evaluate::{Place, evaluate};
+use sumsq_energy_testing::reads::Access;
+
+/// Random surroundings tried.
+const TRIES: u64 = 24;
+
+/// Tells whether each read of each channel changes that channel in some surroundings.
+pub fn is_alive(case: &Case, e: &Expr, rng: &mut Rng) -> bool {
+    let seed = rng.bits();
+    let mut dead: Vec<(usize, Access)> = Vec::new();
+    for (c, reads) in case.reads(e).into_iter().enumerate() {
+        dead.extend(reads.all.into_iter().map(|a| (c, a)));
+    }
+    for k in 0..TRIES {
+        if dead.is_empty() {
+            break;
+        }
+        let here = Anywhere { case, seed: seed.wrapping_add(k), other: None, known: RefCell::default() };
+        let before = evaluate(case, e, &here);
+        let mut changed: HashMap<Access, Vec<Dual>> = HashMap::new();
+        dead.retain(|(c, access)| {
+            let after = changed.entry(access.clone()).or_insert_with(|| {
+                let other = Some(access.clone());
+                evaluate(case, e, &Anywhere { case, seed: here.seed, other, known: RefCell::default() })
+            });
+            let (a, b) = (before[*c].value, after[*c].value);
+            // NaN says nothing; a change that rounding could make is none.
+            !((a - b).abs() > 1e-9 * (a.abs() + b.abs()))
+        });
+    }
+    dead.is_empty()
+}
+
+/// The same of all residuals, computed arrays and masks of a case: what shrinking leaves.
+pub fn is_alive_everywhere(case: &Case) -> bool {
+    let values = case.groups.iter().flat_map(|g| &g.values);
+    let computed = case.computed.iter().map(|c| &c.value);
+    let masks = case.excludes.iter().map(|(_, e)| e);
+    values.chain(computed).chain(masks).all(|e| is_alive(case, e, &mut Rng::new(1)))
+}
+
+/// Random values for all that is read, one of them changed.
+struct Anywhere<'a> {
+    case: &'a Case,
+    seed: u64,
+    other: Option<Access>,
+    known: RefCell<HashMap<String, f64>>,
+}
+
+impl Anywhere<'_> {
+    fn random(&self, what: &str, salt: u64, whole: bool) -> f64 {
+        *self.known.borrow_mut().entry(format!("{what}{salt}")).or_insert_with(|| {
+            let text = what
+                .bytes()
+                .fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+            let mut rng = Rng::new(text ^ self.seed.wrapping_mul(0x9e37_79b9) ^ (salt << 40));
+            if whole { rng.below(4) as f64 } else { rng.range(-2000, 2000) as f64 / 1024.0 }
+        })
+    }
+}
+
+impl Place for Anywhere<'_> {
+    fn read(&self, source: Source, at: &At, channel: usize) -> Dual {
+        let access = Access { source, at: at.clone(), channel };
+        let whole = match source {
+            Source::Field(f) => match self.case.fields[f].kind {
+                Kind::Array(ty) => !["opt_float", "float", "double"].contains(&ty),
+                _ => false,
+            },
+            Source::Computed(_) => false,
+        };
+        let salt = u64::from(self.other.as_ref() == Some(&access));
+        Dual::number(self.random(&format!("{access:?}"), salt, whole))
+    }
+
+    fn tap(&self, field: usize, channel: usize, at: &[i64]) -> f64 {
+        self.random(&format!("{field} {channel} {at:?}"), 0, false)
+    }
+
+    fn index(&self, dim: usize) -> f64 {
+        self.random(&format!("index {dim}"), 0, true)
+    }
+
+    fn inside(&self, lo: &[i64], hi: &[i64]) -> bool {
+        // The element itself always lies in the domain.
+        let own = lo.iter().chain(hi).all(|&o| o == 0);
+        own || self.random(&format!("{lo:?} {hi:?}"), 0, true) < 2.0
+    }
+}
