@@ -48,6 +48,9 @@ fn compare(case: &Case, rng: &mut Rng) -> Result<Result<(usize, usize), String>,
     let noise = |double: bool| if double { NOISE } else { SINGLE_NOISE };
     let expected = Expected::new(case, &x, noise(options.precision != Precision::F32));
     let came = problem.evaluate(&data).map_err(|e| with("evaluate", &e))?;
+    if !expected.exact.known {
+        return Ok(Ok((0, 0)));
+    }
     let rows = expected.exact.rows.len();
     if came.residuals != rows {
         return Err(with("residuals", &format!("{} count, not {rows}", came.residuals)));
