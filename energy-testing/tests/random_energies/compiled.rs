@@ -5,8 +5,8 @@ use crate::run::{Expected, NOISE, Outcome, bind};
 use sumsq::codegen::Target;
 use sumsq::energy::Energy;
 use sumsq::{
-    CompileOptions, Method, Overrides, Precision, Preconditioner, ProblemData, SolveError, SolveOptions,
-    Solver, choices,
+    CompileLimits, CompileOptions, Method, Overrides, Precision, Preconditioner, ProblemData, SolveError,
+    SolveOptions, Solver, choices,
 };
 use sumsq_codegen_testing::rng::Rng;
 use sumsq_energy_testing::case::{Case, Kind};
@@ -136,6 +136,8 @@ fn options(energy: &Energy, data: &ProblemData<'_>, rng: &mut Rng) -> Result<Com
         ]),
         preconditioner: rng.pick(Preconditioner::ALL).0,
         threads: Some(1 + rng.below(2)),
+        // No clock decides what is compared.
+        limits: CompileLimits { seconds: f64::INFINITY, ..CompileLimits::default() },
         sizes: rng.percent(50).then(|| data.dims().to_vec()),
         ..CompileOptions::default()
     };
