@@ -125,7 +125,8 @@ fn limits_at_their_edges() {
     }
     let budget = |fault: Option<Fault>| match fault {
         Some(Fault::Budget { budget, .. }) => Some(budget),
-        other => other.map_or(None, |fault| panic!("{fault}")),
+        None => None,
+        Some(fault) => panic!("{fault}"),
     };
     let deep = |n: u32| format!("local x = X(0,0) for i = 1, {n} do x = sin(x) end Energy(x)");
     let long = |n: u32| {

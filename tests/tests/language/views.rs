@@ -16,7 +16,7 @@ const L_P: &str = r#"
     Residual{name="fit", X(0,0) - A(0,0)}
     for dx, dy in Stencil { {1,0}, {0,1} } do
         local d, c = X(0,0) - X(dx,dy), XC(0,0) - XC(dx,dy)
-        Residual{name="sparse", Select(InBounds(dx,dy), L_p(d, c, 0.8, {W,H}), 0)}
+        Residual{name="sparse", merge=true, Select(InBounds(dx,dy), L_p(d, c, 0.8, {W,H}), 0)}
     end
 "#;
 
