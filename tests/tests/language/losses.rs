@@ -76,6 +76,7 @@ fn groups_by_name() {
         assert_close(&energy.groups[group], by_generated.by_group[group], expected, 1e-12);
     }
     let report = solve(&energy, &mut data, &options);
+    assert_eq!(report.groups, energy.groups);
     for step in &report.iterations {
         assert_close("sum of groups", step.energy_by_group.iter().sum(), step.energy, 1e-12);
     }
