@@ -5,4 +5,5 @@ mod bench;
 mod code_options;
 mod command_line;
 mod demos;
+mod kept;
 mod outputs;
