@@ -73,15 +73,16 @@ fn curvature(kind: LossKind, q: f64, s: f64) -> f64 {
 enum Rho {
     /// One of the table, with its scale.
     Scaled(LossKind, f64),
-    /// A formula, and |rho/rho'| at 0: the q at which it differs from what it is near 0, if it is not 0 there.
+    /// A formula, and the q over which it changes near 0, or 0 if it does not say.
     Formula(Box<Formula>, f64),
 }
 
 impl Rho {
     fn formula(formula: Formula) -> Rho {
-        let [value, slope, _] = formula.at(0.0);
-        let size = (value / slope).abs();
-        Rho::Formula(Box::new(formula), if size.is_finite() { size } else { 0.0 })
+        let [value, slope, curvature] = formula.at(0.0);
+        let sizes = [(value / slope).abs(), (slope / curvature).abs()];
+        let size = sizes.into_iter().filter(|s| s.is_finite() && *s > 0.0).reduce(f64::min);
+        Rho::Formula(Box::new(formula), size.unwrap_or(0.0))
     }
 
     fn value(&self, q: f64) -> f64 {
