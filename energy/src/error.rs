@@ -69,6 +69,12 @@ pub enum Fault {
     NoDerivativeImage { image: String, unknown: String },
     #[error("the scale of a loss is a positive number or Param, got {0}")]
     LossScale(String),
+    #[error("`Power` takes positive numbers or Params, got {0}")]
+    PowerLoss(f64),
+    #[error("a loss is one expression of its squared norm q, numbers and Params; this one {0}")]
+    LossFormula(String),
+    #[error("the squared norm q of a loss is read outside of its function")]
+    StraySquare,
     #[error("channels of one Vector under a loss are residuals over {0} and over {1}")]
     MixedBlock(String, String),
     #[error("`Bounds` is for unknowns; `{0}` is none")]
@@ -199,6 +205,9 @@ impl Fault {
             }
             NoDerivativeImage { .. } => "give them: SampledImage(im, dx, dy)",
             LossScale(_) => "as in Residual{loss=Huber(0.1), ...}",
+            PowerLoss(_) => "as in Residual{loss=Power(1.2, 1e-3), ...}: (q + 1e-6)^0.6",
+            LossFormula(_) => "as in Residual{loss=Loss(function(q) return log(1 + q) end), ...}",
+            StraySquare => "square the residual itself",
             MixedBlock(..) => "give them as separate values",
             BoundsOfArray(_) => "as in Bounds(X, 0, 1), with all channels of an Unknown",
             BoundsTwice(_) => "give one lower and one upper bound",

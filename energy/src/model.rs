@@ -88,13 +88,21 @@ pub struct Computed {
     pub line: Option<u32>,
 }
 
-/// A robust loss over the channels of one Vector: the block's energy is `kind` of the sum of their squares.
+/// A function rho of a squared norm q.
+#[derive(Clone, Copy, Debug)]
+pub enum Loss {
+    /// A loss of the table, with its scale s > 0: an expression of constants and params.
+    Scaled(LossKind, ExprId),
+    /// rho as an expression of q ([`Source::Squared`]), constants and params.
+    Formula(ExprId),
+}
+
+/// A robust loss over the channels of one Vector: the block's energy is rho of the sum of their squares. It is 0 where none of them
+/// counts.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// The loss.
-    pub kind: LossKind,
-    /// Its scale s > 0: an expression of constants and params.
-    pub scale: ExprId,
+    pub loss: Loss,
     /// True if J^T J holds the loss's own curvature as well (Triggs' correction), or its slope alone.
     pub second_order: bool,
 }
@@ -244,6 +252,7 @@ impl Energy {
                 };
                 s
             }
+            Source::Squared => unreachable!("a squared norm lives over the domain of its residuals"),
         }
     }
 
@@ -267,6 +276,7 @@ impl Names for Energy {
             Source::Hoisted(d) => format!("inv{}", self.domain_name(d)),
             Source::Residual(d) => format!("r{}", self.domain_name(d)),
             Source::Product(d) => format!("Jp{}", self.domain_name(d)),
+            Source::Squared => "q".into(),
         }
     }
     fn channels(&self, source: Source) -> Option<u16> {
@@ -275,6 +285,7 @@ impl Names for Energy {
             Source::Array(a) => Some(self.arrays[a.index()].channels),
             Source::Computed(c) => Some(self.computed[c.index()].values.len() as u16),
             Source::Partial(_) | Source::Hoisted(_) | Source::Residual(_) | Source::Product(_) => None,
+            Source::Squared => None,
         }
     }
     fn param(&self, param: ParamId) -> (String, Option<u16>) {

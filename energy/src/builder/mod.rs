@@ -16,7 +16,7 @@ pub(crate) use crate::builder::computed::composed;
 pub(crate) use crate::builder::declare::ValueType;
 pub(crate) use crate::builder::math::{Arithmetic, Comparison};
 pub(crate) use crate::builder::read::FieldRef;
-pub(crate) use crate::builder::robust::{Group, Loss};
+pub(crate) use crate::builder::robust::{Group, Robust, Rule};
 pub(crate) use crate::builder::sampled::SampledRef;
 pub(crate) use crate::builder::value::Value;
 
@@ -98,6 +98,7 @@ impl Builder {
             Source::Unknown(u) | Source::Direction(u) => &self.energy.unknowns[u.index()].name,
             Source::Array(a) => &self.energy.arrays[a.index()].name,
             Source::Computed(c) | Source::Partial(c) => &self.energy.computed[c.index()].name,
+            Source::Squared => "q",
             Source::Hoisted(_) | Source::Residual(_) | Source::Product(_) => "",
         }
     }

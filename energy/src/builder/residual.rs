@@ -90,6 +90,9 @@ impl Builder {
 
     /// The one domain of all accesses; `None` if they are of globals alone.
     pub(super) fn common_domain(&mut self, accesses: &[Access]) -> Result<Option<Domain>, Fault> {
+        if accesses.iter().any(|a| a.source == Source::Squared) {
+            return Err(Fault::StraySquare);
+        }
         let mut placed = accesses.iter().filter_map(|a| Some((a, self.domain_of(a)?)));
         let Some((first, domain)) = placed.next() else { return Ok(None) };
         let Some((second, other)) = placed.find(|(_, d)| *d != domain) else {

@@ -1,12 +1,12 @@
 //! `Residual{...}`: named groups and robust losses; and `Bounds`.
 
-use crate::builder::Builder;
 use crate::builder::read::FieldRef;
 use crate::builder::value::Value;
-use crate::dag::Source;
+use crate::builder::{Arithmetic, Builder};
+use crate::dag::{Access, ExprId, Node, Source};
 use crate::error::Fault;
 use crate::losses::LossKind;
-use crate::model::{Block, BlockId, BoxBounds, Domain, GroupId};
+use crate::model::{Block, BlockId, BoxBounds, Domain, GroupId, Loss};
 
 /// Properties that residuals given together have in common.
 #[derive(Clone, Debug, Default)]
@@ -14,17 +14,24 @@ pub(crate) struct Group {
     /// Name in reports; by default `energy_<k>`.
     pub name: Option<String>,
     /// A robust loss.
-    pub loss: Option<Loss>,
+    pub loss: Option<Robust>,
     /// True if it may join a group of its name.
     pub merge: bool,
 }
 
-/// A robust loss.
+/// A robust loss that residuals may be put under.
 #[derive(Clone, Debug)]
-pub(crate) struct Loss {
-    pub kind: LossKind,
-    pub scale: Value,
+pub(crate) struct Robust {
+    pub rule: Rule,
     pub second_order: bool,
+}
+
+/// A function of the squared norm.
+#[derive(Clone, Debug)]
+pub(crate) enum Rule {
+    Scaled(LossKind, Value),
+    /// rho of [`Builder::squared`].
+    Formula(Value),
 }
 
 impl Builder {
@@ -59,8 +66,58 @@ impl Builder {
         Ok(next)
     }
 
-    fn block(&mut self, loss: &Loss) -> Result<BlockId, Fault> {
-        let [scale] = loss.scale.scalars() else { return Err(Fault::LossScale("a Vector".into())) };
+    /// q, which the formula of a loss is written in.
+    pub(crate) fn squared(&mut self) -> Value {
+        Value::scalar(self.energy.dag.access(Access::squared()))
+    }
+
+    /// The loss (q + eps^2)^(p/2).
+    pub(crate) fn power_loss(&mut self, p: &Value, eps: &Value) -> Result<Robust, Fault> {
+        for number in p.scalars().iter().chain(eps.scalars()) {
+            let constant = self.energy.dag.as_constant(number.id);
+            if let Some(number) = constant.filter(|n| !(*n > 0.0 && n.is_finite())) {
+                return Err(Fault::PowerLoss(number));
+            }
+        }
+        let (q, half) = (self.squared(), self.constant(0.5));
+        let square = self.arithmetic(Arithmetic::Mul, eps, eps)?;
+        let base = self.arithmetic(Arithmetic::Add, &q, &square)?;
+        let exponent = self.arithmetic(Arithmetic::Mul, p, &half)?;
+        let rho = self.arithmetic(Arithmetic::Pow, &base, &exponent)?;
+        self.formula_loss(rho)
+    }
+
+    /// The loss whose rho is an expression of [`Builder::squared`].
+    pub(crate) fn formula_loss(&mut self, rho: Value) -> Result<Robust, Fault> {
+        let fault = |what: String| Err(Fault::LossFormula(what));
+        let [scalar] = rho.scalars() else { return fault("is a Vector".into()) };
+        let dag = &self.energy.dag;
+        let squared = Access::squared();
+        let accesses = dag.accesses(scalar.id);
+        if let Some(a) = accesses.iter().find(|a| **a != squared) {
+            return fault(format!("reads `{}`", self.source_name(a.source)));
+        }
+        if accesses.is_empty() {
+            return fault("does not read q".into());
+        }
+        let place = |&n: &ExprId| !matches!(dag.node(n), Node::Access(_)) && dag.asks_place(n);
+        if dag.reachable(&[scalar.id]).iter().any(place) {
+            return fault("depends on the element".into());
+        }
+        Ok(Robust { rule: Rule::Formula(rho), second_order: false })
+    }
+
+    fn block(&mut self, robust: &Robust) -> Result<BlockId, Fault> {
+        let loss = match &robust.rule {
+            Rule::Scaled(kind, scale) => Loss::Scaled(*kind, self.scale(scale)?),
+            Rule::Formula(rho) => Loss::Formula(rho.broadcast(0).id),
+        };
+        self.energy.blocks.push(Block { loss, second_order: robust.second_order });
+        Ok(BlockId(self.energy.blocks.len() as u32 - 1))
+    }
+
+    fn scale(&self, scale: &Value) -> Result<ExprId, Fault> {
+        let [scale] = scale.scalars() else { return Err(Fault::LossScale("a Vector".into())) };
         let dag = &self.energy.dag;
         if let Some(a) = dag.accesses(scale.id).first() {
             return Err(Fault::LossScale(format!(
@@ -68,12 +125,10 @@ impl Builder {
                 self.source_name(a.source)
             )));
         }
-        if let Some(s) = dag.as_constant(scale.id).filter(|s| !(*s > 0.0 && s.is_finite())) {
-            return Err(Fault::LossScale(s.to_string()));
+        match dag.as_constant(scale.id).filter(|s| !(*s > 0.0 && s.is_finite())) {
+            Some(s) => Err(Fault::LossScale(s.to_string())),
+            None => Ok(scale.id),
         }
-        let Loss { kind, second_order, .. } = *loss;
-        self.energy.blocks.push(Block { kind, scale: scale.id, second_order });
-        Ok(BlockId(self.energy.blocks.len() as u32 - 1))
     }
 
     /// The channels of a block are residuals of one instance.

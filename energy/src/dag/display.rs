@@ -37,6 +37,7 @@ impl Names for Ids {
             Source::Residual(Domain::Graph(g)) => format!("rG{}", g.0),
             Source::Product(Domain::Space(s)) => format!("Jp{}", s.0),
             Source::Product(Domain::Graph(g)) => format!("JpG{}", g.0),
+            Source::Squared => "q".into(),
         }
     }
     fn channels(&self, _: Source) -> Option<u16> {

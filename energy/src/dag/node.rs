@@ -43,6 +43,8 @@ pub enum Source {
     Residual(Domain),
     /// Value k of the products J p of a domain's instances that are materialised: stored once per direction.
     Product(Domain),
+    /// The squared norm q of a block, in the formula of its loss and nowhere else.
+    Squared,
 }
 
 /// Place of an access.
@@ -67,6 +69,13 @@ pub struct Access {
     pub channel: u16,
     /// At which element.
     pub at: At,
+}
+
+impl Access {
+    /// The squared norm that the formula of a loss is written in.
+    pub fn squared() -> Access {
+        Access { source: Source::Squared, channel: 0, at: At::Global }
+    }
 }
 
 /// Comparisons; the others are these with swapped operands.

@@ -152,6 +152,7 @@ fn reads_of(energy: &Energy, dag: &Dag, n: ExprId, reads: &FxHashMap<ExprId, Rea
             Source::Direction(_) | Source::Hoisted(_) | Source::Residual(_) | Source::Product(_) => {
                 Reads::More
             }
+            Source::Squared => Reads::More,
             source => Reads::Element(energy.space_of(source), a.at.clone()),
         },
         Node::Index(_) => Reads::Place,

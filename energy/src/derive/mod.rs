@@ -148,7 +148,9 @@ fn weigh_blocks(energy: &Energy, dag: &mut Dag, templates: &mut [Template]) {
         let squares = members.iter().zip(&guards).map(|(t, &guard)| (1.0, dag.select(guard, t.energy, zero)));
         let squares: Vec<_> = squares.collect();
         let sq = dag.sum(0.0, &squares);
-        let robust = robust::robust(dag, block, sq);
+        let counts: Vec<ExprId> = members.iter().map(|t| t.counts).collect();
+        let counts = dag.or(&counts);
+        let robust = robust::robust(dag, block, sq, counts);
         if let Some(by) = robust.bend {
             bend_rows(dag, &mut members, &guards, by);
         }

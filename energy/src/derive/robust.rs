@@ -6,9 +6,9 @@
 //! no curvature along r, or a negative one, and alpha = 0: the rows of first order bound rho from above there, while rows without
 //! curvature would leave the step to the damping alone, which knows nothing of how unknowns hang together.
 
-use crate::dag::{Dag, ExprId, Function};
-use crate::losses::{Bend, Point, Row};
-use crate::model::Block;
+use crate::dag::{Access, Dag, ExprId, Function, Node};
+use crate::losses::{Bend, Point};
+use crate::model::{Block, Loss};
 
 /// A loss of a block at its squared norm.
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +30,8 @@ pub(super) fn root(dag: &mut Dag, weight: ExprId) -> ExprId {
 }
 
 /// alpha / sq of a loss: (1 - D) / sq / (1 + sqrt(D)), which loses no digits near sq = 0; 0 where D is too small.
-fn bend(dag: &mut Dag, loss: &Row, at: Point) -> ExprId {
-    let Bend { share, base, flat } = (loss.bend)(dag, at);
-    let above = dag.sum(0.0, &[(1.0, base), (-share, at.q)]);
+fn bend(dag: &mut Dag, q: ExprId, Bend { share, base, flat }: Bend) -> ExprId {
+    let above = dag.sum(0.0, &[(1.0, base), (-share, q)]);
     let d = dag.div(above, base);
     let root = dag.call(Function::Sqrt, &[d]);
     let below = dag.sum(1.0, &[(1.0, root)]);
@@ -43,11 +42,39 @@ fn bend(dag: &mut Dag, loss: &Row, at: Point) -> ExprId {
     flat.map_or(bent, |flat| dag.select(flat, zero, bent))
 }
 
-/// The loss of `block` at the squared norm `sq`.
-pub(super) fn robust(dag: &mut Dag, block: &Block, sq: ExprId) -> Robust {
-    let loss = block.kind.row();
-    let at = Point { s: block.scale, s2: dag.powi(block.scale, 2), q: sq };
-    let bend = block.second_order.then(|| bend(dag, loss, at));
-    let (energy, weight) = (loss.value_and_slope)(dag, at);
-    Robust { energy, weight, bend }
+/// The loss of `block` at the squared norm `sq`, where some of its residuals count.
+pub(super) fn robust(dag: &mut Dag, block: &Block, sq: ExprId, counts: ExprId) -> Robust {
+    match block.loss {
+        Loss::Scaled(kind, scale) => {
+            let (loss, at) = (kind.row(), Point { s: scale, s2: dag.powi(scale, 2), q: sq });
+            let bend = block.second_order.then(|| {
+                let of = (loss.bend)(dag, at);
+                bend(dag, sq, of)
+            });
+            // rho(0) = 0: where nothing counts, this is 0.
+            let (energy, weight) = (loss.value_and_slope)(dag, at);
+            Robust { energy, weight, bend }
+        }
+        Loss::Formula(rho) => formula(dag, block, rho, sq, counts),
+    }
+}
+
+/// A loss whose slopes are derived: rho' and rho'' with respect to q, at q = sq.
+fn formula(dag: &mut Dag, block: &Block, rho: ExprId, sq: ExprId, counts: ExprId) -> Robust {
+    let squared = Access::squared();
+    let slope = dag.derivative(rho, &squared);
+    let curvature = dag.derivative(slope, &squared);
+    let at_sq = dag.substitute_all(&[rho, slope, curvature], &mut |_, node| match node {
+        Node::Access(a) if *a == squared => Some(sq),
+        _ => None,
+    });
+    let [rho, slope, curvature] = at_sq[..] else { unreachable!("three roots") };
+    let zero = dag.constant(0.0);
+    let (falls, convex) = (dag.less_eq(slope, zero), dag.less_eq(zero, curvature));
+    let bend = block.second_order.then(|| {
+        let base = dag.product(-0.5, &[(slope, 1), (curvature, -1)]);
+        let flat = Some(dag.or(&[falls, convex]));
+        bend(dag, sq, Bend { share: 1.0, base, flat })
+    });
+    Robust { energy: dag.select(counts, rho, zero), weight: dag.select(falls, zero, slope), bend }
 }

@@ -1,13 +1,13 @@
 //! `ComputedArray`, `SampledImage`, `L_p`; and beyond the published language `Residual{...}`, the losses and `Bounds`.
 
-use crate::builder::{Builder, FieldRef, Group, Loss, Value};
+use crate::builder::{Builder, FieldRef, Group, Robust, Rule, Value};
 use crate::error::Fault;
 use crate::losses::LossKind;
 use crate::lua::arguments::{argument_fault, arity_fault, describe, handle, to_value};
 use crate::lua::declarations::{dims, string};
 use crate::lua::handles::{Expression, FieldHandle, LossHandle, SampledHandle};
 use crate::lua::state::Scope;
-use crate::lua::state::operate;
+use crate::lua::state::{located, operate};
 use mlua::{Table, Value as LuaValue, Variadic};
 
 pub(super) fn add(scope: &Scope) -> mlua::Result<()> {
@@ -64,15 +64,42 @@ fn add_losses(scope: &Scope) -> mlua::Result<()> {
     for (kind, name) in LossKind::all() {
         let loss = scope.lua.create_function(move |lua, args: Variadic<LuaValue>| {
             operate(lua, |b| match &args[..] {
-                [scale] => Ok(LossHandle(Loss { kind, scale: to_value(b, scale)?, second_order: false })),
+                [scale] => {
+                    let rule = Rule::Scaled(kind, to_value(b, scale)?);
+                    Ok(LossHandle(Robust { rule, second_order: false }))
+                }
                 _ => Err(arity_fault(name, "a scale", args.len())),
             })
         })?;
         scope.set(name, loss)?;
     }
+    let power = scope.lua.create_function(|lua, args: Variadic<LuaValue>| {
+        operate(lua, |b| {
+            let [p, eps] = &args[..] else { return Err(arity_fault("Power", "p and eps", args.len())) };
+            let (p, eps) = (to_value(b, p)?, to_value(b, eps)?);
+            b.power_loss(&p, &eps).map(LossHandle)
+        })
+    })?;
+    scope.set("Power", power)?;
+    let formula = scope.lua.create_function(|lua, args: Variadic<LuaValue>| {
+        const FUNCTION: &str =
+            "a function of the squared norm, as in Loss(function(q) return log(1 + q) end)";
+        let function = match &args[..] {
+            [LuaValue::Function(function)] => function,
+            [other] => return Err(located(lua, argument_fault("Loss", 0, FUNCTION, describe(other)))),
+            _ => return Err(located(lua, arity_fault("Loss", FUNCTION, args.len()))),
+        };
+        let q = operate(lua, |b| Ok(Expression(b.squared())))?;
+        let rho: LuaValue = function.call(q)?;
+        operate(lua, |b| {
+            let rho = to_value(b, &rho)?;
+            b.formula_loss(rho).map(LossHandle)
+        })
+    })?;
+    scope.set("Loss", formula)?;
     let second_order = scope.lua.create_function(|lua, args: Variadic<LuaValue>| {
         operate(lua, |_| match &args[..] {
-            [of] => loss("SecondOrder", of).map(|of| LossHandle(Loss { second_order: true, ..of })),
+            [of] => loss("SecondOrder", of).map(|of| LossHandle(Robust { second_order: true, ..of })),
             _ => Err(arity_fault("SecondOrder", "a loss such as Huber(0.1)", args.len())),
         })
     })?;
@@ -116,7 +143,7 @@ fn residual_group(b: &mut Builder, table: &Table) -> Result<(Group, Vec<Value>),
     Ok((group, values))
 }
 
-fn loss(of: &'static str, value: &LuaValue) -> Result<Loss, Fault> {
+fn loss(of: &'static str, value: &LuaValue) -> Result<Robust, Fault> {
     let handle = value.as_userdata().and_then(|d| d.borrow::<LossHandle>().ok());
     let loss = handle.map(|h| h.0.clone());
     loss.ok_or_else(|| argument_fault(of, 0, "a loss such as Huber(0.1)", describe(value)))

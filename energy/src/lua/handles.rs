@@ -1,6 +1,6 @@
 //! Values of an energy file: expressions, fields, graphs, vertices, dims and types.
 
-use crate::builder::{FieldRef, Loss, SampledRef, Value, ValueType};
+use crate::builder::{FieldRef, Robust, SampledRef, Value, ValueType};
 use crate::model::{DimId, GraphId};
 
 /// A scalar or Vector.
@@ -14,7 +14,7 @@ pub(super) struct FieldHandle(pub FieldRef);
 pub(super) struct SampledHandle(pub SampledRef);
 /// A robust loss.
 #[derive(Clone)]
-pub(super) struct LossHandle(pub Loss);
+pub(super) struct LossHandle(pub Robust);
 /// A graph.
 #[derive(Clone, Copy)]
 pub(super) struct GraphHandle(pub GraphId);

@@ -1,6 +1,6 @@
 //! Computed arrays, sampled images, constant views, globals; and beyond the published language losses and bounds.
 
-use crate::builder::{Group, Loss, SampledRef, ValueType};
+use crate::builder::{Builder, Group, Robust, Rule, SampledRef, ValueType};
 use crate::error::Fault;
 use crate::losses::LossKind;
 use crate::model::{DimId, ElementType};
@@ -127,22 +127,43 @@ impl Residuals {
     /// Under a loss with this scale; the channels of each value are one block.
     #[track_caller]
     pub fn loss(self, kind: LossKind, scale: impl IntoExpr) -> Residuals {
-        self.under(kind, scale, false)
+        let scale = self.energy.values([scale]);
+        self.under(|_| Ok(Robust { rule: Rule::Scaled(kind, scale?.remove(0)), second_order: false }))
+    }
+
+    /// Under the loss (q + eps^2)^(p/2), of constants and params.
+    #[track_caller]
+    pub fn power_loss(self, p: impl IntoExpr, eps: impl IntoExpr) -> Residuals {
+        let numbers = self.energy.values([p.into_expr(&self.energy), eps.into_expr(&self.energy)]);
+        self.under(|b| {
+            let numbers = numbers?;
+            b.power_loss(&numbers[0], &numbers[1])
+        })
+    }
+
+    /// Under the loss rho(q), an expression of the squared norm q, constants and params. Its slopes are derived.
+    #[track_caller]
+    pub fn formula_loss(self, rho: impl FnOnce(Expr) -> Expr) -> Residuals {
+        let rho = rho(self.energy.expr(|b, _| Ok(b.squared())));
+        let rho = self.energy.values([rho]);
+        self.under(|b| b.formula_loss(rho?.remove(0)))
     }
 
     /// The same with the loss's own curvature in J^T J (Triggs' correction).
     #[track_caller]
     pub fn second_order_loss(self, kind: LossKind, scale: impl IntoExpr) -> Residuals {
-        self.under(kind, scale, true)
+        self.loss(kind, scale).second_order()
+    }
+
+    /// With the curvature of the loss that was given in J^T J.
+    pub fn second_order(mut self) -> Residuals {
+        self.group.loss.iter_mut().for_each(|loss| loss.second_order = true);
+        self
     }
 
     #[track_caller]
-    fn under(mut self, kind: LossKind, scale: impl IntoExpr, second_order: bool) -> Residuals {
-        let energy = self.energy.clone();
-        let scale = energy.values([scale]);
-        if let Some(scale) = energy.operate(|_, _| Ok(scale?.remove(0))) {
-            self.group.loss = Some(Loss { kind, scale, second_order });
-        }
+    fn under(mut self, loss: impl FnOnce(&mut Builder) -> Result<Robust, Fault>) -> Residuals {
+        self.group.loss = self.energy.operate(|b, _| loss(b));
         self
     }
 

@@ -8,9 +8,10 @@
 
 use crate::assembled::jacobian::{Jacobian, weighted};
 use crate::assembled::template::Template;
+use crate::problem::data::Formula;
 use std::ops::Range;
 use sumsq_energy::losses::LossKind;
-use sumsq_energy::model::Energy;
+use sumsq_energy::model::{Energy, Loss};
 
 /// No slot: a row without a loss.
 const NONE: usize = usize::MAX;
@@ -68,25 +69,80 @@ fn curvature(kind: LossKind, q: f64, s: f64) -> f64 {
     }
 }
 
-/// rho'(q) by central differences.
-fn slope_by_differences(kind: LossKind, q: f64, s: f64) -> f64 {
-    let h = STEP * (q + s * s);
-    (rho(kind, q + h, s) - rho(kind, q - h, s)) / (2.0 * h)
+/// A loss in numbers.
+enum Rho {
+    /// One of the table, with its scale.
+    Scaled(LossKind, f64),
+    /// A formula, and the q over which it changes near 0, or 0 if it does not say.
+    Formula(Box<Formula>, f64),
 }
 
-/// rho''(q) by central differences, extrapolated once.
-fn curvature_by_differences(kind: LossKind, q: f64, s: f64) -> f64 {
-    let second = |h: f64| (rho(kind, q + h, s) - 2.0 * rho(kind, q, s) + rho(kind, q - h, s)) / (h * h);
-    let h = SECOND_STEP * (q + s * s);
-    (4.0 * second(0.5 * h) - second(h)) / 3.0
+impl Rho {
+    fn formula(formula: Formula) -> Rho {
+        let [value, slope, curvature] = formula.at(0.0);
+        let sizes = [(value / slope).abs(), (slope / curvature).abs()];
+        let size = sizes.into_iter().filter(|s| s.is_finite() && *s > 0.0).reduce(f64::min);
+        Rho::Formula(Box::new(formula), size.unwrap_or(0.0))
+    }
+
+    fn value(&self, q: f64) -> f64 {
+        match self {
+            Rho::Scaled(kind, s) => rho(*kind, q, *s),
+            Rho::Formula(formula, _) => formula.at(q)[0],
+        }
+    }
+
+    /// Size of q over which rho may change.
+    fn unit(&self, q: f64) -> f64 {
+        match self {
+            Rho::Scaled(_, s) => q + s * s,
+            Rho::Formula(_, size) => q + size,
+        }
+    }
+
+    /// rho'(q) by central differences.
+    fn slope_by_differences(&self, q: f64) -> f64 {
+        let h = STEP * self.unit(q);
+        (self.value(q + h) - self.value(q - h)) / (2.0 * h)
+    }
+
+    /// rho''(q) by central differences, extrapolated once.
+    fn curvature_by_differences(&self, q: f64) -> f64 {
+        let here = self.value(q);
+        let second = |h: f64| (self.value(q + h) - 2.0 * here + self.value(q - h)) / (h * h);
+        let h = SECOND_STEP * self.unit(q);
+        (4.0 * second(0.5 * h) - second(h)) / 3.0
+    }
+
+    /// Tells whether differences say nothing of rho' or, within a step of q, of rho''.
+    fn is_kink(&self, q: f64, second_order: bool) -> bool {
+        let h = SECOND_STEP * self.unit(q);
+        match self {
+            Rho::Scaled(LossKind::Huber | LossKind::Tukey, s) => second_order && (q - s * s).abs() <= h,
+            Rho::Scaled(..) => false,
+            Rho::Formula(formula, _) => {
+                let [below, above] = [q - h, q + h].map(|q| formula.at(q)[2]);
+                let jumps = (above - below).abs() > KINK * above.abs().max(below.abs());
+                h == 0.0 || second_order && (jumps || (above - below).is_nan())
+            }
+        }
+    }
 }
 
-/// rho' and rho'' of a loss at q with scale s.
-type Derivatives = fn(LossKind, f64, f64) -> (f64, f64);
+/// Share of itself by which rho'' changes at most between two steps of differences, where it does not jump.
+const KINK: f64 = 0.05;
 
-const EXACT: Derivatives = |kind, q, s| (slope(kind, q, s), curvature(kind, q, s));
-const DIFFERENCES: Derivatives =
-    |kind, q, s| (slope_by_differences(kind, q, s), curvature_by_differences(kind, q, s));
+/// rho' and rho'' of a loss at q.
+type Derivatives = fn(&Rho, f64) -> (f64, f64);
+
+const EXACT: Derivatives = |of, q| match of {
+    Rho::Scaled(kind, s) => (slope(*kind, q, *s), curvature(*kind, q, *s)),
+    Rho::Formula(formula, _) => {
+        let [_, slope, curvature] = formula.at(q);
+        (slope, curvature)
+    }
+};
+const DIFFERENCES: Derivatives = |of, q| (of.slope_by_differences(q), of.curvature_by_differences(q));
 
 /// Effect of a loss on the rows of a block.
 #[derive(Clone, Copy)]
@@ -100,8 +156,7 @@ struct Shape {
 
 /// A block over its domain.
 struct Block {
-    kind: LossKind,
-    scale: f64,
+    rho: Rho,
     group: usize,
     /// Its slots: one per instance of its domain.
     slots: Range<usize>,
@@ -110,7 +165,7 @@ struct Block {
 
 impl Block {
     fn shape(&self, q: f64, derivatives: Derivatives) -> Shape {
-        let (slope, curvature) = derivatives(self.kind, q, self.scale);
+        let (slope, curvature) = derivatives(&self.rho, q);
         if slope <= 0.0 {
             return Shape { root: 0.0, alpha: 0.0, bend: 0.0 };
         }
@@ -121,13 +176,6 @@ impl Block {
         let d = 1.0 + 2.0 * q * curvature / slope;
         let alpha = if d > LEAST { 1.0 - d.sqrt() } else { 0.0 };
         Shape { root, alpha, bend: alpha / q }
-    }
-
-    /// Tells whether rho has no second derivative within a step of q.
-    fn is_kink(&self, q: f64) -> bool {
-        let s2 = self.scale * self.scale;
-        let kinked = matches!(self.kind, LossKind::Huber | LossKind::Tukey);
-        self.second_order && kinked && (q - s2).abs() <= SECOND_STEP * (q + s2)
     }
 }
 
@@ -142,7 +190,8 @@ impl Losses {
     /// The losses of the rows of `templates`, in order. `instances`: how many each template's domain has.
     pub fn new(
         energy: &Energy,
-        scales: &[f64],
+        params: &[Vec<f64>],
+        scales: &[Option<f64>],
         templates: &[Template],
         instances: impl Fn(&Template) -> usize,
     ) -> Losses {
@@ -153,7 +202,13 @@ impl Losses {
             end += member.map_or(0, &instances);
             let group = member.map_or(0, |t| t.group);
             let second_order = block.second_order;
-            blocks.push(Block { kind: block.kind, scale, group, slots: start..end, second_order });
+            let rho = match (block.loss, scale) {
+                (Loss::Scaled(kind, _), Some(scale)) => Rho::Scaled(kind, scale),
+                (Loss::Scaled(_, rho) | Loss::Formula(rho), _) => {
+                    Rho::formula(Formula::new(energy, rho, params))
+                }
+            };
+            blocks.push(Block { rho, group, slots: start..end, second_order });
         }
         if !blocks.is_empty() {
             for t in templates {
@@ -180,9 +235,11 @@ impl Losses {
     /// Adds sum rho(q) to the energy of each group.
     pub fn add_energies(&self, residuals: &[f64], by_group: &mut [f64]) {
         let squares = self.squares(residuals);
+        let mut counts = vec![false; squares.len()];
+        self.slots.iter().filter(|&&slot| slot != NONE).for_each(|&slot| counts[slot] = true);
         for b in &self.blocks {
-            let energy = squares[b.slots.clone()].iter().map(|&q| rho(b.kind, q, b.scale));
-            by_group[b.group] += energy.sum::<f64>();
+            let counted = b.slots.clone().filter(|&slot| counts[slot]);
+            by_group[b.group] += counted.map(|slot| b.rho.value(squares[slot])).sum::<f64>();
         }
     }
 
@@ -207,7 +264,7 @@ impl Losses {
         let squares = self.squares(residuals);
         let mut kinks = vec![false; squares.len()];
         for b in &self.blocks {
-            b.slots.clone().for_each(|slot| kinks[slot] = b.is_kink(squares[slot]));
+            b.slots.clone().for_each(|slot| kinks[slot] = b.rho.is_kink(squares[slot], b.second_order));
         }
         self.slots.iter().map(|&slot| slot != NONE && kinks[slot]).collect()
     }

@@ -98,7 +98,7 @@ impl<'a> Explicit<'a> {
         let chunks = chunks(&templates);
         let pattern = pattern(&energy, &layout, &templates, &chunks)?;
         let scales = loss_scales(&energy, data.params())?;
-        let losses = Losses::new(&energy, &scales, &templates, |t| layout.instances(t.domain));
+        let losses = Losses::new(&energy, data.params(), &scales, &templates, |t| layout.instances(t.domain));
         let bounds = bounds(&energy, data, &layout, &arrays)?;
         Ok(Explicit { data, energy, arrays, layout, templates, chunks, losses, bounds, pattern })
     }

@@ -124,6 +124,7 @@ impl<'k> Draft<'k> {
             }
             Source::Residual(d) => self.element(What::Residual.of(d), at, component),
             Source::Product(d) => self.element(What::Product.of(d), at, component),
+            Source::Squared => unreachable!("routines take losses of squared norms themselves"),
         };
         Emitter::new(&k.energy, &k.routines, ty, place, &read).numbers(roots)
     }

@@ -123,6 +123,79 @@ fn soft_l1_and_arctan_agree() {
     }
 }
 
+/// Losses whose slopes are derived, to both orders: blocks that leave the domain, what is excluded, a rho that is not 0 at 0.
+#[test]
+fn power_and_formulas_agree() {
+    for order in ["", "SecondOrder"] {
+        let text = format!(
+            "local W, H = Dim('W', 0), Dim('H', 1)\nlocal X = Unknown('X', opt_float2, {{W,H}}, 0)\n\
+             local A = Array('A', opt_float2, {{W,H}}, 1)\nlocal s = Param('s', float, 2)\n\
+             Exclude(greater(A(0,0,0), 0.8))\n\
+             Residual{{loss={order}(Power(0.9, s)), 2 * (X(0,0) - A(0,0)), X(0,0,0) - X(1,0,1)}}\n\
+             Residual{{loss={order}(Power(2.6, 0.5)), X(0,0) - X(0,1)}}\n\
+             Residual{{loss={order}(Loss(function(q) return q / sqrt(1 + q / s) end)), X(0,0) * X(0,1) - A(0,0)}}\n\
+             Residual{{loss={order}(Loss(function(q) return log(1 + q + q^2) end)), X(0,0,0) - X(1,0,0)}}\n\
+             Energy(0.2 * X(0,0))"
+        );
+        agrees(&text, &arrays());
+    }
+}
+
+/// A formula that says what a loss of the table says is the same loss.
+#[test]
+fn a_formula_is_the_loss_that_it_writes() {
+    for (named, formula) in [
+        ("Huber(s)", "Select(lesseq(q, s*s), q, 2*s*sqrt(q) - s*s)"),
+        ("Cauchy(s)", "s*s * log(1 + q/(s*s))"),
+        ("Arctan(s)", "s*s * atan(q/(s*s))"),
+        ("GemanMcClure(s)", "q / (1 + q/(s*s))"),
+    ] {
+        for order in ["", "SecondOrder"] {
+            let at = |loss: &str| {
+                let text = format!(
+                    "local W, H = Dim('W', 0), Dim('H', 1)\nlocal X = Unknown('X', opt_float2, {{W,H}}, 0)\n\
+                     local A = Array('A', opt_float2, {{W,H}}, 1)\nlocal s = Param('s', float, 2)\n\
+                     Residual{{loss={order}({loss}), X(0,0) - A(0,0), X(0,0) - X(1,0)}}"
+                );
+                let (energy, data) = bind(&text, &arrays());
+                let explicit = Explicit::new(&energy, &data).unwrap();
+                let x = explicit.initial();
+                let v = Random::new(57).numbers(x.len());
+                let compile = CompileOptions { precision: Precision::F64, ..CompileOptions::default() };
+                let solver = sumsq::Solver::compile(energy.clone(), &compile).unwrap();
+                let point = solver.plan(&data).unwrap().evaluate(&data).unwrap();
+                (point.energies.total, point.gradient.concat(), explicit.jtjv(&x, &v))
+            };
+            let (named_at, formula_at) = (at(named), at(&format!("Loss(function(q) return {formula} end)")));
+            assert_close(named, formula_at.0, named_at.0, 1e-12);
+            let pairs = named_at.1.iter().zip(&formula_at.1).chain(named_at.2.iter().zip(&formula_at.2));
+            for (a, b) in pairs {
+                assert!((a - b).abs() <= 1e-10, "{order} {named}: {a} {b}");
+            }
+        }
+    }
+}
+
+/// (x - a)^2 + |x| has its minimum at a - 1/2, where `L_p` ends at a - 1.
+#[test]
+fn power_minimises_what_it_reports() {
+    let text = "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float, {N}, 0)\n\
+                local A = Array('A', opt_float, {N}, 1)\n\
+                Energy(X(0) - A(0))\nResidual{name='p', loss=Power(1, 1e-6), X(0)}";
+    let a = [1.5, 2.0, 4.0];
+    let (energy, mut data) = bind(text, &[doubles("X", &[3], a.to_vec()), doubles("A", &[3], a.to_vec())]);
+    let options = Options {
+        compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
+        solve: SolveOptions { iterations: 200, function_tolerance: 1e-15, ..SolveOptions::default() },
+    };
+    let report = solve(&energy, &mut data, &options);
+    for (x, a) in data.unknowns()[0].iter().zip(a) {
+        assert_close("x", *x, a - 0.5, 1e-5);
+    }
+    let expected: f64 = a.iter().map(|a| 0.25 + (a - 0.5)).sum();
+    assert_close("E", report.energy_final, expected, 1e-6);
+}
+
 /// The same over hyperedges whose vertices coincide, with a global.
 #[test]
 fn second_order_agrees_on_graphs() {

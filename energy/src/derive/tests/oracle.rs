@@ -163,6 +163,7 @@ impl Env for View<'_> {
             Source::Array(k) => (&p.arrays[k.index()], p.energy.arrays[k.index()].channels.into()),
             Source::Computed(_) | Source::Partial(_) => panic!("these problems compute no arrays"),
             Source::Hoisted(d) => (&p.hoisted[&d].1, p.hoisted[&d].0),
+            Source::Squared => panic!("a loss is taken of the squared norm itself"),
             Source::Residual(_) | Source::Product(_) => panic!("these problems store neither r nor J p"),
         };
         data[element * channels + usize::from(a.channel)]

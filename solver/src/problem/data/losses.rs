@@ -1,8 +1,8 @@
 //! Scales of robust losses, which params may set.
 
-use sumsq_energy::dag::{Access, At, Env, Offset};
+use sumsq_energy::dag::{Access, At, Dag, Env, Evaluator, ExprId, Offset};
 use sumsq_energy::losses::LossKind;
-use sumsq_energy::model::{ArrayId, Block, Energy, GraphId, ParamId, SpaceId};
+use sumsq_energy::model::{ArrayId, Block, Energy, GraphId, Loss, ParamId, SpaceId};
 use thiserror::Error;
 
 /// A loss with a scale that is none.
@@ -19,29 +19,59 @@ pub struct LossScale {
     pub scale: f64,
 }
 
-/// The scale of each block.
-pub fn loss_scales(energy: &Energy, params: &[Vec<f64>]) -> Result<Vec<f64>, LossScale> {
+/// The scale of each block; `None` where its loss is a formula.
+pub fn loss_scales(energy: &Energy, params: &[Vec<f64>]) -> Result<Vec<Option<f64>>, LossScale> {
     let scale = |(number, block): (usize, &Block)| {
-        let scale = energy.dag.eval(block.scale, &Params(params));
+        let Loss::Scaled(kind, scale) = block.loss else { return Ok(None) };
+        let scale = energy.dag.eval(scale, &Surroundings { params, q: f64::NAN });
         if scale > 0.0 && scale.is_finite() {
-            return Ok(scale);
+            return Ok(Some(scale));
         }
         let under = energy.residuals.iter().find(|r| r.block.is_some_and(|b| b.index() == number));
         let group = under.map_or_else(String::new, |r| energy.groups[r.group.index()].clone());
-        Err(LossScale { group, line: under.and_then(|r| r.line), kind: block.kind, scale })
+        Err(LossScale { group, line: under.and_then(|r| r.line), kind, scale })
     };
     energy.blocks.iter().enumerate().map(scale).collect()
 }
 
-/// Surroundings of an expression of params and constants; the builder lets a scale be nothing else.
-struct Params<'a>(&'a [Vec<f64>]);
+/// A loss that is a formula, in numbers.
+pub struct Formula {
+    dag: Dag,
+    /// rho, rho' and rho''.
+    roots: [ExprId; 3],
+    params: Vec<Vec<f64>>,
+}
 
-impl Env for Params<'_> {
+impl Formula {
+    /// The loss `rho` of an energy.
+    pub fn new(energy: &Energy, rho: ExprId, params: &[Vec<f64>]) -> Formula {
+        let mut dag = energy.dag.clone();
+        dag.allow_derivatives();
+        let slope = dag.derivative(rho, &Access::squared());
+        let curvature = dag.derivative(slope, &Access::squared());
+        Formula { dag, roots: [rho, slope, curvature], params: params.to_vec() }
+    }
+
+    /// rho, rho' and rho'' at q.
+    pub fn at(&self, q: f64) -> [f64; 3] {
+        let values = Evaluator::new(&self.dag, &self.roots).eval(&Surroundings { params: &self.params, q });
+        [values[0], values[1], values[2]]
+    }
+}
+
+/// Surroundings of a scale, an expression of params and constants, or of a formula, which reads q besides; the builder lets them be
+/// nothing else.
+struct Surroundings<'a> {
+    params: &'a [Vec<f64>],
+    q: f64,
+}
+
+impl Env for Surroundings<'_> {
     fn param(&self, param: ParamId, channel: u16) -> f64 {
-        self.0[param.index()][usize::from(channel)]
+        self.params[param.index()][usize::from(channel)]
     }
     fn access(&self, _: &Access) -> f64 {
-        f64::NAN
+        self.q
     }
     fn tap(&self, _: (ArrayId, u16), _: &[i64]) -> f64 {
         f64::NAN
