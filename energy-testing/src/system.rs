@@ -395,8 +395,9 @@ impl Shape {
         if !loss.second_order || curvature >= 0.0 || q == 0.0 {
             return Shape { rho, root, alpha: 0.0, bend: 0.0 };
         }
-        // alpha is the smaller root of alpha^2/2 - alpha - q rho''/rho' = 0, kept below 1.
-        let alpha = (1.0 - (1.0 + 2.0 * q * curvature / slope).max(0.0).sqrt()).min(0.999);
+        // alpha is the smaller root of alpha^2/2 - alpha - q rho''/rho' = 0, where it has one below 1.
+        let square = 1.0 + 2.0 * q * curvature / slope;
+        let alpha = if square > 1e-6 { 1.0 - square.sqrt() } else { 0.0 };
         Shape { rho, root, alpha, bend: alpha / q }
     }
 }
