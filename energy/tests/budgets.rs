@@ -82,7 +82,8 @@ fn large_energies_stay_inside() {
 #[test]
 fn budgets_are_options() {
     let text = format!("{PREAMBLE}Energy(sin(sin(X(0,0) + A(1,0))))");
-    let with = |budgets| Energy::from_text_within("e.t", &text, budgets).and_then(|e| Routines::build(&e));
+    let with =
+        |budgets| Energy::from_text_within("e.t", &text, budgets, |_| ()).and_then(|e| Routines::build(&e));
     assert!(with(Budgets::default()).is_ok());
     for small in [
         Budgets { nodes: 5, ..Budgets::default() },
