@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bench;
+mod check;
 mod code_options;
 mod command_line;
 mod demos;

@@ -1,6 +1,6 @@
 //! Search for the place where an energy is not finite, for a message that a user can act on.
 
-use crate::assembled::eval::Workspace;
+use crate::assembled::eval::{Sampled, Workspace};
 use crate::assembled::tape::{Place, Read};
 use crate::assembled::template::Template;
 use crate::assembled::{Explicit, eval};
@@ -106,8 +106,10 @@ impl Explicit<'_> {
     fn taps(&self, template: &Template, number: usize, x: &[f64]) -> Vec<ValueRead> {
         let (at, point) = (self.layout.instance(template.domain, number), self.point(x));
         let mut taps = Vec::new();
-        for (image, coordinates) in eval::samples(&template.tape, &at, &point, &mut Workspace::default()) {
-            interpolate(&coordinates, &mut |tap| {
+        for Sampled { image, place, .. } in
+            eval::samples(&template.tape, &at, &point, &mut Workspace::default())
+        {
+            interpolate(&place, &mut |tap| {
                 let value = at.tap(image, tap, &point);
                 let name = self.energy.arrays[image.0.index()].name.clone();
                 let element = tap.iter().map(|&c| c as i32).collect();

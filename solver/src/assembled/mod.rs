@@ -7,6 +7,7 @@
 //! scalars. An instance counts iff one of its unknown reads lies in the domain at a free element.
 
 mod cholesky;
+mod derivative_images;
 mod differences;
 mod domain;
 mod error;
@@ -21,6 +22,7 @@ mod tape;
 mod template;
 mod threads;
 
+pub use crate::assembled::derivative_images::DerivativeImage;
 pub(crate) use crate::assembled::differences::Witness;
 pub use crate::assembled::error::ExplicitError;
 pub use crate::assembled::jacobian::Jacobian;
