@@ -22,7 +22,7 @@ pub enum Status {
     Data = 3,
     /// A back end that is not there.
     Backend = 4,
-    /// The energy is not finite at the start.
+    /// The energy, or a derivative, is not finite at the start.
     NotFinite = 5,
     /// A function called out of order, or from within a callback.
     State = 6,
@@ -78,7 +78,7 @@ impl From<SolveError> for Failure {
         let status = match &error {
             SolveError::Engine(_) => Status::Internal,
             SolveError::Backend(_) => Status::Backend,
-            SolveError::InitialNotFinite { .. } => Status::NotFinite,
+            SolveError::InitialNotFinite { .. } | SolveError::DerivativeNotFinite(_) => Status::NotFinite,
             SolveError::Data(_) | SolveError::Buffer { .. } | SolveError::Bounds(_) => Status::Data,
             SolveError::Memory { .. } => Status::Data,
             SolveError::Option(_) | SolveError::Threads { .. } => Status::Argument,

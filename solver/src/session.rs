@@ -1,6 +1,6 @@
 //! A solve in progress: one step at a time, with numbers that may change in between.
 
-use crate::assembled::{Explicit, Threads};
+use crate::assembled::{Explicit, ExplicitError, NonFinite, Threads, free_elements};
 use crate::error::{Blame, SolveError};
 use crate::matrix_free::plan::steps::Run;
 use crate::outer::lm::{Callback, Control, Energies, InitialNotFinite, Minimiser};
@@ -254,20 +254,34 @@ impl Started {
             return Err(e);
         }
         let minimiser = minimiser.map_err(|e| not_finite(problem, data, e))?;
+        if !run.gradient_is_finite() {
+            // What only float32 cannot hold is left to the steps.
+            if let Ok(Some(place)) = locate(problem, data, Explicit::locate_non_finite_partial) {
+                return Err(SolveError::DerivativeNotFinite(Box::new(place)));
+            }
+        }
         Ok(Started { run, minimiser, free, warnings })
     }
 }
 
-/// The error of an energy that is not finite at x: names the first residual to blame, and what it reads.
-fn not_finite(problem: &Problem, data: &ProblemData, e: InitialNotFinite) -> SolveError {
+/// Looks for a residual in float64, one after the other, where the unknowns of the problem stand.
+fn locate(
+    problem: &Problem,
+    data: &ProblemData,
+    first: impl Fn(&Explicit<'_>, &[f64]) -> Option<NonFinite> + Send,
+) -> Result<Option<NonFinite>, ExplicitError> {
     let mut data = data.clone();
     problem.plan.download_unknowns(&mut data);
     let energy = problem.energy();
-    let locate = || {
-        let explicit = Explicit::new(energy, &data)?;
-        Ok(explicit.locate_non_finite(&explicit.initial()))
-    };
-    let located = Threads::new(Some(problem.code.pool.threads())).run(locate);
+    Threads::new(Some(problem.code.pool.threads())).run(|| {
+        let explicit = Explicit::without_jacobian(energy, &data, free_elements(energy, &data)?)?;
+        Ok(first(&explicit, &explicit.initial()))
+    })
+}
+
+/// The error of an energy that is not finite at x: names the first residual to blame, and what it reads.
+fn not_finite(problem: &Problem, data: &ProblemData, e: InitialNotFinite) -> SolveError {
+    let located = locate(problem, data, Explicit::locate_non_finite);
     let place = match (located, problem.code.options.precision) {
         (Ok(Some(place)), _) => Blame::Residual(Box::new(place)),
         (Ok(None), Precision::F32) => Blame::Float32,
