@@ -6,4 +6,5 @@ mod check;
 mod code_options;
 mod command_line;
 mod demos;
+mod determinism;
 mod outputs;
