@@ -26,6 +26,7 @@
 
 pub mod analysis;
 pub mod backend;
+pub mod cache;
 pub mod compile;
 pub mod error;
 pub mod expr;

@@ -7,4 +7,5 @@ mod code_options;
 mod command_line;
 mod demos;
 mod determinism;
+mod kept;
 mod outputs;

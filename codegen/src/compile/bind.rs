@@ -9,19 +9,20 @@ use crate::ir::stmt::LoweredFunction;
 use crate::runtime::{Buffer, BufferSpec, Scalar};
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::ffi::c_void;
 
 /// The source of each entry of the argument arrays.
 pub(super) struct Plan {
-    pipeline: String,
-    signature: Signature,
+    pub(super) pipeline: String,
+    pub(super) signature: Signature,
     /// Per pointer: slot of the signature and plane.
-    pointers: Vec<(usize, usize)>,
-    scalars: Vec<Source>,
+    pub(super) pointers: Vec<(usize, usize)>,
+    pub(super) scalars: Vec<Source>,
 }
 
 /// The source of a scalar argument.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) enum Source {
     /// A part of what the buffer of slot `.0` looks like, as a number of this type.
     Part(usize, Part, ScalarType),

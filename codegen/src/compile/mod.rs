@@ -7,10 +7,12 @@
 
 pub mod aot;
 mod bind;
+mod kept;
 mod signature;
 
 use crate::backend::abi::{Context, Failure, OUT_OF_MEMORY};
 use crate::backend::llvm::Kernel;
+use crate::cache::Cache;
 use crate::error::Error;
 use crate::expr::Name;
 use crate::func::Pipeline;
@@ -18,13 +20,15 @@ use crate::ir::stmt::LoweredFunction;
 use crate::limits::Limits;
 use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
-use crate::runtime::{Buffer, Pool, Scalar};
+use crate::runtime::{Buffer, FloatEnvironment, Pool, Scalar};
 use crate::schedule::Schedule;
 use crate::stack::{mark_large, on_large_stack, stack_for};
 use crate::target::Target;
 use bind::{Look, Plan};
 use indexmap::IndexMap;
+use kept::Place;
 pub use signature::{BufferSlot, Signature};
+use std::borrow::Cow;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -34,9 +38,26 @@ pub struct Compiled(Arc<Inner>);
 
 struct Inner {
     kernel: Kernel,
-    required: BoundsQuery,
+    required: Requirement,
     signature: Signature,
     plan: Plan,
+}
+
+/// The regions of inputs that a pipeline reads.
+enum Requirement {
+    /// As lowering found them.
+    Known(BoundsQuery),
+    /// To be found when somebody asks: those of a pipeline under a schedule.
+    Of(Box<(Pipeline, Schedule)>),
+}
+
+impl Requirement {
+    fn query(&self) -> Result<Cow<'_, BoundsQuery>, Error> {
+        match self {
+            Requirement::Known(query) => Ok(Cow::Borrowed(query)),
+            Requirement::Of(job) => BoundsQuery::of(&job.0, &job.1).map(Cow::Owned),
+        }
+    }
 }
 
 impl Compiled {
@@ -54,17 +75,32 @@ impl Compiled {
         Compiled::all_within(jobs, target, Limits::default())
     }
 
-    /// As [`Compiled::all`], within limits, the deadline being that of all jobs together.
+    /// As [`Compiled::all`], within limits, the deadline being that of all jobs together. What the user's [`Cache`] has is loaded, and what it
+    /// has not is kept there; dumps are of what is compiled, so it is not asked while `SUMSQ_DUMP` is set.
     pub fn all_within(
         jobs: Vec<(Pipeline, Schedule)>,
         target: &Target,
         limits: Limits,
     ) -> Result<Vec<Compiled>, Error> {
+        Compiled::all_kept(jobs, target, limits, Cache::of_user().as_ref())
+    }
+
+    fn all_kept(
+        jobs: Vec<(Pipeline, Schedule)>,
+        target: &Target,
+        limits: Limits,
+        cache: Option<&Cache>,
+    ) -> Result<Vec<Compiled>, Error> {
         let options = LowerOptions { limits, ..LowerOptions::default() };
+        let cache = cache.filter(|_| options.dump.is_none());
         let stack = stack_for(jobs.iter().map(|(pipeline, _)| pipeline.nodes()).max().unwrap_or(0));
         in_parallel(jobs, stack, |(pipeline, schedule)| {
             let signature = Signature::of(&pipeline, &schedule)?;
-            Compiled::within(&lower(&pipeline, &schedule, &options)?, signature, target, &limits)
+            let place = cache.map(|cache| Place::new(cache, &pipeline, &schedule, target, &options));
+            if let Some(kept) = place.as_ref().and_then(|p| p.load(&pipeline, &schedule, &signature)) {
+                return Ok(kept);
+            }
+            Compiled::within(&lower(&pipeline, &schedule, &options)?, signature, target, &limits, place)
         })
     }
 
@@ -74,7 +110,7 @@ impl Compiled {
         signature: Signature,
         target: &Target,
     ) -> Result<Compiled, Error> {
-        Compiled::within(f, signature, target, &Limits::default())
+        Compiled::within(f, signature, target, &Limits::default(), None)
     }
 
     fn within(
@@ -82,10 +118,14 @@ impl Compiled {
         signature: Signature,
         target: &Target,
         limits: &Limits,
+        place: Option<Place>,
     ) -> Result<Compiled, Error> {
         let plan = Plan::new(f, &signature)?;
-        let kernel = on_large_stack(|| Kernel::compile(f, target, limits))?;
-        let required = BoundsQuery::new(&f.name, f.required.clone());
+        let kernel = match place {
+            Some(place) => place.compile(f, &plan, target, limits)?,
+            None => on_large_stack(|| Kernel::compile(f, target, limits))?,
+        };
+        let required = Requirement::Known(BoundsQuery::new(&f.name, f.required.clone()));
         Ok(Compiled(Arc::new(Inner { kernel, required, signature, plan })))
     }
 
@@ -105,7 +145,7 @@ impl Compiled {
         extents: &[(&str, &[i32])],
         params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
-        self.0.required.regions(extents, params)
+        self.0.required.query()?.regions(extents, params)
     }
 
     /// As [`Compiled::required_regions`] over domains, `(min, extent)` per dimension; see [`BoundsQuery::regions_over`].
@@ -114,7 +154,7 @@ impl Compiled {
         domains: &[(&str, &[(i32, i32)])],
         params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
-        self.0.required.regions_over(domains, params)
+        self.0.required.query()?.regions_over(domains, params)
     }
 
     /// Checks buffers and parameters, once, for many runs. Every buffer and parameter of the signature is needed, in any
@@ -268,6 +308,7 @@ impl Call {
     pub(crate) unsafe fn run(&self, pool: &Pool) -> Result<(), Error> {
         let kernel = &self.compiled.0.kernel;
         let context = Context::new(pool);
+        let _standard = FloatEnvironment::standard();
         // SAFETY: by this function's contract; `Plan` gave both arrays the lengths that the entry point reads.
         let code = unsafe { kernel.entry()(&context, self.pointers.as_ptr(), self.scalars.as_ptr()) };
         if code == 0 {

@@ -16,6 +16,7 @@
 //! order, a reduction by them may give a zero of the other sign, which a schedule may bring about unless floats are strict. An f16 is
 //! rounded after every operation.
 
+pub(crate) mod exact;
 mod flat;
 mod literal;
 mod param;
@@ -235,10 +236,10 @@ pub struct ExprNode {
 #[derive(Clone)]
 pub struct Expr(Arc<ExprNode>);
 
-/// Its text, which is short whatever it shares.
+/// Its text, which is short whatever it shares; or its number, see [`exact`].
 impl std::fmt::Debug for Expr {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Expr({self}: {})", self.ty())
+        exact::numbered(self, f).unwrap_or_else(|| write!(f, "Expr({self}: {})", self.ty()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Name;
 use crate::types::Type;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A scalar that is known when a pipeline runs: a parameter that it declares, or a part of what a bound buffer looks like.
@@ -17,7 +18,7 @@ pub enum Param {
 }
 
 /// A number that describes one dimension of a buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Part {
     /// Number of coordinates, i32.
     Extent(usize),

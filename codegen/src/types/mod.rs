@@ -2,10 +2,11 @@
 
 pub use half::f16;
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The element type of an expression or buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ScalarType {
     /// One byte in memory, 0 or 1.
     Bool,

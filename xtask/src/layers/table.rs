@@ -32,6 +32,7 @@ pub const CRATES: [Crate; 5] = [
             "nests",
             "lower",
             "backend",
+            "cache",
             "compile",
             "program",
         ],
@@ -86,4 +87,4 @@ pub const PACKAGES: [&[&str]; 6] = [
 pub const TESTING: [&str; 2] = ["sumsq-codegen-testing", "sumsq-energy-testing"];
 
 /// Parts of the code whose size is held: folder, lines of code that it may have.
-pub const SIZES: [(&str, usize); 2] = [("codegen/src", 19_300), ("codegen/src/lower", 5_000)];
+pub const SIZES: [(&str, usize); 2] = [("codegen/src", 19_600), ("codegen/src/lower", 5_000)];

@@ -6,11 +6,13 @@
 use super::message::{c_string, check};
 use super::optimize::Object;
 use crate::backend::abi::{self, EntryFn};
+use crate::backend::x86;
 use inkwell::llvm_sys::orc2::lljit::*;
 use inkwell::llvm_sys::orc2::*;
+use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 struct Jit {
     lljit: LLVMOrcLLJITRef,
@@ -22,25 +24,51 @@ unsafe impl Send for Jit {}
 // SAFETY: as above.
 unsafe impl Sync for Jit {}
 
-/// Machine code with one entry point, alive as long as this value.
+/// Machine code with one entry point, alive as long as this value. Those of one symbol share it: objects that were kept have the same one
+/// in every process, and may be loaded twice in one.
 pub struct Code {
-    tracker: LLVMOrcResourceTrackerRef,
+    symbol: String,
     entry: EntryFn,
 }
 
-// SAFETY: generated code has no thread-bound state; the tracker is used under the session's lock.
-unsafe impl Send for Code {}
-// SAFETY: as above.
-unsafe impl Sync for Code {}
+/// An object that is loaded.
+struct Loaded {
+    tracker: LLVMOrcResourceTrackerRef,
+    entry: EntryFn,
+    /// Number of [`Code`]s.
+    uses: usize,
+}
+
+// SAFETY: the tracker is used under the lock of `LOADED`, the code itself has no thread-bound state.
+unsafe impl Send for Loaded {}
+
+/// By symbol.
+static LOADED: Mutex<BTreeMap<String, Loaded>> = Mutex::new(BTreeMap::new());
+
+fn loaded() -> MutexGuard<'static, BTreeMap<String, Loaded>> {
+    LOADED.lock().unwrap_or_else(|e| e.into_inner())
+}
 
 impl Drop for Code {
     fn drop(&mut self) {
-        // SAFETY: the tracker is ours. Whoever runs the code borrows it, so nothing runs it now. Failure to
-        // remove leaks the code, which is harmless.
-        unsafe {
-            let _ = check(LLVMOrcResourceTrackerRemove(self.tracker));
-            LLVMOrcReleaseResourceTracker(self.tracker);
+        let mut all = loaded();
+        let Some(own) = all.get_mut(&self.symbol) else { return };
+        own.uses -= 1;
+        if own.uses == 0 {
+            let tracker = own.tracker;
+            all.remove(&self.symbol);
+            unload(tracker);
         }
+    }
+}
+
+/// Frees what a tracker has.
+fn unload(tracker: LLVMOrcResourceTrackerRef) {
+    // SAFETY: the tracker is ours, and given away here. Whoever runs its code borrows a `Code`, of which there is none left. Failure to
+    // remove leaks the code, which is harmless.
+    unsafe {
+        let _ = check(LLVMOrcResourceTrackerRemove(tracker));
+        LLVMOrcReleaseResourceTracker(tracker);
     }
 }
 
@@ -51,22 +79,31 @@ pub(super) fn unique_symbol(name: &str) -> String {
 }
 
 impl Code {
-    /// Loads `object` and finds `symbol` in it.
+    /// Loads `object` and finds `symbol` in it, or shares what was loaded under it.
     pub(super) fn load(object: Object, symbol: &str) -> Result<Code, String> {
         let jit = jit()?;
+        let mut all = loaded();
+        if let Some(known) = all.get_mut(symbol) {
+            known.uses += 1;
+            return Ok(Code { symbol: symbol.into(), entry: known.entry });
+        }
         let name = c_string(symbol);
         let mut address = 0;
-        // SAFETY: the JIT lives as long as the process. Adding takes the object's buffer. The tracker is released in
-        // `drop`, also on the error paths below.
-        unsafe {
+        // SAFETY: the JIT lives as long as the process. Adding takes the object's buffer.
+        let (tracker, found) = unsafe {
             let tracker = LLVMOrcJITDylibCreateResourceTracker(jit.dylib);
-            let mut code = Code { tracker, entry: not_loaded };
-            check(LLVMOrcLLJITAddObjectFileWithRT(jit.lljit, tracker, object.into_raw()))?;
-            check(LLVMOrcLLJITLookup(jit.lljit, &mut address, name.as_ptr()))?;
-            // The symbol is an entry point emitted with the signature of `EntryFn`.
-            code.entry = std::mem::transmute::<usize, EntryFn>(address as usize);
-            Ok(code)
+            let found = check(LLVMOrcLLJITAddObjectFileWithRT(jit.lljit, tracker, object.into_raw()))
+                .and_then(|()| check(LLVMOrcLLJITLookup(jit.lljit, &mut address, name.as_ptr())));
+            (tracker, found)
+        };
+        if let Err(message) = found {
+            unload(tracker);
+            return Err(message);
         }
+        // SAFETY: the symbol is an entry point emitted with the signature of `EntryFn`.
+        let entry = unsafe { std::mem::transmute::<usize, EntryFn>(address as usize) };
+        all.insert(symbol.into(), Loaded { tracker, entry, uses: 1 });
+        Ok(Code { symbol: symbol.into(), entry })
     }
 
     /// The entry point.
@@ -75,23 +112,15 @@ impl Code {
     }
 }
 
-unsafe extern "C" fn not_loaded(
-    _: *const abi::Context,
-    _: *const *mut std::ffi::c_void,
-    _: *const u64,
-) -> i32 {
-    abi::OUT_OF_MEMORY
-}
-
 fn jit() -> Result<&'static Jit, String> {
     static JIT: OnceLock<Result<Jit, String>> = OnceLock::new();
     JIT.get_or_init(create).as_ref().map_err(Clone::clone)
 }
 
 fn create() -> Result<Jit, String> {
+    x86::initialise();
     let mut lljit = ptr::null_mut();
-    // SAFETY: a null builder means the defaults; the host's target was initialised by `Machine::new`, which ran before,
-    // as there is an object to load.
+    // SAFETY: a null builder means the defaults; the host's target is initialised.
     unsafe {
         check(LLVMOrcCreateLLJIT(&mut lljit, ptr::null_mut()))?;
         let dylib = LLVMOrcLLJITGetMainJITDylib(lljit);

@@ -41,7 +41,7 @@ use crate::target::Target;
 use std::path::PathBuf;
 
 pub use jit::Code;
-use optimize::Machine;
+use optimize::{Machine, Object};
 
 /// Machine code of one function, loaded into this process.
 pub struct Kernel {
@@ -63,29 +63,18 @@ pub struct Listing {
 }
 
 impl Kernel {
-    /// Compiles `f` for `target` and loads it. Writes `kernel.ll`, `kernel.opt.ll` and `kernel.s` to
-    /// `$SUMSQ_DUMP/<name>/` if that variable is set.
+    /// Loads what [`Kernel::compile`] gave as an object, with the assertions of the same kernel.
+    pub fn load(name: &str, object: &[u8], symbol: &str, assertions: Vec<String>) -> Result<Kernel, Error> {
+        let fail = |message| Error::Backend { pipeline: name.into(), message };
+        let code = Code::load(Object::from_bytes(object), symbol).map_err(fail)?;
+        Ok(Kernel { name: name.into(), assertions, code })
+    }
+
+    /// Compiles `f` for `target` and loads it.
     pub fn compile(f: &LoweredFunction, target: &Target, limits: &Limits) -> Result<Kernel, Error> {
-        let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
-        let machine = Machine::new(target).map_err(fail)?;
-        let mut module = emit(f, target, &machine).map_err(fail)?;
-        let (instructions, block) = module.ir.instructions();
-        limits.admit(&f.name, instructions, block)?;
-        let dump = dump_dir(&f.name);
-        if let Some(dir) = &dump {
-            write(dir, "kernel.ll", &module.ir.text()).map_err(fail)?;
-        }
-        machine.optimize(&module.ir).map_err(fail)?;
-        if let Some(dir) = &dump {
-            write(dir, "kernel.opt.ll", &module.ir.text()).map_err(fail)?;
-            write(dir, "kernel.s", &machine.assembly(&module.ir).map_err(fail)?).map_err(fail)?;
-        }
-        limits.in_time(&f.name)?;
         let symbol = jit::unique_symbol(&f.name);
-        module.ir.rename(module.entry, &symbol);
-        let object = machine.object(&module.ir).map_err(fail)?;
-        let code = Code::load(object, &symbol).map_err(fail)?;
-        Ok(Kernel { name: f.name.clone(), assertions: std::mem::take(&mut module.assertions), code })
+        let (bytes, assertions) = object(f, &symbol, target, limits)?;
+        Kernel::load(&f.name, &bytes, &symbol, assertions)
     }
 
     /// The entry point; good as long as the kernel lives.
@@ -94,15 +83,40 @@ impl Kernel {
     }
 }
 
-/// `f` as an object file whose entry point is called `symbol`, and its assertions as in [`Kernel`].
-pub fn object(f: &LoweredFunction, symbol: &str, target: &Target) -> Result<(Vec<u8>, Vec<String>), Error> {
+/// `f` as an object file whose entry point is called `symbol`, and its assertions as in [`Kernel`]. Writes `kernel.ll`, `kernel.opt.ll` and
+/// `kernel.s` to `$SUMSQ_DUMP/<name>/` if that variable is set.
+pub fn object(
+    f: &LoweredFunction,
+    symbol: &str,
+    target: &Target,
+    limits: &Limits,
+) -> Result<(Vec<u8>, Vec<String>), Error> {
     let fail = |message| Error::Backend { pipeline: f.name.clone(), message };
     let machine = Machine::new(target).map_err(fail)?;
     let module = emit(f, target, &machine).map_err(fail)?;
+    let (instructions, block) = module.ir.instructions();
+    limits.admit(&f.name, instructions, block)?;
+    let dump = dump_dir(&f.name);
+    if let Some(dir) = &dump {
+        write(dir, "kernel.ll", &module.ir.text()).map_err(fail)?;
+    }
     machine.optimize(&module.ir).map_err(fail)?;
+    if let Some(dir) = &dump {
+        write(dir, "kernel.opt.ll", &module.ir.text()).map_err(fail)?;
+        write(dir, "kernel.s", &machine.assembly(&module.ir).map_err(fail)?).map_err(fail)?;
+    }
+    limits.in_time(&f.name)?;
     module.ir.rename(module.entry, symbol);
     let object = machine.object(&module.ir).map_err(fail)?;
     Ok((object.bytes().to_vec(), module.assertions))
+}
+
+/// LLVM's version.
+pub fn version() -> String {
+    let (mut major, mut minor, mut patch) = (0, 0, 0);
+    // SAFETY: the three numbers are ours.
+    unsafe { inkwell::llvm_sys::core::LLVMGetVersion(&mut major, &mut minor, &mut patch) };
+    format!("{major}.{minor}.{patch}")
 }
 
 /// The stages of `f` as text, without loading it.

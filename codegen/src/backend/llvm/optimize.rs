@@ -4,7 +4,9 @@ use super::ir::Ir;
 use super::message::{c_string, check, take_message};
 use crate::backend::x86;
 use crate::target::Target;
-use inkwell::llvm_sys::core::{LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferStart};
+use inkwell::llvm_sys::core::{
+    LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferStart,
+};
 use inkwell::llvm_sys::prelude::LLVMMemoryBufferRef;
 use inkwell::llvm_sys::target::*;
 use inkwell::llvm_sys::target_machine::*;
@@ -110,6 +112,14 @@ impl Machine {
 pub(super) struct Object(LLVMMemoryBufferRef);
 
 impl Object {
+    /// A copy of kept bytes.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Object {
+        // SAFETY: the bytes are copied, and need no NUL behind them.
+        Object(unsafe {
+            LLVMCreateMemoryBufferWithMemoryRangeCopy(bytes.as_ptr().cast(), bytes.len(), c"kept".as_ptr())
+        })
+    }
+
     /// Its bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: the buffer is alive as long as `self`, and is not written to.

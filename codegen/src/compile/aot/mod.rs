@@ -19,6 +19,7 @@ use crate::backend::llvm;
 use crate::error::{Error, bind_error};
 use crate::func::Pipeline;
 use crate::functions::Function;
+use crate::limits::Limits;
 use crate::lower::{LowerOptions, lower};
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
@@ -73,7 +74,7 @@ fn compile_here(p: &Pipeline, s: &Schedule, target: &Target) -> Result<Library, 
     let f = lower(p, s, &LowerOptions { profile: false, ..LowerOptions::default() })?;
     let plan = Plan::new(&f, &signature)?;
     check_names(&p.name, &signature)?;
-    let (object, assertions) = llvm::object(&f, &format!("{}_entry", p.name), target)?;
+    let (object, assertions) = llvm::object(&f, &format!("{}_entry", p.name), target, &Limits::default())?;
     let header = Header { name: &p.name, signature: &signature, plan: &plan, assertions: &assertions };
     Ok(Library { name: p.name.clone(), object, header: header.text()? })
 }
