@@ -261,7 +261,7 @@ impl Started {
         let minimiser = minimiser.map_err(|e| not_finite(problem, data, e))?;
         if !run.gradient_is_finite() {
             // What only float32 cannot hold is left to the steps.
-            if let Ok(Some(place)) = locate(problem, data, Explicit::locate_non_finite_partial) {
+            if let Ok(Some(place)) = locate(problem, data, |e, x| e.locate_non_finite_partial(x)) {
                 return Err(SolveError::DerivativeNotFinite(Box::new(place)));
             }
         }
@@ -273,7 +273,7 @@ impl Started {
 fn locate(
     problem: &Problem,
     data: &ProblemData,
-    first: impl Fn(&Explicit<'_>, &[f64]) -> Option<NonFinite> + Send,
+    first: impl Fn(&Explicit<'_>, &[f64]) -> Option<NonFinite> + Sync,
 ) -> Result<Option<NonFinite>, ExplicitError> {
     let mut data = data.clone();
     problem.plan.download_unknowns(&mut data);
@@ -286,7 +286,7 @@ fn locate(
 
 /// The error of an energy that is not finite at x: names the first residual to blame, and what it reads.
 fn not_finite(problem: &Problem, data: &ProblemData, e: InitialNotFinite) -> SolveError {
-    let located = locate(problem, data, Explicit::locate_non_finite);
+    let located = locate(problem, data, |e, x| e.locate_non_finite(x));
     let place = match (located, problem.code.options.precision) {
         (Ok(Some(place)), _) => Blame::Residual(Box::new(place)),
         (Ok(None), Precision::F32) => Blame::Float32,

@@ -177,7 +177,8 @@ fn nothing_compared_is_not_agreed() {
         shape: shape.to_vec(),
         data: ArrayData::F64(values.to_vec()),
     };
-    let data = ProblemData::bind(&energy, &[array("X", &[3], &x[..3]), array("T", &[1], &x[3..])]).unwrap();
+    let arrays = [array("X", &[3], &x[..3]), array("T", &[1], &x[3..])];
+    let data = ProblemData::bind(&energy, &arrays).unwrap();
     let free = free_elements(&energy, &data).unwrap();
     let mut routines = Faulty { energy: &energy, data: &data, free, fault: Fault::None };
     let certificate = check(&energy, &data, &mut routines, &x, &x).unwrap();
