@@ -58,7 +58,7 @@ fn unknowns_that_no_residual_reads() {
 
 #[test]
 fn derivatives_that_are_not_finite_at_the_start() {
-    let text = "Energy(X(0) - 2)\nEnergy(Residual{name=\"angles\", acos(X(0)) - 1})\n";
+    let text = "Energy(X(0) - 2)\nResidual{name=\"angles\", acos(X(0)) - 1}\n";
     let said = [
         "residual 2 of group `angles` (line 5) is -1 at element (2) of {N}",
         "its derivative by `X`[2] channel 0",

@@ -17,7 +17,7 @@ local N = Dim("N", 0)
 local X = Unknown("X", opt_float, {N}, 0)
 local T = Unknown("T", opt_float, {}, 1)
 Energy(X(0) - 1, abs(X(0) - 1))
-Energy(Residual{loss=SecondOrder(Huber(0.5)), T() * X(0)})
+Residual{loss=SecondOrder(Huber(0.5)), T() * X(0)}
 "#,
     );
     bench.inputs(&[doubles("X", &[x.len()], x), doubles("T", &[1], &[0.5])]);

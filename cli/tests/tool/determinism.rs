@@ -12,7 +12,7 @@ local Y = Unknown("Y", opt_float, {N}, 1)
 local T = Unknown("T", opt_float, {}, 2)
 local A = Array("A", opt_float, {W, H}, 3)
 Energy(X(0, 0, 0) * T() - A(0, 0), sin(X(0, 0, 1)) - X(1, 0, 0) * A(0, 0), 0.3 * (X(0, 0) - X(0, 1)))
-Energy(Residual{name="robust", loss=Cauchy(0.3), exp(Y(0)) * T() - 1.5, Y(0) - 0.5 * Y(1)})
+Residual{name="robust", loss=Cauchy(0.3), exp(Y(0)) * T() - 1.5, Y(0) - 0.5 * Y(1)}
 "#,
     );
     let (w, h, n) = (61, 47, 301);

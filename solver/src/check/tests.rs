@@ -169,7 +169,7 @@ fn nothing_compared_is_not_agreed() {
         local X = Unknown("X", opt_float, {N}, 0)
         local T = Unknown("T", opt_float, {}, 1)
         Energy(X(0) - 1)
-        Energy(Residual{loss=SecondOrder(Huber(0.5)), T() * X(0)})"#;
+        Residual{loss=SecondOrder(Huber(0.5)), T() * X(0)}"#;
     let energy = Energy::from_text("test.t", text).unwrap();
     let x = [1.0, 1.0, 1.0, 0.5];
     let array = |name: &str, shape: &[usize], values: &[f64]| NamedArray {
