@@ -1,5 +1,5 @@
 //! `sumsq-bench [NAME]`: runs the benchmarks whose name contains NAME (all without it). `sumsq-bench figure` draws the README's figure,
-//! `sumsq-bench compare OLD NEW` compares two builds of the tool.
+//! `sumsq-bench compare OLD NEW` compares two builds of the tool. Compiled code is never kept: times of compilation are true ones.
 
 use std::process::ExitCode;
 use sumsq_benches::compare::{self, Options};
@@ -7,6 +7,8 @@ use sumsq_benches::report::results_folder;
 use sumsq_benches::suite::BENCHMARKS;
 
 fn main() -> ExitCode {
+    // SAFETY: no other thread is there yet.
+    unsafe { std::env::set_var("SUMSQ_CACHE", "off") };
     let args: Vec<String> = std::env::args().skip(1).collect();
     let wanted = match &args[..] {
         [] => "",

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::fmt::{self, Display};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The findings of one benchmark.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct Report {
     pub setting: String,
     /// The machine.
     pub machine: String,
+    /// Commit, date and LLVM of the build that was measured.
+    pub build: String,
     /// Ratios, in the order measured.
     pub ratios: Vec<Ratio>,
     /// Further numbers: name, value, unit.
@@ -27,7 +30,8 @@ impl Report {
     /// An empty report of this machine.
     pub fn new(name: &str, setting: impl Into<String>) -> Report {
         let (name, setting) = (name.to_string(), setting.into());
-        Report { name, setting, machine: machine(), ratios: vec![], facts: vec![], notes: vec![] }
+        let (machine, build) = (machine(), build());
+        Report { name, setting, machine, build, ratios: vec![], facts: vec![], notes: vec![] }
     }
 
     /// Adds a ratio, which is also printed at once.
@@ -65,6 +69,7 @@ impl Report {
             self.facts.iter().map(|(n, v, u)| json!({"name": n, "value": v, "unit": u})).collect();
         json!({
             "benchmark": self.name, "setting": self.setting, "machine": self.machine,
+            "build": self.build,
             "ratios": ratios, "facts": facts, "notes": self.notes,
         })
     }
@@ -79,7 +84,7 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}\n{}\n", self.name, self.setting, self.machine)?;
+        writeln!(f, "{}: {}\n{}\n{}\n", self.name, self.setting, self.machine, self.build)?;
         for r in &self.ratios {
             writeln!(f, "{}", line(r))?;
         }
@@ -114,4 +119,17 @@ fn machine() -> String {
         .map(|l| l.trim_start_matches([' ', '\t', ':']));
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     format!("{}, {threads} threads", model.unwrap_or("unknown processor"))
+}
+
+/// Commit of the tree, marked if files differ from it, day in UTC, and LLVM's version.
+fn build() -> String {
+    let output = |program: &str, args: &[&str]| {
+        let run = Command::new(program).args(args).current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
+        let text = String::from_utf8_lossy(&run.stdout).trim().to_owned();
+        (run.status.success() && !text.is_empty()).then_some(text)
+    };
+    let unknown = || "unknown".to_owned();
+    let commit = output("git", &["describe", "--always", "--dirty", "--abbrev=12"]).unwrap_or_else(unknown);
+    let date = output("date", &["-u", "+%F"]).unwrap_or_else(unknown);
+    format!("commit {commit}, {date}, LLVM {}", sumsq::codegen::backend::llvm::version())
 }

@@ -1,4 +1,5 @@
-//! The C programs of `examples/c`, built by the system's compiler against the library that cargo built, against the Rust path.
+//! The C programs of `examples/c`, and one in C++ with both headers, built by the system's compilers against the library that cargo
+//! built, against the Rust path.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,14 +28,24 @@ enum Link {
     Static,
 }
 
-/// Compiles `source` (a path below the workspace) with all warnings as errors, runs it, and returns what it printed: its exit code,
-/// stdout and stderr.
+/// The system's compiler for a standard of C or C++, with all warnings as errors.
+fn compiler(standard: &str) -> Command {
+    let (variable, usual) = if standard.starts_with("c++") { ("CXX", "c++") } else { ("CC", "cc") };
+    let mut cc = Command::new(std::env::var_os(variable).unwrap_or_else(|| usual.into()));
+    cc.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-I"]);
+    cc.arg(root().join("capi/include"));
+    cc
+}
+
+/// Compiles `source`, a path below the workspace, runs it, and returns what it printed: its exit code, stdout and stderr.
 fn run(source: &str, link: Link, args: &[&str]) -> (i32, String, String) {
+    run_with(compiler("c99"), source, link, args)
+}
+
+fn run_with(mut cc: Command, source: &str, link: Link, args: &[&str]) -> (i32, String, String) {
     let folder = tempfile::tempdir().expect("a folder for the program");
     let program = folder.path().join("program");
     let libraries = libraries();
-    let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    cc.args(["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-I"]).arg(root().join("capi/include"));
     cc.arg(root().join(source)).arg("-o").arg(&program);
     match link {
         Link::Shared => cc.arg("-L").arg(&libraries).args(["-lsumsq_capi", "-lm"]),
@@ -49,7 +60,7 @@ fn run(source: &str, link: Link, args: &[&str]) -> (i32, String, String) {
             "-lpthread",
         ]),
     };
-    let built = cc.output().expect("a C compiler");
+    let built = cc.output().expect("a compiler");
     assert!(built.status.success(), "{source}: {}", String::from_utf8_lossy(&built.stderr));
     let ran =
         Command::new(&program).args(args).env("LD_LIBRARY_PATH", &libraries).output().expect("the program");
@@ -168,6 +179,34 @@ fn sumsqs_own_interface_fits_a_curve() {
     let (code, out, err) = run("examples/c/curve_fitting.c", Link::Shared, &["no/such/file.t"]);
     assert_eq!((code, out.as_str()), (1, ""));
     assert!(err.contains("no/such/file.t"), "{err}");
+}
+
+/// Each header stands alone in any standard; both together, in either order, make one program.
+#[test]
+fn both_headers_serve_c_and_cpp() {
+    for standard in ["c99", "c11", "c++98", "c++11", "c++20"] {
+        for headers in [&["Opt.h"][..], &["sumsq.h"], &["Opt.h", "sumsq.h"], &["sumsq.h", "Opt.h"]] {
+            let language = if standard.starts_with("c++") { "c++" } else { "c" };
+            let included = headers.iter().flat_map(|header| ["-include", header]);
+            let mut cc = compiler(standard);
+            cc.args(included).args(["-fsyntax-only", "-x", language, "/dev/null"]);
+            let built = cc.output().expect("a compiler");
+            assert!(
+                built.status.success(),
+                "{standard} {headers:?}: {}",
+                String::from_utf8_lossy(&built.stderr)
+            );
+        }
+    }
+    for order in [&[][..], &["-DOPT_LAST"]] {
+        let mut cc = compiler("c++98");
+        cc.args(order);
+        let (code, out, err) = run_with(cc, "capi/tests/both.cpp", Link::Shared, &[]);
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        assert!(out.contains("refused: threadsPerBlock: expected 0 or a multiple of 32, came 5\n"), "{out}");
+        assert!(out.contains("\nx 1 2 3\n"), "{out}");
+        assert!(number(&out, "steps") >= 1.0, "{out}");
+    }
 }
 
 fn energy_of(step: &str) -> f64 {

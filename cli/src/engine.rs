@@ -2,6 +2,7 @@
 
 use crate::args::Stage;
 use crate::failure::{Failure, warn};
+use crate::output::tell;
 use crate::{inputs, interrupt};
 use std::path::Path;
 use sumsq::check::{Certificate, CheckError};
@@ -21,9 +22,9 @@ pub struct Solved {
     pub unknowns: Vec<NamedArray>,
 }
 
-/// Loads an energy file.
+/// Loads an energy file, and tells what it prints.
 pub fn load(path: &Path, budgets: Budgets) -> Result<Energy, Failure> {
-    warned(Energy::from_file_within(path, budgets))
+    warned(Energy::from_file_within(path, budgets, |line| tell(&format!("{line}\n"))))
 }
 
 fn warned(built: Result<Energy, EnergyError>) -> Result<Energy, Failure> {

@@ -19,6 +19,11 @@ impl Dual {
         Dual { value: f64::from(u8::from(holds)), boolean: true, ..Dual::default() }
     }
 
+    /// A truth that follows from NaN: a simplification may make a finite number of that, and so the other truth. All that is chosen by it is NaN.
+    pub fn unknown() -> Dual {
+        Dual { value: f64::NAN, boolean: true, ..Dual::default() }
+    }
+
     pub fn holds(&self) -> bool {
         self.value != 0.0
     }
@@ -48,8 +53,10 @@ impl Dual {
 
     /// The product; where a factor is boolean, the other one or 0.
     pub fn mul(&self, other: &Dual) -> Dual {
-        let select = |condition: &Dual, of: &Dual| {
-            if condition.holds() { of.clone() } else { Dual { boolean: of.boolean, ..Dual::number(0.0) } }
+        let select = |condition: &Dual, of: &Dual| match condition {
+            c if c.value.is_nan() => Dual { boolean: of.boolean, ..Dual::number(f64::NAN) },
+            c if c.holds() => of.clone(),
+            _ => Dual { boolean: of.boolean, ..Dual::number(0.0) },
         };
         match (self.boolean, other.boolean) {
             (true, _) => select(self, other),

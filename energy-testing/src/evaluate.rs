@@ -48,6 +48,7 @@ pub fn evaluate(case: &Case, e: &Expr, place: &dyn Place) -> Vec<Dual> {
         Op::Channel(c) => vec![values[0][*c].clone()],
         Op::Sum => vec![ops.sum(&values[0])],
         Op::All => vec![all(&values[0])],
+        Op::Any if values[0].iter().any(|v| v.value.is_nan()) => vec![Dual::unknown()],
         Op::Any => vec![Dual::truth(values[0].iter().any(Dual::holds))],
         Op::Dot => vec![ops.dot(&values[0], &values[1])],
         Op::Norm => vec![ops.norm(&values[0])],
@@ -115,6 +116,10 @@ fn entry(v: &[Dual], c: usize) -> &Dual {
 
 fn elementwise(op: &Op, v: &[&Dual]) -> Dual {
     let (a, b) = (v[0], v.get(1).copied().unwrap_or(v[0]));
+    let logical = matches!(op, Op::Compare(_) | Op::And | Op::Or | Op::Not);
+    if logical && v.iter().any(|v| v.value.is_nan()) {
+        return Dual::unknown();
+    }
     match op {
         Op::Neg => Dual::chain(-a.value, [(-1.0, a)]),
         Op::Add => a.add(b),
@@ -137,6 +142,7 @@ fn elementwise(op: &Op, v: &[&Dual]) -> Dual {
         Op::And => Dual::truth(v.iter().all(|v| v.holds())),
         Op::Or => Dual::truth(v.iter().any(|v| v.holds())),
         Op::Not => Dual::truth(!a.holds()),
+        Op::Select if a.value.is_nan() => Dual::number(f64::NAN),
         Op::Select => if a.holds() { b } else { v[2] }.clone(),
         _ => unreachable!("{op:?} is no function of channels"),
     }

@@ -44,6 +44,8 @@ pub struct System {
     pub energies: Vec<f64>,
     /// Per unknown scalar, whether it is free.
     pub free: Vec<bool>,
+    /// False if some `Exclude` is NaN: then nothing is said of anything.
+    pub known: bool,
 }
 
 impl System {
@@ -82,7 +84,7 @@ pub fn system(case: &Case, x: &[f64], noise: Noise) -> System {
     let parts = case.parts();
     let world = World { case, x, parts: &parts, noise, seed: &seed };
     // What is excluded is no matter of rounding.
-    let masks = World { noise: Noise::NONE, ..world }.masks();
+    let (masks, known) = World { noise: Noise::NONE, ..world }.masks();
     let free = world.free(&masks);
     let (mut rows, mut energies) = (Vec::new(), Vec::new());
     for of in &case.groups {
@@ -93,7 +95,7 @@ pub fn system(case: &Case, x: &[f64], noise: Noise) -> System {
         }
         energies.push(energy);
     }
-    System { rows, energies, free }
+    System { rows, energies, free, known }
 }
 
 /// The bounds of every unknown scalar.
@@ -146,17 +148,19 @@ impl<'a> World<'a> {
         Here { world: self, domain, instance, coordinates }
     }
 
-    /// Per space, whether each element is free.
-    fn masks(self) -> Vec<Vec<bool>> {
+    /// Per space, whether each element is free; and whether that is known of all.
+    fn masks(self) -> (Vec<Vec<bool>>, bool) {
         let spaces = 0..self.case.spaces.len();
         let mut masks: Vec<Vec<bool>> = spaces.map(|s| vec![true; self.case.elements(s)]).collect();
+        let mut known = true;
         for (space, condition) in &self.case.excludes {
             for (element, free) in masks[*space].iter_mut().enumerate() {
                 let values = evaluate(self.case, condition, &self.at(Domain::Space(*space), element));
                 *free &= !values.iter().any(Dual::holds);
+                known &= values.iter().all(|v| !v.value.is_nan());
             }
         }
-        masks
+        (masks, known)
     }
 
     fn free(self, masks: &[Vec<bool>]) -> Vec<bool> {
@@ -391,8 +395,9 @@ impl Shape {
         if !loss.second_order || curvature >= 0.0 || q == 0.0 {
             return Shape { rho, root, alpha: 0.0, bend: 0.0 };
         }
-        // alpha is the smaller root of alpha^2/2 - alpha - q rho''/rho' = 0, kept below 1.
-        let alpha = (1.0 - (1.0 + 2.0 * q * curvature / slope).max(0.0).sqrt()).min(0.999);
+        // alpha is the smaller root of alpha^2/2 - alpha - q rho''/rho' = 0, where it has one below 1.
+        let square = 1.0 + 2.0 * q * curvature / slope;
+        let alpha = if square > 1e-6 { 1.0 - square.sqrt() } else { 0.0 };
         Shape { rho, root, alpha, bend: alpha / q }
     }
 }

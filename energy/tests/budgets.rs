@@ -82,7 +82,8 @@ fn large_energies_stay_inside() {
 #[test]
 fn budgets_are_options() {
     let text = format!("{PREAMBLE}Energy(sin(sin(X(0,0) + A(1,0))))");
-    let with = |budgets| Energy::from_text_within("e.t", &text, budgets).and_then(|e| Routines::build(&e));
+    let with =
+        |budgets| Energy::from_text_within("e.t", &text, budgets, |_| ()).and_then(|e| Routines::build(&e));
     assert!(with(Budgets::default()).is_ok());
     for small in [
         Budgets { nodes: 5, ..Budgets::default() },
@@ -125,7 +126,8 @@ fn limits_at_their_edges() {
     }
     let budget = |fault: Option<Fault>| match fault {
         Some(Fault::Budget { budget, .. }) => Some(budget),
-        other => other.map_or(None, |fault| panic!("{fault}")),
+        None => None,
+        Some(fault) => panic!("{fault}"),
     };
     let deep = |n: u32| format!("local x = X(0,0) for i = 1, {n} do x = sin(x) end Energy(x)");
     let long = |n: u32| {

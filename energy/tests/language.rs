@@ -1,10 +1,12 @@
 //! The meaning of the energy language, point by point, by evaluating what files build.
 
-use sumsq_energy::Energy;
+use std::cell::RefCell;
+use std::rc::Rc;
 use sumsq_energy::dag::{Access, At, Env, Offset, Source};
 use sumsq_energy::losses::LossKind;
 use sumsq_energy::model::{ArrayId, Domain, GraphId, ParamId, SpaceId};
 use sumsq_energy::rust::EnergyBuilder;
+use sumsq_energy::{Budgets, Energy};
 
 /// Z is zero everywhere; added to an expression it makes a residual of it.
 const PREAMBLE: &str = r#"
@@ -437,4 +439,16 @@ fn l_p_keeps_its_weight_in_a_computed_array() {
     assert_eq!(last(&e).unknown_reads.len(), 2);
     // The weight reads a neighbour too.
     assert_eq!(last(&e).guard, Some(([0, 0].into_iter().collect(), [1, 0].into_iter().collect())));
+}
+
+#[test]
+fn printed_lines_go_to_the_caller() {
+    let lines = Rc::new(RefCell::new(vec![]));
+    let kept = Rc::clone(&lines);
+    let text = "print(\"a\", 1)\nprint()\nnothing()";
+    let built = Energy::from_text_within("e.t", text, Budgets::default(), move |line| {
+        kept.borrow_mut().push(line.to_owned())
+    });
+    assert!(built.is_err());
+    assert_eq!(*lines.borrow(), ["a\t1", ""]);
 }

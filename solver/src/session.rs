@@ -217,6 +217,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
         let seconds = Seconds { compile: code.compile_seconds, plan: problem.plan_seconds, solve };
         let warnings = [self.of_data, self.warnings].concat();
         let setting = Setting {
+            groups: problem.plan.k.energy.groups.clone(),
             unknowns: self.free,
             residuals: self.run.residuals,
             unconstrained: self.run.start.unconstrained as usize,

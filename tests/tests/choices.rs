@@ -22,7 +22,7 @@ fn options(given: Overrides) -> Options {
 fn combinations(energy: &Energy, given: &Overrides, at: usize, out: &mut Vec<Overrides>) {
     let list = choices(energy, &options(given.clone()).compile).unwrap();
     let Some(choice) = list.all().get(at) else {
-        let stored = if out.len() % 2 == 0 { Value::Inline } else { Value::Root };
+        let stored = if out.len().is_multiple_of(2) { Value::Inline } else { Value::Root };
         return out.push(given.clone().with("r *".into(), stored));
     };
     if choice.subject().starts_with("r ") {

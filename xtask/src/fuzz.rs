@@ -1,4 +1,4 @@
-//! Random programs and energies: `cargo xtask fuzz`.
+//! Random programs, energies and bytes: `cargo xtask fuzz`.
 
 use crate::process::{Failure, cargo};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ struct Kind {
     cases: [u64; 2],
 }
 
-const KINDS: [Kind; 2] = [
+const KINDS: [Kind; 3] = [
     Kind {
         name: "pipelines",
         package: "sumsq-codegen-testing",
@@ -25,6 +25,7 @@ const KINDS: [Kind; 2] = [
         tests: &["random_energies"],
         cases: [10_000, 100_000],
     },
+    Kind { name: "bytes", package: "sumsq-tests", tests: &["random_bytes"], cases: [100_000, 1_000_000] },
 ];
 
 /// Options of a run.
@@ -90,7 +91,7 @@ mod tests {
         assert_eq!(read(&["20", "7"]), pipelines(20, Some(7)));
         let energies = Options { kind: "energies", cases: 20, seed: None };
         assert_eq!(read(&["energies", "20"]), Some(energies));
-        for wrong in [&["x"][..], &["energies", "x"], &["1", "2", "3"], &["energies", "-1"]] {
+        for wrong in [&["x"][..], &["energies", "x"], &["1", "2", "3"], &["bytes", "-1"]] {
             assert_eq!(read(wrong), None, "{wrong:?}");
         }
     }

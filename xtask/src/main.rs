@@ -6,10 +6,12 @@ mod how_to;
 mod layers;
 mod llvm;
 mod nightly;
+mod notices;
 mod peers;
 mod process;
 mod prose;
 mod suite;
+mod supply;
 
 use process::{Failure, cargo, root};
 use std::process::ExitCode;
@@ -23,16 +25,18 @@ usage: cargo xtask TASK
                   (Ceres, Halide). Nothing else installs anything
   demo            a release build, and two demos into out/
   test [--full]   all tests, counted; --full adds the ignored ones
-  fuzz [pipelines|energies] [N] [SEED]
+  fuzz [pipelines|energies|bytes] [N] [SEED]
                   N random cases from SEED on (the clock's): pipelines under schedules, and expressions; energies against an
-                  interpreter. A failing case is shrunk and printed
+                  interpreter; files that are nearly right. A failing case is printed, the first two kinds shrunk
   bench [NAME]    the benchmarks (all, or those whose name contains NAME) into benches/results/
   compare OLD [--code] [--bits] [--times] [--steps N] [--pairs N]
                   another release build of the tool against this tree's: LLVM text of all energies, bits of the
                   demos' problems after N (6) steps, seconds of N (9) alternated pairs; all three, or those named
   how-to          docs/patches: each applies, touches few files, and passes the tests that it names
   layers          which folder may import from which: circles, imports that run upwards, lines of code
-  lint            layers, first words of doc comments, formatting, clippy and docs, warnings as errors
+  notices         writes THIRD_PARTY.txt: crates that the tool and the C library contain, with their licences
+  deny            licences, advisories and sources of dependencies, by cargo-deny (deny.toml)
+  lint            layers, first words of doc comments, notices, formatting, clippy and docs, warnings as errors
   ci              lint, test, how-to, then the suites of tool, C and language in release: minutes of each step, counts of tests
   nightly [STEP]  full, fuzz, miri, threads, valgrind: ignored tests, long runs of fuzz, miri on buffers, a thread
                   sanitizer on the pool, valgrind on a solve and a C program";
@@ -58,6 +62,8 @@ fn main() -> ExitCode {
         ["compare", old, ref options @ ..] => compare(old, options),
         ["how-to"] => llvm::check().and_then(|()| how_to::how_to()),
         ["layers"] => layers::layers(),
+        ["notices"] => notices::write(),
+        ["deny"] => supply::deny(),
         ["lint"] => llvm::check().and_then(|()| lint()),
         ["ci"] => llvm::check().and_then(|()| ci()),
         ["nightly"] => llvm::check().and_then(|()| nightly::nightly(None)),
@@ -146,6 +152,7 @@ impl Steps {
 fn lint() -> Result<(), Failure> {
     layers::layers()?;
     prose::prose()?;
+    notices::check()?;
     cargo(&["fmt", "--all", "--check"]).run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
     cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()

@@ -1,17 +1,19 @@
 //! Long checks: `cargo xtask nightly`. A step whose tool is absent fails and says what it needs; nothing is installed here.
 
 use crate::process::{Failure, cargo, root, task};
-use crate::{fuzz, suite};
+use crate::{fuzz, suite, supply};
 
 /// A step by name.
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 7] = [
     ("full", suite::ignored),
     ("fuzz", fuzz::long),
     ("miri", miri),
     ("threads", thread_sanitizer),
     ("valgrind", valgrind),
+    ("deny", supply::deny),
+    ("msrv", supply::msrv),
 ];
 
 /// Runs every step, or the one of that name, each also after one has failed.

@@ -84,7 +84,7 @@ fn energies_beyond_their_budgets() {
     refused(
         &bench(deep, &[x(&[0.0; 3])]),
         &[],
-        &["operations inside each other", "energy.t:5", "--max-depth"],
+        &["operations inside each other", "energy.t:4", "--max-depth"],
     );
     let derived = "local s = 1 for i = 1, 300 do s = s * (X(i) + X(-i)) end\nEnergy(s)";
     refused(&bench(derived, &[x(&[0.0; 3])]), &[], &["nodes and operands", "J", "energy.t:6", "--max-nodes"]);
@@ -96,7 +96,7 @@ fn energies_beyond_their_budgets() {
 #[test]
 fn words_of_lua_on_expressions() {
     let text = "Energy(X(0) == 3 and X(0) or 1)";
-    refused(&bench(text, &[x(&[0.0; 3])]), &[], &["`==`", "eq(a,b)", "energy.t:5:8"]);
+    refused(&bench(text, &[x(&[0.0; 3])]), &[], &["`==`", "eq(a,b)", "energy.t:4:8"]);
 }
 
 #[test]

@@ -47,6 +47,17 @@ fn usage() {
     bench.sumsq(&["--version"]).succeeds();
 }
 
+/// What a file prints goes to standard error, also where it fails later: standard output is the tool's.
+#[test]
+fn energies_print_to_standard_error() {
+    let bench = Bench::new(&format!("{FIT}print(\"extent\", 3)"));
+    let run = bench.sumsq(&["show", "energy.t", "--stage", "declarations"]);
+    run.succeeds();
+    assert!(run.stderr.contains("extent\t3\n") && !run.stdout.contains("extent\t3"), "{}", run.stderr);
+    let bench = Bench::new(&format!("{FIT}print(\"so far\")\nEnergy(nothing)"));
+    bench.sumsq(&["show", "energy.t", "--stage", "declarations"]).fails_with(2, "so far\n");
+}
+
 #[test]
 fn a_solve_writes_unknowns_report_and_plot() {
     let bench = fit();

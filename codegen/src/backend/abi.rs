@@ -28,6 +28,43 @@ pub struct Context<'a> {
     pool: &'a Pool,
 }
 
+/// The arguments of an entry point: addresses of planes, and scalar slots.
+pub(crate) struct Arguments {
+    pointers: Vec<*mut c_void>,
+    /// The scalar slots.
+    pub(crate) scalars: Vec<u64>,
+}
+
+// SAFETY: the pointers are numbers until `call`, whose caller answers for them on whatever thread it is.
+unsafe impl Send for Arguments {}
+
+impl Arguments {
+    /// So many null pointers and zeros.
+    pub(crate) fn new(pointers: usize, scalars: usize) -> Arguments {
+        Arguments { pointers: vec![std::ptr::null_mut(); pointers], scalars: vec![0; scalars] }
+    }
+
+    /// Replaces the addresses, in order.
+    pub(crate) fn set_pointers(&mut self, pointers: impl Iterator<Item = *mut c_void>) {
+        self.pointers.iter_mut().zip(pointers).for_each(|(to, p)| *to = p);
+    }
+
+    /// Calls an entry point; an error if it failed.
+    ///
+    /// # Safety
+    /// There are as many arguments as it reads; the pointers are those of live memory of the sizes that it goes by, and nobody
+    /// else touches that during the call, but as cells.
+    pub(crate) unsafe fn call(&self, entry: EntryFn, pool: &Pool) -> Result<(), Failure> {
+        let context = Context::new(pool);
+        // SAFETY: by this function's contract.
+        let code = unsafe { entry(&context, self.pointers.as_ptr(), self.scalars.as_ptr()) };
+        if code == 0 {
+            return Ok(());
+        }
+        Err(context.into_failure().unwrap_or(Failure { code, args: Default::default() }))
+    }
+}
+
 /// The failure of a call: assertion `code - 1`, or [`OUT_OF_MEMORY`], with the values of its arguments.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Failure {

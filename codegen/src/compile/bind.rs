@@ -1,6 +1,7 @@
 //! Argument arrays of an entry point, made of the buffers and parameters of a call.
 
 use super::signature::{BufferSlot, Signature};
+use crate::backend::abi::Arguments;
 use crate::error::{Error, bind_error};
 use crate::expr::walk::postorder;
 use crate::expr::{BinaryOp, Expr, ExprKind, Param, Part};
@@ -10,7 +11,6 @@ use crate::runtime::{Buffer, BufferSpec, Scalar};
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use std::ffi::c_void;
 
 /// The source of each entry of the argument arrays.
 pub(super) struct Plan {
@@ -160,10 +160,8 @@ impl Plan {
     }
 
     /// Fills in addresses.
-    pub(super) fn fill_pointers<'b>(&self, pointers: &mut [*mut c_void], slot: impl Fn(usize) -> &'b Buffer) {
-        for (to, &(s, plane)) in pointers.iter_mut().zip(&self.pointers) {
-            *to = slot(s).plane_ptr(plane);
-        }
+    pub(super) fn fill_pointers<'b>(&self, arguments: &mut Arguments, slot: impl Fn(usize) -> &'b Buffer) {
+        arguments.set_pointers(self.pointers.iter().map(|&(s, plane)| slot(s).plane_ptr(plane)));
     }
 
     /// Checks what is fixed of strided buffers.

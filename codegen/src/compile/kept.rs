@@ -110,7 +110,7 @@ mod tests {
     /// f(x) = x + `more`.
     fn job(more: i32) -> (Pipeline, Schedule) {
         let (x, mut p) = (Var::new("x"), Pipeline::new("ramp"));
-        let f = p.func(Func::new("f", &[x.clone()], vec![x.expr() + Expr::from(more)]));
+        let f = p.func(Func::new("f", std::slice::from_ref(&x), vec![x.expr() + Expr::from(more)]));
         assert_eq!(f.types(), [ScalarType::I32]);
         p.output(&f);
         (p, Schedule::new())

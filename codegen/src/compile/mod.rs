@@ -10,7 +10,7 @@ mod bind;
 mod kept;
 mod signature;
 
-use crate::backend::abi::{Context, Failure, OUT_OF_MEMORY};
+use crate::backend::abi::{Arguments, Failure, OUT_OF_MEMORY};
 use crate::backend::llvm::Kernel;
 use crate::cache::Cache;
 use crate::error::Error;
@@ -29,7 +29,6 @@ use indexmap::IndexMap;
 use kept::Place;
 pub use signature::{BufferSlot, Signature};
 use std::borrow::Cow;
-use std::ffi::c_void;
 use std::sync::Arc;
 
 /// A pipeline as machine code. Cheap to clone.
@@ -167,7 +166,7 @@ impl Compiled {
         let plan = &self.0.plan;
         let slots = plan.match_buffers(buffers)?;
         let mut call = Call::new(self.clone());
-        plan.fill_params(&mut call.scalars, params)?;
+        plan.fill_params(&mut call.arguments.scalars, params)?;
         call.set_buffers(|slot| slots[slot])?;
         Ok(Bound { call, slots })
     }
@@ -198,12 +197,7 @@ impl Bound<'_> {
     /// Runs the pipeline.
     pub fn run(&mut self, pool: &Pool) -> Result<(), Error> {
         let slots = &self.slots;
-        self.call.check_values(|slot| slots[slot])?;
-        // SAFETY: the pointers are those of buffers that were checked by `bind` and are borrowed since; they are written to
-        // as cells, by this thread and by workers that it waits for (see `runtime::buffer`).
-        let done = unsafe { self.call.run(pool) };
-        self.call.touch_written(|slot| slots[slot]);
-        done
+        self.call.run(|slot| slots[slot], pool)
     }
 
     /// Changes a parameter for the following runs.
@@ -212,12 +206,11 @@ impl Bound<'_> {
     }
 }
 
-/// The arguments of an entry point. Pointers are only as good as whoever filled them in.
+/// A compiled pipeline with the arguments of its calls.
 pub(crate) struct Call {
     compiled: Compiled,
-    pointers: Vec<*mut c_void>,
-    scalars: Vec<u64>,
-    /// Looks of the buffers that sizes and pointers were taken from.
+    arguments: Arguments,
+    /// Looks of the buffers that sizes were taken from.
     looks: Vec<Look>,
     promises: Option<Promises>,
     /// Per slot: version of the values that were last found to keep their range, and that range.
@@ -232,52 +225,50 @@ struct Promises {
     ranges: Vec<(usize, i64, i64)>,
 }
 
-// SAFETY: the pointers are numbers until `run`, whose caller answers for them on whatever thread it is.
-unsafe impl Send for Call {}
-
 impl Call {
     /// With null pointers and zeros.
     pub(crate) fn new(compiled: Compiled) -> Call {
         let plan = &compiled.0.plan;
         let (n, m) = (plan.pointer_count(), plan.scalar_count());
         let in_range = vec![None; compiled.0.signature.buffers.len()];
-        let (pointers, scalars) = (vec![std::ptr::null_mut(); n], vec![0; m]);
-        Call { compiled, pointers, scalars, looks: vec![], promises: None, in_range }
+        let arguments = Arguments::new(n, m);
+        Call { compiled, arguments, looks: vec![], promises: None, in_range }
     }
 
-    /// Takes sizes and pointers from the given buffers, one per slot of the signature, after checking that they fit.
+    /// Takes sizes from the given buffers, one per slot of the signature, after checking that they fit.
     fn set_buffers<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
         let inner = &self.compiled.0;
         let slots: Vec<&Buffer> = (0..inner.signature.buffers.len()).map(&slot).collect();
         inner.plan.check_slots(&slots)?;
-        inner.plan.fill_sizes(&mut self.scalars, &slots);
-        inner.plan.fill_pointers(&mut self.pointers, |i| slots[i]);
+        inner.plan.fill_sizes(&mut self.arguments.scalars, &slots);
         self.looks = slots.iter().map(|b| Look::of(b)).collect();
         self.promises = None;
         self.check_values(|i| slots[i])
     }
 
     /// Makes the call fit these buffers: usually those of the last time, or others that look alike.
-    pub(crate) fn refresh<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
+    fn refresh<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
         let n = self.compiled.0.signature.buffers.len();
         let alike = self.looks.len() == n && self.looks.iter().enumerate().all(|(i, l)| l.is_of(slot(i)));
-        if !alike {
-            return self.set_buffers(slot);
+        if alike {
+            self.check_values(&slot)?
+        } else {
+            self.set_buffers(&slot)?
         }
-        self.compiled.0.plan.fill_pointers(&mut self.pointers, &slot);
-        self.check_values(slot)
+        self.compiled.0.plan.fill_pointers(&mut self.arguments, slot);
+        Ok(())
     }
 
     /// Checks the constraints of buffers, and the promised ranges of integer inputs, which the code relies on to stay inside
     /// other buffers. Costs a pass over those whose values changed.
     fn check_values<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer) -> Result<(), Error> {
-        let plan = &self.compiled.0.plan;
-        let promises = match self.promises.take().filter(|p| p.scalars == self.scalars) {
+        let (plan, scalars) = (&self.compiled.0.plan, &self.arguments.scalars);
+        let promises = match self.promises.take().filter(|p| p.scalars == *scalars) {
             Some(known) => known,
             None => {
-                plan.check_constraints(&self.looks, &self.scalars)?;
-                let ranges = plan.ranges(&self.looks, &self.scalars)?;
-                Promises { scalars: self.scalars.clone(), ranges }
+                plan.check_constraints(&self.looks, scalars)?;
+                let ranges = plan.ranges(&self.looks, scalars)?;
+                Promises { scalars: scalars.clone(), ranges }
             }
         };
         for &(i, low, high) in &self.promises.insert(promises).ranges {
@@ -290,34 +281,22 @@ impl Call {
         Ok(())
     }
 
-    /// Notes that the outputs have other values now.
-    pub(crate) fn touch_written<'a>(&self, slot: impl Fn(usize) -> &'a Buffer) {
-        let slots = &self.compiled.0.signature.buffers;
-        slots.iter().enumerate().filter(|(_, s)| s.written).for_each(|(i, _)| slot(i).touch());
-    }
-
     /// Sets one parameter.
     pub(crate) fn set_param(&mut self, name: &str, value: Scalar) -> Result<(), Error> {
-        self.compiled.0.plan.set_param(&mut self.scalars, name, value)
+        self.compiled.0.plan.set_param(&mut self.arguments.scalars, name, value)
     }
 
-    /// Calls the entry point.
-    ///
-    /// # Safety
-    /// The pointers are those of live buffers that fit the signature and that nobody else touches during the call.
-    pub(crate) unsafe fn run(&self, pool: &Pool) -> Result<(), Error> {
-        let kernel = &self.compiled.0.kernel;
-        let context = Context::new(pool);
+    /// Runs the pipeline on the given buffers, one per slot of the signature, after checking that they fit.
+    pub(crate) fn run<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer, pool: &Pool) -> Result<(), Error> {
+        self.refresh(&slot)?;
+        let Inner { kernel, signature, .. } = &*self.compiled.0;
         let _standard = FloatEnvironment::standard();
-        // SAFETY: by this function's contract; `Plan` gave both arrays the lengths that the entry point reads.
-        let code = unsafe { kernel.entry()(&context, self.pointers.as_ptr(), self.scalars.as_ptr()) };
-        if code == 0 {
-            return Ok(());
-        }
-        Err(failure_error(
-            kernel,
-            context.into_failure().unwrap_or(Failure { code, args: Default::default() }),
-        ))
+        // SAFETY: `Plan` gave the arguments their number, and they are those of buffers that were checked just now and stay
+        // borrowed; these are written to as cells, by this thread and by workers that it waits for (see `runtime::buffer`).
+        let done = unsafe { self.arguments.call(kernel.entry(), pool) };
+        // The outputs have other values now.
+        signature.buffers.iter().enumerate().filter(|(_, s)| s.written).for_each(|(i, _)| slot(i).touch());
+        done.map_err(|failure| failure_error(kernel, failure))
     }
 }
 

@@ -236,7 +236,7 @@ pub struct ExprNode {
 #[derive(Clone)]
 pub struct Expr(Arc<ExprNode>);
 
-/// Its text, which is short whatever it shares; or its number, see [`exact`].
+/// Its text, which is short whatever it shares; or its number in an exact text.
 impl std::fmt::Debug for Expr {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         exact::numbered(self, f).unwrap_or_else(|| write!(f, "Expr({self}: {})", self.ty()))

@@ -106,13 +106,7 @@ fn execute(
                     call.set_param(name, table.param(*id))?;
                 }
                 let table = &*table;
-                let buffer = |slot: usize| table.buffer(slots[slot]);
-                call.refresh(buffer)?;
-                // SAFETY: the pointers are those of buffers that were checked just now and that the table holds; they are
-                // written to as cells, by this thread and by workers that it waits for.
-                let done = unsafe { call.run(pool) };
-                call.touch_written(buffer);
-                done?;
+                call.run(|slot| table.buffer(slots[slot]), pool)?;
             }
             Prepared::Swap(a, b) => table.swap(*a, *b)?,
             Prepared::Repeat { max, until, body } => {

@@ -33,7 +33,8 @@ pub fn is_alive(case: &Case, e: &Expr, rng: &mut Rng) -> bool {
             });
             let (a, b) = (before[*c].value, after[*c].value);
             // NaN says nothing; a change that rounding could make is none.
-            !((a - b).abs() > 1e-9 * (a.abs() + b.abs()))
+            let change = (a - b).abs();
+            change.is_nan() || change <= 1e-9 * (a.abs() + b.abs())
         });
     }
     dead.is_empty()

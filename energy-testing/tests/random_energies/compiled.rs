@@ -5,8 +5,8 @@ use crate::run::{Expected, NOISE, Outcome, bind};
 use sumsq::codegen::Target;
 use sumsq::energy::Energy;
 use sumsq::{
-    CompileOptions, Method, Overrides, Precision, Preconditioner, ProblemData, SolveError, SolveOptions,
-    Solver, choices,
+    CompileLimits, CompileOptions, Method, Overrides, Precision, Preconditioner, ProblemData, SolveError,
+    SolveOptions, Solver, choices,
 };
 use sumsq_codegen_testing::rng::Rng;
 use sumsq_energy_testing::case::{Case, Kind};
@@ -48,6 +48,9 @@ fn compare(case: &Case, rng: &mut Rng) -> Result<Result<(usize, usize), String>,
     let noise = |double: bool| if double { NOISE } else { SINGLE_NOISE };
     let expected = Expected::new(case, &x, noise(options.precision != Precision::F32));
     let came = problem.evaluate(&data).map_err(|e| with("evaluate", &e))?;
+    if !expected.exact.known {
+        return Ok(Ok((0, 0)));
+    }
     let rows = expected.exact.rows.len();
     if came.residuals != rows {
         return Err(with("residuals", &format!("{} count, not {rows}", came.residuals)));
@@ -133,6 +136,8 @@ fn options(energy: &Energy, data: &ProblemData<'_>, rng: &mut Rng) -> Result<Com
         ]),
         preconditioner: rng.pick(Preconditioner::ALL).0,
         threads: Some(1 + rng.below(2)),
+        // No clock decides what is compared.
+        limits: CompileLimits { seconds: f64::INFINITY, ..CompileLimits::default() },
         sizes: rng.percent(50).then(|| data.dims().to_vec()),
         ..CompileOptions::default()
     };

@@ -151,6 +151,9 @@ fn compare_assembled(case: &Case) -> Result<Judged, String> {
         return Err("the unknowns are bound in another order".into());
     }
     let expected = Expected::new(case, &x, NOISE);
+    if !expected.exact.known {
+        return Ok(Ok((0, 0)));
+    }
     let residuals = |s: &System| s.rows.iter().map(|r| r.residual).collect();
     let judged = expected.compare("residual", &problem.residuals(&x), residuals)?;
     let free: Vec<u32> = (0..x.len() as u32).filter(|&s| expected.exact.free[s as usize]).collect();

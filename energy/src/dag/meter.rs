@@ -1,22 +1,21 @@
 //! The count of what a DAG has taken of its budgets.
 //!
 //! Constructors cannot fail: once a budget is spent, each gives the constant 0, so that whatever goes on ends soon. What was built is worth
-//! nothing from then on; whoever builds asks [`Dag::overrun`] before the result is used.
+//! nothing from then on; whoever builds asks `Dag::overrun` before the result is used.
 
-use super::{Dag, ExprId};
 use crate::budgets::{Budget, Budgets};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counts, and what they are held against.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
-    budgets: Budgets,
+    pub(super) budgets: Budgets,
     /// Nodes and their operands.
-    nodes: u64,
+    pub(super) nodes: u64,
     /// Visits, counted also where the DAG is only read.
-    steps: AtomicU64,
+    pub(super) steps: AtomicU64,
     /// The first budget that was spent, steps aside.
-    spent: Option<Budget>,
+    pub(super) spent: Option<Budget>,
 }
 
 impl Clone for Meter {
@@ -26,61 +25,4 @@ impl Clone for Meter {
 }
 
 /// Derivatives nest deeper than what they are of.
-const DEEPER: u32 = 4;
-
-impl Dag {
-    /// Sets the budgets.
-    pub fn set_budgets(&mut self, budgets: Budgets) {
-        self.meter.budgets = budgets;
-    }
-
-    /// The budgets.
-    pub fn budgets(&self) -> &Budgets {
-        &self.meter.budgets
-    }
-
-    /// The budget that is spent, if one is: expressions built since are wrong.
-    pub fn overrun(&self) -> Option<Budget> {
-        let steps = self.meter.steps.load(Relaxed) > self.meter.budgets.steps;
-        self.meter.spent.or(steps.then_some(Budget::Steps))
-    }
-
-    /// Says that a budget is spent.
-    pub(crate) fn exhaust(&mut self, budget: Budget) {
-        self.meter.spent.get_or_insert(budget);
-    }
-
-    /// Counts `n` steps.
-    pub(crate) fn spend(&self, n: usize) {
-        // Another thread's count may be lost; a DAG is built by one.
-        self.meter.steps.store(self.meter.steps.load(Relaxed) + n as u64, Relaxed);
-    }
-
-    /// Tells whether a budget is spent.
-    pub(crate) fn is_spent(&self) -> bool {
-        self.overrun().is_some()
-    }
-
-    /// Lets expressions be as deep as derivatives of allowed ones.
-    pub(crate) fn allow_derivatives(&mut self) {
-        self.meter.budgets.depth = self.meter.budgets.depth.saturating_mul(DEEPER);
-    }
-
-    /// Counts a node that is about to be made over `operands`. Returns its depth.
-    pub(super) fn count(&mut self, operands: &[ExprId]) -> u32 {
-        let depth = operands.iter().map(|o| self.depths[o.0 as usize]).max().map_or(0, |d| d + 1);
-        self.meter.nodes += 1 + operands.len() as u64;
-        if self.meter.nodes > self.meter.budgets.nodes {
-            self.exhaust(Budget::Nodes);
-        }
-        if depth > self.meter.budgets.depth {
-            self.exhaust(Budget::Depth);
-        }
-        depth
-    }
-
-    /// Nodes and operands, and steps, so far.
-    pub fn taken(&self) -> (u64, u64) {
-        (self.meter.nodes, self.meter.steps.load(Relaxed))
-    }
-}
+pub(super) const DEEPER: u32 = 4;

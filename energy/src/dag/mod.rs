@@ -16,6 +16,7 @@ mod eval;
 mod function;
 mod meter;
 mod node;
+mod spending;
 mod traverse;
 
 pub use crate::ids::Offset;
@@ -23,7 +24,6 @@ pub use display::{Ids, Names};
 pub use eval::{Env, Evaluator, interpolate};
 pub use node::*;
 pub use sumsq_codegen::functions::Function;
-use traverse::operands;
 
 use crate::graph::Graph;
 use crate::ids::{ArrayId, GraphId, ParamId, SpaceId};
@@ -73,7 +73,7 @@ impl Dag {
 
     /// The id of exactly this node, whose normal form is the caller's business.
     fn intern(&mut self, node: Node) -> ExprId {
-        let operands = operands(&node);
+        let operands = node.operands();
         self.spend(1 + operands.len());
         // Constants are always had: what a spent budget leaves of an expression is one.
         if self.is_spent() && !matches!(node, Node::Const(_)) {

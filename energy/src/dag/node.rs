@@ -151,3 +151,22 @@ pub enum Node {
     /// `cond ? a : b` with a boolean `cond`, on values.
     Select(ExprId, ExprId, ExprId),
 }
+
+impl Node {
+    /// The operands, in order.
+    pub(super) fn operands(&self) -> SmallVec<[ExprId; 4]> {
+        match self {
+            Node::Const(_) | Node::Access(_) | Node::Param(..) | Node::Index(_) => SmallVec::new(),
+            Node::InBounds { .. } | Node::Free(..) | Node::SameVertex(..) => SmallVec::new(),
+            Node::InBoundsAt { .. } | Node::IndexAt(..) => SmallVec::new(),
+            Node::Sum { terms, .. } => terms.iter().map(|t| t.1).collect(),
+            Node::Prod(factors) => factors.iter().map(|f| f.0).collect(),
+            Node::Call(_, arguments) => arguments.iter().copied().collect(),
+            Node::Sample { at, .. } => at.iter().copied().collect(),
+            Node::Compare(_, a, b) => [*a, *b].into_iter().collect(),
+            Node::NonZero(a) | Node::Not(a) => [*a].into_iter().collect(),
+            Node::And(ops) | Node::Or(ops) => ops.iter().copied().collect(),
+            Node::Select(c, a, b) => [*c, *a, *b].into_iter().collect(),
+        }
+    }
+}

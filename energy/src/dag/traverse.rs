@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 impl Dag {
     /// Operands of a node, in order.
     pub fn children(&self, id: ExprId) -> SmallVec<[ExprId; 4]> {
-        operands(self.node(id))
+        self.node(id).operands()
     }
 
     /// Every node that the roots use, themselves included, operands before users.
@@ -210,22 +210,5 @@ impl Dag {
             Node::Free(space, At::Offset(o)) => Some(dag.free(*space, At::Offset(moved(o, offset)))),
             _ => None,
         })
-    }
-}
-
-/// Operands of a node, in order.
-pub(super) fn operands(node: &Node) -> SmallVec<[ExprId; 4]> {
-    match node {
-        Node::Const(_) | Node::Access(_) | Node::Param(..) | Node::Index(_) => SmallVec::new(),
-        Node::InBounds { .. } | Node::Free(..) | Node::SameVertex(..) => SmallVec::new(),
-        Node::InBoundsAt { .. } | Node::IndexAt(..) => SmallVec::new(),
-        Node::Sum { terms, .. } => terms.iter().map(|t| t.1).collect(),
-        Node::Prod(factors) => factors.iter().map(|f| f.0).collect(),
-        Node::Call(_, arguments) => arguments.iter().copied().collect(),
-        Node::Sample { at, .. } => at.iter().copied().collect(),
-        Node::Compare(_, a, b) => [*a, *b].into_iter().collect(),
-        Node::NonZero(a) | Node::Not(a) => [*a].into_iter().collect(),
-        Node::And(ops) | Node::Or(ops) => ops.iter().copied().collect(),
-        Node::Select(c, a, b) => [*c, *a, *b].into_iter().collect(),
     }
 }

@@ -1,7 +1,8 @@
 //! Hoisting: the parts of a routine that depend on one element only and not on the direction, computed once per
 //! linearisation and stored beside the unknowns (ARAP then keeps a cosine and a sine per pixel).
 
-use super::{Kind, Part, Passes, Routine, Routines, count_ops, materialize::channel, simplify, within};
+use super::within::within;
+use super::{Kind, Part, Passes, Routine, Routines, count_ops, materialize::channel, simplify};
 use crate::dag::{Access, At, Dag, ExprId, Node, Offset, Source};
 use crate::error::EnergyError;
 use crate::model::{Domain, Energy, SpaceId};

@@ -22,6 +22,7 @@ mod share;
 mod simplify;
 mod site;
 mod template;
+mod within;
 
 pub use chain::Chain;
 pub use count::{OpCount, count_ops};
@@ -40,6 +41,7 @@ use crate::model::{BlockId, ComputedId, Energy};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 use template::{Applied, Template, directional};
+use within::within;
 
 impl Routines {
     /// Differentiates, assembles and simplifies the routines of `energy`.
@@ -97,19 +99,6 @@ impl Routines {
         }
         table.retain(|r| !r.roots.is_empty());
         Ok(Routines { dag, table, passes: Vec::new(), parts: Vec::new(), scheduled: passes.scheduling })
-    }
-}
-
-/// Fails if a budget is spent, in the name of the routine under way and, if it is known, of the residual.
-fn within(
-    energy: &Energy,
-    dag: &Dag,
-    routine: impl FnOnce() -> String,
-    residual: Option<usize>,
-) -> Result<(), EnergyError> {
-    match dag.overrun() {
-        None => Ok(()),
-        Some(budget) => Err(EnergyError::while_deriving(energy, budget, routine(), residual)),
     }
 }
 

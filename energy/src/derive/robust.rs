@@ -2,9 +2,9 @@
 //! a modern synthesis", 1999, section 4.3).
 //!
 //! To first order J~ = sqrt(rho') J. To second order J~ = sqrt(rho') (I - alpha r r^T / sq) J with alpha = 1 - sqrt(D),
-//! D = 1 + 2 sq rho''/rho': where r is linear, J~^T J~ is then half the Hessian of rho(|r|^2), for any D > 0. Where rho bends more than that,
-//! alpha stays at [`STEEPEST`]: the Hessian is indefinite there, J~^T J~ is not. (Dropping the correction there, as Ceres does, would leave
-//! Huber's outliers to rounding: their D is 0.)
+//! D = 1 + 2 sq rho''/rho': where r is linear, J~^T J~ is then half the Hessian of rho(|r|^2). Where D is not above [`LEAST`] the Hessian has
+//! no curvature along r, or a negative one, and alpha = 0: the rows of first order bound rho from above there, while rows without
+//! curvature would leave the step to the damping alone, which knows nothing of how unknowns hang together.
 
 use crate::dag::{Dag, ExprId, Function};
 use crate::losses::{Bend, Point, Row};
@@ -21,27 +21,25 @@ pub(super) struct Robust {
     pub bend: Option<ExprId>,
 }
 
-/// The largest alpha: along r a block keeps (1 - alpha)^2 of its curvature.
-const STEEPEST: f64 = 0.999;
+/// The share D of its curvature above which a block bends: more than rounding makes of 0, which is what outliers of Huber have.
+const LEAST: f64 = 1e-6;
 
 /// The root of a weight, which is never negative.
 pub(super) fn root(dag: &mut Dag, weight: ExprId) -> ExprId {
     dag.call(Function::Sqrt, &[weight])
 }
 
-/// alpha / sq of a loss: (1 - D) / sq / (1 + sqrt(D)), which loses no digits near sq = 0.
+/// alpha / sq of a loss: (1 - D) / sq / (1 + sqrt(D)), which loses no digits near sq = 0; 0 where D is too small.
 fn bend(dag: &mut Dag, loss: &Row, at: Point) -> ExprId {
-    let steepest = dag.product(STEEPEST, &[(at.q, -1)]);
     let Bend { share, base, flat } = (loss.bend)(dag, at);
     let above = dag.sum(0.0, &[(1.0, base), (-share, at.q)]);
     let d = dag.div(above, base);
     let root = dag.call(Function::Sqrt, &[d]);
     let below = dag.sum(1.0, &[(1.0, root)]);
     let gentle = dag.product(share, &[(base, -1), (below, -1)]);
-    let least = dag.constant((1.0 - STEEPEST).powi(2));
+    let (least, zero) = (dag.constant(LEAST), dag.constant(0.0));
     let is_gentle = dag.less(least, d);
-    let bent = dag.select(is_gentle, gentle, steepest);
-    let zero = dag.constant(0.0);
+    let bent = dag.select(is_gentle, gentle, zero);
     flat.map_or(bent, |flat| dag.select(flat, zero, bent))
 }
 

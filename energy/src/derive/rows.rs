@@ -1,7 +1,8 @@
 //! Routines of the rows of J^T J: what the templates give an element's unknowns at one site.
 
 use super::template::Template;
-use super::{Kind, Routine, Site, components, within};
+use super::within::within;
+use super::{Kind, Routine, Site, components};
 use crate::dag::{Dag, ExprId};
 use crate::error::EnergyError;
 use crate::model::{Energy, SpaceId};

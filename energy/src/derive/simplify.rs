@@ -1,7 +1,8 @@
 //! The passes over assembled routines, in order: guards, factoring, sharing. Each keeps its result only where it needs no more
 //! operations than before, and reports the counts.
 
-use super::{OpCount, PassReport, Passes, Routines, count_ops, factor::factor, share_parts, within};
+use super::within::within;
+use super::{OpCount, PassReport, Passes, Routines, count_ops, factor::factor, share_parts};
 use crate::dag::{Dag, ExprId, Node};
 use crate::error::EnergyError;
 use crate::model::Energy;

@@ -21,12 +21,13 @@ const COMPARISONS: [(&str, Comparison); 5] = [
 const FOLDS: [(&str, Arithmetic); 3] =
     [("mul", Arithmetic::Mul), ("div", Arithmetic::Div), ("prod", Arithmetic::Mul)];
 
-pub(super) fn add(scope: &Scope) -> mlua::Result<()> {
+pub(super) fn add(scope: &Scope, print: impl Fn(&str) + 'static) -> mlua::Result<()> {
     add_mathematics(scope)?;
     add_logic(scope)?;
     add_vectors(scope)?;
     add_places(scope)?;
-    add_statements(scope)
+    add_statements(scope)?;
+    add_print(scope, print)
 }
 
 /// Number of arguments of a function.
@@ -227,11 +228,14 @@ fn add_statements(scope: &Scope) -> mlua::Result<()> {
             b.exclude(&value)
         })
     })?;
-    scope.set("Exclude", exclude)?;
-    let print = lua.create_function(|_, args: Variadic<LuaValue>| {
+    scope.set("Exclude", exclude)
+}
+
+fn add_print(scope: &Scope, print: impl Fn(&str) + 'static) -> mlua::Result<()> {
+    let function = scope.lua.create_function(move |_, args: Variadic<LuaValue>| {
         let texts: Vec<String> = args.iter().map(LuaValue::to_string).collect::<mlua::Result<_>>()?;
-        eprintln!("{}", texts.join("\t"));
+        print(&texts.join("\t"));
         Ok(())
     })?;
-    scope.set("print", print)
+    scope.set("print", function)
 }

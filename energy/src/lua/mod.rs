@@ -33,14 +33,18 @@ impl Energy {
     /// # Errors
     /// If the file cannot be read, or whatever is wrong in it, with the line.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Energy, EnergyError> {
-        Energy::from_file_within(path, Budgets::default())
+        Energy::from_file_within(path, Budgets::default(), |_| ())
     }
 
-    /// Loads an energy file that may take so much.
+    /// Loads an energy file that may take so much; `print` is given every line that the file prints, which otherwise nobody sees.
     ///
     /// # Errors
     /// As for [`Energy::from_file`].
-    pub fn from_file_within(path: impl AsRef<Path>, budgets: Budgets) -> Result<Energy, EnergyError> {
+    pub fn from_file_within(
+        path: impl AsRef<Path>,
+        budgets: Budgets,
+        print: impl Fn(&str) + 'static,
+    ) -> Result<Energy, EnergyError> {
         let path = path.as_ref();
         let mut bytes = Vec::new();
         // One byte more than there may be, which is enough to refuse it.
@@ -51,7 +55,8 @@ impl Energy {
             EnergyError::in_rust(fault, None)
         })?;
         // Comments may be in any encoding; names and code are ASCII.
-        Energy::from_text_within(&path.display().to_string(), &String::from_utf8_lossy(&bytes), budgets)
+        let text = String::from_utf8_lossy(&bytes);
+        Energy::from_text_within(&path.display().to_string(), &text, budgets, print)
     }
 
     /// Builds an energy from the text of an energy file; `name` stands for the file in messages.
@@ -59,21 +64,27 @@ impl Energy {
     /// # Errors
     /// Whatever is wrong in it, with the line.
     pub fn from_text(name: &str, text: &str) -> Result<Energy, EnergyError> {
-        Energy::from_text_within(name, text, Budgets::default())
+        Energy::from_text_within(name, text, Budgets::default(), |_| ())
     }
 
-    /// The same of a text that may take so much.
+    /// The same of a text that may take so much; `print` is given every line that it prints.
     ///
     /// # Errors
     /// As for [`Energy::from_text`].
-    pub fn from_text_within(name: &str, text: &str, budgets: Budgets) -> Result<Energy, EnergyError> {
+    pub fn from_text_within(
+        name: &str,
+        text: &str,
+        budgets: Budgets,
+        print: impl Fn(&str) + 'static,
+    ) -> Result<Energy, EnergyError> {
         if text.len() as u64 > budgets.lua_memory {
             let fault = Fault::Budget { budget: Budget::LuaMemory, most: budgets.lua_memory, routine: None };
             return Err(EnergyError::in_rust(fault, None));
         }
         let source = Arc::new(SourceFile { name: name.to_owned(), text: text.to_owned() });
         let builder = Rc::new(RefCell::new(Builder::within(budgets)));
-        sandbox::run(&source, &builder, &budgets).map_err(|e| diagnose::diagnose(&e, &source, &budgets))?;
+        sandbox::run(&source, &builder, &budgets, print)
+            .map_err(|e| diagnose::diagnose(&e, &source, &budgets))?;
         let builder = builder.take();
         builder
             .finish(Some(source.clone()))

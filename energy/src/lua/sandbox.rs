@@ -47,8 +47,13 @@ const LONGEST_NAME: usize = 64;
 /// Names of the published language that will not come.
 const NEVER: [&str; 1] = ["Stage"];
 
-/// Runs an energy file.
-pub(super) fn run(source: &Arc<SourceFile>, builder: &Shared, budgets: &Budgets) -> mlua::Result<()> {
+/// Runs an energy file; `print` is given every line that it prints.
+pub(super) fn run(
+    source: &Arc<SourceFile>,
+    builder: &Shared,
+    budgets: &Budgets,
+    print: impl Fn(&str) + 'static,
+) -> mlua::Result<()> {
     let lua = Lua::new_with(StdLib::MATH | StdLib::STRING | StdLib::TABLE, LuaOptions::default())?;
     lua.set_app_data(Rc::clone(builder));
     for name in FORBIDDEN {
@@ -56,7 +61,7 @@ pub(super) fn run(source: &Arc<SourceFile>, builder: &Shared, budgets: &Budgets)
     }
     let scope = Scope { lua: &lua, opt: lua.create_table()? };
     declarations::add(&scope)?;
-    functions::add(&scope)?;
+    functions::add(&scope, print)?;
     extensions::add(&scope)?;
     lua.globals().raw_set("opt", &scope.opt)?;
     report_unknown_names(&lua, &lua.globals(), None)?;

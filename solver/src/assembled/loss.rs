@@ -3,8 +3,8 @@
 //! A block is the channels of one Vector at one instance; q = sum r^2 over those that count, and the block adds rho(q) to E.
 //! Its rows are (Triggs et al., "Bundle adjustment -- a modern synthesis", 1999, section 4.3)
 //! J~ = sqrt(rho') (I - alpha r r^T / q) J and r~ = sqrt(rho') r / (1 - alpha): J~^T r~ is half the gradient of E whatever alpha
-//! is, and J~^T J~ the matrix of Gauss-Newton. To first order alpha = 0; to second order it is what makes J~^T J~ hold the curvature of rho,
-//! as far as it stays positive definite. Where rho' <= 0 the block has no rows.
+//! is, and J~^T J~ the matrix of Gauss-Newton. To first order alpha = 0; to second order it is what makes J~^T J~ hold the curvature of rho
+//! where that is positive along r, and 0 elsewhere. Where rho' <= 0 the block has no rows.
 
 use crate::assembled::jacobian::{Jacobian, weighted};
 use crate::assembled::template::Template;
@@ -19,8 +19,8 @@ const NONE: usize = usize::MAX;
 const STEP: f64 = 1.0 / (1 << 17) as f64;
 const SECOND_STEP: f64 = 1.0 / (1 << 9) as f64;
 
-/// The largest alpha.
-const STEEPEST: f64 = 0.999;
+/// The least share of its curvature that a block must keep to bend.
+const LEAST: f64 = 1e-6;
 
 /// rho(q) with scale s.
 fn rho(kind: LossKind, q: f64, s: f64) -> f64 {
@@ -119,7 +119,7 @@ impl Block {
             return Shape { root, alpha: 0.0, bend: 0.0 };
         }
         let d = 1.0 + 2.0 * q * curvature / slope;
-        let alpha = (1.0 - d.max(0.0).sqrt()).min(STEEPEST);
+        let alpha = if d > LEAST { 1.0 - d.sqrt() } else { 0.0 };
         Shape { root, alpha, bend: alpha / q }
     }
 

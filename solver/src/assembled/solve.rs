@@ -85,6 +85,7 @@ pub fn solve_with(
     let mut warnings = data.warnings().to_vec();
     warnings.extend(state.moved.iter().chain(&state.problem.energy.warnings).cloned());
     let setting = Setting {
+        groups: energy.groups.clone(),
         unknowns: free,
         residuals: state.problem.rows(),
         unconstrained: state.unconstrained,

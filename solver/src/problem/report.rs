@@ -146,6 +146,8 @@ pub struct Report {
     pub energy_final: f64,
     /// Reason for its end.
     pub termination: Termination,
+    /// Names of the residual groups, in order of declaration: those of [`Iteration::energy_by_group`].
+    pub groups: Vec<String>,
     /// One entry per step.
     pub iterations: Vec<Iteration>,
     /// Free scalars.
@@ -178,6 +180,8 @@ pub struct Report {
 
 /// Facts about a solve that are no part of its course.
 pub(crate) struct Setting {
+    /// Names of the residual groups.
+    pub groups: Vec<String>,
     /// Free scalars.
     pub unknowns: usize,
     /// Residual instances that count.
@@ -237,6 +241,7 @@ impl Report {
             energy_final: outcome.energy_final,
             termination: outcome.termination,
             linear_iterations_total: outcome.iterations.iter().map(|i| i.linear_iterations).sum(),
+            groups: setting.groups,
             iterations: outcome.iterations,
             unknowns: setting.unknowns,
             residuals: setting.residuals,
@@ -301,6 +306,11 @@ impl fmt::Display for Report {
             self.seconds.plan,
             self.seconds.solve
         )?;
+        if let Some(last) = self.iterations.last().filter(|_| self.groups.len() > 1) {
+            let of_groups = self.groups.iter().zip(&last.energy_by_group);
+            let parts: Vec<String> = of_groups.map(|(name, e)| format!("{name} {e:.6e}")).collect();
+            writeln!(f, "E by group: {}", parts.join(", "))?;
+        }
         if self.memory.buffers > 0 {
             writeln!(f, "{}", self.memory)?;
         }
@@ -369,6 +379,7 @@ mod tests {
             energy_initial: 8.0,
             energy_final: 2.0,
             termination: Termination::FunctionTolerance,
+            groups: vec!["fit".into(), "smooth".into()],
             iterations: vec![step],
             unknowns: 3,
             residuals: 4,
@@ -394,6 +405,7 @@ mod tests {
             "energy_initial",
             "energy_final",
             "termination",
+            "groups",
             "iterations",
             "unknowns",
             "residuals",
@@ -409,6 +421,9 @@ mod tests {
             assert!(!json[key].is_null(), "{key}");
         }
         assert_eq!(json["termination"], "function_tolerance");
+        assert_eq!(json["groups"], serde_json::json!(["fit", "smooth"]));
+        let text = report().to_string();
+        assert!(text.contains("\nE by group: fit 1.500000e0, smooth 5.000000e-1\n"), "{text}");
         for key in ["compile", "plan", "solve"] {
             assert!(json["seconds"][key].is_number(), "{key}");
         }

@@ -179,3 +179,17 @@ fn rows_of_any_width() {
         }
     }
 }
+
+#[test]
+fn one_that_nothing_reads() {
+    let text = r#"
+        local W, H = Dim("W", 0), Dim("H", 1)
+        local X = Unknown("X", opt_float, {W,H}, 0)
+        local A = Array("A", opt_float, {W,H}, 1)
+        local B = ComputedArray("B", {W,H}, A(-2,1) * X(0,0))
+        Energy(X(0,0) - A(0,0))
+    "#;
+    let mut random = Random::new(17);
+    let arrays = ["X", "A"].map(|name| doubles(name, &[H, W], random.numbers(W * H)));
+    agrees(text, &arrays);
+}

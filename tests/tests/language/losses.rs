@@ -76,6 +76,7 @@ fn groups_by_name() {
         assert_close(&energy.groups[group], by_generated.by_group[group], expected, 1e-12);
     }
     let report = solve(&energy, &mut data, &options);
+    assert_eq!(report.groups, energy.groups);
     for step in &report.iterations {
         assert_close("sum of groups", step.energy_by_group.iter().sum(), step.energy, 1e-12);
     }
@@ -219,8 +220,7 @@ fn convex_arrays() -> [sumsq::NamedArray; 3] {
     ]
 }
 
-/// Where an element has only outliers, the curvature of its losses leaves J^T J as good as nothing to second order. What damps the step does
-/// not follow it there: E goes on falling, if more slowly than to first order.
+/// Where an element has only outliers, the curvature of its losses would leave J^T J nothing to second order. They count as to first order.
 #[test]
 fn second_order_does_not_stall_on_elements_with_only_outliers() {
     let text = r#"
@@ -257,6 +257,6 @@ fn second_order_does_not_stall_on_elements_with_only_outliers() {
     assert!(first.energy_final < 0.5 * first.energy_initial, "{first}");
     for precision in [Precision::F64, Precision::Mixed] {
         let second = solved(LossOrder::Second, precision);
-        assert!(second.energy_final < 1.5 * first.energy_final, "{first}\n{second}");
+        assert!(second.energy_final < 1.001 * first.energy_final, "{first}\n{second}");
     }
 }

@@ -16,7 +16,7 @@ const L_P: &str = r#"
     Residual{name="fit", X(0,0) - A(0,0)}
     for dx, dy in Stencil { {1,0}, {0,1} } do
         local d, c = X(0,0) - X(dx,dy), XC(0,0) - XC(dx,dy)
-        Residual{name="sparse", Select(InBounds(dx,dy), L_p(d, c, 0.8, {W,H}), 0)}
+        Residual{name="sparse", merge=true, Select(InBounds(dx,dy), L_p(d, c, 0.8, {W,H}), 0)}
     end
 "#;
 
@@ -104,4 +104,27 @@ fn views_are_frozen_during_a_rejected_trial() {
         bits(&data)
     };
     assert!(again() == again());
+}
+
+/// What is excluded, and the bounds, may follow from where the unknowns are at the start: also where only these change between solves.
+#[test]
+fn views_decide_what_is_held_at_the_start() {
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float, {N}, 0)
+        local XC = Array("XC", opt_float, {N}, 0)
+        Exclude(less(XC(0), 0))
+        Bounds(X, XC(0) - 1, XC(0) + 1)
+        Energy(X(0) - 5)
+    "#;
+    let (energy, mut data) = bind(text, &[doubles("X", &[4], vec![1.0, -2.0, 3.0, -4.0])]);
+    let mut options = options(Precision::F64, Preconditioner::Jacobi);
+    (options.solve.radius, options.solve.iterations) = (1e4, 20);
+    let mut problem = Solver::compile(energy, &options.compile).unwrap().plan(&data).unwrap();
+    assert_eq!(problem.evaluate(&data).unwrap().gradient, [[-4.0, 0.0, -2.0, 0.0]]);
+    problem.solve(&mut data, &options.solve).unwrap();
+    assert_eq!(data.x(), [2.0, -2.0, 4.0, -4.0]);
+    data.set_x(&[-1.0, 2.0, -3.0, 3.5]).unwrap();
+    problem.solve(&mut data, &options.solve).unwrap();
+    assert_eq!(data.x(), [-1.0, 3.0, -3.0, 4.5]);
 }

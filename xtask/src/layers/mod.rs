@@ -1,4 +1,5 @@
-//! Holds the layers: no import runs upwards, no circle of files grows, the engine stays small. `cargo xtask lint` runs it.
+//! Holds the layers: no import runs upwards, no circle of files grows, the engine stays small, and only the tool prints. `cargo xtask
+//! lint` runs it.
 //!
 //! Reads source as text: `use` declarations and inline paths, without comments and without what only tests see.
 
@@ -6,17 +7,19 @@ mod graph;
 mod manifest;
 mod source;
 mod table;
+mod words;
 
 use crate::process::{Failure, root};
 use graph::{Graph, Module};
 use source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use table::{CRATES, Crate, SIZES};
+use table::{CONFINED, CRATES, Crate, SIZES};
 
 /// Prints every import that runs upwards, every circle that is too large and the sizes; an error if something is wrong.
 pub fn layers() -> Result<(), Failure> {
     let mut faults = manifest::faults(&root())?;
+    faults.extend(words::faults(&root(), &CONFINED)?);
     for c in &CRATES {
         let modules = modules(&root().join(c.folder).join("src"))?;
         faults.extend(check(c, &modules));

@@ -88,3 +88,51 @@ pub const TESTING: [&str; 2] = ["sumsq-codegen-testing", "sumsq-energy-testing"]
 
 /// Parts of the code whose size is held: folder, lines of code that it may have.
 pub const SIZES: [(&str, usize); 2] = [("codegen/src", 19_600), ("codegen/src/lower", 5_000)];
+
+/// Folders of the crates below the tool, which neither print nor hold raw memory but where [`CONFINED`] says so.
+pub const QUIET: [&str; 7] =
+    ["codegen", "codegen-testing", "energy", "energy-testing", "solver", "examples", "capi"];
+
+/// Words that are confined to some folders.
+pub struct Confined {
+    /// Tokens with blanks between them.
+    pub words: &'static [&'static str],
+    /// Folders and files that may use them.
+    pub to: &'static [&'static str],
+    /// Reason why others may not.
+    pub reason: &'static str,
+}
+
+/// Checked in the sources of [`QUIET`], those of tests left out.
+pub const CONFINED: [Confined; 2] = [
+    Confined {
+        words: &[
+            "print !",
+            "println !",
+            "eprint !",
+            "eprintln !",
+            "dbg !",
+            "stdout (",
+            "stderr (",
+            "stdin (",
+            "env :: args",
+            "args_os (",
+        ],
+        // `Opt.h` has a level at which it prints.
+        to: &["capi/src/opt"],
+        reason: "nothing below the tool prints, reads standard input or the command line",
+    },
+    Confined {
+        words: &["unsafe"],
+        to: &[
+            "codegen/src/runtime",
+            "codegen/src/backend",
+            "capi/src",
+            // Promises to these: the arguments of a call are those of checked buffers; lists of the solver's own are in range.
+            "codegen/src/compile",
+            "codegen/src/func/io",
+            "solver/src/matrix_free/draft",
+        ],
+        reason: "only the runtime and the back end hold raw memory",
+    },
+];

@@ -33,6 +33,9 @@ const TYPES: [ScalarType; 16] = [
     ScalarType::F32,
     ScalarType::F64,
 ];
+/// Floats at the ends of what there is: NaN, infinities, -0, denormal numbers of each type, and the largest of f32.
+const SPECIAL: [f64; 9] =
+    [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 6e-8, -1e-40, 5e-324, f32::MAX as f64, f64::MIN];
 /// Bins of a histogram.
 pub const BINS: i64 = 12;
 /// Coordinates of an input or output in one dimension, at most.
@@ -159,10 +162,13 @@ impl Builder<'_> {
         self.ty_of(&TYPES.map(|t| if t == ScalarType::Bool { ScalarType::U8 } else { t }))
     }
 
-    /// A small number, sometimes one from the whole range of the type.
+    /// A small number, sometimes one from the whole range of the type, or a float that is no ordinary one.
     fn number(&mut self, ty: ScalarType) -> Value {
         if ty.is_int() && self.rng.percent(15) {
             return Value::Int(ty.wrap(self.rng.bits() as i64 >> self.rng.below(64)));
+        }
+        if ty.is_float() && !self.smooth && self.rng.percent(12) {
+            return Value::of(ty, self.rng.pick(&SPECIAL));
         }
         let scale = if self.rng.percent(20) { 200 } else { 5 };
         Value::of(ty, self.rng.range(-scale, 3 * scale) as f64 / 2.0)

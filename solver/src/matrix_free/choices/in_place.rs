@@ -38,7 +38,7 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/energies");
         let mut most = 0;
         for file in folder.read_dir().unwrap() {
-            let energy = Energy::from_file(&file.unwrap().path()).unwrap();
+            let energy = Energy::from_file(file.unwrap().path()).unwrap();
             let groups = (0..energy.groups.len() as u32).map(GroupId);
             most = groups.map(|g| operations(&energy, g)).fold(most, u64::max);
         }

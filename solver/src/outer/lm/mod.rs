@@ -372,8 +372,10 @@ impl Minimiser {
         before: f64,
         trial: f64,
     ) -> Option<Termination> {
-        self.invalid = verdict == Verdict::Invalid;
+        let after_invalid = std::mem::replace(&mut self.invalid, verdict == Verdict::Invalid);
         match verdict {
+            // Cut down to nothing: no step that moves x has a finite energy.
+            Verdict::Noise if after_invalid => return Some(Termination::InvalidSteps),
             Verdict::Noise => return Some(Termination::NoiseFloor),
             Verdict::Accepted => {
                 if self.gradient_is_small() {
