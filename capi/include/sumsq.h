@@ -44,7 +44,7 @@ typedef enum sumsq_status {
     SUMSQ_ERROR_DATA = 3,       /* numbers that do not fit the energy: wrong size or type, missing, an index out of range; or a
                                    problem that does not fit into memory */
     SUMSQ_ERROR_BACKEND = 4,    /* the back end is not available */
-    SUMSQ_ERROR_NOT_FINITE = 5, /* the energy is not finite at the start */
+    SUMSQ_ERROR_NOT_FINITE = 5, /* the energy, or a derivative, is not finite at the start */
     SUMSQ_ERROR_STATE = 6,      /* called out of order, or on a problem that is inside its callback */
     SUMSQ_ERROR_INTERNAL = 7    /* a defect of sumsq */
 } sumsq_status;

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use sumsq::codegen::runtime::FloatEnvironment;
 use sumsq::energy::EnergyError;
 use sumsq::{DataError, OptionError, SolveError, energy};
 
@@ -22,7 +23,7 @@ pub enum Status {
     Data = 3,
     /// A back end that is not there.
     Backend = 4,
-    /// The energy is not finite at the start.
+    /// The energy, or a derivative, is not finite at the start.
     NotFinite = 5,
     /// A function called out of order, or from within a callback.
     State = 6,
@@ -78,7 +79,7 @@ impl From<SolveError> for Failure {
         let status = match &error {
             SolveError::Engine(_) => Status::Internal,
             SolveError::Backend(_) => Status::Backend,
-            SolveError::InitialNotFinite { .. } => Status::NotFinite,
+            SolveError::InitialNotFinite { .. } | SolveError::DerivativeNotFinite(_) => Status::NotFinite,
             SolveError::Data(_) | SolveError::Buffer { .. } | SolveError::Bounds(_) => Status::Data,
             SolveError::Memory { .. } => Status::Data,
             SolveError::Option(_) | SolveError::Threads { .. } => Status::Argument,
@@ -120,8 +121,9 @@ pub fn last() -> *const c_char {
     LAST.with(|last| last.borrow().as_ptr())
 }
 
-/// Runs `f` so that nothing unwinds into C; a failure is kept as the last error.
+/// Runs `f` so that nothing unwinds into C, in the standard floating-point environment; a failure is kept as the last error.
 pub fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _standard = FloatEnvironment::standard();
     // What a panic may leave half done sits behind handles that the caller can only free or use as they are; every field of theirs
     // stays valid memory.
     let done = catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {

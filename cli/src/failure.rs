@@ -12,6 +12,8 @@ pub const BAD_INPUT: u8 = 2;
 pub const NO_BACKEND: u8 = 3;
 /// An output could not be written.
 pub const NOT_WRITTEN: u8 = 4;
+/// `check` compared nothing of some unknown.
+pub const NOT_COMPARED: u8 = 5;
 /// The user ended it: 128 and the number of the signal.
 pub const INTERRUPTED: u8 = 130;
 /// Nobody reads standard output any more: likewise, as if the signal had ended it.

@@ -35,6 +35,9 @@ pub enum SolveError {
         /// The cause.
         place: Blame,
     },
+    /// E at the start is finite, a derivative is not: there is no step to take.
+    #[error("a derivative is not finite at the start: {0}")]
+    DerivativeNotFinite(Box<NonFinite>),
     /// Numbers of another energy.
     #[error(transparent)]
     Data(#[from] DataError),

@@ -1,6 +1,6 @@
 //! A solve in progress: one step at a time, with numbers that may change in between.
 
-use crate::assembled::{Explicit, Threads};
+use crate::assembled::{Explicit, ExplicitError, NonFinite, Threads, free_elements};
 use crate::error::{Blame, SolveError};
 use crate::matrix_free::plan::steps::Run;
 use crate::outer::lm::{Callback, Control, Energies, InitialNotFinite, Minimiser};
@@ -11,6 +11,7 @@ use crate::solver::Problem;
 use std::borrow::BorrowMut;
 use std::fmt;
 use std::time::Instant;
+use sumsq_codegen::runtime::FloatEnvironment;
 use thiserror::Error;
 
 /// A solve between two steps, on a problem that it owns or, as a `Session<&mut Problem>`, borrows. Dropping it leaves the caller's data as
@@ -104,6 +105,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
         data: &ProblemData,
         options: &SolveOptions,
     ) -> Result<Session<P>, (SolveError, P)> {
+        let _standard = FloatEnvironment::standard();
         let problem = owner.borrow_mut();
         let started = Instant::now();
         match Started::new(problem, data, options) {
@@ -126,6 +128,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
     /// # Errors
     /// A failure of the engine.
     pub fn step(&mut self) -> Result<Option<Termination>, SolveError> {
+        let _standard = FloatEnvironment::standard();
         let plan = &mut self.problem.borrow_mut().plan;
         let ended = self.minimiser.step(&mut self.run.on(plan));
         self.check()?;
@@ -137,6 +140,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
     /// # Errors
     /// A failure of the engine.
     pub fn run(&mut self, callback: Callback<'_>) -> Result<(), SolveError> {
+        let _standard = FloatEnvironment::standard();
         let plan = &mut self.problem.borrow_mut().plan;
         self.minimiser.run(&mut self.run.on(plan), callback);
         self.check()
@@ -156,6 +160,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
     /// # Errors
     /// As for [`Problem::set_arrays`], an energy that is not finite at x, or a failure of the engine.
     pub fn set_arrays(&mut self, data: &ProblemData) -> Result<(), SolveError> {
+        let _standard = FloatEnvironment::standard();
         let problem = self.problem.borrow_mut();
         problem.set_arrays(data)?;
         self.of_data = data.warnings().to_vec();
@@ -255,20 +260,34 @@ impl Started {
             return Err(e);
         }
         let minimiser = minimiser.map_err(|e| not_finite(problem, data, e))?;
+        if !run.gradient_is_finite() {
+            // What only float32 cannot hold is left to the steps.
+            if let Ok(Some(place)) = locate(problem, data, |e, x| e.locate_non_finite_partial(x)) {
+                return Err(SolveError::DerivativeNotFinite(Box::new(place)));
+            }
+        }
         Ok(Started { run, minimiser, free, warnings })
     }
 }
 
-/// The error of an energy that is not finite at x: names the first residual to blame, and what it reads.
-fn not_finite(problem: &Problem, data: &ProblemData, e: InitialNotFinite) -> SolveError {
+/// Looks for a residual in float64, one after the other, where the unknowns of the problem stand.
+fn locate(
+    problem: &Problem,
+    data: &ProblemData,
+    first: impl Fn(&Explicit<'_>, &[f64]) -> Option<NonFinite> + Sync,
+) -> Result<Option<NonFinite>, ExplicitError> {
     let mut data = data.clone();
     problem.plan.download_unknowns(&mut data);
     let energy = problem.energy();
-    let locate = || {
-        let explicit = Explicit::new(energy, &data)?;
-        Ok(explicit.locate_non_finite(&explicit.initial()))
-    };
-    let located = Threads::new(Some(problem.code.pool.threads())).run(locate);
+    Threads::new(Some(problem.code.pool.threads())).run(|| {
+        let explicit = Explicit::without_jacobian(energy, &data, free_elements(energy, &data)?)?;
+        Ok(first(&explicit, &explicit.initial()))
+    })
+}
+
+/// The error of an energy that is not finite at x: names the first residual to blame, and what it reads.
+fn not_finite(problem: &Problem, data: &ProblemData, e: InitialNotFinite) -> SolveError {
+    let located = locate(problem, data, |e, x| e.locate_non_finite(x));
     let place = match (located, problem.code.options.precision) {
         (Ok(Some(place)), _) => Blame::Residual(Box::new(place)),
         (Ok(None), Precision::F32) => Blame::Float32,
@@ -283,6 +302,38 @@ mod tests {
     use super::*;
     use crate::{ArrayData, CompileOptions, NamedArray, Solver};
     use sumsq_energy::Energy;
+
+    /// A host that flushes subnormals and rounds to 0 gets the bits that others get, and its environment back.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_hosts_floating_point_environment_has_no_say() {
+        let text = "local N = Dim(\"N\", 0)\nlocal X = Unknown(\"X\", opt_float, {N}, 0)\nlocal T = Unknown(\"T\", opt_float, {}, 1)\n\
+                    Energy(exp(X(0)) * T() - 1.3 - Index(0), 1e-160 * X(0) * 1e-150, 0.3 * sin(X(0) - X(1)) + T())\n";
+        let array = |name: &str, shape: &[usize], values: Vec<f64>| NamedArray {
+            name: name.to_string(),
+            shape: shape.to_vec(),
+            data: ArrayData::F64(values),
+        };
+        let solve = |threads| {
+            let energy = Energy::from_text("test.t", text).unwrap();
+            let x = (0..500).map(|i| 0.1 + f64::from(i) * 1e-3).collect();
+            let arrays = [array("X", &[500], x), array("T", &[1], vec![0.7])];
+            let mut data = ProblemData::bind(&energy, &arrays).unwrap().into_owned();
+            let options = CompileOptions { threads: Some(threads), ..CompileOptions::default() };
+            let mut problem = Solver::compile(energy, &options).unwrap().plan(&data).unwrap();
+            let report = problem.solve(&mut data, &SolveOptions::default()).unwrap();
+            assert!(report.iterations.len() > 2 && report.energy_final < 0.9 * report.energy_initial);
+            let bits = data.x().iter().map(|x| x.to_bits()).collect::<Vec<u64>>();
+            (bits, report.energy_final.to_bits())
+        };
+        let expected = solve(2);
+        let host = FloatEnvironment::of(0x1f80 | 0x8000 | 0x0040 | 0x6000);
+        let came = solve(1);
+        let sum = std::hint::black_box(1.0) + std::hint::black_box(f64::EPSILON) * 0.75;
+        drop(host);
+        assert_eq!(sum, 1.0, "the host's environment is back");
+        assert_eq!(came, expected);
+    }
 
     #[test]
     fn an_engine_that_fails_in_mid_solve_leaves_the_last_good_step() {

@@ -1,12 +1,12 @@
 //! `sumsq check`.
 
 use crate::args::CheckArgs;
-use crate::failure::{Failure, NOT_GOOD};
+use crate::failure::{Failure, NOT_COMPARED, NOT_GOOD};
 use crate::{engine, inputs, report};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use sumsq::check::{Certificate, Disagreement, seeded_direction};
+use sumsq::check::{Certificate, Disagreement, ResidualCounts, seeded_direction};
 use sumsq::energy::Energy;
 use sumsq::{ArrayData, NamedArray, Precision, ProblemData};
 use sumsq_examples::io::{Outputs, check_target, npz};
@@ -14,7 +14,7 @@ use sumsq_examples::io::{Outputs, check_target, npz};
 /// Seed of the direction where none is given.
 const SEED: u64 = 1;
 
-/// Certifies the derivatives of an energy; exit code 1 where something disagrees.
+/// Certifies the derivatives of an energy. The exit code says where something disagrees, and where nothing was compared of some unknown.
 pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.output {
         check_target(path).map_err(Failure::output)?;
@@ -38,7 +38,11 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         files.add(path, bytes).map_err(Failure::output)?;
     }
     report::finish(files, &table(&certificate))?;
-    Ok(ExitCode::from(if certificate.passed() { 0 } else { NOT_GOOD }))
+    Ok(ExitCode::from(match (certificate.passed(), certificate.unjudged().next()) {
+        (false, _) => NOT_GOOD,
+        (true, Some(_)) => NOT_COMPARED,
+        (true, None) => 0,
+    }))
 }
 
 /// The problem with all its unknowns replaced by those of an archive.
@@ -92,11 +96,21 @@ fn table(certificate: &Certificate) -> String {
             );
         }
     }
-    for unknown in certificate.unknowns.iter().filter(|u| u.sampled > 0) {
+    let ResidualCounts { compared, moved, skipped } = certificate.residuals;
+    let _ = writeln!(
+        text,
+        "\nof the residuals, {compared} were compared with finite differences at these unknowns, {moved} beside a kink, {skipped} not \
+         (kinks all around, or not finite)"
+    );
+    for image in &certificate.images {
         let _ = writeln!(
             text,
-            "{} of `{}` were skipped: they say where an image is sampled, and its derivative images are taken as given",
-            unknown.sampled, unknown.name
+            "derivative image {} of {} by coordinate {}: off differences of the image by {:.2} of these, at {} places",
+            named(&image.partial),
+            named(&image.image),
+            image.along,
+            image.off,
+            image.places
         );
     }
     let _ = writeln!(
@@ -113,6 +127,27 @@ fn table(certificate: &Certificate) -> String {
     for failure in &failures {
         let _ = writeln!(text, "DISAGREES: {failure}");
     }
-    text.push_str(if failures.is_empty() { "all agree\n" } else { "" });
+    for image in certificate.wrong_images() {
+        let _ = writeln!(
+            text,
+            "DISAGREES: derivative image {} is farther from differences of {} by coordinate {} than zeros would be",
+            named(&image.partial),
+            named(&image.image),
+            image.along
+        );
+    }
+    for name in certificate.unjudged() {
+        let _ =
+            writeln!(text, "NOT COMPARED: no residual of `{name}` could be compared with finite differences");
+    }
+    if certificate.passed() {
+        let all = certificate.unjudged().next().is_none();
+        text.push_str(if all { "all agree\n" } else { "what was compared agrees\n" });
+    }
     text
+}
+
+/// An array and its channel.
+fn named((array, channel): &(String, u16)) -> String {
+    format!("`{array}` channel {channel}")
 }

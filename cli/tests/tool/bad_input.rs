@@ -57,6 +57,20 @@ fn unknowns_that_no_residual_reads() {
 }
 
 #[test]
+fn derivatives_that_are_not_finite_at_the_start() {
+    let text = "Energy(X(0) - 2)\nResidual{name=\"angles\", acos(X(0)) - 1}\n";
+    let said = [
+        "residual 2 of group `angles` (line 5) is -1 at element (2) of {N}",
+        "its derivative by `X`[2] channel 0",
+    ];
+    for precision in ["mixed", "f32", "f64"] {
+        refused(&bench(text, &[x(&[0.5, 0.25, 1.0])]), &["--precision", precision], &said);
+    }
+    // The language's own rule: there sqrt has slope 0.
+    solved(&bench("Energy(sqrt(X(0)) - 2, X(0) - 1)\n", &[x(&[0.0, 0.5])]), &[]);
+}
+
+#[test]
 fn extents_of_zero() {
     refused(&bench("Energy(X(0) - 1)", &[x(&[])]), &[], &["`N`", "0"]);
     refused(&bench("Energy(X(0) - 1)", &[x(&[1.0]), ints("N", &[], &[0])]), &[], &["`N`"]);

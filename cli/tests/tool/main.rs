@@ -2,8 +2,10 @@
 
 mod bad_input;
 mod bench;
+mod check;
 mod code_options;
 mod command_line;
 mod demos;
+mod determinism;
 mod kept;
 mod outputs;

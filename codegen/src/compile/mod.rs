@@ -20,7 +20,7 @@ use crate::ir::stmt::LoweredFunction;
 use crate::limits::Limits;
 use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
-use crate::runtime::{Buffer, Pool, Scalar};
+use crate::runtime::{Buffer, FloatEnvironment, Pool, Scalar};
 use crate::schedule::Schedule;
 use crate::stack::{mark_large, on_large_stack, stack_for};
 use crate::target::Target;
@@ -290,6 +290,7 @@ impl Call {
     pub(crate) fn run<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer, pool: &Pool) -> Result<(), Error> {
         self.refresh(&slot)?;
         let Inner { kernel, signature, .. } = &*self.compiled.0;
+        let _standard = FloatEnvironment::standard();
         // SAFETY: `Plan` gave the arguments their number, and they are those of buffers that were checked just now and stay
         // borrowed; these are written to as cells, by this thread and by workers that it waits for (see `runtime::buffer`).
         let done = unsafe { self.arguments.call(kernel.entry(), pool) };

@@ -3,8 +3,9 @@
 //! A loop of n iterations on t threads gives thread k the range `[n k / t, n (k+1) / t)`; thread 0 is the caller.
 //! Results do not depend on this mapping: iterations are independent, and reductions are cut by sizes alone. Between
 //! loops a worker spins for a while, as sweeps of a solver follow each other closely, and then sleeps. A call
-//! allocates nothing.
+//! allocates nothing. Iterations run in the standard floating-point environment, whatever the caller's is.
 
+use crate::runtime::float_environment::FloatEnvironment;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::ptr;
@@ -194,6 +195,7 @@ impl Job {
     /// # Safety
     /// As for [`Pool::run_body`].
     unsafe fn run(self) {
+        let _standard = FloatEnvironment::standard();
         let outer = INSIDE.replace(true);
         for i in self.from..self.to {
             // SAFETY: by this function's contract.

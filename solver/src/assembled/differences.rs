@@ -5,6 +5,7 @@ use crate::assembled::eval::Workspace;
 use crate::assembled::jacobian::weighted;
 use crate::assembled::template::Template;
 use crate::assembled::{Explicit, Jacobian, eval};
+use crate::check::seeded_direction;
 use rayon::prelude::*;
 
 /// Widest step relative to max(1, |x|). A power of two, so that x + h loses nothing in the common case. The noise is about 1e-16 / h.
@@ -16,9 +17,12 @@ const LEVELS: u32 = 6;
 /// Relative change by the last extrapolation at which it ends.
 const ENOUGH: f64 = 1e-7;
 
-/// A Jacobian by central differences, and where it is none.
+/// Places at which a row is looked at, besides x itself: each unknown scalar moved by about this, relative to max(1, |x|).
+const MOVES: [f64; 3] = [1.0 / (1 << 13) as f64, 1.0 / (1 << 10) as f64, 1.0 / (1 << 7) as f64];
+
+/// A Jacobian by central differences, as far as they say anything.
 pub(crate) struct Differences {
-    /// On the pattern of J.
+    /// On the pattern of J. A row that was looked at elsewhere holds J less what it is off there, one of which nothing is said J itself.
     pub jacobian: Jacobian,
     /// The residuals, under a loss r~ by differences of rho.
     pub residuals: Vec<f64>,
@@ -27,22 +31,23 @@ pub(crate) struct Differences {
 }
 
 /// Verdict of the differences of a row.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Witness {
     /// The derivative.
     Smooth,
-    /// Nothing: some Select, comparison or abs decides differently within the step, or the residual is not finite there.
+    /// The derivative at a place nearby: at x some Select, comparison or abs decides differently within the step.
+    Moved,
+    /// Nothing: nor is it smooth and finite there, or its loss has a kink.
     Kink,
-    /// Nothing: an image is sampled where the unknowns say, and its given derivative images need not be the derivatives of
-    /// the interpolated image.
-    Sampled,
 }
 
 impl Explicit<'_> {
     /// J(x) by central differences, extrapolated to steps of 0; what losses do by differences of rho. Constant
-    /// views stay what they are.
+    /// views stay what they are, and derivative images are those of the images.
     pub(crate) fn differences(&self, x: &[f64]) -> Differences {
-        let point = self.point(x);
+        let moved: Vec<Vec<f64>> = (1..).zip(MOVES).map(|(seed, by)| moved(x, seed, by)).collect();
+        let places: Vec<Point<'_>> =
+            std::iter::once(x).chain(moved.iter().map(Vec::as_slice)).map(|x| self.point(x)).collect();
         let mut jacobian = self.pattern.clone();
         let mut witnesses = vec![Witness::Smooth; self.rows()];
         jacobian.refill(|indptr, columns, values| {
@@ -59,26 +64,53 @@ impl Explicit<'_> {
             tasks.into_par_iter().for_each(|(chunk, starts, mine, said)| {
                 let mut work = Workspace::default();
                 for (i, (template, at)) in self.instances(chunk).enumerate() {
-                    if template.tape.samples_at_unknowns() {
-                        said[i] = Witness::Sampled;
-                        continue;
-                    }
-                    for entry in starts[i]..starts[i + 1] {
-                        let scalar = self.free_scalars()[columns[entry] as usize] as usize;
-                        let slope = template.difference(&at, &point, scalar, &mut work);
-                        if slope.is_none() {
-                            said[i] = Witness::Kink;
-                        }
-                        mine[entry - starts[0]] = slope.unwrap_or(0.0);
-                    }
+                    let entries = starts[i]..starts[i + 1];
+                    let values = &mut mine[entries.start - starts[0]..entries.end - starts[0]];
+                    said[i] = self.judge(template, &at, &places, &columns[entries], values, &mut work);
                 }
             });
         });
         let mut residuals = self.residuals(x);
         let kinks = self.losses.kinks(&residuals);
-        witnesses.iter_mut().zip(kinks).filter(|(_, kink)| *kink).for_each(|(w, _)| *w = Witness::Kink);
         self.losses.apply_by_differences(&mut residuals, &mut jacobian);
+        if kinks.contains(&true) {
+            let (own, own_jacobian) = self.linearise(x);
+            let own_values = own_jacobian.rows().data();
+            jacobian.refill(|indptr, _, values| {
+                for row in (0..kinks.len()).filter(|&row| kinks[row]) {
+                    let entries = indptr[row]..indptr[row + 1];
+                    values[entries.clone()].copy_from_slice(&own_values[entries]);
+                    (residuals[row], witnesses[row]) = (own[row], Witness::Kink);
+                }
+            });
+        }
         Differences { jacobian, residuals, rows: witnesses }
+    }
+
+    /// Writes a row of [`Differences::jacobian`], as it is before losses: looked at in the first of the `places` where it is smooth.
+    fn judge(
+        &self,
+        template: &Template,
+        at: &Instance<'_>,
+        places: &[Point<'_>],
+        columns: &[u32],
+        values: &mut [f64],
+        work: &mut Workspace,
+    ) -> Witness {
+        let scalars: Vec<usize> = columns.iter().map(|&c| self.free_scalars()[c as usize] as usize).collect();
+        let mut tried = places.iter().enumerate();
+        let smooth = tried.find_map(|(k, place)| Some((k, template.slopes(at, place, &scalars, work)?)));
+        if let Some((0, slopes)) = smooth {
+            values.copy_from_slice(&slopes);
+            return Witness::Smooth;
+        }
+        template.row(at, &places[0], columns, values, work);
+        let Some((k, slopes)) = smooth else { return Witness::Kink };
+        let mut there = vec![0.0; columns.len()];
+        template.row(at, &places[k], columns, &mut there, work);
+        let off = slopes.iter().zip(&there).map(|(by_differences, own)| by_differences - own);
+        values.iter_mut().zip(off).for_each(|(v, off)| *v += off);
+        Witness::Moved
     }
 
     /// Per row, the size of the numbers that a (weighted) residual is made of: its rounding error is a small multiple of 1e-16 of it.
@@ -98,30 +130,41 @@ impl Explicit<'_> {
 }
 
 impl Template {
-    /// d residual / d scalar; `None` where the residual is not smooth within the step.
-    fn difference(
+    /// d residual / d scalar of each of the `scalars`; `None` where the residual is not smooth within the step.
+    fn slopes(
         &self,
         at: &Instance<'_>,
         point: &Point<'_>,
-        scalar: usize,
+        scalars: &[usize],
         work: &mut Workspace,
-    ) -> Option<f64> {
-        let h = STEP * point.x[scalar].abs().max(1.0);
-        let (_, branches) = eval::value_and_branches(&self.tape, at, point, work);
-        let mut at_offset = |by: f64| {
-            let bumped = Point { bump: Some((scalar, by)), ..*point };
-            let (value, here) = eval::value_and_branches(&self.tape, at, &bumped, work);
-            (here == branches && value.is_finite()).then_some(value)
+    ) -> Option<Vec<f64>> {
+        let tangents = eval::tangents(&self.tape, at, point, work);
+        let (_, branches) = eval::value_and_branches(&self.tape, at, point, &tangents, work);
+        let mut slope = |&scalar: &usize| {
+            let mut at_offset = |by: f64| {
+                let bumped = Point { bump: Some((scalar, by)), ..*point };
+                let (value, here) = eval::value_and_branches(&self.tape, at, &bumped, &tangents, work);
+                (here == branches && value.is_finite()).then_some(value)
+            };
+            let widest = STEP * point.x[scalar].abs().max(1.0);
+            extrapolated(|level| {
+                let h = widest / f64::from(1u32 << level);
+                Some((at_offset(h)? - at_offset(-h)?) / (2.0 * h))
+            })
         };
-        extrapolated(|level| {
-            let h = h / f64::from(1u32 << level);
-            Some((at_offset(h)? - at_offset(-h)?) / (2.0 * h))
-        })
+        scalars.iter().map(&mut slope).collect()
     }
 
     fn magnitude(&self, at: &Instance<'_>, point: &Point<'_>, work: &mut Workspace) -> f64 {
         if self.is_cut(at) { 0.0 } else { eval::magnitude(&self.tape, at, point, work) }
     }
+}
+
+/// x with every scalar moved by `by` to twice that, up or down.
+fn moved(x: &[f64], seed: u64, by: f64) -> Vec<f64> {
+    let directions = seeded_direction(x.len(), seed);
+    let along = |(x, d): (&f64, f64)| x + by * x.abs().max(1.0) * (d + d.signum());
+    x.iter().zip(directions).map(along).collect()
 }
 
 /// The limit of central differences, `slope(level)` being that of step h / 2^level, by Ridders' method: extrapolated in the even powers of the step

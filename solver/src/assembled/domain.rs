@@ -114,6 +114,11 @@ impl<'a> Layout<'a> {
         start..end
     }
 
+    /// Extents of the index space of an image, fastest-varying first.
+    pub fn extents_of(&self, (array, _): Image) -> &[i32] {
+        &self.spaces[self.arrays[array.index()].0.index()].extents
+    }
+
     /// Number of elements of an index space.
     pub fn elements(&self, space: SpaceId) -> usize {
         self.spaces[space.index()].elements

@@ -26,22 +26,75 @@ impl Workspace {
 
 /// The value of `tape` at an instance.
 pub(super) fn value(tape: &Tape, at: &Instance<'_>, point: &Point<'_>, work: &mut Workspace) -> f64 {
+    value_with(tape, at, point, &[], work)
+}
+
+/// [`value`], the sampled images being `tangents` if there are any.
+fn value_with(
+    tape: &Tape,
+    at: &Instance<'_>,
+    point: &Point<'_>,
+    tangents: &[Tangent],
+    work: &mut Workspace,
+) -> f64 {
     work.values.clear();
+    let mut tangents = tangents.iter();
     for op in &tape.ops {
-        let v = op_value(tape, op, &work.values, at, point);
+        let tangent = if let Op::Sample { at, .. } = op { tangents.next().zip(Some(at)) } else { None };
+        let v = match tangent {
+            Some((tangent, place)) => tangent.value(place, &work.values),
+            None => op_value(tape, op, &work.values, at, point),
+        };
         work.values.push(v);
     }
     work.values.last().copied().unwrap_or(0.0)
 }
 
-/// The value of `tape` at an instance and a hash of every decision taken on the way: equal hashes, same smooth piece.
-pub(super) fn value_and_branches(
+/// A sampled image as a linear function of the place, with the slopes that its derivative images give.
+pub(super) struct Tangent {
+    value: f64,
+    place: Vec<f64>,
+    slopes: Vec<f64>,
+}
+
+impl Tangent {
+    fn value(&self, place: &[Reg], values: &[f64]) -> f64 {
+        let moved = place.iter().zip(&self.place).map(|(r, c)| values[*r as usize] - c);
+        // A slope that is not finite matters only along it.
+        let along = self.slopes.iter().zip(moved).filter(|(_, by)| *by != 0.0);
+        self.value + along.map(|(s, by)| s * by).sum::<f64>()
+    }
+}
+
+/// The tangent of each sampled image of `tape`, in order.
+pub(super) fn tangents(
     tape: &Tape,
     at: &Instance<'_>,
     point: &Point<'_>,
     work: &mut Workspace,
+) -> Vec<Tangent> {
+    value(tape, at, point, work);
+    let tangent = |(k, op): (usize, &Op)| {
+        let Op::Sample { partials, at: place, .. } = op else { return None };
+        Some(Tangent {
+            value: work.values[k],
+            place: place.iter().map(|r| work.values[*r as usize]).collect(),
+            slopes: partials.iter().map(|image| sample(*image, place, &work.values, at, point)).collect(),
+        })
+    };
+    tape.ops.iter().enumerate().filter_map(tangent).collect()
+}
+
+/// The value of `tape` at an instance, its sampled images being `tangents`, and a hash of every decision taken on the way: equal hashes,
+/// same smooth piece.
+pub(super) fn value_and_branches(
+    tape: &Tape,
+    at: &Instance<'_>,
+    point: &Point<'_>,
+    tangents: &[Tangent],
+    work: &mut Workspace,
 ) -> (f64, u64) {
-    let result = value(tape, at, point, work);
+    let result = value_with(tape, at, point, tangents, work);
     let mut branches = 0xcbf2_9ce4_8422_2325_u64;
     let mut note =
         |decision: bool| branches = (branches ^ u64::from(decision)).wrapping_mul(0x0100_0000_01b3);
@@ -94,19 +147,32 @@ pub(super) fn magnitude(tape: &Tape, at: &Instance<'_>, point: &Point<'_>, work:
     sizes.last().copied().unwrap_or(0.0)
 }
 
-/// The coordinates at which each sampled image of `tape` is read.
-pub(super) fn samples(
-    tape: &Tape,
+/// An image at the coordinates where it is sampled.
+pub(super) struct Sampled<'t> {
+    pub image: Image,
+    /// Its derivative images, where the unknowns move the coordinates; else none.
+    pub partials: &'t [Image],
+    pub place: Vec<f64>,
+}
+
+/// The sampled images of `tape`.
+pub(super) fn samples<'t>(
+    tape: &'t Tape,
     at: &Instance<'_>,
     point: &Point<'_>,
     work: &mut Workspace,
-) -> Vec<(Image, Vec<f64>)> {
+) -> Vec<Sampled<'t>> {
     value(tape, at, point, work);
-    let coordinates = |op: &Op| match op {
-        Op::Sample { image, at, .. } => Some((*image, at.iter().map(|r| work.values[*r as usize]).collect())),
-        _ => None,
+    let sampled = |(k, op): (usize, &'t Op)| {
+        let Op::Sample { image, partials, at } = op else { return None };
+        let partials: &[Image] = if tape.slots_of(k).is_empty() { &[] } else { partials };
+        Some(Sampled {
+            image: *image,
+            partials,
+            place: at.iter().map(|r| work.values[*r as usize]).collect(),
+        })
     };
-    tape.ops.iter().filter_map(coordinates).collect()
+    tape.ops.iter().enumerate().filter_map(sampled).collect()
 }
 
 /// The value of `tape`, leaving its partials in `work` (see [`Workspace::result_partials`]). A read out of the domain or of

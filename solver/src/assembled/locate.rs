@@ -1,6 +1,6 @@
-//! Search for the place where an energy is not finite, for a message that a user can act on.
+//! Search for the place where an energy or a derivative is not finite, for a message that a user can act on.
 
-use crate::assembled::eval::Workspace;
+use crate::assembled::eval::{Sampled, Workspace};
 use crate::assembled::tape::{Place, Read};
 use crate::assembled::template::Template;
 use crate::assembled::{Explicit, eval};
@@ -21,7 +21,7 @@ pub struct ValueRead {
     pub value: f64,
 }
 
-/// A residual instance whose value is not finite.
+/// A residual instance whose value is not finite, or a partial of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NonFinite {
     /// Number of the template, from 0.
@@ -34,8 +34,25 @@ pub struct NonFinite {
     pub instance: String,
     /// Its value (NaN or infinite; or finite, with a square that overflows).
     pub value: f64,
+    /// If the value is finite: its partial by one of the unknowns it reads, which is not.
+    pub partial: Option<Partial>,
     /// The reads to blame: those of non-finite numbers, or all of them if there are none.
     pub reads: Vec<ValueRead>,
+}
+
+/// The derivative of a residual by an unknown that it reads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partial {
+    /// The unknown there.
+    pub by: ValueRead,
+    /// NaN or infinite.
+    pub value: f64,
+}
+
+impl fmt::Display for ValueRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`{:?} channel {}", self.name, self.element, self.channel)
+    }
 }
 
 impl fmt::Display for NonFinite {
@@ -44,10 +61,16 @@ impl fmt::Display for NonFinite {
         if let Some(line) = self.line {
             write!(f, " (line {line})")?;
         }
-        write!(f, " is {} at {}; it reads there", self.value, self.instance)?;
+        match &self.partial {
+            None => write!(f, " is {} at {}", self.value, self.instance)?,
+            Some(Partial { by, value }) => {
+                write!(f, " is {} at {}, its derivative by {by} is {value}", self.value, self.instance)?
+            }
+        }
+        write!(f, "; it reads there")?;
         for (k, read) in self.reads.iter().enumerate() {
             let comma = if k > 0 { "," } else { "" };
-            write!(f, "{comma} `{}`{:?} channel {} = {}", read.name, read.element, read.channel, read.value)?;
+            write!(f, "{comma} {read} = {}", read.value)?;
         }
         Ok(())
     }
@@ -66,6 +89,29 @@ impl Explicit<'_> {
             let number = *template.counted.iter().find(|n| !value_at(n, &mut work).powi(2).is_finite())?;
             let value = value_at(&number, &mut work);
             Some(self.describe(residual, template, number as usize, value, x))
+        })
+    }
+
+    /// The first residual instance with a partial that is not finite at x, if there is one.
+    pub(crate) fn locate_non_finite_partial(&self, x: &[f64]) -> Option<NonFinite> {
+        let point = self.point(x);
+        let mut work = Workspace::default();
+        self.templates.iter().enumerate().find_map(|(residual, template)| {
+            let tape = &template.tape;
+            let mut of_instance = |&number: &u32| {
+                let at = self.layout.instance(template.domain, number as usize);
+                if template.is_cut(&at) {
+                    return None;
+                }
+                let value = eval::value_and_partials(tape, &at, &point, &mut work);
+                let mut partials = tape.result_slots().iter().zip(work.result_partials(tape));
+                let (slot, &partial) = partials.find(|(_, partial)| !partial.is_finite())?;
+                Some((number as usize, value, tape.slot_read(*slot), partial))
+            };
+            let (number, value, read, partial) = template.counted.iter().find_map(&mut of_instance)?;
+            let by = self.value_read(template, number, read, x)?;
+            let described = self.describe(residual, template, number, value, x);
+            Some(NonFinite { partial: Some(Partial { by, value: partial }), ..described })
         })
     }
 
@@ -98,6 +144,7 @@ impl Explicit<'_> {
             line: energy.residuals[residual].line,
             instance,
             value,
+            partial: None,
             reads,
         }
     }
@@ -106,8 +153,10 @@ impl Explicit<'_> {
     fn taps(&self, template: &Template, number: usize, x: &[f64]) -> Vec<ValueRead> {
         let (at, point) = (self.layout.instance(template.domain, number), self.point(x));
         let mut taps = Vec::new();
-        for (image, coordinates) in eval::samples(&template.tape, &at, &point, &mut Workspace::default()) {
-            interpolate(&coordinates, &mut |tap| {
+        for Sampled { image, place, .. } in
+            eval::samples(&template.tape, &at, &point, &mut Workspace::default())
+        {
+            interpolate(&place, &mut |tap| {
                 let value = at.tap(image, tap, &point);
                 let name = self.energy.arrays[image.0.index()].name.clone();
                 let element = tap.iter().map(|&c| c as i32).collect();

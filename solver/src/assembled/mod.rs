@@ -7,6 +7,7 @@
 //! scalars. An instance counts iff one of its unknown reads lies in the domain at a free element.
 
 mod cholesky;
+mod derivative_images;
 mod differences;
 mod domain;
 mod error;
@@ -21,10 +22,11 @@ mod tape;
 mod template;
 mod threads;
 
+pub use crate::assembled::derivative_images::DerivativeImage;
 pub(crate) use crate::assembled::differences::Witness;
 pub use crate::assembled::error::ExplicitError;
 pub use crate::assembled::jacobian::Jacobian;
-pub use crate::assembled::locate::{NonFinite, ValueRead};
+pub use crate::assembled::locate::{NonFinite, Partial, ValueRead};
 pub use crate::assembled::solve::{LinearSolver, SolveError, solve, solve_with};
 pub(crate) use crate::assembled::threads::Threads;
 
@@ -84,6 +86,18 @@ impl<'a> Explicit<'a> {
         data: &'a ProblemData<'a>,
         free: Vec<Vec<bool>>,
     ) -> Result<Explicit<'a>, ExplicitError> {
+        let mut explicit = Explicit::without_jacobian(energy, data, free)?;
+        let Explicit { energy, layout, templates, chunks, .. } = &explicit;
+        explicit.pattern = pattern(energy, layout, templates, chunks)?;
+        Ok(explicit)
+    }
+
+    /// The same without the pattern of J, which can be larger than all else: for looking at residuals one by one, and nothing else.
+    pub(crate) fn without_jacobian(
+        energy: &'a Energy,
+        data: &'a ProblemData<'a>,
+        free: Vec<Vec<bool>>,
+    ) -> Result<Explicit<'a>, ExplicitError> {
         data.check_declared(energy)?;
         let (energy, arrays) = (inlined(energy), arrays(energy, data));
         let layout = Layout::new(&energy, data, free);
@@ -96,7 +110,7 @@ impl<'a> Explicit<'a> {
         });
         let templates: Vec<Template> = templates.collect::<Result<_, ExplicitError>>()?;
         let chunks = chunks(&templates);
-        let pattern = pattern(&energy, &layout, &templates, &chunks)?;
+        let pattern = Jacobian::zeros(0, vec![0], Vec::new());
         let scales = loss_scales(&energy, data.params())?;
         let losses = Losses::new(&energy, data.params(), &scales, &templates, |t| layout.instances(t.domain));
         let bounds = bounds(&energy, data, &layout, &arrays)?;

@@ -148,14 +148,6 @@ impl Tape {
         &self.reads[self.slots[usize::from(slot)] as usize]
     }
 
-    /// Tells whether some image is sampled where the unknowns say. Its given derivative images need not be the derivatives of the
-    /// interpolated image, so finite differences are no witness.
-    pub fn samples_at_unknowns(&self) -> bool {
-        let at_unknowns =
-            |(k, op): (usize, &Op)| matches!(op, Op::Sample { .. }) && !self.slots_of(k).is_empty();
-        self.ops.iter().enumerate().any(at_unknowns)
-    }
-
     fn translate(
         &mut self,
         energy: &Energy,

@@ -16,13 +16,13 @@ pub(super) struct Reference {
 }
 
 impl Reference {
-    /// |came - value| / max(|value|, |scale|) over the entries of `part` that are `among`; 0 if there are none.
-    pub fn disagreement(&self, came: &[f64], part: Range<usize>, among: impl Fn(usize) -> bool) -> f64 {
+    /// |came - value| / max(|value|, |scale|) over the entries of `part`; 0 if there are none.
+    pub fn disagreement(&self, came: &[f64], part: Range<usize>) -> f64 {
         if came.len() != self.value.len() {
             return f64::INFINITY;
         }
         let (mut difference, mut value, mut scale) = (0.0, 0.0, 0.0);
-        for i in part.filter(|&i| among(i)) {
+        for i in part {
             difference += (came[i] - self.value[i]).powi(2);
             value += self.value[i].powi(2);
             scale += self.scale[i].powi(2);
@@ -60,13 +60,13 @@ impl Expected {
         )
     }
 
-    /// By finite differences, on the scales of `explicit`; and what they say of each scalar's column.
+    /// By finite differences, on the scales of `explicit`; the verdict of each residual; and which scalars some residual was compared for.
     pub fn by_differences(
         problem: &Explicit<'_>,
         explicit: &Expected,
         x: &[f64],
         v: &[f64],
-    ) -> (Expected, Vec<Witness>) {
+    ) -> (Expected, Vec<Witness>, Vec<bool>) {
         let differences = problem.differences(x);
         let expected = Expected::from_jacobian(
             problem,
@@ -77,15 +77,15 @@ impl Expected {
             explicit.jtjv.scale.clone(),
         );
         let columns = differences.jacobian.columns();
-        let witness = |c: usize| {
+        let is_compared = |c: usize| {
             let rows = &columns.indices()[columns.indptr().outer_inds_sz(c)];
-            rows.iter().map(|&r| differences.rows[r as usize]).max().unwrap_or(Witness::Smooth)
+            rows.iter().any(|&r| differences.rows[r as usize] != Witness::Kink)
         };
-        let mut all = vec![Witness::Smooth; problem.scalars()];
+        let mut compared = vec![false; problem.scalars()];
         for (c, &scalar) in problem.free_scalars().iter().enumerate() {
-            all[scalar as usize] = witness(c);
+            compared[scalar as usize] = is_compared(c);
         }
-        (expected, all)
+        (expected, differences.rows, compared)
     }
 
     fn from_jacobian(

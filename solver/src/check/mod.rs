@@ -7,14 +7,19 @@
 //! - all of it but the differences again under random masks of excluded elements.
 //!
 //! A difference is judged against the norm of the expected part, or against its rounding noise where cancellation makes that
-//! larger: the part of an unknown whose gradient happens to vanish is not a disagreement of 100 percent. Entries are skipped,
-//! and counted, where a branch flips within the step and where an image is sampled at coordinates that the unknown moves.
+//! larger: the part of an unknown whose gradient happens to vanish is not a disagreement of 100 percent.
+//!
+//! Differences are judged residual by residual. One that has a kink within the step, of a branch or an abs, is looked at nearby
+//! instead; one that has kinks there too, or is not finite, is skipped and counted, and what all others say is still compared. What was not
+//! compared is not agreed: see [`Certificate::unjudged`]. Derivative images are taken as given in all of that, and are held against
+//! their images by themselves: see [`DerivativeImage`].
 
 mod compare;
 mod random;
 
 pub use random::seeded_direction;
 
+pub use crate::assembled::DerivativeImage;
 use crate::assembled::{Explicit, ExplicitError, Witness, free_elements};
 use crate::problem::data::ProblemData;
 use compare::{Expected, dot, norm};
@@ -29,6 +34,9 @@ pub const EXPLICIT_TOLERANCE: f64 = 1e-9;
 
 /// Largest disagreement with finite differences.
 pub const DIFFERENCE_TOLERANCE: f64 = 1e-5;
+
+/// Distance of a derivative image from differences of its image at which zeros are no worse; see [`DerivativeImage::off`].
+pub const IMAGE_TOLERANCE: f64 = 1.0;
 
 /// Random masks tried, besides the energy's own.
 const MASKS: usize = 3;
@@ -84,12 +92,21 @@ pub struct UnknownCertificate {
     pub diag: Disagreement,
     /// Of J^T J v.
     pub jtjv: Disagreement,
-    /// Free scalars whose differences were compared.
+    /// Free scalars that some residual was compared for by differences.
     pub compared: usize,
-    /// Free scalars skipped there: a Select, comparison or abs flips within the step, or as below.
+    /// Free scalars without: each residual that reads them was skipped, or there is none.
     pub skipped: usize,
-    /// Those of them that say where an image is sampled: given derivative images need not be what differences see.
-    pub sampled: usize,
+}
+
+/// Numbers of residuals.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct ResidualCounts {
+    /// Compared at x.
+    pub compared: usize,
+    /// Compared at a place nearby: at x they have a kink.
+    pub moved: usize,
+    /// Skipped: kinks everywhere, or not finite, or a robust loss that has a kink there.
+    pub skipped: usize,
 }
 
 /// Results of the routines, and how far they can be trusted.
@@ -97,6 +114,10 @@ pub struct UnknownCertificate {
 pub struct Certificate {
     /// Per unknown, in order of declaration.
     pub unknowns: Vec<UnknownCertificate>,
+    /// Residuals that count: what differences say of them.
+    pub residuals: ResidualCounts,
+    /// Derivative images, where residuals sample them.
+    pub images: Vec<DerivativeImage>,
     /// Largest |u.(A v) - v.(A u)| / (|u| |A v|) over the masks.
     pub asymmetry: f64,
     /// Least v.(A v) / (|v| |A v|) over the masks; negative beyond rounding is wrong.
@@ -155,9 +176,20 @@ impl Certificate {
         failures
     }
 
-    /// Tells whether everything agrees.
+    /// The derivative images that are no nearer to differences of their images than zeros would be.
+    pub fn wrong_images(&self) -> impl Iterator<Item = &DerivativeImage> {
+        // NaN is wrong too.
+        self.images.iter().filter(|image| image.off.is_nan() || image.off >= IMAGE_TOLERANCE)
+    }
+
+    /// The unknowns of which no scalar was compared.
+    pub fn unjudged(&self) -> impl Iterator<Item = &str> {
+        self.unknowns.iter().filter(|u| u.compared == 0).map(|u| u.name.as_str())
+    }
+
+    /// Tells whether all that was compared agrees.
     pub fn passed(&self) -> bool {
-        self.failures().is_empty()
+        self.failures().is_empty() && self.wrong_images().next().is_none()
     }
 }
 
@@ -242,10 +274,11 @@ impl Certificate {
             jtjv: none,
             compared: 0,
             skipped: 0,
-            sampled: 0,
         };
         Certificate {
             unknowns: energy.unknowns.iter().map(unknown).collect(),
+            residuals: ResidualCounts::default(),
+            images: Vec::new(),
             asymmetry: 0.0,
             least_curvature: f64::INFINITY,
             preconditioner_asymmetry: 0.0,
@@ -259,11 +292,10 @@ impl Certificate {
 
     fn compare_explicit(&mut self, energy: &Energy, data: &ProblemData, expected: &Expected) {
         for (u, part) in (0..energy.unknowns.len()).zip(parts(data)) {
-            let all = |_: usize| true;
             let into = &mut self.unknowns[u];
-            let jtf = expected.jtf.disagreement(&self.jtf, part.clone(), all);
-            let diag = expected.diag.disagreement(&self.diag, part.clone(), all);
-            let jtjv = expected.jtjv.disagreement(&self.jtjv, part, all);
+            let jtf = expected.jtf.disagreement(&self.jtf, part.clone());
+            let diag = expected.diag.disagreement(&self.diag, part.clone());
+            let jtjv = expected.jtjv.disagreement(&self.jtjv, part);
             into.jtf.explicit = worse(into.jtf.explicit, jtf);
             into.diag.explicit = worse(into.diag.explicit, diag);
             into.jtjv.explicit = worse(into.jtjv.explicit, jtjv);
@@ -279,18 +311,23 @@ impl Certificate {
         x: &[f64],
         v: &[f64],
     ) {
-        let (expected, witnesses) = Expected::by_differences(problem, explicit, x, v);
+        let (expected, residuals, compared) = Expected::by_differences(problem, explicit, x, v);
+        let count = |witness: Witness| residuals.iter().filter(|&&w| w == witness).count();
+        self.residuals = ResidualCounts {
+            compared: count(Witness::Smooth),
+            moved: count(Witness::Moved),
+            skipped: count(Witness::Kink),
+        };
+        self.images = problem.derivative_images(x);
         let free = problem.scatter(&vec![1.0; problem.free()]);
         for (u, part) in (0..energy.unknowns.len()).zip(parts(data)) {
             let into = &mut self.unknowns[u];
-            let among = |i: usize| witnesses[i] == Witness::Smooth;
-            into.jtf.differences = expected.jtf.disagreement(&self.jtf, part.clone(), among);
-            into.diag.differences = expected.diag.disagreement(&self.diag, part.clone(), among);
-            into.jtjv.differences = expected.jtjv.disagreement(&self.jtjv, part.clone(), among);
-            let free_part = part.filter(|&i| free[i] != 0.0);
-            let (compared, skipped): (Vec<usize>, Vec<usize>) = free_part.partition(|&i| among(i));
-            (into.compared, into.skipped) = (compared.len(), skipped.len());
-            into.sampled = skipped.iter().filter(|&&i| witnesses[i] == Witness::Sampled).count();
+            into.jtf.differences = expected.jtf.disagreement(&self.jtf, part.clone());
+            into.diag.differences = expected.diag.disagreement(&self.diag, part.clone());
+            into.jtjv.differences = expected.jtjv.disagreement(&self.jtjv, part.clone());
+            let of_free = part.filter(|&i| free[i] != 0.0).map(|i| compared[i]);
+            (into.compared, into.skipped) =
+                of_free.fold((0, 0), |(yes, no), judged| if judged { (yes + 1, no) } else { (yes, no + 1) });
         }
     }
 

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sumsq_codegen::ir::stmt::LoweredFunction;
 use sumsq_codegen::lower::{LowerOptions, lower};
-use sumsq_codegen::runtime::{Buffer, Pool};
+use sumsq_codegen::runtime::{Buffer, FloatEnvironment, Pool};
 use sumsq_codegen::{Limits, ScalarType, Target};
 use sumsq_energy::model::{Energy, SpaceId};
 
@@ -92,6 +92,7 @@ impl Solver {
         target: Target,
         preconditioners: Option<Vec<Arc<dyn Preconditioner>>>,
     ) -> Result<Solver, SolveError> {
+        let _standard = FloatEnvironment::standard();
         let started = Instant::now();
         let (k, settings) = skeleton(energy, options, target, preconditioners)?;
         let modules = Modules::new(&k, &settings, options.limits(started))?;
@@ -117,6 +118,7 @@ impl Solver {
     /// # Errors
     /// Too little memory, or a failure of the engine.
     pub fn plan(&self, data: &ProblemData) -> Result<Problem, SolveError> {
+        let _standard = FloatEnvironment::standard();
         Problem::new(self.code.clone(), data)
     }
 }
@@ -274,6 +276,7 @@ impl Problem {
     /// # Errors
     /// Data that the problem does not hold, or a failure of the engine. An energy that is not finite is an answer.
     pub fn evaluate(&mut self, data: &ProblemData) -> Result<Evaluation, SolveError> {
+        let _standard = FloatEnvironment::standard();
         self.upload_unknowns(data)?;
         self.plan.run(Phase::Cost)?;
         let (energies, residuals) = self.plan.energies();
@@ -319,6 +322,7 @@ impl Problem {
         x: &[f64],
         v: &[f64],
     ) -> Result<Certificate, CheckError<SolveError>> {
+        let _standard = FloatEnvironment::standard();
         if self.code.settings.linear != ScalarType::F64 {
             return Err(CheckError::Routines(OptionError::CertificatePrecision.into()));
         }

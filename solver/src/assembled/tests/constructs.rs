@@ -352,7 +352,7 @@ fn a_sampled_image_has_the_derivatives_that_were_given() {
     let expected: Vec<f64> = x.chunks(2).map(|p| 3.0 * p[0] * p[1] - 2.0 * p[1].sin() + 1.0 - 0.5).collect();
     assert_near(&problem.residuals(&x), &expected, 1e-14);
     assert_gradient_of_energy(&problem, &x);
-    assert!(problem.differences(&x).rows.iter().all(|&row| row == Witness::Sampled));
+    assert!(problem.differences(&x).rows.iter().all(|&row| row == Witness::Smooth));
 }
 
 #[test]

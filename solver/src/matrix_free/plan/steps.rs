@@ -67,6 +67,11 @@ impl Run {
         }
     }
 
+    /// Tells whether g is finite where it was linearised last, in the precision of PCG and beside the scales of D.
+    pub fn gradient_is_finite(&self) -> bool {
+        self.start.bb.is_finite() && self.start.gradient_max_norm.is_finite()
+    }
+
     /// The number of the preconditioner.
     pub fn kind(&self) -> u8 {
         self.kind
