@@ -1,11 +1,11 @@
 //! Finite differences of the residuals, row by row, and how large the rounding noise of a residual may be.
 
+use super::random::seeded_direction;
 use crate::assembled::domain::{Instance, Point};
 use crate::assembled::eval::Workspace;
 use crate::assembled::jacobian::weighted;
 use crate::assembled::template::Template;
 use crate::assembled::{Explicit, Jacobian, eval};
-use crate::check::seeded_direction;
 use rayon::prelude::*;
 
 /// Widest step relative to max(1, |x|). A power of two, so that x + h loses nothing in the common case. The noise is about 1e-16 / h.

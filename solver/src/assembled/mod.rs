@@ -17,6 +17,7 @@ mod locate;
 mod loss;
 mod pcg;
 mod preconditioner;
+pub(crate) mod random;
 mod solve;
 mod tape;
 mod template;

@@ -15,15 +15,14 @@
 //! their images by themselves: see [`DerivativeImage`].
 
 mod compare;
-mod random;
 
-pub use random::seeded_direction;
+pub use crate::assembled::random::seeded_direction;
 
 pub use crate::assembled::DerivativeImage;
+use crate::assembled::random::Random;
 use crate::assembled::{Explicit, ExplicitError, Witness, free_elements};
 use crate::problem::data::ProblemData;
 use compare::{Expected, dot, norm};
-use random::Random;
 use std::collections::BTreeSet;
 use sumsq_energy::dag::At;
 use sumsq_energy::model::{Energy, SpaceId};

@@ -40,16 +40,18 @@ pub fn archive(rng: &mut Rng) -> Vec<u8> {
                 *bytes = npy(rng.pick(&types), rng.pick(&shapes), &bytes.clone()[..payload]);
             }
             // The header's length, and its version.
-            3 => {
+            3 if bytes.len() > 10 => {
                 let at = 6 + rng.below(4);
                 bytes[at] = rng.pick(&[0, 1, 2, 3, 0x7f, 0xff]);
             }
-            _ => {
+            _ if bytes.len() > 10 => {
                 let text = String::from_utf8_lossy(&bytes[10..]).into_owned();
                 let header =
                     mutate::text(rng, &text, "{'descr': '<f4', 'fortran_order': True, 'shape': (((1,)))}");
                 bytes.splice(10.., header.into_bytes());
             }
+            // An earlier change has left too little.
+            _ => (),
         }
     }
     let stored = zip(&members);

@@ -1,8 +1,8 @@
 //! Computed arrays, sampled images, constant views, globals, robust losses: against energies written out by hand, and against
 //! finite differences of E.
 
+use crate::assembled::random::seeded_direction;
 use crate::assembled::tests::*;
-use crate::check::seeded_direction;
 
 /// 2-D: `X` (2 channels), `A`, `B`; 1-D: `Y`; the global `T` (2 channels); two graphs' worth of indices.
 const DECLARATIONS: &str = r#"

@@ -4,7 +4,7 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// Seeded numbers.
-pub(super) struct Random(SplitMix64);
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
     pub fn new(seed: u64) -> Random {
