@@ -314,11 +314,13 @@ mod tests {
             shape: shape.to_vec(),
             data: ArrayData::F64(values),
         };
+        // The numbers of the text and of the start are the host's own affair.
+        let energy = Energy::from_text("test.t", text).unwrap();
+        let x = (0..500).map(|i| 0.1 + f64::from(i) * 1e-3).collect();
+        let arrays = [array("X", &[500], x), array("T", &[1], vec![0.7])];
+        let data = ProblemData::bind(&energy, &arrays).unwrap().into_owned();
         let solve = |threads| {
-            let energy = Energy::from_text("test.t", text).unwrap();
-            let x = (0..500).map(|i| 0.1 + f64::from(i) * 1e-3).collect();
-            let arrays = [array("X", &[500], x), array("T", &[1], vec![0.7])];
-            let mut data = ProblemData::bind(&energy, &arrays).unwrap().into_owned();
+            let (energy, mut data) = (energy.clone(), data.clone());
             let options = CompileOptions { threads: Some(threads), ..CompileOptions::default() };
             let mut problem = Solver::compile(energy, &options).unwrap().plan(&data).unwrap();
             let report = problem.solve(&mut data, &SolveOptions::default()).unwrap();

@@ -55,7 +55,7 @@ fn energies_print_to_standard_error() {
     run.succeeds();
     assert!(run.stderr.contains("extent\t3\n") && !run.stdout.contains("extent\t3"), "{}", run.stderr);
     let bench = Bench::new(&format!("{FIT}print(\"so far\")\nEnergy(nothing)"));
-    bench.sumsq(&["show", "energy.t", "--stage", "declarations"]).fails_with(2, "so far\n");
+    bench.sumsq(&["show", "energy.t", "--stage", "declarations"]).fails_with(2, "so far");
 }
 
 #[test]
