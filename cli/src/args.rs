@@ -127,7 +127,7 @@ pub struct CodeArgs {
     budgets: BudgetArgs,
 }
 
-/// What an energy may take to be read, derived and compiled; the defaults are those of [`Budgets`] and [`CompileLimits`].
+/// Most that an energy may take to be read, derived and compiled; the defaults are those of [`Budgets`] and [`CompileLimits`].
 #[derive(Args, Debug)]
 pub struct BudgetArgs {
     /// Nodes of the energy's expressions, with operands and derivatives

@@ -34,7 +34,7 @@ pub struct Field {
     pub values: Vec<f64>,
 }
 
-/// What a field is; the text is its type in the file.
+/// Kind of a field; the text is its type in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Unknown(&'static str),
@@ -87,14 +87,14 @@ pub enum LossKind {
     GemanMcClure,
 }
 
-/// What is read.
+/// The field that is read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Source {
     Field(usize),
     Computed(usize),
 }
 
-/// Where it is read.
+/// The place at which it is read.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum At {
     /// At an offset from the element.
@@ -186,7 +186,7 @@ impl Case {
         matches!(self.fields[field].kind, Kind::Unknown(_))
     }
 
-    /// Where the scalars of each field lie in the vector of all unknowns; empty where it is none.
+    /// Places of the scalars of each field in the vector of all unknowns; empty where it is none.
     pub fn parts(&self) -> Vec<std::ops::Range<usize>> {
         let mut start = 0;
         let part = |f: &Field| {

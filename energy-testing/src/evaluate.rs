@@ -3,7 +3,7 @@
 use crate::case::{At, Case, Expr, Op, Source};
 use crate::dual::Dual;
 
-/// Where an expression is evaluated: what its reads, coordinates and bounds tests are there.
+/// A place at which an expression is evaluated: gives its reads, coordinates and bounds tests there.
 pub trait Place {
     fn read(&self, source: Source, at: &At, channel: usize) -> Dual;
     /// Channel of a field at whole coordinates, 0 outside of its domain.

@@ -1,4 +1,4 @@
-//! What an expression reads as it is written, channel by channel, and the box of that.
+//! Reads of an expression as it is written, channel by channel, and the box of that.
 
 use crate::case::{At, Case, Expr, Op, Source};
 use std::collections::BTreeSet;

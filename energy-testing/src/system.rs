@@ -372,7 +372,7 @@ impl Place for Here<'_> {
     }
 }
 
-/// What a loss makes of a block.
+/// A block under its loss.
 #[derive(Clone, Copy)]
 struct Shape {
     rho: f64,

@@ -365,7 +365,7 @@ pub struct Note {
     pub name: Option<String>,
     /// The words there.
     pub text: Option<String>,
-    /// What to underline, in bytes of the file, where it is known.
+    /// The part to underline, in bytes of the file, where it is known.
     pub place: Option<Range<usize>>,
 }
 

@@ -3,7 +3,7 @@
 use crate::process::{Failure, cargo};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What is made at random, and the tests that make it: they take a number of cases and the first seed.
+/// Kinds of random cases, and the tests that make them: they take a number of cases and the first seed.
 struct Kind {
     name: &'static str,
     package: &'static str,

@@ -47,7 +47,7 @@ fn usage() {
     bench.sumsq(&["--version"]).succeeds();
 }
 
-/// What a file prints goes to standard error, also where it fails later: standard output is the tool's.
+/// Printed lines of a file go to standard error, also where it fails later: standard output is the tool's.
 #[test]
 fn energies_print_to_standard_error() {
     let bench = Bench::new(&format!("{FIT}print(\"extent\", 3)"));

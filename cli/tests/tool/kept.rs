@@ -1,4 +1,4 @@
-//! What one start has compiled, the next ones load: the same bits, whatever happens to the folder.
+//! Objects that one start has compiled are loaded by the next ones: the same bits, whatever happens to the folder.
 
 use crate::bench::{Bench, floats};
 use std::path::{Path, PathBuf};

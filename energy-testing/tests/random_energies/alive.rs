@@ -1,4 +1,4 @@
-//! Whether all that an expression reads has a say in it: then no folding may take a read away, and the box of the boundary rule is that of
+//! A test that all that an expression reads has a say in it: then no folding may take a read away, and the box of the boundary rule is that of
 //! the text.
 
 use std::cell::RefCell;

@@ -21,7 +21,7 @@ pub fn case(seed: u64) -> Case {
     g.case
 }
 
-/// Where an expression stands.
+/// The place where an expression stands.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Context {
     /// At an element; unknowns may be read or not.

@@ -29,7 +29,7 @@ fn setting(name: &str, default: u64) -> u64 {
     }
 }
 
-/// What came of all cases.
+/// Outcomes of all cases.
 #[derive(Default)]
 struct Tally {
     same: u64,

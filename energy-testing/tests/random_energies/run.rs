@@ -12,7 +12,7 @@ pub const NOISE: f64 = 1e-11;
 /// Times the largest change by that noise that an answer may be off.
 const SLACK: f64 = 16.0;
 
-/// What came of a case.
+/// Outcome of a case.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
     /// All that could be judged is the same: residuals, and those of them that are finite.
@@ -32,7 +32,7 @@ pub fn caught(f: impl FnOnce() -> Outcome) -> Outcome {
     })
 }
 
-/// What the interpreter says of a case, and how far each figure may be off.
+/// The interpreter's figures for a case, and how far each figure may be off.
 pub struct Expected {
     pub exact: System,
     noisy: [System; 2],

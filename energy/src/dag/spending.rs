@@ -1,4 +1,4 @@
-//! What a DAG spends of its budgets.
+//! Spending: the count of work and nodes against the budgets of a DAG.
 
 use super::meter::DEEPER;
 use super::{Dag, ExprId};

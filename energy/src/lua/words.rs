@@ -25,7 +25,7 @@ pub(super) const UNEQUAL: &str = "__unequal";
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Test {
     pub word: &'static str,
-    /// What is tested, in bytes of the text.
+    /// The operand that is tested, in bytes of the text.
     pub of: Range<usize>,
 }
 

@@ -89,7 +89,7 @@ fn control_groups() -> Vec<String> {
     all.map(|group| format!("/sys/fs/cgroup{}", group.display())).collect()
 }
 
-/// What is left of a group's limit. Pages of files are given back when they are needed.
+/// The rest of a group's limit. Pages of files are given back when they are needed.
 fn free_in(group: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(group.join(name)).ok();
     let most: u64 = read("memory.max")?.trim().parse().ok()?;

@@ -212,7 +212,7 @@ pub struct Outcome {
 }
 
 impl Report {
-    /// Why the solve failed, in a sentence; `None` if it ended well or by a limit. The unknowns are the last good ones either way.
+    /// The reason why the solve failed, in a sentence; `None` if it ended well or by a limit. The unknowns are the last good ones either way.
     pub fn failure(&self) -> Option<&'static str> {
         match self.termination {
             Termination::Diverged => {

@@ -293,7 +293,7 @@ fn convex_arrays() -> [sumsq::NamedArray; 3] {
     ]
 }
 
-/// Where an element has only outliers, the curvature of its losses would leave J^T J nothing to second order. They count as to first order.
+/// Elements with only outliers: the curvature of their losses would leave J^T J nothing to second order. They count as to first order.
 #[test]
 fn second_order_does_not_stall_on_elements_with_only_outliers() {
     let text = r#"

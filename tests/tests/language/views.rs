@@ -106,7 +106,7 @@ fn views_are_frozen_during_a_rejected_trial() {
     assert!(again() == again());
 }
 
-/// What is excluded, and the bounds, may follow from where the unknowns are at the start: also where only these change between solves.
+/// Exclusion and bounds may follow from where the unknowns are at the start: also where only these change between solves.
 #[test]
 fn views_decide_what_is_held_at_the_start() {
     let text = r#"

@@ -3,7 +3,7 @@
 use crate::mutate;
 use sumsq_codegen_testing::rng::Rng;
 
-/// What the archives are bound to.
+/// The energy that the archives are bound to.
 pub const ENERGY: &str = r#"
     local W, H, N = Dim("W", 0), Dim("H", 1), Dim("N", 2)
     local X = Unknown("X", opt_float2, {W,H}, 0)

@@ -68,7 +68,7 @@ fn bytes_are_answered() {
     assert!(cases < 100 || (accepted > 0 && refused > 0), "{accepted} accepted, {refused} refused");
 }
 
-/// Whether an input was accepted; the text of a panic.
+/// True if an input was accepted; else the text of a panic.
 type Answer = Result<bool, String>;
 
 /// A thread that answers inputs.

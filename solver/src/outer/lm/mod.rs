@@ -276,7 +276,7 @@ impl Minimiser {
         self.watch.is_over().then(|| self.interruption())
     }
 
-    /// Why there is no step, although the solve has not ended.
+    /// The reason why there is no step, although the solve has not ended.
     fn interruption(&self) -> Termination {
         match (self.watch.is_cancelled(), self.watch.is_over()) {
             (true, _) => Termination::Interrupted,
