@@ -231,7 +231,7 @@ fn a_callback_ends_the_solve() {
     let p = Own::new(VALLEY, &defaults());
     assert_eq!(p.dim("N", 1), Status::Ok);
     assert_eq!(p.set("X", F64, &[-1.2f64, 1.0]), Status::Ok);
-    let user = (Cell::new(0), p.0);
+    let user = (Cell::new(0i64), p.0);
     // SAFETY: a valid handle; the callback knows what `user` is.
     let solved = unsafe { sumsq_solve(p.0, null(), Some(three_steps), (&raw const user).cast_mut().cast()) };
     assert_eq!(solved, Status::Ok, "{}", last_error());
