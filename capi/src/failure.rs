@@ -77,6 +77,7 @@ impl From<DataError> for Failure {
 impl From<SolveError> for Failure {
     fn from(error: SolveError) -> Failure {
         let status = match &error {
+            SolveError::Energy(_) | SolveError::Limit(_) => Status::Energy,
             SolveError::Engine(_) => Status::Internal,
             SolveError::Backend(_) => Status::Backend,
             SolveError::InitialNotFinite { .. } | SolveError::DerivativeNotFinite(_) => Status::NotFinite,
