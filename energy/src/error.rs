@@ -67,7 +67,7 @@ pub enum Fault {
     PartialShape { name: String, partial: String },
     #[error("`{image}` is sampled where the unknown `{unknown}` says, but has no derivative images")]
     NoDerivativeImage { image: String, unknown: String },
-    #[error("the scale of a loss is a positive number or Param, got {0}")]
+    #[error("the scale of a loss is one positive number, or an expression without unknowns, got {0}")]
     LossScale(String),
     #[error("`Power` takes positive numbers or Params, got {0}")]
     PowerLoss(f64),
@@ -204,7 +204,7 @@ impl Fault {
                 "SampledImage(im, dx, dy) takes one image per dim, each with the dims and channels of im"
             }
             NoDerivativeImage { .. } => "give them: SampledImage(im, dx, dy)",
-            LossScale(_) => "as in Residual{loss=Huber(0.1), ...}",
+            LossScale(_) => "as in Residual{loss=Huber(0.1), ...}, or Huber(S(0,0)) with an array S",
             PowerLoss(_) => "as in Residual{loss=Power(1.2, 1e-3), ...}: (q + 1e-6)^0.6",
             LossFormula(_) => "as in Residual{loss=Loss(function(q) return log(1 + q) end), ...}",
             StraySquare => "square the residual itself",
