@@ -57,6 +57,8 @@ pub enum Fault {
     ComputedDomain { name: String, over: String, domain: String },
     #[error("the computed array `{name}` reads `{read}` through a graph")]
     ComputedReadsGraph { name: String, read: String },
+    #[error("the hyperedges of `{graph}` have {got} vertices, at most 65534 can be")]
+    TooManyVertices { graph: String, got: usize },
     #[error("with `{name}` the hyperedges of `{graph}` read at more than 65535 places")]
     TooManyPlaces { name: String, graph: String },
     #[error("`{0}` is not a given array; only those are sampled")]
@@ -195,6 +197,9 @@ impl Fault {
             ComputedDomain { .. } => "it may read unknowns, arrays and computed arrays over the same dims",
             ComputedReadsGraph { .. } => {
                 "computed arrays are over elements; write a residual over the graph instead"
+            }
+            TooManyVertices { .. } => {
+                "a hyperedge joins few elements; a sum over many is a residual of its own for each"
             }
             TooManyPlaces { .. } => {
                 "a vertex counts once for every offset at which the computed arrays that are read there read"
