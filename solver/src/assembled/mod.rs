@@ -102,6 +102,7 @@ impl<'a> Explicit<'a> {
         free: Vec<Vec<bool>>,
     ) -> Result<Explicit<'a>, ExplicitError> {
         data.check_declared(energy)?;
+        check_scalars(data.unknown_lengths().into_iter().sum())?;
         let (energy, arrays) = (inlined(energy), arrays(energy, data));
         let layout = Layout::new(&energy, data, free);
         let templates = energy.residuals.iter().map(|residual| {
@@ -336,6 +337,11 @@ impl<'a> Explicit<'a> {
             .iter()
             .map(move |&n| (template, self.layout.instance(template.domain, n as usize)))
     }
+}
+
+/// Columns of J are 32-bit numbers, of which one stands for none.
+fn check_scalars(scalars: usize) -> Result<(), ExplicitError> {
+    if scalars < u32::MAX as usize { Ok(()) } else { Err(ExplicitError::TooManyScalars { scalars }) }
 }
 
 /// The energy without computed arrays.
