@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
+use sumsq::assembled::LinearSolver;
 use sumsq::energy::Budgets;
 use sumsq::energy::derive::Passes;
 use sumsq::{
@@ -62,6 +63,9 @@ pub struct SolverArgs {
     /// Steps at most, rejected ones included
     #[arg(long, value_name = "N", default_value_t = 50)]
     iterations: usize,
+    /// Solver of each step's linear system
+    #[arg(long, value_enum, default_value_t = LinearSolverArg::Pcg)]
+    linear_solver: LinearSolverArg,
     /// PCG iterations at most per step [default: 500; with only a linear tolerance, ten times the free unknowns]
     #[arg(long, value_name = "M", value_parser = at_least_one)]
     linear_iterations: Option<usize>,
@@ -71,9 +75,9 @@ pub struct SolverArgs {
     /// Stop PCG when its model stalls at this rate
     #[arg(long, value_name = "Z", default_value_t = 1e-2)]
     forcing: f64,
-    /// First trust-region radius
-    #[arg(long, value_name = "R0", default_value_t = 1e4)]
-    radius: f64,
+    /// First trust-region radius [default: 1e4; with Cholesky 1e8, since its steps are exact however little is damped]
+    #[arg(long, value_name = "R0")]
+    radius: Option<f64>,
     /// Wall-clock limit
     #[arg(long, value_name = "S", value_parser = seconds)]
     max_seconds: Option<Duration>,
@@ -252,6 +256,14 @@ enum MethodArg {
     Gn,
 }
 
+#[derive(ValueEnum, Clone, Copy, PartialEq, Debug)]
+enum LinearSolverArg {
+    /// Conjugate gradients, matrix-free: images, volumes, meshes
+    Pcg,
+    /// Sparse Cholesky of J^T J, in float64: graphs of poses, calibration
+    Cholesky,
+}
+
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum PrecisionArg {
     Mixed,
@@ -333,12 +345,24 @@ impl SolverArgs {
         self.code.budgets()
     }
 
+    /// Solver of the linear systems.
+    pub fn linear_solver(&self) -> LinearSolver {
+        match self.linear_solver {
+            LinearSolverArg::Pcg => LinearSolver::Cg,
+            LinearSolverArg::Cholesky => LinearSolver::Cholesky,
+        }
+    }
+
     /// As the solver takes them, which knows their ranges.
     pub fn options(&self) -> Result<Options, Failure> {
         let compile = CompileOptions {
             threads: self.threads,
             max_memory: self.max_memory,
             ..self.code.options(Precision::Mixed)
+        };
+        let default_radius = match self.linear_solver {
+            LinearSolverArg::Pcg => SolveOptions::default().radius,
+            LinearSolverArg::Cholesky => 1e8,
         };
         let solve = SolveOptions {
             method: match self.method {
@@ -349,7 +373,7 @@ impl SolverArgs {
             linear_iterations: self.linear_iterations,
             linear_tolerance: self.linear_tolerance,
             forcing: self.forcing,
-            radius: self.radius,
+            radius: self.radius.unwrap_or(default_radius),
             max_time: self.max_seconds,
             function_tolerance: self.function_tolerance,
             gradient_tolerance: self.gradient_tolerance,
