@@ -6,11 +6,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
+use sumsq::assembled::LinearSolver;
 use sumsq::energy::Budgets;
 use sumsq::energy::derive::Passes;
 use sumsq::{
-    Backend, CompileLimits, CompileOptions, LossOrder, MemoryLimit, Method, Options, Overrides, Precision,
-    Preconditioner, SolveOptions,
+    Backend, CompileLimits, CompileOptions, Level, LossOrder, MemoryLimit, Method, Options, Overrides,
+    Precision, Preconditioner, SolveOptions,
 };
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
@@ -62,6 +63,9 @@ pub struct SolverArgs {
     /// Steps at most, rejected ones included
     #[arg(long, value_name = "N", default_value_t = 50)]
     iterations: usize,
+    /// Solver of each step's linear system
+    #[arg(long, value_enum, default_value_t = LinearSolverArg::Pcg)]
+    linear_solver: LinearSolverArg,
     /// PCG iterations at most per step [default: 500; with only a linear tolerance, ten times the free unknowns]
     #[arg(long, value_name = "M", value_parser = at_least_one)]
     linear_iterations: Option<usize>,
@@ -71,9 +75,9 @@ pub struct SolverArgs {
     /// Stop PCG when its model stalls at this rate
     #[arg(long, value_name = "Z", default_value_t = 1e-2)]
     forcing: f64,
-    /// First trust-region radius
-    #[arg(long, value_name = "R0", default_value_t = 1e4)]
-    radius: f64,
+    /// First trust-region radius [default: 1e4; with Cholesky 1e8, since its steps are exact however little is damped]
+    #[arg(long, value_name = "R0")]
+    radius: Option<f64>,
     /// Wall-clock limit
     #[arg(long, value_name = "S", value_parser = seconds)]
     max_seconds: Option<Duration>,
@@ -92,7 +96,7 @@ pub struct SolverArgs {
     /// Worker threads, at most 1024 [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Memory for buffers: bytes, as in 8000000 or 1.5G, or a share, as in 50% [default: as much as there is]
+    /// Memory for inputs and buffers: bytes, as in 8000000 or 1.5G, or a share, as in 50% [default: as much as there is]
     #[arg(long, value_name = "BYTES")]
     max_memory: Option<MemoryLimit>,
     #[command(flatten)]
@@ -111,6 +115,9 @@ pub struct CodeArgs {
     /// Machine to run on
     #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
     backend: BackendArg,
+    /// Instructions that generated code may use: this machine's, or those of any machine of a level, with the same bits on each
+    #[arg(long, value_parser = levels(), default_value = Level::default().name())]
+    target: Level,
     /// Share of robust losses that J^T J holds
     #[arg(long, value_enum, default_value_t = LossesArg::Declared)]
     losses: LossesArg,
@@ -234,6 +241,11 @@ fn preconditioners() -> impl TypedValueParser<Value = Preconditioner> {
     PossibleValuesParser::new(names).try_map(|name| Preconditioner::named(&name).ok_or("unknown"))
 }
 
+fn levels() -> impl TypedValueParser<Value = Level> {
+    let names = Level::ALL.iter().map(|(_, name)| *name);
+    PossibleValuesParser::new(names).try_map(|name| Level::named(&name).ok_or("unknown"))
+}
+
 fn demo_names() -> PossibleValuesParser {
     PossibleValuesParser::new(sumsq_examples::demos::ALL.iter().map(|demo| demo.name))
 }
@@ -242,6 +254,14 @@ fn demo_names() -> PossibleValuesParser {
 enum MethodArg {
     Lm,
     Gn,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Debug)]
+enum LinearSolverArg {
+    /// Conjugate gradients, matrix-free: images, volumes, meshes
+    Pcg,
+    /// Sparse Cholesky of J^T J, in float64: graphs of poses, calibration
+    Cholesky,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
@@ -298,6 +318,7 @@ impl CodeArgs {
                 BackendArg::Cpu => Backend::Cpu,
                 BackendArg::Cuda => Backend::Cuda,
             },
+            target: self.target,
             losses: match self.losses {
                 LossesArg::Declared => LossOrder::Declared,
                 LossesArg::FirstOrder => LossOrder::First,
@@ -324,12 +345,24 @@ impl SolverArgs {
         self.code.budgets()
     }
 
+    /// Solver of the linear systems.
+    pub fn linear_solver(&self) -> LinearSolver {
+        match self.linear_solver {
+            LinearSolverArg::Pcg => LinearSolver::Cg,
+            LinearSolverArg::Cholesky => LinearSolver::Cholesky,
+        }
+    }
+
     /// As the solver takes them, which knows their ranges.
     pub fn options(&self) -> Result<Options, Failure> {
         let compile = CompileOptions {
             threads: self.threads,
             max_memory: self.max_memory,
             ..self.code.options(Precision::Mixed)
+        };
+        let default_radius = match self.linear_solver {
+            LinearSolverArg::Pcg => SolveOptions::default().radius,
+            LinearSolverArg::Cholesky => 1e8,
         };
         let solve = SolveOptions {
             method: match self.method {
@@ -340,7 +373,7 @@ impl SolverArgs {
             linear_iterations: self.linear_iterations,
             linear_tolerance: self.linear_tolerance,
             forcing: self.forcing,
-            radius: self.radius,
+            radius: self.radius.unwrap_or(default_radius),
             max_time: self.max_seconds,
             function_tolerance: self.function_tolerance,
             gradient_tolerance: self.gradient_tolerance,
@@ -418,6 +451,8 @@ mod tests {
             "0",
             "--backend",
             "cuda",
+            "--target",
+            "x86-64-v2",
             "--threads",
             "3",
             "--max-memory",
@@ -440,6 +475,7 @@ mod tests {
         );
         assert_eq!((options.max_time, options.function_tolerance), (Some(Duration::from_millis(2500)), 0.0));
         assert_eq!((compile.backend, compile.losses), (Backend::Cuda, LossOrder::First));
+        assert_eq!(compile.target, Level::X86V2);
         assert_eq!(compile.passes, "sharing".parse().unwrap());
         assert_eq!(compile.choices, Overrides::short("j").unwrap());
     }
