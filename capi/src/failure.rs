@@ -77,7 +77,6 @@ impl From<DataError> for Failure {
 impl From<SolveError> for Failure {
     fn from(error: SolveError) -> Failure {
         let status = match &error {
-            SolveError::Energy(_) | SolveError::Limit(_) => Status::Energy,
             SolveError::Engine(_) => Status::Internal,
             SolveError::Backend(_) | SolveError::Target(_) => Status::Backend,
             SolveError::Energy(_) | SolveError::Limit(_) => Status::Energy,
