@@ -21,7 +21,7 @@ use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Nodes from which on a body is made twice only where the interior has an eighth fewer.
-const LONG_BODY: usize = 4096;
+const LONG_BODY: usize = 10_000;
 
 /// See the module's description.
 pub fn partition(s: &Stmt) -> Stmt {
