@@ -71,7 +71,7 @@ pub(crate) static LOSSES: &[Row] = &[
         name: "Cauchy",
         value_and_slope: |dag, Point { s2, q, .. }| {
             let base = one_and_ratio(dag, 1.0, q, s2);
-            let log = dag.call(Function::Log, &[base]);
+            let log = log_one_and_ratio(dag, q, s2);
             (dag.mul(s2, log), dag.powi(base, -1))
         },
         bend: |dag, Point { s2, q, .. }| Bend { share: 2.0, base: dag.add(s2, q), flat: None },
@@ -83,9 +83,13 @@ pub(crate) static LOSSES: &[Row] = &[
             let rest = one_and_ratio(dag, -1.0, q, s2);
             // NaN is no outlier: it must not pass for one of finite energy.
             let (outlier, zero) = (dag.less(s2, q), dag.constant(0.0));
-            let (square, cube) = (dag.powi(rest, 2), dag.powi(rest, 3));
-            let risen = dag.sum(1.0, &[(-1.0, cube)]);
-            let inner = dag.product(1.0 / 3.0, &[(s2, 1), (risen, 1)]);
+            let square = dag.powi(rest, 2);
+            // s^2/3 (1 - (1 - t)^3) with t = q/s^2, without the difference that has no digits where t is small.
+            let ratio = dag.div(q, s2);
+            let third = dag.sum(1.0, &[(-1.0 / 3.0, ratio)]);
+            let falls = dag.mul(ratio, third);
+            let share = dag.sum(1.0, &[(-1.0, falls)]);
+            let inner = dag.mul(q, share);
             let flat = dag.product(1.0 / 3.0, &[(s2, 1)]);
             (dag.select(outlier, flat, inner), dag.select(outlier, zero, square))
         },
@@ -138,6 +142,26 @@ const ARCTAN_FLAT: f64 = 1e-8;
 fn one_and_ratio(dag: &mut Dag, sign: f64, q: ExprId, s2: ExprId) -> ExprId {
     let ratio = dag.div(q, s2);
     dag.sum(1.0, &[(sign, ratio)])
+}
+
+/// log(1 + t), t = q/s^2 >= 0, to the last digits of float64 also where 1 + t has few of t: 2 atanh(z) with z = t/(2 + t) as the series
+/// 2 z (1 + z^2/3 + z^4/5 ..) up to t = 1/8, where its next term is below 1e-17.
+fn log_one_and_ratio(dag: &mut Dag, q: ExprId, s2: ExprId) -> ExprId {
+    let ratio = dag.div(q, s2);
+    let one_more = dag.sum(1.0, &[(1.0, ratio)]);
+    let log = dag.call(Function::Log, &[one_more]);
+    let two_more = dag.sum(2.0, &[(1.0, ratio)]);
+    let z = dag.div(ratio, two_more);
+    let square = dag.powi(z, 2);
+    let mut series = dag.constant(1.0 / 15.0);
+    for odd in [13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
+        let higher = dag.mul(series, square);
+        series = dag.sum(1.0 / odd, &[(1.0, higher)]);
+    }
+    let small = dag.product(2.0, &[(z, 1), (series, 1)]);
+    let most = dag.constant(0.125);
+    let is_small = dag.less(ratio, most);
+    dag.select(is_small, small, log)
 }
 
 impl LossKind {

@@ -21,7 +21,7 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
     let energy = engine::load(&args.energy, args.options.budgets())?;
     let inputs = inputs::read(&args.inputs, &energy)?;
     let options = args.options.options()?;
-    let progress = Progress::new(options.solve.iterations);
+    let progress = Progress::new(options.solve.decided_for(&energy).iterations());
     let solved = engine::solve(energy, &inputs, &options, &mut |step| progress.step(step));
     drop(progress);
     let solved = solved?;
