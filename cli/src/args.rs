@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
+use sumsq::assembled::LinearSolver;
 use sumsq::energy::Budgets;
 use sumsq::energy::derive::Passes;
 use sumsq::{
@@ -62,6 +63,9 @@ pub struct SolverArgs {
     /// Steps at most, rejected ones included [default: 50; 1000 for lm where all unknowns are globals]
     #[arg(long, value_name = "N")]
     iterations: Option<usize>,
+    /// Solver of each step's linear system
+    #[arg(long, value_enum, default_value_t = LinearSolverArg::Pcg)]
+    linear_solver: LinearSolverArg,
     /// PCG iterations at most per step [default: 500; with only a linear tolerance, ten times the free unknowns]
     #[arg(long, value_name = "M", value_parser = at_least_one)]
     linear_iterations: Option<usize>,
@@ -71,7 +75,8 @@ pub struct SolverArgs {
     /// Stop PCG when its model stalls at this rate
     #[arg(long, value_name = "Z", default_value_t = 1e-2)]
     forcing: f64,
-    /// First trust-region radius [default: 1e4; 1e-3 where all unknowns are globals]
+    /// First trust-region radius [default: 1e4; 1e-3 where all unknowns are globals; with Cholesky 1e8, since its steps are exact however
+    /// little is damped]
     #[arg(long, value_name = "R0")]
     radius: Option<f64>,
     /// Wall-clock limit
@@ -244,6 +249,14 @@ enum MethodArg {
     Gn,
 }
 
+#[derive(ValueEnum, Clone, Copy, PartialEq, Debug)]
+enum LinearSolverArg {
+    /// Conjugate gradients, matrix-free: images, volumes, meshes
+    Pcg,
+    /// Sparse Cholesky of J^T J, in float64: graphs of poses, calibration
+    Cholesky,
+}
+
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum PrecisionArg {
     Mixed,
@@ -324,12 +337,24 @@ impl SolverArgs {
         self.code.budgets()
     }
 
+    /// Solver of the linear systems.
+    pub fn linear_solver(&self) -> LinearSolver {
+        match self.linear_solver {
+            LinearSolverArg::Pcg => LinearSolver::Cg,
+            LinearSolverArg::Cholesky => LinearSolver::Cholesky,
+        }
+    }
+
     /// As the solver takes them, which knows their ranges.
     pub fn options(&self) -> Result<Options, Failure> {
         let compile = CompileOptions {
             threads: self.threads,
             max_memory: self.max_memory,
             ..self.code.options(Precision::Mixed)
+        };
+        let default_radius = match self.linear_solver {
+            LinearSolverArg::Pcg => None,
+            LinearSolverArg::Cholesky => Some(1e8),
         };
         let solve = SolveOptions {
             method: match self.method {
@@ -340,7 +365,7 @@ impl SolverArgs {
             linear_iterations: self.linear_iterations,
             linear_tolerance: self.linear_tolerance,
             forcing: self.forcing,
-            radius: self.radius,
+            radius: self.radius.or(default_radius),
             max_time: self.max_seconds,
             function_tolerance: self.function_tolerance,
             gradient_tolerance: self.gradient_tolerance,

@@ -5,6 +5,7 @@ use crate::failure::{Failure, warn};
 use crate::output::tell;
 use crate::{inputs, interrupt};
 use std::path::Path;
+use sumsq::assembled::{self, LinearSolver, solve_with};
 use sumsq::check::{Certificate, CheckError};
 use sumsq::codegen::Target;
 use sumsq::codegen::backend::llvm::listing;
@@ -40,24 +41,33 @@ pub fn bind<'a>(energy: &Energy, inputs: &'a [NamedArray]) -> Result<ProblemData
     Ok(data)
 }
 
-/// Compiles, plans and solves; `on_step` is called after each step.
+/// Compiles, plans and solves, or assembles and solves; `on_step` is called after each step.
 pub fn solve(
     energy: Energy,
     inputs: &[NamedArray],
     options: &Options,
+    linear: LinearSolver,
     on_step: &mut dyn FnMut(&Iteration),
 ) -> Result<Solved, Failure> {
     let mut data = bind(&energy, inputs)?;
     data.check_exact(&energy, options.compile.precision).map_err(Failure::input)?;
     let known = data.warnings().to_vec();
-    let solver = Solver::compile(energy, &for_sizes(&options.compile, &data)).map_err(failure)?;
     let mut observe = |step: &Iteration| {
         on_step(step);
         Control::Continue
     };
-    let mut problem = solver.plan(&data).map_err(failure)?;
     let options_now = SolveOptions { cancel: interrupt::request(), ..options.solve.clone() };
-    let report = problem.solve_with(&mut data, &options_now, &mut observe).map_err(failure)?;
+    let report = match linear {
+        LinearSolver::Cg => {
+            let solver = Solver::compile(energy, &for_sizes(&options.compile, &data)).map_err(failure)?;
+            let mut problem = solver.plan(&data).map_err(failure)?;
+            problem.solve_with(&mut data, &options_now, &mut observe).map_err(failure)?
+        }
+        LinearSolver::Cholesky => {
+            solve_with(&energy, &mut data, &options.compile, &options_now, linear, &mut observe)
+                .map_err(assembled_failure)?
+        }
+    };
     report.warnings.iter().filter(|warning| !known.contains(warning)).for_each(|warning| warn(warning));
     let unknowns = data.unknown_arrays(options.compile.precision);
     Ok(Solved { report, unknowns })
@@ -92,6 +102,17 @@ pub fn failure(error: SolveError) -> Failure {
             Failure::message(format!("{error}: leave out --precision, or use --precision f64"))
         }
         SolveError::Energy(error) => Failure::diagnostic(error),
+        other => Failure::input(other),
+    }
+}
+
+/// An error of the assembled path, likewise.
+fn assembled_failure(error: assembled::SolveError) -> Failure {
+    match error {
+        assembled::SolveError::Option(error) => failure(error.into()),
+        assembled::SolveError::Memory { .. } => {
+            Failure::message(error.to_string().replace("max_memory", "--max-memory"))
+        }
         other => Failure::input(other),
     }
 }

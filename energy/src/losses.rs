@@ -71,8 +71,7 @@ pub(crate) static LOSSES: &[Row] = &[
         name: "Cauchy",
         value_and_slope: |dag, Point { s2, q, .. }| {
             let base = one_and_ratio(dag, 1.0, q, s2);
-            let log = log_one_and_ratio(dag, q, s2);
-            (dag.mul(s2, log), dag.powi(base, -1))
+            (cauchy(dag, q, s2), dag.powi(base, -1))
         },
         bend: |dag, Point { s2, q, .. }| Bend { share: 2.0, base: dag.add(s2, q), flat: None },
     },
@@ -144,24 +143,25 @@ fn one_and_ratio(dag: &mut Dag, sign: f64, q: ExprId, s2: ExprId) -> ExprId {
     dag.sum(1.0, &[(sign, ratio)])
 }
 
-/// log(1 + t), t = q/s^2 >= 0, to the last digits of float64 also where 1 + t has few of t: 2 atanh(z) with z = t/(2 + t) as the series
-/// 2 z (1 + z^2/3 + z^4/5 ..) up to t = 1/8, where its next term is below 1e-17.
-fn log_one_and_ratio(dag: &mut Dag, q: ExprId, s2: ExprId) -> ExprId {
+/// s^2 log(1 + t) with t = q/s^2 >= 0, to the last digits also where 1 + t has few of those of t: 2 s^2 atanh(z) with z = t/(2 + t), which is
+/// q 2/(2 + t) (1 + z^2/3 + z^4/5 ..), up to t = 1/8, where the next term is below 1e-17. z may lose digits; its square is beside 1.
+fn cauchy(dag: &mut Dag, q: ExprId, s2: ExprId) -> ExprId {
     let ratio = dag.div(q, s2);
-    let one_more = dag.sum(1.0, &[(1.0, ratio)]);
-    let log = dag.call(Function::Log, &[one_more]);
-    let two_more = dag.sum(2.0, &[(1.0, ratio)]);
-    let z = dag.div(ratio, two_more);
+    let base = dag.sum(1.0, &[(1.0, ratio)]);
+    let log = dag.call(Function::Log, &[base]);
+    let below = dag.sum(2.0, &[(1.0, ratio)]);
+    let inverse = dag.powi(below, -1);
+    let z = dag.sum(1.0, &[(-2.0, inverse)]);
     let square = dag.powi(z, 2);
     let mut series = dag.constant(1.0 / 15.0);
     for odd in [13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
         let higher = dag.mul(series, square);
         series = dag.sum(1.0 / odd, &[(1.0, higher)]);
     }
-    let small = dag.product(2.0, &[(z, 1), (series, 1)]);
-    let most = dag.constant(0.125);
-    let is_small = dag.less(ratio, most);
-    dag.select(is_small, small, log)
+    let near = dag.product(2.0, &[(q, 1), (inverse, 1), (series, 1)]);
+    let (eighth, far) = (dag.constant(0.125), dag.mul(s2, log));
+    let is_near = dag.less(ratio, eighth);
+    dag.select(is_near, near, far)
 }
 
 impl LossKind {

@@ -22,7 +22,9 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
     let inputs = inputs::read(&args.inputs, &energy)?;
     let options = args.options.options()?;
     let progress = Progress::new(options.solve.decided_for(&energy).iterations());
-    let solved = engine::solve(energy, &inputs, &options, &mut |step| progress.step(step));
+    let solved = engine::solve(energy, &inputs, &options, args.options.linear_solver(), &mut |step| {
+        progress.step(step)
+    });
     drop(progress);
     let solved = solved?;
 

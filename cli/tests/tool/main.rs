@@ -8,4 +8,5 @@ mod command_line;
 mod demos;
 mod determinism;
 mod kept;
+mod linear_solver;
 mod outputs;

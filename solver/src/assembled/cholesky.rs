@@ -3,10 +3,10 @@
 //! The pattern of A is that of J^T J, which does not change: ordering and symbolic factorisation are done once.
 
 use crate::assembled::Jacobian;
-use faer::Side;
-use faer::prelude::Solve;
-use faer::sparse::linalg::solvers::{Llt, SymbolicLlt};
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::sparse::linalg::cholesky::{SymbolicCholesky, factorize_symbolic_cholesky};
 use faer::sparse::{SparseColMatRef, SymbolicSparseColMatRef};
+use faer::{Conj, MatMut, Side, get_global_parallelism};
 use rayon::prelude::*;
 
 /// Columns of A that one task assembles.
@@ -17,7 +17,7 @@ pub(super) struct NormalCholesky {
     col_ptr: Vec<usize>,
     row_idx: Vec<usize>,
     /// `None` if faer ran out of memory: then every solve fails.
-    symbolic: Option<SymbolicLlt<usize>>,
+    symbolic: Option<SymbolicCholesky<usize>>,
 }
 
 impl NormalCholesky {
@@ -32,7 +32,8 @@ impl NormalCholesky {
         }
         let row_idx = columns.concat();
         let pattern = SymbolicSparseColMatRef::new_checked(n, n, &col_ptr, None, &row_idx);
-        let symbolic = SymbolicLlt::try_new(pattern, Side::Lower).ok();
+        let symbolic =
+            factorize_symbolic_cholesky(pattern, Side::Lower, Default::default(), Default::default()).ok();
         NormalCholesky { col_ptr, row_idx, symbolic }
     }
 
@@ -46,10 +47,17 @@ impl NormalCholesky {
             values[self.col_ptr[i]] += if diag[i] == 0.0 { 1.0 } else { damping[i] };
         }
         let pattern = SymbolicSparseColMatRef::new_checked(n, n, &self.col_ptr, None, &self.row_idx);
-        let matrix = SparseColMatRef::new(pattern, &values);
-        let factor = Llt::try_new_with_symbolic(self.symbolic.clone()?, matrix, Side::Lower).ok()?;
-        let d = factor.solve(faer::col::Col::from_fn(n, |i| b[i]));
+        let d = factorise_and_solve(self.symbolic.as_ref()?, SparseColMatRef::new(pattern, &values), b)?;
         Some((0..n).map(|i| if diag[i] == 0.0 { 0.0 } else { d[i] }).collect())
+    }
+
+    /// Bytes of A, of L and of what the factorisation needs beside them.
+    pub fn bytes(&self) -> u64 {
+        let Some(symbolic) = &self.symbolic else { return 0 };
+        let par = get_global_parallelism();
+        let scratch = symbolic.factorize_numeric_llt_scratch::<f64>(par, Default::default());
+        let numbers = symbolic.len_val() + 2 * self.row_idx.len() + self.col_ptr.len();
+        (numbers * size_of::<f64>() + scratch.unaligned_bytes_required()) as u64
     }
 
     /// The values of J^T J on the pattern.
@@ -71,6 +79,36 @@ impl NormalCholesky {
         });
         values
     }
+}
+
+/// x of A x = b; `None` where A is not positive definite or memory ends.
+fn factorise_and_solve(
+    symbolic: &SymbolicCholesky<usize>,
+    a: SparseColMatRef<'_, usize, f64>,
+    b: &[f64],
+) -> Option<Vec<f64>> {
+    let par = get_global_parallelism();
+    let mut values = Vec::new();
+    values.try_reserve_exact(symbolic.len_val()).ok()?;
+    values.resize(symbolic.len_val(), 0.0);
+    let scratch = symbolic.factorize_numeric_llt_scratch::<f64>(par, Default::default());
+    let mut memory = MemBuffer::try_new(scratch.or(symbolic.solve_in_place_scratch::<f64>(1, par))).ok()?;
+    let stack = MemStack::new(&mut memory);
+    let factor = symbolic
+        .factorize_numeric_llt(
+            &mut values,
+            a,
+            Side::Lower,
+            Default::default(),
+            par,
+            stack,
+            Default::default(),
+        )
+        .ok()?;
+    let mut x = b.to_vec();
+    let column = MatMut::from_column_major_slice_mut(&mut x, b.len(), 1);
+    factor.solve_in_place_with_conj(Conj::No, column, par, stack);
+    Some(x)
 }
 
 /// The rows j >= i of column i of J^T J, ascending; i itself always.

@@ -4,12 +4,11 @@ use crate::assembled::cholesky::NormalCholesky;
 use crate::assembled::pcg::{Solution, Stopping, dot, pcg};
 use crate::assembled::preconditioner::{BlockDiagonal, element_blocks};
 use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, Threads, preconditioner};
-use crate::outer::lm;
-use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Steps};
+use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Minimiser, Steps};
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
 use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
-use crate::problem::memory::Memory;
+use crate::problem::memory::{Bytes, Memory, MemoryLimit};
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner, SolveOptions};
 use crate::problem::report::{LinearStop, Report, Seconds, Setting};
 use std::time::Instant;
@@ -36,15 +35,24 @@ pub enum SolveError {
     Explicit(#[from] ExplicitError),
     #[error(transparent)]
     Option(#[from] OptionError),
+    #[error(
+        "the assembled system needs {} of memory, {} are available: solve it with PCG, or raise the limit (max_memory)",
+        Bytes(*needed),
+        Bytes(*limit)
+    )]
+    Memory { needed: u64, limit: u64 },
     #[error("the energy is {energy} at the start{}", location.as_ref().map(|l| format!(": {l}")).unwrap_or_default())]
     InitialNotFinite { energy: f64, location: Option<Box<NonFinite>> },
+    #[error("a derivative is not finite at the start: {0}")]
+    DerivativeNotFinite(Box<NonFinite>),
 }
 
-/// Minimises `energy` from the unknowns of `data`, which it overwrites. Of `compiled`, preconditioner, order of losses and threads count:
-/// the precision is always float64.
+/// Minimises `energy` from the unknowns of `data`, which it overwrites. Of `compiled`, preconditioner, order of losses, threads and
+/// memory count: the precision is always float64.
 ///
 /// # Errors
-/// An energy that the assembled path cannot evaluate, options out of range, or an energy that is not finite at the start.
+/// An energy that the assembled path cannot evaluate, options out of range, too little memory, or an energy that is not finite at the
+/// start, or whose derivative is not.
 pub fn solve(
     energy: &Energy,
     data: &mut ProblemData,
@@ -74,13 +82,26 @@ pub fn solve_with(
     let (energy, options) = (&compiled.losses.apply(energy.clone()), &options.decided_for(energy));
     let new = || Ok(State::new(Explicit::new(energy, data)?, compiled.preconditioner, options, linear));
     let mut state = threads.run(new).map_err(SolveError::Explicit)?;
+    let memory = Memory { buffers: state.bytes(), limit: MemoryLimit::bytes(compiled.max_memory) };
+    if let Some(limit) = memory.limit.filter(|&limit| memory.buffers > limit) {
+        return Err(SolveError::Memory { needed: memory.buffers, limit });
+    }
     let free = state.problem.free();
     let planned = started.elapsed().as_secs_f64();
     let mut steps = OnThreads { threads: &threads, state: &mut state };
-    let outcome = lm::minimise(&mut steps, options, Precision::F64, free, callback).map_err(|e| {
-        let location = threads.run(|| state.problem.locate_non_finite(&state.x)).map(Box::new);
+    let minimiser = Minimiser::start(&mut steps, options.clone(), Precision::F64, free);
+    let mut minimiser = minimiser.map_err(|e| {
+        let location = threads.run(|| steps.state.problem.locate_non_finite(&steps.state.x)).map(Box::new);
         SolveError::InitialNotFinite { energy: e.energy, location }
     })?;
+    if !steps.state.gradient.iter().all(|g| g.is_finite()) {
+        let located = threads.run(|| steps.state.problem.locate_non_finite_partial(&steps.state.x));
+        if let Some(place) = located {
+            return Err(SolveError::DerivativeNotFinite(Box::new(place)));
+        }
+    }
+    minimiser.run(&mut steps, callback);
+    let outcome = minimiser.finish();
     let seconds = Seconds { compile: 0.0, plan: planned, solve: started.elapsed().as_secs_f64() - planned };
     let mut warnings = data.warnings().to_vec();
     warnings.extend(state.moved.iter().chain(&state.problem.energy.warnings).cloned());
@@ -90,11 +111,14 @@ pub fn solve_with(
         residuals: state.problem.rows(),
         unconstrained: state.unconstrained,
         method: options.method,
-        preconditioner: state.preconditioner.name(),
-        device: "explicit Jacobian".to_string(),
+        preconditioner: match state.linear {
+            Linear::Cg(_) => state.preconditioner.name(),
+            Linear::Cholesky(_) => "sparse Cholesky",
+        },
+        device: "the assembled Jacobian".to_string(),
         precision: Precision::F64,
         threads: threads.count(),
-        memory: Memory::default(),
+        memory,
     };
     let report = Report::new(outcome, setting, seconds, warnings);
     let x = std::mem::take(&mut state.x);
@@ -180,6 +204,19 @@ impl<'a> State<'a> {
             preconditioner,
             linear,
         }
+    }
+
+    /// Bytes of J, of what is as long as its rows and columns, and of the linear solver.
+    fn bytes(&self) -> u64 {
+        let entries = self.jacobian.rows().nnz();
+        let vectors = 2 * self.problem.scalars() + 6 * self.problem.free() + 2 * self.problem.rows();
+        // Two copies of J, each in both orders: what is solved with, and the pattern that it began with.
+        let jacobian = 2 * entries * (2 * (size_of::<f64>() + size_of::<u32>()) + size_of::<u32>());
+        let linear = match &self.linear {
+            Linear::Cg(_) => 0,
+            Linear::Cholesky(cholesky) => cholesky.bytes(),
+        };
+        (jacobian + vectors * size_of::<f64>()) as u64 + linear
     }
 
     /// D_i = clamp(diag_i, min, max) / R, with bounds relative to the largest entry of the channel; 0 for Gauss-Newton.

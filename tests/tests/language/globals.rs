@@ -104,7 +104,7 @@ fn linear_regression() {
     let offset = (sy - slope * sx) / n as f64;
     for preconditioner in [Preconditioner::None, Preconditioner::Jacobi, Preconditioner::BlockJacobi] {
         for (precision, tolerance) in
-            [(Precision::F64, 1e-10), (Precision::Mixed, 1e-5), (Precision::F32, 1e-4)]
+            [(Precision::F64, 1e-10), (Precision::Mixed, 1e-10), (Precision::F32, 1e-4)]
         {
             let arrays = [doubles("T", &[2], vec![3.0, -2.0]), doubles("P", &[n, 2], points.clone())];
             let (energy, mut data) = bind(text, &arrays);
@@ -123,46 +123,4 @@ fn linear_regression() {
             assert_close("offset", data.unknowns()[0][1], offset, tolerance / offset.abs().min(1.0));
         }
     }
-}
-
-/// The sum of `n` waves of one angle per point, each with its own height.
-fn waves(n: usize, beside: &str) -> String {
-    let terms: Vec<String> = (0..n).map(|k| format!("T({k}) * cos({k}.3 * A(0,0))")).collect();
-    format!(
-        "local N = Dim('N', 0)\nlocal A = Array('A', opt_float2, {{N}}, 0)\nlocal T = Unknown('T', opt_float{n}, {{}}, 1)\n\
-         local waves = {}\n{beside}",
-        terms.join(" + ")
-    )
-}
-
-/// All globals are one block, which makes PCG exact where they are alone, also where the precision is mixed.
-#[test]
-fn many_alone() {
-    let (n, globals, mut random) = (301, 24, Random::new(45));
-    let text = waves(globals, "Energy(exp(0.1 * waves) - A(0,1))");
-    let arrays = [
-        doubles("A", &[n, 2], random.numbers(2 * n).iter().map(|v| 3.0 + v).collect()),
-        doubles("T", &[globals], random.numbers(globals)),
-    ];
-    certified(&text, &arrays, Preconditioner::BlockJacobi);
-    let (energy, mut data) = bind(&text, &arrays);
-    let report = solve(&energy, &mut data, &Options::default());
-    assert_eq!(report.preconditioner, "block_jacobi");
-    assert!(report.iterations.iter().all(|i| i.linear_iterations <= 3), "{report:?}");
-}
-
-#[test]
-fn many_beside_others() {
-    let (n, globals, mut random) = (77, 12, Random::new(46));
-    let text = waves(
-        globals,
-        "local X = Unknown('X', opt_float2, {N}, 2)\nEnergy(X(0,0) * waves - A(0,1), X(0,1) - X(1,0) * T(3), X(0) - A(0))\n\
-         Energy(0.1 * T())",
-    );
-    let arrays = [
-        doubles("A", &[n, 2], random.numbers(2 * n)),
-        doubles("T", &[globals], random.numbers(globals)),
-        doubles("X", &[n, 2], random.numbers(2 * n)),
-    ];
-    agrees(&text, &arrays);
 }

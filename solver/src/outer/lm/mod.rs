@@ -89,24 +89,6 @@ pub struct InitialNotFinite {
     pub energy: f64,
 }
 
-/// Minimises E from the current x.
-///
-/// `precision` is that of E; `free` is the number of free unknowns, with none there is nothing to do.
-///
-/// # Errors
-/// E at the start is not finite.
-pub fn minimise(
-    steps: &mut dyn Steps,
-    options: &SolveOptions,
-    precision: Precision,
-    free: usize,
-    callback: Callback<'_>,
-) -> Result<Outcome, InitialNotFinite> {
-    let mut run = Minimiser::start(steps, options.clone(), precision, free)?;
-    run.run(steps, callback);
-    Ok(run.finish())
-}
-
 /// The relative noise c of an energy: differences below c E mean nothing.
 pub fn energy_noise(precision: Precision) -> f64 {
     match precision {

@@ -4,6 +4,21 @@ use crate::outer::lm::*;
 use nalgebra::{DMatrix, DVector};
 use std::time::Duration;
 
+/// Minimises E from the current x.
+///
+/// `precision` is that of E; `free` is the number of free unknowns, with none there is nothing to do.
+fn minimise(
+    steps: &mut dyn Steps,
+    options: &SolveOptions,
+    precision: Precision,
+    free: usize,
+    callback: Callback<'_>,
+) -> Result<Outcome, InitialNotFinite> {
+    let mut run = Minimiser::start(steps, options.clone(), precision, free)?;
+    run.run(steps, callback);
+    Ok(run.finish())
+}
+
 /// A proposed step, written down.
 #[derive(Clone, Copy)]
 struct Scripted {

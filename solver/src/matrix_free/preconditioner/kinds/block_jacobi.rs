@@ -12,9 +12,6 @@ use sumsq_energy::model::{Energy, SpaceId};
 /// Unknowns per element at most: all entries of the inverse are expressions of one pipeline.
 const MAX_BLOCK: usize = 8;
 
-/// Globals at most, whose block is inverted once: with all unknowns in it PCG has nothing left to do.
-const MAX_GLOBALS: usize = 24;
-
 /// M = the diagonal blocks of A. Field 0 is the packed inverse of each, or the inverses of its diagonal where it has no more.
 pub struct BlockJacobi;
 
@@ -24,10 +21,10 @@ impl Preconditioner for BlockJacobi {
     }
 
     fn suits(&self, energy: &Energy) -> Result<(), OptionError> {
-        let most = |s| if energy.is_global(s) { MAX_GLOBALS } else { MAX_BLOCK };
-        let mut blocks = blocks(energy).map(|(s, came)| (most(s), came));
-        let refused = blocks.find(|(most, came)| came > most);
-        refused.map_or(Ok(()), |(most, came)| Err(OptionError::Blocks { most, came }))
+        match largest_element(energy) {
+            came if came > MAX_BLOCK => Err(OptionError::Blocks { most: MAX_BLOCK, came }),
+            _ => Ok(()),
+        }
     }
 
     fn entries(&self, space: &Space) -> Entries {
@@ -78,13 +75,8 @@ impl Preconditioner for BlockJacobi {
 
 /// Unknown scalars of the element that has most.
 pub fn largest_element(energy: &Energy) -> usize {
-    blocks(energy).map(|(_, n)| n).max().unwrap_or(0)
-}
-
-/// Every index space, with its unknown scalars per element.
-fn blocks(energy: &Energy) -> impl Iterator<Item = (SpaceId, usize)> {
     let spaces = (0..energy.spaces.len() as u32).map(SpaceId);
-    spaces.map(|s| (s, component_count(energy, s)))
+    spaces.map(|s| component_count(energy, s)).max().unwrap_or(0)
 }
 
 /// The entries of a lower triangle, row by row.
