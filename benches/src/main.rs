@@ -1,15 +1,21 @@
 //! `sumsq-bench [NAME]`: runs the benchmarks whose name contains NAME (all without it). `sumsq-bench figure` draws the README's figure,
-//! `sumsq-bench compare OLD NEW` compares two builds of the tool. Compiled code is never kept: times of compilation are true ones.
+//! `sumsq-bench compare OLD NEW` compares two builds of the tool. Compiled code is not kept: times of compilation are true ones. Only the
+//! processes that `start` runs, of `start-once CASE`, keep theirs where they are told.
 
 use std::process::ExitCode;
 use sumsq_benches::compare::{self, Options};
 use sumsq_benches::report::results_folder;
-use sumsq_benches::suite::BENCHMARKS;
+use sumsq_benches::suite::{BENCHMARKS, start};
 
 fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [word, case] = &args[..]
+        && word == start::ONCE
+    {
+        return start_once(case);
+    }
     // SAFETY: no other thread is there yet.
     unsafe { std::env::set_var("SUMSQ_CACHE", "off") };
-    let args: Vec<String> = std::env::args().skip(1).collect();
     let wanted = match &args[..] {
         [] => "",
         [name] if name == "figure" => return figure(),
@@ -37,6 +43,19 @@ fn main() -> ExitCode {
         }
     }
     exit
+}
+
+fn start_once(case: &str) -> ExitCode {
+    match start::once(case) {
+        Ok(seconds) => {
+            println!("{seconds}");
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn compare(args: &[String]) -> ExitCode {

@@ -40,10 +40,10 @@ typedef struct sumsq_problem sumsq_problem;
 typedef enum sumsq_status {
     SUMSQ_OK = 0,
     SUMSQ_ERROR_ARGUMENT = 1,   /* a null pointer, an unknown name or enumerator, an option out of range */
-    SUMSQ_ERROR_ENERGY = 2,     /* an energy that cannot be read, or is wrong */
+    SUMSQ_ERROR_ENERGY = 2,     /* an energy that cannot be read, is wrong, or takes more than its budgets */
     SUMSQ_ERROR_DATA = 3,       /* numbers that do not fit the energy: wrong size or type, missing, an index out of range; or a
                                    problem that does not fit into memory */
-    SUMSQ_ERROR_BACKEND = 4,    /* the back end is not available */
+    SUMSQ_ERROR_BACKEND = 4,    /* the back end is not available, or this machine lacks what the target has */
     SUMSQ_ERROR_NOT_FINITE = 5, /* the energy, or a derivative, is not finite at the start */
     SUMSQ_ERROR_STATE = 6,      /* called out of order, or on a problem that is inside its callback */
     SUMSQ_ERROR_INTERNAL = 7    /* a defect of sumsq */
@@ -84,6 +84,14 @@ typedef enum sumsq_losses {
     SUMSQ_LOSSES_FIRST_ORDER = 1,  /* their slope: residuals are re-weighted */
     SUMSQ_LOSSES_SECOND_ORDER = 2  /* their curvature, too */
 } sumsq_losses;
+
+/* Instructions that generated code may use. Code of a level gives the same bits on every machine that has it. */
+typedef enum sumsq_target {
+    SUMSQ_TARGET_NATIVE = 0, /* this machine's */
+    SUMSQ_TARGET_X86_64_V2 = 1,
+    SUMSQ_TARGET_X86_64_V3 = 2,
+    SUMSQ_TARGET_X86_64_V4 = 3
+} sumsq_target;
 
 /* Why a solve ended. The unknowns are always those of the last good step. */
 typedef enum sumsq_termination {
@@ -130,7 +138,20 @@ typedef struct sumsq_options {
     int32_t losses;               /* sumsq_losses; fixed when the energy is compiled */
     int32_t running_scales;       /* 1: damp with the largest value so far of each entry of that diagonal; 0 */
     double step_tolerance;        /* LM ends when |s| is at most this times both |x| and the longest step; 1e-8, 0: off */
-    int64_t max_memory;           /* bytes that the buffers of a problem may take, fixed when the energy is compiled; 0: what there is */
+    int64_t max_memory;           /* bytes that the numbers and buffers of a problem may take, fixed when the energy is compiled; 0: what
+                                     there is */
+    int32_t target;               /* sumsq_target; fixed when the energy is compiled */
+    /* Budgets: what an energy may take to be read, derived and compiled, so that a text that grows without end is an error
+     * (SUMSQ_ERROR_ENERGY) with its line. */
+    uint32_t max_depth;            /* operations inside each other; 400 */
+    uint32_t max_entries;          /* entries of a Vector; 4096 */
+    uint32_t max_residuals;        /* scalar residuals and conditions; 20,000 */
+    uint64_t max_nodes;            /* nodes of its expressions, with operands and derivatives; 4,000,000 */
+    uint64_t max_steps;            /* visits of nodes; 100,000,000 */
+    uint64_t max_lua_instructions; /* instructions of Lua; 5,000,000 */
+    uint64_t max_lua_memory;       /* bytes of its text, and of Lua's memory; 32 MiB */
+    uint64_t max_instructions;     /* LLVM instructions of a pipeline; 400,000 */
+    double max_compile_seconds;    /* seconds of derivation and compilation; 60 */
 } sumsq_options;
 
 /* How a solve stands. Set `size` before the call; fields beyond it are not written. */

@@ -78,10 +78,11 @@ impl From<SolveError> for Failure {
     fn from(error: SolveError) -> Failure {
         let status = match &error {
             SolveError::Engine(_) => Status::Internal,
-            SolveError::Backend(_) => Status::Backend,
+            SolveError::Backend(_) | SolveError::Target(_) => Status::Backend,
+            SolveError::Energy(_) | SolveError::Limit(_) => Status::Energy,
             SolveError::InitialNotFinite { .. } | SolveError::DerivativeNotFinite(_) => Status::NotFinite,
             SolveError::Data(_) | SolveError::Buffer { .. } | SolveError::Bounds(_) => Status::Data,
-            SolveError::Memory { .. } => Status::Data,
+            SolveError::Memory { .. } | SolveError::Lists { .. } => Status::Data,
             SolveError::Option(_) | SolveError::Threads { .. } => Status::Argument,
             _ => Status::Internal,
         };
@@ -147,7 +148,7 @@ pub unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str> {
     bytes.to_str().map_err(|_| Failure::argument(format!("{what} is not UTF-8")))
 }
 
-/// Loads an energy file.
-pub fn load(path: &str) -> Result<energy::Energy> {
-    Ok(energy::Energy::from_file(Path::new(path))?)
+/// Loads an energy file that may take so much.
+pub fn load(path: &str, budgets: energy::Budgets) -> Result<energy::Energy> {
+    Ok(energy::Energy::from_file_within(Path::new(path), budgets, |_| ())?)
 }

@@ -1,4 +1,4 @@
-//! The C programs of `examples/c`, and one in C++ with both headers, built by the system's compilers against the library that cargo
+//! The C programs of `examples/c` and those of this folder, one of them in C++ with both headers, built by the system's compilers against the library that cargo
 //! built, against the Rust path.
 
 use std::path::{Path, PathBuf};
@@ -179,6 +179,25 @@ fn sumsqs_own_interface_fits_a_curve() {
     let (code, out, err) = run("examples/c/curve_fitting.c", Link::Shared, &["no/such/file.t"]);
     assert_eq!((code, out.as_str()), (1, ""));
     assert!(err.contains("no/such/file.t"), "{err}");
+}
+
+#[cfg(unix)]
+#[test]
+fn another_thread_of_a_c_program_cancels_its_solve() {
+    let mut cc = compiler("c99");
+    cc.arg("-pthread");
+    let (code, out, err) = run_with(cc, "capi/tests/cancel.c", Link::Shared, &[]);
+    assert_eq!((code, err.as_str(), out.as_str()), (0, "", "interrupted\niterations 0\nmoved 0\n"));
+}
+
+/// A host that flushes subnormals and rounds to 0 gets the bits that others get, and its environment back.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_c_hosts_floating_point_environment_has_no_say() {
+    let [plain, flushing] = [&[][..], &["flush"]].map(|args| run("capi/tests/flush.c", Link::Shared, args));
+    assert_eq!((plain.0, plain.2.as_str()), (0, "kept\n"), "{}", plain.1);
+    assert!(plain.1.lines().filter(|l| l.starts_with("step")).count() > 2, "{}", plain.1);
+    assert_eq!(flushing, plain);
 }
 
 /// Each header stands alone in any standard; both together, in either order, make one program.

@@ -10,8 +10,8 @@ use sumsq::assembled::LinearSolver;
 use sumsq::energy::Budgets;
 use sumsq::energy::derive::Passes;
 use sumsq::{
-    Backend, CompileLimits, CompileOptions, LossOrder, MemoryLimit, Method, Options, Overrides, Precision,
-    Preconditioner, SolveOptions,
+    Backend, CompileLimits, CompileOptions, Level, LossOrder, MemoryLimit, Method, Options, Overrides,
+    Precision, Preconditioner, SolveOptions,
 };
 
 /// Minimises sums of squares over images, volumes, meshes and graphs.
@@ -96,7 +96,7 @@ pub struct SolverArgs {
     /// Worker threads, at most 1024 [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Memory for buffers: bytes, as in 8000000 or 1.5G, or a share, as in 50% [default: as much as there is]
+    /// Memory for inputs and buffers: bytes, as in 8000000 or 1.5G, or a share, as in 50% [default: as much as there is]
     #[arg(long, value_name = "BYTES")]
     max_memory: Option<MemoryLimit>,
     #[command(flatten)]
@@ -115,6 +115,9 @@ pub struct CodeArgs {
     /// Machine to run on
     #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
     backend: BackendArg,
+    /// Instructions that generated code may use: this machine's, or those of any machine of a level, with the same bits on each
+    #[arg(long, value_parser = levels(), default_value = Level::default().name())]
+    target: Level,
     /// Share of robust losses that J^T J holds
     #[arg(long, value_enum, default_value_t = LossesArg::Declared)]
     losses: LossesArg,
@@ -238,6 +241,11 @@ fn preconditioners() -> impl TypedValueParser<Value = Preconditioner> {
     PossibleValuesParser::new(names).try_map(|name| Preconditioner::named(&name).ok_or("unknown"))
 }
 
+fn levels() -> impl TypedValueParser<Value = Level> {
+    let names = Level::ALL.iter().map(|(_, name)| *name);
+    PossibleValuesParser::new(names).try_map(|name| Level::named(&name).ok_or("unknown"))
+}
+
 fn demo_names() -> PossibleValuesParser {
     PossibleValuesParser::new(sumsq_examples::demos::ALL.iter().map(|demo| demo.name))
 }
@@ -310,6 +318,7 @@ impl CodeArgs {
                 BackendArg::Cpu => Backend::Cpu,
                 BackendArg::Cuda => Backend::Cuda,
             },
+            target: self.target,
             losses: match self.losses {
                 LossesArg::Declared => LossOrder::Declared,
                 LossesArg::FirstOrder => LossOrder::First,
@@ -442,6 +451,8 @@ mod tests {
             "0",
             "--backend",
             "cuda",
+            "--target",
+            "x86-64-v2",
             "--threads",
             "3",
             "--max-memory",
@@ -464,6 +475,7 @@ mod tests {
         );
         assert_eq!((options.max_time, options.function_tolerance), (Some(Duration::from_millis(2500)), 0.0));
         assert_eq!((compile.backend, compile.losses), (Backend::Cuda, LossOrder::First));
+        assert_eq!(compile.target, Level::X86V2);
         assert_eq!(compile.passes, "sharing".parse().unwrap());
         assert_eq!(compile.choices, Overrides::short("j").unwrap());
     }

@@ -7,7 +7,6 @@ use crate::{inputs, interrupt};
 use std::path::Path;
 use sumsq::assembled::{self, LinearSolver, solve_with};
 use sumsq::check::{Certificate, CheckError};
-use sumsq::codegen::Target;
 use sumsq::codegen::backend::llvm::listing;
 use sumsq::energy::{Budgets, Energy, EnergyError};
 use sumsq::{
@@ -83,6 +82,7 @@ pub fn failure(error: SolveError) -> Failure {
     let flag = |name: &str| format!("--{}", name.replace('_', "-"));
     match error {
         SolveError::Backend(_) => Failure::Backend(format!("{error}; use --backend cpu")),
+        SolveError::Target(_) => Failure::Backend(format!("{error}; use a lower --target, or native")),
         SolveError::Option(OptionError::Number { name, expected, came }) => {
             Failure::message(format!("{}: expected {expected}, came {came}", flag(name)))
         }
@@ -141,11 +141,12 @@ pub fn compiled_text(energy: &Energy, stage: Stage, options: &CompileOptions) ->
         _ => {}
     }
     let functions = sumsq::lowered(energy, options).map_err(failure)?;
+    let target = options.target.target().map_err(|e| failure(e.into()))?;
     let mut text = String::new();
     for f in &functions {
         let part = match stage {
             Stage::Llvm | Stage::Asm => {
-                let listing = listing(f, &Target::host()).map_err(|e| failure(e.into()))?;
+                let listing = listing(f, &target).map_err(|e| failure(e.into()))?;
                 if stage == Stage::Asm { listing.asm } else { listing.optimized }
             }
             _ => f.to_string(),
@@ -162,7 +163,7 @@ pub fn sizes(
     file: &Path,
     options: &CompileOptions,
 ) -> Result<(String, CompileOptions), Failure> {
-    let inputs = inputs::read(file, energy)?;
+    let inputs = inputs::read(file, energy, None)?;
     let data = bind(energy, &inputs)?;
     let options = for_sizes(options, &data);
     let sizes = sumsq::sizes(energy, &options, &data).map_err(failure)?;

@@ -1,27 +1,29 @@
 //! Choice of the arrays of an archive that an energy needs.
 
+use crate::engine;
 use crate::failure::{Failure, warn};
 use std::collections::BTreeSet;
 use std::path::Path;
 use sumsq::energy::Energy;
-use sumsq::{NamedArray, ProblemData};
+use sumsq::{MemoryLimit, NamedArray, ProblemData, SolveError};
 use sumsq_examples::io::npz::Archive;
 
-/// Reads the arrays that the energy declares; warns of the others without reading them.
-pub fn read(path: &Path, energy: &Energy) -> Result<Vec<NamedArray>, Failure> {
-    read_declared(path, energy, &declared(energy))
+/// Reads the arrays that the energy declares, if they fit into the memory; warns of the others without reading them.
+pub fn read(path: &Path, energy: &Energy, limit: Option<MemoryLimit>) -> Result<Vec<NamedArray>, Failure> {
+    read_declared(path, energy, &declared(energy), limit)
 }
 
 /// Reads arrays keyed by unknown.
 pub fn read_unknowns(path: &Path, energy: &Energy) -> Result<Vec<NamedArray>, Failure> {
-    read_declared(path, energy, &energy.unknowns.iter().map(|field| field.name.clone()).collect())
+    read_declared(path, energy, &energy.unknowns.iter().map(|field| field.name.clone()).collect(), None)
 }
 
-/// Reads the arrays that are wanted, once all of their shapes are known to fit.
+/// Reads the arrays that are wanted, once all of their shapes are known to fit, and they themselves into the memory.
 fn read_declared(
     path: &Path,
     energy: &Energy,
     wanted: &BTreeSet<String>,
+    limit: Option<MemoryLimit>,
 ) -> Result<Vec<NamedArray>, Failure> {
     let archive = Archive::open(path).map_err(Failure::input)?;
     let (found, unused): (Vec<String>, Vec<String>) =
@@ -32,6 +34,11 @@ fn read_declared(
     let shape = |name| Ok((String::as_str(name), archive.shape(name).map_err(Failure::input)?));
     let shapes: Vec<(&str, Vec<usize>)> = found.iter().map(shape).collect::<Result<_, Failure>>()?;
     ProblemData::check_shapes(energy, shapes).map_err(Failure::input)?;
+    let bytes = found.iter().map(|name| archive.bytes(name).map_err(Failure::input));
+    let inputs = bytes.sum::<Result<u64, Failure>>()?;
+    if let Some(limit) = MemoryLimit::bytes(limit, 0).filter(|&limit| inputs > limit) {
+        return Err(engine::failure(SolveError::Memory { inputs, buffers: 0, limit }));
+    }
     found.iter().map(|name| archive.read(name).map_err(Failure::input)).collect()
 }
 

@@ -51,5 +51,5 @@ pub use func::{Constraint, Func, Input, Layout, Output, Pipeline, RDom, RVar, So
 pub use language::boundary;
 pub use limits::Limits;
 pub use schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
-pub use target::Target;
+pub use target::{Level, Target};
 pub use types::{ScalarType, Type};

@@ -49,3 +49,21 @@ impl Limits {
 fn exceeded(pipeline: &str, message: &str) -> Error {
     Error::Limit { pipeline: pipeline.into(), message: message.into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_at_their_edges() {
+        let limits = Limits { instructions: 80, block: 10, deadline: None };
+        assert!(limits.admit("p", 80, 10).is_ok());
+        for (instructions, block, said) in [
+            (81, 10, "81 instructions, at most 80 may be compiled"),
+            (80, 11, "11 instructions without a branch, at most 10 may be compiled"),
+        ] {
+            let error = limits.admit("p", instructions, block).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

@@ -6,6 +6,7 @@
 //! CPUs never read.
 
 use crate::types::ScalarType;
+use thiserror::Error;
 
 /// A machine, as far as schedules and code generation care. Two equal targets give the same schedules and the same code.
 ///
@@ -30,6 +31,49 @@ pub struct Processor {
     pub name: String,
     /// LLVM's feature string (`+avx512f,-sse4a,...`).
     pub features: String,
+}
+
+/// Instructions that code may use: those of this machine, or a level of the x86-64 psABI. A level fixes lanes and caches, too: every machine
+/// that has it runs the same code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)]
+pub enum Level {
+    /// This machine's.
+    #[default]
+    Native,
+    X86V2,
+    X86V3,
+    X86V4,
+}
+
+impl Level {
+    /// Every level with its name, which for those of x86-64 is LLVM's.
+    pub const ALL: &[(Level, &str)] = &[
+        (Level::Native, "native"),
+        (Level::X86V2, "x86-64-v2"),
+        (Level::X86V3, "x86-64-v3"),
+        (Level::X86V4, "x86-64-v4"),
+    ];
+
+    /// The level of this name.
+    pub fn named(name: &str) -> Option<Level> {
+        Level::ALL.iter().find(|(_, n)| *n == name).map(|(level, _)| *level)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Level::ALL[self as usize].1
+    }
+}
+
+/// A level that this machine does not have.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("this machine is no {level}: it lacks {missing}")]
+pub struct MissingLevel {
+    /// Its name.
+    pub level: &'static str,
+    /// What this machine lacks of it, separated by commas.
+    pub missing: String,
 }
 
 /// Sizes in bytes.

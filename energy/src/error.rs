@@ -57,6 +57,8 @@ pub enum Fault {
     ComputedDomain { name: String, over: String, domain: String },
     #[error("the computed array `{name}` reads `{read}` through a graph")]
     ComputedReadsGraph { name: String, read: String },
+    #[error("the hyperedges of `{graph}` have {got} vertices, at most 65534 can be")]
+    TooManyVertices { graph: String, got: usize },
     #[error("with `{name}` the hyperedges of `{graph}` read at more than 65535 places")]
     TooManyPlaces { name: String, graph: String },
     #[error("`{0}` is not a given array; only those are sampled")]
@@ -67,7 +69,7 @@ pub enum Fault {
     PartialShape { name: String, partial: String },
     #[error("`{image}` is sampled where the unknown `{unknown}` says, but has no derivative images")]
     NoDerivativeImage { image: String, unknown: String },
-    #[error("the scale of a loss is a positive number or Param, got {0}")]
+    #[error("the scale of a loss is one positive number, or an expression without unknowns, got {0}")]
     LossScale(String),
     #[error("`Power` takes positive numbers or Params, got {0}")]
     PowerLoss(f64),
@@ -196,6 +198,9 @@ impl Fault {
             ComputedReadsGraph { .. } => {
                 "computed arrays are over elements; write a residual over the graph instead"
             }
+            TooManyVertices { .. } => {
+                "a hyperedge joins few elements; a sum over many is a residual of its own for each"
+            }
             TooManyPlaces { .. } => {
                 "a vertex counts once for every offset at which the computed arrays that are read there read"
             }
@@ -204,7 +209,7 @@ impl Fault {
                 "SampledImage(im, dx, dy) takes one image per dim, each with the dims and channels of im"
             }
             NoDerivativeImage { .. } => "give them: SampledImage(im, dx, dy)",
-            LossScale(_) => "as in Residual{loss=Huber(0.1), ...}",
+            LossScale(_) => "as in Residual{loss=Huber(0.1), ...}, or Huber(S(0,0)) with an array S",
             PowerLoss(_) => "as in Residual{loss=Power(1.2, 1e-3), ...}: (q + 1e-6)^0.6",
             LossFormula(_) => "as in Residual{loss=Loss(function(q) return log(1 + q) end), ...}",
             StraySquare => "square the residual itself",

@@ -4,7 +4,7 @@
 //! stored arrays and their chain rule are held against.
 
 use crate::dag::{Access, At, Dag, ExprId, Node, Source};
-use crate::model::{Computed, ComputedId, Energy, Graph, GraphId};
+use crate::model::{Computed, ComputedId, Energy, Graph, GraphId, Loss};
 
 impl Energy {
     /// This energy with every read of a computed array replaced by what the array holds there, 0 outside its domain. Boxes of
@@ -34,6 +34,10 @@ impl Energy {
         }
         for r in &mut energy.residuals {
             r.value = inline(&mut dag, &self.graphs, &arrays, r.value);
+        }
+        for block in &mut energy.blocks {
+            let (Loss::Scaled(_, of) | Loss::Formula(of)) = &mut block.loss;
+            *of = inline(&mut dag, &self.graphs, &arrays, *of);
         }
         for (_, condition) in &mut energy.excludes {
             *condition = inline(&mut dag, &self.graphs, &arrays, *condition);

@@ -91,7 +91,8 @@ pub struct Computed {
 /// A function rho of a squared norm q.
 #[derive(Clone, Copy, Debug)]
 pub enum Loss {
-    /// A loss of the table, with its scale s > 0: an expression of constants and params.
+    /// A loss of the table, with its scale s > 0: an expression without unknowns. One that is not uniform is NaN where it is not positive
+    /// and finite; the guards of the block's residuals hold what it reads.
     Scaled(LossKind, ExprId),
     /// rho as an expression of q ([`Source::Squared`]), constants and params.
     Formula(ExprId),

@@ -124,6 +124,24 @@ fn limits_at_their_edges() {
         assert_eq!(fails(read(1 << 20)), None);
         assert!(matches!(fails(read((1 << 20) + 1)), Some(Fault::NotConstant { .. })));
     }
+    for (function, more) in [("InBounds", ""), ("InBoundsExpanded", ",24")] {
+        let most = if more.is_empty() { 1 << 20 } else { (1 << 20) - 24 };
+        let corner = |x: i64| format!("Energy(X(0,0) * {function}({x},0{more}))");
+        assert_eq!((fails(corner(most)), fails(corner(-most))), (None, None), "{function}");
+        for beyond in [most + 1, -most - 1] {
+            let fault = fails(corner(beyond)).expect(function);
+            assert!(matches!(fault, Fault::NotConstant { .. }), "{fault}");
+            assert!(fault.to_string().contains("at most 2^20"), "{fault}");
+        }
+    }
+    for (declared, read) in [("Unknown", "Y(0,0)"), ("Param", "X(0,0) * Y")] {
+        let wide = |n: usize| {
+            let dims = if declared == "Param" { "" } else { "{W,H}, " };
+            format!("local Y = {declared}('Y', opt_float{n}, {dims}2) Energy(X(0,0)) Energy({read})")
+        };
+        assert_eq!(fails(wide(64)), None);
+        assert!(matches!(fails(wide(65)), Some(Fault::ChannelCount { channels: 65, .. })));
+    }
     let budget = |fault: Option<Fault>| match fault {
         Some(Fault::Budget { budget, .. }) => Some(budget),
         None => None,
@@ -144,6 +162,77 @@ fn limits_at_their_edges() {
     );
     let [most, more] = [residuals, residuals + 1].map(|n| budget(fails(many(n))));
     assert_eq!((most, more), (None, Some(Budget::Residuals)));
+}
+
+/// Places that a graph's hyperedges reach through computed arrays: 255 of B, at each of which C reads 257 neighbours.
+#[test]
+fn places_at_their_edge() {
+    let places = |more: &str| {
+        let text = format!(
+            "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float, {{N}}, 0)\nlocal A = Array('A', opt_float, {{N}}, 1)\n\
+             local G = Graph('G', 2, 'v0', {{N}}, 3)\nlocal near, far = 0, 0\n\
+             for i = 0, 254 do near = near + A(i) end\nlocal B = ComputedArray('B', {{N}}, near)\n\
+             for i = 0, 256 do far = far + B(255 * i) end\nlocal C = ComputedArray('C', {{N}}, far{more})\n\
+             Energy(X(G.v0) - C(G.v0))"
+        );
+        Energy::from_text("e.t", &text)
+    };
+    assert_eq!(places("").unwrap().graphs[0].neighbours.len(), 65534, "and the vertex itself");
+    let error = places(" + A(-1)").unwrap_err();
+    assert!(matches!(error.fault(), Fault::TooManyPlaces { .. }), "{error}");
+    assert!(error.to_string().contains("65535 places"), "{error}");
+}
+
+/// Budgets that no line of a file tells: with the least that is enough all is as without, with one less it is spent.
+#[test]
+fn counts_at_their_edges() {
+    let text = format!("{PREAMBLE}for i = 1, 3 do Energy(sin(A(i,0) * X(0,0)) - X(i,1)) end");
+    let with =
+        |budgets| Energy::from_text_within("e.t", &text, budgets, |_| ()).and_then(|e| Routines::build(&e));
+    type Set = fn(&mut Budgets, u64);
+    let budgets: [(Budget, Set); 3] = [
+        (Budget::Nodes, |b, n| b.nodes = n),
+        (Budget::Steps, |b, n| b.steps = n),
+        (Budget::LuaInstructions, |b, n| b.lua_instructions = n),
+    ];
+    for (budget, set) in budgets {
+        let of = |n: u64| {
+            let mut budgets = Budgets::default();
+            set(&mut budgets, n);
+            with(budgets).err()
+        };
+        let (mut few, mut enough) = (0, Budgets::default().of(budget));
+        while enough - few > 1 {
+            let middle = few + (enough - few) / 2;
+            if of(middle).is_some() { few = middle } else { enough = middle }
+        }
+        assert!(of(enough).is_none());
+        let error = of(few).unwrap();
+        assert!(
+            matches!(error.fault(), Fault::Budget { budget: b, most, .. } if (*b, *most) == (budget, few)),
+            "{error}"
+        );
+        assert!(error.to_string().contains(&few.to_string()), "{error}");
+    }
+    let memory = |lua_memory| Budgets { lua_memory, ..Budgets::default() };
+    let error = with(memory(text.len() as u64 - 1)).unwrap_err();
+    assert!(matches!(error.fault(), Fault::Budget { budget: Budget::LuaMemory, .. }), "{error}");
+}
+
+#[test]
+fn vertices_of_a_hyperedge_are_counted() {
+    let vertices = |n: usize| {
+        let e = EnergyBuilder::new();
+        let dims = [e.dim("N")];
+        let names: Vec<String> = (0..n).map(|i| format!("v{i}")).collect();
+        let vertices: Vec<(&str, &[_])> = names.iter().map(|name| (name.as_str(), &dims[..])).collect();
+        let (x, g) = (e.unknown("X", 1, &dims), e.graph("G", &vertices));
+        e.energy(x.at(&g.vertex(names.last().unwrap())));
+        e.finish()
+    };
+    assert!(vertices(65534).is_ok());
+    let error = vertices(65535).unwrap_err();
+    assert!(matches!(error.fault(), Fault::TooManyVertices { got: 65535, .. }), "{error}");
 }
 
 #[test]

@@ -27,6 +27,9 @@ pub enum SolveError {
     /// The requested back end is not there.
     #[error("the back end `{0}` is not available in this build")]
     Backend(&'static str),
+    /// The machine that code was asked for is not this one.
+    #[error(transparent)]
+    Target(#[from] sumsq_codegen::target::MissingLevel),
     /// E at the start is inf or NaN.
     #[error("the energy is not finite at the start ({energy}): {place}")]
     InitialNotFinite {
@@ -49,16 +52,31 @@ pub enum SolveError {
         /// The sizes that do not fit.
         source: BufferError,
     },
+    /// A graph whose hyperedges, in the lists that generated code reads, are too many for its indices.
+    #[error(
+        "the lists of `{of}` have {count} {what}, padding included, and at most 2147483647 can be: use fewer hyperedges"
+    )]
+    Lists {
+        /// The graph and its vertex, as in `G.v0`.
+        of: String,
+        /// Entries or rows.
+        what: &'static str,
+        /// Their number.
+        count: u64,
+    },
     /// Buffers that do not fit into the memory that there is, or that they may take. None was touched.
     #[error(
-        "the problem needs {} of buffers, {} are available: solve a smaller one, store less (float32 precision, choices in place), or \
-         raise the limit (max_memory)",
-        Bytes(*needed),
+        "the problem needs {} of inputs and {} of buffers, {} are available: solve a smaller one, store less (float32 precision, choices in \
+         place), or raise the limit (max_memory)",
+        Bytes(*inputs),
+        Bytes(*buffers),
         Bytes(*limit)
     )]
     Memory {
+        /// Bytes of the numbers that the problem is given.
+        inputs: u64,
         /// Bytes of the buffers.
-        needed: u64,
+        buffers: u64,
         /// The limit, in bytes.
         limit: u64,
     },

@@ -30,4 +30,5 @@ pub use crate::problem::report::{Iteration, LinearStop, Report, Seconds, Termina
 pub use crate::session::{Session, Unstarted};
 pub use crate::solver::{Evaluation, LinearProbe, Problem, Solver, choices, lowered, schedules, sizes};
 pub use sumsq_codegen as codegen;
+pub use sumsq_codegen::Level;
 pub use sumsq_energy as energy;

@@ -11,6 +11,7 @@ mod iteration;
 mod materialize;
 mod pcg;
 mod plan;
+pub mod start;
 mod stream;
 
 use crate::report::Report;
@@ -32,6 +33,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("assembled", || Ok(assembled::run())),
     ("plan", || Ok(plan::run())),
     ("compile", || Ok(compile::run())),
+    ("start", start::run),
     ("ablation", || Ok(ablation::run())),
     ("materialize", || Ok(materialize::run())),
     ("ceres", ceres::run),

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result, guarded, last, load, text};
 use problem::Problem;
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
-use sumsq::energy::Energy;
+use sumsq::energy::{Budgets, Energy};
 use sumsq::{Cancel, Options, Solver, Termination};
 
 /// `sumsq_solver`.
@@ -83,17 +83,26 @@ fn in_callback() -> Failure {
 ///
 /// # Safety
 /// `options` is null or points to as many bytes as its size says.
-unsafe fn options_at(options: *const sumsq_options) -> Result<Option<Options>> {
+unsafe fn options_at(options: *const sumsq_options) -> Result<Option<sumsq_options>> {
     if options.is_null() {
         return Ok(None);
     }
     // SAFETY: by the contract.
-    unsafe { options::read(options, sumsq_options::default()) }?.options().map(Some)
+    unsafe { options::read(options, sumsq_options::default()) }.map(Some)
 }
 
-fn compiled(energy: Energy, options: Option<Options>) -> Result<sumsq_solver> {
-    let options = options.unwrap_or_default();
-    let solver = Solver::compile(energy, &options.compile)?;
+/// Compiles the energy that `read` makes within the budgets at `options`.
+///
+/// # Safety
+/// As for [`options_at`].
+unsafe fn compiled(
+    options: *const sumsq_options,
+    read: impl FnOnce(Budgets) -> Result<Energy>,
+) -> Result<sumsq_solver> {
+    // SAFETY: by the contract.
+    let given = unsafe { options_at(options) }?.unwrap_or_default();
+    let options = given.options()?;
+    let solver = Solver::compile(read(given.budgets())?, &options.compile)?;
     Ok(sumsq_solver { solver, options })
 }
 
@@ -136,7 +145,7 @@ pub unsafe extern "C" fn sumsq_solver_from_file(
     solver: *mut *mut sumsq_solver,
 ) -> Status {
     // SAFETY: by the contract.
-    unsafe { create(solver, || compiled(load(text(path, "the path")?)?, options_at(options)?)) }
+    unsafe { create(solver, || compiled(options, |budgets| load(text(path, "the path")?, budgets))) }
 }
 
 /// See `include/sumsq.h`.
@@ -153,8 +162,10 @@ pub unsafe extern "C" fn sumsq_solver_from_text(
     // SAFETY: by the contract.
     unsafe {
         create(solver, || {
-            let energy = Energy::from_text(text(name, "the name")?, text(energy, "the text")?)?;
-            compiled(energy, options_at(options)?)
+            compiled(options, |budgets| {
+                let (name, energy) = (text(name, "the name")?, text(energy, "the text")?);
+                Ok(Energy::from_text_within(name, energy, budgets, |_| ())?)
+            })
         })
     }
 }
@@ -350,7 +361,8 @@ pub unsafe extern "C" fn sumsq_get_report(
     unsafe { working(problem, get) }
 }
 
-fn start(problem: &mut Problem, options: Option<Options>) -> Result<()> {
+fn start(problem: &mut Problem, options: Option<sumsq_options>) -> Result<()> {
+    let options = options.map(|o| o.options()).transpose()?;
     let mut options = problem.options(options)?;
     problem.cancel.reset();
     options.solve.cancel = Some(problem.cancel.clone());

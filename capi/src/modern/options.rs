@@ -4,8 +4,10 @@ use crate::failure::{Failure, Result};
 use std::mem::size_of;
 use std::ptr;
 use std::time::Duration;
+use sumsq::energy::Budgets;
 use sumsq::{
-    CompileOptions, LossOrder, MemoryLimit, Method, Options, Precision, Preconditioner, SolveOptions,
+    CompileLimits, CompileOptions, Level, LossOrder, MemoryLimit, Method, Options, Precision, Preconditioner,
+    SolveOptions,
 };
 
 /// A struct that starts with its size in bytes, as the caller's header knew it, and grows at its end only.
@@ -94,6 +96,16 @@ pub struct sumsq_options {
     pub running_scales: i32,
     pub step_tolerance: f64,
     pub max_memory: i64,
+    pub target: i32,
+    pub max_depth: u32,
+    pub max_entries: u32,
+    pub max_residuals: u32,
+    pub max_nodes: u64,
+    pub max_steps: u64,
+    pub max_lua_instructions: u64,
+    pub max_lua_memory: u64,
+    pub max_instructions: u64,
+    pub max_compile_seconds: f64,
 }
 
 // SAFETY: repr(C), the size first, then integers and floats.
@@ -103,7 +115,7 @@ unsafe impl Growing for sumsq_options {
 
 impl Default for sumsq_options {
     fn default() -> sumsq_options {
-        let o = SolveOptions::default();
+        let (o, budgets, limits) = (SolveOptions::default(), Budgets::default(), CompileLimits::default());
         sumsq_options {
             size: size_of::<sumsq_options>(),
             method: 0,
@@ -128,11 +140,34 @@ impl Default for sumsq_options {
             running_scales: 0,
             step_tolerance: o.step_tolerance,
             max_memory: 0,
+            target: 0,
+            max_depth: budgets.depth,
+            max_entries: budgets.entries,
+            max_residuals: budgets.residuals,
+            max_nodes: budgets.nodes,
+            max_steps: budgets.steps,
+            max_lua_instructions: budgets.lua_instructions,
+            max_lua_memory: budgets.lua_memory,
+            max_instructions: limits.instructions,
+            max_compile_seconds: limits.seconds,
         }
     }
 }
 
 impl sumsq_options {
+    /// Budgets of an energy that is read with them.
+    pub fn budgets(&self) -> Budgets {
+        Budgets {
+            nodes: self.max_nodes,
+            steps: self.max_steps,
+            depth: self.max_depth,
+            entries: self.max_entries,
+            residuals: self.max_residuals,
+            lua_instructions: self.max_lua_instructions,
+            lua_memory: self.max_lua_memory,
+        }
+    }
+
     /// As the solver takes them.
     pub fn options(&self) -> Result<Options> {
         let compile = CompileOptions {
@@ -151,6 +186,8 @@ impl sumsq_options {
                 self.losses,
                 &[LossOrder::Declared, LossOrder::First, LossOrder::Second],
             )?,
+            target: choice("target", self.target, Level::ALL)?.0,
+            limits: CompileLimits { instructions: self.max_instructions, seconds: self.max_compile_seconds },
             ..CompileOptions::default()
         };
         let solve = SolveOptions {

@@ -15,6 +15,7 @@ use parameters::Parameters;
 use positions::{Memory, Positions};
 use std::ffi::{c_char, c_double, c_int, c_uint, c_void};
 use std::sync::Arc;
+use sumsq::energy::Budgets;
 use sumsq::{CompileOptions, Method, Precision, Solver};
 
 /// `Opt_InitializationParameters`.
@@ -96,7 +97,7 @@ impl Opt_State {
                 return Err(Failure::argument(message));
             }
         };
-        let energy = load(file)?;
+        let energy = load(file, Budgets::default())?;
         energy.warnings.iter().for_each(|w| self.say(2, || format!("Opt: warning: {w}")));
         let positions = Arc::new(Positions::new(&energy, self.double)?);
         let precision = if self.double { Precision::F64 } else { Precision::Mixed };

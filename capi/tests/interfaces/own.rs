@@ -451,3 +451,36 @@ fn another_thread_cancels_one_long_linear_solve() {
     assert_eq!(report.energy, report.energy_initial);
     assert!(problem.get("X", n).iter().all(|&x| x == 0.5), "the last good unknowns");
 }
+
+/// Each budget of the options ends what spends it, with its name; a level below this machine's solves.
+#[test]
+fn budgets_and_targets() {
+    const TEXT: &str = "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float, {N}, 0)\nlocal s = {}\n\
+        for i = 1, 20 do s[i] = sin(i * X(0)) end\nlocal v = Vector(unpack(s))\nEnergy(v * v)\n";
+    let mut solver = null_mut();
+    let mut from = |options: &sumsq_options| {
+        // SAFETY: valid strings, a place, options with their size.
+        let made = unsafe { sumsq_solver_from_text(c("t").as_ptr(), c(TEXT).as_ptr(), options, &mut solver) };
+        // SAFETY: null, or made just now.
+        unsafe { sumsq_solver_free(solver) };
+        made
+    };
+    let small = [
+        (sumsq_options { max_nodes: 50, ..defaults() }, "max-nodes"),
+        (sumsq_options { max_steps: 50, ..defaults() }, "max-steps"),
+        (sumsq_options { max_depth: 2, ..defaults() }, "max-depth"),
+        (sumsq_options { max_entries: 19, ..defaults() }, "max-entries"),
+        (sumsq_options { max_residuals: 19, ..defaults() }, "max-residuals"),
+        (sumsq_options { max_lua_instructions: 20, ..defaults() }, "max-lua-instructions"),
+        (sumsq_options { max_lua_memory: 30, ..defaults() }, "max-lua-memory"),
+        (sumsq_options { max_instructions: 50, ..defaults() }, "max-instructions"),
+        (sumsq_options { max_compile_seconds: 0.0, ..defaults() }, "max-compile-seconds"),
+        (sumsq_options { target: 4, ..defaults() }, "target"),
+    ];
+    for (options, said) in small {
+        let status = if said == "target" { Status::Argument } else { Status::Energy };
+        fails(from(&options), status, &[said]);
+    }
+    assert_eq!(from(&defaults()), Status::Ok, "{}", last_error());
+    assert_eq!(from(&sumsq_options { target: 1, ..defaults() }), Status::Ok, "{}", last_error());
+}

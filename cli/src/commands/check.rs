@@ -20,7 +20,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         check_target(path).map_err(Failure::output)?;
     }
     let energy = engine::load(&args.energy, args.code.budgets())?;
-    let inputs = inputs::read(&args.inputs, &energy)?;
+    let inputs = inputs::read(&args.inputs, &energy, None)?;
     let mut data = engine::bind(&energy, &inputs)?;
     if let Some(path) = &args.at {
         data = read_unknowns(path, &energy, &data)?;

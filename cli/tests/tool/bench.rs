@@ -5,6 +5,21 @@ use std::process::Command;
 use sumsq::{ArrayData, NamedArray};
 use sumsq_examples::io::npz;
 
+/// Pulls X to A at every element: the minimum is X = A, E = 0.
+pub const FIT: &str = r#"
+local N = Dim("N", 0)
+local X = Unknown("X", opt_float, {N}, 0)
+local A = Array("A", opt_float, {N}, 1)
+Energy(X(0) - A(0))
+"#;
+
+/// [`FIT`] of three elements.
+pub fn fit() -> Bench {
+    let bench = Bench::new(FIT);
+    bench.inputs(&[floats("X", &[3], &[0.0, 5.0, -1.0]), floats("A", &[3], &[1.0, 2.0, 3.5])]);
+    bench
+}
+
 pub struct Bench(tempfile::TempDir);
 
 /// Output of a run on its streams.

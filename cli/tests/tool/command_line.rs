@@ -1,15 +1,7 @@
 //! The `sumsq` program as its users meet it: exit codes, messages, files.
 
-use crate::bench::{Bench, array, doubles, floats, ints};
+use crate::bench::{Bench, FIT, array, doubles, fit, floats, ints};
 use sumsq::ArrayData;
-
-/// Pulls X to A at every element: the minimum is X = A, E = 0.
-const FIT: &str = r#"
-local N = Dim("N", 0)
-local X = Unknown("X", opt_float, {N}, 0)
-local A = Array("A", opt_float, {N}, 1)
-Energy(X(0) - A(0))
-"#;
 
 /// A chain held at both ends by data, with an excluded element in the middle.
 const CHAIN: &str = r#"
@@ -27,12 +19,6 @@ local X = Unknown("X", opt_float, {N}, 0)
 local G = Graph("G", 1, "v0", {N}, 2, "v1", {N}, 3)
 Energy(X(G.v0) - X(G.v1) - 1)
 "#;
-
-fn fit() -> Bench {
-    let bench = Bench::new(FIT);
-    bench.inputs(&[floats("X", &[3], &[0.0, 5.0, -1.0]), floats("A", &[3], &[1.0, 2.0, 3.5])]);
-    bench
-}
 
 #[test]
 fn usage() {

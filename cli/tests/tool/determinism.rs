@@ -2,8 +2,7 @@
 
 use crate::bench::{Bench, doubles};
 
-#[test]
-fn processes_and_threads_do_not_change_a_bit() {
+fn problem() -> Bench {
     let bench = Bench::new(
         r#"
 local W, H, N = Dim("W", 0), Dim("H", 1), Dim("N", 2)
@@ -23,15 +22,57 @@ Residual{name="robust", loss=Cauchy(0.3), exp(Y(0)) * T() - 1.5, Y(0) - 0.5 * Y(
         doubles("T", &[1], &[0.8]),
         doubles("A", &[h, w], &wave(w * h, 0.05)),
     ]);
-    let solved = |more: &[&str]| {
-        bench.solve(&[&["--output", "o.npz", "--iterations", "6"], more].concat()).succeeds();
-        std::fs::read(bench.path("o.npz")).unwrap()
-    };
+    bench
+}
+
+/// The bytes of the unknowns.
+fn solved(bench: &Bench, more: &[&str]) -> Vec<u8> {
+    bench.solve(&[&["--output", "o.npz", "--iterations", "6"], more].concat()).succeeds();
+    std::fs::read(bench.path("o.npz")).unwrap()
+}
+
+#[test]
+fn processes_and_threads_do_not_change_a_bit() {
+    let bench = problem();
     for precision in ["mixed", "f32", "f64"] {
-        let expected = solved(&["--precision", precision, "--threads", "1"]);
+        let expected = solved(&bench, &["--precision", precision, "--threads", "1"]);
         for threads in ["1", "2", "3", "7"] {
-            let came = solved(&["--precision", precision, "--threads", threads]);
+            let came = solved(&bench, &["--precision", precision, "--threads", threads]);
             assert!(came == expected, "{precision}, {threads} threads");
         }
     }
+}
+
+/// Code of a level has its features and no others, whatever this machine has; each process computes the same bits with it.
+#[test]
+fn a_level_is_the_same_in_every_process() {
+    let bench = problem();
+    let mut results = vec![];
+    for (level, has, lacks) in
+        [("x86-64-v2", "+sse4.2", "avx"), ("x86-64-v3", "+fma", "avx512"), ("x86-64-v4", "+avx512vl", "amx")]
+    {
+        let shown = bench.sumsq(&["show", "energy.t", "--stage", "llvm", "--target", level]);
+        if level == "x86-64-v4" && shown.code == Some(3) {
+            shown.fails_with(3, "use a lower --target");
+            bench
+                .solve(&["--output", "o.npz", "--target", level])
+                .fails_with(3, "this machine is no x86-64-v4");
+            continue;
+        }
+        shown.succeeds();
+        let of_functions = |key: &str| -> Vec<String> {
+            let attributes = shown.stdout.lines().filter(|l| l.starts_with("attributes #"));
+            let values =
+                attributes.filter_map(|l| l.split(&format!("\"{key}\"=\"")).nth(1)?.split('"').next());
+            values.map(str::to_owned).collect()
+        };
+        let (names, features) = (of_functions("target-cpu"), of_functions("target-features"));
+        assert!(!names.is_empty() && names.iter().all(|n| n == level), "{level}: {names:?}");
+        assert!(features.iter().all(|f| f.contains(has) && !f.contains(lacks)), "{level}: {features:?}");
+        let expected = solved(&bench, &["--target", level, "--threads", "1"]);
+        assert!(solved(&bench, &["--target", level, "--threads", "3"]) == expected, "{level}");
+        results.push(expected);
+    }
+    assert!(results.windows(2).all(|pair| pair[0] != pair[1]), "lanes and fused operations differ");
+    bench.sumsq(&["show", "energy.t", "--target", "x86-64-v9"]).fails_with(2, "x86-64-v9");
 }

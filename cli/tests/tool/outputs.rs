@@ -1,24 +1,11 @@
 //! Outputs all or none, exit codes, Ctrl-C, readers that have gone.
 
-use crate::bench::{Bench, floats};
+use crate::bench::{Bench, FIT, fit, floats};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use sumsq::ArrayData;
-
-const FIT: &str = r#"
-local N = Dim("N", 0)
-local X = Unknown("X", opt_float, {N}, 0)
-local A = Array("A", opt_float, {N}, 1)
-Energy(X(0) - A(0))
-"#;
-
-fn fit() -> Bench {
-    let bench = Bench::new(FIT);
-    bench.inputs(&[floats("X", &[3], &[0.0, 5.0, -1.0]), floats("A", &[3], &[1.0, 2.0, 3.5])]);
-    bench
-}
 
 /// A chain on which one linear solve has no end.
 fn endless() -> Bench {
@@ -139,6 +126,27 @@ fn ctrl_c_writes_the_last_good_unknowns() {
     assert_eq!(bench.files(), ["energy.t", "inputs.npz", "o.npz", "r.json"]);
 }
 
+/// The first one ends the solve; then the tool waits for a reader of its output, until the second one ends it.
+#[test]
+fn a_second_ctrl_c_ends_the_process() {
+    let bench = endless();
+    let made = Command::new("mkfifo").arg(bench.path("o.npz")).status().unwrap();
+    assert!(made.success());
+    let line = ["solve", "energy.t", "--inputs", "inputs.npz", "--output", "o.npz", "--report", "r.json"];
+    let slow = ["--linear-tolerance", "1e-300", "--linear-iterations", "1000000000"];
+    let mut child = spawn(&bench, &[&line[..], &slow].concat());
+    wait_for_the_solve(&child);
+    signal(&child, "-INT");
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(child.try_wait().unwrap().is_none(), "it waits");
+    signal(&child, "-INT");
+    let asked = Instant::now();
+    let ended = child.wait().unwrap();
+    assert_eq!((ended.code(), ended.signal()), (Some(130), None));
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert_eq!(bench.files(), ["energy.t", "inputs.npz", "o.npz"]);
+}
+
 #[test]
 fn a_limit_is_no_failure_and_is_said() {
     let bench = endless();
@@ -183,14 +191,24 @@ fn memory_is_compared_with_what_there_is_before_it_is_touched() {
     let bench = fit();
     let run = bench.solve(&["--report", "r.json", "--max-memory", "1G"]);
     run.succeeds();
-    let memory = &bench.json("r.json")["memory"];
+    let report = bench.json("r.json");
+    let memory = &report["memory"];
     assert_eq!(memory["limit"].as_u64(), Some(1 << 30));
     assert!((1..1 << 20).contains(&memory["buffers"].as_u64().unwrap()), "{memory}");
-    assert!(run.stdout.contains("of buffers, 1.0 GiB available"), "{}", run.stdout);
+    assert_eq!(memory["inputs"].as_u64(), Some(2 * 3 * 4));
+    let said = ["24 B of inputs, ", "of buffers, 1.0 GiB available"];
+    assert!(said.iter().all(|s| run.stdout.contains(s)), "{}", run.stdout);
     std::fs::remove_file(bench.path("r.json")).unwrap();
     let run = bench.solve(&["--output", "o.npz", "--max-memory", "1000"]);
-    for said in ["the problem needs", "of buffers, 1.0 KiB are available", "--max-memory"] {
+    for said in ["the problem needs 24 B of inputs and", "of buffers, 1.0 KiB are available", "--max-memory"]
+    {
         run.fails_with(2, said);
     }
+    // Inputs alone are refused before they are read: what they hold is never looked at.
+    let run = bench.solve(&["--output", "o.npz", "--max-memory", "23"]);
+    run.fails_with(2, "the problem needs 24 B of inputs and 0 B of buffers, 23 B are available");
+    let buffers = memory["buffers"].as_u64().unwrap();
+    bench.solve(&["--max-memory", &(buffers + 24).to_string()]).succeeds();
+    bench.solve(&["--max-memory", &(buffers + 23).to_string()]).fails_with(2, "--max-memory");
     assert_eq!(bench.files(), ["energy.t", "inputs.npz"]);
 }

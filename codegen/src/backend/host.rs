@@ -2,7 +2,7 @@
 
 use crate::backend::llvm::message::take_message;
 use crate::backend::x86;
-use crate::target::{Caches, Processor, Target};
+use crate::target::{Caches, Level, MissingLevel, Processor, Target};
 use inkwell::llvm_sys::target_machine::{
     LLVMGetDefaultTargetTriple, LLVMGetHostCPUFeatures, LLVMGetHostCPUName,
 };
@@ -19,10 +19,34 @@ impl Target {
             )
         };
         let lanes = x86::preferred_lanes(&name, &features);
-        let caches = cache_sizes().unwrap_or(Caches { l2: 1 << 20, last: 16 << 20 });
+        let caches = cache_sizes().unwrap_or(USUAL_CACHES);
         Target { lanes, processor: Processor { triple, name, features }, caches }
     }
 }
+
+impl Level {
+    /// The machine that code of this level is made for.
+    ///
+    /// # Errors
+    /// This machine lacks some of its instructions.
+    pub fn target(self) -> Result<Target, MissingLevel> {
+        let (host, name) = (Target::host(), self.name());
+        if self == Level::Native {
+            return Ok(host);
+        }
+        let missing = x86::missing(self, &host.processor.features).join(", ");
+        if !missing.is_empty() {
+            return Err(MissingLevel { level: name, missing });
+        }
+        let features = format!("+{}", x86::features(self).join(",+"));
+        let lanes = x86::preferred_lanes(name, &features);
+        let processor = Processor { triple: host.processor.triple, name: name.to_string(), features };
+        Ok(Target { lanes, processor, caches: USUAL_CACHES })
+    }
+}
+
+/// The caches of a machine of which nothing else is known.
+const USUAL_CACHES: Caches = Caches { l2: 1 << 20, last: 16 << 20 };
 
 /// Second and last level data cache as the kernel reports them; `None` where it does not.
 fn cache_sizes() -> Option<Caches> {
@@ -60,6 +84,17 @@ fn parse_size(s: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_level_is_the_same_machine_everywhere() {
+        let v2 = Level::X86V2.target().unwrap();
+        assert_eq!((v2.lanes, v2.caches, v2.processor.name.as_str()), (4, USUAL_CACHES, "x86-64-v2"));
+        assert!(v2.processor.features.contains("+sse4.2") && !v2.processor.features.contains("avx"));
+        for &(level, name) in Level::ALL {
+            assert_eq!((Level::named(name), level.name()), (Some(level), name));
+        }
+        assert_eq!(Level::Native.target(), Ok(Target::host()));
+    }
 
     #[test]
     fn sizes_of_caches() {

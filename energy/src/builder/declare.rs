@@ -104,6 +104,9 @@ impl Builder {
         if vertices.is_empty() {
             return Err(Fault::NoVertices(name.into()));
         }
+        if vertices.len() >= usize::from(u16::MAX) {
+            return Err(Fault::TooManyVertices { graph: name.into(), got: vertices.len() });
+        }
         self.declare_name(name)?;
         self.take_position(name, position)?;
         let mut slots = Vec::with_capacity(vertices.len());

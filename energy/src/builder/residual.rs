@@ -8,6 +8,7 @@ use crate::builder::value::{Scalar, Value};
 use crate::dag::{Access, At, ExprId, Node, Offset, Source};
 use crate::error::Fault;
 use crate::model::{BlockId, Domain, GroupId, Residual, SpaceId};
+use smallvec::SmallVec;
 
 /// Characters of an expression that a warning shows.
 const MOST_SHOWN: usize = 400;
@@ -40,21 +41,28 @@ impl Builder {
         Ok(())
     }
 
+    /// One residual. The scale of its loss is read with it: over its domain, inside of its box.
     pub(super) fn residual(
         &mut self,
         scalar: Scalar,
         group: GroupId,
         block: Option<BlockId>,
+        scale: Option<Scalar>,
     ) -> Result<(), Fault> {
         self.check_room()?;
-        let accesses = self.energy.dag.accesses(scalar.id);
+        let written: SmallVec<[Scalar; 2]> = std::iter::once(scalar).chain(scale).collect();
+        let accesses: Vec<Access> = written.iter().flat_map(|s| self.energy.dag.accesses(s.id)).collect();
         let unknown_reads = self.unknown_reads(&accesses);
         // A residual of globals alone has one instance.
         let global = unknown_reads.first().map(|a| Domain::Space(self.energy.space_of(a.source)));
         let domain = self.common_domain(&accesses)?.or(global);
         match domain {
-            Some(Domain::Graph(_)) => self.check_graph_residual(scalar, domain)?,
-            Some(Domain::Space(space)) => self.check_dim_counts(scalar.id, space)?,
+            Some(Domain::Graph(_)) => {
+                written.iter().try_for_each(|&s| self.check_graph_residual(s, domain))?;
+            }
+            Some(Domain::Space(space)) => {
+                written.iter().try_for_each(|s| self.check_dim_counts(s.id, space))?;
+            }
             None => {}
         }
         self.check_samples(scalar.id)?;
@@ -63,7 +71,9 @@ impl Builder {
             return Ok(());
         };
         let guard = match domain {
-            Domain::Space(space) if !scalar.uses_bounds => Some(self.stencil_box(&accesses, space)),
+            Domain::Space(space) if !written.iter().any(|s| s.uses_bounds) => {
+                Some(self.stencil_box(&accesses, space))
+            }
             _ => None,
         };
         self.energy.residuals.push(Residual {

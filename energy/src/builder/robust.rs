@@ -1,7 +1,7 @@
 //! `Residual{...}`: named groups and robust losses; and `Bounds`.
 
 use crate::builder::read::FieldRef;
-use crate::builder::value::Value;
+use crate::builder::value::{Scalar, Value};
 use crate::builder::{Arithmetic, Builder};
 use crate::dag::{Access, ExprId, Node, Source};
 use crate::error::Fault;
@@ -40,8 +40,9 @@ impl Builder {
         let id = self.group_id(group)?;
         for value in values {
             let block = group.loss.as_ref().map(|loss| self.block(loss)).transpose()?;
+            let (block, scale) = block.map_or((None, None), |(block, scale)| (Some(block), scale));
             for &scalar in value.scalars() {
-                self.residual(scalar, id, block)?;
+                self.residual(scalar, id, block, scale)?;
             }
             self.check_block(block)?;
         }
@@ -107,28 +108,38 @@ impl Builder {
         Ok(Robust { rule: Rule::Formula(rho), second_order: false })
     }
 
-    fn block(&mut self, robust: &Robust) -> Result<BlockId, Fault> {
-        let loss = match &robust.rule {
-            Rule::Scaled(kind, scale) => Loss::Scaled(*kind, self.scale(scale)?),
-            Rule::Formula(rho) => Loss::Formula(rho.broadcast(0).id),
+    /// A block under a loss, and the loss's scale if it has one.
+    fn block(&mut self, robust: &Robust) -> Result<(BlockId, Option<Scalar>), Fault> {
+        let (loss, scale) = match &robust.rule {
+            Rule::Scaled(kind, scale) => {
+                let scale = self.scale(scale)?;
+                (Loss::Scaled(*kind, scale.id), Some(scale))
+            }
+            Rule::Formula(rho) => (Loss::Formula(rho.broadcast(0).id), None),
         };
         self.energy.blocks.push(Block { loss, second_order: robust.second_order });
-        Ok(BlockId(self.energy.blocks.len() as u32 - 1))
+        Ok((BlockId(self.energy.blocks.len() as u32 - 1), scale))
     }
 
-    fn scale(&self, scale: &Value) -> Result<ExprId, Fault> {
-        let [scale] = scale.scalars() else { return Err(Fault::LossScale("a Vector".into())) };
-        let dag = &self.energy.dag;
-        if let Some(a) = dag.accesses(scale.id).first() {
-            return Err(Fault::LossScale(format!(
-                "an expression that reads `{}`",
-                self.source_name(a.source)
-            )));
+    /// A scale as the model holds it: one that differs from place to place is NaN where it is no positive number, so that E tells.
+    fn scale(&mut self, scale: &Value) -> Result<Scalar, Fault> {
+        let &[scale] = scale.scalars() else { return Err(Fault::LossScale("a Vector".into())) };
+        let accesses = self.energy.dag.accesses(scale.id);
+        if let Some(a) = self.unknown_reads(&accesses).first() {
+            let name = self.source_name(a.source);
+            return Err(Fault::LossScale(format!("an expression of the unknown `{name}`")));
         }
-        match dag.as_constant(scale.id).filter(|s| !(*s > 0.0 && s.is_finite())) {
-            Some(s) => Err(Fault::LossScale(s.to_string())),
-            None => Ok(scale.id),
+        let dag = &mut self.energy.dag;
+        match dag.as_constant(scale.id) {
+            Some(s) if s > 0.0 && s.is_finite() => return Ok(scale),
+            Some(s) => return Err(Fault::LossScale(s.to_string())),
+            None if dag.is_uniform(scale.id) => return Ok(scale),
+            None => {}
         }
+        let [zero, most, none] = [0.0, f64::INFINITY, f64::NAN].map(|v| dag.constant(v));
+        let (positive, finite) = (dag.less(zero, scale.id), dag.less(scale.id, most));
+        let is_scale = dag.and(&[positive, finite]);
+        Ok(Scalar { id: dag.select(is_scale, scale.id, none), ..scale })
     }
 
     /// The channels of a block are residuals of one instance.

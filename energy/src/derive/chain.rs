@@ -104,3 +104,16 @@ fn read_slope(energy: &Energy, dag: &mut Dag, c: ComputedId, slope: &Slope, at: 
     let zero = dag.constant(0.0);
     dag.select(inside, value, zero)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_told_apart_up_to_its_limit() {
+        let mut dag = Dag::default();
+        assert_eq!((narrow(&mut dag, 65535), dag.overrun()), (65535, None));
+        narrow(&mut dag, 65536);
+        assert_eq!(dag.overrun(), Some(Budget::Nodes));
+    }
+}

@@ -150,7 +150,7 @@ fn weigh_blocks(energy: &Energy, dag: &mut Dag, templates: &mut [Template]) {
         let sq = dag.sum(0.0, &squares);
         let counts: Vec<ExprId> = members.iter().map(|t| t.counts).collect();
         let counts = dag.or(&counts);
-        let robust = robust::robust(dag, block, sq, counts);
+        let robust = robust::robust(dag, block, sq, counts, &guards);
         if let Some(by) = robust.bend {
             bend_rows(dag, &mut members, &guards, by);
         }

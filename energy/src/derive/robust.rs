@@ -42,8 +42,8 @@ fn bend(dag: &mut Dag, q: ExprId, Bend { share, base, flat }: Bend) -> ExprId {
     flat.map_or(bent, |flat| dag.select(flat, zero, bent))
 }
 
-/// The loss of `block` at the squared norm `sq`, where some of its residuals count.
-pub(super) fn robust(dag: &mut Dag, block: &Block, sq: ExprId, counts: ExprId) -> Robust {
+/// The loss of `block` at the squared norm `sq`, where some of its residuals count. They add to `sq` where their guards hold.
+pub(super) fn robust(dag: &mut Dag, block: &Block, sq: ExprId, counts: ExprId, guards: &[ExprId]) -> Robust {
     match block.loss {
         Loss::Scaled(kind, scale) => {
             let (loss, at) = (kind.row(), Point { s: scale, s2: dag.powi(scale, 2), q: sq });
@@ -51,8 +51,15 @@ pub(super) fn robust(dag: &mut Dag, block: &Block, sq: ExprId, counts: ExprId) -
                 let of = (loss.bend)(dag, at);
                 bend(dag, sq, of)
             });
-            // rho(0) = 0: where nothing counts, this is 0.
             let (energy, weight) = (loss.value_and_slope)(dag, at);
+            // rho(0) = 0: where nothing counts, this is 0, if there is a scale.
+            let energy = match dag.is_uniform(scale) {
+                true => energy,
+                false => {
+                    let (some, zero) = (dag.or(guards), dag.constant(0.0));
+                    dag.select(some, energy, zero)
+                }
+            };
             Robust { energy, weight, bend }
         }
         Loss::Formula(rho) => formula(dag, block, rho, sq, counts),

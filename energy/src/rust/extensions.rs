@@ -124,7 +124,7 @@ impl Sampled {
 }
 
 impl Residuals {
-    /// Under a loss with this scale; the channels of each value are one block.
+    /// Under a loss with this scale, a positive number or an expression without unknowns; the channels of each value are one block.
     #[track_caller]
     pub fn loss(self, kind: LossKind, scale: impl IntoExpr) -> Residuals {
         let scale = self.energy.values([scale]);

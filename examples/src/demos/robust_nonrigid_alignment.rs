@@ -76,6 +76,8 @@ pub(super) fn first() -> Result<Problem, DemoError> {
 #[derive(Clone, Debug)]
 pub struct Scene {
     head: Mesh,
+    /// True for vertices of the eyes, which hang together with nothing else.
+    loose: Vec<bool>,
     truth: Vec<Vec3>,
     /// True if the scan shows the surface around a vertex, and without clutter.
     seen: Vec<bool>,
@@ -135,7 +137,8 @@ impl Scene {
             rim: corners.iter().any(|&v| rim[v as usize]),
         });
         let points = points.collect();
-        Scene { head, truth: truth.positions, seen, scan, points }
+        let loose = loose(&head);
+        Scene { head, loose, truth: truth.positions, seen, scan, points }
     }
 
     /// The problem of the first pass: every vertex started at rest.
@@ -164,11 +167,8 @@ impl Scene {
     /// The head's edges in both directions, and ties, without which its eyes would be free to leave.
     fn edges(&self) -> Vec<[u32; 2]> {
         let mut edges = self.head.directed_edges();
-        let parts = self.head.parts();
-        let largest = (0..=parts.iter().copied().max().unwrap_or(0))
-            .max_by_key(|part| parts.iter().filter(|p| *p == part).count());
-        let (skin, loose): (Vec<u32>, Vec<u32>) =
-            (0..parts.len() as u32).partition(|&v| Some(parts[v as usize]) == largest);
+        let (loose, skin): (Vec<u32>, Vec<u32>) =
+            (0..self.loose.len() as u32).partition(|&v| self.loose[v as usize]);
         let at = |v: u32| self.head.positions[v as usize];
         for v in loose {
             let distance = |other: u32| (at(other) - at(v)).norm();
@@ -188,8 +188,7 @@ impl Scene {
         let belief = between(BELIEF);
         let best = |distance: f32| (1.0 - (distance / belief).powi(2)).max(0.01).sqrt();
         let nothing = (Vec3::repeat(f32::NEG_INFINITY), Vec3::zeros());
-        let normals = normals(moved);
-        let found = moved.positions.iter().zip(&normals).map(|(&p, &n)| match self.nearest(p, n) {
+        let found = moved.positions.iter().zip(self.found(moved)).map(|(&p, found)| match found {
             Some((point, normal)) => ((point, normal), best(normal.dot(&(p - point)))),
             None => (nothing, 1.0),
         });
@@ -201,6 +200,13 @@ impl Scene {
             param("w_confSqrt", W_FIT_SQRT * belief / std::f32::consts::SQRT_2),
             param("w_regSqrt", between(W_REG_SQRT)),
         ]
+    }
+
+    /// Returns what each vertex finds in the scan. Those of the eyes look for nothing: most of them are behind the lids, which are nearest to them, and
+    /// would come out of the head. They follow the skin by their ties.
+    fn found(&self, moved: &Mesh) -> Vec<Option<(Vec3, Vec3)>> {
+        let vertices = moved.positions.iter().zip(normals(moved)).zip(&self.loose);
+        vertices.map(|((&p, n), loose)| if *loose { None } else { self.nearest(p, n) }).collect()
     }
 
     /// The nearest point of the scan whose normal agrees.
@@ -225,8 +231,9 @@ impl Scene {
     fn picture(&self, moved: &Mesh, weights: &[[f32; 1]]) -> Result<RgbImage, DemoError> {
         let view = View::of(&[&self.head, moved], Vec3::new(0.35, 0.1, 1.0), Vec3::y());
         let draw = |mesh: &Mesh, colours: &[Vec3]| render(mesh, colours, &view, 440, 580);
-        let matches = moved.positions.iter().zip(normals(moved)).map(|(&p, n)| self.nearest(p, n));
-        let trust: Vec<Vec3> = matches
+        let trust: Vec<Vec3> = self
+            .found(moved)
+            .iter()
             .zip(weights)
             .map(|(found, weight)| if found.is_some() { blend(weight[0].abs().min(1.0)) } else { CLAY })
             .collect();
@@ -247,6 +254,14 @@ impl Scene {
             ("ground truth", &truth),
         ])?)
     }
+}
+
+/// Tells of each vertex whether it is outside of the largest part of a mesh.
+fn loose(mesh: &Mesh) -> Vec<bool> {
+    let parts = mesh.parts();
+    let size = |part: &u32| parts.iter().filter(|p| *p == part).count();
+    let largest = (0..=parts.iter().copied().max().unwrap_or(0)).max_by_key(size);
+    parts.iter().map(|&part| Some(part) != largest).collect()
 }
 
 /// From red (0) to green (1).

@@ -14,6 +14,10 @@ pub enum ExplicitError {
         "the Jacobian is too large for the explicit path: expected fewer than 2^32 entries, came {entries}"
     )]
     TooLarge { entries: usize },
+    #[error(
+        "the unknowns are too large for the explicit path: expected fewer than 2^32 scalars, came {scalars}"
+    )]
+    TooManyScalars { scalars: usize },
     #[error(transparent)]
     Data(#[from] DataError),
     #[error(transparent)]

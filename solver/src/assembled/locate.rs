@@ -1,7 +1,7 @@
 //! Search for the place where an energy or a derivative is not finite, for a message that a user can act on.
 
 use crate::assembled::eval::{Sampled, Workspace};
-use crate::assembled::tape::{Place, Read};
+use crate::assembled::tape::{Place, Read, Tape};
 use crate::assembled::template::Template;
 use crate::assembled::{Explicit, eval};
 use std::fmt;
@@ -36,6 +36,8 @@ pub struct NonFinite {
     pub value: f64,
     /// If the value is finite: its partial by one of the unknowns it reads, which is not.
     pub partial: Option<Partial>,
+    /// True if it is the scale of its loss that is no positive number.
+    pub unscaled: bool,
     /// The reads to blame: those of non-finite numbers, or all of them if there are none.
     pub reads: Vec<ValueRead>,
 }
@@ -62,6 +64,9 @@ impl fmt::Display for NonFinite {
             write!(f, " (line {line})")?;
         }
         match &self.partial {
+            _ if self.unscaled => {
+                write!(f, " is under a loss whose scale is no positive number at {}", self.instance)?
+            }
             None => write!(f, " is {} at {}", self.value, self.instance)?,
             Some(Partial { by, value }) => {
                 write!(f, " is {} at {}, its derivative by {by} is {value}", self.value, self.instance)?
@@ -86,9 +91,27 @@ impl Explicit<'_> {
                 let at = self.layout.instance(template.domain, n as usize);
                 template.value(&at, &point, work)
             };
-            let number = *template.counted.iter().find(|n| !value_at(n, &mut work).powi(2).is_finite())?;
+            let number = template.counted.iter().find(|n| !value_at(n, &mut work).powi(2).is_finite());
+            let Some(&number) = number else { return self.unscaled(residual, template, x) };
             let value = value_at(&number, &mut work);
-            Some(self.describe(residual, template, number as usize, value, x))
+            Some(self.describe(residual, template, &template.tape, number as usize, value, x))
+        })
+    }
+
+    /// The first instance of a template whose loss has no scale there.
+    fn unscaled(&self, residual: usize, template: &Template, x: &[f64]) -> Option<NonFinite> {
+        let (_, tape) = self.scales.iter().find(|(block, _)| template.block == Some(*block))?;
+        let point = self.point(x);
+        let mut work = Workspace::default();
+        let number = *template.counted.iter().find(|&&n| {
+            let at = self.layout.instance(template.domain, n as usize);
+            !template.is_cut(&at) && eval::value(tape, &at, &point, &mut work).is_nan()
+        })?;
+        let value =
+            template.value(&self.layout.instance(template.domain, number as usize), &point, &mut work);
+        Some(NonFinite {
+            unscaled: true,
+            ..self.describe(residual, template, tape, number as usize, value, x)
         })
     }
 
@@ -110,7 +133,7 @@ impl Explicit<'_> {
             };
             let (number, value, read, partial) = template.counted.iter().find_map(&mut of_instance)?;
             let by = self.value_read(template, number, read, x)?;
-            let described = self.describe(residual, template, number, value, x);
+            let described = self.describe(residual, template, tape, number, value, x);
             Some(NonFinite { partial: Some(Partial { by, value: partial }), ..described })
         })
     }
@@ -119,6 +142,7 @@ impl Explicit<'_> {
         &self,
         residual: usize,
         template: &Template,
+        tape: &Tape,
         number: usize,
         value: f64,
         x: &[f64],
@@ -132,9 +156,9 @@ impl Explicit<'_> {
             }
             Domain::Graph(g) => format!("hyperedge {number} of `{}`", energy.graphs[g.index()].name),
         };
-        let reads = template.tape.reads.iter().filter_map(|r| self.value_read(template, number, r, x));
+        let reads = tape.reads.iter().filter_map(|r| self.value_read(template, number, r, x));
         let mut reads: Vec<ValueRead> = reads.collect();
-        reads.extend(self.taps(template, number, x));
+        reads.extend(self.taps(template, tape, number, x));
         if reads.iter().any(|r| !r.value.is_finite()) {
             reads.retain(|r| !r.value.is_finite());
         }
@@ -145,17 +169,16 @@ impl Explicit<'_> {
             instance,
             value,
             partial: None,
+            unscaled: false,
             reads,
         }
     }
 
-    /// Returns what the sampled images hold around the coordinates where they are read.
-    fn taps(&self, template: &Template, number: usize, x: &[f64]) -> Vec<ValueRead> {
+    /// Returns what the sampled images of a tape hold around the coordinates where they are read.
+    fn taps(&self, template: &Template, tape: &Tape, number: usize, x: &[f64]) -> Vec<ValueRead> {
         let (at, point) = (self.layout.instance(template.domain, number), self.point(x));
         let mut taps = Vec::new();
-        for Sampled { image, place, .. } in
-            eval::samples(&template.tape, &at, &point, &mut Workspace::default())
-        {
+        for Sampled { image, place, .. } in eval::samples(tape, &at, &point, &mut Workspace::default()) {
             interpolate(&place, &mut |tap| {
                 let value = at.tap(image, tap, &point);
                 let name = self.energy.arrays[image.0.index()].name.clone();

@@ -156,7 +156,8 @@ struct Shape {
 
 /// A block over its domain.
 struct Block {
-    rho: Rho,
+    /// Its loss: everywhere, or slot by slot where the scale differs.
+    rho: Vec<Rho>,
     group: usize,
     /// Its slots: one per instance of its domain.
     slots: Range<usize>,
@@ -164,8 +165,13 @@ struct Block {
 }
 
 impl Block {
-    fn shape(&self, q: f64, derivatives: Derivatives) -> Shape {
-        let (slope, curvature) = derivatives(&self.rho, q);
+    /// The loss at a slot of the block.
+    fn rho(&self, slot: usize) -> &Rho {
+        self.rho.get(slot - self.slots.start).unwrap_or(&self.rho[0])
+    }
+
+    fn shape(&self, slot: usize, q: f64, derivatives: Derivatives) -> Shape {
+        let (slope, curvature) = derivatives(self.rho(slot), q);
         if slope <= 0.0 {
             return Shape { root: 0.0, alpha: 0.0, bend: 0.0 };
         }
@@ -202,13 +208,12 @@ impl Losses {
             end += member.map_or(0, &instances);
             let group = member.map_or(0, |t| t.group);
             let second_order = block.second_order;
-            let rho = match (block.loss, scale) {
-                (Loss::Scaled(kind, _), Some(scale)) => Rho::Scaled(kind, scale),
-                (Loss::Scaled(_, rho) | Loss::Formula(rho), _) => {
-                    Rho::formula(Formula::new(energy, rho, params))
-                }
+            // A scale that is not uniform is set by [`Losses::rescale`].
+            let rho = match block.loss {
+                Loss::Scaled(kind, _) => Rho::Scaled(kind, scale.unwrap_or(f64::NAN)),
+                Loss::Formula(rho) => Rho::formula(Formula::new(energy, rho, params)),
             };
-            blocks.push(Block { rho, group, slots: start..end, second_order });
+            blocks.push(Block { rho: vec![rho], group, slots: start..end, second_order });
         }
         if !blocks.is_empty() {
             for t in templates {
@@ -217,6 +222,14 @@ impl Losses {
             }
         }
         Losses { blocks, slots }
+    }
+
+    /// Gives a block of a loss of the table these scales, one per instance of its domain; NaN where there is none.
+    pub fn rescale(&mut self, block: usize, scales: impl Iterator<Item = f64>) {
+        let rho = &mut self.blocks[block].rho;
+        if let Rho::Scaled(kind, _) = rho[0] {
+            *rho = scales.map(|s| Rho::Scaled(kind, s)).collect();
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -239,7 +252,7 @@ impl Losses {
         self.slots.iter().filter(|&&slot| slot != NONE).for_each(|&slot| counts[slot] = true);
         for b in &self.blocks {
             let counted = b.slots.clone().filter(|&slot| counts[slot]);
-            by_group[b.group] += counted.map(|slot| b.rho.value(squares[slot])).sum::<f64>();
+            by_group[b.group] += counted.map(|slot| b.rho(slot).value(squares[slot])).sum::<f64>();
         }
     }
 
@@ -264,7 +277,9 @@ impl Losses {
         let squares = self.squares(residuals);
         let mut kinks = vec![false; squares.len()];
         for b in &self.blocks {
-            b.slots.clone().for_each(|slot| kinks[slot] = b.rho.is_kink(squares[slot], b.second_order));
+            b.slots.clone().for_each(|slot| {
+                kinks[slot] = b.rho(slot).is_kink(squares[slot], b.second_order);
+            });
         }
         self.slots.iter().map(|&slot| slot != NONE && kinks[slot]).collect()
     }
@@ -272,8 +287,8 @@ impl Losses {
     fn shapes(&self, residuals: &[f64], derivatives: Derivatives) -> Vec<Shape> {
         let squares = self.squares(residuals);
         let shapes = |b: &Block| {
-            let shape = |&q: &f64| b.shape(q, derivatives);
-            squares[b.slots.clone()].iter().map(shape).collect::<Vec<_>>()
+            let shape = |slot: usize| b.shape(slot, squares[slot], derivatives);
+            b.slots.clone().map(shape).collect::<Vec<_>>()
         };
         self.blocks.iter().flat_map(shapes).collect()
     }

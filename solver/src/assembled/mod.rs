@@ -42,7 +42,7 @@ use crate::problem::data::{Numbers, ProblemData, loss_scales};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use sumsq_energy::dag::{Access, Source};
-use sumsq_energy::model::{Domain, Energy, SpaceId, UnknownId};
+use sumsq_energy::model::{Domain, Energy, Loss, SpaceId, UnknownId};
 
 /// Rows of one task. Sums are combined per task, in order: the size is part of the result's bits.
 const CHUNK: usize = 2048;
@@ -68,6 +68,8 @@ pub struct Explicit<'a> {
     templates: Vec<Template>,
     chunks: Vec<Chunk>,
     losses: Losses,
+    /// The scale of each block whose scale differs from place to place.
+    scales: Vec<(usize, Tape)>,
     /// If the energy has any.
     bounds: Option<Bounds>,
     /// All zeros, with the pattern of J.
@@ -100,6 +102,7 @@ impl<'a> Explicit<'a> {
         free: Vec<Vec<bool>>,
     ) -> Result<Explicit<'a>, ExplicitError> {
         data.check_declared(energy)?;
+        check_scalars(data.unknown_lengths().into_iter().sum())?;
         let (energy, arrays) = (inlined(energy), arrays(energy, data));
         let layout = Layout::new(&energy, data, free);
         let templates = energy.residuals.iter().map(|residual| {
@@ -114,8 +117,29 @@ impl<'a> Explicit<'a> {
         let pattern = Jacobian::zeros(0, vec![0], Vec::new());
         let scales = loss_scales(&energy, data.params())?;
         let losses = Losses::new(&energy, data.params(), &scales, &templates, |t| layout.instances(t.domain));
+        let scales = local_scales(&energy, &templates)?;
         let bounds = bounds(&energy, data, &layout, &arrays)?;
-        Ok(Explicit { data, energy, arrays, layout, templates, chunks, losses, bounds, pattern })
+        let mut explicit =
+            Explicit { data, energy, arrays, layout, templates, chunks, losses, scales, bounds, pattern };
+        explicit.rescale();
+        Ok(explicit)
+    }
+
+    /// Evaluates the scales that differ from place to place.
+    fn rescale(&mut self) {
+        let point = Point { x: &[], arrays: &self.arrays, params: self.data.params(), bump: None };
+        let mut work = Workspace::default();
+        for (block, tape) in &self.scales {
+            let members = || self.templates.iter().filter(|t| t.block == Some(*block));
+            let Some(domain) = members().next().map(|t| t.domain) else { continue };
+            let scale = |n: usize| {
+                let at = self.layout.instance(domain, n);
+                // Where all residuals are cut off, q is 0 and rho with it.
+                let cut = members().all(|t| t.is_cut(&at));
+                if cut { 1.0 } else { eval::value(tape, &at, &point, &mut work) }
+            };
+            self.losses.rescale(*block, (0..self.layout.instances(domain)).map(scale));
+        }
     }
 
     /// Constant views take the values that the unknowns have at x.
@@ -125,6 +149,7 @@ impl<'a> Explicit<'a> {
                 *values = Cow::Owned(x[self.layout.part(unknown)].to_vec());
             }
         }
+        self.rescale();
     }
 
     /// Number of unknown scalars, excluded ones included: the length of x.
@@ -314,6 +339,11 @@ impl<'a> Explicit<'a> {
     }
 }
 
+/// Columns of J are 32-bit numbers, of which one stands for none.
+fn check_scalars(scalars: usize) -> Result<(), ExplicitError> {
+    if scalars < u32::MAX as usize { Ok(()) } else { Err(ExplicitError::TooManyScalars { scalars }) }
+}
+
 /// The energy without computed arrays.
 fn inlined(energy: &Energy) -> Cow<'_, Energy> {
     if energy.computed.is_empty() { Cow::Borrowed(energy) } else { Cow::Owned(energy.inlined()) }
@@ -352,6 +382,18 @@ pub fn free_elements(energy: &Energy, data: &ProblemData) -> Result<Vec<Vec<bool
         });
     }
     Ok(free)
+}
+
+/// The scales of losses that differ from place to place, by block.
+fn local_scales(energy: &Energy, templates: &[Template]) -> Result<Vec<(usize, Tape)>, ExplicitError> {
+    let mut scales = Vec::new();
+    for (number, block) in energy.blocks.iter().enumerate() {
+        let Loss::Scaled(_, scale) = block.loss else { continue };
+        let member = templates.iter().find(|t| t.block == Some(number));
+        let Some(member) = member.filter(|_| !energy.dag.is_uniform(scale)) else { continue };
+        scales.push((number, Tape::compile(energy, member.domain, scale)?));
+    }
+    Ok(scales)
 }
 
 /// The box bounds, evaluated at every element.

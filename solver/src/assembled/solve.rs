@@ -82,10 +82,13 @@ pub fn solve_with(
     let energy = &compiled.losses.apply(energy.clone());
     let new = || Ok(State::new(Explicit::new(energy, data)?, compiled.preconditioner, options, linear));
     let mut state = threads.run(new).map_err(SolveError::Explicit)?;
-    let memory = Memory { buffers: state.bytes(), limit: MemoryLimit::bytes(compiled.max_memory) };
-    if let Some(limit) = memory.limit.filter(|&limit| memory.buffers > limit) {
-        return Err(SolveError::Memory { needed: memory.buffers, limit });
+    let (inputs, buffers) = (data.bytes(), state.bytes());
+    let limit = MemoryLimit::bytes(compiled.max_memory, inputs);
+    let needed = inputs.saturating_add(buffers);
+    if let Some(limit) = limit.filter(|&limit| needed > limit) {
+        return Err(SolveError::Memory { needed, limit });
     }
+    let memory = Memory { inputs, buffers, limit };
     let free = state.problem.free();
     let planned = started.elapsed().as_secs_f64();
     let mut steps = OnThreads { threads: &threads, state: &mut state };

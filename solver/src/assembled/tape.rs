@@ -203,9 +203,13 @@ impl Tape {
             return Err(ExplicitError::Unsupported { what: format!("a read of {:?}", access.source) });
         }
         let slot = matches!(access.source, Source::Unknown(_)).then(|| {
+            let slot = Slot::try_from(self.slots.len());
             self.slots.push(self.reads.len() as u32);
-            (self.slots.len() - 1) as Slot
+            slot.map_err(|_| ExplicitError::Unsupported {
+                what: "a residual that reads 65537 unknowns".into(),
+            })
         });
+        let slot = slot.transpose()?;
         let place = place(energy, domain, energy.space_of(access.source), &access.at)?;
         self.reads.push(Read { source: access.source, channel: access.channel, place, slot });
         Ok(self.reads.len() as u32 - 1)

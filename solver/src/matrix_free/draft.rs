@@ -142,6 +142,19 @@ impl Draft<'_> {
         self.nest(f, Kind::Map(strip));
     }
 
+    /// Adds an output over a domain, in a nest of its own; not far from what is free, if it is `skipped` there.
+    pub fn map_domain(&mut self, id: VectorId, domain: Domain, values: Vec<Expr>, skipped: bool) -> Func {
+        let k = self.k;
+        let vars: Vec<Var> = k.domain_vars(domain).0.into_iter().map(Var::new).collect();
+        let f = self.func(id, &vars, values);
+        self.output(&f, id);
+        self.map(&f, Strip::Of(domain));
+        if let (Domain::Space(space), true) = (domain, skipped) {
+            self.skip_unless(&f, k.near_at(space, &coordinates(&vars)));
+        }
+        f
+    }
+
     /// As [`Draft::map`], over the vector that it reads.
     pub fn map_over(&mut self, f: &Func, strip: Strip, id: VectorId) {
         self.map(f, strip);

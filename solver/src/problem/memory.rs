@@ -1,11 +1,11 @@
-//! Memory that a plan may take.
+//! Memory that a problem may take.
 
 use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-/// A limit on the memory of a plan's buffers.
+/// A limit on the memory of a problem: the numbers that it is given, and the buffers of its plan.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum MemoryLimit {
     /// So many bytes, even if there are fewer.
@@ -15,8 +15,9 @@ pub enum MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// The limit in bytes; `None` where nobody knows what there is.
-    pub(crate) fn bytes(limit: Option<MemoryLimit>) -> Option<u64> {
+    /// The limit in bytes, of which the problem has taken `held` already; `None` where nobody knows what there is.
+    pub fn bytes(limit: Option<MemoryLimit>, held: u64) -> Option<u64> {
+        let available = || available().map(|bytes| bytes.saturating_add(held));
         match limit {
             Some(MemoryLimit::Bytes(bytes)) => Some(bytes),
             Some(MemoryLimit::Share(share)) => available().map(|bytes| (share * bytes as f64) as u64),
@@ -43,19 +44,21 @@ impl FromStr for MemoryLimit {
     }
 }
 
-/// Memory of a problem's plan, in bytes.
+/// Memory of a problem, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct Memory {
+    /// Of the numbers that it was given, wherever they are.
+    pub inputs: u64,
     /// Of its buffers.
     pub buffers: u64,
-    /// The limit that they were compared with before any was touched; `None` where nobody knows what there is.
+    /// The limit that both were compared with before any buffer was touched; `None` where nobody knows what there is.
     pub limit: Option<u64>,
 }
 
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of buffers", Bytes(self.buffers))?;
+        write!(f, "{} of inputs, {} of buffers", Bytes(self.inputs), Bytes(self.buffers))?;
         self.limit.map_or(Ok(()), |limit| write!(f, ", {} available", Bytes(limit)))
     }
 }
@@ -137,6 +140,14 @@ mod tests {
         assert_eq!(free_in(group.path()), Some(500_000));
         write("memory.max", "max\n");
         assert_eq!(free_in(group.path()), None);
+    }
+
+    #[test]
+    fn what_is_held_already_is_part_of_what_there_is() {
+        assert_eq!(MemoryLimit::bytes(Some(MemoryLimit::Bytes(7)), 100), Some(7));
+        let (held, half) = (1 << 50, MemoryLimit::Share(0.5));
+        assert!(MemoryLimit::bytes(None, held).is_some_and(|bytes| bytes > held));
+        assert!(MemoryLimit::bytes(Some(half), held).is_some_and(|bytes| bytes > held / 2 && bytes < held));
     }
 
     #[test]

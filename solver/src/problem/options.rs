@@ -5,6 +5,7 @@ use crate::problem::cancel::Cancel;
 use crate::problem::memory::MemoryLimit;
 use crate::problem::overrides::{ChoiceError, Overrides};
 use std::time::Duration;
+use sumsq_codegen::Level;
 use sumsq_energy::derive::Passes;
 use sumsq_energy::model::Energy;
 use thiserror::Error;
@@ -111,9 +112,11 @@ pub struct CompileOptions {
     pub preconditioner: Preconditioner,
     /// Machine to run on.
     pub backend: Backend,
+    /// Instructions that generated code may use.
+    pub target: Level,
     /// Worker threads, from one to [`MAX_THREADS`]; `None`: all cores.
     pub threads: Option<usize>,
-    /// Memory that the buffers of a plan may take; `None`: as much as there is.
+    /// Memory that the numbers of a problem and the buffers of its plan may take; `None`: as much as there is.
     pub max_memory: Option<MemoryLimit>,
     /// Share of robust losses that J^T J holds.
     pub losses: LossOrder,

@@ -57,10 +57,10 @@ impl Solver {
     /// # Errors
     /// Options that are out of range or that the energy cannot honour, a back end that is not there, or a failure of the engine.
     pub fn compile(energy: Energy, options: &CompileOptions) -> Result<Solver, SolveError> {
-        Solver::compile_for(energy, options, Target::host())
+        Solver::compile_for(energy, options, options.target.target()?)
     }
 
-    /// As [`Solver::compile`], with schedules for another machine than this one: of other lanes, say. The code runs here.
+    /// As [`Solver::compile`], for a machine in place of that of the options: of other lanes, say. The code runs here.
     ///
     /// # Errors
     /// As of [`Solver::compile`].
@@ -83,7 +83,7 @@ impl Solver {
         options: &CompileOptions,
         preconditioners: Vec<Arc<dyn Preconditioner>>,
     ) -> Result<Solver, SolveError> {
-        Solver::compile_using(energy, options, Target::host(), Some(preconditioners))
+        Solver::compile_using(energy, options, options.target.target()?, Some(preconditioners))
     }
 
     fn compile_using(
@@ -175,7 +175,7 @@ fn skeleton(
 /// # Errors
 /// As for [`Solver::compile`].
 pub fn choices(energy: &Energy, options: &CompileOptions) -> Result<Choices, SolveError> {
-    Ok(skeleton(energy.clone(), options, Target::host(), None)?.0.choices)
+    Ok(skeleton(energy.clone(), options, options.target.target()?, None)?.0.choices)
 }
 
 /// The schedules of an energy's pipelines as text, each below the name of its pipeline.
@@ -183,14 +183,14 @@ pub fn choices(energy: &Energy, options: &CompileOptions) -> Result<Choices, Sol
 /// # Errors
 /// As for [`Solver::compile`].
 pub fn schedules(energy: &Energy, options: &CompileOptions) -> Result<String, SolveError> {
-    let (k, settings) = skeleton(energy.clone(), options, Target::host(), None)?;
+    let (k, settings) = skeleton(energy.clone(), options, options.target.target()?, None)?;
     let text = |(_, s): (_, Scheduled)| format!("# {}\n{}\n", s.pipeline.name, s.schedule);
     Ok(settings.pipelines(&k).into_iter().map(text).collect())
 }
 
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
 pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredFunction>, SolveError> {
-    let (k, settings) = skeleton(energy.clone(), options, Target::host(), None)?;
+    let (k, settings) = skeleton(energy.clone(), options, options.target.target()?, None)?;
     let options = LowerOptions::default();
     let all = settings.pipelines(&k).into_iter().map(|(_, s)| lower(&s.pipeline, &s.schedule, &options));
     Ok(all.collect::<Result<_, _>>()?)
@@ -206,8 +206,8 @@ pub fn sizes(
     options: &CompileOptions,
     data: &ProblemData,
 ) -> Result<BTreeMap<String, i32>, SolveError> {
-    let (k, _) = skeleton(energy.clone(), options, Target::host(), None)?;
-    let all = Sizes::new(&k, data).parameters();
+    let (k, _) = skeleton(energy.clone(), options, options.target.target()?, None)?;
+    let all = Sizes::new(&k, data)?.parameters();
     Ok(all.into_iter().map(|(size, value)| (size.to_string(), value)).collect())
 }
 
@@ -234,7 +234,7 @@ impl Problem {
     fn new(code: Arc<Code>, data: &ProblemData) -> Result<Problem, SolveError> {
         let started = Instant::now();
         data.check_declared(&code.k.energy)?;
-        let limit = MemoryLimit::bytes(code.options.max_memory);
+        let limit = MemoryLimit::bytes(code.options.max_memory, data.bytes());
         let plan = Plan::new(code.k.clone(), &code.modules, data, code.pool.clone(), limit)?;
         let plan_seconds = started.elapsed().as_secs_f64();
         Ok(Problem { code, plan, plan_seconds, dims: data.dims().to_vec() })

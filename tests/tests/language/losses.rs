@@ -333,3 +333,82 @@ fn second_order_does_not_stall_on_elements_with_only_outliers() {
         assert!(second.energy_final < 1.001 * first.energy_final, "{first}\n{second}");
     }
 }
+
+/// Scales that differ from place to place, to both orders: of arrays and computed ones, beyond the element, where blocks leave the domain;
+/// what is held or cut off needs none.
+#[test]
+fn scales_per_element_agree() {
+    let mut random = Random::new(62);
+    let mut scales: Vec<f64> = random.numbers(W * H).iter().map(|s| 0.2 + s.abs()).collect();
+    let held: Vec<f64> = (0..W * H).map(|i| f64::from(u8::from(i % 7 == 3))).collect();
+    scales.iter_mut().zip(&held).filter(|(_, h)| **h != 0.0).for_each(|(s, _)| *s = -1.0);
+    let [x, a, s] = arrays();
+    let arrays = [x, a, s, doubles("S", &[H, W], scales), doubles("Held", &[H, W], held)];
+    for order in ["", "SecondOrder"] {
+        let text = format!(
+            "local W, H = Dim('W', 0), Dim('H', 1)\nlocal X = Unknown('X', opt_float2, {{W,H}}, 0)\n\
+             local A = Array('A', opt_float2, {{W,H}}, 1)\nlocal s = Param('s', float, 2)\n\
+             local S = Array('S', opt_float, {{W,H}}, 3)\nlocal Held = Array('Held', opt_float, {{W,H}}, 4)\n\
+             Exclude(Held(0,0))\n\
+             local Wide = ComputedArray('Wide', {{W,H}}, 1 + abs(S(0,0)) + abs(S(1,0)))\n\
+             Residual{{name='huber', loss={order}(Huber(S(0,0))), X(0,0) - A(0,0)}}\n\
+             Residual{{name='cauchy', loss={order}(Cauchy(s + S(0,0)^2)), X(0,0) - X(1,0), X(0,0,1) * X(0,1,0)}}\n\
+             Residual{{name='tukey', loss={order}(Tukey(Wide(0,0))), X(0,0) - X(0,1)}}\n\
+             Residual{{name='geman', loss={order}(GemanMcClure(0.5 + abs(S(1,0)))), X(0,0) - 0.3}}\n\
+             Residual{{name='soft', loss={order}(SoftL1(InBounds(-1,0) * s + 0.4)), X(0,0) - X(-1,0)}}\n\
+             Energy(0.2 * X(0,0))"
+        );
+        agrees(&text, &arrays);
+    }
+}
+
+/// The same over hyperedges, with a scale of each, of its vertices, and a global.
+#[test]
+fn scales_per_hyperedge_agree() {
+    let (n, edges, mut random) = (23, 90, Random::new(63));
+    let text = r#"
+        local N = Dim("N", 0)
+        local X = Unknown("X", opt_float3, {N}, 0)
+        local T = Unknown("T", opt_float, {}, 1)
+        local S = Array("S", opt_float, {N}, 2)
+        local G = Graph("G", 3, "a", {N}, 4, "b", {N}, 5)
+        Energy(0.3 * X(0), 0.5 * T())
+        Residual{name="edge", loss=SecondOrder(Cauchy(S(G.a))), X(G.a) * T() - X(G.b)}
+        Residual{name="sum", loss=Huber(S(G.a) + S(G.b)), X(G.a, 0) + X(G.b, 1) - 1}
+        Residual{name="all", loss=SoftL1(S(0)), T() - 2}
+    "#;
+    let arrays = [
+        doubles("X", &[n, 3], random.numbers(3 * n)),
+        doubles("T", &[1], vec![0.9]),
+        doubles("S", &[n], random.numbers(n).iter().map(|s| 0.2 + s.abs()).collect()),
+        indices("G.a", 1, random.below(n, edges)),
+        indices("G.b", 1, random.below(n, edges)),
+    ];
+    agrees(text, &arrays);
+}
+
+/// E by the definition; and a place where the scale is no scale is named.
+#[test]
+fn scales_per_element_by_hand() {
+    let text = "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float, {N}, 0)\n\
+                local S = Array('S', opt_float, {N}, 1)\nResidual{name='fit', loss=Huber(S(0)), X(0)}";
+    let (x, s) = ([3.0, -0.5, 2.0], [1.0, 1.0, 0.25]);
+    let at = |s: &[f64]| bind(text, &[doubles("X", &[3], x.to_vec()), doubles("S", &[3], s.to_vec())]);
+    let (energy, mut data) = at(&s);
+    let report = solve(&energy, &mut data, &Options::default());
+    assert_close("E", report.energy_initial, (6.0 - 1.0) + 0.25 + (1.0 - 0.0625), 1e-12);
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let (energy, data) = at(&[1.0, bad, 1.0]);
+        let solver = sumsq::Solver::compile(energy, &CompileOptions::default()).unwrap();
+        let mut problem = solver.plan(&data).unwrap();
+        let Err(error) = problem.solve(&mut data.into_owned(), &SolveOptions::default()) else {
+            panic!("the scale {bad} was accepted")
+        };
+        let text = error.to_string();
+        for part in
+            ["`fit`", "line 4", "scale is no positive number", "element (1) of {N}", "`S`[1] channel 0"]
+        {
+            assert!(text.contains(part), "{bad}: no `{part}` in: {text}");
+        }
+    }
+}

@@ -125,6 +125,11 @@ impl Facts {
     /// The polynomial f for which a comparison of scalar indices says f <= 0; none for other conditions.
     pub(crate) fn at_most_zero(&self, cond: &Expr) -> Option<Poly> {
         let ExprKind::Binary(op, a, b) = cond.kind() else { return None };
+        self.said_by(*op, a, b)
+    }
+
+    /// The polynomial f for which `a op b` says f <= 0.
+    fn said_by(&self, op: BinaryOp, a: &Expr, b: &Expr) -> Option<Poly> {
         let (sign, plus) = match op {
             BinaryOp::Le => (1, 0),
             BinaryOp::Lt => (1, 1),
@@ -151,29 +156,26 @@ impl Facts {
                 self.learn(a, false);
                 self.learn(b, false);
             }
-            ExprKind::Binary(op, a, b) if is_index(a.ty()) && a.ty().lanes == 1 => {
-                let mut polys = Polys::default();
-                let Some(d) = polys.of(a).plus(&polys.of(b), -1) else { return };
+            ExprKind::Binary(op, a, b) => {
                 use BinaryOp::*;
-                match (op, holds) {
-                    (Le, true) | (Gt, false) => self.at_most(&d, 1, 0),
-                    (Lt, true) | (Ge, false) => self.at_most(&d, 1, 1),
-                    (Ge, true) | (Lt, false) => self.at_most(&d, -1, 0),
-                    (Gt, true) | (Le, false) => self.at_most(&d, -1, 1),
-                    (Eq, true) | (Ne, false) => {
-                        self.at_most(&d, 1, 0);
-                        self.at_most(&d, -1, 0);
-                    }
-                    _ => {}
+                let said: &[BinaryOp] = match (op, holds) {
+                    (Le, true) | (Gt, false) => &[Le],
+                    (Lt, true) | (Ge, false) => &[Lt],
+                    (Ge, true) | (Lt, false) => &[Ge],
+                    (Gt, true) | (Le, false) => &[Gt],
+                    (Eq, true) | (Ne, false) => &[Le, Ge],
+                    _ => &[],
+                };
+                for &op in said {
+                    self.said_by(op, a, b).into_iter().for_each(|f| self.at_most(f));
                 }
             }
             _ => {}
         }
     }
 
-    /// `sign * d + plus <= 0`. Of inequalities that differ by their constants the strongest is kept: it implies the others.
-    fn at_most(&mut self, d: &Poly, sign: i64, plus: i64) {
-        let Some(f) = d.clone().scaled(sign).and_then(|f| f.offset(plus)) else { return };
+    /// `f <= 0`. Of inequalities that differ by their constants the strongest is kept: it implies the others.
+    fn at_most(&mut self, f: Poly) {
         if f.terms.is_empty() {
             return;
         }

@@ -83,6 +83,16 @@ pub fn read(npy: &mut impl Read, header: &Header) -> Result<ArrayData, MemberErr
     })
 }
 
+/// Bytes of the elements that a header promises, as they are held: integers are wide.
+pub fn held(header: &Header) -> u64 {
+    let wide = match header.element.kind {
+        Kind::Float | Kind::Bool => false,
+        Kind::Signed => true,
+        Kind::Unsigned => header.element.size > 1,
+    };
+    header.elements as u64 * if wide { size_of::<i64>() } else { header.element.size } as u64
+}
+
 fn typed<T: Copy>(
     npy: &mut impl Read,
     header: &Header,

@@ -116,6 +116,15 @@ impl Archive {
         shape.map_err(|problem| self.error(name, problem))
     }
 
+    /// Bytes that an array will take once it is read.
+    ///
+    /// # Errors
+    /// As of [`Archive::shape`].
+    pub fn bytes(&self, name: &str) -> Result<u64, FileError> {
+        let header = self.member(name).and_then(|member| self.header(member, &mut self.contents(member)?));
+        header.map(|h| elements::held(&h)).map_err(|problem| self.error(name, problem))
+    }
+
     /// Reads an array, into C order.
     ///
     /// # Errors

@@ -13,6 +13,31 @@ pub const ROW: usize = 64;
 /// Blocks per sorting window.
 const WINDOW: usize = 64;
 
+/// Lists that are longer than the 32-bit indices of generated code reach.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Overlong {
+    /// Entries or rows.
+    pub what: &'static str,
+    /// Their number.
+    pub count: u64,
+}
+
+/// A number of entries or rows as an index.
+fn index(what: &'static str, count: u64) -> Result<i32, Overlong> {
+    i32::try_from(count).map_err(|_| Overlong { what, count })
+}
+
+/// Entries of blocks whose longest rows have these lengths.
+fn entries(longest: impl Iterator<Item = usize>, lanes: usize) -> Result<i32, Overlong> {
+    index("entries", longest.map(|length| (length.max(1) * lanes) as u64).sum())
+}
+
+/// Rows of elements that so many hyperedges meet at, in whole blocks.
+fn rows(meeting: impl Iterator<Item = usize>, lanes: usize) -> Result<i32, Overlong> {
+    let rows: u64 = meeting.map(|n| n.div_ceil(ROW) as u64).sum();
+    index("rows", rows.max(1).next_multiple_of(lanes as u64))
+}
+
 /// The packed lists of one (graph, slot). All numbers are in range by construction: generated code reads them unchecked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Incidence {
@@ -33,9 +58,14 @@ pub struct Incidence {
 }
 
 impl Incidence {
-    /// The lists for `elements` elements, where hyperedge e meets element `vertex[e]` (each below `elements`).
-    pub fn build(elements: usize, vertex: &[u32], lanes: usize) -> Incidence {
+    /// The lists for `elements` elements, where hyperedge e meets element `vertex[e]` (each below `elements`). There are fewer than 2^31 of
+    /// both.
+    ///
+    /// # Errors
+    /// With padding there are 2^31 rows or entries.
+    pub fn build(elements: usize, vertex: &[u32], lanes: usize) -> Result<Incidence, Overlong> {
         let (start, edges) = counting_sort(vertex, elements);
+        self::rows(start.windows(2).map(|s| s[1] - s[0]), lanes)?;
         let mut rows: Vec<(u32, u32, u32)> = vec![]; // (element, first edge position, length)
         for v in 0..elements {
             for from in (start[v]..start[v + 1]).step_by(ROW) {
@@ -45,6 +75,8 @@ impl Incidence {
         for window in rows.chunks_mut(WINDOW * lanes) {
             window.sort_by_key(|&(v, from, length)| (std::cmp::Reverse(length), v, from));
         }
+        let longest = |block: &[(u32, u32, u32)]| block.iter().map(|r| r.2 as usize).max().unwrap_or(0);
+        entries(rows.chunks(lanes).map(longest), lanes)?;
         let mut out = Incidence::default();
         for block in rows.chunks(lanes) {
             out.push_block(block, &edges, lanes);
@@ -53,7 +85,7 @@ impl Incidence {
             out.push_block(&[], &edges, lanes);
         }
         out.list_rows(elements, &rows);
-        out
+        Ok(out)
     }
 
     fn push_block(&mut self, rows: &[(u32, u32, u32)], edges: &[u32], lanes: usize) {
@@ -125,11 +157,26 @@ mod tests {
             expected[v as usize].push(e as u32);
         }
         for lanes in [4, 16] {
-            let i = Incidence::build(elements, &vertex, lanes);
+            let i = Incidence::build(elements, &vertex, lanes).unwrap();
             assert_eq!(unpack(&i, lanes), expected);
             assert_eq!(i.rows() % lanes, 0);
             assert!(i.edge.iter().all(|&e| (e as usize) < vertex.len().max(1)));
         }
+    }
+
+    /// Padding alone takes lists to 2^31, far below as many hyperedges.
+    #[test]
+    fn lists_that_indices_do_not_reach_are_refused() {
+        use std::iter::repeat_n;
+        let most = (1 << 31) / (16 * ROW);
+        assert_eq!(entries(repeat_n(ROW, most - 1), 16), Ok(i32::MAX - 1023));
+        assert_eq!(entries(repeat_n(ROW, most), 16), Err(Overlong { what: "entries", count: 1 << 31 }));
+        assert_eq!(entries([0].into_iter(), 8), Ok(8), "a block of padding");
+        // Each of these elements meets one hyperedge more than a row holds.
+        assert_eq!(rows(repeat_n(ROW + 1, (1 << 30) - 8), 16), Ok(i32::MAX - 15));
+        let error = rows(repeat_n(ROW + 1, (1 << 30) - 7), 16);
+        assert_eq!(error, Err(Overlong { what: "rows", count: 1 << 31 }));
+        assert_eq!((rows([].into_iter(), 4), rows([1, 64, 65].into_iter(), 4)), (Ok(4), Ok(4)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Everything that follows from sizes: extents, strip heights, parameters of generated pipelines.
 
-use crate::matrix_free::domain::incidence::Incidence;
+use crate::error::SolveError;
+use crate::matrix_free::domain::incidence::{Incidence, Overlong};
 use crate::matrix_free::domain::mask;
 use crate::matrix_free::params::Size;
 use crate::matrix_free::schedule::cpu::strip_height;
@@ -21,14 +22,20 @@ pub struct Sizes<'a> {
 
 impl<'a> Sizes<'a> {
     /// Builds the lists.
-    pub fn new(k: &'a Skeleton, data: &'a ProblemData) -> Sizes<'a> {
+    ///
+    /// # Errors
+    /// Lists that 32-bit indices do not reach. All other counts were bound below 2^31.
+    pub fn new(k: &'a Skeleton, data: &'a ProblemData) -> Result<Sizes<'a>, SolveError> {
         let vertices = k.spaces.iter().flat_map(|s| s.slots.iter().map(move |&at| (s.id, at)));
         let lists = vertices.map(|(space, (g, v))| {
             let elements = data.elements(&k.energy, space);
             let meets = &data.graphs()[g.index()].vertices[usize::from(v)];
-            ((g, v), Incidence::build(elements, meets, k.target.lanes as usize))
+            let lists = Incidence::build(elements, meets, k.target.lanes as usize);
+            let of = || k.energy.graphs[g.index()].slot_name(v);
+            let overlong = |Overlong { what, count }| SolveError::Lists { of: of(), what, count };
+            Ok(((g, v), lists.map_err(overlong)?))
         });
-        Sizes { k, data, incidences: lists.collect() }
+        Ok(Sizes { k, data, incidences: lists.collect::<Result<_, SolveError>>()? })
     }
 
     /// Extents of the points of a vector.

@@ -34,14 +34,8 @@ pub fn residuals(k: &Skeleton) -> Vec<Scheduled> {
     for Routine { site, roots, .. } in k.routines.of(Kind::Residual) {
         let domain = site.domain(&k.energy);
         let vars: Vec<Var> = k.domain_vars(domain).0.into_iter().map(Var::new).collect();
-        let at = coordinates(&vars);
-        let values = d.emit(roots, k.place(domain, at.clone()), &no_direction);
-        let f = d.func(What::Residual.of(domain), &vars, values);
-        d.output(&f, What::Residual.of(domain));
-        d.map(&f, Strip::Of(domain));
-        if let Domain::Space(space) = domain {
-            d.skip_unless(&f, k.near_at(space, &at));
-        }
+        let values = d.emit(roots, k.place(domain, coordinates(&vars)), &no_direction);
+        d.map_domain(What::Residual.of(domain), domain, values, true);
     }
     d.finish_at_x()
 }

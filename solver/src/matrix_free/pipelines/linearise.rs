@@ -50,18 +50,10 @@ fn domain_vars(k: &Skeleton, domain: Domain) -> Vec<Var> {
     k.domain_vars(domain).0.iter().map(|&v| Var::new(v)).collect()
 }
 
-/// Adds an output over a domain; not far from what is free, if it is `skipped` there.
+/// Adds an output over a domain in the linear solver's precision: see [`Draft::map_domain`].
 fn root(d: &mut Draft, id: VectorId, domain: Domain, values: Vec<Expr>, skipped: bool) -> Func {
-    let k = d.k;
-    let values = values.into_iter().map(|v| v.cast(k.linear)).collect();
-    let vars = domain_vars(k, domain);
-    let f = d.func(id, &vars, values);
-    d.output(&f, id);
-    d.map(&f, Strip::Of(domain));
-    if let (Domain::Space(space), true) = (domain, skipped) {
-        d.skip_unless(&f, k.near_at(space, &coordinates(&vars)));
-    }
-    f
+    let linear = d.k.linear;
+    d.map_domain(id, domain, values.into_iter().map(|v| v.cast(linear)).collect(), skipped)
 }
 
 /// True if anything but the gathers at vertices reads what is stored over the hyperedges of a graph.

@@ -60,15 +60,16 @@ impl Plan {
         pool: Arc<Pool>,
         limit: Option<u64>,
     ) -> Result<Plan, SolveError> {
-        let sizes = Sizes::new(&k, data);
+        let sizes = Sizes::new(&k, data)?;
         let mut b = Builder::new(k.clone(), pool);
         b.parameters(&sizes);
         b.essentials(&sizes)?;
         modules.all().iter().try_for_each(|m| b.module(m, &sizes))?;
-        let memory = Memory { buffers: b.buffer_bytes(), limit };
-        if let Some(limit) = limit.filter(|&limit| memory.buffers > limit) {
-            return Err(SolveError::Memory { needed: memory.buffers, limit });
+        let (inputs, buffers) = (data.bytes(), b.buffer_bytes());
+        if let Some(limit) = limit.filter(|&limit| inputs.saturating_add(buffers) > limit) {
+            return Err(SolveError::Memory { inputs, buffers, limit });
         }
+        let memory = Memory { inputs, buffers, limit };
         b.populate();
         let programs = b.programs(modules)?;
         let Builder { pool, table, vectors, params, .. } = b;

@@ -218,6 +218,11 @@ impl<'a> ArrayView<'a> {
         self.slice.is_integer()
     }
 
+    /// Bytes of the slice.
+    pub(super) fn bytes(&self) -> usize {
+        typed!(self.slice, v => size_of_val(v))
+    }
+
     /// Checks that the slice holds every element.
     pub(super) fn check(&self) -> Result<(), DataError> {
         let count = self.shape.iter().try_fold(1usize, |n, &e| n.checked_mul(e));

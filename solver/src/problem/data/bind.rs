@@ -415,13 +415,15 @@ impl<'e, 'a> Binder<'e, 'a> {
 
     /// Every field has fewer than 2^31 scalars.
     fn check_sizes(&self, dims: &[usize]) -> Result<(), DataError> {
-        for field in self.energy.unknowns.iter().chain(&self.energy.arrays) {
-            let extents = self.extents(dims, field.space);
-            let scalars = extents.iter().try_fold(usize::from(field.channels), |n, &e| n.checked_mul(e));
-            if scalars.is_none_or(|n| n > INDEX_MAX) {
+        let declared = self.energy.unknowns.iter().chain(&self.energy.arrays);
+        let declared = declared.map(|f| (f.space, usize::from(f.channels), &f.name));
+        let computed = self.energy.computed.iter().map(|c| (c.space, c.values.len(), &c.name));
+        for (space, channels, name) in declared.chain(computed) {
+            let extents = self.extents(dims, space);
+            if !is_countable(channels, &extents) {
                 return Err(DataError::SpaceTooLarge {
-                    space: self.energy.space_name(field.space),
-                    field: field.name.clone(),
+                    space: self.energy.space_name(space),
+                    field: name.clone(),
                     extents: tuple(&extents),
                 });
             }
@@ -569,15 +571,42 @@ fn check_index_shape(graph: &str, array: &ArrayView<'_>, dims: usize) -> Result<
         [_, n] => *n == dims,
         _ => false,
     };
-    if !fits || array.shape[0] > INDEX_MAX {
+    if !fits {
         let (name, came) = (array.name.to_string(), tuple(&array.shape));
         return Err(DataError::Shape { kind: "index array", name, expected: index_shape(dims), came });
     }
-    if array.shape[0] == 0 {
-        let (vertex, shape) = (array.name.to_string(), tuple(&array.shape));
-        return Err(DataError::NoEdges { graph: graph.to_string(), vertex, shape });
+    check_edges(graph, &array.name, &array.shape)
+}
+
+/// A graph has an edge, and fewer than 2^31.
+fn check_edges(graph: &str, vertex: &str, shape: &[usize]) -> Result<(), DataError> {
+    let (graph, vertex) = (graph.to_string(), vertex.to_string());
+    match shape[0] {
+        0 => Err(DataError::NoEdges { graph, vertex, shape: tuple(shape) }),
+        edges if edges > INDEX_MAX => Err(DataError::TooManyEdges { graph, vertex, edges }),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// Tells whether 32-bit indices reach all scalars of a field.
+fn is_countable(channels: usize, extents: &[usize]) -> bool {
+    extents.iter().try_fold(channels, |n, &e| n.checked_mul(e)).is_some_and(|n| n <= INDEX_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_end_where_32_bit_indices_do() {
+        assert!(is_countable(1, &[INDEX_MAX]) && !is_countable(1, &[INDEX_MAX, 2]));
+        assert!(is_countable(64, &[(1 << 25) - 1]) && !is_countable(64, &[1 << 25]));
+        assert!(is_countable(1, &[1 << 16, (1 << 15) - 1]) && !is_countable(1, &[1 << 16, 1 << 15]));
+        assert!(!is_countable(2, &[usize::MAX, usize::MAX]));
+        assert_eq!(check_edges("G", "G.a", &[INDEX_MAX]), Ok(()));
+        let error = check_edges("G", "G.a", &[INDEX_MAX + 1, 2]).unwrap_err().to_string();
+        assert!(error.contains("graph `G`") && error.contains("2147483648"), "{error}");
+    }
 }
 
 /// Notes in `integers` what came as integers, which float64 must hold.

@@ -61,6 +61,9 @@ pub enum DataError {
     #[error("graph `{graph}` has no edges: expected at least one, came `{vertex}` of shape {shape}")]
     NoEdges { graph: String, vertex: String, shape: String },
 
+    #[error("graph `{graph}` is too large: expected at most 2147483647 edges, came {edges} (by `{vertex}`)")]
+    TooManyEdges { graph: String, vertex: String, edges: usize },
+
     #[error(
         "graph `{graph}`: expected the same number of edges at every vertex, came {first_edges} at `{first}` and \
          {edges} at `{second}`"

@@ -19,10 +19,13 @@ pub struct LossScale {
     pub scale: f64,
 }
 
-/// The scale of each block; `None` where its loss is a formula.
+/// The scale of each block; `None` where its loss is a formula, or its scale differs from place to place.
 pub fn loss_scales(energy: &Energy, params: &[Vec<f64>]) -> Result<Vec<Option<f64>>, LossScale> {
     let scale = |(number, block): (usize, &Block)| {
         let Loss::Scaled(kind, scale) = block.loss else { return Ok(None) };
+        if !energy.dag.is_uniform(scale) {
+            return Ok(None);
+        }
         let scale = energy.dag.eval(scale, &Surroundings { params, q: f64::NAN });
         if scale > 0.0 && scale.is_finite() {
             return Ok(Some(scale));

@@ -203,6 +203,14 @@ impl<'a> ProblemData<'a> {
         Ok(())
     }
 
+    /// Bytes that the numbers take, wherever they are.
+    pub fn bytes(&self) -> u64 {
+        let numbers = self.unknowns.iter().chain(self.arrays.iter().flatten());
+        let numbers: usize = numbers.map(|n| n.view().bytes()).sum();
+        let indices: usize = self.graphs.iter().flat_map(|g| &g.vertices).map(|v| size_of_val(&v[..])).sum();
+        (numbers + indices) as u64
+    }
+
     /// Extents of an index space, fastest-varying first.
     pub fn extents(&self, energy: &Energy, space: SpaceId) -> Vec<usize> {
         energy.spaces[space.index()].iter().map(|d| self.dims[d.index()]).collect()
