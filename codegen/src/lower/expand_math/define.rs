@@ -18,8 +18,7 @@ use super::{Format, Quadrant, exp_of, exp_range, expand_math_expr, log_range, lo
 use crate::expr::{Expr, UnaryOp};
 use crate::functions::Function;
 
-/// The function of operands of one type, f32 or f64, scalar or vector; `None` of those that are written out or instructions of the
-/// machine, and of other types.
+/// The function of operands of one type, f32 or f64, scalar or vector; `None` of other types.
 pub fn define(f: Function, operands: &[Expr]) -> Option<Expr> {
     let format = Format::of(operands.first()?.ty())?;
     let x = &operands[0];
@@ -38,7 +37,7 @@ pub fn define(f: Function, operands: &[Expr]) -> Option<Expr> {
         Function::Log10 => log10(x, format),
         Function::Pow => pow(x, operands.get(1)?, format),
         Function::Abs | Function::Sqrt | Function::Sin | Function::Cos | Function::Exp | Function::Log => {
-            return None;
+            Expr::apply(f, operands)
         }
     };
     Some(expand_math_expr(&value))

@@ -1,7 +1,8 @@
 //! Maths expansion: replaces sin, cos, exp and log of f32 and f64 by arithmetic.
 //!
 //! Before: any statement or expression, scalar or vector. After: none of the four operators remains on f32 or
-//! f64. All other functions stay, to be called from the library lane by lane. Runs before common subexpressions are
+//! f64. The other functions stay: a module has each as a function of its own, whose
+//! arithmetic [`define`] has. Runs before common subexpressions are
 //! looked for (and shares structurally equal nodes itself), so that the sine and cosine of one argument share their range
 //! reduction and both polynomials.
 //!
