@@ -119,16 +119,17 @@ typedef struct sumsq_options {
     int32_t precision;            /* sumsq_precision; fixed when the energy is compiled */
     int32_t preconditioner;       /* sumsq_preconditioner; fixed when the energy is compiled */
     int32_t threads;              /* fixed when the energy is compiled; at most 1024; 0: all cores */
-    int64_t iterations;           /* steps at most, rejected ones included; 50 */
+    int64_t iterations;           /* steps at most, rejected ones included; -1: 50, or 1000 for LM where all unknowns are globals */
     int64_t linear_iterations;    /* PCG iterations per step at most; 0: 500, or ten times the free unknowns if linear_tolerance
                                      is given */
     double linear_tolerance;      /* stop PCG at this relative residual; 0: off */
     double forcing;               /* stop PCG when its model stalls at this rate; 0.01 */
-    double radius;                /* first trust-region radius; 1e4 */
+    double radius;                /* first trust-region radius; 0: 1e4, or 1e-3 for LM where all unknowns are globals */
     double max_radius;            /* 1e16 */
     double min_radius;            /* 1e-32 */
     double min_relative_decrease; /* of an accepted step, actual over predicted; 1e-3 */
-    double function_tolerance;    /* LM ends when an accepted step changes E by at most this times E; 1e-6, 0: off */
+    double function_tolerance;    /* LM ends when an accepted step changes E by at most this times E; 0: off, -1: 1e-6, or off where
+                                     all unknowns are globals */
     double gradient_tolerance;    /* LM ends when |g_i| <= this |column i of J| sqrt(E) for all i, g = J^T r; 1e-10 */
     double gradient_rtol;         /* LM ends when max|g| is at most this times max|g| at the start; 0 */
     double max_seconds;           /* heeded between PCG iterations; 0: no limit */
@@ -136,7 +137,8 @@ typedef struct sumsq_options {
                                      entry for the same channel of the same unknown; 1e-6 */
     double max_lm_diagonal;       /* 1e32 */
     int32_t losses;               /* sumsq_losses; fixed when the energy is compiled */
-    int32_t running_scales;       /* 1: damp with the largest value so far of each entry of that diagonal; 0 */
+    int32_t running_scales;       /* 1: damp with the largest value so far of each entry of that diagonal; -1: only where all unknowns are
+                                     globals */
     double step_tolerance;        /* LM ends when |s| is at most this times both |x| and the longest step; 1e-8, 0: off */
     int64_t max_memory;           /* bytes that the numbers and buffers of a problem may take, fixed when the energy is compiled; 0: what
                                      there is */

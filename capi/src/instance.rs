@@ -114,7 +114,7 @@ impl Instance {
         self.restart(options)?;
         let energy_initial = self.session().map(|s| s.energies().total);
         self.solve = Some(Solve {
-            options: options.clone(),
+            options: options.decided_for(self.solver.energy()),
             started: Instant::now(),
             energy_initial: energy_initial.unwrap_or(f64::NAN),
             steps_before: 0,
@@ -177,11 +177,11 @@ impl Instance {
             let Some(solve) = &mut self.solve else { return Err(not_started()) };
             (solve.steps_before, solve.linear_before) = (before.steps, before.linear_iterations);
             let mut options = solve.options.clone();
-            options.iterations = options.iterations.saturating_sub(before.steps);
+            options.iterations = options.iterations.map(|n| n.saturating_sub(before.steps));
             let elapsed = solve.started.elapsed();
             options.max_time = options.max_time.map(|limit: Duration| limit.saturating_sub(elapsed));
             if let Some(radius) = before.last.map(|i| i.radius).filter(|r| r.is_finite()) {
-                options.radius = radius;
+                options.radius = Some(radius);
             }
             return self.restart(&options);
         }

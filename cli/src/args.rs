@@ -60,9 +60,9 @@ pub struct SolverArgs {
     /// Levenberg-Marquardt or Gauss-Newton
     #[arg(long, value_enum, default_value_t = MethodArg::Lm)]
     method: MethodArg,
-    /// Steps at most, rejected ones included
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    iterations: usize,
+    /// Steps at most, rejected ones included [default: 50; 1000 for lm where all unknowns are globals]
+    #[arg(long, value_name = "N")]
+    iterations: Option<usize>,
     /// Solver of each step's linear system
     #[arg(long, value_enum, default_value_t = LinearSolverArg::Pcg)]
     linear_solver: LinearSolverArg,
@@ -75,24 +75,25 @@ pub struct SolverArgs {
     /// Stop PCG when its model stalls at this rate
     #[arg(long, value_name = "Z", default_value_t = 1e-2)]
     forcing: f64,
-    /// First trust-region radius [default: 1e4; with Cholesky 1e8, since its steps are exact however little is damped]
+    /// First trust-region radius [default: 1e4; 1e-3 where all unknowns are globals; with Cholesky 1e8, since its steps are exact however
+    /// little is damped]
     #[arg(long, value_name = "R0")]
     radius: Option<f64>,
     /// Wall-clock limit
     #[arg(long, value_name = "S", value_parser = seconds)]
     max_seconds: Option<Duration>,
-    /// Stop when an accepted step changes E by at most F times E; 0 turns it off
-    #[arg(long, value_name = "F", default_value_t = 1e-6)]
-    function_tolerance: f64,
+    /// Stop when an accepted step changes E by at most F times E; 0 turns it off [default: 1e-6; 0 where all unknowns are globals]
+    #[arg(long, value_name = "F")]
+    function_tolerance: Option<f64>,
     /// Stop when no single unknown could take more than this share off |r|
     #[arg(long, value_name = "G", default_value_t = 1e-10)]
     gradient_tolerance: f64,
     /// Stop when a step is at most T times both |x| and the longest step; 0 turns it off
     #[arg(long, value_name = "T", default_value_t = 1e-8)]
     step_tolerance: f64,
-    /// Damp with the largest diagonal of J^T J so far instead of the current one
-    #[arg(long)]
-    running_scales: bool,
+    /// Damp with the largest diagonal of J^T J so far instead of the current one [default: only where all unknowns are globals]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    running_scales: Option<bool>,
     /// Worker threads, at most 1024 [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -361,8 +362,8 @@ impl SolverArgs {
             ..self.code.options(Precision::Mixed)
         };
         let default_radius = match self.linear_solver {
-            LinearSolverArg::Pcg => SolveOptions::default().radius,
-            LinearSolverArg::Cholesky => 1e8,
+            LinearSolverArg::Pcg => None,
+            LinearSolverArg::Cholesky => Some(1e8),
         };
         let solve = SolveOptions {
             method: match self.method {
@@ -373,7 +374,7 @@ impl SolverArgs {
             linear_iterations: self.linear_iterations,
             linear_tolerance: self.linear_tolerance,
             forcing: self.forcing,
-            radius: self.radius.unwrap_or(default_radius),
+            radius: self.radius.or(default_radius),
             max_time: self.max_seconds,
             function_tolerance: self.function_tolerance,
             gradient_tolerance: self.gradient_tolerance,
@@ -423,7 +424,7 @@ mod tests {
     fn the_defaults_are_the_librarys() {
         let (given, library) = (solve(&[]).unwrap(), Options::default());
         assert_eq!(format!("{given:?}"), format!("{library:?}"));
-        assert_eq!((library.solve.iterations, library.compile.precision), (50, Precision::Mixed));
+        assert_eq!((library.solve.iterations(), library.compile.precision), (50, Precision::Mixed));
     }
 
     #[test]
@@ -466,14 +467,23 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(options.method, Method::GaussNewton);
-        assert_eq!((options.iterations, options.linear_iterations, compile.threads), (7, Some(9), Some(3)));
+        assert_eq!(
+            (options.iterations, options.linear_iterations, compile.threads),
+            (Some(7), Some(9), Some(3))
+        );
         assert_eq!(compile.max_memory, Some(MemoryLimit::Share(0.5)));
-        assert_eq!((options.linear_tolerance, options.forcing, options.radius), (Some(1e-9), 1e-3, 10.0));
+        assert_eq!(
+            (options.linear_tolerance, options.forcing, options.radius),
+            (Some(1e-9), 1e-3, Some(10.0))
+        );
         assert_eq!(
             (compile.precision, compile.preconditioner),
             (Precision::F64, Preconditioner::BlockJacobi)
         );
-        assert_eq!((options.max_time, options.function_tolerance), (Some(Duration::from_millis(2500)), 0.0));
+        assert_eq!(
+            (options.max_time, options.function_tolerance),
+            (Some(Duration::from_millis(2500)), Some(0.0))
+        );
         assert_eq!((compile.backend, compile.losses), (Backend::Cuda, LossOrder::First));
         assert_eq!(compile.target, Level::X86V2);
         assert_eq!(compile.passes, "sharing".parse().unwrap());

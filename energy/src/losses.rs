@@ -71,8 +71,7 @@ pub(crate) static LOSSES: &[Row] = &[
         name: "Cauchy",
         value_and_slope: |dag, Point { s2, q, .. }| {
             let base = one_and_ratio(dag, 1.0, q, s2);
-            let log = dag.call(Function::Log, &[base]);
-            (dag.mul(s2, log), dag.powi(base, -1))
+            (cauchy(dag, q, s2), dag.powi(base, -1))
         },
         bend: |dag, Point { s2, q, .. }| Bend { share: 2.0, base: dag.add(s2, q), flat: None },
     },
@@ -83,9 +82,13 @@ pub(crate) static LOSSES: &[Row] = &[
             let rest = one_and_ratio(dag, -1.0, q, s2);
             // NaN is no outlier: it must not pass for one of finite energy.
             let (outlier, zero) = (dag.less(s2, q), dag.constant(0.0));
-            let (square, cube) = (dag.powi(rest, 2), dag.powi(rest, 3));
-            let risen = dag.sum(1.0, &[(-1.0, cube)]);
-            let inner = dag.product(1.0 / 3.0, &[(s2, 1), (risen, 1)]);
+            let square = dag.powi(rest, 2);
+            // s^2/3 (1 - (1 - t)^3) with t = q/s^2, without the difference that has no digits where t is small.
+            let ratio = dag.div(q, s2);
+            let third = dag.sum(1.0, &[(-1.0 / 3.0, ratio)]);
+            let falls = dag.mul(ratio, third);
+            let share = dag.sum(1.0, &[(-1.0, falls)]);
+            let inner = dag.mul(q, share);
             let flat = dag.product(1.0 / 3.0, &[(s2, 1)]);
             (dag.select(outlier, flat, inner), dag.select(outlier, zero, square))
         },
@@ -138,6 +141,27 @@ const ARCTAN_FLAT: f64 = 1e-8;
 fn one_and_ratio(dag: &mut Dag, sign: f64, q: ExprId, s2: ExprId) -> ExprId {
     let ratio = dag.div(q, s2);
     dag.sum(1.0, &[(sign, ratio)])
+}
+
+/// s^2 log(1 + t) with t = q/s^2 >= 0, to the last digits also where 1 + t has few of those of t: 2 s^2 atanh(z) with z = t/(2 + t), which is
+/// q 2/(2 + t) (1 + z^2/3 + z^4/5 ..), up to t = 1/8, where the next term is below 1e-17. z may lose digits; its square is beside 1.
+fn cauchy(dag: &mut Dag, q: ExprId, s2: ExprId) -> ExprId {
+    let ratio = dag.div(q, s2);
+    let base = dag.sum(1.0, &[(1.0, ratio)]);
+    let log = dag.call(Function::Log, &[base]);
+    let below = dag.sum(2.0, &[(1.0, ratio)]);
+    let inverse = dag.powi(below, -1);
+    let z = dag.sum(1.0, &[(-2.0, inverse)]);
+    let square = dag.powi(z, 2);
+    let mut series = dag.constant(1.0 / 15.0);
+    for odd in [13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
+        let higher = dag.mul(series, square);
+        series = dag.sum(1.0 / odd, &[(1.0, higher)]);
+    }
+    let near = dag.product(2.0, &[(q, 1), (inverse, 1), (series, 1)]);
+    let (eighth, far) = (dag.constant(0.125), dag.mul(s2, log));
+    let is_near = dag.less(ratio, eighth);
+    dag.select(is_near, near, far)
 }
 
 impl LossKind {

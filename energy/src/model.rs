@@ -214,6 +214,11 @@ impl Energy {
         self.spaces[s.index()].iter().all(|d| self.dims[d.index()].fixed.is_some())
     }
 
+    /// Tells whether all unknowns are globals.
+    pub fn only_globals(&self) -> bool {
+        self.unknowns.iter().all(|u| self.is_global(u.space))
+    }
+
     /// Tells whether some array is a constant view of an unknown.
     pub fn has_views(&self) -> bool {
         self.arrays.iter().any(|a| a.view_of.is_some())

@@ -108,12 +108,13 @@ impl<P: BorrowMut<Problem>> Session<P> {
         let _standard = FloatEnvironment::standard();
         let problem = owner.borrow_mut();
         let started = Instant::now();
-        match Started::new(problem, data, options) {
+        let options = options.decided_for(problem.energy());
+        match Started::new(problem, data, &options) {
             Ok(Started { run, minimiser, free, warnings }) => Ok(Session {
                 problem: owner,
                 run,
                 minimiser,
-                options: options.clone(),
+                options,
                 free,
                 started,
                 of_data: data.warnings().to_vec(),

@@ -141,7 +141,7 @@ pub fn one_exact_step() -> Options {
         compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
         solve: SolveOptions {
             method: Method::GaussNewton,
-            iterations: 1,
+            iterations: Some(1),
             linear_tolerance: Some(1e-13),
             ..SolveOptions::default()
         },

@@ -57,7 +57,7 @@ fn check_gauss_newton(name: &str, linear: LinearSolver) {
     let options = Options {
         solve: SolveOptions {
             method: Method::GaussNewton,
-            iterations: expected.len() - 1,
+            iterations: Some(expected.len() - 1),
             linear_tolerance: Some(1e-12),
             linear_iterations: Some(20_000),
             ..SolveOptions::default()
@@ -87,7 +87,12 @@ fn check_lm(name: &str, linear: LinearSolver, two_sided: bool) {
 /// The energy at the end, which falls and is measured at what is written back.
 fn lm_from(case: &Case, linear: LinearSolver, radius: f64) -> f64 {
     let options = Options {
-        solve: SolveOptions { iterations: 120, function_tolerance: 0.0, radius, ..SolveOptions::default() },
+        solve: SolveOptions {
+            iterations: Some(120),
+            function_tolerance: Some(0.0),
+            radius: Some(radius),
+            ..SolveOptions::default()
+        },
         ..Options::default()
     };
     let mut data = case.data();
@@ -205,7 +210,7 @@ fn jacobi_pcg_takes_the_expected_iterations() {
                 },
                 solve: SolveOptions {
                     method: Method::GaussNewton,
-                    iterations: 1,
+                    iterations: Some(1),
                     linear_tolerance: Some(tolerance),
                     ..SolveOptions::default()
                 },
@@ -230,8 +235,10 @@ fn linear_energies_have_gain_ratio_one() {
     for name in ["laplacian", "poisson_image_editing_small"] {
         let case = Case::open(name);
         for radius in [1e-2, 1.0, 1e4] {
-            let options =
-                Options { solve: SolveOptions { radius, ..SolveOptions::default() }, ..Options::default() };
+            let options = Options {
+                solve: SolveOptions { radius: Some(radius), ..SolveOptions::default() },
+                ..Options::default()
+            };
             let report = assembled::solve(
                 &case.energy,
                 &mut case.data(),

@@ -90,8 +90,8 @@ fn precise() -> Options {
     Options {
         compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
         solve: SolveOptions {
-            iterations: 300,
-            function_tolerance: 0.0,
+            iterations: Some(300),
+            function_tolerance: Some(0.0),
             linear_tolerance: Some(1e-12),
             ..SolveOptions::default()
         },
@@ -248,7 +248,7 @@ fn an_image_between_two_others() {
     for (precision, tolerance) in [(Precision::Mixed, 1e-7), (Precision::F32, 1e-4)] {
         let options = Options {
             compile: CompileOptions { precision, ..options.compile.clone() },
-            solve: SolveOptions { function_tolerance: 1e-9, ..options.solve.clone() },
+            solve: SolveOptions { function_tolerance: Some(1e-9), ..options.solve.clone() },
         };
         let mut came = data.clone();
         let report = solve(&energy, &mut came, &options);
@@ -265,7 +265,7 @@ fn an_image_between_two_others() {
 fn gauss_newton_stays_in_the_box() {
     let (energy, data) = bind(IMAGE, &image(9, 8, 6));
     let options = Options {
-        solve: SolveOptions { method: Method::GaussNewton, iterations: 60, ..precise().solve },
+        solve: SolveOptions { method: Method::GaussNewton, iterations: Some(60), ..precise().solve },
         ..precise()
     };
     for (_, _, x) in solve_all(&energy, &data, &options) {

@@ -66,7 +66,7 @@ fn a_request_from_another_thread_ends_one_long_linear_solve() {
     cancel.cancel();
     let options = SolveOptions {
         cancel: Some(cancel.clone()),
-        iterations: 1,
+        iterations: Some(1),
         linear_iterations: Some(5),
         ..SolveOptions::default()
     };

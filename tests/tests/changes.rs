@@ -195,7 +195,7 @@ fn energies_and_gradients_at_any_point() {
 #[test]
 fn step_by_step_is_the_same_as_at_once() {
     let options = Options {
-        solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
+        solve: SolveOptions { function_tolerance: Some(0.0), ..SolveOptions::default() },
         ..Options::default()
     };
     let (energy, start) = bind(VALLEY, &valley(1.0));
@@ -227,7 +227,7 @@ fn step_by_step_is_the_same_as_at_once() {
 #[test]
 fn a_session_that_owns_its_problem_gives_it_back() {
     let options = Options {
-        solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
+        solve: SolveOptions { function_tolerance: Some(0.0), ..SolveOptions::default() },
         ..Options::default()
     };
     let (energy, start) = bind(VALLEY, &valley(1.0));
@@ -284,7 +284,7 @@ fn numbers_of_another_energy_are_refused() {
 fn params_change_between_steps() {
     let options = Options {
         compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
-        solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
+        solve: SolveOptions { function_tolerance: Some(0.0), ..SolveOptions::default() },
     };
     let (energy, start) = bind(VALLEY, &valley(1.0));
     let solver = Solver::compile(energy, &options.compile).unwrap();
@@ -315,7 +315,7 @@ fn what_was_compiled_is_what_a_solve_reports() {
     assert_eq!((report.precision, report.threads), ("f32", 1));
 
     let mut data = start.clone();
-    let error = problem.solve(&mut data, &SolveOptions { radius: f64::NAN, ..SolveOptions::default() });
+    let error = problem.solve(&mut data, &SolveOptions { radius: Some(f64::NAN), ..SolveOptions::default() });
     assert!(matches!(error, Err(SolveError::Option(OptionError::Number { name: "radius", .. }))));
     assert_eq!(bits(&data), bits(&start));
     let none = CompileOptions { threads: Some(0), ..CompileOptions::default() };
@@ -325,7 +325,7 @@ fn what_was_compiled_is_what_a_solve_reports() {
 #[test]
 fn the_callback_sees_each_step_and_can_end_the_solve() {
     let options = Options {
-        solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
+        solve: SolveOptions { function_tolerance: Some(0.0), ..SolveOptions::default() },
         ..Options::default()
     };
     let (energy, start) = bind(VALLEY, &valley(1.0));

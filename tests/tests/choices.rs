@@ -13,7 +13,7 @@ use sumsq_tests::{Random, bind, doubles, indices};
 fn options(given: Overrides) -> Options {
     Options {
         compile: CompileOptions { choices: given, precision: Precision::F64, ..CompileOptions::default() },
-        solve: SolveOptions { iterations: 2, linear_tolerance: Some(1e-13), ..SolveOptions::default() },
+        solve: SolveOptions { iterations: Some(2), linear_tolerance: Some(1e-13), ..SolveOptions::default() },
     }
 }
 

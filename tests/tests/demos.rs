@@ -120,7 +120,7 @@ fn volumes_and_graphs_follow_a_rigid_motion() {
     let weight = |name: &str, w: f64| doubles(name, &[], vec![w]);
     let options = Options {
         compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
-        solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
+        solve: SolveOptions { function_tolerance: Some(0.0), ..SolveOptions::default() },
     };
 
     let energy = example_energy("volumetric_mesh_deformation");

@@ -44,9 +44,9 @@ fn same_bits(text: &str, arrays: &[NamedArray]) {
                     ..CompileOptions::default()
                 },
                 solve: SolveOptions {
-                    iterations: 3,
+                    iterations: Some(3),
                     linear_iterations: Some(30),
-                    function_tolerance: 0.0,
+                    function_tolerance: Some(0.0),
                     ..SolveOptions::default()
                 },
             };

@@ -19,7 +19,7 @@ fn agrees(text: &str, arrays: &[NamedArray]) {
             compile: CompileOptions { precision, ..CompileOptions::default() },
             solve: SolveOptions {
                 method: Method::GaussNewton,
-                iterations: 1,
+                iterations: Some(1),
                 linear_tolerance: Some(if precision == Precision::F64 { 1e-12 } else { 1e-6 }),
                 linear_iterations: Some(5000),
                 ..SolveOptions::default()

@@ -28,7 +28,7 @@ fn solves_end_at_the_same_energy_for_all_lanes() {
         let mut first = None;
         for lanes in LANES {
             let (options, limits) = (CompileOptions::default(), SolveOptions::default());
-            let limits = SolveOptions { iterations: 3, linear_tolerance: Some(1e-7), ..limits };
+            let limits = SolveOptions { iterations: Some(3), linear_tolerance: Some(1e-7), ..limits };
             let target = Target::host().with_lanes(lanes);
             let solver = Solver::compile_for(energy.clone(), &options, target).unwrap();
             let mut problem = solver.plan(&data).unwrap();

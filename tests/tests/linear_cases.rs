@@ -11,9 +11,9 @@ fn gain_ratio(name: &str) {
         let options = Options {
             compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
             solve: SolveOptions {
-                radius,
-                iterations: 20,
-                function_tolerance: 0.0,
+                radius: Some(radius),
+                iterations: Some(20),
+                function_tolerance: Some(0.0),
                 ..SolveOptions::default()
             },
         };
@@ -54,7 +54,7 @@ fn iterations(name: &str, expected: [usize; 2]) {
             },
             solve: SolveOptions {
                 method: Method::GaussNewton,
-                iterations: 1,
+                iterations: Some(1),
                 linear_tolerance: Some(tau),
                 ..SolveOptions::default()
             },

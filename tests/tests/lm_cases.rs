@@ -6,7 +6,11 @@ use sumsq_tests::{Case, assert_close, bind, bits, doubles, solve};
 
 fn lm() -> Options {
     Options {
-        solve: SolveOptions { iterations: 120, function_tolerance: 0.0, ..SolveOptions::default() },
+        solve: SolveOptions {
+            iterations: Some(120),
+            function_tolerance: Some(0.0),
+            ..SolveOptions::default()
+        },
         ..Options::default()
     }
 }
@@ -26,7 +30,7 @@ fn assert_falls(report: &Report) {
 fn minimum(name: &str, converged: bool) {
     let case = Case::open(name);
     let from = |&radius: &f64| {
-        let options = Options { solve: SolveOptions { radius, ..lm().solve }, ..lm() };
+        let options = Options { solve: SolveOptions { radius: Some(radius), ..lm().solve }, ..lm() };
         let report = solve(&case.energy, &mut case.data(), &options);
         assert_close("initial energy", report.energy_initial, case.number("/energy_initial"), 1e-9);
         assert_falls(&report);
@@ -80,10 +84,10 @@ fn image_warping() {
     let case = Case::open("image_warping");
     let options = Options {
         solve: SolveOptions {
-            iterations: 60,
+            iterations: Some(60),
             forcing: 1e-3,
             linear_iterations: Some(2000),
-            function_tolerance: 0.0,
+            function_tolerance: Some(0.0),
             ..lm().solve
         },
         ..lm()
@@ -101,13 +105,16 @@ fn rejected_steps_leave_no_trace() {
     let mut rejections = 0;
     for name in ["image_warping_small", "arap_hand", "curveFitting_small"] {
         let case = Case::open(name);
-        let options = Options { solve: SolveOptions { iterations: 25, radius: 1e12, ..lm().solve }, ..lm() };
+        let options = Options {
+            solve: SolveOptions { iterations: Some(25), radius: Some(1e12), ..lm().solve },
+            ..lm()
+        };
         let solver = Solver::compile(case.energy.clone(), &options.compile).unwrap();
         let mut data = case.data();
         let mut problem = solver.plan(&data).unwrap();
         let mut session = problem.init(&data, &options.solve).unwrap();
         let mut before = bits(&data);
-        for taken in 1..=options.solve.iterations {
+        for taken in 1..=options.solve.iterations() {
             session.step().unwrap();
             let Some(step) = session.iterations().get(taken - 1) else { break };
             session.unknowns(&mut data).unwrap();
@@ -137,9 +144,9 @@ fn the_diagonal_is_clamped() {
             let options = Options {
                 compile: CompileOptions { precision: Precision::F64, ..lm().compile },
                 solve: SolveOptions {
-                    iterations: 1,
+                    iterations: Some(1),
                     linear_tolerance: Some(1e-14),
-                    radius: RADIUS,
+                    radius: Some(RADIUS),
                     min_lm_diagonal: min,
                     max_lm_diagonal: max,
                     ..lm().solve

@@ -24,7 +24,11 @@ fn choices(energy: &Energy, data: &ProblemData, choices: &[&str]) {
                 precision: Precision::F64,
                 ..CompileOptions::default()
             },
-            solve: SolveOptions { linear_tolerance: Some(1e-12), iterations: 3, ..SolveOptions::default() },
+            solve: SolveOptions {
+                linear_tolerance: Some(1e-12),
+                iterations: Some(3),
+                ..SolveOptions::default()
+            },
         };
         let solver = Solver::compile(energy.clone(), &options.compile).unwrap();
         let mut plan = solver.plan(data).unwrap();

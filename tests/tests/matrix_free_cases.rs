@@ -12,7 +12,7 @@ fn exact_gauss_newton(name: &str, precision: Precision) -> (Vec<f64>, Vec<f64>, 
         compile: CompileOptions { precision, ..CompileOptions::default() },
         solve: SolveOptions {
             method: Method::GaussNewton,
-            iterations: expected.len() - 1,
+            iterations: Some(expected.len() - 1),
             linear_tolerance: Some(tau),
             linear_iterations: Some(20_000),
             ..SolveOptions::default()

@@ -1,9 +1,10 @@
-//! NIST's 27 certified problems of nonlinear regression from both starts, by the solver and by the assembled path, with default options.
+//! NIST's 27 certified problems of nonlinear regression from both starts, by the solver and by the assembled path, with default
+//! options.
 //! `cargo test -p sumsq-tests --test nist -- --nocapture` prints the table of `docs/nist.md`.
 
 use sumsq::assembled::{self, Explicit, LinearSolver};
 use sumsq::energy::model::Energy;
-use sumsq::{CompileOptions, NamedArray, Precision, ProblemData, Report, SolveOptions, Solver};
+use sumsq::{CompileOptions, NamedArray, ProblemData, SolveOptions, Solver};
 use sumsq_tests::{assert_close, bind, doubles, workspace_root};
 
 /// A problem's name, and what it fits `y` by, in `x`, `z` and the parameters `b(0)`, `b(1)` ..
@@ -110,58 +111,69 @@ fn text(name: &str, model: &str, parameters: usize) -> String {
     )
 }
 
-/// Runs that end elsewhere: from there on the curve is flat, and the parameters no longer move it.
-const ASTRAY: [(&str, usize); 2] = [("BoxBOD", 1), ("MGH10", 1)];
-
-fn until_it_stops() -> SolveOptions {
-    SolveOptions {
-        iterations: 2000,
-        function_tolerance: 0.0,
-        running_scales: true,
-        ..SolveOptions::default()
-    }
+/// The page with the table.
+fn page() -> String {
+    let path = workspace_root().join("docs/nist.md");
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Every problem from both starts: a table of digits, and 5 of them wherever the tolerances let a solve go on. So far do both paths go.
+/// Digits that the page tells of a run.
+fn told(page: &str, run: &str) -> f64 {
+    let row = page.lines().find_map(|line| line.strip_prefix(run)).unwrap_or_else(|| panic!("no row {run}"));
+    let digits = row.split('|').next().unwrap_or_default().trim();
+    digits.parse().unwrap_or_else(|e| panic!("{run} {row}: {e}"))
+}
+
+/// Every problem from both starts with default options: a table of digits, and 5 of them wherever the page says so. (How many more there are
+/// is a matter of rounding.) The assembled path goes as far.
 #[test]
 fn certified_digits() {
-    let compile = CompileOptions { precision: Precision::F64, ..CompileOptions::default() };
-    println!(
-        "| problem | start | defaults: digits | steps | ended | until it stops: digits | steps | ended | assembled: digits |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|");
-    let mut reached = [0; 3];
+    let (compile, solve) = (CompileOptions::default(), SolveOptions::default());
+    let page = page();
+    println!("| problem | start | digits | steps | ended | assembled: digits | steps |");
+    println!("|---|---|---|---|---|---|---|");
+    let (mut reached, mut differing) = ([0; 2], vec![]);
     for (name, model) in MODELS {
         let certified = Certified::read(name);
         let text = text(name, model, certified.values.len());
         let solver = Solver::compile(Energy::from_text(name, &text).unwrap(), &compile).unwrap();
         for start in 1..=2 {
             let arrays = certified.arrays(&certified.starts[start - 1]);
-            let data = ProblemData::bind(solver.energy(), &arrays).unwrap();
-            let solve = |options: &SolveOptions, data: &mut ProblemData| {
-                solver.plan(data).unwrap().solve(data, options).unwrap()
-            };
-            let (mut defaults, mut stopped, mut assembled) = (data.clone(), data.clone(), data.clone());
-            let by_default = solve(&SolveOptions::default(), &mut defaults);
-            let until = solve(&until_it_stops(), &mut stopped);
+            let mut data = ProblemData::bind(solver.energy(), &arrays).unwrap();
+            let mut of_assembled = data.clone();
+            let report = solver.plan(&data).unwrap().solve(&mut data, &solve).unwrap();
             let linear = LinearSolver::Cholesky;
-            assembled::solve(solver.energy(), &mut assembled, &compile, &until_it_stops(), linear).unwrap();
-            let digits = [&defaults, &stopped, &assembled].map(|data| certified.digits(&data.x()));
-            let ended =
-                |report: &Report| format!("{} | {}", report.iterations.len(), report.termination.name());
-            let columns =
-                format!("{:.1} | {} | {:.1} | {}", digits[0], ended(&by_default), digits[1], ended(&until));
-            println!("| {name} | {start} | {columns} | {:.1} |", digits[2]);
+            let assembled =
+                assembled::solve(solver.energy(), &mut of_assembled, &compile, &solve, linear).unwrap();
+            let digits = [&data, &of_assembled].map(|data| certified.digits(&data.x()));
             digits.iter().zip(&mut reached).for_each(|(&d, reached)| *reached += usize::from(d >= 5.0));
-            let found = digits[1..].iter().all(|&d| d >= 5.0);
-            assert!(found || ASTRAY.contains(&(name, start)), "{name} from start {start}: {digits:?} digits");
+            let run = format!("| {name} | {start} |");
+            let (steps, ended) = (report.iterations.len(), report.termination.name());
+            let beside = format!("{:.1} | {} |", digits[1], assembled.iterations.len());
+            println!("{run} {:.1} | {steps} | {ended} | {beside}", digits[0]);
+            let told = told(&page, &run) >= 5.0;
+            differing.extend(digits.iter().any(|&came| (came >= 5.0) != told).then_some(run));
         }
     }
-    println!(
-        "\n5 digits, of 54 runs: {} by default, {} until it stops, {} assembled",
-        reached[0], reached[1], reached[2]
-    );
-    assert!(reached[0] >= 20, "{} runs have 5 digits by default", reached[0]);
+    let [ours, theirs] = reached;
+    println!("\n5 digits, of 54 runs: {ours}, {theirs} assembled");
+    assert!(differing.is_empty(), "docs/nist.md says otherwise of {differing:?}");
+    assert!(page.contains(&format!("{ours} of 54 runs")), "{ours} runs have 5 digits");
+}
+
+/// Where a small radius follows a valley that is curved and nearly flat, steps of Gauss-Newton leave it.
+#[test]
+fn a_large_radius_solves_mgh10() {
+    let (name, model) = MODELS[16];
+    let certified = Certified::read(name);
+    let energy = Energy::from_text(name, &text(name, model, certified.values.len())).unwrap();
+    let solver = Solver::compile(energy, &CompileOptions::default()).unwrap();
+    let arrays = certified.arrays(&certified.starts[0]);
+    let mut data = ProblemData::bind(solver.energy(), &arrays).unwrap();
+    let options = SolveOptions { radius: Some(1e16), ..SolveOptions::default() };
+    let report = solver.plan(&data).unwrap().solve(&mut data, &options).unwrap();
+    assert!(certified.digits(&data.x()) >= 5.0, "{report}");
+    println!("MGH10 from a radius of 1e16: {} steps", report.iterations.len());
 }
 
 /// The certified values have the certified sums of squares. As b1 of Roszman1 the file says 1.20196866396E-0, at which the sum is 75 thousand

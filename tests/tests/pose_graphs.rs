@@ -72,8 +72,12 @@ fn walk(rows: usize, columns: usize, every: usize, noise: f64, at_truth: bool) -
 fn cholesky_closes_long_loops() {
     let minimum = |at_truth, iterations| {
         let (energy, mut data) = bind(PLANE, &walk(40, 40, 8, 0.05, at_truth));
-        let options =
-            SolveOptions { radius: 1e8, iterations, function_tolerance: 1e-12, ..SolveOptions::default() };
+        let options = SolveOptions {
+            radius: Some(1e8),
+            iterations: Some(iterations),
+            function_tolerance: Some(1e-12),
+            ..SolveOptions::default()
+        };
         solve(&energy, &mut data, &CompileOptions::default(), &options, LinearSolver::Cholesky).unwrap()
     };
     let (near, far) = (minimum(true, 50), minimum(false, 50));

@@ -216,7 +216,7 @@ fn assert_same_trace(what: &str, came: &Report, expected: &Report, tolerance: f6
 
 #[test]
 fn jacobi_from_stages_takes_jacobis_steps() {
-    let options = SolveOptions { iterations: 4, ..SolveOptions::default() };
+    let options = SolveOptions { iterations: Some(4), ..SolveOptions::default() };
     let tight = SolveOptions { linear_tolerance: Some(1e-8), ..options.clone() };
     for (name, (energy, data)) in [("grid", small::grid()), ("graph", small::graph()), ("plain", plain())] {
         let jacobi = solver(&energy, of(Preconditioner::Jacobi, &energy));
@@ -247,7 +247,7 @@ fn choices_have_names_and_numbers() {
 
 /// The steps of a choice are those of the assembled path, after so few iterations that x depends on M.
 fn assert_assembled_steps(name: &str, (energy, data): &small::Small, choice: Preconditioner) {
-    let options = SolveOptions { iterations: 2, linear_iterations: Some(4), ..SolveOptions::default() };
+    let options = SolveOptions { iterations: Some(2), linear_iterations: Some(4), ..SolveOptions::default() };
     let compiled = CompileOptions { preconditioner: choice, ..compiled(Precision::F64) };
     let (came, x) = solve(&Solver::compile(energy.clone(), &compiled).unwrap(), data, &options);
     let mut data = data.clone();
@@ -301,12 +301,12 @@ fn a_plan_of_two_kinds_changes_in_the_middle() {
     // So few iterations that x depends on M, and so little on rounding.
     let options = SolveOptions {
         method: Method::GaussNewton,
-        iterations: 6,
+        iterations: Some(6),
         linear_iterations: Some(4),
         forcing: 0.0,
         ..SolveOptions::default()
     };
-    let step = SolveOptions { iterations: 1, ..options.clone() };
+    let step = SolveOptions { iterations: Some(1), ..options.clone() };
     for (name, (energy, data)) in [("graph", small::graph()), ("plain", plain())] {
         let kinds: Vec<Arc<dyn Kind>> =
             choices.iter().map(|&c| of(c, &energy)).chain([Arc::new(STORED) as Arc<dyn Kind>]).collect();
@@ -362,8 +362,12 @@ fn iterations_to_norm(energy: &Energy, data: &ProblemData<'_>) -> usize {
 
 #[test]
 fn a_kinds_own_rule_stops_pcg() {
-    let options =
-        SolveOptions { method: Method::GaussNewton, iterations: 1, forcing: 0.0, ..SolveOptions::default() };
+    let options = SolveOptions {
+        method: Method::GaussNewton,
+        iterations: Some(1),
+        forcing: 0.0,
+        ..SolveOptions::default()
+    };
     for (name, (energy, data)) in [("grid", small::grid()), ("graph", small::graph()), ("plain", plain())] {
         let expected = iterations_to_norm(&energy, &data);
         assert!(expected >= 3, "{name}: {expected}");

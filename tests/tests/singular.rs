@@ -17,8 +17,8 @@ fn vanishes(text: &str, arrays: &[NamedArray], share: [f64; 3]) {
                     compile: CompileOptions { precision, preconditioner, ..CompileOptions::default() },
                     solve: SolveOptions {
                         method,
-                        iterations: 10,
-                        function_tolerance: 0.0,
+                        iterations: Some(10),
+                        function_tolerance: Some(0.0),
                         ..SolveOptions::default()
                     },
                 };
@@ -80,7 +80,11 @@ fn columns_that_underflow() {
             let (energy, mut data) = bind(text, &arrays);
             let options = Options {
                 compile: CompileOptions { precision, preconditioner, ..CompileOptions::default() },
-                solve: SolveOptions { iterations: 30, function_tolerance: 0.0, ..SolveOptions::default() },
+                solve: SolveOptions {
+                    iterations: Some(30),
+                    function_tolerance: Some(0.0),
+                    ..SolveOptions::default()
+                },
             };
             let report = solve(&energy, &mut data, &options);
             // Three residuals stay at 0.5^2, the others vanish.
@@ -112,7 +116,11 @@ fn excluded_elements_are_no_part_of_the_step_test() {
         Energy(Select(less(A(0), 0), 0, X(0) * X(0) - A(0)))
     "#;
     let options = Options {
-        solve: SolveOptions { iterations: 40, function_tolerance: 0.0, ..SolveOptions::default() },
+        solve: SolveOptions {
+            iterations: Some(40),
+            function_tolerance: Some(0.0),
+            ..SolveOptions::default()
+        },
         ..Options::default()
     };
     let last = |held: f64| {

@@ -106,7 +106,7 @@ const GRAPH: Problem = Problem {
 const ALL: [Problem; 3] = [LINEAR, HOMOGENEOUS, GRAPH];
 
 fn options() -> SolveOptions {
-    SolveOptions { function_tolerance: 1e-9, ..SolveOptions::default() }
+    SolveOptions { function_tolerance: Some(1e-9), ..SolveOptions::default() }
 }
 
 /// A problem's code, for any units.
@@ -214,8 +214,8 @@ fn powers_of_two_change_no_bit_of_float32() {
 /// E in the unit of its square and x in its own, for factors of twelve powers of ten either way.
 fn any_unit(precision: Precision, linear_tolerance: f64, tolerance: f64) {
     let options = SolveOptions {
-        iterations: 200,
-        function_tolerance: 1e-12,
+        iterations: Some(200),
+        function_tolerance: Some(1e-12),
         linear_tolerance: Some(linear_tolerance),
         ..SolveOptions::default()
     };
@@ -296,7 +296,7 @@ fn offsets_do_not_end_a_solve_early() {
         let arrays = [doubles("X", &[H, W], kept(moved(8))), doubles("A", &[H, W], kept(moved(9)))];
         let (energy, mut data) = bind(text, &arrays);
         let options = Options {
-            solve: SolveOptions { function_tolerance: 1e-13, ..SolveOptions::default() },
+            solve: SolveOptions { function_tolerance: Some(1e-13), ..SolveOptions::default() },
             ..Options::default()
         };
         let report = solve(&energy, &mut data, &options);
@@ -313,9 +313,9 @@ fn offsets_do_not_end_a_solve_early() {
 #[test]
 fn a_start_at_the_solution_stops() {
     let options = SolveOptions {
-        function_tolerance: 0.0,
+        function_tolerance: Some(0.0),
         linear_tolerance: Some(1e-12),
-        iterations: 300,
+        iterations: Some(300),
         ..SolveOptions::default()
     };
     for of in &ALL {

@@ -17,7 +17,7 @@ fn certified(energy: &Energy, data: &ProblemData) {
     let v = random.numbers(x.len());
     let certificate = plan.certify(data, &x, &v).unwrap();
     assert!(certificate.passed(), "{:?}", certificate.failures());
-    let solve = SolveOptions { iterations: 10, ..SolveOptions::default() };
+    let solve = SolveOptions { iterations: Some(10), ..SolveOptions::default() };
     let report = plan.solve(&mut data.clone(), &solve).unwrap();
     assert!(report.energy_final < report.energy_initial);
 }

@@ -35,7 +35,7 @@ pub fn run() -> Report {
 fn compare(report: &mut Report, name: &str, text: &str, inputs: &[NamedArray]) {
     let options = Options {
         compile: CompileOptions { threads: Some(THREADS), ..CompileOptions::default() },
-        solve: SolveOptions { iterations: STEPS, ..SolveOptions::default() },
+        solve: SolveOptions { iterations: Some(STEPS), ..SolveOptions::default() },
     };
     let energy = Energy::from_text(name, text).expect("the energy is well formed");
     let data = ProblemData::bind(&energy, inputs).expect("the inputs fit the energy");

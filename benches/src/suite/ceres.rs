@@ -170,7 +170,7 @@ impl<'a> Contest<'a> {
 
     /// Within 1 percent of the lowest energy that any side comes to: against each linear solver.
     fn to_lowest(&self, report: &mut Report) -> Result<Pairs, Failed> {
-        let (name, radius) = (&self.case.name, SolveOptions::default().radius);
+        let (name, radius) = (&self.case.name, SolveOptions::default().radius());
         let ours = self.sumsq(radius, f64::NEG_INFINITY)?;
         facts(report, &format!("{name}, sumsq"), &ours);
         let mut theirs = vec![];
@@ -193,14 +193,14 @@ impl<'a> Contest<'a> {
     /// Runs of sumsq against the one of Ceres, which takes too long to be repeated: a second of ours is easily disturbed, a minute of
     /// Ceres' is not. No pairs if neither side reaches the target.
     fn once(&self, theirs: &Trajectory, target: f64) -> Result<Vec<Pair>, Failed> {
-        let ours = (0..AGAINST_ONE).map(|_| self.sumsq(SolveOptions::default().radius, target));
+        let ours = (0..AGAINST_ONE).map(|_| self.sumsq(SolveOptions::default().radius(), target));
         let ours = ours.collect::<Result<Vec<_>, Failed>>()?;
         Ok(ours.iter().filter_map(|ours| times(ours, theirs, target)).collect())
     }
 
     /// Pairs in alternating order.
     fn alternate(&self, linear: Linear, target: f64) -> Result<Vec<Pair>, Failed> {
-        let radius = SolveOptions::default().radius;
+        let radius = SolveOptions::default().radius();
         let (started, mut pairs) = (Instant::now(), vec![]);
         while pairs.len() < MIN_PAIRS || (pairs.len() < MOST_PAIRS && started.elapsed() < BUDGET) {
             let (ours, theirs) = if pairs.len() % 2 == 0 {
@@ -314,9 +314,9 @@ fn options(radius: f64, iterations: usize) -> Options {
     Options {
         compile: CompileOptions { threads: Some(THREADS), ..CompileOptions::default() },
         solve: SolveOptions {
-            radius,
+            radius: Some(radius),
             forcing: FORCING,
-            iterations,
+            iterations: Some(iterations),
             max_time: Some(LIMIT),
             ..SolveOptions::default()
         },

@@ -122,22 +122,22 @@ impl Default for sumsq_options {
             precision: 0,
             preconditioner: 0,
             threads: 0,
-            iterations: o.iterations as i64,
+            iterations: -1,
             linear_iterations: 0,
             linear_tolerance: 0.0,
             forcing: o.forcing,
-            radius: o.radius,
+            radius: 0.0,
             max_radius: o.max_radius,
             min_radius: o.min_radius,
             min_relative_decrease: o.min_relative_decrease,
-            function_tolerance: o.function_tolerance,
+            function_tolerance: -1.0,
             gradient_tolerance: o.gradient_tolerance,
             gradient_rtol: o.gradient_rtol,
             max_seconds: 0.0,
             min_lm_diagonal: o.min_lm_diagonal,
             max_lm_diagonal: o.max_lm_diagonal,
             losses: 0,
-            running_scales: 0,
+            running_scales: -1,
             step_tolerance: o.step_tolerance,
             max_memory: 0,
             target: 0,
@@ -192,21 +192,23 @@ impl sumsq_options {
         };
         let solve = SolveOptions {
             method: choice("method", self.method, &[Method::LevenbergMarquardt, Method::GaussNewton])?,
-            iterations: count("iterations", self.iterations)?,
+            iterations: given(self.iterations, -1).map(|n| count("iterations", n)).transpose()?,
             linear_iterations: Some(count("linear_iterations", self.linear_iterations)?).filter(|&n| n > 0),
             linear_tolerance: Some(self.linear_tolerance).filter(|&t| t != 0.0),
             forcing: self.forcing,
-            radius: self.radius,
+            radius: given(self.radius, 0.0),
             max_radius: self.max_radius,
             min_radius: self.min_radius,
             min_relative_decrease: self.min_relative_decrease,
-            function_tolerance: self.function_tolerance,
+            function_tolerance: given(self.function_tolerance, -1.0),
             gradient_tolerance: self.gradient_tolerance,
             gradient_rtol: self.gradient_rtol,
             max_time: limit(self.max_seconds)?,
             min_lm_diagonal: self.min_lm_diagonal,
             max_lm_diagonal: self.max_lm_diagonal,
-            running_scales: choice("running_scales", self.running_scales, &[false, true])?,
+            running_scales: given(self.running_scales, -1)
+                .map(|code| choice("running_scales", code, &[false, true]))
+                .transpose()?,
             step_tolerance: self.step_tolerance,
             ..SolveOptions::default()
         };
@@ -226,6 +228,11 @@ fn choice<T: Copy>(name: &str, code: i32, of: &[T]) -> Result<T> {
 fn count(name: &str, value: i64) -> Result<usize> {
     let bad = |_| Failure::argument(format!("option {name}: expected a count, came {value}"));
     usize::try_from(value).map_err(bad)
+}
+
+/// A field, unless it has the value that leaves it open.
+fn given<T: PartialEq>(field: T, open: T) -> Option<T> {
+    Some(field).filter(|v| *v != open)
 }
 
 /// 0 is no limit.

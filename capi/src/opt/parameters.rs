@@ -83,17 +83,18 @@ impl Parameters {
     pub fn options(&self, method: Method) -> SolveOptions {
         SolveOptions {
             method,
-            iterations: usize::MAX,
+            iterations: Some(usize::MAX),
             linear_iterations: Some(self.linear_iterations),
             // Gauss-Newton takes all of its linear iterations, as published: no step improves the model by nothing.
             forcing: if method == Method::GaussNewton { 0.0 } else { self.q_tolerance },
-            radius: self.radius,
+            radius: Some(self.radius),
             max_radius: self.max_radius,
             min_radius: self.min_radius,
             min_relative_decrease: self.min_relative_decrease,
             min_lm_diagonal: self.min_diagonal,
             max_lm_diagonal: self.max_diagonal,
-            function_tolerance: self.function_tolerance,
+            function_tolerance: Some(self.function_tolerance),
+            running_scales: Some(false),
             gradient_tolerance: self.gradient_tolerance,
             step_tolerance: self.step_tolerance,
             radius_decrease_factor: self.radius_decrease_factor,
@@ -164,9 +165,9 @@ mod tests {
         unsafe { p.set("lIterations", (&raw const count).cast()) }.unwrap();
         let o = p.options(Method::LevenbergMarquardt);
         let radii = (o.min_radius, o.max_radius, o.radius, o.radius_decrease_factor);
-        assert_eq!(radii, (0.5, 64.0, 8.0, 4.0));
+        assert_eq!(radii, (0.5, 64.0, Some(8.0), 4.0));
         assert_eq!((o.min_lm_diagonal, o.max_lm_diagonal), (2.0, 32.0));
-        assert_eq!((o.min_relative_decrease, o.function_tolerance, o.forcing), (0.25, 0.0625, 0.125));
+        assert_eq!((o.min_relative_decrease, o.function_tolerance, o.forcing), (0.25, Some(0.0625), 0.125));
         assert_eq!((o.gradient_tolerance, o.step_tolerance), (0.75, 0.375));
         assert_eq!(o.linear_iterations, Some(77));
         assert_eq!(p.options(Method::GaussNewton).forcing, 0.0);
@@ -176,12 +177,12 @@ mod tests {
     fn defaults_are_the_published_ones_where_both_have_them() {
         let (ours, theirs) = (SolveOptions::default(), Parameters::default().options(Method::default()));
         assert_eq!(
-            (ours.radius, ours.max_radius, ours.min_radius, ours.radius_decrease_factor),
-            (theirs.radius, theirs.max_radius, theirs.min_radius, theirs.radius_decrease_factor)
+            (ours.radius(), ours.max_radius, ours.min_radius, ours.radius_decrease_factor),
+            (theirs.radius(), theirs.max_radius, theirs.min_radius, theirs.radius_decrease_factor)
         );
         assert_eq!(
-            (ours.min_relative_decrease, ours.function_tolerance),
-            (theirs.min_relative_decrease, theirs.function_tolerance)
+            (ours.min_relative_decrease, ours.function_tolerance()),
+            (theirs.min_relative_decrease, theirs.function_tolerance())
         );
         assert_eq!(
             (ours.gradient_tolerance, ours.step_tolerance),

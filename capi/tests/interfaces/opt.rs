@@ -25,7 +25,7 @@ fn exact() -> Options {
         compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
         solve: SolveOptions {
             method: Method::GaussNewton,
-            iterations: 1,
+            iterations: Some(1),
             linear_iterations: Some(400),
             forcing: 0.0,
             ..SolveOptions::default()
@@ -191,10 +191,10 @@ fn rounding_of_the_callers_floats_does_not_disturb_the_solve() {
         compile: CompileOptions { precision: Precision::Mixed, ..CompileOptions::default() },
         solve: SolveOptions {
             method: Method::LevenbergMarquardt,
-            iterations: 8,
+            iterations: Some(8),
             linear_iterations: Some(10),
             forcing: f64::from(1e-4f32),
-            function_tolerance: 0.0,
+            function_tolerance: Some(0.0),
             ..SolveOptions::default()
         },
     };
@@ -288,7 +288,7 @@ fn views_and_globals() {
         floats("A", &[3], &[4.0, 5.0, 7.0]),
     ];
     let options = |iterations| Options {
-        solve: SolveOptions { iterations, linear_iterations: Some(100), ..exact().solve },
+        solve: SolveOptions { iterations: Some(iterations), linear_iterations: Some(100), ..exact().solve },
         ..exact()
     };
     for steps in 1..=3 {

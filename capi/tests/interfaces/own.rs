@@ -366,7 +366,7 @@ fn losses_and_damping_are_as_told() {
     let damped = sumsq_options { method: 0, radius: 1.0, min_lm_diagonal: 5.0, iterations: 1, ..exact() };
     let method = Method::LevenbergMarquardt;
     let expected = Options {
-        solve: SolveOptions { method, radius: 1.0, min_lm_diagonal: 5.0, ..one_exact_step().solve },
+        solve: SolveOptions { method, radius: Some(1.0), min_lm_diagonal: 5.0, ..one_exact_step().solve },
         ..one_exact_step()
     };
     close(step(&damped), in_rust(&expected), 1e-12);

@@ -21,7 +21,7 @@ pub fn run(args: &SolveArgs) -> Result<ExitCode, Failure> {
     let energy = engine::load(&args.energy, args.options.budgets())?;
     let options = args.options.options()?;
     let inputs = inputs::read(&args.inputs, &energy, options.compile.max_memory)?;
-    let progress = Progress::new(options.solve.iterations);
+    let progress = Progress::new(options.solve.decided_for(&energy).iterations());
     let solved = engine::solve(energy, &inputs, &options, args.options.linear_solver(), &mut |step| {
         progress.step(step)
     });

@@ -72,7 +72,7 @@ fn compare(case: &Case, rng: &mut Rng) -> Result<Result<(usize, usize), String>,
         expected.compare("certified J^T J v", &certificate.jtjv, |s| s.product(&masked)).map_err(wrong)?;
     }
     let method = rng.pick(&[Method::LevenbergMarquardt, Method::LevenbergMarquardt, Method::GaussNewton]);
-    let solve = SolveOptions { iterations: 2, method, ..SolveOptions::default() };
+    let solve = SolveOptions { iterations: Some(2), method, ..SolveOptions::default() };
     match problem.solve(&mut data, &solve) {
         Ok(report) => {
             judged += 1;

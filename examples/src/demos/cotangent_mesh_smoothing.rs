@@ -80,7 +80,11 @@ impl Scene {
                 v3,
             ],
             options: Options {
-                solve: SolveOptions { iterations: 60, function_tolerance: 1e-4, ..SolveOptions::default() },
+                solve: SolveOptions {
+                    iterations: Some(60),
+                    function_tolerance: Some(1e-4),
+                    ..SolveOptions::default()
+                },
                 ..Options::default()
             },
         }

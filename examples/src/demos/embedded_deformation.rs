@@ -105,7 +105,7 @@ impl Scene {
                 v1,
             ],
             options: Options {
-                solve: SolveOptions { iterations: 100, ..SolveOptions::default() },
+                solve: SolveOptions { iterations: Some(100), ..SolveOptions::default() },
                 ..Options::default()
             },
         }

@@ -69,9 +69,9 @@ impl Scene {
             ],
             options: Options {
                 solve: SolveOptions {
-                    iterations: 12,
+                    iterations: Some(12),
                     linear_iterations: Some(200),
-                    function_tolerance: 1e-3,
+                    function_tolerance: Some(1e-3),
                     ..SolveOptions::default()
                 },
                 ..Options::default()

@@ -83,7 +83,7 @@ impl Scene {
             options: Options {
                 solve: SolveOptions {
                     method: Method::GaussNewton,
-                    iterations: 6,
+                    iterations: Some(6),
                     linear_iterations: Some(50),
                     ..SolveOptions::default()
                 },

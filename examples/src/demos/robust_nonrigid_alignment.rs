@@ -158,7 +158,11 @@ impl Scene {
             text: include_str!("../../energies/robust_nonrigid_alignment.t"),
             inputs,
             options: Options {
-                solve: SolveOptions { iterations: 15, function_tolerance: 1e-3, ..SolveOptions::default() },
+                solve: SolveOptions {
+                    iterations: Some(15),
+                    function_tolerance: Some(1e-3),
+                    ..SolveOptions::default()
+                },
                 ..Options::default()
             },
         }

@@ -131,7 +131,11 @@ impl Scene {
             text: include_str!("../../energies/shape_from_shading.t"),
             inputs,
             options: Options {
-                solve: SolveOptions { iterations: 100, function_tolerance: 1e-5, ..SolveOptions::default() },
+                solve: SolveOptions {
+                    iterations: Some(100),
+                    function_tolerance: Some(1e-5),
+                    ..SolveOptions::default()
+                },
                 ..Options::default()
             },
         }

@@ -76,7 +76,7 @@ impl Scene {
                 param("w_regSqrt", W_REG_SQRT),
             ],
             options: Options {
-                solve: SolveOptions { iterations: 100, ..SolveOptions::default() },
+                solve: SolveOptions { iterations: Some(100), ..SolveOptions::default() },
                 ..Options::default()
             },
         }

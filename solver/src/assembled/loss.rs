@@ -31,7 +31,7 @@ fn rho(kind: LossKind, q: f64, s: f64) -> f64 {
         LossKind::Huber => 2.0 * s * q.sqrt() - s2,
         LossKind::Cauchy => s2 * (q / s2).ln_1p(),
         LossKind::Tukey if q > s2 => s2 / 3.0,
-        LossKind::Tukey => s2 / 3.0 * (1.0 - (1.0 - q / s2).powi(3)),
+        LossKind::Tukey => q * (1.0 - q / s2 * (1.0 - q / s2 / 3.0)),
         LossKind::SoftL1 => 2.0 * q / (1.0 + (1.0 + q / s2).sqrt()),
         LossKind::Arctan => s2 * (q / s2).atan(),
         LossKind::GemanMcClure => q / (1.0 + q / s2),

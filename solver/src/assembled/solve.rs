@@ -79,7 +79,7 @@ pub fn solve_with(
     options.check()?;
     compiled.check()?;
     let threads = Threads::new(compiled.threads);
-    let energy = &compiled.losses.apply(energy.clone());
+    let (energy, options) = (&compiled.losses.apply(energy.clone()), &options.decided_for(energy));
     let new = || Ok(State::new(Explicit::new(energy, data)?, compiled.preconditioner, options, linear));
     let mut state = threads.run(new).map_err(SolveError::Explicit)?;
     let (inputs, buffers) = (data.bytes(), state.bytes());
@@ -225,8 +225,8 @@ impl<'a> State<'a> {
     /// D_i = clamp(diag_i, min, max) / R, with bounds relative to the largest entry of the channel; 0 for Gauss-Newton.
     fn damping(&self, radius: Option<f64>) -> Vec<f64> {
         let Some(radius) = radius else { return vec![0.0; self.diag.len()] };
-        let SolveOptions { min_lm_diagonal: min, max_lm_diagonal: max, running_scales, .. } = *self.options;
-        let diag = if running_scales { &self.running } else { &self.first_order };
+        let SolveOptions { min_lm_diagonal: min, max_lm_diagonal: max, .. } = *self.options;
+        let diag = if self.options.running_scales() { &self.running } else { &self.first_order };
         let damp =
             |(&diag, &c): (&f64, &usize)| diag.max(min * self.largest[c]).min(max * self.largest[c]) / radius;
         diag.iter().zip(&self.component).map(damp).collect()

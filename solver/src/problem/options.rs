@@ -152,8 +152,8 @@ impl Default for CompileLimits {
 pub struct SolveOptions {
     /// Outer method.
     pub method: Method,
-    /// Steps at most, rejected ones included.
-    pub iterations: usize,
+    /// Steps at most, rejected ones included. `None`, here and below: by the energy, see [`SolveOptions::decided_for`].
+    pub iterations: Option<usize>,
     /// PCG iterations at most per step; `None`: 500, or ten times the free unknowns if `linear_tolerance` is given.
     pub linear_iterations: Option<usize>,
     /// tau > 0: stop PCG at |r| <= tau |b|.
@@ -161,7 +161,7 @@ pub struct SolveOptions {
     /// zeta >= 0 of the model stopping rule.
     pub forcing: f64,
     /// First trust-region radius, above 0.
-    pub radius: f64,
+    pub radius: Option<f64>,
     /// Largest radius, above 0.
     pub max_radius: f64,
     /// The solve ends below this radius.
@@ -176,9 +176,9 @@ pub struct SolveOptions {
     /// The upper one; it wins over a larger lower one.
     pub max_lm_diagonal: f64,
     /// LM ends when an accepted step changes E by at most this times E; 0 turns it off.
-    pub function_tolerance: f64,
+    pub function_tolerance: Option<f64>,
     /// LM damps with the largest value that each entry of that diagonal has had (More), not with the current one.
-    pub running_scales: bool,
+    pub running_scales: Option<bool>,
     /// LM ends when no single unknown could take more than this share off |r|: |g_i| <= this |column i of J| sqrt(E) for all i.
     pub gradient_tolerance: f64,
     /// LM ends when max|g| is at most this times max|g| at the start.
@@ -195,25 +195,76 @@ impl Default for SolveOptions {
     fn default() -> SolveOptions {
         SolveOptions {
             method: Method::default(),
-            iterations: 50,
+            iterations: None,
             linear_iterations: None,
             linear_tolerance: None,
             forcing: 1e-2,
-            radius: 1e4,
+            radius: None,
             max_radius: 1e16,
             min_radius: 1e-32,
             radius_decrease_factor: 2.0,
             min_relative_decrease: 1e-3,
             min_lm_diagonal: 1e-6,
             max_lm_diagonal: 1e32,
-            running_scales: false,
-            function_tolerance: 1e-6,
+            running_scales: None,
+            function_tolerance: None,
             gradient_tolerance: 1e-10,
             gradient_rtol: 0.0,
             step_tolerance: 1e-8,
             max_time: None,
             cancel: None,
         }
+    }
+}
+
+/// Numbers of a solve that its options may leave open.
+struct Pace {
+    iterations: usize,
+    radius: f64,
+    function_tolerance: f64,
+    running_scales: bool,
+}
+
+/// The rule: a step costs much, and the last digits are not worth one.
+const BRISK: Pace = Pace { iterations: 50, radius: 1e4, function_tolerance: 1e-6, running_scales: false };
+
+/// For LM on few unknowns: a step costs next to nothing, so it goes on to the last digit, and starts with care. On NIST's problems all
+/// radii from 1e-6 to 3e-3 lead to the same answers; from a larger one, some first steps end where the model is flat.
+const THOROUGH: Pace = Pace { iterations: 1000, radius: 1e-3, function_tolerance: 0.0, running_scales: true };
+
+impl SolveOptions {
+    /// The options with nothing left open. Of LM where all unknowns are globals ([`Energy::only_globals`]): 1000 iterations, a first radius
+    /// of 1e-3, a function tolerance of 0, running scales. Of any other solve: 50, 1e4, 1e-6, none.
+    pub fn decided_for(&self, energy: &Energy) -> SolveOptions {
+        let thorough = self.method == Method::LevenbergMarquardt && energy.only_globals();
+        let pace = if thorough { THOROUGH } else { BRISK };
+        SolveOptions {
+            iterations: self.iterations.or(Some(pace.iterations)),
+            radius: self.radius.or(Some(pace.radius)),
+            function_tolerance: self.function_tolerance.or(Some(pace.function_tolerance)),
+            running_scales: self.running_scales.or(Some(pace.running_scales)),
+            ..self.clone()
+        }
+    }
+
+    /// Steps at most; of what is left open, here and below, the value for any energy.
+    pub fn iterations(&self) -> usize {
+        self.iterations.unwrap_or(BRISK.iterations)
+    }
+
+    /// First trust-region radius.
+    pub fn radius(&self) -> f64 {
+        self.radius.unwrap_or(BRISK.radius)
+    }
+
+    /// The relative decrease of E that ends LM, 0 if none does.
+    pub fn function_tolerance(&self) -> f64 {
+        self.function_tolerance.unwrap_or(BRISK.function_tolerance)
+    }
+
+    /// Tells whether damping goes by running scales.
+    pub fn running_scales(&self) -> bool {
+        self.running_scales.unwrap_or(BRISK.running_scales)
     }
 }
 
@@ -307,7 +358,7 @@ impl SolveOptions {
     pub fn check(&self) -> Result<(), OptionError> {
         let above_zero = [
             ("linear_tolerance", self.linear_tolerance.unwrap_or(1.0)),
-            ("radius", self.radius),
+            ("radius", self.radius()),
             ("max_radius", self.max_radius),
             ("min_lm_diagonal", self.min_lm_diagonal),
             ("max_lm_diagonal", self.max_lm_diagonal),
@@ -316,7 +367,7 @@ impl SolveOptions {
             ("forcing", self.forcing),
             ("min_radius", self.min_radius),
             ("min_relative_decrease", self.min_relative_decrease),
-            ("function_tolerance", self.function_tolerance),
+            ("function_tolerance", self.function_tolerance()),
             ("gradient_tolerance", self.gradient_tolerance),
             ("gradient_rtol", self.gradient_rtol),
             ("step_tolerance", self.step_tolerance),
@@ -368,14 +419,14 @@ mod tests {
         let bad: [(&str, Set); 13] = [
             ("linear_tolerance", |o, v| o.linear_tolerance = Some(v)),
             ("forcing", |o, v| o.forcing = v),
-            ("radius", |o, v| o.radius = v),
+            ("radius", |o, v| o.radius = Some(v)),
             ("max_radius", |o, v| o.max_radius = v),
             ("min_radius", |o, v| o.min_radius = v),
             ("radius_decrease_factor", |o, v| o.radius_decrease_factor = v),
             ("min_relative_decrease", |o, v| o.min_relative_decrease = v),
             ("min_lm_diagonal", |o, v| o.min_lm_diagonal = v),
             ("max_lm_diagonal", |o, v| o.max_lm_diagonal = v),
-            ("function_tolerance", |o, v| o.function_tolerance = v),
+            ("function_tolerance", |o, v| o.function_tolerance = Some(v)),
             ("gradient_tolerance", |o, v| o.gradient_tolerance = v),
             ("gradient_rtol", |o, v| o.gradient_rtol = v),
             ("step_tolerance", |o, v| o.step_tolerance = v),

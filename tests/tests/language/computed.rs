@@ -103,7 +103,10 @@ fn outside_the_domain_the_array_is_zero() {
     let report = solve(
         &energy,
         &mut data,
-        &Options { solve: SolveOptions { iterations: 1, ..SolveOptions::default() }, ..Options::default() },
+        &Options {
+            solve: SolveOptions { iterations: Some(1), ..SolveOptions::default() },
+            ..Options::default()
+        },
     );
     assert_eq!(report.energy_initial, ((W - 1) * H) as f64);
     assert_eq!(report.residuals, (W - 1) * H);

@@ -104,7 +104,7 @@ fn linear_regression() {
     let offset = (sy - slope * sx) / n as f64;
     for preconditioner in [Preconditioner::None, Preconditioner::Jacobi, Preconditioner::BlockJacobi] {
         for (precision, tolerance) in
-            [(Precision::F64, 1e-10), (Precision::Mixed, 1e-5), (Precision::F32, 1e-4)]
+            [(Precision::F64, 1e-10), (Precision::Mixed, 1e-10), (Precision::F32, 1e-4)]
         {
             let arrays = [doubles("T", &[2], vec![3.0, -2.0]), doubles("P", &[n, 2], points.clone())];
             let (energy, mut data) = bind(text, &arrays);
@@ -112,7 +112,7 @@ fn linear_regression() {
                 compile: CompileOptions { precision, preconditioner, ..CompileOptions::default() },
                 solve: SolveOptions {
                     method: Method::GaussNewton,
-                    iterations: 2,
+                    iterations: Some(2),
                     linear_tolerance: Some(1e-12),
                     linear_iterations: Some(10),
                     ..SolveOptions::default()

@@ -186,7 +186,11 @@ fn power_minimises_what_it_reports() {
     let (energy, mut data) = bind(text, &[doubles("X", &[3], a.to_vec()), doubles("A", &[3], a.to_vec())]);
     let options = Options {
         compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
-        solve: SolveOptions { iterations: 200, function_tolerance: 1e-15, ..SolveOptions::default() },
+        solve: SolveOptions {
+            iterations: Some(200),
+            function_tolerance: Some(1e-15),
+            ..SolveOptions::default()
+        },
     };
     let report = solve(&energy, &mut data, &options);
     for (x, a) in data.unknowns()[0].iter().zip(a) {
@@ -264,8 +268,8 @@ fn second_order_takes_fewer_steps() {
             compile: CompileOptions { losses, precision: Precision::F64, ..CompileOptions::default() },
             solve: SolveOptions {
                 linear_tolerance: Some(1e-12),
-                function_tolerance: 0.0,
-                radius: 1e12,
+                function_tolerance: Some(0.0),
+                radius: Some(1e12),
                 ..SolveOptions::default()
             },
         };
@@ -322,7 +326,11 @@ fn second_order_does_not_stall_on_elements_with_only_outliers() {
         let (energy, mut data) = bind(text, &arrays);
         let options = Options {
             compile: CompileOptions { losses, precision, ..CompileOptions::default() },
-            solve: SolveOptions { iterations: 200, function_tolerance: 1e-5, ..SolveOptions::default() },
+            solve: SolveOptions {
+                iterations: Some(200),
+                function_tolerance: Some(1e-5),
+                ..SolveOptions::default()
+            },
         };
         solve(&energy, &mut data, &options)
     };

@@ -5,6 +5,7 @@ mod computed;
 mod domains;
 mod functions;
 mod globals;
+mod loss_digits;
 mod losses;
 mod masks;
 mod sampled;
@@ -23,11 +24,11 @@ fn options(precision: Precision, preconditioner: Preconditioner) -> Options {
     Options {
         compile: CompileOptions { precision, preconditioner, ..CompileOptions::default() },
         solve: SolveOptions {
-            iterations: 4,
+            iterations: Some(4),
             linear_tolerance: Some(if precision == Precision::F64 { 1e-12 } else { 1e-6 }),
             linear_iterations: Some(2000),
-            function_tolerance: 0.0,
-            radius: 10.0,
+            function_tolerance: Some(0.0),
+            radius: Some(10.0),
             ..SolveOptions::default()
         },
     }

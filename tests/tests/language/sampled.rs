@@ -115,7 +115,7 @@ fn a_ramp_is_followed_exactly() {
     let (energy, mut data) = bind(text, &arrays);
     let options = Options {
         compile: CompileOptions { precision: Precision::F64, ..CompileOptions::default() },
-        solve: SolveOptions { iterations: 10, ..SolveOptions::default() },
+        solve: SolveOptions { iterations: Some(10), ..SolveOptions::default() },
     };
     let report = solve(&energy, &mut data, &options);
     // The last term samples left of the image all along.

@@ -133,7 +133,7 @@ fn coordinates_and_borders() {
     );
     let (energy, start) = bind(text, &arrays);
     let stalling = Options {
-        solve: SolveOptions { linear_tolerance: None, forcing: 1e-4, iterations: 1, ..exact.solve },
+        solve: SolveOptions { linear_tolerance: None, forcing: 1e-4, iterations: Some(1), ..exact.solve },
         ..exact
     };
     let expected =
@@ -175,7 +175,10 @@ fn energy_and_instances_by_hand() {
     let report = solve(
         &energy,
         &mut data,
-        &Options { solve: SolveOptions { iterations: 1, ..SolveOptions::default() }, ..Options::default() },
+        &Options {
+            solve: SolveOptions { iterations: Some(1), ..SolveOptions::default() },
+            ..Options::default()
+        },
     );
     assert_eq!(report.residuals, edges);
     assert_close("E", report.energy_initial, expected, 1e-13);

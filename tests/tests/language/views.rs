@@ -44,7 +44,7 @@ fn weights_lag_by_a_step() {
     let mut problem = solver.plan(&start).unwrap();
     let mut session = problem.init(&start, &options.solve).unwrap();
     let (mut data, mut gaps) = (start.clone(), 0);
-    for taken in 0..options.solve.iterations {
+    for taken in 0..options.solve.iterations() {
         let frozen = data.clone();
         session.step().unwrap();
         let Some(step) = session.iterations().get(taken).cloned() else { break };
@@ -84,7 +84,7 @@ fn views_in_a_non_linear_energy_agree() {
 #[test]
 fn views_are_frozen_during_a_rejected_trial() {
     let mut long = options(Precision::F64, Preconditioner::Jacobi);
-    (long.solve.radius, long.solve.iterations) = (1e4, 8);
+    (long.solve.radius, long.solve.iterations) = (Some(1e4), Some(8));
     let arrays = images(2, 34);
     let report = steps_agree(NON_LINEAR, &arrays, &long);
     let rejected = report.iterations.iter().filter(|i| !i.accepted).count();
@@ -119,7 +119,7 @@ fn views_decide_what_is_held_at_the_start() {
     "#;
     let (energy, mut data) = bind(text, &[doubles("X", &[4], vec![1.0, -2.0, 3.0, -4.0])]);
     let mut options = options(Precision::F64, Preconditioner::Jacobi);
-    (options.solve.radius, options.solve.iterations) = (1e4, 20);
+    (options.solve.radius, options.solve.iterations) = (Some(1e4), Some(20));
     let mut problem = Solver::compile(energy, &options.compile).unwrap().plan(&data).unwrap();
     assert_eq!(problem.evaluate(&data).unwrap().gradient, [[-4.0, 0.0, -2.0, 0.0]]);
     problem.solve(&mut data, &options.solve).unwrap();

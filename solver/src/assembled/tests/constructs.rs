@@ -278,7 +278,7 @@ fn a_robust_fit_leaves_the_outliers_alone() {
         .map(ProblemData::into_owned)
         .unwrap();
     let options = Options {
-        solve: SolveOptions { function_tolerance: 0.0, ..SolveOptions::default() },
+        solve: SolveOptions { function_tolerance: Some(0.0), ..SolveOptions::default() },
         ..Options::default()
     };
     solve(&energy, &mut data, &options, LinearSolver::Cholesky).unwrap();
@@ -309,7 +309,11 @@ fn re_weighting_reaches_the_minimum_that_it_stands_for() {
     let a = [3.0, -2.0, 0.7, 10.0];
     let (energy, mut data) = line(&body, &[1.0; 4], &a);
     let options = Options {
-        solve: SolveOptions { iterations: 200, function_tolerance: 0.0, ..SolveOptions::default() },
+        solve: SolveOptions {
+            iterations: Some(200),
+            function_tolerance: Some(0.0),
+            ..SolveOptions::default()
+        },
         ..Options::default()
     };
     let report = solve(&energy, &mut data, &options, LinearSolver::Cholesky).unwrap();

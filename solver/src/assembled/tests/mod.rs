@@ -211,7 +211,7 @@ fn an_unknown_that_nothing_holds_stays_put() {
         for method in [crate::Method::GaussNewton, crate::Method::LevenbergMarquardt] {
             let (energy, mut data) = line(body, &[1.0, 2.0, 9.0], &[0.0, 5.0, 0.0]);
             let options = Options {
-                solve: SolveOptions { method, iterations: 20, ..SolveOptions::default() },
+                solve: SolveOptions { method, iterations: Some(20), ..SolveOptions::default() },
                 ..Options::default()
             };
             let report = solve(&energy, &mut data, &options, linear).unwrap();

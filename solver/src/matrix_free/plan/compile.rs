@@ -31,6 +31,8 @@ impl Settings {
     /// The settings that the options mean for an energy.
     pub fn new(energy: &Energy, options: &CompileOptions) -> Result<Settings, OptionError> {
         let (master, linear) = match options.precision {
+            // PCG on few unknowns costs nothing.
+            Precision::Mixed if energy.only_globals() => (ScalarType::F64, ScalarType::F64),
             Precision::Mixed => (ScalarType::F64, ScalarType::F32),
             Precision::F32 => (ScalarType::F32, ScalarType::F32),
             Precision::F64 => (ScalarType::F64, ScalarType::F64),

@@ -120,7 +120,7 @@ impl OnPlan<'_> {
     /// The bounds of what D is made of, relative to the largest entries of diag(J^T J) so far.
     fn scale(&mut self) -> bool {
         let first = self.run.largest.is_empty();
-        let running = self.run.options.running_scales;
+        let running = self.run.options.running_scales();
         self.set(Number::Running, f64::from(u8::from(running && !first)));
         if !self.run(Phase::Scales) {
             return false;

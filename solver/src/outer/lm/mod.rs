@@ -116,8 +116,8 @@ struct TrustRegion {
 
 impl TrustRegion {
     fn new(options: &SolveOptions) -> TrustRegion {
-        let SolveOptions { radius, max_radius, radius_decrease_factor: nu, .. } = *options;
-        TrustRegion { radius, max_radius, nu, first_nu: nu }
+        let SolveOptions { max_radius, radius_decrease_factor: nu, .. } = *options;
+        TrustRegion { radius: options.radius(), max_radius, nu, first_nu: nu }
     }
 
     fn grow(&mut self, gain_ratio: f64) {
@@ -252,7 +252,7 @@ impl Minimiser {
     }
 
     fn limit(&self) -> Option<Termination> {
-        if self.iterations.len() >= self.options.iterations {
+        if self.iterations.len() >= self.options.iterations() {
             return Some(Termination::MaxIterations);
         }
         self.watch.is_over().then(|| self.interruption())
@@ -398,7 +398,7 @@ impl Minimiser {
 
     /// The relative decrease that ends LM; `None` if switched off. Below the noise of E a tolerance has no meaning.
     fn function_tolerance(&self) -> Option<f64> {
-        let wanted = self.options.function_tolerance;
+        let wanted = self.options.function_tolerance();
         (wanted > 0.0).then(|| wanted.max(energy_noise(self.precision)))
     }
 

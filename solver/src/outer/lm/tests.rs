@@ -102,7 +102,7 @@ impl Steps for Script {
 
 /// LM without tolerances, `iterations` steps.
 fn plain(iterations: usize) -> SolveOptions {
-    SolveOptions { iterations, function_tolerance: 0.0, ..SolveOptions::default() }
+    SolveOptions { iterations: Some(iterations), function_tolerance: Some(0.0), ..SolveOptions::default() }
 }
 
 fn gn(iterations: usize) -> SolveOptions {
@@ -208,7 +208,7 @@ fn noise_floor_needs_both_changes_to_be_small() {
 
 #[test]
 fn function_tolerance_ends_on_accepted_steps_only() {
-    let options = |f| SolveOptions { function_tolerance: f, ..plain(3) };
+    let options = |f| SolveOptions { function_tolerance: Some(f), ..plain(3) };
     let small = proposes(1e-7, 1.0 - 1e-7);
     assert_eq!(Script::new(1.0, &[small]).run(&options(1e-6)).iterations.len(), 1);
     assert_eq!(Script::new(1.0, &[small]).run(&options(1e-6)).termination, Termination::FunctionTolerance);
@@ -221,7 +221,7 @@ fn function_tolerance_ends_on_accepted_steps_only() {
 fn function_tolerance_is_at_least_the_noise_of_the_energy() {
     // |dE| = 5e-14 E at a prediction above the noise: a setting of 1e-15 acts as 1e-13.
     let step = proposes(2e-13, 1.0 - 5e-14);
-    let options = SolveOptions { function_tolerance: 1e-15, ..plain(3) };
+    let options = SolveOptions { function_tolerance: Some(1e-15), ..plain(3) };
     assert_eq!(Script::new(1.0, &[step]).run(&options).termination, Termination::FunctionTolerance);
 }
 
@@ -487,7 +487,7 @@ fn accepted_energies_fall_strictly() {
 #[test]
 fn a_linear_energy_has_gain_ratio_one_at_any_radius() {
     for radius in [1e-3, 1.0, 1e4] {
-        let options = SolveOptions { radius, ..plain(30) };
+        let options = SolveOptions { radius: Some(radius), ..plain(30) };
         let (outcome, x) = Dense::run(line, &[50.0, -20.0], &options);
         let mut energy = outcome.energy_initial;
         for i in &outcome.iterations {
