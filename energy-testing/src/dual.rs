@@ -24,6 +24,11 @@ impl Dual {
         Dual { value: f64::NAN, boolean: true, ..Dual::default() }
     }
 
+    /// A number of which nothing is said, nor of its derivatives by what these depend on.
+    pub fn open<const N: usize>(of: [&Dual; N]) -> Dual {
+        Dual::chain(f64::NAN, of.map(|operand| (f64::NAN, operand)))
+    }
+
     pub fn holds(&self) -> bool {
         self.value != 0.0
     }
@@ -54,7 +59,7 @@ impl Dual {
     /// The product; where a factor is boolean, the other one or 0.
     pub fn mul(&self, other: &Dual) -> Dual {
         let select = |condition: &Dual, of: &Dual| match condition {
-            c if c.value.is_nan() => Dual { boolean: of.boolean, ..Dual::number(f64::NAN) },
+            c if c.value.is_nan() => Dual { boolean: of.boolean, ..Dual::open([of]) },
             c if c.holds() => of.clone(),
             _ => Dual { boolean: of.boolean, ..Dual::number(0.0) },
         };
@@ -86,10 +91,12 @@ impl Dual {
         Dual::chain(value, [(by_base, self), (value * x.ln(), exponent)])
     }
 
+    /// The angle of (x, self); a zero has no sign.
     pub fn atan2(&self, x: &Dual) -> Dual {
         let norm = x.value * x.value + self.value * self.value;
         let by = |v: f64| if norm == 0.0 { 0.0 } else { v / norm };
-        Dual::chain(self.value.atan2(x.value), [(by(x.value), self), (-by(self.value), x)])
+        let angle = (self.value + 0.0).atan2(x.value + 0.0);
+        Dual::chain(angle, [(by(x.value), self), (-by(self.value), x)])
     }
 
     pub fn sqrt(&self) -> Dual {

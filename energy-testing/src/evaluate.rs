@@ -15,6 +15,10 @@ pub trait Place {
     fn rounded(&self, result: Dual) -> Dual {
         result
     }
+    /// Tells whether what a rounding decides is open, that is NaN: the angle of a point on the cut of `atan2`, a quotient by 0.
+    fn is_wary(&self) -> bool {
+        false
+    }
 }
 
 /// |.|_2 of `L_p` stays away from 0 by this.
@@ -91,10 +95,12 @@ pub fn evaluate(case: &Case, e: &Expr, place: &dyn Place) -> Vec<Dual> {
                         let square = |v| place.rounded(Dual::number(v)).value;
                         entries[0].unary_rounded(name, square)
                     }
-                    // The sign of a zero is not kept: the angle is pi or -pi.
-                    Op::Atan2 if entries[0].value == 0.0 && entries[1].value < 0.0 => {
-                        let unknown = place.rounded(Dual::number(1.0)).value != 1.0;
-                        Dual::number(if unknown { f64::NAN } else { std::f64::consts::PI })
+                    // Beside the cut it is pi or -pi; the slopes are the same on both sides.
+                    Op::Atan2 if place.is_wary() && entries[0].value == 0.0 && entries[1].value <= 0.0 => {
+                        Dual { value: f64::NAN, ..elementwise(op, &entries) }
+                    }
+                    Op::Div if place.is_wary() && entries[1].value == 0.0 => {
+                        Dual::open([entries[0], entries[1]])
                     }
                     _ => elementwise(op, &entries),
                 };
@@ -142,7 +148,7 @@ fn elementwise(op: &Op, v: &[&Dual]) -> Dual {
         Op::And => Dual::truth(v.iter().all(|v| v.holds())),
         Op::Or => Dual::truth(v.iter().any(|v| v.holds())),
         Op::Not => Dual::truth(!a.holds()),
-        Op::Select if a.value.is_nan() => Dual::number(f64::NAN),
+        Op::Select if a.value.is_nan() => Dual::open([b, v[2]]),
         Op::Select => if a.holds() { b } else { v[2] }.clone(),
         _ => unreachable!("{op:?} is no function of channels"),
     }
@@ -207,4 +213,50 @@ fn interpolated(place: &dyn Place, image: usize, channel: usize, at: &[&Dual]) -
         total += weight * place.tap(image, channel, &pixel);
     }
     total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::{Field, Group, Kind};
+    use crate::system::{Noise, system};
+
+    /// x = 0, one residual.
+    fn case(residual: impl Fn(Expr) -> Expr) -> Case {
+        let x = Field { kind: Kind::Unknown("double"), space: 1, channels: 1, values: vec![0.0] };
+        let read = Expr::Read(Source::Field(0), At::Offset(vec![0]), [0, 1]);
+        let groups = vec![Group { name: None, loss: None, values: vec![residual(read)] }];
+        Case { extents: vec![1], spaces: vec![vec![], vec![0]], fields: vec![x], groups, ..Case::default() }
+    }
+
+    fn angle(y: Expr, x: f64) -> Expr {
+        Expr::Call(Op::Atan2, vec![y, Expr::Number(x)])
+    }
+
+    #[test]
+    fn the_angle_on_the_cut_is_open_and_its_slope_is_not() {
+        for (x, value, slope) in [(-2.0, std::f64::consts::PI, -0.5), (-0.0, 0.0, 0.0), (2.0, 0.0, 0.5)] {
+            let negated = |y: Expr| angle(Expr::Call(Op::Neg, vec![y]), x);
+            for (case, slope) in [(case(|y| angle(y, x)), slope), (case(negated), -slope)] {
+                let exact = system(&case, &[0.0], Noise::NONE);
+                assert_eq!((exact.rows[0].residual, exact.rows[0].slopes[0].1), (value, slope));
+                let wary = system(&case, &[0.0], Noise::WARY);
+                assert_eq!(wary.rows[0].residual.is_nan(), x <= 0.0);
+                assert_eq!(wary.rows[0].slopes[0].1, slope);
+                assert_eq!(wary.gradient()[0].is_nan(), x <= 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_open_number_decides_is_open_with_its_derivatives() {
+        let less = |y: Expr| Expr::Call(Op::Compare("less"), vec![angle(y, -1.0), Expr::Number(1.0)]);
+        let select = |y: Expr| Expr::Call(Op::Select, vec![less(y.clone()), y, Expr::Number(2.0)]);
+        let guard = |y: Expr| Expr::Call(Op::Mul, vec![less(y.clone()), y]);
+        let divide = |y: Expr| Expr::Call(Op::Div, vec![Expr::Number(1.0), y]);
+        for case in [case(select), case(guard), case(divide)] {
+            let wary = system(&case, &[0.0], Noise::WARY);
+            assert!(wary.rows[0].residual.is_nan() && wary.rows[0].slopes[0].1.is_nan(), "{case:?}");
+        }
+    }
 }

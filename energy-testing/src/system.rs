@@ -6,15 +6,24 @@ use crate::evaluate::{Place, evaluate};
 use crate::reads::Reads;
 use std::cell::Cell;
 
-/// Share by which every result is off: 0, or with a seed to see how far rounding reaches.
+/// Rounding of the interpreter's own.
 #[derive(Clone, Copy, Debug)]
 pub struct Noise {
+    /// Share by which every result is off, in either direction: to see how far rounding reaches.
     pub share: f64,
     pub seed: u64,
+    /// True if what a rounding decides is NaN.
+    pub wary: bool,
 }
 
 impl Noise {
-    pub const NONE: Noise = Noise { share: 0.0, seed: 0 };
+    pub const NONE: Noise = Noise { share: 0.0, seed: 0, wary: false };
+    /// Exact, but for what is open.
+    pub const WARY: Noise = Noise { wary: true, ..Noise::NONE };
+
+    pub fn new(share: f64, seed: u64) -> Noise {
+        Noise { share, seed, wary: true }
+    }
 }
 
 /// A residual that counts, under a loss as J^T r and J^T J hold it.
@@ -84,7 +93,7 @@ pub fn system(case: &Case, x: &[f64], noise: Noise) -> System {
     let parts = case.parts();
     let world = World { case, x, parts: &parts, noise, seed: &seed };
     // What is excluded is no matter of rounding.
-    let (masks, known) = World { noise: Noise::NONE, ..world }.masks();
+    let (masks, known) = World { noise: Noise::WARY, ..world }.masks();
     let free = world.free(&masks);
     let (mut rows, mut energies) = (Vec::new(), Vec::new());
     for of in &case.groups {
@@ -98,11 +107,11 @@ pub fn system(case: &Case, x: &[f64], noise: Noise) -> System {
     System { rows, energies, free, known }
 }
 
-/// The bounds of every unknown scalar.
+/// The bounds of every unknown scalar; NaN where they are open.
 pub fn bounds(case: &Case) -> (Vec<f64>, Vec<f64>) {
     let (seed, parts) = (Cell::new(1), case.parts());
     let x = case.x();
-    let world = World { case, x: &x, parts: &parts, noise: Noise::NONE, seed: &seed };
+    let world = World { case, x: &x, parts: &parts, noise: Noise::WARY, seed: &seed };
     let scalars = x.len();
     let mut all = (vec![f64::NEG_INFINITY; scalars], vec![f64::INFINITY; scalars]);
     for (field, lower, upper) in &case.bounds {
@@ -369,6 +378,10 @@ impl Place for Here<'_> {
 
     fn rounded(&self, result: Dual) -> Dual {
         self.world.rounded(result)
+    }
+
+    fn is_wary(&self) -> bool {
+        self.world.noise.wary
     }
 }
 

@@ -8,24 +8,41 @@ struct Kind {
     name: &'static str,
     package: &'static str,
     tests: &'static [&'static str],
+    /// What the names of these tests begin with, among others of their programs.
+    named: &'static str,
     /// Cases of a run, if none are said; and of one of `cargo xtask nightly`.
     cases: [u64; 2],
 }
 
-const KINDS: [Kind; 3] = [
+const KINDS: [Kind; 4] = [
     Kind {
         name: "pipelines",
         package: "sumsq-codegen-testing",
-        tests: &["random_schedules", "random_simplify"],
+        tests: &["random_schedules", "random_simplify", "random_programs"],
+        named: "",
         cases: [3000, 100_000],
     },
     Kind {
         name: "energies",
         package: "sumsq-energy-testing",
         tests: &["random_energies"],
+        named: "",
         cases: [10_000, 100_000],
     },
-    Kind { name: "bytes", package: "sumsq-tests", tests: &["random_bytes"], cases: [100_000, 1_000_000] },
+    Kind {
+        name: "bytes",
+        package: "sumsq-tests",
+        tests: &["random_bytes"],
+        named: "",
+        cases: [100_000, 1_000_000],
+    },
+    Kind {
+        name: "structs",
+        package: "sumsq-capi",
+        tests: &["interfaces"],
+        named: "random::",
+        cases: [10_000, 100_000],
+    },
 ];
 
 /// Options of a run.
@@ -73,7 +90,7 @@ pub fn fuzz(options: Options) -> Result<(), Failure> {
     for of in KINDS.iter().filter(|k| k.name == kind) {
         let mut args = vec!["test", "--package", of.package, "--no-fail-fast"];
         args.extend(of.tests.iter().flat_map(|t| ["--test", t]));
-        args.extend(["--", "--nocapture"]);
+        args.extend(["--", "--nocapture", of.named]);
         cargo(&args).env("SUMSQ_FUZZ_SEED", &seed).env("SUMSQ_FUZZ_CASES", &cases).run()?;
     }
     Ok(())

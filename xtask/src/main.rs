@@ -25,7 +25,7 @@ usage: cargo xtask TASK
                   (Ceres, Halide). Nothing else installs anything
   demo            a release build, and two demos into out/
   test [--full]   all tests, counted; --full adds the ignored ones
-  fuzz [pipelines|energies|bytes] [N] [SEED]
+  fuzz [pipelines|energies|bytes|structs] [N] [SEED]
                   N random cases from SEED on (the clock's): pipelines under schedules, and expressions; energies against an
                   interpreter; files that are nearly right. A failing case is printed, the first two kinds shrunk
   bench [NAME]    the benchmarks (all, or those whose name contains NAME) into benches/results/

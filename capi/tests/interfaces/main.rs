@@ -4,4 +4,5 @@ mod cases;
 mod opt;
 mod opt_errors;
 mod own;
+mod random;
 mod support;

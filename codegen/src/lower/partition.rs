@@ -5,10 +5,10 @@
 //!
 //! Each innermost loop body (and code outside loops) that holds likely conditions becomes
 //! `if all of them hold in all lanes { body without them } else { general body }`. Two bodies only, and nothing is
-//! split inside the general body; the order of iterations does not change. The test is scalar: a vector condition on an
-//! affine function of the lane is that of its first or last lane, others are reduced. A condition that reads memory takes
-//! part only if it is scalar and is evaluated whenever the body runs; one that needs a name bound deeper in the body only if
-//! that name's value can be computed up front.
+//! split inside the general body; a long one stays alone where the interior saves little of it. The order of iterations does not
+//! change. The test is scalar: a vector condition on an affine function of the lane is that of its first or last lane, others are
+//! reduced. A condition that reads memory takes part only if it is scalar and is evaluated whenever the body runs; one that needs a
+//! name bound deeper in the body only if that name's value can be computed up front.
 
 use super::simplify::{simplify_expr_with, simplify_with};
 use crate::analysis::algebra::Facts;
@@ -19,6 +19,9 @@ use crate::ir::rewrite::{block, map_children, own_exprs, visit_stmts};
 use crate::ir::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Nodes from which on a body is made twice only where the interior has an eighth fewer.
+const LONG_BODY: usize = 10_000;
 
 /// See the module's description.
 pub fn partition(s: &Stmt) -> Stmt {
@@ -77,16 +80,30 @@ fn two_bodies(s: &Stmt, facts: &Facts) -> Stmt {
     }
     let mut found = Conditions::default();
     found.collect(s, &FxHashMap::default(), true);
-    let general = || strip(s);
-    let Some((test, taken)) = found.test(facts) else { return general() };
+    let general = strip(s);
+    let Some((test, taken)) = found.test(facts) else { return general };
     let mut inside = facts.clone();
     inside.assume(&test);
     let interior = simplify_with(&strip(&assume_true(s, &taken)), &inside);
     match test.as_int() {
-        Some(0) => general(),
+        Some(0) => general,
         Some(_) => interior,
-        None => Stmt::If { cond: test, then: Box::new(interior), otherwise: Some(Box::new(general())) },
+        None if is_not_worth_two(&interior, &general) => general,
+        None => Stmt::If { cond: test, then: Box::new(interior), otherwise: Some(Box::new(general)) },
     }
+}
+
+/// Tells whether a long body is hardly shorter in the interior: LLVM would work twice for nothing.
+fn is_not_worth_two(interior: &Stmt, general: &Stmt) -> bool {
+    let (inside, all) = (nodes(interior), nodes(general));
+    all > LONG_BODY && all - inside.min(all) < all / 8
+}
+
+/// Number of distinct nodes in the expressions of a statement.
+fn nodes(s: &Stmt) -> usize {
+    let mut seen = FxHashSet::default();
+    visit_stmts(s, &mut |s| own_exprs(s, &mut |e| visit(e, &mut |n| seen.insert(n.id()))));
+    seen.len()
 }
 
 /// Likely conditions of a body. One node may occur under several bindings of its names (in unrolled copies): then it is

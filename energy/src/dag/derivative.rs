@@ -9,6 +9,8 @@ use super::{Access, Dag, ExprId, Node};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+/// Factors of a product from which on its halves are derived one by one.
+const LONG_PRODUCT: usize = 16;
 /// Steps that a look at the memory of derivatives counts for.
 const STEPS: usize = 8;
 
@@ -41,19 +43,7 @@ impl Dag {
                 let terms: Vec<_> = terms.iter().map(|&(c, t)| (c.get(), d(t))).collect();
                 self.sum(0.0, &terms)
             }
-            Node::Prod(factors) => {
-                let mut terms = Vec::new();
-                for (i, &(f, e)) in factors.iter().enumerate() {
-                    if d(f) == zero {
-                        continue;
-                    }
-                    let mut partial: Vec<(ExprId, i32)> = factors.to_vec();
-                    partial[i].1 = e - 1;
-                    partial.push((d(f), 1));
-                    terms.push((1.0, self.product(f64::from(e), &partial)));
-                }
-                self.sum(0.0, &terms)
-            }
+            Node::Prod(factors) => self.derive_product(&factors, &d),
             Node::Call(function, arguments) => {
                 let inner: SmallVec<[ExprId; 2]> = arguments.iter().map(|&a| d(a)).collect();
                 if inner.iter().all(|&i| i == zero) {
@@ -75,5 +65,28 @@ impl Dag {
             }
             _ => zero,
         }
+    }
+
+    /// The sum of the products in which one factor is replaced by its derivative `d`. Of a long product that of two halves, a' b + a b': n terms
+    /// of n factors become n log n factors in all.
+    fn derive_product(&mut self, factors: &[(ExprId, i32)], d: &impl Fn(ExprId) -> ExprId) -> ExprId {
+        if factors.len() > LONG_PRODUCT {
+            let (a, b) = factors.split_at(factors.len() / 2);
+            let (da, db) = (self.derive_product(a, d), self.derive_product(b, d));
+            let (a, b) = (self.product(1.0, a), self.product(1.0, b));
+            let terms = [(1.0, self.mul(da, b)), (1.0, self.mul(a, db))];
+            return self.sum(0.0, &terms);
+        }
+        let mut terms = Vec::new();
+        for (i, &(f, e)) in factors.iter().enumerate() {
+            if self.is_constant(d(f), 0.0) {
+                continue;
+            }
+            let mut partial: Vec<(ExprId, i32)> = factors.to_vec();
+            partial[i].1 = e - 1;
+            partial.push((d(f), 1));
+            terms.push((1.0, self.product(f64::from(e), &partial)));
+        }
+        self.sum(0.0, &terms)
     }
 }

@@ -79,7 +79,8 @@ impl<'a> Evaluator<'a> {
                 let at: Vec<f64> = at.iter().map(value).collect();
                 interpolate(&at, &mut |tap| env.tap(*image, tap))
             }
-            Node::Call(f, args) => f.value(value(&args[0]), args.get(1).map_or(0.0, value)),
+            // A zero has no sign: 0 is added to make it 0.
+            Node::Call(f, args) => f.value(value(&args[0]) + 0.0, args.get(1).map_or(0.0, value) + 0.0),
             Node::Compare(Compare::Eq, a, b) => truth(value(a) == value(b)),
             Node::Compare(Compare::Less, a, b) => truth(value(a) < value(b)),
             Node::Compare(Compare::LessEq, a, b) => truth(value(a) <= value(b)),

@@ -334,7 +334,18 @@ impl<'a> Emitter<'a> {
 
     fn call(&self, f: Function, args: &[ExprId]) -> Expr {
         let operands: Vec<Expr> = args.iter().map(|&a| self.number(a)).collect();
-        Expr::apply(f, &operands)
+        match (f, &operands[..]) {
+            (Function::Atan2, [y, x]) => self.angle(y, x),
+            _ => Expr::apply(f, &operands),
+        }
+    }
+
+    /// atan2(y, x) as of zeros without a sign, which no stage keeps.
+    fn angle(&self, y: &Expr, x: &Expr) -> Expr {
+        let zero = self.constant(0.0);
+        let on_cut = y.eq_(&zero).and(x.le(&zero));
+        let there = Expr::select(x.lt(&zero), self.constant(std::f64::consts::PI), zero);
+        Expr::select(on_cut, there, Expr::apply(Function::Atan2, &[y.clone(), x.clone()]))
     }
 }
 

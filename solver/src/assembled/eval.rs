@@ -222,7 +222,8 @@ fn op_value(tape: &Tape, op: &Op, values: &[f64], at: &Instance<'_>, point: &Poi
         }
         Op::Sample { image, at: place, .. } => sample(*image, place, values, at, point),
         Op::Unary(f, a) => unary(*f, v(a)),
-        Op::Binary(Function::Atan2, y, x) => v(y).atan2(v(x)),
+        // A zero has no sign: 0 is added to make it 0.
+        Op::Binary(Function::Atan2, y, x) => (v(y) + 0.0).atan2(v(x) + 0.0),
         Op::Binary(_, base, exponent) => v(base).powf(v(exponent)),
         Op::Compare(Compare::Eq, a, b) => number(v(a) == v(b)),
         Op::Compare(Compare::Less, a, b) => number(v(a) < v(b)),

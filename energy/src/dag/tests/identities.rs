@@ -149,3 +149,25 @@ fn text_reads_like_the_language() {
     let q = dag.powi(q, 2);
     assert_eq!(dag.display(q), "X1(0,0,0)^2/sqrt(X0(0,0,0))^2");
 }
+
+#[test]
+fn a_long_product_is_derived_in_halves() {
+    let mut dag = Dag::new();
+    let access = at(0, 0, 0);
+    let x = dag.access(access.clone());
+    let square = dag.powi(x, 2);
+    let sums = (1..60).map(|i| dag.sum(f64::from(i), &[(1.0, x)])).collect::<Vec<_>>();
+    let factors: Vec<(ExprId, i32)> = sums.iter().map(|&s| (s, 1)).chain([(square, -1)]).collect();
+    let product = dag.product(1.0, &factors);
+    let before = dag.taken().0;
+    let slope = dag.derivative(product, &access);
+    // Term by term these are 60 products of 60 factors.
+    let taken = dag.taken().0 - before;
+    assert!(taken < 60 * 60 / 2, "{taken} nodes and operands");
+    let point = 0.375;
+    let logarithmic = (1..60).map(|i| 1.0 / (point + f64::from(i))).sum::<f64>() - 2.0 / point;
+    let values = Values { reads: [(access, point)].into(), ..Values::default() };
+    let came = Evaluator::new(&dag, &[product, slope]).eval(&values);
+    let (expected, came) = (came[0] * logarithmic, came[1]);
+    assert!((came - expected).abs() < 1e-12 * expected.abs(), "{came}, not {expected}");
+}
