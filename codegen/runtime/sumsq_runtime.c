@@ -470,14 +470,3 @@ int sumsq_in_range(const sumsq_pipeline *p, const sumsq_buffer *const *buffers, 
         if (d == b->dims) return 1;
     }
 }
-
-/* ---- Maths: under names of their own, so that LLVM does not take them for the C library's. The inverse hyperbolic functions
- * may differ by roundings from those of pipelines compiled into a process, which are Rust's. */
-
-#define UNARY(name) \
-    double sumsq_##name(double x) { return name(x); } \
-    float sumsq_##name##f(float x) { return name##f(x); }
-#define BINARY(name) \
-    double sumsq_##name(double x, double y) { return name(x, y); } \
-    float sumsq_##name##f(float x, float y) { return name##f(x, y); }
-/* The functions themselves are in the table of the compiler, which adds them where it writes this file. */

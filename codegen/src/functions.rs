@@ -3,8 +3,8 @@
 //! | reader | takes |
 //! |---|---|
 //! | [`crate::expr`] | an operator for each, named as here in text, with a method of [`Expr`](crate::Expr) |
-//! | [`crate::backend`] | the library's symbols, into which whatever has no instruction of its own becomes a call; C text of the same |
-//! | the reference evaluator | the value, which defines a function; expansions ([`crate::lower`]) are tested against it |
+//! | [`crate::lower`] | the arithmetic of each, tested against the value |
+//! | [`crate::backend`] | the name: whatever has no instruction of its own becomes a function of the module |
 //! | energies | names in Lua and Rust, the value of constants, the slope |
 //!
 //! The assembled path of the solver has values and slopes of its own: it is the oracle of these.
@@ -55,7 +55,7 @@ macro_rules! functions {
             /// Every function, those of one operand first.
             pub const ALL: &[Function] = &[$(Function::$op1,)* $(Function::$op2,)*];
 
-            /// Its name in all texts, and of its symbol in the maths library.
+            /// Its name in all texts.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Function::$op1 => stringify!($name1),)*
@@ -76,22 +76,6 @@ macro_rules! functions {
                 match self {
                     $(Function::$op1 => $double1(x),)*
                     $(Function::$op2 => $double2(x, y),)*
-                }
-            }
-
-            /// Addresses of the library's functions on f32 and on f64, with the C calling convention.
-            pub fn library(self) -> [usize; 2] {
-                match self {
-                    $(Function::$op1 => {
-                        extern "C" fn single(x: f32) -> f32 { $single1(x) }
-                        extern "C" fn double(x: f64) -> f64 { $double1(x) }
-                        [single as *const () as usize, double as *const () as usize]
-                    })*
-                    $(Function::$op2 => {
-                        extern "C" fn single(x: f32, y: f32) -> f32 { $single2(x, y) }
-                        extern "C" fn double(x: f64, y: f64) -> f64 { $double2(x, y) }
-                        [single as *const () as usize, double as *const () as usize]
-                    })*
                 }
             }
         }

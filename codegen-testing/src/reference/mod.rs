@@ -10,7 +10,8 @@
 //!   runs over another dimension of a slice, it ranges over the box that was asked for, which grows when the updates
 //!   themselves read beyond it.
 //!
-//! Transcendental functions are those of the f64 library, rounded to the type; everything else is exact.
+//! Sines, cosines, exponentials and logarithms are those of the f64 library, rounded to the type; other functions are the arithmetic of
+//! their definitions ([`define`](sumsq_codegen::lower::expand_math::define)); everything else is exact.
 
 mod evaluate;
 mod tape;

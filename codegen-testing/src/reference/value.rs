@@ -5,9 +5,13 @@
 //! innocuous; the fused multiply-add, where this does not hold for f32, is computed in its own type. (For f16 it holds: the
 //! exact a b + c of halves has at most 53 significant bits unless the result overflows or c decides no tie.)
 
+use crate::reference::eval_scalar;
 use std::cmp::Ordering;
 use std::fmt;
+use sumsq_codegen::Expr;
 use sumsq_codegen::expr::{BinaryOp, UnaryOp};
+use sumsq_codegen::functions::Function;
+use sumsq_codegen::lower::expand_math::define;
 use sumsq_codegen::types::{ScalarType, f16, nearest_half};
 
 /// A scalar of any type. An `Int` is wrapped to its type (u64 as its bits), a `Float` rounded to it.
@@ -141,11 +145,26 @@ fn float_unary(op: UnaryOp, ty: ScalarType, x: f64) -> Result<Value, IllTyped> {
         Trunc => x.trunc(),
         IsNan => return Ok(Value::Int(x.is_nan() as i64)),
         _ => match op.function() {
-            Some(f) => f.value(x, 0.0),
+            Some(f) => function(f, ty, &[x]),
             None => return Err(IllTyped(format!("{op:?} of {}", ty.name()))),
         },
     };
     Ok(Value::Float(round_to(ty, y)))
+}
+
+/// A function as generated code has it: by the arithmetic of its definition, that of f16 in f32. (Expansions are tested against exact
+/// values, not against each other.) Sines, cosines, exponentials and logarithms are the standard library's here: lowering expands
+/// them before, and what is compared is expanded, too.
+fn function(f: Function, ty: ScalarType, operands: &[f64]) -> f64 {
+    use Function::{Abs, Cos, Exp, Log, Sin, Sqrt};
+    let (x, y) = (operands[0], operands.get(1).copied().unwrap_or(0.0));
+    if matches!(f, Abs | Sqrt | Sin | Cos | Exp | Log) {
+        return f.value(x, y);
+    }
+    let of = if ty == ScalarType::F64 { ty } else { ScalarType::F32 };
+    let operands: Vec<Expr> = operands.iter().map(|&v| Expr::float(of, v)).collect();
+    let value = define(f, &operands).and_then(|e| eval_scalar(&e, &[], &[]).ok());
+    value.map_or_else(|| f.value(x, y), Value::as_f64)
 }
 
 /// `a op b` on operands of type `ty`; comparisons give bool.
@@ -262,7 +281,7 @@ fn float_binary(op: BinaryOp, ty: ScalarType, x: f64, y: f64) -> Option<f64> {
         Min if y.is_nan() || x < y => x,
         Max if y.is_nan() || x > y => x,
         Min | Max => y,
-        _ => op.function()?.value(x, y),
+        _ => function(op.function()?, ty, &[x, y]),
     }))
 }
 

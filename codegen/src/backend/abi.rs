@@ -4,7 +4,6 @@
 //! [`symbols`], with the [`Context`] it was given. Nothing of that panics or unwinds: a failure is recorded in the
 //! context and makes the entry point return non-zero.
 
-use crate::functions::Function;
 use crate::runtime::{BodyFn, Pool};
 use crate::types::f16;
 use std::alloc::Layout;
@@ -247,8 +246,6 @@ pub(crate) const FREE: &str = "sumsq_free";
 pub(crate) const PROFILE_ENTER: &str = "sumsq_profile_enter";
 /// Name of the function that says what was allocated for a Func.
 pub(crate) const PROFILE_ALLOCATE: &str = "sumsq_profile_allocate";
-/// Prefix of the maths functions: LLVM must not take them for the C library's and fold calls its own way.
-pub(crate) const MATH_PREFIX: &str = "sumsq_";
 
 unsafe extern "C" {
     // What LLVM itself may call for memory intrinsics and, on CPUs without the instructions, for f16 and rounding.
@@ -266,8 +263,7 @@ macro_rules! libm {
     })* };
 }
 
-/// Every symbol that generated code may refer to, with its address. The maths functions are the standard library's,
-/// the same that the reference evaluator calls.
+/// Every symbol that generated code may refer to, with its address. Maths functions are none of them.
 pub(crate) fn symbols() -> Vec<(String, usize)> {
     let mut table: Vec<(String, usize)> = vec![
         (FAIL.into(), fail as *const () as usize),
@@ -280,11 +276,6 @@ pub(crate) fn symbols() -> Vec<(String, usize)> {
         ("memmove".into(), memmove as *const () as usize),
         ("memset".into(), memset as *const () as usize),
     ];
-    for f in Function::ALL {
-        let [single, double] = f.library();
-        table.push((format!("{MATH_PREFIX}{}f", f.name()), single));
-        table.push((format!("{MATH_PREFIX}{}", f.name()), double));
-    }
     // Targets of conversions and intrinsics on CPUs without the instruction. A half is passed in the low bits of a float.
     extern "C" fn half_of(v: f32) -> f32 {
         f32::from_bits(f16::from_f32(v).to_bits() as u32)

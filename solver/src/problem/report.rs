@@ -260,13 +260,31 @@ impl Report {
 }
 
 impl Report {
+    /// Steps of little gain whose linear solve was cut short: an exact one may do better.
+    fn starved(&self) -> usize {
+        let cut = |step: &&Iteration| matches!(step.linear_stop, LinearStop::Model | LinearStop::Limit);
+        self.iterations.iter().filter(cut).filter(|step| !step.accepted || step.gain_ratio < 0.25).count()
+    }
+
+    fn advice(&self) -> String {
+        format!(
+            "{} steps gained little behind a PCG that was cut short: over graphs try --linear-solver cholesky, else --forcing 1e-4 with more \
+             --linear-iterations",
+            self.starved()
+        )
+    }
+
     /// A sentence where the solve did not end by convergence.
     fn remark(&self) -> Option<String> {
         use Termination::*;
         let by = |what: &str| Some(format!("ended {what}, not by convergence: E may fall further"));
         match self.termination {
             GradientTolerance | FunctionTolerance | StepTolerance | NoiseFloor | NoFreeUnknown => None,
-            MaxIterations => by(&format!("by the limit of {} steps", self.iterations.len())),
+            MaxIterations => {
+                let remark = by(&format!("by the limit of {} steps", self.iterations.len()))?;
+                let starved = 4 * self.starved() > self.iterations.len();
+                Some(if starved { format!("{remark}\n{}", self.advice()) } else { remark })
+            }
             MaxSeconds => by("by the limit of time"),
             MinRadius => by("by the least radius"),
             UserAbort | Interrupted => by("by request"),
@@ -395,6 +413,20 @@ mod tests {
             seconds: Seconds::default(),
             warnings: Vec::new(),
         }
+    }
+
+    #[test]
+    fn steps_that_starve_are_told_of() {
+        let mut report = report();
+        report.termination = Termination::MaxIterations;
+        let step = report.iterations[0].clone();
+        let poor = Iteration { gain_ratio: 0.1, linear_stop: LinearStop::Model, ..step.clone() };
+        report.iterations = vec![step.clone(), step.clone(), step, poor.clone()];
+        assert!(!report.to_string().contains("cholesky"), "a quarter of the steps");
+        report.iterations.push(Iteration { accepted: false, ..poor });
+        assert!(report.to_string().contains("2 steps gained little"), "{report}");
+        report.iterations.iter_mut().for_each(|i| i.linear_stop = LinearStop::Tolerance);
+        assert!(!report.to_string().contains("cholesky"));
     }
 
     #[test]

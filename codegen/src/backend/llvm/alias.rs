@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 pub(super) struct Group(pub u32);
 
 /// Groups of all buffers of a function.
+#[derive(Default)]
 pub(super) struct Aliasing {
     groups: FxHashMap<Flat, Group>,
     /// Per group: the scope list and the no-alias list. Empty where there is only one group.

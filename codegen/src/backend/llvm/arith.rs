@@ -1,9 +1,7 @@
 //! Operators, with the semantics of [`crate::expr`], on scalars and vectors alike.
 
 use super::ir::{Ir, Val};
-use crate::backend::abi::MATH_PREFIX;
 use crate::expr::{BinaryOp, UnaryOp};
-use crate::functions::Function;
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op, LLVMRealPredicate as FloatCmp};
 
@@ -117,7 +115,7 @@ impl Arith<'_> {
             UnaryOp::IsNan => Ok(ir.int(ty.as_bool(), 0)),
             _ if !float => Err(format!("{op:?} of {ty}")),
             UnaryOp::Sqrt => Ok(ir.float_intrinsic("llvm.sqrt", &[t], &[v])),
-            _ => self.library(op.function(), &[v], ty),
+            _ => self.function(op.function(), &[v], ty),
         }
     }
 
@@ -149,7 +147,7 @@ impl Arith<'_> {
             Shl | Shr if scalar.is_float() => return Err(format!("{op:?} of {ty}")),
             Shl | Shr => self.shift(op == Shl, a, b, ty),
             Eq | Ne | Lt | Le | Gt | Ge => return Err("comparisons are above".into()),
-            _ => self.library(op.function(), &[a, b], ty)?,
+            _ => self.function(op.function(), &[a, b], ty)?,
         })
     }
 
@@ -309,36 +307,6 @@ impl Arith<'_> {
             ir.pick(v, &(0..=n).map(|i| i.min(n - 1)).collect::<Vec<_>>())
         };
         ir.insert(widened, last, n)
-    }
-
-    /// Calls the maths library per lane. f16 is computed in f32.
-    fn library(&self, f: Option<Function>, args: &[Val], ty: Type) -> Result<Val, String> {
-        let ir = self.0;
-        let name = f.ok_or("not a function of the library")?.name();
-        if !ty.scalar.is_float() {
-            return Err(format!("{name} of {ty}"));
-        }
-        if ty.scalar == ScalarType::F16 {
-            let wide: Vec<Val> = args.iter().map(|&a| self.cast(a, ty, ScalarType::F32)).collect();
-            let single = Type { scalar: ScalarType::F32, ..ty };
-            return Ok(self.cast(self.library(f, &wide, single)?, single, ScalarType::F16));
-        }
-        let element = ir.ty(Type::of(ty.scalar));
-        let suffix = if ty.scalar == ScalarType::F32 { "f" } else { "" };
-        let symbol = format!("{MATH_PREFIX}{name}{suffix}");
-        let callee = ir.add_function(&symbol, ir.fn_ty(element, &vec![element; args.len()]));
-        ir.function_flag(callee, "nounwind");
-        ir.function_flag(callee, "willreturn");
-        ir.touches_no_memory(callee);
-        if ty.lanes == 1 {
-            return Ok(ir.call(callee, args));
-        }
-        let mut result = ir.poison(ir.ty(ty));
-        for i in 0..ty.lanes {
-            let lane: Vec<Val> = args.iter().map(|&a| ir.extract(a, i)).collect();
-            result = ir.insert(result, ir.call(callee, &lane), i);
-        }
-        Ok(result)
     }
 }
 

@@ -11,6 +11,7 @@ use inkwell::llvm_sys::{
     LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMFastMathFlags, LLVMIntPredicate, LLVMLinkage, LLVMOpcode,
     LLVMRealPredicate,
 };
+use std::cell::Cell;
 use std::ffi::c_char;
 use std::ptr;
 
@@ -48,7 +49,7 @@ pub(super) struct Ir {
     module: LLVMModuleRef,
     builder: LLVMBuilderRef,
     /// Flags put on every float operation.
-    pub fast_flags: LLVMFastMathFlags,
+    pub fast_flags: Cell<LLVMFastMathFlags>,
 }
 
 impl Drop for Ir {
@@ -83,7 +84,7 @@ impl Ir {
         unsafe {
             let context = LLVMContextCreate();
             let module = LLVMModuleCreateWithNameInContext(name.as_ptr(), context);
-            Ir { context, module, builder: LLVMCreateBuilderInContext(context), fast_flags: 0 }
+            Ir { context, module, builder: LLVMCreateBuilderInContext(context), fast_flags: Cell::new(0) }
         }
     }
 
@@ -279,6 +280,23 @@ impl Ir {
         llvm!(LLVMAddAttributeAtIndex(f.val.0, inkwell::llvm_sys::LLVMAttributeFunctionIndex, a));
     }
 
+    /// Gives `f` the attribute of that key that the function being filled has.
+    pub(super) fn inherit_attribute(&self, f: Fun, key: &str) {
+        let index = inkwell::llvm_sys::LLVMAttributeFunctionIndex;
+        llvm!({
+            let from = LLVMGetBasicBlockParent(self.current_block().0);
+            let a = LLVMGetStringAttributeAtIndex(from, index, key.as_ptr().cast(), key.len() as u32);
+            if !a.is_null() {
+                LLVMAddAttributeAtIndex(f.val.0, index, a);
+            }
+        });
+    }
+
+    /// True of a function without a body.
+    pub(super) fn is_declaration(&self, f: Fun) -> bool {
+        llvm!(LLVMIsDeclaration(f.val.0)) != 0
+    }
+
     fn enum_attribute(&self, name: &str, value: u64) -> LLVMAttributeRef {
         let kind = llvm!(LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()));
         debug_assert_ne!(kind, 0, "LLVM has no attribute {name}");
@@ -419,11 +437,12 @@ impl Ir {
     }
 
     fn with_fast_flags(&self, v: Val) -> Val {
-        if self.fast_flags != 0 {
+        let flags = self.fast_flags.get();
+        if flags != 0 {
             // Constant folding may have made `v` something other than an instruction.
             llvm!({
                 if !LLVMIsAInstruction(v.0).is_null() && LLVMCanValueUseFastMathFlags(v.0) != 0 {
-                    LLVMSetFastMathFlags(v.0, self.fast_flags);
+                    LLVMSetFastMathFlags(v.0, flags);
                 }
             });
         }

@@ -23,6 +23,7 @@ mod atomic;
 mod expr;
 mod ir;
 mod jit;
+mod maths;
 mod memory;
 pub(in crate::backend) mod message;
 mod optimize;

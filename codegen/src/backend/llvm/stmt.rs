@@ -31,12 +31,12 @@ pub(super) struct Module {
 
 /// Emits `f` for `target`.
 pub(super) fn emit_function(f: &LoweredFunction, target: &Target) -> Result<Module, String> {
-    let mut ir = Ir::new(&f.name);
+    let ir = Ir::new(&f.name);
     if f.relaxed {
         use inkwell::llvm_sys::*;
         // No arcp: a division by a common divisor becomes a product with its reciprocal, which is less accurate than
         // the bound that relaxed stages promise. No nnan, ninf: arrays hold NaN and inf as "no data".
-        ir.fast_flags = LLVMFastMathAllowReassoc | LLVMFastMathNoSignedZeros | LLVMFastMathAllowContract;
+        ir.fast_flags.set(LLVMFastMathAllowReassoc | LLVMFastMathNoSignedZeros | LLVMFastMathAllowContract);
     }
     let aliasing = Aliasing::new(&ir, f);
     let mut emitter = StmtEmitter {

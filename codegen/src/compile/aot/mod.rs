@@ -18,7 +18,6 @@ use super::signature::Signature;
 use crate::backend::llvm;
 use crate::error::{Error, bind_error};
 use crate::func::Pipeline;
-use crate::functions::Function;
 use crate::limits::Limits;
 use crate::lower::{LowerOptions, lower};
 use crate::schedule::Schedule;
@@ -27,7 +26,7 @@ use crate::target::Target;
 use header::Header;
 use std::path::Path;
 
-/// The runtime's header, and its source but for the maths.
+/// The runtime's header and its source.
 const RUNTIME_H: &str = include_str!("../../../runtime/sumsq_runtime.h");
 const RUNTIME_C: &str = include_str!("../../../runtime/sumsq_runtime.c");
 
@@ -55,13 +54,7 @@ impl Library {
 /// Writes the runtime's two files.
 pub fn write_runtime(dir: &Path) -> std::io::Result<()> {
     std::fs::write(dir.join("sumsq_runtime.h"), RUNTIME_H)?;
-    std::fs::write(dir.join("sumsq_runtime.c"), format!("{RUNTIME_C}{}", maths()))
-}
-
-/// C text of the functions that generated code calls by name: the C library's.
-fn maths() -> String {
-    let called = Function::ALL.iter().filter(|f| !matches!(f, Function::Abs | Function::Sqrt));
-    called.map(|f| format!("{}({})\n", ["UNARY", "BINARY"][f.arity() - 1], f.name())).collect()
+    std::fs::write(dir.join("sumsq_runtime.c"), RUNTIME_C)
 }
 
 /// Compiles `p` under `s` for `target`. The pipeline's name and those of its buffers and parameters must be C identifiers.

@@ -1,7 +1,8 @@
 //! Maths expansion: replaces sin, cos, exp and log of f32 and f64 by arithmetic.
 //!
 //! Before: any statement or expression, scalar or vector. After: none of the four operators remains on f32 or
-//! f64. All other functions stay, to be called from the library lane by lane. Runs before common subexpressions are
+//! f64. The other functions stay: a module has each as a function of its own, whose
+//! arithmetic [`define`] has. Runs before common subexpressions are
 //! looked for (and shares structurally equal nodes itself), so that the sine and cosine of one argument share their range
 //! reduction and both polynomials.
 //!
@@ -17,6 +18,10 @@
 //! | log | f32 2.5 (0.8), f64 2 (0.8) | all x > 0, subnormals too; log 0 = -inf, log of a negative number = NaN |
 //!
 //! The sign of a zero is not kept by sin. In a relaxed stage exp may overflow one binade early.
+
+mod define;
+
+pub use define::define;
 
 use crate::expr::walk::{Memo, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
@@ -135,6 +140,23 @@ struct Constants {
     /// f32: log(1 + f) = f - f^2/2 + f^3 p(f); f64: with s = f / (2 + f) and z = s^2,
     /// log(1 + f) = 2 s + s z p(z). In both, 1 + f is from sqrt(1/2) to sqrt(2).
     log: &'static [f64],
+
+    /// The rest are those of [`define`]. pi/4, 2/3 and log10(e) in two parts.
+    quarter_pi: [f64; 2],
+    two_thirds: [f64; 2],
+    log10_e: [f64; 2],
+    /// log(1 + f) = 2 s + s z (2/3 + z p(z)), s and z as for f64 above
+    precise_log: &'static [f64],
+    /// atan t = t + t z p(z), z = t^2, |t| <= tan(pi/8)
+    atan: &'static [f64],
+    /// asin t = t + t z p(z), |t| <= 1/2
+    asin: &'static [f64],
+    /// sinh t = t + t z p(z), |t| <= 1
+    sinh: &'static [f64],
+    /// tanh t = t + t z p(z), |t| <= 0.6
+    tanh: &'static [f64],
+    /// From here on asinh and acosh are log(2 x) to the last place.
+    far: f64,
 }
 
 #[rustfmt::skip]
@@ -159,6 +181,17 @@ static F32: Constants = Constants {
     exp: &[0.4999999403953552, 0.1666651964187622, 0.04166839271783829, 0.008368780836462975, 0.0013814468402415514],
     log: &[0.3333333134651184, -0.2500081956386566, 0.20001226663589478, -0.16623356938362122,
            0.14201758801937103, -0.13160182535648346, 0.12761574983596802, -0.07634495943784714],
+    quarter_pi: [0.7853981852531433, -2.1855694143368964e-08],
+    two_thirds: [0.6666666865348816, -1.9868215517249155e-08],
+    log10_e: [0.4342944920063019, -1.0103049952192578e-08],
+    // Errors: 2^-36.5, 2^-28.3, 2^-27.3, 2^-27.5, 2^-28.4.
+    precise_log: &[0.40000152587890625, 0.2854713499546051, 0.2341856062412262],
+    atan: &[-0.33333316445350647, 0.19998471438884735, -0.14243531227111816, 0.10593801736831665, -0.060781970620155334],
+    asin: &[0.16666752099990845, 0.07495297491550446, 0.04547037556767464, 0.024179501459002495, 0.0421663373708725],
+    sinh: &[0.1666666716337204, 0.008333349600434303, 0.0001983615948120132, 2.8169517918286147e-06],
+    tanh: &[-0.3333333134651184, 0.13333246111869812, -0.0539521649479866, 0.021732717752456665, -0.008262733928859234,
+            0.002226963872089982],
+    far: 4096.0,
 };
 
 #[rustfmt::skip]
@@ -187,6 +220,24 @@ static F64: Constants = Constants {
            2.76303786100566e-07, 2.4999960406100966e-08],
     log: &[0.6666666666666734, 0.3999999999941602, 0.2857142874210184, 0.22222198601179594,
            0.18183562940833803, 0.15314084239155845, 0.14795629737536614],
+    quarter_pi: [std::f64::consts::FRAC_PI_4, 3.061616997868383e-17],
+    two_thirds: [0.6666666666666666, 3.700743415417188e-17],
+    log10_e: [std::f64::consts::LOG10_E, 1.098319650216765e-17],
+    // Errors: 2^-65.9, 2^-57.5, 2^-58.8, 2^-56.6, 2^-57.5.
+    precise_log: &[0.40000000000002256, 0.28571428570100105, 0.2222222251981932, 0.1818178437695742,
+                   0.15386756844917207, 0.1325682978142701, 0.13196211000714395],
+    atan: &[-0.333333333333332, 0.19999999999953244, -0.1428571428016634, 0.1111111078214699, -0.09090897725068778,
+            0.07692059714698012, -0.06663099176912274, 0.05847859102027594, -0.050391897461033994, 0.038062124668177,
+            -0.017905024804414072],
+    asin: &[0.1666666666666676, 0.07499999999970801, 0.04464285717461033, 0.030381942707864852, 0.022372214985214536,
+            0.017351612059318868, 0.013980819982439061, 0.011398916930426663, 0.010780226262882888,
+            0.003706508763813122, 0.021707204842444545, -0.020998721527936953, 0.032628411631113886],
+    sinh: &[0.16666666666666669, 0.008333333333333148, 0.00019841269841431873, 2.755731915707224e-06,
+            2.5052123136664873e-08, 1.6057259773167309e-10, 7.758748669824813e-13],
+    tanh: &[-0.33333333333333326, 0.1333333333333176, -0.05396825396721098, 0.021869488501406853, -0.008863234849888503,
+            0.0035921195379511866, -0.00145576325449222, 0.0005896185801368438, -0.00023750227358876016,
+            9.247055031498258e-05, -3.1159100164776515e-05, 6.494576302201435e-06],
+    far: 268435456.0,
 };
 
 impl Format {
@@ -279,20 +330,44 @@ impl Quadrant {
 /// exponents of normal numbers; only the second multiplication rounds.
 fn exp(x: &Expr, format: Format) -> Expr {
     let c = format.constants;
-    let x = format.clamp(x, c.exp_range.0, c.exp_range.1);
-    let n = (&x * &format.float(c.log2_e)).round();
-    let r = c.ln2.iter().fold(x, |r, &part| Expr::fma(&n, format.float(-part), r));
-    let tail = Expr::fma(&r * &r, format.polynomial(c.exp, &r), &r);
-    let half = (&n * &format.float(0.5)).round();
-    let rest = &n - &half;
+    let (n, r) = exp_range(&format.clamp(x, c.exp_range.0, c.exp_range.1), format);
+    exp_of(&n, &r, format)
+}
+
+/// x = n ln 2 + r.
+fn exp_range(x: &Expr, format: Format) -> (Expr, Expr) {
+    let c = format.constants;
+    let n = (x * &format.float(c.log2_e)).round();
+    let r = c.ln2.iter().fold(x.clone(), |r, &part| Expr::fma(&n, format.float(-part), r));
+    (n, r)
+}
+
+/// 2^n e^r.
+fn exp_of(n: &Expr, r: &Expr, format: Format) -> Expr {
+    let c = format.constants;
+    let tail = Expr::fma(r * r, format.polynomial(c.exp, r), r);
+    let half = (n * &format.float(0.5)).round();
+    let rest = n - &half;
     (tail + format.float(1.0)) * format.power_of_two(&half) * format.power_of_two(&rest)
 }
 
-/// log x = e ln 2 + log(1 + f) with x = 2^e (1 + f) and 1 + f from sqrt(1/2) to sqrt(2).
+/// log x = e ln 2 + log(1 + f).
 fn log(x: &Expr, format: Format) -> Expr {
-    let c = format.constants;
-    let (zero, infinity) = (format.float(0.0), format.float(f64::INFINITY));
+    let (f, e) = log_range(x, format);
+    special_logs(x, log1p(&f, &e, format), format)
+}
 
+/// 0 gives -inf, a negative number NaN; inf and NaN are their own logarithms. `finite` is that of the rest.
+fn special_logs(x: &Expr, finite: Expr, format: Format) -> Expr {
+    let (zero, infinity) = (format.float(0.0), format.float(f64::INFINITY));
+    let special = Expr::select(x.lt(&zero), format.float(f64::NAN), x);
+    let special = Expr::select(x.eq_(&zero), format.float(f64::NEG_INFINITY), special);
+    Expr::select(x.gt(zero).and(x.lt(infinity)), finite, special)
+}
+
+/// f and e of x = 2^e (1 + f), with 1 + f from sqrt(1/2) to sqrt(2), for x from 0 to inf, both excluded.
+fn log_range(x: &Expr, format: Format) -> (Expr, Expr) {
+    let c = format.constants;
     let subnormal = x.lt(format.float(c.min_normal));
     let normal = Expr::select(&subnormal, x * &format.float(c.subnormal_scale), x);
     let bits = format.bits_of(&normal);
@@ -305,12 +380,12 @@ fn log(x: &Expr, format: Format) -> Expr {
     let exponent = format.float_of_bits(&(biased + format.bits(magic_bits)));
     let bias = |shift: f64| format.float(c.magic + c.bias as f64 + shift);
     let e = exponent - Expr::select(subnormal, bias(c.subnormal_shift), bias(0.0));
+    (f, e)
+}
 
-    let finite = if c.mantissa == 23 { log1p_f32(&f, &e, format) } else { log1p_f64(&f, &e, format) };
-    // 0 gives -inf, a negative number NaN; inf and NaN are their own logarithms.
-    let special = Expr::select(x.lt(&zero), format.float(f64::NAN), x);
-    let special = Expr::select(x.eq_(&zero), format.float(f64::NEG_INFINITY), special);
-    Expr::select(x.gt(zero).and(x.lt(infinity)), finite, special)
+/// e ln 2 + log(1 + f).
+fn log1p(f: &Expr, e: &Expr, format: Format) -> Expr {
+    if format.constants.mantissa == 23 { log1p_f32(f, e, format) } else { log1p_f64(f, e, format) }
 }
 
 /// A biased exponent in its place.
