@@ -118,7 +118,11 @@ struct Part {
 /// The named buffers of a tuple: one, or if the types differ one for each.
 fn parts(name: &str, look: Look, min: &[i32], extents: &[usize]) -> Vec<Part> {
     let sizes: Vec<i32> = extents.iter().map(|&n| n as i32).collect();
+    // A view has one channel and no bools, and the elements of a tuple lie alike.
+    let dense = look.types.contains(&ScalarType::Bool)
+        || look.types.len() > 1 && look.types.iter().all(|t| *t == look.types[0]);
     let step = match (look.layout, look.constraints) {
+        _ if dense => None,
         (Layout::Strided, given) if given.iter().all(|c| *c == Constraint::new()) => Some(2),
         (Layout::Strided, given) if given == Constraint::defaults(extents.len()) => Some(1),
         _ => None,
@@ -160,9 +164,7 @@ impl Part {
 fn with_buffers(parts: &[Part], made: &[&Buffer], then: &mut dyn FnMut(&[&Buffer])) {
     let Some((part, rest)) = parts.split_first() else { return then(made) };
     let mut with = |b: &Buffer| with_buffers(rest, &[made, &[b]].concat(), then);
-    // A view has one channel, and no bools.
-    let step = part.step.filter(|_| part.spec.channels == 1 && part.spec.ty != ScalarType::Bool);
-    let Some(step) = step else {
+    let Some(step) = part.step else {
         return with(&Buffer::new(part.spec.clone()).expect("memory for a small buffer"));
     };
     let (dims, span) = part.dimensions(step);
