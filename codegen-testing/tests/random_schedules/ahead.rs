@@ -125,10 +125,12 @@ fn program(case: &Case, signature: &Signature) -> String {
             ),
             Layout::Strided => {
                 let n = 1 + domain.iter().map(|d| d.1).product::<usize>();
-                let memory = format!("calloc({n}, {})", slot.ty.bytes());
+                let memory = format!("calloc({n}, {} * {})", slot.channels, slot.ty.bytes());
                 writeln!(
                     body,
-                    "sumsq_buffer b{i} = sumsq_view({ty}, {memory}, {dims}, min{i}, extent{i}, NULL);"
+                    "sumsq_buffer b{i} = sumsq_view({ty}, {memory}, {dims}, min{i}, extent{i}, NULL);\n\
+                     b{i}.channels = {}, b{i}.channel_stride = {n};",
+                    slot.channels
                 )
             }
         };
