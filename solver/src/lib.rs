@@ -26,7 +26,7 @@ pub use crate::problem::options::{
     Preconditioner, SolveOptions,
 };
 pub use crate::problem::overrides::{ChoiceError, Overrides, Value};
-pub use crate::problem::report::{Iteration, LinearStop, Report, Seconds, Termination};
+pub use crate::problem::report::{Held, Iteration, LinearStop, Report, Seconds, Termination};
 pub use crate::session::{Session, Unstarted};
 pub use crate::solver::{Evaluation, LinearProbe, Problem, Solver, choices, lowered, schedules, sizes};
 pub use sumsq_codegen as codegen;

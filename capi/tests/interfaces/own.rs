@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{offset_of, size_of, size_of_val};
 use std::ptr::{null, null_mut};
+use std::time::{SystemTime, UNIX_EPOCH};
 use sumsq::{CompileOptions, LossOrder, Method, Options, SolveOptions};
 use sumsq_capi::modern::*;
 use sumsq_tests::one_exact_step;
@@ -455,12 +456,17 @@ fn another_thread_cancels_one_long_linear_solve() {
 /// Each budget of the options ends what spends it, with its name; a level below this machine's solves.
 #[test]
 fn budgets_and_targets() {
-    const TEXT: &str = "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float, {N}, 0)\nlocal s = {}\n\
-        for i = 1, 20 do s[i] = sin(i * X(0)) end\nlocal v = Vector(unpack(s))\nEnergy(v * v)\n";
+    // Never compiled before: what is kept takes no instructions and no time.
+    let unlike = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as f64 * 1e-20;
+    let text = format!(
+        "local N = Dim('N', 0)\nlocal X = Unknown('X', opt_float, {{N}}, 0)\nlocal s = {{}}\n\
+        for i = 1, 20 do s[i] = sin(i * X(0)) end\nlocal v = Vector(unpack(s))\nEnergy(v * v, {unlike} * X(0))\n"
+    );
     let mut solver = null_mut();
     let mut from = |options: &sumsq_options| {
         // SAFETY: valid strings, a place, options with their size.
-        let made = unsafe { sumsq_solver_from_text(c("t").as_ptr(), c(TEXT).as_ptr(), options, &mut solver) };
+        let made =
+            unsafe { sumsq_solver_from_text(c("t").as_ptr(), c(&text).as_ptr(), options, &mut solver) };
         // SAFETY: null, or made just now.
         unsafe { sumsq_solver_free(solver) };
         made
@@ -470,7 +476,7 @@ fn budgets_and_targets() {
         (sumsq_options { max_steps: 50, ..defaults() }, "max-steps"),
         (sumsq_options { max_depth: 2, ..defaults() }, "max-depth"),
         (sumsq_options { max_entries: 19, ..defaults() }, "max-entries"),
-        (sumsq_options { max_residuals: 19, ..defaults() }, "max-residuals"),
+        (sumsq_options { max_residuals: 20, ..defaults() }, "max-residuals"),
         (sumsq_options { max_lua_instructions: 20, ..defaults() }, "max-lua-instructions"),
         (sumsq_options { max_lua_memory: 30, ..defaults() }, "max-lua-memory"),
         (sumsq_options { max_instructions: 50, ..defaults() }, "max-instructions"),

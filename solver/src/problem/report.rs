@@ -154,6 +154,9 @@ pub struct Report {
     pub unknowns: usize,
     /// Residual instances that count.
     pub residuals: usize,
+    /// Residuals that read excluded unknowns alone, where somebody asked for them ([`Problem::held`](crate::Problem::held)).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// Free scalars whose column of J is zero.
     pub unconstrained: usize,
     /// PCG iterations of all steps.
@@ -245,6 +248,7 @@ impl Report {
             iterations: outcome.iterations,
             unknowns: setting.unknowns,
             residuals: setting.residuals,
+            held: None,
             unconstrained: setting.unconstrained,
             method: setting.method.name(),
             preconditioner: setting.preconditioner,
@@ -257,6 +261,15 @@ impl Report {
             warnings,
         }
     }
+}
+
+/// Residuals that read no unknown but excluded ones.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Held {
+    /// Their number.
+    pub residuals: usize,
+    /// Their E, to the rounding of E over all residuals; not finite where one of them is not.
+    pub energy: f64,
 }
 
 impl Report {
@@ -328,6 +341,12 @@ impl fmt::Display for Report {
             let of_groups = self.groups.iter().zip(&last.energy_by_group);
             let parts: Vec<String> = of_groups.map(|(name, e)| format!("{name} {e:.6e}")).collect();
             writeln!(f, "E by group: {}", parts.join(", "))?;
+        }
+        if let Some(Held { residuals, energy }) = self.held.filter(|held| held.residuals > 0) {
+            writeln!(
+                f,
+                "beside E: {residuals} residuals read excluded unknowns alone; their sum is {energy:.6e}"
+            )?;
         }
         if self.memory.buffers > 0 {
             writeln!(f, "{}", self.memory)?;
@@ -401,6 +420,7 @@ mod tests {
             iterations: vec![step],
             unknowns: 3,
             residuals: 4,
+            held: Some(Held { residuals: 2, energy: 0.5 }),
             unconstrained: 0,
             linear_iterations_total: 12,
             method: "lm",
@@ -456,6 +476,10 @@ mod tests {
         assert_eq!(json["groups"], serde_json::json!(["fit", "smooth"]));
         let text = report().to_string();
         assert!(text.contains("\nE by group: fit 1.500000e0, smooth 5.000000e-1\n"), "{text}");
+        assert!(
+            text.contains("\nbeside E: 2 residuals read excluded unknowns alone; their sum is 5.000000e-1\n")
+        );
+        assert_eq!(json["held"], serde_json::json!({ "residuals": 2, "energy": 0.5 }));
         for key in ["compile", "plan", "solve"] {
             assert!(json["seconds"][key].is_number(), "{key}");
         }

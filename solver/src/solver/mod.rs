@@ -22,10 +22,11 @@ use crate::matrix_free::preconditioner::Preconditioner;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
-use crate::outer::lm::Energies;
+use crate::outer::lm::{Energies, energy_noise};
 use crate::problem::data::ProblemData;
 use crate::problem::memory::MemoryLimit;
 use crate::problem::options::{Backend, CompileLimits, CompileOptions, OptionError};
+use crate::problem::report::Held;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -289,6 +290,27 @@ impl Problem {
             elements.zip(free).filter(|(_, free)| *free == 0).for_each(|(v, _)| v.fill(0.0));
         }
         Ok(Evaluation { energies, residuals, gradient })
+    }
+
+    /// The residuals that read no unknown but excluded ones, at the unknowns in `data`. No step changes them, so that E leaves them out.
+    ///
+    /// # Errors
+    /// As for [`Problem::evaluate`].
+    pub fn held(&mut self, data: &ProblemData) -> Result<Held, SolveError> {
+        let _standard = FloatEnvironment::standard();
+        self.upload_unknowns(data)?;
+        if self.energy().excludes.is_empty() {
+            return Ok(Held::default());
+        }
+        self.plan.run(Phase::Cost)?;
+        let (counted, residuals) = self.plan.energies();
+        self.plan.free_everything()?;
+        let all = self.plan.run(Phase::Cost).map(|()| self.plan.energies());
+        self.plan.evaluate_masks()?;
+        let (all, of_all) = all?;
+        let noise = energy_noise(self.code.options.precision) * all.total;
+        let energy = all.total - counted.total;
+        Ok(Held { residuals: of_all - residuals, energy: if energy.abs() <= noise { 0.0 } else { energy } })
     }
 
     pub(crate) fn upload_unknowns(&mut self, data: &ProblemData) -> Result<(), SolveError> {

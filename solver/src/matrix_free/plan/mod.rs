@@ -156,6 +156,12 @@ impl Plan {
         self.k.spaces.iter().try_for_each(|s| self.update_live(s.id))
     }
 
+    /// Lets nothing be excluded, until masks are evaluated again.
+    pub(crate) fn free_everything(&mut self) -> Result<(), SolveError> {
+        self.reset(Initial::OnesPerBinding, |_| true);
+        self.k.spaces.iter().try_for_each(|s| self.update_live(s.id))
+    }
+
     /// Gives vectors their first values again.
     fn reset(&self, to: Initial, of: impl Fn(VectorId) -> bool) {
         for (_, held) in self.vectors.iter().filter(|(id, held)| held.initial == to && of(**id)) {
