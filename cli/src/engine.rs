@@ -60,9 +60,10 @@ pub fn solve(
         LinearSolver::Cg => {
             let solver = Solver::compile(energy, &for_sizes(&options.compile, &data)).map_err(failure)?;
             let mut problem = solver.plan(&data).map_err(failure)?;
-            let report = problem.solve_with(&mut data, &options_now, &mut observe).map_err(failure)?;
-            let held = problem.held(&data).map_err(failure)?;
-            Report { held: Some(held), ..report }
+            let mut report = problem.solve_with(&mut data, &options_now, &mut observe).map_err(failure)?;
+            // A solve that failed has its report all the same.
+            report.held = problem.held(&data).ok();
+            report
         }
         LinearSolver::Cholesky => {
             solve_with(&energy, &mut data, &options.compile, &options_now, linear, &mut observe)
