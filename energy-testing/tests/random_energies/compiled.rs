@@ -32,6 +32,8 @@ fn compare(case: &Case, rng: &mut Rng) -> Result<Result<(usize, usize), String>,
     let options = match options(&energy, &data, rng) {
         Ok(options) => options,
         Err(SolveError::Option(refused)) => return Ok(Err(refused.to_string())),
+        // More than its budgets.
+        Err(SolveError::Energy(refused)) => return Ok(Err(refused.to_string())),
         Err(e) => return Err(format!("choices: {e}")),
     };
     let target = Target::host().with_lanes(rng.pick(&[4, 4, 8]));
