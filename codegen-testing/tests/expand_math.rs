@@ -3,8 +3,10 @@
 use rustc_hash::FxHashSet;
 use sumsq_codegen::ir::stmt::{Stmt, Target};
 use sumsq_codegen::lower::expand_math::{expand_math, expand_math_expr};
-use sumsq_codegen::{Expr, ExprKind, ScalarType, Type, UnaryOp};
-use sumsq_codegen_testing::reference::{Value, eval_lanes, eval_scalar};
+use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::{Expr, ExprKind, Func, Input, Pipeline, ScalarType, Schedule, Type, UnaryOp, Var};
+use sumsq_codegen_testing::native;
+use sumsq_codegen_testing::reference::{Bindings, Realization, Value, eval_lanes, eval_scalar};
 use sumsq_codegen_testing::rng::Rng;
 
 /// The expansion of `op`, evaluated at x.
@@ -192,6 +194,38 @@ fn other_functions_stay() {
     assert_eq!(expand_math_expr(&half), half);
     let tan = Expr::from(0.5f32).tan();
     assert_eq!(expand_math_expr(&tan), tan);
+}
+
+/// A pipeline of more than 200 keeps them for functions of the module, whose values are the same to the bit.
+#[test]
+fn hundreds_of_functions_are_not_written_out() {
+    let x = Var::new("x");
+    let sines = |n: usize| {
+        let mut p = Pipeline::new("sines");
+        let a = p.input(Input::new("a", &[ScalarType::F64], 1)).at(&[x.expr()], 0);
+        let shifted = |k: usize| (&a + &Expr::float(ScalarType::F64, k as f64 * 0.01)).sin();
+        let funcs = (0..n).map(|k| Func::new(format!("f{k}"), std::slice::from_ref(&x), vec![shifted(k)]));
+        funcs.for_each(|f| {
+            let f = p.func(f);
+            p.output(&f);
+        });
+        p
+    };
+    let v: Vec<Value> = (-20..20).map(|k| Value::Float(k as f64 * 0.37)).collect();
+    let a = Realization { planes: vec![v.clone()], ..Realization::zeros(&[ScalarType::F64], &[v.len()]) };
+    let given = Bindings { inputs: [("a".into(), a)].into_iter().collect(), params: Default::default() };
+    let values = |p: &Pipeline| {
+        let compiled = native::compile(p, &Schedule::new()).unwrap();
+        let domains = vec![vec![(0, v.len())]; p.outputs.len()];
+        native::execute(p, &compiled, &given, &domains, 1).unwrap()
+    };
+    let (few, many) = (values(&sines(40)), values(&sines(201)));
+    let lowered = |n| lower(&sines(n), &Schedule::new(), &LowerOptions::default()).unwrap().to_string();
+    assert_eq!((lowered(200).contains("sin("), lowered(201).matches("sin(").count()), (false, 201));
+    for (few, many) in few.iter().zip(&many) {
+        let bits = |r: &Realization| r.planes[0].iter().map(|v| v.as_f64().to_bits()).collect::<Vec<u64>>();
+        assert_eq!(bits(few), bits(many));
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Maths expansion: replaces sin, cos, exp and log of f32 and f64 by arithmetic.
 //!
 //! Before: any statement or expression, scalar or vector. After: none of the four operators remains on f32 or
-//! f64. The other functions stay: a module has each as a function of its own, whose
+//! f64, unless there are some hundreds of them. The other functions stay: a module has each as a function of its own, whose
 //! arithmetic [`define`] has. Runs before common subexpressions are
 //! looked for (and shares structurally equal nodes itself), so that the sine and cosine of one argument share their range
 //! reduction and both polynomials.
@@ -23,16 +23,32 @@ mod define;
 
 pub use define::define;
 
-use crate::expr::walk::{Memo, rewrite};
+use crate::expr::walk::{Memo, nodes, rewrite};
 use crate::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
-use crate::ir::rewrite::map_children;
+use crate::ir::rewrite::{map_children, own_exprs, visit_stmts};
 use crate::ir::stmt::Stmt;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 
+/// Most calls of the four functions that a pipeline may have written out. Beyond it LLVM would take long for long blocks, and all of them
+/// become functions of the module: the same arithmetic, some 40 instructions for one.
+const WRITTEN_OUT: usize = 200;
+
 /// Expands in every expression of a statement.
 pub fn expand_math(stmt: &Stmt) -> Stmt {
+    let mut exprs = vec![];
+    visit_stmts(stmt, &mut |s| own_exprs(s, &mut |e| exprs.push(e)));
+    let expands = |e: &&Expr| match e.kind() {
+        ExprKind::Unary(op, x) => {
+            matches!(op, UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Exp | UnaryOp::Log)
+                && Format::of(x.ty()).is_some()
+        }
+        _ => false,
+    };
+    if nodes(exprs).iter().filter(|e| expands(e)).count() > WRITTEN_OUT {
+        return stmt.clone();
+    }
     Expander::default().stmt(stmt)
 }
 
