@@ -170,3 +170,16 @@ pub fn sizes(
     let text = sizes.into_iter().map(|(name, value)| format!("size      {name} = {value}\n")).collect();
     Ok((text, options))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sumsq::codegen::target::MissingLevel;
+
+    #[test]
+    fn a_level_that_is_not_there_is_a_back_end_that_is_not_there() {
+        let error = MissingLevel { level: "x86-64-v4", missing: "avx512f, avx512bw".to_string() };
+        let Failure::Backend(said) = failure(error.into()) else { panic!("another exit code") };
+        assert!(said.contains("no x86-64-v4: it lacks avx512f") && said.contains("--target"), "{said}");
+    }
+}

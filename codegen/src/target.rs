@@ -72,7 +72,7 @@ impl Level {
 pub struct MissingLevel {
     /// Its name.
     pub level: &'static str,
-    /// What this machine lacks of it, separated by commas.
+    /// Features of it that this machine lacks, separated by commas.
     pub missing: String,
 }
 

@@ -34,13 +34,17 @@ const CLUTTER: [(Vec3, f32, f32); 3] = [
 
 /// Rigidity falls from pass to pass.
 const PASSES: usize = 14;
-const W_REG_SQRT: [f32; 2] = [4.0, 0.7];
+const W_REG_SQRT: [f32; 2] = [8.0, 0.7];
 const W_FIT_SQRT: f32 = 1.0;
 /// Distance to its tangent plane at which a vertex gives up its weight: sqrt(2) w_conf / w_fit. It falls, too.
 const BELIEF: [f32; 2] = [0.25, 0.04];
 /// Matches are sought this far, and between surfaces whose normals differ by less than 60 degrees.
 const REACH: f32 = 0.3;
 const LEAST_COSINE: f32 = 0.5;
+/// Surfaces that lie farther than this before a point hide it, in units; and the tilt of the head (radians) at which the walls behind the slits of
+/// its eyes are hidden, too.
+const LEAST_DEPTH: f32 = 0.01;
+const TILT: f32 = 0.175;
 
 /// Fits the head.
 pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
@@ -76,8 +80,8 @@ pub(super) fn first() -> Result<Problem, DemoError> {
 #[derive(Clone, Debug)]
 pub struct Scene {
     head: Mesh,
-    /// True for vertices of the eyes, which hang together with nothing else.
-    loose: Vec<bool>,
+    /// True for the head's vertices that no scan from the front shows.
+    hidden: Vec<bool>,
     truth: Vec<Vec3>,
     /// True if the scan shows the surface around a vertex, and without clutter.
     seen: Vec<bool>,
@@ -121,7 +125,9 @@ impl Scene {
         let facing = |corners: &[u32; 3]| corners.iter().all(|&v| normals[v as usize][2] > 0.05);
         let whole =
             |corners: &[u32; 3]| corners.iter().all(|&v| owner[v as usize] == owner[corners[0] as usize]);
-        scan.triangles.retain(|corners| facing(corners) && whole(corners));
+        let covered = truth.covered(LEAST_DEPTH);
+        let shown = |corners: &[u32; 3]| corners.iter().all(|&v| !covered[v as usize]);
+        scan.triangles.retain(|corners| facing(corners) && whole(corners) && shown(corners));
         let mut seen = vec![false; truth.positions.len()];
         for &v in scan.triangles.as_flattened() {
             seen[v as usize] = owner[v as usize].is_none();
@@ -137,8 +143,8 @@ impl Scene {
             rim: corners.iter().any(|&v| rim[v as usize]),
         });
         let points = points.collect();
-        let loose = loose(&head);
-        Scene { head, loose, truth: truth.positions, seen, scan, points }
+        let hidden = hidden(&head);
+        Scene { head, hidden, truth: truth.positions, seen, scan, points }
     }
 
     /// The problem of the first pass: every vertex started at rest.
@@ -151,7 +157,7 @@ impl Scene {
             floats("UrShape", &[count, 3], rest),
             param("w_fitSqrt", W_FIT_SQRT),
         ];
-        inputs.extend(graph(&self.edges()));
+        inputs.extend(graph(&self.head.directed_edges()));
         inputs.extend(self.matches(&self.head, 0));
         Problem {
             energy: "robust_nonrigid_alignment",
@@ -166,21 +172,6 @@ impl Scene {
                 ..Options::default()
             },
         }
-    }
-
-    /// The head's edges in both directions, and ties, without which its eyes would be free to leave.
-    fn edges(&self) -> Vec<[u32; 2]> {
-        let mut edges = self.head.directed_edges();
-        let (loose, skin): (Vec<u32>, Vec<u32>) =
-            (0..self.loose.len() as u32).partition(|&v| self.loose[v as usize]);
-        let at = |v: u32| self.head.positions[v as usize];
-        for v in loose {
-            let distance = |other: u32| (at(other) - at(v)).norm();
-            if let Some(&tie) = skin.iter().min_by(|&&a, &&b| distance(a).total_cmp(&distance(b))) {
-                edges.extend([[v, tie], [tie, v]]);
-            }
-        }
-        edges
     }
 
     /// Returns what changes before a pass: the matches of the mesh as it is, the weight of rigidity, and the weights of the vertices,
@@ -206,11 +197,11 @@ impl Scene {
         ]
     }
 
-    /// Returns what each vertex finds in the scan. Those of the eyes look for nothing: most of them are behind the lids, which are nearest to them, and
-    /// would come out of the head. They follow the skin by their ties.
+    /// Returns what each vertex finds in the scan. The hidden ones look for nothing: the walls of an eye would find the lids before them, and
+    /// come out of the head.
     fn found(&self, moved: &Mesh) -> Vec<Option<(Vec3, Vec3)>> {
-        let vertices = moved.positions.iter().zip(normals(moved)).zip(&self.loose);
-        vertices.map(|((&p, n), loose)| if *loose { None } else { self.nearest(p, n) }).collect()
+        let vertices = moved.positions.iter().zip(normals(moved)).zip(&self.hidden);
+        vertices.map(|((&p, n), hidden)| if *hidden { None } else { self.nearest(p, n) }).collect()
     }
 
     /// The nearest point of the scan whose normal agrees.
@@ -260,12 +251,16 @@ impl Scene {
     }
 }
 
-/// Tells of each vertex whether it is outside of the largest part of a mesh.
-fn loose(mesh: &Mesh) -> Vec<bool> {
-    let parts = mesh.parts();
-    let size = |part: &u32| parts.iter().filter(|p| *p == part).count();
-    let largest = (0..=parts.iter().copied().max().unwrap_or(0)).max_by_key(size);
-    parts.iter().map(|&part| Some(part) != largest).collect()
+/// Tells of each vertex whether others lie before it as seen from ahead, or from a little above or below. These are the walls of the eyes, which
+/// are open through a slit, and of the mouth and nostrils.
+fn hidden(mesh: &Mesh) -> Vec<bool> {
+    let mut hidden = vec![false; mesh.positions.len()];
+    for tilt in [-TILT, 0.0, TILT] {
+        let tilted = mesh.positions.iter().map(|&p| rotate(Vec3::x(), tilt, p));
+        let covered = mesh.at(tilted.collect()).covered(LEAST_DEPTH);
+        hidden.iter_mut().zip(covered).for_each(|(hidden, covered)| *hidden |= covered);
+    }
+    hidden
 }
 
 /// From red (0) to green (1).

@@ -85,23 +85,18 @@ impl Mesh {
             .collect()
     }
 
-    /// Per vertex: the number of the part that it is joined to by edges.
-    pub(crate) fn parts(&self) -> Vec<u32> {
-        fn root(of: &mut [u32], mut v: u32) -> u32 {
-            while of[v as usize] != v {
-                of[v as usize] = of[of[v as usize] as usize];
-                v = of[v as usize];
-            }
-            v
-        }
-        let mut of: Vec<u32> = (0..self.positions.len() as u32).collect();
-        for &[a, b, c] in &self.triangles {
-            for (a, b) in [(a, b), (b, c)] {
-                let (a, b) = (root(&mut of, a), root(&mut of, b));
-                of[a.max(b) as usize] = a.min(b);
-            }
-        }
-        (0..of.len() as u32).map(|v| root(&mut of, v)).collect()
+    /// Per vertex: true if, seen along z, a triangle lies more than `margin` before it (at larger z).
+    pub(crate) fn covered(&self, margin: f32) -> Vec<bool> {
+        let corners = self.triangles.iter().map(|t| t.map(|v| self.positions[v as usize]));
+        let corners: Vec<[Vec3; 3]> = corners.collect();
+        let covers = |p: Vec3, &[a, b, c]: &[Vec3; 3]| {
+            let across = |u: Vec3, v: Vec3| u.x * v.y - u.y * v.x;
+            let whole = across(b - a, c - a);
+            let (s, t) = (across(p - a, c - a) / whole, across(b - a, p - a) / whole);
+            let above = a.z + s * (b.z - a.z) + t * (c.z - a.z);
+            s >= 0.0 && t >= 0.0 && s + t <= 1.0 && above > p.z + margin
+        };
+        self.positions.iter().map(|&p| corners.iter().any(|triangle| covers(p, triangle))).collect()
     }
 
     /// Per vertex: whether it lies on an edge of one triangle only.
@@ -192,7 +187,16 @@ mod tests {
     #[test]
     fn an_inner_edge_has_a_corner_on_either_side() {
         assert_eq!(square().wedges(), [[0, 2, 3, 1]]);
-        assert_eq!(square().parts(), [0, 0, 0, 0, 4]);
         assert_eq!(square().rim(), [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn what_lies_behind_a_triangle_is_covered() {
+        let at = |x: f32, y: f32, z: f32| Vec3::new(x, y, z);
+        let triangle = [at(0.0, 0.0, 1.0), at(4.0, 0.0, 1.0), at(0.0, 4.0, 3.0)];
+        let others = [at(1.0, 1.0, 0.0), at(1.0, 1.0, 1.45), at(1.0, 1.0, 2.0), at(3.0, 3.0, 0.0)];
+        let mesh = Mesh { positions: [&triangle[..], &others].concat(), triangles: vec![[0, 2, 1]] };
+        assert_eq!(mesh.covered(0.1), [false, false, false, true, false, false, false]);
+        assert!(mesh.covered(0.01)[4], "the triangle is at 1.5 there");
     }
 }
