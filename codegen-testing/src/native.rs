@@ -1,14 +1,14 @@
 //! Runs pipelines as machine code.
 
 use crate::reference::{Bindings, Realization, Value, evaluate_over};
-use std::rc::Rc;
-use sumsq_codegen::Target;
+use std::ops::Range;
 use sumsq_codegen::compile::{Compiled, Signature};
 use sumsq_codegen::func::{Layout, Pipeline};
 use sumsq_codegen::lower::{LowerOptions, lower};
-use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
+use sumsq_codegen::runtime::{Buffer, BufferSpec, Dimension, Pool, Scalar, View};
 use sumsq_codegen::schedule::Schedule;
-use sumsq_codegen::types::nearest_half;
+use sumsq_codegen::types::{f16, nearest_half};
+use sumsq_codegen::{Constraint, Target};
 use sumsq_codegen::{Error, ScalarType};
 
 /// Lowers, with the verifier on, and compiles.
@@ -17,7 +17,8 @@ pub fn compile(p: &Pipeline, s: &Schedule) -> Result<Compiled, Error> {
     Compiled::from_lowered(&lower(p, s, &options)?, Signature::of(p, s)?, &Target::host())
 }
 
-/// Runs on so many threads; one result per output. An output in place of an input has that input's buffers.
+/// Runs on so many threads; one result per output. An output in place of an input has that input's buffers. Strided buffers of which nothing
+/// special is said have gaps, and some of their dimensions run backwards.
 pub fn execute(
     p: &Pipeline,
     compiled: &Compiled,
@@ -25,35 +26,43 @@ pub fn execute(
     domains: &[Vec<(i32, usize)>],
     threads: usize,
 ) -> Result<Vec<Realization>, Error> {
-    let mut all: Vec<(String, Rc<Buffer>)> = vec![];
+    let mut all: Vec<Part> = vec![];
+    // Names of what is bound, and the part that each is.
+    let mut names: Vec<(String, usize)> = vec![];
+    let mut inputs: Vec<(Range<usize>, &Realization)> = vec![];
     for (name, i) in &p.inputs {
         let r = &b.inputs[name];
-        let parts =
-            parts(name, Look { types: &i.types, layout: i.layout, halo: &i.halo }, &r.min, &r.extents);
-        fill_parts(&parts, r);
-        all.extend(parts);
+        let look = Look { types: &i.types, layout: i.layout, halo: &i.halo, constraints: &i.constraints };
+        let range = add(&mut all, &mut names, parts(name, look, &r.min, &r.extents));
+        inputs.push((range, r));
     }
-    let mut outputs: Vec<Vec<(String, Rc<Buffer>)>> = vec![];
+    let mut outputs: Vec<Range<usize>> = vec![];
     for (o, d) in p.outputs.iter().zip(domains) {
         let slot = compiled.signature().slot(&o.func).map(|i| &compiled.signature().buffers[i]);
-        let shared = slot.and_then(|s| all.iter().find(|a| Some(&*a.0) == s.in_place_of.as_deref()));
-        let parts = match shared {
-            Some((_, b)) => vec![(o.func.to_string(), b.clone())],
-            None => {
-                let extents: Vec<usize> = d.iter().map(|d| d.1).collect();
-                let look = Look { types: &p.funcs[&o.func].types(), layout: o.layout, halo: &o.halo };
-                parts(&o.func, look, &first(d), &extents)
-            }
-        };
-        outputs.push(parts);
+        let shared = slot.and_then(|s| names.iter().find(|a| Some(&*a.0) == s.in_place_of.as_deref()));
+        if let Some(&(_, part)) = shared {
+            names.push((o.func.to_string(), part));
+            outputs.push(part..part + 1);
+            continue;
+        }
+        let extents: Vec<usize> = d.iter().map(|d| d.1).collect();
+        let types = p.funcs[&o.func].types();
+        let look = Look { types: &types, layout: o.layout, halo: &o.halo, constraints: &o.constraints };
+        outputs.push(add(&mut all, &mut names, parts(&o.func, look, &first(d), &extents)));
     }
-    let buffers: Vec<(&str, &Buffer)> =
-        all.iter().chain(outputs.iter().flatten()).map(|(n, b)| (&**n, &**b)).collect();
     let params: Vec<(&str, Scalar)> =
         p.params.iter().map(|(n, ty)| (&**n, scalar(*ty, b.params[n]))).collect();
-    compiled.run(&Pool::new(threads), &buffers, &params)?;
-    let types = |i: usize| p.funcs[&p.outputs[i].func].types();
-    Ok(outputs.iter().enumerate().map(|(i, b)| read_parts(b, &types(i), &domains[i])).collect())
+    let mut results = Ok(vec![]);
+    with_buffers(&all, &[], &mut |made| {
+        inputs.iter().for_each(|(range, r)| fill_parts(&made[range.clone()], r));
+        let buffers: Vec<(&str, &Buffer)> = names.iter().map(|(n, part)| (&**n, made[*part])).collect();
+        let read = |(i, range): (usize, &Range<usize>)| {
+            read_parts(&made[range.clone()], &p.funcs[&p.outputs[i].func].types(), &domains[i])
+        };
+        let ran = compiled.run(&Pool::new(threads), &buffers, &params);
+        results = ran.map(|()| outputs.iter().enumerate().map(read).collect());
+    });
+    results
 }
 
 fn first(domain: &[(i32, usize)]) -> Vec<i32> {
@@ -95,15 +104,32 @@ struct Look<'a> {
     types: &'a [ScalarType],
     layout: Layout,
     halo: &'a [u32],
+    constraints: &'a [Constraint],
+}
+
+/// A named buffer to be made.
+struct Part {
+    name: String,
+    spec: BufferSpec,
+    /// Distance of neighbours in the first dimension, where the strides are anybody's choice.
+    step: Option<i64>,
 }
 
 /// The named buffers of a tuple: one, or if the types differ one for each.
-fn parts(name: &str, look: Look, min: &[i32], extents: &[usize]) -> Vec<(String, Rc<Buffer>)> {
+fn parts(name: &str, look: Look, min: &[i32], extents: &[usize]) -> Vec<Part> {
     let sizes: Vec<i32> = extents.iter().map(|&n| n as i32).collect();
+    // A view has one channel and no bools, and the elements of a tuple lie alike.
+    let dense = look.types.contains(&ScalarType::Bool)
+        || look.types.len() > 1 && look.types.iter().all(|t| *t == look.types[0]);
+    let step = match (look.layout, look.constraints) {
+        _ if dense => None,
+        (Layout::Strided, given) if given.iter().all(|c| *c == Constraint::new()) => Some(2),
+        (Layout::Strided, given) if given == Constraint::defaults(extents.len()) => Some(1),
+        _ => None,
+    };
     let make = |name: String, ty: ScalarType, channels: usize| {
         let spec = BufferSpec::new(ty, &sizes).starting_at(min).channels(channels);
-        let buffer = Buffer::new(spec.layout(look.layout).halo(look.halo));
-        (name, Rc::new(buffer.expect("memory for a small buffer")))
+        Part { name, spec: spec.layout(look.layout).halo(look.halo), step }
     };
     if look.types.iter().all(|t| *t == look.types[0]) {
         return vec![make(name.to_string(), look.types[0], look.types.len())];
@@ -111,21 +137,66 @@ fn parts(name: &str, look: Look, min: &[i32], extents: &[usize]) -> Vec<(String,
     look.types.iter().enumerate().map(|(k, ty)| make(format!("{name}.{k}"), *ty, 1)).collect()
 }
 
-fn fill_parts(parts: &[(String, Rc<Buffer>)], r: &Realization) {
-    if let [(_, one)] = parts {
+/// Adds parts of one input or output; their numbers.
+fn add(all: &mut Vec<Part>, names: &mut Vec<(String, usize)>, parts: Vec<Part>) -> Range<usize> {
+    let start = all.len();
+    names.extend(parts.iter().enumerate().map(|(k, p)| (p.name.clone(), start + k)));
+    all.extend(parts);
+    start..all.len()
+}
+
+impl Part {
+    /// Dimensions with gaps between them, every second one backwards, and the elements that they span.
+    fn dimensions(&self, step: i64) -> (Vec<Dimension>, usize) {
+        let (mut stride, mut span) = (step, 1);
+        let mut dims = vec![];
+        for (d, (&min, &extent)) in self.spec.min.iter().zip(&self.spec.extents).enumerate() {
+            let backwards = (d > 0 || step > 1) && (d + self.name.len()) % 2 == 1;
+            dims.push(Dimension::new(min, extent, if backwards { -stride } else { stride }));
+            span += stride * i64::from(extent - 1).max(0);
+            stride = stride * i64::from(extent).max(1) + 3;
+        }
+        (dims, span as usize)
+    }
+}
+
+/// Makes a buffer for each part, all of which are there at once for `then`.
+fn with_buffers(parts: &[Part], made: &[&Buffer], then: &mut dyn FnMut(&[&Buffer])) {
+    let Some((part, rest)) = parts.split_first() else { return then(made) };
+    let mut with = |b: &Buffer| with_buffers(rest, &[made, &[b]].concat(), then);
+    let Some(step) = part.step else {
+        return with(&Buffer::new(part.spec.clone()).expect("memory for a small buffer"));
+    };
+    let (dims, span) = part.dimensions(step);
+    macro_rules! view {
+        ($($ty:ident: $t:ty)*) => {
+            match part.spec.ty {
+                $(ScalarType::$ty => {
+                    with(&View::new(&mut vec![<$t>::default(); span], &dims).expect("no dims that overlap"))
+                })*
+                ScalarType::Bool => unreachable!("there are no views of bools"),
+            }
+        };
+    }
+    view! {
+        I8: i8 I16: i16 I32: i32 I64: i64 U8: u8 U16: u16 U32: u32 U64: u64 F16: f16 F32: f32 F64: f64
+    }
+}
+
+fn fill_parts(parts: &[&Buffer], r: &Realization) {
+    if let [one] = parts {
         return fill(one, r);
     }
-    for (k, (_, b)) in parts.iter().enumerate() {
+    for (k, b) in parts.iter().enumerate() {
         fill(b, &Realization { types: vec![r.types[k]], planes: vec![r.planes[k].clone()], ..r.clone() });
     }
 }
 
-fn read_parts(parts: &[(String, Rc<Buffer>)], types: &[ScalarType], domain: &[(i32, usize)]) -> Realization {
-    if let [(_, one)] = parts {
+fn read_parts(parts: &[&Buffer], types: &[ScalarType], domain: &[(i32, usize)]) -> Realization {
+    if let [one] = parts {
         return read(one, types, domain);
     }
-    let each: Vec<Realization> =
-        parts.iter().zip(types).map(|((_, b), ty)| read(b, &[*ty], domain)).collect();
+    let each: Vec<Realization> = parts.iter().zip(types).map(|(b, ty)| read(b, &[*ty], domain)).collect();
     let planes = each.iter().flat_map(|r| r.planes.clone()).collect();
     Realization { types: types.to_vec(), planes, ..each[0].clone() }
 }

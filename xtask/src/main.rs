@@ -26,8 +26,9 @@ usage: cargo xtask TASK
   demo            a release build, and two demos into out/
   test [--full]   all tests, counted; --full adds the ignored ones
   fuzz [pipelines|energies|bytes|structs] [N] [SEED]
-                  N random cases from SEED on (the clock's): pipelines under schedules, and expressions; energies against an
-                  interpreter; files that are nearly right. A failing case is printed, the first two kinds shrunk
+                  N random cases from SEED on (the clock's): pipelines under schedules, expressions, and programs; energies
+                  against an interpreter; files that are nearly right; calls of the C interfaces. A failing case is printed, the
+                  first two kinds shrunk
   bench [NAME]    the benchmarks (all, or those whose name contains NAME) into benches/results/
   compare OLD [--code] [--bits] [--times] [--steps N] [--pairs N]
                   another release build of the tool against this tree's: LLVM text of all energies, bits of the

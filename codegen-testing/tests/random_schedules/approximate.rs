@@ -5,7 +5,7 @@
 //! g M(e) with g = r / (1 - r), r being the sum of the roundings of all operations, each half the spacing at 1 (Higham
 //! 2002, section 3.4). Minima, maxima and choices by exact conditions keep such a bound.
 
-use crate::program::{Case, MOST_EXTENT};
+use crate::program::{Case, MOST_POINTS};
 use crate::schedules::reads;
 use std::collections::HashMap;
 use sumsq_codegen::func::Update;
@@ -232,5 +232,8 @@ impl Analysis {
 
 /// Points of an update's domain, at most: how often it may change one element.
 fn steps(u: &Update) -> usize {
-    u.rdom.vars.iter().map(|r| r.extent.as_int().map_or(MOST_EXTENT, |n| n.max(0) as usize)).product()
+    let known = u.rdom.vars.iter().filter_map(|r| r.extent.as_int());
+    // The extents of an input are together those of its points.
+    let all = if known.clone().count() == u.rdom.vars.len() { 1 } else { MOST_POINTS };
+    known.map(|n| n.max(0) as usize).product::<usize>() * all
 }

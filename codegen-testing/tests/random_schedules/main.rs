@@ -2,11 +2,13 @@
 //!
 //! Integers and floats must agree to the bit, on any number of threads; sums whose order a schedule changes, and relaxed code,
 //! within the bound of their number of terms and magnitudes. A schedule may be refused with a typed error, never with
-//! anything else; what a run refuses is checked as well. Each case runs twice: its lowered statements on checked memory, and as machine code. A case that fails is
+//! anything else; what a run refuses is checked as well. Each case runs twice: its lowered statements on checked memory, and as machine code; one in [`AHEAD`] also as a C program that links
+//! what is compiled ahead of time. A case that fails is
 //! made smaller and printed as the text of its program. `SUMSQ_FUZZ_CASES` sets how many cases run, `SUMSQ_FUZZ_SEED` the
 //! first seed (to repeat one case: its seed, and 1 case, which is then also printed), `SUMSQ_FUZZ_STATS=1` prints in how many cases
 //! each directive and feature got its turn. `cargo xtask fuzz` runs many.
 
+mod ahead;
 mod approximate;
 mod program;
 mod refusals;
@@ -22,6 +24,8 @@ use sumsq_codegen_testing::rng::Rng;
 
 /// Cases of an ordinary test run.
 const CASES: u64 = 100;
+/// One case in as many is compiled ahead of time, too.
+const AHEAD: u64 = 20;
 
 fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
@@ -41,6 +45,7 @@ fn schedules_do_not_change_results() {
         let mut rng = Rng::new(seed);
         let mut case = program::program(&mut rng);
         schedules::schedule(&mut rng, &mut case);
+        case.ahead = seed % AHEAD == 0 || cases == 1;
         if cases == 1 {
             println!("{}", shrink::text(&case));
         }

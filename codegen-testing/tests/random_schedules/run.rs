@@ -4,7 +4,8 @@ use crate::approximate::bounds;
 use crate::program::Case;
 use crate::refusals::{at_run_time, check};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use sumsq_codegen::{Error, Schedule};
+use sumsq_codegen::lower::expand_math::expand_math_expr;
+use sumsq_codegen::{Error, Expr, Pipeline, Schedule};
 use sumsq_codegen_testing::checked::{TOO_LARGE, TOO_LONG, run_lowered_over, run_nests_over};
 use sumsq_codegen_testing::reference::{Realization, evaluate_over};
 
@@ -64,10 +65,15 @@ fn compare(case: &Case) -> Result<(), Failure> {
     if s.to_string() != text {
         return Err(Failure::Mismatch(format!("read back, the schedule is another:\n{s}")));
     }
-    let expected = evaluate_over(p, b, &case.domains)?;
+    let empty_input = b.inputs.values().any(|r| r.extents.contains(&0));
+    if empty_input || case.domains.iter().flatten().any(|d| d.1 == 0) {
+        return refused_as_empty(case, s);
+    }
+    let (plain, expanded) =
+        (evaluate_over(p, b, &case.domains)?, evaluate_over(&expanded(p), b, &case.domains)?);
     let bounds = bounds(case)?;
-    let same = |got: &[Realization], by: &str| -> Result<(), Failure> {
-        let outputs = p.outputs.iter().zip(&expected);
+    let same = |got: &[Realization], expected: &[Realization], by: &str| -> Result<(), Failure> {
+        let outputs = p.outputs.iter().zip(expected);
         for ((o, want), (got, bounds)) in outputs.zip(got.iter().zip(&bounds)) {
             let difference = |m| Failure::Mismatch(format!("{by}: {}{m}", o.func));
             near(want, got, bounds).map_err(difference)?;
@@ -75,15 +81,52 @@ fn compare(case: &Case) -> Result<(), Failure> {
         Ok(())
     };
     let nests = run_nests_over(p, s, b, &case.domains)?;
-    same(&nests.outputs, "nests")?;
+    same(&nests.outputs, &plain, "nests")?;
     let lowered = run_lowered_over(p, s, b, &case.domains)?;
-    same(&lowered.outputs, "lowered")?;
+    same(&lowered.outputs, &expanded, "lowered")?;
     let compiled = sumsq_codegen_testing::native::compile(p, s)?;
     for threads in [1, 3] {
         let outputs = sumsq_codegen_testing::native::execute(p, &compiled, b, &case.domains, threads)?;
-        same(&outputs, &format!("{threads} threads"))?;
+        same(&outputs, &expanded, &format!("{threads} threads"))?;
+    }
+    if case.ahead
+        && let Some(outputs) = crate::ahead::run(case, s)?
+    {
+        same(&outputs, &expanded, "ahead of time")?;
     }
     Ok(())
+}
+
+/// Buffers without elements are refused by a run, whatever the schedule.
+fn refused_as_empty(case: &Case, s: &Schedule) -> Result<(), Failure> {
+    let (p, b) = (&case.pipeline, &case.bindings);
+    let compiled = sumsq_codegen_testing::native::compile(p, s)?;
+    let runs = [
+        run_lowered_over(p, s, b, &case.domains).err(),
+        sumsq_codegen_testing::native::execute(p, &compiled, b, &case.domains, 2).err(),
+    ];
+    for refused in runs {
+        let text = refused.map_or("it runs".to_string(), |e| e.to_string());
+        if !text.contains("must be at least 1, it is") {
+            return Err(Failure::Mismatch(format!("an empty buffer: {text}")));
+        }
+    }
+    Ok(())
+}
+
+/// The pipeline with sin, cos, exp and log as the arithmetic that lowering makes of them, whose results are the same to the bit.
+fn expanded(p: &Pipeline) -> Pipeline {
+    let mut p = p.clone();
+    let expand = |all: &mut Vec<Expr>| all.iter_mut().for_each(|e| *e = expand_math_expr(e));
+    for f in p.funcs.values_mut() {
+        expand(&mut f.values);
+        for u in &mut f.updates {
+            expand(&mut u.args);
+            expand(&mut u.values);
+            u.rdom.predicate.iter_mut().for_each(|e| *e = expand_math_expr(e));
+        }
+    }
+    p
 }
 
 /// Says where `got` is further from `want` than the bounds allow; 0 allows no other bits.

@@ -79,6 +79,11 @@ impl Stats {
         feature(p.outputs.iter().any(|o| o.layout == Layout::Strided), "strided output");
         feature(p.inputs.values().any(|i| i.types.len() > 1), "input of tuples");
         feature(p.funcs.values().any(|f| f.values.len() > 1), "tuple");
+        let dims = |n: usize| p.inputs.values().any(|i| i.halo.len() == n);
+        feature(dims(3), "three dims");
+        feature(dims(4), "four dims");
+        feature(case.domains.iter().flatten().any(|d| d.1 == 0), "an extent of 0");
+        feature(case.domains.iter().flatten().any(|d| d.1 > 40), "a large extent");
         for ty in [ScalarType::Bool, ScalarType::F16, ScalarType::F32, ScalarType::F64] {
             feature(p.funcs.values().any(|f| f.types().contains(&ty)), &format!("Func of {}", ty.name()));
         }

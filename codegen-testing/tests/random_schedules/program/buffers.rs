@@ -18,15 +18,16 @@ impl Builder<'_> {
             if self.rng.percent(20) {
                 types.push(self.ty());
             }
-            Input::strided(name, &types, 2)
+            let input = Input::strided(name, &types, self.size.len());
+            if self.rng.percent(30) { input.constrain(0, Constraint::new()) } else { input }
         } else {
             let values = if self.rng.percent(30) { self.rng.range(2, 3) } else { 1 };
-            let mut input = Input::new(name, &vec![ty; values as usize], 2);
+            let mut input = Input::new(name, &vec![ty; values as usize], self.size.len());
             if self.rng.percent(25) {
                 input.layout = Layout::Record(self.rng.pick(&SLOTS));
             }
             if self.rng.percent(30) {
-                input.halo = vec![self.rng.below(4) as u32, self.rng.below(4) as u32];
+                input.halo = self.size.iter().map(|_| self.rng.below(4) as u32).collect();
             }
             input
         };
@@ -41,7 +42,10 @@ impl Builder<'_> {
             plane.fill_with(|| self.number(ty));
         }
         let r = match input.layout {
-            Layout::Strided => r.moved_to(&[self.rng.range(-9, 9) as i32, self.rng.range(-9, 9) as i32]),
+            Layout::Strided => {
+                let min: Vec<i32> = self.size.iter().map(|_| self.rng.range(-9, 9) as i32).collect();
+                r.moved_to(&min)
+            }
             _ => with_halo(&r, &input.halo.iter().map(|&h| h as usize).collect::<Vec<_>>()),
         };
         self.case.pipeline.input(input.clone());
@@ -87,7 +91,11 @@ impl Builder<'_> {
 
     fn strided_output(&mut self, f: &Func) {
         let extents = self.extents(f);
-        self.case.pipeline.output_strided(f, Constraint::defaults(extents.len()));
+        let mut constraints = Constraint::defaults(extents.len());
+        if self.rng.percent(30) {
+            constraints.fill(Constraint::new());
+        }
+        self.case.pipeline.output_strided(f, constraints);
         let domain = extents.into_iter().map(|n| (self.rng.range(-9, 9) as i32, n)).collect();
         self.case.domains.push(domain);
     }
@@ -98,7 +106,7 @@ impl Builder<'_> {
             0 => vec![],
             1 => vec![BINS as usize],
             _ if f.name.starts_with(SIBLING) && self.rng.percent(50) => {
-                self.size.map(|n| self.rng.range(1, n as i64) as usize).to_vec()
+                self.size.iter().map(|&n| self.rng.range(1, n.max(1) as i64) as usize).collect()
             }
             _ => self.size.to_vec(),
         }

@@ -33,14 +33,14 @@ impl Builder<'_> {
 
     /// Outputs, smaller ones among them, that read one Func: their nests may run together.
     pub(super) fn siblings(&mut self) {
-        let plane = |c: &&Callee| matches!(c, Callee::Func(f) if f.vars.len() == 2);
+        let plane = |c: &&Callee| matches!(c, Callee::Func(f) if f.vars.len() > 1);
         let planes: Vec<Callee> = self.callees.iter().filter(plane).cloned().collect();
         if planes.is_empty() {
             return;
         }
         let of = self.rng.pick(&planes);
         for i in 0..self.rng.range(2, 3) {
-            let (vars, at) = self.xy();
+            let (vars, at) = self.space();
             let mut near = || {
                 let shifted: Vec<Expr> = at.iter().map(|e| e.clone() + self.rng.range(-2, 2)).collect();
                 self.call(&of, &shifted).cast(of.ty())
@@ -53,7 +53,7 @@ impl Builder<'_> {
     }
 
     fn pointwise(&mut self, name: &str) -> Func {
-        let (vars, at) = self.xy();
+        let (vars, at) = self.space();
         let ty = self.ty();
         let mixed = self.rng.percent(30);
         let mut values = vec![self.value(ty, &at, 3)];
@@ -65,7 +65,7 @@ impl Builder<'_> {
     }
 
     fn stencil(&mut self, name: &str) -> Func {
-        let (vars, at) = self.xy();
+        let (vars, at) = self.space();
         let callee = self.callee();
         let mut terms = vec![];
         for _ in 0..self.rng.range(2, 4) {
@@ -78,9 +78,9 @@ impl Builder<'_> {
 
     /// One level down or up from a Func.
     fn pyramid(&mut self, name: &str) -> Func {
-        let (vars, at) = self.xy();
+        let (vars, at) = self.space();
         let callee = self.callee();
-        let d = self.rng.below(2);
+        let d = self.rng.below(self.size.len());
         let down = self.rng.percent(50);
         let mut near = |k: i64| {
             let mut to = at.to_vec();
@@ -98,9 +98,9 @@ impl Builder<'_> {
 
     /// Every second or third column, or row, is another Func's.
     fn columns(&mut self, name: &str) -> Func {
-        let (vars, at) = self.xy();
+        let (vars, at) = self.space();
         let (ty, k) = (self.ty(), self.rng.range(2, 3));
-        let d = self.rng.below(2);
+        let d = self.rng.below(self.size.len());
         let mut to = at.to_vec();
         to[d] = at[d].clone() / k;
         let [a, b] = [0, 1].map(|_| self.value(ty, &to, 1));
@@ -110,11 +110,11 @@ impl Builder<'_> {
 
     /// Returns what lies where something is least in a small window.
     fn nearest(&mut self, name: &str) -> Func {
-        let (vars, at) = self.xy();
+        let (vars, at) = self.space();
         let (inner, r, term) = self.inline_term(name, &at);
         let found = self.case.pipeline.argmin(inner, &r, term);
         let callee = self.callee();
-        let value = self.call(&callee, &[&at[0] + &found[0], &at[1] + &found[1]]);
+        let value = self.call(&callee, &Self::moved(&at, &found[..2]));
         Func::new(name, &vars, vec![value])
     }
 
@@ -172,16 +172,16 @@ impl Builder<'_> {
         let inner = format!("{name}_of");
         let r = self.window_domain(&inner);
         let ty = self.number_ty();
-        let term = self.value(ty, &[&at[0] + &r.var(0), &at[1] + &r.var(1)], 1);
+        let term = self.value(ty, &Self::moved(at, &[r.var(0), r.var(1)]), 1);
         (inner, r, term)
     }
 
     /// A sum, product, minimum or maximum over a small window around each point.
     fn window(&mut self, name: &str) -> Func {
-        let (vars, at) = self.xy();
+        let (vars, at) = self.space();
         let r = self.window_domain(name);
         let ty = self.ty();
-        let inner = [&at[0] + &r.var(0), &at[1] + &r.var(1)];
+        let inner = Self::moved(&at, &[r.var(0), r.var(1)]);
         let term = self.value(ty, &inner, 1);
         let f = Func::new(name, &vars, vec![Expr::whole(ty, 0)]);
         let own = f.at(&at, 0);
@@ -206,27 +206,30 @@ impl Builder<'_> {
     /// The domain of the first input.
     fn everything(&mut self, name: &str) -> RDom {
         let i = self.first_input();
-        let r = RDom::new([
-            (format!("{name}_r"), i.min(0), i.extent(0)),
-            (format!("{name}_s"), i.min(1), i.extent(1)),
-        ]);
+        let dim = |d: usize| (format!("{name}_{}", ["r", "s", "t", "u"][d]), i.min(d), i.extent(d));
+        let r = RDom::new((0..self.size.len()).map(dim));
         match self.rng.below(10) {
             0 | 1 => {
                 let some = (r.var(0) + &(r.var(1) * 2)).modulo(3).ne_(1);
                 r.filter(some)
             }
             2 => {
-                let by_data = self.condition(&[r.var(0), r.var(1)], 1);
+                let by_data = self.condition(&self.point(&r), 1);
                 r.filter(by_data)
             }
             _ => r,
         }
     }
 
+    /// The point of a domain of all dims.
+    fn point(&self, r: &RDom) -> Vec<Expr> {
+        (0..self.size.len()).map(|d| r.var(d)).collect()
+    }
+
     /// Counts or sums by a bin that the data chooses.
     fn histogram(&mut self, name: &str) -> Func {
         let r = self.everything(name);
-        let at = [r.var(0), r.var(1)];
+        let at = self.point(&r);
         let bin = self.bin(&at);
         let ty = self.ty_of(&[
             ScalarType::I32,
@@ -248,7 +251,7 @@ impl Builder<'_> {
     /// Stores to places that the data chooses, of which the last counts: a row of bins per column, or bins.
     fn scatter(&mut self, name: &str) -> Func {
         let r = self.everything(name);
-        let from = [r.var(0), r.var(1)];
+        let from = self.point(&r);
         let ty = self.ty();
         let term = self.value(ty, &from, 2);
         let bin = self.bin(&from);
@@ -256,9 +259,11 @@ impl Builder<'_> {
             let f = Func::new(name, &[Var::new(self.name("b"))], vec![Expr::whole(ty, 0)]);
             return f.update(vec![bin], vec![term], r);
         }
-        let (vars, at) = self.xy();
+        let (vars, at) = self.space();
         let start = self.value(ty, &at, 1);
-        Func::new(name, &vars, vec![start]).update(vec![r.var(0), bin], vec![term], r)
+        let mut to = from;
+        to[1] = bin;
+        Func::new(name, &vars, vec![start]).update(to, vec![term], r)
     }
 
     /// A sum over the whole domain, in one or two tuple elements. Half of those in floats may be reordered.
@@ -273,7 +278,7 @@ impl Builder<'_> {
             ScalarType::U16,
             ScalarType::F16,
         ]);
-        let at = [r.var(0), r.var(1)];
+        let at = self.point(&r);
         let mut terms = vec![];
         for _ in 0..self.rng.range(1, 2) {
             terms.push(self.value(ty, &at, 2));
@@ -282,20 +287,20 @@ impl Builder<'_> {
         if free && self.rng.percent(50) {
             let magnitudes = terms.iter().map(|t| t.abs().cast(ScalarType::F64)).collect();
             let bound = Func::sum(format!("{name}_magnitude"), &[], r.clone(), magnitudes);
-            self.case.free_sums.insert(name.into(), (bound, self.size[0] * self.size[1]));
+            self.case.free_sums.insert(name.into(), (bound, self.size.iter().product()));
         }
         Func::sum(name, &[], r, terms)
     }
 
     /// A recurrence along one dimension over a fixed range, forwards or backwards, over one or two steps.
     fn scan(&mut self, name: &str) -> Func {
-        let (vars, at) = self.xy();
+        let (vars, at) = self.space();
         let ty = self.ty();
         let start = self.value(ty, &at, 2);
         let f = Func::new(name, &vars, vec![start]);
         let length = self.rng.range(1, 8) as i32;
         let r = RDom::new([(format!("{name}_r"), Expr::from(1), Expr::from(length))]);
-        let d = self.rng.below(2);
+        let d = self.rng.below(self.size.len());
         let backwards = self.rng.percent(40);
         let place = |back: i64| {
             let mut to = at.to_vec();
@@ -313,7 +318,7 @@ impl Builder<'_> {
 
     /// A pointwise Func of reductions written in place.
     fn inline_reduction(&mut self, name: &str) -> Func {
-        let (vars, at) = self.xy();
+        let (vars, at) = self.space();
         let (inner, r, term) = self.inline_term(name, &at);
         let p = &mut self.case.pipeline;
         let values = match self.rng.below(6) {
@@ -332,7 +337,7 @@ impl Builder<'_> {
         let r = self.everything(name);
         let ty =
             self.ty_of(&[ScalarType::U8, ScalarType::I32, ScalarType::I16, ScalarType::F32, ScalarType::F16]);
-        let term = self.value(ty, &[r.var(0), r.var(1)], 1);
+        let term = self.value(ty, &self.point(&r), 1);
         let least = self.rng.percent(50);
         let start = if least { Expr::greatest(ty) } else { Expr::least(ty) };
         let f = Func::new(name, &[], vec![Expr::from(0), Expr::from(0), start]);
@@ -344,26 +349,31 @@ impl Builder<'_> {
 
     /// A tuple whose elements follow from one another, some times.
     fn tuple_steps(&mut self, name: &str) -> Func {
-        let (vars, at) = self.xy();
+        let (vars, at) = self.space();
         let types = [self.ty(), self.ty()];
         let start = types.map(|ty| self.value(ty, &at, 1)).to_vec();
         let f = Func::new(name, &vars, start);
         let r = RDom::new([(format!("{name}_r"), Expr::from(0), Expr::from(self.rng.range(1, 5) as i32))]);
         let [a, b] = [0, 1].map(|k| f.at(&at, k));
-        let more = self.value(types[0], &[at[0].clone(), r.var(0)], 1);
+        let mut place = at.clone();
+        place[1] = r.var(0);
+        let more = self.value(types[0], &place, 1);
         let next = vec![self.accumulated(b.cast(types[0]), more), a.cast(types[1])];
         f.update(at.to_vec(), next, r)
     }
 
     /// One or two updates of every point, or of a row.
     fn updated(&mut self, name: &str) -> Func {
-        let (vars, at) = self.xy();
+        let (vars, at) = self.space();
         let ty = self.ty();
         let start = self.value(ty, &at, 2);
         let mut f = Func::new(name, &vars, vec![start]);
         for _ in 0..self.rng.range(1, 2) {
             let row = Expr::from(self.rng.range(0, 3) as i32);
-            let place = if self.rng.percent(30) { vec![at[0].clone(), row] } else { at.to_vec() };
+            let mut place = at.clone();
+            if self.rng.percent(30) {
+                place[1] = row;
+            }
             let own = f.at(&place, 0);
             let twice = self.plus(own.clone(), own);
             let more = self.value(ty, &place, 1);

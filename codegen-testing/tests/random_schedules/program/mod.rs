@@ -1,4 +1,4 @@
-//! Random pipelines: pointwise Funcs, stencils, pyramids, tuples, boundary conditions, reductions of every kind, histograms,
+//! Random pipelines over two to four dims: pointwise Funcs, stencils, pyramids, tuples, boundary conditions, reductions of every kind, histograms,
 //! scatters, scans and plain updates, of all types; inputs and outputs of every layout; names of every form.
 //!
 //! Every program keeps the language's one rule about integers: coordinates, and comparisons that read no memory, do not
@@ -38,8 +38,8 @@ const SPECIAL: [f64; 9] =
     [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 6e-8, -1e-40, 5e-324, f32::MAX as f64, f64::MIN];
 /// Bins of a histogram.
 pub const BINS: i64 = 12;
-/// Coordinates of an input or output in one dimension, at most.
-pub const MOST_EXTENT: usize = 40;
+/// Points of an input or output, at most.
+pub const MOST_POINTS: usize = 840;
 
 /// Beginning of the names of [`Builder::siblings`].
 const SIBLING: &str = "near";
@@ -66,6 +66,8 @@ pub struct Case {
     pub sinks: Vec<Name>,
     /// Funcs of which their only consumer needs a few rows or columns at a time.
     pub rings: Vec<Name>,
+    /// True if it is compiled ahead of time, too.
+    pub ahead: bool,
 }
 
 /// Something that can be called.
@@ -80,8 +82,8 @@ struct Builder<'a> {
     /// The case being made: without outputs and their domains until the end.
     case: Case,
     callees: Vec<Callee>,
-    /// Extents of the inputs, and of two-dimensional outputs.
-    size: [usize; 2],
+    /// Extents of the inputs, and of outputs over as many dims.
+    size: Vec<usize>,
     /// Are Funcs sums and products of floats, whose error under reordering has a bound?
     smooth: bool,
     /// Suffix of the names of Funcs, inputs, variables and parameters.
@@ -90,7 +92,7 @@ struct Builder<'a> {
 
 /// A program without a schedule.
 pub fn program(rng: &mut Rng) -> Case {
-    let size = [rng.range(1, MOST_EXTENT as i64) as usize, rng.range(1, 21) as usize];
+    let size = size(rng);
     let smooth = rng.percent(15);
     let ending = if rng.percent(85) { "" } else { rng.pick(&["$", ".q", "_0", ".0.x", "β", "o"]) };
     let mut b = Builder { rng, case: Case::default(), callees: vec![], size, smooth, ending };
@@ -108,6 +110,26 @@ pub fn program(rng: &mut Rng) -> Case {
     }
     b.outputs();
     b.case
+}
+
+/// Two extents, or more and smaller ones; now and then one of 0, or a large one.
+fn size(rng: &mut Rng) -> Vec<usize> {
+    let most: &[i64] = match rng.below(10) {
+        0 | 1 => &[13, 6, 5],
+        2 => &[7, 4, 3, 3],
+        _ => &[40, 21],
+    };
+    let mut size: Vec<usize> = most.iter().map(|&n| rng.range(1, n) as usize).collect();
+    let d = rng.below(size.len());
+    match rng.below(50) {
+        0 | 1 => size[d] = 0,
+        2 => {
+            size.fill(1);
+            size[d] = rng.range(100, MOST_POINTS as i64) as usize;
+        }
+        _ => {}
+    }
+    size
 }
 
 impl Builder<'_> {
@@ -182,11 +204,18 @@ impl Builder<'_> {
         }
     }
 
-    /// The variables and coordinates of two dimensions.
-    fn xy(&self) -> ([Var; 2], [Expr; 2]) {
-        let vars = ["x", "y"].map(|v| Var::new(self.name(v)));
-        let at = [vars[0].expr(), vars[1].expr()];
+    /// The variables and coordinates of all dimensions.
+    fn space(&self) -> (Vec<Var>, Vec<Expr>) {
+        let names = ["x", "y", "z", "w"].into_iter().take(self.size.len());
+        let vars: Vec<Var> = names.map(|v| Var::new(self.name(v))).collect();
+        let at = vars.iter().map(Var::expr).collect();
         (vars, at)
+    }
+
+    /// `at`, moved by the first two reduction variables along its first two dimensions.
+    fn moved(at: &[Expr], by: &[Expr]) -> Vec<Expr> {
+        let moved = |(d, e): (usize, &Expr)| by.get(d).map_or(e.clone(), |by| e + by);
+        at.iter().enumerate().map(moved).collect()
     }
 
     fn callee(&mut self) -> Callee {
@@ -201,7 +230,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A call around the coordinates `at` (two of them).
+    /// A call around the coordinates `at`, one per dimension.
     fn call(&mut self, callee: &Callee, at: &[Expr]) -> Expr {
         match callee {
             Callee::Input(i) => {
@@ -210,7 +239,8 @@ impl Builder<'_> {
                     let halo = if self.rng.percent(50) { i.halo[d] as i64 } else { 0 };
                     at[d].clone().max(i.min(d) - halo).min(i.min(d) + i.extent(d) + (halo - 1))
                 };
-                i.at(&[inside(0), inside(1)], k)
+                let inside: Vec<Expr> = (0..i.halo.len()).map(&mut inside).collect();
+                i.at(&inside, k)
             }
             Callee::Func(f) => {
                 let k = self.rng.below(f.values.len());

@@ -4,7 +4,7 @@ use super::Builder;
 use sumsq_codegen::{Expr, ScalarType, UnaryOp};
 
 impl Builder<'_> {
-    /// A value of type `ty` around the coordinates `at` (two of them).
+    /// A value of type `ty` around the coordinates `at`, one per dimension.
     pub(super) fn value(&mut self, ty: ScalarType, at: &[Expr], depth: usize) -> Expr {
         if depth == 0 || self.rng.percent(15) {
             return self.leaf(ty, at);
@@ -164,7 +164,14 @@ impl Builder<'_> {
 
     fn float_unary(&mut self, a: Expr) -> Expr {
         let ty = a.ty().scalar;
-        match self.rng.below(7) {
+        match self.rng.below(10) {
+            7 | 8 if ty != ScalarType::F16 => {
+                a.unary(self.rng.pick(&[UnaryOp::Sin, UnaryOp::Cos, UnaryOp::Exp, UnaryOp::Log]))
+            }
+            // Of f32 the library's functions of f64, rounded, are others.
+            9 if ty == ScalarType::F64 => {
+                a.unary(self.rng.pick(&[UnaryOp::Tan, UnaryOp::Tanh, UnaryOp::Atan, UnaryOp::Sinh]))
+            }
             0 => -a,
             1 => a.abs().sqrt(),
             2 => a.floor(),
