@@ -161,7 +161,7 @@ fn certified_digits() {
     assert!(page.contains(&format!("{ours} of 54 runs")), "{ours} runs have 5 digits");
 }
 
-/// Where a small radius follows a valley that is curved and nearly flat, steps of Gauss-Newton leave it.
+/// A solve whose small radius follows a valley that is curved and nearly flat, steps of Gauss-Newton leave it.
 #[test]
 fn a_large_radius_solves_mgh10() {
     let (name, model) = MODELS[16];

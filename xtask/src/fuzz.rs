@@ -8,7 +8,7 @@ struct Kind {
     name: &'static str,
     package: &'static str,
     tests: &'static [&'static str],
-    /// What the names of these tests begin with, among others of their programs.
+    /// The beginning of the names of these tests, among others of their programs.
     named: &'static str,
     /// Cases of a run, if none are said; and of one of `cargo xtask nightly`.
     cases: [u64; 2],

@@ -18,7 +18,7 @@ const CASES: u64 = 200;
 const CALLS: usize = 24;
 /// Bytes of memory given with every pointer.
 const ROOM: usize = 512;
-/// What lies behind the memory that a call may write to.
+/// Guard bytes behind the memory that a call may write to.
 const CANARY: u8 = 0xa5;
 
 const ENERGY: &str = r#"

@@ -5,14 +5,14 @@
 //! innocuous; the fused multiply-add, where this does not hold for f32, is computed in its own type. (For f16 it holds: the
 //! exact a b + c of halves has at most 53 significant bits unless the result overflows or c decides no tie.)
 
-use crate::reference::eval_scalar;
+use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::fmt;
-use sumsq_codegen::Expr;
 use sumsq_codegen::expr::{BinaryOp, UnaryOp};
 use sumsq_codegen::functions::Function;
 use sumsq_codegen::lower::expand_math::define;
 use sumsq_codegen::types::{ScalarType, f16, nearest_half};
+use sumsq_codegen::{Expr, ExprKind};
 
 /// A scalar of any type. An `Int` is wrapped to its type (u64 as its bits), a `Float` rounded to it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -163,8 +163,35 @@ fn function(f: Function, ty: ScalarType, operands: &[f64]) -> f64 {
     }
     let of = if ty == ScalarType::F64 { ty } else { ScalarType::F32 };
     let operands: Vec<Expr> = operands.iter().map(|&v| Expr::float(of, v)).collect();
-    let value = define(f, &operands).and_then(|e| eval_scalar(&e, &[], &[]).ok());
+    let value = define(f, &operands).and_then(|e| constant(&e, &mut FxHashMap::default()).ok());
     value.map_or_else(|| f.value(x, y), Value::as_f64)
+}
+
+/// The value of an expression without names; `known` holds those of its nodes.
+fn constant(e: &Expr, known: &mut FxHashMap<usize, Value>) -> Result<Value, IllTyped> {
+    if let Some(value) = known.get(&e.id()) {
+        return Ok(*value);
+    }
+    let ty = e.ty().scalar;
+    let mut of = |e: &Expr| constant(e, known);
+    let value = match e.kind() {
+        ExprKind::Int(v) => Value::Int(ty.wrap(*v)),
+        ExprKind::Float(v) => Value::Float(round_to(ty, *v)),
+        ExprKind::Unary(op, a) => unary(*op, a.ty().scalar, of(a)?)?,
+        ExprKind::Binary(op, a, b) => binary(*op, a.ty().scalar, of(a)?, of(b)?)?,
+        ExprKind::Fma(a, b, c) => fma(ty, of(a)?, of(b)?, of(c)?)?,
+        ExprKind::Select(c, a, b) => {
+            if of(c)? == Value::Int(0) {
+                of(b)?
+            } else {
+                of(a)?
+            }
+        }
+        ExprKind::Reinterpret(a) => reinterpret(a.ty().scalar, ty, of(a)?)?,
+        _ => return Err(IllTyped(format!("{e} is not arithmetic on numbers"))),
+    };
+    known.insert(e.id(), value);
+    Ok(value)
 }
 
 /// `a op b` on operands of type `ty`; comparisons give bool.

@@ -194,7 +194,7 @@ fn value(ty: ScalarType, bits: u64) -> Value {
     }
 }
 
-/// What the program printed, output by output.
+/// The numbers that the program printed, output by output.
 fn outputs(case: &Case, signature: &Signature, printed: &str) -> Vec<Realization> {
     let mut lines = printed.lines();
     let mut all = vec![];

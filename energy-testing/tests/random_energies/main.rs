@@ -82,7 +82,7 @@ impl Tally {
     }
 }
 
-/// What a failure is about: its words up to the first number or name.
+/// The subject of a failure: its words up to the first number or name.
 fn subject(why: &str) -> &str {
     why.split(|c: char| c.is_ascii_digit() || "[:`,".contains(c)).next().unwrap_or_default()
 }

@@ -169,7 +169,7 @@ struct State<'a> {
 enum Linear {
     /// The columns of each element, if M is made of them.
     Cg(Vec<Vec<u32>>),
-    Cholesky(NormalCholesky),
+    Cholesky(Box<NormalCholesky>),
 }
 
 impl<'a> State<'a> {
@@ -185,7 +185,7 @@ impl<'a> State<'a> {
         let preconditioner = preconditioner::resolve(preconditioner, &problem.energy);
         let linear = match linear {
             LinearSolver::Cg => Linear::Cg(element_blocks(preconditioner, &problem)),
-            LinearSolver::Cholesky => Linear::Cholesky(NormalCholesky::new(&problem.pattern)),
+            LinearSolver::Cholesky => Linear::Cholesky(Box::new(NormalCholesky::new(&problem.pattern))),
         };
         State {
             trial: x.clone(),

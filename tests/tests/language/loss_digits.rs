@@ -34,8 +34,9 @@ fn losses_keep_their_digits() {
         let (energy, data) = bind(&text, &start(0));
         let compile = CompileOptions { precision, ..CompileOptions::default() };
         let mut problem = Solver::compile(energy, &compile).unwrap().plan(&data).unwrap();
-        for at in 0..rows[0].len() {
-            let came = problem.evaluate(&bind(&text, &start(at)).1).unwrap();
+        let starts = (0..rows[0].len()).map(start);
+        for (at, start) in starts.enumerate() {
+            let came = problem.evaluate(&bind(&text, &start).1).unwrap();
             for (c, loss) in losses.iter().enumerate() {
                 let (r, rho, slope) = rows[c][at];
                 let energy = came.energies.by_group[c] / (scale * scale);

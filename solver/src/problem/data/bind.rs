@@ -593,22 +593,6 @@ fn is_countable(channels: usize, extents: &[usize]) -> bool {
     extents.iter().try_fold(channels, |n, &e| n.checked_mul(e)).is_some_and(|n| n <= INDEX_MAX)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_end_where_32_bit_indices_do() {
-        assert!(is_countable(1, &[INDEX_MAX]) && !is_countable(1, &[INDEX_MAX, 2]));
-        assert!(is_countable(64, &[(1 << 25) - 1]) && !is_countable(64, &[1 << 25]));
-        assert!(is_countable(1, &[1 << 16, (1 << 15) - 1]) && !is_countable(1, &[1 << 16, 1 << 15]));
-        assert!(!is_countable(2, &[usize::MAX, usize::MAX]));
-        assert_eq!(check_edges("G", "G.a", &[INDEX_MAX]), Ok(()));
-        let error = check_edges("G", "G.a", &[INDEX_MAX + 1, 2]).unwrap_err().to_string();
-        assert!(error.contains("graph `G`") && error.contains("2147483648"), "{error}");
-    }
-}
-
 /// Notes in `integers` what came as integers, which float64 must hold.
 fn note_integers(
     array: &ArrayView<'_>,
@@ -642,5 +626,21 @@ fn check_declared_type(field: &Field, array: &ArrayView<'_>) -> Result<(), DataE
             declared,
             value,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_end_where_32_bit_indices_do() {
+        assert!(is_countable(1, &[INDEX_MAX]) && !is_countable(1, &[INDEX_MAX, 2]));
+        assert!(is_countable(64, &[(1 << 25) - 1]) && !is_countable(64, &[1 << 25]));
+        assert!(is_countable(1, &[1 << 16, (1 << 15) - 1]) && !is_countable(1, &[1 << 16, 1 << 15]));
+        assert!(!is_countable(2, &[usize::MAX, usize::MAX]));
+        assert_eq!(check_edges("G", "G.a", &[INDEX_MAX]), Ok(()));
+        let error = check_edges("G", "G.a", &[INDEX_MAX + 1, 2]).unwrap_err().to_string();
+        assert!(error.contains("graph `G`") && error.contains("2147483648"), "{error}");
     }
 }
