@@ -3,7 +3,7 @@
 use sumsq_codegen::functions::Function;
 use sumsq_codegen::lower::expand_math::define;
 use sumsq_codegen::{Expr, ScalarType};
-use sumsq_codegen_testing::reference::eval_scalar;
+use sumsq_codegen_testing::reference::{eval_scalar, ulps};
 use sumsq_codegen_testing::rng::Rng;
 
 /// The functions that have definitions.
@@ -25,15 +25,6 @@ fn exact(f: Function, x: f64, y: f64) -> f64 {
         }
         _ => f.value(x, y),
     }
-}
-
-/// `difference` in units in the last place of `exact`.
-fn ulps(ty: ScalarType, difference: f64, exact: f64) -> f64 {
-    let (digits, least) = if ty == ScalarType::F32 { (23, -149) } else { (52, -1074) };
-    let exponent = if exact == 0.0 { least } else { exact.abs().log2().floor() as i32 - digits };
-    let unit = exponent.max(least);
-    // In two steps: a power of two below 2^-1022 is inexact as an intermediate.
-    difference / 2f64.powi(unit.max(-1000)) / 2f64.powi(unit - unit.max(-1000))
 }
 
 /// Units in the last place that a function may be off in f32, in f64: the table of the definitions.

@@ -6,22 +6,13 @@ use sumsq_codegen::lower::expand_math::{expand_math, expand_math_expr};
 use sumsq_codegen::lower::{LowerOptions, lower};
 use sumsq_codegen::{Expr, ExprKind, Func, Input, Pipeline, ScalarType, Schedule, Type, UnaryOp, Var};
 use sumsq_codegen_testing::native;
-use sumsq_codegen_testing::reference::{Bindings, Realization, Value, eval_lanes, eval_scalar};
+use sumsq_codegen_testing::reference::{Bindings, Realization, Value, eval_lanes, eval_scalar, ulps};
 use sumsq_codegen_testing::rng::Rng;
 
 /// The expansion of `op`, evaluated at x.
 fn evaluate(op: UnaryOp, ty: ScalarType, x: f64) -> f64 {
     let e = expand_math_expr(&Expr::float(ty, x).unary(op));
     eval_scalar(&e, &[], &[]).unwrap().as_f64()
-}
-
-/// `difference` in units in the last place of `exact` in type `ty`.
-fn ulps(ty: ScalarType, difference: f64, exact: f64) -> f64 {
-    let (digits, least) = if ty == ScalarType::F32 { (23, -149) } else { (52, -1074) };
-    let exponent = if exact == 0.0 { least } else { exact.abs().log2().floor() as i32 - digits };
-    let unit = exponent.max(least);
-    // In two steps: a power of two below 2^-1022 is inexact as an intermediate.
-    difference / 2f64.powi(unit.max(-1000)) / 2f64.powi(unit - unit.max(-1000))
 }
 
 /// Numbers to evaluate at.

@@ -18,7 +18,7 @@ mod tape;
 pub mod value;
 
 pub use evaluate::{evaluate, evaluate_over};
-pub use value::Value;
+pub use value::{Value, ulps};
 
 use indexmap::IndexMap;
 use rustc_hash::FxHashMap;

@@ -180,13 +180,7 @@ fn constant(e: &Expr, known: &mut FxHashMap<usize, Value>) -> Result<Value, IllT
         ExprKind::Unary(op, a) => unary(*op, a.ty().scalar, of(a)?)?,
         ExprKind::Binary(op, a, b) => binary(*op, a.ty().scalar, of(a)?, of(b)?)?,
         ExprKind::Fma(a, b, c) => fma(ty, of(a)?, of(b)?, of(c)?)?,
-        ExprKind::Select(c, a, b) => {
-            if of(c)? == Value::Int(0) {
-                of(b)?
-            } else {
-                of(a)?
-            }
-        }
+        ExprKind::Select(c, a, b) => select(of(c)?, of(a)?, of(b)?),
         ExprKind::Reinterpret(a) => reinterpret(a.ty().scalar, ty, of(a)?)?,
         _ => return Err(IllTyped(format!("{e} is not arithmetic on numbers"))),
     };
@@ -310,6 +304,15 @@ fn float_binary(op: BinaryOp, ty: ScalarType, x: f64, y: f64) -> Option<f64> {
         Min | Max => y,
         _ => function(op.function()?, ty, &[x, y]),
     }))
+}
+
+/// `difference` in units in the last place of `exact` in type `ty`.
+pub fn ulps(ty: ScalarType, difference: f64, exact: f64) -> f64 {
+    let (digits, least) = if ty == ScalarType::F32 { (23, -149) } else { (52, -1074) };
+    let exponent = if exact == 0.0 { least } else { exact.abs().log2().floor() as i32 - digits };
+    let unit = exponent.max(least);
+    // In two steps: a power of two below 2^-1022 is inexact as an intermediate.
+    difference / 2f64.powi(unit.max(-1000)) / 2f64.powi(unit - unit.max(-1000))
 }
 
 #[cfg(test)]

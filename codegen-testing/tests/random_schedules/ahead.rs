@@ -4,7 +4,7 @@ use crate::program::{Case, Domain};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
-use sumsq_codegen::compile::aot::{compile_to_object, write_runtime};
+use sumsq_codegen::compile::aot::{c_type, compile_to_object, write_runtime};
 use sumsq_codegen::compile::{BufferSlot, Signature};
 use sumsq_codegen::{Error, Layout, ScalarType, Schedule, Target};
 use sumsq_codegen_testing::reference::{Realization, Value};
@@ -157,22 +157,6 @@ fn program(case: &Case, signature: &Signature) -> String {
         }
     }
     format!("{t}int main(void) {{\nsumsq_set_threads(3);\n{body}return 0;\n}}\n")
-}
-
-fn c_type(ty: ScalarType) -> &'static str {
-    use ScalarType::*;
-    match ty {
-        Bool | U8 => "uint8_t",
-        I8 => "int8_t",
-        I16 => "int16_t",
-        I32 => "int32_t",
-        I64 => "int64_t",
-        U16 | F16 => "uint16_t",
-        U32 => "uint32_t",
-        U64 => "uint64_t",
-        F32 => "float",
-        F64 => "double",
-    }
 }
 
 /// The bits of a value in memory.

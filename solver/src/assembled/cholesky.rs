@@ -3,7 +3,7 @@
 //! The pattern of A is that of J^T J, which does not change: ordering and symbolic factorisation are done once.
 
 use crate::assembled::Jacobian;
-use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
 use faer::sparse::linalg::cholesky::{SymbolicCholesky, factorize_symbolic_cholesky};
 use faer::sparse::{SparseColMatRef, SymbolicSparseColMatRef};
 use faer::{Conj, MatMut, Side, get_global_parallelism};
@@ -54,10 +54,8 @@ impl NormalCholesky {
     /// Bytes of A, of L and of what the factorisation needs beside them.
     pub fn bytes(&self) -> u64 {
         let Some(symbolic) = &self.symbolic else { return 0 };
-        let par = get_global_parallelism();
-        let scratch = symbolic.factorize_numeric_llt_scratch::<f64>(par, Default::default());
         let numbers = symbolic.len_val() + 2 * self.row_idx.len() + self.col_ptr.len();
-        (numbers * size_of::<f64>() + scratch.unaligned_bytes_required()) as u64
+        (numbers * size_of::<f64>() + scratch(symbolic).unaligned_bytes_required()) as u64
     }
 
     /// The values of J^T J on the pattern.
@@ -81,6 +79,13 @@ impl NormalCholesky {
     }
 }
 
+/// Working memory of a factorisation and of a solve behind it.
+fn scratch(symbolic: &SymbolicCholesky<usize>) -> StackReq {
+    let par = get_global_parallelism();
+    let factorise = symbolic.factorize_numeric_llt_scratch::<f64>(par, Default::default());
+    factorise.or(symbolic.solve_in_place_scratch::<f64>(1, par))
+}
+
 /// x of A x = b; `None` where A is not positive definite or memory ends.
 fn factorise_and_solve(
     symbolic: &SymbolicCholesky<usize>,
@@ -91,8 +96,7 @@ fn factorise_and_solve(
     let mut values = Vec::new();
     values.try_reserve_exact(symbolic.len_val()).ok()?;
     values.resize(symbolic.len_val(), 0.0);
-    let scratch = symbolic.factorize_numeric_llt_scratch::<f64>(par, Default::default());
-    let mut memory = MemBuffer::try_new(scratch.or(symbolic.solve_in_place_scratch::<f64>(1, par))).ok()?;
+    let mut memory = MemBuffer::try_new(scratch(symbolic)).ok()?;
     let stack = MemStack::new(&mut memory);
     let factor = symbolic
         .factorize_numeric_llt(

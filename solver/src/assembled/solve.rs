@@ -84,11 +84,8 @@ pub fn solve_with(
     let mut state = threads.run(new).map_err(SolveError::Explicit)?;
     let (inputs, buffers) = (data.bytes(), state.bytes());
     let limit = MemoryLimit::bytes(compiled.max_memory, inputs);
-    let needed = inputs.saturating_add(buffers);
-    if let Some(limit) = limit.filter(|&limit| needed > limit) {
-        return Err(SolveError::Memory { needed, limit });
-    }
-    let memory = Memory { inputs, buffers, limit };
+    let too_much = |limit| SolveError::Memory { needed: inputs.saturating_add(buffers), limit };
+    let memory = Memory::within(inputs, buffers, limit).map_err(too_much)?;
     let free = state.problem.free();
     let planned = started.elapsed().as_secs_f64();
     let mut steps = OnThreads { threads: &threads, state: &mut state };

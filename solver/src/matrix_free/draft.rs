@@ -145,7 +145,7 @@ impl Draft<'_> {
     /// Adds an output over a domain, in a nest of its own; not far from what is free, if it is `skipped` there.
     pub fn map_domain(&mut self, id: VectorId, domain: Domain, values: Vec<Expr>, skipped: bool) -> Func {
         let k = self.k;
-        let vars: Vec<Var> = k.domain_vars(domain).0.into_iter().map(Var::new).collect();
+        let vars = k.vars_over(domain);
         let f = self.func(id, &vars, values);
         self.output(&f, id);
         self.map(&f, Strip::Of(domain));
@@ -220,6 +220,11 @@ impl Skeleton {
             }
             Domain::Graph(g) => (vec!["e"], vec![crate::matrix_free::params::edge_count(g)]),
         }
+    }
+
+    /// The variables of a domain.
+    pub fn vars_over(&self, domain: Domain) -> Vec<Var> {
+        self.domain_vars(domain).0.into_iter().map(Var::new).collect()
     }
 
     /// The place of an instance of a domain, at the given coordinates.

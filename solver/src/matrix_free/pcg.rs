@@ -25,7 +25,7 @@ use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space, When, packed};
 use crate::matrix_free::stages::{Stage, Step, own};
 use crate::matrix_free::stop::{self, Progress, is_finite, number};
 use crate::matrix_free::vectors::{Over, Role, VectorId, What};
-use sumsq_codegen::{Expr, Func, Name, ScalarType, Var};
+use sumsq_codegen::{Expr, Func, Name, ScalarType};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Routine, Site};
 use sumsq_energy::emit::Place;
@@ -149,7 +149,7 @@ pub fn products(k: &Skeleton) -> Vec<Scheduled> {
 /// Adds Func `Product`.
 fn product(d: &mut Draft, domain: Domain, roots: &[ExprId]) -> Func {
     let k = d.k;
-    let vars: Vec<_> = k.domain_vars(domain).0.iter().map(|&v| Var::new(v)).collect();
+    let vars = k.vars_over(domain);
     let place = k.place(domain, coordinates(&vars));
     let values = d.emit(roots, place, &k.direction_in(What::PNew));
     d.func(What::Product.of(domain), &vars, values)

@@ -56,6 +56,14 @@ pub struct Memory {
     pub limit: Option<u64>,
 }
 
+impl Memory {
+    /// Sums of bytes that stay within the limit; else the limit that they exceed.
+    pub(crate) fn within(inputs: u64, buffers: u64, limit: Option<u64>) -> Result<Memory, u64> {
+        let needed = inputs.saturating_add(buffers);
+        limit.filter(|&limit| needed > limit).map_or(Ok(Memory { inputs, buffers, limit }), Err)
+    }
+}
+
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of inputs, {} of buffers", Bytes(self.inputs), Bytes(self.buffers))?;

@@ -7,7 +7,7 @@ use super::arith::Arith;
 use super::expr::ExprEmitter;
 use super::ir::{Fun, Val};
 use super::scope::{Scopes, Symbol};
-use crate::expr::Expr;
+use crate::expr::{Expr, Param};
 use crate::functions::Function;
 use crate::lower::expand_math::define;
 use crate::types::{ScalarType, Type};
@@ -43,13 +43,12 @@ impl Arith<'_> {
         let caller = ir.current_block();
         let flags = ir.fast_flags.replace(0);
         ir.at_end(ir.block(fun, "entry"));
-        let operands: Vec<Expr> = ["x", "y"][..f.arity()].iter().map(|&name| Expr::param(name, ty)).collect();
+        let params: Vec<Param> = ["x", "y"][..f.arity()].iter().map(|&name| name.into()).collect();
+        let operands: Vec<Expr> = params.iter().map(|param| Expr::param(param.clone(), ty)).collect();
         let body = define(f, &operands).ok_or_else(|| format!("{} of {ty}", f.name()))?;
         let (aliasing, mut scopes) = (Aliasing::default(), Scopes::new());
-        for (i, operand) in operands.iter().enumerate() {
-            if let crate::expr::ExprKind::Param(param) = operand.kind() {
-                scopes.bind(Symbol::Param(param.clone()), ir.param(fun, i as u32));
-            }
+        for (param, i) in params.into_iter().zip(0..) {
+            scopes.bind(Symbol::Param(param), ir.param(fun, i));
         }
         let value = ExprEmitter { ir, aliasing: &aliasing, scopes }.emit(&body)?;
         ir.ret(Some(value));

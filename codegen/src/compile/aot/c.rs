@@ -42,7 +42,7 @@ pub(super) fn type_name(ty: ScalarType) -> String {
 }
 
 /// The type of an argument.
-pub(super) fn c_type(ty: ScalarType) -> &'static str {
+pub fn c_type(ty: ScalarType) -> &'static str {
     use ScalarType::*;
     match ty {
         Bool | U8 => "uint8_t",

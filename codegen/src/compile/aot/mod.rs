@@ -14,6 +14,10 @@ mod c;
 mod header;
 
 use super::bind::Plan;
+// For C programs that tests write around a library.
+#[doc(hidden)]
+pub use c::c_type;
+
 use super::signature::Signature;
 use crate::backend::llvm;
 use crate::error::{Error, bind_error};

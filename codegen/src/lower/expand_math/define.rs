@@ -107,9 +107,9 @@ fn atan2(y: &Expr, x: &Expr, format: Format) -> Expr {
     let reflected = steep.ne_(backwards);
     let signed = |v: &Expr| Expr::select(&reflected, minus(v), v);
     let (hi_part, lo_part) = (format.float(c.quarter_pi[0]), format.float(c.quarter_pi[1]));
-    let (sum, lost) = add(&(&m * &hi_part), &signed(&t));
-    let lost = lost + Expr::fma(&m, &hi_part, minus(&(&m * &hi_part)));
-    let angle = sum + (Expr::fma(m, lo_part, signed(&r)) + lost);
+    let (whole, whole_rest) = multiply(&m, &hi_part);
+    let (sum, lost) = add(&whole, &signed(&t));
+    let angle = sum + (Expr::fma(m, lo_part, signed(&r)) + (lost + whole_rest));
     format.with_sign(&angle, y)
 }
 
@@ -246,8 +246,7 @@ fn log_pair(x: &Expr, format: Format) -> Pair {
     let (f, e) = log_range(x, format);
     let two = format.float(2.0);
     // s = f / (2 + f)
-    let sum = &two + &f;
-    let lost = &f - &(&sum - &two);
+    let (sum, lost) = add(&two, &f);
     let s = &f / &sum;
     let s_rest = Expr::fma(minus(&s), &lost, Expr::fma(minus(&s), &sum, &f)) / sum;
     // 2 s + 2/3 s^3 in pairs, the rest of the series in the type.
@@ -285,8 +284,8 @@ fn pow(x: &Expr, y: &Expr, format: Format) -> Expr {
     let (log, log_rest) = log_pair(&a, format);
     let log = special_logs(&a, log, format);
     // Where |t| is larger than that, the value is 0 or inf whatever is behind it.
-    let t = y * &log;
-    let rest = Expr::fma(y, log_rest, Expr::fma(y, &log, minus(&t)));
+    let (t, rest) = multiply(y, &log);
+    let rest = Expr::fma(y, log_rest, rest);
     let rest = Expr::select(t.abs().lt(format.float(2.0 * c.exp_range.1)), rest, &zero);
     let (n, r) = exp_range(&format.clamp(&t, c.exp_range.0, c.exp_range.1), format);
     let magnitude = exp_of(&n, &(r + rest), format);
@@ -295,7 +294,7 @@ fn pow(x: &Expr, y: &Expr, format: Format) -> Expr {
     let halved = y * &half;
     let odd = whole.and(halved.trunc().ne_(&halved));
     let value = Expr::select(format.is_negative(x).and(odd), minus(&magnitude), &magnitude);
-    let undefined = x.lt(&zero).and(a.lt(infinity)).and(y.trunc().ne_(y));
+    let undefined = x.lt(&zero).and(a.lt(infinity)).and(whole.not_());
     let value = Expr::select(undefined.and(y.eq_(y)), nan, value);
     // y = NaN: t is NaN, but for x = -1.
     Expr::select(y.eq_(y).or(x.eq_(one)), value, y)

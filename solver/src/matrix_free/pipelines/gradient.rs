@@ -11,7 +11,7 @@ use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton, Space};
 use crate::matrix_free::sums::{Terms, pieces};
 use crate::matrix_free::vectors::{Role, What};
-use sumsq_codegen::{Expr, Func, RDom, Var};
+use sumsq_codegen::{Expr, Func, RDom};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Routine, Site};
 use sumsq_energy::emit::Place;
@@ -33,8 +33,8 @@ pub fn residuals(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "residuals", Role::Master);
     for Routine { site, roots, .. } in k.routines.of(Kind::Residual) {
         let domain = site.domain(&k.energy);
-        let vars: Vec<Var> = k.domain_vars(domain).0.into_iter().map(Var::new).collect();
-        let values = d.emit(roots, k.place(domain, coordinates(&vars)), &no_direction);
+        let place = k.place(domain, coordinates(&k.vars_over(domain)));
+        let values = d.emit(roots, place, &no_direction);
         d.map_domain(What::Residual.of(domain), domain, values, true);
     }
     d.finish_at_x()

@@ -21,7 +21,7 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
     if k.master != k.linear {
         for space in &k.spaces {
             let domain = Domain::Space(space.id);
-            let x = d.all(What::X.of(space.id), &coordinates(&domain_vars(k, domain)));
+            let x = d.all(What::X.of(space.id), &coordinates(&k.vars_over(domain)));
             // A view may be sampled anywhere.
             let skipped = !k.energy.has_views();
             root(&mut d, What::LinearX.of(space.id), domain, x, skipped);
@@ -36,7 +36,7 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
                 continue;
             }
         }
-        let place = k.place(domain, coordinates(&domain_vars(k, domain)));
+        let place = k.place(domain, coordinates(&k.vars_over(domain)));
         let h = d.emit(values, place, &no_direction);
         root(&mut d, What::Hoisted.of(domain), domain, h, true);
     }
@@ -44,10 +44,6 @@ pub fn pipeline(k: &Skeleton) -> Vec<Scheduled> {
         stored_blocks(&mut d, space);
     }
     d.finish_at_x()
-}
-
-fn domain_vars(k: &Skeleton, domain: Domain) -> Vec<Var> {
-    k.domain_vars(domain).0.iter().map(|&v| Var::new(v)).collect()
 }
 
 /// Adds an output over a domain in the linear solver's precision: see [`Draft::map_domain`].

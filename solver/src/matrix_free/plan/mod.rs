@@ -66,10 +66,8 @@ impl Plan {
         b.essentials(&sizes)?;
         modules.all().iter().try_for_each(|m| b.module(m, &sizes))?;
         let (inputs, buffers) = (data.bytes(), b.buffer_bytes());
-        if let Some(limit) = limit.filter(|&limit| inputs.saturating_add(buffers) > limit) {
-            return Err(SolveError::Memory { inputs, buffers, limit });
-        }
-        let memory = Memory { inputs, buffers, limit };
+        let too_much = |limit| SolveError::Memory { inputs, buffers, limit };
+        let memory = Memory::within(inputs, buffers, limit).map_err(too_much)?;
         b.populate();
         let programs = b.programs(modules)?;
         let Builder { pool, table, vectors, params, .. } = b;
