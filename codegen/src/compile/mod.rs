@@ -255,8 +255,7 @@ impl Call {
         } else {
             self.set_buffers(&slot)?
         }
-        self.compiled.0.plan.fill_pointers(&mut self.arguments, slot);
-        Ok(())
+        self.compiled.0.plan.fill_pointers(&mut self.arguments, slot)
     }
 
     /// Checks the constraints of buffers, and the promised ranges of integer inputs, which the code relies on to stay inside
