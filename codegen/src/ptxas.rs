@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use thiserror::Error;
 
-/// What a kernel takes of a multiprocessor, as the assembler tells it.
+/// Parts of a multiprocessor that a kernel takes, as the assembler tells it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     /// The kernel.

@@ -120,7 +120,7 @@ struct Counters {
     waits: AtomicU64,
 }
 
-/// What happened on a device since it was opened.
+/// Events on a device since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Bytes that were copied to it.

@@ -7,7 +7,7 @@
 //! device, the error says so. Objects hold on to their [`Device`], so that the last of them closes it. Nothing here panics, and
 //! nothing resets a device, which other libraries of the process may share.
 //!
-//! Failures of kernels come late, by whatever waits for them. After a [`Fault`](crate::error::Fault) a device answers every call
+//! Failures of kernels come late, by whatever waits for them. After a [`Fault`] a device answers every call
 //! by that failure: what it holds is not to be trusted.
 
 mod device;

@@ -41,7 +41,7 @@ pub trait Block: Send {
     fn download(&self, to: &mut [u8]) -> Result<(), CudaError>;
 }
 
-/// What a device does with a buffer.
+/// Use that a device makes of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// It reads.
