@@ -32,6 +32,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Run a demo and write its pictures
     Demo(DemoArgs),
+    /// List the GPUs
+    Devices,
 }
 
 #[derive(Args, Debug)]

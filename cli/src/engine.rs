@@ -8,6 +8,7 @@ use std::path::Path;
 use sumsq::assembled::{self, LinearSolver, solve_with};
 use sumsq::check::{Certificate, CheckError};
 use sumsq::codegen::backend::llvm::listing;
+use sumsq::codegen::runtime::cuda::{self, CudaError, DeviceInfo};
 use sumsq::energy::{Budgets, Energy, EnergyError};
 use sumsq::{
     Blame, CompileOptions, Control, Iteration, NamedArray, OptionError, Options, ProblemData, Report,
@@ -20,6 +21,11 @@ pub struct Solved {
     pub report: Report,
     /// Every unknown, in its input shape.
     pub unknowns: Vec<NamedArray>,
+}
+
+/// All GPUs, or the reason why there is none.
+pub fn devices() -> Result<Vec<DeviceInfo>, CudaError> {
+    cuda::devices()
 }
 
 /// Loads an energy file, and tells what it prints.

@@ -2,5 +2,6 @@
 
 pub mod check;
 pub mod demo;
+pub mod devices;
 pub mod show;
 pub mod solve;

@@ -104,6 +104,14 @@ fn cuda_is_not_there() {
 }
 
 #[test]
+fn devices_or_the_reason_why_there_is_none() {
+    let listed = fit().sumsq(&["devices"]);
+    listed.succeeds();
+    let text = &listed.stdout;
+    assert!(text.starts_with("device  name") || text.starts_with("GPU not used: "), "{text}");
+}
+
+#[test]
 fn energies_that_are_wrong() {
     let cases = [
         ("local x = = 3", "energy.t"),
