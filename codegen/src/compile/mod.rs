@@ -11,13 +11,14 @@ mod kept;
 mod signature;
 
 use crate::backend::abi::{Arguments, Failure, OUT_OF_MEMORY};
-use crate::backend::llvm::Kernel;
+use crate::backend::llvm::{self, Kernel};
 use crate::cache::Cache;
 use crate::error::Error;
 use crate::expr::Name;
 use crate::func::Pipeline;
 use crate::ir::stmt::LoweredFunction;
 use crate::limits::Limits;
+use crate::lower::segments::segments;
 use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
 use crate::runtime::{Buffer, FloatEnvironment, Pool, Scalar};
@@ -30,6 +31,22 @@ use kept::Place;
 pub use signature::{BufferSlot, Signature};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// The PTX of the kernels of a pipeline under a schedule, one module, for a GPU that need not be here.
+///
+/// # Errors
+/// What lowering refuses; a schedule without a kernel.
+pub fn ptx(pipeline: &Pipeline, schedule: &Schedule, target: &Target) -> Result<String, Error> {
+    let lowered = lower(pipeline, schedule, &LowerOptions::default())?;
+    on_large_stack(|| {
+        let cut = segments(&lowered)?;
+        if cut.kernels.is_empty() {
+            let message = "its schedule has no gpu_blocks: there is no kernel".to_string();
+            return Err(Error::Backend { pipeline: pipeline.name.clone(), message });
+        }
+        llvm::ptx(&pipeline.name, &cut.kernels, target, &Limits::default())
+    })
+}
 
 /// A pipeline as machine code. Cheap to clone.
 #[derive(Clone)]

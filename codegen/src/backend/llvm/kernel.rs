@@ -1,0 +1,362 @@
+//! Kernels of a GPU: block loops, thread nests and what stands between them.
+//!
+//! A kernel is a function of its buffers and scalars, in the order of its arguments. Its blocks have one dimension: thread coordinates are
+//! decoded from the thread's number, so that nests of different shapes share one block size. All threads run what is between thread nests, alike:
+//! - a thread nest is `if number < iterations { body }` and a barrier;
+//! - a store outside of all thread nests is done by thread 0, and followed by a barrier;
+//! - so is a load there from a buffer that the kernel writes: nobody goes on, and changes it, before all have read.
+//!
+//! In a nest whose iterations are warps, a store to what the kernel also reads has the warp wait before and after it, since its lanes may have
+//! diverged. Nothing fails in a kernel, and nothing is allocated from a heap.
+
+use super::alias::Aliasing;
+use super::arith::Arith;
+use super::expr::ExprEmitter;
+use super::ir::{Ir, Val};
+use super::scope::{Scopes, Symbol};
+use super::stmt::{Frame, StmtEmitter};
+use crate::backend::nvptx;
+use crate::expr::walk::visit;
+use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Name};
+use crate::ir::args::Arg;
+use crate::ir::rewrite::{own_exprs, visit_stmts};
+use crate::ir::segments::Kernel;
+use crate::ir::stmt::Stmt;
+use crate::lower::kernels::WARP;
+use crate::lower::segments::{extents, is_warps};
+use crate::lower::warps::WARP_LANE;
+use crate::schedule::ForKind;
+use crate::target::Target;
+use crate::types::{ScalarType, Type};
+use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op};
+use rustc_hash::FxHashSet;
+
+/// What the emitter knows of the kernel that it fills.
+pub(super) struct Device {
+    /// Threads of a block.
+    threads: u32,
+    /// The thread's number.
+    thread: Val,
+    /// Coordinates of the block loops that are still to be entered, outermost last.
+    blocks: Vec<Val>,
+    /// Coordinates of the thread loops that are still to be entered, outermost last; none outside of thread nests.
+    coordinates: Option<Vec<Val>>,
+    /// True in a nest whose iterations are warps.
+    warps: bool,
+    /// Buffers that the kernel reads, and that it writes.
+    read: FxHashSet<Flat>,
+    written: FxHashSet<Flat>,
+    /// False if nothing that follows a thread nest could notice that a thread is still in it.
+    barriers: bool,
+}
+
+/// Emits kernels into one module.
+pub(super) fn emit_kernels(name: &str, kernels: &[Kernel], target: &Target) -> Result<Ir, String> {
+    let ir = Ir::new(name);
+    for kernel in kernels {
+        emit_kernel(&ir, kernel, target).map_err(|e| format!("{}: {e}", kernel.function.name))?;
+    }
+    Ok(ir)
+}
+
+fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> {
+    let f = &kernel.function;
+    let types = f.args.iter().map(|a| match a {
+        Arg::Buffer { .. } => ir.ptr_ty(),
+        Arg::Scalar { ty, .. } => ir.memory_ty(Type::of(*ty)),
+    });
+    let fun = ir.add_function(&f.name, ir.fn_ty(ir.void_ty(), &types.collect::<Vec<_>>()));
+    ir.calling_convention(fun, nvptx::KERNEL);
+    ir.function_attribute(fun, nvptx::BLOCK_SIZE, &format!("{},1,1", kernel.threads));
+    let aliasing = Aliasing::new(ir, f);
+    let frame = Frame::new(ir, target, fun, true);
+    let device = Device::new(ir, kernel);
+    let mut emitter = StmtEmitter {
+        profile: None,
+        exprs: ExprEmitter { ir, aliasing: &aliasing, scopes: Scopes::new() },
+        target,
+        frame,
+        assertions: vec![],
+        bodies: 0,
+        device: Some(device),
+    };
+    for (i, a) in f.args.iter().enumerate() {
+        let value = ir.param(fun, i as u32);
+        let (symbol, value) = match a {
+            Arg::Buffer { flat, written, .. } => {
+                let aliased = f.aliases.iter().any(|(a, b)| a == flat || b == flat);
+                let flags = [("noalias", !aliased), ("readonly", !written && !aliased)];
+                flags.iter().filter(|f| f.1).for_each(|f| ir.param_flag(fun, i as u32, f.0));
+                (Symbol::Buffer(flat.clone()), value)
+            }
+            Arg::Scalar { param, ty: ScalarType::Bool } => {
+                let byte = Type::of(ScalarType::U8);
+                (Symbol::Param(param.clone()), Arith(ir).cast(value, byte, ScalarType::Bool))
+            }
+            Arg::Scalar { param, .. } => (Symbol::Param(param.clone()), value),
+        };
+        emitter.exprs.scopes.bind(symbol, value);
+    }
+    emitter.stmt(&f.body)?;
+    emitter.frame_exit();
+    Ok(())
+}
+
+impl Device {
+    fn new(ir: &Ir, kernel: &Kernel) -> Device {
+        let body = &kernel.function.body;
+        let (mut read, mut written) = (FxHashSet::default(), FxHashSet::default());
+        let (mut loops, mut nests) = (0, 0);
+        visit_stmts(body, &mut |s| {
+            match s {
+                Stmt::Store { buffer, .. } => {
+                    written.insert(buffer.clone());
+                }
+                Stmt::Accumulate { buffer, .. } => {
+                    written.insert(buffer.clone());
+                    read.insert(buffer.clone());
+                }
+                Stmt::For { kind: ForKind::GpuBlock, .. } => loops += 1,
+                _ => {}
+            }
+            own_exprs(s, &mut |e| {
+                visit(e, &mut |n| {
+                    if let ExprKind::Load { buffer, .. } = n.kind() {
+                        read.insert(buffer.clone());
+                    }
+                    true
+                });
+            });
+        });
+        count_steps(body, false, &mut nests);
+        let special = |name: &str| ir.intrinsic(name, &[], &[]);
+        Device {
+            threads: kernel.threads,
+            thread: special(nvptx::THREAD),
+            blocks: nvptx::BLOCK[..loops.min(3)].iter().map(|name| special(name)).collect(),
+            coordinates: None,
+            warps: false,
+            read,
+            written,
+            barriers: nests > 1,
+        }
+    }
+}
+
+/// Counts what threads wait behind, twice in loops.
+fn count_steps(s: &Stmt, inside: bool, n: &mut usize) {
+    let once = if inside { 2 } else { 1 };
+    match s {
+        Stmt::For { kind: ForKind::GpuThread, .. } | Stmt::Store { .. } | Stmt::Accumulate { .. } => {
+            *n += once
+        }
+        Stmt::For { kind: ForKind::Serial, body, .. } => count_steps(body, true, n),
+        s => crate::ir::rewrite::for_each_child(s, &mut |s| count_steps(s, inside, n)),
+    }
+}
+
+impl<'f> StmtEmitter<'f> {
+    /// A block loop: its variable is the block's coordinate.
+    pub(super) fn gpu_block(&mut self, var: &'f Name, min: &'f Expr, body: &'f Stmt) -> Result<(), String> {
+        let device = self.device.as_mut().ok_or("a block loop outside of a kernel")?;
+        let here = device.blocks.pop().ok_or("more block loops than a grid has dimensions")?;
+        self.coordinate(var, min, here, body)
+    }
+
+    /// A loop of threads: the first of a nest, or a further one.
+    pub(super) fn gpu_thread(&mut self, s: &'f Stmt) -> Result<(), String> {
+        let Stmt::For { var, min, body, .. } = s else { return Err("a thread nest is a loop".into()) };
+        let device = self.device.as_mut().ok_or("a thread loop outside of a kernel")?;
+        match &mut device.coordinates {
+            Some(rest) => {
+                let here = rest.pop().ok_or("more thread loops than were counted")?;
+                self.coordinate(var, min, here, body)
+            }
+            None => self.nest(s),
+        }
+    }
+
+    fn coordinate(&mut self, var: &'f Name, min: &'f Expr, here: Val, body: &'f Stmt) -> Result<(), String> {
+        let ir = self.exprs.ir;
+        let first = self.exprs.emit(min)?;
+        let here = Arith(ir).cast(here, Type::I32, min.ty().scalar);
+        self.scoped(|e| {
+            e.exprs.scopes.bind(Symbol::Var(var.clone()), ir.add_nsw(first, here));
+            e.stmt(body)
+        })
+    }
+
+    /// A thread nest, and the barrier behind it.
+    fn nest(&mut self, s: &'f Stmt) -> Result<(), String> {
+        let ir = self.exprs.ir;
+        let (sizes, warps) = (extents(s), is_warps(s));
+        let device = self.device.as_mut().ok_or("a thread nest outside of a kernel")?;
+        let iterations: i64 = sizes.iter().product();
+        let (number, lane) = match warps {
+            true => {
+                let (bits, mask) = (WARP.trailing_zeros() as i64, WARP - 1);
+                let i32s = |v| ir.int(Type::I32, v);
+                let lane = ir.binary(Op::LLVMAnd, device.thread, i32s(mask));
+                (ir.binary(Op::LLVMLShr, device.thread, i32s(bits)), Some(lane))
+            }
+            false => (device.thread, None),
+        };
+        let units = device.threads as i64 / if warps { WARP } else { 1 };
+        // Innermost first; the outermost is what remains.
+        let (mut rest, mut coordinates) = (number, vec![]);
+        for (k, n) in sizes.iter().enumerate().rev() {
+            let n = ir.int(Type::I32, *n);
+            coordinates.push(if k > 0 { ir.binary(Op::LLVMURem, rest, n) } else { rest });
+            if k > 0 {
+                rest = ir.binary(Op::LLVMUDiv, rest, n);
+            }
+        }
+        (device.coordinates, device.warps) = (Some(coordinates), warps);
+        let end = (iterations < units).then(|| {
+            let (inside, end) = (self.block("threads"), self.block("joined"));
+            let some = ir.icmp(IntCmp::LLVMIntULT, number, ir.int(Type::I32, iterations));
+            ir.cond_br(some, inside, end);
+            ir.at_end(inside);
+            end
+        });
+        self.scoped(|e| {
+            if let Some(lane) = lane {
+                e.exprs.scopes.bind(Symbol::Var(WARP_LANE.into()), lane);
+            }
+            e.gpu_thread(s)
+        })?;
+        if let Some(end) = end {
+            ir.br(end);
+            ir.at_end(end);
+        }
+        if let Some(device) = &mut self.device {
+            (device.coordinates, device.warps) = (None, false);
+        }
+        self.barrier();
+        Ok(())
+    }
+
+    /// True outside of thread nests.
+    fn between_nests(&self) -> bool {
+        self.device.as_ref().is_some_and(|d| d.coordinates.is_none())
+    }
+
+    /// All threads of the block wait for each other.
+    fn barrier(&mut self) {
+        if self.device.as_ref().is_some_and(|d| d.barriers) {
+            let ir = self.exprs.ir;
+            ir.intrinsic(nvptx::BARRIER, &[], &[ir.int(Type::I32, 0)]);
+        }
+    }
+
+    /// Evaluates expressions that decide for all threads; none goes on before all have read what the kernel may change.
+    pub(super) fn agree(&mut self, exprs: &[&'f Expr]) -> Result<(), String> {
+        if !self.between_nests() {
+            return Ok(());
+        }
+        let mut reads = false;
+        for e in exprs {
+            let written = |b: &Flat| self.device.as_ref().is_some_and(|d| d.written.contains(b));
+            visit(e, &mut |n| {
+                reads |= matches!(n.kind(), ExprKind::Load { buffer, .. } if written(buffer));
+                true
+            });
+            self.exprs.emit(e)?;
+        }
+        if reads {
+            self.barrier();
+        }
+        Ok(())
+    }
+
+    /// A store or update, by `store`: done by thread 0 outside of thread nests, else by every thread.
+    pub(super) fn device_store(
+        &mut self,
+        buffer: &Flat,
+        store: impl FnOnce(&mut Self) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let ir = self.exprs.ir;
+        let Some(device) = &self.device else { return store(self) };
+        if device.coordinates.is_some() {
+            let waits = device.warps && device.read.contains(buffer);
+            let wait = || {
+                if waits {
+                    ir.intrinsic(nvptx::WARP_BARRIER, &[], &[ir.int(Type::I32, -1)]);
+                }
+            };
+            wait();
+            store(self)?;
+            wait();
+            return Ok(());
+        }
+        let first = ir.icmp(IntCmp::LLVMIntEQ, device.thread, ir.int(Type::I32, 0));
+        let (one, end) = (self.block("one"), self.block("stored"));
+        ir.cond_br(first, one, end);
+        ir.at_end(one);
+        self.scoped(store)?;
+        ir.br(end);
+        ir.at_end(end);
+        self.barrier();
+        Ok(())
+    }
+
+    /// Memory that the threads of a block share.
+    pub(super) fn shared(&self, buffer: &Flat, ty: ScalarType, n: i64) -> Val {
+        let ir = self.exprs.ir;
+        let ty = ir.array_ty(ir.memory_ty(Type::of(ty)), n as u64);
+        ir.global_in(&format!("shared {buffer}"), ty, nvptx::SHARED, 16)
+    }
+}
+
+/// The reduction of a scalar over the lanes of a warp: lane i is combined with lane i + 16, then i + 8 and so on. Every lane does as the lane does
+/// whose number has that bit clear, so all come to the same bits.
+pub(super) fn warp_reduce(ir: &Ir, op: BinaryOp, v: Val, ty: Type) -> Result<Val, String> {
+    let mut v = v;
+    let lane = ir.binary(Op::LLVMAnd, ir.intrinsic(nvptx::THREAD, &[], &[]), ir.int(Type::I32, WARP - 1));
+    let mut distance = WARP / 2;
+    while distance > 0 {
+        let other = shuffled(ir, v, ty, distance)?;
+        let bit = ir.binary(Op::LLVMAnd, lane, ir.int(Type::I32, distance));
+        let upper = ir.icmp(IntCmp::LLVMIntNE, bit, ir.int(Type::I32, 0));
+        // Minima and maxima of floats depend on the order of equal zeros and of NaN.
+        let ordered = ty.scalar.is_float() && matches!(op, BinaryOp::Min | BinaryOp::Max);
+        let (low, high) = match ordered {
+            true => (ir.select(upper, other, v), ir.select(upper, v, other)),
+            false => (v, other),
+        };
+        v = Arith(ir).binary(op, low, high, ty)?;
+        distance /= 2;
+    }
+    Ok(v)
+}
+
+/// The value of the lane whose number differs by `distance`, a power of two.
+fn shuffled(ir: &Ir, v: Val, ty: Type, distance: i64) -> Result<Val, String> {
+    let i32s = |v| ir.int(Type::I32, v);
+    let one = |bits: Val| {
+        let args = [i32s(-1), bits, i32s(distance), i32s(WARP - 1)];
+        ir.intrinsic(nvptx::SHUFFLE_XOR, &[], &args)
+    };
+    let (i32_ty, i64_ty) = (ir.ty(Type::I32), ir.ty(Type::I64));
+    if ty == Type::BOOL {
+        let bits = ir.cast(Op::LLVMZExt, v, i32_ty);
+        return Ok(ir.cast(Op::LLVMTrunc, one(bits), ir.ty(ty)));
+    }
+    let own = ir.ty(ty);
+    match ty.scalar.bytes() {
+        8 => {
+            let bits = ir.cast(Op::LLVMBitCast, v, i64_ty);
+            let high = ir.binary(Op::LLVMLShr, bits, ir.int(Type::I64, 32));
+            let [low, high] = [bits, high].map(|half| one(ir.cast(Op::LLVMTrunc, half, i32_ty)));
+            let [low, high] = [low, high].map(|half| ir.cast(Op::LLVMZExt, half, i64_ty));
+            let high = ir.binary(Op::LLVMShl, high, ir.int(Type::I64, 32));
+            Ok(ir.cast(Op::LLVMBitCast, ir.binary(Op::LLVMOr, low, high), own))
+        }
+        4 => Ok(ir.cast(Op::LLVMBitCast, one(ir.cast(Op::LLVMBitCast, v, i32_ty)), own)),
+        n => {
+            let narrow = ir.ty(Type::of(if n == 2 { ScalarType::I16 } else { ScalarType::I8 }));
+            let bits = ir.cast(Op::LLVMZExt, ir.cast(Op::LLVMBitCast, v, narrow), i32_ty);
+            Ok(ir.cast(Op::LLVMBitCast, ir.cast(Op::LLVMTrunc, one(bits), narrow), own))
+        }
+    }
+}
