@@ -2,15 +2,15 @@
 //!
 //! One type serves every kind of machine. Schedules ask it for numbers, back ends for the processor; which back end
 //! generates the code follows from the triple. A GPU answers the same questions: its lanes are those of a warp, its processor is
-//! the SM, and what only a GPU has (shared memory, the largest block) joins [`Target`] as one optional part, which schedules of
-//! CPUs never read.
+//! the SM, and what only a GPU has (shared memory, the largest block) is the optional part [`Gpu`] of a [`Target`], which schedules
+//! of CPUs never read.
 
 use crate::types::ScalarType;
 use thiserror::Error;
 
 /// A machine, as far as schedules and code generation care. Two equal targets give the same schedules and the same code.
 ///
-/// [`Target::host`] is the machine that this process runs on.
+/// [`Target::host`] is the machine that this process runs on, [`Target::cuda`] a GPU, which need not be there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
     /// f32 lanes of the vectors that schedules are made of, a power of two. They need not be those of the processor: longer
@@ -20,6 +20,21 @@ pub struct Target {
     pub processor: Processor,
     /// Sizes of the caches.
     pub caches: Caches,
+    /// Limits of a GPU; none of a CPU.
+    pub gpu: Option<Gpu>,
+}
+
+/// Limits of a GPU, as code for its compute capability can count on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gpu {
+    /// Compute capability that code is made for, without the point: 75 is 7.5. Newer devices run it too.
+    pub sm: u32,
+    /// Threads that run in step and exchange values by shuffles.
+    pub warp: i32,
+    /// Shared memory of a block, in bytes.
+    pub shared_bytes: usize,
+    /// Threads of a block at most.
+    pub max_threads: i32,
 }
 
 /// A processor in LLVM's words.
@@ -79,13 +94,47 @@ pub struct MissingLevel {
 /// Sizes in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caches {
-    /// Second level, of one core.
+    /// Second level, of one core; of a GPU the first level, of one multiprocessor.
     pub l2: usize,
     /// Last level.
     pub last: usize,
 }
 
+/// LLVM's triple for GPUs of NVIDIA.
+pub const NVPTX: &str = "nvptx64-nvidia-cuda";
+
+/// Compute capabilities that code is made for, the least first, with the oldest PTX that has them (63 is 6.3), KiB of a
+/// multiprocessor's first cache and MiB of the last one.
+const CAPABILITIES: [(u32, u32, usize, usize); 6] = [
+    (75, 63, 96, 4),
+    (80, 70, 192, 40),
+    (86, 71, 128, 6),
+    (89, 78, 128, 48),
+    (90, 80, 256, 50),
+    (100, 86, 256, 126),
+];
+
+impl Gpu {
+    /// The least compute capability that code is made for.
+    pub const LEAST: u32 = CAPABILITIES[0].0;
+}
+
 impl Target {
+    /// A GPU of compute capability `sm` (75 is 7.5), there or not: the newest that code is made for and `sm` runs. Whoever has a
+    /// device below [`Gpu::LEAST`] cannot run the code.
+    pub fn cuda(sm: u32) -> Target {
+        let known = CAPABILITIES.iter().rev().find(|known| known.0 <= sm);
+        let &(sm, ptx, first, last) = known.unwrap_or(&CAPABILITIES[0]);
+        let (name, features) = (format!("sm_{sm}"), format!("+ptx{ptx}"));
+        let gpu = Gpu { sm, warp: 32, shared_bytes: 48 << 10, max_threads: 1024 };
+        Target {
+            lanes: gpu.warp,
+            processor: Processor { triple: NVPTX.into(), name, features },
+            caches: Caches { l2: first << 10, last: last << 20 },
+            gpu: Some(gpu),
+        }
+    }
+
     /// The same machine, for schedules of `lanes` f32 lanes.
     pub fn with_lanes(self, lanes: i32) -> Target {
         Target { lanes, ..self }
@@ -94,5 +143,26 @@ impl Target {
     /// Bits of a full vector.
     pub fn vector_bits(&self) -> usize {
         8 * ScalarType::F32.bytes() * self.lanes.max(1) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_takes_the_newest_code_that_it_runs() {
+        let code = |sm| {
+            let target = Target::cuda(sm);
+            let Processor { triple, name, features } = target.processor;
+            assert_eq!((triple.as_str(), target.lanes), (NVPTX, 32));
+            assert_eq!(format!("sm_{}", target.gpu.unwrap().sm), name);
+            format!("{name} {features}")
+        };
+        assert_eq!(
+            [75, 80, 90, 100].map(code),
+            ["sm_75 +ptx63", "sm_80 +ptx70", "sm_90 +ptx80", "sm_100 +ptx86"]
+        );
+        assert_eq!([87, 121].map(code), ["sm_86 +ptx71", "sm_100 +ptx86"]);
     }
 }

@@ -20,7 +20,7 @@ impl Target {
         };
         let lanes = x86::preferred_lanes(&name, &features);
         let caches = cache_sizes().unwrap_or(USUAL_CACHES);
-        Target { lanes, processor: Processor { triple, name, features }, caches }
+        Target { lanes, processor: Processor { triple, name, features }, caches, gpu: None }
     }
 }
 
@@ -41,7 +41,7 @@ impl Level {
         let features = format!("+{}", x86::features(self).join(",+"));
         let lanes = x86::preferred_lanes(name, &features);
         let processor = Processor { triple: host.processor.triple, name: name.to_string(), features };
-        Ok(Target { lanes, processor, caches: USUAL_CACHES })
+        Ok(Target { lanes, processor, caches: USUAL_CACHES, gpu: None })
     }
 }
 
