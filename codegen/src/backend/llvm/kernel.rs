@@ -11,6 +11,7 @@
 
 use super::alias::Aliasing;
 use super::arith::Arith;
+use super::device::Device;
 use super::expr::ExprEmitter;
 use super::ir::{Ir, Val};
 use super::scope::{Scopes, Symbol};
@@ -19,36 +20,14 @@ use crate::backend::nvptx;
 use crate::expr::walk::visit;
 use crate::expr::{Expr, ExprKind, Flat, Name};
 use crate::ir::args::Arg;
-use crate::ir::rewrite::{own_exprs, visit_stmts};
 use crate::ir::segments::Kernel;
 use crate::ir::stmt::Stmt;
 use crate::lower::kernels::WARP;
 use crate::lower::segments::{extents, is_warps};
 use crate::lower::warps::WARP_LANE;
-use crate::schedule::ForKind;
 use crate::target::Target;
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op};
-use rustc_hash::FxHashSet;
-
-/// What the emitter knows of the kernel that it fills.
-pub(super) struct Device {
-    /// Threads of a block.
-    threads: u32,
-    /// The thread's number.
-    thread: Val,
-    /// Coordinates of the block loops that are still to be entered, outermost last.
-    blocks: Vec<Val>,
-    /// Coordinates of the thread loops that are still to be entered, outermost last; none outside of thread nests.
-    coordinates: Option<Vec<Val>>,
-    /// True in a nest whose iterations are warps.
-    warps: bool,
-    /// Buffers that the kernel reads, and that it writes.
-    read: FxHashSet<Flat>,
-    written: FxHashSet<Flat>,
-    /// False if nothing that follows a thread nest could notice that a thread is still in it.
-    barriers: bool,
-}
 
 /// Emits kernels into one module.
 pub(super) fn emit_kernels(name: &str, kernels: &[Kernel], target: &Target) -> Result<Ir, String> {
@@ -100,59 +79,6 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
     emitter.stmt(&f.body)?;
     emitter.frame_exit();
     Ok(())
-}
-
-impl Device {
-    fn new(ir: &Ir, kernel: &Kernel) -> Device {
-        let body = &kernel.function.body;
-        let (mut read, mut written) = (FxHashSet::default(), FxHashSet::default());
-        let (mut loops, mut nests) = (0, 0);
-        visit_stmts(body, &mut |s| {
-            match s {
-                Stmt::Store { buffer, .. } => {
-                    written.insert(buffer.clone());
-                }
-                Stmt::Accumulate { buffer, .. } => {
-                    written.insert(buffer.clone());
-                    read.insert(buffer.clone());
-                }
-                Stmt::For { kind: ForKind::GpuBlock, .. } => loops += 1,
-                _ => {}
-            }
-            own_exprs(s, &mut |e| {
-                visit(e, &mut |n| {
-                    if let ExprKind::Load { buffer, .. } = n.kind() {
-                        read.insert(buffer.clone());
-                    }
-                    true
-                });
-            });
-        });
-        count_steps(body, false, &mut nests);
-        let special = |name: &str| ir.intrinsic(name, &[], &[]);
-        Device {
-            threads: kernel.threads,
-            thread: special(nvptx::THREAD),
-            blocks: nvptx::BLOCK[..loops.min(3)].iter().map(|name| special(name)).collect(),
-            coordinates: None,
-            warps: false,
-            read,
-            written,
-            barriers: nests > 1,
-        }
-    }
-}
-
-/// Counts what threads wait behind, twice in loops.
-fn count_steps(s: &Stmt, inside: bool, n: &mut usize) {
-    let once = if inside { 2 } else { 1 };
-    match s {
-        Stmt::For { kind: ForKind::GpuThread, .. } | Stmt::Store { .. } | Stmt::Accumulate { .. } => {
-            *n += once
-        }
-        Stmt::For { kind: ForKind::Serial, body, .. } => count_steps(body, true, n),
-        s => crate::ir::rewrite::for_each_child(s, &mut |s| count_steps(s, inside, n)),
-    }
 }
 
 impl<'f> StmtEmitter<'f> {

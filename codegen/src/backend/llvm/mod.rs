@@ -10,7 +10,7 @@
 //! | `scope.rs` | values of names and of expressions already emitted |
 //! | `expr.rs` | expressions; `arith.rs` their operators, `memory.rs` loads and stores |
 //! | `stmt.rs` | statements; `parallel.rs` outlined loop bodies, `atomic.rs` indivisible updates, `profile.rs` who computes |
-//! | `kernel.rs` | kernels of a GPU: blocks, threads, barriers; `warp.rs` sums over lanes |
+//! | `kernel.rs`, `device.rs` | kernels of a GPU: blocks, threads, barriers; `warp.rs` sums over lanes |
 //! | `optimize.rs` | target machine, pass list, object and assembly |
 //! | `jit.rs` | linking into this process |
 //!
@@ -21,6 +21,7 @@ mod access;
 mod alias;
 mod arith;
 mod atomic;
+mod device;
 mod expr;
 mod ir;
 mod jit;

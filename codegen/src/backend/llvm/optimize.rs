@@ -36,7 +36,7 @@ impl Machine {
     /// A machine that generates code for `target`.
     pub(super) fn new(target: &Target) -> Result<Machine, String> {
         let p = &target.processor;
-        if p.triple == nvptx::TRIPLE {
+        if target.gpu.is_some() {
             nvptx::initialise()
         } else {
             x86::initialise()

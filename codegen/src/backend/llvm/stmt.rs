@@ -3,9 +3,9 @@
 use super::access::Access;
 use super::alias::{Aliasing, Group};
 use super::arith::Arith;
+use super::device::Device;
 use super::expr::ExprEmitter;
 use super::ir::{Block, Fun, Ir, Val};
-use super::kernel::Device;
 use super::memory::StoreFlags;
 use super::profile::Profile;
 use super::scope::{GroupSet, Scopes, Symbol};

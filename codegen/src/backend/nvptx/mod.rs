@@ -6,9 +6,6 @@ use inkwell::llvm_sys::target::{
 };
 use std::sync::Once;
 
-/// LLVM's triple.
-pub(super) const TRIPLE: &str = "nvptx64-nvidia-cuda";
-
 /// LLVM's number of the calling convention of kernels.
 pub(super) const KERNEL: u32 = 71;
 
