@@ -10,7 +10,7 @@
 //! | `types`, `functions`, `expr`, `target` | element types; the table of scalar functions; expressions, walks over them, their text; the machine that code is made for |
 //! | `error` | everything that can be refused |
 //! | `func`, `schedule`, `language` | algorithm, schedule, and what is made of both: the vocabulary of users |
-//! | `runtime` | buffers, scalars, threads, profiles: what code is run on |
+//! | `runtime` | buffers, scalars, threads, devices, profiles: what code is run on |
 //! | `ir` | statements, the lowered function, their text and invariants |
 //! | `analysis` | index algebra, intervals, exact evaluation, associative updates |
 //! | `plan` | pipeline and schedule to the loops of each stage |
@@ -19,6 +19,7 @@
 //! | `backend` | a lowered function to machine code |
 //! | `compile` | binding of buffers; object files with a C header |
 //! | `program` | control flow as data over compiled pipelines |
+//! | `ptxas` | figures and machine code of generated kernels, by tools that need not be there |
 //!
 //! The oracles that tests compare with are in a crate of their own, `codegen-testing`.
 
@@ -39,6 +40,7 @@ pub mod lower;
 pub mod nests;
 pub mod plan;
 pub mod program;
+pub mod ptxas;
 pub mod runtime;
 pub mod schedule;
 pub mod stack;

@@ -7,6 +7,7 @@ mod layers;
 mod llvm;
 mod nightly;
 mod notices;
+mod nvidia;
 mod peers;
 mod process;
 mod prose;
@@ -21,8 +22,8 @@ use suite::Tally;
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  setup [--peers] find LLVM 22, or install it (Debian, Ubuntu); --peers: install and build what benchmarks compare with
-                  (Ceres, Halide). Nothing else installs anything
+  setup [--peers] find LLVM 22, or install it (Debian, Ubuntu), and ptxas for the tests of GPU code; --peers: install and build
+                  what benchmarks compare with (Ceres, Halide). Nothing else installs anything
   demo            a release build, and two demos into out/
   test [--full]   all tests, counted; --full adds the ignored ones
   fuzz [pipelines|energies|bytes|structs] [N] [SEED]
@@ -49,8 +50,8 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args[..] {
-        ["setup"] => llvm::setup(),
-        ["setup", "--peers"] => llvm::setup().and_then(|()| peers::setup()),
+        ["setup"] => setup(),
+        ["setup", "--peers"] => setup().and_then(|()| peers::setup()),
         ["demo"] => demo(),
         ["test"] => test(false),
         ["test", "--full"] => test(true),
@@ -87,6 +88,11 @@ fn main() -> ExitCode {
 fn usage() -> ExitCode {
     eprintln!("{USAGE}");
     ExitCode::from(2)
+}
+
+fn setup() -> Result<(), Failure> {
+    llvm::setup()?;
+    nvidia::setup()
 }
 
 fn demo() -> Result<(), Failure> {

@@ -1,8 +1,7 @@
 //! The programs that benchmarks compare with: installed from the distribution, and built into `peers/` beside cargo's artifacts.
 
 use crate::apt;
-use crate::process::{Failure, root, task};
-use std::path::PathBuf;
+use crate::process::{Failure, artifacts, root, task};
 
 /// Ceres with SuiteSparse, a BLAS worth comparing with, a C++ compiler, and what makes Python environments.
 const PACKAGES: [&str; 4] = ["libceres-dev", "libopenblas0-pthread", "g++", "python3-venv"];
@@ -15,7 +14,7 @@ const SOURCES: &str = "benches/peers/ceres";
 /// Installs and builds every peer.
 pub fn setup() -> Result<(), Failure> {
     install()?;
-    let program = folder()?.join("ceres");
+    let program = artifacts("peers")?.join("ceres");
     let program = program.to_string_lossy();
     task(&command(&sources()?, &program)).run()?;
     println!("built {program}");
@@ -24,7 +23,7 @@ pub fn setup() -> Result<(), Failure> {
 
 /// Halide in a Python environment of its own, `peers/halide`.
 fn halide() -> Result<(), Failure> {
-    let environment = folder()?.join("halide");
+    let environment = artifacts("peers")?.join("halide");
     let python = environment.join("bin/python");
     let (environment, python) = (environment.to_string_lossy(), python.to_string_lossy());
     if !std::path::Path::new(&*python).is_file() {
@@ -75,12 +74,4 @@ fn command<'a>(sources: &'a [String], program: &'a str) -> Vec<&'a str> {
         program,
     ]);
     command
-}
-
-/// `target/peers`, or the like of wherever cargo builds to: this program lies in `target/debug`.
-fn folder() -> Result<PathBuf, Failure> {
-    let own = std::env::current_exe().map_err(|e| Failure(format!("where xtask lies is unknown: {e}")))?;
-    let folder = own.ancestors().nth(2).unwrap_or(&own).join("peers");
-    std::fs::create_dir_all(&folder).map_err(|e| Failure(format!("{}: {e}", folder.display())))?;
-    Ok(folder)
 }

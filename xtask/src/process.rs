@@ -21,6 +21,14 @@ pub fn root() -> PathBuf {
     xtask.parent().unwrap_or(xtask).to_path_buf()
 }
 
+/// A folder beside cargo's artifacts, `target/NAME` or the like of wherever cargo builds to (this program lies in `target/debug`); made if need be.
+pub fn artifacts(name: &str) -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe().map_err(|e| Failure(format!("where xtask lies is unknown: {e}")))?;
+    let folder = own.ancestors().nth(2).unwrap_or(&own).join(name);
+    std::fs::create_dir_all(&folder).map_err(|e| Failure(format!("{}: {e}", folder.display())))?;
+    Ok(folder)
+}
+
 /// A command line in the workspace root.
 pub struct Task {
     command: Command,

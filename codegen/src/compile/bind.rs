@@ -2,7 +2,7 @@
 
 use super::signature::{BufferSlot, Signature};
 use crate::backend::abi::Arguments;
-use crate::error::{Error, bind_error};
+use crate::error::{CudaError, Error, bind_error};
 use crate::expr::walk::postorder;
 use crate::expr::{BinaryOp, Expr, ExprKind, Param, Part};
 use crate::ir::args::Arg;
@@ -65,6 +65,11 @@ impl Plan {
 
     fn error(&self, name: &str, message: impl Into<String>) -> Error {
         bind_error(&self.pipeline, name, message)
+    }
+
+    /// The failure of a device that the pipeline, or a buffer of it, is on.
+    pub(super) fn device_error(&self, error: CudaError) -> Error {
+        Error::Device { pipeline: self.pipeline.clone(), error }
     }
 
     /// Slot and plane of each pointer.
@@ -168,9 +173,16 @@ impl Plan {
         Ok(())
     }
 
-    /// Fills in addresses.
-    pub(super) fn fill_pointers<'b>(&self, arguments: &mut Arguments, slot: impl Fn(usize) -> &'b Buffer) {
+    /// Fills in addresses of the host's memory, once that holds the buffers' values.
+    pub(super) fn fill_pointers<'b>(
+        &self,
+        arguments: &mut Arguments,
+        slot: impl Fn(usize) -> &'b Buffer,
+    ) -> Result<(), Error> {
+        let there = |i| slot(i).sync_host().map_err(|e| self.device_error(e));
+        (0..self.signature.buffers.len()).try_for_each(there)?;
         arguments.set_pointers(self.pointers.iter().map(|&(s, plane)| slot(s).plane_ptr(plane)));
+        Ok(())
     }
 
     /// Checks what is fixed of strided buffers.
@@ -210,7 +222,7 @@ impl Plan {
 
     /// Checks the values of a slot's buffer.
     pub(super) fn check_range(&self, slot: usize, b: &Buffer, low: i64, high: i64) -> Result<(), Error> {
-        match b.value_outside(low, high) {
+        match b.value_outside(low, high).map_err(|e| self.device_error(e))? {
             None => Ok(()),
             Some(v) => {
                 let name = &self.signature.buffers[slot].name;

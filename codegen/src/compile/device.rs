@@ -92,7 +92,8 @@ impl DeviceCode {
             })
             .collect();
         debug_assert_eq!(scalars.len(), plan.scalar_count());
-        let sources = |of: &LoweredFunction| of.args.iter().map(|a| Source::of(a, signature, &scalars)).collect();
+        let sources =
+            |of: &LoweredFunction| of.args.iter().map(|a| Source::of(a, signature, &scalars)).collect();
         let mut ptx = String::new();
         let mut launches = vec![];
         if !cut.kernels.is_empty() {

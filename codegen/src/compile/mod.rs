@@ -345,7 +345,7 @@ impl Call {
             Code::Host(kernel) => kernel,
             Code::Device(code) => return code.run(&self.arguments.scalars, &mut self.locals, &slot, pool),
         };
-        plan.fill_pointers(&mut self.arguments, &slot);
+        plan.fill_pointers(&mut self.arguments, &slot)?;
         let _standard = FloatEnvironment::standard();
         // SAFETY: `Plan` gave the arguments their number, and they are those of buffers that were checked just now and stay
         // borrowed; these are written to as cells, by this thread and by workers that it waits for (see `runtime::buffer`).

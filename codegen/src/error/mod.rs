@@ -1,4 +1,8 @@
-//! Mistakes of users of the engine, as types whose text says what to do.
+//! Mistakes of users of the engine, and failures of devices, as types whose text says what to do.
+
+mod cuda;
+
+pub use cuda::{CudaError, Fault, Unavailable, Version};
 
 use crate::expr::Name;
 use thiserror::Error;
@@ -57,6 +61,14 @@ pub enum Error {
         pipeline: String,
         /// The assertion's text with its values.
         message: String,
+    },
+    /// A device is not there, or failed.
+    #[error("{pipeline}: {error}")]
+    Device {
+        /// The pipeline.
+        pipeline: String,
+        /// The device's failure.
+        error: CudaError,
     },
 }
 

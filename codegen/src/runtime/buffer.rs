@@ -15,6 +15,10 @@
 //!
 //! All is zero at first, pads and halos included.
 //!
+//! # Devices
+//! A buffer may have its values on a device too (`side`). The host's side is brought up to date wherever values are read or written
+//! here: `None`, false or an error if that fails. Code that goes by addresses is given them behind [`Buffer::sync_host`].
+//!
 //! # Sharing
 //! Compiled code writes to buffers through shared references, as if the elements were `Cell`s. So a buffer may move to
 //! another thread but not be shared between threads (it is not `Sync`), and no reference to its elements leaves it.
@@ -23,9 +27,10 @@ use super::Pool;
 use super::element::{Element, Wide, with_element};
 use super::error::BufferError;
 use super::memory::Memory;
+use super::side::Side;
 use super::spec::BufferSpec;
 use crate::func::{Layout, PITCH};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -35,6 +40,9 @@ const SLACK: i64 = 64;
 const LINE: i64 = 64;
 /// Rows or planes at multiples of this many bytes compete for the same cache sets.
 const PAGE: i64 = 4096;
+
+/// The bit of a version that says that nobody has written anything: all is zero.
+const UNTOUCHED: u64 = 1 << 63;
 
 /// Memory with the layout of the module's description.
 pub struct Buffer {
@@ -48,6 +56,8 @@ pub struct Buffer {
     memory: Memory,
     /// Differs from all earlier values, of any buffer, whenever the contents may have changed.
     version: Cell<u64>,
+    /// The values on a device, once one was asked for them.
+    side: OnceCell<Box<Side>>,
 }
 
 impl Buffer {
@@ -65,7 +75,9 @@ impl Buffer {
             .and_then(Memory::zeroed)
             .ok_or_else(|| BufferError::Memory { ty: spec.ty, extents: spec.extents.clone() })?;
         let Shape { strides, plane, origin, .. } = shape;
-        Ok(Buffer::over(memory, spec, strides, plane, origin + stagger))
+        let buffer = Buffer::over(memory, spec, strides, plane, origin + stagger);
+        buffer.version.set(buffer.version() | UNTOUCHED);
+        Ok(buffer)
     }
 
     /// Has the system provide the memory now, not when it is first touched: by the threads of `pool`, so that each share lies near
@@ -82,7 +94,8 @@ impl Buffer {
         plane: i64,
         origin: i64,
     ) -> Buffer {
-        Buffer { spec, strides, plane, origin, memory, version: Cell::new(next_version()) }
+        let (version, side) = (Cell::new(next_version()), OnceCell::new());
+        Buffer { spec, strides, plane, origin, memory, version, side }
     }
 
     /// False if the memory was borrowed for reading.
@@ -112,9 +125,37 @@ impl Buffer {
         self.version.get()
     }
 
-    /// Notes that the contents may have changed.
+    /// Notes that the host may have changed the contents.
     pub(crate) fn touch(&self) {
+        self.renew();
+        if let Some(side) = self.side() {
+            side.host_wrote();
+        }
+    }
+
+    /// Gives it another version.
+    pub(super) fn renew(&self) {
         self.version.set(next_version());
+    }
+
+    /// True if everything is zero since nobody has written anything.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.version() & UNTOUCHED != 0
+    }
+
+    /// True if the memory is somebody else's.
+    pub(super) fn is_borrowed(&self) -> bool {
+        self.memory.is_borrowed()
+    }
+
+    /// Its side on a device, if it has one.
+    pub(super) fn side(&self) -> Option<&Side> {
+        self.side.get().map(|side| &**side)
+    }
+
+    /// Gives it a side on a device, its first.
+    pub(super) fn set_side(&self, side: Side) -> &Side {
+        self.side.get_or_init(|| Box::new(side))
     }
 
     /// Bytes that the buffer takes, pads included.
@@ -122,10 +163,14 @@ impl Buffer {
         self.memory.bytes()
     }
 
-    /// Address of the origin of a plane (planar), or of the records (plane 0).
+    /// Address of the origin of a plane (planar), or of the records (plane 0), in the host's memory.
     pub fn plane_ptr(&self, plane: usize) -> *mut c_void {
-        let offset = (self.origin + self.plane * plane as i64) * self.spec.ty.bytes() as i64;
-        self.memory.base().wrapping_offset(offset as isize).cast()
+        self.memory.base().wrapping_offset(self.plane_offset(plane) as isize).cast()
+    }
+
+    /// Offset in bytes, from the start of the memory to the origin of a plane.
+    pub(super) fn plane_offset(&self, plane: usize) -> i64 {
+        (self.origin + self.plane * plane as i64) * self.spec.ty.bytes() as i64
     }
 
     /// Offset in elements, from the origin of plane 0, of a value; `None` outside domain and halo.
@@ -159,16 +204,20 @@ impl Buffer {
         (self.memory.base(), self.memory.bytes())
     }
 
-    /// The value at coordinates `at` (halo included), converted; `None` outside or if there is no such channel.
+    /// The value at coordinates `at` (halo included), converted; `None` outside, if there is no such channel, or if a device has it and
+    /// does not hand it out.
     pub fn get<T: Element>(&self, at: &[i32], channel: usize) -> Option<T> {
         let offset = self.offset(at, channel)?;
+        self.sync_host().ok()?;
         let wide = with_element!(self.spec.ty, E => self.cells::<E>().get(offset).widen());
         Some(T::narrow(wide))
     }
 
-    /// Sets the value at coordinates `at`, converted; false (and nothing done) outside, or if the memory is only read.
+    /// Sets the value at coordinates `at`, converted; false (and nothing done) outside, if the memory is only read, or if a device has the
+    /// others and does not hand them out.
     pub fn set<T: Element>(&self, at: &[i32], channel: usize, v: T) -> bool {
-        let Some(offset) = self.offset(at, channel).filter(|_| self.writable()) else { return false };
+        let ready = || self.writable() && self.sync_host().is_ok();
+        let Some(offset) = self.offset(at, channel).filter(|_| ready()) else { return false };
         self.write(offset, v.widen());
         true
     }
@@ -183,7 +232,7 @@ impl Buffer {
         BufferError::Unlike(Box::new(self.spec.clone()), Box::new(other.spec.clone()))
     }
 
-    /// Exchanges the memory of two buffers that look alike.
+    /// Exchanges the memory of two buffers that look alike, on the host and on devices.
     pub fn swap(&mut self, other: &mut Buffer) -> Result<(), BufferError> {
         if self.spec != other.spec || self.strides != other.strides {
             return Err(self.unlike(other));

@@ -8,6 +8,7 @@ use super::buffer::Buffer;
 use super::element::{Element, with_element};
 use super::error::BufferError;
 use super::view::{Dimension, View};
+use crate::error::CudaError;
 
 /// Values that one thread copies at a time, about.
 const GRAIN: usize = 1 << 16;
@@ -47,6 +48,7 @@ impl Buffer {
         if row == 0 {
             return Ok(());
         }
+        self.sync_host()?;
         self.touch();
         with_element!(self.spec().ty, E => {
             let cells = self.cells::<E>();
@@ -66,6 +68,8 @@ impl Buffer {
         if !self.writable() {
             return Err(BufferError::ReadOnly);
         }
+        from.sync_host()?;
+        self.sync_host()?;
         self.touch();
         with_element!(self.spec().ty, E => {
             let to = self.cells::<E>();
@@ -97,6 +101,7 @@ impl Buffer {
         if !self.writable() {
             return Err(BufferError::ReadOnly);
         }
+        self.sync_host()?;
         self.touch();
         let (own, elements) = (RowLayout::of(self), self.spec().len() as i64);
         // An offset among theirs is the number of the element, behind those of the channels before.
@@ -127,6 +132,7 @@ impl Buffer {
         let extents: Vec<i32> = std::iter::once(channels as i32).chain(own.extents.iter().copied()).collect();
         let to = View::new(to, &Dimension::dense(&extents))?;
         let (channels, theirs) = own.matching(first, &extents, to.strides())?;
+        self.sync_host()?;
         let to = to.cells::<T>();
         with_element!(self.spec().ty, E => {
             let from = self.cells::<E>();
@@ -151,6 +157,8 @@ impl Buffer {
         let own = RowLayout::of(self);
         let (channels, _) = own.matching(0, &extents, &vec![0; extents.len()])?;
         let theirs = Strides { channel: own.channel_step, dims: own.strides.clone() };
+        from.sync_host()?;
+        self.sync_host()?;
         self.touch();
         with_element!(self.spec().ty, E => {
             let (to, from) = (self.cells::<E>(), from.cells::<E>());
@@ -168,6 +176,7 @@ impl Buffer {
         if row == 0 {
             return Ok(());
         }
+        self.sync_host()?;
         with_element!(self.spec().ty, E => {
             let cells = self.cells::<E>();
             let this = RowLayout::of(self);
@@ -178,17 +187,17 @@ impl Buffer {
         Ok(())
     }
 
-    /// The domain as a new vector, converted.
+    /// The domain as a new vector, converted; empty if a device has the values and does not hand them out, which [`Buffer::copy_to`] tells.
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
         let mut v = vec![T::narrow(super::element::Wide::Int(0)); self.spec().len() * self.spec().channels];
         // The length is right by construction.
-        let _ = self.copy_to(&mut v);
-        v
+        self.copy_to(&mut v).map_or_else(|_| vec![], |()| v)
     }
 
-    /// Sets every value of the domain; halos and pads keep what they hold, as does memory borrowed for reading.
+    /// Sets every value of the domain; halos and pads keep what they hold. Nothing is done if the memory was borrowed for reading, or if a
+    /// device has the values and does not hand them out.
     pub fn fill<T: Element>(&self, v: T) {
-        if !self.writable() {
+        if !self.writable() || self.sync_host().is_err() {
             return;
         }
         self.touch();
@@ -218,7 +227,11 @@ impl Buffer {
     }
 
     /// Some value of the domain outside `[low, high]`, if there is one. Floats are truncated.
-    pub fn value_outside(&self, low: i64, high: i64) -> Option<i64> {
+    ///
+    /// # Errors
+    /// A device has the values and does not hand them out.
+    pub fn value_outside(&self, low: i64, high: i64) -> Result<Option<i64>, CudaError> {
+        self.sync_host()?;
         let mut found = None;
         with_element!(self.spec().ty, E => {
             let cells = self.cells::<E>();
@@ -232,7 +245,7 @@ impl Buffer {
                 });
             }
         });
-        found
+        Ok(found)
     }
 
     /// Rows of the domain.

@@ -1,6 +1,7 @@
 //! Mistakes in the shapes of buffers and of what is copied to and from them.
 
 use super::spec::BufferSpec;
+use crate::error::CudaError;
 use crate::types::ScalarType;
 use thiserror::Error;
 
@@ -44,6 +45,9 @@ pub enum BufferError {
 
     #[error("its memory was borrowed for reading")]
     ReadOnly,
+
+    #[error(transparent)]
+    Device(#[from] CudaError),
 
     #[error("{came} values for {extents:?} elements of {channels} channels")]
     Values { came: usize, extents: Vec<i32>, channels: usize },

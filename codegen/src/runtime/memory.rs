@@ -51,6 +51,11 @@ impl Memory {
         Memory { base, bytes, from: From::Borrowed { writable } }
     }
 
+    /// True for memory that is somebody else's.
+    pub(super) fn is_borrowed(&self) -> bool {
+        matches!(self.from, From::Borrowed { .. })
+    }
+
     /// False for memory borrowed for reading.
     pub(super) fn writable(&self) -> bool {
         !matches!(self.from, From::Borrowed { writable: false })

@@ -1,16 +1,18 @@
-//! Buffers, scalars, the worker pool, and what profiled code counts.
+//! Buffers, scalars, the worker pool, devices, and what profiled code counts.
 //!
-//! Takes element types and layouts of the vocabulary; gives memory that compiled code may be pointed to and threads to run it on.
-//! Knows nothing of code.
+//! Takes element types and layouts of the vocabulary; gives memory that compiled code may be pointed to, and threads and devices to run
+//! it on. Knows nothing of what the code does.
 
 mod buffer;
 mod copy;
+pub mod cuda;
 mod element;
 mod error;
 mod float_environment;
 mod memory;
 mod pool;
 pub mod profile;
+mod side;
 mod spec;
 mod view;
 
@@ -19,6 +21,7 @@ pub use element::{Element, Scalar, Wide};
 pub use error::BufferError;
 pub use float_environment::FloatEnvironment;
 pub use pool::{BodyFn, Pool};
+pub use side::{Access, Block, Home};
 pub use spec::BufferSpec;
 pub use view::{Dimension, View};
 

@@ -82,4 +82,3 @@ fn count_steps(s: &Stmt, inside: bool, n: &mut usize) {
         s => for_each_child(s, &mut |s| count_steps(s, inside, n)),
     }
 }
-

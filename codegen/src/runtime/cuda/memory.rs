@@ -1,0 +1,164 @@
+//! Memory of a device.
+
+use super::device::Device;
+use crate::error::CudaError;
+use crate::runtime::side::{Block, Home};
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::CUresult;
+
+/// Alignment of every block of memory, in bytes.
+const ALIGN: usize = 256;
+
+/// A block of a device's memory, 256-byte aligned, freed when it is dropped and nothing uses it any more.
+#[derive(Debug)]
+pub struct DeviceMemory {
+    device: Device,
+    address: u64,
+    bytes: usize,
+}
+
+impl Device {
+    /// A block of so many bytes, whose values are anything.
+    ///
+    /// # Errors
+    /// [`CudaError::Memory`], or the device fails.
+    pub fn allocate(&self, bytes: usize) -> Result<DeviceMemory, CudaError> {
+        let _entered = self.enter()?;
+        let size = bytes.max(1).checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX);
+        // SAFETY: memory that is not initialised holds numbers nevertheless.
+        match unsafe { result::malloc_sync(size) } {
+            Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
+                let (free, _) = self.check("cuMemGetInfo", result::mem_get_info())?;
+                Err(CudaError::Memory { needed: bytes as u64, free: free as u64 })
+            }
+            made => {
+                let address = self.check("cuMemAlloc", made)?;
+                Ok(DeviceMemory { device: self.clone(), address, bytes })
+            }
+        }
+    }
+
+    /// A block of so many zero bytes.
+    ///
+    /// # Errors
+    /// As of [`Device::allocate`].
+    pub fn zeroed(&self, bytes: usize) -> Result<DeviceMemory, CudaError> {
+        let memory = self.allocate(bytes)?;
+        memory.clear()?;
+        Ok(memory)
+    }
+}
+
+impl DeviceMemory {
+    /// The address of its first byte, on the device.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Its device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Sets all bytes to zero.
+    pub fn clear(&self) -> Result<(), CudaError> {
+        let _entered = self.device.enter()?;
+        // SAFETY: the block lives, and is freed behind what was asked for before.
+        let cleared = unsafe { result::memset_d8_async(self.address, 0, self.bytes, self.device.stream()) };
+        self.device.check("cuMemsetD8Async", cleared)
+    }
+
+    /// Copies bytes to it, from byte `offset` on, behind all that was asked for before; waits until that is done.
+    pub fn upload(&self, offset: usize, from: &[u8]) -> Result<(), CudaError> {
+        self.within("cuMemcpyHtoDAsync", offset, from.len())?;
+        if from.is_empty() {
+            return Ok(());
+        }
+        let _entered = self.device.enter()?;
+        // SAFETY: both blocks have so many bytes and live until the stream is done, which is waited for.
+        let copied =
+            unsafe { result::memcpy_htod_async(self.address + offset as u64, from, self.device.stream()) };
+        self.copied("cuMemcpyHtoDAsync", copied, true, from.len())
+    }
+
+    /// Copies bytes from it, from byte `offset` on, behind all that was asked for before; waits until that is done.
+    pub fn download(&self, offset: usize, to: &mut [u8]) -> Result<(), CudaError> {
+        self.within("cuMemcpyDtoHAsync", offset, to.len())?;
+        if to.is_empty() {
+            return Ok(());
+        }
+        let _entered = self.device.enter()?;
+        let (from, stream) = (self.address + offset as u64, self.device.stream());
+        // SAFETY: as for `upload`.
+        let copied = unsafe { result::memcpy_dtoh_async(to, from, stream) };
+        self.copied("cuMemcpyDtoHAsync", copied, false, to.len())
+    }
+
+    /// An error unless so many bytes from `offset` on are inside.
+    fn within(&self, call: &'static str, offset: usize, bytes: usize) -> Result<(), CudaError> {
+        if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
+            return Ok(());
+        }
+        let code = format!("{bytes} bytes from {offset} on, of {}", self.bytes);
+        Err(CudaError::Call { call, code })
+    }
+
+    /// Waits for a copy that was started: nothing uses the host's bytes afterwards.
+    fn copied(
+        &self,
+        call: &'static str,
+        started: Result<(), DriverError>,
+        to_device: bool,
+        bytes: usize,
+    ) -> Result<(), CudaError> {
+        self.device.check(call, started)?;
+        self.device.wait()?;
+        self.device.count_copy(to_device, bytes);
+        Ok(())
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        let _entered = self.device.enter_to_free();
+        // Kernels that use the block may still be on their way.
+        // SAFETY: the stream lives.
+        let _ = unsafe { result::stream::synchronize(self.device.stream()) };
+        // SAFETY: allocated once, freed once.
+        let _ = unsafe { result::free_sync(self.address) };
+    }
+}
+
+impl Home for Device {
+    fn number(&self) -> u64 {
+        Device::number(self)
+    }
+
+    fn block(&self, bytes: usize, zeroed: bool) -> Result<Box<dyn Block>, CudaError> {
+        let memory = if zeroed { self.zeroed(bytes)? } else { self.allocate(bytes)? };
+        Ok(Box::new(memory))
+    }
+}
+
+impl Block for DeviceMemory {
+    fn home(&self) -> u64 {
+        self.device.number()
+    }
+
+    fn address(&self) -> u64 {
+        self.address
+    }
+
+    fn upload(&self, from: &[u8]) -> Result<(), CudaError> {
+        DeviceMemory::upload(self, 0, from)
+    }
+
+    fn download(&self, to: &mut [u8]) -> Result<(), CudaError> {
+        DeviceMemory::download(self, 0, to)
+    }
+}

@@ -1,0 +1,146 @@
+//! The other side of a buffer: its values on a device.
+//!
+//! A buffer's values lie in the host's memory and, once a device was asked for them, also in a block there, laid out in the same way,
+//! pads included. Either side may be newer than the other, never both:
+//!
+//! | newer | the host asks | the host writes | the device asks | the device writes |
+//! |---|---|---|---|---|
+//! | neither | | host | | device |
+//! | host | | host | copy to it, neither | copy to it, device |
+//! | device | copy from it, neither | copy from it, host | | device |
+//!
+//! A copy that fails leaves everything as it was, so whoever asks is told, again and again, until a copy succeeds: old values are handed
+//! out for new ones nowhere. Writing asks first, since it leaves some values as they are, if only those of pads.
+
+use super::buffer::Buffer;
+use super::error::BufferError;
+use crate::error::CudaError;
+use std::cell::{Cell, RefCell};
+
+/// A device that buffers may have a side on.
+pub trait Home {
+    /// A number that no other one has.
+    fn number(&self) -> u64;
+
+    /// A block of memory there, its bytes all zero or any.
+    fn block(&self, bytes: usize, zeroed: bool) -> Result<Box<dyn Block>, CudaError>;
+}
+
+/// A block of a device's memory, freed when it is dropped.
+pub trait Block: Send {
+    /// The number of its device.
+    fn home(&self) -> u64;
+
+    /// The address of its first byte, on the device.
+    fn address(&self) -> u64;
+
+    /// Overwrites it, behind all that the device was asked for before; `from` is as long as the block.
+    fn upload(&self, from: &[u8]) -> Result<(), CudaError>;
+
+    /// Copies it, likewise; where that fails, `to` may hold anything.
+    fn download(&self, to: &mut [u8]) -> Result<(), CudaError>;
+}
+
+/// Use that a device makes of a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// It reads.
+    Read,
+    /// It writes some values, or all, and may read.
+    Write,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Newer {
+    Neither,
+    Host,
+    Device,
+}
+
+/// Values on a device, and which side is newer.
+pub(super) struct Side {
+    block: RefCell<Box<dyn Block>>,
+    newer: Cell<Newer>,
+}
+
+impl Side {
+    /// A block for a buffer's values, without these unless they are all zeros.
+    fn new(home: &dyn Home, buffer: &Buffer) -> Result<Side, CudaError> {
+        let zeros = buffer.is_untouched();
+        let block = RefCell::new(home.block(buffer.bytes(), zeros)?);
+        Ok(Side { block, newer: Cell::new(if zeros { Newer::Neither } else { Newer::Host }) })
+    }
+
+    /// Notes that the host wrote.
+    pub(super) fn host_wrote(&self) {
+        self.newer.set(Newer::Host);
+    }
+}
+
+impl Buffer {
+    /// Makes the host's memory hold the values. What reads or writes them there does so by itself; whoever goes by addresses does it
+    /// first.
+    ///
+    /// # Errors
+    /// They are on a device that does not hand them out.
+    pub fn sync_host(&self) -> Result<(), CudaError> {
+        match self.side() {
+            Some(side) if side.newer.get() == Newer::Device => {
+                let (base, bytes) = self.whole();
+                // SAFETY: the whole memory, of which there are no other references while this thread is here.
+                let to = unsafe { std::slice::from_raw_parts_mut(base, bytes) };
+                side.block.borrow().download(to)?;
+                side.newer.set(Newer::Neither);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Buffer::sync_host`] for borrowed memory, whose owner may look at it without asking; of other buffers nothing is done.
+    pub fn sync_borrowed(&self) -> Result<(), CudaError> {
+        if self.is_borrowed() { self.sync_host() } else { Ok(()) }
+    }
+
+    /// The address, on a device, of the origin of a plane (planar) or of the records (plane 0), where the values are, for what the device
+    /// is asked for next. It stays the same until another device is given, or the buffer is exchanged or dropped.
+    ///
+    /// # Errors
+    /// Memory borrowed for reading is not written; the device has no memory or fails, or an earlier one that has the values.
+    pub fn on_device(&self, home: &dyn Home, plane: usize, access: Access) -> Result<u64, BufferError> {
+        if access == Access::Write && !self.writable() {
+            return Err(BufferError::ReadOnly);
+        }
+        let side = self.side_on(home)?;
+        let block = side.block.borrow();
+        if side.newer.get() == Newer::Host {
+            let (base, bytes) = self.whole();
+            // SAFETY: the whole memory, to which nobody writes while this thread is here.
+            block.upload(unsafe { std::slice::from_raw_parts(base, bytes) })?;
+            side.newer.set(Newer::Neither);
+        }
+        if access == Access::Write {
+            self.renew();
+            side.newer.set(Newer::Device);
+        }
+        Ok(block.address().wrapping_add_signed(self.plane_offset(plane)))
+    }
+
+    /// Its side on this device, made or moved there if need be.
+    fn side_on(&self, home: &dyn Home) -> Result<&Side, CudaError> {
+        let Some(side) = self.side() else {
+            let made = Side::new(home, self)?;
+            return Ok(self.set_side(made));
+        };
+        if side.block.borrow().home() != home.number() {
+            self.sync_host()?;
+            let moved = Side::new(home, self)?;
+            side.newer.set(moved.newer.get());
+            side.block.swap(&moved.block);
+        }
+        Ok(side)
+    }
+}
+
+#[cfg(test)]
+mod tests;
