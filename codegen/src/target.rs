@@ -35,6 +35,8 @@ pub struct Gpu {
     pub shared_bytes: usize,
     /// Threads of a block at most.
     pub max_threads: i32,
+    /// Number of the device that runs the code; it changes no code.
+    pub ordinal: usize,
 }
 
 /// A processor in LLVM's words.
@@ -126,7 +128,7 @@ impl Target {
         let known = CAPABILITIES.iter().rev().find(|known| known.0 <= sm);
         let &(sm, ptx, first, last) = known.unwrap_or(&CAPABILITIES[0]);
         let (name, features) = (format!("sm_{sm}"), format!("+ptx{ptx}"));
-        let gpu = Gpu { sm, warp: 32, shared_bytes: 48 << 10, max_threads: 1024 };
+        let gpu = Gpu { sm, warp: 32, shared_bytes: 48 << 10, max_threads: 1024, ordinal: 0 };
         Target {
             lanes: gpu.warp,
             processor: Processor { triple: NVPTX.into(), name, features },

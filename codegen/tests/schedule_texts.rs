@@ -55,6 +55,10 @@ fn number(d: &Directive) -> usize {
         Kind { kind: ForKind::Parallel, .. } => 5,
         Kind { kind: ForKind::Vectorized, .. } => 6,
         Kind { kind: ForKind::Unrolled, .. } => 7,
+        Kind { kind: ForKind::GpuBlock, .. } => 34,
+        Kind { kind: ForKind::GpuThread, .. } => 35,
+        Kind { kind: ForKind::GpuLane, .. } => 36,
+        GpuSingle => 37,
         Rfactor { .. } => 8,
         SkipUnless { .. } => 9,
         Atomic => 10,
@@ -83,7 +87,7 @@ fn number(d: &Directive) -> usize {
         InPlaceOf(_) => 33,
     }
 }
-const DIRECTIVES: usize = 34;
+const DIRECTIVES: usize = 38;
 
 #[test]
 fn the_page_shows_every_directive_in_a_legal_schedule() {

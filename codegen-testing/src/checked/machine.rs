@@ -178,7 +178,7 @@ impl Machine {
     }
 
     fn iterate(&mut self, var: &Name, min: i64, extent: i64, kind: ForKind, body: &Stmt) -> Fallible<()> {
-        let parallel = (kind == ForKind::Parallel).then(|| self.positions.start_loop());
+        let parallel = kind.is_parallel().then(|| self.positions.start_loop());
         self.counters.iterations += extent.max(0) as usize;
         for i in min..min + extent.max(0) {
             if let Some(execution) = parallel {

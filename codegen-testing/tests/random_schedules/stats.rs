@@ -7,7 +7,10 @@ use sumsq_codegen::func::Layout;
 use sumsq_codegen::{Directive, ScalarType};
 
 /// Directives that every run of many cases uses.
-const DIRECTIVES: [&str; 42] = [
+const DIRECTIVES: [&str; 46] = [
+    "GpuBlock",
+    "GpuLane",
+    "GpuThread",
     "Parallel",
     "Serial",
     "Unrolled",
@@ -24,6 +27,7 @@ const DIRECTIVES: [&str; 42] = [
     "fold_storage",
     "folded by itself",
     "fuse",
+    "gpu_single",
     "in_",
     "in_place_of",
     "inline",

@@ -6,6 +6,7 @@ mod atomics;
 mod bounds;
 mod errors;
 mod folding;
+mod gpu;
 mod joint_loops;
 mod lanes;
 mod loops;

@@ -20,12 +20,17 @@ pub struct Known {
 
 /// The integer value of `e` where variables and parameters are known; none if that is not all it depends on.
 pub fn evaluate(e: &Expr, known: &Known) -> Option<i64> {
+    constant(e, known)?.as_int()
+}
+
+/// The constant that `e` is where variables and parameters are known; none if that is not all it depends on, or it is not exact.
+pub fn constant(e: &Expr, known: &Known) -> Option<Expr> {
     let value = rewrite(e, &mut Memo::default(), &mut |_, new| match new.kind() {
         ExprKind::Var(name) => known.vars.get(name).cloned().unwrap_or(new),
         ExprKind::Param(param) => known.params.get(param).cloned().unwrap_or(new),
         _ => fold(&new).unwrap_or(new),
     });
-    value.as_int()
+    (value.as_int().is_some() || value.as_float().is_some()).then_some(value)
 }
 
 /// The constant that an operator gives for constant operands; none if some are not, or the result is not exact.
@@ -36,6 +41,7 @@ pub fn fold(e: &Expr) -> Option<Expr> {
         ExprKind::Select(c, a, b) => c.as_int().map(|c| if c == 0 { b.clone() } else { a.clone() }),
         ExprKind::Likely(c) => c.as_int().map(|_| c.clone()),
         ExprKind::Cast(a) => cast(a, e.ty()),
+        ExprKind::Fma(a, b, c) => fma(a.as_float()?, b.as_float()?, c.as_float()?, e.ty()),
         _ => None,
     }
 }
@@ -77,6 +83,14 @@ fn unary(op: UnaryOp, a: &Expr, ty: Type) -> Option<Expr> {
         Trunc => Some(float(ty, v.trunc())),
         Round => Some(float(ty, v.round_ties_even())),
         IsNan => Some(boolean(ty, v.is_nan())),
+        _ => None,
+    }
+}
+
+fn fma(a: f64, b: f64, c: f64, ty: Type) -> Option<Expr> {
+    match ty.scalar {
+        ScalarType::F32 => Some(float(ty, (a as f32).mul_add(b as f32, c as f32) as f64)),
+        ScalarType::F64 => Some(float(ty, a.mul_add(b, c))),
         _ => None,
     }
 }

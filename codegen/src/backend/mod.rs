@@ -13,6 +13,7 @@
 pub(crate) mod abi;
 mod host;
 pub mod llvm;
+mod nvptx;
 mod x86;
 
 #[cfg(test)]

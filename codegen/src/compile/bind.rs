@@ -12,6 +12,15 @@ use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+/// The words of an assertion that failed, with the values of its arguments.
+pub(super) fn failed(message: &str, args: &[i64]) -> String {
+    if args.is_empty() {
+        return message.to_string();
+    }
+    let args: Vec<String> = args.iter().map(i64::to_string).collect();
+    format!("{message}: {}", args.join(", "))
+}
+
 /// The source of each entry of the argument arrays.
 pub(super) struct Plan {
     pub(super) pipeline: String,

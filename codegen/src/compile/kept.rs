@@ -5,7 +5,7 @@
 
 use super::bind::{Plan, Source};
 use super::signature::Signature;
-use super::{Compiled, Inner, Requirement};
+use super::{Code, Compiled, Inner, Requirement};
 use crate::backend::llvm::{self, Kernel};
 use crate::cache::{Cache, Key};
 use crate::error::Error;
@@ -62,7 +62,12 @@ impl<'a> Place<'a> {
         let plan = Plan { pipeline: pipeline.name.clone(), signature: signature.clone(), pointers, scalars };
         let kernel = Kernel::load(&pipeline.name, object, &self.symbol(&pipeline.name), assertions).ok()?;
         let required = Requirement::Of(Box::new((pipeline.clone(), schedule.clone())));
-        Some(Compiled(Arc::new(Inner { kernel, required, signature: signature.clone(), plan })))
+        Some(Compiled(Arc::new(Inner {
+            code: Code::Host(kernel),
+            required,
+            signature: signature.clone(),
+            plan,
+        })))
     }
 
     /// The kernel of a lowered pipeline, compiled and kept.

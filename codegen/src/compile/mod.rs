@@ -7,36 +7,72 @@
 
 pub mod aot;
 mod bind;
+mod device;
 mod kept;
 mod signature;
 
 use crate::backend::abi::{Arguments, Failure, OUT_OF_MEMORY};
-use crate::backend::llvm::Kernel;
+use crate::backend::llvm::{self, Kernel};
 use crate::cache::Cache;
 use crate::error::Error;
 use crate::expr::Name;
 use crate::func::Pipeline;
 use crate::ir::stmt::LoweredFunction;
 use crate::limits::Limits;
+use crate::lower::segments::segments;
 use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
 use crate::runtime::{Buffer, FloatEnvironment, Pool, Scalar};
 use crate::schedule::Schedule;
 use crate::stack::{mark_large, on_large_stack, stack_for};
 use crate::target::Target;
-use bind::{Look, Plan};
+use bind::{Look, Plan, failed};
+use device::{DeviceCode, Locals};
 use indexmap::IndexMap;
 use kept::Place;
 pub use signature::{BufferSlot, Signature};
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// The PTX of the kernels of a pipeline under a schedule, one module, for a GPU that need not be here.
+///
+/// # Errors
+/// What lowering refuses; a schedule without a kernel.
+pub fn ptx(pipeline: &Pipeline, schedule: &Schedule, target: &Target) -> Result<String, Error> {
+    let lowered = lower(pipeline, schedule, &LowerOptions::default())?;
+    on_large_stack(|| {
+        let cut = segments(&lowered)?;
+        if cut.kernels.is_empty() {
+            let message = "its schedule has no gpu_blocks: there is no kernel".to_string();
+            return Err(Error::Backend { pipeline: pipeline.name.clone(), message });
+        }
+        llvm::ptx(&pipeline.name, &cut.kernels, target, &Limits::default())
+    })
+}
+
 /// A pipeline as machine code. Cheap to clone.
 #[derive(Clone)]
 pub struct Compiled(Arc<Inner>);
 
+/// The code of a pipeline.
+enum Code {
+    /// Of the CPU.
+    Host(Kernel),
+    /// Of a GPU, and of its host.
+    Device(Box<DeviceCode>),
+}
+
+impl Code {
+    fn name(&self) -> &str {
+        match self {
+            Code::Host(kernel) => &kernel.name,
+            Code::Device(code) => code.name(),
+        }
+    }
+}
+
 struct Inner {
-    kernel: Kernel,
+    code: Code,
     required: Requirement,
     signature: Signature,
     plan: Plan,
@@ -95,6 +131,7 @@ impl Compiled {
         let stack = stack_for(jobs.iter().map(|(pipeline, _)| pipeline.nodes()).max().unwrap_or(0));
         in_parallel(jobs, stack, |(pipeline, schedule)| {
             let signature = Signature::of(&pipeline, &schedule)?;
+            let cache = cache.filter(|_| target.gpu.is_none());
             let place = cache.map(|cache| Place::new(cache, &pipeline, &schedule, target, &options));
             if let Some(kept) = place.as_ref().and_then(|p| p.load(&pipeline, &schedule, &signature)) {
                 return Ok(kept);
@@ -120,17 +157,29 @@ impl Compiled {
         place: Option<Place>,
     ) -> Result<Compiled, Error> {
         let plan = Plan::new(f, &signature)?;
-        let kernel = match place {
-            Some(place) => place.compile(f, &plan, target, limits)?,
-            None => on_large_stack(|| Kernel::compile(f, target, limits))?,
+        let code = match place {
+            Some(place) => Code::Host(place.compile(f, &plan, target, limits)?),
+            None if target.gpu.is_some() => {
+                let made = on_large_stack(|| DeviceCode::new(f, &plan, &signature, target, limits))?;
+                Code::Device(Box::new(made))
+            }
+            None => Code::Host(on_large_stack(|| Kernel::compile(f, target, limits))?),
         };
         let required = Requirement::Known(BoundsQuery::new(&f.name, f.required.clone()));
-        Ok(Compiled(Arc::new(Inner { kernel, required, signature, plan })))
+        Ok(Compiled(Arc::new(Inner { code, required, signature, plan })))
     }
 
     /// The name of the pipeline.
     pub fn name(&self) -> &str {
-        &self.0.kernel.name
+        self.0.code.name()
+    }
+
+    /// Its kernels as PTX, if it is compiled for a GPU.
+    pub fn ptx(&self) -> Option<&str> {
+        match &self.0.code {
+            Code::Host(_) => None,
+            Code::Device(code) => Some(code.ptx()),
+        }
     }
 
     /// Buffers and parameters that it takes.
@@ -210,6 +259,8 @@ impl Bound<'_> {
 pub(crate) struct Call {
     compiled: Compiled,
     arguments: Arguments,
+    /// Allocations on a device.
+    locals: Locals,
     /// Looks of the buffers that sizes were taken from.
     looks: Vec<Look>,
     promises: Option<Promises>,
@@ -232,7 +283,8 @@ impl Call {
         let (n, m) = (plan.pointer_count(), plan.scalar_count());
         let in_range = vec![None; compiled.0.signature.buffers.len()];
         let arguments = Arguments::new(n, m);
-        Call { compiled, arguments, looks: vec![], promises: None, in_range }
+        let locals = Locals::default();
+        Call { compiled, arguments, locals, looks: vec![], promises: None, in_range }
     }
 
     /// Takes sizes from the given buffers, one per slot of the signature, after checking that they fit.
@@ -255,7 +307,7 @@ impl Call {
         } else {
             self.set_buffers(&slot)?
         }
-        self.compiled.0.plan.fill_pointers(&mut self.arguments, slot)
+        Ok(())
     }
 
     /// Checks the constraints of buffers, and the promised ranges of integer inputs, which the code relies on to stay inside
@@ -288,7 +340,12 @@ impl Call {
     /// Runs the pipeline on the given buffers, one per slot of the signature, after checking that they fit.
     pub(crate) fn run<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer, pool: &Pool) -> Result<(), Error> {
         self.refresh(&slot)?;
-        let Inner { kernel, signature, .. } = &*self.compiled.0;
+        let Inner { code, signature, plan, .. } = &*self.compiled.0;
+        let kernel = match code {
+            Code::Host(kernel) => kernel,
+            Code::Device(code) => return code.run(&self.arguments.scalars, &mut self.locals, &slot, pool),
+        };
+        plan.fill_pointers(&mut self.arguments, &slot)?;
         let _standard = FloatEnvironment::standard();
         // SAFETY: `Plan` gave the arguments their number, and they are those of buffers that were checked just now and stay
         // borrowed; these are written to as cells, by this thread and by workers that it waits for (see `runtime::buffer`).
@@ -306,7 +363,7 @@ fn failure_error(kernel: &Kernel, f: Failure) -> Error {
         format!("out of memory: cannot allocate {args} bytes")
     } else {
         let text = kernel.assertions.get(f.code as usize - 1).map_or("an assertion failed", |s| s);
-        if args.is_empty() { text.to_string() } else { format!("{text}: {args}") }
+        failed(text, &f.args)
     };
     Error::Run { pipeline: kernel.name.clone(), message }
 }

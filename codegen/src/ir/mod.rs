@@ -6,5 +6,6 @@
 pub mod args;
 pub(crate) mod print;
 pub mod rewrite;
+pub mod segments;
 pub mod stmt;
 pub mod verify;

@@ -50,6 +50,7 @@ fn stmt(f: &mut Formatter<'_>, s: &Stmt, pad: usize, last: bool) -> fmt::Result 
                     Memory::Heap => "",
                     Memory::Stack => " on stack",
                     Memory::Register => " in registers",
+                    Memory::Shared => " in shared memory",
                 };
                 let zeroed = if *zeroed { " zeroed" } else { "" };
                 write!(f, "{}allocate {buffer}: {}[{extent}]{memory}{zeroed}", Pad(pad), ty.name())

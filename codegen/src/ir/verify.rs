@@ -58,8 +58,7 @@ impl Verifier {
                 self.bound(name, value.ty(), body)
             }
             Stmt::For { var, min, extent, kind, body } => {
-                let gone =
-                    self.level == Level::Vector && matches!(kind, ForKind::Vectorized | ForKind::Unrolled);
+                let gone = self.level == Level::Vector && (kind.is_vector() || *kind == ForKind::Unrolled);
                 require(!gone, || format!("loop {var} is still {kind:?}"))?;
                 self.scalar(min, &[ScalarType::I32, ScalarType::I64], "a loop's start")?;
                 self.scalar(extent, &[min.ty().scalar], "a loop's extent")?;

@@ -7,7 +7,7 @@
 //! Moved is only what the body of the loop evaluates unconditionally, and what can neither fail nor read: no load (it might be out of
 //! bounds where the loop does not run), nothing under an `If`. At worst a loop without iterations has cost some arithmetic. Index
 //! arithmetic stays: addresses are made where they are used, and conditions too, which [`super::partition`], the next pass, looks for.
-//! A broadcast is no work; what it broadcasts may be.
+//! A broadcast is no work; what it broadcasts may be. Nothing moves out of a GPU's loops: its threads would evaluate it all the same.
 
 use crate::analysis::algebra::poly::is_index;
 use crate::expr::walk::{Memo, rewrite};
@@ -23,7 +23,9 @@ pub(crate) fn hoist(s: &Stmt) -> Stmt {
         return map_children(s, &mut Expr::clone, &mut hoist);
     };
     let mut found = Invariants::new(var, body);
-    found.collect(body);
+    if !kind.is_gpu() {
+        found.collect(body);
+    }
     let Invariants { names, order, .. } = found;
     let body = if order.is_empty() { hoist(body) } else { hoist(&replaced(body, &names)) };
     let (var, min, extent) = (var.clone(), min.clone(), extent.clone());

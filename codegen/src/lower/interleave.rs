@@ -3,13 +3,14 @@
 //! Before: vectors, both bodies of loops. Stores to `b + 0, b + k, b + 2 k, ...`, to `b + 1, b + k + 1, ...` and so on up to
 //! `b + k - 1`, which follow each other in any order, are the channels of an interleaved image, or every k-th column of an unrolled
 //! loop. After: one store of their values interleaved, to `b, b + 1, ...`; likewise masks. No value may read what a store of the
-//! group writes. Follows partitioning, so that no likely condition is interleaved.
+//! group writes. Not in a GPU's kernels, whose lanes are threads. Follows partitioning, so that no likely condition is interleaved.
 
 use crate::analysis::algebra::build;
 use crate::expr::walk::any;
 use crate::expr::{Expr, ExprKind, Flat};
 use crate::ir::rewrite::{block, map_children};
 use crate::ir::stmt::Stmt;
+use crate::schedule::ForKind;
 
 /// Longest stride whose gaps are closed.
 const MAX_STRIDE: i64 = 8;
@@ -18,6 +19,9 @@ const MAX_LANES: i64 = 128;
 
 /// See the module's description. `aliases`: pairs of buffers that may be the same memory.
 pub(crate) fn interleave(s: &Stmt, aliases: &[(Flat, Flat)]) -> Stmt {
+    if matches!(s, Stmt::For { kind: ForKind::GpuBlock, .. }) {
+        return s.clone();
+    }
     let Stmt::Block(list) = s else {
         return map_children(s, &mut Expr::clone, &mut |s| interleave(s, aliases));
     };

@@ -139,6 +139,7 @@ impl Printer<'_> {
         text += match stored.map(|s| s.memory) {
             Some(Memory::Stack) => ", on the stack",
             Some(Memory::Register) => ", in registers",
+            Some(Memory::Shared) => ", in shared memory",
             _ => "",
         };
         (f.store != f.compute || text.len() > plain).then_some(text)
@@ -154,7 +155,7 @@ fn same_loops(a: &str, b: &str) -> bool {
 }
 
 /// `yi` of `f.s0.yi`.
-fn loop_name(var: &str) -> &str {
+pub(super) fn loop_name(var: &str) -> &str {
     let stage = |part: &str| part.strip_prefix('s').is_some_and(|n| n.parse::<usize>().is_ok());
     let mut from = 0;
     let mut at = 0;

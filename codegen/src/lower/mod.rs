@@ -8,19 +8,23 @@
 //! With `SUMSQ_DUMP=dir` (or [`LowerOptions::dump`]) the plan and then the statement after each pass are written to
 //! `dir/<pipeline>/NN_after_<pass>.ir`, and the regions that build_nests inferred to `NN_regions.txt`.
 
+pub(crate) mod contract;
 pub(crate) mod dead_allocations;
 pub mod expand_math;
 pub(crate) mod flatten;
 pub(crate) mod hoist;
 pub(crate) mod interleave;
+pub(crate) mod kernels;
 pub(crate) mod loop_nest;
 pub(crate) mod narrow;
 pub mod partition;
+pub(crate) mod segments;
 pub mod simplify;
 pub(crate) mod skip_stages;
 pub mod trim;
 pub mod unroll;
 pub mod vectorize;
+pub(crate) mod warps;
 
 use crate::error::Error;
 use crate::expr::{Flat, Name, Param, Part};
@@ -94,6 +98,7 @@ fn lower_here(
     let Built { body, storage, required, regions } = nests::build_nests(&plan)?;
     log.after("build_nests", &body, Level::Multi)?;
     log.write("regions.txt", &regions)?;
+    kernels::check_kernels(&body)?;
     let aliases = aliases(&plan, &storage);
     let outputs: Vec<Name> = p.outputs.iter().map(|o| o.func.clone()).collect();
     let env = FlattenEnv { keep_produce: options.profile, ..flatten_env(&plan, &storage) };

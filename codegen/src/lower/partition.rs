@@ -3,6 +3,8 @@
 //! Before: vectorised statements; conditions that hold in the interior are marked `likely`. After: no `Likely` node. Follows
 //! vectorising (conditions of all lanes are known) and precedes nothing but a last simplification.
 //!
+//! A GPU's kernel keeps its one body: a thread that evaluates a condition costs less than twice the code.
+//!
 //! Each innermost loop body (and code outside loops) that holds likely conditions becomes
 //! `if all of them hold in all lanes { body without them } else { general body }`. Two bodies only, and nothing is
 //! split inside the general body; a long one stays alone where the interior saves little of it. The order of iterations does not
@@ -17,6 +19,7 @@ use crate::expr::walk::{Memo, any, rewrite, substitute, visit};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::ir::rewrite::{block, map_children, own_exprs, visit_stmts};
 use crate::ir::stmt::Stmt;
+use crate::schedule::ForKind;
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -42,6 +45,7 @@ fn walk(s: &Stmt, facts: &Facts) -> Stmt {
             let body = Box::new(walk(body, &inner));
             Stmt::Let { name: name.clone(), value: strip_expr(value), body }
         }
+        Stmt::For { kind: ForKind::GpuBlock, .. } => strip(s),
         Stmt::For { var, min, extent, kind, body } => {
             let mut inner = facts.clone();
             inner.enter_for(var, min, extent);

@@ -20,7 +20,14 @@ use rustc_hash::FxHashMap;
 
 /// See the module's description.
 pub fn trim(s: &Stmt) -> Stmt {
-    let Stmt::For { var, min, extent, kind: kind @ (ForKind::Serial | ForKind::Parallel), body } = s else {
+    let Stmt::For {
+        var,
+        min,
+        extent,
+        kind: kind @ (ForKind::Serial | ForKind::Parallel | ForKind::GpuBlock),
+        body,
+    } = s
+    else {
         return map_children(s, &mut Expr::clone, &mut trim);
     };
     let mut ends = Ends { var, min: None, max: None };

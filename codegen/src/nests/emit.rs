@@ -17,9 +17,9 @@ use crate::nests::scope::{Around, Scope};
 use crate::nests::slots::{Emit, Item, Mode};
 use crate::nests::walk::Walk;
 use crate::plan::plans::{FuncPlan, Level, Stage, illegal};
-use crate::schedule::{Directive, ForKind, LoopLevel};
+use crate::schedule::{ForKind, LoopLevel};
 
-/// Vector and unrolled loops are at most that long.
+/// Loops of constant extents (vectors, copies, threads) are at most that long.
 pub(super) const MAX_COPIES: i64 = 1024;
 
 impl<'p> Walk<'p> {
@@ -30,6 +30,22 @@ impl<'p> Walk<'p> {
             let cx = place(walk.scope.plan, &walk.regions, &walk.found, f, version)?;
             walk.item(&cx, 0, 0, Mode::Store(vec![]))
         })
+    }
+
+    /// One stage as one block of one thread.
+    pub(super) fn single(&mut self, f: &'p FuncPlan, s: &'p Stage) -> Result<Stmt, Error> {
+        let loops = [("gpu_block", ForKind::GpuBlock), ("gpu_thread", ForKind::GpuThread)];
+        let mut scope = self.scope.clone();
+        for (name, kind) in loops {
+            let level = LoopLevel { stage: s.id.clone(), var: name.into() };
+            scope.around.push(Around::Loop(level, full_name(s, name), kind));
+        }
+        let body = self.at(scope, |walk| walk.stage(f, s))?;
+        let once = |body, (name, kind)| {
+            let (min, extent) = (Expr::from(0), Expr::from(1));
+            Stmt::For { var: full_name(s, name), min, extent, kind, body: Box::new(body) }
+        };
+        Ok(loops.into_iter().rev().fold(body, once))
     }
 
     /// Item `i` of slot `j` and those after it, then what is inside.
@@ -98,7 +114,7 @@ impl<'p> Walk<'p> {
             return self.item(cx, j, i + 1, Mode::Store(lanes));
         };
         let dims = &cx.s.dims;
-        let in_vector = dims[dims.len() - j..].iter().any(|d| d.kind == ForKind::Vectorized);
+        let in_vector = dims[dims.len() - j..].iter().any(|d| d.kind.is_vector());
         if in_vector || j == dims.len() {
             lanes.push(cond);
             return self.item(cx, j, i + 1, Mode::Store(lanes));
@@ -189,7 +205,7 @@ pub(super) struct Entered {
     pub once: Option<bool>,
 }
 
-/// Enters loop `j`, counted from outside: what is known inside, and what is around. Vector and unrolled loops are made
+/// Enters loop `j`, counted from outside: what is known inside, and what is around. Loops of constant extents are made
 /// as long as they may become, and have a tail then.
 pub(super) fn enter_loop(scope: &mut Scope, cx: &mut Emit, j: usize) -> Result<Entered, Error> {
     let s = cx.s;
@@ -202,15 +218,15 @@ pub(super) fn enter_loop(scope: &mut Scope, cx: &mut Emit, j: usize) -> Result<E
     scope.facts.enter_for(&var, &min, &extent);
     let level = LoopLevel { stage: s.id.clone(), var: dim.name.clone() };
     let kind = dim.kind;
-    if most.is_some_and(|u| u <= 1) {
+    if !kind.is_gpu() && most.is_some_and(|u| u <= 1) {
         scope.facts.enter_let(&var, &min);
         scope.around.push(Around::Once(level));
         let once = Some(least.is_some_and(|l| l >= 1));
         return Ok(Entered { var, min, max, extent, kind, once });
     }
-    if matches!(kind, ForKind::Vectorized | ForKind::Unrolled) {
+    if kind.is_constant() {
         let Some(most) = most.filter(|&m| m <= MAX_COPIES) else {
-            let text = Directive::Kind { var: dim.name.clone(), kind }.to_string();
+            let text = dim.directive();
             let rule = "the extent has no small constant bound; split the loop first";
             return Err(illegal(&s.id, text, rule));
         };

@@ -33,7 +33,7 @@ pub(super) fn prefetches(
         let d = Directive::Prefetch { name: name.clone(), var: var.clone(), ahead: *ahead };
         let refuse = |rule: String| Err(illegal(&s.id, d.to_string(), rule));
         let at = s.dims.iter().position(|d| d.name == *var).unwrap_or(0);
-        if s.dims[at..].iter().any(|d| d.kind == ForKind::Vectorized) {
+        if s.dims[at..].iter().any(|d| d.kind.is_vector()) {
             return refuse("the loop is vectorised".into());
         }
         let Some(ty) = element(scope.plan, name) else {

@@ -19,6 +19,17 @@ pub enum Around {
     Gate,
 }
 
+/// The machine part that runs what stands at a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Surroundings {
+    /// A CPU, or the host of a GPU.
+    Host,
+    /// A block of a GPU: all its threads alike.
+    Block,
+    /// A thread of a GPU.
+    Thread,
+}
+
 /// The plan to carry out, and what holds at the place where the walk is.
 ///
 /// Invariant: the facts follow from the loops, conditions and lets around the place. Who leaves a loop, a branch or a version of a
@@ -41,6 +52,17 @@ impl<'p> Scope<'p> {
     /// Outside of everything.
     pub fn new(plan: &'p Plan, uses: &'p Uses) -> Scope<'p> {
         Scope { plan, uses, facts: Facts::new(), around: vec![], versions: FxHashMap::default() }
+    }
+
+    /// What runs the code here.
+    pub fn surroundings(&self) -> Surroundings {
+        let inside =
+            |of: ForKind| self.around.iter().any(|a| matches!(a, Around::Loop(_, _, kind) if *kind == of));
+        match (inside(ForKind::GpuThread), inside(ForKind::GpuBlock)) {
+            (true, _) => Surroundings::Thread,
+            (false, true) => Surroundings::Block,
+            (false, false) => Surroundings::Host,
+        }
     }
 
     /// `cond` holds here, and may hold again after it did not.

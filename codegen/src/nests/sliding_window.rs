@@ -33,7 +33,7 @@ struct Slide {
 /// Storage outside of a parallel loop must not be written inside it.
 pub(super) fn check_store_races(scope: &Scope, f: &FuncPlan) -> Result<(), Error> {
     let parallel = scope.since_store(f).iter().find_map(|a| match a {
-        Around::Loop(l, _, ForKind::Parallel) => Some(own_var(l)),
+        Around::Loop(l, _, kind) if kind.is_parallel() => Some(own_var(l)),
         _ => None,
     });
     match parallel {

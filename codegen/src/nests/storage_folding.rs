@@ -27,7 +27,7 @@ use crate::nests::regions::Regions;
 use crate::nests::scope::{Around, Scope};
 use crate::nests::storage::{Live, Storage};
 use crate::plan::plans::{FuncPlan, Plan, illegal};
-use crate::schedule::{ForKind, Memory};
+use crate::schedule::Memory;
 use rustc_hash::FxHashMap;
 
 /// Checks the fold factors of `f` against its region at the compute level.
@@ -92,7 +92,7 @@ fn has_lanes(scope: &Scope, f: &FuncPlan, d: usize) -> bool {
     });
     own.chain(readers).any(|(s, coordinates): (_, Vec<&Expr>)| {
         s.versions().into_iter().any(|s| {
-            let lanes = s.dims.iter().filter(|dim| dim.kind == ForKind::Vectorized);
+            let lanes = s.dims.iter().filter(|dim| dim.kind.is_vector());
             let lanes: Vec<Name> = lanes.flat_map(|dim| s.origins(&dim.name)).collect();
             coordinates.iter().any(|e| variables(e).iter().any(|v| lanes.contains(v)))
         })

@@ -42,8 +42,12 @@ impl<'p> Walk<'p> {
         let stages: Vec<_> = all.filter(|(f, s)| !keeps(&self.found, f, s)).collect();
         match stages[..] {
             [] => Ok(Stmt::Block(vec![])),
+            [(f, s)] if ids.len() == 1 && s.single => Ok(produce(s, self.single(f, s)?)),
             [(f, s)] if ids.len() == 1 => Ok(produce(s, self.stage(f, s)?)),
             [(_, first), ..] => {
+                if let Some((_, s)) = stages.iter().find(|(_, s)| s.single) {
+                    return Err(not_joint(plan, s, "it is a single thread of a GPU"));
+                }
                 let versions = stages.iter().map(|(_, s)| s.versions().len());
                 let all = versions.clone().fold(1usize, |all, n| all.saturating_mul(n));
                 if all > MAX_VERSIONS {
@@ -139,7 +143,7 @@ impl<'p> Walk<'p> {
         let range @ (min, last) = &joint_range(&self.scope.facts, &loops);
         let extent = offset(&build::sub(last, min), 1);
         let kind = loops.iter().find(|l| l.once.is_none()).map_or(ForKind::Serial, |l| l.kind);
-        let copies = matches!(kind, ForKind::Vectorized | ForKind::Unrolled);
+        let copies = kind.is_constant();
         if copies && extent.as_int().is_none_or(|n| n > MAX_COPIES) {
             let rule = format!("the ranges of {}{} differ by no constant", kind.prefix(), joint.var);
             return Err(not_joint(self.scope.plan, group[0].cx.s, rule));

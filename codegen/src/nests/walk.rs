@@ -174,7 +174,7 @@ fn open(
         own_tile(scope, regions, f)?;
         if has_storage(scope, regions, f) {
             let stored = region(scope, regions, name, level)?;
-            allocate(&scope.facts, found, f, &stored);
+            allocate(scope, found, f, &stored)?;
         }
     }
     if f.compute == *level {

@@ -10,7 +10,7 @@
 use crate::error::Error;
 use crate::func::Layout;
 use crate::plan::plans::{Dim, FuncPlan, Plan, Stage, illegal};
-use crate::schedule::{Directive, ForKind, StageId};
+use crate::schedule::StageId;
 
 /// Checks `plan`.
 pub(crate) fn contracts(plan: &Plan) -> Result<(), Error> {
@@ -46,9 +46,9 @@ fn strict(plan: &Plan, f: &FuncPlan) -> Result<(), Error> {
         if let Some(text) = &s.reordered {
             return refuse(&s.id, text.clone());
         }
-        let any_order = |d: &&Dim| d.kind == ForKind::Vectorized || d.kind == ForKind::Parallel && s.atomic;
+        let any_order = |d: &&Dim| d.kind.is_vector() || d.kind.is_parallel() && s.atomic;
         if let Some(d) = s.dims.iter().filter(|d| d.reduction).find(any_order) {
-            return refuse(&s.id, Directive::Kind { var: d.name.clone(), kind: d.kind }.to_string());
+            return refuse(&s.id, d.directive());
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use crate::analysis::intervals::Definitions;
 use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, Input, Output, Pipeline};
-use crate::schedule::{ForKind, LoopLevel, Memory, Partition, StageId, Tail};
+use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Partition, StageId, Tail};
 use indexmap::IndexMap;
 use std::fmt::{self, Display, Formatter};
 
@@ -106,6 +106,11 @@ impl Dim {
         Dim { name: name.clone(), kind: ForKind::Serial, reduction: false }
     }
 
+    /// The directive that says how it runs, as text.
+    pub fn directive(&self) -> String {
+        Directive::Kind { var: self.name.clone(), kind: self.kind }.to_string()
+    }
+
     /// A serial loop over a reduction variable.
     pub fn reduction(name: &Name) -> Dim {
         Dim { name: name.clone(), kind: ForKind::Serial, reduction: true }
@@ -165,6 +170,8 @@ pub struct Stage {
     pub atomic: bool,
     /// The stage, and the loop down to which, it runs together with.
     pub with: Option<LoopLevel>,
+    /// It is one thread of a GPU.
+    pub single: bool,
 }
 
 impl Stage {
@@ -189,6 +196,7 @@ impl Stage {
             version: 0,
             atomic: false,
             with: None,
+            single: false,
         }
     }
 }

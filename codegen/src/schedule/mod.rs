@@ -57,6 +57,32 @@ pub enum ForKind {
     Vectorized,
     /// Copied; the extent must be constant.
     Unrolled,
+    /// On the blocks of a GPU's grid, which run in any order and never wait for each other; iterations are independent.
+    GpuBlock,
+    /// On the threads of a block, inside of its loops; the extent must be constant. Iterations are independent, and what follows the loop
+    /// waits for all of them.
+    GpuThread,
+    /// As vectors of 32 lanes, which a GPU runs as the threads of one warp; the extent must be 32.
+    GpuLane,
+}
+
+impl ForKind {
+    /// Do iterations run at the same time, in an order that nobody knows?
+    pub fn is_parallel(self) -> bool {
+        matches!(self, ForKind::Parallel | ForKind::GpuBlock | ForKind::GpuThread)
+    }
+    /// Are iterations the lanes of vectors?
+    pub fn is_vector(self) -> bool {
+        matches!(self, ForKind::Vectorized | ForKind::GpuLane)
+    }
+    /// Must the extent be a small constant?
+    pub fn is_constant(self) -> bool {
+        self.is_vector() || matches!(self, ForKind::Unrolled | ForKind::GpuThread)
+    }
+    /// Is it a loop that makes a kernel of what is inside?
+    pub fn is_gpu(self) -> bool {
+        matches!(self, ForKind::GpuBlock | ForKind::GpuThread)
+    }
 }
 
 /// Policy for an interior body without a loop's conditions.
@@ -81,16 +107,19 @@ pub struct LoopLevel {
     pub var: Name,
 }
 
-/// Memory for the values of an intermediate Func.
+/// Memory for the values of an intermediate Func. One that says nothing lies on the heap, but `Shared` inside of the blocks of a GPU and
+/// on the `Stack` inside of its threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Memory {
-    /// From the allocator, 64-byte aligned.
+    /// From the allocator, 64-byte aligned. Not inside of a GPU's blocks.
     #[default]
     Heap,
     /// In the frame; the size must be a constant.
     Stack,
     /// In registers: constant size and constant indices after unrolling and vectorising.
     Register,
+    /// In the memory that the threads of a GPU's block share; the size must be a constant. Between `gpu_blocks` and `gpu_threads`.
+    Shared,
 }
 
 /// One directive on a stage (loop structure) or on a Func (placement, storage).
@@ -106,8 +135,14 @@ pub enum Directive {
     Rename { old: Name, new: Name },
     /// The given loops, innermost first, in the places they occupied; others keep theirs.
     Reorder(Vec<Name>),
-    /// Loop `var` runs in this way. `Vectorized` and `Unrolled` need a constant extent: split first.
+    /// Loop `var` runs in this way. Vectors, copies and a GPU's threads and lanes need a constant extent: split first.
+    ///
+    /// The loops of a GPU: one to three block loops, inside of each other, each directly in the one before; in the innermost any loops, which all threads
+    /// run alike; in those one to three thread loops, again each directly in the one before, and in them the work of a thread, which may
+    /// hold a lane loop. What has a lane loop in it runs as a warp per iteration of its thread loops.
     Kind { var: Name, kind: ForKind },
+    /// The stage, whose loops are serial, runs as one block of one thread of a GPU. Its Func is computed at root.
+    GpuSingle,
     /// Moves the reduction over the kept variables `(rvar, pure name)` to an intermediate Func `into`, whose
     /// pure dimensions they become; this stage then reduces over them. On an update whose operator is
     /// associative. Splits of reduction variables made before are taken along. (Suriana et al. 2017)
@@ -289,6 +324,38 @@ impl StageHandle<'_> {
     pub fn vectorize(self, var: &str, lanes: i32, tail: Tail) -> Self {
         let (o, i) = (format!("{var}o"), format!("{var}i"));
         self.split(var, &o, &i, lanes, tail).vectorize_loop(&i)
+    }
+    /// Runs loops `vars`, innermost first, on the blocks of a GPU's grid.
+    pub fn gpu_blocks(self, vars: &[&str]) -> Self {
+        vars.iter().fold(self, |stage, var| stage.kind(var, ForKind::GpuBlock))
+    }
+    /// Runs loops `vars`, of constant extents, innermost first, on the threads of a GPU's block.
+    pub fn gpu_threads(self, vars: &[&str]) -> Self {
+        vars.iter().fold(self, |stage, var| stage.kind(var, ForKind::GpuThread))
+    }
+    /// Runs loop `var`, of extent 32, on the lanes of a GPU's warp.
+    pub fn gpu_lanes(self, var: &str) -> Self {
+        self.kind(var, ForKind::GpuLane)
+    }
+    /// Splits both dimensions as [`StageHandle::tile`] does; blocks run over the tiles, threads inside of them.
+    #[allow(clippy::too_many_arguments)]
+    pub fn gpu_tile(
+        self,
+        x: &str,
+        y: &str,
+        xo: &str,
+        yo: &str,
+        xi: &str,
+        yi: &str,
+        fx: i32,
+        fy: i32,
+        tail: Tail,
+    ) -> Self {
+        self.tile(x, y, xo, yo, xi, yi, fx, fy, tail).gpu_blocks(&[xo, yo]).gpu_threads(&[xi, yi])
+    }
+    /// See [`Directive::GpuSingle`].
+    pub fn gpu_single(self) -> Self {
+        self.push(Directive::GpuSingle)
     }
     /// Copies the body of loop `var`, of constant extent.
     pub fn unroll(self, var: &str) -> Self {

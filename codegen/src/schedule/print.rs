@@ -14,6 +14,9 @@ impl ForKind {
             ForKind::Parallel => "parallel ",
             ForKind::Vectorized => "vectorized ",
             ForKind::Unrolled => "unrolled ",
+            ForKind::GpuBlock => "gpu_blocks ",
+            ForKind::GpuThread => "gpu_threads ",
+            ForKind::GpuLane => "gpu_lanes ",
         }
     }
 }
@@ -61,6 +64,7 @@ impl Display for Memory {
             Memory::Heap => "heap",
             Memory::Stack => "stack",
             Memory::Register => "register",
+            Memory::Shared => "shared",
         })
     }
 }
@@ -82,6 +86,9 @@ impl Display for Directive {
                     ForKind::Parallel => "parallel",
                     ForKind::Vectorized => "vectorize",
                     ForKind::Unrolled => "unroll",
+                    ForKind::GpuBlock => "gpu_blocks",
+                    ForKind::GpuThread => "gpu_threads",
+                    ForKind::GpuLane => "gpu_lanes",
                 };
                 write!(f, "{kind}({var})")
             }
@@ -91,6 +98,7 @@ impl Display for Directive {
                 write!(f, "into {into})")
             }
             Directive::SkipUnless { var, cond } => write!(f, "skip_unless({var}, {})", e(cond)),
+            Directive::GpuSingle => f.write_str("gpu_single"),
             Directive::Atomic => f.write_str("atomic"),
             Directive::Relaxed => f.write_str("relaxed"),
             Directive::Specialize { cond, directives } => {

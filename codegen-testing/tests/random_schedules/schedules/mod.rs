@@ -1,12 +1,13 @@
 //! Random schedules. Most are legal; those that are not must be refused with a typed error.
 
+mod gpu;
 mod placement;
 mod reductions;
 
 use crate::approximate::is_bounded;
 use crate::program::Case;
 use indexmap::IndexMap;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use sumsq_codegen::func::{Update, calls};
 use sumsq_codegen::{
     Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Name, Partition, Pipeline, ScalarType, StageId, Tail,
@@ -23,8 +24,18 @@ pub fn schedule(rng: &mut Rng, case: &mut Case) {
         case.free_sums.clear();
     }
     let pipeline = case.pipeline.clone();
-    let (loops, nests, plain) = (HashMap::new(), IndexMap::new(), vec![]);
-    let mut s = Scheduler { rng, case, pipeline: &pipeline, relaxed, loops, nests, plain };
+    let kernels = if rng.percent(25) { 60 } else { 0 };
+    let mut s = Scheduler {
+        rng,
+        case,
+        pipeline: &pipeline,
+        relaxed,
+        kernels,
+        loops: HashMap::new(),
+        nests: IndexMap::new(),
+        plain: vec![],
+        in_blocks: HashSet::new(),
+    };
     for f in pipeline.funcs.values().rev() {
         s.func(f);
     }
@@ -42,6 +53,10 @@ struct Scheduler<'a> {
     pipeline: &'a Pipeline,
     /// May stages be relaxed?
     relaxed: bool,
+    /// Stages in a hundred that become kernels of a GPU.
+    kernels: usize,
+    /// Block loops of kernels at which something may be computed.
+    in_blocks: HashSet<(StageId, Name)>,
     /// Loops of the stages done, innermost first; none for inlined Funcs.
     loops: HashMap<StageId, Vec<Name>>,
     /// All loops of the stages done, outermost first.
@@ -100,6 +115,13 @@ impl Scheduler<'_> {
     /// Splits, an order and kinds for the loops of a stage; records the loops. Those in `ordered`, and what they are split
     /// into, keep their order.
     fn stage(&mut self, stage: &StageId, mut loops: Vec<Name>, ordered: &[Name], pure: bool) {
+        let level = self.level(stage).map(|l| (l.stage.clone(), l.var.clone()));
+        if level.as_ref().is_some_and(|l| self.in_blocks.contains(l)) && self.rng.percent(80) {
+            return self.threads(stage, &loops);
+        }
+        if ordered.is_empty() && level.is_none() && self.kernels > 0 && self.rng.percent(self.kernels) {
+            return self.kernel(stage, loops, pure);
+        }
         if pure && !loops.is_empty() && self.rng.percent(8) {
             return self.columns(stage, loops);
         }

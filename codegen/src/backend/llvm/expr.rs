@@ -8,6 +8,7 @@ use super::alias::Aliasing;
 use super::arith::Arith;
 use super::ir::{Ir, Val};
 use super::scope::{GroupSet, Scopes, Symbol};
+use super::warp::warp_reduce;
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::LLVMOpcode;
@@ -85,6 +86,10 @@ impl<'f> ExprEmitter<'f> {
             ExprKind::Interleave(parts) => {
                 let parts: Vec<Val> = parts.iter().map(|p| self.done(p)).collect::<Result<_, _>>()?;
                 self.interleave(&parts, ty.lanes)
+            }
+            // In a nest of warps each lane is a thread.
+            ExprKind::VectorReduce(op, a) if a.ty().lanes == 1 => {
+                warp_reduce(ir, *op, self.done(a)?, a.ty())?
             }
             ExprKind::VectorReduce(op, a) => Arith(ir).reduce(*op, self.done(a)?, a.ty())?,
             ExprKind::Load { buffer, index, predicate } => {

@@ -303,6 +303,29 @@ impl Ir {
         llvm!(LLVMCreateEnumAttribute(self.context, kind, value))
     }
 
+    /// LLVM's number of a calling convention.
+    pub(super) fn calling_convention(&self, f: Fun, number: u32) {
+        llvm!(LLVMSetFunctionCallConv(f.val.0, number));
+    }
+
+    /// An attribute without value on a parameter (`noalias`).
+    pub(super) fn param_flag(&self, f: Fun, i: u32, name: &str) {
+        let a = self.enum_attribute(name, 0);
+        llvm!(LLVMAddAttributeAtIndex(f.val.0, i + 1, a));
+    }
+
+    /// The address, in the generic address space, of memory in another one that belongs to this module and has no values yet.
+    pub(super) fn global_in(&self, name: &str, ty: Ty, space: u32, align: u32) -> Val {
+        let name = c_string(name);
+        llvm!({
+            let g = LLVMAddGlobalInAddressSpace(self.module, ty.0, name.as_ptr(), space);
+            LLVMSetLinkage(g, LLVMLinkage::LLVMInternalLinkage);
+            LLVMSetInitializer(g, LLVMGetUndef(ty.0));
+            LLVMSetAlignment(g, align);
+            Val(LLVMConstAddrSpaceCast(g, self.ptr_ty().0))
+        })
+    }
+
     /// An attribute without value on a function (`nounwind`).
     pub(super) fn function_flag(&self, f: Fun, name: &str) {
         let a = self.enum_attribute(name, 0);

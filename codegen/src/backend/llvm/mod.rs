@@ -10,6 +10,7 @@
 //! | `scope.rs` | values of names and of expressions already emitted |
 //! | `expr.rs` | expressions; `arith.rs` their operators, `memory.rs` loads and stores |
 //! | `stmt.rs` | statements; `parallel.rs` outlined loop bodies, `atomic.rs` indivisible updates, `profile.rs` who computes |
+//! | `kernel.rs`, `device.rs` | kernels of a GPU: blocks, threads, barriers; `warp.rs` sums over lanes |
 //! | `optimize.rs` | target machine, pass list, object and assembly |
 //! | `jit.rs` | linking into this process |
 //!
@@ -20,9 +21,11 @@ mod access;
 mod alias;
 mod arith;
 mod atomic;
+mod device;
 mod expr;
 mod ir;
 mod jit;
+mod kernel;
 mod maths;
 mod memory;
 pub(in crate::backend) mod message;
@@ -32,6 +35,7 @@ mod profile;
 mod record;
 mod scope;
 mod stmt;
+mod warp;
 
 use crate::backend::abi::EntryFn;
 use crate::error::Error;
@@ -110,6 +114,36 @@ pub fn object(
     module.ir.rename(module.entry, symbol);
     let object = machine.object(&module.ir).map_err(fail)?;
     Ok((object.bytes().to_vec(), module.assertions))
+}
+
+/// The PTX of kernels, one module.
+pub(crate) fn ptx(
+    name: &str,
+    kernels: &[crate::ir::segments::Kernel],
+    target: &Target,
+    limits: &Limits,
+) -> Result<String, Error> {
+    let fail = |message| Error::Backend { pipeline: name.into(), message };
+    let machine = Machine::new(target).map_err(fail)?;
+    let ir = kernel::emit_kernels(name, kernels, target).map_err(fail)?;
+    machine.prepare(&ir);
+    ir.verify().map_err(|e| fail(format!("LLVM refused the module: {e}")))?;
+    let (instructions, block) = ir.instructions();
+    limits.admit(name, instructions, block)?;
+    let dump = dump_dir(name);
+    if let Some(dir) = &dump {
+        write(dir, "kernel.ll", &ir.text()).map_err(fail)?;
+    }
+    machine.optimize(&ir).map_err(fail)?;
+    if let Some(dir) = &dump {
+        write(dir, "kernel.opt.ll", &ir.text()).map_err(fail)?;
+    }
+    limits.in_time(name)?;
+    let text = machine.assembly(&ir).map_err(fail)?;
+    if let Some(dir) = &dump {
+        write(dir, "kernel.ptx", &text).map_err(fail)?;
+    }
+    Ok(text)
 }
 
 /// LLVM's version.

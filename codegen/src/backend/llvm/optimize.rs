@@ -2,7 +2,7 @@
 
 use super::ir::Ir;
 use super::message::{c_string, check, take_message};
-use crate::backend::x86;
+use crate::backend::{nvptx, x86};
 use crate::target::Target;
 use inkwell::llvm_sys::core::{
     LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferStart,
@@ -35,8 +35,12 @@ impl Drop for Machine {
 impl Machine {
     /// A machine that generates code for `target`.
     pub(super) fn new(target: &Target) -> Result<Machine, String> {
-        x86::initialise();
         let p = &target.processor;
+        if target.gpu.is_some() {
+            nvptx::initialise()
+        } else {
+            x86::initialise()
+        }
         let (triple, cpu, features) = (c_string(&p.triple), c_string(&p.name), c_string(&p.features));
         let (mut t, mut message) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: all strings are NUL-terminated and outlive the calls; the message is ours.

@@ -104,7 +104,7 @@ fn may_fail(s: &Stmt) -> bool {
             s,
             Stmt::Assert { .. }
                 | Stmt::Allocate { memory: Memory::Heap, .. }
-                | Stmt::For { kind: ForKind::Parallel, .. }
+                | Stmt::For { kind: ForKind::Parallel | ForKind::GpuBlock, .. }
         );
     });
     found

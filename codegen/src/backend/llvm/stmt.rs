@@ -3,6 +3,7 @@
 use super::access::Access;
 use super::alias::{Aliasing, Group};
 use super::arith::Arith;
+use super::device::Device;
 use super::expr::ExprEmitter;
 use super::ir::{Block, Fun, Ir, Val};
 use super::memory::StoreFlags;
@@ -46,6 +47,7 @@ pub(super) fn emit_function(f: &LoweredFunction, target: &Target) -> Result<Modu
         frame: Frame::entry(&ir, target, &f.name),
         assertions: vec![],
         bodies: 0,
+        device: None,
     };
     emitter.bind_arguments(f);
     emitter.stmt(&f.body)?;
@@ -126,6 +128,8 @@ pub(super) struct StmtEmitter<'f> {
     pub assertions: Vec<String>,
     /// Outlined bodies so far.
     pub bodies: usize,
+    /// The kernel being filled, if it is one.
+    pub device: Option<Device>,
 }
 
 impl<'f> StmtEmitter<'f> {
@@ -165,29 +169,49 @@ impl<'f> StmtEmitter<'f> {
         let mut s = s;
         // Long chains of lets would nest as deep as they are long.
         while let Stmt::Let { name, value, body } = s {
+            self.agree(&[value])?;
             let v = self.exprs.emit(value)?;
             self.exprs.scopes.bind(Symbol::Var(name.clone()), v);
             s = body;
         }
         match s {
             Stmt::Block(list) => list.iter().try_for_each(|s| self.stmt(s)),
+            Stmt::For { var, min, body, kind: ForKind::GpuBlock, .. } if self.device.is_some() => {
+                self.gpu_block(var, min, body)
+            }
+            Stmt::For { kind: ForKind::GpuThread, .. } if self.device.is_some() => self.gpu_thread(s),
+            Stmt::For { kind: ForKind::Parallel, var, .. } if self.device.is_some() => {
+                Err(format!("a parallel loop over {var} in a kernel"))
+            }
             Stmt::For { var, min, extent, kind, body } => match kind {
                 ForKind::Parallel => self.parallel(var, min, extent, body),
-                ForKind::Serial => self.serial(var, min, extent, body),
+                // A CPU runs the blocks of a GPU on its pool, and the threads of a block one after the other.
+                ForKind::GpuBlock if !self.frame.is_body => self.parallel(var, min, extent, body),
+                ForKind::Serial | ForKind::GpuBlock | ForKind::GpuThread => {
+                    self.serial(var, min, extent, body)
+                }
                 other => Err(format!("a {other:?} loop over {var} was left by lowering")),
             },
-            Stmt::If { cond, then, otherwise } => self.branch(cond, then, otherwise.as_deref()),
+            Stmt::If { cond, then, otherwise } => {
+                self.agree(&[cond])?;
+                self.branch(cond, then, otherwise.as_deref())
+            }
+            Stmt::Assert { message, .. } if self.device.is_some() => {
+                Err(format!("an assertion in a kernel: {message}"))
+            }
             Stmt::Assert { cond, message, args } => self.assertion(cond, message, args),
             Stmt::Allocate { buffer, ty, extent, memory, zeroed, body } => {
                 self.allocate(buffer, *ty, extent, *memory, *zeroed, body)
             }
             Stmt::Store { buffer, index, value, predicate, aligned, non_temporal } => {
-                let flags = StoreFlags { aligned: *aligned, non_temporal: *non_temporal };
-                self.store(buffer, index, value, predicate.as_ref(), flags)
+                let non_temporal = *non_temporal && self.device.is_none();
+                let flags = StoreFlags { aligned: *aligned, non_temporal };
+                self.device_store(buffer, |e| e.store(buffer, index, value, predicate.as_ref(), flags))
             }
             Stmt::Accumulate { buffer, op, index, value, predicate } => {
-                self.accumulate(buffer, *op, index, value, predicate.as_ref())
+                self.device_store(buffer, |e| e.accumulate(buffer, *op, index, value, predicate.as_ref()))
             }
+            Stmt::PrefetchByte { .. } if self.device.is_some() => Ok(()),
             Stmt::PrefetchByte { buffer, byte } => self.prefetch(buffer, byte),
             Stmt::Let { .. } => Err("lets are handled above".into()),
             Stmt::Realize { func, .. } | Stmt::Provide { func, .. } | Stmt::Prefetch { name: func, .. } => {
@@ -237,6 +261,7 @@ impl<'f> StmtEmitter<'f> {
     ) -> Result<(), String> {
         let ir = self.ir();
         let ty = ir.ty(min.ty());
+        self.agree(&[min, extent])?;
         let first = self.exprs.emit(min)?;
         match extent.as_int() {
             Some(n) if n <= 0 => return Ok(()),
@@ -329,12 +354,18 @@ impl<'f> StmtEmitter<'f> {
         let ir = self.ir();
         let size = ty.bytes() as i64;
         let (p, bytes) = match memory {
+            Memory::Heap if self.device.is_some() => {
+                return Err(format!("{buffer} is allocated in a kernel"));
+            }
             Memory::Heap => self.heap_block(buffer, extent, size)?,
-            Memory::Stack | Memory::Register => {
+            Memory::Stack | Memory::Register | Memory::Shared => {
                 let n = extent.as_int().filter(|n| (0..1 << 20).contains(n)).ok_or_else(|| {
                     format!("{buffer} lies in the frame, but its size is not a constant (below 2^20)")
                 })?;
-                let p = self.alloca(ir.array_ty(ir.memory_ty(Type::of(ty)), n as u64), 64);
+                let p = match memory {
+                    Memory::Shared if self.device.is_some() => self.shared(buffer, ty, n),
+                    _ => self.alloca(ir.array_ty(ir.memory_ty(Type::of(ty)), n as u64), 64),
+                };
                 (p, ir.int(Type::I64, n * size))
             }
         };

@@ -178,7 +178,7 @@ impl Simplifier {
         if upper.is_some_and(|u| u <= 0) {
             return nothing();
         }
-        if upper == Some(1) && min.ty().lanes == 1 && extent.ty().lanes == 1 {
+        if upper == Some(1) && !kind.is_gpu() && min.ty().lanes == 1 && extent.ty().lanes == 1 {
             let once = |body: &Stmt| Stmt::Let {
                 name: var.clone(),
                 value: min.clone(),

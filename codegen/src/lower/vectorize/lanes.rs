@@ -185,9 +185,9 @@ impl Lanes {
     ) -> Result<Stmt, Rule> {
         match kind {
             ForKind::Serial => {}
-            ForKind::Vectorized => return Err(format!("loop {var} inside it is vectorised too")),
-            ForKind::Parallel => return Err(format!("loop {var} inside it is parallel")),
-            ForKind::Unrolled => return Err(format!("loop {var} inside it is not unrolled yet")),
+            kind if kind.is_vector() => return Err(format!("loop {var} inside it is vectorised too")),
+            kind if kind.is_parallel() => return Err(format!("loop {var} inside it is parallel")),
+            _ => return Err(format!("loop {var} inside it is not unrolled yet")),
         }
         let (min, extent) = (simplify_index(&self.expr(min)), simplify_index(&self.expr(extent)));
         if min.ty().lanes == 1 && extent.ty().lanes == 1 {

@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::expr::{Expr, Flat};
 use crate::ir::rewrite::map_children;
 use crate::ir::stmt::Stmt;
-use crate::schedule::ForKind;
+use crate::schedule::{Directive, ForKind};
 use rustc_hash::FxHashSet;
 
 /// See the module's description.
@@ -45,12 +45,16 @@ pub fn vectorize_with(s: &Stmt, unaligned: &FxHashSet<Flat>) -> Result<Stmt, Err
 }
 
 fn walk(s: &Stmt, error: &mut Option<Error>) -> Stmt {
-    let Stmt::For { var, min, extent, kind: ForKind::Vectorized, body } = s else {
+    let Stmt::For { var, min, extent, kind: kind @ (ForKind::Vectorized | ForKind::GpuLane), body } = s
+    else {
         return map_children(s, &mut Expr::clone, &mut |s| {
             if error.is_some() { s.clone() } else { walk(s, error) }
         });
     };
     let rule = match simplify_index(extent).as_int() {
+        Some(n) if *kind == ForKind::GpuLane && n != 32 => {
+            format!("a warp has 32 lanes, not {n}: split by 32 first")
+        }
         Some(n) if (2..=256).contains(&n) => {
             match lanes::Lanes::new(var, min, n as u16).and_then(|mut l| l.stmt(body)) {
                 Ok(s) => return s,
@@ -65,7 +69,11 @@ fn walk(s: &Stmt, error: &mut Option<Error>) -> Stmt {
         Some(n) => format!("{n} lanes are not possible: 1 to 256"),
         None => format!("the extent {extent} is no constant: split by a constant first"),
     };
-    *error = Some(Error::Schedule { func: var.to_string(), directive: format!("vectorize({var})"), rule });
+    *error = Some(Error::Schedule {
+        func: var.to_string(),
+        directive: Directive::Kind { var: var.clone(), kind: *kind }.to_string(),
+        rule,
+    });
     Stmt::Block(vec![])
 }
 

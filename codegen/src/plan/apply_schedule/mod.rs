@@ -194,6 +194,7 @@ fn apply(p: &Pipeline, plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<O
             return Err(illegal(&id, "atomic", "a pure definition has nothing to update"));
         }
         Directive::Atomic => plan.stages[k].atomic = true,
+        Directive::GpuSingle => plan.stages[k].single = true,
         Directive::Specialize { cond, directives } => special::specialize(p, plan, k, cond, directives)?,
         Directive::Partition { var, policy } => {
             find_dim(&plan.stages[k], var, &text)?;

@@ -6,7 +6,6 @@ use crate::expr::walk::{nodes, variables};
 use crate::expr::{ExprKind, Name};
 use crate::plan::plans::{Stage, illegal};
 use crate::plan::validate::is_var;
-use crate::schedule::ForKind;
 use crate::types::ScalarType;
 
 /// Does every iteration write, and read of the Func, a point of its own? True if each reduction variable stands alone in
@@ -43,19 +42,19 @@ pub(super) fn check_loops(s: &Stage, types: &[ScalarType]) -> Result<(), Error> 
         }
         let unused = s.args.iter().all(|a| !variables(a).iter().any(|v| from.contains(v)));
         match d.kind {
-            ForKind::Parallel if s.atomic && rounds && !s.relaxed => {
+            kind if kind.is_parallel() && s.atomic && rounds && !s.relaxed => {
                 let rule = "atomic sums of floats come in any order and round differently; say `relaxed` if that may be";
-                return Err(illegal(&s.id, format!("parallel({})", d.name), rule));
+                return Err(illegal(&s.id, d.directive(), rule));
             }
-            ForKind::Parallel if !s.atomic => {
+            kind if kind.is_parallel() && !s.atomic => {
                 let rule =
                     "iterations of this reduction variable may write the same element; use rfactor or atomic";
-                return Err(illegal(&s.id, format!("parallel({})", d.name), rule));
+                return Err(illegal(&s.id, d.directive(), rule));
             }
-            ForKind::Vectorized if !(elementwise && (unused || s.atomic)) => {
+            kind if kind.is_vector() && !(elementwise && (unused || s.atomic)) => {
                 let rule =
                     "the update is neither an associative reduction over this variable nor independent in it";
-                return Err(illegal(&s.id, format!("vectorize({})", d.name), rule));
+                return Err(illegal(&s.id, d.directive(), rule));
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::expr::Name;
 use crate::plan::plans::{Change, FuncPlan, Level, Split, Stage, illegal};
-use crate::schedule::{Directive, ForKind, LoopLevel, Tail};
+use crate::schedule::{Directive, LoopLevel, Tail};
 use indexmap::IndexMap;
 
 /// Replaces every `Auto`: by `ShiftInwards` in pure definitions where that is legal, else by `Predicate`. Refuses an explicit
@@ -54,6 +54,6 @@ fn resolve_stage(s: &mut Stage, once: bool) -> Result<(), Error> {
 
 /// The parallel loop that runs blocks of a split, if there is one.
 fn runs_in_parallel(s: &Stage, t: &Split) -> Option<Name> {
-    let parallel = s.dims.iter().filter(|d| d.kind == ForKind::Parallel);
+    let parallel = s.dims.iter().filter(|d| d.kind.is_parallel());
     parallel.map(|d| &d.name).find(|d| s.descends(d, &t.outer)).cloned()
 }

@@ -7,6 +7,7 @@ use crate::target::{Gpu, Target};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUcomputemode, CUdevice, CUdevice_attribute, CUresult};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -30,7 +31,8 @@ pub struct DeviceInfo {
 impl DeviceInfo {
     /// The machine that code for this device is made for.
     pub fn target(&self) -> Target {
-        Target::cuda(self.sm)
+        let target = Target::cuda(self.sm);
+        Target { gpu: target.gpu.map(|gpu| Gpu { ordinal: self.ordinal, ..gpu }), ..target }
     }
 
     /// The reason why it cannot be used, if there is one that shows before it is opened.
@@ -187,6 +189,21 @@ impl Device {
         drop(entered);
         opened.stream = Handle(stream.map_err(|e| opened.failure("cuStreamCreate", e))?);
         Ok(Device(Arc::new(opened)))
+    }
+
+    /// The device that compiled pipelines run on: opened by the first that asks for it, and closed with the last.
+    ///
+    /// # Errors
+    /// As [`Device::open`].
+    pub fn shared(ordinal: usize) -> Result<Device, CudaError> {
+        static OPEN: Mutex<BTreeMap<usize, Weak<Opened>>> = Mutex::new(BTreeMap::new());
+        let mut open = lock(&OPEN);
+        if let Some(device) = open.get(&ordinal).and_then(Weak::upgrade) {
+            return Ok(Device(device));
+        }
+        let device = Device::open(ordinal)?;
+        open.insert(ordinal, Arc::downgrade(&device.0));
+        Ok(device)
     }
 
     /// Its description.

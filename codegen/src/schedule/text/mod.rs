@@ -99,6 +99,7 @@ fn update_suffix(lexer: &mut Lexer, word: &str) -> Result<Option<StageId>, Strin
 fn directive(lexer: &mut Lexer, word: &str, depth: usize) -> Result<Directive, String> {
     match word {
         "atomic" => return Ok(Directive::Atomic),
+        "gpu_single" => return Ok(Directive::GpuSingle),
         "relaxed" => return Ok(Directive::Relaxed),
         "inline" => return Ok(Directive::Inline),
         "compute_root" => return Ok(Directive::ComputeRoot),
@@ -118,6 +119,9 @@ fn directive(lexer: &mut Lexer, word: &str, depth: usize) -> Result<Directive, S
         "parallel" => Directive::Kind { var: lexer.name()?, kind: ForKind::Parallel },
         "vectorize" => Directive::Kind { var: lexer.name()?, kind: ForKind::Vectorized },
         "unroll" => Directive::Kind { var: lexer.name()?, kind: ForKind::Unrolled },
+        "gpu_blocks" => Directive::Kind { var: lexer.name()?, kind: ForKind::GpuBlock },
+        "gpu_threads" => Directive::Kind { var: lexer.name()?, kind: ForKind::GpuThread },
+        "gpu_lanes" => Directive::Kind { var: lexer.name()?, kind: ForKind::GpuLane },
         "rfactor" => rfactor(lexer)?,
         "skip_unless" => {
             let var = before_comma(lexer)?;
@@ -274,7 +278,8 @@ fn memory(lexer: &mut Lexer) -> Result<Memory, String> {
         "heap" => Ok(Memory::Heap),
         "stack" => Ok(Memory::Stack),
         "register" => Ok(Memory::Register),
-        other => Err(format!("`{other}` is not a memory: heap, stack or register")),
+        "shared" => Ok(Memory::Shared),
+        other => Err(format!("`{other}` is not a memory: heap, stack, register or shared")),
     }
 }
 

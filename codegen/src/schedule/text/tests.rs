@@ -138,6 +138,9 @@ fn plain_directive() -> impl Strategy<Value = Directive> {
         ForKind::Parallel,
         ForKind::Vectorized,
         ForKind::Unrolled,
+        ForKind::GpuBlock,
+        ForKind::GpuThread,
+        ForKind::GpuLane,
     ]);
     prop_oneof![
         (n(), n(), n(), integer(false), tail).prop_map(|(old, outer, inner, factor, tail)| Split {
@@ -153,7 +156,7 @@ fn plain_directive() -> impl Strategy<Value = Directive> {
         (n(), kind).prop_map(|(var, kind)| Kind { var, kind }),
         (prop::collection::vec((n(), n()), 0..3), n()).prop_map(|(keep, into)| Rfactor { keep, into }),
         (n(), condition()).prop_map(|(var, cond)| SkipUnless { var, cond }),
-        prop::sample::select(vec![Atomic, Relaxed, Inline, ComputeRoot, Sink, StoreWhole]),
+        prop::sample::select(vec![Atomic, Relaxed, GpuSingle, Inline, ComputeRoot, Sink, StoreWhole]),
         (
             n(),
             prop::sample::select(vec![
@@ -179,7 +182,8 @@ fn plain_directive() -> impl Strategy<Value = Directive> {
         (n(), any::<i32>(), any::<i32>()).prop_map(|(var, min, extent)| Estimate { var, min, extent }),
         (n(), any::<u32>()).prop_map(|(var, modulus)| AlignStorage { var, modulus }),
         prop::collection::vec(n(), 0..4).prop_map(ReorderStorage),
-        prop::sample::select(vec![Memory::Heap, Memory::Stack, Memory::Register]).prop_map(StoreIn),
+        prop::sample::select(vec![Memory::Heap, Memory::Stack, Memory::Register, Memory::Shared])
+            .prop_map(StoreIn),
         integer(false).prop_map(NonTemporal),
         n().prop_map(InPlaceOf),
     ]

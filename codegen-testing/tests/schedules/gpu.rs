@@ -1,0 +1,197 @@
+//! gpu_blocks, gpu_threads, gpu_lanes, gpu_single, shared memory: values under legal schedules, and refusals.
+
+use crate::support::{in_order, plane, refused, schedule};
+use sumsq_codegen::{Expr, Func, Pipeline, RDom, ScalarType, Schedule, Tail};
+use sumsq_codegen_testing::check::{bindings, check, pattern};
+use sumsq_codegen_testing::native::agree;
+
+/// out(x, y) = wide(x - 1, y) + wide(x, y) + wide(x + 1, y) + wide(x, y - 1) + wide(x, y + 1), wide(x, y) = 2 in(clamped) + 1.
+fn cross() -> Pipeline {
+    let (mut p, input, vars) = plane("cross");
+    let (x, y) = (vars[0].expr(), vars[1].expr());
+    let inside = |v: &Expr, d: usize| v.max(0).min(input.extent(d) - 1);
+    let wide = input.at(&[inside(&x, 0), inside(&y, 1)], 0) * 2 + 1;
+    let wide = p.func(Func::new("wide", &vars, vec![wide]));
+    let at = |dx: i32, dy: i32| wide.at(&[&x + dx as i64, &y + dy as i64], 0);
+    let sum = at(-1, 0) + at(0, 0) + at(1, 0) + at(0, -1) + at(0, 1);
+    let out = p.func(Func::new("out", &vars, vec![sum]));
+    p.output(&out);
+    p
+}
+
+/// Runs `text` on checked memory and as code of the CPU, which runs blocks in parallel and threads in turn.
+fn runs(p: &Pipeline, text: &str, sizes: &[(usize, usize)]) -> String {
+    let mut nests = String::new();
+    for &(w, h) in sizes {
+        let b = bindings(vec![("in", pattern(&[ScalarType::I32], &[w, h], 3))], vec![]);
+        let extents: Vec<usize> = if p.name == "cross" { vec![w, h] } else { vec![] };
+        nests = check(p, &schedule(text), &b, &[extents.clone()], 0.0).nests;
+        agree(p, &schedule(text), &b, &[extents]);
+    }
+    nests
+}
+
+const SIZES: [(usize, usize); 4] = [(64, 16), (33, 9), (1, 1), (70, 3)];
+
+const TILE: &str = "out: split(x, xo, xi, 32, predicate) split(y, yo, yi, 8, predicate) reorder(xi, yi, xo, yo) \
+                    gpu_blocks(xo) gpu_blocks(yo) gpu_threads(xi) gpu_threads(yi)\n";
+
+#[test]
+fn a_tile_per_block() {
+    let nests = runs(&cross(), TILE, &SIZES);
+    in_order(
+        &nests,
+        &["gpu_blocks for out.s0.yo", "gpu_blocks for out.s0.xo", "gpu_threads for out.s0.yi in [0, 8)"],
+    );
+    let mut s = Schedule::new();
+    s.func("out").gpu_tile("x", "y", "xo", "yo", "xi", "yi", 32, 8, Tail::Predicate);
+    let twice = Schedule::parse(&s.to_string()).expect("text");
+    assert_eq!(twice, s);
+    assert_eq!(nests, check_nests(&cross(), &s));
+}
+
+fn check_nests(p: &Pipeline, s: &Schedule) -> String {
+    let b = bindings(vec![("in", pattern(&[ScalarType::I32], &[9, 9], 3))], vec![]);
+    check(p, s, &b, &[vec![9, 9]], 0.0).nests
+}
+
+/// The producer's tile with its halo is computed by threads of its own, between the block's loops and those of the consumer.
+#[test]
+fn producers_in_shared_memory() {
+    let text = format!("{TILE}wide: compute_at(out, xo) gpu_threads(x) gpu_threads(y)");
+    let nests = runs(&cross(), &text, &SIZES);
+    in_order(&nests, &["realize wide", "gpu_threads for wide.s0.y in", "gpu_threads for out.s0.yi"]);
+    let fused =
+        format!("{TILE}wide: compute_at(out, xo) fuse(x, y, t) split(t, to, ti, 128, guard) gpu_threads(ti)");
+    runs(&cross(), &fused, &SIZES);
+}
+
+/// A thread's own values lie on its stack.
+#[test]
+fn producers_in_threads() {
+    let text = format!("{TILE}wide: compute_at(out, xi)");
+    runs(&cross(), &text, &SIZES);
+}
+
+/// total() = sum of 3 in(rx, ry).
+fn total() -> Pipeline {
+    let (mut p, input, _) = plane("total");
+    let r = RDom::new([("rx", Expr::from(0), input.extent(0)), ("ry", Expr::from(0), input.extent(1))]);
+    let f = Func::new("total", &[], vec![Expr::from(0)]);
+    let value = f.at(&[], 0) + input.at(&[r.var(0), r.var(1)], 0) * 3;
+    let total = p.func(f.update(vec![], vec![value], r));
+    p.output(&total);
+    p
+}
+
+/// Threads sum, a block's threads are summed in shared memory by the lanes of a warp, blocks by one thread.
+const SUM: &str = "
+total: gpu_single
+total.update(0): split(ry, block, row, 8, guard) rfactor(block as b, into blocks) gpu_single
+blocks: gpu_blocks(b)
+blocks.update(0): split(row, ro, ri, 2, guard) split(rx, xo, lane, 32, guard) rfactor(ri as t, lane as l, into threads) \
+    reorder(lane, ri, b) gpu_blocks(b) gpu_lanes(lane)
+threads: compute_at(blocks.update(0), b) store_in(shared) gpu_threads(l) gpu_threads(t)
+threads.update(0): reorder(xo, ro, l, t) gpu_threads(l) gpu_threads(t)";
+
+#[test]
+fn sums_of_threads_lanes_and_blocks() {
+    let nests = runs(&total(), SUM, &SIZES);
+    in_order(&nests, &["gpu_blocks for blocks.s1.b", "gpu_threads for threads.s1.t", "gpu_lanes for"]);
+}
+
+/// bins(b) += 1, in shared memory for each block and then in the output.
+#[test]
+fn histograms() {
+    let (mut p, input, _) = plane("histogram");
+    let b = sumsq_codegen::Var::new("b");
+    let r = RDom::new([("rx", Expr::from(0), input.extent(0)), ("ry", Expr::from(0), input.extent(1))]);
+    let bin = input.at(&[r.var(0), r.var(1)], 0).max(0).min(15);
+    let f = Func::new("bins", &[b], vec![Expr::from(0)]);
+    let value = f.at(std::slice::from_ref(&bin), 0) + 1;
+    let bins = p.func(f.update(vec![bin], vec![value], r));
+    p.output(&bins);
+    let direct = "bins: bound(b, 0, 16) split(b, bo, bi, 16, guard) gpu_blocks(bo) gpu_threads(bi)
+        bins.update(0): atomic split(rx, xo, xi, 32, guard) reorder(xi, xo, ry) gpu_blocks(ry) gpu_threads(xi)";
+    let b = bindings(vec![("in", pattern(&[ScalarType::I32], &[70, 13], 3))], vec![]);
+    check(&p, &schedule(direct), &b, &[vec![16]], 0.0);
+    agree(&p, &schedule(direct), &b, &[vec![16]]);
+}
+
+#[test]
+fn loops_out_of_place_are_refused() {
+    let p = cross();
+    let cases = [
+        ("out: gpu_threads(x)", "the extent has no small constant bound; split the loop first"),
+        ("out: split(x, xo, xi, 32, guard) gpu_threads(xi)", "no gpu_blocks loop is around it"),
+        ("out: split(x, xo, xi, 32, guard) gpu_lanes(xi)", "no gpu_blocks loop is around it"),
+        (
+            "out: split(x, xo, xi, 2048, guard) gpu_blocks(xo) gpu_threads(xi)",
+            "the extent has no small constant bound",
+        ),
+        (
+            "out: split(x, xo, xi, 64, guard) split(y, yo, yi, 32, guard) reorder(xi, yi, xo, yo) gpu_blocks(xo) \
+             gpu_threads(xi) gpu_threads(yi)",
+            "2048 threads; a block has at most 1024",
+        ),
+        (
+            "out: split(x, xo, xi, 32, guard) split(y, yo, yi, 64, guard) reorder(xi, yi, xo, yo) gpu_blocks(xo) \
+             gpu_lanes(xi) gpu_threads(yi)",
+            "2048 threads; a block has at most 1024",
+        ),
+        ("out: split(x, xo, xi, 16, guard) gpu_blocks(xo) gpu_lanes(xi)", "a warp has 32 lanes, not 16"),
+        ("out: split(x, xo, xi, 32, guard) gpu_blocks(y) gpu_threads(xi)", ""),
+        (
+            "out: split(x, xo, xi, 32, guard) parallel(y) gpu_blocks(xo) gpu_threads(xi)",
+            "a parallel loop of the host is around it",
+        ),
+        (
+            "out: split(x, xo, xi, 32, guard) gpu_blocks(y) parallel(xo)",
+            "it is inside of a kernel: use gpu_threads",
+        ),
+        (
+            "out: split(x, xo, xi, 32, guard) split(xi, xm, xn, 4, guard) gpu_blocks(y) gpu_threads(xm) gpu_blocks(xn)",
+            "something stands between it and the block loop around it",
+        ),
+        (
+            "out: split(x, xo, xi, 32, guard) split(xi, xm, xn, 4, guard) gpu_blocks(y) gpu_blocks(xn)",
+            "something stands between it and the block loop around it",
+        ),
+        (
+            "out: split(x, xo, xi, 32, guard) split(y, yo, yi, 4, guard) reorder(xi, xo, yi, yo) gpu_blocks(yo) gpu_threads(yi) gpu_threads(xi)",
+            "something stands between it and the thread loop around it",
+        ),
+    ];
+    for (text, rule) in cases {
+        if rule.is_empty() {
+            runs(&p, text, &SIZES);
+            continue;
+        }
+        let came = refused(&p, &schedule(text));
+        assert!(came.contains(rule), "{text}\n{came}");
+    }
+}
+
+#[test]
+fn memory_out_of_place_is_refused() {
+    let p = cross();
+    let cases = [
+        ("wide: compute_root store_in(shared)", "only the threads of a GPU's block share memory"),
+        ("wide: compute_at(out, xo) store_in(heap)", "a GPU's kernel allocates nothing"),
+        ("wide: compute_at(out, xo) store_in(stack)", "each thread of the block would have its own"),
+        ("wide: compute_at(out, xi) store_in(shared)", "every thread would need memory of its own"),
+        ("wide: compute_at(out, yo)", "the extent of x has no constant bound"),
+        (
+            "wide: store_at(out, yo) compute_at(out, xo)",
+            "iterations of the parallel loop xo would share the storage",
+        ),
+        (
+            "wide: compute_at(out, yi) gpu_threads(x)",
+            "something stands between it and the thread loop around it",
+        ),
+    ];
+    for (text, rule) in cases {
+        let came = refused(&p, &schedule(&format!("{TILE}{text}")));
+        assert!(came.contains(rule), "{text}\n{came}");
+    }
+}

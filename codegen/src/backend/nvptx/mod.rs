@@ -1,0 +1,44 @@
+//! Particulars of NVIDIA's GPUs: LLVM's target, the names of its intrinsics and attributes.
+
+use inkwell::llvm_sys::target::{
+    LLVMInitializeNVPTXAsmPrinter, LLVMInitializeNVPTXTarget, LLVMInitializeNVPTXTargetInfo,
+    LLVMInitializeNVPTXTargetMC,
+};
+use std::sync::Once;
+
+/// LLVM's number of the calling convention of kernels.
+pub(super) const KERNEL: u32 = 71;
+
+/// The attribute that fixes the size of a block: `x,y,z`.
+pub(super) const BLOCK_SIZE: &str = "nvvm.reqntid";
+
+/// The address space of the memory that a block shares.
+pub(super) const SHARED: u32 = 3;
+
+/// Waits for all threads of the block, which all come by.
+pub(super) const BARRIER: &str = "llvm.nvvm.barrier.cta.sync.aligned.all";
+
+/// Waits for the lanes of a mask.
+pub(super) const WARP_BARRIER: &str = "llvm.nvvm.bar.warp.sync";
+
+/// The value of another lane, whose number differs in the bits of a mask; of 32 bits.
+pub(super) const SHUFFLE_XOR: &str = "llvm.nvvm.shfl.sync.bfly.i32";
+
+/// The thread's number in its block, of a block with one dimension.
+pub(super) const THREAD: &str = "llvm.nvvm.read.ptx.sreg.tid.x";
+
+/// The block's place in the grid, innermost dimension first.
+pub(super) const BLOCK: [&str; 3] =
+    ["llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.ctaid.y", "llvm.nvvm.read.ptx.sreg.ctaid.z"];
+
+/// Makes LLVM's target known to it.
+pub(super) fn initialise() {
+    static ONCE: Once = Once::new();
+    // SAFETY: initialisation takes nothing and runs once.
+    ONCE.call_once(|| unsafe {
+        LLVMInitializeNVPTXTargetInfo();
+        LLVMInitializeNVPTXTarget();
+        LLVMInitializeNVPTXTargetMC();
+        LLVMInitializeNVPTXAsmPrinter();
+    });
+}

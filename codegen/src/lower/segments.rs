@@ -1,0 +1,313 @@
+//! Cuts a lowered pipeline at root, into what the host of a GPU does and the kernels that it launches.
+//!
+//! Before: a [`LoweredFunction`] whose kernels are nests of `gpu_blocks` loops ([`super::kernels`]). After: a [`Segmented`] one; kernels are ready for the
+//! back end ([`super::warps`], [`super::contract`]), and consecutive stores and loops of the host are one function. Neither values nor their order
+//! change.
+
+use super::contract::contract;
+use super::warps::{WARP_LANE, warps};
+use crate::error::Error;
+use crate::expr::walk::{substitute, visit};
+use crate::expr::{Expr, ExprKind, Flat, Name, Param};
+use crate::ir::args::Arg;
+use crate::ir::rewrite::{own_exprs, visit_stmts};
+use crate::ir::segments::{Kernel, Segment, Segmented, outer};
+use crate::ir::stmt::{LoweredFunction, Required, Stmt};
+use crate::lower::kernels::WARP;
+use crate::lower::simplify::simplify_index;
+use crate::schedule::{ForKind, Memory};
+use crate::types::ScalarType;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// See the module's description.
+///
+/// # Errors
+/// A grid whose size differs from block to block.
+pub(crate) fn segments(f: &LoweredFunction) -> Result<Segmented, Error> {
+    let mut cut = Cut { f, kernels: vec![], hosts: vec![], types: FxHashMap::default(), buffers: buffers(f) };
+    let root = cut.segment(&f.body)?;
+    Ok(Segmented { root, kernels: cut.kernels, hosts: cut.hosts })
+}
+
+/// True if there is a kernel in `s`.
+pub(crate) fn has_kernel(s: &Stmt) -> bool {
+    let mut found = false;
+    visit_stmts(s, &mut |s| found |= matches!(s, Stmt::For { kind: ForKind::GpuBlock, .. }));
+    found
+}
+
+struct Cut<'a> {
+    f: &'a LoweredFunction,
+    kernels: Vec<Kernel>,
+    hosts: Vec<LoweredFunction>,
+    /// Types of the names bound around the present place.
+    types: FxHashMap<Name, ScalarType>,
+    /// Element types of all buffers.
+    buffers: FxHashMap<Flat, ScalarType>,
+}
+
+/// Element types of arguments and allocations.
+fn buffers(f: &LoweredFunction) -> FxHashMap<Flat, ScalarType> {
+    let mut all = FxHashMap::default();
+    for a in &f.args {
+        if let Arg::Buffer { flat, ty, .. } = a {
+            all.insert(flat.clone(), *ty);
+        }
+    }
+    visit_stmts(&f.body, &mut |s| {
+        if let Stmt::Allocate { buffer, ty, .. } = s {
+            all.insert(buffer.clone(), *ty);
+        }
+    });
+    all
+}
+
+impl Cut<'_> {
+    fn segment(&mut self, s: &Stmt) -> Result<Segment, Error> {
+        Ok(match s {
+            Stmt::Block(list) => Segment::Block(self.sequence(list)?),
+            Stmt::Let { name, value, body } if !loads(value) => {
+                self.types.insert(name.clone(), value.ty().scalar);
+                let body = Box::new(self.segment(body)?);
+                Segment::Let { name: name.clone(), value: value.clone(), body }
+            }
+            Stmt::For { kind: ForKind::GpuBlock, .. } => self.launch(s)?,
+            Stmt::For { var, min, extent, kind: ForKind::Serial, body } if has_kernel(body) => {
+                self.types.insert(var.clone(), min.ty().scalar);
+                let body = Box::new(self.segment(body)?);
+                Segment::For { var: var.clone(), min: min.clone(), extent: extent.clone(), body }
+            }
+            Stmt::If { cond, then, otherwise } if has_kernel(s) => {
+                let otherwise = otherwise.as_ref().map(|o| self.segment(o)).transpose()?.map(Box::new);
+                Segment::If { cond: cond.clone(), then: Box::new(self.segment(then)?), otherwise }
+            }
+            Stmt::Assert { cond, message, args } if !loads(cond) && !args.iter().any(loads) => {
+                Segment::Assert { cond: cond.clone(), message: message.clone(), args: args.clone() }
+            }
+            Stmt::Allocate { buffer, ty, extent, memory: Memory::Heap, zeroed, body } => Segment::Allocate {
+                buffer: buffer.clone(),
+                ty: *ty,
+                extent: extent.clone(),
+                zeroed: *zeroed,
+                body: Box::new(self.segment(body)?),
+            },
+            Stmt::Produce { body, .. } => self.segment(body)?,
+            s => self.host(s),
+        })
+    }
+
+    /// Statements in order; those of the host that follow each other are one function.
+    fn sequence(&mut self, list: &[Stmt]) -> Result<Vec<Segment>, Error> {
+        let mut out = vec![];
+        let mut rest = list;
+        while let Some(first) = rest.first() {
+            let plain = rest.iter().take_while(|s| computes(s)).count();
+            if plain > 1 {
+                out.push(self.host(&Stmt::Block(rest[..plain].to_vec())));
+                rest = &rest[plain..];
+            } else {
+                out.push(self.segment(first)?);
+                rest = &rest[1..];
+            }
+        }
+        Ok(out)
+    }
+
+    /// A function of the host.
+    fn host(&mut self, s: &Stmt) -> Segment {
+        let function = self.hosts.len();
+        let name = format!("{}.host.{function}", self.f.name);
+        let made = self.function(name, s.clone(), self.f.relaxed);
+        self.hosts.push(made);
+        Segment::Host { function }
+    }
+
+    /// The launch of a nest of block loops.
+    fn launch(&mut self, s: &Stmt) -> Result<Segment, Error> {
+        let grid = grid(s)?;
+        let kernel = self.kernels.len();
+        let body = warps(s)?;
+        let threads = threads(&body);
+        let body = if self.f.relaxed { contract(&body) } else { body };
+        let function = self.function(format!("{}_{kernel}", symbol(&self.f.name)), body, false);
+        self.kernels.push(Kernel { function, threads });
+        Ok(Segment::Launch { kernel, grid })
+    }
+
+    /// `body` as a function of its own, whose arguments are what it mentions.
+    fn function(&self, name: String, body: Stmt, relaxed: bool) -> LoweredFunction {
+        let free = Free::of(&body);
+        let mut args: Vec<Arg> = vec![];
+        let mut buffers: Vec<&Flat> = free.read.iter().chain(&free.written).copied().collect();
+        buffers.dedup();
+        let mut seen = FxHashSet::default();
+        for flat in buffers.into_iter().filter(|b| seen.insert(*b)) {
+            let written = free.written.contains(&flat);
+            args.push(Arg::Buffer { flat: flat.clone(), ty: self.buffers[flat], written });
+        }
+        for (param, ty) in &free.params {
+            args.push(Arg::Scalar { param: (*param).clone(), ty: *ty });
+        }
+        let mut lets = vec![];
+        for (name, ty) in &free.vars {
+            args.push(Arg::Scalar { param: outer(name), ty: *ty });
+            lets.push(((*name).clone(), Expr::new(ExprKind::Param(outer(name)), (*ty).into())));
+        }
+        let known = |flat: &Flat| args.iter().any(|a| a.flat() == Some(flat));
+        let aliases = self.f.aliases.iter().filter(|(a, b)| known(a) && known(b)).cloned().collect();
+        let records = self.f.records.iter().filter(|(a, _)| known(a)).cloned().collect();
+        let bind = |body, (name, value)| Stmt::Let { name, value, body: Box::new(body) };
+        let body = lets.into_iter().rev().fold(body, bind);
+        LoweredFunction { name, args, body, relaxed, aliases, records, required: Required::default() }
+    }
+}
+
+/// A name that PTX takes.
+fn symbol(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let name: String = name.chars().map(plain).collect();
+    format!("k_{name}")
+}
+
+fn loads(e: &Expr) -> bool {
+    crate::expr::walk::any(e, |n| matches!(n.kind(), ExprKind::Load { .. }))
+}
+
+/// True for what only computes: no kernel, nothing that the walk of segments does itself.
+fn computes(s: &Stmt) -> bool {
+    match s {
+        Stmt::Let { .. } | Stmt::Assert { .. } | Stmt::Allocate { .. } => false,
+        Stmt::Produce { body, .. } => computes(body),
+        s => !has_kernel(s),
+    }
+}
+
+/// The numbers of blocks, innermost first, in terms of what is bound outside.
+fn grid(s: &Stmt) -> Result<Vec<Expr>, Error> {
+    let (mut sizes, mut lets, mut inside) = (vec![], FxHashMap::default(), FxHashSet::default());
+    let mut at = s;
+    loop {
+        match at {
+            Stmt::For { var, extent, kind: ForKind::GpuBlock, body, .. } => {
+                let size = simplify_index(&substitute(extent, &lets));
+                if crate::expr::walk::any(&size, |n| {
+                    matches!(n.kind(), ExprKind::Var(v) if inside.contains(v))
+                        || matches!(n.kind(), ExprKind::Load { .. })
+                }) {
+                    let rule = "its extent differs from block to block of the loop around it".to_string();
+                    let directive = format!("gpu_blocks({var})");
+                    return Err(Error::Schedule { func: var.to_string(), directive, rule });
+                }
+                sizes.push(size);
+                inside.insert(var.clone());
+                at = body;
+            }
+            Stmt::Let { name, value, body } => {
+                let value = substitute(value, &lets);
+                lets.insert(name.clone(), value);
+                at = body;
+            }
+            Stmt::If { then, otherwise: None, .. } => at = then,
+            Stmt::Produce { body, .. } | Stmt::Allocate { body, .. } => at = body,
+            _ => break,
+        }
+    }
+    sizes.reverse();
+    Ok(sizes)
+}
+
+/// Threads that the largest thread nest of a kernel needs, in whole warps.
+fn threads(s: &Stmt) -> u32 {
+    let mut most = 1;
+    visit_stmts(s, &mut |s| {
+        if matches!(s, Stmt::For { kind: ForKind::GpuThread, .. }) {
+            let warp = if is_warps(s) { WARP } else { 1 };
+            most = most.max(extents(s).iter().product::<i64>() * warp);
+        }
+    });
+    (most as u32).next_multiple_of(WARP as u32)
+}
+
+/// The extents of the thread loops of a nest, outermost first.
+pub(crate) fn extents(s: &Stmt) -> Vec<i64> {
+    let mut all = vec![];
+    visit_stmts(s, &mut |s| {
+        if let Stmt::For { extent, kind: ForKind::GpuThread, .. } = s {
+            all.push(extent.as_int().unwrap_or(1).max(0));
+        }
+    });
+    all
+}
+
+/// Does each iteration of a thread nest run as a warp?
+pub(crate) fn is_warps(s: &Stmt) -> bool {
+    let mut found = false;
+    visit_stmts(s, &mut |s| {
+        own_exprs(s, &mut |e| {
+            visit(e, &mut |n| {
+                found |= matches!(n.kind(), ExprKind::Var(v) if &**v == WARP_LANE)
+                    || matches!(n.kind(), ExprKind::VectorReduce(_, a) if a.ty().lanes == 1);
+                !found
+            });
+        })
+    });
+    found
+}
+
+/// What a statement mentions and does not bind itself, each in order of first mention.
+#[derive(Default)]
+struct Free<'a> {
+    read: Vec<&'a Flat>,
+    written: Vec<&'a Flat>,
+    params: Vec<(&'a Param, ScalarType)>,
+    vars: Vec<(&'a Name, ScalarType)>,
+}
+
+impl<'a> Free<'a> {
+    fn of(s: &'a Stmt) -> Free<'a> {
+        let (mut free, mut names, mut own) = (Free::default(), FxHashSet::default(), FxHashSet::default());
+        names.insert(WARP_LANE);
+        visit_stmts(s, &mut |s| match s {
+            Stmt::Let { name, .. } | Stmt::For { var: name, .. } => {
+                names.insert(name);
+            }
+            Stmt::Allocate { buffer, .. } => {
+                own.insert(buffer);
+            }
+            _ => {}
+        });
+        let mut seen = FxHashSet::default();
+        visit_stmts(s, &mut |s| {
+            if let Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } = s
+                && !own.contains(buffer)
+                && !free.written.contains(&buffer)
+            {
+                free.written.push(buffer);
+            }
+            own_exprs(s, &mut |e| {
+                visit(e, &mut |n| {
+                    if !seen.insert(n.id()) {
+                        return false;
+                    }
+                    let ty = n.ty().scalar;
+                    match n.kind() {
+                        ExprKind::Load { buffer, .. }
+                            if !own.contains(buffer) && !free.read.contains(&buffer) =>
+                        {
+                            free.read.push(buffer);
+                        }
+                        ExprKind::Param(p) if !free.params.iter().any(|x| x.0 == p) => {
+                            free.params.push((p, ty))
+                        }
+                        ExprKind::Var(v) if !names.contains(&**v) && !free.vars.iter().any(|x| x.0 == v) => {
+                            free.vars.push((v, ty));
+                        }
+                        _ => {}
+                    }
+                    true
+                });
+            });
+        });
+        free
+    }
+}
