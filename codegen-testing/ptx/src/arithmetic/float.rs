@@ -1,5 +1,6 @@
 //! Arithmetic of floats.
 
+use super::word::half_of;
 use super::{Arity, Word, both_halves, floats, op};
 use half::f16;
 
@@ -47,16 +48,16 @@ native!(f64, 0x7ff8_0000_0000_0000);
 impl Float for f16 {
     // Sums and products of halves are exact in double precision.
     fn add(self, b: Self) -> Self {
-        f16::from_f64(self.to_f64() + b.to_f64())
+        half_of(self.to_f64() + b.to_f64())
     }
     fn sub(self, b: Self) -> Self {
-        f16::from_f64(self.to_f64() - b.to_f64())
+        half_of(self.to_f64() - b.to_f64())
     }
     fn mul(self, b: Self) -> Self {
-        f16::from_f64(self.to_f64() * b.to_f64())
+        half_of(self.to_f64() * b.to_f64())
     }
     fn fma(self, b: Self, c: Self) -> Self {
-        f16::from_f64(sum_to_odd(self.to_f64() * b.to_f64(), c.to_f64()))
+        half_of(sum_to_odd(self.to_f64() * b.to_f64(), c.to_f64()))
     }
     fn is_nan(self) -> bool {
         f16::is_nan(self)
