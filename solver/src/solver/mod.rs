@@ -189,6 +189,23 @@ pub fn schedules(energy: &Energy, options: &CompileOptions) -> Result<String, So
     Ok(settings.pipelines(&k).into_iter().map(text).collect())
 }
 
+/// The kernels of an energy's pipelines as PTX for a GPU that need not be here: a module for each pipeline, with its name.
+///
+/// # Errors
+/// As for [`Solver::compile`].
+pub fn ptx(
+    energy: &Energy,
+    options: &CompileOptions,
+    target: &Target,
+) -> Result<Vec<(String, String)>, SolveError> {
+    let (k, settings) = skeleton(energy.clone(), options, target.clone(), None)?;
+    let text = |(_, s): (_, Scheduled)| {
+        let text = sumsq_codegen::compile::ptx(&s.pipeline, &s.schedule, target)?;
+        Ok((s.pipeline.name, text))
+    };
+    settings.pipelines(&k).into_iter().map(text).collect()
+}
+
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
 pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredFunction>, SolveError> {
     let (k, settings) = skeleton(energy.clone(), options, options.target.target()?, None)?;
