@@ -341,9 +341,13 @@ impl Call {
     pub(crate) fn run<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer, pool: &Pool) -> Result<(), Error> {
         self.refresh(&slot)?;
         let Inner { code, signature, plan, .. } = &*self.compiled.0;
+        let written = || (0..).zip(&signature.buffers).filter(|(_, s)| s.written).map(|(i, _)| slot(i));
         let kernel = match code {
             Code::Host(kernel) => kernel,
-            Code::Device(code) => return code.run(&self.arguments.scalars, &mut self.locals, &slot, pool),
+            Code::Device(code) => {
+                code.run(&self.arguments.scalars, &mut self.locals, &slot, pool)?;
+                return written().try_for_each(Buffer::sync_borrowed).map_err(|e| plan.device_error(e));
+            }
         };
         plan.fill_pointers(&mut self.arguments, &slot)?;
         let _standard = FloatEnvironment::standard();
@@ -351,7 +355,7 @@ impl Call {
         // borrowed; these are written to as cells, by this thread and by workers that it waits for (see `runtime::buffer`).
         let done = unsafe { self.arguments.call(kernel.entry(), pool) };
         // The outputs have other values now.
-        signature.buffers.iter().enumerate().filter(|(_, s)| s.written).for_each(|(i, _)| slot(i).touch());
+        written().for_each(Buffer::touch);
         done.map_err(|failure| failure_error(kernel, failure))
     }
 }

@@ -41,8 +41,8 @@ const LINE: i64 = 64;
 /// Rows or planes at multiples of this many bytes compete for the same cache sets.
 const PAGE: i64 = 4096;
 
-/// The bit of a version that says that nobody has written anything: all is zero.
-const UNTOUCHED: u64 = 1 << 63;
+/// The bit of a version that says that everything is zero.
+const ZERO: u64 = 1 << 63;
 
 /// Memory with the layout of the module's description.
 pub struct Buffer {
@@ -76,7 +76,7 @@ impl Buffer {
             .ok_or_else(|| BufferError::Memory { ty: spec.ty, extents: spec.extents.clone() })?;
         let Shape { strides, plane, origin, .. } = shape;
         let buffer = Buffer::over(memory, spec, strides, plane, origin + stagger);
-        buffer.version.set(buffer.version() | UNTOUCHED);
+        buffer.renew_zero();
         Ok(buffer)
     }
 
@@ -138,9 +138,14 @@ impl Buffer {
         self.version.set(next_version());
     }
 
-    /// True if everything is zero since nobody has written anything.
-    pub(super) fn is_untouched(&self) -> bool {
-        self.version() & UNTOUCHED != 0
+    /// Gives it another version, that of zeros.
+    pub(super) fn renew_zero(&self) {
+        self.version.set(next_version() | ZERO);
+    }
+
+    /// True if everything is known to be zero, pads and halos too.
+    pub(super) fn is_zero(&self) -> bool {
+        self.version() & ZERO != 0
     }
 
     /// True if the memory is somebody else's.

@@ -224,6 +224,7 @@ impl Buffer {
         let (p, n) = self.whole();
         // SAFETY: the whole memory, cells of this thread; zero bytes are valid elements of every type.
         unsafe { std::ptr::write_bytes(p, 0, n) }
+        self.renew_zero();
     }
 
     /// Some value of the domain outside `[low, high]`, if there is one. Floats are truncated.

@@ -273,6 +273,10 @@ impl Device {
         self.0.stream.0
     }
 
+    pub(super) fn context(&self) -> sys::CUcontext {
+        self.0.context.0
+    }
+
     pub(super) fn count_copy(&self, to_device: bool, bytes: usize) {
         let counters = &self.0.counters;
         let of = if to_device { &counters.to_device } else { &counters.to_host };

@@ -139,9 +139,8 @@ impl Home for Device {
         Device::number(self)
     }
 
-    fn block(&self, bytes: usize, zeroed: bool) -> Result<Box<dyn Block>, CudaError> {
-        let memory = if zeroed { self.zeroed(bytes)? } else { self.allocate(bytes)? };
-        Ok(Box::new(memory))
+    fn block(&self, bytes: usize) -> Result<Box<dyn Block>, CudaError> {
+        Ok(Box::new(self.allocate(bytes)?))
     }
 }
 
@@ -152,6 +151,10 @@ impl Block for DeviceMemory {
 
     fn address(&self) -> u64 {
         self.address
+    }
+
+    fn clear(&self) -> Result<(), CudaError> {
+        DeviceMemory::clear(self)
     }
 
     fn upload(&self, from: &[u8]) -> Result<(), CudaError> {

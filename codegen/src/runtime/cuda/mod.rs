@@ -1,7 +1,7 @@
 //! CUDA devices: what is there, their memory, generated kernels on them. Alone in knowing the driver.
 //!
 //! ```text
-//! devices() -> Device::open -> DeviceMemory, Module -> Function -> launch   one stream a device: all in order
+//! devices() -> Device::open -> DeviceMemory, Module -> Function -> launch, or Graph -> run: one stream, all in order
 //! ```
 //! The driver is a library that is looked for when the first device is asked for; where it is missing, too old, or without a
 //! device, the error says so. Objects hold on to their [`Device`], so that the last of them closes it. Nothing here panics, and
@@ -13,11 +13,13 @@
 mod device;
 mod driver;
 mod event;
+mod graph;
 mod memory;
 mod module;
 
 pub use crate::error::{CudaError, Fault, Unavailable, Version};
 pub use device::{Counts, Device, DeviceInfo, FreeMemory, devices};
 pub use event::Event;
+pub use graph::{Body, Condition, Graph, ReadyGraph};
 pub use memory::DeviceMemory;
 pub use module::{Function, Module, Shape};

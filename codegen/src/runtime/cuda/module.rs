@@ -195,6 +195,15 @@ impl Function {
         self.module.device()
     }
 
+    /// Its name, as a device keeps it in mind.
+    pub(super) fn shared_name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(super) fn handle(&self) -> sys::CUfunction {
+        self.handle.0
+    }
+
     /// Checks the sizes of a launch.
     ///
     /// # Errors

@@ -9,6 +9,8 @@
 //! | host | | host | copy to it, neither | copy to it, device |
 //! | device | copy from it, neither | copy from it, host | | device |
 //!
+//! Where everything is zero nothing is copied to a device: it clears its block.
+//!
 //! A copy that fails leaves everything as it was, so whoever asks is told, again and again, until a copy succeeds: old values are handed
 //! out for new ones nowhere. Writing asks first, since it leaves some values as they are, if only those of pads.
 
@@ -22,8 +24,8 @@ pub trait Home {
     /// A number that no other one has.
     fn number(&self) -> u64;
 
-    /// A block of memory there, its bytes all zero or any.
-    fn block(&self, bytes: usize, zeroed: bool) -> Result<Box<dyn Block>, CudaError>;
+    /// A block of memory there, whose bytes are anything.
+    fn block(&self, bytes: usize) -> Result<Box<dyn Block>, CudaError>;
 }
 
 /// A block of a device's memory, freed when it is dropped.
@@ -34,7 +36,10 @@ pub trait Block: Send {
     /// The address of its first byte, on the device.
     fn address(&self) -> u64;
 
-    /// Overwrites it, behind all that the device was asked for before; `from` is as long as the block.
+    /// Sets all bytes to zero, behind all that the device was asked for before.
+    fn clear(&self) -> Result<(), CudaError>;
+
+    /// Overwrites it, likewise; `from` is as long as the block.
     fn upload(&self, from: &[u8]) -> Result<(), CudaError>;
 
     /// Copies it, likewise; where that fails, `to` may hold anything.
@@ -64,11 +69,9 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// A block for a buffer's values, without these unless they are all zeros.
+    /// A block for a buffer's values, without these.
     fn new(home: &dyn Home, buffer: &Buffer) -> Result<Side, CudaError> {
-        let zeros = buffer.is_untouched();
-        let block = RefCell::new(home.block(buffer.bytes(), zeros)?);
-        Ok(Side { block, newer: Cell::new(if zeros { Newer::Neither } else { Newer::Host }) })
+        Ok(Side { block: RefCell::new(home.block(buffer.bytes())?), newer: Cell::new(Newer::Host) })
     }
 
     /// Notes that the host wrote.
@@ -115,8 +118,12 @@ impl Buffer {
         let block = side.block.borrow();
         if side.newer.get() == Newer::Host {
             let (base, bytes) = self.whole();
-            // SAFETY: the whole memory, to which nobody writes while this thread is here.
-            block.upload(unsafe { std::slice::from_raw_parts(base, bytes) })?;
+            if self.is_zero() {
+                block.clear()?;
+            } else {
+                // SAFETY: the whole memory, to which nobody writes while this thread is here.
+                block.upload(unsafe { std::slice::from_raw_parts(base, bytes) })?;
+            }
             side.newer.set(Newer::Neither);
         }
         if access == Access::Write {
@@ -134,9 +141,8 @@ impl Buffer {
         };
         if side.block.borrow().home() != home.number() {
             self.sync_host()?;
-            let moved = Side::new(home, self)?;
-            side.newer.set(moved.newer.get());
-            side.block.swap(&moved.block);
+            side.block.swap(&Side::new(home, self)?.block);
+            side.newer.set(Newer::Host);
         }
         Ok(side)
     }

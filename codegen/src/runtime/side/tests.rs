@@ -62,12 +62,12 @@ impl Home for Pretended {
         self.0
     }
 
-    fn block(&self, bytes: usize, zeroed: bool) -> Result<Box<dyn Block>, CudaError> {
+    fn block(&self, bytes: usize) -> Result<Box<dyn Block>, CudaError> {
         let mut memory = self.memory();
         if memory.failing {
             return Err(CudaError::Memory { needed: bytes as u64, free: 0 });
         }
-        memory.blocks.push(vec![if zeroed { 0 } else { 0xa5 }; bytes]);
+        memory.blocks.push(vec![0xa5; bytes]);
         let number = memory.blocks.len() - 1;
         Ok(Box::new(PretendedBlock(self.clone(), number)))
     }
@@ -80,6 +80,15 @@ impl Block for PretendedBlock {
 
     fn address(&self) -> u64 {
         (self.1 as u64) << 32
+    }
+
+    fn clear(&self) -> Result<(), CudaError> {
+        let mut memory = self.0.memory();
+        if memory.failing {
+            return Err(lost());
+        }
+        memory.blocks[self.1].fill(0);
+        Ok(())
     }
 
     fn upload(&self, from: &[u8]) -> Result<(), CudaError> {
@@ -206,12 +215,20 @@ fn old_values_are_not_handed_out() {
 }
 
 #[test]
-fn what_is_all_new_needs_no_copy() {
+fn zeros_are_never_copied() {
     let (device, b) = (Pretended::new(0), list(2));
-    b.on_device(&device, 0, Access::Write).unwrap();
+    assert!(b.set(&[0], 0, 1));
+    let address = b.on_device(&device, 0, Access::Write).unwrap();
+    device.at(address, |v| v[1] = 2);
     device.fail(true);
     b.clear();
-    assert_eq!((b.to_vec::<i32>(), device.copies()), (vec![0; 2], (0, 0)));
+    assert_eq!(b.to_vec::<i32>(), [0; 2], "without a copy back");
+    device.fail(false);
+    assert_eq!(b.on_device(&device, 0, Access::Read), Ok(address));
+    assert_eq!((device.at(address, |v| v[..2].to_vec()), device.copies()), (vec![0; 2], (1, 0)));
+    assert!(b.set(&[1], 0, 3));
+    b.on_device(&device, 0, Access::Read).unwrap();
+    assert_eq!((device.at(address, |v| v[..2].to_vec()), device.copies()), (vec![0, 3], (2, 0)));
 }
 
 #[test]
