@@ -1,0 +1,202 @@
+//! One block: its threads take turns, warp by warp, until all have ended.
+
+use super::device::Device;
+use super::lanes;
+use super::order::Order;
+use super::thread::{State, Thread};
+use super::{Dims, Geometry};
+use crate::code::Special;
+use crate::error::{Fault, Missing};
+use crate::memory::{GUARD, POISON, Region, UNWRITTEN, Who};
+use crate::module::{Kernel, Module};
+
+/// Instructions that a thread may run before others get a turn.
+const FUEL: u64 = 1 << 20;
+
+/// Things that the threads of a block share.
+pub struct Shared {
+    pub memory: Region,
+    pub index: Dims,
+    pub geometry: Geometry,
+    section: u32,
+    first_section: u32,
+    launch_section: u32,
+    /// Of each warp.
+    epochs: Vec<u16>,
+}
+
+impl Shared {
+    /// The next access of a thread, as races see it.
+    pub fn who(&self, thread: u32) -> Who {
+        Who {
+            section: self.section,
+            block: self.first_section,
+            launch: self.launch_section,
+            thread: thread as u16,
+            epoch: self.epochs[thread as usize / 32],
+        }
+    }
+
+    /// Ends the epoch of a warp: what its lanes did before is ordered before what they do from now on.
+    pub fn end_epoch(&mut self, warp: usize) {
+        self.epochs[warp] = self.epochs[warp].wrapping_add(1);
+    }
+
+    pub fn special(&self, which: Special, thread: u32, local: u64) -> u64 {
+        let lane = thread % 32;
+        let below = (1u64 << lane) - 1;
+        let equal = 1u64 << lane;
+        match which {
+            Special::Tid(axis) => self.geometry.thread(thread)[usize::from(axis)].into(),
+            Special::Ntid(axis) => self.geometry.block[usize::from(axis)].into(),
+            Special::Ctaid(axis) => self.index[usize::from(axis)].into(),
+            Special::Nctaid(axis) => self.geometry.grid[usize::from(axis)].into(),
+            Special::Lane => lane.into(),
+            Special::Warp => (thread / 32).into(),
+            Special::Warps => self.geometry.threads().div_ceil(32).into(),
+            Special::LanesEqual => equal,
+            Special::LanesBelow => below,
+            Special::LanesUpTo => below | equal,
+            Special::LanesAbove => !(below | equal) & 0xffff_ffff,
+            Special::LanesFrom => !below & 0xffff_ffff,
+            Special::Local(at) => local + u64::from(at),
+        }
+    }
+}
+
+pub struct Block {
+    pub threads: Vec<Thread>,
+    pub shared: Shared,
+    warps: Vec<u32>,
+    lanes: Vec<u32>,
+}
+
+/// A fault and the thread that met it.
+pub type Failed = (u32, Fault);
+
+impl Block {
+    /// A block without threads' state, to be started.
+    pub fn new(geometry: Geometry, module: &Module) -> Block {
+        let end = module.shared.last().map_or(0x400, |s| s.address + s.bytes as u64);
+        let memory = Region::new(crate::error::Area::Shared, 0x400, (end - 0x400) as usize, GUARD);
+        let threads = geometry.threads();
+        let shared = Shared {
+            memory,
+            index: [0; 3],
+            geometry,
+            section: 0,
+            first_section: 0,
+            launch_section: 0,
+            epochs: vec![0; threads.div_ceil(32) as usize],
+        };
+        Block { threads: (0..threads).map(Thread::new).collect(), shared, warps: vec![], lanes: vec![] }
+    }
+
+    /// Puts all threads before the kernel's first instruction.
+    pub fn start(
+        &mut self,
+        kernel: &Kernel,
+        device: &mut Device,
+        index: Dims,
+        launch_section: u32,
+        order: Order,
+        params: &[u8],
+    ) {
+        let linear = u64::from(self.shared.geometry.linear(index));
+        self.warps = order.of(self.threads.len().div_ceil(32) as u32, 2 * linear + 1);
+        self.lanes = order.of(32, 2 * linear + 2);
+        self.shared.index = index;
+        self.shared.section = device.memory.section();
+        self.shared.first_section = self.shared.section;
+        self.shared.launch_section = launch_section;
+        for s in &kernel.shared_variables {
+            let s = &device.module.shared[*s as usize];
+            let at = (s.address - self.shared.memory.base) as usize;
+            self.shared.memory.state[at..at + s.bytes].fill(UNWRITTEN);
+            self.shared.memory.bytes[at..at + s.bytes].fill(POISON);
+        }
+        let code = &device.module.functions[kernel.function as usize];
+        self.threads.iter_mut().for_each(|t| t.start(kernel.function, code, params));
+    }
+
+    /// Makes accesses of other blocks in this launch unordered with none of this one's: they may wait for each other.
+    pub fn join_grid(&mut self) {
+        self.shared.first_section = self.shared.launch_section;
+    }
+
+    /// Runs until all threads have ended (true), or until those that can run have each had a long turn (false).
+    pub fn advance(&mut self, device: &mut Device) -> Result<bool, Failed> {
+        loop {
+            let mut paused = false;
+            for warp in 0..self.warps.len() {
+                paused |= self.run_warp(self.warps[warp] as usize, device)?;
+            }
+            if paused {
+                return Ok(false);
+            }
+            if self.threads.iter().all(|t| t.state == State::Ended) {
+                return Ok(true);
+            }
+            self.barrier(device)?;
+        }
+    }
+
+    /// Runs a warp until none of its lanes can go on; true where one was only interrupted.
+    fn run_warp(&mut self, warp: usize, device: &mut Device) -> Result<bool, Failed> {
+        loop {
+            for lane in &self.lanes {
+                let id = warp * 32 + *lane as usize;
+                if let Some(thread) = self.threads.get_mut(id)
+                    && thread.state == State::Ready
+                {
+                    thread.run(device, &mut self.shared, FUEL).map_err(|fault| (id as u32, fault))?;
+                }
+            }
+            let lanes = warp * 32..(warp * 32 + 32).min(self.threads.len());
+            let resolved =
+                lanes::resolve(&mut self.threads[lanes.clone()], &mut self.shared, device.module, warp)?;
+            if self.threads[lanes].iter().any(|t| t.state == State::Ready) {
+                if !resolved {
+                    return Ok(true);
+                }
+            } else {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Lets all threads pass the barrier at which they must be.
+    fn barrier(&mut self, device: &mut Device) -> Result<(), Failed> {
+        let Some(first) = self.threads.iter().position(|t| t.state == State::Barrier) else { return Ok(()) };
+        let line = |t: &Thread| {
+            let (function, pc) = t.place();
+            device.module.functions[function as usize].insts[pc].line
+        };
+        for t in &self.threads {
+            let reason = match t.state {
+                State::Ended => Missing::Ended,
+                State::Barrier => {
+                    // Lanes of a warp pass one barrier together; warps may come from different ones.
+                    let leader = &self.threads[t.id as usize / 32 * 32];
+                    if t.place() == leader.place() {
+                        continue;
+                    }
+                    return Err((
+                        leader.id,
+                        Fault::Barrier { missing: t.id, reason: Missing::Elsewhere(line(t)) },
+                    ));
+                }
+                _ => Missing::Elsewhere(line(t)),
+            };
+            return Err((first as u32, Fault::Barrier { missing: t.id, reason }));
+        }
+        self.shared.section = device.memory.section();
+        for t in &mut self.threads {
+            t.state = State::Ready;
+            if let Some(frame) = t.frames.last_mut() {
+                frame.pc += 1;
+            }
+        }
+        Ok(())
+    }
+}
