@@ -1,7 +1,6 @@
 //! Kernels of the example energies.
 
 use std::path::Path;
-use sumsq::codegen::Target;
 use sumsq::{CompileOptions, Precision};
 
 #[test]
@@ -14,9 +13,8 @@ fn every_energy_has_kernels() {
     for file in files {
         let energy = sumsq_tests::example_energy(file.file_stem().unwrap().to_str().unwrap());
         for precision in [Precision::Mixed, Precision::F32] {
-            let options = CompileOptions { precision, ..CompileOptions::default() };
-            let all = sumsq::ptx(&energy, &options, &Target::cuda(90))
-                .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            let options = CompileOptions { precision, capability: Some(90), ..CompileOptions::default() };
+            let all = sumsq::ptx(&energy, &options).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
             for (name, text) in all {
                 assert!(text.contains(".entry"), "{name}");
                 let name = format!(

@@ -31,8 +31,7 @@ pub struct DeviceInfo {
 impl DeviceInfo {
     /// The machine that code for this device is made for.
     pub fn target(&self) -> Target {
-        let target = Target::cuda(self.sm);
-        Target { gpu: target.gpu.map(|gpu| Gpu { ordinal: self.ordinal, ..gpu }), ..target }
+        Target::cuda(self.sm).on(self.ordinal)
     }
 
     /// The reason why it cannot be used, if there is one that shows before it is opened.
