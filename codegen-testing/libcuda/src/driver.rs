@@ -4,7 +4,7 @@ use crate::counters::Counters;
 use crate::objects::*;
 use crate::settings::{Settings, Which};
 use crate::status::{self, *};
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -19,11 +19,14 @@ const DEVICE_STRIDE: u64 = 1 << 40;
 /// First handle; no pointer of the host has these bits.
 const FIRST_HANDLE: Handle = 0x00cd_0000_0000_0000;
 
+/// `CU_COMPUTEMODE_PROHIBITED`.
+const PROHIBITED: i32 = 2;
+
 static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| Mutex::new(Driver::default()));
 
 thread_local! {
-    /// The context of this thread.
-    static CURRENT: Cell<Handle> = const { Cell::new(0) };
+    /// Contexts of this thread: the last is current.
+    static CONTEXTS: RefCell<Vec<Handle>> = const { RefCell::new(vec![]) };
 }
 
 pub struct Device {
@@ -126,7 +129,7 @@ impl Driver {
     /// A code on its way out: one that sticks breaks the context of this thread.
     fn broke(&mut self, code: Status) -> Status {
         if is_sticky(code)
-            && let Ok(context) = self.contexts.get_mut(CURRENT.get())
+            && let Ok(context) = self.contexts.get_mut(self.current_any())
         {
             context.broken.get_or_insert(code);
         }
@@ -164,11 +167,25 @@ impl Driver {
 
     /// The context of this thread, whatever its state.
     pub fn current_any(&self) -> Handle {
-        CURRENT.get()
+        CONTEXTS.with_borrow(|all| all.last().copied().unwrap_or(0))
     }
 
+    /// Replaces the context of this thread; zero takes it away.
     pub fn set_current(&self, context: Handle) {
-        CURRENT.set(context);
+        CONTEXTS.with_borrow_mut(|all| {
+            all.pop();
+            if context != 0 {
+                all.push(context);
+            }
+        });
+    }
+
+    pub fn push_current(&self, context: Handle) {
+        CONTEXTS.with_borrow_mut(|all| all.push(context));
+    }
+
+    pub fn pop_current(&self) -> Result<Handle, Status> {
+        CONTEXTS.with_borrow_mut(Vec::pop).ok_or(INVALID_CONTEXT)
     }
 
     /// The context of this thread.
@@ -176,7 +193,7 @@ impl Driver {
     /// # Errors
     /// Returns the code that broke it.
     pub fn current(&self) -> Result<Handle, Status> {
-        let handle = CURRENT.get();
+        let handle = self.current_any();
         let context = self
             .contexts
             .get(handle)
@@ -202,8 +219,13 @@ impl Driver {
 
     /// Makes a context for a device, or hands out the one that is there.
     pub fn retain(&mut self, ordinal: i32) -> Result<Handle, Status> {
-        self.device(ordinal)?.retained += 1;
-        if let Some(context) = self.device(ordinal)?.context {
+        let prohibited = self.settings.compute_mode == PROHIBITED;
+        let device = self.device(ordinal)?;
+        if prohibited {
+            return Err(DEVICE_UNAVAILABLE);
+        }
+        device.retained += 1;
+        if let Some(context) = device.context {
             return Ok(context);
         }
         let context = self.handle();

@@ -1,6 +1,6 @@
 //! Settings from the environment, read by `cuInit`.
 
-use crate::status::{Status, UNKNOWN};
+use crate::status::{Status, UNKNOWN, texts};
 use sumsq_ptx::Order;
 
 /// Things that differ between machines, and faults to rehearse.
@@ -14,6 +14,8 @@ pub struct Settings {
     /// 12080 for a driver of CUDA 12.8.
     pub driver_version: i32,
     pub multiprocessors: i32,
+    /// 0 for all, 2 for nobody, 3 for one process at a time.
+    pub compute_mode: i32,
     pub order: Order,
     pub checks: bool,
     pub fail: Option<Fail>,
@@ -45,6 +47,7 @@ impl Default for Settings {
             memory: 2 << 30,
             driver_version: 12080,
             multiprocessors: 132,
+            compute_mode: 0,
             order: Order::Ascending,
             checks: true,
             fail: None,
@@ -54,12 +57,13 @@ impl Default for Settings {
 }
 
 /// Settings that have names.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "DEVICES",
     "CAPABILITY",
     "MEMORY",
     "DRIVER_VERSION",
     "MULTIPROCESSORS",
+    "COMPUTE_MODE",
     "ORDER",
     "CHECKS",
     "FAIL_CALL",
@@ -94,6 +98,7 @@ impl Settings {
             "MEMORY" => self.memory = value.parse().ok()?,
             "DRIVER_VERSION" => self.driver_version = value.parse().ok()?,
             "MULTIPROCESSORS" => self.multiprocessors = value.parse().ok()?,
+            "COMPUTE_MODE" => self.compute_mode = value.parse().ok()?,
             "ORDER" => self.order = Order::of_seed(value.parse().ok()?),
             "CHECKS" => self.checks = ["off", "on"].iter().position(|v| *v == value)? == 1,
             "FAIL_CALL" if value.is_empty() => self.fail = None,
@@ -109,7 +114,8 @@ impl Fail {
     /// `17`, `17:2`, `cuMemAlloc_v2:2`; without a code it is that of an unknown error.
     pub fn parse(text: &str) -> Option<Fail> {
         let (which, code) = match text.split_once(':') {
-            Some((which, code)) => (which, code.parse().ok()?),
+            // A code that is none would not be one of cuda.h's enumeration either.
+            Some((which, code)) => (which, code.parse().ok().filter(|c| texts(*c).is_some())?),
             None => (text, UNKNOWN),
         };
         let which = match which.parse() {

@@ -29,6 +29,7 @@ codes! {
     OUT_OF_MEMORY = 2, "ERROR_OUT_OF_MEMORY", "out of memory";
     NOT_INITIALIZED = 3, "ERROR_NOT_INITIALIZED", "initialization error";
     DEINITIALIZED = 4, "ERROR_DEINITIALIZED", "driver shutting down";
+    STUB_LIBRARY = 34, "ERROR_STUB_LIBRARY", "CUDA driver is a stub library";
     DEVICE_UNAVAILABLE = 46, "ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable";
     NO_DEVICE = 100, "ERROR_NO_DEVICE", "no CUDA-capable device is detected";
     INVALID_DEVICE = 101, "ERROR_INVALID_DEVICE", "invalid device ordinal";
@@ -36,6 +37,8 @@ codes! {
     INVALID_CONTEXT = 201, "ERROR_INVALID_CONTEXT", "invalid device context";
     NO_BINARY_FOR_GPU = 209, "ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device";
     ECC_UNCORRECTABLE = 214, "ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered";
+    NVLINK_UNCORRECTABLE = 220, "ERROR_NVLINK_UNCORRECTABLE", "uncorrectable NVLink error detected during the execution";
+    CONTAINED = 226, "ERROR_CONTAINED", "Invalid memory access or unsupported operation";
     INVALID_PTX = 218, "ERROR_INVALID_PTX", "a PTX JIT compilation failed";
     UNSUPPORTED_PTX_VERSION = 222, "ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain.";
     OPERATING_SYSTEM = 304, "ERROR_OPERATING_SYSTEM", "OS call failed or operation not supported on this OS";
@@ -60,10 +63,12 @@ codes! {
     NOT_SUPPORTED = 801, "ERROR_NOT_SUPPORTED", "operation not supported";
     SYSTEM_NOT_READY = 802, "ERROR_SYSTEM_NOT_READY", "system not yet initialized";
     SYSTEM_DRIVER_MISMATCH = 803, "ERROR_SYSTEM_DRIVER_MISMATCH", "system has unsupported display driver / cuda driver combination";
+    COMPAT_NOT_SUPPORTED_ON_DEVICE = 804, "ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "forward compatibility was attempted on non supported HW";
     STREAM_CAPTURE_UNSUPPORTED = 900, "ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing";
     STREAM_CAPTURE_INVALIDATED = 901, "ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture";
     STREAM_CAPTURE_UNMATCHED = 903, "ERROR_STREAM_CAPTURE_UNMATCHED", "capture was not initiated in this stream";
     GRAPH_EXEC_UPDATE_FAILURE = 910, "ERROR_GRAPH_EXEC_UPDATE_FAILURE", "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
+    EXTERNAL_DEVICE = 911, "ERROR_EXTERNAL_DEVICE", "an async error has occurred in external entity outside of CUDA.";
     UNKNOWN = 999, "ERROR_UNKNOWN", "unknown error";
 }
 

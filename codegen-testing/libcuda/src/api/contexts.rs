@@ -34,6 +34,18 @@ exports! {
         context.put(driver.current_any())
     }
 
+    fn cuCtxPushCurrent_v2(driver, context: Handle) {
+        driver.contexts.get(context).map_err(|_| INVALID_CONTEXT)?;
+        driver.push_current(context);
+        Ok(())
+    }
+
+    fn cuCtxPopCurrent_v2(driver, context: Out<Handle>) {
+        let popped = driver.pop_current()?;
+        context.offer(popped);
+        Ok(())
+    }
+
     fn cuCtxGetDevice(driver, device: Out<c_int>) {
         let context = driver.current()?;
         device.put(driver.device_of(context)? as c_int)

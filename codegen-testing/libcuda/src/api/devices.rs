@@ -85,6 +85,7 @@ fn attribute_of(driver: &Driver, attribute: c_uint) -> Result<c_int, Status> {
         12 => 65_536,
         // Clock in kHz, multiprocessors.
         13 => 1_980_000,
+        20 => driver.settings.compute_mode,
         16 => driver.settings.multiprocessors,
         // Unified addressing, kernels at a time, maps host memory, error correction.
         19 | 31 | 32 | 41 => 1,

@@ -4,7 +4,7 @@ use super::block::Shared;
 use super::device::{Device, LOCAL_START};
 use crate::code::{Code, NONE, Op};
 use crate::error::{Area, Fault};
-use crate::memory::{Region, UNWRITTEN};
+use crate::memory::{Region, UNWRITTEN, Who};
 
 /// Most calls within each other.
 const DEPTH: usize = 64;
@@ -110,6 +110,8 @@ impl Thread {
         let Some(frame) = self.frames.last_mut() else { return Ok(false) };
         let code = &module.functions[frame.function as usize];
         let who = shared.who(self.id);
+        // Shared memory knows of no other block.
+        let in_block = Who { launch: who.block, ..who };
         let registers = &mut frame.registers[..];
         let mut pc = frame.pc;
         /// Leaves the loop with the fault of the instruction at `pc`.
@@ -143,7 +145,8 @@ impl Thread {
                     let at = device.locate(target, registers);
                     let (area, address) = checked!(at);
                     let bytes = usize::from(target.bytes) * usize::from(target.count);
-                    let by = device.checks.then_some((&who, *strength));
+                    let who = if let Area::Shared = area { &in_block } else { &who };
+                    let by = device.checks.then_some((who, *strength));
                     let data = checked!(match area {
                         Area::Global => {
                             let hint = &mut device.hints[target.hint as usize];
@@ -181,7 +184,8 @@ impl Thread {
                         buffer[k * bytes..(k + 1) * bytes].copy_from_slice(&word[..bytes]);
                     }
                     let data = &buffer[..bytes * count];
-                    let by = device.checks.then_some((&who, *strength));
+                    let who = if let Area::Shared = area { &in_block } else { &who };
+                    let by = device.checks.then_some((who, *strength));
                     checked!(match area {
                         Area::Global => {
                             let hint = &mut device.hints[target.hint as usize];
@@ -242,7 +246,8 @@ impl Thread {
                     let bytes = usize::from(target.bytes);
                     let mask = u64::MAX >> (64 - 8 * bytes);
                     let (b, c) = (registers[*b as usize] & mask, registers[*c as usize] & mask);
-                    let by = device.checks.then_some((&who, *strength));
+                    let who = if let Area::Shared = area { &in_block } else { &who };
+                    let by = device.checks.then_some((who, *strength));
                     let old = checked!(match area {
                         Area::Global => {
                             let hint = &mut device.hints[target.hint as usize];
