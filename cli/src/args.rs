@@ -118,9 +118,13 @@ pub struct CodeArgs {
     /// Machine to run on
     #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
     backend: BackendArg,
-    /// Instructions that generated code may use: this machine's, or those of any machine of a level, with the same bits on each
-    #[arg(long, value_parser = levels(), default_value = Level::default().name())]
-    target: Level,
+    /// Instructions that generated code may use: this machine's, or those of any machine of a level, with the same bits on each; on a GPU
+    /// a compute capability as in sm_90 [default: that of the device]
+    #[arg(long, value_parser = machine, default_value = Level::default().name(), value_name = "native|x86-64-v2|x86-64-v3|x86-64-v4|sm_NN")]
+    target: Machine,
+    /// Number of the CUDA device, as `devices` lists them
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    device: usize,
     /// Share of robust losses that J^T J holds
     #[arg(long, value_enum, default_value_t = LossesArg::Declared)]
     losses: LossesArg,
@@ -231,6 +235,8 @@ pub enum Stage {
     Loops,
     Llvm,
     Asm,
+    /// Kernels of a GPU, which need not be there
+    Ptx,
 }
 
 /// Reads a file of choices.
@@ -244,9 +250,20 @@ fn preconditioners() -> impl TypedValueParser<Value = Preconditioner> {
     PossibleValuesParser::new(names).try_map(|name| Preconditioner::named(&name).ok_or("unknown"))
 }
 
-fn levels() -> impl TypedValueParser<Value = Level> {
-    let names = Level::ALL.iter().map(|(_, name)| *name);
-    PossibleValuesParser::new(names).try_map(|name| Level::named(&name).ok_or("unknown"))
+/// Instructions of a CPU, or the compute capability of a GPU.
+#[derive(Clone, Copy, Debug)]
+enum Machine {
+    Cpu(Level),
+    Gpu(u32),
+}
+
+fn machine(name: &str) -> Result<Machine, String> {
+    let capability = name.strip_prefix("sm_").and_then(|n| n.parse().ok());
+    let level = Level::named(name).map(Machine::Cpu);
+    level.or(capability.map(Machine::Gpu)).ok_or_else(|| {
+        let levels: Vec<&str> = Level::ALL.iter().map(|(_, name)| *name).collect();
+        format!("expected {} or, for a GPU, sm_75 and the like", levels.join(", "))
+    })
 }
 
 fn demo_names() -> PossibleValuesParser {
@@ -321,7 +338,15 @@ impl CodeArgs {
                 BackendArg::Cpu => Backend::Cpu,
                 BackendArg::Cuda => Backend::Cuda,
             },
-            target: self.target,
+            target: match self.target {
+                Machine::Cpu(level) => level,
+                Machine::Gpu(_) => Level::default(),
+            },
+            device: self.device,
+            capability: match self.target {
+                Machine::Cpu(_) => None,
+                Machine::Gpu(sm) => Some(sm),
+            },
             losses: match self.losses {
                 LossesArg::Declared => LossOrder::Declared,
                 LossesArg::FirstOrder => LossOrder::First,

@@ -146,6 +146,10 @@ pub fn check(
 pub fn compiled_text(energy: &Energy, stage: Stage, options: &CompileOptions) -> Result<String, Failure> {
     match stage {
         Stage::Choices => return sumsq::choices(energy, options).map(|c| c.to_string()).map_err(failure),
+        Stage::Ptx => {
+            let all = sumsq::ptx(energy, options).map_err(failure)?;
+            return Ok(all.into_iter().map(|(_, text)| text + "\n").collect());
+        }
         Stage::Schedules => return sumsq::schedules(energy, options).map_err(failure),
         _ => {}
     }

@@ -13,8 +13,18 @@ use sumsq_codegen::{Error, ScalarType};
 
 /// Lowers, with the verifier on, and compiles.
 pub fn compile(p: &Pipeline, s: &Schedule) -> Result<Compiled, Error> {
+    compile_for(p, s, &Target::host())
+}
+
+/// As [`compile`], for a GPU, which the stand-in for the driver then is.
+pub fn compile_for_gpu(p: &Pipeline, s: &Schedule) -> Result<Compiled, Error> {
+    sumsq_libcuda::preload().unwrap_or_else(|e| panic!("{e}"));
+    compile_for(p, s, &Target::cuda(90))
+}
+
+fn compile_for(p: &Pipeline, s: &Schedule, target: &Target) -> Result<Compiled, Error> {
     let options = LowerOptions { verify: true, ..LowerOptions::default() };
-    Compiled::from_lowered(&lower(p, s, &options)?, Signature::of(p, s)?, &Target::host())
+    Compiled::from_lowered(&lower(p, s, &options)?, Signature::of(p, s)?, target)
 }
 
 /// Runs on so many threads; one result per output. An output in place of an input has that input's buffers. Strided buffers of which nothing
@@ -82,10 +92,29 @@ pub fn agree_over(
     b: &Bindings,
     domains: &[Vec<(i32, usize)>],
 ) -> Vec<Realization> {
-    let expected = evaluate_over(p, b, domains).unwrap_or_else(|e| panic!("{e}"));
     let compiled = compile(p, s).unwrap_or_else(|e| panic!("{e}\n{s}"));
-    for threads in [1, 3] {
-        let got = execute(p, &compiled, b, domains, threads).unwrap_or_else(|e| panic!("{e}\n{s}"));
+    agrees(p, s, b, domains, &compiled, &[1, 3])
+}
+
+/// As [`agree`], on a GPU.
+pub fn agree_on_gpu(p: &Pipeline, s: &Schedule, b: &Bindings, extents: &[Vec<usize>]) -> Vec<Realization> {
+    let domain = |extents: &Vec<usize>| extents.iter().map(|&n| (0, n)).collect();
+    let domains: Vec<Vec<(i32, usize)>> = extents.iter().map(domain).collect();
+    let compiled = compile_for_gpu(p, s).unwrap_or_else(|e| panic!("{e}\n{s}"));
+    agrees(p, s, b, &domains, &compiled, &[1])
+}
+
+fn agrees(
+    p: &Pipeline,
+    s: &Schedule,
+    b: &Bindings,
+    domains: &[Vec<(i32, usize)>],
+    compiled: &Compiled,
+    threads: &[usize],
+) -> Vec<Realization> {
+    let expected = evaluate_over(p, b, domains).unwrap_or_else(|e| panic!("{e}"));
+    for &threads in threads {
+        let got = execute(p, compiled, b, domains, threads).unwrap_or_else(|e| panic!("{e}\n{s}"));
         for ((o, want), got) in p.outputs.iter().zip(&expected).zip(&got) {
             for (k, at) in
                 (0..want.types.len()).flat_map(|k| want.points().into_iter().map(move |at| (k, at)))

@@ -137,6 +137,11 @@ impl Target {
         }
     }
 
+    /// The same GPU, as the device of this number.
+    pub fn on(self, ordinal: usize) -> Target {
+        Target { gpu: self.gpu.map(|gpu| Gpu { ordinal, ..gpu }), ..self }
+    }
+
     /// The same machine, for schedules of `lanes` f32 lanes.
     pub fn with_lanes(self, lanes: i32) -> Target {
         Target { lanes, ..self }

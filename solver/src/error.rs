@@ -5,6 +5,7 @@ use crate::problem::data::DataError;
 use crate::problem::memory::Bytes;
 use crate::problem::options::OptionError;
 use crate::problem::overrides::ChoiceError;
+use sumsq_codegen::error::CudaError;
 use sumsq_codegen::runtime::BufferError;
 use sumsq_energy::EnergyError;
 use thiserror::Error;
@@ -25,8 +26,8 @@ pub enum SolveError {
     #[error(transparent)]
     Engine(sumsq_codegen::Error),
     /// The requested back end is not there.
-    #[error("the back end `{0}` is not available in this build")]
-    Backend(&'static str),
+    #[error(transparent)]
+    Backend(#[from] CudaError),
     /// The machine that code was asked for is not this one.
     #[error(transparent)]
     Target(#[from] sumsq_codegen::target::MissingLevel),

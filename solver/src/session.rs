@@ -351,7 +351,8 @@ mod tests {
         let mut session = problem.init(&data, &SolveOptions::default()).unwrap();
         assert_eq!(session.step().unwrap(), None);
         let good = session.energies().total;
-        session.run.failure = Some(SolveError::Backend("lost"));
+        session.run.failure =
+            Some(SolveError::Backend(sumsq_codegen::error::CudaError::NoSuchDevice { asked: 1, last: 0 }));
         session.run_or_fail(&mut |_| Control::Continue);
         session.unknowns(&mut data).unwrap();
         let report = session.finish().0;

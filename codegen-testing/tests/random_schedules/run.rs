@@ -5,7 +5,7 @@ use crate::program::Case;
 use crate::refusals::{at_run_time, check};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use sumsq_codegen::lower::expand_math::expand_math_expr;
-use sumsq_codegen::{Error, Expr, Pipeline, Schedule};
+use sumsq_codegen::{Directive, Error, Expr, ForKind, Pipeline, Schedule};
 use sumsq_codegen_testing::checked::{TOO_LARGE, TOO_LONG, run_lowered_over, run_nests_over};
 use sumsq_codegen_testing::reference::{Realization, evaluate_over};
 
@@ -24,7 +24,7 @@ pub enum Outcome {
 }
 
 /// Runs a case on checked memory, as nests and lowered, where a stray access or a race is found before it does harm, then
-/// as machine code on pools of 1 and 3 threads. Panics are caught.
+/// as machine code on pools of 1 and 3 threads, and if it has kernels on a stand-in for a GPU. Panics are caught.
 pub fn run(case: &Case) -> Outcome {
     match catch_unwind(AssertUnwindSafe(|| compare(case))) {
         Ok(Ok(())) => Outcome::Same,
@@ -89,12 +89,23 @@ fn compare(case: &Case) -> Result<(), Failure> {
         let outputs = sumsq_codegen_testing::native::execute(p, &compiled, b, &case.domains, threads)?;
         same(&outputs, &expanded, &format!("{threads} threads"))?;
     }
+    if has_kernels(s) {
+        let compiled = sumsq_codegen_testing::native::compile_for_gpu(p, s)?;
+        let outputs = sumsq_codegen_testing::native::execute(p, &compiled, b, &case.domains, 1)?;
+        same(&outputs, &expanded, "on a GPU")?;
+    }
     if case.ahead
         && let Some(outputs) = crate::ahead::run(case, s)?
     {
         same(&outputs, &expanded, "ahead of time")?;
     }
     Ok(())
+}
+
+fn has_kernels(s: &Schedule) -> bool {
+    let kernel =
+        |d: &Directive| matches!(d, Directive::GpuSingle | Directive::Kind { kind: ForKind::GpuBlock, .. });
+    s.stages.values().flatten().any(kernel)
 }
 
 /// Buffers without elements are refused by a run, whatever the schedule.

@@ -3,7 +3,7 @@
 use crate::support::{in_order, plane, refused, schedule};
 use sumsq_codegen::{Expr, Func, Pipeline, RDom, ScalarType, Schedule, Tail};
 use sumsq_codegen_testing::check::{bindings, check, pattern};
-use sumsq_codegen_testing::native::agree;
+use sumsq_codegen_testing::native::{agree, agree_on_gpu};
 
 /// out(x, y) = wide(x - 1, y) + wide(x, y) + wide(x + 1, y) + wide(x, y - 1) + wide(x, y + 1), wide(x, y) = 2 in(clamped) + 1.
 fn cross() -> Pipeline {
@@ -26,7 +26,8 @@ fn runs(p: &Pipeline, text: &str, sizes: &[(usize, usize)]) -> String {
         let b = bindings(vec![("in", pattern(&[ScalarType::I32], &[w, h], 3))], vec![]);
         let extents: Vec<usize> = if p.name == "cross" { vec![w, h] } else { vec![] };
         nests = check(p, &schedule(text), &b, &[extents.clone()], 0.0).nests;
-        agree(p, &schedule(text), &b, &[extents]);
+        agree(p, &schedule(text), &b, &[extents.clone()]);
+        agree_on_gpu(p, &schedule(text), &b, &[extents]);
     }
     nests
 }
@@ -116,6 +117,7 @@ fn histograms() {
     let b = bindings(vec![("in", pattern(&[ScalarType::I32], &[70, 13], 3))], vec![]);
     check(&p, &schedule(direct), &b, &[vec![16]], 0.0);
     agree(&p, &schedule(direct), &b, &[vec![16]]);
+    agree_on_gpu(&p, &schedule(direct), &b, &[vec![16]]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::matrix_free::draft::Draft;
 use crate::matrix_free::params::Param;
 use crate::matrix_free::pipelines::computed;
-use crate::matrix_free::schedule::cpu::Scheduler;
+use crate::matrix_free::schedule::Scheduler;
 use crate::matrix_free::skeleton::Scheduled;
 use crate::matrix_free::vectors::{VectorId, What};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -43,6 +43,10 @@ impl Draft<'_> {
         let k = self.k;
         let mut scheduler = Scheduler::new(&k.target);
         self.nests.iter().for_each(|nest| scheduler.add(nest));
+        let alone =
+            |f: &Name| self.p.funcs[f].vars.is_empty() && !self.nests.iter().any(|nest| nest.func == *f);
+        let scalars = self.p.outputs.iter().map(|o| &o.func).filter(|f| alone(f));
+        scalars.for_each(|f| scheduler.scalar(f));
         let named = |id: VectorId| (id.to_string(), id);
         let mut known: FxHashMap<String, VectorId> = FxHashMap::default();
         for id in k.readable() {
@@ -62,7 +66,7 @@ impl Draft<'_> {
                 roots.extend(u.rdom.vars.iter().flat_map(|v| [v.min.clone(), v.extent.clone()]));
             }
         }
-        roots.extend(scheduler.schedule.stages.values().flatten().filter_map(expression));
+        roots.extend(scheduler.schedule().stages.values().flatten().filter_map(expression));
         let ranges = known.values().filter_map(|&id| k.describe(id).range);
         let ranges = ranges.chain(self.p.inputs.values().filter_map(|i| i.value_range.clone()));
         roots.extend(ranges.flat_map(|(a, b)| [a, b]).collect::<Vec<_>>());
@@ -83,7 +87,8 @@ impl Draft<'_> {
                         let f = computed::add(self, c, nest);
                         self.nests[there..].iter().for_each(|nest| scheduler.add(nest));
                         roots.extend(f.values);
-                        let own = scheduler.schedule.stages.iter().filter(|(stage, _)| stage.func == f.name);
+                        let own =
+                            scheduler.schedule().stages.iter().filter(|(stage, _)| stage.func == f.name);
                         roots.extend(own.flat_map(|(_, directives)| directives).filter_map(expression));
                     }
                 }
@@ -98,7 +103,7 @@ impl Draft<'_> {
             e.for_each_child(|c| roots.push(c.clone()));
             alive.push(e);
         }
-        scheduler.schedule
+        scheduler.into_schedule()
     }
 }
 

@@ -91,7 +91,7 @@ impl LossOrder {
 /// Machine that the generated code runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
-    /// CUDA where there is one, else CPU.
+    /// The CPU, until a GPU has shown on real devices that it pays.
     #[default]
     Auto,
     /// This machine's cores.
@@ -112,8 +112,13 @@ pub struct CompileOptions {
     pub preconditioner: Preconditioner,
     /// Machine to run on.
     pub backend: Backend,
-    /// Instructions that generated code may use.
+    /// Instructions that generated code may use, on a CPU.
     pub target: Level,
+    /// Number of the CUDA device.
+    pub device: usize,
+    /// Compute capability that code for a GPU is made for, 90 for 9.0; `None`: the device's own. Where code is only shown, there need be no
+    /// device: then 75.
+    pub capability: Option<u32>,
     /// Worker threads, from one to [`MAX_THREADS`]; `None`: all cores.
     pub threads: Option<usize>,
     /// Memory that the numbers of a problem and the buffers of its plan may take; `None`: as much as there is.

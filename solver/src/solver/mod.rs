@@ -30,9 +30,12 @@ use crate::problem::report::Held;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sumsq_codegen::error::CudaError;
 use sumsq_codegen::ir::stmt::LoweredFunction;
 use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::runtime::cuda::devices;
 use sumsq_codegen::runtime::{Buffer, FloatEnvironment, Pool};
+use sumsq_codegen::target::Gpu;
 use sumsq_codegen::{Limits, ScalarType, Target};
 use sumsq_energy::model::{Energy, SpaceId};
 
@@ -58,7 +61,7 @@ impl Solver {
     /// # Errors
     /// Options that are out of range or that the energy cannot honour, a back end that is not there, or a failure of the engine.
     pub fn compile(energy: Energy, options: &CompileOptions) -> Result<Solver, SolveError> {
-        Solver::compile_for(energy, options, options.target.target()?)
+        Solver::compile_for(energy, options, options.machine()?)
     }
 
     /// As [`Solver::compile`], for a machine in place of that of the options: of other lanes, say. The code runs here.
@@ -84,7 +87,7 @@ impl Solver {
         options: &CompileOptions,
         preconditioners: Vec<Arc<dyn Preconditioner>>,
     ) -> Result<Solver, SolveError> {
-        Solver::compile_using(energy, options, options.target.target()?, Some(preconditioners))
+        Solver::compile_using(energy, options, options.machine()?, Some(preconditioners))
     }
 
     fn compile_using(
@@ -132,6 +135,34 @@ impl Code {
 }
 
 impl CompileOptions {
+    /// The machine that code is to run on.
+    ///
+    /// # Errors
+    /// A CPU without the instructions, a GPU that is not there or cannot be used.
+    pub fn machine(&self) -> Result<Target, SolveError> {
+        if self.backend != Backend::Cuda {
+            return Ok(self.target.target()?);
+        }
+        let all = devices()?;
+        let unknown = || CudaError::NoSuchDevice { asked: self.device, last: all.len() - 1 };
+        let device = all.get(self.device).ok_or_else(unknown)?;
+        match device.obstacle() {
+            Some(obstacle) => Err(CudaError::from(obstacle).into()),
+            None => {
+                Ok(self.capability.map_or_else(|| device.target(), |sm| Target::cuda(sm).on(self.device)))
+            }
+        }
+    }
+
+    /// The machine that code is shown for: a GPU need not be there.
+    fn shown_machine(&self) -> Result<Target, SolveError> {
+        match (self.backend, self.capability) {
+            (Backend::Cuda, Some(sm)) => Ok(Target::cuda(sm)),
+            (Backend::Cuda, None) => Ok(self.machine().unwrap_or_else(|_| Target::cuda(Gpu::LEAST))),
+            _ => self.machine(),
+        }
+    }
+
     /// Limits of a compilation that started then.
     fn limits(&self, started: Instant) -> Limits {
         let CompileLimits { instructions, seconds } = self.limits;
@@ -160,9 +191,6 @@ fn skeleton(
     preconditioners: Option<Vec<Arc<dyn Preconditioner>>>,
 ) -> Result<(Skeleton, Settings), SolveError> {
     options.check()?;
-    if options.backend == Backend::Cuda {
-        return Err(SolveError::Backend("cuda"));
-    }
     let derived = options.derive(energy)?;
     let mut settings = Settings::new(&derived.energy, options)?;
     settings.preconditioners = preconditioners.unwrap_or(settings.preconditioners);
@@ -176,7 +204,7 @@ fn skeleton(
 /// # Errors
 /// As for [`Solver::compile`].
 pub fn choices(energy: &Energy, options: &CompileOptions) -> Result<Choices, SolveError> {
-    Ok(skeleton(energy.clone(), options, options.target.target()?, None)?.0.choices)
+    Ok(skeleton(energy.clone(), options, options.shown_machine()?, None)?.0.choices)
 }
 
 /// The schedules of an energy's pipelines as text, each below the name of its pipeline.
@@ -184,14 +212,29 @@ pub fn choices(energy: &Energy, options: &CompileOptions) -> Result<Choices, Sol
 /// # Errors
 /// As for [`Solver::compile`].
 pub fn schedules(energy: &Energy, options: &CompileOptions) -> Result<String, SolveError> {
-    let (k, settings) = skeleton(energy.clone(), options, options.target.target()?, None)?;
+    let (k, settings) = skeleton(energy.clone(), options, options.shown_machine()?, None)?;
     let text = |(_, s): (_, Scheduled)| format!("# {}\n{}\n", s.pipeline.name, s.schedule);
     Ok(settings.pipelines(&k).into_iter().map(text).collect())
 }
 
+/// The kernels of an energy's pipelines as PTX for a GPU that need not be here: a module for each pipeline, with its name.
+///
+/// # Errors
+/// As for [`Solver::compile`].
+pub fn ptx(energy: &Energy, options: &CompileOptions) -> Result<Vec<(String, String)>, SolveError> {
+    let options = CompileOptions { backend: Backend::Cuda, ..options.clone() };
+    let target = options.shown_machine()?;
+    let (k, settings) = skeleton(energy.clone(), &options, target.clone(), None)?;
+    let text = |(_, s): (_, Scheduled)| {
+        let text = sumsq_codegen::compile::ptx(&s.pipeline, &s.schedule, &target)?;
+        Ok((s.pipeline.name, text))
+    };
+    settings.pipelines(&k).into_iter().map(text).collect()
+}
+
 /// The pipelines of an energy, lowered: loops, before LLVM sees them.
 pub fn lowered(energy: &Energy, options: &CompileOptions) -> Result<Vec<LoweredFunction>, SolveError> {
-    let (k, settings) = skeleton(energy.clone(), options, options.target.target()?, None)?;
+    let (k, settings) = skeleton(energy.clone(), options, options.shown_machine()?, None)?;
     let options = LowerOptions::default();
     let all = settings.pipelines(&k).into_iter().map(|(_, s)| lower(&s.pipeline, &s.schedule, &options));
     Ok(all.collect::<Result<_, _>>()?)
@@ -207,7 +250,7 @@ pub fn sizes(
     options: &CompileOptions,
     data: &ProblemData,
 ) -> Result<BTreeMap<String, i32>, SolveError> {
-    let (k, _) = skeleton(energy.clone(), options, options.target.target()?, None)?;
+    let (k, _) = skeleton(energy.clone(), options, options.shown_machine()?, None)?;
     let all = Sizes::new(&k, data)?.parameters();
     Ok(all.into_iter().map(|(size, value)| (size.to_string(), value)).collect())
 }

@@ -31,8 +31,7 @@ pub struct DeviceInfo {
 impl DeviceInfo {
     /// The machine that code for this device is made for.
     pub fn target(&self) -> Target {
-        let target = Target::cuda(self.sm);
-        Target { gpu: target.gpu.map(|gpu| Gpu { ordinal: self.ordinal, ..gpu }), ..target }
+        Target::cuda(self.sm).on(self.ordinal)
     }
 
     /// The reason why it cannot be used, if there is one that shows before it is opened.
@@ -145,13 +144,17 @@ pub struct FreeMemory {
 }
 
 /// The context of a device, current on this thread as long as this lives; behind it the one that was current before.
-pub(super) struct Entered;
+pub(super) struct Entered {
+    /// The one before, where it was another, or none.
+    before: Option<sys::CUcontext>,
+}
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let mut context = std::ptr::null_mut();
-        // SAFETY: takes back what `Opened::enter` did on this thread; guards end in reverse order.
-        let _ = unsafe { sys::cuCtxPopCurrent_v2(&mut context) };
+        if let Some(before) = self.before {
+            // SAFETY: it was current on this thread, so whoever made it so keeps it; null is none.
+            let _ = unsafe { result::ctx::set_current(before) };
+        }
     }
 }
 
@@ -255,9 +258,9 @@ impl Device {
         self.0.enter()
     }
 
-    /// As [`Device::enter`] for what frees something: also where the device has failed.
-    pub(super) fn enter_to_free(&self) -> Option<Entered> {
-        self.0.push().ok()
+    /// Frees something, also where the device has failed.
+    pub(super) fn free(&self, call: impl Fn() -> Result<(), DriverError>) {
+        self.0.free(call);
     }
 
     /// Gives a result its words, and keeps in mind that the device has failed, if so.
@@ -298,14 +301,24 @@ impl Opened {
     fn enter(&self) -> Result<Entered, CudaError> {
         match self.fault.get() {
             Some(fault) => Err(fault.clone()),
-            None => self.push().map_err(|error| self.failure("cuCtxPushCurrent", error)),
+            None => self.make_current().map_err(|error| self.failure("cuCtxSetCurrent", error)),
         }
     }
 
-    fn push(&self) -> Result<Entered, DriverError> {
+    /// Frees something. A call that does may report the failure of earlier work instead: it is made again.
+    fn free(&self, call: impl Fn() -> Result<(), DriverError>) {
+        let _entered = self.make_current().or_else(|_| self.make_current());
+        let _ = call().or_else(|_| call());
+    }
+
+    fn make_current(&self) -> Result<Entered, DriverError> {
+        let before = result::ctx::get_current()?.unwrap_or(std::ptr::null_mut());
+        if before == self.context.0 {
+            return Ok(Entered { before: None });
+        }
         // SAFETY: the context is retained.
-        unsafe { sys::cuCtxPushCurrent_v2(self.context.0) }.result()?;
-        Ok(Entered)
+        unsafe { result::ctx::set_current(self.context.0) }?;
+        Ok(Entered { before: Some(before) })
     }
 
     fn failure(&self, call: &'static str, error: DriverError) -> CudaError {
@@ -319,14 +332,13 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        let entered = self.push();
         if !self.stream.0.is_null() {
             // SAFETY: created when the device was opened; nothing lies on the device any more.
-            let _ = unsafe { result::stream::destroy(self.stream.0) };
+            self.free(|| unsafe { result::stream::destroy(self.stream.0) });
         }
-        drop(entered);
-        // SAFETY: retained when the device was opened.
-        let _ = unsafe { result::primary_ctx::release(self.device) };
+        // SAFETY: retained when the device was opened; nobody uses it afterwards.
+        let release = || unsafe { result::primary_ctx::release(self.device) };
+        let _ = release().or_else(|_| release());
     }
 }
 

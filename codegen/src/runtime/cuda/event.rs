@@ -46,8 +46,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        let _entered = self.device.enter_to_free();
         // SAFETY: created once, destroyed once.
-        let _ = unsafe { result::event::destroy(self.handle.0) };
+        self.device.free(|| unsafe { result::event::destroy(self.handle.0) });
     }
 }

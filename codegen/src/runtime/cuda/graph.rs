@@ -246,16 +246,18 @@ impl ReadyGraph {
 
 impl Drop for ReadyGraph {
     fn drop(&mut self) {
-        let _entered = self.graph.device.enter_to_free();
-        // SAFETY: made once, destroyed once; a run that is on its way ends first.
-        let _ = unsafe { result::graph::exec_destroy(self.ready.0) };
+        let device = &self.graph.device;
+        // A run may still be on its way.
+        // SAFETY: the stream lives.
+        device.free(|| unsafe { result::stream::synchronize(device.stream()) });
+        // SAFETY: made once, destroyed once.
+        device.free(|| unsafe { result::graph::exec_destroy(self.ready.0) });
     }
 }
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        let _entered = self.device.enter_to_free();
         // SAFETY: created once, destroyed once, with the insides of its loops.
-        let _ = unsafe { result::graph::destroy(self.chain.graph.0) };
+        self.device.free(|| unsafe { result::graph::destroy(self.chain.graph.0) });
     }
 }

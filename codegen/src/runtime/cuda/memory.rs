@@ -125,12 +125,11 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        let _entered = self.device.enter_to_free();
         // Kernels that use the block may still be on their way.
         // SAFETY: the stream lives.
-        let _ = unsafe { result::stream::synchronize(self.device.stream()) };
+        self.device.free(|| unsafe { result::stream::synchronize(self.device.stream()) });
         // SAFETY: allocated once, freed once.
-        let _ = unsafe { result::free_sync(self.address) };
+        self.device.free(|| unsafe { result::free_sync(self.address) });
     }
 }
 

@@ -3,7 +3,7 @@
 use super::device::Device;
 use super::driver::{self, Handle};
 use crate::error::CudaError;
-use cudarc::driver::result::DriverError;
+use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUjit_option, CUresult};
 use smallvec::SmallVec;
 use std::ffi::{CString, c_void};
@@ -140,9 +140,11 @@ fn words(bytes: &[u8]) -> String {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        let _entered = self.device.enter_to_free();
-        // SAFETY: loaded once, unloaded once. What was launched of it holds on to the code until it is done.
-        let _ = unsafe { sys::cuModuleUnload(self.handle.0) };
+        // Its kernels may still be on their way.
+        // SAFETY: the stream lives.
+        self.device.free(|| unsafe { result::stream::synchronize(self.device.stream()) });
+        // SAFETY: loaded once, unloaded once.
+        self.device.free(|| unsafe { result::module::unload(self.handle.0) });
     }
 }
 

@@ -241,6 +241,10 @@ impl Facts<'_> {
     /// Tells whether a ring of rows is worth what it computes again, of which `rows` are read on either side and which hold `bytes` per
     /// element. The rows that a strip shares with its neighbours are few in images; of a volume, where a row is a plane, the sizes tell.
     fn ring_pays(&self, space: SpaceId, rows: u32, bytes: usize, planes: usize) -> bool {
+        if self.target.gpu.is_some() {
+            // Blocks run in any order: there is no row before.
+            return false;
+        }
         let dims = self.energy.spaces[space.index()].len();
         let (Some(all), true) = (self.extents, dims > 2) else { return dims == 2 };
         let (extents, rows) = (&all[space.index()], rows as usize);

@@ -1,13 +1,63 @@
 //! The nests of a pipeline: what it says of how each of its Funcs is computed.
 //!
-//! Pipelines say this much and no more. Loops, lanes and sizes are those of a machine: [`cpu`] makes directives of nests.
+//! Pipelines say this much and no more. Loops, lanes and sizes are those of a machine: [`cpu`] and [`gpu`] make directives of nests.
 
 pub mod cpu;
+pub mod gpu;
 pub mod reduce;
 
 use crate::matrix_free::vectors::VectorId;
-use sumsq_codegen::{Expr, Name};
+use sumsq_codegen::{Expr, Name, Schedule, Target};
 use sumsq_energy::model::Domain;
+
+/// A schedule in the making, for the machine that a target is.
+pub enum Scheduler {
+    /// A CPU.
+    Cpu(cpu::Scheduler),
+    /// A GPU.
+    Gpu(gpu::Scheduler),
+}
+
+impl Scheduler {
+    /// Nothing is scheduled yet.
+    pub fn new(target: &Target) -> Scheduler {
+        match target.gpu {
+            None => Scheduler::Cpu(cpu::Scheduler::new(target)),
+            Some(_) => Scheduler::Gpu(gpu::Scheduler::new()),
+        }
+    }
+
+    /// Adds the directives of a nest; that of its reader must be there.
+    pub fn add(&mut self, nest: &Nest) {
+        match self {
+            Scheduler::Cpu(scheduler) => scheduler.add(nest),
+            Scheduler::Gpu(scheduler) => scheduler.add(nest),
+        }
+    }
+
+    /// Adds the directives of an output that is a scalar and that no nest computes.
+    pub fn scalar(&mut self, func: &Name) {
+        if let Scheduler::Gpu(scheduler) = self {
+            scheduler.scalar(func);
+        }
+    }
+
+    /// The directives so far.
+    pub fn schedule(&self) -> &Schedule {
+        match self {
+            Scheduler::Cpu(scheduler) => &scheduler.schedule,
+            Scheduler::Gpu(scheduler) => &scheduler.schedule,
+        }
+    }
+
+    /// All directives.
+    pub fn into_schedule(self) -> Schedule {
+        match self {
+            Scheduler::Cpu(scheduler) => scheduler.schedule,
+            Scheduler::Gpu(scheduler) => scheduler.schedule,
+        }
+    }
+}
 
 /// The nest of a Func: how it is computed.
 #[derive(Clone, PartialEq, Debug)]
