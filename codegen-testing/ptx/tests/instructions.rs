@@ -420,6 +420,9 @@ fn fields_of_bits() {
 
 #[test]
 fn singles_and_doubles() {
+    fn unordered<T: PartialOrd>(a: T, b: T) -> bool {
+        a.partial_cmp(&b).is_none()
+    }
     macro_rules! of {
         ($($t:ident $name:literal $bits:ident $sign:expr),*) => {$(
             two(concat!("add.rn.", $name), |a: $t, b: $t| a + b);
@@ -435,23 +438,23 @@ fn singles_and_doubles() {
             two(concat!("min.", $name), |a: $t, b: $t| if a == b && a == 0.0 { $t::from_bits(a.to_bits() | b.to_bits()) } else { a.min(b) });
             two(concat!("max.", $name), |a: $t, b: $t| if a == b && a == 0.0 { $t::from_bits(a.to_bits() & b.to_bits()) } else { a.max(b) });
             two(concat!("setp.eq.", $name), |a: $t, b: $t| a == b);
-            two(concat!("setp.ne.", $name), |a: $t, b: $t| a < b || a > b);
+            two(concat!("setp.ne.", $name), |a: $t, b: $t| !unordered(a, b) && a != b);
             two(concat!("setp.lt.", $name), |a: $t, b: $t| a < b);
             two(concat!("setp.le.", $name), |a: $t, b: $t| a <= b);
             two(concat!("setp.gt.", $name), |a: $t, b: $t| a > b);
             two(concat!("setp.ge.", $name), |a: $t, b: $t| a >= b);
-            two(concat!("setp.equ.", $name), |a: $t, b: $t| !(a < b || a > b));
+            two(concat!("setp.equ.", $name), |a: $t, b: $t| unordered(a, b) || a == b);
             two(concat!("setp.neu.", $name), |a: $t, b: $t| a != b);
-            two(concat!("setp.ltu.", $name), |a: $t, b: $t| !(a >= b));
-            two(concat!("setp.leu.", $name), |a: $t, b: $t| !(a > b));
-            two(concat!("setp.gtu.", $name), |a: $t, b: $t| !(a <= b));
-            two(concat!("setp.geu.", $name), |a: $t, b: $t| !(a < b));
-            two(concat!("setp.num.", $name), |a: $t, b: $t| !a.is_nan() && !b.is_nan());
-            two(concat!("setp.nan.", $name), |a: $t, b: $t| a.is_nan() || b.is_nan());
+            two(concat!("setp.ltu.", $name), |a: $t, b: $t| unordered(a, b) || a < b);
+            two(concat!("setp.leu.", $name), |a: $t, b: $t| unordered(a, b) || a <= b);
+            two(concat!("setp.gtu.", $name), |a: $t, b: $t| unordered(a, b) || a > b);
+            two(concat!("setp.geu.", $name), |a: $t, b: $t| unordered(a, b) || a >= b);
+            two(concat!("setp.num.", $name), |a: $t, b: $t| !unordered(a, b));
+            two(concat!("setp.nan.", $name), |a: $t, b: $t| unordered(a, b));
             one(concat!("testp.finite.", $name), |a: $t| a - a == 0.0);
             one(concat!("testp.infinite.", $name), |a: $t| a.abs() == $t::INFINITY);
-            one(concat!("testp.number.", $name), |a: $t| a == a);
-            one(concat!("testp.notanumber.", $name), |a: $t| a != a);
+            one(concat!("testp.number.", $name), |a: $t| a.abs() <= $t::INFINITY);
+            one(concat!("testp.notanumber.", $name), |a: $t| !(a.is_finite() || a.is_infinite()));
             one(concat!("testp.normal.", $name), |a: $t| a.abs() >= $t::MIN_POSITIVE && a.abs() < $t::INFINITY);
             one(concat!("testp.subnormal.", $name), |a: $t| a != 0.0 && a.abs() < $t::MIN_POSITIVE);
             one(concat!("mov.", $name), |a: $t| a.to_bits());
@@ -531,7 +534,7 @@ fn halves() {
     two("min.NaN.f16", |a: f16, b: f16| if a.is_nan() || b.is_nan() { f16::NAN } else { smaller(a, b) });
     two("max.NaN.f16", |a: f16, b: f16| if a.is_nan() || b.is_nan() { f16::NAN } else { larger(a, b) });
     two("setp.lt.f16", |a: f16, b: f16| a.to_f32() < b.to_f32());
-    two("setp.geu.f16", |a: f16, b: f16| !(a.to_f32() < b.to_f32()));
+    two("setp.geu.f16", |a: f16, b: f16| a.is_nan() || b.is_nan() || a.to_f32() >= b.to_f32());
     two("setp.neu.f16", |a: f16, b: f16| a.to_f32() != b.to_f32());
     three("selp.b16", |a: u16, b: u16, p: bool| if p { a } else { b });
     two("add.rn.f32.f16", |a: f16, b: f32| a.to_f32() + b);
