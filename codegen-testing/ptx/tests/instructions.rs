@@ -584,6 +584,26 @@ fn pairs_of_halves() {
 }
 
 #[test]
+fn pairs_of_singles() {
+    let values: Vec<u64> = f32::edges().into_iter().map(Value::to_word).collect();
+    let pair = |k: usize| values[k % values.len()] | values[k * 7 % values.len()] << 32;
+    let rows: Vec<Vec<u64>> = (0..200).map(|k| vec![pair(k), pair(k / 3), pair(k + 11)]).collect();
+    for (op, arity) in [("add.rn.f32", 2), ("sub.rn.f32", 2), ("mul.rn.f32", 2), ("fma.rn.f32", 3)] {
+        let rows: Vec<Vec<u64>> = rows.iter().map(|r| r[..arity].to_vec()).collect();
+        let came = run(&format!("{op}x2"), &vec![64; arity], 64, &rows);
+        for shift in [0, 32] {
+            let parts: Vec<Vec<u64>> =
+                rows.iter().map(|r| r.iter().map(|w| w >> shift & 0xffff_ffff).collect()).collect();
+            let singles = run(op, &vec![32; arity], 32, &parts);
+            assert!(
+                came.iter().zip(singles).all(|(came, single)| came >> shift & 0xffff_ffff == single),
+                "{op}"
+            );
+        }
+    }
+}
+
+#[test]
 fn conversions_between_whole_numbers() {
     macro_rules! of {
         ($($from:ident $name:literal),*) => {$(
