@@ -90,7 +90,13 @@ fn for_sizes(options: &CompileOptions, data: &ProblemData) -> CompileOptions {
 pub fn failure(error: SolveError) -> Failure {
     let flag = |name: &str| format!("--{}", name.replace('_', "-"));
     match error {
-        SolveError::Backend(_) => Failure::Backend(format!("{error}; use --backend cpu")),
+        SolveError::Backend(CudaError::Unavailable(_) | CudaError::NoSuchDevice { .. }) => {
+            Failure::Backend(format!("{error}; use --backend cpu"))
+        }
+        SolveError::Backend(CudaError::Memory { .. }) => {
+            Failure::message(format!("{error}; use --backend cpu, or a smaller problem"))
+        }
+        SolveError::Backend(_) => Failure::Device(format!("{error}; use --backend cpu")),
         SolveError::Target(_) => Failure::Backend(format!("{error}; use a lower --target, or native")),
         SolveError::Option(OptionError::Number { name, expected, came }) => {
             Failure::message(format!("{}: expected {expected}, came {came}", flag(name)))

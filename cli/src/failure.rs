@@ -26,6 +26,8 @@ pub enum Failure {
     Input(miette::Report),
     /// The back end is not there.
     Backend(String),
+    /// A device that was there failed.
+    Device(String),
     /// An output that could not be written.
     Output(miette::Report),
     /// Nobody reads standard output any more.
@@ -58,6 +60,7 @@ impl Failure {
         match self {
             Failure::Input(_) => BAD_INPUT,
             Failure::Backend(_) => NO_BACKEND,
+            Failure::Device(_) => NOT_GOOD,
             Failure::Output(_) => NOT_WRITTEN,
             Failure::Unread => UNREAD,
         }
@@ -67,7 +70,9 @@ impl Failure {
     pub fn print(&self) -> ExitCode {
         match self {
             Failure::Input(report) | Failure::Output(report) => tell(&format!("{report:?}\n")),
-            Failure::Backend(message) => tell(&format!("{:?}\n", miette::Report::msg(message.clone()))),
+            Failure::Backend(message) | Failure::Device(message) => {
+                tell(&format!("{:?}\n", miette::Report::msg(message.clone())))
+            }
             Failure::Unread => {}
         }
         ExitCode::from(self.code())

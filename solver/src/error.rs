@@ -25,7 +25,7 @@ pub enum SolveError {
     /// The engine refused a pipeline, or generated code stopped.
     #[error(transparent)]
     Engine(sumsq_codegen::Error),
-    /// The requested back end is not there.
+    /// The requested back end is not there, or fails.
     #[error(transparent)]
     Backend(#[from] CudaError),
     /// The machine that code was asked for is not this one.
@@ -123,6 +123,7 @@ impl From<sumsq_codegen::Error> for SolveError {
     fn from(e: sumsq_codegen::Error) -> SolveError {
         match e {
             e @ sumsq_codegen::Error::Limit { .. } => SolveError::Limit(e),
+            sumsq_codegen::Error::Device { error, .. } => SolveError::Backend(error),
             e => SolveError::Engine(e),
         }
     }

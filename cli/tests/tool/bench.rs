@@ -64,7 +64,13 @@ impl Bench {
     }
 
     pub fn sumsq(&self, args: &[&str]) -> Run {
+        self.sumsq_where(&[], args)
+    }
+
+    /// As [`Bench::sumsq`], with environment variables.
+    pub fn sumsq_where(&self, variables: &[(&str, &str)], args: &[&str]) -> Run {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sumsq"));
+        command.envs(variables.iter().copied());
         let output = command.args(args).current_dir(self.0.path()).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Run { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }

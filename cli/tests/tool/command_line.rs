@@ -97,21 +97,6 @@ fn zero_iterations_return_the_start() {
 }
 
 #[test]
-fn cuda_is_not_there() {
-    let bench = fit();
-    bench.solve(&["--output", "o.npz", "--backend", "cuda"]).fails_with(3, "not available");
-    assert!(!bench.path("o.npz").exists());
-}
-
-#[test]
-fn devices_or_the_reason_why_there_is_none() {
-    let listed = fit().sumsq(&["devices"]);
-    listed.succeeds();
-    let text = &listed.stdout;
-    assert!(text.starts_with("device  name") || text.starts_with("GPU not used: "), "{text}");
-}
-
-#[test]
 fn energies_that_are_wrong() {
     let cases = [
         ("local x = = 3", "energy.t"),

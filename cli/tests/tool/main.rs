@@ -7,6 +7,7 @@ mod code_options;
 mod command_line;
 mod demos;
 mod determinism;
+mod devices;
 mod kept;
 mod linear_solver;
 mod outputs;

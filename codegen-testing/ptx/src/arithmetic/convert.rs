@@ -1,5 +1,6 @@
 //! Conversions.
 
+use super::word::half_of;
 use super::{Arity, Word, op};
 use half::f16;
 
@@ -11,7 +12,7 @@ pub fn function(parts: &[&str]) -> Option<Arity> {
         ["cvt", "f64", "f16"] => Some(op!(f16, |a| a.to_f64())),
         ["cvt", "f64", "f32"] => Some(op!(f32, |a| f64::from(a))),
         ["cvt", "rn", "f32", "f64"] => Some(op!(f64, |a| a as f32)),
-        ["cvt", "rn", "f16", "f64"] => Some(op!(f64, |a| f16::from_f64(a))),
+        ["cvt", "rn", "f16", "f64"] => Some(op!(f64, |a| half_of(a))),
         ["cvt", "rn", "f16", "f32"] => Some(op!(f32, |a| f16::from_f32(a))),
         ["cvt", "rn", "f16x2", "f32"] => {
             Some((|a, b, _| f16::from_f32(f32::get(a)).put() << 16 | f16::from_f32(f32::get(b)).put(), 2))
@@ -69,7 +70,7 @@ fn from_integer(to: &str, from: &str) -> Option<Arity> {
     }
     Some(match to {
         // What double precision does not hold is infinite as a half.
-        "f16" => from!(|a| f16::from_f64(a as f64)),
+        "f16" => from!(|a| half_of(a as f64)),
         "f32" => from!(|a| a as f32),
         "f64" => from!(|a| a as f64),
         _ => return None,
@@ -87,10 +88,10 @@ fn to_whole(mode: &str, t: &str) -> Option<Arity> {
         ("rzi", "f64") => op!(f64, |a| a.trunc()),
         ("rmi", "f64") => op!(f64, |a| a.floor()),
         ("rpi", "f64") => op!(f64, |a| a.ceil()),
-        ("rni", "f16") => op!(f16, |a| f16::from_f64(a.to_f64().round_ties_even())),
-        ("rzi", "f16") => op!(f16, |a| f16::from_f64(a.to_f64().trunc())),
-        ("rmi", "f16") => op!(f16, |a| f16::from_f64(a.to_f64().floor())),
-        ("rpi", "f16") => op!(f16, |a| f16::from_f64(a.to_f64().ceil())),
+        ("rni", "f16") => op!(f16, |a| half_of(a.to_f64().round_ties_even())),
+        ("rzi", "f16") => op!(f16, |a| half_of(a.to_f64().trunc())),
+        ("rmi", "f16") => op!(f16, |a| half_of(a.to_f64().floor())),
+        ("rpi", "f16") => op!(f16, |a| half_of(a.to_f64().ceil())),
         _ => return None,
     })
 }

@@ -1,6 +1,7 @@
 //! Arithmetic of floats.
 
-use super::{Arity, Word, both_halves, floats, op};
+use super::word::half_of;
+use super::{Arity, Word, both_halves, both_words, floats, op};
 use half::f16;
 
 /// Floats with operations that round once, to nearest even.
@@ -47,16 +48,16 @@ native!(f64, 0x7ff8_0000_0000_0000);
 impl Float for f16 {
     // Sums and products of halves are exact in double precision.
     fn add(self, b: Self) -> Self {
-        f16::from_f64(self.to_f64() + b.to_f64())
+        half_of(self.to_f64() + b.to_f64())
     }
     fn sub(self, b: Self) -> Self {
-        f16::from_f64(self.to_f64() - b.to_f64())
+        half_of(self.to_f64() - b.to_f64())
     }
     fn mul(self, b: Self) -> Self {
-        f16::from_f64(self.to_f64() * b.to_f64())
+        half_of(self.to_f64() * b.to_f64())
     }
     fn fma(self, b: Self, c: Self) -> Self {
-        f16::from_f64(sum_to_odd(self.to_f64() * b.to_f64(), c.to_f64()))
+        half_of(sum_to_odd(self.to_f64() * b.to_f64(), c.to_f64()))
     }
     fn is_nan(self) -> bool {
         f16::is_nan(self)
@@ -109,7 +110,7 @@ pub fn function(parts: &[&str]) -> Option<Arity> {
     of_halves(parts).or_else(|| of_words(parts))
 }
 
-/// Instructions on pairs of halves, or on halves and singles.
+/// Instructions on pairs, or on halves and singles.
 fn of_halves(parts: &[&str]) -> Option<Arity> {
     Some(match parts {
         ["add", "rn", "f32", "f16"] => (|a, b, _| (f16::get(a).to_f32() + f32::get(b)).put(), 2),
@@ -122,6 +123,12 @@ fn of_halves(parts: &[&str]) -> Option<Arity> {
         ["mul", "rn", "f16x2"] => (both_halves!(|a, b, _| Float::mul(f16::get(a), f16::get(b)).put()), 2),
         ["fma", "rn", "f16x2"] => {
             (both_halves!(|a, b, c| Float::fma(f16::get(a), f16::get(b), f16::get(c)).put()), 3)
+        }
+        ["add", "rn", "f32x2"] => (both_words!(|a, b, _| (f32::get(a) + f32::get(b)).put()), 2),
+        ["sub", "rn", "f32x2"] => (both_words!(|a, b, _| (f32::get(a) - f32::get(b)).put()), 2),
+        ["mul", "rn", "f32x2"] => (both_words!(|a, b, _| (f32::get(a) * f32::get(b)).put()), 2),
+        ["fma", "rn", "f32x2"] => {
+            (both_words!(|a, b, c| f32::get(a).mul_add(f32::get(b), f32::get(c)).put()), 3)
         }
         ["min", "f16x2"] => (both_halves!(|a, b, _| minimum(f16::get(a), f16::get(b)).put()), 2),
         ["max", "f16x2"] => (both_halves!(|a, b, _| maximum(f16::get(a), f16::get(b)).put()), 2),

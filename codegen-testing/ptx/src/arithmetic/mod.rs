@@ -121,5 +121,14 @@ macro_rules! both_halves {
 }
 use both_halves;
 
+/// The same of both halves of a 64-bit word.
+macro_rules! both_words {
+    ($f:expr) => {{
+        const F: crate::arithmetic::Pure = $f;
+        |a, b, c| F(a as u32 as u64, b as u32 as u64, c as u32 as u64) | F(a >> 32, b >> 32, c >> 32) << 32
+    }};
+}
+use both_words;
+
 pub use compare::halves;
 pub use integer::{divides, quad};

@@ -62,3 +62,14 @@ impl Word for f64 {
         self.to_bits()
     }
 }
+
+/// The half nearest to a double, rounded once: by way of a single that is rounded to odd, as a single has enough bits more than a half.
+pub fn half_of(a: f64) -> f16 {
+    let near = a as f32;
+    let error = a - f64::from(near);
+    if error == 0.0 || !near.is_finite() || near.to_bits() & 1 == 1 {
+        return f16::from_f32(near);
+    }
+    let away = (error > 0.0) == (near > 0.0 || near == 0.0 && a > 0.0);
+    f16::from_f32(f32::from_bits(if away { near.to_bits() + 1 } else { near.to_bits() - 1 }))
+}

@@ -1,0 +1,59 @@
+//! GPUs: listed, asked for, and the reasons why there is none. The driver is the stand-in, which reads `SUMSQ_LIBCUDA_*`.
+
+use crate::bench::{Bench, Run, fit};
+
+/// Runs the tool on a machine with the stand-in driver.
+fn with_driver(bench: &Bench, machine: &[(&str, &str)], args: &[&str]) -> Run {
+    let folder = sumsq_libcuda::folder().unwrap();
+    let variables = [&[("LD_LIBRARY_PATH", folder.to_str().unwrap())], machine].concat();
+    bench.sumsq_where(&variables, args)
+}
+
+#[test]
+fn devices_or_the_reason_why_there_is_none() {
+    let bench = fit();
+    let listed = bench.sumsq(&["devices"]);
+    listed.succeeds();
+    let text = &listed.stdout;
+    assert!(text.starts_with("device  name") || text.starts_with("GPU not used: "), "{text}");
+    let devices = |machine: &[(&str, &str)]| {
+        let run = with_driver(&bench, machine, &["devices"]);
+        run.succeeds();
+        run.stdout
+    };
+    let two = devices(&[
+        ("SUMSQ_LIBCUDA_DEVICES", "2"),
+        ("SUMSQ_LIBCUDA_CAPABILITY", "8.9"),
+        ("SUMSQ_LIBCUDA_MEMORY", "3221225472"),
+    ]);
+    let rows: Vec<&str> = two.lines().collect();
+    assert_eq!(rows.len(), 3, "{two}");
+    for (row, ordinal) in rows[1..].iter().zip(["0 ", "1 "]) {
+        assert!(row.starts_with(ordinal) && row.contains(" 8.9 "), "{two}");
+        assert!(row.contains(" 3.0 GiB ") && row.ends_with("CUDA 12.8"), "{two}");
+    }
+    let old = devices(&[("SUMSQ_LIBCUDA_CAPABILITY", "6.1")]);
+    assert!(old.ends_with("has compute capability 6.1, at least 7.5 is needed\n"), "{old}");
+    let none = devices(&[("SUMSQ_LIBCUDA_DEVICES", "0")]);
+    assert!(none.starts_with("GPU not used: the CUDA driver finds no device"), "{none}");
+}
+
+#[test]
+fn a_gpu_that_cannot_be_used_is_no_back_end() {
+    let bench = fit();
+    let solve = |machine: &[(&str, &str)], more: &[&str], said: &str| {
+        let args = ["solve", "energy.t", "--inputs", "inputs.npz", "--output", "o.npz", "--backend", "cuda"];
+        let run = with_driver(&bench, machine, &[&args[..], more].concat());
+        run.fails_with(3, said);
+        run.fails_with(3, "use --backend cpu");
+        assert!(!bench.path("o.npz").exists());
+    };
+    solve(&[("SUMSQ_LIBCUDA_DEVICES", "0")], &[], "GPU not used: the CUDA driver finds no device");
+    let old = "the driver supports CUDA 11.4, at least 12.0 is needed: update the driver";
+    solve(&[("SUMSQ_LIBCUDA_DRIVER_VERSION", "11040")], &[], old);
+    let old = "has compute capability 7.0, at least 7.5 is needed";
+    solve(&[("SUMSQ_LIBCUDA_CAPABILITY", "7.0")], &[], old);
+    let taken = ("SUMSQ_LIBCUDA_FAIL_CALL", "cuDevicePrimaryCtxRetain:46");
+    solve(&[taken], &[], "is taken by another process");
+    solve(&[], &["--device", "3"], "there is no CUDA device 3: devices are numbered from 0 to 0");
+}
