@@ -67,13 +67,17 @@ pub fn call(name: &str, body: impl FnOnce(&mut Driver) -> Done) -> Status {
     let mut driver = driver();
     driver.counters.calls += 1;
     driver.armed += 1;
-    if let Some(code) = driver.due(name) {
+    let due = driver.due(name);
+    if let Some(code) = due
+        && !gives_back(name)
+    {
         return driver.broke(code);
     }
     if !driver.initialized && !["cuInit", "cuDriverGetVersion"].contains(&name) {
         return NOT_INITIALIZED;
     }
     match catch_unwind(AssertUnwindSafe(|| body(&mut driver))) {
+        Ok(_) if due.is_some() => driver.broke(due.unwrap_or(UNKNOWN)),
         Ok(Ok(())) => SUCCESS,
         Ok(Err(code)) => driver.broke(code),
         Err(_) => {
@@ -81,6 +85,13 @@ pub fn call(name: &str, body: impl FnOnce(&mut Driver) -> Done) -> Status {
             UNKNOWN
         }
     }
+}
+
+/// True for calls that give something back: those do it also where they are made to fail, as a program could not ask again.
+fn gives_back(name: &str) -> bool {
+    ["Free", "Destroy", "Unload", "Unregister", "Release", "PopCurrent"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 /// Prints a sentence about what a program did wrong.

@@ -47,7 +47,7 @@ impl Refusal {
 
 /// A launch that broke a rule.
 #[derive(Clone, Debug, PartialEq, Error)]
-#[error("kernel `{kernel}`, line {line}, block {block}, thread {thread}: {fault}")]
+#[error("kernel `{kernel}`{}: {fault}", self.place())]
 pub struct LaunchError {
     pub kernel: String,
     /// Line of the PTX text, 0 where the launch itself is at fault.
@@ -56,6 +56,13 @@ pub struct LaunchError {
     pub thread: Place,
     #[source]
     pub fault: Fault,
+}
+
+impl LaunchError {
+    fn place(&self) -> String {
+        let LaunchError { line, block, thread, .. } = self;
+        if *line == 0 { String::new() } else { format!(", line {line}, block {block}, thread {thread}") }
+    }
 }
 
 /// Coordinates of a block or thread.

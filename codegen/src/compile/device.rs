@@ -93,7 +93,7 @@ impl DeviceCode {
             .collect();
         debug_assert_eq!(scalars.len(), plan.scalar_count());
         let sources =
-            |of: &LoweredFunction| of.args.iter().map(|a| Source::of(a, signature, &scalars)).collect();
+            |of: &LoweredFunction| of.args.iter().map(|a| Source::of(a, f, signature, &scalars)).collect();
         let mut ptx = String::new();
         let mut launches = vec![];
         if !cut.kernels.is_empty() {
@@ -298,11 +298,19 @@ impl DeviceCode {
 }
 
 impl Source {
-    fn of(a: &Arg, signature: &Signature, scalars: &[(Param, ScalarType)]) -> Source {
+    fn of(
+        a: &Arg,
+        whole: &LoweredFunction,
+        signature: &Signature,
+        scalars: &[(Param, ScalarType)],
+    ) -> Source {
         match a {
+            // An output may have storage of its own besides.
             Arg::Buffer { flat, written, .. } => match signature.plane(flat) {
-                Some((slot, plane)) => Source::Slot { slot, plane, written: *written },
-                None => Source::Local { buffer: flat.clone(), written: *written },
+                Some((slot, plane)) if whole.args.iter().any(|a| a.flat() == Some(flat)) => {
+                    Source::Slot { slot, plane, written: *written }
+                }
+                _ => Source::Local { buffer: flat.clone(), written: *written },
             },
             Arg::Scalar { param, .. } => match scalars.iter().position(|s| s.0 == *param) {
                 Some(i) => Source::Scalar(i),
