@@ -202,8 +202,9 @@ impl Driver {
         self.devices[target].memory.write(to, &data).map_err(|_| ILLEGAL_ADDRESS)
     }
 
-    fn run_kernel(&mut self, context: Handle, kernel: &KernelWork) -> Done {
-        let launch = Launch {
+    /// The launch under this machine's settings.
+    pub fn launch_of<'k>(&self, kernel: &'k KernelWork) -> Launch<'k> {
+        Launch {
             module: &kernel.module,
             kernel: kernel.kernel,
             geometry: kernel.geometry,
@@ -212,7 +213,12 @@ impl Driver {
             order: self.settings.order,
             checks: self.settings.checks,
             cooperative: kernel.cooperative,
-        };
+            endless: self.settings.endless,
+        }
+    }
+
+    fn run_kernel(&mut self, context: Handle, kernel: &KernelWork) -> Done {
+        let launch = self.launch_of(kernel);
         self.counters.launches += 1;
         let outcome = launch.run(self.memory(context)?).map_err(|e| {
             complain(&e.to_string());

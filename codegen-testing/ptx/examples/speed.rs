@@ -28,6 +28,7 @@ fn main() {
                 order: Order::Ascending,
                 checks,
                 cooperative: false,
+                endless: 1 << 32,
             };
             let start = Instant::now();
             let instructions = launch.run(&mut memory).expect("the samples have no faults").instructions;

@@ -13,6 +13,9 @@ use crate::module::{Kernel, Module};
 /// Instructions that a thread may run before others get a turn.
 const FUEL: u64 = 1 << 20;
 
+/// The same where blocks may wait for each other, each in a loop.
+const FUEL_TOGETHER: u64 = 1 << 10;
+
 /// Things that the threads of a block share.
 pub struct Shared {
     pub memory: Region,
@@ -67,8 +70,11 @@ impl Shared {
 pub struct Block {
     pub threads: Vec<Thread>,
     pub shared: Shared,
+    /// Instructions of the launch before it began.
+    pub started_at: u64,
     warps: Vec<u32>,
     lanes: Vec<u32>,
+    fuel: u64,
 }
 
 /// A fault and the thread that met it.
@@ -89,7 +95,14 @@ impl Block {
             launch_section: 0,
             epochs: vec![0; threads.div_ceil(32) as usize],
         };
-        Block { threads: (0..threads).map(Thread::new).collect(), shared, warps: vec![], lanes: vec![] }
+        Block {
+            threads: (0..threads).map(Thread::new).collect(),
+            shared,
+            started_at: 0,
+            warps: vec![],
+            lanes: vec![],
+            fuel: FUEL,
+        }
     }
 
     /// Puts all threads before the kernel's first instruction.
@@ -105,6 +118,7 @@ impl Block {
         let linear = u64::from(self.shared.geometry.linear(index));
         self.warps = order.of(self.threads.len().div_ceil(32) as u32, 2 * linear + 1);
         self.lanes = order.of(32, 2 * linear + 2);
+        self.started_at = device.executed;
         self.shared.index = index;
         self.shared.section = device.memory.section();
         self.shared.first_section = self.shared.section;
@@ -122,6 +136,7 @@ impl Block {
     /// Makes accesses of other blocks in this launch unordered with none of this one's: they may wait for each other.
     pub fn join_grid(&mut self) {
         self.shared.first_section = self.shared.launch_section;
+        self.fuel = FUEL_TOGETHER;
     }
 
     /// Runs until all threads have ended (true), or until those that can run have each had a long turn (false).
@@ -149,7 +164,7 @@ impl Block {
                 if let Some(thread) = self.threads.get_mut(id)
                     && thread.state == State::Ready
                 {
-                    thread.run(device, &mut self.shared, FUEL).map_err(|fault| (id as u32, fault))?;
+                    thread.run(device, &mut self.shared, self.fuel).map_err(|fault| (id as u32, fault))?;
                 }
             }
             let lanes = warp * 32..(warp * 32 + 32).min(self.threads.len());

@@ -17,9 +17,6 @@ use device::Device;
 /// Sizes or coordinates in three dimensions.
 pub type Dims = [u32; 3];
 
-/// Instructions after which a launch counts as endless.
-const ENDLESS: u64 = 1 << 36;
-
 /// Sizes of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
@@ -62,6 +59,8 @@ pub struct Launch<'a> {
     pub checks: bool,
     /// True where blocks may wait for each other: then all are there at once, and races between them are not looked for.
     pub cooperative: bool,
+    /// Instructions of a block, on average where they run together, after which it counts as endless.
+    pub endless: u64,
 }
 
 /// Results of a launch beside those in memory.
@@ -88,10 +87,11 @@ impl Launch<'_> {
         let most = [1024, 1024, 64];
         let blocks_most = [i32::MAX as u32, 65_535, 65_535];
         let shared = kernel.shared + self.dynamic_shared;
+        let blocks = grid.iter().map(|n| u64::from(*n)).product::<u64>();
         let outside = |sizes: Dims, most: Dims| sizes.iter().zip(most).any(|(n, most)| *n == 0 || *n > most);
         let fault = if outside(block, most) || threads > u64::from(kernel.most_threads) {
             Fault::Threads(Place(block))
-        } else if outside(grid, blocks_most) {
+        } else if outside(grid, blocks_most) || blocks > u64::from(u32::MAX) {
             Fault::Grid(Place(grid))
         } else if let Some(wanted) = kernel.reqntid.filter(|n| *n != block) {
             Fault::BlockSize { came: Place(block), wanted: Place(wanted) }
@@ -174,8 +174,11 @@ impl Launch<'_> {
     fn advance(&self, block: &mut Block, device: &mut Device) -> Result<bool, LaunchError> {
         let ended = block.advance(device);
         let ended = ended.map_err(|(thread, fault)| self.error(block, thread, fault))?;
-        if device.executed > ENDLESS {
-            return Err(self.error(block, 0, Fault::Endless(device.executed)));
+        let blocks =
+            if self.cooperative { self.geometry.grid.iter().map(|n| u64::from(*n)).product() } else { 1 };
+        let executed = device.executed - block.started_at;
+        if !ended && executed / blocks > self.endless {
+            return Err(self.error(block, 0, Fault::Endless(executed)));
         }
         Ok(ended)
     }

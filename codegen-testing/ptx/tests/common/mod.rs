@@ -81,6 +81,30 @@ impl Machine {
         args: &[Arg],
         order: Order,
     ) -> Result<Outcome, LaunchError> {
+        self.launch_any(kernel, Geometry { grid, block }, args, order, false)
+    }
+
+    /// A launch whose blocks may wait for each other.
+    pub fn launch_together(
+        &mut self,
+        kernel: &str,
+        blocks: u32,
+        threads: u32,
+        args: &[Arg],
+        order: Order,
+    ) -> Result<Outcome, LaunchError> {
+        let geometry = Geometry { grid: [blocks, 1, 1], block: [threads, 1, 1] };
+        self.launch_any(kernel, geometry, args, order, true)
+    }
+
+    fn launch_any(
+        &mut self,
+        kernel: &str,
+        geometry: Geometry,
+        args: &[Arg],
+        order: Order,
+        cooperative: bool,
+    ) -> Result<Outcome, LaunchError> {
         let kernel = self.module.kernel(kernel).unwrap();
         let shape = &self.module.kernels()[kernel];
         let mut params = vec![0; shape.params_bytes()];
@@ -94,12 +118,13 @@ impl Machine {
         Launch {
             module: &self.module,
             kernel,
-            geometry: Geometry { grid, block },
+            geometry,
             dynamic_shared: 0,
             params: &params,
             order,
             checks: true,
-            cooperative: false,
+            cooperative,
+            endless: 1 << 24,
         }
         .run(&mut self.memory)
     }
