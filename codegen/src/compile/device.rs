@@ -4,7 +4,7 @@
 //! the buffers of each launch to the device, launches, and does not wait: values come back when somebody asks a buffer for them. A host
 //! function in between has the buffers that it touches brought to the host first.
 
-use super::bind::{Plan, failed};
+use super::bind::{Plan, failed, failed_call};
 use super::signature::Signature;
 use crate::analysis::evaluate::{Known, constant};
 use crate::backend::abi::Arguments;
@@ -93,7 +93,7 @@ impl DeviceCode {
             .collect();
         debug_assert_eq!(scalars.len(), plan.scalar_count());
         let sources =
-            |of: &LoweredFunction| of.args.iter().map(|a| Source::of(a, signature, &scalars)).collect();
+            |of: &LoweredFunction| of.args.iter().map(|a| Source::of(a, f, signature, &scalars)).collect();
         let mut ptx = String::new();
         let mut launches = vec![];
         if !cut.kernels.is_empty() {
@@ -253,7 +253,7 @@ impl DeviceCode {
         // cells, by this thread and by workers that it waits for.
         let done = unsafe { arguments.call(call.kernel.entry(), state.pool) };
         written.into_iter().for_each(Buffer::touch);
-        done.map_err(|failure| super::failure_error(&call.kernel, failure))
+        done.map_err(|failure| failed_call(&call.kernel, failure))
     }
 
     fn local<'s>(&self, buffer: &Flat, state: &'s State) -> Result<&'s Buffer, Error> {
@@ -298,11 +298,19 @@ impl DeviceCode {
 }
 
 impl Source {
-    fn of(a: &Arg, signature: &Signature, scalars: &[(Param, ScalarType)]) -> Source {
+    fn of(
+        a: &Arg,
+        whole: &LoweredFunction,
+        signature: &Signature,
+        scalars: &[(Param, ScalarType)],
+    ) -> Source {
         match a {
+            // An output may have storage of its own besides.
             Arg::Buffer { flat, written, .. } => match signature.plane(flat) {
-                Some((slot, plane)) => Source::Slot { slot, plane, written: *written },
-                None => Source::Local { buffer: flat.clone(), written: *written },
+                Some((slot, plane)) if whole.args.iter().any(|a| a.flat() == Some(flat)) => {
+                    Source::Slot { slot, plane, written: *written }
+                }
+                _ => Source::Local { buffer: flat.clone(), written: *written },
             },
             Arg::Scalar { param, .. } => match scalars.iter().position(|s| s.0 == *param) {
                 Some(i) => Source::Scalar(i),

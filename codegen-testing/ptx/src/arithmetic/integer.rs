@@ -52,6 +52,8 @@ fn of_words(parts: &[&str]) -> Option<Arity> {
         ["rem", t] => integers!(*t, |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }),
         ["min", t] => integers!(*t, |a, b| a.min(b)),
         ["max", t] => integers!(*t, |a, b| a.max(b)),
+        ["min", "relu", "s32"] => op!(i32, |a, b| a.min(b).max(0)),
+        ["max", "relu", "s32"] => op!(i32, |a, b| a.max(b).max(0)),
         ["neg", t] => integers!(*t, |a| a.wrapping_neg()),
         ["abs", "s16"] => op!(i16, |a| a.wrapping_abs()),
         ["abs", "s32"] => op!(i32, |a| a.wrapping_abs()),
