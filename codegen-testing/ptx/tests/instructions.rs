@@ -297,6 +297,8 @@ fn whole_numbers() {
     one("neg.s16", |a: i16| a.wrapping_neg());
     one("neg.s32", |a: i32| a.wrapping_neg());
     one("neg.s64", |a: i64| a.wrapping_neg());
+    two("min.relu.s32", |a: i32, b: i32| a.min(b).max(0));
+    two("max.relu.s32", |a: i32, b: i32| a.max(b).max(0));
     one("abs.s16", |a: i16| a.unsigned_abs());
     one("abs.s32", |a: i32| a.unsigned_abs());
     one("abs.s64", |a: i64| a.unsigned_abs());

@@ -270,7 +270,7 @@ impl Driver {
     }
 
     fn validate(&self, work: &KernelWork) -> Done {
-        self.launch_of(work).validate().map_err(|e| {
+        crate::streams::launch_of(&self.settings, work).validate().map_err(|e| {
             crate::driver::complain(&e.to_string());
             if matches!(e.fault, Fault::Threads(_)) { LAUNCH_OUT_OF_RESOURCES } else { INVALID_VALUE }
         })?;

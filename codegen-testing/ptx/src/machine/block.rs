@@ -81,11 +81,17 @@ pub struct Block {
 pub type Failed = (u32, Fault);
 
 impl Block {
-    /// A block without threads' state, to be started.
-    pub fn new(geometry: Geometry, module: &Module) -> Block {
+    /// A block without threads' state, to be started; its threads are taken from those that are spare, as far as they go.
+    pub fn new(geometry: Geometry, module: &Module, spare: &mut Vec<Thread>) -> Block {
         let end = module.shared.last().map_or(0x400, |s| s.address + s.bytes as u64);
         let memory = Region::new(crate::error::Area::Shared, 0x400, (end - 0x400) as usize, GUARD);
         let threads = geometry.threads();
+        let fresh = |id| {
+            let mut thread = spare.pop().unwrap_or_default();
+            thread.id = id;
+            thread
+        };
+        let all = (0..threads).map(fresh).collect();
         let shared = Shared {
             memory,
             index: [0; 3],
@@ -95,14 +101,7 @@ impl Block {
             launch_section: 0,
             epochs: vec![0; threads.div_ceil(32) as usize],
         };
-        Block {
-            threads: (0..threads).map(Thread::new).collect(),
-            shared,
-            started_at: 0,
-            warps: vec![],
-            lanes: vec![],
-            fuel: FUEL,
-        }
+        Block { threads: all, shared, started_at: 0, warps: vec![], lanes: vec![], fuel: FUEL }
     }
 
     /// Puts all threads before the kernel's first instruction.

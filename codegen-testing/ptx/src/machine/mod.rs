@@ -63,6 +63,12 @@ pub struct Launch<'a> {
     pub endless: u64,
 }
 
+/// Memory that launches use one after the other, to be kept between them.
+#[derive(Default)]
+pub struct Workspace {
+    threads: Vec<thread::Thread>,
+}
+
 /// Results of a launch beside those in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -115,7 +121,7 @@ impl Launch<'_> {
     ///
     /// # Errors
     /// Returns the first rule that a thread broke; memory is then as it left it.
-    pub fn run(&self, memory: &mut Memory) -> Result<Outcome, LaunchError> {
+    pub fn run(&self, memory: &mut Memory, workspace: &mut Workspace) -> Result<Outcome, LaunchError> {
         self.validate()?;
         memory.begin_launch();
         let mut device = Device {
@@ -130,9 +136,9 @@ impl Launch<'_> {
         let blocks = self.geometry.grid.iter().product();
         let order = self.order.of(blocks, 0);
         if self.cooperative {
-            self.run_together(&order, &mut device, launch_section)?;
+            self.run_together(&order, &mut device, launch_section, workspace)?;
         } else {
-            self.run_in_turn(&order, &mut device, launch_section)?;
+            self.run_in_turn(&order, &mut device, launch_section, workspace)?;
         }
         Ok(Outcome { instructions: device.executed, conditionals: device.conditionals })
     }
@@ -142,19 +148,32 @@ impl Launch<'_> {
         block.start(self.kernel(), device, index, section, self.order, self.params);
     }
 
-    fn run_in_turn(&self, order: &[u32], device: &mut Device, section: u32) -> Result<(), LaunchError> {
-        let mut block = Block::new(self.geometry, self.module);
+    fn run_in_turn(
+        &self,
+        order: &[u32],
+        device: &mut Device,
+        section: u32,
+        workspace: &mut Workspace,
+    ) -> Result<(), LaunchError> {
+        let mut block = Block::new(self.geometry, self.module, &mut workspace.threads);
         for id in order {
             self.start(&mut block, *id, device, section);
             while !self.advance(&mut block, device)? {}
         }
+        workspace.threads.append(&mut block.threads);
         Ok(())
     }
 
-    fn run_together(&self, order: &[u32], device: &mut Device, section: u32) -> Result<(), LaunchError> {
+    fn run_together(
+        &self,
+        order: &[u32],
+        device: &mut Device,
+        section: u32,
+        workspace: &mut Workspace,
+    ) -> Result<(), LaunchError> {
         let mut open: Vec<Block> = vec![];
         for id in order {
-            let mut block = Block::new(self.geometry, self.module);
+            let mut block = Block::new(self.geometry, self.module, &mut workspace.threads);
             self.start(&mut block, *id, device, section);
             block.join_grid();
             open.push(block);
@@ -162,7 +181,9 @@ impl Launch<'_> {
         while !open.is_empty() {
             let mut still = vec![];
             for mut block in open {
-                if !self.advance(&mut block, device)? {
+                if self.advance(&mut block, device)? {
+                    workspace.threads.append(&mut block.threads);
+                } else {
                     still.push(block);
                 }
             }

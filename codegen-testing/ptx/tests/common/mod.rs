@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-use sumsq_ptx::{Fault, Geometry, Launch, LaunchError, Memory, Module, Order, Outcome};
+use sumsq_ptx::{Fault, Geometry, Launch, LaunchError, Memory, Module, Order, Outcome, Workspace};
 
 /// Orders that every test runs through.
 pub const ORDERS: [Order; 4] = [Order::Ascending, Order::Descending, Order::Shuffled(1), Order::Shuffled(77)];
@@ -11,6 +11,7 @@ pub const ORDERS: [Order; 4] = [Order::Ascending, Order::Descending, Order::Shuf
 pub struct Machine {
     pub memory: Memory,
     pub module: Module,
+    workspace: Workspace,
 }
 
 /// An argument of a kernel.
@@ -24,7 +25,7 @@ impl Machine {
     pub fn new(text: &str) -> Machine {
         let mut memory = Memory::new(0x1_0000, 64 << 20);
         let module = Module::load(text, &mut memory).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        Machine { memory, module }
+        Machine { memory, module, workspace: Workspace::default() }
     }
 
     /// Memory that holds values.
@@ -126,7 +127,7 @@ impl Machine {
             cooperative,
             endless: 1 << 24,
         }
-        .run(&mut self.memory)
+        .run(&mut self.memory, &mut self.workspace)
     }
 }
 
