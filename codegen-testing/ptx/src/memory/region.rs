@@ -31,7 +31,7 @@ impl Region {
     /// Poisoned memory in a given state.
     pub fn new(area: Area, base: u64, size: usize, state: u8) -> Region {
         let (bytes, state) = (vec![POISON; size], vec![state; size]);
-        Region { area, base, bytes, state, constant: false, marks: vec![], granule: 2 }
+        Region { area, base, bytes, state, constant: false, marks: vec![], granule: 4 }
     }
 
     pub fn contains(&self, address: u64, bytes: usize) -> bool {
@@ -50,9 +50,21 @@ impl Region {
     /// An access that lies outside of memory that is somebody's; within it, of bytes never written.
     fn readable(&self, at: usize, bytes: usize) -> Result<(), Fault> {
         let state = &self.state[at..at + bytes];
-        if state.iter().all(|s| *s == WRITTEN) {
+        // A word at a time: this is the most frequent question of all.
+        let written = match state {
+            [a, b, c, d] => [*a, *b, *c, *d] == [WRITTEN; 4],
+            [a, b, c, d, e, f, g, h] => [*a, *b, *c, *d, *e, *f, *g, *h] == [WRITTEN; 8],
+            state => state.iter().all(|s| *s == WRITTEN),
+        };
+        if written {
             return Ok(());
         }
+        self.not_readable(at, bytes)
+    }
+
+    #[cold]
+    fn not_readable(&self, at: usize, bytes: usize) -> Result<(), Fault> {
+        let state = &self.state[at..at + bytes];
         let (area, address) = (self.area, self.base + at as u64);
         if state.contains(&GUARD) {
             return Err(Fault::Outside { area, address, bytes });
@@ -74,15 +86,22 @@ impl Region {
     /// Granules of an access, made as small as it is.
     fn granules(&mut self, at: usize, bytes: usize) -> std::ops::Range<usize> {
         let fine = (at | bytes).trailing_zeros();
-        if fine < self.granule {
+        if fine < self.granule || self.marks.is_empty() {
+            self.refine(fine);
+        }
+        at >> self.granule..(at + bytes) >> self.granule
+    }
+
+    #[cold]
+    fn refine(&mut self, fine: u32) {
+        if self.marks.is_empty() {
+            self.granule = fine.min(self.granule);
+            self.marks = vec![Marks::default(); (self.bytes.len() >> self.granule) + 1];
+        } else {
             let times = 1 << (self.granule - fine);
             self.marks = self.marks.iter().flat_map(|m| std::iter::repeat_n(*m, times)).collect();
             self.granule = fine;
         }
-        if self.marks.is_empty() {
-            self.marks = vec![Marks::default(); (self.bytes.len() >> self.granule) + 1];
-        }
-        at >> self.granule..(at + bytes) >> self.granule
     }
 
     /// Checks a read of a thread and returns its bytes; `constant` promises that the launch writes none of them.
@@ -117,13 +136,13 @@ impl Region {
         let bytes = new.len();
         if let Some((who, strength)) = by {
             self.writable(at, bytes)?;
-            let unchanged = self.bytes[at..at + bytes] == *new;
             for granule in self.granules(at, bytes) {
                 let marks = &mut self.marks[granule];
                 if marks.is_constant(who) {
                     let (access, other) = (Access::Write, "has read as constant");
                     return Err(Fault::NotConstant { access, address, other });
                 }
+                let unchanged = || self.bytes[at..at + bytes] == *new;
                 marks
                     .write(who, strength, unchanged)
                     .map_err(|c| self.race(Access::Write, address, strength, c))?;
@@ -148,7 +167,7 @@ impl Region {
             self.writable(at, bytes)?;
             for granule in self.granules(at, bytes) {
                 self.marks[granule]
-                    .write(who, strength, false)
+                    .write(who, strength, || false)
                     .map_err(|c| self.race(Access::Write, address, strength, c))?;
             }
         }
