@@ -34,6 +34,7 @@ impl Region {
         Region { area, base, bytes, state, constant: false, marks: vec![], granule: 4 }
     }
 
+    #[inline]
     pub fn contains(&self, address: u64, bytes: usize) -> bool {
         address >= self.base && address - self.base + bytes as u64 <= self.bytes.len() as u64
     }
@@ -48,6 +49,7 @@ impl Region {
     }
 
     /// An access that lies outside of memory that is somebody's; within it, of bytes never written.
+    #[inline]
     fn readable(&self, at: usize, bytes: usize) -> Result<(), Fault> {
         let state = &self.state[at..at + bytes];
         // A word at a time: this is the most frequent question of all.
@@ -84,6 +86,7 @@ impl Region {
     }
 
     /// Granules of an access, made as small as it is.
+    #[inline]
     fn granules(&mut self, at: usize, bytes: usize) -> std::ops::Range<usize> {
         let fine = (at | bytes).trailing_zeros();
         if fine < self.granule || self.marks.is_empty() {
@@ -105,15 +108,16 @@ impl Region {
     }
 
     /// Checks a read of a thread and returns its bytes; `constant` promises that the launch writes none of them.
+    #[inline]
     pub fn read(
         &mut self,
         address: u64,
         bytes: usize,
-        by: Option<(&Who, Strength)>,
+        by: Option<&(Who, Strength)>,
         constant: bool,
     ) -> Result<&[u8], Fault> {
         let at = self.offset(address);
-        let Some((who, strength)) = by else { return Ok(&self.bytes[at..at + bytes]) };
+        let Some(&(ref who, strength)) = by else { return Ok(&self.bytes[at..at + bytes]) };
         self.readable(at, bytes)?;
         for granule in self.granules(at, bytes) {
             let marks = &mut self.marks[granule];
@@ -131,10 +135,10 @@ impl Region {
     }
 
     /// Checks a write of a thread and does it.
-    pub fn write(&mut self, address: u64, new: &[u8], by: Option<(&Who, Strength)>) -> Result<(), Fault> {
+    pub fn write(&mut self, address: u64, new: &[u8], by: Option<&(Who, Strength)>) -> Result<(), Fault> {
         let at = self.offset(address);
         let bytes = new.len();
-        if let Some((who, strength)) = by {
+        if let Some(&(ref who, strength)) = by {
             self.writable(at, bytes)?;
             for granule in self.granules(at, bytes) {
                 let marks = &mut self.marks[granule];
@@ -158,11 +162,11 @@ impl Region {
         &mut self,
         address: u64,
         bytes: usize,
-        by: Option<(&Who, Strength)>,
+        by: Option<&(Who, Strength)>,
         f: impl Fn(u64) -> u64,
     ) -> Result<u64, Fault> {
         let at = self.offset(address);
-        if let Some((who, strength)) = by {
+        if let Some(&(ref who, strength)) = by {
             self.readable(at, bytes)?;
             self.writable(at, bytes)?;
             for granule in self.granules(at, bytes) {
