@@ -130,6 +130,7 @@ impl DeviceCode {
         slot: &dyn Fn(usize) -> &'b Buffer,
         pool: &Pool,
     ) -> Result<(), Error> {
+        let _entered = self.device.enter().map_err(|e| self.device_error(e))?;
         let mut known = Known::default();
         for ((param, ty), bits) in self.scalars.iter().zip(scalars) {
             known.params.insert(param.clone(), of_bits(*ty, *bits));
