@@ -237,6 +237,8 @@ pub enum Stage {
     Asm,
     /// Kernels of a GPU, which need not be there
     Ptx,
+    /// Their machine code, where ptxas and nvdisasm are installed
+    Sass,
 }
 
 /// Reads a file of choices.

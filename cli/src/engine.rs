@@ -8,6 +8,7 @@ use std::path::Path;
 use sumsq::assembled::{self, LinearSolver, solve_with};
 use sumsq::check::{Certificate, CheckError};
 use sumsq::codegen::backend::llvm::listing;
+use sumsq::codegen::ptxas;
 use sumsq::codegen::runtime::cuda::{self, CudaError, DeviceInfo};
 use sumsq::energy::{Budgets, Energy, EnergyError};
 use sumsq::{
@@ -154,7 +155,18 @@ pub fn compiled_text(energy: &Energy, stage: Stage, options: &CompileOptions) ->
         Stage::Choices => return sumsq::choices(energy, options).map(|c| c.to_string()).map_err(failure),
         Stage::Ptx => {
             let all = sumsq::ptx(energy, options).map_err(failure)?;
-            return Ok(all.into_iter().map(|(_, text)| text + "\n").collect());
+            // Without the remarks in front.
+            let module = |(_, text): &(String, String)| text[text.find(".version").unwrap_or(0)..].to_owned();
+            return Ok(all.iter().map(|m| module(m) + "\n").collect());
+        }
+        Stage::Sass => {
+            let all = sumsq::ptx(energy, options).map_err(failure)?;
+            let code = |(_, text): &(String, String)| ptxas::sass(text, ptxas::capability(text));
+            return all
+                .iter()
+                .map(code)
+                .collect::<Result<_, _>>()
+                .map_err(|e| Failure::Backend(e.to_string()));
         }
         Stage::Schedules => return sumsq::schedules(energy, options).map_err(failure),
         _ => {}

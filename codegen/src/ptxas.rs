@@ -1,6 +1,7 @@
 //! NVIDIA's assembler and disassembler, where they are installed: figures of generated kernels, and their machine code as text. Neither
 //! is needed to run anything.
 
+use crate::target::Gpu;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use thiserror::Error;
@@ -76,6 +77,13 @@ pub fn sass(ptx: &str, sm: u32) -> Result<String, ToolError> {
         let output = run(tool, Command::new(path).arg("-c").arg(folder.join(CODE)))?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     })
+}
+
+/// The compute capability that PTX is written for (75 is 7.5).
+pub fn capability(ptx: &str) -> u32 {
+    let target = ptx.lines().find_map(|line| line.trim().strip_prefix(".target sm_"));
+    let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok());
+    target.and_then(number).unwrap_or(Gpu::LEAST)
 }
 
 /// Files in the folder of a call.
@@ -160,6 +168,12 @@ ptxas info    : Used 8 registers, used 0 barriers
         let sweep = Usage { kernel: "sweep".into(), registers: 64, stack: 40, spills: 28, shared: 2048 };
         let one = Usage { kernel: "one".into(), registers: 8, ..Usage::default() };
         assert_eq!(usages(text), [sweep, one]);
+    }
+
+    #[test]
+    fn capabilities_are_read() {
+        assert_eq!(capability(".version 8.0\n.target sm_90a, debug\n"), 90);
+        assert_eq!(capability("// none"), 75);
     }
 
     #[test]

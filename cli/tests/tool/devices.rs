@@ -1,6 +1,7 @@
 //! GPUs: listed, asked for, and the reasons why there is none. The driver is the stand-in, which reads `SUMSQ_LIBCUDA_*`.
 
 use crate::bench::{Bench, Run, fit};
+use sumsq::codegen::ptxas::{assemble, capability};
 
 /// Runs the tool on a machine with the stand-in driver.
 fn with_driver(bench: &Bench, machine: &[(&str, &str)], args: &[&str]) -> Run {
@@ -56,4 +57,22 @@ fn a_gpu_that_cannot_be_used_is_no_back_end() {
     let taken = ("SUMSQ_LIBCUDA_FAIL_CALL", "cuDevicePrimaryCtxRetain:46");
     solve(&[taken], &[], "is taken by another process");
     solve(&[], &["--device", "3"], "there is no CUDA device 3: devices are numbered from 0 to 0");
+}
+
+#[test]
+fn kernels_are_shown_without_a_device() {
+    let bench = fit();
+    let show = |more: &[&str]| {
+        let run = bench.sumsq(&[&["show", "energy.t", "--stage"], more].concat());
+        run.succeeds();
+        run.stdout
+    };
+    let modules = show(&["ptx", "--target", "sm_90"]);
+    assert!(modules.starts_with(".version "), "{modules:.100}");
+    for module in modules.split(".version ").skip(1) {
+        let module = format!(".version {module}");
+        assert_eq!(capability(&module), 90);
+        assert!(!assemble(&module, 90).unwrap().is_empty());
+    }
+    assert!(show(&["sass", "--target", "sm_80"]).contains("EXIT"));
 }

@@ -1,7 +1,8 @@
 //! Argument arrays of an entry point, made of the buffers and parameters of a call.
 
 use super::signature::{BufferSlot, Signature};
-use crate::backend::abi::Arguments;
+use crate::backend::abi::{Arguments, Failure, OUT_OF_MEMORY};
+use crate::backend::llvm::Kernel;
 use crate::error::{CudaError, Error, bind_error};
 use crate::expr::walk::postorder;
 use crate::expr::{BinaryOp, Expr, ExprKind, Param, Part};
@@ -19,6 +20,18 @@ pub(super) fn failed(message: &str, args: &[i64]) -> String {
     }
     let args: Vec<String> = args.iter().map(i64::to_string).collect();
     format!("{message}: {}", args.join(", "))
+}
+
+/// The failure of a call in words: the assertion's message with its values.
+pub(super) fn failed_call(kernel: &Kernel, f: Failure) -> Error {
+    let args = f.args.iter().map(|a| a.to_string()).collect::<Vec<_>>().join(", ");
+    let message = if f.code == OUT_OF_MEMORY {
+        format!("out of memory: cannot allocate {args} bytes")
+    } else {
+        let text = kernel.assertions.get(f.code as usize - 1).map_or("an assertion failed", |s| s);
+        failed(text, &f.args)
+    };
+    Error::Run { pipeline: kernel.name.clone(), message }
 }
 
 /// The source of each entry of the argument arrays.

@@ -4,7 +4,7 @@
 //! the buffers of each launch to the device, launches, and does not wait: values come back when somebody asks a buffer for them. A host
 //! function in between has the buffers that it touches brought to the host first.
 
-use super::bind::{Plan, failed};
+use super::bind::{Plan, failed, failed_call};
 use super::signature::Signature;
 use crate::analysis::evaluate::{Known, constant};
 use crate::backend::abi::Arguments;
@@ -253,7 +253,7 @@ impl DeviceCode {
         // cells, by this thread and by workers that it waits for.
         let done = unsafe { arguments.call(call.kernel.entry(), state.pool) };
         written.into_iter().for_each(Buffer::touch);
-        done.map_err(|failure| super::failure_error(&call.kernel, failure))
+        done.map_err(|failure| failed_call(&call.kernel, failure))
     }
 
     fn local<'s>(&self, buffer: &Flat, state: &'s State) -> Result<&'s Buffer, Error> {

@@ -11,7 +11,7 @@ mod device;
 mod kept;
 mod signature;
 
-use crate::backend::abi::{Arguments, Failure, OUT_OF_MEMORY};
+use crate::backend::abi::Arguments;
 use crate::backend::llvm::{self, Kernel};
 use crate::cache::Cache;
 use crate::error::Error;
@@ -26,7 +26,7 @@ use crate::runtime::{Buffer, FloatEnvironment, Pool, Scalar};
 use crate::schedule::Schedule;
 use crate::stack::{mark_large, on_large_stack, stack_for};
 use crate::target::Target;
-use bind::{Look, Plan, failed};
+use bind::{Look, Plan, failed_call};
 use device::{DeviceCode, Locals};
 use indexmap::IndexMap;
 use kept::Place;
@@ -356,20 +356,8 @@ impl Call {
         let done = unsafe { self.arguments.call(kernel.entry(), pool) };
         // The outputs have other values now.
         written().for_each(Buffer::touch);
-        done.map_err(|failure| failure_error(kernel, failure))
+        done.map_err(|failure| failed_call(kernel, failure))
     }
-}
-
-/// The failure in words: the assertion's message with its values.
-fn failure_error(kernel: &Kernel, f: Failure) -> Error {
-    let args = f.args.iter().map(|a| a.to_string()).collect::<Vec<_>>().join(", ");
-    let message = if f.code == OUT_OF_MEMORY {
-        format!("out of memory: cannot allocate {args} bytes")
-    } else {
-        let text = kernel.assertions.get(f.code as usize - 1).map_or("an assertion failed", |s| s);
-        failed(text, &f.args)
-    };
-    Error::Run { pipeline: kernel.name.clone(), message }
 }
 
 /// Applies `f` to every job on threads of its own with stacks of so many bytes, as many as there are cores. The first error wins.

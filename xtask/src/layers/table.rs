@@ -16,10 +16,10 @@ pub const CRATES: [Crate; 5] = [
         folder: "codegen",
         layers: &[
             "stack",
-            "ptxas",
             "types",
             "functions",
             "target",
+            "ptxas",
             "expr",
             "error",
             "limits",
