@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use sumsq_ptx::Memory;
+use sumsq_ptx::{Memory, Workspace};
 
 /// Address of the first device's memory: none of the host's, so that one is never taken for the other.
 const FIRST_ADDRESS: u64 = 0x7_0000_0000;
@@ -31,6 +31,7 @@ thread_local! {
 
 pub struct Device {
     pub memory: Memory,
+    pub workspace: Workspace,
     /// The primary context and how often it was retained.
     pub context: Option<Handle>,
     pub retained: u32,
@@ -113,7 +114,7 @@ impl Driver {
     /// Changes a setting while no context is there, or counts towards another fault.
     pub fn configure(&mut self, name: &str, value: &str) -> Done {
         self.read_environment()?;
-        let anytime = ["FAIL_CALL", "ORDER", "CHECKS", "REPORT"].contains(&name);
+        let anytime = ["FAIL_CALL", "ORDER", "CHECKS", "ENDLESS", "REPORT"].contains(&name);
         if !anytime && self.contexts.iter().next().is_some() {
             return Err(ILLEGAL_STATE);
         }
@@ -158,6 +159,7 @@ impl Driver {
         self.devices = (0..self.settings.devices as u64)
             .map(|k| Device {
                 memory: Memory::new(FIRST_ADDRESS + k * DEVICE_STRIDE, self.settings.memory),
+                workspace: Workspace::default(),
                 context: None,
                 retained: 0,
             })

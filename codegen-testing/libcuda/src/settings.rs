@@ -18,6 +18,8 @@ pub struct Settings {
     pub compute_mode: i32,
     pub order: Order,
     pub checks: bool,
+    /// Instructions of a block after which its kernel has timed out.
+    pub endless: u64,
     pub fail: Option<Fail>,
     /// File for the counters at the end of the process.
     pub report: Option<String>,
@@ -50,6 +52,7 @@ impl Default for Settings {
             compute_mode: 0,
             order: Order::Ascending,
             checks: true,
+            endless: 1 << 31,
             fail: None,
             report: None,
         }
@@ -57,7 +60,7 @@ impl Default for Settings {
 }
 
 /// Settings that have names.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "DEVICES",
     "CAPABILITY",
     "MEMORY",
@@ -66,6 +69,7 @@ const NAMES: [&str; 10] = [
     "COMPUTE_MODE",
     "ORDER",
     "CHECKS",
+    "ENDLESS",
     "FAIL_CALL",
     "REPORT",
 ];
@@ -101,6 +105,7 @@ impl Settings {
             "COMPUTE_MODE" => self.compute_mode = value.parse().ok()?,
             "ORDER" => self.order = Order::of_seed(value.parse().ok()?),
             "CHECKS" => self.checks = ["off", "on"].iter().position(|v| *v == value)? == 1,
+            "ENDLESS" => self.endless = value.parse().ok()?,
             "FAIL_CALL" if value.is_empty() => self.fail = None,
             "FAIL_CALL" => self.fail = Some(Fail::parse(value)?),
             "REPORT" => self.report = Some(value.to_string()),

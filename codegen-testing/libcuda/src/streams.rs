@@ -1,8 +1,9 @@
 //! Work of streams: it waits until somebody waits for it, so that a program that does not wait sees what was there before.
 
-use crate::driver::{Driver, complain};
+use crate::driver::{Device, Driver, complain};
 use crate::objects::*;
 use crate::raw::Host;
+use crate::settings::Settings;
 use crate::status::*;
 use std::collections::VecDeque;
 use sumsq_ptx::Launch;
@@ -203,18 +204,11 @@ impl Driver {
     }
 
     fn run_kernel(&mut self, context: Handle, kernel: &KernelWork) -> Done {
-        let launch = Launch {
-            module: &kernel.module,
-            kernel: kernel.kernel,
-            geometry: kernel.geometry,
-            dynamic_shared: kernel.dynamic_shared,
-            params: &kernel.params,
-            order: self.settings.order,
-            checks: self.settings.checks,
-            cooperative: kernel.cooperative,
-        };
+        let launch = launch_of(&self.settings, kernel);
         self.counters.launches += 1;
-        let outcome = launch.run(self.memory(context)?).map_err(|e| {
+        let device = self.device_of(context)?;
+        let Device { memory, workspace, .. } = &mut self.devices[device];
+        let outcome = launch.run(memory, workspace).map_err(|e| {
             complain(&e.to_string());
             Driver::code_of(&e)
         })?;
@@ -229,5 +223,20 @@ impl Driver {
     pub fn clock(&self) -> u64 {
         let c = &self.counters;
         c.launches + (c.instructions + c.bytes_to_device + c.bytes_to_host + c.bytes_within_device) / 1000
+    }
+}
+
+/// A launch under the settings of a machine.
+pub fn launch_of<'k>(settings: &Settings, kernel: &'k KernelWork) -> Launch<'k> {
+    Launch {
+        module: &kernel.module,
+        kernel: kernel.kernel,
+        geometry: kernel.geometry,
+        dynamic_shared: kernel.dynamic_shared,
+        params: &kernel.params,
+        order: settings.order,
+        checks: settings.checks,
+        cooperative: kernel.cooperative,
+        endless: settings.endless,
     }
 }

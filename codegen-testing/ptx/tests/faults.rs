@@ -130,6 +130,22 @@ fn sums_of_many_need_atomics() {
 }
 
 #[test]
+fn loops_of_comparison_and_swap_are_atomic() {
+    // As LLVM writes an atomic maximum of singles: a plain load, then swaps until one succeeds.
+    let with = "cvt.rn.f32.u32 %f1, %r3;
+ld.global.b32 %r11, [%rd1+400];
+L: max.f32 %r12, %r11, %f1;
+atom.relaxed.gpu.global.cas.b32 %r13, [%rd1+400], %r11, %r12;
+setp.ne.b32 %p1, %r13, %r11;
+mov.b32 %r11, %r13;
+@%p1 bra L;";
+    run(64, 4, with).unwrap();
+    // The same load for another purpose is none.
+    let other = with.replace("ld.global.b32 %r11", "ld.global.b32 %r15, [%rd1+400]; ld.global.b32 %r11");
+    assert!(matches!(fault(64, 4, &other), Fault::Race { .. }));
+}
+
+#[test]
 fn neighbouring_bytes_are_no_race() {
     let bytes = "cvt.u64.u32 %rd15, %r3; add.s64 %rd16, %rd2, %rd15; cvt.u16.u32 %rs1, %r1; st.global.b8 [%rd16], %rs1;";
     run(64, 2, bytes).unwrap();
@@ -245,6 +261,7 @@ fn constant_memory_does_not_change() {
 fn other_faults_have_names() {
     assert_eq!(fault(1, 1, "mov.b32 %r11, 0; div.u32 %r12, %r1, %r11;"), Fault::DivisionByZero);
     assert_eq!(fault(1, 1, "trap;"), Fault::Trap);
+    assert!(matches!(fault(1, 2, "L: bra.uni L;"), Fault::Endless(_)));
     let branch = "L0: .branchtargets L1, L2; mov.b32 %r11, 2; brx.idx %r11, L0; L1: ret; L2: ret;";
     assert_eq!(fault(1, 1, branch), Fault::BranchTarget { index: 2, targets: 2 });
 }

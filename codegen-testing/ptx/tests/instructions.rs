@@ -297,6 +297,8 @@ fn whole_numbers() {
     one("neg.s16", |a: i16| a.wrapping_neg());
     one("neg.s32", |a: i32| a.wrapping_neg());
     one("neg.s64", |a: i64| a.wrapping_neg());
+    two("min.relu.s32", |a: i32, b: i32| a.min(b).max(0));
+    two("max.relu.s32", |a: i32, b: i32| a.max(b).max(0));
     one("abs.s16", |a: i16| a.unsigned_abs());
     one("abs.s32", |a: i32| a.unsigned_abs());
     one("abs.s64", |a: i64| a.unsigned_abs());
@@ -471,6 +473,42 @@ fn singles_and_doubles() {
         (0.0, 0.0) => f32::from_bits(a.to_bits() & b.to_bits()),
         _ => a.max(b),
     });
+}
+
+#[test]
+fn sums_of_two_words() {
+    let whole = |a: u64, b: u64, add: bool| {
+        let text = common::kernel(
+            64,
+            "",
+            &format!(
+                "ld.global.b64 %rd10, [%rd1]; ld.global.b64 %rd11, [%rd1+8]; setp.ne.u32 %p1, %r1, 0; @%p1 ret;
+mov.b64 {{%r10, %r11}}, %rd10; mov.b64 {{%r12, %r13}}, %rd11;
+{0}.cc.u32 %r14, %r10, %r12; {0}c.u32 %r15, %r11, %r13;
+mov.b64 %rd12, {{%r14, %r15}}; st.global.b64 [%rd2], %rd12;
+{0}.cc.s64 %rd13, %rd10, %rd11; {0}c.cc.s64 %rd14, %rd10, %rd11; {0}c.s64 %rd15, 0, 0;
+st.global.b64 [%rd2+8], %rd13; st.global.b64 [%rd2+16], %rd14; st.global.b64 [%rd2+24], %rd15;",
+                if add { "add" } else { "sub" }
+            ),
+        );
+        let mut m = Machine::new(&text);
+        let (x, y) = (m.upload(&[a.to_le_bytes(), b.to_le_bytes()].concat()), m.unwritten(32));
+        m.launch("k", 1, 64, &[Arg::Pointer(x), Arg::Pointer(y)], Order::Ascending).unwrap();
+        let words = m.download(y, 32);
+        let words: Vec<u64> =
+            words.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().unwrap())).collect();
+        (words[0], u128::from(words[1]) | u128::from(words[2]) << 64, words[3])
+    };
+    for a in u64::edges() {
+        for b in [0, 1, 0xffff_ffff, 1 << 32, u64::MAX, u64::MAX - 1, 1 << 63, a] {
+            let twice = |w: u64| u128::from(w) << 64 | u128::from(w);
+            let (sum, carry) = twice(a).overflowing_add(twice(b));
+            assert_eq!(whole(a, b, true), (a.wrapping_add(b), sum, carry.into()), "{a:#x} + {b:#x}");
+            let (difference, borrow) = twice(a).overflowing_sub(twice(b));
+            let last = 0u64.wrapping_sub(borrow.into());
+            assert_eq!(whole(a, b, false), (a.wrapping_sub(b), difference, last), "{a:#x} - {b:#x}");
+        }
+    }
 }
 
 /// A half from a whole multiple of 2^-48, rounded to the nearest, ties to even.

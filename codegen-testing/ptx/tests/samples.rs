@@ -109,3 +109,37 @@ fn a_module_says_what_it_needs() {
     assert_eq!(kernel("calls").local, 64);
     assert_eq!(m.module.variable("start").map(|v| v.1), Some(8));
 }
+
+#[test]
+fn blocks_wait_for_each_other() {
+    // The first thread of each block counts itself and waits until all have; then the neighbour's number is there.
+    let body = "setp.ne.u32 %p1, %r1, 0;
+mul.wide.u32 %rd10, %r2, 4;
+add.s64 %rd11, %rd2, %rd10;
+@%p1 bra WAIT;
+st.global.b32 [%rd11], %r2;
+fence.acq_rel.gpu;
+atom.global.add.u32 %r10, [%rd1], 1;
+mov.u32 %r11, %nctaid.x;
+TURN:
+ld.acquire.gpu.global.b32 %r12, [%rd1];
+setp.ne.b32 %p2, %r12, %r11;
+@%p2 bra TURN;
+WAIT:
+bar.sync 0;
+@%p1 ret;
+add.s32 %r13, %r2, 1;
+rem.u32 %r13, %r13, %r11;
+mul.wide.u32 %rd12, %r13, 4;
+add.s64 %rd13, %rd2, %rd12;
+ld.global.b32 %r14, [%rd13];
+st.global.b32 [%rd11+64], %r14;";
+    for order in ORDERS {
+        let mut m = Machine::new(&common::kernel(64, "", body));
+        let (count, out) = (m.upload_u32(&[0]), m.unwritten(128));
+        m.launch_together("k", 16, 64, &[Arg::Pointer(count), Arg::Pointer(out)], order).unwrap();
+        assert!(
+            m.download_u32(out + 64, 16).iter().enumerate().all(|(b, came)| *came == (b as u32 + 1) % 16)
+        );
+    }
+}

@@ -8,7 +8,7 @@ use crate::status::*;
 use cudarc::driver::sys::CUlaunchConfig;
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::Arc;
-use sumsq_ptx::{Fault, Geometry, Kernel, Launch, Module};
+use sumsq_ptx::{Fault, Geometry, Kernel, Module};
 
 /// `CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES`, `CU_JIT_ERROR_LOG_BUFFER` and its size.
 const INFO_LOG_BYTES: c_uint = 4;
@@ -270,17 +270,7 @@ impl Driver {
     }
 
     fn validate(&self, work: &KernelWork) -> Done {
-        let launch = Launch {
-            module: &work.module,
-            kernel: work.kernel,
-            geometry: work.geometry,
-            dynamic_shared: work.dynamic_shared,
-            params: &work.params,
-            order: self.settings.order,
-            checks: self.settings.checks,
-            cooperative: work.cooperative,
-        };
-        launch.validate().map_err(|e| {
+        crate::streams::launch_of(&self.settings, work).validate().map_err(|e| {
             crate::driver::complain(&e.to_string());
             if matches!(e.fault, Fault::Threads(_)) { LAUNCH_OUT_OF_RESOURCES } else { INVALID_VALUE }
         })?;

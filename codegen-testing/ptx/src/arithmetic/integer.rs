@@ -108,6 +108,29 @@ fn of_halves(parts: &[&str]) -> Option<Arity> {
     })
 }
 
+/// The sum of two words and a carry, and the carry of that.
+pub const ADD_32: (Pure, Pure) = (
+    |a, b, c| (a as u32).wrapping_add(b as u32).wrapping_add(c as u32).into(),
+    |a, b, c| u64::from((a & LOW) + (b & LOW) + c > LOW),
+);
+pub const ADD_64: (Pure, Pure) = (
+    |a, b, c| a.wrapping_add(b).wrapping_add(c),
+    |a, b, c| u64::from(a.overflowing_add(b).1 || a.wrapping_add(b).overflowing_add(c).1),
+);
+
+/// The difference of two words and a borrow, and the borrow of that.
+pub const SUB_32: (Pure, Pure) = (
+    |a, b, c| (a as u32).wrapping_sub(b as u32).wrapping_sub(c as u32).into(),
+    |a, b, c| u64::from((a & LOW) < (b & LOW) + c),
+);
+pub const SUB_64: (Pure, Pure) = (
+    |a, b, c| a.wrapping_sub(b).wrapping_sub(c),
+    |a, b, c| u64::from(a.overflowing_sub(b).1 || a.wrapping_sub(b).overflowing_sub(c).1),
+);
+
+/// Bits of a narrow word.
+const LOW: u64 = 0xffff_ffff;
+
 /// A function of four words.
 pub fn quad(op: &str) -> Option<fn([u64; 4]) -> u64> {
     Some(match op {

@@ -131,4 +131,4 @@ macro_rules! both_words {
 use both_words;
 
 pub use compare::halves;
-pub use integer::{divides, quad};
+pub use integer::{ADD_32, ADD_64, SUB_32, SUB_64, divides, quad};

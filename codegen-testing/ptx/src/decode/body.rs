@@ -1,8 +1,9 @@
 //! The body of a function.
 
 use super::names::{Globals, Scopes, Symbol};
-use crate::code::{Code, Inst, NONE, Op, Register};
+use crate::code::{Code, Inst, NONE, Op, Register, Target};
 use crate::error::{LoadError, Refusal};
+use crate::memory::Strength;
 use crate::text::{Function, Operand, Space, Statement, StatementKind, Variable};
 use rustc_hash::FxHashMap;
 
@@ -23,6 +24,9 @@ pub struct Body<'a, 'b> {
     targets: FxHashMap<&'a str, Vec<&'a str>>,
     /// Branches whose target is not known yet, by their place.
     branches: Vec<(usize, &'a str, u32)>,
+    /// Comparisons and swaps: place, the register with the value compared, strength.
+    pub swaps: Vec<(Target, Register, Strength)>,
+    carry: Option<Register>,
     /// End of the parameters in scope.
     params: usize,
     /// Those ends at the start of each open scope.
@@ -50,6 +54,8 @@ impl<'a, 'b> Body<'a, 'b> {
             labels: FxHashMap::default(),
             targets: FxHashMap::default(),
             branches: vec![],
+            swaps: vec![],
+            carry: None,
             params: 0,
             outer_params: vec![],
         };
@@ -69,6 +75,7 @@ impl<'a, 'b> Body<'a, 'b> {
         // Behind the last line nothing may follow.
         body.push(Op::Trap);
         body.link()?;
+        body.strengthen();
         Ok(body.code)
     }
 
@@ -213,6 +220,35 @@ impl<'a, 'b> Body<'a, 'b> {
         let at = self.code.lists.len() as u32;
         self.code.lists.extend(registers);
         at
+    }
+
+    /// The register that carries from one sum to the next.
+    pub fn carry_flag(&mut self) -> Register {
+        match self.carry {
+            Some(flag) => flag,
+            None => {
+                let flag = self.register(1);
+                *self.carry.insert(flag)
+            }
+        }
+    }
+
+    /// Makes loads that feed a loop of comparison and swap as strong as the swap. LLVM writes such loops for atomic operations that PTX
+    /// lacks, with a plain load before them; a value that is not the last one makes the swap fail and nothing worse.
+    fn strengthen(&mut self) {
+        for inst in &mut self.code.insts {
+            if let Op::Load { to, target, strength, .. } = &mut inst.op {
+                let feeds = |(t, compared, _): &&(Target, Register, Strength)| {
+                    target.count == 1
+                        && *to == *compared
+                        && (t.base, t.offset, t.space, t.bytes)
+                            == (target.base, target.offset, target.space, target.bytes)
+                };
+                if let Some((_, _, swap)) = self.swaps.iter().find(feeds) {
+                    *strength = *swap;
+                }
+            }
+        }
     }
 
     /// Writes the targets of all branches.

@@ -46,7 +46,9 @@ impl<'a> Body<'a, '_> {
                 self.push(Op::WarpBarrier { mask });
             }
             (["membar", "cta" | "gl" | "sys"], []) => self.push(Op::Nothing),
-            (["fence", "sc" | "acq_rel", "cta" | "gpu" | "sys"], []) => self.push(Op::Nothing),
+            (["fence", "sc" | "acq_rel" | "acquire" | "release", "cta" | "gpu" | "sys"], []) => {
+                self.push(Op::Nothing)
+            }
             (["shfl", "sync", mode, "b32"], [to, a, b, c, mask]) => {
                 self.shuffle(i.op, mode, [to, a, b, c, mask])?
             }
@@ -80,6 +82,11 @@ impl<'a> Body<'a, '_> {
             }
             (["mov", t], [to, from]) => self.mov(i.op, t, to, from)?,
             (["setp", ..], [Pair(p, q), a, b]) => self.compare(i.op, p, q, [a, b])?,
+            (["add" | "addc" | "sub" | "subc", .., "u32" | "s32" | "u64" | "s64"], [Name(to), a, b])
+                if parts[0].ends_with('c') || parts[1] == "cc" =>
+            {
+                self.carry(i.op, &parts, to, [a, b])?;
+            }
             (_, [Name(to), sources @ ..]) => self.pure(i.op, to, sources)?,
             _ => return self.refuse(Refusal::Unknown(i.op.into())),
         }
@@ -143,6 +150,28 @@ impl<'a> Body<'a, '_> {
             Some(bits) => Op::Divide { f, to, a, b, bits: bits as u8 },
             None => Op::Pure { f, to, a, b, c },
         });
+        Ok(())
+    }
+
+    /// Sums and differences of words longer than registers: with a carry in, a carry out (`cc`) or both.
+    fn carry(&mut self, op: &str, parts: &[&str], to: &str, [a, b]: [&Operand<'a>; 2]) -> Decoded<()> {
+        let (to, bits) = self.destination(to)?;
+        let (a, b) = (self.source(a)?, self.source(b)?);
+        let (sum, out) = match (&parts[..1], bits) {
+            (["add" | "addc"], 32) => arithmetic::ADD_32,
+            (["add" | "addc"], 64) => arithmetic::ADD_64,
+            (_, 32) => arithmetic::SUB_32,
+            (_, 64) => arithmetic::SUB_64,
+            _ => return self.operands(op, "the register has other bits"),
+        };
+        let flag = self.carry_flag();
+        let c = if parts[0].ends_with('c') { flag } else { self.literal(0) };
+        let new = self.register(1);
+        self.push(Op::Pure { f: out, to: new, a, b, c });
+        self.push(Op::Pure { f: sum, to, a, b, c });
+        if parts[1] == "cc" {
+            self.push(Op::Pure { f: |a, _, _| a, to: flag, a: new, b: new, c: new });
+        }
         Ok(())
     }
 
@@ -414,6 +443,9 @@ impl<'a> Body<'a, '_> {
         let m = Modifiers { space, strength, constant: false, count: 1, bytes, signed: false };
         let target = self.target(&m, base, offset)?;
         let (b, c) = (registers[0], registers.get(1).copied().unwrap_or(registers[0]));
+        if how == "cas" {
+            self.swaps.push((target, b, strength));
+        }
         self.push(Op::Atomic { f, to, b, c, target, strength });
         Ok(())
     }

@@ -13,6 +13,9 @@ use crate::module::{Kernel, Module};
 /// Instructions that a thread may run before others get a turn.
 const FUEL: u64 = 1 << 20;
 
+/// The same where blocks may wait for each other, each in a loop.
+const FUEL_TOGETHER: u64 = 1 << 10;
+
 /// Things that the threads of a block share.
 pub struct Shared {
     pub memory: Region,
@@ -67,19 +70,28 @@ impl Shared {
 pub struct Block {
     pub threads: Vec<Thread>,
     pub shared: Shared,
+    /// Instructions of the launch before it began.
+    pub started_at: u64,
     warps: Vec<u32>,
     lanes: Vec<u32>,
+    fuel: u64,
 }
 
 /// A fault and the thread that met it.
 pub type Failed = (u32, Fault);
 
 impl Block {
-    /// A block without threads' state, to be started.
-    pub fn new(geometry: Geometry, module: &Module) -> Block {
+    /// A block without threads' state, to be started; its threads are taken from those that are spare, as far as they go.
+    pub fn new(geometry: Geometry, module: &Module, spare: &mut Vec<Thread>) -> Block {
         let end = module.shared.last().map_or(0x400, |s| s.address + s.bytes as u64);
         let memory = Region::new(crate::error::Area::Shared, 0x400, (end - 0x400) as usize, GUARD);
         let threads = geometry.threads();
+        let fresh = |id| {
+            let mut thread = spare.pop().unwrap_or_default();
+            thread.id = id;
+            thread
+        };
+        let all = (0..threads).map(fresh).collect();
         let shared = Shared {
             memory,
             index: [0; 3],
@@ -89,7 +101,7 @@ impl Block {
             launch_section: 0,
             epochs: vec![0; threads.div_ceil(32) as usize],
         };
-        Block { threads: (0..threads).map(Thread::new).collect(), shared, warps: vec![], lanes: vec![] }
+        Block { threads: all, shared, started_at: 0, warps: vec![], lanes: vec![], fuel: FUEL }
     }
 
     /// Puts all threads before the kernel's first instruction.
@@ -105,6 +117,7 @@ impl Block {
         let linear = u64::from(self.shared.geometry.linear(index));
         self.warps = order.of(self.threads.len().div_ceil(32) as u32, 2 * linear + 1);
         self.lanes = order.of(32, 2 * linear + 2);
+        self.started_at = device.executed;
         self.shared.index = index;
         self.shared.section = device.memory.section();
         self.shared.first_section = self.shared.section;
@@ -122,6 +135,7 @@ impl Block {
     /// Makes accesses of other blocks in this launch unordered with none of this one's: they may wait for each other.
     pub fn join_grid(&mut self) {
         self.shared.first_section = self.shared.launch_section;
+        self.fuel = FUEL_TOGETHER;
     }
 
     /// Runs until all threads have ended (true), or until those that can run have each had a long turn (false).
@@ -149,7 +163,7 @@ impl Block {
                 if let Some(thread) = self.threads.get_mut(id)
                     && thread.state == State::Ready
                 {
-                    thread.run(device, &mut self.shared, FUEL).map_err(|fault| (id as u32, fault))?;
+                    thread.run(device, &mut self.shared, self.fuel).map_err(|fault| (id as u32, fault))?;
                 }
             }
             let lanes = warp * 32..(warp * 32 + 32).min(self.threads.len());

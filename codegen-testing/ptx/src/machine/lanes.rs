@@ -87,13 +87,11 @@ fn execute(lanes: &mut [Thread], op: &Op, mask: u32) -> Result<(), Fault> {
     let named = || (0..32usize).filter(|l| mask >> l & 1 != 0);
     match op {
         Op::Shuffle { mode, to, valid, a, b, c, .. } => {
-            let sources: Vec<(u32, bool)> = named()
-                .map(|l| {
-                    source(*mode, l as u32, register(&lanes[l], *b) as u32, register(&lanes[l], *c) as u32)
-                })
-                .collect();
-            let values: Vec<u64> = lanes.iter().map(|t| register(t, *a) & 0xffff_ffff).collect();
-            for (l, (from, inside)) in named().zip(sources) {
+            let mut values = [0; 32];
+            values.iter_mut().zip(lanes.iter()).for_each(|(v, t)| *v = register(t, *a) & 0xffff_ffff);
+            for l in named() {
+                let (b, c) = (register(&lanes[l], *b) as u32, register(&lanes[l], *c) as u32);
+                let (from, inside) = source(*mode, l as u32, b, c);
                 if mask >> from & 1 == 0 {
                     return Err(Fault::ShuffleSource { mask, source_lane: from });
                 }

@@ -17,9 +17,6 @@ use device::Device;
 /// Sizes or coordinates in three dimensions.
 pub type Dims = [u32; 3];
 
-/// Instructions after which a launch counts as endless.
-const ENDLESS: u64 = 1 << 36;
-
 /// Sizes of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
@@ -62,6 +59,14 @@ pub struct Launch<'a> {
     pub checks: bool,
     /// True where blocks may wait for each other: then all are there at once, and races between them are not looked for.
     pub cooperative: bool,
+    /// Instructions of a block, on average where they run together, after which it counts as endless.
+    pub endless: u64,
+}
+
+/// Memory that launches use one after the other, to be kept between them.
+#[derive(Default)]
+pub struct Workspace {
+    threads: Vec<thread::Thread>,
 }
 
 /// Results of a launch beside those in memory.
@@ -88,10 +93,11 @@ impl Launch<'_> {
         let most = [1024, 1024, 64];
         let blocks_most = [i32::MAX as u32, 65_535, 65_535];
         let shared = kernel.shared + self.dynamic_shared;
+        let blocks = grid.iter().map(|n| u64::from(*n)).product::<u64>();
         let outside = |sizes: Dims, most: Dims| sizes.iter().zip(most).any(|(n, most)| *n == 0 || *n > most);
         let fault = if outside(block, most) || threads > u64::from(kernel.most_threads) {
             Fault::Threads(Place(block))
-        } else if outside(grid, blocks_most) {
+        } else if outside(grid, blocks_most) || blocks > u64::from(u32::MAX) {
             Fault::Grid(Place(grid))
         } else if let Some(wanted) = kernel.reqntid.filter(|n| *n != block) {
             Fault::BlockSize { came: Place(block), wanted: Place(wanted) }
@@ -115,7 +121,7 @@ impl Launch<'_> {
     ///
     /// # Errors
     /// Returns the first rule that a thread broke; memory is then as it left it.
-    pub fn run(&self, memory: &mut Memory) -> Result<Outcome, LaunchError> {
+    pub fn run(&self, memory: &mut Memory, workspace: &mut Workspace) -> Result<Outcome, LaunchError> {
         self.validate()?;
         memory.begin_launch();
         let mut device = Device {
@@ -130,9 +136,9 @@ impl Launch<'_> {
         let blocks = self.geometry.grid.iter().product();
         let order = self.order.of(blocks, 0);
         if self.cooperative {
-            self.run_together(&order, &mut device, launch_section)?;
+            self.run_together(&order, &mut device, launch_section, workspace)?;
         } else {
-            self.run_in_turn(&order, &mut device, launch_section)?;
+            self.run_in_turn(&order, &mut device, launch_section, workspace)?;
         }
         Ok(Outcome { instructions: device.executed, conditionals: device.conditionals })
     }
@@ -142,19 +148,32 @@ impl Launch<'_> {
         block.start(self.kernel(), device, index, section, self.order, self.params);
     }
 
-    fn run_in_turn(&self, order: &[u32], device: &mut Device, section: u32) -> Result<(), LaunchError> {
-        let mut block = Block::new(self.geometry, self.module);
+    fn run_in_turn(
+        &self,
+        order: &[u32],
+        device: &mut Device,
+        section: u32,
+        workspace: &mut Workspace,
+    ) -> Result<(), LaunchError> {
+        let mut block = Block::new(self.geometry, self.module, &mut workspace.threads);
         for id in order {
             self.start(&mut block, *id, device, section);
             while !self.advance(&mut block, device)? {}
         }
+        workspace.threads.append(&mut block.threads);
         Ok(())
     }
 
-    fn run_together(&self, order: &[u32], device: &mut Device, section: u32) -> Result<(), LaunchError> {
+    fn run_together(
+        &self,
+        order: &[u32],
+        device: &mut Device,
+        section: u32,
+        workspace: &mut Workspace,
+    ) -> Result<(), LaunchError> {
         let mut open: Vec<Block> = vec![];
         for id in order {
-            let mut block = Block::new(self.geometry, self.module);
+            let mut block = Block::new(self.geometry, self.module, &mut workspace.threads);
             self.start(&mut block, *id, device, section);
             block.join_grid();
             open.push(block);
@@ -162,7 +181,9 @@ impl Launch<'_> {
         while !open.is_empty() {
             let mut still = vec![];
             for mut block in open {
-                if !self.advance(&mut block, device)? {
+                if self.advance(&mut block, device)? {
+                    workspace.threads.append(&mut block.threads);
+                } else {
                     still.push(block);
                 }
             }
@@ -174,8 +195,11 @@ impl Launch<'_> {
     fn advance(&self, block: &mut Block, device: &mut Device) -> Result<bool, LaunchError> {
         let ended = block.advance(device);
         let ended = ended.map_err(|(thread, fault)| self.error(block, thread, fault))?;
-        if device.executed > ENDLESS {
-            return Err(self.error(block, 0, Fault::Endless(device.executed)));
+        let blocks =
+            if self.cooperative { self.geometry.grid.iter().map(|n| u64::from(*n)).product() } else { 1 };
+        let executed = device.executed - block.started_at;
+        if !ended && executed / blocks > self.endless {
+            return Err(self.error(block, 0, Fault::Endless(executed)));
         }
         Ok(ended)
     }

@@ -42,12 +42,14 @@ pub struct Thread {
     pub local: Region,
 }
 
-impl Thread {
-    pub fn new(id: u32) -> Thread {
+impl Default for Thread {
+    fn default() -> Thread {
         let local = Region::new(Area::Local, LOCAL_START, 0, UNWRITTEN);
-        Thread { id, state: State::Ready, frames: vec![], spare: vec![], local }
+        Thread { id: 0, state: State::Ready, frames: vec![], spare: vec![], local }
     }
+}
 
+impl Thread {
     /// Puts the thread before the first instruction of a kernel.
     pub fn start(&mut self, function: u32, code: &Code, params: &[u8]) {
         while let Some(frame) = self.frames.pop() {

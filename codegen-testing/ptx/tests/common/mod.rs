@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-use sumsq_ptx::{Fault, Geometry, Launch, LaunchError, Memory, Module, Order, Outcome};
+use sumsq_ptx::{Fault, Geometry, Launch, LaunchError, Memory, Module, Order, Outcome, Workspace};
 
 /// Orders that every test runs through.
 pub const ORDERS: [Order; 4] = [Order::Ascending, Order::Descending, Order::Shuffled(1), Order::Shuffled(77)];
@@ -11,6 +11,7 @@ pub const ORDERS: [Order; 4] = [Order::Ascending, Order::Descending, Order::Shuf
 pub struct Machine {
     pub memory: Memory,
     pub module: Module,
+    workspace: Workspace,
 }
 
 /// An argument of a kernel.
@@ -24,7 +25,7 @@ impl Machine {
     pub fn new(text: &str) -> Machine {
         let mut memory = Memory::new(0x1_0000, 64 << 20);
         let module = Module::load(text, &mut memory).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        Machine { memory, module }
+        Machine { memory, module, workspace: Workspace::default() }
     }
 
     /// Memory that holds values.
@@ -81,6 +82,30 @@ impl Machine {
         args: &[Arg],
         order: Order,
     ) -> Result<Outcome, LaunchError> {
+        self.launch_any(kernel, Geometry { grid, block }, args, order, false)
+    }
+
+    /// A launch whose blocks may wait for each other.
+    pub fn launch_together(
+        &mut self,
+        kernel: &str,
+        blocks: u32,
+        threads: u32,
+        args: &[Arg],
+        order: Order,
+    ) -> Result<Outcome, LaunchError> {
+        let geometry = Geometry { grid: [blocks, 1, 1], block: [threads, 1, 1] };
+        self.launch_any(kernel, geometry, args, order, true)
+    }
+
+    fn launch_any(
+        &mut self,
+        kernel: &str,
+        geometry: Geometry,
+        args: &[Arg],
+        order: Order,
+        cooperative: bool,
+    ) -> Result<Outcome, LaunchError> {
         let kernel = self.module.kernel(kernel).unwrap();
         let shape = &self.module.kernels()[kernel];
         let mut params = vec![0; shape.params_bytes()];
@@ -94,14 +119,15 @@ impl Machine {
         Launch {
             module: &self.module,
             kernel,
-            geometry: Geometry { grid, block },
+            geometry,
             dynamic_shared: 0,
             params: &params,
             order,
             checks: true,
-            cooperative: false,
+            cooperative,
+            endless: 1 << 24,
         }
-        .run(&mut self.memory)
+        .run(&mut self.memory, &mut self.workspace)
     }
 }
 
