@@ -113,6 +113,16 @@ pub enum SolveError {
     Option(#[from] OptionError),
 }
 
+impl SolveError {
+    /// The error of numbers that a buffer does not take or hand out.
+    pub(crate) fn of_buffer(of: &str, source: BufferError) -> SolveError {
+        match source {
+            BufferError::Device(error) => SolveError::Backend(error),
+            source => SolveError::Buffer { of: of.to_string(), source },
+        }
+    }
+}
+
 impl From<ChoiceError> for SolveError {
     fn from(error: ChoiceError) -> SolveError {
         SolveError::Option(error.into())

@@ -69,7 +69,9 @@ impl Problem {
     ) -> Result<Report, SolveError> {
         let mut session = self.init(data, options)?;
         session.run_or_fail(callback);
-        session.unknowns(data)?;
+        if let Err(error) = session.unknowns(data) {
+            session.lose(error);
+        }
         Ok(session.finish().0)
     }
 
@@ -150,9 +152,21 @@ impl<P: BorrowMut<Problem>> Session<P> {
     /// As [`Session::run`]; a failure of the engine ends the solve, and the report tells of it.
     fn run_or_fail(&mut self, callback: Callback<'_>) {
         if let Err(error) = self.run(callback) {
-            self.warnings.push(format!("the engine failed: {error}"));
-            self.minimiser.fail();
+            self.fail(error);
         }
+    }
+
+    /// Ends the solve by a failure of the engine.
+    fn fail(&mut self, error: SolveError) {
+        self.warnings.push(format!("the engine failed: {error}"));
+        self.minimiser.fail();
+    }
+
+    /// As [`Session::fail`], by one that has taken x along.
+    fn lose(&mut self, error: SolveError) {
+        self.fail(error);
+        let steps = self.iterations().len();
+        self.warnings.push(format!("the unknowns are those from before the solve: {steps} steps are lost"));
     }
 
     /// Takes arrays and params of the same sizes anew; x stays where it is, E and g are evaluated there again. What is excluded
@@ -186,12 +200,11 @@ impl<P: BorrowMut<Problem>> Session<P> {
     /// Copies the current unknowns to `data`.
     ///
     /// # Errors
-    /// Data of other sizes, or of another energy.
+    /// Data of other sizes, or of another energy; a device that does not hand them out: `data` is as it was then.
     pub fn unknowns(&self, data: &mut ProblemData) -> Result<(), SolveError> {
         let problem = self.problem.borrow();
         problem.check_sizes(data)?;
-        problem.plan.download_unknowns(data);
-        Ok(())
+        problem.plan.download_unknowns(data)
     }
 
     /// E at the current unknowns.
@@ -278,7 +291,8 @@ fn locate(
     first: impl Fn(&Explicit<'_>, &[f64]) -> Option<NonFinite> + Sync,
 ) -> Result<Option<NonFinite>, ExplicitError> {
     let mut data = data.clone();
-    problem.plan.download_unknowns(&mut data);
+    // Where x is on a device that does not hand it out the start is looked at, which is where energies fail.
+    let _ = problem.plan.download_unknowns(&mut data);
     let energy = problem.energy();
     Threads::new(Some(problem.code.pool.threads())).run(|| {
         let explicit = Explicit::without_jacobian(energy, &data, free_elements(energy, &data)?)?;

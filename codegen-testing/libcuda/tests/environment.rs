@@ -45,3 +45,19 @@ fn a_program_is_given_the_stand_in() {
     assert!(!ended && output.contains("SUMSQ_LIBCUDA_DEVICES=many is not understood"), "{output}");
     let _ = std::fs::remove_file(&report);
 }
+
+#[test]
+fn both_names_lead_to_all_functions() {
+    let folder = sumsq_libcuda::folder().unwrap();
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        // SAFETY: the library is this crate's own; loading it runs nothing.
+        let library = unsafe { libloading::Library::new(folder.join(name)) }.unwrap();
+        for function in
+            ["cuInit", "cuMemAlloc_v2", "cuLaunchKernel", "cuGraphAddNode_v2", "cuModuleLoadDataEx"]
+        {
+            // SAFETY: the symbol is only looked for.
+            let symbol = unsafe { library.get::<unsafe extern "C" fn()>(function.as_bytes()) };
+            assert!(symbol.is_ok(), "{function} in {name}");
+        }
+    }
+}

@@ -149,6 +149,7 @@ impl DeviceCode {
         pool: &Pool,
         recorded: Option<&mut Vec<Recorded>>,
     ) -> Result<(), Error> {
+        let _entered = self.device.enter().map_err(|e| self.device_error(e))?;
         let mut known = Known::default();
         for ((param, ty), bits) in self.scalars.iter().zip(scalars) {
             known.params.insert(param.clone(), of_bits(*ty, *bits));

@@ -51,9 +51,9 @@ impl<'p> Certified<'p> {
     }
 
     /// The vector over all unknown scalars, 0 at excluded elements, from components `first..` of a vector per space.
-    fn gather(&self, what: What, first: impl Fn(&Space) -> usize) -> Vec<f64> {
+    fn gather(&self, what: What, first: impl Fn(&Space) -> usize) -> Result<Vec<f64>, SolveError> {
         let mut lists = self.empty();
-        self.plan.download(what, first, &mut lists);
+        self.plan.download(what, first, &mut lists)?;
         let k = &self.plan.k;
         for (u, list) in k.energy.unknowns.iter().zip(&mut lists) {
             let Some(free) = self.free.get(u.space.index()) else { continue };
@@ -63,7 +63,7 @@ impl<'p> Certified<'p> {
                 }
             }
         }
-        lists.concat()
+        Ok(lists.concat())
     }
 
     fn linearise(&mut self, x: &[f64]) -> Result<(), SolveError> {
@@ -106,7 +106,7 @@ impl Routines for Certified<'_> {
 
     fn jtf(&mut self, x: &[f64]) -> Result<Vec<f64>, SolveError> {
         self.linearise(x)?;
-        Ok(self.gather(What::GradientAndBlocks, |_| 0))
+        self.gather(What::GradientAndBlocks, |_| 0)
     }
 
     fn diag(&mut self, x: &[f64]) -> Result<Vec<f64>, SolveError> {
@@ -116,6 +116,7 @@ impl Routines for Certified<'_> {
             let field = &self.plan.k.energy.unknowns[u];
             let Some(space) = self.plan.k.spaces.iter().find(|s| s.id == field.space) else { continue };
             let Some(gb) = self.plan.buffer(What::GradientAndBlocks.of(space.id)) else { continue };
+            gb.sync_host()?;
             let (values, stride) = (gb.to_vec::<f64>(), gb.spec().channels);
             let first = component_index(&self.plan.k.energy, UnknownId(u as u32), 0);
             let n = field.channels as usize;
@@ -136,12 +137,12 @@ impl Routines for Certified<'_> {
         self.sweep_a(1.0, &zero, v)?;
         self.plan.set_scalars(&AlphaScalar::ALL.map(|s| (s, 1.0)))?;
         self.plan.run(Phase::SweepB(M))?;
-        Ok(self.gather(What::DR, |s| s.components).into_iter().map(|r| 0.0 - r).collect())
+        Ok(self.gather(What::DR, |s| s.components)?.into_iter().map(|r| 0.0 - r).collect())
     }
 
     fn apply_preconditioner(&mut self, x: &[f64], r: &[f64]) -> Result<Vec<f64>, SolveError> {
         self.damp(x)?;
         self.sweep_a(0.0, r, &vec![0.0; r.len()])?;
-        Ok(self.gather(What::PNew, |_| 0))
+        self.gather(What::PNew, |_| 0)
     }
 }

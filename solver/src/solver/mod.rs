@@ -326,7 +326,7 @@ impl Problem {
         let (energies, residuals) = self.plan.energies();
         self.plan.run(Phase::Linearise)?;
         let mut gradient: Vec<Vec<f64>> = data.unknown_lengths().into_iter().map(|n| vec![0.0; n]).collect();
-        self.plan.download(What::GradientAndBlocks, |_| 0, &mut gradient);
+        self.plan.download(What::GradientAndBlocks, |_| 0, &mut gradient)?;
         for (values, field) in gradient.iter_mut().zip(&self.energy().unknowns) {
             let Some(free) = self.free(field.space) else { continue };
             let elements = values.chunks_mut(usize::from(field.channels));

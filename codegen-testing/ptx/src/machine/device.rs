@@ -32,6 +32,7 @@ pub struct Device<'m> {
 
 impl Device<'_> {
     /// Resolves the address of an access and checks its alignment.
+    #[inline]
     pub fn locate(&self, target: &Target, registers: &[u64]) -> Result<(Area, u64), Fault> {
         let address = registers[target.base as usize].wrapping_add_signed(target.offset.into());
         let (area, address) = match target.space {

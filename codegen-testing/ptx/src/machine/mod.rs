@@ -1,5 +1,6 @@
 //! Launches: blocks after blocks, each a set of threads that take turns.
 
+mod access;
 mod block;
 mod device;
 mod lanes;

@@ -1,10 +1,11 @@
 //! One thread: its frames, and the loop that executes its instructions until it ends or waits.
 
+use super::access::{Access, Elements, element};
 use super::block::Shared;
 use super::device::{Device, LOCAL_START};
 use crate::code::{Code, NONE, Op};
 use crate::error::{Area, Fault};
-use crate::memory::{Region, UNWRITTEN, Who};
+use crate::memory::{Region, UNWRITTEN};
 
 /// Most calls within each other.
 const DEPTH: usize = 64;
@@ -111,9 +112,9 @@ impl Thread {
         let module = device.module;
         let Some(frame) = self.frames.last_mut() else { return Ok(false) };
         let code = &module.functions[frame.function as usize];
+        let lists = &code.lists[..];
         let who = shared.who(self.id);
-        // Shared memory knows of no other block.
-        let in_block = Who { launch: who.block, ..who };
+        let mut access = Access { device, shared, local: &mut self.local, who };
         let registers = &mut frame.registers[..];
         let mut pc = frame.pc;
         /// Leaves the loop with the fault of the instruction at `pc`.
@@ -144,65 +145,12 @@ impl Thread {
                         f(registers[*a as usize], registers[*b as usize], registers[*c as usize]);
                 }
                 Op::Load { to, target, sign, strength, constant } => {
-                    let at = device.locate(target, registers);
-                    let (area, address) = checked!(at);
-                    let bytes = usize::from(target.bytes) * usize::from(target.count);
-                    let who = if let Area::Shared = area { &in_block } else { &who };
-                    let by = device.checks.then_some((who, *strength));
-                    let data = checked!(match area {
-                        Area::Global => {
-                            let hint = &mut device.hints[target.hint as usize];
-                            device
-                                .memory
-                                .at(address, bytes, hint)
-                                .and_then(|r| r.read(address, bytes, by, *constant))
-                        }
-                        Area::Shared => shared
-                            .memory
-                            .inside(address, bytes)
-                            .and_then(|r| r.read(address, bytes, by, false)),
-                        Area::Local => self.local.inside(address, bytes).and_then(|r| r.read_private(
-                            address,
-                            bytes,
-                            device.checks
-                        )),
-                    });
-                    if target.count == 1 {
-                        registers[*to as usize] = element(data, *sign);
-                    } else {
-                        for (k, part) in data.chunks_exact(usize::from(target.bytes)).enumerate() {
-                            registers[code.lists[*to as usize + k] as usize] = element(part, *sign);
-                        }
-                    }
+                    let to = Elements { registers: *to, count: target.count, bytes: target.bytes, lists };
+                    checked!(access.load(target, registers, to, *sign, (*strength, *constant)));
                 }
                 Op::Store { from, target, strength } => {
-                    let (area, address) = checked!(device.locate(target, registers));
-                    let mut buffer = [0; 64];
-                    let bytes = usize::from(target.bytes);
-                    let count = usize::from(target.count);
-                    for k in 0..count {
-                        let register = if count == 1 { *from } else { code.lists[*from as usize + k] };
-                        let word = registers[register as usize].to_le_bytes();
-                        buffer[k * bytes..(k + 1) * bytes].copy_from_slice(&word[..bytes]);
-                    }
-                    let data = &buffer[..bytes * count];
-                    let who = if let Area::Shared = area { &in_block } else { &who };
-                    let by = device.checks.then_some((who, *strength));
-                    checked!(match area {
-                        Area::Global => {
-                            let hint = &mut device.hints[target.hint as usize];
-                            device
-                                .memory
-                                .at(address, data.len(), hint)
-                                .and_then(|r| r.write(address, data, by))
-                        }
-                        Area::Shared => {
-                            shared.memory.inside(address, data.len()).and_then(|r| r.write(address, data, by))
-                        }
-                        Area::Local => {
-                            self.local.inside(address, data.len()).map(|r| r.write_private(address, data))
-                        }
-                    });
+                    let from = Elements { registers: *from, count: target.count, bytes: target.bytes, lists };
+                    checked!(access.store(target, registers, from, *strength));
                 }
                 Op::Branch { to } => {
                     if *executed > fuel {
@@ -213,24 +161,17 @@ impl Thread {
                     continue;
                 }
                 Op::Special { to, which } => {
-                    registers[*to as usize] = shared.special(*which, self.id, frame.local);
+                    registers[*to as usize] = access.shared.special(*which, self.id, frame.local);
                 }
                 Op::LoadParam { to, at, bytes, count, sign } => {
-                    for k in 0..usize::from(*count) {
-                        let register = if *count == 1 { *to } else { code.lists[*to as usize + k] };
-                        let start = *at as usize + k * usize::from(*bytes);
-                        registers[register as usize] =
-                            element(&frame.params[start..start + usize::from(*bytes)], *sign);
-                    }
+                    let to = Elements { registers: *to, count: *count, bytes: *bytes, lists };
+                    let end = usize::from(*bytes) * usize::from(*count);
+                    to.fill(registers, &frame.params[*at as usize..][..end], *sign);
                 }
                 Op::StoreParam { from, at, bytes, count } => {
-                    for k in 0..usize::from(*count) {
-                        let register = if *count == 1 { *from } else { code.lists[*from as usize + k] };
-                        let start = *at as usize + k * usize::from(*bytes);
-                        let word = registers[register as usize].to_le_bytes();
-                        frame.params[start..start + usize::from(*bytes)]
-                            .copy_from_slice(&word[..usize::from(*bytes)]);
-                    }
+                    let from = Elements { registers: *from, count: *count, bytes: *bytes, lists };
+                    let end = usize::from(*bytes) * usize::from(*count);
+                    from.give(registers, &mut frame.params[*at as usize..][..end]);
                 }
                 Op::Divide { f, to, a, b, bits } => {
                     let (a, b) = (registers[*a as usize], registers[*b as usize]);
@@ -240,35 +181,11 @@ impl Thread {
                     registers[*to as usize] = f(a, b, 0);
                 }
                 Op::Quad { f, to, list } => {
-                    let word = |k: u32| registers[code.lists[(list + k) as usize] as usize];
+                    let word = |k: u32| registers[lists[(list + k) as usize] as usize];
                     registers[*to as usize] = f([word(0), word(1), word(2), word(3)]);
                 }
                 Op::Atomic { f, to, b, c, target, strength } => {
-                    let (area, address) = checked!(device.locate(target, registers));
-                    let bytes = usize::from(target.bytes);
-                    let mask = u64::MAX >> (64 - 8 * bytes);
-                    let (b, c) = (registers[*b as usize] & mask, registers[*c as usize] & mask);
-                    let who = if let Area::Shared = area { &in_block } else { &who };
-                    let by = device.checks.then_some((who, *strength));
-                    let old = checked!(match area {
-                        Area::Global => {
-                            let hint = &mut device.hints[target.hint as usize];
-                            device
-                                .memory
-                                .at(address, bytes, hint)
-                                .and_then(|r| r.atomic(address, bytes, by, |old| f(old, b, c)))
-                        }
-                        Area::Shared => shared.memory.inside(address, bytes).and_then(|r| r.atomic(
-                            address,
-                            bytes,
-                            by,
-                            |old| f(old, b, c)
-                        )),
-                        Area::Local => Err(Fault::OtherSpace { area: Area::Global, address }),
-                    });
-                    if *to != NONE {
-                        registers[*to as usize] = old;
-                    }
+                    checked!(access.atomic(target, registers, *f, [*to, *b, *c], *strength));
                 }
                 Op::Convert { to, from, space, to_generic } => {
                     registers[*to as usize] =
@@ -283,7 +200,7 @@ impl Thread {
                     if index >= u64::from(*count) {
                         checked!(Err(Fault::BranchTarget { index, targets: *count as usize }));
                     }
-                    pc = code.lists[*list as usize + index as usize] as usize;
+                    pc = lists[*list as usize + index as usize] as usize;
                     continue;
                 }
                 Op::Call { function, copies, count, .. } => {
@@ -294,14 +211,14 @@ impl Thread {
                     self.call(
                         *function,
                         &module.functions[*function as usize],
-                        &code.lists[*copies as usize..][..3 * *count as usize],
+                        &lists[*copies as usize..][..3 * *count as usize],
                     );
                     return Ok(true);
                 }
                 Op::SetConditional { handle, value } => {
                     let handle = element(&frame.params[*handle as usize..][..8], 0);
                     let value = element(&frame.params[*value as usize..][..4], 0) as u32;
-                    device.conditionals.push((handle, value));
+                    access.device.conditionals.push((handle, value));
                 }
                 Op::Return => {
                     frame.pc = pc;
@@ -362,21 +279,4 @@ impl Thread {
         self.spare.push(callee);
         true
     }
-}
-
-/// The value of up to eight bytes, extended by its sign to some bits unless they are none.
-fn element(bytes: &[u8], sign: u8) -> u64 {
-    let word = match bytes.len() {
-        4 => u64::from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
-        8 => u64::from_le_bytes([
-            bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],
-        ]),
-        2 => u64::from(u16::from_le_bytes([bytes[0], bytes[1]])),
-        _ => u64::from(bytes[0]),
-    };
-    if sign == 0 {
-        return word;
-    }
-    let up = 64 - 8 * bytes.len() as u32;
-    ((word << up) as i64 >> up) as u64 & u64::MAX >> (64 - sign)
 }

@@ -159,6 +159,7 @@ impl Memory {
     }
 
     /// The region of a thread's access. `hint` is the place where the same instruction found its last.
+    #[inline]
     pub(crate) fn at(&mut self, address: u64, bytes: usize, hint: &mut u32) -> Result<&mut Region, Fault> {
         if !self.regions.get(*hint as usize).is_some_and(|r| r.contains(address, bytes)) {
             let found = self.index(address).filter(|at| self.regions[*at].contains(address, bytes));

@@ -76,6 +76,7 @@ impl Mark {
         self.thread & 1023
     }
 
+    #[inline]
     fn relation(self, who: &Who) -> Relation {
         if self.section < who.launch {
             Relation::Ordered
@@ -93,6 +94,7 @@ impl Mark {
     }
 
     /// Flags that stay while accesses of this strength follow each other.
+    #[inline]
     fn plainness(self, who: &Who, strength: Strength) -> u16 {
         let kept_section = self.section == who.section && self.has(PLAIN_SECTION);
         let kept_block = self.section >= who.block && self.has(PLAIN_BLOCK);
@@ -107,6 +109,7 @@ impl Mark {
     }
 
     /// The conflict with a later access of a strength, unless both are atomic.
+    #[inline]
     fn conflict(self, who: &Who, strength: Strength) -> Option<Other> {
         let excused = |plain: u16, enough: bool| enough && !self.has(plain);
         match self.relation(who) {
@@ -128,6 +131,7 @@ pub struct Conflict {
 
 impl Marks {
     /// Notes a read.
+    #[inline]
     pub fn read(&mut self, who: &Who, strength: Strength) -> Result<(), Conflict> {
         let Marks { write, read } = *self;
         if let Some(other) = write.conflict(who, strength) {
@@ -174,10 +178,15 @@ impl Marks {
     }
 
     /// Notes a write; `unchanged` says that it leaves the value as it is.
-    pub fn write(&mut self, who: &Who, strength: Strength, unchanged: bool) -> Result<(), Conflict> {
+    pub fn write(
+        &mut self,
+        who: &Who,
+        strength: Strength,
+        unchanged: impl FnOnce() -> bool,
+    ) -> Result<(), Conflict> {
         let Marks { write, read } = *self;
         if let Some(other) = write.conflict(who, strength)
-            && !(unchanged && strength == Strength::Plain)
+            && !(strength == Strength::Plain && unchanged())
         {
             return Err(Conflict { earlier: write.access(), other });
         }

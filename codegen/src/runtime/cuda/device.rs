@@ -144,7 +144,7 @@ pub struct FreeMemory {
 }
 
 /// The context of a device, current on this thread as long as this lives; behind it the one that was current before.
-pub(super) struct Entered {
+pub struct Entered {
     /// The one before, where it was another, or none.
     before: Option<sys::CUcontext>,
 }
@@ -250,11 +250,11 @@ impl Device {
         self.check("cuStreamSynchronize", unsafe { result::stream::synchronize(self.stream()) })
     }
 
-    /// Makes its context the current one of this thread.
+    /// Makes its context the current one of this thread, as all calls do by themselves: of many in a row each costs less then.
     ///
     /// # Errors
     /// The device has failed before.
-    pub(super) fn enter(&self) -> Result<Entered, CudaError> {
+    pub fn enter(&self) -> Result<Entered, CudaError> {
         self.0.enter()
     }
 
@@ -263,7 +263,7 @@ impl Device {
         self.0.free(call);
     }
 
-    /// Gives a result its words, and keeps in mind that the device has failed, if so.
+    /// Gives a result its words, and keeps in mind that the device has failed, if so: it answers every call by that from then on.
     pub(super) fn check<T>(
         &self,
         call: &'static str,
@@ -321,12 +321,13 @@ impl Opened {
         Ok(Entered { before: Some(before) })
     }
 
+    /// The failure in words. Whatever has failed, what it should have done is not done: nothing may be built on it.
     fn failure(&self, call: &'static str, error: DriverError) -> CudaError {
-        let Some(fault) = driver::fault(error) else {
-            return CudaError::Call { call, code: driver::name(error) };
+        let words = || match driver::fault(error) {
+            Some(fault) => CudaError::Fault { fault, kernel: lock(&self.last).to_string() },
+            None => CudaError::Call { call, code: driver::name(error) },
         };
-        let kernel = lock(&self.last).to_string();
-        self.fault.get_or_init(|| CudaError::Fault { fault, kernel }).clone()
+        self.fault.get_or_init(words).clone()
     }
 }
 

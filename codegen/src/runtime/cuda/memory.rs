@@ -108,7 +108,8 @@ impl DeviceMemory {
         Err(CudaError::Call { call, code })
     }
 
-    /// Waits for a copy that was started: nothing uses the host's bytes afterwards.
+    /// Waits for a copy that was started, or not: nothing uses the host's bytes afterwards. A wait may report the failure of earlier work
+    /// instead, so that it is made again.
     fn copied(
         &self,
         call: &'static str,
@@ -116,8 +117,9 @@ impl DeviceMemory {
         to_device: bool,
         bytes: usize,
     ) -> Result<(), CudaError> {
-        self.device.check(call, started)?;
-        self.device.wait()?;
+        let started = self.device.check(call, started);
+        let waited = self.device.wait().or_else(|error| self.device.wait().and(Err(error)));
+        started.and(waited)?;
         self.device.count_copy(to_device, bytes);
         Ok(())
     }

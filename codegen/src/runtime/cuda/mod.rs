@@ -7,8 +7,8 @@
 //! device, the error says so. Objects hold on to their [`Device`], so that the last of them closes it. Nothing here panics, and
 //! nothing resets a device, which other libraries of the process may share.
 //!
-//! Failures of kernels come late, by whatever waits for them. After a [`Fault`] a device answers every call
-//! by that failure: what it holds is not to be trusted.
+//! Failures of kernels come late, by whatever waits for them. Once a call has failed its device answers every other one by that
+//! failure, since what it holds is not to be trusted; only too little memory, and code that is refused, are no failures of a device.
 
 mod device;
 mod driver;
@@ -18,7 +18,7 @@ mod memory;
 mod module;
 
 pub use crate::error::{CudaError, Fault, Unavailable, Version};
-pub use device::{Counts, Device, DeviceInfo, FreeMemory, devices};
+pub use device::{Counts, Device, DeviceInfo, Entered, FreeMemory, devices};
 pub use event::Event;
 pub use graph::{Body, Condition, Graph, ReadyGraph};
 pub use memory::DeviceMemory;

@@ -195,8 +195,8 @@ impl Plan {
         }
         self.run(Phase::Bounds)?;
         let mut bounds = Bounds::none(data);
-        self.download(What::Lower, |_| 0, &mut bounds.lower);
-        self.download(What::Upper, |_| 0, &mut bounds.upper);
+        self.download(What::Lower, |_| 0, &mut bounds.lower)?;
+        self.download(What::Upper, |_| 0, &mut bounds.upper)?;
         bounds.check(energy, data)?;
         let free = |s: &Space| self.buffer(What::Free.of(s.id)).map(Buffer::to_vec::<u8>);
         let free: Vec<(SpaceId, Option<Vec<u8>>)> = self.k.spaces.iter().map(|s| (s.id, free(s))).collect();
@@ -205,7 +205,7 @@ impl Plan {
             own.and_then(|(_, free)| free.as_ref()).is_none_or(|free| free[element] != 0)
         };
         let mut x: Vec<Vec<f64>> = data.unknown_lengths().into_iter().map(|n| vec![0.0; n]).collect();
-        self.download(What::X, |_| 0, &mut x);
+        self.download(What::X, |_| 0, &mut x)?;
         let warnings = bounds.project(energy, &mut x, is_free);
         if !warnings.is_empty() {
             self.upload(What::X, |_| 0, &x)?;
@@ -327,7 +327,19 @@ impl Plan {
             Ok(if over { Flow::Stop } else { Flow::Continue })
         };
         program.run(&mut self.table, &self.pool, &mut host)?;
+        self.fetch_results()?;
         Ok(!over)
+    }
+
+    /// Brings scalars and masks to the host, which reads them whenever it likes.
+    fn fetch_results(&self) -> Result<(), SolveError> {
+        for (id, held) in &self.vectors {
+            let buffer = self.table.buffer(held.buffer);
+            if buffer.spec().extents.is_empty() || id.what == What::Free {
+                buffer.sync_host()?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -338,5 +350,5 @@ fn coordinate(element: usize, extents: &[usize], dim: usize) -> i32 {
 
 /// The error of numbers that a vector did not take.
 fn not_copied(id: VectorId) -> impl Fn(BufferError) -> SolveError {
-    move |source| SolveError::Buffer { of: id.to_string(), source }
+    move |source| SolveError::of_buffer(&id.to_string(), source)
 }

@@ -110,7 +110,7 @@ impl Plan {
         let shaped = if self.k.energy.is_global(field.space) { 0 } else { extents.len() };
         let copied = view.channels(usize::from(field.channels), &extents, shaped);
         let copied = copied.and_then(|view| to.copy_channels(first, &view, &self.pool));
-        copied.map_err(|source| SolveError::Buffer { of: field.name.clone(), source })
+        copied.map_err(|source| SolveError::of_buffer(&field.name, source))
     }
 
     /// Packs one list per unknown into the components `first..` of an essential vector over every space; its other components become 0.
@@ -135,31 +135,45 @@ impl Plan {
                 let view = ArrayView::new(&field.name, &shape, values.as_slice());
                 let copied = view.channels(usize::from(field.channels), &extents, extents.len());
                 let copied = copied.and_then(|view| buffer.copy_channels(at, &view, &self.pool));
-                copied.map_err(|source| SolveError::Buffer { of: field.name.clone(), source })?;
+                copied.map_err(|source| SolveError::of_buffer(&field.name, source))?;
             }
         }
         Ok(())
     }
 
-    /// Copies x to the unknowns.
-    pub fn download_unknowns(&self, data: &mut ProblemData<'_>) {
-        let unknowns = 0..self.k.energy.unknowns.len();
-        unknowns.for_each(|u| self.download_one(What::X, |_| 0, u, data.new_unknown(u)));
+    /// Copies x to the unknowns: all of it or, where a device does not hand it out, none.
+    pub fn download_unknowns(&self, data: &mut ProblemData<'_>) -> Result<(), SolveError> {
+        for s in &self.k.spaces {
+            self.essential(What::X.of(s.id)).sync_host()?;
+        }
+        let mut unknowns = 0..self.k.energy.unknowns.len();
+        unknowns.try_for_each(|u| self.download_one(What::X, |_| 0, u, data.new_unknown(u)))
     }
 
     /// Unpacks the components `first..` of a vector over every space into one list per unknown, which stays as it is where there is no
     /// such vector.
-    pub(crate) fn download(&self, what: What, first: impl Fn(&Space) -> usize, to: &mut [Vec<f64>]) {
-        to.iter_mut().enumerate().for_each(|(u, values)| self.download_one(what, &first, u, values));
+    pub(crate) fn download(
+        &self,
+        what: What,
+        first: impl Fn(&Space) -> usize,
+        to: &mut [Vec<f64>],
+    ) -> Result<(), SolveError> {
+        to.iter_mut().enumerate().try_for_each(|(u, values)| self.download_one(what, &first, u, values))
     }
 
-    fn download_one(&self, what: What, first: impl Fn(&Space) -> usize, unknown: usize, to: &mut [f64]) {
+    fn download_one(
+        &self,
+        what: What,
+        first: impl Fn(&Space) -> usize,
+        unknown: usize,
+        to: &mut [f64],
+    ) -> Result<(), SolveError> {
         let field = &self.k.energy.unknowns[unknown];
-        let Some(buffer) = self.buffer(what.of(field.space)) else { return };
+        let Some(buffer) = self.buffer(what.of(field.space)) else { return Ok(()) };
         let at = first(self.k.space_of_unknowns(field.space))
             + component_index(&self.k.energy, UnknownId(unknown as u32), 0);
-        // Lists are as long as the space is large.
-        let _ = buffer.copy_channels_to(at, usize::from(field.channels), to, &self.pool);
+        let copied = buffer.copy_channels_to(at, usize::from(field.channels), to, &self.pool);
+        copied.map_err(|source| SolveError::of_buffer(&field.name, source))
     }
 }
 
