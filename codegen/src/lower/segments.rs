@@ -284,6 +284,12 @@ impl<'a> Free<'a> {
             {
                 free.written.push(buffer);
             }
+            if let Stmt::PrefetchByte { buffer, .. } = s
+                && !own.contains(buffer)
+                && !free.read.contains(&buffer)
+            {
+                free.read.push(buffer);
+            }
             own_exprs(s, &mut |e| {
                 visit(e, &mut |n| {
                     if !seen.insert(n.id()) {
