@@ -2,8 +2,8 @@
 
 use sumsq::codegen::Target;
 use sumsq::energy::Energy;
-use sumsq::{CompileOptions, Precision, ProblemData, SolveOptions, Solver};
-use sumsq_tests::{Random, small};
+use sumsq::{Backend, CompileOptions, Precision, ProblemData, SolveOptions, Solver};
+use sumsq_tests::{Case, Random, assert_close, small};
 
 /// Certifies a problem on the GPU, and holds three steps against those of the CPU.
 #[track_caller]
@@ -32,4 +32,39 @@ fn every_construct() {
         println!("{name}");
         agrees(&energy, &data);
     }
+}
+
+/// Solves a case on the GPU with the options of its test on the CPU, to its listed minimum within `within` of it.
+fn minimum(name: &str, within: f64) {
+    sumsq_libcuda::preload().unwrap();
+    let case = Case::open(name);
+    let compile = CompileOptions { backend: Backend::Cuda, ..CompileOptions::default() };
+    let solve = SolveOptions {
+        iterations: Some(120),
+        function_tolerance: Some(0.0),
+        radius: case.radii().first().copied(),
+        ..SolveOptions::default()
+    };
+    let solver = Solver::compile(case.energy.clone(), &compile).unwrap();
+    let mut data = case.data();
+    let report = solver.plan(&data).unwrap().solve(&mut data, &solve).unwrap();
+    assert_close("initial energy", report.energy_initial, case.number("/energy_initial"), 1e-9);
+    let (e, listed) = (report.energy_final, case.minimum());
+    println!("{name}: E = {e:.9e} ({:+.1e}), {:?}", e / listed - 1.0, report.termination);
+    assert!(e <= listed * (1.0 + within), "{name}: E = {e}, listed {listed}");
+}
+
+#[test]
+fn image_warping() {
+    minimum("image_warping_small", 1e-4);
+}
+
+#[test]
+fn as_rigid_as_possible() {
+    minimum("arap_hand", 1e-4);
+}
+
+#[test]
+fn curve_fitting() {
+    minimum("curveFitting_small", 1e-6);
 }

@@ -1,6 +1,7 @@
 //! GPUs: listed, asked for, and the reasons why there is none. The driver is the stand-in, which reads `SUMSQ_LIBCUDA_*`.
 
 use crate::bench::{Bench, Run, fit};
+use sumsq::ArrayData;
 use sumsq::codegen::ptxas::{assemble, capability};
 
 /// Runs the tool on a machine with the stand-in driver.
@@ -57,6 +58,30 @@ fn a_gpu_that_cannot_be_used_is_no_back_end() {
     let taken = ("SUMSQ_LIBCUDA_FAIL_CALL", "cuDevicePrimaryCtxRetain:46");
     solve(&[taken], &[], "is taken by another process");
     solve(&[], &["--device", "3"], "there is no CUDA device 3: devices are numbered from 0 to 0");
+}
+
+#[test]
+fn a_gpu_that_fails() {
+    let bench = fit();
+    let solve = |machine: &[(&str, &str)]| {
+        let args = ["solve", "energy.t", "--inputs", "inputs.npz", "--output", "o.npz", "--backend", "cuda"];
+        with_driver(&bench, machine, &args)
+    };
+    solve(&[("SUMSQ_LIBCUDA_MEMORY", "2048")]).fails_with(2, "not enough memory on the GPU: ");
+    let bogus = ("SUMSQ_LIBCUDA_FAIL_CALL", "cuModuleLoadDataEx:218");
+    solve(&[bogus]).fails_with(1, "the CUDA driver refuses the generated code: CUDA_ERROR_INVALID_PTX (218)");
+    assert!(!bench.path("o.npz").exists());
+    let report = bench.path("calls.txt");
+    solve(&[("SUMSQ_LIBCUDA_REPORT", report.to_str().unwrap())]).succeeds();
+    let counts = std::fs::read_to_string(report).unwrap();
+    let calls = counts.lines().find_map(|line| line.strip_prefix("calls ")).unwrap();
+    // In the midst of the solve: kernels are loaded before it, and freed behind it.
+    let late = calls.parse::<u64>().unwrap() / 2;
+    let failed = solve(&[("SUMSQ_LIBCUDA_FAIL_CALL", &format!("{late}:700"))]);
+    failed.fails_with(1, "the GPU failed: illegal address (in kernel `");
+    failed.fails_with(1, "the unknowns are those from before the solve: ");
+    let ArrayData::F64(x) = bench.read("o.npz").remove(0).data else { panic!() };
+    assert_eq!(x, [0.0, 5.0, -1.0]);
 }
 
 #[test]

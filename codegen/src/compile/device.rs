@@ -62,13 +62,26 @@ enum Source {
 /// Allocations of a call, kept for its next run.
 pub(super) type Locals = FxHashMap<Flat, Buffer>;
 
-/// What holds at the present place of the walk.
+/// Facts that hold at the present place of the walk.
 struct State<'a, 'b> {
     known: Known,
     scalars: &'a [u64],
     locals: &'a mut Locals,
     slot: &'a dyn Fn(usize) -> &'b Buffer,
     pool: &'a Pool,
+    /// Takes launches in place of the device.
+    recorded: Option<&'a mut Vec<Recorded>>,
+}
+
+/// A launch that was not made.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Recorded {
+    /// The kernel.
+    pub function: Function,
+    /// Sizes of grid and block.
+    pub shape: Shape,
+    /// One value per parameter.
+    pub arguments: Vec<u64>,
 }
 
 impl DeviceCode {
@@ -122,20 +135,26 @@ impl DeviceCode {
         &self.ptx
     }
 
-    /// Runs the pipeline; see the module's description.
+    /// The device, if nothing is left for the host but launches.
+    pub(super) fn device_alone(&self) -> Option<&Device> {
+        self.calls.is_empty().then_some(&self.device)
+    }
+
+    /// Runs the pipeline; see the module's description. Launches go to `recorded`, if that is given, and are not made.
     pub(super) fn run<'b>(
         &self,
         scalars: &[u64],
         locals: &mut Locals,
         slot: &dyn Fn(usize) -> &'b Buffer,
         pool: &Pool,
+        recorded: Option<&mut Vec<Recorded>>,
     ) -> Result<(), Error> {
         let _entered = self.device.enter().map_err(|e| self.device_error(e))?;
         let mut known = Known::default();
         for ((param, ty), bits) in self.scalars.iter().zip(scalars) {
             known.params.insert(param.clone(), of_bits(*ty, *bits));
         }
-        self.walk(&self.root, &mut State { known, scalars, locals, slot, pool })
+        self.walk(&self.root, &mut State { known, scalars, locals, slot, pool, recorded })
     }
 
     fn walk(&self, s: &Segment, state: &mut State) -> Result<(), Error> {
@@ -218,6 +237,10 @@ impl DeviceCode {
                 Source::Local { buffer, written } => on_device(self.local(buffer, state)?, 0, *written)?,
                 source => self.scalar(source, state)?,
             });
+        }
+        if let Some(recorded) = &mut state.recorded {
+            recorded.push(Recorded { function: launch.function.clone(), shape, arguments });
+            return Ok(());
         }
         // SAFETY: the arguments are those of the kernel, in its order; buffers live at least as long as the device is at work for
         // them, since freeing them waits for its stream; regions were checked by the assertions that the walk has passed.

@@ -22,11 +22,13 @@ use crate::limits::Limits;
 use crate::lower::segments::segments;
 use crate::lower::{LowerOptions, lower};
 use crate::nests::bounds_query::{BoundsQuery, Region};
+use crate::runtime::cuda::Device;
 use crate::runtime::{Buffer, FloatEnvironment, Pool, Scalar};
 use crate::schedule::Schedule;
 use crate::stack::{mark_large, on_large_stack, stack_for};
 use crate::target::Target;
 use bind::{Look, Plan, failed_call};
+pub(crate) use device::Recorded;
 use device::{DeviceCode, Locals};
 use indexmap::IndexMap;
 use kept::Place;
@@ -337,6 +339,31 @@ impl Call {
         self.compiled.0.plan.set_param(&mut self.arguments.scalars, name, value)
     }
 
+    /// The device that runs it, if nothing of it is left for the host but launches.
+    pub(crate) fn device_alone(&self) -> Option<&Device> {
+        match &self.compiled.0.code {
+            Code::Host(_) => None,
+            Code::Device(code) => code.device_alone(),
+        }
+    }
+
+    /// As [`Call::run`] of what a device runs alone, up to its launches, which are appended to a list: whoever has it makes them, in order,
+    /// before anybody looks at the buffers.
+    pub(crate) fn record<'a>(
+        &mut self,
+        slot: impl Fn(usize) -> &'a Buffer,
+        pool: &Pool,
+        launches: &mut Vec<Recorded>,
+    ) -> Result<(), Error> {
+        self.refresh(&slot)?;
+        match &self.compiled.0.code {
+            Code::Host(_) => Ok(()),
+            Code::Device(code) => {
+                code.run(&self.arguments.scalars, &mut self.locals, &slot, pool, Some(launches))
+            }
+        }
+    }
+
     /// Runs the pipeline on the given buffers, one per slot of the signature, after checking that they fit.
     pub(crate) fn run<'a>(&mut self, slot: impl Fn(usize) -> &'a Buffer, pool: &Pool) -> Result<(), Error> {
         self.refresh(&slot)?;
@@ -345,7 +372,7 @@ impl Call {
         let kernel = match code {
             Code::Host(kernel) => kernel,
             Code::Device(code) => {
-                code.run(&self.arguments.scalars, &mut self.locals, &slot, pool)?;
+                code.run(&self.arguments.scalars, &mut self.locals, &slot, pool, None)?;
                 return written().try_for_each(Buffer::sync_borrowed).map_err(|e| plan.device_error(e));
             }
         };

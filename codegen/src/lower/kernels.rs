@@ -7,7 +7,7 @@
 //! - thread nests are not inside of each other, hence a barrier behind each is met by all threads of the block;
 //! - lanes lie in kernels, and no assertion does.
 //!
-//! *Directly* means that between two loops are lets, conditions and storage only. Where a condition stands between two thread loops, the
+//! *Directly* means that between two loops are lets, conditions (that decide on nothing else) and storage only. Where a condition stands between two thread loops, the
 //! threads for which it does not hold do nothing.
 
 use crate::error::Error;
@@ -68,7 +68,7 @@ fn check(s: &Stmt, place: Place) -> Result<(), Error> {
             let (func, directive) = ("kernel".to_string(), format!("assertion: {message}"));
             return Err(Error::Schedule { func, directive, rule: rule.into() });
         }
-        Stmt::Block(_) => place.further(),
+        Stmt::Block(_) | Stmt::If { otherwise: Some(_), .. } => place.further(),
         _ => place,
     };
     let mut done = Ok(());

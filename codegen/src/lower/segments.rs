@@ -254,7 +254,7 @@ pub(crate) fn is_warps(s: &Stmt) -> bool {
     found
 }
 
-/// What a statement mentions and does not bind itself, each in order of first mention.
+/// Names that a statement mentions and does not bind itself, each in order of first mention.
 #[derive(Default)]
 struct Free<'a> {
     read: Vec<&'a Flat>,
@@ -283,6 +283,12 @@ impl<'a> Free<'a> {
                 && !free.written.contains(&buffer)
             {
                 free.written.push(buffer);
+            }
+            if let Stmt::PrefetchByte { buffer, .. } = s
+                && !own.contains(buffer)
+                && !free.read.contains(&buffer)
+            {
+                free.read.push(buffer);
             }
             own_exprs(s, &mut |e| {
                 visit(e, &mut |n| {

@@ -4,6 +4,7 @@
 //! are 0-d buffers that pipelines write. The host looks at buffers only in `Host` steps and at a `Repeat`'s
 //! condition. [`Program::new`] checks the program once (`verify`); running it then allocates nothing.
 
+mod device;
 mod step;
 mod table;
 mod verify;
@@ -15,6 +16,7 @@ use crate::compile::{BufferSlot, Call, Compiled};
 use crate::error::{Error, bind_error};
 use crate::expr::Name;
 use crate::runtime::Pool;
+use device::{DeviceLoop, device_loop};
 
 /// A checked program.
 pub struct Program {
@@ -37,6 +39,8 @@ enum Prepared {
         max: usize,
         until: BufferId,
         body: Vec<Prepared>,
+        /// The loop on a device, if one runs it alone.
+        device: Option<Box<DeviceLoop>>,
     },
     Host(Name),
 }
@@ -86,7 +90,9 @@ fn prepare(pipelines: &[Compiled], table: &Table, steps: &[Step]) -> Result<Vec<
         }
         Step::Swap(a, b) => Ok(Prepared::Swap(*a, *b)),
         Step::Repeat { max, until, body } => {
-            Ok(Prepared::Repeat { max: *max, until: *until, body: prepare(pipelines, table, body)? })
+            let (max, until, body) = (*max, *until, prepare(pipelines, table, body)?);
+            let device = device_loop(&body, until, table).transpose()?.map(Box::new);
+            Ok(Prepared::Repeat { max, until, body, device })
         }
         Step::Host(name) => Ok(Prepared::Host(name.clone())),
     };
@@ -109,7 +115,12 @@ fn execute(
                 call.run(|slot| table.buffer(slots[slot]), pool)?;
             }
             Prepared::Swap(a, b) => table.swap(*a, *b)?,
-            Prepared::Repeat { max, until, body } => {
+            Prepared::Repeat { max, until, body, device: Some(device) } if *max > 0 => {
+                if device.run(body, (*until, *max), table, pool, host)? == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+            }
+            Prepared::Repeat { max, until, body, .. } => {
                 for _ in 0..*max {
                     match execute(body, table, pool, host)? {
                         Flow::Continue => {}

@@ -48,6 +48,9 @@ impl<'f> StmtEmitter<'f> {
     /// One element.
     fn update(&mut self, op: BinaryOp, p: Val, v: Val, ty: Type) -> Result<(), String> {
         let ir = self.exprs.ir;
+        if self.device.is_some() && ty.scalar.bytes() < 4 {
+            return self.update_in_word(op, p, v, ty);
+        }
         if let Some(op) = instruction(op, ty.scalar) {
             let v = Arith(ir).cast(v, ty, if ty == Type::BOOL { ScalarType::U8 } else { ty.scalar });
             ir.atomic_update(op, p, v);
@@ -73,6 +76,51 @@ impl<'f> StmtEmitter<'f> {
             _ => Arith(ir).binary(op, before, v, ty)?,
         };
         let (seen, same) = ir.compare_exchange(p, old, ir.cast(Op::LLVMBitCast, new, bits_ty));
+        ir.add_incoming(old, seen, ir.current_block());
+        ir.cond_br(same, done, again);
+        ir.at_end(done);
+        Ok(())
+    }
+}
+
+impl StmtEmitter<'_> {
+    /// One element of less than 32 bits on a GPU, which exchanges whole words: the other elements of the word stay as they are.
+    fn update_in_word(&mut self, op: BinaryOp, p: Val, v: Val, ty: Type) -> Result<(), String> {
+        let ir = self.exprs.ir;
+        let (word, long) = (Type::I32, Type::I64);
+        let narrow = Type::of(if ty.scalar.bytes() == 1 { ScalarType::U8 } else { ScalarType::U16 });
+        let address = ir.cast(Op::LLVMPtrToInt, p, ir.ty(long));
+        let byte = ir.binary(Op::LLVMAnd, address, ir.int(long, 3));
+        let shift = ir.cast(Op::LLVMTrunc, ir.binary(Op::LLVMMul, byte, ir.int(long, 8)), ir.ty(word));
+        let whole = ir.cast(Op::LLVMIntToPtr, ir.binary(Op::LLVMSub, address, byte), ir.ptr_ty());
+        let ones = ir.int(word, (1 << (8 * ty.scalar.bytes())) - 1);
+        let others = ir.binary(Op::LLVMXor, ir.binary(Op::LLVMShl, ones, shift), ir.int(word, -1));
+
+        let first = ir.atomic_load(ir.ty(word), whole, 4);
+        let before = ir.current_block();
+        let (again, done) = (self.block("again"), self.block("exchanged"));
+        ir.br(again);
+        ir.at_end(again);
+        let old = ir.phi(ir.ty(word));
+        ir.add_incoming(old, first, before);
+        let bits = ir.cast(Op::LLVMTrunc, ir.binary(Op::LLVMLShr, old, shift), ir.ty(narrow));
+        let element = match ty == Type::BOOL {
+            true => Arith(ir).cast(bits, narrow, ScalarType::Bool),
+            false => ir.cast(Op::LLVMBitCast, bits, ir.ty(ty)),
+        };
+        let new = match op {
+            BinaryOp::Min | BinaryOp::Max if ty.scalar.is_float() => {
+                Arith(ir).float_min_max(op == BinaryOp::Min, element, v, false)
+            }
+            _ => Arith(ir).binary(op, element, v, ty)?,
+        };
+        let new = match ty == Type::BOOL {
+            true => Arith(ir).cast(new, ty, ScalarType::U8),
+            false => ir.cast(Op::LLVMBitCast, new, ir.ty(narrow)),
+        };
+        let new = ir.binary(Op::LLVMShl, ir.cast(Op::LLVMZExt, new, ir.ty(word)), shift);
+        let new = ir.binary(Op::LLVMOr, ir.binary(Op::LLVMAnd, old, others), new);
+        let (seen, same) = ir.compare_exchange(whole, old, new);
         ir.add_incoming(old, seen, ir.current_block());
         ir.cond_br(same, done, again);
         ir.at_end(done);

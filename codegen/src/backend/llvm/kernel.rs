@@ -81,6 +81,36 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
     Ok(())
 }
 
+/// Emits the kernel that ends each of the two iterations of a turn of a device's loop.
+///
+/// `tick(until, count, max, turn, second, first)`: counts the iteration; the loop goes on if the i32 at `until` is 0 and fewer than `max` are
+/// done. The condition `turn` decides on another turn, `second` on the second iteration of this one, which is asked after the first alone.
+pub(super) fn emit_tick(target: &Target) -> Ir {
+    let ir = Ir::new("loop");
+    let (ptr, i32_ty, i64_ty) = (ir.ptr_ty(), ir.ty(Type::I32), ir.ty(Type::I64));
+    let types = [ptr, ptr, i32_ty, i64_ty, i64_ty, i32_ty];
+    let fun = ir.add_function(TICK, ir.fn_ty(ir.void_ty(), &types));
+    ir.calling_convention(fun, nvptx::KERNEL);
+    ir.function_attribute(fun, nvptx::BLOCK_SIZE, "1,1,1");
+    let frame = Frame::new(&ir, target, fun, true);
+    let [until, count, max, turn, second, first] = [0, 1, 2, 3, 4, 5].map(|i| ir.param(frame.fun, i));
+    let int = |v| ir.int(Type::I32, v);
+    let done = ir.binary(Op::LLVMAdd, ir.load(i32_ty, count, 4), int(1));
+    ir.store(done, count, 4);
+    let running = ir.icmp(IntCmp::LLVMIntEQ, ir.load(i32_ty, until, 4), int(0));
+    let more = ir.binary(Op::LLVMAnd, running, ir.icmp(IntCmp::LLVMIntSLT, done, max));
+    let more = ir.cast(Op::LLVMZExt, more, i32_ty);
+    let again = ir.select(ir.icmp(IntCmp::LLVMIntNE, first, int(0)), more, int(0));
+    let set = ir.add_function(nvptx::SET_CONDITION, ir.fn_ty(ir.void_ty(), &[i64_ty, i32_ty]));
+    ir.call(set, &[turn, more]);
+    ir.call(set, &[second, again]);
+    ir.ret(None);
+    ir
+}
+
+/// The name of the kernel of [`emit_tick`].
+pub(super) const TICK: &str = "tick";
+
 impl<'f> StmtEmitter<'f> {
     /// A block loop: its variable is the block's coordinate.
     pub(super) fn gpu_block(&mut self, var: &'f Name, min: &'f Expr, body: &'f Stmt) -> Result<(), String> {

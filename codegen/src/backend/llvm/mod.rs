@@ -146,6 +146,17 @@ pub(crate) fn ptx(
     Ok(text)
 }
 
+/// The PTX of the kernel that steers a device's loops, and its name; see [`kernel::emit_tick`].
+pub(crate) fn tick(target: &Target) -> Result<(String, &'static str), Error> {
+    let fail = |message| Error::Backend { pipeline: "loop".into(), message };
+    let machine = Machine::new(target).map_err(fail)?;
+    let ir = kernel::emit_tick(target);
+    machine.prepare(&ir);
+    ir.verify().map_err(fail)?;
+    machine.optimize(&ir).map_err(fail)?;
+    Ok((machine.assembly(&ir).map_err(fail)?, kernel::TICK))
+}
+
 /// LLVM's version.
 pub fn version() -> String {
     let (mut major, mut minor, mut patch) = (0, 0, 0);

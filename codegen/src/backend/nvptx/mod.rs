@@ -31,6 +31,9 @@ pub(super) const THREAD: &str = "llvm.nvvm.read.ptx.sreg.tid.x";
 pub(super) const BLOCK: [&str; 3] =
     ["llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.ctaid.y", "llvm.nvvm.read.ptx.sreg.ctaid.z"];
 
+/// The driver's function by which kernels set a condition of a graph's loop.
+pub(super) const SET_CONDITION: &str = "cudaGraphSetConditional";
+
 /// Makes LLVM's target known to it.
 pub(super) fn initialise() {
     static ONCE: Once = Once::new();

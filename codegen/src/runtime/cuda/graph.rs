@@ -207,6 +207,12 @@ impl Graph {
 }
 
 impl Body<'_> {
+    /// As [`Graph::repeat_while`], inside of the loop.
+    pub fn repeat_while(&mut self, condition: Condition) -> Result<Body<'_>, CudaError> {
+        let chain = self.chain.repeat(&self.graph.device, condition)?;
+        Ok(Body { graph: self.graph, chain })
+    }
+
     /// As [`Graph::launch`], inside of the loop.
     ///
     /// # Errors

@@ -156,6 +156,13 @@ pub struct Function {
     name: Arc<str>,
 }
 
+impl PartialEq for Function {
+    /// The same function of one loaded module.
+    fn eq(&self, other: &Function) -> bool {
+        self.handle.0 == other.handle.0
+    }
+}
+
 /// The sizes of a launch: blocks along each dimension, and threads of each block, which form a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
