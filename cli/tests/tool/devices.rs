@@ -29,13 +29,13 @@ fn devices_or_the_reason_why_there_is_none() {
         ("SUMSQ_LIBCUDA_MEMORY", "3221225472"),
     ]);
     let rows: Vec<&str> = two.lines().collect();
-    assert_eq!(rows.len(), 3, "{two}");
-    for (row, ordinal) in rows[1..].iter().zip(["0 ", "1 "]) {
+    assert_eq!(rows.len(), 4, "{two}");
+    for (row, ordinal) in rows[1..3].iter().zip(["0 ", "1 "]) {
         assert!(row.starts_with(ordinal) && row.contains(" 8.9 "), "{two}");
         assert!(row.contains(" 3.0 GiB ") && row.ends_with("CUDA 12.8"), "{two}");
     }
     let old = devices(&[("SUMSQ_LIBCUDA_CAPABILITY", "6.1")]);
-    assert!(old.ends_with("has compute capability 6.1, at least 7.5 is needed\n"), "{old}");
+    assert!(old.contains("has compute capability 6.1, at least 7.5 is needed\n"), "{old}");
     let none = devices(&[("SUMSQ_LIBCUDA_DEVICES", "0")]);
     assert!(none.starts_with("GPU not used: the CUDA driver finds no device"), "{none}");
 }

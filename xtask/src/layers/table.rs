@@ -142,6 +142,7 @@ pub const CONFINED: [Confined; 2] = [
             "capi/src",
             // Promises to these: the arguments of a call are those of checked buffers; lists of the solver's own are in range.
             "codegen/src/compile",
+            "codegen/src/program/device",
             "codegen/src/func/io",
             "solver/src/matrix_free/draft",
             // Pointers of C; names that C asks for; symbols of the library.
