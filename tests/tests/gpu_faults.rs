@@ -26,7 +26,7 @@ struct Bench {
     options: SolveOptions,
 }
 
-/// Why and at which E a solve ended, or its error; and the unknowns.
+/// Reason for the end of a solve with E, or its error; and the unknowns.
 type Outcome = (Result<(Termination, f64), SolveError>, Vec<f64>);
 
 impl Bench {

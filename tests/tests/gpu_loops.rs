@@ -12,7 +12,7 @@ fn solved(name: &str) -> (usize, f64, Vec<u64>) {
     let mut data = case.data();
     let report = solver.plan(&data).unwrap().solve(&mut data, &solve).unwrap();
     let iterations = report.iterations.iter().map(|i| i.linear_iterations).sum();
-    (iterations, report.energy_final, bits(&data).into_iter().map(Into::into).collect())
+    (iterations, report.energy_final, bits(&data))
 }
 
 #[test]

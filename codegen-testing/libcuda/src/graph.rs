@@ -5,9 +5,6 @@ use crate::objects::*;
 use crate::status::*;
 use std::sync::Arc;
 
-/// Turns of a loop after which it counts as endless.
-const ENDLESS: u64 = 10_000_000;
-
 /// A graph that a program builds.
 pub struct Graph {
     pub context: Handle,
@@ -256,7 +253,8 @@ impl Driver {
         (condition, repeats): (u64, bool),
         body: &Executable,
     ) -> Done {
-        for _ in 0..ENDLESS {
+        let endless = self.settings.endless;
+        for _ in 0..endless {
             if self.conditions.get(&condition).ok_or(LAUNCH_FAILED)?.value == 0 {
                 return Ok(());
             }
@@ -265,7 +263,7 @@ impl Driver {
                 return Ok(());
             }
         }
-        complain(&format!("a while node did not end within {ENDLESS} turns"));
+        complain(&format!("a while node did not end within {endless} turns"));
         Err(LAUNCH_TIMEOUT)
     }
 }

@@ -22,7 +22,7 @@
 //! | `COMPUTE_MODE` | 2 closes the devices to everybody | 0 |
 //! | `ORDER` | threads and blocks: 0 ascending, 1 descending, others shuffled by that seed | 0 |
 //! | `CHECKS` | `on` or `off`: bounds and alignment alone | on |
-//! | `ENDLESS` | instructions of a block after which its kernel has timed out | 2147483648 |
+//! | `ENDLESS` | instructions of a block, or turns of a loop, after which it has timed out | 2147483648 |
 //! | `FAIL_CALL` | `n`, `n:code`, `name` or `name:code`: the n-th call, or each of that name, returns the code (999) | none |
 //! | `REPORT` | file for the counts of [`Counters`], written when the process ends | none |
 //!

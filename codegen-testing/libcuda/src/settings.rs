@@ -18,7 +18,7 @@ pub struct Settings {
     pub compute_mode: i32,
     pub order: Order,
     pub checks: bool,
-    /// Instructions of a block after which its kernel has timed out.
+    /// Instructions of a block, or turns of a graph's loop, after which it has timed out.
     pub endless: u64,
     pub fail: Option<Fail>,
     /// File for the counters at the end of the process.

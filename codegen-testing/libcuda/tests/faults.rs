@@ -1,4 +1,4 @@
-//! What a program does wrong, and what goes wrong without it: codes, and what is held afterwards.
+//! Faults of programs, and faults that come without them: codes, and what is held afterwards.
 
 mod common;
 

@@ -62,7 +62,7 @@ enum Source {
 /// Allocations of a call, kept for its next run.
 pub(super) type Locals = FxHashMap<Flat, Buffer>;
 
-/// What holds at the present place of the walk.
+/// Facts that hold at the present place of the walk.
 struct State<'a, 'b> {
     known: Known,
     scalars: &'a [u64],

@@ -254,7 +254,7 @@ pub(crate) fn is_warps(s: &Stmt) -> bool {
     found
 }
 
-/// What a statement mentions and does not bind itself, each in order of first mention.
+/// Names that a statement mentions and does not bind itself, each in order of first mention.
 #[derive(Default)]
 struct Free<'a> {
     read: Vec<&'a Flat>,

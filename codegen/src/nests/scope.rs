@@ -54,7 +54,7 @@ impl<'p> Scope<'p> {
         Scope { plan, uses, facts: Facts::new(), around: vec![], versions: FxHashMap::default() }
     }
 
-    /// What runs the code here.
+    /// Part of a device that runs the code here, or the host.
     pub fn surroundings(&self) -> Surroundings {
         let inside =
             |of: ForKind| self.around.iter().any(|a| matches!(a, Around::Loop(_, _, kind) if *kind == of));

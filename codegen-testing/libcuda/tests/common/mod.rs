@@ -38,12 +38,17 @@ pub fn alone() -> (MutexGuard<'static, ()>, Control) {
     use crate::common;
     (0..2).for_each(|device| while cu!(cuDevicePrimaryCtxRelease_v2(device)).is_ok() {});
     control.set("COMPUTE_MODE", "0");
-    for (name, value) in
-        [("DEVICES", "1"), ("CAPABILITY", "9.0"), ("MEMORY", "2147483648"), ("DRIVER_VERSION", "12080")]
-    {
+    for (name, value) in [
+        ("DEVICES", "1"),
+        ("CAPABILITY", "9.0"),
+        ("MEMORY", "2147483648"),
+        ("MULTIPROCESSORS", "132"),
+        ("DRIVER_VERSION", "12080"),
+    ] {
         control.set(name, value);
     }
     control.set("ORDER", "0");
+    control.set("ENDLESS", "2147483648");
     control.reset_counters();
     (guard, control)
 }

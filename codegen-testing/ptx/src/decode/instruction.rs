@@ -10,7 +10,7 @@ use crate::text::{Instruction, Operand, Space};
 
 use Operand::{Address, Group, Literal, Name, Not, Pair, Vector};
 
-/// What the modifiers of an access say.
+/// Meaning of the modifiers of an access.
 struct Modifiers {
     space: Space,
     strength: Strength,

@@ -10,7 +10,7 @@ use crate::ir::stmt::Stmt;
 use crate::schedule::ForKind;
 use rustc_hash::FxHashSet;
 
-/// What the emitter knows of the kernel that it fills.
+/// Facts that the emitter knows of the kernel that it fills.
 pub(super) struct Device {
     /// Threads of a block.
     pub threads: u32,

@@ -4,7 +4,7 @@
 //! ends.
 
 use crate::matrix_free::params::{Size, strip};
-use crate::matrix_free::schedule::{Kind, Nest, Strip};
+use crate::matrix_free::schedule::nest::{Kind, Nest, Strip};
 use rustc_hash::FxHashMap;
 use sumsq_codegen::schedule::StageHandle;
 use sumsq_codegen::{Expr, LoopLevel, Memory, Name, Schedule, Tail, Target};

@@ -4,7 +4,7 @@
 //! adds up four elements, its block's threads are added up by the lanes of a warp, and one more block adds up blocks: each in an order that
 //! sizes alone decide. What is skipped on a CPU is computed here: a mask would be read for as much as it saves.
 
-use crate::matrix_free::schedule::{Kind, Nest};
+use crate::matrix_free::schedule::nest::{Kind, Nest};
 use rustc_hash::FxHashMap;
 use sumsq_codegen::schedule::StageHandle;
 use sumsq_codegen::{LoopLevel, Memory, Name, Schedule, Tail};
@@ -19,6 +19,7 @@ const LONG: i32 = 256;
 const EACH: i32 = 4;
 
 /// A schedule in the making.
+#[derive(Default)]
 pub struct Scheduler {
     /// The directives so far.
     pub schedule: Schedule,
@@ -27,11 +28,6 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Nothing is scheduled yet.
-    pub fn new() -> Scheduler {
-        Scheduler { schedule: Schedule::new(), innermost: FxHashMap::default() }
-    }
-
     /// Adds the directives of a nest; that of its reader must be there.
     pub fn add(&mut self, nest: &Nest) {
         match &nest.kind {
@@ -175,6 +171,6 @@ mod tests {
     /// The numbers of this file fit a block.
     #[test]
     fn blocks_have_at_most_1024_threads() {
-        assert!(WIDE * HIGH <= 1024 && LONG <= 1024 && LONG % WIDE == 0);
+        const { assert!(WIDE * HIGH <= 1024 && LONG <= 1024 && LONG % WIDE == 0) }
     }
 }

@@ -1,14 +1,15 @@
-//! The nests of a pipeline: what it says of how each of its Funcs is computed.
+//! Schedules of the nests of a pipeline.
 //!
-//! Pipelines say this much and no more. Loops, lanes and sizes are those of a machine: [`cpu`] and [`gpu`] make directives of nests.
+//! Pipelines say what a [`Nest`] holds and no more. Loops, lanes and sizes are those of a machine: [`cpu`] and [`gpu`] make directives of nests.
 
 pub mod cpu;
 pub mod gpu;
+mod nest;
 pub mod reduce;
 
-use crate::matrix_free::vectors::VectorId;
-use sumsq_codegen::{Expr, Name, Schedule, Target};
-use sumsq_energy::model::Domain;
+pub use nest::{Kind, Nest, Ring, Strip};
+
+use sumsq_codegen::{Name, Schedule, Target};
 
 /// A schedule in the making, for the machine that a target is.
 pub enum Scheduler {
@@ -23,7 +24,7 @@ impl Scheduler {
     pub fn new(target: &Target) -> Scheduler {
         match target.gpu {
             None => Scheduler::Cpu(cpu::Scheduler::new(target)),
-            Some(_) => Scheduler::Gpu(gpu::Scheduler::new()),
+            Some(_) => Scheduler::Gpu(gpu::Scheduler::default()),
         }
     }
 
@@ -57,60 +58,4 @@ impl Scheduler {
             Scheduler::Gpu(scheduler) => scheduler.schedule,
         }
     }
-}
-
-/// The nest of a Func: how it is computed.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Nest {
-    /// The Func.
-    pub func: Name,
-    /// Its variables, fastest first.
-    pub vars: Vec<Name>,
-    /// Number of its updates.
-    pub updates: usize,
-    /// Place and order of its computation.
-    pub kind: Kind,
-    /// An expression in the coordinates of its points: vectors for which it is false are skipped.
-    pub live: Option<Expr>,
-    /// The input that it overwrites.
-    pub in_place_of: Option<VectorId>,
-}
-
-/// The kinds of nests.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Kind {
-    /// A nest of its own over the points of an output, cut into strips along the last dim.
-    Map(Strip),
-    /// A nest of its own over the rows of a vertex, (lane, block).
-    Rows,
-    /// A nest of its own: sums and maxima over the points of these variables, the same for any number of threads.
-    Reduction(Vec<Name>, Strip),
-    /// Inside of the nest of its reader, vector by vector, and stored there.
-    StoredIn(Name),
-    /// Inside of the nest of its reader, vector by vector, in registers.
-    RegistersIn(Name),
-    /// Inside of the reduction that reads it, row by row, in a ring of rows.
-    RingIn(Name, Ring),
-    /// Substituted into what reads it.
-    Inline,
-}
-
-/// The share of a domain that one thread takes at a time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Strip {
-    /// Rows of a domain, by its sizes.
-    Of(Domain),
-    /// Blocks of the rows of a vertex.
-    Blocks,
-    /// Entries of the rows of a vertex.
-    Entries,
-}
-
-/// A ring of rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ring {
-    /// Rows that are read on either side; `None` leaves the number of rows to the engine.
-    pub reach: Option<u32>,
-    /// Also stored to memory, past the caches where vectors are larger than these.
-    pub stored: bool,
 }

@@ -4,7 +4,7 @@
 //! accumulator per vector lane; lanes, then strips, are summed in a fixed order. All accumulators are float64.
 
 use crate::matrix_free::draft::{Draft, all};
-use crate::matrix_free::schedule::{Kind, Strip};
+use crate::matrix_free::schedule::nest::{Kind, Strip};
 use crate::matrix_free::skeleton::Skeleton;
 use sumsq_codegen::{Expr, Func, RDom, ScalarType};
 use sumsq_energy::model::Domain;
