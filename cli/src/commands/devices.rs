@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use sumsq::codegen::runtime::cuda::DeviceInfo;
 
-/// What is known of the code that GPUs are given, in the words of the README. It changes with the first results of a device in `benches/results`.
+/// State of the code for GPUs, in the words of the README. It changes with the first results of a device in `benches/results`.
 const PROOF: &str = "assembles for sm_75 to sm_100 and runs in an interpreter; not yet run on a GPU";
 
 /// Lists the GPUs, or says why there is none.
