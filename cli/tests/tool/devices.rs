@@ -67,16 +67,21 @@ fn a_gpu_that_fails() {
         let args = ["solve", "energy.t", "--inputs", "inputs.npz", "--output", "o.npz", "--backend", "cuda"];
         with_driver(&bench, machine, &args)
     };
-    solve(&[("SUMSQ_LIBCUDA_MEMORY", "2048")]).fails_with(2, "not enough memory on the GPU: ");
+    let report = bench.path("counts.txt");
+    let counting = ("SUMSQ_LIBCUDA_REPORT", report.to_str().unwrap());
+    let count = |name: &str| {
+        let counts = std::fs::read_to_string(&report).unwrap();
+        let line = counts.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    solve(&[("SUMSQ_LIBCUDA_MEMORY", "2048"), counting]).fails_with(2, "not enough memory on the GPU: ");
+    assert_eq!((count("launches"), count("bytes_to_device")), (0, 0), "before anything is computed");
     let bogus = ("SUMSQ_LIBCUDA_FAIL_CALL", "cuModuleLoadDataEx:218");
     solve(&[bogus]).fails_with(1, "the CUDA driver refuses the generated code: CUDA_ERROR_INVALID_PTX (218)");
     assert!(!bench.path("o.npz").exists());
-    let report = bench.path("calls.txt");
-    solve(&[("SUMSQ_LIBCUDA_REPORT", report.to_str().unwrap())]).succeeds();
-    let counts = std::fs::read_to_string(report).unwrap();
-    let calls = counts.lines().find_map(|line| line.strip_prefix("calls ")).unwrap();
+    solve(&[counting]).succeeds();
     // In the midst of the solve: kernels are loaded before it, and freed behind it.
-    let late = calls.parse::<u64>().unwrap() / 2;
+    let late = count("calls") / 2;
     let failed = solve(&[("SUMSQ_LIBCUDA_FAIL_CALL", &format!("{late}:700"))]);
     failed.fails_with(1, "the GPU failed: illegal address (in kernel `");
     failed.fails_with(1, "the unknowns are those from before the solve: ");

@@ -2,6 +2,7 @@
 //!
 //! Literals become registers that hold them from the start, so that every operand is one.
 
+mod access;
 mod body;
 mod instruction;
 mod names;

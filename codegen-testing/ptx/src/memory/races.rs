@@ -28,7 +28,7 @@ pub enum Strength {
     Device,
 }
 
-/// The last access of a kind: section 32 bits, thread 16, flags 8; and an epoch.
+/// The last access of a kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     section: u32,
