@@ -61,6 +61,8 @@ fn too_little_memory_is_told_in_bytes() {
     assert_eq!(error, CudaError::Memory { needed: 48 << 20, free });
     let text = format!("not enough memory on the GPU: 50331648 bytes are needed, {free} are free");
     assert_eq!(error.to_string(), text);
+    assert_eq!(device.require(48 << 20), Err(error));
+    assert_eq!(device.require(free), Ok(()));
     assert!(device.allocate(usize::MAX).is_err());
     let large = Buffer::new(BufferSpec::new(ScalarType::F32, &[16 << 20])).unwrap();
     assert!(large.on_device(&device, 0, Access::Read).is_err());

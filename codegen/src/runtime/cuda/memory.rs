@@ -18,6 +18,15 @@ pub struct DeviceMemory {
 }
 
 impl Device {
+    /// Checks that so many bytes are free, before any of them are taken.
+    ///
+    /// # Errors
+    /// [`CudaError::Memory`], or the device fails.
+    pub fn require(&self, needed: u64) -> Result<(), CudaError> {
+        let free = self.memory()?.free;
+        if needed <= free { Ok(()) } else { Err(CudaError::Memory { needed, free }) }
+    }
+
     /// A block of so many bytes, whose values are anything.
     ///
     /// # Errors

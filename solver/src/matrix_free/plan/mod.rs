@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use sumsq_codegen::ScalarType;
 use sumsq_codegen::program::{Flow, ParamId, Program, Table};
+use sumsq_codegen::runtime::cuda::Device;
 use sumsq_codegen::runtime::{self, Buffer, BufferError, Pool};
 use sumsq_energy::model::{GraphId, SpaceId};
 
@@ -52,7 +53,8 @@ struct Uploaded {
 }
 
 impl Plan {
-    /// Allocates everything for the sizes of `data`, unless it takes more bytes than the limit, and copies its numbers.
+    /// Allocates everything for the sizes of `data`, unless it takes more bytes than the limit, or than a GPU has free, and copies its
+    /// numbers.
     pub fn new(
         k: Arc<Skeleton>,
         modules: &Modules,
@@ -68,7 +70,10 @@ impl Plan {
         let (inputs, buffers) = (data.bytes(), b.buffer_bytes());
         let too_much = |limit| SolveError::Memory { inputs, buffers, limit };
         let memory = Memory::within(inputs, buffers, limit).map_err(too_much)?;
-        b.populate();
+        match k.target.gpu {
+            Some(gpu) => Device::shared(gpu.ordinal)?.require(buffers)?,
+            None => b.populate(),
+        }
         let programs = b.programs(modules)?;
         let Builder { pool, table, vectors, params, .. } = b;
         let mut plan = Plan {
