@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use sumsq::codegen::runtime::cuda::DeviceInfo;
 
-/// Proof that there is of the CUDA back end: the README says the same, until `benches/results` has a folder of a device.
+/// State of the code for GPUs, in the words of the README. It changes with the first results of a device in `benches/results`.
 const PROOF: &str = "assembles for sm_75 to sm_100 and runs in an interpreter; not yet run on a GPU";
 
 /// Lists the GPUs, or says why there is none.
@@ -16,7 +16,7 @@ pub fn run() -> Result<ExitCode, Failure> {
         Ok(devices) => table(&devices),
         Err(none) => format!("{none}\n"),
     };
-    say(&format!("{listed}The CUDA back end {PROOF}.\n"))?;
+    say(&format!("{listed}generated code {PROOF}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -42,6 +42,18 @@ fn table(devices: &[DeviceInfo]) -> String {
 
 #[cfg(test)]
 mod tests {
+    /// The sentence is that of the README, and true: results of a device lie in a folder of its own.
+    #[test]
+    fn nobody_claims_what_was_not_run() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+        let words: Vec<&str> = readme.split_whitespace().collect();
+        assert!(words.join(" ").contains(super::PROOF), "the README has other words");
+        let results = std::fs::read_dir(root.join("benches/results")).unwrap();
+        let measured = results.filter(|entry| entry.as_ref().unwrap().path().is_dir()).count() > 0;
+        assert_eq!(measured, !super::PROOF.contains("not yet run"), "{}", super::PROOF);
+    }
+
     use super::*;
     use sumsq::codegen::runtime::cuda::Version;
 

@@ -47,6 +47,8 @@
 //! - Functions that are not listed in `api` are missing; asking for them ends in the caller's message about a missing symbol.
 //!   Launch attributes but "cooperative", edges with ports, memory pools, managed and mapped memory, textures, dynamic shared
 //!   memory and cubins are refused or missing. Copy nodes have one row.
+//! - Kernels on two streams, or of two nodes that nothing orders, run one after the other: that they race shows by the order in
+//!   which they run, not as a fault.
 //! - Times of events grow with work done, not with time. Occupancy follows from threads and shared memory, registers counted
 //!   as 32.
 //! - Graphs with conditions may be instantiated and launched any number of times; updates of such graphs are refused.

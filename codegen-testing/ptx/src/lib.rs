@@ -33,7 +33,8 @@
 //!   `bar.warp.sync` of their whole warp lies between. Two plain writes of one value are none. Between blocks of a launch
 //!   nothing is ordered. `.cta` atomics are plain to other blocks. A plain load that feeds a loop of comparison and swap on
 //!   the same place is taken as atomic: LLVM writes so what PTX has no atomic instruction for. Marks are kept for granules as
-//!   small as the smallest access so far of the allocation, hence neighbouring bytes do not race;
+//!   small as the smallest access so far of the allocation, hence neighbouring bytes do not race. No race is missed; where
+//!   plain and atomic accesses of one granule mix within a launch, ordered ones may be taken for a race;
 //! - a write of what the launch reads by `ld.global.nc`, in either order, by any thread; a write of constant memory;
 //! - a barrier that a thread of the block does not reach, or at which lanes of one warp wait at two places; an instruction
 //!   for named lanes (`shfl.sync`, `vote.sync`, `bar.warp.sync`) that not all of them reach, that a lane executes without

@@ -130,6 +130,19 @@ fn sums_of_many_need_atomics() {
 }
 
 #[test]
+fn a_plain_read_is_not_hidden_by_an_atomic_one() {
+    // The first block reads plainly, the second atomically, the third writes atomically.
+    let body = "setp.eq.u32 %p1, %r2, 0;
+setp.eq.u32 %p2, %r2, 1;
+setp.eq.u32 %p3, %r2, 2;
+@%p1 ld.global.b32 %r11, [%rd1];
+@%p2 ld.relaxed.gpu.global.b32 %r11, [%rd1];
+@%p3 st.relaxed.gpu.global.b32 [%rd1], 7;";
+    assert!(matches!(fault(1, 3, body), Fault::Race { other: Other::Block, .. }));
+    run(1, 3, &body.replace("ld.global", "ld.acquire.gpu.global")).unwrap();
+}
+
+#[test]
 fn loops_of_comparison_and_swap_are_atomic() {
     // As LLVM writes an atomic maximum of singles: a plain load, then swaps until one succeeds.
     let with = "cvt.rn.f32.u32 %f1, %r3;

@@ -3,6 +3,9 @@
 //! Time is cut into *sections*, numbered upwards over all launches: a block has a new one behind each of its barriers. Within a
 //! section the lanes of a warp are ordered by its *epochs*, which `bar.warp.sync` of the whole warp ends. Two accesses race where
 //! nothing of that orders them, one of them writes, and not both are atomic. Two writes of the same value are none.
+//!
+//! Of all accesses to a granule two marks are kept, so some are summed up: no race is missed for that, but where plain and atomic
+//! accesses of one granule mix within a launch, ordered ones may be taken for a race.
 
 use crate::error::{Access, Other};
 
@@ -28,7 +31,7 @@ pub enum Strength {
     Device,
 }
 
-/// The last access of a kind.
+/// The last access of a kind, and how it was joined by others: nothing else of these is kept.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     section: u32,
@@ -41,11 +44,11 @@ struct Mark {
 const PLAIN_SECTION: u16 = 1 << 10;
 /// Not atomic to the threads of other blocks.
 const PLAIN_BLOCK: u16 = 1 << 11;
-/// Read by several lanes of the warp in the epoch.
+/// Of several lanes of the warp in the epoch.
 const LANES: u16 = 1 << 12;
-/// Read by several warps of the block in the section.
+/// Of several warps of the block in the section.
 const WARPS: u16 = 1 << 13;
-/// Read by several blocks in the launch.
+/// Of several blocks in the launch.
 const BLOCKS: u16 = 1 << 14;
 /// Read as constant memory in the launch.
 const CONSTANT: u16 = 1 << 15;
@@ -97,7 +100,7 @@ impl Mark {
     #[inline]
     fn plainness(self, who: &Who, strength: Strength) -> u16 {
         let kept_section = self.section == who.section && self.has(PLAIN_SECTION);
-        let kept_block = self.section >= who.block && self.has(PLAIN_BLOCK);
+        let kept_block = self.section >= who.launch && self.has(PLAIN_BLOCK);
         let mut flags = 0;
         if strength == Strength::Plain || kept_section {
             flags |= PLAIN_SECTION;
@@ -108,17 +111,54 @@ impl Mark {
         flags
     }
 
-    /// The conflict with a later access of a strength, unless both are atomic.
+    /// The accesses of this kind that a later one of a strength races with, unless all are atomic.
     #[inline]
-    fn conflict(self, who: &Who, strength: Strength) -> Option<Other> {
-        let excused = |plain: u16, enough: bool| enough && !self.has(plain);
+    fn clash(self, who: &Who, strength: Strength) -> Option<Other> {
+        if self.section < who.launch {
+            return None;
+        }
+        let of_blocks = self.has(PLAIN_BLOCK) || strength != Strength::Device;
+        let of_threads = self.has(PLAIN_SECTION) || strength == Strength::Plain;
+        if of_blocks && self.has(BLOCKS) {
+            return Some(Other::Block);
+        }
         match self.relation(who) {
-            Relation::OtherBlock if !excused(PLAIN_BLOCK, strength == Strength::Device) => Some(Other::Block),
-            Relation::OtherThread if !excused(PLAIN_SECTION, strength != Strength::Plain) => {
-                Some(Other::Thread(self.thread().into()))
+            Relation::OtherBlock if of_blocks => Some(Other::Block),
+            Relation::OtherThread if of_threads => Some(Other::Thread(self.thread().into())),
+            Relation::Same
+                if of_threads && (self.has(LANES) && self.epoch == who.epoch || self.has(WARPS)) =>
+            {
+                Some(Other::Threads)
+            }
+            // Ordered by the warp's epochs; other warps have none of them.
+            Relation::Ordered if of_threads && self.section == who.section && self.has(WARPS) => {
+                Some(Other::Threads)
             }
             _ => None,
         }
+    }
+
+    /// The mark behind another access of its kind.
+    #[inline]
+    fn after(self, who: &Who, strength: Strength) -> Mark {
+        let in_launch = self.section >= who.launch;
+        let in_section = self.section == who.section;
+        let same_warp = self.thread() / 32 == who.thread / 32;
+        let mut flags = self.plainness(who, strength);
+        if in_launch && (self.has(BLOCKS) || self.section < who.block) {
+            flags |= BLOCKS;
+        }
+        if in_launch && self.has(CONSTANT) {
+            flags |= CONSTANT;
+        }
+        if in_section && (self.has(WARPS) || !same_warp) {
+            flags |= WARPS;
+        }
+        let in_epoch = in_section && same_warp && self.epoch == who.epoch;
+        if in_epoch && (self.has(LANES) || self.thread() != who.thread) {
+            flags |= LANES;
+        }
+        Mark { section: who.section, epoch: who.epoch, thread: who.thread | flags }
     }
 }
 
@@ -133,31 +173,10 @@ impl Marks {
     /// Notes a read.
     #[inline]
     pub fn read(&mut self, who: &Who, strength: Strength) -> Result<(), Conflict> {
-        let Marks { write, read } = *self;
-        if let Some(other) = write.conflict(who, strength) {
-            return Err(Conflict { earlier: write.access(), other });
+        if let Some(other) = self.write.clash(who, strength) {
+            return Err(Conflict { earlier: self.write.access(), other });
         }
-        let in_launch = read.section >= who.launch;
-        let in_section = read.section == who.section;
-        let same_warp = read.thread() / 32 == who.thread / 32;
-        let mut flags = read.plainness(who, strength);
-        if in_launch && (read.has(BLOCKS) || read.section < who.block) {
-            flags |= BLOCKS;
-        }
-        if in_launch && read.has(CONSTANT) {
-            flags |= CONSTANT;
-        }
-        if in_section && (read.has(WARPS) || !same_warp) {
-            flags |= WARPS;
-        }
-        if in_section
-            && same_warp
-            && read.epoch == who.epoch
-            && (read.has(LANES) || read.thread() != who.thread)
-        {
-            flags |= LANES;
-        }
-        self.read = Mark { section: who.section, epoch: who.epoch, thread: who.thread | flags };
+        self.read = self.read.after(who, strength);
         Ok(())
     }
 
@@ -184,37 +203,16 @@ impl Marks {
         strength: Strength,
         unchanged: impl FnOnce() -> bool,
     ) -> Result<(), Conflict> {
-        let Marks { write, read } = *self;
-        if let Some(other) = write.conflict(who, strength)
+        if let Some(other) = self.write.clash(who, strength)
             && !(strength == Strength::Plain && unchanged())
         {
-            return Err(Conflict { earlier: write.access(), other });
+            return Err(Conflict { earlier: self.write.access(), other });
         }
-        if let Some(other) = self.readers(who, strength) {
-            return Err(Conflict { earlier: read.access_of_read(), other });
+        if let Some(other) = self.read.clash(who, strength) {
+            return Err(Conflict { earlier: self.read.access_of_read(), other });
         }
-        let flags = write.plainness(who, strength);
-        self.write = Mark { section: who.section, epoch: who.epoch, thread: who.thread | flags };
+        self.write = self.write.after(who, strength);
         Ok(())
-    }
-
-    /// Readers with which a write races.
-    fn readers(&self, who: &Who, strength: Strength) -> Option<Other> {
-        let read = self.read;
-        let in_launch = read.section >= who.launch;
-        if in_launch && read.has(BLOCKS) && (read.has(PLAIN_BLOCK) || strength != Strength::Device) {
-            return Some(Other::Block);
-        }
-        if let Some(other) = read.conflict(who, strength) {
-            return Some(other);
-        }
-        let several = match read.relation(who) {
-            Relation::Same => read.has(LANES) || read.has(WARPS),
-            // Ordered by the warp's epochs, or not at all of this section.
-            Relation::Ordered => read.section == who.section && read.has(WARPS),
-            _ => false,
-        };
-        (several && (read.has(PLAIN_SECTION) || strength == Strength::Plain)).then_some(Other::Threads)
     }
 }
 
@@ -225,5 +223,90 @@ impl Mark {
 
     fn access_of_read(self) -> Access {
         if self.has(PLAIN_SECTION) || self.has(PLAIN_BLOCK) { Access::Read } else { Access::Atomic }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_xoshiro::SplitMix64;
+    use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
+
+    #[derive(Clone, Copy)]
+    struct Access {
+        who: Who,
+        strength: Strength,
+        writes: bool,
+    }
+
+    impl std::fmt::Debug for Access {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            let Who { section, block, thread, epoch, .. } = self.who;
+            let what = if self.writes { "writes" } else { "reads" };
+            write!(
+                f,
+                "block {block} section {section} thread {thread} epoch {epoch} {what} {:?}",
+                self.strength
+            )
+        }
+    }
+
+    /// Accesses of one granule in an order in which blocks, sections, warps and epochs may run.
+    fn accesses(random: &mut SplitMix64) -> Vec<Access> {
+        let mut pick = |n: u64| random.next_u64() % n;
+        let (launch, mut section) = (5, 5);
+        let mut all = vec![];
+        for _ in 0..1 + pick(3) {
+            let block = section + 1;
+            for _ in 0..1 + pick(2) {
+                section += 1;
+                for warp in 0..1 + pick(2) as u16 {
+                    for epoch in 0..1 + pick(2) as u16 {
+                        for _ in 0..pick(3) {
+                            let thread = 32 * warp + pick(2) as u16;
+                            let who = Who { section, block, launch, thread, epoch };
+                            let strength = match pick(4) {
+                                0 => Strength::Plain,
+                                1 => Strength::Block,
+                                _ => Strength::Device,
+                            };
+                            all.push(Access { who, strength, writes: pick(3) == 0 });
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// The rule itself, of two accesses.
+    fn race(a: &Access, b: &Access) -> bool {
+        let (x, y) = (a.who, b.who);
+        let other_block = x.block != y.block;
+        let together = x.section == y.section && x.thread != y.thread;
+        let same_warp = x.thread / 32 == y.thread / 32;
+        let unordered = other_block || together && !(same_warp && x.epoch != y.epoch);
+        let atomic = |s: Strength| s == Strength::Device || s == Strength::Block && !other_block;
+        unordered && (a.writes || b.writes) && !(atomic(a.strength) && atomic(b.strength))
+    }
+
+    #[test]
+    fn marks_find_what_all_pairs_show() {
+        let mut random = SplitMix64::seed_from_u64(1);
+        let mut found = [0; 3];
+        for _ in 0..300_000 {
+            let all = accesses(&mut random);
+            let mut marks = Marks::default();
+            let by_marks = all.iter().any(|a| match a.writes {
+                true => marks.write(&a.who, a.strength, || false).is_err(),
+                false => marks.read(&a.who, a.strength).is_err(),
+            });
+            let by_pairs = (0..all.len()).any(|i| all[..i].iter().any(|a| race(a, &all[i])));
+            found[usize::from(by_marks) + usize::from(by_pairs)] += 1;
+            assert!(by_marks || !by_pairs, "a race is not found: {all:#?}");
+            let alike = all.windows(2).all(|w| w[0].strength == w[1].strength);
+            assert!(by_pairs || !by_marks || !alike, "no race, but one is found: {all:#?}");
+        }
+        assert!(found.iter().all(|n| *n > 100), "{found:?}");
     }
 }
