@@ -337,6 +337,8 @@ fn text_is_understood_or_refused() {
     assert!(matches!(refusal("", "bar.sync 1;"), Refusal::Operands { .. } | Refusal::Unknown(_)));
     assert!(matches!(refusal("", ".maxnreg 5;"), Refusal::Text(_)));
     assert!(matches!(refusal(".file 1 \"x\";", ""), Refusal::Text(_)));
+    assert!(matches!(refusal(".shared .align 4 .b32 s = 5;", ""), Refusal::Text(_)));
+    assert!(matches!(refusal(".global .b8 g[2] = {1, 2, 3};", ""), Refusal::Text(_)));
     let large = ".shared .align 4 .b8 big[49156];";
     assert_eq!(
         refusal(large, "st.shared.b32 [big], 0;"),

@@ -220,6 +220,11 @@ impl<'a> Parser<'a> {
         }
         let init = if self.eat('=') { self.initialiser(element)? } else { vec![] };
         let size = element * count;
+        if !init.is_empty() && !matches!(space, Space::Global | Space::Const) {
+            return Err(
+                Refusal::Text(format!("`{name}` starts with values, which its space does not take")).at(line)
+            );
+        }
         if init.len() > size {
             return Err(Refusal::Text(format!("`{name}` has more values than elements")).at(line));
         }
