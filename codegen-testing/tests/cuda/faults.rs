@@ -107,3 +107,19 @@ fn any_call_may_fail() {
         assert_eq!(everything().as_ref(), Ok(&expected));
     }
 }
+
+#[test]
+fn a_device_that_failed_is_opened_again() {
+    let machine = Machine::new();
+    let device = Device::shared(0).unwrap();
+    assert_eq!(Device::shared(0).unwrap().zeroed(8).unwrap().device().counts(), device.counts());
+    let (failed, _) = machine.failing(3, 1, || device.synchronize());
+    let text = "the CUDA driver's cuStreamSynchronize failed: CUDA_ERROR_INVALID_VALUE (1)";
+    assert_eq!(failed.as_ref().unwrap_err().to_string(), text);
+    assert_eq!(device.synchronize(), failed, "nothing is built on it");
+    let another = Device::shared(0).unwrap();
+    another.synchronize().unwrap();
+    assert_eq!((another.counts().waits, Device::shared(0).unwrap().counts().waits), (1, 1));
+    drop((device, another));
+    assert!(machine.is_clean());
+}

@@ -194,14 +194,16 @@ impl Device {
         Ok(Device(Arc::new(opened)))
     }
 
-    /// The device that compiled pipelines run on: opened by the first that asks for it, and closed with the last.
+    /// The device that compiled pipelines run on: opened by the first that asks for it, and closed with the last. Where it has failed,
+    /// another one is opened.
     ///
     /// # Errors
     /// As [`Device::open`].
     pub fn shared(ordinal: usize) -> Result<Device, CudaError> {
         static OPEN: Mutex<BTreeMap<usize, Weak<Opened>>> = Mutex::new(BTreeMap::new());
         let mut open = lock(&OPEN);
-        if let Some(device) = open.get(&ordinal).and_then(Weak::upgrade) {
+        let there = open.get(&ordinal).and_then(Weak::upgrade);
+        if let Some(device) = there.filter(|device| device.fault.get().is_none()) {
             return Ok(Device(device));
         }
         let device = Device::open(ordinal)?;
