@@ -197,12 +197,16 @@ impl<'f> StmtEmitter<'f> {
         self.device.as_ref().is_some_and(|d| d.coordinates.is_none())
     }
 
-    /// All threads of the block wait for each other.
+    /// All threads of the block wait for each other behind a nest or a store, unless nothing follows.
     fn barrier(&mut self) {
         if self.device.as_ref().is_some_and(|d| d.barriers) {
-            let ir = self.exprs.ir;
-            ir.intrinsic(nvptx::BARRIER, &[], &[ir.int(Type::I32, 0)]);
+            self.wait();
         }
+    }
+
+    fn wait(&self) {
+        let ir = self.exprs.ir;
+        ir.intrinsic(nvptx::BARRIER, &[], &[ir.int(Type::I32, 0)]);
     }
 
     /// Evaluates expressions that decide for all threads; none goes on before all have read what the kernel may change.
@@ -220,7 +224,7 @@ impl<'f> StmtEmitter<'f> {
             self.exprs.emit(e)?;
         }
         if reads {
-            self.barrier();
+            self.wait();
         }
         Ok(())
     }
