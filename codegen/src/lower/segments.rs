@@ -1,8 +1,8 @@
 //! Cuts a lowered pipeline at root, into what the host of a GPU does and the kernels that it launches.
 //!
 //! Before: a [`LoweredFunction`] whose kernels are nests of `gpu_blocks` loops ([`super::kernels`]). After: a [`Segmented`] one; kernels are ready for the
-//! back end ([`super::warps`], [`super::contract`]), and consecutive stores and loops of the host are one function. Neither values nor their order
-//! change.
+//! back end ([`super::warps`], [`super::contract`]), consecutive stores and loops of the host are one function, and consecutive kernels of one
+//! block are one kernel: its thread nests follow each other, with a barrier behind each. Neither values nor their order change.
 
 use super::contract::contract;
 use super::warps::{WARP_LANE, warps};
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::expr::walk::{substitute, visit};
 use crate::expr::{Expr, ExprKind, Flat, Name, Param};
 use crate::ir::args::Arg;
-use crate::ir::rewrite::{own_exprs, visit_stmts};
+use crate::ir::rewrite::{block, map_children, own_exprs, visit_stmts};
 use crate::ir::segments::{Kernel, Segment, Segmented, outer};
 use crate::ir::stmt::{LoweredFunction, Required, Stmt};
 use crate::lower::kernels::WARP;
@@ -96,11 +96,18 @@ impl Cut<'_> {
         })
     }
 
-    /// Statements in order; those of the host that follow each other are one function.
+    /// Statements in order; those of the host that follow each other are one function, and so are kernels of one block.
     fn sequence(&mut self, list: &[Stmt]) -> Result<Vec<Segment>, Error> {
+        let list = absorbed(list);
         let mut out = vec![];
-        let mut rest = list;
+        let mut rest = &list[..];
         while let Some(first) = rest.first() {
+            let single = rest.iter().take_while(|s| is_one_block(s)).count();
+            if single > 1 {
+                out.push(self.launch(&joined(&rest[..single]))?);
+                rest = &rest[single..];
+                continue;
+            }
             let plain = rest.iter().take_while(|s| computes(s)).count();
             if plain > 1 {
                 out.push(self.host(&Stmt::Block(rest[..plain].to_vec())));
@@ -159,6 +166,59 @@ impl Cut<'_> {
         let bind = |body, (name, value)| Stmt::Let { name, value, body: Box::new(body) };
         let body = lets.into_iter().rev().fold(body, bind);
         LoweredFunction { name, args, body, relaxed, aliases, records, required: Required::default() }
+    }
+}
+
+/// A kernel whose grid is one block, whatever the sizes.
+fn is_one_block(s: &Stmt) -> bool {
+    match s {
+        Stmt::Produce { body, .. } => is_one_block(body),
+        Stmt::For { kind: ForKind::GpuBlock, .. } => {
+            grid(s).is_ok_and(|sizes| sizes.iter().all(|n| n.as_int() == Some(1)))
+        }
+        _ => false,
+    }
+}
+
+/// Does a statement end with a kernel of one block?
+fn ends_in_one_block(s: &Stmt) -> bool {
+    match s {
+        Stmt::Block(list) => list.last().is_some_and(ends_in_one_block),
+        Stmt::Allocate { memory: Memory::Heap, body, .. } => ends_in_one_block(body),
+        s => is_one_block(s),
+    }
+}
+
+/// Statements in order, where kernels of one block behind an allocation that ends with one stand inside of it, beside that.
+fn absorbed(list: &[Stmt]) -> Vec<Stmt> {
+    let mut out: Vec<Stmt> = vec![];
+    for s in list {
+        match out.last_mut() {
+            Some(Stmt::Allocate { body, .. }) if is_one_block(s) && ends_in_one_block(body) => {
+                let inner = std::mem::replace(&mut **body, Stmt::Block(vec![]));
+                **body = block(vec![inner, s.clone()]);
+            }
+            _ => out.push(s.clone()),
+        }
+    }
+    out
+}
+
+/// One kernel of one block, of several.
+fn joined(list: &[Stmt]) -> Stmt {
+    let (var, min, extent) = ("one.block".into(), Expr::from(0), Expr::from(1));
+    let body = Box::new(block(list.iter().map(without_blocks).collect()));
+    Stmt::For { var, min, extent, kind: ForKind::GpuBlock, body }
+}
+
+/// A kernel of one block without its block loops.
+fn without_blocks(s: &Stmt) -> Stmt {
+    match s {
+        Stmt::For { var, min, kind: ForKind::GpuBlock, body, .. } => {
+            Stmt::Let { name: var.clone(), value: min.clone(), body: Box::new(without_blocks(body)) }
+        }
+        Stmt::For { .. } => s.clone(),
+        s => map_children(s, &mut Expr::clone, &mut without_blocks),
     }
 }
 

@@ -40,7 +40,14 @@ fn between_integers(to: &str, from: &str) -> Option<Arity> {
             }
         };
     }
+    // The value fills its register: of a signed byte with copies of the sign.
+    macro_rules! signed_byte {
+        ($($name:literal $from:ty),*) => { match from { $($name => op!($from, |a| a as i8 as i64),)* _ => return None } };
+    }
     Some(match to {
+        "s8" => {
+            signed_byte!("u8" u8, "s8" i8, "u16" u16, "s16" i16, "u32" u32, "s32" i32, "u64" u64, "s64" i64)
+        }
         "u8" => from!(u8),
         "u16" => from!(u16),
         "s16" => from!(i16),
