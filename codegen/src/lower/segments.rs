@@ -173,6 +173,7 @@ impl Cut<'_> {
 fn is_one_block(s: &Stmt) -> bool {
     match s {
         Stmt::Produce { body, .. } => is_one_block(body),
+        Stmt::Let { value, body, .. } => !loads(value) && is_one_block(body),
         Stmt::For { kind: ForKind::GpuBlock, .. } => {
             grid(s).is_ok_and(|sizes| sizes.iter().all(|n| n.as_int() == Some(1)))
         }

@@ -101,7 +101,8 @@ impl Scheduler {
             .reorder(&["gw", "gs"])
             .gpu_single()
             .gpu_lanes("gw");
-        line(s.func(&lines).compute_root().relaxed());
+        // Known to be one block: so it joins what follows.
+        line(s.func(&lines).compute_root().relaxed().bound("l", 0, LONG));
         line(s.update(&lines, 0).relaxed());
 
         let kept: Vec<&str> = grid.iter().map(|g| g.1).collect();
