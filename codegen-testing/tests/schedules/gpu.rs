@@ -101,6 +101,84 @@ fn sums_of_threads_lanes_and_blocks() {
     in_order(&nests, &["gpu_blocks for blocks.s1.b", "gpu_threads for threads.s1.t", "gpu_lanes for"]);
 }
 
+/// p(x, y) = in(clamped) + 1, an output, and total() = sum of 3 p(x, y) - p(x - 1, y) - p(x, y + 1).
+fn differences() -> Pipeline {
+    let (mut p, input, vars) = plane("differences");
+    let inside = |v: &Expr, d: usize| v.max(0).min(input.extent(d) - 1);
+    let value = input.at(&[inside(&vars[0].expr(), 0), inside(&vars[1].expr(), 1)], 0) + 1;
+    let f = p.func(Func::new("p", &vars, vec![value]));
+    let r = RDom::new([("rx", Expr::from(0), input.extent(0)), ("ry", Expr::from(0), input.extent(1))]);
+    let at = |dx: i64, dy: i64| f.at(&[r.var(0) + dx, r.var(1) + dy], 0);
+    let total = p.func(Func::sum("total", &[], r.clone(), vec![at(0, 0) * 3 - at(-1, 0) - at(0, 1)]));
+    p.output(&f);
+    p.output(&total);
+    p
+}
+
+/// Each block stores its own tile of an output that it computes with a halo: the consumer is what threads sum inside of the block.
+#[test]
+fn sinks_in_shared_memory() {
+    let text = "
+total: gpu_single
+total.update(0): split(rx, bx, tx, 8, predicate) split(ry, by, row, 16, predicate) split(row, k, ty, 4, predicate) \
+    rfactor(bx as gx, by as gy, into blocks) gpu_single
+blocks: gpu_blocks(gx) gpu_blocks(gy)
+blocks.update(0): rfactor(tx as ux, ty as uy, into threads) reorder(tx, ty, gx, gy) gpu_blocks(gx) gpu_blocks(gy)
+threads: compute_at(blocks.update(0), gx) store_in(shared) gpu_threads(ux) gpu_threads(uy)
+threads.update(0): reorder(k, ux, uy) gpu_threads(ux) gpu_threads(uy)
+p: compute_at(blocks.update(0), gx) store_in(shared) sink split(x, xk, px, 8, predicate) split(y, yk, py, 4, predicate) \
+    reorder(xk, yk, px, py) gpu_threads(px) gpu_threads(py)";
+    let p = differences();
+    for (w, h) in SIZES {
+        let b = bindings(vec![("in", pattern(&[ScalarType::I32], &[w, h], 3))], vec![]);
+        let domains = [vec![w, h], vec![]];
+        let nests = check(&p, &schedule(text), &b, &domains, 0.0).nests;
+        in_order(&nests, &["gpu_blocks for blocks.s1.gx", "realize p", "gpu_threads for threads.s1.uy"]);
+        agree_on_gpu(&p, &schedule(text), &b, &domains);
+    }
+    let outside = text.replace("p: compute_at(blocks.update(0), gx)", "p: compute_at(blocks.update(0), ty)");
+    let message = "blocks.update(0) iterates over (tx, ty)";
+    let said = refused(&p, &schedule(&outside));
+    assert!(said.contains("it is read outside that loop") || said.contains(message), "{said}");
+}
+
+/// The numbers of kernels that a pipeline has on a device.
+fn kernels(p: &Pipeline, text: &str) -> usize {
+    let ptx = sumsq_codegen::compile::ptx(p, &schedule(text), &sumsq_codegen::Target::cuda(90));
+    ptx.expect("PTX").matches(".visible .entry").count()
+}
+
+/// A sum begins at 0 in the kernel that adds to it, and kernels of one block that follow each other are one.
+#[test]
+fn kernels_that_go_on_where_the_last_one_stopped_are_one() {
+    assert_eq!(kernels(&total(), SUM), 2);
+    // Of another grid.
+    let other = SUM.replace("blocks: gpu_blocks(b)", "blocks: split(b, bo, bi, 2, guard) gpu_blocks(bo)");
+    assert_eq!(kernels(&total(), &other), 3);
+    let b = bindings(vec![("in", pattern(&[ScalarType::I32], &[33, 40], 3))], vec![]);
+    check(&total(), &schedule(&other), &b, &[vec![]], 0.0);
+    agree_on_gpu(&total(), &schedule(&other), &b, &[vec![]]);
+}
+
+/// Blocks that read what others write, or whose threads each have elements of their own, stay in kernels of their own.
+#[test]
+fn kernels_that_need_other_blocks_stay_apart() {
+    let (mut p, input, vars) = plane("rows");
+    let (x, y) = (vars[0].expr(), vars[1].expr());
+    let a = p.func(Func::new("a", &vars[1..], vec![input.at(&[Expr::from(0), y.clone()], 0) + 1]));
+    let near = a.at(&[(&y - 1).max(0)], 0) + a.at(std::slice::from_ref(&y), 0);
+    let f = p.func(Func::new("out", &vars, vec![near + input.at(&[x, y], 0)]));
+    p.output(&f);
+    let text = "a: compute_root gpu_blocks(y)
+        out: split(x, xo, xi, 32, predicate) reorder(xi, xo, y) gpu_blocks(y) gpu_threads(xi)";
+    assert_eq!(kernels(&p, text), 2);
+    let threads = format!(
+        "{TILE}wide: compute_root split(x, xo, xi, 32, predicate) split(y, yo, yi, 8, predicate) reorder(xi, yi, xo, yo) \
+        gpu_blocks(xo) gpu_blocks(yo) gpu_threads(xi) gpu_threads(yi)"
+    );
+    assert_eq!(kernels(&cross(), &threads), 2);
+}
+
 /// bins(b) += 1, in shared memory for each block and then in the output.
 #[test]
 fn histograms() {

@@ -14,6 +14,7 @@ pub mod expand_math;
 pub(crate) mod flatten;
 pub(crate) mod hoist;
 pub(crate) mod interleave;
+mod join;
 pub(crate) mod kernels;
 pub(crate) mod loop_nest;
 pub(crate) mod narrow;

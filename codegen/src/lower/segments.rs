@@ -1,20 +1,20 @@
 //! Cuts a lowered pipeline at root, into what the host of a GPU does and the kernels that it launches.
 //!
 //! Before: a [`LoweredFunction`] whose kernels are nests of `gpu_blocks` loops ([`super::kernels`]). After: a [`Segmented`] one; kernels are ready for the
-//! back end ([`super::warps`], [`super::contract`]), consecutive stores and loops of the host are one function, and consecutive kernels of one
-//! block are one kernel: its thread nests follow each other, with a barrier behind each. Neither values nor their order change.
+//! back end ([`super::warps`], [`super::contract`]), consecutive stores and loops of the host are one function, and consecutive kernels are one where
+//! [`super::join`] says so. Neither values nor their order change.
 
 use super::contract::contract;
+use super::join::{Grid, joined};
 use super::warps::{WARP_LANE, warps};
 use crate::error::Error;
-use crate::expr::walk::{substitute, visit};
+use crate::expr::walk::visit;
 use crate::expr::{Expr, ExprKind, Flat, Name, Param};
 use crate::ir::args::Arg;
-use crate::ir::rewrite::{block, map_children, own_exprs, visit_stmts};
+use crate::ir::rewrite::{own_exprs, visit_stmts};
 use crate::ir::segments::{Kernel, Segment, Segmented, outer};
 use crate::ir::stmt::{LoweredFunction, Required, Stmt};
 use crate::lower::kernels::WARP;
-use crate::lower::simplify::simplify_index;
 use crate::schedule::{ForKind, Memory};
 use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -96,18 +96,12 @@ impl Cut<'_> {
         })
     }
 
-    /// Statements in order; those of the host that follow each other are one function, and so are kernels of one block.
+    /// Statements in order; those of the host that follow each other are one function.
     fn sequence(&mut self, list: &[Stmt]) -> Result<Vec<Segment>, Error> {
-        let list = absorbed(list);
+        let list = joined(list);
         let mut out = vec![];
         let mut rest = &list[..];
         while let Some(first) = rest.first() {
-            let single = rest.iter().take_while(|s| is_one_block(s)).count();
-            if single > 1 {
-                out.push(self.launch(&joined(&rest[..single]))?);
-                rest = &rest[single..];
-                continue;
-            }
             let plain = rest.iter().take_while(|s| computes(s)).count();
             if plain > 1 {
                 out.push(self.host(&Stmt::Block(rest[..plain].to_vec())));
@@ -131,7 +125,7 @@ impl Cut<'_> {
 
     /// The launch of a nest of block loops.
     fn launch(&mut self, s: &Stmt) -> Result<Segment, Error> {
-        let grid = grid(s)?;
+        let grid = Grid::of(s)?.sizes;
         let kernel = self.kernels.len();
         let body = warps(s)?;
         let threads = threads(&body);
@@ -169,60 +163,6 @@ impl Cut<'_> {
     }
 }
 
-/// A kernel whose grid is one block, whatever the sizes.
-fn is_one_block(s: &Stmt) -> bool {
-    match s {
-        Stmt::Produce { body, .. } => is_one_block(body),
-        Stmt::Let { value, body, .. } => !loads(value) && is_one_block(body),
-        Stmt::For { kind: ForKind::GpuBlock, .. } => {
-            grid(s).is_ok_and(|sizes| sizes.iter().all(|n| n.as_int() == Some(1)))
-        }
-        _ => false,
-    }
-}
-
-/// Does a statement end with a kernel of one block?
-fn ends_in_one_block(s: &Stmt) -> bool {
-    match s {
-        Stmt::Block(list) => list.last().is_some_and(ends_in_one_block),
-        Stmt::Allocate { memory: Memory::Heap, body, .. } => ends_in_one_block(body),
-        s => is_one_block(s),
-    }
-}
-
-/// Statements in order, where kernels of one block behind an allocation that ends with one stand inside of it, beside that.
-fn absorbed(list: &[Stmt]) -> Vec<Stmt> {
-    let mut out: Vec<Stmt> = vec![];
-    for s in list {
-        match out.last_mut() {
-            Some(Stmt::Allocate { body, .. }) if is_one_block(s) && ends_in_one_block(body) => {
-                let inner = std::mem::replace(&mut **body, Stmt::Block(vec![]));
-                **body = block(vec![inner, s.clone()]);
-            }
-            _ => out.push(s.clone()),
-        }
-    }
-    out
-}
-
-/// One kernel of one block, of several.
-fn joined(list: &[Stmt]) -> Stmt {
-    let (var, min, extent) = ("one.block".into(), Expr::from(0), Expr::from(1));
-    let body = Box::new(block(list.iter().map(without_blocks).collect()));
-    Stmt::For { var, min, extent, kind: ForKind::GpuBlock, body }
-}
-
-/// A kernel of one block without its block loops.
-fn without_blocks(s: &Stmt) -> Stmt {
-    match s {
-        Stmt::For { var, min, kind: ForKind::GpuBlock, body, .. } => {
-            Stmt::Let { name: var.clone(), value: min.clone(), body: Box::new(without_blocks(body)) }
-        }
-        Stmt::For { .. } => s.clone(),
-        s => map_children(s, &mut Expr::clone, &mut without_blocks),
-    }
-}
-
 /// A name that PTX takes.
 fn symbol(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
@@ -230,7 +170,7 @@ fn symbol(name: &str) -> String {
     format!("k_{name}")
 }
 
-fn loads(e: &Expr) -> bool {
+pub(super) fn loads(e: &Expr) -> bool {
     crate::expr::walk::any(e, |n| matches!(n.kind(), ExprKind::Load { .. }))
 }
 
@@ -241,40 +181,6 @@ fn computes(s: &Stmt) -> bool {
         Stmt::Produce { body, .. } => computes(body),
         s => !has_kernel(s),
     }
-}
-
-/// The numbers of blocks, innermost first, in terms of what is bound outside.
-fn grid(s: &Stmt) -> Result<Vec<Expr>, Error> {
-    let (mut sizes, mut lets, mut inside) = (vec![], FxHashMap::default(), FxHashSet::default());
-    let mut at = s;
-    loop {
-        match at {
-            Stmt::For { var, extent, kind: ForKind::GpuBlock, body, .. } => {
-                let size = simplify_index(&substitute(extent, &lets));
-                if crate::expr::walk::any(&size, |n| {
-                    matches!(n.kind(), ExprKind::Var(v) if inside.contains(v))
-                        || matches!(n.kind(), ExprKind::Load { .. })
-                }) {
-                    let rule = "its extent differs from block to block of the loop around it".to_string();
-                    let directive = format!("gpu_blocks({var})");
-                    return Err(Error::Schedule { func: var.to_string(), directive, rule });
-                }
-                sizes.push(size);
-                inside.insert(var.clone());
-                at = body;
-            }
-            Stmt::Let { name, value, body } => {
-                let value = substitute(value, &lets);
-                lets.insert(name.clone(), value);
-                at = body;
-            }
-            Stmt::If { then, otherwise: None, .. } => at = then,
-            Stmt::Produce { body, .. } | Stmt::Allocate { body, .. } => at = body,
-            _ => break,
-        }
-    }
-    sizes.reverse();
-    Ok(sizes)
 }
 
 /// Threads that the largest thread nest of a kernel needs, in whole warps.

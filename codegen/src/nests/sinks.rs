@@ -1,7 +1,9 @@
 //! Outputs inside a nest.
 //!
 //! A sink has storage of its own; each point of the domain goes to the output buffer once, from the iteration whose own tile holds it:
-//! the interval of the consumer's coordinates at the store level. The rules are those of [`crate::schedule::Directive::Sink`].
+//! the interval of the consumer's coordinates at the store level. The rules are those of [`crate::schedule::Directive::Sink`]. Its consumer is
+//! the stage in whose loops it is computed, or, where partial results of that are computed in these loops too, the innermost of them: there
+//! all loops over the domain meet.
 
 use crate::analysis::algebra::{Interval, build};
 use crate::error::Error;
@@ -12,19 +14,36 @@ use crate::nests::checks::assertion;
 use crate::nests::outputs::has_storage;
 use crate::nests::regions::Regions;
 use crate::nests::scope::Scope;
-use crate::plan::plans::{FuncPlan, Level, Plan, Stage, illegal};
-use crate::schedule::Tail;
+use crate::plan::plans::{FuncPlan, Level, Plan, Stage, illegal, own_var};
+use crate::schedule::{LoopLevel, StageId, Tail};
 
 /// Checks the rules of [`crate::schedule::Directive::Sink`] that need no regions: same space, each point visited once.
 pub(super) fn check_sinks(plan: &Plan) -> Result<(), Error> {
     for f in plan.funcs.values().filter(|f| f.sink) {
         let Level::At(l) = &f.compute else { continue };
-        let consumer = &plan.funcs[&l.stage.func];
-        if let Some(rule) = broken_rule(plan, f, consumer, &consumer.stages[l.stage.stage]) {
+        let stage = consumer(plan, l);
+        if let Some(rule) = broken_rule(plan, f, &plan.funcs[&stage.id.func], stage) {
             return Err(illegal(&f.stages[0].id, format!("sink, compute_at({})", f.compute), rule));
         }
     }
     Ok(())
+}
+
+/// The consumer of what is computed at `level`.
+fn consumer<'p>(plan: &'p Plan, level: &LoopLevel) -> &'p Stage {
+    let outer = &plan.funcs[&level.stage.func].stages[level.stage.stage];
+    let depth = |l: &LoopLevel| outer.dims.iter().position(|d| *d.name == *own_var(l));
+    let mut stage = outer;
+    let part = |f: &&FuncPlan, of: &StageId| match &f.compute {
+        Level::At(l) if f.partial_of.as_ref() == Some(&of.func) && l.stage == *of => {
+            *of != outer.id || depth(l) <= depth(level)
+        }
+        _ => false,
+    };
+    while let Some(f) = plan.funcs.values().find(|f| part(f, &stage.id)) {
+        stage = &f.stages[1];
+    }
+    stage
 }
 
 /// The rule that sink `f` in the loops of a stage breaks.
@@ -67,8 +86,8 @@ pub(super) fn own_tile(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan) -
     let name = &f.func.name;
     let own: Vec<Interval> = match (&f.compute, f.sink) {
         (Level::At(l), true) => {
-            let consumer = &scope.plan.funcs[&l.stage.func].stages[l.stage.stage];
-            let ranges = ranges_of(scope, regions, &l.stage, &f.store)?;
+            let consumer = consumer(scope.plan, l);
+            let ranges = ranges_of(scope, regions, &consumer.id, &f.store)?;
             consumer.coords.iter().map(|c| ranges[c].clone()).collect()
         }
         _ if f.output.is_some() && has_storage(scope, regions, f) => {
@@ -104,15 +123,15 @@ pub(super) fn sink_checks(scope: &mut Scope, regions: &mut Regions) -> Result<Ve
     for f in plan.funcs.values().filter(|f| f.sink) {
         let Level::At(l) = &f.compute else { continue };
         let name = &f.func.name;
-        let consumer = &plan.funcs[&l.stage.func].stages[l.stage.stage];
-        let ranges = ranges_of(scope, regions, &l.stage, &Level::Root)?;
+        let consumer = consumer(plan, l);
+        let ranges = ranges_of(scope, regions, &consumer.id, &Level::Root)?;
         for (d, c) in consumer.coords.iter().enumerate() {
             let (i, domain) = (&ranges[c], scope.domain(name, d));
             let equal = |a: &Expr, b: &Expr| [build::le(a, b), build::le(b, a)];
             let conds = [equal(&i.min, &domain.min), equal(&i.max, &domain.max)].concat();
             let message = format!(
                 "sink {name}: {} must range over its domain in dimension {d}: from, to, last of the domain",
-                l.stage
+                consumer.id
             );
             let args = [i.min.clone(), i.max.clone(), domain.max];
             checks.extend(assertion(&scope.facts, &conds, message, &args));

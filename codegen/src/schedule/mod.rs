@@ -214,8 +214,8 @@ pub enum Directive {
     /// Memory for the intermediate values.
     StoreIn(Memory),
     /// An output that is computed inside a consumer's nest: every point of the domain is also stored to the output
-    /// buffer, once, by the iteration of the store level whose own tile holds it. Legal iff
-    /// the consumer iterates over the same space, dimension by dimension; its loops visit each point once (no tail that shifts or
+    /// buffer, once, by the iteration of the store level whose own tile holds it. The consumer is the stage in whose loops it is computed, or
+    /// the innermost partial result of that which is computed in the same loops. Legal iff the consumer iterates over the same space, dimension by dimension; its loops visit each point once (no tail that shifts or
     /// rounds up); what it reads covers its own tile; and every other reader runs in a later nest, which reads the output buffer.
     Sink,
     /// Stores to the output buffer (of a root output or a sink) bypass the cache where the run-time parameter is non-zero.

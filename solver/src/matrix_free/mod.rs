@@ -135,7 +135,7 @@ fn bare_space(
         dims: energy.spaces[id.index()].len(),
         components: component_count(energy, id),
         slots: slots_into(energy, routines, id),
-        rolls: false,
+        direction: Value::Root,
         rolls_products: false,
         inline_diagonal: false,
         skips: false,

@@ -5,8 +5,8 @@
 //! B: d' = d + alpha p;  r' = r - alpha q;  rz' = sum r'.M^-1 r';  beta = rz' / rz;  stop?
 //! ```
 //! `p_old` and `p` are two buffers, swapped after each iteration; d and r are one tuple `dr`, updated in place. p is a sweep of its own before A,
-//! or, by choice, computed row by row inside the reduction of A, in a ring of rows, and stored to memory once; and so are the products J p
-//! that are stored. The partial sums over hyperedges with their share of pq come before A. q is recomputed in B from p and these, or, by choice,
+//! or, by choice, computed inside the reduction of A, in a ring of rows or a tile, or wherever it is read, and stored to memory once; and in
+//! rings or tiles so are the products J p that are stored. The partial sums over hyperedges with their share of pq come before A. q is recomputed in B from p and these, or, by choice,
 //! stored by A.
 //!
 //! Where M has stages of PCG iterations they run behind B, which leaves r.M^-1 r, |r|^2 and the decision to a reduction behind them.
@@ -14,6 +14,7 @@
 //! Scalars live in two tuples of float64, `state` (carried, ping-ponged) and `alpha` (from A to B). The model value Q = d.(b + r)/2 is carried by
 //! Q' = Q + alpha rz / 2, which equals it in exact arithmetic and needs no sweep over b.
 
+use crate::matrix_free::choices::Value;
 use crate::matrix_free::draft::{Direction, Draft, all, coordinates, vars};
 use crate::matrix_free::pipelines::gather::{Parts, gather, parts};
 use crate::matrix_free::pipelines::global::{add_totals, totals};
@@ -29,7 +30,7 @@ use sumsq_codegen::{Expr, Func, Name, ScalarType};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::derive::{Kind, Routine, Site};
 use sumsq_energy::emit::Place;
-use sumsq_energy::model::Domain;
+use sumsq_energy::model::{Domain, SpaceId};
 
 /// PCG to its end: the stop rules hold the iteration limit.
 pub fn solve(k: &Skeleton, kind: u8) -> Vec<Step> {
@@ -103,8 +104,8 @@ impl Skeleton {
     }
 }
 
-/// Adds Func `PNew` = M^-1 r + beta p_old as an output.
-fn new_direction(d: &mut Draft, m: M, space: &Space) -> Func {
+/// Adds a Func that is M^-1 r + beta p_old.
+fn new_direction(d: &mut Draft, m: M, space: &Space, name: String) -> Func {
     let k = d.k;
     let beta = k.scalar(PcgScalar::Beta).cast(k.linear);
     let vars = vars(space.dims);
@@ -112,19 +113,70 @@ fn new_direction(d: &mut Draft, m: M, space: &Space) -> Func {
     let r = d.all(What::DR.of(space.id), &at).split_off(space.components);
     let (old, z) = (d.all(What::P.of(space.id), &at), m.of.apply(&m.at(d, space, &at), &r));
     let values = z.into_iter().zip(old).map(|(z, old)| z + &beta * &old).collect();
-    let f = d.func(What::PNew.of(space.id), &vars, values);
-    d.output(&f, What::PNew.of(space.id));
+    d.p.func(Func::new(name, &vars, values))
+}
+
+/// Adds Func `PNew` as an output.
+fn stored_direction(d: &mut Draft, m: M, space: &Space) -> Func {
+    let id = What::PNew.of(space.id);
+    let f = new_direction(d, m, space, id.to_string());
+    d.output(&f, id);
     f
+}
+
+/// The direction as sweep A reads it over a space, and the Func behind it where that is computed there.
+struct NewDirection {
+    func: Option<Func>,
+    read: Box<dyn Fn(SpaceId, usize, &[Expr]) -> Expr>,
+}
+
+impl NewDirection {
+    /// That of a space, computed where the space's choice says.
+    fn of(d: &mut Draft, m: M, space: &Space) -> NewDirection {
+        let (own, stored) = (space.id, d.k.direction_in(What::PNew));
+        match space.direction {
+            Value::Root => NewDirection { func: None, read: Box::new(stored) },
+            Value::Inline => {
+                let func = new_direction(d, m, space, format!("pi{}", own.0));
+                let f = func.clone();
+                let read = move |space, c, at: &[Expr]| {
+                    if space == own { f.at(at, c) } else { stored(space, c, at) }
+                };
+                NewDirection { func: Some(func), read: Box::new(read) }
+            }
+            _ => NewDirection { func: Some(stored_direction(d, m, space)), read: Box::new(stored) },
+        }
+    }
+
+    /// Adds the nest of its Func in the loops of `sum`, which reads p at its own element as it is stored, and its output.
+    fn place(&self, d: &mut Draft, space: &Space, sum: &Func) {
+        let (Some(p), k) = (&self.func, d.k) else { return };
+        if space.direction != Value::Inline {
+            d.ring_in(&sum.name, p, Ring { reach: reach(k, space), stored: true });
+            d.skip_unless(p, k.live_at(space.id, &coordinates(&p.vars)));
+            return;
+        }
+        d.inline(p);
+        let (id, at) = (What::PNew.of(space.id), coordinates(&p.vars));
+        let stored = d.func(id, &p.vars, all(p, &at));
+        d.output(&stored, id);
+        d.store_in(sum, &stored);
+    }
+}
+
+/// Rows of p that are read on either side of an element.
+fn reach(k: &Skeleton, space: &Space) -> Option<u32> {
+    k.halos[space.id.index()].last().copied()
 }
 
 /// The new direction, where A does not compute it: outputs `PNew`.
 pub fn direction(k: &Skeleton, m: M) -> Vec<Scheduled> {
     let mut d = Draft::new(k, m.pipeline("pcg_p"), Role::Linear);
-    let own = || k.spaces.iter().filter(|space| !space.rolls);
+    let own = || k.spaces.iter().filter(|space| !space.rolls());
     own().for_each(|space| declare_of(&mut d, space, &[What::DR, What::P, inverse(m)]));
     d.input(What::State.of(()));
     for space in own() {
-        let f = new_direction(&mut d, m, space);
+        let f = stored_direction(&mut d, m, space);
         d.map(&f, Strip::Of(Domain::Space(space.id)));
         d.skip_unless(&f, k.live_at(space.id, &coordinates(&f.vars)));
     }
@@ -134,7 +186,7 @@ pub fn direction(k: &Skeleton, m: M) -> Vec<Scheduled> {
 /// The products J p that are stored: outputs `Product`.
 pub fn products(k: &Skeleton) -> Vec<Scheduled> {
     let mut d = Draft::new(k, "pcg_jp", Role::Linear);
-    for space in k.spaces.iter().filter(|space| !space.rolls) {
+    for space in k.spaces.iter().filter(|space| !space.rolls()) {
         declare_of(&mut d, space, &[What::PNew]);
     }
     for r in k.products(false) {
@@ -160,7 +212,7 @@ pub fn sweep_a(k: &Skeleton, m: M) -> Vec<Scheduled> {
     let mut d = Draft::new(k, m.pipeline("pcg_a"), Role::Linear);
     d.input(What::State.of(()));
     for space in &k.spaces {
-        let read: &[What] = if space.rolls { &[What::DR, What::P] } else { &[What::PNew] };
+        let read: &[What] = if space.rolls() { &[What::DR, What::P] } else { &[What::PNew] };
         declare_of(&mut d, space, &[read, &[inverse(m), What::Damp]].concat());
     }
     let mut pq = number(0.0);
@@ -186,44 +238,39 @@ pub fn sweep_a(k: &Skeleton, m: M) -> Vec<Scheduled> {
 /// The share of p.q that stencils and globals have over a space, with `Q` inside of it, and p and J p where they are rings of rows.
 fn space_product(d: &mut Draft, m: M, space: &Space) -> Expr {
     let k = d.k;
-    let rolling = space.rolls.then(|| new_direction(d, m, space));
+    let p = NewDirection::of(d, m, space);
     let mut products = vec![];
     for r in k.products(true).filter(|r| r.site.domain(&k.energy) == Domain::Space(space.id)) {
         products.push(product(d, Domain::Space(space.id), &r.roots));
     }
-    let direction = k.direction_in(What::PNew);
+    let direction: Direction = &*p.read;
     let vars = vars(space.dims);
     let at = coordinates(&vars);
     let mut sums = vec![];
     for (i, site) in k.globals(space.id) {
         let roots = k.routines.roots(Kind::JtJp, site);
-        let f = totals(d, &total(i).to_string(), site, roots, &direction);
+        let f = totals(d, &total(i).to_string(), site, roots, direction);
         d.output(&f, total(i));
         sums.push(f.name);
     }
-    let start = add_totals(apply(d, space, &at, &direction), &sums);
+    let start = add_totals(apply(d, space, &at, direction), &sums);
     let q = d.func(What::Q.of(space.id), &vars, start);
     if space.stores_q {
         d.output(&q, What::Q.of(space.id));
     }
     let points = k.points(Domain::Space(space.id));
     let at = &points.coordinates;
-    let here = m.at(d, space, at);
+    let (here, stored) = (m.at(d, space, at), k.direction_in(What::PNew));
     let terms = (0..space.components).map(|c| {
-        let product = direction(space.id, c, at) * q.at(at, c);
+        let product = stored(space.id, c, at) * q.at(at, c);
         where_active(m, &here, c, product).cast(ScalarType::F64)
     });
     let term = terms.reduce(|a, b| a + b).expect("at least one component");
     let f = d.reduce(&format!("pq{}", space.id.0), &points, vec![(Op::Add, term)]);
     d.skip_unless(&f, k.live_at(space.id, at));
-    // A row of p is read `reach` rows away on either side.
-    let reach = k.halos[space.id.index()].last().copied();
-    if let Some(p) = rolling {
-        d.ring_in(&f.name, &p, Ring { reach, stored: true });
-        d.skip_unless(&p, k.live_at(space.id, &coordinates(&p.vars)));
-    }
+    p.place(d, space, &f);
     for jp in products {
-        d.ring_in(&f.name, &jp, Ring { reach, stored: false });
+        d.ring_in(&f.name, &jp, Ring { reach: reach(k, space), stored: false });
     }
     if space.stores_q {
         d.store_in(&f, &q);

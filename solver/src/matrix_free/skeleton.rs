@@ -1,6 +1,6 @@
 //! Properties that all pipelines of an energy share, and the parts of one of them. Made in [`crate::matrix_free`], read by every file of it.
 
-use crate::matrix_free::choices::Choices;
+use crate::matrix_free::choices::{Choices, Value};
 use crate::matrix_free::params::Param;
 use crate::matrix_free::sums::Share;
 use crate::matrix_free::vectors::{Extents, Initial, Role, VectorId, What};
@@ -37,9 +37,9 @@ pub struct Space {
     pub components: usize,
     /// Graph vertices that point into it, at or around which its unknowns are read.
     pub slots: Vec<(GraphId, u16)>,
-    /// By choice: p is computed in a ring of rows inside of sweep A.
-    pub rolls: bool,
-    /// By choice: so are the products J p that are stored over it.
+    /// By choice: where p is computed.
+    pub direction: Value,
+    /// By choice: inside of sweep A, as p may be, are the products J p that are stored over it.
     pub rolls_products: bool,
     /// By choice: D and M^-1 are expressions of the sweeps instead of fields, see [`crate::matrix_free::preconditioner::diagonal`].
     pub inline_diagonal: bool,
@@ -182,6 +182,11 @@ impl Entries {
 }
 
 impl Space {
+    /// True if p is computed inside of sweep A.
+    pub fn rolls(&self) -> bool {
+        self.direction != Value::Root
+    }
+
     /// The entries of the packed blocks of J^T J that come with g.
     pub fn kept_entries(&self) -> Vec<usize> {
         self.kept.list(self.components)

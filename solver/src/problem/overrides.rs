@@ -30,6 +30,8 @@ pub enum Value {
     Inline,
     /// A ring of rows inside of the nest that reads it.
     Ring,
+    /// A tile, with what is read around it, inside of each block of the nest that reads it.
+    Tile,
     /// A Func of its own, stored.
     Root,
     /// A plane per channel.
@@ -51,9 +53,10 @@ pub enum Value {
 }
 
 /// Every value with its word.
-const VALUES: [(Value, &str); 11] = [
+const VALUES: [(Value, &str); 12] = [
     (Value::Inline, "inline"),
     (Value::Ring, "ring"),
+    (Value::Tile, "tile"),
     (Value::Root, "root"),
     (Value::Planar, "planar"),
     (Value::Record, "record"),

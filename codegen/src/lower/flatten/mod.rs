@@ -14,7 +14,8 @@
 //!   or what a constraint fixes in their places. Nothing is promised of these.
 //! - intermediate `f`: buffer `f.k` per tuple element over the region of its `Realize`, addressed from its minimum, or
 //!   modulo the fold factor in a folded dimension. The pitches are let-bound as `f.pitch.d` and obey the same rule;
-//!   a heap pitch is never a multiple of 4096 bytes, so that rows do not compete for one cache set.
+//!   a heap pitch is never a multiple of 4096 bytes, so that rows do not compete for one cache set. Memory that a block shares has no
+//!   lines: there rows follow each other, but for `align_storage`.
 //!
 //! A `Call` reads the intermediate storage where one is in scope, else the output buffer, else the input.
 
@@ -306,10 +307,13 @@ fn clobbers((buffer, index): &(Flat, Expr), alias: Option<Flat>, value: &Expr) -
 }
 
 /// `extent` elements rounded up to [`PITCH`], and on the heap away from multiples of 4096 bytes; 1 if there is one element: then
-/// the next dimension takes its place.
+/// the next dimension takes its place. Memory that a block shares is not rounded.
 fn first_pitch(extent: &Expr, store: &Intermediate, pad: Option<i64>) -> Expr {
     if simplify_index(extent).as_int() == Some(1) {
         return Expr::int(Type::I64, 1);
+    }
+    if store.memory == Memory::Shared {
+        return simplify_index(extent);
     }
     let rounded = round_up(extent, pad.map_or(PITCH, |n| PITCH / gcd(PITCH, n) * n));
     let page = 4096 / store.types.iter().map(|t| t.bytes()).max().unwrap_or(1) as i64;

@@ -5,6 +5,7 @@ use crate::error::SolveError;
 use crate::matrix_free::domain::{layout, mask};
 use crate::matrix_free::preconditioner::diagonal;
 use crate::matrix_free::schedule::cpu::strip_height;
+use crate::matrix_free::schedule::gpu;
 use crate::matrix_free::skeleton::{Entries, Space};
 use crate::matrix_free::sums::{Share, Sum};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,6 +23,12 @@ const PLANES_OF_P: usize = 2;
 
 /// .. and of computed arrays, which may be any expression.
 const PLANES_OF_ARRAYS: usize = 8;
+
+/// Elements read on either side up to which a tile of p is worth what is computed again around it: with 2 a quarter of it.
+const TILE_REACH: u32 = 2;
+
+/// Bytes of shared memory that a tile of p may have: half of what every block of any device may ask for.
+const TILE_BYTES: usize = 24 << 10;
 
 /// Letters of an expression that a comment shows.
 const NOTE: usize = 60;
@@ -187,23 +194,26 @@ fn of_space(f: &mut Filler, of: &Facts, space: &mut Space) -> Result<(), ChoiceE
     let (energy, r, id) = (of.energy, of.routines, space.id);
     let name = energy.space_name(id);
     let grid = space.dims >= 2 && space.slots.is_empty() && !energy.is_global(id);
-    let rows = of.reaches[id.index()].last().copied().unwrap_or(0);
-    let fields = space.components * of.scalar;
-    let direction: &[Value] = match grid && reads_stay_inside(energy, r, id, true) {
-        true => &two(of.ring_pays(id, rows, fields, PLANES_OF_P), Value::Ring, Value::Root),
-        false => &[Value::Root],
+    let inside = if of.target.gpu.is_some() { Value::Tile } else { Value::Ring };
+    let has_products = r.of(Kind::Product).any(|r| r.site.domain(energy) == Domain::Space(id));
+    let computable = space.kept == Entries::Diagonal
+        && !space.bounded
+        && !energy.is_global(id)
+        && diagonal::is_computable(r, space);
+    let direction = match grid && reads_stay_inside(energy, r, id, true) {
+        true => of.directions(space, has_products, space.components == 1 && !computable),
+        false => vec![Value::Root],
     };
-    space.rolls = f.choose(Of::Direction(id), &name, direction)? == Value::Ring;
-    if r.of(Kind::Product).any(|r| r.site.domain(energy) == Domain::Space(id)) {
-        let products: &[Value] = match space.rolls {
-            true => &[Value::Ring],
-            false if grid && reads_stay_inside(energy, r, id, false) => &[Value::Root, Value::Ring],
+    space.direction = f.choose(Of::Direction(id), &name, &direction)?;
+    if has_products {
+        let products: &[Value] = match space.rolls() {
+            true => &[inside],
+            false if grid && reads_stay_inside(energy, r, id, false) => &[Value::Root, inside],
             false => &[Value::Root],
         };
-        space.rolls_products = f.choose(Of::Products(id), &name, products)? == Value::Ring;
+        space.rolls_products = f.choose(Of::Products(id), &name, products)? == inside;
     }
-    let possible = space.kept == Entries::Diagonal && !space.bounded && !energy.is_global(id);
-    let diagonal: &[Value] = match possible && diagonal::is_computable(r, space) {
+    let diagonal: &[Value] = match computable {
         true => &[Value::Inline, Value::Root],
         false => &[Value::Root],
     };
@@ -238,13 +248,34 @@ fn reads_stay_inside(energy: &Energy, r: &Routines, id: SpaceId, direction: bool
 }
 
 impl Facts<'_> {
+    /// The places where p of a grid may be computed, the default first. `cheap`: z costs little more than its reads.
+    fn directions(&self, space: &Space, has_products: bool, cheap: bool) -> Vec<Value> {
+        let reach = &self.reaches[space.id.index()];
+        let fields = space.components * self.scalar;
+        if self.target.gpu.is_none() {
+            let rows = reach.last().copied().unwrap_or(0);
+            return two(self.ring_pays(space.id, rows, fields, PLANES_OF_P), Value::Ring, Value::Root).into();
+        }
+        let most = reach.iter().max().copied().unwrap_or(0);
+        let near = most == 1 && !has_products;
+        let pays = space.dims == 2 && most <= TILE_REACH;
+        let fits = gpu::tile_elements(reach) * fields <= TILE_BYTES;
+        let mut values = vec![];
+        values.extend((near && pays && cheap).then_some(Value::Inline));
+        values.extend((pays && fits).then_some(Value::Tile));
+        values.push(Value::Root);
+        let others = [(near, Value::Inline), (fits, Value::Tile)];
+        for (possible, value) in others {
+            if possible && !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        values
+    }
+
     /// Tells whether a ring of rows is worth what it computes again, of which `rows` are read on either side and which hold `bytes` per
     /// element. The rows that a strip shares with its neighbours are few in images; of a volume, where a row is a plane, the sizes tell.
     fn ring_pays(&self, space: SpaceId, rows: u32, bytes: usize, planes: usize) -> bool {
-        if self.target.gpu.is_some() {
-            // Blocks run in any order: there is no row before.
-            return false;
-        }
         let dims = self.energy.spaces[space.index()].len();
         let (Some(all), true) = (self.extents, dims > 2) else { return dims == 2 };
         let (extents, rows) = (&all[space.index()], rows as usize);
@@ -269,11 +300,12 @@ fn costs(f: &mut Filler, of: &Facts) -> Result<(), ChoiceError> {
         let rows = of.reaches[space.index()].last().copied().unwrap_or(0);
         let alone = nest == Some(Domain::Space(space)) && !read.contains(&id);
         let possible: &[Value] = match alone && dims >= 2 {
-            true => {
+            // Of a GPU blocks run in any order: there is no row before.
+            true if of.target.gpu.is_none() => {
                 let pays = of.ring_pays(space, rows, computed.values.len() * of.scalar, PLANES_OF_ARRAYS);
                 &two(rows <= RING_ROWS && pays, Value::Ring, Value::Root)
             }
-            false => &[Value::Root],
+            _ => &[Value::Root],
         };
         if f.choose(Of::Cost(id), &computed.name, possible)? == Value::Root {
             read.extend(reads_of(of.routines, id, computed.values.len()));

@@ -25,13 +25,16 @@ pub struct Scheduler {
     pub schedule: Schedule,
     /// The innermost loop of every nest, where others may be computed for one element.
     innermost: FxHashMap<Name, LoopLevel>,
+    /// The loop over blocks of every reduction, where others may be computed for one block.
+    blocks: FxHashMap<Name, LoopLevel>,
 }
 
 impl Scheduler {
     /// Adds the directives of a nest; that of its reader must be there.
     pub fn add(&mut self, nest: &Nest) {
         match &nest.kind {
-            Kind::Map(_) | Kind::Rows | Kind::RingIn(..) => self.map(nest),
+            Kind::Map(_) | Kind::Rows => self.map(nest),
+            Kind::RingIn(reader, ring) => self.tile(nest, reader, ring.stored),
             Kind::Reduction(over, _) => self.reduction(nest, over),
             Kind::StoredIn(reader) => self.inside(nest, reader, true),
             Kind::RegistersIn(reader) => self.inside(nest, reader, false),
@@ -116,11 +119,26 @@ impl Scheduler {
         };
         block.gpu_blocks(&kept).gpu_lanes("tw");
         let level = LoopLevel::update(&blocks, 0, "gx");
+        self.blocks.insert(nest.func.clone(), level.clone());
         let units: Vec<&str> = threads_of.iter().map(|t| t.1).collect();
         s.func(&threads).relaxed().compute_at(level).store_in(Memory::Shared).gpu_threads(&units);
         let order = [&["k"][..], &further, &units].concat();
         s.update(&threads, 0).relaxed().reorder(&order).gpu_threads(&units);
         self.innermost.insert(nest.func.clone(), LoopLevel::update(&threads, 0, "k"));
+    }
+
+    /// A Func of which every block of its reader needs a tile: its threads compute that together, several elements each.
+    fn tile(&mut self, nest: &Nest, reader: &Name, stored: bool) {
+        let level = self.blocks.get(reader).expect("the reader is a reduction").clone();
+        let stage = self.schedule.func(&nest.func).relaxed().compute_at(level).store_in(Memory::Shared);
+        let stage = if stored { stage.sink() } else { stage };
+        let (x, y) = (&nest.vars[0], &nest.vars[1]);
+        let further: Vec<&str> = nest.vars[2..].iter().map(|v| &**v).collect();
+        stage
+            .split(x, "xk", "tx", WIDE, Tail::Predicate)
+            .split(y, "yk", "ty", HIGH, Tail::Predicate)
+            .reorder(&[&["xk", "yk"][..], &further, &["tx", "ty"]].concat())
+            .gpu_threads(&["tx", "ty"]);
     }
 
     /// A Func of which the innermost loop of its reader needs one element, or a few.
@@ -135,6 +153,12 @@ impl Scheduler {
             self.schedule.update(&nest.func, u).relaxed();
         }
     }
+}
+
+/// Elements of a tile of one block of a reduction over a grid, with so many around it in each dim.
+pub fn tile_elements(reach: &[u32]) -> usize {
+    let own = [WIDE, HIGH * EACH].into_iter().chain(std::iter::repeat(1));
+    own.zip(reach).map(|(n, r)| n as usize + 2 * *r as usize).product()
 }
 
 /// Blocks and threads over the points of these variables.
