@@ -51,6 +51,30 @@ pub enum Segment {
     Host { function: usize },
 }
 
+impl Segment {
+    /// Calls `f` on every expression in it, outermost first.
+    pub fn visit_exprs(&self, f: &mut dyn FnMut(&Expr)) {
+        match self {
+            Segment::Block(list) => list.iter().for_each(|s| s.visit_exprs(f)),
+            Segment::Let { value: e, body, .. } | Segment::Allocate { extent: e, body, .. } => {
+                f(e);
+                body.visit_exprs(f);
+            }
+            Segment::For { min, extent, body, .. } => {
+                [min, extent].into_iter().for_each(&mut *f);
+                body.visit_exprs(f);
+            }
+            Segment::If { cond, then, otherwise } => {
+                f(cond);
+                [Some(then), otherwise.as_ref()].into_iter().flatten().for_each(|s| s.visit_exprs(f));
+            }
+            Segment::Assert { cond, args, .. } => std::iter::once(cond).chain(args).for_each(f),
+            Segment::Launch { grid, .. } => grid.iter().for_each(f),
+            Segment::Host { .. } => {}
+        }
+    }
+}
+
 /// The parameter by which a function takes the value of a name that is bound outside of it.
 pub fn outer(name: &Name) -> Param {
     Param::Named(format!("{PREFIX}{name}").into())

@@ -6,7 +6,8 @@
 //!
 //! `Host` steps are asked before every [`CHUNK`] iterations, not before each.
 //!
-//! A graph holds sizes, addresses and parameters as they were when it was made. It is made again where these differ.
+//! A graph holds sizes, addresses and parameters as they were when it was made. A loop keeps the last [`GRAPHS`] of them: behind an odd
+//! number of iterations, or an exchange elsewhere, it comes back to one that it had.
 
 use super::{Prepared, Table};
 use crate::backend::llvm;
@@ -23,7 +24,8 @@ pub(super) struct DeviceLoop {
     tick: Function,
     /// Iterations of a run, an i32.
     count: Buffer,
-    made: Option<Made>,
+    /// The latest first.
+    made: Vec<Made>,
 }
 
 /// A graph, and what it was made of.
@@ -63,7 +65,7 @@ impl DeviceLoop {
         let tick = Module::load(device, &ptx).and_then(|module| module.function(name)).map_err(failed)?;
         let count =
             Buffer::scalar(0i32).map_err(|e| Error::Run { pipeline: LOOP.into(), message: e.to_string() })?;
-        Ok(DeviceLoop { device: device.clone(), tick, count, made: None })
+        Ok(DeviceLoop { device: device.clone(), tick, count, made: vec![] })
     }
 
     /// Runs the steps until `until` is not 0 behind them, at most `max` times.
@@ -85,9 +87,11 @@ impl DeviceLoop {
                     Flow::Stop => return Ok(Flow::Stop),
                 }
             }
-            let done = self.chunk(body, (until, left.min(CHUNK)), table, pool)?;
+            let most = left.min(CHUNK);
+            let done = self.chunk(body, (until, most), table, pool)?;
             left = left.saturating_sub(done);
-            if table.scalar(until).is_none_or(|done| done != 0.0) {
+            // The count says so, but for the last iteration.
+            if done < most || table.scalar(until).is_none_or(|done| done != 0.0) {
                 break;
             }
         }
@@ -109,14 +113,15 @@ impl DeviceLoop {
                 .map_err(|e| Error::Run { pipeline: LOOP.into(), message: e.to_string() })
         };
         let rest = (max, address(table.buffer(until), Access::Read)?, address(&self.count, Access::Write)?);
-        if !self.made.as_ref().is_some_and(|m| m.iterations == iterations && m.rest == rest) {
-            self.made = None;
-            let graph = self.graph(&iterations, rest).map_err(failed)?;
-            self.made = Some(Made { iterations, rest, graph });
+        match self.made.iter().position(|m| m.rest == rest && m.iterations == iterations) {
+            Some(i) => self.made[..=i].rotate_right(1),
+            None => {
+                self.made.truncate(GRAPHS - 1);
+                let graph = self.graph(&iterations, rest).map_err(failed)?;
+                self.made.insert(0, Made { iterations, rest, graph });
+            }
         }
-        if let Some(made) = &self.made {
-            made.graph.run().map_err(failed)?;
-        }
+        self.made[0].graph.run().map_err(failed)?;
         // This waits; failures of the kernels come with it.
         self.count.sync_host().map_err(failed)?;
         let done = self.count.get::<i32>(&[], 0).unwrap_or(0).max(0) as usize;
@@ -180,6 +185,9 @@ fn exchange(body: &[Prepared], table: &mut Table) -> Result<(), Error> {
 fn failed(error: CudaError) -> Error {
     Error::Device { pipeline: LOOP.into(), error }
 }
+
+/// Graphs that a loop keeps: two pairs of buffers, each one way or the other.
+const GRAPHS: usize = 4;
 
 /// Iterations of a graph's run. An even number, behind which all buffers are back in their places.
 const CHUNK: usize = 64;

@@ -155,6 +155,12 @@ impl What {
     pub fn of(self, over: impl Into<Over>) -> VectorId {
         VectorId { what: self, over: over.into(), level: 0 }
     }
+
+    /// True if the host reads it behind a phase.
+    pub fn is_result(self) -> bool {
+        use What::*;
+        matches!(self, Free | Largest | Start | StartProduct | State | Model | Energy)
+    }
 }
 
 impl From<()> for Over {

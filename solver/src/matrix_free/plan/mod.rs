@@ -323,8 +323,20 @@ impl Plan {
         self.run_until(phase, &Watch::default()).map(|_| ())
     }
 
-    /// Runs a phase, which ends between two iterations of PCG once the watch says so. Returns whether it came to its own end.
+    /// As [`Plan::start_until`]; then the host has its results.
     pub(crate) fn run_until(&mut self, phase: Phase, watch: &Watch) -> Result<bool, SolveError> {
+        let whole = self.start_until(phase, watch)?;
+        self.fetch_results()?;
+        Ok(whole)
+    }
+
+    /// Runs a phase, and on a GPU does not wait for more of it than it must: the host has no results before it fetches them.
+    pub(crate) fn start(&mut self, phase: Phase) -> Result<(), SolveError> {
+        self.start_until(phase, &Watch::default()).map(|_| ())
+    }
+
+    /// As [`Plan::start`]. The phase ends between two iterations of PCG once the watch says so. Returns whether it came to its own end.
+    pub(crate) fn start_until(&mut self, phase: Phase, watch: &Watch) -> Result<bool, SolveError> {
         let program = self.programs.get_mut(&phase).expect("every phase of the skeleton has a program");
         let mut over = false;
         let mut host = |_: &str, _: &mut Table| {
@@ -332,18 +344,13 @@ impl Plan {
             Ok(if over { Flow::Stop } else { Flow::Continue })
         };
         program.run(&mut self.table, &self.pool, &mut host)?;
-        self.fetch_results()?;
         Ok(!over)
     }
 
-    /// Brings scalars and masks to the host, which reads them whenever it likes.
-    fn fetch_results(&self) -> Result<(), SolveError> {
-        for (id, held) in &self.vectors {
-            let buffer = self.table.buffer(held.buffer);
-            if buffer.spec().extents.is_empty() || id.what == What::Free {
-                buffer.sync_host()?;
-            }
-        }
+    /// Brings to the host what it reads of a phase.
+    pub(crate) fn fetch_results(&self) -> Result<(), SolveError> {
+        let results = self.vectors.iter().filter(|(id, _)| id.what.is_result());
+        results.map(|(_, held)| self.table.buffer(held.buffer)).try_for_each(Buffer::sync_host)?;
         Ok(())
     }
 }

@@ -39,6 +39,8 @@ pub struct Run {
     kind: u8,
     /// The preconditioner whose stages have run since the last linearisation.
     prepared: Option<u8>,
+    /// The trial point of d and its energy are computed already.
+    tried: bool,
     /// Radius and preconditioner that D and M^-1 were computed for since the last linearisation.
     damped_for: Option<(Option<f64>, u8)>,
     /// The first engine failure.
@@ -60,6 +62,7 @@ impl Run {
             largest: vec![],
             kind: 0,
             prepared: None,
+            tried: false,
             damped_for: None,
             failure: None,
             start,
@@ -102,8 +105,17 @@ impl OnPlan<'_> {
         self.run.failure.is_none()
     }
 
+    /// As [`OnPlan::run`], without waiting for what it does: the host reads nothing of it.
+    fn start(&mut self, phase: Phase) -> bool {
+        if self.run.failure.is_none() {
+            self.run.failure = self.plan.start(phase).err();
+        }
+        self.run.failure.is_none()
+    }
+
     fn energies(&mut self, phase: Phase) -> Energies {
-        if !self.run(phase) {
+        let tried = std::mem::take(&mut self.run.tried) && phase == Phase::TrialCost;
+        if !tried && !self.run(phase) {
             return Energies { total: f64::NAN, by_group: vec![] };
         }
         let (energies, residuals) = self.plan.energies();
@@ -148,7 +160,7 @@ impl OnPlan<'_> {
         let kind = self.run.kind;
         let inv_radius = radius.map_or(0.0, |r| 1.0 / r);
         self.set(Number::InvRadius, inv_radius);
-        if self.run.prepared != Some(kind) && !self.run(Phase::Prepare(kind)) {
+        if self.run.prepared != Some(kind) && !self.start(Phase::Prepare(kind)) {
             return false;
         }
         self.run.prepared = Some(kind);
@@ -183,11 +195,34 @@ impl OnPlan<'_> {
 
     /// The trial point and what the model says of it, see [`crate::matrix_free::pipelines::trial`].
     fn trial(&mut self, descent: f64) -> [f64; 3] {
-        if let Err(e) = self.plan.set_number(Number::Descent, descent) {
-            self.run.failure.get_or_insert(e);
-        }
-        let ok = self.run(Phase::Trial);
+        self.run.tried = false;
+        self.set(Number::Descent, descent);
+        self.run(Phase::Trial);
+        self.model()
+    }
+
+    /// What the last trial says of the model.
+    fn model(&self) -> [f64; 3] {
+        let ok = self.run.failure.is_none();
         ModelScalar::ALL.map(|s| if ok { self.plan.scalar(s) } else { f64::NAN })
+    }
+
+    /// Runs PCG to its end. On a GPU the trial point and its energy follow at once: few steps do without, and each would be a wait of its own.
+    /// Returns whether PCG came to its end.
+    fn run_pcg(&mut self) -> Result<bool, SolveError> {
+        let phase = Phase::Pcg(self.run.kind);
+        if self.plan.k.target.gpu.is_none() {
+            return self.plan.run_until(phase, &self.run.watch);
+        }
+        if !self.plan.start_until(phase, &self.run.watch)? {
+            return Ok(false);
+        }
+        self.plan.set_number(Number::Descent, 0.0)?;
+        self.plan.start(Phase::Trial)?;
+        self.plan.start(Phase::TrialCost)?;
+        self.plan.fetch_results()?;
+        self.run.tried = true;
+        Ok(true)
     }
 
     /// The projected gradient step P(x + t b) - x with t = |b|^2 / |J b|^2, halved until the model falls.
@@ -212,6 +247,7 @@ impl OnPlan<'_> {
 
     /// PCG to its end: iterations, why it stopped, |r|/|b|.
     fn pcg(&mut self) -> (usize, LinearStop, f64) {
+        self.run.tried = false;
         let Start { bb, rz, .. } = self.run.start;
         if !rz.is_finite() || !bb.is_finite() {
             return (0, LinearStop::NotFinite, f64::NAN);
@@ -224,7 +260,7 @@ impl OnPlan<'_> {
             self.run.failure.get_or_insert(e);
         }
         if self.run.failure.is_none() {
-            match self.plan.run_until(Phase::Pcg(self.run.kind), &self.run.watch) {
+            match self.run_pcg() {
                 Ok(true) => {}
                 Ok(false) => return (0, LinearStop::Interrupted, f64::NAN),
                 Err(e) => self.run.failure = Some(e),
@@ -245,7 +281,7 @@ impl Steps for OnPlan<'_> {
     }
 
     fn linearise(&mut self, radius: Option<f64>) -> Linearisation {
-        let ok = self.run(Phase::Linearise);
+        let ok = self.start(Phase::Linearise);
         self.run.prepared = None;
         // The norms come with D.
         if !(ok && self.scale() && self.damp(radius)) {
@@ -272,7 +308,7 @@ impl Steps for OnPlan<'_> {
         }
         let breakdown = matches!(stop, LinearStop::Indefinite | LinearStop::NotFinite);
         let usable = !(breakdown && iterations <= 1);
-        let mut model = self.trial(0.0);
+        let mut model = if self.run.tried { self.model() } else { self.trial(0.0) };
         if self.plan.k.spaces.iter().any(|s| s.bounded)
             && usable
             && -model[ModelScalar::Model as usize] <= 0.0

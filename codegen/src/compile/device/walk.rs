@@ -1,147 +1,94 @@
-//! A pipeline on a GPU: the walk over its segments.
+//! The walk over the segments of a pipeline.
 //!
-//! Kernels are loaded when the pipeline is compiled, by the device that its target names. A run evaluates the scalars of the host's part, brings
-//! the buffers of each launch to the device, launches, and does not wait: values come back when somebody asks a buffer for them. A host
-//! function in between has the buffers that it touches brought to the host first.
+//! It takes many times what its launches do, so it is gone once: a call keeps the launches that it came to. They are those of every later run
+//! with the same parameters, but for such as only kernels read, wherever its buffers lie: sizes are parameters, and assertions depend on nothing
+//! else. Pipelines with host functions, or with allocations that begin as zeros, are walked each time.
 
-use super::bind::{Plan, failed, failed_call};
-use super::signature::Signature;
+use super::{DeviceCode, HostCall, Recorded, Source};
 use crate::analysis::evaluate::{Known, constant};
 use crate::backend::abi::Arguments;
-use crate::backend::llvm::{self, Kernel};
-use crate::error::{CudaError, Error};
-use crate::expr::{Expr, Flat, Name, Param};
-use crate::ir::args::Arg;
-use crate::ir::segments::{Segment, outer_name};
-use crate::ir::stmt::LoweredFunction;
-use crate::limits::Limits;
-use crate::lower::segments::segments;
-use crate::runtime::cuda::{Device, Function, Module, Shape};
-use crate::runtime::{Access, Buffer, BufferError, BufferSpec, FloatEnvironment, Pool};
-use crate::target::Target;
+use crate::compile::bind::{failed, failed_call};
+use crate::error::Error;
+use crate::expr::walk::any;
+use crate::expr::{Expr, ExprKind, Flat, Name, Param};
+use crate::ir::segments::Segment;
+use crate::runtime::cuda::Shape;
+use crate::runtime::{Access, Buffer, BufferSpec, FloatEnvironment, Pool};
 use crate::types::{ScalarType, f16};
 use rustc_hash::FxHashMap;
 
-/// The code of a pipeline with kernels.
-pub(super) struct DeviceCode {
-    name: String,
-    root: Segment,
-    launches: Vec<Launch>,
-    calls: Vec<HostCall>,
-    device: Device,
-    /// Parameters of the whole, in the order of the scalar arguments.
-    scalars: Vec<(Param, ScalarType)>,
-    ptx: String,
+/// What a call keeps for its next run.
+#[derive(Default)]
+pub(in crate::compile) struct Locals {
+    /// Allocations.
+    buffers: FxHashMap<Flat, Buffer>,
+    known: Option<Launches>,
 }
 
-/// A kernel, loaded, with the sources of its arguments.
-struct Launch {
-    function: Function,
-    threads: u32,
-    arguments: Vec<Source>,
+/// The launches of a walk.
+struct Launches {
+    /// Parameters, as they were.
+    scalars: Vec<u64>,
+    all: Vec<Planned>,
 }
 
-/// A function of the host.
-struct HostCall {
-    kernel: Kernel,
-    arguments: Vec<Source>,
+/// A launch, up to addresses and parameters.
+struct Planned {
+    kernel: usize,
+    shape: Shape,
+    /// Values of the names among its arguments, in their order.
+    names: Vec<u64>,
 }
-
-/// The source of an argument.
-enum Source {
-    /// The plane of a slot of the signature.
-    Slot { slot: usize, plane: usize, written: bool },
-    /// An allocation.
-    Local { buffer: Flat, written: bool },
-    /// A scalar argument of the whole, by its number.
-    Scalar(usize),
-    /// A name that the walk has bound.
-    Name(Name),
-}
-
-/// Allocations of a call, kept for its next run.
-pub(super) type Locals = FxHashMap<Flat, Buffer>;
 
 /// Facts that hold at the present place of the walk.
 struct State<'a, 'b> {
     known: Known,
     scalars: &'a [u64],
-    locals: &'a mut Locals,
+    buffers: &'a mut FxHashMap<Flat, Buffer>,
     slot: &'a dyn Fn(usize) -> &'b Buffer,
     pool: &'a Pool,
+    /// The launches so far.
+    planned: Vec<Planned>,
     /// Takes launches in place of the device.
     recorded: Option<&'a mut Vec<Recorded>>,
 }
 
-/// A launch that was not made.
-#[derive(Clone, PartialEq)]
-pub(crate) struct Recorded {
-    /// The kernel.
-    pub function: Function,
-    /// Sizes of grid and block.
-    pub shape: Shape,
-    /// One value per parameter.
-    pub arguments: Vec<u64>,
+/// Tells of each parameter whether the host's part depends on it.
+pub(super) fn deciding(root: &Segment, scalars: &[(Param, ScalarType)]) -> Vec<bool> {
+    let mut decides = vec![false; scalars.len()];
+    root.visit_exprs(&mut |e| {
+        for (decides, (param, _)) in decides.iter_mut().zip(scalars).filter(|(d, _)| !**d) {
+            *decides = any(e, |n| matches!(n.kind(), ExprKind::Param(p) if p == param));
+        }
+    });
+    decides
+}
+
+/// True if every walk comes to launches alone, which follow from parameters.
+pub(super) fn is_launches(root: &Segment) -> bool {
+    match root {
+        Segment::Block(list) => list.iter().all(is_launches),
+        Segment::Let { body, .. } | Segment::For { body, .. } => is_launches(body),
+        Segment::Allocate { zeroed, body, .. } => !zeroed && is_launches(body),
+        Segment::If { then, otherwise, .. } => {
+            is_launches(then) && otherwise.as_deref().is_none_or(is_launches)
+        }
+        Segment::Assert { .. } | Segment::Launch { .. } => true,
+        Segment::Host { .. } => false,
+    }
+}
+
+impl Launches {
+    /// Would a walk with these parameters come to the same?
+    fn hold(&self, decides: &[bool], scalars: &[u64]) -> bool {
+        let both = self.scalars.iter().zip(scalars);
+        both.zip(decides).all(|((then, now), decides)| !decides || then == now)
+    }
 }
 
 impl DeviceCode {
-    /// Compiles a lowered function and loads its kernels.
-    pub(super) fn new(
-        f: &LoweredFunction,
-        plan: &Plan,
-        signature: &Signature,
-        target: &Target,
-        limits: &Limits,
-    ) -> Result<DeviceCode, Error> {
-        let cut = segments(f)?;
-        let failed = |error: CudaError| Error::Device { pipeline: f.name.clone(), error };
-        let device = Device::shared(target.gpu.map_or(0, |gpu| gpu.ordinal)).map_err(failed)?;
-        let scalars: Vec<(Param, ScalarType)> = f
-            .args
-            .iter()
-            .filter_map(|a| match a {
-                Arg::Scalar { param, ty } => Some((param.clone(), *ty)),
-                Arg::Buffer { .. } => None,
-            })
-            .collect();
-        debug_assert_eq!(scalars.len(), plan.scalar_count());
-        let sources =
-            |of: &LoweredFunction| of.args.iter().map(|a| Source::of(a, f, signature, &scalars)).collect();
-        let mut ptx = String::new();
-        let mut launches = vec![];
-        if !cut.kernels.is_empty() {
-            ptx = llvm::ptx(&f.name, &cut.kernels, target, limits)?;
-            let module = Module::load(&device, &ptx).map_err(failed)?;
-            for k in &cut.kernels {
-                let function = module.function(&k.function.name).map_err(failed)?;
-                launches.push(Launch { function, threads: k.threads, arguments: sources(&k.function) });
-            }
-        }
-        let host = Target::host();
-        let compiled = |h: &LoweredFunction| {
-            Ok(HostCall { kernel: Kernel::compile(h, &host, limits)?, arguments: sources(h) })
-        };
-        let calls = cut.hosts.iter().map(compiled).collect::<Result<_, Error>>()?;
-        Ok(DeviceCode { name: f.name.clone(), root: cut.root, launches, calls, device, scalars, ptx })
-    }
-
-    /// The name of the pipeline.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The kernels as PTX, none if there are none.
-    pub(super) fn ptx(&self) -> &str {
-        &self.ptx
-    }
-
-    /// The device, if nothing is left for the host but launches.
-    pub(super) fn device_alone(&self) -> Option<&Device> {
-        self.calls.is_empty().then_some(&self.device)
-    }
-
     /// Runs the pipeline; see the module's description. Launches go to `recorded`, if that is given, and are not made.
-    pub(super) fn run<'b>(
+    pub(in crate::compile) fn run<'b>(
         &self,
         scalars: &[u64],
         locals: &mut Locals,
@@ -150,11 +97,20 @@ impl DeviceCode {
         recorded: Option<&mut Vec<Recorded>>,
     ) -> Result<(), Error> {
         let _entered = self.device.enter().map_err(|e| self.device_error(e))?;
-        let mut known = Known::default();
-        for ((param, ty), bits) in self.scalars.iter().zip(scalars) {
-            known.params.insert(param.clone(), of_bits(*ty, *bits));
+        let Locals { buffers, known: launches } = locals;
+        let (known, planned) = (Known::default(), vec![]);
+        let mut state = State { known, scalars, buffers, slot, pool, planned, recorded };
+        if let Some(launches) = launches.as_ref().filter(|l| l.hold(&self.decides, scalars)) {
+            return launches.all.iter().try_for_each(|l| self.launch(l, &mut state));
         }
-        self.walk(&self.root, &mut State { known, scalars, locals, slot, pool, recorded })
+        for ((param, ty), bits) in self.scalars.iter().zip(scalars) {
+            state.known.params.insert(param.clone(), of_bits(*ty, *bits));
+        }
+        *launches = None;
+        self.walk(&self.root, &mut state)?;
+        let all = state.planned;
+        *launches = self.is_launches.then(|| Launches { scalars: scalars.to_vec(), all });
+        Ok(())
     }
 
     fn walk(&self, s: &Segment, state: &mut State) -> Result<(), Error> {
@@ -194,7 +150,12 @@ impl DeviceCode {
                 self.allocate(buffer, *ty, n, *zeroed, state)?;
                 self.walk(body, state)
             }
-            Segment::Launch { kernel, grid } => self.launch(&self.launches[*kernel], grid, state),
+            Segment::Launch { kernel, grid } => {
+                let Some(planned) = self.planned(*kernel, grid, state)? else { return Ok(()) };
+                self.launch(&planned, state)?;
+                state.planned.push(planned);
+                Ok(())
+            }
             Segment::Host { function } => self.call(&self.calls[*function], state),
         }
     }
@@ -211,21 +172,31 @@ impl DeviceCode {
         let fits = |b: &Buffer| b.spec().ty == ty && b.spec().extents == [n as i32] && !zeroed;
         let too_large = || self.error(format!("{buffer} has {n} elements, more than can be counted"));
         let extent = i32::try_from(n).map_err(|_| too_large())?;
-        if !state.locals.get(buffer).is_some_and(fits) {
+        if !state.buffers.get(buffer).is_some_and(fits) {
             let made = Buffer::new(BufferSpec::new(ty, &[extent])).map_err(|e| self.error(e.to_string()))?;
-            state.locals.insert(buffer.clone(), made);
+            state.buffers.insert(buffer.clone(), made);
         }
         Ok(())
     }
 
-    fn launch(&self, launch: &Launch, grid: &[Expr], state: &mut State) -> Result<(), Error> {
+    /// A launch of a kernel on so many blocks; `None` if one of the numbers is 0.
+    fn planned(&self, kernel: usize, grid: &[Expr], state: &State) -> Result<Option<Planned>, Error> {
+        let launch = &self.launches[kernel];
         let mut shape = Shape { grid: [1; 3], block: launch.threads };
         for (to, n) in shape.grid.iter_mut().zip(grid) {
             *to = self.integer(n, state)?.clamp(0, u32::MAX as i64) as u32;
         }
         if shape.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
+        let names = launch.arguments.iter().filter(|a| matches!(a, Source::Name(_)));
+        let names = names.map(|source| self.scalar(source, state)).collect::<Result<_, _>>()?;
+        Ok(Some(Planned { kernel, shape, names }))
+    }
+
+    fn launch(&self, planned: &Planned, state: &mut State) -> Result<(), Error> {
+        let (launch, shape) = (&self.launches[planned.kernel], planned.shape);
+        let mut names = planned.names.iter().copied();
         let mut arguments = Vec::with_capacity(launch.arguments.len());
         for source in &launch.arguments {
             let on_device = |b: &Buffer, plane, written| {
@@ -235,7 +206,8 @@ impl DeviceCode {
             arguments.push(match source {
                 Source::Slot { slot, plane, written } => on_device((state.slot)(*slot), *plane, *written)?,
                 Source::Local { buffer, written } => on_device(self.local(buffer, state)?, 0, *written)?,
-                source => self.scalar(source, state)?,
+                Source::Scalar(i) => state.scalars[*i],
+                Source::Name(_) => names.next().expect("a value of each name"),
             });
         }
         if let Some(recorded) = &mut state.recorded {
@@ -243,7 +215,7 @@ impl DeviceCode {
             return Ok(());
         }
         // SAFETY: the arguments are those of the kernel, in its order; buffers live at least as long as the device is at work for
-        // them, since freeing them waits for its stream; regions were checked by the assertions that the walk has passed.
+        // them, since freeing them waits for its stream; regions were checked by the assertions that a walk has passed.
         unsafe { launch.function.launch(shape, &arguments) }.map_err(|e| self.device_error(e))
     }
 
@@ -281,7 +253,7 @@ impl DeviceCode {
     }
 
     fn local<'s>(&self, buffer: &Flat, state: &'s State) -> Result<&'s Buffer, Error> {
-        state.locals.get(buffer).ok_or_else(|| self.error(format!("{buffer} is not allocated")))
+        state.buffers.get(buffer).ok_or_else(|| self.error(format!("{buffer} is not allocated")))
     }
 
     fn scalar(&self, source: &Source, state: &State) -> Result<u64, Error> {
@@ -303,44 +275,6 @@ impl DeviceCode {
     fn integer(&self, e: &Expr, state: &State) -> Result<i64, Error> {
         let value = self.constant(e, state)?;
         value.as_int().ok_or_else(|| self.error(format!("{e} is no integer")))
-    }
-
-    fn error(&self, message: String) -> Error {
-        Error::Run { pipeline: self.name.clone(), message }
-    }
-
-    fn device_error(&self, error: CudaError) -> Error {
-        Error::Device { pipeline: self.name.clone(), error }
-    }
-
-    fn buffer_error(&self, error: BufferError) -> Error {
-        match error {
-            BufferError::Device(error) => self.device_error(error),
-            error => self.error(error.to_string()),
-        }
-    }
-}
-
-impl Source {
-    fn of(
-        a: &Arg,
-        whole: &LoweredFunction,
-        signature: &Signature,
-        scalars: &[(Param, ScalarType)],
-    ) -> Source {
-        match a {
-            // An output may have storage of its own besides.
-            Arg::Buffer { flat, written, .. } => match signature.plane(flat) {
-                Some((slot, plane)) if whole.args.iter().any(|a| a.flat() == Some(flat)) => {
-                    Source::Slot { slot, plane, written: *written }
-                }
-                _ => Source::Local { buffer: flat.clone(), written: *written },
-            },
-            Arg::Scalar { param, .. } => match scalars.iter().position(|s| s.0 == *param) {
-                Some(i) => Source::Scalar(i),
-                None => Source::Name(outer_name(param).unwrap_or_default().into()),
-            },
-        }
     }
 }
 
