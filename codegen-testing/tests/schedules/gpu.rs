@@ -160,6 +160,32 @@ fn kernels_that_go_on_where_the_last_one_stopped_are_one() {
     agree_on_gpu(&total(), &schedule(&other), &b, &[vec![]]);
 }
 
+/// The blocks of two sums are added up by one kernel: that of the first moves behind the sum of the second.
+#[test]
+fn kernels_move_past_others_to_be_one() {
+    let mut p = total();
+    let (_, input, _) = plane("twice");
+    let r = RDom::new([("rx", Expr::from(0), input.extent(0)), ("ry", Expr::from(0), input.extent(1))]);
+    let second =
+        p.func(Func::sum("second", &[], r.clone(), vec![input.at(&[r.var(1).min(0), r.var(0).min(0)], 0)]));
+    p.output(&second);
+    let names = [
+        ("total", "second"),
+        ("into blocks", "into parts"),
+        ("\nblocks", "\nparts"),
+        ("(blocks", "(parts"),
+        ("threads:", "lanes:"),
+        ("into threads", "into lanes"),
+        ("\nthreads.", "\nlanes."),
+    ];
+    let other = names.iter().fold(SUM.to_string(), |text, (from, to)| text.replace(from, to));
+    let text = format!("{SUM}\n{other}");
+    assert_eq!(kernels(&p, &text), 3);
+    let b = bindings(vec![("in", pattern(&[ScalarType::I32], &[33, 40], 3))], vec![]);
+    check(&p, &schedule(&text), &b, &[vec![], vec![]], 0.0);
+    agree_on_gpu(&p, &schedule(&text), &b, &[vec![], vec![]]);
+}
+
 /// Blocks that read what others write, or whose threads each have elements of their own, stay in kernels of their own.
 #[test]
 fn kernels_that_need_other_blocks_stay_apart() {

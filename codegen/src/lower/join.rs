@@ -7,10 +7,12 @@
 //!   order.) So a sum begins at 0 in the kernel that adds to it.
 //!
 //! Thread nests of the second kernel follow those of the first, with a barrier between. What both share of memory is within what every device has.
+//! The first may stand further up: it moves down past kernels that have nothing to do with it.
 //!
-//! An allocation opens as early as kernels have to stand in it for that, and stays open as long: partial sums, which are small.
+//! Lets and allocations among the statements come to stand around all of them: their names are unique, and what a device has been given stays
+//! for the next run.
 
-use super::segments::loads;
+use super::segments::{has_kernel, loads};
 use crate::error::Error;
 use crate::expr::walk::{any, substitute, visit};
 use crate::expr::{Expr, ExprKind, Flat, Name};
@@ -87,61 +89,97 @@ fn number(depth: usize) -> Name {
 
 /// See the module's description.
 pub(super) fn joined(list: &[Stmt]) -> Vec<Stmt> {
-    let mut out: Vec<Stmt> = vec![];
-    for s in list {
-        push(&mut out, s.clone());
-    }
-    out
-}
-
-/// Appends `s`, as one with what is there where that can be.
-fn push(out: &mut Vec<Stmt>, s: Stmt) {
-    match (out.last_mut(), s) {
-        (None, s) => out.push(s),
-        // Behind what is allocated, but as one with the last kernel that stands in there.
-        (Some(Stmt::Allocate { memory: Memory::Heap, body, .. }), s)
-            if is_kernel(&s) && joins(last(body), &s) =>
-        {
-            let mut inner = statements(std::mem::replace(&mut **body, Stmt::Block(vec![])));
-            push(&mut inner, s);
-            **body = block(inner);
+    let mut flat = Flattened::default();
+    list.iter().for_each(|s| flat.add(s));
+    let mut out: Vec<Item> = vec![];
+    for s in flat.list {
+        match Kernel::of(&s) {
+            Some(kernel) => push(&mut out, Item::Kernel(Box::new(kernel))),
+            None => out.push(Item::Other(s)),
         }
-        // Before what is allocated, but as one with the first kernel that stands in there.
-        (Some(before), Stmt::Allocate { buffer, ty, extent, memory: Memory::Heap, zeroed, body })
-            if is_kernel(before) && joins(before, first(&body)) =>
-        {
-            let mut inner = vec![before.clone()];
-            statements(*body).into_iter().for_each(|s| push(&mut inner, s));
-            let body = Box::new(block(inner));
-            *before = Stmt::Allocate { buffer, ty, extent, memory: Memory::Heap, zeroed, body };
+    }
+    let list: Vec<Stmt> = out.into_iter().map(Item::into_stmt).collect();
+    if flat.around.is_empty() {
+        return list;
+    }
+    let around = flat.around.into_iter().rev();
+    vec![around.fold(block(list), |s, outer| map_children(&outer, &mut Expr::clone, &mut |_| s.clone()))]
+}
+
+/// Statements without the lets and allocations around some of them.
+#[derive(Default)]
+struct Flattened {
+    list: Vec<Stmt>,
+    /// These, without what was in them, the outermost first.
+    around: Vec<Stmt>,
+    names: FxHashSet<String>,
+}
+
+impl Flattened {
+    fn add(&mut self, s: &Stmt) {
+        let (name, body) = match s {
+            Stmt::Block(list) => return list.iter().for_each(|s| self.add(s)),
+            s if is_kernel(s) => return self.list.push(s.clone()),
+            Stmt::Let { name, value, body } if !loads(value) => (name.to_string(), body),
+            Stmt::Allocate { buffer, memory: Memory::Heap, zeroed: false, body, .. } => {
+                (buffer.to_string(), body)
+            }
+            s => return self.list.push(s.clone()),
+        };
+        if !has_kernel(body) || !self.names.insert(name) {
+            return self.list.push(s.clone());
         }
-        (Some(before), s) if joins(before, &s) => *before = one(before, &s),
-        (_, s) => out.push(s),
+        self.around.push(map_children(s, &mut Expr::clone, &mut |_| Stmt::Block(vec![])));
+        self.add(body);
     }
 }
 
-/// The statements of a sequence.
-fn statements(s: Stmt) -> Vec<Stmt> {
-    match s {
-        Stmt::Block(list) => list,
-        s => vec![s],
+/// A statement of a sequence.
+enum Item {
+    Kernel(Box<Kernel>),
+    Other(Stmt),
+}
+
+impl Item {
+    fn into_stmt(self) -> Stmt {
+        match self {
+            Item::Kernel(kernel) => kernel.stmt,
+            Item::Other(s) => s,
+        }
     }
 }
 
-fn first(s: &Stmt) -> &Stmt {
-    match s {
-        Stmt::Block(list) => list.first().map_or(s, first),
-        Stmt::Allocate { memory: Memory::Heap, body, .. } => first(body),
-        s => s,
+/// A kernel with what it takes to compare it.
+struct Kernel {
+    stmt: Stmt,
+    grid: Grid,
+    touched: Touched,
+}
+
+impl Kernel {
+    fn of(s: &Stmt) -> Option<Kernel> {
+        let grid = Grid::of(s).ok().filter(|_| is_kernel(s))?;
+        let touched = Touched::of(s, &grid);
+        Some(Kernel { stmt: s.clone(), grid, touched })
     }
 }
 
-fn last(s: &Stmt) -> &Stmt {
-    match s {
-        Stmt::Block(list) => list.last().map_or(s, last),
-        Stmt::Allocate { memory: Memory::Heap, body, .. } => last(body),
-        s => s,
+/// Appends a kernel, as one with the last one that it can be one with.
+fn push(out: &mut Vec<Item>, item: Item) {
+    let Item::Kernel(kernel) = &item else { return out.push(item) };
+    for i in (0..out.len()).rev() {
+        let Item::Kernel(before) = &out[i] else { break };
+        let apart = |other: &Item| matches!(other, Item::Kernel(k) if k.touched.is_apart(&before.touched));
+        if joins(before, kernel) && out[i + 1..].iter().all(apart) {
+            let both = one(before, kernel);
+            out.remove(i);
+            return match Kernel::of(&both) {
+                Some(kernel) => out.push(Item::Kernel(Box::new(kernel))),
+                None => out.push(Item::Other(both)),
+            };
+        }
     }
+    out.push(item);
 }
 
 /// A kernel, with nothing around it but lets that load nothing.
@@ -154,17 +192,13 @@ fn is_kernel(s: &Stmt) -> bool {
     }
 }
 
-/// Can two statements be one kernel?
-fn joins(a: &Stmt, b: &Stmt) -> bool {
-    if !is_kernel(a) || !is_kernel(b) {
+/// Can two kernels be one?
+fn joins(a: &Kernel, b: &Kernel) -> bool {
+    if shared_bytes(&a.stmt).saturating_add(shared_bytes(&b.stmt)) > SHARED_BYTES {
         return false;
     }
-    let (Ok(of_a), Ok(of_b)) = (Grid::of(a), Grid::of(b)) else { return false };
-    if shared_bytes(a).saturating_add(shared_bytes(b)) > SHARED_BYTES {
-        return false;
-    }
-    of_a.is_one_block() && of_b.is_one_block()
-        || of_a.sizes == of_b.sizes && goes_on(&Touched::of(a, &of_a), &Touched::of(b, &of_b))
+    a.grid.is_one_block() && b.grid.is_one_block()
+        || a.grid.sizes == b.grid.sizes && b.touched.goes_on_with(&a.touched)
 }
 
 /// Bytes of shared memory of a kernel.
@@ -180,14 +214,12 @@ fn shared_bytes(s: &Stmt) -> i64 {
 }
 
 /// One kernel of two. The first may be one that was made so.
-fn one(a: &Stmt, b: &Stmt) -> Stmt {
-    let Ok(grid) = Grid::of(a) else { unreachable!("one: kernels that join have grids") };
-    let depth = grid.sizes.len();
-    let body = block(vec![without_blocks(a, &mut 0, depth), without_blocks(b, &mut 0, depth)]);
-    let sizes = grid.sizes.into_iter().enumerate();
-    sizes.fold(body, |body, (i, extent)| {
-        let (var, kind) = (format!("gpu.joined.{}", depth - 1 - i).into(), ForKind::GpuBlock);
-        Stmt::For { var, min: Expr::from(0), extent, kind, body: Box::new(body) }
+fn one(a: &Kernel, b: &Kernel) -> Stmt {
+    let sizes = &a.grid.sizes;
+    let parts = [&a.stmt, &b.stmt].map(|s| without_blocks(s, &mut 0, sizes.len()));
+    sizes.iter().rev().enumerate().rev().fold(block(parts.into()), |body, (i, extent)| {
+        let (var, kind) = (format!("gpu.joined.{i}").into(), ForKind::GpuBlock);
+        Stmt::For { var, min: Expr::from(0), extent: extent.clone(), kind, body: Box::new(body) }
     })
 }
 
@@ -212,14 +244,14 @@ fn without_blocks(s: &Stmt, depth: &mut usize, all: usize) -> Stmt {
 }
 
 /// Elements of memory outside of a kernel that it touches, by buffer: indices in terms of numbers of blocks; `None` where they are more than one, or
-/// hang on more than that.
-struct Touched<'a> {
-    at: FxHashMap<&'a Flat, Option<Expr>>,
-    written: FxHashSet<&'a Flat>,
+/// hang on more than that. (An output in place of an input is no other memory than its own here: one kernel alone reads that input.)
+struct Touched {
+    at: FxHashMap<Flat, Option<Expr>>,
+    written: FxHashSet<Flat>,
 }
 
-impl<'a> Touched<'a> {
-    fn of(s: &'a Stmt, grid: &Grid) -> Touched<'a> {
+impl Touched {
+    fn of(s: &Stmt, grid: &Grid) -> Touched {
         let mut touched = Touched { at: FxHashMap::default(), written: FxHashSet::default() };
         let (mut inner, mut own) = (FxHashSet::default(), FxHashSet::default());
         visit_stmts(s, &mut |s| match s {
@@ -231,7 +263,10 @@ impl<'a> Touched<'a> {
             }
             _ => {}
         });
-        let mut note = |buffer: &'a Flat, index: &Expr| {
+        let mut note = |buffer: &Flat, index: &Expr| {
+            if own.contains(buffer) {
+                return;
+            }
             let index = simplify_index(&substitute(index, &grid.names));
             let varies = |n: &Expr| match n.kind() {
                 ExprKind::Var(v) => inner.contains(v),
@@ -239,7 +274,7 @@ impl<'a> Touched<'a> {
                 _ => n.ty().lanes > 1,
             };
             let index = (!any(&index, varies)).then_some(index);
-            let known = touched.at.entry(buffer).or_insert_with(|| index.clone());
+            let known = touched.at.entry(buffer.clone()).or_insert_with(|| index.clone());
             if *known != index {
                 *known = None;
             }
@@ -247,7 +282,9 @@ impl<'a> Touched<'a> {
         visit_stmts(s, &mut |s| {
             match s {
                 Stmt::Store { buffer, index, .. } | Stmt::Accumulate { buffer, index, .. } => {
-                    touched.written.insert(buffer);
+                    if !own.contains(buffer) {
+                        touched.written.insert(buffer.clone());
+                    }
                     note(buffer, index);
                 }
                 Stmt::PrefetchByte { buffer, byte } => note(buffer, byte),
@@ -262,15 +299,24 @@ impl<'a> Touched<'a> {
                 });
             });
         });
-        touched.at.retain(|buffer, _| !own.contains(buffer));
         touched
     }
-}
 
-/// Does every block of `b` go on with what that block of `a` wrote, and need nothing of other blocks?
-fn goes_on(a: &Touched, b: &Touched) -> bool {
-    let shared = a.at.iter().filter(|(flat, _)| a.written.contains(*flat) || b.written.contains(*flat));
-    let mut both = shared.filter_map(|(flat, of_a)| Some((of_a, b.at.get(flat)?)));
-    let needs = a.written.iter().any(|flat| b.at.contains_key(flat));
-    needs && both.all(|(of_a, of_b)| of_a.is_some() && of_a == of_b)
+    /// Does neither write what the other touches?
+    fn is_apart(&self, other: &Touched) -> bool {
+        let touches = |flat: &Flat| other.at.contains_key(flat);
+        !self.written.iter().any(touches) && !other.written.iter().any(|flat| self.at.contains_key(flat))
+    }
+
+    /// Does every block go on with what that block of `first` wrote, and need nothing of other blocks?
+    fn goes_on_with(&self, first: &Touched) -> bool {
+        let changed = |flat: &Flat| first.written.contains(flat) || self.written.contains(flat);
+        let mut both = first.at.iter().filter(|(flat, _)| changed(flat));
+        let needs = first.written.iter().any(|flat| self.at.contains_key(flat));
+        let alike = |(flat, at): (&Flat, &Option<Expr>)| match self.at.get(flat) {
+            Some(own) => at.is_some() && own == at,
+            None => true,
+        };
+        needs && both.all(alike)
+    }
 }
