@@ -42,11 +42,14 @@ typedef enum sumsq_status {
     SUMSQ_ERROR_ARGUMENT = 1,   /* a null pointer, an unknown name or enumerator, an option out of range */
     SUMSQ_ERROR_ENERGY = 2,     /* an energy that cannot be read, is wrong, or takes more than its budgets */
     SUMSQ_ERROR_DATA = 3,       /* numbers that do not fit the energy: wrong size or type, missing, an index out of range; or a
-                                   problem that does not fit into memory */
-    SUMSQ_ERROR_BACKEND = 4,    /* the back end is not available, or this machine lacks what the target has */
+                                   problem that does not fit into memory, or a GPU's */
+    SUMSQ_ERROR_BACKEND = 4,    /* the back end is not available (no driver, no such device, an old one, one that another process has to
+                                   itself), or this machine lacks what the target has */
     SUMSQ_ERROR_NOT_FINITE = 5, /* the energy, or a derivative, is not finite at the start */
     SUMSQ_ERROR_STATE = 6,      /* called out of order, or on a problem that is inside its callback */
-    SUMSQ_ERROR_INTERNAL = 7    /* a defect of sumsq */
+    SUMSQ_ERROR_INTERNAL = 7,   /* a defect of sumsq */
+    SUMSQ_ERROR_DEVICE = 8      /* a GPU that was there failed: an illegal access, a timeout, a memory error, a lost device. The CPU still
+                                   works in this process */
 } sumsq_status;
 
 typedef enum sumsq_type {
@@ -92,6 +95,13 @@ typedef enum sumsq_target {
     SUMSQ_TARGET_X86_64_V3 = 2,
     SUMSQ_TARGET_X86_64_V4 = 3
 } sumsq_target;
+
+/* The machine that generated code runs on. */
+typedef enum sumsq_backend {
+    SUMSQ_BACKEND_AUTO = 0, /* the CPU, until a GPU has shown on real devices that it pays */
+    SUMSQ_BACKEND_CPU = 1,
+    SUMSQ_BACKEND_CUDA = 2
+} sumsq_backend;
 
 /* Why a solve ended. The unknowns are always those of the last good step. */
 typedef enum sumsq_termination {
@@ -154,6 +164,8 @@ typedef struct sumsq_options {
     uint64_t max_lua_memory;       /* bytes of its text, and of Lua's memory; 32 MiB */
     uint64_t max_instructions;     /* LLVM instructions of a pipeline; 400,000 */
     double max_compile_seconds;    /* seconds of derivation and compilation; 60 */
+    int32_t backend;               /* sumsq_backend; fixed when the energy is compiled */
+    int32_t device;                /* number of the CUDA device, as the driver counts them; fixed when the energy is compiled */
 } sumsq_options;
 
 /* How a solve stands. Set `size` before the call; fields beyond it are not written. */

@@ -6,6 +6,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use sumsq::codegen::runtime::FloatEnvironment;
+use sumsq::codegen::runtime::cuda::CudaError;
 use sumsq::energy::EnergyError;
 use sumsq::{DataError, OptionError, SolveError, energy};
 
@@ -29,6 +30,8 @@ pub enum Status {
     State = 6,
     /// The engine failed: a defect of sumsq.
     Internal = 7,
+    /// A GPU that was there failed.
+    Device = 8,
 }
 
 /// A failure as a C caller is told it.
@@ -78,7 +81,8 @@ impl From<SolveError> for Failure {
     fn from(error: SolveError) -> Failure {
         let status = match &error {
             SolveError::Engine(_) => Status::Internal,
-            SolveError::Backend(_) | SolveError::Target(_) => Status::Backend,
+            SolveError::Backend(error) => of_device(error),
+            SolveError::Target(_) => Status::Backend,
             SolveError::Energy(_) | SolveError::Limit(_) => Status::Energy,
             SolveError::InitialNotFinite { .. } | SolveError::DerivativeNotFinite(_) => Status::NotFinite,
             SolveError::Data(_) | SolveError::Buffer { .. } | SolveError::Bounds(_) => Status::Data,
@@ -87,6 +91,15 @@ impl From<SolveError> for Failure {
             _ => Status::Internal,
         };
         Failure::new(status, error.to_string())
+    }
+}
+
+/// The status of a failure of a GPU: it is not there, it lacks memory, or it was there and failed.
+fn of_device(error: &CudaError) -> Status {
+    match error {
+        CudaError::Unavailable(_) | CudaError::NoSuchDevice { .. } => Status::Backend,
+        CudaError::Memory { .. } => Status::Data,
+        _ => Status::Device,
     }
 }
 

@@ -8,7 +8,7 @@
 //! | unknowns, or what `Exclude` reads | starts anew from there; step count, time limit and radius go on |
 //! | graphs | is planned anew, then as above; nothing is compiled |
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, Status};
 use std::time::{Duration, Instant};
 use sumsq::energy::Energy;
 use sumsq::energy::model::{ArrayId, ParamId};
@@ -127,13 +127,15 @@ impl Instance {
     /// Takes one step, on the numbers as they are now. Returns why the solve ended, once it has. After an error there is no
     /// solve in progress, and the unknowns are those of the last good step.
     pub fn step(&mut self) -> Result<Option<Termination>> {
+        let before = self.progress().map_or(0, |p| p.steps);
         let stepped = self.refresh().and_then(|()| {
             let Some(Live::Running(session)) = &mut self.live else { return Err(not_started()) };
             Ok(session.step()?)
         });
-        match stepped {
+        // A device may fail when it is to hand out what it has computed.
+        let handed_out = stepped.and_then(|ended| self.download().map(|()| ended));
+        match handed_out {
             Ok(ended) => {
-                self.download()?;
                 if let Some(solve) = &mut self.solve {
                     solve.ended = ended;
                 }
@@ -142,7 +144,7 @@ impl Instance {
             Err(failure) => {
                 self.solve = None;
                 self.stop();
-                Err(failure)
+                Err(lost(failure, before))
             }
         }
     }
@@ -260,6 +262,16 @@ impl Changed {
             self.sizes = true;
         }
     }
+}
+
+/// The failure of a step behind so many, with what a device has taken along: unknowns are handed out after every step.
+fn lost(failure: Failure, before: usize) -> Failure {
+    if failure.status != Status::Device {
+        return failure;
+    }
+    let message =
+        format!("{}: the unknowns are those after {before} steps, one step is lost", failure.message);
+    Failure { message, ..failure }
 }
 
 fn not_started() -> Failure {

@@ -114,7 +114,8 @@ impl Problem {
             return Ok(wanted);
         }
         Err(Failure::argument(
-            "options: precision, preconditioner, threads and losses are fixed when the energy is compiled",
+            "options: precision, preconditioner, threads, losses, max_memory, target, backend and device are fixed when the energy is \
+             compiled",
         ))
     }
 
