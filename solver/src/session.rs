@@ -197,7 +197,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
         there
     }
 
-    /// Copies the current unknowns to `data`.
+    /// Copies the current unknowns to `data`: those in the memory of the problem's GPU where they are, without the host.
     ///
     /// # Errors
     /// Data of other sizes, or of another energy; a device that does not hand them out: `data` is as it was then.
@@ -238,6 +238,8 @@ impl<P: BorrowMut<Problem>> Session<P> {
             method: self.options.method,
             preconditioner: problem.plan.k.preconditioners[usize::from(self.run.kind())].name,
             device: code.target().processor.name.clone(),
+            backend: if code.target().gpu.is_some() { "cuda" } else { "cpu" },
+            lent: problem.plan.lent(),
             precision: code.options.precision,
             threads: code.pool.threads(),
             memory: problem.plan.memory,

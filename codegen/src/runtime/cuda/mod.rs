@@ -13,13 +13,15 @@
 mod device;
 mod driver;
 mod event;
+mod foreign;
 mod graph;
 mod memory;
 mod module;
 
-pub use crate::error::{CudaError, Fault, Unavailable, Version};
+pub use crate::error::{CudaError, Fault, PointerError, Unavailable, Version};
 pub use device::{Counts, Device, DeviceInfo, Entered, FreeMemory, devices};
 pub use event::Event;
+pub use foreign::{DeviceArray, Stream};
 pub use graph::{Body, Condition, Graph, ReadyGraph};
 pub use memory::DeviceMemory;
 pub use module::{Function, Module, Shape};

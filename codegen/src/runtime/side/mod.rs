@@ -74,6 +74,11 @@ impl Side {
         Ok(Side { block: RefCell::new(home.block(buffer.bytes())?), newer: Cell::new(Newer::Host) })
     }
 
+    /// A block that holds a buffer's values.
+    pub(super) fn holding(block: Box<dyn Block>) -> Side {
+        Side { block: RefCell::new(block), newer: Cell::new(Newer::Device) }
+    }
+
     /// Notes that the host wrote.
     pub(super) fn host_wrote(&self) {
         self.newer.set(Newer::Host);
