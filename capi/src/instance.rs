@@ -12,7 +12,10 @@ use crate::failure::{Failure, Result, Status};
 use std::time::{Duration, Instant};
 use sumsq::energy::Energy;
 use sumsq::energy::model::{ArrayId, ParamId};
-use sumsq::{Iteration, NamedArray, Problem, ProblemData, Session, SolveOptions, Solver, Termination};
+use sumsq::{
+    Exported, Iteration, Lent, NamedArray, Problem, ProblemData, Session, SolveOptions, Solver, Stream,
+    Termination,
+};
 
 /// Assignments since the solve last looked.
 #[derive(Clone, Copy, Default)]
@@ -40,6 +43,8 @@ pub struct Progress {
     pub last: Option<Iteration>,
     /// Reason for the end, once there is one.
     pub termination: Option<Termination>,
+    /// Uses of the caller's memory on a GPU.
+    pub lent: Lent,
 }
 
 /// A solve that was started, and what it has done before its session was started anew.
@@ -84,6 +89,12 @@ impl Instance {
 
     pub fn solver(&self) -> &Solver {
         &self.solver
+    }
+
+    /// A copy of an unknown in memory of the GPU of its own: see [`Session::export`].
+    pub fn export(&self, name: &str, stream: Stream) -> Result<Exported> {
+        let session = self.session().ok_or_else(not_started)?;
+        session.export(name, stream)?.ok_or_else(not_started)
     }
 
     /// The numbers as they are, once complete.
@@ -168,6 +179,7 @@ impl Instance {
             linear_iterations: solve.linear_before + linear,
             last: session.iterations().last().cloned(),
             termination: solve.ended,
+            lent: session.lent(),
         })
     }
 

@@ -218,11 +218,40 @@ fn a_c_hosts_floating_point_environment_has_no_say() {
     assert_eq!(flushing, plain);
 }
 
-/// Runs the program of `cuda.c` on the stand-in of a GPU, with these of its settings.
-fn on_gpu(args: &[&str], settings: &[(&str, &str)]) -> (i32, String, String) {
+/// Runs a program on the stand-in of a GPU, with these of its settings.
+fn with_gpu(source: &str, args: &[&str], settings: &[(&str, &str)]) -> (i32, String, String) {
     let folder = sumsq_libcuda::folder().expect("the stand-in");
     let machine = [&[("LD_LIBRARY_PATH", folder.to_str().unwrap())], settings].concat();
-    run_on(compiler("c99"), "capi/tests/cuda.c", Link::Shared, args, &machine)
+    run_on(compiler("c99"), source, Link::Shared, args, &machine)
+}
+
+fn on_gpu(args: &[&str], settings: &[(&str, &str)]) -> (i32, String, String) {
+    with_gpu("capi/tests/cuda.c", args, settings)
+}
+
+/// Memory of the GPU by descriptor and by DLPack, with a stream of the program's; what cannot be bound. Nothing is left on the device.
+#[test]
+fn arrays_on_a_gpu_are_bound_and_exported() {
+    let counts = tempfile::NamedTempFile::new().unwrap();
+    let report = [("SUMSQ_LIBCUDA_REPORT", counts.path().to_str().unwrap())];
+    // X in with the plan and the solve and out behind each of three steps, A and M in.
+    for (mode, said) in [("gpu", "solved, 7 copies\n"), ("refused", "refused\n")] {
+        let (code, out, err) = with_gpu("capi/tests/arrays.c", &[mode], &report);
+        assert_eq!((code, out.as_str(), err.as_str()), (0, said, ""));
+        let counts = std::fs::read_to_string(counts.path()).unwrap();
+        let left = |name: &str| number(&counts, name);
+        assert_eq!(
+            (left("allocations"), left("objects"), left("leaked")),
+            (0.0, 0.0, 0.0),
+            "{mode}:\n{counts}"
+        );
+    }
+}
+
+#[test]
+fn tensors_of_the_host_are_set_and_exported() {
+    let (code, out, err) = run("capi/tests/arrays.c", Link::Shared, &["cpu"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "solved\n", ""));
 }
 
 #[test]

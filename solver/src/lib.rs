@@ -16,6 +16,7 @@ mod solver;
 
 pub use crate::error::{Blame, SolveError, Stale};
 pub use crate::matrix_free::choices::Choices;
+pub use crate::matrix_free::plan::on_device::Exported;
 pub use crate::outer::lm::{Callback, Control, Energies};
 pub use crate::problem::bounds::{Bounds, BoundsError};
 pub use crate::problem::cancel::Cancel;

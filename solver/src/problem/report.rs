@@ -443,6 +443,7 @@ mod tests {
             preconditioner: "jacobi",
             backend: "cpu",
             device: "some processor".to_string(),
+            lent: Lent::default(),
             precision: "mixed",
             threads: 2,
             memory: Memory::default(),

@@ -172,7 +172,7 @@ impl DeviceArray {
         if self.ordinal == device { Ok(()) } else { Err(other()) }
     }
 
-    /// What the device is asked for next comes behind all that the owner's stream was asked for.
+    /// Lets all that the device is asked for next come behind all that the owner's stream was asked for.
     ///
     /// # Errors
     /// The device fails.
@@ -182,7 +182,7 @@ impl DeviceArray {
         Ok(device)
     }
 
-    /// What the owner's stream is asked for next comes behind all that the device was asked for.
+    /// Lets all that the owner's stream is asked for next come behind all that the device was asked for.
     ///
     /// # Errors
     /// As of [`DeviceArray::acquire`].
@@ -268,6 +268,17 @@ impl DeviceArray {
     }
 }
 
+impl DeviceMemory {
+    /// Numbers of a type in it, from its first byte on, for what the device is asked for next.
+    ///
+    /// # Errors
+    /// More elements than it holds.
+    pub fn view(&self, ty: ScalarType, dims: &[Dimension]) -> Result<View<'_>, BufferError> {
+        let memory = DeviceMemory::lent(self.device(), self.address(), self.bytes());
+        View::of_block(Box::new(memory), ty, self.bytes() / ty.bytes(), dims)
+    }
+}
+
 /// Strides of C order.
 fn dense(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1isize; shape.len()];
@@ -290,6 +301,15 @@ fn reach(shape: &[usize], strides: &[isize]) -> Option<(u64, usize)> {
 }
 
 impl Device {
+    /// Lets all that a stream of somebody else is asked for next come behind all that the device was asked for.
+    ///
+    /// # Errors
+    /// A stream of another context, or the device fails.
+    pub fn ahead_of(&self, stream: Stream) -> Result<(), CudaError> {
+        self.knows(stream)?;
+        self.behind(self.stream(), stream.0.0)
+    }
+
     /// The addresses of the allocation that a pointer is in, the end left out.
     fn allocation(&self, address: u64) -> Result<(u64, u64), CudaError> {
         let (ordinal, _entered) = (self.info().ordinal, self.enter()?);

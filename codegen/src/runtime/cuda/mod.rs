@@ -7,6 +7,8 @@
 //! device, the error says so. Objects hold on to their [`Device`], so that the last of them closes it. Nothing here panics, and
 //! nothing resets a device, which other libraries of the process may share.
 //!
+//! [`DeviceArray`] is memory that somebody else owns, who has streams of his own: events put his work and ours in order.
+//!
 //! Failures of kernels come late, by whatever waits for them. Once a call has failed its device answers every other one by that
 //! failure, since what it holds is not to be trusted; only too little memory, and code that is refused, are no failures of a device.
 

@@ -9,6 +9,9 @@
 //! | host | | host | copy to it, neither | copy to it, device |
 //! | device | copy from it, neither | copy from it, host | | device |
 //!
+//! A view of memory on a device that somebody else owns (`DeviceArray`) begins with its values there, and with memory of the host that
+//! nobody has touched.
+//!
 //! Where everything is zero nothing is copied to a device: it clears its block.
 //!
 //! A copy that fails leaves everything as it was, so whoever asks is told, again and again, until a copy succeeds: old values are handed

@@ -3,87 +3,17 @@
 
 use crate::error::SolveError;
 use crate::matrix_free::plan::Plan;
-use crate::matrix_free::plan::build::Builder;
-use crate::matrix_free::plan::compile::{Module, Modules};
-use crate::matrix_free::plan::transfer::Transfers;
+use crate::matrix_free::plan::on_device::Exported;
 use crate::matrix_free::vectors::{VectorId, What};
 use crate::problem::data::{DataError, Numbers, ProblemData};
 use crate::problem::report::Lent;
-use rustc_hash::FxHashMap;
-use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use sumsq_codegen::Name;
-use sumsq_codegen::runtime::cuda::DeviceArray;
-use sumsq_codegen::runtime::{Buffer, BufferError, Dimension, Scalar, View};
+use sumsq_codegen::runtime::cuda::Stream;
+use sumsq_codegen::runtime::{Buffer, Dimension, View};
 use sumsq_energy::emit::component_index;
 use sumsq_energy::model::{Field, UnknownId};
 
-/// What a plan for a GPU has besides.
-pub(super) struct OnDevice {
-    pub transfers: Arc<Transfers>,
-    /// Per array, the coordinates that kernels read, from a first to a last one in every dim; none where that is not known.
-    reads: BTreeMap<VectorId, Option<Region>>,
-    /// Arrays whose buffers are memory of the caller.
-    borrowed: BTreeMap<VectorId, DeviceArray>,
-    /// Copies between memory of the caller and buffers.
-    copies: Cell<u64>,
-}
-
-impl OnDevice {
-    pub(super) fn new(transfers: Arc<Transfers>, modules: &Modules, b: &Builder) -> OnDevice {
-        let mut reads = BTreeMap::new();
-        for m in modules.all() {
-            let regions = regions(m, b);
-            let arrays = m
-                .code
-                .signature()
-                .buffers
-                .iter()
-                .map(|slot| (slot, b.k.in_role(m.vectors[&slot.name], m.role)));
-            for (slot, id) in arrays.filter(|(_, id)| matches!(id.what, What::Array | What::LinearArray)) {
-                let read = regions.as_ref().and_then(|all| all.get(&slot.name).cloned());
-                let both = match reads.remove(&id) {
-                    None => read,
-                    Some(known) => Option::zip(known, read).map(|(a, b)| hull(&a, &b)),
-                };
-                reads.insert(id, both);
-            }
-        }
-        OnDevice { transfers, reads, borrowed: BTreeMap::new(), copies: Cell::new(0) }
-    }
-
-    pub(super) fn count_copy(&self) {
-        self.copies.set(self.copies.get() + 1);
-    }
-}
-
-/// First and last coordinate in every dim.
-type Region = Vec<(i64, i64)>;
-
-/// The least region that holds both.
-fn hull(a: &Region, b: &Region) -> Region {
-    a.iter().zip(b).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1))).collect()
-}
-
-/// The regions that a pipeline reads of its inputs, for the sizes of a plan; `None` where these do not decide.
-fn regions(m: &Module, b: &Builder) -> Option<FxHashMap<Name, Region>> {
-    let signature = m.code.signature();
-    let extents = signature.buffers.iter().map(|slot| {
-        let id = b.k.in_role(m.vectors[&slot.name], m.role);
-        (&*slot.name, b.table.buffer(b.vectors[&id].buffer).spec().extents.clone())
-    });
-    let extents: Vec<(&str, Vec<i32>)> = extents.collect();
-    let extents: Vec<(&str, &[i32])> = extents.iter().map(|(name, e)| (*name, &e[..])).collect();
-    let params =
-        signature.params.iter().map(|(name, &ty)| (&**name, b.table.param(b.params[&(m.params[name], ty)])));
-    let params: Vec<(&str, Scalar)> = params.collect();
-    let regions = m.code.required_regions(&extents, &params).ok()?;
-    Some(regions.into_iter().collect())
-}
-
 impl Plan {
-    /// How the caller's memory on the GPU was used so far.
+    /// Uses of the caller's memory on the GPU so far.
     pub(crate) fn lent(&self) -> Lent {
         self.device
             .as_ref()
@@ -106,8 +36,7 @@ impl Plan {
         from: &View<'_>,
     ) -> Result<bool, SolveError> {
         let Some(on) = &mut self.device else { return Ok(false) };
-        let (held, of_buffer) =
-            (self.vectors[&id].buffer, |source| SolveError::of_buffer(&id.to_string(), source));
+        let held = self.vectors[&id].buffer;
         let spec = self.table.buffer(held).spec().clone();
         if let (Some(array), Some(Some(read))) = (numbers.device(), on.reads.get(&id)) {
             let dims = from.spec().extents.iter().zip(from.strides());
@@ -119,14 +48,14 @@ impl Plan {
             }
         }
         if on.borrowed.contains_key(&id) {
-            let own = Buffer::new(spec).map_err(|e: BufferError| of_buffer(e))?;
+            let own = Buffer::new(spec).map_err(|e| SolveError::of_buffer(&id.to_string(), e))?;
             self.table.replace(held, own)?;
             on.borrowed.remove(&id);
         }
         Ok(false)
     }
 
-    /// What the caller asks his stream for next comes behind all that was done with these numbers.
+    /// Lets all that the caller asks his stream for next come behind all that was done with these numbers.
     pub(super) fn release(&self, numbers: &Numbers<'_>) -> Result<(), SolveError> {
         match (&self.device, numbers.device()) {
             (Some(_), Some(array)) => Ok(array.release()?),
@@ -143,5 +72,26 @@ impl Plan {
         on.transfers.read(self.essential(What::X.of(field.space)), first, &to, &self.pool)?;
         on.count_copy();
         self.release(numbers)
+    }
+
+    /// A copy of an unknown as it stands, in memory of the GPU of its own; a stream of the caller's comes behind it. `None` on the CPU.
+    pub(crate) fn export(&self, unknown: usize, stream: Stream) -> Result<Option<Exported>, SolveError> {
+        let Some(on) = &self.device else { return Ok(None) };
+        let field = &self.k.energy.unknowns[unknown];
+        let (x, channels) = (self.essential(What::X.of(field.space)), usize::from(field.channels));
+        let (ty, extents) = (x.spec().ty, &x.spec().extents);
+        let counts: Vec<i32> = std::iter::once(channels as i32).chain(extents.iter().copied()).collect();
+        let device = on.transfers.device()?;
+        let memory = device.allocate(x.spec().len() * channels * ty.bytes())?;
+        let to = memory.view(ty, &Dimension::dense(&counts));
+        let to = to.map_err(|source| SolveError::of_buffer(&field.name, source))?;
+        let first = component_index(&self.k.energy, UnknownId(unknown as u32), 0);
+        on.transfers.read(x, first, &to, &self.pool)?;
+        drop(to);
+        device.ahead_of(stream)?;
+        let shaped = if self.k.energy.is_global(field.space) { &[][..] } else { extents };
+        let shape =
+            shaped.iter().rev().map(|&e| e as usize).chain((channels > 1).then_some(channels)).collect();
+        Ok(Some(Exported { memory, ty, shape }))
     }
 }

@@ -3,6 +3,7 @@
 mod build;
 pub mod compile;
 mod lend;
+pub mod on_device;
 pub mod steps;
 mod transfer;
 mod upload;
@@ -13,7 +14,7 @@ use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::build::{Builder, Held};
 use crate::matrix_free::plan::compile::Modules;
-use crate::matrix_free::plan::lend::OnDevice;
+use crate::matrix_free::plan::on_device::OnDevice;
 use crate::matrix_free::scalars::{PcgScalar, Scalar};
 use crate::matrix_free::skeleton::{Skeleton, Space};
 use crate::matrix_free::stages::Phase;

@@ -180,6 +180,11 @@ impl<'a> ProblemData<'a> {
         self.unknowns.iter().find(|u| u.name == name).map(Numbers::doubles)
     }
 
+    /// The unknown of that name in the memory of a GPU; `None` where it is not there.
+    pub fn unknown_on_device(&self, name: &str) -> Option<&DeviceArray> {
+        self.unknowns.iter().find(|u| u.name == name)?.device()
+    }
+
     /// The array of that name, in C order, channels innermost; `None` where there is none.
     pub fn array(&self, name: &str) -> Option<Cow<'_, [f64]>> {
         self.arrays.iter().flatten().find(|a| a.name == name).map(Numbers::doubles)
