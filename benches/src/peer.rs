@@ -119,6 +119,7 @@ pub fn write_problem(path: &Path, arrays: &[NamedArray]) -> io::Result<()> {
             ArrayData::F64(v) => v.iter().try_for_each(|v| real(*v))?,
             ArrayData::Bool(v) => v.iter().try_for_each(|v| real(f64::from(u8::from(*v))))?,
             ArrayData::Bytes(v) => v.iter().try_for_each(|v| real(f64::from(*v)))?,
+            ArrayData::Device(_) => data.doubles().into_iter().try_for_each(&mut real)?,
             ArrayData::Int(v, _) if kind == "f64" => v.iter().try_for_each(|v| real(*v as f64))?,
             ArrayData::Int(v, _) => v.iter().try_for_each(|v| {
                 let narrow = i32::try_from(*v).map_err(io::Error::other)?;

@@ -18,7 +18,8 @@
  *
  * Errors. Every function that can fail returns a status; sumsq_last_error() then says what was wrong: with an energy the file,
  * the line and a hint, with numbers what was expected and what came. Nothing has changed then, except where it is said.
- * Memory. Numbers are copied when set and when got; no function keeps a pointer of the caller's.
+ * Memory. Numbers are copied when set and when got; no function keeps a pointer of the caller's, but for memory of a GPU that is bound
+ * (sumsq_bind, sumsq_bind_dlpack).
  * Threads. Use a problem from one thread at a time, but for sumsq_cancel. A solver can be shared; it is freed with the last problem
  * that uses it.
  */
@@ -42,11 +43,16 @@ typedef enum sumsq_status {
     SUMSQ_ERROR_ARGUMENT = 1,   /* a null pointer, an unknown name or enumerator, an option out of range */
     SUMSQ_ERROR_ENERGY = 2,     /* an energy that cannot be read, is wrong, or takes more than its budgets */
     SUMSQ_ERROR_DATA = 3,       /* numbers that do not fit the energy: wrong size or type, missing, an index out of range; or a
-                                   problem that does not fit into memory */
-    SUMSQ_ERROR_BACKEND = 4,    /* the back end is not available, or this machine lacks what the target has */
+                                   problem that does not fit into memory, or a GPU's */
+    SUMSQ_ERROR_BACKEND = 4,    /* the back end is not available (no driver, no such device, an old one, one that another process has to
+                                   itself), or this machine lacks what the target has */
     SUMSQ_ERROR_NOT_FINITE = 5, /* the energy, or a derivative, is not finite at the start */
     SUMSQ_ERROR_STATE = 6,      /* called out of order, or on a problem that is inside its callback */
-    SUMSQ_ERROR_INTERNAL = 7    /* a defect of sumsq */
+    SUMSQ_ERROR_INTERNAL = 7,   /* a defect of sumsq */
+    SUMSQ_ERROR_DEVICE = 8,     /* a GPU that was there failed: an illegal access, a timeout, a memory error, a lost device. The CPU still
+                                   works in this process */
+    SUMSQ_ERROR_POINTER = 9     /* a pointer that the GPU cannot use: null, misaligned, memory of the host alone, of another device or
+                                   context, or with less behind it than the array takes; or a stream of another context */
 } sumsq_status;
 
 typedef enum sumsq_type {
@@ -92,6 +98,13 @@ typedef enum sumsq_target {
     SUMSQ_TARGET_X86_64_V3 = 2,
     SUMSQ_TARGET_X86_64_V4 = 3
 } sumsq_target;
+
+/* The machine that generated code runs on. */
+typedef enum sumsq_backend {
+    SUMSQ_BACKEND_AUTO = 0, /* the CPU, until a GPU has shown on real devices that it pays */
+    SUMSQ_BACKEND_CPU = 1,
+    SUMSQ_BACKEND_CUDA = 2
+} sumsq_backend;
 
 /* Why a solve ended. The unknowns are always those of the last good step. */
 typedef enum sumsq_termination {
@@ -154,6 +167,8 @@ typedef struct sumsq_options {
     uint64_t max_lua_memory;       /* bytes of its text, and of Lua's memory; 32 MiB */
     uint64_t max_instructions;     /* LLVM instructions of a pipeline; 400,000 */
     double max_compile_seconds;    /* seconds of derivation and compilation; 60 */
+    int32_t backend;               /* sumsq_backend; fixed when the energy is compiled */
+    int32_t device;                /* number of the CUDA device, as the driver counts them; fixed when the energy is compiled */
 } sumsq_options;
 
 /* How a solve stands. Set `size` before the call; fields beyond it are not written. */
@@ -168,6 +183,8 @@ typedef struct sumsq_report {
     double gradient_max_norm; /* of the last step: max|g| after it; NaN if there was none, as below */
     double step_norm;         /* of the last step: |s| */
     double radius;            /* of the last step: the radius after it; infinite for Gauss-Newton */
+    int64_t device_copies;    /* copies, on the GPU, between memory that was bound and the solver's own */
+    int64_t arrays_in_place;  /* arrays that are read where they are bound (in mixed precision an array may be needed twice) */
 } sumsq_report;
 
 /* Called after each step; anything but 0 ends the solve. It must return (no longjmp, no exception), and may not use the problem. */
@@ -204,6 +221,51 @@ sumsq_status sumsq_set_dim(sumsq_problem *problem, const char *name, int64_t ext
  * unknowns, index arrays or excluded elements start the method anew from the current unknowns; step count and radius go on.)
  * Values are checked when all names are there, by sumsq_start, sumsq_step or sumsq_solve. */
 sumsq_status sumsq_set(sumsq_problem *problem, const char *name, sumsq_type type, const void *data, size_t bytes);
+
+/* An array in the memory of a CUDA device, allocated there or managed, in the device's primary context (that of the CUDA runtime). */
+typedef struct sumsq_device_array {
+    size_t size;            /* sizeof(sumsq_device_array) */
+    void *data;             /* its first element, on the device; aligned to the size of a number */
+    int32_t type;           /* sumsq_type; SUMSQ_BOOL is bytes that are 0 or 1 */
+    int32_t device;         /* number of the device: that of the solver */
+    int32_t dims;           /* length of shape and strides, at most 64 */
+    const int64_t *shape;   /* extents, slowest first, as in {H, W, channels}; the channels may be left out where there is one */
+    const int64_t *strides; /* distance of neighbours in elements, likewise; null: C order */
+    void *stream;           /* a CUstream or cudaStream_t that orders what the caller does with the memory; null: the default stream */
+} sumsq_device_array;
+
+/* Binds an unknown or an array to memory of the solver's GPU (SUMSQ_BACKEND_CUDA), in place of sumsq_set. Nothing goes through the host, but for
+ * unknowns with bounds.
+ *
+ * Arrays are read where they lie, without a copy, if the numbers lie as the solver's own would: of the type that it computes in (float32 for
+ * SUMSQ_F32, float64 for SUMSQ_F64; in SUMSQ_MIXED energy and gradient read float64, the linear solver float32, and either copy may be the caller's);
+ * neighbours in the first dim next to each other (stride 1) and, where there are several channels, each a plane; planes and rows beginning at
+ * multiples of 64 bytes and 16 elements; and what the energy reads beyond their edges inside of the same allocation. Any others are copied on the
+ * device, by one kernel, when the next call starts or steps. Unknowns are copied there in and, after every step, out, so that a step that fails
+ * leaves them as they were last handed out. sumsq_report counts both.
+ *
+ * Contents are not checked, and read by the next sumsq_start, sumsq_step or sumsq_solve: bind again after changing them. The memory must live until
+ * such a call behind the one that has bound or set something else, sumsq_set_dim with another extent, or sumsq_problem_free; arrays must not be written
+ * to between a start and the end of the solve. All is ordered with the stream: the solver waits for what was asked of it before a call, and what is asked
+ * of it after a call waits for the solver, so that the host need not. */
+sumsq_status sumsq_bind(sumsq_problem *problem, const char *name, const sumsq_device_array *array);
+
+/* Tensors by DLPack, version 1 or the one before: what array libraries exchange. Their own header declares the structs. */
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+
+/* Sets anything from a tensor of the host, as sumsq_set does, or binds an unknown or an array to one of the solver's GPU, as sumsq_bind does with
+ * the stream (of a tensor of the host, null). Strides and offsets are heeded. After success the tensor is sumsq's: its deleter is called at once if it
+ * is of the host, else when its memory may go, by the thread whose call lets go of it. After an error it is the caller's as before. */
+sumsq_status sumsq_bind_dlpack(sumsq_problem *problem, const char *name, struct DLManagedTensor *tensor, void *stream);
+sumsq_status sumsq_bind_dlpack_versioned(sumsq_problem *problem, const char *name, struct DLManagedTensorVersioned *tensor, void *stream);
+
+/* Copies an unknown out as a tensor in C order, of float32 for SUMSQ_F32, else of float64: on the host, or on the GPU of the solver, where it takes a
+ * solve that was started, and what the stream is asked for next comes behind the copy. The tensor is the caller's, who calls its deleter, once, at any
+ * time: also behind sumsq_problem_free. On an error *tensor is NULL. */
+sumsq_status sumsq_export_dlpack(const sumsq_problem *problem, const char *name, void *stream, struct DLManagedTensor **tensor);
+sumsq_status sumsq_export_dlpack_versioned(const sumsq_problem *problem, const char *name, void *stream,
+                                           struct DLManagedTensorVersioned **tensor);
 
 /* Copies an unknown out, as SUMSQ_FLOAT32 or SUMSQ_FLOAT64. */
 sumsq_status sumsq_get(const sumsq_problem *problem, const char *name, sumsq_type type, void *data, size_t bytes);

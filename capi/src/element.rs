@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Result};
 use std::slice;
 use sumsq::ArrayData;
+use sumsq::codegen::ScalarType;
 use sumsq::energy::model::{ElementType, IntegerType};
 
 /// Type of one number in memory. The discriminants are `sumsq_type` of the header.
@@ -60,6 +61,22 @@ impl Element {
             Int16 | Uint16 => 2,
             Float32 | Int32 | Uint32 => 4,
             Float64 | Int64 | Uint64 => 8,
+        }
+    }
+
+    /// The type that a GPU takes them as; a bool as the byte that it is.
+    pub fn scalar(self) -> ScalarType {
+        match self {
+            Float32 => ScalarType::F32,
+            Float64 => ScalarType::F64,
+            Int8 => ScalarType::I8,
+            Int16 => ScalarType::I16,
+            Int32 => ScalarType::I32,
+            Int64 => ScalarType::I64,
+            Bool | Uint8 => ScalarType::U8,
+            Uint16 => ScalarType::U16,
+            Uint32 => ScalarType::U32,
+            Uint64 => ScalarType::U64,
         }
     }
 

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use sumsq::codegen::runtime::FloatEnvironment;
+use sumsq::codegen::runtime::cuda::CudaError;
+use sumsq::codegen::runtime::{BufferError, FloatEnvironment};
 use sumsq::energy::EnergyError;
 use sumsq::{DataError, OptionError, SolveError, energy};
 
@@ -29,6 +30,10 @@ pub enum Status {
     State = 6,
     /// The engine failed: a defect of sumsq.
     Internal = 7,
+    /// A GPU that was there failed.
+    Device = 8,
+    /// A pointer that a GPU cannot use.
+    Pointer = 9,
 }
 
 /// A failure as a C caller is told it.
@@ -70,7 +75,22 @@ impl From<EnergyError> for Failure {
 
 impl From<DataError> for Failure {
     fn from(error: DataError) -> Failure {
-        Failure::data(error.to_string())
+        Failure::new(of_data(&error), error.to_string())
+    }
+}
+
+impl From<CudaError> for Failure {
+    fn from(error: CudaError) -> Failure {
+        Failure::new(of_device(&error), error.to_string())
+    }
+}
+
+impl From<BufferError> for Failure {
+    fn from(error: BufferError) -> Failure {
+        match error {
+            BufferError::Device(error) => error.into(),
+            error => Failure::new(Status::Internal, error.to_string()),
+        }
     }
 }
 
@@ -78,15 +98,32 @@ impl From<SolveError> for Failure {
     fn from(error: SolveError) -> Failure {
         let status = match &error {
             SolveError::Engine(_) => Status::Internal,
-            SolveError::Backend(_) | SolveError::Target(_) => Status::Backend,
+            SolveError::Backend(error) => of_device(error),
+            SolveError::Target(_) => Status::Backend,
             SolveError::Energy(_) | SolveError::Limit(_) => Status::Energy,
             SolveError::InitialNotFinite { .. } | SolveError::DerivativeNotFinite(_) => Status::NotFinite,
-            SolveError::Data(_) | SolveError::Buffer { .. } | SolveError::Bounds(_) => Status::Data,
+            SolveError::Data(error) => of_data(error),
+            SolveError::Buffer { .. } | SolveError::Bounds(_) => Status::Data,
             SolveError::Memory { .. } | SolveError::Lists { .. } => Status::Data,
             SolveError::Option(_) | SolveError::Threads { .. } => Status::Argument,
             _ => Status::Internal,
         };
         Failure::new(status, error.to_string())
+    }
+}
+
+/// The status of numbers that do not fit.
+fn of_data(error: &DataError) -> Status {
+    if let DataError::Pointer { .. } = error { Status::Pointer } else { Status::Data }
+}
+
+/// The status of a failure of a GPU: it is not there, it lacks memory, or it was there and failed.
+fn of_device(error: &CudaError) -> Status {
+    match error {
+        CudaError::Unavailable(_) | CudaError::NoSuchDevice { .. } => Status::Backend,
+        CudaError::Memory { .. } => Status::Data,
+        CudaError::Pointer(_) => Status::Pointer,
+        _ => Status::Device,
     }
 }
 

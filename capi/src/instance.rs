@@ -8,11 +8,14 @@
 //! | unknowns, or what `Exclude` reads | starts anew from there; step count, time limit and radius go on |
 //! | graphs | is planned anew, then as above; nothing is compiled |
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, Status};
 use std::time::{Duration, Instant};
 use sumsq::energy::Energy;
 use sumsq::energy::model::{ArrayId, ParamId};
-use sumsq::{Iteration, NamedArray, Problem, ProblemData, Session, SolveOptions, Solver, Termination};
+use sumsq::{
+    Exported, Iteration, Lent, NamedArray, Problem, ProblemData, Session, SolveOptions, Solver, Stream,
+    Termination,
+};
 
 /// Assignments since the solve last looked.
 #[derive(Clone, Copy, Default)]
@@ -40,6 +43,8 @@ pub struct Progress {
     pub last: Option<Iteration>,
     /// Reason for the end, once there is one.
     pub termination: Option<Termination>,
+    /// Uses of the caller's memory on a GPU.
+    pub lent: Lent,
 }
 
 /// A solve that was started, and what it has done before its session was started anew.
@@ -86,6 +91,12 @@ impl Instance {
         &self.solver
     }
 
+    /// A copy of an unknown in memory of the GPU of its own: see [`Session::export`].
+    pub fn export(&self, name: &str, stream: Stream) -> Result<Exported> {
+        let session = self.session().ok_or_else(not_started)?;
+        session.export(name, stream)?.ok_or_else(not_started)
+    }
+
     /// The numbers as they are, once complete.
     pub fn data(&self) -> Option<&ProblemData<'static>> {
         self.data.as_ref()
@@ -127,13 +138,15 @@ impl Instance {
     /// Takes one step, on the numbers as they are now. Returns why the solve ended, once it has. After an error there is no
     /// solve in progress, and the unknowns are those of the last good step.
     pub fn step(&mut self) -> Result<Option<Termination>> {
+        let before = self.progress().map_or(0, |p| p.steps);
         let stepped = self.refresh().and_then(|()| {
             let Some(Live::Running(session)) = &mut self.live else { return Err(not_started()) };
             Ok(session.step()?)
         });
-        match stepped {
+        // A device may fail when it is to hand out what it has computed.
+        let handed_out = stepped.and_then(|ended| self.download().map(|()| ended));
+        match handed_out {
             Ok(ended) => {
-                self.download()?;
                 if let Some(solve) = &mut self.solve {
                     solve.ended = ended;
                 }
@@ -142,7 +155,7 @@ impl Instance {
             Err(failure) => {
                 self.solve = None;
                 self.stop();
-                Err(failure)
+                Err(lost(failure, before))
             }
         }
     }
@@ -166,6 +179,7 @@ impl Instance {
             linear_iterations: solve.linear_before + linear,
             last: session.iterations().last().cloned(),
             termination: solve.ended,
+            lent: session.lent(),
         })
     }
 
@@ -260,6 +274,16 @@ impl Changed {
             self.sizes = true;
         }
     }
+}
+
+/// The failure of a step behind so many, with what a device has taken along: unknowns are handed out after every step.
+fn lost(failure: Failure, before: usize) -> Failure {
+    if failure.status != Status::Device {
+        return failure;
+    }
+    let message =
+        format!("{}: the unknowns are those after {before} steps, one step is lost", failure.message);
+    Failure { message, ..failure }
 }
 
 fn not_started() -> Failure {

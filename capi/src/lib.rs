@@ -8,7 +8,7 @@
 //! ```
 //!
 //! No panic crosses the boundary, no pointer is read before it was checked for null, and what C hands over is copied before
-//! a function returns.
+//! a function returns, but for memory of a GPU, which is checked and then kept as long as the header says.
 
 mod element;
 mod failure;

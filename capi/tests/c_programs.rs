@@ -42,7 +42,18 @@ fn run(source: &str, link: Link, args: &[&str]) -> (i32, String, String) {
     run_with(compiler("c99"), source, link, args)
 }
 
-fn run_with(mut cc: Command, source: &str, link: Link, args: &[&str]) -> (i32, String, String) {
+fn run_with(cc: Command, source: &str, link: Link, args: &[&str]) -> (i32, String, String) {
+    run_on(cc, source, link, args, &[])
+}
+
+/// As [`run_with`], with these variables; of them `LD_LIBRARY_PATH` is looked at after the libraries.
+fn run_on(
+    mut cc: Command,
+    source: &str,
+    link: Link,
+    args: &[&str],
+    machine: &[(&str, &str)],
+) -> (i32, String, String) {
     let folder = tempfile::tempdir().expect("a folder for the program");
     let program = folder.path().join("program");
     let libraries = libraries();
@@ -62,8 +73,15 @@ fn run_with(mut cc: Command, source: &str, link: Link, args: &[&str]) -> (i32, S
     };
     let built = cc.output().expect("a compiler");
     assert!(built.status.success(), "{source}: {}", String::from_utf8_lossy(&built.stderr));
-    let ran =
-        Command::new(&program).args(args).env("LD_LIBRARY_PATH", &libraries).output().expect("the program");
+    let mut ran = Command::new(&program);
+    ran.args(args).env("LD_LIBRARY_PATH", &libraries);
+    for (name, value) in machine {
+        match *name {
+            "LD_LIBRARY_PATH" => ran.env(name, format!("{}:{value}", libraries.display())),
+            _ => ran.env(name, value),
+        };
+    }
+    let ran = ran.output().expect("the program");
     let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
     (ran.status.code().unwrap_or(-1), text(&ran.stdout), text(&ran.stderr))
 }
@@ -198,6 +216,84 @@ fn a_c_hosts_floating_point_environment_has_no_say() {
     assert_eq!((plain.0, plain.2.as_str()), (0, "kept\n"), "{}", plain.1);
     assert!(plain.1.lines().filter(|l| l.starts_with("step")).count() > 2, "{}", plain.1);
     assert_eq!(flushing, plain);
+}
+
+/// Runs a program on the stand-in of a GPU, with these of its settings.
+fn with_gpu(source: &str, args: &[&str], settings: &[(&str, &str)]) -> (i32, String, String) {
+    let folder = sumsq_libcuda::folder().expect("the stand-in");
+    let machine = [&[("LD_LIBRARY_PATH", folder.to_str().unwrap())], settings].concat();
+    run_on(compiler("c99"), source, Link::Shared, args, &machine)
+}
+
+fn on_gpu(args: &[&str], settings: &[(&str, &str)]) -> (i32, String, String) {
+    with_gpu("capi/tests/cuda.c", args, settings)
+}
+
+/// Memory of the GPU by descriptor and by DLPack, with a stream of the program's; what cannot be bound. Nothing is left on the device.
+#[test]
+fn arrays_on_a_gpu_are_bound_and_exported() {
+    let counts = tempfile::NamedTempFile::new().unwrap();
+    let report = [("SUMSQ_LIBCUDA_REPORT", counts.path().to_str().unwrap())];
+    // X in with the plan and the solve and out behind each of three steps, A and M in.
+    for (mode, said) in [("gpu", "solved, 7 copies\n"), ("refused", "refused\n")] {
+        let (code, out, err) = with_gpu("capi/tests/arrays.c", &[mode], &report);
+        assert_eq!((code, out.as_str(), err.as_str()), (0, said, ""));
+        let counts = std::fs::read_to_string(counts.path()).unwrap();
+        let left = |name: &str| number(&counts, name);
+        assert_eq!(
+            (left("allocations"), left("objects"), left("leaked")),
+            (0.0, 0.0, 0.0),
+            "{mode}:\n{counts}"
+        );
+    }
+}
+
+#[test]
+fn tensors_of_the_host_are_set_and_exported() {
+    let (code, out, err) = run("capi/tests/arrays.c", Link::Shared, &["cpu"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "solved\n", ""));
+}
+
+#[test]
+fn a_gpu_solves_for_a_c_program() {
+    let (code, out, err) = on_gpu(&["solve"], &[]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert_eq!(out, "status 0\nstep 1\nstep 2\nx 0.5 1 1.5 2\nlast solve: status 0\n");
+}
+
+/// Every reason why no GPU is used is a status and a sentence; the CPU works in the same process.
+#[test]
+fn a_gpu_that_cannot_be_used_is_a_status() {
+    let said = |out: &str, status: i32, words: &str| {
+        let (first, last) = (format!("status {status}\n"), "\nlast solve: status 0\n");
+        assert!(out.starts_with(&first) && out.contains(words) && out.ends_with(last), "{out}");
+    };
+    // A folder without a driver comes first, where one is installed.
+    let (code, out, _) = run_on(compiler("c99"), "capi/tests/cuda.c", Link::Shared, &["solve"], &[]);
+    assert_eq!(code, 0, "{out}");
+    said(&out, 4, "GPU not used: ");
+    for (setting, value, words) in [
+        ("SUMSQ_LIBCUDA_DEVICES", "0", "no device on this machine"),
+        ("SUMSQ_LIBCUDA_DRIVER_VERSION", "11080", "supports CUDA 11.8, at least 12.0 is needed"),
+        ("SUMSQ_LIBCUDA_CAPABILITY", "7.0", "has compute capability 7.0, at least 7.5 is needed"),
+        ("SUMSQ_LIBCUDA_FAIL_CALL", "cuDevicePrimaryCtxRetain:46", "is taken by another process"),
+    ] {
+        said(&on_gpu(&["solve"], &[(setting, value)]).1, 4, words);
+    }
+    said(&on_gpu(&["solve", "7"], &[]).1, 4, "there is no CUDA device 7");
+    said(&on_gpu(&["solve"], &[("SUMSQ_LIBCUDA_MEMORY", "4096")]).1, 3, "not enough memory on the GPU");
+}
+
+/// A device that fails in mid-solve: its own status, the unknowns as last handed out, and the CPU goes on.
+#[test]
+fn a_gpu_that_fails_in_mid_solve_leaves_the_last_step() {
+    let (code, out, err) = on_gpu(&["fault"], &[]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert_eq!(
+        out,
+        "status 0\nstep 1\nstatus 8: the GPU failed: illegal address\nafter 1 steps, one step is lost\n\
+         x is that of step 1\nlast solve: status 0\n"
+    );
 }
 
 /// Each header stands alone in any standard; both together, in either order, make one program.

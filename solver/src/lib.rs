@@ -16,6 +16,7 @@ mod solver;
 
 pub use crate::error::{Blame, SolveError, Stale};
 pub use crate::matrix_free::choices::Choices;
+pub use crate::matrix_free::plan::on_device::Exported;
 pub use crate::outer::lm::{Callback, Control, Energies};
 pub use crate::problem::bounds::{Bounds, BoundsError};
 pub use crate::problem::cancel::Cancel;
@@ -26,9 +27,10 @@ pub use crate::problem::options::{
     Preconditioner, SolveOptions,
 };
 pub use crate::problem::overrides::{ChoiceError, Overrides, Value};
-pub use crate::problem::report::{Held, Iteration, LinearStop, Report, Seconds, Termination};
+pub use crate::problem::report::{Held, Iteration, Lent, LinearStop, Report, Seconds, Termination};
 pub use crate::session::{Session, Unstarted};
 pub use crate::solver::{Evaluation, LinearProbe, Problem, Solver, choices, lowered, ptx, schedules, sizes};
 pub use sumsq_codegen as codegen;
 pub use sumsq_codegen::Level;
+pub use sumsq_codegen::runtime::cuda::{DeviceArray, Stream};
 pub use sumsq_energy as energy;

@@ -2,16 +2,18 @@
 
 use crate::assembled::{Explicit, ExplicitError, NonFinite, Threads, free_elements};
 use crate::error::{Blame, SolveError};
+use crate::matrix_free::plan::on_device::Exported;
 use crate::matrix_free::plan::steps::Run;
 use crate::outer::lm::{Callback, Control, Energies, InitialNotFinite, Minimiser};
 use crate::problem::data::ProblemData;
 use crate::problem::options::{Precision, SolveOptions};
-use crate::problem::report::{Iteration, Report, Seconds, Setting, Termination};
+use crate::problem::report::{Iteration, Lent, Report, Seconds, Setting, Termination};
 use crate::solver::Problem;
 use std::borrow::BorrowMut;
 use std::fmt;
 use std::time::Instant;
 use sumsq_codegen::runtime::FloatEnvironment;
+use sumsq_codegen::runtime::cuda::Stream;
 use thiserror::Error;
 
 /// A solve between two steps, on a problem that it owns or, as a `Session<&mut Problem>`, borrows. Dropping it leaves the caller's data as
@@ -197,7 +199,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
         there
     }
 
-    /// Copies the current unknowns to `data`.
+    /// Copies the current unknowns to `data`: those in the memory of the problem's GPU where they are, without the host.
     ///
     /// # Errors
     /// Data of other sizes, or of another energy; a device that does not hand them out: `data` is as it was then.
@@ -207,9 +209,25 @@ impl<P: BorrowMut<Problem>> Session<P> {
         problem.plan.download_unknowns(data)
     }
 
+    /// A copy of the current unknown of that name in memory of the problem's GPU, which is the caller's; what `stream` is asked for next comes
+    /// behind it. `None` where there is no such unknown, or the problem is not on a GPU.
+    ///
+    /// # Errors
+    /// Too little memory, a stream of another context, or the GPU fails.
+    pub fn export(&self, name: &str, stream: Stream) -> Result<Option<Exported>, SolveError> {
+        let problem = self.problem.borrow();
+        let unknown = problem.energy().unknowns.iter().position(|u| u.name == name);
+        unknown.map_or(Ok(None), |unknown| problem.plan.export(unknown, stream))
+    }
+
     /// E at the current unknowns.
     pub fn energies(&self) -> &Energies {
         self.minimiser.energies()
+    }
+
+    /// Uses of the caller's memory on a GPU, so far.
+    pub fn lent(&self) -> Lent {
+        self.problem.borrow().plan.lent()
     }
 
     /// The records of all steps so far.
@@ -238,6 +256,8 @@ impl<P: BorrowMut<Problem>> Session<P> {
             method: self.options.method,
             preconditioner: problem.plan.k.preconditioners[usize::from(self.run.kind())].name,
             device: code.target().processor.name.clone(),
+            backend: if code.target().gpu.is_some() { "cuda" } else { "cpu" },
+            lent: problem.plan.lent(),
             precision: code.options.precision,
             threads: code.pool.threads(),
             memory: problem.plan.memory,

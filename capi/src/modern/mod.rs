@@ -1,10 +1,13 @@
 //! sumsq's own interface. `include/sumsq.h` says what each function does; here are the checks at the boundary.
 #![allow(non_camel_case_types)]
 
+mod device;
+pub mod dlpack;
 mod options;
 mod problem;
 mod report;
 
+pub use device::sumsq_device_array;
 pub use options::sumsq_options;
 pub use report::sumsq_report;
 
@@ -265,6 +268,27 @@ pub unsafe extern "C" fn sumsq_get(
 ) -> Status {
     // SAFETY: by the contract.
     unsafe { working(problem, |p| p.get(text(name, "the name")?, Element::from_code(element)?, data, bytes)) }
+}
+
+/// See `include/sumsq.h`.
+///
+/// # Safety
+/// As for [`sumsq_set_dim`]; `array` is null or points to as many bytes as its size says, its shape and strides to as many numbers as it has dims,
+/// and its memory and stream live as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sumsq_bind(
+    problem: *mut sumsq_problem,
+    name: *const c_char,
+    array: *const sumsq_device_array,
+) -> Status {
+    // SAFETY: by the contract.
+    unsafe {
+        working(problem, |p| {
+            let (name, ordinal) = (text(name, "the name")?, p.device()?);
+            let array = options::read(array, sumsq_device_array::default())?.array(ordinal)?;
+            p.bind(name, array)
+        })
+    }
 }
 
 /// See `include/sumsq.h`.

@@ -6,8 +6,8 @@ use std::ptr;
 use std::time::Duration;
 use sumsq::energy::Budgets;
 use sumsq::{
-    CompileLimits, CompileOptions, Level, LossOrder, MemoryLimit, Method, Options, Precision, Preconditioner,
-    SolveOptions,
+    Backend, CompileLimits, CompileOptions, Level, LossOrder, MemoryLimit, Method, Options, Precision,
+    Preconditioner, SolveOptions,
 };
 
 /// A struct that starts with its size in bytes, as the caller's header knew it, and grows at its end only.
@@ -106,6 +106,8 @@ pub struct sumsq_options {
     pub max_lua_memory: u64,
     pub max_instructions: u64,
     pub max_compile_seconds: f64,
+    pub backend: i32,
+    pub device: i32,
 }
 
 // SAFETY: repr(C), the size first, then integers and floats.
@@ -150,6 +152,8 @@ impl Default for sumsq_options {
             max_lua_memory: budgets.lua_memory,
             max_instructions: limits.instructions,
             max_compile_seconds: limits.seconds,
+            backend: 0,
+            device: 0,
         }
     }
 }
@@ -186,6 +190,8 @@ impl sumsq_options {
                 self.losses,
                 &[LossOrder::Declared, LossOrder::First, LossOrder::Second],
             )?,
+            backend: choice("backend", self.backend, &[Backend::Auto, Backend::Cpu, Backend::Cuda])?,
+            device: count("device", self.device.into())?,
             target: choice("target", self.target, Level::ALL)?.0,
             limits: CompileLimits { instructions: self.max_instructions, seconds: self.max_compile_seconds },
             ..CompileOptions::default()

@@ -6,7 +6,7 @@ use crate::instance::Instance;
 use std::ffi::c_void;
 use sumsq::energy::Energy;
 use sumsq::energy::model::SpaceId;
-use sumsq::{ArrayData, Cancel, NamedArray, Options, Solver};
+use sumsq::{ArrayData, Backend, Cancel, DataError, DeviceArray, NamedArray, Options, Precision, Solver};
 
 /// The object behind a handle.
 pub struct Problem {
@@ -73,19 +73,103 @@ impl Problem {
         Ok(())
     }
 
+    /// Takes an unknown or an array in the memory of the solver's GPU, where it stays.
+    pub fn bind(&mut self, name: &str, array: DeviceArray) -> Result<()> {
+        self.check_bindable(name, &array)?;
+        self.pending.retain(|a| a.name != name);
+        let shape = array.shape().to_vec();
+        self.pending.push(NamedArray { name: name.to_string(), shape, data: ArrayData::Device(array) });
+        Ok(())
+    }
+
+    /// Checks what [`Problem::bind`] would refuse.
+    pub fn check_bindable(&self, name: &str, array: &DeviceArray) -> Result<()> {
+        self.check_shape(name, array.shape())?;
+        let e = self.energy();
+        if !e.unknowns.iter().chain(&e.arrays).any(|f| f.name == name) {
+            return Err(Failure::argument(format!("`{name}` is read on the host: set it by sumsq_set")));
+        }
+        if !self.is_unknown(name) {
+            return Ok(());
+        }
+        let not_writable = |source| DataError::Pointer { name: name.to_string(), source };
+        Ok(array.check_writable().map_err(not_writable)?)
+    }
+
+    /// The number of the GPU that the solver runs on; an error on the CPU.
+    pub fn device(&self) -> Result<usize> {
+        let compile = &self.options.compile;
+        let cpu = || {
+            Failure::argument("the solver runs on the CPU: compile it with the backend SUMSQ_BACKEND_CUDA")
+        };
+        (compile.backend == Backend::Cuda).then_some(compile.device).ok_or_else(cpu)
+    }
+
+    /// The type of unknowns.
+    pub fn element(&self) -> Element {
+        if self.options.compile.precision == Precision::F32 { Element::Float32 } else { Element::Float64 }
+    }
+
+    /// Tells whether the energy declares an unknown of this name.
+    pub fn is_unknown(&self, name: &str) -> bool {
+        self.energy().unknowns.iter().any(|u| u.name == name)
+    }
+
+    /// Checks extents, slowest first: one channel may be left out.
+    pub fn check_shape(&self, name: &str, came: &[usize]) -> Result<()> {
+        let plain = came.strip_suffix(&[1]).unwrap_or(came);
+        let fits = |expected: &[usize]| came == expected || plain == expected;
+        let (fits, expected) = match self.shape(name)? {
+            Shape::Fixed(shape) => (fits(&shape), format!("{shape:?}")),
+            Shape::Edges(dims) => (
+                matches!(came, [_, n] if *n == dims) || (came.len() == 1 && dims == 1),
+                format!("[edges, {dims}]"),
+            ),
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(Failure::data(format!("`{name}`: expected the shape {expected}, came {came:?}")))
+    }
+
+    /// Every number of an unknown, in C order.
+    pub fn values(&self, name: &str) -> Result<Vec<f64>> {
+        if !self.is_unknown(name) {
+            return Err(Failure::argument(format!("the energy declares no unknown `{name}`")));
+        }
+        let pending = self.pending.iter().find(|a| a.name == name);
+        let on_device = match pending {
+            Some(NamedArray { data: ArrayData::Device(array), .. }) => Some(array),
+            Some(_) => None,
+            None => self.instance.data().and_then(|data| data.unknown_on_device(name)),
+        };
+        if let Some(array) = on_device {
+            return Ok(array.to_vec()?);
+        }
+        let pending = pending.map(|a| a.data.doubles());
+        let values = pending.or_else(|| Some(self.instance.data()?.unknown(name)?.into_owned()));
+        values.ok_or_else(|| Failure::state(format!("unknown `{name}` was not set yet")))
+    }
+
+    /// The shape of an unknown.
+    pub fn unknown_shape(&self, name: &str) -> Result<Vec<usize>> {
+        match self.shape(name)? {
+            Shape::Fixed(shape) => Ok(shape),
+            Shape::Edges(_) => Err(Failure::argument(format!("the energy declares no unknown `{name}`"))),
+        }
+    }
+
     /// # Safety
     /// `data` is null or can be written for `bytes` bytes.
     pub unsafe fn get(&self, name: &str, element: Element, data: *mut c_void, bytes: usize) -> Result<()> {
         if data.is_null() {
             return Err(Failure::argument(format!("the memory for `{name}` is a null pointer")));
         }
-        if !self.energy().unknowns.iter().any(|u| u.name == name) {
+        if !self.is_unknown(name) {
             return Err(Failure::argument(format!("the energy declares no unknown `{name}`")));
         }
         self.counted(name, element, bytes)?;
-        let pending = self.pending.iter().find(|a| a.name == name).map(|a| a.data.doubles().into());
-        let values = pending.or_else(|| self.instance.data()?.unknown(name));
-        let values = values.ok_or_else(|| Failure::state(format!("unknown `{name}` was not set yet")))?;
+        let values = self.values(name)?;
         // SAFETY: not null, and writable by the contract.
         element.encode(&values, unsafe { view_mut(data.cast(), bytes) }?)
     }
@@ -114,7 +198,8 @@ impl Problem {
             return Ok(wanted);
         }
         Err(Failure::argument(
-            "options: precision, preconditioner, threads and losses are fixed when the energy is compiled",
+            "options: precision, preconditioner, threads, losses, max_memory, target, backend and device are fixed when the energy is \
+             compiled",
         ))
     }
 

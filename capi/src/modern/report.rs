@@ -21,6 +21,8 @@ pub struct sumsq_report {
     pub gradient_max_norm: f64,
     pub step_norm: f64,
     pub radius: f64,
+    pub device_copies: i64,
+    pub arrays_in_place: i64,
 }
 
 // SAFETY: repr(C), the size first, then integers and floats.
@@ -42,6 +44,8 @@ impl From<Progress> for sumsq_report {
             gradient_max_norm: last.map_or(f64::NAN, |i| i.gradient_max_norm),
             step_norm: last.map_or(f64::NAN, |i| i.step_norm),
             radius: last.map_or(f64::NAN, |i| i.radius),
+            device_copies: p.lent.copies as i64,
+            arrays_in_place: p.lent.in_place as i64,
         }
     }
 }

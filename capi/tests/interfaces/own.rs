@@ -90,6 +90,8 @@ fn empty() -> sumsq_report {
         gradient_max_norm: 0.0,
         step_norm: 0.0,
         radius: 0.0,
+        device_copies: 0,
+        arrays_in_place: 0,
     }
 }
 

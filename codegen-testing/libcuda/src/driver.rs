@@ -5,7 +5,7 @@ use crate::objects::*;
 use crate::settings::{Settings, Which};
 use crate::status::{self, *};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use sumsq_ptx::{Memory, Workspace};
@@ -52,6 +52,8 @@ pub struct Driver {
     pub executables: Table<crate::graph::Instance>,
     pub conditions: BTreeMap<u64, crate::graph::Condition>,
     pub host: BTreeMap<usize, HostMemory>,
+    /// Addresses of managed memory.
+    pub managed: BTreeSet<u64>,
     pub counters: Counters,
     /// Calls since a fault was asked for.
     armed: u64,

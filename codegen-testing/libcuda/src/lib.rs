@@ -36,6 +36,7 @@
 //!   written late. A query answers "not ready" once, then does the work.
 //! - *Graphs*: of the nodes that may run the youngest does. A while node runs its body until a kernel sets its condition to
 //!   zero (`cudaGraphSetConditional`). Captures of one stream give a chain.
+//! - *Managed*: memory that is told apart by its attribute alone; the host reaches it by copies, like any other.
 //! - *Strict*: handles and device pointers are looked up; null, foreign, freed and stale ones give the codes of the real
 //!   driver, kernels that touch them break their context with `CUDA_ERROR_ILLEGAL_ADDRESS`. Any fault that the interpreter
 //!   finds is printed to standard error as one sentence and breaks the context (`CUDA_ERROR_LAUNCH_FAILED` and others); from

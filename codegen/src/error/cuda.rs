@@ -56,6 +56,9 @@ pub enum CudaError {
         /// The limit and what came.
         message: String,
     },
+    /// A pointer that is not what it is said to be.
+    #[error("{0}")]
+    Pointer(#[from] PointerError),
     /// The device fails from now on: what it holds is lost.
     #[error(
         "the GPU failed: {fault} (in kernel `{kernel}`, or before it); values that only the GPU had are lost, \
@@ -136,6 +139,87 @@ pub enum Unavailable {
         code: String,
         /// A remedy, if one is known.
         hint: &'static str,
+    },
+}
+
+/// Reason why a device cannot use a pointer of somebody else's. The device goes on.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum PointerError {
+    /// It is null.
+    #[error("the pointer is null: expected memory of device {device}")]
+    Null {
+        /// The device that was expected.
+        device: usize,
+    },
+    /// It is no multiple of the size of a number.
+    #[error(
+        "the pointer {address:#x} is misaligned: expected a multiple of {bytes} bytes, the size of a {ty}"
+    )]
+    Misaligned {
+        /// The address.
+        address: u64,
+        /// The type of the numbers.
+        ty: &'static str,
+        /// Their size.
+        bytes: usize,
+    },
+    /// No device knows it.
+    #[error("the pointer {address:#x} is memory of the host: expected memory of device {device}")]
+    Host {
+        /// The address.
+        address: u64,
+        /// The device that was expected.
+        device: usize,
+    },
+    /// It is another device's.
+    #[error("the pointer {address:#x} is memory of device {came}: expected memory of device {device}")]
+    OtherDevice {
+        /// The address.
+        address: u64,
+        /// The device that was expected.
+        device: usize,
+        /// That of the pointer.
+        came: usize,
+    },
+    /// The numbers go beyond their allocation.
+    #[error(
+        "the array takes {needed} bytes from {address:#x} on, the allocation there has {there}: check shape, strides and \
+         type"
+    )]
+    TooShort {
+        /// The least address.
+        address: u64,
+        /// Bytes from there to the end of the array.
+        needed: u64,
+        /// Bytes from there to the end of the allocation.
+        there: u64,
+    },
+    /// Shape and strides do not fit each other, or reach further than there are addresses.
+    #[error("the shape {shape:?} with the strides {strides:?} is no array")]
+    Strides {
+        /// The shape.
+        shape: Vec<usize>,
+        /// The strides.
+        strides: Vec<isize>,
+    },
+    /// Several elements of an array that is written to are the same number.
+    #[error(
+        "the shape {shape:?} with the strides {strides:?} has several elements in one place, and is written to"
+    )]
+    Overlap {
+        /// The shape.
+        shape: Vec<usize>,
+        /// The strides.
+        strides: Vec<isize>,
+    },
+    /// The memory, or the stream, belongs to a context that is not the device's primary one.
+    #[error("the {what} is of another CUDA context: expected the primary one of device {device}")]
+    Context {
+        /// The device.
+        device: usize,
+        /// Pointer or stream.
+        what: &'static str,
     },
 }
 

@@ -2,7 +2,7 @@
 
 mod cuda;
 
-pub use cuda::{CudaError, Fault, Unavailable, Version};
+pub use cuda::{CudaError, Fault, PointerError, Unavailable, Version};
 
 use crate::expr::Name;
 use thiserror::Error;

@@ -48,6 +48,20 @@ impl Table {
         &self.buffers[id.0].buffer
     }
 
+    /// Puts another buffer that looks alike in the place of one; where its rows and planes lie may differ.
+    ///
+    /// # Errors
+    /// Buffers of other sizes, type or layout.
+    pub fn replace(&mut self, id: BufferId, buffer: Buffer) -> Result<(), Error> {
+        let entry = &mut self.buffers[id.0];
+        if entry.buffer.spec() != buffer.spec() {
+            let message = format!("expected {:?}, came {:?}", entry.buffer.spec(), buffer.spec());
+            return Err(bind_error("program", entry.name.clone(), message));
+        }
+        entry.buffer = buffer;
+        Ok(())
+    }
+
     /// A 0-d buffer's value; `None` if it has dimensions.
     pub fn scalar(&self, id: BufferId) -> Option<f64> {
         self.buffer(id).get(&[], 0)

@@ -27,7 +27,7 @@ use super::Pool;
 use super::element::{Element, Wide, with_element};
 use super::error::BufferError;
 use super::memory::Memory;
-use super::side::Side;
+use super::side::{Block, Side};
 use super::spec::BufferSpec;
 use crate::func::{Layout, PITCH};
 use std::cell::{Cell, OnceCell};
@@ -96,6 +96,21 @@ impl Buffer {
     ) -> Buffer {
         let (version, side) = (Cell::new(next_version()), OnceCell::new());
         Buffer { spec, strides, plane, origin, memory, version, side }
+    }
+
+    /// A buffer whose values, so many bytes, lie in a block of a device: the host's memory stays untouched until it asks for them. `None` if there
+    /// is none.
+    pub(super) fn of_block(
+        block: Box<dyn Block>,
+        spec: BufferSpec,
+        strides: Vec<i64>,
+        plane: i64,
+        origin: i64,
+        bytes: usize,
+    ) -> Option<Buffer> {
+        let buffer = Buffer::over(Memory::zeroed(bytes)?, spec, strides, plane, origin);
+        buffer.set_side(Side::holding(block));
+        Some(buffer)
     }
 
     /// False if the memory was borrowed for reading.

@@ -1,11 +1,14 @@
 //! Buffers over memory that somebody else owns.
 
 use super::buffer::Buffer;
+use super::cuda::{Device, DeviceMemory};
 use super::element::Element;
 use super::error::BufferError;
 use super::memory::Memory;
+use super::side::{Access, Block};
 use super::spec::BufferSpec;
 use crate::func::Layout;
+use crate::types::ScalarType;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
@@ -72,29 +75,81 @@ impl<'m> View<'m> {
         dims: &[Dimension],
         writable: bool,
     ) -> Result<View<'m>, BufferError> {
-        let spec = BufferSpec {
-            layout: Layout::Strided,
-            ..BufferSpec::new(T::TYPE, &dims.iter().map(|d| d.extent).collect::<Vec<_>>())
-        };
-        let spec = spec.starting_at(&dims.iter().map(|d| d.min).collect::<Vec<_>>());
-        let impossible = |d: &&Dimension| d.extent < 0 || d.min.checked_add(d.extent).is_none();
-        if let Some(&Dimension { min, extent, .. }) = dims.iter().find(impossible) {
-            return Err(BufferError::Coordinates { min, extent });
-        }
-        let (mut before, mut behind) = (0i64, 0i64);
-        for d in dims.iter().filter(|_| !spec.is_empty()) {
-            let reach = d.stride.checked_mul(d.extent as i64 - 1).ok_or(BufferError::Strides)?;
-            let end = if reach < 0 { &mut before } else { &mut behind };
-            *end = end.checked_add(reach).ok_or(BufferError::Strides)?;
-        }
-        let needed = behind.checked_sub(before).and_then(|n| n.checked_add(1)).ok_or(BufferError::Strides)?;
-        if !spec.is_empty() && needed as u64 > len as u64 {
-            return Err(BufferError::Slice { needed, came: len });
-        }
+        let (spec, origin) = strided(T::TYPE, len, dims)?;
         let memory = Memory::borrowed(base.cast(), len * size_of::<T>(), writable);
         let strides = dims.iter().map(|d| d.stride).collect();
-        Ok(View { buffer: Buffer::over(memory, spec, strides, 0, -before), memory: PhantomData })
+        Ok(View { buffer: Buffer::over(memory, spec, strides, 0, origin), memory: PhantomData })
     }
+
+    /// A view of a block of a device, which has so many elements and holds all their values: the host's memory stays untouched until it asks
+    /// for them.
+    pub(super) fn of_block(
+        block: Box<dyn Block>,
+        ty: ScalarType,
+        len: usize,
+        dims: &[Dimension],
+    ) -> Result<View<'m>, BufferError> {
+        let (spec, origin) = strided(ty, len, dims)?;
+        let none = || BufferError::Memory { ty, extents: spec.extents.clone() };
+        let strides = dims.iter().map(|d| d.stride).collect();
+        let bytes = len.checked_mul(ty.bytes()).ok_or_else(none)?;
+        let buffer = Buffer::of_block(block, spec.clone(), strides, 0, origin, bytes).ok_or_else(none)?;
+        Ok(View { buffer, memory: PhantomData })
+    }
+}
+
+impl Buffer {
+    /// Some channels on a device, for what that is asked for next: dimensions are the channels, then those of the domain. What is written to the
+    /// view, where `access` says so, is written to the buffer.
+    ///
+    /// # Errors
+    /// As of [`Buffer::on_device`]; channels that the buffer does not have.
+    pub fn channels_on(
+        &self,
+        device: &Device,
+        first: usize,
+        channels: usize,
+        access: Access,
+    ) -> Result<View<'_>, BufferError> {
+        let (spec, step) = (self.spec(), self.channel_step());
+        let counts: Vec<i32> = std::iter::once(channels as i32).chain(spec.extents.iter().copied()).collect();
+        if first + channels > spec.channels {
+            let (extents, channels) = (spec.extents.clone(), spec.channels);
+            return Err(BufferError::Channels { came: counts, extents, channels });
+        }
+        let strides = std::iter::once(step).chain(self.strides().iter().copied());
+        let dims: Vec<Dimension> =
+            counts.iter().zip(strides).map(|(&n, s)| Dimension::new(0, n, s)).collect();
+        let reach: i64 = dims.iter().map(|d| (d.extent as i64 - 1).max(0) * d.stride).sum();
+        let size = spec.ty.bytes();
+        let address = self.on_device(device, 0, access)? + first as u64 * step as u64 * size as u64;
+        let memory = DeviceMemory::lent(device, address, (reach as usize + 1) * size);
+        View::of_block(Box::new(memory), spec.ty, reach as usize + 1, &dims)
+    }
+}
+
+/// The shape of a view over so many elements, and the place of the origin among them.
+fn strided(ty: ScalarType, len: usize, dims: &[Dimension]) -> Result<(BufferSpec, i64), BufferError> {
+    let spec = BufferSpec {
+        layout: Layout::Strided,
+        ..BufferSpec::new(ty, &dims.iter().map(|d| d.extent).collect::<Vec<_>>())
+    };
+    let spec = spec.starting_at(&dims.iter().map(|d| d.min).collect::<Vec<_>>());
+    let impossible = |d: &&Dimension| d.extent < 0 || d.min.checked_add(d.extent).is_none();
+    if let Some(&Dimension { min, extent, .. }) = dims.iter().find(impossible) {
+        return Err(BufferError::Coordinates { min, extent });
+    }
+    let (mut before, mut behind) = (0i64, 0i64);
+    for d in dims.iter().filter(|_| !spec.is_empty()) {
+        let reach = d.stride.checked_mul(d.extent as i64 - 1).ok_or(BufferError::Strides)?;
+        let end = if reach < 0 { &mut before } else { &mut behind };
+        *end = end.checked_add(reach).ok_or(BufferError::Strides)?;
+    }
+    let needed = behind.checked_sub(before).and_then(|n| n.checked_add(1)).ok_or(BufferError::Strides)?;
+    if !spec.is_empty() && needed as u64 > len as u64 {
+        return Err(BufferError::Slice { needed, came: len });
+    }
+    Ok((spec, -before))
 }
 
 /// A dimension of which neighbours may lie among the elements of faster ones.

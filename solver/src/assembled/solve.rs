@@ -10,7 +10,7 @@ use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
 use crate::problem::memory::{Bytes, Memory, MemoryLimit};
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner, SolveOptions};
-use crate::problem::report::{LinearStop, Report, Seconds, Setting};
+use crate::problem::report::{Lent, LinearStop, Report, Seconds, Setting};
 use std::time::Instant;
 use sumsq_energy::model::Energy;
 use thiserror::Error;
@@ -116,6 +116,8 @@ pub fn solve_with(
             Linear::Cholesky(_) => "sparse Cholesky",
         },
         device: "the assembled Jacobian".to_string(),
+        backend: "cpu",
+        lent: Lent::default(),
         precision: Precision::F64,
         threads: threads.count(),
         memory,

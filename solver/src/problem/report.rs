@@ -136,6 +136,16 @@ pub struct Seconds {
     pub solve: f64,
 }
 
+/// Uses of the caller's arrays and unknowns in the memory of a GPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct Lent {
+    /// Buffers that are memory of the caller: arrays that are read where they lie.
+    pub in_place: usize,
+    /// Copies between memory of the caller and buffers, none of them through the host, since the problem was planned.
+    pub copies: u64,
+}
+
 /// The report of a solve. Serialised as JSON, non-finite numbers become null.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
@@ -169,6 +179,8 @@ pub struct Report {
     pub backend: &'static str,
     /// Name of the processor.
     pub device: String,
+    /// Uses of the caller's memory on a GPU.
+    pub lent: Lent,
     /// `mixed`, `f32` or `f64`.
     pub precision: &'static str,
     /// Worker threads.
@@ -196,6 +208,9 @@ pub(crate) struct Setting {
     pub preconditioner: &'static str,
     /// Name of the processor, or of what stands for it.
     pub device: String,
+    /// `cpu` or `cuda`.
+    pub backend: &'static str,
+    pub lent: Lent,
     pub precision: Precision,
     pub threads: usize,
     pub memory: Memory,
@@ -252,8 +267,9 @@ impl Report {
             unconstrained: setting.unconstrained,
             method: setting.method.name(),
             preconditioner: setting.preconditioner,
-            backend: "cpu",
+            backend: setting.backend,
             device: setting.device,
+            lent: setting.lent,
             precision: setting.precision.name(),
             threads: setting.threads,
             memory: setting.memory,
@@ -427,6 +443,7 @@ mod tests {
             preconditioner: "jacobi",
             backend: "cpu",
             device: "some processor".to_string(),
+            lent: Lent::default(),
             precision: "mixed",
             threads: 2,
             memory: Memory::default(),

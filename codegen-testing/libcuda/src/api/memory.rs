@@ -8,9 +8,22 @@ use crate::status::*;
 use std::ffi::{c_uchar, c_uint, c_ushort};
 use std::sync::Arc;
 
+/// Ways to attach managed memory. The stand-in keeps it like any other: the host reaches it by copies alone.
+const ATTACH_GLOBAL: c_uint = 1;
+const ATTACH_HOST: c_uint = 2;
+
 exports! {
     fn cuMemAlloc_v2(driver, address: Out<u64>, bytes: usize) {
         let found = driver.take(bytes)?;
+        address.put(found)
+    }
+
+    fn cuMemAllocManaged(driver, address: Out<u64>, bytes: usize, flags: c_uint) {
+        if flags != ATTACH_GLOBAL && flags != ATTACH_HOST {
+            return Err(INVALID_VALUE);
+        }
+        let found = driver.take(bytes)?;
+        driver.managed.insert(found);
         address.put(found)
     }
 
@@ -194,6 +207,7 @@ impl Driver {
     }
 
     fn give(&mut self, address: u64) {
+        self.managed.remove(&address);
         self.devices.iter_mut().for_each(|d| {
             d.memory.free(address);
         });

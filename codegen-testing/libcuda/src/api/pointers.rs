@@ -42,6 +42,7 @@ struct Facts {
     device: usize,
     start: u64,
     bytes: u64,
+    managed: bool,
 }
 
 impl Facts {
@@ -52,8 +53,7 @@ impl Facts {
             2 => out_at(data).put(self.kind),
             3 => out_at(data).put(if on_device { pointer } else { 0 }),
             4 => out_at(data).put(if self.kind == 1 { pointer } else { 0 }),
-            // Managed, mapped.
-            8 => out_at(data).put(0u32),
+            8 => out_at(data).put(u32::from(self.managed)),
             9 => out_at(data).put(if self.kind == 0 { -2 } else { self.device as i32 }),
             11 => out_at(data).put(self.start),
             12 => out_at(data).put(self.bytes),
@@ -69,13 +69,15 @@ impl Driver {
             self.devices.iter().enumerate().find_map(|(k, d)| Some((k, d.memory.allocation(pointer)?)))
         {
             let context = self.devices[device].context?;
-            return Some(Facts { context, kind: 2, device, start: found.0, bytes: found.1 });
+            let managed = self.managed.contains(&found.0);
+            return Some(Facts { context, kind: 2, device, start: found.0, bytes: found.1, managed });
         }
         let (start, h) = self.host.range(..=pointer as usize).next_back()?;
         if pointer as usize >= start + h.bytes {
             return None;
         }
         let device = self.device_of(h.context).ok()?;
-        Some(Facts { context: h.context, kind: 1, device, start: *start as u64, bytes: h.bytes as u64 })
+        let (context, bytes) = (h.context, h.bytes as u64);
+        Some(Facts { context, kind: 1, device, start: *start as u64, bytes, managed: false })
     }
 }

@@ -70,7 +70,8 @@ exports! {
     }
 
     fn cuStreamGetCtx(driver, stream: Handle, context: Out<Handle>) {
-        let stream = driver.stream(stream)?;
+        // Of any context, but for the names that each has streams of.
+        let stream = if driver.streams.get(stream).is_ok() { stream } else { driver.stream(stream)? };
         context.put(driver.streams.get(stream)?.context)
     }
 

@@ -15,6 +15,8 @@ pub struct DeviceMemory {
     device: Device,
     address: u64,
     bytes: usize,
+    /// True for a part of somebody else's, which is not freed and may lie anywhere.
+    lent: bool,
 }
 
 impl Device {
@@ -42,7 +44,7 @@ impl Device {
             }
             made => {
                 let address = self.check("cuMemAlloc", made)?;
-                Ok(DeviceMemory { device: self.clone(), address, bytes })
+                Ok(DeviceMemory { device: self.clone(), address, bytes, lent: false })
             }
         }
     }
@@ -59,6 +61,11 @@ impl Device {
 }
 
 impl DeviceMemory {
+    /// Memory of somebody else, who keeps it as long as the result is used.
+    pub(in crate::runtime) fn lent(device: &Device, address: u64, bytes: usize) -> DeviceMemory {
+        DeviceMemory { device: device.clone(), address, bytes, lent: true }
+    }
+
     /// The address of its first byte, on the device.
     pub fn address(&self) -> u64 {
         self.address
@@ -136,6 +143,9 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
+        if self.lent {
+            return;
+        }
         // Kernels that use the block may still be on their way.
         // SAFETY: the stream lives.
         self.device.free(|| unsafe { result::stream::synchronize(self.device.stream()) });

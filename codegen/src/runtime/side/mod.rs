@@ -9,6 +9,9 @@
 //! | host | | host | copy to it, neither | copy to it, device |
 //! | device | copy from it, neither | copy from it, host | | device |
 //!
+//! A view of memory on a device that somebody else owns (`DeviceArray`) begins with its values there, and with memory of the host that
+//! nobody has touched.
+//!
 //! Where everything is zero nothing is copied to a device: it clears its block.
 //!
 //! A copy that fails leaves everything as it was, so whoever asks is told, again and again, until a copy succeeds: old values are handed
@@ -72,6 +75,11 @@ impl Side {
     /// A block for a buffer's values, without these.
     fn new(home: &dyn Home, buffer: &Buffer) -> Result<Side, CudaError> {
         Ok(Side { block: RefCell::new(home.block(buffer.bytes())?), newer: Cell::new(Newer::Host) })
+    }
+
+    /// A block that holds a buffer's values.
+    pub(super) fn holding(block: Box<dyn Block>) -> Side {
+        Side { block: RefCell::new(block), newer: Cell::new(Newer::Device) }
     }
 
     /// Notes that the host wrote.

@@ -36,6 +36,10 @@ fn zipped(arrays: &[NamedArray]) -> Result<Vec<u8>, rawzip::Error> {
                 put(&mut contents, "<i8", shape, values, |v| i64::from(v).to_le_bytes())?
             }
             ArrayData::Bool(values) => put(&mut contents, "|b1", shape, values, |v| [u8::from(v)])?,
+            ArrayData::Device(array) => {
+                let values: Vec<f64> = array.to_vec().map_err(io::Error::other)?;
+                put(&mut contents, "<f8", shape, &values, |v| v.to_le_bytes())?
+            }
         }
         let (_, descriptor) = contents.finish()?;
         entry.finish(descriptor)?;

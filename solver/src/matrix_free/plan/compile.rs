@@ -5,6 +5,7 @@ use crate::matrix_free::Wanted;
 use crate::matrix_free::choices::{ChoiceError, Derived};
 use crate::matrix_free::params::Param;
 use crate::matrix_free::phases::pipelines;
+use crate::matrix_free::plan::transfer::Transfers;
 use crate::matrix_free::preconditioner::{Preconditioner, kinds};
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::stages::Stage;
@@ -74,8 +75,8 @@ pub struct Module {
     pub params: BTreeMap<Name, Param>,
 }
 
-/// The compiled pipelines of a skeleton, in the order of their stages.
-pub struct Modules(Vec<Module>);
+/// The compiled pipelines of a skeleton, in the order of their stages; on a GPU its copies, too.
+pub struct Modules(Vec<Module>, Option<Arc<Transfers>>);
 
 impl Modules {
     /// Compiles all pipelines of a skeleton.
@@ -87,7 +88,12 @@ impl Modules {
         }
         let code = Compiled::all_within(jobs, &k.target, limits)?.into_iter().zip(rest);
         let module = |(code, (stage, role, vectors, params))| Module { stage, code, role, vectors, params };
-        Ok(Modules(code.map(module).collect()))
+        Ok(Modules(code.map(module).collect(), Transfers::of(&k.target).map(Arc::new)))
+    }
+
+    /// Copies on the GPU, if that is the target.
+    pub fn transfers(&self) -> Option<Arc<Transfers>> {
+        self.1.clone()
     }
 
     /// All of them.

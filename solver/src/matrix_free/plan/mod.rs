@@ -2,7 +2,10 @@
 
 mod build;
 pub mod compile;
+mod lend;
+pub mod on_device;
 pub mod steps;
+mod transfer;
 mod upload;
 
 use crate::error::SolveError;
@@ -11,6 +14,7 @@ use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::build::{Builder, Held};
 use crate::matrix_free::plan::compile::Modules;
+use crate::matrix_free::plan::on_device::OnDevice;
 use crate::matrix_free::scalars::{PcgScalar, Scalar};
 use crate::matrix_free::skeleton::{Skeleton, Space};
 use crate::matrix_free::stages::Phase;
@@ -42,6 +46,7 @@ pub struct Plan {
     pub(crate) pool: Arc<Pool>,
     pub(crate) memory: Memory,
     uploaded: Uploaded,
+    device: Option<OnDevice>,
 }
 
 /// Contents of the buffers of arrays and of the parameters.
@@ -75,6 +80,7 @@ impl Plan {
             None => b.populate(),
         }
         let programs = b.programs(modules)?;
+        let device = modules.transfers().map(|transfers| OnDevice::new(transfers, modules, &b));
         let Builder { pool, table, vectors, params, .. } = b;
         let mut plan = Plan {
             k: k.clone(),
@@ -85,6 +91,7 @@ impl Plan {
             pool,
             memory,
             uploaded: Uploaded::default(),
+            device,
         };
         plan.fill_graphs(&sizes, data)?;
         plan.upload_arrays(data)?;

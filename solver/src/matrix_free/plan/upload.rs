@@ -6,9 +6,9 @@ use crate::matrix_free::params::Number;
 use crate::matrix_free::plan::{Plan, Uploaded};
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::Phase;
-use crate::matrix_free::vectors::What;
+use crate::matrix_free::vectors::{VectorId, What};
 use crate::problem::data::{ArrayView, Numbers, ProblemData};
-use sumsq_codegen::runtime::Buffer;
+use sumsq_codegen::runtime::{Buffer, View};
 use sumsq_energy::dag::ExprId;
 use sumsq_energy::emit::component_index;
 use sumsq_energy::model::{ArrayId, Energy, Field, ParamId, UnknownId};
@@ -19,7 +19,9 @@ impl Plan {
         for (u, numbers) in data.unknown_numbers().iter().enumerate() {
             let field = &self.k.energy.unknowns[u];
             let first = component_index(&self.k.energy, UnknownId(u as u32), 0);
-            self.copy_numbers(self.essential(What::X.of(field.space)), first, numbers, field, data)?;
+            let from = self.view(numbers, field, data)?;
+            self.copy_numbers(self.essential(What::X.of(field.space)), first, numbers, &from, field)?;
+            self.release(numbers)?;
         }
         self.match_trials()?;
         let k = self.k.clone();
@@ -49,11 +51,15 @@ impl Plan {
         let first = self.uploaded.arrays.is_empty();
         for &(array, numbers) in &changed.arrays {
             let (field, id) = (&k.energy.arrays[array.index()], What::Array.of(array));
-            for id in k.describe(id).copies.into_iter().chain([id]) {
-                if let Some(buffer) = self.buffer(id) {
-                    self.copy_numbers(buffer, 0, numbers, field, data)?;
+            let copies = k.describe(id).copies.into_iter().chain([id]);
+            let held: Vec<VectorId> = copies.filter(|&id| self.buffer(id).is_some()).collect();
+            let from = self.view(numbers, field, data)?;
+            for id in held {
+                if !self.borrow(id, numbers, &from)? {
+                    self.copy_numbers(self.essential(id), 0, numbers, &from, field)?;
                 }
             }
+            self.release(numbers)?;
         }
         for &param in &changed.params {
             for (c, &v) in data.params()[param.index()].iter().enumerate() {
@@ -96,20 +102,39 @@ impl Plan {
         Changed { arrays: arrays.collect(), params: params.map(|(p, _)| ParamId(p as u32)).collect() }
     }
 
+    /// The numbers of a field where they lie: the channels, then its dims.
+    pub(super) fn view<'d>(
+        &self,
+        numbers: &'d Numbers<'_>,
+        field: &Field,
+        data: &ProblemData<'_>,
+    ) -> Result<View<'d>, SolveError> {
+        self.check_device(numbers, field)?;
+        let extents = data.extents(&self.k.energy, field.space);
+        let shaped = if self.k.energy.is_global(field.space) { 0 } else { extents.len() };
+        let view = numbers.channels(usize::from(field.channels), &extents, shaped);
+        view.map_err(|source| SolveError::of_buffer(&field.name, source))
+    }
+
     /// Copies the numbers of a field to the channels of a buffer from `first` on.
     fn copy_numbers(
         &self,
         to: &Buffer,
         first: usize,
         numbers: &Numbers<'_>,
+        from: &View<'_>,
         field: &Field,
-        data: &ProblemData<'_>,
     ) -> Result<(), SolveError> {
-        let extents = data.extents(&self.k.energy, field.space);
-        let view = numbers.view();
-        let shaped = if self.k.energy.is_global(field.space) { 0 } else { extents.len() };
-        let copied = view.channels(usize::from(field.channels), &extents, shaped);
-        let copied = copied.and_then(|view| to.copy_channels(first, &view, &self.pool));
+        if let Some(on) = &self.device {
+            let there = from.spec().len() * to.spec().ty.bytes();
+            if numbers.device().is_some() {
+                on.count_copy();
+            }
+            if numbers.device().is_some() || on.transfers.pays(from, to.spec().ty, there) {
+                return on.transfers.fill(to, first, from, &self.pool);
+            }
+        }
+        let copied = to.copy_channels(first, from, &self.pool);
         copied.map_err(|source| SolveError::of_buffer(&field.name, source))
     }
 
@@ -143,11 +168,14 @@ impl Plan {
 
     /// Copies x to the unknowns: all of it or, where a device does not hand it out, none.
     pub fn download_unknowns(&self, data: &mut ProblemData<'_>) -> Result<(), SolveError> {
-        for s in &self.k.spaces {
-            self.essential(What::X.of(s.id)).sync_host()?;
+        let unknowns = 0..self.k.energy.unknowns.len();
+        let (there, here): (Vec<usize>, Vec<usize>) =
+            unknowns.partition(|&u| self.device.is_some() && data.unknown_numbers()[u].device().is_some());
+        for &u in &here {
+            self.essential(What::X.of(self.k.energy.unknowns[u].space)).sync_host()?;
         }
-        let mut unknowns = 0..self.k.energy.unknowns.len();
-        unknowns.try_for_each(|u| self.download_one(What::X, |_| 0, u, data.new_unknown(u)))
+        there.into_iter().try_for_each(|u| self.hand_out(u, data))?;
+        here.into_iter().try_for_each(|u| self.download_one(What::X, |_| 0, u, data.new_unknown(u)))
     }
 
     /// Unpacks the components `first..` of a vector over every space into one list per unknown, which stays as it is where there is no

@@ -2,6 +2,8 @@
 
 use crate::problem::data::error::DataError;
 use std::borrow::Cow;
+use sumsq_codegen::ScalarType;
+use sumsq_codegen::runtime::cuda::DeviceArray;
 use sumsq_codegen::runtime::{BufferError, Dimension, View};
 
 /// An array as it came, in C order.
@@ -26,6 +28,8 @@ pub enum ArrayData {
     /// Values and the dtype's name, as in "int32".
     Int(Vec<i64>, &'static str),
     Bool(Vec<bool>),
+    /// In the memory of a GPU.
+    Device(DeviceArray),
 }
 
 impl ArrayData {
@@ -60,6 +64,7 @@ impl ArrayData {
             ArrayData::Bytes(v) => Slice::U8(v),
             ArrayData::Int(v, _) => Slice::I64(v),
             ArrayData::Bool(v) => Slice::Bool(v),
+            ArrayData::Device(array) => Slice::Device(array),
         }
     }
 }
@@ -79,9 +84,11 @@ pub enum Slice<'a> {
     U16(&'a [u16]),
     U32(&'a [u32]),
     U64(&'a [u64]),
+    /// In the memory of a GPU.
+    Device(&'a DeviceArray),
 }
 
-/// Runs the expression with `$v` standing for the typed slice.
+/// Runs the expression with `$v` standing for the typed slice: an empty one where the elements are on a GPU.
 macro_rules! typed {
     ($slice:expr, $v:ident => $body:expr) => {
         match $slice {
@@ -96,6 +103,10 @@ macro_rules! typed {
             Slice::U16($v) => $body,
             Slice::U32($v) => $body,
             Slice::U64($v) => $body,
+            Slice::Device(_) => {
+                let $v: &[f64] = &[];
+                $body
+            }
         }
     };
 }
@@ -132,10 +143,19 @@ number! {
     u64, U64, v => v as f64, i64::try_from(v).unwrap_or(i64::MAX);
 }
 
+impl<'a> From<&'a DeviceArray> for Slice<'a> {
+    fn from(array: &'a DeviceArray) -> Slice<'a> {
+        Slice::Device(array)
+    }
+}
+
 impl<'a> Slice<'a> {
     /// Number of elements.
     pub fn len(&self) -> usize {
-        typed!(self, v => v.len())
+        match self {
+            Slice::Device(array) => array.shape().iter().product(),
+            host => typed!(host, v => v.len()),
+        }
     }
 
     /// Tells whether there is no element.
@@ -157,17 +177,40 @@ impl<'a> Slice<'a> {
             Slice::U16(_) => "uint16",
             Slice::U32(_) => "uint32",
             Slice::U64(_) => "uint64",
+            Slice::Device(array) => match array.ty() {
+                ScalarType::Bool => "bool",
+                ScalarType::I8 => "int8",
+                ScalarType::I16 => "int16",
+                ScalarType::I32 => "int32",
+                ScalarType::I64 => "int64",
+                ScalarType::U8 => "uint8",
+                ScalarType::U16 => "uint16",
+                ScalarType::U32 => "uint32",
+                ScalarType::U64 => "uint64",
+                ScalarType::F16 => "float16",
+                ScalarType::F32 => "float32",
+                ScalarType::F64 => "float64",
+            },
         }
     }
 
     /// Tells whether the elements are integers, not bools.
     pub fn is_integer(&self) -> bool {
-        !matches!(self, Slice::F32(_) | Slice::F64(_) | Slice::Bool(_))
+        match self {
+            Slice::F32(_) | Slice::F64(_) | Slice::Bool(_) => false,
+            Slice::Device(array) => array.ty().is_int(),
+            _ => true,
+        }
     }
 
     fn doubles(&self) -> Cow<'a, [f64]> {
         match *self {
             Slice::F64(v) => Cow::Borrowed(v),
+            // Whoever wants to know why asks the array.
+            Slice::Device(array) => {
+                let lost = |_| vec![f64::NAN; array.shape().iter().product()];
+                Cow::Owned(array.to_vec().unwrap_or_else(lost))
+            }
             other => typed!(other, v => v.iter().map(|&x| Number::f64(x)).collect()),
         }
     }
@@ -201,7 +244,18 @@ impl<'a> ArrayView<'a> {
     pub fn new(name: &'a str, shape: &[usize], slice: impl Into<Slice<'a>>) -> ArrayView<'a> {
         let slice = slice.into();
         let (name, dtype) = (Cow::Borrowed(name), slice.dtype());
-        ArrayView { name, shape: shape.to_vec(), strides: None, slice, dtype }
+        let strides = if let Slice::Device(array) = slice { Some(array.strides().to_vec()) } else { None };
+        ArrayView { name, shape: shape.to_vec(), strides, slice, dtype }
+    }
+
+    /// An array in the memory of a GPU, with its own shape and strides.
+    pub fn on_device(name: &'a str, array: &'a DeviceArray) -> ArrayView<'a> {
+        ArrayView::new(name, array.shape(), array)
+    }
+
+    /// The array in the memory of a GPU, if it is there.
+    pub(crate) fn device(&self) -> Option<&'a DeviceArray> {
+        if let Slice::Device(array) = self.slice { Some(array) } else { None }
     }
 
     /// With the distance of neighbours in elements per dimension, slowest first. The element of least address is the first of the slice.
@@ -220,6 +274,9 @@ impl<'a> ArrayView<'a> {
 
     /// Bytes of the slice.
     pub(super) fn bytes(&self) -> usize {
+        if let Slice::Device(array) = self.slice {
+            return array.bytes();
+        }
         typed!(self.slice, v => size_of_val(v))
     }
 
@@ -227,6 +284,7 @@ impl<'a> ArrayView<'a> {
     pub(super) fn check(&self) -> Result<(), DataError> {
         let count = self.shape.iter().try_fold(1usize, |n, &e| n.checked_mul(e));
         let fits = match &self.strides {
+            _ if let Slice::Device(array) = self.slice => array.shape() == self.shape,
             None => count == Some(self.slice.len()),
             Some(_) => count == Some(0) || self.reach().is_some_and(|(_, needed)| needed <= self.slice.len()),
         };
@@ -282,7 +340,8 @@ impl<'a> ArrayView<'a> {
             let at = piece + values[piece..].iter().position(|&v| !fits(v.f64()))?;
             Some((at, values[at].f64()))
         }
-        if self.strides.is_none() {
+        // What is on a GPU is not looked at.
+        if self.strides.is_none() || self.device().is_some() {
             return typed!(self.slice, v => dense(v, fits));
         }
         let mut values =
@@ -315,6 +374,7 @@ impl<'a> ArrayView<'a> {
     /// All elements in C order, in float64.
     pub(crate) fn doubles(&self) -> Cow<'a, [f64]> {
         match &self.strides {
+            Some(_) if self.device().is_some() => self.slice.doubles(),
             None => self.slice.doubles(),
             Some(_) => typed!(self.slice, v => self.places().map(|p| v[p].f64()).collect()),
         }
@@ -323,6 +383,7 @@ impl<'a> ArrayView<'a> {
     /// A copy of the elements in C order.
     pub(super) fn to_data(&self) -> ArrayData {
         match self.slice {
+            Slice::Device(array) => ArrayData::Device(array.clone()),
             Slice::F32(v) => ArrayData::F32(self.places().map(|p| v[p]).collect()),
             Slice::Bool(v) => ArrayData::Bool(self.places().map(|p| v[p]).collect()),
             Slice::U8(v) => ArrayData::Bytes(self.places().map(|p| v[p]).collect()),
@@ -359,7 +420,10 @@ impl<'a> ArrayView<'a> {
         let mut dims = vec![Dimension::new(0, channels as i32, channel as i64)];
         let rows = strides.iter().rev().map(|&s| s as i64).chain(std::iter::repeat(0));
         dims.extend(extents.iter().zip(rows).map(|(&e, s)| Dimension::new(0, e as i32, s)));
-        typed!(self.slice, v => View::reading(v, &dims))
+        match self.slice {
+            Slice::Device(array) => array.view(&array.acquire()?, &dims),
+            host => typed!(host, v => View::reading(v, &dims)),
+        }
     }
 }
 

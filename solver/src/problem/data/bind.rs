@@ -259,6 +259,9 @@ impl<'e, 'a> Binder<'e, 'a> {
     fn bind_dim_keys(&mut self) -> Result<(), DataError> {
         for (index, dim) in self.energy.dims.iter().enumerate().filter(|(_, d)| d.fixed.is_none()) {
             let Some(array) = self.given.get(dim.name.as_str()) else { continue };
+            if array.device().is_some() {
+                return Err(DataError::OnDevice { kind: "dim", name: dim.name.clone() });
+            }
             if !array.is_integer() {
                 let (name, came) = (dim.name.clone(), array.dtype());
                 return Err(DataError::Dtype { kind: "dim", name, expected: "a 0-d integer", came });
@@ -305,6 +308,7 @@ impl<'e, 'a> Binder<'e, 'a> {
             self.check_field_shape("unknown", field, &array)?;
             note_integers(&array, Declared::Unknown(UnknownId(i as u32)), &mut changes.integers)?;
             check_finite("unknown", &array)?;
+            check_writable(&array)?;
             changes.unknowns.push((i, Numbers::of(array)));
         }
         for (i, field) in self.energy.arrays.iter().enumerate().filter(|(_, f)| f.view_of.is_none()) {
@@ -349,6 +353,9 @@ impl<'e, 'a> Binder<'e, 'a> {
         expected: impl Fn(&Self) -> String,
     ) -> Result<Option<ArrayView<'a>>, DataError> {
         match self.given.get(name) {
+            Some(array) if array.device().is_some() && !["unknown", "array"].contains(&kind) => {
+                Err(DataError::OnDevice { kind, name: name.to_string() })
+            }
             Some(array) => Ok(Some(array.clone())),
             None if complete => Err(DataError::Missing {
                 kind,
@@ -599,7 +606,7 @@ fn note_integers(
     what: Declared,
     integers: &mut Vec<Declared>,
 ) -> Result<(), DataError> {
-    if array.is_integer() {
+    if array.is_integer() && array.device().is_none() {
         integers.push(what);
     }
     match array.inexact() {
@@ -609,6 +616,12 @@ fn note_integers(
             Err(DataError::Inexact { name, element, value, precision: "float64" })
         }
     }
+}
+
+/// An unknown on a GPU is written to where it is.
+fn check_writable(array: &ArrayView<'_>) -> Result<(), DataError> {
+    let done = array.device().map_or(Ok(()), |array| array.check_writable());
+    done.map_err(|source| DataError::Pointer { name: array.name.to_string(), source })
 }
 
 /// Floats given for an array declared with an integer type must be values of that type.

@@ -1,6 +1,7 @@
 //! Mistakes in the arrays of a problem.
 
 use crate::problem::data::losses::LossScale;
+use sumsq_codegen::error::PointerError;
 use thiserror::Error;
 
 /// Reason why the arrays do not fit the energy. Every message says what was expected and what came.
@@ -74,6 +75,14 @@ pub enum DataError {
         "graph `{graph}`, vertex `{vertex}`, row {row}: expected an index from 0 to {last} along dim `{dim}`, came {value}"
     )]
     Index { graph: String, vertex: String, row: usize, dim: String, last: usize, value: i64 },
+
+    #[error(
+        "{kind} `{name}` is on a GPU: expected numbers of the host (unknowns and arrays may be on a GPU)"
+    )]
+    OnDevice { kind: &'static str, name: String },
+
+    #[error("`{name}`: {source}")]
+    Pointer { name: String, source: PointerError },
 
     #[error(transparent)]
     LossScale(#[from] LossScale),

@@ -15,6 +15,8 @@ pub use crate::problem::data::losses::{Formula, LossScale, loss_scales};
 use crate::problem::options::Precision;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
+use sumsq_codegen::runtime::cuda::DeviceArray;
+use sumsq_codegen::runtime::{BufferError, View};
 use sumsq_energy::model::{ArrayId, Energy, ParamId, SpaceId, UnknownId};
 
 /// Index arrays of a graph, flattened to element numbers of the vertex's index space.
@@ -88,6 +90,25 @@ impl<'a> Numbers<'a> {
         }
     }
 
+    /// As the engine copies them: see [`ArrayView::channels`].
+    pub fn channels(
+        &self,
+        channels: usize,
+        extents: &[usize],
+        shaped: usize,
+    ) -> Result<View<'_>, BufferError> {
+        self.view().channels(channels, extents, shaped)
+    }
+
+    /// The array in the memory of a GPU, if the numbers are there.
+    pub fn device(&self) -> Option<&DeviceArray> {
+        match &self.source {
+            Source::Caller(view) => view.device(),
+            Source::Own(ArrayData::Device(array)) => Some(array),
+            Source::Own(_) => None,
+        }
+    }
+
     /// A list of its own for other contents, which the caller writes.
     fn renew(&mut self) -> &mut [f64] {
         self.stamp = Stamp::next();
@@ -116,7 +137,8 @@ impl<'a> Numbers<'a> {
 }
 
 /// All numbers of a problem, checked against the declarations of its energy. They stay where they are, in the memory of the caller, until a plan
-/// copies them; unknowns that a solve has found are copies in float64.
+/// copies them; unknowns that a solve has found are copies in float64, but for those in the memory of a GPU, where a solve writes what it has found. What
+/// is there is not looked at when it is bound; where it is asked for here and the GPU does not hand it out it is NaN.
 #[derive(Clone, Debug, Default)]
 pub struct ProblemData<'a> {
     dims: Vec<usize>,
@@ -158,6 +180,11 @@ impl<'a> ProblemData<'a> {
         self.unknowns.iter().find(|u| u.name == name).map(Numbers::doubles)
     }
 
+    /// The unknown of that name in the memory of a GPU; `None` where it is not there.
+    pub fn unknown_on_device(&self, name: &str) -> Option<&DeviceArray> {
+        self.unknowns.iter().find(|u| u.name == name)?.device()
+    }
+
     /// The array of that name, in C order, channels innermost; `None` where there is none.
     pub fn array(&self, name: &str) -> Option<Cow<'_, [f64]>> {
         self.arrays.iter().flatten().find(|a| a.name == name).map(Numbers::doubles)
@@ -173,7 +200,7 @@ impl<'a> ProblemData<'a> {
         self.unknowns().concat()
     }
 
-    /// Replaces the unknown of that name by as many finite numbers, in C order.
+    /// Replaces the unknown of that name by as many finite numbers, in C order: its own, if it was in the memory of a GPU.
     ///
     /// # Errors
     /// There is no such unknown, the numbers are not as many, or one is not finite.
