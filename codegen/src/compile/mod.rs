@@ -261,8 +261,8 @@ impl Bound<'_> {
 pub(crate) struct Call {
     compiled: Compiled,
     arguments: Arguments,
-    /// Allocations on a device.
-    locals: Locals,
+    /// Allocations on a device, and its launches.
+    locals: Box<Locals>,
     /// Looks of the buffers that sizes were taken from.
     looks: Vec<Look>,
     promises: Option<Promises>,
@@ -285,7 +285,7 @@ impl Call {
         let (n, m) = (plan.pointer_count(), plan.scalar_count());
         let in_range = vec![None; compiled.0.signature.buffers.len()];
         let arguments = Arguments::new(n, m);
-        let locals = Locals::default();
+        let locals = Box::default();
         Call { compiled, arguments, locals, looks: vec![], promises: None, in_range }
     }
 

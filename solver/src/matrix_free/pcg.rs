@@ -124,27 +124,29 @@ fn stored_direction(d: &mut Draft, m: M, space: &Space) -> Func {
     f
 }
 
-/// The direction as sweep A reads it over a space, and the Func behind it where that is computed there.
+/// The direction as sweep A reads it over a space.
 struct NewDirection {
+    space: SpaceId,
+    /// The Func behind it, where that is computed there.
     func: Option<Func>,
-    read: Box<dyn Fn(SpaceId, usize, &[Expr]) -> Expr>,
 }
 
 impl NewDirection {
     /// That of a space, computed where the space's choice says.
     fn of(d: &mut Draft, m: M, space: &Space) -> NewDirection {
-        let (own, stored) = (space.id, d.k.direction_in(What::PNew));
-        match space.direction {
-            Value::Root => NewDirection { func: None, read: Box::new(stored) },
-            Value::Inline => {
-                let func = new_direction(d, m, space, format!("pi{}", own.0));
-                let f = func.clone();
-                let read = move |space, c, at: &[Expr]| {
-                    if space == own { f.at(at, c) } else { stored(space, c, at) }
-                };
-                NewDirection { func: Some(func), read: Box::new(read) }
-            }
-            _ => NewDirection { func: Some(stored_direction(d, m, space)), read: Box::new(stored) },
+        let func = match space.direction {
+            Value::Root => None,
+            Value::Inline => Some(new_direction(d, m, space, format!("pi{}", space.id.0))),
+            _ => Some(stored_direction(d, m, space)),
+        };
+        NewDirection { space: space.id, func }
+    }
+
+    /// A component of a space at some coordinates; of other spaces as it is stored.
+    fn read(&self, k: &Skeleton, space: SpaceId, c: usize, at: &[Expr]) -> Expr {
+        match &self.func {
+            Some(f) if space == self.space => f.at(at, c),
+            _ => k.direction_in(What::PNew)(space, c, at),
         }
     }
 
@@ -243,7 +245,7 @@ fn space_product(d: &mut Draft, m: M, space: &Space) -> Expr {
     for r in k.products(true).filter(|r| r.site.domain(&k.energy) == Domain::Space(space.id)) {
         products.push(product(d, Domain::Space(space.id), &r.roots));
     }
-    let direction: Direction = &*p.read;
+    let direction: Direction = &|space, c, at| p.read(k, space, c, at);
     let vars = vars(space.dims);
     let at = coordinates(&vars);
     let mut sums = vec![];

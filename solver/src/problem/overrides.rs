@@ -287,6 +287,8 @@ mod tests {
     fn errors_name_the_line() {
         let error = |text: &str| text.parse::<Overrides>().unwrap_err().to_string();
         assert!(error("\nJ reg = root").contains("line 2: `J reg = root` is not"));
-        assert!(error("J reg: somewhere").contains("line 1: `somewhere` is none of inline, ring, root"));
+        assert!(
+            error("J reg: somewhere").contains("line 1: `somewhere` is none of inline, ring, tile, root")
+        );
     }
 }

@@ -17,7 +17,7 @@ use crate::runtime::{Access, Buffer, BufferSpec, FloatEnvironment, Pool};
 use crate::types::{ScalarType, f16};
 use rustc_hash::FxHashMap;
 
-/// What a call keeps for its next run.
+/// Things that a call keeps for its next run.
 #[derive(Default)]
 pub(in crate::compile) struct Locals {
     /// Allocations.

@@ -201,7 +201,7 @@ impl OnPlan<'_> {
         self.model()
     }
 
-    /// What the last trial says of the model.
+    /// The model as the last trial found it.
     fn model(&self) -> [f64; 3] {
         let ok = self.run.failure.is_none();
         ModelScalar::ALL.map(|s| if ok { self.plan.scalar(s) } else { f64::NAN })
