@@ -22,7 +22,8 @@ pub fn compile_for_gpu(p: &Pipeline, s: &Schedule) -> Result<Compiled, Error> {
     compile_for(p, s, &Target::cuda(90))
 }
 
-fn compile_for(p: &Pipeline, s: &Schedule, target: &Target) -> Result<Compiled, Error> {
+/// As [`compile`], for any machine.
+pub fn compile_for(p: &Pipeline, s: &Schedule, target: &Target) -> Result<Compiled, Error> {
     let options = LowerOptions { verify: true, ..LowerOptions::default() };
     Compiled::from_lowered(&lower(p, s, &options)?, Signature::of(p, s)?, target)
 }

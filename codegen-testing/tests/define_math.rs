@@ -3,6 +3,7 @@
 use sumsq_codegen::functions::Function;
 use sumsq_codegen::lower::expand_math::define;
 use sumsq_codegen::{Expr, ScalarType};
+use sumsq_codegen_testing::maths::{Known, bound, interval, known};
 use sumsq_codegen_testing::reference::{eval_scalar, ulps};
 use sumsq_codegen_testing::rng::Rng;
 
@@ -27,29 +28,13 @@ fn exact(f: Function, x: f64, y: f64) -> f64 {
     }
 }
 
-/// Units in the last place that a function may be off in f32, in f64: the table of the definitions.
-fn bound(f: Function) -> (f64, f64) {
-    match f {
-        Function::Tan => (3.0, 2.5),
-        Function::Asinh | Function::Acosh | Function::Atanh => (3.0, 3.0),
-        Function::Log10 => (1.0, 1.0),
-        Function::Pow => (1.5, 1.5),
-        _ => (2.5, 2.5),
-    }
-}
-
 /// Against values computed with 400 digits (mpmath).
 #[test]
 fn f64_functions_are_within_their_bounds() {
     let mut largest = [0.0f64; DEFINED.len()];
-    for line in include_str!("golden/expand_math/defined.txt").lines().filter(|l| !l.starts_with('#')) {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let f = Function::named(fields[0]).unwrap();
-        let numbers: Vec<f64> =
-            fields[1..].iter().map(|s| f64::from_bits(u64::from_str_radix(s, 16).unwrap())).collect();
-        let (operands, exact) = numbers.split_at(f.arity());
-        let came = evaluate(f, ScalarType::F64, operands);
-        let error = ulps(ScalarType::F64, (came - exact[0]) - exact[1], exact[0]).abs();
+    for Known { function: f, operands, high, low } in known().filter(|k| DEFINED.contains(&k.function)) {
+        let came = evaluate(f, ScalarType::F64, &operands);
+        let error = ulps(ScalarType::F64, (came - high) - low, high).abs();
         assert!(error <= bound(f).1, "{f:?}({operands:?}) = {came:e} is off by {error} ulp");
         let k = DEFINED.iter().position(|&d| d == f).unwrap();
         largest[k] = largest[k].max(error);
@@ -64,14 +49,7 @@ fn f32_functions_are_within_their_bounds() {
     let mut rng = Rng::new(0x5eed_0013);
     let mut uniform = |lo: f64, hi: f64| lo + (hi - lo) * (rng.bits() >> 11) as f64 / (1u64 << 53) as f64;
     for f in DEFINED {
-        let (lo, hi) = match f {
-            Function::Acos | Function::Asin | Function::Atanh => (-1.0, 1.0),
-            Function::Acosh => (1.0, 1e3),
-            Function::Log10 => (0.0, 10.0),
-            Function::Sinh | Function::Cosh => (-89.0, 89.0),
-            Function::Tan => (-1e3, 1e3),
-            _ => (-10.0, 10.0),
-        };
+        let (lo, hi) = interval(f);
         let mut largest = 0.0f64;
         for k in 0..6000 {
             // Uniform, or small and large magnitudes.

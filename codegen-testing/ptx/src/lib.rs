@@ -63,6 +63,7 @@ mod arithmetic;
 mod code;
 mod decode;
 mod error;
+pub mod instructions;
 mod machine;
 mod memory;
 mod module;

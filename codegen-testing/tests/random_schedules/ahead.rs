@@ -1,12 +1,12 @@
 //! A case compiled ahead of time, linked into a C program and run.
 
-use crate::program::{Case, Domain};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 use sumsq_codegen::compile::aot::{c_type, compile_to_object, write_runtime};
 use sumsq_codegen::compile::{BufferSlot, Signature};
 use sumsq_codegen::{Error, Layout, ScalarType, Schedule, Target};
+use sumsq_codegen_testing::random::program::{Case, Domain};
 use sumsq_codegen_testing::reference::{Realization, Value};
 
 const HELPERS: &str = r#"

@@ -9,17 +9,14 @@
 //! each directive and feature got its turn. `cargo xtask fuzz` runs many.
 
 mod ahead;
-mod approximate;
-mod program;
 mod refusals;
 mod run;
-mod schedules;
 mod shrink;
 mod stats;
 
-use indexmap::IndexMap;
 use run::{Outcome, run};
-use sumsq_codegen::{Directive, Error, StageId};
+use sumsq_codegen_testing::random::refused::drop_refused;
+use sumsq_codegen_testing::random::{program, schedules};
 use sumsq_codegen_testing::rng::Rng;
 
 /// Cases of an ordinary test run.
@@ -94,45 +91,4 @@ fn schedules_do_not_change_results() {
         cases < 20 || refused < 3 * cases,
         "nearly everything is refused: {refused} refusals in {cases} cases"
     );
-}
-
-/// Drops the directive that an error names, if others do not build on it, else all of its stage's, or all; false if there are
-/// none left.
-fn drop_refused(case: &mut program::Case, error: &Error) -> bool {
-    let stages = &mut case.schedule.stages;
-    let count = |stages: &IndexMap<StageId, Vec<Directive>>| stages.values().map(Vec::len).sum::<usize>();
-    let before = count(stages);
-    let Error::Schedule { func, directive, .. } = error else {
-        // A region that turned out too small, or a consumer that turned out larger.
-        stages.retain(|_, v| !v.iter().any(|d| matches!(d, Directive::Bound { .. } | Directive::Sink)));
-        return before > 0;
-    };
-    // Errors of late passes name a loop, such as `f.s0.xi`.
-    let of = |s: &StageId| s.to_string() == *func || func.starts_with(&format!("{}.s{}.", s.func, s.stage));
-    for (_, v) in stages.iter_mut().filter(|(s, _)| of(s)) {
-        v.retain(|d| builds_loops(d) || d.to_string() != *directive);
-    }
-    if count(stages) == before {
-        stages.retain(|s, _| !of(s));
-    }
-    if count(stages) == before {
-        stages.clear();
-    }
-    before > 0
-}
-
-/// Do other directives name what this one makes, or make no sense without it?
-fn builds_loops(d: &Directive) -> bool {
-    use Directive::*;
-    matches!(
-        d,
-        Split { .. }
-            | Fuse { .. }
-            | Rename { .. }
-            | Rfactor { .. }
-            | ComputeAt(_)
-            | Sink
-            | In { .. }
-            | CloneIn { .. }
-    )
 }

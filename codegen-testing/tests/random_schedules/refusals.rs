@@ -3,10 +3,10 @@
 //! A `bound` is too small, or a consumer ranges over something else than its sink's domain: the message names coordinates that say so, and
 //! the same schedule without that directive computes those coordinates.
 
-use crate::program::Case;
 use std::ops::RangeInclusive;
 use sumsq_codegen::{Directive, Error, Name, Schedule};
 use sumsq_codegen_testing::checked::run_nests_over;
+use sumsq_codegen_testing::random::program::Case;
 use sumsq_codegen_testing::reference::eval_scalar;
 
 const BOUND: &str = ": needed from, to, given from, to ";

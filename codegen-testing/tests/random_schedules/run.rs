@@ -1,12 +1,12 @@
 //! Runs a case through the whole compiler and compares it with the reference.
 
-use crate::approximate::bounds;
-use crate::program::Case;
 use crate::refusals::{at_run_time, check};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use sumsq_codegen::lower::expand_math::expand_math_expr;
-use sumsq_codegen::{Directive, Error, Expr, ForKind, Pipeline, Schedule};
+use sumsq_codegen::{Error, Expr, Pipeline, Schedule};
 use sumsq_codegen_testing::checked::{TOO_LARGE, TOO_LONG, run_lowered_over, run_nests_over};
+use sumsq_codegen_testing::random::approximate::bounds;
+use sumsq_codegen_testing::random::program::Case;
 use sumsq_codegen_testing::reference::{Realization, evaluate_over};
 
 /// Outcome of a case.
@@ -89,7 +89,7 @@ fn compare(case: &Case) -> Result<(), Failure> {
         let outputs = sumsq_codegen_testing::native::execute(p, &compiled, b, &case.domains, threads)?;
         same(&outputs, &expanded, &format!("{threads} threads"))?;
     }
-    if has_kernels(s) {
+    if case.has_kernels() {
         let compiled = sumsq_codegen_testing::native::compile_for_gpu(p, s)?;
         let outputs = sumsq_codegen_testing::native::execute(p, &compiled, b, &case.domains, 1)?;
         same(&outputs, &expanded, "on a GPU")?;
@@ -100,12 +100,6 @@ fn compare(case: &Case) -> Result<(), Failure> {
         same(&outputs, &expanded, "ahead of time")?;
     }
     Ok(())
-}
-
-fn has_kernels(s: &Schedule) -> bool {
-    let kernel =
-        |d: &Directive| matches!(d, Directive::GpuSingle | Directive::Kind { kind: ForKind::GpuBlock, .. });
-    s.stages.values().flatten().any(kernel)
 }
 
 /// Buffers without elements are refused by a run, whatever the schedule.

@@ -1,12 +1,12 @@
 //! Makes a failing case smaller: fewer directives, fewer outputs and Funcs, simpler definitions, smaller sizes.
 
-use crate::program::Case;
-use crate::program::buffers::layout_text;
 use crate::run::{Outcome, run};
-use crate::schedules::reads;
 use std::fmt::Write;
 use sumsq_codegen::{Expr, Func, Update};
 use sumsq_codegen_testing::check::with_halo;
+use sumsq_codegen_testing::random::program::Case;
+use sumsq_codegen_testing::random::program::buffers::layout_text;
+use sumsq_codegen_testing::random::reads;
 use sumsq_codegen_testing::reference::{Realization, Value};
 use sumsq_codegen_testing::smaller::smaller;
 

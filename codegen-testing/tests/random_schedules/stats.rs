@@ -1,10 +1,10 @@
 //! Counts of what the cases of a run used.
 
-use crate::approximate::bounds;
-use crate::program::Case;
 use std::collections::BTreeMap;
 use sumsq_codegen::func::Layout;
 use sumsq_codegen::{Directive, ScalarType};
+use sumsq_codegen_testing::random::approximate::bounds;
+use sumsq_codegen_testing::random::program::Case;
 
 /// Directives that every run of many cases uses.
 const DIRECTIVES: [&str; 46] = [

@@ -4,7 +4,7 @@
 //! that are exchanged are back behind the second, and a kernel behind each iteration that counts it and decides ([`crate::backend::llvm::tick`]).
 //! The host waits once, for the number of iterations: behind an odd number it exchanges the buffers once.
 //!
-//! `Host` steps are asked before every [`CHUNK`] iterations, not before each.
+//! `Host` steps are asked before every [`Device::loop_turns`] iterations, not before each.
 //!
 //! A graph holds sizes, addresses and parameters as they were when it was made. A loop keeps the last [`GRAPHS`] of them: behind an odd
 //! number of iterations, or an exchange elsewhere, it comes back to one that it had.
@@ -55,7 +55,8 @@ pub(super) fn device_loop(
     // Disjoint pairs are back after two iterations; what tells the end keeps its place.
     let apart = (0..exchanged.len()).all(|i| !exchanged[..i].contains(&exchanged[i]));
     let plain = table.buffer(until).spec().ty == ScalarType::I32 && table.scalar(until).is_some();
-    let device = device.filter(|d| d.has_loops() && apart && plain && !exchanged.contains(&until))?;
+    let device = device
+        .filter(|d| d.has_loops() && d.loop_turns() > 0 && apart && plain && !exchanged.contains(&until))?;
     Some(DeviceLoop::new(device))
 }
 
@@ -78,6 +79,8 @@ impl DeviceLoop {
         host: &mut dyn FnMut(&str, &mut Table) -> Result<Flow, Error>,
     ) -> Result<Flow, Error> {
         let mut left = max;
+        // An even number: behind it all buffers are back in their places.
+        let turns = self.device.loop_turns().max(2) & !1;
         while left > 0 {
             for step in body.iter() {
                 let Prepared::Host(name) = step else { continue };
@@ -87,7 +90,7 @@ impl DeviceLoop {
                     Flow::Stop => return Ok(Flow::Stop),
                 }
             }
-            let most = left.min(CHUNK);
+            let most = left.min(turns);
             let done = self.chunk(body, (until, most), table, pool)?;
             left = left.saturating_sub(done);
             // The count says so, but for the last iteration.
@@ -188,9 +191,6 @@ fn failed(error: CudaError) -> Error {
 
 /// Graphs that a loop keeps: two pairs of buffers, each one way or the other.
 const GRAPHS: usize = 4;
-
-/// Iterations of a graph's run. An even number, behind which all buffers are back in their places.
-const CHUNK: usize = 64;
 
 /// The name of loops in errors.
 const LOOP: &str = "loop";

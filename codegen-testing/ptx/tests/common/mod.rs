@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+pub use sumsq_ptx::instructions::kernel;
 use sumsq_ptx::{Fault, Geometry, Launch, LaunchError, Memory, Module, Order, Outcome, Workspace};
 
 /// Orders that every test runs through.
@@ -129,35 +130,6 @@ impl Machine {
         }
         .run(&mut self.memory, &mut self.workspace)
     }
-}
-
-/// A module of one kernel `k` with pointers `%rd1` and `%rd2`, the thread in `%r1`, the block in `%r2`, and four times the thread's
-/// number in the grid in `%rd3`; `%r10` and up, `%rd10` and up, `%f1` and up and predicates are free.
-pub fn kernel(threads: u32, shared: &str, body: &str) -> String {
-    format!(
-        ".version 7.0
-.target sm_80
-.address_size 64
-{shared}
-.visible .entry k(.param .u64 a, .param .u64 b)
-.reqntid {threads}, 1, 1
-{{
-.reg .pred %p<10>;
-.reg .b16 %rs<10>;
-.reg .b32 %r<40>;
-.reg .b32 %f<10>;
-.reg .b64 %rd<40>;
-ld.param.b64 %rd1, [a];
-ld.param.b64 %rd2, [b];
-mov.u32 %r1, %tid.x;
-mov.u32 %r2, %ctaid.x;
-mad.lo.s32 %r3, %r2, {threads}, %r1;
-mul.wide.u32 %rd3, %r3, 4;
-{body}
-ret;
-}}
-"
-    )
 }
 
 /// Runs that kernel on two arrays of 4096 words, the second not written, in every order; all must agree.

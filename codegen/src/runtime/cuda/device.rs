@@ -8,7 +8,7 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUcomputemode, CUdevice, CUdevice_attribute, CUresult};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// A device of this machine.
@@ -110,7 +110,12 @@ struct Opened {
     /// The failure that ended its use.
     fault: OnceLock<CudaError>,
     modules: Mutex<FxHashMap<[u8; 32], Weak<Loaded>>>,
+    /// Turns of a loop between two looks of the host.
+    turns: AtomicUsize,
 }
+
+/// Turns of a loop between two looks of the host, unless it is said otherwise.
+const TURNS: usize = 64;
 
 /// Numbers of events so far.
 #[derive(Default, Debug)]
@@ -186,6 +191,7 @@ impl Device {
             last: Mutex::new("none".into()),
             fault: OnceLock::new(),
             modules: Mutex::default(),
+            turns: AtomicUsize::new(TURNS),
         };
         let entered = opened.enter()?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
@@ -234,6 +240,18 @@ impl Device {
         let [to_device, to_host, launches, waits] =
             [to_device, to_host, launches, waits].map(|n| n.load(Ordering::Relaxed));
         Counts { to_device, to_host, launches, waits }
+    }
+
+    /// Most turns that a program's loop makes on the device before the host looks at it: 64 but for measurements. With 0 the host runs
+    /// the loops of programs that are made from then on.
+    pub fn loop_turns(&self) -> usize {
+        self.0.turns.load(Ordering::Relaxed)
+    }
+
+    /// Sets [`Device::loop_turns`].
+    #[doc(hidden)]
+    pub fn set_loop_turns(&self, turns: usize) {
+        self.0.turns.store(turns, Ordering::Relaxed);
     }
 
     /// Waits until everything is done that was asked for so far.

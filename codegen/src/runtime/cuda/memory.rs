@@ -115,6 +115,20 @@ impl DeviceMemory {
         self.copied("cuMemcpyDtoHAsync", copied, false, to.len())
     }
 
+    /// Copies all bytes of another block of the same device and size to it, behind all that was asked for before, and does not wait.
+    pub fn copy_from(&self, from: &DeviceMemory) -> Result<(), CudaError> {
+        let call = "cuMemcpyDtoDAsync";
+        if from.bytes != self.bytes || from.device.number() != self.device.number() {
+            return Err(CudaError::Call { call, code: "blocks of two devices, or of two sizes".into() });
+        }
+        let _entered = self.device.enter()?;
+        // SAFETY: both blocks have so many bytes, and are freed behind what was asked for before.
+        let copied = unsafe {
+            result::memcpy_dtod_async(self.address, from.address, self.bytes, self.device.stream())
+        };
+        self.device.check(call, copied)
+    }
+
     /// An error unless so many bytes from `offset` on are inside.
     fn within(&self, call: &'static str, offset: usize, bytes: usize) -> Result<(), CudaError> {
         if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {

@@ -4,15 +4,16 @@ mod gpu;
 mod placement;
 mod reductions;
 
-use crate::approximate::is_bounded;
-use crate::program::Case;
+use crate::random::approximate::is_bounded;
+use crate::random::program::Case;
+use crate::random::reads;
+use crate::rng::Rng;
 use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
-use sumsq_codegen::func::{Update, calls};
+use sumsq_codegen::func::Update;
 use sumsq_codegen::{
     Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Name, Partition, Pipeline, ScalarType, StageId, Tail,
 };
-use sumsq_codegen_testing::rng::Rng;
 
 /// Gives every stage of a case random directives, consumers first.
 pub fn schedule(rng: &mut Rng, case: &mut Case) {
@@ -424,9 +425,4 @@ fn stages(f: &Func) -> Vec<Vec<Expr>> {
         u.args.iter().chain(&u.values).chain(&u.rdom.predicate).cloned().chain(bounds).collect()
     };
     std::iter::once(f.values.clone()).chain(f.updates.iter().map(update)).collect()
-}
-
-/// Tells whether an expression calls `func`.
-pub fn reads(e: &Expr, func: &str) -> bool {
-    calls(e).iter().any(|c| matches!(c.kind(), ExprKind::Call { name, .. } if **name == *func))
 }

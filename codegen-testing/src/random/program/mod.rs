@@ -9,10 +9,10 @@ mod funcs;
 mod special;
 mod values;
 
+use crate::reference::{Bindings, Value};
+use crate::rng::Rng;
 use std::collections::HashMap;
 use sumsq_codegen::{Expr, Func, Input, Name, Pipeline, ScalarType, Schedule, Var};
-use sumsq_codegen_testing::reference::{Bindings, Value};
-use sumsq_codegen_testing::rng::Rng;
 
 /// Types of Funcs, inputs and parameters; the common ones more often.
 const TYPES: [ScalarType; 16] = [

@@ -1,7 +1,8 @@
 //! Placement and storage of Funcs.
 
-use super::{Scheduler, reads, stages};
-use crate::program::BINS;
+use super::{Scheduler, stages};
+use crate::random::program::BINS;
+use crate::random::reads;
 use sumsq_codegen::{Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Memory, Name, StageId, Tail};
 
 impl Scheduler<'_> {

@@ -1,9 +1,9 @@
 //! Inputs and outputs, of every layout.
 
 use super::{BINS, Builder, Callee, SIBLING};
+use crate::check::with_halo;
+use crate::reference::Realization;
 use sumsq_codegen::{Constraint, Func, Input, Layout, ScalarType};
-use sumsq_codegen_testing::check::with_halo;
-use sumsq_codegen_testing::reference::Realization;
 
 /// Records hold so many values at most.
 const SLOTS: [u8; 3] = [4, 8, 16];

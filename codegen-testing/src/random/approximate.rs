@@ -5,12 +5,12 @@
 //! g M(e) with g = r / (1 - r), r being the sum of the roundings of all operations, each half the spacing at 1 (Higham
 //! 2002, section 3.4). Minima, maxima and choices by exact conditions keep such a bound.
 
-use crate::program::{Case, MOST_POINTS};
-use crate::schedules::reads;
+use crate::random::program::{Case, MOST_POINTS};
+use crate::random::reads;
+use crate::reference::evaluate_over;
 use std::collections::HashMap;
 use sumsq_codegen::func::Update;
 use sumsq_codegen::{BinaryOp, Directive, Error, Expr, ExprKind, Func, Name, Pipeline, ScalarType, UnaryOp};
-use sumsq_codegen_testing::reference::evaluate_over;
 
 /// The greatest error per output, tuple element and point; infinite where nothing is known.
 pub type Bounds = Vec<Vec<Vec<f64>>>;
