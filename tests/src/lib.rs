@@ -13,9 +13,10 @@ use sumsq::{
 };
 use sumsq_examples::io::npz::Archive;
 
-/// Root of the workspace.
+/// Root of the workspace, or the folder `SUMSQ_ROOT` that has `data/cases` and `examples/energies` as the workspace has.
 pub fn workspace_root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    let here = || Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::env::var_os("SUMSQ_ROOT").map_or_else(here, PathBuf::from)
 }
 
 /// The energy file of an example.

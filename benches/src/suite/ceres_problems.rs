@@ -52,7 +52,8 @@ fn with_dims(problem: Problem, dims: &[(&str, usize)]) -> Vec<NamedArray> {
     problem.inputs.into_iter().chain(dims.iter().map(|&(name, value)| dim(name, value))).collect()
 }
 
-fn image_warping() -> Result<Case, String> {
+/// Two dragged shapes in 512 x 512 pixels.
+pub fn image_warping() -> Result<Case, String> {
     let inputs = super::image_warping_512()?;
     Ok(Case {
         name: "image_warping 512 x 512".into(),
@@ -65,7 +66,8 @@ fn image_warping() -> Result<Case, String> {
     })
 }
 
-fn dog() -> Result<Case, String> {
+/// A posed mesh.
+pub fn dog() -> Result<Case, String> {
     let scene = arap_mesh_deformation::Scene::dog_17k().map_err(|e| e.to_string())?;
     let problem = scene.problem();
     let vertices = problem.inputs[0].shape[0];
@@ -81,7 +83,7 @@ fn dog() -> Result<Case, String> {
 }
 
 /// One photograph cloned into another, inside of an ellipse.
-fn tulips_in_coffee() -> Result<Case, String> {
+pub fn tulips_in_coffee() -> Result<Case, String> {
     let scene = poisson_image_editing::Scene::tulips_in_coffee().map_err(|e| e.to_string())?;
     let (width, height) = (scene.target.width() as usize, scene.target.height() as usize);
     let inputs = with_dims(scene.problem(), &[("W", width), ("H", height)]);
@@ -101,7 +103,7 @@ fn poisson_case(name: String, inputs: Vec<NamedArray>) -> Result<Case, String> {
 }
 
 /// A rendered skull, its depth refined by its picture.
-fn skull() -> Result<Case, String> {
+pub fn skull() -> Result<Case, String> {
     let scene = shape_from_shading::Scene::skull().map_err(|e| e.to_string())?.in_its_frame();
     let problem = scene.problem();
     let (height, width) = (problem.inputs[0].shape[0], problem.inputs[0].shape[1]);
@@ -198,7 +200,7 @@ fn numbers(array: &NamedArray) -> Result<Vec<f32>, String> {
 
 /// The text of `examples/energies/NAME.t`.
 fn energy_file(name: &str) -> Result<String, String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../examples/energies/{name}.t"));
+    let path = super::root().join(format!("examples/energies/{name}.t"));
     std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))
 }
 

@@ -3,7 +3,7 @@
 mod ablation;
 mod assembled;
 mod ceres;
-mod ceres_problems;
+pub mod ceres_problems;
 mod compile;
 mod engine;
 mod engine_pipelines;
@@ -16,7 +16,7 @@ mod stream;
 
 use crate::report::Report;
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use sumsq::NamedArray;
 use sumsq_examples::io::npz::Archive;
 
@@ -40,8 +40,14 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("engine", engine::run),
 ];
 
+/// Root of the workspace, or the folder `SUMSQ_ROOT` that has cases and energies as the workspace has.
+fn root() -> PathBuf {
+    let here = || Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::env::var_os("SUMSQ_ROOT").map_or_else(here, PathBuf::from)
+}
+
 /// The inputs of image warping at its published size, from the reference cases.
 fn image_warping_512() -> Result<Vec<NamedArray>, String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/cases/image_warping.npz");
+    let path = root().join("data/cases/image_warping.npz");
     Archive::open(&path).and_then(|archive| archive.read_all()).map_err(|e| e.to_string())
 }

@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
 use sumsq_codegen::func::Update;
 use sumsq_codegen::{
-    Directive, Expr, ExprKind, ForKind, Func, LoopLevel, Name, Partition, Pipeline, ScalarType, StageId, Tail,
+    Directive, Expr, ForKind, Func, LoopLevel, Name, Partition, Pipeline, ScalarType, StageId, Tail,
 };
 
 /// Gives every stage of a case random directives, consumers first.

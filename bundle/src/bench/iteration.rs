@@ -1,0 +1,146 @@
+//! PCG iterations of an energy, as a solve runs them.
+
+use super::facts::Facts;
+use super::problems::{ENERGIES, Setting, large, natural};
+use super::{Done, Extent};
+use std::time::{Duration, Instant};
+use sumsq::codegen::runtime::cuda::Device;
+use sumsq::{Backend, CompileOptions, Options, Problem, ProblemData, Solver};
+
+/// Iterations of a long and of a short run, whose difference is free of what a run costs by itself, and repetitions after one that does not
+/// count.
+const WHOLE: (usize, usize, usize) = (64, 4, 9);
+const QUICK: (usize, usize, usize) = (4, 2, 1);
+
+/// Microseconds.
+pub const US: (&str, f64) = ("us", 1e-6);
+
+/// A problem that is planned.
+pub struct Planned {
+    data: ProblemData<'static>,
+    problem: Problem,
+    options: Options,
+    elements: usize,
+    runs: (usize, usize, usize),
+}
+
+impl Planned {
+    /// Compiles and plans, and says how long that took.
+    pub fn new(
+        facts: &mut Facts,
+        what: &str,
+        s: Setting,
+        compile: CompileOptions,
+        extent: Extent,
+    ) -> Done<Planned> {
+        let start = Instant::now();
+        let energy = sumsq::energy::Energy::from_text(s.energy, &s.text)?;
+        let options = Options { compile, ..s.options };
+        let solver = Solver::compile(energy, &options.compile)?;
+        let compiled = start.elapsed();
+        let data = ProblemData::bind(solver.energy(), &s.inputs)?.into_owned();
+        drop(s.inputs);
+        let start = Instant::now();
+        let problem = solver.plan(&data)?;
+        facts.times(format!("{what}: text to code"), &[compiled], ("s", 1.0));
+        facts.times(format!("{what}: plan"), &[start.elapsed()], ("s", 1.0));
+        Ok(Planned { data, problem, options, elements: s.elements, runs: extent.of(WHOLE, QUICK) })
+    }
+
+    /// Times of runs of `n` iterations, each from the start, but for the first run.
+    pub fn runs(&mut self, n: usize) -> Done<Vec<Duration>> {
+        let mut times = vec![];
+        for _ in 0..=self.runs.2 {
+            let mut probe = self.problem.linear_probe(&self.data, &self.options.solve)?;
+            let start = Instant::now();
+            probe.iterate(n)?;
+            times.push(start.elapsed());
+        }
+        Ok(times.split_off(1))
+    }
+
+    /// Microseconds of an iteration: of long runs, and by the difference to short ones.
+    pub fn iteration(&mut self, facts: &mut Facts, what: &str) -> Done<f64> {
+        let (most, least, _) = self.runs;
+        let (long, short) = (self.runs(most)?, self.runs(least)?);
+        let each: Vec<Duration> = long.iter().map(|t| *t / most as u32).collect();
+        facts.times(format!("{what}: iteration, in runs of {most}"), &each, US);
+        let median = |mut v: Vec<Duration>| {
+            v.sort();
+            v[v.len() / 2]
+        };
+        let slope = median(long).saturating_sub(median(short)).as_secs_f64() / (most - least) as f64;
+        facts.add(format!("{what}: iteration, without the start of a run"), slope * 1e6, "us");
+        Ok(slope)
+    }
+
+    /// r.z behind `n` iterations.
+    pub fn residual(&mut self, n: usize) -> Done<f64> {
+        let mut probe = self.problem.linear_probe(&self.data, &self.options.solve)?;
+        probe.iterate(n)?;
+        Ok(probe.rz())
+    }
+
+    /// Elements.
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+}
+
+/// Options for the device.
+pub fn on_device() -> CompileOptions {
+    CompileOptions { backend: Backend::Cuda, ..CompileOptions::default() }
+}
+
+/// Iterations of one of the [`ENERGIES`], at its natural size and at the large one.
+pub fn energy(facts: &mut Facts, name: &str, extent: Extent) -> Done<()> {
+    let device = Device::shared(0)?;
+    let e = ENERGIES.iter().find(|e| e.name == name).ok_or("no such energy")?;
+    let small = match extent {
+        Extent::Whole => natural(name),
+        Extent::Quick => tiny(name),
+    };
+    for (size, setting) in [("natural", Some(small)), ("large", None)] {
+        // The large one is made when there is room for it.
+        let setting = match (setting, extent) {
+            (Some(setting), _) => setting,
+            (None, Extent::Whole) => large(name, e.large),
+            (None, Extent::Quick) => tiny(name),
+        };
+        let what = format!("{name}, {size} ({} elements)", setting.elements);
+        let mut planned = Planned::new(facts, &what, setting, on_device(), extent)?;
+        facts.add(format!("{what}: buffers"), planned.problem.buffer_bytes() as f64 / 1e6, "MB");
+        let before = device.counts();
+        let seconds = planned.iteration(facts, &what)?;
+        let after = device.counts();
+        let run = |n: u64| n as f64 / (2 * (planned.runs.2 + 1)) as f64;
+        facts.add(
+            format!("{what}: launches a run, linearisation and start"),
+            run(after.launches - before.launches),
+            "",
+        );
+        facts.add(
+            format!("{what}: waits a run, linearisation and start"),
+            run(after.waits - before.waits),
+            "",
+        );
+        if let Some(bytes) = e.bytes {
+            let rate = bytes * planned.elements() as f64 / seconds / 1e9;
+            facts.add(format!("{what}: {bytes} bytes an element"), rate, "GB/s");
+            if let Some(copy) = super::copy_rate() {
+                facts.add(format!("{what}: share of copy"), 100.0 * rate / copy, "%");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A problem for the interpreter.
+pub fn tiny(name: &str) -> Setting {
+    match name {
+        "laplacian" | "image_warping" => large(name, 16),
+        _ if ENERGIES.iter().any(|e| e.name == name && e.large > 10_000) => natural(name),
+        "volumetric_mesh_deformation" => large(name, 6),
+        _ => large(name, 16),
+    }
+}

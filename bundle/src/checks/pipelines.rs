@@ -1,0 +1,80 @@
+//! Random pipelines whose schedules have kernels.
+
+use super::Extent;
+use super::records::Records;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use sumsq::codegen::runtime::cuda::devices;
+use sumsq::codegen::{Directive, Error, ScalarType, Target};
+use sumsq_codegen_testing::checked::run_lowered_over;
+use sumsq_codegen_testing::native::{compile_for, execute};
+use sumsq_codegen_testing::random::program::{Case, program};
+use sumsq_codegen_testing::random::refused::drop_refused;
+use sumsq_codegen_testing::random::schedules::schedule;
+use sumsq_codegen_testing::reference::{Realization, Value};
+use sumsq_codegen_testing::rng::Rng;
+
+/// Cases of a run, and of a quick one.
+const CASES: (usize, usize) = (150, 8);
+
+pub fn pipelines(records: &mut Records, extent: Extent) {
+    let target = devices().unwrap_or_else(|e| panic!("{e}"))[0].target();
+    let cases = (1..).filter_map(case).take(extent.of(CASES.0, CASES.1));
+    let mut failures = vec![];
+    for (seed, case) in cases {
+        if let Err(e) = run(records, seed, &case, &target) {
+            let lost = matches!(e, Error::Device { .. });
+            failures.push(format!("seed {seed}: {e}"));
+            assert!(!lost, "{}", failures.join("\n"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The case of a seed, if it has kernels and runs on memory that notices races and stray accesses.
+fn case(seed: u64) -> Option<(u64, Case)> {
+    let mut rng = Rng::new(seed);
+    let mut case = program(&mut rng);
+    schedule(&mut rng, &mut case);
+    let empty = case.bindings.inputs.values().any(|r| r.extents.contains(&0))
+        || case.domains.iter().flatten().any(|d| d.1 == 0);
+    // The order of atomic sums is nobody's.
+    let atomic = case.schedule.stages.values().flatten().any(|d| matches!(d, Directive::Atomic));
+    let floats = case.pipeline.funcs.values().any(|f| f.types().iter().any(|t| t.is_float()));
+    while case.has_kernels() && !empty && !(atomic && floats) {
+        let lowered = || run_lowered_over(&case.pipeline, &case.schedule, &case.bindings, &case.domains);
+        match catch_unwind(AssertUnwindSafe(lowered)) {
+            Ok(Ok(_)) => return Some((seed, case)),
+            Ok(Err(e)) if drop_refused(&mut case, &e) => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn run(records: &mut Records, seed: u64, case: &Case, target: &Target) -> Result<(), Error> {
+    let (p, s) = (&case.pipeline, &case.schedule);
+    let compiled = compile_for(p, s, target)?;
+    let name = format!("seed_{seed}");
+    let text = s.to_string().lines().map(|l| format!("// {l}\n")).collect::<String>();
+    if !records.begin(&name, &format!("{text}{}", compiled.ptx().unwrap_or_default())) {
+        return Ok(());
+    }
+    for (k, output) in execute(p, &compiled, &case.bindings, &case.domains, 1)?.iter().enumerate() {
+        records.add(&format!("{name}/{k}"), 8, &bytes(output));
+    }
+    Ok(())
+}
+
+/// All values of an output, eight bytes each. Any NaN is one of them.
+fn bytes(r: &Realization) -> Vec<u8> {
+    let word = |(v, ty): (&Value, ScalarType)| match v {
+        Value::Int(v) => *v as u64,
+        Value::Float(v) if v.is_nan() => f64::NAN.to_bits(),
+        Value::Float(v) => (if ty == ScalarType::F32 { f64::from(*v as f32) } else { *v }).to_bits(),
+    };
+    let planes = r.planes.iter().zip(&r.types);
+    planes
+        .flat_map(|(plane, ty)| plane.iter().map(|v| (v, *ty)))
+        .flat_map(|v| word(v).to_le_bytes())
+        .collect()
+}
