@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask TASK`. Depends on nothing, LLVM least of all, so that it runs on a bare machine.
 
 mod apt;
+mod bundle;
 mod fuzz;
 mod how_to;
 mod layers;
@@ -31,6 +32,8 @@ usage: cargo xtask TASK
                   against an interpreter; files that are nearly right; calls of the C interfaces. A failing case is printed, the
                   first two kinds shrunk
   bench [NAME]    the benchmarks (all, or those whose name contains NAME) into benches/results/
+  bundle          target/sumsq-bundle.tar.gz for a machine with a GPU, that may have neither Rust nor a network: checks, measurements,
+                  cases, peers' sources (benches/README.md)
   compare OLD [--code] [--bits] [--times] [--steps N] [--pairs N]
                   another release build of the tool against this tree's: LLVM text of all energies, bits of the
                   demos' problems after N (6) steps, seconds of N (9) alternated pairs; all three, or those named
@@ -40,8 +43,8 @@ usage: cargo xtask TASK
   deny            licences, advisories and sources of dependencies, by cargo-deny (deny.toml)
   lint            layers, first words of doc comments, notices, formatting, clippy and docs, warnings as errors
   ci              lint, test, how-to, then the suites of tool, C and language in release: minutes of each step, counts of tests
-  nightly [STEP]  full, fuzz, miri, threads, valgrind: ignored tests, long runs of fuzz, miri on buffers, a thread
-                  sanitizer on the pool, valgrind on a solve and a C program";
+  nightly [STEP]  full, fuzz, miri, threads, valgrind, bundle: ignored tests, long runs of fuzz, miri on buffers, a thread
+                  sanitizer on the pool, valgrind on a solve and a C program, a bundle on the stand-in for the driver";
 
 /// Demos that `cargo xtask demo` runs.
 const DEMOS: [&str; 2] = ["image_warping", "arap_mesh_deformation"];
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         },
         ["bench"] => bench(None),
         ["bench", name] if !name.starts_with('-') => bench(Some(name)),
+        ["bundle"] => llvm::check().and_then(|()| bundle::bundle().map(drop)),
         ["compare", old, ref options @ ..] => compare(old, options),
         ["how-to"] => llvm::check().and_then(|()| how_to::how_to()),
         ["layers"] => layers::layers(),

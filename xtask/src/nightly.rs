@@ -1,17 +1,18 @@
 //! Long checks: `cargo xtask nightly`. A step whose tool is absent fails and says what it needs; nothing is installed here.
 
 use crate::process::{Failure, cargo, root, task};
-use crate::{fuzz, suite, supply};
+use crate::{bundle, fuzz, suite, supply};
 
 /// A step by name.
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     ("full", suite::ignored),
     ("fuzz", fuzz::long),
     ("miri", miri),
     ("threads", thread_sanitizer),
     ("valgrind", valgrind),
+    ("bundle", bundle::rehearse),
     ("deny", supply::deny),
     ("msrv", supply::msrv),
 ];
