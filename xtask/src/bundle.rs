@@ -144,7 +144,7 @@ fn pack(target: &Path) -> Result<PathBuf, Failure> {
     let archive = root().join("target").join(format!("{NAME}.tar.gz"));
     let (to, from) = (archive.to_string_lossy(), target.to_string_lossy());
     // Every system unpacks gzip.
-    task(&["tar", "--owner=0", "--group=0", "-czf", &to, "-C", &from, NAME]).env("GZIP", "-9").run()?;
+    task(&["tar", "--owner=0", "--group=0", "-czf", &to, "-C", &from, NAME]).run()?;
     let bytes = fs::metadata(&archive).map_err(|e| unable(&archive, e))?.len();
     if bytes > MOST {
         return Err(Failure(format!("{to} has {bytes} bytes, at most {MOST}")));
