@@ -78,7 +78,7 @@ mod tests {
     fn children_end_in_three_ways() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log.txt");
-        let mut end = |script: &str, limit| {
+        let end = |script: &str, limit| {
             run(Command::new("sh").args(["-c", script]), &log, Duration::from_millis(limit)).end
         };
         assert_eq!(end("echo so", 60_000), End::Well);

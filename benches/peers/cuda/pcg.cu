@@ -30,7 +30,7 @@ template <int N> HD Vec<N> plus(const Vec<N> &a, float s, const Vec<N> &b) {
     for (int c = 0; c < N; c++) out.v[c] = a.v[c] + s * b.v[c];
     return out;
 }
-HD float ratio(const double *a, const double *b) { return *b > 0.0 ? float(*a / *b) : 0.0f; }
+HD float ratio(const double *a, const double *b) { return *b > 0.0 ? float(*a) / float(*b) : 0.0f; }
 
 // Vectors: x, r, p, and what one of the two ways needs. Sums of iteration k: p.Ap at pq[k], r.z before it at rz[k].
 template <class E> struct State {
@@ -148,7 +148,7 @@ template <class E> struct SweepB {
     }
 };
 
-template <class E> void begin(const State<E> &s, const float *b, int iterations, bool two) {
+template <class E> void restart(const State<E> &s, const float *b, int iterations, bool two) {
     size_t floats = E::N * s.area();
     copy(s.r, b, floats);
     clear(s.x, floats);
@@ -185,19 +185,20 @@ template <class E> void measure(const E &e, const std::vector<float> &gradient, 
     sweep(e.n, Diagonal<E>{s}, nullptr);
     for (int way = 0; way < 4; way++) {
         bool two = way % 2 == 1, graph = way >= 2;
-        begin(s, b, most, two);
+        restart(s, b, most, two);
         iterate(s, checked, two);
         double rz = 0.0;
         to_host(&rz, s.rz + checked, 1);
         printf("%s%s %.9e", two ? "two" : "three", graph ? "_graph" : "", rz);
         for (int t = 0; t <= times; t++) {
-            begin(s, b, most, two);
+            restart(s, b, most, two);
             double time = seconds(graph, [&] { iterate(s, iterations, two); });
             if (t > 0) printf(" %.9e", time);
         }
         printf("\n");
     }
-    for (float *p : {b, s.x, s.r, s.p, s.q, s.z, s.inverse}) release(p);
+    float *const all[] = {b, s.x, s.r, s.p, s.q, s.z, s.inverse};
+    for (int i = 0; i < 7; i++) release(all[i]);
     release(s.pq);
     release(s.rz);
 }

@@ -10,7 +10,11 @@ use sumsq::{Backend, CompileOptions, Options, Problem, ProblemData, Solver};
 /// Iterations of a long and of a short run, whose difference is free of what a run costs by itself, and repetitions after one that does not
 /// count.
 const WHOLE: (usize, usize, usize) = (64, 4, 9);
+/// Of large problems, whose unknowns are copied to the device for every run.
+const LARGE: (usize, usize, usize) = (32, 4, 3);
 const QUICK: (usize, usize, usize) = (4, 2, 1);
+/// Elements beyond which a problem is large.
+const LARGEST: usize = 1 << 21;
 
 /// Microseconds.
 pub const US: (&str, f64) = ("us", 1e-6);
@@ -40,11 +44,12 @@ impl Planned {
         let compiled = start.elapsed();
         let data = ProblemData::bind(solver.energy(), &s.inputs)?.into_owned();
         drop(s.inputs);
+        let whole = if s.elements > LARGEST { LARGE } else { WHOLE };
         let start = Instant::now();
         let problem = solver.plan(&data)?;
         facts.times(format!("{what}: text to code"), &[compiled], ("s", 1.0));
         facts.times(format!("{what}: plan"), &[start.elapsed()], ("s", 1.0));
-        Ok(Planned { data, problem, options, elements: s.elements, runs: extent.of(WHOLE, QUICK) })
+        Ok(Planned { data, problem, options, elements: s.elements, runs: extent.of(whole, QUICK) })
     }
 
     /// Times of runs of `n` iterations, each from the start, but for the first run.

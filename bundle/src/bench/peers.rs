@@ -14,7 +14,7 @@ const CHECKED: usize = 20;
 const AGREEMENT: f64 = 2e-3;
 
 /// Iterations of a run, and runs.
-const WHOLE: (usize, usize) = (64, 9);
+const WHOLE: (usize, usize) = (64, 5);
 const QUICK: (usize, usize) = (2, 1);
 
 /// The sources of a peer, in the bundle as in the workspace.
@@ -33,7 +33,7 @@ pub fn build(out: &Path, extent: Extent) -> Result<(), String> {
     let mut command = match extent {
         Extent::Whole => {
             let mut nvcc = Command::new("nvcc");
-            nvcc.args(["-O3", "-std=c++17", "-arch=native"]);
+            nvcc.args(["-O3", "-std=c++17", "-use_fast_math", "-arch=native"]);
             nvcc
         }
         Extent::Quick => {
@@ -76,9 +76,11 @@ fn run(command: &mut Command, energy: &str, numbers: [usize; 3]) -> Result<Vec<L
     Ok(String::from_utf8_lossy(&done.stdout).lines().filter_map(line).collect())
 }
 
+/// An energy's name, and its problem of so many pixels in each direction.
+type Meeting = (&'static str, fn(usize) -> Setting);
+
 /// Problems on which sides meet.
-const PROBLEMS: [(&str, fn(usize) -> Setting); 2] =
-    [("laplacian", laplacian), ("image_warping", image_warping)];
+const PROBLEMS: [Meeting; 2] = [("laplacian", laplacian), ("image_warping", image_warping)];
 
 /// Our side of a problem with the diagonal as preconditioner: r.z and seconds of an iteration.
 fn ours(facts: &mut Facts, what: &str, setting: Setting, extent: Extent) -> Done<(f64, f64)> {

@@ -58,7 +58,7 @@ fn operands(f: Function, n: usize) -> Vec<Vec<f64>> {
     let mut uniform = |lo: f64, hi: f64| lo + (hi - lo) * (rng.bits() >> 11) as f64 / (1u64 << 53) as f64;
     let (lo, hi) = interval(f);
     let row = |k: usize| {
-        let scale = if k % 2 == 0 || f == Function::Acosh { 1.0 } else { uniform(-40.0, 0.0).exp() };
+        let scale = if k.is_multiple_of(2) || f == Function::Acosh { 1.0 } else { uniform(-40.0, 0.0).exp() };
         let x = f64::from((uniform(lo, hi) * scale) as f32);
         let y = f64::from(uniform(-10.0, 10.0) as f32);
         let y = if f == Function::Pow && x < 0.0 { y.round() } else { y };
