@@ -9,7 +9,7 @@ use sumsq::CompileOptions;
 pub fn cpu(facts: &mut Facts, extent: Extent) -> Done<()> {
     for name in ["laplacian", "image_warping"] {
         let settings = match extent {
-            Extent::Whole => vec![natural(name), large(name, 4096)],
+            Extent::Whole => vec![natural(name), large(name, 2048)],
             Extent::Quick => vec![tiny(name)],
         };
         for s in settings {

@@ -1,11 +1,11 @@
 //! PCG iterations of an energy, as a solve runs them.
 
 use super::facts::Facts;
-use super::problems::{ENERGIES, Setting, large, natural};
+use super::problems::{ENERGIES, Energy, Setting, large, natural};
 use super::{Done, Extent};
 use std::time::{Duration, Instant};
 use sumsq::codegen::runtime::cuda::Device;
-use sumsq::{Backend, CompileOptions, Options, Problem, ProblemData, Solver};
+use sumsq::{Backend, CompileOptions, NamedArray, Options, Problem, ProblemData, Solver};
 
 /// Iterations of a long and of a short run, whose difference is free of what a run costs by itself, and repetitions after one that does not
 /// count.
@@ -26,6 +26,8 @@ pub struct Planned {
     options: Options,
     elements: usize,
     runs: (usize, usize, usize),
+    /// r.z behind the last run.
+    rz: f64,
 }
 
 impl Planned {
@@ -42,25 +44,38 @@ impl Planned {
         let options = Options { compile, ..s.options };
         let solver = Solver::compile(energy, &options.compile)?;
         let compiled = start.elapsed();
-        let data = ProblemData::bind(solver.energy(), &s.inputs)?.into_owned();
-        drop(s.inputs);
+        // Gigabytes, of a process that measures this and ends: kept as they are.
+        let inputs: &'static [NamedArray] = Box::leak(s.inputs.into_boxed_slice());
+        let data = ProblemData::bind(solver.energy(), inputs)?;
         let whole = if s.elements > LARGEST { LARGE } else { WHOLE };
         let start = Instant::now();
         let problem = solver.plan(&data)?;
         facts.times(format!("{what}: text to code"), &[compiled], ("s", 1.0));
         facts.times(format!("{what}: plan"), &[start.elapsed()], ("s", 1.0));
-        Ok(Planned { data, problem, options, elements: s.elements, runs: extent.of(whole, QUICK) })
+        Ok(Planned {
+            data,
+            problem,
+            options,
+            elements: s.elements,
+            runs: extent.of(whole, QUICK),
+            rz: f64::NAN,
+        })
     }
 
-    /// Times of runs of `n` iterations, each from the start, but for the first run.
+    /// Times of runs of `n` iterations, but for the first run. Each begins at the start, since late residuals are small; those of large problems
+    /// go on, since a start copies all unknowns.
     pub fn runs(&mut self, n: usize) -> Done<Vec<Duration>> {
         let mut times = vec![];
-        for _ in 0..=self.runs.2 {
-            let mut probe = self.problem.linear_probe(&self.data, &self.options.solve)?;
+        let mut probe = self.problem.linear_probe(&self.data, &self.options.solve)?;
+        for turn in 0..=self.runs.2 {
+            if turn > 0 && self.elements <= LARGEST {
+                probe = self.problem.linear_probe(&self.data, &self.options.solve)?;
+            }
             let start = Instant::now();
             probe.iterate(n)?;
             times.push(start.elapsed());
         }
+        self.rz = probe.rz();
         Ok(times.split_off(1))
     }
 
@@ -68,6 +83,9 @@ impl Planned {
     pub fn iteration(&mut self, facts: &mut Facts, what: &str) -> Done<f64> {
         let (most, least, _) = self.runs;
         let (long, short) = (self.runs(most)?, self.runs(least)?);
+        if !self.rz.is_finite() || self.rz <= 0.0 {
+            facts.note(format!("{what}: r.z is {}, so that runs may have ended early", self.rz));
+        }
         let each: Vec<Duration> = long.iter().map(|t| *t / most as u32).collect();
         facts.times(format!("{what}: iteration, in runs of {most}"), &each, US);
         let median = |mut v: Vec<Duration>| {
@@ -85,11 +103,6 @@ impl Planned {
         probe.iterate(n)?;
         Ok(probe.rz())
     }
-
-    /// Elements.
-    pub fn elements(&self) -> usize {
-        self.elements
-    }
 }
 
 /// Options for the device.
@@ -97,45 +110,46 @@ pub fn on_device() -> CompileOptions {
     CompileOptions { backend: Backend::Cuda, ..CompileOptions::default() }
 }
 
-/// Iterations of one of the [`ENERGIES`], at its natural size and at the large one.
-pub fn energy(facts: &mut Facts, name: &str, extent: Extent) -> Done<()> {
-    let device = Device::shared(0)?;
-    let e = ENERGIES.iter().find(|e| e.name == name).ok_or("no such energy")?;
-    let small = match extent {
-        Extent::Whole => natural(name),
-        Extent::Quick => tiny(name),
-    };
-    for (size, setting) in [("natural", Some(small)), ("large", None)] {
-        // The large one is made when there is room for it.
-        let setting = match (setting, extent) {
-            (Some(setting), _) => setting,
-            (None, Extent::Whole) => large(name, e.large),
-            (None, Extent::Quick) => tiny(name),
-        };
-        let what = format!("{name}, {size} ({} elements)", setting.elements);
-        let mut planned = Planned::new(facts, &what, setting, on_device(), extent)?;
-        facts.add(format!("{what}: buffers"), planned.problem.buffer_bytes() as f64 / 1e6, "MB");
-        let before = device.counts();
-        let seconds = planned.iteration(facts, &what)?;
-        let after = device.counts();
-        let run = |n: u64| n as f64 / (2 * (planned.runs.2 + 1)) as f64;
-        facts.add(
-            format!("{what}: launches a run, linearisation and start"),
-            run(after.launches - before.launches),
-            "",
-        );
-        facts.add(
-            format!("{what}: waits a run, linearisation and start"),
-            run(after.waits - before.waits),
-            "",
-        );
-        if let Some(bytes) = e.bytes {
-            let rate = bytes * planned.elements() as f64 / seconds / 1e9;
-            facts.add(format!("{what}: {bytes} bytes an element"), rate, "GB/s");
-            if let Some(copy) = super::copy_rate() {
-                facts.add(format!("{what}: share of copy"), 100.0 * rate / copy, "%");
-            }
+/// Iterations of all energies at their natural sizes.
+pub fn naturals(facts: &mut Facts, extent: Extent) -> Done<()> {
+    let mut failed = vec![];
+    for e in ENERGIES {
+        let setting = || if extent == Extent::Whole { natural(e.name) } else { tiny(e.name) };
+        if let Err(error) = energy(facts, &e, "natural", setting(), extent) {
+            facts.note(format!("{}: {error}", e.name));
+            failed.push(e.name);
         }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", ")).into()) }
+}
+
+/// Iterations of one of the energies at its large size.
+pub fn large_one(facts: &mut Facts, name: &str, extent: Extent) -> Done<()> {
+    let e = ENERGIES.iter().find(|e| e.name == name).ok_or("no such energy")?;
+    let start = Instant::now();
+    let setting = if extent == Extent::Whole { large(name, e.large) } else { tiny(name) };
+    facts.times(format!("{name}: inputs made"), &[start.elapsed()], ("s", 1.0));
+    energy(facts, e, "large", setting, extent)
+}
+
+fn energy(facts: &mut Facts, e: &Energy, size: &str, setting: Setting, extent: Extent) -> Done<()> {
+    let device = Device::shared(0)?;
+    let what = format!("{}, {size} ({} elements)", e.name, setting.elements);
+    let mut planned = Planned::new(facts, &what, setting, on_device(), extent)?;
+    facts.add(format!("{what}: buffers"), planned.problem.buffer_bytes() as f64 / 1e6, "MB");
+    let before = device.counts();
+    let seconds = planned.iteration(facts, &what)?;
+    let after = device.counts();
+    let run = |n: u64| n as f64 / (2 * (planned.runs.2 + 1)) as f64;
+    let starts = if planned.elements <= LARGEST { "a run with its start" } else { "a run" };
+    facts.add(format!("{what}: launches, {starts}"), run(after.launches - before.launches), "");
+    facts.add(format!("{what}: host waits, {starts}"), run(after.waits - before.waits), "");
+    // A difference of nothing is one of noise.
+    let Some(bytes) = e.bytes.filter(|_| seconds > 0.0) else { return Ok(()) };
+    let rate = bytes * planned.elements as f64 / seconds / 1e9;
+    facts.add(format!("{what}: {bytes} bytes an element"), rate, "GB/s");
+    if let Some(copy) = super::copy_rate() {
+        facts.add(format!("{what}: share of copy"), 100.0 * rate / copy, "%");
     }
     Ok(())
 }

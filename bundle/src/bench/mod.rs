@@ -36,7 +36,7 @@ fn copy_rate() -> Option<f64> {
 pub enum Work {
     /// Of its own.
     Plain(fn(&mut Facts, Extent) -> Done<()>),
-    /// Iterations of the energy of this name.
+    /// Iterations of the energy of this name, at its large size.
     Energy,
     /// A peer, which has a folder.
     Peer(fn(&mut Facts, &Path, Extent) -> Done<()>),
@@ -54,22 +54,23 @@ pub struct Piece {
 }
 
 /// All pieces, the most telling first.
-pub const PIECES: [Piece; 19] = [
+pub const PIECES: [Piece; 20] = [
     piece("copy", 30, Work::Plain(copy::copy)),
+    piece("natural", 90, Work::Plain(iteration::naturals)),
+    piece("solves", 60, Work::Plain(solves::solves)),
     piece("laplacian", 60, Work::Energy),
     piece("image_warping", 60, Work::Energy),
-    piece("solves", 60, Work::Plain(solves::solves)),
     piece("peer_cuda", 90, Work::Peer(peers::cuda)),
     piece("start", 30, Work::Plain(start::start)),
     piece("loops", 40, Work::Plain(loops::loops)),
     piece("arap_mesh_deformation", 60, Work::Energy),
     piece("poisson_image_editing", 60, Work::Energy),
-    piece("cpu", 60, Work::Plain(cpu::cpu)),
     piece("peer_cupy", 60, Work::Peer(peers::cupy)),
     piece("peer_jax", 90, Work::Peer(peers::jax)),
-    piece("optical_flow", 60, Work::Energy),
     piece("shape_from_shading", 60, Work::Energy),
     piece("volumetric_mesh_deformation", 60, Work::Energy),
+    piece("cpu", 60, Work::Plain(cpu::cpu)),
+    piece("optical_flow", 60, Work::Energy),
     piece("intrinsic_image_decomposition", 60, Work::Energy),
     piece("cotangent_mesh_smoothing", 60, Work::Energy),
     piece("embedded_deformation", 60, Work::Energy),

@@ -75,7 +75,7 @@ pub fn child(name: &str, order: &Order) -> Done<()> {
     let mut facts = Facts::kept(file(order, name));
     match piece.work {
         Work::Plain(work) => work(&mut facts, order.extent),
-        Work::Energy => iteration::energy(&mut facts, name, order.extent),
+        Work::Energy => iteration::large_one(&mut facts, name, order.extent),
         Work::Peer(work) => work(&mut facts, &order.out, order.extent),
     }
 }
