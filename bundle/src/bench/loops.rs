@@ -18,7 +18,7 @@ pub fn loops(facts: &mut Facts, extent: Extent) -> Done<()> {
             let what = format!("{name} ({} elements), loop as {how}", setting.elements);
             let mut quiet = Facts::default();
             let mut planned = Planned::new(&mut quiet, &what, setting, on_device(), extent)?;
-            let n = extent.of(256, 4);
+            let n = extent.of(128, 4);
             let times = planned.runs(n)?;
             let each: Vec<_> = times.iter().map(|t| *t / n as u32).collect();
             facts.times(format!("{what}: iteration, in runs of {n}"), &each, super::iteration::US);
