@@ -23,7 +23,7 @@ pub enum End {
 /// A child that has ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// How it came to its end.
+    /// The manner of its end.
     pub end: End,
     /// Seconds that it took.
     pub seconds: f64,

@@ -1,4 +1,4 @@
-//! What is done on a machine with a GPU that may have neither Rust nor a network, and little time: one program checks and measures.
+//! Work to be done on a machine with a GPU that may have neither Rust nor a network, and little time: one program checks and measures.
 //!
 //! | module | what |
 //! |---|---|

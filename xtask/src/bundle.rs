@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(needed(listed), ["libm.so.6", "libstdc++.so.6"]);
     }
 
-    /// What the programs read at run time: cases and energies by their names, sources of peers.
+    /// Files that the programs read at run time: cases and energies by their names, sources of peers.
     #[test]
     fn the_bundle_has_what_its_programs_read() {
         let files = files().unwrap();

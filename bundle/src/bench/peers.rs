@@ -22,7 +22,7 @@ fn sources(peer: &str) -> PathBuf {
     sumsq_tests::workspace_root().join("benches/peers").join(peer)
 }
 
-/// Where the program of hand-written CUDA is built.
+/// The program of hand-written CUDA.
 fn program(out: &Path) -> PathBuf {
     out.join("peer_pcg")
 }

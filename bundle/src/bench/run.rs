@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use sumsq::codegen::runtime::cuda::devices;
 
-/// What is asked for.
+/// A run that is asked for.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// Folder for logs and results.

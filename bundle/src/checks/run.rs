@@ -17,7 +17,7 @@ const RESUMED: usize = 5;
 /// Differences that are printed of a check.
 const SHOWN: usize = 8;
 
-/// What is asked for.
+/// A run that is asked for.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// Folder for logs, results of kernels, PTX, and the summary.
