@@ -69,7 +69,7 @@ fn build(order: &Order) {
     }
 }
 
-/// Runs one piece in this process, for [`bench`]. Its numbers are written as they come.
+/// Runs one piece in this process, for [`bench()`]. Its numbers are written as they come.
 pub fn child(name: &str, order: &Order) -> Done<()> {
     let piece = PIECES.iter().find(|p| p.name == name).ok_or("there is no such piece")?;
     let mut facts = Facts::kept(file(order, name));
