@@ -12,6 +12,8 @@ mod lesson_04;
 mod lesson_05;
 #[path = "../examples/lesson_06_looking_inside.rs"]
 mod lesson_06;
+#[path = "../examples/lesson_07_gpus.rs"]
+mod lesson_07;
 
 macro_rules! lessons {
     ($($name:ident)*) => { $(
@@ -22,4 +24,4 @@ macro_rules! lessons {
     )* };
 }
 
-lessons!(lesson_01 lesson_02 lesson_03 lesson_04 lesson_05 lesson_06);
+lessons!(lesson_01 lesson_02 lesson_03 lesson_04 lesson_05 lesson_06 lesson_07);

@@ -106,3 +106,18 @@ fn kernels_are_shown_without_a_device() {
     }
     assert!(show(&["sass", "--target", "sm_80"]).contains("EXIT"));
 }
+
+/// Kernels are told apart by time, and by what they move.
+#[test]
+fn profiles_of_kernels() {
+    let bench = fit();
+    let args = ["solve", "energy.t", "--inputs", "inputs.npz", "--output", "o.npz", "--backend", "cuda"];
+    let run = with_driver(&bench, &[("SUMSQ_PROFILE", "1")], &args);
+    run.succeeds();
+    let said = format!("{}{}", run.stdout, run.stderr);
+    assert!(said.contains("copy on the device: "), "{said}");
+    let row = said.lines().find(|l| l.contains(" k_pcg_b_0 ")).unwrap_or_else(|| panic!("{said}"));
+    for word in [" launches", " MB ", " GB/s ", " % of copy", " % float64"] {
+        assert!(row.contains(word), "{row}");
+    }
+}

@@ -5,6 +5,16 @@ use sumsq_codegen::{Expr, Func, Pipeline, RDom, ScalarType, Schedule, Tail};
 use sumsq_codegen_testing::check::{bindings, check, pattern};
 use sumsq_codegen_testing::native::{agree, agree_on_gpu};
 
+#[path = "../../../codegen/examples/lesson_07_gpus.rs"]
+mod lesson;
+
+/// The lesson, which checks its own results, where there is a device.
+#[test]
+fn the_lesson_on_gpus() {
+    sumsq_libcuda::preload().unwrap_or_else(|e| panic!("{e}"));
+    lesson::main().unwrap_or_else(|e| panic!("{e}"));
+}
+
 /// out(x, y) = wide(x - 1, y) + wide(x, y) + wide(x + 1, y) + wide(x, y - 1) + wide(x, y + 1), wide(x, y) = 2 in(clamped) + 1.
 fn cross() -> Pipeline {
     let (mut p, input, vars) = plane("cross");

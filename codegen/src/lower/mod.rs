@@ -26,6 +26,7 @@ pub mod trim;
 pub mod unroll;
 pub mod vectorize;
 pub(crate) mod warps;
+mod words;
 
 use crate::error::Error;
 use crate::expr::{Flat, Name, Param, Part};

@@ -1,12 +1,13 @@
 //! Cuts a lowered pipeline at root, into what the host of a GPU does and the kernels that it launches.
 //!
 //! Before: a [`LoweredFunction`] whose kernels are nests of `gpu_blocks` loops ([`super::kernels`]). After: a [`Segmented`] one; kernels are ready for the
-//! back end ([`super::warps`], [`super::contract`]), consecutive stores and loops of the host are one function, and consecutive kernels are one where
+//! back end ([`super::words`], [`super::warps`], [`super::contract`]), consecutive stores and loops of the host are one function, and consecutive kernels are one where
 //! [`super::join`] says so. Neither values nor their order change.
 
 use super::contract::contract;
 use super::join::{Grid, joined};
 use super::warps::{WARP_LANE, warps};
+use super::words::words;
 use crate::error::Error;
 use crate::expr::walk::visit;
 use crate::expr::{Expr, ExprKind, Flat, Name, Param};
@@ -127,7 +128,7 @@ impl Cut<'_> {
     fn launch(&mut self, s: &Stmt) -> Result<Segment, Error> {
         let grid = Grid::of(s)?.sizes;
         let kernel = self.kernels.len();
-        let body = warps(s)?;
+        let body = warps(&words(s))?;
         let threads = threads(&body);
         let body = if self.f.relaxed { contract(&body) } else { body };
         let function = self.function(format!("{}_{kernel}", symbol(&self.f.name)), body, false);

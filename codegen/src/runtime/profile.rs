@@ -5,6 +5,9 @@
 //! ones to whoever they are part of; on several threads it is the sum over threads. A change costs two readings of the clock,
 //! some 50 ns, which tells where Funcs are computed inside of innermost loops.
 //!
+//! On a GPU kernels are told apart in place of Funcs, each of which may compute several. The host waits for each, and loops of programs are its
+//! own, so that a profiled run takes longer as a whole.
+//!
 //! Nothing is printed here: [`report`] gives the table.
 
 use std::cell::{Cell, OnceCell};
@@ -38,6 +41,10 @@ struct Registry {
     names: Mutex<Vec<(String, String)>>,
     threads: Mutex<Vec<Arc<Thread>>>,
     heap: Box<[Heap]>,
+    /// In the order of their first launches.
+    kernels: Mutex<Vec<Kernel>>,
+    /// Bytes per second, read and written, of a copy on the device.
+    copy: Mutex<Option<f64>>,
     start: Instant,
 }
 
@@ -53,6 +60,8 @@ fn registry() -> &'static Registry {
         names: Mutex::new(vec![(String::new(), String::new())]),
         threads: Mutex::new(vec![]),
         heap: (0..SLOTS).map(|_| Heap::default()).collect(),
+        kernels: Mutex::default(),
+        copy: Mutex::default(),
         start: Instant::now(),
     })
 }
@@ -109,6 +118,44 @@ pub(crate) extern "C" fn allocate(slot: u32, bytes: i64) {
     }
 }
 
+/// A launch of `kernel` took `time` and moved at least so many bytes; of its operations on floats that share was in float64.
+pub(crate) fn launched(pipeline: &str, kernel: &str, time: Duration, bytes: u64, doubles: f64) {
+    let mut kernels = lock(&registry().kernels);
+    let at = kernels.iter().position(|k| k.pipeline == pipeline && k.kernel == kernel);
+    let at = at.unwrap_or_else(|| {
+        let (pipeline, kernel) = (pipeline.into(), kernel.into());
+        kernels.push(Kernel { pipeline, kernel, time: Duration::ZERO, launches: 0, bytes: 0, doubles });
+        kernels.len() - 1
+    });
+    let k = &mut kernels[at];
+    (k.time, k.launches, k.bytes) = (k.time + time, k.launches + 1, k.bytes + bytes);
+}
+
+/// A copy on a device moves so many bytes per second: asked for once.
+pub(crate) fn copies(measure: impl FnOnce() -> Option<f64>) {
+    let mut copy = lock(&registry().copy);
+    if copy.is_none() {
+        *copy = Some(measure().unwrap_or(0.0));
+    }
+}
+
+/// Time of one kernel of a GPU.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// The pipeline.
+    pub pipeline: String,
+    /// Its name in the PTX.
+    pub kernel: String,
+    /// Time of all launches, on the device.
+    pub time: Duration,
+    /// Number of launches.
+    pub launches: u64,
+    /// The least that they moved: every buffer that is read once, and every one that is written once.
+    pub bytes: u64,
+    /// Share of float64 among the operations on floats, as they stand in the code.
+    pub doubles: f64,
+}
+
 /// Time and memory of one Func.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
@@ -133,6 +180,10 @@ pub struct Row {
 pub struct Profile {
     /// By pipeline in order of compilation, the slowest Func first.
     pub rows: Vec<Row>,
+    /// The slowest first.
+    pub kernels: Vec<Kernel>,
+    /// Bytes per second that a copy on the device reads and writes, if kernels ran and it could be measured.
+    pub copy: Option<f64>,
 }
 
 /// The table so far. Funcs that did nothing are left out.
@@ -167,7 +218,10 @@ pub fn report() -> Profile {
     });
     let place = |r: &Row| order.iter().position(|p| *p == r.pipeline);
     rows.sort_by_key(|r| (place(r), std::cmp::Reverse(r.time)));
-    Profile { rows }
+    let mut kernels = lock(&r.kernels).clone();
+    kernels.sort_by_key(|k| std::cmp::Reverse(k.time));
+    let copy = lock(&r.copy).filter(|&rate| rate > 0.0);
+    Profile { rows, kernels, copy }
 }
 
 impl Display for Profile {
@@ -186,6 +240,23 @@ impl Display for Profile {
             }
             writeln!(f)?;
         }
-        Ok(())
+        if let Some(rate) = self.copy {
+            writeln!(f, "copy on the device: {:.0} GB/s, read and written", rate * 1e-9)?;
+        }
+        self.kernels.iter().try_for_each(|k| self.kernel(k, f))
+    }
+}
+
+impl Profile {
+    fn kernel(&self, k: &Kernel, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, bytes) = (k.time.as_secs_f64(), k.bytes as f64);
+        let name = format!("{} {}", k.pipeline, k.kernel);
+        write!(f, "  {name:<32} {:>12.3} ms {:>8} launches", seconds * 1e3, k.launches)?;
+        let rate = if seconds > 0.0 { bytes / seconds } else { 0.0 };
+        write!(f, " {:>10.1} MB {:>8.0} GB/s", bytes * 1e-6, rate * 1e-9)?;
+        if let Some(copy) = self.copy {
+            write!(f, " {:>4.0} % of copy", 100.0 * rate / copy)?;
+        }
+        writeln!(f, " {:>4.0} % float64", 100.0 * k.doubles)
     }
 }

@@ -5,6 +5,7 @@
 //! function in between has the buffers that it touches brought to the host first. Where the next run has the same sizes, what the host's part came
 //! to is known ([`walk`]).
 
+mod traffic;
 mod walk;
 
 pub(super) use walk::Locals;
@@ -19,10 +20,11 @@ use crate::ir::segments::{Segment, outer_name};
 use crate::ir::stmt::LoweredFunction;
 use crate::limits::Limits;
 use crate::lower::segments::segments;
-use crate::runtime::BufferError;
 use crate::runtime::cuda::{Device, Function, Module, Shape};
+use crate::runtime::{BufferError, profile};
 use crate::target::Target;
 use crate::types::ScalarType;
+use traffic::Traffic;
 
 /// The code of a pipeline with kernels.
 pub(super) struct DeviceCode {
@@ -45,6 +47,8 @@ struct Launch {
     function: Function,
     threads: u32,
     arguments: Vec<Source>,
+    /// Of a kernel that is profiled.
+    traffic: Option<Traffic>,
 }
 
 /// A function of the host.
@@ -106,7 +110,9 @@ impl DeviceCode {
             let module = Module::load(&device, &ptx).map_err(failed)?;
             for k in &cut.kernels {
                 let function = module.function(&k.function.name).map_err(failed)?;
-                launches.push(Launch { function, threads: k.threads, arguments: sources(&k.function) });
+                let traffic = profile::enabled().then(|| Traffic::of(&k.function));
+                let (threads, arguments) = (k.threads, sources(&k.function));
+                launches.push(Launch { function, threads, arguments, traffic });
             }
         }
         let host = Target::host();

@@ -4,16 +4,17 @@
 //! with the same parameters, but for such as only kernels read, wherever its buffers lie: sizes are parameters, and assertions depend on nothing
 //! else. Pipelines with host functions, or with allocations that begin as zeros, are walked each time.
 
-use super::{DeviceCode, HostCall, Recorded, Source};
+use super::traffic::{Traffic, copy_rate};
+use super::{DeviceCode, HostCall, Launch, Recorded, Source};
 use crate::analysis::evaluate::{Known, constant};
 use crate::backend::abi::Arguments;
 use crate::compile::bind::{failed, failed_call};
-use crate::error::Error;
+use crate::error::{CudaError, Error};
 use crate::expr::walk::any;
 use crate::expr::{Expr, ExprKind, Flat, Name, Param};
 use crate::ir::segments::Segment;
 use crate::runtime::cuda::Shape;
-use crate::runtime::{Access, Buffer, BufferSpec, FloatEnvironment, Pool};
+use crate::runtime::{Access, Buffer, BufferSpec, FloatEnvironment, Pool, profile};
 use crate::types::{ScalarType, f16};
 use rustc_hash::FxHashMap;
 
@@ -216,7 +217,35 @@ impl DeviceCode {
         }
         // SAFETY: the arguments are those of the kernel, in its order; buffers live at least as long as the device is at work for
         // them, since freeing them waits for its stream; regions were checked by the assertions that a walk has passed.
-        unsafe { launch.function.launch(shape, &arguments) }.map_err(|e| self.device_error(e))
+        let launched = || unsafe { launch.function.launch(shape, &arguments) };
+        match &launch.traffic {
+            None => launched().map_err(|e| self.device_error(e)),
+            Some(traffic) => self.profiled(launch, traffic, launched, state),
+        }
+    }
+
+    /// Launches and waits, for the time that it takes.
+    fn profiled(
+        &self,
+        launch: &Launch,
+        traffic: &Traffic,
+        launched: impl FnOnce() -> Result<(), CudaError>,
+        state: &State,
+    ) -> Result<(), Error> {
+        profile::copies(|| copy_rate(&self.device));
+        let timed = || {
+            let start = self.device.mark()?;
+            launched()?;
+            self.device.mark()?.since(&start)
+        };
+        let time = timed().map_err(|e| self.device_error(e))?;
+        let buffers = launch.arguments.iter().filter_map(|source| match source {
+            Source::Slot { slot, .. } => Some((state.slot)(*slot)),
+            Source::Local { buffer, .. } => state.buffers.get(buffer),
+            Source::Scalar(_) | Source::Name(_) => None,
+        });
+        profile::launched(&self.name, launch.function.name(), time, traffic.bytes(buffers), traffic.doubles);
+        Ok(())
     }
 
     fn call(&self, call: &HostCall, state: &mut State) -> Result<(), Error> {
