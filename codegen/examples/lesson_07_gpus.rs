@@ -50,21 +50,25 @@ fn statistics() -> Pipeline {
     pipeline
 }
 
-const SCHEDULE: &str = "
-# A block of threads for each tile of 32 x 8 pixels. Its sums of rows, with those around the tile, lie in memory that the block shares.
-blurred: split(x, bx, tx, 32, predicate) split(y, by, ty, 8, predicate) reorder(tx, ty, bx, by) \
-    gpu_blocks(bx) gpu_blocks(by) gpu_threads(tx) gpu_threads(ty)
-rows: compute_at(blurred, bx) store_in(shared) gpu_threads(x) gpu_threads(y)
-# A histogram for each 16 rows, in shared memory; their sum in the output. Threads that meet in a bin update it one after the other.
-histogram: bound(b, 0, 16) split(b, bo, bi, 16, guard) gpu_blocks(bo) gpu_threads(bi)
-histogram.update(0): split(ry, strip, row, 16, guard) rfactor(strip as s, into strips) atomic reorder(b, s) gpu_blocks(s) gpu_threads(b)
-strips: compute_at(histogram.update(0), s) store_in(shared) gpu_threads(b)
-strips.update(0): atomic split(rx, ro, ri, 64, guard) reorder(ro, row, ri) gpu_threads(ri)
-# below has no directive: code of the host.";
+/// `below` has no directive: it is code of the host.
+const SCHEDULE: [&str; 3] = [
+    // A block of threads for each tile of 32 x 8 pixels. Its sums of rows, with those around the tile, lie in memory that the block shares.
+    "blurred: split(x, bx, tx, 32, predicate) split(y, by, ty, 8, predicate) reorder(tx, ty, bx, by)
+         gpu_blocks(bx) gpu_blocks(by) gpu_threads(tx) gpu_threads(ty)
+     rows: compute_at(blurred, bx) store_in(shared) split(x, xk, tx, 32, predicate) split(y, yk, ty, 8, predicate)
+         reorder(xk, yk, tx, ty) gpu_threads(tx) gpu_threads(ty)",
+    // The output begins as zeros.
+    "histogram: bound(b, 0, 16) split(b, bo, bi, 16, guard) gpu_blocks(bo) gpu_threads(bi)",
+    // A histogram for each 16 rows, in shared memory, and their sum in the output. What meets in a bin updates it one after the other.
+    "histogram.update(0): split(ry, strip, row, 16, guard) rfactor(strip as s, into strips) atomic
+         reorder(b, strip) gpu_blocks(strip) gpu_threads(b)
+     strips: compute_at(histogram.update(0), strip) store_in(shared) gpu_threads(b)
+     strips.update(0): atomic split(rx, ro, ri, 64, guard) reorder(ro, row, ri) gpu_threads(ri)",
+];
 
 pub fn main() -> Result<(), Box<dyn Error>> {
     let pipeline = statistics();
-    let schedule = Schedule::parse(SCHEDULE)?;
+    let schedule = Schedule::parse(&SCHEDULE.join("\n"))?;
     println!("{}", pipeline.print_loop_nest(&schedule)?);
 
     // PTX needs no GPU; to run it does.

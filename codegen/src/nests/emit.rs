@@ -100,7 +100,8 @@ impl<'p> Walk<'p> {
         })
     }
 
-    /// A condition on the output store: outside of the vector loop the body is emitted for both cases.
+    /// A condition on the output store: outside of the vector loop the body is emitted for both cases. Loops of a GPU further inside stand directly in
+    /// each other, so that those take the condition with them.
     fn own_item(
         &mut self,
         cx: &Emit<'p>,
@@ -115,7 +116,7 @@ impl<'p> Walk<'p> {
         };
         let dims = &cx.s.dims;
         let in_vector = dims[dims.len() - j..].iter().any(|d| d.kind.is_vector());
-        if in_vector || j == dims.len() {
+        if in_vector || j == dims.len() || dims[..dims.len() - j].iter().any(|d| d.kind.is_gpu()) {
             lanes.push(cond);
             return self.item(cx, j, i + 1, Mode::Store(lanes));
         }
