@@ -151,7 +151,9 @@ mod tests {
         assert!(read::<Expr>(&text).is_some());
         let lines: Vec<&str> = text.lines().collect();
         // Without a node, and before its operands.
-        for wrong in [lines[1..].join("\n"), [lines[2], lines[0], lines[1], lines[3]].join("\n"), String::new()] {
+        for wrong in
+            [lines[1..].join("\n"), [lines[2], lines[0], lines[1], lines[3]].join("\n"), String::new()]
+        {
             assert_eq!(read::<Expr>(&wrong), None, "{wrong}");
         }
         assert!(serde_json::to_string(&Expr::var("x")).is_err());
