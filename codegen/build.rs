@@ -1,4 +1,4 @@
-//! Gives the code the hash of its own sources: objects that another build has kept are not taken for this one's.
+//! Gives the code of a crate, this one or one above it, the hash of its own sources: what another build has kept is not taken for this one's.
 
 use std::path::Path;
 

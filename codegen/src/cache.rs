@@ -1,11 +1,13 @@
-//! Blocks of bytes kept from one process to the next, in a folder of the user's: compiled objects.
+//! Blocks of bytes kept from one process to the next, in a folder of the user's: compiled objects, and what leads to them.
 //!
 //! `SUMSQ_CACHE` names the folder, or says `off`; by default it is `sumsq` in the user's cache folder. A block is found by the hash of all that it
 //! was made from, and is checked against its own hash before it is used; what fails the check is removed, and counts as absent. Blocks
 //! appear under their names only when they are complete, so that processes may share a folder. As code is loaded from it, the folder has to belong
 //! to the user, and nobody else may write to it. Nothing that goes wrong here is an error: it costs a compilation.
 
+use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -20,22 +22,33 @@ const LARGEST: u64 = 256 << 20;
 const HASH: usize = blake3::OUT_LEN;
 
 /// Hash of all that a block was made from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Key(blake3::Hash);
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Key([u8; HASH]);
 
 impl Key {
-    /// The key of what these texts describe together.
-    pub fn of(texts: &[&str]) -> Key {
-        let mut hash = blake3::Hasher::new();
-        for text in texts {
-            hash.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
-        }
-        Key(hash.finalize())
+    /// The key of a value: another one for every other value of its type.
+    pub fn of(what: &(impl Hash + ?Sized)) -> Key {
+        let mut digest = Digest(blake3::Hasher::new());
+        what.hash(&mut digest);
+        Key(digest.0.finalize().into())
     }
 
     /// Its name: hexadecimal digits.
     pub fn name(&self) -> String {
-        self.0.to_hex().to_string()
+        blake3::Hash::from_bytes(self.0).to_hex().to_string()
+    }
+}
+
+/// Takes what [`Hash`] gives, all of it.
+struct Digest(blake3::Hasher);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        u64::from_le_bytes(self.0.finalize().as_bytes()[..8].try_into().expect("eight bytes"))
     }
 }
 
@@ -138,7 +151,7 @@ impl Cache {
 
 /// The hash behind a block: of its key and bytes.
 fn seal(key: &Key, bytes: &[u8]) -> blake3::Hash {
-    blake3::keyed_hash(key.0.as_bytes(), bytes)
+    blake3::keyed_hash(&key.0, bytes)
 }
 
 fn write_new(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
@@ -189,7 +202,7 @@ mod tests {
     fn the_oldest_blocks_go_first() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path().join("c")).unwrap();
-        let keys: Vec<Key> = (0..10).map(|i| Key::of(&[&i.to_string()])).collect();
+        let keys: Vec<Key> = (0..10).map(|i| Key::of(&i)).collect();
         for (age, key) in keys.iter().rev().enumerate() {
             cache.write(key, &[0; 1000]).unwrap();
             let then = SystemTime::now() - std::time::Duration::from_secs(60 * age as u64);

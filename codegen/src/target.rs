@@ -6,12 +6,13 @@
 //! of CPUs never read.
 
 use crate::types::ScalarType;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// A machine, as far as schedules and code generation care. Two equal targets give the same schedules and the same code.
 ///
 /// [`Target::host`] is the machine that this process runs on, [`Target::cuda`] a GPU, which need not be there.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Target {
     /// f32 lanes of the vectors that schedules are made of, a power of two. They need not be those of the processor: longer
     /// vectors are cut by the back end, shorter ones leave lanes idle.
@@ -25,7 +26,7 @@ pub struct Target {
 }
 
 /// Limits of a GPU, as code for its compute capability can count on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Gpu {
     /// Compute capability that code is made for, without the point: 75 is 7.5. Newer devices run it too.
     pub sm: u32,
@@ -40,7 +41,7 @@ pub struct Gpu {
 }
 
 /// A processor in LLVM's words.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Processor {
     /// LLVM triple.
     pub triple: String,
@@ -94,7 +95,7 @@ pub struct MissingLevel {
 }
 
 /// Sizes in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Caches {
     /// Second level, of one core; of a GPU the first level, of one multiprocessor.
     pub l2: usize,

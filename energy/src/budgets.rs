@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Most that an energy may take, from its text to its routines. The defaults are a hundred times what large energies need, and are spent in
 /// a few seconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Budgets {
     /// Nodes of the DAG with their operands, derivatives included: some 30 bytes each.
     pub nodes: u64,

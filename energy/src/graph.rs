@@ -3,9 +3,10 @@
 use crate::ids::{Offset, SpaceId, moved};
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
+use std::hash::{Hash, Hasher};
 
 /// A vertex of a graph: an index array into `space`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Vertex {
     /// Its name, as in `G.v0`.
     pub name: String,
@@ -38,6 +39,13 @@ pub struct Graph {
     pub vertices: Vec<Vertex>,
     /// The neighbours of vertices that its residuals reach: slots `vertices.len()..`.
     pub neighbours: IndexSet<Neighbour, FxBuildHasher>,
+}
+
+impl Hash for Graph {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Graph { name, position, vertices, neighbours } = self;
+        (name, position, vertices, neighbours.as_slice()).hash(state);
+    }
 }
 
 impl Graph {

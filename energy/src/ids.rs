@@ -1,11 +1,12 @@
 //! Ids of what an energy declares, and offsets: the words that the DAG, graphs and the model share.
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 macro_rules! ids {
     ($($(#[$m:meta])* $name:ident),* $(,)?) => { $(
         $(#[$m])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
         pub struct $name(pub u32);
         impl $name {
             /// As an index into the model's table.
@@ -44,7 +45,7 @@ pub(crate) fn moved(o: &Offset, by: &Offset) -> Offset {
 }
 
 /// The set a residual template is instantiated over.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Domain {
     /// Every element of an index space.
     Space(SpaceId),

@@ -19,3 +19,6 @@ pub mod rust;
 pub use budgets::{Budget, Budgets};
 pub use error::{EnergyError, Fault, Note};
 pub use model::Energy;
+
+/// The hash of this crate's sources: what another build has derived is not taken for this one's.
+pub const SOURCES: &str = env!("SUMSQ_SOURCES");

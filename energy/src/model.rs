@@ -11,10 +11,11 @@ pub use crate::ids::{
 use crate::dag::{Access, Dag, ExprId, Names, Node, Source};
 use crate::ids::Offset;
 use crate::losses::LossKind;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Declared element types; floats compute in the solve's precision, integers are read-only and converted by value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum ElementType {
     OptFloat,
@@ -25,7 +26,7 @@ pub enum ElementType {
 }
 
 /// The declared integer types other than `uint8`; `int` is 32 bits wide, `bool` a byte.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum IntegerType {
     Bool,
@@ -39,7 +40,7 @@ pub enum IntegerType {
 }
 
 /// A run-time extent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Dim {
     /// Its name.
     pub name: String,
@@ -50,7 +51,7 @@ pub struct Dim {
 }
 
 /// An unknown or array: `channels` scalars at each element of `space`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Field {
     /// Its name.
     pub name: String,
@@ -70,7 +71,7 @@ pub struct Field {
 }
 
 /// An array defined by expressions at offset 0, one per channel; 0 outside its domain. Derivatives flow through it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Computed {
     /// Its name.
     pub name: String,
@@ -89,7 +90,7 @@ pub struct Computed {
 }
 
 /// A function rho of a squared norm q.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Hash, Debug)]
 pub enum Loss {
     /// A loss of the table, with its scale s > 0: an expression without unknowns. One that is not uniform is NaN where it is not positive
     /// and finite; the guards of the block's residuals hold what it reads.
@@ -100,7 +101,7 @@ pub enum Loss {
 
 /// A robust loss over the channels of one Vector: the block's energy is rho of the sum of their squares. It is 0 where none of them
 /// counts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Block {
     /// The loss.
     pub loss: Loss,
@@ -109,7 +110,7 @@ pub struct Block {
 }
 
 /// Box bounds on an unknown: expressions over its index space without unknowns, one per channel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct BoxBounds {
     /// The unknown.
     pub unknown: UnknownId,
@@ -120,7 +121,7 @@ pub struct BoxBounds {
 }
 
 /// A constant of the solve with `channels` entries.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Param {
     /// Its name.
     pub name: String,
@@ -133,7 +134,7 @@ pub struct Param {
 }
 
 /// A scalar residual template.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Residual {
     /// The residual as written (vectors scalarised), without the boundary guard.
     pub value: ExprId,
@@ -196,6 +197,32 @@ pub struct Energy {
     pub warnings: Vec<String>,
     /// The text it came from.
     pub source: Option<Arc<SourceFile>>,
+}
+
+/// Of all that derivation goes by: energies of the same hash have the same routines. Where the text came from is no part of it.
+impl Hash for Energy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Energy {
+            dag,
+            dims,
+            spaces,
+            unknowns,
+            arrays,
+            computed,
+            params,
+            graphs,
+            residuals,
+            groups,
+            blocks,
+            bounds,
+            excludes,
+            use_preconditioner,
+            warnings: _,
+            source: _,
+        } = self;
+        (dag, dims, spaces, unknowns, arrays, computed, params, graphs).hash(state);
+        (residuals, groups, blocks, bounds, excludes, use_preconditioner).hash(state);
+    }
 }
 
 impl Energy {

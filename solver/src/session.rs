@@ -192,7 +192,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
     /// whether there is one of this number.
     #[doc(hidden)]
     pub fn change_to(&mut self, preconditioner: u8) -> bool {
-        let there = usize::from(preconditioner) < self.problem.borrow().plan.k.preconditioners.len();
+        let there = usize::from(preconditioner) < self.problem.borrow().code.settings.preconditioners.len();
         if there {
             self.run.change_to(preconditioner);
         }
@@ -254,7 +254,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
             residuals: self.run.residuals,
             unconstrained: self.run.start.unconstrained as usize,
             method: self.options.method,
-            preconditioner: problem.plan.k.preconditioners[usize::from(self.run.kind())].name,
+            preconditioner: code.settings.preconditioners[usize::from(self.run.kind())].name(),
             device: code.target().processor.name.clone(),
             backend: if code.target().gpu.is_some() { "cuda" } else { "cpu" },
             lent: problem.plan.lent(),

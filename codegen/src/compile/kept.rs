@@ -1,28 +1,46 @@
 //! Compiled pipelines that are kept in the user's [`Cache`]: neither lowered nor compiled again.
 //!
 //! The key is all that the code follows from: pipeline and schedule to the last field, the target, what profiles add, and the build, which is
-//! the hash of this crate's sources and LLVM's version. A block holds the object and how its arguments follow from a signature.
+//! the hash of this crate's sources and LLVM's version. A block holds the object, how its arguments follow from a signature, and the regions
+//! of inputs that it requires: whoever knows the key needs no pipeline.
 
 use super::bind::{Plan, Source};
 use super::signature::Signature;
-use super::{Code, Compiled, Inner, Requirement};
+use super::{Code, Compiled, Inner};
 use crate::backend::llvm::{self, Kernel};
 use crate::cache::{Cache, Key};
 use crate::error::Error;
 use crate::expr::exact::exact_text;
+use crate::expr::listed;
 use crate::func::Pipeline;
-use crate::ir::stmt::LoweredFunction;
+use crate::ir::stmt::{LoweredFunction, Required};
 use crate::limits::Limits;
 use crate::lower::LowerOptions;
+use crate::nests::bounds_query::BoundsQuery;
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
+use std::hash::Hash;
 use std::sync::Arc;
+
+/// The user's cache; none while `SUMSQ_DUMP` is set, since dumps are of what is compiled.
+pub fn cache() -> Option<Cache> {
+    if LowerOptions::default().dump.is_none() { Cache::of_user() } else { None }
+}
+
+/// The key of what this build makes of `what` for a target.
+pub fn key(what: &impl Hash, target: &Target) -> Key {
+    let profile = LowerOptions::default().profile;
+    Key::of(&(env!("SUMSQ_SOURCES"), llvm::version(), format!("{target:?}"), profile, what))
+}
 
 /// Everything but the object.
 #[derive(Serialize, Deserialize)]
 struct Header {
+    pipeline: String,
+    signature: Signature,
+    required: Required,
     assertions: Vec<String>,
     pointers: Vec<(usize, usize)>,
     scalars: Vec<Source>,
@@ -31,7 +49,7 @@ struct Header {
 /// The place of one pipeline in a cache.
 pub(super) struct Place<'a> {
     cache: &'a Cache,
-    key: Key,
+    pub(super) key: Key,
 }
 
 impl<'a> Place<'a> {
@@ -41,33 +59,26 @@ impl<'a> Place<'a> {
         pipeline: &Pipeline,
         schedule: &Schedule,
         target: &Target,
-        options: &LowerOptions,
     ) -> Place<'a> {
-        let what = exact_text(&(pipeline, schedule));
-        let (target, profile) = (format!("{target:?}"), options.profile.to_string());
-        let key = Key::of(&[env!("SUMSQ_SOURCES"), &llvm::version(), &target, &profile, &what]);
+        Place::of(cache, key(&exact_text(&(pipeline, schedule)), target))
+    }
+
+    /// That of a key.
+    pub(super) fn of(cache: &'a Cache, key: Key) -> Place<'a> {
         Place { cache, key }
     }
 
     /// The pipeline as it was kept, if it is there.
-    pub(super) fn load(
-        &self,
-        pipeline: &Pipeline,
-        schedule: &Schedule,
-        signature: &Signature,
-    ) -> Option<Compiled> {
+    pub(super) fn load(&self) -> Option<Compiled> {
         let bytes = self.cache.get(&self.key)?;
         let (header, object) = split(&bytes)?;
-        let Header { assertions, pointers, scalars } = serde_json::from_slice(header).ok()?;
-        let plan = Plan { pipeline: pipeline.name.clone(), signature: signature.clone(), pointers, scalars };
-        let kernel = Kernel::load(&pipeline.name, object, &self.symbol(&pipeline.name), assertions).ok()?;
-        let required = Requirement::Of(Box::new((pipeline.clone(), schedule.clone())));
-        Some(Compiled(Arc::new(Inner {
-            code: Code::Host(kernel),
-            required,
-            signature: signature.clone(),
-            plan,
-        })))
+        let header: Header = listed::read(str::from_utf8(header).ok()?)?;
+        let Header { pipeline, signature, required, assertions, pointers, scalars } = header;
+        let kernel = Kernel::load(&pipeline, object, &self.symbol(&pipeline), assertions).ok()?;
+        let required = BoundsQuery::new(&pipeline, required);
+        let plan = Plan { pipeline, signature: signature.clone(), pointers, scalars };
+        let (code, key) = (Code::Host(kernel), Some(self.key));
+        Some(Compiled(Arc::new(Inner { code, required, signature, plan, key })))
     }
 
     /// The kernel of a lowered pipeline, compiled and kept.
@@ -81,13 +92,16 @@ impl<'a> Place<'a> {
         let symbol = self.symbol(&f.name);
         let (object, assertions) = on_large_stack(|| llvm::object(f, &symbol, target, limits))?;
         let header = Header {
+            pipeline: f.name.clone(),
+            signature: plan.signature.clone(),
+            required: f.required.clone(),
             assertions: assertions.clone(),
             pointers: plan.pointers().to_vec(),
             scalars: plan.scalars().to_vec(),
         };
-        if let Ok(header) = serde_json::to_vec(&header) {
+        if let Some(header) = listed::write(&header) {
             let length = (header.len() as u64).to_le_bytes();
-            self.cache.put(&self.key, &[&length[..], &header, &object].concat());
+            self.cache.put(&self.key, &[&length[..], header.as_bytes(), &object].concat());
         }
         Kernel::load(&f.name, &object, &symbol, assertions)
     }
@@ -108,9 +122,10 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
     use crate::expr::Expr;
-    use crate::func::{Func, Var};
-    use crate::runtime::{Buffer, BufferSpec, Pool};
+    use crate::func::{Func, Input, Var};
+    use crate::runtime::{Buffer, BufferSpec, Pool, Scalar};
     use crate::types::ScalarType;
+    use std::fs;
 
     /// f(x) = x + `more`.
     fn job(more: i32) -> (Pipeline, Schedule) {
@@ -145,10 +160,60 @@ mod tests {
         drop((first, second));
         let third = compiled(1, &host);
         assert_eq!((run(&third), files()), (vec![1, 2, 3, 4, 5], 1));
-        let regions = third.required_regions(&[("f", &[5])], &[]).unwrap();
-        assert!(regions.is_empty());
         assert_eq!((run(&compiled(2, &host)), files()), (vec![2, 3, 4, 5, 6], 2));
         let lanes = if host.lanes == 4 { 8 } else { 4 };
         assert_eq!((run(&compiled(2, &host.with_lanes(lanes))), files()), (vec![2, 3, 4, 5, 6], 3));
+    }
+
+    /// f(x) = in(x) + in(x + n), where in has values up to n.
+    fn reading() -> (Pipeline, Schedule) {
+        let (x, mut p) = (Var::new("x"), Pipeline::new("pairs"));
+        let n = p.param("n", ScalarType::I32);
+        let mut input = Input::new("in", &[ScalarType::I32], 1);
+        input.value_range = Some((Expr::from(0), n.clone()));
+        let input = p.input(input);
+        let pair = input.at(&[x.expr()], 0) + input.at(&[x.expr() + n], 0);
+        let f = p.func(Func::new("f", std::slice::from_ref(&x), vec![pair]));
+        p.output(&f);
+        (p, Schedule::new())
+    }
+
+    #[test]
+    fn a_key_is_enough() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path().join("c")).unwrap();
+        let jobs = vec![job(1), reading()];
+        let all = Compiled::all_kept(jobs, &Target::host(), Limits::default(), Some(&cache)).unwrap();
+        let keys: Vec<Key> = all.iter().map(|c| c.key().unwrap()).collect();
+        let input = Buffer::new(BufferSpec::new(ScalarType::I32, &[6])).unwrap();
+        let out = Buffer::new(BufferSpec::new(ScalarType::I32, &[5])).unwrap();
+        let answers = |of: &Compiled| {
+            let n = [("n", Scalar::I32(2))];
+            let regions = of.required_regions(&[("f", &[5])], &n).map(|r| r["in"].clone());
+            input.fill(1);
+            let short = of.run(&Pool::new(1), &[("in", &input), ("f", &out)], &n);
+            input.fill(3);
+            let outside = of.run(&Pool::new(1), &[("in", &input), ("f", &out)], &n);
+            (regions.unwrap(), short.unwrap_err().to_string(), outside.unwrap_err().to_string())
+        };
+        let compiled = answers(&all[1]);
+        assert_eq!(compiled.0, [(0, 6)]);
+        drop(all);
+        let kept = Compiled::kept(&keys, &cache).unwrap();
+        assert_eq!((run(&kept[0]), kept[1].name()), (vec![1, 2, 3, 4, 5], "pairs"));
+        assert_eq!(*kept[1].signature(), Signature::of(&reading().0, &reading().1).unwrap());
+        assert_eq!(answers(&kept[1]), compiled);
+        fs::remove_file(folder.path().join("c").join(keys[0].name())).unwrap();
+        assert!(Compiled::kept(&keys, &cache).is_none());
+        assert!(Compiled::kept(&keys[1..], &cache).is_some());
+    }
+
+    #[test]
+    fn code_for_a_gpu_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path().join("c"));
+        // Whether or not there is a GPU.
+        let _ = Compiled::all_kept(vec![job(1)], &Target::cuda(75), Limits::default(), cache.as_ref());
+        assert_eq!(folder.path().join("c").read_dir().unwrap().count(), 0);
     }
 }

@@ -13,7 +13,7 @@ mod signature;
 
 use crate::backend::abi::Arguments;
 use crate::backend::llvm::{self, Kernel};
-use crate::cache::Cache;
+use crate::cache::{Cache, Key};
 use crate::error::Error;
 use crate::expr::Name;
 use crate::func::Pipeline;
@@ -32,8 +32,8 @@ pub(crate) use device::Recorded;
 use device::{DeviceCode, Locals};
 use indexmap::IndexMap;
 use kept::Place;
+pub use kept::{cache, key};
 pub use signature::{BufferSlot, Signature};
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The PTX of the kernels of a pipeline under a schedule, one module, for a GPU that need not be here.
@@ -75,26 +75,12 @@ impl Code {
 
 struct Inner {
     code: Code,
-    required: Requirement,
+    /// The regions of inputs that it reads.
+    required: BoundsQuery,
     signature: Signature,
     plan: Plan,
-}
-
-/// The regions of inputs that a pipeline reads.
-enum Requirement {
-    /// As lowering found them.
-    Known(BoundsQuery),
-    /// To be found when somebody asks: those of a pipeline under a schedule.
-    Of(Box<(Pipeline, Schedule)>),
-}
-
-impl Requirement {
-    fn query(&self) -> Result<Cow<'_, BoundsQuery>, Error> {
-        match self {
-            Requirement::Known(query) => Ok(Cow::Borrowed(query)),
-            Requirement::Of(job) => BoundsQuery::of(&job.0, &job.1).map(Cow::Owned),
-        }
-    }
+    /// The key under which a cache has it.
+    key: Option<Key>,
 }
 
 impl Compiled {
@@ -119,27 +105,37 @@ impl Compiled {
         target: &Target,
         limits: Limits,
     ) -> Result<Vec<Compiled>, Error> {
-        Compiled::all_kept(jobs, target, limits, Cache::of_user().as_ref())
+        Compiled::all_kept(jobs, target, limits, cache().as_ref())
     }
 
-    fn all_kept(
+    /// As [`Compiled::all_within`], with this cache in place of the user's. Code for a GPU is not kept.
+    pub fn all_kept(
         jobs: Vec<(Pipeline, Schedule)>,
         target: &Target,
         limits: Limits,
         cache: Option<&Cache>,
     ) -> Result<Vec<Compiled>, Error> {
         let options = LowerOptions { limits, ..LowerOptions::default() };
-        let cache = cache.filter(|_| options.dump.is_none());
+        let cache = cache.filter(|_| target.gpu.is_none());
         let stack = stack_for(jobs.iter().map(|(pipeline, _)| pipeline.nodes()).max().unwrap_or(0));
         in_parallel(jobs, stack, |(pipeline, schedule)| {
-            let signature = Signature::of(&pipeline, &schedule)?;
-            let cache = cache.filter(|_| target.gpu.is_none());
-            let place = cache.map(|cache| Place::new(cache, &pipeline, &schedule, target, &options));
-            if let Some(kept) = place.as_ref().and_then(|p| p.load(&pipeline, &schedule, &signature)) {
+            let place = cache.map(|cache| Place::new(cache, &pipeline, &schedule, target));
+            if let Some(kept) = place.as_ref().and_then(Place::load) {
                 return Ok(kept);
             }
+            let signature = Signature::of(&pipeline, &schedule)?;
             Compiled::within(&lower(&pipeline, &schedule, &options)?, signature, target, &limits, place)
         })
+    }
+
+    /// The pipelines that a cache has under these keys, in their order; none if one of them is missing.
+    pub fn kept(keys: &[Key], cache: &Cache) -> Option<Vec<Compiled>> {
+        keys.iter().map(|&key| Place::of(cache, key).load()).collect()
+    }
+
+    /// The key under which a cache has it, if one was asked.
+    pub fn key(&self) -> Option<Key> {
+        self.0.key
     }
 
     /// Compiles a lowered function, to be called with the buffers and parameters of `signature`.
@@ -159,6 +155,7 @@ impl Compiled {
         place: Option<Place>,
     ) -> Result<Compiled, Error> {
         let plan = Plan::new(f, &signature)?;
+        let key = place.as_ref().map(|place| place.key);
         let code = match place {
             Some(place) => Code::Host(place.compile(f, &plan, target, limits)?),
             None if target.gpu.is_some() => {
@@ -167,8 +164,8 @@ impl Compiled {
             }
             None => Code::Host(on_large_stack(|| Kernel::compile(f, target, limits))?),
         };
-        let required = Requirement::Known(BoundsQuery::new(&f.name, f.required.clone()));
-        Ok(Compiled(Arc::new(Inner { code, required, signature, plan })))
+        let required = BoundsQuery::new(&f.name, f.required.clone());
+        Ok(Compiled(Arc::new(Inner { code, required, signature, plan, key })))
     }
 
     /// The name of the pipeline.
@@ -195,7 +192,7 @@ impl Compiled {
         extents: &[(&str, &[i32])],
         params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
-        self.0.required.query()?.regions(extents, params)
+        self.0.required.regions(extents, params)
     }
 
     /// As [`Compiled::required_regions`] over domains, `(min, extent)` per dimension; see [`BoundsQuery::regions_over`].
@@ -204,7 +201,7 @@ impl Compiled {
         domains: &[(&str, &[(i32, i32)])],
         params: &[(&str, Scalar)],
     ) -> Result<IndexMap<Name, Region>, Error> {
-        self.0.required.query()?.regions_over(domains, params)
+        self.0.required.regions_over(domains, params)
     }
 
     /// Checks buffers and parameters, once, for many runs. Every buffer and parameter of the signature is needed, in any

@@ -8,9 +8,10 @@ use crate::runtime::Buffer;
 use crate::schedule::{Directive, Schedule};
 use crate::types::ScalarType;
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 
 /// A buffer that a pipeline takes.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BufferSlot {
     /// Name that whoever binds calls it by: the input or the output's Func, followed by `.k` if it is of tuple element k alone.
     pub name: Name,
@@ -39,7 +40,7 @@ pub struct BufferSlot {
 }
 
 /// Buffers and parameters of a compiled pipeline.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Signature {
     /// Inputs, then outputs.
     pub buffers: Vec<BufferSlot>,

@@ -1,12 +1,13 @@
 //! Flat buffers of lowered code, as data.
 
 use super::Name;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A one-dimensional buffer of lowered code: a plane, or the records, of an input, of an output or of intermediate storage.
 ///
 /// Equal ones are the same memory; different ones are different memory, unless they are declared to be aliases. The text is for people.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Flat {
     /// The Func or input that it belongs to.
     pub of: Name,
@@ -17,7 +18,7 @@ pub struct Flat {
 }
 
 /// Parts of a Func or input that a flat buffer holds.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Content {
     /// This tuple element.
     Plane(usize),

@@ -18,6 +18,7 @@
 
 pub(crate) mod exact;
 mod flat;
+pub(crate) mod listed;
 mod literal;
 mod param;
 pub(crate) mod print;
@@ -31,6 +32,7 @@ use crate::functions::Function;
 use crate::scalar_functions;
 use crate::types::{ScalarType, Type};
 use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -44,7 +46,7 @@ macro_rules! operators_of_functions {
         binary { $($name2:ident $op2:ident = $single2:path, $double2:path;)* }
     ) => {
         /// Operators of one operand: these, and the [`Function`]s of one operand, elementwise on floats. Roundings leave integers alone.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
         #[allow(missing_docs)]
         pub enum UnaryOp {
             Neg,
@@ -60,7 +62,7 @@ macro_rules! operators_of_functions {
         }
 
         /// Operators of two operands of the same type: these, and the [`Function`]s of two operands.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
         #[allow(missing_docs)]
         pub enum BinaryOp {
             Add,
@@ -171,12 +173,12 @@ impl BinaryOp {
 
 /// Kinds of expression nodes. `Call` disappears at flattening; the vector nodes and `Load` appear
 /// only in lowered code.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ExprKind {
     /// Integer or bool constant; u64 is kept as its bits.
     Int(i64),
     /// Float constant, already rounded to the node's type.
-    Float(f64),
+    Float(#[serde(with = "listed::bits")] f64),
     /// A loop variable, reduction variable or let-bound name.
     Var(Name),
     /// A run-time scalar: a parameter of the pipeline, or a part of what a buffer looks like.

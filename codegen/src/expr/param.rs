@@ -9,7 +9,7 @@ use std::fmt;
 ///
 /// Two of them are the same scalar exactly if they are equal; their text is for people. A pipeline declares no parameter whose name reads
 /// as a part of a buffer, so that [`Param::parse`] gives back what was printed.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Param {
     /// Declared by the pipeline, given by whoever runs it.
     Named(Name),

@@ -2,6 +2,7 @@
 
 use crate::expr::{Expr, Name, Part};
 use crate::types::{ScalarType, Type};
+use serde::{Deserialize, Serialize};
 
 /// `(min, extent)` of each dimension, none where there is no boundary.
 pub type Domain = Vec<Option<(Expr, Expr)>>;
@@ -12,7 +13,7 @@ pub const PITCH: i64 = 16;
 
 /// Layout of the elements of a Func or input in memory. Coordinates `(c0, c1, ...)` of tuple element `k` are at
 /// `origin + c0*stride0 + c1*stride1 + ...`; dimension 0 is the fastest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Layout {
     /// One buffer per tuple element; stride0 = 1.
     #[default]
@@ -27,7 +28,7 @@ pub enum Layout {
 
 /// Fixed parts of one dimension of a [`Layout::Strided`] buffer: expressions over parameters and the sizes of buffers, which
 /// the code relies on and which are checked before every run.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Constraint {
     /// First coordinate, i32.
     pub min: Option<Expr>,

@@ -12,6 +12,7 @@ use crate::expr::{BinaryOp, Expr, Flat, Name};
 use crate::ir::args::Arg;
 use crate::schedule::{ForKind, Memory, StageId};
 use crate::types::ScalarType;
+use serde::{Deserialize, Serialize};
 
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
@@ -91,7 +92,7 @@ pub struct LoweredFunction {
 }
 
 /// Regions of inputs, not yet evaluated: expressions over sizes of buffers, parameters and let-bound names.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Required {
     /// Let-bound names in the order of their definitions.
     pub lets: Vec<(Name, Expr)>,

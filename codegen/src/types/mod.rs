@@ -202,7 +202,7 @@ pub fn nearest_half(v: f64) -> f16 {
 }
 
 /// The type of an expression: an element type and a number of lanes (1 for a scalar).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Type {
     /// Element type.
     pub scalar: ScalarType,

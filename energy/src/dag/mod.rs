@@ -29,6 +29,7 @@ use crate::graph::Graph;
 use crate::ids::{ArrayId, GraphId, ParamId, SpaceId};
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::hash::{Hash, Hasher};
 
 /// An arena of hash-consed nodes: equal expressions have equal ids.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +44,14 @@ pub struct Dag {
     nesting: u32,
     /// Terms of a sum under one condition stay apart.
     ungrouped: bool,
+}
+
+/// Of its nodes, and of what derivation goes by besides: memories of what was found before change no result.
+impl Hash for Dag {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Dag { nodes, depths: _, meter: _, derivatives: _, nesting: _, ungrouped } = self;
+        (nodes.as_slice(), ungrouped, self.budgets(), self.taken()).hash(state);
+    }
 }
 
 impl Dag {

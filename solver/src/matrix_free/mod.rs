@@ -14,6 +14,7 @@
 //! | [`domain`] | index spaces: incidence lists, layouts, masks, sizes |
 //! | [`choices`] | for everything that could be stored, kept in a ring or computed again: which of these it is |
 //! | [`stages`], [`phases`] | the table of pipelines, and the phases of a solve that run them |
+//! | [`outline`], [`kept`] | what plans need to know of all this; kept from one start to the next |
 //! | [`plan`] | buffers of given sizes, programs over them, the steps of the outer loop |
 //! | [`certify`] | the routines one by one, for the certificate |
 //!
@@ -27,6 +28,8 @@ pub mod describe;
 pub mod domain;
 pub mod draft;
 pub mod finish;
+pub mod kept;
+pub mod outline;
 pub mod params;
 pub mod pcg;
 pub mod phases;

@@ -1,12 +1,13 @@
 //! The parameters of generated pipelines, by id. As with vectors, their names are symbols and nothing more.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use sumsq_codegen::{Expr, ScalarType};
 use sumsq_energy::emit::names;
 use sumsq_energy::model::{Domain, GraphId, ParamId, SpaceId};
 
 /// A whole number (i32) that follows from the sizes of a problem and the machine: fixed once a problem is planned.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Size {
     /// Extent of a dim of a space.
     Extent(SpaceId, usize),
@@ -23,7 +24,7 @@ pub enum Size {
 }
 
 /// A number that may change between runs, in the precisions in which pipelines take it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Number {
     /// A channel of a parameter of the energy.
     Energy(ParamId, u16),
@@ -46,7 +47,7 @@ pub enum Number {
 }
 
 /// A parameter of a pipeline.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Param {
     /// Fixed by sizes.
     Size(Size),

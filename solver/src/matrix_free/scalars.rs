@@ -10,7 +10,7 @@ pub trait Scalar: Copy {
     /// The tuple.
     const OF: What;
     /// Position in the tuple.
-    fn index(self, k: &Skeleton) -> usize;
+    fn index(self) -> usize;
 }
 
 /// Scalars that PCG carries from one iteration to the next: the tuples `State` and `Next`.
@@ -102,38 +102,38 @@ impl ModelScalar {
 
 impl Scalar for PcgScalar {
     const OF: What = What::State;
-    fn index(self, _: &Skeleton) -> usize {
+    fn index(self) -> usize {
         self as usize
     }
 }
 impl Scalar for AlphaScalar {
     const OF: What = What::Alpha;
-    fn index(self, _: &Skeleton) -> usize {
+    fn index(self) -> usize {
         self as usize
     }
 }
 impl Scalar for StartScalar {
     const OF: What = What::Start;
-    fn index(self, _: &Skeleton) -> usize {
+    fn index(self) -> usize {
         self as usize
     }
 }
 impl Scalar for StartProduct {
     const OF: What = What::StartProduct;
-    fn index(self, _: &Skeleton) -> usize {
+    fn index(self) -> usize {
         0
     }
 }
 impl Scalar for ModelScalar {
     const OF: What = What::Model;
-    fn index(self, _: &Skeleton) -> usize {
+    fn index(self) -> usize {
         self as usize
     }
 }
 impl Skeleton {
     /// A scalar as generated code reads it.
     pub fn scalar<S: Scalar>(&self, s: S) -> Expr {
-        Expr::call(S::OF.of(()).to_string(), ScalarType::F64, vec![], s.index(self))
+        Expr::call(S::OF.of(()).to_string(), ScalarType::F64, vec![], s.index())
     }
 }
 

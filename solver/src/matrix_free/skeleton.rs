@@ -5,6 +5,7 @@ use crate::matrix_free::params::Param;
 use crate::matrix_free::sums::Share;
 use crate::matrix_free::vectors::{Extents, Initial, Role, VectorId, What};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use sumsq_codegen::{Name, Pipeline, ScalarType, Schedule, Target};
@@ -27,7 +28,7 @@ pub struct Scheduled {
 }
 
 /// An index space that holds unknowns.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Space {
     /// The space.
     pub id: SpaceId,
@@ -56,7 +57,7 @@ pub struct Space {
 }
 
 /// Entries of the diagonal blocks of J^T J.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Entries {
     /// The diagonal.
     Diagonal,

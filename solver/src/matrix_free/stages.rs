@@ -2,6 +2,7 @@
 
 use crate::matrix_free::skeleton::{Skeleton, When};
 use crate::matrix_free::vectors::{Role, VectorId};
+use serde::{Deserialize, Serialize};
 
 /// A piece of a solve: one pipeline, several that follow one another, or none where there is nothing to do. What depends on M
 /// has the number of a preconditioner.
@@ -66,7 +67,7 @@ pub enum Step {
 }
 
 /// A phase of a solve: what the host runs at once. What depends on M has the number of a preconditioner.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Phase {
     /// Excluded elements.
     Mask,

@@ -5,11 +5,12 @@
 //!
 //! A pipeline says `X` for the unknowns wherever it reads them. Its [`Role`] says which copy of the numbers that is.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use sumsq_energy::model::{ArrayId, ComputedId, Domain, GraphId, SpaceId};
 
 /// A quantity that is kept in memory.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum What {
     // Of a space with unknowns.
     /// x, in the master precision.
@@ -119,7 +120,7 @@ pub enum What {
 }
 
 /// The thing that a vector belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Over {
     /// The solver as a whole.
     Nothing,
@@ -140,7 +141,7 @@ pub enum Over {
 }
 
 /// Names a vector of the solver. `over` is of the kind that `what` belongs to; `level` is that of a hierarchy, 0 for the problem itself.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct VectorId {
     /// The quantity.
     pub what: What,
@@ -291,7 +292,7 @@ pub enum Role {
 }
 
 /// The points of a vector.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Extents {
     /// One.
     Scalar,
@@ -314,7 +315,7 @@ pub enum Extents {
 }
 
 /// Contents of a vector before anything is written to it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Initial {
     /// 0.
     Zeros,

@@ -1,5 +1,6 @@
 //! Choices that a user makes: text, read line by line, or in short.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -24,7 +25,7 @@ const WORDS: [(&str, &str); 15] = [
 ];
 
 /// The value of a choice.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Value {
     /// Computed, and simplified, where it is read.
     Inline,

@@ -16,8 +16,10 @@ use crate::matrix_free::Wanted;
 use crate::matrix_free::certify::Certified;
 use crate::matrix_free::choices::{self, Choices, Derived};
 use crate::matrix_free::domain::sizes::Sizes;
+use crate::matrix_free::kept::Place;
+use crate::matrix_free::outline::Outline;
 use crate::matrix_free::plan::Plan;
-use crate::matrix_free::plan::compile::{Modules, Settings};
+use crate::matrix_free::plan::compile::{Modules, Settings, compile};
 use crate::matrix_free::preconditioner::Preconditioner;
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::stages::Phase;
@@ -30,6 +32,8 @@ use crate::problem::report::Held;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sumsq_codegen::cache::Cache;
+use sumsq_codegen::compile::cache;
 use sumsq_codegen::error::CudaError;
 use sumsq_codegen::ir::stmt::LoweredFunction;
 use sumsq_codegen::lower::{LowerOptions, lower};
@@ -47,10 +51,11 @@ pub struct Solver {
 
 /// Things that all problems of a solver share.
 pub(crate) struct Code {
-    k: Arc<Skeleton>,
-    settings: Settings,
+    k: Arc<Outline>,
+    pub(crate) settings: Settings,
     pub(crate) options: CompileOptions,
     modules: Modules,
+    is_kept: bool,
     pub(crate) pool: Arc<Pool>,
     pub(crate) compile_seconds: f64,
 }
@@ -73,7 +78,20 @@ impl Solver {
         options: &CompileOptions,
         target: Target,
     ) -> Result<Solver, SolveError> {
-        Solver::compile_using(energy, options, target, None)
+        Solver::compile_using(energy, options, target, None, cache().as_ref())
+    }
+
+    /// As [`Solver::compile`], with this cache in place of the user's.
+    ///
+    /// # Errors
+    /// As of [`Solver::compile`].
+    #[doc(hidden)]
+    pub fn compile_kept(
+        energy: Energy,
+        options: &CompileOptions,
+        cache: Option<&Cache>,
+    ) -> Result<Solver, SolveError> {
+        Solver::compile_using(energy, options, options.machine()?, None, cache)
     }
 
     /// As [`Solver::compile_for`], with these preconditioners, at least one, in place of that of the options: a solve begins with the
@@ -87,7 +105,8 @@ impl Solver {
         options: &CompileOptions,
         preconditioners: Vec<Arc<dyn Preconditioner>>,
     ) -> Result<Solver, SolveError> {
-        Solver::compile_using(energy, options, options.machine()?, Some(preconditioners))
+        let cache = cache();
+        Solver::compile_using(energy, options, options.machine()?, Some(preconditioners), cache.as_ref())
     }
 
     fn compile_using(
@@ -95,11 +114,30 @@ impl Solver {
         options: &CompileOptions,
         target: Target,
         preconditioners: Option<Vec<Arc<dyn Preconditioner>>>,
+        cache: Option<&Cache>,
     ) -> Result<Solver, SolveError> {
         let _standard = FloatEnvironment::standard();
         let started = Instant::now();
-        let (k, settings) = skeleton(energy, options, target, preconditioners)?;
-        let modules = Modules::new(&k, &settings, options.limits(started))?;
+        options.check()?;
+        // Preconditioners of others have no key.
+        let place = cache.filter(|_| preconditioners.is_none());
+        let place = place.map(|cache| Place::new(cache, &energy, options, &target));
+        let kept = place.as_ref().and_then(Place::load);
+        let is_kept = kept.is_some();
+        let (k, pipelines, settings) = match kept {
+            Some((k, pipelines)) => {
+                let k = k.of(options.losses.apply(energy));
+                let settings = Settings::new(&k.energy, options)?;
+                (k, pipelines, settings)
+            }
+            None => {
+                let (k, settings) = skeleton(energy, options, target, preconditioners)?;
+                let (k, pipelines) = compile(&k, &settings, options.limits(started), cache)?;
+                place.iter().for_each(|place| place.keep(&k, &pipelines));
+                (k, pipelines, settings)
+            }
+        };
+        let modules = Modules::new(pipelines, &k.target);
         let pool = Arc::new(options.threads.map_or_else(Pool::with_all_cores, Pool::new));
         match options.threads {
             Some(asked) if pool.threads() < asked => {
@@ -109,12 +147,19 @@ impl Solver {
         }
         let compile_seconds = started.elapsed().as_secs_f64();
         let (k, options) = (Arc::new(k), options.clone());
-        Ok(Solver { code: Arc::new(Code { k, settings, options, modules, pool, compile_seconds }) })
+        let code = Code { k, settings, options, modules, is_kept, pool, compile_seconds };
+        Ok(Solver { code: Arc::new(code) })
     }
 
     /// The energy.
     pub fn energy(&self) -> &Energy {
         &self.code.k.energy
+    }
+
+    /// Tells whether an earlier start had kept everything: nothing was derived or compiled.
+    #[doc(hidden)]
+    pub fn is_kept(&self) -> bool {
+        self.code.is_kept
     }
 
     /// Allocates buffers for the sizes of `data` and copies its numbers, which are then the problem's own.
@@ -251,7 +296,7 @@ pub fn sizes(
     data: &ProblemData,
 ) -> Result<BTreeMap<String, i32>, SolveError> {
     let (k, _) = skeleton(energy.clone(), options, options.shown_machine()?, None)?;
-    let all = Sizes::new(&k, data)?.parameters();
+    let all = Sizes::new(&Outline::new(&k, &[]), data)?.parameters();
     Ok(all.into_iter().map(|(size, value)| (size.to_string(), value)).collect())
 }
 
@@ -388,7 +433,7 @@ impl Problem {
         v: &[f64],
     ) -> Result<Certificate, CheckError<SolveError>> {
         let _standard = FloatEnvironment::standard();
-        if self.code.settings.linear != ScalarType::F64 {
+        if self.code.k.linear != ScalarType::F64 {
             return Err(CheckError::Routines(OptionError::CertificatePrecision.into()));
         }
         self.check_held(data).map_err(CheckError::Routines)?;

@@ -3,9 +3,9 @@
 use crate::error::SolveError;
 use crate::matrix_free::domain::incidence::{Incidence, Overlong};
 use crate::matrix_free::domain::mask;
+use crate::matrix_free::outline::Outline;
 use crate::matrix_free::params::Size;
 use crate::matrix_free::schedule::cpu::strip_height;
-use crate::matrix_free::skeleton::Skeleton;
 use crate::matrix_free::vectors::Extents;
 use crate::problem::data::ProblemData;
 use rustc_hash::FxHashMap;
@@ -14,7 +14,7 @@ use sumsq_energy::model::{Domain, GraphId, SpaceId};
 
 /// The sizes of a problem: those of its spaces and graphs, and the lists behind its gathers.
 pub struct Sizes<'a> {
-    k: &'a Skeleton,
+    k: &'a Outline,
     data: &'a ProblemData<'a>,
     /// The lists of every vertex that is gathered at.
     pub incidences: FxHashMap<(GraphId, u16), Incidence>,
@@ -25,7 +25,7 @@ impl<'a> Sizes<'a> {
     ///
     /// # Errors
     /// Lists that 32-bit indices do not reach. All other counts were bound below 2^31.
-    pub fn new(k: &'a Skeleton, data: &'a ProblemData) -> Result<Sizes<'a>, SolveError> {
+    pub fn new(k: &'a Outline, data: &'a ProblemData) -> Result<Sizes<'a>, SolveError> {
         let vertices = k.spaces.iter().flat_map(|s| s.slots.iter().map(move |&at| (s.id, at)));
         let lists = vertices.map(|(space, (g, v))| {
             let elements = data.elements(&k.energy, space);

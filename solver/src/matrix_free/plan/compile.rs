@@ -3,18 +3,18 @@
 use crate::error::SolveError;
 use crate::matrix_free::Wanted;
 use crate::matrix_free::choices::{ChoiceError, Derived};
-use crate::matrix_free::params::Param;
+use crate::matrix_free::outline::{Module, Outline};
 use crate::matrix_free::phases::pipelines;
 use crate::matrix_free::plan::transfer::Transfers;
 use crate::matrix_free::preconditioner::{Preconditioner, kinds};
 use crate::matrix_free::skeleton::{Scheduled, Skeleton};
 use crate::matrix_free::stages::Stage;
-use crate::matrix_free::vectors::{Role, VectorId};
 use crate::problem::options::{CompileOptions, OptionError, Precision};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use sumsq_codegen::cache::Cache;
 use sumsq_codegen::compile::Compiled;
-use sumsq_codegen::{Limits, Name, ScalarType, Target};
+use sumsq_codegen::{Limits, ScalarType, Target};
 use sumsq_energy::model::Energy;
 
 /// Everything that decides what code is generated.
@@ -61,48 +61,44 @@ impl Settings {
     }
 }
 
-/// A compiled pipeline.
-pub struct Module {
-    /// The stage that it belongs to.
-    pub stage: Stage,
-    /// Its code.
-    pub code: Compiled,
-    /// The copy of the numbers that it was made for.
-    pub role: Role,
-    /// The vectors behind the names of its buffers.
-    pub vectors: BTreeMap<Name, VectorId>,
-    /// The parameters behind their names.
-    pub params: BTreeMap<Name, Param>,
+/// The code of a solver: its pipelines in the order of their stages; on a GPU its copies, too.
+pub struct Modules {
+    /// The pipelines.
+    pub pipelines: Vec<Compiled>,
+    /// Copies on the GPU, if that is the target.
+    pub transfers: Option<Arc<Transfers>>,
 }
 
-/// The compiled pipelines of a skeleton, in the order of their stages; on a GPU its copies, too.
-pub struct Modules(Vec<Module>, Option<Arc<Transfers>>);
-
 impl Modules {
-    /// Compiles all pipelines of a skeleton.
-    pub fn new(k: &Skeleton, settings: &Settings, limits: Limits) -> Result<Modules, SolveError> {
-        let (mut jobs, mut rest) = (vec![], vec![]);
-        for (stage, Scheduled { pipeline, schedule, role, vectors, params }) in settings.pipelines(k) {
-            jobs.push((pipeline, schedule));
-            rest.push((stage, role, vectors, params));
-        }
-        let code = Compiled::all_within(jobs, &k.target, limits)?.into_iter().zip(rest);
-        let module = |(code, (stage, role, vectors, params))| Module { stage, code, role, vectors, params };
-        Ok(Modules(code.map(module).collect(), Transfers::of(&k.target).map(Arc::new)))
+    /// The code for a target.
+    pub fn new(pipelines: Vec<Compiled>, target: &Target) -> Modules {
+        Modules { pipelines, transfers: Transfers::of(target).map(Arc::new) }
     }
+}
 
-    /// Copies on the GPU, if that is the target.
-    pub fn transfers(&self) -> Option<Arc<Transfers>> {
-        self.1.clone()
+/// Compiles all pipelines of a skeleton, those that a cache has apart, in the order of their stages.
+///
+/// # Errors
+/// What the engine refuses.
+pub fn compile(
+    k: &Skeleton,
+    settings: &Settings,
+    limits: Limits,
+    cache: Option<&Cache>,
+) -> Result<(Outline, Vec<Compiled>), SolveError> {
+    let (mut jobs, mut rest) = (vec![], vec![]);
+    for (stage, Scheduled { pipeline, schedule, role, vectors, params }) in settings.pipelines(k) {
+        jobs.push((pipeline, schedule));
+        rest.push((stage, role, vectors, params));
     }
-
-    /// All of them.
-    pub fn all(&self) -> &[Module] {
-        &self.0
-    }
-
-    /// Those of a stage, in the order in which they run.
-    pub fn of(&self, stage: Stage) -> impl Iterator<Item = &Module> {
-        self.0.iter().filter(move |m| m.stage == stage)
-    }
+    let code = Compiled::all_kept(jobs, &k.target, limits, cache)?;
+    let module =
+        |(code, (stage, role, vectors, params)): (&Compiled, (_, _, BTreeMap<_, _>, BTreeMap<_, _>))| {
+            let signature = code.signature();
+            let vectors = signature.buffers.iter().map(|slot| vectors[&slot.name]).collect();
+            let params = signature.params.keys().map(|name| params[name]).collect();
+            Module { stage, role, vectors, params }
+        };
+    let modules: Vec<Module> = code.iter().zip(rest).map(module).collect();
+    Ok((Outline::new(k, &modules), code))
 }

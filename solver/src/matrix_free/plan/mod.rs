@@ -11,12 +11,13 @@ mod upload;
 use crate::error::SolveError;
 use crate::matrix_free::domain::mask;
 use crate::matrix_free::domain::sizes::Sizes;
+use crate::matrix_free::outline::Outline;
 use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::build::{Builder, Held};
 use crate::matrix_free::plan::compile::Modules;
 use crate::matrix_free::plan::on_device::OnDevice;
 use crate::matrix_free::scalars::{PcgScalar, Scalar};
-use crate::matrix_free::skeleton::{Skeleton, Space};
+use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::{Initial, Over, VectorId, What};
 use crate::outer::lm::Energies;
@@ -38,7 +39,7 @@ use sumsq_energy::model::{GraphId, SpaceId};
 /// Tuples of scalars, and of every space x, x + d, d and r, and the directions, are always there. Any other vector is there if
 /// some pipeline of the energy uses it.
 pub struct Plan {
-    pub(crate) k: Arc<Skeleton>,
+    pub(crate) k: Arc<Outline>,
     pub(crate) table: Table,
     vectors: BTreeMap<VectorId, Held>,
     params: FxHashMap<(Param, ScalarType), ParamId>,
@@ -61,7 +62,7 @@ impl Plan {
     /// Allocates everything for the sizes of `data`, unless it takes more bytes than the limit, or than a GPU has free, and copies its
     /// numbers.
     pub fn new(
-        k: Arc<Skeleton>,
+        k: Arc<Outline>,
         modules: &Modules,
         data: &ProblemData<'_>,
         pool: Arc<Pool>,
@@ -70,8 +71,8 @@ impl Plan {
         let sizes = Sizes::new(&k, data)?;
         let mut b = Builder::new(k.clone(), pool);
         b.parameters(&sizes);
-        b.essentials(&sizes)?;
-        modules.all().iter().try_for_each(|m| b.module(m, &sizes))?;
+        b.vectors(&sizes)?;
+        modules.pipelines.iter().zip(&k.pipelines).for_each(|(code, of)| b.params(code, &of.params));
         let (inputs, buffers) = (data.bytes(), b.buffer_bytes());
         let too_much = |limit| SolveError::Memory { inputs, buffers, limit };
         let memory = Memory::within(inputs, buffers, limit).map_err(too_much)?;
@@ -79,8 +80,8 @@ impl Plan {
             Some(gpu) => Device::shared(gpu.ordinal)?.require(buffers)?,
             None => b.populate(),
         }
-        let programs = b.programs(modules)?;
-        let device = modules.transfers().map(|transfers| OnDevice::new(transfers, modules, &b));
+        let programs = b.programs(&modules.pipelines)?;
+        let device = modules.transfers.as_ref().map(|on| OnDevice::new(on.clone(), &modules.pipelines, &b));
         let Builder { pool, table, vectors, params, .. } = b;
         let mut plan = Plan {
             k: k.clone(),
@@ -104,14 +105,14 @@ impl Plan {
         self.vectors.get(&id).map(|v| self.table.buffer(v.buffer))
     }
 
-    /// A vector that is always there: see [`Builder::essentials`].
+    /// A vector that is always there: see [`Outline`].
     fn essential(&self, id: VectorId) -> &Buffer {
         self.table.buffer(self.vectors[&id].buffer)
     }
 
     /// A scalar.
     pub(crate) fn scalar<S: Scalar>(&self, s: S) -> f64 {
-        let value = self.essential(S::OF.of(())).get(&[], s.index(&self.k));
+        let value = self.essential(S::OF.of(())).get(&[], s.index());
         value.expect("a tuple has all its scalars")
     }
 
@@ -126,9 +127,9 @@ impl Plan {
         for (n, share) in self.k.shares.iter().enumerate() {
             let tuple = self.essential(What::Energy.of(Over::Share(n)));
             let scalar = |i| -> f64 { tuple.get(&[], i).expect("a tuple has all its scalars") };
-            let groups = share.groups.iter().map(|g| g.index()).enumerate();
+            let groups = share.iter().map(|g| g.index()).enumerate();
             groups.for_each(|(i, group)| by_group[group] += scalar(i));
-            count += scalar(share.groups.len());
+            count += scalar(share.len());
         }
         let total = by_group.iter().sum();
         (Energies { total, by_group }, count as usize)
@@ -301,7 +302,7 @@ impl Plan {
         let id = S::OF.of(());
         let tuple = self.essential(id);
         let mut values = vec![0.0; tuple.spec().channels];
-        given.iter().for_each(|&(s, v)| values[s.index(&self.k)] = v);
+        given.iter().for_each(|&(s, v)| values[s.index()] = v);
         tuple.copy_from(&values).map_err(not_copied(id))
     }
 

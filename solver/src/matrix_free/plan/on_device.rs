@@ -1,13 +1,14 @@
 //! Things that a plan for a GPU has besides: copies, what kernels read of arrays, and which of these are memory of the caller.
 
+use crate::matrix_free::outline::Pipeline;
 use crate::matrix_free::plan::build::Builder;
-use crate::matrix_free::plan::compile::{Module, Modules};
 use crate::matrix_free::plan::transfer::Transfers;
 use crate::matrix_free::vectors::{VectorId, What};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::runtime::Scalar;
 use sumsq_codegen::runtime::cuda::{DeviceArray, DeviceMemory};
 use sumsq_codegen::{Name, ScalarType};
@@ -25,12 +26,12 @@ pub(super) struct OnDevice {
 
 impl OnDevice {
     /// Nothing is borrowed yet.
-    pub(super) fn new(transfers: Arc<Transfers>, modules: &Modules, b: &Builder) -> OnDevice {
+    pub(super) fn new(transfers: Arc<Transfers>, code: &[Compiled], b: &Builder) -> OnDevice {
         let mut reads = BTreeMap::new();
-        for m in modules.all() {
-            let regions = regions(m, b);
-            let slots = m.code.signature().buffers.iter();
-            let arrays = slots.map(|slot| (slot, b.k.in_role(m.vectors[&slot.name], m.role)));
+        for (code, of) in code.iter().zip(&b.k.pipelines) {
+            let regions = regions(code, of, b);
+            let slots = code.signature().buffers.iter().zip(&of.vectors);
+            let arrays = slots.map(|(slot, &number)| (slot, b.k.vectors[number].0));
             for (slot, id) in arrays.filter(|(_, id)| matches!(id.what, What::Array | What::LinearArray)) {
                 let read = regions.as_ref().and_then(|all| all.get(&slot.name).cloned());
                 let both = match reads.remove(&id) {
@@ -69,17 +70,16 @@ fn hull(a: &Region, b: &Region) -> Region {
 }
 
 /// The regions that a pipeline reads of its inputs, for the sizes of a plan; `None` where these do not decide.
-fn regions(m: &Module, b: &Builder) -> Option<FxHashMap<Name, Region>> {
-    let signature = m.code.signature();
-    let extents = signature.buffers.iter().map(|slot| {
-        let id = b.k.in_role(m.vectors[&slot.name], m.role);
-        (&*slot.name, b.table.buffer(b.vectors[&id].buffer).spec().extents.clone())
-    });
+fn regions(code: &Compiled, of: &Pipeline, b: &Builder) -> Option<FxHashMap<Name, Region>> {
+    let signature = code.signature();
+    let extents = signature.buffers.iter().zip(&of.vectors);
+    let extents = extents
+        .map(|(slot, &number)| (&*slot.name, b.table.buffer(b.buffers[number]).spec().extents.clone()));
     let extents: Vec<(&str, Vec<i32>)> = extents.collect();
     let extents: Vec<(&str, &[i32])> = extents.iter().map(|(name, e)| (*name, &e[..])).collect();
-    let params =
-        signature.params.iter().map(|(name, &ty)| (&**name, b.table.param(b.params[&(m.params[name], ty)])));
+    let params = signature.params.iter().zip(&of.params);
+    let params = params.map(|((name, &ty), &param)| (&**name, b.table.param(b.params[&(param, ty)])));
     let params: Vec<(&str, Scalar)> = params.collect();
-    let regions = m.code.required_regions(&extents, &params).ok()?;
+    let regions = code.required_regions(&extents, &params).ok()?;
     Some(regions.into_iter().collect())
 }

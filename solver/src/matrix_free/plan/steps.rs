@@ -167,11 +167,11 @@ impl OnPlan<'_> {
         if !self.run(Phase::Damping(kind)) {
             return false;
         }
-        let shape = &self.plan.k.preconditioners[usize::from(kind)];
+        let follows_damping = self.plan.k.follows_damping[usize::from(kind)];
         let start = |s: StartScalar| self.plan.scalar(s);
         self.run.start = Start {
             bb: start(StartScalar::Bb),
-            rz: match shape.follows_damping() {
+            rz: match follows_damping {
                 false => start(StartScalar::Rz),
                 true => self.plan.scalar(StartProduct),
             },

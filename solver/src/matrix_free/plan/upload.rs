@@ -6,7 +6,7 @@ use crate::matrix_free::params::Number;
 use crate::matrix_free::plan::{Plan, Uploaded};
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::Phase;
-use crate::matrix_free::vectors::{VectorId, What};
+use crate::matrix_free::vectors::What;
 use crate::problem::data::{ArrayView, Numbers, ProblemData};
 use sumsq_codegen::runtime::{Buffer, View};
 use sumsq_energy::dag::ExprId;
@@ -50,12 +50,11 @@ impl Plan {
         let changed = self.changed(data);
         let first = self.uploaded.arrays.is_empty();
         for &(array, numbers) in &changed.arrays {
-            let (field, id) = (&k.energy.arrays[array.index()], What::Array.of(array));
-            let copies = k.describe(id).copies.into_iter().chain([id]);
-            let held: Vec<VectorId> = copies.filter(|&id| self.buffer(id).is_some()).collect();
+            let field = &k.energy.arrays[array.index()];
             let from = self.view(numbers, field, data)?;
-            for id in held {
-                if !self.borrow(id, numbers, &from)? {
+            for &id in &k.arrays[array.index()] {
+                let held = self.buffer(id).is_some();
+                if held && !self.borrow(id, numbers, &from)? {
                     self.copy_numbers(self.essential(id), 0, numbers, &from, field)?;
                 }
             }
