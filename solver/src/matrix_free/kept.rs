@@ -13,7 +13,7 @@ use sumsq_codegen::compile::{self, Compiled};
 use sumsq_energy::SOURCES;
 use sumsq_energy::model::Energy;
 
-/// What a block holds.
+/// Contents of a block.
 #[derive(Serialize, Deserialize)]
 struct Block<T> {
     outline: T,

@@ -1,4 +1,4 @@
-//! What plans of any size need to know of an energy, besides its code: everything that derivation has settled.
+//! Facts about an energy that plans of any size need besides its code: everything that derivation has settled.
 //!
 //! An [`Outline`] is made of a skeleton and its pipelines, or is what an earlier start has kept of one ([`crate::matrix_free::kept`]). Plans
 //! cannot tell: they see neither routines nor pipelines.
@@ -63,7 +63,7 @@ pub struct Vector {
     pub copies: Vec<VectorId>,
 }
 
-/// What a pipeline is called with, in the order of its signature.
+/// Arguments of a pipeline, in the order of its signature.
 #[derive(Serialize, Deserialize)]
 pub struct Pipeline {
     /// The vectors, by number, in the role that it was made for.

@@ -18,7 +18,7 @@ const COPIED: usize = 256 << 20;
 /// Copies that are measured at once.
 const COPIES: u32 = 8;
 
-/// What a kernel does to each argument, and the share of float64 among its operations on floats.
+/// Passes of a kernel over each argument, and the share of float64 among its operations on floats.
 pub(super) struct Traffic {
     /// Per argument: 1 where it is a buffer that is read or written, 2 where it is both, else 0.
     passes: Vec<u64>,
