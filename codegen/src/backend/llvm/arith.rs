@@ -23,6 +23,11 @@ impl Arith<'_> {
                 let op = if to.bytes() < source.bytes() { Op::LLVMFPTrunc } else { Op::LLVMFPExt };
                 ir.cast(op, v, to_ty)
             }
+            // By way of f32, which has all values of f16: LLVM 22 converts NaN to the least i16 on a processor with AVX512-FP16.
+            (ScalarType::F16, _) => {
+                let wide = self.cast(v, from, ScalarType::F32);
+                self.cast(wide, Type::of(ScalarType::F32).with_lanes(from.lanes), to)
+            }
             _ if source.is_float() => {
                 let name = if to.is_signed() { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
                 ir.intrinsic(name, &[to_ty, ir.ty(from)], &[v])
