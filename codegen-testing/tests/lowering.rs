@@ -473,7 +473,7 @@ fn skipped_tiles_hold_zeros() {
 #[test]
 fn conditions_of_skips_read_back() {
     let (vx, vy, _, _) = xy();
-    let (vx, vy) = (Var::new(format!("{}.q", vx.0)), vy);
+    let (vx, vy) = (Var::new(format!("{}.q", vx.name())), vy);
     let mut p = Pipeline::new("skip");
     let on = p.param("on", I32).gt(2);
     let cond = vx.expr().modulo(3).ne_(0).and(on);

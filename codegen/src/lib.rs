@@ -48,8 +48,10 @@ pub mod target;
 pub mod types;
 
 pub use error::Error;
-pub use expr::{BinaryOp, Content, Expr, ExprKind, Flat, Name, Param, Part, UnaryOp};
-pub use func::{Constraint, Func, Input, Layout, Output, Pipeline, RDom, RVar, Source, Update, Var};
+pub use expr::{BinaryOp, Content, Expr, ExprKind, Flat, Name, Operand, Param, Part, UnaryOp};
+pub use func::{
+    Constraint, Coordinates, Func, Input, Layout, Output, Pipeline, RDom, RVar, Source, Update, Var,
+};
 pub use language::boundary;
 pub use limits::Limits;
 pub use schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};

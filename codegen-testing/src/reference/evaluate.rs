@@ -133,9 +133,9 @@ struct UpdatePlan {
 
 impl Plan {
     fn new(p: &Pipeline, f: &Func, params: &FxHashMap<Param, Value>) -> Result<Plan, Error> {
-        let vars: Vec<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
+        let vars: Vec<Name> = f.vars.iter().map(|v| v.name().clone()).collect();
         let dimensions = (0..vars.len())
-            .map(|d| match f.updates.iter().filter(|u| is_var(&u.args[d], &f.vars[d].0)).count() {
+            .map(|d| match f.updates.iter().filter(|u| is_var(&u.args[d], f.vars[d].name())).count() {
                 n if n == f.updates.len() => Dimension::Free,
                 0 => Dimension::Open,
                 _ => Dimension::Boxed,
@@ -154,8 +154,9 @@ impl UpdatePlan {
         u: &Update,
         params: &FxHashMap<Param, Value>,
     ) -> Result<UpdatePlan, Error> {
-        let pure_dims: Vec<usize> = (0..f.vars.len()).filter(|&d| is_var(&u.args[d], &f.vars[d].0)).collect();
-        let mut vars: Vec<Name> = pure_dims.iter().map(|&d| f.vars[d].0.clone()).collect();
+        let pure_dims: Vec<usize> =
+            (0..f.vars.len()).filter(|&d| is_var(&u.args[d], f.vars[d].name())).collect();
+        let mut vars: Vec<Name> = pure_dims.iter().map(|&d| f.vars[d].name().clone()).collect();
         let bounds: Vec<Expr> = u.rdom.vars.iter().flat_map(|v| [v.min.clone(), v.extent.clone()]).collect();
         let bounds = tape::compile(&bounds, &vars, params, &p.name)?;
         vars.extend(u.rdom.vars.iter().map(|v| v.name.clone()));

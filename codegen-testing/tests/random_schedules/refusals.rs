@@ -62,7 +62,8 @@ fn bound(case: &Case, line: &str) -> Result<Option<Claim>, String> {
         if !said || first <= from && to <= last {
             return Err(format!("that is no reason: {line}"));
         }
-        let dim = case.pipeline.funcs.get(&s.func).and_then(|f| f.vars.iter().position(|v| v.0 == *var));
+        let dim =
+            case.pipeline.funcs.get(&s.func).and_then(|f| f.vars.iter().position(|v| *v.name() == *var));
         let Some(dim) = dim else { continue };
         let (of, func) = (s.func.clone(), s.func.clone());
         return Ok(Some(Claim { func, dim, needed: from..=to, without: d.clone(), of }));

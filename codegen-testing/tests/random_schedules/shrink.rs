@@ -206,7 +206,7 @@ pub fn text(case: &Case) -> String {
         let _ = writeln!(s, "param {name}: {} = {v}", case.pipeline.params[name].name());
     }
     for f in case.pipeline.funcs.values() {
-        let vars: Vec<_> = f.vars.iter().map(|v| &*v.0).collect();
+        let vars: Vec<_> = f.vars.iter().map(|v| &**v.name()).collect();
         let _ = writeln!(s, "{}({}) = {}", f.name, vars.join(", "), list(&f.values));
         for u in &f.updates {
             let _ = write!(s, "{}({}) = {}", f.name, list(&u.args), list(&u.values));

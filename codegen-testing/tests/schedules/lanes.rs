@@ -12,7 +12,7 @@ const EXTENTS: [i32; 2] = [53, 3];
 fn pipeline() -> Pipeline {
     let (mut p, i, vars) = plane("lanes");
     let at = [vars[0].expr(), vars[1].expr()];
-    let r = RDom::new([("r", 0.into(), 3.into())]);
+    let r = RDom::new([("r", 0, 3)]);
     let g = Func::new("g", &vars, vec![i.at(&at, 0).cast(F64)]);
     let sum = g.at(&at, 0) + i.at(&[&at[0] + r.var(0), at[1].clone()], 0).cast(F64);
     let g = p.func(g.update(at.to_vec(), vec![sum], r));

@@ -42,7 +42,7 @@ fn brute(e: &Expr, p: i64, n: i64) -> (i64, i64) {
 #[test]
 fn regions_are_those_of_brute_force() {
     for promised in [false, true] {
-        for first in [-9, -1, 0, 2, 5] {
+        for first in [-9i64, -1, 0, 2, 5] {
             let (rest, e) = pipeline(promised, |x, p| (x + first) % p + 1);
             let (quotient, q) = pipeline(promised, |x, p| (x + first) / p - 2);
             let [rests, quotients] =

@@ -157,7 +157,7 @@ fn a_scatter_by_a_hash() {
     let mut p = Pipeline::new("hash");
     let i = p.input(Input::new("in", &[ScalarType::U32], 1));
     let r = RDom::new([("r", Expr::from(0), i.extent(0))]);
-    let mixed = i.at(&[r.var(0)], 0) * 0x9e37_79b9;
+    let mixed = i.at(&[r.var(0)], 0) * 0x9e37_79b9i64;
     let bin = (mixed.xor(mixed.shr(Expr::int(ScalarType::U32, 15))) % 12).cast(ScalarType::I32);
     let f = Func::new("f", &[Var::new("b")], vec![Expr::from(0)]);
     let count = f.at(std::slice::from_ref(&bin), 0) + 1;

@@ -35,7 +35,7 @@ pub fn bindings(inputs: Vec<(&str, Realization)>) -> Bindings {
 pub fn scalar_and_vector(p: &Pipeline, lanes: i32) -> [Schedule; 2] {
     let mut vector = Schedule::new();
     for o in &p.outputs {
-        let x = p.funcs[&o.func].vars[0].0.clone();
+        let x = p.funcs[&o.func].vars[0].name().clone();
         vector.func(&o.func).vectorize(&x, lanes, Tail::Predicate);
     }
     [Schedule::new(), vector]

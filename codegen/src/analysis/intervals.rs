@@ -254,7 +254,7 @@ impl<'a> Intervals<'a> {
             return self.unknown(ty, no_bound);
         }
         // The value over the interval of the arguments.
-        let scope = f.vars.iter().map(|v| v.0.clone()).zip(args.iter().map(|a| self.span(a))).collect();
+        let scope = f.vars.iter().map(|v| v.name().clone()).zip(args.iter().map(|a| self.span(a))).collect();
         let mut inner = Intervals::of_spans(self.definitions, scope, self.depth + 1);
         let s = inner.span(&f.values[value]);
         if f.updates.is_empty() {

@@ -5,6 +5,8 @@
 //! however often its parts are used. There is no `let` expression; the back end emits a shared
 //! node once per scope.
 //!
+//! Operators bring operands of different types to one ([`Operand`]); [`Expr::binary`] and [`Expr::new`] take them as they are.
+//!
 //! Semantics: integers wrap; `Div` and `Mod` are Euclidean (0 <= x mod c < |c|; x/0 = x mod 0 = 0);
 //! shifts by a negative amount or by at least the width give 0 (arithmetic right shift: the sign).
 //! *Coordinates* are the exception: i32 and i64 arithmetic in the arguments of a call, and in comparisons that read no
@@ -20,12 +22,14 @@ pub(crate) mod exact;
 mod flat;
 pub(crate) mod listed;
 mod literal;
+mod operators;
 mod param;
 pub(crate) mod print;
 mod typing;
 pub mod walk;
 
 pub use flat::{Content, Flat};
+pub use operators::Operand;
 pub use param::{Param, Part};
 
 use crate::functions::Function;
@@ -135,8 +139,8 @@ macro_rules! operators_of_functions {
             )*
             $(
                 #[doc = concat!("See [`Function::", stringify!($op2), "`].")]
-                pub fn $name2(&self, b: impl Into<Expr>) -> Expr {
-                    Expr::binary(BinaryOp::$op2, self.clone(), b)
+                pub fn $name2(&self, b: impl Operand) -> Expr {
+                    self.clone().combined(BinaryOp::$op2, b)
                 }
             )*
         }
@@ -583,13 +587,13 @@ impl Expr {
     }
 
     /// The value in `[low, high]` next to this one; `high` where that is less than `low`.
-    pub fn clamp(&self, low: impl Into<Expr>, high: impl Into<Expr>) -> Expr {
+    pub fn clamp(&self, low: impl Operand, high: impl Operand) -> Expr {
         self.max(low).min(high)
     }
 
-    /// `cond ? a : b` on values.
+    /// `cond ? a : b` on values, of the type that both arms agree on as operands do ([`Operand`]).
     pub fn select(cond: impl Into<Expr>, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
-        let (cond, a, b) = (cond.into(), a.into(), b.into());
+        let (cond, (a, b)) = (cond.into(), operators::agreed(a.into(), b.into()));
         let ty = a.ty();
         Expr::new(ExprKind::Select(cond, a, b), ty)
     }
@@ -599,9 +603,11 @@ impl Expr {
         Expr::new(ExprKind::Likely(self.clone()), self.ty())
     }
 
-    /// `a * b + c` rounded once.
+    /// `a * b + c` rounded once, of the type that all agree on.
     pub fn fma(a: impl Into<Expr>, b: impl Into<Expr>, c: impl Into<Expr>) -> Expr {
-        let (a, b, c) = (a.into(), b.into(), c.into());
+        let (a, b) = operators::agreed(a.into(), b.into());
+        let (a, c) = operators::agreed(a, c.into());
+        let (b, c) = operators::agreed(b, c);
         let ty = a.ty();
         Expr::new(ExprKind::Fma(a, b, c), ty)
     }
@@ -631,17 +637,6 @@ impl Expr {
     }
 }
 
-macro_rules! binary_methods {
-    ($($(#[$m:meta])* $f:ident $op:ident),* $(,)?) => { impl Expr { $(
-        $(#[$m])* #[doc = concat!("See [`BinaryOp::", stringify!($op), "`].")]
-        pub fn $f(&self, b: impl Into<Expr>) -> Expr { Expr::binary(BinaryOp::$op, self.clone(), b) }
-    )* } };
-}
-binary_methods!(
-    min Min, max Max, and And, or Or, xor Xor, shl Shl, shr Shr, modulo Mod,
-    eq_ Eq, ne_ Ne, lt Lt, le Le, gt Gt, ge Ge,
-);
-
 macro_rules! unary_methods {
     ($($f:ident $op:ident),* $(,)?) => { impl Expr { $(
         #[doc = concat!("See [`UnaryOp::", stringify!($op), "`].")]
@@ -649,26 +644,6 @@ macro_rules! unary_methods {
     )* } };
 }
 unary_methods!(not_ Not, floor Floor, ceil Ceil, round Round, trunc Trunc, is_nan IsNan);
-
-macro_rules! operators {
-    ($($tr:ident $f:ident $op:ident),*) => { $(
-        impl std::ops::$tr<Expr> for Expr { type Output = Expr;
-            fn $f(self, b: Expr) -> Expr { Expr::binary(BinaryOp::$op, self, b) } }
-        impl std::ops::$tr<&Expr> for &Expr { type Output = Expr;
-            fn $f(self, b: &Expr) -> Expr { Expr::binary(BinaryOp::$op, self.clone(), b.clone()) } }
-        impl std::ops::$tr<&Expr> for Expr { type Output = Expr;
-            fn $f(self, b: &Expr) -> Expr { Expr::binary(BinaryOp::$op, self, b.clone()) } }
-        impl std::ops::$tr<Expr> for &Expr { type Output = Expr;
-            fn $f(self, b: Expr) -> Expr { Expr::binary(BinaryOp::$op, self.clone(), b) } }
-        impl std::ops::$tr<i64> for Expr { type Output = Expr;
-            fn $f(self, b: i64) -> Expr { let c = Expr::whole(self.ty(), b); Expr::binary(BinaryOp::$op, self, c) } }
-        impl std::ops::$tr<i64> for &Expr { type Output = Expr;
-            fn $f(self, b: i64) -> Expr { Expr::binary(BinaryOp::$op, self.clone(), Expr::whole(self.ty(), b)) } }
-        impl std::ops::$tr<f64> for Expr { type Output = Expr;
-            fn $f(self, b: f64) -> Expr { let c = Expr::constant(self.ty(), b); Expr::binary(BinaryOp::$op, self, c) } }
-    )* };
-}
-operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Mod);
 
 impl std::ops::Neg for Expr {
     type Output = Expr;

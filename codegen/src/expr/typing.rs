@@ -15,6 +15,7 @@ impl Expr {
             ExprKind::Reinterpret(a) => reinterpreted(a.ty(), ty),
             ExprKind::Unary(op, a) => unary(*op, a.ty().scalar)
                 .or_else(|| own(if *op == UnaryOp::IsNan { a.ty().as_bool() } else { a.ty() })),
+            ExprKind::Binary(_, a, b) if misfit(a, b).is_some() => misfit(a, b),
             ExprKind::Binary(op, a, b) => binary(*op, a.ty(), b.ty())
                 .or_else(|| own(if op.is_comparison() { a.ty().as_bool() } else { a.ty() })),
             ExprKind::Fma(a, b, c) => {
@@ -34,6 +35,17 @@ impl Expr {
             _ => None,
         }
     }
+}
+
+/// Says that a number is none of the other operand's type.
+fn misfit(a: &Expr, b: &Expr) -> Option<String> {
+    let (number, other) = match (a.is_number(), b.is_number()) {
+        _ if a.ty() == b.ty() || a.ty().lanes != b.ty().lanes => return None,
+        (false, true) => (b, a.ty()),
+        (true, false) => (a, b.ty()),
+        _ => return None,
+    };
+    Some(format!("{number} is no {other}: cast the operand beside it to a type that has it"))
 }
 
 fn reinterpreted(from: Type, to: Type) -> Option<String> {

@@ -10,8 +10,10 @@
 //! An [`Input`] is memory given at run time, called like a Func. A [`Pipeline`] owns Funcs and inputs and
 //! names its outputs; calls refer to them by name.
 
+mod coordinates;
 mod io;
 
+pub use coordinates::{Coordinates, Var};
 pub use io::{
     Constraint, Domain, Input, Layout, Output, PITCH, Shape, extent_param, min_param, step_param,
     stride_param,
@@ -21,26 +23,6 @@ use crate::expr::walk::nodes;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::types::ScalarType;
 use indexmap::{IndexMap, IndexSet};
-
-/// A pure variable: a dimension of a Func.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Var(pub Name);
-
-impl Var {
-    /// A variable called `name`.
-    pub fn new(name: impl Into<Name>) -> Var {
-        Var(name.into())
-    }
-    /// The variable as an i32 expression.
-    pub fn expr(&self) -> Expr {
-        Expr::var(self.0.clone())
-    }
-}
-impl From<&Var> for Expr {
-    fn from(v: &Var) -> Expr {
-        v.expr()
-    }
-}
 
 /// One dimension of a reduction domain: `name` in `[min, min + extent)`. The bounds may use pure variables of
 /// the update, parameters, and calls to *inputs* (a ragged domain: the degree of a vertex).
@@ -65,9 +47,12 @@ pub struct RDom {
 
 impl RDom {
     /// A domain over `(name, min, extent)` triples, fastest first.
-    pub fn new<N: Into<Name>>(vars: impl IntoIterator<Item = (N, Expr, Expr)>) -> RDom {
-        let vars = vars.into_iter().map(|(n, min, extent)| RVar { name: n.into(), min, extent }).collect();
-        RDom { vars, predicate: None }
+    pub fn new<N: Into<Name>, A: Into<Expr>, B: Into<Expr>>(
+        vars: impl IntoIterator<Item = (N, A, B)>,
+    ) -> RDom {
+        let var =
+            |(n, min, extent): (N, A, B)| RVar { name: n.into(), min: min.into(), extent: extent.into() };
+        RDom { vars: vars.into_iter().map(var).collect(), predicate: None }
     }
     /// Reduction variable `i` as an expression. A pipeline that uses one which is not there is refused.
     pub fn var(&self, i: usize) -> Expr {
@@ -157,7 +142,7 @@ impl Func {
     pub fn sum(name: impl Into<Name>, vars: &[Var], rdom: RDom, terms: Vec<Expr>) -> Func {
         let zero = terms.iter().map(|t| Expr::constant(t.ty(), 0.0)).collect();
         let f = Func::new(name, vars, zero);
-        let args: Vec<Expr> = vars.iter().map(Var::expr).collect();
+        let args: Vec<Expr> = vars.iter().map(|v| v.expr()).collect();
         let values = terms.into_iter().enumerate().map(|(i, t)| f.at(&args, i) + t).collect();
         f.update(args, values, rdom)
     }
@@ -171,6 +156,10 @@ pub trait Source {
     fn dims(&self) -> usize;
     /// Tuple element `value` at `args`.
     fn at(&self, args: &[Expr], value: usize) -> Expr;
+    /// The value there (of a tuple the first element): `f.of((x + 1, y))`.
+    fn of(&self, at: impl Coordinates) -> Expr {
+        self.at(&at.list(), 0)
+    }
 }
 
 impl Source for Func {
@@ -249,6 +238,32 @@ impl Pipeline {
         }
         let caller = self.funcs.values().find(|g| g.name != *name && g.callees(self).contains(name))?;
         Some(format!("{name} is updated after {} called it: define it whole first", caller.name))
+    }
+    /// Defines and adds the Func `name(vars) = value`, and returns it for calls.
+    pub fn define(&mut self, name: impl Into<Name>, vars: impl AsRef<[Var]>, value: impl Into<Expr>) -> Func {
+        self.func(Func::new(name, vars.as_ref(), vec![value.into()]))
+    }
+    /// Defines and adds a Func whose values are tuples.
+    pub fn define_tuple(
+        &mut self,
+        name: impl Into<Name>,
+        vars: impl AsRef<[Var]>,
+        values: Vec<Expr>,
+    ) -> Func {
+        self.func(Func::new(name, vars.as_ref(), values))
+    }
+    /// Adds the update `f(at) = value` over `r` to a Func that is not called by others yet, and returns it for calls. The value is
+    /// cast to the Func's type.
+    pub fn update(&mut self, f: &Func, at: impl Coordinates, value: impl Into<Expr>, r: &RDom) -> Func {
+        let value = f.types().first().map_or_else(|| Expr::from(0), |ty| value.into().cast(*ty));
+        self.func(f.clone().update(at.list(), vec![value], r.clone()))
+    }
+    /// Adds the update `f(at) += term` over `r`, as [`Pipeline::update`].
+    pub fn add_to(&mut self, f: &Func, at: impl Coordinates, term: impl Into<Expr>, r: &RDom) -> Func {
+        let (at, term) = (at.list(), term.into());
+        let ty = f.types().first().copied().unwrap_or(term.ty().scalar);
+        let sum = f.at(&at, 0) + term.cast(ty);
+        self.update(f, at, sum, r)
     }
     /// Adds an input and returns it for calls.
     pub fn input(&mut self, i: Input) -> Input {

@@ -79,7 +79,7 @@ fn outer_variables(r: &RDom, term: &Expr) -> (Vec<Var>, Vec<Expr>) {
     let bounds = r.vars.iter().flat_map(|v| [&v.min, &v.extent]);
     let mut vars = free_variables(std::iter::once(term).chain(&r.predicate).chain(bounds));
     vars.retain(|v| r.vars.iter().all(|own| own.name != *v));
-    let vars: Vec<Var> = vars.into_iter().map(Var).collect();
-    let at = vars.iter().map(Var::expr).collect();
+    let vars: Vec<Var> = vars.into_iter().map(Var::new).collect();
+    let at = vars.iter().map(|v| v.expr()).collect();
     (vars, at)
 }

@@ -133,7 +133,7 @@ impl Printer<'_> {
         let stored = self.storage.get(func);
         for (v, fold) in f.func.vars.iter().zip(stored.into_iter().flat_map(|s| &s.fold)) {
             if let Some(n) = fold {
-                text += &format!(", {} modulo {n}", v.0);
+                text += &format!(", {} modulo {n}", v.name());
             }
         }
         text += match stored.map(|s| s.memory) {

@@ -76,7 +76,7 @@ pub(super) fn check_sizes(plan: &Plan, found: &Found) -> Result<(), Error> {
     for (f, s) in plan.funcs.values().filter_map(|f| Some((f, found.storage.get(&f.func.name)?))) {
         let open = (0..s.sizes.len()).find(|&d| s.sizes[d].is_none() && s.fold[d].is_none());
         if let (Some(d), Memory::Stack | Memory::Register | Memory::Shared) = (open, s.memory) {
-            let rule = format!("the extent of {} has no constant bound", f.func.vars[d].0);
+            let rule = format!("the extent of {} has no constant bound", f.func.vars[d].name());
             return Err(illegal(&f.stages[0].id, Directive::StoreIn(s.memory).to_string(), rule));
         }
     }

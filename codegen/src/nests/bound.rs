@@ -24,7 +24,7 @@ pub(super) fn bound(
 ) -> Result<(), Error> {
     let f = &scope.plan.funcs[func];
     let Some(b) = &f.bound[d] else { return Ok(()) };
-    let var = f.func.vars[d].0.clone();
+    let var = f.func.vars[d].name().clone();
     let text = Directive::Bound { var, min: b.min.clone(), extent: b.extent.clone() }.to_string();
     let min = match &b.min {
         Some(min) => min.clone(),

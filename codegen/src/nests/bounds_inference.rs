@@ -47,7 +47,7 @@ pub(super) fn region(
         Level::Root => format!("{func}.in"),
         Level::At(l) => format!("{func}.in.{}.s{}.{}", l.stage.func, l.stage.stage, l.var),
     };
-    let prefix = |d: usize| format!("{prefix}.{}", f.func.vars[d].0);
+    let prefix = |d: usize| format!("{prefix}.{}", f.func.vars[d].name());
     for (d, i) in dims.iter_mut().enumerate() {
         bound(scope, regions, (func, d), level, i, &prefix(d))?;
         round(scope, regions, (func, d), level, i, &prefix(d));
@@ -97,7 +97,7 @@ fn cover_updates(
         let ranges = ranges_in(scope, regions, s, level)?;
         let mut intervals = Intervals::new(scope.plan, &ranges);
         for args in scope.calls_in(&s.id, func).iter().chain([&s.args]) {
-            for (d, a) in args.iter().enumerate().filter(|(d, a)| !is_var(a, &f.func.vars[*d].0)) {
+            for (d, a) in args.iter().enumerate().filter(|(d, a)| !is_var(a, f.func.vars[*d].name())) {
                 let i = intervals.of(a).map_err(|why| unbounded(scope, func, &s.id, d, &why))?;
                 dims[d] = dims[d].union(&i);
             }
@@ -136,7 +136,7 @@ fn round(
         i.min = mul(&first, &m);
         i.max = offset(&add(&mul(&last, &m), &m), -1);
     }
-    let Some(unit) = round_up_unit(&f.stages[0], &f.func.vars[d].0) else { return };
+    let Some(unit) = round_up_unit(&f.stages[0], f.func.vars[d].name()) else { return };
     if *level != f.compute {
         // Blocks of an inner region start anywhere: the last one may stick out by all but one element.
         i.max = offset(&add(&i.max, &unit), -1);

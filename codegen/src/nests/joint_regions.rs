@@ -18,7 +18,7 @@ pub(super) fn note_whole_nest(
     mut needed: Vec<Interval>,
 ) {
     for (i, v) in needed.iter_mut().zip(&scope.plan.funcs[func].func.vars) {
-        *i = regions.bind_ends(&mut scope.facts, &format!("{func}.all.{}", v.0), i);
+        *i = regions.bind_ends(&mut scope.facts, &format!("{func}.all.{}", v.name()), i);
     }
     regions.whole_nest.insert(func.clone(), needed);
 }

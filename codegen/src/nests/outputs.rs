@@ -57,7 +57,7 @@ pub(super) fn copy_to_output(regions: &Regions, found: &Found, f: &FuncPlan) -> 
         return None;
     }
     let own = &regions.own[name];
-    let var = |d: usize| -> Name { format!("{name}.copy.{}", f.func.vars[d].0).into() };
+    let var = |d: usize| -> Name { format!("{name}.copy.{}", f.func.vars[d].name()).into() };
     let args: Vec<Expr> = (0..own.len()).map(|d| Expr::var(var(d))).collect();
     let types = f.func.types().into_iter().enumerate();
     let values = types.map(|(k, t)| Expr::call(name.clone(), t, args.clone(), k)).collect();

@@ -79,7 +79,7 @@ impl Emit<'_> {
             conds.push(self.skip(v, c)?);
         }
         for (d, own) in own_intervals(regions, self.f, self.destination).into_iter().enumerate() {
-            let var = &self.f.func.vars[d].0;
+            let var = self.f.func.vars[d].name();
             conds.push((self.slot_of(var), Item::Own(self.locals[var].clone(), own)));
         }
         for (slot, item) in conds {

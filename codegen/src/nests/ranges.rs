@@ -31,7 +31,7 @@ pub(super) fn ranges(
     let fixed_from = at.map_or(s.dims.len(), place);
     let mut r = Ranges { scope, regions, stage: s, fixed_from, pure, known: FxHashMap::default() };
     let vars = &scope.plan.funcs[&s.id.func].func.vars;
-    let names = vars.iter().map(|v| &v.0).chain(s.rvars.iter().map(|v| &v.name));
+    let names = vars.iter().map(|v| v.name()).chain(s.rvars.iter().map(|v| &v.name));
     for n in names.chain(s.dims.iter().map(|d| &d.name)) {
         r.range(n)?;
     }
@@ -137,7 +137,7 @@ impl Ranges<'_, '_> {
     }
 
     fn pure_dim(&self, name: &Name) -> Option<usize> {
-        self.scope.plan.funcs[&self.stage.id.func].func.vars.iter().position(|v| v.0 == *name)
+        self.scope.plan.funcs[&self.stage.id.func].func.vars.iter().position(|v| *v.name() == *name)
     }
 
     /// The bounds of a name, loop or not.

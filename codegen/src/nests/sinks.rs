@@ -96,7 +96,7 @@ pub(super) fn own_tile(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan) -
         _ => return Ok(()),
     };
     let named = own.iter().zip(&f.func.vars).map(|(i, v)| {
-        let prefix = format!("{name}.own.{}", v.0);
+        let prefix = format!("{name}.own.{}", v.name());
         regions.bind_ends(&mut scope.facts, &prefix, i)
     });
     let named: Vec<Interval> = named.collect();
@@ -106,7 +106,7 @@ pub(super) fn own_tile(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan) -
             if !scope.facts.proves_le(&foot.min, &own.min) || !scope.facts.proves_le(&own.max, &foot.max) {
                 let rule = format!(
                     "what the consumer reads may not cover the points it stores, in dimension {}",
-                    f.func.vars[d].0
+                    f.func.vars[d].name()
                 );
                 return Err(illegal(&f.stages[0].id, "sink", rule));
             }

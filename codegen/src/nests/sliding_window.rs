@@ -52,7 +52,7 @@ pub(super) fn slide(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan, requ
     let slides = slide.is_some();
     if let Some(Slide { dim: d, first, up, last_before }) = slide {
         let end = if up { "min" } else { "max" };
-        let name: Name = format!("{}.s0.{}.{end}", f.func.name, f.func.vars[d].0).into();
+        let name: Name = format!("{}.s0.{}.{end}", f.func.name, f.func.vars[d].name()).into();
         let Interval { min: lowest, max: highest } = &required[d];
         let (whole, next) = match up {
             true => (lowest, offset(&last_before, 1)),
@@ -100,7 +100,7 @@ fn find_slide(scope: &Scope, regions: &Regions, f: &FuncPlan, required: &[Interv
         let rises = |a: &Expr, b: &Expr| facts.proves_le(a, b);
         let up = rises(&min_before, &min) && rises(&max_before, &max);
         let down = !up && rises(&min, &min_before) && rises(&max, &max_before);
-        let rounded = round_up_unit(&f.stages[0], &f.func.vars[d].0).is_some();
+        let rounded = round_up_unit(&f.stages[0], f.func.vars[d].name()).is_some();
         if found.is_some() || !(up || down) || rounded {
             return None;
         }

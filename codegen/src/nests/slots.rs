@@ -86,7 +86,7 @@ impl<'p> Emit<'p> {
         let (f, s) = (self.f, self.s);
         let produced = &regions.produced[&f.func.name];
         for (v, i) in f.func.vars.iter().zip(produced) {
-            self.bounds.insert(v.0.clone(), (i.min.clone(), i.max.clone()));
+            self.bounds.insert(v.name().clone(), (i.min.clone(), i.max.clone()));
         }
         for r in &s.rvars {
             let named = |e: &Expr, end: &str| match e.kind() {

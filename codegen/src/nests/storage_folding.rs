@@ -36,7 +36,7 @@ pub(super) fn check_folds(facts: &Facts, f: &FuncPlan, required: &[Interval]) ->
         let live = facts.upper(&required[d].extent());
         if live.is_none_or(|n| n > factor as i64) {
             let live = live.map_or("an unbounded number of".to_string(), |n| n.to_string());
-            let directive = format!("fold_storage({}, {factor})", f.func.vars[d].0);
+            let directive = format!("fold_storage({}, {factor})", f.func.vars[d].name());
             let rule =
                 format!("{live} coordinates are live at once, in [{}, {}]", required[d].min, required[d].max);
             return Err(illegal(&f.stages[0].id, directive, rule));

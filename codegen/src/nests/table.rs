@@ -68,7 +68,7 @@ impl RegionTable {
             self.rows.push(Row {
                 func: func.clone(),
                 level: name,
-                dims: f.func.vars.iter().map(|v| v.0.clone()).collect(),
+                dims: f.func.vars.iter().map(|v| v.name().clone()).collect(),
                 region: region.clone(),
                 produced: regions.produced.get(func).filter(|_| computed).cloned(),
                 output: stored && f.output.is_some(),

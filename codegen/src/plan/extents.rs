@@ -65,5 +65,5 @@ pub(crate) fn round_up_unit(s: &Stage, var: &Name) -> Option<Expr> {
 
 /// Is the region of `f` rounded in dimension `d`, to a multiple or to whole blocks?
 pub(crate) fn is_rounded(f: &FuncPlan, d: usize) -> bool {
-    f.align[d].is_some() || round_up_unit(&f.stages[0], &f.func.vars[d].0).is_some()
+    f.align[d].is_some() || round_up_unit(&f.stages[0], f.func.vars[d].name()).is_some()
 }

@@ -47,7 +47,7 @@ impl Inliner<'_> {
             let ExprKind::Call { name, args, value } = n.kind() else { return n };
             let Some(f) = bodies.get(name) else { return n };
             let values = sites.entry((name.clone(), args.clone())).or_insert_with(|| {
-                let map = f.vars.iter().map(|v| v.0.clone()).zip(args.iter().cloned()).collect();
+                let map = f.vars.iter().map(|v| v.name().clone()).zip(args.iter().cloned()).collect();
                 let mut s = Substitution::new(&map);
                 f.values.iter().map(|v| s.apply(v)).collect()
             });

@@ -48,7 +48,7 @@ pub(crate) fn rfactor(
         if !stage.dims.iter().any(|d| d.name == *r && d.reduction) {
             return fail(format!("{r} is not a reduction loop of this update"));
         }
-        if keep[..i].iter().any(|(q, w)| q == r || w == v) || plan.func.vars.iter().any(|w| w.0 == *v) {
+        if keep[..i].iter().any(|(q, w)| q == r || w == v) || plan.func.vars.iter().any(|w| *w.name() == *v) {
             return fail(format!("{r} as {v} repeats a variable"));
         }
         let clash = stage.dims.iter().any(|d| d.name == *v && d.name != *r) || stage.replaced(v).is_some();
@@ -108,7 +108,8 @@ fn intermediate(
 ) -> FuncPlan {
     let stage = &plan.stages[k];
     let f = &plan.func;
-    let vars: Vec<Var> = f.vars.iter().cloned().chain(keep.iter().map(|(_, v)| Var(v.clone()))).collect();
+    let vars: Vec<Var> =
+        f.vars.iter().copied().chain(keep.iter().map(|(_, v)| Var::new(v.clone()))).collect();
     let func = Func::new(into.clone(), &vars, reduction.identity(&f.types()));
 
     let rename: FxHashMap<Name, Name> = keep.iter().cloned().collect();
@@ -128,7 +129,7 @@ fn intermediate(
     // Changes of pure variables of the original belong to its loops, not to those of the intermediate.
     let pure_change = |c: &Change| {
         let from = stage.origins(c.before()[0]);
-        f.vars.iter().any(|v| from.contains(&v.0))
+        f.vars.iter().any(|v| from.contains(v.name()))
     };
     let id = StageId { func: into.clone(), stage: 1 };
     let mut update = Stage {
@@ -146,8 +147,8 @@ fn intermediate(
         kept.map_or(ForKind::Serial, |d| d.kind)
     };
     for (v, a) in vars.iter().zip(&update.args) {
-        if is_var(a, &v.0) {
-            update.dims.push(Dim { kind: kind_of(&v.0), ..Dim::pure(&v.0) });
+        if is_var(a, v.name()) {
+            update.dims.push(Dim { kind: kind_of(v.name()), ..Dim::pure(v.name()) });
         }
     }
     let stages = vec![pure_stage(&func), update];
@@ -164,13 +165,15 @@ fn merge(plan: &FuncPlan, k: usize, reduction: &Reduction, kept: Vec<Bounded>, i
     let tuple = |name: &Name, at: &[Expr]| -> Vec<Expr> {
         types.iter().enumerate().map(|(i, &ty)| Expr::call(name.clone(), ty, at.to_vec(), i)).collect()
     };
-    let pure_origin = |c: &&Change| f.vars.iter().any(|v| old.origins(c.before()[0]).contains(&v.0));
+    let pure_origin = |c: &&Change| f.vars.iter().any(|v| old.origins(c.before()[0]).contains(v.name()));
     let mut pure: Vec<Dim> = old.dims.iter().filter(|d| !d.reduction).cloned().collect();
     let changes: Vec<Change> = old.changes.iter().filter(pure_origin).cloned().collect();
     for v in &f.vars {
         // A coordinate that the update computed is a loop now.
-        if !pure.iter().any(|d| d.name == v.0) && !changes.iter().any(|c| c.before().contains(&&v.0)) {
-            pure.push(Dim::pure(&v.0));
+        if !pure.iter().any(|d| d.name == *v.name())
+            && !changes.iter().any(|c| c.before().contains(&v.name()))
+        {
+            pure.push(Dim::pure(v.name()));
         }
     }
     let values = reduction.combine(&tuple(&f.name, &args), &tuple(into, &at));

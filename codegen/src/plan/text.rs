@@ -95,7 +95,7 @@ fn placement(f: &FuncPlan) -> Vec<String> {
     }
     all.extend(f.whole.then_some(Directive::StoreWhole));
     for (d, var) in f.func.vars.iter().enumerate() {
-        let var = || var.0.clone();
+        let var = || var.name().clone();
         all.extend(f.fold[d].map(|factor| Directive::FoldStorage { var: var(), factor }));
         all.extend(f.align[d].map(|modulus| Directive::AlignBounds { var: var(), modulus }));
         all.extend(f.pad[d].map(|modulus| Directive::AlignStorage { var: var(), modulus }));
@@ -105,7 +105,7 @@ fn placement(f: &FuncPlan) -> Vec<String> {
         all.extend(estimate.map(|(min, extent)| Directive::Estimate { var: var(), min, extent }));
     }
     if f.storage_order.iter().enumerate().any(|(i, &d)| i != d) {
-        let order: Vec<Name> = f.storage_order.iter().map(|&d| f.func.vars[d].0.clone()).collect();
+        let order: Vec<Name> = f.storage_order.iter().map(|&d| f.func.vars[d].name().clone()).collect();
         all.push(Directive::ReorderStorage(order));
     }
     all.extend(f.memory.map(Directive::StoreIn));

@@ -106,7 +106,7 @@ pub fn error(p: &Pipeline, message: String) -> Error {
 }
 
 fn check_func(p: &Pipeline, f: &Func) -> Result<(), Error> {
-    let vars: FxHashSet<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
+    let vars: FxHashSet<Name> = f.vars.iter().map(|v| v.name().clone()).collect();
     if vars.len() != f.vars.len() {
         return Err(error(p, format!("{} has two dimensions of one name", f.name)));
     }
@@ -138,8 +138,8 @@ fn check_update(p: &Pipeline, f: &Func, k: usize, u: &Update, vars: &FxHashSet<N
     }
     let mut scope = FxHashSet::default();
     for (i, a) in u.args.iter().enumerate() {
-        if is_var(a, &f.vars[i].0) {
-            scope.insert(f.vars[i].0.clone());
+        if is_var(a, f.vars[i].name()) {
+            scope.insert(f.vars[i].name().clone());
         }
     }
     // Bounds of a reduction variable may use the pure variables, but not other reduction variables.
@@ -186,7 +186,7 @@ fn check_self_reads(
 ) -> Result<(), Error> {
     let misplaced = |args: &[Expr]| {
         args.iter().enumerate().find_map(|(i, a)| {
-            let own = &f.vars[i].0;
+            let own = f.vars[i].name();
             if pure.contains(own) {
                 return (!is_var(a, own)).then(|| own.clone());
             }

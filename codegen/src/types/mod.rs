@@ -67,6 +67,11 @@ impl ScalarType {
         matches!(self, ScalarType::I8 | ScalarType::I16 | ScalarType::I32 | ScalarType::I64)
     }
 
+    /// Is `v` a value of this integer type?
+    pub const fn has(self, v: i64) -> bool {
+        self.is_int() && self.wrap(v) == v && !(v < 0 && matches!(self, ScalarType::U64))
+    }
+
     /// Wraps an integer to this type's range (two's complement); bool keeps whether it is non-zero.
     pub const fn wrap(self, v: i64) -> i64 {
         use ScalarType::*;

@@ -132,7 +132,7 @@ impl<'k> Draft<'k> {
 
 impl Draft<'_> {
     pub(super) fn nest(&mut self, f: &Func, kind: Kind) {
-        let vars = f.vars.iter().map(|v| v.0.clone()).collect();
+        let vars = f.vars.iter().map(|v| v.name().clone()).collect();
         let (func, updates) = (f.name.clone(), f.updates.len());
         self.nests.push(Nest { func, vars, updates, kind, live: None, in_place_of: None });
     }

@@ -276,7 +276,7 @@ impl Builder<'_> {
         let callee = self.rng.pick(&inputs);
         let index = match self.rng.below(10) {
             0..3 => {
-                let hashed = self.call(&callee, at).cast(ScalarType::U32) * 0x9e37_79b9;
+                let hashed = self.call(&callee, at).cast(ScalarType::U32) * 0x9e37_79b9i64;
                 return (hashed.shr(Expr::int(ScalarType::U32, 7)) % BINS).cast(ScalarType::I32);
             }
             3..7 => self.call(&callee, at).cast(ScalarType::U8).cast(ScalarType::I32) / 3,

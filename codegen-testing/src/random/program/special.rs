@@ -113,7 +113,7 @@ impl Builder<'_> {
             _ => at[d].lt(self.rng.range(0, 9) as i32).and(self.scale().gt(-2)),
         };
         let value = self.value(ty, &at, 2);
-        self.case.gates.insert(name.into(), (vars[d].0.clone(), cond.clone()));
+        self.case.gates.insert(name.into(), (vars[d].name().clone(), cond.clone()));
         Func::new(name, &vars, vec![Expr::select(cond, value, Expr::whole(ty, 0))])
     }
 

@@ -83,7 +83,7 @@ impl Scheduler<'_> {
             self.push(&pure, Directive::Relaxed);
         }
         self.region(f, &pure, output);
-        let vars: Vec<Name> = f.vars.iter().map(|v| v.0.clone()).collect();
+        let vars: Vec<Name> = f.vars.iter().map(|v| v.name().clone()).collect();
         if self.rng.percent(8) && !vars.is_empty() {
             self.special(&pure, vars[0].clone());
             self.stage(&pure, vars.clone(), &[], true);

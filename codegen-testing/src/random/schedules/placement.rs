@@ -16,7 +16,7 @@ impl Scheduler<'_> {
             return false;
         }
         if !ring && !f.vars.is_empty() && self.rng.percent(8) {
-            self.wrap(&f.name, f.vars[0].0.clone());
+            self.wrap(&f.name, f.vars[0].name().clone());
             self.push(pure, Directive::ComputeRoot);
             return true;
         }
@@ -25,7 +25,7 @@ impl Scheduler<'_> {
             self.push(pure, Directive::ComputeRoot);
         }
         if self.rng.percent(10) && !f.vars.is_empty() {
-            let var = self.rng.pick(&f.vars).0;
+            let var = self.rng.pick(&f.vars).name().clone();
             self.push(pure, Directive::AlignBounds { var, modulus: 8 });
         }
         if self.rng.percent(12) {
@@ -52,7 +52,7 @@ impl Scheduler<'_> {
             let outer = self.rng.range((at + window as usize) as i64, loops.len() as i64 - 1) as usize;
             self.push(pure, Directive::StoreAt(level(outer)));
             if outer > at && !f.vars.is_empty() && self.rng.percent(30) {
-                let var = self.rng.pick(&f.vars).0;
+                let var = self.rng.pick(&f.vars).name().clone();
                 let factor = self.rng.pick(&[4, 8, 16, 32]);
                 self.push(pure, Directive::FoldStorage { var, factor });
             } else if outer > at && self.rng.percent(20) {
@@ -64,7 +64,7 @@ impl Scheduler<'_> {
 
     /// A region that is larger than what is needed, as far as that can be known here.
     fn wide(&mut self, f: &Func, pure: &StageId, inside: bool) {
-        let var = self.rng.pick(&f.vars).0;
+        let var = self.rng.pick(&f.vars).name().clone();
         let (min, extent) = match f.vars.len() {
             1 => (Some(Expr::from(0)), BINS as i32),
             _ if inside && self.rng.percent(80) => (None, self.rng.pick(&[8, 16, 32, 64])),
@@ -93,7 +93,7 @@ impl Scheduler<'_> {
     /// Regions that are what is needed anyway, estimates, and the layout of storage.
     pub(super) fn region(&mut self, f: &Func, pure: &StageId, output: bool) {
         for (d, v) in f.vars.iter().enumerate() {
-            let var = v.0.clone();
+            let var = v.name().clone();
             if self.rng.percent(5) {
                 self.push(pure, Directive::Estimate { var: var.clone(), min: 0, extent: 100 });
             }
@@ -113,11 +113,11 @@ impl Scheduler<'_> {
             }
         }
         if !output && f.vars.len() > 1 && self.rng.percent(15) {
-            let names = f.vars.iter().rev().map(|v| v.0.clone()).collect();
+            let names = f.vars.iter().rev().map(|v| v.name().clone()).collect();
             self.push(pure, Directive::ReorderStorage(names));
         }
         if !output && !f.vars.is_empty() && self.rng.percent(10) {
-            let (var, modulus) = (self.rng.pick(&f.vars).0, self.rng.pick(&[3, 8, 64]));
+            let (var, modulus) = (self.rng.pick(&f.vars).name().clone(), self.rng.pick(&[3, 8, 64]));
             self.push(pure, Directive::AlignStorage { var, modulus });
         }
     }

@@ -8,8 +8,8 @@ impl Scheduler<'_> {
     pub(super) fn update(&mut self, f: &Func, u: &Update, stage: &StageId) {
         let reduced: Vec<Name> = u.rdom.vars.iter().map(|r| r.name.clone()).collect();
         let pure = f.vars.iter().zip(&u.args);
-        let pure = pure.filter(|(v, a)| matches!(a.kind(), ExprKind::Var(n) if *n == v.0));
-        let pure: Vec<Name> = pure.map(|(v, _)| v.0.clone()).collect();
+        let pure = pure.filter(|(v, a)| matches!(a.kind(), ExprKind::Var(n) if *n == *v.name()));
+        let pure: Vec<Name> = pure.map(|(v, _)| v.name().clone()).collect();
         let exact = u.values.iter().all(|v| !v.ty().scalar.is_float());
         let relaxed = self.relaxed && self.rng.percent(if exact { 20 } else { 80 });
         if relaxed {
@@ -54,9 +54,9 @@ impl Scheduler<'_> {
         self.push(stage, Directive::Rfactor { keep: keep.clone(), into: partial.clone() });
         let id = |stage: usize| StageId { func: partial.clone(), stage };
         let made: Vec<Name> = keep.iter().map(|k| k.1.clone()).collect();
-        let all = f.vars.iter().map(|v| v.0.clone()).chain(made.clone()).collect();
+        let all = f.vars.iter().map(|v| v.name().clone()).chain(made.clone()).collect();
         let kept: Vec<Name> = keep.into_iter().map(|k| k.0).collect();
-        let merge: Vec<Name> = kept.iter().cloned().chain(f.vars.iter().map(|v| v.0.clone())).collect();
+        let merge: Vec<Name> = kept.iter().cloned().chain(f.vars.iter().map(|v| v.name().clone())).collect();
         if self.rng.percent(40) {
             self.stage(stage, merge, &kept, false);
         } else {

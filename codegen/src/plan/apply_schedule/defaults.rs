@@ -20,15 +20,15 @@ pub(super) fn plan_func(p: &Pipeline, f: &Func) -> FuncPlan {
 pub(crate) fn pure_stage(f: &Func) -> Stage {
     let id = StageId { func: f.name.clone(), stage: 0 };
     Stage {
-        dims: f.vars.iter().map(|v| Dim::pure(&v.0)).collect(),
-        coords: f.vars.iter().map(|v| v.0.clone()).collect(),
+        dims: f.vars.iter().map(|v| Dim::pure(v.name())).collect(),
+        coords: f.vars.iter().map(|v| v.name().clone()).collect(),
         ..Stage::new(id, f.vars.iter().map(Var::expr).collect(), f.values.clone())
     }
 }
 
 /// Update: reduction variables innermost, first fastest, then the pure variables that stand for themselves.
 fn update_stage(f: &Func, stage: usize, u: &Update) -> Stage {
-    let pure = |(v, a): (&Var, &Expr)| is_var(a, &v.0).then(|| Dim::pure(&v.0));
+    let pure = |(v, a): (&Var, &Expr)| is_var(a, v.name()).then(|| Dim::pure(v.name()));
     let rvars: Vec<Bounded> = u.rdom.vars.iter().map(bounded).collect();
     let pure_dims: Vec<Dim> = f.vars.iter().zip(&u.args).filter_map(pure).collect();
     let coords = match rvars.is_empty() {

@@ -64,9 +64,9 @@ fn retyped(p: &Pipeline, new: Expr) -> Expr {
         Unary(op, a) => a.unary(*op),
         Likely(a) => a.likely(),
         Reinterpret(a) => a.reinterpret(new.ty().scalar),
-        Binary(op, a, b) => Expr::binary_of_literals(*op, a.clone(), b.clone()),
-        Fma(a, b, c) => Expr::fma_of_literals(a.clone(), b.clone(), c.clone()),
-        Select(c, a, b) => Expr::select_of_literals(c.clone(), a.clone(), b.clone()),
+        Binary(op, a, b) => a.clone().combined(*op, b),
+        Fma(a, b, c) => Expr::fma(a, b, c),
+        Select(c, a, b) => Expr::select(c, a, b),
         _ => new,
     }
 }
@@ -98,7 +98,7 @@ pub(crate) fn check(p: &Pipeline, plan: &FuncPlan, s: &Stage, d: &Directive) -> 
 
 /// Variables of the definition, loops, and what was one before a directive replaced it.
 fn stage_variables(plan: &FuncPlan, s: &Stage) -> FxHashSet<Name> {
-    let vars = plan.func.vars.iter().map(|v| &v.0).chain(s.rvars.iter().map(|r| &r.name));
+    let vars = plan.func.vars.iter().map(|v| v.name()).chain(s.rvars.iter().map(|r| &r.name));
     let changed = s.changes.iter().flat_map(|c| c.before().into_iter().chain(c.after()));
     vars.chain(changed).chain(s.dims.iter().map(|d| &d.name)).cloned().collect()
 }

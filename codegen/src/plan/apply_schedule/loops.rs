@@ -23,7 +23,7 @@ fn must_be_new(f: &Func, s: &Stage, name: &Name, text: &str) -> Result<(), Error
     let used = s.dims.iter().any(|d| d.name == *name)
         || s.rvars.iter().any(|r| r.name == *name)
         || s.replaced(name).is_some()
-        || f.vars.iter().any(|v| v.0 == *name);
+        || f.vars.iter().any(|v| *v.name() == *name);
     match used {
         true => Err(illegal(&s.id, text, format!("{name} already names a variable of this stage"))),
         false => Ok(()),

@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 
 pub(super) fn place(plan: &mut FuncPlan, d: &Directive, id: &StageId) -> Result<(), Error> {
     let dim = |plan: &FuncPlan, var: &Name, what: &str| {
-        let i = plan.func.vars.iter().position(|v| v.0 == *var);
+        let i = plan.func.vars.iter().position(|v| *v.name() == *var);
         i.ok_or_else(|| illegal(id, format!("{what}({var})"), "the Func has no such dimension"))
     };
     match d {
@@ -110,7 +110,7 @@ pub(super) fn default_placement(plan: &mut FuncPlan) -> Result<(), Error> {
         return Err(illegal(id, "compute_at", "an output computed in a consumer's nest needs `sink`"));
     }
     if let (true, Some(d)) = (plan.sink, plan.bound.iter().position(Option::is_some)) {
-        let text = format!("bound({})", plan.func.vars[d].0);
+        let text = format!("bound({})", plan.func.vars[d].name());
         return Err(illegal(id, text, "a sink covers what its consumer needs"));
     }
     if plan.sink && plan.compute == Level::Root {

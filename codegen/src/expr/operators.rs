@@ -1,0 +1,143 @@
+//! Operators as they are written: operands of different types are brought to one.
+
+use super::{BinaryOp, Expr};
+use crate::types::{ScalarType, Type};
+
+/// What may stand beside an expression: another one, a [`Var`](crate::Var), or a number.
+///
+/// Two expressions of different types meet as follows; a cast says something else.
+///
+/// | types | both become |
+/// |---|---|
+/// | two floats, two signed or two unsigned integers | the wider |
+/// | a float and an integer | the float |
+/// | a signed and an unsigned integer | the signed one of the greater width |
+///
+/// A number takes the type of the expression, so that `pixel * 3` of a u8 is a u8. Where that type does not have it, as in
+/// `pixel * 300` or `pixel * 0.5`, the node is ill-typed and the pipeline refused; `pixel * 0.5f32` is an f32, since that
+/// number says its type.
+pub trait Operand {
+    /// It as an expression, beside one of type `other`.
+    fn beside(self, other: Type) -> Expr;
+}
+
+impl Operand for Expr {
+    fn beside(self, _: Type) -> Expr {
+        self
+    }
+}
+
+impl Operand for &Expr {
+    fn beside(self, _: Type) -> Expr {
+        self.clone()
+    }
+}
+
+impl Operand for f32 {
+    fn beside(self, _: Type) -> Expr {
+        Expr::from(self)
+    }
+}
+
+impl Operand for f64 {
+    fn beside(self, other: Type) -> Expr {
+        let whole = self.fract() == 0.0 && self.abs() < 9e15;
+        match other.scalar.is_float() {
+            true => Expr::float(other, self),
+            false if whole && other.scalar.has(self as i64) => Expr::int(other, self as i64),
+            false => Expr::float(Type::F64, self),
+        }
+    }
+}
+
+impl Operand for i64 {
+    fn beside(self, other: Type) -> Expr {
+        match other.scalar.is_float() || other.scalar.has(self) {
+            true => Expr::whole(other, self),
+            false => Expr::int(Type::I64, self),
+        }
+    }
+}
+
+impl Operand for i32 {
+    fn beside(self, other: Type) -> Expr {
+        i64::from(self).beside(other)
+    }
+}
+
+impl Expr {
+    /// `self op b`, both brought to one type.
+    pub(crate) fn combined(self, op: BinaryOp, b: impl Operand) -> Expr {
+        let b = b.beside(self.ty());
+        let (a, b) = agreed(self, b);
+        Expr::binary(op, a, b)
+    }
+}
+
+/// Both of one type, if there is one for them.
+pub(super) fn agreed(a: Expr, b: Expr) -> (Expr, Expr) {
+    let (of_a, of_b) = (a.ty(), b.ty());
+    if of_a == of_b {
+        return (a, b);
+    }
+    if let Some(b) = b.literal_as(of_a.scalar) {
+        return (a, b);
+    }
+    if let Some(a) = a.literal_as(of_b.scalar) {
+        return (a, b);
+    }
+    match meeting(of_a.scalar, of_b.scalar) {
+        Some(ty) if of_a.lanes == of_b.lanes && !a.is_number() && !b.is_number() => (a.cast(ty), b.cast(ty)),
+        _ => (a, b),
+    }
+}
+
+/// The type in which values of two types meet, as the table at [`Operand`] says.
+fn meeting(a: ScalarType, b: ScalarType) -> Option<ScalarType> {
+    use ScalarType::Bool;
+    let wider = |a: ScalarType, b: ScalarType| if a.bytes() >= b.bytes() { a } else { b };
+    match (a.is_float(), b.is_float()) {
+        _ if a == Bool || b == Bool => None,
+        (true, false) => Some(a),
+        (false, true) => Some(b),
+        (true, true) => Some(wider(a, b)),
+        _ if a.is_signed() == b.is_signed() => Some(wider(a, b)),
+        _ => Some(wider(a, b).signed()),
+    }
+}
+
+macro_rules! binary_methods {
+    ($($(#[$m:meta])* $f:ident $op:ident),* $(,)?) => { impl Expr { $(
+        $(#[$m])* #[doc = concat!("See [`BinaryOp::", stringify!($op), "`].")]
+        pub fn $f(&self, b: impl Operand) -> Expr { self.clone().combined(BinaryOp::$op, b) }
+    )* } };
+}
+binary_methods!(
+    min Min, max Max, and And, or Or, xor Xor, shl Shl, shr Shr, modulo Mod,
+    eq_ Eq, ne_ Ne, lt Lt, le Le, gt Gt, ge Ge,
+);
+
+macro_rules! operators {
+    ($($tr:ident $f:ident $op:ident),*) => { $(
+        impl<T: Operand> std::ops::$tr<T> for Expr {
+            type Output = Expr;
+            fn $f(self, b: T) -> Expr { self.combined(BinaryOp::$op, b) }
+        }
+        impl<T: Operand> std::ops::$tr<T> for &Expr {
+            type Output = Expr;
+            fn $f(self, b: T) -> Expr { self.clone().combined(BinaryOp::$op, b) }
+        }
+        operators!(numbers $tr $f $op: i32 f32 f64);
+    )* };
+    (numbers $tr:ident $f:ident $op:ident: $($number:ty)*) => { $(
+        impl std::ops::$tr<Expr> for $number {
+            type Output = Expr;
+            fn $f(self, b: Expr) -> Expr { self.beside(b.ty()).combined(BinaryOp::$op, b) }
+        }
+        impl std::ops::$tr<&Expr> for $number {
+            type Output = Expr;
+            fn $f(self, b: &Expr) -> Expr { self.beside(b.ty()).combined(BinaryOp::$op, b) }
+        }
+    )* };
+}
+operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Mod);
