@@ -5,6 +5,7 @@ pub mod energies;
 mod geometry;
 pub mod io;
 pub mod panels;
+pub mod pipelines;
 pub mod plot;
 mod pyramid;
 mod random;

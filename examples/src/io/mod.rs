@@ -55,7 +55,7 @@ impl FileError {
         FileError::Io { action: "write", path: path.to_path_buf(), source }
     }
 
-    fn format(path: &Path, problem: impl ToString) -> FileError {
+    pub(crate) fn format(path: &Path, problem: impl ToString) -> FileError {
         FileError::Format { path: path.to_path_buf(), problem: problem.to_string() }
     }
 }

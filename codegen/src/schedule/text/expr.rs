@@ -322,10 +322,17 @@ fn build(tree: &Tree, ty: ScalarType, names: NamesAre) -> Result<Expr, String> {
         Tree::Binary(op, a, b) if !op.is_comparison() => {
             return Ok(Expr::binary(*op, of(a, ty)?, of(b, ty)?));
         }
-        Tree::Fma(args) => return Ok(Expr::fma(of(&args[0], ty)?, of(&args[1], ty)?, of(&args[2], ty)?)),
+        // Types are settled where names are declared: nothing is converted before.
+        Tree::Fma(args) => {
+            let (a, b, c) = (of(&args[0], ty)?, of(&args[1], ty)?, of(&args[2], ty)?);
+            let ty = a.ty();
+            return Ok(Expr::new(ExprKind::Fma(a, b, c), ty));
+        }
         Tree::Select(arms) => {
             let [c, a, b] = &**arms;
-            return Ok(Expr::select(of(c, ScalarType::Bool)?, of(a, ty)?, of(b, ty)?));
+            let (c, a, b) = (of(c, ScalarType::Bool)?, of(a, ty)?, of(b, ty)?);
+            let ty = a.ty();
+            return Ok(Expr::new(ExprKind::Select(c, a, b), ty));
         }
         // Leaves, and operators that say their own type.
         Tree::Constant(e) => e.literal_as(ty).unwrap_or_else(|| e.clone()),

@@ -1,0 +1,94 @@
+//! An application: its algorithm, schedules, inputs and parameters.
+
+use super::ALL;
+use super::setup::{Parameter, Setup, SetupError};
+use sumsq::codegen::{Error, Pipeline, Schedule};
+
+/// An image pipeline by name.
+pub struct Application {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Its inputs, in the order in which pictures are given.
+    pub slots: &'static [Slot],
+    /// Its parameters.
+    pub parameters: &'static [Parameter],
+    /// The algorithm.
+    pub build: fn(&Setup) -> Pipeline,
+    /// The extents of the outputs, x first, from those of the inputs in the order of the slots; or why there are none.
+    pub extents: fn(&Setup, &[Vec<i32>]) -> Result<Vec<i32>, String>,
+    /// Schedules by name: the first is that of the CPU, `gpu` that of a GPU.
+    pub schedules: &'static [(&'static str, &'static str)],
+}
+
+/// An input of an application: its name is that of the pipeline's input.
+pub struct Slot {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub about: &'static str,
+    /// How pictures and arrays become it.
+    pub planes: Planes,
+}
+
+impl Slot {
+    /// The input `name`.
+    pub const fn new(name: &'static str, about: &'static str, planes: Planes) -> Slot {
+        Slot { name, about, planes }
+    }
+}
+
+/// How the channels of a picture go into an input. Arrays lie in memory as NumPy says, the last axis the fastest: those of pictures have
+/// shape H x W x C, others the input's dimensions in reverse.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planes {
+    /// The input has dimensions x, y: the pipeline runs for each channel.
+    Each,
+    /// Dimensions x, y, c with red, green, blue: gray is repeated, transparency passes by.
+    Colour,
+    /// Dimensions x, y, c with all the channels that there are.
+    All,
+    /// Dimensions x, y, c with red, green, blue and transparency.
+    Transparent,
+    /// No picture: an array that comes by name.
+    Array,
+}
+
+impl Application {
+    /// The application of this name.
+    pub fn find(name: &str) -> Option<&'static Application> {
+        ALL.into_iter().find(|application| application.name == name)
+    }
+
+    /// Sets it up with parameters as text, the others as by default, for pictures with samples of `bits` bits.
+    ///
+    /// # Errors
+    /// Unknown parameters, and values that they do not take.
+    pub fn setup(&self, given: &[(String, String)], bits: u32) -> Result<Setup, SetupError> {
+        Setup::new(self.name, self.parameters, given, bits)
+    }
+
+    /// The names of the schedules, in words.
+    pub fn schedule_names(&self) -> String {
+        self.schedules.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The schedule of this name, if there is one.
+    ///
+    /// # Errors
+    /// A text that is none.
+    pub fn schedule(&self, name: &str) -> Option<Result<Schedule, Error>> {
+        self.schedules.iter().find(|(known, _)| *known == name).map(|(_, text)| Schedule::parse(text))
+    }
+}
+
+/// Outputs of the size of the first input.
+pub(super) fn as_first(_: &Setup, inputs: &[Vec<i32>]) -> Result<Vec<i32>, String> {
+    inputs.first().cloned().ok_or_else(|| "there is no input".to_string())
+}
+
+/// Outputs of the width and height of the first input, and nothing else.
+pub(super) fn flat(_: &Setup, inputs: &[Vec<i32>]) -> Result<Vec<i32>, String> {
+    inputs.first().map(|n| n[..n.len().min(2)].to_vec()).ok_or_else(|| "there is no input".to_string())
+}
