@@ -32,6 +32,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Run a demo and write its pictures
     Demo(DemoArgs),
+    /// Run an image pipeline; without a name, list them
+    Pipeline(PipelineArgs),
     /// List the GPUs
     Devices,
 }
@@ -115,16 +117,8 @@ pub struct CodeArgs {
     /// Preconditioner of PCG
     #[arg(long, value_parser = preconditioners(), default_value = Preconditioner::default().name())]
     preconditioner: Preconditioner,
-    /// Machine to run on
-    #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
-    backend: BackendArg,
-    /// Instructions that generated code may use: this machine's, or those of any machine of a level, with the same bits on each; on a GPU
-    /// a compute capability as in sm_90 [default: that of the device]
-    #[arg(long, value_parser = machine, default_value = Level::default().name(), value_name = "native|x86-64-v2|x86-64-v3|x86-64-v4|sm_NN")]
-    target: Machine,
-    /// Number of the CUDA device, as `devices` lists them
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    device: usize,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// Share of robust losses that J^T J holds
     #[arg(long, value_enum, default_value_t = LossesArg::Declared)]
     losses: LossesArg,
@@ -139,6 +133,44 @@ pub struct CodeArgs {
     choices: Option<Overrides>,
     #[command(flatten)]
     budgets: BudgetArgs,
+}
+
+/// The machine that code is generated for and run on.
+#[derive(Args, Debug)]
+pub struct MachineArgs {
+    /// Machine to run on
+    #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
+    backend: BackendArg,
+    /// Instructions that generated code may use: this machine's, or those of any machine of a level, with the same bits on each; on a GPU
+    /// a compute capability as in sm_90 [default: that of the device]
+    #[arg(long, value_parser = machine, default_value = Level::default().name(), value_name = "native|x86-64-v2|x86-64-v3|x86-64-v4|sm_NN")]
+    target: Machine,
+    /// Number of the CUDA device, as `devices` lists them
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    device: usize,
+}
+
+impl MachineArgs {
+    /// As the library takes them, all else as by default.
+    pub fn options(&self) -> CompileOptions {
+        CompileOptions {
+            backend: match self.backend {
+                BackendArg::Auto => Backend::Auto,
+                BackendArg::Cpu => Backend::Cpu,
+                BackendArg::Cuda => Backend::Cuda,
+            },
+            target: match self.target {
+                Machine::Cpu(level) => level,
+                Machine::Gpu(_) => Level::default(),
+            },
+            device: self.device,
+            capability: match self.target {
+                Machine::Cpu(_) => None,
+                Machine::Gpu(sm) => Some(sm),
+            },
+            ..CompileOptions::default()
+        }
+    }
 }
 
 /// Most that an energy may take to be read, derived and compiled; the defaults are those of [`Budgets`] and [`CompileLimits`].
@@ -221,6 +253,65 @@ pub struct DemoArgs {
     /// Write what the first solve is given there as well, for `check` and `solve`
     #[arg(long)]
     pub inputs: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct PipelineArgs {
+    /// Name of the pipeline; without it they are listed
+    #[arg(value_parser = pipeline_names())]
+    pub name: Option<String>,
+    /// PNG or JPEG files, one for each input that is a picture
+    #[arg(long, value_name = "IMG", num_args = 1..)]
+    pub input: Vec<PathBuf>,
+    /// Inputs that are arrays, by their names
+    #[arg(long, value_name = "F.npz")]
+    pub inputs: Option<PathBuf>,
+    /// File for the picture, or with the ending .npz for all outputs
+    #[arg(long, value_name = "IMG")]
+    pub output: Option<PathBuf>,
+    /// A parameter, as in levels=8
+    #[arg(long, value_name = "K=V", value_parser = parameter)]
+    pub param: Vec<(String, String)>,
+    /// Name of a schedule, or a file with one [default: hand, on a GPU gpu]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub schedule: Option<String>,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Worker threads, at most 1024 [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Run again and again, and print how long it takes
+    #[arg(long)]
+    pub bench: bool,
+    /// Print which Func takes how much time and memory
+    #[arg(long)]
+    pub profile: bool,
+    /// Print what the schedule makes of the pipeline, and run nothing
+    #[arg(long, value_enum)]
+    pub show: Option<Shown>,
+    /// Write an object file, a C header and the runtime that they need there, and run nothing
+    #[arg(long, value_name = "DIR")]
+    pub emit_c: Option<PathBuf>,
+}
+
+/// Forms of a pipeline.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    Loops,
+    Llvm,
+    Asm,
+    /// Kernels of a GPU, which need not be there
+    Ptx,
+}
+
+fn pipeline_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(sumsq_examples::pipelines::ALL.map(|application| application.name))
+}
+
+/// `name=value`.
+fn parameter(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.trim().to_string(), value.trim().to_string()))
 }
 
 /// Stages of compilation, in their order.
@@ -335,20 +426,6 @@ impl CodeArgs {
                 Some(PrecisionArg::F64) => Precision::F64,
             },
             preconditioner: self.preconditioner,
-            backend: match self.backend {
-                BackendArg::Auto => Backend::Auto,
-                BackendArg::Cpu => Backend::Cpu,
-                BackendArg::Cuda => Backend::Cuda,
-            },
-            target: match self.target {
-                Machine::Cpu(level) => level,
-                Machine::Gpu(_) => Level::default(),
-            },
-            device: self.device,
-            capability: match self.target {
-                Machine::Cpu(_) => None,
-                Machine::Gpu(sm) => Some(sm),
-            },
             losses: match self.losses {
                 LossesArg::Declared => LossOrder::Declared,
                 LossesArg::FirstOrder => LossOrder::First,
@@ -364,7 +441,7 @@ impl CodeArgs {
                 instructions: self.budgets.max_instructions,
                 seconds: self.budgets.max_compile_seconds,
             },
-            ..CompileOptions::default()
+            ..self.machine.options()
         }
     }
 }

@@ -34,6 +34,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Check(args) => commands::check::run(&args),
         Command::Show(args) => commands::show::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
+        Command::Pipeline(args) => commands::pipeline::run(&args),
         Command::Devices => commands::devices::run(),
     };
     match done {

@@ -3,5 +3,6 @@
 pub mod check;
 pub mod demo;
 pub mod devices;
+pub mod pipeline;
 pub mod show;
 pub mod solve;

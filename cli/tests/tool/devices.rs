@@ -5,7 +5,7 @@ use sumsq::ArrayData;
 use sumsq::codegen::ptxas::{assemble, capability};
 
 /// Runs the tool on a machine with the stand-in driver.
-fn with_driver(bench: &Bench, machine: &[(&str, &str)], args: &[&str]) -> Run {
+pub fn with_driver(bench: &Bench, machine: &[(&str, &str)], args: &[&str]) -> Run {
     let folder = sumsq_libcuda::folder().unwrap();
     let variables = [&[("LD_LIBRARY_PATH", folder.to_str().unwrap())], machine].concat();
     bench.sumsq_where(&variables, args)

@@ -11,3 +11,4 @@ mod devices;
 mod kept;
 mod linear_solver;
 mod outputs;
+mod pipelines;

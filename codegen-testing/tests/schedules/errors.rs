@@ -6,7 +6,7 @@ use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::func::extent_param;
 use sumsq_codegen::lower::lower;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
-use sumsq_codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
+use sumsq_codegen::{BinaryOp, Constraint, Expr, Func, Input, Pipeline, RDom, ScalarType, Schedule, Var};
 use sumsq_codegen_testing::check::{bindings, pattern};
 use sumsq_codegen_testing::checked::run_lowered;
 
@@ -318,7 +318,8 @@ fn expressions() {
         let message = refused(&p, &schedule(&text));
         assert!(message.ends_with(&format!(": {rule}")), "{message}");
     }
-    let ill = Expr::param("n", I32).lt(Expr::param("gain", ScalarType::F32));
+    let (n, gain) = (Expr::param("n", I32), Expr::param("gain", ScalarType::F32));
+    let ill = Expr::binary(BinaryOp::Lt, n, gain);
     let mut s = Schedule::new();
     s.func("h").specialize(ill, |h| {
         h.parallel("y");

@@ -76,7 +76,10 @@ fn numbers_fit_the_parameter() {
     }
     for (text, rule) in [
         ("n > gain", "the expression: operands of Gt are i64 and f32: n > gain"),
-        ("n > 0.5", "the expression: operands of Gt are i64 and f64: n > 0.5"),
+        (
+            "n > 0.5",
+            "the expression: 0.5 is no i64: cast the operand beside it to a type that has it: n > 0.5",
+        ),
     ] {
         let e = refused(&p, &schedule(&format!("f: specialize({text}) {{ }}")));
         assert_eq!(e, format!("f: specialize({text}) {{ }}: {rule}"));

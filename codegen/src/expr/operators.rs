@@ -1,6 +1,6 @@
 //! Operators as they are written: operands of different types are brought to one.
 
-use super::{BinaryOp, Expr};
+use super::{BinaryOp, Expr, ExprKind};
 use crate::types::{ScalarType, Type};
 
 /// What may stand beside an expression: another one, a [`Var`](crate::Var), or a number.
@@ -76,19 +76,56 @@ impl Expr {
 
 /// Both of one type, if there is one for them.
 pub(super) fn agreed(a: Expr, b: Expr) -> (Expr, Expr) {
+    let (a, b) = numbers_agreed(a, b);
     let (of_a, of_b) = (a.ty(), b.ty());
     if of_a == of_b {
-        return (a, b);
-    }
-    if let Some(b) = b.literal_as(of_a.scalar) {
-        return (a, b);
-    }
-    if let Some(a) = a.literal_as(of_b.scalar) {
         return (a, b);
     }
     match meeting(of_a.scalar, of_b.scalar) {
         Some(ty) if of_a.lanes == of_b.lanes && !a.is_number() && !b.is_number() => (a.cast(ty), b.cast(ty)),
         _ => (a, b),
+    }
+}
+
+/// Both of one type, if one is a number that the other's type has.
+fn numbers_agreed(a: Expr, b: Expr) -> (Expr, Expr) {
+    if a.ty() == b.ty() {
+        return (a, b);
+    }
+    if let Some(b) = b.literal_as(a.ty().scalar) {
+        return (a, b);
+    }
+    match a.literal_as(b.ty().scalar) {
+        Some(a) => (a, b),
+        None => (a, b),
+    }
+}
+
+impl Expr {
+    /// The same node, an operator, over operands of which numbers take the type of the others: what schedules say, which convert nothing.
+    pub(crate) fn with_numbers_agreed(&self) -> Expr {
+        let kind = match self.kind() {
+            ExprKind::Binary(op, a, b) => {
+                let (a, b) = numbers_agreed(a.clone(), b.clone());
+                return Expr::binary(*op, a, b);
+            }
+            ExprKind::Fma(a, b, c) => {
+                let (a, b) = numbers_agreed(a.clone(), b.clone());
+                let (a, c) = numbers_agreed(a, c.clone());
+                let (b, c) = numbers_agreed(b, c);
+                ExprKind::Fma(a, b, c)
+            }
+            ExprKind::Select(c, a, b) => {
+                let (a, b) = numbers_agreed(a.clone(), b.clone());
+                ExprKind::Select(c.clone(), a, b)
+            }
+            _ => return self.clone(),
+        };
+        let ty = match &kind {
+            ExprKind::Fma(a, ..) | ExprKind::Select(_, a, _) => a.ty(),
+            _ => self.ty(),
+        };
+        Expr::new(kind, ty)
     }
 }
 

@@ -3,7 +3,8 @@
 use super::application::{Application, Planes, Slot};
 use super::pictures::{Picture, PictureError};
 use super::setup::Setup;
-use sumsq::codegen::compile::Compiled;
+use sumsq::codegen::compile::{Compiled, Signature};
+use sumsq::codegen::lower::{LowerOptions, lower};
 use sumsq::codegen::runtime::{Buffer, BufferError, BufferSpec, Element, Pool, Scalar};
 use sumsq::codegen::{Error, Layout, Pipeline, ScalarType, Schedule, Target};
 use sumsq::{ArrayData, NamedArray};
@@ -58,7 +59,42 @@ macro_rules! with_values {
     };
 }
 
+impl Values {
+    fn extend(&mut self, more: Values) {
+        match (self, more) {
+            (Values::U8(a), Values::U8(b)) => a.extend(b),
+            (Values::U16(a), Values::U16(b)) => a.extend(b),
+            (Values::F32(a), Values::F32(b)) => a.extend(b),
+            (Values::F64(a), Values::F64(b)) => a.extend(b),
+            (Values::Int(a), Values::Int(b)) => a.extend(b),
+            // All planes of an output have one type.
+            _ => {}
+        }
+    }
+
+    /// Bits of the samples of pictures that have such values.
+    pub fn bits(&self) -> u32 {
+        if matches!(self, Values::U8(_)) { 8 } else { 16 }
+    }
+}
+
 impl Planar {
+    /// Plane `c` of the third dimension, or the last one.
+    fn plane(&self, c: usize) -> Planar {
+        let extents: Vec<i32> = self.extents.iter().copied().take(2).collect();
+        let n = extents.iter().map(|&n| n.max(0) as usize).product::<usize>();
+        let of = with_values!(&self.values, v => if n == 0 { 0 } else { (v.len() / n).saturating_sub(1) });
+        let part = c.min(of) * n..(c.min(of) + 1) * n;
+        let values = match &self.values {
+            Values::U8(v) => Values::U8(v[part].to_vec()),
+            Values::U16(v) => Values::U16(v[part].to_vec()),
+            Values::F32(v) => Values::F32(v[part].to_vec()),
+            Values::F64(v) => Values::F64(v[part].to_vec()),
+            Values::Int(v) => Values::Int(v[part].to_vec()),
+        };
+        Planar { extents, values }
+    }
+
     /// The values of a buffer.
     fn of(buffer: &Buffer) -> Planar {
         let spec = buffer.spec();
@@ -73,7 +109,10 @@ impl Planar {
     }
 
     /// An array by its shape: the last axis the fastest; of a picture the channels, which come last, the slowest.
-    fn of_array(array: &NamedArray, picture: bool) -> Result<Planar, PipelineError> {
+    ///
+    /// # Errors
+    /// An array on a device.
+    pub fn of_array(array: &NamedArray, picture: bool) -> Result<Planar, PipelineError> {
         let values = match &array.data {
             ArrayData::F32(v) => Values::F32(v.clone()),
             ArrayData::F64(v) => Values::F64(v.clone()),
@@ -187,6 +226,17 @@ impl Prepared {
         Ok(Prepared { application, setup, pipeline, compiled })
     }
 
+    /// The same with code that counts which Func takes how much time and memory ([`sumsq::codegen::runtime::profile`]).
+    ///
+    /// # Errors
+    /// As of [`Prepared::new`].
+    pub fn profiled(self, schedule: &Schedule, target: &Target) -> Result<Prepared, PipelineError> {
+        let options = LowerOptions { profile: true, ..LowerOptions::default() };
+        let lowered = lower(&self.pipeline, schedule, &options)?;
+        let signature = Signature::of(&self.pipeline, schedule)?;
+        Ok(Prepared { compiled: Compiled::from_lowered(&lowered, signature, target)?, ..self })
+    }
+
     /// The code.
     pub fn compiled(&self) -> &Compiled {
         &self.compiled
@@ -248,11 +298,32 @@ impl Prepared {
         written.map(|b| (b.name.to_string(), b.ty)).collect()
     }
 
-    /// Runs once on these inputs, in the order of the slots; the outputs by name.
+    /// Runs on these inputs, in the order of the slots; the outputs by name. Where the application takes planes, it runs for each plane
+    /// of inputs that have one dimension more.
     ///
     /// # Errors
     /// As of [`Prepared::buffers`], and what the engine refuses.
     pub fn run(&self, pool: &Pool, inputs: &[Planar]) -> Result<Vec<(String, Planar)>, PipelineError> {
+        let each = self.application.slots.first().is_some_and(|slot| slot.planes == Planes::Each);
+        let planes = inputs.iter().map(|input| input.extents.get(2).copied().unwrap_or(1)).max().unwrap_or(1);
+        if !each || inputs.iter().all(|input| input.extents.len() < 3) {
+            return self.run_once(pool, inputs);
+        }
+        let mut all: Vec<(String, Planar)> = vec![];
+        for c in 0..planes {
+            let inputs: Vec<Planar> = inputs.iter().map(|input| input.plane(c as usize)).collect();
+            for (k, (name, plane)) in self.run_once(pool, &inputs)?.into_iter().enumerate() {
+                match all.get_mut(k) {
+                    Some((_, whole)) => whole.values.extend(plane.values),
+                    None => all.push((name, plane)),
+                }
+            }
+        }
+        all.iter_mut().for_each(|(_, output)| output.extents.push(planes));
+        Ok(all)
+    }
+
+    fn run_once(&self, pool: &Pool, inputs: &[Planar]) -> Result<Vec<(String, Planar)>, PipelineError> {
         let buffers = self.buffers(inputs)?;
         let bound: Vec<(&str, &Buffer)> = buffers.iter().map(|(name, b)| (name.as_str(), b)).collect();
         self.compiled.run(pool, &bound, &self.params())?;
@@ -260,95 +331,25 @@ impl Prepared {
         Ok(outputs.iter().map(|(name, b)| (name.clone(), Planar::of(b))).collect())
     }
 
-    /// The input of a slot that an array is.
+    /// A picture as the input of a slot: the file's values for integers, 0 to 1 for floats.
     ///
     /// # Errors
-    /// An array on a device.
-    pub fn array(&self, slot: &Slot, array: &NamedArray) -> Result<Planar, PipelineError> {
-        Planar::of_array(array, slot.planes != Planes::Array)
-    }
-
-    /// Runs on pictures, one per slot in their order: each plane by itself where the application says so.
-    ///
-    /// # Errors
-    /// As of [`Prepared::run`]; too few or too many pictures; one whose samples the application does not hold.
-    pub fn run_on_pictures(&self, pool: &Pool, pictures: &[Picture]) -> Result<Picture, PipelineError> {
-        let slots = self.application.slots;
-        self.check_pictures(pictures)?;
-        let first = &pictures[0];
-        if slots[0].planes == Planes::Each {
-            let planes = (0..first.channels).map(|c| {
-                let inputs: Result<Vec<Planar>, _> = pictures
-                    .iter()
-                    .map(|p| self.planes(p, &slots[0], c.min(p.channels - 1)..c.min(p.channels - 1) + 1))
-                    .collect();
-                let outputs = self.run(pool, &inputs?)?;
-                self.picture(&outputs, first)
-            });
-            return joined(planes.collect::<Result<Vec<Picture>, _>>()?);
+    /// A picture for a slot of arrays; one whose samples the application does not hold.
+    pub fn taken(&self, slot: &Slot, picture: &Picture) -> Result<Planar, PipelineError> {
+        let name = self.application.name;
+        if slot.planes == Planes::Array {
+            let text = format!("{name}: {} is no picture: give it with --inputs", slot.name);
+            return Err(PipelineError::Given(text));
         }
-        let inputs: Result<Vec<Planar>, _> =
-            slots.iter().zip(pictures).map(|(slot, p)| self.planes(p, slot, 0..p.channels)).collect();
-        let made = self.picture(&self.run(pool, &inputs?)?, first)?;
-        Ok(match slots[0].planes {
-            Planes::Colour => like(made, first),
-            _ => made,
-        })
-    }
-
-    fn check_pictures(&self, pictures: &[Picture]) -> Result<(), PipelineError> {
-        let slots = self.application.slots;
-        let given = |text: String| Err(PipelineError::Given(text));
-        if let Some(slot) = slots.iter().find(|s| s.planes == Planes::Array) {
-            return given(format!(
-                "{} takes arrays: give {} with --inputs",
-                self.application.name, slot.name
-            ));
-        }
-        if slots.len() != pictures.len() {
-            let (n, came) = (slots.len(), pictures.len());
-            return given(format!("{} takes {n} pictures, came {came}", self.application.name));
-        }
-        for (slot, picture) in slots.iter().zip(pictures) {
-            let ty = self.pipeline.inputs.get(slot.name).and_then(|i| i.types.first());
-            if ty == Some(&ScalarType::U8) && picture.bits > 8 {
-                return given(format!(
-                    "{} takes 8 bits a sample, and the picture has {}",
-                    self.application.name, picture.bits
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Some channels of a picture as the input of a slot: the file's values for integers, 0 to 1 for floats.
-    fn planes(
-        &self,
-        picture: &Picture,
-        slot: &Slot,
-        channels: std::ops::Range<usize>,
-    ) -> Result<Planar, PipelineError> {
         let input = self.pipeline.inputs.get(slot.name);
-        let float = input.and_then(|i| i.types.first()).is_some_and(|ty| ty.is_float());
-        let mut samples: Vec<u16> = vec![];
-        let mut count = channels.len();
-        match slot.planes {
-            Planes::Colour | Planes::Transparent => {
-                let gray = picture.channels < 3;
-                (0..3).for_each(|c| samples.extend(picture.plane(if gray { 0 } else { c })));
-                count = 3;
-                if slot.planes == Planes::Transparent {
-                    count = 4;
-                    match picture.channels {
-                        2 | 4 => samples.extend(picture.plane(picture.channels - 1)),
-                        _ => samples
-                            .extend(std::iter::repeat_n(picture.white(), picture.width * picture.height)),
-                    }
-                }
-            }
-            _ => channels.for_each(|c| samples.extend(picture.plane(c))),
+        let ty = input.and_then(|i| i.types.first()).copied().unwrap_or(ScalarType::F32);
+        if ty == ScalarType::U8 && picture.bits > 8 {
+            let text = format!("{name} takes pictures of 8 bits a sample, and this one has {}", picture.bits);
+            return Err(PipelineError::Given(text));
         }
-        let values = match float {
+        let samples = samples(picture, slot.planes);
+        let count = samples.len() / (picture.width * picture.height);
+        let values = match ty.is_float() {
             true => {
                 let white = f32::from(picture.white());
                 Values::F32(samples.into_iter().map(|v| f32::from(v) / white).collect())
@@ -356,44 +357,63 @@ impl Prepared {
             false => Values::U16(samples),
         };
         let mut extents = vec![picture.width as i32, picture.height as i32];
-        if input.is_some_and(|i| i.dims > 2) {
+        if count > 1 || input.is_some_and(|i| i.dims > 2) {
             extents.push(count as i32);
         }
         Ok(Planar { extents, values })
     }
 
-    /// The first output as a picture of the depth of `like`, or its own.
-    fn picture(&self, outputs: &[(String, Planar)], like: &Picture) -> Result<Picture, PipelineError> {
-        let (_, output) = outputs.first().ok_or_else(|| PipelineError::Given("there is no output".into()))?;
-        let mut bits = like.bits;
-        let samples: Vec<u16> = match &output.values {
-            Values::U8(v) => {
-                bits = 8;
-                v.iter().map(|&v| v.into()).collect()
-            }
-            Values::U16(v) => v.clone(),
+    /// The first output as a picture with the depth of the one that it was made of, its kind of channels, and its transparency where that is no
+    /// channel of the output.
+    ///
+    /// # Errors
+    /// An output that is no picture.
+    pub fn shown(
+        &self,
+        outputs: &[(String, Planar)],
+        of: Option<&Picture>,
+    ) -> Result<Picture, PipelineError> {
+        let no_picture =
+            || PipelineError::Given("the output is no picture: write it to an .npz file".to_string());
+        let (_, output) = outputs.first().ok_or_else(no_picture)?;
+        let (bits, samples): (u32, Vec<u16>) = match &output.values {
+            Values::U8(v) => (8, v.iter().map(|&v| v.into()).collect()),
+            Values::U16(v) => (of.map_or(16, |p| p.bits), v.clone()),
             Values::F32(v) => {
-                let white = f32::from(like.white());
-                v.iter().map(|v| (v.clamp(0.0, 1.0) * white).round() as u16).collect()
+                let bits = of.map_or(8, |p| p.bits);
+                let white = ((1u32 << bits) - 1) as f32;
+                (bits, v.iter().map(|v| (v.clamp(0.0, 1.0) * white).round() as u16).collect())
             }
-            _ => {
-                return Err(PipelineError::Given("the output is no picture: write it to an .npz file".into()));
-            }
+            _ => return Err(no_picture()),
         };
         let extent = |d: usize| output.extents.get(d).map_or(1, |&n| n.max(0) as usize);
-        if output.extents.len() > 3 {
-            return Err(PipelineError::Given("the output is no picture: write it to an .npz file".into()));
+        if output.extents.len() > 3 || extent(2) > 4 {
+            return Err(no_picture());
         }
-        Ok(Picture { width: extent(0), height: extent(1), channels: extent(2), bits, samples })
+        let made = Picture { width: extent(0), height: extent(1), channels: extent(2), bits, samples };
+        let colour = self.application.slots.first().is_some_and(|slot| slot.planes == Planes::Colour);
+        Ok(match of {
+            Some(of) if colour => like(made, of),
+            _ => made,
+        })
     }
 }
 
-/// The planes of several pictures, as one.
-fn joined(planes: Vec<Picture>) -> Result<Picture, PipelineError> {
-    let channels = planes.iter().map(|p| p.channels).sum();
-    let samples = planes.iter().flat_map(|p| p.samples.iter().copied()).collect();
-    let first = planes.into_iter().next().ok_or(PictureError::Channels(0))?;
-    Ok(Picture { channels, samples, ..first })
+/// The samples that an input of such planes takes of a picture.
+fn samples(picture: &Picture, planes: Planes) -> Vec<u16> {
+    let gray = picture.channels < 3;
+    let colours = || (0..3).flat_map(|c| picture.plane(if gray { 0 } else { c }).iter().copied());
+    match planes {
+        Planes::Colour => colours().collect(),
+        Planes::Transparent if picture.channels % 2 == 0 => {
+            colours().chain(picture.plane(picture.channels - 1).iter().copied()).collect()
+        }
+        Planes::Transparent => {
+            let opaque = std::iter::repeat_n(picture.white(), picture.width * picture.height);
+            colours().chain(opaque).collect()
+        }
+        Planes::Each | Planes::All | Planes::Array => picture.samples.clone(),
+    }
 }
 
 /// A picture of three colours with the channels of the one that it was made of: gray again, and as transparent.

@@ -1,6 +1,6 @@
 //! Means of 3 x 3 pixels.
 
-use crate::common::{Plain, Within, assembles, check, whole_input};
+use crate::common::{Plain, Within, assembles, check, same_bits_from_c, whole_input};
 
 /// The mean of rows of three, then of columns of three, each rounded down; the picture's edge is repeated.
 fn expected(input: &Plain, extents: &[i32]) -> Vec<f64> {
@@ -27,4 +27,9 @@ fn is_the_mean() {
 #[test]
 fn assembles_for_a_gpu() {
     assembles("blur", &[]);
+}
+
+#[test]
+fn from_c() {
+    same_bits_from_c("blur", &[], 8, &[whole_input(&[67, 41], 256)]);
 }

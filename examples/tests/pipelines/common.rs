@@ -1,7 +1,8 @@
 //! What all applications are tested by.
 
-use sumsq::codegen::runtime::Pool;
-use sumsq::codegen::{Schedule, Target};
+use sumsq::codegen::compile::aot::{compile_to_object, write_runtime};
+use sumsq::codegen::runtime::{Buffer, Pool, Scalar};
+use sumsq::codegen::{ScalarType, Schedule, Target};
 use sumsq_examples::pipelines::{Application, Planar, Prepared, Values};
 
 /// Values that look like noise, the same in every run: in `[0, below)`.
@@ -141,4 +142,113 @@ pub fn assembles(name: &str, params: &[(&str, &str)]) {
     let ptx = compile::ptx(&pipeline, &schedule, &Target::cuda(80)).expect("it is compiled");
     let kernels = ptxas::assemble(&ptx, 80).expect("ptxas is installed by `cargo xtask setup`");
     assert!(!kernels.is_empty());
+}
+
+/// The program of an application in C: reads its inputs from files, calls it, and writes its outputs to files.
+fn program(prepared: &Prepared, buffers: &[(String, Buffer)]) -> String {
+    let name = &prepared.pipeline.name;
+    let mut text = format!(
+        "#include \"{name}.h\"\n#include <stdio.h>\n#include <stdlib.h>\n\n\
+         static sumsq_buffer made(sumsq_type type, size_t size, size_t count, int32_t dims, const int32_t *min, const int32_t *extent, \
+         const int64_t *stride, const char *file) {{\n    void *memory = calloc(count, size);\n    FILE *f = file ? fopen(file, \"rb\") : NULL;\n    \
+         if (f) {{\n        if (fread(memory, size, count, f) != count) exit(2);\n        fclose(f);\n    }}\n    \
+         return sumsq_view(type, memory, dims, min, extent, stride);\n}}\n\nint main(void) {{\n"
+    );
+    let mut arguments = vec![];
+    for (k, (slot, (_, buffer))) in prepared.compiled().signature().buffers.iter().zip(buffers).enumerate() {
+        let spec = buffer.spec();
+        let list = |v: Vec<String>| v.join(", ");
+        let strides = spec
+            .extents
+            .iter()
+            .scan(1i64, |stride, &n| Some(std::mem::replace(stride, *stride * i64::from(n))));
+        let file = if slot.written { "NULL".to_string() } else { format!("\"in{k}\"") };
+        text += &format!(
+            "    static const int32_t min{k}[] = {{ {} }}, extent{k}[] = {{ {} }};\n    static const int64_t stride{k}[] = {{ {} }};\n    \
+             sumsq_buffer b{k} = made(SUMSQ_{}, {}, {}, {}, min{k}, extent{k}, stride{k}, {file});\n",
+            list(spec.min.iter().map(i32::to_string).collect()),
+            list(spec.extents.iter().map(i32::to_string).collect()),
+            list(strides.map(|n| n.to_string()).collect()),
+            spec.ty.name().to_uppercase(),
+            spec.ty.bytes(),
+            spec.len(),
+            spec.extents.len(),
+        );
+        arguments.push(format!("&b{k}"));
+    }
+    arguments.extend(prepared.params().iter().map(|(_, value)| match value {
+        Scalar::F32(v) => format!("{v:?}f"),
+        Scalar::F64(v) => format!("{v:?}"),
+        v => v.as_int().unwrap_or(0).to_string(),
+    }));
+    text += &format!(
+        "    if ({name}({})) {{\n        fprintf(stderr, \"%s\\n\", sumsq_message());\n        return 1;\n    }}\n",
+        arguments.join(", ")
+    );
+    for (k, (slot, (_, buffer))) in prepared.compiled().signature().buffers.iter().zip(buffers).enumerate() {
+        if slot.written {
+            let (size, count) = (buffer.spec().ty.bytes(), buffer.spec().len());
+            text += &format!(
+                "    FILE *out{k} = fopen(\"out{k}\", \"wb\");\n    if (!out{k} || fwrite(b{k}.origin, {size}, {count}, out{k}) != {count}) return 3;\n    \
+                 fclose(out{k});\n"
+            );
+        }
+    }
+    text + "    return 0;\n}\n"
+}
+
+/// The values of a buffer as bytes.
+fn bytes(buffer: &Buffer) -> Vec<u8> {
+    match buffer.spec().ty {
+        ScalarType::U8 => buffer.to_vec::<u8>(),
+        ScalarType::U16 => buffer.to_vec::<u16>().iter().flat_map(|v| v.to_ne_bytes()).collect(),
+        ScalarType::I32 => buffer.to_vec::<i32>().iter().flat_map(|v| v.to_ne_bytes()).collect(),
+        ScalarType::F32 => buffer.to_vec::<f32>().iter().flat_map(|v| v.to_ne_bytes()).collect(),
+        other => panic!("{other:?} is no type of these tests"),
+    }
+}
+
+/// Compiles the application's C as C and as C++, links it into a program of each, and compares what they write with what this process computes:
+/// the same bits.
+pub fn same_bits_from_c(name: &str, params: &[(&str, &str)], bits: u32, inputs: &[Planar]) {
+    let application = Application::find(name).expect("the application is listed");
+    let given: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let setup = application.setup(&given, bits).expect("the parameters are taken");
+    let (own, _) = application.schedules[0];
+    let schedule = application.schedule(own).expect("it is listed").expect("it is a schedule");
+    let prepared = Prepared::new(application, setup, &schedule, &Target::host()).expect("it is compiled");
+    let buffers = prepared.buffers(inputs).expect("the inputs fit");
+    let dir = tempfile::tempdir().expect("a folder for the test");
+    let library = compile_to_object(&prepared.pipeline, &schedule, &Target::host()).expect("it is compiled");
+    library.write(dir.path()).and_then(|()| write_runtime(dir.path())).expect("written");
+    let slots = &prepared.compiled().signature().buffers;
+    for (k, (slot, (_, buffer))) in slots.iter().zip(&buffers).enumerate() {
+        if !slot.written {
+            std::fs::write(dir.path().join(format!("in{k}")), bytes(buffer)).expect("written");
+        }
+    }
+    let named: Vec<(&str, &Buffer)> = buffers.iter().map(|(name, b)| (name.as_str(), b)).collect();
+    prepared.compiled().run(&Pool::new(2), &named, &prepared.params()).expect("it runs");
+    let object = format!("{}.o", prepared.pipeline.name);
+    let text = program(&prepared, &buffers);
+    run(dir.path(), "cc", &["-std=c11", "-c", "sumsq_runtime.c"]);
+    for (file, compiler, standard) in [("p.c", "cc", "-std=c11"), ("p.cc", "c++", "-std=c++14")] {
+        std::fs::write(dir.path().join(file), &text).expect("written");
+        let flags =
+            [standard, "-Wall", "-Wextra", "-Werror", "-o", "program", file, &object, "sumsq_runtime.o"];
+        run(dir.path(), compiler, &[&flags[..], &["-lm", "-lpthread"]].concat());
+        run(dir.path(), &dir.path().join("program").to_string_lossy(), &[]);
+        for (k, (slot, (_, buffer))) in slots.iter().zip(&buffers).enumerate() {
+            if slot.written {
+                let came = std::fs::read(dir.path().join(format!("out{k}"))).expect("written");
+                assert!(came == bytes(buffer), "{name} from {file}: other bits");
+            }
+        }
+    }
+}
+
+fn run(dir: &std::path::Path, program: &str, args: &[&str]) {
+    let out = std::process::Command::new(program).args(args).current_dir(dir).output();
+    let out = out.unwrap_or_else(|e| panic!("{program}: {e}"));
+    assert!(out.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&out.stderr));
 }

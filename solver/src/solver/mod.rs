@@ -200,7 +200,10 @@ impl CompileOptions {
     }
 
     /// The machine that code is shown for: a GPU need not be there.
-    fn shown_machine(&self) -> Result<Target, SolveError> {
+    ///
+    /// # Errors
+    /// A CPU without the instructions.
+    pub fn shown_machine(&self) -> Result<Target, SolveError> {
         match (self.backend, self.capability) {
             (Backend::Cuda, Some(sm)) => Ok(Target::cuda(sm)),
             (Backend::Cuda, None) => Ok(self.machine().unwrap_or_else(|_| Target::cuda(Gpu::LEAST))),

@@ -64,10 +64,7 @@ fn retyped(p: &Pipeline, new: Expr) -> Expr {
         Unary(op, a) => a.unary(*op),
         Likely(a) => a.likely(),
         Reinterpret(a) => a.reinterpret(new.ty().scalar),
-        Binary(op, a, b) => a.clone().combined(*op, b),
-        Fma(a, b, c) => Expr::fma(a, b, c),
-        Select(c, a, b) => Expr::select(c, a, b),
-        _ => new,
+        _ => new.with_numbers_agreed(),
     }
 }
 

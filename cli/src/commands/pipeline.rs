@@ -1,0 +1,231 @@
+//! `sumsq pipeline`.
+
+use crate::args::{PipelineArgs, Shown};
+use crate::failure::{Failure, warn};
+use crate::output::{say, tell};
+use crate::{engine, report};
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use sumsq::codegen::backend::llvm::listing;
+use sumsq::codegen::compile::aot::{compile_to_object, write_runtime};
+use sumsq::codegen::compile::ptx;
+use sumsq::codegen::lower::{LowerOptions, lower};
+use sumsq::codegen::runtime::{Buffer, Pool, profile};
+use sumsq::codegen::{Schedule, Target};
+use sumsq::{Backend, NamedArray};
+use sumsq_examples::io::{Outputs, check_target, npz};
+use sumsq_examples::pipelines::{ALL, Application, Picture, Planar, Planes, Prepared, Setup};
+
+/// Runs an image pipeline on pictures and arrays, or shows what it is compiled to; without a name lists all.
+pub fn run(args: &PipelineArgs) -> Result<ExitCode, Failure> {
+    let Some(application) = args.name.as_deref().and_then(Application::find) else {
+        say(&list())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    if let Some(path) = &args.output {
+        check_target(path).map_err(Failure::output)?;
+    }
+    let inputs = Inputs::read(application, args)?;
+    let setup = application.setup(&args.param, inputs.bits()).map_err(Failure::input)?;
+    let schedule = schedule(application, args)?;
+    if args.show.is_some() || args.emit_c.is_some() {
+        return shown(application, &setup, &schedule, args);
+    }
+    if args.output.is_none() && !args.bench {
+        return Err(Failure::message("give --output FILE for the result, or --bench".to_string()));
+    }
+    let target = args.machine.options().machine().map_err(engine::failure)?;
+    let started = Instant::now();
+    let mut prepared = Prepared::new(application, setup, &schedule, &target).map_err(Failure::input)?;
+    if args.profile {
+        prepared = prepared.profiled(&schedule, &target).map_err(Failure::input)?;
+    }
+    let compiled = started.elapsed();
+    let given = inputs.taken(&prepared)?;
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let pool = Pool::new(args.threads.map_or(cores, usize::from));
+    let mut text = String::new();
+    if args.bench {
+        text = bench(&prepared, &given, &pool, compiled)?;
+    }
+    let mut outputs = Outputs::default();
+    if let Some(path) = &args.output {
+        let results = prepared.run(&pool, &given).map_err(Failure::input)?;
+        let bytes = if is_archive(path) {
+            let pictures = application.slots.iter().any(|slot| slot.planes != Planes::Array);
+            let arrays: Vec<NamedArray> =
+                results.into_iter().map(|(name, v)| v.into_array(&name, pictures)).collect();
+            npz::encode(&arrays).map_err(Failure::output)?
+        } else {
+            let shown = prepared.shown(&results, inputs.pictures.first()).map_err(Failure::input)?;
+            shown.encode_png().map_err(Failure::input)?
+        };
+        outputs.add(path, bytes).map_err(Failure::output)?;
+        let _ = writeln!(text, "wrote {}", path.display());
+    }
+    report::finish(outputs, &text)?;
+    tell(&profile::report().to_string());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each application, and one for each of its parameters.
+fn list() -> String {
+    let width = ALL.iter().map(|application| application.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for application in ALL {
+        let _ = writeln!(text, "{:width$}  {}", application.name, application.about);
+        for p in application.parameters {
+            let _ = writeln!(text, "{:width$}    {}={}: {}", "", p.name, p.default(), p.about);
+        }
+    }
+    text
+}
+
+fn is_archive(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npz"))
+}
+
+/// Files as they were given.
+struct Inputs {
+    pictures: Vec<Picture>,
+    arrays: Vec<NamedArray>,
+    application: &'static Application,
+}
+
+impl Inputs {
+    fn read(application: &'static Application, args: &PipelineArgs) -> Result<Inputs, Failure> {
+        let picture = |path: &std::path::PathBuf| Picture::read(path).map_err(Failure::input);
+        let pictures = args.input.iter().map(picture).collect::<Result<_, _>>()?;
+        let arrays = match &args.inputs {
+            Some(path) => {
+                npz::Archive::open(path).and_then(|file| file.read_all()).map_err(Failure::input)?
+            }
+            None => vec![],
+        };
+        for array in &arrays {
+            if !application.slots.iter().any(|slot| slot.name == array.name) {
+                warn(&format!("`{}` is no input of {} and is not used", array.name, application.name));
+            }
+        }
+        Ok(Inputs { pictures, arrays, application })
+    }
+
+    /// Bits of the samples: of the pictures, else of the arrays; 8 if there are none.
+    fn bits(&self) -> u32 {
+        let of_arrays =
+            self.arrays.iter().filter(|a| self.application.slots.iter().any(|s| s.name == a.name));
+        let wide = |a: &NamedArray| if matches!(a.data, sumsq::ArrayData::Bytes(_)) { 8 } else { 16 };
+        let pictures = self.pictures.iter().map(|p| p.bits).max();
+        pictures.or_else(|| of_arrays.map(wide).max()).unwrap_or(8)
+    }
+
+    /// One input per slot: the array of its name, else the next picture.
+    fn taken(&self, prepared: &Prepared) -> Result<Vec<Planar>, Failure> {
+        let mut pictures = self.pictures.iter();
+        let application = self.application;
+        let mut all = vec![];
+        for slot in application.slots {
+            let input = if let Some(array) = self.arrays.iter().find(|array| array.name == slot.name) {
+                Planar::of_array(array, slot.planes != Planes::Array)
+            } else if let Some(picture) = pictures.as_slice().first() {
+                pictures.next();
+                prepared.taken(slot, picture)
+            } else {
+                let text = format!("{} needs {}, {}", application.name, slot.name, slot.about);
+                let how = if slot.planes == Planes::Array { "--inputs F.npz" } else { "--input IMG" };
+                return Err(Failure::message(format!("{text}: give it with {how}")));
+            };
+            all.push(input.map_err(Failure::input)?);
+        }
+        if pictures.next().is_some() {
+            let (name, n) = (application.name, self.pictures.len());
+            return Err(Failure::message(format!(
+                "{name} takes fewer pictures than the {n} that were given"
+            )));
+        }
+        Ok(all)
+    }
+}
+
+/// The schedule that was asked for by name, else the file of this name; by default that of the machine.
+fn schedule(application: &Application, args: &PipelineArgs) -> Result<Schedule, Failure> {
+    let gpu = args.machine.options().backend == Backend::Cuda || args.show == Some(Shown::Ptx);
+    let own = application.schedules.first().map_or("hand", |(name, _)| *name);
+    let name = args.schedule.as_deref().unwrap_or(if gpu { "gpu" } else { own });
+    if let Some(known) = application.schedule(name) {
+        return known.map_err(Failure::input);
+    }
+    let text = std::fs::read_to_string(name).map_err(|error| {
+        let known = application.schedule_names();
+        Failure::message(format!(
+            "--schedule {name}: no schedule of {} ({known}), and no file: {error}",
+            application.name
+        ))
+    })?;
+    Schedule::parse(&text).map_err(|error| Failure::message(format!("{name}: {error}")))
+}
+
+/// Prints or writes what the pipeline is compiled to.
+fn shown(
+    application: &Application,
+    setup: &Setup,
+    schedule: &Schedule,
+    args: &PipelineArgs,
+) -> Result<ExitCode, Failure> {
+    let pipeline = (application.build)(setup);
+    let target = args.machine.options().shown_machine().map_err(engine::failure)?;
+    let lowered = || lower(&pipeline, schedule, &LowerOptions::default()).map_err(Failure::input);
+    let text = match args.show {
+        None => String::new(),
+        Some(Shown::Loops) => pipeline.print_loop_nest(schedule).map_err(Failure::input)?,
+        Some(Shown::Llvm) => listing(&lowered()?, &target).map_err(Failure::input)?.optimized,
+        Some(Shown::Asm) => listing(&lowered()?, &target).map_err(Failure::input)?.asm,
+        Some(Shown::Ptx) => {
+            let target =
+                if target.gpu.is_some() { target } else { Target::cuda(sumsq::codegen::target::Gpu::LEAST) };
+            ptx(&pipeline, schedule, &target).map_err(Failure::input)?
+        }
+    };
+    if let Some(folder) = &args.emit_c {
+        let target = args.machine.options().machine().map_err(engine::failure)?;
+        let library = compile_to_object(&pipeline, schedule, &target).map_err(Failure::input)?;
+        let write = std::fs::create_dir_all(folder).and_then(|()| library.write(folder));
+        write.and_then(|()| write_runtime(folder)).map_err(|error| {
+            Failure::Output(miette::miette!("cannot write to {}: {error}", folder.display()))
+        })?;
+    }
+    say(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Least time that runs are measured for.
+const LONG_ENOUGH: Duration = Duration::from_secs(1);
+
+/// The median time of runs that are as many as take a second, at least five, behind one that is not counted.
+fn bench(prepared: &Prepared, given: &[Planar], pool: &Pool, compiled: Duration) -> Result<String, Failure> {
+    let buffers = prepared.buffers(given).map_err(Failure::input)?;
+    let named: Vec<(&str, &Buffer)> = buffers.iter().map(|(name, b)| (name.as_str(), b)).collect();
+    let mut bound = prepared.compiled().bind(&named, &prepared.params()).map_err(Failure::input)?;
+    let mut run = || bound.run(pool).map_err(Failure::input);
+    run()?;
+    let (started, mut times) = (Instant::now(), vec![]);
+    while times.len() < 5 || started.elapsed() < LONG_ENOUGH {
+        let one = Instant::now();
+        run()?;
+        times.push(one.elapsed());
+    }
+    times.sort_unstable();
+    let median = times[times.len() / 2].as_secs_f64();
+    let pixels: f64 = buffers.last().map_or(0.0, |(_, b)| b.spec().len() as f64);
+    Ok(format!(
+        "{}: {:.3} ms, {:.0} million values of the output a second, median of {} runs by {} threads; compiled in {:.0} ms\n",
+        prepared.application.name,
+        median * 1e3,
+        pixels / median / 1e6,
+        times.len(),
+        pool.threads(),
+        compiled.as_secs_f64() * 1e3
+    ))
+}

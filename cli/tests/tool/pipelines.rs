@@ -1,0 +1,176 @@
+//! `sumsq pipeline`: pictures in and out, every fault a sentence. What the applications compute is tested in `examples`.
+
+use crate::bench::{Bench, fit, floats};
+use crate::devices::with_driver;
+use sumsq::ArrayData;
+use sumsq_examples::pipelines::{ALL, Picture};
+
+/// A picture that looks like noise.
+fn noise(width: usize, height: usize, channels: usize, bits: u32) -> Picture {
+    let mut state = 7u32;
+    let sample = |_| {
+        state = state.wrapping_mul(0x915f_77f5).wrapping_add(1);
+        (state >> (32 - bits)) as u16
+    };
+    let samples = (0..width * height * channels).map(sample).collect();
+    Picture { width, height, channels, bits, samples }
+}
+
+fn write(bench: &Bench, name: &str, picture: &Picture) {
+    std::fs::write(bench.path(name), picture.encode_png().unwrap()).unwrap();
+}
+
+/// Each channel's means of 3 x 3, rows first, the edge repeated.
+fn blurred(of: &Picture) -> Picture {
+    let (w, h) = (of.width, of.height);
+    let plane = |c: usize| {
+        let row = move |x: usize, y: usize| -> u32 {
+            let at = |i: usize| u32::from(of.plane(c)[y.min(h - 1) * w + (x + i).min(w - 1)]);
+            (at(0) + at(1) + at(2)) / 3
+        };
+        (0..w * h).map(move |i| ((0..3).map(|j| row(i % w, i / w + j)).sum::<u32>() / 3) as u16)
+    };
+    Picture { samples: (0..of.channels).flat_map(plane).collect(), ..of.clone() }
+}
+
+#[test]
+fn all_are_listed() {
+    let run = fit().sumsq(&["pipeline"]);
+    run.succeeds();
+    for application in ALL {
+        let line = run.stdout.lines().find(|line| line.split_whitespace().next() == Some(application.name));
+        assert!(line.is_some_and(|line| line.ends_with(application.about)), "{}", run.stdout);
+        for p in application.parameters {
+            let shown = format!("{}={}: {}", p.name, p.default(), p.about);
+            assert!(run.stdout.contains(&shown), "{shown} is not in\n{}", run.stdout);
+        }
+    }
+}
+
+#[test]
+fn a_picture_keeps_its_size_depth_and_channels() {
+    let bench = fit();
+    for (channels, bits) in [(1, 8), (2, 8), (3, 8), (4, 8), (1, 16), (3, 16), (4, 16)] {
+        let picture = noise(37, 23, channels, bits);
+        write(&bench, "in.png", &picture);
+        bench.sumsq(&["pipeline", "blur", "--input", "in.png", "--output", "out.png"]).succeeds();
+        let came = Picture::read(&bench.path("out.png")).unwrap();
+        assert!(came == blurred(&picture), "{channels} channels of {bits} bits");
+    }
+}
+
+#[test]
+fn arrays_come_by_name_and_all_outputs_go_into_an_archive() {
+    let bench = fit();
+    let picture = noise(21, 10, 3, 8);
+    write(&bench, "in.png", &picture);
+    let line = ["pipeline", "blur", "--input", "in.png", "--output", "out.npz", "--threads", "3"];
+    bench.sumsq(&line).succeeds();
+    let out = bench.read("out.npz");
+    assert_eq!((out.len(), out[0].name.as_str(), &out[0].shape[..]), (1, "output", &[10, 21, 3][..]));
+    let expected = blurred(&picture);
+    let n = picture.width * picture.height;
+    let interleaved: Vec<i64> =
+        (0..n).flat_map(|i| (0..3).map(move |c| c * n + i)).map(|i| expected.samples[i].into()).collect();
+    assert!(matches!(&out[0].data, ArrayData::Int(v, "uint16") if *v == interleaved));
+
+    let bytes = |c: usize| picture.plane(c).iter().map(|&v| v as u8).collect();
+    let gray = crate::bench::array("input", &[10, 21], ArrayData::Bytes(bytes(0)));
+    bench.inputs(&[gray, floats("stray", &[1], &[0.0])]);
+    let run = bench.sumsq(&["pipeline", "blur", "--inputs", "inputs.npz", "--output", "out.npz"]);
+    run.succeeds();
+    assert!(run.stderr.contains("`stray` is no input of blur and is not used"), "{}", run.stderr);
+    let first: Vec<i64> = expected.plane(0).iter().map(|&v| v.into()).collect();
+    assert!(matches!(&bench.read("out.npz")[0].data, ArrayData::Int(v, "uint16") if *v == first));
+}
+
+#[test]
+fn a_schedule_is_a_name_or_a_file() {
+    let bench = fit();
+    let picture = noise(50, 40, 1, 8);
+    write(&bench, "in.png", &picture);
+    std::fs::write(bench.path("mine.txt"), "across: compute_at(output, y) // a row at a time").unwrap();
+    for schedule in ["root", "hand", "mine.txt"] {
+        let line = ["pipeline", "blur", "--input", "in.png", "--output", "out.png", "--schedule", schedule];
+        bench.sumsq(&line).succeeds();
+        assert!(Picture::read(&bench.path("out.png")).unwrap() == blurred(&picture), "{schedule}");
+        std::fs::remove_file(bench.path("out.png")).unwrap();
+    }
+    let shown = bench.sumsq(&["pipeline", "blur", "--show", "loops", "--schedule", "mine.txt"]);
+    assert!(shown.stdout.contains("across"), "{}", shown.stdout);
+    for (form, word) in
+        [("llvm", "define "), ("asm", ".text"), ("ptx", ".visible .entry"), ("loops", "parallel")]
+    {
+        let shown = bench.sumsq(&["pipeline", "blur", "--show", form]);
+        shown.succeeds();
+        assert!(shown.stdout.contains(word), "{form}:\n{}", shown.stdout);
+    }
+}
+
+#[test]
+fn how_long_it_takes_and_where() {
+    let bench = fit();
+    write(&bench, "in.png", &noise(64, 64, 1, 8));
+    let run =
+        bench.sumsq(&["pipeline", "blur", "--input", "in.png", "--bench", "--profile", "--schedule", "root"]);
+    run.succeeds();
+    assert!(run.stdout.starts_with("blur: ") && run.stdout.contains(" ms, "), "{}", run.stdout);
+    assert!(run.stderr.contains("across"), "{}", run.stderr);
+}
+
+#[test]
+fn c_is_written() {
+    let bench = fit();
+    bench.sumsq(&["pipeline", "blur", "--emit-c", "c"]).succeeds();
+    for file in ["blur.h", "blur.o", "sumsq_runtime.h", "sumsq_runtime.c"] {
+        assert!(bench.path("c").join(file).exists(), "{file}");
+    }
+    bench.sumsq(&["pipeline", "blur", "--emit-c", "energy.t/c"]).fails_with(4, "cannot write to energy.t/c");
+}
+
+#[test]
+fn faults_are_said_and_nothing_is_written() {
+    let bench = fit();
+    write(&bench, "in.png", &noise(8, 8, 3, 8));
+    std::fs::write(bench.path("text.png"), "no picture").unwrap();
+    std::fs::write(bench.path("bad.txt"), "across: compute_at(nowhere, y)").unwrap();
+    std::fs::write(bench.path("worse.txt"), "across: paint(y)").unwrap();
+    bench.inputs(&[floats("input", &[2, 3, 4, 5], &[0.0; 120])]);
+    let given = ["pipeline", "blur", "--output", "out.png"];
+    for (more, said) in [
+        (&["--input", "absent.png"][..], "absent.png"),
+        (&["--input", "text.png"], "text.png"),
+        (&["--inputs", "absent.npz"], "absent.npz"),
+        (&[], "blur needs input, the picture: give it with --input IMG"),
+        (&["--input", "in.png", "in.png"], "blur takes fewer pictures than the 2 that were given"),
+        (&["--inputs", "inputs.npz"], "input: expected 2 dimensions, came 4"),
+        (&["--input", "in.png", "--param", "radius=3"], "blur has no parameter radius; it has none"),
+        (
+            &["--input", "in.png", "--schedule", "fast"],
+            "--schedule fast: no schedule of blur (hand, root, gpu), and no file",
+        ),
+        (&["--input", "in.png", "--schedule", "bad.txt"], "nowhere"),
+        (&["--input", "in.png", "--schedule", "worse.txt"], "worse.txt: "),
+    ] {
+        bench.sumsq(&[&given[..], more].concat()).fails_with(2, said);
+        assert!(!bench.path("out.png").exists(), "{said}");
+    }
+    bench
+        .sumsq(&["pipeline", "blur", "--input", "in.png"])
+        .fails_with(2, "give --output FILE for the result, or --bench");
+    bench.sumsq(&["pipeline", "blurr"]).fails_with(2, "blurr");
+    let line = ["pipeline", "blur", "--input", "in.png", "--output", "absent/out.png"];
+    bench.sumsq(&line).fails_with(4, "absent");
+    let line = ["pipeline", "blur", "--input", "in.png", "--output", "out.png", "--backend", "cuda"];
+    with_driver(&bench, &[("SUMSQ_LIBCUDA_DEVICES", "0")], &line).fails_with(3, "GPU not used");
+}
+
+#[test]
+fn a_gpu_computes_the_same() {
+    let bench = fit();
+    let picture = noise(45, 39, 3, 8);
+    write(&bench, "in.png", &picture);
+    let line = ["pipeline", "blur", "--input", "in.png", "--output", "out.png", "--backend", "cuda"];
+    with_driver(&bench, &[], &line).succeeds();
+    assert!(Picture::read(&bench.path("out.png")).unwrap() == blurred(&picture));
+}
