@@ -1,6 +1,7 @@
 //! Operators, with the semantics of [`crate::expr`], on scalars and vectors alike.
 
 use super::ir::{Ir, Val};
+use crate::analysis::float_range::FloatRange;
 use crate::expr::{BinaryOp, UnaryOp};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op, LLVMRealPredicate as FloatCmp};
@@ -23,15 +24,7 @@ impl Arith<'_> {
                 let op = if to.bytes() < source.bytes() { Op::LLVMFPTrunc } else { Op::LLVMFPExt };
                 ir.cast(op, v, to_ty)
             }
-            // By way of f32, which has all values of f16: LLVM 22 converts NaN to the least i16 on a processor with AVX512-FP16.
-            (ScalarType::F16, _) => {
-                let wide = self.cast(v, from, ScalarType::F32);
-                self.cast(wide, Type::of(ScalarType::F32).with_lanes(from.lanes), to)
-            }
-            _ if source.is_float() => {
-                let name = if to.is_signed() { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
-                ir.intrinsic(name, &[to_ty, ir.ty(from)], &[v])
-            }
+            _ if source.is_float() => self.to_integer(v, from, to, FloatRange::ANY),
             _ if to.is_float() => {
                 let op = if source.is_signed() { Op::LLVMSIToFP } else { Op::LLVMUIToFP };
                 ir.cast(op, v, to_ty)
