@@ -6,13 +6,21 @@ use sumsq_codegen_testing::assembly::{Loop, avx2, avx512};
 
 /// `out(x) = value(in(x))` in vectors of `lanes`.
 fn map(from: ScalarType, lanes: i32, target: &Target, value: impl Fn(Expr) -> Expr) -> Loop {
-    let x = Var::new("x");
     let mut p = Pipeline::new("map");
-    let input = p.input(Input::new("in", &[from], 1));
-    let out = p.func(Func::new("out", std::slice::from_ref(&x), vec![value(input.at(&[x.expr()], 0))]));
+    let x = Var::new("x").expr();
+    let value = value(p.input(Input::new("in", &[from], 1)).at(&[x], 0));
+    row(p, value, lanes, target, false)
+}
+
+/// `out(x) = value` in vectors of `lanes`.
+fn row(mut p: Pipeline, value: Expr, lanes: i32, target: &Target, relaxed: bool) -> Loop {
+    let out = p.func(Func::new("out", &[Var::new("x")], vec![value]));
     p.output(&out);
     let mut s = Schedule::new();
-    s.func("out").bound("x", 0, 4096).vectorize("x", lanes, Tail::Predicate);
+    let stage = s.func("out").bound("x", 0, 4096).vectorize("x", lanes, Tail::Predicate);
+    if relaxed {
+        stage.relaxed();
+    }
     Loop::innermost(&p, &s, target)
 }
 
@@ -73,5 +81,53 @@ fn what_fits_is_converted_as_it_is() {
         // A range that reaches beyond by one is none.
         let found = map(F32, 16, &target, |v| v.max(0.0f32).min(2147483648.0f32).cast(I32));
         assert_ne!(found.count("vcmp"), 0, "{found}");
+    }
+}
+
+/// The work in a vector of 16 lanes of `value(a, b, p)`, two inputs and a parameter, strict and relaxed.
+fn work(target: &Target, value: impl Fn(Expr, Expr, Expr) -> Expr) -> [Loop; 2] {
+    [false, true].map(|relaxed| {
+        let mut p = Pipeline::new("two");
+        let x = [Var::new("x").expr()];
+        let [a, b] = ["a", "b"].map(|n| p.input(Input::new(n, &[F32], 1)).at(&x, 0));
+        let value = value(a, b, p.param("p", F32));
+        row(p, value, 16, target, relaxed)
+    })
+}
+
+#[test]
+fn relaxed_extrema_are_one_instruction() {
+    for (target, vectors) in [(avx2(), 2), (avx512(), 1)] {
+        for (name, other) in [("vminps", "vmaxps"), ("vmaxps", "vminps")] {
+            let of = |a: &Expr, b: &Expr| if name == "vminps" { a.min(b) } else { a.max(b) };
+            let [strict, relaxed] = work(&target, |a, b, _| of(&a, &b));
+            assert!(strict.work() > vectors, "{strict}");
+            assert_eq!(
+                [relaxed.count(name), relaxed.count(other), relaxed.work()],
+                [vectors, 0, vectors],
+                "{relaxed}"
+            );
+            // Of a number, strict as well: which operand it is does not matter.
+            for number in [1.0f32, -3.5] {
+                let [first, _] = work(&target, |a, _, _| of(&Expr::from(number), &a));
+                let [second, _] = work(&target, |a, _, _| of(&a, &Expr::from(number)));
+                assert_eq!([first.work(), second.work()], [vectors; 2], "{first}\n{second}");
+            }
+        }
+    }
+}
+
+#[test]
+fn relaxed_divisions_by_what_lanes_share_are_products() {
+    for (target, vectors) in [(avx2(), 2), (avx512(), 1)] {
+        let [strict, relaxed] = work(&target, |a, _, _| a / Expr::from(3.0f32));
+        assert_eq!([strict.count("vdivps"), relaxed.count("vdiv")], [vectors, 0], "{relaxed}");
+        assert_eq!([relaxed.count("vmulps"), relaxed.work()], [vectors; 2], "{relaxed}");
+        let [strict, relaxed] = work(&target, |a, _, p| a / p);
+        assert_eq!([strict.count("vdivps"), relaxed.count("vdiv")], [vectors, 0], "{relaxed}");
+        assert_eq!([relaxed.count("vmulps"), relaxed.work()], [vectors; 2], "{relaxed}");
+        // Each lane has a divisor of its own.
+        let [_, relaxed] = work(&target, |a, b, _| a / b);
+        assert_eq!(relaxed.count("vdivps"), vectors, "{relaxed}");
     }
 }

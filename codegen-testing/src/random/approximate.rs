@@ -187,8 +187,8 @@ impl Analysis {
             ExprKind::Unary(UnaryOp::Neg | UnaryOp::Abs, a) => of(a),
             ExprKind::Binary(op, a, b) => {
                 let (a, b) = match op {
-                    // A constant: neither small nor inexact.
-                    BinaryOp::Div if b.as_float().is_some() => (
+                    // An exact divisor.
+                    BinaryOp::Div if !reads(b, &own.func.name) && self.is_exact(b, &own.func.name) => (
                         of(a)?,
                         Term {
                             magnitude: Expr::constant(ScalarType::F64, 1.0) / b.cast(ScalarType::F64).abs(),

@@ -178,12 +178,13 @@ impl Arith<'_> {
     }
 
     /// Minimum or maximum: `isnan(b) ? a : (a < b ? a : b)`, with `>` for the maximum. If `a` is NaN the comparison is
-    /// false and gives `b`; of two zeros it gives `b`. The reference evaluator uses the same formula.
+    /// false and gives `b`; of two zeros it gives `b`. The reference evaluator uses the same formula. Relaxed, or if `b` is a number,
+    /// it is `a < b ? a : b`, one instruction.
     pub(super) fn float_min_max(&self, min: bool, a: Val, b: Val, b_is_a_number: bool) -> Val {
         let ir = self.0;
         let p = if min { FloatCmp::LLVMRealOLT } else { FloatCmp::LLVMRealOGT };
         let chosen = ir.select(ir.fcmp(p, a, b), a, b);
-        if b_is_a_number {
+        if b_is_a_number || ir.fast_flags.get() != 0 {
             return chosen;
         }
         ir.select(ir.fcmp(FloatCmp::LLVMRealUNO, b, b), a, chosen)

@@ -156,8 +156,9 @@ impl<'f> ExprEmitter<'f> {
     fn float_min_max(&self, min: bool, (a, x): (&Expr, Val), (b, y): (&Expr, Val)) -> Val {
         let arith = Arith(self.ir);
         let (left, right) = (self.range(a), self.range(b));
-        match right.nan && left.is_nonzero() {
-            // Neither the other operand's zeros nor its NaN tell the order.
+        let relaxed = self.ir.fast_flags.get() != 0;
+        match right.nan && (left.is_nonzero() || relaxed && !left.nan) {
+            // Neither zeros nor NaN of the other operand tell the order.
             true => arith.float_min_max(min, y, x, true),
             false => arith.float_min_max(min, x, y, !right.nan),
         }
