@@ -1,4 +1,4 @@
-//! What code is made of: instructions of inner loops, for processors with AVX2 and with AVX-512.
+//! Instructions of inner loops, for processors with AVX2 and with AVX-512.
 
 use ScalarType::*;
 use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Schedule, Tail, Target, Var};

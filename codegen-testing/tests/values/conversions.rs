@@ -152,7 +152,7 @@ fn floats_around_the_ends_of_integers() {
     }
 }
 
-/// What is known of the operand makes steps needless, and none that is needed.
+/// Knowledge of the operand makes steps needless, and none that is needed.
 #[test]
 fn bounded_floats_around_the_ends_of_integers() {
     let number = |v: f64, other: f64| if v.is_nan() { other } else { v };

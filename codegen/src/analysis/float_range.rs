@@ -14,7 +14,7 @@ pub(crate) struct FloatRange {
     pub low: f64,
     /// Greatest value that is no NaN.
     pub high: f64,
-    /// Whether it may be NaN.
+    /// True if it may be NaN.
     pub nan: bool,
 }
 

@@ -116,7 +116,7 @@ fn follow_pure_variables(
     regions: &mut Regions,
     (func, level): (&Name, &Level),
     before: &[Interval],
-    dims: &mut Vec<Interval>,
+    dims: &mut [Interval],
 ) -> Result<(), Error> {
     let f = &scope.plan.funcs[func];
     let used = followed(scope, f);
@@ -125,13 +125,13 @@ fn follow_pure_variables(
         if used.iter().all(|&d| before[d] == dims[d]) {
             return Ok(());
         }
-        regions.at.insert((func.clone(), level.clone()), dims.clone());
-        let mut more = dims.clone();
+        regions.at.insert((func.clone(), level.clone()), dims.to_vec());
+        let mut more = dims.to_vec();
         cover_updates(scope, regions, func, level, &mut more)?;
         let facts = &scope.facts;
         let within =
             |a: &Interval, b: &Interval| facts.proves_le(&b.min, &a.min) && facts.proves_le(&a.max, &b.max);
-        before = dims.clone();
+        before = dims.to_vec();
         for d in (0..dims.len()).filter(|&d| !within(&more[d], &before[d])) {
             let said = f.bound[d].is_some() || is_rounded(f, d) || regions.whole_nest.contains_key(func);
             if said {

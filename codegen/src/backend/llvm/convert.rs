@@ -24,7 +24,7 @@ impl Arith<'_> {
             return ir.intrinsic(name, &[to_ty, ir.ty(from)], &[v]);
         }
         let limits = Limits::of(to);
-        let v = self.from_least_on(v, from, limits, range);
+        let v = self.raised_to_least(v, from, limits, range);
         if range.high < limits.beyond {
             return self.convert(v, from, to);
         }
@@ -39,7 +39,7 @@ impl Arith<'_> {
     }
 
     /// `v` where that is not below the least integer; what truncates to that otherwise, and to 0 for NaN.
-    fn from_least_on(&self, v: Val, from: Type, limits: Limits, range: FloatRange) -> Val {
+    fn raised_to_least(&self, v: Val, from: Type, limits: Limits, range: FloatRange) -> Val {
         let ir = self.0;
         let mut v = v;
         let mut compare = range.low.trunc() < limits.least;
@@ -55,7 +55,7 @@ impl Arith<'_> {
         if compare { ir.select(ir.fcmp(FloatCmp::LLVMRealOGT, v, least), v, least) } else { v }
     }
 
-    /// Where the integer has the truncated value. Narrow ones go by way of i32, which processors convert to.
+    /// Converts what is known to fit. Narrow ones go by way of i32, which processors convert to.
     fn convert(&self, v: Val, from: Type, to: ScalarType) -> Val {
         let ir = self.0;
         let ty = |to| ir.ty(from.of_element(to));

@@ -50,7 +50,7 @@ pub(super) struct Ir {
     builder: LLVMBuilderRef,
     /// Flags put on every float operation.
     pub fast_flags: Cell<LLVMFastMathFlags>,
-    /// Whether the processor's own conversions of floats to integers saturate, as those of a GPU do.
+    /// True if the processor's own conversions of floats to integers saturate, as those of a GPU do.
     pub saturates: Cell<bool>,
 }
 
