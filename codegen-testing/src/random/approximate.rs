@@ -3,7 +3,7 @@
 //! Let M(e) be the value of `e` with every term replaced by its magnitude: M(a - b) = M(a) + M(b), M(a * b) = M(a) M(b).
 //! However the operations of `e` are reordered, distributed or contracted, the result differs from the exact one by at most
 //! g M(e) with g = r / (1 - r), r being the sum of the roundings of all operations, each half the spacing at 1 (Higham
-//! 2002, section 3.4). Minima, maxima and choices by exact conditions keep such a bound.
+//! 2002, section 3.4). Minima, maxima and choices by exact conditions keep such a bound; nothing is known of a minimum or maximum with NaN.
 
 use crate::random::program::{Case, MOST_POINTS};
 use crate::random::reads;
@@ -130,7 +130,9 @@ impl Analysis {
     fn is_exact(&self, e: &Expr, own: &Name) -> bool {
         let float = e.ty().scalar.is_float();
         let here = match e.kind() {
-            ExprKind::Binary(op, ..) => !float || matches!(op, BinaryOp::Min | BinaryOp::Max),
+            // Relaxed, either operand where one is NaN, and either zero.
+            ExprKind::Binary(BinaryOp::Min | BinaryOp::Max, a, b) => !float || is_number(a) || is_number(b),
+            ExprKind::Binary(..) => !float,
             ExprKind::Unary(op, _) => !float || matches!(op, UnaryOp::Neg | UnaryOp::Abs),
             ExprKind::Fma(..) => false,
             ExprKind::Call { name, .. } => name == own || !self.0.contains_key(name),
@@ -187,8 +189,8 @@ impl Analysis {
             ExprKind::Unary(UnaryOp::Neg | UnaryOp::Abs, a) => of(a),
             ExprKind::Binary(op, a, b) => {
                 let (a, b) = match op {
-                    // A constant: neither small nor inexact.
-                    BinaryOp::Div if b.as_float().is_some() => (
+                    // An exact divisor.
+                    BinaryOp::Div if !reads(b, &own.func.name) && self.is_exact(b, &own.func.name) => (
                         of(a)?,
                         Term {
                             magnitude: Expr::constant(ScalarType::F64, 1.0) / b.cast(ScalarType::F64).abs(),
@@ -202,7 +204,11 @@ impl Analysis {
                     BinaryOp::Add | BinaryOp::Sub => with(x + y, &[&a, &b], rounding),
                     BinaryOp::Mul => with(x * y, &[&a, &b], rounding),
                     BinaryOp::Div if b.rounding == 0.0 => with(x * y, &[&a, &b], 2.0 * rounding),
-                    BinaryOp::Min | BinaryOp::Max => with(x.max(y), &[&a, &b], 0.0),
+                    BinaryOp::Min | BinaryOp::Max => {
+                        let any = Expr::constant(ScalarType::F64, f64::INFINITY);
+                        let nan = x.unary(UnaryOp::IsNan).or(y.unary(UnaryOp::IsNan));
+                        with(Expr::select(nan, any, x.max(y)), &[&a, &b], 0.0)
+                    }
                     _ => None,
                 }
             }
@@ -228,6 +234,11 @@ impl Analysis {
             _ => None,
         }
     }
+}
+
+/// Is it no NaN, whatever the program is run on, and no zero?
+fn is_number(e: &Expr) -> bool {
+    e.as_float().is_some_and(|v| v.abs() > 0.0)
 }
 
 /// Points of an update's domain, at most: how often it may change one element.

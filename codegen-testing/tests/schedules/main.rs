@@ -7,6 +7,7 @@ mod bounds;
 mod errors;
 mod folding;
 mod gpu;
+mod histograms;
 mod joint_loops;
 mod lanes;
 mod loops;

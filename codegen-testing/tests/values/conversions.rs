@@ -95,6 +95,85 @@ fn between_all_types() {
     }
 }
 
+/// Around the ends of every integer type: the ends themselves, half and one beyond, and the neighbours that the float type has.
+fn edges(ty: ScalarType) -> Vec<Value> {
+    let mut all = vec![f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1e-45, -1e-310];
+    let ends = TYPES.into_iter().filter(|t| t.is_int()).flat_map(|t| {
+        let greatest = if t == ScalarType::U64 { u64::MAX as f64 } else { t.greatest() as f64 };
+        [t.least() as f64, greatest]
+    });
+    for end in ends.chain([65504.0, 1.0]) {
+        for v in [end - 1.0, end - 0.5, end, end + 0.5, end + 1.0] {
+            let near = ty.round(v);
+            // The neighbours of f32 and of f16 are beyond those of f64.
+            let step = near.abs()
+                * match ty {
+                    ScalarType::F16 => 2f64.powi(-11),
+                    ScalarType::F32 => 2f64.powi(-24),
+                    _ => 2f64.powi(-53),
+                };
+            all.extend([near, near - 2.0 * step, near - step, near + step, near + 2.0 * step]);
+        }
+    }
+    all.into_iter().map(|v| Value::of(ty, v)).collect()
+}
+
+/// One conversion of `from` under `prepare`, in scalars and vectors of several lengths, against the definition.
+fn converted(
+    from: ScalarType,
+    to: ScalarType,
+    prepare: impl Fn(Expr) -> Expr,
+    expected: impl Fn(f64) -> f64,
+) {
+    let mut p = Pipeline::new("edges");
+    let x = Var::new("x");
+    let a = p.input(Input::new("a", &[from], 1)).at(&[x.expr()], 0);
+    let f = p.func(Func::new("f", std::slice::from_ref(&x), vec![prepare(a).cast(to)]));
+    p.output(&f);
+    let v = edges(from);
+    let b = bindings(vec![("a", row(from, v.clone()))]);
+    let [scalar, eight] = scalar_and_vector(&p, 8);
+    let [_, many] = scalar_and_vector(&p, 32);
+    for s in [scalar, eight, many] {
+        let r = &agree(&p, &s, &b, &[vec![v.len()]])[0];
+        for (v, got) in v.iter().zip(&r.planes[0]) {
+            let want = Value::Int(to.saturate(expected(v.as_f64())));
+            assert!(got.same(want), "{v} from {} to {} is {got}, not {want}", from.name(), to.name());
+        }
+    }
+}
+
+#[test]
+fn floats_around_the_ends_of_integers() {
+    for from in TYPES.into_iter().filter(|t| t.is_float()) {
+        for to in TYPES.into_iter().filter(|t| t.is_int()) {
+            converted(from, to, |a| a, |v| v);
+        }
+    }
+}
+
+/// Knowledge of the operand makes steps needless, and none that is needed.
+#[test]
+fn bounded_floats_around_the_ends_of_integers() {
+    let number = |v: f64, other: f64| if v.is_nan() { other } else { v };
+    for from in [ScalarType::F32, ScalarType::F64] {
+        for to in TYPES.into_iter().filter(|t| t.is_int()) {
+            let greatest = if to == ScalarType::U64 { u64::MAX as f64 } else { to.greatest() as f64 };
+            let (least, greatest) = (to.least() as f64, from.round(greatest));
+            for (low, high) in
+                [(least, greatest), (least - 1.0, greatest), (least, 2.0 * greatest), (-0.5, 0.5)]
+            {
+                let (low, high) = (from.round(low), from.round(high));
+                let [l, h] = [low, high].map(|v| Expr::float(from, v));
+                converted(from, to, |a| a.clamp(&l, &h), |v| number(v, low).clamp(low, high));
+                converted(from, to, |a| h.min(a), |v| number(v, high).min(high));
+                converted(from, to, |a| l.max(a).abs(), |v| number(v, low).max(low).abs());
+                converted(from, to, |a| Expr::select(a.gt(&l), a, &h), |v| if v > low { v } else { high });
+            }
+        }
+    }
+}
+
 #[test]
 fn saturating() {
     for from in TYPES.into_iter().filter(|t| t.is_int()) {

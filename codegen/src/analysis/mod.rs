@@ -6,4 +6,5 @@
 pub mod algebra;
 pub(crate) mod associative;
 pub mod evaluate;
+pub(crate) mod float_range;
 pub(crate) mod intervals;

@@ -74,8 +74,9 @@ impl RDom {
     }
 }
 
-/// An update definition: `f(args) = values` over `rdom`. `args` may use pure variables (each only as itself, in
-/// its own place, for the update to stay parallel in it) and reduction variables.
+/// An update definition: `f(args) = values` over `rdom`. `args` may use pure variables and reduction variables. A pure variable
+/// that is used stands alone in its own place in every access of the update to the Func, on the left-hand side and where it reads
+/// itself, so that distinct values of it stay apart; the other coordinates may use it as well: `f(bin(r, y), y) += 1`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Update {
     /// Left-hand side coordinates, one per dimension.

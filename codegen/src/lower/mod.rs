@@ -19,6 +19,7 @@ pub(crate) mod kernels;
 pub(crate) mod loop_nest;
 pub(crate) mod narrow;
 pub mod partition;
+pub(crate) mod reciprocals;
 pub(crate) mod segments;
 pub mod simplify;
 pub(crate) mod skip_stages;
@@ -125,6 +126,11 @@ fn lower_here(
     s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify(b)))?;
     // Behind the simplification, which drops reads under conditions that never hold; before code is copied.
     s.pass("dead_allocations", Level::Vector, |b| Ok(dead_allocations::dead_allocations(b)))?;
+    let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
+    if relaxed {
+        // Behind vectorising, which shows what all lanes share; before reciprocals are moved out of loops.
+        s.pass("reciprocals", Level::Vector, |b| Ok(reciprocals::reciprocals(b)))?;
+    }
     // Before partitioning, so that both bodies of a loop share its invariants.
     s.pass("hoist", Level::Vector, |b| Ok(hoist::hoist(b)))?;
     // Behind vectorising: the conditions of all lanes are known, and tested at once.
@@ -136,7 +142,6 @@ fn lower_here(
     // Last: a simplification would take the narrow sums apart again.
     s.pass("narrow", Level::Vector, |b| Ok(narrow::narrow(b)))?;
     let Lowering { body, log } = s;
-    let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
     let args = args(&plan, &storage);
     let records = records(&plan, &storage);
     let name = p.name.clone();

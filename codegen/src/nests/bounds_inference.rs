@@ -13,6 +13,7 @@ use crate::analysis::algebra::build::{add, mul, offset};
 use crate::analysis::algebra::{Interval, build};
 use crate::analysis::intervals::Intervals;
 use crate::error::Error;
+use crate::expr::walk::variables;
 use crate::expr::{Expr, Name};
 use crate::nests::bound::bound;
 use crate::nests::joint_regions::keep_within;
@@ -20,7 +21,7 @@ use crate::nests::ranges::{self, cover};
 use crate::nests::regions::Regions;
 use crate::nests::scope::Scope;
 use crate::plan::extents::{blocks, is_rounded, round_up_unit};
-use crate::plan::plans::{Level, Stage, illegal};
+use crate::plan::plans::{FuncPlan, Level, Stage, illegal};
 use crate::plan::validate::{error, is_var};
 use crate::schedule::StageId;
 use rustc_hash::FxHashMap;
@@ -38,6 +39,7 @@ pub(super) fn region(
     }
     let mut dims = required(scope, regions, func, level)?;
     regions.at.insert(key.clone(), dims.clone());
+    let asked = dims.clone();
     cover_updates(scope, regions, func, level, &mut dims)?;
     keep_within(scope, regions, func, level, &mut dims);
     let f = &scope.plan.funcs[func];
@@ -52,6 +54,7 @@ pub(super) fn region(
         bound(scope, regions, (func, d), level, i, &prefix(d))?;
         round(scope, regions, (func, d), level, i, &prefix(d));
     }
+    follow_pure_variables(scope, regions, (func, level), &asked, &mut dims)?;
     for (d, i) in dims.iter_mut().enumerate().filter(|(d, _)| !is_rounded(f, *d)) {
         *i = regions.bind_ends(&mut scope.facts, &prefix(d), i);
     }
@@ -104,6 +107,59 @@ fn cover_updates(
         }
     }
     Ok(())
+}
+
+/// Grows `dims` by the coordinates that updates make of pure variables. These range over all of `dims`, which may be more than `before`,
+/// over which they ranged so far.
+fn follow_pure_variables(
+    scope: &mut Scope,
+    regions: &mut Regions,
+    (func, level): (&Name, &Level),
+    before: &[Interval],
+    dims: &mut [Interval],
+) -> Result<(), Error> {
+    let f = &scope.plan.funcs[func];
+    let used = followed(scope, f);
+    let mut before = before.to_vec();
+    for _ in 0..=dims.len() {
+        if used.iter().all(|&d| before[d] == dims[d]) {
+            return Ok(());
+        }
+        regions.at.insert((func.clone(), level.clone()), dims.to_vec());
+        let mut more = dims.to_vec();
+        cover_updates(scope, regions, func, level, &mut more)?;
+        let facts = &scope.facts;
+        let within =
+            |a: &Interval, b: &Interval| facts.proves_le(&b.min, &a.min) && facts.proves_le(&a.max, &b.max);
+        before = dims.to_vec();
+        for d in (0..dims.len()).filter(|&d| !within(&more[d], &before[d])) {
+            let said = f.bound[d].is_some() || is_rounded(f, d) || regions.whole_nest.contains_key(func);
+            if said {
+                let var = &f.func.vars[d].0;
+                let rule = "an update may make coordinates beyond the region that the schedule says of another pure variable";
+                return Err(illegal(&f.stages[0].id, format!("the region of {var}"), rule));
+            }
+            dims[d] = more[d].clone();
+        }
+    }
+    let message =
+        format!("{func}: its updates make coordinates of each other's pure variables, which has no end");
+    Err(error(&scope.plan.pipeline, message))
+}
+
+/// Dimensions of `f` whose pure variables an update uses outside of their own place.
+fn followed(scope: &Scope, f: &FuncPlan) -> Vec<usize> {
+    let vars = &f.func.vars;
+    let mut used = vec![];
+    for s in &f.stages[1..] {
+        for args in scope.calls_in(&s.id, &f.func.name).iter().chain([&s.args]) {
+            for (_, a) in args.iter().enumerate().filter(|(d, a)| !is_var(a, &vars[*d].0)) {
+                let in_it = variables(a);
+                used.extend((0..vars.len()).filter(|&d| in_it.contains(&vars[d].0)));
+            }
+        }
+    }
+    used
 }
 
 /// Returns what the callers and the updates of `func` need, before it is rounded.

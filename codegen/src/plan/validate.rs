@@ -1,7 +1,7 @@
 //! Checks that a pipeline makes sense at all, so that every later pass, and the reference evaluator, may assume it.
 //!
-//! After it: every called name exists, with the right arity, value index and type; every variable is declared; update
-//! definitions use pure variables only as themselves in their own place; names are unique.
+//! After it: every called name exists, with the right arity, value index and type; every variable is declared; the
+//! pure variables of an update definition stand in their own place in every access to its Func; names are unique.
 
 use crate::error::Error;
 use crate::expr::walk::nodes;
@@ -175,8 +175,8 @@ fn check_update(p: &Pipeline, f: &Func, k: usize, u: &Update, vars: &FxHashSet<N
     check_self_reads(p, f, &at, u, &pure)
 }
 
-/// Every pure variable stands in its own place, on the left-hand side and in every self read, and nowhere else
-/// in their coordinates: distinct values of it are then independent.
+/// Every pure variable stands alone in its own place, on the left-hand side and in every self read: distinct values of it are then
+/// independent, whatever the other coordinates make of it.
 fn check_self_reads(
     p: &Pipeline,
     f: &Func,
@@ -185,13 +185,8 @@ fn check_self_reads(
     pure: &FxHashSet<Name>,
 ) -> Result<(), Error> {
     let misplaced = |args: &[Expr]| {
-        args.iter().enumerate().find_map(|(i, a)| {
-            let own = f.vars[i].name();
-            if pure.contains(own) {
-                return (!is_var(a, own)).then(|| own.clone());
-            }
-            crate::expr::walk::variables(a).into_iter().find(|v| pure.contains(v))
-        })
+        let places = f.vars.iter().zip(args).filter(|(v, _)| pure.contains(v.name()));
+        places.filter(|(v, a)| !is_var(a, v.name())).map(|(v, _)| v.name().clone()).next()
     };
     let mut all: Vec<&[Expr]> = vec![&u.args];
     for e in nodes(u.args.iter().chain(&u.values).chain(&u.rdom.predicate)) {

@@ -157,7 +157,8 @@ pub enum Directive {
     /// relaxed, too, since their order is then that of the run.
     Atomic,
     /// Float reassociation, contraction and signed-zero freedom in all code of the pipeline, so that every body of a loop rounds
-    /// alike; what a schedule may do to the order of a reduction, it may do to the stages that say so themselves.
+    /// alike. Of two operands that may both be NaN, the minimum and maximum are either one where one is NaN. A quotient by a constant,
+    /// or in a vector by what all lanes share, is a product with the reciprocal. What a schedule may do to the order of a reduction, it may do to the stages that say so themselves.
     Relaxed,
 
     /// The loops of this stage, as far as scheduled before, once more with these loop directives, for run-time conditions (of

@@ -306,7 +306,7 @@ impl Prepared {
     pub fn run(&self, pool: &Pool, inputs: &[Planar]) -> Result<Vec<(String, Planar)>, PipelineError> {
         let each = self.application.slots.first().is_some_and(|slot| slot.planes == Planes::Each);
         let planes = inputs.iter().map(|input| input.extents.get(2).copied().unwrap_or(1)).max().unwrap_or(1);
-        if !each || inputs.iter().all(|input| input.extents.len() < 3) {
+        if !each || !inputs.iter().any(|input| input.extents.len() == 3) {
             return self.run_once(pool, inputs);
         }
         let mut all: Vec<(String, Planar)> = vec![];

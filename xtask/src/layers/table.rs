@@ -51,6 +51,7 @@ pub const CRATES: [Crate; 5] = [
             "check",
             "random",
             "native",
+            "assembly",
         ],
         circle: 1,
     },

@@ -228,6 +228,9 @@ impl Builder<'_> {
 
     /// Counts or sums by a bin that the data chooses.
     fn histogram(&mut self, name: &str) -> Func {
+        if self.rng.percent(40) {
+            return self.histograms(name);
+        }
         let r = self.everything(name);
         let at = self.point(&r);
         let bin = self.bin(&at);
@@ -246,6 +249,30 @@ impl Builder<'_> {
         let own = f.at(std::slice::from_ref(&bin), 0);
         let value = if self.rng.percent(60) { self.plus(own, more) } else { self.accumulated(own, more) };
         f.update(vec![bin], vec![value], r)
+    }
+
+    /// A histogram for each row, or column: the bins lie along one dimension, and may move with the row.
+    fn histograms(&mut self, name: &str) -> Func {
+        let (vars, at) = self.space();
+        let i = self.first_input();
+        let d = self.rng.below(self.size.len());
+        let r = RDom::new([(format!("{name}_r"), i.min(d), i.extent(d))]);
+        let mut from = at.to_vec();
+        from[d] = r.var(0);
+        let row = at[(d + 1) % self.size.len()].clone();
+        let bin = match self.rng.below(4) {
+            0 => self.bin(&from) + row.modulo(3),
+            1 => row / 2 + r.var(0),
+            _ => self.bin(&from),
+        };
+        let mut to = at.to_vec();
+        to[d] = bin;
+        let ty = self.ty();
+        let more = self.value(ty, &from, 1);
+        let f = Func::new(name, &vars, vec![Expr::whole(ty, 0)]);
+        let own = f.at(&to, 0);
+        let value = if self.rng.percent(60) { self.plus(own, more) } else { self.accumulated(own, more) };
+        f.update(to, vec![value], r)
     }
 
     /// Stores to places that the data chooses, of which the last counts: a row of bins per column, or bins.

@@ -1,6 +1,7 @@
 //! Operators, with the semantics of [`crate::expr`], on scalars and vectors alike.
 
 use super::ir::{Ir, Val};
+use crate::analysis::float_range::FloatRange;
 use crate::expr::{BinaryOp, UnaryOp};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op, LLVMRealPredicate as FloatCmp};
@@ -23,15 +24,7 @@ impl Arith<'_> {
                 let op = if to.bytes() < source.bytes() { Op::LLVMFPTrunc } else { Op::LLVMFPExt };
                 ir.cast(op, v, to_ty)
             }
-            // By way of f32, which has all values of f16: LLVM 22 converts NaN to the least i16 on a processor with AVX512-FP16.
-            (ScalarType::F16, _) => {
-                let wide = self.cast(v, from, ScalarType::F32);
-                self.cast(wide, Type::of(ScalarType::F32).with_lanes(from.lanes), to)
-            }
-            _ if source.is_float() => {
-                let name = if to.is_signed() { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
-                ir.intrinsic(name, &[to_ty, ir.ty(from)], &[v])
-            }
+            _ if source.is_float() => self.to_integer(v, from, to, FloatRange::ANY),
             _ if to.is_float() => {
                 let op = if source.is_signed() { Op::LLVMSIToFP } else { Op::LLVMUIToFP };
                 ir.cast(op, v, to_ty)
@@ -185,12 +178,13 @@ impl Arith<'_> {
     }
 
     /// Minimum or maximum: `isnan(b) ? a : (a < b ? a : b)`, with `>` for the maximum. If `a` is NaN the comparison is
-    /// false and gives `b`; of two zeros it gives `b`. The reference evaluator uses the same formula.
+    /// false and gives `b`; of two zeros it gives `b`. The reference evaluator uses the same formula. Relaxed, or if `b` is a number,
+    /// it is `a < b ? a : b`, one instruction.
     pub(super) fn float_min_max(&self, min: bool, a: Val, b: Val, b_is_a_number: bool) -> Val {
         let ir = self.0;
         let p = if min { FloatCmp::LLVMRealOLT } else { FloatCmp::LLVMRealOGT };
         let chosen = ir.select(ir.fcmp(p, a, b), a, b);
-        if b_is_a_number {
+        if b_is_a_number || ir.fast_flags.get() != 0 {
             return chosen;
         }
         ir.select(ir.fcmp(FloatCmp::LLVMRealUNO, b, b), a, chosen)

@@ -9,6 +9,7 @@ use super::arith::Arith;
 use super::ir::{Ir, Val};
 use super::scope::{GroupSet, Scopes, Symbol};
 use super::warp::warp_reduce;
+use crate::analysis::float_range::FloatRange;
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::LLVMOpcode;
@@ -65,6 +66,9 @@ impl<'f> ExprEmitter<'f> {
             ExprKind::Float(v) => ir.float(ty, *v),
             ExprKind::Var(n) => self.value(Symbol::Var(n.clone()))?,
             ExprKind::Param(p) => self.value(Symbol::Param(p.clone()))?,
+            ExprKind::Cast(a) if a.ty().scalar.is_float() && ty.scalar.is_int() => {
+                Arith(ir).to_integer(self.done(a)?, a.ty(), ty.scalar, self.range(a))
+            }
             ExprKind::Cast(a) => Arith(ir).cast(self.done(a)?, a.ty(), ty.scalar),
             ExprKind::Reinterpret(a) => ir.cast(LLVMOpcode::LLVMBitCast, self.done(a)?, ir.ty(ty)),
             ExprKind::Unary(op, a) => Arith(ir).unary(*op, self.done(a)?, a.ty())?,
@@ -73,8 +77,9 @@ impl<'f> ExprEmitter<'f> {
                 match (op, b.as_int()) {
                     (BinaryOp::Div, Some(c)) if a.ty().scalar.is_int() => Arith(ir).div_by(x, c, a.ty()),
                     (BinaryOp::Mod, Some(c)) if a.ty().scalar.is_int() => Arith(ir).mod_by(x, c, a.ty()),
-                    (BinaryOp::Min | BinaryOp::Max, _) if a.ty().scalar.is_float() => Arith(ir)
-                        .float_min_max(*op == BinaryOp::Min, x, y, b.as_float().is_some_and(|c| !c.is_nan())),
+                    (BinaryOp::Min | BinaryOp::Max, _) if a.ty().scalar.is_float() => {
+                        self.float_min_max(*op == BinaryOp::Min, (a, x), (b, y))
+                    }
                     _ => Arith(ir).binary(*op, x, y, a.ty())?,
                 }
             }
@@ -145,6 +150,23 @@ impl<'f> ExprEmitter<'f> {
 
     fn value(&self, symbol: Symbol) -> Result<Val, String> {
         self.scopes.value(&symbol).ok_or_else(|| format!("{symbol} is not defined here"))
+    }
+
+    /// Minimum or maximum of expressions with their values: one comparison where an operand is known to be a number.
+    fn float_min_max(&self, min: bool, (a, x): (&Expr, Val), (b, y): (&Expr, Val)) -> Val {
+        let arith = Arith(self.ir);
+        let (left, right) = (self.range(a), self.range(b));
+        let relaxed = self.ir.fast_flags.get() != 0;
+        match right.nan && (left.is_nonzero() || relaxed && !left.nan) {
+            // Neither zeros nor NaN of the other operand tell the order.
+            true => arith.float_min_max(min, y, x, true),
+            false => arith.float_min_max(min, x, y, !right.nan),
+        }
+    }
+
+    /// Values that a float may have, as this function computes it.
+    fn range(&self, e: &Expr) -> FloatRange {
+        FloatRange::of(e, self.ir.fast_flags.get() == 0)
     }
 
     /// An i32 or i64 index as i64.

@@ -50,6 +50,8 @@ pub(super) struct Ir {
     builder: LLVMBuilderRef,
     /// Flags put on every float operation.
     pub fast_flags: Cell<LLVMFastMathFlags>,
+    /// True if the processor's own conversions of floats to integers saturate, as those of a GPU do.
+    pub saturates: Cell<bool>,
 }
 
 impl Drop for Ir {
@@ -84,7 +86,8 @@ impl Ir {
         unsafe {
             let context = LLVMContextCreate();
             let module = LLVMModuleCreateWithNameInContext(name.as_ptr(), context);
-            Ir { context, module, builder: LLVMCreateBuilderInContext(context), fast_flags: Cell::new(0) }
+            let builder = LLVMCreateBuilderInContext(context);
+            Ir { context, module, builder, fast_flags: Cell::new(0), saturates: Cell::new(false) }
         }
     }
 
@@ -490,6 +493,20 @@ impl Ir {
     /// Conversion.
     pub(super) fn cast(&self, op: LLVMOpcode, v: Val, to: Ty) -> Val {
         Val(llvm!(LLVMBuildCast(self.builder, op, v.0, to.0, NO_NAME)))
+    }
+
+    /// The low bits of an integer, which have its value: as signed or unsigned numbers.
+    pub(super) fn truncate_exactly(&self, v: Val, to: Ty, signed: bool) -> Val {
+        let t = self.cast(LLVMOpcode::LLVMTrunc, v, to);
+        // Constant folding may have made it something other than an instruction.
+        llvm!({
+            match LLVMIsATruncInst(t.0).is_null() {
+                true => {}
+                false if signed => LLVMSetNSW(t.0, 1),
+                false => LLVMSetNUW(t.0, 1),
+            }
+        });
+        t
     }
 
     // ---- vectors

@@ -32,6 +32,7 @@ use inkwell::llvm_sys::{LLVMIntPredicate as IntCmp, LLVMOpcode as Op};
 /// Emits kernels into one module.
 pub(super) fn emit_kernels(name: &str, kernels: &[Kernel], target: &Target) -> Result<Ir, String> {
     let ir = Ir::new(name);
+    ir.saturates.set(true);
     for kernel in kernels {
         emit_kernel(&ir, kernel, target).map_err(|e| format!("{}: {e}", kernel.function.name))?;
     }

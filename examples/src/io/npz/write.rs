@@ -1,4 +1,4 @@
-//! Writing of archives: uncompressed, C order; integers as int64.
+//! Writing of archives: uncompressed, C order; integers as int64, but for those of uint8 and uint16, which keep their type.
 
 use crate::io::{FileError, save};
 use std::io::{self, Write};
@@ -31,10 +31,9 @@ fn zipped(arrays: &[NamedArray]) -> Result<Vec<u8>, rawzip::Error> {
         match data {
             ArrayData::F32(values) => put(&mut contents, "<f4", shape, values, |v| v.to_le_bytes())?,
             ArrayData::F64(values) => put(&mut contents, "<f8", shape, values, |v| v.to_le_bytes())?,
+            ArrayData::Int(values, "uint16") => put(&mut contents, "<u2", shape, values, |v| (v as u16).to_le_bytes())?,
             ArrayData::Int(values, _) => put(&mut contents, "<i8", shape, values, |v| v.to_le_bytes())?,
-            ArrayData::Bytes(values) => {
-                put(&mut contents, "<i8", shape, values, |v| i64::from(v).to_le_bytes())?
-            }
+            ArrayData::Bytes(values) => put(&mut contents, "|u1", shape, values, |v| [v])?,
             ArrayData::Bool(values) => put(&mut contents, "|b1", shape, values, |v| [u8::from(v)])?,
             ArrayData::Device(array) => {
                 let values: Vec<f64> = array.to_vec().map_err(io::Error::other)?;

@@ -1,0 +1,79 @@
+//! Machine code as text: instructions of loops, for processors that need not be this one.
+
+use sumsq_codegen::lower::{LowerOptions, lower};
+use sumsq_codegen::target::Processor;
+use sumsq_codegen::{Pipeline, Schedule, Target, backend::llvm::listing};
+
+/// A processor with AVX2 and no more.
+pub fn avx2() -> Target {
+    level("x86-64-v3", 8)
+}
+
+/// A processor with AVX-512, whose vectors of 512 bits are used.
+pub fn avx512() -> Target {
+    level("x86-64-v4", 16)
+}
+
+fn level(name: &str, lanes: i32) -> Target {
+    let host = Target::host();
+    let processor =
+        Processor { triple: host.processor.triple.clone(), name: name.into(), features: String::new() };
+    Target { processor, ..host.with_lanes(lanes) }
+}
+
+/// Instructions of one loop, in order.
+pub struct Loop(Vec<String>);
+
+impl Loop {
+    /// The longest of the innermost loops of `p` under `s`, on `target`: a block that jumps to its own start.
+    pub fn innermost(p: &Pipeline, s: &Schedule, target: &Target) -> Loop {
+        let lowered = lower(p, s, &LowerOptions::default()).unwrap_or_else(|e| panic!("{e}\n{s}"));
+        let text = listing(&lowered, target).unwrap_or_else(|e| panic!("{e}")).asm;
+        let longest = loops(&text).into_iter().max_by_key(Vec::len);
+        Loop(longest.unwrap_or_else(|| panic!("no loop\n{text}")))
+    }
+
+    /// Instructions whose name starts with `name`.
+    pub fn count(&self, name: &str) -> usize {
+        self.names().filter(|n| n.starts_with(name)).count()
+    }
+
+    /// Vector instructions besides plain loads and stores.
+    pub fn work(&self) -> usize {
+        let moves = |line: &str| line.starts_with("vmov") && line.contains('(') && !line.contains('{');
+        self.0.iter().filter(|line| line.starts_with('v') && !moves(line)).count()
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|line| line.split_whitespace().next())
+    }
+}
+
+impl std::fmt::Display for Loop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+/// Blocks that end in a jump to their own label.
+fn loops(text: &str) -> Vec<Vec<String>> {
+    let (mut found, mut label, mut block) = (vec![], "", vec![]);
+    for line in text.lines() {
+        let code = line.split('#').next().unwrap_or("").trim();
+        if let Some(name) = code.strip_suffix(':') {
+            (label, block) = (name, vec![]);
+            continue;
+        }
+        if code.is_empty() || code.starts_with('.') && !code.ends_with(':') {
+            continue;
+        }
+        block.push(code.to_string());
+        let jump = code.starts_with('j');
+        if jump && code.split_whitespace().last() == Some(label) {
+            found.push(std::mem::take(&mut block));
+        } else if jump {
+            label = "";
+        }
+    }
+    found
+}

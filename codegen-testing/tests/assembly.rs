@@ -1,0 +1,133 @@
+//! Instructions of inner loops, for processors with AVX2 and with AVX-512.
+
+use ScalarType::*;
+use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Schedule, Tail, Target, Var};
+use sumsq_codegen_testing::assembly::{Loop, avx2, avx512};
+
+/// `out(x) = value(in(x))` in vectors of `lanes`.
+fn map(from: ScalarType, lanes: i32, target: &Target, value: impl Fn(Expr) -> Expr) -> Loop {
+    let mut p = Pipeline::new("map");
+    let x = Var::new("x").expr();
+    let value = value(p.input(Input::new("in", &[from], 1)).at(&[x], 0));
+    row(p, value, lanes, target, false)
+}
+
+/// `out(x) = value` in vectors of `lanes`.
+fn row(mut p: Pipeline, value: Expr, lanes: i32, target: &Target, relaxed: bool) -> Loop {
+    let out = p.func(Func::new("out", &[Var::new("x")], vec![value]));
+    p.output(&out);
+    let mut s = Schedule::new();
+    let stage = s.func("out").bound("x", 0, 4096).vectorize("x", lanes, Tail::Predicate);
+    if relaxed {
+        stage.relaxed();
+    }
+    Loop::innermost(&p, &s, target)
+}
+
+/// Conversions that saturate, with the most instructions for AVX2 and AVX-512 besides loads and stores.
+#[test]
+fn saturating_conversions_are_few_instructions() {
+    let cases = [
+        (F32, I32, 16, [12, 6]),
+        (F32, U32, 16, [18, 4]),
+        (F32, U8, 32, [18, 8]),
+        (F32, I8, 32, [26, 12]),
+        (F32, U16, 16, [8, 4]),
+        (F32, I16, 16, [12, 6]),
+        (F64, I32, 8, [10, 5]),
+        (F64, U32, 8, [20, 4]),
+        (F64, U8, 16, [19, 8]),
+        (F16, U8, 32, [22, 10]),
+        (F16, I32, 16, [20, 8]),
+        (F32, I64, 8, [40, 6]),
+        (F32, U64, 8, [52, 4]),
+        (F64, I64, 8, [40, 6]),
+        (F64, U64, 8, [50, 4]),
+    ];
+    let mut over = vec![];
+    for (from, to, lanes, most) in cases {
+        let found = [avx2(), avx512()].map(|target| map(from, lanes, &target, |v| v.cast(to)).work());
+        if found[0] > most[0] || found[1] > most[1] {
+            over.push(format!("{lanes} {} to {}: {found:?} of {most:?}", from.name(), to.name()));
+        }
+    }
+    assert_eq!(over, [""; 0]);
+}
+
+#[test]
+fn what_is_clamped_to_bytes_is_converted_and_packed() {
+    let clamped = |v: Expr| v.clamp(0.0f32, 255.0f32).cast(U8);
+    let found = map(F32, 32, &avx2(), clamped);
+    // Four conversions, three packs and their permutations; what is clamped is not clamped again.
+    let counts = ["vcvttps2dq", "vpackusdw", "vpackuswb", "vpermq", "vminps"].map(|n| found.count(n));
+    assert_eq!(counts, [4, 2, 1, 3, 4], "{found}");
+    assert_eq!(found.work(), 10 + 4 + 8, "{found}");
+    let found = map(F32, 32, &avx512(), clamped);
+    let counts = ["vcvttps2dq", "vpmovdb", "vmaxps", "vminps"].map(|n| found.count(n));
+    assert_eq!((counts, found.work()), ([2, 2, 2, 2], 8), "{found}");
+}
+
+#[test]
+fn what_fits_is_converted_as_it_is() {
+    // A byte, moved and scaled, stays within 16 bits.
+    let scaled = |v: Expr| (v.cast(F32) * Expr::from(1.5f32) - Expr::from(20.0f32)).round().cast(I32);
+    let bounded = |v: Expr| v.max(-1e9f32).min(1e9f32).cast(I32);
+    for (target, vectors) in [(avx2(), 2), (avx512(), 1)] {
+        let found = map(U8, 16, &target, scaled);
+        assert_eq!(found.count("vcvttps2dq"), vectors, "{found}");
+        assert_eq!(["vcmp", "vmax", "vmin", "vblend"].map(|n| found.count(n)), [0; 4], "{found}");
+        let found = map(F32, 16, &target, bounded);
+        assert_eq!(found.work(), 3 * vectors, "{found}");
+        // A range that reaches beyond by one is none.
+        let found = map(F32, 16, &target, |v| v.max(0.0f32).min(2147483648.0f32).cast(I32));
+        assert_ne!(found.count("vcmp"), 0, "{found}");
+    }
+}
+
+/// The work in a vector of 16 lanes of `value(a, b, p)`, two inputs and a parameter, strict and relaxed.
+fn work(target: &Target, value: impl Fn(Expr, Expr, Expr) -> Expr) -> [Loop; 2] {
+    [false, true].map(|relaxed| {
+        let mut p = Pipeline::new("two");
+        let x = [Var::new("x").expr()];
+        let [a, b] = ["a", "b"].map(|n| p.input(Input::new(n, &[F32], 1)).at(&x, 0));
+        let value = value(a, b, p.param("p", F32));
+        row(p, value, 16, target, relaxed)
+    })
+}
+
+#[test]
+fn relaxed_extrema_are_one_instruction() {
+    for (target, vectors) in [(avx2(), 2), (avx512(), 1)] {
+        for (name, other) in [("vminps", "vmaxps"), ("vmaxps", "vminps")] {
+            let of = |a: &Expr, b: &Expr| if name == "vminps" { a.min(b) } else { a.max(b) };
+            let [strict, relaxed] = work(&target, |a, b, _| of(&a, &b));
+            assert!(strict.work() > vectors, "{strict}");
+            assert_eq!(
+                [relaxed.count(name), relaxed.count(other), relaxed.work()],
+                [vectors, 0, vectors],
+                "{relaxed}"
+            );
+            // Of a number, strict as well: which operand it is does not matter.
+            for number in [1.0f32, -3.5] {
+                let [first, _] = work(&target, |a, _, _| of(&Expr::from(number), &a));
+                let [second, _] = work(&target, |a, _, _| of(&a, &Expr::from(number)));
+                assert_eq!([first.work(), second.work()], [vectors; 2], "{first}\n{second}");
+            }
+        }
+    }
+}
+
+#[test]
+fn relaxed_divisions_by_what_lanes_share_are_products() {
+    for (target, vectors) in [(avx2(), 2), (avx512(), 1)] {
+        let [strict, relaxed] = work(&target, |a, _, _| a / Expr::from(3.0f32));
+        assert_eq!([strict.count("vdivps"), relaxed.count("vdiv")], [vectors, 0], "{relaxed}");
+        assert_eq!([relaxed.count("vmulps"), relaxed.work()], [vectors; 2], "{relaxed}");
+        let [strict, relaxed] = work(&target, |a, _, p| a / p);
+        assert_eq!([strict.count("vdivps"), relaxed.count("vdiv")], [vectors, 0], "{relaxed}");
+        assert_eq!([relaxed.count("vmulps"), relaxed.work()], [vectors; 2], "{relaxed}");
+        // Each lane has a divisor of its own.
+        let [_, relaxed] = work(&target, |a, b, _| a / b);
+        assert_eq!(relaxed.count("vdivps"), vectors, "{relaxed}");
+    }
+}
