@@ -8,5 +8,11 @@ std::vector<Application> Applications() {
       {"hist", Hist},
       {"bilateral_grid", BilateralGrid},
       {"local_laplacian", LocalLaplacian},
+      {"interpolate", Interpolate},
+      {"stencil_chain", StencilChain},
+      {"iir_blur", IirBlur},
+      {"max_filter", MaxFilter},
+      {"nl_means", NlMeans},
+      {"camera_pipe", CameraPipe},
   };
 }

@@ -1,5 +1,6 @@
-// compile-pipelines FOLDER AUTOSCHEDULERS [NAME]: compiles the applications (those whose name contains NAME) ahead of time under each of
-// their schedules into FOLDER. AUTOSCHEDULERS is the folder with Halide's plug-ins.
+// compile-pipelines FOLDER AUTOSCHEDULERS [NAME]: compiles the applications ahead of time under each of their schedules into FOLDER, as
+// APPLICATION_SCHEDULE; with NAME those whose name contains it, else those whose object is older than this program. AUTOSCHEDULERS is the
+// folder with Halide's plug-ins.
 //
 // FOLDER gets NAME_SCHEDULE.o and, beside it, NAME_SCHEDULE.seconds; then runtime.o and table.inc, which lists all objects there. A
 // schedule that does not compile, or not within its time, is left out with a line on standard error: the compiler runs in a process of its own.
@@ -60,11 +61,16 @@ double Compile(const Application& application, const std::string& schedule, cons
   _exit(1);
 }
 
+bool IsCurrent(const std::string& object) {
+  return std::filesystem::exists(object) &&
+         std::filesystem::last_write_time(object) > std::filesystem::last_write_time("/proc/self/exe");
+}
+
 void CompileAll(const std::string& folder, const std::string& plugins, const std::string& wanted) {
   for (const Application& application : Applications()) {
-    if (application.name.find(wanted) == std::string::npos) continue;
     for (const std::string schedule : kSchedules) {
-      const std::string stem = folder + "/" + application.name + "_" + schedule;
+      const std::string name = application.name + "_" + schedule, stem = folder + "/" + name;
+      if (name.find(wanted) == std::string::npos || (wanted.empty() && IsCurrent(stem + ".o"))) continue;
       std::filesystem::remove(stem + ".o");
       const pid_t child = fork();
       if (child == 0) CompileAlone(application, schedule, plugins, stem);
