@@ -1,7 +1,7 @@
 #include "applications.h"
 
 std::vector<Application> Applications() {
-  return {
+  std::vector<Application> all{
       {"blur", Blur},
       {"unsharp", Unsharp},
       {"harris", Harris},
@@ -14,5 +14,14 @@ std::vector<Application> Applications() {
       {"max_filter", MaxFilter},
       {"nl_means", NlMeans},
       {"camera_pipe", CameraPipe},
+      {"conv_layer", ConvLayer},
+      {"depthwise_separable_conv", DepthwiseSeparableConv},
   };
+  for (const Application& resize : Resizes()) all.push_back(resize);
+  all.push_back({"lens_blur", LensBlur});
+  all.push_back({"guided_upsampling", GuidedUpsampling});
+  all.push_back({"compositing", Compositing});
+  all.push_back({"sgemm", Sgemm});
+  all.push_back({"fft", Fft});
+  return all;
 }

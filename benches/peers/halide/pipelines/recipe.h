@@ -3,6 +3,7 @@
 
 #include <Halide.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ class Recipe {
 
 struct Application {
   std::string name;
-  void (*describe)(Recipe&);
+  std::function<void(Recipe&)> describe;
 };
 
 // All of them, in the order of ALGORITHMS.md.
