@@ -12,6 +12,7 @@ mod materialize;
 mod pcg;
 mod pipeline_cases;
 mod pipeline_library;
+mod pipeline_ours;
 mod pipelines;
 mod plan;
 pub mod start;

@@ -346,7 +346,8 @@ pub fn case(name: &str) -> Option<Case> {
             .whole("levels", 8)
             .real("alpha", 1.0 / 7.0)
             .real("beta", 1.0)
-            .output(U16, &COLOURS),
+            .output(U16, &COLOURS)
+            .decisions(),
         "interpolate" => case.input("input", F32, &[1536, 2560, 4], sparse).output(F32, &COLOURS),
         "stencil_chain" => case.input("input", U16, &FLAT, |at| word(picture(at))).output(U16, &FLAT).exact(),
         "iir_blur" => case.input("input", F32, &COLOURS, unit).real("alpha", 0.1).output(F32, &COLOURS),

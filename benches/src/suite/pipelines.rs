@@ -4,6 +4,7 @@
 use super::THREADS;
 use super::pipeline_cases::{Argument, Case, Elements, Work, agree, case, names};
 use super::pipeline_library::{Compiled, load};
+use super::pipeline_ours::ours;
 use crate::harness::{compare_within, time};
 use crate::report::Report;
 use crate::yardstick::stream::{Store, Stream};
@@ -13,6 +14,10 @@ use std::time::Duration;
 
 /// Time for the pairs of one comparison.
 const BUDGET: Duration = Duration::from_secs(20);
+
+/// Our side, and the schedule of Halide's that it must agree with.
+const OURS: &str = "sumsq";
+const HAND: &str = "hand";
 
 type Failed = Box<dyn Error>;
 
@@ -25,7 +30,7 @@ struct Side {
 
 pub fn run() -> Result<Report, Failed> {
     let wanted = std::env::var("SUMSQ_PIPELINES").unwrap_or_default();
-    let halide = load(THREADS)?;
+    let library = load(THREADS)?;
     let setting = format!(
         "time of sumsq / time of Halide 21, {THREADS} threads each, the same arrays; target: below 1"
     );
@@ -34,18 +39,22 @@ pub fn run() -> Result<Report, Failed> {
     report.fact("STREAM copy", bandwidth / 1e9, "GB/s, best of 20");
     for name in names().iter().filter(|name| name.contains(&wanted)) {
         let case = case(name).ok_or_else(|| format!("{name} has no arguments"))?;
-        let theirs = halide.iter().filter(|c| c.application == *name).map(side);
-        application(&mut report, case, ours(name).into_iter().chain(theirs).collect(), bandwidth)?;
+        let theirs = library.iter().filter(|c| c.application == *name).map(halide);
+        let sides = sumsq(&case)?.into_iter().chain(theirs).collect();
+        application(&mut report, case, sides, bandwidth)?;
     }
     Ok(report)
 }
 
-/// Our side of an application, once there is one.
-fn ours(_name: &str) -> Option<Side> {
-    None
+/// Our side of an application, if it has one.
+fn sumsq(case: &Case) -> Result<Option<Side>, Failed> {
+    let Some(ours) = ours(case)? else { return Ok(None) };
+    let seconds = ours.seconds;
+    let run = move |arguments: &mut [Argument]| ours.run(arguments);
+    Ok(Some(Side { name: OURS.to_string(), seconds, run: Box::new(run) }))
 }
 
-fn side(compiled: &Compiled) -> Side {
+fn halide(compiled: &Compiled) -> Side {
     let (entry, seconds) = (compiled.clone(), compiled.seconds);
     let run = move |arguments: &mut [Argument]| entry.run(arguments);
     Side { name: compiled.schedule.clone(), seconds, run: Box::new(run) }
@@ -60,15 +69,23 @@ fn application(report: &mut Report, mut case: Case, sides: Vec<Side>, bandwidth:
     let label = |side: &Side| format!("{}: {}", case.name, side.name);
     let mut arguments = std::mem::take(&mut case.arguments);
     let reference = outputs(first, &mut arguments)?;
+    let mut same = vec![];
     for side in others {
-        let found = outputs(side, &mut arguments)?;
-        agree(&reference, &found, case.tolerance).map_err(|e| format!("{}: {e}", label(side)))?;
+        // What an autoscheduler makes may read beyond the inputs, and is refused when it runs.
+        let found = outputs(side, &mut arguments);
+        match found.and_then(|found| agree(&reference, &found, case.tolerance)) {
+            Ok(()) => same.push(side),
+            Err(e) if first.name == OURS && side.name == HAND => {
+                return Err(format!("{}: {e}", label(side)).into());
+            }
+            Err(e) => report.note(format!("{} is left out: {e}", label(side))),
+        }
     }
     let arguments = RefCell::new(arguments);
     // It ran above: what it returns is known.
     let timed = |side: &Side| time(&mut || drop((side.run)(&mut arguments.borrow_mut())));
     let mut seconds = vec![];
-    for side in others {
+    for side in &same {
         let name = format!("{}: {} / {}", case.name, first.name, side.name);
         let ratio = compare_within(&name, &mut || timed(first), &mut || timed(side), BUDGET);
         seconds.push(ratio.seconds);
@@ -77,7 +94,7 @@ fn application(report: &mut Report, mut case: Case, sides: Vec<Side>, bandwidth:
     let own = seconds.first().map_or_else(|| timed(first).as_secs_f64(), |s| s.0);
     let all = std::iter::once(own).chain(seconds.iter().map(|s| s.1));
     let work = Work::of(&arguments.borrow());
-    for (side, seconds) in sides.iter().zip(all) {
+    for (side, seconds) in std::iter::once(&first).chain(&same).zip(all) {
         let label = label(side);
         report.fact(&format!("{label}, speed"), work.megapixels / seconds, "MP/s");
         report.fact(&format!("{label}, over one pass"), seconds * bandwidth / work.bytes, "x");

@@ -377,7 +377,9 @@ impl Prepared {
                 v.iter().map(|v| (v.clamp(0.0, 1.0) * white).round() as u16).collect()
             }
             _ => {
-                return Err(PipelineError::Given("the output is no picture: write it to an .npz file".into()));
+                return Err(PipelineError::Given(
+                    "the output is no picture: write it to an .npz file".into(),
+                ));
             }
         };
         let extent = |d: usize| output.extents.get(d).map_or(1, |&n| n.max(0) as usize);

@@ -58,11 +58,11 @@ Tuple Chosen(const Expr& index, const std::vector<Complex>& values) {
 
 // Columns of `f`: 8 values at distance 4, then 4 of those; `between` holds the first step as (x, remainder, frequency, image).
 struct Pass {
-  Func between, result;
+  Func between, twiddle, result;
 };
 
 Pass Columns(Func f, const std::string& name) {
-  Pass pass{Func(name + "_between"), Func(name)};
+  Pass pass{Func(name + "_between"), Func(name + "_twiddle"), Func(name)};
   const auto at = [](Func g, const std::vector<Expr>& where) {
     const Tuple t = g(where);
     return Complex{t[0], t[1]};
@@ -71,15 +71,13 @@ Pass Columns(Func f, const std::string& name) {
   for (int i = 0; i < kFirst; i++) values.push_back(at(f, {x, kSecond * i + n, k}));
   pass.between(x, n, y, k) = Chosen(y, Transform(values));
   // Twiddles of (n, y % 8), in a table.
-  Func twiddle(name + "_twiddle");
   Var p("p"), q("q");
   const Expr angle = cast<float>(p * q) * static_cast<float>(-2 * M_PI / kSize);
-  twiddle(p, q) = Tuple(cos(angle), sin(angle));
-  twiddle.compute_root();
+  pass.twiddle(p, q) = Tuple(cos(angle), sin(angle));
   values.clear();
   for (int i = 0; i < kSecond; i++) {
     const Complex v = at(pass.between, {x, i, y % kFirst, k});
-    const Complex w = at(twiddle, {i, y % kFirst});
+    const Complex w = at(pass.twiddle, {i, y % kFirst});
     values.push_back(i == 0 ? v : Complex{v.re * w.re - v.im * w.im, v.re * w.im + v.im * w.re});
   }
   pass.result(x, y, k) = Chosen(y / kFirst, Transform(values));
@@ -103,6 +101,7 @@ void Fft(Recipe& recipe) {
   Var octave("octave"), bin("bin"), block("block");
   output.bound(x, 0, kSize).bound(y, 0, kSize).vectorize(x, lanes).parallel(k, 8);
   const auto schedule = [&](Pass& pass, Func at, Var level) {
+    pass.twiddle.compute_root();
     pass.result.compute_at(at, level).bound(x, 0, kSize).bound(y, 0, kSize).split(x, block, x, lanes).vectorize(x);
     pass.result.split(y, octave, bin, kFirst).reorder(x, octave, bin, block).unroll(octave).unroll(bin);
     pass.between.compute_at(pass.result, block).store_in(MemoryType::Stack).bound(n, 0, kSecond).bound(y, 0, kFirst);
