@@ -10,6 +10,7 @@ mod nightly;
 mod notices;
 mod nvidia;
 mod peers;
+mod pipelines;
 mod process;
 mod prose;
 mod suite;

@@ -1,6 +1,7 @@
 //! The programs that benchmarks compare with: installed from the distribution, and built into `peers/` beside cargo's artifacts.
 
 use crate::apt;
+use crate::pipelines;
 use crate::process::{Failure, artifacts, root, task};
 
 /// Ceres with SuiteSparse, a BLAS worth comparing with, a C++ compiler, and what makes Python environments.
@@ -16,9 +17,10 @@ pub fn setup() -> Result<(), Failure> {
     install()?;
     let program = artifacts("peers")?.join("ceres");
     let program = program.to_string_lossy();
-    task(&command(&sources()?, &program)).run()?;
+    task(&command(&sources(SOURCES)?, &program)).run()?;
     println!("built {program}");
-    halide()
+    halide()?;
+    pipelines::build()
 }
 
 /// Halide in a Python environment of its own, `peers/halide`.
@@ -45,14 +47,14 @@ fn install() -> Result<(), Failure> {
     if missing.is_empty() { Ok(()) } else { apt::install("the peers", &missing, || Ok(())) }
 }
 
-/// The C++ files, sorted.
-fn sources() -> Result<Vec<String>, Failure> {
-    let unreadable = |e: std::io::Error| Failure(format!("{SOURCES}: {e}"));
+/// The C++ files of a folder, sorted.
+pub fn sources(folder: &str) -> Result<Vec<String>, Failure> {
+    let unreadable = |e: std::io::Error| Failure(format!("{folder}: {e}"));
     let mut files = vec![];
-    for entry in std::fs::read_dir(root().join(SOURCES)).map_err(unreadable)? {
+    for entry in std::fs::read_dir(root().join(folder)).map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name().to_string_lossy().into_owned();
         if name.ends_with(".cc") {
-            files.push(format!("{SOURCES}/{name}"));
+            files.push(format!("{folder}/{name}"));
         }
     }
     files.sort();

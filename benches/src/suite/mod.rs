@@ -10,6 +10,10 @@ mod engine_pipelines;
 mod iteration;
 mod materialize;
 mod pcg;
+mod pipeline_cases;
+mod pipeline_library;
+mod pipeline_ours;
+mod pipelines;
 mod plan;
 pub mod start;
 mod stream;
@@ -38,6 +42,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("materialize", || Ok(materialize::run())),
     ("ceres", ceres::run),
     ("engine", engine::run),
+    ("pipelines", pipelines::run),
 ];
 
 /// Root of the workspace, or the folder `SUMSQ_ROOT` that has cases and energies as the workspace has.

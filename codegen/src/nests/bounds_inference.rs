@@ -135,7 +135,7 @@ fn follow_pure_variables(
         for d in (0..dims.len()).filter(|&d| !within(&more[d], &before[d])) {
             let said = f.bound[d].is_some() || is_rounded(f, d) || regions.whole_nest.contains_key(func);
             if said {
-                let var = &f.func.vars[d].0;
+                let var = f.func.vars[d].name();
                 let rule = "an update may make coordinates beyond the region that the schedule says of another pure variable";
                 return Err(illegal(&f.stages[0].id, format!("the region of {var}"), rule));
             }
@@ -153,9 +153,9 @@ fn followed(scope: &Scope, f: &FuncPlan) -> Vec<usize> {
     let mut used = vec![];
     for s in &f.stages[1..] {
         for args in scope.calls_in(&s.id, &f.func.name).iter().chain([&s.args]) {
-            for (_, a) in args.iter().enumerate().filter(|(d, a)| !is_var(a, &vars[*d].0)) {
+            for (_, a) in args.iter().enumerate().filter(|(d, a)| !is_var(a, vars[*d].name())) {
                 let in_it = variables(a);
-                used.extend((0..vars.len()).filter(|&d| in_it.contains(&vars[d].0)));
+                used.extend((0..vars.len()).filter(|&d| in_it.contains(vars[d].name())));
             }
         }
     }

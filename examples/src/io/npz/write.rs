@@ -31,7 +31,9 @@ fn zipped(arrays: &[NamedArray]) -> Result<Vec<u8>, rawzip::Error> {
         match data {
             ArrayData::F32(values) => put(&mut contents, "<f4", shape, values, |v| v.to_le_bytes())?,
             ArrayData::F64(values) => put(&mut contents, "<f8", shape, values, |v| v.to_le_bytes())?,
-            ArrayData::Int(values, "uint16") => put(&mut contents, "<u2", shape, values, |v| (v as u16).to_le_bytes())?,
+            ArrayData::Int(values, "uint16") => {
+                put(&mut contents, "<u2", shape, values, |v| (v as u16).to_le_bytes())?
+            }
             ArrayData::Int(values, _) => put(&mut contents, "<i8", shape, values, |v| v.to_le_bytes())?,
             ArrayData::Bytes(values) => put(&mut contents, "|u1", shape, values, |v| [v])?,
             ArrayData::Bool(values) => put(&mut contents, "|b1", shape, values, |v| [u8::from(v)])?,

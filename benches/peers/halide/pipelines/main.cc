@@ -1,0 +1,111 @@
+// compile-pipelines FOLDER AUTOSCHEDULERS [NAME]: compiles the applications ahead of time under each of their schedules into FOLDER, as
+// APPLICATION_SCHEDULE; with NAME those whose name contains it, else those whose object is older than this program. AUTOSCHEDULERS is the
+// folder with Halide's plug-ins.
+//
+// FOLDER gets NAME_SCHEDULE.o and, beside it, NAME_SCHEDULE.seconds; then runtime.o and table.inc, which lists all objects there. A
+// schedule that does not compile, or not within its time, is left out with a line on standard error: the compiler runs in a process of its own.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "recipe.h"
+
+using namespace Halide;
+
+namespace {
+
+constexpr const char* kSchedules[] = {"hand", "Mullapudi2016", "Adams2019"};
+constexpr int kMaxSeconds = 900;
+
+Target PipelineTarget() { return get_host_target().with_feature(Target::NoRuntime); }
+
+void Autoschedule(Pipeline& pipeline, const std::string& schedule, const std::string& plugins) {
+  std::string library = schedule;
+  std::transform(library.begin(), library.end(), library.begin(), ::tolower);
+  load_plugin(plugins + "/libautoschedule_" + library + ".so");
+  pipeline.apply_autoscheduler(PipelineTarget(), AutoschedulerParams(schedule, {{"parallelism", "2"}}));
+}
+
+double Compile(const Application& application, const std::string& schedule, const std::string& plugins, const std::string& object) {
+  const auto start = std::chrono::steady_clock::now();
+  Recipe recipe(PipelineTarget(), schedule == "hand");
+  application.describe(recipe);
+  Pipeline pipeline(recipe.outputs());
+  if (!recipe.hand) Autoschedule(pipeline, schedule, plugins);
+  const std::string name = application.name + "_" + schedule;
+  pipeline.compile_to_object(object + ".part", recipe.arguments(), name, recipe.target);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// The whole life of the process that compiles one schedule.
+[[noreturn]] void CompileAlone(const Application& application, const std::string& schedule, const std::string& plugins,
+                               const std::string& stem) {
+  alarm(kMaxSeconds);
+  try {
+    const double seconds = Compile(application, schedule, plugins, stem + ".o");
+    std::ofstream(stem + ".seconds") << seconds << "\n";
+    std::filesystem::rename(stem + ".o.part", stem + ".o");
+    std::printf("%s: %.2f s\n", stem.c_str(), seconds);
+    std::fflush(stdout);
+    _exit(0);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+  _exit(1);
+}
+
+bool IsCurrent(const std::string& object) {
+  return std::filesystem::exists(object) &&
+         std::filesystem::last_write_time(object) > std::filesystem::last_write_time("/proc/self/exe");
+}
+
+void CompileAll(const std::string& folder, const std::string& plugins, const std::string& wanted) {
+  for (const Application& application : Applications()) {
+    for (const std::string schedule : kSchedules) {
+      const std::string name = application.name + "_" + schedule, stem = folder + "/" + name;
+      if (name.find(wanted) == std::string::npos || (wanted.empty() && IsCurrent(stem + ".o"))) continue;
+      std::filesystem::remove(stem + ".o");
+      const pid_t child = fork();
+      if (child == 0) CompileAlone(application, schedule, plugins, stem);
+      int status = 0;
+      waitpid(child, &status, 0);
+      if (status != 0) std::fprintf(stderr, "%s is left out\n", stem.c_str());
+    }
+  }
+}
+
+// Rows of `table.cc`.
+void WriteTable(const std::string& folder) {
+  std::ofstream table(folder + "/table.inc");
+  for (const Application& application : Applications()) {
+    for (const std::string schedule : kSchedules) {
+      const std::string stem = application.name + "_" + schedule;
+      double seconds = 0;
+      if (!std::filesystem::exists(folder + "/" + stem + ".o")) continue;
+      if (!(std::ifstream(folder + "/" + stem + ".seconds") >> seconds)) continue;
+      table << "PIPELINE(" << application.name << ", " << schedule << ", " << seconds << ")\n";
+    }
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 3 && count != 4) {
+    std::fprintf(stderr, "usage: compile-pipelines FOLDER AUTOSCHEDULERS [NAME]\n");
+    return 2;
+  }
+  const std::string folder = arguments[1];
+  std::filesystem::create_directories(folder);
+  CompileAll(folder, arguments[2], count == 4 ? arguments[3] : "");
+  compile_standalone_runtime(folder + "/runtime.o", get_host_target());
+  WriteTable(folder);
+  return 0;
+}

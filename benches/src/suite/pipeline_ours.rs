@@ -1,0 +1,79 @@
+//! Our side of the image pipelines: the applications of the examples, with their schedule for CPUs.
+
+use super::THREADS;
+use super::pipeline_cases::{Argument, Array, Case, Elements, with_elements};
+use std::error::Error;
+use std::time::Instant;
+use sumsq::codegen::Target;
+use sumsq::codegen::runtime::{Buffer, BufferError, Dimension, Pool, View};
+use sumsq_examples::pipelines::{Application, Prepared};
+
+/// A compiled application of ours.
+pub struct Ours {
+    prepared: Prepared,
+    pool: Pool,
+    /// Seconds that it took to compile.
+    pub seconds: f64,
+}
+
+/// Ours of this case, if there is one.
+///
+/// # Errors
+/// Parameters or a schedule that do not fit the application.
+pub fn ours(case: &Case) -> Result<Option<Ours>, Box<dyn Error>> {
+    let Some(application) = Application::find(&case.name) else { return Ok(None) };
+    let known = |name: &str| application.parameters.iter().any(|p| p.name == name);
+    let given = case.arguments.iter().filter_map(|argument| match argument {
+        Argument::Whole(name, v) if known(name) => Some((name.to_string(), v.to_string())),
+        Argument::Real(name, v) if known(name) => Some((name.to_string(), v.to_string())),
+        _ => None,
+    });
+    let setup = application.setup(&given.collect::<Vec<_>>(), bits(case))?;
+    let (name, _) = application.schedules.first().ok_or("an application without schedules")?;
+    let schedule = application.schedule(name).ok_or("a schedule without a text")??;
+    let start = Instant::now();
+    let prepared = Prepared::new(application, setup, &schedule, &Target::host())?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(Some(Ours { prepared, pool: Pool::new(THREADS), seconds }))
+}
+
+/// Bits that samples of the first input use.
+fn bits(case: &Case) -> u32 {
+    match (&case.name[..], &case.arguments.first()) {
+        ("blur", _) => 12,
+        ("camera_pipe", _) => 10,
+        (_, Some(Argument::Input(Array { elements: Elements::U8(_), .. }))) => 8,
+        _ => 16,
+    }
+}
+
+impl Ours {
+    /// Runs it on these arguments.
+    ///
+    /// # Errors
+    /// What the engine refuses.
+    pub fn run(&self, arguments: &mut [Argument]) -> Result<(), String> {
+        let mut views = vec![];
+        for argument in arguments {
+            match argument {
+                Argument::Input(array) => {
+                    views.push((array.name, view(array, false).map_err(|e| e.to_string())?))
+                }
+                Argument::Output(array) => {
+                    views.push((array.name, view(array, true).map_err(|e| e.to_string())?))
+                }
+                Argument::Whole(..) | Argument::Real(..) => {}
+            }
+        }
+        let buffers: Vec<(&str, &Buffer)> = views.iter().map(|(name, view)| (*name, &**view)).collect();
+        let params = self.prepared.params();
+        self.prepared.compiled().run(&self.pool, &buffers, &params).map_err(|e| e.to_string())
+    }
+}
+
+/// The array where it lies.
+fn view(array: &mut Array, written: bool) -> Result<View<'_>, BufferError> {
+    let mut dims = Dimension::dense(&array.extents);
+    dims.iter_mut().zip(&array.min).for_each(|(d, &min)| d.min = min);
+    with_elements!(&mut array.elements, v => if written { View::new(v, &dims) } else { View::reading(v, &dims) })
+}

@@ -1,0 +1,141 @@
+//! Image pipelines against Halide 21, both in this process, on the same arrays: Halide's hand-made schedules and its autoschedulers'.
+//! `SUMSQ_PIPELINES` names what the names of those that run contain.
+
+use super::THREADS;
+use super::pipeline_cases::{Argument, Case, Elements, Work, agree, case, names};
+use super::pipeline_library::{Compiled, load};
+use super::pipeline_ours::ours;
+use crate::harness::{compare_within, time};
+use crate::report::Report;
+use crate::yardstick::stream::{Store, Stream};
+use std::cell::RefCell;
+use std::error::Error;
+use std::time::Duration;
+
+/// Time for the pairs of one comparison.
+const BUDGET: Duration = Duration::from_secs(20);
+
+/// Our side, and the schedule of Halide's that it must agree with.
+const OURS: &str = "sumsq";
+const HAND: &str = "hand";
+
+type Failed = Box<dyn Error>;
+
+/// One side of a comparison: a name, and what runs it on arguments.
+struct Side {
+    name: String,
+    seconds: f64,
+    run: Box<dyn Fn(&mut [Argument]) -> Result<(), String>>,
+}
+
+pub fn run() -> Result<Report, Failed> {
+    let wanted = std::env::var("SUMSQ_PIPELINES").unwrap_or_default();
+    let library = load(THREADS)?;
+    let setting = format!(
+        "time of sumsq / time of Halide 21, {THREADS} threads each, the same arrays; target: below 1"
+    );
+    let mut report = Report::new("pipelines", setting);
+    let bandwidth = bandwidth();
+    report.fact("STREAM copy", bandwidth / 1e9, "GB/s, best of 20");
+    for name in names().iter().filter(|name| name.contains(&wanted)) {
+        let case = case(name).ok_or_else(|| format!("{name} has no arguments"))?;
+        let theirs = library.iter().filter(|c| c.application == *name).map(halide);
+        let sides = sumsq(&case)?.into_iter().chain(theirs).collect();
+        application(&mut report, case, sides, bandwidth)?;
+    }
+    Ok(report)
+}
+
+/// Our side of an application, if it has one.
+fn sumsq(case: &Case) -> Result<Option<Side>, Failed> {
+    let Some(ours) = ours(case)? else { return Ok(None) };
+    let seconds = ours.seconds;
+    let run = move |arguments: &mut [Argument]| ours.run(arguments);
+    Ok(Some(Side { name: OURS.to_string(), seconds, run: Box::new(run) }))
+}
+
+fn halide(compiled: &Compiled) -> Side {
+    let (entry, seconds) = (compiled.clone(), compiled.seconds);
+    let run = move |arguments: &mut [Argument]| entry.run(arguments);
+    Side { name: compiled.schedule.clone(), seconds, run: Box::new(run) }
+}
+
+/// Checks that all sides agree with the first, then times them against it.
+fn application(report: &mut Report, mut case: Case, sides: Vec<Side>, bandwidth: f64) -> Result<(), Failed> {
+    let [first, others @ ..] = &sides[..] else {
+        report.note(format!("{}: nothing runs it", case.name));
+        return Ok(());
+    };
+    let label = |side: &Side| format!("{}: {}", case.name, side.name);
+    let mut arguments = std::mem::take(&mut case.arguments);
+    let reference = outputs(first, &mut arguments)?;
+    let mut same = vec![];
+    for side in others {
+        // What an autoscheduler makes may read beyond the inputs, and is refused when it runs.
+        let found = outputs(side, &mut arguments);
+        match found.and_then(|found| agree(&reference, &found, case.tolerance)) {
+            Ok(()) => same.push(side),
+            Err(e) if first.name == OURS && side.name == HAND => {
+                return Err(format!("{}: {e}", label(side)).into());
+            }
+            Err(e) => report.note(format!("{} is left out: {e}", label(side))),
+        }
+    }
+    let arguments = RefCell::new(arguments);
+    // It ran above: what it returns is known.
+    let timed = |side: &Side| time(&mut || drop((side.run)(&mut arguments.borrow_mut())));
+    let mut seconds = vec![];
+    for side in &same {
+        let name = format!("{}: {} / {}", case.name, first.name, side.name);
+        let ratio = compare_within(&name, &mut || timed(first), &mut || timed(side), BUDGET);
+        seconds.push(ratio.seconds);
+        report.ratio(ratio);
+    }
+    let own = seconds.first().map_or_else(|| timed(first).as_secs_f64(), |s| s.0);
+    let all = std::iter::once(own).chain(seconds.iter().map(|s| s.1));
+    let work = Work::of(&arguments.borrow());
+    for (side, seconds) in std::iter::once(&first).chain(&same).zip(all) {
+        let label = label(side);
+        report.fact(&format!("{label}, speed"), work.megapixels / seconds, "MP/s");
+        report.fact(&format!("{label}, over one pass"), seconds * bandwidth / work.bytes, "x");
+        report.fact(&format!("{label}, compiled in"), side.seconds, "s");
+        let before = page_faults();
+        (side.run)(&mut arguments.borrow_mut())?;
+        report.fact(&format!("{label}, page faults"), (page_faults() - before) as f64, "a run");
+    }
+    Ok(())
+}
+
+/// The outputs of a run, which finds others in their place.
+fn outputs(side: &Side, arguments: &mut [Argument]) -> Result<Vec<Elements>, String> {
+    for argument in arguments.iter_mut() {
+        if let Argument::Output(array) = argument {
+            array.spoil();
+        }
+    }
+    (side.run)(arguments)?;
+    let written =
+        arguments.iter().filter_map(|a| if let Argument::Output(array) = a { Some(array) } else { None });
+    Ok(written.map(|array| array.elements.clone()).collect())
+}
+
+/// STREAM copy, in bytes per second.
+fn bandwidth() -> f64 {
+    let mut arrays = Stream::new(1 << 26, THREADS);
+    let runs = (0..20).map(|_| {
+        let mut bytes = 0.0;
+        let seconds = time(&mut || bytes = arrays.copy(Store::Plain)).as_secs_f64();
+        bytes / seconds
+    });
+    runs.fold(0.0, f64::max)
+}
+
+/// Pages that this process was given so far.
+fn page_faults() -> i64 {
+    // SAFETY: all zeros are an `rusage`, and the call writes to it.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage.ru_minflt + usage.ru_majflt
+    }
+}
