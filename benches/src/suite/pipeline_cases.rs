@@ -78,7 +78,7 @@ pub enum Argument {
     Output(Array),
 }
 
-/// How near outputs must be.
+/// Distance that outputs may have.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Tolerance {
     /// The same values.
@@ -199,7 +199,7 @@ impl Case {
     }
 }
 
-/// What a run has to do at least.
+/// Least work of a run.
 pub struct Work {
     /// Bytes of all arrays.
     pub bytes: f64,

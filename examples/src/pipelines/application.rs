@@ -8,7 +8,7 @@ use sumsq::codegen::{Error, Pipeline, Schedule};
 pub struct Application {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Its purpose, in a line.
     pub about: &'static str,
     /// Its inputs, in the order in which pictures are given.
     pub slots: &'static [Slot],
@@ -26,9 +26,9 @@ pub struct Application {
 pub struct Slot {
     /// Its name.
     pub name: &'static str,
-    /// What it holds.
+    /// Its contents.
     pub about: &'static str,
-    /// How pictures and arrays become it.
+    /// The way of pictures and arrays into it.
     pub planes: Planes,
 }
 
@@ -39,7 +39,7 @@ impl Slot {
     }
 }
 
-/// How the channels of a picture go into an input. Arrays lie in memory as NumPy says, the last axis the fastest: those of pictures have
+/// Ways of a picture's channels into an input. Arrays lie in memory as NumPy says, the last axis the fastest: those of pictures have
 /// shape H x W x C, others the input's dimensions in reverse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planes {

@@ -21,7 +21,7 @@ pub enum PipelineError {
     /// A picture cannot be taken or made.
     #[error(transparent)]
     Picture(#[from] PictureError),
-    /// What was given is not what the application takes: in words.
+    /// Something was given that the application does not take: in words.
     #[error("{0}")]
     Given(String),
 }
@@ -203,7 +203,7 @@ fn continued<T: Element>(values: &[T], extents: &[i32], domain: &[(i32, i32)]) -
 pub struct Prepared {
     /// The application.
     pub application: &'static Application,
-    /// What it was set up for.
+    /// Its parameters and the depth of its pictures.
     pub setup: Setup,
     /// Its algorithm.
     pub pipeline: Pipeline,

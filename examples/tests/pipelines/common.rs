@@ -1,4 +1,4 @@
-//! What all applications are tested by.
+//! Checks of all applications.
 
 use sumsq::codegen::compile::aot::{compile_to_object, write_runtime};
 use sumsq::codegen::runtime::{Buffer, Pool, Scalar};
@@ -74,7 +74,7 @@ impl Plain {
     }
 }
 
-/// How far an output may be from what the loops say.
+/// Distance that an output may have from what the loops say.
 #[derive(Clone, Copy, Debug)]
 pub enum Within {
     /// Not at all.
