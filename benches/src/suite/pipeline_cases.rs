@@ -246,7 +246,7 @@ fn distance(a: &Elements, b: &Elements, tolerance: Tolerance) -> (f64, usize, f6
     };
     let apart = a.iter().zip(&b).map(|(a, b)| if a == b { 0.0 } else { (a - b).abs() });
     // A number that is none is apart from all.
-    let outside = apart.clone().filter(|d| !(*d <= limit)).count() + a.len().abs_diff(b.len());
+    let outside = apart.clone().filter(|d| d.is_nan() || *d > limit).count() + a.len().abs_diff(b.len());
     (apart.fold(0.0, |worst, d| if d.is_nan() { f64::INFINITY } else { d.max(worst) }), outside, limit)
 }
 

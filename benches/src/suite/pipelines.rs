@@ -21,11 +21,14 @@ const HAND: &str = "hand";
 
 type Failed = Box<dyn Error>;
 
+/// Runs a side on arguments.
+type Run = Box<dyn Fn(&mut [Argument]) -> Result<(), String>>;
+
 /// One side of a comparison: a name, and what runs it on arguments.
 struct Side {
     name: String,
     seconds: f64,
-    run: Box<dyn Fn(&mut [Argument]) -> Result<(), String>>,
+    run: Run,
 }
 
 pub fn run() -> Result<Report, Failed> {

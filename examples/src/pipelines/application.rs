@@ -17,10 +17,13 @@ pub struct Application {
     /// The algorithm.
     pub build: fn(&Setup) -> Pipeline,
     /// The extents of the outputs, x first, from those of the inputs in the order of the slots; or why there are none.
-    pub extents: fn(&Setup, &[Vec<i32>]) -> Result<Vec<i32>, String>,
+    pub extents: Sizes,
     /// Schedules by name: the first is that of the CPU, `gpu` that of a GPU.
     pub schedules: &'static [(&'static str, &'static str)],
 }
+
+/// Extents of outputs by those of inputs.
+pub type Sizes = fn(&Setup, &[Vec<i32>]) -> Result<Vec<i32>, String>;
 
 /// An input of an application: its name is that of the pipeline's input.
 pub struct Slot {

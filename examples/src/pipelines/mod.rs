@@ -19,7 +19,7 @@ mod unsharp;
 
 use sumsq::codegen::Expr;
 
-pub use application::{Application, Planes, Slot};
+pub use application::{Application, Planes, Sizes, Slot};
 pub use pictures::{Picture, PictureError};
 pub use run::{PipelineError, Planar, Prepared, Values};
 pub use setup::{Kind, Parameter, Setup, SetupError};
