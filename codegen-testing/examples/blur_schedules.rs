@@ -26,7 +26,7 @@ pub fn blur() -> Pipeline {
     let input = p.input(input);
     let along_x = |dx: i64| input.at(&[&x + dx, y.clone()], 0);
     let value = along_x(-1) + along_x(0) + along_x(1);
-    let blurx = p.func(Func::new("blurx", &[vx.clone(), vy.clone()], vec![value]));
+    let blurx = p.func(Func::new("blurx", &[vx, vy], vec![value]));
     let along_y = |dy: i64| blurx.at(&[x.clone(), &y + dy], 0);
     let out = p.func(Func::new("out", &[vx, vy], vec![along_y(-1) + along_y(0) + along_y(1)]));
     p.output(&out);

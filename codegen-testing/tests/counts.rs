@@ -17,7 +17,7 @@ fn blur(reach: i64) -> Pipeline {
     input.halo = vec![40, 40];
     let i = p.input(input);
     let at = |dx: i64| i.at(&[&x + dx, y.clone()], 0);
-    let bx = p.func(Func::new("bx", &[vx.clone(), vy.clone()], vec![at(-1) + at(0) * 2 + at(1)]));
+    let bx = p.func(Func::new("bx", &[vx, vy], vec![at(-1) + at(0) * 2 + at(1)]));
     let by = |dy: i64| bx.at(&[x.clone(), &y + dy], 0);
     let sum = (-reach..=reach).map(by).reduce(|a, b| a + b).expect("some tap");
     let out = p.func(Func::new("out", &[vx, vy], vec![sum]));
@@ -396,7 +396,7 @@ fn places_in_a_table_are_found_in_32_bits() {
     let [vx, vr] = ["x", "r"].map(Var::new);
     let mut p = Pipeline::new("table");
     let i = p.input(Input::new("in", &[I32], 1));
-    let table = p.func(Func::new("table", &[vx.clone(), vr.clone()], vec![vx.expr() * 3 - vr.expr() * 7]));
+    let table = p.func(Func::new("table", &[vx, vr], vec![vx.expr() * 3 - vr.expr() * 7]));
     let row = i.at(&[vx.expr()], 0).max(0).min(5);
     let column = (i.at(&[vx.expr()], 0) / 2).max(0).min(9);
     let out = p.func(Func::new("out", std::slice::from_ref(&vx), vec![table.at(&[column, row], 0)]));

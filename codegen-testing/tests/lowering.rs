@@ -23,7 +23,7 @@ fn blur() -> (Pipeline, Func, Func) {
     input.halo = vec![1, 1];
     let i = p.input(input);
     let at = |dx: i64| i.at(&[&x + dx, y.clone()], 0);
-    let bx = p.func(Func::new("bx", &[vx.clone(), vy.clone()], vec![at(-1) + at(0) * 2 + at(1)]));
+    let bx = p.func(Func::new("bx", &[vx, vy], vec![at(-1) + at(0) * 2 + at(1)]));
     let by = |dy: i64| bx.at(&[x.clone(), &y + dy], 0);
     let out = p.func(Func::new("out", &[vx, vy], vec![by(-1) + by(0) * 3 + by(1)]));
     p.output(&out);
@@ -145,7 +145,7 @@ fn sweep() -> (Pipeline, Schedule) {
     let beta = p.input(Input::new("beta", &[F32], 0));
     let at = [x.clone(), y.clone()];
     let value = r.at(&at, 0) / 4.0 + beta.at(&[], 0) * p_old.at(&at, 0);
-    let pf = p.func(Func::new("p", &[vx.clone(), vy.clone()], vec![value]));
+    let pf = p.func(Func::new("p", &[vx, vy], vec![value]));
     let (w, h) = (r.extent(0), r.extent(1));
     let zero = Expr::from(0.0f32);
     let inside =
@@ -217,7 +217,7 @@ fn maps_in_place_below_a_reduction() {
         p.input(Input::new("q", &[F32], 2)),
     );
     let at = [x, y];
-    let xn = p.func(Func::new("xn", &[vx.clone(), vy.clone()], vec![xi.at(&at, 0) + q.at(&at, 0) * 2.0]));
+    let xn = p.func(Func::new("xn", &[vx, vy], vec![xi.at(&at, 0) + q.at(&at, 0) * 2.0]));
     let rn = p.func(Func::new("rn", &[vx, vy], vec![ri.at(&at, 0) - q.at(&at, 0)]));
     let dom = RDom::new([("rx", Expr::from(0), xi.extent(0)), ("ry", Expr::from(0), xi.extent(1))]);
     let here = [dom.var(0), dom.var(1)];
@@ -443,7 +443,7 @@ fn skipped_tiles_hold_zeros() {
     let tile_on = |x: &Expr, y: &Expr| on.at(&[x / 4, y / 2], 0).ne_(Expr::from(0));
     let f = Func::new(
         "f",
-        &[vx.clone(), vy.clone()],
+        &[vx, vy],
         vec![Expr::select(tile_on(&x, &y), i.at(&[x.clone(), y.clone()], 0), Expr::from(0))],
     );
     let f = p.func(f);

@@ -104,8 +104,7 @@ fn sums_of_two_variables_are_exact() {
         let e = if r.range(0, 1) == 0 { sum } else { (sum / d).max(-5) };
         let mut p = Pipeline::new("gather");
         let i = p.input(Input::new("in", &[I32], 1));
-        let out =
-            p.func(Func::new("out", &[vx.clone(), vy.clone()], vec![i.at(std::slice::from_ref(&e), 0)]));
+        let out = p.func(Func::new("out", &[vx, vy], vec![i.at(std::slice::from_ref(&e), 0)]));
         p.output(&out);
         let (w, h) = (r.range(1, 9), r.range(1, 9));
         let points = (0..h).flat_map(|y| (0..w).map(move |x| (x, y)));
@@ -163,7 +162,7 @@ fn regions_elsewhere_hold_what_is_read() {
         let (seed, depth) = (r.range(1, i64::from(i32::MAX)) as u64, r.range(1, 3));
         let e = any_coordinate(&mut Rng(seed), &leaves, depth);
         let closed = any_coordinate(&mut Rng(seed), &closed, depth);
-        let vars = [vx.clone(), vy.clone()];
+        let vars = [vx, vy];
         let out = p.func(Func::new("out", &vars, vec![i.at(std::slice::from_ref(&e), 0)]));
         p.output(&out);
         let (w, h) = (r.range(1, 7), r.range(1, 7));

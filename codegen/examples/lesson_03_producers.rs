@@ -24,7 +24,7 @@ fn two_stages() -> Pipeline {
     let (vx, vy) = (Var::new("x"), Var::new("y"));
     let (x, y) = (vx.expr(), vy.expr());
     let mut pipeline = Pipeline::new("lesson_03");
-    let wide = pipeline.func(Func::new("wide", &[vx.clone(), vy.clone()], vec![&x * &x + &y * 3]));
+    let wide = pipeline.func(Func::new("wide", &[vx, vy], vec![&x * &x + &y * 3]));
     let row = |dy: i64| -> Expr { wide.at(&[x.clone(), &y + dy], 0) };
     let sum = row(-1) + row(0) + row(1);
     let blur = pipeline.func(Func::new("blur", &[vx, vy], vec![sum]));

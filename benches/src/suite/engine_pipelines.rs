@@ -55,7 +55,7 @@ fn chain(strips: bool) -> (Pipeline, Schedule) {
         };
         let sum = taps.map(term).reduce(|a, b| a + b).unwrap_or_else(|| float(0.0));
         let name = format!("stage{i}");
-        f = p.func(Func::new(name.as_str(), &[vx.clone(), vy.clone()], vec![sum]));
+        f = p.func(Func::new(name.as_str(), &[vx, vy], vec![sum]));
         let last = format!("stage{}", STAGES - 1);
         match (strips, i + 1 == STAGES) {
             (false, _) => s.func(&name).vectorize("x", LANES, Tail::Predicate).parallel("y").compute_root(),

@@ -16,7 +16,7 @@ fn blur() -> Pipeline {
     let mut p = Pipeline::new("blur");
     let i = p.input(Input::new("in", &[I32], 2));
     let at = |dx: i64| i.at(&[&x + dx, y.clone()], 0);
-    let bx = p.func(Func::new("bx", &[vx.clone(), vy.clone()], vec![at(0) + at(1) + at(2)]));
+    let bx = p.func(Func::new("bx", &[vx, vy], vec![at(0) + at(1) + at(2)]));
     let by = |dy: i64| bx.at(&[x.clone(), &y + dy], 0);
     let out = p.func(Func::new("out", &[vx, vy], vec![by(0) + by(1) + by(2)]));
     p.output(&out);

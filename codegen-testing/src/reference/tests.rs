@@ -63,7 +63,7 @@ fn histogram_and_its_scan() {
 fn updates_reach_what_later_updates_read() {
     let (x, y) = vars();
     let mut p = Pipeline::new("integral");
-    let s = Func::new("s", &[x.clone(), y.clone()], vec![x.expr() + y.expr() * 10]);
+    let s = Func::new("s", &[x, y], vec![x.expr() + y.expr() * 10]);
     let rx = RDom::new([("r", Expr::from(1), Expr::from(3))]);
     let (r, along_x) = (rx.var(0), |r: Expr| s.at(&[r, y.expr()], 0));
     let scan_x = along_x(r.clone()) + along_x(r.clone() - 1);

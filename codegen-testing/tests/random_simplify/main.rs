@@ -81,7 +81,7 @@ fn deep_and_shared_expressions_end() {
     let x = Expr::var("x");
     let chain = (0..100_000).fold(x.clone(), |e, k| match k % 4 {
         0 => e + k,
-        1 => e.max(k as i32),
+        1 => e.max(k),
         2 => e * 1,
         _ => e - 7,
     });

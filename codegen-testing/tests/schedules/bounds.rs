@@ -30,7 +30,7 @@ fn pipeline(arms: &[Expr], clamped: bool) -> Pipeline {
     let [x, y, z] = ["x", "y", "z"].map(Var::new);
     let mut p = Pipeline::new("tiled");
     let i = p.input(Input::new("in", &[I32], 1));
-    let f = p.func(Func::new("f", &[z.clone()], vec![i.at(&[z.expr()], 0) * 3]));
+    let f = p.func(Func::new("f", &[z], vec![i.at(&[z.expr()], 0) * 3]));
     let at = match arms {
         [a, b] => Expr::select((x.expr() + y.expr()).lt(13), a, b),
         _ => arms[0].clone(),
@@ -141,9 +141,8 @@ fn blocks_without_points_need_nothing() {
             let [x, z] = ["x", "z"].map(Var::new);
             let mut p = Pipeline::new(name);
             let k_param = p.param("k", I32);
-            let f = p.func(Func::new("f", &[z.clone()], vec![z.expr() * 3]));
-            let out =
-                p.func(Func::new("out", &[x.clone()], vec![f.at(&[coordinate(&x.expr(), k_param)], 0)]));
+            let f = p.func(Func::new("f", &[z], vec![z.expr() * 3]));
+            let out = p.func(Func::new("out", &[x], vec![f.at(&[coordinate(&x.expr(), k_param)], 0)]));
             p.output(&out);
             check(&p, &s, &bindings(vec![], vec![("k", Value::Int(k))]), &[vec![w]], 0.0);
         }

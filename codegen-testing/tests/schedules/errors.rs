@@ -471,9 +471,9 @@ fn what_bounds_read_is_checked_first() {
         let mut p = Pipeline::new("p");
         let i = p.input(Input::new("in", &[I32], 1));
         let k = i.at(&[Expr::from(900)], 0).clamp(0, 3);
-        let f = p.func(Func::new("f", &[z.clone()], vec![z.expr() * 3]));
+        let f = p.func(Func::new("f", &[z], vec![z.expr() * 3]));
         let at = if divide { v.expr() / k } else { v.expr() * k };
-        let out = p.func(Func::new("out", &[v.clone()], vec![f.at(&[at], 0)]));
+        let out = p.func(Func::new("out", &[v], vec![f.at(&[at], 0)]));
         p.output(&out);
         let s = schedule("f: compute_root");
         assert_eq!(ran(&p, &s, &[901], &[8]), Ok(()));

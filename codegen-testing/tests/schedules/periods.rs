@@ -16,7 +16,7 @@ fn pipeline(promised: bool, e: impl Fn(Expr, &Expr) -> Expr) -> (Pipeline, Expr)
     let mut p = Pipeline::new("periods");
     let d = if promised { p.param_in("p", I32, 1, 16) } else { p.param("p", I32) };
     let i = p.input(Input::new("in", &[I32], 1));
-    let f = p.func(Func::new("f", &[z.clone()], vec![i.at(&[z.expr()], 0) * 3]));
+    let f = p.func(Func::new("f", &[z], vec![i.at(&[z.expr()], 0) * 3]));
     let e = e(x.expr(), &d);
     let out = p.func(Func::new("out", &[x], vec![f.at(&[e.clone()], 0)]));
     p.output(&out);

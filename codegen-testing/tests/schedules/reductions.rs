@@ -118,7 +118,7 @@ fn what_is_not_associative() {
     let v = Var::new("x");
     let r = RDom::new([("rx", Expr::from(0), i.extent(0)), ("ry", Expr::from(0), i.extent(1))]);
     let e = i.at(&[r.var(0), r.var(1)], 0);
-    let f = Func::new("f", &[v.clone()], vec![Expr::from(0)]);
+    let f = Func::new("f", &[v], vec![Expr::from(0)]);
     let own = f.at(&[v.expr()], 0);
     let mut f = f.update(vec![v.expr()], vec![&e - &own], r.clone());
     let growing = r.clone().filter(own.lt(100));
@@ -200,10 +200,10 @@ fn ragged_sums_are_factored_by_parameters() {
     let factor = p.param("factor", I32);
     let v = Var::new("x");
     let r = RDom::new([("r", Expr::from(1), v.expr() % 7)]);
-    let f = p.func(Func::sum("f", &[v.clone()], r.clone(), vec![r.var(0) * 10 + v.expr()]));
+    let f = p.func(Func::sum("f", &[v], r.clone(), vec![r.var(0) * 10 + v.expr()]));
     // A coordinate, too, may be divided by what only a run knows.
     let near = f.at(&[v.expr() / &factor], 0);
-    let out = p.func(Func::new("out", &[v.clone()], vec![near]));
+    let out = p.func(Func::new("out", &[v], vec![near]));
     p.output(&out);
     for (text, divisors) in [
         ("", &[-3, 0, 2][..]),

@@ -180,10 +180,10 @@ fn bounds_in_memory() {
     let mut len = Input::new("len", &[I32], 1);
     len.value_range = Some((Expr::from(0), Expr::from(4)));
     let len = p.input(len);
-    let row = p.func(Func::new("row", &[vx, vy.clone()], vec![i.at(&[x, y.clone()], 0) * 2]));
+    let row = p.func(Func::new("row", &[vx, vy], vec![i.at(&[x, y.clone()], 0) * 2]));
     let r = RDom::new([("r", Expr::from(0), len.at(&[y.clone()], 0))]);
     let term = row.at(&[r.var(0), y.clone()], 0);
-    let f = p.func(Func::sum("f", &[vy.clone()], r, vec![term]));
+    let f = p.func(Func::sum("f", &[vy], r, vec![term]));
     let g = p.func(Func::new("g", &[vy], vec![row.at(&[Expr::from(0), y], 0)]));
     p.output(&f);
     p.output(&g);

@@ -14,7 +14,7 @@ fn chain() -> Pipeline {
     let x = v.expr();
     let mut p = Pipeline::new("chain");
     let i = p.input(Input::new("in", &[I32], 1));
-    let g = p.func(Func::new("g", &[v.clone()], vec![i.at(&[x.clone()], 0) - i.at(&[&x + 1], 0) * 3]));
+    let g = p.func(Func::new("g", &[v], vec![i.at(&[x.clone()], 0) - i.at(&[&x + 1], 0) * 3]));
     let out = p.func(Func::new("out", &[v], vec![g.at(&[x.clone()], 0) + g.at(&[&x + 2], 0)]));
     p.output(&out);
     p
@@ -123,7 +123,7 @@ fn shift_inwards_where_points_may_be_computed_twice() {
     let r = RDom::new([("r", Expr::from(0), Expr::from(3))]);
     let mut p = Pipeline::new("sum");
     let i = p.input(Input::new("in", &[I32], 1));
-    let f = p.func(Func::sum("f", &[v.clone()], r, vec![i.at(&[v.expr() + Expr::var("r")], 0)]));
+    let f = p.func(Func::sum("f", &[v], r, vec![i.at(&[v.expr() + Expr::var("r")], 0)]));
     p.output(&f);
     let mut s = Schedule::new();
     s.update("f", 0).split("x", "xo", "xi", 4, Tail::ShiftInwards);
@@ -152,7 +152,7 @@ fn shift_inwards_where_points_may_be_computed_twice() {
 
     let mut p = Pipeline::new("in_place");
     let i = p.input(Input::new("in", &[I32], 1));
-    let f = p.func(Func::new("f", &[v.clone()], vec![i.at(&[v.expr()], 0) + 1]));
+    let f = p.func(Func::new("f", &[v], vec![i.at(&[v.expr()], 0) + 1]));
     p.output_with(&f, Layout::Planar, vec![0]);
     let mut s = Schedule::new();
     s.func("f").in_place_of("in").split("x", "xo", "xi", 4, Tail::ShiftInwards);

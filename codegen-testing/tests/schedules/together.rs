@@ -77,8 +77,8 @@ fn equal_loops_are_not_guarded() {
     let at = [vx.expr(), vy.expr()];
     let mut p = Pipeline::new("pair");
     let i = p.input(Input::new("in", &[I32], 2));
-    let f = p.func(Func::new("f", &[vx.clone(), vy.clone()], vec![i.at(&at, 0) + 1]));
-    let g = p.func(Func::new("g", &[vx.clone(), vy.clone()], vec![i.at(&at, 0) * 2]));
+    let f = p.func(Func::new("f", &[vx, vy], vec![i.at(&at, 0) + 1]));
+    let g = p.func(Func::new("g", &[vx, vy], vec![i.at(&at, 0) * 2]));
     let h = p.func(Func::new("h", &[vx, vy], vec![f.at(&at, 0) - g.at(&at, 0)]));
     p.output(&h);
     let b = bindings(vec![("in", pattern(&[I32], &[9, 6], 1))], vec![]);

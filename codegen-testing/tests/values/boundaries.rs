@@ -53,7 +53,7 @@ fn of_a_func() {
     let mut p = Pipeline::new("part");
     let (x, y) = (Var::new("x"), Var::new("y"));
     let values = vec![x.expr() * 10 + y.expr(), x.expr() - y.expr()];
-    let g = p.func(Func::new("g", &[x.clone(), y.clone()], values));
+    let g = p.func(Func::new("g", &[x, y], values));
     let domain = vec![Some((Expr::from(3), Expr::from(4))), None];
     let b = p.func(boundary::mirror_image("b", &g, &domain));
     let at = [x.expr() - 5, y.expr()];

@@ -19,7 +19,7 @@ fn blur(input: Input, constraints: Vec<Constraint>) -> Pipeline {
     let (x, y) = (vx.expr(), vy.expr());
     let i = p.input(input);
     let sum = i.at(&[&x - 1, y.clone()], 0) + i.at(&[&x + 1, y.clone()], 0);
-    let g = p.func(Func::new("g", &[vx.clone(), vy.clone()], vec![sum]));
+    let g = p.func(Func::new("g", &[vx, vy], vec![sum]));
     let sum = g.at(&[x.clone(), &y - 1], 0) + g.at(&[x.clone(), &y + 1], 0) * 3 + &x * &y;
     let f = p.func(Func::new("f", &[vx, vy], vec![sum]));
     p.output_strided(&f, constraints);
@@ -123,7 +123,7 @@ fn interleaved_channels() {
         .constrain(2, colour(2).min(0).extent(3));
     let i = p.input(i);
     let at = |k: i32| i.at(&[x.expr(), y.expr(), Expr::from(k)], 0).cast(ScalarType::U16);
-    let grey = p.func(Func::new("grey", &[x.clone(), y.clone()], vec![(at(0) + at(1) * 2 + at(2)) / 4]));
+    let grey = p.func(Func::new("grey", &[x, y], vec![(at(0) + at(1) * 2 + at(2)) / 4]));
     let sum = i
         .at(&[x.expr(), y.expr(), c.expr()], 0)
         .halving_add(grey.at(&[x.expr(), y.expr()], 0).cast(ScalarType::U8));
@@ -158,7 +158,7 @@ fn boundary_of_a_shifted_input() {
     let (x, y) = (Var::new("x"), Var::new("y"));
     let i = p.input(Input::strided("in", &[I32], 2));
     let b = p.func(boundary::mirror_interior("b", &i, &i.domain()));
-    let f = p.func(Func::new("f", &[x.clone(), y.clone()], vec![b.at(&[x.expr(), y.expr()], 0)]));
+    let f = p.func(Func::new("f", &[x, y], vec![b.at(&[x.expr(), y.expr()], 0)]));
     p.output_strided(&f, Constraint::defaults(2));
     let b: Bindings = bindings(vec![("in", image([5, -9], [4, 3]))]);
     let r = &agree_over(&p, &Schedule::new(), &b, &[vec![(-3, 25), (-20, 30)]])[0];

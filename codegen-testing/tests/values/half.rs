@@ -33,7 +33,7 @@ fn operations_round_once() {
     let a = p.input(Input::new("a", &[F16], 1));
     let (a, b) = (a.at(&[x.expr()], 0), a.at(&[y.expr()], 0));
     for (name, op, _) in CASES {
-        let f = p.func(Func::new(*name, &[x.clone(), y.clone()], vec![op(&a, &b)]));
+        let f = p.func(Func::new(*name, &[x, y], vec![op(&a, &b)]));
         p.output(&f);
     }
     let v = [0.0, -0.0, 1.0, -1.5, 0.1, 3.25, 2048.0, 2047.0, 65504.0, -300.25, 6e-8, 6.1e-5, 1e-6, 33.3];

@@ -77,7 +77,7 @@ fn check(ty: ScalarType) {
     let a = p.input(Input::new("a", &[ty], 1)).at(&[x.expr()], 0);
     let b = p.input(Input::new("b", &[ty], 1)).at(&[y.expr()], 0);
     for (name, op, _) in CASES {
-        let f = p.func(Func::new(*name, &[x.clone(), y.clone()], vec![op(&a, &b)]));
+        let f = p.func(Func::new(*name, &[x, y], vec![op(&a, &b)]));
         p.output(&f);
     }
     let v = values(ty);

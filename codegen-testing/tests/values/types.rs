@@ -1,6 +1,6 @@
 //! Ill-typed definitions are refused, in words that name them; never a panic, never wrong code.
 
-use sumsq_codegen::{BinaryOp, Expr, Func, Pipeline, RDom, ScalarType, Schedule, Var};
+use sumsq_codegen::{BinaryOp, Expr, ExprKind, Func, Pipeline, RDom, ScalarType, Schedule, Var};
 use sumsq_codegen_testing::native::compile;
 use sumsq_codegen_testing::reference::{Bindings, evaluate};
 
@@ -21,8 +21,10 @@ fn operands() {
     let x = Expr::var("x");
     let float = x.cast(ScalarType::F32);
     let text = |fault: &str| format!("pipeline p: f: {fault}");
-    assert_eq!(refused(&x + &float), text("operands of Add are i32 and f32: x + f32(x)"));
-    assert_eq!(refused(x.lt(&float)), text("operands of Lt are i32 and f32: x < f32(x)"));
+    let add = Expr::binary(BinaryOp::Add, &x, &float);
+    assert_eq!(refused(add), text("operands of Add are i32 and f32: x + f32(x)"));
+    let less = Expr::binary(BinaryOp::Lt, &x, &float);
+    assert_eq!(refused(less), text("operands of Lt are i32 and f32: x < f32(x)"));
     assert_eq!(refused(x.cast(ScalarType::Bool) + Expr::bool(true)), text("Add of bool: bool(x) + true"));
     assert_eq!(refused(float.and(&float)), text("And of f32: f32(x) & f32(x)"));
     assert_eq!(refused(x.sin()), text("Sin of i32: sin(x)"));
@@ -32,13 +34,53 @@ fn operands() {
         refused(Expr::select(&x, &x, &x)),
         text("the condition of a select of i32 is i32: select(x, x, x)")
     );
-    let arms = Expr::select(x.lt(3), &x, &float);
+    let arms = Expr::new(ExprKind::Select(x.lt(3), x.clone(), float.clone()), x.ty());
     assert_eq!(refused(arms), text("arms of a select are i32 and f32: select(x < 3, x, f32(x))"));
     assert_eq!(refused(Expr::fma(&x, &x, &x)), text("operands of Fma are i32, i32 and i32: fma(x, x, x)"));
     let bits = float.reinterpret(ScalarType::U64);
     assert_eq!(refused(bits), text("f32 has not the bits of u64: bits_as_u64(f32(x))"));
     assert_eq!(refused(x.likely()), text("likely of i32: likely(x)"));
     assert_eq!(refused(float.likely()), text("likely of f32: likely(f32(x))"));
+}
+
+/// The table of [`sumsq_codegen::Operand`], and numbers that a type does not have.
+#[test]
+fn operands_meet_in_one_type() {
+    use ScalarType::*;
+    let of = |ty: ScalarType| Expr::var("x").cast(ty);
+    for (a, b, both) in [
+        (U8, U16, U16),
+        (I8, I32, I32),
+        (U8, F32, F32),
+        (I64, F32, F32),
+        (F16, F64, F64),
+        (U16, I16, I16),
+        (U32, I8, I32),
+        (I16, U16, I16),
+    ] {
+        for (a, b) in [(a, b), (b, a)] {
+            let (a, b) = (of(a), of(b));
+            for e in [&a + &b, a.max(&b), Expr::select(a.lt(&b), &a, &b)] {
+                assert_eq!(e, e.cast(both));
+                assert_eq!(refused(e), "");
+            }
+        }
+    }
+    let pixel = of(U8);
+    for (e, ty) in [
+        (&pixel * 3, U8),
+        (&pixel * 2.0, U8),
+        (&pixel * 0.5f32, F32),
+        (1 + of(F64), F64),
+        (of(F32) * 0.1, F32),
+    ] {
+        assert_eq!(e.ty().scalar, ty, "{e}");
+        assert_eq!(refused(e), "");
+    }
+    let remedy = "cast the operand beside it to a type that has it";
+    assert_eq!(refused(&pixel * 300), format!("pipeline p: f: 300:i64 is no u8: {remedy}: u8(x) * 300:i64"));
+    assert_eq!(refused(&pixel * 0.5), format!("pipeline p: f: 0.5 is no u8: {remedy}: u8(x) * 0.5"));
+    assert_eq!(refused(&pixel - -1), format!("pipeline p: f: -1:i64 is no u8: {remedy}: u8(x) - -1:i64"));
 }
 
 #[test]

@@ -29,7 +29,6 @@ mod typing;
 pub mod walk;
 
 pub use flat::{Content, Flat};
-pub use operators::Operand;
 pub use param::{Param, Part};
 
 use crate::functions::Function;
@@ -591,25 +590,9 @@ impl Expr {
         self.max(low).min(high)
     }
 
-    /// `cond ? a : b` on values, of the type that both arms agree on as operands do ([`Operand`]).
-    pub fn select(cond: impl Into<Expr>, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
-        let (cond, (a, b)) = (cond.into(), operators::agreed(a.into(), b.into()));
-        let ty = a.ty();
-        Expr::new(ExprKind::Select(cond, a, b), ty)
-    }
-
     /// Marks a condition as true in the interior.
     pub fn likely(&self) -> Expr {
         Expr::new(ExprKind::Likely(self.clone()), self.ty())
-    }
-
-    /// `a * b + c` rounded once, of the type that all agree on.
-    pub fn fma(a: impl Into<Expr>, b: impl Into<Expr>, c: impl Into<Expr>) -> Expr {
-        let (a, b) = operators::agreed(a.into(), b.into());
-        let (a, c) = operators::agreed(a, c.into());
-        let (b, c) = operators::agreed(b, c);
-        let ty = a.ty();
-        Expr::new(ExprKind::Fma(a, b, c), ty)
     }
 
     /// Value `value` of Func or input `name` of element type `ty` at `args`.
@@ -644,6 +627,24 @@ macro_rules! unary_methods {
     )* } };
 }
 unary_methods!(not_ Not, floor Floor, ceil Ceil, round Round, trunc Trunc, is_nan IsNan);
+
+/// Operands beside an expression: another one, a [`Var`](crate::Var), or a number.
+///
+/// Two expressions of different types meet as follows; a cast says something else.
+///
+/// | types | both become |
+/// |---|---|
+/// | two floats, two signed or two unsigned integers | the wider |
+/// | a float and an integer | the float |
+/// | a signed and an unsigned integer | the signed one of the greater width |
+///
+/// A number takes the type of the expression, so that `pixel * 3` of a u8 is a u8. Where that type does not have it, as in
+/// `pixel * 300` or `pixel * 0.5`, the node is ill-typed and the pipeline refused; `pixel * 0.5f32` is an f32, since that
+/// number says its type.
+pub trait Operand {
+    /// It as an expression, beside one of type `other`.
+    fn beside(self, other: Type) -> Expr;
+}
 
 impl std::ops::Neg for Expr {
     type Output = Expr;

@@ -1,25 +1,7 @@
 //! Operators as they are written: operands of different types are brought to one.
 
-use super::{BinaryOp, Expr, ExprKind};
+use super::{BinaryOp, Expr, ExprKind, Operand};
 use crate::types::{ScalarType, Type};
-
-/// What may stand beside an expression: another one, a [`Var`](crate::Var), or a number.
-///
-/// Two expressions of different types meet as follows; a cast says something else.
-///
-/// | types | both become |
-/// |---|---|
-/// | two floats, two signed or two unsigned integers | the wider |
-/// | a float and an integer | the float |
-/// | a signed and an unsigned integer | the signed one of the greater width |
-///
-/// A number takes the type of the expression, so that `pixel * 3` of a u8 is a u8. Where that type does not have it, as in
-/// `pixel * 300` or `pixel * 0.5`, the node is ill-typed and the pipeline refused; `pixel * 0.5f32` is an f32, since that
-/// number says its type.
-pub trait Operand {
-    /// It as an expression, beside one of type `other`.
-    fn beside(self, other: Type) -> Expr;
-}
 
 impl Operand for Expr {
     fn beside(self, _: Type) -> Expr {
@@ -66,6 +48,22 @@ impl Operand for i32 {
 }
 
 impl Expr {
+    /// `cond ? a : b` on values, of the type that both arms agree on as operands do ([`Operand`]).
+    pub fn select(cond: impl Into<Expr>, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
+        let (cond, (a, b)) = (cond.into(), agreed(a.into(), b.into()));
+        let ty = a.ty();
+        Expr::new(ExprKind::Select(cond, a, b), ty)
+    }
+
+    /// `a * b + c` rounded once, of the type that all agree on.
+    pub fn fma(a: impl Into<Expr>, b: impl Into<Expr>, c: impl Into<Expr>) -> Expr {
+        let (a, b) = agreed(a.into(), b.into());
+        let (a, c) = agreed(a, c.into());
+        let (b, c) = agreed(b, c);
+        let ty = a.ty();
+        Expr::new(ExprKind::Fma(a, b, c), ty)
+    }
+
     /// `self op b`, both brought to one type.
     pub(crate) fn combined(self, op: BinaryOp, b: impl Operand) -> Expr {
         let b = b.beside(self.ty());

@@ -70,7 +70,7 @@ macro_rules! operators {
 }
 operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Mod);
 
-/// What a call is given: a tuple of expressions, variables and numbers, one of them alone, or a list of expressions.
+/// Arguments of a call: a tuple of expressions, variables and numbers, one of them alone, or a list of expressions.
 pub trait Coordinates {
     /// They as expressions, one per dimension.
     fn list(self) -> Vec<Expr>;

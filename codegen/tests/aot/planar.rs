@@ -25,7 +25,7 @@ fn smooth() -> (Pipeline, Schedule) {
     let i = p.input(input);
     let gain = p.param("gain", F32);
     let wave = |dx: i64| (i.at(&[&x + dx, y.clone()], 0) * &gain).unary(UnaryOp::Cosh);
-    let rows = p.func(Func::new("rows", &[vx.clone(), vy.clone()], vec![wave(-1) + wave(1)]));
+    let rows = p.func(Func::new("rows", &[vx, vy], vec![wave(-1) + wave(1)]));
     let at = |dy: i64| rows.at(&[x.clone(), &y + dy], 0);
     let out = p.func(Func::new("result", &[vx, vy], vec![at(-1) + at(1), at(0)]));
     let r = RDom::new([("r", Expr::from(0), i.extent(0)), ("q", Expr::from(0), i.extent(1))]);

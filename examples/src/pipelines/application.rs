@@ -8,7 +8,7 @@ use sumsq::codegen::{Error, Pipeline, Schedule};
 pub struct Application {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Its purpose, in a line.
     pub about: &'static str,
     /// Its inputs, in the order in which pictures are given.
     pub slots: &'static [Slot],
@@ -17,18 +17,21 @@ pub struct Application {
     /// The algorithm.
     pub build: fn(&Setup) -> Pipeline,
     /// The extents of the outputs, x first, from those of the inputs in the order of the slots; or why there are none.
-    pub extents: fn(&Setup, &[Vec<i32>]) -> Result<Vec<i32>, String>,
+    pub extents: Sizes,
     /// Schedules by name: the first is that of the CPU, `gpu` that of a GPU.
     pub schedules: &'static [(&'static str, &'static str)],
 }
+
+/// Extents of outputs by those of inputs.
+pub type Sizes = fn(&Setup, &[Vec<i32>]) -> Result<Vec<i32>, String>;
 
 /// An input of an application: its name is that of the pipeline's input.
 pub struct Slot {
     /// Its name.
     pub name: &'static str,
-    /// What it holds.
+    /// Its contents.
     pub about: &'static str,
-    /// How pictures and arrays become it.
+    /// The way of pictures and arrays into it.
     pub planes: Planes,
 }
 
@@ -39,7 +42,7 @@ impl Slot {
     }
 }
 
-/// How the channels of a picture go into an input. Arrays lie in memory as NumPy says, the last axis the fastest: those of pictures have
+/// Ways of a picture's channels into an input. Arrays lie in memory as NumPy says, the last axis the fastest: those of pictures have
 /// shape H x W x C, others the input's dimensions in reverse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planes {

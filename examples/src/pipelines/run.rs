@@ -21,7 +21,7 @@ pub enum PipelineError {
     /// A picture cannot be taken or made.
     #[error(transparent)]
     Picture(#[from] PictureError),
-    /// What was given is not what the application takes: in words.
+    /// Something was given that the application does not take: in words.
     #[error("{0}")]
     Given(String),
 }
@@ -83,7 +83,7 @@ impl Planar {
     fn plane(&self, c: usize) -> Planar {
         let extents: Vec<i32> = self.extents.iter().copied().take(2).collect();
         let n = extents.iter().map(|&n| n.max(0) as usize).product::<usize>();
-        let of = with_values!(&self.values, v => if n == 0 { 0 } else { (v.len() / n).saturating_sub(1) });
+        let of = with_values!(&self.values, v => v.len().checked_div(n).unwrap_or(1).saturating_sub(1));
         let part = c.min(of) * n..(c.min(of) + 1) * n;
         let values = match &self.values {
             Values::U8(v) => Values::U8(v[part].to_vec()),
@@ -203,7 +203,7 @@ fn continued<T: Element>(values: &[T], extents: &[i32], domain: &[(i32, i32)]) -
 pub struct Prepared {
     /// The application.
     pub application: &'static Application,
-    /// What it was set up for.
+    /// Its parameters and the depth of its pictures.
     pub setup: Setup,
     /// Its algorithm.
     pub pipeline: Pipeline,
@@ -405,7 +405,7 @@ fn samples(picture: &Picture, planes: Planes) -> Vec<u16> {
     let colours = || (0..3).flat_map(|c| picture.plane(if gray { 0 } else { c }).iter().copied());
     match planes {
         Planes::Colour => colours().collect(),
-        Planes::Transparent if picture.channels % 2 == 0 => {
+        Planes::Transparent if picture.channels.is_multiple_of(2) => {
             colours().chain(picture.plane(picture.channels - 1).iter().copied()).collect()
         }
         Planes::Transparent => {
@@ -426,7 +426,7 @@ fn like(mut made: Picture, of: &Picture) -> Picture {
         made.channels = 1;
     }
     let same = (made.width, made.height, made.bits) == (of.width, of.height, of.bits);
-    if same && of.channels % 2 == 0 {
+    if same && of.channels.is_multiple_of(2) {
         made.samples.extend(of.plane(of.channels - 1));
         made.channels += 1;
     }

@@ -1,4 +1,4 @@
-//! What an application is built for: values of its parameters, the depth of its pictures.
+//! Setting up an application: values of its parameters, the depth of its pictures.
 
 use std::collections::BTreeMap;
 use sumsq::codegen::ScalarType;
@@ -7,7 +7,7 @@ use sumsq::codegen::ScalarType;
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
-    /// What it means, with its unit.
+    /// Its meaning, with its unit.
     pub about: &'static str,
     /// Its values.
     pub kind: Kind,
@@ -114,7 +114,7 @@ pub enum SetupError {
     },
 }
 
-/// What a pipeline is built for.
+/// Values that a pipeline is built for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setup {
     values: BTreeMap<&'static str, Value>,

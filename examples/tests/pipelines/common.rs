@@ -1,4 +1,4 @@
-//! What all applications are tested by.
+//! Checks of all applications.
 
 use sumsq::codegen::compile::aot::{compile_to_object, write_runtime};
 use sumsq::codegen::runtime::{Buffer, Pool, Scalar};
@@ -74,7 +74,7 @@ impl Plain {
     }
 }
 
-/// How far an output may be from what the loops say.
+/// Distance that an output may have from what the loops say.
 #[derive(Clone, Copy, Debug)]
 pub enum Within {
     /// Not at all.
@@ -96,10 +96,24 @@ pub fn check(
     within: Within,
 ) {
     let application = Application::find(name).expect("the application is listed");
+    let named = application.schedules.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("gpu"));
+    let schedules: Vec<&str> = std::iter::once("").chain(named).collect();
+    check_under(&schedules, name, params, bits, inputs, expected, within);
+}
+
+/// As [`check`], under these schedules.
+pub fn check_under(
+    schedules: &[&str],
+    name: &str,
+    params: &[(&str, &str)],
+    bits: u32,
+    inputs: &[Planar],
+    expected: &[f64],
+    within: Within,
+) {
+    let application = Application::find(name).expect("the application is listed");
     let given: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let schedules =
-        application.schedules.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("gpu"));
-    for schedule in std::iter::once("").chain(schedules) {
+    for &schedule in schedules {
         let setup = application.setup(&given, bits).expect("the parameters are taken");
         let text = match schedule {
             "" => Schedule::new(),

@@ -3,3 +3,8 @@
 
 mod blur;
 mod common;
+mod harris;
+mod hist;
+mod sgemm;
+mod stencil_chain;
+mod unsharp;
