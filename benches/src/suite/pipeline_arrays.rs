@@ -77,7 +77,7 @@ pub enum Argument {
     Output(Array),
 }
 
-/// How near outputs must be.
+/// Bounds of the differences of outputs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Tolerance {
     /// The same values.
@@ -178,7 +178,7 @@ fn filled<T>(len: usize, value: impl FnMut() -> T) -> Vec<T> {
     v
 }
 
-/// What a run has to do at least.
+/// The least that a run has to do.
 pub struct Work {
     /// Bytes of all arrays.
     pub bytes: f64,
