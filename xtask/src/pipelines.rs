@@ -47,7 +47,7 @@ fn package() -> Result<PathBuf, Failure> {
     versions.into_iter().find(|folder| folder.is_dir()).ok_or_else(missing)
 }
 
-/// The files of a folder, sorted.
+/// Paths in a folder, sorted.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let unreadable = |e: std::io::Error| Failure(format!("{}: {e}", folder.display()));
     let entries = std::fs::read_dir(folder).map_err(unreadable)?;
@@ -57,12 +57,12 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-/// Time when the youngest file of a folder was written.
+/// Time of the youngest file of a folder.
 fn newest(folder: &Path) -> Result<SystemTime, Failure> {
     Ok(files(folder)?.iter().map(|path| written(path)).max().unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
-/// Time when a file was written; long ago if there is none.
+/// Time at which a file was written; long ago if there is none.
 fn written(path: &Path) -> SystemTime {
     path.metadata().and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }

@@ -10,6 +10,7 @@ mod engine_pipelines;
 mod iteration;
 mod materialize;
 mod pcg;
+mod pipeline_arrays;
 mod pipeline_cases;
 mod pipeline_library;
 mod pipeline_ours;

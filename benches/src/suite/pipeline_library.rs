@@ -1,6 +1,6 @@
 //! `libpipelines.so`: Halide's side of the image pipelines (`peers/halide/pipelines`), loaded into this process.
 
-use super::pipeline_cases::{Argument, Array, Elements, with_elements};
+use super::pipeline_arrays::{Argument, Array, Elements, with_elements};
 use libloading::Library;
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_double, c_int, c_void};

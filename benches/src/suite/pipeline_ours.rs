@@ -1,7 +1,8 @@
 //! Our side of the image pipelines: the applications of the examples, with their schedule for CPUs.
 
 use super::THREADS;
-use super::pipeline_cases::{Argument, Array, Case, Elements, with_elements};
+use super::pipeline_arrays::{Argument, Array, Elements, with_elements};
+use super::pipeline_cases::Case;
 use std::error::Error;
 use std::time::Instant;
 use sumsq::codegen::Target;
@@ -48,26 +49,61 @@ fn bits(case: &Case) -> u32 {
 }
 
 impl Ours {
+    /// Names of our outputs, in the order of the description.
+    fn outputs(&self) -> impl Iterator<Item = &str> {
+        self.prepared.compiled().signature().buffers.iter().filter(|b| b.written).map(|b| &*b.name)
+    }
+
+    /// Makes inputs as large as our vectors read them, for all sides: they round up where there is no boundary.
+    ///
+    /// # Errors
+    /// What the engine refuses.
+    pub fn grow(&self, arguments: &mut [Argument]) -> Result<(), Box<dyn Error>> {
+        let mut domains = vec![];
+        let mut outputs = self.outputs();
+        for argument in arguments.iter() {
+            match argument {
+                Argument::Input(array) => domains.push((array.name, array.domain())),
+                Argument::Output(array) => {
+                    domains.push((outputs.next().unwrap_or(array.name), array.domain()))
+                }
+                Argument::Whole(..) | Argument::Real(..) => {}
+            }
+        }
+        let domains: Vec<(&str, &[(i32, i32)])> = domains.iter().map(|(name, d)| (*name, &d[..])).collect();
+        let required = self.prepared.compiled().required_regions_over(&domains, &self.prepared.params())?;
+        for argument in arguments {
+            if let Argument::Input(array) = argument
+                && let Some(region) = required.get(array.name)
+            {
+                array.grow(region);
+            }
+        }
+        Ok(())
+    }
+
     /// Runs it on these arguments.
     ///
     /// # Errors
     /// What the engine refuses.
     pub fn run(&self, arguments: &mut [Argument]) -> Result<(), String> {
+        self.try_run(arguments).map_err(|e| e.to_string())
+    }
+
+    fn try_run(&self, arguments: &mut [Argument]) -> Result<(), Box<dyn Error>> {
         let mut views = vec![];
+        let mut outputs = self.outputs();
         for argument in arguments {
             match argument {
-                Argument::Input(array) => {
-                    views.push((array.name, view(array, false).map_err(|e| e.to_string())?))
-                }
+                Argument::Input(array) => views.push((array.name, view(array, false)?)),
                 Argument::Output(array) => {
-                    views.push((array.name, view(array, true).map_err(|e| e.to_string())?))
+                    views.push((outputs.next().unwrap_or(array.name), view(array, true)?));
                 }
                 Argument::Whole(..) | Argument::Real(..) => {}
             }
         }
         let buffers: Vec<(&str, &Buffer)> = views.iter().map(|(name, view)| (*name, &**view)).collect();
-        let params = self.prepared.params();
-        self.prepared.compiled().run(&self.pool, &buffers, &params).map_err(|e| e.to_string())
+        Ok(self.prepared.compiled().run(&self.pool, &buffers, &self.prepared.params())?)
     }
 }
 

@@ -2,7 +2,8 @@
 //! `SUMSQ_PIPELINES` names what the names of those that run contain.
 
 use super::THREADS;
-use super::pipeline_cases::{Argument, Case, Elements, Work, agree, case, names};
+use super::pipeline_arrays::{Argument, Elements, Work, agree};
+use super::pipeline_cases::{Case, case, names};
 use super::pipeline_library::{Compiled, load};
 use super::pipeline_ours::ours;
 use crate::harness::{compare_within, time};
@@ -21,14 +22,13 @@ const HAND: &str = "hand";
 
 type Failed = Box<dyn Error>;
 
-/// Runs a side on arguments.
-type Run = Box<dyn Fn(&mut [Argument]) -> Result<(), String>>;
+type Run = dyn Fn(&mut [Argument]) -> Result<(), String>;
 
 /// One side of a comparison: a name, and what runs it on arguments.
 struct Side {
     name: String,
     seconds: f64,
-    run: Run,
+    run: Box<Run>,
 }
 
 pub fn run() -> Result<Report, Failed> {
@@ -41,17 +41,18 @@ pub fn run() -> Result<Report, Failed> {
     let bandwidth = bandwidth();
     report.fact("STREAM copy", bandwidth / 1e9, "GB/s, best of 20");
     for name in names().iter().filter(|name| name.contains(&wanted)) {
-        let case = case(name).ok_or_else(|| format!("{name} has no arguments"))?;
+        let mut case = case(name).ok_or_else(|| format!("{name} has no arguments"))?;
         let theirs = library.iter().filter(|c| c.application == *name).map(halide);
-        let sides = sumsq(&case)?.into_iter().chain(theirs).collect();
+        let sides = sumsq(&mut case)?.into_iter().chain(theirs).collect();
         application(&mut report, case, sides, bandwidth)?;
     }
     Ok(report)
 }
 
-/// Our side of an application, if it has one.
-fn sumsq(case: &Case) -> Result<Option<Side>, Failed> {
+/// Our side of an application, if it has one; the inputs become as large as it reads them.
+fn sumsq(case: &mut Case) -> Result<Option<Side>, Failed> {
     let Some(ours) = ours(case)? else { return Ok(None) };
+    ours.grow(&mut case.arguments)?;
     let seconds = ours.seconds;
     let run = move |arguments: &mut [Argument]| ours.run(arguments);
     Ok(Some(Side { name: OURS.to_string(), seconds, run: Box::new(run) }))

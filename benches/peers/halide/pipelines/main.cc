@@ -1,9 +1,9 @@
 // compile-pipelines FOLDER AUTOSCHEDULERS [NAME]: compiles the applications ahead of time under each of their schedules into FOLDER, as
-// APPLICATION_SCHEDULE; with NAME those whose name contains it, else those whose object is older than this program. AUTOSCHEDULERS is the
+// APPLICATION_SCHEDULE; with NAME those whose name contains it, else those that this program did not compile yet. AUTOSCHEDULERS is the
 // folder with Halide's plug-ins.
 //
-// FOLDER gets NAME_SCHEDULE.o and, beside it, NAME_SCHEDULE.seconds; then runtime.o and table.inc, which lists all objects there. A
-// schedule that does not compile, or not within its time, is left out with a line on standard error: the compiler runs in a process of its own.
+// FOLDER gets APPLICATION_SCHEDULE.o and beside it .seconds; then runtime.o and table.inc, which lists all objects there. A schedule that
+// does not compile, or not within its time, leaves .refused instead and a line on standard error: each is compiled in a process of its own.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,22 +61,28 @@ double Compile(const Application& application, const std::string& schedule, cons
   _exit(1);
 }
 
-bool IsCurrent(const std::string& object) {
-  return std::filesystem::exists(object) &&
-         std::filesystem::last_write_time(object) > std::filesystem::last_write_time("/proc/self/exe");
+// True if this program compiled it, or tried to.
+bool IsDone(const std::string& stem) {
+  const auto newer = [](const std::string& path) {
+    return std::filesystem::exists(path) &&
+           std::filesystem::last_write_time(path) > std::filesystem::last_write_time("/proc/self/exe");
+  };
+  return newer(stem + ".o") || newer(stem + ".refused");
 }
 
 void CompileAll(const std::string& folder, const std::string& plugins, const std::string& wanted) {
   for (const Application& application : Applications()) {
     for (const std::string schedule : kSchedules) {
       const std::string name = application.name + "_" + schedule, stem = folder + "/" + name;
-      if (name.find(wanted) == std::string::npos || (wanted.empty() && IsCurrent(stem + ".o"))) continue;
-      std::filesystem::remove(stem + ".o");
+      if (name.find(wanted) == std::string::npos || (wanted.empty() && IsDone(stem))) continue;
+      for (const char* suffix : {".o", ".refused"}) std::filesystem::remove(stem + suffix);
       const pid_t child = fork();
       if (child == 0) CompileAlone(application, schedule, plugins, stem);
       int status = 0;
       waitpid(child, &status, 0);
-      if (status != 0) std::fprintf(stderr, "%s is left out\n", stem.c_str());
+      if (status == 0) continue;
+      std::ofstream(stem + ".refused").put('\n');
+      std::fprintf(stderr, "%s is left out\n", stem.c_str());
     }
   }
 }
