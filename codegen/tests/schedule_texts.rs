@@ -59,6 +59,7 @@ fn number(d: &Directive) -> usize {
         Kind { kind: ForKind::GpuThread, .. } => 35,
         Kind { kind: ForKind::GpuLane, .. } => 36,
         GpuSingle => 37,
+        Reciprocals => 38,
         Rfactor { .. } => 8,
         SkipUnless { .. } => 9,
         Atomic => 10,
@@ -87,7 +88,7 @@ fn number(d: &Directive) -> usize {
         InPlaceOf(_) => 33,
     }
 }
-const DIRECTIVES: usize = 38;
+const DIRECTIVES: usize = 39;
 
 #[test]
 fn the_page_shows_every_directive_in_a_legal_schedule() {

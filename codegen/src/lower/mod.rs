@@ -38,7 +38,7 @@ use crate::ir::verify::{Level, verify};
 use crate::limits::Limits;
 use crate::nests::{self, Built};
 use crate::plan::plan;
-use crate::plan::plans::{FuncPlan, Plan};
+use crate::plan::plans::{FuncPlan, Plan, Stage};
 use crate::schedule::Schedule;
 use crate::stack::on_large_stack;
 use flatten::{External, FlattenEnv, Intermediate};
@@ -126,8 +126,8 @@ fn lower_here(
     s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify(b)))?;
     // Behind the simplification, which drops reads under conditions that never hold; before code is copied.
     s.pass("dead_allocations", Level::Vector, |b| Ok(dead_allocations::dead_allocations(b)))?;
-    let relaxed = plan.funcs.values().any(|f| f.stages.iter().any(|s| s.relaxed));
-    if relaxed {
+    let any = |holds: fn(&Stage) -> bool| plan.funcs.values().any(|f| f.stages.iter().any(holds));
+    if any(|s| s.reciprocals) {
         // Behind vectorising, which shows what all lanes share; before reciprocals are moved out of loops.
         s.pass("reciprocals", Level::Vector, |b| Ok(reciprocals::reciprocals(b)))?;
     }
@@ -142,6 +142,7 @@ fn lower_here(
     // Last: a simplification would take the narrow sums apart again.
     s.pass("narrow", Level::Vector, |b| Ok(narrow::narrow(b)))?;
     let Lowering { body, log } = s;
+    let relaxed = any(|s| s.relaxed);
     let args = args(&plan, &storage);
     let records = records(&plan, &storage);
     let name = p.name.clone();

@@ -1,6 +1,6 @@
 //! Divisions by what all lanes share, as products with its reciprocal.
 //!
-//! Before: vectors, simplified, of a relaxed function. After: a float is divided neither by a constant nor, in a vector, by what all its lanes
+//! Before: vectors, simplified, of a pipeline with the directive `reciprocals`. After: a float is divided neither by a constant nor, in a vector, by what all its lanes
 //! share: it is multiplied by the reciprocal, which is rounded once more. A constant whose reciprocal is no normal number stays. Of what a GPU
 //! computes, each lane being a thread, constants alone are concerned.
 //! Runs after `vectorize`, which says what lanes share, and before `hoist`, which moves reciprocals out of loops.

@@ -40,6 +40,9 @@ fn strict(plan: &Plan, f: &FuncPlan) -> Result<(), Error> {
         if s.relaxed {
             return refuse(&s.id, "relaxed".into());
         }
+        if s.reciprocals {
+            return refuse(&s.id, "reciprocals".into());
+        }
         if s.reduction.is_none() || !floats(s) {
             continue;
         }

@@ -151,6 +151,8 @@ pub struct Stage {
     pub skips: Vec<(Name, Expr)>,
     /// Floats may be reassociated.
     pub relaxed: bool,
+    /// Quotients may be products with reciprocals.
+    pub reciprocals: bool,
     /// Coordinates of the space that the stage iterates over: pure variables, or for a
     /// reduction those of its domain.
     pub coords: Vec<Name>,
@@ -187,6 +189,7 @@ impl Stage {
             dims: vec![],
             skips: vec![],
             relaxed: false,
+            reciprocals: false,
             coords: vec![],
             reduction: None,
             reordered: None,

@@ -138,6 +138,7 @@ fn intermediate(
         changes: stage.changes.iter().filter(|c| !pure_change(c)).map(|c| c.renamed(&new_name)).collect(),
         dims: stage.dims.iter().filter(|d| d.reduction && !rename.contains_key(&d.name)).cloned().collect(),
         relaxed: stage.relaxed,
+        reciprocals: stage.reciprocals,
         coords: stage.coords.iter().map(new_name).collect(),
         reduction: Some(reduction.clone()),
         ..Stage::new(id, args, values)
@@ -183,6 +184,7 @@ fn merge(plan: &FuncPlan, k: usize, reduction: &Reduction, kept: Vec<Bounded>, i
         rvars: kept,
         changes,
         relaxed: old.relaxed,
+        reciprocals: old.reciprocals,
         reduction: Some(reduction.clone()),
         ..Stage::new(old.id.clone(), args, values)
     }

@@ -76,7 +76,11 @@ fn directives(s: &Stage) -> Vec<String> {
     let partition = s.partition.iter().cloned().map(|(var, policy)| Directive::Partition { var, policy });
     let prefetches = s.prefetches.iter().cloned();
     let prefetches = prefetches.map(|(name, var, ahead)| Directive::Prefetch { name, var, ahead });
-    let flags = [(s.atomic, Directive::Atomic), (s.relaxed, Directive::Relaxed)];
+    let flags = [
+        (s.atomic, Directive::Atomic),
+        (s.relaxed, Directive::Relaxed),
+        (s.reciprocals, Directive::Reciprocals),
+    ];
     let flags = flags.into_iter().filter(|f| f.0).map(|f| f.1);
     let with = s.with.clone().map(Directive::ComputeWith);
     let all = changes.chain(skips).chain(partition).chain(prefetches).chain(flags).chain(with);

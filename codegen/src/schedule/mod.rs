@@ -157,9 +157,12 @@ pub enum Directive {
     /// relaxed, too, since their order is then that of the run.
     Atomic,
     /// Float reassociation, contraction and signed-zero freedom in all code of the pipeline, so that every body of a loop rounds
-    /// alike. Of two operands that may both be NaN, the minimum and maximum are either one where one is NaN. A quotient by a constant,
-    /// or in a vector by what all lanes share, is a product with the reciprocal. What a schedule may do to the order of a reduction, it may do to the stages that say so themselves.
+    /// alike. Of two operands that may both be NaN, the minimum and maximum are either one where one is NaN. What a schedule may do to
+    /// the order of a reduction, it may do to the stages that say so themselves.
     Relaxed,
+    /// In all code of the pipeline a quotient of floats by a constant, or in a vector by what all lanes share, is a product with the
+    /// reciprocal, which is rounded once more: `49 / 49` need not be 1.
+    Reciprocals,
 
     /// The loops of this stage, as far as scheduled before, once more with these loop directives, for run-time conditions (of
     /// constants and parameters) in which they pay: `if cond { this } else { what follows }`. Several are tried in order, and a
@@ -378,6 +381,10 @@ impl StageHandle<'_> {
     /// See [`Directive::Relaxed`].
     pub fn relaxed(self) -> Self {
         self.push(Directive::Relaxed)
+    }
+    /// See [`Directive::Reciprocals`].
+    pub fn reciprocals(self) -> Self {
+        self.push(Directive::Reciprocals)
     }
     /// See [`Directive::Specialize`]; `schedule` gives the directives of the special version.
     pub fn specialize(self, cond: Expr, schedule: impl FnOnce(StageHandle<'_>)) -> Self {

@@ -101,6 +101,7 @@ impl Display for Directive {
             Directive::GpuSingle => f.write_str("gpu_single"),
             Directive::Atomic => f.write_str("atomic"),
             Directive::Relaxed => f.write_str("relaxed"),
+            Directive::Reciprocals => f.write_str("reciprocals"),
             Directive::Specialize { cond, directives } => {
                 write!(f, "specialize({}) {{", e(cond))?;
                 directives.iter().try_for_each(|d| write!(f, " {d}"))?;

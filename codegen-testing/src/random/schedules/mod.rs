@@ -81,6 +81,9 @@ impl Scheduler<'_> {
         }
         if self.relaxed && self.rng.percent(30) {
             self.push(&pure, Directive::Relaxed);
+            if self.rng.percent(50) {
+                self.push(&pure, Directive::Reciprocals);
+            }
         }
         self.region(f, &pure, output);
         let vars: Vec<Name> = f.vars.iter().map(|v| v.name().clone()).collect();

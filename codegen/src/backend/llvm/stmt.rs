@@ -35,8 +35,8 @@ pub(super) fn emit_function(f: &LoweredFunction, target: &Target) -> Result<Modu
     let ir = Ir::new(&f.name);
     if f.relaxed {
         use inkwell::llvm_sys::*;
-        // No arcp: which divisions become products is said by `lower::reciprocals`, not by what LLVM finds. No nnan, ninf: arrays
-        // hold NaN and inf as "no data".
+        // No arcp: a quotient is rounded once unless the directive `reciprocals` says otherwise. No nnan, ninf: arrays hold NaN and inf
+        // as "no data".
         ir.fast_flags.set(LLVMFastMathAllowReassoc | LLVMFastMathNoSignedZeros | LLVMFastMathAllowContract);
     }
     let aliasing = Aliasing::new(&ir, f);

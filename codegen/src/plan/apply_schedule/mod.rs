@@ -210,6 +210,7 @@ fn apply(p: &Pipeline, plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<O
         }
         Directive::In { .. } | Directive::CloneIn { .. } => {}
         Directive::Relaxed => plan.stages[k].relaxed = true,
+        Directive::Reciprocals => plan.stages[k].reciprocals = true,
         _ if k > 0 => {
             return Err(illegal(&id, text, "placement and storage are directives of the pure definition"));
         }

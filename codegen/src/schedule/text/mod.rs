@@ -101,6 +101,7 @@ fn directive(lexer: &mut Lexer, word: &str, depth: usize) -> Result<Directive, S
         "atomic" => return Ok(Directive::Atomic),
         "gpu_single" => return Ok(Directive::GpuSingle),
         "relaxed" => return Ok(Directive::Relaxed),
+        "reciprocals" => return Ok(Directive::Reciprocals),
         "inline" => return Ok(Directive::Inline),
         "compute_root" => return Ok(Directive::ComputeRoot),
         "sink" => return Ok(Directive::Sink),
