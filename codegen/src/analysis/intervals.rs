@@ -1,7 +1,7 @@
 //! Intervals of coordinates, seen through the definitions of Funcs.
 //!
 //! Sums are brought to normal form first, so that `x + r - x` is as exact as `r`. Ends are exact for affine, abs, min, max, and
-//! div and mod by what has one value, shifts and low-bit masks by constants, and a superset elsewhere (a select is the union of its arms).
+//! div and mod by what has one value, shifts and low-bit masks by constants, and a superset elsewhere, as where floats are added and multiplied (a select is the union of its arms).
 
 use crate::analysis::algebra::build;
 use crate::analysis::algebra::build::{div, mul, normal};
@@ -9,11 +9,14 @@ use crate::analysis::algebra::forms::Polys;
 use crate::analysis::algebra::interval::{Interval, Span};
 use crate::analysis::algebra::poly::{Poly, is_index};
 use crate::analysis::algebra::rebuild::rebuild;
+use crate::analysis::float_ends::{arithmetic, converted};
 use crate::expr::walk::{nodes, postorder, substitute};
 use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, UnaryOp};
 use crate::func::{Func, Input};
 use crate::types::{ScalarType, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// Meaning of calls in coordinates.
 pub(crate) trait Definitions {
@@ -38,7 +41,14 @@ pub(crate) struct Intervals<'a> {
     /// The first thing found to be unbounded.
     culprit: Option<String>,
     depth: usize,
+    /// Is this the value of a Func of floats? Arithmetic on it is data: its ends would be larger than what they are worth.
+    is_data: bool,
+    /// Values of Funcs that may still be looked at, here and further in: stencils of stencils have too many.
+    left: Rc<Cell<usize>>,
 }
+
+/// Values of Funcs that are looked at in a set of coordinates.
+const MOST_CALLS: usize = 4096;
 
 impl<'a> Intervals<'a> {
     /// `scope` gives the variables: those whose interval is a point are fixed, the others range.
@@ -47,13 +57,18 @@ impl<'a> Intervals<'a> {
         let fixed =
             scope.iter().filter(|s| s.1.min == s.1.max).map(|(n, i)| (n.clone(), i.min.clone())).collect();
         let scope = scope.iter().filter(|s| s.1.min != s.1.max).map(span).collect();
-        Intervals { fixed, ..Intervals::of_spans(definitions, scope, 0) }
+        Intervals { fixed, ..Intervals::of_spans(definitions, scope, Rc::new(Cell::new(MOST_CALLS))) }
     }
 
-    fn of_spans(definitions: &'a dyn Definitions, scope: FxHashMap<Name, Span>, depth: usize) -> Self {
+    fn of_spans(
+        definitions: &'a dyn Definitions,
+        scope: FxHashMap<Name, Span>,
+        left: Rc<Cell<usize>>,
+    ) -> Self {
         let (fixed, memo) = (FxHashMap::default(), FxHashMap::default());
         let (polys, ends) = (Polys::affine(), Polys::default());
-        Intervals { definitions, fixed, scope, memo, polys, ends, culprit: None, depth }
+        let culprit = None;
+        Intervals { definitions, fixed, scope, memo, polys, ends, culprit, depth: 0, is_data: false, left }
     }
 
     /// The interval of `e`, or what makes it unbounded.
@@ -128,6 +143,12 @@ impl<'a> Intervals<'a> {
             ExprKind::Cast(a) => self.cast(a, ty),
             ExprKind::Select(_, a, b) => self.span(a).union(self.span(b)),
             ExprKind::Binary(op @ (Min | Max), a, b) => self.span(a).extremum(*op, self.span(b)),
+            ExprKind::Binary(op @ (Add | Sub | Mul | Div), a, b) if ty.is_float() && !self.is_data => {
+                match arithmetic(*op, &self.span(a), &self.span(b), ty) {
+                    Some(s) => s,
+                    None => self.unknown(ty, || format!("a {} expression", ty.name())),
+                }
+            }
             ExprKind::Binary(Div | Mod | Shl | Shr | And, a, b) => match b.as_int().or(a.as_int()) {
                 Some(_) if ty == ScalarType::Bool => self.unknown(ty, String::new),
                 Some(c) => self.by_constant(e, c),
@@ -234,6 +255,9 @@ impl<'a> Intervals<'a> {
             }
             return self.unknown(to, || format!("a conversion from {} to {}", from.name(), to.name()));
         }
+        if from.is_float() && !to.is_float() {
+            return converted(&s, to);
+        }
         s.map(|e| match e.as_int() {
             Some(v) if !to.is_float() => Expr::int(to, v),
             _ => e.cast(to),
@@ -250,12 +274,16 @@ impl<'a> Intervals<'a> {
         }
         let f = self.definitions.func(name);
         let no_bound = || format!("the value of {name} (clamp it)");
-        if self.depth > 32 {
+        let left = self.left.get();
+        if self.depth > 32 || left == 0 {
             return self.unknown(ty, no_bound);
         }
+        self.left.set(left - 1);
         // The value over the interval of the arguments.
         let scope = f.vars.iter().map(|v| v.name().clone()).zip(args.iter().map(|a| self.span(a))).collect();
-        let mut inner = Intervals::of_spans(self.definitions, scope, self.depth + 1);
+        let mut inner = Intervals::of_spans(self.definitions, scope, self.left.clone());
+        inner.depth = self.depth + 1;
+        inner.is_data = self.is_data || ty.is_float();
         let s = inner.span(&f.values[value]);
         if f.updates.is_empty() {
             self.culprit = self.culprit.take().or(inner.culprit);

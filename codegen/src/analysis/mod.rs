@@ -6,5 +6,6 @@
 pub mod algebra;
 pub(crate) mod associative;
 pub mod evaluate;
+pub(crate) mod float_ends;
 pub(crate) mod float_range;
 pub(crate) mod intervals;

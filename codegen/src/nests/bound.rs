@@ -6,12 +6,12 @@
 use crate::analysis::algebra::build::{add, offset, sub};
 use crate::analysis::algebra::{Interval, build};
 use crate::error::Error;
-use crate::expr::{Expr, Name};
+use crate::expr::{Expr, ExprKind, Name};
 use crate::nests::checks::assertion;
 use crate::nests::regions::Regions;
 use crate::nests::scope::Scope;
-use crate::plan::plans::{Level, illegal};
-use crate::schedule::Directive;
+use crate::plan::plans::{Change, Level, Stage, illegal};
+use crate::schedule::{Directive, Tail};
 
 /// Replaces the interval that a Func needs in a dimension at `level` by the one that the schedule says, if it says one.
 pub(super) fn bound(
@@ -30,8 +30,9 @@ pub(super) fn bound(
         Some(min) => min.clone(),
         None if *level == f.compute => regions.bind(&mut scope.facts, format!("{prefix}.min"), &i.min),
         None => {
-            // Inner regions start anywhere in this one.
-            i.max = offset(&add(&i.max, &b.extent), -1);
+            // Inner regions are blocks of this one, or start anywhere in it.
+            let last = if are_blocks(scope, func, d, &b.extent) { &i.min } else { &i.max };
+            i.max = build::max(&i.max, &offset(&add(last, &b.extent), -1));
             return Ok(());
         }
     };
@@ -47,6 +48,39 @@ pub(super) fn bound(
     }
     *i = given;
     Ok(())
+}
+
+/// Is what an iteration of the compute level needs of dimension `d` always a block of `extent` of a whole region, which moves back where it
+/// would end outside? So it is where readers have this size of blocks themselves, in loops of their own at root.
+fn are_blocks(scope: &Scope, func: &Name, d: usize, extent: &Expr) -> bool {
+    let plan = scope.plan;
+    let Level::At(level) = &plan.funcs[func].compute else { return false };
+    let is_block = |s: &Stage, coordinate: &Expr| {
+        let at = plan.loop_at(&s.id, level).and_then(|v| s.dims.iter().position(|d| *d.name == *v));
+        let (ExprKind::Var(v), Some(at)) = (coordinate.kind(), at) else { return false };
+        let Some(Change::Split(t)) = s.replaced(v) else { return false };
+        t.tail == Tail::ShiftInwards
+            && t.factor == *extent
+            && places(s, &t.outer).iter().all(|&k| k >= at)
+            && places(s, &t.inner).iter().all(|&k| k < at)
+    };
+    scope.callers(func).iter().filter(|(stage, _)| stage.func != *func).all(|(stage, calls)| {
+        let s = scope.version_of(stage);
+        plan.funcs[&stage.func].compute == Level::Root && calls.iter().all(|args| is_block(s, &args[d]))
+    })
+}
+
+/// The loops that `name` became, as positions.
+fn places(s: &Stage, name: &Name) -> Vec<usize> {
+    if let Some(k) = s.dims.iter().position(|d| d.name == *name) {
+        return vec![k];
+    }
+    match s.replaced(name) {
+        Some(Change::Split(t)) => [places(s, &t.outer), places(s, &t.inner)].concat(),
+        Some(Change::Fuse(t)) => places(s, &t.fused),
+        Some(Change::Rename { new, .. }) => places(s, new),
+        None => vec![],
+    }
 }
 
 fn require_inside(

@@ -193,6 +193,10 @@ fn round(
         i.max = offset(&add(&mul(&last, &m), &m), -1);
     }
     let Some(unit) = round_up_unit(&f.stages[0], f.func.vars[d].name()) else { return };
+    let said = f.bound[d].as_ref().and_then(|b| b.extent.as_int()).zip(unit.as_int());
+    if said.is_some_and(|(extent, unit)| extent % unit == 0) && f.align[d].is_none() {
+        return;
+    }
     if *level != f.compute {
         // Blocks of an inner region start anywhere: the last one may stick out by all but one element.
         i.max = offset(&add(&i.max, &unit), -1);

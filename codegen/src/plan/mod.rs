@@ -40,7 +40,7 @@ fn plan_here(p: &Pipeline, schedule: &Schedule) -> Result<Plan, Error> {
             gone.insert(name.clone());
         }
     }
-    let inlined = inline::inline(p, &order, &|n| gone.contains(n));
+    let inlined = inline::inline(p, &order, &|n| gone.contains(n))?;
     // Funcs that no output needs are not computed; directives about them have no effect.
     let absent =
         |n: &Name| p.inputs.contains_key(n) || p.funcs.contains_key(n) && !inlined.funcs.contains_key(n);

@@ -12,11 +12,7 @@ pub(super) const APPLICATION: Application = Application {
     parameters: &[],
     build,
     extents: as_first,
-    schedules: &[
-        ("hand", include_str!("../../schedules/blur/hand.txt")),
-        ("root", include_str!("../../schedules/blur/root.txt")),
-        ("gpu", include_str!("../../schedules/blur/gpu.txt")),
-    ],
+    schedules: schedules!("blur"),
 };
 
 fn build(setup: &Setup) -> Pipeline {

@@ -13,11 +13,7 @@ pub(super) const APPLICATION: Application = Application {
     parameters: &[],
     build,
     extents: flat,
-    schedules: &[
-        ("hand", include_str!("../../schedules/harris/hand.txt")),
-        ("root", include_str!("../../schedules/harris/root.txt")),
-        ("gpu", include_str!("../../schedules/harris/gpu.txt")),
-    ],
+    schedules: schedules!("harris"),
 };
 
 fn build(_: &Setup) -> Pipeline {

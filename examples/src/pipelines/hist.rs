@@ -13,11 +13,7 @@ pub(super) const APPLICATION: Application = Application {
     parameters: &[],
     build,
     extents: as_first,
-    schedules: &[
-        ("hand", include_str!("../../schedules/hist/hand.txt")),
-        ("root", include_str!("../../schedules/hist/root.txt")),
-        ("gpu", include_str!("../../schedules/hist/gpu.txt")),
-    ],
+    schedules: schedules!("hist"),
 };
 
 fn build(_: &Setup) -> Pipeline {

@@ -6,10 +6,30 @@
 //! ```
 //! An application is a file here that defines one `APPLICATION`, and a folder of `examples/schedules` with its schedules.
 
+/// The schedules of an application, each the text of a file.
+macro_rules! schedules {
+    ($name:literal) => {
+        &[
+            ("hand", include_str!(concat!("../../schedules/", $name, "/hand.txt"))),
+            ("root", include_str!(concat!("../../schedules/", $name, "/root.txt"))),
+            ("gpu", include_str!(concat!("../../schedules/", $name, "/gpu.txt"))),
+        ]
+    };
+}
+
 mod application;
+mod bilateral_grid;
 mod blur;
+mod compositing;
+mod conv_layer;
+mod depthwise_separable_conv;
 mod harris;
 mod hist;
+mod iir_blur;
+mod interpolate;
+mod local_laplacian;
+mod max_filter;
+mod nl_means;
 mod pictures;
 mod run;
 mod setup;
@@ -25,12 +45,21 @@ pub use run::{PipelineError, Planar, Prepared, Values};
 pub use setup::{Kind, Parameter, Setup, SetupError};
 
 /// Every application, in the order of the list that the command prints.
-pub const ALL: [&Application; 6] = [
+pub const ALL: [&Application; 15] = [
     &blur::APPLICATION,
     &unsharp::APPLICATION,
     &harris::APPLICATION,
+    &bilateral_grid::APPLICATION,
+    &local_laplacian::APPLICATION,
+    &interpolate::APPLICATION,
+    &nl_means::APPLICATION,
     &stencil_chain::APPLICATION,
     &hist::APPLICATION,
+    &iir_blur::APPLICATION,
+    &max_filter::APPLICATION,
+    &compositing::APPLICATION,
+    &conv_layer::APPLICATION,
+    &depthwise_separable_conv::APPLICATION,
     &sgemm::APPLICATION,
 ];
 

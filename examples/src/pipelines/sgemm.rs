@@ -3,7 +3,7 @@
 use super::application::{Application, Planes, Slot};
 use super::setup::{Parameter, Setup};
 use sumsq::codegen::ScalarType::F32;
-use sumsq::codegen::{Constraint, Expr, Input, Pipeline, RDom, Source, Var};
+use sumsq::codegen::{Constraint, Expr, Input, Pipeline, RDom, Source, Var, boundary};
 
 pub(super) const APPLICATION: Application = Application {
     name: "sgemm",
@@ -22,11 +22,7 @@ pub(super) const APPLICATION: Application = Application {
         [a, b, c] if a[1] == b[0] && c[0] == a[0] && c[1] == b[1] => Ok(vec![a[0], b[1]]),
         _ => Err(format!("sizes of A, B and C do not fit each other: {inputs:?}")),
     },
-    schedules: &[
-        ("hand", include_str!("../../schedules/sgemm/hand.txt")),
-        ("root", include_str!("../../schedules/sgemm/root.txt")),
-        ("gpu", include_str!("../../schedules/sgemm/gpu.txt")),
-    ],
+    schedules: schedules!("sgemm"),
 };
 
 fn build(_: &Setup) -> Pipeline {
@@ -37,6 +33,10 @@ fn build(_: &Setup) -> Pipeline {
     let b = p.input(Input::strided("B", &[F32], 2));
     let c = p.input(Input::strided("C", &[F32], 2));
     let r = RDom::new([("k", Expr::from(0), a.extent(1))]);
+    // Tiles of one size may then stick out of the matrices.
+    let (rows, columns) = (vec![a.domain()[0].clone(), None], vec![None, b.domain()[1].clone()]);
+    let a = p.func(boundary::repeat_edge("left", &a, &rows));
+    let b = p.func(boundary::repeat_edge("right", &b, &columns));
     let k = r.var(0);
     let product = p.define("product", [i, j], 0.0f32);
     let product = p.add_to(&product, (i, j), a.of((i, &k)) * b.of((&k, j)), &r);

@@ -12,11 +12,7 @@ pub(super) const APPLICATION: Application = Application {
     parameters: &[],
     build,
     extents: as_first,
-    schedules: &[
-        ("hand", include_str!("../../schedules/stencil_chain/hand.txt")),
-        ("root", include_str!("../../schedules/stencil_chain/root.txt")),
-        ("gpu", include_str!("../../schedules/stencil_chain/gpu.txt")),
-    ],
+    schedules: schedules!("stencil_chain"),
 };
 
 /// Number of stencils, which the schedules name one by one.

@@ -13,11 +13,7 @@ pub(super) const APPLICATION: Application = Application {
     parameters: &[Parameter::real("sigma", "width of the Gaussian, in pixels", 1.5, 0.1, 10.0)],
     build,
     extents: as_first,
-    schedules: &[
-        ("hand", include_str!("../../schedules/unsharp/hand.txt")),
-        ("root", include_str!("../../schedules/unsharp/root.txt")),
-        ("gpu", include_str!("../../schedules/unsharp/gpu.txt")),
-    ],
+    schedules: schedules!("unsharp"),
 };
 
 fn build(setup: &Setup) -> Pipeline {

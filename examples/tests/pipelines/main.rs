@@ -1,10 +1,19 @@
 //! The applications against plain loops, written here independently of them: on small inputs of odd sizes, under every schedule, by one
 //! thread and by three.
 
+mod bilateral_grid;
 mod blur;
 mod common;
+mod compositing;
+mod conv_layer;
+mod depthwise_separable_conv;
 mod harris;
 mod hist;
+mod iir_blur;
+mod interpolate;
+mod local_laplacian;
+mod max_filter;
+mod nl_means;
 mod sgemm;
 mod stencil_chain;
 mod unsharp;

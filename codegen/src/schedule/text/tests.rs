@@ -156,7 +156,16 @@ fn plain_directive() -> impl Strategy<Value = Directive> {
         (n(), kind).prop_map(|(var, kind)| Kind { var, kind }),
         (prop::collection::vec((n(), n()), 0..3), n()).prop_map(|(keep, into)| Rfactor { keep, into }),
         (n(), condition()).prop_map(|(var, cond)| SkipUnless { var, cond }),
-        prop::sample::select(vec![Atomic, Relaxed, Reciprocals, GpuSingle, Inline, ComputeRoot, Sink, StoreWhole]),
+        prop::sample::select(vec![
+            Atomic,
+            Relaxed,
+            Reciprocals,
+            GpuSingle,
+            Inline,
+            ComputeRoot,
+            Sink,
+            StoreWhole
+        ]),
         (
             n(),
             prop::sample::select(vec![
