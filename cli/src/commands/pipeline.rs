@@ -129,6 +129,8 @@ impl Inputs {
         for slot in application.slots {
             let input = if let Some(array) = self.arrays.iter().find(|array| array.name == slot.name) {
                 Planar::of_array(array, slot.planes != Planes::Array)
+            } else if let Some(default) = slot.default {
+                Ok(default())
             } else if let Some(picture) = pictures.as_slice().first() {
                 pictures.next();
                 prepared.taken(slot, picture)

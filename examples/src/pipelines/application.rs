@@ -1,6 +1,7 @@
 //! An application: its algorithm, schedules, inputs and parameters.
 
 use super::ALL;
+use super::run::Planar;
 use super::setup::{Parameter, Setup, SetupError};
 use sumsq::codegen::{Error, Pipeline, Schedule};
 
@@ -33,12 +34,19 @@ pub struct Slot {
     pub about: &'static str,
     /// The way of pictures and arrays into it.
     pub planes: Planes,
+    /// What it is if none is given, unless it has to be.
+    pub default: Option<fn() -> Planar>,
 }
 
 impl Slot {
     /// The input `name`.
     pub const fn new(name: &'static str, about: &'static str, planes: Planes) -> Slot {
-        Slot { name, about, planes }
+        Slot { name, about, planes, default: None }
+    }
+
+    /// The same input with a default.
+    pub const fn or(self, default: fn() -> Planar) -> Slot {
+        Slot { default: Some(default), ..self }
     }
 }
 
@@ -48,6 +56,8 @@ impl Slot {
 pub enum Planes {
     /// The input has dimensions x, y: the pipeline runs for each channel.
     Each,
+    /// The input has dimensions x, y, which are those of a picture in gray.
+    One,
     /// Dimensions x, y, c with red, green, blue: gray is repeated, transparency passes by.
     Colour,
     /// Dimensions x, y, c with all the channels that there are.

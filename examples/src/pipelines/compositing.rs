@@ -1,6 +1,7 @@
 //! Six layers with transparency, combined from the lowest to the highest by operators that are data.
 
 use super::application::{Application, Planes, Slot, as_first};
+use super::run::{Planar, Values};
 use super::setup::Setup;
 use sumsq::codegen::ScalarType::{I32, U8, U16, U32};
 use sumsq::codegen::{Constraint, Expr, Input, Pipeline, ScalarType, Source, Var};
@@ -15,7 +16,12 @@ pub(super) const APPLICATION: Application = Application {
         Slot::new("layer3", "the next one", Planes::Transparent),
         Slot::new("layer4", "the next one", Planes::Transparent),
         Slot::new("layer5", "the highest layer", Planes::Transparent),
-        Slot::new("ops", "operators of layers 1 to 5: 0 over, 1 atop, 2 xor, 3 in, 4 out", Planes::Array),
+        Slot::new(
+            "ops",
+            "operators of layers 1 to 5, all 0 if none are given: 0 over, 1 atop, 2 xor, 3 in, 4 out",
+            Planes::Array,
+        )
+        .or(|| Planar { extents: vec![5], values: Values::Int(vec![0; 5]) }),
     ],
     parameters: &[],
     build,

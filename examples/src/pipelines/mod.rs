@@ -20,6 +20,7 @@ macro_rules! schedules {
 mod application;
 mod bilateral_grid;
 mod blur;
+mod camera_pipe;
 mod compositing;
 mod conv_layer;
 mod depthwise_separable_conv;
@@ -45,13 +46,14 @@ pub use run::{PipelineError, Planar, Prepared, Values};
 pub use setup::{Kind, Parameter, Setup, SetupError};
 
 /// Every application, in the order of the list that the command prints.
-pub const ALL: [&Application; 15] = [
+pub const ALL: [&Application; 16] = [
     &blur::APPLICATION,
     &unsharp::APPLICATION,
     &harris::APPLICATION,
     &bilateral_grid::APPLICATION,
     &local_laplacian::APPLICATION,
     &interpolate::APPLICATION,
+    &camera_pipe::APPLICATION,
     &nl_means::APPLICATION,
     &stencil_chain::APPLICATION,
     &hist::APPLICATION,

@@ -341,6 +341,13 @@ impl Prepared {
             let text = format!("{name}: {} is no picture: give it with --inputs", slot.name);
             return Err(PipelineError::Given(text));
         }
+        if slot.planes == Planes::One && picture.channels > 1 {
+            let text = format!(
+                "{name}: {} is one plane, and the picture has {} channels",
+                slot.name, picture.channels
+            );
+            return Err(PipelineError::Given(text));
+        }
         let input = self.pipeline.inputs.get(slot.name);
         let ty = input.and_then(|i| i.types.first()).copied().unwrap_or(ScalarType::F32);
         if ty == ScalarType::U8 && picture.bits > 8 {
@@ -412,7 +419,7 @@ fn samples(picture: &Picture, planes: Planes) -> Vec<u16> {
             let opaque = std::iter::repeat_n(picture.white(), picture.width * picture.height);
             colours().chain(opaque).collect()
         }
-        Planes::Each | Planes::All | Planes::Array => picture.samples.clone(),
+        Planes::Each | Planes::One | Planes::All | Planes::Array => picture.samples.clone(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod bilateral_grid;
 mod blur;
+mod camera_pipe;
 mod common;
 mod compositing;
 mod conv_layer;
