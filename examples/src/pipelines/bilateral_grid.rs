@@ -19,11 +19,6 @@ pub(super) const APPLICATION: Application = Application {
 /// Width and height of a cell, in pixels.
 const CELL: i32 = 8;
 
-/// `a` where `w` is 0, `b` where it is 1.
-pub(super) fn lerp(a: &Expr, b: &Expr, w: &Expr) -> Expr {
-    a * (1.0f32 - w) + b * w
-}
-
 fn build(_: &Setup) -> Pipeline {
     let [x, y, z, c] = Var::all(["x", "y", "z", "c"]);
     let mut p = Pipeline::new("bilateral_grid");
@@ -57,9 +52,9 @@ fn build(_: &Setup) -> Pipeline {
     let (left, top) = (x / CELL, y / CELL);
     let sampled = |c: i32| {
         let corner = |dx: i32, dy: i32, dz: i32| blury.of((&left + dx, &top + dy, &bin + dz, c));
-        let along_x = |dy: i32, dz: i32| lerp(&corner(0, dy, dz), &corner(1, dy, dz), &weights[0]);
-        let along_y = |dz: i32| lerp(&along_x(0, dz), &along_x(1, dz), &weights[1]);
-        lerp(&along_y(0), &along_y(1), &weights[2])
+        let along_x = |dy: i32, dz: i32| Expr::lerp(&corner(0, dy, dz), &corner(1, dy, dz), &weights[0]);
+        let along_y = |dz: i32| Expr::lerp(&along_x(0, dz), &along_x(1, dz), &weights[1]);
+        Expr::lerp(&along_y(0), &along_y(1), &weights[2])
     };
     let output = p.define("output", [x, y], sampled(0) / sampled(1));
     p.output_strided(&output, Constraint::defaults(2));

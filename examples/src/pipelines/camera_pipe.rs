@@ -3,7 +3,7 @@
 use super::application::{Application, Planes, Slot};
 use super::run::{Planar, Values};
 use super::setup::{Parameter, Setup};
-use sumsq::codegen::ScalarType::{F32, I16, I32, U8, U16, U32};
+use sumsq::codegen::ScalarType::{F32, I16, I32, U8, U16};
 use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, Source, Var};
 
 pub(super) const APPLICATION: Application = Application {
@@ -52,16 +52,6 @@ fn cold() -> Planar {
     ])
 }
 
-/// The mean, rounded up.
-fn avg(a: &Expr, b: &Expr) -> Expr {
-    let (own, wide) = (a.ty().scalar, if a.ty().scalar == U8 { U16 } else { U32 });
-    ((a.cast(wide) + b.cast(wide) + 1) / 2).cast(own)
-}
-
-fn absd(a: &Expr, b: &Expr) -> Expr {
-    a.max(b) - a.min(b)
-}
-
 fn build(_: &Setup) -> Pipeline {
     let [x, y, c] = Var::all(["x", "y", "c"]);
     let mut p = Pipeline::new("camera_pipe");
@@ -74,7 +64,7 @@ fn build(_: &Setup) -> Pipeline {
     let tone = toned(&mut p, &corrected);
 
     let strength = (p.param("sharpen", F32) * 32.0).clamp(0.0, 255.0).cast(U8).cast(I16);
-    let b121 = |tap: &dyn Fn(i32) -> Expr| avg(&avg(&tap(-1), &tap(1)), &tap(0));
+    let b121 = |tap: &dyn Fn(i32) -> Expr| tap(-1).rounding_halving_add(tap(1)).rounding_halving_add(tap(0));
     let tall = p.define("tall", [x, y, c], b121(&|k| tone.of((x, y + k, c))));
     let smooth = b121(&|k| tall.of((x + k, y, c)));
     let here = tone.of((x, y, c)).cast(I16);
@@ -94,7 +84,7 @@ fn demosaicked(p: &mut Pipeline, clean: &Func) -> [Func; 3] {
     // Along the direction with the smaller difference.
     let smoother =
         |(first, by): (Expr, Expr), (second, other): (Expr, Expr)| Expr::select(by.lt(other), first, second);
-    let along = |a: Expr, b: Expr| (avg(&a, &b), absd(&a, &b));
+    let along = |a: Expr, b: Expr| (a.rounding_halving_add(&b), a.absd(b));
     let green_at_red = smoother(along(at(&gr, 1, 0), at(&gr, 0, 0)), along(at(&gb, 0, -1), at(&gb, 0, 0)));
     let green_at_red = p.define("green_at_red", [x, y], green_at_red);
     let green_at_blue = smoother(along(at(&gb, -1, 0), at(&gb, 0, 0)), along(at(&gr, 0, 1), at(&gr, 0, 0)));
@@ -102,7 +92,8 @@ fn demosaicked(p: &mut Pipeline, clean: &Func) -> [Func; 3] {
 
     // A colour between two places: their mean, corrected by what the green does between them.
     let between = |green: &Expr, greens: &Func, colour: &Func, [(ax, ay), (bx, by)]: [(i32, i32); 2]| {
-        green - avg(&at(greens, ax, ay), &at(greens, bx, by)) + avg(&at(colour, ax, ay), &at(colour, bx, by))
+        let middle = |f: &Func| at(f, ax, ay).rounding_halving_add(at(f, bx, by));
+        green - middle(greens) + middle(colour)
     };
     let here = (0, 0);
     let red_at_gr = between(&at(&gr, 0, 0), &green_at_red, &r, [here, (-1, 0)]);
@@ -111,7 +102,7 @@ fn demosaicked(p: &mut Pipeline, clean: &Func) -> [Func; 3] {
     let blue_at_gb = between(&at(&gb, 0, 0), &green_at_blue, &b, [here, (1, 0)]);
     let diagonal = |own: &Func, greens: &Func, colour: &Func, places: [(i32, i32); 2]| {
         let [(ax, ay), (bx, by)] = places;
-        (between(&at(own, 0, 0), greens, colour, places), absd(&at(colour, ax, ay), &at(colour, bx, by)))
+        (between(&at(own, 0, 0), greens, colour, places), at(colour, ax, ay).absd(at(colour, bx, by)))
     };
     let red_at_blue = smoother(
         diagonal(&green_at_blue, &green_at_red, &r, [here, (-1, 1)]),

@@ -28,10 +28,12 @@ mod harris;
 mod hist;
 mod iir_blur;
 mod interpolate;
+mod lens_blur;
 mod local_laplacian;
 mod max_filter;
 mod nl_means;
 mod pictures;
+mod resize;
 mod run;
 mod setup;
 mod sgemm;
@@ -46,7 +48,7 @@ pub use run::{PipelineError, Planar, Prepared, Values};
 pub use setup::{Kind, Parameter, Setup, SetupError};
 
 /// Every application, in the order of the list that the command prints.
-pub const ALL: [&Application; 16] = [
+pub const ALL: [&Application; 18] = [
     &blur::APPLICATION,
     &unsharp::APPLICATION,
     &harris::APPLICATION,
@@ -54,11 +56,13 @@ pub const ALL: [&Application; 16] = [
     &local_laplacian::APPLICATION,
     &interpolate::APPLICATION,
     &camera_pipe::APPLICATION,
+    &lens_blur::APPLICATION,
     &nl_means::APPLICATION,
     &stencil_chain::APPLICATION,
     &hist::APPLICATION,
     &iir_blur::APPLICATION,
     &max_filter::APPLICATION,
+    &resize::APPLICATION,
     &compositing::APPLICATION,
     &conv_layer::APPLICATION,
     &depthwise_separable_conv::APPLICATION,

@@ -84,7 +84,7 @@ impl Plain {
 }
 
 /// Applications with so many stages above each other that not all can be inlined.
-const PYRAMIDS: [&str; 2] = ["interpolate", "local_laplacian"];
+const PYRAMIDS: [&str; 3] = ["interpolate", "local_laplacian", "lens_blur"];
 
 /// The empty schedule is refused at once where it would take the memory of the machine.
 #[test]

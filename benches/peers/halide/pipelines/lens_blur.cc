@@ -74,7 +74,8 @@ void Gather(Stages& s, Func left, RDom& sample, const Expr& widest, const Expr& 
   RDom reach(-widest, 2 * widest + 1);
   s.worst_y(x, y) = maximum(s.radius(x, y + reach));
   s.worst(x, y) = maximum(s.worst_y(x + reach, y));
-  s.opaque(x, y, c) = mux(c, {cast<float>(left(x, y, 0)), cast<float>(left(x, y, 1)), cast<float>(left(x, y, 2)), 255.0f});
+  const auto unit = [&](int channel) { return cast<float>(left(x, y, channel)) * (1.0f / 255.0f); };
+  s.opaque(x, y, c) = mux(c, {unit(0), unit(1), unit(2), 1.0f});
   const auto place = [&](uint32_t seed) {
     return clamp(cast<int>((Random(seed, z) - 0.5f) * 2 * s.worst(x, y)), -widest, widest);
   };
