@@ -51,23 +51,36 @@ pub(super) fn bound(
 }
 
 /// Is what an iteration of the compute level needs of dimension `d` always a block of `extent` of a whole region, which moves back where it
-/// would end outside? So it is where readers have this size of blocks themselves, in loops of their own at root.
+/// would end outside? So it is where readers have this size of blocks themselves, in loops of their own at root, or are such blocks
+/// that are computed at the same level.
 fn are_blocks(scope: &Scope, func: &Name, d: usize, extent: &Expr) -> bool {
     let plan = scope.plan;
-    let Level::At(level) = &plan.funcs[func].compute else { return false };
-    let is_block = |s: &Stage, coordinate: &Expr| {
-        let at = plan.loop_at(&s.id, level).and_then(|v| s.dims.iter().position(|d| *d.name == *v));
-        let (ExprKind::Var(v), Some(at)) = (coordinate.kind(), at) else { return false };
-        let Some(Change::Split(t)) = s.replaced(v) else { return false };
-        t.tail == Tail::ShiftInwards
-            && t.factor == *extent
-            && places(s, &t.outer).iter().all(|&k| k >= at)
-            && places(s, &t.inner).iter().all(|&k| k < at)
-    };
+    let f = &plan.funcs[func];
+    let Level::At(level) = &f.compute else { return false };
     scope.callers(func).iter().filter(|(stage, _)| stage.func != *func).all(|(stage, calls)| {
-        let s = scope.version_of(stage);
-        plan.funcs[&stage.func].compute == Level::Root && calls.iter().all(|args| is_block(s, &args[d]))
+        let (s, g) = (scope.version_of(stage), &plan.funcs[&stage.func]);
+        let at = plan.loop_at(&s.id, level).and_then(|v| s.dims.iter().position(|d| *d.name == *v));
+        let is_block = |coordinate: &Expr| match (coordinate.kind(), at) {
+            (ExprKind::Var(v), Some(at)) => g.compute == Level::Root && splits_into(s, v, extent, at),
+            (ExprKind::Var(v), None) if g.compute == f.compute => {
+                let e = g.func.vars.iter().position(|own| own.name() == v);
+                let same =
+                    |e: &usize| g.bound[*e].as_ref().is_some_and(|b| b.min.is_none() && b.extent == *extent);
+                e.filter(same).is_some_and(|e| are_blocks(scope, &g.func.name, e, extent))
+            }
+            _ => false,
+        };
+        calls.iter().all(|args| is_block(&args[d]))
     })
+}
+
+/// Is variable `v` split into blocks of `extent` that move back inside, by loops at position `at` and around it, and loops inside of it?
+fn splits_into(s: &Stage, v: &Name, extent: &Expr, at: usize) -> bool {
+    let Some(Change::Split(t)) = s.replaced(v) else { return false };
+    t.tail == Tail::ShiftInwards
+        && t.factor == *extent
+        && places(s, &t.outer).iter().all(|&k| k >= at)
+        && places(s, &t.inner).iter().all(|&k| k < at)
 }
 
 /// The loops that `name` became, as positions.

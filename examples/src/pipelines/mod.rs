@@ -24,6 +24,8 @@ mod camera_pipe;
 mod compositing;
 mod conv_layer;
 mod depthwise_separable_conv;
+mod fft;
+mod guided_upsampling;
 mod harris;
 mod hist;
 mod iir_blur;
@@ -48,13 +50,14 @@ pub use run::{PipelineError, Planar, Prepared, Values};
 pub use setup::{Kind, Parameter, Setup, SetupError};
 
 /// Every application, in the order of the list that the command prints.
-pub const ALL: [&Application; 18] = [
+pub const ALL: [&Application; 20] = [
     &blur::APPLICATION,
     &unsharp::APPLICATION,
     &harris::APPLICATION,
     &bilateral_grid::APPLICATION,
     &local_laplacian::APPLICATION,
     &interpolate::APPLICATION,
+    &guided_upsampling::APPLICATION,
     &camera_pipe::APPLICATION,
     &lens_blur::APPLICATION,
     &nl_means::APPLICATION,
@@ -67,6 +70,7 @@ pub const ALL: [&Application; 18] = [
     &conv_layer::APPLICATION,
     &depthwise_separable_conv::APPLICATION,
     &sgemm::APPLICATION,
+    &fft::APPLICATION,
 ];
 
 /// Luminance of a colour, given by channel: f32.

@@ -84,7 +84,7 @@ impl Plain {
 }
 
 /// Applications with so many stages above each other that not all can be inlined.
-const PYRAMIDS: [&str; 3] = ["interpolate", "local_laplacian", "lens_blur"];
+const PYRAMIDS: [&str; 4] = ["interpolate", "local_laplacian", "lens_blur", "stencil_chain"];
 
 /// The empty schedule is refused at once where it would take the memory of the machine.
 #[test]
@@ -109,8 +109,8 @@ pub enum Within {
     Range(f64),
 }
 
-/// Runs an application, set up with `params`, under every schedule of the CPU and, unless it is refused since too much would be inlined, the empty one, by one thread and by three, and compares
-/// the first output with `expected`, x the fastest.
+/// Runs an application, set up with `params`, by one thread and by three, under every schedule of the CPU and, unless it is refused since too
+/// much would be inlined, the empty one; and compares its only output with `expected`, x the fastest.
 pub fn check(
     name: &str,
     params: &[(&str, &str)],
@@ -119,26 +119,22 @@ pub fn check(
     expected: &[f64],
     within: Within,
 ) {
-    let application = Application::find(name).expect("the application is listed");
-    let named = application.schedules.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("gpu"));
-    let schedules: Vec<&str> =
-        std::iter::once("").filter(|_| !PYRAMIDS.contains(&name)).chain(named).collect();
-    check_under(&schedules, name, params, bits, inputs, expected, within);
+    check_all(name, params, bits, inputs, &[expected.to_vec()], within);
 }
 
-/// As [`check`], under these schedules.
-pub fn check_under(
-    schedules: &[&str],
+/// As [`check`], of all outputs.
+pub fn check_all(
     name: &str,
     params: &[(&str, &str)],
     bits: u32,
     inputs: &[Planar],
-    expected: &[f64],
+    expected: &[Vec<f64>],
     within: Within,
 ) {
     let application = Application::find(name).expect("the application is listed");
     let given: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    for &schedule in schedules {
+    let named = application.schedules.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("gpu"));
+    for schedule in std::iter::once("").filter(|_| !PYRAMIDS.contains(&name)).chain(named) {
         let setup = application.setup(&given, bits).expect("the parameters are taken");
         let text = match schedule {
             "" => Schedule::new(),
@@ -149,8 +145,11 @@ pub fn check_under(
         for threads in [1, 3] {
             let outputs = prepared.run(&Pool::new(threads), inputs);
             let outputs = outputs.unwrap_or_else(|e| panic!("{name}, schedule `{schedule}`: {e}"));
-            let came = Plain::of(&outputs[0].1);
-            compare(&format!("{name}, schedule `{schedule}`, {threads} threads"), &came, expected, within);
+            assert_eq!(outputs.len(), expected.len(), "outputs of {name}");
+            for ((output, came), expected) in outputs.iter().zip(expected) {
+                let what = format!("{name}, schedule `{schedule}`, {threads} threads, {output}");
+                compare(&what, &Plain::of(came), expected, within);
+            }
         }
     }
 }

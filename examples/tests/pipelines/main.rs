@@ -8,6 +8,8 @@ mod common;
 mod compositing;
 mod conv_layer;
 mod depthwise_separable_conv;
+mod fft;
+mod guided_upsampling;
 mod harris;
 mod hist;
 mod iir_blur;
