@@ -1,8 +1,8 @@
 //! `sumsq pipeline`: pictures in and out, every fault a sentence. What the applications compute is tested in `examples`.
 
-use crate::bench::{Bench, fit, floats};
+use crate::bench::{Bench, array, fit, floats};
 use crate::devices::with_driver;
-use sumsq::ArrayData;
+use sumsq::{ArrayData, NamedArray};
 use sumsq_examples::pipelines::{ALL, Picture};
 
 /// A picture that looks like noise.
@@ -165,12 +165,93 @@ fn faults_are_said_and_nothing_is_written() {
     with_driver(&bench, &[("SUMSQ_LIBCUDA_DEVICES", "0")], &line).fails_with(3, "GPU not used");
 }
 
+/// Small inputs of an application, and parameters that keep its work small.
+fn small(name: &str) -> (Vec<NamedArray>, &'static [&'static str]) {
+    let mut state = 1u32;
+    let mut next = move |below: u32| {
+        state = state.wrapping_mul(0x915f_77f5).wrapping_add(1);
+        (state >> 8) % below
+    };
+    let mut real = |name: &str, shape: &[usize]| {
+        let values = (0..shape.iter().product()).map(|_| next(4097) as f32 / 4096.0).collect();
+        array(name, shape, ArrayData::F32(values))
+    };
+    let whole = |of: NamedArray, below: f32| match of.data {
+        ArrayData::F32(v) => {
+            let values = v.iter().map(|v| (v * below) as i64).collect();
+            NamedArray { data: ArrayData::Int(values, "uint16"), ..of }
+        }
+        data => NamedArray { data, ..of },
+    };
+    let bytes = |of: NamedArray| match of.data {
+        ArrayData::F32(v) => {
+            NamedArray { data: ArrayData::Bytes(v.iter().map(|v| (v * 255.0) as u8).collect()), ..of }
+        }
+        data => NamedArray { data, ..of },
+    };
+    match name {
+        "blur" | "stencil_chain" => (vec![whole(real("input", &[9, 37]), 4095.0)], &[]),
+        "bilateral_grid" => (vec![real("input", &[21, 37])], &[]),
+        "hist" => (vec![bytes(real("input", &[21, 37, 3]))], &[]),
+        "local_laplacian" => (vec![whole(real("input", &[15, 18, 3]), 65535.0)], &["levels=3"]),
+        "interpolate" => (vec![real("input", &[15, 18, 4])], &[]),
+        "camera_pipe" => (vec![whole(real("input", &[68, 70]), 1023.0)], &[]),
+        "nl_means" => (vec![real("input", &[9, 37, 3])], &["patch=3", "search=3"]),
+        "max_filter" => (vec![real("input", &[9, 37, 3])], &["radius=15"]),
+        "resize" => (vec![bytes(real("input", &[22, 36, 3]))], &["scale=0.5"]),
+        "lens_blur" => {
+            let views = ["left", "right"].map(|name| bytes(real(name, &[9, 33, 3])));
+            (views.into(), &["slices=4", "focus=1", "samples=3"])
+        }
+        "guided_upsampling" => {
+            let small = ["splat_loc", "values"].map(|name| real(name, &[9, 17, 3]));
+            ([&small[..], &[real("slice_loc", &[18, 34, 3])]].concat(), &["s_sigma=8"])
+        }
+        "compositing" => ((0..6).map(|l| bytes(real(&format!("layer{l}"), &[9, 37, 4]))).collect(), &[]),
+        "conv_layer" => {
+            (vec![real("input", &[1, 5, 9, 4]), real("filter", &[4, 3, 3, 35]), real("bias", &[35])], &[])
+        }
+        "depthwise_separable_conv" => {
+            let weights =
+                [real("depthwise", &[3, 3, 6, 1]), real("pointwise", &[6, 17]), real("bias", &[17])];
+            ([&[real("input", &[1, 5, 9, 6])], &weights[..]].concat(), &[])
+        }
+        "sgemm" => (vec![real("A", &[7, 35]), real("B", &[19, 7]), real("C", &[19, 35])], &[]),
+        "fft" => (vec![real("re", &[2, 32, 32]), real("im", &[2, 32, 32])], &[]),
+        _ => (vec![real("input", &[21, 37, 3])], &[]),
+    }
+}
+
+/// All values of an array.
+fn numbers(of: &NamedArray) -> Vec<f64> {
+    match &of.data {
+        ArrayData::F32(v) => v.iter().map(|&v| v.into()).collect(),
+        ArrayData::Bytes(v) => v.iter().map(|&v| v.into()).collect(),
+        ArrayData::Int(v, _) => v.iter().map(|&v| v as f64).collect(),
+        other => panic!("{other:?} is no output"),
+    }
+}
+
+/// Every application by its schedule for a GPU, and by that for a CPU.
 #[test]
 fn a_gpu_computes_the_same() {
-    let bench = fit();
-    let picture = noise(45, 39, 3, 8);
-    write(&bench, "in.png", &picture);
-    let line = ["pipeline", "blur", "--input", "in.png", "--output", "out.png", "--backend", "cuda"];
-    with_driver(&bench, &[], &line).succeeds();
-    assert!(Picture::read(&bench.path("out.png")).unwrap() == blurred(&picture));
+    for application in ALL {
+        let name = application.name;
+        let bench = fit();
+        let (arrays, params) = small(name);
+        bench.inputs(&arrays);
+        let mut line = vec!["pipeline", name, "--inputs", "inputs.npz", "--output"];
+        let params: Vec<&str> = params.iter().flat_map(|p| ["--param", p]).collect();
+        bench.sumsq(&[&line[..], &["cpu.npz"], &params].concat()).succeeds();
+        line.push("gpu.npz");
+        with_driver(&bench, &[], &[&line[..], &["--backend", "cuda"], &params].concat()).succeeds();
+        let (cpu, gpu) = (bench.read("cpu.npz"), bench.read("gpu.npz"));
+        assert_eq!(cpu.len(), gpu.len(), "{name}");
+        for (a, b) in cpu.iter().zip(&gpu) {
+            let (a, b) = (numbers(a), numbers(b));
+            let most = a.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+            let apart = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(a.len() == b.len() && most > 0.0 && apart <= 1e-4 * most, "{name}: {apart} of {most}");
+        }
+    }
 }

@@ -311,3 +311,16 @@ fn memory_out_of_place_is_refused() {
         assert!(came.contains(rule), "{text}\n{came}");
     }
 }
+
+/// What a block shares is counted before any assembler sees it.
+#[test]
+fn too_much_shared_memory_is_refused() {
+    let text = "out: split(x, xo, xi, 128, predicate) split(y, yo, yi, 128, predicate) reorder(yi, xi, xo, yo) \
+                gpu_blocks(xo) gpu_blocks(yo) gpu_threads(xi)\n\
+                wide: compute_at(out, xo) store_in(shared) split(x, xk, tx, 32, predicate) reorder(xk, y, tx) gpu_threads(tx)";
+    let ptx = sumsq_codegen::compile::ptx(&cross(), &schedule(text), &sumsq_codegen::Target::cuda(80));
+    let said = ptx.expect_err("130 x 130 integers").to_string();
+    let expected =
+        "wide: store_in(shared): its kernel needs 67600 bytes of shared memory, and a block has 49152";
+    assert!(said.contains(expected), "{said}");
+}

@@ -23,7 +23,7 @@ use crate::schedule::{ForKind, Memory};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Bytes of shared memory that a block may have on every device.
-const SHARED_BYTES: i64 = 48 << 10;
+pub(super) const SHARED_BYTES: i64 = 48 << 10;
 
 /// The block loops of a kernel.
 pub(super) struct Grid {
@@ -203,14 +203,19 @@ fn joins(a: &Kernel, b: &Kernel) -> bool {
 
 /// Bytes of shared memory of a kernel.
 fn shared_bytes(s: &Stmt) -> i64 {
-    let mut bytes = 0i64;
+    shared(s).iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+}
+
+/// Buffers in the shared memory of a kernel, with their bytes.
+pub(super) fn shared(s: &Stmt) -> Vec<(Flat, i64)> {
+    let mut all = vec![];
     visit_stmts(s, &mut |s| {
-        if let Stmt::Allocate { ty, extent, memory: Memory::Shared, .. } = s {
+        if let Stmt::Allocate { buffer, ty, extent, memory: Memory::Shared, .. } = s {
             let elements = extent.as_int().unwrap_or(i64::MAX);
-            bytes = bytes.saturating_add(elements.saturating_mul(ty.bytes() as i64));
+            all.push((buffer.clone(), elements.saturating_mul(ty.bytes() as i64)));
         }
     });
-    bytes
+    all
 }
 
 /// One kernel of two. The first may be one that was made so.

@@ -5,7 +5,7 @@
 //! [`super::join`] says so. Neither values nor their order change.
 
 use super::contract::contract;
-use super::join::{Grid, joined};
+use super::join::{Grid, SHARED_BYTES, joined, shared};
 use super::warps::{WARP_LANE, warps};
 use super::words::words;
 use crate::error::Error;
@@ -16,14 +16,14 @@ use crate::ir::rewrite::{own_exprs, visit_stmts};
 use crate::ir::segments::{Kernel, Segment, Segmented, outer};
 use crate::ir::stmt::{LoweredFunction, Required, Stmt};
 use crate::lower::kernels::WARP;
-use crate::schedule::{ForKind, Memory};
+use crate::schedule::{Directive, ForKind, Memory};
 use crate::types::ScalarType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// See the module's description.
 ///
 /// # Errors
-/// A grid whose size differs from block to block.
+/// A grid whose size differs from block to block; more shared memory than a block has.
 pub(crate) fn segments(f: &LoweredFunction) -> Result<Segmented, Error> {
     let mut cut = Cut { f, kernels: vec![], hosts: vec![], types: FxHashMap::default(), buffers: buffers(f) };
     let root = cut.segment(&f.body)?;
@@ -45,6 +45,21 @@ struct Cut<'a> {
     types: FxHashMap<Name, ScalarType>,
     /// Element types of all buffers.
     buffers: FxHashMap<Flat, ScalarType>,
+}
+
+/// Fails with the largest of the buffers that a block shares, where it cannot have them all.
+fn fits_in_shared(kernel: &Stmt) -> Result<(), Error> {
+    let mut all = shared(kernel);
+    all.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let sum = all.iter().fold(0i64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    match all.first() {
+        Some((buffer, _)) if sum > SHARED_BYTES => Err(Error::Schedule {
+            func: buffer.of.to_string(),
+            directive: Directive::StoreIn(Memory::Shared).to_string(),
+            rule: format!("its kernel needs {sum} bytes of shared memory, and a block has {SHARED_BYTES}"),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Element types of arguments and allocations.
@@ -126,6 +141,7 @@ impl Cut<'_> {
 
     /// The launch of a nest of block loops.
     fn launch(&mut self, s: &Stmt) -> Result<Segment, Error> {
+        fits_in_shared(s)?;
         let grid = Grid::of(s)?.sizes;
         let kernel = self.kernels.len();
         let body = warps(&words(s))?;
