@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod figure;
+pub mod gallery;
 pub mod harness;
 pub mod peer;
 pub mod report;

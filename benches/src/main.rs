@@ -1,11 +1,14 @@
-//! `sumsq-bench [NAME]`: runs the benchmarks whose name contains NAME (all without it). `sumsq-bench figure` draws the README's figure,
+//! `sumsq-bench [NAME]`: runs the benchmarks whose name contains NAME (all without it). `sumsq-bench figure` draws the README's figure, `sumsq-bench gallery` its pictures of pipelines,
 //! `sumsq-bench compare OLD NEW` compares two builds of the tool. Compiled code is not kept: times of compilation are true ones. Only the
 //! processes that `start` runs, of `start-once CASE`, keep theirs where they are told.
 
+use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use sumsq_benches::compare::{self, Options};
 use sumsq_benches::report::results_folder;
 use sumsq_benches::suite::{BENCHMARKS, start};
+use sumsq_benches::{figure, gallery};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -18,12 +21,16 @@ fn main() -> ExitCode {
     unsafe { std::env::set_var("SUMSQ_CACHE", "off") };
     let wanted = match &args[..] {
         [] => "",
-        [name] if name == "figure" => return figure(),
+        [name] if name == "figure" => return drawn(figure::draw()),
+        [name] if name == "gallery" => return drawn(gallery::draw()),
         [name, rest @ ..] if name == "compare" => return compare(rest),
         [name] if BENCHMARKS.iter().any(|(n, _)| n.contains(name.as_str())) => name,
         _ => {
             let names: Vec<_> = BENCHMARKS.iter().map(|(n, _)| *n).collect();
-            eprintln!("usage: sumsq-bench [NAME]; the benchmarks are {}, and figure", names.join(", "));
+            eprintln!(
+                "usage: sumsq-bench [NAME]; the benchmarks are {}, figure and gallery",
+                names.join(", ")
+            );
             return ExitCode::from(2);
         }
     };
@@ -73,14 +80,14 @@ fn compare(args: &[String]) -> ExitCode {
     }
 }
 
-fn figure() -> ExitCode {
-    match sumsq_benches::figure::draw() {
+fn drawn(what: Result<PathBuf, Box<dyn Error>>) -> ExitCode {
+    match what {
         Ok(path) => {
             println!("wrote {}", path.display());
             ExitCode::SUCCESS
         }
         Err(e) => {
-            eprintln!("figure: {e}");
+            eprintln!("{e}");
             ExitCode::FAILURE
         }
     }

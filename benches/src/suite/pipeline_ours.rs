@@ -22,14 +22,24 @@ pub struct Ours {
 /// # Errors
 /// Parameters or a schedule that do not fit the application.
 pub fn ours(case: &Case) -> Result<Option<Ours>, Box<dyn Error>> {
-    let Some(application) = Application::find(&case.name) else { return Ok(None) };
+    // resize_KERNEL_TYPE_WAY is one application with parameters.
+    let parts: Vec<&str> = case.name.split('_').collect();
+    let (name, variant) = match parts[..] {
+        ["resize", kernel, ty, way] => {
+            let ty = if ty == "f32" { "float" } else { "sample" };
+            ("resize", vec![("kernel", kernel), ("type", ty), ("way", way)])
+        }
+        _ => (&case.name[..], vec![]),
+    };
+    let Some(application) = Application::find(name) else { return Ok(None) };
+    let variant = variant.into_iter().map(|(name, value)| (name.to_string(), value.to_string()));
     let known = |name: &str| application.parameters.iter().any(|p| p.name == name);
     let given = case.arguments.iter().filter_map(|argument| match argument {
         Argument::Whole(name, v) if known(name) => Some((name.to_string(), v.to_string())),
         Argument::Real(name, v) if known(name) => Some((name.to_string(), v.to_string())),
         _ => None,
     });
-    let setup = application.setup(&given.collect::<Vec<_>>(), bits(case))?;
+    let setup = application.setup(&given.chain(variant).collect::<Vec<_>>(), bits(case))?;
     let (name, _) = application.schedules.first().ok_or("an application without schedules")?;
     let schedule = application.schedule(name).ok_or("a schedule without a text")??;
     let start = Instant::now();

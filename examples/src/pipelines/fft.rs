@@ -5,7 +5,7 @@ use super::setup::Setup;
 use std::f64::consts::PI;
 use sumsq::codegen::ScalarType::F32;
 use sumsq::codegen::func::{extent_param, min_param};
-use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, Source, Var};
+use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, Var};
 
 pub(super) const APPLICATION: Application = Application {
     name: "fft",
