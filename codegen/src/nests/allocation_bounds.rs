@@ -9,11 +9,20 @@ use crate::expr::Expr;
 use crate::nests::found::Found;
 use crate::nests::scope::{Scope, Surroundings};
 use crate::nests::storage::Storage;
-use crate::plan::plans::{FuncPlan, Plan, illegal};
+use crate::plan::plans::{FuncPlan, Level, Plan, illegal};
 use crate::schedule::{Directive, Memory};
 
 /// Elements that a sink of one vector may keep in registers without being told to.
 const REGISTER_ELEMENTS: i64 = 64;
+
+/// Bytes of a Func that lie in the frame without being told to, where they would be allocated in each iteration.
+const STACK_BYTES: i64 = 16 << 10;
+
+/// Has `f` so few elements, rows being padded?
+fn is_small(f: &FuncPlan, elements: Option<i64>) -> bool {
+    let bytes: i64 = f.func.types().iter().map(|ty| ty.bytes() as i64).sum();
+    elements.is_some_and(|n| n.saturating_mul(bytes) <= STACK_BYTES)
+}
 
 /// Decides region and memory of `f`, which has intermediate storage and this region at its store level.
 pub(super) fn allocate(
@@ -31,6 +40,7 @@ pub(super) fn allocate(
             Memory::Register
         }
         None => match scope.surroundings() {
+            Surroundings::Host if f.store != Level::Root && is_small(f, elements) => Memory::Stack,
             Surroundings::Host => Memory::Heap,
             Surroundings::Block => Memory::Shared,
             Surroundings::Thread => Memory::Stack,

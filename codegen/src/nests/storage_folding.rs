@@ -118,7 +118,7 @@ pub(super) fn decide_folds(plan: &Plan, found: &mut Found) {
 
 /// Coordinates of dimension `d` in storage for `n`.
 fn padded(f: &FuncPlan, d: usize, n: i64) -> i64 {
-    let dense = f.storage_order[0] == d && f.func.vars.len() > 1 && n > 1;
+    let dense = f.storage_order[0] == d && f.func.vars.len() > 1 && n >= PITCH;
     let unit = f.pad[d].map_or(if dense { PITCH } else { 1 }, i64::from);
     (n - 1).max(0) / unit * unit + unit
 }

@@ -167,9 +167,11 @@ impl Flatten<'_> {
             };
             let extent = pad.map_or(extent.clone(), |n| round_up(&extent, n));
             let next = store.order.get(i + 1);
-            // The first dimension of more than one element is the dense one.
+            // Dimensions of few elements in all lie dense; the first pitch behind them is rounded.
             let total = match next {
-                Some(_) if pitch.as_int() == Some(1) => first_pitch(&extent, store, pad),
+                Some(_) if pitch.as_int().is_some_and(|n| n < PITCH) => {
+                    first_pitch(&simplify_index(&(pitch * extent)), store, pad)
+                }
                 _ => simplify_index(&(pitch * extent)),
             };
             let what = next.map_or("size".to_string(), |d| format!("pitch.{d}"));
@@ -306,11 +308,11 @@ fn clobbers((buffer, index): &(Flat, Expr), alias: Option<Flat>, value: &Expr) -
     })
 }
 
-/// `extent` elements rounded up to [`PITCH`], and on the heap away from multiples of 4096 bytes; 1 if there is one element: then
-/// the next dimension takes its place. Memory that a block shares is not rounded.
+/// `extent` elements rounded up to [`PITCH`], and on the heap away from multiples of 4096 bytes. Less than that many lie dense, so that two
+/// channels do not take the memory of sixteen; then what is rounded is a pitch further out. Memory that a block shares is not rounded.
 fn first_pitch(extent: &Expr, store: &Intermediate, pad: Option<i64>) -> Expr {
-    if simplify_index(extent).as_int() == Some(1) {
-        return Expr::int(Type::I64, 1);
+    if let Some(n) = simplify_index(extent).as_int().filter(|&n| n < PITCH && pad.is_none()) {
+        return Expr::int(Type::I64, n);
     }
     if store.memory == Memory::Shared {
         return simplify_index(extent);
