@@ -209,7 +209,7 @@ fn small(name: &str) -> (Vec<NamedArray>, &'static [&'static str]) {
         }
         "compositing" => ((0..6).map(|l| bytes(real(&format!("layer{l}"), &[9, 37, 4]))).collect(), &[]),
         "conv_layer" => {
-            (vec![real("input", &[1, 5, 9, 4]), real("filter", &[4, 3, 3, 35]), real("bias", &[35])], &[])
+            (vec![real("input", &[1, 5, 9, 4]), real("filter", &[4, 3, 3, 67]), real("bias", &[67])], &[])
         }
         "depthwise_separable_conv" => {
             let weights =

@@ -67,7 +67,7 @@ fn tiles_allocate_and_compute_what_they_read() {
             for (kind, tail) in [("", "guard"), ("vectorize(xi)", "predicate")] {
                 let s = format!(
                     "out: split(x, xo, xi, {w}, {tail}) split(y, yo, yi, {h}, {tail}) reorder(xi, yi, xo, yo) {kind}
-                     f: compute_at(out, xo)"
+                     f: compute_at(out, xo) store_in(heap)"
                 );
                 let s = schedule(&s);
                 let (mut stores, mut largest, mut tiles) = (0, 0, 0);
@@ -104,7 +104,7 @@ fn outer_splits_do_not_over_allocate() {
         let p = pipeline(&arms, false);
         let run = |outer: &str, tail: &str| {
             let s = format!(
-                "out: split(x, xo, xi, 4, {tail}) split(y, yo, yi, 3, {tail}) {outer} f: compute_at(out, {})",
+                "out: split(x, xo, xi, 4, {tail}) split(y, yo, yi, 3, {tail}) {outer} f: store_in(heap) compute_at(out, {})",
                 if outer.contains("xoi") { "xoi" } else { "xo" }
             );
             let s = schedule(&s);

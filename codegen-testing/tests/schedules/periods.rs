@@ -71,8 +71,8 @@ fn given(p: i64, input: usize) -> Bindings {
 fn remainders_run() {
     for text in [
         "f: compute_root",
-        "out: split(x, xo, xi, 4, guard) f: compute_at(out, xo)",
-        "out: split(x, xo, xi, 8, predicate) vectorize(xi) f: compute_at(out, xo)",
+        "out: split(x, xo, xi, 4, guard) f: compute_at(out, xo) store_in(heap)",
+        "out: split(x, xo, xi, 8, predicate) vectorize(xi) f: compute_at(out, xo) store_in(heap)",
     ] {
         let s = schedule(text);
         for promised in [false, true] {

@@ -55,7 +55,8 @@ fn build(_: &Setup) -> Pipeline {
         let across = (coarse.of((x / 2, y, c)) + coarse.of(((x + 1) / 2, y, c))) / 2.0;
         let across = p.define(format!("ux{l}"), [x, y, c], across);
         let up = (across.of((x, y / 2, c)) + across.of((x, (y + 1) / 2, c))) / 2.0;
-        let value = own.of((x, y, c)) + (1.0f32 - own.of((x, y, 3))) * up;
+        let up = p.define(format!("u{l}"), [x, y, c], up);
+        let value = own.of((x, y, c)) + (1.0f32 - own.of((x, y, 3))) * up.of((x, y, c));
         filled = Some(p.define(format!("i{l}"), [x, y, c], value));
     }
     let finest = filled.unwrap_or_else(|| down[0].clone());

@@ -1,7 +1,9 @@
 //! Layers of convolutional networks.
 
 use crate::common::{Plain, Within, assembles, check, same_bits_from_c, signed_input};
-use sumsq_examples::pipelines::Planar;
+use sumsq::codegen::Target;
+use sumsq::codegen::runtime::Pool;
+use sumsq_examples::pipelines::{Application, Planar, Prepared};
 
 fn inputs(co: i32, ci: i32, w: i32, h: i32, n: i32) -> [Planar; 3] {
     [signed_input(&[ci, w + 2, h + 2, n]), signed_input(&[co, 3, 3, ci]), signed_input(&[co])]
@@ -26,7 +28,7 @@ fn expected(inputs: &[Planar; 3]) -> Vec<f64> {
 
 #[test]
 fn convolves() {
-    for [co, ci, w, h, n] in [[48, 5, 11, 7, 2], [37, 16, 5, 3, 1]] {
+    for [co, ci, w, h, n] in [[80, 5, 11, 7, 2], [67, 16, 5, 3, 1]] {
         let inputs = inputs(co, ci, w, h, n);
         check("conv_layer", &[], 8, &inputs, &expected(&inputs), Within::Range(1e-4));
     }
@@ -35,5 +37,22 @@ fn convolves() {
 #[test]
 fn elsewhere() {
     assembles("conv_layer", &[]);
-    same_bits_from_c("conv_layer", &[], 8, &inputs(35, 3, 9, 4, 2));
+    same_bits_from_c("conv_layer", &[], 8, &inputs(70, 3, 9, 4, 2));
+}
+
+/// Layers that are smaller than the tiles of the schedule by hand are refused by it, and computed under another.
+#[test]
+fn small_layers() {
+    let inputs = inputs(20, 3, 6, 3, 1);
+    let application = Application::find("conv_layer").expect("it is listed");
+    let run = |schedule: &str| {
+        let text = application.schedule(schedule).expect("it is listed").expect("it is a schedule");
+        let setup = application.setup(&[], 8).expect("there are no parameters");
+        let prepared = Prepared::new(application, setup, &text, &Target::host()).expect("it is compiled");
+        prepared.run(&Pool::new(1), &inputs).map(|outputs| Plain::of(&outputs[0].1).at(&[19, 5, 2, 0]))
+    };
+    let refused = run("hand").expect_err("64 channels").to_string();
+    assert!(refused.contains("filter is read beyond dimension 0"), "{refused}");
+    let last = expected(&inputs).last().copied();
+    assert!((run("root").expect("any size") - last.expect("a value")).abs() < 1e-4);
 }
