@@ -94,13 +94,16 @@ fn noise(x: usize, y: usize, c: usize) -> f64 {
     f64::from((h ^ (h >> 15)) >> 8) / f64::from(1 << 24)
 }
 
+/// Outputs by name.
+type Results = Vec<(String, Planar)>;
+
 /// Runs an application on pictures, and on arrays for the slots behind them.
 fn run(
     name: &str,
     params: &[(&str, &str)],
     pictures: &[Picture],
     bits: u32,
-) -> Result<(Prepared, Vec<(String, Planar)>), Box<dyn Error>> {
+) -> Result<(Prepared, Results), Box<dyn Error>> {
     let application = Application::find(name).ok_or("no application")?;
     let given: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let schedule = application.schedule("hand").ok_or("no schedule")??;

@@ -312,7 +312,7 @@ fn memory_out_of_place_is_refused() {
     }
 }
 
-/// What a block shares is counted before any assembler sees it.
+/// Bytes that a block shares are counted before any assembler sees them.
 #[test]
 fn too_much_shared_memory_is_refused() {
     let text = "out: split(x, xo, xi, 128, predicate) split(y, yo, yi, 128, predicate) reorder(yi, xi, xo, yo) \

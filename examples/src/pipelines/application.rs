@@ -34,7 +34,7 @@ pub struct Slot {
     pub about: &'static str,
     /// The way of pictures and arrays into it.
     pub planes: Planes,
-    /// What it is if none is given, unless it has to be.
+    /// Its contents if none are given, unless they have to be.
     pub default: Option<fn() -> Planar>,
 }
 

@@ -52,9 +52,9 @@ fn build(_: &Setup) -> Pipeline {
     let (left, top) = (x / CELL, y / CELL);
     let sampled = |c: i32| {
         let corner = |dx: i32, dy: i32, dz: i32| blury.of((&left + dx, &top + dy, &bin + dz, c));
-        let along_x = |dy: i32, dz: i32| Expr::lerp(&corner(0, dy, dz), &corner(1, dy, dz), &weights[0]);
-        let along_y = |dz: i32| Expr::lerp(&along_x(0, dz), &along_x(1, dz), &weights[1]);
-        Expr::lerp(&along_y(0), &along_y(1), &weights[2])
+        let along_x = |dy: i32, dz: i32| Expr::lerp(corner(0, dy, dz), corner(1, dy, dz), &weights[0]);
+        let along_y = |dz: i32| Expr::lerp(along_x(0, dz), along_x(1, dz), &weights[1]);
+        Expr::lerp(along_y(0), along_y(1), &weights[2])
     };
     let output = p.define("output", [x, y], sampled(0) / sampled(1));
     p.output_strided(&output, Constraint::defaults(2));

@@ -141,8 +141,8 @@ fn fitted(sum: &dyn Fn(i32) -> Expr) -> Vec<Expr> {
     }
     let column = |c: usize| {
         let mut x: Vec<Expr> = vec![];
-        for i in 0..4 {
-            x.push((0..i).fold(b(i, c), |sum, k| sum - &l[i][k] * &x[k]));
+        for (i, row) in l.iter().enumerate() {
+            x.push(row.iter().zip(&x).fold(b(i, c), |sum, (l, x)| sum - l * x));
         }
         x.iter_mut().zip(&inverse).for_each(|(x, inverse)| *x = &*x * inverse);
         for i in (0..4).rev() {

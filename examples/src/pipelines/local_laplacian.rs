@@ -43,10 +43,10 @@ fn up(p: &mut Pipeline, name: &str, f: &Func, rest: &[Var]) -> Func {
     let at = |x: Expr, y: Expr| [vec![x, y], rest.iter().map(Expr::from).collect()].concat();
     let share = |v: Var| ((v % 2) * 2 + 1).cast(F32) / 4.0;
     let column = |by: i32| f.at(&at((x + by) / 2, y.into()), 0);
-    let across = Expr::lerp(&column(1), &column(-1), &share(x));
+    let across = Expr::lerp(column(1), column(-1), share(x));
     let across = p.define(format!("{name}x"), &vars, across);
     let row = |by: i32| across.at(&at(x.into(), (y + by) / 2), 0);
-    let both = Expr::lerp(&row(1), &row(-1), &share(y));
+    let both = Expr::lerp(row(1), row(-1), share(y));
     p.define(name, &vars, both)
 }
 
@@ -91,7 +91,7 @@ fn build(setup: &Setup) -> Pipeline {
         let depth = bright[j].of((x, y)) * top.cast(F32);
         let bin = depth.cast(I32).clamp(0, &top - 1);
         let share = depth - bin.cast(F32);
-        let picked = Expr::lerp(&detail.of((x, y, &bin)), &detail.of((x, y, bin + 1)), &share);
+        let picked = Expr::lerp(detail.of((x, y, &bin)), detail.of((x, y, bin + 1)), share);
         let value = match result {
             Some(coarser) => up(&mut p, &format!("ru{j}"), &coarser, &[]).of((x, y)) + picked,
             None => picked,

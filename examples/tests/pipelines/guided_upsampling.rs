@@ -32,13 +32,8 @@ fn blurred(grid: &Grid, d: usize) -> Grid {
 /// Solves `A X = B` for the map of one cell, by elimination with pivots.
 fn fitted(sums: &[f64; 22]) -> [f64; 12] {
     let mut m = [[0.0; 7]; 4];
-    let mut next = 0;
-    for i in 0..4 {
-        for j in i..4 {
-            (m[i][j], m[j][i]) = (sums[next], sums[next]);
-            next += 1;
-        }
-    }
+    let upper = (0..4).flat_map(|i| (i..4).map(move |j| (i, j)));
+    upper.zip(sums).for_each(|((i, j), sum)| (m[i][j], m[j][i]) = (*sum, *sum));
     for c in 0..3 {
         (0..4).for_each(|i| m[i][4 + c] = sums[10 + 4 * c + i]);
     }
