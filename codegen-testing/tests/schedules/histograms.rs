@@ -1,12 +1,12 @@
 //! Updates whose coordinates use pure variables of other places: a histogram for each row, bins that move with the row.
 
 use crate::support::{plane, schedule};
-use sumsq_codegen::ScalarType::I32;
+use sumsq_codegen::ScalarType::{F32, I32};
 use sumsq_codegen::lower::lower;
 use sumsq_codegen::{Error, Expr, Func, Pipeline, RDom};
 use sumsq_codegen_testing::check::{bindings, check, pattern};
-use sumsq_codegen_testing::native::agree;
-use sumsq_codegen_testing::reference::Bindings;
+use sumsq_codegen_testing::native::{agree, compile, execute};
+use sumsq_codegen_testing::reference::{Bindings, Value};
 
 const BINS: i32 = 8;
 const SIZE: [usize; 2] = [13, 9];
@@ -86,4 +86,41 @@ fn coordinates_that_follow_each_other_without_end_are_refused() {
     let e = lower(&p, &schedule("f: compute_root"), &Default::default()).err().map(|e| e.to_string());
     let rule = "its updates make coordinates of each other's pure variables, which has no end";
     assert_eq!(e, Some(format!("pipeline circle: f: {rule}")));
+}
+
+/// `hist(trunc(clamp(in(r), 0, 9) * p + 0.5)) += 1`, and bins `x` and `x + 1` of it in `out(x)`.
+fn bins_of_floats() -> Pipeline {
+    let (mut p, i, [x, _]) = plane("bins_of_floats");
+    let scale = p.param("p", F32);
+    let r = RDom::new([("r", Expr::from(0), i.extent(0))]);
+    let value = i.at(&[r.var(0), Expr::from(0)], 0).max(0).min(9).cast(F32) * scale + 0.5f32;
+    let bin = value.cast(I32);
+    let hist = Func::new("hist", &[x], vec![Expr::from(0)]);
+    let own = hist.at(std::slice::from_ref(&bin), 0);
+    let hist = p.func(hist.update(vec![bin], vec![own + 1], r));
+    let sum = hist.at(&[x.expr()], 0) * 100 + hist.at(&[x + 1], 0);
+    let out = p.func(Func::new("out", &[x], vec![sum]));
+    p.output(&out);
+    p
+}
+
+/// Bins are stored wherever floats may lead to: for factors of any sign, and none that is no number.
+#[test]
+fn bins_made_of_floats() {
+    let p = bins_of_floats();
+    let bound =
+        |factor: f64| bindings(vec![("in", pattern(&[I32], &[40, 1], 7))], vec![("p", Value::Float(factor))]);
+    for text in ["hist: compute_root", "hist: compute_root hist.update(0): relaxed atomic parallel(r)"] {
+        let s = schedule(text);
+        for factor in [1.0, 0.1, 7.3, 0.0, -2.5, 1e-30] {
+            check(&p, &s, &bound(factor), &[vec![12]], 0.0);
+            agree(&p, &s, &bound(factor), &[vec![12]]);
+        }
+        for factor in [f64::NAN, f64::INFINITY, 1e30] {
+            let compiled = compile(&p, &s).expect("legal");
+            let refused = execute(&p, &compiled, &bound(factor), &[vec![(0, 12)]], 2).expect_err("no number");
+            let said = "a coordinate is computed with p, which is no number below 1e18";
+            assert!(refused.to_string().contains(said), "{factor}: {refused}");
+        }
+    }
 }

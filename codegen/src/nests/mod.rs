@@ -24,6 +24,7 @@ mod bounds_inference;
 pub mod bounds_query;
 mod checks;
 mod emit;
+mod float_checks;
 mod found;
 mod in_place;
 mod joint_regions;

@@ -7,6 +7,7 @@ use crate::expr::{Expr, Name};
 use crate::ir::stmt::Stmt;
 use crate::nests::bounds_inference::{ranges_in, ranges_of, region, unbounded};
 use crate::nests::checks::{assertion, points_check};
+use crate::nests::float_checks::float_checks;
 use crate::nests::found::Found;
 use crate::nests::param_ranges::param_checks;
 use crate::nests::ranges::cover;
@@ -22,6 +23,7 @@ pub(super) fn root_checks(
     found: &mut Found,
 ) -> Result<Vec<Stmt>, Error> {
     let mut checks = param_checks(&scope.plan.pipeline);
+    checks.extend(float_checks(&scope.plan.pipeline));
     checks.extend(buffer_checks(scope, regions, found)?);
     checks.extend(loop_checks(scope, regions)?);
     checks.extend(sink_checks(scope, regions)?);
