@@ -406,10 +406,10 @@ fn places_in_a_table_are_found_in_32_bits() {
     s.func("out").vectorize("x", 8, Tail::Predicate);
     let b = bindings(vec![("in", pattern(&[I32], &[21], 1))], vec![]);
     let ran = check(&p, &s, &b, &[vec![21]], 0.0);
-    assert_eq!(ran.lowered.of("table.0").allocated, 6 * 16);
+    assert_eq!(ran.lowered.of("table.0").allocated, 6 * 10);
     let gather =
         ran.body.lines().find(|l| l.contains("= table.0[i64(")).unwrap_or_else(|| panic!("{}", ran.body));
-    assert!(gather.contains(" * x8(16)") && !gather.contains("x8(16:i64)"), "{gather}");
+    assert!(gather.contains(" * x8(10)") && !gather.contains("x8(10:i64)"), "{gather}");
 }
 
 /// A stage whose values a condition that is never true asks for.

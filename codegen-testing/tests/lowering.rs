@@ -245,7 +245,7 @@ fn maps_in_place_below_a_reduction() {
         let input = |seed| pattern(&[F32], &[w, h], seed);
         let b = bindings(vec![("x", input(1)), ("r", input(2)), ("q", input(3))], vec![]);
         let ran = check(&p, &s, &b, &[vec![w, h], vec![w, h], vec![]], 0.0);
-        assert!(ran.body.contains("allocate rn.0: f32[16:i64] in registers"), "{}", ran.body);
+        assert!(ran.body.contains("allocate rn.0: f32[8:i64] in registers"), "{}", ran.body);
     }
 
     // A stencil's p has recomputed rows: it may not overwrite what they are computed from.
