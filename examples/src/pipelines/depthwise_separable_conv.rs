@@ -2,8 +2,8 @@
 //! fastest dimension.
 
 use super::application::{Application, Planes, Slot};
-use super::setup::Setup;
-use sumsq::codegen::ScalarType::F32;
+use super::setup::{Parameter, Setup};
+use sumsq::codegen::ScalarType::{F32, I64};
 use sumsq::codegen::{Constraint, Expr, Input, Pipeline, RDom, Source, Var, boundary};
 
 pub(super) const APPLICATION: Application = Application {
@@ -15,14 +15,23 @@ pub(super) const APPLICATION: Application = Application {
         Slot::new("pointwise", "weights of the mixture, of shape (CI M, CO)", Planes::Array),
         Slot::new("bias", "of shape (CO)", Planes::Array),
     ],
-    parameters: &[],
+    parameters: &[Parameter::whole(
+        "multiplier",
+        "channels M that each channel becomes before they are mixed",
+        1,
+        1,
+        64,
+    )],
     build,
     extents: sizes,
     schedules: schedules!("depthwise_separable_conv"),
 };
 
-fn sizes(_: &Setup, inputs: &[Vec<i32>]) -> Result<Vec<i32>, String> {
+fn sizes(setup: &Setup, inputs: &[Vec<i32>]) -> Result<Vec<i32>, String> {
     match inputs {
+        [_, d, ..] if d[0] != setup.whole("multiplier") => {
+            Err(format!("depthwise has {} weights for each channel: say multiplier={}", d[0], d[0]))
+        }
         [i, d, p, b] if d[1..] == [i[0] * d[0], 3, 3] && p[1] == d[1] && b[0] == p[0] => {
             Ok(vec![p[0], i[1], i[2], i[3]])
         }
@@ -30,11 +39,14 @@ fn sizes(_: &Setup, inputs: &[Vec<i32>]) -> Result<Vec<i32>, String> {
     }
 }
 
-fn build(_: &Setup) -> Pipeline {
+fn build(setup: &Setup) -> Pipeline {
     let [c, x, y, n] = Var::all(["c", "x", "y", "n"]);
     let mut p = Pipeline::new("depthwise_separable_conv");
     let input = p.input(Input::strided("input", &[F32], 4));
-    let depthwise = p.input(Input::strided("depthwise", &[F32], 4));
+    // A constant: nothing is divided by it while the pipeline runs, and weights of channels lie beside each other.
+    let each = Expr::from(setup.whole("multiplier"));
+    let dense = Constraint::new().stride(each.cast(I64));
+    let depthwise = p.input(Input::strided("depthwise", &[F32], 4).constrain(1, dense));
     let pointwise = p.input(Input::strided("pointwise", &[F32], 2));
     let bias = p.input(Input::strided("bias", &[F32], 1));
     let mut domain = input.domain();
@@ -43,7 +55,6 @@ fn build(_: &Setup) -> Pipeline {
     let zero = Expr::float(F32, 0.0);
     let around = p.func(boundary::constant_exterior("around", &input, &domain, &[zero]));
 
-    let each = depthwise.extent(0);
     let r =
         RDom::new([("m", Expr::from(0), each.clone()), ("i", 0.into(), 3.into()), ("j", 0.into(), 3.into())]);
     let (m, i, j) = (r.var(0), r.var(1), r.var(2));

@@ -37,7 +37,8 @@ fn convolves_and_mixes() {
     for [co, ci, each, w, h, n] in [[16, 20, 1, 11, 7, 2], [37, 5, 2, 6, 3, 1]] {
         let inputs = inputs(co, ci, each, w, h, n);
         let expected = expected(&inputs);
-        check("depthwise_separable_conv", &[], 8, &inputs, &expected, Within::Range(1e-4));
+        let params = [("multiplier", &*each.to_string())];
+        check("depthwise_separable_conv", &params, 8, &inputs, &expected, Within::Range(1e-4));
     }
 }
 
