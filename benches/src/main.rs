@@ -44,12 +44,19 @@ fn main() -> ExitCode {
                 continue;
             }
         };
-        if let Err(e) = report.write(&results_folder()) {
+        if is_partial() {
+            println!("{name}: results of a part are not kept");
+        } else if let Err(e) = report.write(&results_folder()) {
             eprintln!("{}: cannot write the results: {e}", results_folder().display());
             return ExitCode::FAILURE;
         }
     }
     exit
+}
+
+/// Does the environment leave out pipelines?
+fn is_partial() -> bool {
+    std::env::var("SUMSQ_PIPELINES").is_ok_and(|names| !names.is_empty())
 }
 
 fn start_once(case: &str) -> ExitCode {
