@@ -1,5 +1,6 @@
 //! The gallery of the README: what each image pipeline makes of a photograph, before and after, in `data/pictures/pipelines`.
 
+use crate::suite::pipeline_cases::noise;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use sumsq::codegen::Target;
@@ -87,13 +88,6 @@ fn changed(of: &Picture, to: impl Fn(usize, usize, usize, f64) -> f64) -> Pictur
     })
 }
 
-/// A number in [0, 1) that looks like noise.
-fn noise(x: usize, y: usize, c: usize) -> f64 {
-    let mix = |h: u32, v: usize| (h ^ v as u32).wrapping_mul(0x9E37_79B1).rotate_left(13);
-    let h = mix(mix(mix(0x2545_F491, x), y), c).wrapping_mul(0x85EB_CA6B);
-    f64::from((h ^ (h >> 15)) >> 8) / f64::from(1 << 24)
-}
-
 /// Outputs by name.
 type Results = Vec<(String, Planar)>;
 
@@ -142,13 +136,14 @@ fn shown(name: &str, photograph: &Picture) -> Result<(Picture, Picture), Box<dyn
             Ok((scene, after))
         }
         "hist" => plain(changed(&scene, |_, _, _, v| 40.0 + 0.3 * v), &[]),
-        "nl_means" => {
-            plain(changed(&scene, |x, y, c, v| v + 50.0 * noise(x, y, c) - 25.0), &[("sigma", "0.2")])
-        }
+        "nl_means" => plain(
+            changed(&scene, |x, y, c, v| v + 50.0 * f64::from(noise(&[x, y, c].map(|v| v as i32))) - 25.0),
+            &[("sigma", "0.2")],
+        ),
         "local_laplacian" => plain(scene, &[("alpha", "1")]),
         "max_filter" => plain(scene, &[("radius", "15")]),
         "interpolate" => {
-            let known = |x: usize, y: usize| noise(x, y, 0) < 0.125;
+            let known = |x: usize, y: usize| noise(&[x as i32, y as i32]) < 0.125;
             let before = changed(&scene, |x, y, _, v| if known(x, y) { v } else { 0.0 });
             let alpha = (0..width * height).map(|i| if known(i % width, i / width) { 255 } else { 0 });
             let samples = before.samples.iter().copied().chain(alpha).collect();

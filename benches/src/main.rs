@@ -1,6 +1,6 @@
-//! `sumsq-bench [NAME]`: runs the benchmarks whose name contains NAME (all without it). `sumsq-bench figure` draws the README's figure, `sumsq-bench gallery` its pictures of pipelines,
-//! `sumsq-bench compare OLD NEW` compares two builds of the tool. Compiled code is not kept: times of compilation are true ones. Only the
-//! processes that `start` runs, of `start-once CASE`, keep theirs where they are told.
+//! `sumsq-bench [NAME]`: runs the benchmarks whose name contains NAME (all without it). `sumsq-bench figure` draws the README's figure,
+//! `sumsq-bench gallery` its pictures of pipelines, `sumsq-bench compare OLD NEW` compares two builds of the tool. Compiled code is not
+//! kept: times of compilation are true ones. Only the processes that `start` runs, of `start-once CASE`, keep theirs where they are told.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -44,19 +44,12 @@ fn main() -> ExitCode {
                 continue;
             }
         };
-        if is_partial() {
-            println!("{name}: results of a part are not kept");
-        } else if let Err(e) = report.write(&results_folder()) {
+        if let Err(e) = report.write(&results_folder()) {
             eprintln!("{}: cannot write the results: {e}", results_folder().display());
             return ExitCode::FAILURE;
         }
     }
     exit
-}
-
-/// Does the environment leave out pipelines?
-fn is_partial() -> bool {
-    std::env::var("SUMSQ_PIPELINES").is_ok_and(|names| !names.is_empty())
 }
 
 fn start_once(case: &str) -> ExitCode {

@@ -24,6 +24,8 @@ pub struct Report {
     pub facts: Vec<(String, f64, String)>,
     /// Remarks, a line each.
     pub notes: Vec<String>,
+    /// Did the run leave something out? Then it takes no file's place.
+    pub is_partial: bool,
 }
 
 impl Report {
@@ -31,7 +33,16 @@ impl Report {
     pub fn new(name: &str, setting: impl Into<String>) -> Report {
         let (name, setting) = (name.to_string(), setting.into());
         let (machine, build) = (machine(), build());
-        Report { name, setting, machine, build, ratios: vec![], facts: vec![], notes: vec![] }
+        Report {
+            name,
+            setting,
+            machine,
+            build,
+            ratios: vec![],
+            facts: vec![],
+            notes: vec![],
+            is_partial: false,
+        }
     }
 
     /// Adds a ratio, which is also printed at once.
@@ -74,8 +85,12 @@ impl Report {
         })
     }
 
-    /// Writes `<name>.json` and `<name>.txt` to `folder`.
+    /// Writes `<name>.json` and `<name>.txt` to `folder`, unless the run was of a part.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
+        if self.is_partial {
+            println!("{}: results of a part are not kept", self.name);
+            return Ok(());
+        }
         std::fs::create_dir_all(folder)?;
         std::fs::write(folder.join(format!("{}.json", self.name)), format!("{:#}\n", self.json()))?;
         std::fs::write(folder.join(format!("{}.txt", self.name)), self.to_string())

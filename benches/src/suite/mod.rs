@@ -11,7 +11,7 @@ mod iteration;
 mod materialize;
 mod pcg;
 mod pipeline_arrays;
-mod pipeline_cases;
+pub(crate) mod pipeline_cases;
 mod pipeline_library;
 mod pipeline_ours;
 mod pipelines;

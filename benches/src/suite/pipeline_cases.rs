@@ -64,7 +64,7 @@ fn from_zero(extents: &[i32]) -> Vec<(i32, i32)> {
 }
 
 /// A number in [0, 1) that depends on the coordinates alone.
-fn noise(at: &[i32]) -> f32 {
+pub fn noise(at: &[i32]) -> f32 {
     let mix =
         |h: u32, c: i32| (h ^ c as u32).wrapping_mul(0x9E37_79B1).rotate_left(13).wrapping_mul(0x85EB_CA6B);
     let h = at.iter().fold(0x2545_F491, |h, &c| mix(h, c));

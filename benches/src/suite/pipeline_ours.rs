@@ -5,7 +5,7 @@ use super::pipeline_arrays::{Argument, Array, Elements, with_elements};
 use super::pipeline_cases::Case;
 use std::error::Error;
 use std::time::Instant;
-use sumsq::codegen::Target;
+use sumsq::codegen::{Schedule, Target};
 use sumsq::codegen::runtime::{Buffer, BufferError, Dimension, Pool, View};
 use sumsq_examples::pipelines::{Application, Prepared};
 
@@ -40,12 +40,22 @@ pub fn ours(case: &Case) -> Result<Option<Ours>, Box<dyn Error>> {
         _ => None,
     });
     let setup = application.setup(&given.chain(variant).collect::<Vec<_>>(), bits(case))?;
-    let (name, _) = application.schedules.first().ok_or("an application without schedules")?;
-    let schedule = application.schedule(name).ok_or("a schedule without a text")??;
+    let schedule = match tried() {
+        Some(file) => Schedule::parse(&std::fs::read_to_string(file)?)?,
+        None => {
+            let (name, _) = application.schedules.first().ok_or("an application without schedules")?;
+            application.schedule(name).ok_or("a schedule without a text")??
+        }
+    };
     let start = Instant::now();
     let prepared = Prepared::new(application, setup, &schedule, &Target::host())?;
     let seconds = start.elapsed().as_secs_f64();
     Ok(Some(Ours { prepared, pool: Pool::new(THREADS), seconds }))
+}
+
+/// The file of a schedule to try, which `SUMSQ_SCHEDULE` names.
+pub fn tried() -> Option<String> {
+    std::env::var("SUMSQ_SCHEDULE").ok().filter(|file| !file.is_empty())
 }
 
 /// Bits that samples of the first input use.

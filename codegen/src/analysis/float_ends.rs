@@ -9,7 +9,8 @@ use crate::expr::walk::any;
 use crate::expr::{BinaryOp, Expr};
 use crate::types::ScalarType;
 
-/// Coordinates of which nothing is known lie between this and its negative: more than any region holds, so that it is refused.
+/// Ends of coordinates of which nothing is known. What would lead there is refused before a run begins, by `nests::float_checks`, as far as it has
+/// one value in a run.
 const FAR: i64 = 1 << 29;
 
 /// `a op b`; factors and divisors have one value. Nothing if an end is unknown, or for another operator.

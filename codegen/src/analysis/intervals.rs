@@ -1,7 +1,8 @@
 //! Intervals of coordinates, seen through the definitions of Funcs.
 //!
 //! Sums are brought to normal form first, so that `x + r - x` is as exact as `r`. Ends are exact for affine, abs, min, max, and
-//! div and mod by what has one value, shifts and low-bit masks by constants, and a superset elsewhere, as where floats are added and multiplied (a select is the union of its arms).
+//! div and mod by what has one value, shifts and low-bit masks by constants, and a superset elsewhere, as where floats are added and
+//! multiplied (a select is the union of its arms).
 
 use crate::analysis::algebra::build;
 use crate::analysis::algebra::build::{div, mul, normal};

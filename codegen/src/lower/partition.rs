@@ -7,8 +7,8 @@
 //!
 //! Each innermost loop body (and code outside loops) that holds likely conditions becomes
 //! `if all of them hold in all lanes { body without them } else { general body }`. Two bodies only, and nothing is
-//! split inside the general body; a long one stays alone where the interior saves little of it. The order of iterations does not
-//! change. The test is scalar: a vector condition on an affine function of the lane is that of its first or last lane, others are
+//! split inside the general body; a long one stays alone where the interior saves little of it. A test that is the same in all iterations is made
+//! once, in front of two loops. The order of iterations does not change. The test is scalar: a vector condition on an affine function of the lane is that of its first or last lane, others are
 //! reduced. A condition that reads memory takes part only if it is scalar and is evaluated whenever the body runs; one that needs a
 //! name bound deeper in the body only if that name's value can be computed up front.
 
@@ -51,7 +51,17 @@ fn walk(s: &Stmt, facts: &Facts) -> Stmt {
             inner.enter_for(var, min, extent);
             let new = if has_loop(body) { walk(body, &inner) } else { two_bodies(body, &inner) };
             let (min, extent) = (strip_expr(min), strip_expr(extent));
-            Stmt::For { var: var.clone(), min, extent, kind: *kind, body: Box::new(new) }
+            let around = |body| {
+                let (min, extent) = (min.clone(), extent.clone());
+                Stmt::For { var: var.clone(), min, extent, kind: *kind, body: Box::new(body) }
+            };
+            match new {
+                Stmt::If { cond, then, otherwise: Some(no) } if *kind == ForKind::Serial && is_fixed(&cond, var) => {
+                    let (then, otherwise) = (Box::new(around(*then)), Some(Box::new(around(*no))));
+                    Stmt::If { cond, then, otherwise }
+                }
+                new => around(new),
+            }
         }
         Stmt::If { cond, then, otherwise } => {
             let (mut yes, mut no) = (facts.clone(), facts.clone());
@@ -65,6 +75,15 @@ fn walk(s: &Stmt, facts: &Facts) -> Stmt {
         }
         s => map_children(s, &mut strip_expr, &mut |s| walk(s, facts)),
     }
+}
+
+/// Is a condition the same in all iterations, and computable where there are none?
+fn is_fixed(cond: &Expr, var: &Name) -> bool {
+    !any(cond, |n| match n.kind() {
+        ExprKind::Load { .. } => true,
+        ExprKind::Var(v) => v == var,
+        _ => false,
+    })
 }
 
 fn has_loop(s: &Stmt) -> bool {

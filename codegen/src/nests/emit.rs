@@ -1,5 +1,6 @@
 //! Emits the loops of a stage with what is in their slots.
 
+use crate::analysis::algebra::build::offset;
 use crate::analysis::algebra::{Facts, Interval};
 use crate::analysis::associative::operands;
 use crate::error::Error;
@@ -145,13 +146,30 @@ impl<'p> Walk<'p> {
         let var = cx.s.dims[n - j].name.clone();
         let fetches = prefetches(&self.scope, &self.regions, cx.s, &var)?;
         let level = Level::At(LoopLevel { stage: cx.s.id.clone(), var });
-        let body = self.level(&level, &[], &mut |walk| rest(walk))?;
+        let run_up = self.regions.run_ups.get(&level).cloned().flatten();
+        let body = self.level(&level, &[], &mut |walk| match &run_up {
+            Some(r) => {
+                let begun = r.first.le(Expr::var(r.var.clone()));
+                let body = walk.at(walk.scope.clone(), |walk| {
+                    walk.scope.facts.assume(&begun);
+                    rest(walk)
+                });
+                Ok(branch(begun, body?, None))
+            }
+            None => rest(walk),
+        })?;
         Ok(block(fetches.into_iter().chain([body]).collect()))
     }
 
     /// Loop `j`, counted from outside.
     fn one_loop(&mut self, cx: &Emit<'p>, j: usize, mode: &Mode) -> Result<Stmt, Error> {
         let mut inner = cx.clone();
+        if !matches!(mode, Mode::Zero)
+            && let Some(run_up) = self.run_up(cx, j)
+        {
+            let name = &cx.s.dims[cx.s.dims.len() - 1 - j].name;
+            inner.bounds.entry(name.clone()).and_modify(|(min, _)| *min = offset(min, -run_up.length));
+        }
         let Entered { var, min, max, extent, kind, once } = enter_loop(&mut self.scope, &mut inner, j)?;
         let body = self.item(&inner, j + 1, 0, mode.clone())?;
         if let Some(some) = once {

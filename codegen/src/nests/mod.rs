@@ -5,7 +5,7 @@
 //!
 //! One walk from outside in (`walk.rs`). At every level (root, or the body of a loop) the Funcs that are stored or computed there are
 //! opened, consumers first: their regions are inferred and let-bound (`bounds_inference.rs`), a sliding region is
-//! narrowed (`sliding_window.rs`), folds are checked (`storage_folding.rs`), storage is sized
+//! narrowed (`sliding_window.rs`, `run_up.rs`), folds are checked (`storage_folding.rs`), storage is sized
 //! (`allocation_bounds.rs`). Then the storage is realised and the nests follow, producers first (`emit.rs`, `together.rs`). Behind the
 //! walk, what storage needs no more of its region than a ring is folded.
 //!
@@ -38,6 +38,7 @@ mod prefetch;
 mod ranges;
 mod regions;
 mod root_checks;
+mod run_up;
 mod scope;
 mod sinks;
 mod sliding_window;

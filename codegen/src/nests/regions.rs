@@ -5,6 +5,7 @@ use crate::analysis::algebra::rebuild::rebuild;
 use crate::analysis::algebra::{Facts, Interval};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::stmt::Stmt;
+use crate::nests::run_up::RunUp;
 use crate::plan::plans::Level;
 use crate::schedule::{LoopLevel, StageId};
 use indexmap::IndexMap;
@@ -33,6 +34,8 @@ pub struct Regions {
     pub stored: FxHashMap<(Name, Level), Vec<Interval>>,
     /// Joint loops with iterations that may be none of some stage.
     pub differing: FxHashSet<LoopLevel>,
+    /// Loops in which something is computed, with the iterations ahead of them.
+    pub run_ups: FxHashMap<Level, Option<RunUp>>,
     /// Assertions, not yet placed, that regions are those that the schedule says.
     pub checks: Vec<Stmt>,
     /// Lets of levels that were opened (a body emitted twice repeats them).

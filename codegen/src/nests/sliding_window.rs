@@ -3,7 +3,8 @@
 //! A Func stored outside of exactly one serial loop and computed inside it, whose region moves monotonically with that loop
 //! in one dimension, computes only what the previous iteration did not leave: of a region that rises the first value becomes
 //! `select(first iteration, min, previous max + 1)`, of one that falls the last value
-//! `select(first iteration, max, previous min - 1)`. Needs the region (bounds inference), precedes the sizing of
+//! `select(first iteration, max, previous min - 1)`. In a loop that begins early ([`crate::nests::run_up`]) no iteration is the first: what is
+//! new, from the start of what is needed on. Needs the region (bounds inference), precedes the sizing of
 //! storage, which is that of the whole loop.
 
 use crate::analysis::algebra::Interval;
@@ -12,6 +13,7 @@ use crate::error::Error;
 use crate::expr::walk::{substitute, variables};
 use crate::expr::{Expr, Name};
 use crate::nests::regions::Regions;
+use crate::nests::run_up::RunUp;
 use crate::nests::scope::{Around, Scope};
 use crate::plan::extents::round_up_unit;
 use crate::plan::plans::{FuncPlan, illegal, own_var};
@@ -19,13 +21,13 @@ use crate::schedule::ForKind;
 use rustc_hash::FxHashMap;
 
 /// Movement of a region from one iteration to the next.
-struct Slide {
+pub(super) struct Slide {
     /// The dimension that moves.
-    dim: usize,
+    pub dim: usize,
     /// Is this the first iteration?
     first: Expr,
     /// Towards greater coordinates?
-    up: bool,
+    pub up: bool,
     /// The last value of the previous iteration in the direction of movement: what comes behind it is new.
     last_before: Expr,
 }
@@ -65,7 +67,11 @@ pub(super) fn slide(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan, requ
             false if scope.facts.proves_le(&next, highest) => next,
             false => min(&next, highest),
         };
-        let slid = regions.bind(&mut scope.facts, name.to_string(), &Expr::select(first, whole, next));
+        let slid = match start(scope, regions, f, whole) {
+            Some(start) => max(&next, &start),
+            None => Expr::select(first, whole, next),
+        };
+        let slid = regions.bind(&mut scope.facts, name.to_string(), &slid);
         regions.unslid.insert(name, whole.clone());
         if up {
             produced[d].min = slid;
@@ -77,8 +83,15 @@ pub(super) fn slide(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan, requ
     slides
 }
 
+/// Where the loop around began early, the start of what is needed.
+fn start(scope: &Scope, regions: &Regions, f: &FuncPlan, lowest: &Expr) -> Option<Expr> {
+    let RunUp { var, first, .. } = regions.run_ups.get(&f.compute)?.as_ref()?;
+    let lowest = scope.facts.expand(lowest, var, &regions.unslid);
+    Some(substitute(&lowest, &FxHashMap::from_iter([(var.clone(), first.clone())])))
+}
+
 /// The one dimension that moves, if it does so in one direction.
-fn find_slide(scope: &Scope, regions: &Regions, f: &FuncPlan, required: &[Interval]) -> Option<Slide> {
+pub(super) fn find_slide(scope: &Scope, regions: &Regions, f: &FuncPlan, required: &[Interval]) -> Option<Slide> {
     if f.store == f.compute || f.stages.len() > 1 {
         return None;
     }

@@ -45,7 +45,14 @@ impl<'p> Walk<'p> {
                 lets.iter().for_each(|(n, v)| self.scope.facts.enter_let(n, v));
                 vec![]
             }
-            None => open_level(&mut self.scope, &mut self.regions, &mut self.found, &here, level)?,
+            None => {
+                let checks = open_level(&mut self.scope, &mut self.regions, &mut self.found, &here, level)?;
+                for f in here.iter().filter(|f| f.compute == *level) {
+                    let required = &self.regions.at[&(f.func.name.clone(), level.clone())];
+                    check_folds(&self.scope.facts, f, required)?;
+                }
+                checks
+            }
         };
         let body = self.realize(&here, level, conds, rest)?;
         Ok(checks::guarded(&self.regions.opened[level], checks, body))
@@ -125,7 +132,7 @@ impl<'p> Walk<'p> {
 }
 
 /// Opens a level: infers the regions of the Funcs `here` and binds their names, consumers first. Returns what is asserted there.
-fn open_level(
+pub(super) fn open_level(
     scope: &mut Scope,
     regions: &mut Regions,
     found: &mut Found,
@@ -167,7 +174,6 @@ fn open(
         }
         let required = region(scope, regions, name, level)?;
         check_store_races(scope, f)?;
-        check_folds(&scope.facts, f, &required)?;
         note_live(scope, regions, found, f, &required);
     }
     if f.store == *level {

@@ -10,7 +10,7 @@
 use crate::error::Error;
 use crate::func::Layout;
 use crate::plan::plans::{Dim, FuncPlan, Plan, Stage, illegal};
-use crate::schedule::StageId;
+use crate::schedule::{Directive, StageId};
 
 /// Checks `plan`.
 pub(crate) fn contracts(plan: &Plan) -> Result<(), Error> {
@@ -37,11 +37,9 @@ fn strict(plan: &Plan, f: &FuncPlan) -> Result<(), Error> {
         return refuse(&id, format!("rfactor(into {})", f.func.name));
     }
     for s in f.stages.iter().flat_map(Stage::versions) {
-        if s.relaxed {
-            return refuse(&s.id, "relaxed".into());
-        }
-        if s.reciprocals {
-            return refuse(&s.id, "reciprocals".into());
+        let said = [(s.relaxed, Directive::Relaxed), (s.reciprocals, Directive::Reciprocals)];
+        if let Some((_, directive)) = said.iter().find(|(holds, _)| *holds) {
+            return refuse(&s.id, directive.to_string());
         }
         if s.reduction.is_none() || !floats(s) {
             continue;

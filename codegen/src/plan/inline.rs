@@ -7,6 +7,7 @@ use crate::func::{Func, Pipeline};
 use crate::plan::plans::illegal;
 use crate::schedule::StageId;
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
 
 /// Replaces every call of a Func in `inlined` by its definition. `order` is the realization order, so that each
 /// definition substituted is already free of calls of inlined Funcs. The Funcs themselves disappear.
@@ -74,18 +75,18 @@ impl Inliner<'_> {
         rewrite(e, &mut self.memo, &mut |_, n| {
             let ExprKind::Call { name, args, value } = n.kind() else { return n };
             let Some((f, size)) = bodies.get(name) else { return n };
-            if !sites.contains_key(&(name.clone(), args.clone())) {
-                *spent += size;
-            }
+            let site = match sites.entry((name.clone(), args.clone())) {
+                Entry::Occupied(there) => return there.get()[*value].clone(),
+                Entry::Vacant(site) => site,
+            };
+            *spent += size;
             if *spent > MOST_NODES {
                 refused.get_or_insert_with(|| name.clone());
                 return n;
             }
-            let values = sites.entry((name.clone(), args.clone())).or_insert_with(|| {
-                let map = f.vars.iter().map(|v| v.name().clone()).zip(args.iter().cloned()).collect();
-                let mut s = Substitution::new(&map);
-                f.values.iter().map(|v| s.apply(v)).collect()
-            });
+            let map = f.vars.iter().map(|v| v.name().clone()).zip(args.iter().cloned()).collect();
+            let mut s = Substitution::new(&map);
+            let values = site.insert(f.values.iter().map(|v| s.apply(v)).collect());
             values[*value].clone()
         })
     }

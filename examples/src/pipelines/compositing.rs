@@ -1,10 +1,11 @@
 //! Six layers with transparency, combined from the lowest to the highest by operators that are data.
 
 use super::application::{Application, Planes, Slot, as_first};
+use super::mux;
 use super::run::{Planar, Values};
 use super::setup::Setup;
 use sumsq::codegen::ScalarType::{I32, U8, U16, U32};
-use sumsq::codegen::{Constraint, Expr, Input, Pipeline, ScalarType, Source, Var};
+use sumsq::codegen::{Constraint, Expr, Input, Pipeline, RDom, ScalarType, Source, Var};
 
 pub(super) const APPLICATION: Application = Application {
     name: "compositing",
@@ -42,17 +43,15 @@ fn scale(a: &Expr, b: &Expr) -> Expr {
     (product + 128).shr(8).cast(a.ty().scalar)
 }
 
-/// Component `a` of what lies below, with transparency `under`, and `b` of the layer, with `over`: combined by operator `op`. `is_colour`: else it
-/// is the transparency itself.
-fn combine(op: &Expr, (a, under): (&Expr, &Expr), (b, over): (&Expr, &Expr), is_colour: bool) -> Expr {
-    let rest = |alpha: &Expr| 255 - alpha.clone();
-    let hidden = scale(a, &rest(over));
-    let atop = if is_colour { scale(b, under) + &hidden } else { a.clone() };
-    let over_it = b + &hidden;
-    let either = scale(b, &rest(under)) + &hidden;
-    let inside = Expr::select(op.eq_(3), scale(a, over), hidden);
-    let either = Expr::select(op.eq_(2), either, inside);
-    Expr::select(op.eq_(0), over_it, Expr::select(op.eq_(1), atop, either))
+/// A pixel `b` put onto `a` in each of the five ways, by number. Pixels are colours times transparency, then the transparency.
+fn ways(a: &[Expr; 4], b: &[Expr; 4]) -> [[Expr; 4]; 5] {
+    let rest = |p: &[Expr; 4]| 255 - p[3].clone();
+    let each = |of: &dyn Fn(usize) -> Expr| std::array::from_fn(of);
+    let hidden = |i: usize| scale(&a[i], &rest(b));
+    let atop = |i: usize| if i == 3 { a[3].clone() } else { scale(&b[i], &a[3]) + hidden(i) };
+    let either = |i: usize| scale(&b[i], &rest(a)) + hidden(i);
+    let inside = |i: usize| scale(&a[i], &b[3]);
+    [each(&|i| &b[i] + hidden(i)), each(&atop), each(&either), each(&inside), each(&hidden)]
 }
 
 fn build(_: &Setup) -> Pipeline {
@@ -60,21 +59,27 @@ fn build(_: &Setup) -> Pipeline {
     let mut p = Pipeline::new("compositing");
     let layers: Vec<Input> = (0..6).map(|l| p.input(Input::strided(format!("layer{l}"), &[U8], 3))).collect();
     let ops = p.input(Input::strided("ops", &[I32], 1));
-    let alpha = |l: usize| layers[l].of((x, y, 3));
-    let colour = |l: usize| layers[l].of((x, y, c)).cast(U16) * alpha(l).cast(U16);
-    let (mut shade, mut cover) = (colour(0), alpha(0));
-    for l in 1..6 {
-        let op = ops.of(l as i32 - 1);
-        let (next_shade, next_cover) = (colour(l), alpha(l));
-        shade = combine(&op, (&shade, &cover), (&next_shade, &next_cover), true);
-        cover = combine(&op, (&cover, &cover), (&next_cover, &next_cover), false);
-        shade = p.define(format!("shade{l}"), [x, y, c], shade).of((x, y, c));
-        cover = p.define(format!("cover{l}"), [x, y], cover).of((x, y));
-    }
-    let opaque = cover.cast(U16);
-    let by = Expr::select(opaque.eq_(0), Expr::int(U16, 256), &opaque);
-    let even = ((shade + &opaque / 2) / by).min(255).cast(U8);
-    let output = p.define("output", [x, y, c], Expr::select(Expr::from(c).lt(3), even, cover));
+    let pixel = |at: &dyn Fn(i32) -> Expr| {
+        let colour = |i: i32| at(i).cast(U16) * at(3).cast(U16);
+        [colour(0), colour(1), colour(2), at(3)]
+    };
+    let bottom = pixel(&|i| layers[0].of((x, y, i)));
+    let blended = p.define_tuple("blended", [x, y], bottom.to_vec());
+    // All ways of all layers, of which those that are wanted run: one test for many pixels.
+    let r = RDom::new([("way", 0, 5), ("layer", 0, 5)]);
+    let (way, layer) = (r.var(0), r.var(1));
+    let r = r.filter(way.eq_(ops.of(&layer)));
+    let above = |i: i32| mux(&layer, &layers[1..].iter().map(|l| l.of((x, y, i))).collect::<Vec<_>>());
+    let below = std::array::from_fn(|i| blended.at(&[x.into(), y.into()], i));
+    let ways = ways(&below, &pixel(&above));
+    let chosen = (0..4).map(|i| mux(&way, &ways.each_ref().map(|w| w[i].clone()))).collect();
+    let blended = p.func(blended.update(vec![x.into(), y.into()], chosen, r));
+
+    let [r, g, b, opaque] = std::array::from_fn(|i| blended.at(&[x.into(), y.into()], i));
+    let wide = opaque.cast(U16);
+    let by = Expr::select(wide.eq_(0), Expr::int(U16, 256), &wide);
+    let even = |colour: Expr| ((colour + &wide / 2) / &by).min(255).cast(U8);
+    let output = p.define("output", [x, y, c], mux(&c.expr(), &[even(r), even(g), even(b), opaque]));
     p.output_strided(&output, Constraint::defaults(3));
     p
 }

@@ -1,6 +1,7 @@
-//! Fourier transforms of 32 x 32 pixels: five steps of radix two along x, then five along y (Cooley, Tukey 1965).
+//! Fourier transforms of 32 x 32 pixels: columns, then rows, each as eight times four (Cooley, Tukey 1965).
 
 use super::application::{Application, Planes, Slot, as_first};
+use super::mux;
 use super::setup::Setup;
 use std::f64::consts::PI;
 use sumsq::codegen::ScalarType::F32;
@@ -23,53 +24,96 @@ pub(super) const APPLICATION: Application = Application {
     schedules: schedules!("fft"),
 };
 
-/// Numbers in a transform: 2 to the power of `STEPS`.
+/// Numbers in a transform: `FIRST` times `SECOND`.
 const SIZE: i32 = 32;
-const STEPS: i32 = 5;
+const FIRST: i32 = 8;
+const SECOND: i32 = 4;
 
-/// One step along dimension `d`: transforms of 2^(step - 1) numbers become transforms of 2^step. Those of the numbers t, t + M, t + 2M,
-/// ..., of which there are M = SIZE / 2^step, lie at t + M k for frequency k.
-fn step(p: &mut Pipeline, name: &str, of: &dyn Fn(&[Expr], usize) -> Expr, d: usize, step: i32) -> Func {
-    let [x, y, n] = Var::all(["x", "y", "n"]);
-    let place = [x, y, n][d].expr();
-    let apart = SIZE >> step;
-    let (first, frequency) = (&place % apart, &place / apart);
-    // The halves come from the even and the odd numbers; both have half as many frequencies.
-    let even = first + (&frequency % (1 << (step - 1))) * (2 * apart);
-    let at = |x0: Expr| {
-        let mut at = [x, y, n].map(Expr::from);
-        at[d] = x0;
-        at
+#[derive(Clone)]
+struct Complex {
+    re: Expr,
+    im: Expr,
+}
+
+impl Complex {
+    fn of(f: &Func, at: &[Expr]) -> Complex {
+        Complex { re: f.at(at, 0), im: f.at(at, 1) }
+    }
+
+    fn plus(&self, other: &Complex) -> Complex {
+        Complex { re: &self.re + &other.re, im: &self.im + &other.im }
+    }
+
+    fn minus(&self, other: &Complex) -> Complex {
+        Complex { re: &self.re - &other.re, im: &self.im - &other.im }
+    }
+
+    /// The number times `exp(-2 pi i k / n)`. Quarters of a turn multiply nothing.
+    fn turned(&self, k: i32, n: i32) -> Complex {
+        let Complex { re, im } = self.clone();
+        match (4 * k) % (4 * n) {
+            0 => Complex { re, im },
+            turn if turn == n => Complex { re: im, im: -re },
+            turn if turn == 2 * n => Complex { re: -re, im: -im },
+            turn if turn == 3 * n => Complex { re: -im, im: re },
+            _ => {
+                let angle = -2.0 * PI * f64::from(k) / f64::from(n);
+                let (cos, sin) = (Expr::float(F32, angle.cos()), Expr::float(F32, angle.sin()));
+                Complex { re: &re * &cos - &im * &sin, im: re * sin + im * cos }
+            }
+        }
+    }
+}
+
+/// The transform of a power of two of numbers, from those of the even and of the odd ones.
+fn transform(values: &[Complex]) -> Vec<Complex> {
+    let n = values.len() as i32;
+    if n == 1 {
+        return values.to_vec();
+    }
+    let half = |odd: usize| transform(&values.iter().skip(odd).step_by(2).cloned().collect::<Vec<_>>());
+    let (even, odd) = (half(0), half(1));
+    let odd: Vec<Complex> = (0..).zip(&odd).map(|(k, v)| v.turned(k, n)).collect();
+    let pairs = || even.iter().zip(&odd);
+    pairs().map(|(a, b)| a.plus(b)).chain(pairs().map(|(a, b)| a.minus(b))).collect()
+}
+
+/// Number `k` of these.
+fn chosen(k: &Expr, values: &[Complex]) -> [Expr; 2] {
+    let part = |of: fn(&Complex) -> &Expr| mux(k, &values.iter().map(|v| of(v).clone()).collect::<Vec<_>>());
+    [part(|v| &v.re), part(|v| &v.im)]
+}
+
+/// Transforms `of` along dimension `d`, the line `o` of the other one: numbers at distance `SECOND` first, from `r` on; their frequencies `k`, turned,
+/// then over `r`.
+fn pass(p: &mut Pipeline, name: &str, of: &dyn Fn(&[Expr; 3]) -> Complex, d: usize) -> Func {
+    let [x, y, n, o, r, k] = Var::all(["x", "y", "n", "o", "r", "k"]);
+    let apart = |i: i32| {
+        let place = r + i * SECOND;
+        of(&if d == 0 { [place, o.expr(), n.expr()] } else { [o.expr(), place, n.expr()] })
     };
-    let turn = |f: fn(f64) -> f64| {
-        let value = |k: i32| Expr::float(F32, f(-2.0 * PI * f64::from(k) / f64::from(1 << step)));
-        let last = (1 << step) - 1;
-        (0..last).rev().fold(value(last), |rest, k| Expr::select(frequency.eq_(k), value(k), rest))
+    let values = transform(&(0..FIRST).map(apart).collect::<Vec<_>>());
+    let parts = p.define_tuple(format!("{name}_parts"), [o, r, k, n], chosen(&k.expr(), &values).to_vec());
+
+    let (place, line) = if d == 0 { (x, y) } else { (y, x) };
+    let frequency = place % FIRST;
+    let turned = |i: i32| {
+        let part = Complex::of(&parts, &[line.expr(), i.into(), frequency.clone(), n.expr()]);
+        let [re, im] = chosen(&frequency, &(0..FIRST).map(|k| part.turned(i * k, SIZE)).collect::<Vec<_>>());
+        Complex { re, im }
     };
-    let (cos, sin) = (turn(f64::cos), turn(f64::sin));
-    let [a, b] = [even.clone(), even + apart].map(at);
-    let (re, im) = (of(&b, 0), of(&b, 1));
-    let values = vec![of(&a, 0) + &cos * &re - &sin * &im, of(&a, 1) + cos * im + sin * re];
-    p.define_tuple(name, [x, y, n], values)
+    let values = transform(&(0..SECOND).map(turned).collect::<Vec<_>>());
+    p.define_tuple(name, [x, y, n], chosen(&(place / FIRST), &values).to_vec())
 }
 
 fn build(_: &Setup) -> Pipeline {
     let mut p = Pipeline::new("fft");
-    let inputs = ["re", "im"].map(|name| p.input(Input::strided(name, &[F32], 3)));
-    let mut last: Option<Func> = None;
-    for k in 0..2 * STEPS {
-        let (d, number) = ((k / STEPS) as usize, k % STEPS + 1);
-        let name = format!("{}{number}", ["x", "y"][d]);
-        let next = match &last {
-            None => step(&mut p, &name, &|at, k| inputs[k].at(at, 0), d, number),
-            Some(f) => step(&mut p, &name, &|at, k| f.at(at, k), d, number),
-        };
-        last = Some(next);
-    }
+    let [re, im] = ["re", "im"].map(|name| p.input(Input::strided(name, &[F32], 3)));
+    let columns = pass(&mut p, "columns", &|at| Complex { re: re.at(at, 0), im: im.at(at, 0) }, 1);
+    let rows = pass(&mut p, "rows", &|at| Complex::of(&columns, at), 0);
     for (k, name) in ["out_re", "out_im"].into_iter().enumerate() {
         let [x, y, n] = Var::all(["x", "y", "n"]);
-        let part = last.as_ref().map_or_else(|| 0.0f32.into(), |f| f.at(&[x, y, n].map(Expr::from), k));
-        let output = p.define(name, [x, y, n], part);
+        let output = p.define(name, [x, y, n], rows.at(&[x, y, n].map(Expr::from), k));
         // Both outputs are computed together: over the same domain.
         let mut constraints = Constraint::defaults(3);
         for (d, c) in constraints.iter_mut().enumerate().filter(|_| k > 0) {

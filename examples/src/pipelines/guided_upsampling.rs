@@ -3,8 +3,9 @@
 
 use super::application::{Application, Planes, Slot};
 use super::setup::{Parameter, Setup};
+use super::{edge, mux};
 use sumsq::codegen::ScalarType::{F32, I32};
-use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, Source, Var, boundary};
+use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, Source, Var};
 
 pub(super) const APPLICATION: Application = Application {
     name: "guided_upsampling",
@@ -26,13 +27,6 @@ pub(super) const APPLICATION: Application = Application {
     schedules: schedules!("guided_upsampling"),
 };
 
-/// The value with number `k` among these.
-fn mux(k: Var, values: &[Expr]) -> Expr {
-    let last = values.len() - 1;
-    let of = |i: usize| values[i].clone();
-    (0..last).rev().fold(of(last), |rest, i| Expr::select(Expr::from(k).eq_(i as i32), of(i), rest))
-}
-
 fn gray(of: &impl Source, x: Expr, y: Expr) -> Expr {
     let at = |c: i32| of.of((&x, &y, c));
     at(0) * 0.25 + at(1) * 0.5 + at(2) * 0.25
@@ -46,9 +40,8 @@ fn build(_: &Setup) -> Pipeline {
     let values = p.input(Input::strided("values", &[F32], 3));
     let per_bin = 1.0f32 / p.param("r_sigma", F32);
     let cell = p.param_in("s_sigma", I32, 1, 256);
-    let flat = |of: &Input| [of.domain()[0].clone(), of.domain()[1].clone(), None];
-    let s = p.func(boundary::repeat_edge("s", &splat, &flat(&splat)));
-    let v = p.func(boundary::repeat_edge("v", &values, &flat(&values)));
+    let s = edge(&mut p, "s", &splat);
+    let v = edge(&mut p, "v", &values);
 
     let r = RDom::new([("rx", Expr::from(0), cell.clone()), ("ry", Expr::from(0), cell.clone())]);
     let sx = x * cell.clone() + r.var(0) - &cell / 2;
@@ -64,7 +57,7 @@ fn build(_: &Setup) -> Pipeline {
         products.push(colour.clone());
     }
     let grid = p.define("grid", [x, y, z, k], 0.0f32);
-    let grid = p.add_to(&grid, (x, y, bin, k), mux(k, &products), &r);
+    let grid = p.add_to(&grid, (x, y, bin, k), mux(&k.expr(), &products), &r);
 
     let blurz = blurred(&mut p, "blurz", &grid, 2);
     let blury = blurred(&mut p, "blury", &blurz, 1);
@@ -96,7 +89,7 @@ fn build(_: &Setup) -> Pipeline {
         let linear = (0..3).map(|i| &map[4 * c + i] * slice.of((x, y, i as i32)));
         linear.fold(map[4 * c + 3].clone(), |sum, term| sum + term).clamp(0.0, 1.0)
     };
-    let output = p.define("output", [x, y, c], mux(c, &[colour(0), colour(1), colour(2)]));
+    let output = p.define("output", [x, y, c], mux(&c.expr(), &[0, 1, 2].map(colour)));
     p.output_strided(&output, Constraint::defaults(3));
     p
 }

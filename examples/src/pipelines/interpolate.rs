@@ -2,9 +2,10 @@
 //! coarsest level down.
 
 use super::application::{Application, Planes, Slot, flat};
+use super::edge;
 use super::setup::Setup;
 use sumsq::codegen::ScalarType::F32;
-use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, Source, Var, boundary};
+use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, Source, Var};
 
 pub(super) const APPLICATION: Application = Application {
     name: "interpolate",
@@ -26,9 +27,7 @@ fn build(_: &Setup) -> Pipeline {
     let [x, y, c] = Var::all(["x", "y", "c"]);
     let mut p = Pipeline::new("interpolate");
     let input = p.input(Input::strided("input", &[F32], 3));
-    let mut domain = input.domain();
-    domain[2] = None;
-    let edge = p.func(boundary::repeat_edge("edge", &input, &domain));
+    let edge = edge(&mut p, "edge", &input);
     let known = edge.of((x, y, 3));
     let weighted = Expr::select(Expr::from(c).lt(3), edge.of((x, y, c)) * &known, &known);
     let mut down = vec![p.define("d0", [x, y, c], weighted)];

@@ -3,7 +3,8 @@
 
 use super::application::{Application, Planes, Slot, as_first};
 use super::setup::{Parameter, Setup};
-use sumsq::codegen::ScalarType::{F32, I32, U32};
+use super::{edge, halved};
+use sumsq::codegen::ScalarType::{F32, I32, U8, U32};
 use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, Source, Var, boundary};
 
 pub(super) const APPLICATION: Application = Application {
@@ -33,9 +34,8 @@ const LEVELS: i32 = 8;
 /// Half of `f` in x and y, whose other dimensions are z and c.
 fn down(p: &mut Pipeline, level: i32, f: &Func) -> Func {
     let [x, y, z, c] = Var::all(["x", "y", "z", "c"]);
-    let mean = |tap: &dyn Fn(i32) -> Expr| (tap(-1) + (tap(0) + tap(1)) * 3.0 + tap(2)) / 8.0;
-    let rows = p.define(format!("px{level}"), [x, y, z, c], mean(&|k| f.of((x * 2 + k, y, z, c))));
-    p.define(format!("half{level}"), [x, y, z, c], mean(&|k| rows.of((x, y * 2 + k, z, c))))
+    let rows = p.define(format!("px{level}"), [x, y, z, c], halved(&|k| f.of((x * 2 + k, y, z, c))));
+    p.define(format!("half{level}"), [x, y, z, c], halved(&|k| rows.of((x, y * 2 + k, z, c))))
 }
 
 /// Twice `f` in x and y.
@@ -59,15 +59,14 @@ fn random(seed: i64, s: &Expr) -> Expr {
 fn build(_: &Setup) -> Pipeline {
     let [x, y, z, c] = Var::all(["x", "y", "z", "c"]);
     let mut p = Pipeline::new("lens_blur");
-    let left = p.input(Input::strided("left", &[sumsq::codegen::ScalarType::U8], 3));
-    let right = p.input(Input::strided("right", &[sumsq::codegen::ScalarType::U8], 3));
+    let left = p.input(Input::strided("left", &[U8], 3));
+    let right = p.input(Input::strided("right", &[U8], 3));
     let slices = p.param_in("slices", I32, 2, 128);
     let focus = p.param_in("focus", I32, 0, 127);
     let scale = p.param("scale", F32);
     let samples = p.param_in("samples", I32, 1, 1024);
-    let flat = |of: &Input| [of.domain()[0].clone(), of.domain()[1].clone(), None];
-    let l = p.func(boundary::repeat_edge("l", &left, &flat(&left)));
-    let r = p.func(boundary::repeat_edge("r", &right, &flat(&right)));
+    let l = edge(&mut p, "l", &left);
+    let r = edge(&mut p, "r", &right);
 
     let depth = depth(&mut p, &l, &r, &slices, [left.extent(0), left.extent(1)]);
 

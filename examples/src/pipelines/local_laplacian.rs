@@ -2,10 +2,10 @@
 //! remapped around some intensities, each with a pyramid of its own; the output's pyramid is picked from these by brightness.
 
 use super::application::{Application, Planes, Slot, as_first};
-use super::luminance;
 use super::setup::{Parameter, Setup};
+use super::{edge, halved, luminance};
 use sumsq::codegen::ScalarType::{F32, I32, U16};
-use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, Source, Var, boundary};
+use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, Source, Var};
 
 pub(super) const APPLICATION: Application = Application {
     name: "local_laplacian",
@@ -29,10 +29,9 @@ fn down(p: &mut Pipeline, name: &str, f: &Func, rest: &[Var]) -> Func {
     let [x, y] = Var::all(["x", "y"]);
     let vars = [&[x, y], rest].concat();
     let at = |x: Expr, y: Expr| [vec![x, y], rest.iter().map(Expr::from).collect()].concat();
-    let mean = |tap: &dyn Fn(i32) -> Expr| (tap(-1) + (tap(0) + tap(1)) * 3.0 + tap(2)) / 8.0;
-    let rows = mean(&|k| f.at(&at(x.into(), y * 2 + k), 0));
+    let rows = halved(&|k| f.at(&at(x.into(), y * 2 + k), 0));
     let rows = p.define(format!("{name}y"), &vars, rows);
-    let both = mean(&|k| rows.at(&at(x * 2 + k, y.into()), 0));
+    let both = halved(&|k| rows.at(&at(x * 2 + k, y.into()), 0));
     p.define(name, &vars, both)
 }
 
@@ -61,9 +60,7 @@ fn build(setup: &Setup) -> Pipeline {
 
     let table = Expr::from(x).cast(F32) / 256.0;
     let table = p.define("remap", [x], alpha * &table * (-(&table * &table) / 2.0).exp());
-    let mut domain = input.domain();
-    domain[2] = None;
-    let edge = p.func(boundary::repeat_edge("edge", &input, &domain));
+    let edge = edge(&mut p, "edge", &input);
     let gray = p.define("gray", [x, y], luminance(|c| edge.of((x, y, c)).cast(F32) / white));
 
     let here = gray.of((x, y));

@@ -2,9 +2,10 @@
 //! maximum of two of those that overlap.
 
 use super::application::{Application, Planes, Slot, as_first};
+use super::edge;
 use super::setup::{Parameter, Setup};
 use sumsq::codegen::ScalarType::F32;
-use sumsq::codegen::{Constraint, Expr, Input, Pipeline, Source, Var, boundary};
+use sumsq::codegen::{Constraint, Expr, Input, Pipeline, Source, Var};
 
 pub(super) const APPLICATION: Application = Application {
     name: "max_filter",
@@ -28,9 +29,7 @@ fn build(setup: &Setup) -> Pipeline {
     let radius = setup.whole("radius");
     let mut p = Pipeline::new("max_filter");
     let input = p.input(Input::strided("input", &[F32], 3));
-    let mut domain = input.domain();
-    domain[2] = None;
-    let edge = p.func(boundary::repeat_edge("v0", &input, &domain));
+    let edge = edge(&mut p, "v0", &input);
     let mut columns = vec![edge];
     for t in 1..=(2 * half_height(radius, 0) + 1).ilog2() {
         let half = &columns[t as usize - 1];

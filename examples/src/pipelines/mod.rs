@@ -42,7 +42,7 @@ mod sgemm;
 mod stencil_chain;
 mod unsharp;
 
-use sumsq::codegen::Expr;
+use sumsq::codegen::{Expr, Func, Input, Pipeline, boundary};
 
 pub use application::{Application, Planes, Sizes, Slot};
 pub use pictures::{Picture, PictureError};
@@ -72,6 +72,25 @@ pub const ALL: [&Application; 20] = [
     &sgemm::APPLICATION,
     &fft::APPLICATION,
 ];
+
+/// A picture of several channels as Func `name`, its edge repeated.
+fn edge(p: &mut Pipeline, name: &str, picture: &Input) -> Func {
+    let mut domain = picture.domain();
+    domain[2..].fill(None);
+    p.func(boundary::repeat_edge(name, picture, &domain))
+}
+
+/// The value with number `k` of these; the last one for any number beyond.
+fn mux(k: &Expr, values: &[Expr]) -> Expr {
+    let Some((last, others)) = values.split_last() else { return Expr::from(0) };
+    let numbered = others.iter().enumerate();
+    numbered.rfold(last.clone(), |rest, (i, v)| Expr::select(k.eq_(i as i32), v, rest))
+}
+
+/// A pixel of the next coarser level: the mean of four taps from -1 to 2, weighted 1, 3, 3, 1.
+fn halved(tap: &dyn Fn(i32) -> Expr) -> Expr {
+    (tap(-1) + (tap(0) + tap(1)) * 3.0 + tap(2)) / 8.0
+}
 
 /// Luminance of a colour, given by channel: f32.
 fn luminance(channel: impl Fn(i32) -> Expr) -> Expr {

@@ -1,9 +1,10 @@
 //! Non-local means (Buades, Coll, Morel 2005): each pixel becomes a mean of those around it, weighted by how alike the patches around both are.
 
 use super::application::{Application, Planes, Slot, as_first};
+use super::edge;
 use super::setup::{Parameter, Setup};
-use sumsq::codegen::ScalarType::F32;
-use sumsq::codegen::{Constraint, Expr, Input, Pipeline, RDom, Source, Var, boundary};
+use sumsq::codegen::ScalarType::{F32, I32};
+use sumsq::codegen::{Constraint, Expr, Input, Pipeline, RDom, Source, Var};
 
 pub(super) const APPLICATION: Application = Application {
     name: "nl_means",
@@ -23,12 +24,10 @@ fn build(_: &Setup) -> Pipeline {
     let [x, y, c, dx, dy] = Var::all(["x", "y", "c", "dx", "dy"]);
     let mut p = Pipeline::new("nl_means");
     let input = p.input(Input::strided("input", &[F32], 3));
-    let patch = p.param_in("patch", sumsq::codegen::ScalarType::I32, 1, 31);
-    let search = p.param_in("search", sumsq::codegen::ScalarType::I32, 1, 31);
+    let patch = p.param_in("patch", I32, 1, 31);
+    let search = p.param_in("search", I32, 1, 31);
     let sigma = p.param("sigma", F32);
-    let mut domain = input.domain();
-    domain[2] = None;
-    let edge = p.func(boundary::repeat_edge("edge", &input, &domain));
+    let edge = edge(&mut p, "edge", &input);
 
     let difference = |c: i32| edge.of((x, y, c)) - edge.of((x + dx, y + dy, c));
     let squares = (1..3).fold(difference(0) * difference(0), |sum, c| sum + difference(c) * difference(c));

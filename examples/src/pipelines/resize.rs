@@ -93,6 +93,15 @@ fn axis(p: &mut Pipeline, setup: &Setup, name: &str, n: Expr, scale: &Expr) -> A
     Axis { first, weights, taps: count }
 }
 
+/// `of` by its coordinate along an axis, weighted and summed for each `v` there.
+fn filtered(p: &mut Pipeline, name: &str, v: Var, axis: &Axis, of: &dyn Fn(Expr) -> Expr) -> Func {
+    let [x, y, c] = Var::all(["x", "y", "c"]);
+    let r = RDom::new([(format!("{name}_k"), Expr::from(0), axis.taps.clone())]);
+    let f = p.define(name, [x, y, c], 0.0f32);
+    let value = of(axis.first.of(v) + r.var(0)).cast(F32);
+    p.add_to(&f, (x, y, c), axis.weights.of((v, r.var(0))) * value, &r)
+}
+
 fn build(setup: &Setup) -> Pipeline {
     let [x, y, c] = Var::all(["x", "y", "c"]);
     let mut p = Pipeline::new("resize");
@@ -101,25 +110,13 @@ fn build(setup: &Setup) -> Pipeline {
     let scale = p.param("scale", F32);
     let across = axis(&mut p, setup, "x", input.extent(0), &scale);
     let along = axis(&mut p, setup, "y", input.extent(1), &scale);
-    let columns = |p: &mut Pipeline, name: &str, of: &dyn Fn(Expr) -> Expr| {
-        let r = RDom::new([(format!("{name}_k"), Expr::from(0), across.taps.clone())]);
-        let f = p.define(name, [x, y, c], 0.0f32);
-        let value = of(across.first.of(x) + r.var(0)).cast(F32);
-        p.add_to(&f, (x, y, c), across.weights.of((x, r.var(0))) * value, &r)
-    };
-    let rows = |p: &mut Pipeline, name: &str, of: &dyn Fn(Expr) -> Expr| {
-        let r = RDom::new([(format!("{name}_k"), Expr::from(0), along.taps.clone())]);
-        let f = p.define(name, [x, y, c], 0.0f32);
-        let value = of(along.first.of(y) + r.var(0)).cast(F32);
-        p.add_to(&f, (x, y, c), along.weights.of((y, r.var(0))) * value, &r)
-    };
     // The axis first along which more is left out later: what lies between is smaller.
     let scaled = if is_up(setup) {
-        let first = columns(&mut p, "first", &|x| input.of((x, y, c)));
-        rows(&mut p, "second", &|y| first.of((x, y, c)))
+        let first = filtered(&mut p, "first", x, &across, &|x| input.of((x, y, c)));
+        filtered(&mut p, "second", y, &along, &|y| first.of((x, y, c)))
     } else {
-        let first = rows(&mut p, "first", &|y| input.of((x, y, c)));
-        columns(&mut p, "second", &|x| first.of((x, y, c)))
+        let first = filtered(&mut p, "first", y, &along, &|y| input.of((x, y, c)));
+        filtered(&mut p, "second", x, &across, &|x| first.of((x, y, c)))
     };
     let value = scaled.of((x, y, c));
     let value = match ty {

@@ -1,27 +1,10 @@
 //! Bilateral grids.
 
-use crate::common::{Plain, Within, assembles, check, real_input, same_bits_from_c};
-use std::collections::HashMap;
-
-/// The grid by cell and bin: brightness and number of pixels. Cells and bins that nothing falls into are absent.
-type Grid = HashMap<[i32; 3], [f64; 2]>;
-
-fn blurred(grid: &Grid, d: usize) -> Grid {
-    let mut all = Grid::new();
-    for (at, value) in grid {
-        for (k, weight) in [1.0, 4.0, 6.0, 4.0, 1.0].into_iter().enumerate() {
-            let mut to = *at;
-            to[d] += k as i32 - 2;
-            let sum = all.entry(to).or_insert([0.0; 2]);
-            (0..2).for_each(|c| sum[c] += weight * value[c]);
-        }
-    }
-    all
-}
+use crate::common::{Grid, Plain, Within, assembles, blurred, check, real_input, same_bits_from_c, sampled};
 
 fn expected(input: &Plain, extents: &[i32], r_sigma: f64) -> Vec<f64> {
     let value = |x: i32, y: i32| input.at(&[x, y]).clamp(0.0, 1.0);
-    let mut grid = Grid::new();
+    let mut grid = Grid::<2>::new();
     // Cells around the picture see its edge, repeated.
     for y in -20..extents[1] + 28 {
         for x in -20..extents[0] + 28 {
@@ -31,18 +14,11 @@ fn expected(input: &Plain, extents: &[i32], r_sigma: f64) -> Vec<f64> {
             *sum = [sum[0] + v, sum[1] + 1.0];
         }
     }
-    let grid = blurred(&blurred(&blurred(&grid, 2), 0), 1);
+    let grid = [2, 0, 1].iter().fold(grid, |grid, &d| blurred(&grid, &[1.0, 4.0, 6.0, 4.0, 1.0], d));
     let sample = |p: &Vec<i32>| {
         let depth = value(p[0], p[1]) / r_sigma;
         let at = [f64::from(p[0]) / 8.0, f64::from(p[1]) / 8.0, depth];
-        let mut sum = [0.0; 2];
-        for corner in 0..8 {
-            let side = |d: usize| (corner >> d & 1) as f64;
-            let weight: f64 = (0..3).map(|d| (1.0 - side(d) - at[d].fract()).abs()).product();
-            let cell = std::array::from_fn(|d| at[d] as i32 + side(d) as i32);
-            let v = grid.get(&cell).copied().unwrap_or_default();
-            (0..2).for_each(|c| sum[c] += weight * v[c]);
-        }
+        let sum = sampled(&grid, at, [0.0; 2]);
         sum[0] / sum[1]
     };
     Plain::points(extents).iter().map(sample).collect()

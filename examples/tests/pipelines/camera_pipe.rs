@@ -1,6 +1,6 @@
 //! Raw sensor data to pictures.
 
-use crate::common::{Plain, Within, assembles, check, same_bits_from_c, whole_input};
+use crate::common::{Plain, Within, assembles, check, given, same_bits_from_c, whole_input};
 use sumsq_examples::pipelines::{Application, Planar};
 
 fn inputs(w: i32, h: i32) -> [Planar; 3] {
@@ -156,8 +156,7 @@ fn develops() {
             ("black", s.black.to_string()),
             ("white", s.white.to_string()),
         ];
-        let params: Vec<(&str, &str)> = params.iter().map(|(k, v)| (*k, v.as_str())).collect();
-        check("camera_pipe", &params, 16, &inputs, &expected(&inputs, &s), Within::One);
+        check("camera_pipe", &given(&params), 16, &inputs, &expected(&inputs, &s), Within::One);
     }
 }
 

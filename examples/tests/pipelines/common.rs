@@ -1,9 +1,10 @@
 //! Checks of all applications.
 
+use std::collections::HashMap;
 use sumsq::codegen::compile::aot::{compile_to_object, write_runtime};
 use sumsq::codegen::runtime::{Buffer, Pool, Scalar};
 use sumsq::codegen::{ScalarType, Schedule, Target};
-use sumsq_examples::pipelines::{Application, Planar, Prepared, Values};
+use sumsq_examples::pipelines::{Application, Planar, Prepared, Setup, Values};
 
 /// Values that look like noise, the same in every run: in `[0, below)`.
 pub fn noise(count: usize, below: u32) -> impl Iterator<Item = u32> {
@@ -38,6 +39,41 @@ pub fn signed_input(extents: &[i32]) -> Planar {
         v.iter_mut().for_each(|v| *v = 2.0 * *v - 1.0);
     }
     input
+}
+
+/// Parameters with values that were made, as they are given.
+pub fn given<'a>(params: &'a [(&'a str, String)]) -> Vec<(&'a str, &'a str)> {
+    params.iter().map(|(name, value)| (*name, value.as_str())).collect()
+}
+
+/// Numbers by cell, and by bin of it; those of other cells are absent.
+pub type Grid<const N: usize> = HashMap<[i32; 3], [f64; N]>;
+
+/// A grid blurred along a dimension, by weights that are centred.
+pub fn blurred<const N: usize>(grid: &Grid<N>, weights: &[f64], d: usize) -> Grid<N> {
+    let mut all = Grid::new();
+    for (at, value) in grid {
+        for (k, weight) in (0..).zip(weights) {
+            let mut to = *at;
+            to[d] += k - weights.len() as i32 / 2;
+            let sum = all.entry(to).or_insert([0.0; N]);
+            (0..N).for_each(|c| sum[c] += weight * value[c]);
+        }
+    }
+    all
+}
+
+/// Trilinear interpolation at a place that is nowhere negative; `absent` is the value of absent cells.
+pub fn sampled<const N: usize>(grid: &Grid<N>, at: [f64; 3], absent: [f64; N]) -> [f64; N] {
+    let mut sum = [0.0; N];
+    for corner in 0..8 {
+        let side = |d: usize| (corner >> d & 1) as f64;
+        let weight: f64 = (0..3).map(|d| (1.0 - side(d) - at[d].fract()).abs()).product();
+        let cell = std::array::from_fn(|d| at[d] as i32 + side(d) as i32);
+        let value = grid.get(&cell).unwrap_or(&absent);
+        (0..N).for_each(|c| sum[c] += weight * value[c]);
+    }
+    sum
 }
 
 /// The values as numbers, with the offset of coordinates clamped to the domain.
@@ -109,6 +145,13 @@ pub enum Within {
     Range(f64),
 }
 
+/// An application of this name, set up.
+fn set_up(name: &str, params: &[(&str, &str)], bits: u32) -> (&'static Application, Setup) {
+    let application = Application::find(name).expect("the application is listed");
+    let given: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    (application, application.setup(&given, bits).expect("the parameters are taken"))
+}
+
 /// Runs an application, set up with `params`, by one thread and by three, under every schedule of the CPU and, unless it is refused since too
 /// much would be inlined, the empty one; and compares its only output with `expected`, x the fastest.
 pub fn check(
@@ -131,11 +174,10 @@ pub fn check_all(
     expected: &[Vec<f64>],
     within: Within,
 ) {
-    let application = Application::find(name).expect("the application is listed");
-    let given: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let (application, setup) = set_up(name, params, bits);
     let named = application.schedules.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("gpu"));
     for schedule in std::iter::once("").filter(|_| !PYRAMIDS.contains(&name)).chain(named) {
-        let setup = application.setup(&given, bits).expect("the parameters are taken");
+        let setup = setup.clone();
         let text = match schedule {
             "" => Schedule::new(),
             known => application.schedule(known).expect("it is listed").expect("it is a schedule"),
@@ -172,9 +214,7 @@ fn compare(what: &str, came: &Plain, expected: &[f64], within: Within) {
 /// Assembles the schedules of a GPU, where `ptxas` is found, for an application set up so.
 pub fn assembles(name: &str, params: &[(&str, &str)]) {
     use sumsq::codegen::{compile, ptxas};
-    let application = Application::find(name).expect("the application is listed");
-    let given: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let setup = application.setup(&given, 8).expect("the parameters are taken");
+    let (application, setup) = set_up(name, params, 8);
     let schedule = application.schedule("gpu").expect("a schedule of a GPU").expect("it is a schedule");
     let pipeline = (application.build)(&setup);
     let ptx = compile::ptx(&pipeline, &schedule, &Target::cuda(80)).expect("it is compiled");
@@ -249,9 +289,7 @@ fn bytes(buffer: &Buffer) -> Vec<u8> {
 /// Compiles the application's C as C and as C++, links it into a program of each, and compares what they write with what this process computes:
 /// the same bits.
 pub fn same_bits_from_c(name: &str, params: &[(&str, &str)], bits: u32, inputs: &[Planar]) {
-    let application = Application::find(name).expect("the application is listed");
-    let given: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let setup = application.setup(&given, bits).expect("the parameters are taken");
+    let (application, setup) = set_up(name, params, bits);
     let (own, _) = application.schedules[0];
     let schedule = application.schedule(own).expect("it is listed").expect("it is a schedule");
     let prepared = Prepared::new(application, setup, &schedule, &Target::host()).expect("it is compiled");

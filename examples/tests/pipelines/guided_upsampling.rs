@@ -1,7 +1,8 @@
 //! Bilateral guided upsampling.
 
-use crate::common::{Plain, Within, assembles, check, real_input, same_bits_from_c};
-use std::collections::HashMap;
+use crate::common::{
+    Grid, Plain, Within, assembles, blurred, check, given, real_input, same_bits_from_c, sampled,
+};
 use sumsq_examples::pipelines::{Planar, Values};
 
 fn inputs(large: [i32; 2], small: [i32; 2]) -> [Planar; 3] {
@@ -11,22 +12,6 @@ fn inputs(large: [i32; 2], small: [i32; 2]) -> [Planar; 3] {
         v.iter_mut().for_each(|v| *v = *v * *v * (3.0 - 2.0 * *v));
     }
     [real_input(&[large[0], large[1], 3]), scene, after]
-}
-
-type Grid = HashMap<[i32; 3], [f64; 22]>;
-
-fn blurred(grid: &Grid, d: usize) -> Grid {
-    let weights = [1.0 / 64.0, 1.0 / 27.0, 1.0 / 8.0, 1.0, 1.0 / 8.0, 1.0 / 27.0, 1.0 / 64.0];
-    let mut all = Grid::new();
-    for (at, value) in grid {
-        for (k, weight) in (-3..).zip(weights) {
-            let mut to = *at;
-            to[d] += k;
-            let sum = all.entry(to).or_insert([0.0; 22]);
-            (0..22).for_each(|c| sum[c] += weight * value[c]);
-        }
-    }
-    all
 }
 
 /// Solves `A X = B` for the map of one cell, by elimination with pivots.
@@ -58,7 +43,7 @@ fn expected(inputs: &[Planar; 3], r_sigma: f32, cell: i32) -> Vec<f64> {
         let at = |c: i32| p.at(&[x, y, c]) as f32;
         (at(0) * 0.25 + at(1) * 0.5 + at(2) * 0.25).clamp(0.0, 1.0)
     };
-    let mut grid = Grid::new();
+    let mut grid = Grid::<22>::new();
     let margin = 6 * cell;
     for y in -margin..small[1] + margin {
         for x in -margin..small[0] + margin {
@@ -71,22 +56,16 @@ fn expected(inputs: &[Planar; 3], r_sigma: f32, cell: i32) -> Vec<f64> {
             (0..12).for_each(|k| sums[10 + k] += after.at(&[x, y, k as i32 / 4]) * s[k % 4]);
         }
     }
-    let grid = blurred(&blurred(&blurred(&grid, 2), 1), 0);
-    let lines: HashMap<[i32; 3], [f64; 12]> = grid.iter().map(|(at, sums)| (*at, fitted(sums))).collect();
+    let weights = [1.0 / 64.0, 1.0 / 27.0, 1.0 / 8.0, 1.0, 1.0 / 8.0, 1.0 / 27.0, 1.0 / 64.0];
+    let grid = [2, 1, 0].iter().fold(grid, |grid, &d| blurred(&grid, &weights, d));
+    let lines: Grid<12> = grid.iter().map(|(at, sums)| (*at, fitted(sums))).collect();
     let empty = fitted(&[0.0; 22]);
     let over = |n: i32, by: i32| (n + by - 1) / by;
     let big = f64::from(cell * over(size[0], small[0]).max(over(size[1], small[1])));
     let value = |p: &Vec<i32>| {
         let depth = gray(&large, p[0], p[1]) * (1.0 / r_sigma).trunc();
         let at = [f64::from(p[0]) / big, f64::from(p[1]) / big, f64::from(depth)];
-        let mut map = [0.0; 12];
-        for corner in 0..8 {
-            let side = |d: usize| (corner >> d & 1) as f64;
-            let weight: f64 = (0..3).map(|d| (1.0 - side(d) - at[d].fract()).abs()).product();
-            let cell = std::array::from_fn(|d| at[d] as i32 + side(d) as i32);
-            let line = lines.get(&cell).unwrap_or(&empty);
-            (0..12).for_each(|k| map[k] += weight * line[k]);
-        }
+        let map = sampled(&lines, at, empty);
         let row = &map[4 * p[2] as usize..];
         let linear: f64 = (0..3).map(|i| row[i] * large.at(&[p[0], p[1], i as i32])).sum();
         (linear + row[3]).clamp(0.0, 1.0)
@@ -100,8 +79,7 @@ fn applies_the_filter() {
         let inputs = inputs(large, small);
         let expected = expected(&inputs, r_sigma, cell);
         let params = [("r_sigma", r_sigma.to_string()), ("s_sigma", cell.to_string())];
-        let params: Vec<(&str, &str)> = params.iter().map(|(k, v)| (*k, v.as_str())).collect();
-        check("guided_upsampling", &params, 8, &inputs, &expected, Within::Range(1e-4));
+        check("guided_upsampling", &given(&params), 8, &inputs, &expected, Within::Range(1e-4));
     }
 }
 

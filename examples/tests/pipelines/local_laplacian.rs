@@ -1,6 +1,6 @@
 //! Local Laplacian filters.
 
-use crate::common::{Plain, Within, assembles, check, same_bits_from_c, whole_input};
+use crate::common::{Plain, Within, assembles, check, given, same_bits_from_c, whole_input};
 use std::collections::HashMap;
 
 /// Levels of the pyramids.
@@ -109,9 +109,8 @@ fn changes_contrast() {
         let expected = expected(&Plain::of(&input), &extents, bits, levels, alpha, beta);
         let params =
             [("levels", levels.to_string()), ("alpha", alpha.to_string()), ("beta", beta.to_string())];
-        let params: Vec<(&str, &str)> = params.iter().map(|(k, v)| (*k, v.as_str())).collect();
         let within = if bits == 8 { Within::One } else { Within::Range(1e-4) };
-        check("local_laplacian", &params, bits, &[input], &expected, within);
+        check("local_laplacian", &given(&params), bits, &[input], &expected, within);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Non-local means.
 
-use crate::common::{Plain, Within, assembles, check, real_input, same_bits_from_c};
+use crate::common::{Plain, Within, assembles, check, given, real_input, same_bits_from_c};
 
 fn expected(input: &Plain, extents: &[i32], patch: i32, search: i32, sigma: f64) -> Vec<f64> {
     let around = |n: i32| -(n / 2)..n - n / 2;
@@ -34,8 +34,7 @@ fn is_the_weighted_mean() {
         let expected = expected(&Plain::of(&input), &extents, patch, search, sigma);
         let params =
             [("patch", patch.to_string()), ("search", search.to_string()), ("sigma", sigma.to_string())];
-        let params: Vec<(&str, &str)> = params.iter().map(|(k, v)| (*k, v.as_str())).collect();
-        check("nl_means", &params, 8, &[input], &expected, Within::Range(1e-4));
+        check("nl_means", &given(&params), 8, &[input], &expected, Within::Range(1e-4));
     }
 }
 

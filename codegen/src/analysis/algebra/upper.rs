@@ -124,8 +124,7 @@ impl<'a> Search<'a> {
             if let [atom] = &m[..]
                 && let Some(lanes) = as_lane(atom)
             {
-                let end = if *k > 0 { i64::from(lanes) - 1 } else { 0 };
-                rest = rest.without(m).offset(k.checked_mul(end)?)?;
+                rest = rest.without(m).offset(k.checked_mul(lane_end(lanes, *k))?)?;
             }
         }
         self.facts.inequalities().iter().filter_map(|f| rest.difference(f)).min()
@@ -176,8 +175,7 @@ impl<'a> Search<'a> {
     fn atom_step(&mut self, p: &Poly, atom: &Expr, k: i64, left: Left) -> Option<i64> {
         let m = Mono::Atom(atom.clone());
         if let Some(lanes) = as_lane(atom) {
-            let end = if k > 0 { lanes as i64 - 1 } else { 0 };
-            return self.replaced(p, &m, k, &Poly::constant(end), left);
+            return self.replaced(p, &m, k, &Poly::constant(lane_end(lanes, k)), left);
         }
         match atom.kind() {
             ExprKind::Binary(BinaryOp::Min | BinaryOp::Max, a, b) => {
@@ -313,6 +311,11 @@ impl<'a> Search<'a> {
 /// The end of a range that bounds `k * x` from above.
 fn end(r: &Range, k: i64) -> Option<&Expr> {
     if k > 0 { r.hi.as_ref() } else { r.lo.as_ref() }
+}
+
+/// The lane at which `k` times its number is greatest.
+fn lane_end(lanes: u16, k: i64) -> i64 {
+    if k > 0 { i64::from(lanes) - 1 } else { 0 }
 }
 
 fn smaller(a: Option<i64>, b: Option<i64>) -> Option<i64> {

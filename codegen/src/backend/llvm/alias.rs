@@ -28,18 +28,23 @@ pub(super) struct Aliasing {
     registers: FxHashMap<Flat, i64>,
     /// Slots of the buffers of records.
     records: FxHashMap<Flat, u8>,
+    /// Elements of the function's own buffers, where known.
+    sizes: FxHashMap<Flat, i64>,
 }
 
 impl Aliasing {
     /// Groups the buffers of `f`.
     pub(super) fn new(ir: &Ir, f: &LoweredFunction) -> Aliasing {
         let mut buffers: Vec<Flat> = f.args.iter().filter_map(Arg::flat).cloned().collect();
-        let (mut stored, mut registers) = (vec![], FxHashMap::default());
+        let (mut stored, mut registers, mut sizes) = (vec![], FxHashMap::default(), FxHashMap::default());
         visit_stmts(&f.body, &mut |s| match s {
             Stmt::Allocate { buffer, memory, extent, .. } => {
                 buffers.push(buffer.clone());
                 if let (Memory::Register, Some(n)) = (memory, extent.as_int()) {
                     let least = registers.entry(buffer.clone()).or_insert(n);
+                    *least = n.min(*least);
+                } else if let Some(n) = extent.as_int() {
+                    let least = sizes.entry(buffer.clone()).or_insert(n);
                     *least = n.min(*least);
                 }
             }
@@ -67,7 +72,7 @@ impl Aliasing {
         }
         let scopes = scopes(ir, n);
         let records = f.records.iter().cloned().collect();
-        Aliasing { groups, scopes, written, registers, records }
+        Aliasing { groups, scopes, written, registers, records, sizes }
     }
 
     /// The group of a buffer; `None` if the function has no such buffer.
@@ -94,6 +99,11 @@ impl Aliasing {
     /// Slots of the records of a buffer, if it holds records.
     pub(super) fn record(&self, buffer: &Flat) -> Option<u8> {
         self.records.get(buffer).copied()
+    }
+
+    /// May all `n` elements from a multiple of `n` on be read, wherever one of them may?
+    pub(super) fn has_rows_of(&self, buffer: &Flat, n: u16) -> bool {
+        self.sizes.get(buffer).is_some_and(|size| size % i64::from(n) == 0)
     }
 
     /// True if nothing in the function writes to `g`: its loads may move anywhere.

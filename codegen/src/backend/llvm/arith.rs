@@ -230,7 +230,7 @@ impl Arith<'_> {
         let by_zero = ir.icmp(IntCmp::LLVMIntEQ, b, zero);
         if !ty.scalar.is_signed() {
             let d = ir.select(by_zero, ir.int(ty, 1), b);
-            let (q, r) = (ir.binary(Op::LLVMUDiv, a, d), ir.binary(Op::LLVMURem, a, d));
+            let (q, r) = self.truncated(a, d, ty);
             return (ir.select(by_zero, zero, q), ir.select(by_zero, zero, r));
         }
         // MIN / -1 traps; MIN / 1 is the wrapped quotient, and the remainder is 0 either way.
@@ -239,7 +239,7 @@ impl Arith<'_> {
         let minus_one = ir.icmp(IntCmp::LLVMIntEQ, b, ir.int(ty, -1));
         let unsafe_divisor = ir.binary(Op::LLVMOr, by_zero, ir.binary(Op::LLVMAnd, is_min, minus_one));
         let d = ir.select(unsafe_divisor, ir.int(ty, 1), b);
-        let (q, r) = (ir.binary(Op::LLVMSDiv, a, d), ir.binary(Op::LLVMSRem, a, d));
+        let (q, r) = self.truncated(a, d, ty);
         // Truncated to Euclidean: a negative remainder moves one |b| up.
         let negative = ir.icmp(IntCmp::LLVMIntSLT, r, zero);
         let sign = ir.binary(
@@ -251,6 +251,27 @@ impl Arith<'_> {
         let q = ir.binary(Op::LLVMSub, q, ir.select(negative, sign, zero));
         let r = ir.binary(Op::LLVMAdd, r, ir.select(negative, magnitude, zero));
         (ir.select(by_zero, zero, q), ir.select(by_zero, zero, r))
+    }
+
+    /// Truncated quotient and remainder, where both are defined.
+    ///
+    /// Processors divide lanes one by one, but floats at once. A quotient of floats that have all values of the type is exact when truncated: `a / b` lies
+    /// at least `1 / (a + b)` of itself below the next integer, which is 2^-17 for 16 bits and 2^-33 for 32, more than what rounding to 24 and 53 bits adds.
+    fn truncated(&self, a: Val, b: Val, ty: Type) -> (Val, Val) {
+        use Op::*;
+        let ir = self.0;
+        let signed = ty.scalar.is_signed();
+        let by_lane = ty.lanes == 1 || ty.scalar.bytes() > 4 || ir.is_constant(b) || ir.saturates.get();
+        if by_lane {
+            let (quotient, rest) = if signed { (LLVMSDiv, LLVMSRem) } else { (LLVMUDiv, LLVMURem) };
+            return (ir.binary(quotient, a, b), ir.binary(rest, a, b));
+        }
+        let float = if ty.scalar.bytes() <= 2 { ScalarType::F32 } else { ScalarType::F64 };
+        let (to, back) = if signed { (LLVMSIToFP, LLVMFPToSI) } else { (LLVMUIToFP, LLVMFPToUI) };
+        let [x, y] = [a, b].map(|v| ir.cast(to, v, ir.ty(ty.of_element(float))));
+        // Without the flags of relaxed floats: this is arithmetic of integers.
+        let quotient = ir.cast(back, ir.binary(LLVMFDiv, x, y), ir.ty(ty));
+        (quotient, ir.binary(LLVMSub, a, ir.binary(LLVMMul, quotient, b)))
     }
 
     /// Euclidean quotient by a constant.

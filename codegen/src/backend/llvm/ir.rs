@@ -485,6 +485,11 @@ impl Ir {
         Val(llvm!(LLVMBuildFCmp(self.builder, p, a.0, b.0, NO_NAME)))
     }
 
+    /// Is the value known already?
+    pub(super) fn is_constant(&self, v: Val) -> bool {
+        llvm!(LLVMIsConstant(v.0)) != 0
+    }
+
     /// `c ? a : b`; `c` is i1, or i1 in every lane.
     pub(super) fn select(&self, c: Val, a: Val, b: Val) -> Val {
         Val(llvm!(LLVMBuildSelect(self.builder, c.0, a.0, b.0, NO_NAME)))

@@ -20,7 +20,7 @@ use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
 /// Longest stride for which all elements between the lanes are loaded.
-const MAX_STRIDE: i64 = 4;
+pub(super) const MAX_STRIDE: i64 = 4;
 
 /// Assumptions and permissions of a store.
 #[derive(Clone, Copy)]

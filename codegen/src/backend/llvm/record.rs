@@ -4,11 +4,15 @@
 //!
 //! The lanes of slot k are at `index = element * slots + k`: strides are multiples of 16 elements (see [`crate::lower::flatten`]), so that k is
 //! the index modulo the slots, and `index - k` is where the row starts.
+//! Lanes that lie a constant number of elements apart in a buffer of the function's own, as where a tile is read across its rows, read slots of records,
+//! too: 16 elements at most, or as many as divide that number.
+//!
 //! Lanes that a predicate turns off read the record of element (0, 0, ...), which every buffer has.
 
 use super::access::Access;
 use super::expr::ExprEmitter;
 use super::ir::Val;
+use super::memory::MAX_STRIDE;
 use super::scope::GroupSet;
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Param, Part};
 use crate::types::{ScalarType, Type};
@@ -32,10 +36,12 @@ impl<'f> ExprEmitter<'f> {
         predicate: Option<&'f Expr>,
         ty: Type,
     ) -> Option<Slots> {
-        let slots = u16::from(self.aliasing.record(buffer)?);
-        let first = match access {
-            Access::Gather(index) => index,
-            Access::Strided(first, stride) if *stride == i64::from(slots) => first,
+        let (slots, first) = match (self.aliasing.record(buffer), access) {
+            (Some(slots), Access::Gather(index)) => (u16::from(slots), index),
+            (Some(slots), Access::Strided(first, stride)) if *stride == i64::from(slots) => {
+                (u16::from(slots), first)
+            }
+            (None, Access::Strided(first, stride)) => (self.across(buffer, *stride, ty.lanes)?, first),
             _ => return None,
         };
         let whole = slots.is_power_of_two()
@@ -50,6 +56,14 @@ impl<'f> ExprEmitter<'f> {
         let mask = predicate.map(Expr::to_string).unwrap_or_default();
         let key = format!("{buffer} {} {rest} {} {mask}", ty.lanes, constant - slot);
         Some(Slots { slots, slot: slot as u16, key })
+    }
+
+    /// Slots of a record, if lanes `stride` elements apart of a buffer without records may read them.
+    fn across(&self, buffer: &Flat, stride: i64, lanes: u16) -> Option<u16> {
+        let most = lanes.min(16);
+        let slots = 1 << stride.trailing_zeros().min(most.ilog2());
+        let is_wide = stride > MAX_STRIDE && slots > 2;
+        (is_wide && self.aliasing.has_rows_of(buffer, slots)).then_some(slots)
     }
 
     /// The value of such a load, whose operands are done; `depends` are the groups that they and the buffer were loaded from.
@@ -92,9 +106,8 @@ impl<'f> ExprEmitter<'f> {
         let index = self.index(self.done(operand)?, operand.ty());
         let wide = Type::I64.with_lanes(ty.lanes);
         let (index, slot) = match access {
-            Access::Strided(..) => {
-                let steps: Vec<Val> =
-                    (0..ty.lanes).map(|i| ir.int(Type::I64, i64::from(i * what.slots))).collect();
+            Access::Strided(_, stride) => {
+                let steps: Vec<Val> = (0..ty.lanes).map(|i| ir.int(Type::I64, i64::from(i) * stride)).collect();
                 let first = ir.splat(index, ty.lanes);
                 (ir.add_nsw(first, ir.const_vector(&steps)), ir.int(wide, what.slot.into()))
             }
