@@ -160,5 +160,6 @@ fn toned(p: &mut Pipeline, corrected: &Func) -> Func {
     let curve = Expr::select(level.gt(white), Expr::int(U8, 255), curve);
     let curve = Expr::select(level.le(black), Expr::int(U8, 0), curve);
     let curve = p.define("curve", [x], curve);
-    p.define("tone", [x, y, c], curve.of(corrected.of((x, y, c)).cast(I32).clamp(0, 1023)))
+    let level = p.define("level", [x, y, c], corrected.of((x, y, c)).clamp(0, 1023));
+    p.define("tone", [x, y, c], curve.of(level.of((x, y, c)).cast(I32)))
 }

@@ -49,18 +49,21 @@ fn build(setup: &Setup) -> Pipeline {
     let depthwise = p.input(Input::strided("depthwise", &[F32], 4).constrain(1, dense));
     let pointwise = p.input(Input::strided("pointwise", &[F32], 2));
     let bias = p.input(Input::strided("bias", &[F32], 1));
+    // Tiles of one size may stick out of the channels.
     let mut domain = input.domain();
-    domain[0] = None;
     domain[3] = None;
     let zero = Expr::float(F32, 0.0);
     let around = p.func(boundary::constant_exterior("around", &input, &domain, &[zero]));
+    let mut channels = depthwise.domain();
+    [0, 2, 3].into_iter().for_each(|d| channels[d] = None);
+    let weights = p.func(boundary::repeat_edge("weights", &depthwise, &channels));
 
     let r =
         RDom::new([("m", Expr::from(0), each.clone()), ("i", 0.into(), 3.into()), ("j", 0.into(), 3.into())]);
     let (m, i, j) = (r.var(0), r.var(1), r.var(2));
     let apart = p.define("apart", [c, x, y, n], 0.0f32);
     let value = around.of((Expr::from(c) / each, x + &i - 1, y + &j - 1, n));
-    let apart = p.add_to(&apart, (c, x, y, n), depthwise.of((&m, c, &i, &j)) * value, &r);
+    let apart = p.add_to(&apart, (c, x, y, n), weights.of((&m, c, &i, &j)) * value, &r);
 
     let all = RDom::new([("e", Expr::from(0), pointwise.extent(1))]);
     let e = all.var(0);

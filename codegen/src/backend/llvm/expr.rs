@@ -7,6 +7,7 @@ use super::access::Access;
 use super::alias::Aliasing;
 use super::arith::Arith;
 use super::ir::{Ir, Val};
+use super::record::Runs;
 use super::scope::{GroupSet, Scopes, Symbol};
 use super::warp::warp_reduce;
 use crate::analysis::float_range::FloatRange;
@@ -23,9 +24,15 @@ pub(super) struct ExprEmitter<'f> {
     pub aliasing: &'f Aliasing,
     /// Names and memo of the LLVM function being emitted.
     pub scopes: Scopes,
+    /// Of the statement that is being emitted.
+    pub runs: Runs,
 }
 
 impl<'f> ExprEmitter<'f> {
+    pub(super) fn new(ir: &'f Ir, aliasing: &'f Aliasing, scopes: Scopes) -> ExprEmitter<'f> {
+        ExprEmitter { ir, aliasing, scopes, runs: Runs::default() }
+    }
+
     /// The value of `e` here.
     pub(super) fn emit(&mut self, e: &'f Expr) -> Result<Val, String> {
         let mut work = vec![(e, false)];

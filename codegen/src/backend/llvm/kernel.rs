@@ -53,7 +53,7 @@ fn emit_kernel(ir: &Ir, kernel: &Kernel, target: &Target) -> Result<(), String> 
     let device = Device::new(ir, kernel);
     let mut emitter = StmtEmitter {
         profile: None,
-        exprs: ExprEmitter { ir, aliasing: &aliasing, scopes: Scopes::new() },
+        exprs: ExprEmitter::new(ir, &aliasing, Scopes::new()),
         target,
         frame,
         assertions: vec![],

@@ -50,7 +50,7 @@ impl Arith<'_> {
         for (param, i) in params.into_iter().zip(0..) {
             scopes.bind(Symbol::Param(param), ir.param(fun, i));
         }
-        let value = ExprEmitter { ir, aliasing: &aliasing, scopes }.emit(&body)?;
+        let value = ExprEmitter::new(ir, &aliasing, scopes).emit(&body)?;
         ir.ret(Some(value));
         ir.fast_flags.set(flags);
         ir.at_end(caller);

@@ -15,7 +15,7 @@ use super::alias::Group;
 use super::expr::ExprEmitter;
 use super::ir::Val;
 use super::scope::GroupSet;
-use crate::expr::{Expr, Flat};
+use crate::expr::{BinaryOp, Expr, ExprKind, Flat};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
@@ -36,8 +36,16 @@ impl<'f> ExprEmitter<'f> {
     fn address(&self, buffer: &Flat, access: &Access, ty: Type) -> Result<Val, String> {
         let ir = self.ir;
         let operand = access.operand();
-        let index = self.index(self.done(operand)?, operand.ty());
         let element = ir.memory_ty(Type::of(ty.scalar));
+        if let Some((shared, narrow)) = self.apart(operand) {
+            // As a number, or LLVM would add the lanes' numbers first where only these stay the same in a loop.
+            let p = ir.cast(LLVMOpcode::LLVMPtrToInt, self.buffer(buffer)?, ir.ty(Type::I64));
+            let bytes = ir.int(Type::I64, ty.scalar.bytes() as i64);
+            let p = ir.binary(LLVMOpcode::LLVMAdd, p, ir.mul_nsw(shared, bytes));
+            let p = ir.cast(LLVMOpcode::LLVMIntToPtr, p, ir.ptr_ty());
+            return Ok(ir.element_ptr(element, p, narrow));
+        }
+        let index = self.index(self.done(operand)?, operand.ty());
         let p = ir.element_ptr(element, self.buffer(buffer)?, index);
         Ok(match access {
             Access::Strided(_, stride) => {
@@ -46,6 +54,18 @@ impl<'f> ExprEmitter<'f> {
             }
             _ => p,
         })
+    }
+
+    /// An index of lanes as a number that they share and one for each in 32 bits, of which processors gather twice as many at once.
+    fn apart(&self, index: &Expr) -> Option<(Val, Val)> {
+        let ExprKind::Binary(BinaryOp::Add, a, b) = index.kind() else { return None };
+        let (lanes, shared) = match (a.kind(), b.kind()) {
+            (ExprKind::Cast(lanes), ExprKind::Broadcast(shared)) => (lanes, shared),
+            (ExprKind::Broadcast(shared), ExprKind::Cast(lanes)) => (lanes, shared),
+            _ => return None,
+        };
+        let value = |e| self.scopes.recall(e).map(|m| m.value);
+        (lanes.ty().scalar == ScalarType::I32).then_some((value(shared)?, value(lanes)?))
     }
 
     /// Address of one element.
@@ -78,6 +98,9 @@ impl<'f> ExprEmitter<'f> {
         {
             let v = self.strided_load(buffer, (first, *stride), mask, ty, group)?;
             return Ok((self.to_register(v, ty), group));
+        }
+        if let (Access::Gather(index), None, true) = (&access, mask, ty.scalar.bytes() <= 2) {
+            return Ok((self.to_register(self.one_by_one(buffer, index, ty, group)?, ty), group));
         }
         let p = self.address(buffer, &access, ty)?;
         let (memory, align) = (ir.memory_ty(ty), ty.scalar.bytes() as u32);
@@ -113,6 +136,29 @@ impl<'f> ExprEmitter<'f> {
         };
         self.mark_load(value, group);
         Ok((self.to_register(value, ty), group))
+    }
+
+    /// Small elements anywhere, which processors do not gather. Their indices leave the vector before they become addresses, since twice as many do so at
+    /// once.
+    fn one_by_one(&self, buffer: &Flat, index: &'f Expr, ty: Type, group: Group) -> Result<Val, String> {
+        let ir = self.ir;
+        let (base, element) = (self.buffer(buffer)?, ir.memory_ty(Type::of(ty.scalar)));
+        let narrow = match index.kind() {
+            ExprKind::Cast(e) => self.scopes.recall(e).map(|m| (m.value, e.ty())),
+            _ => None,
+        };
+        let (indices, index_ty) = match narrow {
+            Some(narrow) if narrow.1.scalar == ScalarType::I32 => narrow,
+            _ => (self.done(index)?, index.ty()),
+        };
+        let mut all = ir.poison(ir.memory_ty(ty));
+        for i in 0..ty.lanes {
+            let at = self.index(ir.extract(indices, i), Type::of(index_ty.scalar));
+            let v = ir.load(element, ir.element_ptr(element, base, at), ty.scalar.bytes() as u32);
+            self.mark_load(v, group);
+            all = ir.insert(all, v, i);
+        }
+        Ok(all)
     }
 
     /// Lanes a small stride apart: dense loads of the elements from the first to the last lane's, and shuffles. Nothing else is

@@ -7,6 +7,8 @@
 //! Lanes that lie a constant number of elements apart in a buffer of the function's own, as where a tile is read across its rows, read slots of records,
 //! too: 16 elements at most, or as many as divide that number.
 //!
+//! So do the loads of one statement from anywhere whose indices differ by 1, as of neighbouring channels: there the row is what they read together.
+//!
 //! Lanes that a predicate turns off read the record of element (0, 0, ...), which every buffer has.
 
 use super::access::Access;
@@ -14,8 +16,54 @@ use super::expr::ExprEmitter;
 use super::ir::Val;
 use super::memory::MAX_STRIDE;
 use super::scope::GroupSet;
+use crate::expr::walk::visit;
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Param, Part};
 use crate::types::{ScalarType, Type};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+
+/// Reads of one statement that lie beside each other in every lane: the first constant and the number of all, by what comes before it.
+#[derive(Default)]
+pub(super) struct Runs(FxHashMap<(String, i64), (i64, u16)>);
+
+impl Runs {
+    /// The runs of what an expression reads without a condition.
+    pub(super) fn of(root: &Expr) -> Runs {
+        let mut constants: FxHashMap<String, (u16, BTreeSet<i64>)> = FxHashMap::default();
+        if root.ty().lanes == 1 {
+            return Runs::default();
+        }
+        visit(root, &mut |e| {
+            if let ExprKind::Load { buffer, index, predicate: None } = e.kind()
+                && let Access::Gather(index) = Access::of(index)
+                && e.ty().scalar != ScalarType::Bool
+            {
+                let (rest, constant) = split(index);
+                let most = e.ty().lanes.min((64 / e.ty().scalar.bytes()) as u16);
+                let all = constants.entry(run_key(buffer, e.ty(), &rest));
+                all.or_insert_with(|| (most, BTreeSet::new())).1.insert(constant);
+            }
+            true
+        });
+        let mut runs = FxHashMap::default();
+        for (key, (most, all)) in constants {
+            let mut at = all.first().copied();
+            while let Some(start) = at {
+                let length = (start..).zip(all.range(start..)).take_while(|(a, b)| a == *b).count();
+                let n = 1 << length.min(usize::from(most)).ilog2();
+                if n > 1 {
+                    runs.extend((start..start + n).map(|c| ((key.clone(), c), (start, n as u16))));
+                }
+                at = all.range(start + n..).next().copied();
+            }
+        }
+        Runs(runs)
+    }
+}
+
+fn run_key(buffer: &Flat, ty: Type, rest: &str) -> String {
+    format!("{buffer} {ty} {rest}")
+}
 
 /// A load from records, as far as it is known without emitting anything.
 pub(super) struct Slots {
@@ -25,6 +73,8 @@ pub(super) struct Slots {
     slot: u16,
     /// Equal for loads that read slots of the same records.
     key: String,
+    /// Bytes of which every row's address is a multiple.
+    align: u32,
 }
 
 impl<'f> ExprEmitter<'f> {
@@ -36,6 +86,13 @@ impl<'f> ExprEmitter<'f> {
         predicate: Option<&'f Expr>,
         ty: Type,
     ) -> Option<Slots> {
+        if let (Access::Gather(index), None, None) = (access, predicate, self.aliasing.record(buffer)) {
+            let (rest, constant) = split(index);
+            let key = run_key(buffer, ty, &rest);
+            let &(start, slots) = self.runs.0.get(&(key.clone(), constant))?;
+            let (slot, align) = ((constant - start) as u16, ty.scalar.bytes() as u32);
+            return Some(Slots { slots, slot, key: format!("{key} from {start}"), align });
+        }
         let (slots, first) = match (self.aliasing.record(buffer), access) {
             (Some(slots), Access::Gather(index)) => (u16::from(slots), index),
             (Some(slots), Access::Strided(first, stride)) if *stride == i64::from(slots) => {
@@ -55,7 +112,8 @@ impl<'f> ExprEmitter<'f> {
         let (rest, constant) = split(first);
         let mask = predicate.map(Expr::to_string).unwrap_or_default();
         let key = format!("{buffer} {} {rest} {} {mask}", ty.lanes, constant - slot);
-        Some(Slots { slots, slot: slot as u16, key })
+        let align = (ty.scalar.bytes() as u32 * u32::from(slots)).min(64);
+        Some(Slots { slots, slot: slot as u16, key, align })
     }
 
     /// Slots of a record, if lanes `stride` elements apart of a buffer without records may read them.
@@ -101,7 +159,6 @@ impl<'f> ExprEmitter<'f> {
         let (base, group) = (self.buffer(buffer)?, self.group(buffer)?);
         let element = ir.memory_ty(Type::of(ty.scalar));
         let row_ty = ir.vector_of(element, what.slots);
-        let bytes = ty.scalar.bytes() as u32 * u32::from(what.slots);
         let operand = access.operand();
         let index = self.index(self.done(operand)?, operand.ty());
         let wide = Type::I64.with_lanes(ty.lanes);
@@ -116,7 +173,7 @@ impl<'f> ExprEmitter<'f> {
         let index = mask.map_or(index, |m| ir.select(m, index, slot));
         let row = |lane: u16| {
             let at = ir.add_nsw(ir.extract(index, lane), ir.int(Type::I64, -i64::from(what.slot)));
-            let v = ir.load(row_ty, ir.element_ptr(element, base, at), bytes.min(64));
+            let v = ir.load(row_ty, ir.element_ptr(element, base, at), what.align);
             self.mark_load(v, group);
             v
         };
@@ -160,15 +217,19 @@ impl<'f> ExprEmitter<'f> {
     }
 }
 
-/// An index as text without its constant part, and that part: 0 where it is not at the end.
+/// An index as text without its constant part, and that part: 0 where it is not at the end, or at that of what all lanes share.
 fn split(index: &Expr) -> (String, i64) {
     if let Some(c) = constant(index) {
         return (String::new(), c);
     }
     match index.kind() {
-        ExprKind::Binary(BinaryOp::Add, a, b) => match constant(b) {
-            Some(c) => (a.to_string(), c),
-            None => (index.to_string(), 0),
+        ExprKind::Binary(BinaryOp::Add, a, b) => match (constant(b), b.kind()) {
+            (Some(c), _) => (a.to_string(), c),
+            (None, ExprKind::Broadcast(shared)) => {
+                let (rest, c) = split(shared);
+                (format!("{a} + x({rest})"), c)
+            }
+            _ => (index.to_string(), 0),
         },
         _ => (index.to_string(), 0),
     }

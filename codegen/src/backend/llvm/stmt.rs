@@ -7,6 +7,7 @@ use super::device::Device;
 use super::expr::ExprEmitter;
 use super::ir::{Block, Fun, Ir, Val};
 use super::memory::StoreFlags;
+use super::record::Runs;
 use super::profile::Profile;
 use super::scope::{GroupSet, Scopes, Symbol};
 use crate::backend::abi::{ALLOC, FAIL, FREE};
@@ -42,7 +43,7 @@ pub(super) fn emit_function(f: &LoweredFunction, target: &Target) -> Result<Modu
     let aliasing = Aliasing::new(&ir, f);
     let mut emitter = StmtEmitter {
         profile: Profile::of(f),
-        exprs: ExprEmitter { ir: &ir, aliasing: &aliasing, scopes: Scopes::new() },
+        exprs: ExprEmitter::new(&ir, &aliasing, Scopes::new()),
         target,
         frame: Frame::entry(&ir, target, &f.name),
         assertions: vec![],
@@ -230,7 +231,9 @@ impl<'f> StmtEmitter<'f> {
         flags: StoreFlags,
     ) -> Result<(), String> {
         self.exprs.emit(Access::of(index).operand())?;
+        self.exprs.runs = Runs::of(value);
         self.exprs.emit(value)?;
+        self.exprs.runs = Runs::default();
         if let Some(p) = predicate {
             self.exprs.emit(p)?;
         }
