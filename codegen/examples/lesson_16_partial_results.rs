@@ -16,7 +16,7 @@ use sumsq_codegen::{Expr, Input, Pipeline, RDom, ScalarType, Schedule, Source, T
 const SIZE: [i32; 2] = [70, 45];
 const BINS: i32 = 16;
 
-/// How many pixels have each value, which pixel is the least, and the mean.
+/// The number of pixels of each value, the place of the least pixel, and the mean.
 fn statistics() -> Pipeline {
     let [b] = Var::all(["b"]);
     let mut p = Pipeline::new("lesson_16");
