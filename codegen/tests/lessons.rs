@@ -14,6 +14,28 @@ mod lesson_05;
 mod lesson_06;
 #[path = "../examples/lesson_07_gpus.rs"]
 mod lesson_07;
+#[path = "../examples/lesson_08_domains.rs"]
+mod lesson_08;
+#[path = "../examples/lesson_09_borders.rs"]
+mod lesson_09;
+#[path = "../examples/lesson_10_updates.rs"]
+mod lesson_10;
+#[path = "../examples/lesson_11_tuples.rs"]
+mod lesson_11;
+#[path = "../examples/lesson_12_types.rs"]
+mod lesson_12;
+#[path = "../examples/lesson_13_variants.rs"]
+mod lesson_13;
+#[path = "../examples/lesson_14_layouts.rs"]
+mod lesson_14;
+#[path = "../examples/lesson_15_predicates.rs"]
+mod lesson_15;
+#[path = "../examples/lesson_16_partial_results.rs"]
+mod lesson_16;
+#[path = "../examples/lesson_17_wrappers.rs"]
+mod lesson_17;
+#[path = "../examples/lesson_18_other_machines.rs"]
+mod lesson_18;
 
 macro_rules! lessons {
     ($($name:ident)*) => { $(
@@ -24,4 +46,8 @@ macro_rules! lessons {
     )* };
 }
 
-lessons!(lesson_01 lesson_02 lesson_03 lesson_04 lesson_05 lesson_06 lesson_07);
+lessons!(
+    lesson_01 lesson_02 lesson_03 lesson_04 lesson_05 lesson_06 lesson_07 lesson_08
+    lesson_09 lesson_10 lesson_11 lesson_12 lesson_13 lesson_14 lesson_15 lesson_16
+    lesson_17 lesson_18
+);

@@ -18,6 +18,7 @@ mod pipelines;
 mod plan;
 pub mod start;
 mod stream;
+mod tutorial;
 
 use crate::report::Report;
 use std::error::Error;
@@ -44,6 +45,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("ceres", ceres::run),
     ("engine", engine::run),
     ("pipelines", pipelines::run),
+    ("tutorial", tutorial::run),
 ];
 
 /// Root of the workspace, or the folder `SUMSQ_ROOT` that has cases and energies as the workspace has.

@@ -5,8 +5,8 @@ use super::pipeline_arrays::{Argument, Array, Elements, with_elements};
 use super::pipeline_cases::Case;
 use std::error::Error;
 use std::time::Instant;
-use sumsq::codegen::{Schedule, Target};
 use sumsq::codegen::runtime::{Buffer, BufferError, Dimension, Pool, View};
+use sumsq::codegen::{Schedule, Target};
 use sumsq_examples::pipelines::{Application, Prepared};
 
 /// A compiled application of ours.
@@ -17,11 +17,23 @@ pub struct Ours {
     pub seconds: f64,
 }
 
-/// Ours of this case, if there is one.
+/// Ours of this case, if there is one, under its schedule for CPUs.
 ///
 /// # Errors
 /// Parameters or a schedule that do not fit the application.
 pub fn ours(case: &Case) -> Result<Option<Ours>, Box<dyn Error>> {
+    ours_under(case, None, THREADS)
+}
+
+/// As [`ours`], under another schedule and by other threads.
+///
+/// # Errors
+/// Parameters or a schedule that do not fit the application.
+pub fn ours_under(
+    case: &Case,
+    schedule: Option<&Schedule>,
+    threads: usize,
+) -> Result<Option<Ours>, Box<dyn Error>> {
     // resize_KERNEL_TYPE_WAY is one application with parameters.
     let parts: Vec<&str> = case.name.split('_').collect();
     let (name, variant) = match parts[..] {
@@ -40,8 +52,8 @@ pub fn ours(case: &Case) -> Result<Option<Ours>, Box<dyn Error>> {
         _ => None,
     });
     let setup = application.setup(&given.chain(variant).collect::<Vec<_>>(), bits(case))?;
-    let schedule = match tried() {
-        Some(file) => Schedule::parse(&std::fs::read_to_string(file)?)?,
+    let schedule = match schedule {
+        Some(schedule) => schedule.clone(),
         None => {
             let (name, _) = application.schedules.first().ok_or("an application without schedules")?;
             application.schedule(name).ok_or("a schedule without a text")??
@@ -50,12 +62,7 @@ pub fn ours(case: &Case) -> Result<Option<Ours>, Box<dyn Error>> {
     let start = Instant::now();
     let prepared = Prepared::new(application, setup, &schedule, &Target::host())?;
     let seconds = start.elapsed().as_secs_f64();
-    Ok(Some(Ours { prepared, pool: Pool::new(THREADS), seconds }))
-}
-
-/// The file of a schedule to try, which `SUMSQ_SCHEDULE` names.
-pub fn tried() -> Option<String> {
-    std::env::var("SUMSQ_SCHEDULE").ok().filter(|file| !file.is_empty())
+    Ok(Some(Ours { prepared, pool: Pool::new(threads), seconds }))
 }
 
 /// Bits that samples of the first input use.

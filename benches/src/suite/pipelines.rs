@@ -5,13 +5,14 @@ use super::THREADS;
 use super::pipeline_arrays::{Argument, Elements, Work, agree};
 use super::pipeline_cases::{Case, case, names};
 use super::pipeline_library::{Compiled, load};
-use super::pipeline_ours::{ours, tried};
+use super::pipeline_ours::{ours, ours_under};
 use crate::harness::{compare_within, time};
 use crate::report::Report;
 use crate::yardstick::stream::{Store, Stream};
 use std::cell::RefCell;
 use std::error::Error;
 use std::time::Duration;
+use sumsq::codegen::Schedule;
 
 /// Time for the pairs of one comparison.
 const BUDGET: Duration = Duration::from_secs(20);
@@ -38,21 +39,34 @@ pub fn run() -> Result<Report, Failed> {
         "time of sumsq / time of Halide 21, {THREADS} threads each, the same arrays; target: below 1"
     );
     let mut report = Report::new("pipelines", setting);
-    report.is_partial = !wanted.is_empty() || tried().is_some();
+    let tried = tried()?;
+    report.is_partial = !wanted.is_empty() || tried.is_some();
     let bandwidth = bandwidth();
     report.fact("STREAM copy", bandwidth / 1e9, "GB/s, best of 20");
     for name in names().iter().filter(|name| name.contains(&wanted)) {
         let mut case = case(name).ok_or_else(|| format!("{name} has no arguments"))?;
         let theirs = library.iter().filter(|c| c.application == *name).map(halide);
-        let sides = sumsq(&mut case)?.into_iter().chain(theirs).collect();
+        let sides = sumsq(&mut case, tried.as_ref())?.into_iter().chain(theirs).collect();
         application(&mut report, case, sides, bandwidth)?;
     }
     Ok(report)
 }
 
+/// The schedule to try, in the file that `SUMSQ_SCHEDULE` names.
+fn tried() -> Result<Option<Schedule>, Failed> {
+    match std::env::var("SUMSQ_SCHEDULE") {
+        Ok(file) if !file.is_empty() => Ok(Some(Schedule::parse(&std::fs::read_to_string(file)?)?)),
+        _ => Ok(None),
+    }
+}
+
 /// Our side of an application, if it has one; the inputs become as large as it reads them.
-fn sumsq(case: &mut Case) -> Result<Option<Side>, Failed> {
-    let Some(ours) = ours(case)? else { return Ok(None) };
+fn sumsq(case: &mut Case, schedule: Option<&Schedule>) -> Result<Option<Side>, Failed> {
+    let ours = match schedule {
+        Some(tried) => ours_under(case, Some(tried), THREADS)?,
+        None => ours(case)?,
+    };
+    let Some(ours) = ours else { return Ok(None) };
     ours.grow(&mut case.arguments)?;
     let seconds = ours.seconds;
     let run = move |arguments: &mut [Argument]| ours.run(arguments);

@@ -12,3 +12,4 @@ mod kept;
 mod linear_solver;
 mod outputs;
 mod pipelines;
+mod tutorial;

@@ -60,7 +60,9 @@ fn operands_meet_in_one_type() {
     ] {
         for (a, b) in [(a, b), (b, a)] {
             let (a, b) = (of(a), of(b));
-            for e in [&a + &b, a.max(&b), Expr::select(a.lt(&b), &a, &b)] {
+            for e in
+                [&a + &b, a.max(&b), Expr::select(a.lt(&b), &a, &b), a.saturating_add(&b), a.halving_add(&b)]
+            {
                 assert_eq!(e, e.cast(both));
                 assert_eq!(refused(e), "");
             }
@@ -73,6 +75,12 @@ fn operands_meet_in_one_type() {
         (&pixel * 0.5f32, F32),
         (1 + of(F64), F64),
         (of(F32) * 0.1, F32),
+        (pixel.saturating_add(1), U8),
+        (pixel.saturating_sub(1), U8),
+        (pixel.rounding_halving_add(3), U8),
+        (pixel.absd(9), U8),
+        (pixel.widening_add(1), U16),
+        (pixel.widening_sub(1), I16),
     ] {
         assert_eq!(e.ty().scalar, ty, "{e}");
         assert_eq!(refused(e), "");

@@ -66,9 +66,14 @@ impl Expr {
 
     /// `self op b`, both brought to one type.
     pub(crate) fn combined(self, op: BinaryOp, b: impl Operand) -> Expr {
-        let b = b.beside(self.ty());
-        let (a, b) = agreed(self, b);
+        let (a, b) = self.with(b);
         Expr::binary(op, a, b)
+    }
+
+    /// Itself and `b`, both brought to one type.
+    pub(crate) fn with(self, b: impl Operand) -> (Expr, Expr) {
+        let b = b.beside(self.ty());
+        agreed(self, b)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Arithmetic on integers as numbers of limited range: saturating, widening, halving, interpolating.
 //!
 //! All are made of the operators of [`crate::expr`] in the forms that LLVM turns into the one instruction where there is
-//! one. Operands are of one type; on floats the plain operation is meant.
+//! one. Operands of different types are brought to one as those of operators are; on floats the plain operation is meant.
 
-use crate::expr::Expr;
+use crate::expr::{Expr, Operand};
 use crate::types::ScalarType;
 
 impl Expr {
@@ -25,59 +25,63 @@ impl Expr {
     }
 
     /// The nearest value of the type to `self + b`.
-    pub fn saturating_add(&self, b: impl Into<Expr>) -> Expr {
-        let (a, b) = (self, b.into());
+    pub fn saturating_add(&self, b: impl Operand) -> Expr {
+        let (a, b) = self.clone().with(b);
         let ty = a.ty();
         match ty.scalar.wider() {
             _ if !ty.scalar.is_int() => a + &b,
             _ if !ty.scalar.is_signed() => a.min(b.not_()) + &b,
             Some(wide) => (a.cast(wide) + b.cast(wide)).saturating_cast(ty.scalar),
             None => {
-                let sum = a + &b;
+                let sum = &a + &b;
                 // Overflow: both operands have the sign that the sum lacks.
                 let overflow = a.xor(&sum).and(b.xor(&sum)).lt(Expr::int(ty, 0));
-                Expr::select(overflow, beyond(a), sum)
+                Expr::select(overflow, beyond(&a), sum)
             }
         }
     }
 
     /// The nearest value of the type to `self - b`.
-    pub fn saturating_sub(&self, b: impl Into<Expr>) -> Expr {
-        let (a, b) = (self, b.into());
+    pub fn saturating_sub(&self, b: impl Operand) -> Expr {
+        let (a, b) = self.clone().with(b);
         let ty = a.ty();
         match ty.scalar.wider() {
             _ if !ty.scalar.is_int() => a - &b,
             _ if !ty.scalar.is_signed() => a.max(&b) - &b,
             Some(wide) => (a.cast(wide) - b.cast(wide)).saturating_cast(ty.scalar),
             None => {
-                let difference = a - &b;
+                let difference = &a - &b;
                 let overflow = a.xor(&b).and(a.xor(&difference)).lt(Expr::int(ty, 0));
-                Expr::select(overflow, beyond(a), difference)
+                Expr::select(overflow, beyond(&a), difference)
             }
         }
     }
 
     /// `self + b` in the type of twice the width. That of 64 bits wraps, as do the other widening operations.
-    pub fn widening_add(&self, b: impl Into<Expr>) -> Expr {
-        let wide = wider(self);
-        self.cast(wide) + b.into().cast(wide)
+    pub fn widening_add(&self, b: impl Operand) -> Expr {
+        let (a, b) = self.clone().with(b);
+        let wide = wider(&a);
+        a.cast(wide) + b.cast(wide)
     }
 
     /// `self - b` in the signed type of twice the width.
-    pub fn widening_sub(&self, b: impl Into<Expr>) -> Expr {
-        let wide = wider(self).signed();
-        self.cast(wide) - b.into().cast(wide)
+    pub fn widening_sub(&self, b: impl Operand) -> Expr {
+        let (a, b) = self.clone().with(b);
+        let wide = wider(&a).signed();
+        a.cast(wide) - b.cast(wide)
     }
 
     /// `self * b` in the type of twice the width.
-    pub fn widening_mul(&self, b: impl Into<Expr>) -> Expr {
-        let wide = wider(self);
-        self.cast(wide) * b.into().cast(wide)
+    pub fn widening_mul(&self, b: impl Operand) -> Expr {
+        let (a, b) = self.clone().with(b);
+        let wide = wider(&a);
+        a.cast(wide) * b.cast(wide)
     }
 
     /// `(self + b) / 2` without overflow, rounded down.
-    pub fn halving_add(&self, b: impl Into<Expr>) -> Expr {
-        let (a, b, ty) = (self, b.into(), self.ty());
+    pub fn halving_add(&self, b: impl Operand) -> Expr {
+        let (a, b) = self.clone().with(b);
+        let ty = a.ty();
         if ty.scalar.is_float() {
             return (a + &b) * Expr::float(ty, 0.5);
         }
@@ -85,17 +89,18 @@ impl Expr {
     }
 
     /// `(self + b) / 2` without overflow, rounded up.
-    pub fn rounding_halving_add(&self, b: impl Into<Expr>) -> Expr {
-        let (a, b, ty) = (self, b.into(), self.ty());
+    pub fn rounding_halving_add(&self, b: impl Operand) -> Expr {
+        let (a, b) = self.clone().with(b);
+        let ty = a.ty();
         if ty.scalar.is_float() {
-            return self.halving_add(b);
+            return a.halving_add(b);
         }
         a.or(&b) - a.xor(&b).shr(Expr::int(ty, 1))
     }
 
     /// `|self - b|` without overflow: of integers, in the unsigned type of their width.
-    pub fn absd(&self, b: impl Into<Expr>) -> Expr {
-        let (a, b) = (self, b.into());
+    pub fn absd(&self, b: impl Operand) -> Expr {
+        let (a, b) = self.clone().with(b);
         if a.ty().scalar.is_float() {
             return (a - &b).abs();
         }
