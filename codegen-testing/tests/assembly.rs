@@ -67,6 +67,32 @@ fn what_is_clamped_to_bytes_is_converted_and_packed() {
     assert_eq!((counts, found.work()), ([2, 2, 2, 2], 8), "{found}");
 }
 
+/// Lanes divide as floats, exactly; processors have no division of integers in vectors.
+#[test]
+fn lanes_divide_at_once() {
+    for (ty, division) in [(U8, "vdivps"), (I16, "vdivps"), (I32, "vdivpd"), (U32, "vdivpd")] {
+        for target in [avx2(), avx512()] {
+            let found = map(ty, 16, &target, |v| v.clone() / (v % 7 + 2));
+            assert_ne!(found.count(division), 0, "{found}");
+            assert_eq!(["div", "idiv"].map(|n| found.count(n)), [0; 2], "{found}");
+        }
+    }
+}
+
+/// Four numbers beside each other in each lane are one load a lane, and no gather.
+#[test]
+fn neighbours_are_no_gathers() {
+    let mut p = Pipeline::new("table");
+    let x = Var::new("x").expr();
+    let at = p.input(Input::new("in", &[U8], 1)).at(&[x], 0).cast(I32) * 4;
+    let t = p.input(Input::new("t", &[F32], 1));
+    let sum = (1..4).fold(t.at(std::slice::from_ref(&at), 0), |sum, k| sum + t.at(&[&at + k], 0));
+    for target in [avx2(), avx512()] {
+        let found = row(p.clone(), sum.clone(), 16, &target, false);
+        assert_eq!(found.count("vgather") + found.count("vpgather"), 0, "{found}");
+    }
+}
+
 #[test]
 fn what_fits_is_converted_as_it_is() {
     // A byte, moved and scaled, stays within 16 bits.

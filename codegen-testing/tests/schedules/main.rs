@@ -16,6 +16,7 @@ mod prefetch;
 mod reductions;
 mod regions;
 mod rings;
+mod rows;
 mod shared;
 mod sinks;
 mod support;

@@ -2,7 +2,7 @@
 
 use crate::folding::{Row, STEADY, pipeline, right, run};
 use crate::support::schedule;
-use sumsq_codegen::{Error, Expr, Func, Input, Pipeline, ScalarType, Var};
+use sumsq_codegen::{Error, Expr, Func, Input, Pipeline, ScalarType, Source, Var};
 use sumsq_codegen_testing::check::{bindings, check, pattern};
 use sumsq_codegen_testing::native::agree;
 use sumsq_codegen_testing::reference::Value;
@@ -100,6 +100,43 @@ fn a_chain() {
         let (f, g) = (c.of("f"), c.of("g"));
         assert_eq!((f.stores, g.stores), (w * (h + 2), w * (h + 1)));
         assert_eq!((f.allocated, g.allocated), (2 * w, 2 * w));
+    }
+}
+
+/// A chain of stencils, of which each keeps what the next one reads at once, however long the chain: whole, in strips, and where every stage takes
+/// two rows for one. Each value is computed once, and nothing beyond what is needed.
+#[test]
+fn a_long_chain() {
+    let [x, y] = Var::all(["x", "y"]);
+    for (leap, windows) in [(1, [4, 4, 4, 4]), (2, [32, 16, 8, 4])] {
+        let mut p = Pipeline::new("chain");
+        let i = p.input(Input::new("in", &[I32], 2));
+        let mut last = p.define("f0", [x, y], i.of((x % 2, y % 2)) + x * 3 + y * 7);
+        for n in 1..5 {
+            let name = if n == 4 { "out".to_string() } else { format!("f{n}") };
+            let row = |k: i32| last.of((x, y * leap + k));
+            last = p.define(name, [x, y], row(-1) + row(0) * 3 - row(1));
+        }
+        p.output(&last);
+        let at = |strip: usize| {
+            let stages: Vec<String> =
+                (0..4).map(|n| format!("f{n}: store_at(out, yo) compute_at(out, yi)")).collect();
+            format!("out: split(y, yo, yi, {strip}, guard) {}", stages.join(" "))
+        };
+        for [w, h] in [[3usize, 1usize], [5, 9], [4, 14]] {
+            let b = bindings(vec![("in", pattern(&[I32], &[2, 2], 3))], vec![]);
+            let text = at(64);
+            let c = check(&p, &schedule(&text), &b, &[vec![w, h]], 0.0).counters;
+            let mut rows = h;
+            for n in (0..4).rev() {
+                rows = if leap == 1 { rows + 2 } else { 2 * (rows - 1) + 3 };
+                let f = c.of(&format!("f{n}"));
+                assert_eq!(f.stores, w * rows, "f{n} {text}");
+                assert!(f.allocated <= w * windows[n], "f{n} {f:?}");
+            }
+            check(&p, &schedule(&at(4)), &b, &[vec![w, h]], 0.0);
+            agree(&p, &schedule(&at(4)), &b, &[vec![w, h]]);
+        }
     }
 }
 

@@ -56,7 +56,9 @@ fn walk(s: &Stmt, facts: &Facts) -> Stmt {
                 Stmt::For { var: var.clone(), min, extent, kind: *kind, body: Box::new(body) }
             };
             match new {
-                Stmt::If { cond, then, otherwise: Some(no) } if *kind == ForKind::Serial && is_fixed(&cond, var) => {
+                Stmt::If { cond, then, otherwise: Some(no) }
+                    if *kind == ForKind::Serial && is_fixed(&cond, var) =>
+                {
                     let (then, otherwise) = (Box::new(around(*then)), Some(Box::new(around(*no))));
                     Stmt::If { cond, then, otherwise }
                 }

@@ -57,7 +57,8 @@ impl<'p> Walk<'p> {
 
     /// The run-up, from what the Funcs `here` would need if the loop began where it begins.
     fn measured(&self, cx: &Emit<'p>, j: usize, level: &Level, here: &[&FuncPlan]) -> Option<RunUp> {
-        let (mut scope, mut regions, mut found) = (self.scope.clone(), self.regions.clone(), Found::default());
+        let (mut scope, mut regions, mut found) =
+            (self.scope.clone(), self.regions.clone(), Found::default());
         let mut inner = cx.clone();
         let var = enter_loop(&mut scope, &mut inner, j).ok()?.var;
         let Some(Around::Loop(..)) = scope.around.last() else { return None };

@@ -91,7 +91,12 @@ fn start(scope: &Scope, regions: &Regions, f: &FuncPlan, lowest: &Expr) -> Optio
 }
 
 /// The one dimension that moves, if it does so in one direction.
-pub(super) fn find_slide(scope: &Scope, regions: &Regions, f: &FuncPlan, required: &[Interval]) -> Option<Slide> {
+pub(super) fn find_slide(
+    scope: &Scope,
+    regions: &Regions,
+    f: &FuncPlan,
+    required: &[Interval],
+) -> Option<Slide> {
     if f.store == f.compute || f.stages.len() > 1 {
         return None;
     }

@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 pub(super) struct Runs(FxHashMap<(String, i64), (i64, u16)>);
 
 impl Runs {
-    /// The runs of what an expression reads without a condition.
+    /// The runs of what an expression reads without a condition: powers of two, no longer than the vectors, whose lengths are such powers as well.
     pub(super) fn of(root: &Expr) -> Runs {
         let mut constants: FxHashMap<String, (u16, BTreeSet<i64>)> = FxHashMap::default();
         if root.ty().lanes == 1 {
@@ -37,6 +37,7 @@ impl Runs {
             if let ExprKind::Load { buffer, index, predicate: None } = e.kind()
                 && let Access::Gather(index) = Access::of(index)
                 && e.ty().scalar != ScalarType::Bool
+                && e.ty().lanes.is_power_of_two()
             {
                 let (rest, constant) = split(index);
                 let most = e.ty().lanes.min((64 / e.ty().scalar.bytes()) as u16);
@@ -164,7 +165,8 @@ impl<'f> ExprEmitter<'f> {
         let wide = Type::I64.with_lanes(ty.lanes);
         let (index, slot) = match access {
             Access::Strided(_, stride) => {
-                let steps: Vec<Val> = (0..ty.lanes).map(|i| ir.int(Type::I64, i64::from(i) * stride)).collect();
+                let steps: Vec<Val> =
+                    (0..ty.lanes).map(|i| ir.int(Type::I64, i64::from(i) * stride)).collect();
                 let first = ir.splat(index, ty.lanes);
                 (ir.add_nsw(first, ir.const_vector(&steps)), ir.int(wide, what.slot.into()))
             }
@@ -223,13 +225,24 @@ fn split(index: &Expr) -> (String, i64) {
         return (String::new(), c);
     }
     match index.kind() {
+        // Sums of coordinates stay within i32 wherever they are read.
+        ExprKind::Cast(e) if e.ty().scalar == ScalarType::I32 => {
+            let (rest, c) = split(e);
+            (format!("i64({rest})"), c)
+        }
         ExprKind::Binary(BinaryOp::Add, a, b) => match (constant(b), b.kind()) {
             (Some(c), _) => (a.to_string(), c),
-            (None, ExprKind::Broadcast(shared)) => {
-                let (rest, c) = split(shared);
-                (format!("{a} + x({rest})"), c)
+            (None, kind) => {
+                let part = |e: &Expr| match e.kind() {
+                    ExprKind::Cast(_) => split(e),
+                    _ => (e.to_string(), 0),
+                };
+                let (of_a, of_b) = match kind {
+                    ExprKind::Broadcast(shared) => (part(a), split(shared)),
+                    _ => (part(a), part(b)),
+                };
+                (format!("{} + {}", of_a.0, of_b.0), of_a.1 + of_b.1)
             }
-            _ => (index.to_string(), 0),
         },
         _ => (index.to_string(), 0),
     }

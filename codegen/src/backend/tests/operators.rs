@@ -65,6 +65,36 @@ macro_rules! integer_tests {
 }
 integer_tests!(ops_i8 i8, ops_i16 i16, ops_i32 i32, ops_i64 i64, ops_u8 u8, ops_u16 u16, ops_u32 u32, ops_u64 u64);
 
+/// Quotients of lanes are those of floats that are truncated: numbers just below a multiple of the divisor, and at it.
+#[test]
+fn quotients_beside_whole_numbers() {
+    fn beside(most: i64, divisors: &[i64]) -> Vec<(i64, i64)> {
+        let near = |&d: &i64| {
+            let top = most / d;
+            [1, 2, 3, top / 2, top - 1, top].into_iter().flat_map(move |q| [(q * d - 1, d), (q * d, d)])
+        };
+        divisors.iter().flat_map(near).filter(|(n, _)| (0..=most).contains(n)).collect()
+    }
+    macro_rules! checked {
+        ($($t:ident)*) => { $(
+            let most = $t::MAX as i64;
+            let step = (most / 5000).max(1) as usize;
+            let divisors: Vec<i64> = (1..=most).step_by(step).chain([2, 3, 7, most - 1, most]).collect();
+            let pairs = beside(most, &divisors);
+            let [a, b] = [|p: &(i64, i64)| p.0 as $t, |p: &(i64, i64)| p.1 as $t]
+                .map(|of| pairs.iter().map(of).collect::<Vec<$t>>());
+            let body = map("out", 16, |at| Expr::binary(BinaryOp::Div, at("a", $t::TYPE), at("b", $t::TYPE)));
+            let c = build().input("a", $t::TYPE).input("b", $t::TYPE).output("out", $t::TYPE).compile(body);
+            let out = empty($t::TYPE, a.len() as i32);
+            run(&c, &[("a", &filled(&a)), ("b", &filled(&b)), ("out", &out)], &[]);
+            for ((got, a), b) in out.to_vec::<$t>().into_iter().zip(&a).zip(&b) {
+                assert_eq!(got, a / b, "{a} / {b}");
+            }
+        )* };
+    }
+    checked!(u8 i8 u16 i16 u32 i32);
+}
+
 /// Division and remainder by a constant agree with those by a variable, which `check_binary` has checked.
 fn check_constant_divisor<T: Element + PartialEq + std::fmt::Debug>(values: &[T], c: T) {
     let crate::runtime::Wide::Int(constant) = c.widen() else { return };

@@ -1,0 +1,61 @@
+//! Vectors whose lanes read what lies beside each other in rows.
+
+use crate::support::schedule;
+use sumsq_codegen::{Func, Input, Pipeline, ScalarType, Source, Var};
+use sumsq_codegen_testing::check::{bindings, pattern};
+use sumsq_codegen_testing::native::agree;
+
+const TYPES: [ScalarType; 6] =
+    [ScalarType::U8, ScalarType::I16, ScalarType::I32, ScalarType::F32, ScalarType::F64, ScalarType::I64];
+
+/// `out(x, y) = f(y, x) + f(y + 1, x)`: a tile of `f` is read across its rows, whole and under masks, from places known and unknown.
+#[test]
+fn a_tile_is_read_across() {
+    let [x, y] = Var::all(["x", "y"]);
+    for ty in TYPES {
+        let mut p = Pipeline::new("across");
+        let i = p.input(Input::new("in", &[ty], 2));
+        let f = p.define("f", [x, y], i.of((x, y)) * 3 + i.of((x, y)));
+        let out = p.define("out", [x, y], f.of((y, x)) + f.of((y + 1, x)) * 5);
+        p.output(&out);
+        for lanes in [4, 8, 16, 32] {
+            for tail in ["guard", "predicate"] {
+                for known in ["unroll(yi)", ""] {
+                    let text = format!(
+                        "out: split(x, xo, xi, {lanes}, {tail}) split(y, yo, yi, 8, guard)
+                              reorder(xi, yi, xo, yo) vectorize(xi) {known}
+                         f: compute_at(out, xo) bound_extent(x, 9) bound_extent(y, {lanes}) align_storage(x, 16)
+                            store_in(stack)"
+                    );
+                    let b = bindings(vec![("in", pattern(&[ty], &[80, 80], 3))], vec![]);
+                    agree(&p, &schedule(&text), &b, &[vec![37, 21]]);
+                }
+            }
+        }
+    }
+}
+
+/// Entries of a table whose indices differ by 1 in every lane: two, four and five of them, one read under another's index, and one alone.
+#[test]
+fn neighbours_in_a_table() {
+    let x = Var::new("x");
+    for ty in TYPES {
+        let mut p = Pipeline::new("table");
+        let i = p.input(Input::new("in", &[ScalarType::I32], 1));
+        let t = p.input(Input::new("t", &[ty], 1));
+        let at = (i.of(x) % 13) * 3;
+        let sum = |from: i32, n: i32| {
+            let term = |k: i32| t.of(&at + (from + k)) * (k + 2);
+            (1..n).fold(term(0), |sum, k| sum + term(k))
+        };
+        let out = Func::new("out", &[x], vec![sum(0, 2) + sum(4, 4) - sum(10, 5) + sum(20, 1), sum(1, 8)]);
+        let out = p.func(out);
+        p.output(&out);
+        for lanes in [2, 3, 4, 8, 16, 32] {
+            let s = schedule(&format!("out: split(x, xo, xi, {lanes}, predicate) vectorize(xi)"));
+            let inputs =
+                vec![("in", pattern(&[ScalarType::I32], &[101], 7)), ("t", pattern(&[ty], &[60], 5))];
+            agree(&p, &s, &bindings(inputs, vec![]), &[vec![101]]);
+        }
+    }
+}
