@@ -5,11 +5,21 @@ use crate::analysis::algebra::rebuild::rebuild;
 use crate::analysis::algebra::{Facts, Interval};
 use crate::expr::{Expr, ExprKind, Name};
 use crate::ir::stmt::Stmt;
-use crate::nests::run_up::RunUp;
 use crate::plan::plans::Level;
 use crate::schedule::{LoopLevel, StageId};
 use indexmap::IndexMap;
 use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A loop that begins early.
+#[derive(Clone)]
+pub struct RunUp {
+    /// Its variable, in full.
+    pub var: Name,
+    /// The first value for which everything runs.
+    pub first: Expr,
+    /// Number of iterations before that.
+    pub length: i64,
+}
 
 /// Regions of Funcs at the levels that were opened, with the names that are bound there.
 ///

@@ -11,6 +11,7 @@ use crate::expr::walk::{substitute, variables};
 use crate::expr::{Expr, Name};
 use crate::nests::emit::enter_loop;
 use crate::nests::found::Found;
+use crate::nests::regions::RunUp;
 use crate::nests::scope::{Around, Scope, Surroundings};
 use crate::nests::sliding_window::find_slide;
 use crate::nests::slots::{Emit, Item};
@@ -21,17 +22,6 @@ use rustc_hash::FxHashMap;
 
 /// Most iterations ahead of a loop.
 const MOST: i64 = 1024;
-
-/// A loop that begins early.
-#[derive(Clone)]
-pub struct RunUp {
-    /// Its variable, in full.
-    pub var: Name,
-    /// The first value for which everything runs.
-    pub first: Expr,
-    /// Number of iterations before that.
-    pub length: i64,
-}
 
 impl<'p> Walk<'p> {
     /// The run-up of loop `j` of a stage, counted from outside, if it has one. The same again where the loop is emitted twice.

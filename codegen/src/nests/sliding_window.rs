@@ -12,8 +12,7 @@ use crate::analysis::algebra::build::{max, min, offset};
 use crate::error::Error;
 use crate::expr::walk::{substitute, variables};
 use crate::expr::{Expr, Name};
-use crate::nests::regions::Regions;
-use crate::nests::run_up::RunUp;
+use crate::nests::regions::{Regions, RunUp};
 use crate::nests::scope::{Around, Scope};
 use crate::plan::extents::round_up_unit;
 use crate::plan::plans::{FuncPlan, illegal, own_var};
@@ -83,7 +82,7 @@ pub(super) fn slide(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan, requ
     slides
 }
 
-/// Where the loop around began early, the start of what is needed.
+/// Returns the start of what is needed, if the loop around began early.
 fn start(scope: &Scope, regions: &Regions, f: &FuncPlan, lowest: &Expr) -> Option<Expr> {
     let RunUp { var, first, .. } = regions.run_ups.get(&f.compute)?.as_ref()?;
     let lowest = scope.facts.expand(lowest, var, &regions.unslid);

@@ -2,6 +2,9 @@
 
 use crate::expr::{Expr, ExprKind};
 
+/// Longest stride for which all elements between the lanes are loaded.
+pub(super) const MAX_STRIDE: i64 = 4;
+
 /// Pattern of the lanes of an index.
 pub(super) enum Access<'f> {
     /// One element.

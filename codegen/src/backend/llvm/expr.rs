@@ -7,7 +7,7 @@ use super::access::Access;
 use super::alias::Aliasing;
 use super::arith::Arith;
 use super::ir::{Ir, Val};
-use super::record::Runs;
+use super::runs::Runs;
 use super::scope::{GroupSet, Scopes, Symbol};
 use super::warp::warp_reduce;
 use crate::analysis::float_range::FloatRange;

@@ -10,7 +10,7 @@
 //! Loads are marked with the element's alignment only: on x86 a vector load costs the same either way, and only the
 //! address decides. Stores that are known to be aligned say so, since non-temporal ones need it.
 
-use super::access::Access;
+use super::access::{Access, MAX_STRIDE};
 use super::alias::Group;
 use super::expr::ExprEmitter;
 use super::ir::Val;
@@ -18,9 +18,6 @@ use super::scope::GroupSet;
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat};
 use crate::types::{ScalarType, Type};
 use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
-
-/// Longest stride for which all elements between the lanes are loaded.
-pub(super) const MAX_STRIDE: i64 = 4;
 
 /// Assumptions and permissions of a store.
 #[derive(Clone, Copy)]

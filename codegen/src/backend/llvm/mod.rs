@@ -34,6 +34,7 @@ mod optimize;
 mod parallel;
 mod profile;
 mod record;
+mod runs;
 mod scope;
 mod stmt;
 mod warp;

@@ -11,60 +11,13 @@
 //!
 //! Lanes that a predicate turns off read the record of element (0, 0, ...), which every buffer has.
 
-use super::access::Access;
+use super::access::{Access, MAX_STRIDE};
 use super::expr::ExprEmitter;
 use super::ir::Val;
-use super::memory::MAX_STRIDE;
+use super::runs::{run_key, split};
 use super::scope::GroupSet;
-use crate::expr::walk::visit;
 use crate::expr::{BinaryOp, Expr, ExprKind, Flat, Param, Part};
 use crate::types::{ScalarType, Type};
-use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
-
-/// Reads of one statement that lie beside each other in every lane: the first constant and the number of all, by what comes before it.
-#[derive(Default)]
-pub(super) struct Runs(FxHashMap<(String, i64), (i64, u16)>);
-
-impl Runs {
-    /// The runs of what an expression reads without a condition: powers of two, no longer than the vectors, whose lengths are such powers as well.
-    pub(super) fn of(root: &Expr) -> Runs {
-        let mut constants: FxHashMap<String, (u16, BTreeSet<i64>)> = FxHashMap::default();
-        if root.ty().lanes == 1 {
-            return Runs::default();
-        }
-        visit(root, &mut |e| {
-            if let ExprKind::Load { buffer, index, predicate: None } = e.kind()
-                && let Access::Gather(index) = Access::of(index)
-                && e.ty().scalar != ScalarType::Bool
-                && e.ty().lanes.is_power_of_two()
-            {
-                let (rest, constant) = split(index);
-                let most = e.ty().lanes.min((64 / e.ty().scalar.bytes()) as u16);
-                let all = constants.entry(run_key(buffer, e.ty(), &rest));
-                all.or_insert_with(|| (most, BTreeSet::new())).1.insert(constant);
-            }
-            true
-        });
-        let mut runs = FxHashMap::default();
-        for (key, (most, all)) in constants {
-            let mut at = all.first().copied();
-            while let Some(start) = at {
-                let length = (start..).zip(all.range(start..)).take_while(|(a, b)| a == *b).count();
-                let n = 1 << length.min(usize::from(most)).ilog2();
-                if n > 1 {
-                    runs.extend((start..start + n).map(|c| ((key.clone(), c), (start, n as u16))));
-                }
-                at = all.range(start + n..).next().copied();
-            }
-        }
-        Runs(runs)
-    }
-}
-
-fn run_key(buffer: &Flat, ty: Type, rest: &str) -> String {
-    format!("{buffer} {ty} {rest}")
-}
 
 /// A load from records, as far as it is known without emitting anything.
 pub(super) struct Slots {
@@ -90,7 +43,7 @@ impl<'f> ExprEmitter<'f> {
         if let (Access::Gather(index), None, None) = (access, predicate, self.aliasing.record(buffer)) {
             let (rest, constant) = split(index);
             let key = run_key(buffer, ty, &rest);
-            let &(start, slots) = self.runs.0.get(&(key.clone(), constant))?;
+            let (start, slots) = self.runs.of(&key, constant)?;
             let (slot, align) = ((constant - start) as u16, ty.scalar.bytes() as u32);
             return Some(Slots { slots, slot, key: format!("{key} from {start}"), align });
         }
@@ -216,42 +169,6 @@ impl<'f> ExprEmitter<'f> {
             parts = parts.chunks(2).map(|p| self.ir.shuffle(p[0], p[1], &all)).collect();
         }
         parts[0]
-    }
-}
-
-/// An index as text without its constant part, and that part: 0 where it is not at the end, or at that of what all lanes share.
-fn split(index: &Expr) -> (String, i64) {
-    if let Some(c) = constant(index) {
-        return (String::new(), c);
-    }
-    match index.kind() {
-        // Sums of coordinates stay within i32 wherever they are read.
-        ExprKind::Cast(e) if e.ty().scalar == ScalarType::I32 => {
-            let (rest, c) = split(e);
-            (format!("i64({rest})"), c)
-        }
-        ExprKind::Binary(BinaryOp::Add, a, b) => match (constant(b), b.kind()) {
-            (Some(c), _) => (a.to_string(), c),
-            (None, kind) => {
-                let part = |e: &Expr| match e.kind() {
-                    ExprKind::Cast(_) => split(e),
-                    _ => (e.to_string(), 0),
-                };
-                let (of_a, of_b) = match kind {
-                    ExprKind::Broadcast(shared) => (part(a), split(shared)),
-                    _ => (part(a), part(b)),
-                };
-                (format!("{} + {}", of_a.0, of_b.0), of_a.1 + of_b.1)
-            }
-        },
-        _ => (index.to_string(), 0),
-    }
-}
-
-fn constant(e: &Expr) -> Option<i64> {
-    match e.kind() {
-        ExprKind::Broadcast(a) => a.as_int(),
-        _ => e.as_int(),
     }
 }
 

@@ -8,7 +8,7 @@ use super::expr::ExprEmitter;
 use super::ir::{Block, Fun, Ir, Val};
 use super::memory::StoreFlags;
 use super::profile::Profile;
-use super::record::Runs;
+use super::runs::Runs;
 use super::scope::{GroupSet, Scopes, Symbol};
 use crate::backend::abi::{ALLOC, FAIL, FREE};
 use crate::backend::x86;
@@ -231,7 +231,7 @@ impl<'f> StmtEmitter<'f> {
         flags: StoreFlags,
     ) -> Result<(), String> {
         self.exprs.emit(Access::of(index).operand())?;
-        self.exprs.runs = Runs::of(value);
+        self.exprs.runs = Runs::in_expr(value);
         self.exprs.emit(value)?;
         self.exprs.runs = Runs::default();
         if let Some(p) = predicate {
