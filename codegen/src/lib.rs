@@ -14,6 +14,7 @@
 //! | `ir` | statements, the lowered function, their text and invariants |
 //! | `analysis` | index algebra, intervals, exact evaluation, associative updates |
 //! | `plan` | pipeline and schedule to the loops of each stage |
+//! | `gradient` | derivatives of pipelines, as Funcs |
 //! | `nests` | a plan to statements: regions, storage, loops |
 //! | `lower` | statements to statements: the list of passes |
 //! | `backend` | a lowered function to machine code |
@@ -33,6 +34,7 @@ pub mod error;
 pub mod expr;
 pub mod func;
 pub mod functions;
+pub mod gradient;
 pub mod ir;
 pub mod language;
 pub mod limits;

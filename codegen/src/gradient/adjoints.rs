@@ -1,0 +1,304 @@
+//! Reverse mode: the adjoints of everything that some outputs depend on.
+
+use crate::analysis::algebra::{Facts, Interval};
+use crate::error::Error;
+use crate::expr::walk::{Substitution, nodes};
+use crate::expr::{Expr, ExprKind, Name};
+use crate::func::{Func, Pipeline, Shape, Var};
+use crate::gradient::activity::active;
+use crate::gradient::inverse::Inverter;
+use crate::gradient::pieces::bare;
+use crate::gradient::reverse::{Read, reads, selected};
+use crate::gradient::space::{Space, facts_of};
+use crate::gradient::support::{Boxes, consumers_first, supports};
+use crate::gradient::terms::{Adjoint, Target, Term, fresh, inside};
+use crate::gradient::tidy::tidy;
+use crate::plan::validate::{error, validate};
+use indexmap::IndexMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The adjoints that [`propagate_adjoints`] added to a pipeline.
+#[derive(Clone, Debug, Default)]
+pub struct Adjoints {
+    of: IndexMap<Name, Func>,
+    stages: FxHashMap<(Name, usize), Func>,
+}
+
+impl Adjoints {
+    /// The adjoint of a Func, input or float parameter: a Func over the same coordinates (none of a parameter) with one element for
+    /// each float element of it. Of what was derived for it is right everywhere; of other Funcs, which lie on the way, where they
+    /// are needed.
+    pub fn of(&self, name: &str) -> Option<&Func> {
+        self.of.get(name)
+    }
+
+    /// The adjoint of a Func on the way as it is behind its definition `stage`: 0 is the pure one, k the k-th update.
+    pub fn of_stage(&self, name: &str, stage: usize) -> Option<&Func> {
+        self.stages.get(&(Name::from(name), stage))
+    }
+
+    /// Names that have an adjoint, in the order in which they were reached.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.of.keys()
+    }
+}
+
+/// Adds to `p` the adjoints of `wrt` (inputs, Funcs and float parameters, by name): J^T w, where J are the partial derivatives
+/// of the outputs named in `seeds` and w is what stands beside their names, a Func or an input of the same dimensions and types. The
+/// domain of an output is that of its seed, if this is an input, else that of its own buffer. An output without dimensions that is
+/// not named has the seed 1.
+///
+/// The adjoint of `f` is called `d_f`. All added Funcs are without directives; outputs stay as they are.
+///
+/// # Errors
+/// A pipeline that is refused anyway; names that are not there or are integers; a seed of other dimensions or types; no seed at
+/// all; coordinates without bounds.
+pub fn propagate_adjoints(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]) -> Result<Adjoints, Error> {
+    validate(p)?;
+    let wrt: Vec<Name> = wrt.iter().map(|n| Name::from(*n)).collect();
+    for name in &wrt {
+        let target = Target::find(p, name).ok_or_else(|| error(p, format!("there is no {name} to derive for")))?;
+        if !target.types.iter().any(|t| t.is_float()) {
+            return Err(error(p, format!("{name} is of integers, which have no derivative: derive for floats")));
+        }
+    }
+    let seeds = Seed::all(p, seeds)?;
+    let domains = seeds.iter().map(|s| (s.output.clone(), s.domain.clone())).collect();
+    let support = supports(p, &domains)?;
+    let mut r = Reverse {
+        active: active(p, &wrt),
+        before: p.funcs.keys().cloned().collect(),
+        p,
+        wrt: wrt.iter().cloned().collect(),
+        support,
+        terms: FxHashMap::default(),
+        adjoints: Adjoints::default(),
+    };
+    for s in &seeds {
+        r.seed(s);
+    }
+    for f in consumers_first(r.p, seeds.iter().map(|s| s.output.clone())) {
+        if r.active.contains(&f) {
+            r.func(&f)?;
+        }
+    }
+    for name in &wrt {
+        if !r.p.funcs.contains_key(name) || !r.adjoints.of.contains_key(name) {
+            r.gather(name)?;
+        }
+    }
+    Ok(r.end())
+}
+
+/// The adjoint of an output.
+struct Seed {
+    output: Name,
+    /// A Func or input; none stands for 1.
+    by: Option<Name>,
+    domain: Vec<Interval>,
+}
+
+impl Seed {
+    fn all(p: &Pipeline, named: &[(&str, &str)]) -> Result<Vec<Seed>, Error> {
+        let mut seeds = vec![];
+        for (output, by) in named {
+            let (output, by) = (Name::from(*output), Name::from(*by));
+            if !p.outputs.iter().any(|o| o.func == output) {
+                return Err(error(p, format!("{by} is the seed of {output}, which is no output")));
+            }
+            let f = &p.funcs[&output];
+            let target = Target::find(p, &by).ok_or_else(|| error(p, format!("there is no {by}, the seed of {output}")))?;
+            if target.vars.len() != f.vars.len() {
+                let (is, wanted) = (target.vars.len(), f.vars.len());
+                return Err(error(p, format!("{by} has {is} dimensions: the seed of {output} has {wanted}")));
+            }
+            let floats = |types: &[crate::ScalarType]| -> Vec<crate::ScalarType> {
+                types.iter().filter(|t| t.is_float()).copied().collect()
+            };
+            if floats(&f.types()) != target.types || target.types.is_empty() {
+                let list = |types: &[crate::ScalarType]| {
+                    types.iter().map(|t| t.name().to_string()).collect::<Vec<_>>().join(", ")
+                };
+                let (is, wanted) = (list(&target.types), list(&floats(&f.types())));
+                return Err(error(p, format!("{by} is of ({is}): the seed of {output} is of its floats, ({wanted})")));
+            }
+            let shape = p.inputs.get(&by).map_or_else(|| p.shape(&f.name), |i| i.shape());
+            seeds.push(Seed { domain: domain(&shape, f.vars.len()), output, by: Some(by) });
+        }
+        for o in &p.outputs {
+            let f = &p.funcs[&o.func];
+            let is_scalar = f.vars.is_empty() && f.types() .iter().any(|t| t.is_float());
+            if is_scalar && !seeds.iter().any(|s| s.output == o.func) {
+                seeds.push(Seed { output: o.func.clone(), by: None, domain: vec![] });
+            }
+        }
+        if seeds.is_empty() {
+            return Err(error(p, "no output has a seed, and none is a scalar: name an adjoint for one".into()));
+        }
+        Ok(seeds)
+    }
+}
+
+fn domain(shape: &Shape, dims: usize) -> Vec<Interval> {
+    let one = |d| {
+        let min = shape.min(d);
+        Interval { max: tidy(&(&min + shape.extent(d) - 1)), min }
+    };
+    (0..dims).map(one).collect()
+}
+
+/// Reverse mode under way. Invariant: every Func comes behind all that read it, so that its terms are complete.
+pub(super) struct Reverse<'p> {
+    pub p: &'p mut Pipeline,
+    /// Funcs of the pipeline as it came.
+    before: FxHashSet<Name>,
+    /// What has an adjoint.
+    pub active: FxHashSet<Name>,
+    wrt: FxHashSet<Name>,
+    pub support: Boxes,
+    terms: FxHashMap<Name, Vec<Term>>,
+    adjoints: Adjoints,
+}
+
+impl Reverse<'_> {
+    fn seed(&mut self, s: &Seed) {
+        let f = self.p.funcs[&s.output].clone();
+        let own: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
+        let facts = self.facts(&f.name, &f.vars);
+        let floats = f.types().into_iter().enumerate().filter(|(_, t)| t.is_float());
+        for (k, (value, ty)) in floats.enumerate() {
+            let near: Vec<Expr> = own.iter().zip(&s.domain).map(|(x, i)| x.clamp(&i.min, &i.max)).collect();
+            let inside = inside(&own, &s.domain).filter(|c| facts.decide(c) != Some(true));
+            let at = if inside.is_some() { &near } else { &own };
+            let term = match &s.by {
+                Some(by) => selected(&inside.map(|c| c.likely()), Expr::call(by.clone(), ty, at.clone(), k)),
+                None => Expr::constant(ty, 1.0),
+            };
+            let at = vec![None; own.len()];
+            let term = Term { value, at, loops: vec![], predicate: None, term };
+            self.terms.entry(f.name.clone()).or_default().push(term);
+        }
+    }
+
+    /// What is known where the adjoint of `name` is computed.
+    fn facts(&self, name: &Name, vars: &[Var]) -> Facts {
+        match self.support.get(name).filter(|_| !self.wrt.contains(name)) {
+            Some(b) => facts_of(vars, b),
+            None => Facts::new(),
+        }
+    }
+
+    /// The adjoint of `name` from its terms, which are complete.
+    fn gather(&mut self, name: &Name) -> Result<Option<Adjoint>, Error> {
+        let Some(target) = Target::find(self.p, name) else { return Ok(None) };
+        let Some(mut d) = Adjoint::zero(fresh(self.p, &format!("d_{name}")), &target) else { return Ok(None) };
+        d.add(self.terms.remove(name).unwrap_or_default());
+        self.p.func(d.func.clone());
+        self.adjoints.of.insert(name.clone(), d.func.clone());
+        Ok(Some(d))
+    }
+
+    /// The adjoints of what Func `name` reads.
+    fn func(&mut self, name: &Name) -> Result<(), Error> {
+        let f = self.p.funcs[name].clone();
+        let Some(mut d) = self.gather(name)? else { return Ok(()) };
+        for k in (0..f.updates.len()).rev() {
+            self.adjoints.stages.insert((name.clone(), k + 1), d.func.clone());
+            d = self.update(&f, k, d)?;
+        }
+        self.adjoints.stages.insert((name.clone(), 0), d.func.clone());
+        let own: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
+        let seeds = f.values.iter().enumerate().filter_map(|(k, v)| Some((v.clone(), d.at(&own, k)?))).collect();
+        let space = Space::new(&f.vars, &self.support[name], |_| true, &Default::default());
+        self.spread(name, &space, seeds)
+    }
+
+    /// Adds a Func of this name, or nearly, that holds an adjoint.
+    pub(super) fn keep(&mut self, d: Adjoint) -> Adjoint {
+        self.p.func(d.func.clone());
+        d
+    }
+
+    /// The Func that `f` is before its update `k`.
+    pub(super) fn before(&mut self, f: &Func, k: usize) -> Func {
+        if k == f.updates.len() {
+            return f.clone();
+        }
+        let name: Name = format!("{}_before{k}", f.name).into();
+        if let Some(known) = self.p.funcs.get(&name) {
+            return known.clone();
+        }
+        let old = Func { updates: f.updates[..k].to_vec(), ..f.clone() };
+        let new = renamed(&old, &name);
+        self.p.func(new)
+    }
+
+    /// Adds to the adjoints of all that the values in `seeds` read; each comes with its own adjoint. Both are over the loops of `space`.
+    pub(super) fn spread(&mut self, by: &Name, space: &Space, seeds: Vec<(Expr, Expr)>) -> Result<(), Error> {
+        for read in reads(&seeds, &self.active) {
+            self.read(by, space, read)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, by: &Name, space: &Space, read: Read) -> Result<(), Error> {
+        let Some(target) = Target::find(self.p, &read.name) else { return Ok(()) };
+        let facts = self.facts(&read.name, &target.vars);
+        let inverter = Inverter { p: self.p, space, prefix: by };
+        let inverses = inverter.of(&read.args, &target.vars, &facts).map_err(|why| error(self.p, why))?;
+        let adjoint = selected(&read.cond, read.adjoint);
+        for i in inverses {
+            let term = tidy(&Substitution::new(&i.point).apply(&adjoint));
+            let term = selected(&i.cond, term);
+            let term = Term { value: read.value, at: i.at, loops: i.loops, predicate: i.predicate, term };
+            self.terms.entry(read.name.clone()).or_default().push(term);
+        }
+        Ok(())
+    }
+
+    /// The condition that an update of space `space` writes element `vars`, and where; none if it may write it twice.
+    pub(super) fn written(&self, by: &Name, space: &Space, args: &[Expr], vars: &[Var]) -> Option<Expr> {
+        let inverter = Inverter { p: self.p, space, prefix: by };
+        let [i] = &inverter.of(args, vars, &Facts::new()).ok()?[..] else { return None };
+        if !i.loops.is_empty() {
+            return None;
+        }
+        let fixed = i.at.iter().zip(vars).filter_map(|(a, v)| Some(v.expr().eq_(a.as_ref()?)));
+        let bare = i.cond.iter().map(bare);
+        let all = fixed.chain(bare).reduce(|a, b| a.and(b));
+        Some(all.unwrap_or_else(|| Expr::bool(true)))
+    }
+
+    /// Removes what was made and nobody needs.
+    fn end(self) -> Adjoints {
+        let mut needed: FxHashSet<Name> = self.before;
+        let roots = self.adjoints.of.values().chain(self.adjoints.stages.values()).map(|f| f.name.clone());
+        needed.extend(consumers_first(self.p, roots));
+        self.p.funcs.retain(|name, _| needed.contains(name));
+        self.adjoints
+    }
+}
+
+/// `f` under another name, its reads of itself too.
+pub(super) fn renamed(f: &Func, name: &Name) -> Func {
+    let mut calls = |e: &Expr| reread(e, &f.name, &mut |args, k, ty| Expr::call(name.clone(), ty, args, k));
+    let updates = f.updates.iter().map(|u| crate::func::Update {
+        args: u.args.iter().map(&mut calls).collect(),
+        values: u.values.iter().map(&mut calls).collect(),
+        rdom: crate::func::RDom { predicate: u.rdom.predicate.as_ref().map(&mut calls), ..u.rdom.clone() },
+    });
+    Func { name: name.clone(), updates: updates.collect(), ..f.clone() }
+}
+
+/// `e` with every read of `f` replaced by what `by` makes of its coordinates, element and type.
+pub(super) fn reread(e: &Expr, f: &Name, by: &mut impl FnMut(Vec<Expr>, usize, crate::ScalarType) -> Expr) -> Expr {
+    crate::expr::walk::rewrite(e, &mut Default::default(), &mut |_, new| match new.kind() {
+        ExprKind::Call { name, args, value } if name == f => by(args.clone(), *value, new.ty().scalar),
+        _ => new,
+    })
+}
+
+/// Does an expression read `f`?
+pub(super) fn reads_func(e: &Expr, f: &Name) -> bool {
+    nodes([e]).into_iter().any(|n| matches!(n.kind(), ExprKind::Call { name, .. } if name == f))
+}

@@ -1,0 +1,258 @@
+//! All points of a space that read one element: what an adjoint there adds up.
+//!
+//! The coordinates of a read are cut into pieces ([`crate::gradient::pieces`]), and each piece is solved ([`crate::gradient::solve`]). A piece says
+//! where its sum is stored, over which loops it runs, and which point of the space each iteration is.
+//!
+//! Invariant: every iteration evaluates the definition at a point of its space, clamped to it where the solution lies outside; there, the
+//! condition is false. So an adjoint reads nothing that the definition itself does not.
+
+use crate::analysis::algebra::build::{max, min};
+use crate::analysis::algebra::forms::Polys;
+use crate::analysis::algebra::poly::Mono;
+use crate::analysis::algebra::rebuild::rebuild;
+use crate::analysis::algebra::{Facts, Interval, is_index};
+use crate::expr::walk::{Substitution, any, nodes, substitute, variables};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, Part};
+use crate::func::{Pipeline, RVar, Var};
+use crate::gradient::pieces::{Piece, pieces};
+use crate::gradient::solve::{System, Unknown};
+use crate::gradient::space::{Axis, Space};
+use crate::gradient::tidy::tidy;
+use crate::types::Type;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// One piece, solved.
+pub(super) struct Inverse {
+    /// Coordinates that are written, one per dimension of what is read; none is its own variable.
+    pub at: Vec<Option<Expr>>,
+    /// Loops.
+    pub loops: Vec<RVar>,
+    /// Points that count: a condition of the definition's own.
+    pub predicate: Option<Expr>,
+    /// The point of the space, by the names of its axes.
+    pub point: FxHashMap<Name, Expr>,
+    /// Is it a point of the space? None if it always is.
+    pub cond: Option<Expr>,
+}
+
+/// Solves reads of one definition.
+pub(super) struct Inverter<'p> {
+    pub p: &'p Pipeline,
+    pub space: &'p Space,
+    /// Begins the names of loops: that of the definition.
+    pub prefix: &'p str,
+}
+
+impl Inverter<'_> {
+    /// The inverses of a read at `args` of what has the variables `vars`, about which `facts` are known. Fails with what has no bounds.
+    pub(super) fn of(&self, args: &[Expr], vars: &[Var], facts: &Facts) -> Result<Vec<Inverse>, String> {
+        let renamed = self.renamed(vars);
+        let mut names = Substitution::new(&renamed.names);
+        let args: Vec<Expr> = args.iter().map(|a| tidy(&names.apply(a))).collect();
+        let mut facts = facts.clone();
+        positive_extents(&mut facts, &args);
+        for u in &renamed.unknowns {
+            facts.interval(u.name.clone(), Some(u.hull.min.clone()), Some(u.hull.max.clone()));
+        }
+        let mine: FxHashSet<&Name> = renamed.unknowns.iter().map(|u| &u.name).collect();
+        let moves = |e: &Expr| any(e, |n| matches!(n.kind(), ExprKind::Var(v) if mine.contains(v)));
+        let is_data = |n: &Expr| matches!(n.kind(), ExprKind::Call { .. }) || !is_index(n.ty()) && n.ty() != Type::BOOL;
+        let cut = |e: &Expr| moves(e) && !any(e, |n| is_data(n) && moves(n));
+        let all = pieces(&args, &cut, &facts);
+        all.into_iter().filter_map(|piece| self.solve(piece, vars, &renamed, &facts).transpose()).collect()
+    }
+
+    fn renamed(&self, vars: &[Var]) -> Renamed {
+        let hull = self.space.hull(self.p).unwrap_or_default();
+        let mut names: FxHashMap<Name, Expr> = FxHashMap::default();
+        let mut unknowns = vec![];
+        for a in &self.space.axes {
+            let mut name = format!("{}_{}", self.prefix, a.name).replace('.', "_");
+            while vars.iter().any(|v| **v.name() == *name) {
+                name.push('_');
+            }
+            let ends = [&a.range.min, &a.range.max].map(|e| substitute(e, &names));
+            let [min, max] = ends;
+            let range = Interval { min, max };
+            let hull = hull.get(&a.name).cloned().unwrap_or_else(|| range.clone());
+            names.insert(a.name.clone(), Expr::var(&*name));
+            unknowns.push(Unknown { name: name.into(), range, hull, is_quotient: false });
+        }
+        Renamed { names, unknowns }
+    }
+
+    fn solve(
+        &self,
+        piece: Piece,
+        vars: &[Var],
+        renamed: &Renamed,
+        facts: &Facts,
+    ) -> Result<Option<Inverse>, String> {
+        let mut system = System::new(self.p, facts, renamed.unknowns.clone());
+        let mut at = vec![];
+        for (arg, v) in piece.args.iter().zip(vars) {
+            let own = system.is_unknown(arg) && system.equate(arg, &v.expr());
+            at.push((!own).then(|| arg.clone()));
+        }
+        system.eliminate();
+        let mut conds = system.conds.clone();
+        conds.extend(piece.conds);
+        Solution::new(system, facts).inverse(at, conds, &self.space.axes, renamed, self.space.predicate.as_ref())
+    }
+}
+
+/// The axes of a space under names that nothing else has.
+struct Renamed {
+    names: FxHashMap<Name, Expr>,
+    unknowns: Vec<Unknown>,
+}
+
+/// A system that was solved.
+struct Solution {
+    /// Those that stay: the loops.
+    stay: Vec<Unknown>,
+    /// Those that were eliminated, in terms of what stays.
+    gone: Vec<(Unknown, Expr)>,
+    facts: Facts,
+}
+
+impl Solution {
+    fn new(system: System, facts: &Facts) -> Solution {
+        let mut known: FxHashMap<Name, Expr> = FxHashMap::default();
+        for (name, e) in system.solved.iter().rev() {
+            let e = tidy(&substitute(e, &known));
+            known.insert(name.clone(), e);
+        }
+        let (gone, stay): (Vec<_>, Vec<_>) =
+            system.unknowns.iter().cloned().partition(|u| known.contains_key(&u.name));
+        let gone = gone.into_iter().map(|u| (u.clone(), known[&u.name].clone())).collect();
+        Solution { stay, gone, facts: facts.clone() }
+    }
+
+    fn inverse(
+        mut self,
+        at: Vec<Option<Expr>>,
+        conds: Vec<Expr>,
+        axes: &[Axis],
+        renamed: &Renamed,
+        predicate: Option<&Expr>,
+    ) -> Result<Option<Inverse>, String> {
+        let exact: FxHashMap<Name, Expr> = self.gone.iter().map(|(u, e)| (u.name.clone(), e.clone())).collect();
+        let mut open: Vec<Expr> = conds.iter().map(|c| tidy(&substitute(c, &exact))).collect();
+        let loops = self.loops(&exact, &mut open);
+        // Where each eliminated one is, within its range.
+        let mut within: FxHashMap<Name, Expr> = FxHashMap::default();
+        for (u, e) in &self.gone {
+            let ends = [&u.range.min, &u.range.max].map(|end| substitute(end, &within));
+            let e = if u.is_quotient { e.clone() } else { self.clamped(e, ends, &mut open) };
+            within.insert(u.name.clone(), e);
+        }
+        let Some(left) = self.undecided(&open) else { return Ok(None) };
+        let mut point: FxHashMap<Name, Expr> = FxHashMap::default();
+        for (a, u) in axes.iter().zip(&renamed.unknowns) {
+            point.insert(a.name.clone(), within.get(&u.name).cloned().unwrap_or_else(|| Expr::var(u.name.clone())));
+        }
+        let at = at.into_iter().map(|a| a.map(|a| tidy(&substitute(&a, &within)))).collect();
+        let predicate = predicate.map(|p| tidy(&substitute(p, &point)));
+        let cond = left.into_iter().reduce(|a, b| a.and(b));
+        Ok(Some(match loops.is_empty() {
+            true => {
+                let cond = [cond, predicate].into_iter().flatten().reduce(|a, b| a.and(b));
+                Inverse { at, loops, predicate: None, point, cond }
+            }
+            false => Inverse { at, loops, predicate, point, cond },
+        }))
+    }
+
+    /// Those conditions that neither the facts nor others among them decide; none if they cannot all hold. Ranges hold nearly everywhere.
+    fn undecided(&self, conds: &[Expr]) -> Option<Vec<Expr>> {
+        let mut open = vec![];
+        let mut stack: Vec<Expr> = conds.iter().rev().cloned().collect();
+        while let Some(c) = stack.pop() {
+            match c.kind() {
+                ExprKind::Binary(BinaryOp::And, a, b) => stack.extend([b.clone(), a.clone()]),
+                _ => open.push(c),
+            }
+        }
+        let mut left: Vec<Expr> = vec![];
+        for (i, c) in open.iter().enumerate() {
+            let mut facts = self.facts.clone();
+            left.iter().chain(&open[i + 1..]).for_each(|other| facts.assume(other));
+            match self.facts.decide(c).or_else(|| facts.decide(c)) {
+                Some(true) => {}
+                Some(false) => return None,
+                None => left.push(c.clone()),
+            }
+        }
+        let is_range = |c: &Expr| matches!(c.kind(), ExprKind::Binary(BinaryOp::Le | BinaryOp::Lt, ..));
+        Some(left.into_iter().map(|c| if is_range(&c) { c.likely() } else { c }).collect())
+    }
+
+    /// The loops, as short as the conditions on them alone make them.
+    fn loops(&mut self, exact: &FxHashMap<Name, Expr>, open: &mut Vec<Expr>) -> Vec<RVar> {
+        let names: FxHashSet<Name> = self.stay.iter().map(|u| u.name.clone()).collect();
+        let stays = |e: &Expr| variables(e).iter().any(|v| names.contains(v));
+        let mut loops = vec![];
+        for u in &self.stay {
+            let mut range = u.hull.clone();
+            let exactly = [&u.range.min, &u.range.max].map(|e| tidy(&substitute(e, exact)));
+            let v = Expr::var(u.name.clone());
+            if !exactly.iter().any(stays) {
+                let [min, max] = exactly;
+                range = Interval { min, max };
+            } else if u.range != u.hull {
+                let [min, max] = exactly;
+                open.extend([min.le(&v), v.le(&max)]);
+            }
+            open.retain(|c| !self.narrow(&mut range, &u.name, c, &stays));
+            self.facts.interval(u.name.clone(), Some(range.min.clone()), Some(range.max.clone()));
+            let extent = range.extent();
+            loops.push(RVar { name: u.name.clone(), min: range.min, extent });
+        }
+        loops
+    }
+
+    /// Narrows the range of `name` by a condition on it alone; false, and nothing changed, if it is none.
+    fn narrow(&self, range: &mut Interval, name: &Name, cond: &Expr, stays: &impl Fn(&Expr) -> bool) -> bool {
+        let Some(f) = self.facts.at_most_zero(cond) else { return false };
+        let own = Mono::Atom(Expr::var(name.clone()));
+        let (c, rest) = (f.coef(&own), f.without(&own));
+        let e = rebuild(&rest, Type::I32);
+        let fixed = variables(&e).is_empty() && !stays(&e);
+        match c {
+            // v + rest <= 0.
+            1 if fixed => range.max = min(&range.max, &negative(&e)),
+            -1 if fixed => range.min = max(&range.min, &e),
+            _ => return false,
+        }
+        true
+    }
+
+    /// `e`, or the end of the range that it lies beyond; then a condition is open.
+    fn clamped(&self, e: &Expr, [first, last]: [Expr; 2], open: &mut Vec<Expr>) -> Expr {
+        let (below, beyond) = (!self.facts.proves_le(&first, e), !self.facts.proves_le(e, &last));
+        let mut clamped = e.clone();
+        if below {
+            open.push(first.le(e));
+            clamped = clamped.max(&first);
+        }
+        if beyond {
+            open.push(e.le(&last));
+            clamped = clamped.min(&last);
+        }
+        clamped
+    }
+}
+
+/// Something is read of every buffer whose extent coordinates mention.
+fn positive_extents(facts: &mut Facts, args: &[Expr]) {
+    for e in nodes(args) {
+        if let ExprKind::Param(part @ Param::Of(_, Part::Extent(_))) = e.kind() {
+            facts.param_interval(part.clone(), Some(Expr::from(1)), None);
+        }
+    }
+}
+
+fn negative(e: &Expr) -> Expr {
+    rebuild(&Polys::default().of(&(Expr::from(0) - e)), Type::I32)
+}

@@ -1,0 +1,41 @@
+//! Derivatives of whole pipelines, as ordinary Funcs.
+//!
+//! [`propagate_adjoints`] goes backwards from outputs to whatever they depend on (J^T w), [`propagate_tangents`] forwards (J v). Both add
+//! plain Funcs to the pipeline, which print, validate, schedule, run and differentiate again.
+//!
+//! ```text
+//! adjoints: supports -> for each Func, consumers first: { sum of terms -> updates, last first -> pure definition -> terms }
+//! tangents: for each Func, producers first
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `slopes` | one node: its change where an operand changes |
+//! | `reverse` | one definition: from the adjoints of its values to those of its reads |
+//! | `space`, `pieces`, `solve`, `inverse` | one read: all points of a definition that read an element, as loops |
+//! | `support`, `activity` | boxes outside of which adjoints are 0; what depends on what |
+//! | `updates`, `replace`, `scan`, `steps` | update definitions, by form |
+//! | `adjoints`, `tangents` | whole pipelines |
+//!
+//! Semantics, of all constructs: `docs/gradients.md`. Source: T.-M. Li, M. Gharbi, A. Adams, F. Durand and J. Ragan-Kelley,
+//! "Differentiable programming for image processing and deep learning in Halide", 2018, section 4.
+
+mod activity;
+mod adjoints;
+mod inverse;
+mod pieces;
+mod replace;
+mod reverse;
+mod scan;
+mod slopes;
+mod solve;
+mod space;
+mod steps;
+mod support;
+mod tangents;
+mod terms;
+mod tidy;
+mod updates;
+
+pub use adjoints::{Adjoints, propagate_adjoints};
+pub use tangents::{Tangents, propagate_tangents};

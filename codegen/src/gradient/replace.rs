@@ -1,0 +1,88 @@
+//! Updates that replace elements: overwriting, minima and maxima with where they are, painting by depth.
+//!
+//! The adjoint of an element goes to the iteration that wrote it last, which is known where every element is written once, and else kept by
+//! a Func that runs the update again and remembers the number of that iteration.
+
+use crate::analysis::algebra::build::{add, mul, sub};
+use crate::error::Error;
+use crate::expr::{Expr, Name};
+use crate::func::{Func, RDom, Var};
+use crate::gradient::adjoints::{Reverse, reread};
+use crate::gradient::space::Space;
+use crate::gradient::terms::{Adjoint, fresh};
+use crate::gradient::updates::{Replacement, Site};
+
+impl Reverse<'_> {
+    /// See the module's description; as [`Reverse::update`].
+    pub(super) fn replace(&mut self, site: &Site, r: &Replacement, d: Adjoint) -> Result<Adjoint, Error> {
+        let by: Name = site.name.as_str().into();
+        let once = match &r.cond {
+            None => self.written(&by, &site.space, &site.u.args, &site.f.vars),
+            Some(_) => None,
+        };
+        let here = |j: usize| d.at(&site.u.args, j);
+        let (seeds, kept): (Vec<(Expr, Expr)>, Expr) = match once {
+            Some(written) => (r.by.iter().filter_map(|(j, t)| Some((t.clone(), here(*j)?))).collect(), written.not_()),
+            None => {
+                let last = self.last_writer(site, r)?;
+                let index = last.values.len() - 1;
+                let own: Vec<Expr> = site.f.vars.iter().map(Var::expr).collect();
+                let stays = last.at(&site.u.args, index).eq_(self.number(&site.space));
+                let seed = |(j, t): &(usize, Expr)| {
+                    let (d, zero) = (here(*j)?, Expr::constant(t.ty(), 0.0));
+                    Some((t.clone(), Expr::select(&stays, d, zero)))
+                };
+                (r.by.iter().filter_map(seed).collect(), last.at(&own, index).lt(0))
+            }
+        };
+        self.spread(&by, &site.space, seeds)?;
+        let name = fresh(self.p, &format!("d_{}_before{}", site.f.name, site.k));
+        let is_replaced = |k: usize| r.by.iter().any(|(j, _)| *j == k);
+        let next = d.map(name, |k, old| match is_replaced(k) {
+            true => Expr::select(&kept, &old, Expr::constant(old.ty(), 0.0)),
+            false => old,
+        });
+        Ok(self.keep(next))
+    }
+
+    /// The Func whose last element is the number of the iteration that wrote an element last, -1 if none did.
+    fn last_writer(&mut self, site: &Site, r: &Replacement) -> Result<Func, Error> {
+        let name = fresh(self.p, &format!("{}_last", site.name));
+        let before = self.before(site.f, site.k);
+        let own: Vec<Expr> = site.f.vars.iter().map(Var::expr).collect();
+        // Its own values only where a condition needs them.
+        let n = if r.cond.is_some() { site.f.values.len() } else { 0 };
+        let here = |e: &Expr| reread(e, &site.f.name, &mut |args, k, ty| Expr::call(name.clone(), ty, args, k));
+        let mut start: Vec<Expr> = (0..n).map(|k| before.at(&own, k)).collect();
+        start.push(Expr::from(-1));
+        let mut values: Vec<Expr> = site.u.values[..n].iter().map(here).collect();
+        let number = self.number(&site.space);
+        let old = Expr::call(name.clone(), crate::ScalarType::I32, site.u.args.clone(), n);
+        values.push(match &r.cond {
+            Some(c) => Expr::select(here(c), number, old),
+            None => number,
+        });
+        let rdom: RDom = site.u.rdom.clone();
+        let f = Func::new(name.clone(), &site.f.vars, start).update(site.u.args.clone(), values, rdom);
+        Ok(self.p.func(f))
+    }
+
+    /// The number of an iteration of the reduction variables of `space`, from 0, in their order.
+    pub(super) fn number(&self, space: &Space) -> Expr {
+        let hull = space.hull(self.p).unwrap_or_default();
+        let (mut sum, mut stride) = (Expr::from(0), Expr::from(1));
+        for a in space.axes.iter().filter(|a| !a.is_pure) {
+            let range = &hull[&a.name];
+            sum = add(&sum, &mul(&sub(&Expr::var(a.name.clone()), &range.min), &stride));
+            stride = mul(&stride, &range.extent());
+        }
+        sum
+    }
+
+    /// Number of iterations of the reduction variables of `space`.
+    pub(super) fn count(&self, space: &Space) -> Expr {
+        let hull = space.hull(self.p).unwrap_or_default();
+        let extents = space.axes.iter().filter(|a| !a.is_pure).map(|a| hull[&a.name].extent());
+        extents.fold(Expr::from(1), |n, e| mul(&n, &e))
+    }
+}

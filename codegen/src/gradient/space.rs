@@ -1,0 +1,109 @@
+//! The points at which a definition is evaluated.
+
+use crate::analysis::algebra::{Facts, Interval};
+use crate::analysis::intervals::{Definitions, Intervals};
+use crate::expr::walk::nodes;
+use crate::expr::{Expr, ExprKind, Name, Param, Part};
+use crate::func::{Func, Input, Pipeline, RDom, Var};
+use rustc_hash::FxHashMap;
+
+/// A loop of a definition.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    /// Its variable.
+    pub name: Name,
+    /// Its values. Those of a pure variable use none; of a reduction variable they may use pure ones (a ragged domain).
+    pub range: Interval,
+    /// A pure variable, not one of a reduction?
+    pub is_pure: bool,
+}
+
+/// All loops of a definition, pure ones first; points where the predicate is false do not count.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Space {
+    /// Loops.
+    pub axes: Vec<Axis>,
+    /// Bool over their variables.
+    pub predicate: Option<Expr>,
+}
+
+impl Space {
+    /// Pure variables over `support`, of those that are `used`, and the domain `r`.
+    pub(super) fn new(vars: &[Var], support: &[Interval], used: impl Fn(usize) -> bool, r: &RDom) -> Space {
+        let pure = vars.iter().zip(support).enumerate().filter(|(d, _)| used(*d));
+        let pure = pure.map(|(_, (v, i))| Axis { name: v.name().clone(), range: i.clone(), is_pure: true });
+        let reduction = r.vars.iter().map(|v| {
+            let range = Interval { min: v.min.clone(), max: &v.min + &v.extent - 1 };
+            Axis { name: v.name.clone(), range, is_pure: false }
+        });
+        Space { axes: pure.chain(reduction).collect(), predicate: r.predicate.clone() }
+    }
+
+    /// The ranges of all axes without variables: those of ragged ones over all pure points. Fails with what has no bounds.
+    pub(super) fn hull(&self, p: &Pipeline) -> Result<FxHashMap<Name, Interval>, String> {
+        let mut known: FxHashMap<Name, Interval> = FxHashMap::default();
+        for a in &self.axes {
+            let [lo, hi] = [interval(p, &known, &a.range.min)?, interval(p, &known, &a.range.max)?];
+            known.insert(a.name.clone(), Interval { min: lo.min, max: hi.max });
+        }
+        Ok(known)
+    }
+}
+
+/// The interval of `e` while variables range as said; those of which nothing is said stay. Fails with what has no bounds.
+///
+/// The ends of ranges are kept as names until the end: what they stand for could cancel against something else than themselves.
+pub(super) fn interval(
+    p: &Pipeline,
+    ranges: &FxHashMap<Name, Interval>,
+    e: &Expr,
+) -> Result<Interval, String> {
+    let (mut scope, mut stands_for) = (FxHashMap::default(), FxHashMap::default());
+    for (name, range) in ranges {
+        if range.min == range.max {
+            scope.insert(name.clone(), range.clone());
+            continue;
+        }
+        let mut end = |which: &str, e: &Expr| {
+            if e.as_int().is_some() {
+                return e.clone();
+            }
+            let end: Name = format!("{name}.{which}").into();
+            stands_for.insert(end.clone(), e.clone());
+            Expr::var(end)
+        };
+        let range = Interval { min: end("min", &range.min), max: end("max", &range.max) };
+        scope.insert(name.clone(), range);
+    }
+    let found = Intervals::new(p, &scope).of(e)?;
+    let back = |e: &Expr| crate::gradient::tidy::tidy(&crate::expr::walk::substitute(e, &stands_for));
+    Ok(Interval { min: back(&found.min), max: back(&found.max) })
+}
+
+/// What holds of coordinates `vars` that lie within `support`, and of the sizes of buffers.
+pub(super) fn facts_of(vars: &[Var], support: &[Interval]) -> Facts {
+    let mut facts = Facts::new();
+    let ends = || support.iter().flat_map(|i| [&i.min, &i.max]);
+    for e in nodes(ends()) {
+        if let ExprKind::Param(part @ Param::Of(_, Part::Extent(_))) = e.kind() {
+            facts.param_interval(part.clone(), Some(Expr::from(0)), None);
+        }
+    }
+    for (v, i) in vars.iter().zip(support) {
+        facts.interval(v.name().clone(), Some(i.min.clone()), Some(i.max.clone()));
+        facts.assume(&i.min.le(&i.max));
+    }
+    facts
+}
+
+impl Definitions for Pipeline {
+    fn input(&self, name: &Name) -> Option<&Input> {
+        self.inputs.get(name)
+    }
+    fn func(&self, name: &Name) -> &Func {
+        &self.funcs[name]
+    }
+    fn param_range(&self, name: &Name) -> Option<(i64, i64)> {
+        self.param_ranges.get(name).copied()
+    }
+}

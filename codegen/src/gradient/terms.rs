@@ -1,0 +1,131 @@
+//! What is differentiated, and its adjoint Func: the sum of terms that its readers add.
+
+use crate::analysis::algebra::Interval;
+use crate::expr::{Expr, Name};
+use crate::func::{Func, Pipeline, RDom, RVar, Var};
+use crate::types::ScalarType;
+
+/// A Func, an input, or a float parameter (which has no dimensions).
+pub(super) struct Target {
+    pub vars: Vec<Var>,
+    /// Of its tuple elements.
+    pub types: Vec<ScalarType>,
+}
+
+impl Target {
+    /// What `name` is in `p`.
+    pub(super) fn find(p: &Pipeline, name: &Name) -> Option<Target> {
+        if let Some(f) = p.funcs.get(name) {
+            return Some(Target { vars: f.vars.clone(), types: f.types() });
+        }
+        if let Some(i) = p.inputs.get(name) {
+            let vars = (0..i.dims).map(|d| Var::new(format!("_{d}"))).collect();
+            return Some(Target { vars, types: i.types.clone() });
+        }
+        let ty = p.params.get(name)?;
+        Some(Target { vars: vec![], types: vec![*ty] })
+    }
+}
+
+/// Something that is added to one element of an adjoint.
+#[derive(Clone)]
+pub(super) struct Term {
+    /// The tuple element.
+    pub value: usize,
+    /// Coordinates; none is the variable of that dimension.
+    pub at: Vec<Option<Expr>>,
+    /// Loops.
+    pub loops: Vec<RVar>,
+    /// Iterations that count.
+    pub predicate: Option<Expr>,
+    /// Over the variables and loops.
+    pub term: Expr,
+}
+
+/// A Func that holds adjoints: one element for each float element of what it belongs to.
+#[derive(Clone, Debug)]
+pub(super) struct Adjoint {
+    pub func: Func,
+    /// The element of `func` for each tuple element; none for integers.
+    elements: Vec<Option<usize>>,
+}
+
+impl Adjoint {
+    /// The Func `name` whose every element is 0 plus nothing yet; none if there are no floats.
+    pub(super) fn zero(name: Name, target: &Target) -> Option<Adjoint> {
+        let values: Vec<Expr> =
+            target.types.iter().filter(|t| t.is_float()).map(|&t| Expr::constant(t, 0.0)).collect();
+        (!values.is_empty()).then(|| Adjoint::new(Func::new(name, &target.vars, values), &target.types))
+    }
+
+    /// `func` as the adjoint of something with elements of these types.
+    pub(super) fn new(func: Func, types: &[ScalarType]) -> Adjoint {
+        let mut next = 0..;
+        let elements = types.iter().map(|t| if t.is_float() { next.next() } else { None }).collect();
+        Adjoint { func, elements }
+    }
+
+    /// Adjoint of element `value` at `args`; none of an integer.
+    pub(super) fn at(&self, args: &[Expr], value: usize) -> Option<Expr> {
+        Some(self.func.at(args, (*self.elements.get(value)?)?))
+    }
+
+    /// The Func of element `value` of which is `f` of the place and of this one there.
+    pub(super) fn map(&self, name: Name, f: impl Fn(usize, Expr) -> Expr) -> Adjoint {
+        let own: Vec<Expr> = self.func.vars.iter().map(Var::expr).collect();
+        let values = self.elements.iter().enumerate().filter_map(|(k, e)| Some(f(k, self.func.at(&own, (*e)?))));
+        Adjoint { func: Func::new(name, &self.func.vars, values.collect()), elements: self.elements.clone() }
+    }
+
+    /// Adds terms: those without loops, in place, to the pure definition, the others as updates, one for all that run together.
+    pub(super) fn add(&mut self, terms: Vec<Term>) {
+        let mut updates: Vec<(Term, Vec<Option<Expr>>)> = vec![];
+        for t in terms {
+            let Some(element) = self.elements.get(t.value).copied().flatten() else { continue };
+            if t.loops.is_empty() && t.at.iter().all(Option::is_none) {
+                let sum = &mut self.func.values[element];
+                *sum = if sum.as_float() == Some(0.0) { t.term } else { &*sum + t.term };
+                continue;
+            }
+            let together = |o: &Term| o.at == t.at && o.loops == t.loops && o.predicate == t.predicate;
+            let at = match updates.iter().position(|(o, _)| together(o)) {
+                Some(at) => at,
+                None => {
+                    updates.push((t.clone(), vec![None; self.func.values.len()]));
+                    updates.len() - 1
+                }
+            };
+            let sum = &mut updates[at].1[element];
+            *sum = Some(match sum.take() {
+                Some(sum) => sum + t.term,
+                None => t.term,
+            });
+        }
+        for (t, sums) in updates {
+            let own = self.func.vars.iter().map(Var::expr);
+            let args: Vec<Expr> = t.at.into_iter().zip(own).map(|(a, own)| a.unwrap_or(own)).collect();
+            let values = sums.into_iter().enumerate().map(|(k, sum)| {
+                let old = self.func.at(&args, k);
+                sum.map_or(old.clone(), |sum| old + sum)
+            });
+            let values = values.collect();
+            let rdom = RDom { vars: t.loops, predicate: t.predicate };
+            self.func = self.func.clone().update(args, values, rdom);
+        }
+    }
+}
+
+/// `name`, or that with as many underscores as it takes for nothing in `p` to be called so.
+pub(super) fn fresh(p: &Pipeline, name: &str) -> Name {
+    let mut name = name.replace('.', "_");
+    while p.funcs.contains_key(&*name) || p.inputs.contains_key(&*name) || p.params.contains_key(&*name) {
+        name.push('_');
+    }
+    name.into()
+}
+
+/// That coordinates lie in a box; none if it has no dimensions.
+pub(super) fn inside(at: &[Expr], domain: &[Interval]) -> Option<Expr> {
+    let each = at.iter().zip(domain).map(|(x, i)| i.min.le(x).and(x.le(&i.max)));
+    each.reduce(|a, b| a.and(b))
+}
