@@ -1,6 +1,7 @@
 //! Pure definitions, inputs and parameters; conversions and selections.
 
 use super::*;
+use sumsq_codegen::func::Source;
 
 /// One Func of `value(x, a(x), c)` for an input and a parameter; its domain is the input's.
 fn pointwise(ty: ScalarType, value: impl Fn(Expr, Expr, Expr) -> Expr) -> Pipeline {
@@ -143,8 +144,8 @@ fn gathers() {
     let a = p.input(Input::new("a", &[F64], 1));
     let near = (a.at(&[x.expr()], 0) * 3.5).cast(I32).clamp(-3, 3) + 4;
     let squares = p.define("squares", [x], a.at(&[x.expr()], 0) * a.at(&[x.expr()], 0));
-    let gathered = squares.at(&[near.clone()], 0) * a.at(&[near], 0).exp();
-    let g = p.define("g", [x], gathered + squares.at(&[x.expr()], 0));
+    let gathered = squares.of(&near) * a.of(near).exp();
+    let g = p.define("g", [x], gathered + squares.of(x));
     p.output(&g);
     check(&p, &given(&[("a", numbers(&[8], 5))], &[]), &[vec![(0, 8)]]);
 }

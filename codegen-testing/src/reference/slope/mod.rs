@@ -1,4 +1,4 @@
-//! Slopes of the operators on floats, by hand: the table of derivatives that the engine has is tested against these, and is not used.
+//! Slopes of the operators on floats, by hand: apart from the engine's table of derivatives, so that either can tell of faults in the other.
 //!
 //! An operand is `(x, dx)`: its value, rounded to its type, and its slope, which is f64 and never rounded. An operand of
 //! slope 0 contributes 0, however steep the operator is there; so does one that the result does not depend on, however large its slope.

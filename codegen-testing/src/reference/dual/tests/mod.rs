@@ -37,7 +37,7 @@ fn directions(b: &Bindings, rng: &mut Rng) -> Bindings {
     directions
 }
 
-/// What is given, `t` along the directions.
+/// The bindings, `t` along the directions.
 fn moved(b: &Bindings, directions: &Bindings, t: f64) -> Bindings {
     let go = |v: &mut Value, d: &Value| match v {
         Value::Int(_) => (),
