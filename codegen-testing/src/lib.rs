@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`mod@reference`] | evaluates the definitions of a pipeline; knows no schedule |
+//! | [`mod@reference`] | evaluates the definitions of a pipeline, over numbers or dual numbers; knows no schedule |
 //! | [`checked`] | runs statements of every level on memory that notices races and stray accesses, and counts |
 //! | [`interpreter`] | runs flat statements on plain vectors: for the passes after flattening |
 //! | [`check`], [`native`] | a pipeline under a schedule, on checked memory and as machine code, against the reference |

@@ -1,21 +1,26 @@
 //! Demand-driven evaluation of Funcs; see the parent module for the scheme.
 
-use super::tape::{self, Calls, Tape};
+use super::bind::bind;
+use super::number::Number;
+use super::plan::{Dimension, Plan, UpdatePlan};
+use super::tape::Calls;
 use super::{Bindings, Realization, Value};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
 use sumsq_codegen::error::Error;
-use sumsq_codegen::expr::{Expr, Name, Param, Part};
-use sumsq_codegen::func::{Func, Input, Pipeline, Update};
+use sumsq_codegen::expr::Name;
+use sumsq_codegen::func::{Func, Input, Output, Pipeline};
 use sumsq_codegen::plan::realization_order::realization_order;
-use sumsq_codegen::plan::validate::{error, is_var, validate};
+use sumsq_codegen::plan::validate::{error, validate};
 use sumsq_codegen::stack::on_large_stack;
 
 /// A coordinate of every dimension.
 type Point = Vec<i32>;
 /// All tuple elements at one point.
-type Values = Rc<[Value]>;
+type Values<N> = Rc<[N]>;
+/// One array per tuple element, over a domain, fastest dimension first.
+pub(super) type Planes<N> = Vec<Vec<N>>;
 /// Inclusive range of one dimension.
 type Range = (i32, i32);
 
@@ -38,21 +43,51 @@ pub fn evaluate_over(
     bindings: &Bindings,
     domains: &[Vec<(i32, usize)>],
 ) -> Result<Vec<Realization>, Error> {
+    run(p, bindings, &Bindings::default(), domains).map(|outputs| realizations(p, domains, outputs))
+}
+
+/// Outputs as realizations of their Funcs' types.
+pub(super) fn realizations(
+    p: &Pipeline,
+    domains: &[Vec<(i32, usize)>],
+    outputs: Vec<Planes<Value>>,
+) -> Vec<Realization> {
+    let realization = |((o, domain), planes): ((&Output, &Vec<_>), _)| Realization {
+        planes,
+        ..empty(&p.funcs[&o.func], domain)
+    };
+    p.outputs.iter().zip(domains).zip(outputs).map(realization).collect()
+}
+
+/// A realization of `f` over a domain, without values.
+fn empty(f: &Func, domain: &[(i32, usize)]) -> Realization {
+    let (min, extents): (Vec<_>, Vec<_>) = domain.iter().copied().unzip();
+    Realization { types: f.types(), halo: vec![0; min.len()], min, extents, planes: vec![] }
+}
+
+/// Computes every output over its domain, in numbers that may move along `directions`.
+pub(super) fn run<N: Number>(
+    p: &Pipeline,
+    bindings: &Bindings,
+    directions: &Bindings,
+    domains: &[Vec<(i32, usize)>],
+) -> Result<Vec<Planes<N>>, Error> {
     validate(p)?;
     realization_order(p)?;
     // Evaluation recurses along chains of Funcs.
-    on_large_stack(|| evaluate_here(p, bindings, domains))
+    on_large_stack(|| run_here(p, bindings, directions, domains))
 }
 
-fn evaluate_here(
+fn run_here<N: Number>(
     p: &Pipeline,
     bindings: &Bindings,
+    directions: &Bindings,
     domains: &[Vec<(i32, usize)>],
-) -> Result<Vec<Realization>, Error> {
-    let params = bind(p, bindings, domains)?;
+) -> Result<Vec<Planes<N>>, Error> {
+    let params = bind(p, bindings, directions, domains)?;
     let plans = p.funcs.values().map(|f| Plan::new(p, f, &params)).collect::<Result<Vec<_>, _>>()?;
     let states = plans.iter().map(|_| State::default()).collect();
-    let mut machine = Machine { pipeline: p, bindings, plans: &plans, states };
+    let mut machine = Machine { pipeline: p, bindings, directions, plans: &plans, states };
     for (o, domain) in p.outputs.iter().zip(domains) {
         let f = machine.func_index(&o.func)?;
         machine.states[f].hint = Some(domain.iter().map(|&(min, n)| (min, min + n as i32 - 1)).collect());
@@ -64,140 +99,43 @@ fn evaluate_here(
     Ok(results)
 }
 
-/// Checks what is bound and gives every parameter its value, implied extents included.
-fn bind(p: &Pipeline, b: &Bindings, domains: &[Vec<(i32, usize)>]) -> Result<FxHashMap<Param, Value>, Error> {
-    let refuse =
-        |name: &Name, message: String| Error::Bind { pipeline: p.name.clone(), name: name.clone(), message };
-    let mut params = FxHashMap::default();
-    for name in p.params.keys() {
-        let value = b.params.get(name).ok_or_else(|| refuse(name, "parameter has no value".into()))?;
-        params.insert(Param::Named(name.clone()), *value);
-    }
-    let mut sizes_of = |name: &Name, domain: &[(i32, usize)]| {
-        for (d, &(min, n)) in domain.iter().enumerate() {
-            params.insert(Param::Of(name.clone(), Part::Min(d)), Value::Int(min as i64));
-            params.insert(Param::Of(name.clone(), Part::Extent(d)), Value::Int(n as i64));
-        }
-    };
-    for (name, input) in &p.inputs {
-        let r = b.inputs.get(name).ok_or_else(|| refuse(name, "input is not bound".into()))?;
-        if r.types != input.types || r.extents.len() != input.dims {
-            let (want, came) = (&input.types, &r.types);
-            let (dims, n) = (input.dims, r.extents.len());
-            return Err(refuse(name, format!("expected {want:?} of {dims} dims, came {came:?} of {n}")));
-        }
-        let domain: Vec<_> = r.min.iter().copied().zip(r.extents.iter().copied()).collect();
-        sizes_of(name, &domain);
-    }
-    if domains.len() != p.outputs.len() {
-        let (n, m) = (domains.len(), p.outputs.len());
-        return Err(error(p, format!("{n} extents for {m} outputs")));
-    }
-    for (o, domain) in p.outputs.iter().zip(domains) {
-        if domain.len() != p.funcs[&o.func].vars.len() {
-            return Err(refuse(&o.func, "an extent per dimension is needed".into()));
-        }
-        sizes_of(&o.func, domain);
-    }
-    Ok(params)
-}
-
-/// Treatment of one dimension of a Func by its updates.
-#[derive(Clone, Copy, PartialEq)]
-enum Dimension {
-    /// Every update has the pure variable there: slices do not interact.
-    Free,
-    /// Some have it: they range over the demanded box.
-    Boxed,
-    /// None has it.
-    Open,
-}
-
-/// A Func compiled to tapes.
-struct Plan {
-    pure: Tape,
-    updates: Vec<UpdatePlan>,
-    dimensions: Vec<Dimension>,
-}
-
-/// An update compiled to tapes over its pure variables, then (not for the bounds) its reduction variables.
-struct UpdatePlan {
-    /// Dimensions with the pure variable in its own place.
-    pure_dims: Vec<usize>,
-    /// `min, extent` per reduction variable.
-    bounds: Tape,
-    predicate: Option<Tape>,
-    /// Coordinates, then values.
-    body: Tape,
-}
-
-impl Plan {
-    fn new(p: &Pipeline, f: &Func, params: &FxHashMap<Param, Value>) -> Result<Plan, Error> {
-        let vars: Vec<Name> = f.vars.iter().map(|v| v.name().clone()).collect();
-        let dimensions = (0..vars.len())
-            .map(|d| match f.updates.iter().filter(|u| is_var(&u.args[d], f.vars[d].name())).count() {
-                n if n == f.updates.len() => Dimension::Free,
-                0 => Dimension::Open,
-                _ => Dimension::Boxed,
-            })
-            .collect();
-        let pure = tape::compile(&f.values, &vars, params, &p.name)?;
-        let updates = f.updates.iter().map(|u| UpdatePlan::new(p, f, u, params)).collect::<Result<_, _>>()?;
-        Ok(Plan { pure, updates, dimensions })
-    }
-}
-
-impl UpdatePlan {
-    fn new(
-        p: &Pipeline,
-        f: &Func,
-        u: &Update,
-        params: &FxHashMap<Param, Value>,
-    ) -> Result<UpdatePlan, Error> {
-        let pure_dims: Vec<usize> =
-            (0..f.vars.len()).filter(|&d| is_var(&u.args[d], f.vars[d].name())).collect();
-        let mut vars: Vec<Name> = pure_dims.iter().map(|&d| f.vars[d].name().clone()).collect();
-        let bounds: Vec<Expr> = u.rdom.vars.iter().flat_map(|v| [v.min.clone(), v.extent.clone()]).collect();
-        let bounds = tape::compile(&bounds, &vars, params, &p.name)?;
-        vars.extend(u.rdom.vars.iter().map(|v| v.name.clone()));
-        let compile = |exprs: &[Expr]| tape::compile(exprs, &vars, params, &p.name);
-        let predicate = u.rdom.predicate.as_ref().map(|e| compile(std::slice::from_ref(e))).transpose()?;
-        let body = compile(&[&u.args[..], &u.values[..]].concat())?;
-        Ok(UpdatePlan { pure_dims, bounds, predicate, body })
-    }
-}
-
 /// Knowledge of a Func so far.
-#[derive(Default)]
-struct State {
+struct State<N> {
     /// Values of the pure definition.
-    pure: FxHashMap<Point, Values>,
+    pure: FxHashMap<Point, Values<N>>,
     /// Finished slices of a Func with updates, by their coordinates in free dimensions.
-    slices: FxHashMap<Point, Slice>,
+    slices: FxHashMap<Point, Slice<N>>,
     /// The slice whose updates run now: calls from these updates read it.
-    running: Option<Slice>,
+    running: Option<Slice<N>>,
     /// Region that is known to be demanded (an output's domain).
     hint: Option<Vec<Range>>,
 }
 
+impl<N> Default for State<N> {
+    fn default() -> Self {
+        State { pure: FxHashMap::default(), slices: FxHashMap::default(), running: None, hint: None }
+    }
+}
+
 /// Values after updates, where they differ from the pure ones or were asked for.
-struct Slice {
-    values: FxHashMap<Point, Values>,
+struct Slice<N> {
+    values: FxHashMap<Point, Values<N>>,
     /// The box over which updates ran; of meaning in boxed dimensions only.
     bounds: Vec<Range>,
     /// `bounds`, extended by the points that the updates read.
     wanted: Vec<Range>,
 }
 
-struct Machine<'a> {
+struct Machine<'a, N> {
     pipeline: &'a Pipeline,
     bindings: &'a Bindings,
-    plans: &'a [Plan],
-    states: Vec<State>,
+    directions: &'a Bindings,
+    plans: &'a [Plan<N>],
+    states: Vec<State<N>>,
 }
 
-impl Calls for Machine<'_> {
-    fn call(&mut self, name: &Name, coords: &[i32], value: usize) -> Result<Value, Error> {
+impl<N: Number> Calls<N> for Machine<'_, N> {
+    fn call(&mut self, name: &Name, coords: &[i32], value: usize) -> Result<N, Error> {
         match self.pipeline.funcs.get_index_of(name) {
             Some(f) => Ok(self.values(f, coords)?[value]),
             None => self.read_input(&self.pipeline.inputs[name], coords, value),
@@ -205,25 +143,24 @@ impl Calls for Machine<'_> {
     }
 }
 
-impl Machine<'_> {
+impl<N: Number> Machine<'_, N> {
     fn func_index(&self, name: &Name) -> Result<usize, Error> {
         let missing = || error(self.pipeline, format!("`{name}` is not a Func"));
         self.pipeline.funcs.get_index_of(name).ok_or_else(missing)
     }
 
-    fn realize(&mut self, f: usize, domain: &[(i32, usize)]) -> Result<Realization, Error> {
-        let types = self.pipeline.funcs[f].types();
-        let (min, extents): (Vec<_>, Vec<_>) = domain.iter().copied().unzip();
-        let mut result = Realization::zeros(&types, &extents).moved_to(&min);
-        for (i, point) in result.points().into_iter().enumerate() {
-            for (plane, &value) in result.planes.iter_mut().zip(self.values(f, &point)?.iter()) {
-                plane[i] = value;
+    fn realize(&mut self, f: usize, domain: &[(i32, usize)]) -> Result<Planes<N>, Error> {
+        let domain = empty(&self.pipeline.funcs[f], domain);
+        let mut planes = vec![vec![]; domain.types.len()];
+        for point in domain.points() {
+            for (plane, &number) in planes.iter_mut().zip(self.values(f, &point)?.iter()) {
+                plane.push(number);
             }
         }
-        Ok(result)
+        Ok(planes)
     }
 
-    fn read_input(&self, input: &Input, coords: &[i32], value: usize) -> Result<Value, Error> {
+    fn read_input(&self, input: &Input, coords: &[i32], value: usize) -> Result<N, Error> {
         let r = &self.bindings.inputs[&input.name];
         let readable = coords.iter().enumerate().all(|(d, &c)| {
             let halo = input.halo.get(d).copied().unwrap_or(0) as i64;
@@ -238,11 +175,13 @@ impl Machine<'_> {
                 ),
             });
         }
-        Ok(r.get(coords, value).unwrap_or(Value::zero(input.types[value])))
+        let direction = || self.directions.inputs.get(&input.name)?.get(coords, value);
+        let stored = r.get(coords, value).unwrap_or(Value::zero(input.types[value]));
+        Ok(N::new(stored, || direction().map_or(0.0, Value::as_f64)))
     }
 
     /// The final values of Func `f` at a point; within an update of `f`, the present ones.
-    fn values(&mut self, f: usize, point: &[i32]) -> Result<Values, Error> {
+    fn values(&mut self, f: usize, point: &[i32]) -> Result<Values<N>, Error> {
         if self.plans[f].updates.is_empty() {
             return self.pure_values(f, point);
         }
@@ -268,19 +207,19 @@ impl Machine<'_> {
         }
     }
 
-    fn pure_values(&mut self, f: usize, point: &[i32]) -> Result<Values, Error> {
+    fn pure_values(&mut self, f: usize, point: &[i32]) -> Result<Values<N>, Error> {
         if let Some(v) = self.states[f].pure.get(point) {
             return Ok(v.clone());
         }
         let plans = self.plans;
         let vars: Vec<i64> = point.iter().map(|&c| c as i64).collect();
-        let values: Values = plans[f].pure.run(&vars, self)?.into();
+        let values: Values<N> = plans[f].pure.run(&vars, self)?.into();
         self.states[f].pure.insert(point.to_vec(), values.clone());
         Ok(values)
     }
 
     /// A read of the slice whose updates are running. Reading beyond the box asks for a larger one.
-    fn present_values(&mut self, f: usize, point: &[i32]) -> Result<Values, Error> {
+    fn present_values(&mut self, f: usize, point: &[i32]) -> Result<Values<N>, Error> {
         if let Some(slice) = &mut self.states[f].running {
             slice.wanted = hull(&slice.wanted, &point.iter().map(|&c| (c, c)).collect::<Vec<_>>());
             if let Some(v) = slice.values.get(point) {
@@ -292,7 +231,7 @@ impl Machine<'_> {
 
     /// Runs all updates on the slice of `point`, over `bounds` and whatever more they turn out to read. (A read
     /// beyond the box sees a value that lacks updates; all that pass is then thrown away, its errors included.)
-    fn run_updates(&mut self, f: usize, point: &[i32], mut bounds: Vec<Range>) -> Result<Slice, Error> {
+    fn run_updates(&mut self, f: usize, point: &[i32], mut bounds: Vec<Range>) -> Result<Slice<N>, Error> {
         let plans = self.plans;
         let dimensions = &plans[f].dimensions;
         loop {
@@ -312,7 +251,7 @@ impl Machine<'_> {
     }
 
     /// Runs one update: all its pure points, and for each the reduction domain in lexicographic order.
-    fn run_update(&mut self, f: usize, u: &UpdatePlan, point: &[i32]) -> Result<(), Error> {
+    fn run_update(&mut self, f: usize, u: &UpdatePlan<N>, point: &[i32]) -> Result<(), Error> {
         let ranges: Vec<Range> = {
             let Some(slice) = &self.states[f].running else { return Ok(()) };
             let range = |&d: &usize| match self.plans[f].dimensions[d] {
@@ -323,7 +262,7 @@ impl Machine<'_> {
         };
         for pure in self.points(&ranges)? {
             let bounds = u.bounds.run(&pure, self)?;
-            let bound = |i: usize| bounds[i].as_int().unwrap_or(0);
+            let bound = |i: usize| bounds[i].value().as_int().unwrap_or(0);
             let ranges: Vec<Range> = (0..bounds.len() / 2)
                 .map(|i| (bound(2 * i) as i32, (bound(2 * i) + bound(2 * i + 1).max(0) - 1) as i32))
                 .collect();
@@ -335,15 +274,15 @@ impl Machine<'_> {
     }
 
     /// One assignment of an update, if its predicate holds.
-    fn store_one(&mut self, f: usize, u: &UpdatePlan, vars: &[i64]) -> Result<(), Error> {
+    fn store_one(&mut self, f: usize, u: &UpdatePlan<N>, vars: &[i64]) -> Result<(), Error> {
         if let Some(predicate) = &u.predicate
-            && predicate.run(vars, self)?[..] == [Value::Int(0)]
+            && predicate.run(vars, self)?.iter().any(|holds| holds.value() == Value::Int(0))
         {
             return Ok(());
         }
         let results = u.body.run(vars, self)?;
         let (at, values) = results.split_at(self.plans[f].dimensions.len());
-        let at: Point = at.iter().map(|v| v.as_int().unwrap_or(0) as i32).collect();
+        let at: Point = at.iter().map(|v| v.value().as_int().unwrap_or(0) as i32).collect();
         if let Some(slice) = &mut self.states[f].running {
             match slice.values.entry(at) {
                 Entry::Occupied(mut e) => *e.get_mut() = values.into(),

@@ -10,13 +10,21 @@
 //!   runs over another dimension of a slice, it ranges over the box that was asked for, which grows when the updates
 //!   themselves read beyond it.
 //!
+//! With values or with dual numbers: [`evaluate_dual`] gives the slopes of all outputs along a direction of inputs and parameters.
+//!
 //! Sines, cosines, exponentials and logarithms are those of the f64 library, rounded to the type; other functions are the arithmetic of
 //! their definitions ([`define`](sumsq_codegen::lower::expand_math::define)); everything else is exact.
 
+mod bind;
+mod dual;
 mod evaluate;
+mod number;
+mod plan;
+mod slope;
 mod tape;
 pub mod value;
 
+pub use dual::evaluate_dual;
 pub use evaluate::{evaluate, evaluate_over};
 pub use value::{Value, ulps};
 
@@ -128,7 +136,7 @@ pub struct Bindings {
 /// Evaluates a closed expression (no calls, no loads) over integer variables and parameters: one value per lane.
 pub fn eval_lanes(e: &Expr, vars: &[(Name, i64)], params: &[(Param, Value)]) -> Result<Vec<Value>, Error> {
     struct NoCalls;
-    impl tape::Calls for NoCalls {
+    impl tape::Calls<Value> for NoCalls {
         fn call(&mut self, name: &Name, _: &[i32], _: usize) -> Result<Value, Error> {
             Err(Error::Pipeline { pipeline: "expression".into(), message: format!("call of `{name}`") })
         }

@@ -3,6 +3,7 @@
 //! A tape makes deep and heavily shared expressions cheap to evaluate, without recursion. Vector nodes are
 //! taken apart into lanes, so that every register holds one scalar.
 
+use super::number::{self, Number, constant};
 use super::value::{self, IllTyped, Value};
 use rustc_hash::FxHashMap;
 use sumsq_codegen::error::Error;
@@ -13,8 +14,8 @@ use sumsq_codegen::types::ScalarType;
 type Reg = usize;
 
 /// One instruction. The types are those of the operands unless said otherwise.
-enum Op {
-    Const(Value),
+enum Op<N> {
+    Const(N),
     /// Variable number `.0` of the tape.
     Var(usize),
     Cast(ScalarType, ScalarType, Reg),
@@ -31,8 +32,8 @@ enum Op {
 }
 
 /// Straight-line code for some expressions over numbered variables.
-pub struct Tape {
-    ops: Vec<Op>,
+pub struct Tape<N> {
+    ops: Vec<Op<N>>,
     /// Lanes of the compiled expressions, one after the other.
     results: Vec<Reg>,
     /// For error messages.
@@ -40,18 +41,18 @@ pub struct Tape {
 }
 
 /// Surroundings of a tape.
-pub trait Calls {
+pub trait Calls<N> {
     /// Value `value` of Func or input `name` at `coords`.
-    fn call(&mut self, name: &Name, coords: &[i32], value: usize) -> Result<Value, Error>;
+    fn call(&mut self, name: &Name, coords: &[i32], value: usize) -> Result<N, Error>;
 }
 
 /// Compiles expressions; `params` are already known, `vars` are numbered in their order.
-pub fn compile(
+pub fn compile<N: Number>(
     exprs: &[Expr],
     vars: &[Name],
-    params: &FxHashMap<Param, Value>,
+    params: &FxHashMap<Param, N>,
     pipeline: &str,
-) -> Result<Tape, Error> {
+) -> Result<Tape<N>, Error> {
     let mut builder = Builder { vars, params, regs: FxHashMap::default(), ops: vec![] };
     let mut results = vec![];
     for e in exprs {
@@ -65,15 +66,15 @@ pub fn compile(
     Ok(Tape { ops: builder.ops, results, pipeline: pipeline.to_string() })
 }
 
-struct Builder<'a> {
+struct Builder<'a, N> {
     vars: &'a [Name],
-    params: &'a FxHashMap<Param, Value>,
+    params: &'a FxHashMap<Param, N>,
     /// Register of a lane of a node, by the node's identity.
     regs: FxHashMap<(usize, u16), Reg>,
-    ops: Vec<Op>,
+    ops: Vec<Op<N>>,
 }
 
-impl Builder<'_> {
+impl<N: Number> Builder<'_, N> {
     /// The register of one lane of an expression: a post-order walk with an explicit stack.
     fn reg(&mut self, root: &Expr, lane: u16) -> Result<Reg, String> {
         let mut stack = vec![(root.clone(), lane)];
@@ -97,7 +98,7 @@ impl Builder<'_> {
         Ok(self.regs[&(root.id(), lane)])
     }
 
-    fn push(&mut self, op: Op) -> Reg {
+    fn push(&mut self, op: Op<N>) -> Reg {
         self.ops.push(op);
         self.ops.len() - 1
     }
@@ -106,8 +107,8 @@ impl Builder<'_> {
     fn emit(&mut self, e: &Expr, lane: u16, regs: &[Reg]) -> Result<Reg, String> {
         let ty = e.ty().scalar;
         let op = match e.kind() {
-            ExprKind::Int(v) => Op::Const(Value::Int(ty.wrap(*v))),
-            ExprKind::Float(v) => Op::Const(Value::Float(value::round_to(ty, *v))),
+            ExprKind::Int(v) => Op::Const(constant(Value::Int(ty.wrap(*v)))),
+            ExprKind::Float(v) => Op::Const(constant(Value::Float(value::round_to(ty, *v)))),
             ExprKind::Var(n) => match self.vars.iter().position(|v| v == n) {
                 Some(i) => Op::Var(i),
                 None => return Err(format!("variable `{n}` is not defined here")),
@@ -127,7 +128,7 @@ impl Builder<'_> {
             }
             ExprKind::Likely(_) | ExprKind::Broadcast(_) | ExprKind::Interleave(_) => return Ok(regs[0]),
             ExprKind::Ramp(base, _) => {
-                let step = self.push(Op::Const(Value::Int((lane / base.ty().lanes) as i64)));
+                let step = self.push(Op::Const(constant(Value::Int((lane / base.ty().lanes) as i64))));
                 let offset = self.push(Op::Binary(BinaryOp::Mul, ty, regs[1], step));
                 Op::Binary(BinaryOp::Add, ty, regs[0], offset)
             }
@@ -174,15 +175,15 @@ fn operands(e: &Expr, lane: u16) -> Vec<(Expr, u16)> {
     }
 }
 
-impl Tape {
+impl<N: Number> Tape<N> {
     /// Runs the tape; the result has the lanes of the compiled expressions, in order.
-    pub fn run(&self, vars: &[i64], calls: &mut dyn Calls) -> Result<Vec<Value>, Error> {
-        let mut regs: Vec<Value> = Vec::with_capacity(self.ops.len());
+    pub fn run(&self, vars: &[i64], calls: &mut dyn Calls<N>) -> Result<Vec<N>, Error> {
+        let mut regs: Vec<N> = Vec::with_capacity(self.ops.len());
         for op in &self.ops {
-            let value = match op {
+            let number = match op {
                 Op::Call { name, args, value } => {
                     let coords: Vec<i32> =
-                        args.iter().map(|&r| regs[r].as_int().unwrap_or_default() as i32).collect();
+                        args.iter().map(|&r| regs[r].value().as_int().unwrap_or_default() as i32).collect();
                     calls.call(name, &coords, *value)?
                 }
                 _ => step(op, &regs, vars).map_err(|IllTyped(message)| Error::Pipeline {
@@ -190,23 +191,23 @@ impl Tape {
                     message: format!("ill-typed expression: {message}"),
                 })?,
             };
-            regs.push(value);
+            regs.push(number);
         }
         Ok(self.results.iter().map(|&r| regs[r]).collect())
     }
 }
 
 /// One instruction other than a call.
-fn step(op: &Op, regs: &[Value], vars: &[i64]) -> Result<Value, IllTyped> {
+fn step<N: Number>(op: &Op<N>, regs: &[N], vars: &[i64]) -> Result<N, IllTyped> {
     match op {
         Op::Const(v) => Ok(*v),
-        Op::Var(i) => Ok(Value::Int(vars[*i])),
-        Op::Cast(from, to, a) => Ok(value::cast(*from, *to, regs[*a])),
-        Op::Reinterpret(from, to, a) => value::reinterpret(*from, *to, regs[*a]),
-        Op::Unary(op, ty, a) => value::unary(*op, *ty, regs[*a]),
-        Op::Binary(op, ty, a, b) => value::binary(*op, *ty, regs[*a], regs[*b]),
-        Op::Fma(ty, a, b, c) => value::fma(*ty, regs[*a], regs[*b], regs[*c]),
-        Op::Select(c, a, b) => Ok(value::select(regs[*c], regs[*a], regs[*b])),
+        Op::Var(i) => Ok(constant(Value::Int(vars[*i]))),
+        Op::Cast(from, to, a) => Ok(number::cast(*from, *to, regs[*a])),
+        Op::Reinterpret(from, to, a) => number::reinterpret(*from, *to, regs[*a]),
+        Op::Unary(op, ty, a) => number::unary(*op, *ty, regs[*a]),
+        Op::Binary(op, ty, a, b) => number::binary(*op, *ty, regs[*a], regs[*b]),
+        Op::Fma(ty, a, b, c) => number::fma(*ty, regs[*a], regs[*b], regs[*c]),
+        Op::Select(c, a, b) => Ok(value::select(regs[*c].value(), regs[*a], regs[*b])),
         Op::Call { .. } => Err(IllTyped("a call outside a pipeline".into())),
     }
 }

@@ -214,8 +214,8 @@ pub fn fma(ty: ScalarType, a: Value, b: Value, c: Value) -> Result<Value, IllTyp
     }
 }
 
-/// `cond ? a : b` on values.
-pub fn select(cond: Value, a: Value, b: Value) -> Value {
+/// `cond ? a : b`; nothing of the other arm is seen.
+pub fn select<T>(cond: Value, a: T, b: T) -> T {
     if cond.is_true() { a } else { b }
 }
 
@@ -297,13 +297,22 @@ fn float_binary(op: BinaryOp, ty: ScalarType, x: f64, y: f64) -> Option<f64> {
         Sub => x - y,
         Mul => x * y,
         Div => x / y,
-        // x - y floor(x / y), each operation rounded.
-        Mod => x - round(y * round(x / y).floor()),
-        Min if y.is_nan() || x < y => x,
-        Max if y.is_nan() || x > y => x,
+        // Each operation rounded.
+        Mod => x - round(y * floored_quotient(ty, x, y)),
+        Min | Max if first_is_chosen(op, x, y) => x,
         Min | Max => y,
         _ => function(op.function()?, ty, &[x, y]),
     }))
+}
+
+/// The integer n of the modulus `x - n y`: `floor(x / y)`, the quotient rounded first.
+pub fn floored_quotient(ty: ScalarType, x: f64, y: f64) -> f64 {
+    round_to(ty, x / y).floor()
+}
+
+/// The operand that a minimum or maximum of floats returns is `x`: it is beyond `y`, or `y` is NaN. Of equal ones it is `y`.
+pub fn first_is_chosen(op: BinaryOp, x: f64, y: f64) -> bool {
+    y.is_nan() || if op == BinaryOp::Min { x < y } else { x > y }
 }
 
 /// `difference` in units in the last place of `exact` in type `ty`.
