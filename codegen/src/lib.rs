@@ -14,8 +14,8 @@
 //! | `ir` | statements, the lowered function, their text and invariants |
 //! | `analysis` | index algebra, intervals, exact evaluation, associative updates |
 //! | `plan` | pipeline and schedule to the loops of each stage |
-//! | `gradient` | derivatives of pipelines, as Funcs |
 //! | `nests` | a plan to statements: regions, storage, loops |
+//! | `gradient` | derivatives of pipelines, as Funcs |
 //! | `lower` | statements to statements: the list of passes |
 //! | `backend` | a lowered function to machine code |
 //! | `compile` | binding of buffers; object files with a C header |

@@ -1,8 +1,10 @@
-//! Three derivatives of one pipeline that must agree: adjoints, tangents, and central differences of the reference evaluator.
+//! Derivatives of one pipeline that must agree: adjoints, tangents, dual numbers and central differences of the reference evaluator; and
+//! adjoints as machine code.
 
-use sumsq_codegen::gradient::{propagate_adjoints, propagate_tangents};
-use sumsq_codegen::{Constraint, Error, Func, Input, Name, Pipeline, ScalarType};
-use sumsq_codegen_testing::reference::{Bindings, Realization, Value, evaluate_over};
+use sumsq_codegen::gradient::{propagate_adjoints, propagate_tangents, schedule};
+use sumsq_codegen::{Constraint, Error, Func, Input, Name, Pipeline, ScalarType, Schedule};
+use sumsq_codegen_testing::native;
+use sumsq_codegen_testing::reference::{Bindings, Realization, Value, evaluate_dual, evaluate_over};
 use sumsq_codegen_testing::rng::Rng;
 
 /// First coordinate and extent of each dimension.
@@ -129,7 +131,50 @@ impl Case {
         moved(h).iter().zip(moved(-h)).map(|(a, b)| (a - b) / (2.0 * h)).collect()
     }
 
-    /// Checks that all three agree.
+    /// J v by dual numbers.
+    fn duals(&self, v: &[Realization]) -> Vec<f64> {
+        let mut directions = Bindings::default();
+        for (name, v) in self.wrt.iter().zip(v) {
+            if self.pipeline.params.contains_key(*name) {
+                directions.params.insert((*name).into(), v.planes[0][0]);
+                continue;
+            }
+            // Every plane has a slope, those of integers 0.
+            let types = &self.pipeline.inputs[*name].types;
+            let mut planes = v.planes.iter();
+            let zero = vec![Value::Float(0.0); v.planes[0].len()];
+            let planes = types.iter().map(|t| if t.is_float() { planes.next() } else { None });
+            let planes: Vec<_> = planes.map(|p| p.cloned().unwrap_or(zero.clone())).collect();
+            let all = Realization { types: vec![ScalarType::F64; types.len()], planes, ..v.clone() };
+            directions.inputs.insert((*name).into(), all);
+        }
+        let domains = std::slice::from_ref(&self.domain);
+        let (values, slopes) =
+            evaluate_dual(&self.pipeline, &self.bindings, &directions, domains).expect("dual numbers");
+        let floats = values[0].types.iter().zip(&slopes[0].planes).filter(|(t, _)| t.is_float());
+        floats.flat_map(|(_, plane)| plane.iter().map(|v| v.as_f64())).collect()
+    }
+
+    /// Runs the adjoints as machine code, without directives and under the first schedule.
+    fn run(&self, p: &Pipeline, b: &Bindings, domains: &[Domain], expected: &[Realization]) {
+        let estimates = [("w", 4096), ("f", 4096), ("g", 4096)].map(|(n, e)| (n, [e; 3]));
+        let estimates: Vec<(&str, &[i32])> = estimates.iter().map(|(n, e)| (*n, &e[..])).collect();
+        let first = schedule(p, &estimates, &[], &[]).unwrap_or_else(|e| panic!("{e}"));
+        for s in [Schedule::new(), first] {
+            let compiled = native::compile(p, &s).unwrap_or_else(|e| panic!("{e}\n{s}"));
+            let [one, three] = [1, 3].map(|threads| {
+                native::execute(p, &compiled, b, domains, threads).unwrap_or_else(|e| panic!("{e}\n{s}"))
+            });
+            for ((a, b), want) in one.iter().zip(&three).zip(expected) {
+                assert_eq!(a.planes, b.planes, "three threads give something else\n{s}");
+                for (x, y) in flat(a).iter().zip(flat(want)) {
+                    assert!((x - y).abs() <= 1e-12 * (1.0 + y.abs()), "{x} instead of {y}\n{s}");
+                }
+            }
+        }
+    }
+
+    /// Checks that all agree.
     pub fn check(&self) {
         let v = self.directions();
         let (p, b, domains) = self.adjoint().unwrap_or_else(|e| panic!("{e}"));
@@ -150,6 +195,12 @@ impl Case {
         for (i, (t, fd)) in tangent.iter().zip(self.differences(&v, 1e-6)).enumerate() {
             assert!((t - fd).abs() <= 1e-6 * (1.0 + fd.abs()), "output {i}: tangent {t}, difference {fd}");
         }
+        for (i, (t, dual)) in tangent.iter().zip(self.duals(&v)).enumerate() {
+            assert!((t - dual).abs() <= 1e-12 * (1.0 + dual.abs()), "output {i}: tangent {t}, dual number {dual}");
+        }
+        let forward = evaluate_over(&self.pipeline, &self.bindings, std::slice::from_ref(&self.domain)).expect("values");
+        self.run(&self.pipeline, &self.bindings, std::slice::from_ref(&self.domain), &forward);
+        self.run(&p, &b, &domains, &d);
         assert!(tangent.iter().any(|t| *t != 0.0), "nothing was tested");
     }
 }

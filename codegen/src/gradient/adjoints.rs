@@ -139,7 +139,8 @@ impl Seed {
     }
 }
 
-fn domain(shape: &Shape, dims: usize) -> Vec<Interval> {
+/// The domain of a buffer.
+pub(super) fn domain(shape: &Shape, dims: usize) -> Vec<Interval> {
     let one = |d| {
         let min = shape.min(d);
         Interval { max: tidy(&(&min + shape.extent(d) - 1)), min }
@@ -249,8 +250,11 @@ impl Reverse<'_> {
         let adjoint = selected(&read.cond, read.adjoint);
         for i in inverses {
             let term = tidy(&Substitution::new(&i.point).apply(&adjoint));
-            let term = selected(&i.cond, term);
-            let term = Term { value: read.value, at: i.at, loops: i.loops, predicate: i.predicate, term };
+            let term = selected(&i.cond, within_supports(&term, &self.support, &i.facts));
+            let own = self.support.get(&read.name);
+            let at = i.at.into_iter().enumerate();
+            let at = at.map(|(d, a)| a.map(|a| own.map_or(a.clone(), |b| clamped(&a, &b[d], &i.facts)))).collect();
+            let term = Term { value: read.value, at, loops: i.loops, predicate: i.predicate, term };
             self.terms.entry(read.name.clone()).or_default().push(term);
         }
         Ok(())
@@ -277,6 +281,27 @@ impl Reverse<'_> {
         self.p.funcs.retain(|name, _| needed.contains(name));
         self.adjoints
     }
+}
+
+/// `e` with all that it reads inside of what is needed of it. Coordinates of points that count lie there; those of others, which are
+/// clamped in each dimension of the space alone, may not, as where the end of a loop depends on another.
+fn within_supports(e: &Expr, support: &Boxes, facts: &Facts) -> Expr {
+    crate::expr::walk::rewrite(e, &mut Default::default(), &mut |_, new| {
+        let ExprKind::Call { name, args, .. } = new.kind() else { return new };
+        let Some(all) = support.get(name) else { return new };
+        new.with_children(args.iter().zip(all).map(|(a, i)| clamped(a, i, facts)).collect())
+    })
+}
+
+fn clamped(x: &Expr, to: &Interval, facts: &Facts) -> Expr {
+    let mut x = x.clone();
+    if !facts.proves_le(&to.min, &x) {
+        x = x.max(&to.min);
+    }
+    if !facts.proves_le(&x, &to.max) {
+        x = x.min(&to.max);
+    }
+    x
 }
 
 /// `f` under another name, its reads of itself too.

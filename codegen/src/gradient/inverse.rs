@@ -33,6 +33,8 @@ pub(super) struct Inverse {
     pub point: FxHashMap<Name, Expr>,
     /// Is it a point of the space? None if it always is.
     pub cond: Option<Expr>,
+    /// What is known of loops and coordinates.
+    pub facts: Facts,
 }
 
 /// Solves reads of one definition.
@@ -155,12 +157,13 @@ impl Solution {
         let at = at.into_iter().map(|a| a.map(|a| tidy(&substitute(&a, &within)))).collect();
         let predicate = predicate.map(|p| tidy(&substitute(p, &point)));
         let cond = left.into_iter().reduce(|a, b| a.and(b));
+        let facts = self.facts;
         Ok(Some(match loops.is_empty() {
             true => {
                 let cond = [cond, predicate].into_iter().flatten().reduce(|a, b| a.and(b));
-                Inverse { at, loops, predicate: None, point, cond }
+                Inverse { at, loops, predicate: None, point, cond, facts }
             }
-            false => Inverse { at, loops, predicate, point, cond },
+            false => Inverse { at, loops, predicate, point, cond, facts },
         }))
     }
 

@@ -16,6 +16,7 @@
 //! | `support`, `activity` | boxes outside of which adjoints are 0; what depends on what |
 //! | `updates`, `replace`, `scan`, `steps` | update definitions, by form |
 //! | `adjoints`, `tangents` | whole pipelines |
+//! | `schedule` | a first schedule, from sizes alone |
 //!
 //! Semantics, of all constructs: `docs/gradients.md`. Source: T.-M. Li, M. Gharbi, A. Adams, F. Durand and J. Ragan-Kelley,
 //! "Differentiable programming for image processing and deep learning in Halide", 2018, section 4.
@@ -27,6 +28,7 @@ mod pieces;
 mod replace;
 mod reverse;
 mod scan;
+mod schedule;
 mod slopes;
 mod solve;
 mod space;
@@ -38,4 +40,5 @@ mod tidy;
 mod updates;
 
 pub use adjoints::{Adjoints, propagate_adjoints};
+pub use schedule::schedule;
 pub use tangents::{Tangents, propagate_tangents};

@@ -1,0 +1,206 @@
+//! A first schedule, from sizes alone.
+//!
+//! Made for gradients, where sums over a whole domain and sums over a few elements of each stand side by side, but right for any pipeline:
+//!
+//! | Func | gets |
+//! |---|---|
+//! | cheap, or read at one place by one other | nothing: it is substituted where it is read |
+//! | others | loops of its own: vectors along the first dimension, threads along the last |
+//! | an update with pure dimensions | the same, its reductions inside of the vectors |
+//! | a large sum into few elements | strips along its last loop, each with its own partial sums (`rfactor`), on threads |
+//!
+//! Source: T.-M. Li et al., "Differentiable programming for image processing and deep learning in Halide", 2018, section 4.4.
+
+use crate::analysis::algebra::Interval;
+use crate::analysis::associative::Reduction;
+use crate::analysis::evaluate::{Known, evaluate};
+use crate::error::Error;
+use crate::expr::walk::nodes;
+use crate::expr::{Expr, ExprKind, Name, Param, Part};
+use crate::func::{Func, Pipeline, Update};
+use crate::gradient::adjoints::domain;
+use crate::gradient::support::{Boxes, Stage, supports};
+use crate::nests::build_nests;
+use crate::plan::plan;
+use crate::plan::validate::{error, validate};
+use crate::schedule::{Directive, Schedule, Tail};
+use crate::stack::on_large_stack;
+
+/// Nodes up to which a definition is cheaper than a load.
+const CHEAP: usize = 24;
+/// Points from which on threads are worth their start.
+const MANY: i64 = 1 << 14;
+/// Elements up to which each thread may have sums of its own.
+const FEW: i64 = 1 << 12;
+/// Bytes of a vector.
+const VECTOR: i64 = 32;
+/// Values of the last loop in a strip.
+const STRIP: i32 = 16;
+
+/// A schedule of `p`, as text and all. `estimates` are the extents of outputs, and of inputs where the algorithm mentions them; Funcs in
+/// `keep` are stored, those in `recompute` are not.
+///
+/// # Errors
+/// A pipeline that is refused anyway; a name that is no Func; a Func with updates in `recompute`.
+pub fn schedule(
+    p: &Pipeline,
+    estimates: &[(&str, &[i32])],
+    keep: &[&str],
+    recompute: &[&str],
+) -> Result<Schedule, Error> {
+    validate(p)?;
+    for name in keep.iter().chain(recompute) {
+        let f = p.funcs.get(*name).ok_or_else(|| error(p, format!("there is no Func {name} to keep or recompute")))?;
+        if recompute.contains(name) && !f.updates.is_empty() {
+            return Err(error(p, format!("{name} has updates and must be stored: it cannot be recomputed")));
+        }
+    }
+    let outputs =
+        p.outputs.iter().map(|o| (o.func.clone(), domain(&p.shape(&o.func), p.funcs[&o.func].vars.len())));
+    let boxes = supports(p, &outputs.collect())?;
+    let mut m = Maker { p, boxes, known: known(p, estimates), schedule: Schedule::new() };
+    let stored: Vec<Name> = p.funcs.keys().filter(|n| m.is_stored(n, keep, recompute)).cloned().collect();
+    for name in &stored {
+        m.func(&p.funcs[name]);
+    }
+    legal(p, m.schedule)
+}
+
+/// `s` without the directives that cannot be: each refusal takes those of its stage, loops first.
+fn legal(p: &Pipeline, mut s: Schedule) -> Result<Schedule, Error> {
+    loop {
+        let refused = match on_large_stack(|| build_nests(&plan(p, &s)?).map(|_| ())) {
+            Ok(()) => return Ok(s),
+            Err(e) => e,
+        };
+        let Error::Schedule { func, .. } = &refused else { return Err(refused) };
+        let stage = s.stages.iter().rposition(|(id, all)| {
+            let name = if id.stage == 0 { id.func.to_string() } else { format!("{}.update({})", id.func, id.stage - 1) };
+            name == *func && all.iter().any(|d| *d != Directive::ComputeRoot)
+        });
+        // The Func that a sum is cut into goes with the sum.
+        let stage = stage.or_else(|| s.stages.keys().position(|id| func.starts_with(&*id.func) && id.stage > 0));
+        let Some(stage) = stage else { return Err(refused) };
+        let (id, all) = s.stages.get_index_mut(stage).unwrap_or_else(|| unreachable!("legal: a stage of the schedule"));
+        all.retain(|d| *d == Directive::ComputeRoot);
+        let partial: Name = format!("{}_partial{}", id.func, id.stage).into();
+        s.stages.retain(|id, all| id.func != partial && !all.is_empty());
+    }
+}
+
+/// Parameters of buffers, as estimated: from 0 on.
+fn known(p: &Pipeline, estimates: &[(&str, &[i32])]) -> Known {
+    let mut known = Known::default();
+    for (name, extents) in estimates {
+        for (d, n) in extents.iter().enumerate() {
+            known.params.insert(Param::Of((*name).into(), Part::Extent(d)), Expr::from(*n));
+        }
+    }
+    let buffers = p.inputs.iter().map(|(n, i)| (n.clone(), i.dims));
+    for (name, dims) in buffers.chain(p.outputs.iter().map(|o| (o.func.clone(), p.funcs[&o.func].vars.len()))) {
+        for d in 0..dims {
+            known.params.insert(Param::Of(name.clone(), Part::Min(d)), Expr::from(0));
+        }
+    }
+    known
+}
+
+struct Maker<'p> {
+    p: &'p Pipeline,
+    boxes: Boxes,
+    known: Known,
+    schedule: Schedule,
+}
+
+impl Maker<'_> {
+    fn is_stored(&self, name: &Name, keep: &[&str], recompute: &[&str]) -> bool {
+        let f = &self.p.funcs[name];
+        let is_output = self.p.outputs.iter().any(|o| o.func == *name);
+        if is_output || !f.updates.is_empty() || keep.contains(&&**name) {
+            return true;
+        }
+        let reads: usize = self.p.funcs.values().map(|g| reads(g, name)).sum();
+        !recompute.contains(&&**name) && reads > 1 && nodes(&f.values).len() > CHEAP
+    }
+
+    /// Number of values, as estimated.
+    fn size(&self, i: &Interval) -> i64 {
+        evaluate(&i.extent(), &self.known).unwrap_or(i64::from(i32::MAX)).max(0)
+    }
+
+    fn func(&mut self, f: &Func) {
+        let Some(own) = self.boxes.get(&f.name).cloned() else { return };
+        if !self.p.outputs.iter().any(|o| o.func == f.name) {
+            _ = self.schedule.func(&f.name).compute_root();
+        }
+        let sizes: Vec<i64> = own.iter().map(|i| self.size(i)).collect();
+        for (k, stage) in Stage::all(f).iter().enumerate() {
+            let pure: Vec<usize> = (0..sizes.len()).filter(|&d| stage.is_pure(f, d)).collect();
+            let update = k.checked_sub(1).map(|k| &f.updates[k]);
+            match update {
+                Some(u) if self.is_large_sum(f, u, &sizes) => self.strips(f, k, u),
+                _ => self.loops(f, k, &pure, &sizes, update),
+            }
+        }
+    }
+
+    fn is_large_sum(&self, f: &Func, u: &Update, sizes: &[i64]) -> bool {
+        let reduction = Reduction::of(&f.name, &u.args, &u.values, u.rdom.predicate.as_ref());
+        let extents = u.rdom.vars.iter().map(|r| evaluate(&r.extent, &self.known).unwrap_or(1));
+        let terms = extents.fold(1i64, |a, b| a.saturating_mul(b.max(1)));
+        let is_rectangle = u.rdom.vars.iter().all(|r| !nodes([&r.min, &r.extent]).iter().any(|e| matches!(e.kind(), ExprKind::Var(_))));
+        let elements = sizes.iter().fold(1i64, |a, b| a.saturating_mul(*b));
+        reduction.is_some_and(|r| r.commutes()) && is_rectangle && terms >= MANY && elements <= FEW
+    }
+
+    /// Strips of the last loop, each with its own sums.
+    fn strips(&mut self, f: &Func, k: usize, u: &Update) {
+        let Some(last) = u.rdom.vars.last() else { return };
+        let partial = format!("{}_partial{k}", f.name);
+        let (strip, row) = (format!("{}_strip", last.name), format!("{}_row", last.name));
+        let update = self.schedule.update(&f.name, k - 1);
+        _ = update.split(&last.name, &strip, &row, STRIP, Tail::GuardWithIf).rfactor(&[(&strip, "strip")], &partial);
+        _ = self.schedule.func(&partial).compute_root();
+        _ = self.schedule.update(&partial, 0).parallel("strip");
+    }
+
+    fn loops(&mut self, f: &Func, k: usize, pure: &[usize], sizes: &[i64], update: Option<&Update>) {
+        let Some((&first, &last)) = pure.first().zip(pure.last()) else { return };
+        let lanes = VECTOR / f.types().iter().map(|t| t.bytes() as i64).max().unwrap_or(4);
+        let points = pure.iter().fold(1i64, |a, d| a.saturating_mul(sizes[*d]));
+        let name = |d: usize| &**f.vars[d].name();
+        let mut handle = match k {
+            0 => self.schedule.func(&f.name),
+            k => self.schedule.update(&f.name, k - 1),
+        };
+        if sizes[first] >= lanes {
+            handle = handle.vectorize(name(first), lanes as i32, if k == 0 { Tail::Auto } else { Tail::Predicate });
+            let inner = format!("{}i", name(first));
+            let loops: Vec<&str> = update.iter().flat_map(|u| u.rdom.vars.iter().map(|r| &*r.name)).collect();
+            if !loops.is_empty() {
+                let outer = format!("{}o", name(first));
+                let mut order = vec![&*inner];
+                order.extend(loops);
+                order.push(&outer);
+                order.extend(pure[1..].iter().map(|d| name(*d)));
+                handle = handle.reorder(&order);
+            }
+        }
+        if points >= MANY && last != first {
+            _ = handle.parallel(name(last));
+        }
+    }
+}
+
+/// Distinct reads of `name` in `f`.
+fn reads(f: &Func, name: &Name) -> usize {
+    let stages = Stage::all(f);
+    let mut found: Vec<&[Expr]> = vec![];
+    for e in nodes(stages.iter().flat_map(|s| s.values.iter().chain(s.args.into_iter().flatten()))) {
+        match e.kind() {
+            ExprKind::Call { name: n, args, .. } if n == name && !found.contains(&&args[..]) => found.push(args),
+            _ => {}
+        }
+    }
+    found.len()
+}
