@@ -1,6 +1,7 @@
 //! Gradients of pipelines: adjoints against tangents against central differences, construct by construct.
 
 mod check;
+mod random;
 
 use check::{Case, sumsq_text};
 use sumsq_codegen::ScalarType::{F32, F64, I32};
@@ -333,4 +334,19 @@ fn refusals() {
         refused(&[], &["f"]),
         "pipeline line: no output has a seed, and none is a scalar: name an adjoint for one"
     );
+}
+
+/// `SUMSQ_FUZZ_CASES` of them, from seed `SUMSQ_FUZZ_SEED` on.
+#[test]
+fn random_pipelines() {
+    let setting = |name: &str, or: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(or);
+    let (first, cases) = (setting("SUMSQ_FUZZ_SEED", 1), setting("SUMSQ_FUZZ_CASES", 60));
+    for seed in first..first + cases {
+        let case = random::case(seed);
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case.check_exact()));
+        if caught.is_err() {
+            let text = case.pipeline.funcs.values().map(sumsq_text).collect::<Vec<_>>().join("\n");
+            panic!("seed {seed}\n{text}");
+        }
+    }
 }

@@ -2,9 +2,10 @@
 
 use crate::analysis::algebra::{Facts, Interval};
 use crate::analysis::intervals::{Definitions, Intervals};
-use crate::expr::walk::nodes;
+use crate::expr::walk::{nodes, substitute};
 use crate::expr::{Expr, ExprKind, Name, Param, Part};
 use crate::func::{Func, Input, Pipeline, RDom, Var};
+use crate::gradient::tidy::tidy;
 use rustc_hash::FxHashMap;
 
 /// A loop of a definition.
@@ -76,8 +77,26 @@ pub(super) fn interval(
         scope.insert(name.clone(), range);
     }
     let found = Intervals::new(p, &scope).of(e)?;
-    let back = |e: &Expr| crate::gradient::tidy::tidy(&crate::expr::walk::substitute(e, &stands_for));
+    let back = |e: &Expr| {
+        let whole = substitute(&tidy(e), &stands_for);
+        if is_short(&whole) { tidy(&whole) } else { whole }
+    };
     Ok(Interval { min: back(&found.min), max: back(&found.max) })
+}
+
+/// Is an expression short enough to be worth looking for a better form? Ends of the boxes of long chains of Funcs share all that they are
+/// made of, which other forms may not.
+pub(super) fn is_short(e: &Expr) -> bool {
+    const SHORT: usize = 64;
+    let (mut n, mut stack) = (0, vec![e]);
+    while let Some(e) = stack.pop() {
+        n += 1;
+        if n > SHORT {
+            return false;
+        }
+        e.for_each_child(|c| stack.push(c));
+    }
+    true
 }
 
 /// What holds of coordinates `vars` that lie within `support`, and of the sizes of buffers.

@@ -5,9 +5,9 @@
 use crate::analysis::algebra::Interval;
 use crate::error::Error;
 use crate::expr::walk::nodes;
-use crate::expr::{Expr, ExprKind, Name};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name};
 use crate::func::{Func, Pipeline, RDom};
-use crate::gradient::space::{Space, interval};
+use crate::gradient::space::{Space, interval, is_short};
 use crate::gradient::tidy::tidy;
 use crate::plan::validate::{error, is_var};
 use indexmap::IndexMap;
@@ -93,10 +93,11 @@ pub(super) fn supports(p: &Pipeline, seeds: &IndexMap<Name, Vec<Interval>>) -> R
     Ok(boxes)
 }
 
-/// `own`, and all that the updates of `f` write and read of it.
-fn with_updates(p: &Pipeline, f: &Func, mut own: Vec<Interval>) -> Result<Vec<Interval>, Error> {
-    for _ in 0..=own.len() {
-        let before = own.clone();
+/// `asked`, and all that the updates of `f` write and read of it.
+fn with_updates(p: &Pipeline, f: &Func, asked: Vec<Interval>) -> Result<Vec<Interval>, Error> {
+    let mut before = asked.clone();
+    for _ in 0..=asked.len() {
+        let mut own = asked.clone();
         for s in Stage::all(f).iter().skip(1) {
             let ranges = ranges(p, f, s, &before)?;
             let reads = nodes(s.exprs()).into_iter().filter_map(|e| match e.kind() {
@@ -113,6 +114,7 @@ fn with_updates(p: &Pipeline, f: &Func, mut own: Vec<Interval>) -> Result<Vec<In
         if own == before {
             return Ok(own);
         }
+        before = own;
     }
     let message = format!("{}: its updates make coordinates of each other's pure variables, which has no end", f.name);
     Err(error(p, message))
@@ -130,8 +132,12 @@ fn ranges(
 }
 
 fn union(a: &Interval, b: &Interval) -> Interval {
-    let both = a.union(b);
-    Interval { min: tidy(&both.min), max: tidy(&both.max) }
+    if [a, b].iter().all(|i| is_short(&i.min) && is_short(&i.max)) {
+        let both = a.union(b);
+        return Interval { min: tidy(&both.min), max: tidy(&both.max) };
+    }
+    let one = |op, x: &Expr, y: &Expr| if x == y { x.clone() } else { Expr::binary(op, x, y) };
+    Interval { min: one(BinaryOp::Min, &a.min, &b.min), max: one(BinaryOp::Max, &a.max, &b.max) }
 }
 
 fn unbounded(p: &Pipeline, callee: &Name, d: usize, by: &Name, why: &str) -> Error {

@@ -1,0 +1,237 @@
+//! Random differentiable pipelines of one and two dimensions, in f64: index maps, boundaries, updates of every form.
+
+use crate::check::Case;
+use sumsq_codegen::ScalarType::{F64, I32};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, Var, boundary};
+use sumsq_codegen_testing::rng::Rng;
+
+/// Extent of all inputs and outputs, per dimension.
+const N: i32 = 6;
+
+/// The case of a seed.
+pub fn case(seed: u64) -> Case {
+    let mut b = Builder { rng: Rng::new(seed), p: Pipeline::new("random"), made: vec![], count: 0 };
+    let f = b.p.input(Input::strided("f", &[F64], 2));
+    let g = b.p.input(Input::strided("g", &[F64], 1));
+    let plane = b.continued("cf", &f);
+    let row = b.continued("cg", &g);
+    b.made = vec![plane, row];
+    for _ in 0..b.rng.range(1, 4) {
+        let f = b.func();
+        b.made.push(f);
+    }
+    let out = b.made.pop().expect("a Func");
+    // The pipeline reads both inputs, so that nothing is derived for that has no adjoint.
+    let vars = out.vars.clone();
+    let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+    let both = out.at(&at, 0) + b.made[0].at(&[at[0].clone(), at[at.len() - 1].clone()], 0) + b.made[1].at(&at[..1], 0);
+    let out = b.p.define("out", &vars, both);
+    let domain: Vec<(i32, usize)> = vars.iter().map(|_| (b.rng.range(-2, 2) as i32, N as usize)).collect();
+    let mut inputs = Rng::new(seed ^ 0x5eed);
+    let (starts, rows) = ([(-1, N as usize), (2, N as usize + 1)], [(0, N as usize)]);
+    Case::new(b.p, &out, &domain, &["f", "g"]).bind("f", &starts, &mut inputs).bind("g", &rows, &mut inputs)
+}
+
+struct Builder {
+    rng: Rng,
+    p: Pipeline,
+    /// Funcs that may be read anywhere.
+    made: Vec<Func>,
+    count: usize,
+}
+
+impl Builder {
+    fn name(&mut self, what: &str) -> String {
+        self.count += 1;
+        format!("{what}{}", self.count)
+    }
+
+    /// An input as a Func that may be read anywhere.
+    fn continued(&mut self, name: &str, of: &Input) -> Func {
+        let d = of.domain();
+        let f = match self.rng.below(5) {
+            0 => boundary::constant_exterior(name, of, &d, &[Expr::from(0.5)]),
+            1 => boundary::repeat_edge(name, of, &d),
+            2 => boundary::repeat_image(name, of, &d),
+            3 => boundary::mirror_image(name, of, &d),
+            _ => boundary::mirror_interior(name, of, &d),
+        };
+        self.p.func(f)
+    }
+
+    /// A coordinate made of `vars`.
+    fn coordinate(&mut self, vars: &[Expr]) -> Expr {
+        let x = self.rng.pick(vars);
+        let y = self.rng.pick(vars);
+        let k = self.rng.range(-2, 2) as i32;
+        match self.rng.below(14) {
+            0..4 => x + k,
+            4 => x * 2 + k,
+            5 => (x + k) / 2,
+            6 => x.modulo(&Expr::from(3)) + k,
+            7 => x + y,
+            8 => x * 2 - y,
+            9 => Expr::from(k),
+            10 => -x,
+            11 => (x * 3 + y) / 2,
+            12 => x.clamp(k, y),
+            _ => {
+                // Data: between -2 and 3.
+                let value = self.read(vars);
+                (value.sin() * 2.5).cast(I32).clamp(-2, 3)
+            }
+        }
+    }
+
+    /// A value of something made before, at coordinates made of `vars`.
+    fn read(&mut self, vars: &[Expr]) -> Expr {
+        let f = self.rng.pick(&self.made);
+        let at: Vec<Expr> = f.vars.iter().map(|_| self.coordinate(vars)).collect();
+        f.at(&at, self.rng.below(f.values.len()))
+    }
+
+    /// A float of moderate size.
+    fn value(&mut self, vars: &[Expr], depth: usize) -> Expr {
+        if depth == 0 {
+            return self.read(vars);
+        }
+        let other = self.rng.below(depth);
+        let (a, b) = (self.value(vars, depth - 1), self.value(vars, other));
+        match self.rng.below(10) {
+            0 | 1 => a * 0.5 + b,
+            2 | 3 => a * b * 0.25,
+            4 => a.sin() - b,
+            5 => a.max(&b),
+            6 => Expr::select(a.lt(&b), (&a * &a + 0.1).sqrt(), &b),
+            7 => a / (&b * &b + 1.0),
+            8 => (a - b).abs(),
+            _ => Expr::select(vars[0].modulo(&Expr::from(2)).eq_(0), a, b.atan2(1.5)),
+        }
+    }
+
+    fn func(&mut self) -> Func {
+        let dims = 1 + self.rng.below(2);
+        let vars: Vec<Var> = Var::all(["x", "y"])[..dims].to_vec();
+        let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
+        let name = self.name("h");
+        let start = self.value(&at, 1);
+        let f = Func::new(&*name, &vars, vec![start]);
+        let updated = match self.rng.below(9) {
+            0 | 1 => f,
+            2 => self.sum(f, &at),
+            3 => self.extremum(f, &at),
+            4 => self.overwritten(f, &at),
+            5 => self.scan(f, &at),
+            6 => self.in_place(f, &at),
+            7 => self.histogram(f, &at),
+            _ => {
+                let f = self.sum(f, &at);
+                self.in_place(f, &at)
+            }
+        };
+        let updated = if self.rng.percent(20) { self.in_place(updated, &at) } else { updated };
+        self.p.func(updated)
+    }
+
+    /// A domain of one or two variables, perhaps ragged or with a predicate.
+    fn domain(&mut self, vars: &[Expr]) -> RDom {
+        let (n, m) = (self.rng.range(1, 4) as i32, self.rng.range(-1, 2) as i32);
+        let (a, b) = (self.name("r"), self.name("r"));
+        let mut r = match self.rng.below(4) {
+            0 => RDom::new([(&*a, Expr::from(m), Expr::from(n)), (&*b, Expr::from(0), Expr::from(2))]),
+            1 => RDom::new([(&*a, Expr::from(m), vars[0].clamp(0, n))]),
+            _ => RDom::new([(&*a, Expr::from(m), Expr::from(n + 2))]),
+        };
+        if self.rng.percent(30) {
+            r = r.clone().filter((r.var(0) + &vars[0]).modulo(&Expr::from(3)).ne_(1));
+        }
+        r
+    }
+
+    fn with(vars: &[Expr], r: &RDom) -> Vec<Expr> {
+        vars.iter().cloned().chain((0..r.vars.len()).map(|i| r.var(i))).collect()
+    }
+
+    fn sum(&mut self, f: Func, at: &[Expr]) -> Func {
+        let r = self.domain(at);
+        let term = self.value(&Self::with(at, &r), 1);
+        let sum = f.at(at, 0) + term * 0.5;
+        f.update(at.to_vec(), vec![sum], r)
+    }
+
+    fn extremum(&mut self, f: Func, at: &[Expr]) -> Func {
+        let r = self.domain(at);
+        let term = self.value(&Self::with(at, &r), 1);
+        let old = f.at(at, 0);
+        let value = if self.rng.percent(50) { old.max(term) } else { term.min(old) };
+        f.update(at.to_vec(), vec![value], r)
+    }
+
+    fn overwritten(&mut self, f: Func, at: &[Expr]) -> Func {
+        let r = RDom::new([(&*self.name("r"), 0, 4)]);
+        let mut to = at.to_vec();
+        let last = to.len() - 1;
+        let v = r.var(0);
+        to[last] = match self.rng.below(4) {
+            0 => Expr::from(1),
+            1 => v * 2 - 1,
+            2 => v.modulo(&Expr::from(2)),
+            _ => v / 2 * 2,
+        };
+        let value = self.value(&Self::with(&at[..last], &r), 1);
+        f.update(to, vec![value], r)
+    }
+
+    fn scan(&mut self, f: Func, at: &[Expr]) -> Func {
+        let r = RDom::new([(&*self.name("r"), -1, 6)]);
+        let (mut to, mut from, mut far) = (at.to_vec(), at.to_vec(), at.to_vec());
+        let last = to.len() - 1;
+        let (v, up) = (r.var(0), self.rng.percent(50));
+        let v = if up { v } else { 4 - v };
+        let step = if up { -1 } else { 1 };
+        (to[last], from[last], far[last]) = (v.clone(), &v + step, &v + step * 2);
+        let mut value = f.at(&from, 0) * 0.5 + self.value(&Self::with(&at[..last], &r), 1);
+        if self.rng.percent(50) {
+            value = value + f.at(&far, 0).sin() * f.at(&from, 0) * 0.3;
+        }
+        f.update(to, vec![value], r)
+    }
+
+    fn in_place(&mut self, f: Func, at: &[Expr]) -> Func {
+        let old = f.at(at, 0);
+        let r = if self.rng.percent(50) { RDom::default() } else { self.domain(at) };
+        let value = self.value(&Self::with(at, &r), 1);
+        let value = match self.rng.below(3) {
+            0 => old.clone() * old.sin() + value,
+            1 => old * value * 0.5,
+            _ => (&old * 0.7).atan2(value + 2.0) + old.cos(),
+        };
+        f.update(at.to_vec(), vec![value], r)
+    }
+
+    fn histogram(&mut self, f: Func, at: &[Expr]) -> Func {
+        let r = self.domain(&at[..1]);
+        let last = at.len() - 1;
+        let inner = Self::with(&at[..last], &r);
+        let mut to = at.to_vec();
+        to[last] = (self.read(&inner).sin() * 3.0).cast(I32).clamp(-3, 3);
+        let old = f.at(&to, 0);
+        let value = self.value(&inner, 1);
+        let value = match self.rng.below(3) {
+            0 => old * 0.9 * &value + value,
+            1 => old - value,
+            _ => old + value,
+        };
+        // The domain must not depend on a variable that is not there.
+        let r = if last == 0 { without_variables(r) } else { r };
+        f.update(to, vec![value], r)
+    }
+}
+
+fn without_variables(r: RDom) -> RDom {
+    let vars = r.vars.into_iter().map(|v| match v.extent.as_int() {
+        Some(_) => v,
+        None => sumsq_codegen::RVar { extent: Expr::from(3), ..v },
+    });
+    RDom { vars: vars.collect(), predicate: None }
+}
