@@ -204,6 +204,8 @@ pub struct Pipeline {
     pub param_ranges: IndexMap<Name, (i64, i64)>,
     /// Floats must not depend on the schedule.
     pub strict_float: bool,
+    /// Funcs that are computed at root where no directive says otherwise, as those with updates are.
+    pub stored: IndexSet<Name>,
     /// Funcs that were defined twice, or updated after they were called, in words. Lowering refuses with the first.
     pub(crate) faults: Vec<String>,
 }

@@ -1,6 +1,7 @@
 //! Reverse mode: the adjoints of everything that some outputs depend on.
 
 use crate::analysis::algebra::{Facts, Interval};
+use crate::analysis::evaluate::Known;
 use crate::error::Error;
 use crate::expr::walk::{Substitution, nodes};
 use crate::expr::{Expr, ExprKind, Name};
@@ -48,7 +49,7 @@ impl Adjoints {
 /// domain of an output is that of its seed, if this is an input, else that of its own buffer. An output without dimensions that is
 /// not named has the seed 1.
 ///
-/// The adjoint of `f` is called `d_f`. All added Funcs are without directives; outputs stay as they are.
+/// The adjoint of `f` is called `d_f`. Without directives adjoints are computed at root. Outputs stay as they are.
 ///
 /// # Errors
 /// A pipeline that is refused anyway; names that are not there or are integers; a seed of other dimensions or types; no seed at
@@ -64,7 +65,7 @@ pub fn propagate_adjoints(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]
     }
     let seeds = Seed::all(p, seeds)?;
     let domains = seeds.iter().map(|s| (s.output.clone(), s.domain.clone())).collect();
-    let support = supports(p, &domains)?;
+    let support = supports(p, &domains, &Known::default())?;
     let mut r = Reverse {
         active: active(p, &wrt),
         before: p.funcs.keys().cloned().collect(),
@@ -194,7 +195,7 @@ impl Reverse<'_> {
         let Some(target) = Target::find(self.p, name) else { return Ok(None) };
         let Some(mut d) = Adjoint::zero(fresh(self.p, &format!("d_{name}")), &target) else { return Ok(None) };
         d.add(self.terms.remove(name).unwrap_or_default());
-        self.p.func(d.func.clone());
+        let d = self.keep(d);
         self.adjoints.of.insert(name.clone(), d.func.clone());
         Ok(Some(d))
     }
@@ -214,8 +215,9 @@ impl Reverse<'_> {
         self.spread(name, &space, seeds)
     }
 
-    /// Adds a Func of this name, or nearly, that holds an adjoint.
+    /// Adds a Func that holds an adjoint. It is stored: the adjoint of a chain, substituted, would repeat the whole chain for each read.
     pub(super) fn keep(&mut self, d: Adjoint) -> Adjoint {
+        self.p.stored.insert(d.func.name.clone());
         self.p.func(d.func.clone());
         d
     }
@@ -279,6 +281,7 @@ impl Reverse<'_> {
         let roots = self.adjoints.of.values().chain(self.adjoints.stages.values()).map(|f| f.name.clone());
         needed.extend(consumers_first(self.p, roots));
         self.p.funcs.retain(|name, _| needed.contains(name));
+        self.p.stored.retain(|name| needed.contains(name));
         self.adjoints
     }
 }

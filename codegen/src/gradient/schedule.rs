@@ -13,11 +13,11 @@
 
 use crate::analysis::algebra::Interval;
 use crate::analysis::associative::Reduction;
-use crate::analysis::evaluate::{Known, constant, evaluate};
+use crate::analysis::evaluate::{Known, evaluate};
 use crate::error::Error;
 use crate::expr::walk::nodes;
 use crate::expr::{Expr, ExprKind, Name, Param, Part};
-use crate::func::{Func, Output, Pipeline, Update};
+use crate::func::{Func, Pipeline, Update};
 use crate::gradient::adjoints::domain;
 use crate::gradient::support::{Boxes, Stage, supports};
 use crate::nests::build_nests;
@@ -56,16 +56,16 @@ pub fn schedule(
         }
     }
     let known = known(p, estimates);
-    let estimated = |i: Interval| {
-        let [min, max] = [i.min, i.max].map(|e| constant(&e, &known).unwrap_or(e));
-        Interval { min, max }
-    };
-    let domain = |o: &Output| domain(&p.shape(&o.func), p.funcs[&o.func].vars.len()).into_iter().map(estimated);
-    let boxes = supports(p, &p.outputs.iter().map(|o| (o.func.clone(), domain(o).collect())).collect())?;
-    let mut m = Maker { p, boxes, known: known.clone(), schedule: Schedule::new() };
+    let outputs = p.outputs.iter().map(|o| (o.func.clone(), domain(&p.shape(&o.func), p.funcs[&o.func].vars.len())));
+    let boxes = supports(p, &outputs.collect(), &known)?;
+    let mut m = Maker { p, boxes, known, schedule: Schedule::new() };
     let stored: Vec<Name> = p.funcs.keys().filter(|n| m.is_stored(n, keep, recompute)).cloned().collect();
-    for name in &stored {
-        m.func(&p.funcs[name]);
+    for (name, f) in &p.funcs {
+        if stored.contains(name) {
+            m.func(f);
+        } else if p.stored.contains(name) {
+            _ = m.schedule.func(name).inline();
+        }
     }
     legal(p, m.schedule)
 }

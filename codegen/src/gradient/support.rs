@@ -3,6 +3,7 @@
 //! Begins with the domains of the seeds and goes against the data flow. Ends are expressions over sizes of buffers and parameters.
 
 use crate::analysis::algebra::Interval;
+use crate::analysis::evaluate::{Known, constant};
 use crate::error::Error;
 use crate::expr::walk::nodes;
 use crate::expr::{BinaryOp, Expr, ExprKind, Name};
@@ -64,13 +65,24 @@ pub(super) fn consumers_first(p: &Pipeline, roots: impl IntoIterator<Item = Name
     order
 }
 
-/// The boxes of all that `seeds` need, these included.
-pub(super) fn supports(p: &Pipeline, seeds: &IndexMap<Name, Vec<Interval>>) -> Result<Boxes, Error> {
+/// The boxes of all that `seeds` need, these included. Ends whose parameters are all `known` are constants.
+pub(super) fn supports(
+    p: &Pipeline,
+    seeds: &IndexMap<Name, Vec<Interval>>,
+    known: &Known,
+) -> Result<Boxes, Error> {
+    let evaluated = |own: Vec<Interval>| -> Vec<Interval> {
+        if known.params.is_empty() {
+            return own;
+        }
+        let end = |e: Expr| constant(&e, known).unwrap_or(e);
+        own.into_iter().map(|i| Interval { min: end(i.min), max: end(i.max) }).collect()
+    };
     let mut boxes: Boxes = seeds.iter().map(|(n, b)| (n.clone(), b.clone())).collect();
     for name in consumers_first(p, seeds.keys().cloned()) {
         let f = &p.funcs[&name];
         let Some(own) = boxes.get(&name) else { continue };
-        let own = with_updates(p, f, own.clone())?;
+        let own = evaluated(with_updates(p, f, evaluated(own.clone()))?);
         for s in Stage::all(f) {
             let ranges = ranges(p, f, &s, &own)?;
             for e in nodes(s.exprs()) {

@@ -35,7 +35,8 @@ impl Tangents {
 /// Adds to `p` the tangents of all Funcs that depend on the names in `directions`: J v, where v is what stands beside them, a Func or an
 /// input of the same dimensions and float types, or beside a float parameter another parameter.
 ///
-/// The tangent of `f` is called `t_f`. All added Funcs are without directives; outputs stay as they are.
+/// The tangent of `f` is called `t_f`. Without directives tangents are computed at root. Outputs stay as they
+/// are.
 ///
 /// # Errors
 /// A pipeline that is refused anyway; names that are not there or are integers; a direction of other dimensions or types.
@@ -67,6 +68,7 @@ pub fn propagate_tangents(p: &mut Pipeline, directions: &[(&str, &str)]) -> Resu
         }
         let f = p.funcs[&name].clone();
         let d = t.func(p, &f);
+        p.stored.insert(d.func.name.clone());
         found.of.insert(name.clone(), d.func.clone());
         t.made.insert(name, d);
     }

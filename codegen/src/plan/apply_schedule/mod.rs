@@ -47,7 +47,7 @@ pub(crate) fn inlined(p: &Pipeline, schedule: &Schedule, name: &Name) -> Result<
         }
         Some(Directive::Inline) => no_loops(schedule, name, given).map(|()| true),
         Some(_) => Ok(false),
-        None if output || !f.updates.is_empty() => Ok(false),
+        None if output || !f.updates.is_empty() || p.stored.contains(name) => Ok(false),
         None => no_loops(schedule, name, given).map(|()| true),
     }
 }
