@@ -2,7 +2,7 @@
 
 use crate::analysis::algebra::{Facts, Interval};
 use crate::analysis::intervals::{Definitions, Intervals};
-use crate::expr::walk::{nodes, substitute};
+use crate::expr::walk::{any, nodes, substitute};
 use crate::expr::{Expr, ExprKind, Name, Param, Part};
 use crate::func::{Func, Input, Pipeline, RDom, Var};
 use crate::gradient::tidy::tidy;
@@ -59,6 +59,14 @@ pub(super) fn interval(
     ranges: &FxHashMap<Name, Interval>,
     e: &Expr,
 ) -> Result<Interval, String> {
+    let moves = |n: &Expr| match n.kind() {
+        ExprKind::Var(v) => ranges.contains_key(v),
+        ExprKind::Call { name, .. } => p.funcs.contains_key(name),
+        _ => false,
+    };
+    if !any(e, moves) {
+        return Ok(Interval::point(e));
+    }
     let (mut scope, mut stands_for) = (FxHashMap::default(), FxHashMap::default());
     for (name, range) in ranges {
         if range.min == range.max {
