@@ -336,6 +336,22 @@ fn refusals() {
     );
 }
 
+/// The gradient of a scalar is a pipeline like any other: its adjoints are the products with the Hessian, which is symmetric.
+#[test]
+fn second_derivatives() {
+    let mut p = Pipeline::new("smooth");
+    let f = p.input(Input::strided("f", &[F64], 1));
+    let x = Var::new("x");
+    let r = RDom::new([("r", 0, N - 1)]);
+    let blurred = p.define("blurred", [x], f.of(x) * 0.5 + f.of(x + 1) * f.of(x));
+    let e = p.sum("e", &r, (blurred.of(r.var(0)).sin() + f.of(r.var(0))).pow(2.0));
+    let e = p.define("energy", [], e);
+    p.output(&e);
+    let g = sumsq_codegen::gradient::propagate_adjoints(&mut p, &[], &["f"]).unwrap();
+    let gradient = g.of("f").unwrap().clone();
+    Case::new(p, &gradient, &[(0, N as usize)], &["f"]).bind("f", &[(0, N as usize)], &mut Rng::new(2)).check();
+}
+
 /// `SUMSQ_FUZZ_CASES` of them, from seed `SUMSQ_FUZZ_SEED` on.
 #[test]
 fn random_pipelines() {

@@ -253,10 +253,7 @@ impl Reverse<'_> {
         for i in inverses {
             let term = tidy(&Substitution::new(&i.point).apply(&adjoint));
             let term = selected(&i.cond, within_supports(&term, &self.support, &i.facts));
-            let own = self.support.get(&read.name);
-            let at = i.at.into_iter().enumerate();
-            let at = at.map(|(d, a)| a.map(|a| own.map_or(a.clone(), |b| clamped(&a, &b[d], &i.facts)))).collect();
-            let term = Term { value: read.value, at, loops: i.loops, predicate: i.predicate, term };
+            let term = Term { value: read.value, at: i.at, loops: i.loops, predicate: i.predicate, term };
             self.terms.entry(read.name.clone()).or_default().push(term);
         }
         Ok(())

@@ -33,7 +33,9 @@ const MANY: i64 = 1 << 14;
 /// Elements up to which each thread may have sums of its own.
 const FEW: i64 = 1 << 12;
 /// Bytes of a vector.
-const VECTOR: i64 = 32;
+const VECTOR: i32 = 32;
+/// Iterations from which on a loop is worth vectors of partial sums.
+const WIDE: i64 = 64;
 /// Values of the last loop in a strip.
 const STRIP: i32 = 16;
 
@@ -162,23 +164,33 @@ impl Maker<'_> {
         let Some(last) = u.rdom.vars.last() else { return };
         let partial = format!("{}_partial{k}", f.name);
         let (strip, row) = (format!("{}_strip", last.name), format!("{}_row", last.name));
+        let first = &u.rdom.vars[0];
+        let wide = evaluate(&first.extent, &self.known).is_none_or(|n| n >= WIDE);
         let update = self.schedule.update(&f.name, k - 1);
-        _ = update.split(&last.name, &strip, &row, STRIP, Tail::GuardWithIf).rfactor(&[(&strip, "strip")], &partial);
+        let update = update.split(&last.name, &strip, &row, STRIP, Tail::GuardWithIf);
+        if u.rdom.vars.len() > 1 && wide {
+            let (vector, lane) = (format!("{}_vector", first.name), format!("{}_lane", first.name));
+            let update = update.split(&first.name, &vector, &lane, lanes(f), Tail::Predicate);
+            _ = update.rfactor(&[(&strip, "strip"), (&lane, "lane")], &partial);
+            _ = self.schedule.update(&partial, 0).parallel("strip").vectorize_loop("lane");
+        } else {
+            _ = update.rfactor(&[(&strip, "strip")], &partial);
+            _ = self.schedule.update(&partial, 0).parallel("strip");
+        }
         _ = self.schedule.func(&partial).compute_root();
-        _ = self.schedule.update(&partial, 0).parallel("strip");
     }
 
     fn loops(&mut self, f: &Func, k: usize, pure: &[usize], sizes: &[i64], update: Option<&Update>) {
         let Some((&first, &last)) = pure.first().zip(pure.last()) else { return };
-        let lanes = VECTOR / f.types().iter().map(|t| t.bytes() as i64).max().unwrap_or(4);
+        let lanes = lanes(f);
         let points = pure.iter().fold(1i64, |a, d| a.saturating_mul(sizes[*d]));
         let name = |d: usize| &**f.vars[d].name();
         let mut handle = match k {
             0 => self.schedule.func(&f.name),
             k => self.schedule.update(&f.name, k - 1),
         };
-        if sizes[first] >= lanes {
-            handle = handle.vectorize(name(first), lanes as i32, if k == 0 { Tail::Auto } else { Tail::Predicate });
+        if sizes[first] >= i64::from(lanes) {
+            handle = handle.vectorize(name(first), lanes, if k == 0 { Tail::Auto } else { Tail::Predicate });
             let inner = format!("{}i", name(first));
             let loops: Vec<&str> = update.iter().flat_map(|u| u.rdom.vars.iter().map(|r| &*r.name)).collect();
             if !loops.is_empty() {
@@ -194,6 +206,11 @@ impl Maker<'_> {
             _ = handle.parallel(name(last));
         }
     }
+}
+
+/// Lanes of a vector of the widest elements of `f`.
+fn lanes(f: &Func) -> i32 {
+    VECTOR / f.types().iter().map(|t| t.bytes() as i32).max().unwrap_or(4)
 }
 
 /// Distinct reads of `name` in `f`.

@@ -34,7 +34,7 @@ impl Space {
         let pure = vars.iter().zip(support).enumerate().filter(|(d, _)| used(*d));
         let pure = pure.map(|(_, (v, i))| Axis { name: v.name().clone(), range: i.clone(), is_pure: true });
         let reduction = r.vars.iter().map(|v| {
-            let range = Interval { min: v.min.clone(), max: &v.min + &v.extent - 1 };
+            let range = Interval { min: v.min.clone(), max: tidy(&(&v.min + &v.extent - 1)) };
             Axis { name: v.name.clone(), range, is_pure: false }
         });
         Space { axes: pure.chain(reduction).collect(), predicate: r.predicate.clone() }
