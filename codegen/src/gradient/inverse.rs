@@ -208,7 +208,10 @@ impl Solution {
                 open.extend([min.le(&v), v.le(&max)]);
             }
             open.retain(|c| !self.narrow(&mut range, &u.name, c, &stays));
-            self.facts.interval(u.name.clone(), Some(range.min.clone()), Some(range.max.clone()));
+            // Bounds inference knows no more of a ragged loop than its hull: nothing may be left unclamped for a better reason.
+            let is_box = variables(&range.min).is_empty() && variables(&range.max).is_empty();
+            let known = if is_box { &range } else { &u.hull };
+            self.facts.interval(u.name.clone(), Some(known.min.clone()), Some(known.max.clone()));
             let extent = range.extent();
             loops.push(RVar { name: u.name.clone(), min: range.min, extent });
         }
