@@ -11,6 +11,7 @@ mod histograms;
 mod joint_loops;
 mod lanes;
 mod loops;
+mod names;
 mod periods;
 mod prefetch;
 mod reductions;

@@ -27,7 +27,7 @@ use crate::ir::stmt::{Stmt, Target};
 use crate::lower::trim::trim;
 use crate::nests::{Storage, build_nests};
 use crate::plan::plan;
-use crate::plan::plans::Plan;
+use crate::plan::plans::{Plan, shown};
 use crate::schedule::{Memory, Schedule};
 use crate::stack::on_large_stack;
 use rustc_hash::FxHashMap;
@@ -166,7 +166,7 @@ pub(super) fn loop_name(var: &str) -> &str {
             from = at;
         }
     }
-    &var[from..]
+    shown(&var[from..])
 }
 
 #[cfg(test)]
