@@ -20,6 +20,7 @@ mod rings;
 mod rows;
 mod shared;
 mod sinks;
+mod slides;
 mod support;
 mod tails;
 mod together;

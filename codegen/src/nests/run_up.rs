@@ -64,7 +64,7 @@ impl<'p> Walk<'p> {
         let mut length = 0;
         for f in here {
             let required = regions.at.get(&(f.func.name.clone(), level.clone()))?;
-            let slide = find_slide(&scope, &regions, f, required).filter(|s| s.up)?;
+            let slide = find_slide(&scope, &regions, f, required).ok().filter(|s| s.up)?;
             let ends = [&required[slide.dim].min, &required[slide.dim].max];
             let [min, max] = ends.map(|e| scope.facts.expand(e, &var, &regions.unslid));
             length = length.max(fill(&scope, [&min, &max], &var, &first)?);
