@@ -376,9 +376,12 @@ impl Scheduler<'_> {
         self.loops.insert(stage.clone(), loops);
     }
 
-    /// A version of a stage for positive `scale`.
+    /// A version of a stage for positive `scale`, or for one value of it.
     fn special(&mut self, stage: &StageId, old: Name) {
-        let cond = self.scale().gt(0);
+        let cond = match self.rng.percent(40) {
+            true => self.scale().eq_(self.rng.range(-2, 3)),
+            false => self.scale().gt(0),
+        };
         let outer = if self.rng.percent(30) { old.clone() } else { "so".into() };
         let inner: Name = "si".into();
         let tail = self.rng.pick(&[Tail::Auto, Tail::GuardWithIf, Tail::ShiftInwards]);

@@ -7,7 +7,7 @@
 use crate::expr::walk::{Substitution, variables};
 use crate::expr::{Expr, Name};
 use crate::plan::plans::{Change, FuncPlan, Level, Stage, shown};
-use crate::schedule::{Directive, LoopLevel};
+use crate::schedule::{Directive, LoopLevel, StageId};
 use indexmap::IndexMap;
 use rustc_hash::FxHashMap;
 
@@ -67,39 +67,66 @@ fn unused(s: &Stage, n: &Name) -> Name {
     name.into()
 }
 
-/// Gives loops that the schedule calls alike one name in all stages and versions, so that levels and joint loops find them, and levels that
-/// name.
+/// Names that loops took over, with the names that the loops have.
+type Taken = FxHashMap<Name, Name>;
+
+/// Gives loops that the schedule calls alike one name in all versions of a stage and in the stages that it runs together with, so that
+/// levels and joint loops find them, and levels that name.
 pub(super) fn unify(plans: &mut IndexMap<Name, FuncPlan>) {
-    let mut names: FxHashMap<Name, Name> = FxHashMap::default();
-    for s in plans.values().flat_map(|f| &f.stages).flat_map(Stage::versions) {
-        for (n, name) in s.taken.iter().filter(|(_, name)| s.dims.iter().any(|d| d.name == **name)) {
-            let longest = names.entry(n.clone()).or_insert_with(|| name.clone());
-            if name.len() > longest.len() {
-                *longest = name.clone();
+    let mut names: FxHashMap<StageId, Taken> = FxHashMap::default();
+    for group in groups(plans) {
+        let mut longest = Taken::default();
+        let stages = group.iter().map(|id| &plans[&id.func].stages[id.stage]);
+        for s in stages.flat_map(Stage::versions) {
+            for (n, name) in s.taken.iter().filter(|(_, name)| s.dims.iter().any(|d| d.name == **name)) {
+                let known = longest.entry(n.clone()).or_insert_with(|| name.clone());
+                if name.len() > known.len() {
+                    *known = name.clone();
+                }
             }
         }
-    }
-    if names.is_empty() {
-        return;
+        if !longest.is_empty() {
+            names.extend(group.into_iter().map(|id| (id, longest.clone())));
+        }
     }
     let level = |l: &mut LoopLevel| {
-        if let Some(name) = names.get(&l.var) {
+        if let Some(name) = names.get(&l.stage).and_then(|taken| taken.get(&l.var)) {
             l.var = name.clone();
         }
     };
     for f in plans.values_mut() {
-        f.stages.iter_mut().for_each(|s| call_alike(s, &names));
+        for s in &mut f.stages {
+            if let Some(taken) = names.get(&s.id) {
+                call_alike(s, taken);
+            }
+            s.with.iter_mut().for_each(level);
+        }
         for at in [&mut f.compute, &mut f.store] {
             if let Level::At(l) = at {
                 level(l);
             }
         }
-        f.stages.iter_mut().filter_map(|s| s.with.as_mut()).for_each(level);
     }
 }
 
+/// Stages that run together, as far as they exist; each of the others by itself.
+fn groups(plans: &IndexMap<Name, FuncPlan>) -> Vec<Vec<StageId>> {
+    let stages = || plans.values().flat_map(|f| &f.stages);
+    let mut groups: Vec<Vec<StageId>> = stages().map(|s| vec![s.id.clone()]).collect();
+    for (id, with) in stages().filter_map(|s| Some((&s.id, &s.with.as_ref()?.stage))) {
+        let place = |id: &StageId| groups.iter().position(|g| g.contains(id));
+        if let (Some(a), Some(b)) = (place(id), place(with))
+            && a != b
+        {
+            let moved = groups.remove(a.max(b));
+            groups[a.min(b)].extend(moved);
+        }
+    }
+    groups
+}
+
 /// Renames the loops of `s` and its versions that have another name than `names` says.
-fn call_alike(s: &mut Stage, names: &FxHashMap<Name, Name>) {
+fn call_alike(s: &mut Stage, names: &Taken) {
     let lagging = s.dims.iter().filter_map(|d| {
         let new = names.get(shown(&d.name))?;
         (d.name != *new).then(|| (d.name.clone(), new.clone()))
