@@ -1,6 +1,5 @@
 //! Our side of the image pipelines: the applications of the examples, with their schedule for CPUs.
 
-use super::THREADS;
 use super::pipeline_arrays::{Argument, Array, Elements, with_elements};
 use super::pipeline_cases::Case;
 use std::error::Error;
@@ -17,19 +16,11 @@ pub struct Ours {
     pub seconds: f64,
 }
 
-/// Ours of this case, if there is one, under its schedule for CPUs.
+/// Ours of this case, if there is one, under `schedule` or else its own for CPUs.
 ///
 /// # Errors
 /// Parameters or a schedule that do not fit the application.
-pub fn ours(case: &Case) -> Result<Option<Ours>, Box<dyn Error>> {
-    ours_under(case, None, THREADS)
-}
-
-/// As [`ours`], under another schedule and by other threads.
-///
-/// # Errors
-/// Parameters or a schedule that do not fit the application.
-pub fn ours_under(
+pub fn ours(
     case: &Case,
     schedule: Option<&Schedule>,
     threads: usize,

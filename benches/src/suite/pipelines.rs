@@ -5,7 +5,7 @@ use super::THREADS;
 use super::pipeline_arrays::{Argument, Elements, Work, agree};
 use super::pipeline_cases::{Case, case, names};
 use super::pipeline_library::{Compiled, load};
-use super::pipeline_ours::{ours, ours_under};
+use super::pipeline_ours::ours;
 use crate::harness::{compare_within, time};
 use crate::report::Report;
 use crate::yardstick::stream::{Store, Stream};
@@ -62,11 +62,7 @@ fn tried() -> Result<Option<Schedule>, Failed> {
 
 /// Our side of an application, if it has one; the inputs become as large as it reads them.
 fn sumsq(case: &mut Case, schedule: Option<&Schedule>) -> Result<Option<Side>, Failed> {
-    let ours = match schedule {
-        Some(tried) => ours_under(case, Some(tried), THREADS)?,
-        None => ours(case)?,
-    };
-    let Some(ours) = ours else { return Ok(None) };
+    let Some(ours) = ours(case, schedule, THREADS)? else { return Ok(None) };
     ours.grow(&mut case.arguments)?;
     let seconds = ours.seconds;
     let run = move |arguments: &mut [Argument]| ours.run(arguments);

@@ -2,7 +2,7 @@
 
 use super::pipeline_arrays::{Argument, Elements, agree};
 use super::pipeline_cases::{Case, case};
-use super::pipeline_ours::{Ours, ours_under};
+use super::pipeline_ours::{Ours, ours};
 use super::{THREADS, root};
 use crate::harness::{MIN_PAIRS, Ratio, compare_timed, time};
 use crate::report::Report;
@@ -68,7 +68,7 @@ fn steps(case: &Case) -> Result<Vec<Step>, Failed> {
 fn step(case: &Case, path: &Path) -> Result<Step, Failed> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let schedule = Schedule::parse(&std::fs::read_to_string(path)?).map_err(|e| format!("{name}: {e}"))?;
-    let side = |threads| ours_under(case, Some(&schedule), threads)?.ok_or("there is no blur".into());
+    let side = |threads| ours(case, Some(&schedule), threads)?.ok_or("there is no blur".into());
     let both: Result<[Ours; 2], Failed> = match (side(THREADS), side(1)) {
         (Ok(many), Ok(one)) => Ok([many, one]),
         (Err(e), _) | (_, Err(e)) => Err(e),

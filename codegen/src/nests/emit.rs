@@ -1,6 +1,5 @@
 //! Emits the loops of a stage with what is in their slots.
 
-use crate::analysis::algebra::build::offset;
 use crate::analysis::algebra::{Facts, Interval};
 use crate::analysis::associative::operands;
 use crate::error::Error;
@@ -167,8 +166,7 @@ impl<'p> Walk<'p> {
         if !matches!(mode, Mode::Zero)
             && let Some(run_up) = self.run_up(cx, j)
         {
-            let name = &cx.s.dims[cx.s.dims.len() - 1 - j].name;
-            inner.bounds.entry(name.clone()).and_modify(|(min, _)| *min = offset(min, -run_up.length));
+            inner.begin_early(j, &run_up);
         }
         let Entered { var, min, max, extent, kind, once } = enter_loop(&mut self.scope, &mut inner, j)?;
         let body = self.item(&inner, j + 1, 0, mode.clone())?;

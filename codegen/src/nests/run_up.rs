@@ -7,11 +7,12 @@
 //!
 //! Only on a host, and only where all that is placed in the loop slides upwards with it.
 
+use crate::analysis::algebra::Interval;
 use crate::expr::walk::{substitute, variables};
 use crate::expr::{Expr, Name};
 use crate::nests::emit::enter_loop;
 use crate::nests::found::Found;
-use crate::nests::regions::RunUp;
+use crate::nests::regions::{Regions, RunUp};
 use crate::nests::scope::{Around, Scope, Surroundings};
 use crate::nests::sliding_window::find_slide;
 use crate::nests::slots::{Emit, Item};
@@ -45,11 +46,34 @@ impl<'p> Walk<'p> {
         found
     }
 
-    /// The run-up, from what the Funcs `here` would need if the loop began where it begins.
+    /// The run-up, from what the Funcs `here` would need if the loop began where it begins. They must still slide where it begins early.
     fn measured(&self, cx: &Emit<'p>, j: usize, level: &Level, here: &[&FuncPlan]) -> Option<RunUp> {
-        let (mut scope, mut regions, mut found) =
-            (self.scope.clone(), self.regions.clone(), Found::default());
+        let tried = self.tried(cx, j, level, here, None)?;
+        let first = tried.scope.facts.first(&tried.var)?.clone();
+        let mut length = 0;
+        for f in here {
+            length = length.max(tried.fill(f, level, &first)?);
+        }
+        let run_up = (length > 0).then_some(RunUp { var: tried.var, first, length })?;
+        let tried = self.tried(cx, j, level, here, Some(&run_up))?;
+        here.iter().all(|f| tried.upwards(f, level).is_some()).then_some(run_up)
+    }
+
+    /// Loop `j` opened for the Funcs `here`, in copies of what is known.
+    fn tried(
+        &self,
+        cx: &Emit<'p>,
+        j: usize,
+        level: &Level,
+        here: &[&FuncPlan],
+        run_up: Option<&RunUp>,
+    ) -> Option<Tried<'p>> {
+        let (mut scope, mut regions) = (self.scope.clone(), self.regions.clone());
         let mut inner = cx.clone();
+        if let Some(run_up) = run_up {
+            inner.begin_early(j, run_up);
+            regions.run_ups.insert(level.clone(), Some(run_up.clone()));
+        }
         let var = enter_loop(&mut scope, &mut inner, j).ok()?.var;
         let Some(Around::Loop(..)) = scope.around.last() else { return None };
         for item in &inner.slots[j + 1] {
@@ -59,17 +83,33 @@ impl<'p> Walk<'p> {
                 _ => return None,
             }
         }
-        open_level(&mut scope, &mut regions, &mut found, here, level).ok()?;
-        let first = scope.facts.first(&var)?.clone();
-        let mut length = 0;
-        for f in here {
-            let required = regions.at.get(&(f.func.name.clone(), level.clone()))?;
-            let slide = find_slide(&scope, &regions, f, required).ok().filter(|s| s.up)?;
-            let ends = [&required[slide.dim].min, &required[slide.dim].max];
-            let [min, max] = ends.map(|e| scope.facts.expand(e, &var, &regions.unslid));
-            length = length.max(fill(&scope, [&min, &max], &var, &first)?);
-        }
-        (length > 0).then_some(RunUp { var, first, length })
+        open_level(&mut scope, &mut regions, &mut Found::default(), here, level).ok()?;
+        Some(Tried { scope, regions, var })
+    }
+}
+
+/// A loop that was opened to see what slides in it.
+struct Tried<'p> {
+    scope: Scope<'p>,
+    regions: Regions,
+    /// Its variable, in full.
+    var: Name,
+}
+
+impl Tried<'_> {
+    /// The dimension in which `f` slides upwards, and its region.
+    fn upwards(&self, f: &FuncPlan, level: &Level) -> Option<(usize, &[Interval])> {
+        let required = self.regions.at.get(&(f.func.name.clone(), level.clone()))?;
+        let slide = find_slide(&self.scope, &self.regions, f, required).ok().filter(|s| s.up)?;
+        Some((slide.dim, required))
+    }
+
+    /// Iterations ahead of the first that the window of `f` takes to fill.
+    fn fill(&self, f: &FuncPlan, level: &Level, first: &Expr) -> Option<i64> {
+        let (d, required) = self.upwards(f, level)?;
+        let ends = [&required[d].min, &required[d].max];
+        let [min, max] = ends.map(|e| self.scope.facts.expand(e, &self.var, &self.regions.unslid));
+        fill(&self.scope, [&min, &max], &self.var, first)
     }
 }
 

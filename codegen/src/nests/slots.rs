@@ -10,7 +10,7 @@ use crate::expr::walk::variables;
 use crate::expr::{Expr, ExprKind, Name};
 use crate::nests::names::{full_name, local_expr};
 use crate::nests::outputs::Destination;
-use crate::nests::regions::Regions;
+use crate::nests::regions::{Regions, RunUp};
 use crate::plan::extents::{blocks, points};
 use crate::plan::plans::{Change, FuncPlan, Stage};
 use rustc_hash::FxHashMap;
@@ -79,6 +79,12 @@ impl<'p> Emit<'p> {
     pub(super) fn interval(&self, name: &Name) -> Interval {
         let (min, max) = self.bounds[name].clone();
         Interval { min, max }
+    }
+
+    /// Loop `j`, counted from outside, begins as early as `run_up` says.
+    pub(super) fn begin_early(&mut self, j: usize, run_up: &RunUp) {
+        let name = &self.s.dims[self.s.dims.len() - 1 - j].name;
+        self.bounds.entry(name.clone()).and_modify(|(min, _)| *min = offset(min, -run_up.length));
     }
 
     /// Loop bounds, and every local name in terms of loops.

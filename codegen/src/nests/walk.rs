@@ -47,6 +47,7 @@ impl<'p> Walk<'p> {
             }
             None => {
                 let checks = open_level(&mut self.scope, &mut self.regions, &mut self.found, &here, level)?;
+                // Here, since levels are also opened to try something, as run-ups are.
                 for f in here.iter().filter(|f| f.compute == *level) {
                     let required = &self.regions.at[&(f.func.name.clone(), level.clone())];
                     check_folds(&self.scope.facts, f, required)?;

@@ -154,7 +154,8 @@ fn lanes_only_quotient(r: &Poly, c: i64) -> Option<i64> {
     (q == last.div_euclid(c)).then_some(q)
 }
 
-fn gcd(a: i64, b: i64) -> i64 {
+/// The greatest common divisor; 1 of two zeros.
+pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
     while b != 0 {
         (a, b) = (b, a % b);

@@ -5,6 +5,7 @@
 //! a store makes stale.
 
 use super::ir::{Ir, Meta, Val};
+use crate::analysis::algebra::forms::gcd;
 use crate::expr::{Expr, Flat};
 use crate::ir::args::Arg;
 use crate::ir::rewrite::visit_stmts;
@@ -28,24 +29,24 @@ pub(super) struct Aliasing {
     registers: FxHashMap<Flat, i64>,
     /// Slots of the buffers of records.
     records: FxHashMap<Flat, u8>,
-    /// Elements of the function's own buffers, where known.
-    sizes: FxHashMap<Flat, i64>,
+    /// Numbers that divide the elements of all allocations of a buffer of the function's own, outside of registers.
+    units: FxHashMap<Flat, i64>,
 }
 
 impl Aliasing {
     /// Groups the buffers of `f`.
     pub(super) fn new(ir: &Ir, f: &LoweredFunction) -> Aliasing {
         let mut buffers: Vec<Flat> = f.args.iter().filter_map(Arg::flat).cloned().collect();
-        let (mut stored, mut registers, mut sizes) = (vec![], FxHashMap::default(), FxHashMap::default());
+        let (mut stored, mut registers, mut units) = (vec![], FxHashMap::default(), FxHashMap::default());
         visit_stmts(&f.body, &mut |s| match s {
             Stmt::Allocate { buffer, memory, extent, .. } => {
                 buffers.push(buffer.clone());
                 if let (Memory::Register, Some(n)) = (memory, extent.as_int()) {
                     let least = registers.entry(buffer.clone()).or_insert(n);
                     *least = n.min(*least);
-                } else if let Some(n) = extent.as_int() {
-                    let least = sizes.entry(buffer.clone()).or_insert(n);
-                    *least = n.min(*least);
+                } else {
+                    let unit = units.entry(buffer.clone()).or_insert(0);
+                    *unit = gcd(*unit, extent.as_int().unwrap_or(1));
                 }
             }
             Stmt::Store { buffer, .. } | Stmt::Accumulate { buffer, .. } => stored.push(buffer.clone()),
@@ -72,7 +73,7 @@ impl Aliasing {
         }
         let scopes = scopes(ir, n);
         let records = f.records.iter().cloned().collect();
-        Aliasing { groups, scopes, written, registers, records, sizes }
+        Aliasing { groups, scopes, written, registers, records, units }
     }
 
     /// The group of a buffer; `None` if the function has no such buffer.
@@ -103,7 +104,7 @@ impl Aliasing {
 
     /// May all `n` elements from a multiple of `n` on be read, wherever one of them may?
     pub(super) fn has_rows_of(&self, buffer: &Flat, n: u16) -> bool {
-        self.sizes.get(buffer).is_some_and(|size| size % i64::from(n) == 0)
+        self.units.get(buffer).is_some_and(|unit| unit % i64::from(n) == 0)
     }
 
     /// True if nothing in the function writes to `g`: its loads may move anywhere.

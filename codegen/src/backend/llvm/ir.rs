@@ -572,10 +572,16 @@ impl Ir {
 
     // ---- memory
 
-    /// `base + index` elements of type `element`; `index` an integer or a vector of them.
+    /// `base + index` elements of type `element`, both ends within one object; `index` an integer or a vector of them.
     pub(super) fn element_ptr(&self, element: Ty, base: Val, index: Val) -> Val {
         let mut i = index.0;
         Val(llvm!(LLVMBuildInBoundsGEP2(self.builder, element.0, base.0, &mut i, 1, NO_NAME)))
+    }
+
+    /// As [`Ir::element_ptr`], where `base` may lie outside of the object.
+    pub(super) fn far_element_ptr(&self, element: Ty, base: Val, index: Val) -> Val {
+        let mut i = index.0;
+        Val(llvm!(LLVMBuildGEP2(self.builder, element.0, base.0, &mut i, 1, NO_NAME)))
     }
 
     /// Field `i` of the struct at `p`.

@@ -34,13 +34,8 @@ impl<'f> ExprEmitter<'f> {
         let ir = self.ir;
         let operand = access.operand();
         let element = ir.memory_ty(Type::of(ty.scalar));
-        if let Some((shared, narrow)) = self.apart(operand) {
-            // As a number, or LLVM would add the lanes' numbers first where only these stay the same in a loop.
-            let p = ir.cast(LLVMOpcode::LLVMPtrToInt, self.buffer(buffer)?, ir.ty(Type::I64));
-            let bytes = ir.int(Type::I64, ty.scalar.bytes() as i64);
-            let p = ir.binary(LLVMOpcode::LLVMAdd, p, ir.mul_nsw(shared, bytes));
-            let p = ir.cast(LLVMOpcode::LLVMIntToPtr, p, ir.ptr_ty());
-            return Ok(ir.element_ptr(element, p, narrow));
+        if let (Access::Gather(_), Some((shared, narrow))) = (access, self.apart(operand)) {
+            return Ok(ir.far_element_ptr(element, self.shared_base(buffer, shared, ty)?, narrow));
         }
         let index = self.index(self.done(operand)?, operand.ty());
         let p = ir.element_ptr(element, self.buffer(buffer)?, index);
@@ -53,16 +48,35 @@ impl<'f> ExprEmitter<'f> {
         })
     }
 
-    /// An index of lanes as a number that they share and one for each in 32 bits, of which processors gather twice as many at once.
-    fn apart(&self, index: &Expr) -> Option<(Val, Val)> {
-        let ExprKind::Binary(BinaryOp::Add, a, b) = index.kind() else { return None };
-        let (lanes, shared) = match (a.kind(), b.kind()) {
-            (ExprKind::Cast(lanes), ExprKind::Broadcast(shared)) => (lanes, shared),
-            (ExprKind::Broadcast(shared), ExprKind::Cast(lanes)) => (lanes, shared),
+    /// An index of lanes as the number that they share, if there is one, and one for each in 32 bits, which processors gather twice
+    /// as many of at once.
+    fn apart(&self, index: &Expr) -> Option<(Option<Val>, Val)> {
+        let (lanes, shared) = match index.kind() {
+            ExprKind::Cast(lanes) => (lanes, None),
+            ExprKind::Binary(BinaryOp::Add, a, b) => match (a.kind(), b.kind()) {
+                (ExprKind::Cast(lanes), ExprKind::Broadcast(shared)) => (lanes, Some(shared)),
+                (ExprKind::Broadcast(shared), ExprKind::Cast(lanes)) => (lanes, Some(shared)),
+                _ => return None,
+            },
             _ => return None,
         };
-        let value = |e| self.scopes.recall(e).map(|m| m.value);
-        (lanes.ty().scalar == ScalarType::I32).then_some((value(shared)?, value(lanes)?))
+        let value = |e: &Expr| self.scopes.recall(e).map(|m| m.value);
+        let shared = match shared {
+            Some(shared) => Some(value(shared)?),
+            None => None,
+        };
+        (lanes.ty().scalar == ScalarType::I32).then_some((shared, value(lanes)?))
+    }
+
+    /// The address that a shared part of indices leads to, which may lie outside of the buffer.
+    fn shared_base(&self, buffer: &Flat, shared: Option<Val>, ty: Type) -> Result<Val, String> {
+        let (ir, base) = (self.ir, self.buffer(buffer)?);
+        let Some(shared) = shared else { return Ok(base) };
+        // As a number, or LLVM would add the lanes' numbers first where only these stay the same in a loop.
+        let p = ir.cast(LLVMOpcode::LLVMPtrToInt, base, ir.ty(Type::I64));
+        let bytes = ir.int(Type::I64, ty.scalar.bytes() as i64);
+        let p = ir.binary(LLVMOpcode::LLVMAdd, p, ir.mul_nsw(shared, bytes));
+        Ok(ir.cast(LLVMOpcode::LLVMIntToPtr, p, ir.ptr_ty()))
     }
 
     /// Address of one element.
@@ -139,19 +153,17 @@ impl<'f> ExprEmitter<'f> {
     /// once.
     fn one_by_one(&self, buffer: &Flat, index: &'f Expr, ty: Type, group: Group) -> Result<Val, String> {
         let ir = self.ir;
-        let (base, element) = (self.buffer(buffer)?, ir.memory_ty(Type::of(ty.scalar)));
-        let narrow = match index.kind() {
-            ExprKind::Cast(e) => self.scopes.recall(e).map(|m| (m.value, e.ty())),
-            _ => None,
+        let element = ir.memory_ty(Type::of(ty.scalar));
+        let (shared, indices, index_ty) = match self.apart(index) {
+            Some((shared, lanes)) => (shared, lanes, Type::I32),
+            None => (None, self.done(index)?, Type::of(index.ty().scalar)),
         };
-        let (indices, index_ty) = match narrow {
-            Some(narrow) if narrow.1.scalar == ScalarType::I32 => narrow,
-            _ => (self.done(index)?, index.ty()),
-        };
+        let base = self.shared_base(buffer, shared, ty)?;
         let mut all = ir.poison(ir.memory_ty(ty));
         for i in 0..ty.lanes {
-            let at = self.index(ir.extract(indices, i), Type::of(index_ty.scalar));
-            let v = ir.load(element, ir.element_ptr(element, base, at), ty.scalar.bytes() as u32);
+            let at = self.index(ir.extract(indices, i), index_ty);
+            let p = ir.far_element_ptr(element, base, at);
+            let v = ir.load(element, p, ty.scalar.bytes() as u32);
             self.mark_load(v, group);
             all = ir.insert(all, v, i);
         }

@@ -40,19 +40,15 @@ impl<'f> ExprEmitter<'f> {
         predicate: Option<&'f Expr>,
         ty: Type,
     ) -> Option<Slots> {
-        if let (Access::Gather(index), None, None) = (access, predicate, self.aliasing.record(buffer)) {
-            let (rest, constant) = split(index);
-            let key = run_key(buffer, ty, &rest);
-            let (start, slots) = self.runs.of(&key, constant)?;
-            let (slot, align) = ((constant - start) as u16, ty.scalar.bytes() as u32);
-            return Some(Slots { slots, slot, key: format!("{key} from {start}"), align });
-        }
         let (slots, first) = match (self.aliasing.record(buffer), access) {
             (Some(slots), Access::Gather(index)) => (u16::from(slots), index),
             (Some(slots), Access::Strided(first, stride)) if *stride == i64::from(slots) => {
                 (u16::from(slots), first)
             }
             (None, Access::Strided(first, stride)) => (self.across(buffer, *stride, ty.lanes)?, first),
+            (None, Access::Gather(index)) if predicate.is_none() => {
+                return self.neighbours(buffer, index, ty);
+            }
             _ => return None,
         };
         let whole = slots.is_power_of_two()
@@ -68,6 +64,15 @@ impl<'f> ExprEmitter<'f> {
         let key = format!("{buffer} {} {rest} {} {mask}", ty.lanes, constant - slot);
         let align = (ty.scalar.bytes() as u32 * u32::from(slots)).min(64);
         Some(Slots { slots, slot: slot as u16, key, align })
+    }
+
+    /// The place of a load from anywhere among those of its statement that read beside it, if there are any.
+    fn neighbours(&self, buffer: &Flat, index: &Expr, ty: Type) -> Option<Slots> {
+        let (rest, constant) = split(index);
+        let key = run_key(buffer, ty, &rest);
+        let (start, slots) = self.runs.of(&key, constant)?;
+        let (slot, align) = ((constant - start) as u16, ty.scalar.bytes() as u32);
+        Some(Slots { slots, slot, key: format!("{key} from {start}"), align })
     }
 
     /// Slots of a record, if lanes `stride` elements apart of a buffer without records may read them.

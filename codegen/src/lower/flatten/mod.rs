@@ -20,6 +20,7 @@
 //! A `Call` reads the intermediate storage where one is in scope, else the output buffer, else the input.
 
 use super::simplify::simplify_index;
+use crate::analysis::algebra::forms::gcd;
 use crate::analysis::algebra::poly::is_index;
 use crate::expr::walk::{Memo, any, rewrite};
 use crate::expr::{BinaryOp, Content, Expr, ExprKind, Flat, Name};
@@ -325,10 +326,6 @@ fn first_pitch(extent: &Expr, store: &Intermediate, pad: Option<i64>) -> Expr {
     let conflict = (&rounded % page).eq_(Expr::int(Type::I64, 0));
     let skew = Expr::select(conflict, Expr::int(Type::I64, PITCH), Expr::int(Type::I64, 0));
     simplify_index(&(rounded + skew))
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The next multiple of `n`.
