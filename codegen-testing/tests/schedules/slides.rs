@@ -3,8 +3,11 @@
 use crate::support::{plane, schedule};
 use sumsq_codegen::{Expr, Func, Pipeline, RDom, Source, Var};
 
+/// Reads of a Func at a point.
+type Value = fn(&Func, Var, Var) -> Expr;
+
 /// `out(x, y) = value(f, x, y)`, `f(x, y) = in(x, y) + 1`.
-fn reads(value: fn(&Func, Var, Var) -> Expr) -> Pipeline {
+fn reads(value: Value) -> Pipeline {
     let (mut p, i, [x, y]) = plane("reads");
     let f = p.define("f", [x, y], i.of((x, y)) + 1);
     let out = p.define("out", [x, y], value(&f, x, y));
@@ -24,7 +27,7 @@ fn said(p: &Pipeline, text: &str) -> String {
 fn over_which_loop_or_why_not() {
     let column = |f: &Func, x, y| f.of((x, y)) + f.of((x, y + 2));
     let strips = "out: split(y, y, yi, 16, guard) f: store_at(out, y) compute_at(out, yi)";
-    let cases: [(fn(&Func, Var, Var) -> Expr, &str, &str); 9] = [
+    let cases: [(Value, &str, &str); 9] = [
         (column, strips, "slides along y over yi"),
         (|f, x, y| f.of((x, 9 - y)) + f.of((x, 11 - y)), strips, "slides along y over yi"),
         (

@@ -7,8 +7,14 @@ use sumsq_codegen_testing::reference::Value;
 
 const F32: ScalarType = ScalarType::F32;
 
+/// A function as an expression.
+type Written = fn(&Expr) -> Expr;
+
+/// The same on a number.
+type Plain = fn(f32) -> f32;
+
 /// The values of `f` at numbers of f32, of the reference evaluator and of machine code, which agree.
-fn values(f: fn(&Expr) -> Expr, at: &[f32]) -> Vec<f64> {
+fn values(f: Written, at: &[f32]) -> Vec<f64> {
     let mut p = Pipeline::new("fast");
     let x = Var::new("x");
     let value = f(&p.input(Input::new("in", &[F32], 1)).at(&[x.expr()], 0));
@@ -64,7 +70,7 @@ fn logarithm() {
 #[test]
 fn powers() {
     for (f, y) in [
-        ((|x| x.fast_pow(2.2f32)) as fn(&Expr) -> Expr, f64::from(2.2f32)),
+        ((|x| x.fast_pow(2.2f32)) as Written, f64::from(2.2f32)),
         (|x| x.fast_pow(0.5f32), 0.5),
         (|x| x.fast_pow(-1.5f32), -1.5),
     ] {
@@ -94,7 +100,7 @@ fn inverses() {
 #[test]
 fn whole_powers_are_products() {
     let at: Vec<f32> = (-40..40).map(|k| k as f32 * 0.37 + 0.01).collect();
-    let products: [(fn(&Expr) -> Expr, fn(f32) -> f32); 7] = [
+    let products: [(Written, Plain); 7] = [
         (|x| x.powi(0), |_| 1.0),
         (|x| x.powi(1), |x| x),
         (|x| x.powi(2), |x| x * x),

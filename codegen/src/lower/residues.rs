@@ -75,7 +75,7 @@ impl Residues {
                 Class { vectors: self, residue, modulus, lanes: ty.lanes, memo: FxHashMap::default() };
             let index = simplify_index(&class.of(index)?);
             let ExprKind::Ramp(_, stride) = index.kind() else { return None };
-            stride.as_int().filter(|s| (1..=MAX_STRIDE).contains(s))?;
+            stride.as_int().filter(|s| (1..=MAX_STRIDE.min(ty.lanes.into())).contains(s))?;
             let predicate = match predicate {
                 Some(p) => Some(class.of(p)?),
                 None => None,

@@ -54,7 +54,7 @@ pub enum Still {
     Loops(Vec<Name>),
     /// It runs in another way than one iteration after the other.
     NotSerial(Name),
-    /// What is computed may be left out in some iterations.
+    /// Some iterations may leave it out.
     Condition,
     /// The region is the same in all iterations of this loop.
     Same(Name),
@@ -180,7 +180,8 @@ pub(super) fn find_slide(
         let (min_before, max_before) = (substitute(&min, &back), substitute(&max, &back));
         let rises = |a: &Expr, b: &Expr| facts.proves_le(a, b);
         let up = rises(&min_before, &min) && rises(&max_before, &max);
-        if !up && !(rises(&min, &min_before) && rises(&max, &max_before)) {
+        let down = !up && rises(&min, &min_before) && rises(&max, &max_before);
+        if !(up || down) {
             return Err(Still::Direction(dim_name(d)));
         }
         let first = facts.first(v).ok_or_else(|| Still::Direction(dim_name(d)))?;

@@ -189,8 +189,7 @@ impl Scheduler<'_> {
             }
             let outer = if self.rng.percent(30) { old.clone() } else { format!("{old}o").into() };
             let inner: Name = format!("{old}i").into();
-            let taken = loops.iter().any(|v| *v == inner);
-            if taken {
+            if loops.contains(&inner) {
                 continue;
             }
             let (factor, known) = self.factor();
