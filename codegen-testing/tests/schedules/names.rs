@@ -126,6 +126,25 @@ fn partial_results_of_loops_that_keep_their_name() {
     }
 }
 
+/// Variables may be called as a plan calls loops.
+#[test]
+fn variables_that_end_in_the_mark() {
+    let (mut p, i, _) = plane("marked");
+    let [x, y] = Var::all(["y~", "y"]);
+    let f = p.define("f", [x, y], i.of((x, y)) * 10 + y);
+    let g = p.define("g", [x, y], i.of((x, y)) + x);
+    p.output(&f);
+    p.output(&g);
+    for text in [
+        "f: split(y, y, yi, 2, guard)",
+        "f: split(y, y, yi, 2, guard) g: split(y, y, yi, 2, guard) compute_with(f, y)",
+        "f: specialize(f.extent.0 > 4) { split(y, y, yi, 2, guard) } unroll(y, 2)",
+    ] {
+        let b = bindings(vec![("in", pattern(&[I32], &[7, 5], 3))], vec![]);
+        check(&p, &schedule(text), &b, &[vec![7, 5], vec![7, 5]], 0.0);
+    }
+}
+
 #[test]
 fn refusals() {
     for (text, rule) in [

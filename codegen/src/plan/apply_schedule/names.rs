@@ -2,11 +2,12 @@
 //!
 //! Inside of a plan every variable of a stage, loop or not, has a name of its own: a loop that takes over the name of one that it
 //! replaces is `y~` there, the next one `y~~`. Directives that follow mean the loop ([`resolved`]), and so does every level of
-//! another stage ([`unify`]). Messages and printed loop nests leave the marks out ([`shown`]).
+//! another stage ([`unify`]). Messages and printed loop nests leave the marks out
+//! ([`crate::plan::plans::shown`]).
 
 use crate::expr::walk::{Substitution, variables};
 use crate::expr::{Expr, Name};
-use crate::plan::plans::{Change, FuncPlan, Level, Stage, shown};
+use crate::plan::plans::{Change, FuncPlan, Level, Stage};
 use crate::schedule::{Directive, LoopLevel, StageId};
 use indexmap::IndexMap;
 use rustc_hash::FxHashMap;
@@ -61,10 +62,15 @@ pub(super) fn resolved(s: &mut Stage, d: &Directive) -> Directive {
 fn unused(s: &Stage, n: &Name) -> Name {
     let known = s.taken.get(n).unwrap_or(n);
     let mut name = format!("{known}~");
-    while s.dims.iter().any(|d| *d.name == *name) || s.replaced(&name.as_str().into()).is_some() {
+    while is_variable(s, &name.as_str().into()) {
         name.push('~');
     }
     name.into()
+}
+
+/// Is it a loop of the stage, or was it one?
+fn is_variable(s: &Stage, name: &Name) -> bool {
+    s.dims.iter().any(|d| d.name == *name) || s.replaced(name).is_some()
 }
 
 /// Names that loops took over, with the names that the loops have.
@@ -77,12 +83,19 @@ pub(super) fn unify(plans: &mut IndexMap<Name, FuncPlan>) {
     for group in groups(plans) {
         let mut longest = Taken::default();
         let stages = group.iter().map(|id| &plans[&id.func].stages[id.stage]);
-        for s in stages.flat_map(Stage::versions) {
+        let stages: Vec<&Stage> = stages.flat_map(Stage::versions).collect();
+        for s in &stages {
             for (n, name) in s.taken.iter().filter(|(_, name)| s.dims.iter().any(|d| d.name == **name)) {
                 let known = longest.entry(n.clone()).or_insert_with(|| name.clone());
                 if name.len() > known.len() {
                     *known = name.clone();
                 }
+            }
+        }
+        for (n, name) in &mut longest {
+            // A variable of the definitions may be called so, too.
+            while stages.iter().any(|s| is_variable(s, name) && s.taken.get(n) != Some(name)) {
+                *name = format!("{name}~").into();
             }
         }
         if !longest.is_empty() {
@@ -128,7 +141,7 @@ fn groups(plans: &IndexMap<Name, FuncPlan>) -> Vec<Vec<StageId>> {
 /// Renames the loops of `s` and its versions that have another name than `names` says.
 fn call_alike(s: &mut Stage, names: &Taken) {
     let lagging = s.dims.iter().filter_map(|d| {
-        let new = names.get(shown(&d.name))?;
+        let (_, new) = names.iter().find(|(n, _)| d.name == **n || s.taken.get(*n) == Some(&d.name))?;
         (d.name != *new).then(|| (d.name.clone(), new.clone()))
     });
     for (old, new) in lagging.collect::<Vec<_>>() {
