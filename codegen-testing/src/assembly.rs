@@ -27,10 +27,24 @@ pub struct Loop(Vec<String>);
 impl Loop {
     /// The longest of the innermost loops of `p` under `s`, on `target`: a block that jumps to its own start.
     pub fn innermost(p: &Pipeline, s: &Schedule, target: &Target) -> Loop {
+        Loop::all(p, s, target)
+            .into_iter()
+            .max_by_key(|l| l.0.len())
+            .unwrap_or_else(|| panic!("no loop\n{s}"))
+    }
+
+    /// All innermost loops, in order.
+    pub fn all(p: &Pipeline, s: &Schedule, target: &Target) -> Vec<Loop> {
         let lowered = lower(p, s, &LowerOptions::default()).unwrap_or_else(|e| panic!("{e}\n{s}"));
         let text = listing(&lowered, target).unwrap_or_else(|e| panic!("{e}")).asm;
-        let longest = loops(&text).into_iter().max_by_key(Vec::len);
-        Loop(longest.unwrap_or_else(|| panic!("no loop\n{text}")))
+        loops(&text).into_iter().map(Loop).collect()
+    }
+
+    /// Is no lane loaded by itself, nor stored?
+    pub fn is_dense(&self) -> bool {
+        ["vgather", "vpgather", "vscatter", "vpscatter", "vinsertps", "vpinsr"]
+            .iter()
+            .all(|name| self.count(name) == 0)
     }
 
     /// Instructions whose name starts with `name`.
@@ -42,6 +56,11 @@ impl Loop {
     pub fn work(&self) -> usize {
         let moves = |line: &str| line.starts_with("vmov") && line.contains('(') && !line.contains('{');
         self.0.iter().filter(|line| line.starts_with('v') && !moves(line)).count()
+    }
+
+    /// Does it compute with vectors of more than 128 bits?
+    pub fn is_wide(&self) -> bool {
+        self.0.iter().any(|line| line.contains("%ymm") || line.contains("%zmm"))
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {

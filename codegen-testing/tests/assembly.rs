@@ -1,7 +1,9 @@
 //! Instructions of inner loops, for processors with AVX2 and with AVX-512.
 
 use ScalarType::*;
-use sumsq_codegen::{Expr, Func, Input, Pipeline, ScalarType, Schedule, Tail, Target, Var};
+use sumsq_codegen::{
+    Constraint, Expr, Func, Input, Pipeline, ScalarType, Schedule, Source, Tail, Target, Var,
+};
 use sumsq_codegen_testing::assembly::{Loop, avx2, avx512};
 
 /// `out(x) = value(in(x))` in vectors of `lanes`.
@@ -89,7 +91,48 @@ fn neighbours_are_no_gathers() {
     let sum = (1..4).fold(t.at(std::slice::from_ref(&at), 0), |sum, k| sum + t.at(&[&at + k], 0));
     for target in [avx2(), avx512()] {
         let found = row(p.clone(), sum.clone(), 16, &target, false);
-        assert_eq!(found.count("vgather") + found.count("vpgather"), 0, "{found}");
+        assert!(found.is_dense(), "{found}");
+    }
+}
+
+/// A version for a stride loads as many vectors as it spans, and shuffles; one for a divisor does not divide.
+#[test]
+fn versions_know_strides_and_divisors() {
+    let mut p = Pipeline::new("stripe");
+    let [x] = Var::all(["x"]);
+    let mut input = Input::strided("in", &[F32], 1);
+    input.constraints = vec![Constraint::default()];
+    let input = p.input(input);
+    let by = p.param("by", F32);
+    let out = p.define("out", [x], input.of(x) / by);
+    p.output(&out);
+    let found = |text: &str, target: &Target| {
+        let all = Loop::all(&p, &Schedule::parse(text).expect("text"), target);
+        all.into_iter().find(Loop::is_wide).expect("a loop of vectors")
+    };
+    for target in [avx2(), avx512()] {
+        let plain = found("out: bound(x, 0, 4096) vectorize(x, 16)", &target);
+        assert!(!plain.is_dense(), "{plain}");
+        for stride in 2..=4 {
+            let version = format!(
+                "out: bound(x, 0, 4096) specialize(in.step.0 == {stride} && by == 1) {{ vectorize(x, 16) }}"
+            );
+            let special = found(&version, &target);
+            assert!(special.is_dense(), "{special}");
+            assert_eq!([special.count("vdiv"), special.count("div")], [0; 2], "{special}");
+        }
+    }
+}
+
+/// Products of fractions of 16 bits are one instruction, and the correction of one product.
+#[test]
+fn fractions_are_multiplied_at_once() {
+    for (target, lanes) in [(avx2(), 16), (avx512(), 32)] {
+        let found = map(I16, lanes, &target, |v| v.rounding_mul_shift_right(v.clone() + 3, 15));
+        assert_eq!(found.count("vpmulhrsw"), 1, "{found}");
+        assert!(found.work() <= 5, "{found}");
+        let found = map(F32, 8, &target, |v| v.fast_inverse() + v.fast_inverse_sqrt());
+        assert_eq!(["vdiv", "vsqrt"].map(|n| found.count(n)), [0; 2], "{found}");
     }
 }
 
@@ -155,5 +198,37 @@ fn divisions_by_what_lanes_share_become_products() {
         // Each lane has a divisor of its own.
         let [_, relaxed] = work(&target, |a, b, _| a / b);
         assert_eq!(relaxed.count("vdivps"), vectors, "{relaxed}");
+    }
+}
+
+/// Every second element, and each element twice, are rows and shuffles: no lane loads by itself.
+#[test]
+fn pictures_are_halved_and_doubled_in_rows() {
+    type Value = fn(&Input, Var) -> Expr;
+    let cases: [(&str, Value); 8] = [
+        ("f(2x)", |f, x| f.of(x * 2)),
+        ("f(2x + 1)", |f, x| f.of(x * 2 + 1)),
+        ("f(2x) and its neighbour", |f, x| f.of(x * 2).halving_add(f.of(x * 2 + 1))),
+        ("f(x / 2)", |f, x| f.of(x / 2)),
+        ("f((x + 1) / 2)", |f, x| f.of((x + 1) / 2)),
+        ("f(x / 2) and the next", |f, x| f.of(x / 2).halving_add(f.of(x / 2 + 1))),
+        ("between two", |f, x| {
+            let (a, b) = (f.of(x / 2), f.of((x + 1) / 2));
+            Expr::select((x % 2).eq_(0), &a, a.halving_add(&b))
+        }),
+        ("f(x / 3)", |f, x| f.of(x / 3)),
+    ];
+    for (ty, lanes) in [(F32, 16), (U8, 32), (U16, 16)] {
+        for ((name, value), target) in cases.iter().flat_map(|c| [(c, avx2()), (c, avx512())]) {
+            let lanes = if name.contains('3') { lanes / 16 * 12 } else { lanes };
+            let mut p = Pipeline::new("rows");
+            let input = p.input(Input::strided("in", &[ty], 1));
+            let [x] = Var::all(["x"]);
+            let out = p.define("out", [x], value(&input, x));
+            p.output(&out);
+            let text = format!("out: bound(x, 0, {}) vectorize(x, {lanes})", 192 * lanes);
+            let found = Loop::innermost(&p, &Schedule::parse(&text).expect("text"), &target);
+            assert!(found.is_dense(), "{name} of {}, {}:\n{found}", ty.name(), target.lanes);
+        }
     }
 }

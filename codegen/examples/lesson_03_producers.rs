@@ -50,7 +50,7 @@ const SCHEDULES: [(&str, &str, &str); 4] = [
     (
         "sliding",
         "blur: split(y, yo, yi, 16, guard)\nwide: store_at(blur, yo) compute_at(blur, yi)",
-        "store wide, y modulo 4:",
+        "store wide, y modulo 4 (slides along y over yi):",
     ),
 ];
 

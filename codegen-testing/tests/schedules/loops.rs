@@ -94,7 +94,10 @@ fn refusals() {
     for (s, text) in [
         ("out: fuse(x, z, p)", "out: fuse(x, z, p): z is not a loop here; the loops are x y"),
         ("out: fuse(x, x, p)", "out: fuse(x, x, p): a loop cannot be fused with itself"),
-        ("out: fuse(x, y, x)", "out: fuse(x, y, x): x already names a variable of this stage"),
+        (
+            "out: split(x, y, xi, 4, guard)",
+            "out: split(x, y, xi, 4, guard): y already names a variable of this stage",
+        ),
         (
             "out: parallel(y) fuse(x, y, p)",
             "out: fuse(x, y, p): y is no serial loop; fuse first, then say how the fused loop runs",

@@ -15,7 +15,8 @@ const ROWS: &str = "out: split(y, yo, yi, 64, guard) f: store_at(out, yo) comput
 fn stored(p: &Pipeline, text: &str) -> String {
     let nest = p.print_loop_nest(&schedule(text)).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let line = nest.lines().find_map(|l| l.trim().strip_prefix("store f")?.strip_suffix(':'));
-    line.unwrap_or("without a line").to_string()
+    let storage = line.map(|l| l.split_once(" (").map_or(l, |(storage, _)| storage));
+    storage.unwrap_or("without a line").to_string()
 }
 
 /// Two rows instead of all; each value is still computed once, forwards, backwards and in leaps.

@@ -1,9 +1,9 @@
 //! Vectors whose lanes read what lies beside each other in rows.
 
 use crate::support::schedule;
-use sumsq_codegen::{Func, Input, Pipeline, ScalarType, Source, Var};
-use sumsq_codegen_testing::check::{bindings, pattern};
-use sumsq_codegen_testing::native::agree;
+use sumsq_codegen::{Constraint, Expr, Func, Input, Pipeline, ScalarType, Source, Var};
+use sumsq_codegen_testing::check::{bindings, check, pattern};
+use sumsq_codegen_testing::native::{agree, agree_over};
 
 const TYPES: [ScalarType; 6] =
     [ScalarType::U8, ScalarType::I16, ScalarType::I32, ScalarType::F32, ScalarType::F64, ScalarType::I64];
@@ -57,5 +57,45 @@ fn neighbours_in_a_table() {
                 vec![("in", pattern(&[ScalarType::I32], &[101], 7)), ("t", pattern(&[ty], &[60], 5))];
             agree(&p, &s, &bindings(inputs, vec![]), &[vec![101]]);
         }
+    }
+}
+
+/// Pictures that are made larger, from places of either parity: elements that several lanes share, and remainders that choose among them.
+#[test]
+fn elements_that_lanes_share() {
+    let [x, y] = Var::all(["x", "y"]);
+    for ty in TYPES {
+        let mut p = Pipeline::new("larger");
+        let i = p.input(Input::strided("in", &[ty], 2));
+        let doubled = i.of((x / 2, y / 2)) + i.of(((x + 1) / 2, (y + 1) / 2)) * 3;
+        let chosen = Expr::select((x % 2).eq_(0), i.of((x / 2, y)), i.of((x / 2 + 1, y)) * 5);
+        let tripled = i.of((x / 3, y)) + i.of((x / 4 + x % 4, y)) * 7;
+        let out = p.define_tuple("out", [x, y], vec![doubled, chosen, tripled]);
+        p.output_strided(&out, Constraint::defaults(2));
+        for lanes in [2, 3, 4, 8, 12, 16, 32] {
+            for tail in ["guard", "predicate", "shift_inwards"] {
+                let s = schedule(&format!("out: vectorize(x, {lanes}, {tail})"));
+                let b = || bindings(vec![("in", pattern(&[ty], &[70, 12], 3).moved_to(&[-12, -3]))], vec![]);
+                for (min, n) in [(0, 50), (-7, 49), (3, 35)] {
+                    agree_over(&p, &s, &b(), &[vec![(min, n), (-3, 5)]]);
+                }
+            }
+        }
+    }
+}
+
+/// The same on memory that notices every access out of bounds.
+#[test]
+fn nothing_else_is_read_of_what_lanes_share() {
+    let [x] = Var::all(["x"]);
+    let mut p = Pipeline::new("larger");
+    let i = p.input(Input::new("in", &[ScalarType::I32], 1));
+    let out = p.define("out", [x], i.of(x / 2) * 3 + i.of((x + 1) / 2));
+    p.output(&out);
+    for (lanes, n) in [(4, 9), (8, 8), (8, 31), (16, 64)] {
+        let s = schedule(&format!("out: vectorize(x, {lanes}, predicate)"));
+        let b = bindings(vec![("in", pattern(&[ScalarType::I32], &[n / 2 + 1], 3))], vec![]);
+        let body = check(&p, &s, &b, &[vec![n]], 0.0).body;
+        assert!(body.contains("interleave(in.0[ramp("), "{body}");
     }
 }

@@ -86,7 +86,21 @@ fn numbers_fit_the_parameter() {
     }
 }
 
-/// Under `scale == 1` the product is gone.
+/// Under `scale == 1` the product is gone, and elsewhere it is not.
+#[test]
+fn a_version_knows_its_parameters() {
+    let text = "g: specialize(scale == 1 && in.extent.0 == 17) { split(x, xo, xi, 8, guard) vectorize(xi) }";
+    let (_, body) = run(text);
+    let (_, branches) = body.split_once("if scale == 1 && in.extent.0 == 17 {").expect("the condition");
+    let (special, rest) = branches.split_once("\n} else {").expect("two branches");
+    assert!(!special.contains("scale") && rest.contains("scale"), "{body}");
+    // And the values are those of a run in which it holds.
+    for scale in [1, 2] {
+        let b = bindings(vec![("in", pattern(&[I32], &[17, 4], 3))], vec![("scale", Value::Int(scale))]);
+        check(&fork(), &schedule(text), &b, &[vec![16, 3], vec![16, 3]], 0.0);
+    }
+}
+
 #[test]
 fn a_version_knows_its_condition() {
     let (_, body) = run("g: specialize(g.extent.0 == 16) { split(x, xo, xi, 8, guard) vectorize(xi) }");

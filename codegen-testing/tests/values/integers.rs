@@ -23,6 +23,26 @@ fn shift_left(a: i128, n: i128, ty: ScalarType) -> i128 {
 fn shift_right(a: i128, n: i128, ty: ScalarType) -> i128 {
     if (0..bits(ty)).contains(&n) { a >> n } else { -((a < 0) as i128) }
 }
+/// `a / 2^n` to the nearest, halves up; to the left for negative n.
+fn rounding_shift_right(a: i128, n: i128, ty: ScalarType) -> i128 {
+    match n {
+        ..=0 => shift_left(a, -n, ty),
+        1..=100 => (a + (1 << (n - 1))) >> n,
+        _ => 0,
+    }
+}
+/// The product in twice the width, or in 64 bits.
+fn product(a: i128, b: i128, ty: ScalarType) -> i128 {
+    let wrapped = a.wrapping_mul(b);
+    match ty {
+        ScalarType::I64 => i128::from(wrapped as i64),
+        ScalarType::U64 => i128::from(wrapped as u64),
+        _ => wrapped,
+    }
+}
+fn rounding_product(a: i128, b: i128, q: i128, ty: ScalarType) -> i128 {
+    rounding_shift_right(product(a, b, ty), q, ty.wider().unwrap_or(ty))
+}
 fn saturate(v: i128, ty: ScalarType) -> i128 {
     v.clamp(least(ty), greatest(ty))
 }
@@ -52,6 +72,34 @@ const CASES: &[Case] = &[
     ("widening_add", |a, b| a.widening_add(b), |a, b, _| a + b),
     ("widening_sub", |a, b| a.widening_sub(b), |a, b, _| a - b),
     ("widening_mul", |a, b| a.widening_mul(b), |a, b, _| a.wrapping_mul(b)),
+    ("rounding_shift_right", |a, b| a.rounding_shift_right(b), rounding_shift_right),
+    ("rounding_shift_right by 0", |a, _| a.rounding_shift_right(0), |a, _, _| a),
+    (
+        "rounding_shift_right by 3",
+        |a, _| a.rounding_shift_right(3),
+        |a, _, ty| rounding_shift_right(a, 3, ty),
+    ),
+    ("rounding_shift_left", |a, b| a.rounding_shift_left(b), |a, b, ty| rounding_shift_right(a, -b, ty)),
+    ("rounding_shift_left by 2", |a, _| a.rounding_shift_left(2), |a, _, _| a << 2),
+    ("mul_shift_right", |a, b| a.mul_shift_right(b, 5), |a, b, ty| saturate(product(a, b, ty) >> 5, ty)),
+    (
+        "mul_shift_right by the width",
+        |a, b| a.mul_shift_right(b, a.ty().scalar.bits()),
+        |a, b, ty| saturate(shift_right(product(a, b, ty), bits(ty), ty.wider().unwrap_or(ty)), ty),
+    ),
+    (
+        "rounding_mul_shift_right",
+        |a, b| a.rounding_mul_shift_right(b, 5),
+        |a, b, ty| saturate(rounding_product(a, b, 5, ty), ty),
+    ),
+    (
+        "rounding_mul_shift_right by all but one",
+        |a, b| a.rounding_mul_shift_right(b, a.ty().scalar.bits() - 1),
+        |a, b, ty| saturate(rounding_product(a, b, bits(ty) - 1, ty), ty),
+    ),
+    ("powi 5", |a, _| a.powi(5), |a, _, _| a.wrapping_pow(5)),
+    ("powi 0", |a, _| a.powi(0), |_, _, _| 1),
+    ("mux", |a, b| Expr::mux(b, [a, b, a]), |a, b, _| if b == 1 { b } else { a }),
     ("absd", |a, b| a.absd(b), |a, b, _| (a - b).abs()),
 ];
 

@@ -3,6 +3,7 @@
 mod boundaries;
 mod buffers;
 mod conversions;
+mod fast;
 mod functions;
 mod half;
 mod inline_reductions;

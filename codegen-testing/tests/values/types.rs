@@ -39,6 +39,11 @@ fn operands() {
     assert_eq!(refused(Expr::fma(&x, &x, &x)), text("operands of Fma are i32, i32 and i32: fma(x, x, x)"));
     let bits = float.reinterpret(ScalarType::U64);
     assert_eq!(refused(bits), text("f32 has not the bits of u64: bits_as_u64(f32(x))"));
+    let none: [Expr; 0] = [];
+    let none = Expr::mux(&x, none);
+    assert_eq!(refused(none), text("a mux of no values: give it at least one: interleave()"));
+    let mixed = Expr::mux(&x, [x.clone(), Expr::bool(true)]);
+    assert_eq!(refused(mixed), text("arms of a select are i32 and bool: select(x == 0, x, true)"));
     assert_eq!(refused(x.likely()), text("likely of i32: likely(x)"));
     assert_eq!(refused(float.likely()), text("likely of f32: likely(f32(x))"));
 }

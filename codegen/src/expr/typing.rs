@@ -32,6 +32,9 @@ impl Expr {
             ExprKind::Select(_, a, _) => own(a.ty()),
             ExprKind::Likely(a) if a.ty().scalar != ScalarType::Bool => Some(format!("likely of {}", a.ty())),
             ExprKind::Likely(a) => own(a.ty()),
+            ExprKind::Interleave(values) if values.is_empty() => {
+                Some("a mux of no values: give it at least one".into())
+            }
             _ => None,
         }
     }

@@ -1,7 +1,11 @@
-//! Additions built from the core language: arithmetic on fixed-point numbers, inline reductions, boundary conditions.
+//! Additions built from the core language: arithmetic on fixed-point numbers, functions that trade digits for time, choices by
+//! number, inline reductions, boundary conditions.
 //!
 //! Everything here makes ordinary expressions and Funcs. No pass knows of it.
 
 pub mod boundary;
+mod fast;
 mod fixed_point;
 mod inline_reductions;
+mod mux;
+mod shifts;

@@ -3,7 +3,7 @@
 //! ```text
 //! produce out:
 //!   parallel for yo:
-//!     store bx, y modulo 4:
+//!     store bx, y modulo 4 (slides along y over yi):
 //!       for yi in [0, 3]:
 //!         produce bx:
 //!           for y:
@@ -14,7 +14,7 @@
 //!             out(...) = ...
 //! ```
 //! Loops have the names of the schedule, and their bounds where those are constants (both ends included). `store` stands
-//! where storage is allocated outside of the computation, or is special. Bounds, guards and the bodies of definitions are
+//! where storage is allocated outside of the computation, with the loop over which it then slides or the reason why it does not, or is special. Bounds, guards and the bodies of definitions are
 //! left out; `if` appears only where its arms do different things. The full statement is
 //! [`crate::nests::Built`] as text.
 
@@ -25,12 +25,11 @@ use crate::func::Pipeline;
 use crate::ir::rewrite::{own_exprs, visit_stmts};
 use crate::ir::stmt::{Stmt, Target};
 use crate::lower::trim::trim;
-use crate::nests::{Storage, build_nests};
+use crate::nests::{Built, build_nests};
 use crate::plan::plan;
-use crate::plan::plans::Plan;
+use crate::plan::plans::{Plan, shown};
 use crate::schedule::{Memory, Schedule};
 use crate::stack::on_large_stack;
-use rustc_hash::FxHashMap;
 
 impl Pipeline {
     /// The loops that `schedule` makes of this pipeline, as pseudo-code.
@@ -38,14 +37,14 @@ impl Pipeline {
         on_large_stack(|| {
             let plan = plan(self, schedule)?;
             let built = build_nests(&plan)?;
-            Ok(Printer { plan: &plan, storage: &built.storage }.stmt(&trim(&built.body)))
+            Ok(Printer { plan: &plan, built: &built }.stmt(&trim(&built.body)))
         })
     }
 }
 
 struct Printer<'a> {
     plan: &'a Plan,
-    storage: &'a FxHashMap<Name, Storage>,
+    built: &'a Built,
 }
 
 /// Do the statements call a Func?
@@ -94,7 +93,7 @@ impl Printer<'_> {
             },
             Stmt::Produce { stage, body } => under(format!("produce {stage}"), &self.stmt(body)),
             Stmt::Provide { func, to, .. } => {
-                let stored = self.storage.contains_key(func);
+                let stored = self.built.storage.contains_key(func);
                 let out = if *to == Target::Output && stored { ".out" } else { "" };
                 format!("{func}{out}(...) = ...\n")
             }
@@ -130,7 +129,7 @@ impl Printer<'_> {
         let f = self.plan.funcs.get(func)?;
         let mut text = format!("store {func}");
         let plain = text.len();
-        let stored = self.storage.get(func);
+        let stored = self.built.storage.get(func);
         for (v, fold) in f.func.vars.iter().zip(stored.into_iter().flat_map(|s| &s.fold)) {
             if let Some(n) = fold {
                 text += &format!(", {} modulo {n}", v.name());
@@ -142,7 +141,13 @@ impl Printer<'_> {
             Some(Memory::Shared) => ", in shared memory",
             _ => "",
         };
-        (f.store != f.compute || text.len() > plain).then_some(text)
+        if f.store == f.compute {
+            return (text.len() > plain).then_some(text);
+        }
+        Some(match self.built.sliding.get(func) {
+            Some(sliding) => format!("{text} ({sliding})"),
+            None => text,
+        })
     }
 }
 
@@ -166,7 +171,7 @@ pub(super) fn loop_name(var: &str) -> &str {
             from = at;
         }
     }
-    &var[from..]
+    shown(&var[from..])
 }
 
 #[cfg(test)]
@@ -203,7 +208,7 @@ mod tests {
         let want = "\
 produce out:
   parallel for yo:
-    store bx, y modulo 4:
+    store bx, y modulo 4 (slides along y over yi):
       for yi:
         produce bx:
           for y:

@@ -16,10 +16,12 @@ pub(crate) mod hoist;
 pub(crate) mod interleave;
 mod join;
 pub(crate) mod kernels;
+pub(crate) mod known_params;
 pub(crate) mod loop_nest;
 pub(crate) mod narrow;
 pub mod partition;
 pub(crate) mod reciprocals;
+mod residues;
 pub(crate) mod segments;
 pub mod simplify;
 pub(crate) mod skip_stages;
@@ -98,7 +100,7 @@ fn lower_here(
     let mut log = Log { pipeline: p.name.clone(), options, passes: vec![], start: Instant::now() };
     let plan = plan(p, schedule)?;
     log.dump("apply_schedule", &plan)?;
-    let Built { body, storage, required, regions } = nests::build_nests(&plan)?;
+    let Built { body, storage, required, regions, .. } = nests::build_nests(&plan)?;
     log.after("build_nests", &body, Level::Multi)?;
     log.write("regions.txt", &regions)?;
     kernels::check_kernels(&body)?;
@@ -115,6 +117,8 @@ fn lower_here(
     s.pass("simplify", Level::Multi, |b| Ok(simplify::simplify(b)))?;
     // Before unrolling and vectorising, which then see one index for each access instead of one for each dimension.
     s.pass("flatten", Level::Flat, |b| Ok(flatten::flatten(b, &env)))?;
+    // Behind flattening, which reads strides; vectorising then knows them.
+    s.pass("known_params", Level::Flat, |b| Ok(known_params::known_params(b)))?;
     // On scalars, once for all copies and lanes, and before anything looks for what sines and cosines share.
     s.pass("expand_math", Level::Flat, |b| Ok(expand_math::expand_math(b)))?;
     // Before vectorising: a vector loop may hold unrolled ones, and the copies become vectors of their own.
@@ -139,6 +143,8 @@ fn lower_here(
     s.pass("simplify", Level::Vector, |b| Ok(simplify::simplify(b)))?;
     // Behind partitioning: in the interior stores have lost their masks, and none of what is merged is likely.
     s.pass("interleave", Level::Vector, |b| Ok(interleave::interleave(b, &aliases)))?;
+    // In both bodies, whose conditions are found.
+    s.pass("residues", Level::Vector, |b| Ok(residues::residues(b)))?;
     // Last: a simplification would take the narrow sums apart again.
     s.pass("narrow", Level::Vector, |b| Ok(narrow::narrow(b)))?;
     let Lowering { body, log } = s;

@@ -1,6 +1,7 @@
 //! Results of the walk for later passes.
 
 use crate::expr::{Expr, Name};
+use crate::nests::sliding_window::Sliding;
 use crate::nests::storage::{Live, Storage};
 use crate::nests::table::RegionTable;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -19,6 +20,8 @@ pub(super) struct Found {
     pub once: FxHashSet<Name>,
     /// First and last coordinate per dimension, of each input that is read and not trusted to be read inside.
     pub inputs: Vec<(Name, Vec<(Expr, Expr)>)>,
+    /// The way in which each Func is computed again; of several places that which came last.
+    pub sliding: FxHashMap<Name, Sliding>,
     /// Every Func at every place, for people.
     pub table: RegionTable,
 }

@@ -49,6 +49,7 @@ mod table;
 mod together;
 mod walk;
 
+pub use sliding_window::{Sliding, Still};
 pub use storage::Storage;
 pub use table::RegionTable;
 
@@ -71,6 +72,8 @@ pub struct Built {
     pub storage: FxHashMap<Name, Storage>,
     /// Regions of the inputs that are read.
     pub required: Required,
+    /// Of Funcs stored outside of the loops in which they are computed: over which of these they slide, or why they do not.
+    pub sliding: FxHashMap<Name, Sliding>,
     /// Every Func at every place.
     pub regions: RegionTable,
 }
@@ -91,5 +94,5 @@ pub fn build_nests(plan: &Plan) -> Result<Built, Error> {
     let body = storage_folding::fold_storage(&body, &found.storage);
     let lets = regions.opened.remove(&Level::Root).unwrap_or_default();
     let required = Required { lets, inputs: found.inputs };
-    Ok(Built { body, storage: found.storage, required, regions: found.table })
+    Ok(Built { body, storage: found.storage, required, sliding: found.sliding, regions: found.table })
 }

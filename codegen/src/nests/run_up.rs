@@ -100,7 +100,7 @@ impl Tried<'_> {
     /// The dimension in which `f` slides upwards, and its region.
     fn upwards(&self, f: &FuncPlan, level: &Level) -> Option<(usize, &[Interval])> {
         let required = self.regions.at.get(&(f.func.name.clone(), level.clone()))?;
-        let slide = find_slide(&self.scope, &self.regions, f, required).filter(|s| s.up)?;
+        let slide = find_slide(&self.scope, &self.regions, f, required).ok().filter(|s| s.up)?;
         Some((slide.dim, required))
     }
 

@@ -15,20 +15,76 @@ use crate::expr::{Expr, Name};
 use crate::nests::regions::{Regions, RunUp};
 use crate::nests::scope::{Around, Scope};
 use crate::plan::extents::round_up_unit;
-use crate::plan::plans::{FuncPlan, illegal, own_var};
+use crate::plan::plans::{FuncPlan, illegal, own_var, shown};
 use crate::schedule::ForKind;
 use rustc_hash::FxHashMap;
+use std::fmt::{self, Display, Formatter};
 
 /// Movement of a region from one iteration to the next.
 pub(super) struct Slide {
     /// The dimension that moves.
     pub dim: usize,
+    /// The loop as the schedule calls it.
+    over: Name,
     /// Is this the first iteration?
     first: Expr,
     /// Towards greater coordinates?
     pub up: bool,
     /// The last value of the previous iteration in the direction of movement: what comes behind it is new.
     last_before: Expr,
+}
+
+/// The behaviour of a Func that is stored outside of the loops in which it is computed, for people.
+#[derive(Clone, Debug)]
+pub enum Sliding {
+    /// Along this dimension over this loop.
+    Along(Name, Name),
+    /// All of it is computed in every iteration, for this reason.
+    Not(Still),
+}
+
+/// The reason why a region does not slide.
+#[derive(Clone, Debug)]
+pub enum Still {
+    /// Later definitions change what is there already.
+    Updates,
+    /// There is no loop of several iterations between storage and computation.
+    NoLoop,
+    /// There are these.
+    Loops(Vec<Name>),
+    /// It runs in another way than one iteration after the other.
+    NotSerial(Name),
+    /// Some iterations may leave it out.
+    Condition,
+    /// The region is the same in all iterations of this loop.
+    Same(Name),
+    /// It moves in these two dimensions.
+    Dimensions(Name, Name),
+    /// Along this dimension it moves to and fro, or nobody knows.
+    Direction(Name),
+    /// Along this dimension whole blocks are computed.
+    Blocks(Name),
+}
+
+impl Display for Sliding {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let still = match self {
+            Sliding::Along(dim, var) => return write!(f, "slides along {dim} over {var}"),
+            Sliding::Not(still) => still,
+        };
+        f.write_str("does not slide: ")?;
+        match still {
+            Still::Updates => f.write_str("it has updates"),
+            Still::NoLoop => f.write_str("no loop lies between"),
+            Still::Loops(all) => write!(f, "several loops lie between, {}", all.join(" ")),
+            Still::NotSerial(var) => write!(f, "loop {var} is not serial"),
+            Still::Condition => f.write_str("a condition lies between"),
+            Still::Same(var) => write!(f, "all iterations of {var} need the same"),
+            Still::Dimensions(a, b) => write!(f, "what is needed moves along {a} and {b}"),
+            Still::Direction(dim) => write!(f, "what is needed moves along {dim} in no one direction"),
+            Still::Blocks(dim) => write!(f, "whole blocks are computed along {dim}"),
+        }
+    }
 }
 
 /// Storage outside of a parallel loop must not be written inside it.
@@ -46,12 +102,20 @@ pub(super) fn check_store_races(scope: &Scope, f: &FuncPlan) -> Result<(), Error
     }
 }
 
-/// Records what the loops of `f` have to cover, given the region `required` at its compute level; true if it slides.
-pub(super) fn slide(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan, required: &[Interval]) -> bool {
+/// Records what the loops of `f` have to cover, given the region `required` at its compute level; tells whether it slides.
+pub(super) fn slide(
+    scope: &mut Scope,
+    regions: &mut Regions,
+    f: &FuncPlan,
+    required: &[Interval],
+) -> Sliding {
     let mut produced = required.to_vec();
-    let slide = find_slide(scope, regions, f, required);
-    let slides = slide.is_some();
-    if let Some(Slide { dim: d, first, up, last_before }) = slide {
+    let found = find_slide(scope, regions, f, required);
+    let sliding = match &found {
+        Ok(slide) => Sliding::Along(f.func.vars[slide.dim].name().clone(), slide.over.clone()),
+        Err(still) => Sliding::Not(still.clone()),
+    };
+    if let Ok(Slide { dim: d, first, up, last_before, .. }) = found {
         let end = if up { "min" } else { "max" };
         let name: Name = format!("{}.s0.{}.{end}", f.func.name, f.func.vars[d].name()).into();
         let Interval { min: lowest, max: highest } = &required[d];
@@ -79,7 +143,7 @@ pub(super) fn slide(scope: &mut Scope, regions: &mut Regions, f: &FuncPlan, requ
         }
     }
     regions.produced.insert(f.func.name.clone(), produced);
-    slides
+    sliding
 }
 
 /// Returns the start of what is needed, if the loop around began early.
@@ -95,34 +159,55 @@ pub(super) fn find_slide(
     regions: &Regions,
     f: &FuncPlan,
     required: &[Interval],
-) -> Option<Slide> {
-    if f.store == f.compute || f.stages.len() > 1 {
-        return None;
-    }
+) -> Result<Slide, Still> {
+    let (v, over) = loop_between(scope, f)?;
     let facts = &scope.facts;
-    let mut loops = scope.since_store(f).iter().filter(|a| !matches!(a, Around::Once(_)));
-    let Some(Around::Loop(_, v, ForKind::Serial)) = loops.next() else { return None };
-    if loops.next().is_some() {
-        return None;
-    }
     let raw = |e: &Expr| facts.expand(e, v, &regions.unslid);
     let back: FxHashMap<Name, Expr> = [(v.clone(), Expr::var(v.clone()) - 1)].into_iter().collect();
-    let mut found = None;
+    let dim_name = |d: usize| f.func.vars[d].name().clone();
+    let mut found: Option<Slide> = None;
     for (d, i) in required.iter().enumerate() {
         let (min, max) = (raw(&i.min), raw(&i.max));
         if !variables(&min).contains(v) && !variables(&max).contains(v) {
             continue;
         }
+        if let Some(other) = found {
+            return Err(Still::Dimensions(dim_name(other.dim), dim_name(d)));
+        }
+        if round_up_unit(&f.stages[0], f.func.vars[d].name()).is_some() {
+            return Err(Still::Blocks(dim_name(d)));
+        }
         let (min_before, max_before) = (substitute(&min, &back), substitute(&max, &back));
         let rises = |a: &Expr, b: &Expr| facts.proves_le(a, b);
         let up = rises(&min_before, &min) && rises(&max_before, &max);
         let down = !up && rises(&min, &min_before) && rises(&max, &max_before);
-        let rounded = round_up_unit(&f.stages[0], f.func.vars[d].name()).is_some();
-        if found.is_some() || !(up || down) || rounded {
-            return None;
+        if !(up || down) {
+            return Err(Still::Direction(dim_name(d)));
         }
-        let first = Expr::var(v.clone()).eq_(facts.first(v)?);
-        found = Some(Slide { dim: d, first, up, last_before: if up { max_before } else { min_before } });
+        let first = facts.first(v).ok_or_else(|| Still::Direction(dim_name(d)))?;
+        let first = Expr::var(v.clone()).eq_(first);
+        let last_before = if up { max_before } else { min_before };
+        found = Some(Slide { dim: d, over: over.clone(), first, up, last_before });
     }
-    found
+    found.ok_or(Still::Same(over))
+}
+
+/// The one serial loop between the storage of `f` and here, where it is computed: its variable, and what the schedule calls it.
+fn loop_between<'a>(scope: &'a Scope, f: &FuncPlan) -> Result<(&'a Name, Name), Still> {
+    if f.stages.len() > 1 {
+        return Err(Still::Updates);
+    }
+    let name = |l| Name::from(shown(own_var(l)));
+    let between = scope.since_store(f).iter().filter(|a| !matches!(a, Around::Once(_)));
+    match between.collect::<Vec<_>>()[..] {
+        [] => Err(Still::NoLoop),
+        [Around::Loop(l, v, ForKind::Serial)] => Ok((v, name(l))),
+        [Around::Loop(l, ..)] => Err(Still::NotSerial(name(l))),
+        ref all if all.iter().any(|a| matches!(a, Around::Gate)) => Err(Still::Condition),
+        ref all => {
+            let loops =
+                all.iter().filter_map(|a| if let Around::Loop(l, ..) = a { Some(name(l)) } else { None });
+            Err(Still::Loops(loops.collect()))
+        }
+    }
 }

@@ -15,7 +15,7 @@ use crate::nests::regions::Regions;
 use crate::nests::root_checks::root_checks;
 use crate::nests::scope::Scope;
 use crate::nests::sinks::own_tile;
-use crate::nests::sliding_window::{check_store_races, slide};
+use crate::nests::sliding_window::{Sliding, check_store_races, slide};
 use crate::nests::storage_folding::{check_folds, note_live};
 use crate::plan::plans::{FuncPlan, Level, Stage, illegal};
 
@@ -186,8 +186,9 @@ fn open(
     }
     if f.compute == *level {
         let required = region(scope, regions, name, level)?;
-        let slides = slide(scope, regions, f, &required);
-        note_once(scope, regions, found, f, slides);
+        let sliding = slide(scope, regions, f, &required);
+        note_once(scope, regions, found, f, matches!(sliding, Sliding::Along(..)));
+        found.sliding.insert(name.clone(), sliding);
     }
     Ok(())
 }

@@ -174,6 +174,8 @@ pub struct Stage {
     pub with: Option<LoopLevel>,
     /// It is one thread of a GPU.
     pub single: bool,
+    /// Names that loops took over from those that they replaced, with what the loops are called here.
+    pub taken: IndexMap<Name, Name>,
 }
 
 impl Stage {
@@ -200,6 +202,7 @@ impl Stage {
             atomic: false,
             with: None,
             single: false,
+            taken: IndexMap::new(),
         }
     }
 }
@@ -377,13 +380,25 @@ pub(crate) fn own_var(level: &LoopLevel) -> &str {
     level.var.strip_suffix(JOINT).unwrap_or(&level.var)
 }
 
+/// Ends the name of a loop that took over that of the one which it replaced ([`crate::plan::apply_schedule`]). No schedule text has it.
+const TAKEN: char = '~';
+
+/// Returns what the schedule calls a loop.
+pub(crate) fn shown(name: &str) -> &str {
+    name.trim_end_matches(TAKEN)
+}
+
 /// An illegal directive.
 pub(crate) fn illegal(stage: &StageId, directive: impl Into<String>, rule: impl Into<String>) -> Error {
     let func = match stage.stage {
         0 => stage.func.to_string(),
         k => format!("{}.update({})", stage.func, k - 1),
     };
-    Error::Schedule { func, directive: directive.into(), rule: rule.into() }
+    Error::Schedule {
+        func,
+        directive: directive.into().replace(TAKEN, ""),
+        rule: rule.into().replace(TAKEN, ""),
+    }
 }
 
 impl Stage {
@@ -414,6 +429,15 @@ impl Stage {
             Some(c) => c.before().into_iter().flat_map(|n| self.origins(n)).collect(),
             None => vec![name.clone()],
         }
+    }
+    /// Calls loop `old` by the name `new`, also where directives have said something about it.
+    pub fn call(&mut self, old: &Name, new: &Name) {
+        let dims = self.dims.iter_mut().map(|d| &mut d.name);
+        let skips = self.skips.iter_mut().map(|s| &mut s.0);
+        let partition = self.partition.iter_mut().map(|p| &mut p.0);
+        let prefetches = self.prefetches.iter_mut().map(|p| &mut p.1);
+        let all = dims.chain(skips).chain(partition).chain(prefetches);
+        all.filter(|n| **n == *old).for_each(|n| *n = new.clone());
     }
     /// Is `name` equal to `of`, or made from it?
     pub fn descends(&self, name: &Name, of: &Name) -> bool {

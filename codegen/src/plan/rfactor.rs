@@ -152,6 +152,8 @@ fn intermediate(
             update.dims.push(Dim { kind: kind_of(v.name()), ..Dim::pure(v.name()) });
         }
     }
+    let taken = stage.taken.iter().filter(|(_, name)| update.dims.iter().any(|d| d.name == **name));
+    update.taken = taken.map(|(n, name)| (n.clone(), name.clone())).collect();
     let stages = vec![pure_stage(&func), update];
     FuncPlan { partial_of: Some(f.name.clone()), ..FuncPlan::new(func, stages) }
 }
@@ -186,6 +188,7 @@ fn merge(plan: &FuncPlan, k: usize, reduction: &Reduction, kept: Vec<Bounded>, i
         relaxed: old.relaxed,
         reciprocals: old.reciprocals,
         reduction: Some(reduction.clone()),
+        taken: old.taken.clone(),
         ..Stage::new(old.id.clone(), args, values)
     }
 }

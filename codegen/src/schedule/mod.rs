@@ -14,6 +14,7 @@
 //! directive and rule.
 
 mod print;
+pub(crate) mod shorthands;
 pub(crate) mod text;
 
 use crate::expr::{Expr, Name};
@@ -126,7 +127,8 @@ pub enum Memory {
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the line above a variant says what its fields are")]
 pub enum Directive {
-    /// `old = outer * factor + inner` (+ min); `factor` is a constant or a parameter in 1..=2^26.
+    /// `old = outer * factor + inner` (+ min); `factor` is a constant or a parameter in 1..=2^26. One of the new loops may have the name of
+    /// the old one, as those that fuse and rename make may: from here on the name is the new loop's.
     Split { old: Name, outer: Name, inner: Name, factor: Expr, tail: Tail },
     /// `fused` counts all points of both loops, `inner` the faster, and runs in the place of `inner`. Both are reduction
     /// variables or neither is; the number of points fits an i32.
@@ -319,6 +321,18 @@ impl StageHandle<'_> {
     /// Runs loop `var` on the worker pool.
     pub fn parallel(self, var: &str) -> Self {
         self.kind(var, ForKind::Parallel)
+    }
+    /// Splits `var` by `n`, and runs the outer loop, which keeps the name, on the worker pool: tasks of `n` iterations. The inner loop is `<var>i`.
+    pub fn parallel_by(self, var: &str, n: impl Into<Expr>) -> Self {
+        shorthands::parallel(var, n.into(), Tail::Auto).into_iter().fold(self, StageHandle::push)
+    }
+    /// Splits `var` by `lanes`; the outer loop keeps the name, the inner one, `<var>i`, becomes the lanes of a vector.
+    pub fn vectorize_by(self, var: &str, lanes: impl Into<Expr>) -> Self {
+        shorthands::vectorize(var, lanes.into(), Tail::Auto).into_iter().fold(self, StageHandle::push)
+    }
+    /// Splits `var` by `n`; the outer loop keeps the name, the body of the inner one, `<var>u`, is copied.
+    pub fn unroll_by(self, var: &str, n: impl Into<Expr>) -> Self {
+        shorthands::unroll(var, n.into(), Tail::Auto).into_iter().fold(self, StageHandle::push)
     }
     /// Makes loop `var`, of constant extent, the lanes of a vector.
     pub fn vectorize_loop(self, var: &str) -> Self {

@@ -7,7 +7,7 @@ use crate::pipelines::*;
 use crate::{Case, compare, dumps};
 use std::fmt::Write;
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 18] = [
     (
         "sliding_strips",
         blur,
@@ -56,6 +56,10 @@ const CASES: [Case; 16] = [
         row,
         "out: split(x, xo, xi, 8, guard) split(xi, lane, odd, 2, guard) reorder(odd, lane, xo) unroll(odd) vectorize(lane)",
     ),
+    // known_params takes the product out of the version.
+    ("known_scale", row, "out: specialize(scale == 1) { vectorize(x, 8) }"),
+    // residues reads even and odd lanes as rows.
+    ("enlarged", enlarged, "out: bound_extent(x, 64) vectorize(x, 8)"),
     // build_nests folds the storage of f by itself.
     ("ring", row, "out: split(x, xo, xi, 64, guard) f: store_at(out, xo) compute_at(out, xi)"),
     // narrow halves the indices of the gather.
@@ -81,13 +85,14 @@ const CASES: [Case; 16] = [
 ];
 
 /// The passes: `lower` logs these.
-const PASSES: [&str; 16] = [
+const PASSES: [&str; 18] = [
     "apply_schedule",
     "build_nests",
     "skip_stages",
     "trim",
     "simplify",
     "flatten",
+    "known_params",
     "expand_math",
     "unroll",
     "vectorize",
@@ -97,6 +102,7 @@ const PASSES: [&str; 16] = [
     "partition",
     "simplify",
     "interleave",
+    "residues",
     "narrow",
 ];
 

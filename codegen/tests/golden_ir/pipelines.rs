@@ -1,7 +1,7 @@
 //! Small pipelines.
 
 use sumsq_codegen::boundary::repeat_edge;
-use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, UnaryOp, Var};
+use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, ScalarType, Source, UnaryOp, Var};
 
 const I32: ScalarType = ScalarType::I32;
 
@@ -28,6 +28,16 @@ pub fn row() -> Pipeline {
     let vars = [v];
     let f = p.func(Func::new("f", &vars, vec![i.at(std::slice::from_ref(&x), 0) * scale]));
     let out = p.func(Func::new("out", &vars, vec![f.at(std::slice::from_ref(&x), 0) + f.at(&[x + 2], 0)]));
+    p.output(&out);
+    p
+}
+
+/// `out(x) = in(x / 2)`.
+pub fn enlarged() -> Pipeline {
+    let [x] = Var::all(["x"]);
+    let mut p = Pipeline::new("enlarged");
+    let i = p.input(Input::new("in", &[I32], 1));
+    let out = p.define("out", [x], i.of(x / 2));
     p.output(&out);
     p
 }

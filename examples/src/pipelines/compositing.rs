@@ -1,7 +1,6 @@
 //! Six layers with transparency, combined from the lowest to the highest by operators that are data.
 
 use super::application::{Application, Planes, Slot, as_first};
-use super::mux;
 use super::run::{Planar, Values};
 use super::setup::Setup;
 use sumsq::codegen::ScalarType::{I32, U8, U16, U32};
@@ -69,17 +68,17 @@ fn build(_: &Setup) -> Pipeline {
     let r = RDom::new([("way", 0, 5), ("layer", 0, 5)]);
     let (way, layer) = (r.var(0), r.var(1));
     let r = r.filter(way.eq_(ops.of(&layer)));
-    let above = |i: i32| mux(&layer, &layers[1..].iter().map(|l| l.of((x, y, i))).collect::<Vec<_>>());
+    let above = |i: i32| Expr::mux(&layer, layers[1..].iter().map(|l| l.of((x, y, i))));
     let below = std::array::from_fn(|i| blended.at(&[x.into(), y.into()], i));
     let ways = ways(&below, &pixel(&above));
-    let chosen = (0..4).map(|i| mux(&way, &ways.each_ref().map(|w| w[i].clone()))).collect();
+    let chosen = (0..4).map(|i| Expr::mux(&way, ways.each_ref().map(|w| w[i].clone()))).collect();
     let blended = p.func(blended.update(vec![x.into(), y.into()], chosen, r));
 
     let [r, g, b, opaque] = std::array::from_fn(|i| blended.at(&[x.into(), y.into()], i));
     let wide = opaque.cast(U16);
     let by = Expr::select(wide.eq_(0), Expr::int(U16, 256), &wide);
     let even = |colour: Expr| ((colour + &wide / 2) / &by).min(255).cast(U8);
-    let output = p.define("output", [x, y, c], mux(&c.expr(), &[even(r), even(g), even(b), opaque]));
+    let output = p.define("output", [x, y, c], Expr::mux(c, [even(r), even(g), even(b), opaque]));
     p.output_strided(&output, Constraint::defaults(3));
     p
 }

@@ -1,7 +1,6 @@
 //! Fourier transforms of 32 x 32 pixels: columns, then rows, each as eight times four (Cooley, Tukey 1965).
 
 use super::application::{Application, Planes, Slot, as_first};
-use super::mux;
 use super::setup::Setup;
 use std::f64::consts::PI;
 use sumsq::codegen::ScalarType::F32;
@@ -80,7 +79,7 @@ fn transform(values: &[Complex]) -> Vec<Complex> {
 
 /// Number `k` of these.
 fn chosen(k: &Expr, values: &[Complex]) -> [Expr; 2] {
-    let part = |of: fn(&Complex) -> &Expr| mux(k, &values.iter().map(|v| of(v).clone()).collect::<Vec<_>>());
+    let part = |of: fn(&Complex) -> &Expr| Expr::mux(k, values.iter().map(|v| of(v).clone()));
     [part(|v| &v.re), part(|v| &v.im)]
 }
 

@@ -2,8 +2,8 @@
 //! affine map of colours for each cell of a bilateral grid, fitted to the small pictures before and after.
 
 use super::application::{Application, Planes, Slot};
+use super::edge;
 use super::setup::{Parameter, Setup};
-use super::{edge, mux};
 use sumsq::codegen::ScalarType::{F32, I32};
 use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, RDom, Source, Var};
 
@@ -57,7 +57,7 @@ fn build(_: &Setup) -> Pipeline {
         products.push(colour.clone());
     }
     let grid = p.define("grid", [x, y, z, k], 0.0f32);
-    let grid = p.add_to(&grid, (x, y, bin, k), mux(&k.expr(), &products), &r);
+    let grid = p.add_to(&grid, (x, y, bin, k), Expr::mux(k, &products), &r);
 
     let blurz = blurred(&mut p, "blurz", &grid, 2);
     let blury = blurred(&mut p, "blury", &blurz, 1);
@@ -89,7 +89,7 @@ fn build(_: &Setup) -> Pipeline {
         let linear = (0..3).map(|i| &map[4 * c + i] * slice.of((x, y, i as i32)));
         linear.fold(map[4 * c + 3].clone(), |sum, term| sum + term).clamp(0.0, 1.0)
     };
-    let output = p.define("output", [x, y, c], mux(&c.expr(), &[0, 1, 2].map(colour)));
+    let output = p.define("output", [x, y, c], Expr::mux(c, [0, 1, 2].map(colour)));
     p.output_strided(&output, Constraint::defaults(3));
     p
 }

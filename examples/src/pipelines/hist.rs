@@ -1,8 +1,8 @@
 //! Histogram equalisation of the luminance: counted row by row, since rows do not meet, then over the rows.
 
 use super::application::{Application, Planes, Slot, as_first};
+use super::luminance;
 use super::setup::Setup;
-use super::{luminance, mux};
 use sumsq::codegen::ScalarType::{F32, I32, U8};
 use sumsq::codegen::{Constraint, Expr, Input, Pipeline, RDom, Source, Var};
 
@@ -46,7 +46,7 @@ fn build(_: &Setup) -> Pipeline {
     let red = &even + &cr * 1.4;
     let green = &even - &cb * 0.343 - cr * 0.711;
     let blue = even + cb * 1.765;
-    let colour = mux(&c.expr(), &[red, green, blue]);
+    let colour = Expr::mux(c, [red, green, blue]);
     let output = p.define("output", [x, y, c], colour.clamp(0.0, 255.0).cast(U8));
     p.output_strided(&output, Constraint::defaults(3));
     p

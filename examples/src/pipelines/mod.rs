@@ -80,13 +80,6 @@ fn edge(p: &mut Pipeline, name: &str, picture: &Input) -> Func {
     p.func(boundary::repeat_edge(name, picture, &domain))
 }
 
-/// The value with number `k` of these; the last one for any number beyond.
-fn mux(k: &Expr, values: &[Expr]) -> Expr {
-    let Some((last, others)) = values.split_last() else { return Expr::from(0) };
-    let numbered = others.iter().enumerate();
-    numbered.rfold(last.clone(), |rest, (i, v)| Expr::select(k.eq_(i as i32), v, rest))
-}
-
 /// A pixel of the next coarser level: the mean of four taps from -1 to 2, weighted 1, 3, 3, 1.
 fn halved(tap: &dyn Fn(i32) -> Expr) -> Expr {
     (tap(-1) + (tap(0) + tap(1)) * 3.0 + tap(2)) / 8.0

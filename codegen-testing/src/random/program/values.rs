@@ -30,6 +30,10 @@ impl Builder<'_> {
                 let condition = self.condition(at, depth - 1);
                 Expr::select(condition, a, b)
             }
+            8 if self.rng.percent(30) => {
+                let number = self.rng.pick(at);
+                Expr::mux(number, [a.clone(), b.clone(), a + b])
+            }
             6 | 7 if !ty.is_float() => self.int_binary(a, b),
             6 => a / self.rng.range(2, 9),
             _ => a + b,
@@ -50,6 +54,7 @@ impl Builder<'_> {
             }
             6 => a / self.rng.range(2, 9) + b,
             7 => Expr::fma(&a, &b, &a),
+            8 => a.powi(2) - b,
             _ => a + b,
         }
     }
@@ -142,11 +147,17 @@ impl Builder<'_> {
 
     fn int_binary(&mut self, a: Expr, b: Expr) -> Expr {
         let ty = b.ty();
-        match self.rng.below(16) {
+        match self.rng.below(22) {
+            16 => a.rounding_shift_right(b),
+            17 => a.rounding_shift_left(b),
+            18 => a.rounding_shift_right(Expr::int(ty, self.rng.range(0, 9))),
+            19 => a.mul_shift_right(b, self.rng.below(70) as u32),
+            20 => a.rounding_mul_shift_right(b, self.rng.below(70) as u32),
+            21 => a.rounding_mul_shift_right(b, ty.scalar.bits() - 1),
             0 => a / b,
             1 => a.modulo(b),
             2 => a / self.rng.range(1, 9),
-            3 => a / self.rng.range(-9, 0),
+            3 => a / Expr::int(ty, ty.scalar.wrap(self.rng.range(-9, 0))),
             4 => a.modulo(Expr::int(ty, self.rng.range(1, 9))),
             5 => a.and(b),
             6 => a.or(b),
@@ -164,7 +175,13 @@ impl Builder<'_> {
 
     fn float_unary(&mut self, a: Expr) -> Expr {
         let ty = a.ty().scalar;
-        match self.rng.below(10) {
+        match self.rng.below(13) {
+            10 => a.powi(self.rng.range(-3, 6) as i32),
+            11 if ty == ScalarType::F32 => {
+                let fast = [Expr::fast_exp, Expr::fast_log, Expr::fast_inverse, Expr::fast_inverse_sqrt];
+                self.rng.pick(&fast)(&a)
+            }
+            12 if ty == ScalarType::F32 => a.fast_pow(self.rng.range(-2, 4) as f32),
             7 | 8 if ty != ScalarType::F16 => {
                 a.unary(self.rng.pick(&[UnaryOp::Sin, UnaryOp::Cos, UnaryOp::Exp, UnaryOp::Log]))
             }

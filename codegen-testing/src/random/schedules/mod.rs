@@ -187,7 +187,11 @@ impl Scheduler<'_> {
             if old.len() > 12 {
                 continue;
             }
-            let (outer, inner): (Name, Name) = (format!("{old}o").into(), format!("{old}i").into());
+            let outer = if self.rng.percent(30) { old.clone() } else { format!("{old}o").into() };
+            let inner: Name = format!("{old}i").into();
+            if loops.contains(&inner) {
+                continue;
+            }
             let (factor, known) = self.factor();
             // A sink is stored once: nothing that surrounds it may be computed twice.
             let sink: Name = format!("{}_sink", stage.func).into();
@@ -371,10 +375,14 @@ impl Scheduler<'_> {
         self.loops.insert(stage.clone(), loops);
     }
 
-    /// A version of a stage for positive `scale`.
+    /// A version of a stage for positive `scale`, or for one value of it.
     fn special(&mut self, stage: &StageId, old: Name) {
-        let cond = self.scale().gt(0);
-        let (outer, inner): (Name, Name) = ("so".into(), "si".into());
+        let cond = match self.rng.percent(40) {
+            true => self.scale().eq_(self.rng.range(-2, 3)),
+            false => self.scale().gt(0),
+        };
+        let outer = if self.rng.percent(30) { old.clone() } else { "so".into() };
+        let inner: Name = "si".into();
         let tail = self.rng.pick(&[Tail::Auto, Tail::GuardWithIf, Tail::ShiftInwards]);
         let kind = self.rng.pick(&[ForKind::Vectorized, ForKind::Unrolled, ForKind::Serial]);
         let var = inner.clone();

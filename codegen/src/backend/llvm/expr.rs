@@ -76,7 +76,10 @@ impl<'f> ExprEmitter<'f> {
             ExprKind::Cast(a) if a.ty().scalar.is_float() && ty.scalar.is_int() => {
                 Arith(ir).to_integer(self.done(a)?, a.ty(), ty.scalar, self.range(a))
             }
-            ExprKind::Cast(a) => Arith(ir).cast(self.done(a)?, a.ty(), ty.scalar),
+            ExprKind::Cast(a) => match self.fraction(a, ty) {
+                Some(product) => product,
+                None => Arith(ir).cast(self.done(a)?, a.ty(), ty.scalar),
+            },
             ExprKind::Reinterpret(a) => ir.cast(LLVMOpcode::LLVMBitCast, self.done(a)?, ir.ty(ty)),
             ExprKind::Unary(op, a) => Arith(ir).unary(*op, self.done(a)?, a.ty())?,
             ExprKind::Binary(op, a, b) => {

@@ -11,7 +11,7 @@ use inkwell::llvm_sys::{
     LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMFastMathFlags, LLVMIntPredicate, LLVMLinkage, LLVMOpcode,
     LLVMRealPredicate,
 };
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_char;
 use std::ptr;
 
@@ -52,6 +52,8 @@ pub(super) struct Ir {
     pub fast_flags: Cell<LLVMFastMathFlags>,
     /// True if the processor's own conversions of floats to integers saturate, as those of a GPU do.
     pub saturates: Cell<bool>,
+    /// The processor's instructions for products of fractions, see [`crate::backend::x86::fractions`].
+    pub fractions: RefCell<Vec<(u16, &'static str)>>,
 }
 
 impl Drop for Ir {
@@ -87,7 +89,8 @@ impl Ir {
             let context = LLVMContextCreate();
             let module = LLVMModuleCreateWithNameInContext(name.as_ptr(), context);
             let builder = LLVMCreateBuilderInContext(context);
-            Ir { context, module, builder, fast_flags: Cell::new(0), saturates: Cell::new(false) }
+            let (fast_flags, saturates, fractions) = Default::default();
+            Ir { context, module, builder, fast_flags, saturates, fractions }
         }
     }
 

@@ -167,7 +167,7 @@ impl<'f> ExprEmitter<'f> {
     }
 
     /// Vectors one after the other; a power of two of them.
-    fn side_by_side(&self, mut parts: Vec<Val>) -> Val {
+    pub(super) fn side_by_side(&self, mut parts: Vec<Val>) -> Val {
         while parts.len() > 1 {
             let n = self.ir.lanes(parts[0]);
             let all: Vec<u16> = (0..2 * n).collect();

@@ -95,9 +95,11 @@ impl Frame {
 
     /// Starts to fill `fun`, whose first parameter is the context.
     pub(super) fn new(ir: &Ir, target: &Target, fun: Fun, is_body: bool) -> Frame {
+        let processor = &target.processor;
+        ir.fractions.replace(x86::fractions(&processor.name, &processor.features));
         ir.function_flag(fun, "nounwind");
-        ir.function_attribute(fun, "target-cpu", &target.processor.name);
-        ir.function_attribute(fun, "target-features", &target.processor.features);
+        ir.function_attribute(fun, "target-cpu", &processor.name);
+        ir.function_attribute(fun, "target-features", &processor.features);
         ir.function_attribute(fun, "prefer-vector-width", &target.vector_bits().to_string());
         let (entry, start) = (ir.block(fun, "entry"), ir.block(fun, "start"));
         ir.at_end(entry);

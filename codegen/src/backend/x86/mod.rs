@@ -61,6 +61,19 @@ pub(super) fn preferred_lanes(cpu: &str, features: &str) -> i32 {
     }
 }
 
+/// The instruction that multiplies fractions of 16 bits and rounds, by the least level that has it: lanes, LLVM's intrinsic.
+const FRACTIONS: [(&str, &str, u16, &str); 3] = [
+    ("avx512bw", "x86-64-v4", 32, "llvm.x86.avx512.pmul.hr.sw.512"),
+    ("avx2", "x86-64-v3", 16, "llvm.x86.avx2.pmul.hr.sw"),
+    ("ssse3", "x86-64-v2", 8, "llvm.x86.ssse3.pmul.hr.sw.128"),
+];
+
+/// The intrinsics with which a processor gives `(a * b + 2^14) >> 15` of vectors of i16, wrapped, with their lanes; the widest first.
+pub(super) fn fractions(cpu: &str, features: &str) -> Vec<(u16, &'static str)> {
+    let known = FRACTIONS.iter().position(|f| has(features, f.0) || cpu == f.1);
+    known.map_or(vec![], |i| FRACTIONS[i..].iter().map(|f| (f.2, f.3)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +88,14 @@ mod tests {
         );
         assert!(missing(Level::X86V4, nehalem).contains(&"avx512vl"));
         assert_eq!(missing(Level::Native, ""), [""; 0]);
+    }
+
+    #[test]
+    fn fractions_of_a_level_and_of_those_below() {
+        let lanes = |cpu, features| fractions(cpu, features).iter().map(|f| f.0).collect::<Vec<_>>();
+        assert_eq!(lanes("x86-64-v4", ""), [32, 16, 8]);
+        assert_eq!(lanes("haswell", "+ssse3,+avx2,-avx512bw"), [16, 8]);
+        assert_eq!(lanes("sm_90", "+ptx80"), [0; 0]);
     }
 
     #[test]

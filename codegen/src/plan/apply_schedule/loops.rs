@@ -94,9 +94,9 @@ pub(super) fn fuse(f: &Func, s: &mut Stage, t: Fuse, text: &str) -> Result<(), E
 
 /// See [`crate::Directive::Rename`].
 pub(super) fn rename(f: &Func, s: &mut Stage, old: &Name, new: &Name, text: &str) -> Result<(), Error> {
-    let i = find_dim(s, old, text)?;
+    find_dim(s, old, text)?;
     must_be_new(f, s, new, text)?;
-    s.dims[i].name = new.clone();
+    s.call(old, new);
     s.changes.push(Change::Rename { old: old.clone(), new: new.clone() });
     Ok(())
 }

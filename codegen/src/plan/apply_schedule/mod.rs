@@ -7,6 +7,7 @@
 mod defaults;
 pub(crate) mod expressions;
 mod loops;
+mod names;
 mod placement;
 mod races;
 mod shared;
@@ -122,6 +123,7 @@ pub(crate) fn apply_schedule(
         };
         return Err(illegal(id, "directives", rule));
     }
+    names::unify(&mut done);
     check_levels(&done)?;
     tails::resolve(&mut done)?;
     reorder(p, done)
@@ -158,6 +160,7 @@ fn as_func(f: &FuncPlan) -> Func {
 fn apply(p: &Pipeline, plan: &mut FuncPlan, k: usize, d: &Directive) -> Result<Option<FuncPlan>, Error> {
     let id = plan.stages[k].id.clone();
     let text = d.to_string();
+    let d = &names::resolved(&mut plan.stages[k], d);
     let d = &*expressions::named(p, plan, &plan.stages[k], d);
     let d = &expressions::typed(p, d);
     expressions::check(p, plan, &plan.stages[k], d)?;

@@ -5,6 +5,7 @@
 //! stage     = NAME [ ".update(" INT ")" ]
 //! directive = WORD [ "(" arguments ")" [ "{" { directive } "}" ] ]      the names and arguments that printing shows
 //! level     = stage "," NAME
+//!           | ( "parallel" | "vectorize" | "unroll" ) "(" NAME "," expr [ "," tail ] ")"      for the two directives that it is short for
 //! whole     = expr | "{" { "%" INT "=" expr ";" } expr "}"
 //! expr      = infix operators with their usual strengths | select, fma, likely, or an operator in call form "(" expr, ... ")"
 //!           | TYPE "(" expr ")" | "bits_as_" TYPE "(" expr ")" | NAME "(" expr, ... ")" [ "." INT ]
@@ -23,7 +24,9 @@ use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::schedule::text::expr::NamesAre;
 use crate::schedule::text::lexer::{Lexer, Token};
-use crate::schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
+use crate::schedule::{
+    Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail, shorthands,
+};
 use crate::types::ScalarType;
 
 /// Special versions inside of each other that are read: bounds the recursion, here and in lowering.
@@ -43,8 +46,10 @@ impl Schedule {
                     schedule.stages.entry(id.clone()).or_default();
                     *stage = Some(id);
                 }
-                (Ok(Item::Directive(d)), Some(id)) => schedule.stages.entry(id.clone()).or_default().push(d),
-                (Ok(Item::Directive(_)), None) => {
+                (Ok(Item::Directives(d)), Some(id)) => {
+                    schedule.stages.entry(id.clone()).or_default().extend(d)
+                }
+                (Ok(Item::Directives(_)), None) => {
                     return Err(located(&lexer, None, start, "a stage and a colon come first".into()));
                 }
                 (Err(message), stage) => return Err(located(&lexer, stage.as_ref(), start, message)),
@@ -67,7 +72,7 @@ fn located(lexer: &Lexer, stage: Option<&StageId>, start: usize, message: String
 /// Parts of a schedule.
 enum Item {
     Stage(StageId),
-    Directive(Directive),
+    Directives(Vec<Directive>),
 }
 
 /// A stage header, or a directive of the stage before.
@@ -83,7 +88,7 @@ fn item(lexer: &mut Lexer, stage: Option<&StageId>) -> Result<Item, String> {
     if stage.is_none() {
         return Err(format!("expected `:` after the stage `{word}`"));
     }
-    directive(lexer, &word, 0).map(Item::Directive)
+    directives(lexer, &word, 0).map(Item::Directives)
 }
 
 /// Reads `(k)` after a word that ends in `.update`.
@@ -93,6 +98,26 @@ fn update_suffix(lexer: &mut Lexer, word: &str) -> Result<Option<StageId>, Strin
     let k = lexer.unsigned()?;
     lexer.expect(")")?;
     Ok(Some(StageId { func: func.into(), stage: k as usize + 1 }))
+}
+
+/// The directive that starts with `word`, or those for which it is short, inside of `depth` special versions.
+fn directives(lexer: &mut Lexer, word: &str, depth: usize) -> Result<Vec<Directive>, String> {
+    let mut ahead = lexer.clone();
+    let short: fn(&str, Expr, Tail) -> [Directive; 2] = match word {
+        "parallel" => shorthands::parallel,
+        "vectorize" => shorthands::vectorize,
+        "unroll" => shorthands::unroll,
+        _ => return Ok(vec![directive(lexer, word, depth)?]),
+    };
+    if !(ahead.accept("(") && ahead.name().is_ok() && ahead.accept(",")) {
+        return Ok(vec![directive(lexer, word, depth)?]);
+    }
+    lexer.expect("(")?;
+    let var = before_comma(lexer)?;
+    let factor = expr::parse(lexer, NamesAre::Parameters, Some(ScalarType::I32))?;
+    let tail = if lexer.accept(",") { tail(lexer)? } else { Tail::Auto };
+    lexer.expect(")")?;
+    Ok(short(&var, factor, tail).into())
 }
 
 /// A directive, inside of `depth` special versions.
@@ -196,7 +221,7 @@ fn specialize(lexer: &mut Lexer, depth: usize) -> Result<Directive, String> {
     let mut directives = vec![];
     while !lexer.accept("}") {
         let word = lexer.name()?;
-        directives.push(directive(lexer, &word, depth + 1)?);
+        directives.extend(self::directives(lexer, &word, depth + 1)?);
     }
     Ok(Directive::Specialize { cond, directives })
 }
@@ -237,18 +262,21 @@ fn split(lexer: &mut Lexer) -> Result<Directive, String> {
     let (old, outer, inner) = (before_comma(lexer)?, before_comma(lexer)?, before_comma(lexer)?);
     let factor: Expr = expr::parse(lexer, NamesAre::Parameters, Some(ScalarType::I32))?;
     lexer.expect(",")?;
-    let tail = match &*lexer.name()? {
-        "auto" => Tail::Auto,
-        "guard" => Tail::GuardWithIf,
-        "predicate" => Tail::Predicate,
-        "round_up" => Tail::RoundUp,
-        "shift_inwards" => Tail::ShiftInwards,
+    Ok(Directive::Split { old, outer, inner, factor, tail: tail(lexer)? })
+}
+
+fn tail(lexer: &mut Lexer) -> Result<Tail, String> {
+    match &*lexer.name()? {
+        "auto" => Ok(Tail::Auto),
+        "guard" => Ok(Tail::GuardWithIf),
+        "predicate" => Ok(Tail::Predicate),
+        "round_up" => Ok(Tail::RoundUp),
+        "shift_inwards" => Ok(Tail::ShiftInwards),
         other => {
             let tails = "auto, guard, predicate, round_up or shift_inwards";
-            return Err(format!("`{other}` is not a tail: {tails}"));
+            Err(format!("`{other}` is not a tail: {tails}"))
         }
-    };
-    Ok(Directive::Split { old, outer, inner, factor, tail })
+    }
 }
 
 /// `r as v, s as w, into f`
