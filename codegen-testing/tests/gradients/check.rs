@@ -163,7 +163,7 @@ impl Case {
         for s in [Schedule::new(), first] {
             let compiled = native::compile(p, &s).unwrap_or_else(|e| panic!("{e}\n{s}"));
             let [one, three] = [1, 3].map(|threads| {
-                native::execute(p, &compiled, b, domains, threads).unwrap_or_else(|e| panic!("{e}\n{s}"))
+                native::execute(p, &compiled, b, domains, threads).unwrap_or_else(|e| panic!("{e}\n{s}\n{}", p.funcs.values().map(sumsq_text).collect::<Vec<_>>().join("\n")))
             });
             for ((a, b), want) in one.iter().zip(&three).zip(expected) {
                 assert_eq!(a.planes, b.planes, "three threads give something else\n{s}");

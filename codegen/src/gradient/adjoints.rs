@@ -1,6 +1,6 @@
 //! Reverse mode: the adjoints of everything that some outputs depend on.
 
-use crate::analysis::algebra::{Facts, Interval};
+use crate::analysis::algebra::Interval;
 use crate::analysis::evaluate::Known;
 use crate::error::Error;
 use crate::expr::walk::{Substitution, nodes};
@@ -10,7 +10,7 @@ use crate::gradient::activity::active;
 use crate::gradient::inverse::Inverter;
 use crate::gradient::pieces::bare;
 use crate::gradient::reverse::{Read, reads, selected};
-use crate::gradient::space::{Space, facts_of};
+use crate::gradient::space::{Place, Space};
 use crate::gradient::support::{Boxes, consumers_first, supports};
 use crate::gradient::terms::{Adjoint, Target, Term, fresh, inside};
 use crate::gradient::tidy::tidy;
@@ -166,7 +166,7 @@ impl Reverse<'_> {
     fn seed(&mut self, s: &Seed) {
         let f = self.p.funcs[&s.output].clone();
         let own: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
-        let facts = self.facts(&f.name, &f.vars);
+        let facts = self.place(&f.name, &f.vars).facts;
         let floats = f.types().into_iter().enumerate().filter(|(_, t)| t.is_float());
         for (k, (value, ty)) in floats.enumerate() {
             let near: Vec<Expr> = own.iter().zip(&s.domain).map(|(x, i)| x.clamp(&i.min, &i.max)).collect();
@@ -183,10 +183,10 @@ impl Reverse<'_> {
     }
 
     /// What is known where the adjoint of `name` is computed.
-    fn facts(&self, name: &Name, vars: &[Var]) -> Facts {
+    fn place(&self, name: &Name, vars: &[Var]) -> Place {
         match self.support.get(name).filter(|_| !self.wrt.contains(name)) {
-            Some(b) => facts_of(vars, b),
-            None => Facts::new(),
+            Some(b) => Place::within(vars, b),
+            None => Place::default(),
         }
     }
 
@@ -246,13 +246,13 @@ impl Reverse<'_> {
 
     fn read(&mut self, by: &Name, space: &Space, read: Read) -> Result<(), Error> {
         let Some(target) = Target::find(self.p, &read.name) else { return Ok(()) };
-        let facts = self.facts(&read.name, &target.vars);
+        let place = self.place(&read.name, &target.vars);
         let inverter = Inverter { p: self.p, space, prefix: by };
-        let inverses = inverter.of(&read.args, &target.vars, &facts).map_err(|why| error(self.p, why))?;
+        let inverses = inverter.of(&read.args, &target.vars, &place).map_err(|why| error(self.p, why))?;
         let adjoint = selected(&read.cond, read.adjoint);
         for i in inverses {
             let term = tidy(&Substitution::new(&i.point).apply(&adjoint));
-            let term = selected(&i.cond, within_supports(&term, &self.support, &i.facts));
+            let term = selected(&i.cond, within_supports(self.p, &term, &self.support, &i.place));
             let term = Term { value: read.value, at: i.at, loops: i.loops, predicate: i.predicate, term };
             self.terms.entry(read.name.clone()).or_default().push(term);
         }
@@ -262,7 +262,7 @@ impl Reverse<'_> {
     /// The condition that an update of space `space` writes element `vars`, and where; none if it may write it twice.
     pub(super) fn written(&self, by: &Name, space: &Space, args: &[Expr], vars: &[Var]) -> Option<Expr> {
         let inverter = Inverter { p: self.p, space, prefix: by };
-        let [i] = &inverter.of(args, vars, &Facts::new()).ok()?[..] else { return None };
+        let [i] = &inverter.of(args, vars, &Place::default()).ok()?[..] else { return None };
         if !i.loops.is_empty() {
             return None;
         }
@@ -285,23 +285,12 @@ impl Reverse<'_> {
 
 /// `e` with all that it reads inside of what is needed of it. Coordinates of points that count lie there; those of others, which are
 /// clamped in each dimension of the space alone, may not, as where the end of a loop depends on another.
-fn within_supports(e: &Expr, support: &Boxes, facts: &Facts) -> Expr {
+fn within_supports(p: &Pipeline, e: &Expr, support: &Boxes, place: &Place) -> Expr {
     crate::expr::walk::rewrite(e, &mut Default::default(), &mut |_, new| {
         let ExprKind::Call { name, args, .. } = new.kind() else { return new };
         let Some(all) = support.get(name) else { return new };
-        new.with_children(args.iter().zip(all).map(|(a, i)| clamped(a, i, facts)).collect())
+        new.with_children(args.iter().zip(all).map(|(a, i)| place.clamped(p, a, i).0).collect())
     })
-}
-
-fn clamped(x: &Expr, to: &Interval, facts: &Facts) -> Expr {
-    let mut x = x.clone();
-    if !facts.proves_le(&to.min, &x) {
-        x = x.max(&to.min);
-    }
-    if !facts.proves_le(&x, &to.max) {
-        x = x.min(&to.max);
-    }
-    x
 }
 
 /// `f` under another name, its reads of itself too.

@@ -16,7 +16,7 @@ use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, Part};
 use crate::func::{Pipeline, RVar, Var};
 use crate::gradient::pieces::{Piece, pieces};
 use crate::gradient::solve::{System, Unknown};
-use crate::gradient::space::{Axis, Space};
+use crate::gradient::space::{Axis, Place, Space};
 use crate::gradient::tidy::tidy;
 use crate::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -34,7 +34,7 @@ pub(super) struct Inverse {
     /// Is it a point of the space? None if it always is.
     pub cond: Option<Expr>,
     /// What is known of loops and coordinates.
-    pub facts: Facts,
+    pub place: Place,
 }
 
 /// Solves reads of one definition.
@@ -46,22 +46,22 @@ pub(super) struct Inverter<'p> {
 }
 
 impl Inverter<'_> {
-    /// The inverses of a read at `args` of what has the variables `vars`, about which `facts` are known. Fails with what has no bounds.
-    pub(super) fn of(&self, args: &[Expr], vars: &[Var], facts: &Facts) -> Result<Vec<Inverse>, String> {
+    /// The inverses of a read at `args` of what has the variables `vars`, at `place`. Fails with what has no bounds.
+    pub(super) fn of(&self, args: &[Expr], vars: &[Var], place: &Place) -> Result<Vec<Inverse>, String> {
         let renamed = self.renamed(vars);
         let mut names = Substitution::new(&renamed.names);
         let args: Vec<Expr> = args.iter().map(|a| tidy(&names.apply(a))).collect();
-        let mut facts = facts.clone();
-        positive_extents(&mut facts, &args);
+        let mut place = place.clone();
+        positive_extents(&mut place.facts, &args);
         for u in &renamed.unknowns {
-            facts.interval(u.name.clone(), Some(u.hull.min.clone()), Some(u.hull.max.clone()));
+            place.enter(&u.name, &u.hull);
         }
         let mine: FxHashSet<&Name> = renamed.unknowns.iter().map(|u| &u.name).collect();
         let moves = |e: &Expr| any(e, |n| matches!(n.kind(), ExprKind::Var(v) if mine.contains(v)));
         let is_data = |n: &Expr| matches!(n.kind(), ExprKind::Call { .. }) || !is_index(n.ty()) && n.ty() != Type::BOOL;
         let cut = |e: &Expr| moves(e) && !any(e, |n| is_data(n) && moves(n));
-        let all = pieces(&args, &cut, &facts);
-        all.into_iter().filter_map(|piece| self.solve(piece, vars, &renamed, &facts).transpose()).collect()
+        let all = pieces(&args, &cut, &place.facts);
+        all.into_iter().filter_map(|piece| self.solve(piece, vars, &renamed, &place).transpose()).collect()
     }
 
     fn renamed(&self, vars: &[Var]) -> Renamed {
@@ -88,9 +88,9 @@ impl Inverter<'_> {
         piece: Piece,
         vars: &[Var],
         renamed: &Renamed,
-        facts: &Facts,
+        place: &Place,
     ) -> Result<Option<Inverse>, String> {
-        let mut system = System::new(self.p, facts, renamed.unknowns.clone());
+        let mut system = System::new(self.p, &place.facts, renamed.unknowns.clone());
         let mut at = vec![];
         for (arg, v) in piece.args.iter().zip(vars) {
             let own = system.is_unknown(arg) && system.equate(arg, &v.expr());
@@ -99,7 +99,7 @@ impl Inverter<'_> {
         system.eliminate();
         let mut conds = system.conds.clone();
         conds.extend(piece.conds);
-        Solution::new(system, facts).inverse(at, conds, &self.space.axes, renamed, self.space.predicate.as_ref())
+        Solution::new(self.p, system, place.clone()).inverse(at, conds, &self.space.axes, renamed, self.space.predicate.as_ref())
     }
 }
 
@@ -110,16 +110,17 @@ struct Renamed {
 }
 
 /// A system that was solved.
-struct Solution {
+struct Solution<'p> {
+    p: &'p Pipeline,
     /// Those that stay: the loops.
     stay: Vec<Unknown>,
     /// Those that were eliminated, in terms of what stays.
     gone: Vec<(Unknown, Expr)>,
-    facts: Facts,
+    place: Place,
 }
 
-impl Solution {
-    fn new(system: System, facts: &Facts) -> Solution {
+impl<'p> Solution<'p> {
+    fn new(p: &'p Pipeline, system: System, place: Place) -> Solution<'p> {
         let mut known: FxHashMap<Name, Expr> = FxHashMap::default();
         for (name, e) in system.solved.iter().rev() {
             let e = tidy(&substitute(e, &known));
@@ -128,7 +129,7 @@ impl Solution {
         let (gone, stay): (Vec<_>, Vec<_>) =
             system.unknowns.iter().cloned().partition(|u| known.contains_key(&u.name));
         let gone = gone.into_iter().map(|u| (u.clone(), known[&u.name].clone())).collect();
-        Solution { stay, gone, facts: facts.clone() }
+        Solution { p, stay, gone, place }
     }
 
     fn inverse(
@@ -146,8 +147,14 @@ impl Solution {
         let mut within: FxHashMap<Name, Expr> = FxHashMap::default();
         for (u, e) in &self.gone {
             let ends = [&u.range.min, &u.range.max].map(|end| substitute(end, &within));
-            let e = if u.is_quotient { e.clone() } else { self.clamped(e, ends, &mut open) };
-            within.insert(u.name.clone(), e);
+            let [min, max] = ends;
+            let (clamped, conds) = self.place.clamped(self.p, e, &Interval { min, max });
+            if u.is_quotient {
+                within.insert(u.name.clone(), e.clone());
+            } else {
+                within.insert(u.name.clone(), clamped);
+                open.extend(conds);
+            }
         }
         let Some(left) = self.undecided(&open) else { return Ok(None) };
         let mut point: FxHashMap<Name, Expr> = FxHashMap::default();
@@ -157,13 +164,13 @@ impl Solution {
         let at = at.into_iter().map(|a| a.map(|a| tidy(&substitute(&a, &within)))).collect();
         let predicate = predicate.map(|p| tidy(&substitute(p, &point)));
         let cond = left.into_iter().reduce(|a, b| a.and(b));
-        let facts = self.facts;
+        let place = self.place;
         Ok(Some(match loops.is_empty() {
             true => {
                 let cond = [cond, predicate].into_iter().flatten().reduce(|a, b| a.and(b));
-                Inverse { at, loops, predicate: None, point, cond, facts }
+                Inverse { at, loops, predicate: None, point, cond, place }
             }
-            false => Inverse { at, loops, predicate, point, cond, facts },
+            false => Inverse { at, loops, predicate, point, cond, place },
         }))
     }
 
@@ -179,9 +186,9 @@ impl Solution {
         }
         let mut left: Vec<Expr> = vec![];
         for (i, c) in open.iter().enumerate() {
-            let mut facts = self.facts.clone();
+            let mut facts = self.place.facts.clone();
             left.iter().chain(&open[i + 1..]).for_each(|other| facts.assume(other));
-            match self.facts.decide(c).or_else(|| facts.decide(c)) {
+            match self.place.facts.decide(c).or_else(|| facts.decide(c)) {
                 Some(true) => {}
                 Some(false) => return None,
                 None => left.push(c.clone()),
@@ -208,10 +215,9 @@ impl Solution {
                 open.extend([min.le(&v), v.le(&max)]);
             }
             open.retain(|c| !self.narrow(&mut range, &u.name, c, &stays));
-            // Bounds inference knows no more of a ragged loop than its hull: nothing may be left unclamped for a better reason.
+            // Bounds inference knows no more of a ragged loop than its hull.
             let is_box = variables(&range.min).is_empty() && variables(&range.max).is_empty();
-            let known = if is_box { &range } else { &u.hull };
-            self.facts.interval(u.name.clone(), Some(known.min.clone()), Some(known.max.clone()));
+            self.place.enter(&u.name, if is_box { &range } else { &u.hull });
             let extent = range.extent();
             loops.push(RVar { name: u.name.clone(), min: range.min, extent });
         }
@@ -220,7 +226,7 @@ impl Solution {
 
     /// Narrows the range of `name` by a condition on it alone; false, and nothing changed, if it is none.
     fn narrow(&self, range: &mut Interval, name: &Name, cond: &Expr, stays: &impl Fn(&Expr) -> bool) -> bool {
-        let Some(f) = self.facts.at_most_zero(cond) else { return false };
+        let Some(f) = self.place.facts.at_most_zero(cond) else { return false };
         let own = Mono::Atom(Expr::var(name.clone()));
         let (c, rest) = (f.coef(&own), f.without(&own));
         let e = rebuild(&rest, Type::I32);
@@ -232,21 +238,6 @@ impl Solution {
             _ => return false,
         }
         true
-    }
-
-    /// `e`, or the end of the range that it lies beyond; then a condition is open.
-    fn clamped(&self, e: &Expr, [first, last]: [Expr; 2], open: &mut Vec<Expr>) -> Expr {
-        let (below, beyond) = (!self.facts.proves_le(&first, e), !self.facts.proves_le(e, &last));
-        let mut clamped = e.clone();
-        if below {
-            open.push(first.le(e));
-            clamped = clamped.max(&first);
-        }
-        if beyond {
-            open.push(e.le(&last));
-            clamped = clamped.min(&last);
-        }
-        clamped
     }
 }
 

@@ -107,20 +107,51 @@ pub(super) fn is_short(e: &Expr) -> bool {
     true
 }
 
-/// What holds of coordinates `vars` that lie within `support`, and of the sizes of buffers.
-pub(super) fn facts_of(vars: &[Var], support: &[Interval]) -> Facts {
-    let mut facts = Facts::new();
-    let ends = || support.iter().flat_map(|i| [&i.min, &i.max]);
-    for e in nodes(ends()) {
-        if let ExprKind::Param(part @ Param::Of(_, Part::Extent(_))) = e.kind() {
-            facts.param_interval(part.clone(), Some(Expr::from(0)), None);
+/// What is known where an adjoint is computed: facts, and the values that variables range over. A variable without a range may be
+/// anything.
+#[derive(Clone, Default)]
+pub(super) struct Place {
+    pub facts: Facts,
+    ranges: FxHashMap<Name, Interval>,
+}
+
+impl Place {
+    /// Coordinates `vars` lie within `support`; sizes of buffers are no less than 0.
+    pub(super) fn within(vars: &[Var], support: &[Interval]) -> Place {
+        let mut place = Place::default();
+        for e in nodes(support.iter().flat_map(|i| [&i.min, &i.max])) {
+            if let ExprKind::Param(part @ Param::Of(_, Part::Extent(_))) = e.kind() {
+                place.facts.param_interval(part.clone(), Some(Expr::from(0)), None);
+            }
         }
+        for (v, i) in vars.iter().zip(support) {
+            place.enter(v.name(), i);
+            place.facts.assume(&i.min.le(&i.max));
+        }
+        place
     }
-    for (v, i) in vars.iter().zip(support) {
-        facts.interval(v.name().clone(), Some(i.min.clone()), Some(i.max.clone()));
-        facts.assume(&i.min.le(&i.max));
+
+    /// Variable `name` has these values.
+    pub(super) fn enter(&mut self, name: &Name, range: &Interval) {
+        self.facts.interval(name.clone(), Some(range.min.clone()), Some(range.max.clone()));
+        self.ranges.insert(name.clone(), range.clone());
     }
-    facts
+
+    /// `e`, or the end of `to` that it may lie beyond, with the conditions that it does not. Bounds inference decides what may be: it will
+    /// look at the same expression, and does not know of facts that tie variables to each other.
+    pub(super) fn clamped(&self, p: &Pipeline, e: &Expr, to: &Interval) -> (Expr, Vec<Expr>) {
+        let seen = interval(p, &self.ranges, e).unwrap_or_else(|_| Interval::point(e));
+        let (mut clamped, mut conds) = (e.clone(), vec![]);
+        if !self.facts.proves_le(&to.min, &seen.min) {
+            clamped = clamped.max(&to.min);
+            conds.push(to.min.le(e));
+        }
+        if !self.facts.proves_le(&seen.max, &to.max) {
+            clamped = clamped.min(&to.max);
+            conds.push(e.le(&to.max));
+        }
+        (clamped, conds)
+    }
 }
 
 impl Definitions for Pipeline {
