@@ -14,13 +14,20 @@ struct Kind {
     cases: [u64; 2],
 }
 
-const KINDS: [Kind; 4] = [
+const KINDS: [Kind; 5] = [
     Kind {
         name: "pipelines",
         package: "sumsq-codegen-testing",
         tests: &["random_schedules", "random_simplify", "random_programs"],
         named: "",
         cases: [3000, 100_000],
+    },
+    Kind {
+        name: "gradients",
+        package: "sumsq-codegen-testing",
+        tests: &["gradients"],
+        named: "random_pipelines",
+        cases: [3000, 30_000],
     },
     Kind {
         name: "energies",

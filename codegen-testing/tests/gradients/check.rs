@@ -105,7 +105,10 @@ impl Case {
         let Some(t) = tangents.of(&output.name) else { return vec![] };
         p.outputs.clear();
         p.output_strided(t, vec![Constraint::new(); t.vars.len()]);
-        flat(&evaluate_over(&p, &b, std::slice::from_ref(&self.domain)).unwrap_or_else(|e| panic!("{e}\n{p:#?}"))[0])
+        flat(
+            &evaluate_over(&p, &b, std::slice::from_ref(&self.domain))
+                .unwrap_or_else(|e| panic!("{e}\n{p:#?}"))[0],
+        )
     }
 
     /// J v by central differences.
@@ -163,7 +166,9 @@ impl Case {
         for s in [Schedule::new(), first] {
             let compiled = native::compile(p, &s).unwrap_or_else(|e| panic!("{e}\n{s}"));
             let [one, three] = [1, 3].map(|threads| {
-                native::execute(p, &compiled, b, domains, threads).unwrap_or_else(|e| panic!("{e}\n{s}\n{}", p.funcs.values().map(sumsq_text).collect::<Vec<_>>().join("\n")))
+                native::execute(p, &compiled, b, domains, threads).unwrap_or_else(|e| {
+                    panic!("{e}\n{s}\n{}", p.funcs.values().map(text_of).collect::<Vec<_>>().join("\n"))
+                })
             });
             for ((a, b), want) in one.iter().zip(&three).zip(expected) {
                 assert_eq!(a.planes, b.planes, "three threads give something else\n{s}");
@@ -187,7 +192,7 @@ impl Case {
     pub fn check_exact(&self) -> (Vec<Realization>, Vec<f64>) {
         let v = self.directions();
         let (p, b, domains) = self.adjoint().unwrap_or_else(|e| panic!("{e}"));
-        let text = || p.funcs.values().map(|f| sumsq_text(f)).collect::<Vec<_>>().join("\n");
+        let text = || p.funcs.values().map(text_of).collect::<Vec<_>>().join("\n");
         let d = evaluate_over(&p, &b, &domains).unwrap_or_else(|e| panic!("{e}\n{}", text()));
         let w = flat(&b.inputs["w"]);
         let tangent = self.tangent(&v);
@@ -200,11 +205,19 @@ impl Case {
         let all: Vec<f64> = d.iter().flat_map(flat).collect();
         let (backward, other) = dot(&all, &v.iter().flat_map(flat).collect::<Vec<f64>>());
         let scale = size.max(other).max(1e-3);
-        assert!((forward - backward).abs() <= 1e-10 * scale, "<w, J v> = {forward}, <J^T w, v> = {backward}\n{}", text());
+        assert!(
+            (forward - backward).abs() <= 1e-10 * scale,
+            "<w, J v> = {forward}, <J^T w, v> = {backward}\n{}",
+            text()
+        );
         for (i, (t, dual)) in tangent.iter().zip(self.duals(&v)).enumerate() {
-            assert!((t - dual).abs() <= 1e-12 * (1.0 + dual.abs()), "output {i}: tangent {t}, dual number {dual}");
+            assert!(
+                (t - dual).abs() <= 1e-12 * (1.0 + dual.abs()),
+                "output {i}: tangent {t}, dual number {dual}"
+            );
         }
-        let forward = evaluate_over(&self.pipeline, &self.bindings, std::slice::from_ref(&self.domain)).expect("values");
+        let forward = evaluate_over(&self.pipeline, &self.bindings, std::slice::from_ref(&self.domain))
+            .expect("values");
         self.run(&self.pipeline, &self.bindings, std::slice::from_ref(&self.domain), &forward);
         self.run(&p, &b, &domains, &d);
         (v, tangent)
@@ -212,7 +225,7 @@ impl Case {
 }
 
 /// The text of a Func's definitions.
-pub fn sumsq_text(f: &Func) -> String {
+pub fn text_of(f: &Func) -> String {
     let list = |v: &[sumsq_codegen::Expr]| v.iter().map(|e| e.to_string()).collect::<Vec<_>>().join(", ");
     let vars = f.vars.iter().map(|v| v.name().to_string()).collect::<Vec<_>>().join(", ");
     let mut s = format!("{}({vars}) = ({})", f.name, list(&f.values));

@@ -24,7 +24,9 @@ pub fn case(seed: u64) -> Case {
     // The pipeline reads both inputs, so that nothing is derived for that has no adjoint.
     let vars = out.vars.clone();
     let at: Vec<Expr> = vars.iter().map(Var::expr).collect();
-    let both = out.at(&at, 0) + b.made[0].at(&[at[0].clone(), at[at.len() - 1].clone()], 0) + b.made[1].at(&at[..1], 0);
+    let both = out.at(&at, 0)
+        + b.made[0].at(&[at[0].clone(), at[at.len() - 1].clone()], 0)
+        + b.made[1].at(&at[..1], 0);
     let out = b.p.define("out", &vars, both);
     let domain: Vec<(i32, usize)> = vars.iter().map(|_| (b.rng.range(-2, 2) as i32, N as usize)).collect();
     let mut inputs = Rng::new(seed ^ 0x5eed);
@@ -68,7 +70,7 @@ impl Builder {
             0..4 => x + k,
             4 => x * 2 + k,
             5 => (x + k) / 2,
-            6 => x.modulo(&Expr::from(3)) + k,
+            6 => x.modulo(3) + k,
             7 => x + y,
             8 => x * 2 - y,
             9 => Expr::from(k),
@@ -105,7 +107,7 @@ impl Builder {
             6 => Expr::select(a.lt(&b), (&a * &a + 0.1).sqrt(), &b),
             7 => a / (&b * &b + 1.0),
             8 => (a - b).abs(),
-            _ => Expr::select(vars[0].modulo(&Expr::from(2)).eq_(0), a, b.atan2(1.5)),
+            _ => Expr::select(vars[0].modulo(2).eq_(0), a, b.atan2(1.5)),
         }
     }
 
@@ -143,7 +145,7 @@ impl Builder {
             _ => RDom::new([(&*a, Expr::from(m), Expr::from(n + 2))]),
         };
         if self.rng.percent(30) {
-            r = r.clone().filter((r.var(0) + &vars[0]).modulo(&Expr::from(3)).ne_(1));
+            r = r.clone().filter((r.var(0) + &vars[0]).modulo(3).ne_(1));
         }
         r
     }
@@ -175,7 +177,7 @@ impl Builder {
         to[last] = match self.rng.below(4) {
             0 => Expr::from(1),
             1 => v * 2 - 1,
-            2 => v.modulo(&Expr::from(2)),
+            2 => v.modulo(2),
             _ => v / 2 * 2,
         };
         let value = self.value(&Self::with(&at[..last], &r), 1);

@@ -1,4 +1,4 @@
-//! Which floats depend on those that are derived for.
+//! The floats that depend on those that are derived for.
 
 use crate::expr::walk::nodes;
 use crate::expr::{ExprKind, Name};

@@ -58,9 +58,13 @@ pub fn propagate_adjoints(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]
     validate(p)?;
     let wrt: Vec<Name> = wrt.iter().map(|n| Name::from(*n)).collect();
     for name in &wrt {
-        let target = Target::find(p, name).ok_or_else(|| error(p, format!("there is no {name} to derive for")))?;
+        let target =
+            Target::find(p, name).ok_or_else(|| error(p, format!("there is no {name} to derive for")))?;
         if !target.types.iter().any(|t| t.is_float()) {
-            return Err(error(p, format!("{name} is of integers, which have no derivative: derive for floats")));
+            return Err(error(
+                p,
+                format!("{name} is of integers, which have no derivative: derive for floats"),
+            ));
         }
     }
     let seeds = Seed::all(p, seeds)?;
@@ -108,7 +112,8 @@ impl Seed {
                 return Err(error(p, format!("{by} is the seed of {output}, which is no output")));
             }
             let f = &p.funcs[&output];
-            let target = Target::find(p, &by).ok_or_else(|| error(p, format!("there is no {by}, the seed of {output}")))?;
+            let target = Target::find(p, &by)
+                .ok_or_else(|| error(p, format!("there is no {by}, the seed of {output}")))?;
             if target.vars.len() != f.vars.len() {
                 let (is, wanted) = (target.vars.len(), f.vars.len());
                 return Err(error(p, format!("{by} has {is} dimensions: the seed of {output} has {wanted}")));
@@ -121,20 +126,26 @@ impl Seed {
                     types.iter().map(|t| t.name().to_string()).collect::<Vec<_>>().join(", ")
                 };
                 let (is, wanted) = (list(&target.types), list(&floats(&f.types())));
-                return Err(error(p, format!("{by} is of ({is}): the seed of {output} is of its floats, ({wanted})")));
+                return Err(error(
+                    p,
+                    format!("{by} is of ({is}): the seed of {output} is of its floats, ({wanted})"),
+                ));
             }
             let shape = p.inputs.get(&by).map_or_else(|| p.shape(&f.name), |i| i.shape());
             seeds.push(Seed { domain: domain(&shape, f.vars.len()), output, by: Some(by) });
         }
         for o in &p.outputs {
             let f = &p.funcs[&o.func];
-            let is_scalar = f.vars.is_empty() && f.types() .iter().any(|t| t.is_float());
+            let is_scalar = f.vars.is_empty() && f.types().iter().any(|t| t.is_float());
             if is_scalar && !seeds.iter().any(|s| s.output == o.func) {
                 seeds.push(Seed { output: o.func.clone(), by: None, domain: vec![] });
             }
         }
         if seeds.is_empty() {
-            return Err(error(p, "no output has a seed, and none is a scalar: name an adjoint for one".into()));
+            return Err(error(
+                p,
+                "no output has a seed, and none is a scalar: name an adjoint for one".into(),
+            ));
         }
         Ok(seeds)
     }
@@ -154,7 +165,7 @@ pub(super) struct Reverse<'p> {
     pub p: &'p mut Pipeline,
     /// Funcs of the pipeline as it came.
     before: FxHashSet<Name>,
-    /// What has an adjoint.
+    /// Names that have an adjoint.
     pub active: FxHashSet<Name>,
     wrt: FxHashSet<Name>,
     pub support: Boxes,
@@ -182,7 +193,7 @@ impl Reverse<'_> {
         }
     }
 
-    /// What is known where the adjoint of `name` is computed.
+    /// Knowledge of the place where the adjoint of `name` is computed.
     fn place(&self, name: &Name, vars: &[Var]) -> Place {
         match self.support.get(name).filter(|_| !self.wrt.contains(name)) {
             Some(b) => Place::within(vars, b),
@@ -193,7 +204,9 @@ impl Reverse<'_> {
     /// The adjoint of `name` from its terms, which are complete.
     fn gather(&mut self, name: &Name) -> Result<Option<Adjoint>, Error> {
         let Some(target) = Target::find(self.p, name) else { return Ok(None) };
-        let Some(mut d) = Adjoint::zero(fresh(self.p, &format!("d_{name}")), &target) else { return Ok(None) };
+        let Some(mut d) = Adjoint::zero(fresh(self.p, &format!("d_{name}")), &target) else {
+            return Ok(None);
+        };
         d.add(self.terms.remove(name).unwrap_or_default());
         let d = self.keep(d);
         self.adjoints.of.insert(name.clone(), d.func.clone());
@@ -210,7 +223,8 @@ impl Reverse<'_> {
         }
         self.adjoints.stages.insert((name.clone(), 0), d.func.clone());
         let own: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
-        let seeds = f.values.iter().enumerate().filter_map(|(k, v)| Some((v.clone(), d.at(&own, k)?))).collect();
+        let seeds =
+            f.values.iter().enumerate().filter_map(|(k, v)| Some((v.clone(), d.at(&own, k)?))).collect();
         let space = Space::new(&f.vars, &self.support[name], |_| true, &Default::default());
         self.spread(name, &space, seeds)
     }
@@ -305,7 +319,11 @@ pub(super) fn renamed(f: &Func, name: &Name) -> Func {
 }
 
 /// `e` with every read of `f` replaced by what `by` makes of its coordinates, element and type.
-pub(super) fn reread(e: &Expr, f: &Name, by: &mut impl FnMut(Vec<Expr>, usize, crate::ScalarType) -> Expr) -> Expr {
+pub(super) fn reread(
+    e: &Expr,
+    f: &Name,
+    by: &mut impl FnMut(Vec<Expr>, usize, crate::ScalarType) -> Expr,
+) -> Expr {
     crate::expr::walk::rewrite(e, &mut Default::default(), &mut |_, new| match new.kind() {
         ExprKind::Call { name, args, value } if name == f => by(args.clone(), *value, new.ty().scalar),
         _ => new,

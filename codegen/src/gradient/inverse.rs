@@ -33,7 +33,7 @@ pub(super) struct Inverse {
     pub point: FxHashMap<Name, Expr>,
     /// Is it a point of the space? None if it always is.
     pub cond: Option<Expr>,
-    /// What is known of loops and coordinates.
+    /// Knowledge of loops and coordinates.
     pub place: Place,
 }
 
@@ -58,7 +58,8 @@ impl Inverter<'_> {
         }
         let mine: FxHashSet<&Name> = renamed.unknowns.iter().map(|u| &u.name).collect();
         let moves = |e: &Expr| any(e, |n| matches!(n.kind(), ExprKind::Var(v) if mine.contains(v)));
-        let is_data = |n: &Expr| matches!(n.kind(), ExprKind::Call { .. }) || !is_index(n.ty()) && n.ty() != Type::BOOL;
+        let is_data =
+            |n: &Expr| matches!(n.kind(), ExprKind::Call { .. }) || !is_index(n.ty()) && n.ty() != Type::BOOL;
         let cut = |e: &Expr| moves(e) && !any(e, |n| is_data(n) && moves(n));
         let all = pieces(&args, &cut, &place.facts);
         all.into_iter().filter_map(|piece| self.solve(piece, vars, &renamed, &place).transpose()).collect()
@@ -99,7 +100,13 @@ impl Inverter<'_> {
         system.eliminate();
         let mut conds = system.conds.clone();
         conds.extend(piece.conds);
-        Solution::new(self.p, system, place.clone()).inverse(at, conds, &self.space.axes, renamed, self.space.predicate.as_ref())
+        Solution::new(self.p, system, place.clone()).inverse(
+            at,
+            conds,
+            &self.space.axes,
+            renamed,
+            self.space.predicate.as_ref(),
+        )
     }
 }
 
@@ -140,7 +147,8 @@ impl<'p> Solution<'p> {
         renamed: &Renamed,
         predicate: Option<&Expr>,
     ) -> Result<Option<Inverse>, String> {
-        let exact: FxHashMap<Name, Expr> = self.gone.iter().map(|(u, e)| (u.name.clone(), e.clone())).collect();
+        let exact: FxHashMap<Name, Expr> =
+            self.gone.iter().map(|(u, e)| (u.name.clone(), e.clone())).collect();
         let mut open: Vec<Expr> = conds.iter().map(|c| tidy(&substitute(c, &exact))).collect();
         let loops = self.loops(&exact, &mut open);
         // Where each eliminated one is, within its range.
@@ -159,7 +167,10 @@ impl<'p> Solution<'p> {
         let Some(left) = self.undecided(&open) else { return Ok(None) };
         let mut point: FxHashMap<Name, Expr> = FxHashMap::default();
         for (a, u) in axes.iter().zip(&renamed.unknowns) {
-            point.insert(a.name.clone(), within.get(&u.name).cloned().unwrap_or_else(|| Expr::var(u.name.clone())));
+            point.insert(
+                a.name.clone(),
+                within.get(&u.name).cloned().unwrap_or_else(|| Expr::var(u.name.clone())),
+            );
         }
         let at = at.into_iter().map(|a| a.map(|a| tidy(&substitute(&a, &within)))).collect();
         let predicate = predicate.map(|p| tidy(&substitute(p, &point)));

@@ -46,11 +46,7 @@ pub(super) fn pieces(args: &[Expr], cut: &impl Fn(&Expr) -> bool, facts: &Facts)
 
 /// The node to cut next, and its two ways: selections from the outermost in, so that what an arm does not need is gone; then the
 /// innermost of the others, so that conditions are without any.
-fn next(
-    args: &[Expr],
-    cut: &impl Fn(&Expr) -> bool,
-    facts: &Facts,
-) -> Option<(Expr, [(Expr, Expr); 2])> {
+fn next(args: &[Expr], cut: &impl Fn(&Expr) -> bool, facts: &Facts) -> Option<(Expr, [(Expr, Expr); 2])> {
     let roots: Vec<&Expr> = args.iter().collect();
     let order = postorder(&roots);
     let selections = order.iter().rev().filter(|e| matches!(e.kind(), ExprKind::Select(..)));
@@ -64,7 +60,7 @@ fn choice(e: &Expr, facts: &Facts) -> Option<[(Expr, Expr); 2]> {
         // The remainder by 0 is 0.
         ExprKind::Binary(BinaryOp::Mod, a, b) if facts.lower(b) == Some(0) => {
             let one = Expr::int(b.ty(), 1);
-            Some([(one.le(b), a.modulo(&b.max(&one))), (b.lt(&one), Expr::int(e.ty(), 0))])
+            Some([(one.le(b), a.modulo(b.max(&one))), (b.lt(&one), Expr::int(e.ty(), 0))])
         }
         ExprKind::Binary(BinaryOp::Min, a, b) => Some([(a.le(b), a.clone()), (b.lt(a), b.clone())]),
         ExprKind::Binary(BinaryOp::Max, a, b) => Some([(b.le(a), a.clone()), (a.lt(b), b.clone())]),

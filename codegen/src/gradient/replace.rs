@@ -22,7 +22,9 @@ impl Reverse<'_> {
         };
         let here = |j: usize| d.at(&site.u.args, j);
         let (seeds, kept): (Vec<(Expr, Expr)>, Expr) = match once {
-            Some(written) => (r.by.iter().filter_map(|(j, t)| Some((t.clone(), here(*j)?))).collect(), written.not_()),
+            Some(written) => {
+                (r.by.iter().filter_map(|(j, t)| Some((t.clone(), here(*j)?))).collect(), written.not_())
+            }
             None => {
                 let last = self.last_writer(site, r)?;
                 let index = last.values.len() - 1;
@@ -52,7 +54,8 @@ impl Reverse<'_> {
         let own: Vec<Expr> = site.f.vars.iter().map(Var::expr).collect();
         // Its own values only where a condition needs them.
         let n = if r.cond.is_some() { site.f.values.len() } else { 0 };
-        let here = |e: &Expr| reread(e, &site.f.name, &mut |args, k, ty| Expr::call(name.clone(), ty, args, k));
+        let here =
+            |e: &Expr| reread(e, &site.f.name, &mut |args, k, ty| Expr::call(name.clone(), ty, args, k));
         let mut start: Vec<Expr> = (0..n).map(|k| before.at(&own, k)).collect();
         start.push(Expr::from(-1));
         let mut values: Vec<Expr> = site.u.values[..n].iter().map(here).collect();

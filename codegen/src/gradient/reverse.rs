@@ -18,7 +18,7 @@ pub(super) struct Read {
     pub value: usize,
     /// Condition under which it counts; none if it always does.
     pub cond: Option<Expr>,
-    /// What this read adds to its adjoint.
+    /// The amount that this read adds to its adjoint.
     pub adjoint: Expr,
 }
 

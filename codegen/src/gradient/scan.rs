@@ -25,8 +25,9 @@ impl Reverse<'_> {
             return Ok(None);
         };
         let behind = self.before(site.f, site.k + 1);
-        let final_values =
-            |e: &Expr| reread(e, &site.f.name, &mut |args, k, ty| Expr::call(behind.name.clone(), ty, args, k));
+        let final_values = |e: &Expr| {
+            reread(e, &site.f.name, &mut |args, k, ty| Expr::call(behind.name.clone(), ty, args, k))
+        };
         let name = fresh(self.p, &format!("d_{}_scan", site.name));
         let start = d.map(name, |_, old| old);
         let seeds: Vec<(Expr, Expr)> =
@@ -51,7 +52,7 @@ impl Reverse<'_> {
 /// Are all of the update's reads of itself at elements that an earlier iteration wrote, or that none writes?
 fn reads_earlier(site: &Site) -> bool {
     let mut all = true;
-    for (_, v) in site.u.values.iter().enumerate() {
+    for v in &site.u.values {
         crate::expr::walk::visit(v, &mut |e| {
             if let crate::ExprKind::Call { name, args, .. } = e.kind()
                 && *name == site.f.name
@@ -136,4 +137,3 @@ fn reversed(site: &Site, start: &Adjoint, own: &[Read], final_values: &impl Fn(&
     let f: Func = start.func.clone().update(args, values, RDom { vars, predicate });
     Adjoint::new(f, &site.f.types())
 }
-

@@ -52,13 +52,17 @@ pub fn schedule(
 ) -> Result<Schedule, Error> {
     validate(p)?;
     for name in keep.iter().chain(recompute) {
-        let f = p.funcs.get(*name).ok_or_else(|| error(p, format!("there is no Func {name} to keep or recompute")))?;
+        let f = p
+            .funcs
+            .get(*name)
+            .ok_or_else(|| error(p, format!("there is no Func {name} to keep or recompute")))?;
         if recompute.contains(name) && !f.updates.is_empty() {
             return Err(error(p, format!("{name} has updates and must be stored: it cannot be recomputed")));
         }
     }
     let known = known(p, estimates);
-    let outputs = p.outputs.iter().map(|o| (o.func.clone(), domain(&p.shape(&o.func), p.funcs[&o.func].vars.len())));
+    let outputs =
+        p.outputs.iter().map(|o| (o.func.clone(), domain(&p.shape(&o.func), p.funcs[&o.func].vars.len())));
     let boxes = supports(p, &outputs.collect(), &known)?;
     let mut m = Maker { p, boxes, known, schedule: Schedule::new() };
     let stored: Vec<Name> = p.funcs.keys().filter(|n| m.is_stored(n, keep, recompute)).cloned().collect();
@@ -81,13 +85,19 @@ fn legal(p: &Pipeline, mut s: Schedule) -> Result<Schedule, Error> {
         };
         let Error::Schedule { func, .. } = &refused else { return Err(refused) };
         let stage = s.stages.iter().rposition(|(id, all)| {
-            let name = if id.stage == 0 { id.func.to_string() } else { format!("{}.update({})", id.func, id.stage - 1) };
+            let name = if id.stage == 0 {
+                id.func.to_string()
+            } else {
+                format!("{}.update({})", id.func, id.stage - 1)
+            };
             name == *func && all.iter().any(|d| *d != Directive::ComputeRoot)
         });
         // The Func that a sum is cut into goes with the sum.
-        let stage = stage.or_else(|| s.stages.keys().position(|id| func.starts_with(&*id.func) && id.stage > 0));
+        let stage =
+            stage.or_else(|| s.stages.keys().position(|id| func.starts_with(&*id.func) && id.stage > 0));
         let Some(stage) = stage else { return Err(refused) };
-        let (id, all) = s.stages.get_index_mut(stage).unwrap_or_else(|| unreachable!("legal: a stage of the schedule"));
+        let (id, all) =
+            s.stages.get_index_mut(stage).unwrap_or_else(|| unreachable!("legal: a stage of the schedule"));
         all.retain(|d| *d == Directive::ComputeRoot);
         let partial: Name = format!("{}_partial{}", id.func, id.stage).into();
         s.stages.retain(|id, all| id.func != partial && !all.is_empty());
@@ -103,7 +113,8 @@ fn known(p: &Pipeline, estimates: &[(&str, &[i32])]) -> Known {
         }
     }
     let buffers = p.inputs.iter().map(|(n, i)| (n.clone(), i.dims));
-    for (name, dims) in buffers.chain(p.outputs.iter().map(|o| (o.func.clone(), p.funcs[&o.func].vars.len()))) {
+    for (name, dims) in buffers.chain(p.outputs.iter().map(|o| (o.func.clone(), p.funcs[&o.func].vars.len())))
+    {
         for d in 0..dims {
             known.params.insert(Param::Of(name.clone(), Part::Min(d)), Expr::from(0));
         }
@@ -154,7 +165,11 @@ impl Maker<'_> {
         let reduction = Reduction::of(&f.name, &u.args, &u.values, u.rdom.predicate.as_ref());
         let extents = u.rdom.vars.iter().map(|r| evaluate(&r.extent, &self.known).unwrap_or(1));
         let terms = extents.fold(1i64, |a, b| a.saturating_mul(b.max(1)));
-        let is_rectangle = u.rdom.vars.iter().all(|r| !nodes([&r.min, &r.extent]).iter().any(|e| matches!(e.kind(), ExprKind::Var(_))));
+        let is_rectangle = u
+            .rdom
+            .vars
+            .iter()
+            .all(|r| !nodes([&r.min, &r.extent]).iter().any(|e| matches!(e.kind(), ExprKind::Var(_))));
         let elements = sizes.iter().fold(1i64, |a, b| a.saturating_mul(*b));
         reduction.is_some_and(|r| r.commutes()) && is_rectangle && terms >= MANY && elements <= FEW
     }
@@ -219,7 +234,9 @@ fn reads(f: &Func, name: &Name) -> usize {
     let mut found: Vec<&[Expr]> = vec![];
     for e in nodes(stages.iter().flat_map(|s| s.values.iter().chain(s.args.into_iter().flatten()))) {
         match e.kind() {
-            ExprKind::Call { name: n, args, .. } if n == name && !found.contains(&&args[..]) => found.push(args),
+            ExprKind::Call { name: n, args, .. } if n == name && !found.contains(&&args[..]) => {
+                found.push(args)
+            }
             _ => {}
         }
     }

@@ -50,6 +50,11 @@ impl Unknown {
     }
 }
 
+/// An equation, the unknown to solve it for, and its coefficient.
+type Pivot = (usize, Name, i64);
+/// Greater for better ones: values of the unknown, whether it is a quotient, less the coefficient's magnitude.
+type Rank = (i64, i64, i64);
+
 /// Equations between unknowns and the coordinates u.
 pub(super) struct System<'p> {
     p: &'p Pipeline,
@@ -60,7 +65,7 @@ pub(super) struct System<'p> {
     equations: Vec<Poly>,
     /// Quotients and remainders by what they are of.
     parts: FxHashMap<(Expr, Expr), [Expr; 2]>,
-    /// What was eliminated, in this order: each in terms of later ones, of unknowns that stay, and of u.
+    /// Unknowns that were eliminated, in this order: each in terms of later ones, of unknowns that stay, and of u.
     pub solved: Vec<(Name, Expr)>,
     /// Conditions for there to be a solution, likewise.
     pub conds: Vec<Expr>,
@@ -142,12 +147,14 @@ impl<'p> System<'p> {
         let quotient = interval(self.p, &hulls, &(a / b)).ok()?;
         let n = self.parts.len();
         let remainder = Interval { min: Expr::from(0), max: tidy(&(b - 1)) };
-        let [q, s] = [("quotient", quotient, true), ("remainder", remainder, false)].map(|(what, range, is_quotient)| {
-            let name: Name = format!("{what}{n}").into();
-            let hull = range.clone();
-            self.unknowns.push(Unknown { name: name.clone(), range, hull, is_quotient });
-            Expr::var(name)
-        });
+        let [q, s] = [("quotient", quotient, true), ("remainder", remainder, false)].map(
+            |(what, range, is_quotient)| {
+                let name: Name = format!("{what}{n}").into();
+                let hull = range.clone();
+                self.unknowns.push(Unknown { name: name.clone(), range, hull, is_quotient });
+                Expr::var(name)
+            },
+        );
         let whole = self.polys.of(&(b * &q + &s));
         self.equations.push(form.plus(&whole, -1)?);
         self.parts.insert(key, [q.clone(), s.clone()]);
@@ -166,7 +173,7 @@ impl<'p> System<'p> {
                 1 => rebuild(&numerator, Type::I32),
                 n => {
                     if !divides {
-                        let remainder = rebuild(&numerator, Type::I32).modulo(&Expr::from(n as i32));
+                        let remainder = rebuild(&numerator, Type::I32).modulo(Expr::from(n as i32));
                         self.conds.push(tidy(&remainder).eq_(0));
                     }
                     self.quotient(numerator, n)
@@ -184,13 +191,14 @@ impl<'p> System<'p> {
     }
 
     /// The equation to use next, the unknown to solve it for, and its coefficient: the longest loop, of these the least coefficient.
-    fn pivot(&mut self) -> Option<(usize, Name, i64)> {
-        let mut best: Option<((i64, i64, i64), (usize, Name, i64))> = None;
+    fn pivot(&mut self) -> Option<Pivot> {
+        let mut best: Option<(Rank, Pivot)> = None;
         for (at, equation) in self.equations.iter().enumerate() {
             for (m, c) in &equation.terms {
                 let Some(u) = self.alone(m) else { continue };
                 let others = equation.without(m);
-                let elsewhere = others.terms.iter().any(|(o, _)| o.iter().any(|e| variables(e).contains(&u.name)));
+                let elsewhere =
+                    others.terms.iter().any(|(o, _)| o.iter().any(|e| variables(e).contains(&u.name)));
                 if elsewhere || c.checked_abs().is_none_or(|c| c > i64::from(i32::MAX)) {
                     continue;
                 }

@@ -107,7 +107,7 @@ pub(super) fn is_short(e: &Expr) -> bool {
     true
 }
 
-/// What is known where an adjoint is computed: facts, and the values that variables range over. A variable without a range may be
+/// Knowledge of the place where an adjoint is computed: facts, and the values that variables range over. A variable without a range may be
 /// anything.
 #[derive(Clone, Default)]
 pub(super) struct Place {

@@ -58,7 +58,8 @@ impl Reverse<'_> {
     fn sequence(&self, site: &Site) -> Steps {
         let hull = site.space.hull(self.p).unwrap_or_default();
         let taken = |name: &str| {
-            site.space.axes.iter().any(|a| *a.name == *name) || site.f.vars.iter().any(|v| **v.name() == *name)
+            site.space.axes.iter().any(|a| *a.name == *name)
+                || site.f.vars.iter().any(|v| **v.name() == *name)
         };
         let unused = |name: String| {
             let mut name = name;
@@ -89,7 +90,14 @@ impl Reverse<'_> {
             loops.push(RVar { name: r.name.clone(), min: range.min.clone(), extent: range.extent() });
         }
         let vars = site.f.vars.iter().copied().chain([step]).collect();
-        Steps { vars, element, loops, number: self.number(&site.space), count: self.count(&site.space), counts }
+        Steps {
+            vars,
+            element,
+            loops,
+            number: self.number(&site.space),
+            count: self.count(&site.space),
+            counts,
+        }
     }
 
     /// The Func of all states.
@@ -130,7 +138,8 @@ impl Reverse<'_> {
         });
         let g = Adjoint::new(Func::new(name, &s.vars, start.collect()), &site.f.types());
         let now = |e: &Expr| at_step(e, &site.f.name, states, &s.number);
-        let behind = |at: &[Expr]| -> Vec<Expr> { at.iter().cloned().chain([offset(&s.number, 1)]).collect() };
+        let behind =
+            |at: &[Expr]| -> Vec<Expr> { at.iter().cloned().chain([offset(&s.number, 1)]).collect() };
         let written: Vec<Expr> = site.u.args.iter().map(now).collect();
         let seeds = site.floats().filter_map(|(j, v)| Some((v.clone(), g.at(&behind(&written), j)?)));
         let seeds: Vec<(Expr, Expr)> = seeds.collect();

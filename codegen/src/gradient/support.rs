@@ -1,4 +1,4 @@
-//! What is needed of each Func: the box outside of which its adjoint is 0.
+//! The box of each Func that is needed, outside of which its adjoint is 0.
 //!
 //! Begins with the domains of the seeds and goes against the data flow. Ends are expressions over sizes of buffers and parameters.
 
@@ -128,19 +128,17 @@ fn with_updates(p: &Pipeline, f: &Func, asked: Vec<Interval>) -> Result<Vec<Inte
         }
         before = own;
     }
-    let message = format!("{}: its updates make coordinates of each other's pure variables, which has no end", f.name);
+    let message =
+        format!("{}: its updates make coordinates of each other's pure variables, which has no end", f.name);
     Err(error(p, message))
 }
 
 /// The ranges of all loops of a stage.
-fn ranges(
-    p: &Pipeline,
-    f: &Func,
-    s: &Stage,
-    own: &[Interval],
-) -> Result<FxHashMap<Name, Interval>, Error> {
+fn ranges(p: &Pipeline, f: &Func, s: &Stage, own: &[Interval]) -> Result<FxHashMap<Name, Interval>, Error> {
     let space = Space::new(&f.vars, own, |d| s.is_pure(f, d), &s.rdom);
-    space.hull(p).map_err(|why| error(p, format!("{}: the bounds of a reduction variable have no bounds: {why}", f.name)))
+    space.hull(p).map_err(|why| {
+        error(p, format!("{}: the bounds of a reduction variable have no bounds: {why}", f.name))
+    })
 }
 
 fn union(a: &Interval, b: &Interval) -> Interval {
@@ -153,5 +151,8 @@ fn union(a: &Interval, b: &Interval) -> Interval {
 }
 
 fn unbounded(p: &Pipeline, callee: &Name, d: usize, by: &Name, why: &str) -> Error {
-    error(p, format!("dimension {d} of {callee}, as {by} reads it, has no bounds: {why}; clamp the coordinate"))
+    error(
+        p,
+        format!("dimension {d} of {callee}, as {by} reads it, has no bounds: {why}; clamp the coordinate"),
+    )
 }

@@ -45,15 +45,28 @@ pub fn propagate_tangents(p: &mut Pipeline, directions: &[(&str, &str)]) -> Resu
     let mut t = Forward { directions: FxHashMap::default(), made: FxHashMap::default() };
     for (name, by) in directions {
         let (name, by) = (Name::from(*name), Name::from(*by));
-        let of = Target::find(p, &name).ok_or_else(|| error(p, format!("there is no {name} to derive for")))?;
-        let given = Target::find(p, &by).ok_or_else(|| error(p, format!("there is no {by}, the direction of {name}")))?;
+        let of =
+            Target::find(p, &name).ok_or_else(|| error(p, format!("there is no {name} to derive for")))?;
+        let given = Target::find(p, &by)
+            .ok_or_else(|| error(p, format!("there is no {by}, the direction of {name}")))?;
         let floats: Vec<_> = of.types.iter().copied().filter(|t| t.is_float()).collect();
         if floats.is_empty() {
-            return Err(error(p, format!("{name} is of integers, which have no derivative: derive for floats")));
+            return Err(error(
+                p,
+                format!("{name} is of integers, which have no derivative: derive for floats"),
+            ));
         }
         let is_param = p.params.contains_key(&name);
-        if floats != given.types || of.vars.len() != given.vars.len() || is_param != p.params.contains_key(&by) {
-            return Err(error(p, format!("{by} is no direction of {name}: it needs its dimensions and the types of its floats")));
+        if floats != given.types
+            || of.vars.len() != given.vars.len()
+            || is_param != p.params.contains_key(&by)
+        {
+            return Err(error(
+                p,
+                format!(
+                    "{by} is no direction of {name}: it needs its dimensions and the types of its floats"
+                ),
+            ));
         }
         t.directions.insert(name, (by, of));
     }
@@ -88,13 +101,15 @@ impl Forward {
                 let (by, _) = self.directions.get(param.name()?)?;
                 Some(Expr::param(by.clone(), e.ty()))
             }
-            ExprKind::Call { name, args, value } if e.ty().scalar.is_float() => match self.directions.get(name) {
-                Some((by, of)) => {
-                    let element = of.types[..*value].iter().filter(|t| t.is_float()).count();
-                    Some(Expr::call(by.clone(), e.ty().scalar, args.clone(), element))
+            ExprKind::Call { name, args, value } if e.ty().scalar.is_float() => {
+                match self.directions.get(name) {
+                    Some((by, of)) => {
+                        let element = of.types[..*value].iter().filter(|t| t.is_float()).count();
+                        Some(Expr::call(by.clone(), e.ty().scalar, args.clone(), element))
+                    }
+                    None => self.made.get(name)?.at(args, *value),
                 }
-                None => self.made.get(name)?.at(args, *value),
-            },
+            }
             _ => None,
         }
     }
@@ -120,7 +135,8 @@ impl Forward {
         let name = fresh(p, &format!("t_{}", f.name));
         let target = Target { vars: f.vars.clone(), types: f.types() };
         let alone = self.tangent(f, Func::new(name.clone(), &f.vars, vec![]), 0);
-        let exprs = alone.updates.iter().flat_map(|u| u.args.iter().chain(&u.values).chain(&u.rdom.predicate));
+        let exprs =
+            alone.updates.iter().flat_map(|u| u.args.iter().chain(&u.values).chain(&u.rdom.predicate));
         let needs_values = exprs.into_iter().any(|e| reads_func(e, &f.name));
         if !needs_values {
             return Adjoint::new(p.func(alone), &target.types);
@@ -139,16 +155,25 @@ impl Forward {
     fn tangent(&mut self, f: &Func, mut d: Func, n: usize) -> Func {
         let zero = |e: &Expr| Expr::constant(e.ty(), 0.0);
         let floats = |values: &[Expr]| -> Vec<Expr> {
-            values.iter().filter(|v| v.ty().scalar.is_float()).map(|v| self.of(v).unwrap_or_else(|| zero(v))).collect()
+            values
+                .iter()
+                .filter(|v| v.ty().scalar.is_float())
+                .map(|v| self.of(v).unwrap_or_else(|| zero(v)))
+                .collect()
         };
         d.values.extend(floats(&f.values));
         // Element k of the tangent is n + k of `d`.
         let types: Vec<crate::ScalarType> = f.types();
         let slots = d.values.iter().map(|v| v.ty().scalar).collect::<Vec<_>>();
         let placeholder: Name = format!("{}.tangent", f.name).into();
-        self.made.insert(f.name.clone(), Adjoint::new(Func::new(placeholder.clone(), &f.vars, d.values[n..].to_vec()), &types));
+        self.made.insert(
+            f.name.clone(),
+            Adjoint::new(Func::new(placeholder.clone(), &f.vars, d.values[n..].to_vec()), &types),
+        );
         let here = |e: &Expr| {
-            let e = reread(e, &placeholder, &mut |args, k, _| Expr::call(d.name.clone(), slots[n + k], args, n + k));
+            let e = reread(e, &placeholder, &mut |args, k, _| {
+                Expr::call(d.name.clone(), slots[n + k], args, n + k)
+            });
             match n {
                 0 => e,
                 _ => reread(&e, &f.name, &mut |args, k, ty| Expr::call(d.name.clone(), ty, args, k)),
@@ -183,7 +208,7 @@ fn change(e: &Expr, known: &FxHashMap<usize, Expr>) -> Option<Expr> {
             (x, y) => Some(Expr::select(cond, x.unwrap_or(&zero), y.unwrap_or(&zero))),
         };
     }
-    let parts = operands.iter().enumerate().filter_map(|(k, c)| along(e, k, known.get(&c.id())?, e.ty().scalar));
+    let parts =
+        operands.iter().enumerate().filter_map(|(k, c)| along(e, k, known.get(&c.id())?, e.ty().scalar));
     parts.reduce(|a, b| a + b)
 }
-

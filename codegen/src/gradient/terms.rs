@@ -1,4 +1,4 @@
-//! What is differentiated, and its adjoint Func: the sum of terms that its readers add.
+//! Targets of differentiation, and their adjoint Funcs: the sum of terms that its readers add.
 
 use crate::analysis::algebra::Interval;
 use crate::expr::{Expr, Name};
@@ -13,7 +13,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// What `name` is in `p`.
+    /// The Func, input or parameter `name` of `p`.
     pub(super) fn find(p: &Pipeline, name: &Name) -> Option<Target> {
         if let Some(f) = p.funcs.get(name) {
             return Some(Target { vars: f.vars.clone(), types: f.types() });
@@ -73,7 +73,8 @@ impl Adjoint {
     /// The Func of element `value` of which is `f` of the place and of this one there.
     pub(super) fn map(&self, name: Name, f: impl Fn(usize, Expr) -> Expr) -> Adjoint {
         let own: Vec<Expr> = self.func.vars.iter().map(Var::expr).collect();
-        let values = self.elements.iter().enumerate().filter_map(|(k, e)| Some(f(k, self.func.at(&own, (*e)?))));
+        let values =
+            self.elements.iter().enumerate().filter_map(|(k, e)| Some(f(k, self.func.at(&own, (*e)?))));
         Adjoint { func: Func::new(name, &self.func.vars, values.collect()), elements: self.elements.clone() }
     }
 

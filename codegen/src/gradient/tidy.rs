@@ -8,7 +8,8 @@ use crate::types::Type;
 
 /// The same expression with sums of indices in normal form, extrema without arms that others decide, and conditions on constants gone.
 pub(super) fn tidy(e: &Expr) -> Expr {
-    let whole = rewrite(e, &mut Memo::default(), &mut |_, e| if is_sum(&e) { e } else { tidy_node(&operands(&e)) });
+    let whole =
+        rewrite(e, &mut Memo::default(), &mut |_, e| if is_sum(&e) { e } else { tidy_node(&operands(&e)) });
     normal_sum(&whole)
 }
 

@@ -39,7 +39,9 @@ impl Site<'_> {
     /// Is `e` element `value` of the Func where the update writes?
     pub(super) fn is_old(&self, e: &Expr, value: usize) -> bool {
         match e.kind() {
-            ExprKind::Call { name, args, value: v } => *name == self.f.name && *v == value && *args == self.u.args,
+            ExprKind::Call { name, args, value: v } => {
+                *name == self.f.name && *v == value && *args == self.u.args
+            }
             _ => false,
         }
     }
@@ -62,7 +64,10 @@ impl Reverse<'_> {
         let space = Space::new(&f.vars, &self.support[&f.name], |v| stage.is_pure(f, v), &stage.rdom);
         let name = format!("{}_update{k}", f.name);
         let site = Site { f, k, u: &f.updates[k], space, name };
-        if site.u.rdom.vars.is_empty() && site.u.rdom.predicate.is_none() && (0..f.vars.len()).all(|v| stage.is_pure(f, v)) {
+        if site.u.rdom.vars.is_empty()
+            && site.u.rdom.predicate.is_none()
+            && (0..f.vars.len()).all(|v| stage.is_pure(f, v))
+        {
             return self.in_place(&site, d);
         }
         if let Some(terms) = sum(&site) {
@@ -103,7 +108,7 @@ impl Reverse<'_> {
     }
 }
 
-/// What is added to each float element, if the update does nothing else to them.
+/// The term added to each float element, if the update does nothing else to them.
 fn sum(site: &Site) -> Option<Vec<(usize, Expr)>> {
     if !site.is_placed_freely() {
         return None;
@@ -128,7 +133,7 @@ fn sum(site: &Site) -> Option<Vec<(usize, Expr)>> {
 
 /// An update that replaces elements, or not.
 pub(super) struct Replacement {
-    /// Where it does; none if it always does. May read the Func.
+    /// Condition under which it does; none if it always does. May read the Func.
     pub cond: Option<Expr>,
     /// By what, per float element; an element that is not here is never replaced. Does not read the Func.
     pub by: Vec<(usize, Expr)>,
