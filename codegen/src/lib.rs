@@ -15,8 +15,8 @@
 //! | `analysis` | index algebra, intervals, exact evaluation, associative updates |
 //! | `plan` | pipeline and schedule to the loops of each stage |
 //! | `nests` | a plan to statements: regions, storage, loops |
-//! | `gradient` | derivatives of pipelines, as Funcs |
 //! | `lower` | statements to statements: the list of passes |
+//! | `gradient` | derivatives of pipelines, as Funcs |
 //! | `backend` | a lowered function to machine code |
 //! | `compile` | binding of buffers; object files with a C header |
 //! | `program` | control flow as data over compiled pipelines |

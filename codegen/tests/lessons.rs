@@ -36,6 +36,8 @@ mod lesson_16;
 mod lesson_17;
 #[path = "../examples/lesson_18_other_machines.rs"]
 mod lesson_18;
+#[path = "../examples/lesson_19_gradients.rs"]
+mod lesson_19;
 
 macro_rules! lessons {
     ($($name:ident)*) => { $(
@@ -49,5 +51,5 @@ macro_rules! lessons {
 lessons!(
     lesson_01 lesson_02 lesson_03 lesson_04 lesson_05 lesson_06 lesson_07 lesson_08
     lesson_09 lesson_10 lesson_11 lesson_12 lesson_13 lesson_14 lesson_15 lesson_16
-    lesson_17 lesson_18
+    lesson_17 lesson_18 lesson_19
 );

@@ -77,6 +77,7 @@ pub fn propagate_adjoints(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]
         wrt: wrt.iter().cloned().collect(),
         support,
         terms: FxHashMap::default(),
+        befores: FxHashMap::default(),
         adjoints: Adjoints::default(),
     };
     for s in &seeds {
@@ -170,6 +171,8 @@ pub(super) struct Reverse<'p> {
     wrt: FxHashSet<Name>,
     pub support: Boxes,
     terms: FxHashMap<Name, Vec<Term>>,
+    /// Funcs as they are before an update of theirs.
+    befores: FxHashMap<(Name, usize), Func>,
     adjoints: Adjoints,
 }
 
@@ -241,13 +244,15 @@ impl Reverse<'_> {
         if k == f.updates.len() {
             return f.clone();
         }
-        let name: Name = format!("{}_before{k}", f.name).into();
-        if let Some(known) = self.p.funcs.get(&name) {
+        let key = (f.name.clone(), k);
+        if let Some(known) = self.befores.get(&key) {
             return known.clone();
         }
+        let name = fresh(self.p, &format!("{}_before{k}", f.name));
         let old = Func { updates: f.updates[..k].to_vec(), ..f.clone() };
-        let new = renamed(&old, &name);
-        self.p.func(new)
+        let new = self.p.func(renamed(&old, &name));
+        self.befores.insert(key, new.clone());
+        new
     }
 
     /// Adds to the adjoints of all that the values in `seeds` read; each comes with its own adjoint. Both are over the loops of `space`.
@@ -271,6 +276,13 @@ impl Reverse<'_> {
             self.terms.entry(read.name.clone()).or_default().push(term);
         }
         Ok(())
+    }
+
+    /// The ranges of all axes of a space of Func `of`, without variables.
+    pub(super) fn hull(&self, of: &Name, space: &Space) -> Result<FxHashMap<Name, Interval>, Error> {
+        space
+            .hull(self.p)
+            .map_err(|why| error(self.p, format!("a reduction variable of {of} has no bounds: {why}")))
     }
 
     /// The condition that an update of space `space` writes element `vars`, and where; none if it may write it twice.

@@ -48,7 +48,7 @@ pub(super) struct Inverter<'p> {
 impl Inverter<'_> {
     /// The inverses of a read at `args` of what has the variables `vars`, at `place`. Fails with what has no bounds.
     pub(super) fn of(&self, args: &[Expr], vars: &[Var], place: &Place) -> Result<Vec<Inverse>, String> {
-        let renamed = self.renamed(vars);
+        let renamed = self.renamed(vars)?;
         let mut names = Substitution::new(&renamed.names);
         let args: Vec<Expr> = args.iter().map(|a| tidy(&names.apply(a))).collect();
         let mut place = place.clone();
@@ -65,8 +65,8 @@ impl Inverter<'_> {
         all.into_iter().filter_map(|piece| self.solve(piece, vars, &renamed, &place).transpose()).collect()
     }
 
-    fn renamed(&self, vars: &[Var]) -> Renamed {
-        let hull = self.space.hull(self.p).unwrap_or_default();
+    fn renamed(&self, vars: &[Var]) -> Result<Renamed, String> {
+        let mut hull = self.space.hull(self.p)?;
         let mut names: FxHashMap<Name, Expr> = FxHashMap::default();
         let mut unknowns = vec![];
         for a in &self.space.axes {
@@ -77,11 +77,11 @@ impl Inverter<'_> {
             let ends = [&a.range.min, &a.range.max].map(|e| substitute(e, &names));
             let [min, max] = ends;
             let range = Interval { min, max };
-            let hull = hull.get(&a.name).cloned().unwrap_or_else(|| range.clone());
+            let hull = hull.remove(&a.name).unwrap_or_else(|| range.clone());
             names.insert(a.name.clone(), Expr::var(&*name));
             unknowns.push(Unknown { name: name.into(), range, hull, is_quotient: false });
         }
-        Renamed { names, unknowns }
+        Ok(Renamed { names, unknowns })
     }
 
     fn solve(
@@ -91,7 +91,8 @@ impl Inverter<'_> {
         renamed: &Renamed,
         place: &Place,
     ) -> Result<Option<Inverse>, String> {
-        let mut system = System::new(self.p, &place.facts, renamed.unknowns.clone());
+        let taken: Vec<&Name> = vars.iter().map(Var::name).collect();
+        let mut system = System::new(self.p, &place.facts, renamed.unknowns.clone(), taken);
         let mut at = vec![];
         for (arg, v) in piece.args.iter().zip(vars) {
             let own = system.is_unknown(arg) && system.equate(arg, &v.expr());

@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, RDom, Var};
 use crate::gradient::adjoints::{Reverse, reread};
-use crate::gradient::space::Space;
 use crate::gradient::terms::{Adjoint, fresh};
 use crate::gradient::updates::{Replacement, Site};
 
@@ -29,7 +28,7 @@ impl Reverse<'_> {
                 let last = self.last_writer(site, r)?;
                 let index = last.values.len() - 1;
                 let own: Vec<Expr> = site.f.vars.iter().map(Var::expr).collect();
-                let stays = last.at(&site.u.args, index).eq_(self.number(&site.space));
+                let stays = last.at(&site.u.args, index).eq_(self.number(site)?);
                 let seed = |(j, t): &(usize, Expr)| {
                     let (d, zero) = (here(*j)?, Expr::constant(t.ty(), 0.0));
                     Some((t.clone(), Expr::select(&stays, d, zero)))
@@ -59,7 +58,7 @@ impl Reverse<'_> {
         let mut start: Vec<Expr> = (0..n).map(|k| before.at(&own, k)).collect();
         start.push(Expr::from(-1));
         let mut values: Vec<Expr> = site.u.values[..n].iter().map(here).collect();
-        let number = self.number(&site.space);
+        let number = self.number(site)?;
         let old = Expr::call(name.clone(), crate::ScalarType::I32, site.u.args.clone(), n);
         values.push(match &r.cond {
             Some(c) => Expr::select(here(c), number, old),
@@ -70,22 +69,15 @@ impl Reverse<'_> {
         Ok(self.p.func(f))
     }
 
-    /// The number of an iteration of the reduction variables of `space`, from 0, in their order.
-    pub(super) fn number(&self, space: &Space) -> Expr {
-        let hull = space.hull(self.p).unwrap_or_default();
+    /// The number of an iteration of the reduction variables of `site`, from 0, in their order.
+    pub(super) fn number(&self, site: &Site) -> Result<Expr, Error> {
+        let hull = self.hull(&site.f.name, &site.space)?;
         let (mut sum, mut stride) = (Expr::from(0), Expr::from(1));
-        for a in space.axes.iter().filter(|a| !a.is_pure) {
-            let range = &hull[&a.name];
-            sum = add(&sum, &mul(&sub(&Expr::var(a.name.clone()), &range.min), &stride));
+        for r in &site.u.rdom.vars {
+            let range = &hull[&r.name];
+            sum = add(&sum, &mul(&sub(&Expr::var(r.name.clone()), &range.min), &stride));
             stride = mul(&stride, &range.extent());
         }
-        sum
-    }
-
-    /// Number of iterations of the reduction variables of `space`.
-    pub(super) fn count(&self, space: &Space) -> Expr {
-        let hull = space.hull(self.p).unwrap_or_default();
-        let extents = space.axes.iter().filter(|a| !a.is_pure).map(|a| hull[&a.name].extent());
-        extents.fold(Expr::from(1), |n, e| mul(&n, &e))
+        Ok(sum)
     }
 }

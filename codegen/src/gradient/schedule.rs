@@ -20,11 +20,9 @@ use crate::expr::{Expr, ExprKind, Name, Param, Part};
 use crate::func::{Func, Pipeline, Update};
 use crate::gradient::adjoints::domain;
 use crate::gradient::support::{Boxes, Stage, supports};
-use crate::nests::build_nests;
-use crate::plan::plan;
+use crate::lower::{LowerOptions, lower};
 use crate::plan::validate::{error, validate};
 use crate::schedule::{Directive, Schedule, Tail};
-use crate::stack::on_large_stack;
 
 /// Nodes up to which a definition is cheaper than a load.
 const CHEAP: usize = 24;
@@ -79,7 +77,7 @@ pub fn schedule(
 /// `s` without the directives that cannot be: each refusal takes those of its stage, loops first.
 fn legal(p: &Pipeline, mut s: Schedule) -> Result<Schedule, Error> {
     loop {
-        let refused = match on_large_stack(|| build_nests(&plan(p, &s)?).map(|_| ())) {
+        let refused = match lower(p, &s, &LowerOptions::default()).map(|_| ()) {
             Ok(()) => return Ok(s),
             Err(e) => e,
         };
@@ -90,7 +88,8 @@ fn legal(p: &Pipeline, mut s: Schedule) -> Result<Schedule, Error> {
             } else {
                 format!("{}.update({})", id.func, id.stage - 1)
             };
-            name == *func && all.iter().any(|d| *d != Directive::ComputeRoot)
+            let is_loop = func.starts_with(&format!("{}.s{}.", id.func, id.stage));
+            (name == *func || is_loop) && all.iter().any(|d| *d != Directive::ComputeRoot)
         });
         // The Func that a sum is cut into goes with the sum.
         let stage =
@@ -183,14 +182,22 @@ impl Maker<'_> {
         let wide = evaluate(&first.extent, &self.known).is_none_or(|n| n >= WIDE);
         let update = self.schedule.update(&f.name, k - 1);
         let update = update.split(&last.name, &strip, &row, STRIP, Tail::GuardWithIf);
+        // Loops of the partial sums, innermost first: what is summed, then each element of the whole.
+        let rest = u.rdom.vars.iter().rev().skip(1).rev().skip(1).map(|r| &*r.name);
+        let elements = f.vars.iter().map(|v| &**v.name());
         if u.rdom.vars.len() > 1 && wide {
             let (vector, lane) = (format!("{}_vector", first.name), format!("{}_lane", first.name));
             let update = update.split(&first.name, &vector, &lane, lanes(f), Tail::Predicate);
             _ = update.rfactor(&[(&strip, "strip"), (&lane, "lane")], &partial);
-            _ = self.schedule.update(&partial, 0).parallel("strip").vectorize_loop("lane");
+            let order =
+                ["lane", &vector].into_iter().chain(rest).chain([&*row]).chain(elements).chain(["strip"]);
+            let order: Vec<&str> = order.collect();
+            _ = self.schedule.update(&partial, 0).reorder(&order).vectorize_loop("lane").parallel("strip");
         } else {
             _ = update.rfactor(&[(&strip, "strip")], &partial);
-            _ = self.schedule.update(&partial, 0).parallel("strip");
+            let all = u.rdom.vars.iter().rev().skip(1).rev().map(|r| &*r.name);
+            let order: Vec<&str> = all.chain([&*row]).chain(elements).chain(["strip"]).collect();
+            _ = self.schedule.update(&partial, 0).reorder(&order).parallel("strip");
         }
         _ = self.schedule.func(&partial).compute_root();
     }

@@ -59,6 +59,8 @@ type Rank = (i64, i64, i64);
 pub(super) struct System<'p> {
     p: &'p Pipeline,
     facts: &'p Facts,
+    /// Names of the coordinates.
+    taken: Vec<&'p Name>,
     /// All unknowns, in the order of their introduction.
     pub unknowns: Vec<Unknown>,
     /// Each is 0.
@@ -74,9 +76,14 @@ pub(super) struct System<'p> {
 
 impl<'p> System<'p> {
     /// No equations between `unknowns`.
-    pub(super) fn new(p: &'p Pipeline, facts: &'p Facts, unknowns: Vec<Unknown>) -> System<'p> {
+    pub(super) fn new(
+        p: &'p Pipeline,
+        facts: &'p Facts,
+        unknowns: Vec<Unknown>,
+        taken: Vec<&'p Name>,
+    ) -> System<'p> {
         let (equations, parts, solved, conds) = (vec![], FxHashMap::default(), vec![], vec![]);
-        System { p, facts, unknowns, equations, parts, solved, conds, polys: Polys::default() }
+        System { p, facts, taken, unknowns, equations, parts, solved, conds, polys: Polys::default() }
     }
 
     /// Does an expression mention an unknown?
@@ -132,6 +139,14 @@ impl<'p> System<'p> {
         possible.then_some(made)
     }
 
+    /// `name`, or that with as many underscores as it takes to be another than all.
+    fn fresh(&self, mut name: String) -> Name {
+        while self.taken.iter().any(|t| ***t == *name) || self.unknowns.iter().any(|u| *u.name == *name) {
+            name.push('_');
+        }
+        name.into()
+    }
+
     /// Quotient and remainder of `a` by `b`.
     fn parts(&mut self, a: &Expr, b: &Expr) -> Option<[Expr; 2]> {
         let key = (a.clone(), b.clone());
@@ -149,7 +164,7 @@ impl<'p> System<'p> {
         let remainder = Interval { min: Expr::from(0), max: tidy(&(b - 1)) };
         let [q, s] = [("quotient", quotient, true), ("remainder", remainder, false)].map(
             |(what, range, is_quotient)| {
-                let name: Name = format!("{what}{n}").into();
+                let name = self.fresh(format!("{what}{n}"));
                 let hull = range.clone();
                 self.unknowns.push(Unknown { name: name.clone(), range, hull, is_quotient });
                 Expr::var(name)
@@ -241,7 +256,7 @@ impl<'p> System<'p> {
         let first = &w.hull.min;
         let wanted = rebuild(&rest, Type::I32) * -(inverse as i32) - first;
         let residue = tidy(&wanted.modulo(&n));
-        let steps: Name = format!("{}_step", w.name).into();
+        let steps = self.fresh(format!("{}_step", w.name));
         let last = tidy(&((w.hull.extent() - 1) / &n));
         let range = Interval { min: Expr::from(0), max: last };
         let k = Expr::var(steps.clone());

@@ -4,7 +4,7 @@
 //! every access leaves to their own pure variables do not interact; of the others each step copies all that it does not write.
 //! The adjoint of that Func goes back step by step.
 
-use crate::analysis::algebra::build::offset;
+use crate::analysis::algebra::build::{mul, offset};
 use crate::error::Error;
 use crate::expr::walk::substitute;
 use crate::expr::{Expr, Name};
@@ -36,7 +36,7 @@ struct Steps {
 impl Reverse<'_> {
     /// See the module's description; as [`Reverse::update`].
     pub(super) fn steps(&mut self, site: &Site, d: Adjoint) -> Result<Adjoint, Error> {
-        let s = self.sequence(site);
+        let s = self.sequence(site)?;
         let states = self.states(site, &s);
         let now = |e: &Expr| at_step(e, &site.f.name, &states, &s.number);
         let back = self.backwards(site, &s, &d, &states)?;
@@ -55,8 +55,8 @@ impl Reverse<'_> {
         Ok(self.keep(next))
     }
 
-    fn sequence(&self, site: &Site) -> Steps {
-        let hull = site.space.hull(self.p).unwrap_or_default();
+    fn sequence(&self, site: &Site) -> Result<Steps, Error> {
+        let hull = self.hull(&site.f.name, &site.space)?;
         let taken = |name: &str| {
             site.space.axes.iter().any(|a| *a.name == *name)
                 || site.f.vars.iter().any(|v| **v.name() == *name)
@@ -90,14 +90,9 @@ impl Reverse<'_> {
             loops.push(RVar { name: r.name.clone(), min: range.min.clone(), extent: range.extent() });
         }
         let vars = site.f.vars.iter().copied().chain([step]).collect();
-        Steps {
-            vars,
-            element,
-            loops,
-            number: self.number(&site.space),
-            count: self.count(&site.space),
-            counts,
-        }
+        let extents = site.u.rdom.vars.iter().map(|r| hull[&r.name].extent());
+        let count = extents.fold(Expr::from(1), |n, e| mul(&n, &e));
+        Ok(Steps { vars, element, loops, number: self.number(site)?, count, counts })
     }
 
     /// The Func of all states.
