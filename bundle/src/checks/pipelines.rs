@@ -65,9 +65,15 @@ fn batch(first: u64, target: &Target) -> Vec<Ready> {
 }
 
 fn ready(seed: u64, target: &Target) -> Option<Ready> {
-    let case = case(seed)?;
-    let compiled = compile_for(&case.pipeline, &case.schedule, target);
-    Some(Ready { seed, case, compiled })
+    let mut case = case(seed)?;
+    // A vector inside of a warp is refused by the pass that makes warps, which only a GPU's code has.
+    loop {
+        match compile_for(&case.pipeline, &case.schedule, target) {
+            Err(e @ Error::Schedule { .. }) if drop_refused(&mut case, &e) && case.has_kernels() => {}
+            Err(Error::Schedule { .. }) => return None,
+            compiled => return Some(Ready { seed, case, compiled }),
+        }
+    }
 }
 
 /// The case of a seed, if it has kernels and runs on memory that notices races and stray accesses.
