@@ -54,7 +54,7 @@ pub use expr::{BinaryOp, Content, Expr, ExprKind, Flat, Name, Operand, Param, Pa
 pub use func::{
     Constraint, Coordinates, Func, Input, Layout, Output, Pipeline, RDom, RVar, Source, Update, Var,
 };
-pub use language::boundary;
+pub use language::{boundary, in_floats};
 pub use limits::Limits;
 pub use schedule::{Directive, ForKind, LoopLevel, Memory, Partition, Schedule, StageId, Tail};
 pub use target::{Level, Target};

@@ -10,6 +10,7 @@ mod error;
 #[doc(hidden)]
 pub mod matrix_free;
 mod outer;
+pub mod pipeline_energy;
 mod problem;
 mod session;
 mod solver;

@@ -9,7 +9,7 @@ use crate::func::{Func, Pipeline, Shape, Var};
 use crate::gradient::activity::active;
 use crate::gradient::inverse::Inverter;
 use crate::gradient::pieces::bare;
-use crate::gradient::reverse::{Read, reads, selected};
+use crate::gradient::reverse::{Along, Read, reads, selected, squares};
 use crate::gradient::space::{Place, Space};
 use crate::gradient::support::{Boxes, consumers_first, supports};
 use crate::gradient::terms::{Adjoint, Target, Term, fresh, inside};
@@ -55,6 +55,28 @@ impl Adjoints {
 /// A pipeline that is refused anyway; names that are not there or are integers; a seed of other dimensions or types; no seed at
 /// all; coordinates without bounds.
 pub fn propagate_adjoints(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]) -> Result<Adjoints, Error> {
+    propagate(p, seeds, wrt, Along::Partials)
+}
+
+/// As [`propagate_adjoints`], with each partial derivative squared: of the seed w it gives the sum over all ways from an output to an
+/// element of `wrt`, and over all elements of the output, of w times the squares of the partials along the way. Where no two ways
+/// meet this is diag(J^T diag(w) J); elsewhere it leaves out the products of different ways. For w >= 0 it is never negative, and positive
+/// wherever the diagonal is, cancellation between the ways of one definition apart.
+///
+/// Reads of one element by one definition count as one way.
+///
+/// # Errors
+/// As for [`propagate_adjoints`].
+pub fn propagate_squares(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]) -> Result<Adjoints, Error> {
+    propagate(p, seeds, wrt, Along::Squares)
+}
+
+fn propagate(
+    p: &mut Pipeline,
+    seeds: &[(&str, &str)],
+    wrt: &[&str],
+    along: Along,
+) -> Result<Adjoints, Error> {
     validate(p)?;
     let wrt: Vec<Name> = wrt.iter().map(|n| Name::from(*n)).collect();
     for name in &wrt {
@@ -71,6 +93,7 @@ pub fn propagate_adjoints(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]
     let domains = seeds.iter().map(|s| (s.output.clone(), s.domain.clone())).collect();
     let support = supports(p, &domains, &Known::default())?;
     let mut r = Reverse {
+        along,
         active: active(p, &wrt),
         before: p.funcs.keys().cloned().collect(),
         p,
@@ -164,6 +187,7 @@ pub(super) fn domain(shape: &Shape, dims: usize) -> Vec<Interval> {
 /// Reverse mode under way. Invariant: every Func comes behind all that read it, so that its terms are complete.
 pub(super) struct Reverse<'p> {
     pub p: &'p mut Pipeline,
+    along: Along,
     /// Funcs of the pipeline as it came.
     before: FxHashSet<Name>,
     /// Names that have an adjoint.
@@ -257,10 +281,18 @@ impl Reverse<'_> {
 
     /// Adds to the adjoints of all that the values in `seeds` read; each comes with its own adjoint. Both are over the loops of `space`.
     pub(super) fn spread(&mut self, by: &Name, space: &Space, seeds: Vec<(Expr, Expr)>) -> Result<(), Error> {
-        for read in reads(&seeds, &self.active) {
+        for read in self.reads(&seeds, &self.active) {
             self.read(by, space, read)?;
         }
         Ok(())
+    }
+
+    /// The reads of what is `active` in the values of `seeds`, each with its adjoint.
+    pub(super) fn reads(&self, seeds: &[(Expr, Expr)], active: &FxHashSet<Name>) -> Vec<Read> {
+        match self.along {
+            Along::Partials => reads(seeds, active),
+            Along::Squares => seeds.iter().flat_map(|(v, adjoint)| squares(v, adjoint, active)).collect(),
+        }
     }
 
     fn read(&mut self, by: &Name, space: &Space, read: Read) -> Result<(), Error> {

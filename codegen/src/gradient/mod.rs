@@ -39,6 +39,6 @@ mod terms;
 mod tidy;
 mod updates;
 
-pub use adjoints::{Adjoints, propagate_adjoints};
+pub use adjoints::{Adjoints, propagate_adjoints, propagate_squares};
 pub use schedule::schedule;
 pub use tangents::{Tangents, propagate_tangents};

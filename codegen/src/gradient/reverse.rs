@@ -22,6 +22,15 @@ pub(super) struct Read {
     pub adjoint: Expr,
 }
 
+/// What is multiplied with on the way back through a definition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Along {
+    /// Its partial derivatives.
+    Partials,
+    /// Their squares.
+    Squares,
+}
+
 /// An adjoint and the condition under which it counts.
 type Guarded = (Option<Expr>, Expr);
 
@@ -66,6 +75,24 @@ pub(super) fn reads(values: &[(Expr, Expr)], active: &FxHashSet<Name>) -> Vec<Re
     }
     found.reverse();
     found
+}
+
+/// As [`reads`] of one value, with the square of each partial derivative. Reads of the same element are one.
+pub(super) fn squares(value: &Expr, adjoint: &Expr, active: &FxHashSet<Name>) -> Vec<Read> {
+    let mut merged: Vec<Read> = vec![];
+    for read in reads(&[(value.clone(), Expr::constant(value.ty(), 1.0))], active) {
+        let partial = selected(&read.cond, read.adjoint);
+        match merged.iter_mut().find(|m| m.name == read.name && m.args == read.args && m.value == read.value)
+        {
+            Some(m) => m.adjoint = &m.adjoint + partial,
+            None => merged.push(Read { cond: None, adjoint: partial, ..read }),
+        }
+    }
+    for read in &mut merged {
+        let adjoint = adjoint.cast(read.adjoint.ty().scalar);
+        read.adjoint = adjoint * &read.adjoint * &read.adjoint;
+    }
+    merged
 }
 
 fn leaf(e: &Expr) -> Option<&Name> {

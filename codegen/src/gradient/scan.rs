@@ -9,7 +9,7 @@ use crate::expr::walk::substitute;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, RDom, RVar};
 use crate::gradient::adjoints::{Reverse, reread};
-use crate::gradient::reverse::{Read, reads, selected};
+use crate::gradient::reverse::{Read, selected};
 use crate::gradient::terms::{Adjoint, fresh};
 use crate::gradient::tidy::tidy;
 use crate::gradient::updates::Site;
@@ -32,7 +32,7 @@ impl Reverse<'_> {
         let start = d.map(name, |_, old| old);
         let seeds: Vec<(Expr, Expr)> =
             site.floats().filter_map(|(j, v)| Some((v.clone(), start.at(&site.u.args, j)?))).collect();
-        let own = reads(&seeds, &[site.f.name.clone()].into_iter().collect());
+        let own = self.reads(&seeds, &[site.f.name.clone()].into_iter().collect());
         let scanned = match own.is_empty() {
             true => start,
             false => reversed(site, &start, &own, &final_values),

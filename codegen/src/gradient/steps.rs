@@ -10,7 +10,7 @@ use crate::expr::walk::substitute;
 use crate::expr::{Expr, Name};
 use crate::func::{Func, RDom, RVar, Var};
 use crate::gradient::adjoints::{Reverse, reread};
-use crate::gradient::reverse::{reads, selected};
+use crate::gradient::reverse::selected;
 use crate::gradient::terms::{Adjoint, fresh};
 use crate::gradient::tidy::tidy;
 use crate::gradient::updates::Site;
@@ -138,7 +138,7 @@ impl Reverse<'_> {
         let written: Vec<Expr> = site.u.args.iter().map(now).collect();
         let seeds = site.floats().filter_map(|(j, v)| Some((v.clone(), g.at(&behind(&written), j)?)));
         let seeds: Vec<(Expr, Expr)> = seeds.collect();
-        let own_reads = reads(&seeds, &[site.f.name.clone()].into_iter().collect());
+        let own_reads = self.reads(&seeds, &[site.f.name.clone()].into_iter().collect());
         let hit = self.hit(site, s, states, &s.number);
         let mut values = vec![];
         for (k, v) in site.f.values.iter().enumerate() {

@@ -93,7 +93,7 @@ impl Reverse<'_> {
         let seeds: Vec<(Expr, Expr)> =
             site.floats().filter_map(|(j, v)| Some((to_before(v), d.at(&site.u.args, j)?))).collect();
         self.active.insert(before.name.clone());
-        let own = crate::gradient::reverse::reads(&seeds, &[before.name.clone()].into_iter().collect());
+        let own = self.reads(&seeds, &[before.name.clone()].into_iter().collect());
         let sums = |k: usize| {
             let parts = own.iter().filter(|r| r.value == k);
             let parts = parts.map(|r| crate::gradient::reverse::selected(&r.cond, r.adjoint.clone()));

@@ -1,11 +1,14 @@
 //! Additions built from the core language: arithmetic on fixed-point numbers, functions that trade digits for time, choices by
-//! number, inline reductions, boundary conditions.
+//! number, inline reductions, boundary conditions, the same algorithm in other floats.
 //!
 //! Everything here makes ordinary expressions and Funcs. No pass knows of it.
 
 pub mod boundary;
 mod fast;
 mod fixed_point;
+mod floats;
 mod inline_reductions;
 mod mux;
 mod shifts;
+
+pub use floats::in_floats;

@@ -15,7 +15,7 @@ mod factor;
 mod hoist;
 mod materialize;
 mod passes;
-mod robust;
+pub(crate) mod robust;
 mod routine;
 mod rows;
 mod share;

@@ -12,7 +12,7 @@ use crate::model::{Block, Loss};
 
 /// A loss of a block at its squared norm.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Robust {
+pub(crate) struct Robust {
     /// rho(sq): the block's part of E.
     pub energy: ExprId,
     /// rho'(sq), 0 where it is not positive.
@@ -43,7 +43,7 @@ fn bend(dag: &mut Dag, q: ExprId, Bend { share, base, flat }: Bend) -> ExprId {
 }
 
 /// The loss of `block` at the squared norm `sq`, where some of its residuals count. They add to `sq` where their guards hold.
-pub(super) fn robust(dag: &mut Dag, block: &Block, sq: ExprId, counts: ExprId, guards: &[ExprId]) -> Robust {
+pub(crate) fn robust(dag: &mut Dag, block: &Block, sq: ExprId, counts: ExprId, guards: &[ExprId]) -> Robust {
     match block.loss {
         Loss::Scaled(kind, scale) => {
             let (loss, at) = (kind.row(), Point { s: scale, s2: dag.powi(scale, 2), q: sq });

@@ -10,10 +10,12 @@
 //! multiplied by a mask. Conditions on coordinates are marked likely, so that the interior of a domain runs without them.
 
 mod live;
+mod loss;
 pub mod names;
 mod order;
 
 pub use live::{Pressure, pressure};
+pub use loss::{LossAt, formula_loss, scaled_loss};
 
 use crate::dag::{At, Compare, Dag, ExprId, Function, Node, Offset, Source};
 use crate::derive::Routines;

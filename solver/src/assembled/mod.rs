@@ -15,7 +15,7 @@ mod eval;
 mod jacobian;
 mod locate;
 mod loss;
-mod pcg;
+
 mod preconditioner;
 pub(crate) mod random;
 mod solve;

@@ -1,10 +1,10 @@
 //! Gauss-Newton and Levenberg-Marquardt over the assembled Jacobian: the baseline in the manner of general solvers.
 
 use crate::assembled::cholesky::NormalCholesky;
-use crate::assembled::pcg::{Solution, Stopping, dot, pcg};
 use crate::assembled::preconditioner::{BlockDiagonal, element_blocks};
 use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, Threads, preconditioner};
 use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Minimiser, Steps};
+use crate::outer::pcg::{Solution, Stopping, dot, pcg};
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
 use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
@@ -261,7 +261,7 @@ impl<'a> State<'a> {
         match &self.linear {
             Linear::Cg(blocks) => {
                 let m = BlockDiagonal::new(self.preconditioner, &self.jacobian, &self.diag, damping, blocks);
-                pcg(&|p| self.apply(p, damping), &b, &m, &self.stopping())
+                pcg(&mut |p| self.apply(p, damping), &|r| m.apply_inverse(r), &b, &self.stopping())
             }
             Linear::Cholesky(cholesky) => match cholesky.solve(&self.jacobian, &self.diag, damping, &b) {
                 Some(d) => self.direct_solution(d, damping, &b),

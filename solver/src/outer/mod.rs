@@ -1,3 +1,5 @@
 //! The outer loop: takes steps that a path (matrix-free or assembled) offers, gives accepted iterates and the reason it ended.
 
+pub(crate) mod host;
 pub mod lm;
+pub(crate) mod pcg;

@@ -212,7 +212,7 @@ impl CompileOptions {
     }
 
     /// Limits of a compilation that started then.
-    fn limits(&self, started: Instant) -> Limits {
+    pub(crate) fn limits(&self, started: Instant) -> Limits {
         let CompileLimits { instructions, seconds } = self.limits;
         let longest = Duration::try_from_secs_f64(seconds).ok();
         let deadline = longest.and_then(|longest| started.checked_add(longest));

@@ -7,13 +7,12 @@
 //!   truncated-Newton method", 1990);
 //! - k = limit.
 
-use crate::assembled::preconditioner::BlockDiagonal;
 use crate::problem::cancel::Watch;
 use crate::problem::report::LinearStop;
 
 /// Stopping rules.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stopping<'a> {
+pub(crate) struct Stopping<'a> {
     /// tau.
     pub tolerance: Option<f64>,
     /// zeta, without effect where there is a tolerance.
@@ -26,7 +25,7 @@ pub(super) struct Stopping<'a> {
 
 /// Solution, and how it was found.
 #[derive(Clone, Debug)]
-pub(super) struct Solution {
+pub(crate) struct Solution {
     pub d: Vec<f64>,
     pub iterations: usize,
     pub stop: LinearStop,
@@ -36,17 +35,17 @@ pub(super) struct Solution {
     pub usable: bool,
 }
 
-/// Solves A d = b for `apply` = A.
-pub(super) fn pcg(
-    apply: &dyn Fn(&[f64]) -> Vec<f64>,
+/// Solves A d = b for `apply` = A and `precondition` = M^-1.
+pub(crate) fn pcg(
+    apply: &mut dyn FnMut(&[f64]) -> Vec<f64>,
+    precondition: &dyn Fn(&[f64]) -> Vec<f64>,
     b: &[f64],
-    m: &BlockDiagonal,
     stopping: &Stopping<'_>,
 ) -> Solution {
     let b_norm = dot(b, b).sqrt();
     let mut d = vec![0.0; b.len()];
     let mut r = b.to_vec();
-    let mut z = m.apply_inverse(&r);
+    let mut z = precondition(&r);
     let mut p = z.clone();
     let mut rz = dot(&r, &z);
     let mut q_before = 0.0;
@@ -71,7 +70,7 @@ pub(super) fn pcg(
             ended.1 = stop;
             break;
         }
-        z = m.apply_inverse(&r);
+        z = precondition(&r);
         let rz_next = dot(&r, &z);
         if rz_next == 0.0 {
             // Solved to the last bit: another direction would be 0.
@@ -106,7 +105,7 @@ fn reached(
     (k >= 2 && k as f64 * gained <= stopping.forcing * q).then_some(LinearStop::Model)
 }
 
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 

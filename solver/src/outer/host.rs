@@ -1,0 +1,226 @@
+//! Steps of a problem whose vectors lie in the host's memory, in float64: damping, bounds, PCG and the model's predictions around whatever
+//! evaluates E, g and J^T J p.
+//!
+//! x holds the free scalars alone. A scalar that its bounds hold is no part of the linear system: its entries of g and of every product
+//! are 0.
+
+use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
+use crate::outer::pcg::{Solution, Stopping, dot};
+use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
+use crate::problem::cancel::Watch;
+use crate::problem::options::SolveOptions;
+
+/// PCG iterations at most where nothing else is said.
+const LINEAR_ITERATIONS: usize = 500;
+
+/// Derivatives at some x.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Derivatives {
+    /// g = J^T r.
+    pub gradient: Vec<f64>,
+    /// The diagonal of J^T J, or what stands for it.
+    pub diagonal: Vec<f64>,
+    /// That diagonal to first order in losses, which is damped with.
+    pub first_order: Vec<f64>,
+}
+
+/// An energy over n scalars. All slices have n entries.
+pub(crate) trait Model {
+    /// E at x.
+    fn energies(&mut self, x: &[f64]) -> Energies;
+    /// Derivatives at x, where all that follows is taken until the next call.
+    fn linearise(&mut self, x: &[f64]) -> Derivatives;
+    /// J^T J p.
+    fn product(&mut self, p: &[f64]) -> Vec<f64>;
+    /// Solves (J^T J + diag(damping)) d = b on the scalars that are not `held`, where b is 0.
+    fn direction(&mut self, b: &[f64], damping: &[f64], held: &[bool], stopping: &Stopping<'_>) -> Solution;
+    /// Decrease of E that the model without damping predicts for a step s, 0 where held: -(2 g.s + |J s|^2).
+    fn predicted(&mut self, gradient: &[f64], s: &[f64]) -> f64 {
+        let q = self.product(s);
+        -s.iter().zip(gradient.iter().zip(&q)).map(|(s, (g, q))| s * (2.0 * g + q)).sum::<f64>()
+    }
+    /// Takes notice that x is the new iterate. The energies there, if that has changed them.
+    fn accepted(&mut self, _x: &[f64]) -> Option<Energies> {
+        None
+    }
+}
+
+/// x and everything evaluated there.
+pub(crate) struct Host<'a, M> {
+    pub model: M,
+    options: &'a SolveOptions,
+    watch: Watch,
+    pub x: Vec<f64>,
+    trial: Vec<f64>,
+    at: Derivatives,
+    /// Lower and upper bound of each scalar, if there are any.
+    bounds: Option<[Vec<f64>; 2]>,
+    held: Vec<bool>,
+    /// Free scalars that no residual constrains.
+    pub unconstrained: usize,
+    /// The channel of an unknown that each scalar belongs to, by number.
+    component: Vec<usize>,
+    /// Per such channel, the largest entry that the diagonal has had.
+    largest: Vec<f64>,
+    /// The largest value that each entry of the diagonal has had.
+    running: Vec<f64>,
+}
+
+impl<'a, M: Model> Host<'a, M> {
+    /// Starts at `x`, which lies in its bounds.
+    pub fn new(
+        model: M,
+        x: Vec<f64>,
+        bounds: Option<[Vec<f64>; 2]>,
+        component: Vec<usize>,
+        options: &'a SolveOptions,
+    ) -> Host<'a, M> {
+        let n = x.len();
+        Host {
+            model,
+            options,
+            watch: Watch::new(options.cancel.clone(), options.max_time),
+            trial: x.clone(),
+            x,
+            at: Derivatives::default(),
+            bounds,
+            held: vec![false; n],
+            unconstrained: 0,
+            largest: vec![0.0; component.iter().max().map_or(0, |c| c + 1)],
+            component,
+            running: vec![0.0; n],
+        }
+    }
+
+    /// g at x, 0 where held.
+    pub fn gradient(&self) -> &[f64] {
+        &self.at.gradient
+    }
+
+    /// D_i = clamp(diag_i, min, max) / R, with bounds relative to the largest entry of the channel; 0 for Gauss-Newton.
+    fn damping(&self, radius: Option<f64>) -> Vec<f64> {
+        let Some(radius) = radius else { return vec![0.0; self.x.len()] };
+        let SolveOptions { min_lm_diagonal: min, max_lm_diagonal: max, .. } = *self.options;
+        let diagonal = if self.options.running_scales() { &self.running } else { &self.at.first_order };
+        let damp =
+            |(&diag, &c): (&f64, &usize)| diag.max(min * self.largest[c]).min(max * self.largest[c]) / radius;
+        diagonal.iter().zip(&self.component).map(damp).collect()
+    }
+
+    /// Takes the diagonal at a new x into the largest values so far.
+    fn scale(&mut self) {
+        for ((running, &diag), &c) in self.running.iter_mut().zip(&self.at.first_order).zip(&self.component) {
+            *running = running.max(diag);
+            self.largest[c] = self.largest[c].max(diag);
+        }
+    }
+
+    /// max|g_i| / |column i of J|, each within its bounds; infinite for NaN.
+    fn scaled_gradient(&self) -> f64 {
+        let scaled = |(i, (&g, &diag)): (usize, (&f64, &f64))| match &self.bounds {
+            _ if g.is_nan() => f64::INFINITY,
+            _ if diag <= 0.0 => 0.0,
+            Some([lower, upper]) => {
+                projected_gradient(self.x[i], g / diag, lower[i], upper[i]).abs() * diag.sqrt()
+            }
+            None => g.abs() / diag.sqrt(),
+        };
+        self.at.gradient.iter().zip(&self.at.diagonal).enumerate().map(scaled).fold(0.0, f64::max)
+    }
+
+    /// Holds the scalars at bounds that -g points out of: they leave the linear system. Returns max|P(x - g) - x|.
+    fn hold(&mut self) -> f64 {
+        let Some([lower, upper]) = &self.bounds else { return max_norm(self.at.gradient.iter().copied()) };
+        let (x, g) = (&self.x, &self.at.gradient);
+        let norm = max_norm((0..x.len()).map(|i| projected_gradient(x[i], g[i], lower[i], upper[i])));
+        self.held = (0..x.len()).map(|i| is_held(x[i], g[i], lower[i], upper[i])).collect();
+        for i in (0..x.len()).filter(|&i| self.held[i]) {
+            (self.at.gradient[i], self.at.diagonal[i]) = (0.0, 0.0);
+        }
+        norm
+    }
+
+    /// Sets the trial point to P(x + d). Returns the step that x can hold, not the one that was asked for.
+    fn propose(&mut self, d: &[f64]) -> Vec<f64> {
+        for (i, (trial, (x, d))) in self.trial.iter_mut().zip(self.x.iter().zip(d)).enumerate() {
+            *trial = match &self.bounds {
+                _ if *d == 0.0 => *x,
+                Some([lower, upper]) => clamp(x + d, lower[i], upper[i]),
+                None => x + d,
+            };
+        }
+        self.trial.iter().zip(&self.x).map(|(trial, x)| trial - x).collect()
+    }
+
+    /// The projected gradient step P(x - t g) - x with t = |g|^2 / |J g|^2, halved until the model falls, and by how much it
+    /// does.
+    fn descend(&mut self) -> (Vec<f64>, f64) {
+        let g = self.at.gradient.clone();
+        let mut t = dot(&g, &g) / dot(&g, &self.model.product(&g));
+        let mut halvings = 0;
+        loop {
+            let d: Vec<f64> = g.iter().map(|g| -t * g).collect();
+            let s = self.propose(&d);
+            let predicted = self.model.predicted(&g, &s);
+            if predicted > 0.0 || halvings == HALVINGS {
+                return (s, predicted);
+            }
+            t *= 0.5;
+            halvings += 1;
+        }
+    }
+}
+
+impl<M: Model> Steps for Host<'_, M> {
+    fn energy_at_start(&mut self) -> Energies {
+        self.model.energies(&self.x)
+    }
+
+    fn linearise(&mut self, _: Option<f64>) -> Linearisation {
+        self.at = self.model.linearise(&self.x);
+        self.scale();
+        self.unconstrained = self.at.diagonal.iter().filter(|&&d| d == 0.0).count();
+        let gradient_scaled = self.scaled_gradient();
+        Linearisation { gradient_max_norm: self.hold(), gradient_scaled }
+    }
+
+    fn solve_linear(&mut self, radius: Option<f64>) -> LinearResult {
+        let b: Vec<f64> = self.at.gradient.iter().map(|g| -g).collect();
+        let o = self.options;
+        let default = if o.linear_tolerance.is_some() { 10 * self.x.len() } else { LINEAR_ITERATIONS };
+        let limit = o.linear_iterations.unwrap_or(default);
+        let stopping =
+            Stopping { tolerance: o.linear_tolerance, forcing: o.forcing, limit, watch: &self.watch };
+        let solution = self.model.direction(&b, &self.damping(radius), &self.held, &stopping);
+        let mut s = self.propose(&solution.d);
+        let mut predicted = self.model.predicted(&self.at.gradient, &s);
+        if self.bounds.is_some() && solution.usable && predicted <= 0.0 {
+            (s, predicted) = self.descend();
+        }
+        LinearResult {
+            iterations: solution.iterations,
+            stop: solution.stop,
+            residual: solution.residual,
+            usable: solution.usable,
+            predicted,
+            step_norm: dot(&s, &s).sqrt(),
+            x_norm: dot(&self.x, &self.x).sqrt(),
+        }
+    }
+
+    fn trial_energy(&mut self) -> Energies {
+        self.model.energies(&self.trial)
+    }
+
+    fn accept(&mut self) -> Option<Energies> {
+        std::mem::swap(&mut self.x, &mut self.trial);
+        self.model.accepted(&self.x)
+    }
+
+    fn reject(&mut self) {}
+}
+
+/// max|v_i|; NaN if any entry is.
+fn max_norm(v: impl Iterator<Item = f64>) -> f64 {
+    v.fold(0.0, |m: f64, x| if x.is_nan() || m.is_nan() { f64::NAN } else { m.max(x.abs()) })
+}

@@ -1,0 +1,168 @@
+//! A compiled pipeline energy as a model for the outer loop, and its preconditioner.
+
+use crate::outer::host::{Derivatives, Model};
+use crate::outer::lm::Energies;
+use crate::outer::pcg::{Solution, Stopping, pcg};
+use crate::pipeline_energy::PipelineEnergyError;
+use crate::pipeline_energy::compiled::{Numbers, Routines};
+use crate::problem::options::Preconditioner;
+use crate::problem::report::LinearStop;
+use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
+use std::ops::Range;
+
+/// Scalars of an unknown up to which it has a dense block.
+const DENSE: usize = 64;
+/// Relative shift of a block's diagonal before its factorisation: a block may be singular to rounding.
+const SHIFT: f64 = 1e-12;
+
+/// The model. Once a routine has failed, energies are NaN and there are no more steps.
+pub(super) struct PipelineModel<'a> {
+    pub numbers: Numbers<'a>,
+    routines: &'a Routines,
+    kind: Preconditioner,
+    diagonal: Vec<f64>,
+    /// J^T J of each unknown that has a block of its own.
+    blocks: Vec<(Range<usize>, DMatrix<f64>)>,
+    pub failure: Option<PipelineEnergyError>,
+}
+
+impl<'a> PipelineModel<'a> {
+    pub(super) fn new(
+        numbers: Numbers<'a>,
+        routines: &'a Routines,
+        kind: Preconditioner,
+    ) -> PipelineModel<'a> {
+        PipelineModel { numbers, routines, kind, diagonal: vec![], blocks: vec![], failure: None }
+    }
+
+    /// The name of M in reports.
+    pub(super) fn preconditioner(&self) -> &'static str {
+        match self.kind {
+            Preconditioner::Auto if self.dense().next().is_none() => Preconditioner::Jacobi.name(),
+            Preconditioner::Auto => Preconditioner::BlockJacobi.name(),
+            kind => kind.name(),
+        }
+    }
+
+    /// The scalars of unknowns that are to have blocks.
+    fn dense(&self) -> impl Iterator<Item = Range<usize>> {
+        let has = matches!(self.kind, Preconditioner::Auto | Preconditioner::BlockJacobi);
+        self.numbers.ranges().map(|(range, _)| range).filter(move |r| has && (2..=DENSE).contains(&r.len()))
+    }
+
+    /// What `of` gives, or `instead` if it fails now or has failed before.
+    fn or<T>(
+        &mut self,
+        instead: T,
+        of: impl FnOnce(&mut Numbers<'a>, &Routines) -> Result<T, PipelineEnergyError>,
+    ) -> T {
+        if self.failure.is_some() {
+            return instead;
+        }
+        of(&mut self.numbers, self.routines).unwrap_or_else(|error| {
+            self.failure = Some(error);
+            instead
+        })
+    }
+
+    /// J^T J of some scalars, column by column.
+    fn block(&mut self, range: Range<usize>) -> DMatrix<f64> {
+        let mut a = DMatrix::zeros(range.len(), range.len());
+        let mut p = vec![0.0; self.numbers.len()];
+        for (j, i) in range.clone().enumerate() {
+            p[i] = 1.0;
+            let q = self.product(&p);
+            p[i] = 0.0;
+            a.column_mut(j).copy_from_slice(&q[range.clone()]);
+        }
+        // Rounding apart it is symmetric.
+        (&a + a.transpose()) * 0.5
+    }
+
+    /// M of A = J^T J + diag(damping), without the scalars that are held.
+    fn inverse(&self, damping: &[f64], held: &[bool]) -> Inverse {
+        let free = |i: usize| !held[i] && self.diagonal[i] > 0.0;
+        let entry = |i: usize| match self.kind {
+            _ if !free(i) => 0.0,
+            Preconditioner::None => 1.0,
+            _ => 1.0 / (self.diagonal[i] + damping[i]),
+        };
+        let blocks = self.blocks.iter().filter_map(|(range, a)| {
+            let own: Vec<usize> = range.clone().filter(|&i| free(i)).collect();
+            let at = |i: usize, j: usize| a[(own[i] - range.start, own[j] - range.start)];
+            let mut a = DMatrix::from_fn(own.len(), own.len(), at);
+            for (k, &i) in own.iter().enumerate() {
+                a[(k, k)] = (a[(k, k)] + damping[i]) * (1.0 + SHIFT);
+            }
+            // One that is not positive definite is left to the diagonal.
+            Some((Cholesky::new(a)?, own))
+        });
+        Inverse { diagonal: (0..held.len()).map(entry).collect(), blocks: blocks.collect() }
+    }
+}
+
+impl Model for PipelineModel<'_> {
+    fn energies(&mut self, x: &[f64]) -> Energies {
+        let groups = self.routines.energies.len();
+        let by_group = self.or(vec![f64::NAN; groups], |numbers, routines| {
+            numbers.set_point(x, true)?;
+            numbers.energies(routines)
+        });
+        Energies { total: by_group.iter().sum(), by_group }
+    }
+
+    fn linearise(&mut self, x: &[f64]) -> Derivatives {
+        let nothing = (vec![0.0; x.len()], vec![0.0; x.len()]);
+        let (gradient, diagonal) = self.or(nothing, |numbers, routines| {
+            numbers.set_point(x, true)?;
+            numbers.set_point(x, false)?;
+            Ok((numbers.evaluate(&routines.gradient, true)?, numbers.evaluate(&routines.diagonal, false)?))
+        });
+        self.diagonal = diagonal.clone();
+        let dense: Vec<Range<usize>> = self.dense().collect();
+        self.blocks = dense.into_iter().map(|range| (range.clone(), self.block(range))).collect();
+        Derivatives { gradient, first_order: diagonal.clone(), diagonal }
+    }
+
+    fn product(&mut self, p: &[f64]) -> Vec<f64> {
+        self.or(vec![0.0; p.len()], |numbers, routines| {
+            numbers.set_direction(p)?;
+            numbers.evaluate(&routines.product, false)
+        })
+    }
+
+    fn direction(&mut self, b: &[f64], damping: &[f64], held: &[bool], stopping: &Stopping<'_>) -> Solution {
+        let m = self.inverse(damping, held);
+        let mut apply = |p: &[f64]| {
+            let mut q = self.product(p);
+            for (i, q) in q.iter_mut().enumerate() {
+                *q = if held[i] { 0.0 } else { *q + damping[i] * p[i] };
+            }
+            q
+        };
+        let solution = pcg(&mut apply, &|r| m.apply(r), b, stopping);
+        match self.failure {
+            Some(_) => Solution { stop: LinearStop::Interrupted, usable: false, ..solution },
+            None => solution,
+        }
+    }
+}
+
+/// M^-1.
+struct Inverse {
+    diagonal: Vec<f64>,
+    /// Factors of blocks, and their scalars.
+    blocks: Vec<(Cholesky<f64, Dyn>, Vec<usize>)>,
+}
+
+impl Inverse {
+    fn apply(&self, r: &[f64]) -> Vec<f64> {
+        let mut z: Vec<f64> = self.diagonal.iter().zip(r).map(|(m, r)| m * r).collect();
+        for (factor, own) in &self.blocks {
+            let mut local = DVector::from_iterator(own.len(), own.iter().map(|&i| r[i]));
+            factor.solve_mut(&mut local);
+            own.iter().zip(local.iter()).for_each(|(&i, &v)| z[i] = v);
+        }
+        z
+    }
+}

@@ -1,0 +1,409 @@
+//! Solves of pipeline energies: what is checked before, the solve itself, and what is said after.
+
+use crate::outer::host::Host;
+use crate::outer::lm::{Callback, Control, Minimiser};
+use crate::pipeline_energy::compiled::{Numbers, Routines};
+use crate::pipeline_energy::derive::OverUnknowns;
+use crate::pipeline_energy::model::PipelineModel;
+use crate::pipeline_energy::{Loss, PipelineEnergy, Residual};
+use crate::problem::bounds::clamp;
+use crate::problem::memory::{Bytes, Memory, MemoryLimit};
+use crate::problem::options::{Backend, CompileOptions, OptionError, SolveOptions};
+use crate::problem::report::{Lent, Report, Seconds, Setting};
+use std::sync::Arc;
+use std::time::Instant;
+use sumsq_codegen::analysis::evaluate::{Known, evaluate};
+use sumsq_codegen::runtime::{Buffer, BufferError, Pool, Scalar};
+use sumsq_codegen::{Expr, Param, Part, Schedule, Target};
+use thiserror::Error;
+
+/// A pipeline energy that cannot be compiled, or a solve that could not be started or finished. The caller's numbers are as they were.
+#[derive(Error, Debug)]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum PipelineEnergyError {
+    /// The engine refused a pipeline, or generated code stopped.
+    #[error(transparent)]
+    Engine(#[from] sumsq_codegen::Error),
+    /// An option out of its range.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    #[error("a pipeline energy runs on the CPU alone: leave the back end to `auto`")]
+    Backend,
+    #[error("the energy has no unknown: name an input or a parameter")]
+    NoUnknown,
+    #[error("the energy has no residual: name a Func")]
+    NoResidual,
+    #[error("the pipeline has no input and no parameter `{name}` to solve for")]
+    NoSuchUnknown { name: String },
+    #[error("the unknown `{name}` is of integers: it must be of floats")]
+    IntegerUnknown { name: String },
+    #[error("`{name}` is an unknown twice")]
+    Twice { name: String },
+    #[error("the pipeline has no Func `{name}` to be a residual")]
+    NoSuchResidual { name: String },
+    #[error("the residual `{name}` is of integers: it must have floats")]
+    IntegerResidual { name: String },
+    #[error(
+        "the residual `{name}` has no domain in dimension {dimension}: give it one (`residual_over`), or fix the extent of its output"
+    )]
+    NoDomain { name: String, dimension: usize },
+    #[error("the residual `{name}` has {dims} dimensions, its domain {came}")]
+    Domain { name: String, dims: usize, came: usize },
+    #[error("the scale of the loss of `{name}` is {scale}: it must be finite and above 0")]
+    Scale { name: String, scale: f64 },
+    #[error("the bounds of `{name}` are {lower} and {upper}: expected lower <= upper")]
+    Bounds { name: String, lower: f64, upper: f64 },
+    #[error("nothing is given for the unknown `{name}`: it needs a start")]
+    NotGiven { name: String },
+    #[error("{name}: {source}")]
+    Buffer { name: String, source: BufferError },
+    #[error("E is {energy} at the start: {} is not finite", residuals.join(", "))]
+    InitialNotFinite { energy: f64, residuals: Vec<String> },
+    #[error("the gradient is not finite at the start, with respect to {}", unknowns.join(", "))]
+    GradientNotFinite { unknowns: Vec<String> },
+    #[error("the solve needs {} of memory, {} are available: solve a smaller problem, or raise the limit (max_memory)", Bytes(*needed), Bytes(*limit))]
+    Memory { needed: u64, limit: u64 },
+    #[error("{asked} threads were asked for, the system started {started}: ask for fewer")]
+    Threads { asked: usize, started: usize },
+}
+
+impl PipelineEnergy {
+    /// Names of the unknowns.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.unknowns.iter().map(|u| &*u.name).collect()
+    }
+
+    /// First coordinate and extent of each dimension of a residual Func.
+    pub(super) fn domain(&self, r: &Residual) -> Result<Vec<(Expr, Expr)>, PipelineEnergyError> {
+        let (name, dims) = (r.func.to_string(), self.pipeline.funcs[&r.func].vars.len());
+        if let Some(domain) = &r.domain {
+            let came = domain.len();
+            let fits = came == dims;
+            return if fits {
+                Ok(domain.clone())
+            } else {
+                Err(PipelineEnergyError::Domain { name, dims, came })
+            };
+        }
+        let output = self.pipeline.outputs.iter().find(|o| o.func == r.func);
+        let part = |d: usize| {
+            let c = output?.constraints.get(d)?;
+            Some((c.min.clone().unwrap_or_else(|| Expr::from(0)), c.extent.clone()?))
+        };
+        let all = (0..dims).map(|d| {
+            part(d).ok_or_else(|| PipelineEnergyError::NoDomain { name: name.clone(), dimension: d })
+        });
+        all.collect()
+    }
+
+    /// Sizes for schedules: those given, and for every result that of its unknown.
+    pub(super) fn estimates(
+        &self,
+        given: &[(&str, &[i32])],
+        results: &[&OverUnknowns],
+    ) -> Vec<(String, Vec<i32>)> {
+        let mut all: Vec<(String, Vec<i32>)> =
+            given.iter().map(|(n, s)| (n.to_string(), s.to_vec())).collect();
+        for (k, u) in self.unknowns.iter().enumerate() {
+            let Some((_, size)) = given.iter().find(|(n, _)| **n == *u.name) else { continue };
+            let names = results.iter().filter_map(|r| r.outputs[k].as_ref());
+            all.extend(names.map(|name| (name.to_string(), size.to_vec())));
+            all.push((super::derive::direction_of(&u.name), size.to_vec()));
+        }
+        all
+    }
+
+    fn check(&self) -> Result<(), PipelineEnergyError> {
+        use PipelineEnergyError::*;
+        if self.unknowns.is_empty() {
+            return Err(NoUnknown);
+        }
+        if self.residuals.is_empty() {
+            return Err(NoResidual);
+        }
+        for (k, u) in self.unknowns.iter().enumerate() {
+            let (name, p) = (u.name.to_string(), &self.pipeline);
+            let types = match (p.inputs.get(&u.name), p.params.get(&u.name)) {
+                (Some(input), _) => input.types.clone(),
+                (None, Some(ty)) => vec![*ty],
+                (None, None) => return Err(NoSuchUnknown { name }),
+            };
+            if types.iter().any(|t| !t.is_float()) {
+                return Err(IntegerUnknown { name });
+            }
+            if self.unknowns[..k].iter().any(|other| other.name == u.name) {
+                return Err(Twice { name });
+            }
+            let fits = u.lower <= u.upper;
+            if !fits {
+                return Err(Bounds { name, lower: u.lower, upper: u.upper });
+            }
+        }
+        for r in &self.residuals {
+            let name = r.func.to_string();
+            let Some(f) = self.pipeline.funcs.get(&r.func) else { return Err(NoSuchResidual { name }) };
+            if !f.types().iter().any(|t| t.is_float()) {
+                return Err(IntegerResidual { name });
+            }
+            match r.loss {
+                Loss::Robust { scale, .. } if !(scale > 0.0 && scale.is_finite()) => {
+                    return Err(Scale { name, scale });
+                }
+                _ => {}
+            }
+            self.domain(r)?;
+        }
+        Ok(())
+    }
+
+    /// Derives and compiles what a solve runs. `estimates` are the sizes, about, of inputs, outputs and residuals: schedules go by them, results do
+    /// not. Of `options`, precision, preconditioner, threads, memory and limits count.
+    ///
+    /// # Errors
+    /// Names that are not there or of the wrong kind, options out of range, a pipeline that the engine refuses.
+    pub fn compile(
+        &self,
+        options: &CompileOptions,
+        estimates: &[(&str, &[i32])],
+    ) -> Result<PipelineSolver, PipelineEnergyError> {
+        let started = Instant::now();
+        self.check()?;
+        options.check()?;
+        if options.backend == Backend::Cuda {
+            return Err(PipelineEnergyError::Backend);
+        }
+        let routines = Routines::new(self, options, estimates)?;
+        let pool = options.threads.map_or_else(Pool::with_all_cores, Pool::new);
+        match options.threads {
+            Some(asked) if pool.threads() < asked => {
+                return Err(PipelineEnergyError::Threads { asked, started: pool.threads() });
+            }
+            _ => {}
+        }
+        let compile_seconds = started.elapsed().as_secs_f64();
+        let (energy, options) = (self.clone(), options.clone());
+        Ok(PipelineSolver { energy, options, routines, pool: Arc::new(pool), compile_seconds })
+    }
+}
+
+/// A pipeline energy as machine code, for problems of any size.
+pub struct PipelineSolver {
+    pub(super) energy: PipelineEnergy,
+    pub(super) options: CompileOptions,
+    pub(super) routines: Routines,
+    pub(super) pool: Arc<Pool>,
+    compile_seconds: f64,
+}
+
+impl PipelineSolver {
+    /// The schedules of energy, gradient, diagonal and product.
+    pub fn schedules(&self) -> [&Schedule; 4] {
+        let Routines { energy, gradient, diagonal, product, .. } = &self.routines;
+        [energy, gradient, diagonal, product].map(|r| &r.schedule)
+    }
+
+    /// Minimises E from the unknowns among `buffers` and `params`, which become the solution. All inputs and parameters of the pipeline must
+    /// be given; unknowns are copied, the others read in place.
+    ///
+    /// Radii, tolerances and the rest of `options` mean the same as for any energy; what is left open is decided as for one over images.
+    ///
+    /// # Errors
+    /// A buffer or parameter that is missing or does not fit, too little memory, an energy or gradient that is not finite at the start, or a
+    /// failure of the engine: then the unknowns are as they were.
+    pub fn solve(
+        &self,
+        buffers: &[(&str, &Buffer)],
+        params: &mut [(&str, Scalar)],
+        options: &SolveOptions,
+    ) -> Result<Report, PipelineEnergyError> {
+        self.solve_with(buffers, params, options, &mut |_| Control::Continue)
+    }
+
+    /// [`PipelineSolver::solve`], observed after each step.
+    ///
+    /// # Errors
+    /// As for [`PipelineSolver::solve`].
+    pub fn solve_with(
+        &self,
+        buffers: &[(&str, &Buffer)],
+        params: &mut [(&str, Scalar)],
+        options: &SolveOptions,
+        callback: Callback<'_>,
+    ) -> Result<Report, PipelineEnergyError> {
+        let started = Instant::now();
+        options.check()?;
+        let numbers = Numbers::new(&self.energy, &self.routines, buffers, params, &self.pool)?;
+        let memory = self.memory(&numbers)?;
+        let mut x = self.start(&numbers, buffers, params);
+        let warnings = self.project(&numbers, &mut x);
+        let component = components(&numbers);
+        let (free, bounds) = (x.len(), self.bounds(&numbers));
+        let model = PipelineModel::new(numbers, &self.routines, self.options.preconditioner);
+        let mut host = Host::new(model, x, bounds, component, options);
+        let planned = started.elapsed().as_secs_f64();
+        let minimiser = Minimiser::start(&mut host, options.clone(), self.options.precision, free);
+        if let Some(failure) = host.model.failure.take() {
+            return Err(failure);
+        }
+        let mut minimiser = minimiser.map_err(|e| self.not_finite(e.energy, &mut host.model, &host.x))?;
+        let unknowns = self.bad_gradients(&host);
+        if !unknowns.is_empty() {
+            return Err(PipelineEnergyError::GradientNotFinite { unknowns });
+        }
+        minimiser.run(&mut host, callback);
+        if let Some(failure) = host.model.failure.take() {
+            return Err(failure);
+        }
+        self.finish(&host, buffers, params)?;
+        let seconds = Seconds {
+            compile: self.compile_seconds,
+            plan: planned,
+            solve: started.elapsed().as_secs_f64() - planned,
+        };
+        let setting = Setting {
+            groups: self.energy.residuals.iter().map(|r| r.func.to_string()).collect(),
+            unknowns: free,
+            residuals: self.residuals(buffers, params),
+            unconstrained: host.unconstrained,
+            method: options.method,
+            preconditioner: host.model.preconditioner(),
+            device: Target::host().processor.name,
+            backend: "cpu",
+            lent: Lent::default(),
+            precision: self.options.precision,
+            threads: self.pool.threads(),
+            memory,
+        };
+        Ok(Report::new(minimiser.finish(), setting, seconds, warnings))
+    }
+
+    /// Number of residuals, tuples by their floats; domains by the sizes of buffers and integer parameters.
+    fn residuals(&self, buffers: &[(&str, &Buffer)], params: &[(&str, Scalar)]) -> usize {
+        let mut known = Known::default();
+        for (name, b) in buffers {
+            for (d, (extent, min)) in b.spec().extents.iter().zip(&b.spec().min).enumerate() {
+                known.params.insert(Param::Of((*name).into(), Part::Extent(d)), Expr::from(*extent));
+                known.params.insert(Param::Of((*name).into(), Part::Min(d)), Expr::from(*min));
+            }
+        }
+        known.params.extend(params.iter().map(|(n, v)| (Param::from(*n), v.constant())));
+        let count = |r: &Residual| {
+            let floats = self.energy.pipeline.funcs[&r.func].types().into_iter().filter(|t| t.is_float());
+            let domain = self.energy.domain(r).unwrap_or_default();
+            let extents =
+                domain.iter().map(|(_, extent)| evaluate(extent, &known).unwrap_or(0).max(0) as usize);
+            floats.count() * extents.product::<usize>()
+        };
+        self.energy.residuals.iter().map(count).sum()
+    }
+
+    fn memory(&self, numbers: &Numbers<'_>) -> Result<Memory, PipelineEnergyError> {
+        let (inputs, buffers) = numbers.bytes();
+        // x, its trial, b, d, r, z, p, q, and four diagonals.
+        let buffers = buffers + 12 * (numbers.len() * size_of::<f64>()) as u64;
+        let limit = MemoryLimit::bytes(self.options.max_memory, inputs);
+        let too_much = |limit| PipelineEnergyError::Memory { needed: inputs.saturating_add(buffers), limit };
+        Memory::within(inputs, buffers, limit).map_err(too_much)
+    }
+
+    /// The unknowns as they are given.
+    pub(super) fn start(
+        &self,
+        numbers: &Numbers<'_>,
+        buffers: &[(&str, &Buffer)],
+        params: &[(&str, Scalar)],
+    ) -> Vec<f64> {
+        let mut x = Vec::with_capacity(numbers.len());
+        for u in &self.energy.unknowns {
+            match buffers.iter().find(|(n, _)| **n == *u.name) {
+                Some((_, b)) => x.extend(b.to_vec::<f64>()),
+                None => {
+                    let given = params.iter().find(|(n, _)| **n == *u.name);
+                    x.extend(given.and_then(|(_, v)| v.constant().as_float()));
+                }
+            }
+        }
+        x
+    }
+
+    /// Moves x into its bounds; says of which unknowns how many scalars were outside.
+    fn project(&self, numbers: &Numbers<'_>, x: &mut [f64]) -> Vec<String> {
+        let mut warnings = vec![];
+        for (u, (range, _)) in self.energy.unknowns.iter().zip(numbers.ranges()) {
+            let mut moved = 0;
+            for v in &mut x[range] {
+                let inside = clamp(*v, u.lower, u.upper);
+                moved += usize::from(inside != *v && !v.is_nan());
+                *v = inside;
+            }
+            if moved > 0 {
+                warnings.push(format!(
+                    "{moved} scalars of `{}` started outside of their bounds: moved to the nearest bound",
+                    u.name
+                ));
+            }
+        }
+        warnings
+    }
+
+    fn bounds(&self, numbers: &Numbers<'_>) -> Option<[Vec<f64>; 2]> {
+        let all = &self.energy.unknowns;
+        if all.iter().all(|u| u.lower == f64::NEG_INFINITY && u.upper == f64::INFINITY) {
+            return None;
+        }
+        let (mut lower, mut upper) = (vec![], vec![]);
+        for (u, (range, _)) in all.iter().zip(numbers.ranges()) {
+            lower.extend(range.clone().map(|_| u.lower));
+            upper.extend(range.map(|_| u.upper));
+        }
+        Some([lower, upper])
+    }
+
+    fn not_finite(&self, energy: f64, model: &mut PipelineModel<'_>, x: &[f64]) -> PipelineEnergyError {
+        use crate::outer::host::Model;
+        let by_group = model.energies(x).by_group;
+        let bad = self.energy.residuals.iter().zip(by_group).filter(|(_, e)| !e.is_finite());
+        let residuals = bad.map(|(r, _)| r.func.to_string()).collect();
+        PipelineEnergyError::InitialNotFinite { energy, residuals }
+    }
+
+    /// Unknowns whose gradient is not finite at the start.
+    fn bad_gradients(&self, host: &Host<'_, PipelineModel<'_>>) -> Vec<String> {
+        let ranges = host.model.numbers.ranges();
+        let bad = |range: std::ops::Range<usize>| host.gradient()[range].iter().any(|g| !g.is_finite());
+        let all = self.energy.unknowns.iter().zip(ranges);
+        all.filter(|(_, (range, _))| bad(range.clone())).map(|(u, _)| u.name.to_string()).collect()
+    }
+
+    /// Writes the solution to the caller's unknowns: first into buffers, which may refuse.
+    fn finish(
+        &self,
+        host: &Host<'_, PipelineModel<'_>>,
+        buffers: &[(&str, &Buffer)],
+        params: &mut [(&str, Scalar)],
+    ) -> Result<(), PipelineEnergyError> {
+        for (u, (range, _)) in self.energy.unknowns.iter().zip(host.model.numbers.ranges()) {
+            if let Some((name, b)) = buffers.iter().find(|(n, _)| **n == *u.name) {
+                let source = b.copy_from(&host.x[range]);
+                source.map_err(|source| PipelineEnergyError::Buffer { name: name.to_string(), source })?;
+            } else if let Some((_, v)) = params.iter_mut().find(|(n, _)| **n == *u.name) {
+                *v = match v {
+                    Scalar::F32(_) => Scalar::F32(host.x[range.start] as f32),
+                    _ => Scalar::F64(host.x[range.start]),
+                };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The channel of an unknown that each scalar belongs to, by number.
+fn components(numbers: &Numbers<'_>) -> Vec<usize> {
+    let (mut all, mut first) = (vec![], 0);
+    for (range, channels) in numbers.ranges() {
+        all.extend((0..range.len()).map(|i| first + i % channels));
+        first += channels;
+    }
+    all
+}
