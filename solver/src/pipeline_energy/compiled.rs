@@ -38,6 +38,9 @@ pub(super) fn floats(precision: Precision) -> (ScalarType, ScalarType) {
     }
 }
 
+/// Sizes of buffers by name, about.
+pub(super) type OverSizes<'a> = Vec<(&'a str, &'a [i32])>;
+
 /// Schedules pipelines for about these sizes, and compiles them, all at once.
 pub(super) fn compile_all(
     pipelines: Vec<OverUnknowns>,

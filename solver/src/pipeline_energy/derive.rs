@@ -11,7 +11,7 @@
 //! `energy/src/derive/robust.rs`. Energy and gradient are in one type of floats, diagonal and product in another or the same.
 
 use crate::pipeline_energy::{Loss, PipelineEnergy, PipelineEnergyError, Residual};
-use sumsq_codegen::gradient::{propagate_adjoints, propagate_squares, propagate_tangents};
+use sumsq_codegen::gradient::{Tangents, propagate_adjoints, propagate_squares, propagate_tangents};
 use sumsq_codegen::{Constraint, Expr, Func, Name, Pipeline, RDom, ScalarType, Var, in_floats};
 use sumsq_energy::emit::{LossAt, formula_loss, scaled_loss};
 
@@ -23,6 +23,11 @@ pub(super) fn direction_of(unknown: &str) -> String {
 /// The name of the energy of a residual Func.
 pub(super) fn energy_of(func: &str) -> String {
     format!("energy_{func}")
+}
+
+/// The name of the residuals of a Func with their weights.
+pub(super) fn parts_of(func: &str) -> String {
+    format!("parts_{func}")
 }
 
 /// A pipeline whose outputs are Funcs over the unknowns, in their order; none where an unknown has no effect.
@@ -128,6 +133,79 @@ impl<'e> Base<'e> {
         })
     }
 
+    /// Products with the Hessian of E/2: the tangents of the gradient.
+    pub(super) fn hessian(self) -> Result<OverUnknowns, PipelineEnergyError> {
+        let e = self.e;
+        let OverUnknowns { mut pipeline, outputs } = self.gradient()?;
+        let tangents = along_directions(e, &mut pipeline)?;
+        pipeline.outputs.clear();
+        let mut found = vec![];
+        for name in outputs {
+            let t = name.and_then(|name| tangents.of(&name).cloned());
+            if let Some(t) = &t {
+                pipeline.output_strided(t, Constraint::defaults(t.vars.len()));
+            }
+            found.push(t.map(|t| t.name));
+        }
+        Ok(OverUnknowns { pipeline: reachable(pipeline), outputs: found })
+    }
+
+    /// -(dg/d theta)^T p for each input and parameter theta in `wrt`, from the directions p of all unknowns.
+    pub(super) fn mixed(self, wrt: &[&str]) -> Result<OverUnknowns, PipelineEnergyError> {
+        let e = self.e;
+        let OverUnknowns { pipeline: mut p, outputs } = self.gradient()?;
+        add_directions(e, &mut p);
+        p.outputs.clear();
+        let mut seeds = vec![];
+        for (name, d) in e.names().into_iter().zip(outputs) {
+            let Some(f) = d.map(|d| p.funcs[&d].clone()) else { continue };
+            let at: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
+            let direction = direction_of(name);
+            let (constraints, values) = match p.inputs.get(name) {
+                Some(input) => {
+                    let fixed = |d| Constraint::new().min(input.min(d)).extent(input.extent(d));
+                    let of =
+                        |(k, ty): (usize, &ScalarType)| Expr::call(direction.as_str(), *ty, at.clone(), k);
+                    let values = input.types.iter().enumerate().map(of).collect();
+                    ((0..input.dims).map(fixed).collect(), values)
+                }
+                None => (vec![], vec![Expr::param(direction.as_str(), p.params[name])]),
+            };
+            let seed = format!("seed_{name}");
+            p.func(Func::new(seed.as_str(), &f.vars, values.into_iter().map(|v: Expr| -v).collect()));
+            p.output_strided(&f, constraints);
+            seeds.push((f.name.to_string(), seed));
+        }
+        let seeds: Vec<(&str, &str)> = seeds.iter().map(|(f, s)| (f.as_str(), s.as_str())).collect();
+        let adjoints = propagate_adjoints(&mut p, &seeds, wrt)?;
+        p.outputs.clear();
+        let mut found = vec![];
+        for name in wrt {
+            let d = adjoints.of(name).cloned();
+            if let Some(d) = &d {
+                p.output_strided(d, Constraint::defaults(d.vars.len()));
+            }
+            found.push(d.map(|d| d.name));
+        }
+        Ok(OverUnknowns { pipeline: reachable(p), outputs: found })
+    }
+
+    /// Residuals as they are, each with its rho' and b (2 - b q) behind: for each residual Func f a Func `parts_f`.
+    pub(super) fn parts(mut self) -> Pipeline {
+        let outputs = std::mem::take(&mut self.p.outputs);
+        for (r, output) in self.e.residuals.iter().zip(outputs) {
+            let f = self.p.funcs[&r.func].clone();
+            let at: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
+            let Weighted { residuals, energy, weight, bend } = Weighted::new(r, &f, &at);
+            let constant = |v| Expr::constant(energy.ty(), v);
+            let more = [weight.unwrap_or(constant(1.0)), bend.unwrap_or(constant(0.0))];
+            let values = residuals.into_iter().chain(more).collect();
+            let parts = self.p.func(Func::new(parts_of(&r.func), &f.vars, values));
+            self.p.output_strided(&parts, output.constraints);
+        }
+        reachable(self.p)
+    }
+
     fn diagonal(self) -> Result<OverUnknowns, PipelineEnergyError> {
         self.adjoints(true, |r, f, at| {
             let w = Weighted::new(r, f, at);
@@ -136,21 +214,7 @@ impl<'e> Base<'e> {
     }
 
     pub(super) fn product(mut self) -> Result<OverUnknowns, PipelineEnergyError> {
-        let mut directions = vec![];
-        for name in self.e.names() {
-            let direction = direction_of(name);
-            match self.p.inputs.get(name).cloned() {
-                Some(mut input) => {
-                    input.name = direction.as_str().into();
-                    input.types.retain(|t| t.is_float());
-                    self.p.input(input);
-                }
-                None => _ = self.p.param(direction.as_str(), self.p.params[name]),
-            }
-            directions.push((name, direction));
-        }
-        let directions: Vec<(&str, &str)> = directions.iter().map(|(n, d)| (*n, d.as_str())).collect();
-        let tangents = propagate_tangents(&mut self.p, &directions)?;
+        let tangents = along_directions(self.e, &mut self.p)?;
         self.adjoints(false, |r, f, at| {
             let w = Weighted::new(r, f, at);
             match tangents.of(&r.func) {
@@ -159,6 +223,28 @@ impl<'e> Base<'e> {
             }
         })
     }
+}
+
+/// Adds an input or parameter for the direction of each unknown.
+fn add_directions(e: &PipelineEnergy, p: &mut Pipeline) {
+    for name in e.names() {
+        let direction = direction_of(name);
+        match p.inputs.get(name).cloned() {
+            Some(mut input) => {
+                input.name = direction.as_str().into();
+                p.input(input);
+            }
+            None => _ = p.param(direction.as_str(), p.params[name]),
+        }
+    }
+}
+
+/// Adds directions, and the tangents along them.
+fn along_directions(e: &PipelineEnergy, p: &mut Pipeline) -> Result<Tangents, PipelineEnergyError> {
+    add_directions(e, p);
+    let directions: Vec<String> = e.names().into_iter().map(direction_of).collect();
+    let pairs: Vec<(&str, &str)> = e.names().into_iter().zip(directions.iter().map(String::as_str)).collect();
+    Ok(propagate_tangents(p, &pairs)?)
 }
 
 /// An element of a residual Func and what its loss makes of it.

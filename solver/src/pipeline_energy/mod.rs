@@ -19,11 +19,15 @@
 //! Preconditioner: the adjoint with squared partials ([`propagate_squares`](sumsq_codegen::gradient::propagate_squares)) in place of
 //! diag(J^T J), and one dense block for each unknown of up to 64 scalars, its columns from products with J^T J.
 
+mod certificate;
 mod compiled;
 mod derive;
 mod model;
+mod sensitivity;
 mod solve;
 
+pub use certificate::Certificate;
+pub use sensitivity::{Curvature, LinearReport, Sensitivity};
 pub use solve::{PipelineEnergyError, PipelineSolver};
 
 use sumsq_codegen::{Expr, Name, Pipeline};

@@ -4,7 +4,7 @@ use crate::outer::host::{Derivatives, Model};
 use crate::outer::lm::Energies;
 use crate::outer::pcg::{Solution, Stopping, pcg};
 use crate::pipeline_energy::PipelineEnergyError;
-use crate::pipeline_energy::compiled::{Numbers, Routines};
+use crate::pipeline_energy::compiled::{Numbers, Routine, Routines};
 use crate::problem::options::Preconditioner;
 use crate::problem::report::LinearStop;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
@@ -65,6 +65,14 @@ impl<'a> PipelineModel<'a> {
         })
     }
 
+    /// A routine at the point, in the direction p.
+    pub(super) fn product_by(&mut self, routine: &Routine, p: &[f64]) -> Vec<f64> {
+        self.or(vec![0.0; p.len()], |numbers, _| {
+            numbers.set_direction(p)?;
+            numbers.evaluate(routine, false)
+        })
+    }
+
     /// J^T J of some scalars, column by column.
     fn block(&mut self, range: Range<usize>) -> DMatrix<f64> {
         let mut a = DMatrix::zeros(range.len(), range.len());
@@ -80,7 +88,7 @@ impl<'a> PipelineModel<'a> {
     }
 
     /// M of A = J^T J + diag(damping), without the scalars that are held.
-    fn inverse(&self, damping: &[f64], held: &[bool]) -> Inverse {
+    pub(super) fn inverse(&self, damping: &[f64], held: &[bool]) -> Inverse {
         let free = |i: usize| !held[i] && self.diagonal[i] > 0.0;
         let entry = |i: usize| match self.kind {
             _ if !free(i) => 0.0,
@@ -125,22 +133,12 @@ impl Model for PipelineModel<'_> {
     }
 
     fn product(&mut self, p: &[f64]) -> Vec<f64> {
-        self.or(vec![0.0; p.len()], |numbers, routines| {
-            numbers.set_direction(p)?;
-            numbers.evaluate(&routines.product, false)
-        })
+        self.product_by(&self.routines.product, p)
     }
 
     fn direction(&mut self, b: &[f64], damping: &[f64], held: &[bool], stopping: &Stopping<'_>) -> Solution {
         let m = self.inverse(damping, held);
-        let mut apply = |p: &[f64]| {
-            let mut q = self.product(p);
-            for (i, q) in q.iter_mut().enumerate() {
-                *q = if held[i] { 0.0 } else { *q + damping[i] * p[i] };
-            }
-            q
-        };
-        let solution = pcg(&mut apply, &|r| m.apply(r), b, stopping);
+        let solution = m.solve(&mut |p| self.product(p), b, damping, held, stopping);
         match self.failure {
             Some(_) => Solution { stop: LinearStop::Interrupted, usable: false, ..solution },
             None => solution,
@@ -149,13 +147,32 @@ impl Model for PipelineModel<'_> {
 }
 
 /// M^-1.
-struct Inverse {
+pub(super) struct Inverse {
     diagonal: Vec<f64>,
     /// Factors of blocks, and their scalars.
     blocks: Vec<(Cholesky<f64, Dyn>, Vec<usize>)>,
 }
 
 impl Inverse {
+    /// Solves (A + diag(damping)) d = b on the scalars that are not held, for `product` = A.
+    pub(super) fn solve(
+        &self,
+        product: &mut dyn FnMut(&[f64]) -> Vec<f64>,
+        b: &[f64],
+        damping: &[f64],
+        held: &[bool],
+        stopping: &Stopping<'_>,
+    ) -> Solution {
+        let mut apply = |p: &[f64]| {
+            let mut q = product(p);
+            for (i, q) in q.iter_mut().enumerate() {
+                *q = if held[i] { 0.0 } else { *q + damping[i] * p[i] };
+            }
+            q
+        };
+        pcg(&mut apply, &|r| self.apply(r), b, stopping)
+    }
+
     fn apply(&self, r: &[f64]) -> Vec<f64> {
         let mut z: Vec<f64> = self.diagonal.iter().zip(r).map(|(m, r)| m * r).collect();
         for (factor, own) in &self.blocks {

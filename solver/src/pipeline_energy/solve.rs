@@ -64,6 +64,16 @@ pub enum PipelineEnergyError {
     GradientNotFinite { unknowns: Vec<String> },
     #[error("the solve needs {} of memory, {} are available: solve a smaller problem, or raise the limit (max_memory)", Bytes(*needed), Bytes(*limit))]
     Memory { needed: u64, limit: u64 },
+    #[error("the adjoint of `{name}` has {came} values: the unknown has {wanted}")]
+    Adjoint { name: String, wanted: usize, came: usize },
+    #[error("the derivative with respect to `{name}` has no buffer to go to")]
+    NoResult { name: String },
+    #[error(
+        "the unknowns are no minimum: E curves downwards, or not at all, so that the solution has no derivative"
+    )]
+    Indefinite,
+    #[error("the unknowns are no minimum: one is about {:.1} % of |x| away; solve to a smaller tolerance first", 100.0 * distance)]
+    NoMinimum { distance: f64 },
     #[error("{asked} threads were asked for, the system started {started}: ask for fewer")]
     Threads { asked: usize, started: usize },
 }
@@ -97,6 +107,26 @@ impl PipelineEnergy {
         all.collect()
     }
 
+    /// That domain, by the sizes of buffers and integer parameters.
+    pub(super) fn domain_at(
+        &self,
+        r: &Residual,
+        buffers: &[(&str, &Buffer)],
+        params: &[(&str, Scalar)],
+    ) -> Vec<(i32, i32)> {
+        let mut known = Known::default();
+        for (name, b) in buffers {
+            for (d, (extent, min)) in b.spec().extents.iter().zip(&b.spec().min).enumerate() {
+                known.params.insert(Param::Of((*name).into(), Part::Extent(d)), Expr::from(*extent));
+                known.params.insert(Param::Of((*name).into(), Part::Min(d)), Expr::from(*min));
+            }
+        }
+        known.params.extend(params.iter().map(|(n, v)| (Param::from(*n), v.constant())));
+        let value = |e: &Expr| evaluate(e, &known).and_then(|v| i32::try_from(v).ok()).unwrap_or(0);
+        let domain = self.domain(r).unwrap_or_default();
+        domain.iter().map(|(min, extent)| (value(min), value(extent).max(0))).collect()
+    }
+
     /// Sizes for schedules: those given, and for every result that of its unknown.
     pub(super) fn estimates(
         &self,
@@ -114,7 +144,7 @@ impl PipelineEnergy {
         all
     }
 
-    fn check(&self) -> Result<(), PipelineEnergyError> {
+    fn is_sound(&self) -> Result<(), PipelineEnergyError> {
         use PipelineEnergyError::*;
         if self.unknowns.is_empty() {
             return Err(NoUnknown);
@@ -168,7 +198,7 @@ impl PipelineEnergy {
         estimates: &[(&str, &[i32])],
     ) -> Result<PipelineSolver, PipelineEnergyError> {
         let started = Instant::now();
-        self.check()?;
+        self.is_sound()?;
         options.check()?;
         if options.backend == Backend::Cuda {
             return Err(PipelineEnergyError::Backend);
@@ -278,22 +308,12 @@ impl PipelineSolver {
         Ok(Report::new(minimiser.finish(), setting, seconds, warnings))
     }
 
-    /// Number of residuals, tuples by their floats; domains by the sizes of buffers and integer parameters.
+    /// Number of residuals, tuples by their floats.
     fn residuals(&self, buffers: &[(&str, &Buffer)], params: &[(&str, Scalar)]) -> usize {
-        let mut known = Known::default();
-        for (name, b) in buffers {
-            for (d, (extent, min)) in b.spec().extents.iter().zip(&b.spec().min).enumerate() {
-                known.params.insert(Param::Of((*name).into(), Part::Extent(d)), Expr::from(*extent));
-                known.params.insert(Param::Of((*name).into(), Part::Min(d)), Expr::from(*min));
-            }
-        }
-        known.params.extend(params.iter().map(|(n, v)| (Param::from(*n), v.constant())));
         let count = |r: &Residual| {
             let floats = self.energy.pipeline.funcs[&r.func].types().into_iter().filter(|t| t.is_float());
-            let domain = self.energy.domain(r).unwrap_or_default();
-            let extents =
-                domain.iter().map(|(_, extent)| evaluate(extent, &known).unwrap_or(0).max(0) as usize);
-            floats.count() * extents.product::<usize>()
+            let domain = self.energy.domain_at(r, buffers, params);
+            floats.count() * domain.iter().map(|(_, extent)| *extent as usize).product::<usize>()
         };
         self.energy.residuals.iter().map(count).sum()
     }

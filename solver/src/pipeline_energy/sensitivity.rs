@@ -1,0 +1,215 @@
+//! The derivative of a solution with respect to what the energy was made of.
+//!
+//! At a minimum g(x, theta) = 0, so that dx/dtheta = -H^-1 dg/dtheta with H = dg/dx. For the adjoint w of the solution, that of theta is
+//! -(dg/dtheta)^T H^-1 w: one PCG solve with H, and one adjoint of the gradient pipeline, whose memory does not depend on how many steps
+//! the solve took.
+
+use crate::outer::host::{Derivatives, Model};
+use crate::outer::lm::Energies;
+use crate::outer::pcg::{Solution, Stopping, dot};
+use crate::pipeline_energy::compiled::{Numbers, OverSizes, Routine, compile_all};
+use crate::pipeline_energy::derive::Base;
+use crate::pipeline_energy::model::PipelineModel;
+use crate::pipeline_energy::{PipelineEnergyError, PipelineSolver};
+use crate::problem::bounds::is_held;
+use crate::problem::cancel::Watch;
+use crate::problem::report::LinearStop;
+use sumsq_codegen::runtime::{Buffer, Scalar};
+
+/// |H^-1 g| / |x| up to which x counts as a minimum.
+const NEAR: f64 = 1e-3;
+
+/// The matrix H of a [`Sensitivity`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Curvature {
+    /// The Hessian of E/2: exact.
+    #[default]
+    Exact,
+    /// J^T W J, which leaves out the second derivatives of residuals: exact where these are 0 or the residuals are, cheaper, and never
+    /// indefinite.
+    GaussNewton,
+}
+
+/// The derivative of the solutions of a [`PipelineSolver`], compiled.
+pub struct Sensitivity<'s> {
+    solver: &'s PipelineSolver,
+    hessian: Option<Routine>,
+    mixed: Routine,
+    wrt: Vec<String>,
+}
+
+/// The linear solve of a [`Sensitivity`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LinearReport {
+    /// PCG iterations.
+    pub iterations: usize,
+    /// |r| / |b| of the recurred residual.
+    pub residual: f64,
+}
+
+impl PipelineSolver {
+    /// Compiles the derivative of solutions with respect to the inputs and float parameters `wrt`. `estimates`: as for
+    /// [`PipelineEnergy::compile`](crate::pipeline_energy::PipelineEnergy::compile). Its arithmetic is that of the products of the solver: float32 if
+    /// this was compiled with mixed precision.
+    ///
+    /// # Errors
+    /// Names that are not there or are integers; what the engine refuses.
+    pub fn sensitivity(
+        &self,
+        wrt: &[&str],
+        curvature: Curvature,
+        estimates: &[(&str, &[i32])],
+    ) -> Result<Sensitivity<'_>, PipelineEnergyError> {
+        let (e, ty) = (&self.energy, self.routines.narrow);
+        let mixed = Base::new(e, ty)?.mixed(wrt)?;
+        let hessian = match curvature {
+            Curvature::Exact => Some(Base::new(e, ty)?.hessian()?),
+            Curvature::GaussNewton => None,
+        };
+        let mut sizes = e.estimates(estimates, &hessian.iter().collect::<Vec<_>>());
+        for (name, d) in wrt.iter().zip(&mixed.outputs) {
+            let size = estimates.iter().find(|(n, _)| n == name);
+            sizes.extend(d.iter().zip(size).map(|(d, (_, size))| (d.to_string(), size.to_vec())));
+        }
+        let sizes: OverSizes<'_> = sizes.iter().map(|(n, s)| (n.as_str(), &s[..])).collect();
+        let pipelines = [mixed].into_iter().chain(hessian).collect();
+        let mut all = compile_all(pipelines, &self.options, &sizes)?.into_iter();
+        let mixed = all.next().unwrap_or_else(|| unreachable!("compile_all: as many routines as pipelines"));
+        let wrt = wrt.iter().map(|n| n.to_string()).collect();
+        Ok(Sensitivity { solver: self, hessian: all.next(), mixed, wrt })
+    }
+}
+
+impl Sensitivity<'_> {
+    /// From the adjoints of the solution, a buffer per unknown (of a parameter one without dimensions; none counts as 0), to those of `wrt`, in
+    /// `results`: buffers of their sizes and types. `buffers` and `params` are those of the solve, with the solution.
+    ///
+    /// `tolerance` is that of the linear solve, relative; a scalar that its bounds hold does not move.
+    ///
+    /// # Errors
+    /// Buffers that are missing or do not fit; unknowns that are no minimum, or not near one; a failure of the engine.
+    pub fn run(
+        &self,
+        buffers: &[(&str, &Buffer)],
+        params: &[(&str, Scalar)],
+        adjoints: &[(&str, &Buffer)],
+        results: &[(&str, &Buffer)],
+        tolerance: f64,
+    ) -> Result<LinearReport, PipelineEnergyError> {
+        let solver = self.solver;
+        let numbers = Numbers::new(&solver.energy, &solver.routines, buffers, params, &solver.pool)?;
+        let x = solver.start(&numbers, buffers, params);
+        let w = self.adjoint(&numbers, adjoints)?;
+        let model = PipelineModel::new(numbers, &solver.routines, solver.options.preconditioner);
+        let mut at = AtSolution { model, hessian: self.hessian.as_ref() };
+        let d = at.linearise(&x);
+        let held = self.held(&at.model.numbers, &x, &d.gradient);
+        let watch = Watch::default();
+        let stopping =
+            Stopping { tolerance: Some(tolerance), forcing: 0.0, limit: 10 * x.len().max(50), watch: &watch };
+        let step = at.solve(&free(&d.gradient, &held), &held, &stopping);
+        let solution = at.solve(&free(&w, &held), &held, &stopping);
+        if let Some(failure) = at.model.failure.take() {
+            return Err(failure);
+        }
+        if [step.stop, solution.stop].contains(&LinearStop::Indefinite) {
+            return Err(PipelineEnergyError::Indefinite);
+        }
+        let distance = dot(&step.d, &step.d).sqrt() / dot(&x, &x).sqrt().max(f64::MIN_POSITIVE);
+        let is_near = distance <= NEAR;
+        if !is_near {
+            return Err(PipelineEnergyError::NoMinimum { distance });
+        }
+        self.write(&mut at.model.numbers, &solution.d, results)?;
+        Ok(LinearReport { iterations: solution.iterations, residual: solution.residual })
+    }
+
+    /// The adjoint of x from those of the unknowns.
+    fn adjoint(
+        &self,
+        numbers: &Numbers<'_>,
+        given: &[(&str, &Buffer)],
+    ) -> Result<Vec<f64>, PipelineEnergyError> {
+        let mut w = vec![0.0; numbers.len()];
+        for (u, (range, _)) in self.solver.energy.unknowns.iter().zip(numbers.ranges()) {
+            if let Some((name, b)) = given.iter().find(|(n, _)| **n == *u.name) {
+                let values = b.to_vec::<f64>();
+                if values.len() != range.len() {
+                    let (name, wanted) = (name.to_string(), range.len());
+                    return Err(PipelineEnergyError::Adjoint { name, wanted, came: values.len() });
+                }
+                w[range].copy_from_slice(&values);
+            }
+        }
+        Ok(w)
+    }
+
+    fn held(&self, numbers: &Numbers<'_>, x: &[f64], g: &[f64]) -> Vec<bool> {
+        let unknowns = self.solver.energy.unknowns.iter().zip(numbers.ranges());
+        let all = unknowns.flat_map(|(u, (range, _))| range.map(|i| is_held(x[i], g[i], u.lower, u.upper)));
+        all.collect()
+    }
+
+    fn write(
+        &self,
+        numbers: &mut Numbers<'_>,
+        multiplier: &[f64],
+        results: &[(&str, &Buffer)],
+    ) -> Result<(), PipelineEnergyError> {
+        numbers.set_direction(multiplier)?;
+        let mut outputs = vec![];
+        for (name, d) in self.wrt.iter().zip(&self.mixed.outputs) {
+            let given = results.iter().find(|(n, _)| n == name);
+            let (_, b) = given.ok_or_else(|| PipelineEnergyError::NoResult { name: name.clone() })?;
+            match d {
+                Some(d) => outputs.push((&**d, *b)),
+                None => b.clear(),
+            }
+        }
+        numbers.run(&self.mixed.code, false, &outputs)
+    }
+}
+
+/// `v` where nothing is held, else 0.
+fn free(v: &[f64], held: &[bool]) -> Vec<f64> {
+    v.iter().zip(held).map(|(v, held)| if *held { 0.0 } else { *v }).collect()
+}
+
+/// The model of a solve with another H.
+struct AtSolution<'a> {
+    model: PipelineModel<'a>,
+    hessian: Option<&'a Routine>,
+}
+
+impl AtSolution<'_> {
+    /// H^-1 b.
+    fn solve(&mut self, b: &[f64], held: &[bool], stopping: &Stopping<'_>) -> Solution {
+        if b.iter().all(|b| *b == 0.0) {
+            let d = b.to_vec();
+            return Solution { d, iterations: 0, stop: LinearStop::Tolerance, residual: 0.0, usable: true };
+        }
+        self.direction(b, &vec![0.0; b.len()], held, stopping)
+    }
+}
+
+impl Model for AtSolution<'_> {
+    fn energies(&mut self, x: &[f64]) -> Energies {
+        self.model.energies(x)
+    }
+
+    fn linearise(&mut self, x: &[f64]) -> Derivatives {
+        self.model.linearise(x)
+    }
+
+    fn product(&mut self, p: &[f64]) -> Vec<f64> {
+        match self.hessian {
+            Some(hessian) => self.model.product_by(hessian, p),
+            None => self.model.product(p),
+        }
+    }
+
+    fn direction(&mut self, b: &[f64], damping: &[f64], held: &[bool], stopping: &Stopping<'_>) -> Solution {
+        let m = self.model.inverse(damping, held);
+        m.solve(&mut |p| self.product(p), b, damping, held, stopping)
+    }
+}
