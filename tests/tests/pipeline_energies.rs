@@ -4,7 +4,7 @@
 use sumsq::codegen::runtime::{Buffer, BufferSpec, Scalar};
 use sumsq::codegen::{Expr, Input, Pipeline, RDom, ScalarType, Source, Var, boundary};
 use sumsq::energy::losses::LossKind;
-use sumsq::pipeline_energy::{Curvature, Loss, PipelineEnergy, PipelineEnergyError};
+use sumsq::pipeline_energy::{Curvature, Descent, FirstOrder, Loss, PipelineEnergy, PipelineEnergyError};
 use sumsq::{CompileOptions, Precision, Report, SolveOptions};
 use sumsq_tests::{Random, assert_close, bind, doubles};
 
@@ -363,4 +363,32 @@ fn a_solution_has_a_derivative() {
     let error = run(Curvature::GaussNewton, &[("X", &far), ("A", &given)]).unwrap_err().to_string();
     assert!(error.starts_with("the unknowns are no minimum: one is about "), "{error}");
     assert!(error.ends_with(" % of |x| away; solve to a smaller tolerance first"), "{error}");
+}
+
+/// All methods reach the minimum that the solve finds; each at its pace.
+#[test]
+fn first_order_methods_get_there_too() {
+    let mut random = Random::new(13);
+    let (start, given) = (random.numbers(W * H), random.numbers(W * H));
+    let given: Vec<f64> = given.iter().map(|a| 1.2 + a).collect();
+    let energy = denoising(Loss::Robust { kind: LossKind::SoftL1, scale: 0.4, second_order: false });
+    let (best, _) = solved(&energy, &start, &given, &options(Precision::F64, 2), &exact());
+    let solver = energy.compile(&options(Precision::F64, 2), &[("X", &[W as i32, H as i32])]).unwrap();
+    let adam = FirstOrder::Adam { rate: 0.05, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
+    let descent = FirstOrder::Descent { rate: 0.05, momentum: 0.8 };
+    for (method, iterations) in [(adam, 400), (descent, 400), (FirstOrder::Lbfgs { history: 8 }, 60)] {
+        let (x, a) = (image(&start, ScalarType::F64), image(&given, ScalarType::F64));
+        let options = Descent { method, iterations, ..Descent::default() };
+        let course = solver.descend(&[("X", &x), ("A", &a)], &mut [], &options).unwrap();
+        let last = course.energies[course.energies.len() - 1];
+        assert_close("E at the start", course.energies[0], best.energy_initial, 1e-12);
+        assert!(last < best.energy_final * (1.0 + 1e-3), "{method:?}: {last} and {}", best.energy_final);
+        if let FirstOrder::Lbfgs { .. } = method {
+            assert!(course.energies.windows(2).all(|pair| pair[1] < pair[0]));
+        }
+    }
+    let x = image(&start, ScalarType::F64);
+    let bad = Descent { method: FirstOrder::Descent { rate: 0.0, momentum: 0.8 }, ..Descent::default() };
+    let error = solver.descend(&[("X", &x)], &mut [], &bad).unwrap_err().to_string();
+    assert_eq!(error, "a first-order method wants a finite rate above 0 and a momentum in [0, 1)");
 }

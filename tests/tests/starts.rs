@@ -71,7 +71,7 @@ fn solved(solver: &Solver) -> Vec<u64> {
 
 #[test]
 fn a_second_start_derives_nothing_for_any_example() {
-    for demo in &ALL {
+    for demo in ALL.iter().filter(|demo| demo.has_text()) {
         let (folder, problem) = (Folder::new(), demo.problem().unwrap());
         let read = || Energy::from_text(problem.energy, problem.text).unwrap();
         let evaluated = |solver: &Solver| {

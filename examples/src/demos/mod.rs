@@ -4,6 +4,7 @@
 //! and changes arrays, graphs, params or dims in between.
 
 pub mod arap_mesh_deformation;
+pub mod burst_demosaicking;
 pub mod cotangent_mesh_smoothing;
 pub mod embedded_deformation;
 mod handle;
@@ -23,7 +24,9 @@ use crate::Vec3;
 use crate::io::{FileError, Outputs};
 use crate::plot::PlotError;
 use std::path::Path;
+use sumsq::codegen::runtime::BufferError;
 use sumsq::energy::{Energy, EnergyError};
+use sumsq::pipeline_energy::PipelineEnergyError;
 use sumsq::{ArrayData, DataError, NamedArray, Options, ProblemData, SolveError, Solver};
 
 /// A demo.
@@ -34,70 +37,77 @@ pub struct Demo {
     /// Description in a line.
     pub about: &'static str,
     play: fn(&mut Run<'_>) -> Result<(), DemoError>,
-    problem: fn() -> Result<Problem, DemoError>,
+    /// What its first solve is given; none if its energy is no text.
+    problem: Option<fn() -> Result<Problem, DemoError>>,
 }
 
 /// All demos.
-pub const ALL: [Demo; 10] = [
+pub const ALL: [Demo; 11] = [
     Demo {
         name: "image_warping",
         about: "a picture is bent by a few dragged pixels",
         play: image_warping::play,
-        problem: image_warping::first,
+        problem: Some(image_warping::first),
     },
     Demo {
         name: "arap_mesh_deformation",
         about: "a mesh is bent by a few posed vertices",
         play: arap_mesh_deformation::play,
-        problem: arap_mesh_deformation::first,
+        problem: Some(arap_mesh_deformation::first),
     },
     Demo {
         name: "poisson_image_editing",
         about: "a piece of one picture is cloned into another without a seam",
         play: poisson_image_editing::play,
-        problem: poisson_image_editing::first,
+        problem: Some(poisson_image_editing::first),
     },
     Demo {
         name: "cotangent_mesh_smoothing",
         about: "a noisy mesh is smoothed, its cotangent weights recomputed all the while",
         play: cotangent_mesh_smoothing::play,
-        problem: cotangent_mesh_smoothing::first,
+        problem: Some(cotangent_mesh_smoothing::first),
     },
     Demo {
         name: "embedded_deformation",
         about: "a coarse graph of affine maps is posed and carries a fine mesh along",
         play: embedded_deformation::play,
-        problem: embedded_deformation::first,
+        problem: Some(embedded_deformation::first),
     },
     Demo {
         name: "volumetric_mesh_deformation",
         about: "a lattice around a hand is twisted and bent, and the hand with it",
         play: volumetric_mesh_deformation::play,
-        problem: volumetric_mesh_deformation::first,
+        problem: Some(volumetric_mesh_deformation::first),
     },
     Demo {
         name: "robust_nonrigid_alignment",
         about: "a face is fitted to a scan of another expression, with clutter in it",
         play: robust_nonrigid_alignment::play,
-        problem: robust_nonrigid_alignment::first,
+        problem: Some(robust_nonrigid_alignment::first),
     },
     Demo {
         name: "shape_from_shading",
         about: "a noisy depth map takes its details from the photograph",
         play: shape_from_shading::play,
-        problem: shape_from_shading::first,
+        problem: Some(shape_from_shading::first),
     },
     Demo {
         name: "optical_flow",
         about: "where the pixels of one frame went in the next, from coarse to fine",
         play: optical_flow::play,
-        problem: optical_flow::first,
+        problem: Some(optical_flow::first),
     },
     Demo {
         name: "intrinsic_image_decomposition",
         about: "a photograph is taken apart into colours and light",
         play: intrinsic_image_decomposition::play,
-        problem: intrinsic_image_decomposition::first,
+        problem: Some(intrinsic_image_decomposition::first),
+    },
+    Demo {
+        name: "burst_demosaicking",
+        about: "a burst of raw frames becomes one sharp picture, and is aligned on the way",
+        play: burst_demosaicking::play,
+        problem: None,
     },
 ];
 
@@ -107,9 +117,20 @@ impl Demo {
         ALL.into_iter().find(|demo| demo.name == name)
     }
 
+    /// Tells whether its energy is a text, not a pipeline.
+    pub fn has_text(&self) -> bool {
+        self.problem.is_some()
+    }
+
     /// Returns what its first solve is given.
+    ///
+    /// # Errors
+    /// A demo whose energy is a pipeline, or data that cannot be read.
     pub fn problem(&self) -> Result<Problem, DemoError> {
-        (self.problem)()
+        match self.problem {
+            Some(problem) => problem(),
+            None => Err(DemoError::NoText { demo: self.name }),
+        }
     }
 
     /// Runs it; pictures go to the folder `out`, which exists.
@@ -169,6 +190,12 @@ pub enum DemoError {
     Inputs(#[from] DataError),
     #[error(transparent)]
     Solve(#[from] SolveError),
+    #[error(transparent)]
+    Pipeline(#[from] PipelineEnergyError),
+    #[error(transparent)]
+    Buffer(#[from] BufferError),
+    #[error("the energy of {demo} is a pipeline, not a text: it has no inputs for `sumsq solve`")]
+    NoText { demo: &'static str },
     #[error("the demo's own data: {0}")]
     Data(String),
 }

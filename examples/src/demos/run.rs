@@ -87,6 +87,16 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Tells of a step of a solve that the demo runs itself.
+    pub(super) fn observe(&mut self, label: &str, step: &Iteration) {
+        (self.observer)(label, step);
+    }
+
+    /// Records such a solve.
+    pub(super) fn reported(&mut self, label: &str, report: Report) {
+        self.outcome.passes.push(Pass { label: label.to_string(), report });
+    }
+
     /// Records a figure at the start and at the end.
     pub(super) fn measure(&mut self, name: &'static str, unit: &'static str, before: f64, after: f64) {
         self.outcome.measures.push(Measure { name, unit, before, after });

@@ -13,6 +13,7 @@
 //! | `compiled` | their machine code, buffers and runs |
 //! | `model` | the same as a [`Model`](crate::outer::host::Model), with its preconditioner |
 //! | `solve` | a solve, its report and errors |
+//! | `first_order` | descent, Adam, L-BFGS, for comparison |
 //! | `certificate` | the derived routines beside finite differences of E |
 //! | `sensitivity` | the derivative of a solution |
 //!
@@ -22,11 +23,13 @@
 mod certificate;
 mod compiled;
 mod derive;
+mod first_order;
 mod model;
 mod sensitivity;
 mod solve;
 
 pub use certificate::Certificate;
+pub use first_order::{Course, Descent, FirstOrder};
 pub use sensitivity::{Curvature, LinearReport, Sensitivity};
 pub use solve::{PipelineEnergyError, PipelineSolver};
 

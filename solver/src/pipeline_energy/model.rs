@@ -73,6 +73,16 @@ impl<'a> PipelineModel<'a> {
         })
     }
 
+    /// The slope of E at x, 2 J^T r.
+    pub(super) fn slope(&mut self, x: &[f64]) -> Vec<f64> {
+        let mut g = self.or(vec![0.0; x.len()], |numbers, routines| {
+            numbers.set_point(x, true)?;
+            numbers.evaluate(&routines.gradient, true)
+        });
+        g.iter_mut().for_each(|g| *g *= 2.0);
+        g
+    }
+
     /// J^T J of some scalars, column by column.
     fn block(&mut self, range: Range<usize>) -> DMatrix<f64> {
         let mut a = DMatrix::zeros(range.len(), range.len());

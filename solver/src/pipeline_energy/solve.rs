@@ -74,6 +74,8 @@ pub enum PipelineEnergyError {
     Indefinite,
     #[error("the unknowns are no minimum: one is about {:.1} % of |x| away; solve to a smaller tolerance first", 100.0 * distance)]
     NoMinimum { distance: f64 },
+    #[error("a first-order method wants {expected}")]
+    FirstOrder { expected: &'static str },
     #[error("{asked} threads were asked for, the system started {started}: ask for fewer")]
     Threads { asked: usize, started: usize },
 }
@@ -285,7 +287,7 @@ impl PipelineSolver {
         if let Some(failure) = host.model.failure.take() {
             return Err(failure);
         }
-        self.finish(&host, buffers, params)?;
+        self.write(&host.x, &host.model.numbers, buffers, params)?;
         let seconds = Seconds {
             compile: self.compile_seconds,
             plan: planned,
@@ -380,7 +382,12 @@ impl PipelineSolver {
         Some([lower, upper])
     }
 
-    fn not_finite(&self, energy: f64, model: &mut PipelineModel<'_>, x: &[f64]) -> PipelineEnergyError {
+    pub(super) fn not_finite(
+        &self,
+        energy: f64,
+        model: &mut PipelineModel<'_>,
+        x: &[f64],
+    ) -> PipelineEnergyError {
         use crate::outer::host::Model;
         let by_group = model.energies(x).by_group;
         let bad = self.energy.residuals.iter().zip(by_group).filter(|(_, e)| !e.is_finite());
@@ -396,21 +403,22 @@ impl PipelineSolver {
         all.filter(|(_, (range, _))| bad(range.clone())).map(|(u, _)| u.name.to_string()).collect()
     }
 
-    /// Writes the solution to the caller's unknowns: first into buffers, which may refuse.
-    fn finish(
+    /// Writes x to the caller's unknowns.
+    pub(super) fn write(
         &self,
-        host: &Host<'_, PipelineModel<'_>>,
+        x: &[f64],
+        numbers: &Numbers<'_>,
         buffers: &[(&str, &Buffer)],
         params: &mut [(&str, Scalar)],
     ) -> Result<(), PipelineEnergyError> {
-        for (u, (range, _)) in self.energy.unknowns.iter().zip(host.model.numbers.ranges()) {
+        for (u, (range, _)) in self.energy.unknowns.iter().zip(numbers.ranges()) {
             if let Some((name, b)) = buffers.iter().find(|(n, _)| **n == *u.name) {
-                let source = b.copy_from(&host.x[range]);
+                let source = b.copy_from(&x[range]);
                 source.map_err(|source| PipelineEnergyError::Buffer { name: name.to_string(), source })?;
             } else if let Some((_, v)) = params.iter_mut().find(|(n, _)| **n == *u.name) {
                 *v = match v {
-                    Scalar::F32(_) => Scalar::F32(host.x[range.start] as f32),
-                    _ => Scalar::F64(host.x[range.start]),
+                    Scalar::F32(_) => Scalar::F32(x[range.start] as f32),
+                    _ => Scalar::F64(x[range.start]),
                 };
             }
         }

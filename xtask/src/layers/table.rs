@@ -81,6 +81,7 @@ pub const CRATES: [Crate; 5] = [
             "matrix_free",
             "solver",
             "session",
+            "pipeline_energy",
         ],
         circle: 1,
     },

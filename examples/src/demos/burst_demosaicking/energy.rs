@@ -1,0 +1,151 @@
+//! The energy of a burst: sum over frames i and pixels of (M H_i R - I_i)^2 + lambda |grad R|, with |.| rounded off near 0.
+
+use super::homography::{Homography, moved};
+use super::synthetic::Burst;
+use crate::demos::DemoError;
+use sumsq::codegen::runtime::{Buffer, BufferSpec};
+use sumsq::codegen::{Expr, Input, Pipeline, ScalarType::F32, Source, Var, boundary};
+use sumsq::energy::losses::LossKind;
+use sumsq::pipeline_energy::{Certificate, Loss, PipelineEnergy};
+use sumsq::{CompileOptions, Control, Iteration, Precision, Report, SolveOptions};
+
+/// Weight of the prior's residuals, and the size of a difference from which it counts by its first power: lambda = 2 WEIGHT SCALE.
+const WEIGHT: f32 = 0.1;
+const SCALE: f64 = 0.002;
+
+/// A picture, plane after plane, and where the pixels of frames 1, 2... lie in it.
+#[derive(Clone, Debug)]
+pub struct Reconstruction {
+    /// As [`Burst::truth`].
+    pub picture: Vec<f32>,
+    /// As [`Burst::homographies`].
+    pub homographies: Vec<Homography>,
+}
+
+/// The energy, over unknown `picture` (x, y, channel) and `homography` (number, frame).
+pub fn energy() -> PipelineEnergy {
+    let [x, y, c, n] = ["x", "y", "c", "n"].map(Var::new);
+    let mut p = Pipeline::new("burst_demosaicking");
+    let picture = p.input(Input::strided("picture", &[F32], 3));
+    let homography = p.input(Input::strided("homography", &[F32], 2));
+    let first = p.input(Input::strided("first", &[F32], 2));
+    let frames = p.input(Input::strided("frames", &[F32], 3));
+    let (width, height) = (first.extent(0), first.extent(1));
+    // The sensor's pattern: red at (0, 0), blue at (1, 1), green between.
+    let channel = p.define("channel", [x, y], x % 2 + y % 2);
+    p.define("of_first", [x, y], picture.of((x, y, channel.of((x, y)))) - first.of((x, y)));
+
+    let [u, v] = moved(&|k| homography.of((k, n)), [&x.expr(), &y.expr()], [&width, &height]);
+    let place = p.define_tuple("place", [x, y, n], vec![u, v]);
+    let at = [x.expr(), y.expr(), n.expr()];
+    let (u, v) = (place.at(&at, 0), place.at(&at, 1));
+    let cell = |u: &Expr, extent: &Expr| u.floor().cast(sumsq::codegen::ScalarType::I32).clamp(0, extent - 2);
+    let (left, top) = (cell(&u, &width), cell(&v, &height));
+    let (fx, fy) = (&u - left.cast(F32), &v - top.cast(F32));
+    let tap = |dx: i32, dy: i32| picture.of((&left + dx, &top + dy, channel.of((x, y))));
+    let row = |dy: i32| tap(0, dy) + (tap(1, dy) - tap(0, dy)) * &fx;
+    let sample = row(0) + (row(1) - row(0)) * &fy;
+    let within = |u: &Expr, extent: &Expr| u.ge(0.0f32).and(u.le((extent - 1).cast(F32)));
+    let seen = within(&u, &width).and(within(&v, &height));
+    let apart = sample - frames.of((x, y, n));
+    p.define("of_others", [x, y, n], Expr::select(seen, apart, Expr::constant(F32, 0.0)));
+
+    let near = p.func(boundary::repeat_edge("near", &picture, &picture.domain()));
+    let change = |dx: i32, dy: i32| (near.of((x + dx, y + dy, c)) - near.of((x, y, c))) * WEIGHT;
+    p.define_tuple("prior", [x, y, c], vec![change(1, 0), change(0, 1)]);
+
+    let extents = |e: [Expr; 3]| e.map(|e| (Expr::from(0), e));
+    let others = extents([width.clone(), height.clone(), frames.extent(2)]);
+    let pixels = extents([width, height, Expr::from(3)]);
+    let prior = Loss::Robust { kind: LossKind::Huber, scale: f64::from(WEIGHT) * SCALE, second_order: false };
+    PipelineEnergy::new(p)
+        .unknown("picture")
+        .unknown("homography")
+        .residual_over("of_first", &pixels[..2], Loss::Squares)
+        .residual_over("of_others", &others, Loss::Squares)
+        .residual_over("prior", &pixels, prior)
+}
+
+/// The buffers of a burst and a reconstruction, by name.
+struct Buffers {
+    picture: Buffer,
+    homography: Buffer,
+    first: Buffer,
+    frames: Buffer,
+}
+
+impl Buffers {
+    /// Copies.
+    fn new(burst: &Burst, start: &Reconstruction) -> Result<Buffers, DemoError> {
+        let (width, height, others) =
+            (burst.width as i32, burst.height as i32, burst.homographies.len() as i32);
+        let new = |extents: &[i32], values: &[f32]| {
+            let b = Buffer::new(BufferSpec::new(F32, extents))?;
+            b.copy_from(values)?;
+            Ok::<Buffer, DemoError>(b)
+        };
+        let (first, rest) = burst.frames.split_at(burst.width * burst.height);
+        let numbers: Vec<f32> = start.homographies.iter().flat_map(|h| h.0.map(|a| a as f32)).collect();
+        Ok(Buffers {
+            picture: new(&[width, height, 3], &start.picture)?,
+            homography: new(&[8, others], &numbers)?,
+            first: new(&[width, height], first)?,
+            frames: new(&[width, height, others], rest)?,
+        })
+    }
+
+    /// By name.
+    fn named(&self) -> [(&'static str, &Buffer); 4] {
+        let Buffers { picture, homography, first, frames } = self;
+        [("picture", picture), ("homography", homography), ("first", first), ("frames", frames)]
+    }
+
+    /// The unknowns.
+    fn reconstruction(&self) -> Reconstruction {
+        let numbers: Vec<f64> = self.homography.to_vec();
+        let homographies = numbers.as_chunks::<8>().0.iter().copied().map(Homography).collect();
+        Reconstruction { picture: self.picture.to_vec(), homographies }
+    }
+}
+
+/// Sizes for schedules.
+fn estimates(burst: &Burst) -> [(&'static str, Vec<i32>); 7] {
+    let (width, height, others) = (burst.width as i32, burst.height as i32, burst.homographies.len() as i32);
+    [
+        ("picture", vec![width, height, 3]),
+        ("homography", vec![8, others]),
+        ("first", vec![width, height]),
+        ("frames", vec![width, height, others]),
+        ("of_first", vec![width, height]),
+        ("of_others", vec![width, height, others]),
+        ("prior", vec![width, height, 3]),
+    ]
+}
+
+/// Solves from `start`.
+pub fn reconstruct(
+    burst: &Burst,
+    start: &Reconstruction,
+    observe: &mut dyn FnMut(&Iteration),
+) -> Result<(Reconstruction, Report), DemoError> {
+    let estimates = estimates(burst);
+    let estimates: Vec<(&str, &[i32])> = estimates.iter().map(|(n, s)| (*n, &s[..])).collect();
+    let options = CompileOptions { precision: Precision::F32, ..CompileOptions::default() };
+    let solver = energy().compile(&options, &estimates)?;
+    let buffers = Buffers::new(burst, start)?;
+    let options =
+        SolveOptions { iterations: Some(12), function_tolerance: Some(1e-4), ..SolveOptions::default() };
+    let mut callback = |step: &Iteration| {
+        observe(step);
+        Control::Continue
+    };
+    let report = solver.solve_with(&buffers.named(), &mut [], &options, &mut callback)?;
+    Ok((buffers.reconstruction(), report))
+}
+
+/// The derivatives of the energy beside finite differences, a little away from what is true of `burst`.
+pub fn certified(burst: &Burst) -> Result<Certificate, DemoError> {
+    let homographies = burst.homographies.iter().map(|h| Homography(h.0.map(|a| a + 0.1))).collect();
+    let buffers = Buffers::new(burst, &Reconstruction { picture: burst.demosaicked(0), homographies })?;
+    Ok(energy().check(&buffers.named(), &[], None)?)
+}

@@ -1,0 +1,34 @@
+//! A burst of raw frames, small: its energy is certified, and picture and homographies come nearer to the truth.
+
+use sumsq_examples::demos::burst_demosaicking::{Burst, Reconstruction, align, certified, reconstruct};
+
+fn burst() -> Burst {
+    let path = sumsq_tests::workspace_root().join("data/pipelines/seeding.jpg");
+    let photograph = image::open(path).unwrap().to_rgb8();
+    Burst::of(&photograph, [2000, 1200], [120, 88], 5)
+}
+
+#[test]
+fn picture_and_homographies_are_found() {
+    let burst = burst();
+    let homographies = align(&burst, &mut |_, _| {}).unwrap();
+    let aligned = burst.corners(&homographies);
+    assert!(aligned < 0.5, "{aligned}");
+    let start = Reconstruction { picture: burst.demosaicked(0), homographies };
+    let mut energies = vec![];
+    let (end, report) = reconstruct(&burst, &start, &mut |step| energies.push(step.energy)).unwrap();
+    assert!(report.energy_final < 0.3 * report.energy_initial, "{report}");
+    assert_eq!(energies.len(), report.iterations.len());
+    let corners = burst.corners(&end.homographies);
+    assert!(corners < 0.12 && corners < aligned, "{corners}, {aligned} before");
+    let (before, after) = (burst.error(&start.picture), burst.error(&end.picture));
+    assert!(after < 0.7 * before, "{after}, {before} before");
+}
+
+#[test]
+fn the_energy_is_certified_away_from_its_kinks() {
+    let c = certified(&burst()).unwrap();
+    // Samples bend where they pass from one cell of the picture to the next: differences see some of these.
+    assert!(c.gradient.iter().all(|(_, d)| *d < 1e-3), "{c:?}");
+    assert!(c.product < 1e-2 && c.asymmetry < 1e-12 && c.least_diagonal >= 0.0, "{c:?}");
+}
