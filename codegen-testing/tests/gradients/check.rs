@@ -40,6 +40,12 @@ impl Case {
         self
     }
 
+    /// Binds an integer parameter.
+    pub fn count(mut self, name: &str, value: i64) -> Case {
+        self.bindings.params.insert(name.into(), Value::Int(value));
+        self
+    }
+
     fn output(&self) -> Func {
         self.pipeline.funcs[&self.pipeline.outputs[0].func].clone()
     }

@@ -1,6 +1,7 @@
 //! Gradients of pipelines: adjoints against tangents against central differences, construct by construct.
 
 mod check;
+mod edges;
 mod random;
 
 use check::{Case, text_of};
@@ -8,10 +9,10 @@ use sumsq_codegen::ScalarType::{F32, F64, I32};
 use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, Source, Var, boundary};
 use sumsq_codegen_testing::rng::Rng;
 
-const N: i32 = 9;
+pub const N: i32 = 9;
 
 /// A pipeline with the inputs `f` and `g` of one dimension, and `x`.
-fn line() -> (Pipeline, Input, Input, Var) {
+pub fn line() -> (Pipeline, Input, Input, Var) {
     let mut p = Pipeline::new("line");
     let f = p.input(Input::strided("f", &[F64], 1));
     let g = p.input(Input::strided("g", &[F64], 1));
@@ -19,7 +20,7 @@ fn line() -> (Pipeline, Input, Input, Var) {
 }
 
 /// The case of an output `out(x)` = `value` over 0 .. N, where inputs `f` and `g` cover `around`.
-fn on_line(make: impl Fn(&mut Pipeline, &Input, &Input, Var) -> Func, around: (i32, usize)) -> Case {
+pub fn on_line(make: impl Fn(&mut Pipeline, &Input, &Input, Var) -> Func, around: (i32, usize)) -> Case {
     let (mut p, f, g, x) = line();
     let out = make(&mut p, &f, &g, x);
     let mut rng = Rng::new(3);

@@ -7,8 +7,8 @@ use crate::gradient::support::{Stage, consumers_first};
 use rustc_hash::FxHashSet;
 
 /// Names of `wrt`, and of Funcs that read some of these, directly or not, in their values.
-pub(super) fn active(p: &Pipeline, wrt: &[Name]) -> FxHashSet<Name> {
-    let mut active: FxHashSet<Name> = wrt.iter().cloned().collect();
+pub(super) fn active(p: &Pipeline, wrt: impl IntoIterator<Item = Name>) -> FxHashSet<Name> {
+    let mut active: FxHashSet<Name> = wrt.into_iter().collect();
     let mut order = consumers_first(p, p.funcs.keys().cloned());
     order.reverse();
     for name in order {

@@ -5,7 +5,7 @@ use crate::analysis::evaluate::Known;
 use crate::error::Error;
 use crate::expr::walk::{Substitution, nodes};
 use crate::expr::{Expr, ExprKind, Name};
-use crate::func::{Func, Pipeline, Shape, Var};
+use crate::func::{Func, Pipeline, RVar, Shape, Var};
 use crate::gradient::activity::active;
 use crate::gradient::inverse::Inverter;
 use crate::gradient::pieces::bare;
@@ -15,7 +15,7 @@ use crate::gradient::support::{Boxes, consumers_first, supports};
 use crate::gradient::terms::{Adjoint, Target, Term, fresh, inside};
 use crate::gradient::tidy::tidy;
 use crate::plan::validate::{error, validate};
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The adjoints that [`propagate_adjoints`] added to a pipeline.
@@ -45,17 +45,18 @@ impl Adjoints {
 }
 
 /// Adds to `p` the adjoints of `wrt` (inputs, Funcs and float parameters, by name): J^T w, where J are the partial derivatives
-/// of the outputs named in `seeds` and w is what stands beside their names, a Func or an input of the same dimensions and types. The
-/// domain of an output is that of its seed, if this is an input, else that of its own buffer. An output without dimensions that is
-/// not named has the seed 1.
+/// of the outputs named in `seeds` and w is what stands beside their names, a Func or an input of the same dimensions and types, for
+/// an output without dimensions also a parameter. The domain of an output is that of its seed, if this is an input, else that of its own
+/// buffer. An output without dimensions that is not named has the seed 1.
 ///
-/// The adjoint of `f` is called `d_f`. Without directives adjoints are computed at root. Outputs stay as they are.
+/// The adjoint of `f` is called `d_f`, with as many underscores behind as it takes to be a name of its own. Without directives
+/// adjoints are computed at root. Outputs stay as they are.
 ///
 /// # Errors
-/// A pipeline that is refused anyway; names that are not there or are integers; a seed of other dimensions or types; no seed at
-/// all; coordinates without bounds.
+/// A pipeline that is refused anyway; names that are not there or are integers; a seed of other dimensions or types; two seeds of
+/// one output; no seed at all; coordinates without bounds. The pipeline is then as it was.
 pub fn propagate_adjoints(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]) -> Result<Adjoints, Error> {
-    propagate(p, seeds, wrt, Along::Partials)
+    whole(p, |p| added(p, seeds, wrt, Along::Partials))
 }
 
 /// As [`propagate_adjoints`], with each partial derivative squared: of the seed w it gives the sum over all ways from an output to an
@@ -68,17 +69,26 @@ pub fn propagate_adjoints(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]
 /// # Errors
 /// As for [`propagate_adjoints`].
 pub fn propagate_squares(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]) -> Result<Adjoints, Error> {
-    propagate(p, seeds, wrt, Along::Squares)
+    whole(p, |p| added(p, seeds, wrt, Along::Squares))
 }
 
-fn propagate(
+/// What `change` makes of `p`, all of it or nothing.
+fn whole<T>(p: &mut Pipeline, change: impl FnOnce(&mut Pipeline) -> Result<T, Error>) -> Result<T, Error> {
+    let mut changed = p.clone();
+    let made = change(&mut changed)?;
+    *p = changed;
+    Ok(made)
+}
+
+/// As [`propagate_adjoints`]; of a pipeline that is refused a part may have been added.
+fn added(
     p: &mut Pipeline,
     seeds: &[(&str, &str)],
     wrt: &[&str],
     along: Along,
 ) -> Result<Adjoints, Error> {
     validate(p)?;
-    let wrt: Vec<Name> = wrt.iter().map(|n| Name::from(*n)).collect();
+    let wrt: IndexSet<Name> = wrt.iter().map(|n| Name::from(*n)).collect();
     for name in &wrt {
         let target =
             Target::find(p, name).ok_or_else(|| error(p, format!("there is no {name} to derive for")))?;
@@ -94,7 +104,7 @@ fn propagate(
     let support = supports(p, &domains, &Known::default())?;
     let mut r = Reverse {
         along,
-        active: active(p, &wrt),
+        active: active(p, wrt.iter().cloned()),
         before: p.funcs.keys().cloned().collect(),
         p,
         wrt: wrt.iter().cloned().collect(),
@@ -112,7 +122,7 @@ fn propagate(
         }
     }
     for name in &wrt {
-        if !r.p.funcs.contains_key(name) || !r.adjoints.of.contains_key(name) {
+        if !r.adjoints.of.contains_key(name) {
             r.gather(name)?;
         }
     }
@@ -134,6 +144,10 @@ impl Seed {
             let (output, by) = (Name::from(*output), Name::from(*by));
             if !p.outputs.iter().any(|o| o.func == output) {
                 return Err(error(p, format!("{by} is the seed of {output}, which is no output")));
+            }
+            if let Some(Seed { by: Some(other), .. }) = seeds.iter().find(|s: &&Seed| s.output == output) {
+                let message = format!("{output} has two seeds, {other} and {by}: add them up in a Func");
+                return Err(error(p, message));
             }
             let f = &p.funcs[&output];
             let target = Target::find(p, &by)
@@ -211,6 +225,7 @@ impl Reverse<'_> {
             let inside = inside(&own, &s.domain).filter(|c| facts.decide(c) != Some(true));
             let at = if inside.is_some() { &near } else { &own };
             let term = match &s.by {
+                Some(by) if self.p.params.contains_key(by) => Expr::param(by.clone(), ty),
                 Some(by) => selected(&inside.map(|c| c.likely()), Expr::call(by.clone(), ty, at.clone(), k)),
                 None => Expr::constant(ty, 1.0),
             };
@@ -275,6 +290,7 @@ impl Reverse<'_> {
         let name = fresh(self.p, &format!("{}_before{k}", f.name));
         let old = Func { updates: f.updates[..k].to_vec(), ..f.clone() };
         let new = self.p.func(renamed(&old, &name));
+        self.support.insert(name, self.support[&f.name].clone());
         self.befores.insert(key, new.clone());
         new
     }
@@ -303,8 +319,18 @@ impl Reverse<'_> {
         let adjoint = selected(&read.cond, read.adjoint);
         for i in inverses {
             let term = tidy(&Substitution::new(&i.point).apply(&adjoint));
-            let term = selected(&i.cond, within_supports(self.p, &term, &self.support, &i.place));
-            let term = Term { value: read.value, at: i.at, loops: i.loops, predicate: i.predicate, term };
+            let needed = |e: &Expr| within_supports(self.p, e, &self.support, &i.place);
+            let loops = i.loops.iter().map(|r| {
+                let (min, extent) = (needed(&r.min), needed(&r.extent));
+                RVar { name: r.name.clone(), min, extent }
+            });
+            let term = Term {
+                value: read.value,
+                at: i.at.iter().map(|a| a.as_ref().map(needed)).collect(),
+                loops: loops.collect(),
+                predicate: i.predicate.as_ref().map(needed),
+                term: selected(&i.cond.as_ref().map(needed), needed(&term)),
+            };
             self.terms.entry(read.name.clone()).or_default().push(term);
         }
         Ok(())
@@ -326,8 +352,8 @@ impl Reverse<'_> {
         }
         let fixed = i.at.iter().zip(vars).filter_map(|(a, v)| Some(v.expr().eq_(a.as_ref()?)));
         let bare = i.cond.iter().map(bare);
-        let all = fixed.chain(bare).reduce(|a, b| a.and(b));
-        Some(all.unwrap_or_else(|| Expr::bool(true)))
+        let all = fixed.chain(bare).reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::bool(true));
+        Some(within_supports(self.p, &all, &self.support, &i.place))
     }
 
     /// Removes what was made and nobody needs.

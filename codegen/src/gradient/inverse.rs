@@ -71,7 +71,9 @@ impl Inverter<'_> {
         let mut unknowns = vec![];
         for a in &self.space.axes {
             let mut name = format!("{}_{}", self.prefix, a.name).replace('.', "_");
-            while vars.iter().any(|v| **v.name() == *name) {
+            while vars.iter().any(|v| **v.name() == *name)
+                || unknowns.iter().any(|u: &Unknown| *u.name == *name)
+            {
                 name.push('_');
             }
             let ends = [&a.range.min, &a.range.max].map(|e| substitute(e, &names));

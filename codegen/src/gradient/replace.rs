@@ -10,6 +10,7 @@ use crate::func::{Func, RDom, Var};
 use crate::gradient::adjoints::{Reverse, reread};
 use crate::gradient::terms::{Adjoint, fresh};
 use crate::gradient::updates::{Replacement, Site};
+use crate::types::{ScalarType, Type};
 
 impl Reverse<'_> {
     /// See the module's description; as [`Reverse::update`].
@@ -28,7 +29,7 @@ impl Reverse<'_> {
                 let last = self.last_writer(site, r)?;
                 let index = last.values.len() - 1;
                 let own: Vec<Expr> = site.f.vars.iter().map(Var::expr).collect();
-                let stays = last.at(&site.u.args, index).eq_(self.number(site)?);
+                let stays = last.at(&site.u.args, index).eq_(self.number(site, last.types()[index])?);
                 let seed = |(j, t): &(usize, Expr)| {
                     let (d, zero) = (here(*j)?, Expr::constant(t.ty(), 0.0));
                     Some((t.clone(), Expr::select(&stays, d, zero)))
@@ -56,27 +57,42 @@ impl Reverse<'_> {
         let here =
             |e: &Expr| reread(e, &site.f.name, &mut |args, k, ty| Expr::call(name.clone(), ty, args, k));
         let mut start: Vec<Expr> = (0..n).map(|k| before.at(&own, k)).collect();
-        start.push(Expr::from(-1));
+        let ty = self.counter(site)?;
+        start.push(Expr::int(Type::of(ty), -1));
         let mut values: Vec<Expr> = site.u.values[..n].iter().map(here).collect();
-        let number = self.number(site)?;
-        let old = Expr::call(name.clone(), crate::ScalarType::I32, site.u.args.clone(), n);
+        let number = self.number(site, ty)?;
+        let old = Expr::call(name.clone(), ty, site.u.args.clone(), n);
         values.push(match &r.cond {
             Some(c) => Expr::select(here(c), number, old),
             None => number,
         });
         let rdom: RDom = site.u.rdom.clone();
         let f = Func::new(name.clone(), &site.f.vars, start).update(site.u.args.clone(), values, rdom);
+        self.support.insert(name, self.support[&site.f.name].clone());
         Ok(self.p.func(f))
     }
 
-    /// The number of an iteration of the reduction variables of `site`, from 0, in their order.
-    pub(super) fn number(&self, site: &Site) -> Result<Expr, Error> {
+    /// A type that counts the iterations of `site`.
+    fn counter(&self, site: &Site) -> Result<ScalarType, Error> {
         let hull = self.hull(&site.f.name, &site.space)?;
-        let (mut sum, mut stride) = (Expr::from(0), Expr::from(1));
+        let extents = site.u.rdom.vars.iter().map(|r| hull[&r.name].extent().as_int());
+        let n = extents.fold(Some(1i64), |n, e| n.zip(e).and_then(|(n, e)| n.checked_mul(e.max(0))));
+        Ok(match n {
+            Some(n) if n <= i64::from(i32::MAX) => ScalarType::I32,
+            _ => ScalarType::I64,
+        })
+    }
+
+    /// The number of an iteration of the reduction variables of `site`, from 0, in their order, as a `ty`.
+    pub(super) fn number(&self, site: &Site, ty: ScalarType) -> Result<Expr, Error> {
+        let hull = self.hull(&site.f.name, &site.space)?;
+        let as_ty = |e: Expr| if e.ty() == Type::of(ty) { e } else { e.cast(ty) };
+        let (mut sum, mut stride) = (Expr::int(Type::of(ty), 0), Expr::int(Type::of(ty), 1));
         for r in &site.u.rdom.vars {
             let range = &hull[&r.name];
-            sum = add(&sum, &mul(&sub(&Expr::var(r.name.clone()), &range.min), &stride));
-            stride = mul(&stride, &range.extent());
+            let steps = sub(&Expr::var(r.name.clone()), &range.min);
+            sum = add(&sum, &mul(&as_ty(steps), &stride));
+            stride = mul(&stride, &as_ty(range.extent()));
         }
         Ok(sum)
     }

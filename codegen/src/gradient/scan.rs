@@ -4,8 +4,10 @@
 //! points in reverse, in place: when it gets to a point, all that later points add to the adjoint there has been added.
 
 use crate::analysis::algebra::build::sub;
+use crate::analysis::algebra::forms::Polys;
+use crate::analysis::algebra::poly::Mono;
 use crate::error::Error;
-use crate::expr::walk::substitute;
+use crate::expr::walk::{substitute, uses_var, variables};
 use crate::expr::{Expr, Name};
 use crate::func::{Func, RDom, RVar};
 use crate::gradient::adjoints::{Reverse, reread};
@@ -73,19 +75,30 @@ fn is_earlier(site: &Site, read: &[Expr]) -> bool {
         if is_var(a, v.name()) {
             continue;
         }
-        let step = sub(a, b).as_int();
-        let moves = crate::expr::walk::variables(a);
+        let Some(step) = sub(a, b).as_int() else { return false };
+        let moves = variables(a);
         let mut own = site.u.rdom.vars.iter().filter(|r| moves.contains(&r.name));
-        match (own.next(), own.next(), step) {
-            (None, _, Some(step)) => apart |= step != 0,
-            (Some(r), None, Some(step)) if sub(a, &Expr::var(r.name.clone())).as_int().is_some() => {
-                steps.insert(&r.name, step);
+        match (own.next(), own.next()) {
+            (None, _) => apart |= step != 0,
+            (Some(r), None) => {
+                let Some(stride) = stride(a, &r.name) else { return false };
+                // Between the elements that are written, and off the diagonal, nothing is.
+                let whole = step / stride;
+                apart |= step % stride != 0 || *steps.entry(&r.name).or_insert(whole) != whole;
             }
             _ => return false,
         }
     }
     let first = site.u.rdom.vars.iter().rev().filter_map(|r| steps.get(&r.name)).find(|s| **s != 0);
     apart || first.is_some_and(|s| *s > 0)
+}
+
+/// The c of which `e` is c r plus what r does not change; none if it is no such sum.
+fn stride(e: &Expr, r: &Name) -> Option<i64> {
+    let (form, own) = (Polys::default().of(e), Mono::Atom(Expr::var(r.clone())));
+    let mut others = form.terms.iter().filter(|(m, _)| *m != own).flat_map(|(m, _)| m.iter());
+    let c = form.coef(&own);
+    (c != 0 && !others.any(|e| uses_var(e, r))).then_some(c)
 }
 
 /// The scan that adds the adjoints of the reads `own` to those at `start`, last iteration first.

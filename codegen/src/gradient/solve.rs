@@ -55,6 +55,24 @@ type Pivot = (usize, Name, i64);
 /// Greater for better ones: values of the unknown, whether it is a quotient, less the coefficient's magnitude.
 type Rank = (i64, i64, i64);
 
+/// Moduli up to which the product of a coordinate and a residue fits an i32: coordinates are below 2^27.
+const SMALL_MODULUS: i64 = 16;
+/// Moduli up to which the product of two residues, one of them the absolutely least, fits an i32.
+const LARGEST_MODULUS: i64 = 1 << 16;
+
+/// The absolutely least i of which b i is 1 modulo `modulus`, which is prime to b and greater than 1.
+fn inverse(b: i64, modulus: i64) -> i64 {
+    // Euclid: r = b s modulo `modulus` for both pairs.
+    let (mut r, mut next_r, mut s, mut next_s) = (modulus, b.rem_euclid(modulus), 0, 1);
+    while next_r != 0 {
+        let q = r / next_r;
+        (r, next_r) = (next_r, r - q * next_r);
+        (s, next_s) = (next_s, s - q * next_s);
+    }
+    let s = s.rem_euclid(modulus);
+    if s > modulus / 2 { s - modulus } else { s }
+}
+
 /// Equations between unknowns and the coordinates u.
 pub(super) struct System<'p> {
     p: &'p Pipeline,
@@ -250,11 +268,19 @@ impl<'p> System<'p> {
         });
         let Some((w, m, b)) = candidate.min_by_key(|(u, ..)| u.size()) else { return (equation, false) };
         let rest = equation.without(&m).without(&Mono::Atom(Expr::var(name.clone())));
-        let inverse = (1..modulus).find(|i| (b * i).rem_euclid(modulus) == 1).unwrap_or(1);
+        let inverse = inverse(b, modulus);
         let n = Expr::from(modulus as i32);
         // From the first value on: w = first + c k + residue.
         let first = &w.hull.min;
-        let wanted = rebuild(&rest, Type::I32) * -(inverse as i32) - first;
+        let mut rest = rebuild(&rest, Type::I32);
+        if inverse.abs() != 1 {
+            // The product with the inverse must not overflow.
+            if modulus > LARGEST_MODULUS {
+                return (equation, false);
+            }
+            rest = if modulus > SMALL_MODULUS { rest.modulo(&n) } else { rest };
+        }
+        let wanted = rest * -(inverse as i32) - first;
         let residue = tidy(&wanted.modulo(&n));
         let steps = self.fresh(format!("{}_step", w.name));
         let last = tidy(&((w.hull.extent() - 1) / &n));

@@ -4,7 +4,8 @@
 //! every access leaves to their own pure variables do not interact; of the others each step copies all that it does not write.
 //! The adjoint of that Func goes back step by step.
 
-use crate::analysis::algebra::build::{mul, offset};
+use crate::analysis::algebra::Interval;
+use crate::analysis::algebra::build::{max, mul, offset};
 use crate::error::Error;
 use crate::expr::walk::substitute;
 use crate::expr::{Expr, Name};
@@ -15,6 +16,7 @@ use crate::gradient::terms::{Adjoint, fresh};
 use crate::gradient::tidy::tidy;
 use crate::gradient::updates::Site;
 use crate::plan::validate::is_var;
+use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 
 /// The iterations of an update as one sequence.
@@ -90,9 +92,11 @@ impl Reverse<'_> {
             loops.push(RVar { name: r.name.clone(), min: range.min.clone(), extent: range.extent() });
         }
         let vars = site.f.vars.iter().copied().chain([step]).collect();
-        let extents = site.u.rdom.vars.iter().map(|r| hull[&r.name].extent());
+        // A length below zero is no iteration.
+        let extents = site.u.rdom.vars.iter().map(|r| max(&hull[&r.name].extent(), &Expr::from(0)));
         let count = extents.fold(Expr::from(1), |n, e| mul(&n, &e));
-        Ok(Steps { vars, element, loops, number: self.number(site)?, count, counts })
+        let number = self.number(site, ScalarType::I32)?;
+        Ok(Steps { vars, element, loops, number, count, counts })
     }
 
     /// The Func of all states.
@@ -111,6 +115,9 @@ impl Reverse<'_> {
         let args = s.element.iter().cloned().chain([offset(&s.number, 1)]).collect();
         let rdom = RDom { vars: s.loops.clone(), predicate: None };
         let f = f.clone().update(args, values.collect(), rdom);
+        let mut support = self.support[&site.f.name].clone();
+        support.push(Interval { min: Expr::from(0), max: s.count.clone() });
+        self.support.insert(f.name.clone(), support);
         self.p.func(f)
     }
 

@@ -68,10 +68,13 @@ pub fn propagate_tangents(p: &mut Pipeline, directions: &[(&str, &str)]) -> Resu
                 ),
             ));
         }
+        if let Some((other, _)) = t.directions.get(&name) {
+            let message = format!("{name} has two directions, {other} and {by}: add them up in a Func");
+            return Err(error(p, message));
+        }
         t.directions.insert(name, (by, of));
     }
-    let wrt: Vec<Name> = t.directions.keys().cloned().collect();
-    let active = active(p, &wrt);
+    let active = active(p, t.directions.keys().cloned());
     let mut order = consumers_first(p, p.funcs.keys().cloned());
     order.reverse();
     let mut found = Tangents::default();

@@ -115,20 +115,38 @@ fn sum(site: &Site) -> Option<Vec<(usize, Expr)>> {
     }
     let mut terms = vec![];
     for (j, v) in site.floats() {
-        let term = match v.kind() {
-            _ if site.is_old(v, j) => continue,
-            ExprKind::Binary(BinaryOp::Add, a, b) if site.is_old(a, j) => b.clone(),
-            ExprKind::Binary(BinaryOp::Add, a, b) if site.is_old(b, j) => a.clone(),
-            ExprKind::Binary(BinaryOp::Sub, a, b) if site.is_old(a, j) => -b.clone(),
-            ExprKind::Fma(a, b, c) if site.is_old(c, j) => a * b,
-            _ => return None,
-        };
-        if site.reads_itself(&term) {
-            return None;
+        match added(site, v, j)? {
+            Some(term) if site.reads_itself(&term) => return None,
+            Some(term) => terms.push((j, term)),
+            None => {}
         }
-        terms.push((j, term));
     }
     Some(terms)
+}
+
+/// The t of which `e` is the old element `value` plus t, t none where it is nothing; none if `e` is no such sum.
+fn added(site: &Site, e: &Expr, value: usize) -> Option<Option<Expr>> {
+    use BinaryOp::{Add, Sub};
+    if site.is_old(e, value) {
+        return Some(None);
+    }
+    // One operand has the old element: shared parts are seen once.
+    let alone = |with: &Expr, others: &[&Expr]| {
+        site.reads_itself(with) && !others.iter().any(|o| site.reads_itself(o))
+    };
+    let inner = |with: &Expr, rest: Expr| Some(added(site, with, value)?.map_or(rest.clone(), |t| t + &rest));
+    Some(match e.kind() {
+        ExprKind::Binary(Add, a, b) if alone(a, &[b]) => Some(inner(a, b.clone())?),
+        ExprKind::Binary(Add, a, b) if alone(b, &[a]) => Some(inner(b, a.clone())?),
+        ExprKind::Binary(Sub, a, b) if alone(a, &[b]) => Some(inner(a, -b.clone())?),
+        ExprKind::Fma(a, b, c) if alone(c, &[a, b]) => Some(inner(c, a * b)?),
+        ExprKind::Select(c, a, b) if site.is_old(a, value) || site.is_old(b, value) => {
+            let zero = Expr::constant(e.ty(), 0.0);
+            let [a, b] = [added(site, a, value)?, added(site, b, value)?];
+            Some(Expr::select(c, a.unwrap_or(zero.clone()), b.unwrap_or(zero)))
+        }
+        _ => return None,
+    })
 }
 
 /// An update that replaces elements, or not.
