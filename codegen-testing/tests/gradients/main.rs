@@ -177,6 +177,38 @@ fn coordinates_that_are_data() {
     on_line(histogram, (0, N as usize)).check();
 }
 
+/// The bins of a histogram reach as far as a parameter says: their ends are expressions with constants that are no numbers.
+#[test]
+fn bins_by_a_parameter() {
+    let mut p = Pipeline::new("bins");
+    let f = p.input(Input::strided("f", &[F64], 1));
+    let per_bin = 1.0 / p.param("width", F64);
+    let [x, z] = Var::all(["x", "z"]);
+    let bin = |x: Expr| (f.of(x).clamp(0.0, 1.5) * &per_bin).cast(I32);
+    let r = RDom::new([("r", 0, 4)]);
+    let at = x * 2 + r.var(0);
+    let h = p.define("h", [x, z], 0.0);
+    let h = p.add_to(&h, (x, bin(at.clone())), f.of(at.clone()) * f.of(at), &r);
+    let out = p.define("out", [x], h.of((x / 2, bin(x.expr()))));
+    let case = Case::new(p, &out, &[(0, 7)], &["f"]).bind("f", &[(0, 16)], &mut Rng::new(4));
+    case.param("width", 0.3).check();
+}
+
+/// Cheap Funcs that read each other at several places are not all substituted.
+#[test]
+fn long_chains_are_stored_now_and_then() {
+    let (mut p, f, _, x) = line();
+    let mut last = p.define("first", [x], f.of(x));
+    for k in 0..24 {
+        let value = last.of(x - 1) + last.of(x) * 2.0 + last.of(x + 1) + last.of(x + 3);
+        last = p.define(format!("next{k}"), [x], value);
+    }
+    p.output(&last);
+    let schedule = sumsq_codegen::gradient::schedule(&p, &[], &[], &[]).unwrap();
+    let stored = (0..24).filter(|k| schedule.to_string().contains(&format!("next{k}: compute_root"))).count();
+    assert!((6..=18).contains(&stored), "{stored} are stored\n{schedule}");
+}
+
 #[test]
 fn overwriting() {
     let fixed = |p: &mut Pipeline, f: &Input, g: &Input, x: Var| {

@@ -291,7 +291,8 @@ fn same_apart_from_children(a: &ExprKind, b: &ExprKind) -> bool {
     use ExprKind::*;
     match (a, b) {
         (Int(x), Int(y)) => x == y,
-        (Float(x), Float(y)) => x == y,
+        // A NaN is the same constant as itself, and the two zeros are not.
+        (Float(x), Float(y)) => x.to_bits() == y.to_bits(),
         (Var(x), Var(y)) => x == y,
         (Param(x), Param(y)) => x == y,
         (Unary(x, _), Unary(y, _)) => x == y,

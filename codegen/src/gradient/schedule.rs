@@ -4,7 +4,7 @@
 //!
 //! | Func | gets |
 //! |---|---|
-//! | cheap, or read at one place by one other | nothing: it is substituted where it is read |
+//! | cheap with all that is substituted into it, or read at one place by one other | nothing: it is substituted where it is read |
 //! | others | loops of its own: vectors along the first dimension, threads along the last |
 //! | an update with pure dimensions | the same, its reductions inside of the vectors |
 //! | a large sum into few elements | strips along its last loop, each with its own partial sums (`rfactor`), on threads |
@@ -19,10 +19,11 @@ use crate::expr::walk::nodes;
 use crate::expr::{Expr, ExprKind, Name, Param, Part};
 use crate::func::{Func, Pipeline, Update};
 use crate::gradient::adjoints::domain;
-use crate::gradient::support::{Boxes, Stage, supports};
+use crate::gradient::support::{Boxes, Stage, consumers_first, supports};
 use crate::lower::{LowerOptions, lower};
 use crate::plan::validate::{error, validate};
 use crate::schedule::{Directive, Schedule, Tail};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Nodes up to which a definition is cheaper than a load.
 const CHEAP: usize = 24;
@@ -62,8 +63,8 @@ pub fn schedule(
     let outputs =
         p.outputs.iter().map(|o| (o.func.clone(), domain(&p.shape(&o.func), p.funcs[&o.func].vars.len())));
     let boxes = supports(p, &outputs.collect(), &known)?;
+    let stored = stored(p, keep, recompute);
     let mut m = Maker { p, boxes, known, schedule: Schedule::new() };
-    let stored: Vec<Name> = p.funcs.keys().filter(|n| m.is_stored(n, keep, recompute)).cloned().collect();
     for (name, f) in &p.funcs {
         if stored.contains(name) {
             m.func(f);
@@ -121,6 +122,28 @@ fn known(p: &Pipeline, estimates: &[(&str, &[i32])]) -> Known {
     known
 }
 
+/// Funcs that are not substituted. Invariant: one that is read more than once and is substituted has no more than [`CHEAP`] nodes, those of what is
+/// substituted into it included; so chains of cheap Funcs do not grow without end.
+fn stored(p: &Pipeline, keep: &[&str], recompute: &[&str]) -> FxHashSet<Name> {
+    let mut stored = FxHashSet::default();
+    // Nodes of those that are substituted.
+    let mut size: FxHashMap<Name, usize> = FxHashMap::default();
+    for name in consumers_first(p, p.funcs.keys().cloned()).into_iter().rev() {
+        let f = &p.funcs[&name];
+        let below = calls(f).into_iter().filter_map(|(callee, _)| size.get(callee));
+        let nodes = below.fold(nodes(&f.values).len(), |sum, n| sum.saturating_add(*n));
+        let reads: usize = p.funcs.values().map(|g| calls(g).iter().filter(|(n, _)| **n == name).count()).sum();
+        let is_output = p.outputs.iter().any(|o| o.func == name);
+        let dear = reads > 1 && nodes > CHEAP && !recompute.contains(&&*name);
+        if is_output || !f.updates.is_empty() || keep.contains(&&*name) || dear {
+            stored.insert(name);
+        } else {
+            size.insert(name, nodes);
+        }
+    }
+    stored
+}
+
 struct Maker<'p> {
     p: &'p Pipeline,
     boxes: Boxes,
@@ -129,16 +152,6 @@ struct Maker<'p> {
 }
 
 impl Maker<'_> {
-    fn is_stored(&self, name: &Name, keep: &[&str], recompute: &[&str]) -> bool {
-        let f = &self.p.funcs[name];
-        let is_output = self.p.outputs.iter().any(|o| o.func == *name);
-        if is_output || !f.updates.is_empty() || keep.contains(&&**name) {
-            return true;
-        }
-        let reads: usize = self.p.funcs.values().map(|g| reads(g, name)).sum();
-        !recompute.contains(&&**name) && reads > 1 && nodes(&f.values).len() > CHEAP
-    }
-
     /// Number of values, as estimated.
     fn size(&self, i: &Interval) -> i64 {
         evaluate(&i.extent(), &self.known).unwrap_or(i64::from(i32::MAX)).max(0)
@@ -235,17 +248,14 @@ fn lanes(f: &Func) -> i32 {
     VECTOR / f.types().iter().map(|t| t.bytes() as i32).max().unwrap_or(4)
 }
 
-/// Distinct reads of `name` in `f`.
-fn reads(f: &Func, name: &Name) -> usize {
-    let stages = Stage::all(f);
-    let mut found: Vec<&[Expr]> = vec![];
-    for e in nodes(stages.iter().flat_map(|s| s.values.iter().chain(s.args.into_iter().flatten()))) {
-        match e.kind() {
-            ExprKind::Call { name: n, args, .. } if n == name && !found.contains(&&args[..]) => {
-                found.push(args)
-            }
-            _ => {}
+/// Distinct reads in `f`: names and coordinates.
+fn calls(f: &Func) -> Vec<(&Name, &[Expr])> {
+    let updates = f.updates.iter().flat_map(|u| u.args.iter().chain(&u.values).chain(&u.rdom.predicate));
+    let mut found = FxHashSet::default();
+    for e in nodes(f.values.iter().chain(updates)) {
+        if let ExprKind::Call { name, args, .. } = e.kind() {
+            found.insert((name, &args[..]));
         }
     }
-    found.len()
+    found.into_iter().collect()
 }
