@@ -3,6 +3,7 @@
 mod check;
 mod edges;
 mod random;
+mod scattered;
 
 use check::{Case, text_of};
 use sumsq_codegen::ScalarType::{F32, F64, I32};

@@ -81,12 +81,7 @@ fn whole<T>(p: &mut Pipeline, change: impl FnOnce(&mut Pipeline) -> Result<T, Er
 }
 
 /// As [`propagate_adjoints`]; of a pipeline that is refused a part may have been added.
-fn added(
-    p: &mut Pipeline,
-    seeds: &[(&str, &str)],
-    wrt: &[&str],
-    along: Along,
-) -> Result<Adjoints, Error> {
+fn added(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str], along: Along) -> Result<Adjoints, Error> {
     validate(p)?;
     let wrt: IndexSet<Name> = wrt.iter().map(|n| Name::from(*n)).collect();
     for name in &wrt {

@@ -7,6 +7,7 @@
 //! | cheap with all that is substituted into it, or read at one place by one other | nothing: it is substituted where it is read |
 //! | others | loops of its own: vectors along the first dimension, threads along the last |
 //! | an update with pure dimensions | the same, its reductions inside of the vectors |
+//! | a large sum at coordinates that are data | strips along its last loop, each with its own copy of all elements, on threads |
 //! | a large sum into few elements | strips along its last loop, each with its own partial sums (`rfactor`), on threads |
 //!
 //! Source: T.-M. Li et al., "Differentiable programming for image processing and deep learning in Halide", 2018, section 4.4.
@@ -31,6 +32,8 @@ const CHEAP: usize = 24;
 const MANY: i64 = 1 << 14;
 /// Elements up to which each thread may have sums of its own.
 const FEW: i64 = 1 << 12;
+/// Copies of all elements for sums at coordinates that are data: so many threads may sum at once.
+const COPIES: i64 = 4;
 /// Bytes of a vector.
 const VECTOR: i32 = 32;
 /// Iterations from which on a loop is worth vectors of partial sums.
@@ -132,7 +135,8 @@ fn stored(p: &Pipeline, keep: &[&str], recompute: &[&str]) -> FxHashSet<Name> {
         let f = &p.funcs[&name];
         let below = calls(f).into_iter().filter_map(|(callee, _)| size.get(callee));
         let nodes = below.fold(nodes(&f.values).len(), |sum, n| sum.saturating_add(*n));
-        let reads: usize = p.funcs.values().map(|g| calls(g).iter().filter(|(n, _)| **n == name).count()).sum();
+        let reads: usize =
+            p.funcs.values().map(|g| calls(g).iter().filter(|(n, _)| **n == name).count()).sum();
         let is_output = p.outputs.iter().any(|o| o.func == name);
         let dear = reads > 1 && nodes > CHEAP && !recompute.contains(&&*name);
         if is_output || !f.updates.is_empty() || keep.contains(&&*name) || dear {
@@ -167,13 +171,15 @@ impl Maker<'_> {
             let pure: Vec<usize> = (0..sizes.len()).filter(|&d| stage.is_pure(f, d)).collect();
             let update = k.checked_sub(1).map(|k| &f.updates[k]);
             match update {
-                Some(u) if self.is_large_sum(f, u, &sizes) => self.strips(f, k, u),
+                Some(u) if self.is_large_sum(f, u, &sizes) => self.strips(f, k, u, &pure),
+                Some(u) if self.is_large_scatter(f, u, &sizes, &pure) => self.copies(f, k, u),
                 _ => self.loops(f, k, &pure, &sizes, update),
             }
         }
     }
 
-    fn is_large_sum(&self, f: &Func, u: &Update, sizes: &[i64]) -> bool {
+    /// The number of terms of an update that is a sum over a rectangle, in any order.
+    fn terms(&self, f: &Func, u: &Update) -> Option<i64> {
         let reduction = Reduction::of(&f.name, &u.args, &u.values, u.rdom.predicate.as_ref());
         let extents = u.rdom.vars.iter().map(|r| evaluate(&r.extent, &self.known).unwrap_or(1));
         let terms = extents.fold(1i64, |a, b| a.saturating_mul(b.max(1)));
@@ -182,12 +188,47 @@ impl Maker<'_> {
             .vars
             .iter()
             .all(|r| !nodes([&r.min, &r.extent]).iter().any(|e| matches!(e.kind(), ExprKind::Var(_))));
-        let elements = sizes.iter().fold(1i64, |a, b| a.saturating_mul(*b));
-        reduction.is_some_and(|r| r.commutes()) && is_rectangle && terms >= MANY && elements <= FEW
+        (reduction.is_some_and(|r| r.commutes()) && is_rectangle).then_some(terms)
+    }
+
+    fn is_large_sum(&self, f: &Func, u: &Update, sizes: &[i64]) -> bool {
+        self.terms(f, u).is_some_and(|terms| terms >= MANY && elements(sizes) <= FEW)
+    }
+
+    /// Sums at coordinates that are data, so many that copies of all elements cost little beside them.
+    fn is_large_scatter(&self, f: &Func, u: &Update, sizes: &[i64], pure: &[usize]) -> bool {
+        let enough = |terms: i64| terms >= MANY && terms >= 2 * elements(sizes);
+        pure.is_empty() && self.terms(f, u).is_some_and(enough)
+    }
+
+    /// Strips of the last loop, each on a thread, with a copy of all elements for its sums.
+    fn copies(&mut self, f: &Func, k: usize, u: &Update) {
+        let (Some(last), Some(first), Some(rows)) = (u.rdom.vars.last(), f.vars.first(), f.vars.last())
+        else {
+            return;
+        };
+        let extent = evaluate(&last.extent, &self.known).unwrap_or(1);
+        let strip_size = i32::try_from((extent + COPIES - 1) / COPIES).unwrap_or(i32::MAX).max(1);
+        let partial = format!("{}_partial{k}", f.name);
+        let (strip, row) = (format!("{}_strip", last.name), format!("{}_row", last.name));
+        let (first, rows, lanes) = (&**first.name(), &**rows.name(), lanes(f));
+        let update = self.schedule.update(&f.name, k - 1);
+        let update = update.split(&last.name, &strip, &row, strip_size, Tail::GuardWithIf);
+        let update = update.rfactor(&[(&strip, "copy")], &partial);
+        let (outer, inner) = (format!("{first}o"), format!("{first}i"));
+        let update = update.vectorize(first, lanes, Tail::Predicate);
+        let others: Vec<&str> = f.vars[1..].iter().map(|v| &**v.name()).collect();
+        let order: Vec<&str> = [&*inner, &*strip, &*outer].into_iter().chain(others).collect();
+        let update = update.reorder(&order);
+        if f.vars.len() > 1 {
+            _ = update.parallel(rows);
+        }
+        _ = self.schedule.func(&partial).compute_root().vectorize(first, lanes, Tail::Auto).parallel("copy");
+        _ = self.schedule.update(&partial, 0).parallel("copy");
     }
 
     /// Strips of the last loop, each with its own sums.
-    fn strips(&mut self, f: &Func, k: usize, u: &Update) {
+    fn strips(&mut self, f: &Func, k: usize, u: &Update, pure: &[usize]) {
         let Some(last) = u.rdom.vars.last() else { return };
         let partial = format!("{}_partial{k}", f.name);
         let (strip, row) = (format!("{}_strip", last.name), format!("{}_row", last.name));
@@ -197,7 +238,7 @@ impl Maker<'_> {
         let update = update.split(&last.name, &strip, &row, STRIP, Tail::GuardWithIf);
         // Loops of the partial sums, innermost first: what is summed, then each element of the whole.
         let rest = u.rdom.vars.iter().rev().skip(1).rev().skip(1).map(|r| &*r.name);
-        let elements = f.vars.iter().map(|v| &**v.name());
+        let elements = pure.iter().map(|d| &**f.vars[*d].name());
         if u.rdom.vars.len() > 1 && wide {
             let (vector, lane) = (format!("{}_vector", first.name), format!("{}_lane", first.name));
             let update = update.split(&first.name, &vector, &lane, lanes(f), Tail::Predicate);
@@ -241,6 +282,11 @@ impl Maker<'_> {
             _ = handle.parallel(name(last));
         }
     }
+}
+
+/// Number of elements of a box of these sizes.
+fn elements(sizes: &[i64]) -> i64 {
+    sizes.iter().fold(1i64, |a, b| a.saturating_mul(*b))
 }
 
 /// Lanes of a vector of the widest elements of `f`.
