@@ -7,7 +7,7 @@
 //! | cheap, or read at one place by one other | nothing: it is substituted where it is read |
 //! | others | loops of its own: vectors along the first dimension, threads along the last |
 //! | an update with pure dimensions | the same, its reductions inside of the vectors |
-//! | a large sum into few elements | strips along its last loop, each with its own partial sums (`rfactor`), on threads |
+//! | a large sum into few elements | strips along its last loop, on threads, each with its own sums in registers (`strips`) |
 //!
 //! Source: T.-M. Li et al., "Differentiable programming for image processing and deep learning in Halide", 2018, section 4.4.
 
@@ -16,13 +16,14 @@ use crate::analysis::associative::Reduction;
 use crate::analysis::evaluate::{Known, evaluate};
 use crate::error::Error;
 use crate::expr::walk::nodes;
-use crate::expr::{Expr, ExprKind, Name, Param, Part};
+use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Func, Pipeline, Update};
-use crate::gradient::adjoints::domain;
-use crate::gradient::support::{Boxes, Stage, supports};
+use crate::gradient::seeds::domain;
+use crate::gradient::strips::parts;
+use crate::gradient::support::{Boxes, Stage, known, supports};
 use crate::lower::{LowerOptions, lower};
 use crate::plan::validate::{error, validate};
-use crate::schedule::{Directive, Schedule, Tail};
+use crate::schedule::{Directive, Schedule, StageId, Tail};
 
 /// Nodes up to which a definition is cheaper than a load.
 const CHEAP: usize = 24;
@@ -32,10 +33,6 @@ const MANY: i64 = 1 << 14;
 const FEW: i64 = 1 << 12;
 /// Bytes of a vector.
 const VECTOR: i32 = 32;
-/// Iterations from which on a loop is worth vectors of partial sums.
-const WIDE: i64 = 64;
-/// Values of the last loop in a strip.
-const STRIP: i32 = 16;
 
 /// A schedule of `p`, as text and all. `estimates` are the extents of outputs, and of inputs where the algorithm mentions them; Funcs in
 /// `keep` are stored, those in `recompute` are not.
@@ -91,41 +88,33 @@ fn legal(p: &Pipeline, mut s: Schedule) -> Result<Schedule, Error> {
             let is_loop = func.starts_with(&format!("{}.s{}.", id.func, id.stage));
             (name == *func || is_loop) && all.iter().any(|d| *d != Directive::ComputeRoot)
         });
-        // The Func that a sum is cut into goes with the sum.
         let stage =
             stage.or_else(|| s.stages.keys().position(|id| func.starts_with(&*id.func) && id.stage > 0));
         let Some(stage) = stage else { return Err(refused) };
-        let (id, all) =
-            s.stages.get_index_mut(stage).unwrap_or_else(|| unreachable!("legal: a stage of the schedule"));
-        all.retain(|d| *d == Directive::ComputeRoot);
-        let partial: Name = format!("{}_partial{}", id.func, id.stage).into();
-        s.stages.retain(|id, all| id.func != partial && !all.is_empty());
+        let whole = whole_of(&s, &s.stages.keys()[stage]);
+        if let Some(all) = s.stages.get_mut(&whole) {
+            all.retain(|d| *d == Directive::ComputeRoot);
+        }
+        // The Funcs that a sum is cut into go with the sum.
+        let parts = parts(&whole.func, whole.stage);
+        s.stages.retain(|id, all| !parts.contains(&id.func) && !all.is_empty());
     }
 }
 
-/// Parameters of buffers, as estimated: from 0 on.
-fn known(p: &Pipeline, estimates: &[(&str, &[i32])]) -> Known {
-    let mut known = Known::default();
-    for (name, extents) in estimates {
-        for (d, n) in extents.iter().enumerate() {
-            known.params.insert(Param::Of((*name).into(), Part::Extent(d)), Expr::from(*n));
-        }
-    }
-    let buffers = p.inputs.iter().map(|(n, i)| (n.clone(), i.dims));
-    for (name, dims) in buffers.chain(p.outputs.iter().map(|o| (o.func.clone(), p.funcs[&o.func].vars.len())))
-    {
-        for d in 0..dims {
-            known.params.insert(Param::Of(name.clone(), Part::Min(d)), Expr::from(0));
-        }
-    }
-    known
+/// The stage that was cut into the Func of `id`, if it is one that a sum was cut into; else `id`.
+fn whole_of(s: &Schedule, id: &StageId) -> StageId {
+    let is_whole = |whole: &&StageId| whole.stage > 0 && parts(&whole.func, whole.stage).contains(&id.func);
+    s.stages.keys().find(is_whole).unwrap_or(id).clone()
 }
 
-struct Maker<'p> {
+/// A schedule in the making.
+pub(super) struct Maker<'p> {
     p: &'p Pipeline,
     boxes: Boxes,
-    known: Known,
-    schedule: Schedule,
+    /// What is estimated.
+    pub known: Known,
+    /// As far as it is made.
+    pub schedule: Schedule,
 }
 
 impl Maker<'_> {
@@ -154,7 +143,7 @@ impl Maker<'_> {
             let pure: Vec<usize> = (0..sizes.len()).filter(|&d| stage.is_pure(f, d)).collect();
             let update = k.checked_sub(1).map(|k| &f.updates[k]);
             match update {
-                Some(u) if self.is_large_sum(f, u, &sizes) => self.strips(f, k, u),
+                Some(u) if self.is_large_sum(f, u, &sizes) => self.strips(f, k, u, &pure, &sizes),
                 _ => self.loops(f, k, &pure, &sizes, update),
             }
         }
@@ -171,35 +160,6 @@ impl Maker<'_> {
             .all(|r| !nodes([&r.min, &r.extent]).iter().any(|e| matches!(e.kind(), ExprKind::Var(_))));
         let elements = sizes.iter().fold(1i64, |a, b| a.saturating_mul(*b));
         reduction.is_some_and(|r| r.commutes()) && is_rectangle && terms >= MANY && elements <= FEW
-    }
-
-    /// Strips of the last loop, each with its own sums.
-    fn strips(&mut self, f: &Func, k: usize, u: &Update) {
-        let Some(last) = u.rdom.vars.last() else { return };
-        let partial = format!("{}_partial{k}", f.name);
-        let (strip, row) = (format!("{}_strip", last.name), format!("{}_row", last.name));
-        let first = &u.rdom.vars[0];
-        let wide = evaluate(&first.extent, &self.known).is_none_or(|n| n >= WIDE);
-        let update = self.schedule.update(&f.name, k - 1);
-        let update = update.split(&last.name, &strip, &row, STRIP, Tail::GuardWithIf);
-        // Loops of the partial sums, innermost first: what is summed, then each element of the whole.
-        let rest = u.rdom.vars.iter().rev().skip(1).rev().skip(1).map(|r| &*r.name);
-        let elements = f.vars.iter().map(|v| &**v.name());
-        if u.rdom.vars.len() > 1 && wide {
-            let (vector, lane) = (format!("{}_vector", first.name), format!("{}_lane", first.name));
-            let update = update.split(&first.name, &vector, &lane, lanes(f), Tail::Predicate);
-            _ = update.rfactor(&[(&strip, "strip"), (&lane, "lane")], &partial);
-            let order =
-                ["lane", &vector].into_iter().chain(rest).chain([&*row]).chain(elements).chain(["strip"]);
-            let order: Vec<&str> = order.collect();
-            _ = self.schedule.update(&partial, 0).reorder(&order).vectorize_loop("lane").parallel("strip");
-        } else {
-            _ = update.rfactor(&[(&strip, "strip")], &partial);
-            let all = u.rdom.vars.iter().rev().skip(1).rev().map(|r| &*r.name);
-            let order: Vec<&str> = all.chain([&*row]).chain(elements).chain(["strip"]).collect();
-            _ = self.schedule.update(&partial, 0).reorder(&order).parallel("strip");
-        }
-        _ = self.schedule.func(&partial).compute_root();
     }
 
     fn loops(&mut self, f: &Func, k: usize, pure: &[usize], sizes: &[i64], update: Option<&Update>) {
@@ -231,7 +191,7 @@ impl Maker<'_> {
 }
 
 /// Lanes of a vector of the widest elements of `f`.
-fn lanes(f: &Func) -> i32 {
+pub(super) fn lanes(f: &Func) -> i32 {
     VECTOR / f.types().iter().map(|t| t.bytes() as i32).max().unwrap_or(4)
 }
 
