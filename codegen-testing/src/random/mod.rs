@@ -1,6 +1,7 @@
 //! Random pipelines under random schedules: a seed is a case.
 
 pub mod approximate;
+pub mod differentiable;
 pub mod program;
 mod reads;
 pub mod refused;

@@ -1,83 +1,51 @@
 //! Derivatives of one pipeline that must agree: adjoints, tangents, dual numbers and central differences of the reference evaluator; and
 //! adjoints as machine code.
 
+use std::ops::Deref;
 use sumsq_codegen::gradient::{propagate_adjoints, propagate_tangents, schedule};
-use sumsq_codegen::{Constraint, Error, Func, Input, Name, Pipeline, ScalarType, Schedule};
+use sumsq_codegen::{Constraint, Expr, Func, Input, Name, Pipeline, RDom, ScalarType, Schedule};
 use sumsq_codegen_testing::native;
+use sumsq_codegen_testing::random::differentiable::{Differentiable, Domain, drawn, loose, values};
 use sumsq_codegen_testing::reference::{Bindings, Realization, Value, evaluate_dual, evaluate_over};
 use sumsq_codegen_testing::rng::Rng;
 
-/// First coordinate and extent of each dimension.
-pub type Domain = Vec<(i32, usize)>;
+/// A pipeline that is derived.
+pub struct Case(Differentiable);
 
-/// A pipeline with one output, and all that it needs to run.
-pub struct Case {
-    pub pipeline: Pipeline,
-    pub bindings: Bindings,
-    pub domain: Domain,
-    /// Inputs, Funcs and parameters that are derived for.
-    pub wrt: Vec<&'static str>,
+impl Deref for Case {
+    type Target = Differentiable;
+    fn deref(&self) -> &Differentiable {
+        &self.0
+    }
 }
 
 impl Case {
     /// Of `p`, whose last Func is its output over `domain`.
-    pub fn new(mut p: Pipeline, output: &Func, domain: &[(i32, usize)], wrt: &[&'static str]) -> Case {
-        p.outputs.clear();
-        p.output_strided(output, vec![Constraint::new(); output.vars.len()]);
-        Case { pipeline: p, bindings: Bindings::default(), domain: domain.to_vec(), wrt: wrt.to_vec() }
+    pub fn new(p: Pipeline, output: &Func, domain: &[(i32, usize)], wrt: &[&'static str]) -> Case {
+        Case(Differentiable::new(p, output, domain, wrt))
+    }
+
+    /// The random one of a seed.
+    pub fn drawn(seed: u64) -> Case {
+        Case(drawn(seed))
     }
 
     /// Binds an input of random values over a domain.
     pub fn bind(mut self, name: &str, domain: &[(i32, usize)], rng: &mut Rng) -> Case {
-        let types = self.pipeline.inputs[name].types.clone();
-        self.bindings.inputs.insert(name.into(), random(&types, domain, rng));
+        self.0.bind(name, domain, rng);
         self
     }
 
     /// Binds a float parameter.
     pub fn param(mut self, name: &str, value: f64) -> Case {
-        self.bindings.params.insert(name.into(), Value::Float(value));
+        self.0.bindings.params.insert(name.into(), Value::Float(value));
         self
     }
 
     /// Binds an integer parameter.
     pub fn count(mut self, name: &str, value: i64) -> Case {
-        self.bindings.params.insert(name.into(), Value::Int(value));
+        self.0.bindings.params.insert(name.into(), Value::Int(value));
         self
-    }
-
-    fn output(&self) -> Func {
-        self.pipeline.funcs[&self.pipeline.outputs[0].func].clone()
-    }
-
-    fn seeded(&self) -> (Pipeline, Bindings, &'static str) {
-        let (mut p, mut b, output) = (self.pipeline.clone(), self.bindings.clone(), self.output());
-        let types: Vec<ScalarType> = output.types().into_iter().filter(|t| t.is_float()).collect();
-        p.input(loose(Input::strided("w", &types, output.vars.len())));
-        b.inputs.insert("w".into(), random(&types, &self.domain, &mut Rng::new(7)));
-        (p, b, "w")
-    }
-
-    /// The adjoints as a pipeline with an output for each of `wrt`, and its domains.
-    pub fn adjoint(&self) -> Result<(Pipeline, Bindings, Vec<Domain>), Error> {
-        let (mut p, b, w) = self.seeded();
-        let output = self.output().name;
-        let adjoints = propagate_adjoints(&mut p, &[(&output, w)], &self.wrt)?;
-        p.outputs.clear();
-        let mut domains = vec![];
-        for name in &self.wrt {
-            let d = adjoints.of(name).expect("what is derived for has an adjoint");
-            p.output_strided(d, vec![Constraint::new(); d.vars.len()]);
-            domains.push(self.domain_of(name));
-        }
-        Ok((p, b, domains))
-    }
-
-    fn domain_of(&self, name: &str) -> Domain {
-        match self.bindings.inputs.get(name) {
-            Some(r) => r.min.iter().copied().zip(r.extents.iter().copied()).collect(),
-            None => vec![],
-        }
     }
 
     /// Random directions, one per name in `wrt`.
@@ -87,7 +55,7 @@ impl Case {
             Some(i) => i.types.iter().copied().filter(|t| t.is_float()).collect(),
             None => vec![ScalarType::F64],
         };
-        self.wrt.iter().map(|name| random(&types(name), &self.domain_of(name), &mut rng)).collect()
+        self.wrt.iter().map(|name| values(&types(name), &self.domain_of(name), &mut rng)).collect()
     }
 
     /// J v by tangents.
@@ -185,6 +153,62 @@ impl Case {
         }
     }
 
+    /// The Hessian of the sum of squares of the output is symmetric: `<u, H v> = <v, H u>`, where H v is the tangent of the adjoint.
+    pub fn check_symmetric(&self) {
+        let (mut p, output) = (self.pipeline.clone(), self.output());
+        let (loops, at): (Vec<_>, Vec<_>) = self
+            .domain
+            .iter()
+            .enumerate()
+            .map(|(d, (min, n))| ((format!("e{d}"), *min, *n as i32), Expr::var(format!("e{d}"))))
+            .unzip();
+        let value = output.at(&at, 0);
+        let e = p.sum("squares", &RDom::new(loops), &value * &value);
+        let e = p.define("energy", [], e);
+        p.outputs.clear();
+        p.output(&e);
+        let adjoints = propagate_adjoints(&mut p, &[], &self.wrt).expect("adjoints");
+        let named: Vec<String> = self.wrt.iter().map(|n| format!("v_{n}")).collect();
+        for (name, by) in self.wrt.iter().zip(&named) {
+            let (types, dims) = (&self.pipeline.inputs[*name].types, self.domain_of(name).len());
+            p.input(loose(Input::strided(by.as_str(), types, dims)));
+        }
+        let named: Vec<(&str, &str)> = self.wrt.iter().copied().zip(named.iter().map(|n| &**n)).collect();
+        let tangents = propagate_tangents(&mut p, &named).expect("tangents");
+        p.outputs.clear();
+        let mut domains = vec![];
+        for name in &self.wrt {
+            let Some(t) = adjoints.of(name).and_then(|d| tangents.of(&d.name)) else { continue };
+            p.output_strided(t, vec![Constraint::new(); t.vars.len()]);
+            domains.push((name, self.domain_of(name)));
+        }
+        let only: Vec<Domain> = domains.iter().map(|d| d.1.clone()).collect();
+        let directions = [11, 12].map(|seed| {
+            let mut rng = Rng::new(seed);
+            let each = self.wrt.iter().map(|n| values(&[ScalarType::F64], &self.domain_of(n), &mut rng));
+            each.collect::<Vec<_>>()
+        });
+        let products = [0, 1].map(|k| {
+            let mut b = self.bindings.clone();
+            for ((_, by), v) in named.iter().zip(&directions[k]) {
+                b.inputs.insert((*by).into(), v.clone());
+            }
+            let product = evaluate_over(&p, &b, &only).expect("Hessian products");
+            let others = domains.iter().zip(&product).flat_map(|((name, _), h)| {
+                let place = self.wrt.iter().position(|n| n == *name).expect("a name");
+                flat(h)
+                    .into_iter()
+                    .zip(flat(&directions[1 - k][place]))
+                    .map(|(a, b)| a * b)
+                    .collect::<Vec<_>>()
+            });
+            let terms: Vec<f64> = others.collect();
+            (terms.iter().sum::<f64>(), terms.iter().map(|t| t.abs()).sum::<f64>())
+        });
+        let [(a, size), (b, other)] = products;
+        assert!((a - b).abs() <= 1e-10 * size.max(other).max(1e-3), "<u, H v> = {a}, <v, H u> = {b}");
+    }
+
     /// Checks that all agree.
     pub fn check(&self) {
         let (v, tangent) = self.check_exact();
@@ -244,29 +268,8 @@ pub fn text_of(f: &Func) -> String {
     s
 }
 
-/// An input whose first dimension may have any stride.
-fn loose(mut i: Input) -> Input {
-    i.constraints.iter_mut().for_each(|c| *c = Constraint::new());
-    i
-}
-
-fn random(types: &[ScalarType], domain: &[(i32, usize)], rng: &mut Rng) -> Realization {
-    let extents: Vec<usize> = domain.iter().map(|d| d.1).collect();
-    let min: Vec<i32> = domain.iter().map(|d| d.0).collect();
-    Realization::from_fn(types, &extents, |_, k| match types[k].is_float() {
-        true => 0.25 + unit(rng),
-        false => (unit(rng) * 8.0).floor(),
-    })
-    .moved_to(&min)
-}
-
 /// All floats.
-fn flat(r: &Realization) -> Vec<f64> {
+pub fn flat(r: &Realization) -> Vec<f64> {
     let floats = r.planes.iter().zip(&r.types).filter(|(_, t)| t.is_float());
     floats.flat_map(|(plane, _)| plane.iter().map(|v| v.as_f64())).collect()
-}
-
-/// From 0 up to 1.
-fn unit(rng: &mut Rng) -> f64 {
-    (rng.bits() >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -2,11 +2,15 @@
 
 mod check;
 mod edges;
-mod random;
+mod explained;
+mod gathered;
+mod halves;
+mod refused;
 mod scattered;
+mod swept;
 
 use check::{Case, text_of};
-use sumsq_codegen::ScalarType::{F32, F64, I32};
+use sumsq_codegen::ScalarType::{F64, I32};
 use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, Source, Var, boundary};
 use sumsq_codegen_testing::rng::Rng;
 
@@ -336,32 +340,6 @@ fn nothing_leaks_from_arms_that_are_not_taken() {
     case.check();
 }
 
-#[test]
-fn refusals() {
-    let (mut p, f, _, x) = line();
-    let out = p.define("out", [x], f.of(x).cast(F32) * 2.0);
-    p.output(&out);
-    p.input(Input::strided("w", &[F64], 1));
-    p.input(Input::strided("index", &[I32], 1));
-    let mut refused = |seeds: &[(&str, &str)], wrt: &[&str]| {
-        sumsq_codegen::gradient::propagate_adjoints(&mut p, seeds, wrt).unwrap_err().to_string()
-    };
-    assert_eq!(refused(&[("out", "w")], &["h"]), "pipeline line: there is no h to derive for");
-    assert_eq!(
-        refused(&[("out", "w")], &["index"]),
-        "pipeline line: index is of integers, which have no derivative: derive for floats"
-    );
-    assert_eq!(
-        refused(&[("out", "w")], &["f"]),
-        "pipeline line: w is of (f64): the seed of out is of its floats, (f32)"
-    );
-    assert_eq!(refused(&[("f", "w")], &["f"]), "pipeline line: w is the seed of f, which is no output");
-    assert_eq!(
-        refused(&[], &["f"]),
-        "pipeline line: no output has a seed, and none is a scalar: name an adjoint for one"
-    );
-}
-
 /// The gradient of a scalar is a pipeline like any other: its adjoints are the products with the Hessian, which is symmetric.
 #[test]
 fn second_derivatives() {
@@ -380,13 +358,20 @@ fn second_derivatives() {
         .check();
 }
 
+#[test]
+fn second_derivatives_of_random_pipelines() {
+    for seed in 1..9 {
+        Case::drawn(seed).check_symmetric();
+    }
+}
+
 /// `SUMSQ_FUZZ_CASES` of them, from seed `SUMSQ_FUZZ_SEED` on.
 #[test]
 fn random_pipelines() {
     let setting = |name: &str, or: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(or);
     let (first, cases) = (setting("SUMSQ_FUZZ_SEED", 1), setting("SUMSQ_FUZZ_CASES", 16));
     for seed in first..first + cases {
-        let case = random::case(seed);
+        let case = Case::drawn(seed);
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case.check_exact()));
         if caught.is_err() {
             let text = case.pipeline.funcs.values().map(text_of).collect::<Vec<_>>().join("\n");

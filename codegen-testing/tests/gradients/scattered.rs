@@ -5,6 +5,7 @@ use crate::check::Case;
 use sumsq_codegen::ScalarType::{F32, F64, I32};
 use sumsq_codegen::gradient::{propagate_adjoints, propagate_squares, schedule};
 use sumsq_codegen::{Constraint, Expr, Input, Pipeline, RDom, ScalarType, Source, Var, boundary, in_floats};
+use sumsq_codegen_testing::native;
 use sumsq_codegen_testing::reference::{Bindings, Realization, Value, evaluate_over};
 use sumsq_codegen_testing::rng::Rng;
 
@@ -23,10 +24,21 @@ fn samples_of_a_picture_add_to_copies() {
     let case = Case::new(p, &out, &domain, &["f", "g"]);
     let case = case.bind("f", &[(0, 6), (0, 6)], &mut rng).bind("g", &domain, &mut rng);
     let (q, ..) = case.adjoint().unwrap();
-    let sizes: [(&str, &[i32]); 3] = [("f", &[512, 512]), ("g", &[512, 512, 16]), ("w", &[512, 512, 16])];
-    let s = schedule(&q, &sizes, &[], &[]).unwrap().to_string();
-    assert!(s.contains("rfactor(out_n_strip as copy") && s.contains("parallel(copy)"), "{s}");
+    let sizes: [(&str, &[i32]); 4] =
+        [("f", &[512, 512]), ("d_f", &[512, 512]), ("g", &[512, 512, 16]), ("w", &[512, 512, 16])];
+    let s = schedule(&q, &sizes, &[], &[]).unwrap();
+    let text = s.to_string();
+    assert!(text.contains("rfactor(out_n_strip as copy") && text.contains("parallel(copy)"), "{text}");
     case.check_exact();
+    let compiled = native::compile(&q, &s).unwrap_or_else(|e| panic!("{e}\n{s}"));
+    let (q, b, domains) = case.adjoint().unwrap();
+    let expected = evaluate_over(&q, &b, &domains).unwrap();
+    for threads in [1, 4] {
+        let came = native::execute(&q, &compiled, &b, &domains, threads).unwrap_or_else(|e| panic!("{e}"));
+        for (a, b) in came.iter().zip(&expected).flat_map(|(a, b)| a.planes[0].iter().zip(&b.planes[0])) {
+            assert!((a.as_f64() - b.as_f64()).abs() < 1e-12, "{a:?} and {b:?}");
+        }
+    }
 }
 
 /// The filter `out(x) = sum over r of k(r) f(x + r)` with the repeated edge, and its weights.

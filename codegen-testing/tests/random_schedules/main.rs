@@ -15,14 +15,18 @@ mod shrink;
 mod stats;
 
 use run::{Outcome, run};
+use sumsq_codegen::{Directive, ScalarType, Tail};
 use sumsq_codegen_testing::random::refused::drop_refused;
-use sumsq_codegen_testing::random::{program, schedules};
+use sumsq_codegen_testing::random::{differentiable, program, schedules};
+use sumsq_codegen_testing::reference::Value;
 use sumsq_codegen_testing::rng::Rng;
 
 /// Cases of an ordinary test run.
 const CASES: u64 = 100;
 /// One case in as many is compiled ahead of time, too.
 const AHEAD: u64 = 20;
+/// Gradients of an ordinary test run.
+const GRADIENTS: u64 = 4;
 
 fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
@@ -91,4 +95,51 @@ fn schedules_do_not_change_results() {
         cases < 20 || refused < 3 * cases,
         "nearly everything is refused: {refused} refusals in {cases} cases"
     );
+}
+
+/// Adjoints are pipelines like any other: what holds of those holds of them.
+#[test]
+fn schedules_do_not_change_gradients() {
+    let (first, cases) = (setting("SUMSQ_FUZZ_SEED", 1), setting("SUMSQ_FUZZ_GRADIENTS", GRADIENTS));
+    let (mut same, mut wrong) = (0, vec![]);
+    for seed in first..first + cases {
+        println!("gradient of seed {seed}");
+        let (mut pipeline, mut bindings, domains) =
+            differentiable::drawn(seed).adjoint().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        // An integer parameter, of which schedules make conditions.
+        pipeline.param("scale", ScalarType::I32);
+        bindings.params.insert("scale".into(), Value::Int(2));
+        let mut case = program::Case { pipeline, bindings, domains, ..program::Case::default() };
+        schedules::schedule(&mut Rng::new(seed), &mut case);
+        // Seeds are read up to their ends: what computes more than is needed would read beyond.
+        for d in case.schedule.stages.values_mut().flatten() {
+            if let Directive::Split { tail, .. } = d
+                && *tail == Tail::RoundUp
+            {
+                *tail = Tail::GuardWithIf;
+            }
+        }
+        for all in case.schedule.stages.values_mut() {
+            all.retain(|d| !matches!(d, Directive::Bound { .. } | Directive::AlignBounds { .. }));
+        }
+        let mut outcome = run(&case);
+        while let Outcome::Refused(error) | Outcome::RefusedByRun(error, _) = &outcome {
+            println!("  refused: {error}");
+            if !drop_refused(&mut case, error) {
+                break;
+            }
+            outcome = run(&case);
+        }
+        match outcome {
+            Outcome::Same => same += 1,
+            Outcome::TooLarge => {}
+            Outcome::Refused(error) | Outcome::RefusedByRun(error, _) => {
+                wrong.push(format!("seed {seed}: no schedule at all is refused: {error}"))
+            }
+            Outcome::Wrong(message) => wrong.push(format!("seed {seed}: {message}\n{}", case.schedule)),
+        }
+    }
+    println!("{same} of {cases} gradients the same");
+    assert!(wrong.is_empty(), "{} of {cases} gradients are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(2 * same >= cases, "most are too large: {same} of {cases} ran");
 }

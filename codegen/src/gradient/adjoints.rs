@@ -3,15 +3,17 @@
 use crate::analysis::algebra::Interval;
 use crate::analysis::evaluate::Known;
 use crate::error::Error;
-use crate::expr::walk::{Substitution, nodes};
+use crate::expr::walk::{Substitution, nodes, uses_var};
 use crate::expr::{Expr, ExprKind, Name};
-use crate::func::{Func, Pipeline, RVar, Shape, Var};
+use crate::func::{Func, Pipeline, RVar, Var};
 use crate::gradient::activity::active;
+use crate::gradient::explain;
 use crate::gradient::inverse::Inverter;
 use crate::gradient::pieces::bare;
 use crate::gradient::reverse::{Along, Read, reads, selected, squares};
+use crate::gradient::seeds::Seed;
 use crate::gradient::space::{Place, Space};
-use crate::gradient::support::{Boxes, consumers_first, supports};
+use crate::gradient::support::{Boxes, consumers_first, known, supports};
 use crate::gradient::terms::{Adjoint, Target, Term, fresh, inside};
 use crate::gradient::tidy::tidy;
 use crate::plan::validate::{error, validate};
@@ -23,6 +25,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub struct Adjoints {
     of: IndexMap<Name, Func>,
     stages: FxHashMap<(Name, usize), Func>,
+    /// Words on how each of them came about.
+    why: FxHashMap<Name, String>,
+    /// What was derived for, as named.
+    pub(super) wrt: IndexSet<Name>,
+    /// Names of seeds.
+    pub(super) seeds: FxHashSet<Name>,
+    /// Funcs that hold adjoints.
+    pub(super) made: FxHashSet<Name>,
+    /// Outputs that the pipeline had before.
+    pub(super) outputs: Vec<Name>,
 }
 
 impl Adjoints {
@@ -36,6 +48,18 @@ impl Adjoints {
     /// The adjoint of a Func on the way as it is behind its definition `stage`: 0 is the pure one, k the k-th update.
     pub fn of_stage(&self, name: &str, stage: usize) -> Option<&Func> {
         self.stages.get(&(Name::from(name), stage))
+    }
+
+    /// Why the adjoint of `name` is 0: the node that has no slope, and the way from `name` to an output on which it lies. Or why the
+    /// adjoint scatters: each coordinate that could not be solved for the loops, and the node that makes it data. None if it has no adjoint.
+    ///
+    /// ```text
+    /// d_f is 0: cast<i32> in lut has no slope (f -> lut -> out)
+    /// d_f scatters along dimension 0: f is read at i32(g(x)), and cast<i32> in out is data
+    /// d_f gathers
+    /// ```
+    pub fn explain(&self, name: &str) -> Option<&str> {
+        self.why.get(name).map(|s| &**s)
     }
 
     /// Names that have an adjoint, in the order in which they were reached.
@@ -56,7 +80,7 @@ impl Adjoints {
 /// A pipeline that is refused anyway; names that are not there or are integers; a seed of other dimensions or types; two seeds of
 /// one output; no seed at all; coordinates without bounds. The pipeline is then as it was.
 pub fn propagate_adjoints(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]) -> Result<Adjoints, Error> {
-    whole(p, |p| added(p, seeds, wrt, Along::Partials))
+    whole(p, |p| added(p, seeds, wrt, Along::Partials, None))
 }
 
 /// As [`propagate_adjoints`], with each partial derivative squared: of the seed w it gives the sum over all ways from an output to an
@@ -69,7 +93,7 @@ pub fn propagate_adjoints(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]
 /// # Errors
 /// As for [`propagate_adjoints`].
 pub fn propagate_squares(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str]) -> Result<Adjoints, Error> {
-    whole(p, |p| added(p, seeds, wrt, Along::Squares))
+    whole(p, |p| added(p, seeds, wrt, Along::Squares, None))
 }
 
 /// What `change` makes of `p`, all of it or nothing.
@@ -80,8 +104,38 @@ fn whole<T>(p: &mut Pipeline, change: impl FnOnce(&mut Pipeline) -> Result<T, Er
     Ok(made)
 }
 
+/// Memory that the states of one update may take which are kept for its adjoint.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory<'a> {
+    /// Bytes.
+    pub bytes: u64,
+    /// The extents of outputs and inputs, by name. States of which these do not tell the size are not counted.
+    pub estimates: &'a [(&'a str, &'a [i32])],
+}
+
+/// As [`propagate_adjoints`]. An update that destroys what its derivative needs, and of which all states take more than `memory`, is
+/// refused.
+///
+/// # Errors
+/// Those of [`propagate_adjoints`], and steps beyond the memory, which name the update, its bytes and the iterations that fit.
+pub fn propagate_adjoints_within(
+    p: &mut Pipeline,
+    seeds: &[(&str, &str)],
+    wrt: &[&str],
+    memory: &Memory,
+) -> Result<Adjoints, Error> {
+    let known = known(p, memory.estimates);
+    whole(p, |p| added(p, seeds, wrt, Along::Partials, Some((memory.bytes, known))))
+}
+
 /// As [`propagate_adjoints`]; of a pipeline that is refused a part may have been added.
-fn added(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str], along: Along) -> Result<Adjoints, Error> {
+fn added(
+    p: &mut Pipeline,
+    seeds: &[(&str, &str)],
+    wrt: &[&str],
+    along: Along,
+    memory: Option<(u64, Known)>,
+) -> Result<Adjoints, Error> {
     validate(p)?;
     let wrt: IndexSet<Name> = wrt.iter().map(|n| Name::from(*n)).collect();
     for name in &wrt {
@@ -106,8 +160,13 @@ fn added(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str], along: Along) -
         support,
         terms: FxHashMap::default(),
         befores: FxHashMap::default(),
+        memory,
+        reader: String::new(),
+        scatters: FxHashMap::default(),
         adjoints: Adjoints::default(),
     };
+    r.adjoints.outputs = r.p.outputs.iter().map(|o| o.func.clone()).collect();
+    r.adjoints.seeds = seeds.iter().filter_map(|s| s.by.clone()).collect();
     for s in &seeds {
         r.seed(s);
     }
@@ -121,76 +180,9 @@ fn added(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str], along: Along) -
             r.gather(name)?;
         }
     }
+    r.explain(&seeds);
+    r.adjoints.wrt = wrt;
     Ok(r.end())
-}
-
-/// The adjoint of an output.
-struct Seed {
-    output: Name,
-    /// A Func or input; none stands for 1.
-    by: Option<Name>,
-    domain: Vec<Interval>,
-}
-
-impl Seed {
-    fn all(p: &Pipeline, named: &[(&str, &str)]) -> Result<Vec<Seed>, Error> {
-        let mut seeds = vec![];
-        for (output, by) in named {
-            let (output, by) = (Name::from(*output), Name::from(*by));
-            if !p.outputs.iter().any(|o| o.func == output) {
-                return Err(error(p, format!("{by} is the seed of {output}, which is no output")));
-            }
-            if let Some(Seed { by: Some(other), .. }) = seeds.iter().find(|s: &&Seed| s.output == output) {
-                let message = format!("{output} has two seeds, {other} and {by}: add them up in a Func");
-                return Err(error(p, message));
-            }
-            let f = &p.funcs[&output];
-            let target = Target::find(p, &by)
-                .ok_or_else(|| error(p, format!("there is no {by}, the seed of {output}")))?;
-            if target.vars.len() != f.vars.len() {
-                let (is, wanted) = (target.vars.len(), f.vars.len());
-                return Err(error(p, format!("{by} has {is} dimensions: the seed of {output} has {wanted}")));
-            }
-            let floats = |types: &[crate::ScalarType]| -> Vec<crate::ScalarType> {
-                types.iter().filter(|t| t.is_float()).copied().collect()
-            };
-            if floats(&f.types()) != target.types || target.types.is_empty() {
-                let list = |types: &[crate::ScalarType]| {
-                    types.iter().map(|t| t.name().to_string()).collect::<Vec<_>>().join(", ")
-                };
-                let (is, wanted) = (list(&target.types), list(&floats(&f.types())));
-                return Err(error(
-                    p,
-                    format!("{by} is of ({is}): the seed of {output} is of its floats, ({wanted})"),
-                ));
-            }
-            let shape = p.inputs.get(&by).map_or_else(|| p.shape(&f.name), |i| i.shape());
-            seeds.push(Seed { domain: domain(&shape, f.vars.len()), output, by: Some(by) });
-        }
-        for o in &p.outputs {
-            let f = &p.funcs[&o.func];
-            let is_scalar = f.vars.is_empty() && f.types().iter().any(|t| t.is_float());
-            if is_scalar && !seeds.iter().any(|s| s.output == o.func) {
-                seeds.push(Seed { output: o.func.clone(), by: None, domain: vec![] });
-            }
-        }
-        if seeds.is_empty() {
-            return Err(error(
-                p,
-                "no output has a seed, and none is a scalar: name an adjoint for one".into(),
-            ));
-        }
-        Ok(seeds)
-    }
-}
-
-/// The domain of a buffer.
-pub(super) fn domain(shape: &Shape, dims: usize) -> Vec<Interval> {
-    let one = |d| {
-        let min = shape.min(d);
-        Interval { max: tidy(&(&min + shape.extent(d) - 1)), min }
-    };
-    (0..dims).map(one).collect()
 }
 
 /// Reverse mode under way. Invariant: every Func comes behind all that read it, so that its terms are complete.
@@ -206,6 +198,12 @@ pub(super) struct Reverse<'p> {
     terms: FxHashMap<Name, Vec<Term>>,
     /// Funcs as they are before an update of theirs.
     befores: FxHashMap<(Name, usize), Func>,
+    /// Bytes that the states of an update may take, and what is known of sizes.
+    pub memory: Option<(u64, Known)>,
+    /// The definition that is gone through, as schedules call it.
+    pub reader: String,
+    /// By name, words on each coordinate along which its adjoint scatters.
+    scatters: FxHashMap<Name, IndexSet<String>>,
     adjoints: Adjoints,
 }
 
@@ -255,10 +253,12 @@ impl Reverse<'_> {
         let f = self.p.funcs[name].clone();
         let Some(mut d) = self.gather(name)? else { return Ok(()) };
         for k in (0..f.updates.len()).rev() {
+            self.reader = explain::stage(name, k + 1);
             self.adjoints.stages.insert((name.clone(), k + 1), d.func.clone());
             d = self.update(&f, k, d)?;
         }
         self.adjoints.stages.insert((name.clone(), 0), d.func.clone());
+        self.reader = explain::stage(name, 0);
         let own: Vec<Expr> = f.vars.iter().map(Var::expr).collect();
         let seeds =
             f.values.iter().enumerate().filter_map(|(k, v)| Some((v.clone(), d.at(&own, k)?))).collect();
@@ -269,6 +269,7 @@ impl Reverse<'_> {
     /// Adds a Func that holds an adjoint. It is stored: the adjoint of a chain, substituted, would repeat the whole chain for each read.
     pub(super) fn keep(&mut self, d: Adjoint) -> Adjoint {
         self.p.stored.insert(d.func.name.clone());
+        self.adjoints.made.insert(d.func.name.clone());
         self.p.func(d.func.clone());
         d
     }
@@ -313,15 +314,25 @@ impl Reverse<'_> {
         let inverses = inverter.of(&read.args, &target.vars, &place).map_err(|why| error(self.p, why))?;
         let adjoint = selected(&read.cond, read.adjoint);
         for i in inverses {
+            let is_moved = |a: &Expr| i.loops.iter().any(|r| uses_var(a, &r.name));
+            let moved = i.at.iter().enumerate().filter(|(_, a)| a.as_ref().is_some_and(is_moved));
+            let words = moved.map(|(d, _)| explain::scatter(&read.name, d, &self.reader, &read.args[d]));
+            self.scatters.entry(read.name.clone()).or_default().extend(words);
             let term = tidy(&Substitution::new(&i.point).apply(&adjoint));
             let needed = |e: &Expr| within_supports(self.p, e, &self.support, &i.place);
             let loops = i.loops.iter().map(|r| {
                 let (min, extent) = (needed(&r.min), needed(&r.extent));
                 RVar { name: r.name.clone(), min, extent }
             });
+            // A piece that no point belongs to is written nowhere else than where others are.
+            let at = i.at.iter().enumerate().map(|(d, a)| {
+                let a = needed(a.as_ref()?);
+                let to = self.support.get(&read.name).filter(|_| !self.wrt.contains(&read.name));
+                Some(to.map_or(a.clone(), |to| i.place.clamped(self.p, &a, &to[d]).0))
+            });
             let term = Term {
                 value: read.value,
-                at: i.at.iter().map(|a| a.as_ref().map(needed)).collect(),
+                at: at.collect(),
                 loops: loops.collect(),
                 predicate: i.predicate.as_ref().map(needed),
                 term: selected(&i.cond.as_ref().map(needed), needed(&term)),
@@ -349,6 +360,22 @@ impl Reverse<'_> {
         let bare = i.cond.iter().map(bare);
         let all = fixed.chain(bare).reduce(|a, b| a.and(b)).unwrap_or_else(|| Expr::bool(true));
         Some(within_supports(self.p, &all, &self.support, &i.place))
+    }
+
+    /// Puts into words how each adjoint came about.
+    fn explain(&mut self, seeds: &[Seed]) {
+        let outputs: Vec<Name> = seeds.iter().map(|s| s.output.clone()).collect();
+        for (name, d) in &self.adjoints.of {
+            let scatters = self.scatters.get(name).into_iter().flatten().map(|s| format!("{} {s}", d.name));
+            let scatters: Vec<String> = scatters.collect();
+            let is_zero = d.updates.is_empty() && d.values.iter().all(|v| v.as_float() == Some(0.0));
+            let why = match (is_zero, scatters.is_empty()) {
+                (true, _) => explain::zero(self.p, &outputs, name, &d.name),
+                (false, false) => scatters.join("\n"),
+                (false, true) => format!("{} gathers", d.name),
+            };
+            self.adjoints.why.insert(name.clone(), why);
+        }
     }
 
     /// Removes what was made and nobody needs.

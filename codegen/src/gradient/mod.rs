@@ -15,30 +15,35 @@
 //! | `space`, `pieces`, `solve`, `inverse` | one read: all points of a definition that read an element, as loops |
 //! | `support`, `activity` | boxes outside of which adjoints are 0; what depends on what |
 //! | `updates`, `replace`, `scan`, `steps` | update definitions, by form |
-//! | `adjoints`, `tangents` | whole pipelines |
-//! | `schedule` | a first schedule, from sizes alone |
+//! | `seeds`, `adjoints`, `tangents` | whole pipelines |
+//! | `explain`, `split` | why an adjoint is 0 or scatters; a pipeline with adjoints as two |
+//! | `schedule`, `strips` | a first schedule, from sizes alone; its large sums into few elements |
 //!
 //! Semantics, of all constructs: `docs/gradients.md`. Source: T.-M. Li, M. Gharbi, A. Adams, F. Durand and J. Ragan-Kelley,
 //! "Differentiable programming for image processing and deep learning in Halide", 2018, section 4.
 
 mod activity;
 mod adjoints;
+mod explain;
 mod inverse;
 mod pieces;
 mod replace;
 mod reverse;
 mod scan;
 mod schedule;
+mod seeds;
 mod slopes;
 mod solve;
 mod space;
+mod split;
 mod steps;
+mod strips;
 mod support;
 mod tangents;
 mod terms;
 mod tidy;
 mod updates;
 
-pub use adjoints::{Adjoints, propagate_adjoints, propagate_squares};
+pub use adjoints::{Adjoints, Memory, propagate_adjoints, propagate_adjoints_within, propagate_squares};
 pub use schedule::schedule;
 pub use tangents::{Tangents, propagate_tangents};

@@ -8,7 +8,7 @@
 //! | others | loops of its own: vectors along the first dimension, threads along the last |
 //! | an update with pure dimensions | the same, its reductions inside of the vectors |
 //! | a large sum at coordinates that are data | strips along its last loop, each with its own copy of all elements, on threads |
-//! | a large sum into few elements | strips along its last loop, each with its own partial sums (`rfactor`), on threads |
+//! | a large sum into few elements | strips along its last loop, on threads, each with its own sums in registers (`strips`) |
 //!
 //! Source: T.-M. Li et al., "Differentiable programming for image processing and deep learning in Halide", 2018, section 4.4.
 
@@ -17,13 +17,14 @@ use crate::analysis::associative::Reduction;
 use crate::analysis::evaluate::{Known, evaluate};
 use crate::error::Error;
 use crate::expr::walk::nodes;
-use crate::expr::{Expr, ExprKind, Name, Param, Part};
+use crate::expr::{Expr, ExprKind, Name};
 use crate::func::{Func, Pipeline, Update};
-use crate::gradient::adjoints::domain;
-use crate::gradient::support::{Boxes, Stage, consumers_first, supports};
+use crate::gradient::seeds::domain;
+use crate::gradient::strips::parts;
+use crate::gradient::support::{Boxes, Stage, consumers_first, known, supports};
 use crate::lower::{LowerOptions, lower};
 use crate::plan::validate::{error, validate};
-use crate::schedule::{Directive, Schedule, Tail};
+use crate::schedule::{Directive, Schedule, StageId, Tail};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Nodes up to which a definition is cheaper than a load.
@@ -32,14 +33,8 @@ const CHEAP: usize = 24;
 const MANY: i64 = 1 << 14;
 /// Elements up to which each thread may have sums of its own.
 const FEW: i64 = 1 << 12;
-/// Copies of all elements for sums at coordinates that are data: so many threads may sum at once.
-const COPIES: i64 = 4;
 /// Bytes of a vector.
 const VECTOR: i32 = 32;
-/// Iterations from which on a loop is worth vectors of partial sums.
-const WIDE: i64 = 64;
-/// Values of the last loop in a strip.
-const STRIP: i32 = 16;
 
 /// A schedule of `p`, as text and all. `estimates` are the extents of outputs, and of inputs where the algorithm mentions them; Funcs in
 /// `keep` are stored, those in `recompute` are not.
@@ -95,34 +90,23 @@ fn legal(p: &Pipeline, mut s: Schedule) -> Result<Schedule, Error> {
             let is_loop = func.starts_with(&format!("{}.s{}.", id.func, id.stage));
             (name == *func || is_loop) && all.iter().any(|d| *d != Directive::ComputeRoot)
         });
-        // The Func that a sum is cut into goes with the sum.
         let stage =
             stage.or_else(|| s.stages.keys().position(|id| func.starts_with(&*id.func) && id.stage > 0));
         let Some(stage) = stage else { return Err(refused) };
-        let (id, all) =
-            s.stages.get_index_mut(stage).unwrap_or_else(|| unreachable!("legal: a stage of the schedule"));
-        all.retain(|d| *d == Directive::ComputeRoot);
-        let partial: Name = format!("{}_partial{}", id.func, id.stage).into();
-        s.stages.retain(|id, all| id.func != partial && !all.is_empty());
+        let whole = whole_of(&s, &s.stages.keys()[stage]);
+        if let Some(all) = s.stages.get_mut(&whole) {
+            all.retain(|d| *d == Directive::ComputeRoot);
+        }
+        // The Funcs that a sum is cut into go with the sum.
+        let parts = parts(&whole.func, whole.stage);
+        s.stages.retain(|id, all| !parts.contains(&id.func) && !all.is_empty());
     }
 }
 
-/// Parameters of buffers, as estimated: from 0 on.
-fn known(p: &Pipeline, estimates: &[(&str, &[i32])]) -> Known {
-    let mut known = Known::default();
-    for (name, extents) in estimates {
-        for (d, n) in extents.iter().enumerate() {
-            known.params.insert(Param::Of((*name).into(), Part::Extent(d)), Expr::from(*n));
-        }
-    }
-    let buffers = p.inputs.iter().map(|(n, i)| (n.clone(), i.dims));
-    for (name, dims) in buffers.chain(p.outputs.iter().map(|o| (o.func.clone(), p.funcs[&o.func].vars.len())))
-    {
-        for d in 0..dims {
-            known.params.insert(Param::Of(name.clone(), Part::Min(d)), Expr::from(0));
-        }
-    }
-    known
+/// The stage that was cut into the Func of `id`, if it is one that a sum was cut into; else `id`.
+fn whole_of(s: &Schedule, id: &StageId) -> StageId {
+    let is_whole = |whole: &&StageId| whole.stage > 0 && parts(&whole.func, whole.stage).contains(&id.func);
+    s.stages.keys().find(is_whole).unwrap_or(id).clone()
 }
 
 /// Funcs that are not substituted. Invariant: one that is read more than once and is substituted has no more than [`CHEAP`] nodes, those of what is
@@ -148,11 +132,14 @@ fn stored(p: &Pipeline, keep: &[&str], recompute: &[&str]) -> FxHashSet<Name> {
     stored
 }
 
-struct Maker<'p> {
+/// A schedule in the making.
+pub(super) struct Maker<'p> {
     p: &'p Pipeline,
     boxes: Boxes,
-    known: Known,
-    schedule: Schedule,
+    /// What is estimated.
+    pub known: Known,
+    /// As far as it is made.
+    pub schedule: Schedule,
 }
 
 impl Maker<'_> {
@@ -171,7 +158,7 @@ impl Maker<'_> {
             let pure: Vec<usize> = (0..sizes.len()).filter(|&d| stage.is_pure(f, d)).collect();
             let update = k.checked_sub(1).map(|k| &f.updates[k]);
             match update {
-                Some(u) if self.is_large_sum(f, u, &sizes) => self.strips(f, k, u, &pure),
+                Some(u) if self.is_large_sum(f, u, &sizes) => self.strips(f, k, u, &pure, &sizes),
                 Some(u) if self.is_large_scatter(f, u, &sizes, &pure) => self.copies(f, k, u),
                 _ => self.loops(f, k, &pure, &sizes, update),
             }
@@ -199,61 +186,6 @@ impl Maker<'_> {
     fn is_large_scatter(&self, f: &Func, u: &Update, sizes: &[i64], pure: &[usize]) -> bool {
         let enough = |terms: i64| terms >= MANY && terms >= 2 * elements(sizes);
         pure.is_empty() && self.terms(f, u).is_some_and(enough)
-    }
-
-    /// Strips of the last loop, each on a thread, with a copy of all elements for its sums.
-    fn copies(&mut self, f: &Func, k: usize, u: &Update) {
-        let (Some(last), Some(first), Some(rows)) = (u.rdom.vars.last(), f.vars.first(), f.vars.last())
-        else {
-            return;
-        };
-        let extent = evaluate(&last.extent, &self.known).unwrap_or(1);
-        let strip_size = i32::try_from((extent + COPIES - 1) / COPIES).unwrap_or(i32::MAX).max(1);
-        let partial = format!("{}_partial{k}", f.name);
-        let (strip, row) = (format!("{}_strip", last.name), format!("{}_row", last.name));
-        let (first, rows, lanes) = (&**first.name(), &**rows.name(), lanes(f));
-        let update = self.schedule.update(&f.name, k - 1);
-        let update = update.split(&last.name, &strip, &row, strip_size, Tail::GuardWithIf);
-        let update = update.rfactor(&[(&strip, "copy")], &partial);
-        let (outer, inner) = (format!("{first}o"), format!("{first}i"));
-        let update = update.vectorize(first, lanes, Tail::Predicate);
-        let others: Vec<&str> = f.vars[1..].iter().map(|v| &**v.name()).collect();
-        let order: Vec<&str> = [&*inner, &*strip, &*outer].into_iter().chain(others).collect();
-        let update = update.reorder(&order);
-        if f.vars.len() > 1 {
-            _ = update.parallel(rows);
-        }
-        _ = self.schedule.func(&partial).compute_root().vectorize(first, lanes, Tail::Auto).parallel("copy");
-        _ = self.schedule.update(&partial, 0).parallel("copy");
-    }
-
-    /// Strips of the last loop, each with its own sums.
-    fn strips(&mut self, f: &Func, k: usize, u: &Update, pure: &[usize]) {
-        let Some(last) = u.rdom.vars.last() else { return };
-        let partial = format!("{}_partial{k}", f.name);
-        let (strip, row) = (format!("{}_strip", last.name), format!("{}_row", last.name));
-        let first = &u.rdom.vars[0];
-        let wide = evaluate(&first.extent, &self.known).is_none_or(|n| n >= WIDE);
-        let update = self.schedule.update(&f.name, k - 1);
-        let update = update.split(&last.name, &strip, &row, STRIP, Tail::GuardWithIf);
-        // Loops of the partial sums, innermost first: what is summed, then each element of the whole.
-        let rest = u.rdom.vars.iter().rev().skip(1).rev().skip(1).map(|r| &*r.name);
-        let elements = pure.iter().map(|d| &**f.vars[*d].name());
-        if u.rdom.vars.len() > 1 && wide {
-            let (vector, lane) = (format!("{}_vector", first.name), format!("{}_lane", first.name));
-            let update = update.split(&first.name, &vector, &lane, lanes(f), Tail::Predicate);
-            _ = update.rfactor(&[(&strip, "strip"), (&lane, "lane")], &partial);
-            let order =
-                ["lane", &vector].into_iter().chain(rest).chain([&*row]).chain(elements).chain(["strip"]);
-            let order: Vec<&str> = order.collect();
-            _ = self.schedule.update(&partial, 0).reorder(&order).vectorize_loop("lane").parallel("strip");
-        } else {
-            _ = update.rfactor(&[(&strip, "strip")], &partial);
-            let all = u.rdom.vars.iter().rev().skip(1).rev().map(|r| &*r.name);
-            let order: Vec<&str> = all.chain([&*row]).chain(elements).chain(["strip"]).collect();
-            _ = self.schedule.update(&partial, 0).reorder(&order).parallel("strip");
-        }
-        _ = self.schedule.func(&partial).compute_root();
     }
 
     fn loops(&mut self, f: &Func, k: usize, pure: &[usize], sizes: &[i64], update: Option<&Update>) {
@@ -290,7 +222,7 @@ fn elements(sizes: &[i64]) -> i64 {
 }
 
 /// Lanes of a vector of the widest elements of `f`.
-fn lanes(f: &Func) -> i32 {
+pub(super) fn lanes(f: &Func) -> i32 {
     VECTOR / f.types().iter().map(|t| t.bytes() as i32).max().unwrap_or(4)
 }
 

@@ -6,6 +6,7 @@
 
 use crate::analysis::algebra::Interval;
 use crate::analysis::algebra::build::{max, mul, offset};
+use crate::analysis::evaluate::evaluate;
 use crate::error::Error;
 use crate::expr::walk::substitute;
 use crate::expr::{Expr, Name};
@@ -15,7 +16,7 @@ use crate::gradient::reverse::selected;
 use crate::gradient::terms::{Adjoint, fresh};
 use crate::gradient::tidy::tidy;
 use crate::gradient::updates::Site;
-use crate::plan::validate::is_var;
+use crate::plan::validate::{error, is_var};
 use crate::types::ScalarType;
 use rustc_hash::FxHashMap;
 
@@ -39,6 +40,7 @@ impl Reverse<'_> {
     /// See the module's description; as [`Reverse::update`].
     pub(super) fn steps(&mut self, site: &Site, d: Adjoint) -> Result<Adjoint, Error> {
         let s = self.sequence(site)?;
+        self.fits(site, &s)?;
         let states = self.states(site, &s);
         let now = |e: &Expr| at_step(e, &site.f.name, &states, &s.number);
         let back = self.backwards(site, &s, &d, &states)?;
@@ -97,6 +99,26 @@ impl Reverse<'_> {
         let count = extents.fold(Expr::from(1), |n, e| mul(&n, &e));
         let number = self.number(site, ScalarType::I32)?;
         Ok(Steps { vars, element, loops, number, count, counts })
+    }
+
+    /// Refuses states, and the adjoints of all of them, beyond the memory that is allowed.
+    fn fits(&self, site: &Site, s: &Steps) -> Result<(), Error> {
+        let Some((allowed, known)) = &self.memory else { return Ok(()) };
+        let extents = self.support[&site.f.name].iter().map(|i| evaluate(&i.extent(), known));
+        let types = site.f.types();
+        let bytes = types.iter().map(|t| t.bytes() * if t.is_float() { 2 } else { 1 }).sum::<usize>() as u64;
+        let a_step = extents.fold(Some(bytes), |n, e| Some(n?.saturating_mul(e?.max(0) as u64)));
+        let Some((a_step, n)) = a_step.zip(evaluate(&s.count, known)) else { return Ok(()) };
+        let all = a_step.saturating_mul(n.max(0) as u64 + 1);
+        if all <= *allowed {
+            return Ok(());
+        }
+        let fit = (allowed / a_step.max(1)).saturating_sub(1);
+        let message = format!(
+            "{}: the states of {n} iterations and their adjoints take {all} bytes, {allowed} are allowed: {fit} iterations fit",
+            self.reader
+        );
+        Err(error(self.p, message))
     }
 
     /// The Func of all states.

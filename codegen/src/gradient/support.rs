@@ -6,7 +6,7 @@ use crate::analysis::algebra::Interval;
 use crate::analysis::evaluate::{Known, constant};
 use crate::error::Error;
 use crate::expr::walk::nodes;
-use crate::expr::{BinaryOp, Expr, ExprKind, Name};
+use crate::expr::{BinaryOp, Expr, ExprKind, Name, Param, Part};
 use crate::func::{Func, Pipeline, RDom};
 use crate::gradient::space::{Space, interval, is_short};
 use crate::gradient::tidy::tidy;
@@ -40,7 +40,7 @@ impl Stage<'_> {
     }
 
     /// All that it evaluates, bounds of reduction variables included.
-    fn exprs(&self) -> impl Iterator<Item = &Expr> {
+    pub(super) fn exprs(&self) -> impl Iterator<Item = &Expr> {
         let bounds = self.rdom.vars.iter().flat_map(|r| [&r.min, &r.extent]);
         self.args.into_iter().flatten().chain(self.values).chain(&self.rdom.predicate).chain(bounds)
     }
@@ -92,7 +92,9 @@ pub(super) fn supports(
                 }
                 let mut found = vec![];
                 for (d, a) in args.iter().enumerate() {
-                    found.push(interval(p, &ranges, a).map_err(|why| unbounded(p, callee, d, &name, &why))?);
+                    found.push(
+                        interval(p, &ranges, a).map_err(|why| unbounded(p, callee, d, (&name, a), &why))?,
+                    );
                 }
                 match boxes.get_mut(callee) {
                     Some(known) => known.iter_mut().zip(&found).for_each(|(k, i)| *k = union(k, i)),
@@ -118,7 +120,8 @@ fn with_updates(p: &Pipeline, f: &Func, asked: Vec<Interval>) -> Result<Vec<Inte
             });
             for args in reads.chain(s.args) {
                 for (d, a) in args.iter().enumerate().filter(|(d, a)| !is_var(a, f.vars[*d].name())) {
-                    let i = interval(p, &ranges, a).map_err(|why| unbounded(p, &f.name, d, &f.name, &why))?;
+                    let i = interval(p, &ranges, a)
+                        .map_err(|why| unbounded(p, &f.name, d, (&f.name, a), &why))?;
                     own[d] = union(&own[d], &i);
                 }
             }
@@ -150,9 +153,29 @@ fn union(a: &Interval, b: &Interval) -> Interval {
     Interval { min: one(BinaryOp::Min, &a.min, &b.min), max: one(BinaryOp::Max, &a.max, &b.max) }
 }
 
-fn unbounded(p: &Pipeline, callee: &Name, d: usize, by: &Name, why: &str) -> Error {
+fn unbounded(p: &Pipeline, callee: &Name, d: usize, (by, at): (&Name, &Expr), why: &str) -> Error {
     error(
         p,
-        format!("dimension {d} of {callee}, as {by} reads it, has no bounds: {why}; clamp the coordinate"),
+        format!(
+            "dimension {d} of {callee}, which {by} reads at {at}, has no bounds: {why}; clamp the coordinate"
+        ),
     )
+}
+
+/// Parameters of buffers, as estimated: from 0 on.
+pub(super) fn known(p: &Pipeline, estimates: &[(&str, &[i32])]) -> Known {
+    let mut known = Known::default();
+    for (name, extents) in estimates {
+        for (d, n) in extents.iter().enumerate() {
+            known.params.insert(Param::Of((*name).into(), Part::Extent(d)), Expr::from(*n));
+        }
+    }
+    let buffers = p.inputs.iter().map(|(n, i)| (n.clone(), i.dims));
+    for (name, dims) in buffers.chain(p.outputs.iter().map(|o| (o.func.clone(), p.funcs[&o.func].vars.len())))
+    {
+        for d in 0..dims {
+            known.params.insert(Param::Of(name.clone(), Part::Min(d)), Expr::from(0));
+        }
+    }
+    known
 }

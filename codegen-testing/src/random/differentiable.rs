@@ -1,15 +1,101 @@
-//! Random differentiable pipelines of one and two dimensions, in f64: index maps, boundaries, updates of every form.
+//! Pipelines to be derived, among them random ones of one and two dimensions, in f64: index maps, boundaries, updates of every form.
 
-use crate::check::Case;
+use crate::reference::{Bindings, Realization};
+use crate::rng::Rng;
 use sumsq_codegen::ScalarType::{F64, I32};
-use sumsq_codegen::{Expr, Func, Input, Pipeline, RDom, Var, boundary};
-use sumsq_codegen_testing::rng::Rng;
+use sumsq_codegen::gradient::propagate_adjoints;
+use sumsq_codegen::{Constraint, Error, Expr, Func, Input, Pipeline, RDom, ScalarType, Var, boundary};
+
+/// First coordinate and extent of each dimension.
+pub type Domain = Vec<(i32, usize)>;
+
+/// A pipeline with one output, and all that it needs to run.
+pub struct Differentiable {
+    pub pipeline: Pipeline,
+    pub bindings: Bindings,
+    pub domain: Domain,
+    /// Inputs, Funcs and parameters that are derived for.
+    pub wrt: Vec<&'static str>,
+}
+
+impl Differentiable {
+    /// Of `p`, whose last Func is its output over `domain`.
+    pub fn new(
+        mut p: Pipeline,
+        output: &Func,
+        domain: &[(i32, usize)],
+        wrt: &[&'static str],
+    ) -> Differentiable {
+        p.outputs.clear();
+        p.output_strided(output, vec![Constraint::new(); output.vars.len()]);
+        Differentiable {
+            pipeline: p,
+            bindings: Bindings::default(),
+            domain: domain.to_vec(),
+            wrt: wrt.to_vec(),
+        }
+    }
+
+    /// Binds an input to random values over a domain.
+    pub fn bind(&mut self, name: &str, domain: &[(i32, usize)], rng: &mut Rng) {
+        let types = self.pipeline.inputs[name].types.clone();
+        self.bindings.inputs.insert(name.into(), values(&types, domain, rng));
+    }
+
+    /// The Func that is derived.
+    pub fn output(&self) -> Func {
+        self.pipeline.funcs[&self.pipeline.outputs[0].func].clone()
+    }
+
+    /// The adjoints, seeded with a random input `w`, as a pipeline with an output for each of `wrt`, and its domains.
+    pub fn adjoint(&self) -> Result<(Pipeline, Bindings, Vec<Domain>), Error> {
+        let (mut p, mut b, output) = (self.pipeline.clone(), self.bindings.clone(), self.output());
+        let types: Vec<ScalarType> = output.types().into_iter().filter(|t| t.is_float()).collect();
+        p.input(loose(Input::strided("w", &types, output.vars.len())));
+        b.inputs.insert("w".into(), values(&types, &self.domain, &mut Rng::new(7)));
+        let adjoints = propagate_adjoints(&mut p, &[(&output.name, "w")], &self.wrt)?;
+        p.outputs.clear();
+        let mut domains = vec![];
+        for name in &self.wrt {
+            let d = adjoints.of(name).expect("what is derived for has an adjoint");
+            p.output_strided(d, vec![Constraint::new(); d.vars.len()]);
+            domains.push(self.domain_of(name));
+        }
+        Ok((p, b, domains))
+    }
+
+    /// The domain of an input; none of a parameter.
+    pub fn domain_of(&self, name: &str) -> Domain {
+        match self.bindings.inputs.get(name) {
+            Some(r) => r.min.iter().copied().zip(r.extents.iter().copied()).collect(),
+            None => vec![],
+        }
+    }
+}
+
+/// An input whose first dimension may have any stride.
+pub fn loose(mut i: Input) -> Input {
+    i.constraints.iter_mut().for_each(|c| *c = Constraint::new());
+    i
+}
+
+/// Random values over a domain: floats from 0.25 to 1.25, integers from 0 to 7.
+pub fn values(types: &[ScalarType], domain: &[(i32, usize)], rng: &mut Rng) -> Realization {
+    let extents: Vec<usize> = domain.iter().map(|d| d.1).collect();
+    let min: Vec<i32> = domain.iter().map(|d| d.0).collect();
+    let mut unit = || (rng.bits() >> 11) as f64 / (1u64 << 53) as f64;
+    Realization::from_fn(types, &extents, |_, k| match types[k].is_float() {
+        true => 0.25 + unit(),
+        false => (unit() * 8.0).floor(),
+    })
+    .moved_to(&min)
+}
 
 /// Extent of all inputs and outputs, per dimension.
 const N: i32 = 6;
 
-/// The case of a seed.
-pub fn case(seed: u64) -> Case {
+/// The pipeline of a seed.
+pub fn drawn(seed: u64) -> Differentiable {
     let mut b = Builder { rng: Rng::new(seed), p: Pipeline::new("random"), made: vec![], count: 0 };
     let f = b.p.input(Input::strided("f", &[F64], 2));
     let g = b.p.input(Input::strided("g", &[F64], 1));
@@ -31,7 +117,10 @@ pub fn case(seed: u64) -> Case {
     let domain: Vec<(i32, usize)> = vars.iter().map(|_| (b.rng.range(-2, 2) as i32, N as usize)).collect();
     let mut inputs = Rng::new(seed ^ 0x5eed);
     let (starts, rows) = ([(-1, N as usize), (2, N as usize + 1)], [(0, N as usize)]);
-    Case::new(b.p, &out, &domain, &["f", "g"]).bind("f", &starts, &mut inputs).bind("g", &rows, &mut inputs)
+    let mut d = Differentiable::new(b.p, &out, &domain, &["f", "g"]);
+    d.bind("f", &starts, &mut inputs);
+    d.bind("g", &rows, &mut inputs);
+    d
 }
 
 struct Builder {

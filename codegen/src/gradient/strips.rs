@@ -1,0 +1,135 @@
+//! Large sums into few elements: the gradient of a kernel, a loss, statistics; and sums at coordinates that are data.
+//!
+//! ```text
+//! f.update:        the sum over strips                         serial
+//! f_partial, root: each strip's sums, from their lanes         parallel over strips
+//! f_sums:          one sum per lane and element, in registers  one sweep over the strip for up to ACCUMULATORS elements
+//! ```
+//!
+//! The elements are cut into blocks as large as they are estimated to be, so that a block is written out; a buffer of another size
+//! takes other numbers of blocks.
+
+use crate::analysis::evaluate::evaluate;
+use crate::expr::Name;
+use crate::expr::walk::variables;
+use crate::func::{Func, Update};
+use crate::gradient::schedule::{Maker, lanes};
+use crate::schedule::{LoopLevel, Memory, StageId, Tail};
+
+/// Iterations from which on a loop is worth vectors of partial sums.
+const WIDE: i64 = 64;
+/// Values of the last of several loops in a strip.
+const ROWS: i32 = 16;
+/// Values of an only loop in a strip.
+const RUN: i32 = 1 << 12;
+/// Copies of all elements for sums at coordinates that are data: so many threads may sum at once.
+const COPIES: i64 = 4;
+/// Sums that one sweep adds to, each a vector.
+const ACCUMULATORS: i64 = 64;
+
+/// The Funcs that a sum is cut into: sums of strips, and of lanes.
+pub(super) fn parts(f: &str, k: usize) -> [Name; 2] {
+    [format!("{f}_partial{k}").into(), format!("{f}_sums{k}").into()]
+}
+
+impl Maker<'_> {
+    /// Strips of the last loop, each on a thread, with a copy of all elements for its sums.
+    pub(super) fn copies(&mut self, f: &Func, k: usize, u: &Update) {
+        let (Some(last), Some(first), Some(rows)) = (u.rdom.vars.last(), f.vars.first(), f.vars.last())
+        else {
+            return;
+        };
+        let extent = evaluate(&last.extent, &self.known).unwrap_or(1);
+        let strip_size = i32::try_from((extent + COPIES - 1) / COPIES).unwrap_or(i32::MAX).max(1);
+        let partial = format!("{}_partial{k}", f.name);
+        let (strip, row) = (format!("{}_strip", last.name), format!("{}_row", last.name));
+        let (first, rows, lanes) = (&**first.name(), &**rows.name(), lanes(f));
+        let update = self.schedule.update(&f.name, k - 1);
+        let update = update.split(&last.name, &strip, &row, strip_size, Tail::GuardWithIf);
+        let update = update.rfactor(&[(&strip, "copy")], &partial);
+        let (outer, inner) = (format!("{first}o"), format!("{first}i"));
+        let update = update.vectorize(first, lanes, Tail::Predicate);
+        let others: Vec<&str> = f.vars[1..].iter().map(|v| &**v.name()).collect();
+        let order: Vec<&str> = [&*inner, &*strip, &*outer].into_iter().chain(others).collect();
+        let update = update.reorder(&order);
+        if f.vars.len() > 1 {
+            _ = update.parallel(rows);
+        }
+        _ = self.schedule.func(&partial).compute_root().vectorize(first, lanes, Tail::Auto).parallel("copy");
+        _ = self.schedule.update(&partial, 0).parallel("copy");
+    }
+
+    /// Schedules update `k - 1` of `f`, a sum that commutes, over elements of these sizes. `pure` are the dimensions that run over
+    /// their own variables.
+    pub(super) fn strips(&mut self, f: &Func, k: usize, u: &Update, pure: &[usize], sizes: &[i64]) {
+        let (Some(first), Some(last)) = (u.rdom.vars.first(), u.rdom.vars.last()) else { return };
+        let [partial, sums] = parts(&f.name, k);
+        let (strip, row) = (format!("{}_strip", last.name), format!("{}_row", last.name));
+        let is_run = u.rdom.vars.len() == 1;
+        let length = if is_run { RUN } else { ROWS };
+        let update = self.schedule.update(&f.name, k - 1);
+        _ = update
+            .split(&last.name, &strip, &row, length, Tail::GuardWithIf)
+            .rfactor(&[(&strip, "strip")], &partial);
+        _ = self.schedule.func(&partial).compute_root();
+        // Loops of a strip, innermost first.
+        let mut loops: Vec<String> = u.rdom.vars.iter().map(|r| r.name.to_string()).collect();
+        loops.pop();
+        loops.push(row);
+        let is_wide = is_run || evaluate(&first.extent, &self.known).is_none_or(|n| n >= WIDE);
+        let is_placed = |d: usize| pure.contains(&d) || variables(&u.args[d]).is_empty();
+        if is_wide && (0..f.vars.len()).all(is_placed) {
+            return self.in_registers(f, [&partial, &sums], loops, pure, sizes);
+        }
+        let elements = pure.iter().map(|&d| f.vars[d].name().to_string());
+        let order: Vec<String> = loops.into_iter().chain(elements).chain(["strip".into()]).collect();
+        let order: Vec<&str> = order.iter().map(|s| &**s).collect();
+        _ = self.schedule.update(&partial, 0).reorder(&order).parallel("strip");
+    }
+
+    /// The sums of a strip, whose loops these are, in registers: in vectors along the first loop.
+    fn in_registers(
+        &mut self,
+        f: &Func,
+        parts: [&Name; 2],
+        mut loops: Vec<String>,
+        pure: &[usize],
+        sizes: &[i64],
+    ) {
+        let [partial, sums] = parts;
+        let swept = loops.remove(0);
+        let (vector, lane) = (format!("{swept}_vector"), format!("{swept}_lane"));
+        let mut update = self.schedule.update(partial, 0);
+        update = update.split(&swept, &vector, &lane, lanes(f), Tail::Predicate);
+        let (mut left, mut inside, mut outside) = (ACCUMULATORS, vec![], vec![]);
+        for (v, size) in pure.iter().map(|&d| (&f.vars[d], sizes[d])) {
+            let n = size.clamp(1, left);
+            left /= n;
+            if n == 1 {
+                outside.push(v.name().to_string());
+                continue;
+            }
+            let (block, element) = (format!("{}_block", v.name()), format!("{}_element", v.name()));
+            update = update.split(v.name(), &block, &element, n as i32, Tail::GuardWithIf);
+            inside.push((v.name().to_string(), element));
+            outside.push(block);
+        }
+        outside.push("strip".into());
+        let elements = inside.iter().map(|(_, e)| &**e);
+        let order: Vec<&str> =
+            [&*lane].into_iter().chain(elements).chain(outside.iter().map(|s| &**s)).collect();
+        _ = update.rfactor(&[(&lane, "lane")], sums).reorder(&order).parallel("strip");
+        let stage = StageId { func: partial.clone(), stage: 1 };
+        let level = LoopLevel { stage, var: Name::from(&*outside[0]) };
+        let storage = ["lane"].into_iter().chain(f.vars.iter().map(|v| &**v.name())).chain(["strip"]);
+        let storage: Vec<&str> = storage.collect();
+        let start = self.schedule.func(sums).compute_at(level).store_in(Memory::Register);
+        let start = start.reorder_storage(&storage).vectorize_loop("lane");
+        _ = inside.iter().fold(start, |s, (v, _)| s.unroll(v));
+        let own = inside.iter().map(|(v, _)| &**v);
+        let order: Vec<&str> =
+            ["lane"].into_iter().chain(own).chain([&*vector]).chain(loops.iter().map(|s| &**s)).collect();
+        let update = self.schedule.update(sums, 0).reorder(&order).vectorize_loop("lane");
+        _ = inside.iter().fold(update, |s, (v, _)| s.unroll(v));
+    }
+}
