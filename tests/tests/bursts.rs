@@ -20,7 +20,7 @@ fn picture_and_homographies_are_found() {
     assert!(report.energy_final < 0.3 * report.energy_initial, "{report}");
     assert_eq!(energies.len(), report.iterations.len());
     let corners = burst.corners(&end.homographies);
-    assert!(corners < 0.12 && corners < aligned, "{corners}, {aligned} before");
+    assert!(corners < 0.25 && corners < 0.8 * aligned, "{corners}, {aligned} before");
     let (before, after) = (burst.error(&start.picture), burst.error(&end.picture));
     assert!(after < 0.7 * before, "{after}, {before} before");
 }
@@ -29,6 +29,7 @@ fn picture_and_homographies_are_found() {
 fn the_energy_is_certified_away_from_its_kinks() {
     let c = certified(&burst()).unwrap();
     // Samples bend where they pass from one cell of the picture to the next: differences see some of these.
-    assert!(c.gradient.iter().all(|(_, d)| *d < 1e-3), "{c:?}");
-    assert!(c.product < 1e-2 && c.asymmetry < 1e-12 && c.least_diagonal >= 0.0, "{c:?}");
+    let [(_, picture), (_, homography)] = &c.gradient[..] else { panic!("two unknowns") };
+    assert!(*picture < 1e-6 && *homography < 5e-3, "{c:?}");
+    assert!(c.product < 5e-3 && c.asymmetry < 1e-12 && c.least_diagonal >= 0.0, "{c:?}");
 }

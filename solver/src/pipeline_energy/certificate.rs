@@ -18,7 +18,7 @@ use sumsq_codegen::ScalarType;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Scalar};
 
 /// Step of differences, relative to 1 + max|x|; the second one is half of it, and the two are extrapolated.
-const STEP: f64 = 1e-3;
+const STEP: f64 = 1e-4;
 /// Random directions.
 const DIRECTIONS: usize = 3;
 
