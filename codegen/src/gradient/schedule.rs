@@ -111,7 +111,7 @@ fn whole_of(s: &Schedule, id: &StageId) -> StageId {
 pub(super) struct Maker<'p> {
     p: &'p Pipeline,
     boxes: Boxes,
-    /// What is estimated.
+    /// Sizes, as estimated.
     pub known: Known,
     /// As far as it is made.
     pub schedule: Schedule,
