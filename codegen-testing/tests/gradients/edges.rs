@@ -16,7 +16,7 @@ fn is_stepped(case: &Case) -> bool {
     names(case).iter().any(|n| n.contains("_steps"))
 }
 
-/// Where a ragged domain is empty, the point at which a condition is asked lies nowhere.
+/// A condition may be asked in a row of a ragged domain that is empty, at a point that lies nowhere.
 #[test]
 fn conditions_on_data_over_empty_rows() {
     let case = |p: &mut Pipeline, f: &Input, g: &Input, x: Var| {
@@ -145,7 +145,7 @@ fn two_passes() {
     assert_eq!(text(a), text(b));
 }
 
-/// What is named twice is derived for once; what has two seeds or directions is refused.
+/// A name that is given twice is derived for once; two seeds or directions of one are refused.
 #[test]
 fn named_twice() {
     let (mut p, f, _, x) = line();
@@ -206,7 +206,7 @@ fn scalars() {
     on_line(product, (0, N as usize)).check();
 }
 
-/// However a sum is written, its adjoint needs no states.
+/// A sum may be written in any way: its adjoint needs no states.
 #[test]
 fn sums_in_other_words() {
     let chain = |p: &mut Pipeline, f: &Input, g: &Input, x: Var| {

@@ -1,11 +1,11 @@
-//! Why adjoints are 0, and why they scatter, in exact words.
+//! Reasons of adjoints to be 0 or to scatter, in exact words.
 
 use crate::line;
 use sumsq_codegen::ScalarType::{F64, I32};
 use sumsq_codegen::gradient::propagate_adjoints;
 use sumsq_codegen::{Constraint, Expr, Func, Input, Pipeline, Source, Var};
 
-/// What the adjoints of `f` and `g` say.
+/// The words on the adjoints of `f` and `g`.
 fn words(make: impl Fn(&mut Pipeline, &Input, &Input, Var) -> Func) -> [String; 2] {
     let (mut p, f, g, x) = line();
     let out = make(&mut p, &f, &g, x);

@@ -27,7 +27,7 @@ pub struct Adjoints {
     stages: FxHashMap<(Name, usize), Func>,
     /// Words on how each of them came about.
     why: FxHashMap<Name, String>,
-    /// What was derived for, as named.
+    /// Names of all that was derived for.
     pub(super) wrt: IndexSet<Name>,
     /// Names of seeds.
     pub(super) seeds: FxHashSet<Name>,
@@ -50,8 +50,8 @@ impl Adjoints {
         self.stages.get(&(Name::from(name), stage))
     }
 
-    /// Why the adjoint of `name` is 0: the node that has no slope, and the way from `name` to an output on which it lies. Or why the
-    /// adjoint scatters: each coordinate that could not be solved for the loops, and the node that makes it data. None if it has no adjoint.
+    /// The reason why the adjoint of `name` is 0: the node that has no slope, and the way from `name` to an output on which it lies. Or why
+    /// it scatters: each coordinate that could not be solved for the loops, and the node that makes it data. None if it has no adjoint.
     ///
     /// ```text
     /// d_f is 0: cast<i32> in lut has no slope (f -> lut -> out)

@@ -6,7 +6,7 @@ use crate::gradient::support::Stage;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 
-/// Why nothing is added to the adjoint `d` of `name`: the way to one of `outputs` on which the fewest nodes have no slope, and of these the one
+/// The reason why nothing is added to the adjoint `d` of `name`: the way to one of `outputs` on which the fewest nodes have no slope, and of these the one
 /// next to `name`.
 pub(super) fn zero(p: &Pipeline, outputs: &[Name], name: &Name, d: &Name) -> String {
     let Some(way) = way(p, outputs, name) else {
@@ -20,7 +20,7 @@ pub(super) fn zero(p: &Pipeline, outputs: &[Name], name: &Name, d: &Name) -> Str
     }
 }
 
-/// Why an adjoint scatters along dimension `d` of `name`, whose coordinate in `stage` is `arg`.
+/// The reason why an adjoint scatters along dimension `d` of `name`, whose coordinate in `stage` is `arg`.
 pub(super) fn scatter(name: &Name, d: usize, stage: &str, arg: &Expr) -> String {
     let mut node = None;
     crate::expr::walk::visit(arg, &mut |e| {
@@ -41,7 +41,7 @@ pub(super) fn scatter(name: &Name, d: usize, stage: &str, arg: &Expr) -> String 
 
 /// The names from `name` to an output, beside each the node without a slope between it and the next.
 fn way(p: &Pipeline, outputs: &[Name], name: &Name) -> Option<Vec<(Name, Option<String>)>> {
-    /// How a name is read by the next one on its way to an output.
+    /// The reader of a name, next on its way to an output, and the node without a slope between them.
     type Step = (Option<Name>, Option<String>);
     let mut steps: FxHashMap<Name, (usize, Step)> = FxHashMap::default();
     let mut open: VecDeque<(usize, Name)> = VecDeque::new();

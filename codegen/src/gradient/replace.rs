@@ -75,8 +75,8 @@ impl Reverse<'_> {
     /// A type that counts the iterations of `site`.
     fn counter(&self, site: &Site) -> Result<ScalarType, Error> {
         let hull = self.hull(&site.f.name, &site.space)?;
-        let extents = site.u.rdom.vars.iter().map(|r| hull[&r.name].extent().as_int());
-        let n = extents.fold(Some(1i64), |n, e| n.zip(e).and_then(|(n, e)| n.checked_mul(e.max(0))));
+        let mut extents = site.u.rdom.vars.iter().map(|r| hull[&r.name].extent().as_int());
+        let n = extents.try_fold(1i64, |n, e| n.checked_mul(e?.max(0)));
         Ok(match n {
             Some(n) if n <= i64::from(i32::MAX) => ScalarType::I32,
             _ => ScalarType::I64,

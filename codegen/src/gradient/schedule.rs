@@ -136,7 +136,7 @@ fn stored(p: &Pipeline, keep: &[&str], recompute: &[&str]) -> FxHashSet<Name> {
 pub(super) struct Maker<'p> {
     p: &'p Pipeline,
     boxes: Boxes,
-    /// What is estimated.
+    /// Sizes, as estimated.
     pub known: Known,
     /// As far as it is made.
     pub schedule: Schedule,

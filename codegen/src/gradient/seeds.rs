@@ -1,4 +1,4 @@
-//! Where adjoints begin: the seeds of outputs.
+//! The seeds of outputs, with which adjoints begin.
 
 use crate::analysis::algebra::Interval;
 use crate::error::Error;
@@ -12,59 +12,23 @@ use crate::types::ScalarType;
 /// The adjoint of an output.
 pub(super) struct Seed {
     pub output: Name,
-    /// A Func or input; none stands for 1.
+    /// A Func, input or parameter; none stands for 1.
     pub by: Option<Name>,
-    /// Where the output counts.
+    /// Coordinates at which the output counts.
     pub domain: Vec<Interval>,
 }
 
 impl Seed {
     /// The seeds of all outputs that have one.
     pub(super) fn all(p: &Pipeline, named: &[(&str, &str)]) -> Result<Vec<Seed>, Error> {
-        let mut seeds = vec![];
+        let mut seeds: Vec<Seed> = vec![];
         for (output, by) in named {
-            let (output, by) = (Name::from(*output), Name::from(*by));
-            if !p.outputs.iter().any(|o| o.func == output) {
-                return Err(error(p, format!("{by} is the seed of {output}, which is no output")));
-            }
-            if let Some(Seed { by: Some(other), .. }) = seeds.iter().find(|s: &&Seed| s.output == output) {
+            let seed = Seed::new(p, &Name::from(*output), &Name::from(*by))?;
+            if let Some(Seed { by: Some(other), .. }) = seeds.iter().find(|s| s.output == seed.output) {
                 let message = format!("{output} has two seeds, {other} and {by}: add them up in a Func");
                 return Err(error(p, message));
             }
-            let f = &p.funcs[&output];
-            let target = Target::find(p, &by)
-                .ok_or_else(|| error(p, format!("there is no {by}, the seed of {output}")))?;
-            if target.vars.len() != f.vars.len() {
-                let (is, wanted) = (target.vars.len(), f.vars.len());
-                return Err(error(p, format!("{by} has {is} dimensions: the seed of {output} has {wanted}")));
-            }
-            let floats = |types: &[ScalarType]| -> Vec<ScalarType> {
-                types.iter().filter(|t| t.is_float()).copied().collect()
-            };
-            if floats(&f.types()) != target.types || target.types.is_empty() {
-                let list = |types: &[ScalarType]| {
-                    types.iter().map(|t| t.name().to_string()).collect::<Vec<_>>().join(", ")
-                };
-                let (is, wanted) = (list(&target.types), list(&floats(&f.types())));
-                return Err(error(
-                    p,
-                    format!("{by} is of ({is}): the seed of {output} is of its floats, ({wanted})"),
-                ));
-            }
-            let own = domain(&p.shape(&f.name), f.vars.len());
-            let domain = p.inputs.get(&by).map_or(own.clone(), |i| domain(&i.shape(), i.dims));
-            for (d, (is, wanted)) in domain.iter().zip(&own).enumerate() {
-                let ends = [&is.min, &is.max, &wanted.min, &wanted.max].map(Expr::as_int);
-                if let [Some(a), Some(b), Some(c), Some(e)] = ends
-                    && (a, b) != (c, e)
-                {
-                    let message = format!(
-                        "{by} covers {a} to {b} of dimension {d}: {output}, of which it is the seed, covers {c} to {e}"
-                    );
-                    return Err(error(p, message));
-                }
-            }
-            seeds.push(Seed { domain, output, by: Some(by) });
+            seeds.push(seed);
         }
         for o in &p.outputs {
             let f = &p.funcs[&o.func];
@@ -73,13 +37,47 @@ impl Seed {
                 seeds.push(Seed { output: o.func.clone(), by: None, domain: vec![] });
             }
         }
-        if seeds.is_empty() {
-            return Err(error(
-                p,
-                "no output has a seed, and none is a scalar: name an adjoint for one".into(),
-            ));
+        match seeds.is_empty() {
+            true => {
+                Err(error(p, "no output has a seed, and none is a scalar: name an adjoint for one".into()))
+            }
+            false => Ok(seeds),
         }
-        Ok(seeds)
+    }
+
+    /// `by` as the seed of `output`.
+    fn new(p: &Pipeline, output: &Name, by: &Name) -> Result<Seed, Error> {
+        let refuse = |message: String| Err(error(p, message));
+        if !p.outputs.iter().any(|o| o.func == *output) {
+            return refuse(format!("{by} is the seed of {output}, which is no output"));
+        }
+        let Some(target) = Target::find(p, by) else {
+            return refuse(format!("there is no {by}, the seed of {output}"));
+        };
+        let f = &p.funcs[output];
+        let (is, wanted) = (target.vars.len(), f.vars.len());
+        if is != wanted {
+            return refuse(format!("{by} has {is} dimensions: the seed of {output} has {wanted}"));
+        }
+        let floats: Vec<ScalarType> = f.types().into_iter().filter(|t| t.is_float()).collect();
+        if floats != target.types || floats.is_empty() {
+            let list = |types: &[ScalarType]| types.iter().map(|t| t.name()).collect::<Vec<_>>().join(", ");
+            let (is, wanted) = (list(&target.types), list(&floats));
+            return refuse(format!("{by} is of ({is}): the seed of {output} is of its floats, ({wanted})"));
+        }
+        let own = domain(&p.shape(&f.name), f.vars.len());
+        let domain = p.inputs.get(by).map_or(own.clone(), |i| domain(&i.shape(), i.dims));
+        for (d, (is, wanted)) in domain.iter().zip(&own).enumerate() {
+            let ends = [&is.min, &is.max, &wanted.min, &wanted.max].map(Expr::as_int);
+            if let [Some(a), Some(b), Some(c), Some(e)] = ends
+                && (a, b) != (c, e)
+            {
+                return refuse(format!(
+                    "{by} covers {a} to {b} of dimension {d}: {output}, of which it is the seed, covers {c} to {e}"
+                ));
+            }
+        }
+        Ok(Seed { domain, output: output.clone(), by: Some(by.clone()) })
     }
 }
 

@@ -104,10 +104,10 @@ impl Reverse<'_> {
     /// Refuses states, and the adjoints of all of them, beyond the memory that is allowed.
     fn fits(&self, site: &Site, s: &Steps) -> Result<(), Error> {
         let Some((allowed, known)) = &self.memory else { return Ok(()) };
-        let extents = self.support[&site.f.name].iter().map(|i| evaluate(&i.extent(), known));
+        let mut extents = self.support[&site.f.name].iter().map(|i| evaluate(&i.extent(), known));
         let types = site.f.types();
         let bytes = types.iter().map(|t| t.bytes() * if t.is_float() { 2 } else { 1 }).sum::<usize>() as u64;
-        let a_step = extents.fold(Some(bytes), |n, e| Some(n?.saturating_mul(e?.max(0) as u64)));
+        let a_step = extents.try_fold(bytes, |n, e| Some(n.saturating_mul(e?.max(0) as u64)));
         let Some((a_step, n)) = a_step.zip(evaluate(&s.count, known)) else { return Ok(()) };
         let all = a_step.saturating_mul(n.max(0) as u64 + 1);
         if all <= *allowed {
