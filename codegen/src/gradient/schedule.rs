@@ -132,7 +132,8 @@ fn stored(p: &Pipeline, keep: &[&str], recompute: &[&str]) -> FxHashSet<Name> {
         let f = &p.funcs[&name];
         let below = calls(f).into_iter().filter_map(|(callee, _)| size.get(callee));
         let nodes = below.fold(nodes(&f.values).len(), |sum, n| sum.saturating_add(*n));
-        let reads: usize = p.funcs.values().map(|g| calls(g).iter().filter(|(n, _)| **n == name).count()).sum();
+        let reads: usize =
+            p.funcs.values().map(|g| calls(g).iter().filter(|(n, _)| **n == name).count()).sum();
         let is_output = p.outputs.iter().any(|o| o.func == name);
         let dear = reads > 1 && nodes > CHEAP && !recompute.contains(&&*name);
         if is_output || !f.updates.is_empty() || keep.contains(&&*name) || dear {
