@@ -5,7 +5,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use sumsq::codegen::Target;
 use sumsq::codegen::runtime::Pool;
-use sumsq_examples::pipelines::{Application, Picture, Planar, Prepared, Values};
+use sumsq_examples::pipelines::{Algorithm, Application, Picture, Planar, Prepared, Values};
 
 /// Pixels of the photograph, in each direction, that become one.
 const STEP: usize = 16;
@@ -102,11 +102,11 @@ fn run(
     let given: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let schedule = application.schedule("hand").ok_or("no schedule")??;
     let setup = application.setup(&given, bits)?;
-    let prepared = Prepared::new(application, setup, &schedule, &Target::host())?;
+    let prepared = Prepared::new(Algorithm::new(application, setup), &schedule, &Target::host())?;
     let mut inputs = vec![];
     for (k, slot) in application.slots.iter().enumerate() {
         inputs.push(match (pictures.get(k), slot.default) {
-            (Some(picture), _) => prepared.taken(slot, picture)?,
+            (Some(picture), _) => prepared.algorithm.taken(slot, picture)?,
             (None, Some(default)) => default(),
             (None, None) => return Err(format!("{name} lacks {}", slot.name).into()),
         });
@@ -120,7 +120,7 @@ fn shown(name: &str, photograph: &Picture) -> Result<(Picture, Picture), Box<dyn
     let (width, height) = (scene.width, scene.height);
     let result = |params: &[(&str, &str)], pictures: &[Picture]| -> Result<Picture, Box<dyn Error>> {
         let (prepared, outputs) = run(name, params, pictures, pictures[0].bits)?;
-        Ok(prepared.shown(&outputs, pictures.first())?)
+        Ok(prepared.algorithm.shown(&outputs, pictures.first())?)
     };
     let plain = |before: Picture, params: &[(&str, &str)]| {
         let after = result(params, std::slice::from_ref(&before))?;
@@ -132,7 +132,7 @@ fn shown(name: &str, photograph: &Picture) -> Result<(Picture, Picture), Box<dyn
             if let Some((_, Planar { values: Values::F32(v), .. })) = outputs.first_mut() {
                 v.iter_mut().for_each(|v| *v *= 100.0);
             }
-            let after = prepared.shown(&outputs, None)?;
+            let after = prepared.algorithm.shown(&outputs, None)?;
             Ok((scene, after))
         }
         "hist" => plain(changed(&scene, |_, _, _, v| 40.0 + 0.3 * v), &[]),
@@ -163,7 +163,7 @@ fn shown(name: &str, photograph: &Picture) -> Result<(Picture, Picture), Box<dyn
             let samples = (0..scene.width * scene.height).map(raw).collect();
             let mosaic = Picture { channels: 1, bits: 16, samples, ..scene };
             let (prepared, outputs) = run(name, &[], std::slice::from_ref(&mosaic), 16)?;
-            let after = prepared.shown(&outputs, None)?;
+            let after = prepared.algorithm.shown(&outputs, None)?;
             let gray = |x: usize, y: usize| mosaic.samples[(y + 24) * mosaic.width + x + 16];
             Ok((made(after.width, after.height, |x, y, _| gray(x, y).div_ceil(4).min(255)), after))
         }

@@ -266,13 +266,17 @@ pub struct PipelineArgs {
     /// Inputs that are arrays, by their names
     #[arg(long, value_name = "F.npz")]
     pub inputs: Option<PathBuf>,
+    /// Compute J^T w, too: `d.NAME` for each input and parameter NAME of floats, where w are the arrays `w.NAME` of --inputs for outputs
+    /// NAME, else ones
+    #[arg(long)]
+    pub gradient: bool,
     /// File for the picture, or with the ending .npz for all outputs
     #[arg(long, value_name = "IMG")]
     pub output: Option<PathBuf>,
     /// A parameter, as in levels=8
     #[arg(long, value_name = "K=V", value_parser = parameter)]
     pub param: Vec<(String, String)>,
-    /// Name of a schedule, or a file with one [default: hand, on a GPU gpu]
+    /// Name of a schedule, or a file with one [default: hand, on a GPU gpu; of a gradient one from the sizes of the inputs]
     #[arg(long, value_name = "NAME|FILE")]
     pub schedule: Option<String>,
     #[command(flatten)]
@@ -297,6 +301,7 @@ pub struct PipelineArgs {
 /// Forms of a pipeline.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
+    Schedule,
     Loops,
     Llvm,
     Asm,

@@ -20,19 +20,30 @@ pub fn setup() -> Result<(), Failure> {
     task(&command(&sources(SOURCES)?, &program)).run()?;
     println!("built {program}");
     halide()?;
+    jax()?;
     pipelines::build()
 }
 
 /// Halide in a Python environment of its own, `peers/halide`.
 fn halide() -> Result<(), Failure> {
-    let environment = artifacts("peers")?.join("halide");
+    python("halide", &[HALIDE])
+}
+
+/// JAX in one of its own, `peers/jax`, in the version of the golden vectors.
+fn jax() -> Result<(), Failure> {
+    python("jax", &["-r", &root().join("data/gradients/requirements.txt").to_string_lossy()])
+}
+
+/// Installs packages into a Python environment below `peers/`.
+fn python(name: &str, packages: &[&str]) -> Result<(), Failure> {
+    let environment = artifacts("peers")?.join(name);
     let python = environment.join("bin/python");
     let (environment, python) = (environment.to_string_lossy(), python.to_string_lossy());
     if !std::path::Path::new(&*python).is_file() {
         task(&["python3", "-m", "venv", &environment]).run()?;
     }
-    task(&[&python, "-m", "pip", "install", "--quiet", HALIDE]).run()?;
-    println!("installed {HALIDE} in {environment}");
+    task(&[&[&*python, "-m", "pip", "install", "--quiet"], packages].concat()).run()?;
+    println!("installed {name} in {environment}");
     Ok(())
 }
 

@@ -7,6 +7,7 @@ pub mod ceres_problems;
 mod compile;
 mod engine;
 mod engine_pipelines;
+mod gradients;
 mod iteration;
 mod materialize;
 mod pcg;
@@ -45,6 +46,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("ceres", ceres::run),
     ("engine", engine::run),
     ("pipelines", pipelines::run),
+    ("gradients", gradients::run),
     ("tutorial", tutorial::run),
 ];
 

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::time::Instant;
 use sumsq::codegen::runtime::{Buffer, BufferError, Dimension, Pool, View};
 use sumsq::codegen::{Schedule, Target};
-use sumsq_examples::pipelines::{Application, Prepared};
+use sumsq_examples::pipelines::{Algorithm, Application, Prepared};
 
 /// A compiled application of ours.
 pub struct Ours {
@@ -51,7 +51,7 @@ pub fn ours(
         }
     };
     let start = Instant::now();
-    let prepared = Prepared::new(application, setup, &schedule, &Target::host())?;
+    let prepared = Prepared::new(Algorithm::new(application, setup), &schedule, &Target::host())?;
     let seconds = start.elapsed().as_secs_f64();
     Ok(Some(Ours { prepared, pool: Pool::new(threads), seconds }))
 }

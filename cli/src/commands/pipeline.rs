@@ -16,7 +16,7 @@ use sumsq::codegen::runtime::{Buffer, Pool, profile};
 use sumsq::codegen::{Schedule, Target};
 use sumsq::{Backend, NamedArray};
 use sumsq_examples::io::{Outputs, check_target, npz};
-use sumsq_examples::pipelines::{ALL, Application, Picture, Planar, Planes, Prepared, Setup};
+use sumsq_examples::pipelines::{ALL, Algorithm, Application, Picture, Planar, Planes, Prepared};
 
 /// Runs an image pipeline on pictures and arrays, or shows what it is compiled to; without a name lists all.
 pub fn run(args: &PipelineArgs) -> Result<ExitCode, Failure> {
@@ -29,21 +29,28 @@ pub fn run(args: &PipelineArgs) -> Result<ExitCode, Failure> {
     }
     let inputs = Inputs::read(application, args)?;
     let setup = application.setup(&args.param, inputs.bits()).map_err(Failure::input)?;
-    let schedule = schedule(application, args)?;
+    let algorithm = match args.gradient {
+        true => Algorithm::with_gradient(application, setup).map_err(Failure::input)?,
+        false => Algorithm::new(application, setup),
+    };
     if args.show.is_some() || args.emit_c.is_some() {
-        return shown(application, &setup, &schedule, args);
+        // Sizes matter to a schedule that is made from them, and to nothing else that is shown.
+        let given = if inputs.are_none() { vec![] } else { inputs.taken(&algorithm)? };
+        return shown(&algorithm, &schedule(&algorithm, &given, args)?, args);
     }
     if args.output.is_none() && !args.bench {
         return Err(Failure::message("give --output FILE for the result, or --bench".to_string()));
     }
     let target = args.machine.options().machine().map_err(engine::failure)?;
+    let mut given = inputs.taken(&algorithm)?;
+    let schedule = schedule(&algorithm, &given, args)?;
+    given.extend(algorithm.weights(&inputs.arrays, &given).map_err(Failure::input)?);
     let started = Instant::now();
-    let mut prepared = Prepared::new(application, setup, &schedule, &target).map_err(Failure::input)?;
+    let mut prepared = Prepared::new(algorithm, &schedule, &target).map_err(Failure::input)?;
     if args.profile {
         prepared = prepared.profiled(&schedule, &target).map_err(Failure::input)?;
     }
     let compiled = started.elapsed();
-    let given = inputs.taken(&prepared)?;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let pool = Pool::new(args.threads.map_or(cores, usize::from));
     let mut text = String::new();
@@ -54,12 +61,13 @@ pub fn run(args: &PipelineArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.output {
         let results = prepared.run(&pool, &given).map_err(Failure::input)?;
         let bytes = if is_archive(path) {
-            let pictures = application.slots.iter().any(|slot| slot.planes != Planes::Array);
+            let pictures = prepared.algorithm.has_pictures();
             let arrays: Vec<NamedArray> =
                 results.into_iter().map(|(name, v)| v.into_array(&name, pictures)).collect();
             npz::encode(&arrays).map_err(Failure::output)?
         } else {
-            let shown = prepared.shown(&results, inputs.pictures.first()).map_err(Failure::input)?;
+            let shown =
+                prepared.algorithm.shown(&results, inputs.pictures.first()).map_err(Failure::input)?;
             shown.encode_png().map_err(Failure::input)?
         };
         outputs.add(path, bytes).map_err(Failure::output)?;
@@ -105,7 +113,8 @@ impl Inputs {
             None => vec![],
         };
         for array in &arrays {
-            if !application.slots.iter().any(|slot| slot.name == array.name) {
+            let is_weight = args.gradient && array.name.starts_with("w.");
+            if !is_weight && !application.slots.iter().any(|slot| slot.name == array.name) {
                 warn(&format!("`{}` is no input of {} and is not used", array.name, application.name));
             }
         }
@@ -121,8 +130,12 @@ impl Inputs {
         pictures.or_else(|| of_arrays.map(wide).max()).unwrap_or(8)
     }
 
+    fn are_none(&self) -> bool {
+        self.pictures.is_empty() && self.arrays.is_empty()
+    }
+
     /// One input per slot: the array of its name, else the next picture.
-    fn taken(&self, prepared: &Prepared) -> Result<Vec<Planar>, Failure> {
+    fn taken(&self, algorithm: &Algorithm) -> Result<Vec<Planar>, Failure> {
         let mut pictures = self.pictures.iter();
         let application = self.application;
         let mut all = vec![];
@@ -133,7 +146,7 @@ impl Inputs {
                 Ok(default())
             } else if let Some(picture) = pictures.as_slice().first() {
                 pictures.next();
-                prepared.taken(slot, picture)
+                algorithm.taken(slot, picture)
             } else {
                 let text = format!("{} needs {}, {}", application.name, slot.name, slot.about);
                 let how = if slot.planes == Planes::Array { "--inputs F.npz" } else { "--input IMG" };
@@ -151,8 +164,16 @@ impl Inputs {
     }
 }
 
-/// The schedule that was asked for by name, else the file of this name; by default that of the machine.
-fn schedule(application: &Application, args: &PipelineArgs) -> Result<Schedule, Failure> {
+/// The schedule that was asked for by name, else the file of this name; by default that of the machine, and of a gradient the application's own or
+/// one made from the sizes of the inputs.
+fn schedule(algorithm: &Algorithm, given: &[Planar], args: &PipelineArgs) -> Result<Schedule, Failure> {
+    let application = algorithm.application;
+    if args.gradient && args.schedule.is_none() {
+        return match application.schedule("gradient") {
+            Some(own) => own.map_err(Failure::input),
+            None => algorithm.first_schedule(given).map_err(Failure::input),
+        };
+    }
     let gpu = args.machine.options().backend == Backend::Cuda || args.show == Some(Shown::Ptx);
     let own = application.schedules.first().map_or("hand", |(name, _)| *name);
     let name = args.schedule.as_deref().unwrap_or(if gpu { "gpu" } else { own });
@@ -170,29 +191,25 @@ fn schedule(application: &Application, args: &PipelineArgs) -> Result<Schedule, 
 }
 
 /// Prints or writes what the pipeline is compiled to.
-fn shown(
-    application: &Application,
-    setup: &Setup,
-    schedule: &Schedule,
-    args: &PipelineArgs,
-) -> Result<ExitCode, Failure> {
-    let pipeline = (application.build)(setup);
+fn shown(algorithm: &Algorithm, schedule: &Schedule, args: &PipelineArgs) -> Result<ExitCode, Failure> {
+    let pipeline = &algorithm.pipeline;
     let target = args.machine.options().shown_machine().map_err(engine::failure)?;
-    let lowered = || lower(&pipeline, schedule, &LowerOptions::default()).map_err(Failure::input);
+    let lowered = || lower(pipeline, schedule, &LowerOptions::default()).map_err(Failure::input);
     let text = match args.show {
         None => String::new(),
+        Some(Shown::Schedule) => schedule.to_string(),
         Some(Shown::Loops) => pipeline.print_loop_nest(schedule).map_err(Failure::input)?,
         Some(Shown::Llvm) => listing(&lowered()?, &target).map_err(Failure::input)?.optimized,
         Some(Shown::Asm) => listing(&lowered()?, &target).map_err(Failure::input)?.asm,
         Some(Shown::Ptx) => {
             let target =
                 if target.gpu.is_some() { target } else { Target::cuda(sumsq::codegen::target::Gpu::LEAST) };
-            ptx(&pipeline, schedule, &target).map_err(Failure::input)?
+            ptx(pipeline, schedule, &target).map_err(Failure::input)?
         }
     };
     if let Some(folder) = &args.emit_c {
         let target = args.machine.options().machine().map_err(engine::failure)?;
-        let library = compile_to_object(&pipeline, schedule, &target).map_err(Failure::input)?;
+        let library = compile_to_object(pipeline, schedule, &target).map_err(Failure::input)?;
         let write = std::fs::create_dir_all(folder).and_then(|()| library.write(folder));
         write.and_then(|()| write_runtime(folder)).map_err(|error| {
             Failure::Output(miette::miette!("cannot write to {}: {error}", folder.display()))
@@ -223,7 +240,7 @@ fn bench(prepared: &Prepared, given: &[Planar], pool: &Pool, compiled: Duration)
     let pixels: f64 = buffers.last().map_or(0.0, |(_, b)| b.spec().len() as f64);
     Ok(format!(
         "{}: {:.3} ms, {:.0} million values of the output a second, median of {} runs by {} threads; compiled in {:.0} ms\n",
-        prepared.application.name,
+        prepared.algorithm.application.name,
         median * 1e3,
         pixels / median / 1e6,
         times.len(),

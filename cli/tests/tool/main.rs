@@ -8,6 +8,7 @@ mod command_line;
 mod demos;
 mod determinism;
 mod devices;
+mod gradients;
 mod kept;
 mod linear_solver;
 mod outputs;

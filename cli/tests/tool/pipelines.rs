@@ -166,7 +166,7 @@ fn faults_are_said_and_nothing_is_written() {
 }
 
 /// Small inputs of an application, and parameters that keep its work small.
-fn small(name: &str) -> (Vec<NamedArray>, &'static [&'static str]) {
+pub fn small(name: &str) -> (Vec<NamedArray>, &'static [&'static str]) {
     let mut state = 1u32;
     let mut next = move |below: u32| {
         state = state.wrapping_mul(0x915f_77f5).wrapping_add(1);
@@ -218,12 +218,18 @@ fn small(name: &str) -> (Vec<NamedArray>, &'static [&'static str]) {
         }
         "sgemm" => (vec![real("A", &[7, 35]), real("B", &[19, 7]), real("C", &[19, 35])], &[]),
         "fft" => (vec![real("re", &[2, 32, 32]), real("im", &[2, 32, 32])], &[]),
+        "bilateral_slice" => {
+            let image = [real("guide", &[2, 9, 18]), real("input", &[2, 3, 9, 18])];
+            ([&[real("grid", &[2, 8, 4, 3, 5])], &image[..]].concat(), &["cell=4"])
+        }
+        "spatial_transformer" => (vec![real("input", &[2, 5, 9, 18]), real("theta", &[2, 2, 3])], &[]),
+        "flow_warp" => (vec![real("input", &[2, 5, 9, 18]), real("flow", &[2, 2, 9, 18])], &[]),
         _ => (vec![real("input", &[21, 37, 3])], &[]),
     }
 }
 
 /// All values of an array.
-fn numbers(of: &NamedArray) -> Vec<f64> {
+pub fn numbers(of: &NamedArray) -> Vec<f64> {
     match &of.data {
         ArrayData::F32(v) => v.iter().map(|&v| v.into()).collect(),
         ArrayData::Bytes(v) => v.iter().map(|&v| v.into()).collect(),

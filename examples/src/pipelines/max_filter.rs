@@ -18,10 +18,18 @@ pub(super) const APPLICATION: Application = Application {
     schedules: schedules!("max_filter"),
 };
 
+/// Columns in a part of the disc.
+const PART: usize = 4;
+
 /// Half the height of the disc's column at distance `dx` from its centre.
 fn half_height(radius: i32, dx: i32) -> i32 {
     let edge = f64::from(radius) + 0.25;
     (0..=radius).filter(|dy| f64::from(dx * dx + dy * dy) < edge * edge).count() as i32
+}
+
+/// The greatest of some values.
+fn greatest(of: &[Expr]) -> Expr {
+    of[1..].iter().fold(of[0].clone(), |most, value| most.max(value))
 }
 
 fn build(setup: &Setup) -> Pipeline {
@@ -42,7 +50,11 @@ fn build(setup: &Setup) -> Pipeline {
         let of = &columns[t as usize];
         of.of((x + dx, y - h, c)).max(of.of((x + dx, y + (h + 1 - (1 << t)), c)))
     };
-    let disc = (1 - radius..=radius).fold(column(-radius), |all, dx| all.max(column(dx)));
+    // In parts, which a gradient stores: whether a column has the greatest value depends on all that its maximum is taken of.
+    let columns: Vec<Expr> = (-radius..=radius).map(column).collect();
+    let part = |(k, columns)| p.define(format!("part{k}"), [x, y, c], greatest(columns)).of((x, y, c));
+    let parts: Vec<Expr> = columns.chunks(PART).enumerate().map(part).collect();
+    let disc = greatest(&parts);
     let output = p.define("output", [x, y, c], disc);
     p.output_strided(&output, Constraint::defaults(3));
     p

@@ -1,8 +1,8 @@
 //! Image pipelines: each application is an algorithm, and schedules of it as text.
 //!
 //! ```text
-//! Application::find -> setup (parameters, depth of the pictures) -> build -> a Pipeline of the engine
-//!                      schedule (by name, or a file's text)     -> Prepared::new -> run on arrays or pictures
+//! Application::find -> setup (parameters, depth of the pictures) -> Algorithm: a Pipeline of the engine, with its gradient or without
+//!                      schedule (by name, or a file's text)      -> Prepared::new -> run on arrays or pictures
 //! ```
 //! An application is a file here that defines one `APPLICATION`, and a folder of `examples/schedules` with its schedules.
 
@@ -17,14 +17,30 @@ macro_rules! schedules {
     };
 }
 
+/// The schedules of a layer: those of [`schedules`], and one of its gradient.
+macro_rules! layer_schedules {
+    ($name:literal) => {
+        &[
+            ("hand", include_str!(concat!("../../schedules/", $name, "/hand.txt"))),
+            ("root", include_str!(concat!("../../schedules/", $name, "/root.txt"))),
+            ("gpu", include_str!(concat!("../../schedules/", $name, "/gpu.txt"))),
+            ("gradient", include_str!(concat!("../../schedules/", $name, "/gradient.txt"))),
+        ]
+    };
+}
+
+mod algorithm;
 mod application;
 mod bilateral_grid;
+mod bilateral_slice;
 mod blur;
 mod camera_pipe;
 mod compositing;
 mod conv_layer;
 mod depthwise_separable_conv;
 mod fft;
+mod flow_warp;
+mod gradient;
 mod guided_upsampling;
 mod harris;
 mod hist;
@@ -39,18 +55,21 @@ mod resize;
 mod run;
 mod setup;
 mod sgemm;
+mod spatial_transformer;
 mod stencil_chain;
 mod unsharp;
 
-use sumsq::codegen::{Expr, Func, Input, Pipeline, boundary};
+use sumsq::codegen::{Constraint, Expr, Func, Input, Pipeline, ScalarType, boundary};
 
+pub use algorithm::Algorithm;
 pub use application::{Application, Planes, Sizes, Slot};
+pub use gradient::{Gradient, GradientError};
 pub use pictures::{Picture, PictureError};
 pub use run::{PipelineError, Planar, Prepared, Values};
 pub use setup::{Kind, Parameter, Setup, SetupError};
 
 /// Every application, in the order of the list that the command prints.
-pub const ALL: [&Application; 20] = [
+pub const ALL: [&Application; 23] = [
     &blur::APPLICATION,
     &unsharp::APPLICATION,
     &harris::APPLICATION,
@@ -71,6 +90,9 @@ pub const ALL: [&Application; 20] = [
     &depthwise_separable_conv::APPLICATION,
     &sgemm::APPLICATION,
     &fft::APPLICATION,
+    &bilateral_slice::APPLICATION,
+    &spatial_transformer::APPLICATION,
+    &flow_warp::APPLICATION,
 ];
 
 /// A picture of several channels as Func `name`, its edge repeated.
@@ -78,6 +100,13 @@ fn edge(p: &mut Pipeline, name: &str, picture: &Input) -> Func {
     let mut domain = picture.domain();
     domain[2..].fill(None);
     p.func(boundary::repeat_edge(name, picture, &domain))
+}
+
+/// An array of a layer: its coordinates begin at 0, in all dimensions.
+fn tensor(p: &mut Pipeline, name: &str, ty: ScalarType, dims: usize) -> Input {
+    let from_0 = |input: Input, (d, c): (usize, Constraint)| input.constrain(d, c.min(0));
+    let constraints = Constraint::defaults(dims).into_iter().enumerate();
+    p.input(constraints.fold(Input::strided(name, &[ty], dims), from_0))
 }
 
 /// A pixel of the next coarser level: the mean of four taps from -1 to 2, weighted 1, 3, 3, 1.

@@ -1,12 +1,13 @@
 //! An application made ready, and run on pictures and arrays.
 
-use super::application::{Application, Planes, Slot};
-use super::pictures::{Picture, PictureError};
-use super::setup::Setup;
+use super::algorithm::Algorithm;
+use super::application::Planes;
+use super::gradient::GradientError;
+use super::pictures::PictureError;
 use sumsq::codegen::compile::{Compiled, Signature};
 use sumsq::codegen::lower::{LowerOptions, lower};
 use sumsq::codegen::runtime::{Buffer, BufferError, BufferSpec, Element, Pool, Scalar};
-use sumsq::codegen::{Error, Layout, Pipeline, ScalarType, Schedule, Target};
+use sumsq::codegen::{Error, Layout, ScalarType, Schedule, Target};
 use sumsq::{ArrayData, NamedArray};
 
 /// Reasons why an application does not run.
@@ -21,6 +22,9 @@ pub enum PipelineError {
     /// A picture cannot be taken or made.
     #[error(transparent)]
     Picture(#[from] PictureError),
+    /// The application has no gradient.
+    #[error(transparent)]
+    Gradient(#[from] GradientError),
     /// Something was given that the application does not take: in words.
     #[error("{0}")]
     Given(String),
@@ -72,6 +76,16 @@ impl Values {
         }
     }
 
+    /// Adds floats to floats.
+    fn add(&mut self, more: &Values) {
+        match (self, more) {
+            (Values::F32(a), Values::F32(b)) => a.iter_mut().zip(b).for_each(|(a, b)| *a += b),
+            (Values::F64(a), Values::F64(b)) => a.iter_mut().zip(b).for_each(|(a, b)| *a += b),
+            // Slopes are floats of one type.
+            _ => {}
+        }
+    }
+
     /// Bits of the samples of pictures that have such values.
     pub fn bits(&self) -> u32 {
         if matches!(self, Values::U8(_)) { 8 } else { 16 }
@@ -108,6 +122,18 @@ impl Planar {
         Planar { extents: spec.extents.clone(), values }
     }
 
+    /// Slopes over the domain of `spec` as those of an input of these extents, whose edge was repeated.
+    fn folded(self, extents: &[i32], spec: &BufferSpec) -> Planar {
+        let domain: Vec<(i32, i32)> = spec.min.iter().copied().zip(self.extents.iter().copied()).collect();
+        let values = match self.values {
+            Values::F32(v) => Values::F32(folded(&v, extents, &domain)),
+            Values::F64(v) => Values::F64(folded(&v, extents, &domain)),
+            // Slopes are floats.
+            values => values,
+        };
+        Planar { extents: extents.to_vec(), values }
+    }
+
     /// An array by its shape: the last axis the fastest; of a picture the channels, which come last, the slowest.
     ///
     /// # Errors
@@ -142,12 +168,10 @@ impl Planar {
 
     /// The array of this name that it is, of a picture H x W x C.
     pub fn into_array(self, name: &str, picture: bool) -> NamedArray {
-        let mut shape: Vec<usize> = self.extents.iter().rev().map(|&n| n.max(0) as usize).collect();
+        let shape = shape(&self.extents, picture);
         let mut values = self.values;
         if picture && shape.len() == 3 {
-            let channels = shape.remove(0);
-            let pixels = shape.iter().product::<usize>();
-            shape.push(channels);
+            let pixels = shape[..2].iter().product::<usize>();
             // Planes taken apart into as many pieces as there are pixels: pixel after pixel.
             values = match values {
                 Values::U8(v) => Values::U8(apart(&v, pixels)),
@@ -181,6 +205,15 @@ impl Planar {
     }
 }
 
+/// The shape of an array of these extents: the last axis the fastest; of a picture H x W x C.
+pub(super) fn shape(extents: &[i32], picture: bool) -> Vec<usize> {
+    let mut shape: Vec<usize> = extents.iter().rev().map(|&n| n.max(0) as usize).collect();
+    if picture && shape.len() == 3 {
+        shape.rotate_left(1);
+    }
+    shape
+}
+
 /// Each `count`-th value, then each one after those, and so on: a transpose.
 fn apart<T: Copy>(values: &[T], count: usize) -> Vec<T> {
     (0..count).flat_map(|c| values.iter().skip(c).step_by(count.max(1)).copied()).collect()
@@ -188,6 +221,11 @@ fn apart<T: Copy>(values: &[T], count: usize) -> Vec<T> {
 
 /// Values over a larger domain: outside of their own the nearest.
 fn continued<T: Element>(values: &[T], extents: &[i32], domain: &[(i32, i32)]) -> Vec<T> {
+    places(extents, domain).into_iter().map(|o| values[o]).collect()
+}
+
+/// For each point of a larger domain the place of the nearest one of `extents`.
+fn places(extents: &[i32], domain: &[(i32, i32)]) -> Vec<usize> {
     let mut offsets = vec![0usize];
     let mut stride = 1;
     // From the first dimension to the last: the offsets of all points of the dimensions so far.
@@ -196,34 +234,41 @@ fn continued<T: Element>(values: &[T], extents: &[i32], domain: &[(i32, i32)]) -
         offsets = (min..min + extent).flat_map(|x| offsets.iter().map(move |o| o + place(x))).collect();
         stride *= n.max(0) as usize;
     }
-    offsets.into_iter().map(|o| values[o]).collect()
+    offsets
+}
+
+/// The transpose of [`continued`]: values over `domain` onto those of `extents`, each beyond an end added to the nearest.
+fn folded<T: Copy + std::ops::AddAssign + Default>(
+    values: &[T],
+    extents: &[i32],
+    domain: &[(i32, i32)],
+) -> Vec<T> {
+    let mut sums = vec![T::default(); extents.iter().map(|&n| n.max(0) as usize).product()];
+    for (&v, to) in values.iter().zip(places(extents, domain)) {
+        sums[to] += v;
+    }
+    sums
 }
 
 /// An application compiled for a machine.
 pub struct Prepared {
-    /// The application.
-    pub application: &'static Application,
-    /// Its parameters and the depth of its pictures.
-    pub setup: Setup,
     /// Its algorithm.
-    pub pipeline: Pipeline,
+    pub algorithm: Algorithm,
     compiled: Compiled,
 }
 
 impl Prepared {
-    /// Compiles it under a schedule.
+    /// Compiles an algorithm under a schedule.
     ///
     /// # Errors
     /// A schedule that the algorithm or the machine refuses.
     pub fn new(
-        application: &'static Application,
-        setup: Setup,
+        algorithm: Algorithm,
         schedule: &Schedule,
         target: &Target,
     ) -> Result<Prepared, PipelineError> {
-        let pipeline = (application.build)(&setup);
-        let compiled = Compiled::new(&pipeline, schedule, target)?;
-        Ok(Prepared { application, setup, pipeline, compiled })
+        let compiled = Compiled::new(&algorithm.pipeline, schedule, target)?;
+        Ok(Prepared { algorithm, compiled })
     }
 
     /// The same with code that counts which Func takes how much time and memory ([`sumsq::codegen::runtime::profile`]).
@@ -232,8 +277,9 @@ impl Prepared {
     /// As of [`Prepared::new`].
     pub fn profiled(self, schedule: &Schedule, target: &Target) -> Result<Prepared, PipelineError> {
         let options = LowerOptions { profile: true, ..LowerOptions::default() };
-        let lowered = lower(&self.pipeline, schedule, &options)?;
-        let signature = Signature::of(&self.pipeline, schedule)?;
+        let pipeline = &self.algorithm.pipeline;
+        let lowered = lower(pipeline, schedule, &options)?;
+        let signature = Signature::of(pipeline, schedule)?;
         Ok(Prepared { compiled: Compiled::from_lowered(&lowered, signature, target)?, ..self })
     }
 
@@ -245,51 +291,48 @@ impl Prepared {
     /// The parameters that are bound when it runs.
     pub fn params(&self) -> Vec<(&str, Scalar)> {
         let params = self.compiled.signature().params.iter();
-        params.map(|(name, &ty)| (&**name, scalar(ty, self.setup.real(name)))).collect()
+        params.map(|(name, &ty)| (&**name, scalar(ty, self.algorithm.setup.real(name)))).collect()
     }
 
-    /// The inputs in the order of the slots, as buffers over what the pipeline reads, and zeroed outputs: each with its name. What lies
-    /// beyond a picture is its edge, repeated.
+    /// The inputs in the order of the slots and then of the weights, as buffers over what the pipeline reads, and zeroed outputs: each with
+    /// its name. What lies beyond a picture is its edge, repeated.
     ///
     /// # Errors
     /// Inputs of the wrong rank; sizes for which there is no output.
     pub fn buffers(&self, inputs: &[Planar]) -> Result<Vec<(String, Buffer)>, PipelineError> {
-        let slots = self.application.slots;
-        for (slot, input) in slots.iter().zip(inputs) {
-            self.check_rank(slot, input)?;
-        }
-        let sizes: Vec<Vec<i32>> = inputs.iter().map(|input| input.extents.clone()).collect();
-        let extents = (self.application.extents)(&self.setup, &sizes).map_err(PipelineError::Given)?;
+        let slots = self.algorithm.application.slots;
+        let extents = self.algorithm.extents(inputs)?;
         let whole = |n: &[i32]| n.iter().map(|&n| (0, n)).collect::<Vec<(i32, i32)>>();
-        let outputs: Vec<(String, ScalarType)> = self.outputs();
-        let over = slots.iter().map(|s| s.name).zip(sizes.iter().map(|n| whole(n)));
-        let over = over.chain(outputs.iter().map(|(name, _)| (name.as_str(), whole(&extents))));
-        let domains: Vec<(&str, Vec<(i32, i32)>)> = over.collect();
+        let gradient = self.algorithm.gradient.as_ref();
+        let weights = gradient.iter().flat_map(|g| g.weights.iter().map(|w| &*w.input));
+        let names = slots.iter().map(|slot| slot.name).chain(weights);
+        let mut given: Vec<(&str, Vec<(i32, i32)>)> =
+            names.zip(inputs).map(|(name, input)| (name, whole(&input.extents))).collect();
+        let outputs = self.outputs();
+        let domain_of = |given: &[(&str, Vec<(i32, i32)>)], name: &str| {
+            let Some(slope) = gradient.and_then(|g| g.slope(name)) else { return whole(&extents) };
+            given.iter().find(|(input, _)| *input == &*slope.of).map_or_else(Vec::new, |(_, d)| d.clone())
+        };
+        let asked = outputs.iter().map(|(name, _)| (name.as_str(), domain_of(&given, name)));
+        let domains: Vec<(&str, Vec<(i32, i32)>)> = given.iter().cloned().chain(asked).collect();
         let borrowed: Vec<(&str, &[(i32, i32)])> = domains.iter().map(|(n, d)| (*n, d.as_slice())).collect();
         let required = self.compiled.required_regions_over(&borrowed, &self.params())?;
-        let mut all = vec![];
-        for (slot, input) in slots.iter().zip(inputs) {
-            let mut domain = whole(&input.extents);
+        for (slot, (_, domain)) in slots.iter().zip(&mut given) {
             if let Some(region) = required.get(slot.name).filter(|_| slot.planes != Planes::Array) {
-                grow(&mut domain, region);
+                grow(domain, region);
             }
-            let ty = self.pipeline.inputs.get(slot.name).and_then(|i| i.types.first().copied());
-            all.push((slot.name.to_string(), input.buffer(ty.unwrap_or(ScalarType::F32), &domain)?));
+        }
+        let mut all = vec![];
+        for ((name, domain), input) in given.iter().zip(inputs) {
+            let ty = self.algorithm.pipeline.inputs.get(*name).and_then(|i| i.types.first().copied());
+            all.push((name.to_string(), input.buffer(ty.unwrap_or(ScalarType::F32), domain)?));
         }
         for (name, ty) in outputs {
-            let spec = BufferSpec::new(ty, &extents).layout(Layout::Strided);
+            let (min, extents): (Vec<i32>, Vec<i32>) = domain_of(&given, &name).into_iter().unzip();
+            let spec = BufferSpec::new(ty, &extents).layout(Layout::Strided).starting_at(&min);
             all.push((name, Buffer::new(spec)?));
         }
         Ok(all)
-    }
-
-    fn check_rank(&self, slot: &Slot, input: &Planar) -> Result<(), PipelineError> {
-        let dims = self.pipeline.inputs.get(slot.name).map_or(0, |i| i.dims);
-        if input.extents.len() == dims {
-            return Ok(());
-        }
-        let came = input.extents.len();
-        Err(PipelineError::Given(format!("{}: expected {dims} dimensions, came {came}", slot.name)))
     }
 
     /// Names and types of the outputs.
@@ -298,28 +341,30 @@ impl Prepared {
         written.map(|b| (b.name.to_string(), b.ty)).collect()
     }
 
-    /// Runs on these inputs, in the order of the slots; the outputs by name. Where the application takes planes, it runs for each plane
-    /// of inputs that have one dimension more.
+    /// Runs on these inputs, in the order of the slots and then of the weights; the outputs by name, then `d.` and the name of each input and
+    /// parameter that there is a slope by. Where the application takes planes, it runs for each plane of inputs that have one dimension more.
     ///
     /// # Errors
     /// As of [`Prepared::buffers`], and what the engine refuses.
     pub fn run(&self, pool: &Pool, inputs: &[Planar]) -> Result<Vec<(String, Planar)>, PipelineError> {
-        let each = self.application.slots.first().is_some_and(|slot| slot.planes == Planes::Each);
-        let planes = inputs.iter().map(|input| input.extents.get(2).copied().unwrap_or(1)).max().unwrap_or(1);
-        if !each || !inputs.iter().any(|input| input.extents.len() == 3) {
+        if !self.algorithm.runs_by_planes(inputs) {
             return self.run_once(pool, inputs);
         }
+        let planes = inputs.iter().map(|input| input.extents.get(2).copied().unwrap_or(1)).max().unwrap_or(1);
         let mut all: Vec<(String, Planar)> = vec![];
         for c in 0..planes {
             let inputs: Vec<Planar> = inputs.iter().map(|input| input.plane(c as usize)).collect();
             for (k, (name, plane)) in self.run_once(pool, &inputs)?.into_iter().enumerate() {
                 match all.get_mut(k) {
+                    // All planes have the same parameters.
+                    Some((_, sum)) if plane.extents.is_empty() => sum.values.add(&plane.values),
                     Some((_, whole)) => whole.values.extend(plane.values),
                     None => all.push((name, plane)),
                 }
             }
         }
-        all.iter_mut().for_each(|(_, output)| output.extents.push(planes));
+        let planar = all.iter_mut().filter(|(_, output)| !output.extents.is_empty());
+        planar.for_each(|(_, output)| output.extents.push(planes));
         Ok(all)
     }
 
@@ -327,117 +372,17 @@ impl Prepared {
         let buffers = self.buffers(inputs)?;
         let bound: Vec<(&str, &Buffer)> = buffers.iter().map(|(name, b)| (name.as_str(), b)).collect();
         self.compiled.run(pool, &bound, &self.params())?;
-        let outputs = &buffers[inputs.len()..];
-        Ok(outputs.iter().map(|(name, b)| (name.clone(), Planar::of(b))).collect())
+        let (slots, gradient) = (self.algorithm.application.slots, self.algorithm.gradient.as_ref());
+        let outputs = buffers[inputs.len()..].iter().map(|(name, buffer)| {
+            let Some(slope) = gradient.and_then(|g| g.slope(name)) else {
+                return (name.clone(), Planar::of(buffer));
+            };
+            let of = slots.iter().zip(inputs).find(|(slot, _)| slot.name == &*slope.of);
+            let extents = of.map_or(vec![], |(_, input)| input.extents.clone());
+            (format!("d.{}", slope.of), Planar::of(buffer).folded(&extents, buffer.spec()))
+        });
+        Ok(outputs.collect())
     }
-
-    /// A picture as the input of a slot: the file's values for integers, 0 to 1 for floats.
-    ///
-    /// # Errors
-    /// A picture for a slot of arrays; one whose samples the application does not hold.
-    pub fn taken(&self, slot: &Slot, picture: &Picture) -> Result<Planar, PipelineError> {
-        let name = self.application.name;
-        if slot.planes == Planes::Array {
-            let text = format!("{name}: {} is no picture: give it with --inputs", slot.name);
-            return Err(PipelineError::Given(text));
-        }
-        if slot.planes == Planes::One && picture.channels > 1 {
-            let text = format!(
-                "{name}: {} is one plane, and the picture has {} channels",
-                slot.name, picture.channels
-            );
-            return Err(PipelineError::Given(text));
-        }
-        let input = self.pipeline.inputs.get(slot.name);
-        let ty = input.and_then(|i| i.types.first()).copied().unwrap_or(ScalarType::F32);
-        if ty == ScalarType::U8 && picture.bits > 8 {
-            let text = format!("{name} takes pictures of 8 bits a sample, and this one has {}", picture.bits);
-            return Err(PipelineError::Given(text));
-        }
-        let samples = samples(picture, slot.planes);
-        let count = samples.len() / (picture.width * picture.height);
-        let values = match ty.is_float() {
-            true => {
-                let white = f32::from(picture.white());
-                Values::F32(samples.into_iter().map(|v| f32::from(v) / white).collect())
-            }
-            false => Values::U16(samples),
-        };
-        let mut extents = vec![picture.width as i32, picture.height as i32];
-        if count > 1 || input.is_some_and(|i| i.dims > 2) {
-            extents.push(count as i32);
-        }
-        Ok(Planar { extents, values })
-    }
-
-    /// The first output as a picture with the depth of the one that it was made of, its kind of channels, and its transparency where that is no
-    /// channel of the output.
-    ///
-    /// # Errors
-    /// An output that is no picture.
-    pub fn shown(
-        &self,
-        outputs: &[(String, Planar)],
-        of: Option<&Picture>,
-    ) -> Result<Picture, PipelineError> {
-        let no_picture =
-            || PipelineError::Given("the output is no picture: write it to an .npz file".to_string());
-        let (_, output) = outputs.first().ok_or_else(no_picture)?;
-        let (bits, samples): (u32, Vec<u16>) = match &output.values {
-            Values::U8(v) => (8, v.iter().map(|&v| v.into()).collect()),
-            Values::U16(v) => (of.map_or(16, |p| p.bits), v.clone()),
-            Values::F32(v) => {
-                let bits = of.map_or(8, |p| p.bits);
-                let white = ((1u32 << bits) - 1) as f32;
-                (bits, v.iter().map(|v| (v.clamp(0.0, 1.0) * white).round() as u16).collect())
-            }
-            _ => return Err(no_picture()),
-        };
-        let extent = |d: usize| output.extents.get(d).map_or(1, |&n| n.max(0) as usize);
-        if output.extents.len() > 3 || extent(2) > 4 {
-            return Err(no_picture());
-        }
-        let made = Picture { width: extent(0), height: extent(1), channels: extent(2), bits, samples };
-        let colour = self.application.slots.first().is_some_and(|slot| slot.planes == Planes::Colour);
-        Ok(match of {
-            Some(of) if colour => like(made, of),
-            _ => made,
-        })
-    }
-}
-
-/// The samples that an input of such planes takes of a picture.
-fn samples(picture: &Picture, planes: Planes) -> Vec<u16> {
-    let gray = picture.channels < 3;
-    let colours = || (0..3).flat_map(|c| picture.plane(if gray { 0 } else { c }).iter().copied());
-    match planes {
-        Planes::Colour => colours().collect(),
-        Planes::Transparent if picture.channels.is_multiple_of(2) => {
-            colours().chain(picture.plane(picture.channels - 1).iter().copied()).collect()
-        }
-        Planes::Transparent => {
-            let opaque = std::iter::repeat_n(picture.white(), picture.width * picture.height);
-            colours().chain(opaque).collect()
-        }
-        Planes::Each | Planes::One | Planes::All | Planes::Array => picture.samples.clone(),
-    }
-}
-
-/// A picture of three colours with the channels of the one that it was made of: gray again, and as transparent.
-fn like(mut made: Picture, of: &Picture) -> Picture {
-    if made.channels != 3 {
-        return made;
-    }
-    if of.channels < 3 {
-        made.samples.truncate(made.width * made.height);
-        made.channels = 1;
-    }
-    let same = (made.width, made.height, made.bits) == (of.width, of.height, of.bits);
-    if same && of.channels.is_multiple_of(2) {
-        made.samples.extend(of.plane(of.channels - 1));
-        made.channels += 1;
-    }
-    made
 }
 
 /// A number as a scalar of type `ty`: integers are truncated and saturated.

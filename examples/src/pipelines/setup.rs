@@ -83,6 +83,9 @@ impl Parameter {
     }
 }
 
+/// The type of a layer's arrays.
+pub(super) const FLOATS: Parameter = Parameter::word("type", "of all arrays", &["f32", "f64"]);
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Value {
     Number(f64),
@@ -164,6 +167,11 @@ impl Setup {
             Some(Value::Word(word)) => word,
             _ => "",
         }
+    }
+
+    /// The type that [`FLOATS`] says.
+    pub(super) fn floats(&self) -> ScalarType {
+        if self.word(FLOATS.name) == "f64" { ScalarType::F64 } else { ScalarType::F32 }
     }
 
     /// The unsigned type that samples of the pictures have in files: u8 or u16.

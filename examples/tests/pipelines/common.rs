@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use sumsq::codegen::compile::aot::{compile_to_object, write_runtime};
 use sumsq::codegen::runtime::{Buffer, Pool, Scalar};
 use sumsq::codegen::{ScalarType, Schedule, Target};
-use sumsq_examples::pipelines::{Application, Planar, Prepared, Setup, Values};
+use sumsq_examples::pipelines::{Algorithm, Application, Planar, Prepared, Setup, Values};
 
 /// Values that look like noise, the same in every run: in `[0, below)`.
 pub fn noise(count: usize, below: u32) -> impl Iterator<Item = u32> {
@@ -128,7 +128,8 @@ fn inlining_has_an_end() {
     for name in PYRAMIDS {
         let application = Application::find(name).expect("the application is listed");
         let setup = application.setup(&[], 8).expect("defaults are taken");
-        let refused = Prepared::new(application, setup, &Schedule::new(), &Target::host()).err();
+        let refused =
+            Prepared::new(Algorithm::new(application, setup), &Schedule::new(), &Target::host()).err();
         let said = refused.expect("it is refused").to_string();
         assert!(said.contains(": inline: more than 524288 expressions would take the places"), "{said}");
     }
@@ -175,14 +176,15 @@ pub fn check_all(
     within: Within,
 ) {
     let (application, setup) = set_up(name, params, bits);
-    let named = application.schedules.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("gpu"));
+    let is_for_outputs = |name: &&str| !["gpu", "gradient"].contains(name);
+    let named = application.schedules.iter().map(|(name, _)| *name).filter(is_for_outputs);
     for schedule in std::iter::once("").filter(|_| !PYRAMIDS.contains(&name)).chain(named) {
         let setup = setup.clone();
         let text = match schedule {
             "" => Schedule::new(),
             known => application.schedule(known).expect("it is listed").expect("it is a schedule"),
         };
-        let prepared = Prepared::new(application, setup, &text, &Target::host());
+        let prepared = Prepared::new(Algorithm::new(application, setup), &text, &Target::host());
         let prepared = prepared.unwrap_or_else(|e| panic!("{name}, schedule `{schedule}`: {e}"));
         for threads in [1, 3] {
             let outputs = prepared.run(&Pool::new(threads), inputs);
@@ -224,7 +226,7 @@ pub fn assembles(name: &str, params: &[(&str, &str)]) {
 
 /// The program of an application in C: reads its inputs from files, calls it, and writes its outputs to files.
 fn program(prepared: &Prepared, buffers: &[(String, Buffer)]) -> String {
-    let name = &prepared.pipeline.name;
+    let name = &prepared.algorithm.pipeline.name;
     let mut text = format!(
         "#include \"{name}.h\"\n#include <stdio.h>\n#include <stdlib.h>\n\n\
          static sumsq_buffer made(sumsq_type type, size_t size, size_t count, int32_t dims, const int32_t *min, const int32_t *extent, \
@@ -292,10 +294,12 @@ pub fn same_bits_from_c(name: &str, params: &[(&str, &str)], bits: u32, inputs: 
     let (application, setup) = set_up(name, params, bits);
     let (own, _) = application.schedules[0];
     let schedule = application.schedule(own).expect("it is listed").expect("it is a schedule");
-    let prepared = Prepared::new(application, setup, &schedule, &Target::host()).expect("it is compiled");
+    let prepared = Prepared::new(Algorithm::new(application, setup), &schedule, &Target::host())
+        .expect("it is compiled");
     let buffers = prepared.buffers(inputs).expect("the inputs fit");
     let dir = tempfile::tempdir().expect("a folder for the test");
-    let library = compile_to_object(&prepared.pipeline, &schedule, &Target::host()).expect("it is compiled");
+    let library =
+        compile_to_object(&prepared.algorithm.pipeline, &schedule, &Target::host()).expect("it is compiled");
     library.write(dir.path()).and_then(|()| write_runtime(dir.path())).expect("written");
     let slots = &prepared.compiled().signature().buffers;
     for (k, (slot, (_, buffer))) in slots.iter().zip(&buffers).enumerate() {
@@ -305,7 +309,7 @@ pub fn same_bits_from_c(name: &str, params: &[(&str, &str)], bits: u32, inputs: 
     }
     let named: Vec<(&str, &Buffer)> = buffers.iter().map(|(name, b)| (name.as_str(), b)).collect();
     prepared.compiled().run(&Pool::new(2), &named, &prepared.params()).expect("it runs");
-    let object = format!("{}.o", prepared.pipeline.name);
+    let object = format!("{}.o", prepared.algorithm.pipeline.name);
     let text = program(&prepared, &buffers);
     run(dir.path(), "cc", &["-std=c11", "-c", "sumsq_runtime.c"]);
     for (file, compiler, standard) in [("p.c", "cc", "-std=c11"), ("p.cc", "c++", "-std=c++14")] {

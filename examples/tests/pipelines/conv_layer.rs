@@ -3,7 +3,7 @@
 use crate::common::{Plain, Within, assembles, check, same_bits_from_c, signed_input};
 use sumsq::codegen::Target;
 use sumsq::codegen::runtime::Pool;
-use sumsq_examples::pipelines::{Application, Planar, Prepared};
+use sumsq_examples::pipelines::{Algorithm, Application, Planar, Prepared};
 
 fn inputs(co: i32, ci: i32, w: i32, h: i32, n: i32) -> [Planar; 3] {
     [signed_input(&[ci, w + 2, h + 2, n]), signed_input(&[co, 3, 3, ci]), signed_input(&[co])]
@@ -48,7 +48,8 @@ fn small_layers() {
     let run = |schedule: &str| {
         let text = application.schedule(schedule).expect("it is listed").expect("it is a schedule");
         let setup = application.setup(&[], 8).expect("there are no parameters");
-        let prepared = Prepared::new(application, setup, &text, &Target::host()).expect("it is compiled");
+        let prepared = Prepared::new(Algorithm::new(application, setup), &text, &Target::host())
+            .expect("it is compiled");
         prepared.run(&Pool::new(1), &inputs).map(|outputs| Plain::of(&outputs[0].1).at(&[19, 5, 2, 0]))
     };
     let refused = run("hand").expect_err("64 channels").to_string();

@@ -14,6 +14,7 @@ mod harris;
 mod hist;
 mod iir_blur;
 mod interpolate;
+mod layers;
 mod lens_blur;
 mod local_laplacian;
 mod max_filter;

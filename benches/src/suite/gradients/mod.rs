@@ -1,0 +1,188 @@
+//! Gradients: the layers of table 1 and the convolution of section 4.3 of Li et al. 2018, forward alone and with J^T w, against JAX on the CPU, jitted.
+//! `SUMSQ_PIPELINES` names what the names of those that run contain.
+
+mod convolution;
+mod jax;
+
+use super::THREADS;
+use crate::harness::{compare_within, time};
+use crate::report::Report;
+use jax::Jax;
+use std::cell::RefCell;
+use std::error::Error;
+use std::time::{Duration, Instant};
+use sumsq::codegen::Target;
+use sumsq::codegen::runtime::{Buffer, Pool};
+use sumsq::{ArrayData, NamedArray};
+use sumsq_examples::pipelines::{Algorithm, Application, Planar, Prepared, Values};
+
+/// Time for the pairs of one comparison.
+const BUDGET: Duration = Duration::from_secs(20);
+
+type Failed = Box<dyn Error>;
+
+/// A thing that is measured: an application, and its inputs by shape.
+struct Case {
+    application: &'static Application,
+    inputs: &'static [(&'static str, &'static [usize])],
+}
+
+/// Sizes of table 1: of the bilateral slice's images of four channels one is the guide; its grid is eight deep.
+fn cases() -> Result<Vec<Case>, Failed> {
+    let find = |name: &str| Application::find(name).ok_or_else(|| format!("there is no {name}"));
+    Ok(vec![
+        Case {
+            application: &convolution::APPLICATION,
+            inputs: &[("image", &[1604, 2562]), ("kernel", &[5, 3])],
+        },
+        Case {
+            application: find("spatial_transformer")?,
+            inputs: &[("input", &[4, 16, 512, 512]), ("theta", &[4, 2, 3])],
+        },
+        Case {
+            application: find("flow_warp")?,
+            inputs: &[("input", &[4, 64, 512, 512]), ("flow", &[4, 2, 512, 512])],
+        },
+        Case {
+            application: find("bilateral_slice")?,
+            inputs: &[
+                ("grid", &[4, 12, 8, 64, 64]),
+                ("guide", &[4, 1024, 1024]),
+                ("input", &[4, 3, 1024, 1024]),
+            ],
+        },
+    ])
+}
+
+pub fn run() -> Result<Report, Failed> {
+    let wanted = std::env::var("SUMSQ_PIPELINES").unwrap_or_default();
+    let setting = format!(
+        "time of sumsq / time of JAX, jitted, {THREADS} threads each, float32; with gradient: outputs and J^T 1 for all inputs"
+    );
+    let mut report = Report::new("gradients", setting);
+    report.is_partial = !wanted.is_empty();
+    for case in cases()?.iter().filter(|case| case.application.name.contains(&wanted)) {
+        measure(&mut report, case)?;
+    }
+    Ok(report)
+}
+
+/// Made-up numbers: in [0, 1), but for maps near the identity and flows of up to ten pixels.
+fn made(name: &str, shape: &[usize]) -> NamedArray {
+    let mut state = 0x2545_f491u32;
+    let value = |k: usize| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        let v = (state >> 8) as f32 / (1 << 24) as f32;
+        match name {
+            "theta" => 0.2 * v - 0.1 + f32::from(u8::from(k % 6 == 0 || k % 6 == 4)),
+            "flow" => 20.0 * v - 10.0,
+            _ => v,
+        }
+    };
+    let values = (0..shape.iter().product()).map(value).collect();
+    NamedArray { name: name.to_string(), shape: shape.to_vec(), data: ArrayData::F32(values) }
+}
+
+/// Ours, made ready: with its gradient or without.
+struct Ours {
+    prepared: Prepared,
+    buffers: Vec<(String, Buffer)>,
+    pool: Pool,
+    /// Seconds that it took to compile.
+    seconds: f64,
+}
+
+impl Ours {
+    fn new(case: &Case, inputs: &[Planar], gradient: bool) -> Result<Ours, Failed> {
+        let setup = case.application.setup(&[], 8)?;
+        let algorithm = match gradient {
+            true => Algorithm::with_gradient(case.application, setup)?,
+            false => Algorithm::new(case.application, setup),
+        };
+        let name = if gradient { "gradient" } else { "hand" };
+        let schedule = match case.application.schedule(name) {
+            Some(schedule) => schedule?,
+            None => algorithm.first_schedule(inputs)?,
+        };
+        let given = [inputs, &algorithm.weights(&[], inputs)?].concat();
+        let start = Instant::now();
+        let prepared = Prepared::new(algorithm, &schedule, &Target::host())?;
+        let seconds = start.elapsed().as_secs_f64();
+        let buffers = prepared.buffers(&given)?;
+        Ok(Ours { prepared, buffers, pool: Pool::new(THREADS), seconds })
+    }
+
+    fn run(&self) -> Result<(), Failed> {
+        let named: Vec<(&str, &Buffer)> = self.buffers.iter().map(|(name, b)| (name.as_str(), b)).collect();
+        Ok(self.prepared.compiled().run(&self.pool, &named, &self.prepared.params())?)
+    }
+}
+
+/// Checks that both sides agree, then times forward and with the gradient.
+fn measure(report: &mut Report, case: &Case) -> Result<(), Failed> {
+    let name = case.application.name;
+    let arrays: Vec<NamedArray> = case.inputs.iter().map(|(name, shape)| made(name, shape)).collect();
+    let inputs: Vec<Planar> = arrays.iter().map(|a| Planar::of_array(a, false)).collect::<Result<_, _>>()?;
+    let forward = Ours::new(case, &inputs, false)?;
+    let both = Ours::new(case, &inputs, true)?;
+    // It is run here once: what it returns later is known.
+    forward.run()?;
+    both.run()?;
+    let timed = |ours: &Ours| time(&mut || drop(ours.run()));
+    report.fact(&format!("{name}, compiled in"), both.seconds, "s, with the gradient");
+    let ratio = compare_within(
+        &format!("{name}: with gradient / forward, both sumsq"),
+        &mut || timed(&both),
+        &mut || timed(&forward),
+        BUDGET,
+    );
+    report.fact(&format!("{name}, forward: sumsq"), ratio.seconds.1 * 1e3, "ms");
+    report.fact(&format!("{name}, with gradient: sumsq"), ratio.seconds.0 * 1e3, "ms");
+    report.ratio(ratio);
+    let jax = match Jax::start(name, &arrays)? {
+        Ok(jax) => RefCell::new(jax),
+        Err(why) => {
+            report.note(format!("{name}: not compared with JAX: {why}"));
+            return Ok(());
+        }
+    };
+    report.fact(
+        &format!("{name}, compiled in: JAX"),
+        jax.borrow().compiled,
+        "s, forward and with the gradient",
+    );
+    let theirs = jax.borrow_mut().results()?;
+    agree(name, &both, &theirs)?;
+    for (what, ours) in [("forward", &forward), ("both", &both)] {
+        let label = if what == "both" { "with gradient" } else { what };
+        // A peer that ended takes forever.
+        let mut run = || jax.borrow_mut().run(what).unwrap_or(Duration::MAX / 1024);
+        let ratio =
+            compare_within(&format!("{name}, {label}: sumsq / JAX"), &mut || timed(ours), &mut run, BUDGET);
+        report.fact(&format!("{name}, {label}: JAX"), ratio.seconds.1 * 1e3, "ms");
+        report.ratio(ratio);
+    }
+    Ok(())
+}
+
+/// Largest difference of each output, as a share of its greatest value, that sums in float32 may have.
+const TOLERANCE: f64 = 2e-3;
+
+fn agree(name: &str, ours: &Ours, theirs: &[NamedArray]) -> Result<(), Failed> {
+    let algorithm = &ours.prepared.algorithm;
+    for (output, buffer) in &ours.buffers {
+        let slope = algorithm.gradient.as_ref().and_then(|g| g.slope(output));
+        let known = slope.map_or(output.clone(), |s| format!("d.{}", s.of));
+        let Some(array) = theirs.iter().find(|a| a.name == known) else { continue };
+        let Values::F32(expected) = Planar::of_array(array, false)?.values else { continue };
+        let came = buffer.to_vec::<f32>();
+        let most = expected.iter().fold(0.0, |m: f64, v| m.max(f64::from(v.abs())));
+        let apart = came.iter().zip(&expected).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max);
+        if came.len() != expected.len() || apart > TOLERANCE * most {
+            return Err(format!("{name}, {known}: {apart} apart, the greatest value is {most}").into());
+        }
+    }
+    Ok(())
+}

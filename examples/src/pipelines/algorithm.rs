@@ -1,0 +1,195 @@
+//! An application's algorithm for given parameters, with its gradient or without; pictures on the way into it and out of it.
+
+use super::application::{Application, Planes, Slot};
+use super::gradient::Gradient;
+use super::pictures::Picture;
+use super::run::{PipelineError, Planar, Values};
+use super::setup::Setup;
+use sumsq::codegen::{Pipeline, ScalarType, Schedule, gradient};
+
+/// An application's algorithm.
+pub struct Algorithm {
+    /// The application.
+    pub application: &'static Application,
+    /// Its parameters and the depth of its pictures.
+    pub setup: Setup,
+    /// What is computed.
+    pub pipeline: Pipeline,
+    /// J^T w, where the pipeline computes that, too.
+    pub gradient: Option<Gradient>,
+}
+
+impl Algorithm {
+    /// The outputs alone.
+    pub fn new(application: &'static Application, setup: Setup) -> Algorithm {
+        Algorithm { application, pipeline: (application.build)(&setup), setup, gradient: None }
+    }
+
+    /// The outputs and J^T w.
+    ///
+    /// # Errors
+    /// An application without outputs of floats, or without inputs and parameters of floats.
+    pub fn with_gradient(
+        application: &'static Application,
+        setup: Setup,
+    ) -> Result<Algorithm, PipelineError> {
+        let mut algorithm = Algorithm::new(application, setup);
+        algorithm.gradient = Some(Gradient::add_to(&mut algorithm.pipeline)?);
+        Ok(algorithm)
+    }
+
+    /// A schedule made from the sizes of these inputs, in the order of the slots; without inputs for large ones.
+    ///
+    /// # Errors
+    /// Sizes for which there is no output.
+    pub fn first_schedule(&self, inputs: &[Planar]) -> Result<Schedule, PipelineError> {
+        let sizes = self.sizes(inputs)?;
+        let mut all: Vec<(&str, &[i32])> = vec![];
+        let extents;
+        if !inputs.is_empty() {
+            extents = self.extents(inputs)?;
+            let outputs = self.pipeline.outputs.iter().map(|o| (&*o.func, extents.as_slice()));
+            let slots = self.application.slots.iter().map(|s| s.name).zip(sizes.iter().map(Vec::as_slice));
+            all = outputs.chain(slots).collect();
+            if let Some(gradient) = &self.gradient {
+                all = gradient.estimates(all, &extents);
+            }
+        }
+        Ok(gradient::schedule(&self.pipeline, &all, &[], &[])?)
+    }
+
+    /// Is there one dimension more than the inputs have, so that each plane is computed by itself?
+    pub(super) fn runs_by_planes(&self, inputs: &[Planar]) -> bool {
+        let each = self.application.slots.first().is_some_and(|slot| slot.planes == Planes::Each);
+        each && inputs.iter().any(|input| input.extents.len() == 3)
+    }
+
+    /// The extents of the inputs, in the order of the slots; of one plane, where each is computed by itself.
+    fn sizes(&self, inputs: &[Planar]) -> Result<Vec<Vec<i32>>, PipelineError> {
+        let by_planes = self.runs_by_planes(inputs);
+        let size = |(slot, input): (&Slot, &Planar)| {
+            let mut extents = input.extents.clone();
+            extents.truncate(if by_planes && extents.len() == 3 { 2 } else { extents.len() });
+            let dims = self.pipeline.inputs.get(slot.name).map_or(0, |i| i.dims);
+            if extents.len() == dims {
+                return Ok(extents);
+            }
+            let came = input.extents.len();
+            Err(PipelineError::Given(format!("{}: expected {dims} dimensions, came {came}", slot.name)))
+        };
+        self.application.slots.iter().zip(inputs).map(size).collect()
+    }
+
+    /// The extents of the outputs by the inputs, in the order of the slots: of one plane, where each is computed by itself.
+    pub(super) fn extents(&self, inputs: &[Planar]) -> Result<Vec<i32>, PipelineError> {
+        (self.application.extents)(&self.setup, &self.sizes(inputs)?).map_err(PipelineError::Given)
+    }
+
+    /// A picture as the input of a slot: the file's values for integers, 0 to 1 for floats.
+    ///
+    /// # Errors
+    /// A picture for a slot of arrays; one whose samples the application does not hold.
+    pub fn taken(&self, slot: &Slot, picture: &Picture) -> Result<Planar, PipelineError> {
+        let name = self.application.name;
+        if slot.planes == Planes::Array {
+            let text = format!("{name}: {} is no picture: give it with --inputs", slot.name);
+            return Err(PipelineError::Given(text));
+        }
+        if slot.planes == Planes::One && picture.channels > 1 {
+            let text = format!(
+                "{name}: {} is one plane, and the picture has {} channels",
+                slot.name, picture.channels
+            );
+            return Err(PipelineError::Given(text));
+        }
+        let input = self.pipeline.inputs.get(slot.name);
+        let ty = input.and_then(|i| i.types.first()).copied().unwrap_or(ScalarType::F32);
+        if ty == ScalarType::U8 && picture.bits > 8 {
+            let text = format!("{name} takes pictures of 8 bits a sample, and this one has {}", picture.bits);
+            return Err(PipelineError::Given(text));
+        }
+        let samples = samples(picture, slot.planes);
+        let count = samples.len() / (picture.width * picture.height);
+        let values = match ty.is_float() {
+            true => {
+                let white = f32::from(picture.white());
+                Values::F32(samples.into_iter().map(|v| f32::from(v) / white).collect())
+            }
+            false => Values::U16(samples),
+        };
+        let mut extents = vec![picture.width as i32, picture.height as i32];
+        if count > 1 || input.is_some_and(|i| i.dims > 2) {
+            extents.push(count as i32);
+        }
+        Ok(Planar { extents, values })
+    }
+
+    /// The first output as a picture with the depth of the one that it was made of, its kind of channels, and its transparency where that is no
+    /// channel of the output.
+    ///
+    /// # Errors
+    /// An output that is no picture.
+    pub fn shown(
+        &self,
+        outputs: &[(String, Planar)],
+        of: Option<&Picture>,
+    ) -> Result<Picture, PipelineError> {
+        let no_picture =
+            || PipelineError::Given("the output is no picture: write it to an .npz file".to_string());
+        let (_, output) = outputs.first().ok_or_else(no_picture)?;
+        let (bits, samples): (u32, Vec<u16>) = match &output.values {
+            Values::U8(v) => (8, v.iter().map(|&v| v.into()).collect()),
+            Values::U16(v) => (of.map_or(16, |p| p.bits), v.clone()),
+            Values::F32(v) => {
+                let bits = of.map_or(8, |p| p.bits);
+                let white = ((1u32 << bits) - 1) as f32;
+                (bits, v.iter().map(|v| (v.clamp(0.0, 1.0) * white).round() as u16).collect())
+            }
+            _ => return Err(no_picture()),
+        };
+        let extent = |d: usize| output.extents.get(d).map_or(1, |&n| n.max(0) as usize);
+        if output.extents.len() > 3 || extent(2) > 4 {
+            return Err(no_picture());
+        }
+        let made = Picture { width: extent(0), height: extent(1), channels: extent(2), bits, samples };
+        let colour = self.application.slots.first().is_some_and(|slot| slot.planes == Planes::Colour);
+        Ok(match of {
+            Some(of) if colour => like(made, of),
+            _ => made,
+        })
+    }
+}
+
+/// The samples that an input of such planes takes of a picture.
+fn samples(picture: &Picture, planes: Planes) -> Vec<u16> {
+    let gray = picture.channels < 3;
+    let colours = || (0..3).flat_map(|c| picture.plane(if gray { 0 } else { c }).iter().copied());
+    match planes {
+        Planes::Colour => colours().collect(),
+        Planes::Transparent if picture.channels.is_multiple_of(2) => {
+            colours().chain(picture.plane(picture.channels - 1).iter().copied()).collect()
+        }
+        Planes::Transparent => {
+            let opaque = std::iter::repeat_n(picture.white(), picture.width * picture.height);
+            colours().chain(opaque).collect()
+        }
+        Planes::Each | Planes::One | Planes::All | Planes::Array => picture.samples.clone(),
+    }
+}
+
+/// A picture of three colours with the channels of the one that it was made of: gray again, and as transparent.
+fn like(mut made: Picture, of: &Picture) -> Picture {
+    if made.channels != 3 {
+        return made;
+    }
+    if of.channels < 3 {
+        made.samples.truncate(made.width * made.height);
+        made.channels = 1;
+    }
+    let same = (made.width, made.height, made.bits) == (of.width, of.height, of.bits);
+    if same && of.channels.is_multiple_of(2) {
+        made.samples.extend(of.plane(of.channels - 1));
+        made.channels += 1;
+    }
+    made
+}
