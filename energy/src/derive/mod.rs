@@ -11,6 +11,7 @@
 mod chain;
 mod cost;
 mod count;
+mod couplings;
 mod factor;
 mod hoist;
 mod materialize;
@@ -26,6 +27,7 @@ mod within;
 
 pub use chain::Chain;
 pub use count::{OpCount, count_ops};
+pub use couplings::{Coupling, Couplings, leads_on};
 pub use hoist::hoist;
 pub use materialize::GroupStores;
 pub use passes::Passes;
@@ -98,7 +100,9 @@ impl Routines {
             within(energy, &dag, || "cost and model".into(), Some(t.residual))?;
         }
         table.retain(|r| !r.roots.is_empty());
-        Ok(Routines { dag, table, passes: Vec::new(), parts: Vec::new(), scheduled: passes.scheduling })
+        let couplings = Couplings::default();
+        let (reports, parts) = (Vec::new(), Vec::new());
+        Ok(Routines { dag, table, passes: reports, parts, couplings, scheduled: passes.scheduling })
     }
 }
 
