@@ -6,8 +6,10 @@
 //! - k >= 2 and k (Q_k - Q_{k-1}) <= zeta Q_k, where none is (Nash and Sofer, "Assessing a search direction within a
 //!   truncated-Newton method", 1990);
 //! - k = limit.
+//!
+//! With multigrid sqrt(r.z) <= eta sqrt(r0.z0), k >= 2, takes the place of the second rule.
 
-use crate::assembled::preconditioner::BlockDiagonal;
+use crate::assembled::preconditioner::Inverse;
 use crate::problem::cancel::Watch;
 use crate::problem::report::LinearStop;
 
@@ -18,6 +20,8 @@ pub(super) struct Stopping<'a> {
     pub tolerance: Option<f64>,
     /// zeta, without effect where there is a tolerance.
     pub forcing: f64,
+    /// eta^2 of the rule of r.z, for M that has it.
+    pub eta: f64,
     /// Iterations at most.
     pub limit: usize,
     /// Ends it before any iteration.
@@ -40,15 +44,16 @@ pub(super) struct Solution {
 pub(super) fn pcg(
     apply: &dyn Fn(&[f64]) -> Vec<f64>,
     b: &[f64],
-    m: &BlockDiagonal,
+    m: &Inverse,
     stopping: &Stopping<'_>,
 ) -> Solution {
     let b_norm = dot(b, b).sqrt();
     let mut d = vec![0.0; b.len()];
     let mut r = b.to_vec();
-    let mut z = m.apply_inverse(&r);
+    let mut z = m.apply(&r);
     let mut p = z.clone();
     let mut rz = dot(&r, &z);
+    let first_rz = rz;
     let mut q_before = 0.0;
     let mut ended = (0, LinearStop::Limit);
     for k in 1..=stopping.limit {
@@ -67,12 +72,18 @@ pub(super) fn pcg(
         axpy(alpha, &p, &mut d);
         axpy(-alpha, &q, &mut r);
         ended.0 = k;
-        if let Some(stop) = reached(stopping, k, b_norm, b, &d, &r, &mut q_before) {
+        let stop = reached(stopping, k, b_norm, b, &d, &r, &mut q_before);
+        let own_rule = m.ends_by_norm() && stopping.tolerance.is_none();
+        if let Some(stop) = stop.filter(|stop| !(own_rule && *stop == LinearStop::Model)) {
             ended.1 = stop;
             break;
         }
-        z = m.apply_inverse(&r);
+        z = m.apply(&r);
         let rz_next = dot(&r, &z);
+        if own_rule && k >= 2 && rz_next <= stopping.eta * first_rz {
+            ended.1 = LinearStop::PreconditionedNorm;
+            break;
+        }
         if rz_next == 0.0 {
             // Solved to the last bit: another direction would be 0.
             ended.1 = LinearStop::Tolerance;
