@@ -11,6 +11,7 @@
 mod chain;
 mod cost;
 mod count;
+mod couple;
 mod couplings;
 mod factor;
 mod hoist;

@@ -12,6 +12,7 @@ mod differences;
 mod domain;
 mod error;
 mod eval;
+mod inverse;
 mod jacobian;
 mod locate;
 mod loss;

@@ -7,7 +7,7 @@
 
 use crate::assembled::preconditioner::{BlockDiagonal, element_blocks};
 use crate::assembled::{Explicit, Jacobian};
-use crate::matrix_free::preconditioner::hierarchy;
+use crate::problem::grids;
 use crate::problem::options::Preconditioner;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use sprs::{CsMat, TriMat};
@@ -66,7 +66,7 @@ impl Multigrid {
         let blocks = element_blocks(Preconditioner::BlockJacobi, problem);
         let finest = BlockDiagonal::new(Preconditioner::BlockJacobi, jacobian, diag, damping, &blocks);
         let weight = 4.0 / (3.0 * elements_of_a_row(energy) as f64);
-        let spaces = hierarchy::served(energy).into_iter().map(|space| {
+        let spaces = grids::served(energy).into_iter().map(|space| {
             let additive = additive.unwrap_or_else(|| additive_levels(energy, space));
             Hierarchy::new(problem, space, jacobian, (diag, damping), additive)
         });
@@ -189,7 +189,7 @@ fn additive_levels(energy: &Energy, space: SpaceId) -> usize {
         let own: Vec<_> = own.filter(|a| matches!(a.source, Source::Unknown(_))).collect();
         own.iter().any(|a| own.iter().any(|b| a.at == b.at && (a.source, a.channel) != (b.source, b.channel)))
     });
-    hierarchy::additive_levels(energy.spaces[space.index()].len(), components, coupled)
+    grids::additive_levels(energy.spaces[space.index()].len(), components, coupled)
 }
 
 /// A_0 of a space.

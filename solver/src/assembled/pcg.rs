@@ -9,7 +9,7 @@
 //!
 //! With multigrid sqrt(r.z) <= eta sqrt(r0.z0), k >= 2, takes the place of the second rule.
 
-use crate::assembled::preconditioner::Inverse;
+use crate::assembled::inverse::Inverse;
 use crate::problem::cancel::Watch;
 use crate::problem::report::LinearStop;
 

@@ -1,7 +1,7 @@
 //! The preconditioners of the assembled path: the diagonal blocks of A, of size 0 (none), 1 (Jacobi), or all unknowns of an
-//! element (block Jacobi); multigrid, see [`Multigrid`].
+//! element (block Jacobi).
 
-use crate::assembled::{Explicit, Jacobian, Multigrid};
+use crate::assembled::{Explicit, Jacobian};
 use crate::problem::options::Preconditioner;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use rayon::prelude::*;
@@ -29,45 +29,6 @@ pub fn resolve(requested: Preconditioner, energy: &Energy) -> Preconditioner {
         Preconditioner::BlockJacobi
     } else {
         Preconditioner::Jacobi
-    }
-}
-
-/// M of a linear system, by its inverse.
-pub(super) enum Inverse {
-    /// Of one element each.
-    Blocks(BlockDiagonal),
-    /// Of all.
-    Multigrid(Multigrid),
-}
-
-impl Inverse {
-    /// M for A = J^T J + diag(`damping`), as of [`BlockDiagonal::new`].
-    pub fn new(
-        kind: Preconditioner,
-        problem: &Explicit<'_>,
-        jacobian: &Jacobian,
-        (diag, damping): (&[f64], &[f64]),
-        blocks: &[Vec<u32>],
-    ) -> Inverse {
-        match kind {
-            Preconditioner::Multigrid => {
-                Inverse::Multigrid(Multigrid::new(problem, jacobian, diag, damping, None))
-            }
-            _ => Inverse::Blocks(BlockDiagonal::new(kind, jacobian, diag, damping, blocks)),
-        }
-    }
-
-    /// True if PCG ends by r.z, where no linear tolerance was given.
-    pub fn ends_by_norm(&self) -> bool {
-        matches!(self, Inverse::Multigrid(_))
-    }
-
-    /// M^-1 r.
-    pub fn apply(&self, r: &[f64]) -> Vec<f64> {
-        match self {
-            Inverse::Blocks(m) => m.apply_inverse(r),
-            Inverse::Multigrid(m) => m.apply_inverse(r),
-        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! Gauss-Newton and Levenberg-Marquardt over the assembled Jacobian: the baseline in the manner of general solvers.
 
 use crate::assembled::cholesky::NormalCholesky;
+use crate::assembled::inverse::Inverse;
 use crate::assembled::pcg::{Solution, Stopping, dot, pcg};
-use crate::assembled::preconditioner::{Inverse, element_blocks};
+use crate::assembled::preconditioner::element_blocks;
 use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, Threads, preconditioner};
-use crate::matrix_free::preconditioner::hierarchy::served;
 use crate::outer::forcing::Forcing;
 use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Minimiser, Steps};
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
 use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
+use crate::problem::grids::served;
 use crate::problem::memory::{Bytes, Memory, MemoryLimit};
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner, SolveOptions};
 use crate::problem::report::{Lent, LinearStop, Report, Seconds, Setting};

@@ -47,7 +47,7 @@ pub mod vectors;
 use crate::matrix_free::choices::{ChoiceError, Derived, Facts, Of, Overrides, Value};
 use crate::matrix_free::pipelines::{computed, gather};
 use crate::matrix_free::preconditioner::Preconditioner;
-use crate::matrix_free::preconditioner::hierarchy::Hierarchy;
+use crate::matrix_free::preconditioner::hierarchy::shape::Hierarchy;
 use crate::matrix_free::skeleton::{Entries, Field, Shape, Skeleton, Space, When, packed};
 use crate::matrix_free::vectors::{Extents, Initial};
 use std::collections::BTreeSet;
@@ -152,7 +152,8 @@ fn bare_space(
     let space = Space { coupled: !has_diagonal_blocks(energy, routines, &bare), ..bare };
     let kept = preconditioners.iter().map(|m| m.entries(&space)).max().unwrap_or(Entries::Diagonal);
     let has_hierarchies = preconditioners.iter().any(|m| m.has_hierarchies());
-    let hierarchy = if has_hierarchies { Hierarchy::of(&routines.couplings, &space) } else { None };
+    let of = || Hierarchy::of(&routines.couplings, id, space.dims, space.components, space.coupled);
+    let hierarchy = if has_hierarchies { of() } else { None };
     Space { kept, hierarchy, ..space }
 }
 

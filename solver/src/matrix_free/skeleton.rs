@@ -2,7 +2,7 @@
 
 use crate::matrix_free::choices::{Choices, Value};
 use crate::matrix_free::params::Param;
-use crate::matrix_free::preconditioner::hierarchy::Hierarchy;
+use crate::matrix_free::preconditioner::hierarchy::shape::Hierarchy;
 use crate::matrix_free::sums::Share;
 use crate::matrix_free::vectors::{Extents, Initial, Role, VectorId, What};
 use rustc_hash::FxHashMap;

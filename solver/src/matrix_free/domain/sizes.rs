@@ -5,11 +5,11 @@ use crate::matrix_free::domain::incidence::{Incidence, Overlong};
 use crate::matrix_free::domain::mask;
 use crate::matrix_free::outline::Outline;
 use crate::matrix_free::params::Size;
-use crate::matrix_free::preconditioner::hierarchy;
 use crate::matrix_free::schedule::cpu::strip_height;
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::vectors::Extents;
 use crate::problem::data::ProblemData;
+use crate::problem::grids;
 use rustc_hash::FxHashMap;
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
@@ -76,7 +76,7 @@ impl<'a> Sizes<'a> {
         let extents = self.data.extents(&self.k.energy, space);
         let has_hierarchy = |s: &Space| s.id == space && s.hierarchy.is_some();
         match self.k.spaces.iter().any(has_hierarchy) {
-            true => hierarchy::levels(&extents, component_count(&self.k.energy, space)),
+            true => grids::levels(&extents, component_count(&self.k.energy, space)),
             false => vec![extents],
         }
     }

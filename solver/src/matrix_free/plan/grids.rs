@@ -2,7 +2,7 @@
 
 use crate::matrix_free::plan::Plan;
 use crate::matrix_free::preconditioner::hierarchy::pattern::PART;
-use crate::matrix_free::preconditioner::hierarchy::{Of, coordinates_of, number_of};
+use crate::matrix_free::preconditioner::hierarchy::shape::{Of, coordinates_of, number_of};
 use crate::matrix_free::vectors::{Over, VectorId, What};
 use crate::problem::report::Grids;
 use sumsq_codegen::runtime::Buffer;

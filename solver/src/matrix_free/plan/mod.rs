@@ -17,7 +17,8 @@ use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::build::{Builder, Held};
 use crate::matrix_free::plan::compile::Modules;
 use crate::matrix_free::plan::on_device::OnDevice;
-use crate::matrix_free::preconditioner::hierarchy::{self, coarsest};
+use crate::matrix_free::preconditioner::hierarchy::coarsest;
+use crate::matrix_free::preconditioner::hierarchy::shape::Of;
 use crate::matrix_free::scalars::{PcgScalar, Scalar};
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::Phase;
@@ -357,14 +358,13 @@ impl Plan {
             if let Some((kind, id)) = coarsest::of_host_step(name) {
                 let space = k.space_of_unknowns(id);
                 if let Some(of) = &space.hierarchy {
-                    let buffer = |what: hierarchy::Of, level| {
+                    let buffer = |what: Of, level| {
                         let field = of.field(what, level);
                         table.buffer(vectors[&VectorId { level, ..What::M { kind, field }.of(id) }].buffer)
                     };
                     let parts = 0..of.coarse.parts().count();
-                    let a: Vec<&Buffer> =
-                        parts.map(|part| buffer(hierarchy::Of::Matrix(part), coarsest[&id])).collect();
-                    coarsest::invert(of, space.components, &a, buffer(hierarchy::Of::Inverse, 0));
+                    let a: Vec<&Buffer> = parts.map(|part| buffer(Of::Matrix(part), coarsest[&id])).collect();
+                    coarsest::invert(of, space.components, &a, buffer(Of::Inverse, 0));
                 }
                 return Ok(Flow::Continue);
             }

@@ -1,7 +1,7 @@
-//! The inverse of A on the coarsest level, which the host makes: at most [`COARSEST`](super::COARSEST) rows.
+//! The inverse of A on the coarsest level, which the host makes: at most [`COARSEST`](crate::problem::grids::COARSEST) rows.
 
 use crate::matrix_free::preconditioner::hierarchy::pattern::PART;
-use crate::matrix_free::preconditioner::hierarchy::{Hierarchy, coordinates_of, number_of};
+use crate::matrix_free::preconditioner::hierarchy::shape::{Hierarchy, coordinates_of, number_of};
 use nalgebra::{Cholesky, DMatrix};
 use sumsq_codegen::Name;
 use sumsq_codegen::runtime::Buffer;

@@ -4,8 +4,9 @@
 //! r, add what comes up and smooth again; from 0 the first smoothing is S r, so nothing of it is kept.
 
 use crate::matrix_free::draft::{Draft, all};
+use crate::matrix_free::preconditioner::hierarchy::Grid;
 use crate::matrix_free::preconditioner::hierarchy::galerkin::{level_points, scheduled, stored, weight};
-use crate::matrix_free::preconditioner::hierarchy::{Grid, Of};
+use crate::matrix_free::preconditioner::hierarchy::shape::Of;
 use crate::matrix_free::preconditioner::is_not_zero;
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::schedule::reduce::Op;

@@ -3,8 +3,9 @@
 use crate::matrix_free::draft::{Draft, no_direction};
 use crate::matrix_free::preconditioner::M;
 use crate::matrix_free::preconditioner::diagonal;
+use crate::matrix_free::preconditioner::hierarchy::Grid;
 use crate::matrix_free::preconditioner::hierarchy::pattern::{Entry, PART, coarsened, ways};
-use crate::matrix_free::preconditioner::hierarchy::{Grid, Of};
+use crate::matrix_free::preconditioner::hierarchy::shape::Of;
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::schedule::reduce::{Op, Points};
 use crate::matrix_free::skeleton::{Scheduled, Span};

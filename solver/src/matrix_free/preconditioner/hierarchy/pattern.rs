@@ -3,7 +3,6 @@
 //! A is symmetric. Of two entries that are each other's transposes one is stored, with the element of its row: the one whose column lies
 //! behind ([`leads_on`]), or in the lower triangle of an element's own block.
 
-use crate::matrix_free::skeleton::Space;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use sumsq_energy::derive::{Coupling, leads_on};
@@ -50,10 +49,10 @@ impl Entry {
 
 impl Pattern {
     /// The entries of level 0: the elements' own blocks, and couplings.
-    pub fn finest(couplings: &[Coupling], space: &Space) -> Pattern {
-        let pairs = (0..space.components).flat_map(|i| (0..=i).map(move |j| (i, j)));
-        let pairs = pairs.filter(|(i, j)| i == j || space.coupled);
-        let own = pairs.map(|(row, column)| Entry { offset: vec![0; space.dims], row, column });
+    pub fn finest(couplings: &[Coupling], dims: usize, components: usize, coupled: bool) -> Pattern {
+        let pairs = (0..components).flat_map(|i| (0..=i).map(move |j| (i, j)));
+        let pairs = pairs.filter(|(i, j)| i == j || coupled);
+        let own = pairs.map(|(row, column)| Entry { offset: vec![0; dims], row, column });
         let others =
             couplings.iter().map(|c| Entry { offset: c.offset.to_vec(), row: c.row, column: c.column });
         Pattern(own.chain(others).collect::<BTreeSet<Entry>>().into_iter().collect())

@@ -3,11 +3,12 @@
 
 use crate::matrix_free::draft::Draft;
 use crate::matrix_free::preconditioner::diagonal::Block;
-use crate::matrix_free::preconditioner::hierarchy::{self, Grid, cycle, galerkin, served};
+use crate::matrix_free::preconditioner::hierarchy::{self, Grid, cycle, galerkin};
 use crate::matrix_free::preconditioner::kinds::block_jacobi::BlockJacobi;
 use crate::matrix_free::preconditioner::{At, M, Preconditioner};
 use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
 use crate::matrix_free::stop::{self, Progress, Rule};
+use crate::problem::grids;
 use crate::problem::options::{self, OptionError};
 use sumsq_codegen::{Expr, ScalarType};
 use sumsq_energy::emit::component_count;
@@ -22,12 +23,12 @@ impl Preconditioner for Multigrid {
     }
 
     fn suits(&self, energy: &Energy) -> Result<(), OptionError> {
-        if served(energy).is_empty() {
+        if grids::served(energy).is_empty() {
             return Err(OptionError::NoGrid);
         }
-        for space in served(energy) {
+        for space in grids::served(energy) {
             let (dims, came) = (energy.spaces[space.index()].len(), component_count(energy, space));
-            let most = hierarchy::most_components(dims);
+            let most = grids::most_components(dims);
             if came > most {
                 return Err(OptionError::WideGrid { dims, most, came });
             }
@@ -55,7 +56,7 @@ impl Preconditioner for Multigrid {
     }
 
     fn fields(&self, space: &Space, linear: ScalarType) -> Vec<Field> {
-        space.hierarchy.as_ref().map(|h| h.fields(space, linear)).unwrap_or_default()
+        space.hierarchy.as_ref().map(|of| hierarchy::fields(of, space, linear)).unwrap_or_default()
     }
 
     fn stages(&self, when: When) -> u8 {
