@@ -79,6 +79,9 @@ pub struct SolverArgs {
     /// Stop PCG when its model stalls at this rate
     #[arg(long, value_name = "Z", default_value_t = 1e-2)]
     forcing: f64,
+    /// Stop PCG at sqrt(r.z) <= E sqrt(r0.z0), with multigrid [default: as the steps turn out, from 1e-3 to 0.3]
+    #[arg(long, value_name = "E")]
+    eta: Option<f64>,
     /// First trust-region radius [default: 1e4; 1e-3 where all unknowns are globals; with Cholesky 1e8, since its steps are exact however
     /// little is damped]
     #[arg(long, value_name = "R0")]
@@ -485,6 +488,7 @@ impl SolverArgs {
             linear_iterations: self.linear_iterations,
             linear_tolerance: self.linear_tolerance,
             forcing: self.forcing,
+            eta: self.eta,
             radius: self.radius.or(default_radius),
             max_time: self.max_seconds,
             function_tolerance: self.function_tolerance,
@@ -551,6 +555,8 @@ mod tests {
             "1e-9",
             "--forcing",
             "1e-3",
+            "--eta",
+            "0.1",
             "--radius",
             "10",
             "--precision",
@@ -584,8 +590,8 @@ mod tests {
         );
         assert_eq!(compile.max_memory, Some(MemoryLimit::Share(0.5)));
         assert_eq!(
-            (options.linear_tolerance, options.forcing, options.radius),
-            (Some(1e-9), 1e-3, Some(10.0))
+            (options.linear_tolerance, options.forcing, options.eta, options.radius),
+            (Some(1e-9), 1e-3, Some(0.1), Some(10.0))
         );
         assert_eq!(
             (compile.precision, compile.preconditioner),
@@ -628,6 +634,7 @@ mod tests {
             ["--linear-tolerance", "nan"],
             ["--linear-tolerance", "0"],
             ["--forcing", "-1"],
+            ["--eta", "0"],
             ["--radius", "inf"],
             ["--max-seconds", "-3"],
             ["--max-seconds", "1e300"],

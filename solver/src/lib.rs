@@ -28,7 +28,7 @@ pub use crate::problem::options::{
     Preconditioner, SolveOptions,
 };
 pub use crate::problem::overrides::{ChoiceError, Overrides, Value};
-pub use crate::problem::report::{Held, Iteration, Lent, LinearStop, Report, Seconds, Termination};
+pub use crate::problem::report::{Grids, Held, Iteration, Lent, LinearStop, Report, Seconds, Termination};
 pub use crate::session::{Session, Unstarted};
 pub use crate::solver::{Evaluation, LinearProbe, Problem, Solver, choices, lowered, ptx, schedules, sizes};
 pub use sumsq_codegen as codegen;

@@ -246,7 +246,8 @@ impl<P: BorrowMut<Problem>> Session<P> {
         let solve = self.started.elapsed().as_secs_f64();
         let problem = self.problem.borrow();
         let code = &problem.code;
-        let seconds = Seconds { compile: code.compile_seconds, plan: problem.plan_seconds, solve };
+        let setup = self.run.setup_seconds;
+        let seconds = Seconds { compile: code.compile_seconds, plan: problem.plan_seconds, solve, setup };
         let warnings = [self.of_data, self.warnings].concat();
         let setting = Setting {
             groups: problem.plan.k.energy.groups.clone(),
@@ -255,6 +256,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
             unconstrained: self.run.start.unconstrained as usize,
             method: self.options.method,
             preconditioner: code.settings.preconditioners[usize::from(self.run.kind())].name(),
+            grids: problem.hierarchies(),
             device: code.target().processor.name.clone(),
             backend: if code.target().gpu.is_some() { "cuda" } else { "cpu" },
             lent: problem.plan.lent(),

@@ -5,7 +5,7 @@ use sumsq::codegen::runtime::{Buffer, BufferSpec, Scalar};
 use sumsq::codegen::{Expr, Input, Pipeline, RDom, ScalarType, Source, Var, boundary};
 use sumsq::energy::losses::LossKind;
 use sumsq::pipeline_energy::{Curvature, Descent, FirstOrder, Loss, PipelineEnergy, PipelineEnergyError};
-use sumsq::{CompileOptions, Precision, Report, SolveOptions};
+use sumsq::{CompileOptions, Precision, Preconditioner, Report, SolveOptions};
 use sumsq_tests::{Random, assert_close, bind, doubles};
 
 const W: usize = 23;
@@ -261,6 +261,11 @@ fn what_cannot_be_is_said() {
         let error = energy.compile(&CompileOptions::default(), &[]).err().expect(message);
         assert_eq!(error.to_string(), message);
     }
+    let grids = CompileOptions { preconditioner: Preconditioner::Multigrid, ..CompileOptions::default() };
+    assert_eq!(
+        over(new().unknown("u")).compile(&grids, &[]).err().unwrap().to_string(),
+        "a pipeline energy has no stencils to make grids of: instead of multigrid take auto, block_jacobi, jacobi or none"
+    );
     let solver = over(new().unknown("u")).compile(&CompileOptions::default(), &[]).unwrap();
     let buffer = |ty| Buffer::new(BufferSpec::new(ty, &[8])).unwrap();
     let (u, n) = (buffer(ScalarType::F32), buffer(ScalarType::I32));

@@ -11,6 +11,8 @@
 mod chain;
 mod cost;
 mod count;
+mod couple;
+mod couplings;
 mod factor;
 mod hoist;
 mod materialize;
@@ -26,6 +28,7 @@ mod within;
 
 pub use chain::Chain;
 pub use count::{OpCount, count_ops};
+pub use couplings::{Coupling, Couplings, leads_on};
 pub use hoist::hoist;
 pub use materialize::GroupStores;
 pub use passes::Passes;
@@ -98,7 +101,9 @@ impl Routines {
             within(energy, &dag, || "cost and model".into(), Some(t.residual))?;
         }
         table.retain(|r| !r.roots.is_empty());
-        Ok(Routines { dag, table, passes: Vec::new(), parts: Vec::new(), scheduled: passes.scheduling })
+        let couplings = Couplings::default();
+        let (reports, parts) = (Vec::new(), Vec::new());
+        Ok(Routines { dag, table, passes: reports, parts, couplings, scheduled: passes.scheduling })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The table of routines: what each computes, and where.
 
 use super::count::OpCount;
+use super::couplings::Couplings;
 use super::site::Site;
 use crate::dag::{Dag, ExprId};
 use crate::model::SpaceId;
@@ -35,6 +36,9 @@ pub enum Kind {
     Gradient,
     /// The element's diagonal block of J^T J, lower triangle packed (0,0), (1,0), (1,1)..
     Blocks,
+    /// Entries of J^T J between the element and others of its space: [`Couplings`] says which. Meaningless where one of the two is
+    /// excluded or out of the domain.
+    Couplings,
     /// (J^T J p)_c, one root per component, without what [`Kind::StoredBlocks`] gives; p is read as [`Source::Direction`](crate::dag::Source).
     JtJp,
     /// As [`Kind::Blocks`], of the residual groups whose blocks are stored; absent if there are none.
@@ -67,6 +71,7 @@ impl Kind {
         match self {
             Kind::Gradient => "J^T r",
             Kind::Blocks => "blocks of J^T J",
+            Kind::Couplings => "couplings of J^T J",
             Kind::JtJp => "J^T J p",
             Kind::StoredBlocks => "stored blocks of J^T J",
             Kind::FirstOrder => "diag(J^T J) to first order",
@@ -96,6 +101,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Kind::Gradient => "gradient",
             Kind::Blocks => "blocks",
+            Kind::Couplings => "couplings",
             Kind::JtJp => "jtjp",
             Kind::StoredBlocks => "stored blocks",
             Kind::FirstOrder => "first order",
@@ -133,6 +139,8 @@ pub struct Routines {
     pub passes: Vec<PassReport>,
     /// The parts that may be hoisted, by index space and number.
     pub parts: Vec<Part>,
+    /// What the roots of [`Kind::Couplings`] are, once [`Routines::add_couplings`] has derived them.
+    pub couplings: Couplings,
     /// True if the order of emitted operations is chosen ([`crate::emit`]).
     pub scheduled: bool,
 }

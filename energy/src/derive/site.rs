@@ -90,7 +90,7 @@ pub(super) struct Use {
     /// The entry of J by the element's own component, all of its reads taken together.
     pub own: ExprId,
     /// Offset of the element from the instance.
-    offset: Offset,
+    pub offset: Offset,
 }
 
 impl Site {

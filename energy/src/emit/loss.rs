@@ -1,8 +1,8 @@
 //! Losses as engine expressions, for residuals that are no part of an energy's DAG.
 
 use crate::dag::{Access, Dag, ExprId};
-use crate::derive::Routines;
 use crate::derive::robust::robust;
+use crate::derive::{Couplings, Routines};
 use crate::emit::{Emitter, Place};
 use crate::losses::LossKind;
 use crate::model::{Block, Energy, Loss, SpaceId};
@@ -38,7 +38,14 @@ fn emitted(mut dag: Dag, loss: Loss, second_order: bool, q: &Expr) -> LossAt {
     let (squared, counts) = (dag.access(Access::squared()), dag.constant(1.0));
     let loss = robust(&mut dag, &Block { loss, second_order }, squared, counts, &[]);
     let roots: Vec<ExprId> = [loss.energy, loss.weight].into_iter().chain(loss.bend).collect();
-    let routines = Routines { dag, table: vec![], passes: vec![], parts: vec![], scheduled: false };
+    let routines = Routines {
+        dag,
+        table: vec![],
+        passes: vec![],
+        parts: vec![],
+        couplings: Couplings::default(),
+        scheduled: false,
+    };
     let (energy, place) = (Energy::default(), Place::Element(SpaceId(0), vec![]));
     // All that it reads is the squared norm.
     let read = |_, _, _: &[Expr]| q.clone();

@@ -12,10 +12,11 @@ mod differences;
 mod domain;
 mod error;
 mod eval;
+mod inverse;
 mod jacobian;
 mod locate;
 mod loss;
-
+mod multigrid;
 mod preconditioner;
 pub(crate) mod random;
 mod solve;
@@ -28,6 +29,7 @@ pub(crate) use crate::assembled::differences::Witness;
 pub use crate::assembled::error::ExplicitError;
 pub use crate::assembled::jacobian::Jacobian;
 pub use crate::assembled::locate::{NonFinite, Partial, ValueRead};
+pub use crate::assembled::multigrid::Multigrid;
 pub use crate::assembled::solve::{LinearSolver, SolveError, solve, solve_with};
 pub(crate) use crate::assembled::threads::Threads;
 

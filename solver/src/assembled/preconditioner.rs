@@ -32,7 +32,7 @@ pub fn resolve(requested: Preconditioner, energy: &Energy) -> Preconditioner {
     }
 }
 
-/// M, by its inverse. 0 at unconstrained unknowns.
+/// M of one element each, by its inverse. 0 at unconstrained unknowns.
 pub(super) enum BlockDiagonal {
     /// M^-1 is diagonal.
     Diagonal(Vec<f64>),
@@ -73,7 +73,7 @@ impl BlockDiagonal {
                 BlockDiagonal::Diagonal((0..diag.len()).map(|i| constrained(i, 1.0)).collect())
             }
             Preconditioner::Jacobi => BlockDiagonal::Diagonal((0..diag.len()).map(inverse).collect()),
-            Preconditioner::BlockJacobi | Preconditioner::Auto => {
+            Preconditioner::BlockJacobi | Preconditioner::Auto | Preconditioner::Multigrid => {
                 let factorise = |block: &Vec<u32>| {
                     let columns: Vec<u32> =
                         block.iter().copied().filter(|&c| diag[c as usize] != 0.0).collect();

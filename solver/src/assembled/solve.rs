@@ -1,13 +1,16 @@
 //! Gauss-Newton and Levenberg-Marquardt over the assembled Jacobian: the baseline in the manner of general solvers.
 
 use crate::assembled::cholesky::NormalCholesky;
-use crate::assembled::preconditioner::{BlockDiagonal, element_blocks};
+use crate::assembled::inverse::Inverse;
+use crate::assembled::preconditioner::element_blocks;
 use crate::assembled::{Explicit, ExplicitError, Jacobian, NonFinite, Threads, preconditioner};
+use crate::outer::forcing::Forcing;
 use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Minimiser, Steps};
 use crate::outer::pcg::{Solution, Stopping, dot, pcg};
 use crate::problem::bounds::{HALVINGS, clamp, is_held, projected_gradient};
 use crate::problem::cancel::Watch;
 use crate::problem::data::ProblemData;
+use crate::problem::grids::served;
 use crate::problem::memory::{Bytes, Memory, MemoryLimit};
 use crate::problem::options::{CompileOptions, OptionError, Precision, Preconditioner, SolveOptions};
 use crate::problem::report::{Lent, LinearStop, Report, Seconds, Setting};
@@ -78,6 +81,12 @@ pub fn solve_with(
     let started = Instant::now();
     options.check()?;
     compiled.check()?;
+    if compiled.preconditioner == Preconditioner::Multigrid
+        && linear == LinearSolver::Cg
+        && served(energy).is_empty()
+    {
+        return Err(OptionError::NoGrid.into());
+    }
     let threads = Threads::new(compiled.threads);
     let (energy, options) = (&compiled.losses.apply(energy.clone()), &options.decided_for(energy));
     let new = || Ok(State::new(Explicit::new(energy, data)?, compiled.preconditioner, options, linear));
@@ -102,7 +111,8 @@ pub fn solve_with(
     }
     minimiser.run(&mut steps, callback);
     let outcome = minimiser.finish();
-    let seconds = Seconds { compile: 0.0, plan: planned, solve: started.elapsed().as_secs_f64() - planned };
+    let solved = started.elapsed().as_secs_f64() - planned;
+    let seconds = Seconds { compile: 0.0, plan: planned, solve: solved, setup: 0.0 };
     let mut warnings = data.warnings().to_vec();
     warnings.extend(state.moved.iter().chain(&state.problem.energy.warnings).cloned());
     let setting = Setting {
@@ -115,6 +125,7 @@ pub fn solve_with(
             Linear::Cg(_) => state.preconditioner.name(),
             Linear::Cholesky(_) => "sparse Cholesky",
         },
+        grids: vec![],
         device: "the assembled Jacobian".to_string(),
         backend: "cpu",
         lent: Lent::default(),
@@ -162,6 +173,8 @@ struct State<'a> {
     /// The largest value that each entry of diag(J^T J) has had.
     running: Vec<f64>,
     linear: Linear,
+    /// eta of multigrid.
+    forcing: Forcing,
 }
 
 /// State that a linear solver keeps from step to step.
@@ -205,6 +218,7 @@ impl<'a> State<'a> {
             watch: Watch::new(options.cancel.clone(), options.max_time),
             preconditioner,
             linear,
+            forcing: Forcing::new(options),
         }
     }
 
@@ -260,8 +274,9 @@ impl<'a> State<'a> {
         let b: Vec<f64> = self.gradient.iter().map(|g| -g).collect();
         match &self.linear {
             Linear::Cg(blocks) => {
-                let m = BlockDiagonal::new(self.preconditioner, &self.jacobian, &self.diag, damping, blocks);
-                pcg(&mut |p| self.apply(p, damping), &|r| m.apply_inverse(r), &b, &self.stopping())
+                let system = (&self.diag[..], damping);
+                let m = Inverse::new(self.preconditioner, &self.problem, &self.jacobian, system, blocks);
+                pcg(&mut |p| self.apply(p, damping), &|r| m.apply(r), &b, &self.stopping())
             }
             Linear::Cholesky(cholesky) => match cholesky.solve(&self.jacobian, &self.diag, damping, &b) {
                 Some(d) => self.direct_solution(d, damping, &b),
@@ -345,6 +360,7 @@ impl<'a> State<'a> {
         Stopping {
             tolerance: o.linear_tolerance,
             forcing: o.forcing,
+            eta: (self.preconditioner == Preconditioner::Multigrid).then(|| self.forcing.bound(o)),
             limit: o.linear_iterations.unwrap_or(default),
             watch: &self.watch,
         }
@@ -391,7 +407,9 @@ impl Steps for OnThreads<'_, '_> {
 
 impl Steps for State<'_> {
     fn energy_at_start(&mut self) -> Energies {
-        self.problem.energies(&self.x)
+        let energies = self.problem.energies(&self.x);
+        self.forcing.at_x(energies.total);
+        energies
     }
 
     fn linearise(&mut self, _: Option<f64>) -> Linearisation {
@@ -412,6 +430,7 @@ impl Steps for State<'_> {
         if self.bounds.is_some() && solution.usable && predicted <= 0.0 {
             (s, predicted) = self.descend();
         }
+        self.forcing.proposed(predicted);
         let x = self.problem.gather(&self.x);
         LinearResult {
             iterations: solution.iterations,
@@ -425,19 +444,26 @@ impl Steps for State<'_> {
     }
 
     fn trial_energy(&mut self) -> Energies {
-        self.problem.energies(&self.trial)
+        let energies = self.problem.energies(&self.trial);
+        self.forcing.tried(energies.total);
+        energies
     }
 
     fn accept(&mut self) -> Option<Energies> {
+        self.forcing.accepted();
         std::mem::swap(&mut self.x, &mut self.trial);
         if !self.problem.energy.has_views() {
             return None;
         }
         self.problem.refresh_views(&self.x);
-        Some(self.problem.energies(&self.x))
+        let energies = self.problem.energies(&self.x);
+        self.forcing.at_x(energies.total);
+        Some(energies)
     }
 
-    fn reject(&mut self) {}
+    fn reject(&mut self) {
+        self.forcing.rejected();
+    }
 }
 
 /// max|v_i|; NaN if any entry is.

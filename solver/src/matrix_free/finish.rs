@@ -4,7 +4,7 @@ use crate::matrix_free::draft::Draft;
 use crate::matrix_free::params::Param;
 use crate::matrix_free::pipelines::computed;
 use crate::matrix_free::schedule::Scheduler;
-use crate::matrix_free::skeleton::Scheduled;
+use crate::matrix_free::skeleton::{Scheduled, Span};
 use crate::matrix_free::vectors::{VectorId, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sumsq_codegen::{Directive, Expr, ExprKind, Name, Schedule};
@@ -35,7 +35,7 @@ impl Draft<'_> {
         }
         let schedule = self.declare(stored, nest.as_ref());
         let Draft { p, role, vectors, params, .. } = self;
-        vec![Scheduled { pipeline: p, schedule, role, vectors, params }]
+        vec![Scheduled { pipeline: p, schedule, role, vectors, params, span: Span::Once }]
     }
 
     /// Declares all that is used and schedules the nests.

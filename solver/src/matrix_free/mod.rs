@@ -47,6 +47,7 @@ pub mod vectors;
 use crate::matrix_free::choices::{ChoiceError, Derived, Facts, Of, Overrides, Value};
 use crate::matrix_free::pipelines::{computed, gather};
 use crate::matrix_free::preconditioner::Preconditioner;
+use crate::matrix_free::preconditioner::hierarchy::shape::Hierarchy;
 use crate::matrix_free::skeleton::{Entries, Field, Shape, Skeleton, Space, When, packed};
 use crate::matrix_free::vectors::{Extents, Initial};
 use std::collections::BTreeSet;
@@ -146,10 +147,14 @@ fn bare_space(
         coupled: false,
         kept: Entries::Diagonal,
         stores_q: false,
+        hierarchy: None,
     };
     let space = Space { coupled: !has_diagonal_blocks(energy, routines, &bare), ..bare };
     let kept = preconditioners.iter().map(|m| m.entries(&space)).max().unwrap_or(Entries::Diagonal);
-    Space { kept, ..space }
+    let has_hierarchies = preconditioners.iter().any(|m| m.has_hierarchies());
+    let of = || Hierarchy::of(&routines.couplings, id, space.dims, space.components, space.coupled);
+    let hierarchy = if has_hierarchies { of() } else { None };
+    Space { kept, hierarchy, ..space }
 }
 
 /// The extents of every index space for the sizes of the dims.
@@ -167,7 +172,8 @@ fn shape(m: &dyn Preconditioner, spaces: &[Space], linear: ScalarType) -> Shape 
         [vec![pointwise], m.fields(space, linear)].concat()
     };
     let fields = spaces.iter().map(|space| (space.id, fields(space))).collect();
-    Shape { name: m.name(), fields, stages: When::ALL.map(|when| m.stages(when)) }
+    let stages = When::ALL.map(|when| m.stages(when));
+    Shape { name: m.name(), fields, stages, has_hierarchies: m.has_hierarchies() }
 }
 
 /// True if no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.

@@ -5,7 +5,7 @@
 
 use crate::matrix_free::choices::{Of, Value};
 use crate::matrix_free::params::Param;
-use crate::matrix_free::skeleton::{Skeleton, Space};
+use crate::matrix_free::skeleton::{Skeleton, Space, Span};
 use crate::matrix_free::stages::{self, Phase, Stage};
 use crate::matrix_free::vectors::{Extents, Initial, Over, Role, VectorId, What};
 use serde::{Deserialize, Serialize};
@@ -75,8 +75,10 @@ pub struct Pipeline {
 /// A step of a phase.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Step {
-    /// Runs a pipeline on vectors, both by number: those of its own role or of another.
-    Run(usize, Vec<usize>),
+    /// Runs a pipeline on vectors, both by number: those of its own role or of another; on these levels.
+    Run(usize, Vec<usize>, Span),
+    /// The host inverts A on the coarsest level of a space, for a preconditioner by number.
+    Invert(u8, SpaceId),
     /// Exchanges two vectors.
     Swap(VectorId, VectorId),
     /// Runs steps until a scalar is not 0 behind them.
@@ -93,6 +95,8 @@ pub struct Module {
     pub vectors: Vec<VectorId>,
     /// Its parameters, likewise.
     pub params: Vec<Param>,
+    /// The levels that it runs on.
+    pub span: Span,
 }
 
 impl Outline {
@@ -192,6 +196,7 @@ impl Table<'_> {
                 stages::Step::Run(stage) => self.run(*stage, None, &mut steps),
                 stages::Step::RunAs(role, stage) => self.run(*stage, Some(*role), &mut steps),
                 stages::Step::Swap(a, b) => steps.push(Step::Swap(*a, *b)),
+                stages::Step::Invert(kind, space) => steps.push(Step::Invert(*kind, *space)),
                 stages::Step::Until(done, body) => steps.push(Step::Until(*done, self.steps(body))),
             }
         }
@@ -201,7 +206,7 @@ impl Table<'_> {
     /// Adds the pipelines of a stage, in a role of their own or in this one.
     fn run(&self, stage: Stage, role: Option<Role>, steps: &mut Vec<Step>) {
         for (number, m) in self.modules.iter().enumerate().filter(|(_, m)| m.stage == stage) {
-            steps.push(Step::Run(number, self.of(m, role.unwrap_or(m.role))));
+            steps.push(Step::Run(number, self.of(m, role.unwrap_or(m.role)), m.span));
         }
     }
 

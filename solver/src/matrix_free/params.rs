@@ -13,6 +13,10 @@ pub enum Size {
     Extent(SpaceId, usize),
     /// Height of a strip of a domain.
     Strip(Domain),
+    /// Extent of a dim of a coarser level of a space.
+    LevelExtent(SpaceId, u8, usize),
+    /// Height of a strip of such a level.
+    LevelStrip(SpaceId, u8),
     /// Hyperedges of a graph.
     Edges(GraphId),
     /// Rows of a vertex, padding included.
@@ -42,6 +46,8 @@ pub enum Number {
     Tolerance,
     /// zeta of the stop rule.
     Zeta,
+    /// eta^2 of the stop rule of r.z.
+    Eta,
     /// PCG iterations at most.
     Limit,
 }
@@ -61,6 +67,8 @@ impl fmt::Display for Size {
             Size::Extent(s, d) => f.write_str(&names::extent_name(*s, *d)),
             Size::Strip(Domain::Space(s)) => write!(f, "strip.s{}", s.0),
             Size::Strip(Domain::Graph(g)) => write!(f, "strip.g{}", g.0),
+            Size::LevelExtent(s, level, d) => write!(f, "{}@{level}", names::extent_name(*s, *d)),
+            Size::LevelStrip(s, level) => write!(f, "strip.s{}@{level}", s.0),
             Size::Edges(g) => write!(f, "edges{}", g.0),
             Size::Rows(g, v) => write!(f, "r{}s{v}.rows", g.0),
             Size::Entries(g, v) => write!(f, "r{}s{v}.entries", g.0),
@@ -80,6 +88,7 @@ impl fmt::Display for Number {
             Number::Descent => "descent",
             Number::Tolerance => "tolerance",
             Number::Zeta => "zeta",
+            Number::Eta => "eta",
             Number::Limit => "limit",
         })
     }
@@ -95,6 +104,15 @@ impl fmt::Display for Param {
 }
 
 impl Size {
+    /// The same of a level that lies so many behind its own; a size of no coarser level stays as it is.
+    pub fn shifted(self, by: u8) -> Size {
+        match self {
+            Size::LevelExtent(s, level, d) => Size::LevelExtent(s, level + by, d),
+            Size::LevelStrip(s, level) => Size::LevelStrip(s, level + by),
+            other => other,
+        }
+    }
+
     /// As generated code reads it.
     pub fn expr(self) -> Expr {
         Expr::param(self.to_string(), ScalarType::I32)

@@ -411,7 +411,7 @@ fn sum_space(
     let points = d.k.points(Domain::Space(space.id));
     let at = &points.coordinates;
     let r = dr(d, at).split_off(space.components);
-    let rz = m.of.product(&r, &m.of.apply(&m.at(d, space, at), &r));
+    let rz = m.of.product(&r, &m.of.apply_own(&m.at(d, space, at), &r));
     // Squares of b leave the range of float32 where those of J do not.
     let rr = r.iter().map(|r| r.cast(ScalarType::F64) * r.cast(ScalarType::F64));
     let rr = rr.reduce(|a, b| a + b).expect("at least one component");
@@ -419,6 +419,9 @@ fn sum_space(
     d.skip_unless(&f, d.k.live_at(space.id, at));
     for (i, sum) in sums.iter_mut().enumerate() {
         *sum = sum.clone() + f.at(&[], i);
+    }
+    if let Some(rest) = m.of.product_of_levels(d, m.kind, space) {
+        sums[0] = sums[0].clone() + rest;
     }
     f
 }

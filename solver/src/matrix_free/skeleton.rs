@@ -2,6 +2,7 @@
 
 use crate::matrix_free::choices::{Choices, Value};
 use crate::matrix_free::params::Param;
+use crate::matrix_free::preconditioner::hierarchy::shape::Hierarchy;
 use crate::matrix_free::sums::Share;
 use crate::matrix_free::vectors::{Extents, Initial, Role, VectorId, What};
 use rustc_hash::FxHashMap;
@@ -25,6 +26,29 @@ pub struct Scheduled {
     pub vectors: BTreeMap<Name, VectorId>,
     /// The parameters behind their names.
     pub params: BTreeMap<Name, Param>,
+    /// The levels of a hierarchy that it runs on.
+    pub span: Span,
+}
+
+/// The levels that a pipeline runs on. One for several is built for level 1 and what lies behind it: bound to a level, it has the vectors and
+/// sizes that are as many levels away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Span {
+    /// Those that it is built for.
+    Once,
+    /// The levels of a space's hierarchy from `from` to before `to` that lie before the coarsest, one after the other.
+    Levels {
+        /// The space.
+        space: SpaceId,
+        /// The first.
+        from: u8,
+        /// The one behind the last.
+        to: u8,
+        /// True if the coarser ones come first.
+        descending: bool,
+    },
+    /// The coarsest level.
+    Coarsest(SpaceId),
 }
 
 /// An index space that holds unknowns.
@@ -54,6 +78,8 @@ pub struct Space {
     pub kept: Entries,
     /// By choice: sweep A stores q for sweep B, which computes it again otherwise.
     pub stores_q: bool,
+    /// Coarser copies of it, if some preconditioner has them and stencils couple its elements.
+    pub hierarchy: Option<Hierarchy>,
 }
 
 /// Entries of the diagonal blocks of J^T J.
@@ -99,6 +125,8 @@ pub struct Shape {
     pub fields: BTreeMap<SpaceId, Vec<Field>>,
     /// Numbers of its stages at these times, in the order of the enum.
     pub stages: [u8; 3],
+    /// True if it has hierarchies.
+    pub has_hierarchies: bool,
 }
 
 impl When {
@@ -159,7 +187,7 @@ impl Skeleton {
         self.routines.roots(Kind::Excluded, Site::Element(space)).first().copied()
     }
 
-    /// A preconditioner's vector over a space.
+    /// A preconditioner's vector over a space. Of a field of coarser levels, that of the first.
     pub fn field(&self, kind: u8, field: u8, space: SpaceId) -> VectorId {
         let level = self.preconditioners[usize::from(kind)].fields[&space][usize::from(field)].level;
         VectorId { level, ..What::M { kind, field }.of(space) }

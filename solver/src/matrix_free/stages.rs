@@ -3,6 +3,7 @@
 use crate::matrix_free::skeleton::{Skeleton, When};
 use crate::matrix_free::vectors::{Role, VectorId};
 use serde::{Deserialize, Serialize};
+use sumsq_energy::model::SpaceId;
 
 /// A piece of a solve: one pipeline, several that follow one another, or none where there is nothing to do. What depends on M
 /// has the number of a preconditioner.
@@ -64,6 +65,8 @@ pub enum Step {
     Swap(VectorId, VectorId),
     /// Runs steps until a scalar is not 0 behind them.
     Until(VectorId, Vec<Step>),
+    /// The host inverts A on the coarsest level of a space, for a preconditioner by number.
+    Invert(u8, SpaceId),
 }
 
 /// A phase of a solve: what the host runs at once. What depends on M has the number of a preconditioner.
@@ -106,8 +109,12 @@ impl Phase {
     }
 }
 
-/// A preconditioner's own stages at these times.
+/// A preconditioner's own stages at these times, and what the host does behind them.
 pub fn own(k: &Skeleton, kind: u8, when: When) -> Vec<Step> {
-    let numbers = 0..k.preconditioners[usize::from(kind)].stages(when);
-    numbers.map(|number| Step::Run(Stage::Preconditioner { kind, when, number })).collect()
+    let of = &k.preconditioners[usize::from(kind)];
+    let numbers = 0..of.stages(when);
+    let stages = numbers.map(|number| Step::Run(Stage::Preconditioner { kind, when, number }));
+    let inverts = of.has_hierarchies && when == When::Damped;
+    let spaces = k.spaces.iter().filter(|s| inverts && s.hierarchy.is_some());
+    stages.chain(spaces.map(|s| Step::Invert(kind, s.id))).collect()
 }

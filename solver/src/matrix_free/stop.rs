@@ -41,22 +41,39 @@ impl Rule {
 
 /// A breakdown; |r| <= tau |b|, or nothing left; a model that stalls, `k gain <= zeta Q` after two iterations; the limit.
 pub fn rules(of: &Progress) -> Vec<Rule> {
-    let Progress { pq, positive, rz, rr, q, gain, count, .. } = of;
-    let option = |n: Number| n.expr(ScalarType::F64);
+    let Progress { q, gain, count, .. } = of;
+    let enough = (count * gain).le(option(Number::Zeta) * q.clone()).and(count.ge(number(2.0)));
+    rules_with(of, Rule::new(enough, LinearStop::Model))
+}
+
+/// As [`rules`], with sqrt(r.z) <= eta sqrt(r0.z0) after two iterations in place of the model.
+pub fn rules_by_norm(of: &Progress) -> Vec<Rule> {
+    let Progress { rz, first_rz, count, .. } = of;
+    let small = rz.le(option(Number::Eta) * first_rz.clone()).and(count.ge(number(2.0)));
+    rules_with(of, Rule::new(small, LinearStop::PreconditionedNorm))
+}
+
+/// The rules that all kinds have in common, and one that says what is enough.
+fn rules_with(of: &Progress, enough: Rule) -> Vec<Rule> {
+    let Progress { pq, positive, rz, rr, count, .. } = of;
     let code = |stop: LinearStop| number(stop.code());
     let breakdown = Rule {
         holds: positive.eq_(number(0.0)),
         code: Expr::select(is_finite(pq), code(LinearStop::Indefinite), code(LinearStop::NotFinite)),
     };
-    let enough = (count * gain).le(option(Number::Zeta) * q.clone()).and(count.ge(number(2.0)));
     vec![
         breakdown,
         Rule::new(is_finite(rz).and(is_finite(rr)).not_(), LinearStop::NotFinite),
         Rule::new(rr.le(option(Number::Tolerance)), LinearStop::Tolerance),
         Rule::new(rr.eq_(number(0.0)).or(rz.eq_(number(0.0))), LinearStop::Tolerance),
-        Rule::new(enough, LinearStop::Model),
+        enough,
         Rule::new(count.ge(option(Number::Limit)), LinearStop::Limit),
     ]
+}
+
+/// A number that an option sets.
+fn option(n: Number) -> Expr {
+    n.expr(ScalarType::F64)
 }
 
 /// The code of the first rule that holds, 0 if none does.

@@ -164,6 +164,13 @@ impl What {
     }
 }
 
+impl VectorId {
+    /// The same of a level that lies so many behind its own; a vector of no coarser level stays as it is.
+    pub fn shifted(self, by: u8) -> VectorId {
+        VectorId { level: if self.level > 0 { self.level + by } else { 0 }, ..self }
+    }
+}
+
 impl From<()> for Over {
     fn from((): ()) -> Over {
         Over::Nothing
@@ -298,6 +305,17 @@ pub enum Extents {
     Scalar,
     /// The elements of a space.
     Space(SpaceId),
+    /// The elements of a level of a space's hierarchy, where so many elements beyond them may be read.
+    Level {
+        /// The space.
+        space: SpaceId,
+        /// The level.
+        level: u8,
+        /// Elements beyond, per dim.
+        reach: u8,
+    },
+    /// The elements of the coarsest level of a space, for each scalar there.
+    Coarsest(SpaceId),
     /// The vectors of lanes of a space, along dim 0.
     Vectors(SpaceId),
     /// The hyperedges of a graph.

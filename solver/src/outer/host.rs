@@ -189,8 +189,13 @@ impl<M: Model> Steps for Host<'_, M> {
         let o = self.options;
         let default = if o.linear_tolerance.is_some() { 10 * self.x.len() } else { LINEAR_ITERATIONS };
         let limit = o.linear_iterations.unwrap_or(default);
-        let stopping =
-            Stopping { tolerance: o.linear_tolerance, forcing: o.forcing, limit, watch: &self.watch };
+        let stopping = Stopping {
+            tolerance: o.linear_tolerance,
+            forcing: o.forcing,
+            eta: None,
+            limit,
+            watch: &self.watch,
+        };
         let solution = self.model.direction(&b, &self.damping(radius), &self.held, &stopping);
         let mut s = self.propose(&solution.d);
         let mut predicted = self.model.predicted(&self.at.gradient, &s);

@@ -6,6 +6,8 @@
 //! - k >= 2 and k (Q_k - Q_{k-1}) <= zeta Q_k, where none is (Nash and Sofer, "Assessing a search direction within a
 //!   truncated-Newton method", 1990);
 //! - k = limit.
+//!
+//! With multigrid sqrt(r.z) <= eta sqrt(r0.z0), k >= 2, takes the place of the second rule.
 
 use crate::problem::cancel::Watch;
 use crate::problem::report::LinearStop;
@@ -17,6 +19,8 @@ pub(crate) struct Stopping<'a> {
     pub tolerance: Option<f64>,
     /// zeta, without effect where there is a tolerance.
     pub forcing: f64,
+    /// eta^2 of the rule of r.z, where M goes by it.
+    pub eta: Option<f64>,
     /// Iterations at most.
     pub limit: usize,
     /// Ends it before any iteration.
@@ -48,6 +52,7 @@ pub(crate) fn pcg(
     let mut z = precondition(&r);
     let mut p = z.clone();
     let mut rz = dot(&r, &z);
+    let first_rz = rz;
     let mut q_before = 0.0;
     let mut ended = (0, LinearStop::Limit);
     for k in 1..=stopping.limit {
@@ -66,12 +71,18 @@ pub(crate) fn pcg(
         axpy(alpha, &p, &mut d);
         axpy(-alpha, &q, &mut r);
         ended.0 = k;
-        if let Some(stop) = reached(stopping, k, b_norm, b, &d, &r, &mut q_before) {
+        let stop = reached(stopping, k, b_norm, b, &d, &r, &mut q_before);
+        let eta = stopping.eta.filter(|_| stopping.tolerance.is_none());
+        if let Some(stop) = stop.filter(|stop| !(eta.is_some() && *stop == LinearStop::Model)) {
             ended.1 = stop;
             break;
         }
         z = precondition(&r);
         let rz_next = dot(&r, &z);
+        if k >= 2 && eta.is_some_and(|eta| rz_next <= eta * first_rz) {
+            ended.1 = LinearStop::PreconditionedNorm;
+            break;
+        }
         if rz_next == 0.0 {
             // Solved to the last bit: another direction would be 0.
             ended.1 = LinearStop::Tolerance;

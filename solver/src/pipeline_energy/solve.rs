@@ -8,7 +8,7 @@ use crate::pipeline_energy::model::PipelineModel;
 use crate::pipeline_energy::{Loss, PipelineEnergy, Residual};
 use crate::problem::bounds::clamp;
 use crate::problem::memory::{Bytes, Memory, MemoryLimit};
-use crate::problem::options::{Backend, CompileOptions, OptionError, SolveOptions};
+use crate::problem::options::{Backend, CompileOptions, OptionError, Preconditioner, SolveOptions};
 use crate::problem::report::{Lent, Report, Seconds, Setting};
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,6 +30,10 @@ pub enum PipelineEnergyError {
     Option(#[from] OptionError),
     #[error("a pipeline energy runs on the CPU alone: leave the back end to `auto`")]
     Backend,
+    #[error(
+        "a pipeline energy has no stencils to make grids of: instead of {name} take auto, block_jacobi, jacobi or none"
+    )]
+    Preconditioner { name: &'static str },
     #[error("the energy has no unknown: name an input or a parameter")]
     NoUnknown,
     #[error("the energy has no residual: name a Func")]
@@ -205,6 +209,9 @@ impl PipelineEnergy {
         if options.backend == Backend::Cuda {
             return Err(PipelineEnergyError::Backend);
         }
+        if options.preconditioner == Preconditioner::Multigrid {
+            return Err(PipelineEnergyError::Preconditioner { name: options.preconditioner.name() });
+        }
         let routines = Routines::new(self, options, estimates)?;
         let pool = options.threads.map_or_else(Pool::with_all_cores, Pool::new);
         match options.threads {
@@ -291,6 +298,7 @@ impl PipelineSolver {
         let seconds = Seconds {
             compile: self.compile_seconds,
             plan: planned,
+            setup: 0.0,
             solve: started.elapsed().as_secs_f64() - planned,
         };
         let setting = Setting {
@@ -306,6 +314,7 @@ impl PipelineSolver {
             precision: self.options.precision,
             threads: self.pool.threads(),
             memory,
+            grids: Vec::new(),
         };
         Ok(Report::new(minimiser.finish(), setting, seconds, warnings))
     }

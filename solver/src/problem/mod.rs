@@ -3,6 +3,7 @@
 pub mod bounds;
 pub mod cancel;
 pub mod data;
+pub mod grids;
 pub mod memory;
 pub mod options;
 pub mod overrides;

@@ -44,6 +44,8 @@ pub enum Preconditioner {
     Jacobi,
     /// The diagonal blocks of A, one per element.
     BlockJacobi,
+    /// Coarser and coarser grids, for index spaces whose unknowns residuals read at several offsets.
+    Multigrid,
 }
 
 impl Preconditioner {
@@ -53,6 +55,7 @@ impl Preconditioner {
         (Preconditioner::None, "none"),
         (Preconditioner::Jacobi, "jacobi"),
         (Preconditioner::BlockJacobi, "block_jacobi"),
+        (Preconditioner::Multigrid, "multigrid"),
     ];
 
     /// The choice of this name.
@@ -165,6 +168,8 @@ pub struct SolveOptions {
     pub linear_tolerance: Option<f64>,
     /// zeta >= 0 of the model stopping rule.
     pub forcing: f64,
+    /// eta > 0 of the stopping rule sqrt(r.z) <= eta sqrt(r0.z0) of multigrid; `None`: as the steps turn out, from 1e-3 to 0.3.
+    pub eta: Option<f64>,
     /// First trust-region radius, above 0.
     pub radius: Option<f64>,
     /// Largest radius, above 0.
@@ -204,6 +209,7 @@ impl Default for SolveOptions {
             linear_iterations: None,
             linear_tolerance: None,
             forcing: 1e-2,
+            eta: None,
             radius: None,
             max_radius: 1e16,
             min_radius: 1e-32,
@@ -324,8 +330,27 @@ pub enum OptionError {
         came: usize,
     },
     /// Blocks of so many unknowns cannot be had.
-    #[error("block_jacobi takes at most {most} unknowns per element, this energy has {came}: use jacobi")]
+    #[error("{kind} takes at most {most} unknowns per element, this energy has {came}: use jacobi")]
     Blocks {
+        /// The preconditioner.
+        kind: &'static str,
+        /// Unknowns per element at most.
+        most: usize,
+        /// The energy's.
+        came: usize,
+    },
+    /// There is no grid to make coarser.
+    #[error(
+        "multigrid needs an index space whose unknowns some residual reads at several offsets, this energy has none: use block_jacobi"
+    )]
+    NoGrid,
+    /// The entries of A on coarser levels would make too much code.
+    #[error(
+        "multigrid takes at most {most} unknowns per element of an index space of {dims} dims, this energy has {came}: use block_jacobi"
+    )]
+    WideGrid {
+        /// Dims of the index space.
+        dims: usize,
         /// Unknowns per element at most.
         most: usize,
         /// The energy's.
@@ -363,6 +388,7 @@ impl SolveOptions {
     pub fn check(&self) -> Result<(), OptionError> {
         let above_zero = [
             ("linear_tolerance", self.linear_tolerance.unwrap_or(1.0)),
+            ("eta", self.eta.unwrap_or(1.0)),
             ("radius", self.radius()),
             ("max_radius", self.max_radius),
             ("min_lm_diagonal", self.min_lm_diagonal),
@@ -421,8 +447,9 @@ mod tests {
         let d = SolveOptions::default;
         assert_eq!(d().check(), Ok(()));
         type Set = fn(&mut SolveOptions, f64);
-        let bad: [(&str, Set); 13] = [
+        let bad: [(&str, Set); 14] = [
             ("linear_tolerance", |o, v| o.linear_tolerance = Some(v)),
+            ("eta", |o, v| o.eta = Some(v)),
             ("forcing", |o, v| o.forcing = v),
             ("radius", |o, v| o.radius = Some(v)),
             ("max_radius", |o, v| o.max_radius = v),

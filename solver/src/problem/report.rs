@@ -134,6 +134,22 @@ pub struct Seconds {
     pub plan: f64,
     /// The iterations.
     pub solve: f64,
+    /// Of these: D and the set-up of the preconditioner.
+    pub setup: f64,
+}
+
+/// The hierarchy of grids over an index space.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Grids {
+    /// The space.
+    pub space: String,
+    /// Extents of every level, that of the problem first.
+    pub levels: Vec<Vec<i32>>,
+    /// Bytes of all that is stored of it.
+    pub bytes: u64,
+    /// Entries of A on all levels, over those on the first.
+    pub operator_complexity: f64,
 }
 
 /// Uses of the caller's arrays and unknowns in the memory of a GPU.
@@ -173,8 +189,11 @@ pub struct Report {
     pub linear_iterations_total: usize,
     /// `lm` or `gn`.
     pub method: &'static str,
-    /// `none`, `jacobi` or `block_jacobi`.
+    /// `none`, `jacobi`, `block_jacobi` or `multigrid`.
     pub preconditioner: &'static str,
+    /// The hierarchies of grids of the preconditioner, one per index space that has one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grids: Vec<Grids>,
     /// `cpu` or `cuda`.
     pub backend: &'static str,
     /// Name of the processor.
@@ -206,6 +225,8 @@ pub(crate) struct Setting {
     pub method: Method,
     /// The name of the one that was taken.
     pub preconditioner: &'static str,
+    /// Its hierarchies.
+    pub grids: Vec<Grids>,
     /// Name of the processor, or of what stands for it.
     pub device: String,
     /// `cpu` or `cuda`.
@@ -267,6 +288,7 @@ impl Report {
             unconstrained: setting.unconstrained,
             method: setting.method.name(),
             preconditioner: setting.preconditioner,
+            grids: setting.grids,
             backend: setting.backend,
             device: setting.device,
             lent: setting.lent,
@@ -441,6 +463,7 @@ mod tests {
             linear_iterations_total: 12,
             method: "lm",
             preconditioner: "jacobi",
+            grids: vec![],
             backend: "cpu",
             device: "some processor".to_string(),
             lent: Lent::default(),

@@ -28,7 +28,7 @@ use crate::outer::lm::{Energies, energy_noise};
 use crate::problem::data::ProblemData;
 use crate::problem::memory::MemoryLimit;
 use crate::problem::options::{Backend, CompileLimits, CompileOptions, OptionError};
-use crate::problem::report::Held;
+use crate::problem::report::{Grids, Held};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -239,9 +239,12 @@ fn skeleton(
     preconditioners: Option<Vec<Arc<dyn Preconditioner>>>,
 ) -> Result<(Skeleton, Settings), SolveError> {
     options.check()?;
-    let derived = options.derive(energy)?;
+    let mut derived = options.derive(energy)?;
     let mut settings = Settings::new(&derived.energy, options)?;
     settings.preconditioners = preconditioners.unwrap_or(settings.preconditioners);
+    if settings.preconditioners.iter().any(|m| m.has_hierarchies()) {
+        derived.routines.add_couplings(&derived.energy, options.passes)?;
+    }
     let wanted = Wanted { given: &options.choices, sizes: options.sizes.as_deref() };
     let k = settings.skeleton(derived, target, wanted).map_err(OptionError::from)?;
     Ok((k, settings))
@@ -335,6 +338,18 @@ impl Problem {
     /// The energy.
     pub fn energy(&self) -> &Energy {
         &self.code.k.energy
+    }
+
+    /// The hierarchies of grids that the preconditioner has, level by level.
+    pub fn hierarchies(&self) -> Vec<Grids> {
+        self.plan.hierarchies()
+    }
+
+    /// The entries of A on a level of a space's hierarchy, as of the last linear system: row and column as element times components plus
+    /// component, and the number. `None` if there is no such level.
+    #[doc(hidden)]
+    pub fn level(&self, space: SpaceId, level: u8) -> Option<Vec<(usize, usize, f64)>> {
+        self.plan.level(space, level)
     }
 
     /// Bytes of the buffers that the problem was planned with.

@@ -4,7 +4,7 @@ use super::oracle::{Place, Problem, View};
 use super::problems;
 use crate::dag::{Dag, Evaluator, ExprId};
 use crate::derive::template::directional;
-use crate::derive::{Chain, Kind, Passes, Routine, Routines, Site, hoist};
+use crate::derive::{Chain, Kind, Passes, Routine, Routines, Site, hoist, leads_on};
 use crate::model::{Domain, Energy, SpaceId};
 use std::collections::BTreeMap;
 
@@ -197,4 +197,70 @@ fn graph_with_coinciding_vertices_and_duplicates() {
 #[test]
 fn residuals_that_lift_the_boundary_rule() {
     check(problems::lifted());
+}
+
+/// Couplings equal J^T J between different elements, where both are free, and are 0 in J^T J where there is none.
+fn check_couplings(mut p: Problem) {
+    let mut routines = Routines::build(&p.energy).unwrap();
+    routines.add_couplings(&p.energy, Passes::ALL).unwrap();
+    let j = p.jacobian();
+    for space in (0..p.energy.spaces.len() as u32).map(SpaceId) {
+        let own: Vec<_> = (0..p.unknowns.len()).filter(|&u| p.energy.unknowns[u].space == space).collect();
+        let column = |element: usize, c: usize| {
+            let mut c = c;
+            for &u in &own {
+                let n = usize::from(p.energy.unknowns[u].channels);
+                if c < n {
+                    return &j[u][element * n + c];
+                }
+                c -= n;
+            }
+            panic!("no component {c}")
+        };
+        let n: usize = own.iter().map(|&u| usize::from(p.energy.unknowns[u].channels)).sum();
+        let mut made = BTreeMap::new();
+        if let Some(list) = routines.couplings.spaces.get(&space) {
+            let roots = routines.roots(Kind::Couplings, Site::Element(space));
+            for e in 0..p.elements(space) {
+                let values = evaluate(&p, &routines, roots, Place::Element(space, e));
+                for (coupling, value) in list.iter().zip(values) {
+                    let Some(f) = p.neighbour(space, e, &coupling.offset) else { continue };
+                    assert!(leads_on(&coupling.offset) && f > e);
+                    made.insert((e, coupling.row, f, coupling.column), value);
+                }
+            }
+        }
+        // Graphs have no couplings: what they join is left out on both sides.
+        let stencil: Vec<bool> =
+            p.instances().iter().map(|(_, place)| matches!(place, Place::Element(..))).collect();
+        let dot = |a: &[f64], b: &[f64]| {
+            a.iter().zip(b).zip(&stencil).filter(|(_, s)| **s).map(|((a, b), _)| a * b).sum::<f64>()
+        };
+        let free: Vec<usize> = (0..p.elements(space)).filter(|&e| !p.excluded(space, e)).collect();
+        for (&e, &f) in free.iter().flat_map(|e| free.iter().map(move |f| (e, f))).filter(|(e, f)| f > e) {
+            for (c, d) in (0..n).flat_map(|c| (0..n).map(move |d| (c, d))) {
+                let expected = dot(column(e, c), column(f, d));
+                let came = made.get(&(e, c, f, d)).copied().unwrap_or(0.0);
+                let close = (came - expected).abs() <= 1e-9 * (1.0 + expected.abs());
+                assert!(close, "A({e},{f})[{c},{d}] is {came}, not {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn couplings_are_those_of_the_dense_jacobian() {
+    for p in [problems::laplacian(), problems::arap_image(), problems::graph(), problems::lifted()] {
+        check_couplings(p);
+    }
+}
+
+#[test]
+fn couplings_know_what_rows_read() {
+    for (p, elements, pairs) in [(problems::laplacian(), 2, 2), (problems::arap_image(), 2, 12)] {
+        let mut routines = Routines::build(&p.energy).unwrap();
+        routines.add_couplings(&p.energy, Passes::ALL).unwrap();
+        let count: usize = routines.couplings.spaces.values().map(Vec::len).sum();
+        assert_eq!((routines.couplings.elements, count), (elements, pairs));
+    }
 }

@@ -6,8 +6,10 @@ use crate::matrix_free::domain::mask;
 use crate::matrix_free::outline::Outline;
 use crate::matrix_free::params::Size;
 use crate::matrix_free::schedule::cpu::strip_height;
+use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::vectors::Extents;
 use crate::problem::data::ProblemData;
+use crate::problem::grids;
 use rustc_hash::FxHashMap;
 use sumsq_energy::emit::component_count;
 use sumsq_energy::model::{Domain, GraphId, SpaceId};
@@ -47,6 +49,16 @@ impl<'a> Sizes<'a> {
         match points {
             Extents::Scalar => vec![],
             Extents::Space(s) => space(s),
+            Extents::Level { space: s, level, .. } => {
+                let all = self.levels(s);
+                all[usize::from(level).min(all.len() - 1)].iter().map(|&n| n as i32).collect()
+            }
+            Extents::Coarsest(s) => {
+                let all = self.levels(s);
+                let coarsest = &all[all.len() - 1];
+                let scalars = coarsest.iter().product::<usize>() * component_count(&self.k.energy, s);
+                coarsest.iter().copied().chain([scalars]).map(|n| n as i32).collect()
+            }
             Extents::Vectors(s) => mask::vector_extents(&space(s), self.k.target.lanes),
             Extents::Edges(g) => vec![self.data.graphs()[g.index()].edges as i32],
             Extents::Blocks(g, v) => vec![lists(g, v).block.len() as i32],
@@ -59,6 +71,16 @@ impl<'a> Sizes<'a> {
         }
     }
 
+    /// The extents of every level of a space, that of the problem first; it alone if the space has no hierarchy.
+    pub fn levels(&self, space: SpaceId) -> Vec<Vec<usize>> {
+        let extents = self.data.extents(&self.k.energy, space);
+        let has_hierarchy = |s: &Space| s.id == space && s.hierarchy.is_some();
+        match self.k.spaces.iter().any(has_hierarchy) {
+            true => grids::levels(&extents, component_count(&self.k.energy, space)),
+            false => vec![extents],
+        }
+    }
+
     /// The parameters that follow from sizes and the machine.
     pub fn parameters(&self) -> Vec<(Size, i32)> {
         let mut out = vec![(Size::Streaming, i32::from(self.vector_bytes() > self.k.target.caches.last))];
@@ -66,6 +88,11 @@ impl<'a> Sizes<'a> {
             let extents = self.data.extents(&self.k.energy, s);
             out.extend(extents.iter().enumerate().map(|(d, &n)| (Size::Extent(s, d), n as i32)));
             out.push((Size::Strip(Domain::Space(s)), self.strip(&extents) as i32));
+            for (level, extents) in (0..).zip(self.levels(s)).skip(1) {
+                let along = |(d, n)| (Size::LevelExtent(s, level, d), n as i32);
+                out.push((Size::LevelStrip(s, level), self.strip(&extents) as i32));
+                out.extend(extents.into_iter().enumerate().map(along));
+            }
         }
         for (g, graph) in (0..).map(GraphId).zip(self.data.graphs()) {
             out.push((Size::Edges(g), graph.edges as i32));

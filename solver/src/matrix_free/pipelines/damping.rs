@@ -152,10 +152,13 @@ pub fn start_product(k: &Skeleton, m: M) -> Vec<Scheduled> {
         let points = k.points(Domain::Space(space.id));
         let at = &points.coordinates;
         let r = d.all(What::DR.of(space.id), at).split_off(space.components);
-        let rz = m.of.product(&r, &m.of.apply(&m.at(&d, space, at), &r));
+        let rz = m.of.product(&r, &m.of.apply_own(&m.at(&d, space, at), &r));
         let f = d.reduce(&format!("start{}", space.id.0), &points, vec![(Op::Add, rz)]);
         d.skip_unless(&f, k.live_at(space.id, at));
         total = total + f.at(&[], 0);
+        if let Some(rest) = m.of.product_of_levels(&mut d, m.kind, space) {
+            total = total + rest;
+        }
     }
     let rz = d.func(What::StartProduct.of(()), &[], vec![total]);
     d.output(&rz, What::StartProduct.of(()));

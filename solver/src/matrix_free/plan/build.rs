@@ -2,10 +2,12 @@
 
 use crate::error::SolveError;
 use crate::matrix_free::domain::sizes::Sizes;
-use crate::matrix_free::outline::{self, Outline};
+use crate::matrix_free::outline::{self, Outline, Vector};
 use crate::matrix_free::params::Param;
+use crate::matrix_free::preconditioner::hierarchy::coarsest;
+use crate::matrix_free::skeleton::Span;
 use crate::matrix_free::stages::Phase;
-use crate::matrix_free::vectors::{Initial, VectorId};
+use crate::matrix_free::vectors::{Extents, Initial, Over, VectorId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use sumsq_codegen::ScalarType;
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::program::{BufferId, ParamId, PipelineId, Program, Step, Table, Value};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
+use sumsq_energy::model::SpaceId;
 
 /// A vector that a plan holds.
 pub(super) struct Held {
@@ -31,13 +34,16 @@ pub(super) struct Builder {
     /// Those by number.
     pub buffers: Vec<BufferId>,
     pub params: FxHashMap<(Param, ScalarType), ParamId>,
+    /// The coarsest level of every space that has a hierarchy.
+    pub coarsest: BTreeMap<SpaceId, u8>,
 }
 
 impl Builder {
     /// Nothing is there yet.
     pub fn new(k: Arc<Outline>, pool: Arc<Pool>) -> Builder {
         let (table, params) = (Table::new(), FxHashMap::default());
-        Builder { k, pool, table, vectors: BTreeMap::new(), buffers: vec![], params }
+        let (vectors, coarsest) = (BTreeMap::new(), BTreeMap::new());
+        Builder { k, pool, table, vectors, buffers: vec![], params, coarsest }
     }
 
     /// Adds the parameters that follow from sizes.
@@ -48,17 +54,46 @@ impl Builder {
         }
     }
 
-    /// Adds the vectors of the outline, which have its numbers then.
+    /// Adds the vectors of the outline, which have its numbers then. Those of level 1 stand for all coarser levels.
     pub fn vectors(&mut self, sizes: &Sizes) -> Result<(), SolveError> {
         let k = self.k.clone();
-        for (id, of) in &k.vectors {
-            let spec = BufferSpec::new(of.ty, &sizes.extents(of.extents));
-            let spec = spec.channels(of.channels).layout(of.layout).halo(&of.halo);
-            let buffer = Buffer::new(spec).map_err(|e| SolveError::of_buffer(&id.to_string(), e))?;
-            let buffer = self.table.add(id.to_string(), buffer, true);
-            self.buffers.push(buffer);
-            self.vectors.insert(*id, Held { buffer, initial: of.initial, copies: of.copies.clone() });
+        for space in k.spaces.iter().filter(|s| s.hierarchy.is_some()) {
+            self.coarsest.insert(space.id, (sizes.levels(space.id).len() - 1) as u8);
         }
+        for (id, of) in k.vectors.iter().filter(|(id, _)| id.level <= 1) {
+            self.vector(sizes, *id, of, of.extents)?;
+            let coarsest = match id.over {
+                Over::Space(space) if id.level == 1 => self.coarsest.get(&space).copied().unwrap_or(0),
+                _ => 0,
+            };
+            for level in 2..=coarsest {
+                let extents = match of.extents {
+                    Extents::Level { space, reach, .. } => Extents::Level { space, level, reach },
+                    other => other,
+                };
+                self.vector(sizes, VectorId { level, ..*id }, of, extents)?;
+            }
+        }
+        for (id, _) in &k.vectors {
+            // A level that is not there is never read.
+            let held = self.vectors.get(id).unwrap_or_else(|| &self.vectors[&VectorId { level: 1, ..*id }]);
+            self.buffers.push(held.buffer);
+        }
+        Ok(())
+    }
+
+    fn vector(
+        &mut self,
+        sizes: &Sizes,
+        id: VectorId,
+        of: &Vector,
+        extents: Extents,
+    ) -> Result<(), SolveError> {
+        let spec = BufferSpec::new(of.ty, &sizes.extents(extents));
+        let spec = spec.channels(of.channels).layout(of.layout).halo(&of.halo);
+        let buffer = Buffer::new(spec).map_err(|e| SolveError::of_buffer(&id.to_string(), e))?;
+        let buffer = self.table.add(id.to_string(), buffer, true);
+        self.vectors.insert(id, Held { buffer, initial: of.initial, copies: of.copies.clone() });
         Ok(())
     }
 
@@ -101,35 +136,68 @@ impl Builder {
     }
 
     fn steps(&self, of: &[outline::Step], code: &[Compiled], pipelines: &mut Vec<Compiled>) -> Vec<Step> {
-        let step = |step: &outline::Step| match step {
-            outline::Step::Run(number, vectors) => {
-                pipelines.push(code[*number].clone());
-                self.run(
-                    PipelineId(pipelines.len() - 1),
-                    &code[*number],
-                    &self.k.pipelines[*number].params,
-                    vectors,
-                )
+        let mut steps = vec![];
+        for step in of {
+            match step {
+                outline::Step::Run(number, vectors, span) => {
+                    for shift in self.shifts(*span) {
+                        pipelines.push(code[*number].clone());
+                        let pipeline = PipelineId(pipelines.len() - 1);
+                        steps.push(self.run(pipeline, &code[*number], *number, vectors, shift));
+                    }
+                }
+                outline::Step::Swap(a, b) => {
+                    steps.push(Step::Swap(self.vectors[a].buffer, self.vectors[b].buffer));
+                }
+                outline::Step::Invert(kind, space) => {
+                    steps.push(Step::Host(coarsest::host_step(*kind, *space)))
+                }
+                outline::Step::Until(done, body) => {
+                    // The host may end it before any iteration: see `Plan::run_until`.
+                    let mut body = self.steps(body, code, pipelines);
+                    body.insert(0, Step::Host("watch".into()));
+                    // `done` ends it: `max` is only what a usize can count.
+                    steps.push(Step::Repeat { max: usize::MAX, until: self.vectors[done].buffer, body });
+                }
             }
-            outline::Step::Swap(a, b) => Step::Swap(self.vectors[a].buffer, self.vectors[b].buffer),
-            outline::Step::Until(done, body) => {
-                // The host may end it before any iteration: see `Plan::run_until`.
-                let mut body = self.steps(body, code, pipelines);
-                body.insert(0, Step::Host("watch".into()));
-                // `done` ends it: `max` is only what a usize can count.
-                Step::Repeat { max: usize::MAX, until: self.vectors[done].buffer, body }
-            }
-        };
-        of.iter().map(step).collect()
+        }
+        steps
     }
 
-    fn run(&self, pipeline: PipelineId, code: &Compiled, params: &[Param], vectors: &[usize]) -> Step {
+    /// How far the levels of a span lie from those that its pipeline is built for, in the order in which it runs on them.
+    fn shifts(&self, span: Span) -> Vec<u8> {
+        match span {
+            Span::Once => vec![0],
+            Span::Coarsest(space) => vec![self.coarsest[&space] - 1],
+            Span::Levels { space, from, to, descending } => {
+                let levels = (from..to.min(self.coarsest[&space])).map(|level| level - 1);
+                if descending { levels.rev().collect() } else { levels.collect() }
+            }
+        }
+    }
+
+    fn run(
+        &self,
+        pipeline: PipelineId,
+        code: &Compiled,
+        number: usize,
+        vectors: &[usize],
+        shift: u8,
+    ) -> Step {
         let signature = code.signature();
+        let buffer = |number: usize| match shift {
+            0 => self.buffers[number],
+            _ => self.vectors[&self.k.vectors[number].0.shifted(shift)].buffer,
+        };
         let bindings = signature.buffers.iter().zip(vectors);
-        let bindings = bindings.map(|(slot, &number)| (slot.name.clone(), self.buffers[number]));
-        let params = signature.params.iter().zip(params);
+        let bindings = bindings.map(|(slot, &number)| (slot.name.clone(), buffer(number)));
+        let param = |param: Param| match param {
+            Param::Size(size) => Param::Size(size.shifted(shift)),
+            number => number,
+        };
+        let params = signature.params.iter().zip(&self.k.pipelines[number].params);
         let params =
-            params.map(|((name, &ty), &param)| (name.clone(), Value::Param(self.params[&(param, ty)])));
+            params.map(|((name, &ty), &of)| (name.clone(), Value::Param(self.params[&(param(of), ty)])));
         Step::Run { pipeline, bindings: bindings.collect(), params: params.collect() }
     }
 }

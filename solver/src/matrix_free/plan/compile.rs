@@ -87,18 +87,20 @@ pub fn compile(
     cache: Option<&Cache>,
 ) -> Result<(Outline, Vec<Compiled>), SolveError> {
     let (mut jobs, mut rest) = (vec![], vec![]);
-    for (stage, Scheduled { pipeline, schedule, role, vectors, params }) in settings.pipelines(k) {
+    for (stage, Scheduled { pipeline, schedule, role, vectors, params, span }) in settings.pipelines(k) {
         jobs.push((pipeline, schedule));
-        rest.push((stage, role, vectors, params));
+        rest.push((stage, span, role, vectors, params));
     }
     let code = Compiled::all_kept(jobs, &k.target, limits, cache)?;
-    let module =
-        |(code, (stage, role, vectors, params)): (&Compiled, (_, _, BTreeMap<_, _>, BTreeMap<_, _>))| {
-            let signature = code.signature();
-            let vectors = signature.buffers.iter().map(|slot| vectors[&slot.name]).collect();
-            let params = signature.params.keys().map(|name| params[name]).collect();
-            Module { stage, role, vectors, params }
-        };
+    let module = |(code, (stage, span, role, vectors, params)): (
+        &Compiled,
+        (_, _, _, BTreeMap<_, _>, BTreeMap<_, _>),
+    )| {
+        let signature = code.signature();
+        let vectors = signature.buffers.iter().map(|slot| vectors[&slot.name]).collect();
+        let params = signature.params.keys().map(|name| params[name]).collect();
+        Module { stage, role, vectors, params, span }
+    };
     let modules: Vec<Module> = code.iter().zip(rest).map(module).collect();
     Ok((Outline::new(k, &modules), code))
 }

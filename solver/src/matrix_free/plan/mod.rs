@@ -2,6 +2,7 @@
 
 mod build;
 pub mod compile;
+mod grids;
 mod lend;
 pub mod on_device;
 pub mod steps;
@@ -16,6 +17,8 @@ use crate::matrix_free::params::{Number, Param};
 use crate::matrix_free::plan::build::{Builder, Held};
 use crate::matrix_free::plan::compile::Modules;
 use crate::matrix_free::plan::on_device::OnDevice;
+use crate::matrix_free::preconditioner::hierarchy::coarsest;
+use crate::matrix_free::preconditioner::hierarchy::shape::Of;
 use crate::matrix_free::scalars::{PcgScalar, Scalar};
 use crate::matrix_free::skeleton::Space;
 use crate::matrix_free::stages::Phase;
@@ -44,6 +47,8 @@ pub struct Plan {
     vectors: BTreeMap<VectorId, Held>,
     params: FxHashMap<(Param, ScalarType), ParamId>,
     programs: BTreeMap<Phase, Program>,
+    /// The coarsest level of every space that has a hierarchy.
+    coarsest: BTreeMap<SpaceId, u8>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) memory: Memory,
     uploaded: Uploaded,
@@ -82,13 +87,14 @@ impl Plan {
         }
         let programs = b.programs(&modules.pipelines)?;
         let device = modules.transfers.as_ref().map(|on| OnDevice::new(on.clone(), &modules.pipelines, &b));
-        let Builder { pool, table, vectors, params, .. } = b;
+        let Builder { pool, table, vectors, params, coarsest, .. } = b;
         let mut plan = Plan {
             k: k.clone(),
             table,
             vectors,
             params,
             programs,
+            coarsest,
             pool,
             memory,
             uploaded: Uploaded::default(),
@@ -347,7 +353,21 @@ impl Plan {
     pub(crate) fn start_until(&mut self, phase: Phase, watch: &Watch) -> Result<bool, SolveError> {
         let program = self.programs.get_mut(&phase).expect("every phase of the skeleton has a program");
         let mut over = false;
-        let mut host = |_: &str, _: &mut Table| {
+        let (k, vectors, coarsest) = (&self.k, &self.vectors, &self.coarsest);
+        let mut host = |name: &str, table: &mut Table| {
+            if let Some((kind, id)) = coarsest::of_host_step(name) {
+                let space = k.space_of_unknowns(id);
+                if let Some(of) = &space.hierarchy {
+                    let buffer = |what: Of, level| {
+                        let field = of.field(what, level);
+                        table.buffer(vectors[&VectorId { level, ..What::M { kind, field }.of(id) }].buffer)
+                    };
+                    let parts = 0..of.coarse.parts().count();
+                    let a: Vec<&Buffer> = parts.map(|part| buffer(Of::Matrix(part), coarsest[&id])).collect();
+                    coarsest::invert(of, space.components, &a, buffer(Of::Inverse, 0));
+                }
+                return Ok(Flow::Continue);
+            }
             over = watch.is_over();
             Ok(if over { Flow::Stop } else { Flow::Continue })
         };

@@ -6,11 +6,13 @@ use crate::matrix_free::plan::Plan;
 use crate::matrix_free::scalars::{ModelScalar, PcgScalar, StartProduct, StartScalar};
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::What;
+use crate::outer::forcing::Forcing;
 use crate::outer::lm::{Energies, LinearResult, Linearisation, Steps};
 use crate::problem::bounds::HALVINGS;
 use crate::problem::cancel::Watch;
 use crate::problem::options::SolveOptions;
 use crate::problem::report::LinearStop;
+use std::time::Instant;
 
 /// Numbers of the linear system that the damping pipeline finds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +35,8 @@ pub struct Run {
     watch: Watch,
     options: SolveOptions,
     linear_limit: usize,
+    /// eta of the preconditioners that have such a rule.
+    forcing: Forcing,
     /// Per space, the largest entries that diag(J^T J) has had for every component; empty before the first linearisation.
     largest: Vec<Vec<f64>>,
     /// The number of the preconditioner.
@@ -49,6 +53,8 @@ pub struct Run {
     pub start: Start,
     /// Residual instances that count.
     pub residuals: usize,
+    /// Wall-clock seconds for D and the set-up of preconditioners.
+    pub setup_seconds: f64,
 }
 
 impl Run {
@@ -57,6 +63,7 @@ impl Run {
         let start = Start::default();
         Run {
             watch: Watch::new(options.cancel.clone(), options.max_time),
+            forcing: Forcing::new(&options),
             options,
             linear_limit,
             largest: vec![],
@@ -67,6 +74,7 @@ impl Run {
             failure: None,
             start,
             residuals: 0,
+            setup_seconds: 0.0,
         }
     }
 
@@ -157,7 +165,7 @@ impl OnPlan<'_> {
 
     /// D, M^-1 and b for a radius.
     fn damp(&mut self, radius: Option<f64>) -> bool {
-        let kind = self.run.kind;
+        let (kind, started) = (self.run.kind, Instant::now());
         let inv_radius = radius.map_or(0.0, |r| 1.0 / r);
         self.set(Number::InvRadius, inv_radius);
         if self.run.prepared != Some(kind) && !self.start(Phase::Prepare(kind)) {
@@ -167,6 +175,7 @@ impl OnPlan<'_> {
         if !self.run(Phase::Damping(kind)) {
             return false;
         }
+        self.run.setup_seconds += started.elapsed().as_secs_f64();
         let follows_damping = self.plan.k.follows_damping[usize::from(kind)];
         let start = |s: StartScalar| self.plan.scalar(s);
         self.run.start = Start {
@@ -190,6 +199,7 @@ impl OnPlan<'_> {
         self.plan.set_number(Number::Tolerance, bound)?;
         let zeta = if tolerance.is_none() { self.run.options.forcing } else { -f64::MAX };
         self.plan.set_number(Number::Zeta, zeta)?;
+        self.plan.set_number(Number::Eta, self.run.forcing.bound(&self.run.options))?;
         self.plan.set_number(Number::Limit, self.run.linear_limit as f64)
     }
 
@@ -277,7 +287,9 @@ impl OnPlan<'_> {
 
 impl Steps for OnPlan<'_> {
     fn energy_at_start(&mut self) -> Energies {
-        self.energies(Phase::Cost)
+        let energies = self.energies(Phase::Cost);
+        self.run.forcing.at_x(energies.total);
+        energies
     }
 
     fn linearise(&mut self, radius: Option<f64>) -> Linearisation {
@@ -320,20 +332,28 @@ impl Steps for OnPlan<'_> {
             model[ModelScalar::Step as usize].sqrt(),
             model[ModelScalar::X as usize].sqrt(),
         );
+        self.run.forcing.proposed(predicted);
         LinearResult { iterations, stop, residual, usable, predicted, step_norm, x_norm }
     }
 
     fn trial_energy(&mut self) -> Energies {
-        self.energies(Phase::TrialCost)
+        let energies = self.energies(Phase::TrialCost);
+        self.run.forcing.tried(energies.total);
+        energies
     }
 
     fn accept(&mut self) -> Option<Energies> {
         if let Err(e) = self.plan.swap_trial() {
             self.run.failure.get_or_insert(e);
         }
+        self.run.forcing.accepted();
         // What is lagged has moved with x.
-        self.plan.k.energy.has_views().then(|| self.energies(Phase::Cost))
+        let refreshed = self.plan.k.energy.has_views().then(|| self.energies(Phase::Cost));
+        refreshed.iter().for_each(|e| self.run.forcing.at_x(e.total));
+        refreshed
     }
 
-    fn reject(&mut self) {}
+    fn reject(&mut self) {
+        self.run.forcing.rejected();
+    }
 }

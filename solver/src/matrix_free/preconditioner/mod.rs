@@ -24,6 +24,7 @@
 //!   kind.
 
 pub mod diagonal;
+pub mod hierarchy;
 pub mod kinds;
 
 use crate::matrix_free::draft::Draft;
@@ -46,6 +47,12 @@ pub trait Preconditioner: Send + Sync {
     /// The reason why not.
     fn suits(&self, _energy: &Energy) -> Result<(), OptionError> {
         Ok(())
+    }
+
+    /// Tells whether spaces whose elements stencils couple get a [`hierarchy`](Space::hierarchy) for it: the couplings of J^T J are derived
+    /// then, and behind its stages per damping the host inverts A on the coarsest levels.
+    fn has_hierarchies(&self) -> bool {
+        false
     }
 
     /// The entries of an element's diagonal block of J^T J that [`Preconditioner::inverse`] reads.
@@ -85,6 +92,16 @@ pub trait Preconditioner: Send + Sync {
     /// A condition that holds where scalar c takes part. Where it does not, J^T J p may be anything, NaN too.
     fn takes_part(&self, at: &At, c: usize) -> Expr {
         is_not_zero(&at.inverse[c])
+    }
+
+    /// The part of M^-1 r at an element that r.z is summed of there; [`Preconditioner::product_of_levels`] has what the other part gives.
+    fn apply_own(&self, at: &At, r: &[Expr]) -> Vec<Expr> {
+        self.apply(at, r)
+    }
+
+    /// The part of r.z that coarser levels of a space have, float64: P^T r is there, so r.(P e) is had without P e.
+    fn product_of_levels(&self, _d: &mut Draft, _kind: u8, _space: &Space) -> Option<Expr> {
+        None
     }
 
     /// The share of an element in r.z, float64.

@@ -184,6 +184,7 @@ impl Scheduler {
 fn height(of: Strip) -> Expr {
     match of {
         Strip::Of(domain) => strip(domain),
+        Strip::Level(space, level) => Size::LevelStrip(space, level).expr(),
         Strip::Blocks => Expr::from(BLOCKS),
         Strip::Entries => Expr::from(ENTRIES),
     }

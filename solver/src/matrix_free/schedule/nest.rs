@@ -2,7 +2,7 @@
 
 use crate::matrix_free::vectors::VectorId;
 use sumsq_codegen::{Expr, Name};
-use sumsq_energy::model::Domain;
+use sumsq_energy::model::{Domain, SpaceId};
 
 /// The nest of a Func: how it is computed.
 #[derive(Clone, PartialEq, Debug)]
@@ -45,6 +45,8 @@ pub enum Kind {
 pub enum Strip {
     /// Rows of a domain, by its sizes.
     Of(Domain),
+    /// Rows of a coarser level of a space.
+    Level(SpaceId, u8),
     /// Blocks of the rows of a vertex.
     Blocks,
     /// Entries of the rows of a vertex.

@@ -22,7 +22,7 @@ impl Preconditioner for BlockJacobi {
 
     fn suits(&self, energy: &Energy) -> Result<(), OptionError> {
         match largest_element(energy) {
-            came if came > MAX_BLOCK => Err(OptionError::Blocks { most: MAX_BLOCK, came }),
+            came if came > MAX_BLOCK => Err(OptionError::Blocks { kind: self.name(), most: MAX_BLOCK, came }),
             _ => Ok(()),
         }
     }

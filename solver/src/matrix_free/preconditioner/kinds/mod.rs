@@ -2,6 +2,7 @@
 
 mod block_jacobi;
 mod jacobi;
+mod multigrid;
 mod none;
 
 use crate::matrix_free::preconditioner::Preconditioner;
@@ -16,6 +17,7 @@ fn of(choice: options::Preconditioner, energy: &Energy) -> Arc<dyn Preconditione
         options::Preconditioner::None => Arc::new(none::None),
         options::Preconditioner::Jacobi => Arc::new(jacobi::Jacobi),
         options::Preconditioner::BlockJacobi => Arc::new(block_jacobi::BlockJacobi),
+        options::Preconditioner::Multigrid => Arc::new(multigrid::Multigrid),
     }
 }
 

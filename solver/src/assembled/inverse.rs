@@ -1,0 +1,39 @@
+//! The M of PCG in the assembled path, whatever its kind.
+
+use crate::assembled::preconditioner::BlockDiagonal;
+use crate::assembled::{Explicit, Jacobian, Multigrid};
+use crate::problem::options::Preconditioner;
+
+/// M of a linear system, by its inverse.
+pub(super) enum Inverse {
+    /// Of one element each.
+    Blocks(BlockDiagonal),
+    /// Of all.
+    Multigrid(Multigrid),
+}
+
+impl Inverse {
+    /// M for A = J^T J + diag(`damping`), as of [`BlockDiagonal::new`].
+    pub fn new(
+        kind: Preconditioner,
+        problem: &Explicit<'_>,
+        jacobian: &Jacobian,
+        (diag, damping): (&[f64], &[f64]),
+        blocks: &[Vec<u32>],
+    ) -> Inverse {
+        match kind {
+            Preconditioner::Multigrid => {
+                Inverse::Multigrid(Multigrid::new(problem, jacobian, diag, damping, None))
+            }
+            _ => Inverse::Blocks(BlockDiagonal::new(kind, jacobian, diag, damping, blocks)),
+        }
+    }
+
+    /// M^-1 r.
+    pub fn apply(&self, r: &[f64]) -> Vec<f64> {
+        match self {
+            Inverse::Blocks(m) => m.apply_inverse(r),
+            Inverse::Multigrid(m) => m.apply_inverse(r),
+        }
+    }
+}

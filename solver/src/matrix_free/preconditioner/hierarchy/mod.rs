@@ -1,0 +1,125 @@
+//! Hierarchies of grids: coarser and coarser copies of an index space, and what A is on them.
+//!
+//! Level 0 is the space itself. Level l + 1 has ceil(n/2) elements along a dim that has n on level l; its element i lies where 2 i does there.
+//! P interpolates linearly along every dim, per component: an element between two has the mean of both, and a last one behind its only
+//! parent a copy, so that constants stay what they are. A_{l+1} = P^T A_l P (Galerkin). Rows of scalars that take no part are 0 on level
+//! 0, and so on every other.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`shape`] | the hierarchy of a space, and the numbers of its fields |
+//! | [`pattern`] | the entries of A that a level stores, which do not depend on its sizes |
+//! | [`galerkin`] | pipelines of A per damping: level 0, the next coarser one, and the smoothers |
+//! | [`cycle`] | pipelines of a cycle: what a PCG iteration makes of r |
+//! | [`coarsest`] | the inverse on the coarsest level |
+//!
+//! The pipelines of level 1 serve all coarser ones: the plan binds them to the vectors and sizes of each ([`Span`]).
+
+pub mod coarsest;
+pub mod cycle;
+pub mod galerkin;
+pub mod pattern;
+pub mod shape;
+
+use crate::matrix_free::draft::{coordinates, vars};
+use crate::matrix_free::params::Size;
+use crate::matrix_free::preconditioner::hierarchy::pattern::Pattern;
+use crate::matrix_free::preconditioner::hierarchy::shape::{Hierarchy, Of};
+use crate::matrix_free::skeleton::{Field, Skeleton, Space, Span};
+use crate::matrix_free::vectors::{Extents, Initial, VectorId, What};
+use sumsq_codegen::{Expr, ScalarType, Var};
+
+/// The fields of a space with a hierarchy, from 1 on: see [`Hierarchy::field`].
+pub fn fields(of: &Hierarchy, space: &Space, linear: ScalarType) -> Vec<Field> {
+    let id = space.id;
+    let initial = Initial::ZerosPerMask;
+    let points = |level, reach| Extents::Level { space: id, level, reach };
+    let (fine, coarse) = (points(0, of.finest.reach() + 1), points(1, of.coarse.reach() + 1));
+    let vector = |width| Field { level: 1, points: coarse, width, ty: linear, initial };
+    let f64 = |level, points, width| Field { level, points, width, ty: ScalarType::F64, initial };
+    let mut fields = vec![
+        f64(1, Extents::Scalar, 1),
+        vector(space.components),
+        vector(space.components),
+        vector(space.components),
+        f64(0, Extents::Coarsest(id), space.components),
+    ];
+    fields.extend(of.coarse.parts().map(|part| vector(part.len())));
+    let finest = of.finest.parts();
+    fields.extend(finest.map(|part| Field { level: 0, points: fine, ..vector(part.len()) }));
+    fields
+}
+
+/// A level that pipelines are built for, with its space.
+#[derive(Clone, Copy)]
+pub struct Grid<'a> {
+    /// What all pipelines share.
+    pub k: &'a Skeleton,
+    /// The kind.
+    pub kind: u8,
+    /// The space.
+    pub space: &'a Space,
+    /// Its hierarchy.
+    pub of: &'a Hierarchy,
+    /// The level.
+    pub level: u8,
+}
+
+impl<'a> Grid<'a> {
+    /// Level 0 of every space that has a hierarchy.
+    pub fn finest(k: &'a Skeleton, kind: u8) -> impl Iterator<Item = Grid<'a>> {
+        k.spaces.iter().filter_map(move |space| {
+            let of = space.hierarchy.as_ref()?;
+            Some(Grid { k, kind, space, of, level: 0 })
+        })
+    }
+
+    /// The next coarser one.
+    pub fn next(self) -> Grid<'a> {
+        Grid { level: self.level + 1, ..self }
+    }
+
+    /// A field.
+    pub fn id(&self, of: Of) -> VectorId {
+        let field = self.of.field(of, self.level);
+        VectorId { level: self.level, ..What::M { kind: self.kind, field }.of(self.space.id) }
+    }
+
+    /// A, part by part.
+    pub fn matrix(&self) -> Vec<VectorId> {
+        (0..self.pattern().parts().count()).map(|part| self.id(Of::Matrix(part))).collect()
+    }
+
+    /// The entries of A.
+    pub fn pattern(&self) -> &'a Pattern {
+        self.of.pattern(self.level)
+    }
+
+    /// Its extent along a dim.
+    pub fn extent(&self, dim: usize) -> Expr {
+        match self.level {
+            0 => Size::Extent(self.space.id, dim).expr(),
+            level => Size::LevelExtent(self.space.id, level, dim).expr(),
+        }
+    }
+
+    /// Loop variables of an element.
+    pub fn vars(&self) -> Vec<Var> {
+        vars(self.space.dims)
+    }
+
+    /// An element.
+    pub fn at(&self) -> Vec<Expr> {
+        coordinates(&self.vars())
+    }
+
+    /// A name of its pipelines.
+    pub fn name(&self, what: &str) -> String {
+        format!("{what}{}_m{}@{}", self.space.id.0, self.kind, self.level)
+    }
+
+    /// The levels from 1 to before the coarsest, of which those below `from` and from `to` on are left out.
+    pub fn span(&self, from: u8, to: u8, descending: bool) -> Span {
+        Span::Levels { space: self.space.id, from, to, descending }
+    }
+}

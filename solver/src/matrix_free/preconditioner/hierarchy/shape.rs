@@ -1,0 +1,90 @@
+//! The hierarchy of a space, but for its sizes, and the numbers of its fields.
+
+use crate::matrix_free::preconditioner::hierarchy::pattern::Pattern;
+use crate::problem::grids::additive_levels;
+use serde::{Deserialize, Serialize};
+use sumsq_energy::derive::Couplings;
+use sumsq_energy::model::SpaceId;
+
+/// The hierarchy of a space, but for its sizes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hierarchy {
+    /// The entries of A on level 0.
+    pub finest: Pattern,
+    /// The entries of A on all others.
+    pub coarse: Pattern,
+    /// Levels from the finest on whose part is one smoothing, added to what the coarser ones give. The others smooth before and after:
+    /// V(1,1).
+    pub additive: u8,
+    /// Elements that a row of J reads at most, a bound of the eigenvalues of M^-1 A on level 0.
+    pub elements: usize,
+}
+
+/// The fields of a kind with hierarchies, beside field 0.
+#[derive(Clone, Copy)]
+pub enum Of {
+    /// The largest row sum of D^-1/2 A D^-1/2 on a coarser level, D its diagonal: a bound of the eigenvalues of D^-1 A.
+    Bound,
+    /// w D^-1 there.
+    Smoother,
+    /// r there.
+    Residual,
+    /// What the cycle makes of it.
+    Correction,
+    /// A^-1 on the coarsest level.
+    Inverse,
+    /// A part of A on a level, where scalars take part: see [`Pattern::parts`].
+    Matrix(usize),
+}
+
+impl Hierarchy {
+    /// The hierarchy of a space, if stencils couple its elements: of so many dims, with so many scalars per element that residuals may couple.
+    pub fn of(
+        couplings: &Couplings,
+        space: SpaceId,
+        dims: usize,
+        components: usize,
+        coupled: bool,
+    ) -> Option<Hierarchy> {
+        let finest = Pattern::finest(couplings.spaces.get(&space)?, dims, components, coupled);
+        let coarse = finest.coarse();
+        let additive = additive_levels(dims, components, coupled) as u8;
+        Some(Hierarchy { finest, coarse, additive, elements: couplings.elements })
+    }
+
+    /// The number of a field, field 0 apart.
+    pub fn field(&self, of: Of, level: u8) -> u8 {
+        let number = match of {
+            Of::Bound => 1,
+            Of::Smoother => 2,
+            Of::Residual => 3,
+            Of::Correction => 4,
+            Of::Inverse => 5,
+            Of::Matrix(part) if level == 0 => 6 + self.coarse.parts().count() + part,
+            Of::Matrix(part) => 6 + part,
+        };
+        number as u8
+    }
+
+    /// The entries of A on a level.
+    pub fn pattern(&self, level: u8) -> &Pattern {
+        if level == 0 { &self.finest } else { &self.coarse }
+    }
+}
+
+/// The coordinates of an element by its number, the first dim fastest.
+pub fn coordinates_of(mut element: i32, extents: &[i32]) -> Vec<i32> {
+    let along = |n: &i32| {
+        let x = element % n;
+        element /= n;
+        x
+    };
+    extents.iter().map(along).collect()
+}
+
+/// The number of the element at some coordinates, if it is there.
+pub fn number_of(at: &[i32], extents: &[i32]) -> Option<usize> {
+    let inside = at.iter().zip(extents).all(|(x, n)| (0..*n).contains(x));
+    let number = (0..at.len()).rev().fold(0, |n, dim| n * i64::from(extents[dim]) + i64::from(at[dim]));
+    inside.then_some(number as usize)
+}

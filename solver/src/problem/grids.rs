@@ -1,0 +1,54 @@
+//! Facts about hierarchies of grids that follow from an energy and its sizes: both paths have the same.
+
+use sumsq_energy::dag::At;
+use sumsq_energy::model::{Domain, Energy, SpaceId};
+
+/// Scalars of the coarsest level at most.
+pub const COARSEST: usize = 300;
+
+/// The spaces of an energy whose unknowns some residual reads at several offsets.
+pub fn served(energy: &Energy) -> Vec<SpaceId> {
+    let spaces = (0..energy.spaces.len() as u32).map(SpaceId).filter(|&s| !energy.is_global(s));
+    let couples = |space: SpaceId| {
+        let own = energy.residuals.iter().filter(|r| r.domain == Domain::Space(space));
+        own.into_iter().any(|r| {
+            let reads = r.unknown_reads.iter().filter(|a| energy.space_of(a.source) == space);
+            let mut at = reads.map(|a| &a.at).filter(|at| matches!(at, At::Offset(_)));
+            at.next().is_some_and(|first| at.any(|other| other != first))
+        })
+    };
+    spaces.filter(|&s| couples(s)).collect()
+}
+
+/// The least number of additive levels, of at least one, with which the first level that is not moves at most half the bytes of a PCG
+/// iteration for its two products with A. Bytes are those of vectors of the iteration and of A, both for interior elements.
+pub fn additive_levels(dims: usize, components: usize, coupled: bool) -> usize {
+    let pairs = if coupled { components * components } else { components };
+    let stencil = 3usize.pow(dims as u32).div_ceil(2) * pairs;
+    let level = |n: usize| 2 * (stencil + 3 * components) >> (dims * n).min(63);
+    let iteration = 8 * components + 2 * pairs;
+    (1..8).find(|&n| 2 * level(n) <= iteration).unwrap_or(8)
+}
+
+/// Operations per element that P^T A P may have, in entries of A that it makes along each dim: it is straight code.
+const MOST_ENTRIES: usize = 700;
+
+/// Unknowns per element at most, for spaces of so many dims.
+pub fn most_components(dims: usize) -> usize {
+    let entries =
+        |components: usize| dims * 3usize.saturating_pow(dims as u32).div_ceil(2) * components * components;
+    (1..=8).rev().find(|&c| entries(c) <= MOST_ENTRIES).unwrap_or(0)
+}
+
+/// The extents of every level, and of the coarsest: the first behind level 0 with at most [`COARSEST`] scalars.
+pub fn levels(extents: &[usize], components: usize) -> Vec<Vec<usize>> {
+    let mut all = vec![extents.to_vec()];
+    loop {
+        let next: Vec<usize> = all[all.len() - 1].iter().map(|n| n.div_ceil(2)).collect();
+        let scalars = next.iter().product::<usize>() * components;
+        all.push(next);
+        if scalars <= COARSEST {
+            return all;
+        }
+    }
+}
