@@ -6,7 +6,7 @@
 //! |---|---|
 //! | cheap, or read at one place by one other | nothing: it is substituted where it is read |
 //! | others | loops of its own: vectors along the first dimension, threads along the last |
-//! | an update with pure dimensions | the same, its reductions inside of the vectors |
+//! | an update with pure dimensions | the same, its reductions inside of the vectors, few of them written out |
 //! | a large sum into few elements | strips along its last loop, on threads, each with its own sums in registers (`strips`) |
 //!
 //! Source: T.-M. Li et al., "Differentiable programming for image processing and deep learning in Halide", 2018, section 4.4.
@@ -17,7 +17,7 @@ use crate::analysis::evaluate::{Known, evaluate};
 use crate::error::Error;
 use crate::expr::walk::nodes;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::func::{Func, Pipeline, Update};
+use crate::func::{Func, Pipeline, RVar, Update};
 use crate::gradient::seeds::domain;
 use crate::gradient::strips::parts;
 use crate::gradient::support::{Boxes, Stage, known, supports};
@@ -31,6 +31,8 @@ const CHEAP: usize = 24;
 const MANY: i64 = 1 << 14;
 /// Elements up to which each thread may have sums of its own.
 const FEW: i64 = 1 << 12;
+/// Iterations of reductions up to which they are written out.
+const FEW_ITERATIONS: i64 = 25;
 /// Bytes of a vector.
 const VECTOR: i32 = 32;
 
@@ -182,12 +184,26 @@ impl Maker<'_> {
                 order.push(&outer);
                 order.extend(pure[1..].iter().map(|d| name(*d)));
                 handle = handle.reorder(&order);
+                for r in update.into_iter().flat_map(written_out) {
+                    handle = handle.unroll(&r.name);
+                }
             }
         }
         if points >= MANY && last != first {
             _ = handle.parallel(name(last));
         }
     }
+}
+
+/// The loops of an update, from the innermost out, whose iterations are few and known: written out, they share loads, one element
+/// in a register and one test of the border.
+fn written_out(u: &Update) -> impl Iterator<Item = &RVar> {
+    let mut n = 1;
+    u.rdom.vars.iter().take_while(move |r| {
+        let extent = r.extent.as_int().filter(|n| (1..=FEW_ITERATIONS).contains(n));
+        n = extent.map_or(i64::MAX, |e| e.saturating_mul(n));
+        n <= FEW_ITERATIONS
+    })
 }
 
 /// Lanes of a vector of the widest elements of `f`.
