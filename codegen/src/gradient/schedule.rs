@@ -6,7 +6,7 @@
 //! |---|---|
 //! | cheap with all that is substituted into it, or read at one place by one other | nothing: it is substituted where it is read |
 //! | others | loops of its own: vectors along the first dimension, threads along the last |
-//! | an update with pure dimensions | the same, its reductions inside of the vectors |
+//! | an update with pure dimensions | the same, its reductions inside of the vectors, few of them written out |
 //! | a large sum at coordinates that are data | strips along its last loop, each with its own copy of all elements, on threads |
 //! | a large sum into few elements | strips along its last loop, on threads, each with its own sums in registers (`strips`) |
 //!
@@ -18,7 +18,7 @@ use crate::analysis::evaluate::{Known, evaluate};
 use crate::error::Error;
 use crate::expr::walk::nodes;
 use crate::expr::{Expr, ExprKind, Name};
-use crate::func::{Func, Pipeline, Update};
+use crate::func::{Func, Pipeline, RVar, Update};
 use crate::gradient::seeds::domain;
 use crate::gradient::strips::parts;
 use crate::gradient::support::{Boxes, Stage, consumers_first, known, supports};
@@ -33,6 +33,8 @@ const CHEAP: usize = 24;
 const MANY: i64 = 1 << 14;
 /// Elements up to which each thread may have sums of its own.
 const FEW: i64 = 1 << 12;
+/// Iterations of reductions up to which they are written out.
+const FEW_ITERATIONS: i64 = 25;
 /// Bytes of a vector.
 const VECTOR: i32 = 32;
 
@@ -208,6 +210,9 @@ impl Maker<'_> {
                 order.push(&outer);
                 order.extend(pure[1..].iter().map(|d| name(*d)));
                 handle = handle.reorder(&order);
+                for r in update.into_iter().flat_map(written_out) {
+                    handle = handle.unroll(&r.name);
+                }
             }
         }
         if points >= MANY && last != first {
@@ -219,6 +224,17 @@ impl Maker<'_> {
 /// Number of elements of a box of these sizes.
 fn elements(sizes: &[i64]) -> i64 {
     sizes.iter().fold(1i64, |a, b| a.saturating_mul(*b))
+}
+
+/// The loops of an update, from the innermost out, whose iterations are few and known: written out, they share loads, one element
+/// in a register and one test of the border.
+fn written_out(u: &Update) -> impl Iterator<Item = &RVar> {
+    let mut n = 1;
+    u.rdom.vars.iter().take_while(move |r| {
+        let extent = r.extent.as_int().filter(|n| (1..=FEW_ITERATIONS).contains(n));
+        n = extent.map_or(i64::MAX, |e| e.saturating_mul(n));
+        n <= FEW_ITERATIONS
+    })
 }
 
 /// Lanes of a vector of the widest elements of `f`.

@@ -16,7 +16,7 @@ impl Adjoints {
     /// Funcs `saved` as inputs of the same names. Funcs that the second needs and that are not saved it computes again.
     ///
     /// Buffers of what is saved lie anywhere in memory and must cover what the second reads of them, which
-    /// [`Compiled::required_regions`](crate::Compiled::required_regions) tells.
+    /// [`Compiled::required_regions_over`](crate::compile::Compiled::required_regions_over) tells.
     ///
     /// # Errors
     /// A name in `saved` that is no Func or depends on a seed; a size of a buffer that the second part does not have.

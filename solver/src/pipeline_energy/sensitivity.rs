@@ -105,8 +105,13 @@ impl Sensitivity<'_> {
         let d = at.linearise(&x);
         let held = self.held(&at.model.numbers, &x, &d.gradient);
         let watch = Watch::default();
-        let stopping =
-            Stopping { tolerance: Some(tolerance), forcing: 0.0, eta: None, limit: 10 * x.len().max(50), watch: &watch };
+        let stopping = Stopping {
+            tolerance: Some(tolerance),
+            forcing: 0.0,
+            eta: None,
+            limit: 10 * x.len().max(50),
+            watch: &watch,
+        };
         let step = at.solve(&free(&d.gradient, &held), &held, &stopping);
         let solution = at.solve(&free(&w, &held), &held, &stopping);
         if let Some(failure) = at.model.failure.take() {
