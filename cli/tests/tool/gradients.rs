@@ -254,7 +254,7 @@ fn faults_are_said() {
     let both = [input.clone(), flow.clone()];
     let with = |w: NamedArray| [&both[..], &[w]].concat();
     expected(
-        &[input.clone()],
+        std::slice::from_ref(&input),
         "flow_warp needs flow, way to the right and down, in pixels, of shape (N, 2, H, W): give it with --inputs F.npz",
     );
     expected(

@@ -13,7 +13,7 @@ pub struct Algorithm {
     pub application: &'static Application,
     /// Its parameters and the depth of its pictures.
     pub setup: Setup,
-    /// What is computed.
+    /// Its outputs, and its slopes if it has a gradient.
     pub pipeline: Pipeline,
     /// J^T w, where the pipeline computes that, too.
     pub gradient: Option<Gradient>,

@@ -79,7 +79,7 @@ fn transformer_inputs([w, h, c, n]: [i32; 4]) -> [Planar; 2] {
     let mut theta = signed_input(&[3, 2, n]);
     if let Values::F32(v) = &mut theta.values {
         // Near the identity.
-        v.iter_mut().enumerate().for_each(|(k, v)| *v = 0.4 * *v + f32::from(k % 6 == 0 || k % 6 == 4));
+        v.iter_mut().enumerate().for_each(|(k, v)| *v = 0.4 * *v + f32::from([0, 4].contains(&(k % 6))));
     }
     [signed_input(&[w, h, c, n]), theta]
 }

@@ -76,7 +76,7 @@ fn made(name: &str, shape: &[usize]) -> NamedArray {
         state ^= state << 5;
         let v = (state >> 8) as f32 / (1 << 24) as f32;
         match name {
-            "theta" => 0.2 * v - 0.1 + f32::from(u8::from(k % 6 == 0 || k % 6 == 4)),
+            "theta" => 0.2 * v - 0.1 + f32::from([0, 4].contains(&(k % 6))),
             "flow" => 20.0 * v - 10.0,
             _ => v,
         }
