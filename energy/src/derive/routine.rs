@@ -139,7 +139,7 @@ pub struct Routines {
     pub passes: Vec<PassReport>,
     /// The parts that may be hoisted, by index space and number.
     pub parts: Vec<Part>,
-    /// What the roots of [`Kind::Couplings`] are, once [`Routines::add_couplings`] has derived them.
+    /// The entries that the roots of [`Kind::Couplings`] are, once [`Routines::add_couplings`] has derived them.
     pub couplings: Couplings,
     /// True if the order of emitted operations is chosen ([`crate::emit`]).
     pub scheduled: bool,

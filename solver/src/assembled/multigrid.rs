@@ -132,7 +132,7 @@ impl Hierarchy {
         Hierarchy { space, columns, additive, levels }
     }
 
-    /// What levels from `l` on make of r.
+    /// The correction that levels from `l` on make of r.
     fn cycle(&self, l: usize, r: &[f64], finest: &dyn Fn(&[f64]) -> Vec<f64>) -> Vec<f64> {
         let level = &self.levels[l];
         let Some(p) = &level.p else { return level.solve(r) };

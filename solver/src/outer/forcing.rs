@@ -77,7 +77,7 @@ impl Forcing {
         }
         if gain_ratio > 0.5 {
             self.eta = (self.eta / FACTOR).max(LEAST);
-        } else if !(gain_ratio >= 0.25) {
+        } else if gain_ratio < 0.25 || gain_ratio.is_nan() {
             self.eta = (self.eta * FACTOR).min(MOST);
         }
     }

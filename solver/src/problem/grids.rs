@@ -25,7 +25,7 @@ pub fn served(energy: &Energy) -> Vec<SpaceId> {
 pub fn additive_levels(dims: usize, components: usize, coupled: bool) -> usize {
     let pairs = if coupled { components * components } else { components };
     let stencil = 3usize.pow(dims as u32).div_ceil(2) * pairs;
-    let level = |n: usize| 2 * (stencil + 3 * components) >> (dims * n).min(63);
+    let level = |n: usize| (2 * (stencil + 3 * components)) >> (dims * n).min(63);
     let iteration = 8 * components + 2 * pairs;
     (1..8).find(|&n| 2 * level(n) <= iteration).unwrap_or(8)
 }

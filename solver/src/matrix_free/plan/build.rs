@@ -164,7 +164,7 @@ impl Builder {
         steps
     }
 
-    /// How far the levels of a span lie from those that its pipeline is built for, in the order in which it runs on them.
+    /// Distances of the levels of a span from those that its pipeline is built for, in the order in which it runs on them.
     fn shifts(&self, span: Span) -> Vec<u8> {
         match span {
             Span::Once => vec![0],

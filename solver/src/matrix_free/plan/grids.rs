@@ -9,7 +9,7 @@ use sumsq_codegen::runtime::Buffer;
 use sumsq_energy::model::SpaceId;
 
 impl Plan {
-    /// What reports say of the hierarchies.
+    /// The hierarchies, as reports have them.
     pub(crate) fn hierarchies(&self) -> Vec<Grids> {
         let grids = |(&space, &coarsest): (&SpaceId, &u8)| {
             let extents = |level: u8| -> Vec<i32> {

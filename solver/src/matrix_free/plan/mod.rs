@@ -352,7 +352,7 @@ impl Plan {
     /// As [`Plan::start`]. The phase ends between two iterations of PCG once the watch says so. Returns whether it came to its own end.
     pub(crate) fn start_until(&mut self, phase: Phase, watch: &Watch) -> Result<bool, SolveError> {
         let program = self.programs.get_mut(&phase).expect("every phase of the skeleton has a program");
-        let mut over = false;
+        let (mut over, mut failed) = (false, None);
         let (k, vectors, coarsest) = (&self.k, &self.vectors, &self.coarsest);
         let mut host = |name: &str, table: &mut Table| {
             if let Some((kind, id)) = coarsest::of_host_step(name) {
@@ -364,7 +364,11 @@ impl Plan {
                     };
                     let parts = 0..of.coarse.parts().count();
                     let a: Vec<&Buffer> = parts.map(|part| buffer(Of::Matrix(part), coarsest[&id])).collect();
-                    coarsest::invert(of, space.components, &a, buffer(Of::Inverse, 0));
+                    let inverse = buffer(Of::Inverse, 0);
+                    if let Err(e) = coarsest::invert(of, space.components, &a, inverse) {
+                        failed = Some(SolveError::of_buffer("the coarsest level", e));
+                        return Ok(Flow::Stop);
+                    }
                 }
                 return Ok(Flow::Continue);
             }
@@ -372,7 +376,7 @@ impl Plan {
             Ok(if over { Flow::Stop } else { Flow::Continue })
         };
         program.run(&mut self.table, &self.pool, &mut host)?;
-        Ok(!over)
+        failed.map_or(Ok(!over), Err)
     }
 
     /// Brings to the host what it reads of a phase.

@@ -2,12 +2,14 @@
 
 use crate::matrix_free::preconditioner::hierarchy::pattern::PART;
 use crate::matrix_free::preconditioner::hierarchy::shape::{Hierarchy, coordinates_of, number_of};
-use nalgebra::{Cholesky, DMatrix};
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::cholesky::llt;
+use faer::{Mat, Par};
 use sumsq_codegen::Name;
-use sumsq_codegen::runtime::Buffer;
+use sumsq_codegen::runtime::{Buffer, BufferError};
 use sumsq_energy::model::SpaceId;
 
-/// What the diagonal is raised by, in its own measure: A may be singular to rounding, where nothing holds the unknowns in place.
+/// The share by which the diagonal is raised: A may be singular to rounding, where nothing holds the unknowns in place.
 const SHIFT: f64 = 1e-8;
 
 /// The beginning of the names of the host's steps.
@@ -17,22 +19,19 @@ const HOST_STEP: &str = "invert ";
 const LARGEST: f64 = 1e-2;
 
 /// A^-1, symmetric and positive definite, by Cholesky in float64. Rows of scalars that take no part are 0.
-fn inverted(a: &DMatrix<f64>) -> DMatrix<f64> {
+fn inverted(a: &Mat<f64>) -> Mat<f64> {
     let n = a.nrows();
     let takes_part = |i: usize| a[(i, i)] > 0.0;
     let mut shift = SHIFT;
-    let mut inverse = DMatrix::zeros(n, n);
+    let mut inverse = Mat::zeros(n, n);
     while shift <= LARGEST {
-        let shifted = DMatrix::from_fn(n, n, |i, j| match (takes_part(i) && takes_part(j), i == j) {
+        let shifted = Mat::from_fn(n, n, |i, j| match (takes_part(i) && takes_part(j), i == j) {
             (true, true) => a[(i, j)] * (1.0 + shift),
             (true, false) => a[(i, j)],
             (false, same) => f64::from(u8::from(same)),
         });
-        if let Some(factor) = Cholesky::new(shifted) {
-            let lower = factor.l();
-            let identity = DMatrix::identity(n, n);
-            let root = lower.solve_lower_triangular(&identity).unwrap_or(identity);
-            inverse = root.tr_mul(&root);
+        if let Some(lower) = lower_inverse(shifted) {
+            inverse = lower;
             break;
         }
         shift *= 10.0;
@@ -43,7 +42,21 @@ fn inverted(a: &DMatrix<f64>) -> DMatrix<f64> {
     }
     let symmetric =
         |i: usize, j: usize| if takes_part(i) && takes_part(j) { inverse[(i.max(j), i.min(j))] } else { 0.0 };
-    DMatrix::from_fn(n, n, symmetric)
+    Mat::from_fn(n, n, symmetric)
+}
+
+/// The lower triangle of the inverse of a positive definite matrix, on one thread: its bits depend on nothing else.
+fn lower_inverse(mut a: Mat<f64>) -> Option<Mat<f64>> {
+    let n = a.nrows();
+    let scratch = llt::factor::cholesky_in_place_scratch::<f64>(n, Par::Seq, Default::default());
+    let mut memory =
+        MemBuffer::try_new(scratch.or(llt::inverse::inverse_scratch::<f64>(n, Par::Seq))).ok()?;
+    let stack = MemStack::new(&mut memory);
+    llt::factor::cholesky_in_place(a.as_mut(), Default::default(), Par::Seq, stack, Default::default())
+        .ok()?;
+    let mut inverse = Mat::zeros(n, n);
+    llt::inverse::inverse(inverse.as_mut(), a.as_ref(), Par::Seq, stack);
+    Some(inverse)
 }
 
 /// The name of the host's step in a program.
@@ -59,37 +72,42 @@ pub fn of_host_step(name: &str) -> Option<(u8, SpaceId)> {
 
 /// Reads A of the coarsest level, part by part, and writes its inverse: row by element and channel, column by the last coordinate, the number of a
 /// scalar with components fastest.
-pub fn invert(of: &Hierarchy, components: usize, parts: &[&Buffer], inverse: &Buffer) {
-    let Some(first) = parts.first() else { return };
+///
+/// # Errors
+/// A device that does not take it.
+pub fn invert(
+    of: &Hierarchy,
+    components: usize,
+    parts: &[&Buffer],
+    inverse: &Buffer,
+) -> Result<(), BufferError> {
+    let Some(first) = parts.first() else { return Ok(()) };
     let extents = first.spec().extents.clone();
     let elements: i32 = extents.iter().product();
     let n = elements as usize * components;
-    let mut dense = DMatrix::zeros(n, n);
+    let values: Vec<Vec<f64>> = parts.iter().map(|part| part.to_vec()).collect();
+    let mut dense = Mat::zeros(n, n);
     for element in 0..elements {
         let at = coordinates_of(element, &extents);
         for (channel, entry) in of.coarse.entries().iter().enumerate() {
             let there: Vec<i32> = at.iter().zip(&entry.offset).map(|(x, o)| x + o).collect();
-            let (Some(column), Some(value)) =
-                (number_of(&there, &extents), parts[channel / PART].get::<f64>(&at, channel % PART))
-            else {
-                continue;
-            };
+            let Some(column) = number_of(&there, &extents) else { continue };
+            let width = parts[channel / PART].spec().channels;
+            let value = values[channel / PART][element as usize * width + channel % PART];
             let (i, j) = (element as usize * components + entry.row, column * components + entry.column);
             (dense[(i, j)], dense[(j, i)]) = (value, value);
         }
     }
     let inverted = inverted(&dense);
-    for (element, column) in (0..elements).flat_map(|e| (0..n).map(move |column| (e, column))) {
-        let at: Vec<i32> = coordinates_of(element, &extents).into_iter().chain([column as i32]).collect();
-        for c in 0..components {
-            inverse.set(&at, c, inverted[(element as usize * components + c, column)]);
-        }
-    }
+    let values: Vec<f64> =
+        (0..n).flat_map(|column| (0..n).map(move |row| (row, column))).map(|at| inverted[at]).collect();
+    inverse.copy_from(&values)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nalgebra::DMatrix;
 
     /// The second difference with free ends has the constants as its null space; the last row takes no part.
     #[test]
@@ -101,15 +119,16 @@ mod tests {
             (i, j) if i.abs_diff(j) == 1 => -1.0,
             _ => 0.0,
         };
-        let a = DMatrix::from_fn(5, 5, entry);
+        let a = Mat::from_fn(5, 5, entry);
         let inverse = inverted(&a);
+        let inverse = DMatrix::from_fn(5, 5, |i, j| inverse[(i, j)]);
         assert_eq!(inverse, inverse.transpose());
         assert!(inverse.row(4).iter().all(|v| *v == 0.0));
         let own = inverse.view((0, 0), (4, 4)).into_owned();
         assert!(own.clone().symmetric_eigenvalues().iter().all(|v| *v > 0.0));
         // On what is not in the null space it is A^-1.
         let r = nalgebra::DVector::from_vec(vec![1.0, -1.0, 2.0, -2.0]);
-        let back = a.view((0, 0), (4, 4)) * (&own * &r);
+        let back = DMatrix::from_fn(4, 4, entry) * (&own * &r);
         assert!((back - &r).norm() <= 1e-6 * r.norm());
     }
 }

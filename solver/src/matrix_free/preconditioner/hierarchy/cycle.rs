@@ -65,7 +65,7 @@ pub fn down(grid: Grid) -> Vec<Scheduled> {
     write(d, &grid.next(), Of::Residual, values, vec![rest], grid.span(grid.of.additive, u8::MAX, false))
 }
 
-/// What a level makes of r that smooths first and last.
+/// The correction of a level that smooths first and last.
 pub fn up(grid: Grid) -> Vec<Scheduled> {
     let mut d = Draft::new(grid.k, grid.name("up"), Role::Linear);
     inputs(&mut d, &grid, &[Of::Smoother, Of::Residual]);
@@ -81,7 +81,7 @@ pub fn up(grid: Grid) -> Vec<Scheduled> {
     write(d, &grid, Of::Correction, values, vec![first], grid.span(grid.of.additive, u8::MAX, true))
 }
 
-/// What an additive level makes of r.
+/// The correction of an additive level.
 pub fn add(grid: Grid) -> Vec<Scheduled> {
     let mut d = Draft::new(grid.k, grid.name("add"), Role::Linear);
     inputs(&mut d, &grid, &[Of::Smoother, Of::Residual]);
@@ -90,7 +90,7 @@ pub fn add(grid: Grid) -> Vec<Scheduled> {
     write(d, &grid, Of::Correction, values, vec![], grid.span(1, grid.of.additive, true))
 }
 
-/// What the coarsest level makes of r: its inverse times r.
+/// The correction of the coarsest level: its inverse times r.
 pub fn solve(grid: Grid) -> Vec<Scheduled> {
     let (k, components) = (grid.k, grid.space.components);
     let mut d = Draft::new(k, grid.name("solve"), Role::Linear);

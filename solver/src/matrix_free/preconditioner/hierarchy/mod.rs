@@ -53,7 +53,7 @@ pub fn fields(of: &Hierarchy, space: &Space, linear: ScalarType) -> Vec<Field> {
 /// A level that pipelines are built for, with its space.
 #[derive(Clone, Copy)]
 pub struct Grid<'a> {
-    /// What all pipelines share.
+    /// The solver that it is part of.
     pub k: &'a Skeleton,
     /// The kind.
     pub kind: u8,

@@ -29,7 +29,7 @@ pub enum Of {
     Smoother,
     /// r there.
     Residual,
-    /// What the cycle makes of it.
+    /// The correction that the cycle makes of it.
     Correction,
     /// A^-1 on the coarsest level.
     Inverse,
