@@ -96,7 +96,7 @@ pub fn propagate_squares(p: &mut Pipeline, seeds: &[(&str, &str)], wrt: &[&str])
     whole(p, |p| added(p, seeds, wrt, Along::Squares, None))
 }
 
-/// What `change` makes of `p`, all of it or nothing.
+/// Makes `change` of `p`, all of it or nothing.
 fn whole<T>(p: &mut Pipeline, change: impl FnOnce(&mut Pipeline) -> Result<T, Error>) -> Result<T, Error> {
     let mut changed = p.clone();
     let made = change(&mut changed)?;

@@ -22,7 +22,7 @@ pub(super) struct Read {
     pub adjoint: Expr,
 }
 
-/// What is multiplied with on the way back through a definition.
+/// Factors on the way back through a definition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Along {
     /// Its partial derivatives.

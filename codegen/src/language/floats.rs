@@ -51,7 +51,7 @@ impl Retyping<'_> {
     }
 }
 
-/// What replaces node `old`, whose operands in `new` are replaced already.
+/// The replacement of node `old`, whose operands in `new` are replaced already.
 fn node(p: &Pipeline, to: ScalarType, retyped: &[&str], old: &Expr, new: Expr) -> Expr {
     let was = old.ty().scalar;
     if !was.is_float() {

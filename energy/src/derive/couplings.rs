@@ -18,7 +18,7 @@ pub struct Coupling {
 /// The couplings of an energy.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Couplings {
-    /// Per space that has any, what each root of its routine [`Kind::Couplings`] is. Each pair of elements once: see
+    /// Per space that has any, what each root of its routine `Kind::Couplings` is. Each pair of elements once: see
     /// [`leads_on`].
     pub spaces: BTreeMap<SpaceId, Vec<Coupling>>,
     /// Elements that one row of J reads at most, those of all spaces together. With M the diagonal blocks of A, by elements, it

@@ -37,7 +37,7 @@ pub struct Demo {
     /// Description in a line.
     pub about: &'static str,
     play: fn(&mut Run<'_>) -> Result<(), DemoError>,
-    /// What its first solve is given; none if its energy is no text.
+    /// The inputs of its first solve; none if its energy is no text.
     problem: Option<fn() -> Result<Problem, DemoError>>,
 }
 

@@ -10,9 +10,10 @@
 
 use crate::assembled::random::Random;
 use crate::outer::pcg::dot;
+use crate::pipeline_energy::PipelineEnergy;
 use crate::pipeline_energy::compiled::{Numbers, Routine, Routines, compile_all};
 use crate::pipeline_energy::derive::{Base, OverUnknowns, parts_of};
-use crate::pipeline_energy::{PipelineEnergy, PipelineEnergyError};
+use crate::pipeline_energy::error::PipelineEnergyError;
 use crate::problem::options::{CompileOptions, Precision};
 use sumsq_codegen::ScalarType;
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Scalar};
@@ -22,7 +23,7 @@ const STEP: f64 = 1e-4;
 /// Random directions.
 const DIRECTIONS: usize = 3;
 
-/// What finite differences say of the derivatives of a pipeline energy. All relative; NaN where something is not finite.
+/// Disagreement of finite differences with the derivatives of a pipeline energy. All relative; NaN where something is not finite.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Certificate {
     /// Per unknown, the disagreement of g.v with the difference of E/2 along v, over the sum of |g_i v_i|.

@@ -1,7 +1,8 @@
 //! Machine code of the derived pipelines, and the buffers that it runs on.
 
+use crate::pipeline_energy::PipelineEnergy;
 use crate::pipeline_energy::derive::{Derived, OverUnknowns, direction_of, energy_of};
-use crate::pipeline_energy::{PipelineEnergy, PipelineEnergyError};
+use crate::pipeline_energy::error::PipelineEnergyError;
 use crate::problem::options::{CompileOptions, Precision};
 use std::ops::Range;
 use std::time::Instant;
@@ -94,7 +95,7 @@ struct Field {
     wide: Memory,
     narrow: Memory,
     along: Memory,
-    /// Where a routine writes its part of the result.
+    /// A routine's part of the result.
     result_wide: Buffer,
     result_narrow: Buffer,
 }

@@ -10,7 +10,8 @@
 //! W = rho' (I - b (2 - b q) r r^T) per element, b = 0 to first order: (I - b r r^T)^2 = I - b (2 - b q) r r^T, see
 //! `energy/src/derive/robust.rs`. Energy and gradient are in one type of floats, diagonal and product in another or the same.
 
-use crate::pipeline_energy::{Loss, PipelineEnergy, PipelineEnergyError, Residual};
+use crate::pipeline_energy::error::PipelineEnergyError;
+use crate::pipeline_energy::{Loss, PipelineEnergy, Residual};
 use sumsq_codegen::gradient::{Tangents, propagate_adjoints, propagate_squares, propagate_tangents};
 use sumsq_codegen::{Constraint, Expr, Func, Name, Pipeline, RDom, ScalarType, Var, in_floats};
 use sumsq_energy::emit::{LossAt, formula_loss, scaled_loss};

@@ -5,9 +5,10 @@
 
 use crate::outer::host::Model;
 use crate::outer::pcg::dot;
+use crate::pipeline_energy::PipelineSolver;
 use crate::pipeline_energy::compiled::Numbers;
+use crate::pipeline_energy::error::PipelineEnergyError;
 use crate::pipeline_energy::model::PipelineModel;
-use crate::pipeline_energy::{PipelineEnergyError, PipelineSolver};
 use crate::problem::bounds::clamp;
 use crate::problem::cancel::{Cancel, Watch};
 use std::collections::VecDeque;
@@ -37,7 +38,7 @@ pub enum FirstOrder {
         beta1: f64,
         /// Decay of the mean of their squares, in [0, 1): 0.999.
         beta2: f64,
-        /// What is added to the root of that mean: 1e-8.
+        /// Addend to the root of that mean: 1e-8.
         epsilon: f64,
     },
     /// Liu and Nocedal, "On the limited memory BFGS method", 1989, with backtracking.
@@ -154,7 +155,7 @@ impl FirstOrder {
     }
 }
 
-/// What a method keeps between steps.
+/// The state of a method between steps.
 struct State {
     method: FirstOrder,
     /// Factors of the rate, per scalar.

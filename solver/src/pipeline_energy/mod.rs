@@ -5,14 +5,14 @@
 //! PipelineEnergy --derive--> four pipelines: E; g = J^T r; squares for M; J^T J p = adjoint of tangent
 //!                --compile--> PipelineSolver --solve--> Report, unknowns in place
 //! ```
-//! The outer loop is that of every solve ([`crate::outer`]), over vectors in float64 on the host.
+//! The outer loop is that of every solve (`outer`), over vectors in float64 on the host.
 //!
 //! | file | what |
 //! |---|---|
 //! | `derive` | the four pipelines |
 //! | `compiled` | their machine code, buffers and runs |
-//! | `model` | the same as a [`Model`](crate::outer::host::Model), with its preconditioner |
-//! | `solve` | a solve, its report and errors |
+//! | `model` | the same as a `Model` of `outer::host`, with its preconditioner |
+//! | `solve`, `error` | a solve, its report and errors |
 //! | `first_order` | descent, Adam, L-BFGS, for comparison |
 //! | `certificate` | the derived routines beside finite differences of E |
 //! | `sensitivity` | the derivative of a solution |
@@ -23,15 +23,17 @@
 mod certificate;
 mod compiled;
 mod derive;
+mod error;
 mod first_order;
 mod model;
 mod sensitivity;
 mod solve;
 
 pub use certificate::Certificate;
+pub use error::PipelineEnergyError;
 pub use first_order::{Course, Descent, FirstOrder};
 pub use sensitivity::{Curvature, LinearReport, Sensitivity};
-pub use solve::{PipelineEnergyError, PipelineSolver};
+pub use solve::PipelineSolver;
 
 use sumsq_codegen::{Expr, Name, Pipeline};
 use sumsq_energy::dag::{Dag, ExprId};

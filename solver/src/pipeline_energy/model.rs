@@ -3,8 +3,8 @@
 use crate::outer::host::{Derivatives, Model};
 use crate::outer::lm::Energies;
 use crate::outer::pcg::{Solution, Stopping, pcg};
-use crate::pipeline_energy::PipelineEnergyError;
 use crate::pipeline_energy::compiled::{Numbers, Routine, Routines};
+use crate::pipeline_energy::error::PipelineEnergyError;
 use crate::problem::options::Preconditioner;
 use crate::problem::report::LinearStop;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
@@ -50,7 +50,7 @@ impl<'a> PipelineModel<'a> {
         self.numbers.ranges().map(|(range, _)| range).filter(move |r| has && (2..=DENSE).contains(&r.len()))
     }
 
-    /// What `of` gives, or `instead` if it fails now or has failed before.
+    /// The value of `of`, or `instead` if it fails now or has failed before.
     fn or<T>(
         &mut self,
         instead: T,

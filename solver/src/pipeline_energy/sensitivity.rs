@@ -7,10 +7,11 @@
 use crate::outer::host::{Derivatives, Model};
 use crate::outer::lm::Energies;
 use crate::outer::pcg::{Solution, Stopping, dot};
+use crate::pipeline_energy::PipelineSolver;
 use crate::pipeline_energy::compiled::{Numbers, OverSizes, Routine, compile_all};
 use crate::pipeline_energy::derive::Base;
+use crate::pipeline_energy::error::PipelineEnergyError;
 use crate::pipeline_energy::model::PipelineModel;
-use crate::pipeline_energy::{PipelineEnergyError, PipelineSolver};
 use crate::problem::bounds::is_held;
 use crate::problem::cancel::Watch;
 use crate::problem::report::LinearStop;

@@ -16,7 +16,7 @@ const COARSEST: usize = 24;
 /// Difference of grey from which a pixel counts as an outlier.
 const OUTLIER: f64 = 0.1;
 
-/// Where pixels of frames 1, 2... lie in the first.
+/// The homographies that take pixels of frames 1, 2... to the first.
 pub fn align(burst: &Burst, report: &mut dyn FnMut(&str, Report)) -> Result<Vec<Homography>, DemoError> {
     let solver = solver()?;
     let first = pyramid(burst, 0);

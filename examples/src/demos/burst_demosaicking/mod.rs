@@ -2,9 +2,9 @@
 //! (Li et al., "Differentiable programming for image processing and deep learning in Halide", 2018, equation 1). Unknown are the picture
 //! and the homographies.
 //!
-//! The energy is a pipeline ([`energy`]): bilinear samples at coordinates that are themselves unknown. The burst is synthetic ([`synthetic`]),
+//! The energy is a pipeline (`energy`): bilinear samples at coordinates that are themselves unknown. The burst is synthetic (`synthetic`),
 //! so that picture and homographies are known. The start is one frame alone, demosaicked, and an alignment from coarse to fine
-//! ([`align`]).
+//! (`align`).
 
 mod align;
 mod energy;

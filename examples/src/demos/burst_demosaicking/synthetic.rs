@@ -36,7 +36,7 @@ pub struct Burst {
     pub frames: Vec<f32>,
     /// The picture that the first frame is a mosaic of: plane after plane, row by row.
     pub truth: Vec<f32>,
-    /// Where pixels of frames 1, 2... lie in the first.
+    /// The homographies that take pixels of frames 1, 2... to the first.
     pub homographies: Vec<Homography>,
 }
 

@@ -1,4 +1,4 @@
-//! The inverse of A on the coarsest level, which the host makes: at most [`COARSEST`](crate::problem::grids::COARSEST) rows.
+//! The inverse of A on the coarsest level, which the host makes: at most `COARSEST` rows.
 
 use crate::matrix_free::preconditioner::hierarchy::pattern::PART;
 use crate::matrix_free::preconditioner::hierarchy::shape::{Hierarchy, coordinates_of, number_of};
