@@ -152,6 +152,16 @@ pub struct Grids {
     pub operator_complexity: f64,
 }
 
+/// Values of a Func of a pipeline energy that are computed once per linearisation, for all products with J^T J.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct KeptValues {
+    /// The Func.
+    pub func: String,
+    /// Bytes of its values.
+    pub bytes: u64,
+}
+
 /// Uses of the caller's arrays and unknowns in the memory of a GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
@@ -194,6 +204,9 @@ pub struct Report {
     /// The hierarchies of grids of the preconditioner, one per index space that has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grids: Vec<Grids>,
+    /// Of an energy over a pipeline, the values that are kept between products.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptValues>,
     /// `cpu` or `cuda`.
     pub backend: &'static str,
     /// Name of the processor.
@@ -289,6 +302,7 @@ impl Report {
             method: setting.method.name(),
             preconditioner: setting.preconditioner,
             grids: setting.grids,
+            kept: vec![],
             backend: setting.backend,
             device: setting.device,
             lent: setting.lent,
