@@ -3,7 +3,9 @@
 use sumsq_codegen::compile::Compiled;
 use sumsq_codegen::program::{BufferId, Flow, PipelineId, Program, ReverseProgram, Step, Table, Value};
 use sumsq_codegen::runtime::{Buffer, BufferSpec, Pool, Scalar};
-use sumsq_codegen::{Expr, Func, Input, Limits, Pipeline, RDom, ScalarType, Schedule, Source, Target, Var, boundary};
+use sumsq_codegen::{
+    Expr, Func, Input, Limits, Pipeline, RDom, ScalarType, Schedule, Source, Target, Var, boundary,
+};
 
 const N: i32 = 19;
 /// Iterations of the outer and of the inner repetition.
@@ -81,7 +83,11 @@ fn world(given: &[f64], a: &[f64]) -> World {
     let inner = Step::Repeat { max: INNER, until: never, body: vec![step(), Step::Swap(x, next)] };
     let steps = vec![
         run(0, &[("given", given_id), ("first", x)], false),
-        Step::Repeat { max: COUNT, until: never, body: vec![inner, run(2, &[("old", x), ("faded", x)], false)] },
+        Step::Repeat {
+            max: COUNT,
+            until: never,
+            body: vec![inner, run(2, &[("old", x), ("faded", x)], false)],
+        },
         run(3, &[("x", x), ("given", given_id), ("sum", sum)], false),
     ];
     World { table, steps, given: given_id, a: a_id, sum }
@@ -108,11 +114,19 @@ fn repetitions_go_backwards_whatever_is_kept_of_them() {
     let expected = value(&given, &a);
     let mut found: Vec<(Vec<f64>, Vec<f64>)> = vec![];
     let mut held = vec![];
-    for (every, threads) in [(None, 1), (None, 3), (Some(1), 1), (Some(2), 2), (Some(COUNT), 1), (Some(99), 1)] {
+    for (every, threads) in
+        [(None, 1), (None, 3), (Some(1), 1), (Some(2), 2), (Some(COUNT), 1), (Some(99), 1)]
+    {
         let mut w = world(&given, &a);
-        let mut r =
-            ReverseProgram::new(&pipelines(), &mut w.table, &w.steps, &[w.given, w.a], every, Limits::default())
-                .unwrap();
+        let mut r = ReverseProgram::new(
+            &pipelines(),
+            &mut w.table,
+            &w.steps,
+            &[w.given, w.a],
+            every,
+            Limits::default(),
+        )
+        .unwrap();
         let pool = Pool::new(threads);
         // Twice: what is left of a first run does not show.
         for _ in 0..2 {
@@ -141,7 +155,11 @@ fn repetitions_go_backwards_whatever_is_kept_of_them() {
             let h = 1e-4;
             let (wide, narrow) = ((at(h) - at(-h)) / (2.0 * h), (at(h / 2.0) - at(-h / 2.0)) / h);
             let difference = (4.0 * narrow - wide) / 3.0;
-            assert!((direction[j] - difference).abs() < 1e-8 * (1.0 + difference.abs()), "{k} {j}: {} {difference}", direction[j]);
+            assert!(
+                (direction[j] - difference).abs() < 1e-8 * (1.0 + difference.abs()),
+                "{k} {j}: {} {difference}",
+                direction[j]
+            );
         }
     }
 }

@@ -31,8 +31,9 @@ pub use crate::assembled::error::ExplicitError;
 pub use crate::assembled::jacobian::Jacobian;
 pub use crate::assembled::locate::{NonFinite, Partial, ValueRead};
 pub(crate) use crate::assembled::model::AssembledModel;
+pub use crate::assembled::model::LinearSolver;
 pub use crate::assembled::multigrid::Multigrid;
-pub use crate::assembled::solve::{LinearSolver, SolveError, solve, solve_with};
+pub use crate::assembled::solve::{SolveError, solve, solve_with};
 pub(crate) use crate::assembled::threads::Threads;
 
 use crate::assembled::domain::{Instance, Layout, Point};

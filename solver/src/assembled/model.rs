@@ -3,13 +3,21 @@
 use crate::assembled::cholesky::NormalCholesky;
 use crate::assembled::inverse::Inverse;
 use crate::assembled::preconditioner::{self, element_blocks};
-use crate::assembled::solve::LinearSolver;
 use crate::assembled::{Explicit, Jacobian};
 use crate::outer::host::{Derivatives, Model};
 use crate::outer::lm::Energies;
 use crate::outer::pcg::{Solution, Stopping, dot, pcg};
 use crate::problem::options::Preconditioner;
 use crate::problem::report::LinearStop;
+
+/// Ways to solve A d = b.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinearSolver {
+    /// Conjugate gradients on products with J and J^T.
+    Cg,
+    /// Sparse Cholesky of J^T J + D.
+    Cholesky,
+}
 
 /// r and J at the point of the last linearisation. Vectors are over the columns of J.
 pub(crate) struct AssembledModel<'a> {
@@ -122,8 +130,7 @@ impl Model for AssembledModel<'_> {
 
     fn linearise(&mut self, x: &[f64]) -> Derivatives {
         self.scattered(x);
-        let first_order =
-            self.problem.linearise_into(&self.all, &mut self.residuals, &mut self.jacobian);
+        let first_order = self.problem.linearise_into(&self.all, &mut self.residuals, &mut self.jacobian);
         let gradient = self.jacobian.apply_transpose(&self.residuals);
         self.diagonal = self.jacobian.diag();
         let first_order = first_order.unwrap_or_else(|| self.diagonal.clone());

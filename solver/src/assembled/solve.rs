@@ -1,6 +1,6 @@
 //! Gauss-Newton and Levenberg-Marquardt over the assembled Jacobian: the baseline in the manner of general solvers.
 
-use crate::assembled::model::AssembledModel;
+use crate::assembled::model::{AssembledModel, LinearSolver};
 use crate::assembled::{Explicit, ExplicitError, NonFinite, Threads};
 use crate::outer::host::Host;
 use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Minimiser, Steps};
@@ -12,15 +12,6 @@ use crate::problem::report::{Lent, Report, Seconds, Setting};
 use std::time::Instant;
 use sumsq_energy::model::Energy;
 use thiserror::Error;
-
-/// Ways to solve A d = b.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LinearSolver {
-    /// Conjugate gradients on products with J and J^T.
-    Cg,
-    /// Sparse Cholesky of J^T J + D.
-    Cholesky,
-}
 
 /// Reason why there was no solve. The unknowns have not changed.
 #[derive(Clone, PartialEq, Debug, Error)]

@@ -40,7 +40,9 @@ impl<'a> Beside<'a> {
             let name = || unknown.name.to_string();
             let ranges = e.unknowns.iter().zip(numbers.ranges());
             let found = ranges.map(|(u, (range, _))| (u, range)).find(|(u, _)| *u.name == *unknown.name);
-            let Some((_, range)) = found else { return Err(PipelineEnergyError::BesideUnknown { name: name() }) };
+            let Some((_, range)) = found else {
+                return Err(PipelineEnergyError::BesideUnknown { name: name() });
+            };
             if range.len() != came {
                 return Err(PipelineEnergyError::BesideSize { name: name(), wanted: range.len(), came });
             }

@@ -182,7 +182,8 @@ fn beyond(
         size.iter().fold(element as u64, |n, extent| n.saturating_mul(*extent as u64))
     };
     let all = sizes.iter().fold(0u64, |sum, of| sum.saturating_add(bytes(of)));
-    let may_go = |(name, _): &&(Name, Vec<i32>)| kept.funcs[name].updates.is_empty() && !e.keep.contains(name);
+    let may_go =
+        |(name, _): &&(Name, Vec<i32>)| kept.funcs[name].updates.is_empty() && !e.keep.contains(name);
     let largest = sizes.iter().filter(may_go).max_by_key(|of| bytes(of));
     largest.filter(|_| budget.is_some_and(|budget| all > budget)).map(|(name, _)| name.clone())
 }
@@ -317,8 +318,10 @@ impl<'a> Numbers<'a> {
         let buffer = |name: &Name| {
             let f = &routine.pipeline.funcs[name];
             let region = regions.get(name).cloned().unwrap_or_else(|| vec![(0, -1); f.vars.len()]);
-            let extents: Vec<i32> =
-                region.iter().map(|(min, max)| i32::try_from(max - min + 1).unwrap_or(i32::MAX).max(0)).collect();
+            let extents: Vec<i32> = region
+                .iter()
+                .map(|(min, max)| i32::try_from(max - min + 1).unwrap_or(i32::MAX).max(0))
+                .collect();
             let min: Vec<i32> = region.iter().map(|(min, _)| i32::try_from(*min).unwrap_or(0)).collect();
             let types = f.types();
             let spec = BufferSpec::new(types[0], &extents).starting_at(&min).channels(types.len());

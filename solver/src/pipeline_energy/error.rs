@@ -73,7 +73,9 @@ pub enum PipelineEnergyError {
     NoMinimum { distance: f64 },
     #[error("the energy beside has the unknown `{name}`, which the pipeline energy does not solve for")]
     BesideUnknown { name: String },
-    #[error("the unknown `{name}` has {wanted} scalars in the pipeline energy, {came} in the energy beside it")]
+    #[error(
+        "the unknown `{name}` has {wanted} scalars in the pipeline energy, {came} in the energy beside it"
+    )]
     BesideSize { name: String, wanted: usize, came: usize },
     #[error("the energy beside: {0}")]
     Beside(ExplicitError),

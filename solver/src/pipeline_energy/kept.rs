@@ -5,8 +5,8 @@
 //! product(x, p)  --cut-->  kept: values(x)        once per linearisation
 //!                          product(values, x, p)  once per PCG iteration
 //! ```
-//! A Func that the product needs is kept if it has updates, which must be stored anyway, or more than [`DEAR`] nodes with all that is substituted into it;
-//! else the product computes it where it reads it. [`PipelineEnergy::keep`] and [`PipelineEnergy::recompute`] decide otherwise. What would take
+//! A Func that the product needs is kept if it has updates, which must be stored anyway, or more than [`DEAR`] operations and reads with all that is
+//! substituted into it; else the product computes it where it reads it. [`PipelineEnergy::keep`] and [`PipelineEnergy::recompute`] decide otherwise. What would take
 //! more than a quarter of the memory there is (a half of what `max_memory` allows) is computed again, the largest first.
 
 use crate::pipeline_energy::PipelineEnergy;
@@ -15,9 +15,9 @@ use crate::pipeline_energy::error::PipelineEnergyError;
 use std::collections::{BTreeMap, BTreeSet};
 use sumsq_codegen::expr::walk::nodes;
 use sumsq_codegen::gradient::as_inputs;
-use sumsq_codegen::{Constraint, ExprKind, Func, Name, Param, Pipeline, ScalarType};
+use sumsq_codegen::{Constraint, Expr, ExprKind, Func, Name, Param, Pipeline, ScalarType};
 
-/// Nodes above which it is cheaper to read a value than to compute it again.
+/// Operations on floats, and reads, above which it is cheaper to read a value than to compute it again.
 const DEAR: usize = 24;
 
 /// A pipeline that depends on directions, in two.
@@ -127,14 +127,18 @@ fn reads(f: &Func) -> impl Iterator<Item = Name> {
     found.into_iter()
 }
 
-/// Nodes of the pure definition of `f`, and of all that would be substituted into it.
+/// Operations on floats and reads in the pure definition of `f`, and in all that would be substituted into it. Coordinates are shared by the lanes
+/// of a vector and do not count.
 fn cost(p: &Pipeline, f: &Func, known: &mut BTreeMap<Name, usize>) -> usize {
     if let Some(cost) = known.get(&f.name) {
         return *cost;
     }
-    let below: Vec<Name> = reads(f).filter(|n| p.funcs.get(n).is_some_and(|g| g.updates.is_empty())).collect();
-    let below = below.into_iter().fold(0usize, |sum, name| sum.saturating_add(cost(p, &p.funcs[&name], known)));
-    let all = nodes(&f.values).len().saturating_add(below);
+    let below: Vec<Name> =
+        reads(f).filter(|n| p.funcs.get(n).is_some_and(|g| g.updates.is_empty())).collect();
+    let below =
+        below.into_iter().fold(0usize, |sum, name| sum.saturating_add(cost(p, &p.funcs[&name], known)));
+    let counts = |e: &&Expr| e.ty().scalar.is_float() || matches!(e.kind(), ExprKind::Call { .. });
+    let all = nodes(&f.values).into_iter().filter(counts).count().saturating_add(below);
     known.insert(f.name.clone(), all);
     all
 }

@@ -33,9 +33,12 @@ fn numbers() -> (Vec<f64>, Vec<f64>) {
 fn both_are_solved_as_one() {
     let (start, given) = numbers();
     let arrays = [doubles("X", &[H, W], start.clone()), doubles("A", &[H, W], given.clone())];
-    for (exclude, bound) in [("", ""), ("Exclude(Less(A(0,0), 0.7))", ""), ("", "Bounds(X, -0.4, 0.9)")] {
+    for (exclude, bound) in [("", ""), ("Exclude(less(A(0,0), 0.7))", ""), ("", "Bounds(X, -0.4, 0.9)")] {
         let text = REST.replace("EXCLUDE", &format!("{exclude} {bound}"));
-        let whole = text.replace("Residual{name=\"smooth\"", "Residual{name=\"data\", exp(0.3 * X(0,0)) - A(0,0)}\nResidual{name=\"smooth\"");
+        let whole = text.replace(
+            "Residual{name=\"smooth\"",
+            "Residual{name=\"data\", exp(0.3 * X(0,0)) - A(0,0)}\nResidual{name=\"smooth\"",
+        );
         let (energy, mut data) = bind(&whole, &arrays);
         let all = sumsq::Options { compile: options(Precision::F64, 2), solve: exact() };
         let expected = sumsq_tests::solve(&energy, &mut data, &all);
@@ -73,9 +76,10 @@ fn unknowns_that_are_not_shared_are_refused() {
         let arrays = [doubles(name, &size, vec![0.0; n]), doubles("A", &size, vec![0.0; n])];
         let (rest, data) = bind(text, &arrays);
         let options = SolveOptions::default();
-        let run = solver.solve_beside(&[("X", &x), ("A", &a)], &mut [], (&rest, &data), &options, &mut |_| {
-            Control::Continue
-        });
+        let run =
+            solver.solve_beside(&[("X", &x), ("A", &a)], &mut [], (&rest, &data), &options, &mut |_| {
+                Control::Continue
+            });
         run.unwrap_err().to_string()
     };
     let text = REST.replace("EXCLUDE", "");

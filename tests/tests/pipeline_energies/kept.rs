@@ -42,9 +42,8 @@ fn steps(energy: &PipelineEnergy) -> (Report, Vec<f64>) {
 
 #[test]
 fn what_does_not_depend_on_the_direction_is_computed_once() {
-    let kept = |e: &PipelineEnergy| -> Vec<String> {
-        compiled(e).unwrap().kept().map(str::to_string).collect()
-    };
+    let kept =
+        |e: &PipelineEnergy| -> Vec<String> { compiled(e).unwrap().kept().map(str::to_string).collect() };
     let has = |e: &PipelineEnergy, of: DerivedPipeline, name: &str| {
         compiled(e).unwrap().derived(of).is_some_and(|(p, _)| p.funcs.contains_key(name))
     };
@@ -59,10 +58,9 @@ fn what_does_not_depend_on_the_direction_is_computed_once() {
 
     let (expected, x) = steps(&bent());
     let bytes: Vec<(&str, u64)> = expected.kept.iter().map(|k| (k.func.as_str(), k.bytes)).collect();
-    // Two columns and two rows more than the picture has, and one row: the waves read their neighbours.
+    // The waves read neighbours of the sums; rows are padded.
     let [("blurred", blurred), ("wave", wave)] = bytes[..] else { panic!("{bytes:?}") };
-    assert!(blurred >= 8 * ((W + 2) * (H + 1)) as u64 && blurred < 2 * wave, "{bytes:?}");
-    assert!((8 * (W * H) as u64..10 * (W * H) as u64).contains(&wave), "{bytes:?}");
+    assert!(wave >= 8 * (W * H) as u64 && blurred > wave && blurred < 2 * wave, "{bytes:?}");
     for other in [bent().recompute("wave"), bent().keep("near").keep("near_blurred")] {
         let (report, y) = steps(&other);
         assert_eq!(report.iterations.len(), expected.iterations.len());
@@ -103,7 +101,10 @@ fn schedules_can_be_given() {
     let own = "wave: vectorize(x, 8) parallel(y)\nblurred: vectorize(x, 4)";
     let other = bent().schedule(Kept, own);
     let given = compiled(&other).unwrap();
-    assert_eq!(given.derived(Kept).unwrap().1.to_string(), sumsq::codegen::Schedule::parse(own).unwrap().to_string());
+    assert_eq!(
+        given.derived(Kept).unwrap().1.to_string(),
+        sumsq::codegen::Schedule::parse(own).unwrap().to_string()
+    );
     let (report, y) = steps(&other);
     assert_close("E", report.energy_final, expected.0.energy_final, 1e-9);
     assert!(expected.1.iter().zip(&y).all(|(a, b)| (a - b).abs() < 1e-8));

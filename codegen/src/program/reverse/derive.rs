@@ -49,9 +49,15 @@ impl<'d> Deriver<'d> {
     pub(super) fn vary(&mut self, steps: &[Step], wrt: &[BufferId]) -> Result<(), Error> {
         for id in wrt {
             match self.table.buffers.get(id.0) {
-                None => return Err(bind_error("program", format!("buffer {}", id.0), "there is no such buffer")),
+                None => {
+                    return Err(bind_error("program", format!("buffer {}", id.0), "there is no such buffer"));
+                }
                 Some(e) if !e.buffer.spec().ty.is_float() => {
-                    return Err(bind_error("program", e.name.clone(), "is of integers, which have no derivative"));
+                    return Err(bind_error(
+                        "program",
+                        e.name.clone(),
+                        "is of integers, which have no derivative",
+                    ));
                 }
                 Some(_) => self.add(*id)?,
             }
@@ -69,9 +75,13 @@ impl<'d> Deriver<'d> {
         for step in steps {
             match step {
                 Step::Run { pipeline, bindings, .. } => {
-                    if bindings.iter().any(|(name, id)| self.adjoints.contains_key(id) && !self.is_written(pipeline.0, name)) {
+                    if bindings.iter().any(|(name, id)| {
+                        self.adjoints.contains_key(id) && !self.is_written(pipeline.0, name)
+                    }) {
                         for (name, id) in bindings {
-                            if self.is_written(pipeline.0, name) && self.table.buffer(*id).spec().ty.is_float() {
+                            if self.is_written(pipeline.0, name)
+                                && self.table.buffer(*id).spec().ty.is_float()
+                            {
                                 self.add(*id)?;
                             }
                         }
@@ -129,7 +139,11 @@ impl<'d> Deriver<'d> {
                 let call = Call { code: k, bindings: bindings.clone(), params: params.clone() };
                 let (mut back, results) = self.back(k, &inputs, &outputs)?;
                 if let Some(back) = &mut back {
-                    back.params = params.iter().filter(|(n, _)| self.jobs[back.code].0.params.contains_key(n)).cloned().collect();
+                    back.params = params
+                        .iter()
+                        .filter(|(n, _)| self.jobs[back.code].0.params.contains_key(n))
+                        .cloned()
+                        .collect();
                     back.code += self.codes.len();
                 }
                 let d = outputs.iter().filter_map(|(_, id)| self.adjoints.get(id).copied());
@@ -147,7 +161,8 @@ impl<'d> Deriver<'d> {
                 let every = self.every.unwrap_or((*max as f64).sqrt().ceil() as usize).max(1);
                 let body = self.nodes(body)?;
                 let written: Vec<BufferId> = uses.written.into_iter().collect();
-                let carried = written.iter().copied().filter(|id| uses.swaps || uses.carried.contains(id)).collect();
+                let carried =
+                    written.iter().copied().filter(|id| uses.swaps || uses.carried.contains(id)).collect();
                 Ok(Node::Repeat { count: *max, every, until: *until, body, written, carried })
             }
             Step::Host(name) => Err(bind_error("program", name.clone(), "a step of the host has no adjoint")),
@@ -190,10 +205,17 @@ impl<'d> Deriver<'d> {
             let types = p.funcs[&o.func].types();
             let Some((_, id)) = outputs.iter().find(|(name, _)| *name == o.func) else {
                 let has_adjoint = |(name, id): &&(Name, BufferId)| {
-                    name.strip_prefix(&*o.func).is_some_and(|r| r.starts_with('.')) && self.adjoints.contains_key(id)
+                    name.strip_prefix(&*o.func).is_some_and(|r| r.starts_with('.'))
+                        && self.adjoints.contains_key(id)
                 };
                 match outputs.iter().find(has_adjoint) {
-                    Some((name, _)) => return Err(bind_error(&*p.name, name.clone(), "has neighbours of another type: no adjoint in programs")),
+                    Some((name, _)) => {
+                        return Err(bind_error(
+                            &*p.name,
+                            name.clone(),
+                            "has neighbours of another type: no adjoint in programs",
+                        ));
+                    }
                     None => continue,
                 }
             };
@@ -223,7 +245,12 @@ impl<'d> Deriver<'d> {
                 continue;
             }
             let d = self.adjoints[id];
-            let shape = Output { func: input.name.clone(), layout: input.layout, constraints: input.constraints.clone(), halo: input.halo.clone() };
+            let shape = Output {
+                func: input.name.clone(),
+                layout: input.layout,
+                constraints: input.constraints.clone(),
+                halo: input.halo.clone(),
+            };
             let vars: Vec<Var> = (0..input.dims).map(|d| Var::new(format!("x{d}"))).collect();
             let own: Vec<Expr> = vars.iter().map(Var::expr).collect();
             let old = is_kept.then(|| beside(&mut p, "old", &input.name, &input.types, &shape));
@@ -262,7 +289,8 @@ struct Uses {
 fn beside(p: &mut Pipeline, what: &str, of: &Name, types: &[crate::ScalarType], like: &Output) -> Input {
     let name = unused(p, &format!("{what}_{of}"));
     let mut input = Input::new(name, types, like.halo.len());
-    (input.layout, input.constraints, input.halo) = (like.layout, like.constraints.clone(), like.halo.clone());
+    (input.layout, input.constraints, input.halo) =
+        (like.layout, like.constraints.clone(), like.halo.clone());
     p.input(input)
 }
 

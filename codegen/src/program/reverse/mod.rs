@@ -160,7 +160,8 @@ impl Way<'_> {
     fn call(&self, call: &Call) -> Result<(), Error> {
         let buffers: Vec<(&str, &Buffer)> =
             call.bindings.iter().map(|(n, id)| (&**n, self.table.buffer(*id))).collect();
-        let params: Vec<(&str, Scalar)> = call.params.iter().map(|(n, v)| (&**n, v.now(self.table))).collect();
+        let params: Vec<(&str, Scalar)> =
+            call.params.iter().map(|(n, v)| (&**n, v.now(self.table))).collect();
         self.codes[call.code].run(self.pool, &buffers, &params)
     }
 
@@ -217,7 +218,8 @@ impl Way<'_> {
                 Node::Repeat { count, every, until, body, written, carried } => {
                     if self.table.scalar(*until) != Some(0.0) {
                         let name = self.table.buffers[until.0].name.clone();
-                        let why = "ends a repetition that is run backwards, whose count must be fixed: let it be 0";
+                        let why =
+                            "ends a repetition that is run backwards, whose count must be fixed: let it be 0";
                         return Err(bind_error("program", name, why));
                     }
                     let mut states = vec![];

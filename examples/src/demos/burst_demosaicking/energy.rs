@@ -123,24 +123,28 @@ fn estimates(burst: &Burst) -> [(&'static str, Vec<i32>); 7] {
     ]
 }
 
+/// Options of [`reconstruct`] in the demo.
+pub fn solve_options() -> SolveOptions {
+    SolveOptions { iterations: Some(12), function_tolerance: Some(1e-3), ..SolveOptions::default() }
+}
+
 /// Solves from `start`.
 pub fn reconstruct(
     burst: &Burst,
     start: &Reconstruction,
+    options: &SolveOptions,
     observe: &mut dyn FnMut(&Iteration),
 ) -> Result<(Reconstruction, Report), DemoError> {
     let estimates = estimates(burst);
     let estimates: Vec<(&str, &[i32])> = estimates.iter().map(|(n, s)| (*n, &s[..])).collect();
-    let options = CompileOptions { precision: Precision::F32, ..CompileOptions::default() };
-    let solver = energy().compile(&options, &estimates)?;
+    let compiled = CompileOptions { precision: Precision::F32, ..CompileOptions::default() };
+    let solver = energy().compile(&compiled, &estimates)?;
     let buffers = Buffers::new(burst, start)?;
-    let options =
-        SolveOptions { iterations: Some(12), function_tolerance: Some(1e-3), ..SolveOptions::default() };
     let mut callback = |step: &Iteration| {
         observe(step);
         Control::Continue
     };
-    let report = solver.solve_with(&buffers.named(), &mut [], &options, &mut callback)?;
+    let report = solver.solve_with(&buffers.named(), &mut [], options, &mut callback)?;
     Ok((buffers.reconstruction(), report))
 }
 

@@ -15,7 +15,7 @@ use super::DemoError;
 use super::run::Run;
 use crate::panels;
 pub use align::align;
-pub use energy::{Reconstruction, certified, energy, reconstruct};
+pub use energy::{Reconstruction, certified, energy, reconstruct, solve_options};
 pub use homography::Homography;
 use image::{Rgb, RgbImage};
 use sumsq::Iteration;
@@ -27,7 +27,7 @@ pub(super) fn play(run: &mut Run<'_>) -> Result<(), DemoError> {
     let aligned = align(&burst, &mut |label, report| run.reported(label, report))?;
     let start = Reconstruction { picture: burst.demosaicked(0), homographies: aligned.clone() };
     let mut observe = |step: &Iteration| run.observe("reconstruct", step);
-    let (end, report) = reconstruct(&burst, &start, &mut observe)?;
+    let (end, report) = reconstruct(&burst, &start, &solve_options(), &mut observe)?;
     run.reported("reconstruct", report);
     run.measure(
         "error of the picture",
