@@ -54,18 +54,16 @@ struct Sums {
 }
 
 impl Sums {
-    /// Do both scatter along the same dimensions, in the same iterations?
+    /// Do both scatter in the same iterations, apart only along dimensions in which they do? So no border is chosen by a loop.
     fn joins(&self, other: &Sums) -> bool {
         let (a, b) = (&self.of, &other.of);
-        let moves = |a: &Expr| self.of.loops.iter().any(|r| uses_var(a, &r.name));
-        let scatters =
-            |t: &Term| -> Vec<bool> { t.at.iter().map(|a| a.as_ref().is_some_and(moves)).collect() };
-        let stores = |t: &Term| -> Vec<bool> { t.at.iter().map(Option::is_some).collect() };
+        let moves =
+            |at: &Option<Expr>| at.as_ref().is_some_and(|e| a.loops.iter().any(|r| uses_var(e, &r.name)));
+        let mut pairs = a.at.iter().zip(&b.at);
         a.loops == b.loops
             && a.predicate == b.predicate
-            && stores(a) == stores(b)
-            && scatters(a) == scatters(b)
-            && scatters(a).contains(&true)
+            && a.at.iter().any(moves)
+            && pairs.all(|(a, b)| a == b || moves(a) && moves(b))
     }
 
     /// One update for all, with a loop over them inside. Written out, it computes once what they share.
