@@ -1,9 +1,10 @@
 """The layers under PyTorch's autograd: where it is installed."""
 
+import sys
 import unittest
 
 import numpy as np
-from cases import CASES, arguments
+from cases import CASES, GOLDEN, arguments
 
 try:
     import torch
@@ -39,12 +40,18 @@ class Torch(unittest.TestCase):
             expected = layer(*(t.detach() for t in x), **parameters)
             self.assertTrue(np.array_equal(expected, np.from_dlpack(came.detach())), name)
 
-    def test_the_transformer_is_that_of_pytorch(self):
-        _, parameters, (image, theta) = self.tensors("spatial_transformer")
-        grid = torch.nn.functional.affine_grid(theta, image.shape, align_corners=False)
-        expected = torch.nn.functional.grid_sample(image, grid, align_corners=False)
-        came = self.function("spatial_transformer", parameters)(image, theta)
-        self.assertLess((came - expected).abs().max().item(), 1e-12)
+    def test_values_and_slopes_are_those_of_pytorchs_operators(self):
+        sys.path.insert(0, str(GOLDEN.parents[2] / "benches" / "peers" / "torch"))
+        from gradients import LAYERS
+
+        for name in ["bilateral_slice", "spatial_transformer", "flow_warp"]:
+            _, parameters, x = self.tensors(name)
+            theirs, ours = LAYERS[name](*x, **parameters), self.function(name, parameters)(*x)
+            w = torch.rand_like(ours)
+            pairs = zip([theirs, *torch.autograd.grad(theirs, x, w)], [ours, *torch.autograd.grad(ours, x, w)], strict=True)
+            for expected, came in pairs:
+                apart, most = (came - expected).abs().max().item(), expected.abs().max().item()
+                self.assertLessEqual(apart, 1e-12 * most, name)
 
 
 if __name__ == "__main__":
