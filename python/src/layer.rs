@@ -227,7 +227,8 @@ fn output(layer: &pipelines::Layer, setup: &Setup, inputs: &[Tensor]) -> Result<
     let of = (layer.application.extents)(setup, &inputs_extents);
     of.map(|extents| extents.iter().rev().map(|&n| n.max(0) as usize).collect()).map_err(|_| {
         let came = layer.inputs().zip(inputs).map(|(name, t)| format!("{name} {}", shape(&t.shape)));
-        let expected = layer.inputs().zip(layer.axes).map(|(name, axes)| format!("{name} ({})", axes.join(", ")));
+        let expected =
+            layer.inputs().zip(layer.axes).map(|(name, axes)| format!("{name} ({})", axes.join(", ")));
         let list = |of: Vec<String>| of.join(", ");
         let layer = layer.application.name;
         Refused::Shapes { layer, came: list(came.collect()), expected: list(expected.collect()) }
@@ -286,14 +287,21 @@ impl Kernel {
     ///
     /// # Safety
     /// As of [`Place::view`], for all places, of which the second ones are written to.
-    unsafe fn run<T: Element>(&self, call: &Asked, pool: &Pool, from: &[Place], to: &[Place]) -> PyResult<()> {
+    unsafe fn run<T: Element>(
+        &self,
+        call: &Asked,
+        pool: &Pool,
+        from: &[Place],
+        to: &[Place],
+    ) -> PyResult<()> {
         let mut views: Vec<(&str, View)> = vec![];
         for (buffer, place) in self.arguments.iter().zip(from) {
             // SAFETY: promised by whoever calls.
             let view = unsafe { place.view::<T>(false) };
             views.push((buffer, view.map_err(|e| unfit(buffer, &e))?));
         }
-        for (buffer, (place, result)) in self.results.iter().zip(to.iter().zip(call.layer.results(call.pass))) {
+        for (buffer, (place, result)) in self.results.iter().zip(to.iter().zip(call.layer.results(call.pass)))
+        {
             // SAFETY: promised by whoever calls.
             let view = unsafe { place.view::<T>(true) };
             views.push((buffer, view.map_err(|e| unfit(&result.name, &e))?));

@@ -69,7 +69,10 @@ fn filled(module: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     let (name, doc) = named(c"compiled");
     m.add("compiled", PyCFunction::new_closure(py, name, doc, |_, _| layer::compiled())?)?;
     let (name, doc) = named(c"run");
-    m.add("run", PyCFunction::new_closure(py, name, doc, |args, _| -> PyResult<Vec<Py<PyAny>>> { layer::run(args) })?)?;
+    m.add(
+        "run",
+        PyCFunction::new_closure(py, name, doc, |args, _| -> PyResult<Vec<Py<PyAny>>> { layer::run(args) })?,
+    )?;
     let (name, doc) = named(c"solve");
     m.add("solve", PyCFunction::new_closure(py, name, doc, |args, _| solve::solve(args))?)?;
     Ok(module)

@@ -19,7 +19,8 @@ use sumsq::{
 pub fn solve(args: &Bound<'_, PyTuple>) -> PyResult<(Py<PyDict>, String)> {
     type Array<'py> = (String, Vec<usize>, String, Bound<'py, PyAny>);
     let py = args.py();
-    let (name, text, arrays, options): (String, String, Vec<Array>, Vec<(String, String)>) = args.extract()?;
+    let (name, text, arrays, options): (String, String, Vec<Array>, Vec<(String, String)>) =
+        args.extract()?;
     let (options, linear) = read(&options)?;
     let arrays: Vec<NamedArray> = arrays.into_iter().map(named).collect::<PyResult<_>>()?;
     let (unknowns, report) = py.detach(|| {
@@ -42,14 +43,20 @@ pub fn solve(args: &Bound<'_, PyTuple>) -> PyResult<(Py<PyDict>, String)> {
 }
 
 /// A copy of the values as an array of one axis.
-fn array<'py, T: Element>(numpy: &Bound<'py, PyModule>, values: &[T], dtype: &str) -> PyResult<Bound<'py, PyAny>> {
+fn array<'py, T: Element>(
+    numpy: &Bound<'py, PyModule>,
+    values: &[T],
+    dtype: &str,
+) -> PyResult<Bound<'py, PyAny>> {
     let array = numpy.call_method1("empty", (values.len(), dtype))?;
     PyBuffer::<T>::get(&array)?.copy_from_slice(numpy.py(), values)?;
     Ok(array)
 }
 
 /// An array as the solver takes it: a copy.
-fn named((name, shape, dtype, memory): (String, Vec<usize>, String, Bound<'_, PyAny>)) -> PyResult<NamedArray> {
+fn named(
+    (name, shape, dtype, memory): (String, Vec<usize>, String, Bound<'_, PyAny>),
+) -> PyResult<NamedArray> {
     fn values<T: Element>(of: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
         PyBuffer::<T>::get(of)?.to_vec(of.py())
     }
@@ -98,8 +105,7 @@ fn solved(
             problem.solve_with(&mut data, &options.solve, &mut observe).map_err(failure)?
         }
         LinearSolver::Cholesky => {
-            let done =
-                solve_with(&energy, &mut data, &options.compile, &options.solve, linear, &mut observe);
+            let done = solve_with(&energy, &mut data, &options.compile, &options.solve, linear, &mut observe);
             done.map_err(|e| wrong(&e))?
         }
     };
@@ -182,7 +188,8 @@ fn read(given: &[(String, String)]) -> PyResult<(Options, LinearSolver)> {
             "iterations" => solve.iterations = Some(whole()?),
             "linear_iterations" => solve.linear_iterations = Some(whole()?),
             "linear_solver" => {
-                linear = word(name, text, &[(LinearSolver::Cg, "pcg"), (LinearSolver::Cholesky, "cholesky")])?;
+                linear =
+                    word(name, text, &[(LinearSolver::Cg, "pcg"), (LinearSolver::Cholesky, "cholesky")])?;
             }
             "linear_tolerance" => solve.linear_tolerance = Some(number()?),
             "losses" => {
@@ -194,7 +201,8 @@ fn read(given: &[(String, String)]) -> PyResult<(Options, LinearSolver)> {
                 compile.losses = word(name, text, &all)?;
             }
             "materialize" => {
-                let short = Overrides::short(text).map_err(|e| PyValueError::new_err(format!("{name}: {e}")))?;
+                let short =
+                    Overrides::short(text).map_err(|e| PyValueError::new_err(format!("{name}: {e}")))?;
                 compile.choices = short;
             }
             "max_memory" => {

@@ -340,7 +340,9 @@ fn taken(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<Managed> {
             };
             // Of another version nothing is known but how it is given back.
             match managed {
-                Managed::Versioned(of) if (*of).major != 1 => return Err(Refused::Capsule(name.into()).into()),
+                Managed::Versioned(of) if (*of).major != 1 => {
+                    return Err(Refused::Capsule(name.into()).into());
+                }
                 managed => return Ok(managed),
             }
         }

@@ -28,7 +28,8 @@ pub fn python() -> Result<(), Failure> {
 fn environment(folder: &Path) -> Result<(), Failure> {
     let requirements = root().join("python/requirements.txt");
     let unable = |e: std::io::Error| Failure(format!("{}: {e}", folder.display()));
-    let (wanted, copy) = (fs::read_to_string(&requirements).map_err(unable)?, folder.join("requirements.txt"));
+    let (wanted, copy) =
+        (fs::read_to_string(&requirements).map_err(unable)?, folder.join("requirements.txt"));
     if fs::read_to_string(&copy).is_ok_and(|found| found == wanted) {
         return Ok(());
     }

@@ -9,7 +9,8 @@ pub fn deny() -> Result<(), Failure> {
     }
     let check = ["cargo", "deny", "--locked"];
     task(&[&check[..], &["check"]].concat()).run()?;
-    task(&[&check[..], &["--manifest-path", "python/Cargo.toml", "check", "--config", "deny.toml"]].concat()).run()
+    task(&[&check[..], &["--manifest-path", "python/Cargo.toml", "check", "--config", "deny.toml"]].concat())
+        .run()
 }
 
 /// Compiles the workspace by the oldest compiler that its manifest promises, into a target folder of its own.

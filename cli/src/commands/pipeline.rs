@@ -213,7 +213,8 @@ fn shown(algorithm: &Algorithm, schedule: &Schedule, args: &PipelineArgs) -> Res
             Some(gradient) => gradient.halves(pipeline, schedule).map_err(Failure::input)?.to_vec(),
             None => vec![(pipeline.clone(), schedule.clone())],
         };
-        let compiled = |(p, s): &(Pipeline, Schedule)| compile_to_object(p, s, &target).map_err(Failure::input);
+        let compiled =
+            |(p, s): &(Pipeline, Schedule)| compile_to_object(p, s, &target).map_err(Failure::input);
         let libraries = parts.iter().map(compiled).collect::<Result<Vec<Library>, Failure>>()?;
         let made = std::fs::create_dir_all(folder);
         let written = made.and_then(|()| libraries.iter().try_for_each(|library| library.write(folder)));

@@ -181,6 +181,9 @@ fn against(
 
 /// Largest difference of each output, as a share of its greatest value, that sums in float32 may have.
 const TOLERANCE: f64 = 2e-3;
+/// Of so many values one may be farther off: slopes by places jump where these are whole numbers, on whose one side PyTorch's normalised coordinates
+/// are rounded, ours on the other.
+const JUMPS: usize = 10_000;
 
 fn agree(name: &str, ours: &Ours, theirs: &[NamedArray]) -> Result<(), Failed> {
     let algorithm = &ours.prepared.algorithm;
@@ -191,9 +194,13 @@ fn agree(name: &str, ours: &Ours, theirs: &[NamedArray]) -> Result<(), Failed> {
         let Values::F32(expected) = Planar::of_array(array, false)?.values else { continue };
         let came = buffer.to_vec::<f32>();
         let most = expected.iter().fold(0.0, |m: f64, v| m.max(f64::from(v.abs())));
-        let apart = came.iter().zip(&expected).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max);
-        if came.len() != expected.len() || apart > TOLERANCE * most {
-            return Err(format!("{name}, {known}: {apart} apart, the greatest value is {most}").into());
+        let apart = came.iter().zip(&expected).map(|(a, b)| f64::from((a - b).abs()));
+        let far = apart.filter(|apart| apart.is_nan() || *apart > TOLERANCE * most).count();
+        if came.len() != expected.len() || far > expected.len() / JUMPS {
+            let all = expected.len();
+            return Err(
+                format!("{name}, {known}: {far} of {all} values are wrong, the greatest is {most}").into()
+            );
         }
     }
     Ok(())
