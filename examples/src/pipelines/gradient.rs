@@ -87,7 +87,10 @@ impl Gradient {
             let (types, dims) = (func.types(), func.vars.len());
             if types.iter().all(|ty| ty.is_float()) {
                 let input: Name = format!("w_{output}").into();
-                p.input(Input::strided(input.clone(), &types, dims));
+                // Outputs are computed from 0 on.
+                let constraints = Constraint::defaults(dims).into_iter().map(|c| c.min(0)).enumerate();
+                let strided = Input::strided(input.clone(), &types, dims);
+                p.input(constraints.fold(strided, |input, (d, c)| input.constrain(d, c)));
                 weights.push(Weight { output, input });
             }
         }
