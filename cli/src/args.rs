@@ -296,7 +296,8 @@ pub struct PipelineArgs {
     /// Print what the schedule makes of the pipeline, and run nothing
     #[arg(long, value_enum)]
     pub show: Option<Shown>,
-    /// Write an object file, a C header and the runtime that they need there, and run nothing
+    /// Write an object file, a C header and the runtime that they need there, and run nothing; with --gradient two of each, NAME_forward for the
+    /// outputs and NAME_backward for J^T w
     #[arg(long, value_name = "DIR")]
     pub emit_c: Option<PathBuf>,
 }
