@@ -196,7 +196,7 @@ impl Builder {
 
     /// Checks numbers for the channels of an unknown: one or as many, over its space, without unknowns.
     fn check_displacement(
-        &self,
+        &mut self,
         of: &str,
         field: FieldRef,
         values: &Value,

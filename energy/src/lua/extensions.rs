@@ -1,4 +1,4 @@
-//! `ComputedArray`, `SampledImage`, `L_p`; and beyond the published language `Residual{...}`, the losses `Bounds` and `NearNull`.
+//! `ComputedArray`, `SampledImage`, `L_p`; and beyond the published language `Residual{...}`, the losses, `Bounds` and `NearNull`.
 
 use crate::builder::{Builder, FieldRef, Group, Robust, Rule, Value};
 use crate::error::Fault;

@@ -390,11 +390,13 @@ fn strong(a: &CsMat<f64>, block: usize, threshold: f64) -> (Vec<usize>, Vec<u32>
     for (i, row) in a.outer_iterator().enumerate() {
         row.iter().for_each(|(j, v)| *norms[i / block].entry(j / block).or_default() += v * v);
     }
-    let own: Vec<f64> = (0..elements).map(|e| norms[e].get(&e).copied().unwrap_or(0.0)).collect();
+    let others = |e: usize| norms[e].iter().filter(move |(f, _)| **f != e).map(|(_, n)| *n);
+    let largest: Vec<f64> = (0..elements).map(|e| others(e).fold(0.0, f64::max)).collect();
     let (mut starts, mut neighbours) = (vec![0], vec![]);
     for (e, norms) in norms.iter().enumerate() {
-        let strong =
-            |f: usize, norm: f64| f != e && norm > 0.0 && norm >= threshold.powi(2) * (own[e] * own[f]).sqrt();
+        // Squares of norms.
+        let bound = |f: usize| threshold.powi(2) * (largest[e] * largest[f]).sqrt();
+        let strong = |f: usize, norm: f64| f != e && norm > 0.0 && norm >= bound(f);
         neighbours.extend(norms.iter().filter(|(f, norm)| strong(**f, **norm)).map(|(f, _)| *f as u32));
         starts.push(neighbours.len());
     }

@@ -27,10 +27,12 @@ pub const DEPENDENT: f64 = 1e-6;
 /// Share of an aggregate's diagonal below which what P^T A P has there is the rounding of a sum that is 0, in float64.
 pub const NOISE: f64 = 1e-12;
 
-/// Strength of two elements that are coupled at all.
+/// Threshold of strength where elements are strongly coupled if they are coupled at all. Strength of two elements is |A_ij| in terms of
+/// sqrt(m_i m_j), Frobenius norms of blocks, with m_i the largest coupling of element i. (With |A_ii| in place of m_i, data terms that leave
+/// a smooth displacement free, such as one of reflectance against shading, make all couplings weak.)
 pub const COUPLED: f64 = 1e-10;
 
-/// Strength on grids: two elements are strongly coupled if |A_ij| is at least so much of sqrt(|A_ii| |A_jj|).
+/// Threshold of strength on grids.
 const GRID_THRESHOLD: f64 = 0.08;
 
 /// No aggregate.

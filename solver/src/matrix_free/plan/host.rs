@@ -40,7 +40,7 @@ pub(super) fn aggregates(k: &Outline, sizes: &Sizes, data: &ProblemData<'_>) -> 
         let graphs = sources.pairs.iter().map(|pairs| pairs.graph.index());
         let graphs: Vec<_> = graphs.map(|g| (&k.energy.graphs[g], &data.graphs()[g])).collect();
         let finest = Finest::new(sources, sizes.extents(Extents::Space(space)), &graphs);
-        (space, Hierarchy::new(sources.clone(), finest))
+        (space, Hierarchy::new(sources.clone(), finest, k.linear == ScalarType::F32))
     };
     k.spaces.iter().filter_map(|s| Some((s.id, s.aggregates.as_ref()?))).map(of).collect()
 }

@@ -149,10 +149,10 @@ impl Finest {
         self.starts.len() * size_of::<usize>() + self.shares.len() * size_of::<Share>()
     }
 
-    /// J^T J between scalars that take part; `kept` gives the place of an entry among the kept ones of a diagonal block.
-    pub fn undamped(&self, pool: &Pool, of: &Numbers, kept: &[Option<usize>]) -> Blocks {
+    /// Makes `a` J^T J between scalars that take part; `kept` gives the place of an entry among the kept ones of a diagonal block.
+    pub fn undamped(&self, pool: &Pool, of: &Numbers, kept: &[Option<usize>], a: &mut Blocks) {
         let c = self.components;
-        let mut a = Blocks::zeros(self.pattern.clone(), c, c);
+        a.clear(self.pattern.clone(), c, c);
         let on = |e: usize, i: usize| of.takes_part(c, e * c + i);
         let width = of.blocks.len() / self.elements();
         each_ragged(pool, &mut a.values, &self.pattern.starts, c * c, |e, row| {
@@ -188,7 +188,6 @@ impl Finest {
                 }
             }
         });
-        a
     }
 
     /// Adds D to the diagonal.

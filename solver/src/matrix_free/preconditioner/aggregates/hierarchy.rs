@@ -1,9 +1,8 @@
 //! All levels of a space, and a cycle over them.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::add_product;
+use crate::matrix_free::preconditioner::aggregates::cycle::{self, Rounded, Vectors};
 use crate::matrix_free::preconditioner::aggregates::finest::{Finest, Numbers};
 use crate::matrix_free::preconditioner::aggregates::level::Level;
-use crate::matrix_free::preconditioner::aggregates::rows::each;
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::preconditioner::hierarchy::coarsest::inverted;
 use crate::problem::report::Grids;
@@ -16,17 +15,20 @@ pub struct Hierarchy {
     sources: Sources,
     finest: Finest,
     levels: Vec<Level>,
+    /// Rounded copies of the levels, for a PCG in float32.
+    rounded: Option<Vec<Rounded>>,
     /// A^-1 on the coarsest level, if that is small enough.
     inverse: Option<Vec<f64>>,
     /// r and the correction on the finest level.
     fine: [Vec<f64>; 2],
     /// r, e and what is left of r, per level behind it.
-    vectors: Vec<[Vec<f64>; 3]>,
+    vectors: Vec<Vectors>,
 }
 
 impl Hierarchy {
     /// A hierarchy that has no numbers yet, with the levels that it has where all that is coupled is strongly so.
-    pub fn new(sources: Sources, finest: Finest) -> Hierarchy {
+    /// PCG is in float32 if it is `rounded`.
+    pub fn new(sources: Sources, finest: Finest, rounded: bool) -> Hierarchy {
         let (n, mut levels) = (finest.elements() * sources.components(), vec![]);
         let (mut next, mut block) = (Some(finest.pattern()), sources.components());
         while let Some(pattern) = next {
@@ -38,7 +40,7 @@ impl Hierarchy {
             levels.push(level);
         }
         let fine = [vec![0.0; n], vec![0.0; n]];
-        let mut of = Hierarchy { sources, finest, levels, inverse: None, fine, vectors: vec![] };
+        let mut of = Hierarchy { sources, finest, levels, rounded: rounded.then(Vec::new), inverse: None, fine, vectors: vec![] };
         of.make_vectors();
         of
     }
@@ -54,19 +56,24 @@ impl Hierarchy {
     /// Makes all levels anew. `kept` gives the place of an entry of a diagonal block, packed, among the kept ones; `noise` is the share of an
     /// aggregate's diagonal that is rounding.
     pub fn set_up(&mut self, pool: &Pool, of: &Numbers, kept: &[Option<usize>], noise: f64) {
-        let mut a = self.finest.undamped(pool, of, kept);
-        let candidates = self.finest.candidates(pool, &self.sources, of, &a);
-        self.finest.damp(pool, of, &mut a);
-        let (mut l, mut next) = (0, Some((a, candidates)));
-        while let Some((a, candidates)) = next {
-            if self.levels.len() == l {
+        let finest = &mut self.levels[0];
+        self.finest.undamped(pool, of, kept, &mut finest.a);
+        finest.candidates = self.finest.candidates(pool, &self.sources, of, &finest.a);
+        self.finest.damp(pool, of, &mut finest.a);
+        let (mut l, mut there) = (0, true);
+        while there {
+            if self.levels.len() == l + 1 {
                 self.levels.push(Level::default());
             }
-            let level = &mut self.levels[l];
-            level.renew(pool, a, candidates);
+            let [level, next] = &mut self.levels[l..l + 2] else { break };
+            level.renew(pool);
             let last = (l > 0 && level.elements() * level.block() <= COARSEST) || l + 1 == LEVELS;
             let threshold = if l == 0 { self.sources.threshold } else { COUPLED };
-            next = if last { None } else { level.coarsen(pool, threshold, noise) };
+            there = !last && level.coarsen(pool, threshold, noise, next);
+            if let Some(rounded) = &mut self.rounded {
+                rounded.resize_with(rounded.len().max(l + 1), Rounded::default);
+                rounded[l].keep(pool, level, l == 0);
+            }
             l += 1;
         }
         self.levels.truncate(l);
@@ -82,13 +89,18 @@ impl Hierarchy {
     /// Returns what the coarser levels make of it: P e.
     pub fn correct(&mut self, pool: &Pool) -> &[f64] {
         let [r, correction] = &mut self.fine;
-        let Some((finest, shape)) = self.levels.first().and_then(|l| Some((l, l.shape.as_ref()?))) else {
-            return correction;
-        };
-        finest.p.apply_transposed(pool, &shape.columns, r, &mut self.vectors[0][0]);
-        cycle(pool, &self.levels[1..], self.inverse.as_deref(), &mut self.vectors);
-        finest.p.apply(pool, &self.vectors[0][1], correction);
-        correction
+        let (fine, inverse) = ([&mut r[..], &mut correction[..]], self.inverse.as_deref());
+        match &self.rounded {
+            Some(rounded) => {
+                let levels: Vec<_> = rounded.iter().zip(&self.levels).map(|(r, of)| r.operators(of)).collect();
+                cycle::correct(pool, &levels, inverse, fine, &mut self.vectors);
+            }
+            None => {
+                let levels: Vec<_> = self.levels.iter().map(Level::operators).collect();
+                cycle::correct(pool, &levels, inverse, fine, &mut self.vectors);
+            }
+        }
+        &self.fine[1]
     }
 
     /// w of the finest level.
@@ -126,34 +138,10 @@ impl Hierarchy {
     pub fn bytes(&self) -> usize {
         let vectors = self.vectors.iter().flatten().chain(&self.fine).map(Vec::len).sum::<usize>();
         let candidates = self.sources.candidates.len();
-        let levels = self.levels.iter().map(|l| l.bytes(candidates)).sum::<usize>();
+        let rounded = self.rounded.is_some();
+        let levels = self.levels.iter().map(|l| l.bytes(candidates, rounded)).sum::<usize>();
         self.finest.bytes() + levels + (vectors + COARSEST * COARSEST) * size_of::<f64>()
     }
-}
-
-/// A cycle over these levels, V(1,1): makes e of r on the first.
-fn cycle(pool: &Pool, levels: &[Level], inverse: Option<&[f64]>, vectors: &mut [[Vec<f64>; 3]]) {
-    let (Some((level, coarser)), Some((own, others))) = (levels.split_first(), vectors.split_first_mut()) else {
-        return;
-    };
-    let [r, e, rest] = own;
-    if let (true, Some(inverse)) = (coarser.is_empty(), inverse) {
-        each(pool, e, 1, |i, e| {
-            e[0] = 0.0;
-            add_product(&inverse[i * r.len()..][..r.len()], r, 1.0, e);
-        });
-        return;
-    }
-    level.unblock(pool, r, level.weight, e);
-    if let Some(shape) = level.shape.as_ref().filter(|_| !coarser.is_empty()) {
-        level.rest(pool, r, e, rest);
-        level.p.apply_transposed(pool, &shape.columns, rest, &mut others[0][0]);
-        cycle(pool, coarser, inverse, others);
-        let correction = &others[0][1];
-        each(pool, e, level.block(), |row, e| level.p.add_row(row, correction, 1.0, e));
-    }
-    level.rest(pool, r, e, rest);
-    level.smooth_on(pool, rest, e);
 }
 
 /// The inverse of A on the coarsest level; `None` if it is too large.

@@ -1,6 +1,7 @@
 //! A level of a hierarchy of aggregates, and the next one made of it.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, ByColumns, Pattern, add_blocks, add_product};
+use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, ByColumns, Pattern, add_blocks};
+use crate::matrix_free::preconditioner::aggregates::cycle::apply_inverse;
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged, sum};
 use crate::problem::aggregates::{self, DEPENDENT, NONE, POWER_STEPS, SAFETY};
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct Level {
     pub shape: Option<Shape>,
     /// P.
     pub p: Blocks,
+    /// A P.
+    ap: Blocks,
 }
 
 /// Everything of a step to the next level that does not depend on numbers, once the aggregates are known.
@@ -74,9 +77,13 @@ impl Level {
         self.a.pattern.rows()
     }
 
-    /// Takes new numbers for A and the candidates, and makes the smoother.
-    pub fn renew(&mut self, pool: &Pool, a: Blocks, candidates: Vec<f64>) {
-        (self.a, self.candidates) = (a, candidates);
+    /// P by columns, where there is a next level.
+    pub fn columns(&self) -> Option<&ByColumns> {
+        self.shape.as_ref().map(|s| &*s.columns)
+    }
+
+    /// Makes the smoother, of new numbers for A.
+    pub fn renew(&mut self, pool: &Pool) {
         let block = self.block();
         self.inverse.resize(self.elements() * block * block, 0.0);
         let a = &self.a;
@@ -88,44 +95,18 @@ impl Level {
         self.weight = 4.0 / (3.0 * self.largest_eigenvalue(pool));
     }
 
-    /// y = `factor` D^-1 x.
-    pub fn unblock(&self, pool: &Pool, x: &[f64], factor: f64, y: &mut [f64]) {
-        let block = self.block();
-        each(pool, y, block, |e, y| {
-            y.fill(0.0);
-            add_product(&self.inverse[e * block * block..][..block * block], &x[e * block..][..block], factor, y);
-        });
-    }
-
-    /// Adds w D^-1 x to y.
-    pub fn smooth_on(&self, pool: &Pool, x: &[f64], y: &mut [f64]) {
-        let block = self.block();
-        each(pool, y, block, |e, y| {
-            let inverse = &self.inverse[e * block * block..][..block * block];
-            add_product(inverse, &x[e * block..][..block], self.weight, y);
-        });
-    }
-
-    /// rest = r - A e.
-    pub fn rest(&self, pool: &Pool, r: &[f64], e: &[f64], rest: &mut [f64]) {
-        let block = self.block();
-        each(pool, rest, block, |row, rest| {
-            rest.copy_from_slice(&r[row * block..][..block]);
-            self.a.add_row(row, e, -1.0, rest);
-        });
-    }
-
-    /// Makes P and the next level's A and candidates, if any elements form aggregates: couplings below `threshold` are none. What is
-    /// below `noise` of an aggregate's diagonal is rounding: its row becomes 0.
-    pub fn coarsen(&mut self, pool: &Pool, threshold: f64, noise: f64) -> Option<(Blocks, Vec<f64>)> {
-        let shape = self.shaped(threshold)?;
+    /// Makes P, and A and the candidates of the next level, if any elements form aggregates: couplings below `threshold` are none. What is
+    /// below `noise` of an aggregate's diagonal is rounding: its row becomes 0. Tells whether there is a next level.
+    pub fn coarsen(&mut self, pool: &Pool, threshold: f64, noise: f64, next: &mut Level) -> bool {
+        let Some(shape) = self.shaped(threshold) else { return false };
         let (t, candidates) = self.tentative(pool, &shape);
-        self.p = self.smoothed(pool, &shape, &t);
-        let ap = self.a.times(pool, &self.p, shape.ap.clone());
-        let mut next = self.p.transposed_times(pool, &shape.columns, &ap, shape.next.clone());
-        self.silence(pool, &shape, noise, &mut next);
+        self.smooth(pool, &shape, &t);
+        self.ap.multiply(pool, &self.a, &self.p, shape.ap.clone());
+        next.a.multiply_transposed(pool, (&self.p, &shape.columns), &self.ap, shape.next.clone());
+        next.candidates = candidates;
+        self.silence(pool, &shape, noise, &mut next.a);
         self.shape = Some(shape);
-        Some((next, candidates))
+        true
     }
 
     /// The shape of the step, the old one if the aggregates are still the same.
@@ -145,13 +126,14 @@ impl Level {
     fn strong(&self, threshold: f64) -> (Vec<usize>, Vec<u32>) {
         let norm = |block: &[f64]| block.iter().map(|v| v * v).sum::<f64>();
         let a = &self.a;
-        let own = |e: usize| a.pattern.place(e, e as u32).map_or(0.0, |place| norm(a.block(place)));
-        let own: Vec<f64> = (0..self.elements()).map(own).collect();
+        let others = |e: usize| a.row(e).filter(move |(f, _)| *f as usize != e).map(|(_, block)| norm(block));
+        let largest: Vec<f64> = (0..self.elements()).map(|e| others(e).fold(0.0, f64::max)).collect();
         let (mut starts, mut neighbours) = (vec![0], vec![]);
         for e in 0..self.elements() {
             for (f, block) in a.row(e).filter(|(f, _)| *f as usize != e) {
                 let norm = norm(block);
-                if norm > 0.0 && norm >= threshold.powi(2) * (own[e] * own[f as usize]).sqrt() {
+                // Squares of norms.
+                if norm > 0.0 && norm >= threshold.powi(2) * (largest[e] * largest[f as usize]).sqrt() {
                     neighbours.push(f);
                 }
             }
@@ -188,30 +170,30 @@ impl Level {
     }
 
     /// P = (I - w D^-1 A) T.
-    fn smoothed(&self, pool: &Pool, shape: &Shape, t: &[f64]) -> Blocks {
+    fn smooth(&mut self, pool: &Pool, shape: &Shape, t: &[f64]) {
         let block = self.block();
         let k = t.len() / (shape.members.len() * block);
         let mut at = vec![usize::MAX; self.elements()];
         shape.members.iter().enumerate().for_each(|(n, &e)| at[e as usize] = n * block * k);
         let of = |e: usize| (at[e] != usize::MAX).then(|| (shape.own[e], &t[at[e]..at[e] + block * k]));
-        let mut p = Blocks::zeros(shape.p.clone(), block, k);
-        each_ragged(pool, &mut p.values, &shape.p.starts, block * k, |e, out| {
+        self.p.clear(shape.p.clone(), block, k);
+        let (a, inverse, weight) = (&self.a, &self.inverse, self.weight);
+        each_ragged(pool, &mut self.p.values, &shape.p.starts, block * k, |e, out| {
             let columns = shape.p.row(e);
             let mut at = vec![0.0; out.len()];
             let place = |aggregate: u32| columns.partition_point(|c| *c < aggregate) * block * k;
-            for (f, a) in self.a.row(e) {
+            for (f, a) in a.row(e) {
                 if let Some((aggregate, t)) = of(f as usize) {
                     add_blocks(a, t, k, &mut at[place(aggregate)..][..block * k]);
                 }
             }
-            at.iter_mut().for_each(|v| *v *= -self.weight);
-            let inverse = &self.inverse[e * block * block..][..block * block];
+            at.iter_mut().for_each(|v| *v *= -weight);
+            let inverse = &inverse[e * block * block..][..block * block];
             out.chunks_mut(block * k).zip(at.chunks(block * k)).for_each(|(out, at)| add_blocks(inverse, at, k, out));
             if let Some((aggregate, t)) = of(e) {
                 out[place(aggregate)..].iter_mut().zip(t).for_each(|(out, t)| *out += t);
             }
         });
-        p
     }
 
     /// Makes rows and columns 0 whose diagonal entry in `next` is not above what rounding leaves of 0.
@@ -219,7 +201,7 @@ impl Level {
         let (block, k) = (self.block(), next.height);
         let mut kept = vec![0.0; next.pattern.rows() * k];
         each(pool, &mut kept, k, |aggregate, kept| {
-            for &(e, place) in &shape.columns.blocks[shape.columns.starts[aggregate]..shape.columns.starts[aggregate + 1]] {
+            for &(e, place) in shape.columns.of(aggregate) {
                 let Some(own) = self.a.pattern.place(e as usize, e) else { continue };
                 for (c, p) in self.p.block(place as usize).chunks(k).enumerate() {
                     let diagonal = self.a.block(own)[c * block + c];
@@ -248,7 +230,7 @@ impl Level {
         let (mut av, mut largest) = (vec![0.0; n], 1.0);
         for _ in 0..POWER_STEPS {
             self.a.apply(pool, &v, &mut av);
-            self.unblock(pool, &av, 1.0, &mut v);
+            apply_inverse(pool, &self.inverse, self.block(), 1.0, &av, &mut v);
             // Behind the first step v^T D v = 1.
             largest = sum(pool, n, |i| v[i] * av[i]).sqrt();
             if largest.is_nan() || largest <= 0.0 {
@@ -260,19 +242,20 @@ impl Level {
         SAFETY * largest
     }
 
-    /// Bytes of its numbers and lists, with so many candidates; those while the next level is made included.
-    pub fn bytes(&self, candidates: usize) -> usize {
+    /// Bytes of its numbers and lists, with so many candidates, and with `rounded` copies.
+    pub fn bytes(&self, candidates: usize, rounded: bool) -> usize {
         let (block, elements) = (self.block(), self.elements());
         let lists = |p: &Pattern| p.starts.len() * size_of::<usize>() + p.columns.len() * size_of::<u32>();
         let a = &self.a.pattern;
-        let numbers = (a.columns.len() + elements) * block * block + elements * block * candidates;
+        let number = size_of::<f64>() + if rounded { size_of::<f32>() } else { 0 };
+        let blocks = (a.columns.len() + elements) * block * block * number;
         let shape = self.shape.as_ref().map_or(0, |s| {
             let own = (s.own.len() + s.members.len()) * size_of::<u32>() + s.starts.len() * size_of::<usize>();
             let columns = s.columns.blocks.len() * 2 * size_of::<u32>();
-            let products = (s.p.columns.len() + s.ap.columns.len()) * block * candidates * size_of::<f64>();
+            let products = (s.p.columns.len() * number + s.ap.columns.len() * size_of::<f64>()) * block * candidates;
             own + columns + products + lists(&s.p) + lists(&s.ap)
         });
-        numbers * size_of::<f64>() + lists(a) + shape
+        blocks + elements * block * candidates * size_of::<f64>() + lists(a) + shape
     }
 }
 
@@ -292,8 +275,7 @@ impl Shape {
         let ap = a.times(&p);
         let columns = p.by_columns(count);
         let row = |i: usize| {
-            let blocks = columns.blocks[columns.starts[i]..columns.starts[i + 1]].iter();
-            blocks.flat_map(|&(e, _)| ap.row(e as usize).iter().copied()).collect()
+            columns.of(i).iter().flat_map(|&(e, _)| ap.row(e as usize).iter().copied()).collect()
         };
         let next = Arc::new(Pattern::new((0..count).map(row)));
         let (p, ap, columns) = (Arc::new(p), Arc::new(ap), Arc::new(columns));

@@ -11,12 +11,14 @@
 //! | [`sources`] | where the entries of A come from, but for sizes |
 //! | [`finest`] | A and the candidates on level 0, of a plan's vectors |
 //! | [`level`] | a level, and the next one made of it |
-//! | [`hierarchy`] | all levels of a space, and a cycle over them |
+//! | [`hierarchy`] | all levels of a space |
+//! | [`cycle`] | what the coarser levels make of r |
 //! | [`blocks`], [`rows`] | sparse matrices of blocks; loops over rows on a pool |
 //!
 //! Every number is computed row by row in a fixed order: bits do not depend on the number of threads.
 
 pub mod blocks;
+pub mod cycle;
 pub mod finest;
 pub mod hierarchy;
 pub mod level;
