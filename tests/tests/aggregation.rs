@@ -277,7 +277,8 @@ fn candidates_of_arap_are_rigid_motions() {
                 None => [[0, 1, 2].map(|c| f64::from(u8::from(c == i))), [0.0; 3]],
                 Some(turn) => {
                     let a = axes[turn];
-                    let cross = [0, 1, 2].map(|c| a[(c + 1) % 3] * v[(c + 2) % 3] - a[(c + 2) % 3] * v[(c + 1) % 3]);
+                    let cross =
+                        [0, 1, 2].map(|c| a[(c + 1) % 3] * v[(c + 2) % 3] - a[(c + 2) % 3] * v[(c + 1) % 3]);
                     [cross, a]
                 }
             };
@@ -370,7 +371,7 @@ fn iterations_of_intrinsic_images() {
     assert_iterations_of_demo(&demos::intrinsic_image_decomposition::Scene::new(small).problem(), [16, 33]);
 }
 
-/// What generated code and the host's levels take, in float64 and in float32.
+/// Iterations of generated code with the host's levels, in float64 and in float32.
 #[test]
 fn precisions_take_as_many_iterations() {
     let (energy, data) = lattice(60, 50);
@@ -386,7 +387,10 @@ fn precisions_take_as_many_iterations() {
         let report = solver.plan(&data).unwrap().solve(&mut data.clone(), &options).unwrap();
         let came = report.linear_iterations_total;
         println!("{precision:?}: {came} iterations, {expected} from sparse matrices; {:?}", report.grids);
-        assert!(came.abs_diff(expected) as f64 <= 0.1 * expected as f64, "{precision:?}: {came}, not {expected}");
+        assert!(
+            came.abs_diff(expected) as f64 <= 0.1 * expected as f64,
+            "{precision:?}: {came}, not {expected}"
+        );
         assert!(report.preconditioner == "aggregation" && report.grids.len() == 1);
         assert!(report.grids[0].levels.len() >= 3 && report.grids[0].bytes <= report.memory.buffers);
     }

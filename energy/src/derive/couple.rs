@@ -27,7 +27,8 @@ impl Routines {
         let dag = &mut self.dag;
         let chain = Chain::new(energy, dag);
         let templates = templates(energy, dag, &chain)?;
-        let mut couplings = Couplings { graphs: std::mem::take(&mut self.couplings.graphs), ..Couplings::default() };
+        let mut couplings =
+            Couplings { graphs: std::mem::take(&mut self.couplings.graphs), ..Couplings::default() };
         for t in &templates {
             let places: BTreeSet<_> = t.rows.iter().map(|(access, _)| place(energy, access)).collect();
             couplings.elements = couplings.elements.max(places.len());

@@ -67,7 +67,8 @@ impl Aggregation {
         let blocks = element_blocks(Preconditioner::BlockJacobi, problem);
         let finest = BlockDiagonal::new(Preconditioner::BlockJacobi, jacobian, diag, damping, &blocks);
         let spaces = aggregates::served(&problem.energy).into_iter();
-        let spaces = spaces.map(|space| Hierarchy::new(problem, space, x, jacobian, (diag, damping), additive));
+        let spaces =
+            spaces.map(|space| Hierarchy::new(problem, space, x, jacobian, (diag, damping), additive));
         Aggregation { finest, spaces: spaces.collect() }
     }
 
@@ -127,7 +128,8 @@ impl Hierarchy {
             let own = problem.columns_at(space, e);
             (0..components).for_each(|c| columns.push(own.get(c).copied().unwrap_or(EXCLUDED)));
         }
-        let takes_part: Vec<bool> = columns.iter().map(|&c| c != EXCLUDED && diag[c as usize] > 0.0).collect();
+        let takes_part: Vec<bool> =
+            columns.iter().map(|&c| c != EXCLUDED && diag[c as usize] > 0.0).collect();
         let undamped = normal(jacobian, &columns, &takes_part);
         let mut added = TriMat::new((columns.len(), columns.len()));
         for (i, &c) in columns.iter().enumerate().filter(|(i, _)| takes_part[*i]) {

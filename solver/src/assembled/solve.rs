@@ -282,7 +282,8 @@ impl<'a> State<'a> {
         match &self.linear {
             Linear::Cg(blocks) => {
                 let system = (&self.diag[..], damping);
-                let m = Inverse::new(self.preconditioner, &self.problem, &self.x, &self.jacobian, system, blocks);
+                let m =
+                    Inverse::new(self.preconditioner, &self.problem, &self.x, &self.jacobian, system, blocks);
                 pcg(&mut |p| self.apply(p, damping), &|r| m.apply(r), &b, &self.stopping())
             }
             Linear::Cholesky(cholesky) => match cholesky.solve(&self.jacobian, &self.diag, damping, &b) {

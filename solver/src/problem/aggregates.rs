@@ -169,5 +169,7 @@ pub fn aggregates(starts: &[usize], neighbours: &[u32]) -> (Vec<u32>, usize) {
 
 /// Number i of the fixed vector that the power method begins with, in [-1/2, 1/2).
 pub fn start(i: usize) -> f64 {
-    f64::from((i as u32).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519)) / 4_294_967_296.0 - 0.5
+    f64::from((i as u32).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519))
+        / 4_294_967_296.0
+        - 0.5
 }

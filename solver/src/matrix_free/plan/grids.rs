@@ -34,7 +34,9 @@ impl Plan {
             }
         };
         let grids = self.coarsest.iter().map(grids);
-        grids.chain(self.aggregates.iter().map(|(&space, of)| of.report(self.k.energy.space_name(space)))).collect()
+        grids
+            .chain(self.aggregates.iter().map(|(&space, of)| of.report(self.k.energy.space_name(space))))
+            .collect()
     }
 
     /// A part of A on a level, of the first preconditioner that has it.

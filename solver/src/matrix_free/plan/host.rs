@@ -8,9 +8,7 @@ use crate::matrix_free::preconditioner::aggregates::hierarchy::Hierarchy;
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::preconditioner::hierarchy::coarsest;
 use crate::matrix_free::preconditioner::hierarchy::shape::Of;
-use crate::matrix_free::preconditioner::kinds::aggregation::{
-    FIELD_CORRECTION, FIELD_DAMPING, FIELD_WEIGHT,
-};
+use crate::matrix_free::preconditioner::kinds::aggregation::{FIELD_CORRECTION, FIELD_DAMPING, FIELD_WEIGHT};
 use crate::matrix_free::skeleton::packed;
 use crate::matrix_free::stages::HostStep;
 use crate::matrix_free::vectors::{Extents, VectorId, What};
@@ -78,9 +76,13 @@ impl Host<'_> {
             let domain = sumsq_energy::model::Domain::Graph(pairs.graph);
             all(What::Couplings.of(domain))
         });
+        let c = space.components;
+        let damping = What::M { kind, field: FIELD_DAMPING }.of(id);
+        let active = self.channels(table, damping, c, None)?;
         let numbers = Numbers {
             blocks: self.channels(table, blocks, space.components, Some(kept))?,
-            damping: all(What::M { kind, field: FIELD_DAMPING }.of(id))?,
+            active: active.into_iter().map(|on| on != 0.0).collect(),
+            damping: self.channels(table, damping, 0, Some(c))?,
             stencil,
             pairs: pairs.collect::<Result<_, _>>()?,
             x: all(What::X.of(id))?,
@@ -89,7 +91,6 @@ impl Host<'_> {
                 false => vec![],
             },
         };
-        let c = space.components;
         let entries = (0..c).flat_map(|i| (0..=i).map(move |j| (i, j)));
         let mut places = vec![None; packed(c, 0)];
         entries.for_each(|(i, j)| places[packed(i, j)] = space.kept_at(i, j));

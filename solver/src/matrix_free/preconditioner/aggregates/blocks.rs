@@ -7,7 +7,7 @@ use sumsq_codegen::runtime::Pool;
 /// The blocks that a matrix has: per row, ascending columns.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Pattern {
-    /// Where the blocks of every row begin, and their number.
+    /// Number of the first block of every row, and the number of all.
     pub starts: Vec<usize>,
     /// Their columns.
     pub columns: Vec<u32>,
@@ -47,7 +47,7 @@ impl Stored for f64 {
 /// The blocks of a matrix by columns: rows and places of those of every column, ascending.
 #[derive(Clone, Default, Debug)]
 pub struct ByColumns {
-    /// Where the blocks of every column begin, and their number.
+    /// Number of the first block of every column, and the number of all.
     pub starts: Vec<usize>,
     /// The row of each, and its place among the blocks of the matrix.
     pub blocks: Vec<(u32, u32)>,
@@ -231,6 +231,21 @@ macro_rules! with_width {
             width => any_width::$f(width, $($arg),*),
         }
     };
+}
+
+/// y = `factor` D^-1 x, with the inverses of D's blocks.
+pub fn apply_inverse<S: Stored>(
+    pool: &Pool,
+    inverse: &[S],
+    block: usize,
+    factor: f64,
+    x: &[f64],
+    y: &mut [f64],
+) {
+    each(pool, y, block, |e, y| {
+        y.fill(0.0);
+        add_product(&inverse[e * block * block..][..block * block], &x[e * block..][..block], factor, y);
+    });
 }
 
 /// y += `factor` B x.

@@ -1,6 +1,8 @@
 //! A cycle over the levels behind the finest, V(1,1) with block smoothers; matrices in float64, or in float32 for a PCG in that.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, ByColumns, Stored, add_product, keep};
+use crate::matrix_free::preconditioner::aggregates::blocks::{
+    Blocks, ByColumns, Stored, add_product, apply_inverse, keep,
+};
 use crate::matrix_free::preconditioner::aggregates::level::Level;
 use crate::matrix_free::preconditioner::aggregates::rows::each;
 use sumsq_codegen::runtime::Pool;
@@ -79,7 +81,8 @@ fn cycle<S: Stored>(
     inverse: Option<&[f64]>,
     vectors: &mut [Vectors],
 ) {
-    let (Some((level, coarser)), Some((own, others))) = (levels.split_first(), vectors.split_first_mut()) else {
+    let (Some((level, coarser)), Some((own, others))) = (levels.split_first(), vectors.split_first_mut())
+    else {
         return;
     };
     let [r, e, rest] = own;
@@ -102,7 +105,12 @@ fn cycle<S: Stored>(
     level.rest(pool, r, e, rest);
     let inverse = level.inverse;
     each(pool, e, block, |row, e| {
-        add_product(&inverse[row * block * block..][..block * block], &rest[row * block..][..block], level.weight, e);
+        add_product(
+            &inverse[row * block * block..][..block * block],
+            &rest[row * block..][..block],
+            level.weight,
+            e,
+        );
     });
 }
 
@@ -115,19 +123,4 @@ impl<S: Stored> Operators<'_, S> {
             self.a.add_row(row, e, -1.0, rest);
         });
     }
-}
-
-/// y = `factor` D^-1 x.
-pub fn apply_inverse<S: Stored>(
-    pool: &Pool,
-    inverse: &[S],
-    block: usize,
-    factor: f64,
-    x: &[f64],
-    y: &mut [f64],
-) {
-    each(pool, y, block, |e, y| {
-        y.fill(0.0);
-        add_product(&inverse[e * block * block..][..block * block], &x[e * block..][..block], factor, y);
-    });
 }

@@ -1,6 +1,6 @@
 //! Level 0: A of the numbers that generated code gives, and near-null candidates of it.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, Pattern, add_product};
+use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, Pattern, add_blocks};
 use crate::matrix_free::preconditioner::aggregates::level::invert;
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged};
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;
@@ -14,14 +14,17 @@ use sumsq_codegen::runtime::Pool;
 use sumsq_energy::derive::PairCoupling;
 use sumsq_energy::model::Graph;
 
+/// Channel, row and column of an entry.
+type Channel = (usize, usize, usize);
+
 /// A pair of slots of a graph, with what its hyperedges give.
 struct Pair {
     /// The graph, by its place among those of the sources.
     graph: usize,
     /// Channels of its couplings.
     channels: usize,
-    /// Channel, row and column of every entry.
-    entries: Vec<(usize, usize, usize)>,
+    /// Its entries.
+    entries: Vec<Channel>,
 }
 
 /// A block that a hyperedge adds to a row of A.
@@ -39,8 +42,8 @@ pub struct Finest {
     components: usize,
     extents: Vec<i32>,
     pattern: Arc<Pattern>,
-    /// Per offset of the stencil, channel, row and column of its entries.
-    offsets: Vec<(Vec<i32>, Vec<(usize, usize, usize)>)>,
+    /// Per offset of the stencil its entries.
+    offsets: Vec<(Vec<i32>, Vec<Channel>)>,
     stencil_channels: usize,
     pairs: Vec<Pair>,
     /// Per row, the blocks that hyperedges add to it: where they begin, and all of them.
@@ -52,7 +55,9 @@ pub struct Finest {
 pub struct Numbers {
     /// The kept entries of the diagonal blocks of J^T J.
     pub blocks: Vec<f64>,
-    /// D, then 1 where a scalar takes part and 0 elsewhere.
+    /// True of scalars that take part.
+    pub active: Vec<bool>,
+    /// D.
     pub damping: Vec<f64>,
     /// The couplings of stencils.
     pub stencil: Vec<f64>,
@@ -64,18 +69,11 @@ pub struct Numbers {
     pub given: Vec<f64>,
 }
 
-impl Numbers {
-    /// Tells whether a scalar takes part, of so many components.
-    fn takes_part(&self, components: usize, i: usize) -> bool {
-        self.damping[i / components * 2 * components + components + i % components] != 0.0
-    }
-}
-
 impl Finest {
     /// The structure for these sizes.
     pub fn new(sources: &Sources, extents: Vec<i32>, graphs: &[(&Graph, &GraphData)]) -> Finest {
         let elements = extents.iter().product::<i32>() as usize;
-        let mut offsets: BTreeMap<Vec<i32>, Vec<(usize, usize, usize)>> = BTreeMap::new();
+        let mut offsets: BTreeMap<Vec<i32>, Vec<Channel>> = BTreeMap::new();
         for (channel, e) in sources.stencil.iter().enumerate() {
             offsets.entry(e.offset.clone()).or_default().push((channel, e.row, e.column));
         }
@@ -153,7 +151,7 @@ impl Finest {
     pub fn undamped(&self, pool: &Pool, of: &Numbers, kept: &[Option<usize>], a: &mut Blocks) {
         let c = self.components;
         a.clear(self.pattern.clone(), c, c);
-        let on = |e: usize, i: usize| of.takes_part(c, e * c + i);
+        let on = |e: usize, i: usize| of.active[e * c + i];
         let width = of.blocks.len() / self.elements();
         each_ragged(pool, &mut a.values, &self.pattern.starts, c * c, |e, row| {
             let first = self.pattern.starts[e];
@@ -163,7 +161,8 @@ impl Finest {
                     row[(place - first) * c * c + i * c + j] += value;
                 }
             };
-            let place = |f: usize| self.pattern.place(e, f as u32).expect("the pattern has all that is coupled");
+            let place =
+                |f: usize| self.pattern.place(e, f as u32).expect("the pattern has all that is coupled");
             let own = place(e);
             for (i, j) in (0..c).flat_map(|i| (0..c).map(move |j| (i, j))) {
                 if let Some(k) = kept[packed(i, j)] {
@@ -198,7 +197,7 @@ impl Finest {
             let Some(place) = pattern.place(e, e as u32) else { return };
             let own = &mut row[(place - pattern.starts[e]) * c * c..][..c * c];
             for i in 0..c {
-                own[i * c + i] += of.damping[2 * e * c + i];
+                own[i * c + i] += of.damping[e * c + i];
             }
         });
     }
@@ -206,58 +205,66 @@ impl Finest {
     /// The candidates, of J^T J: per scalar a number for each.
     pub fn candidates(&self, pool: &Pool, sources: &Sources, of: &Numbers, a: &Blocks) -> Vec<f64> {
         let (c, k) = (self.components, sources.candidates.len());
-        let on = |i: usize| of.takes_part(c, i);
         let mean = |component: usize| {
-            let own = (component..of.x.len()).step_by(c).filter(|&i| on(i));
+            let own = (component..of.x.len()).step_by(c).filter(|&i| of.active[i]);
             own.clone().map(|i| of.x[i]).sum::<f64>() / own.count().max(1) as f64
         };
         let means: Vec<f64> = (0..c).map(mean).collect();
         let given = of.given.len() / self.elements();
         let mut all = vec![0.0; of.x.len() * k];
-        for (n, candidate) in sources.candidates.iter().enumerate() {
-            let mut b = vec![0.0; of.x.len()];
-            each(pool, &mut b, c, |e, b| {
-                let value = |i: usize| of.x[e * c + i] - means[i];
+        each(pool, &mut all, c * k, |e, b| {
+            let value = |i: usize| of.x[e * c + i] - means[i];
+            for (n, candidate) in sources.candidates.iter().enumerate() {
                 match *candidate {
-                    Candidate::Constant(i) => b[i] = 1.0,
-                    Candidate::Turn(i, j) => (b[i], b[j]) = (-value(j), value(i)),
+                    Candidate::Constant(i) => b[i * k + n] = 1.0,
+                    Candidate::Turn(i, j) => (b[i * k + n], b[j * k + n]) = (-value(j), value(i)),
                     Candidate::Given { component, count, channel } => {
                         let own = &of.given[e * given + channel..][..count];
-                        b[component..component + count].copy_from_slice(own);
+                        own.iter().enumerate().for_each(|(i, v)| b[(component + i) * k + n] = *v);
                     }
                 }
-                (0..c).filter(|&i| !on(e * c + i)).for_each(|i| b[i] = 0.0);
-            });
-            let force = b.clone();
-            each(pool, &mut b, c, |e, b| self.complete(sources, a, e, &force, b));
-            each(pool, &mut all, k, |i, all| all[n] = b[i]);
+            }
+            let off = (0..c).filter(|&i| !of.active[e * c + i]);
+            off.for_each(|i| b[i * k..(i + 1) * k].fill(0.0));
+        });
+        if !sources.spread.contains(&false) {
+            return all;
         }
+        let held = all.clone();
+        each(pool, &mut all, c * k, |e, b| self.complete(&sources.spread, a, e, &held, b));
         all
     }
 
-    /// Makes the local components of a candidate at an element minimise the energy with the spread ones held.
-    fn complete(&self, sources: &Sources, a: &Blocks, e: usize, held: &[f64], b: &mut [f64]) {
-        let c = self.components;
-        let local: Vec<usize> = (0..c).filter(|&i| !sources.spread[i]).collect();
-        if local.is_empty() {
-            return;
+    /// Makes the local components of the candidates at an element minimise the energy with the spread ones held.
+    fn complete(&self, spread: &[bool], a: &Blocks, e: usize, held: &[f64], b: &mut [f64]) {
+        let (c, size) = (self.components, b.len());
+        let k = size / c;
+        let local: Vec<usize> = (0..c).filter(|&i| !spread[i]).collect();
+        let mut force = vec![0.0; size];
+        for (f, block) in a.row(e) {
+            add_blocks(block, &held[f as usize * size..][..size], k, &mut force);
         }
-        let mut force = vec![0.0; c];
-        a.add_row(e, held, -1.0, &mut force);
         let Some(own) = self.pattern.place(e, e as u32).map(|place| a.block(place)) else { return };
         let n = local.len();
-        let block: Vec<f64> = local.iter().flat_map(|&i| local.iter().map(move |&j| own[i * c + j])).collect();
-        let (mut inverse, mut values) = (vec![0.0; n * n], vec![0.0; n]);
+        let block: Vec<f64> =
+            local.iter().flat_map(|&i| local.iter().map(move |&j| own[i * c + j])).collect();
+        let mut inverse = vec![0.0; n * n];
         invert(&block, n, &mut inverse);
-        let force: Vec<f64> = local.iter().map(|&i| force[i]).collect();
-        add_product(&inverse, &force, 1.0, &mut values);
-        local.iter().zip(values).for_each(|(&i, v)| b[i] = v);
+        for (i, &row) in local.iter().enumerate() {
+            for n_th in 0..k {
+                let terms = local
+                    .iter()
+                    .enumerate()
+                    .map(|(j, &column)| inverse[i * n + j] * force[column * k + n_th]);
+                b[row * k + n_th] = -terms.sum::<f64>();
+            }
+        }
     }
 }
 
 /// The entries of a graph, by pair of slots.
-fn by_slots(entries: &[(usize, PairCoupling)]) -> BTreeMap<(u16, u16), Vec<(usize, usize, usize)>> {
-    let mut all: BTreeMap<(u16, u16), Vec<(usize, usize, usize)>> = BTreeMap::new();
+fn by_slots(entries: &[(usize, PairCoupling)]) -> BTreeMap<(u16, u16), Vec<Channel>> {
+    let mut all: BTreeMap<(u16, u16), Vec<Channel>> = BTreeMap::new();
     for (channel, c) in entries {
         all.entry(c.slots).or_default().push((*channel, c.row, c.column));
     }

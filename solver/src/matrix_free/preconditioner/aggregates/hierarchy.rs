@@ -5,8 +5,8 @@ use crate::matrix_free::preconditioner::aggregates::finest::{Finest, Numbers};
 use crate::matrix_free::preconditioner::aggregates::level::Level;
 use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::preconditioner::hierarchy::coarsest::inverted;
-use crate::problem::report::Grids;
 use crate::problem::aggregates::{COARSEST, COUPLED, LEVELS};
+use crate::problem::report::Grids;
 use faer::Mat;
 use sumsq_codegen::runtime::Pool;
 
@@ -40,7 +40,15 @@ impl Hierarchy {
             levels.push(level);
         }
         let fine = [vec![0.0; n], vec![0.0; n]];
-        let mut of = Hierarchy { sources, finest, levels, rounded: rounded.then(Vec::new), inverse: None, fine, vectors: vec![] };
+        let mut of = Hierarchy {
+            sources,
+            finest,
+            levels,
+            rounded: rounded.then(Vec::new),
+            inverse: None,
+            fine,
+            vectors: vec![],
+        };
         of.make_vectors();
         of
     }
@@ -92,7 +100,8 @@ impl Hierarchy {
         let (fine, inverse) = ([&mut r[..], &mut correction[..]], self.inverse.as_deref());
         match &self.rounded {
             Some(rounded) => {
-                let levels: Vec<_> = rounded.iter().zip(&self.levels).map(|(r, of)| r.operators(of)).collect();
+                let levels: Vec<_> =
+                    rounded.iter().zip(&self.levels).map(|(r, of)| r.operators(of)).collect();
                 cycle::correct(pool, &levels, inverse, fine, &mut self.vectors);
             }
             None => {
@@ -153,7 +162,10 @@ fn inverse(level: &Level) -> Option<Vec<f64>> {
     let mut dense = Mat::zeros(n, n);
     for i in 0..level.elements() {
         for (j, block) in level.a.row(i) {
-            block.iter().enumerate().for_each(|(at, v)| dense[(i * k + at / k, j as usize * k + at % k)] = *v);
+            block
+                .iter()
+                .enumerate()
+                .for_each(|(at, v)| dense[(i * k + at / k, j as usize * k + at % k)] = *v);
         }
     }
     let inverse = inverted(&dense);

@@ -1,11 +1,15 @@
 //! A level of a hierarchy of aggregates, and the next one made of it.
 
-use crate::matrix_free::preconditioner::aggregates::blocks::{Blocks, ByColumns, Pattern, add_blocks};
-use crate::matrix_free::preconditioner::aggregates::cycle::apply_inverse;
+use crate::matrix_free::preconditioner::aggregates::blocks::{
+    Blocks, ByColumns, Pattern, add_blocks, apply_inverse,
+};
 use crate::matrix_free::preconditioner::aggregates::rows::{each, each_ragged, sum};
 use crate::problem::aggregates::{self, DEPENDENT, NONE, POWER_STEPS, SAFETY};
 use std::sync::Arc;
 use sumsq_codegen::runtime::Pool;
+
+/// Rows of blocks that need no memory but the stack's.
+const MOST: usize = 16;
 
 /// Relative shift of the diagonal of a block before it is inverted.
 const SHIFT: f64 = 1e-12;
@@ -180,16 +184,25 @@ impl Level {
         let (a, inverse, weight) = (&self.a, &self.inverse, self.weight);
         each_ragged(pool, &mut self.p.values, &shape.p.starts, block * k, |e, out| {
             let columns = shape.p.row(e);
-            let mut at = vec![0.0; out.len()];
             let place = |aggregate: u32| columns.partition_point(|c| *c < aggregate) * block * k;
             for (f, a) in a.row(e) {
                 if let Some((aggregate, t)) = of(f as usize) {
-                    add_blocks(a, t, k, &mut at[place(aggregate)..][..block * k]);
+                    add_blocks(a, t, k, &mut out[place(aggregate)..][..block * k]);
                 }
             }
-            at.iter_mut().for_each(|v| *v *= -weight);
             let inverse = &inverse[e * block * block..][..block * block];
-            out.chunks_mut(block * k).zip(at.chunks(block * k)).for_each(|(out, at)| add_blocks(inverse, at, k, out));
+            for out in out.chunks_mut(block * k) {
+                let (mut small, mut large) = ([0.0; MOST * MOST], vec![]);
+                let at = match small.get_mut(..block * k) {
+                    Some(at) => at,
+                    None => {
+                        large.resize(block * k, 0.0);
+                        &mut large[..]
+                    }
+                };
+                at.iter_mut().zip(&mut *out).for_each(|(at, out)| *at = -weight * std::mem::take(out));
+                add_blocks(inverse, at, k, out);
+            }
             if let Some((aggregate, t)) = of(e) {
                 out[place(aggregate)..].iter_mut().zip(t).for_each(|(out, t)| *out += t);
             }
@@ -250,9 +263,11 @@ impl Level {
         let number = size_of::<f64>() + if rounded { size_of::<f32>() } else { 0 };
         let blocks = (a.columns.len() + elements) * block * block * number;
         let shape = self.shape.as_ref().map_or(0, |s| {
-            let own = (s.own.len() + s.members.len()) * size_of::<u32>() + s.starts.len() * size_of::<usize>();
+            let own =
+                (s.own.len() + s.members.len()) * size_of::<u32>() + s.starts.len() * size_of::<usize>();
             let columns = s.columns.blocks.len() * 2 * size_of::<u32>();
-            let products = (s.p.columns.len() * number + s.ap.columns.len() * size_of::<f64>()) * block * candidates;
+            let products =
+                (s.p.columns.len() * number + s.ap.columns.len() * size_of::<f64>()) * block * candidates;
             own + columns + products + lists(&s.p) + lists(&s.ap)
         });
         blocks + elements * block * candidates * size_of::<f64>() + lists(a) + shape
@@ -274,9 +289,8 @@ impl Shape {
         let p = Pattern::new((0..a.rows()).map(of));
         let ap = a.times(&p);
         let columns = p.by_columns(count);
-        let row = |i: usize| {
-            columns.of(i).iter().flat_map(|&(e, _)| ap.row(e as usize).iter().copied()).collect()
-        };
+        let row =
+            |i: usize| columns.of(i).iter().flat_map(|&(e, _)| ap.row(e as usize).iter().copied()).collect();
         let next = Arc::new(Pattern::new((0..count).map(row)));
         let (p, ap, columns) = (Arc::new(p), Arc::new(ap), Arc::new(columns));
         Shape { own, starts, members, a: a.clone(), p, ap, next, columns }
@@ -303,9 +317,28 @@ fn orthonormalise(t: &mut [f64], k: usize) {
 /// Writes the inverse of a symmetric positive matrix by Cholesky, the diagonal shifted; rows whose diagonal is 0 are left alone. The inverse of
 /// the diagonal, where the matrix is not positive to rounding.
 pub fn invert(a: &[f64], n: usize, inverse: &mut [f64]) {
-    let rows: Vec<usize> = (0..n).filter(|&i| a[i * n + i] > 0.0).collect();
-    let m = rows.len();
-    let mut l = vec![0.0; m * m];
+    let (mut small, mut large) = ([0.0; MOST * MOST], vec![]);
+    let l = match small.get_mut(..n * n) {
+        Some(l) => l,
+        None => {
+            large.resize(n * n, 0.0);
+            &mut large[..]
+        }
+    };
+    let (mut small, mut large) = ([0; MOST], vec![]);
+    let rows = match small.get_mut(..n) {
+        Some(rows) => rows,
+        None => {
+            large.resize(n, 0);
+            &mut large[..]
+        }
+    };
+    let mut m = 0;
+    for i in (0..n).filter(|&i| a[i * n + i] > 0.0) {
+        rows[m] = i;
+        m += 1;
+    }
+    let rows = &rows[..m];
     for j in 0..m {
         for i in j..m {
             let entry = a[rows[i] * n + rows[j]] * if i == j { 1.0 + SHIFT } else { 1.0 };
@@ -320,19 +353,47 @@ pub fn invert(a: &[f64], n: usize, inverse: &mut [f64]) {
             }
         }
     }
-    for column in 0..m {
-        let mut x = vec![0.0; m];
-        x[column] = 1.0;
-        for i in 0..m {
-            x[i] = (x[i] - (0..i).map(|s| l[i * m + s] * x[s]).sum::<f64>()) / l[i * m + i];
+    // L^-1 in place of L, columns and rows from the last ones.
+    for j in (0..m).rev() {
+        let own = 1.0 / l[j * m + j];
+        for i in (j + 1..m).rev() {
+            let sum: f64 = (j + 1..=i).map(|s| l[i * m + s] * l[s * m + j]).sum();
+            l[i * m + j] = -sum * own;
         }
-        for i in (0..m).rev() {
-            x[i] = (x[i] - (i + 1..m).map(|s| l[s * m + i] * x[s]).sum::<f64>()) / l[i * m + i];
+        l[j * m + j] = own;
+    }
+    for (i, &row) in rows.iter().enumerate() {
+        for (j, &column) in rows.iter().enumerate().take(i + 1) {
+            inverse[row * n + column] = (i..m).map(|s| l[s * m + i] * l[s * m + j]).sum();
         }
-        (column..m).for_each(|i| inverse[rows[i] * n + rows[column]] = x[i]);
     }
     // Symmetric to the last bit.
     for (i, &row) in rows.iter().enumerate() {
         rows[..i].iter().for_each(|&column| inverse[column * n + row] = inverse[row * n + column]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nalgebra::DMatrix;
+
+    /// Rows whose diagonal is 0 take no part, also where the matrix needs more memory than the stack's.
+    #[test]
+    fn blocks_are_inverted_where_scalars_take_part() {
+        for n in [1, 2, 5, 6, 17, 20] {
+            let root =
+                DMatrix::from_fn(n, n, |i, j| aggregates::start(i * n + j) + f64::from(u8::from(i == j)));
+            let mut a = &root * root.transpose();
+            let off = n / 3;
+            if n > 2 {
+                (0..n).for_each(|i| (a[(i, off)], a[(off, i)]) = (0.0, 0.0));
+            }
+            let mut inverse = vec![0.0; n * n];
+            invert(a.as_slice(), n, &mut inverse);
+            let product = &a * DMatrix::from_row_slice(n, n, &inverse);
+            let expected = DMatrix::from_fn(n, n, |i, j| f64::from(u8::from(i == j && (n <= 2 || i != off))));
+            assert!((product - expected).norm() <= 1e-7, "{n} rows");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the entries of A between elements of a space come from, but for sizes.
+//! Sources of the entries of A between elements of a space, but for sizes.
 
 use crate::matrix_free::preconditioner::hierarchy::pattern::Entry;
 use crate::problem::aggregates::{self, Candidate};

@@ -101,7 +101,7 @@ impl Preconditioner for Aggregation {
 /// D, then 1 where a scalar takes part and 0 elsewhere.
 pub const FIELD_DAMPING: u8 = 1;
 
-/// What the coarser levels make of r.
+/// The correction that the coarser levels make of r.
 pub const FIELD_CORRECTION: u8 = 2;
 
 /// w, one number.
