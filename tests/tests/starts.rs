@@ -11,7 +11,7 @@ use sumsq::{
     ProblemData, SolveOptions, Solver, Value,
 };
 use sumsq_examples::demos::ALL;
-use sumsq_tests::{bind, bits, doubles};
+use sumsq_tests::{bind, bits, doubles, example_energy};
 
 /// A folder for a cache.
 struct Folder(tempfile::TempDir);
@@ -127,6 +127,10 @@ fn second_starts_on_a_gpu_generate_no_kernels() {
     assert_eq!((solved(&kept), folder.files()), (computed, files));
     // Of the CPU nothing is there.
     assert!(!folder.start(&energy, &CompileOptions::default()).is_kept());
+    // The host's part of a graph's pipelines is nested deeply.
+    let graph = example_energy("arap_mesh_deformation");
+    assert!(!folder.start(&graph, &options).is_kept());
+    assert!(folder.start(&graph, &options).is_kept());
 }
 
 /// The code is right for other sizes than those that it was made for.

@@ -146,10 +146,9 @@ impl Skeleton {
             (Over::Graph(g), _) | (Over::Vertex(g, _), What::Vertex) => Extents::Edges(g),
             (Over::Array(a), _) => Extents::Space(self.energy.arrays[a.index()].space),
             (Over::Computed(c), _) => Extents::Space(self.energy.computed[c.index()].space),
-            (
-                Over::Vertex(g, v),
-                What::FirstRow | What::RowCount | What::FirstEntry | What::EntryCount,
-            ) => Extents::Space(self.slot_space(g, v)),
+            (Over::Vertex(g, v), What::FirstRow | What::RowCount | What::FirstEntry | What::EntryCount) => {
+                Extents::Space(self.slot_space(g, v))
+            }
             (Over::Vertex(g, v), What::RowBlock) => Extents::Blocks(g, v),
             (Over::Vertex(g, v), What::RowLength | What::RowElement) => Extents::Rows(g, v),
             (Over::Vertex(g, v), What::RowOf) => Extents::RowsByElement(g, v),

@@ -337,7 +337,7 @@ pub fn graph_parts(k: &Skeleton) -> Vec<Scheduled> {
         d.output(&pq, share);
         rows.within(&mut d, &pq);
     }
-    let span = if k.spaces.iter().all(|s| s.by_element || s.slots.is_empty()) { Span::SeveralRows } else { Span::Once };
+    let span = if k.spaces.iter().any(|s| !row_sums(s).is_empty()) { Span::Once } else { Span::SeveralRows };
     d.finish().into_iter().map(|pipeline| Scheduled { span, ..pipeline }).collect()
 }
 

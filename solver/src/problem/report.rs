@@ -196,7 +196,7 @@ pub struct Report {
     pub grids: Vec<Grids>,
     /// `cpu` or `cuda`.
     pub backend: &'static str,
-    /// Why it is the CPU, where that was left open.
+    /// The reason for the CPU, where that was left open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_cpu: Option<String>,
     /// Name of the processor.

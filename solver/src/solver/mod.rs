@@ -57,7 +57,7 @@ pub(crate) struct Code {
     pub(crate) options: CompileOptions,
     modules: Modules,
     is_kept: bool,
-    /// Why it is for the CPU, where that was left open.
+    /// The reason for the CPU, where that was left open.
     pub(crate) why_cpu: Option<String>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) compile_seconds: f64,

@@ -2,10 +2,10 @@
 //!
 //! The incidences of one vertex slot are cut into *rows* of at most [`ROW`], so that a vertex in all edges costs no more than
 //! others; rows are sorted by length (longest first, ties by element) inside windows of 64 blocks, and packed in blocks of
-//! as many as there are lanes: entry i of lane l of block b is at `block[b] + lanes * i + l`. Within a row hyperedges ascend, and the rows of an element are listed in
-//! order, so sums have one order whatever the machine. Where elements add up their hyperedges themselves ([`Packing::ByElement`]), rows of
-//! elements that have several come first, the others as their elements do. The elements at the other vertices of a hyperedge are listed beside it, so that they
-//! are read densely.
+//! as many as there are lanes: entry i of lane l of block b is at `block[b] + lanes * i + l`. Within a row hyperedges ascend, and the rows of an
+//! element are listed in order, so sums have one order whatever the machine. Where elements add up their hyperedges themselves
+//! ([`Packing::ByElement`]), rows of elements that have several come first, the others as their elements do. The elements at the other vertices of
+//! a hyperedge are listed beside it, so that they are read densely.
 
 use crate::counting_sort::counting_sort;
 
