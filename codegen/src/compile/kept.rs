@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::lower::LowerOptions;
 use crate::nests::bounds_query::BoundsQuery;
 use crate::schedule::Schedule;
+use crate::stack::on_large_stack;
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use std::hash::Hash;
@@ -89,7 +90,8 @@ impl Unloaded {
 
     /// It as a block: its text and the pieces, each behind its length. None if some part of it has no text.
     pub(super) fn bytes(&mut self) -> Option<Vec<u8>> {
-        let text = listed::write(self)?;
+        let this = &*self;
+        let text = on_large_stack(|| listed::write(this))?;
         let mut block = vec![];
         let pieces = self.pieces();
         for piece in std::iter::once(text.as_bytes()).chain(pieces.iter().map(|p| p.as_slice())) {
@@ -99,7 +101,7 @@ impl Unloaded {
         Some(block)
     }
 
-    /// What [`Unloaded::bytes`] made a block of.
+    /// The inverse of [`Unloaded::bytes`].
     fn of_bytes(block: &[u8]) -> Option<Unloaded> {
         let (text, mut rest) = split(block)?;
         let mut all: Unloaded = listed::read(str::from_utf8(text).ok()?)?;
@@ -112,7 +114,7 @@ impl Unloaded {
     }
 }
 
-/// What stands behind its length, and the rest.
+/// The bytes behind their length, and the rest.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<8>()?;
     rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
@@ -142,7 +144,8 @@ impl<'a> Place<'a> {
 
     /// The pipeline as it was kept, if it is there and can be loaded.
     pub(super) fn load(&self) -> Option<Compiled> {
-        Unloaded::of_bytes(&self.cache.get(&self.key)?)?.load(Some(self.key)).ok()
+        let block = self.cache.get(&self.key)?;
+        on_large_stack(|| Unloaded::of_bytes(&block))?.load(Some(self.key)).ok()
     }
 
     /// Keeps a block.
