@@ -2,7 +2,7 @@
 //! with the reason.
 
 use crate::error::SolveError;
-use crate::problem::options::{Backend, CompileOptions};
+use crate::problem::options::{Backend, CompileOptions, Preconditioner};
 use crate::problem::overrides::Overrides;
 use sumsq_codegen::runtime::cuda::Device;
 use sumsq_codegen::{Level, Target};
@@ -30,7 +30,8 @@ impl CompileOptions {
 
     /// The GPU for an energy, or the reason against it. No driver is loaded for what would not pay.
     fn gpu_for(&self, energy: &Energy) -> Result<Target, String> {
-        if self.target != Level::Native || self.choices != Overrides::default() {
+        let of_cpu = self.preconditioner == Preconditioner::Aggregation;
+        if of_cpu || self.target != Level::Native || self.choices != Overrides::default() {
             return Err("options of a CPU are given".into());
         }
         let sizes = self.sizes.as_deref().ok_or("sizes are not known when code is made")?;
