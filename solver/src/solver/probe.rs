@@ -31,7 +31,7 @@ impl Problem {
     ) -> Result<LinearProbe<'_>, SolveError> {
         options.check()?;
         self.upload_unknowns(data)?;
-        let mut run = Run::new(options.clone(), 0);
+        let mut run = Run::new(options.clone(), 0, &self.code.settings.preconditioners);
         run.on(&mut self.plan).linearise(None);
         if let Some(e) = run.failure.take() {
             return Err(e);

@@ -67,11 +67,7 @@ impl Builder {
                 _ => 0,
             };
             for level in 2..=coarsest {
-                let extents = match of.extents {
-                    Extents::Level { space, reach, .. } => Extents::Level { space, level, reach },
-                    other => other,
-                };
-                self.vector(sizes, VectorId { level, ..*id }, of, extents)?;
+                self.vector(sizes, VectorId { level, ..*id }, of, of.extents.on_level(level))?;
             }
         }
         for (id, _) in &k.vectors {
@@ -168,6 +164,7 @@ impl Builder {
     fn shifts(&self, span: Span) -> Vec<u8> {
         match span {
             Span::Once => vec![0],
+            Span::Behind(space) => (0..self.coarsest[&space]).collect(),
             Span::Coarsest(space) => vec![self.coarsest[&space] - 1],
             Span::Levels { space, from, to, descending } => {
                 let levels = (from..to.min(self.coarsest[&space])).map(|level| level - 1);

@@ -363,9 +363,11 @@ impl Plan {
                         table.buffer(vectors[&VectorId { level, ..What::M { kind, field }.of(id) }].buffer)
                     };
                     let parts = 0..of.coarse.parts().count();
-                    let a: Vec<&Buffer> = parts.map(|part| buffer(Of::Matrix(part), coarsest[&id])).collect();
-                    let inverse = buffer(Of::Inverse, 0);
-                    if let Err(e) = coarsest::invert(of, space.components, &a, inverse) {
+                    let of_parts = |of: fn(usize) -> Of| -> Vec<&Buffer> {
+                        parts.clone().map(|part| buffer(of(part), coarsest[&id])).collect()
+                    };
+                    let [diagonal, matrix] = [of_parts(Of::Diagonal), of_parts(Of::Matrix)];
+                    if let Err(e) = coarsest::invert(of, [&diagonal, &matrix], buffer(Of::Inverse, 0)) {
                         failed = Some(SolveError::of_buffer("the coarsest level", e));
                         return Ok(Flow::Stop);
                     }
