@@ -4,7 +4,8 @@ use sumsq::assembled::{Explicit, Jacobian, LinearSolver, Multigrid};
 use sumsq::energy::Energy;
 use sumsq::energy::model::SpaceId;
 use sumsq::{
-    CompileOptions, Method, Precision, Preconditioner, ProblemData, Report, SolveOptions, Solver, assembled,
+    Backend, CompileOptions, Method, Precision, Preconditioner, ProblemData, Report, SolveOptions, Solver,
+    assembled,
 };
 use sumsq_tests::small::{self, Small};
 use sumsq_tests::{Case, Random, assert_vectors_close, bind, doubles, indices};
@@ -229,6 +230,29 @@ fn iterations_of_image_warping() {
 #[test]
 fn iterations_of_volumetric() {
     assert_iterations("volumetric_mesh_deformation", 38);
+}
+
+/// On a GPU, which is a stand-in, with three levels.
+#[test]
+fn kernels_take_the_same_steps() {
+    let control = sumsq_libcuda::preload().unwrap();
+    control.fail_none();
+    control.set("DEVICES", "1");
+    let (energy, data) = coupled(48, 40, 0.1);
+    let options = SolveOptions { iterations: Some(2), linear_iterations: Some(4), ..SolveOptions::default() };
+    let solve = |backend| {
+        let compiled = CompileOptions { backend, ..compiled(Precision::F64, 1) };
+        let mut data = data.clone();
+        let mut problem = Solver::compile(energy.clone(), &compiled).unwrap().plan(&data).unwrap();
+        let report = problem.solve(&mut data, &options).unwrap();
+        assert!(report.grids[0].levels.len() >= 3);
+        (report, data.x())
+    };
+    let ((ours, x), (expected, theirs)) = (solve(Backend::Cuda), solve(Backend::Cpu));
+    for (a, b) in ours.iterations.iter().zip(&expected.iterations) {
+        assert_eq!((a.linear_iterations, a.accepted), (b.linear_iterations, b.accepted));
+    }
+    assert_vectors_close("x", &x, &theirs, 1e-8);
 }
 
 #[test]

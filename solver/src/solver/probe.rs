@@ -39,6 +39,7 @@ impl Problem {
         let (rz, bb) = (run.start.rz, run.start.bb);
         self.plan.set_number(Number::Tolerance, -1.0)?;
         self.plan.set_number(Number::Zeta, -f64::MAX)?;
+        self.plan.set_number(Number::Eta, -1.0)?;
         self.plan.start_pcg(rz, bb)?;
         Ok(LinearProbe { plan: &mut self.plan, rz, bb, done: 0 })
     }

@@ -61,7 +61,7 @@ pub struct Run {
     pub setup_seconds: f64,
     /// Of these, those of all linear solves but the last.
     earlier_setup_seconds: f64,
-    /// What the last linear solve used.
+    /// The preconditioner of the last linear solve.
     used: Used,
 }
 
@@ -217,7 +217,7 @@ impl OnPlan<'_> {
         true
     }
 
-    /// What M has per linearisation, unless it is there, and what has become of D since.
+    /// Runs the stages of M per linearisation, unless they have run, and says what has become of D since.
     fn prepare(&mut self, inv_radius: f64) -> bool {
         let kind = self.run.kind;
         let prepared = self.run.prepared.filter(|(prepared, _)| *prepared == kind);

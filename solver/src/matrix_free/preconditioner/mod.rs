@@ -111,7 +111,7 @@ pub trait Preconditioner: Send + Sync {
         products.reduce(|a, b| a + b).expect("at least one component")
     }
 
-    /// Tells whether r.z measures the error, so that PCG goes by it and not by the model: see [`crate::outer::forcing`].
+    /// Tells whether r.z measures the error, so that PCG ends by eta and not by the model.
     fn goes_by_norm(&self) -> bool {
         false
     }
