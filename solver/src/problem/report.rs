@@ -144,17 +144,17 @@ pub struct Seconds {
     pub setup: f64,
 }
 
-/// The hierarchy of grids over an index space.
+/// The hierarchy of grids, or of aggregates, over an index space.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Grids {
     /// The space.
     pub space: String,
-    /// Extents of every level, that of the problem first.
+    /// Extents of every level, that of the problem first; of levels of aggregates their number.
     pub levels: Vec<Vec<i32>>,
-    /// Entries of A per element of every level, both sides of the diagonal counted.
+    /// Entries of A per element of every level, both sides of the diagonal counted; of aggregates their mean.
     pub stencils: Vec<usize>,
-    /// Bytes that are stored of every level.
+    /// Bytes that are stored of every level; of aggregates without those that no level has alone.
     pub level_bytes: Vec<u64>,
     /// Bytes of all that is stored of it.
     pub bytes: u64,
@@ -199,9 +199,9 @@ pub struct Report {
     pub linear_iterations_total: usize,
     /// `lm` or `gn`.
     pub method: &'static str,
-    /// `none`, `jacobi`, `block_jacobi` or `multigrid`.
+    /// `none`, `jacobi`, `block_jacobi`, `multigrid` or `aggregation`.
     pub preconditioner: &'static str,
-    /// The hierarchies of grids of the preconditioner, one per index space that has one.
+    /// The hierarchies of grids or aggregates of the preconditioner, one per index space that has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grids: Vec<Grids>,
     /// `cpu` or `cuda`.
