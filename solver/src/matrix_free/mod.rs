@@ -155,7 +155,8 @@ fn bare_space(
     let space = Space { coupled: !has_diagonal_blocks(energy, routines, &bare), ..bare };
     let kept = preconditioners.iter().map(|m| m.entries(&space)).max().unwrap_or(Entries::Diagonal);
     let has_hierarchies = preconditioners.iter().any(|m| m.has_hierarchies());
-    let of = || Hierarchy::of(&routines.couplings, id, space.dims, space.components, space.coupled);
+    let coupled = |i, j| couples(energy, routines, id, i, j);
+    let of = || Hierarchy::of(&routines.couplings, id, (space.dims, space.components), &coupled);
     let hierarchy = if has_hierarchies { of() } else { None };
     let has_aggregates = preconditioners.iter().any(|m| m.has_aggregates());
     let aggregates = if has_aggregates { Sources::of(energy, &routines.couplings, id) } else { None };
@@ -184,10 +185,14 @@ fn shape(m: &dyn Preconditioner, spaces: &[Space], linear: ScalarType) -> Shape 
 
 /// True if no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.
 fn has_diagonal_blocks(energy: &Energy, r: &Routines, space: &Space) -> bool {
-    let own = r.of(Kind::Blocks).filter(|b| b.site.row_space(energy) == Some(space.id));
-    let mut couplings = (0..space.components).flat_map(|i| (0..i).map(move |j| packed(i, j)));
-    let blocks: Vec<&[ExprId]> = own.map(|b| &b.roots[..]).collect();
-    couplings.all(|at| blocks.iter().all(|b| r.dag.as_constant(b[at]) == Some(0.0)))
+    let mut pairs = (0..space.components).flat_map(|i| (0..i).map(move |j| (i, j)));
+    pairs.all(|(i, j)| !couples(energy, r, space.id, i, j))
+}
+
+/// True if some residual couples these two scalars of one element of a space.
+fn couples(energy: &Energy, r: &Routines, space: SpaceId, i: usize, j: usize) -> bool {
+    let mut own = r.of(Kind::Blocks).filter(|b| b.site.row_space(energy) == Some(space));
+    own.any(|b| r.dag.as_constant(b.roots[packed(i, j)]) != Some(0.0))
 }
 
 /// Graph vertices that point into a space, at or around which some residual reads its unknowns; ascending in each graph.

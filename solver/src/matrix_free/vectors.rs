@@ -326,6 +326,17 @@ pub enum Extents {
         /// Elements beyond, per dim.
         reach: u8,
     },
+    /// They, for each of so many pairs of components.
+    Pairs {
+        /// The space.
+        space: SpaceId,
+        /// The level.
+        level: u8,
+        /// Elements beyond, per dim.
+        reach: u8,
+        /// Pairs.
+        pairs: u16,
+    },
     /// The elements of the coarsest level of a space, for each scalar there.
     Coarsest(SpaceId),
     /// The vectors of lanes of a space, along dim 0.
@@ -353,4 +364,15 @@ pub enum Initial {
     ZerosPerMask,
     /// 1 whenever arrays or params are bound.
     OnesPerBinding,
+}
+
+impl Extents {
+    /// The same points on another level, where they are those of one.
+    pub fn on_level(self, level: u8) -> Extents {
+        match self {
+            Extents::Level { space, reach, .. } => Extents::Level { space, level, reach },
+            Extents::Pairs { space, reach, pairs, .. } => Extents::Pairs { space, level, reach, pairs },
+            points => points,
+        }
+    }
 }

@@ -54,6 +54,10 @@ impl<'a> Sizes<'a> {
                 let all = self.levels(s);
                 all[usize::from(level).min(all.len() - 1)].iter().map(|&n| n as i32).collect()
             }
+            Extents::Pairs { space: s, level, reach, pairs } => {
+                let elements = self.extents(Extents::Level { space: s, level, reach });
+                elements.into_iter().chain([i32::from(pairs)]).collect()
+            }
             Extents::Coarsest(s) => {
                 let all = self.levels(s);
                 let coarsest = &all[all.len() - 1];

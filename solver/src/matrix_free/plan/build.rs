@@ -69,11 +69,7 @@ impl Builder {
                 _ => 0,
             };
             for level in 2..=coarsest {
-                let extents = match of.extents {
-                    Extents::Level { space, reach, .. } => Extents::Level { space, level, reach },
-                    other => other,
-                };
-                self.vector(sizes, VectorId { level, ..*id }, of, extents)?;
+                self.vector(sizes, VectorId { level, ..*id }, of, of.extents.on_level(level))?;
             }
         }
         for (id, _) in &k.vectors {
@@ -169,6 +165,7 @@ impl Builder {
         match span {
             Span::Once => vec![0],
             Span::SeveralRows => vec![0; usize::from(self.has_several_rows)],
+            Span::Behind(space) => (0..self.coarsest[&space]).collect(),
             Span::Coarsest(space) => vec![self.coarsest[&space] - 1],
             Span::Levels { space, from, to, descending } => {
                 let levels = (from..to.min(self.coarsest[&space])).map(|level| level - 1);

@@ -34,7 +34,7 @@ impl Scheduler {
     /// Adds the directives of a nest; that of its reader must be there.
     pub fn add(&mut self, nest: &Nest) {
         match &nest.kind {
-            Kind::Map(_) | Kind::Rows => self.map(nest),
+            Kind::Map(_) | Kind::Rows | Kind::Pairs(..) | Kind::RowsIn(_) => self.map(nest),
             Kind::RingIn(reader, ring) => self.tile(nest, reader, ring.stored),
             Kind::Reduction(over, _) => self.reduction(nest, over),
             Kind::StoredIn(reader) => self.inside(nest, reader, true),
