@@ -5,6 +5,7 @@ mod assembled;
 mod ceres;
 pub mod ceres_problems;
 mod compile;
+mod convolution;
 mod engine;
 mod engine_pipelines;
 mod gradients;
@@ -17,6 +18,7 @@ mod pipeline_library;
 mod pipeline_ours;
 mod pipelines;
 mod plan;
+mod preconditioners;
 pub mod start;
 mod stream;
 mod tutorial;
@@ -37,6 +39,7 @@ pub type Benchmark = (&'static str, fn() -> Result<Report, Box<dyn Error>>);
 pub const BENCHMARKS: &[Benchmark] = &[
     ("stream", || Ok(stream::run())),
     ("pcg", || Ok(pcg::run())),
+    ("preconditioners", preconditioners::run),
     ("assembled", || Ok(assembled::run())),
     ("plan", || Ok(plan::run())),
     ("compile", || Ok(compile::run())),
@@ -46,6 +49,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("ceres", ceres::run),
     ("engine", engine::run),
     ("pipelines", pipelines::run),
+    ("convolution", convolution::run),
     ("gradients", gradients::run),
     ("tutorial", tutorial::run),
 ];

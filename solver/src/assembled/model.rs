@@ -26,6 +26,8 @@ pub(crate) struct AssembledModel<'a> {
     linear: Linear,
     /// All unknown scalars: the excluded ones as they are given, the others as they were last evaluated.
     all: Vec<f64>,
+    /// The same, where the model was linearised last.
+    at: Vec<f64>,
     residuals: Vec<f64>,
     /// J and diag(J^T J); 0 at the columns of held scalars, which so are like columns without a residual.
     jacobian: Jacobian,
@@ -56,6 +58,7 @@ impl<'a> AssembledModel<'a> {
         let model = AssembledModel {
             kind,
             linear,
+            at: all.clone(),
             all,
             residuals: vec![0.0; problem.rows()],
             jacobian: problem.pattern.clone(),
@@ -68,7 +71,7 @@ impl<'a> AssembledModel<'a> {
     /// Bytes of J, of what is as long as its rows and columns, and of the linear solver.
     pub(crate) fn bytes(&self) -> u64 {
         let entries = self.jacobian.rows().nnz();
-        let vectors = self.problem.scalars() + 8 * self.problem.free() + 2 * self.problem.rows();
+        let vectors = 2 * self.problem.scalars() + 8 * self.problem.free() + 2 * self.problem.rows();
         // Two copies of J, each in both orders: what is solved with, and the pattern that it began with.
         let jacobian = 2 * entries * (2 * (size_of::<f64>() + size_of::<u32>()) + size_of::<u32>());
         let linear = match &self.linear {
@@ -120,7 +123,7 @@ impl<'a> AssembledModel<'a> {
 
 impl Model for AssembledModel<'_> {
     fn measures_error(&self) -> bool {
-        self.kind == Preconditioner::Multigrid
+        self.kind.has_levels()
     }
 
     fn energies(&mut self, x: &[f64]) -> Energies {
@@ -130,6 +133,7 @@ impl Model for AssembledModel<'_> {
 
     fn linearise(&mut self, x: &[f64]) -> Derivatives {
         self.scattered(x);
+        self.at.clone_from(&self.all);
         let first_order = self.problem.linearise_into(&self.all, &mut self.residuals, &mut self.jacobian);
         let gradient = self.jacobian.apply_transpose(&self.residuals);
         self.diagonal = self.jacobian.diag();
@@ -150,7 +154,7 @@ impl Model for AssembledModel<'_> {
         match &self.linear {
             Linear::Cg(blocks) => {
                 let system = (&self.diagonal[..], damping);
-                let m = Inverse::new(self.kind, &self.problem, &self.jacobian, system, blocks);
+                let m = Inverse::new(self.kind, &self.problem, &self.at, &self.jacobian, system, blocks);
                 pcg(&mut |p| self.apply(p, damping), &|r| m.apply(r), b, stopping)
             }
             Linear::Cholesky(cholesky) => match cholesky.solve(&self.jacobian, &self.diagonal, damping, b) {

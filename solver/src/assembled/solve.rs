@@ -4,6 +4,7 @@ use crate::assembled::model::{AssembledModel, LinearSolver};
 use crate::assembled::{Explicit, ExplicitError, NonFinite, Threads};
 use crate::outer::host::Host;
 use crate::outer::lm::{Callback, Control, Energies, LinearResult, Linearisation, Minimiser, Steps};
+use crate::problem::aggregates;
 use crate::problem::data::ProblemData;
 use crate::problem::grids::served;
 use crate::problem::memory::{Bytes, Memory, MemoryLimit};
@@ -70,6 +71,12 @@ pub fn solve_with(
     {
         return Err(OptionError::NoGrid.into());
     }
+    if compiled.preconditioner == Preconditioner::Aggregation
+        && linear == LinearSolver::Cg
+        && aggregates::served(energy).is_empty()
+    {
+        return Err(OptionError::NoAggregates.into());
+    }
     let threads = Threads::new(compiled.threads);
     let (energy, options) = (&compiled.losses.apply(energy.clone()), &options.decided_for(energy));
     let new = || {
@@ -115,6 +122,7 @@ pub fn solve_with(
         grids: vec![],
         device: "the assembled Jacobian".to_string(),
         backend: "cpu",
+        why_cpu: None,
         lent: Lent::default(),
         precision: Precision::F64,
         threads: threads.count(),

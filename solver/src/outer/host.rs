@@ -37,7 +37,7 @@ pub(crate) trait Model {
     fn product(&mut self, p: &[f64]) -> Vec<f64>;
     /// Solves (J^T J + diag(damping)) d = b on the scalars that are not held; b is 0 at the others, and so is d.
     fn direction(&mut self, b: &[f64], damping: &[f64], stopping: &Stopping<'_>) -> Solution;
-    /// True if r.z measures the error of a linear solve, as it does where M is near A (multigrid).
+    /// True if r.z measures the error of a linear solve, as it does where M is near A (multigrid, aggregation).
     fn measures_error(&self) -> bool {
         false
     }

@@ -11,7 +11,7 @@ use crate::pipeline_energy::{DerivedPipeline, Loss, PipelineEnergy, Residual};
 use crate::problem::bounds::clamp;
 use crate::problem::data::ProblemData;
 use crate::problem::memory::{Memory, MemoryLimit};
-use crate::problem::options::{Backend, CompileOptions, Preconditioner, SolveOptions};
+use crate::problem::options::{Backend, CompileOptions, SolveOptions};
 use crate::problem::report::{KeptValues, Lent, Report, Seconds, Setting};
 use std::sync::Arc;
 use std::time::Instant;
@@ -145,7 +145,7 @@ impl PipelineEnergy {
         if options.backend == Backend::Cuda {
             return Err(PipelineEnergyError::Backend);
         }
-        if options.preconditioner == Preconditioner::Multigrid {
+        if options.preconditioner.has_levels() {
             return Err(PipelineEnergyError::Preconditioner { name: options.preconditioner.name() });
         }
         let routines = Routines::new(self, options, estimates)?;
@@ -291,6 +291,7 @@ impl PipelineSolver {
             preconditioner: host.model.preconditioner(),
             device: Target::host().processor.name,
             backend: "cpu",
+            why_cpu: None,
             lent: Lent::default(),
             precision: self.options.precision,
             threads: self.pool.threads(),
