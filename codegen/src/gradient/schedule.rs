@@ -192,7 +192,7 @@ impl Maker<'_> {
 
     fn loops(&mut self, f: &Func, k: usize, pure: &[usize], sizes: &[i64], update: Option<&Update>) {
         let Some((&first, &last)) = pure.first().zip(pure.last()) else {
-            for (k, u) in k.checked_sub(1).zip(update) {
+            if let (Some(k), Some(u)) = (k.checked_sub(1), update) {
                 written_out(u).for_each(|r| _ = self.schedule.update(&f.name, k).unroll(&r.name));
             }
             return;
