@@ -39,6 +39,8 @@ pub struct Run {
     forcing: Forcing,
     /// Per space, the largest entries that diag(J^T J) has had for every component; empty before the first linearisation.
     largest: Vec<Vec<f64>>,
+    /// The x that is set aside, if any is: a list per unknown.
+    aside: Option<Vec<Vec<f64>>>,
     /// The number of the preconditioner.
     kind: u8,
     /// The preconditioner whose stages have run since the last linearisation.
@@ -67,6 +69,7 @@ impl Run {
             options,
             linear_limit,
             largest: vec![],
+            aside: None,
             kind: 0,
             prepared: None,
             tried: false,
@@ -355,5 +358,24 @@ impl Steps for OnPlan<'_> {
 
     fn reject(&mut self) {
         self.run.forcing.rejected();
+    }
+
+    fn set_aside(&mut self) -> bool {
+        let aside = self.run.aside.take();
+        let moves = aside.is_some();
+        match self.plan.exchange_x(aside) {
+            Ok(here) => self.run.aside = Some(here),
+            // An array on a device that does not hand it out.
+            Err(_) if !moves => return false,
+            Err(e) => {
+                self.run.failure.get_or_insert(e);
+                return false;
+            }
+        }
+        if moves {
+            self.run.largest.clear();
+            self.run.forcing = Forcing::new(&self.run.options);
+        }
+        true
     }
 }
