@@ -50,7 +50,9 @@ use crate::matrix_free::preconditioner::Preconditioner;
 use crate::matrix_free::preconditioner::hierarchy::shape::Hierarchy;
 use crate::matrix_free::skeleton::{Entries, Field, Shape, Skeleton, Space, When, packed};
 use crate::matrix_free::vectors::{Extents, Initial};
+use crate::problem::blocks;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use sumsq_codegen::{ScalarType, Target};
 use sumsq_energy::dag::ExprId;
@@ -144,6 +146,7 @@ fn bare_space(
         inline_diagonal: false,
         skips: false,
         bounded: energy.bounds.iter().any(|b| energy.unknowns[b.unknown.index()].space == id),
+        blocks: blocks::of_space(energy, id),
         coupled: false,
         kept: Entries::Diagonal,
         stores_q: false,
@@ -176,10 +179,14 @@ fn shape(m: &dyn Preconditioner, spaces: &[Space], linear: ScalarType) -> Shape 
     Shape { name: m.name(), fields, stages, has_hierarchies: m.has_hierarchies() }
 }
 
-/// True if no residual couples two scalars of one element of a space: their blocks of J^T J are diagonal.
+/// True if no residual couples two scalars of a block of M over a space.
 fn has_diagonal_blocks(energy: &Energy, r: &Routines, space: &Space) -> bool {
     let own = r.of(Kind::Blocks).filter(|b| b.site.row_space(energy) == Some(space.id));
-    let mut couplings = (0..space.components).flat_map(|i| (0..i).map(move |j| packed(i, j)));
+    let pairs = |block: &Range<usize>| {
+        let first = block.start;
+        block.clone().flat_map(move |i| (first..i).map(move |j| packed(i, j)))
+    };
+    let mut couplings = space.blocks.iter().flat_map(pairs);
     let blocks: Vec<&[ExprId]> = own.map(|b| &b.roots[..]).collect();
     couplings.all(|at| blocks.iter().all(|b| r.dag.as_constant(b[at]) == Some(0.0)))
 }
