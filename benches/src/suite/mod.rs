@@ -5,6 +5,7 @@ mod assembled;
 mod ceres;
 pub mod ceres_problems;
 mod compile;
+mod convolution;
 mod engine;
 mod engine_pipelines;
 mod gradients;
@@ -46,6 +47,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("ceres", ceres::run),
     ("engine", engine::run),
     ("pipelines", pipelines::run),
+    ("convolution", convolution::run),
     ("gradients", gradients::run),
     ("tutorial", tutorial::run),
 ];

@@ -7,6 +7,7 @@ use crate::matrix_free::params::{Number, Param, Size, edge_count};
 use crate::matrix_free::scalars::{AlphaScalar, ModelScalar, PcgScalar, StartScalar};
 use crate::matrix_free::skeleton::{Field, Skeleton, Space, packed};
 use crate::matrix_free::vectors::{Extents, Initial, Over, Role, VectorId, What};
+use crate::problem::aggregates;
 use sumsq_codegen::{Expr, Layout, ScalarType};
 use sumsq_energy::derive::Kind;
 use sumsq_energy::emit::names;
@@ -104,6 +105,10 @@ impl Skeleton {
             (What::Residual, over) => (master, self.values_over(Kind::Residual, over)),
             (What::Hoisted, over) => (linear, self.values_over(Kind::Stored, over)),
             (What::Product, over) => (linear, self.values_over(Kind::Product, over)),
+            (What::NearNull, Over::Space(s)) => {
+                (master, aggregates::given(&self.energy, s).iter().map(|(_, n)| n.values.len()).sum())
+            }
+            (What::Couplings, over) => (master, self.values_over(Kind::Couplings, over)),
             (What::Computed, Over::Computed(c)) => (master, self.values_and_partials(c).len()),
             (What::Array, Over::Array(a)) => {
                 let ty = if self.is_bytes(id) { ScalarType::U8 } else { master };
@@ -128,6 +133,7 @@ impl Skeleton {
             (What::Model, _) => (f64, ModelScalar::ALL.len()),
             (What::Energy, Over::Share(n)) => (f64, self.shares[n].groups.len() + 1),
             (What::Computed | What::Array | What::LinearArray | What::Total | What::Energy, _) => misfit(id),
+            (What::NearNull, _) => misfit(id),
             // The rows' lists, and whether PCG is done.
             _ => (ScalarType::I32, 1),
         }

@@ -2,6 +2,7 @@
 
 use crate::matrix_free::choices::{Choices, Value};
 use crate::matrix_free::params::Param;
+use crate::matrix_free::preconditioner::aggregates::sources::Sources;
 use crate::matrix_free::preconditioner::hierarchy::shape::Hierarchy;
 use crate::matrix_free::sums::Share;
 use crate::matrix_free::vectors::{Extents, Initial, Role, VectorId, What};
@@ -83,6 +84,8 @@ pub struct Space {
     pub stores_q: bool,
     /// Coarser copies of it, if some preconditioner has them and stencils couple its elements.
     pub hierarchy: Option<Hierarchy>,
+    /// Aggregates of its elements, if some preconditioner has them and residuals couple the elements.
+    pub aggregates: Option<Sources>,
 }
 
 /// Entries of the diagonal blocks of J^T J.
@@ -130,6 +133,8 @@ pub struct Shape {
     pub stages: [u8; 3],
     /// True if it has hierarchies.
     pub has_hierarchies: bool,
+    /// True if it has aggregates.
+    pub has_aggregates: bool,
 }
 
 impl When {

@@ -64,6 +64,10 @@ pub enum What {
     Hoisted,
     /// The products J p that are stored.
     Product,
+    /// Entries of J^T J between different elements.
+    Couplings,
+    /// Displacements of unknowns that the energy gives as hardly resisted.
+    NearNull,
 
     /// A computed array: its values, then its partials.
     Computed,
@@ -231,6 +235,8 @@ impl fmt::Display for VectorId {
             What::Residual => "res",
             What::Hoisted => "h",
             What::Product => "jp",
+            What::Couplings => "jtj",
+            What::NearNull => "nn",
             What::Computed => "c",
             What::Array => "a",
             What::LinearArray => "l.a",

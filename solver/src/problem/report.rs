@@ -138,13 +138,13 @@ pub struct Seconds {
     pub setup: f64,
 }
 
-/// The hierarchy of grids over an index space.
+/// The hierarchy of grids, or of aggregates, over an index space.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Grids {
     /// The space.
     pub space: String,
-    /// Extents of every level, that of the problem first.
+    /// Extents of every level, that of the problem first; of levels of aggregates their number.
     pub levels: Vec<Vec<i32>>,
     /// Bytes of all that is stored of it.
     pub bytes: u64,
@@ -189,9 +189,9 @@ pub struct Report {
     pub linear_iterations_total: usize,
     /// `lm` or `gn`.
     pub method: &'static str,
-    /// `none`, `jacobi`, `block_jacobi` or `multigrid`.
+    /// `none`, `jacobi`, `block_jacobi`, `multigrid` or `aggregation`.
     pub preconditioner: &'static str,
-    /// The hierarchies of grids of the preconditioner, one per index space that has one.
+    /// The hierarchies of grids or aggregates of the preconditioner, one per index space that has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grids: Vec<Grids>,
     /// `cpu` or `cuda`.

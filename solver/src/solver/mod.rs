@@ -243,8 +243,14 @@ fn skeleton(
     let mut derived = options.derive(energy)?;
     let mut settings = Settings::new(&derived.energy, options)?;
     settings.preconditioners = preconditioners.unwrap_or(settings.preconditioners);
-    if settings.preconditioners.iter().any(|m| m.has_hierarchies()) {
+    if settings.preconditioners.iter().any(|m| m.has_hierarchies() || m.has_aggregates()) {
         derived.routines.add_couplings(&derived.energy, options.passes)?;
+    }
+    if settings.preconditioners.iter().any(|m| m.has_aggregates()) {
+        if target.gpu.is_some() {
+            return Err(OptionError::AggregatesOnGpu.into());
+        }
+        derived.routines.add_pair_couplings(&derived.energy, options.passes)?;
     }
     let wanted = Wanted { given: &options.choices, sizes: options.sizes.as_deref() };
     let k = settings.skeleton(derived, target, wanted).map_err(OptionError::from)?;

@@ -4,7 +4,6 @@ use crate::error::SolveError;
 use crate::matrix_free::domain::sizes::Sizes;
 use crate::matrix_free::outline::{self, Outline, Vector};
 use crate::matrix_free::params::Param;
-use crate::matrix_free::preconditioner::hierarchy::coarsest;
 use crate::matrix_free::skeleton::Span;
 use crate::matrix_free::stages::Phase;
 use crate::matrix_free::vectors::{Extents, Initial, Over, VectorId};
@@ -149,9 +148,7 @@ impl Builder {
                 outline::Step::Swap(a, b) => {
                     steps.push(Step::Swap(self.vectors[a].buffer, self.vectors[b].buffer));
                 }
-                outline::Step::Invert(kind, space) => {
-                    steps.push(Step::Host(coarsest::host_step(*kind, *space)))
-                }
+                outline::Step::Host(of) => steps.push(Step::Host(of.to_string().into())),
                 outline::Step::Until(done, body) => {
                     // The host may end it before any iteration: see `Plan::run_until`.
                     let mut body = self.steps(body, code, pipelines);

@@ -33,7 +33,10 @@ impl Plan {
                 operator_complexity: all / (elements(0) * entries(0)),
             }
         };
-        self.coarsest.iter().map(grids).collect()
+        let grids = self.coarsest.iter().map(grids);
+        grids
+            .chain(self.aggregates.iter().map(|(&space, of)| of.report(self.k.energy.space_name(space))))
+            .collect()
     }
 
     /// A part of A on a level, of the first preconditioner that has it.
@@ -49,6 +52,9 @@ impl Plan {
 
     /// The entries of A on a level: see [`Problem::level`](crate::Problem::level).
     pub(crate) fn level(&self, space: SpaceId, level: u8) -> Option<Vec<(usize, usize, f64)>> {
+        if let Some(of) = self.aggregates.get(&space) {
+            return of.level(usize::from(level));
+        }
         if self.coarsest.get(&space).is_none_or(|coarsest| level > *coarsest) {
             return None;
         }

@@ -23,6 +23,7 @@
 //!   one to the other computes D, b and what the other has per linearisation anew: phases that depend on M have the number of a
 //!   kind.
 
+pub mod aggregates;
 pub mod diagonal;
 pub mod hierarchy;
 pub mod kinds;
@@ -52,6 +53,12 @@ pub trait Preconditioner: Send + Sync {
     /// Tells whether spaces whose elements stencils couple get a [`hierarchy`](Space::hierarchy) for it: the couplings of J^T J are derived
     /// then, and behind its stages per damping the host inverts A on the coarsest levels.
     fn has_hierarchies(&self) -> bool {
+        false
+    }
+
+    /// Tells whether spaces get [`aggregates`](Space::aggregates) for it: the couplings of J^T J are derived then, those of graphs, too; the host
+    /// makes a hierarchy behind its stages per damping, and a correction of r behind those of an iteration.
+    fn has_aggregates(&self) -> bool {
         false
     }
 

@@ -5,21 +5,16 @@ use crate::matrix_free::preconditioner::hierarchy::shape::{Hierarchy, coordinate
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
 use faer::{Mat, Par};
-use sumsq_codegen::Name;
 use sumsq_codegen::runtime::{Buffer, BufferError};
-use sumsq_energy::model::SpaceId;
 
 /// The share by which the diagonal is raised: A may be singular to rounding, where nothing holds the unknowns in place.
 const SHIFT: f64 = 1e-8;
-
-/// The beginning of the names of the host's steps.
-const HOST_STEP: &str = "invert ";
 
 /// The largest raise that is tried: what rounding in float32 does to A is far less.
 const LARGEST: f64 = 1e-2;
 
 /// A^-1, symmetric and positive definite, by Cholesky in float64. Rows of scalars that take no part are 0.
-fn inverted(a: &Mat<f64>) -> Mat<f64> {
+pub fn inverted(a: &Mat<f64>) -> Mat<f64> {
     let n = a.nrows();
     let takes_part = |i: usize| a[(i, i)] > 0.0;
     let mut shift = SHIFT;
@@ -57,17 +52,6 @@ fn lower_inverse(mut a: Mat<f64>) -> Option<Mat<f64>> {
     let mut inverse = Mat::zeros(n, n);
     llt::inverse::inverse(inverse.as_mut(), a.as_ref(), Par::Seq, stack);
     Some(inverse)
-}
-
-/// The name of the host's step in a program.
-pub fn host_step(kind: u8, space: SpaceId) -> Name {
-    format!("{HOST_STEP}{kind}.{}", space.0).into()
-}
-
-/// The preconditioner and the space that such a name is of.
-pub fn of_host_step(name: &str) -> Option<(u8, SpaceId)> {
-    let (kind, space) = name.strip_prefix(HOST_STEP)?.split_once('.')?;
-    Some((kind.parse().ok()?, SpaceId(space.parse().ok()?)))
 }
 
 /// Reads A of the coarsest level, part by part, and writes its inverse: row by element and channel, column by the last coordinate, the number of a
