@@ -163,6 +163,8 @@ struct State<'a> {
     /// Warnings of unknowns that started outside of their bounds.
     moved: Vec<String>,
     trial: Vec<f64>,
+    /// The x that is set aside, if any is.
+    aside: Option<Vec<f64>>,
     residuals: Vec<f64>,
     /// J, g and diag(J^T J); 0 at the columns of held scalars, which so are like columns without a residual.
     jacobian: Jacobian,
@@ -209,6 +211,7 @@ impl<'a> State<'a> {
         };
         State {
             trial: x.clone(),
+            aside: None,
             x,
             moved,
             bounds,
@@ -412,6 +415,10 @@ impl Steps for OnThreads<'_, '_> {
     fn reject(&mut self) {
         self.state.reject();
     }
+
+    fn set_aside(&mut self) -> bool {
+        self.threads.run(|| self.state.set_aside())
+    }
 }
 
 impl Steps for State<'_> {
@@ -472,6 +479,18 @@ impl Steps for State<'_> {
 
     fn reject(&mut self) {
         self.forcing.rejected();
+    }
+
+    fn set_aside(&mut self) -> bool {
+        let here = self.x.clone();
+        let Some(aside) = self.aside.replace(here) else { return true };
+        self.x = aside;
+        (self.largest, self.running) = (Vec::new(), Vec::new());
+        self.forcing = Forcing::new(self.options);
+        if self.problem.energy.has_views() {
+            self.problem.refresh_views(&self.x);
+        }
+        true
     }
 }
 
