@@ -332,6 +332,8 @@ pub enum Stage {
     Routines,
     Choices,
     Schedules,
+    /// Levels of multigrid: their sizes, entries and bytes; needs --inputs
+    Hierarchy,
     Loops,
     Llvm,
     Asm,

@@ -18,6 +18,7 @@ mod pipeline_library;
 mod pipeline_ours;
 mod pipelines;
 mod plan;
+mod preconditioners;
 pub mod start;
 mod stream;
 mod tutorial;
@@ -38,6 +39,7 @@ pub type Benchmark = (&'static str, fn() -> Result<Report, Box<dyn Error>>);
 pub const BENCHMARKS: &[Benchmark] = &[
     ("stream", || Ok(stream::run())),
     ("pcg", || Ok(pcg::run())),
+    ("preconditioners", preconditioners::run),
     ("assembled", || Ok(assembled::run())),
     ("plan", || Ok(plan::run())),
     ("compile", || Ok(compile::run())),

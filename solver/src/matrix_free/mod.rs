@@ -144,6 +144,7 @@ fn bare_space(
         slots: slots_into(energy, routines, id),
         direction: Value::Root,
         rolls_products: false,
+        by_element: false,
         inline_diagonal: false,
         skips: false,
         bounded: energy.bounds.iter().any(|b| energy.unknowns[b.unknown.index()].space == id),
@@ -157,7 +158,8 @@ fn bare_space(
     let space = Space { coupled: !has_diagonal_blocks(energy, routines, &bare), ..bare };
     let kept = preconditioners.iter().map(|m| m.entries(&space)).max().unwrap_or(Entries::Diagonal);
     let has_hierarchies = preconditioners.iter().any(|m| m.has_hierarchies());
-    let of = || Hierarchy::of(&routines.couplings, id, space.dims, space.components, space.coupled);
+    let coupled = |i, j| couples(energy, routines, id, i, j);
+    let of = || Hierarchy::of(&routines.couplings, id, (space.dims, space.components), &coupled);
     let hierarchy = if has_hierarchies { of() } else { None };
     let has_aggregates = preconditioners.iter().any(|m| m.has_aggregates());
     let aggregates = if has_aggregates { Sources::of(energy, &routines.couplings, id) } else { None };
@@ -186,14 +188,17 @@ fn shape(m: &dyn Preconditioner, spaces: &[Space], linear: ScalarType) -> Shape 
 
 /// True if no residual couples two scalars of a block of M over a space.
 fn has_diagonal_blocks(energy: &Energy, r: &Routines, space: &Space) -> bool {
-    let own = r.of(Kind::Blocks).filter(|b| b.site.row_space(energy) == Some(space.id));
     let pairs = |block: &Range<usize>| {
         let first = block.start;
-        block.clone().flat_map(move |i| (first..i).map(move |j| packed(i, j)))
+        block.clone().flat_map(move |i| (first..i).map(move |j| (i, j)))
     };
-    let mut couplings = space.blocks.iter().flat_map(pairs);
-    let blocks: Vec<&[ExprId]> = own.map(|b| &b.roots[..]).collect();
-    couplings.all(|at| blocks.iter().all(|b| r.dag.as_constant(b[at]) == Some(0.0)))
+    space.blocks.iter().flat_map(pairs).all(|(i, j)| !couples(energy, r, space.id, i, j))
+}
+
+/// True if some residual couples these two scalars of one element of a space.
+fn couples(energy: &Energy, r: &Routines, space: SpaceId, i: usize, j: usize) -> bool {
+    let mut own = r.of(Kind::Blocks).filter(|b| b.site.row_space(energy) == Some(space));
+    own.any(|b| r.dag.as_constant(b.roots[packed(i, j)]) != Some(0.0))
 }
 
 /// Graph vertices that point into a space, at or around which some residual reads its unknowns; ascending in each graph.

@@ -49,8 +49,12 @@ pub enum Span {
         /// True if the coarser ones come first.
         descending: bool,
     },
+    /// All levels of a space's hierarchy behind the problem itself.
+    Behind(SpaceId),
     /// The coarsest level.
     Coarsest(SpaceId),
+    /// The problem itself, where some element that adds up its hyperedges has several rows at a vertex.
+    SeveralRows,
 }
 
 /// An index space that holds unknowns.
@@ -68,6 +72,8 @@ pub struct Space {
     pub direction: Value,
     /// By choice: inside of sweep A, as p may be, are the products J p that are stored over it.
     pub rolls_products: bool,
+    /// By choice: sweep A adds up the hyperedges of every element itself, but for those of elements with several rows, and stores q.
+    pub by_element: bool,
     /// By choice: D and M^-1 are expressions of the sweeps instead of fields, see [`crate::matrix_free::preconditioner::diagonal`].
     pub inline_diagonal: bool,
     /// By choice: vectors far from every free element are skipped, see [`crate::matrix_free::domain::mask`].
@@ -115,9 +121,9 @@ pub struct Field {
 /// The times at which a preconditioner has stages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum When {
-    /// After g, the blocks and what J^T J p reads.
+    /// After g, the blocks, what J^T J p reads, and the first D, b and field 0 that are made of these.
     Linearised,
-    /// After D, b and field 0.
+    /// After D, b and field 0, and what is made per linearisation.
     Damped,
     /// In every PCG iteration, between sweep B and the stop rules; and once before the first.
     Iteration,
@@ -150,7 +156,7 @@ impl Shape {
 
     /// Tells whether the first z is had only after stages behind the damping, and r0.z0 with it.
     pub fn follows_damping(&self) -> bool {
-        self.stages(When::Damped) + self.stages(When::Iteration) > 0
+        self.stages.iter().any(|n| *n > 0)
     }
 }
 

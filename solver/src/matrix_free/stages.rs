@@ -120,12 +120,14 @@ pub enum Phase {
     TrialCost,
     /// g, blocks and what applyJTJ reads, at x.
     Linearise,
-    /// Stages of M per linearisation.
-    Prepare(u8),
     /// Scales of the damping.
     Scales,
-    /// D, M^-1, b and r0.z0.
+    /// D, field 0 of M^-1, and b.
     Damping(u8),
+    /// Stages of M per linearisation, behind its first damping.
+    Prepare(u8),
+    /// Stages of M per damping, the first z, and r0.z0 where the damping does not have it.
+    Start(u8),
     /// PCG to its end.
     Pcg(u8),
     /// One sweep A, on its own, with what comes before it.
@@ -140,7 +142,8 @@ impl Phase {
     /// Every phase.
     pub fn all(k: &Skeleton) -> Vec<Phase> {
         use Phase::*;
-        let per_kind = |kind| [Prepare(kind), Damping(kind), Pcg(kind), SweepA(kind), SweepB(kind)];
+        let per_kind =
+            |kind| [Damping(kind), Prepare(kind), Start(kind), Pcg(kind), SweepA(kind), SweepB(kind)];
         let kinds = 0..k.preconditioners.len() as u8;
         let shared = [Mask, Bounds, Cost, TrialCost, Linearise, Scales, Trial];
         shared.into_iter().chain(kinds.flat_map(per_kind)).collect()

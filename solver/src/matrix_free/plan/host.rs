@@ -60,9 +60,11 @@ impl Host<'_> {
             let field = of.field(what, level);
             self.buffer(table, VectorId { level, ..What::M { kind, field }.of(id) })
         };
-        let parts = 0..of.coarse.parts().count();
-        let a: Vec<&Buffer> = parts.map(|part| buffer(Of::Matrix(part), self.coarsest[&id])).collect();
-        coarsest::invert(of, space.components, &a, buffer(Of::Inverse, 0))
+        let of_parts = |what: fn(usize) -> Of| -> Vec<&Buffer> {
+            (0..of.coarse.parts().count()).map(|part| buffer(what(part), self.coarsest[&id])).collect()
+        };
+        let [diagonal, matrix] = [of_parts(Of::Diagonal), of_parts(Of::Matrix)];
+        coarsest::invert(of, [&diagonal, &matrix], buffer(Of::Inverse, 0))
     }
 
     fn aggregate(&mut self, kind: u8, id: SpaceId, table: &Table) -> Result<(), BufferError> {

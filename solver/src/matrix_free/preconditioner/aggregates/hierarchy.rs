@@ -135,9 +135,13 @@ impl Hierarchy {
         let extents = self.levels.iter().skip(1).map(|l| vec![l.elements() as i32]);
         let entries = |level: &Level| level.a.values.len() as f64;
         let all: f64 = self.levels.iter().map(entries).sum();
+        let (candidates, rounded) = (self.sources.candidates.len(), self.rounded.is_some());
+        let mean = |level: &Level| level.a.values.len() / level.elements().max(1);
         Grids {
             space,
             levels: std::iter::once(self.finest.extents().to_vec()).chain(extents).collect(),
+            stencils: self.levels.iter().map(mean).collect(),
+            level_bytes: self.levels.iter().map(|l| l.bytes(candidates, rounded) as u64).collect(),
             bytes: self.bytes() as u64,
             operator_complexity: self.levels.first().map_or(1.0, |finest| all / entries(finest)),
         }

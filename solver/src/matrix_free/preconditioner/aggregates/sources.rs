@@ -1,6 +1,5 @@
 //! Sources of the entries of A between elements of a space, but for sizes.
 
-use crate::matrix_free::preconditioner::hierarchy::pattern::Entry;
 use crate::problem::aggregates::{self, Candidate};
 use serde::{Deserialize, Serialize};
 use sumsq_energy::derive::{Couplings, PairCoupling};
@@ -19,6 +18,17 @@ pub struct Sources {
     pub stencil: Vec<Entry>,
     /// The entries that hyperedges make.
     pub pairs: Vec<Pairs>,
+}
+
+/// An entry A(e, e + offset)\[row, column\].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    /// The way from the row's element to the column's.
+    pub offset: Vec<i32>,
+    /// Component of the row.
+    pub row: usize,
+    /// Component of the column.
+    pub column: usize,
 }
 
 /// Entries of A that the hyperedges of a graph make.

@@ -1,6 +1,6 @@
 //! The inverse of A on the coarsest level, which the host makes: at most `COARSEST` rows.
 
-use crate::matrix_free::preconditioner::hierarchy::pattern::PART;
+use crate::matrix_free::preconditioner::hierarchy::pattern::{PART, is_own};
 use crate::matrix_free::preconditioner::hierarchy::shape::{Hierarchy, coordinates_of, number_of};
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
@@ -54,32 +54,40 @@ fn lower_inverse(mut a: Mat<f64>) -> Option<Mat<f64>> {
     Some(inverse)
 }
 
-/// Reads A of the coarsest level, part by part, and writes its inverse: row by element and channel, column by the last coordinate, the number of a
-/// scalar with components fastest.
+/// Reads A of the coarsest level, the diagonal pairs and all pairs part by part, and writes its inverse: row by element and channel, column by the
+/// last coordinate, the number of a scalar with components fastest.
 ///
 /// # Errors
 /// A device that does not take it.
 pub fn invert(
     of: &Hierarchy,
-    components: usize,
-    parts: &[&Buffer],
+    [diagonal, matrix]: [&[&Buffer]; 2],
     inverse: &Buffer,
 ) -> Result<(), BufferError> {
-    let Some(first) = parts.first() else { return Ok(()) };
-    let extents = first.spec().extents.clone();
+    let Some(first) = matrix.first() else { return Ok(()) };
+    let Some((_, extents)) = first.spec().extents.split_last() else { return Ok(()) };
+    let components = of.pairs.components();
     let elements: i32 = extents.iter().product();
     let n = elements as usize * components;
-    let values: Vec<Vec<f64>> = parts.iter().map(|part| part.to_vec()).collect();
+    let [diagonal, matrix] =
+        [diagonal, matrix].map(|parts| parts.iter().map(|p| p.to_vec()).collect::<Vec<Vec<f64>>>());
     let mut dense = Mat::zeros(n, n);
     for element in 0..elements {
-        let at = coordinates_of(element, &extents);
-        for (channel, entry) in of.coarse.entries().iter().enumerate() {
-            let there: Vec<i32> = at.iter().zip(&entry.offset).map(|(x, o)| x + o).collect();
-            let Some(column) = number_of(&there, &extents) else { continue };
-            let width = parts[channel / PART].spec().channels;
-            let value = values[channel / PART][element as usize * width + channel % PART];
-            let (i, j) = (element as usize * components + entry.row, column * components + entry.column);
-            (dense[(i, j)], dense[(j, i)]) = (value, value);
+        let at = coordinates_of(element, extents);
+        for (number, way) in of.coarse.ways().iter().enumerate() {
+            let there: Vec<i32> = at.iter().zip(way).map(|(x, o)| x + o).collect();
+            let Some(column) = number_of(&there, extents) else { continue };
+            let width = of.coarse.parts().nth(number / PART).map_or(0, <[_]>::len);
+            for (pair, &(r, c)) in of.pairs.list().iter().enumerate() {
+                if is_own(way) && r < c {
+                    continue;
+                }
+                let values = if r == c { &diagonal } else { &matrix };
+                let value = values[number / PART]
+                    [(pair * elements as usize + element as usize) * width + number % PART];
+                let (i, j) = (element as usize * components + r, column * components + c);
+                (dense[(i, j)], dense[(j, i)]) = (value, value);
+            }
         }
     }
     let inverted = inverted(&dense);

@@ -7,7 +7,6 @@ use crate::matrix_free::preconditioner::kinds::block_jacobi::BlockJacobi;
 use crate::matrix_free::preconditioner::{At, M, Preconditioner};
 use crate::matrix_free::schedule::Strip;
 use crate::matrix_free::skeleton::{Entries, Field, Scheduled, Skeleton, Space, When};
-use crate::matrix_free::stop::{self, Progress, Rule};
 use crate::matrix_free::vectors::{Extents, Initial, Role, What};
 use crate::problem::aggregates;
 use crate::problem::options::{self, OptionError};
@@ -95,8 +94,8 @@ impl Preconditioner for Aggregation {
         own.into_iter().zip(correction).map(|(z, e)| &w * z + e).collect()
     }
 
-    fn rules(&self, of: &Progress) -> Vec<Rule> {
-        stop::rules_by_norm(of)
+    fn goes_by_norm(&self) -> bool {
+        true
     }
 
     fn takes_part(&self, at: &At, c: usize) -> Expr {
