@@ -259,6 +259,7 @@ impl<P: BorrowMut<Problem>> Session<P> {
             grids: problem.hierarchies(),
             device: code.target().processor.name.clone(),
             backend: if code.target().gpu.is_some() { "cuda" } else { "cpu" },
+            why_cpu: code.why_cpu.clone(),
             lent: problem.plan.lent(),
             precision: code.options.precision,
             threads: code.pool.threads(),

@@ -135,6 +135,7 @@ pub fn solve_with(
         grids: vec![],
         device: "the assembled Jacobian".to_string(),
         backend: "cpu",
+        why_cpu: None,
         lent: Lent::default(),
         precision: Precision::F64,
         threads: threads.count(),

@@ -149,7 +149,9 @@ impl Skeleton {
             (Over::Graph(g), _) | (Over::Vertex(g, _), What::Vertex) => Extents::Edges(g),
             (Over::Array(a), _) => Extents::Space(self.energy.arrays[a.index()].space),
             (Over::Computed(c), _) => Extents::Space(self.energy.computed[c.index()].space),
-            (Over::Vertex(g, v), What::FirstRow | What::RowCount) => Extents::Space(self.slot_space(g, v)),
+            (Over::Vertex(g, v), What::FirstRow | What::RowCount | What::FirstEntry | What::EntryCount) => {
+                Extents::Space(self.slot_space(g, v))
+            }
             (Over::Vertex(g, v), What::RowBlock) => Extents::Blocks(g, v),
             (Over::Vertex(g, v), What::RowLength | What::RowElement) => Extents::Rows(g, v),
             (Over::Vertex(g, v), What::RowOf) => Extents::RowsByElement(g, v),
@@ -204,8 +206,8 @@ impl Skeleton {
         match id.what {
             What::Vertex | What::RowElement => element(v),
             What::RowVertex(other) => element(other),
-            What::RowBlock => below(Size::Entries(g, v).expr()),
-            What::RowLength => below(Expr::from(ROW as i32)),
+            What::RowBlock | What::FirstEntry => below(Size::Entries(g, v).expr()),
+            What::RowLength | What::EntryCount => below(Expr::from(ROW as i32)),
             What::RowEdge => below(edge_count(g) - 1),
             What::FirstRow | What::RowCount => below(Size::Rows(g, v).expr()),
             What::RowOf => below(Size::Rows(g, v).expr() - 1),

@@ -142,6 +142,7 @@ fn bare_space(
         slots: slots_into(energy, routines, id),
         direction: Value::Root,
         rolls_products: false,
+        by_element: false,
         inline_diagonal: false,
         skips: false,
         bounded: energy.bounds.iter().any(|b| energy.unknowns[b.unknown.index()].space == id),

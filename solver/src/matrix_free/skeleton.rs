@@ -52,6 +52,8 @@ pub enum Span {
     Behind(SpaceId),
     /// The coarsest level.
     Coarsest(SpaceId),
+    /// The problem itself, where some element that adds up its hyperedges has several rows at a vertex.
+    SeveralRows,
 }
 
 /// An index space that holds unknowns.
@@ -69,6 +71,8 @@ pub struct Space {
     pub direction: Value,
     /// By choice: inside of sweep A, as p may be, are the products J p that are stored over it.
     pub rolls_products: bool,
+    /// By choice: sweep A adds up the hyperedges of every element itself, but for those of elements with several rows, and stores q.
+    pub by_element: bool,
     /// By choice: D and M^-1 are expressions of the sweeps instead of fields, see [`crate::matrix_free::preconditioner::diagonal`].
     pub inline_diagonal: bool,
     /// By choice: vectors far from every free element are skipped, see [`crate::matrix_free::domain::mask`].

@@ -97,6 +97,10 @@ pub enum What {
     RowCount,
     /// Rows, grouped by element.
     RowOf,
+    /// First entry of every element that has one row.
+    FirstEntry,
+    /// Number of its entries; 0 of elements without a row, or with several.
+    EntryCount,
     /// Sums over rows in J^T J p.
     Part,
     /// Their share of p.q, a scalar.
@@ -244,7 +248,7 @@ impl fmt::Display for VectorId {
             What::Part | What::PartProduct => "part_",
             What::RowBlock | What::RowLength | What::RowElement | What::RowEdge => "r",
             What::RowVertex(_) | What::RowHoisted => "r",
-            What::FirstRow | What::RowCount | What::RowOf => "r",
+            What::FirstRow | What::RowCount | What::RowOf | What::FirstEntry | What::EntryCount => "r",
             What::Total => "total",
             What::State => "state",
             What::Next => "next",
@@ -284,6 +288,8 @@ impl fmt::Display for VectorId {
             What::FirstRow => f.write_str(".first")?,
             What::RowCount => f.write_str(".count")?,
             What::RowOf => f.write_str(".of")?,
+            What::FirstEntry => f.write_str(".entry")?,
+            What::EntryCount => f.write_str(".in_row")?,
             What::PartProduct => f.write_str("_pq")?,
             _ => {}
         }

@@ -243,6 +243,7 @@ impl PipelineSolver {
             preconditioner: host.model.preconditioner(),
             device: Target::host().processor.name,
             backend: "cpu",
+            why_cpu: None,
             lent: Lent::default(),
             precision: self.options.precision,
             threads: self.pool.threads(),

@@ -102,7 +102,7 @@ impl LossOrder {
 /// Machine that the generated code runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
-    /// The CPU, until a GPU has shown on real devices that it pays.
+    /// A CUDA device where there is one and the work pays for starting it, else the CPU: the report says why. Sizes have to be known.
     #[default]
     Auto,
     /// This machine's cores.

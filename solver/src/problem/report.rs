@@ -206,6 +206,9 @@ pub struct Report {
     pub grids: Vec<Grids>,
     /// `cpu` or `cuda`.
     pub backend: &'static str,
+    /// The reason for the CPU, where that was left open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why_cpu: Option<String>,
     /// Name of the processor.
     pub device: String,
     /// Uses of the caller's memory on a GPU.
@@ -241,6 +244,7 @@ pub(crate) struct Setting {
     pub device: String,
     /// `cpu` or `cuda`.
     pub backend: &'static str,
+    pub why_cpu: Option<String>,
     pub lent: Lent,
     pub precision: Precision,
     pub threads: usize,
@@ -304,6 +308,7 @@ impl Report {
             preconditioner: setting.preconditioner,
             grids: setting.grids,
             backend: setting.backend,
+            why_cpu: setting.why_cpu,
             device: setting.device,
             lent: setting.lent,
             precision: setting.precision.name(),
@@ -399,6 +404,9 @@ impl fmt::Display for Report {
                 f,
                 "beside E: {residuals} residuals read excluded unknowns alone; their sum is {energy:.6e}"
             )?;
+        }
+        if let Some(why) = &self.why_cpu {
+            writeln!(f, "on the CPU: {why}")?;
         }
         if self.memory.buffers > 0 {
             writeln!(f, "{}", self.memory)?;
@@ -497,6 +505,7 @@ mod tests {
             preconditioner: "jacobi",
             grids: vec![],
             backend: "cpu",
+            why_cpu: None,
             device: "some processor".to_string(),
             lent: Lent::default(),
             precision: "mixed",

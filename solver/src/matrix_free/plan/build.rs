@@ -35,6 +35,8 @@ pub(super) struct Builder {
     pub params: FxHashMap<(Param, ScalarType), ParamId>,
     /// The coarsest level of every space that has a hierarchy.
     pub coarsest: BTreeMap<SpaceId, u8>,
+    /// See [`Sizes::has_several_rows`].
+    pub has_several_rows: bool,
 }
 
 impl Builder {
@@ -42,7 +44,7 @@ impl Builder {
     pub fn new(k: Arc<Outline>, pool: Arc<Pool>) -> Builder {
         let (table, params) = (Table::new(), FxHashMap::default());
         let (vectors, coarsest) = (BTreeMap::new(), BTreeMap::new());
-        Builder { k, pool, table, vectors, buffers: vec![], params, coarsest }
+        Builder { k, pool, table, vectors, buffers: vec![], params, coarsest, has_several_rows: false }
     }
 
     /// Adds the parameters that follow from sizes.
@@ -56,6 +58,7 @@ impl Builder {
     /// Adds the vectors of the outline, which have its numbers then. Those of level 1 stand for all coarser levels.
     pub fn vectors(&mut self, sizes: &Sizes) -> Result<(), SolveError> {
         let k = self.k.clone();
+        self.has_several_rows = sizes.has_several_rows();
         for space in k.spaces.iter().filter(|s| s.hierarchy.is_some()) {
             self.coarsest.insert(space.id, (sizes.levels(space.id).len() - 1) as u8);
         }
@@ -161,6 +164,7 @@ impl Builder {
     fn shifts(&self, span: Span) -> Vec<u8> {
         match span {
             Span::Once => vec![0],
+            Span::SeveralRows => vec![0; usize::from(self.has_several_rows)],
             Span::Behind(space) => (0..self.coarsest[&space]).collect(),
             Span::Coarsest(space) => vec![self.coarsest[&space] - 1],
             Span::Levels { space, from, to, descending } => {

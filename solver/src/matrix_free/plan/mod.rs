@@ -270,6 +270,8 @@ impl Plan {
                 (What::FirstRow, &i.first),
                 (What::RowCount, &i.count),
                 (What::RowOf, &i.of),
+                (What::FirstEntry, &i.entry),
+                (What::EntryCount, &i.entries),
             ];
             lists
                 .into_iter()
