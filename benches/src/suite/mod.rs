@@ -2,9 +2,11 @@
 
 mod ablation;
 mod assembled;
+mod burst;
 mod ceres;
 pub mod ceres_problems;
 mod compile;
+mod demosaicking;
 mod engine;
 mod engine_pipelines;
 mod gradients;
@@ -47,6 +49,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
     ("engine", engine::run),
     ("pipelines", pipelines::run),
     ("gradients", gradients::run),
+    ("demosaicking", demosaicking::run),
+    ("burst", burst::run),
     ("tutorial", tutorial::run),
 ];
 
@@ -54,6 +58,12 @@ pub const BENCHMARKS: &[Benchmark] = &[
 fn root() -> PathBuf {
     let here = || Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::env::var_os("SUMSQ_ROOT").map_or_else(here, PathBuf::from)
+}
+
+/// A path in the inputs that are no part of the project: they lie in `../shared` beside it, or where `SUMSQ_SHARED` says.
+fn published(path: &str) -> PathBuf {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
+    std::env::var_os("SUMSQ_SHARED").map_or_else(beside, PathBuf::from).join(path)
 }
 
 /// The inputs of image warping at its published size, from the reference cases.
