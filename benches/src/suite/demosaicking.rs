@@ -6,10 +6,10 @@
 use super::{THREADS, published, root};
 use crate::report::Report;
 use std::error::Error;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use sumsq::codegen::runtime::Pool;
 use sumsq::pipeline_energy::{Descent, FirstOrder, PipelineSolver};
-use sumsq::{CompileOptions, Control, Iteration, SolveOptions};
+use sumsq::{CompileOptions, Control, Iteration, Precision, SolveOptions};
 use sumsq_examples::demosaicking::{Demosaicker, Scene, Set, energy, estimates, moire};
 use sumsq_examples::pipelines::{Filters, Picture};
 
@@ -42,12 +42,10 @@ const PATTERNS: [u64; 6] = [100, 101, 102, 103, 104, 105];
 const PATTERN: usize = 128;
 const TEST_PATTERNS: [u64; 4] = [0, 1, 2, 3];
 const TEST_PATTERN: usize = 256;
-/// Filters.
-const COUNTS: [i32; 3] = [2, 9, 15];
-/// Steps of Levenberg-Marquardt, products in each at most, and steps of Adam.
-const STEPS: usize = 16;
+/// Numbers of filters, and the seconds that their training may take.
+const COUNTS: [(i32, u64); 3] = [(2, 120), (9, 200), (15, 300)];
+/// Products in a step of Levenberg-Marquardt at most.
 const PRODUCTS: usize = 40;
-const ADAM: usize = 300;
 
 fn scenes(names: &[&str]) -> Result<Vec<Scene>, Failed> {
     let scene = |name: &&str| Ok(Scene::of(&Picture::read(&published("data/image").join(name))?));
@@ -75,10 +73,10 @@ fn training(pool: &Pool) -> Result<Set, Failed> {
 type Course = Vec<(f64, f64)>;
 
 /// Trains by Levenberg-Marquardt from these filters on.
-fn by_lm(solver: &PipelineSolver, set: &Set, start: &Filters) -> Result<(Filters, Course), Failed> {
+fn by_lm(solver: &PipelineSolver, set: &Set, start: &Filters, limit: Duration) -> Result<(Filters, Course), Failed> {
     let buffers = start.buffers()?;
     let options = SolveOptions {
-        iterations: Some(STEPS),
+        max_time: Some(limit),
         linear_iterations: Some(PRODUCTS),
         function_tolerance: Some(2e-5),
         ..SolveOptions::default()
@@ -96,10 +94,16 @@ fn by_lm(solver: &PipelineSolver, set: &Set, start: &Filters) -> Result<(Filters
 }
 
 /// The same by Adam. Responses of edges are larger than taps.
-fn by_adam(solver: &PipelineSolver, set: &Set, start: &Filters) -> Result<(Filters, Course), Failed> {
+fn by_adam(solver: &PipelineSolver, set: &Set, start: &Filters, limit: Duration) -> Result<(Filters, Course), Failed> {
     let buffers = start.buffers()?;
     let method = FirstOrder::Adam { rate: 1e-3, beta1: 0.9, beta2: 0.99, epsilon: 1e-8 };
-    let options = Descent { method, scales: &[("edges", 10.0)], iterations: ADAM, ..Descent::default() };
+    let options = Descent {
+        method,
+        scales: &[("edges", 10.0)],
+        iterations: usize::MAX,
+        max_time: Some(limit),
+        ..Descent::default()
+    };
     let course = solver.descend(&set.with(&buffers), &mut [], &options)?;
     let points = course.seconds.iter().zip(&course.energies).map(|(s, e)| (*s, set.psnr(*e)));
     Ok((Filters::of(start.count, &buffers), points.collect()))
@@ -146,23 +150,29 @@ pub fn run() -> Result<Report, Failed> {
     let set = training(&pool)?;
     println!("training on {} x {} pixels", set.width, set.height);
     let mut last = Filters::directions();
-    for count in COUNTS {
+    for (count, seconds) in COUNTS {
+        let limit = Duration::from_secs(seconds);
         let start = if count == last.count { last.clone() } else { last.grown(count) };
         let folder = root().join("data/demosaicking");
         if wanted.as_ref().is_none_or(|w| *w == count.to_string()) {
-            let options = CompileOptions { threads: Some(THREADS), ..CompileOptions::default() };
+            let options = CompileOptions {
+                threads: Some(THREADS),
+                precision: Precision::F32,
+                ..CompileOptions::default()
+            };
             let sizes = estimates(count, [set.width, set.height]);
             let sizes: Vec<(&str, &[i32])> = sizes.iter().map(|(n, s)| (*n, s.as_slice())).collect();
             let solver = energy(count)?.compile(&options, &sizes)?;
             let before = ratios(&Demosaicker::with(start.clone())?, &pool, &tests)?;
             lines.push((format!("{count} filters, untrained"), before));
-            let (trained, course) = by_lm(&solver, &set, &start)?;
+            let (trained, course) = by_lm(&solver, &set, &start, limit)?;
             report.note(format!("{count} filters by Levenberg-Marquardt, weighted PSNR of the training by steps: {}", told(&course)));
             std::fs::create_dir_all(&folder)?;
             std::fs::write(folder.join(format!("filters_{count}.txt")), trained.text())?;
             lines.push((format!("{count} filters by LM"), ratios(&Demosaicker::with(trained.clone())?, &pool, &tests)?));
             if count == 2 {
-                let (adam, course) = by_adam(&solver, &set, &start)?;
+                // As long as the other.
+                let (adam, course) = by_adam(&solver, &set, &start, limit)?;
                 report.note(format!("{count} filters by Adam: {}", told(&course)));
                 lines.push((format!("{count} filters by Adam"), ratios(&Demosaicker::with(adam)?, &pool, &tests)?));
             }

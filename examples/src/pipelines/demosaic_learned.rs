@@ -80,7 +80,7 @@ fn build(setup: &Setup) -> Pipeline {
     let square = |dx: i32, dy: i32| response.of((x + dx, y + dy, k)) * response.of((x + dx, y + dy, k));
     let tall = p.define("tall", [x, y, k], square(0, -1) + square(0, 0) + square(0, 1));
     let around = tall.of((x - 1, y, k)) + tall.of((x, y, k)) + tall.of((x + 1, y, k));
-    let weight = p.define("weight", [x, y, k], 1.0f32 / (around + FAINT));
+    let weight = p.define("share", [x, y, k], 1.0f32 / (around + FAINT));
     let r = RDom::new([("n", 0, count(setup))]);
     let of = |f: &Func| f.of((x, y, r.var(0)));
     let sums = p.define_tuple("sums", [x, y], vec![0.0f32.into(), 0.0f32.into()]);

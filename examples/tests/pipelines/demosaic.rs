@@ -97,7 +97,7 @@ impl Mosaic {
 /// What AHD chooses at each pixel.
 struct Ahd<'a> {
     mosaic: &'a Mosaic,
-    lab: [Box<dyn Fn(i32, i32) -> [f64; 3]>; 2],
+    lab: [Values; 2],
 }
 
 impl Ahd<'_> {
@@ -137,13 +137,16 @@ fn median(x: i32, y: i32, value: impl Fn(i32, i32) -> f64) -> f64 {
     all[4]
 }
 
-/// Values at pixels around a picture, too, computed once.
-fn kept(size: [i32; 2], border: i32, value: impl Fn(i32, i32) -> [f64; 3]) -> impl Fn(i32, i32) -> [f64; 3] {
+/// Three numbers for each pixel.
+type Values = Box<dyn Fn(i32, i32) -> [f64; 3]>;
+
+/// Values at pixels of a picture and a border around it, computed once.
+fn kept(size: [i32; 2], border: i32, value: &dyn Fn(i32, i32) -> [f64; 3]) -> Values {
     let width = size[0] + 2 * border;
     let all: Vec<[f64; 3]> = (0..width * (size[1] + 2 * border))
         .map(|i| value(i % width - border, i / width - border))
         .collect();
-    move |x, y| all[((y + border) * width + x + border) as usize]
+    Box::new(move |x, y| all[((y + border) * width + x + border) as usize])
 }
 
 #[test]
@@ -151,12 +154,10 @@ fn the_more_homogeneous_direction() {
     for size in SIZES {
         let input = real_input(&size);
         let mosaic = Mosaic::of(&input);
-        let lab = |d: usize| -> Box<dyn Fn(i32, i32) -> [f64; 3]> {
-            Box::new(kept(size, 4, |x, y| mosaic.lab(x, y, d)))
-        };
-        let ahd = Ahd { mosaic: &mosaic, lab: [lab(0), lab(1)] };
-        let chosen = kept(size, 2, |x, y| ahd.chosen(x, y));
-        let others = kept(size, 1, |x, y| {
+        let lab = [0, 1].map(|d| kept(size, 4, &|x, y| mosaic.lab(x, y, d)));
+        let ahd = Ahd { mosaic: &mosaic, lab };
+        let chosen = kept(size, 2, &|x, y| ahd.chosen(x, y));
+        let others = kept(size, 1, &|x, y| {
             [0, 1, 2].map(|c| match c {
                 c if c == channel(x, y) => mosaic.at(x, y),
                 c => chosen(x, y)[1] + median(x, y, |x, y| chosen(x, y)[c] - chosen(x, y)[1]),
@@ -179,7 +180,7 @@ fn learned(mosaic: &Mosaic, count: i32, arrays: &[Plain]) -> Vec<f64> {
         let taps = (0..width * width).map(|n| (n % width, n / width, taps.at(&[n % width, n / width, k])));
         taps.map(|(i, j, tap)| tap * mosaic.at(x + i - width / 2, y + j - width / 2)).sum::<f64>()
     };
-    let filled = kept(mosaic.size, 3, |x, y| {
+    let filled = kept(mosaic.size, 3, &|x, y| {
         let (mut sum, mut weights) = (0.0, 0.0);
         for k in 0..count {
             let response = |n: i32| filtered(edges, 5, x + n % 3 - 1, y + n / 3 - 1, k).powi(2);
