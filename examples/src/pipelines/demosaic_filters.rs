@@ -5,10 +5,9 @@ use crate::random::Random;
 use std::fmt::Write;
 
 /// The filters as trained by `cargo xtask bench demosaicking`.
-const TRAINED: [(i32, &str); 3] = [
+const TRAINED: [(i32, &str); 2] = [
     (2, include_str!("../../../data/demosaicking/filters_2.txt")),
     (9, include_str!("../../../data/demosaicking/filters_9.txt")),
-    (15, include_str!("../../../data/demosaicking/filters_15.txt")),
 ];
 
 /// The filters of learned demosaicking.
@@ -21,21 +20,18 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Names and extents, x first, for so many filters of green: of 5 x 5 taps, from 15 filters on of 7 x 7. Filters of colours reach as far, but
-    /// have taps only where their colour is.
+    /// Names and extents, x first, for so many filters of green. Filters of colours reach as far, but have taps only where their colour is.
     pub fn arrays(count: i32) -> [(&'static str, Vec<i32>); 5] {
-        let width = if count < 15 { 5 } else { 7 };
-        let (odd, even) = ((width / 2 + 1) / 2 * 2, width / 4 * 2 + 1);
         [
-            ("green", vec![width, width, count]),
+            ("green", vec![5, 5, count]),
             ("edges", vec![5, 5, count]),
-            ("beside", vec![odd, even]),
-            ("below", vec![even, odd]),
-            ("diagonal", vec![odd, odd]),
+            ("beside", vec![2, 3]),
+            ("below", vec![3, 2]),
+            ("diagonal", vec![2, 2]),
         ]
     }
 
-    /// So many, as they were trained: 2, 9 or 15.
+    /// So many, as they were trained: 2 or 9.
     pub fn trained(count: i32) -> Filters {
         let text = TRAINED.iter().find(|(n, _)| *n == count);
         // A test reads all of them.
@@ -68,31 +64,20 @@ impl Filters {
         Filters { count: 2, values }
     }
 
-    /// More filters that do nearly the same: copies of these in turn, with noise, in the middle of the larger ones.
+    /// More filters that do nearly the same: copies of these in turn, with noise.
     pub fn grown(&self, count: i32) -> Filters {
         let mut random = Random::new(1);
-        let (from, to) = (Filters::arrays(self.count), Filters::arrays(count));
-        let copied = |(values, (from, to)): (&Vec<f32>, (&Vec<i32>, &Vec<i32>))| {
-            let sizes = |n: &Vec<i32>| (n[0] as usize, n[1] as usize, n.get(2).map_or(1, |&k| k as usize));
-            let ((width, height, copies), (across, down, all)) = (sizes(from), sizes(to));
+        let of = (25 * self.count.max(1)) as usize;
+        let mut grown = self.clone();
+        grown.count = count;
+        // Those of green and of edges; twins of the same numbers would stay the same.
+        for values in grown.values.iter_mut().take(2) {
             let size = values.iter().fold(0.0f32, |most, v| most.max(v.abs()));
-            let mut grown = vec![0.0; across * down * all];
-            for (i, v) in grown.iter_mut().enumerate() {
-                let (x, y, k) = (i % across, i / across % down, i / (across * down));
-                let inside = |x: usize, border: usize, n: usize| x.checked_sub(border).filter(|x| *x < n);
-                let place = (inside(x, (across - width) / 2, width), inside(y, (down - height) / 2, height));
-                if let (Some(x), Some(y)) = place {
-                    *v = values[(k % copies * height + y) * width + x];
-                }
-                // Twins of the same numbers would stay the same.
-                if all > copies {
-                    *v += 0.05 * size * random.normal() as f32;
-                }
-            }
-            grown
-        };
-        let sizes = from.iter().map(|(_, n)| n).zip(to.iter().map(|(_, n)| n));
-        Filters { count, values: self.values.iter().zip(sizes).map(copied).collect() }
+            let old = std::mem::take(values);
+            let copies = (0..25 * count.max(0) as usize).map(|i| old[i % of]);
+            *values = copies.map(|v| v + 0.05 * size * random.normal() as f32).collect();
+        }
+        grown
     }
 
     /// From text as [`Filters::text`] writes it.
